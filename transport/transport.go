@@ -1,0 +1,56 @@
+// Package transport moves bytes between sockets and sessions: listeners (TCP,
+// unix, TLS), reading, writing, back-pressure. It knows nothing of RESP. A
+// session has no goroutine of its own; the driver behind a Conn decides what
+// runs it, so that plain sockets and TLS can be driven differently behind the same
+// interface.
+package transport
+
+import "net"
+
+// Handler makes a Session for each accepted connection. It may answer and refuse:
+// write, then CloseAfterFlush, and return a session that ignores its input.
+type Handler interface {
+	Accept(c Conn) Session
+}
+
+// Session is the protocol state of one connection. The driver never calls
+// its methods concurrently.
+type Session interface {
+	// Data takes what was read; b is valid during the call only. It returns
+	// false to have reading stopped until the next Resume has returned true.
+	Data(b []byte) (more bool)
+	// Resume runs after Conn.Wake and goes on with what Data left. It returns
+	// as Data does.
+	Resume() (more bool)
+	// EOF runs when the peer has finished sending (half-close). The
+	// connection is closed after what is queued has been sent, unless EOF
+	// returns false: then the session is parked and closes it itself.
+	EOF() (done bool)
+	// Closed runs exactly once, last, whatever ended the connection.
+	Closed(reason error)
+}
+
+// Conn is one connection as a session sees it. All methods may be called from
+// any goroutine, and none blocks.
+type Conn interface {
+	// Write queues p (copied) and sends as much as the socket takes now.
+	Write(p []byte)
+	// Pending is the number of bytes queued and not sent.
+	Pending() int64
+	// Progress is the clock's time in nanoseconds at which bytes last moved in
+	// either direction.
+	Progress() int64
+	// Wake asks the driver to call Session.Resume soon.
+	Wake()
+	// CloseAfterFlush stops reading, sends what is queued, lingers so that the
+	// peer can read it, and closes.
+	CloseAfterFlush(reason error)
+	// Close closes at once. The first reason is the one Session.Closed gets.
+	Close(reason error)
+	RemoteAddr() net.Addr
+	LocalAddr() net.Addr
+	// FD is the socket's descriptor number, for display only.
+	FD() int
+	// TLS tells whether the connection is encrypted.
+	TLS() bool
+}
