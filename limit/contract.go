@@ -1,0 +1,69 @@
+package limit
+
+import "encoding/binary"
+
+// What every algorithm keeps to, and the contract tests check for each:
+//
+//   - No state is a key never seen.
+//   - Admitted in any time t: at most Burst + Max/Period·t.
+//   - A denial, a peek and an error change nothing.
+//   - A denial's Wait is exact: the same request succeeds then and not 1 ns
+//     before. It never grows while nobody asks.
+//   - A clock that runs backwards never gives anything.
+//   - A refund never fills above full.
+//   - From Expires on, a state behaves as none. So that this can be told
+//     without knowing the limit, a state begins with that time: 8 bytes,
+//     little-endian int64, Unix nanoseconds.
+//   - Any int64 gives the exact answer or an error.
+
+// MaxState is the most bytes of a state of fixed size: a buffer of that
+// capacity is room enough for next.
+const MaxState = 8
+
+// Take asks for cost at time now, in Unix nanoseconds. A cost of 0 is a peek.
+//
+// state is what the key's last Take or Refund has left; nil or empty is a key
+// never seen. next is the state to keep from now on, or nil if nothing changes:
+// the request is denied, or is a peek. It is written over dst, or is a larger
+// buffer if dst has no room, or may be state itself, changed in place. dst and
+// state may begin at the same byte, but must not overlap otherwise.
+//
+// The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
+// nothing has changed then.
+func Take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
+	switch l.Algorithm {
+	case GCRA:
+		return gcraTake(l, state, now, cost, dst)
+	}
+	return nil, Decision{}, ErrAlgorithm
+}
+
+// Peek answers as Take would, and changes nothing.
+func Peek(l *Limit, state []byte, now, cost int64) (Decision, error) {
+	switch l.Algorithm {
+	case GCRA:
+		return gcraPeek(l, state, now, cost)
+	}
+	return Decision{}, ErrAlgorithm
+}
+
+// Refund gives cost back at time now; never above full. The decision tells what
+// there is afterwards: it is not Limited and has nothing to Wait for. State,
+// next, dst and the errors are as in Take; next is nil if there was nothing to
+// give back.
+func Refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
+	switch l.Algorithm {
+	case GCRA:
+		return gcraRefund(l, state, now, cost, dst)
+	}
+	return nil, Decision{}, ErrAlgorithm
+}
+
+// Expires is the time, in Unix nanoseconds, from which a state of algorithm a
+// behaves as none. It is the least int64 for bytes that are no state of a.
+func Expires(a Algorithm, state []byte) int64 {
+	if !a.Valid() || len(state) < 8 {
+		return -1 << 63
+	}
+	return int64(binary.LittleEndian.Uint64(state))
+}

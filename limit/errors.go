@@ -1,0 +1,66 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// What a limit's words, or a Limit's fields, can have wrong. The errors of
+// Parse and Parser wrap one of these and add the argument at fault, quoted and
+// cut; their text is one line, fit to be sent to a client after "-ERR ".
+var (
+	// ErrSyntax is a word missing, given twice or in no place for it.
+	ErrSyntax = errors.New("syntax error")
+	// ErrAlgorithm is a name or a number that is no algorithm's.
+	ErrAlgorithm = errors.New("unknown algorithm")
+	// ErrMax is a limit that is no integer of 0 or more.
+	ErrMax = errors.New("limit must be an integer of 0 or more")
+	// ErrPeriod is a period that is no positive time.
+	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
+	// ErrBurst is a burst that is no integer of 1 or more.
+	ErrBurst = errors.New("BURST must be an integer of 1 or more")
+)
+
+// What a decision can have wrong. After one of them nothing has changed.
+var (
+	// ErrCost is a negative cost.
+	ErrCost = errors.New("cost must be 0 or more")
+	// ErrState is a state that the algorithm has not made.
+	ErrState = errors.New("the key's state is damaged")
+	// ErrOverflow is a combination of limit, period, burst, cost and time that
+	// does not fit in int64 nanoseconds, which are 292 years.
+	ErrOverflow = errors.New("out of range: limit, period, burst and cost must fit in 292 years of nanoseconds")
+)
+
+// What redis-cell's parameters can have wrong.
+var (
+	// ErrZeroRate is an emission interval below 1 ns: nothing in a period, or
+	// something in no time.
+	ErrZeroRate = errors.New("zero rates are not supported")
+	// ErrNegativeBurst is a max_burst below 0.
+	ErrNegativeBurst = errors.New("max_burst must be 0 or more")
+	// ErrNegativeCount is a count per period below 0.
+	ErrNegativeCount = errors.New("count per period must be 0 or more")
+	// ErrNegativePeriod is a period below 0.
+	ErrNegativePeriod = errors.New("period must be 0 or more")
+	// ErrSeconds is a period in seconds that is no decimal number above 0 and
+	// below 1e12.
+	ErrSeconds = errors.New("period must be a number of seconds above 0 and below 1e12")
+)
+
+// maxQuoted is how many bytes of an argument an error repeats.
+const maxQuoted = 128
+
+// at adds the argument at fault to err.
+func at[T string | []byte](err error, arg T) error {
+	return fmt.Errorf("%w: %s", err, quote(arg))
+}
+
+// quote makes an argument one printable line, cut at maxQuoted bytes.
+func quote[T string | []byte](arg T) string {
+	if len(arg) > maxQuoted {
+		return strconv.Quote(string(arg[:maxQuoted])) + "..."
+	}
+	return strconv.Quote(string(arg))
+}

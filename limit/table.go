@@ -1,0 +1,110 @@
+package limit
+
+import "strconv"
+
+// Algorithm names one rate-limiting algorithm. The numbers are written to
+// disk, so they never change; None is no algorithm.
+type Algorithm uint8
+
+// The algorithms, in the order of the table.
+const (
+	None Algorithm = iota
+	GCRA
+)
+
+// family is a set of algorithms that read each other's state.
+type family uint8
+
+const (
+	// bucket keeps the time at which the bucket is full again: 8 bytes,
+	// little-endian int64, Unix nanoseconds.
+	bucket family = iota + 1
+)
+
+// option is a set of the words that may follow "ALGORITHM limit period".
+type option uint8
+
+const (
+	optBurst option = 1 << iota
+)
+
+// row is what the package knows about an algorithm besides its functions.
+type row struct {
+	name, lower string
+	family      family
+	options     option
+}
+
+// table has a row for each algorithm, at its number. Parsing, printing, the
+// contract tests, the fuzz targets and the benchmarks range over it.
+//
+// The functions are not in it but in the switches of contract.go: a call
+// through a func value would move the caller's Limit and buffers to the heap.
+// A test makes sure that each row has its cases.
+var table = [...]row{
+	GCRA: {"GCRA", "gcra", bucket, optBurst},
+}
+
+// Algorithms returns every algorithm, in the order of their numbers.
+func Algorithms() []Algorithm {
+	all := make([]Algorithm, 0, len(table)-1)
+	for a := None + 1; a.Valid(); a++ {
+		all = append(all, a)
+	}
+	return all
+}
+
+// Lookup finds an algorithm by its name, in any case.
+func Lookup(name []byte) (Algorithm, bool) {
+	for a := None + 1; a.Valid(); a++ {
+		if equalFold(name, table[a].name) {
+			return a, true
+		}
+	}
+	return None, false
+}
+
+// Valid tells whether a is an algorithm of the table.
+func (a Algorithm) Valid() bool {
+	return a != None && int(a) < len(table)
+}
+
+// String is the algorithm's name in upper case, as in a limit's spelling.
+func (a Algorithm) String() string {
+	if !a.Valid() {
+		return "Algorithm(" + strconv.Itoa(int(a)) + ")"
+	}
+	return table[a].name
+}
+
+// TypeName is the algorithm's name in lower case, as the TYPE command tells it;
+// "none" for no algorithm.
+func (a Algorithm) TypeName() string {
+	if !a.Valid() {
+		return "none"
+	}
+	return table[a].lower
+}
+
+// SameFamily tells whether a and b read each other's state. A key that lives
+// with one may then be used with the other; any other pair on one key is the
+// caller's error.
+func SameFamily(a, b Algorithm) bool {
+	return a.Valid() && b.Valid() && table[a].family == table[b].family
+}
+
+// equalFold compares ASCII letters in any case; upper is in upper case.
+func equalFold(word []byte, upper string) bool {
+	if len(word) != len(upper) {
+		return false
+	}
+	for i, c := range word {
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != upper[i] {
+			return false
+		}
+	}
+	return true
+}
