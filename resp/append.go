@@ -1,0 +1,145 @@
+package resp
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/tidwall/redcon"
+)
+
+// Proto is the version of the protocol that a client speaks; HELLO changes it. What is below
+// RESP3, the zero value too, is answered as RESP2.
+type Proto uint8
+
+// The versions there are.
+const (
+	RESP2 Proto = 2
+	RESP3 Proto = 3
+)
+
+// AppendInt appends an integer.
+func AppendInt(b []byte, n int64) []byte { return redcon.AppendInt(b, n) }
+
+// AppendString appends a simple string; a CR or LF in it becomes a space.
+func AppendString(b []byte, s string) []byte { return redcon.AppendString(b, s) }
+
+// AppendOK appends the simple string OK.
+func AppendOK(b []byte) []byte { return redcon.AppendOK(b) }
+
+// AppendError appends an error. The text begins with its prefix ("ERR …"); a CR or LF in it
+// becomes a space. What a client sent goes into it by AppendQuoted or Quote.
+func AppendError(b []byte, text string) []byte { return redcon.AppendError(b, text) }
+
+// AppendBulk appends a bulk string.
+func AppendBulk(b, bulk []byte) []byte { return redcon.AppendBulk(b, bulk) }
+
+// AppendBulkString appends a bulk string.
+func AppendBulkString(b []byte, bulk string) []byte { return redcon.AppendBulkString(b, bulk) }
+
+// AppendBulkInt appends an integer as a bulk string.
+func AppendBulkInt(b []byte, n int64) []byte {
+	var digits [20]byte
+	return redcon.AppendBulk(b, strconv.AppendInt(digits[:0], n, 10))
+}
+
+// AppendArray appends the header of an array; n elements follow.
+func AppendArray(b []byte, n int) []byte { return redcon.AppendArray(b, n) }
+
+// AppendNull appends a null; in RESP2 a null bulk string.
+func AppendNull(b []byte, p Proto) []byte {
+	if p >= RESP3 {
+		return append(b, "_\r\n"...)
+	}
+	return redcon.AppendNull(b)
+}
+
+// AppendNullArray appends the null that stands for an array; RESP3 knows one null only.
+func AppendNullArray(b []byte, p Proto) []byte {
+	if p >= RESP3 {
+		return AppendNull(b, p)
+	}
+	return redcon.AppendArray(b, -1)
+}
+
+// AppendBool appends a boolean; in RESP2 the integer 1 or 0.
+func AppendBool(b []byte, p Proto, v bool) []byte {
+	switch {
+	case p >= RESP3 && v:
+		return append(b, "#t\r\n"...)
+	case p >= RESP3:
+		return append(b, "#f\r\n"...)
+	case v:
+		return redcon.AppendInt(b, 1)
+	}
+	return redcon.AppendInt(b, 0)
+}
+
+// AppendDouble appends a number that is no integer, in as few digits as tell it
+// apart; in RESP2 a bulk string. Infinities are inf and -inf, what is no number is nan.
+func AppendDouble(b []byte, p Proto, f float64) []byte {
+	var digits [32]byte
+	text := digits[:0]
+	switch abs := math.Abs(f); {
+	case math.IsInf(f, 1):
+		text = append(text, "inf"...)
+	case math.IsInf(f, -1):
+		text = append(text, "-inf"...)
+	case math.IsNaN(f):
+		text = append(text, "nan"...)
+	case abs == 0 || abs >= 1e-4 && abs < 1e17: // where C's %.17g has no exponent
+		text = strconv.AppendFloat(text, f, 'f', -1, 64)
+	default:
+		text = strconv.AppendFloat(text, f, 'e', -1, 64)
+	}
+	if p < RESP3 {
+		return redcon.AppendBulk(b, text)
+	}
+	b = append(b, ',')
+	b = append(b, text...)
+	return append(b, '\r', '\n')
+}
+
+// AppendMap appends the header of a map; a key and a value follow, n times. In
+// RESP2 it is an array of 2n elements.
+func AppendMap(b []byte, p Proto, n int) []byte {
+	if p >= RESP3 {
+		return appendHeader(b, '%', n)
+	}
+	return redcon.AppendArray(b, 2*n)
+}
+
+// AppendSet appends the header of a set; n elements follow. In RESP2 it is an array.
+func AppendSet(b []byte, p Proto, n int) []byte { return appendArrayLike(b, p, '~', n) }
+
+// AppendPush appends the header of a push, which is no reply to a command; n
+// elements follow, the first naming its kind. In RESP2 it is an array.
+func AppendPush(b []byte, p Proto, n int) []byte { return appendArrayLike(b, p, '>', n) }
+
+// AppendVerbatim appends a text that is meant to be shown as it is; in RESP2 a
+// bulk string. The format is three bytes, "txt" or "mkd"; any other length counts as "txt".
+func AppendVerbatim(b []byte, p Proto, format, text string) []byte {
+	if p < RESP3 {
+		return redcon.AppendBulkString(b, text)
+	}
+	if len(format) != 3 {
+		format = "txt"
+	}
+	b = appendHeader(b, '=', len(format)+1+len(text))
+	b = append(b, format...)
+	b = append(b, ':')
+	b = append(b, text...)
+	return append(b, '\r', '\n')
+}
+
+func appendArrayLike(b []byte, p Proto, kind byte, n int) []byte {
+	if p >= RESP3 {
+		return appendHeader(b, kind, n)
+	}
+	return redcon.AppendArray(b, n)
+}
+
+func appendHeader(b []byte, kind byte, n int) []byte {
+	b = append(b, kind)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, '\r', '\n')
+}

@@ -1,0 +1,215 @@
+package resp
+
+import (
+	"bytes"
+	"math"
+)
+
+// A command is read in one of two ways. cut takes one that lies whole in the buffer
+// and breaks no rule, which is nearly every one. Where cut gives up, step goes through the
+// command one element at a time, remembers how far it came, and finds every error;
+// when the last byte is there, cut is run again to slice up the arguments, so that no
+// argument is held or counted before its command is complete.
+
+// progress is how far step has come in a command. The zero value: at its start.
+type progress struct {
+	pos     int  // where the current element begins, from the command's start
+	scanned int  // bytes of the current line known to hold no line end
+	left    int  // arguments to come; 0: the multibulk header is to come
+	bulk    int  // the length of the current argument, if payload
+	payload bool // the current element is an argument's bytes, not a header
+	wide    bool // there are more than Limits.Args arguments, and Wide is to be asked
+}
+
+// cut slices up the multibulk command at the start of b into r.args and returns its
+// length in bytes. It returns 0 for everything that is incomplete, wrong, unusual
+// or above the limits given.
+func (r *Reader) cut(b []byte, maxArgs, maxBulk int) int {
+	count, i := cutNumber(b, 1)
+	// The shortest argument is "$0\r\n\r\n": the slice is sized by bytes received.
+	if i == 0 || count == 0 || count > maxArgs || count > (len(b)-i)/6 {
+		return 0
+	}
+	if cap(r.args) < count {
+		r.args = make([][]byte, max(count, minArgs))
+	}
+	args := r.args[:count]
+	for k := range args {
+		if i >= len(b) || b[i] != '$' {
+			return 0
+		}
+		n, from := cutNumber(b, i+1)
+		if from == 0 || n > maxBulk || n > len(b)-from-2 {
+			return 0
+		}
+		to := from + n
+		if b[to] != '\r' || b[to+1] != '\n' {
+			return 0
+		}
+		args[k] = b[from:to:to]
+		i = to + 2
+	}
+	r.args = args
+	return i
+}
+
+// cutNumber reads the decimal number at b[i] and the CRLF after it, and returns
+// it with the index after them; 0 for what is not a plain number of at most 18 digits.
+func cutNumber(b []byte, i int) (n, next int) {
+	end := min(len(b)-1, i+18)
+	from := i
+	for i < end {
+		d := b[i] - '0'
+		if d > 9 {
+			break
+		}
+		n = n*10 + int(d)
+		i++
+	}
+	if i == from || i >= len(b)-1 || b[i] != '\r' || b[i+1] != '\n' || b[from] == '0' && i > from+1 {
+		return 0, 0
+	}
+	return n, i + 2
+}
+
+// step goes on with the command that begins at b. It returns its length in bytes when it is
+// complete, its arguments being in r.args (none: an empty command), and 0 when more bytes
+// are needed.
+//
+// Only the first Limits.Query bytes are looked at. So a command that is too long gets the
+// same answer whether it comes at once or byte by byte, and so it is with every other limit:
+// what is found in some bytes does not depend on those after them.
+func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
+	if r.err != nil || len(b) == 0 {
+		return 0, r.err
+	}
+	seen := b[:min(len(b), r.Limits.Query)]
+	if b[0] == '*' {
+		n, err = r.stepMultibulk(seen)
+	} else {
+		n, err = r.stepInline(seen)
+	}
+	if n == 0 && err == nil && len(b) > r.Limits.Query {
+		err = &ProtocolError{errQuery}
+	}
+	return n, err
+}
+
+func (r *Reader) stepMultibulk(b []byte) (int, *ProtocolError) {
+	at := &r.at
+	if at.left == 0 {
+		n, next, err := r.header(b, errArgs, errArgsHeader, errArgsEnd)
+		if next == 0 || err != nil {
+			return 0, err
+		}
+		if n <= 0 {
+			r.args = r.args[:0]
+			return next, nil
+		}
+		if err := r.checkCount(n); err != nil {
+			return 0, err
+		}
+		at.pos, at.left = next, int(n)
+	}
+	for at.left > 0 {
+		if more, err := r.stepArgument(b); more || err != nil {
+			return 0, err
+		}
+	}
+	return r.cut(b, math.MaxInt, math.MaxInt), nil
+}
+
+// checkCount judges the number of arguments announced, which is above 0.
+func (r *Reader) checkCount(n int64) *ProtocolError {
+	l := &r.Limits
+	switch {
+	case n <= int64(l.Args):
+		return nil
+	case l.Unauthenticated:
+		return &ProtocolError{errArgsUnauth}
+	case n > int64(l.WideArgs) || r.Wide == nil:
+		return &ProtocolError{errArgs}
+	}
+	r.at.wide = true
+	return nil
+}
+
+// stepArgument goes past one argument, or tells that it needs more bytes.
+func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
+	at := &r.at
+	if !at.payload {
+		if at.pos == len(b) {
+			return true, nil
+		}
+		if c := b[at.pos]; c != '$' {
+			return false, &ProtocolError{string(append(appendEscaped([]byte(errBulkExpected), c), '\''))}
+		}
+		n, next, err := r.header(b, errBulk, errBulkHeader, errBulkHeaderEnd)
+		if next == 0 || err != nil {
+			return true, err
+		}
+		switch {
+		case n < 0, n > int64(r.Limits.Bulk) && !r.Limits.Unauthenticated:
+			return false, &ProtocolError{errBulk}
+		case n > int64(r.Limits.Bulk):
+			return false, &ProtocolError{errBulkUnauth}
+		}
+		at.pos, at.bulk, at.payload = next, int(n), true
+	}
+	if at.bulk > len(b)-at.pos-2 {
+		return true, nil
+	}
+	end := at.pos + at.bulk
+	if b[end] != '\r' || b[end+1] != '\n' {
+		return false, &ProtocolError{errBulkEnd}
+	}
+	if at.wide && !r.Wide(b[at.pos:end:end]) {
+		return false, &ProtocolError{errArgs}
+	}
+	at.wide, at.payload = false, false
+	at.pos = end + 2
+	at.left--
+	return false, nil
+}
+
+// header reads the line at r.at.pos: a type byte, a number, CRLF. It returns
+// the number and the index after the line, or 0 as index when more bytes are
+// needed. The texts are those for a bad number, a line that is too long and a wrong
+// line end.
+func (r *Reader) header(b []byte, bad, long, end string) (n int64, next int, err *ProtocolError) {
+	line := b[r.at.pos:]
+	i := r.at.scanned
+	for i < len(line) && line[i] != '\r' && line[i] != '\n' {
+		i++
+	}
+	if i > r.Limits.Inline {
+		return 0, 0, &ProtocolError{long}
+	}
+	if i < len(line) && line[i] == '\n' || i+1 < len(line) && line[i+1] != '\n' {
+		return 0, 0, &ProtocolError{end}
+	}
+	if i+1 >= len(line) {
+		r.at.scanned = i
+		return 0, 0, nil
+	}
+	r.at.scanned = 0
+	n, ok := ParseInt(line[1:i])
+	if !ok {
+		return 0, 0, &ProtocolError{bad}
+	}
+	return n, r.at.pos + i + 2, nil
+}
+
+func (r *Reader) stepInline(b []byte) (int, *ProtocolError) {
+	line := b[:min(len(b), r.Limits.Inline+1)]
+	i := bytes.IndexByte(line[r.at.scanned:], '\n')
+	if i < 0 {
+		r.at.scanned = len(line)
+		if len(line) > r.Limits.Inline {
+			return 0, &ProtocolError{errInline}
+		}
+		return 0, nil
+	}
+	i += r.at.scanned
+	return i + 1, r.splitInline(line[:i])
+}

@@ -1,0 +1,46 @@
+package resp
+
+// maxQuoted is how many bytes of a client's input are shown in an error or a log.
+const maxQuoted = 128
+
+// AppendQuoted appends what a client sent, for an error or a log: in double quotes, its
+// unprintable bytes and quotes escaped as Redis does, cut after 128 bytes, which
+// three dots after the closing quote tell.
+func AppendQuoted(b, untrusted []byte) []byte {
+	b = append(b, '"')
+	for _, c := range untrusted[:min(len(untrusted), maxQuoted)] {
+		if c == '"' || c == '\\' {
+			b = append(b, '\\', c)
+			continue
+		}
+		b = appendEscaped(b, c)
+	}
+	b = append(b, '"')
+	if len(untrusted) > maxQuoted {
+		b = append(b, "..."...)
+	}
+	return b
+}
+
+// Quote returns what AppendQuoted appends, as a string.
+func Quote(untrusted []byte) string { return string(AppendQuoted(nil, untrusted)) }
+
+// appendEscaped appends c, spelled out if it is not a printable ASCII character.
+func appendEscaped(b []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case c >= ' ' && c <= '~':
+		return append(b, c)
+	case c == '\n':
+		return append(b, '\\', 'n')
+	case c == '\r':
+		return append(b, '\\', 'r')
+	case c == '\t':
+		return append(b, '\\', 't')
+	case c == '\a':
+		return append(b, '\\', 'a')
+	case c == '\b':
+		return append(b, '\\', 'b')
+	}
+	return append(b, '\\', 'x', hex[c>>4], hex[c&15])
+}

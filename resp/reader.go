@@ -1,0 +1,192 @@
+package resp
+
+import "bytes"
+
+// Reader cuts a stream of bytes into commands. The zero value with Limits set
+// is ready. A round is one Feed with what was read, Next until it returns nil, and
+// one Keep:
+//
+//	r.Feed(b)
+//	for {
+//		args, err := r.Next()
+//		if args == nil { break }
+//		…
+//	}
+//	r.Keep()
+//
+// Where the bytes are. A command that lies whole in b is parsed there, and its
+// arguments point there. Only a command cut in two is copied, into the
+// reader's own buffer: its first part by Keep, the missing rest of it (and no
+// more) by Next when the next b has come. After that command, parsing goes on in place.
+//
+//	own:  [consumed | first part of a command] + [its rest]
+//	b:                                           [its rest | commands, parsed in place | first part …]
+//
+// Each byte is looked at and copied a bounded number of times however the stream is cut,
+// and memory is sized by the bytes received, never by a length announced.
+type Reader struct {
+	Limits Limits
+	// Wide tells whether a command may have WideArgs arguments; nil: none may.
+	// It is asked when the first argument of such a command has come.
+	Wide func(name []byte) bool
+
+	buf   []byte // what is parsed: own, or what Feed was given
+	rest  []byte // what Feed was given, while buf is own
+	own   []byte // holds what has to outlive a round
+	start int    // where the current command begins in buf
+	inBuf bool   // buf is what Feed was given
+
+	args [][]byte // given out by Next
+	at   progress
+	err  *ProtocolError
+}
+
+// What a Reader may hold on to between rounds, and how it begins.
+const (
+	minOwn     = 128 // bytes; the smallest buffer of its own
+	minArgs    = 8
+	maxOldArgs = 64 // a longer slice of arguments is given up at the end of the round
+)
+
+// Feed hands b to the reader, which may use it until Keep. Without a leftover of earlier
+// rounds, b is parsed in place; otherwise it completes the leftover. It is never
+// written to.
+func (r *Reader) Feed(b []byte) {
+	if r.err != nil {
+		return
+	}
+	if r.inBuf || len(r.rest) > 0 {
+		r.Keep()
+	}
+	if len(r.buf) > 0 {
+		r.rest = b
+		return
+	}
+	r.buf, r.start, r.inBuf = b, 0, true
+}
+
+// Next returns the next complete command, or nil when more bytes are needed.
+// The arguments are slices into the buffer, valid until Keep or Feed; the
+// slice that holds them is valid until the next call. An
+// empty command (an empty line, *0, *-1) is skipped. An error is a
+// *ProtocolError and final: the stream cannot be read on.
+func (r *Reader) Next() (args [][]byte, err error) {
+	for {
+		b := r.buf[r.start:]
+		if len(b) > 0 && b[0] == '*' && r.at == (progress{}) {
+			n := r.cut(b[:min(len(b), r.Limits.Query)], r.Limits.Args, r.Limits.Bulk)
+			if n > 0 {
+				r.start += n
+				return r.args, nil
+			}
+		}
+		n, perr := r.step(b)
+		switch {
+		case perr != nil:
+			return nil, r.fail(perr)
+		case n > 0:
+			r.start += n
+			r.at = progress{}
+			if len(r.args) > 0 {
+				return r.args, nil
+			}
+		case !r.pull():
+			return nil, nil
+		}
+	}
+}
+
+// fail ends the stream.
+func (r *Reader) fail(err *ProtocolError) error {
+	*r = Reader{Limits: r.Limits, Wide: r.Wide, err: err}
+	return err
+}
+
+// pull goes on with what Feed was given: with all of it, in place, when the
+// reader holds nothing, or else with what the current command lacks. It returns
+// false when there is nothing more.
+func (r *Reader) pull() bool {
+	if len(r.rest) == 0 {
+		return false
+	}
+	if r.start == len(r.buf) {
+		r.buf, r.rest, r.start, r.inBuf = r.rest, nil, 0, true
+		return true
+	}
+	n := r.lacking()
+	r.own = append(r.buf, r.rest[:n]...)
+	r.buf, r.rest = r.own, r.rest[n:]
+	return true
+}
+
+// lacking is how many bytes of rest the current element of the current command needs. What
+// is taken beyond the end of the command, if its line end is wrong, belongs to an
+// error.
+func (r *Reader) lacking() int {
+	all := len(r.rest)
+	if r.at.payload {
+		missing := r.at.bulk - (len(r.buf) - r.start - r.at.pos)
+		if missing < all-2 {
+			return missing + 2
+		}
+		return all
+	}
+	if i := bytes.IndexByte(r.rest, '\n'); i >= 0 {
+		return i + 1
+	}
+	return all
+}
+
+// Keep ends the round: what was not consumed is copied to the reader's own
+// buffer, which is given up when it is empty. Commands that are complete may be among
+// it; Next returns them without another Feed.
+func (r *Reader) Keep() {
+	r.dropArgs()
+	tail := r.buf[r.start:]
+	held := len(tail) + len(r.rest)
+	switch {
+	case held == 0:
+		r.own, r.start = nil, 0
+	case r.inBuf:
+		r.own = append(roomFor(r.own, held), tail...)
+		r.start = 0
+	default:
+		// The tail is moved only if it is no longer than what was consumed since it
+		// was last moved: a long backlog taken command by command stays linear.
+		if r.start > 0 && r.start >= len(tail) {
+			r.own = append(roomFor(r.own, held), tail...)
+			r.start = 0
+		}
+		r.own = append(r.own, r.rest...)
+	}
+	r.buf, r.rest, r.inBuf = r.own, nil, false
+}
+
+// roomFor returns own, emptied, or a new buffer where own is too small for n bytes or
+// much too big.
+func roomFor(own []byte, n int) []byte {
+	if cap(own) < n || cap(own) > max(4*n, 4*minOwn) {
+		return make([]byte, 0, max(n, minOwn))
+	}
+	return own[:0]
+}
+
+// dropArgs forgets the arguments given out, so that they keep no buffer alive.
+func (r *Reader) dropArgs() {
+	if cap(r.args) > maxOldArgs {
+		r.args = nil
+		return
+	}
+	clear(r.args[:cap(r.args)])
+	r.args = r.args[:0]
+}
+
+// Buffered is the number of bytes that were fed and are not consumed: between rounds, what
+// the reader holds a copy of.
+func (r *Reader) Buffered() int { return len(r.buf) - r.start + len(r.rest) }
+
+// Memory is the number of bytes allocated for the reader's own buffer and its slice of arguments.
+func (r *Reader) Memory() int { return cap(r.own) + 24*cap(r.args) }
+
+// Partial tells, after Next has returned nil, whether a command has begun and is not complete.
+func (r *Reader) Partial() bool { return r.Buffered() > 0 }

@@ -1,0 +1,54 @@
+package resp
+
+import "math"
+
+// ParseInt reads a decimal int64 as strictly as Redis' string2ll: an optional
+// minus, then digits without a leading zero. No plus, no blanks, no "-0", no overflow.
+func ParseInt(b []byte) (n int64, ok bool) {
+	digits := b
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		digits = b[1:]
+	}
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	var u uint64 // 19 digits always fit
+	for _, c := range digits {
+		d := c - '0'
+		if d > 9 {
+			return 0, false
+		}
+		u = u*10 + uint64(d)
+	}
+	switch {
+	case u <= math.MaxInt64 && negative:
+		return -int64(u), true
+	case u <= math.MaxInt64:
+		return int64(u), true
+	case u == math.MaxInt64+1 && negative:
+		return math.MinInt64, true
+	}
+	return 0, false
+}
+
+// EqualFold tells whether b is word, where ASCII letters in either case are
+// the same. It allocates nothing.
+func EqualFold(b []byte, word string) bool {
+	if len(b) != len(word) {
+		return false
+	}
+	for i, c := range b {
+		if c != word[i] && lower(c) != lower(word[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
