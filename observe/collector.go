@@ -1,0 +1,207 @@
+package observe
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// namespace is in front of every metric of our own.
+const namespace = "limitdb"
+
+// scalar is a metric without labels: one number of a Snapshot.
+type scalar struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*Snapshot) float64
+}
+
+// collector turns a Snapshot into constant metrics at each scrape. The server
+// counts in counters of its own, so that counting costs nothing here.
+type collector struct {
+	snapshot func() Snapshot
+	scalars  []scalar
+
+	build, rejected, closed                 *prometheus.Desc
+	calls, errors, duration, decisions      *prometheus.Desc
+	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+func newCollector(snapshot func() Snapshot) *collector {
+	return &collector{
+		snapshot: snapshot,
+		scalars:  append(clientScalars(), serverScalars()...),
+
+		build:     describe("build_info", "Always 1; the labels tell what is running.", "version", "goversion"),
+		rejected:  describe("connections_rejected_total", "Connections turned away, by reason.", "reason"),
+		closed:    describe("connections_closed_total", "Connections that ended, by reason.", "reason"),
+		calls:     describe("commands_total", "Calls of each command, those answered with an error included.", "command"),
+		errors:    describe("command_errors_total", "Calls of each command that were answered with an error. A denial is not an error.", "command"),
+		duration:  describe("command_duration_seconds", "Time that each command took, without the network.", "command"),
+		decisions: describe("decisions_total", "Requests to take something, by result.", "result"),
+
+		reloads:          describe("config_reloads_total", "Reloads of the configuration, by result.", "result"),
+		reloadSuccessful: describe("config_last_reload_successful", "Whether the last reload of the configuration went well: 1 or 0."),
+		reloadedTime:     describe("config_last_reload_success_timestamp_seconds", "When the configuration in force was loaded, in Unix time."),
+	}
+}
+
+// gauge and counter make rows of the tables below.
+func gauge(name, help string, value func(*Snapshot) float64) scalar {
+	return scalar{describe(name, help), prometheus.GaugeValue, value}
+}
+
+func counter(name, help string, value func(*Snapshot) float64) scalar {
+	return scalar{describe(name, help), prometheus.CounterValue, value}
+}
+
+// clientScalars are the numbers about connections.
+func clientScalars() []scalar {
+	return []scalar{
+		gauge("clients", "Clients connected now.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Connected) }),
+		gauge("clients_max", "The most clients that may be connected at once.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Max) }),
+		gauge("clients_blocked", "Clients that wait for their turn.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Blocked) }),
+		gauge("clients_paused", "Clients held by CLIENT PAUSE.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Paused) }),
+		gauge("clients_monitoring", "Clients that run MONITOR.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Monitors) }),
+		gauge("client_buffer_bytes", "Bytes held in the query and reply buffers of all clients.",
+			func(s *Snapshot) float64 { return float64(s.Clients.BufferBytes) }),
+		gauge("client_buffer_max_bytes", "The most bytes that all clients' buffers may hold; 0 for no limit.",
+			func(s *Snapshot) float64 { return float64(s.Clients.BufferBytesMax) }),
+		counter("connections_accepted_total", "Connections accepted and served.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Accepted) }),
+		counter("accept_errors_total", "Connections that could not be accepted, as with too many open files.",
+			func(s *Snapshot) float64 { return float64(s.Clients.AcceptErrors) }),
+		counter("auth_failures_total", "Wrong passwords given.",
+			func(s *Snapshot) float64 { return float64(s.Clients.AuthFailures) }),
+		counter("protocol_errors_total", "Connections closed because what they sent could not be read on.",
+			func(s *Snapshot) float64 { return float64(s.Clients.ProtocolErrors) }),
+		counter("panics_total", "Commands that panicked; each closed its connection.",
+			func(s *Snapshot) float64 { return float64(s.Clients.Panics) }),
+		counter("network_receive_bytes_total", "Bytes read from clients.",
+			func(s *Snapshot) float64 { return float64(s.Traffic.BytesIn) }),
+		counter("network_transmit_bytes_total", "Bytes written to clients.",
+			func(s *Snapshot) float64 { return float64(s.Traffic.BytesOut) }),
+	}
+}
+
+// serverScalars are the numbers about the process and its table of keys.
+func serverScalars() []scalar {
+	return []scalar{
+		gauge("uptime_seconds", "Time since the server started.",
+			func(s *Snapshot) float64 { return s.Uptime.Seconds() }),
+		gauge("clock_offset_seconds", "How far the machine's clock is ahead of the clock that decisions are made by.",
+			func(s *Snapshot) float64 { return s.ClockOffset.Seconds() }),
+		gauge("slowlog_entries", "Entries in the slow log.",
+			func(s *Snapshot) float64 { return float64(s.SlowlogEntries) }),
+		counter("slow_commands_total", "Commands slow enough for the slow log.",
+			func(s *Snapshot) float64 { return float64(s.SlowCommands) }),
+		counter("peeks_total", "Decisions asked for without taking anything.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Peeked) }),
+		counter("refunds_total", "Requests to give something back.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Refunded) }),
+		gauge("keys", "Keys in the table.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Keys) }),
+		gauge("engine_bytes", "Bytes that the table of keys takes.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Bytes) }),
+		gauge("engine_max_bytes", "The most bytes that the table of keys may take; 0 for no limit.",
+			func(s *Snapshot) float64 { return float64(s.Engine.BytesMax) }),
+		counter("keys_expired_total", "Keys dropped because their time had come.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Expired) }),
+		counter("keys_evicted_total", "Keys dropped to keep the table below its limit.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Evicted) }),
+	}
+}
+
+// Describe sends what Collect can send, so that a clash of names is found
+// when the collector is registered.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, s := range c.scalars {
+		ch <- s.desc
+	}
+	for _, d := range []*prometheus.Desc{
+		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions,
+		c.reloads, c.reloadSuccessful, c.reloadedTime,
+	} {
+		ch <- d
+	}
+}
+
+// Collect takes one Snapshot and sends it all.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.snapshot()
+	for _, m := range c.scalars {
+		send(ch, m.desc, m.kind, m.value(&s))
+	}
+	send(ch, c.build, prometheus.GaugeValue, 1, s.Version, runtime.Version())
+	for _, n := range s.Clients.Rejected {
+		send(ch, c.rejected, prometheus.CounterValue, float64(n.N), n.Name)
+	}
+	for _, n := range s.Clients.Closed {
+		send(ch, c.closed, prometheus.CounterValue, float64(n.N), n.Name)
+	}
+	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Allowed), "allowed")
+	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Limited), "limited")
+	c.collectCommands(ch, s.Commands)
+	c.collectConfig(ch, &s.Config)
+}
+
+func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []Command) {
+	for i := range commands {
+		cmd := &commands[i]
+		send(ch, c.calls, prometheus.CounterValue, float64(cmd.Calls), cmd.Name)
+		send(ch, c.errors, prometheus.CounterValue, float64(cmd.Errors), cmd.Name)
+		// Two dozen lines for each of a hundred commands that nobody calls
+		// would be most of the page.
+		if n := cmd.Latency.Count(); n > 0 {
+			sendHistogram(ch, c.duration, &cmd.Latency, n, cmd.Name)
+		}
+	}
+}
+
+func (c *collector) collectConfig(ch chan<- prometheus.Metric, g *Config) {
+	send(ch, c.reloads, prometheus.CounterValue, float64(g.Reloads-min(g.Reloads, g.ReloadFailures)), "ok")
+	send(ch, c.reloads, prometheus.CounterValue, float64(g.ReloadFailures), "failed")
+	ok := 0.0
+	if g.LastReloadOK {
+		ok = 1
+	}
+	send(ch, c.reloadSuccessful, prometheus.GaugeValue, ok)
+	if !g.LastReload.IsZero() {
+		send(ch, c.reloadedTime, prometheus.GaugeValue, float64(g.LastReload.UnixMilli())/1000)
+	}
+}
+
+// send sends one number. What cannot be a metric becomes an error of the
+// scrape.
+func send(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
+	m, err := prometheus.NewConstMetric(d, kind, v, labels...)
+	if err != nil {
+		m = prometheus.NewInvalidMetric(d, err)
+	}
+	ch <- m
+}
+
+func sendHistogram(ch chan<- prometheus.Metric, d *prometheus.Desc, h *Histogram, count uint64, labels ...string) {
+	// Prometheus wants cumulative counts. The last bucket has no upper bound
+	// and is the difference to count.
+	upTo := make(map[float64]uint64, Buckets-1)
+	var n uint64
+	for i, b := range h.Buckets[:Buckets-1] {
+		n += b
+		upTo[float64(uint64(1)<<i)/1e6] = n
+	}
+	m, err := prometheus.NewConstHistogram(d, count, float64(h.Sum)/1e9, upTo, labels...)
+	if err != nil {
+		m = prometheus.NewInvalidMetric(d, err)
+	}
+	ch <- m
+}

@@ -1,0 +1,136 @@
+package observe
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sample has another number in every field, so that two that are swapped show.
+func sample() Snapshot {
+	s := Snapshot{
+		Version:     "1.2.3",
+		Uptime:      90*time.Second + 500*time.Millisecond,
+		ClockOffset: -250 * time.Microsecond,
+		Clients: Clients{
+			Connected: 11, Max: 10_000, Blocked: 12, Paused: 13, Monitors: 14,
+			BufferBytes: 15, BufferBytesMax: 256 << 20,
+			Accepted:     16,
+			Rejected:     []Count{{"maxclients", 17}, {"protected-mode", 18}},
+			Closed:       []Count{{"client", 19}, {"idle", 20}},
+			AcceptErrors: 21, AuthFailures: 22, ProtocolErrors: 23, Panics: 24,
+		},
+		Traffic: Traffic{BytesIn: 25, BytesOut: 26},
+		Commands: []Command{
+			{Name: "cl.throttle", Calls: 27, Errors: 2},
+			{Name: "client|list", Calls: 0},
+		},
+		Engine: Engine{
+			Allowed: 28, Limited: 29, Peeked: 30, Refunded: 31,
+			Keys: 32, Bytes: 33, BytesMax: 34, Expired: 35, Evicted: 36,
+		},
+		Config: Config{
+			Reloads: 37, ReloadFailures: 3, LastReloadOK: true,
+			LastReload: time.UnixMilli(1_700_000_000_250),
+		},
+		SlowlogEntries: 38,
+		SlowCommands:   39,
+	}
+	h := &s.Commands[0].Latency
+	for _, ns := range []int64{0, 900, 1000, 1001, 3000, 1_048_576_000, 1_048_576_001, int64(time.Hour)} {
+		h.Buckets[Bucket(ns)]++
+		h.Sum += uint64(ns)
+	}
+	return s
+}
+
+// scrape reads /metrics of a registry that has nothing but our collector.
+func scrape(t *testing.T, s Snapshot) string {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	if err := reg.Register(newCollector(func() Snapshot { return s })); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	body, err := io.ReadAll(w.Body)
+	if err != nil || w.Code != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", w.Code, err, body)
+	}
+	return string(body)
+}
+
+func TestExpositionIsGolden(t *testing.T) {
+	got := strings.ReplaceAll(scrape(t, sample()), runtime.Version(), "GO")
+	path := filepath.Join("testdata", "metrics.txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("the exposition changed; run with -update if that is meant (-want +got):\n%s", d)
+	}
+}
+
+func TestExpositionFollowsConventions(t *testing.T) {
+	for name, s := range map[string]Snapshot{"sample": sample(), "zero": {}} {
+		problems, err := promlint.New(bytes.NewReader([]byte(scrape(t, s)))).Lint()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s: %s", name, p.Metric, p.Text)
+		}
+	}
+}
+
+func TestEveryMetricIsOurs(t *testing.T) {
+	for line := range strings.Lines(scrape(t, sample())) {
+		name := strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE ")
+		if !strings.HasPrefix(name, "limitdb_") {
+			t.Errorf("a line without the prefix: %q", line)
+		}
+	}
+}
+
+// A label that cannot be written fails the scrape and not the process.
+func TestBadLabelFailsTheScrape(t *testing.T) {
+	for name, s := range map[string]Snapshot{
+		"not UTF-8": {Clients: Clients{Closed: []Count{{"\xff", 1}}}},
+		"twice":     {Commands: []Command{{Name: "ping"}, {Name: "ping"}}},
+	} {
+		reg := prometheus.NewRegistry()
+		reg.MustRegister(newCollector(func() Snapshot { return s }))
+		if _, err := reg.Gather(); err == nil {
+			t.Errorf("%s: gathered without an error", name)
+		}
+	}
+}
+
+func TestNoTimeOfReloadBeforeTheFirst(t *testing.T) {
+	s := sample()
+	s.Config.LastReload = time.Time{}
+	if strings.Contains(scrape(t, s), "timestamp_seconds") {
+		t.Error("a reload that never was has a time")
+	}
+}

@@ -1,0 +1,529 @@
+package observe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// deadline is how long a test waits for what should come at once.
+const deadline = 20 * time.Second
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func testSource() Source {
+	return Source{Snapshot: sample, Ready: func() error { return nil }}
+}
+
+// start serves o and stops at the end of the test.
+func start(t *testing.T, o Options, b bounds) *Server {
+	t.Helper()
+	if o.Source.Snapshot == nil {
+		o.Source = testSource()
+	}
+	s, err := listen(o, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s
+}
+
+// do sends one request over a connection of its own.
+func do(t *testing.T, method, url string) (status int, header http.Header, body string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(b)
+}
+
+func TestEndpoints(t *testing.T) {
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, defaultBounds())
+	base := "http://" + s.Addrs()[0].String()
+	for _, c := range []struct {
+		method, path string
+		status       int
+		kind, body   string // what the content type begins with, what the body contains
+	}{
+		{"GET", "/", 200, "text/plain", "limitdb 1.2.3\n\n/metrics"},
+		{"HEAD", "/", 200, "text/plain", ""},
+		{"GET", "/livez", 200, "text/plain", "ok\n"},
+		{"GET", "/livez?verbose", 200, "text/plain", "ok\n"},
+		{"GET", "/readyz", 200, "text/plain", "ok\n"},
+		{"GET", "/metrics", 200, "text/plain; version=0.0.4", "limitdb_decisions_total{result=\"limited\"} 29\n"},
+		{"GET", "/metrics", 200, "text/plain", "\ngo_goroutines "},
+		{"GET", "/metrics", 200, "text/plain", "\nprocess_resident_memory_bytes "},
+		{"POST", "/metrics", 405, "text/plain", "Method Not Allowed"},
+		{"DELETE", "/", 405, "text/plain", "Method Not Allowed"},
+		{"PUT", "/livez", 405, "text/plain", "Method Not Allowed"},
+		{"POST", "/readyz", 405, "text/plain", "Method Not Allowed"},
+		{"GET", "/metrics/", 404, "text/plain", "404"},
+		{"GET", "/favicon.ico", 404, "text/plain", "404"},
+		{"POST", "/nothing", 404, "text/plain", "404"},
+		{"GET", "/debug/pprof/", 404, "text/plain", "404"},
+		{"GET", "/debug/vars", 404, "text/plain", "404"},
+	} {
+		status, header, body := do(t, c.method, base+c.path)
+		if status != c.status || !strings.HasPrefix(header.Get("Content-Type"), c.kind) || !strings.Contains(body, c.body) {
+			t.Errorf("%s %s: %d %q %.200q, want %d %q %q",
+				c.method, c.path, status, header.Get("Content-Type"), body, c.status, c.kind, c.body)
+		}
+		if status == 405 && header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s %s: Allow is %q", c.method, c.path, header.Get("Allow"))
+		}
+		if header.Get("Cache-Control") != "no-store" || header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: headers %v", c.method, c.path, header)
+		}
+	}
+}
+
+func TestReadyzTellsTheReason(t *testing.T) {
+	var reason atomic.Pointer[string]
+	src := testSource()
+	src.Ready = func() error {
+		if r := reason.Load(); r != nil {
+			return errors.New(*r)
+		}
+		return nil
+	}
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Source: src}, defaultBounds())
+	base := "http://" + s.Addrs()[0].String()
+	for _, r := range []string{"loading", "", "stopping"} {
+		want, text := 200, "ok\n"
+		reason.Store(nil)
+		if r != "" {
+			reason.Store(&r)
+			want, text = 503, "not ready: "+r+"\n"
+		}
+		if status, _, body := do(t, "GET", base+"/readyz"); status != want || body != text {
+			t.Errorf("while %q: %d %q, want %d %q", r, status, body, want, text)
+		}
+		if status, _, _ := do(t, "GET", base+"/livez"); status != 200 {
+			t.Errorf("while %q: livez is %d", r, status)
+		}
+	}
+}
+
+// Who may see profiles, asked of the handler, since a test has no address but
+// loopback.
+func TestProfilesAreForThisMachineOnly(t *testing.T) {
+	const lo = "127.0.0.1:6380"
+	for _, c := range []struct {
+		name, listener, remote, host, header string
+		enabled                              bool
+		want                                 int
+	}{
+		{"loopback", lo, "127.0.0.1:4000", "127.0.0.1:6380", "", true, 200},
+		{"loopback 127.1.2.3", lo, "127.1.2.3:4000", "127.0.0.1:6380", "", true, 200},
+		{"loopback by name", lo, "127.0.0.1:4000", "localhost:6380", "", true, 200},
+		{"loopback, IPv6", "[::1]:6380", "[::1]:4000", "[::1]:6380", "", true, 200},
+		{"loopback, IPv6, no port", "[::1]:80", "[::1]:4000", "[::1]", "", true, 200},
+		{"mapped", "[::1]:80", "[::ffff:127.0.0.1]:4000", "[::1]", "", true, 200},
+		{"not enabled", lo, "127.0.0.1:4000", "127.0.0.1:6380", "", false, 404},
+		{"from elsewhere", lo, "192.0.2.1:4000", "127.0.0.1:6380", "", true, 404},
+		{"listener on every address", "0.0.0.0:6380", "127.0.0.1:4000", "127.0.0.1:6380", "", true, 404},
+		{"listener on every address, IPv6", "[::]:6380", "[::1]:4000", "[::1]:6380", "", true, 404},
+		{"listener elsewhere", "192.0.2.2:6380", "192.0.2.2:4000", "192.0.2.2:6380", "", true, 404},
+		{"another name that resolves to loopback", lo, "127.0.0.1:4000", "rebound.example:6380", "", true, 404},
+		{"no host", lo, "127.0.0.1:4000", "", "", true, 404},
+		{"through a proxy", lo, "127.0.0.1:4000", "127.0.0.1:6380", "X-Forwarded-For", true, 404},
+		{"through a proxy that says so", lo, "127.0.0.1:4000", "127.0.0.1:6380", "Forwarded", true, 404},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{Source: testSource(), Pprof: c.enabled}
+			h, err := newHandler(&o, discard())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, page := range []string{"/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/symbol"} {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequest(http.MethodGet, page, nil)
+				r.RemoteAddr, r.Host = c.remote, c.host
+				if c.header != "" {
+					r.Header.Set(c.header, "192.0.2.9")
+				}
+				h.ServeHTTP(w, r.WithContext(withListener(fakeListener(c.listener))))
+				if w.Code != c.want {
+					t.Errorf("%s: %d, want %d", page, w.Code, c.want)
+				}
+			}
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr, r.Host = c.remote, c.host
+			if c.header != "" {
+				r.Header.Set(c.header, "192.0.2.9")
+			}
+			h.ServeHTTP(w, r.WithContext(withListener(fakeListener(c.listener))))
+			if got := strings.Contains(w.Body.String(), "pprof"); got != (c.want == 200) {
+				t.Errorf("the index names profiles: %t", got)
+			}
+		})
+	}
+}
+
+func TestProfilesNeverShowTheCommandLine(t *testing.T) {
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Pprof: true}, defaultBounds())
+	base := "http://" + s.Addrs()[0].String()
+	if status, _, body := do(t, "GET", base+"/debug/pprof/goroutine?debug=1"); status != 200 || !strings.Contains(body, "goroutine profile") {
+		t.Errorf("the goroutine profile: %d %.100q", status, body)
+	}
+	if status, _, body := do(t, "GET", base+"/debug/pprof/cmdline"); status != 404 {
+		t.Errorf("the command line: %d %q", status, body)
+	}
+}
+
+func TestListenOnSeveral(t *testing.T) {
+	addrs := []string{"127.0.0.1:0", "127.0.0.1:0", "-[::1]:0", "-192.0.2.77:0"}
+	s := start(t, Options{Addrs: addrs}, defaultBounds())
+	// 192.0.2.77 is nobody's; IPv6 may be turned off where the test runs.
+	if n := len(s.Addrs()); n != 2 && n != 3 {
+		t.Fatalf("bound %v", s.Addrs())
+	}
+	for _, a := range s.Addrs() {
+		if status, _, _ := do(t, "GET", "http://"+a.String()+"/livez"); status != 200 {
+			t.Errorf("%s: %d", a, status)
+		}
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	port := taken.Addr().String()
+	for _, c := range []struct {
+		name  string
+		addrs []string
+		want  string
+	}{
+		{"taken", []string{port}, "http port: listen tcp4 " + port + ": bind: address already in use"},
+		{"taken, optional", []string{"-" + port}, "http port: listen tcp4 " + port + ": bind: address already in use"},
+		{"the second is taken", []string{"127.0.0.1:0", port}, "http port: listen tcp4 " + port + ": bind: address already in use"},
+		{"not ours", []string{"192.0.2.77:0"}, "http port: listen tcp4 192.0.2.77:0: bind: cannot assign requested address"},
+		{"no port", []string{"127.0.0.1"}, "http port: listen tcp: address 127.0.0.1: missing port in address"},
+		{"port too high", []string{"127.0.0.1:65536"}, "http port: listen tcp4: address 65536: invalid port"},
+		{"none", nil, "http port: no address to listen on"},
+		{"none left", []string{"-192.0.2.77:0"}, "http port: no address to listen on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := Listen(Options{Addrs: c.addrs, Source: testSource()})
+			if err == nil {
+				closeAll(s.listeners)
+				t.Fatal("no error")
+			}
+			if err.Error() != c.want {
+				t.Errorf("%q, want %q", err, c.want)
+			}
+		})
+	}
+	// The address that was free is given back.
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	if _, err := Listen(Options{Addrs: []string{free.Addr().String(), port}, Source: testSource()}); err == nil {
+		t.Error("no error")
+	}
+	if free, err = net.Listen("tcp", free.Addr().String()); err != nil {
+		t.Error(err)
+	} else {
+		free.Close()
+	}
+	if _, err := Listen(Options{Addrs: []string{port}, Source: testSource()}); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("%v is not EADDRINUSE", err)
+	}
+	if _, err := Listen(Options{Addrs: []string{"127.0.0.1:0"}}); err == nil {
+		t.Error("a source without functions was taken")
+	}
+}
+
+// dial connects and sends text.
+func dial(t *testing.T, s *Server, text string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(deadline)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// patient bounds never end a test by themselves.
+func patient() bounds {
+	b := defaultBounds()
+	b.header, b.read, b.write, b.idle = time.Hour, time.Hour, time.Hour, time.Hour
+	return b
+}
+
+func TestSlowHeaderIsCut(t *testing.T) {
+	b := patient()
+	b.header = 50 * time.Millisecond
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, b)
+	for _, text := range []string{"", "G", "GET /livez HTTP/1.1\r\nHost: a\r\nX: "} {
+		c := dial(t, s, text)
+		// The server gives up; our own deadline would be another error.
+		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("after %q: %v", text, err)
+		}
+	}
+}
+
+func TestSlowBodyIsCut(t *testing.T) {
+	b := patient()
+	b.read = 50 * time.Millisecond
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, b)
+	c := dial(t, s, "GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx")
+	if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestIdleIsCut(t *testing.T) {
+	b := patient()
+	b.idle = 50 * time.Millisecond
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, b)
+	c := dial(t, s, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+	got, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 OK\r\n") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestMalformedRequests(t *testing.T) {
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, defaultBounds())
+	huge := strings.Repeat("a", 64<<10)
+	for _, c := range []struct{ name, text, want string }{
+		{"huge header", "GET /livez HTTP/1.1\r\nHost: a\r\nX: " + huge + "\r\n\r\n", "HTTP/1.1 431 "},
+		{"huge path", "GET /" + huge + " HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 431 "},
+		{"no host", "GET /livez HTTP/1.1\r\n\r\n", "HTTP/1.1 400 "},
+		{"another protocol", "*1\r\n$4\r\nPING\r\n", "HTTP/1.1 400 "},
+		{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400 "},
+		{"a later version", "GET /livez HTTP/9.9\r\nHost: a\r\n\r\n", "HTTP/1.1 505 "},
+		{"two lengths", "GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "HTTP/1.1 400 "},
+		{"out of the root", "GET /../../etc/passwd HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "HTTP/1.1 307 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := dial(t, s, c.text)
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if !strings.HasPrefix(line, c.want) {
+				t.Errorf("%q, %v, want %q", line, err, c.want)
+			}
+		})
+	}
+	if status, _, _ := do(t, "GET", "http://"+s.Addrs()[0].String()+"/livez"); status != 200 {
+		t.Errorf("afterwards: %d", status)
+	}
+}
+
+func TestConnectionsAreLimited(t *testing.T) {
+	b := defaultBounds()
+	b.connections = 3
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, b)
+	const request = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+	serve := func(c net.Conn) error {
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		return err
+	}
+	var held []net.Conn
+	for i := range b.connections {
+		c := dial(t, s, request)
+		if err := serve(c); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		held = append(held, c)
+	}
+	over, err := net.Dial("tcp", s.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer over.Close()
+	if err := over.SetDeadline(time.Now().Add(deadline)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := over.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("one too many: %d bytes, %v", n, err)
+	}
+	// One that goes makes room for another.
+	held[0].Close()
+	for end := time.Now().Add(deadline); ; {
+		c, err := net.Dial("tcp", s.Addrs()[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = io.WriteString(c, request); err == nil {
+			err = serve(c)
+		}
+		c.Close()
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("no room again: %v", err)
+		}
+	}
+}
+
+// A request that is under way is answered, though the port is closed.
+func TestShutdownWaitsForRequests(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	src := testSource()
+	src.Ready = func() error {
+		close(entered)
+		<-release
+		return nil
+	}
+	s, err := Listen(Options{Addrs: []string{"127.0.0.1:0"}, Source: src})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	c := dial(t, s, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(context.Background()) }()
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := net.Dial("tcp", s.Addrs()[0].String()); err == nil {
+		t.Error("still listening")
+	}
+	close(release)
+	if got, _ := io.ReadAll(c); !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
+		t.Errorf("answered %q", got)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+func TestShutdownGivesUpWithItsContext(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	src := testSource()
+	src.Ready = func() error {
+		close(entered)
+		<-release
+		return nil
+	}
+	s, err := Listen(Options{Addrs: []string{"127.0.0.1:0"}, Source: src})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	dial(t, s, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-entered
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	close(release)
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestShutdownBeforeServe(t *testing.T) {
+	s, err := Listen(Options{Addrs: []string{"127.0.0.1:0"}, Source: testSource()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Serve(); err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", s.Addrs()[0].String()); err == nil {
+		t.Error("still listening")
+	}
+}
+
+// A listener that fails for good ends Serve with its error.
+func TestServeReportsAFailedListener(t *testing.T) {
+	s, err := Listen(Options{Addrs: []string{"127.0.0.1:0", "127.0.0.1:0"}, Source: testSource()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	s.listeners[0].Close()
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := net.Dial("tcp", s.listeners[1].Addr().String()); err == nil {
+		t.Error("the other one still listens")
+	}
+}
+
+func TestScrapeThatPanicsIsAnError(t *testing.T) {
+	src := testSource()
+	src.Snapshot = func() Snapshot { panic("a bug") }
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Source: src}, defaultBounds())
+	base := "http://" + s.Addrs()[0].String()
+	if status, _, _ := do(t, "GET", base+"/metrics"); status != 500 {
+		t.Errorf("metrics: %d", status)
+	}
+	if status, _, _ := do(t, "GET", base+"/livez"); status != 200 {
+		t.Errorf("livez: %d", status)
+	}
+}
+
+// fakeListener is a listener of which only the address matters.
+type fakeListener string
+
+func (f fakeListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
+func (f fakeListener) Close() error              { return nil }
+func (f fakeListener) Addr() net.Addr            { return f }
+func (f fakeListener) Network() string           { return "tcp" }
+func (f fakeListener) String() string            { return string(f) }
