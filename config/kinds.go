@@ -1,0 +1,321 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Handle is a directive's typed handle: one of *Int, *Bytes, *Duration,
+// *OutputLimit, *Bool, *Text, *Enum and *Words. The set is closed.
+type Handle interface {
+	// Name is the directive's name in lower case, as "maxclients".
+	Name() string
+
+	// parse checks words and returns the canonical text. It stores nothing.
+	parse(words []string) (string, error)
+	// store makes text, which parse has returned before, the value.
+	store(text string)
+	// spell is how a file is to say text: shorter than the canonical text
+	// where there are units, quoted where it must be.
+	spell(text string) string
+	// limits says in words what is allowed.
+	limits() string
+
+	setName(name string)
+}
+
+// named is the part that all handles share.
+type named struct{ name string }
+
+// Name is the directive's name in lower case.
+func (n *named) Name() string { return n.name }
+
+func (n *named) setName(name string) { n.name = name }
+
+// one refuses all but a single word.
+func one(words []string) (string, error) {
+	if len(words) != 1 {
+		return "", fmt.Errorf("one value is expected, not %d (quote a value that has spaces)", len(words))
+	}
+	return words[0], nil
+}
+
+var (
+	errNotInteger = errors.New("argument couldn't be parsed into an integer")
+	errNotMemory  = errors.New("argument must be a memory value")
+	errNotBool    = errors.New("argument must be 'yes' or 'no'")
+	errNUL        = errors.New("argument must not contain a NUL byte")
+)
+
+// number is the part that Int, Bytes and Duration share: an integer with a
+// lowest and a highest value.
+type number struct {
+	named
+	v        atomic.Int64
+	min, max int64
+	check    func(int64) error // more than the range, or nil
+}
+
+// within returns the text of n if it is allowed.
+func (h *number) within(n int64) error {
+	if n < h.min || n > h.max {
+		return fmt.Errorf("argument must be between %d and %d inclusive", h.min, h.max)
+	}
+	if h.check != nil {
+		return h.check(n)
+	}
+	return nil
+}
+
+// Int is a whole number.
+type Int struct {
+	number
+	base int // 10, or 8 for file permissions
+}
+
+// Get returns the current value.
+func (h *Int) Get() int64 { return h.v.Load() }
+
+func (h *Int) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.ParseInt(w, h.base, 64)
+	if err != nil || w[0] == '+' {
+		if h.base == 8 {
+			return "", errors.New("argument couldn't be parsed as an octal number")
+		}
+		return "", errNotInteger
+	}
+	if err := h.within(n); err != nil {
+		return "", err
+	}
+	return strconv.FormatInt(n, h.base), nil
+}
+
+func (h *Int) store(text string) {
+	n, _ := strconv.ParseInt(text, h.base, 64)
+	h.v.Store(n)
+}
+
+func (h *Int) spell(text string) string { return text }
+
+func (h *Int) limits() string {
+	return strconv.FormatInt(h.min, h.base) + " to " + strconv.FormatInt(h.max, h.base)
+}
+
+// Duration is a time, written as a whole number of the directive's unit
+// (seconds, for all directives so far).
+type Duration struct {
+	number
+	unit time.Duration
+}
+
+// Get returns the current value.
+func (h *Duration) Get() time.Duration { return time.Duration(h.v.Load()) * h.unit }
+
+func (h *Duration) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.ParseInt(w, 10, 64)
+	if err != nil || w[0] == '+' {
+		return "", errNotInteger
+	}
+	if err := h.within(n); err != nil {
+		return "", err
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+func (h *Duration) store(text string) {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	h.v.Store(n)
+}
+
+func (h *Duration) spell(text string) string { return text }
+
+func (h *Duration) limits() string {
+	unit := "seconds"
+	if h.unit == time.Millisecond {
+		unit = "milliseconds"
+	}
+	return fmt.Sprintf("%d to %d %s", h.min, h.max, unit)
+}
+
+// Bytes is a size in bytes. As in Redis 1k is 1000 and 1kb is 1024.
+type Bytes struct{ number }
+
+// Get returns the current value in bytes.
+func (h *Bytes) Get() int64 { return h.v.Load() }
+
+func (h *Bytes) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	n, err := parseSize(w)
+	if err != nil {
+		return "", err
+	}
+	if err := h.within(n); err != nil {
+		return "", err
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+func (h *Bytes) store(text string) {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	h.v.Store(n)
+}
+
+func (h *Bytes) spell(text string) string {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return formatSize(n)
+}
+
+func (h *Bytes) limits() string { return formatSize(h.min) + " to " + formatSize(h.max) }
+
+// Bool is yes or no.
+type Bool struct {
+	named
+	v     atomic.Bool
+	check func(bool) error // or nil
+}
+
+// Get returns the current value.
+func (h *Bool) Get() bool { return h.v.Load() }
+
+func (h *Bool) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	text := strings.ToLower(w)
+	if text != "yes" && text != "no" {
+		return "", errNotBool
+	}
+	if h.check != nil {
+		if err := h.check(text == "yes"); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+func (h *Bool) store(text string) { h.v.Store(text == "yes") }
+
+func (h *Bool) spell(text string) string { return text }
+
+func (h *Bool) limits() string { return "yes or no" }
+
+// Text is any text without NUL bytes: a path, a password.
+type Text struct {
+	named
+	v     atomic.Pointer[string]
+	check func(string) error // or nil
+}
+
+// Get returns the current value.
+func (h *Text) Get() string { return *h.v.Load() }
+
+func (h *Text) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	if strings.IndexByte(w, 0) >= 0 {
+		return "", errNUL
+	}
+	if h.check != nil {
+		if err := h.check(w); err != nil {
+			return "", err
+		}
+	}
+	return w, nil
+}
+
+func (h *Text) store(text string) { h.v.Store(&text) }
+
+func (h *Text) spell(text string) string { return quoteWord(text) }
+
+func (h *Text) limits() string { return "" }
+
+// Enum is one of a few words; case is not looked at.
+type Enum struct {
+	named
+	v      atomic.Pointer[string]
+	values []string
+}
+
+// Get returns the current value in lower case.
+func (h *Enum) Get() string { return *h.v.Load() }
+
+func (h *Enum) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	for _, v := range h.values {
+		if strings.EqualFold(v, w) {
+			return v, nil
+		}
+	}
+	return "", fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(h.values, ", "))
+}
+
+func (h *Enum) store(text string) { h.v.Store(&text) }
+
+func (h *Enum) spell(text string) string { return text }
+
+func (h *Enum) limits() string { return strings.Join(h.values, ", ") }
+
+// Words is a list of words, which can be given one by one or in one text with
+// spaces between them.
+type Words struct {
+	named
+	v     atomic.Pointer[[]string]
+	check func([]string) error // or nil
+}
+
+// Get returns the current value; it must not be written to.
+func (h *Words) Get() []string { return *h.v.Load() }
+
+func (h *Words) parse(words []string) (string, error) {
+	fields := strings.Fields(strings.Join(words, " "))
+	for _, w := range fields {
+		if strings.IndexByte(w, 0) >= 0 {
+			return "", errNUL
+		}
+	}
+	if h.check != nil {
+		if err := h.check(fields); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(fields, " "), nil
+}
+
+func (h *Words) store(text string) {
+	fields := strings.Fields(text)
+	h.v.Store(&fields)
+}
+
+func (h *Words) spell(text string) string {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return `""`
+	}
+	for i, w := range fields {
+		fields[i] = quoteWord(w)
+	}
+	return strings.Join(fields, " ")
+}
+
+func (h *Words) limits() string { return "" }

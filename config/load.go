@@ -1,0 +1,220 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Sources is where Load finds what the user has configured.
+type Sources struct {
+	// Args is the command line without the program's name:
+	// [FILE] [--directive value …]. FILE "-" is the standard input.
+	Args []string
+	// Environ is the environment in the form of os.Environ.
+	Environ []string
+	// Stdin is read for the file "-"; nil means os.Stdin.
+	Stdin io.Reader
+	// ReadFile reads the configuration file and requirepass-file; nil means
+	// from the disk, up to 1 MiB.
+	ReadFile func(path string) ([]byte, error)
+}
+
+// maxFile is the longest file that is read, in bytes: enough for any
+// configuration, and it stops what never ends, as /dev/zero.
+const maxFile = 1 << 20
+
+// assignment is a value that a source gives to a directive.
+type assignment struct {
+	to    *directive
+	words []string
+	from  source
+	where string // what an error begins with: "limitdb.conf:12: port"
+}
+
+// Load reads the file, the environment and the command line and sets every
+// directive; hooks do not run. It is called once, at the start. On an error
+// nothing has changed; the error is one line that says which line of which
+// file, which option or which variable is wrong, and why, and it never shows a
+// secret.
+func (r *Registry) Load(src Sources) error {
+	if src.ReadFile == nil {
+		src.ReadFile = readFile
+	}
+	if src.Stdin == nil {
+		src.Stdin = os.Stdin
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	args, file := src.Args, ""
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+		file, args = args[0], args[1:]
+	}
+	var all []assignment
+	if len(src.Args) > len(args) {
+		data, err := src.read(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", onOneLine(file), bare(err))
+		}
+		if all, err = r.parseFile(file, data); err != nil {
+			return err
+		}
+	}
+	env, err := r.parseEnviron(src.Environ)
+	if err != nil {
+		return err
+	}
+	opts, err := r.parseArgs(args)
+	if err != nil {
+		return err
+	}
+	all = slices.Concat(all, env, opts)
+
+	r.readFile = src.ReadFile
+	before := r.values()
+	if err := r.assign(all); err != nil {
+		r.restore(before)
+		return err
+	}
+	if file != "" && file != "-" {
+		// The absolute path, for the working directory may change.
+		if r.file, err = filepath.Abs(file); err != nil {
+			r.file = file
+		}
+	}
+	return nil
+}
+
+// assign carries out the assignments, which come in the order of precedence,
+// the weaker first.
+func (r *Registry) assign(all []assignment) error {
+	texts := make([]string, len(all))
+	for i, a := range all {
+		text, err := a.to.parse(a.words)
+		if err != nil {
+			return a.refusal(err)
+		}
+		texts[i] = text
+	}
+	for i, a := range all {
+		a.to.set(value{texts[i], a.from})
+	}
+	if err := r.loadSecrets(); err != nil {
+		return err
+	}
+	return r.check()
+}
+
+// refusal is the error for a value that is not allowed.
+func (a assignment) refusal(err error) error {
+	if a.to.secret || len(a.words) != 1 {
+		return fmt.Errorf("%s: %w", a.where, err)
+	}
+	return fmt.Errorf("%s %s: %w", a.where, quote(a.words[0]), err)
+}
+
+// loadSecrets reads the files that hold secrets, where they are asked for and
+// the secret itself is not given by a stronger source.
+func (r *Registry) loadSecrets() error {
+	for _, d := range r.list {
+		if d.secretFile == nil || d.secretFile.text == "" {
+			continue
+		}
+		if d.source == d.secretFile.source {
+			return fmt.Errorf("%s and %s are both given: keep one of them", d.name, d.secretFile.name)
+		}
+		if d.source > d.secretFile.source && d.source != fromSecretFile {
+			continue
+		}
+		text, err := r.readSecret(d)
+		if err != nil {
+			return err
+		}
+		d.set(value{text, fromSecretFile})
+	}
+	return nil
+}
+
+// readSecret returns the secret that the file of d holds, without the newline
+// at its end.
+func (r *Registry) readSecret(d *directive) (string, error) {
+	where := d.secretFile.name + " " + quote(d.secretFile.text)
+	data, err := r.readFile(d.secretFile.text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", where, bare(err))
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" {
+		// It would turn the password off where one is wanted.
+		return "", fmt.Errorf("%s: the file is empty", where)
+	}
+	if text, err = d.parse([]string{text}); err != nil {
+		return "", fmt.Errorf("%s: %w", where, err)
+	}
+	return text, nil
+}
+
+// ReloadSecrets reads requirepass-file again, if it is in use, and calls the
+// hooks if the password has changed. On an error the old password stays.
+func (r *Registry) ReloadSecrets() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.values()
+	var changed []*directive
+	for _, d := range r.list {
+		if d.source != fromSecretFile {
+			continue
+		}
+		text, err := r.readSecret(d)
+		if err != nil {
+			r.restore(before)
+			return err
+		}
+		if text != d.text {
+			changed = append(changed, d)
+			d.set(value{text, fromSecretFile})
+		}
+	}
+	return r.settle(changed, before)
+}
+
+// read returns what the file named on the command line holds.
+func (src Sources) read(file string) ([]byte, error) {
+	if file == "-" {
+		return readAll(src.Stdin)
+	}
+	return src.ReadFile(file)
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f)
+}
+
+func readAll(from io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(from, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("longer than %s", formatSize(maxFile))
+	}
+	return data, err
+}
+
+// bare returns err without the path that the os package puts before it, since
+// ours already names the file, and in a way that stays on one line.
+func bare(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

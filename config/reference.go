@@ -1,0 +1,137 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Entry describes one directive for people.
+type Entry struct {
+	Name        string // as in the file
+	Environment string // the environment variable
+	Group       string // the heading it stands under
+	Default     string // as in the file, "" quoted
+	Range       string // what is allowed, or "" for any text
+	Doc         string // one line
+	Mutable     bool   // CONFIG SET may change it
+	Secret      bool   // CONFIG GET does not show it
+}
+
+// Reference returns all directives in the order of their declaration; those of
+// one group stand together.
+func (r *Registry) Reference() []Entry {
+	all := make([]Entry, len(r.list))
+	for i, d := range r.list {
+		all[i] = Entry{
+			Name:        d.name,
+			Environment: envName(d.name),
+			Group:       d.group,
+			Default:     d.handle.spell(d.def),
+			Range:       d.handle.limits(),
+			Doc:         d.doc,
+			Mutable:     d.mutable,
+			Secret:      d.secret,
+		}
+	}
+	return all
+}
+
+const exampleHead = `# limitdb's configuration: every directive, at its default.
+#
+#     limitdb /path/to/limitdb.conf
+#
+# A line is a directive and its value. A value with spaces stands in "quotes",
+# in which \" \\ \n \r \t \x41 are known. Sizes are in bytes: 1k is 1000, 1kb is
+# 1024, 1mb is 1024kb, 1gb is 1024mb.
+#
+# The environment (LIMITDB_MAXCLIENTS=100) is stronger than this file, and the
+# command line (--maxclients 100) is stronger than both. CONFIG SET changes what
+# is marked "while running"; CONFIG REWRITE then writes it here.
+`
+
+// AppendExample appends a configuration file in which every directive stands
+// with its meaning and its default, commented out.
+func (r *Registry) AppendExample(b []byte) []byte {
+	b = append(b, exampleHead...)
+	group := ""
+	for _, e := range r.Reference() {
+		if e.Group != group {
+			group = e.Group
+			b = append(b, "\n### "+group+"\n"...)
+		}
+		b = append(b, '\n')
+		b = append(b, wrap(e.Doc, "# ", 78)...)
+		var facts []string
+		if e.Range != "" {
+			facts = append(facts, e.Range)
+		}
+		if e.Mutable {
+			facts = append(facts, "while running")
+		}
+		if len(facts) > 0 {
+			b = append(b, "# ("+strings.Join(facts, "; ")+")\n"...)
+		}
+		b = append(b, "# "+e.Name+" "+e.Default+"\n"...)
+	}
+	return b
+}
+
+const markdownHead = `# Configuration
+
+Every directive can be given in four ways; the stronger first:
+
+1. on the command line: ` + "`limitdb [FILE] [--directive value …]`" + `, also ` + "`--directive=value`" + `
+2. in the environment: ` + "`LIMITDB_MAXCLIENTS=100`" + ` for ` + "`maxclients`" + `, with ` + "`_`" + ` for ` + "`-`" + `
+3. in the file: ` + "`maxclients 100`" + `, one directive a line, ` + "`#`" + ` before a comment, quotes as in ` + "`redis.conf`" + `
+4. its default
+
+FILE ` + "`-`" + ` is the standard input. ` + "`limitdb --check-config`" + ` with the same arguments only checks them. An unknown
+directive or a value that is not allowed ends the start with one line that names the file's line, the option or the
+variable.
+
+Sizes are in bytes and take a unit: ` + "`1k`" + ` is 1000, ` + "`1kb`" + ` is 1024; so with ` + "`m mb g gb`" + `.
+
+While the server runs, ` + "`CONFIG GET`" + ` shows every directive, ` + "`CONFIG SET`" + ` changes those marked *running* (several at
+once: all or none), and ` + "`CONFIG REWRITE`" + ` writes what is current to the file, in which it leaves comments, order and
+all lines that are still right as they are. A password never shows: ` + "`CONFIG GET`" + ` says ` + "`(redacted)`" + ` if there is one.
+
+`
+
+// AppendMarkdown appends the page that documents all directives.
+func (r *Registry) AppendMarkdown(b []byte) []byte {
+	b = append(b, markdownHead...)
+	group := ""
+	for _, e := range r.Reference() {
+		if e.Group != group {
+			if group != "" {
+				b = append(b, '\n')
+			}
+			group = e.Group
+			b = append(b, "## "+group+"\n\n| directive | default | allowed | running | |\n|---|---|---|---|---|\n"...)
+		}
+		running := ""
+		if e.Mutable {
+			running = "yes"
+		}
+		b = fmt.Appendf(b, "| `%s` | `%s` | %s | %s | %s |\n", e.Name, e.Default, e.Range, running, strings.ReplaceAll(e.Doc, "|", `\|`))
+	}
+	return b
+}
+
+// wrap breaks text into lines of at most width bytes, each after prefix.
+func wrap(text, prefix string, width int) string {
+	var b strings.Builder
+	line := prefix
+	for _, word := range strings.Fields(text) {
+		if line != prefix {
+			if len(line)+1+len(word) > width {
+				b.WriteString(line + "\n")
+				line = prefix
+			} else {
+				line += " "
+			}
+		}
+		line += word
+	}
+	return b.String() + line + "\n"
+}

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Set changes directives while the server runs: all of them or, on an error,
+// none. The errors are Redis' own for CONFIG SET, without the "ERR " before
+// them.
+func (r *Registry) Set(pairs ...Pair) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := make([]*directive, len(pairs))
+	for i, p := range pairs {
+		d := r.find(p.Name)
+		switch {
+		case d == nil:
+			//lint:ignore ST1005 Redis' own text, which clients see
+			return fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'", escape(p.Name))
+		case !d.mutable:
+			return refusal(d.name, errors.New("can't set immutable config"))
+		case slices.Contains(set[:i], d):
+			return refusal(d.name, errors.New("duplicate parameter"))
+		}
+		set[i] = d
+	}
+	texts := make([]string, len(pairs))
+	for i, d := range set {
+		text, err := d.parse([]string{pairs[i].Value})
+		if err == nil && d.secretFile != nil && d.secretFile.text != "" {
+			err = fmt.Errorf("it is read from %s: change that file and reload", d.secretFile.name)
+		}
+		if err != nil {
+			return refusal(d.name, err)
+		}
+		texts[i] = text
+	}
+	before := r.values()
+	var changed []*directive
+	for i, d := range set {
+		if texts[i] != d.text {
+			changed = append(changed, d)
+		}
+		d.set(value{texts[i], fromCommand})
+	}
+	return r.settle(changed, before)
+}
+
+// settle checks and announces what has changed, or restores what was before.
+func (r *Registry) settle(changed []*directive, before []value) error {
+	if len(changed) == 0 {
+		return nil
+	}
+	if err := r.check(); err != nil {
+		r.restore(before)
+		return refusal(changed[0].name, err)
+	}
+	for i, h := range r.hooks {
+		about := h.first(changed)
+		if about == nil {
+			continue
+		}
+		if err := h.run(); err != nil {
+			r.restore(before)
+			// The hooks that have acted on the new values, the failed one
+			// too, now act on the old ones, which they have accepted before.
+			for _, h := range r.hooks[:i+1] {
+				if h.first(changed) != nil {
+					_ = h.run()
+				}
+			}
+			return refusal(about.name, err)
+		}
+	}
+	return nil
+}
+
+// first returns the first of the hook's directives that is among changed.
+func (h hook) first(changed []*directive) *directive {
+	for _, d := range h.over {
+		if slices.Contains(changed, d) {
+			return d
+		}
+	}
+	return nil
+}
+
+// parse is the handle's parse; a secret cannot be set to what hides it, as a
+// program would do that copies the answer of CONFIG GET back.
+func (d *directive) parse(words []string) (string, error) {
+	text, err := d.handle.parse(words)
+	if err == nil && d.secret && text == redacted {
+		return "", errors.New("argument is what CONFIG GET shows in place of the secret")
+	}
+	return text, err
+}
+
+func refusal(name string, err error) error {
+	return fmt.Errorf("CONFIG SET failed (possibly related to argument '%s') - %w", name, err)
+}

@@ -1,0 +1,201 @@
+package config
+
+import "time"
+
+// Settings is the handles of all directives. Each is described in the table
+// below and in docs/configuration.md.
+type Settings struct {
+	// Network.
+	Port           *Int // 0: none
+	Bind           *Words
+	UnixSocket     *Text
+	UnixSocketPerm *Int // permission bits; 0: as the umask says
+	ProtectedMode  *Bool
+	TCPBacklog     *Int
+	TCPKeepalive   *Duration // 0: off
+	Timeout        *Duration // 0: never
+
+	// Passwords.
+	RequirePass     *Text
+	RequirePassFile *Text
+
+	// TLS.
+	TLSPort        *Int // 0: none
+	TLSCertFile    *Text
+	TLSKeyFile     *Text
+	TLSCACertFile  *Text
+	TLSAuthClients *Enum // no, optional, yes
+
+	// Limits.
+	MaxClients              *Int
+	AuthTimeout             *Duration
+	CommandTimeout          *Duration
+	WriteTimeout            *Duration
+	MaxKeyLen               *Bytes
+	ProtoMaxBulkLen         *Bytes
+	ClientQueryBufferLimit  *Bytes
+	ClientOutputBufferLimit *OutputLimit
+	MaxMemoryClients        *Bytes // 0: no limit
+
+	// Engine.
+	Databases       *Int
+	Shards          *Int // a power of two
+	Loops           *Int // 0: automatic
+	Hz              *Int
+	MaxMemory       *Bytes // 0: no limit
+	MaxMemoryPolicy *Enum  // noeviction, least-debt
+
+	// Persistence.
+	Dir         *Text
+	AppendOnly  *Bool
+	AppendFsync *Enum
+	Save        *Words
+
+	// Observation.
+	LogLevel             *Enum // debug, verbose, notice, warning
+	LogFile              *Text // "": standard error
+	SlowlogLogSlowerThan *Int  // microseconds; -1: off
+	SlowlogMaxLen        *Int
+	LatencyTracking      *Bool
+	HTTPPort             *Int   // 0: none
+	HTTPBind             *Words // none: as Bind
+	Pprof                *Bool
+
+	// Process.
+	Supervised      *Enum // no, systemd, auto
+	ShutdownTimeout *Duration
+}
+
+// New returns the registry of all directives, each at its default, and their
+// handles.
+func New() (*Registry, *Settings) {
+	r := &Registry{byName: map[string]*directive{}}
+	s := &Settings{}
+	declareNetwork(r, s)
+	declareLimits(r, s)
+	declareEngine(r, s)
+	declareObservation(r, s)
+	return r, s
+}
+
+func declareNetwork(r *Registry, s *Settings) {
+	g := group{r, "Network"}
+	s.Port = g.int("port", "6379", 0, 65535, fixed,
+		"The TCP port for clients; 0: no TCP port.")
+	s.Bind = g.words("bind", "127.0.0.1 ::1", fixed,
+		"The addresses to listen on; * is all of them, and one with a - before it may be missing on the machine.")
+	s.Bind.check = someAddresses
+	s.UnixSocket = g.text("unixsocket", "", fixed,
+		"The path of a unix socket for clients; empty: none.")
+	s.UnixSocket.check = socketPath
+	s.UnixSocketPerm = g.octal("unixsocketperm", "0", 0, 0o777, fixed,
+		"The permissions of the unix socket in octal, as 770; 0: as the umask says.")
+	s.ProtectedMode = g.bool("protected-mode", "yes", mutable,
+		"While no password is set, serve only clients of this machine.")
+	s.TCPBacklog = g.int("tcp-backlog", "511", 1, 65535, fixed,
+		"How many connections may wait to be accepted; the kernel's somaxconn limits it, too.")
+	s.TCPKeepalive = g.seconds("tcp-keepalive", "300", 0, maxSeconds, mutable,
+		"After this many seconds of silence ask the other end whether it is there; 0: never.")
+	s.Timeout = g.seconds("timeout", "0", 0, maxSeconds, mutable,
+		"Close a client that has sent nothing for this many seconds; 0: never.")
+
+	g = group{r, "Passwords"}
+	s.RequirePass = g.text("requirepass", "", mutable,
+		"The password that clients give with AUTH; empty: none.")
+	s.RequirePassFile = g.text("requirepass-file", "", fixed,
+		"A file that holds the password, in place of requirepass; a newline at its end is not part of it.")
+	g.keep(s.RequirePass, s.RequirePassFile)
+
+	g = group{r, "TLS"}
+	s.TLSPort = g.int("tls-port", "0", 0, 65535, fixed,
+		"The TCP port for clients that speak TLS; 0: none.")
+	s.TLSCertFile = g.text("tls-cert-file", "", fixed,
+		"The server's certificate and its chain, in PEM; SIGHUP reads it again.")
+	s.TLSKeyFile = g.text("tls-key-file", "", fixed,
+		"The key of the certificate, in PEM; SIGHUP reads it again.")
+	s.TLSCACertFile = g.text("tls-ca-cert-file", "", fixed,
+		"The authorities that sign clients' certificates, in PEM; SIGHUP reads it again.")
+	s.TLSAuthClients = g.enum("tls-auth-clients", "no", []string{"no", "optional", "yes"}, fixed,
+		"Whether clients must show a certificate that tls-ca-cert-file has signed. The default in Redis is yes.")
+	r.checks = append(r.checks, func() error { return checkTLS(r, s) })
+}
+
+func declareLimits(r *Registry, s *Settings) {
+	g := group{r, "Limits"}
+	s.MaxClients = g.int("maxclients", "10000", 1, 1_000_000, mutable,
+		"How many clients may be connected at once.")
+	s.AuthTimeout = g.seconds("auth-timeout", "10", 1, 3600, mutable,
+		"Close a client that has not given the password after this many seconds.")
+	s.CommandTimeout = g.seconds("command-timeout", "10", 1, 3600, mutable,
+		"Close a client that has begun a command and has not sent the rest after this many seconds.")
+	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600, mutable,
+		"Close a client that has taken none of the replies that wait for it for this many seconds.")
+	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, 32<<10, mutable,
+		"The longest key.")
+	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,
+		"The longest argument of a command.")
+	s.ClientQueryBufferLimit = g.bytes("client-query-buffer-limit", "1mb", 64<<10, 1<<30, mutable,
+		"How much of what one client has sent may wait to be run.")
+	s.ClientOutputBufferLimit = g.outputLimit("client-output-buffer-limit", "64mb", 64<<10, 1<<40, mutable,
+		"Close a client for which more than this waits to be sent. One size for all clients; Redis' classes are accepted if they are alike.")
+	s.MaxMemoryClients = g.bytes("maxmemory-clients", "256mb", 0, 1<<40, mutable,
+		"When the buffers of all clients together hold more than this, the largest is closed; 0: no limit.")
+	r.checks = append(r.checks, func() error { return checkLengths(s) })
+}
+
+func declareEngine(r *Registry, s *Settings) {
+	g := group{r, "Engine"}
+	s.Databases = g.int("databases", "16", 1, 16, fixed,
+		"How many numbers SELECT accepts; there is one key space.")
+	s.Shards = g.int("shards", "256", 1, 65536, fixed,
+		"Into how many parts, each with its own lock, the keys are divided; a power of two.")
+	s.Shards.check = powerOfTwo
+	s.Loops = g.int("loops", "0", 0, 1024, fixed,
+		"How many event loops serve the clients; 0: as many as suit the machine.")
+	s.Hz = g.int("hz", "10", 1, 500, mutable,
+		"How many times a second expired keys are looked for.")
+	s.MaxMemory = g.bytes("maxmemory", "0", 0, 1<<50, mutable,
+		"How much memory keys and their state may take; 0: no limit.")
+	s.MaxMemoryPolicy = g.enum("maxmemory-policy", "noeviction", []string{"noeviction", "least-debt"}, mutable,
+		"What happens at maxmemory: new keys are refused, or the keys go first whose loss matters least.")
+
+	g = group{r, "Persistence"}
+	s.Dir = g.text("dir", "./limitdb-data", fixed,
+		"The folder for data.")
+	s.Dir.check = notEmpty
+	s.AppendOnly = g.bool("appendonly", "no", mutable,
+		"Whether a log of all changes is kept: no, for this version keeps its state in memory only.")
+	s.AppendOnly.check = notYes
+	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, fixed,
+		"When the log is synced to disk; there is none in this version.")
+	s.Save = g.words("save", "", mutable,
+		"When snapshots are made: empty, never, for this version keeps its state in memory only.")
+	s.Save.check = noWords
+}
+
+func declareObservation(r *Registry, s *Settings) {
+	g := group{r, "Observation"}
+	s.LogLevel = g.enum("loglevel", "notice", []string{"debug", "verbose", "notice", "warning"}, mutable,
+		"How much is logged.")
+	s.LogFile = g.text("logfile", "", fixed,
+		"The file to log to; empty: the standard error.")
+	s.SlowlogLogSlowerThan = g.int("slowlog-log-slower-than", "10000", -1, int64(time.Hour/time.Microsecond), mutable,
+		"The slow log takes in commands that ran for more than this many microseconds; 0: all, -1: none.")
+	s.SlowlogMaxLen = g.int("slowlog-max-len", "128", 0, 100_000, mutable,
+		"How many commands the slow log holds.")
+	s.LatencyTracking = g.bool("latency-tracking", "yes", mutable,
+		"Whether the time of each command is counted, for LATENCY HISTOGRAM and the metrics.")
+	s.HTTPPort = g.int("http-port", "6380", 0, 65535, fixed,
+		"The HTTP port for metrics and health; 0: none.")
+	s.HTTPBind = g.words("http-bind", "", fixed,
+		"The addresses of the HTTP port, written as for bind; empty: those of bind.")
+	s.HTTPBind.check = addresses
+	s.Pprof = g.bool("pprof", "no", fixed,
+		"Whether the HTTP port gives Go's profiles, to this machine only.")
+
+	g = group{r, "Process"}
+	s.Supervised = g.enum("supervised", "no", []string{"no", "systemd", "auto"}, fixed,
+		"Whether to tell systemd of the start and the stop; auto: if NOTIFY_SOCKET is set.")
+	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600, mutable,
+		"How many seconds a stop waits for clients to take their replies.")
+}

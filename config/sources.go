@@ -1,0 +1,193 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// fileLine is one line of the file.
+type fileLine struct {
+	raw  string   // with its newline, if it has one
+	name string   // the directive in lower case, or "" for a comment or an empty line
+	args []string // its value
+	err  error    // unbalanced quotes
+}
+
+// splitFile takes the file apart into lines. The lines' raw text, put
+// together, is the file.
+func splitFile(data []byte) []fileLine {
+	var lines []fileLine
+	for text := range bytes.Lines(data) {
+		raw := string(text)
+		l := fileLine{raw: raw}
+		if len(lines) == 0 {
+			raw = strings.TrimPrefix(raw, "\ufeff") // some editors begin a file with it
+		}
+		raw = strings.TrimSpace(raw)
+		if raw != "" && raw[0] != '#' {
+			var words []string
+			words, l.err = splitLine(raw)
+			if len(words) > 0 {
+				l.name, l.args = strings.ToLower(words[0]), words[1:]
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// parseFile reads the configuration file, called file in errors.
+func (r *Registry) parseFile(file string, data []byte) ([]assignment, error) {
+	var all []assignment
+	for i, l := range splitFile(data) {
+		where := onOneLine(file) + ":" + strconv.Itoa(i+1) + ": "
+		if l.err != nil {
+			return nil, errors.New(where + l.err.Error())
+		}
+		if l.name == "" {
+			continue
+		}
+		d := r.find(l.name)
+		if d == nil {
+			return nil, errors.New(where + "unknown directive " + quote(l.name) + r.suggest(l.name, quote))
+		}
+		all = append(all, assignment{d, l.args, fromFile, where + d.name})
+	}
+	return all, nil
+}
+
+const envPrefix = "LIMITDB_"
+
+// envName is the environment variable of a directive.
+func envName(name string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// parseEnviron reads the variables that begin with LIMITDB_.
+func (r *Registry) parseEnviron(environ []string) ([]assignment, error) {
+	var all []assignment
+	for _, e := range environ {
+		name, val, _ := strings.Cut(e, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || ofKubernetes(rest, val) {
+			continue
+		}
+		rest = strings.ToLower(strings.ReplaceAll(rest, "_", "-"))
+		d := r.find(rest)
+		if d == nil || envName(d.name) != name {
+			return nil, fmt.Errorf("unknown environment variable %s%s", quote(name),
+				r.suggest(rest, func(s string) string { return quote(envName(s)) }))
+		}
+		all = append(all, assignment{d, []string{val}, fromEnvironment, name})
+	}
+	return all, nil
+}
+
+// ofKubernetes reports whether LIMITDB_ and rest is a variable that Kubernetes
+// (as Docker's links before it) sets in every container for a service that is
+// called limitdb or limitdb-something: not ours, though LIMITDB_PORT looks so.
+func ofKubernetes(rest, val string) bool {
+	if rest == "PORT" || strings.HasSuffix(rest, "_PORT") {
+		scheme, _, found := strings.Cut(val, "://")
+		if found && (scheme == "tcp" || scheme == "udp" || scheme == "sctp") {
+			return true
+		}
+	}
+	parts := strings.Split(rest, "_")
+	for i, p := range parts[:len(parts)-1] {
+		next := parts[i+1]
+		if p == "SERVICE" && (next == "HOST" && i+2 == len(parts) || next == "PORT") {
+			return true
+		}
+		if p == "PORT" && i+2 < len(parts) && isDigits(next) && slices.Contains([]string{"TCP", "UDP", "SCTP"}, parts[i+2]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// parseArgs reads the options of the command line. A value goes on until the
+// next word that begins with "--"; a value that begins so itself is written
+// --directive=value.
+func (r *Registry) parseArgs(args []string) ([]assignment, error) {
+	var all []assignment
+	for i := 0; i < len(args); {
+		if !strings.HasPrefix(args[i], "--") {
+			return nil, errors.New("unexpected argument " + quote(args[i])) // only the first can be
+		}
+		name, val, joined := strings.Cut(args[i][len("--"):], "=")
+		d := r.find(name)
+		if d == nil {
+			return nil, fmt.Errorf("unknown option %s%s", quote("--"+name),
+				r.suggest(name, func(s string) string { return quote("--" + s) }))
+		}
+		i++
+		end := i
+		for end < len(args) && !strings.HasPrefix(args[end], "--") {
+			end++
+		}
+		words := slices.Clone(args[i:end])
+		if joined {
+			words = slices.Insert(words, 0, val)
+		}
+		i = end
+		all = append(all, assignment{d, words, fromArguments, "--" + d.name})
+	}
+	return all, nil
+}
+
+// suggest returns ` (did you mean …?)` for a name that is close to a
+// directive's, else "".
+func (r *Registry) suggest(name string, quote func(string) string) string {
+	const tooLong = 64
+	if len(name) > tooLong {
+		return ""
+	}
+	best, least := "", len(name)/3+1
+	for _, d := range r.list {
+		if n := distance(name, d.name); n < least {
+			best, least = d.name, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return " (did you mean " + quote(best) + "?)"
+}
+
+// distance is how many letters must be added, taken away or changed to get
+// from a to b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// onOneLine returns a path as it is if it can be printed, else quoted.
+func onOneLine(path string) string {
+	if q := strconv.Quote(path); path == "" || q[1:len(q)-1] != path {
+		return q
+	}
+	return path
+}
