@@ -1,0 +1,382 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// deadline is how long a test waits for anything that a healthy machine does
+// in milliseconds. It is generous because it only matters when a test fails.
+const deadline = 30 * time.Second
+
+// long tells whether the soak tests take their full time.
+func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
+
+// builds holds the binaries of this run, each built once when first asked for.
+var builds struct {
+	dir         string
+	plain, race func() (string, error)
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "limitdb-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	builds.dir = dir
+	builds.plain = sync.OnceValues(func() (string, error) { return build(dir, "limitdb") })
+	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race") })
+	return m.Run()
+}
+
+func build(dir, name string, flags ...string) (string, error) {
+	out := filepath.Join(dir, name)
+	args := append([]string{"build", "-o", out}, flags...)
+	cmd := exec.Command("go", append(args, "limitdb/cmd/limitdb")...)
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, msg)
+	}
+	return out, nil
+}
+
+// plainBinary is the binary as users run it.
+func plainBinary(t *testing.T) string { return must(t)(builds.plain()) }
+
+// raceBinary is the binary with the race detector in it.
+func raceBinary(t *testing.T) string { return must(t)(builds.race()) }
+
+func must(t *testing.T) func(string, error) string {
+	return func(path string, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+}
+
+// need returns the path of a tool of the machine. Without the tool the test
+// is skipped, or fails where LIMITDB_E2E=1 promises that all tools are there.
+func need(t *testing.T, tool string) string {
+	t.Helper()
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		lacking(t, "%s is not installed (scripts/install-test-tools installs it)", tool)
+	}
+	return path
+}
+
+// lacking ends the test because the machine lacks something that it needs.
+func lacking(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("LIMITDB_E2E") == "1" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// logBuffer collects what a process prints. It may be written and read by
+// several goroutines.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// proc is a running limitdb. It is stopped at the end of its test, which fails
+// if the process does not exit with 0 or its log shows a panic or a data race.
+type proc struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *logBuffer
+	done chan struct{} // closed when the process has ended
+	// gone is set when the test has ended the process itself.
+	gone bool
+
+	// Addr is host:port of the RESP port, HTTPAddr that of the HTTP port.
+	Addr, HTTPAddr string
+	// Dir is the data directory.
+	Dir string
+}
+
+// options says how to start a process where the defaults of start will not do.
+type options struct {
+	bin  string   // default: the plain binary
+	wrap []string // a command line in front of the binary's
+	env  []string // beside the environment of the test
+	// noPort starts the server without the RESP port on Addr, and ready tells
+	// when it is up; by default it is when Addr answers a PING.
+	noPort bool
+	ready  func(p *proc) bool
+}
+
+// start starts the plain binary on free ports of 127.0.0.1 with args, and
+// waits until it answers.
+func start(t *testing.T, args ...string) *proc {
+	t.Helper()
+	return startWith(t, options{}, args...)
+}
+
+// startRace is start for the binary with the race detector.
+func startRace(t *testing.T, args ...string) *proc {
+	t.Helper()
+	return startWith(t, options{bin: raceBinary(t)}, args...)
+}
+
+func startWith(t *testing.T, o options, args ...string) *proc {
+	t.Helper()
+	if o.bin == "" {
+		o.bin = plainBinary(t)
+	}
+	if o.ready == nil {
+		o.ready = func(p *proc) bool { return answers(p.Addr) }
+	}
+	dir := t.TempDir()
+	// A port that was free may be taken before the server binds it: try again.
+	for range 3 {
+		p := launch(t, o, dir, args)
+		if p != nil {
+			t.Cleanup(p.Stop)
+			return p
+		}
+	}
+	t.Fatal("no port stayed free")
+	return nil
+}
+
+// launch starts one process and waits until it is ready. It returns nil when a
+// port was taken.
+func launch(t *testing.T, o options, dir string, args []string) *proc {
+	t.Helper()
+	port, httpPort := freePort(t), freePort(t)
+	p := &proc{
+		t: t, log: &logBuffer{}, done: make(chan struct{}), Dir: dir,
+		Addr: "127.0.0.1:" + port, HTTPAddr: "127.0.0.1:" + httpPort,
+	}
+	line := append(append([]string{}, o.wrap...), o.bin)
+	if !o.noPort {
+		line = append(line, "--port", port)
+	}
+	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir)
+	line = append(line, args...)
+	p.cmd = exec.Command(line[0], line[1:]...)
+	p.cmd.Env = append(os.Environ(), o.env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.done)
+	}()
+	for end := time.Now().Add(deadline); time.Now().Before(end); {
+		select {
+		case <-p.done:
+			if strings.Contains(p.Log(), "address already in use") {
+				return nil
+			}
+			t.Fatalf("%s ended at its start: %v\n%s", strings.Join(line, " "), p.cmd.ProcessState, p.Log())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if o.ready(p) {
+			return p
+		}
+	}
+	p.Kill()
+	t.Fatalf("%s does not answer\n%s", strings.Join(line, " "), p.Log())
+	return nil
+}
+
+// answers tells whether a RESP server at addr replies to PING, be it with
+// NOAUTH.
+func answers(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(deadline))
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	var b [1]byte
+	n, _ := c.Read(b[:])
+	return n == 1 && (b[0] == '+' || b[0] == '-')
+}
+
+// freePort returns a port of 127.0.0.1 that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// Port is the number in Addr.
+func (p *proc) Port() string {
+	_, port, _ := net.SplitHostPort(p.Addr)
+	return port
+}
+
+// Log is what the process has printed.
+func (p *proc) Log() string { return p.log.String() }
+
+// Signal sends sig to the process.
+func (p *proc) Signal(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Errorf("signal %v: %v", sig, err)
+	}
+}
+
+// Kill ends the process at once, as a power cut does.
+func (p *proc) Kill() {
+	p.gone = true
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Wait waits for the process to end and returns its exit code.
+func (p *proc) Wait() int {
+	p.t.Helper()
+	p.gone = true
+	select {
+	case <-p.done:
+	case <-time.After(deadline):
+		p.cmd.Process.Signal(syscall.SIGQUIT)
+		select {
+		case <-p.done:
+		case <-time.After(time.Second):
+			p.cmd.Process.Kill()
+		}
+		p.t.Fatalf("the server does not end\n%s", p.Log())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Stop ends the process by SIGTERM and checks how it ended. A second call does
+// nothing but the check of the log.
+func (p *proc) Stop() {
+	p.t.Helper()
+	if !p.gone {
+		p.Signal(syscall.SIGTERM)
+		if code := p.Wait(); code != 0 {
+			p.t.Errorf("exit code %d after SIGTERM, want 0", code)
+		}
+	}
+	log := p.Log()
+	for _, bad := range []string{"panic", "DATA RACE", "fatal error:"} {
+		if strings.Contains(log, bad) {
+			p.t.Errorf("the log shows %q", bad)
+		}
+	}
+	if p.t.Failed() {
+		p.t.Logf("log of the server:\n%s", tail(log, 64<<10))
+	}
+}
+
+// tail is the end of s, n bytes at most.
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// RSS is the process's resident memory in bytes.
+func (p *proc) RSS() int64 { return p.memory("VmRSS:") }
+
+// PeakRSS is the most resident memory that the process ever had, in bytes.
+func (p *proc) PeakRSS() int64 { return p.memory("VmHWM:") }
+
+func (p *proc) memory(field string) int64 {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, field); ok {
+			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return kb << 10
+		}
+	}
+	p.t.Fatalf("no %s in /proc/PID/status", field)
+	return 0
+}
+
+// result is what a program that ran to its end left.
+type result struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+// run runs a program to its end, with input as its standard input.
+func run(t *testing.T, input, name string, args ...string) result {
+	t.Helper()
+	return runEnv(t, nil, input, name, args...)
+}
+
+// runEnv is run with more environment.
+func runEnv(t *testing.T, env []string, input, name string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 4*deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin = strings.NewReader(input)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("%s %s: %v %v\n%s%s", name, strings.Join(args, " "), err, ctx.Err(), stdout.String(), stderr.String())
+	}
+	return result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
+}
+
+// eventually waits until cond holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if cond() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
