@@ -143,7 +143,7 @@ func loopbackHost(s string) bool {
 		return true
 	}
 	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+	return err == nil && a.IsLoopback()
 }
 
 // listenerKey is where a request's context keeps the address of its listener.

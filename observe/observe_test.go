@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -222,6 +223,21 @@ func TestListenOnSeveral(t *testing.T) {
 	}
 }
 
+// Every address of both families, side by side on one port.
+func TestListenOnEveryAddress(t *testing.T) {
+	s, err := bind([]string{"0.0.0.0:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(s)
+	port := s[0].Addr().(*net.TCPAddr).Port
+	six, err := bind([]string{"127.0.0.2:0", fmt.Sprintf("-[::]:%d", port)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAll(six)
+}
+
 func TestListenErrors(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -317,7 +333,7 @@ func TestSlowBodyIsCut(t *testing.T) {
 	b := patient()
 	b.read = 50 * time.Millisecond
 	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, b)
-	c := dial(t, s, "GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx")
+	c := dial(t, s, "GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx")
 	if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("%v", err)
 	}
@@ -361,7 +377,7 @@ func TestMalformedRequests(t *testing.T) {
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
-	b := defaultBounds()
+	b := patient()
 	b.connections = 3
 	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, b)
 	const request = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -481,11 +497,11 @@ func TestShutdownBeforeServe(t *testing.T) {
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Serve(); err != nil {
-		t.Error(err)
-	}
 	if _, err := net.Dial("tcp", s.Addrs()[0].String()); err == nil {
 		t.Error("still listening")
+	}
+	if err := s.Serve(); err != nil {
+		t.Error(err)
 	}
 }
 
