@@ -1,0 +1,3 @@
+package transport
+
+func childMain() bool { return false }

@@ -1,0 +1,153 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Group is a set of listeners and the connections they accepted, all served by one Handler.
+// Its methods may be called from any goroutine.
+type Group struct {
+	handler Handler
+	opts    Options
+	bufs    buffers
+	start   time.Time // what monotonic times count from
+
+	mu        sync.Mutex // guards what follows
+	listeners []*listener
+	members   map[member]struct{}
+	stopping  bool // no more listeners
+	closed    bool // no more connections
+
+	accepting sync.WaitGroup // accept loops
+	running   sync.WaitGroup // goroutines of connections
+
+	accepted, acceptErrors, refused atomic.Int64
+}
+
+// member is a connection as the Group sees it.
+type member interface {
+	Conn
+	// stop closes the connection after what the session is doing now and what
+	// is queued then.
+	stop(reason error)
+}
+
+// Stats counts what a Group did.
+type Stats struct {
+	Accepted     int64 // connections handed to the Handler
+	AcceptErrors int64 // failures to accept
+	Refused      int64 // connections closed for want of descriptors
+	Open         int64 // connections now
+}
+
+// New returns a Group without listeners.
+func New(h Handler, o Options) *Group {
+	return &Group{
+		handler: h,
+		opts:    o.withDefaults(),
+		start:   time.Now(),
+		members: make(map[member]struct{}),
+	}
+}
+
+// Addrs are the addresses listened on, in the order of the calls of Listen.
+func (g *Group) Addrs() []net.Addr {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	addrs := make([]net.Addr, len(g.listeners))
+	for i, l := range g.listeners {
+		addrs[i] = l.Addr()
+	}
+	return addrs
+}
+
+// Stats returns the counts as they are now.
+func (g *Group) Stats() Stats {
+	g.mu.Lock()
+	open := int64(len(g.members))
+	g.mu.Unlock()
+	return Stats{
+		Accepted:     g.accepted.Load(),
+		AcceptErrors: g.acceptErrors.Load(),
+		Refused:      g.refused.Load(),
+		Open:         open,
+	}
+}
+
+// StopAccepting closes the listeners, removes the files of unix sockets and returns when
+// no further call of Handler.Accept will begin. Connections go on. It may be called again.
+func (g *Group) StopAccepting() {
+	g.mu.Lock()
+	g.stopping = true
+	listeners := g.listeners
+	g.listeners = nil
+	g.mu.Unlock()
+	for _, l := range listeners {
+		l.stop()
+	}
+	g.accepting.Wait()
+}
+
+// Close stops accepting and closes every connection: after the method that its session is
+// running and after what is queued, or at once when ctx ends. It returns when every
+// Session.Closed has returned, with the error of ctx if that cut it short.
+func (g *Group) Close(ctx context.Context) error {
+	g.StopAccepting()
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	for _, m := range g.all() {
+		m.stop(ErrStopped)
+	}
+	done := make(chan struct{})
+	go func() {
+		g.running.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		for _, m := range g.all() {
+			m.Close(ErrStopped)
+		}
+	}
+	<-done
+	return err
+}
+
+func (g *Group) all() []member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := make([]member, 0, len(g.members))
+	for m := range g.members {
+		all = append(all, m)
+	}
+	return all
+}
+
+// add registers m and counts its first goroutine, unless the Group is closed.
+func (g *Group) add(m member) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.members[m] = struct{}{}
+	g.running.Add(1)
+	return true
+}
+
+func (g *Group) remove(m member) {
+	g.mu.Lock()
+	delete(g.members, m)
+	g.mu.Unlock()
+}
+
+// mono is a monotonic time in nanoseconds, for pauses.
+func (g *Group) mono() int64 { return int64(time.Since(g.start)) }

@@ -1,0 +1,151 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// listener is one listening socket.
+type listener struct {
+	net.Listener
+	tls  *TLS // nil: plain
+	quit chan struct{}
+	file os.FileInfo // of a unix socket, so that only our own file is removed
+}
+
+// Listen opens a listening socket and serves it until StopAccepting. network is tcp, tcp4, tcp6 or
+// unix; addr is host:port, or the path of the socket. With t, connections speak TLS.
+//
+// A socket file that nobody listens on is replaced. The error names the address and
+// wraps the system's: syscall.EADDRINUSE when it is taken.
+func (g *Group) Listen(network, addr string, t *TLS) error {
+	var l net.Listener
+	var file os.FileInfo
+	var err error
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+		l, err = g.listenTCP(network, addr)
+	case "unix":
+		l, file, err = g.listenUnix(addr)
+	default:
+		err = errors.New("the network must be tcp, tcp4, tcp6 or unix")
+	}
+	if err != nil {
+		return fmt.Errorf("cannot listen on %s %q: %w", network, addr, cause(err))
+	}
+	return g.serve(&listener{Listener: l, tls: t, quit: make(chan struct{}), file: file})
+}
+
+// serve starts the accept loop of l.
+func (g *Group) serve(l *listener) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopping {
+		l.stop()
+		return fmt.Errorf("cannot listen on %s %q: %w", l.Addr().Network(), l.Addr(), ErrStopped)
+	}
+	g.listeners = append(g.listeners, l)
+	g.accepting.Add(1)
+	go g.acceptLoop(l)
+	return nil
+}
+
+func (g *Group) listenTCP(network, addr string) (net.Listener, error) {
+	lc := net.ListenConfig{KeepAlive: -1}
+	if d := g.opts.KeepAlive; d > 0 {
+		lc.KeepAlive = 0
+		lc.KeepAliveConfig = net.KeepAliveConfig{
+			Enable: true, Idle: d, Interval: max(d/3, time.Second), Count: 3,
+		}
+	}
+	// TCP_NODELAY is what package net sets by itself.
+	return lc.Listen(context.Background(), network, addr)
+}
+
+func (g *Group) listenUnix(path string) (net.Listener, os.FileInfo, error) {
+	abstract := strings.HasPrefix(path, "@")
+	if !abstract {
+		if err := removeStale(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	perm := g.opts.UnixPerm
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		if perm == 0 || abstract {
+			return nil
+		}
+		// Before bind, so that there is no instant at which the file allows more.
+		var err error
+		if cerr := c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), uint32(perm.Perm())) }); cerr != nil {
+			return cerr
+		}
+		return err
+	}}
+	l, err := lc.Listen(context.Background(), "unix", path)
+	if err != nil || abstract {
+		return l, nil, err
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // listener.stop does it, more carefully
+	if perm != 0 {
+		// The umask narrowed what bind gave.
+		if err := os.Chmod(path, perm.Perm()); err != nil {
+			return nil, nil, errors.Join(err, l.Close(), os.Remove(path))
+		}
+	}
+	file, err := os.Lstat(path)
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close())
+	}
+	return l, file, nil
+}
+
+// removeStale removes a socket file that a process left when it was killed.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return errors.New("the file exists and is not a socket")
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = c.Close()
+		return fmt.Errorf("another process listens there: %w", syscall.EADDRINUSE)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return cause(err)
+	}
+	return os.Remove(path)
+}
+
+// cause strips what package net says once more about the address.
+func cause(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+// stop closes the socket and removes its file, unless another process has put its own there.
+func (l *listener) stop() {
+	close(l.quit)
+	if l.file != nil {
+		path := l.Addr().String()
+		if now, err := os.Lstat(path); err == nil && os.SameFile(now, l.file) {
+			_ = os.Remove(path)
+		}
+	}
+	_ = l.Close()
+}

@@ -1,0 +1,76 @@
+package transport
+
+import (
+	"io/fs"
+	"net"
+	"time"
+
+	"limitdb/internal/clock"
+)
+
+// Options of a Group. The zero value of each field is useful.
+type Options struct {
+	// Clock is what Conn.Progress is told in. Nil: the real one.
+	Clock clock.Clock
+	// KeepAlive is the idle time after which TCP probes a silent peer; three unanswered
+	// probes, a third of it apart, end the connection. Zero: 300 s. Negative: no probes.
+	KeepAlive time.Duration
+	// UnixPerm is the mode of the files of unix sockets. Zero: what the umask leaves.
+	UnixPerm fs.FileMode
+
+	// PauseAbove is the number of unsent bytes above which a peer that reads is not read from.
+	// Zero: 1 MB.
+	PauseAbove int64
+	// StallAfter is the time without a byte sent after which a paused peer is
+	// taken for one that writes everything before it reads, and is read from again.
+	// Zero: 100 ms.
+	StallAfter time.Duration
+
+	// FlushTimeout bounds the sending of what is queued when a connection
+	// is closed. Zero: 10 s.
+	FlushTimeout time.Duration
+	// LingerTime bounds the wait for the peer's end after the last byte was sent, in which its
+	// input is thrown away. Zero: 1 s.
+	LingerTime time.Duration
+	// LingerBytes bounds the input thrown away from CloseAfterFlush on. Zero: 4 MB.
+	LingerBytes int64
+	// HandshakeTimeout bounds a TLS handshake. Zero: 10 s.
+	HandshakeTimeout time.Duration
+
+	// OnAcceptError is told of the first of a run of failures to accept, and then of at
+	// most one a second. wait is the pause that follows; zero when a connection could be
+	// refused for want of descriptors, so that no pause is needed. Nil: not told.
+	OnAcceptError func(on net.Addr, err error, wait time.Duration)
+	// Refusal is sent to a connection that is refused because the process has no
+	// descriptor left for it. TLS connections are closed without it.
+	Refusal []byte
+}
+
+// withDefaults fills in what zero stands for.
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = clock.NewReal()
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = 300 * time.Second
+	}
+	if o.PauseAbove == 0 {
+		o.PauseAbove = 1 << 20
+	}
+	if o.StallAfter == 0 {
+		o.StallAfter = 100 * time.Millisecond
+	}
+	if o.FlushTimeout == 0 {
+		o.FlushTimeout = 10 * time.Second
+	}
+	if o.LingerTime == 0 {
+		o.LingerTime = time.Second
+	}
+	if o.LingerBytes == 0 {
+		o.LingerBytes = 4 << 20
+	}
+	if o.HandshakeTimeout == 0 {
+		o.HandshakeTimeout = 10 * time.Second
+	}
+	return o
+}

@@ -1,0 +1,350 @@
+package transport
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// stream is a connection that has a goroutine of its own, which reads. A second one writes, while
+// the socket does not take what was written to it; and a short one runs Session.Resume.
+//
+// Invariants:
+//   - methods of the session run under run, and none after Closed;
+//   - the socket is written to under out.mu or, while out.busy, by the flusher alone;
+//   - the reader is the first goroutine to start and the last to end: it runs Closed;
+//   - locks are taken in the order run, cipher.mu, out.mu, mu.
+//
+// One goroutine for each direction from the start would be simpler, and was rejected: it
+// costs a switch for each reply and a second stack for each idle connection.
+type stream struct {
+	g      *Group
+	nc     net.Conn
+	raw    syscall.RawConn
+	fd     int
+	tls    *tls.Conn   // nil: plain
+	cipher *cipherSide // under tls
+	out    outbox
+	in     input
+	pacer  pacer        // the reader's
+	wake   atomic.Bool  // a Resume is due
+	parked atomic.Bool  // Data or Resume returned false
+	moved  atomic.Int64 // Progress
+
+	run     sync.Mutex // held while a method of the session runs; guards the next two, and parked's changes
+	session Session
+	ended   bool // Closed has run
+
+	mu     sync.Mutex // guards the next two and the change of phase
+	reason error
+	over   bool // the reader has ended: no goroutine may start
+	phase  atomic.Int32
+
+	stopped chan struct{} // closed when phase leaves open
+	dead    chan struct{} // closed when phase becomes gone
+	unpark  chan struct{} // told when Resume returned true; holds one
+}
+
+// The phases of a connection; it never goes back.
+const (
+	open     int32 = iota
+	flushing       // no more input for the session; sending what is queued
+	gone           // the socket is closed
+)
+
+func newStream(g *Group, nc net.Conn) (*stream, error) {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil, errors.New("the connection has no descriptor")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &stream{
+		g: g, nc: nc, raw: raw,
+		stopped: make(chan struct{}),
+		dead:    make(chan struct{}),
+		unpark:  make(chan struct{}, 1),
+	}
+	if err := raw.Control(func(fd uintptr) { c.fd = int(fd) }); err != nil {
+		return nil, err
+	}
+	c.out.init(c)
+	c.in.init(c)
+	c.pacer = pacer{above: g.opts.PauseAbove, after: g.opts.StallAfter}
+	c.touch()
+	return c, nil
+}
+
+// begin makes the session and starts the reader.
+func (c *stream) begin(h Handler) {
+	c.run.Lock()
+	c.session = h.Accept(c)
+	if c.session == nil {
+		c.session = noSession{}
+		c.Close(ErrRefused)
+	}
+	c.run.Unlock()
+	go c.serve()
+}
+
+// noSession stands in where the handler gave none.
+type noSession struct{}
+
+func (noSession) Data([]byte) bool { return true }
+func (noSession) Resume() bool     { return true }
+func (noSession) EOF() bool        { return true }
+func (noSession) Closed(error)     {}
+
+// serve is the reader: the connection's life from begin to end.
+func (c *stream) serve() {
+	defer c.end()
+	if c.tls != nil {
+		if !c.handshake() || !c.decrypt() {
+			c.drain()
+			return
+		}
+	}
+	for c.mayRead() {
+		b, err := c.in.wait()
+		if err != nil {
+			c.readFailed(err)
+			break
+		}
+		if c.tls == nil {
+			c.deliver(b)
+			c.in.release()
+		} else if !c.decrypt() {
+			break
+		}
+	}
+	c.drain()
+}
+
+// mayRead waits until the session wants more and the peer has taken enough of what was
+// written. It returns false once the phase is not open.
+func (c *stream) mayRead() bool {
+	return c.wanted() && c.paced() && c.phase.Load() == open
+}
+
+// wanted waits while the session is parked.
+func (c *stream) wanted() bool {
+	for {
+		if c.phase.Load() != open {
+			return false
+		}
+		if !c.parked.Load() {
+			return true
+		}
+		select {
+		case <-c.unpark:
+		case <-c.stopped:
+		}
+	}
+}
+
+// paced waits while the peer has more to read than it should.
+func (c *stream) paced() bool {
+	if c.out.pending.Load() <= c.g.opts.PauseAbove {
+		return true // the usual case, without reading the time
+	}
+	return c.out.pace()
+}
+
+// deliver hands b to the session.
+func (c *stream) deliver(b []byte) {
+	for c.wanted() { // a Resume may have parked the session while we were reading
+		c.run.Lock()
+		if !c.parked.Load() {
+			if c.phase.Load() == open {
+				c.parked.Store(!c.session.Data(b))
+			}
+			c.run.Unlock()
+			return
+		}
+		c.run.Unlock()
+	}
+}
+
+// readFailed acts on the end of input: the peer's, or the connection's.
+func (c *stream) readFailed(err error) {
+	if c.phase.Load() != open {
+		return // the deadline of a connection that is being closed
+	}
+	if !errors.Is(err, io.EOF) {
+		c.Close(reason(err))
+		return
+	}
+	if !c.wanted() {
+		return
+	}
+	c.run.Lock()
+	done := c.phase.Load() != open || c.session.EOF()
+	c.run.Unlock()
+	if done {
+		c.CloseAfterFlush(ErrPeerClosed)
+		return
+	}
+	<-c.stopped // the session closes it
+}
+
+// drain throws input away while what is queued is sent and until the peer ends, so that a
+// reset caused by unread input does not take the last reply from the peer. It closes the socket.
+func (c *stream) drain() {
+	left := c.g.opts.LingerBytes
+	for left > 0 && c.phase.Load() == flushing {
+		b, err := c.in.wait() // has a deadline, since CloseAfterFlush
+		left -= int64(len(b))
+		c.in.release()
+		if err != nil {
+			break
+		}
+	}
+	if c.phase.Load() == flushing {
+		c.out.await()
+	}
+	c.mu.Lock()
+	reason := c.reason
+	c.mu.Unlock()
+	c.Close(reason)
+}
+
+// end runs Closed; nothing of the session runs afterwards.
+func (c *stream) end() {
+	c.in.release()
+	c.mu.Lock()
+	c.over = true
+	reason := c.reason
+	c.mu.Unlock()
+	c.run.Lock()
+	c.ended = true
+	c.session.Closed(reason)
+	c.run.Unlock()
+	c.g.remove(c)
+	c.g.running.Done()
+}
+
+// spawn runs f in a goroutine that the Group waits for, unless the reader has ended.
+func (c *stream) spawn(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.g.running.Add(1) // never from zero: the reader still counts
+	go func() {
+		defer c.g.running.Done()
+		f()
+	}()
+}
+
+// Wake implements Conn.
+func (c *stream) Wake() {
+	if c.phase.Load() == open && c.wake.CompareAndSwap(false, true) {
+		c.spawn(c.resume)
+	}
+}
+
+func (c *stream) resume() {
+	c.run.Lock()
+	defer c.run.Unlock()
+	c.wake.Store(false) // before Resume: what wakes during it asks for another
+	if c.ended || c.phase.Load() != open {
+		return
+	}
+	more := c.session.Resume()
+	c.parked.Store(!more)
+	if more {
+		select {
+		case c.unpark <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// stop implements member. Taking run puts it after what the session does now.
+func (c *stream) stop(reason error) {
+	c.spawn(func() {
+		c.run.Lock()
+		defer c.run.Unlock()
+		c.closeAfterFlush(reason, min(stopLinger, c.g.opts.LingerTime))
+	})
+}
+
+// stopLinger is the linger time of a Group that closes: its peers are mostly idle and do
+// not notice, so each would take the whole time.
+const stopLinger = 100 * time.Millisecond
+
+// CloseAfterFlush implements Conn.
+func (c *stream) CloseAfterFlush(reason error) {
+	c.closeAfterFlush(reason, c.g.opts.LingerTime)
+}
+
+func (c *stream) closeAfterFlush(reason error, linger time.Duration) {
+	if c.tls != nil && !c.cipher.ready.Load() {
+		// Nothing can be said to the peer yet, and a handshake is too dear for a refusal.
+		c.Close(reason)
+		return
+	}
+	if !c.leave(flushing, reason) {
+		return
+	}
+	if c.tls != nil {
+		_ = c.tls.CloseWrite() // queues the alert that ends the session
+	}
+	c.out.finish(linger)
+}
+
+// Close implements Conn.
+func (c *stream) Close(reason error) {
+	if !c.leave(gone, reason) {
+		return
+	}
+	c.out.close()
+	_ = c.nc.Close()
+}
+
+// leave moves to a later phase; it returns false if that was done already.
+func (c *stream) leave(to int32, reason error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.phase.Load()
+	if from >= to {
+		return false
+	}
+	if from == open {
+		c.reason = reason
+		close(c.stopped)
+	}
+	c.phase.Store(to)
+	if to == gone {
+		close(c.dead)
+	}
+	return true
+}
+
+// Pending implements Conn.
+func (c *stream) Pending() int64 { return c.out.pending.Load() + c.early() }
+
+// Progress implements Conn.
+func (c *stream) Progress() int64 { return c.moved.Load() }
+
+func (c *stream) touch() { c.moved.Store(c.g.opts.Clock.Now()) }
+
+// RemoteAddr implements Conn.
+func (c *stream) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// LocalAddr implements Conn.
+func (c *stream) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// FD implements Conn.
+func (c *stream) FD() int { return c.fd }
+
+// TLS implements Conn.
+func (c *stream) TLS() bool { return c.tls != nil }

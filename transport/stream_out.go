@@ -1,0 +1,198 @@
+package transport
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// outbox writes to a stream's socket without ever making the writer wait: what the socket
+// does not take is queued, and a goroutine that lives while the queue is not empty sends it.
+type outbox struct {
+	c       *stream
+	try     func(fd uintptr) bool // writeOnce, made once so that a write allocates nothing
+	pending atomic.Int64          // bytes queued
+	sent    atomic.Int64          // bytes that the socket took, ever
+	pausing atomic.Bool           // pace wants to be told of progress
+	moved   chan struct{}         // tells it; holds one
+	flushed chan struct{}         // closed when all is sent after finish
+
+	mu     sync.Mutex // guards what follows, and writing to the socket while not busy
+	q      queue
+	busy   bool          // the flusher runs
+	last   bool          // finish was called: nothing is queued any more
+	closed bool          // the socket is
+	linger time.Duration // from finish
+
+	// One write's argument and results. Owned by who may write.
+	p   []byte
+	n   int
+	err error
+	// block makes writeOnce ask to wait for a socket that is full.
+	block bool
+}
+
+func (o *outbox) init(c *stream) {
+	o.c = c
+	o.try = o.writeOnce
+	o.moved = make(chan struct{}, 1)
+	o.flushed = make(chan struct{})
+}
+
+// write sends what the socket takes of p now and queues the rest. After finish or close it drops p.
+func (o *outbox) write(p []byte) error {
+	o.mu.Lock()
+	if o.closed || o.last {
+		o.mu.Unlock()
+		return net.ErrClosed
+	}
+	var err error
+	if !o.busy {
+		var n int
+		n, err = o.send(p, false)
+		p = p[n:]
+	}
+	if err == nil && len(p) > 0 {
+		o.q.push(&o.c.g.bufs, p)
+		o.pending.Add(int64(len(p)))
+		if !o.busy {
+			o.busy = true
+			o.c.spawn(o.flush)
+		}
+	}
+	o.mu.Unlock()
+	if err != nil {
+		o.c.Close(reason(err))
+	}
+	return err
+}
+
+// send makes one successful write, or fails. Unless wait is set, a socket that is full is a success of
+// no bytes.
+func (o *outbox) send(p []byte, wait bool) (int, error) {
+	o.p, o.n, o.err, o.block = p, 0, nil, wait
+	if err := o.c.raw.Write(o.try); err != nil {
+		return 0, err
+	}
+	o.p = nil
+	if o.n > 0 {
+		o.sent.Add(int64(o.n))
+		o.c.touch()
+	}
+	return o.n, o.err
+}
+
+// writeOnce is what raw.Write calls, again when the socket has room if it returns false.
+func (o *outbox) writeOnce(fd uintptr) bool {
+	n, err := ignoringEINTR(syscall.Write, int(fd), o.p)
+	if err == syscall.EAGAIN {
+		return !o.block
+	}
+	o.n, o.err = n, err
+	return true
+}
+
+// flush is the flusher: it sends the queue until it is empty.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	for !o.closed && o.q.size > 0 {
+		p := o.q.head()
+		o.mu.Unlock()
+		n, err := o.send(p, true)
+		if err != nil {
+			o.c.Close(reason(err))
+		}
+		o.mu.Lock()
+		o.closed = o.closed || err != nil
+		o.q.pop(&o.c.g.bufs, n)
+		o.pending.Add(-int64(n))
+		if o.pausing.Load() {
+			o.tell()
+		}
+	}
+	o.busy = false
+	o.settle()
+	o.mu.Unlock()
+}
+
+// tell wakes pace.
+func (o *outbox) tell() {
+	select {
+	case o.moved <- struct{}{}:
+	default:
+	}
+}
+
+// settle does what is due when the flusher does not run. mu is held.
+func (o *outbox) settle() {
+	switch {
+	case o.closed:
+		// Not before the flusher is done: it reads from the queue's memory.
+		o.pending.Add(-int64(o.q.size))
+		o.q.clear(&o.c.g.bufs)
+	case o.last:
+		if cw, ok := o.c.nc.(interface{ CloseWrite() error }); ok {
+			_ = cw.CloseWrite()
+		}
+		_ = o.c.nc.SetReadDeadline(time.Now().Add(o.linger))
+		close(o.flushed)
+	}
+}
+
+// finish ends writing: after what is queued the peer sees the end, and then has the
+// linger time to end, too.
+func (o *outbox) finish(linger time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || o.last {
+		return
+	}
+	o.last = true
+	o.linger = linger
+	_ = o.c.nc.SetDeadline(time.Now().Add(o.c.g.opts.FlushTimeout))
+	if !o.busy {
+		o.settle()
+	}
+}
+
+// close drops what is queued.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	if !o.busy {
+		o.settle()
+	}
+}
+
+// await returns when all is sent after finish, or the connection is closed; the latest when the flusher
+// meets the deadline.
+func (o *outbox) await() {
+	select {
+	case <-o.flushed:
+	case <-o.c.dead:
+	}
+}
+
+// pace waits until the pacer lets the reader read. It returns false if the phase is no longer open.
+func (o *outbox) pace() bool {
+	o.pausing.Store(true)
+	defer o.pausing.Store(false)
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	for o.c.phase.Load() == open {
+		ok, wait := o.c.pacer.read(o.pending.Load(), o.sent.Load(), o.c.g.mono())
+		if ok {
+			return true
+		}
+		t.Reset(wait)
+		select {
+		case <-o.moved:
+		case <-t.C:
+		case <-o.c.stopped:
+		}
+	}
+	return false
+}

@@ -1,0 +1,462 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var errTest = errors.New("the test's reason")
+
+func echo(f *funcs) {
+	f.data = func(b []byte) bool { f.conn.Write(b); return true }
+}
+
+func TestEchoKeepsBytesAndOrder(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, echo)
+		p, f := fx.dial()
+		r := rand.New(rand.NewPCG(1, 2))
+		sent := make([]byte, 3<<20)
+		for i := range sent {
+			sent[i] = byte(r.Uint32())
+		}
+		go func() {
+			for rest := sent; len(rest) > 0; {
+				n := min(1+r.IntN(1<<r.IntN(18)), len(rest))
+				if _, err := p.Write(rest[:n]); err != nil {
+					t.Errorf("write: %v", err)
+					return
+				}
+				rest = rest[n:]
+			}
+			if err := p.CloseWrite(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}()
+		got, err := io.ReadAll(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, sent) {
+			t.Fatalf("%d bytes came back for %d, or others", len(got), len(sent))
+		}
+		wantReason(t, f, ErrPeerClosed)
+		if n := f.conn.Pending(); n != 0 {
+			t.Errorf("Pending is %d at the end", n)
+		}
+	})
+}
+
+// A client that writes all its requests before it reads the first reply is served in full, and
+// without a pause for each read.
+func TestWriteEverythingBeforeReading(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const requests = 200_000
+		reply := []byte("+" + strings.Repeat("x", 97) + "\r\n")
+		o := Options{PauseAbove: 64 << 10, StallAfter: 20 * time.Millisecond}
+		fx := start(t, d, o, func(f *funcs) {
+			var l lines
+			var out []byte
+			f.data = func(b []byte) bool {
+				out = out[:0]
+				l.add(b, func([]byte) { out = append(out, reply...) })
+				f.conn.Write(out)
+				return true
+			}
+		})
+		p, _ := fx.dial()
+		begin := time.Now()
+		if _, err := p.Write(bytes.Repeat([]byte("PING\r\n"), requests)); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("written after %v", time.Since(begin))
+		got, err := io.ReadAll(io.LimitReader(p, int64(requests*len(reply))))
+		if err != nil || len(got) != requests*len(reply) {
+			t.Fatalf("got %d bytes of replies, %v; want %d", len(got), err, requests*len(reply))
+		}
+		if !bytes.Equal(got, bytes.Repeat(reply, requests)) {
+			t.Error("the replies are damaged")
+		}
+	})
+}
+
+// A peer that never reads fills the queue up to where its session closes it.
+func TestNeverReadingPeer(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const bound = 4 << 20
+		o := Options{PauseAbove: 64 << 10, StallAfter: time.Millisecond}
+		fx := start(t, d, o, func(f *funcs) {
+			f.data = func(b []byte) bool {
+				f.conn.Write(b)
+				if f.conn.Pending() > bound {
+					f.conn.Close(errTest)
+				}
+				return true
+			}
+		})
+		p, f := fx.dial()
+		block := make([]byte, 64<<10)
+		for {
+			if _, err := p.Write(block); err != nil {
+				break
+			}
+		}
+		wantReason(t, f, errTest)
+		until(t, "nothing is pending", func() bool { return f.conn.Pending() == 0 })
+	})
+}
+
+// A peer that reads slowly is read from only as fast as it reads.
+func TestSlowReaderIsPaused(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const total = 32 << 20
+		var most atomic.Int64
+		o := Options{PauseAbove: 128 << 10, StallAfter: time.Hour}
+		fx := start(t, d, o, func(f *funcs) {
+			f.data = func(b []byte) bool {
+				f.conn.Write(b)
+				most.Store(max(most.Load(), f.conn.Pending()))
+				return true
+			}
+		})
+		p, _ := fx.dial()
+		go func() {
+			block := make([]byte, 256<<10)
+			for range total / len(block) {
+				if _, err := p.Write(block); err != nil {
+					t.Errorf("write: %v", err)
+					return
+				}
+			}
+		}()
+		if n, err := io.Copy(io.Discard, io.LimitReader(p, total)); err != nil || n != total {
+			t.Fatalf("read %d, %v", n, err)
+		}
+		if m := most.Load(); m > 128<<10+2*readSize {
+			t.Errorf("%d bytes were pending at the most", m)
+		}
+	})
+}
+
+func TestParkedSessionIsNotGivenData(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		got := make(chan string, 16)
+		resumed := make(chan bool) // what Resume returns
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func(b []byte) bool { got <- string(b); return false }
+			f.resume = func() bool { return <-resumed }
+		})
+		p, f := fx.dial()
+		for i := range 4 {
+			msg := fmt.Sprintf("message %d", i)
+			if _, err := io.WriteString(p, msg); err != nil {
+				t.Fatal(err)
+			}
+			if b := receive(t, got); b != msg {
+				t.Fatalf("got %q, want %q", b, msg)
+			}
+			if i == 3 {
+				break
+			}
+			f.conn.Wake()
+			resumed <- false
+			f.conn.Wake()
+			resumed <- true
+		}
+		if _, err := io.WriteString(p, "too early"); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			f.conn.Wake()
+			resumed <- false
+		}
+		if len(got) != 0 {
+			t.Errorf("a parked session was given %q", <-got)
+		}
+		f.conn.Wake()
+		resumed <- true
+		if b := receive(t, got); b != "too early" {
+			t.Errorf("got %q", b)
+		}
+	})
+}
+
+// Wakes from many goroutines are merged, but after each one a Resume begins.
+func TestWakeIsCoalescedAndNeverLost(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		var asked, seen, resumes atomic.Int64
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.resume = func() bool { seen.Store(asked.Load()); resumes.Add(1); return true }
+		})
+		_, f := fx.dial()
+		const wakes = 20_000
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range wakes / 4 {
+					asked.Add(1)
+					f.conn.Wake()
+				}
+			})
+		}
+		wg.Wait()
+		until(t, "the last wake is seen", func() bool { return seen.Load() == wakes })
+		t.Logf("%d wakes, %d resumes", wakes, resumes.Load())
+	})
+}
+
+func TestHalfCloseThenRead(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, echo)
+		p, f := fx.dial()
+		if _, err := io.WriteString(p, "last words"); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(p); err != nil || string(b) != "last words" {
+			t.Errorf("read %q, %v", b, err)
+		}
+		wantReason(t, f, ErrPeerClosed)
+	})
+}
+
+// A session that is parked when the peer ends answers later and closes by itself.
+func TestEOFParks(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		eof := newOnce()
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.eof = func() bool { eof.signal(); return false }
+			f.resume = func() bool {
+				f.conn.Write([]byte("late"))
+				f.conn.CloseAfterFlush(errTest)
+				return true
+			}
+		})
+		p, f := fx.dial()
+		if d.tls { // the handshake is the client's first write
+			_, _ = p.Write([]byte("x"))
+		}
+		if err := p.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, eof.c)
+		f.conn.Wake()
+		if b, err := io.ReadAll(p); err != nil || string(b) != "late" {
+			t.Errorf("read %q, %v", b, err)
+		}
+		wantReason(t, f, errTest)
+	})
+}
+
+func TestReset(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		if d.network != "tcp" {
+			return // unix sockets know no reset
+		}
+		got := newOnce()
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func([]byte) bool { got.signal(); return true }
+		})
+		p, f := fx.dial()
+		if _, err := io.WriteString(p, "half a comm"); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, got.c)
+		p.reset()
+		wantReason(t, f, ErrPeerReset)
+	})
+}
+
+// Whatever other goroutines write keeps whole and in each one's order.
+func TestConcurrentWriters(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const writers, each = 8, 2000
+		fx := start(t, d, Options{}, func(*funcs) {})
+		p, f := fx.dial()
+		if d.tls {
+			_, _ = p.Write([]byte("x"))
+		}
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() {
+				for i := range each {
+					f.conn.Write(fmt.Appendf(nil, "%d %d %s\n", w, i, strings.Repeat("=", i%300)))
+				}
+			})
+		}
+		var next [writers]int
+		var l lines
+		buf := make([]byte, 1000)
+		for left := writers * each; left > 0; {
+			n, err := p.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.add(buf[:n], func(line []byte) {
+				var w, i int
+				var tail string
+				_, _ = fmt.Sscan(string(line), &w, &i, &tail)
+				if i != next[w] || len(tail) != i%300 {
+					t.Fatalf("line %q, want number %d of writer %d", line, next[w], w)
+				}
+				next[w]++
+				left--
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// The peer can read the last reply although the server did not read all that the peer sent.
+func TestCloseAfterFlushLetsThePeerReadIt(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func([]byte) bool {
+				f.conn.Write([]byte("-ERR no\r\n"))
+				f.conn.CloseAfterFlush(errTest)
+				f.conn.Write([]byte("dropped"))
+				return true
+			}
+		})
+		p, f := fx.dial()
+		sent := make(chan error, 1)
+		go func() {
+			_, err := p.Write(make([]byte, 2<<20))
+			sent <- err
+		}()
+		if b, err := io.ReadAll(p); err != nil || string(b) != "-ERR no\r\n" {
+			t.Errorf("read %q, %v", b, err)
+		}
+		if err := receive(t, sent); err != nil {
+			t.Errorf("write: %v", err)
+		}
+		_ = p.Close()
+		wantReason(t, f, errTest)
+	})
+}
+
+func TestCloseIsAtOnceAndTheFirstReasonWins(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, func(*funcs) {})
+		p, f := fx.dial()
+		f.conn.Close(errTest)
+		f.conn.Close(io.EOF)
+		f.conn.CloseAfterFlush(io.EOF)
+		if _, err := io.ReadAll(p); err != nil {
+			t.Logf("read: %v", err) // a reset is right, too
+		}
+		wantReason(t, f, errTest)
+	})
+}
+
+// A peer that does not read cannot keep a closing connection.
+func TestFlushTimeout(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		o := Options{FlushTimeout: 20 * time.Millisecond}
+		fx := start(t, d, o, func(f *funcs) {
+			f.data = func([]byte) bool {
+				f.conn.Write(make([]byte, 64<<20))
+				f.conn.CloseAfterFlush(errTest)
+				return true
+			}
+		})
+		p, f := fx.dial()
+		_, _ = p.Write([]byte("x"))
+		wantReason(t, f, errTest)
+	})
+}
+
+// A peer that does not end cannot keep a closing connection either.
+func TestLingerTime(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{LingerTime: 20 * time.Millisecond}, func(f *funcs) {
+			f.data = func([]byte) bool { f.conn.CloseAfterFlush(errTest); return true }
+		})
+		p, f := fx.dial()
+		_, _ = p.Write([]byte("x"))
+		wantReason(t, f, errTest)
+	})
+}
+
+// Everything at once from everywhere: what the harness checks must hold.
+func TestCloseRaces(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		o := Options{LingerTime: time.Millisecond, FlushTimeout: 10 * time.Millisecond, PauseAbove: 1 << 10, StallAfter: time.Millisecond}
+		fx := start(t, d, o, func(f *funcs) {
+			r := rand.New(rand.NewPCG(uint64(f.conn.FD()), 7))
+			f.data = func(b []byte) bool { f.conn.Write(b); return r.IntN(8) != 0 }
+			f.resume = func() bool { return r.IntN(4) != 0 }
+			f.eof = func() bool { return r.IntN(2) == 0 }
+		})
+		var wg sync.WaitGroup
+		for i := range 60 {
+			p, f := fx.dial()
+			stop := make(chan struct{})
+			wg.Go(func() {
+				_, _ = p.Write(make([]byte, 4000))
+				if i%5 == 0 {
+					_ = p.CloseWrite()
+				}
+				_, _ = io.Copy(io.Discard, p)
+				_ = p.Close()
+			})
+			wg.Go(func() {
+				for {
+					f.conn.Wake()
+					f.conn.Write([]byte("push"))
+					_ = f.conn.Pending()
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			})
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(i), 3))
+				for range r.IntN(2000) {
+					_ = f.conn.Progress()
+				}
+				if r.IntN(2) == 0 {
+					f.conn.CloseAfterFlush(errTest)
+				} else {
+					f.conn.Close(errTest)
+				}
+				receive(t, f.closed)
+				close(stop)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestRefusedByTheHandler(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.conn.Write([]byte("-ERR max number of clients reached\r\n"))
+			f.conn.CloseAfterFlush(errTest)
+		})
+		p, f := fx.dial()
+		b, err := io.ReadAll(p)
+		if d.tls {
+			if p.Conn.(*tls.Conn).ConnectionState().HandshakeComplete {
+				t.Error("a handshake was done for a refused connection")
+			}
+		} else if err != nil || !strings.HasPrefix(string(b), "-ERR max") {
+			t.Errorf("read %q, %v", b, err)
+		}
+		_ = p.Close()
+		wantReason(t, f, errTest)
+	})
+}
