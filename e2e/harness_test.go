@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -189,7 +190,7 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir)
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
-	p.cmd.Env = append(os.Environ(), o.env...)
+	p.cmd.Env = append(cleanEnviron(), o.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -214,6 +215,14 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	p.Kill()
 	t.Fatalf("%s does not answer\n%s", strings.Join(line, " "), p.Log())
 	return nil
+}
+
+// cleanEnviron is the environment of the tests without what the server would
+// take for its configuration.
+func cleanEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return strings.HasPrefix(e, "LIMITDB_") || strings.HasPrefix(e, "NOTIFY_SOCKET=")
+	})
 }
 
 // answers tells whether a RESP server at addr replies to PING, be it with
@@ -358,7 +367,7 @@ func runEnv(t *testing.T, env []string, input, name string, args ...string) resu
 	ctx, cancel := context.WithTimeout(context.Background(), 4*deadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(cleanEnviron(), env...)
 	cmd.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
