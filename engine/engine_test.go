@@ -1,0 +1,461 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"limitdb/limit"
+)
+
+const second = int64(time.Second)
+
+// start is the fake time at which the tests begin.
+const start = 1_700_000_000 * second
+
+func perSecond(n int64) *limit.Limit {
+	return &limit.Limit{Algorithm: limit.GCRA, Max: n, Period: second, Burst: n}
+}
+
+func key(i int) []byte { return strconv.AppendInt([]byte("caller:"), int64(i), 10) }
+
+func mustTake(t testing.TB, e *Engine, now int64, key []byte, l *limit.Limit, cost int64) limit.Decision {
+	t.Helper()
+	d, err := e.Take(now, key, l, cost)
+	if err != nil {
+		t.Fatalf("Take(%q): %v", key, err)
+	}
+	return d
+}
+
+func TestSteps(t *testing.T) {
+	l := perSecond(2)
+	e := New(Options{})
+	k := []byte("k")
+	for i, st := range []struct {
+		t       int64 // ms after start
+		op      string
+		cost    int64
+		limited bool
+		keys    int64 // in the table after the step
+	}{
+		{0, "peek", 1, false, 0},
+		{0, "take", 3, true, 0}, // a denial on an absent key stores nothing
+		{0, "take", 0, false, 0},
+		{0, "refund", 1, false, 0},
+		{0, "take", 1, false, 1},
+		{0, "take", 1, false, 1},
+		{0, "take", 1, true, 1},
+		{0, "peek", 1, true, 1},
+		{499, "take", 1, true, 1},
+		{500, "take", 1, false, 1},
+		{0, "take", 1, true, 1}, // the clock goes back: it is still 500
+		{500, "refund", 1, false, 1},
+		{500, "refund", 1, false, 0}, // full again
+		{500, "take", 2, false, 1},
+		{1499, "peek", 1, false, 1},
+		{1500, "peek", 2, false, 0}, // its time has come
+	} {
+		now := start + st.t*second/1000
+		var (
+			d   limit.Decision
+			err error
+		)
+		switch st.op {
+		case "take":
+			d, err = e.Take(now, k, l, st.cost)
+		case "peek":
+			d, err = e.Peek(now, k, l, st.cost)
+		case "refund":
+			d, err = e.Refund(now, k, l, st.cost)
+		}
+		if err != nil || d.Limited != st.limited {
+			t.Fatalf("step %d: %+v gave %+v, %v", i, st, d, err)
+		}
+		if got := e.Stats().Keys; got != st.keys {
+			t.Fatalf("step %d: %+v left %d keys", i, st, got)
+		}
+	}
+}
+
+func TestErrorsChangeNothing(t *testing.T) {
+	e := New(Options{})
+	l := perSecond(10)
+	mustTake(t, e, start, key(1), l, 4)
+	before := e.Stats()
+	if _, err := e.Take(start, key(1), l, -1); err == nil {
+		t.Error("a negative cost was taken")
+	}
+	if _, err := e.Take(start, key(2), l, -1); err == nil {
+		t.Error("a negative cost was taken from an absent key")
+	}
+	if after := e.Stats(); after != before {
+		t.Errorf("%+v became %+v", before, after)
+	}
+	if d := mustTake(t, e, start, key(1), l, 1); d.Remaining != 5 {
+		t.Errorf("remaining = %d, want 5", d.Remaining)
+	}
+}
+
+func TestWrongType(t *testing.T) {
+	// No second family exists yet, so the check is asked itself.
+	e := &entry{algorithm: 250, state: make([]byte, 8)}
+	if state, err := stateFor(e, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
+		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
+	}
+	e.algorithm = limit.GCRA
+	if state, err := stateFor(e, perSecond(1)); err != nil || len(state) != 8 {
+		t.Errorf("stateFor = %v, %v", state, err)
+	}
+	if state, err := stateFor(nil, perSecond(1)); err != nil || state != nil {
+		t.Errorf("stateFor no key = %v, %v", state, err)
+	}
+}
+
+func TestKeysAreExact(t *testing.T) {
+	// Every key has the same place: only its bytes tell it from the others.
+	e := New(Options{Shards: 1})
+	s := &e.shards[0]
+	const same = uint64(0x0123456789abcdef)
+	for i := range 300 {
+		if d, err := s.take(same, start, key(i), perSecond(1000), int64(i+1)); err != nil || d.Remaining != int64(1000-i-1) {
+			t.Fatalf("key %d: %+v, %v", i, d, err)
+		}
+	}
+	for i := range 300 {
+		if d, err := s.peek(same, start, key(i), perSecond(1000), 0); err != nil || d.Remaining != int64(1000-i-1) {
+			t.Fatalf("key %d: %+v, %v", i, d, err)
+		}
+	}
+	for i := range 300 {
+		if !s.reset(same, start, key(i)) || s.reset(same, start, key(i)) {
+			t.Fatalf("key %d was not there once", i)
+		}
+	}
+}
+
+func TestKeysOfEveryLength(t *testing.T) {
+	e := New(Options{})
+	l := perSecond(10_000)
+	for n := range 4097 {
+		mustTake(t, e, start, make([]byte, n), l, int64(n+1))
+	}
+	for n := range 4097 {
+		if d, err := e.Peek(start, make([]byte, n), l, 0); err != nil || d.Remaining != int64(10_000-n-1) {
+			t.Fatalf("length %d: %+v, %v", n, d, err)
+		}
+	}
+	if n := e.Stats().Keys; n != 4097 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+func TestShardsOfEveryNumber(t *testing.T) {
+	for _, n := range []int{-1, 0, 1, 2, 3, 255, 1000, 1 << 16, 1 << 20} {
+		e := New(Options{Shards: n})
+		for i := range 100 {
+			mustTake(t, e, start, key(i), perSecond(1), 1)
+		}
+		seen := map[string]bool{}
+		for cursor := uint64(0); ; {
+			cursor = e.Range(start, cursor, 1000, func(k []byte, _ Info) { seen[string(k)] = true })
+			if cursor == 0 {
+				break
+			}
+		}
+		if len(seen) != 100 {
+			t.Errorf("%d shards: saw %d of 100 keys", n, len(seen))
+		}
+	}
+}
+
+func TestSweepDropsOnlyWhatHasExpired(t *testing.T) {
+	e := New(Options{})
+	const n = 20_000
+	for i := range n {
+		mustTake(t, e, start, key(i), perSecond(10), 5)    // full after 0.5 s
+		mustTake(t, e, start, key(n+i), perSecond(10), 10) // and after 1 s
+	}
+	full := e.Stats()
+	if got := e.Sweep(start+second/2-1, 1<<30); got != 0 {
+		t.Fatalf("dropped %d before their time", got)
+	}
+	dropped := 0
+	for range 1000 { // each goes on where the one before stopped
+		dropped += e.Sweep(start+second/2, 100)
+	}
+	if dropped != n {
+		t.Errorf("dropped %d, want %d", dropped, n)
+	}
+	if st := e.Stats(); st.Keys != n || st.Expired != n || st.Bytes >= full.Bytes {
+		t.Errorf("%+v became %+v", full, st)
+	}
+	for i := range n {
+		if _, ok := e.Info(start+second/2, key(n+i)); !ok {
+			t.Fatalf("key %d is gone before its time", n+i)
+		}
+	}
+	if got := e.Sweep(start+second, 1<<30); got != n {
+		t.Errorf("dropped %d, want %d", got, n)
+	}
+	if st := e.Stats(); st.Keys != 0 || st.Bytes != New(Options{}).Stats().Bytes {
+		t.Errorf("%+v after everything has expired", st)
+	}
+}
+
+func TestFlush(t *testing.T) {
+	e := New(Options{})
+	empty := e.Stats().Bytes
+	for i := range 5000 {
+		mustTake(t, e, start, key(i), perSecond(1), 1)
+	}
+	e.Flush()
+	if st := e.Stats(); st.Keys != 0 || st.Bytes != empty || st.Allowed != 5000 {
+		t.Errorf("%+v", st)
+	}
+	if d := mustTake(t, e, start, key(1), perSecond(1), 1); d.Limited {
+		t.Error("a flushed key was limited")
+	}
+}
+
+func TestRandomFindsEveryKey(t *testing.T) {
+	for _, n := range []int{1, 10, 1000} {
+		e := New(Options{Seed: 7})
+		for i := range n {
+			mustTake(t, e, start, key(i), perSecond(1), 1)
+		}
+		seen := map[string]bool{}
+		for i := 0; len(seen) < n && i < 1000*n; i++ {
+			k, ok := e.Random(start, nil)
+			if !ok {
+				t.Fatal("nothing found")
+			}
+			seen[string(k)] = true
+		}
+		if len(seen) != n {
+			t.Errorf("saw %d of %d keys", len(seen), n)
+		}
+		if k, ok := e.Random(start+second, nil); ok {
+			t.Errorf("%q has expired", k)
+		}
+	}
+}
+
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPair(Options{Shards: rapid.SampledFrom([]int{1, 4}).Draw(t, "shards"), Seed: rapid.Uint64().Draw(t, "seed")})
+		now := start
+		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+			return step{
+				op:    rapid.Byte().Draw(t, "op"),
+				key:   rapid.ByteRange(0, 40).Draw(t, "key"),
+				limit: rapid.Byte().Draw(t, "limit"),
+				cost:  rapid.Byte().Draw(t, "cost"),
+				dt:    rapid.Int64Range(-200, 600).Draw(t, "dt"),
+			}
+		}), 100, 400).Draw(t, "steps")
+		for i, st := range steps {
+			now += st.dt
+			if err := p.run(now, st); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+		}
+		if err := p.all(now, 100); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzAgainstModel(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := newPair(Options{Shards: 2, Seed: 1})
+		now := start
+		for i := 0; len(data) >= 6; i, data = i+1, data[6:] {
+			st := step{op: data[0], key: data[1], limit: data[2], cost: data[3], dt: int64(int16(binary.BigEndian.Uint16(data[4:])))}
+			now += st.dt
+			if err := p.run(now, st); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+		}
+		if err := p.all(now, 100); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestRangeMissesNothing grows, shrinks and expires the table between the
+// steps of one iteration: what is there all the time must be seen.
+func TestRangeMissesNothing(t *testing.T) {
+	for seed := range uint64(5) {
+		for _, shards := range []int{1, 16} {
+			rangeMissesNothing(t, seed, shards)
+		}
+	}
+}
+
+func rangeMissesNothing(t *testing.T, seed uint64, shards int) {
+	e := New(Options{Shards: shards, Seed: seed + 1})
+	stay := perSecond(1)
+	stay.Period = 1000 * second
+	const stable = 500
+	for i := range stable {
+		mustTake(t, e, start, key(i), stay, 1)
+	}
+	now, other := start, stable
+	seen := map[string]bool{}
+	for cursor, turn := uint64(0), seed; ; turn++ {
+		cursor = e.Range(now, cursor, 29, func(k []byte, _ Info) { seen[string(k)] = true })
+		if cursor == 0 {
+			break
+		}
+		switch turn % 20 {
+		case 0, 1, 2, 3: // grow
+			for range 1000 {
+				mustTake(t, e, now, key(other), perSecond(1), 1)
+				other++
+			}
+		case 8: // expire them all
+			now += second
+			e.Sweep(now, 1<<30)
+		case 15: // shrink a little by hand
+			for i := range 700 {
+				e.Reset(now, key(max(other-i, stable)))
+			}
+		}
+	}
+	for i := range stable {
+		if !seen[string(key(i))] {
+			t.Fatalf("seed %d, %d shards: %s was never visited", seed, shards, key(i))
+		}
+	}
+}
+
+func TestRangeDuringTraffic(t *testing.T) {
+	e := New(Options{Shards: 4})
+	stay := &limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1e6 * second, Burst: 1}
+	const stable = 2000
+	for i := range stable {
+		mustTake(t, e, start, key(i), stay, 1)
+	}
+	var (
+		stop    atomic.Bool
+		now     atomic.Int64
+		traffic sync.WaitGroup
+	)
+	now.Store(start)
+	for g := range 4 {
+		traffic.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				mustTake(t, e, now.Load(), fmt.Appendf(nil, "%d:%d", g, i), perSecond(1), 1)
+				if i%10_000 == 9_999 {
+					e.Sweep(now.Add(second), 1<<30)
+				}
+			}
+		})
+	}
+	for range 20 {
+		seen := map[string]bool{}
+		for cursor := uint64(0); ; {
+			cursor = e.Range(now.Load(), cursor, 100, func(k []byte, _ Info) { seen[string(k)] = true })
+			if cursor == 0 {
+				break
+			}
+		}
+		for i := range stable {
+			if !seen[string(key(i))] {
+				t.Errorf("%s was never visited", key(i))
+			}
+		}
+	}
+	stop.Store(true)
+	traffic.Wait()
+}
+
+// TestRangeTakesAnyCursor gives cursors that no Range has returned.
+func TestRangeTakesAnyCursor(t *testing.T) {
+	e := New(Options{})
+	for i := range 1000 {
+		mustTake(t, e, start, key(i), perSecond(1), 1)
+	}
+	for i := range uint64(64) {
+		for _, cursor := range []uint64{1 << i, 1<<i - 1, ^uint64(0) << i} {
+			for _, count := range []int{-1, 0, 1, 1 << 62} {
+				e.Range(start, cursor, count, func([]byte, Info) {})
+			}
+		}
+	}
+}
+
+// TestNeverOneTooMany lets 64 goroutines take from one key, round after round
+// at a time that stands still, and knows exactly how many must get through.
+// ENGINE_LONG=10s makes it run that long.
+func TestNeverOneTooMany(t *testing.T) {
+	const goroutines, each = 64, 50
+	var long time.Duration
+	if s := os.Getenv("ENGINE_LONG"); s != "" {
+		var err error
+		if long, err = time.ParseDuration(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := New(Options{})
+	k := []byte("the one key")
+	l := perSecond(1000)
+	began, now := time.Now(), start
+	for round := int64(0); round < 100 || time.Since(began) < long; round++ {
+		// 1 000 at first; then what 0.5 s, 0.25 s or 0.1 s have given back.
+		want, step := int64(1000), int64(0)
+		if round > 0 {
+			step = []int64{second / 2, second / 4, second / 10}[round%3]
+			want = 1000 * step / second
+		}
+		now += step
+		var (
+			got   atomic.Int64
+			all   sync.WaitGroup
+			ready = make(chan struct{})
+		)
+		for range goroutines {
+			all.Go(func() {
+				<-ready
+				for range each {
+					if d := mustTake(t, e, now, k, l, 1); !d.Limited {
+						got.Add(1)
+					}
+				}
+			})
+		}
+		close(ready)
+		all.Wait()
+		if got.Load() != want {
+			t.Fatalf("round %d: %d got through, want %d", round, got.Load(), want)
+		}
+	}
+}
+
+func TestAllocatesNothing(t *testing.T) {
+	e := New(Options{})
+	l := perSecond(1000)
+	k := key(1)
+	mustTake(t, e, start, k, l, 1)
+	now := start
+	for name, call := range map[string]func(){
+		"Take":   func() { now++; mustTake(t, e, now, k, l, 1) },
+		"Peek":   func() { _, _ = e.Peek(now, k, l, 1) },
+		"absent": func() { _, _ = e.Peek(now, []byte("nobody"), l, 1) },
+		"Refund": func() { mustTake(t, e, now, k, l, 2); _, _ = e.Refund(now, k, l, 1) },
+		"Info":   func() { e.Info(now, k) },
+	} {
+		if n := testing.AllocsPerRun(1000, call); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

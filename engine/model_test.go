@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"limitdb/limit"
+)
+
+// model is the engine in plain slow Go: a map, looked at in full.
+type model struct {
+	keys map[string]modelEntry
+	last map[*shard]int64 // each shard has a clock of its own
+	want Stats            // but for Bytes
+}
+
+type modelEntry struct {
+	algorithm limit.Algorithm
+	state     []byte
+}
+
+func (x modelEntry) expires() int64 { return limit.Expires(x.algorithm, x.state) }
+
+// pair runs every step on an engine and on the model and compares the answers.
+type pair struct {
+	e *Engine
+	m model
+}
+
+func newPair(o Options) *pair {
+	return &pair{e: New(o), m: model{keys: map[string]modelEntry{}, last: map[*shard]int64{}}}
+}
+
+// step is one call, in the form in which the tests draw and fuzz it.
+type step struct {
+	op    byte
+	key   byte
+	limit byte
+	cost  byte
+	dt    int64 // added to the clock; negative: the clock goes back
+}
+
+const stepOps = 9
+
+// stepLimits are the limits that steps choose from: the same key meets all of them.
+var stepLimits = []limit.Limit{
+	{Algorithm: limit.GCRA, Max: 5, Period: 1_000, Burst: 5},
+	{Algorithm: limit.GCRA, Max: 1, Period: 1_000_000, Burst: 3},
+	{Algorithm: limit.GCRA, Max: 100, Period: 1_000, Burst: 200},
+	{Algorithm: limit.GCRA, Max: 0, Period: 1_000, Burst: 5},
+}
+
+// stepKey makes keys of all kinds of lengths, the empty one included.
+func stepKey(i byte) []byte {
+	if i == 0 {
+		return nil
+	}
+	return bytes.Repeat([]byte{'k', i}, int(i)*int(i)/64+1)
+}
+
+// run does one step at now on both sides and tells where they differ.
+func (p *pair) run(now int64, st step) error {
+	key := stepKey(st.key)
+	l := &stepLimits[int(st.limit)%len(stepLimits)]
+	cost := int64(st.cost % 8)
+	_, s := p.e.place(key)
+	switch st.op % stepOps {
+	case 0, 1, 2, 3, 4:
+		return p.decide(now, st.op%stepOps, key, l, cost)
+	case 5:
+		clock := p.m.clamp(s, now)
+		_, want := p.m.live(clock, key)
+		delete(p.m.keys, string(key))
+		if got := p.e.Reset(now, key); got != want {
+			return fmt.Errorf("Reset(%q) = %v, want %v", key, got, want)
+		}
+	case 6:
+		clock := p.m.clamp(s, now)
+		x, want := p.m.live(clock, key)
+		info, got := p.e.Info(now, key)
+		if got != want || got && (info.Algorithm != x.algorithm || info.Expires != x.expires() || info.Bytes < int64(len(key)+len(x.state))) {
+			return fmt.Errorf("Info(%q) = %+v, %v; want %+v, %v", key, info, got, x, want)
+		}
+	case 7:
+		return p.all(now, int(st.cost)+1)
+	case 8:
+		if st.key%8 == 0 {
+			p.e.Flush()
+			clear(p.m.keys)
+			break
+		}
+		// A sweep may drop any of what has expired, and nothing else: the next
+		// steps see the rest. Counting it needs the table's own word.
+		before := p.e.Stats()
+		dropped := p.e.Sweep(now, int(st.cost)+1)
+		if after := p.e.Stats(); before.Keys-after.Keys != int64(dropped) || after.Expired-before.Expired != uint64(dropped) {
+			return fmt.Errorf("Sweep dropped %d, but %+v became %+v", dropped, before, after)
+		}
+		for i := range p.e.shards {
+			p.m.last[&p.e.shards[i]] = p.e.shards[i].last
+		}
+	}
+	return nil
+}
+
+func (m *model) clamp(s *shard, now int64) int64 {
+	m.last[s] = max(m.last[s], now)
+	return m.last[s]
+}
+
+func (m *model) live(now int64, key []byte) (modelEntry, bool) {
+	x, ok := m.keys[string(key)]
+	if ok && x.expires() <= now {
+		delete(m.keys, string(key))
+		return modelEntry{}, false
+	}
+	return x, ok
+}
+
+// decide runs a Take (3 of 5), Peek or Refund.
+func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64) error {
+	_, s := p.e.place(key)
+	clock := p.m.clamp(s, now)
+	x, ok := p.m.live(clock, key)
+	var (
+		next              []byte
+		got, want         limit.Decision
+		gotErr, wantErr   error
+		mismatch, changes = ok && !limit.SameFamily(x.algorithm, l.Algorithm), op != 3
+	)
+	switch op {
+	case 3:
+		got, gotErr = p.e.Peek(now, key, l, cost)
+		want, wantErr = limit.Peek(l, x.state, clock, cost)
+	case 4:
+		got, gotErr = p.e.Refund(now, key, l, cost)
+		next, want, wantErr = limit.Refund(l, x.state, clock, cost, nil)
+	default:
+		got, gotErr = p.e.Take(now, key, l, cost)
+		next, want, wantErr = limit.Take(l, x.state, clock, cost, nil)
+	}
+	if mismatch {
+		next, want, wantErr = nil, limit.Decision{}, ErrWrongType
+	}
+	if got != want || gotErr != wantErr {
+		return fmt.Errorf("op %d on %q at %d with %+v, cost %d = %+v, %v; want %+v, %v", op, key, now, *l, cost, got, gotErr, want, wantErr)
+	}
+	if wantErr == nil && changes && next != nil {
+		p.m.keys[string(key)] = modelEntry{l.Algorithm, bytes.Clone(next)}
+		p.m.live(clock, key)
+	}
+	if wantErr == nil {
+		p.m.want.count(op, want)
+	}
+	return nil
+}
+
+func (s *Stats) count(op byte, d limit.Decision) {
+	switch {
+	case op == 3:
+		s.Peeked++
+	case op == 4:
+		s.Refunded++
+	case d.Limited:
+		s.Limited++
+	default:
+		s.Allowed++
+	}
+}
+
+// all compares everything that can be seen of the table at now.
+func (p *pair) all(now int64, count int) error {
+	got := map[string]Info{}
+	for cursor := uint64(0); ; {
+		cursor = p.e.Range(now, cursor, count, func(key []byte, info Info) {
+			got[string(key)] = info
+		})
+		if cursor == 0 {
+			break
+		}
+	}
+	for key := range maps.Clone(p.m.keys) {
+		_, s := p.e.place([]byte(key))
+		p.m.live(p.m.clamp(s, now), []byte(key))
+	}
+	for i := range p.e.shards {
+		p.m.clamp(&p.e.shards[i], now)
+	}
+	want := slices.Sorted(maps.Keys(p.m.keys))
+	if keys := slices.Sorted(maps.Keys(got)); !slices.Equal(keys, want) {
+		return fmt.Errorf("Range at %d found %q, want %q", now, keys, want)
+	}
+	for key, x := range p.m.keys {
+		if info := got[key]; info.Expires != x.expires() || info.Algorithm != x.algorithm {
+			return fmt.Errorf("Range says %+v of %q, want %+v", info, key, x)
+		}
+	}
+	if key, ok := p.e.Random(now, []byte("x")); ok != (len(want) > 0) || key[0] != 'x' {
+		return fmt.Errorf("Random = %q, %v with %d keys", key, ok, len(want))
+	} else if ok && !slices.Contains(want, string(key[1:])) {
+		return fmt.Errorf("Random = %q, want one of %q", key, want)
+	}
+	st := p.e.Stats()
+	if st.Keys < int64(len(want)) {
+		return fmt.Errorf("Stats.Keys = %d with %d live", st.Keys, len(want))
+	}
+	st.Keys, st.Bytes, st.Expired = 0, 0, 0
+	if st != p.m.want {
+		return fmt.Errorf("Stats = %+v, want %+v", st, p.m.want)
+	}
+	return nil
+}
