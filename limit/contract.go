@@ -33,18 +33,22 @@ const MaxState = 8
 func Take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		return gcraTake(l, state, now, cost, dst)
+		next, err = gcraTake(&d, l, state, now, cost, dst)
+	default:
+		err = ErrAlgorithm
 	}
-	return nil, Decision{}, ErrAlgorithm
+	return next, d, err
 }
 
 // Peek answers as Take would, and changes nothing.
-func Peek(l *Limit, state []byte, now, cost int64) (Decision, error) {
+func Peek(l *Limit, state []byte, now, cost int64) (d Decision, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		return gcraPeek(l, state, now, cost)
+		err = gcraPeek(&d, l, state, now, cost)
+	default:
+		err = ErrAlgorithm
 	}
-	return Decision{}, ErrAlgorithm
+	return d, err
 }
 
 // Refund gives cost back at time now; never above full. The decision tells what
@@ -54,9 +58,11 @@ func Peek(l *Limit, state []byte, now, cost int64) (Decision, error) {
 func Refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		return gcraRefund(l, state, now, cost, dst)
+		next, err = gcraRefund(&d, l, state, now, cost, dst)
+	default:
+		err = ErrAlgorithm
 	}
-	return nil, Decision{}, ErrAlgorithm
+	return next, d, err
 }
 
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a

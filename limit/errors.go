@@ -14,12 +14,12 @@ var (
 	ErrSyntax = errors.New("syntax error")
 	// ErrAlgorithm is a name or a number that is no algorithm's.
 	ErrAlgorithm = errors.New("unknown algorithm")
-	// ErrMax is a limit that is no integer of 0 or more.
-	ErrMax = errors.New("limit must be an integer of 0 or more")
+	// ErrMax is a limit that is no int64 of 0 or more.
+	ErrMax = errors.New("limit must be an integer from 0 to 9223372036854775807")
 	// ErrPeriod is a period that is no positive time.
 	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
-	// ErrBurst is a burst that is no integer of 1 or more.
-	ErrBurst = errors.New("BURST must be an integer of 1 or more")
+	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0.
+	ErrBurst = errors.New("BURST must be an integer from 1 to 9223372036854775807")
 )
 
 // What a decision can have wrong. After one of them nothing has changed.
@@ -30,7 +30,7 @@ var (
 	ErrState = errors.New("the key's state is damaged")
 	// ErrOverflow is a combination of limit, period, burst, cost and time that
 	// does not fit in int64 nanoseconds, which are 292 years.
-	ErrOverflow = errors.New("out of range: limit, period, burst and cost must fit in 292 years of nanoseconds")
+	ErrOverflow = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
 )
 
 // What redis-cell's parameters can have wrong.

@@ -33,97 +33,102 @@ import (
 // follows the same formulas.
 
 // gcraTake is Take for GCRA.
-func gcraTake(l *Limit, state []byte, now, cost int64, dst []byte) ([]byte, Decision, error) {
-	d, tat, err := gcraDecide(l, state, now, cost)
+func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	tat, err := gcraDecide(d, l, state, now, cost)
 	if err != nil || d.Limited || cost == 0 {
-		return nil, d, err
+		return nil, err
 	}
-	return binary.LittleEndian.AppendUint64(dst[:0], uint64(tat)), d, nil
+	return binary.LittleEndian.AppendUint64(dst[:0], uint64(tat)), nil
 }
 
 // gcraPeek is Peek for GCRA.
-func gcraPeek(l *Limit, state []byte, now, cost int64) (Decision, error) {
-	d, _, err := gcraDecide(l, state, now, cost)
-	return d, err
+func gcraPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
+	_, err := gcraDecide(d, l, state, now, cost)
+	return err
 }
 
-// gcraDecide is the decision and the new TAT, which is of use only if the
-// request is not limited.
-func gcraDecide(l *Limit, state []byte, now, cost int64) (d Decision, tat int64, err error) {
-	ahead, err := gcraAhead(l, state, now, cost)
-	if err != nil {
-		return d, 0, err
-	}
-	if l.Max == 0 {
-		return Decision{Limited: true, Wait: Never, Reset: ahead}, 0, nil
-	}
-	e := interval(l)
-	dvt, ok1 := mul(e, l.Burst)
-	increment, ok2 := mul(e, cost)
-	if !ok1 || !ok2 {
-		return d, 0, ErrOverflow
-	}
-	after := ahead + increment
-	tat = now + after
-	if after < 0 || tat < now {
-		return d, 0, ErrOverflow
-	}
-	d.Limit, d.Wait, d.Reset = l.Burst, Never, after
-	if after > dvt {
-		d.Limited, d.Reset = true, ahead
-		if increment <= dvt {
-			d.Wait = after - dvt
-		}
-	}
-	d.Remaining = whole(dvt-d.Reset, e)
-	return d, tat, nil
-}
-
-// gcraRefund is Refund for GCRA: TAT = max(now, TAT − increment).
-func gcraRefund(l *Limit, state []byte, now, cost int64, dst []byte) ([]byte, Decision, error) {
-	ahead, err := gcraAhead(l, state, now, cost)
-	if err != nil {
-		return nil, Decision{}, err
-	}
-	if l.Max == 0 {
-		// At no rate at all a cost is no time, so there is nothing to give.
-		return nil, Decision{Wait: Never, Reset: ahead}, nil
-	}
-	e := interval(l)
-	dvt, ok1 := mul(e, l.Burst)
-	increment, ok2 := mul(e, cost)
-	if !ok1 || !ok2 {
-		return nil, Decision{}, ErrOverflow
-	}
-	after := max(0, ahead-increment)
-	d := Decision{Limit: l.Burst, Remaining: whole(dvt-after, e), Wait: Never, Reset: after}
-	if after == ahead {
-		return nil, d, nil
-	}
-	return binary.LittleEndian.AppendUint64(dst[:0], uint64(now+after)), d, nil
-}
-
-// gcraAhead checks the arguments and is how far the state's TAT lies ahead of
-// now, 0 or more.
-func gcraAhead(l *Limit, state []byte, now, cost int64) (int64, error) {
+// gcraDecide fills in the decision and returns the new TAT, which is of use only
+// if the request is not limited.
+func gcraDecide(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
 		return 0, badArgument(l, cost)
 	}
-	if len(state) == 0 {
+	ahead, ok := gcraAhead(state, now)
+	if !ok {
+		return 0, badState(state)
+	}
+	if l.Max == 0 {
+		d.Limited, d.Wait, d.Reset = true, Never, ahead
 		return 0, nil
 	}
+	e := interval(l)
+	dvt, fits := mul(e, l.Burst)
+	increment, fits2 := mul(e, cost)
+	after := ahead + increment
+	tat = now + after
+	if !fits || !fits2 || after < 0 || tat < now {
+		return 0, ErrOverflow
+	}
+	reset, wait := after, Never
+	if after > dvt {
+		d.Limited, reset = true, ahead
+		if increment <= dvt {
+			wait = after - dvt
+		}
+	}
+	d.Limit, d.Wait, d.Reset = l.Burst, wait, reset
+	d.Remaining = whole(dvt-reset, e)
+	return tat, nil
+}
+
+// gcraRefund is Refund for GCRA: TAT = max(now, TAT − increment).
+func gcraRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
+		return nil, badArgument(l, cost)
+	}
+	ahead, ok := gcraAhead(state, now)
+	if !ok {
+		return nil, badState(state)
+	}
+	if l.Max == 0 {
+		// At no rate at all a cost is no time, so there is nothing to give.
+		d.Wait, d.Reset = Never, ahead
+		return nil, nil
+	}
+	e := interval(l)
+	dvt, fits := mul(e, l.Burst)
+	increment, fits2 := mul(e, cost)
+	if !fits || !fits2 {
+		return nil, ErrOverflow
+	}
+	after := max(0, ahead-increment)
+	d.Limit, d.Wait, d.Reset = l.Burst, Never, after
+	d.Remaining = whole(dvt-after, e)
+	if after == ahead {
+		return nil, nil
+	}
+	return binary.LittleEndian.AppendUint64(dst[:0], uint64(now+after)), nil
+}
+
+// gcraAhead is how far the state's TAT lies ahead of now, 0 or more. It is not
+// ok if that does not fit, or if the state is not GCRA's.
+func gcraAhead(state []byte, now int64) (ahead int64, ok bool) {
 	if len(state) != 8 {
-		return 0, ErrState
+		return 0, len(state) == 0
 	}
 	tat := int64(binary.LittleEndian.Uint64(state))
 	if tat <= now {
-		return 0, nil
+		return 0, true
 	}
-	ahead := tat - now
-	if ahead < 0 {
-		return 0, ErrOverflow
+	return tat - now, tat-now > 0
+}
+
+// badState is the error of a state that gcraAhead has not taken.
+func badState(state []byte) error {
+	if len(state) != 8 {
+		return ErrState
 	}
-	return ahead, nil
+	return ErrOverflow
 }
 
 // badArgument is the error of the first argument that is out of range.

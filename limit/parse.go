@@ -194,20 +194,17 @@ func parsePeriod(word []byte, bare bool) (int64, error) {
 	return ns, nil
 }
 
-// parseInt reads an integer of 0 or more, digits alone. The error for anything
-// else is bad, and ErrOverflow for an integer above int64.
+// parseInt reads an int64 of 0 or more, digits alone. The error for anything
+// else is bad.
 func parseInt(word []byte, bad error) (int64, error) {
-	if len(word) == 0 {
-		return 0, at(bad, word)
-	}
 	for _, c := range word {
 		if !isDigit(c) {
 			return 0, at(bad, word)
 		}
 	}
 	n, fits := decimal(word)
-	if !fits {
-		return 0, at(ErrOverflow, word)
+	if len(word) == 0 || !fits {
+		return 0, at(bad, word)
 	}
 	return n, nil
 }

@@ -1,0 +1,275 @@
+package limit
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+// step is one call on a key and what must come of it. Times are in ms.
+type step struct {
+	at      int64
+	cost    int64 // below 0: a refund
+	limited bool
+	remain  int64
+	wait    int64 // Never or ms
+	reset   int64
+}
+
+// run takes the steps on one key, one after the other.
+func run(t *testing.T, l Limit, steps []step) {
+	t.Helper()
+	// An epoch that is no round number, so that no step is by chance at 0.
+	const epoch = int64(1_700_000_000_123_456_789)
+	var state []byte
+	for i, s := range steps {
+		now := epoch + s.at*int64(time.Millisecond)
+		var next []byte
+		var got Decision
+		var err error
+		if s.cost >= 0 {
+			next, got, err = Take(&l, state, now, s.cost, nil)
+		} else {
+			next, got, err = Refund(&l, state, now, -s.cost, nil)
+		}
+		if err != nil {
+			t.Fatalf("step %d %+v: %v", i, s, err)
+		}
+		want := Decision{s.limited, l.Burst, s.remain, s.wait, s.reset * int64(time.Millisecond)}
+		if l.Max == 0 {
+			want.Limit = 0
+		}
+		if s.wait != Never {
+			want.Wait = s.wait * int64(time.Millisecond)
+		}
+		if got != want {
+			t.Fatalf("step %d %+v:\n got %+v\nwant %+v", i, s, got, want)
+		}
+		if next != nil {
+			state = next
+		}
+	}
+}
+
+func TestGCRASteps(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit string
+		steps []step
+	}{
+		{
+			// The steps of redis-cell's own test, which are those of the Go
+			// library throttled before it.
+			"redis-cell", "GCRA 1/s BURST 5",
+			[]step{
+				{0, 6, true, 5, Never, 0},
+				{0, 1, false, 4, Never, 1000},
+				{0, 1, false, 3, Never, 2000},
+				{0, 1, false, 2, Never, 3000},
+				{0, 1, false, 1, Never, 4000},
+				{0, 1, false, 0, Never, 5000},
+				{0, 1, true, 0, 1000, 5000},
+				{3000, 1, false, 2, Never, 3000},
+				{3100, 1, false, 1, Never, 3900},
+				{4000, 1, false, 1, Never, 4000},
+				{8000, 1, false, 4, Never, 1000},
+				{9500, 1, false, 4, Never, 1000},
+				{9500, 0, false, 4, Never, 1000},
+				{9500, 2, false, 2, Never, 3000},
+				{9500, 5, true, 2, 3000, 3000},
+			},
+		},
+		{
+			"README", "GCRA 30/m BURST 16",
+			[]step{
+				{0, 1, false, 15, Never, 2000},
+				{0, 15, false, 0, Never, 32000},
+				{0, 1, true, 0, 2000, 32000},
+				{1999, 1, true, 0, 1, 30001},
+				{2000, 1, false, 0, Never, 32000},
+			},
+		},
+		{
+			"more than the burst, fresh", "GCRA 30/m BURST 16",
+			[]step{{0, 17, true, 16, Never, 0}, {0, 16, false, 0, Never, 32000}},
+		},
+		{
+			"a peek, fresh", "GCRA 30/m BURST 16",
+			[]step{{0, 0, false, 16, Never, 0}, {0, 16, false, 0, Never, 32000}},
+		},
+		{
+			"a peek of what is used up", "GCRA 1/s",
+			[]step{{0, 1, false, 0, Never, 1000}, {0, 0, false, 0, Never, 1000}, {999, 1, true, 0, 1, 1}},
+		},
+		{
+			"idle for ever fills no further than full", "GCRA 1/s BURST 2",
+			[]step{{0, 2, false, 0, Never, 2000}, {1e9, 3, true, 2, Never, 0}, {1e9, 2, false, 0, Never, 2000}},
+		},
+		{
+			"what is left is whole units", "GCRA 1/s BURST 3",
+			[]step{{0, 3, false, 0, Never, 3000}, {999, 0, false, 0, Never, 2001}, {1000, 0, false, 1, Never, 2000}},
+		},
+		{
+			"refund", "GCRA 1/s BURST 5",
+			[]step{
+				{0, -1, false, 5, Never, 0},
+				{0, 5, false, 0, Never, 5000},
+				{0, -2, false, 2, Never, 3000},
+				{500, -1, false, 3, Never, 1500},
+				{500, -9, false, 5, Never, 0},
+				{500, 6, true, 5, Never, 0},
+				{500, 5, false, 0, Never, 5000},
+				{9000, -1, false, 5, Never, 0},
+			},
+		},
+		{
+			"the clock goes back", "GCRA 1/s BURST 2",
+			[]step{
+				{5000, 1, false, 1, Never, 1000},
+				{0, 1, true, 0, 5000, 6000},
+				{0, 0, true, 0, 4000, 6000},
+				{5000, 1, false, 0, Never, 2000},
+			},
+		},
+		{
+			"limit 0 denies everything", "GCRA 0/s",
+			[]step{{0, 1, true, 0, Never, 0}, {0, 0, true, 0, Never, 0}, {0, -1, false, 0, Never, 0}},
+		},
+		{
+			"limit 0 with a burst denies everything", "GCRA 0/s BURST 9",
+			[]step{{0, 1, true, 0, Never, 0}, {1e9, 1, true, 0, Never, 0}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { run(t, mustParse(t, tt.limit), tt.steps) })
+	}
+}
+
+// A key may be asked with another limit at each call: the state is a time, and
+// the formulas stay as they are.
+func TestGCRALimitChanges(t *testing.T) {
+	const sec = int64(time.Second)
+	wide, narrow, shut := mustParse(t, "GCRA 10/s BURST 100"), mustParse(t, "GCRA 1/s BURST 2"), mustParse(t, "GCRA 0/s")
+	state, _, err := Take(&wide, nil, 0, 100, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		limit     Limit
+		now, cost int64
+		want      Decision
+	}{
+		{narrow, 0, 1, Decision{true, 2, 0, 9 * sec, 10 * sec}},
+		{narrow, 0, 0, Decision{true, 2, 0, 8 * sec, 10 * sec}},
+		{narrow, 9 * sec, 1, Decision{false, 2, 0, Never, 2 * sec}},
+		{wide, 0, 1, Decision{true, 100, 0, sec / 10, 10 * sec}},
+		{shut, 4 * sec, 1, Decision{true, 0, 0, Never, 6 * sec}},
+	}
+	for _, tt := range tests {
+		got, err := Peek(&tt.limit, state, tt.now, tt.cost)
+		if err != nil || got != tt.want {
+			t.Errorf("%v at %d, cost %d:\n got %+v, %v\nwant %+v", tt.limit, tt.now, tt.cost, got, err, tt.want)
+		}
+	}
+	if next, d, err := Refund(&shut, state, 4*sec, 1, nil); next != nil || d != (Decision{Wait: Never, Reset: 6 * sec}) || err != nil {
+		t.Errorf("refund under limit 0: %v, %+v, %v", next, d, err)
+	}
+}
+
+// The interval is rounded up, so the rate is never above the one asked for.
+func TestGCRAInterval(t *testing.T) {
+	tests := []struct {
+		limit string
+		want  int64
+	}{
+		{"GCRA 1/s", 1e9},
+		{"GCRA 1000/s", 1e6},
+		{"GCRA 3/s", 333_333_334},
+		{"GCRA 7/s", 142_857_143},
+		{"GCRA 999999999/s", 2},
+		{"GCRA 1000000000/s", 1},
+		{"GCRA 1000000001/s", 1},
+		{"GCRA 9223372036854775807/ns", 1},
+		{"GCRA 9223372036854775807/9223372036854775807ns", 1},
+		{"GCRA 9223372036854775806/9223372036854775807ns BURST 1", 2},
+		{"GCRA 1/9223372036854775807ns", math.MaxInt64},
+	}
+	for _, tt := range tests {
+		l := mustParse(t, tt.limit)
+		if got := interval(&l); got != tt.want {
+			t.Errorf("%s: interval %d, want %d", tt.limit, got, tt.want)
+		}
+	}
+}
+
+func TestGCRAErrors(t *testing.T) {
+	good := Limit{GCRA, 1, 1e9, 5}
+	const most, least = math.MaxInt64, math.MinInt64
+	tests := []struct {
+		name      string
+		limit     Limit
+		state     []byte
+		now, cost int64
+		want      error
+	}{
+		{"no algorithm", Limit{None, 1, 1, 1}, nil, 0, 1, ErrAlgorithm},
+		{"unknown algorithm", Limit{255, 1, 1, 1}, nil, 0, 1, ErrAlgorithm},
+		{"negative limit", Limit{GCRA, -1, 1, 1}, nil, 0, 1, ErrMax},
+		{"no period", Limit{GCRA, 1, 0, 1}, nil, 0, 1, ErrPeriod},
+		{"negative period", Limit{GCRA, 1, least, 1}, nil, 0, 1, ErrPeriod},
+		{"no period at limit 0", Limit{GCRA, 0, 0, 1}, nil, 0, 1, ErrPeriod},
+		{"negative burst", Limit{GCRA, 1, 1, -1}, nil, 0, 1, ErrBurst},
+		{"negative cost", good, nil, 0, -1, ErrCost},
+		{"least cost", good, nil, 0, least, ErrCost},
+		{"short state", good, []byte{1}, 0, 1, ErrState},
+		{"long state", good, make([]byte, 9), 0, 1, ErrState},
+		{"the burst takes too long", Limit{GCRA, 1, 1 << 32, 1 << 31}, nil, 0, 1, ErrOverflow},
+		{"so does the burst by far", Limit{GCRA, 1, most, most}, nil, 0, 1, ErrOverflow},
+		{"the cost takes too long", good, nil, 0, 9_223_372_037, ErrOverflow},
+		{"so does the cost by far", good, nil, 0, most, ErrOverflow},
+		{"the end of time", good, nil, most, 1, ErrOverflow},
+		{"the end of time less 1 ns", good, nil, most - 1e9 + 1, 1, ErrOverflow},
+		{"a state too far ahead", good, stateAt(1), least + 1, 1, ErrOverflow},
+		{"a state as far as can be", good, stateAt(most), least, 0, ErrOverflow},
+		{"a state and a cost", good, stateAt(most), 1, 1, ErrOverflow},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dst := []byte("unharmed")
+			next, d, err := Take(&tt.limit, tt.state, tt.now, tt.cost, dst)
+			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
+				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
+			}
+			if d, err := Peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
+				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
+			}
+		})
+	}
+}
+
+// What is just within the range is answered exactly.
+func TestGCRAExtremes(t *testing.T) {
+	const most, least = math.MaxInt64, math.MinInt64
+	tests := []struct {
+		name      string
+		limit     Limit
+		state     []byte
+		now, cost int64
+		want      Decision
+	}{
+		{"just before the end of time", Limit{GCRA, 1, 1e9, 5}, nil, most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"the longest interval", Limit{GCRA, 1, most, 1}, nil, 0, 1, Decision{false, 1, 0, Never, most}},
+		{"the shortest interval", Limit{GCRA, most, 1, most}, nil, 0, most, Decision{false, most, 0, Never, most}},
+		{"a fresh key before the epoch", Limit{GCRA, 1, 1e9, 5}, nil, least, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"a state as far ahead as fits", Limit{GCRA, 1, 1e9, 5}, stateAt(most), 0, 0, Decision{true, 5, 0, most - 5e9, most}},
+		{"a state long ago", Limit{GCRA, 1, 1e9, 5}, stateAt(least), most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"no burst", Limit{GCRA, 1, 1e9, 0}, nil, 0, 1, Decision{true, 0, 0, Never, 0}},
+	}
+	for _, tt := range tests {
+		_, got, err := Take(&tt.limit, tt.state, tt.now, tt.cost, nil)
+		if err != nil || got != tt.want {
+			t.Errorf("%s:\n got %+v, %v\nwant %+v", tt.name, got, err, tt.want)
+		}
+	}
+}

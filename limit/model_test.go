@@ -1,0 +1,211 @@
+package limit
+
+import (
+	"flag"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+// seed is of the random walk of TestModel; 0 takes one at random. The seed of a
+// failed walk is printed.
+var seed = flag.Uint64("seed", 0, "seed of the random steps, 0 for any")
+
+// model is an algorithm once more, slow and plain, in integers without bounds.
+// A nil state is a key never seen; the new state is nil if nothing changes.
+type model func(l Limit, state *big.Int, now, cost int64, refund bool) (*big.Int, Decision, error)
+
+// models has a model for each algorithm of the table.
+func models() map[Algorithm]model {
+	return map[Algorithm]model{GCRA: gcraModel}
+}
+
+// gcraModel follows the formulas at the head of gcra.go, letter by letter.
+func gcraModel(l Limit, state *big.Int, now64, cost64 int64, refund bool) (*big.Int, Decision, error) {
+	switch {
+	case l.Max < 0:
+		return nil, Decision{}, ErrMax
+	case l.Period < 1:
+		return nil, Decision{}, ErrPeriod
+	case l.Burst < 0:
+		return nil, Decision{}, ErrBurst
+	case cost64 < 0:
+		return nil, Decision{}, ErrCost
+	}
+	now := big.NewInt(now64)
+	tat := now
+	if state != nil && state.Cmp(now) > 0 {
+		tat = state
+	}
+	ahead := sub(tat, now)
+	if !ahead.IsInt64() {
+		return nil, Decision{}, ErrOverflow
+	}
+	if l.Max == 0 {
+		return nil, Decision{Limited: !refund, Wait: Never, Reset: ahead.Int64()}, nil
+	}
+	e, rest := new(big.Int).DivMod(big.NewInt(l.Period), big.NewInt(l.Max), new(big.Int))
+	if rest.Sign() > 0 {
+		e.Add(e, big.NewInt(1))
+	}
+	dvt := new(big.Int).Mul(e, big.NewInt(l.Burst))
+	increment := new(big.Int).Mul(e, big.NewInt(cost64))
+	if !dvt.IsInt64() || !increment.IsInt64() {
+		return nil, Decision{}, ErrOverflow
+	}
+	d := Decision{Limit: l.Burst, Wait: Never}
+	reset := func(tat *big.Int) {
+		length := sub(tat, now)
+		d.Reset = length.Int64()
+		if left := sub(dvt, length); left.Sign() > 0 {
+			d.Remaining = left.Quo(left, e).Int64()
+		}
+	}
+	if refund {
+		after := sub(tat, increment)
+		if after.Cmp(now) < 0 {
+			after = now
+		}
+		reset(after)
+		if after.Cmp(tat) == 0 {
+			return nil, d, nil
+		}
+		return after, d, nil
+	}
+	after := new(big.Int).Add(tat, increment)
+	if !after.IsInt64() || !sub(after, now).IsInt64() {
+		return nil, Decision{}, ErrOverflow
+	}
+	if allowAt := sub(after, dvt); now.Cmp(allowAt) < 0 {
+		d.Limited = true
+		reset(tat)
+		if increment.Cmp(dvt) <= 0 {
+			d.Wait = sub(allowAt, now).Int64()
+		}
+		return nil, d, nil
+	}
+	reset(after)
+	if cost64 == 0 {
+		return nil, d, nil
+	}
+	return after, d, nil
+}
+
+func sub(a, b *big.Int) *big.Int {
+	return new(big.Int).Sub(a, b)
+}
+
+// twin runs an algorithm and its model side by side on one key.
+type twin struct {
+	model model
+	state []byte   // nil: never seen
+	tat   *big.Int // the model's state
+}
+
+// step makes the same call on both, and tells how they differ, if they do.
+func (tw *twin) step(l Limit, now, cost int64, refund bool) error {
+	before := string(tw.state)
+	call := Take
+	if refund {
+		call = Refund
+	}
+	next, d, err := call(&l, tw.state, now, cost, nil)
+	wantNext, want, wantErr := tw.model(l, tw.tat, now, cost, refund)
+	told := fmt.Sprintf("%+v at %d, cost %d, refund %t, state %x of %v", l, now, cost, refund, before, tw.tat)
+	switch {
+	case d != want || err != wantErr:
+		return fmt.Errorf("%s:\n got %+v, %v\nwant %+v, %v", told, d, err, want, wantErr)
+	case (next == nil) != (wantNext == nil):
+		return fmt.Errorf("%s: next state %x, want %v", told, next, wantNext)
+	case next != nil && Expires(l.Algorithm, next) != wantNext.Int64():
+		return fmt.Errorf("%s: next state %x, want %x", told, next, wantNext)
+	case string(tw.state) != before:
+		return fmt.Errorf("%s: the state was changed in place to %x", told, tw.state)
+	}
+	if !refund {
+		if peek, err := Peek(&l, tw.state, now, cost); peek != want || err != wantErr {
+			return fmt.Errorf("%s:\npeek %+v, %v\nwant %+v, %v", told, peek, err, want, wantErr)
+		}
+	}
+	if next != nil {
+		tw.state, tw.tat = next, wantNext
+	}
+	return nil
+}
+
+// walk draws limits, times and costs: mostly such as callers have, and every so
+// often any integer at all.
+type walk struct{ *rand.Rand }
+
+func (w walk) edge() int64 {
+	edges := [...]int64{0, 1, 2, -1, 1e9, 1 << 31, 1 << 62, 1<<63 - 1, -1 << 63, 1 - 1<<63}
+	return edges[w.IntN(len(edges))] + w.Int64N(3) - 1
+}
+
+// size is an integer of 0 or more of any order of magnitude.
+func (w walk) size() int64 {
+	return w.Int64() >> w.IntN(63)
+}
+
+func (w walk) limit(a Algorithm) Limit {
+	switch w.IntN(8) {
+	case 0:
+		return Limit{a, w.edge(), w.edge(), w.edge()}
+	case 1:
+		return Limit{a, w.size(), w.size(), w.size()}
+	}
+	return Limit{a, w.Int64N(1000), 1 + w.Int64N(3600e9), 1 + w.Int64N(200)}
+}
+
+// TestModel takes 100 000 random steps beside the model and agrees in each.
+func TestModel(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	w := walk{rand.New(rand.NewPCG(s, 0))}
+	for _, a := range Algorithms() {
+		const steps, perKey = 100_000, 200
+		var tw twin
+		var l Limit
+		var now int64
+		allowed, limited, failed := 0, 0, 0
+		for i := range steps {
+			if i%perKey == 0 {
+				tw, l, now = twin{model: models()[a]}, w.limit(a), int64(1.7e18)
+			}
+			now += w.Int64N(1 + max(1, l.Period)/max(1, l.Max, 8)*4)
+			cost := w.Int64N(4)
+			switch w.IntN(40) {
+			case 0:
+				l = w.limit(a)
+			case 1:
+				now = w.edge()
+			case 2:
+				now -= w.size()
+			case 3:
+				cost = w.edge()
+			case 4:
+				cost = w.size()
+			case 5:
+				cost = l.Burst
+			}
+			if err := tw.step(l, now, cost, w.IntN(5) == 0); err != nil {
+				t.Fatalf("-seed %d, step %d: %v", s, i, err)
+			}
+			switch d, err := Peek(&l, tw.state, now, cost); {
+			case err != nil:
+				failed++
+			case d.Limited:
+				limited++
+			default:
+				allowed++
+			}
+		}
+		// A walk that hardly ever sees one of the three shows little.
+		if allowed < steps/10 || limited < steps/10 || failed < steps/100 {
+			t.Errorf("-seed %d: %v: %d allowed, %d limited, %d failed", s, a, allowed, limited, failed)
+		}
+	}
+}
