@@ -177,6 +177,19 @@ for p in ${peers//,/ }; do
   [[ $known == *,$p,* ]] || die "unknown peer '$p'; -h lists them"
 done
 
+needs() { # PEER VARIABLE
+  [[ -n ${!2:-} ]] || die "$1: its path is needed, in $2"
+}
+for p in ${peers//,/ }; do
+  case $p in
+    redis-cell) needs "$p" REDIS_CELL ;;
+    valkey) needs "$p" VALKEY_SERVER ;;
+    valkey-cell) needs "$p" VALKEY_SERVER && needs "$p" REDIS_CELL ;;
+    throttlecrab) needs "$p" THROTTLECRAB ;;
+    dragonfly) needs "$p" DRAGONFLY ;;
+  esac
+done
+
 # A hundred an hour, and thirty taken beforehand: a key stays for a quarter of an
 # hour and is never limited, so every measured operation takes.
 key=resi:__rand_int__
@@ -307,7 +320,7 @@ $(date -u '+%Y-%m-%d %H:%M') UTC, $(nproc) cores, $(sed -n 's/^model name\s*: //
 
 Each cell: thousands of operations a second / server CPU, µs for each operation
 (CPU ratio to limitdb in the same round: above 1, limitdb needs less). $clients
-connections, $keys resident keys, median of $rounds rounds, $requests requests each
+connections, $keys resident keys, $rounds rounds, medians; $requests requests each
 ($(((requests + 7) / 8)) at P=1).
 
 HEAD
