@@ -86,7 +86,6 @@ type driver struct {
 	name    string
 	network string
 	tls     bool
-	opts    Options // what selects it
 }
 
 func drivers() []driver {

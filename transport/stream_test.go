@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,6 +188,57 @@ func TestParkedSessionIsNotGivenData(t *testing.T) {
 		if b := receive(t, got); b != "too early" {
 			t.Errorf("got %q", b)
 		}
+	})
+}
+
+// A Resume that parks while nothing was to read holds back what comes.
+func TestResumeParks(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		got := make(chan string, 16)
+		resumed := make(chan bool)
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func(b []byte) bool { got <- string(b); return true }
+			f.resume = func() bool { return <-resumed }
+		})
+		p, f := fx.dial()
+		for range 50 {
+			f.conn.Wake()
+			resumed <- false
+			if _, err := io.WriteString(p, "early"); err != nil {
+				t.Fatal(err)
+			}
+			f.conn.Wake()
+			resumed <- false
+			if len(got) != 0 {
+				t.Fatal("a parked session was given data")
+			}
+			f.conn.Wake()
+			resumed <- true
+			if b := receive(t, got); b != "early" {
+				t.Fatalf("got %q", b)
+			}
+		}
+	})
+}
+
+// A Wake during Resume asks for another.
+func TestWakeDuringResume(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		begun := make(chan struct{})
+		fx := start(t, d, Options{}, func(f *funcs) {
+			n := 0
+			f.resume = func() bool {
+				begun <- struct{}{}
+				if n++; n == 1 {
+					f.conn.Wake()
+				}
+				return true
+			}
+		})
+		_, f := fx.dial()
+		f.conn.Wake()
+		receive(t, begun)
+		receive(t, begun)
 	})
 }
 
@@ -458,5 +510,36 @@ func TestRefusedByTheHandler(t *testing.T) {
 		}
 		_ = p.Close()
 		wantReason(t, f, errTest)
+	})
+}
+
+// An idle connection holds no buffers.
+func TestIdleMemory(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const conns = 300
+		fx := start(t, d, Options{}, echo)
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.GC() // the second empties the pools
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		var peers []*peer
+		for range conns {
+			p, _ := fx.dial()
+			ping(t, p)
+			peers = append(peers, p)
+		}
+		each := (heap() - before) / conns
+		bound := int64(4 << 10)
+		if d.tls {
+			bound = 48 << 10 // both ends' crypto/tls
+		}
+		if each > bound {
+			t.Errorf("%d bytes for each idle connection", each)
+		}
+		runtime.KeepAlive(peers)
 	})
 }
