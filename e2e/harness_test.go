@@ -259,6 +259,9 @@ func (p *proc) Port() string {
 	return port
 }
 
+// pid is the process's number.
+func (p *proc) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
+
 // Log is what the process has printed.
 func (p *proc) Log() string { return p.log.String() }
 
@@ -332,7 +335,7 @@ func (p *proc) PeakRSS() int64 { return p.memory("VmHWM:") }
 
 func (p *proc) memory(field string) int64 {
 	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile("/proc/" + p.pid() + "/status")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -377,6 +380,15 @@ func runEnv(t *testing.T, env []string, input, name string, args ...string) resu
 		t.Fatalf("%s %s: %v %v\n%s%s", name, strings.Join(args, " "), err, ctx.Err(), stdout.String(), stderr.String())
 	}
 	return result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // eventually waits until cond holds.

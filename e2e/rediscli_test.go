@@ -53,7 +53,7 @@ func TestRedisCLI(t *testing.T) {
 		}
 	}
 	r := run(t, "CL.THROTTLE piped 1 1 3600\nCL.THROTTLE piped 1 1 3600\nCL.THROTTLE piped 1 1 3600\n", cli, "-p", p.Port())
-	if want := `^0\n2\n1\n-1\n3600\n0\n2\n0\n-1\n7200\n1\n2\n0\n3600\n7200\n$`; !regexp.MustCompile(want).MatchString(strings.TrimSuffix(r.Stdout, "\n")+"\n") {
+	if want := `^0\n2\n1\n-1\n3600\n0\n2\n0\n-1\n7200\n1\n2\n0\n3600\n7200\n$`; !regexp.MustCompile(want).MatchString(strings.TrimSuffix(r.Stdout, "\n") + "\n") {
 		t.Errorf("commands on the standard input printed %q, want %q", r.Stdout, want)
 	}
 	r = run(t, command("PING")+command("CL.THROTTLE", "pipe", "15", "30", "60"), cli, "-p", p.Port(), "--pipe")
