@@ -73,7 +73,7 @@ func (r *Reader) Feed(b []byte) {
 func (r *Reader) Next() (args [][]byte, err error) {
 	for {
 		b := r.buf[r.start:]
-		if len(b) > 0 && b[0] == '*' && r.at == (progress{}) {
+		if len(b) > 0 && b[0] == '*' && r.at.left|r.at.scanned == 0 {
 			n := r.cut(b[:min(len(b), r.Limits.Query)], r.Limits.Args, r.Limits.Bulk)
 			if n > 0 {
 				r.start += n
