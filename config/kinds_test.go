@@ -182,7 +182,8 @@ func TestOutputLimit(t *testing.T) {
 		{"", refused, nil},
 		{"normal 1mb 0", refused, nil},
 		{"master 1mb 0 0", refused, nil},
-		{"normal 1mb 512kb 60", refused, nil},
+		{"normal 1mb 512kb 0", refused, nil},
+		{"normal 1mb 0 60", refused, nil},
 		{"normal 1mb 0 0 pubsub 2mb 0 0", refused, nil},
 	})
 }

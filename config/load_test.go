@@ -95,6 +95,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "address", file: "bind 127.0.0.1 localhost", want: `limitdb.conf:1: bind: "localhost" is not an IP address (* is all addresses)`},
 		{name: "no address", file: `bind ""`, want: `limitdb.conf:1: bind "": at least one address is needed`},
 		{name: "many addresses", file: "bind" + strings.Repeat(" 10.0.0.1", 17), want: `limitdb.conf:1: bind: at most 16 addresses can be given`},
+		{name: "address of HTTP", file: "http-bind -*:80", want: `limitdb.conf:1: http-bind "-*:80": "*:80" is not an IP address (* is all addresses)`},
 		{name: "shards", file: "shards 100", want: `limitdb.conf:1: shards "100": argument must be a power of two`},
 		{name: "dir", file: `dir ""`, want: `limitdb.conf:1: dir "": argument must not be empty`},
 		{name: "socket", file: "unixsocket " + long[:108], want: `limitdb.conf:1: unixsocket "` + long[:108] + `": the path of a unix socket has at most 107 bytes`},
@@ -157,6 +158,41 @@ func TestLoadErrors(t *testing.T) {
 				t.Error("a handle has changed")
 			}
 		})
+	}
+}
+
+func TestLoadTLS(t *testing.T) {
+	const pair = "tls-port 1\ntls-cert-file x\ntls-key-file x\n"
+	for _, file := range []string{
+		pair,
+		pair + "tls-auth-clients no",
+		pair + "tls-ca-cert-file x\ntls-auth-clients no",
+		pair + "tls-ca-cert-file x\ntls-auth-clients optional",
+		pair + "tls-ca-cert-file x\ntls-auth-clients yes",
+		"tls-ca-cert-file x", // not in use
+	} {
+		load(t, file)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"abc", "abc", 0},
+		{"", "abc", 3},
+		{"abc", "", 3},
+		{"abc", "axc", 1},
+		{"abc", "ac", 1},
+		{"ac", "abc", 1},
+		{"abc", "bcd", 2},
+		{"kitten", "sitting", 3},
+	} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%s to %s: %d, want %d", c.a, c.b, got, c.want)
+		}
 	}
 }
 

@@ -82,3 +82,30 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// TestUnit loads what the systemd unit gives: its command line and, without
+// the comment sign, its environment.
+func TestUnit(t *testing.T) {
+	unit, err := os.ReadFile("../deploy/limitdb.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var src Sources
+	for line := range strings.Lines(string(unit)) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "#")
+		if v, ok := strings.CutPrefix(line, "ExecStart="); ok {
+			src.Args = strings.Fields(v)[1:]
+		}
+		if v, ok := strings.CutPrefix(line, "Environment="); ok {
+			src.Environ = append(src.Environ, v)
+		}
+	}
+	src.ReadFile = readMap(map[string]string{"/etc/limitdb/limitdb.conf": "", "%d/password": "pw\n"})
+	r, s := New()
+	if err := r.Load(src); err != nil {
+		t.Fatal(err)
+	}
+	if s.Supervised.Get() != "systemd" || s.RequirePass.Get() != "pw" {
+		t.Errorf("supervised %q, password %q", s.Supervised.Get(), s.RequirePass.Get())
+	}
+}
