@@ -190,7 +190,9 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir)
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
-	p.cmd.Env = append(cleanEnviron(), o.env...)
+	// A binary with the race detector would wait for a second at its end.
+	p.cmd.Env = append(cleanEnviron(), "GORACE=atexit_sleep_ms=0")
+	p.cmd.Env = append(p.cmd.Env, o.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -48,19 +48,19 @@ func TestRefusesToStart(t *testing.T) {
 		want string // a regular expression
 	}{
 		{"unknown option", with("--maxclient", "5"), nil, `unknown option "--maxclient" \(did you mean "--maxclients"\?\)`},
-		{"unknown directive in the file", append([]string{unknown}, free...), nil, `unknown\.conf:3: unknown directive "maxclient" \(did you mean "maxclients"\?\)`},
-		{"bad value in the file", append([]string{value}, free...), nil, `value\.conf:1: maxclients: .*many.*`},
-		{"unbalanced quotes in the file", append([]string{quotes}, free...), nil, `quotes\.conf:3: .*quotes.*`},
-		{"bad value", with("--loglevel", "loud"), nil, `--loglevel: .*loud.*`},
-		{"bad value in the environment", free, []string{"LIMITDB_MAXCLIENTS=-1"}, `LIMITDB_MAXCLIENTS: .*-1.*`},
-		{"unknown variable", free, []string{"LIMITDB_MAXCLIENT=1"}, `LIMITDB_MAXCLIENT"? .*`},
+		{"unknown directive in the file", append([]string{unknown}, free...), nil, `.*/unknown\.conf:3: unknown directive "maxclient" \(did you mean "maxclients"\?\)`},
+		{"bad value in the file", append([]string{value}, free...), nil, `.*/value\.conf:1: maxclients "many": .+`},
+		{"unbalanced quotes in the file", append([]string{quotes}, free...), nil, `.*/quotes\.conf:3: unbalanced quotes`},
+		{"bad value", with("--loglevel", "loud"), nil, `--loglevel "loud": .+`},
+		{"bad value in the environment", free, []string{"LIMITDB_MAXCLIENTS=-1"}, `LIMITDB_MAXCLIENTS "-1": .+`},
+		{"unknown variable", free, []string{"LIMITDB_MAXCLIENT=1"}, `unknown environment variable "LIMITDB_MAXCLIENT" \(did you mean "LIMITDB_MAXCLIENTS"\?\)`},
 		{"no such file", append([]string{filepath.Join(dir, "absent.conf")}, free...), nil, `.*absent\.conf: no such file.*`},
-		{"no address", with("--bind", "nowhere"), nil, `--bind: .*nowhere.*`},
+		{"no address", with("--bind", "nowhere"), nil, `--bind "nowhere": .+`},
 		{"port that is taken", []string{"--port", port, "--http-port", "0"}, nil, `.*127\.0\.0\.1:` + port + `.*address already in use`},
 		{"HTTP port that is taken", []string{"--port", freePort(t), "--http-port", httpPort}, nil, `.*127\.0\.0\.1:` + httpPort + `.*address already in use`},
-		{"certificate that is not there", withTLS(filepath.Join(dir, "absent.crt"), key), nil, `.*absent\.crt: no such file.*`},
+		{"certificate that is not there", withTLS(filepath.Join(dir, "absent.crt"), key), nil, `.*absent\.crt": no such file.*`},
 		{"certificate that is none", withTLS(garbage, key), nil, `.*garbage\.pem.*`},
-		{"key that is not there", withTLS(cert, filepath.Join(dir, "absent.key")), nil, `.*absent\.key: no such file.*`},
+		{"key that is not there", withTLS(cert, filepath.Join(dir, "absent.key")), nil, `.*absent\.key": no such file.*`},
 		{"key of another certificate", withTLS(cert, otherKey), nil, `.*private key does not match.*`},
 		{"TLS without a certificate", with("--tls-port", freePort(t)), nil, `.*tls-cert-file.*`},
 		{"socket in no folder", with("--unixsocket", filepath.Join(dir, "absent", "s")), nil, `.*absent/s.*no such file.*`},
@@ -98,7 +98,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Errorf("a good file after the option: exit code %d, %q", r.Code, r.Stderr)
 	}
 	r := run(t, "", bin, bad, "--check-config")
-	if r.Code != 1 || strings.Count(r.Stderr, "\n") != 1 || !strings.Contains(r.Stderr, "bad.conf:2: maxclients: ") {
+	if r.Code != 1 || strings.Count(r.Stderr, "\n") != 1 || !strings.Contains(r.Stderr, "bad.conf:2: maxclients \"0\": ") {
 		t.Errorf("a bad file: exit code %d, %q", r.Code, r.Stderr)
 	}
 }
@@ -136,7 +136,7 @@ func TestPing(t *testing.T) {
 	}{
 		{"plain", []string{"--port", f.open.Port()}, nil, 0, "PONG\n", ""},
 		{"from the environment", nil, []string{"LIMITDB_PORT=" + f.open.Port()}, 0, "PONG\n", ""},
-		{"all addresses", []string{"--port", f.open.Port(), "--bind", "*", "-::*"}, nil, 0, "PONG\n", ""},
+		{"all addresses", []string{"--port", f.open.Port(), "--bind", "*"}, nil, 0, "PONG\n", ""},
 		{"password", []string{"--port", f.locked.Port(), "--requirepass", password}, nil, 0, "PONG\n", ""},
 		{"wrong password", []string{"--port", f.locked.Port(), "--requirepass", "wrong"}, nil, 1, "", "limitdb: no answer: WRONGPASS"},
 		{"TLS", []string{"--port", "0", "--tls-port", f.tlsPort, "--tls-cert-file", f.cert, "--tls-key-file", strings.TrimSuffix(f.cert, "crt") + "key"}, nil, 0, "PONG\n", ""},
@@ -222,6 +222,7 @@ func TestShutdownCommand(t *testing.T) {
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	p := startWith(t, options{bin: raceBinary(t), wrap: []string{"bash", "-c", `ulimit -n 64 && exec "$0" "$@"`}})
+	eventually(t, "all ports are open", func() bool { return strings.Contains(p.Log(), "limitdb is ready") })
 	good := dial(t, p.Addr)
 	if got := good.do("PING"); got != "+PONG" {
 		t.Fatal(got)
