@@ -6,24 +6,24 @@ import "limitdb/resp"
 func clusterCommands() []command {
 	const conn = flagFast | flagLoading | flagStale | flagConn
 	alone := func(s *session, _ [][]byte) { s.fail(errNoCluster) }
-	row := func(name string, arity int, f flags, group, summary string, run func(*session, [][]byte), args ...argument) command {
+	row := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: group, since: "1.0.0",
+			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
 		}
 	}
 	integer := func(name string) argument { return argument{name: name, kind: "integer"} }
 	return []command{
-		row("CLUSTER", -2, flagStale, "cluster", "An error: cluster support is disabled.", alone,
+		row("CLUSTER", -2, flagStale, "An error: cluster support is disabled.", alone,
 			argument{name: "subcommand", kind: "string"}, argument{name: "argument", kind: "string", optional: true, multiple: true}),
-		row("READONLY", 1, conn, "cluster", "An error: cluster support is disabled.", alone),
-		row("READWRITE", 1, conn, "cluster", "An error: cluster support is disabled.", alone),
-		row("ASKING", 1, flagFast|flagConn, "cluster", "An error: cluster support is disabled.", alone),
-		row("WAIT", 3, flagConn, "generic", "Replies 0 at once: there are no replicas to wait for.", (*session).wait,
-			integer("numreplicas"), integer("timeout")),
-		row("WAITAOF", 4, flagConn, "generic", "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*session).waitAOF,
+		row("READONLY", 1, conn, "An error: cluster support is disabled.", alone),
+		row("READWRITE", 1, conn, "An error: cluster support is disabled.", alone),
+		row("ASKING", 1, flagFast|flagConn, "An error: cluster support is disabled.", alone),
+		noted(waitNotes, row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*session).wait,
+			integer("numreplicas"), integer("timeout"))),
+		row("WAITAOF", 4, flagConn, "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*session).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
-		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "server", "Replies that this is a master without replicas.", func(s *session, _ [][]byte) {
+		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Replies that this is a master without replicas.", func(s *session, _ [][]byte) {
 			s.array(3)
 			s.text("master")
 			s.int(0)

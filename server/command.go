@@ -97,7 +97,7 @@ func (c *command) categories() []string {
 			out = append(out, name)
 		}
 	}
-	add(c.firstKey > 0 && c.group == "generic", "@keyspace")
+	add(c.group == "generic", "@keyspace")
 	add(c.flags&flagWrite != 0, "@write")
 	add(c.flags&flagReadonly != 0, "@read")
 	add(c.flags&flagAdmin != 0, "@admin")

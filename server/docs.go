@@ -18,8 +18,8 @@ subcommands also knows HELP.
 Replies are the same in RESP2 and RESP3 but for the types that RESP3 adds: maps, sets, doubles, nulls, verbatim texts
 and pushes; in RESP2 a map is an array of keys and values in turn.
 
-An error begins with a word in capitals: ERR, or one that tells what to do, such as NOAUTH, WRONGPASS, NOPROTO, WRONGTYPE. After an
-error nothing has changed. A denial is no error.
+An error begins with a word in capitals: ERR, or one that tells what to do, such as NOAUTH, WRONGPASS, NOPROTO,
+WRONGTYPE; only ` + "`CL.THROTTLE`" + ` has redis-cell's own. After an error nothing has changed. A denial is no error.
 `
 
 // AppendCommandReference appends docs/commands.md: the command table for
@@ -93,7 +93,9 @@ func groupTitle(group string) string {
 	case "limiter":
 		return "Limits"
 	case "generic":
-		return "Keys"
+		return "Keys of every kind"
+	case "cluster":
+		return "Cluster and replication"
 	case "connection":
 		return "Connections"
 	case "pubsub":

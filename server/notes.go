@@ -1,5 +1,11 @@
 package server
 
+// noted gives a row its notes.
+func noted(notes string, c command) command {
+	c.notes = notes
+	return c
+}
+
 // What the reference says about a command beyond its summary, in Markdown.
 
 const takeNotes = `

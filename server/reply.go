@@ -14,7 +14,6 @@ func (s *session) mapOf(n int)          { s.out = resp.AppendMap(s.out, s.proto,
 func (s *session) set(n int)            { s.out = resp.AppendSet(s.out, s.proto, n) }
 func (s *session) push(n int)           { s.out = resp.AppendPush(s.out, s.proto, n) }
 func (s *session) null()                { s.out = resp.AppendNull(s.out, s.proto) }
-func (s *session) nullArray()           { s.out = resp.AppendNullArray(s.out, s.proto) }
 func (s *session) verbatim(text string) { s.out = resp.AppendVerbatim(s.out, s.proto, "txt", text) }
 func (s *session) double(f float64)     { s.out = resp.AppendDouble(s.out, s.proto, f) }
 
