@@ -63,6 +63,7 @@ func (s *session) memoryUsage(args [][]byte) {
 type memoryFigures struct {
 	used     int64 // live objects on the heap, the table among them
 	active   int64 // the heap's pages in use
+	idle     int64 // the heap's pages that are free and could go back to the system
 	resident int64 // of the process, as the system sees it
 	peak     int64
 	clients  int64 // buffers of all clients
@@ -71,11 +72,12 @@ type memoryFigures struct {
 }
 
 func (srv *Server) memoryFigures() memoryFigures {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(sample)
 	table := srv.engine.Stats()
 	f := memoryFigures{
 		used:     int64(sample[0].Value.Uint64()),
+		idle:     int64(sample[2].Value.Uint64()),
 		resident: int64(residentBytes()),
 		clients:  srv.clientBytes.Load(),
 		table:    table.Bytes,
@@ -141,8 +143,8 @@ func memoryAdvice(f memoryFigures, maxKeys, maxClients int64) string {
 	if maxClients > 0 && f.clients > maxClients/2 {
 		advice = append(advice, fmt.Sprintf("The clients' buffers hold %s of the %s that maxmemory-clients allows; over it the largest client is closed. CLIENT LIST shows who does not read its replies (omem) or sends much at once (qbuf).", size(f.clients), size(maxClients)))
 	}
-	if idle := f.resident - f.active; idle > f.active && idle > 64<<20 {
-		advice = append(advice, fmt.Sprintf("The process holds %s, of which %s is in use. The rest is returned to the system in time; MEMORY PURGE does it now.", size(f.resident), size(f.active)))
+	if f.idle > f.active && f.idle > 64<<20 {
+		advice = append(advice, fmt.Sprintf("The process holds %s, of which %s lie idle. They go back to the system in time; MEMORY PURGE does it now.", size(f.resident), size(f.idle)))
 	}
 	if len(advice) == 0 {
 		return fmt.Sprintf("Nothing to worry about: %d keys take %s, the clients' buffers %s, the process %s.\n",
