@@ -72,7 +72,7 @@ func (s *session) subscribe(kind subKind, word string, names [][]byte) {
 		}
 		s.subscription(kind, word, name)
 	}
-	s.pub.subscribed.Store(int32(s.subs.count))
+	s.publishSubs()
 }
 
 func (s *session) unsubscribe(kind subKind, word string, names [][]byte) {
@@ -89,7 +89,7 @@ func (s *session) unsubscribe(kind subKind, word string, names [][]byte) {
 		s.subs.remove(kind, name)
 		s.subscription(kind, word, name)
 	}
-	s.pub.subscribed.Store(int32(s.subs.count))
+	s.publishSubs()
 }
 
 // subscription replies what has just been done and how many there are now;

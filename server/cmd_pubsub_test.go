@@ -114,6 +114,24 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
+// What subscriptions hold counts towards maxmemory-clients.
+func TestSubscriptionsAreAccounted(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.replies("SUBSCRIBE", "four", "fiver")
+	if got, want := ts.clientBytes.Load(), int64(9+2*subOverhead); got != want {
+		t.Errorf("%d bytes are counted, not %d", got, want)
+	}
+	c.replies("UNSUBSCRIBE", "four")
+	if got, want := ts.clientBytes.Load(), int64(5+subOverhead); got != want {
+		t.Errorf("%d bytes are counted, not %d", got, want)
+	}
+	c.do("RESET")
+	if got := ts.clientBytes.Load(); got != 0 {
+		t.Errorf("%d bytes are counted after RESET", got)
+	}
+}
+
 // Whatever a client says, the counts are those of plain sets.
 func TestSubscriptionsAgainstSets(t *testing.T) {
 	ts := newTestServer(t)

@@ -59,7 +59,9 @@ func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*sessi
 }
 
 // holding is what the client's buffers hold, in bytes.
-func (s *session) holding() int64 { return s.pub.buffered.Load() + s.conn.Pending() }
+func (s *session) holding() int64 {
+	return s.pub.buffered.Load() + s.pub.subBytes.Load() + s.conn.Pending()
+}
 
 // overdue returns why s must be closed at now, or nil.
 func (srv *Server) overdue(s *session, now int64) error {

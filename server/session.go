@@ -59,6 +59,7 @@ type public struct {
 	authed, monitor, noEvict atomic.Bool
 	resp3, parked            atomic.Bool
 	subscribed               atomic.Int32
+	subBytes                 atomic.Int64 // held for subscriptions
 	killed                   atomic.Bool
 }
 
@@ -226,9 +227,8 @@ func (s *session) outputLimit() int64 {
 
 // account keeps the sum of all clients' buffers.
 func (s *session) account() {
-	held := int64(s.rd.Buffered())
-	s.pub.buffered.Store(held)
-	held += s.conn.Pending()
+	s.pub.buffered.Store(int64(s.rd.Buffered()))
+	held := s.holding()
 	if before := s.pub.accounted.Load(); before != held {
 		s.pub.accounted.Store(held)
 		if s.srv.clientBytes.Add(held-before) > s.srv.set.MaxMemoryClients.Get() {

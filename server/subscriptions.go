@@ -113,5 +113,14 @@ func (srv *Server) subscribers(kind subKind) map[string]int64 {
 // dropSubscriptions ends them all without a reply, for RESET.
 func (s *session) dropSubscriptions() {
 	s.subs.clear()
-	s.pub.subscribed.Store(0)
+	s.publishSubs()
+}
+
+// subOverhead is about what a map holds for a name beyond its bytes.
+const subOverhead = 64
+
+// publishSubs lets others know how much there is now.
+func (s *session) publishSubs() {
+	s.pub.subscribed.Store(int32(s.subs.count))
+	s.pub.subBytes.Store(int64(s.subs.bytes + s.subs.count*subOverhead))
 }
