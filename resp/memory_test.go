@@ -44,6 +44,7 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 		"*1\r\n$1099511627776\r\n",
 		"*1\r\n$1099511627776\r\na",
 		"*1048576\r\n$1099511627776\r\nabc",
+		"*2000\r\n$10000\r\n" + strings.Repeat("k", 6000),
 	} {
 		for _, pieces := range [][][]byte{{[]byte(in)}, bytewise([]byte(in))} {
 			r := &Reader{Limits: limits, Wide: wide}
@@ -54,7 +55,7 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 					}
 				}
 			})
-			if n > 4096 || r.Memory() > minOwn+24*minArgs {
+			if n > uint64(4096+6*len(in)) || r.Memory() > 2*len(in)+minOwn+24*minArgs {
 				t.Errorf("%q in %d pieces allocates %d bytes and holds %d", in, len(pieces), n, r.Memory())
 			}
 			if r.Buffered() != len(in) {
@@ -64,24 +65,28 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 	}
 }
 
-// Two million reads of one byte, in each element that can be long. Were a read's cost to grow
-// with what is held, this would take hours and allocate terabytes.
+// Two million reads of one byte inside one bulk, and fewer in each other element that can be
+// long. Were a read's cost to grow with what is held, this would take hours and allocate
+// terabytes.
 func TestMillionsOfOneByteReads(t *testing.T) {
-	const size = 2_000_000
 	limits := Limits{Args: 1 << 20, WideArgs: 1, Bulk: 4 << 20, Inline: 4 << 20, Query: 8 << 20}
-	for name, tt := range map[string]struct{ before, repeat, after string }{
-		"a bulk":      {"*2\r\n$4\r\nECHO\r\n$2000000\r\n", "k", "\r\n"},
-		"inline":      {"ECHO ", "k", "\r\n"},
-		"many words":  {"ECHO", " a", "\n"},
-		"many bulks":  {"*250000\r\n", "$2\r\naa\r\n", ""},
-		"empty lines": {"", "\r\n", "PING\n"},
-		"no commands": {"", "*0\r\n", "PING\n"},
+	for name, tt := range map[string]struct {
+		before, repeat string
+		n              int
+		after          string
+	}{
+		"a bulk":      {"*2\r\n$4\r\nECHO\r\n$2000000\r\n", "k", 2_000_000, "\r\n"},
+		"inline":      {"ECHO ", "k", 400_000, "\r\n"},
+		"many words":  {"ECHO", " a", 200_000, "\n"},
+		"many bulks":  {"*50000\r\n", "$2\r\naa\r\n", 50_000, ""},
+		"empty lines": {"", "\r\n", 200_000, "PING\n"},
+		"no commands": {"", "*0\r\n", 100_000, "PING\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := []byte(tt.before + strings.Repeat(tt.repeat, size/len(tt.repeat)) + tt.after)
+			in := []byte(tt.before + strings.Repeat(tt.repeat, tt.n) + tt.after)
 			r := &Reader{Limits: limits}
 			commands := 0
-			n := allocated(func() {
+			size := allocated(func() {
 				for i := range in {
 					commands += round(t, r, in[i:i+1])
 				}
@@ -89,8 +94,9 @@ func TestMillionsOfOneByteReads(t *testing.T) {
 			if commands != 1 || r.Buffered() != 0 {
 				t.Errorf("%d commands, %d bytes left", commands, r.Buffered())
 			}
-			if n > 100*size { // a small buffer for each command cut in two, a doubling one for a long one
-				t.Errorf("%d bytes allocated for %d", n, len(in))
+			// A small buffer for each command cut in two, a doubling one for a long one.
+			if size > uint64(100*len(in)) {
+				t.Errorf("%d bytes allocated for %d", size, len(in))
 			}
 		})
 	}
@@ -98,19 +104,21 @@ func TestMillionsOfOneByteReads(t *testing.T) {
 
 // A header line of any length that never ends is an error, reached in linear time.
 func TestEndlessHeader(t *testing.T) {
-	r := &Reader{Limits: Limits{Args: 9, WideArgs: 9, Bulk: 9, Inline: 1 << 20, Query: 4 << 20}}
-	in := []byte("*1\r\n$" + strings.Repeat("1", 1<<20))
+	r := &Reader{Limits: Limits{Args: 9, WideArgs: 9, Bulk: 9, Inline: 1 << 18, Query: 1 << 20}}
+	in := []byte("*1\r\n$" + strings.Repeat("1", 1<<18))
 	got := read(t, r, bytewise(in)...)
 	if got.err != errBulkHeader {
 		t.Errorf("%v", got)
 	}
 }
 
-// A backlog that is taken one command a round stays linear, too.
+// A backlog that is taken one command a round stays linear, too, and gives its memory back on
+// the way.
 func TestBacklogOfCommands(t *testing.T) {
 	const n = 100_000
 	in := bytes.Repeat(command("CL.THROTTLE", "user123", "15", "30", "60"), n)
 	r := &Reader{Limits: normal}
+	moved := 0
 	size := allocated(func() {
 		r.Feed(in)
 		r.Keep()
@@ -120,10 +128,16 @@ func TestBacklogOfCommands(t *testing.T) {
 				t.Fatalf("command %d: %q, %v", i, args, err)
 			}
 			r.Keep()
+			if r.start == 0 {
+				moved += r.Buffered()
+			}
+			if held, most := r.Memory(), 10*r.Buffered()+8*minOwn; held > most && i > n/2 {
+				t.Fatalf("after command %d: %d bytes allocated for %d", i, held, r.Buffered())
+			}
 		}
 	})
-	if size > uint64(4*len(in)) {
-		t.Errorf("%d bytes allocated for %d", size, len(in))
+	if moved > len(in) || size > uint64(4*len(in)) {
+		t.Errorf("%d bytes moved and %d allocated for %d", moved, size, len(in))
 	}
 	if args, err := r.Next(); args != nil || err != nil || r.Buffered() != 0 || r.own != nil {
 		t.Errorf("after the last: %q, %v, %d bytes", args, err, r.Buffered())

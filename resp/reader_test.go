@@ -93,6 +93,7 @@ func TestReader(t *testing.T) {
 		{"inline, one argument too many", tiny, "a b c d\n", nil, "too big inline request"},
 		{"inline, wide", tiny, "mget b c d e\n", cmds([]string{"mget", "b", "c", "d", "e"}), ""},
 		{"inline, one too many of a wide command", tiny, "mget b c d e f\n", nil, "too big inline request"},
+		{"inline, before AUTH, wide", Limits{Args: 1, WideArgs: 5, Bulk: 9, Inline: 9, Query: 99, Unauthenticated: true}, "mget a\n", nil, "too big inline request"},
 		{"inline, before AUTH", before, "a b c d e f g h i j k\n", nil, "too big inline request"},
 		{"inline, longest", tiny, long(24) + "\n" + long(23) + "\r\n", cmds([]string{long(24)}, []string{long(23)}), ""},
 		{"inline, one byte too long", tiny, long(24) + "\r\n", nil, "too big inline request"},

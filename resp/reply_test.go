@@ -32,6 +32,8 @@ func TestReadReply(t *testing.T) {
 		{"=5\r\ntxt:a\r\n", Value{Kind: '=', Text: "a"}},
 		{"=4\r\ntxt:\r\n", Value{Kind: '='}},
 		{"%1\r\n+a\r\n*1\r\n+a\r\n", Value{Kind: '%', Elems: []Value{a, {Kind: '*', Elems: []Value{a}}}}},
+		{"*2\r\n+a\r\n$5\r\naaaaa\r\n", Value{Kind: '*', Elems: []Value{a, {Kind: '$', Text: "aaaaa"}}}},
+		{"*2\r\n$5\r\naaaaa\r\n+a\r\n", Value{Kind: '*', Elems: []Value{{Kind: '$', Text: "aaaaa"}, a}}},
 		{"|1\r\n+ttl\r\n:5\r\n+a\r\n", a},
 		{"*1\r\n|1\r\n+ttl\r\n:5\r\n+a\r\n", Value{Kind: '*', Elems: []Value{a}}},
 		{strings.Repeat("*1\r\n", maxReplyDepth) + "+a\r\n", nest(a, maxReplyDepth)},

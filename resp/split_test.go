@@ -88,7 +88,7 @@ func checkInline(t interface {
 func TestArgumentsAreApart(t *testing.T) {
 	for _, in := range []string{"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "a b c\r\n", "\"a\" 'b' \"c\"\r\n"} {
 		r := &Reader{Limits: normal}
-		r.Feed([]byte(in))
+		r.Feed(append(make([]byte, 0, 100), in...))
 		args, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
