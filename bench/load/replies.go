@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -45,8 +44,12 @@ func (r *replies) feed(b []byte) error {
 			}
 			continue
 		}
-		end := bytes.IndexByte(b, '\n')
-		if end < 0 {
+		// Lines of decisions are a few bytes: a call would cost more than this.
+		end := 0
+		for end < len(b) && b[end] != '\n' {
+			end++
+		}
+		if end == len(b) {
 			if len(r.line)+len(b) > writeBufferSize {
 				return errors.New("a reply with a line of more than 64 kB")
 			}
@@ -58,7 +61,10 @@ func (r *replies) feed(b []byte) error {
 			r.line = append(r.line, line...)
 			line = r.line
 		}
-		if err := r.header(bytes.TrimSuffix(line, []byte("\r"))); err != nil {
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		if err := r.header(line); err != nil {
 			return err
 		}
 		r.line = r.line[:0]
