@@ -317,7 +317,7 @@ func (p *proc) Stop() {
 		}
 	}
 	if p.t.Failed() {
-		p.t.Logf("log of the server:\n%s", tail(log, 64<<10))
+		p.t.Logf("log of the server:\n%s", tail(log, 8<<10))
 	}
 }
 
