@@ -64,6 +64,7 @@ func TestCell(t *testing.T) {
 		{0, 1, most, 0, ErrOverflow},
 		{0, 1 << 29, most, 0, ErrOverflow},
 		{0, 1 << 30, most, 8_589_934_591_999_999_999, nil},
+		{0, 499_999_999, most, 0, ErrOverflow}, // the high word of the product is the count
 		{most, 1, 1, 0, ErrOverflow},
 		{most, 1_000_000_000, 1, 0, ErrOverflow},
 		{most - 1, 1_000_000_000, 1, 1, nil},
@@ -144,6 +145,9 @@ func TestCellDecimal(t *testing.T) {
 		{0, 2, "999999999999", 0, ErrOverflow},
 		{0, most, "0.001", 1, nil},
 		{0, most, "999999999999.999999999", 109, nil},
+		{0, 3, "18446744073.709551615", 6_148_914_691_236_517_205, nil}, // the low word is full
+		{0, 4, "18446744073.709551616", 1 << 62, nil},                   // the last digit carries
+		{0, 54, "999999999999", 0, ErrOverflow},                         // the high word is the count
 		{most, 1, "1", 0, ErrOverflow},
 		{9_223_372_036, 1, "1", 0, ErrOverflow},
 		{0, 1, strings.Repeat("0", 5000) + "1" + strings.Repeat("0", 5000) + "e-5000", 1e9, nil},

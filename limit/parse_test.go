@@ -92,6 +92,7 @@ func TestParseErrors(t *testing.T) {
 		{"GCRA 1 -5", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "-5"`},
 		{"GCRA 1 1.5s", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "1.5s"`},
 		{"GCRA 1 15251w", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "15251w"`},
+		{"GCRA 1 30501w", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "30501w"`},
 		{"GCRA 1 9223372036854775808ns", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "9223372036854775808ns"`},
 		{"GCRA 1/s BURST", ErrSyntax, `syntax error: a value is missing after "BURST"`},
 		{"GCRA 1/s BURST 0", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "0"`},
