@@ -131,9 +131,11 @@ type proc struct {
 
 // options says how to start a process where the defaults of start will not do.
 type options struct {
-	bin  string   // default: the plain binary
-	wrap []string // a command line in front of the binary's
-	env  []string // beside the environment of the test
+	bin   string   // default: the plain binary
+	first []string // arguments of bin before the server's
+	chdir string   // where it runs; default: here
+	wrap  []string // a command line in front of the binary's
+	env   []string // beside the environment of the test
 	// noPort starts the server without the RESP port on Addr, and ready tells
 	// when it is up; by default it is when Addr answers a PING.
 	noPort bool
@@ -184,12 +186,14 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 		Addr: "127.0.0.1:" + port, HTTPAddr: "127.0.0.1:" + httpPort,
 	}
 	line := append(append([]string{}, o.wrap...), o.bin)
+	line = append(line, o.first...)
 	if !o.noPort {
 		line = append(line, "--port", port)
 	}
 	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir)
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
+	p.cmd.Dir = o.chdir
 	// A binary with the race detector would wait for a second at its end.
 	p.cmd.Env = append(cleanEnviron(), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Env = append(p.cmd.Env, o.env...)
