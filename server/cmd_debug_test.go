@@ -17,7 +17,6 @@ func TestDebugSleep(t *testing.T) {
 	if got := line(other.do("PING")); got != "PONG" { // and others go on
 		t.Error(got)
 	}
-	c.s.Resume() // a wake-up for another reason changes nothing
 	if got := c.resume(); got != "+OK\r\n$5\r\nafter\r\n" {
 		t.Errorf("%q", got)
 	}
@@ -26,6 +25,16 @@ func TestDebugSleep(t *testing.T) {
 	}
 	if got := line(c.do("SLOWLOG", "GET")); !strings.Contains(got, ` 10000 ["DEBUG" "SLEEP" "0.01"] `) {
 		t.Error(got)
+	}
+}
+
+// A wake-up for another reason changes nothing.
+func TestDebugSleepGoesOn(t *testing.T) {
+	c := newTestServer(t).client()
+	c.raw(string(encode("DEBUG", "SLEEP", "3600")))
+	c.s.Resume()
+	if got := c.conn.take(); len(got) > 0 || !c.s.pub.parked.Load() {
+		t.Errorf("%q, parked: %v", got, c.s.pub.parked.Load())
 	}
 }
 

@@ -87,7 +87,12 @@ func TestSlowlogTakesAll(t *testing.T) {
 	c.do("HELLO", "2", "AUTH", "default", "hunter2", "SETNAME", "n")
 	c.do("CONFIG", "SET", "maxclients", "100", "requirepass", "hunter2")
 	c.do("CONFIG", "SET", "maxclients", "REQUIREPASS", "hunter2") // a value was forgotten
+	c.raw(string(encode("DEBUG", "SLEEP", "0.001")))
+	c.resume()
 	got := line(c.do("SLOWLOG", "GET"))
+	if n := strings.Count(got, `"SLEEP"`); n != 1 {
+		t.Errorf("a command that parked is there %d times: %s", n, got)
+	}
 	for _, want := range []string{
 		`["RL.TAKE" "k" "GCRA" "1/s"]`,
 		`["AUTH" "(redacted)" "(redacted)"]`,
