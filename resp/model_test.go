@@ -67,7 +67,11 @@ func modelCommand(s string, l Limits, wide func([]byte) bool) (args []string, re
 			return nil, rest, incomplete, ""
 		}
 		if rest[0] != '$' {
-			return nil, rest, wrong, "expected '$', got '" + strings.Trim(Quote([]byte(rest[:1])), `"`) + "'"
+			got := Quote([]byte(rest[:1]))
+			if got = got[1 : len(got)-1]; got == `\"` {
+				got = `"` // needs no backslash between single quotes
+			}
+			return nil, rest, wrong, "expected '$', got '" + got + "'"
 		}
 		var length *big.Int
 		length, rest, what, text = modelHeader(rest, "bulk", "bulk", l)

@@ -2,6 +2,7 @@
 //
 //	limitdb [FILE] [--directive value …]   run the server
 //	limitdb ping                           ask a running server whether it answers
+//	limitdb bench                          put load on a server and measure it
 //	limitdb version                        print the version
 package main
 
@@ -11,6 +12,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"limitdb/bench/load"
 )
 
 func main() {
@@ -69,6 +72,6 @@ right, and ends. The directives are listed in docs/configuration.md.`,
 		SilenceUsage:  true,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
-	root.AddCommand(pingCommand(), versionCommand())
+	root.AddCommand(pingCommand(), load.Command(), versionCommand())
 	return root
 }
