@@ -102,10 +102,11 @@ func (s *session) describe() string {
 	}
 	now := s.srv.clock.Now()
 	queued, unsent := p.buffered.Load(), s.conn.Pending()
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=0 ssub=0 multi=-1 watch=0 "+
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=-1 watch=0 "+
 		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s",
 		s.id, s.addr(), addrText(s.conn.LocalAddr(), s.conn.LocalAddr()), s.conn.FD(), loadText(&p.name),
-		(now-p.created)/int64(time.Second), max(0, now-p.lastActive.Load())/int64(time.Second), flagsText, p.subscribed.Load(),
+		(now-p.created)/int64(time.Second), max(0, now-p.lastActive.Load())/int64(time.Second), flagsText,
+		len(s.subs.list(subChannel)), len(s.subs.list(subPattern)), len(s.subs.list(subShard)),
 		queued, unsent, queued+unsent, cmd, version, loadText(&p.libName), loadText(&p.libVer))
 }
 

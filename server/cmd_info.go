@@ -223,8 +223,8 @@ func (t *infoText) stats() {
 	t.field("evicted_keys", 0)
 	t.field("keyspace_hits", 0) // no key is ever missed: it is as if never used
 	t.field("keyspace_misses", 0)
-	t.field("pubsub_channels", 0)
-	t.field("pubsub_patterns", 0)
+	t.field("pubsub_channels", len(srv.subscribers(subChannel)))
+	t.field("pubsub_patterns", len(srv.subscribers(subPattern)))
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("slave_expires_tracked_keys", 0)

@@ -376,3 +376,57 @@ func TestSequentialRunTouchesEveryKey(t *testing.T) {
 		}
 	})
 }
+
+// brokenPipe is a connection that cannot be written to after some writes.
+type brokenPipe struct {
+	net.Conn
+	left int
+}
+
+func (b *brokenPipe) Write(p []byte) (int, error) {
+	if b.left--; b.left < 0 {
+		return 0, errors.New("broken pipe")
+	}
+	return b.Conn.Write(p)
+}
+
+// The reader of an open loop does not wait for replies to what was never sent.
+func TestFailedWriteEndsTheRun(t *testing.T) {
+	for _, rate := range []uint64{0, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{answer: always(granted, 0)}
+			start := time.Now()
+			_, err := Run(t.Context(), Config{Connections: 1, Rate: rate, Duration: time.Minute, Dial: func(ctx context.Context) (net.Conn, error) {
+				c, err := f.pipe(ctx)
+				return &brokenPipe{c, 3}, err
+			}})
+			if err == nil || err.Error() != "connection 1: broken pipe" {
+				t.Errorf("rate %d: %v", rate, err)
+			}
+			if d := time.Since(start); d > time.Second {
+				t.Errorf("rate %d: it took %v to notice", rate, d)
+			}
+			f.wg.Wait()
+		})
+	}
+}
+
+// A deadline that is moved on when the run has just been stopped does not wake
+// the connection later than the stop would have.
+func TestExtendAfterTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer client.Close()
+		defer server.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := &worker{run: &run{Config: Config{Timeout: time.Hour}}, conn: client}
+		if err := w.extend(ctx, &deadline{set: client.SetDeadline}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := client.Read(make([]byte, 1)); err == nil || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
