@@ -3,7 +3,7 @@
 // of every call, in nanoseconds of Unix time.
 //
 // A key's hash, seeded for each process, is its place on a line: the top bits
-// choose the shard and the next ones the bucket. Every walk (Range, Sweep)
+// choose the shard and the next ones the segment. Every walk (Range, Sweep)
 // follows that line, so its cursor is a place on it and means the same
 // whatever the shards' tables have become since.
 package engine
@@ -12,16 +12,29 @@ import (
 	"errors"
 	"math/bits"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/zeebo/xxh3"
 
 	"limitdb/limit"
 )
 
-// ErrWrongType is returned when a live key holds the state of another
-// algorithm family.
-var ErrWrongType = errors.New("engine: key holds another kind of state")
+// What a call can have wrong, besides the errors of package limit. After each
+// of them nothing has changed.
+var (
+	// ErrWrongType is returned when a live key holds the state of another
+	// algorithm family.
+	ErrWrongType = errors.New("engine: key holds another kind of state")
+	// ErrKey is returned for a new key of more than MaxKey bytes.
+	ErrKey = errors.New("engine: key is too long")
+	// ErrOOM is returned for a new key for which the memory budget has no room.
+	ErrOOM = errors.New("engine: the memory budget is used up")
+)
+
+// errNoRoom is ErrOOM before all has been tried.
+var errNoRoom = errors.New("engine: no room")
 
 const (
 	defaultShards = 256
@@ -35,6 +48,11 @@ type Options struct {
 	Shards int
 	// Seed seeds the hash; 0 means a random seed for this process.
 	Seed uint64
+	// MaxMemory is the memory budget in bytes; 0 means none. See SetMaxMemory.
+	MaxMemory int64
+	// Policy says what happens when the budget is used up; the zero value
+	// refuses new keys.
+	Policy Policy
 }
 
 // Info describes one live key.
@@ -42,16 +60,21 @@ type Info struct {
 	Algorithm limit.Algorithm
 	// Expires is the Unix time in nanoseconds from which the state no longer matters.
 	Expires int64
-	// Bytes is what the key costs in the table.
+	// Bytes is what the key costs: its record and its slot in the index.
 	Bytes int64
 }
 
 // Stats is the sum of all shards' counters since the start.
 type Stats struct {
-	Keys                               int64
-	Bytes                              int64 // of the table, exactly
-	Allowed, Limited, Peeked, Refunded uint64
-	Expired                            uint64 // keys dropped because their time had come
+	Keys  int64
+	Bytes int64 // that the engine has from the system, exactly
+	// Decisions; Refused counts those that ErrOOM took the place of.
+	Allowed, Limited, Peeked, Refunded, Refused uint64
+	Expired                                     uint64 // keys dropped because their time had come
+	Evicted                                     uint64 // keys dropped to keep to the memory budget
+	// Forgiven is the debt of the evicted keys: the sum, in nanoseconds, of the
+	// times after which they would have been full.
+	Forgiven uint64
 }
 
 // Engine is the table. All methods may be called from any goroutine.
@@ -60,13 +83,18 @@ type Engine struct {
 	shardBits uint
 	seed      uint64
 
-	// sweepAt is the place on the line where the next Sweep goes on.
-	sweepAt atomic.Uint64
+	// arena has the memory of all shards.
+	arena *arena
+
+	// sweepAt and squeezeAt are the places on the line where the next Sweep and
+	// the next eviction for another shard's key go on.
+	sweepAt, squeezeAt atomic.Uint64
 	// draws numbers the calls of Random, so that each looks elsewhere.
 	draws atomic.Uint64
 }
 
-// New returns an empty engine.
+// New returns an empty engine. Its memory goes back to the system when it is
+// garbage itself.
 func New(o Options) *Engine {
 	n := o.Shards
 	if n <= 0 {
@@ -74,13 +102,21 @@ func New(o Options) *Engine {
 	}
 	n = min(n, maxShards)
 	shardBits := uint(bits.Len(uint(n - 1)))
-	e := &Engine{shards: make([]shard, 1<<shardBits), shardBits: shardBits, seed: o.Seed}
+	e := &Engine{
+		shards:    make([]shard, 1<<shardBits),
+		shardBits: shardBits,
+		seed:      o.Seed,
+		arena:     newArena(),
+	}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
 	}
+	e.arena.budget.add(len(e.shards) * int(unsafe.Sizeof(shard{})))
 	for i := range e.shards {
-		e.shards[i].table = newTable(shardBits)
+		e.shards[i].table.init(e.arena, e.seed, shardBits, i)
 	}
+	e.SetMaxMemory(o.MaxMemory, o.Policy)
+	runtime.AddCleanup(e, (*arena).unmap, e.arena)
 	return e
 }
 
@@ -91,10 +127,26 @@ func (e *Engine) place(key []byte) (uint64, *shard) {
 }
 
 // Take decides whether cost may be taken from key at now, and takes it if so.
-// Errors: ErrWrongType and those of limit.Take; after an error nothing has changed.
+// Errors: ErrWrongType, those of limit.Take, and for a new key ErrKey and
+// ErrOOM; after an error nothing has changed.
 func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
 	h, s := e.place(key)
-	return s.take(h, now, key, l, cost)
+	d, err := s.take(h, now, key, l, cost)
+	if err == errNoRoom {
+		return e.takeAnyway(h, s, now, key, l, cost)
+	}
+	return d, err
+}
+
+// takeAnyway is Take for a new key for which its segment has no room.
+func (e *Engine) takeAnyway(h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+	if e.reclaim(now) {
+		if d, err := s.take(h, now, key, l, cost); err != errNoRoom {
+			return d, err
+		}
+	}
+	s.refuse()
+	return limit.Decision{}, ErrOOM
 }
 
 // Peek answers as Take would and changes nothing. Its errors are those of Take.
@@ -127,11 +179,12 @@ func (e *Engine) Flush() {
 	for i := range e.shards {
 		e.shards[i].flush()
 	}
+	e.arena.trim(true)
 }
 
 // Stats adds up the shards' counters.
 func (e *Engine) Stats() Stats {
-	var sum Stats
+	sum := Stats{Bytes: e.arena.budget.used.Load()}
 	for i := range e.shards {
 		e.shards[i].addTo(&sum)
 	}

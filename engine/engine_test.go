@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -107,38 +108,97 @@ func TestErrorsChangeNothing(t *testing.T) {
 
 func TestWrongType(t *testing.T) {
 	// No second family exists yet, so the check is asked itself.
-	e := &entry{algorithm: 250, state: make([]byte, 8)}
-	if state, err := stateFor(e, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
+	s := &New(Options{}).shards[0]
+	mem := make([]byte, 64)
+	at := slot{line: new(line)}
+	put(unsafe.Pointer(&mem[0]), 99, key(1), make([]byte, 8))
+	at.rec = view(unsafe.Pointer(&mem[0]))
+	if state, _, err := s.stateFor(at, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
 		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
 	}
-	e.algorithm = limit.GCRA
-	if state, err := stateFor(e, perSecond(1)); err != nil || len(state) != 8 {
+	at.rec.setAlgorithm(limit.GCRA)
+	if state, _, err := s.stateFor(at, perSecond(1)); err != nil || len(state) != 8 {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
-	if state, err := stateFor(nil, perSecond(1)); err != nil || state != nil {
+	if state, _, err := s.stateFor(slot{}, perSecond(1)); err != nil || state != nil {
 		t.Errorf("stateFor no key = %v, %v", state, err)
 	}
 }
 
+// collidingKey returns the i-th of many keys of 32 bytes that all have the same
+// hash under seed. XXH3 multiplies the first 8 bytes, after adding something
+// that depends on the seed, by the next 8: whoever knows the seed can make the
+// one factor 0, and the other does not matter any more.
+func collidingKey(seed uint64, i int) []byte {
+	const secret = 0xbe4ba423396cfeb8 // XXH3's own, its first 8 bytes
+	k := binary.LittleEndian.AppendUint64(nil, secret+seed)
+	k = binary.LittleEndian.AppendUint64(k, uint64(i))
+	return append(k, "the other bytes."...)
+}
+
 func TestKeysAreExact(t *testing.T) {
-	// Every key has the same place: only its bytes tell it from the others.
-	e := New(Options{Shards: 1})
-	s := &e.shards[0]
-	const same = uint64(0x0123456789abcdef)
-	for i := range 300 {
-		if d, err := s.take(same, start, key(i), perSecond(1000), int64(i+1)); err != nil || d.Remaining != int64(1000-i-1) {
+	// Every key has the same hash: only its bytes tell it from the others.
+	const seed, n = 77, 2000
+	e := New(Options{Seed: seed})
+	h, _ := e.place(collidingKey(seed, 0))
+	for i := range n {
+		k := collidingKey(seed, i)
+		if x, _ := e.place(k); x != h {
+			t.Fatalf("key %d has hash %x, not %x", i, x, h)
+		}
+		if d := mustTake(t, e, start, k, perSecond(10_000), int64(i+1)); d.Remaining != int64(10_000-i-1) {
+			t.Fatalf("key %d: %+v", i, d)
+		}
+		if i%100 == 0 {
+			e.check()
+		}
+	}
+	for i := range n {
+		if d, err := e.Peek(start, collidingKey(seed, i), perSecond(10_000), 0); err != nil || d.Remaining != int64(10_000-i-1) {
 			t.Fatalf("key %d: %+v, %v", i, d, err)
 		}
 	}
-	for i := range 300 {
-		if d, err := s.peek(same, start, key(i), perSecond(1000), 0); err != nil || d.Remaining != int64(1000-i-1) {
-			t.Fatalf("key %d: %+v, %v", i, d, err)
+	for i := n; ; i++ { // until nothing more can be told apart
+		if _, err := e.Take(start, collidingKey(seed, i), perSecond(10_000), 1); err == ErrOOM {
+			break
+		} else if err != nil || i > 100*n {
+			t.Fatalf("key %d: %v", i, err)
 		}
 	}
-	for i := range 300 {
-		if !s.reset(same, start, key(i)) || s.reset(same, start, key(i)) {
+	if b := e.Stats().Bytes; b > 2<<20 {
+		t.Errorf("%d bytes for keys that collide", b)
+	}
+	seen := 0
+	for cursor := uint64(0); ; {
+		if cursor = e.Range(start, cursor, 10, func([]byte, Info) { seen++ }); cursor == 0 {
+			break
+		}
+	}
+	if int64(seen) != e.Stats().Keys {
+		t.Errorf("Range visited %d of %d keys", seen, e.Stats().Keys)
+	}
+	for i := range n {
+		k := collidingKey(seed, i)
+		if !e.Reset(start, k) || e.Reset(start, k) {
 			t.Fatalf("key %d was not there once", i)
 		}
+	}
+	e.check()
+}
+
+// TestKnownCollisionsSpread takes keys that all collide without a seed.
+func TestKnownCollisionsSpread(t *testing.T) {
+	e := New(Options{})
+	const n = 20_000
+	hashes := map[uint64]bool{}
+	for i := range n {
+		k := collidingKey(0, i)
+		h, _ := e.place(k)
+		hashes[h] = true
+		mustTake(t, e, start, k, perSecond(1), 1)
+	}
+	if len(hashes) != n || e.Stats().Keys != n {
+		t.Errorf("%d hashes and %+v for %d keys", len(hashes), e.Stats(), n)
 	}
 }
 
@@ -206,8 +266,11 @@ func TestSweepDropsOnlyWhatHasExpired(t *testing.T) {
 	if got := e.Sweep(start+second, 1<<30); got != n {
 		t.Errorf("dropped %d, want %d", got, n)
 	}
-	if st := e.Stats(); st.Keys != 0 || st.Bytes != New(Options{}).Stats().Bytes {
-		t.Errorf("%+v after everything has expired", st)
+	for range 3 { // the last spans go when nobody has wanted one for a while
+		e.Sweep(start+second, 1<<30)
+	}
+	if st, empty := e.Stats(), New(Options{}).Stats(); st.Keys != 0 || st.Bytes != empty.Bytes {
+		t.Errorf("%+v after everything has expired, %+v at first", st, empty)
 	}
 }
 

@@ -62,6 +62,7 @@ func stepKey(i byte) []byte {
 
 // run does one step at now on both sides and tells where they differ.
 func (p *pair) run(now int64, st step) error {
+	defer p.e.check()
 	key := stepKey(st.key)
 	l := &stepLimits[int(st.limit)%len(stepLimits)]
 	cost := int64(st.cost % 8)

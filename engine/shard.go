@@ -21,12 +21,13 @@ type shardData struct {
 	// last is the latest time that this shard has seen. Callers read the clock
 	// before they wait for the lock, so times arrive out of order; a step never
 	// runs earlier than the step before it.
-	last  int64
-	table table
-	// next is where an algorithm writes a new state, before it is stored.
-	next []byte
+	last int64
 
-	allowed, limited, peeked, refunded, expired uint64
+	allowed, limited, peeked, refunded, refused uint64
+
+	table table
+	// next is where an algorithm writes the state of a new key.
+	next [limit.MaxState]byte
 }
 
 // clamp returns now, or the shard's time where that is later.
@@ -36,58 +37,62 @@ func (s *shard) clamp(now int64) int64 {
 }
 
 // live finds key, and drops it instead if its time has come.
-func (s *shard) live(h uint64, now int64, key []byte) *entry {
-	e := s.table.find(h, key)
-	if e != nil && limit.Expires(e.algorithm, e.state) <= now {
-		s.table.remove(h, key)
-		s.expired++
-		return nil
+func (s *shard) live(h uint64, now int64, key []byte) (*segment, slot) {
+	g, at := s.table.find(h, key)
+	if at.line != nil && s.table.expires(at.rec) <= now {
+		s.table.remove(g, h, at)
+		s.table.expired++
+		return nil, slot{}
 	}
-	return e
+	return g, at
 }
 
 // stateFor returns the state that l's algorithm is to work on, nil for a key
-// that is not there.
-func stateFor(e *entry, l *limit.Limit) ([]byte, error) {
-	if e == nil {
-		return nil, nil
+// that is not there, and where it may write the next one.
+func (s *shard) stateFor(at slot, l *limit.Limit) (state, dst []byte, err error) {
+	if at.line == nil {
+		return nil, s.next[:0], nil
 	}
-	if !limit.SameFamily(e.algorithm, l.Algorithm) {
-		return nil, ErrWrongType
+	if !limit.SameFamily(at.rec.algorithm(), l.Algorithm) {
+		return nil, nil, ErrWrongType
 	}
-	return e.state, nil
+	state = s.table.state(at.rec)
+	return state, state[:0], nil
 }
 
-// store keeps the state that an algorithm has written to s.next, unless it
-// says no more than an absent key does.
-func (s *shard) store(h uint64, now int64, key []byte, e *entry, a limit.Algorithm) {
-	switch gone := limit.Expires(a, s.next) <= now; {
-	case gone && e != nil:
-		s.table.remove(h, key)
+// store keeps the state that an algorithm has made, unless it says no more
+// than an absent key does.
+func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte) error {
+	gone := limit.Expires(a, next) <= now
+	switch {
+	case at.line == nil && gone:
+		return nil
+	case at.line == nil:
+		return s.table.insert(now, h, key, a, next, false)
 	case gone:
-	case e != nil:
-		s.table.update(e, a, s.next)
-	default:
-		s.table.insert(h, key, a, s.next)
+		s.table.remove(g, h, at)
+		return nil
 	}
+	return s.table.update(now, h, g, at, key, a, next)
 }
 
 func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.clamp(now)
-	e := s.live(h, now, key)
-	state, err := stateFor(e, l)
+	g, at := s.live(h, now, key)
+	state, dst, err := s.stateFor(at, l)
 	if err != nil {
 		return limit.Decision{}, err
 	}
-	next, d, err := limit.Take(l, state, now, cost, s.next)
+	next, d, err := limit.Take(l, state, now, cost, dst)
 	if err != nil {
 		return limit.Decision{}, err
 	}
 	if next != nil {
-		s.next = next
-		s.store(h, now, key, e, l.Algorithm)
+		if err := s.store(now, h, g, at, key, l.Algorithm, next); err != nil {
+			return limit.Decision{}, err
+		}
 	}
 	if d.Limited {
 		s.limited++
@@ -101,7 +106,8 @@ func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.clamp(now)
-	state, err := stateFor(s.live(h, now, key), l)
+	_, at := s.live(h, now, key)
+	state, _, err := s.stateFor(at, l)
 	if err != nil {
 		return limit.Decision{}, err
 	}
@@ -117,18 +123,19 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.clamp(now)
-	e := s.live(h, now, key)
-	state, err := stateFor(e, l)
+	g, at := s.live(h, now, key)
+	state, dst, err := s.stateFor(at, l)
 	if err != nil {
 		return limit.Decision{}, err
 	}
-	next, d, err := limit.Refund(l, state, now, cost, s.next)
+	next, d, err := limit.Refund(l, state, now, cost, dst)
 	if err != nil {
 		return limit.Decision{}, err
 	}
 	if next != nil {
-		s.next = next
-		s.store(h, now, key, e, l.Algorithm)
+		if err := s.store(now, h, g, at, key, l.Algorithm, next); err != nil {
+			return limit.Decision{}, err
+		}
 	}
 	s.refunded++
 	return d, nil
@@ -137,37 +144,46 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 func (s *shard) reset(h uint64, now int64, key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live(h, s.clamp(now), key) == nil {
+	g, at := s.live(h, s.clamp(now), key)
+	if at.line == nil {
 		return false
 	}
-	s.table.remove(h, key)
+	s.table.remove(g, h, at)
 	return true
 }
 
 func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.live(h, s.clamp(now), key)
-	if e == nil {
+	_, at := s.live(h, s.clamp(now), key)
+	if at.line == nil {
 		return Info{}, false
 	}
-	return e.info(), true
+	return s.table.info(at.rec), true
 }
 
 func (s *shard) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table = newTable(s.table.skip)
+	s.table.flush()
+}
+
+func (s *shard) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused++
 }
 
 func (s *shard) addTo(sum *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum.Keys += int64(s.table.n)
-	sum.Bytes += s.table.bytes
 	sum.Allowed += s.allowed
 	sum.Limited += s.limited
 	sum.Peeked += s.peeked
 	sum.Refunded += s.refunded
-	sum.Expired += s.expired
+	sum.Refused += s.refused
+	sum.Expired += s.table.expired
+	sum.Evicted += s.table.evicted
+	sum.Forgiven += s.table.forgiven
 }

@@ -1,0 +1,159 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+const (
+	spanBits = 17
+	// spanSize is how much address space a segment has. Memory is behind the
+	// pages only that the segment has touched.
+	spanSize = 1 << spanBits
+	// spansPerRegion is how many spans are reserved at once: 64 MB of address space.
+	spansPerRegion = 512
+	// maxWarm is how many free spans keep their pages.
+	maxWarm = 8
+)
+
+// arena hands out spans of memory outside Go's heap: the garbage collector has
+// nothing to scan there, and is not paced by it.
+//
+//	region  ┌────────┬────────┬────────┬───  reserved as a whole, 64 MB
+//	span    │▓▓▓▓    │▓▓▓▓▓▓  │        │     128 kB; a segment grows in it
+//	        └────────┴────────┴────────┴───  ▓ pages touched: real memory
+//
+// All spans have the same size, so that nothing fragments: a segment takes the
+// pages it needs, from the span's start, and gives back those behind its end.
+// A region stays reserved as long as the engine lives; its pages do not.
+type arena struct {
+	budget budget
+	page   int
+
+	mu      sync.Mutex // guards all fields below
+	regions [][]byte
+	cold    []unsafe.Pointer // free spans without any page
+	warm    []warmSpan       // free spans that still have pages; the newest is last
+	gets    int              // spans handed out since the last trim
+}
+
+type warmSpan struct {
+	base    unsafe.Pointer
+	touched int
+}
+
+func newArena() *arena { return &arena{page: pageSize()} }
+
+// pages rounds n up to whole pages.
+func (a *arena) pages(n int) int { return (n + a.page - 1) &^ (a.page - 1) }
+
+// get returns a span with at least need bytes of it accounted for, and how
+// many those are. The bytes are not zero. It fails if there is no address
+// space left.
+func (a *arena) get(need int) (unsafe.Pointer, int, error) {
+	need = a.pages(need)
+	s, err := a.pick()
+	if err != nil {
+		return nil, 0, err
+	}
+	if s.touched > need {
+		discard(s.base, need, s.touched)
+	}
+	a.budget.add(need - s.touched)
+	return s.base, need, nil
+}
+
+func (a *arena) pick() (warmSpan, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gets++
+	if n := len(a.warm); n > 0 {
+		s := a.warm[n-1]
+		a.warm = a.warm[:n-1]
+		return s, nil
+	}
+	if len(a.cold) == 0 {
+		region, err := reserve(spansPerRegion * spanSize)
+		if err != nil {
+			return warmSpan{}, fmt.Errorf("engine: reserve memory: %w", err)
+		}
+		a.regions = append(a.regions, region)
+		for i := spansPerRegion - 1; i >= 0; i-- {
+			a.cold = append(a.cold, unsafe.Pointer(&region[i*spanSize]))
+		}
+	}
+	n := len(a.cold)
+	s := warmSpan{base: a.cold[n-1]}
+	a.cold = a.cold[:n-1]
+	return s, nil
+}
+
+// put takes a span back, of which touched bytes are accounted for.
+func (a *arena) put(base unsafe.Pointer, touched int) {
+	if !a.budget.over(0) && a.keepWarm(warmSpan{base, touched}) {
+		return
+	}
+	a.release(warmSpan{base, touched})
+}
+
+func (a *arena) keepWarm(s warmSpan) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.warm) >= maxWarm {
+		return false
+	}
+	a.warm = append(a.warm, s)
+	return true
+}
+
+func (a *arena) release(s warmSpan) {
+	discard(s.base, 0, s.touched)
+	a.budget.add(-s.touched)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cold = append(a.cold, s.base)
+}
+
+// trim gives the pages of free spans back, if force is set or none was wanted
+// since the last trim.
+func (a *arena) trim(force bool) {
+	a.mu.Lock()
+	var spans []warmSpan
+	if force || a.gets == 0 {
+		spans, a.warm = a.warm, nil
+	}
+	a.gets = 0
+	a.mu.Unlock()
+	for _, s := range spans {
+		a.release(s)
+	}
+}
+
+// unmap gives everything back. Nothing may use the arena's memory any more.
+func (a *arena) unmap() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, region := range a.regions {
+		unreserve(region)
+	}
+	a.regions, a.cold, a.warm = nil, nil, nil
+}
+
+// budget counts the engine's bytes: pages of spans, and what Go's heap holds
+// of shards, directories, segments and boxes.
+type budget struct {
+	used atomic.Int64
+	max  atomic.Int64 // 0: no limit
+	// leastDebt is set if keys may be evicted.
+	leastDebt atomic.Bool
+}
+
+func (b *budget) add(n int) { b.used.Add(int64(n)) }
+
+// over tells whether n more bytes are more than allowed.
+func (b *budget) over(n int) bool {
+	m := b.max.Load()
+	return m > 0 && b.used.Load()+int64(n) > m
+}

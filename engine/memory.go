@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"sync"
+)
+
+// The memory budget. What counts is what the engine itself has (see budget),
+// and only a new key is ever refused: those that exist go on working, even if
+// their states grow beyond the budget.
+//
+// A new key that needs memory where there is none left gets, in this order:
+//
+//  1. the room of expired keys of its own segment, and then of others;
+//  2. with the policy LeastDebt, the room of those keys of its segment that
+//     are nearest to full. Keys are spread over the segments by a seeded hash,
+//     so a segment is a fair sample of all. A sixteenth of it goes at once,
+//     which makes room for the next keys too;
+//  3. ErrOOM.
+//
+// Memory is given back in pages. A rewrite needs its new span before it can
+// release the old one: for that moment, some microseconds, the count may be
+// over the budget by a span for each processor.
+
+// Policy says what happens to a new key when the memory budget is used up.
+type Policy uint8
+
+const (
+	// NoEviction refuses new keys with ErrOOM.
+	NoEviction Policy = iota
+	// LeastDebt forgets those keys of a sample that are nearest to full: that
+	// forgives least. Never the least recently used, for then a spray of new
+	// keys would hand a fresh quota to the caller that is being limited.
+	LeastDebt
+)
+
+// SetMaxMemory sets the budget in bytes, 0 for none, and what to do when it is
+// used up. Keys beyond a lowered budget are evicted by Sweep and by new keys.
+func (e *Engine) SetMaxMemory(bytes int64, p Policy) {
+	e.arena.budget.max.Store(max(bytes, 0))
+	e.arena.budget.leastDebt.Store(p == LeastDebt)
+}
+
+// relieve makes room in g's stretch at the cost of its keys: those that have
+// expired, or else, if the policy says so, those nearest to full. It tells
+// whether it found any.
+func (t *table) relieve(now int64, g *segment, size int) bool {
+	if t.cull(now, g) == 0 && (!t.arena.budget.leastDebt.Load() || t.evict(now, g) == 0) {
+		return false
+	}
+	_, err := t.resize(g, 1, size)
+	return err == nil
+}
+
+// evictShare is the part of a segment's keys that is evicted at once.
+const evictShare = 16
+
+// deadlines are buffers for evict.
+var deadlines = sync.Pool{New: func() any { return new([]int64) }}
+
+// evict drops the keys of g that are nearest to full and returns how many.
+func (t *table) evict(now int64, g *segment) int {
+	if g.n == 0 {
+		return 0
+	}
+	buf := deadlines.Get().(*[]int64)
+	defer deadlines.Put(buf)
+	all := (*buf)[:0]
+	g.each(func(r record) { all = append(all, t.expires(r)) })
+	*buf = all
+	slices.Sort(all)
+	want := (len(all) + evictShare - 1) / evictShare
+	last := all[want-1]
+	dropped := 0
+	g.each(func(r record) {
+		if at := t.expires(r); at <= last && dropped < want {
+			t.dropRecord(g, r)
+			dropped++
+			t.evicted++
+			t.forgiven += uint64(max(0, at-now))
+		}
+	})
+	return dropped
+}
+
+// cull drops the keys of g that have expired, and returns how many. It leaves
+// due exact.
+func (t *table) cull(now int64, g *segment) int {
+	if g.due > now {
+		return 0
+	}
+	dropped, due := 0, int64(math.MaxInt64)
+	g.each(func(r record) {
+		at := t.expires(r)
+		if at > now {
+			due = min(due, at)
+			return
+		}
+		t.dropRecord(g, r)
+		dropped++
+	})
+	g.due = due
+	t.expired += uint64(dropped)
+	return dropped
+}
+
+// dropRecord drops a key that was found by its record.
+func (t *table) dropRecord(g *segment, r record) {
+	h := t.hash(r.key())
+	t.drop(g, h, g.find(h, r.key()))
+}
+
+// reclaim makes room for a new key whose own segment has none to give: it
+// drops what has expired elsewhere or, if the policy says so, evicts. No lock
+// is held when it is called. It tells whether there is more room now.
+func (e *Engine) reclaim(now int64) bool {
+	const (
+		slots    = 4 * minKeys // that are looked at for expired keys
+		segments = 64          // whose keys may be evicted
+	)
+	b := &e.arena.budget
+	e.arena.trim(true)
+	before := b.used.Load()
+	e.Sweep(now, slots)
+	for i := 0; i < segments && b.used.Load() >= before && b.leastDebt.Load(); i++ {
+		e.squeeze(now)
+	}
+	return b.used.Load() < before
+}
+
+// squeeze evicts from the next segment that has keys.
+func (e *Engine) squeeze(now int64) {
+	cursor := e.squeezeAt.Load()
+	for range len(e.shards) {
+		s := e.shardAt(cursor)
+		s.mu.Lock()
+		g := s.table.lookup(cursor << placeShift)
+		cursor = g.end()
+		if g.n > 0 {
+			s.table.shed(s.clamp(now), g)
+			s.mu.Unlock()
+			break
+		}
+		s.mu.Unlock()
+	}
+	e.squeezeAt.Store(cursor)
+}
+
+// shed drops what has expired from g, or else evicts, and gives the memory back.
+func (t *table) shed(now int64, g *segment) (expired int) {
+	if expired = t.cull(now, g); expired == 0 {
+		t.evict(now, g)
+	}
+	if g.n == 0 {
+		t.vacate(g)
+	} else if next, err := t.resize(g, 0, 0); err == nil {
+		t.merge(next)
+	}
+	return expired
+}

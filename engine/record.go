@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"limitdb/limit"
+)
+
+// A record is one key and its state, in a segment's span:
+//
+//	 0           1             2 (…)          3 (…)
+//	┌───────────┬─────────────┬──────────────┬───────┬─────────┬───────┐
+//	│ algorithm │ key length  │ state length │  key  │  state  │ slack │
+//	│  1 byte   │ 1–2 bytes   │  1–2 bytes   │       │         │       │
+//	└───────────┴─────────────┴──────────────┴───────┴─────────┴───────┘
+//
+// Lengths have 7 bits in each byte, the low ones first, and the top bit set
+// where another byte follows. The algorithm is 0 in a record that is dead: its
+// bytes are garbage until the segment is rewritten. Its top bit is set where
+// the state is too large for a span: then the 4 bytes of the number of a box
+// (see table.box) stand in place of the state.
+//
+// There is no expiry in a record, since the state tells it.
+//
+// A longer state has some slack behind it (see room), so that it can grow a
+// while where it is.
+type record struct {
+	at   unsafe.Pointer
+	head int // bytes before the key
+	klen int
+	slen int
+}
+
+const (
+	dead  = 0    // the algorithm of a dead record
+	boxed = 0x80 // a bit of the algorithm: the state is in a box
+
+	boxID = 4 // bytes of a box's number
+
+	// MaxKey is the most bytes of a key.
+	MaxKey = 8 << 10
+	// maxInline is the most bytes of a state that is kept in a record.
+	maxInline = 8 << 10
+)
+
+// view reads the header of the record at p.
+func view(p unsafe.Pointer) record {
+	k, s := *(*byte)(unsafe.Add(p, 1)), *(*byte)(unsafe.Add(p, 2))
+	if k|s < 0x80 {
+		return record{p, 3, int(k), int(s)}
+	}
+	klen, n := getLength(unsafe.Add(p, 1))
+	slen, m := getLength(unsafe.Add(p, 1+n))
+	return record{p, 1 + n + m, klen, slen}
+}
+
+// viewOf is view for a record that is expected to be of key, and tells whether
+// it is.
+func viewOf(p unsafe.Pointer, key []byte) (record, bool) {
+	k, s := *(*byte)(unsafe.Add(p, 1)), *(*byte)(unsafe.Add(p, 2))
+	r := record{p, 3, len(key), int(s)}
+	if int(k) != len(key) || k|s >= 0x80 {
+		if r = view(p); r.klen != len(key) {
+			return r, false
+		}
+	}
+	// The key's own length, not the record's, says where the state is: the
+	// processor can then fetch it before the header has arrived.
+	return r, string(r.key()) == string(key)
+}
+
+// put writes a record at p, which has sizeOf(len(key), len(state)) bytes.
+func put(p unsafe.Pointer, algorithm byte, key, state []byte) {
+	*(*byte)(p) = algorithm
+	n := 1 + putLength(unsafe.Add(p, 1), len(key))
+	n += putLength(unsafe.Add(p, n), len(state))
+	r := record{p, n, len(key), len(state)}
+	copy(r.key(), key)
+	copy(r.state(), state)
+}
+
+func (r record) algorithm() limit.Algorithm { return limit.Algorithm(*(*byte)(r.at) &^ boxed) }
+func (r record) isDead() bool               { return *(*byte)(r.at) == dead }
+func (r record) isBoxed() bool              { return *(*byte)(r.at)&boxed != 0 }
+
+// kill makes the record garbage.
+func (r record) kill() { *(*byte)(r.at) = dead }
+
+// setAlgorithm changes the algorithm of a record that lives.
+func (r record) setAlgorithm(a limit.Algorithm) {
+	p := (*byte)(r.at)
+	*p = byte(a) | *p&boxed
+}
+
+func (r record) key() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head)), r.klen)
+}
+
+// state is what the record holds as its state; its capacity is the slack's end.
+func (r record) state() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head+r.klen)), room(r.slen))[:r.slen]
+}
+
+// size is how many bytes the record has in its span.
+func (r record) size() int { return r.head + r.klen + room(r.slen) }
+
+// holds tells whether a state of n bytes can take the place of this one.
+func (r record) holds(n int) bool {
+	return room(n) == room(r.slen) && lengthLen(n) == lengthLen(r.slen)
+}
+
+// setStateLen changes the state's length to one that the record holds.
+func (r record) setStateLen(n int) {
+	putLength(unsafe.Add(r.at, 1+lengthLen(r.klen)), n)
+}
+
+// sizeOf is how many bytes a record of these lengths has in a span.
+func sizeOf(klen, slen int) int {
+	return 1 + lengthLen(klen) + lengthLen(slen) + klen + room(slen)
+}
+
+// room is how many bytes are set apart for a state of n bytes: none more for a
+// small one, which is likely of fixed size, else up to an eighth more.
+func room(n int) int {
+	if n <= 32 {
+		return n
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 4)
+	return (n + step - 1) &^ (step - 1)
+}
+
+func lengthLen(n int) int {
+	if n < 1<<7 {
+		return 1
+	}
+	return 2
+}
+
+func putLength(p unsafe.Pointer, n int) int {
+	if n < 1<<7 {
+		*(*byte)(p) = byte(n)
+		return 1
+	}
+	*(*byte)(p) = byte(n) | 0x80
+	*(*byte)(unsafe.Add(p, 1)) = byte(n >> 7)
+	return 2
+}
+
+func getLength(p unsafe.Pointer) (n, size int) {
+	b := *(*byte)(p)
+	if b < 0x80 {
+		return int(b), 1
+	}
+	return int(b&0x7f) | int(*(*byte)(unsafe.Add(p, 1)))<<7, 2
+}

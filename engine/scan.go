@@ -1,0 +1,103 @@
+package engine
+
+// Walks go along the line of hashes. A cursor is a place on it: the leading 48
+// bits of a hash, 48 so that clients that read cursors as doubles keep them
+// exact. What lies before it has been visited, whatever the segments have
+// become since; a line that begins before it is visited once more.
+
+// walkChunk is how many lines are walked under one hold of a shard's lock.
+const walkChunk = 64
+
+// tries is how many places Random tries before it walks the line.
+const tries = 16
+
+func (e *Engine) shardAt(cursor uint64) *shard {
+	return &e.shards[cursor>>(placeBits-e.shardBits)]
+}
+
+// walk calls visit for the live keys of up to count lines of the segment at
+// cursor, under its shard's lock, and returns how many lines there were and
+// the cursor behind them. An empty segment counts as a line.
+func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
+	s := e.shardAt(cursor)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = s.clamp(now)
+	g := s.table.lookup(cursor << placeShift)
+	if g.n == 0 {
+		return 1, g.end()
+	}
+	from := g.home(cursor << placeShift)
+	to := min(g.lines, from+uint64(min(count, walkChunk)))
+	for b := from; b < to; b++ {
+		g.eachOf(b, s.table.seed, func(r record) {
+			if info := s.table.info(r); info.Expires > now {
+				visit(r.key(), info)
+			}
+		})
+	}
+	if to == g.lines {
+		return int(to - from), g.end()
+	}
+	return int(to - from), g.lineStart(to)
+}
+
+// Range visits live keys from cursor on (0 starts), about count slots of the
+// table, and returns the next cursor (0: the end). A key that is live during
+// the whole iteration is visited at least once, whatever grows or shrinks
+// meanwhile. key is valid during the call only; fn must not call the engine.
+// A cursor has 48 bits; any other number counts as its low 48 bits.
+func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, info Info)) uint64 {
+	cursor &= 1<<placeBits - 1
+	for left := max(count, 1); left > 0; {
+		var n int
+		n, cursor = e.walk(now, cursor, (left+fill-1)/fill, fn)
+		if cursor == 0 {
+			return 0
+		}
+		left -= min(left, n*fill)
+	}
+	return cursor
+}
+
+// Random appends a random live key to dst, or returns false when there is none.
+// It chooses a place on the line, then one of the keys there; keys that come
+// after a wide gap are chosen more often.
+func (e *Engine) Random(now int64, dst []byte) ([]byte, bool) {
+	base, seen := len(dst), uint64(0)
+	draw := mix(e.seed + e.draws.Add(1))
+	visit := func(key []byte, _ Info) {
+		// The n-th key replaces the choice with a chance of 1/n, which makes
+		// all of them equally likely.
+		seen++
+		draw = mix(draw)
+		if draw%seen == 0 {
+			dst = append(dst[:base], key...)
+		}
+	}
+	for range tries {
+		draw = mix(draw)
+		if e.walk(now, draw>>placeShift, 1, visit); seen > 0 {
+			return dst, true
+		}
+	}
+	begin := mix(draw) >> placeShift
+	for cursor, laps := begin, 0; laps < 2 && (laps == 0 || cursor < begin); {
+		if _, cursor = e.walk(now, cursor, walkChunk, visit); seen > 0 {
+			return dst, true
+		}
+		if cursor == 0 {
+			laps++
+		}
+	}
+	return dst, false
+}
+
+// mix is the finaliser of SplitMix64: every bit of x changes half of the result.
+// See Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,210 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+)
+
+const (
+	cacheLine = 64
+
+	// slotsPerLine is how many keys a line can point to: its first word counts.
+	slotsPerLine = 15
+	// fill is how many keys there are for each line at most, on average. Lines
+	// fill unevenly: with 12 of 15, one key in twenty has to go to a neighbour.
+	fill = 12
+
+	offsetMask = spanSize - 1
+)
+
+// line is one cache line of a segment's index.
+//
+//	word 0:     slots in use (8 bits), keys of this line that had to go to
+//	            one of the next (24 bits)
+//	word 1–15:  tag (the hash's low 15 bits), the record's offset in the span
+//	            (17 bits)
+//
+// The slots in use are the first ones.
+type line [cacheLine / 4]uint32
+
+func (ln *line) used() int { return int(ln[0] & 0xff) }
+
+func (ln *line) strays() uint32 { return ln[0] >> 8 }
+
+const oneStray = 1 << 8
+
+// segment is a stretch of the line of hashes with at most some 1 500 keys, in
+// one span of memory. The fields of the first group never change, so that Warm
+// can read them without a lock: a segment that needs another index is replaced.
+type segment struct {
+	base  unsafe.Pointer // of the span, outside Go's heap; nil if there are no keys
+	lines uint64         // of the index
+	start uint64         // the place, in 48 bits, where the stretch begins
+	width uint           // the stretch is 1<<width places long
+	depth uint           // leading bits, after the shard's, that all its keys share
+
+	n       int   // keys
+	top     int   // end of the last record
+	garbage int   // bytes of dead records
+	touched int   // end of the span's pages that are in use, and are accounted for
+	reach   int   // how many lines the farthest stray is away from its own
+	due     int64 // no key expires before
+	rest    int64 // Sweep leaves the segment alone until then
+}
+
+// slot is where a key was found; line is nil if it was not.
+type slot struct {
+	line *line
+	i    int
+	rec  record
+}
+
+func (g *segment) line(b uint64) *line {
+	return (*line)(unsafe.Add(g.base, b*cacheLine))
+}
+
+// home is the line where a key with hash h belongs. It goes by the leading 48
+// bits only, so that a line is a stretch that cursors can name exactly.
+func (g *segment) home(h uint64) uint64 {
+	return (h >> placeShift & (1<<g.width - 1)) * g.lines >> g.width
+}
+
+// lineStart is the place where line b's stretch begins: the inverse of home.
+func (g *segment) lineStart(b uint64) uint64 {
+	return g.start + (b<<g.width+g.lines-1)/g.lines
+}
+
+// after is the line after b; the last one is followed by the first.
+func (g *segment) after(b uint64) uint64 {
+	if b++; b < g.lines {
+		return b
+	}
+	return 0
+}
+
+func (g *segment) at(off uint32) unsafe.Pointer { return unsafe.Add(g.base, off) }
+
+// records is the offset of the first record.
+func (g *segment) records() int { return int(g.lines) * cacheLine }
+
+// live is how many bytes the records that are not dead have.
+func (g *segment) live() int { return g.top - g.records() - g.garbage }
+
+func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
+
+// find looks for key, whose hash is h.
+func (g *segment) find(h uint64, key []byte) slot {
+	if g.base == nil {
+		return slot{}
+	}
+	b := g.home(h)
+	ln := g.line(b)
+	if at := g.findIn(ln, h, key); at.line != nil || ln.strays() == 0 {
+		return at
+	}
+	for range g.reach {
+		b = g.after(b)
+		if at := g.findIn(g.line(b), h, key); at.line != nil {
+			return at
+		}
+	}
+	return slot{}
+}
+
+func (g *segment) findIn(ln *line, h uint64, key []byte) slot {
+	tag := tagOf(h)
+	for i, n := 1, ln.used(); i <= n && i < len(ln); i++ {
+		v := ln[i]
+		if v>>spanBits != tag {
+			continue
+		}
+		if r, ok := viewOf(g.at(v&offsetMask), key); ok {
+			return slot{ln, i, r}
+		}
+	}
+	return slot{}
+}
+
+// add appends a record and points to it. There must be room for both.
+func (g *segment) add(h uint64, algorithm byte, key, state []byte) {
+	put(g.at(uint32(g.top)), algorithm, key, state)
+	g.point(h, g.top)
+	g.top += sizeOf(len(key), len(state))
+	g.n++
+}
+
+// addCopy is add for a record of another segment.
+func (g *segment) addCopy(h uint64, r record) {
+	size := r.size()
+	copy(unsafe.Slice((*byte)(g.at(uint32(g.top))), size), unsafe.Slice((*byte)(r.at), size))
+	g.point(h, g.top)
+	g.top += size
+	g.n++
+}
+
+// point enters a record's offset into the index.
+func (g *segment) point(h uint64, off int) {
+	b := g.home(h)
+	home := g.line(b)
+	ln := home
+	for reach := 1; ln.used() == slotsPerLine; reach++ {
+		b = g.after(b)
+		ln = g.line(b)
+		if ln.used() < slotsPerLine {
+			home[0] += oneStray
+			g.reach = max(g.reach, reach)
+		}
+	}
+	ln[0]++
+	ln[ln.used()] = tagOf(h)<<spanBits | uint32(off)
+}
+
+// drop takes the key at a slot, with hash h, out of the index and makes its
+// record garbage.
+func (g *segment) drop(h uint64, at slot) {
+	ln := at.line
+	last := ln.used()
+	ln[at.i] = ln[last]
+	ln[last] = 0
+	ln[0]--
+	if home := g.line(g.home(h)); home != ln {
+		home[0] -= oneStray
+	}
+	at.rec.kill()
+	g.garbage += at.rec.size()
+	g.n--
+}
+
+// each calls fn for every record that lives, in the order of their offsets.
+func (g *segment) each(fn func(r record)) {
+	if g.base == nil {
+		return
+	}
+	for off := g.records(); off < g.top; {
+		r := view(g.at(uint32(off)))
+		off += r.size()
+		if !r.isDead() {
+			fn(r)
+		}
+	}
+}
+
+// eachOf calls fn for every record that belongs to line b. seed is the hash's.
+func (g *segment) eachOf(b, seed uint64, fn func(r record)) {
+	lines := 1
+	if g.line(b).strays() > 0 {
+		lines += g.reach
+	}
+	for x := b; lines > 0; lines-- {
+		ln := g.line(x)
+		for i := 1; i <= ln.used(); i++ {
+			r := view(g.at(ln[i] & offsetMask))
+			// Where nothing has strayed, all that is here belongs here.
+			if g.reach == 0 || g.home(xxh3.HashSeed(r.key(), seed)) == b {
+				fn(r)
+			}
+		}
+		x = g.after(x)
+	}
+}

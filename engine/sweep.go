@@ -1,0 +1,102 @@
+package engine
+
+// sweepRest is for how long Sweep leaves a segment alone after a look that was
+// not worth it, in nanoseconds: fewer than one in restShare had expired. Mass
+// expiry is found at once; a trickle costs a look at each key in five seconds
+// at most, and keeps little memory from being used again.
+const (
+	sweepRest = 5_000_000_000
+	restShare = 16
+)
+
+// skipChunk is how many segments with nothing to do are passed under one hold
+// of a shard's lock.
+const skipChunk = 64
+
+// Sweep drops expired keys, looking at about budget slots, and returns how
+// many it dropped. It goes on where the sweep before it stopped, and passes
+// over segments in which nothing can have expired. It holds one shard's lock
+// at a time, each for one segment that has work. It also evicts what is beyond
+// a lowered memory budget, and gives unused memory back to the system. Call it
+// from a background ticker.
+func (e *Engine) Sweep(now int64, budget int) int {
+	e.arena.trim(false)
+	dropped := 0
+	cursor := e.sweepAt.Load()
+	start, wrapped := cursor, false
+	for budget > 0 && !(wrapped && cursor >= start) {
+		n, looked, next := e.sweepSome(now, cursor, min(budget, skipChunk))
+		dropped += n
+		budget -= looked
+		wrapped = wrapped || next <= cursor
+		cursor = next
+	}
+	e.sweepAt.Store(cursor)
+	return dropped
+}
+
+// sweepSome passes up to max segments of one shard from cursor on, up to and
+// including the first that has work. It returns how many keys it dropped, how
+// many slots it looked at (one for a segment without work), and the cursor
+// behind them.
+func (e *Engine) sweepSome(now int64, cursor uint64, most int) (dropped, looked int, next uint64) {
+	s := e.shardAt(cursor)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = s.clamp(now)
+	t := &s.table
+	d := t.dir.Load()
+	last := len(d.segs) - 1
+	for i := int(cursor << placeShift << e.shardBits >> (64 - d.depth)); looked < most; {
+		g := d.segs[i].Load()
+		next = g.end()
+		looked++
+		if n, work := t.tend(now, g); work {
+			return n, looked + g.n + n, next
+		}
+		i += 1 << (d.depth - g.depth)
+		if i > last {
+			break
+		}
+	}
+	return 0, looked, next
+}
+
+// end is the place behind g's stretch, or 0 where the line ends.
+func (g *segment) end() uint64 {
+	return (g.start + 1<<g.width) & (1<<placeBits - 1)
+}
+
+// tend does what there is to do for g, and tells how many expired keys it
+// dropped and whether there was anything to do.
+func (t *table) tend(now int64, g *segment) (dropped int, work bool) {
+	over := t.arena.budget.leastDebt.Load() && t.arena.budget.over(0)
+	switch {
+	case g.n == 0 && g.base != nil:
+		t.vacate(g)
+		return 0, true
+	case over && g.n > 0:
+		return t.shed(now, g), true
+	case g.due > now || g.rest > now:
+		return 0, false
+	}
+	n := g.n
+	dropped = t.cull(now, g)
+	if dropped*restShare < n {
+		g.rest = now + sweepRest
+	}
+	if g.n == 0 {
+		t.vacate(g)
+	} else if dropped > 0 {
+		t.settle(g)
+	}
+	return dropped, true
+}
+
+// vacate gives back the span of a segment that has no keys left.
+func (t *table) vacate(g *segment) {
+	next := t.empty(g.depth, g.start)
+	t.publish(next)
+	t.retire(g)
+	t.merge(next)
+}
