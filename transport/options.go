@@ -84,5 +84,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// DefaultLoops is the number of event loops where none is given.
-func DefaultLoops() int { return runtime.GOMAXPROCS(0) }
+// DefaultLoops is the number of event loops where none is given: one for every two processors,
+// at least one. The kernel's work for a socket and everything that is not a loop need the
+// others; and few loops find more ready connections in each round, which makes a request cheaper. Measured
+// with two processors: two loops spend half as much again on a request as one.
+func DefaultLoops() int { return max(1, runtime.GOMAXPROCS(0)/2) }
