@@ -47,7 +47,7 @@ func startScripted(t *testing.T, o Options) (*Group, *scripted, chan report) {
 	o.OnAcceptError = func(_ net.Addr, err error, wait time.Duration) { reports <- report{err, wait} }
 	g := newEcho(t, o)
 	s := &scripted{results: make(chan any, 64), closed: make(chan struct{})}
-	if err := g.serve(&listener{Listener: s, quit: make(chan struct{})}); err != nil {
+	if err := g.serve(g.streamListener(s, nil)); err != nil {
 		t.Fatal(err)
 	}
 	return g, s, reports

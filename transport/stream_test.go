@@ -418,7 +418,7 @@ func TestFlushTimeout(t *testing.T) {
 		o := Options{FlushTimeout: 20 * time.Millisecond}
 		fx := start(t, d, o, func(f *funcs) {
 			f.data = func([]byte) bool {
-				f.conn.Write(make([]byte, 64<<20))
+				f.conn.Write(make([]byte, 16<<20))
 				f.conn.CloseAfterFlush(errTest)
 				return true
 			}
@@ -541,5 +541,54 @@ func TestIdleMemory(t *testing.T) {
 			t.Errorf("%d bytes for each idle connection", each)
 		}
 		runtime.KeepAlive(peers)
+	})
+}
+
+// A session that always has more to do does not keep the others waiting.
+func TestBusySessionIsFair(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		var busy atomic.Int64
+		fx := start(t, d, Options{}, func(f *funcs) {
+			echo(f)
+			f.resume = func() bool { busy.Add(1); f.conn.Wake(); return false }
+		})
+		_, f := fx.dial()
+		f.conn.Wake()
+		p, _ := fx.dial()
+		for range 20 {
+			ping(t, p)
+		}
+		was := busy.Load()
+		until(t, "the busy one goes on", func() bool { return busy.Load() > was })
+	})
+}
+
+// A connection that floods does not keep the others waiting.
+func TestFloodIsFair(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, func(f *funcs) {
+			flood := false
+			f.data = func(b []byte) bool {
+				if flood = flood || b[0] == 'F'; !flood {
+					f.conn.Write(b)
+				}
+				return true
+			}
+		})
+		p, f := fx.dial()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for block := bytes.Repeat([]byte("F"), 1<<20); ; {
+				if _, err := p.Write(block); err != nil {
+					return
+				}
+			}
+		})
+		q, _ := fx.dial()
+		for range 20 {
+			ping(t, q)
+		}
+		f.conn.Close(errTest)
+		wg.Wait()
 	})
 }
