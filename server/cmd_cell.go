@@ -12,7 +12,7 @@ import (
 func cellCommands() []command {
 	return []command{
 		{
-			name: "CL.THROTTLE", arity: -5, usage: cellUsage, flags: flagWrite | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: "CL.THROTTLE", arity: -5, usage: cellUsage, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a GCRA limit with redis-cell's arguments and reply.",
 			args: []argument{
@@ -26,7 +26,7 @@ func cellCommands() []command {
 			run:   (*session).clThrottle,
 		},
 		{
-			name: "GCRA", arity: -5, flags: flagWrite | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: "GCRA", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a GCRA limit with the arguments of Redis' GCRA command.",
 			args: []argument{
@@ -93,7 +93,7 @@ func cellError(err error) string {
 	if errors.Is(err, limit.ErrZeroRate) {
 		return cellZeroRate
 	}
-	if text := limitError(err); text == errWrongType {
+	if text := limitError(err); text == errWrongType || text == errOOM {
 		return text
 	}
 	return cellPrefix + err.Error()

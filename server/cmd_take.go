@@ -19,7 +19,7 @@ func takeCommands() []command {
 	cost := argument{name: "cost", kind: "integer", token: "COST", optional: true}
 	return []command{
 		{
-			name: "RL.TAKE", arity: -4, flags: flagWrite | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.TAKE", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a limit, or is denied.",
 			args:    limitArgs(cost),
@@ -27,7 +27,7 @@ func takeCommands() []command {
 			run:     func(s *session, args [][]byte) { s.limitCommand(args, opTake) },
 		},
 		{
-			name: "RL.PEEK", arity: -4, flags: flagReadonly | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.PEEK", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Answers as RL.TAKE would and changes nothing.",
 			args:    limitArgs(cost),
@@ -35,7 +35,7 @@ func takeCommands() []command {
 			run:     func(s *session, args [][]byte) { s.limitCommand(args, opPeek) },
 		},
 		{
-			name: "RL.REFUND", arity: -4, flags: flagWrite | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.REFUND", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Gives back what was taken, never above full.",
 			args:    limitArgs(cost),
@@ -50,7 +50,7 @@ func takeCommands() []command {
 			run:     (*session).del,
 		},
 		{
-			name: "RL.INFO", arity: 2, flags: flagReadonly | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.INFO", arity: 2, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells a key's algorithm, state, level, time to reset and memory, or null.",
 			args:    []argument{{name: "key", kind: "key"}},

@@ -47,6 +47,7 @@ const (
 
 	// Ours, not shown to clients.
 	flagWide      // may have limits' WideArgs arguments
+	flagAhead     // takes one key, the first argument, and always runs at once: see ahead.go
 	flagDangerous // ACL category only
 	flagConn      // ACL category @connection
 )

@@ -86,16 +86,26 @@ func (s *session) call(cmd *command, args [][]byte, special uint32) {
 	}
 }
 
+// find returns the command of that name, or nil. Pipelines are mostly of one
+// command, so the last one is compared first.
+func (s *session) find(name []byte) *command {
+	if s.last != nil && bytes.Equal(name, s.lastName) {
+		return s.last
+	}
+	cmd := s.srv.table.find(name)
+	if cmd != nil {
+		s.last, s.lastName = cmd, append(s.lastName[:0], name...)
+	}
+	return cmd
+}
+
 // lookup finds the command and checks its arity; it replies with the error
 // and returns nil where it cannot.
 func (s *session) lookup(args [][]byte) *command {
-	cmd := s.last
-	if cmd == nil || !bytes.Equal(args[0], s.lastName) {
-		if cmd = s.srv.table.find(args[0]); cmd == nil {
-			s.unknownCommand(args)
-			return nil
-		}
-		s.last, s.lastName = cmd, append(s.lastName[:0], args[0]...)
+	cmd := s.find(args[0])
+	if cmd == nil {
+		s.unknownCommand(args)
+		return nil
 	}
 	if len(cmd.subs) > 0 && len(args) > 1 {
 		sub := cmd.sub(args[1])

@@ -23,6 +23,7 @@ const (
 	errDBIndex         = "ERR DB index is out of range"
 	errInvalidCursor   = "ERR invalid cursor"
 	errKeyTooLong      = "ERR key is longer than max-key-len allows"
+	errOOM             = "OOM command not allowed when used memory > 'maxmemory'."
 	errWrongType       = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errCostNegative    = "ERR COST is negative"
 	errMaxClients      = "ERR max number of clients reached"
@@ -53,8 +54,11 @@ const (
 
 // limitError is the reply for an error of packages limit and engine.
 func limitError(err error) string {
-	if errors.Is(err, engine.ErrWrongType) {
+	switch {
+	case errors.Is(err, engine.ErrWrongType):
 		return errWrongType
+	case errors.Is(err, engine.ErrOOM):
+		return errOOM
 	}
 	return "ERR " + err.Error()
 }

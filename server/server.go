@@ -57,6 +57,7 @@ type Server struct {
 	pause    pause
 	clients  clients
 	buffers  bufferPool
+	queues   aheadPool
 	wide     func(name []byte) bool
 
 	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.

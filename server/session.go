@@ -145,11 +145,28 @@ func (s *session) begin() {
 
 // run executes what is complete.
 func (s *session) run() (more bool) {
+	queue := s.srv.queues.get()
+	defer s.srv.queues.put(queue)
+	quiet := s.mayQueue()
 	for !s.closing {
 		if s.resume != nil {
 			return s.roomWhileParked()
 		}
 		args, err := s.rd.Next()
+		if err == nil && args != nil && quiet {
+			if cmd := s.queueable(args); cmd != nil {
+				if queue.add(cmd, args); queue.n == aheadMost {
+					s.runQueue(queue)
+				}
+				continue
+			}
+		}
+		if queue.n > 0 {
+			s.runQueue(queue)
+			if s.closing {
+				break
+			}
+		}
 		if err != nil {
 			s.protocolError(err)
 			return false
@@ -158,6 +175,7 @@ func (s *session) run() (more bool) {
 			return true
 		}
 		s.execute(args)
+		quiet = s.mayQueue()
 		if len(s.out) >= flushAt {
 			s.flush()
 		}

@@ -82,6 +82,8 @@ func (p *process) run() error {
 	}
 	p.fitMaxClients()
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
+	p.budgetChanged()
+	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)
 	p.server = server.New(server.Options{
 		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort,
@@ -171,12 +173,31 @@ func (p *process) transportOptions() transport.Options {
 	return transport.Options{
 		Clock:     p.clock,
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
+		Loops:     p.loops(),
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
 		Refusal:   []byte("-ERR max number of clients reached\r\n"),
 		OnAcceptError: func(on net.Addr, err error, wait time.Duration) {
 			p.log.Warn("accepting a connection failed", "on", on, "err", err, "wait", wait)
 		},
 	}
+}
+
+// budgetChanged tells the engine what maxmemory and its policy say.
+func (p *process) budgetChanged() error {
+	policy := engine.NoEviction
+	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
+		policy = engine.LeastDebt
+	}
+	p.engine.SetMaxMemory(p.set.MaxMemory.Get(), policy)
+	return nil
+}
+
+// loops is the number of event loops for plain connections.
+func (p *process) loops() int {
+	if n := p.set.Loops.Get(); n > 0 {
+		return int(n)
+	}
+	return 1
 }
 
 // keepAlive is the transport's option: 0 in the directive turns probes off.
