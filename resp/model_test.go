@@ -67,9 +67,9 @@ func modelCommand(s string, l Limits, wide func([]byte) bool) (args []string, re
 			return nil, rest, incomplete, ""
 		}
 		if rest[0] != '$' {
-			got := Quote([]byte(rest[:1]))
-			if got = got[1 : len(got)-1]; got == `\"` {
-				got = `"` // needs no backslash between single quotes
+			got := rest[:1]
+			if q := Quote([]byte(got)); got != `"` && got != `\` { // these need no backslash here
+				got = q[1 : len(q)-1]
 			}
 			return nil, rest, wrong, "expected '$', got '" + got + "'"
 		}
