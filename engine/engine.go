@@ -129,37 +129,39 @@ func (e *Engine) place(key []byte) (uint64, *shard) {
 // Take decides whether cost may be taken from key at now, and takes it if so.
 // Errors: ErrWrongType, those of limit.Take, and for a new key ErrKey and
 // ErrOOM; after an error nothing has changed.
-func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
 	h, s := e.place(key)
-	d, err := s.take(h, now, key, l, cost)
-	if err == errNoRoom {
-		return e.takeAnyway(h, s, now, key, l, cost)
+	if err = s.take(h, now, key, l, cost, &d); err == errNoRoom {
+		err = e.takeAnyway(h, s, now, key, l, cost, &d)
 	}
 	return d, err
 }
 
 // takeAnyway is Take for a new key for which its segment has no room.
-func (e *Engine) takeAnyway(h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+func (e *Engine) takeAnyway(h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	if e.reclaim(now) {
-		if d, err := s.take(h, now, key, l, cost); err != errNoRoom {
-			return d, err
+		if err := s.take(h, now, key, l, cost, d); err != errNoRoom {
+			return err
 		}
 	}
 	s.refuse()
-	return limit.Decision{}, ErrOOM
+	return ErrOOM
 }
 
-// Peek answers as Take would and changes nothing. Its errors are those of Take.
-func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+// Peek answers as Take would and changes nothing. Its errors are ErrWrongType
+// and those of limit.Peek.
+func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
 	h, s := e.place(key)
-	return s.peek(h, now, key, l, cost)
+	err = s.peek(h, now, key, l, cost, &d)
+	return d, err
 }
 
 // Refund gives cost back, never above full; a key that is full again is
-// forgotten. Its errors are those of Take.
-func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+// forgotten. Its errors are ErrWrongType and those of limit.Refund.
+func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
 	h, s := e.place(key)
-	return s.refund(h, now, key, l, cost)
+	err = s.refund(h, now, key, l, cost, &d)
+	return d, err
 }
 
 // Reset forgets key and tells whether it was live at now.

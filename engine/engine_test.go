@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -108,19 +107,18 @@ func TestErrorsChangeNothing(t *testing.T) {
 
 func TestWrongType(t *testing.T) {
 	// No second family exists yet, so the check is asked itself.
-	s := &New(Options{}).shards[0]
-	mem := make([]byte, 64)
-	at := slot{line: new(line)}
-	put(unsafe.Pointer(&mem[0]), 99, key(1), make([]byte, 8))
-	at.rec = view(unsafe.Pointer(&mem[0]))
-	if state, _, err := s.stateFor(at, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
-		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
-	}
-	at.rec.setAlgorithm(limit.GCRA)
-	if state, _, err := s.stateFor(at, perSecond(1)); err != nil || len(state) != 8 {
+	e := New(Options{Shards: 1})
+	mustTake(t, e, start, key(1), perSecond(1), 1)
+	s := &e.shards[0]
+	g, at := s.table.find(s.table.hash(key(1)), key(1))
+	if state, err := s.stateFor(g, at, perSecond(1)); err != nil || len(state) != 8 {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
-	if state, _, err := s.stateFor(slot{}, perSecond(1)); err != nil || state != nil {
+	g.record(at).setAlgorithm(99)
+	if state, err := s.stateFor(g, at, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
+		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
+	}
+	if state, err := s.stateFor(g, nil, perSecond(1)); err != nil || state != nil {
 		t.Errorf("stateFor no key = %v, %v", state, err)
 	}
 }

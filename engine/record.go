@@ -55,19 +55,13 @@ func view(p unsafe.Pointer) record {
 	return record{p, 1 + n + m, klen, slen}
 }
 
-// viewOf is view for a record that is expected to be of key, and tells whether
-// it is.
-func viewOf(p unsafe.Pointer, key []byte) (record, bool) {
+// isOf tells whether the record at p is of key.
+func isOf(p unsafe.Pointer, key []byte) bool {
 	k, s := *(*byte)(unsafe.Add(p, 1)), *(*byte)(unsafe.Add(p, 2))
-	r := record{p, 3, len(key), int(s)}
-	if int(k) != len(key) || k|s >= 0x80 {
-		if r = view(p); r.klen != len(key) {
-			return r, false
-		}
+	if k|s < 0x80 {
+		return int(k) == len(key) && string(unsafe.Slice((*byte)(unsafe.Add(p, 3)), len(key))) == string(key)
 	}
-	// The key's own length, not the record's, says where the state is: the
-	// processor can then fetch it before the header has arrived.
-	return r, string(r.key()) == string(key)
+	return string(view(p).key()) == string(key)
 }
 
 // put writes a record at p, which has sizeOf(len(key), len(state)) bytes.

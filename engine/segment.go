@@ -53,12 +53,19 @@ type segment struct {
 	rest    int64 // Sweep leaves the segment alone until then
 }
 
-// slot is where a key was found; line is nil if it was not.
-type slot struct {
-	line *line
-	i    int
-	rec  record
+// slot points to the word of a line that a key was found by; nil if it was not.
+// It is one word so that it stays in a register.
+type slot = *uint32
+
+// lineOf is the line that has a slot, and which of its words that is. Lines
+// stand at multiples of their size.
+func lineOf(at slot) (*line, int) {
+	in := uintptr(unsafe.Pointer(at)) % cacheLine
+	return (*line)(unsafe.Add(unsafe.Pointer(at), -int(in))), int(in / unsafe.Sizeof(*at))
 }
+
+// record is the record that a slot points to.
+func (g *segment) record(at slot) record { return view(g.at(*at & offsetMask)) }
 
 func (g *segment) line(b uint64) *line {
 	return (*line)(unsafe.Add(g.base, b*cacheLine))
@@ -96,34 +103,25 @@ func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
 // find looks for key, whose hash is h.
 func (g *segment) find(h uint64, key []byte) slot {
 	if g.base == nil {
-		return slot{}
+		return nil
 	}
 	b := g.home(h)
-	ln := g.line(b)
-	if at := g.findIn(ln, h, key); at.line != nil || ln.strays() == 0 {
-		return at
-	}
-	for range g.reach {
-		b = g.after(b)
-		if at := g.findIn(g.line(b), h, key); at.line != nil {
-			return at
-		}
-	}
-	return slot{}
-}
-
-func (g *segment) findIn(ln *line, h uint64, key []byte) slot {
+	home := g.line(b)
 	tag := tagOf(h)
-	for i, n := 1, ln.used(); i <= n && i < len(ln); i++ {
-		v := ln[i]
-		if v>>spanBits != tag {
-			continue
+	for ln, left := home, g.reach; ; left-- {
+		for i := 1; i <= ln.used() && i < len(ln); i++ {
+			if v := ln[i]; v>>spanBits == tag {
+				if isOf(g.at(v&offsetMask), key) {
+					return &ln[i]
+				}
+			}
 		}
-		if r, ok := viewOf(g.at(v&offsetMask), key); ok {
-			return slot{ln, i, r}
+		if home.strays() == 0 || left == 0 {
+			return nil
 		}
+		b = g.after(b)
+		ln = g.line(b)
 	}
-	return slot{}
 }
 
 // add appends a record and points to it. There must be room for both.
@@ -163,16 +161,17 @@ func (g *segment) point(h uint64, off int) {
 // drop takes the key at a slot, with hash h, out of the index and makes its
 // record garbage.
 func (g *segment) drop(h uint64, at slot) {
-	ln := at.line
+	r := g.record(at)
+	r.kill()
+	g.garbage += r.size()
+	ln, i := lineOf(at)
 	last := ln.used()
-	ln[at.i] = ln[last]
+	ln[i] = ln[last]
 	ln[last] = 0
 	ln[0]--
 	if home := g.line(g.home(h)); home != ln {
 		home[0] -= oneStray
 	}
-	at.rec.kill()
-	g.garbage += at.rec.size()
 	g.n--
 }
 

@@ -94,7 +94,7 @@ func (t *table) checkSegment(g *segment) {
 		if t.lookup(h) != g {
 			panic(fmt.Sprintf("%q is in a stranger's segment", r.key()))
 		}
-		if at := g.find(h, r.key()); at.line == nil || at.rec.at != r.at {
+		if at := g.find(h, r.key()); at == nil || g.record(at).at != r.at {
 			panic(fmt.Sprintf("%q is not where its slot is", r.key()))
 		}
 	}

@@ -39,25 +39,33 @@ func (s *shard) clamp(now int64) int64 {
 // live finds key, and drops it instead if its time has come.
 func (s *shard) live(h uint64, now int64, key []byte) (*segment, slot) {
 	g, at := s.table.find(h, key)
-	if at.line != nil && s.table.expires(at.rec) <= now {
+	if at != nil && s.table.expires(g.record(at)) <= now {
 		s.table.remove(g, h, at)
 		s.table.expired++
-		return nil, slot{}
+		return g, nil
 	}
 	return g, at
 }
 
 // stateFor returns the state that l's algorithm is to work on, nil for a key
-// that is not there, and where it may write the next one.
-func (s *shard) stateFor(at slot, l *limit.Limit) (state, dst []byte, err error) {
-	if at.line == nil {
-		return nil, s.next[:0], nil
+// that is not there. The algorithm may write the next state over it.
+func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
+	if at == nil {
+		return nil, nil
 	}
-	if !limit.SameFamily(at.rec.algorithm(), l.Algorithm) {
-		return nil, nil, ErrWrongType
+	r := g.record(at)
+	if r.algorithm() != l.Algorithm && !limit.SameFamily(r.algorithm(), l.Algorithm) {
+		return nil, ErrWrongType
 	}
-	state = s.table.state(at.rec)
-	return state, state[:0], nil
+	return s.table.state(r), nil
+}
+
+// scratch is where an algorithm writes the next state: in place if there is one.
+func (s *shard) scratch(state []byte) []byte {
+	if state == nil {
+		return s.next[:0]
+	}
+	return state[:0]
 }
 
 // store keeps the state that an algorithm has made, unless it says no more
@@ -65,9 +73,9 @@ func (s *shard) stateFor(at slot, l *limit.Limit) (state, dst []byte, err error)
 func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte) error {
 	gone := limit.Expires(a, next) <= now
 	switch {
-	case at.line == nil && gone:
+	case at == nil && gone:
 		return nil
-	case at.line == nil:
+	case at == nil:
 		return s.table.insert(now, h, key, a, next, false)
 	case gone:
 		s.table.remove(g, h, at)
@@ -76,76 +84,80 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 	return s.table.update(now, h, g, at, key, a, next)
 }
 
-func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+// take writes its answer to *d, rather than returning it, to spare a copy.
+func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.clamp(now)
 	g, at := s.live(h, now, key)
-	state, dst, err := s.stateFor(at, l)
+	state, err := s.stateFor(g, at, l)
 	if err != nil {
-		return limit.Decision{}, err
+		return err
 	}
-	next, d, err := limit.Take(l, state, now, cost, dst)
+	next, answer, err := limit.Take(l, state, now, cost, s.scratch(state))
 	if err != nil {
-		return limit.Decision{}, err
+		return err
 	}
 	if next != nil {
 		if err := s.store(now, h, g, at, key, l.Algorithm, next); err != nil {
-			return limit.Decision{}, err
+			return err
 		}
 	}
-	if d.Limited {
+	if answer.Limited {
 		s.limited++
 	} else {
 		s.allowed++
 	}
-	return d, nil
+	*d = answer
+	return nil
 }
 
-func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now = s.clamp(now)
-	_, at := s.live(h, now, key)
-	state, _, err := s.stateFor(at, l)
-	if err != nil {
-		return limit.Decision{}, err
-	}
-	d, err := limit.Peek(l, state, now, cost)
-	if err != nil {
-		return limit.Decision{}, err
-	}
-	s.peeked++
-	return d, nil
-}
-
-func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int64) (limit.Decision, error) {
+func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.clamp(now)
 	g, at := s.live(h, now, key)
-	state, dst, err := s.stateFor(at, l)
+	state, err := s.stateFor(g, at, l)
 	if err != nil {
-		return limit.Decision{}, err
+		return err
 	}
-	next, d, err := limit.Refund(l, state, now, cost, dst)
+	answer, err := limit.Peek(l, state, now, cost)
 	if err != nil {
-		return limit.Decision{}, err
+		return err
+	}
+	s.peeked++
+	*d = answer
+	return nil
+}
+
+func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = s.clamp(now)
+	g, at := s.live(h, now, key)
+	state, err := s.stateFor(g, at, l)
+	if err != nil {
+		return err
+	}
+	next, answer, err := limit.Refund(l, state, now, cost, s.scratch(state))
+	if err != nil {
+		return err
 	}
 	if next != nil {
 		if err := s.store(now, h, g, at, key, l.Algorithm, next); err != nil {
-			return limit.Decision{}, err
+			return err
 		}
 	}
 	s.refunded++
-	return d, nil
+	*d = answer
+	return nil
 }
 
 func (s *shard) reset(h uint64, now int64, key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, at := s.live(h, s.clamp(now), key)
-	if at.line == nil {
+	if at == nil {
 		return false
 	}
 	s.table.remove(g, h, at)
@@ -155,11 +167,11 @@ func (s *shard) reset(h uint64, now int64, key []byte) bool {
 func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, at := s.live(h, s.clamp(now), key)
-	if at.line == nil {
+	g, at := s.live(h, s.clamp(now), key)
+	if at == nil {
 		return Info{}, false
 	}
-	return s.table.info(at.rec), true
+	return s.table.info(g.record(at)), true
 }
 
 func (s *shard) flush() {

@@ -194,7 +194,7 @@ func (t *table) place(g *segment, h uint64, key []byte, a limit.Algorithm, state
 // over the old one in place. The slot is of no use afterwards. Errors: those of
 // the system; nothing has changed then.
 func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, state []byte) error {
-	r := at.rec
+	r := g.record(at)
 	if !r.isBoxed() && r.holds(len(state)) {
 		r.setAlgorithm(a)
 		if len(state) != r.slen {
@@ -222,9 +222,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a l
 		return err
 	}
 	g, at = t.find(h, key)
-	if at.line != nil { // it may have expired meanwhile
-		t.drop(g, h, at)
-	}
+	t.drop(g, h, at)
 	t.place(g, h, key, a, state)
 	t.n++
 	return nil
@@ -238,8 +236,8 @@ func (t *table) remove(g *segment, h uint64, at slot) {
 
 // drop is remove without tidying up.
 func (t *table) drop(g *segment, h uint64, at slot) {
-	if at.rec.isBoxed() {
-		t.unbox(boxOf(at.rec))
+	if r := g.record(at); r.isBoxed() {
+		t.unbox(boxOf(r))
 	}
 	g.drop(h, at)
 	t.n--
