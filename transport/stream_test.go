@@ -333,7 +333,7 @@ func TestReset(t *testing.T) {
 // Whatever other goroutines write keeps whole and in each one's order.
 func TestConcurrentWriters(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
-		const writers, each = 8, 2000
+		const writers, each = 8, 600
 		fx := start(t, d, Options{}, func(*funcs) {})
 		p, f := fx.dial()
 		if d.tls {
@@ -472,6 +472,7 @@ func TestCloseRaces(t *testing.T) {
 					case <-stop:
 						return
 					default:
+						runtime.Gosched() // not to starve what is tested
 					}
 				}
 			})
