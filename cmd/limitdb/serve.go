@@ -173,7 +173,7 @@ func (p *process) transportOptions() transport.Options {
 	return transport.Options{
 		Clock:     p.clock,
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
-		Loops:     p.loops(),
+		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
 		Refusal:   []byte("-ERR max number of clients reached\r\n"),
 		OnAcceptError: func(on net.Addr, err error, wait time.Duration) {
@@ -190,14 +190,6 @@ func (p *process) budgetChanged() error {
 	}
 	p.engine.SetMaxMemory(p.set.MaxMemory.Get(), policy)
 	return nil
-}
-
-// loops is the number of event loops for plain connections.
-func (p *process) loops() int {
-	if n := p.set.Loops.Get(); n > 0 {
-		return int(n)
-	}
-	return 1
 }
 
 // keepAlive is the transport's option: 0 in the directive turns probes off.
