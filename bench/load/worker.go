@@ -33,14 +33,19 @@ func newWorker(r *run, index int, conn net.Conn) *worker {
 
 // work sends and receives until the run is over or ctx ends.
 func (w *worker) work(ctx context.Context) error {
-	// A deadline in the past is what wakes a connection that waits.
-	stop := context.AfterFunc(ctx, w.interrupt)
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// A deadline in the past is what wakes a connection that waits. It is set
+	// after the context that the loops look at has ended: one that wakes and
+	// finds it going on will be woken again.
+	stop := context.AfterFunc(own, w.interrupt)
 	defer stop()
-	loop := w.closedLoop
+	var err error
 	if w.run.Rate > 0 {
-		loop = w.openLoop
+		err = w.openLoop(own, cancel)
+	} else {
+		err = w.closedLoop(own)
 	}
-	err := loop(ctx)
 	switch {
 	case err == nil, ctx.Err() != nil:
 		return nil
@@ -160,30 +165,26 @@ func (r *run) begin(now time.Time, measured bool) bool {
 // latency, as it is for a caller that does not know of the others.
 //
 // Writer and reader share the count of what was sent and nothing else: the
-// n-th reply is to the n-th request, and its due time is computed.
-func (w *worker) openLoop(ctx context.Context) error {
+// n-th reply is to the n-th request, and its due time is computed. Whichever
+// fails cancels ctx, so that the other does not wait for what cannot come.
+func (w *worker) openLoop(ctx context.Context, cancel context.CancelFunc) error {
 	s := &schedule{
 		rate: w.run.Rate, pipeline: uint64(w.run.Pipeline),
 		connections: uint64(w.run.Connections), index: uint64(w.index),
 	}
 	pipelines := s.count(&w.run.Config)
 	var sent atomic.Uint64
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	written := make(chan error, 1)
 	go func() {
 		err := w.writeDue(ctx, s, pipelines, &sent)
 		if err != nil {
-			// The reader must not wait for what was not sent.
 			cancel()
-			w.interrupt()
 		}
 		written <- err
 	}()
 	err := w.readDue(ctx, s, pipelines, &sent)
 	if err != nil {
 		cancel()
-		w.interrupt()
 	}
 	if werr := <-written; werr != nil && !errors.Is(werr, os.ErrDeadlineExceeded) {
 		return werr

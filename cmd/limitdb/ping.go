@@ -102,11 +102,13 @@ func dialServer(set *config.Settings) (net.Conn, error) {
 // dialHost is the first address that is listened on; a wildcard is reached
 // through loopback.
 func dialHost(set *config.Settings) string {
-	for _, a := range set.Addrs() {
-		if ip := net.ParseIP(a.Host); a.Host == "" || (ip != nil && ip.IsUnspecified()) {
-			return "localhost"
-		}
-		return a.Host
+	addrs := set.Addrs()
+	if len(addrs) == 0 {
+		return "localhost"
 	}
-	return "localhost"
+	host := addrs[0].Host
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return "localhost"
+	}
+	return host
 }
