@@ -18,54 +18,47 @@ const warmBatch = 64
 // the worst that comes of it is that something else is fetched. What it reads
 // is in spans, which stay mapped as long as the engine lives.
 func (e *Engine) Warm(keys [][]byte) {
-	var at [warmBatch]warming
+	var (
+		hashes [warmBatch]uint64
+		segs   [warmBatch]*segment
+		lines  [warmBatch]unsafe.Pointer
+		ends   [warmBatch]unsafe.Pointer
+	)
 	for len(keys) > 0 {
 		n := min(len(keys), warmBatch)
 		for i, key := range keys[:n] {
 			h, s := e.place(key)
-			at[i] = warming{h: h, g: s.table.lookup(h)}
+			g := s.table.lookup(h)
+			hashes[i], segs[i], lines[i] = h, g, nil
+			if g.base != nil {
+				lines[i] = unsafe.Pointer(g.line(g.home(h)))
+			}
 		}
-		for i := range at[:n] {
-			at[i].fetchLine()
-		}
+		prefetch(&lines, n)
 		for i, key := range keys[:n] {
-			at[i].fetchRecord(len(key))
+			ends[i] = nil
+			if lines[i] == nil {
+				continue
+			}
+			if off := (*line)(lines[i]).guess(hashes[i]); off != 0 {
+				// A short record may lie across two cache lines.
+				lines[i] = segs[i].at(off)
+				ends[i] = segs[i].at(min(off+uint32(len(key))+10, spanSize-1))
+			}
 		}
+		prefetch(&lines, n)
+		prefetch(&ends, n)
 		keys = keys[n:]
 	}
 }
 
-// warming is one key on its way.
-type warming struct {
-	h    uint64
-	g    *segment
-	line *line
-}
-
-func (w *warming) fetchLine() {
-	if w.g.base != nil {
-		w.line = w.g.line(w.g.home(w.h))
-		atomic.LoadUint32(&w.line[0])
-	}
-}
-
-// fetchRecord touches both ends of the record that the line seems to have.
-func (w *warming) fetchRecord(klen int) {
-	if w.line == nil {
-		return
-	}
-	tag := tagOf(w.h)
-	for i := 1; i < len(w.line); i++ {
-		if v := atomic.LoadUint32(&w.line[i]); v>>spanBits == tag {
-			off := uintptr(v & offsetMask)
-			touch(w.g.base, off)
-			touch(w.g.base, min(off+uintptr(klen)+8, spanSize-4))
-			return
+// guess returns the offset of the first record that may have hash h, or 0.
+func (ln *line) guess(h uint64) uint32 {
+	tag := tagOf(h)
+	for i := 1; i < len(ln); i++ {
+		if v := atomic.LoadUint32(&ln[i]); v>>spanBits == tag {
+			return v & offsetMask
 		}
 	}
-}
-
-// touch reads one word. The load is atomic to stay in the program: nobody uses it.
-func touch(base unsafe.Pointer, off uintptr) {
-	atomic.LoadUint32((*uint32)(unsafe.Add(base, off&^3)))
+	return 0
 }

@@ -3,11 +3,14 @@
 package engine
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
 	"limitdb/limit"
@@ -136,17 +139,65 @@ func BenchmarkTakeParallel(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "M/s")
 }
 
-func BenchmarkGrow(b *testing.B) {
-	keys := benchKeys(1_000_000)
-	var e *Engine
-	clock := startCPU(b)
-	for i := 0; b.Loop(); i++ {
-		if i %= len(keys); i == 0 {
-			e = New(Options{})
+// BenchmarkTenMillionKeys fills an engine and reports the longest and the
+// 99.9 % slowest Take in processor time, so that other programs do not count,
+// the memory for each key, and what a garbage collection costs. Run it with
+// -benchtime 1x.
+func BenchmarkTenMillionKeys(b *testing.B) {
+	const n = 10_000_000
+	for b.Loop() {
+		keys := benchKeys(n)
+		waits := hdrhistogram.New(1, int64(time.Minute), 3)
+		before := residentBytes(b)
+		e := New(Options{})
+		runtime.LockOSThread()
+		last := threadTime(b)
+		for i, k := range keys {
+			if i == n/2 {
+				b.ReportMetric(float64(residentBytes(b)-before)/float64(i), "rss-B/key-5M")
+				last = threadTime(b)
+			}
+			mustTake(b, e, start, k, &benchLimit, 1_000_000)
+			now := threadTime(b)
+			if err := waits.RecordValue(int64(now - last)); err != nil {
+				b.Fatal(err)
+			}
+			last = now
 		}
-		if _, err := e.Take(start, keys[i], &benchLimit, 1); err != nil {
-			b.Fatal(err)
+		runtime.UnlockOSThread()
+		b.ReportMetric(float64(residentBytes(b)-before)/n, "rss-B/key-10M")
+		b.ReportMetric(float64(e.Stats().Bytes)/n, "B/key")
+		b.ReportMetric(float64(waits.Max())/1e3, "max-us")
+		b.ReportMetric(float64(waits.ValueAtQuantile(99.9))/1e3, "p99.9-us")
+		clear(keys)
+		keys = nil
+		runtime.GC()
+		gc := processTime(b)
+		for range 10 {
+			runtime.GC()
 		}
+		b.ReportMetric(float64(processTime(b)-gc)/10/1e6, "gc-cpu-ms")
+		runtime.KeepAlive(e)
 	}
-	clock.report(b)
+}
+
+func processTime(b *testing.B) time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// residentBytes is the process's memory outside of files, from /proc/self/statm.
+func residentBytes(b *testing.B) int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var size, resident, shared int64
+	if _, err := fmt.Sscan(string(text), &size, &resident, &shared); err != nil {
+		b.Fatal(err)
+	}
+	return (resident - shared) * int64(os.Getpagesize())
 }
