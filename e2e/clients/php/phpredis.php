@@ -21,6 +21,11 @@ $id = $client->rawCommand('CLIENT', 'ID');
 $other = new Redis();
 $other->connect(HOST, PORT);
 ok('kill', $other->rawCommand('CLIENT', 'KILL', 'ID', $id), 1);
+// Wait until the connection is gone: phpredis never sends a command again whose
+// connection ends between the writing and the reading, but waits for its reply.
+while ($other->rawCommand('CLIENT', 'LIST', 'ID', $id) !== '') {
+    usleep(1000);
+}
 ok('reconnect', [$client->ping(), $client->rawCommand('CLIENT', 'ID') !== $id], [true, true]);
 
 $authed = new Redis();
