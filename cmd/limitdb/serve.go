@@ -81,6 +81,9 @@ func (p *process) run() error {
 		return err
 	}
 	p.fitMaxClients()
+	if heap := limitHeap(systemRoot(), os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
+		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
+	}
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 	p.budgetChanged()
 	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)
