@@ -220,7 +220,6 @@ func (t *infoText) stats() {
 	t.field("total_error_replies", errorsTotal)
 	t.field("expired_stale_perc", "0.00")
 	t.field("expired_time_cap_reached_count", 0)
-	t.field("evicted_keys", 0)
 	t.field("keyspace_hits", 0) // no key is ever missed: it is as if never used
 	t.field("keyspace_misses", 0)
 	t.field("pubsub_channels", len(srv.subscribers(subChannel)))

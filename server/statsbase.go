@@ -78,6 +78,7 @@ func (srv *Server) statValues() []statValue {
 		{"rejected_connections", c.rejected.Load()},
 		{"denied_connections", c.denied.Load()},
 		{"expired_keys", e.Expired},
+		{"evicted_keys", e.Evicted},
 		{"evicted_clients", c.closed[reasonOf(errEvicted)].Load()},
 		{"client_output_buffer_limit_disconnections", c.closed[reasonOf(errOutput)].Load()},
 		{"client_timeout_disconnections", c.timedOut()},
@@ -90,6 +91,8 @@ func (srv *Server) statValues() []statValue {
 		{"decisions_limited", e.Limited},
 		{"decisions_peeked", e.Peeked},
 		{"decisions_refunded", e.Refunded},
+		{"decisions_refused_oom", e.Refused},
+		{"decisions_forgiven_ns", e.Forgiven},
 	}
 }
 

@@ -29,7 +29,7 @@ func (p *process) snapshot() observe.Snapshot {
 		Traffic: observe.Traffic{BytesIn: f.BytesIn, BytesOut: f.BytesOut},
 		Engine: observe.Engine{
 			Allowed: e.Allowed, Limited: e.Limited, Peeked: e.Peeked, Refunded: e.Refunded,
-			Keys: e.Keys, Bytes: e.Bytes, BytesMax: p.set.MaxMemory.Get(), Expired: e.Expired,
+			Keys: e.Keys, Bytes: e.Bytes, BytesMax: p.set.MaxMemory.Get(), Expired: e.Expired, Evicted: e.Evicted,
 		},
 		Config: observe.Config{
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
