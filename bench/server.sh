@@ -4,6 +4,7 @@
 # and while 5 M keys expire. Prints Markdown.
 #
 #     bench/server.sh [latency] [memory] [growth] [expiry]    default: all
+#     bench/server.sh churn                                   30 minutes
 #
 # Needs redis-server and redis-cli for the first. growth also writes
 # bench/growth.svg.
@@ -19,7 +20,7 @@ cleanup() {
 }
 trap cleanup EXIT
 go build -o "$work/limitdb" ./cmd/limitdb
-port=17901 redis_port=17902
+port=${PORT:-17901} redis_port=17902
 
 start_limitdb() {
   "$work/limitdb" --port $port --http-port 0 --bind 127.0.0.1 --dir "$work" 2>"$work/log" &
@@ -137,10 +138,30 @@ expiry() {
   stop_limitdb
 }
 
+# churn keeps making keys that live for 5 s and watches RSS.
+churn() {
+  start_limitdb
+  local i low=0 high=0 now
+  echo "### RSS over $minutes minutes of churn"
+  echo
+  echo "20 000 new keys a second that live for 5 s; RSS in kB at the end of each minute:"
+  echo
+  for i in $(seq "$minutes"); do
+    load $port -d 60s -P 8 -r 100000000 --rate 20000 --seed "$i" -- CL.THROTTLE 'churn:{key}' 0 1 5 >/dev/null
+    now=$(($(rss "$server") / 1024))
+    printf '%s ' "$now"
+    if ((i == 2)); then low=$now high=$now; fi
+    if ((i > 2)); then low=$((now < low ? now : low)) high=$((now > high ? now : high)); fi
+  done
+  printf '\n\nFrom the second minute on between %s and %s kB; %s keys now.\n\n' "$low" "$high" "$(redis-cli -p $port DBSIZE)"
+  stop_limitdb
+}
+minutes=${CHURN_MINUTES:-30}
+
 (($#)) || set -- latency memory growth expiry
 for part in "$@"; do
   case $part in
-  latency | memory | growth | expiry) "$part" ;;
+  latency | memory | growth | expiry | churn) "$part" ;;
   *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
   esac
 done

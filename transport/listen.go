@@ -40,6 +40,9 @@ func (g *Group) Listen(network, addr string, t *TLS) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s %q: %w", network, addr, cause(err))
 	}
+	if err := setBacklog(l, g.opts.Backlog); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	ln := g.streamListener(l, t)
 	if t == nil && g.opts.Loops > 0 {
 		if ln, err = g.loopListener(l); err != nil {

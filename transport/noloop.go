@@ -19,3 +19,6 @@ func (g *Group) loopListener(l net.Listener) (*listener, error) {
 
 // setTCP leaves the options to package net, which sets them on each connection.
 func setTCP(int, time.Duration) error { return nil }
+
+// setBacklog leaves the queue as package net makes it.
+func setBacklog(net.Listener, int) error { return nil }

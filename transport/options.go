@@ -16,6 +16,9 @@ type Options struct {
 	// KeepAlive is the idle time after which TCP probes a silent peer; three unanswered
 	// probes, a third of it apart, end the connection. Zero: 300 s. Negative: no probes.
 	KeepAlive time.Duration
+	// Backlog is how many connections may wait to be accepted, within what the system
+	// allows. Zero: what the system allows.
+	Backlog int
 	// UnixPerm is the mode of the files of unix sockets. Zero: what the umask leaves.
 	UnixPerm fs.FileMode
 

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -26,6 +27,24 @@ func setTCP(fd int, keepAlive time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// setBacklog bounds the queue of a listening socket, unless n is 0. Package net takes the most
+// that the system allows; listening again changes that.
+func setBacklog(l net.Listener, n int) error {
+	c, ok := l.(syscall.Conn)
+	if n == 0 || !ok {
+		return nil
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = syscall.Listen(int(fd), n) }); err != nil {
+		return err
+	}
+	return os.NewSyscallError("listen", failed)
 }
 
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

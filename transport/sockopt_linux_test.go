@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestTCPOptions(t *testing.T) {
@@ -36,6 +38,35 @@ func TestTCPOptions(t *testing.T) {
 						t.Errorf("KeepAlive %v: option %d/%d is %d, %v; want %d", keep, o.level, o.name, got, err, o.value)
 					}
 				}
+			}
+		})
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	for _, d := range drivers() {
+		if d.network != "tcp" {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			fx := start(t, d, Options{Backlog: 7}, echo)
+			fx.g.mu.Lock()
+			l := fx.g.listeners[0].Listener.(syscall.Conn)
+			fx.g.mu.Unlock()
+			raw, err := l.SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := raw.Control(func(fd uintptr) {
+				// Of a listening socket, the kernel tells the queue's bound here.
+				info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+				if err != nil {
+					t.Error(err)
+				} else if info.Sacked != 7 {
+					t.Errorf("the queue's bound is %d, want 7", info.Sacked)
+				}
+			}); err != nil {
+				t.Fatal(err)
 			}
 		})
 	}

@@ -175,6 +175,7 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 func (p *process) transportOptions() transport.Options {
 	return transport.Options{
 		Clock:     p.clock,
+		Backlog:   int(p.set.TCPBacklog.Get()),
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
 		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
