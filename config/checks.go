@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -72,17 +73,27 @@ func (s *Settings) HTTPAddrs() []Addr {
 	return s.Addrs()
 }
 
+// addrs reads the words of bind. "*" is all addresses of both families here, so
+// that "::*" beside it, as in Redis' own configuration, adds nothing.
 func addrs(words []string) []Addr {
-	all := make([]Addr, len(words))
-	for i, w := range words {
+	var all []Addr
+	for _, w := range words {
 		host, optional := strings.CutPrefix(w, "-")
-		if host == "*" {
+		switch {
+		case host == "*":
 			host = ""
+		case host == allIPv6 && slices.ContainsFunc(words, func(w string) bool { return strings.TrimPrefix(w, "-") == "*" }):
+			continue
+		case host == allIPv6:
+			host = "::"
 		}
-		all[i] = Addr{Host: host, Optional: optional}
+		all = append(all, Addr{Host: host, Optional: optional})
 	}
 	return all
 }
+
+// allIPv6 is Redis' word for all addresses of IPv6.
+const allIPv6 = "::*"
 
 // maxAddrs is as in Redis.
 const maxAddrs = 16
@@ -93,7 +104,7 @@ func addresses(words []string) error {
 	}
 	for _, w := range words {
 		host := strings.TrimPrefix(w, "-")
-		if host == "*" {
+		if host == "*" || host == allIPv6 {
 			continue
 		}
 		if _, err := netip.ParseAddr(host); err != nil {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -343,4 +344,25 @@ func TestAddrs(t *testing.T) {
 	_, s = load(t, "http-bind -127.0.0.1")
 	check(s.HTTPAddrs(), []Addr{{"127.0.0.1", true}})
 	check(s.Addrs(), []Addr{{"127.0.0.1", false}, {"::1", false}})
+}
+
+// Redis' own default line must not be refused.
+func TestBindOfRedis(t *testing.T) {
+	for _, test := range []struct {
+		bind string
+		want []Addr
+	}{
+		{"* -::*", []Addr{{Host: ""}}},
+		{"-::*", []Addr{{Host: "::", Optional: true}}},
+		{"127.0.0.1 -::1", []Addr{{Host: "127.0.0.1"}, {Host: "::1", Optional: true}}},
+	} {
+		r, s := New()
+		if err := r.Load(Sources{Args: append([]string{"--bind"}, strings.Fields(test.bind)...)}); err != nil {
+			t.Errorf("%s: %v", test.bind, err)
+			continue
+		}
+		if got := s.Addrs(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.bind, got, test.want)
+		}
+	}
 }

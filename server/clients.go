@@ -80,9 +80,11 @@ func (srv *Server) forget(s *session, reason error) {
 
 // closeForOutput closes a client that does not read its replies.
 func (srv *Server) closeForOutput(s *session) {
+	if s.pub.killed.Swap(true) {
+		return // by somebody else meanwhile
+	}
 	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.addr(),
 		"unsent", s.conn.Pending(), "limit", s.outputLimit())
-	s.pub.killed.Store(true)
 	s.conn.Close(errOutput)
 }
 

@@ -128,7 +128,10 @@ func (c *loopConn) leave(to int32, reason error) bool {
 func (c *loopConn) Close(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leave(gone, reason)
+	if c.leave(gone, reason) && !c.released {
+		// The loop closes the socket in its turn; nothing gets through from now on.
+		_ = syscall.Shutdown(c.fd, syscall.SHUT_RDWR)
+	}
 }
 
 // CloseAfterFlush implements Conn.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"net"
 	"syscall"
 	"testing"
 	"time"
@@ -44,30 +45,27 @@ func TestTCPOptions(t *testing.T) {
 }
 
 func TestBacklog(t *testing.T) {
-	for _, d := range drivers() {
-		if d.network != "tcp" {
-			continue
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := setBacklog(l, 7); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := l.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
+		// Of a listening socket, the kernel tells the queue's bound here.
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil {
+			t.Error(err)
+		} else if info.Sacked != 7 {
+			t.Errorf("the queue's bound is %d, want 7", info.Sacked)
 		}
-		t.Run(d.name, func(t *testing.T) {
-			fx := start(t, d, Options{Backlog: 7}, echo)
-			fx.g.mu.Lock()
-			l := fx.g.listeners[0].Listener.(syscall.Conn)
-			fx.g.mu.Unlock()
-			raw, err := l.SyscallConn()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := raw.Control(func(fd uintptr) {
-				// Of a listening socket, the kernel tells the queue's bound here.
-				info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-				if err != nil {
-					t.Error(err)
-				} else if info.Sacked != 7 {
-					t.Errorf("the queue's bound is %d, want 7", info.Sacked)
-				}
-			}); err != nil {
-				t.Fatal(err)
-			}
-		})
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -105,11 +105,13 @@ func (p *process) run() error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	if err := p.listen(); err != nil {
+	// The HTTP port is bound first: once the RESP ports are open, a rush of
+	// clients could leave it no descriptor.
+	if err := p.listenHTTP(&background); err != nil {
 		p.close(true, nil)
 		return err
 	}
-	if err := p.listenHTTP(&background); err != nil {
+	if err := p.listen(); err != nil {
 		p.close(true, nil)
 		return err
 	}
