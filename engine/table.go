@@ -243,7 +243,8 @@ func (t *table) drop(g *segment, h uint64, at slot) {
 	t.n--
 }
 
-// settle gives memory back after keys of g have gone, if that is worth the work.
+// settle gives memory back after keys of g have gone, if that is worth the
+// work: if about a third of it or more.
 func (t *table) settle(g *segment) {
 	if g.n == 0 {
 		g.top, g.garbage, g.reach, g.due = g.records(), 0, 0, math.MaxInt64
@@ -251,7 +252,7 @@ func (t *table) settle(g *segment) {
 	if t.merge(g) {
 		return
 	}
-	if g.base != nil && 2*(t.arena.pages(needs(g.n, g.live()))+2*t.arena.page) <= g.touched {
+	if need := t.arena.pages(needs(g.n, g.live())) + t.arena.page; g.base != nil && need*3/2 <= g.touched {
 		// It can fail only if no other span can be had: then it stays as it is.
 		_, _ = t.resize(g, 0, 0)
 	}

@@ -283,3 +283,26 @@ func TestChurnLeavesNothing(t *testing.T) {
 		t.Errorf("%+v after 40 generations, %d bytes after 6", got, peak)
 	}
 }
+
+// TestLinesAreStretches checks that a line's start is the first place of it.
+func TestLinesAreStretches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := segment{
+			width: rapid.UintRange(12, placeBits).Draw(t, "width"),
+			lines: rapid.Uint64Range(1, 2000).Draw(t, "lines"),
+		}
+		g.start = rapid.Uint64Range(0, 1<<(placeBits-g.width)-1).Draw(t, "prefix") << g.width
+		b := rapid.Uint64Range(0, g.lines-1).Draw(t, "line")
+		first := g.lineStart(b)
+		if got := g.home(first << placeShift); got != b {
+			t.Fatalf("line %d starts at %x, in line %d", b, first, got)
+		}
+		if b == 0 {
+			if first != g.start {
+				t.Fatalf("the first line starts at %x, the segment at %x", first, g.start)
+			}
+		} else if got := g.home((first - 1) << placeShift); got != b-1 {
+			t.Fatalf("before line %d there is line %d", b, got)
+		}
+	})
+}
