@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,22 +126,30 @@ func BenchmarkTakeOneKey(b *testing.B) {
 	benchTakes(b, 0, func(*rand.Rand, int) int { return 0 })
 }
 
-func BenchmarkTakeParallel(b *testing.B) {
-	const n = 1_000_000
-	keys := benchKeys(n)
+// BenchmarkTakeGoroutines shares 1 M keys between 1 and 2 goroutines. It goes
+// by the wall clock, so it wants a machine of its own.
+func BenchmarkTakeGoroutines(b *testing.B) {
+	keys := benchKeys(1_000_000)
 	e := filled(b, keys)
-	b.ReportAllocs()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		r := rand.New(rand.NewPCG(rand.Uint64(), 2))
-		for pb.Next() {
-			if _, err := e.Take(start, keys[r.IntN(n)], &benchLimit, 1); err != nil {
-				b.Error(err)
-				return
+	order := benchOrder(keys, uniform)
+	for _, n := range []int{1, 2} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var all sync.WaitGroup
+			for g := range n {
+				all.Go(func() {
+					mine := order[g*len(order)/n : (g+1)*len(order)/n]
+					for i := range b.N / n {
+						if _, err := e.Take(start, mine[i%len(mine)], &benchLimit, 1); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
 			}
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "M/s")
+			all.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "M/s")
+		})
+	}
 }
 
 // BenchmarkTenMillionKeys fills an engine and reports the longest and the
