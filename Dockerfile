@@ -26,7 +26,7 @@ RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false \
 FROM scratch
 COPY --from=build /out/limitdb /limitdb
 COPY --from=build --chown=65532:65532 /out/data /data
-ENV LIMITDB_BIND="* -::*" \
+ENV LIMITDB_BIND=* \
     LIMITDB_DIR=/data
 USER 65532:65532
 WORKDIR /data

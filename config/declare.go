@@ -39,13 +39,13 @@ func (g group) add(h Handle, name, def string, mutable bool, doc string) {
 }
 
 func (g group) int(name, def string, low, high int64, mutable bool, doc string) *Int {
-	h := &Int{number: number{min: low, max: high}, base: 10}
+	h := &Int{number{min: low, max: high}}
 	g.add(h, name, def, mutable, doc)
 	return h
 }
 
 func (g group) octal(name, def string, low, high int64, mutable bool, doc string) *Int {
-	h := &Int{number: number{min: low, max: high}, base: 8}
+	h := &Int{number{min: low, max: high, octal: true}}
 	g.add(h, name, def, mutable, doc)
 	return h
 }

@@ -57,13 +57,25 @@ type number struct {
 	named
 	v        atomic.Int64
 	min, max int64
+	octal    bool
 	check    func(int64) error // more than the range, or nil
 }
 
-// within returns the text of n if it is allowed.
+// base is the base that the number is written in.
+func (h *number) base() int {
+	if h.octal {
+		return 8
+	}
+	return 10
+}
+
+// format is the canonical text of n.
+func (h *number) format(n int64) string { return strconv.FormatInt(n, h.base()) }
+
+// within is nil if n is allowed.
 func (h *number) within(n int64) error {
 	if n < h.min || n > h.max {
-		return fmt.Errorf("argument must be between %d and %d inclusive", h.min, h.max)
+		return fmt.Errorf("argument must be between %s and %s inclusive", h.format(h.min), h.format(h.max))
 	}
 	if h.check != nil {
 		return h.check(n)
@@ -71,11 +83,8 @@ func (h *number) within(n int64) error {
 	return nil
 }
 
-// Int is a whole number.
-type Int struct {
-	number
-	base int // 10, or 8 for file permissions
-}
+// Int is a whole number, written in base 10 or, for file permissions, 8.
+type Int struct{ number }
 
 // Get returns the current value.
 func (h *Int) Get() int64 { return h.v.Load() }
@@ -85,9 +94,9 @@ func (h *Int) parse(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := strconv.ParseInt(w, h.base, 64)
+	n, err := strconv.ParseInt(w, h.base(), 64)
 	if err != nil || w[0] == '+' {
-		if h.base == 8 {
+		if h.octal {
 			return "", errors.New("argument couldn't be parsed as an octal number")
 		}
 		return "", errNotInteger
@@ -95,18 +104,18 @@ func (h *Int) parse(words []string) (string, error) {
 	if err := h.within(n); err != nil {
 		return "", err
 	}
-	return strconv.FormatInt(n, h.base), nil
+	return h.format(n), nil
 }
 
 func (h *Int) store(text string) {
-	n, _ := strconv.ParseInt(text, h.base, 64)
+	n, _ := strconv.ParseInt(text, h.base(), 64)
 	h.v.Store(n)
 }
 
 func (h *Int) spell(text string) string { return text }
 
 func (h *Int) limits() string {
-	return strconv.FormatInt(h.min, h.base) + " to " + strconv.FormatInt(h.max, h.base)
+	return h.format(h.min) + " to " + h.format(h.max)
 }
 
 // Duration is a time, written as a whole number of the directive's unit

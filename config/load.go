@@ -149,7 +149,10 @@ func (r *Registry) readSecret(d *directive) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", where, bare(err))
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	text, cut := strings.CutSuffix(string(data), "\n")
+	if cut {
+		text = strings.TrimSuffix(text, "\r")
+	}
 	if text == "" {
 		// It would turn the password off where one is wanted.
 		return "", fmt.Errorf("%s: the file is empty", where)
@@ -181,7 +184,10 @@ func (r *Registry) ReloadSecrets() error {
 			d.set(value{text, fromSecretFile})
 		}
 	}
-	return r.settle(changed, before)
+	if about, err := r.settle(changed, before); err != nil {
+		return fmt.Errorf("%s: %w", about.name, err)
+	}
+	return nil
 }
 
 // read returns what the file named on the command line holds.

@@ -28,7 +28,7 @@ func quoteWord(s string) string {
 	plain := s != ""
 	for i := range len(s) {
 		c := s[i]
-		if c <= ' ' || c >= 0x7f || c == '"' || c == '\'' || c == '\\' || c == '#' {
+		if c <= ' ' || c >= 0x7f || c == '"' || c == '\'' || c == '\\' {
 			plain = false
 			break
 		}

@@ -93,7 +93,13 @@ Sizes are in bytes and take a unit: ` + "`1k`" + ` is 1000, ` + "`1kb`" + ` is 1
 
 While the server runs, ` + "`CONFIG GET`" + ` shows every directive, ` + "`CONFIG SET`" + ` changes those marked *running* (several at
 once: all or none), and ` + "`CONFIG REWRITE`" + ` writes what is current to the file, in which it leaves comments, order and
-all lines that are still right as they are. A password never shows: ` + "`CONFIG GET`" + ` says ` + "`(redacted)`" + ` if there is one.
+all lines that are still right as they are.
+
+A password never shows: ` + "`CONFIG GET`" + ` says ` + "`(redacted)`" + ` if there is one. ` + "`requirepass-file`" + ` keeps it out of the file; it is
+read again on SIGHUP. A password from there, the environment or the command line is not written by ` + "`CONFIG REWRITE`" + `.
+
+The variables that Kubernetes sets for a service called limitdb (` + "`LIMITDB_SERVICE_HOST`" + `, ` + "`LIMITDB_PORT=tcp://…`" + `) are not
+taken for directives; any other variable that begins with ` + "`LIMITDB_`" + ` and names no directive is an error.
 
 `
 

@@ -60,8 +60,10 @@ func (r *Registry) rewrite(old []byte) []byte {
 	said := map[*directive]int{} // the line that counts: the last one
 	marked := false
 	for i, l := range lines {
-		if d := r.find(l.name); d != nil {
-			said[d] = i
+		if len(l.words) > 0 {
+			if d := r.find(l.words[0]); d != nil {
+				said[d] = i
+			}
 		}
 		marked = marked || strings.TrimSpace(l.raw) == marker
 	}
@@ -78,7 +80,7 @@ func (r *Registry) rewrite(old []byte) []byte {
 			}
 			continue
 		}
-		if text, err := d.handle.parse(lines[i].args); err != nil || text != d.text {
+		if text, err := d.handle.parse(lines[i].words[1:]); err != nil || text != d.text {
 			lines[i].raw = line + ending(lines[i].raw)
 		}
 	}
@@ -102,7 +104,13 @@ func (r *Registry) rewrite(old []byte) []byte {
 
 // ending is the end of a line: "\n", "\r\n" or, at the end of the file, "".
 func ending(raw string) string {
-	return raw[len(strings.TrimRight(raw, "\r\n")):]
+	switch {
+	case strings.HasSuffix(raw, "\r\n"):
+		return "\r\n"
+	case strings.HasSuffix(raw, "\n"):
+		return "\n"
+	}
+	return ""
 }
 
 // replaceFile puts a file with data in the place of the one at path, whose

@@ -45,17 +45,21 @@ func (r *Registry) Set(pairs ...Pair) error {
 		}
 		d.set(value{texts[i], fromCommand})
 	}
-	return r.settle(changed, before)
+	if about, err := r.settle(changed, before); err != nil {
+		return refusal(about.name, err)
+	}
+	return nil
 }
 
-// settle checks and announces what has changed, or restores what was before.
-func (r *Registry) settle(changed []*directive, before []value) error {
+// settle checks and announces what has changed, or restores what was before
+// and returns the error and the directive it is about.
+func (r *Registry) settle(changed []*directive, before []value) (*directive, error) {
 	if len(changed) == 0 {
-		return nil
+		return nil, nil
 	}
 	if err := r.check(); err != nil {
 		r.restore(before)
-		return refusal(changed[0].name, err)
+		return changed[0], err
 	}
 	for i, h := range r.hooks {
 		about := h.first(changed)
@@ -71,10 +75,10 @@ func (r *Registry) settle(changed []*directive, before []value) error {
 					_ = h.run()
 				}
 			}
-			return refusal(about.name, err)
+			return about, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // first returns the first of the hook's directives that is among changed.

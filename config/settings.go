@@ -116,7 +116,7 @@ func declareNetwork(r *Registry, s *Settings) {
 	s.TLSCACertFile = g.text("tls-ca-cert-file", "", fixed,
 		"The authorities that sign clients' certificates, in PEM; SIGHUP reads it again.")
 	s.TLSAuthClients = g.enum("tls-auth-clients", "no", []string{"no", "optional", "yes"}, fixed,
-		"Whether clients must show a certificate that tls-ca-cert-file has signed. The default in Redis is yes.")
+		"Whether clients must show a certificate that tls-ca-cert-file has signed. Redis takes yes if nothing is said; here it must be said once there is a tls-ca-cert-file.")
 	r.checks = append(r.checks, func() error { return checkTLS(r, s) })
 }
 

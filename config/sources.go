@@ -11,10 +11,9 @@ import (
 
 // fileLine is one line of the file.
 type fileLine struct {
-	raw  string   // with its newline, if it has one
-	name string   // the directive in lower case, or "" for a comment or an empty line
-	args []string // its value
-	err  error    // unbalanced quotes
+	raw   string   // with its newline, if it has one
+	words []string // the directive and its value; none in a comment or an empty line
+	err   error    // unbalanced quotes
 }
 
 // splitFile takes the file apart into lines. The lines' raw text, put
@@ -29,11 +28,7 @@ func splitFile(data []byte) []fileLine {
 		}
 		raw = strings.TrimSpace(raw)
 		if raw != "" && raw[0] != '#' {
-			var words []string
-			words, l.err = splitLine(raw)
-			if len(words) > 0 {
-				l.name, l.args = strings.ToLower(words[0]), words[1:]
-			}
+			l.words, l.err = splitLine(raw)
 		}
 		lines = append(lines, l)
 	}
@@ -48,14 +43,15 @@ func (r *Registry) parseFile(file string, data []byte) ([]assignment, error) {
 		if l.err != nil {
 			return nil, errors.New(where + l.err.Error())
 		}
-		if l.name == "" {
+		if len(l.words) == 0 {
 			continue
 		}
-		d := r.find(l.name)
+		name := l.words[0]
+		d := r.find(name)
 		if d == nil {
-			return nil, errors.New(where + "unknown directive " + quote(l.name) + r.suggest(l.name, quote))
+			return nil, errors.New(where + "unknown directive " + quote(name) + r.suggest(name, quote))
 		}
-		all = append(all, assignment{d, l.args, fromFile, where + d.name})
+		all = append(all, assignment{d, l.words[1:], fromFile, where + d.name})
 	}
 	return all, nil
 }
@@ -151,6 +147,7 @@ func (r *Registry) suggest(name string, quote func(string) string) string {
 	if len(name) > tooLong {
 		return ""
 	}
+	name = strings.ToLower(name)
 	best, least := "", len(name)/3+1
 	for _, d := range r.list {
 		if n := distance(name, d.name); n < least {
@@ -184,10 +181,11 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// onOneLine returns a path as it is if it can be printed, else quoted.
+// onOneLine returns a path as it is if it can be printed, else quoted and cut.
 func onOneLine(path string) string {
-	if q := strconv.Quote(path); path == "" || q[1:len(q)-1] != path {
-		return q
+	const longest = 512
+	if q := strconv.Quote(path); path == "" || len(path) > longest || q[1:len(q)-1] != path {
+		return quote(path)
 	}
 	return path
 }

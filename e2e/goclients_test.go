@@ -34,7 +34,6 @@ type dialOptions struct {
 // TestGoClients drives the server with Go's client libraries.
 func TestGoClients(t *testing.T) {
 	t.Parallel()
-	f := startFixture(t)
 	tests := []struct {
 		name  string
 		proto int
@@ -49,13 +48,12 @@ func TestGoClients(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			key := strings.ReplaceAll(tt.name, " ", "-")
-			testGoClient(t, f, key, tt.proto, tt.dial)
+			testGoClient(t, startFixture(t), tt.proto, tt.dial)
 		})
 	}
 }
 
-func testGoClient(t *testing.T, f *fixture, key string, proto int, dial func(dialOptions) (*goClient, error)) {
+func testGoClient(t *testing.T, f *fixture, proto int, dial func(dialOptions) (*goClient, error)) {
 	connect := func(o dialOptions) *goClient {
 		t.Helper()
 		c, err := dial(o)
@@ -74,10 +72,10 @@ func testGoClient(t *testing.T, f *fixture, key string, proto int, dial func(dia
 		}
 	}
 	expect("PONG", "PING")
-	expect("[0 16 15 -1 2]", "CL.THROTTLE", key+":throttle", 15, 30, 60)
-	expect("[0 5 4 -1 12000]", "RL.TAKE", key+":take", "GCRA", "5/m")
+	expect("[0 16 15 -1 2]", "CL.THROTTLE", "e2e:throttle", 15, 30, 60)
+	expect("[0 5 4 -1 12000]", "RL.TAKE", "e2e:take", "GCRA", "5/m")
 	expect("e2e-go", "CLIENT", "GETNAME")
-	if _, err := c.do("CL.THROTTLE", key+":error", 15, 30, "sixty"); err == nil || err.Error() != notANumber {
+	if _, err := c.do("CL.THROTTLE", "e2e:error", 15, 30, "sixty"); err == nil || err.Error() != notANumber {
 		t.Errorf("got the error %v, want %s", err, notANumber)
 	}
 	info, err := c.do("CLIENT", "INFO")
@@ -90,7 +88,7 @@ func testGoClient(t *testing.T, f *fixture, key string, proto int, dial func(dia
 		t.Errorf("HELLO: %#v (%v)", hello, err)
 	}
 
-	replies, err := c.pipeline(1000, "CL.THROTTLE", key+":pipeline", 499, 1, 86400)
+	replies, err := c.pipeline(1000, "CL.THROTTLE", "e2e:pipeline", 499, 1, 86400)
 	if err != nil {
 		t.Fatal(err)
 	}

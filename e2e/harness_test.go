@@ -131,9 +131,11 @@ type proc struct {
 
 // options says how to start a process where the defaults of start will not do.
 type options struct {
-	bin  string   // default: the plain binary
-	wrap []string // a command line in front of the binary's
-	env  []string // beside the environment of the test
+	bin   string   // default: the plain binary
+	first []string // arguments of bin before the server's
+	chdir string   // where it runs; default: here
+	wrap  []string // a command line in front of the binary's
+	env   []string // beside the environment of the test
 	// noPort starts the server without the RESP port on Addr, and ready tells
 	// when it is up; by default it is when Addr answers a PING.
 	noPort bool
@@ -184,13 +186,17 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 		Addr: "127.0.0.1:" + port, HTTPAddr: "127.0.0.1:" + httpPort,
 	}
 	line := append(append([]string{}, o.wrap...), o.bin)
+	line = append(line, o.first...)
 	if !o.noPort {
 		line = append(line, "--port", port)
 	}
 	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir)
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
-	p.cmd.Env = append(cleanEnviron(), o.env...)
+	p.cmd.Dir = o.chdir
+	// A binary with the race detector would wait for a second at its end.
+	p.cmd.Env = append(cleanEnviron(), "GORACE=atexit_sleep_ms=0")
+	p.cmd.Env = append(p.cmd.Env, o.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -259,6 +265,9 @@ func (p *proc) Port() string {
 	return port
 }
 
+// pid is the process's number.
+func (p *proc) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
+
 // Log is what the process has printed.
 func (p *proc) Log() string { return p.log.String() }
 
@@ -312,7 +321,7 @@ func (p *proc) Stop() {
 		}
 	}
 	if p.t.Failed() {
-		p.t.Logf("log of the server:\n%s", tail(log, 64<<10))
+		p.t.Logf("log of the server:\n%s", tail(log, 8<<10))
 	}
 }
 
@@ -332,7 +341,7 @@ func (p *proc) PeakRSS() int64 { return p.memory("VmHWM:") }
 
 func (p *proc) memory(field string) int64 {
 	p.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	status, err := os.ReadFile("/proc/" + p.pid() + "/status")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -377,6 +386,15 @@ func runEnv(t *testing.T, env []string, input, name string, args ...string) resu
 		t.Fatalf("%s %s: %v %v\n%s%s", name, strings.Join(args, " "), err, ctx.Err(), stdout.String(), stderr.String())
 	}
 	return result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // eventually waits until cond holds.

@@ -3,7 +3,6 @@ package engine
 import (
 	"math"
 	"slices"
-	"sync"
 )
 
 // The memory budget. What counts is what the engine itself has (see budget),
@@ -56,19 +55,14 @@ func (t *table) relieve(now int64, g *segment, size int) bool {
 // evictShare is the part of a segment's keys that is evicted at once.
 const evictShare = 16
 
-// deadlines are buffers for evict.
-var deadlines = sync.Pool{New: func() any { return new([]int64) }}
-
 // evict drops the keys of g that are nearest to full and returns how many.
 func (t *table) evict(now int64, g *segment) int {
 	if g.n == 0 {
 		return 0
 	}
-	buf := deadlines.Get().(*[]int64)
-	defer deadlines.Put(buf)
-	all := (*buf)[:0]
+	all := t.deadlines[:0]
 	g.each(func(r record) { all = append(all, t.expires(r)) })
-	*buf = all
+	t.deadlines = all
 	slices.Sort(all)
 	want := (len(all) + evictShare - 1) / evictShare
 	last := all[want-1]

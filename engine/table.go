@@ -72,6 +72,7 @@ type table struct {
 	lastBox uint32
 
 	expired, evicted, forgiven uint64
+	deadlines                  []int64 // scratch of evict
 }
 
 // directory finds a segment by the leading bits of a place within the shard.

@@ -71,7 +71,10 @@ func cell(maxBurst int64, e uint64) (Limit, error) {
 		return Limit{}, ErrOverflow
 	}
 	l := Limit{Algorithm: GCRA, Max: 1, Period: int64(e), Burst: maxBurst + 1}
-	return l, l.Validate()
+	if err := l.Validate(); err != nil {
+		return Limit{}, err
+	}
+	return l, nil
 }
 
 // Seconds is a Decision's time in whole seconds, rounded up so that nobody is

@@ -33,22 +33,23 @@ const MaxState = 8
 func Take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		next, err = gcraTake(&d, l, state, now, cost, dst)
-	default:
-		err = ErrAlgorithm
+		full, err := gcraTake(&d, l, state, now, cost)
+		if err != nil || d.Limited || cost == 0 {
+			return nil, d, err
+		}
+		return putTime(dst, full), d, nil
 	}
-	return next, d, err
+	return nil, d, ErrAlgorithm
 }
 
 // Peek answers as Take would, and changes nothing.
 func Peek(l *Limit, state []byte, now, cost int64) (d Decision, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		err = gcraPeek(&d, l, state, now, cost)
-	default:
-		err = ErrAlgorithm
+		_, err = gcraTake(&d, l, state, now, cost)
+		return d, err
 	}
-	return d, err
+	return d, ErrAlgorithm
 }
 
 // Refund gives cost back at time now; never above full. The decision tells what
@@ -58,11 +59,13 @@ func Peek(l *Limit, state []byte, now, cost int64) (d Decision, err error) {
 func Refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		next, err = gcraRefund(&d, l, state, now, cost, dst)
-	default:
-		err = ErrAlgorithm
+		full, changed, err := gcraRefund(&d, l, state, now, cost)
+		if err != nil || !changed {
+			return nil, d, err
+		}
+		return putTime(dst, full), d, nil
 	}
-	return next, d, err
+	return nil, d, ErrAlgorithm
 }
 
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a
@@ -72,4 +75,9 @@ func Expires(a Algorithm, state []byte) int64 {
 		return -1 << 63
 	}
 	return int64(binary.LittleEndian.Uint64(state))
+}
+
+// putTime writes a bucket's state over dst.
+func putTime(dst []byte, full int64) []byte {
+	return binary.LittleEndian.AppendUint64(dst[:0], uint64(full))
 }

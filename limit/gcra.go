@@ -32,24 +32,9 @@ import (
 // A TAT further ahead than DVT (the limit has shrunk, or the clock was wrong)
 // follows the same formulas.
 
-// gcraTake is Take for GCRA.
-func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	tat, err := gcraDecide(d, l, state, now, cost)
-	if err != nil || d.Limited || cost == 0 {
-		return nil, err
-	}
-	return binary.LittleEndian.AppendUint64(dst[:0], uint64(tat)), nil
-}
-
-// gcraPeek is Peek for GCRA.
-func gcraPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
-	_, err := gcraDecide(d, l, state, now, cost)
-	return err
-}
-
-// gcraDecide fills in the decision and returns the new TAT, which is of use only
-// if the request is not limited.
-func gcraDecide(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, err error) {
+// gcraTake is Take for GCRA: it fills in the decision and returns the new TAT,
+// which is of use only if the request is not limited.
+func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
 		return 0, badArgument(l, cost)
 	}
@@ -62,11 +47,11 @@ func gcraDecide(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64
 		return 0, nil
 	}
 	e := interval(l)
-	dvt, fits := mul(e, l.Burst)
-	increment, fits2 := mul(e, cost)
+	over, dvt := mul(e, l.Burst)
+	over2, increment := mul(e, cost)
 	after := ahead + increment
 	tat = now + after
-	if !fits || !fits2 || after < 0 || tat < now {
+	if over|over2 != 0 || dvt|increment|after < 0 || tat < now {
 		return 0, ErrOverflow
 	}
 	reset, wait := after, Never
@@ -81,33 +66,31 @@ func gcraDecide(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64
 	return tat, nil
 }
 
-// gcraRefund is Refund for GCRA: TAT = max(now, TAT − increment).
-func gcraRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+// gcraRefund is Refund for GCRA: TAT = max(now, TAT − increment), and whether
+// that is another.
+func gcraRefund(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, changed bool, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return nil, badArgument(l, cost)
+		return 0, false, badArgument(l, cost)
 	}
 	ahead, ok := gcraAhead(state, now)
 	if !ok {
-		return nil, badState(state)
+		return 0, false, badState(state)
 	}
 	if l.Max == 0 {
 		// At no rate at all a cost is no time, so there is nothing to give.
 		d.Wait, d.Reset = Never, ahead
-		return nil, nil
+		return 0, false, nil
 	}
 	e := interval(l)
-	dvt, fits := mul(e, l.Burst)
-	increment, fits2 := mul(e, cost)
-	if !fits || !fits2 {
-		return nil, ErrOverflow
+	over, dvt := mul(e, l.Burst)
+	over2, increment := mul(e, cost)
+	if over|over2 != 0 || dvt|increment < 0 {
+		return 0, false, ErrOverflow
 	}
 	after := max(0, ahead-increment)
 	d.Limit, d.Wait, d.Reset = l.Burst, Never, after
 	d.Remaining = whole(dvt-after, e)
-	if after == ahead {
-		return nil, nil
-	}
-	return binary.LittleEndian.AppendUint64(dst[:0], uint64(now+after)), nil
+	return now + after, after != ahead, nil
 }
 
 // gcraAhead is how far the state's TAT lies ahead of now, 0 or more. It is not
@@ -162,8 +145,9 @@ func whole(length, e int64) int64 {
 	return int64(uint64(length) / uint64(e))
 }
 
-// mul is a·b of two integers that are not negative, and whether it fits.
-func mul(a, b int64) (int64, bool) {
+// mul is a·b of two integers that are not negative. It fits in int64 if neither
+// over is set nor the product negative.
+func mul(a, b int64) (over uint64, product int64) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	return int64(lo), hi == 0 && int64(lo) >= 0
+	return hi, int64(lo)
 }

@@ -79,7 +79,7 @@ func (l *Limit) Validate() error {
 	case l.Max == 0:
 		return nil
 	}
-	if _, ok := mul(interval(l), l.Burst); !ok {
+	if over, dvt := mul(interval(l), l.Burst); over != 0 || dvt < 0 {
 		return ErrOverflow
 	}
 	return nil

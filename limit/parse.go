@@ -187,8 +187,8 @@ func parsePeriod(word []byte, bare bool) (int64, error) {
 	if n == 0 {
 		return 0, at(ErrPeriod, word)
 	}
-	ns, fits := mul(n, scale)
-	if !fits {
+	over, ns := mul(n, scale)
+	if over != 0 || ns < 0 {
 		return 0, at(ErrOverflow, word)
 	}
 	return ns, nil

@@ -35,15 +35,23 @@ func (r *Reader) cut(b []byte, maxArgs, maxBulk int) int {
 	}
 	args := r.args[:count]
 	for k := range args {
-		if i >= len(b) || b[i] != '$' {
+		if len(b)-i < 6 || b[i] != '$' {
 			return 0
 		}
-		n, from := cutNumber(b, i+1)
-		if from == 0 || n > maxBulk || n > len(b)-from-2 {
-			return 0
+		// Nearly every argument is shorter than 100 bytes.
+		d := b[i+1] - '0'
+		n, from := int(d), i+4
+		switch {
+		case d <= 9 && b[i+2] == '\r' && b[i+3] == '\n':
+		case d-1 <= 8 && b[i+2]-'0' <= 9 && b[i+3] == '\r' && b[i+4] == '\n':
+			n, from = n*10+int(b[i+2]-'0'), i+5
+		default:
+			if n, from = cutNumber(b, i+1); from == 0 {
+				return 0
+			}
 		}
 		to := from + n
-		if b[to] != '\r' || b[to+1] != '\n' {
+		if n > maxBulk || n > len(b)-from-2 || b[to] != '\r' || b[to+1] != '\n' {
 			return 0
 		}
 		args[k] = b[from:to:to]
@@ -84,9 +92,11 @@ func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
 		return 0, r.err
 	}
 	seen := b[:min(len(b), r.Limits.Query)]
-	if b[0] == '*' {
+	switch {
+	case r.at.pos > len(seen): // Query was lowered meanwhile
+	case b[0] == '*':
 		n, err = r.stepMultibulk(seen)
-	} else {
+	default:
 		n, err = r.stepInline(seen)
 	}
 	if n == 0 && err == nil && len(b) > r.Limits.Query {
@@ -172,6 +182,9 @@ func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
 	return false, nil
 }
 
+// minHeader is the length of a header line that is always taken; every int64 fits.
+const minHeader = 24
+
 // header reads the line at r.at.pos: a type byte, a number, CRLF. It returns
 // the number and the index after the line, or 0 as index when more bytes are
 // needed. The texts are those for a bad number, a line that is too long and a wrong
@@ -182,7 +195,7 @@ func (r *Reader) header(b []byte, bad, long, end string) (n int64, next int, err
 	for i < len(line) && line[i] != '\r' && line[i] != '\n' {
 		i++
 	}
-	if i > r.Limits.Inline {
+	if i > max(r.Limits.Inline, minHeader) {
 		return 0, 0, &ProtocolError{long}
 	}
 	if i < len(line) && line[i] == '\n' || i+1 < len(line) && line[i+1] != '\n' {
@@ -202,7 +215,8 @@ func (r *Reader) header(b []byte, bad, long, end string) (n int64, next int, err
 
 func (r *Reader) stepInline(b []byte) (int, *ProtocolError) {
 	line := b[:min(len(b), r.Limits.Inline+1)]
-	i := bytes.IndexByte(line[r.at.scanned:], '\n')
+	from := min(r.at.scanned, len(line))
+	i := bytes.IndexByte(line[from:], '\n')
 	if i < 0 {
 		r.at.scanned = len(line)
 		if len(line) > r.Limits.Inline {
@@ -210,6 +224,6 @@ func (r *Reader) stepInline(b []byte) (int, *ProtocolError) {
 		}
 		return 0, nil
 	}
-	i += r.at.scanned
+	i += from
 	return i + 1, r.splitInline(line[:i])
 }

@@ -30,11 +30,11 @@ type Reader struct {
 	// It is asked when the first argument of such a command has come.
 	Wide func(name []byte) bool
 
-	buf   []byte // what is parsed: own, or what Feed was given
-	rest  []byte // what Feed was given, while buf is own
-	own   []byte // holds what has to outlive a round
-	start int    // where the current command begins in buf
-	inBuf bool   // buf is what Feed was given
+	buf     []byte // what is parsed: own, or what Feed was given
+	rest    []byte // what Feed was given, while buf is own
+	own     []byte // holds what has to outlive a round
+	start   int    // where the current command begins in buf
+	inPlace bool   // buf is what Feed was given
 
 	args [][]byte // given out by Next
 	at   progress
@@ -55,14 +55,14 @@ func (r *Reader) Feed(b []byte) {
 	if r.err != nil {
 		return
 	}
-	if r.inBuf || len(r.rest) > 0 {
+	if r.inPlace || len(r.rest) > 0 {
 		r.Keep()
 	}
 	if len(r.buf) > 0 {
 		r.rest = b
 		return
 	}
-	r.buf, r.start, r.inBuf = b, 0, true
+	r.buf, r.start, r.inPlace = b, 0, true
 }
 
 // Next returns the next complete command, or nil when more bytes are needed.
@@ -73,7 +73,7 @@ func (r *Reader) Feed(b []byte) {
 func (r *Reader) Next() (args [][]byte, err error) {
 	for {
 		b := r.buf[r.start:]
-		if len(b) > 0 && b[0] == '*' && r.at == (progress{}) {
+		if len(b) > 0 && b[0] == '*' && r.at.left|r.at.scanned == 0 {
 			n := r.cut(b[:min(len(b), r.Limits.Query)], r.Limits.Args, r.Limits.Bulk)
 			if n > 0 {
 				r.start += n
@@ -110,7 +110,7 @@ func (r *Reader) pull() bool {
 		return false
 	}
 	if r.start == len(r.buf) {
-		r.buf, r.rest, r.start, r.inBuf = r.rest, nil, 0, true
+		r.buf, r.rest, r.start, r.inPlace = r.rest, nil, 0, true
 		return true
 	}
 	n := r.lacking()
@@ -147,7 +147,7 @@ func (r *Reader) Keep() {
 	switch {
 	case held == 0:
 		r.own, r.start = nil, 0
-	case r.inBuf:
+	case r.inPlace:
 		r.own = append(roomFor(r.own, held), tail...)
 		r.start = 0
 	default:
@@ -159,7 +159,7 @@ func (r *Reader) Keep() {
 		}
 		r.own = append(r.own, r.rest...)
 	}
-	r.buf, r.rest, r.inBuf = r.own, nil, false
+	r.buf, r.rest, r.inPlace = r.own, nil, false
 }
 
 // roomFor returns own, emptied, or a new buffer where own is too small for n bytes or

@@ -12,15 +12,15 @@ type Limits struct {
 	Args, WideArgs int
 	// Bulk is the most bytes of one argument.
 	Bulk int
-	// Inline is the most bytes of an inline command or of a header line,
-	// its line end not counted.
+	// Inline is the most bytes of an inline command before its LF, and of a
+	// header line before its CR; a header line of 24 bytes is always taken.
 	Inline int
 	// Query is the most bytes of one command as it is sent, whether it
 	// comes in one piece or in many.
 	Query int
-	// Unauthenticated says that these are the limits of a client that has yet to
-	// give its password. Errors then have the words Redis has for it, and no command may
-	// have WideArgs arguments.
+	// Unauthenticated says that these are the limits of a client that has
+	// yet to give its password. Errors then have the words that Redis has for it,
+	// and no command may have WideArgs arguments.
 	Unauthenticated bool
 }
 

@@ -23,13 +23,14 @@ func (g *Group) acceptLoop(l *listener) {
 	var backoff time.Duration
 	var reported time.Time
 	for {
-		nc, err := l.Accept()
+		a, err := l.take()
 		if err == nil {
 			backoff = 0
-			g.accept(nc, l.tls)
+			g.accepted.Add(1)
+			a.begin()
 			continue
 		}
-		if l.stopped() || errors.Is(err, net.ErrClosed) {
+		if l.stopped() || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) {
 			return
 		}
 		g.acceptErrors.Add(1)
@@ -88,24 +89,12 @@ func (g *Group) refuse(l *listener, s *spare, err error) bool {
 		_ = d.SetDeadline(time.Now().Add(minBackoff))
 		defer func() { _ = d.SetDeadline(time.Time{}) }()
 	}
-	nc, err := l.Accept()
+	a, err := l.take()
 	if err != nil {
 		return false
 	}
 	g.refused.Add(1)
-	if l.tls == nil {
-		// A new socket takes a short text at once. What the peer sent is read, since
-		// closing with unread input would reset the connection and lose the text.
-		_ = nc.SetDeadline(time.Now().Add(minBackoff))
-		_, _ = nc.Write(g.opts.Refusal)
-		if sc, ok := nc.(syscall.Conn); ok {
-			if raw, err := sc.SyscallConn(); err == nil {
-				var b [512]byte
-				_ = raw.Read(func(fd uintptr) bool { _, _ = syscall.Read(int(fd), b[:]); return true })
-			}
-		}
-	}
-	_ = nc.Close()
+	a.refuse(g.opts.Refusal)
 	return true
 }
 
@@ -134,20 +123,52 @@ func (s *spare) close() bool {
 	return true
 }
 
-// accept hands nc to the handler and starts its reader.
-func (g *Group) accept(nc net.Conn, t *TLS) {
-	g.accepted.Add(1)
-	c, err := newStream(g, nc)
+// accepted is a new connection, before anything is known of it.
+type accepted interface {
+	// begin hands it to the Handler and serves it.
+	begin()
+	// refuse sends it a short text, if that is possible at once, and closes it.
+	refuse(text []byte)
+}
+
+// acceptedStream is to be served by a goroutine of its own.
+type acceptedStream struct {
+	g   *Group
+	nc  net.Conn
+	tls *TLS // nil: plain
+}
+
+func (a acceptedStream) begin() {
+	c, err := newStream(a.g, a.nc)
 	if err != nil {
-		_ = nc.Close() // it was reset already
+		_ = a.nc.Close() // it was reset already
 		return
 	}
-	if t != nil {
-		c.useTLS(t.server())
+	if a.tls != nil {
+		c.useTLS(a.tls.server())
 	}
-	if !g.add(c) {
-		_ = nc.Close()
+	if !a.g.add(c) {
+		_ = a.nc.Close()
 		return
 	}
-	c.begin(g.handler)
+	c.begin(a.g.handler)
+}
+
+func (a acceptedStream) refuse(text []byte) {
+	defer func() { _ = a.nc.Close() }()
+	sc, ok := a.nc.(syscall.Conn)
+	if a.tls != nil || !ok {
+		return
+	}
+	if raw, err := sc.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { refuse(int(fd), text) })
+	}
+}
+
+// refuse writes text to a new, non-blocking socket, which has room for it, and reads what the peer
+// has sent, since closing with unread input would reset the connection and lose the text.
+func refuse(fd int, text []byte) {
+	var b [4096]byte
+	_, _ = syscall.Write(fd, text)
+	_, _ = syscall.Read(fd, b[:])
 }

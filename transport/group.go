@@ -19,6 +19,7 @@ type Group struct {
 	mu        sync.Mutex // guards what follows
 	listeners []*listener
 	members   map[member]struct{}
+	loops     loops
 	stopping  bool // no more listeners
 	closed    bool // no more connections
 
@@ -118,6 +119,7 @@ func (g *Group) Close(ctx context.Context) error {
 		}
 	}
 	<-done
+	g.stopLoops()
 	return err
 }
 

@@ -86,14 +86,16 @@ type driver struct {
 	name    string
 	network string
 	tls     bool
-	opts    Options // what selects it
+	loops   int // Options.Loops
 }
 
 func drivers() []driver {
 	return []driver{
-		{name: "tcp", network: "tcp"},
-		{name: "unix", network: "unix"},
+		{name: "tcp", network: "tcp", loops: -1},
+		{name: "unix", network: "unix", loops: -1},
 		{name: "tls", network: "tcp", tls: true},
+		{name: "loop tcp", network: "tcp", loops: 1},
+		{name: "loop unix", network: "unix", loops: 2},
 	}
 }
 
@@ -117,6 +119,7 @@ type fixture struct {
 // start serves sessions that setup prepares; it runs in Handler.Accept.
 func start(t testing.TB, d driver, o Options, setup func(f *funcs)) *fixture {
 	t.Helper()
+	o.Loops = d.loops
 	fx := &fixture{t: t, d: d, sessions: make(chan *funcs, 4096)}
 	fx.g = New(handlerFunc(func(c Conn) Session {
 		f := &funcs{t: t, conn: c, closed: make(chan error, 2)}

@@ -15,7 +15,7 @@ import (
 // listener is one listening socket.
 type listener struct {
 	net.Listener
-	tls  *TLS // nil: plain
+	take func() (accepted, error) // accepts
 	quit chan struct{}
 	file os.FileInfo // of a unix socket, so that only our own file is removed
 }
@@ -40,13 +40,32 @@ func (g *Group) Listen(network, addr string, t *TLS) error {
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s %q: %w", network, addr, cause(err))
 	}
-	return g.serve(&listener{Listener: l, tls: t, quit: make(chan struct{}), file: file})
+	ln := g.streamListener(l, t)
+	if t == nil && g.opts.Loops > 0 {
+		if ln, err = g.loopListener(l); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
+	ln.file = file
+	return g.serve(ln)
+}
+
+// streamListener accepts from l for a goroutine for each connection.
+func (g *Group) streamListener(l net.Listener, t *TLS) *listener {
+	return &listener{Listener: l, take: func() (accepted, error) {
+		nc, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		return acceptedStream{g, nc, t}, nil
+	}}
 }
 
 // serve starts the accept loop of l.
 func (g *Group) serve(l *listener) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	l.quit = make(chan struct{})
 	if g.stopping {
 		l.stop()
 		return fmt.Errorf("cannot listen on %s %q: %w", l.Addr().Network(), l.Addr(), ErrStopped)
@@ -58,15 +77,30 @@ func (g *Group) serve(l *listener) error {
 }
 
 func (g *Group) listenTCP(network, addr string) (net.Listener, error) {
+	// KeepAlive -1 keeps package net from setting its own on each connection.
 	lc := net.ListenConfig{KeepAlive: -1}
-	if d := g.opts.KeepAlive; d > 0 {
+	d := g.opts.KeepAlive
+	if d > 0 {
+		idle, interval := keepAliveTimes(d)
 		lc.KeepAlive = 0
-		lc.KeepAliveConfig = net.KeepAliveConfig{
-			Enable: true, Idle: d, Interval: max(d/3, time.Second), Count: 3,
-		}
+		lc.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: idle, Interval: interval, Count: keepAliveProbes}
 	}
-	// TCP_NODELAY is what package net sets by itself.
+	lc.Control = func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if cerr := c.Control(func(fd uintptr) { err = setTCP(int(fd), d) }); cerr != nil {
+			return cerr
+		}
+		return err
+	}
 	return lc.Listen(context.Background(), network, addr)
+}
+
+// keepAliveProbes is how many probes go unanswered before a connection is given up.
+const keepAliveProbes = 3
+
+// keepAliveTimes are the time until the first probe and between them.
+func keepAliveTimes(d time.Duration) (idle, interval time.Duration) {
+	return max(d, time.Second), max(d/keepAliveProbes, time.Second)
 }
 
 func (g *Group) listenUnix(path string) (net.Listener, os.FileInfo, error) {

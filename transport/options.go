@@ -3,6 +3,7 @@ package transport
 import (
 	"io/fs"
 	"net"
+	"runtime"
 	"time"
 
 	"limitdb/internal/clock"
@@ -17,6 +18,11 @@ type Options struct {
 	KeepAlive time.Duration
 	// UnixPerm is the mode of the files of unix sockets. Zero: what the umask leaves.
 	UnixPerm fs.FileMode
+
+	// Loops is the number of event loops that serve plain connections; TLS ones have a
+	// goroutine each. Zero: DefaultLoops. Negative: no loops, a goroutine for each connection. Systems
+	// other than Linux have no loops.
+	Loops int
 
 	// PauseAbove is the number of unsent bytes above which a peer that reads is not read from.
 	// Zero: 1 MB.
@@ -54,6 +60,9 @@ func (o Options) withDefaults() Options {
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 300 * time.Second
 	}
+	if o.Loops == 0 {
+		o.Loops = DefaultLoops()
+	}
 	if o.PauseAbove == 0 {
 		o.PauseAbove = 1 << 20
 	}
@@ -74,3 +83,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// DefaultLoops is the number of event loops where none is given: one for every two processors,
+// at least one. The kernel's work for a socket and everything that is not a loop need the
+// others; and few loops find more ready connections in each round, which makes a request cheaper. Measured
+// with two processors: two loops spend half as much again on a request as one.
+func DefaultLoops() int { return max(1, runtime.GOMAXPROCS(0)/2) }

@@ -23,18 +23,19 @@ import (
 // One goroutine for each direction from the start would be simpler, and was rejected: it
 // costs a switch for each reply and a second stack for each idle connection.
 type stream struct {
-	g      *Group
-	nc     net.Conn
-	raw    syscall.RawConn
-	fd     int
-	tls    *tls.Conn   // nil: plain
-	cipher *cipherSide // under tls
-	out    outbox
-	in     input
-	pacer  pacer        // the reader's
-	wake   atomic.Bool  // a Resume is due
-	parked atomic.Bool  // Data or Resume returned false
-	moved  atomic.Int64 // Progress
+	g        *Group
+	nc       net.Conn
+	raw      syscall.RawConn
+	fd       int
+	tls      *tls.Conn   // nil: plain
+	cipher   *cipherSide // under tls
+	out      outbox
+	in       input
+	pacer    pacer        // the reader's
+	wake     atomic.Bool  // a Resume is due
+	parked   atomic.Bool  // Data or Resume returned false
+	finished atomic.Bool  // the peer has sent its end
+	moved    atomic.Int64 // Progress
 
 	run     sync.Mutex // held while a method of the session runs; guards the next two, and parked's changes
 	session Session
@@ -184,6 +185,7 @@ func (c *stream) readFailed(err error) {
 	if !c.wanted() {
 		return
 	}
+	c.finished.Store(true)
 	c.run.Lock()
 	done := c.phase.Load() != open || c.session.EOF()
 	c.run.Unlock()
@@ -297,6 +299,9 @@ func (c *stream) closeAfterFlush(reason error, linger time.Duration) {
 	}
 	if c.tls != nil {
 		_ = c.tls.CloseWrite() // queues the alert that ends the session
+	}
+	if c.finished.Load() {
+		linger = 0 // nothing comes that would cause a reset
 	}
 	c.out.finish(linger)
 }

@@ -2,11 +2,11 @@ package transport
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -190,6 +190,57 @@ func TestParkedSessionIsNotGivenData(t *testing.T) {
 	})
 }
 
+// A Resume that parks while nothing was to read holds back what comes.
+func TestResumeParks(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		got := make(chan string, 16)
+		resumed := make(chan bool)
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func(b []byte) bool { got <- string(b); return true }
+			f.resume = func() bool { return <-resumed }
+		})
+		p, f := fx.dial()
+		for range 50 {
+			f.conn.Wake()
+			resumed <- false
+			if _, err := io.WriteString(p, "early"); err != nil {
+				t.Fatal(err)
+			}
+			f.conn.Wake()
+			resumed <- false
+			if len(got) != 0 {
+				t.Fatal("a parked session was given data")
+			}
+			f.conn.Wake()
+			resumed <- true
+			if b := receive(t, got); b != "early" {
+				t.Fatalf("got %q", b)
+			}
+		}
+	})
+}
+
+// A Wake during Resume asks for another.
+func TestWakeDuringResume(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		begun := make(chan struct{})
+		fx := start(t, d, Options{}, func(f *funcs) {
+			n := 0
+			f.resume = func() bool {
+				begun <- struct{}{}
+				if n++; n == 1 {
+					f.conn.Wake()
+				}
+				return true
+			}
+		})
+		_, f := fx.dial()
+		f.conn.Wake()
+		receive(t, begun)
+		receive(t, begun)
+	})
+}
+
 // Wakes from many goroutines are merged, but after each one a Resume begins.
 func TestWakeIsCoalescedAndNeverLost(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
@@ -214,74 +265,10 @@ func TestWakeIsCoalescedAndNeverLost(t *testing.T) {
 	})
 }
 
-func TestHalfCloseThenRead(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		fx := start(t, d, Options{}, echo)
-		p, f := fx.dial()
-		if _, err := io.WriteString(p, "last words"); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := io.ReadAll(p); err != nil || string(b) != "last words" {
-			t.Errorf("read %q, %v", b, err)
-		}
-		wantReason(t, f, ErrPeerClosed)
-	})
-}
-
-// A session that is parked when the peer ends answers later and closes by itself.
-func TestEOFParks(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		eof := newOnce()
-		fx := start(t, d, Options{}, func(f *funcs) {
-			f.eof = func() bool { eof.signal(); return false }
-			f.resume = func() bool {
-				f.conn.Write([]byte("late"))
-				f.conn.CloseAfterFlush(errTest)
-				return true
-			}
-		})
-		p, f := fx.dial()
-		if d.tls { // the handshake is the client's first write
-			_, _ = p.Write([]byte("x"))
-		}
-		if err := p.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		receive(t, eof.c)
-		f.conn.Wake()
-		if b, err := io.ReadAll(p); err != nil || string(b) != "late" {
-			t.Errorf("read %q, %v", b, err)
-		}
-		wantReason(t, f, errTest)
-	})
-}
-
-func TestReset(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		if d.network != "tcp" {
-			return // unix sockets know no reset
-		}
-		got := newOnce()
-		fx := start(t, d, Options{}, func(f *funcs) {
-			f.data = func([]byte) bool { got.signal(); return true }
-		})
-		p, f := fx.dial()
-		if _, err := io.WriteString(p, "half a comm"); err != nil {
-			t.Fatal(err)
-		}
-		receive(t, got.c)
-		p.reset()
-		wantReason(t, f, ErrPeerReset)
-	})
-}
-
 // Whatever other goroutines write keeps whole and in each one's order.
 func TestConcurrentWriters(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
-		const writers, each = 8, 2000
+		const writers, each = 8, 600
 		fx := start(t, d, Options{}, func(*funcs) {})
 		p, f := fx.dial()
 		if d.tls {
@@ -318,145 +305,82 @@ func TestConcurrentWriters(t *testing.T) {
 	})
 }
 
-// The peer can read the last reply although the server did not read all that the peer sent.
-func TestCloseAfterFlushLetsThePeerReadIt(t *testing.T) {
+// An idle connection holds no buffers.
+func TestIdleMemory(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
-		fx := start(t, d, Options{}, func(f *funcs) {
-			f.data = func([]byte) bool {
-				f.conn.Write([]byte("-ERR no\r\n"))
-				f.conn.CloseAfterFlush(errTest)
-				f.conn.Write([]byte("dropped"))
-				return true
-			}
-		})
-		p, f := fx.dial()
-		sent := make(chan error, 1)
-		go func() {
-			_, err := p.Write(make([]byte, 2<<20))
-			sent <- err
-		}()
-		if b, err := io.ReadAll(p); err != nil || string(b) != "-ERR no\r\n" {
-			t.Errorf("read %q, %v", b, err)
+		const conns = 300
+		fx := start(t, d, Options{}, echo)
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.GC() // the second empties the pools
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
 		}
-		if err := receive(t, sent); err != nil {
-			t.Errorf("write: %v", err)
+		before := heap()
+		var peers []*peer
+		for range conns {
+			p, _ := fx.dial()
+			ping(t, p)
+			peers = append(peers, p)
 		}
-		_ = p.Close()
-		wantReason(t, f, errTest)
-	})
-}
-
-func TestCloseIsAtOnceAndTheFirstReasonWins(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		fx := start(t, d, Options{}, func(*funcs) {})
-		p, f := fx.dial()
-		f.conn.Close(errTest)
-		f.conn.Close(io.EOF)
-		f.conn.CloseAfterFlush(io.EOF)
-		if _, err := io.ReadAll(p); err != nil {
-			t.Logf("read: %v", err) // a reset is right, too
-		}
-		wantReason(t, f, errTest)
-	})
-}
-
-// A peer that does not read cannot keep a closing connection.
-func TestFlushTimeout(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		o := Options{FlushTimeout: 20 * time.Millisecond}
-		fx := start(t, d, o, func(f *funcs) {
-			f.data = func([]byte) bool {
-				f.conn.Write(make([]byte, 64<<20))
-				f.conn.CloseAfterFlush(errTest)
-				return true
-			}
-		})
-		p, f := fx.dial()
-		_, _ = p.Write([]byte("x"))
-		wantReason(t, f, errTest)
-	})
-}
-
-// A peer that does not end cannot keep a closing connection either.
-func TestLingerTime(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		fx := start(t, d, Options{LingerTime: 20 * time.Millisecond}, func(f *funcs) {
-			f.data = func([]byte) bool { f.conn.CloseAfterFlush(errTest); return true }
-		})
-		p, f := fx.dial()
-		_, _ = p.Write([]byte("x"))
-		wantReason(t, f, errTest)
-	})
-}
-
-// Everything at once from everywhere: what the harness checks must hold.
-func TestCloseRaces(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		o := Options{LingerTime: time.Millisecond, FlushTimeout: 10 * time.Millisecond, PauseAbove: 1 << 10, StallAfter: time.Millisecond}
-		fx := start(t, d, o, func(f *funcs) {
-			r := rand.New(rand.NewPCG(uint64(f.conn.FD()), 7))
-			f.data = func(b []byte) bool { f.conn.Write(b); return r.IntN(8) != 0 }
-			f.resume = func() bool { return r.IntN(4) != 0 }
-			f.eof = func() bool { return r.IntN(2) == 0 }
-		})
-		var wg sync.WaitGroup
-		for i := range 60 {
-			p, f := fx.dial()
-			stop := make(chan struct{})
-			wg.Go(func() {
-				_, _ = p.Write(make([]byte, 4000))
-				if i%5 == 0 {
-					_ = p.CloseWrite()
-				}
-				_, _ = io.Copy(io.Discard, p)
-				_ = p.Close()
-			})
-			wg.Go(func() {
-				for {
-					f.conn.Wake()
-					f.conn.Write([]byte("push"))
-					_ = f.conn.Pending()
-					select {
-					case <-stop:
-						return
-					default:
-					}
-				}
-			})
-			wg.Go(func() {
-				r := rand.New(rand.NewPCG(uint64(i), 3))
-				for range r.IntN(2000) {
-					_ = f.conn.Progress()
-				}
-				if r.IntN(2) == 0 {
-					f.conn.CloseAfterFlush(errTest)
-				} else {
-					f.conn.Close(errTest)
-				}
-				receive(t, f.closed)
-				close(stop)
-			})
-		}
-		wg.Wait()
-	})
-}
-
-func TestRefusedByTheHandler(t *testing.T) {
-	eachDriver(t, func(t *testing.T, d driver) {
-		fx := start(t, d, Options{}, func(f *funcs) {
-			f.conn.Write([]byte("-ERR max number of clients reached\r\n"))
-			f.conn.CloseAfterFlush(errTest)
-		})
-		p, f := fx.dial()
-		b, err := io.ReadAll(p)
+		each := (heap() - before) / conns
+		bound := int64(4 << 10)
 		if d.tls {
-			if p.Conn.(*tls.Conn).ConnectionState().HandshakeComplete {
-				t.Error("a handshake was done for a refused connection")
-			}
-		} else if err != nil || !strings.HasPrefix(string(b), "-ERR max") {
-			t.Errorf("read %q, %v", b, err)
+			bound = 48 << 10 // both ends' crypto/tls
 		}
-		_ = p.Close()
-		wantReason(t, f, errTest)
+		if each > bound {
+			t.Errorf("%d bytes for each idle connection", each)
+		}
+		runtime.KeepAlive(peers)
+	})
+}
+
+// A session that always has more to do does not keep the others waiting.
+func TestBusySessionIsFair(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		var busy atomic.Int64
+		fx := start(t, d, Options{}, func(f *funcs) {
+			echo(f)
+			f.resume = func() bool { busy.Add(1); f.conn.Wake(); return false }
+		})
+		_, f := fx.dial()
+		f.conn.Wake()
+		p, _ := fx.dial()
+		for range 20 {
+			ping(t, p)
+		}
+		was := busy.Load()
+		until(t, "the busy one goes on", func() bool { return busy.Load() > was })
+	})
+}
+
+// A connection that floods does not keep the others waiting.
+func TestFloodIsFair(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, func(f *funcs) {
+			flood := false
+			f.data = func(b []byte) bool {
+				if flood = flood || b[0] == 'F'; !flood {
+					f.conn.Write(b)
+				}
+				return true
+			}
+		})
+		p, f := fx.dial()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for block := bytes.Repeat([]byte("F"), 1<<20); ; {
+				if _, err := p.Write(block); err != nil {
+					return
+				}
+			}
+		})
+		q, _ := fx.dial()
+		for range 20 {
+			ping(t, q)
+		}
+		f.conn.Close(errTest)
+		wg.Wait()
 	})
 }

@@ -24,16 +24,19 @@ type Session interface {
 	Resume() (more bool)
 	// EOF runs when the peer has finished sending (half-close). The
 	// connection is closed after what is queued has been sent, unless EOF
-	// returns false: then the session is parked and closes it itself.
+	// returns false: then the session is parked and closes it itself. Resume
+	// still follows Wake.
 	EOF() (done bool)
-	// Closed runs exactly once, last, whatever ended the connection.
+	// Closed runs exactly once, last, whatever ended the connection. After
+	// Close or CloseAfterFlush it is the only method that still begins.
 	Closed(reason error)
 }
 
 // Conn is one connection as a session sees it. All methods may be called from
 // any goroutine, and none blocks.
 type Conn interface {
-	// Write queues p (copied) and sends as much as the socket takes now.
+	// Write queues p (copied) and sends as much as the socket takes now. It drops p once
+	// the connection is being closed.
 	Write(p []byte)
 	// Pending is the number of bytes queued and not sent.
 	Pending() int64
@@ -43,7 +46,8 @@ type Conn interface {
 	// Wake asks the driver to call Session.Resume soon.
 	Wake()
 	// CloseAfterFlush stops reading, sends what is queued, lingers so that the
-	// peer can read it, and closes.
+	// peer can read it, and closes. A TLS connection that has not finished its handshake is
+	// closed at once.
 	CloseAfterFlush(reason error)
 	// Close closes at once. The first reason is the one Session.Closed gets.
 	Close(reason error)

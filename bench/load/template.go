@@ -1,0 +1,61 @@
+package load
+
+import (
+	"errors"
+	"strings"
+
+	"limitdb/resp"
+)
+
+// Placeholder stands for the number of a key, in 12 digits, so that all
+// commands of a run are of one length. It is what redis-benchmark writes as
+// __rand_int__.
+const Placeholder = "{key}"
+
+// DefaultCommand is sent when none is given.
+const DefaultCommand = "CL.THROTTLE user:" + Placeholder + " 100 100 3600"
+
+const keyDigits = 12
+
+// template is a command, encoded, and where the digits of its key go.
+type template struct {
+	text   []byte
+	digits []int // offsets into text
+}
+
+func newTemplate(words []string) (*template, error) {
+	if len(words) == 0 || words[0] == "" {
+		return nil, errors.New("the command is empty")
+	}
+	t := &template{text: resp.AppendArray(nil, len(words))}
+	zeros := strings.Repeat("0", keyDigits)
+	for _, w := range words {
+		b := strings.ReplaceAll(w, Placeholder, zeros)
+		t.text = resp.AppendBulkString(t.text, b)
+		start := len(t.text) - len(b) - len("\r\n")
+		// The offsets of the placeholders, each as far on as those before it grew.
+		for from, grown := 0, 0; ; grown += keyDigits - len(Placeholder) {
+			i := strings.Index(w[from:], Placeholder)
+			if i < 0 {
+				break
+			}
+			t.digits = append(t.digits, start+from+i+grown)
+			from += i + len(Placeholder)
+		}
+	}
+	return t, nil
+}
+
+// appendTo appends the command for key to b.
+func (t *template) appendTo(b []byte, key uint64) []byte {
+	at := len(b)
+	b = append(b, t.text...)
+	for _, d := range t.digits {
+		field, k := b[at+d:at+d+keyDigits], key
+		for i := keyDigits - 1; k > 0 && i >= 0; i-- {
+			field[i] = byte('0' + k%10)
+			k /= 10
+		}
+	}
+	return b
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Measures what needs a whole server: latency at half of the peak load beside
+# Redis with a GCRA script, memory for each key, latency while the table grows to 10 M keys
+# and while 5 M keys expire. Prints Markdown.
+#
+#     bench/server.sh [latency] [memory] [growth] [expiry]    default: all
+#
+# Needs redis-server and redis-cli for the first. growth also writes
+# bench/growth.svg.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+pids=()
+cleanup() {
+  for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+go build -o "$work/limitdb" ./cmd/limitdb
+port=17901 redis_port=17902
+
+start_limitdb() {
+  "$work/limitdb" --port $port --http-port 0 --bind 127.0.0.1 --dir "$work" 2>"$work/log" &
+  server=$!
+  pids+=("$server")
+  until redis-cli -p $port PING >/dev/null 2>&1; do :; done
+}
+stop_limitdb() { kill "$server" && wait "$server" || true; }
+
+# load PORT FLAGS… puts load on a server and prints the result as JSON.
+load() {
+  local to=$1
+  shift
+  "$work/limitdb" bench -a "127.0.0.1:$to" -q --json "$@"
+}
+# field NAME reads one number of a result.
+field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
+rss() { awk '/VmRSS/ {print $2 * 1024}' "/proc/$1/status"; }
+us() { awk -v ns="$1" 'BEGIN {printf "%.0f", ns / 1000}'; }
+
+throttle='CL.THROTTLE resi:{key} 100 100 3600'
+
+latency() {
+  start_limitdb
+  redis-server --port $redis_port --bind 127.0.0.1 --save '' --appendonly no --daemonize no >/dev/null &
+  pids+=("$!")
+  until redis-cli -p $redis_port PING >/dev/null 2>&1; do :; done
+  local sha peak half json i
+  sha=$(redis-cli -p $redis_port SCRIPT LOAD "$(<bench/gcra.lua)")
+  local lua="EVALSHA $sha 1 resi:{key} 100 100 3600"
+  load $port -n 1000000 -P 64 --distribution sequential -- $throttle >/dev/null
+  load $redis_port -n 1000000 -P 64 --distribution sequential -- $lua >/dev/null
+  peak=$(load $redis_port -d 5s -- $lua | field requests_per_second)
+  half=$(awk -v p="$peak" 'BEGIN {printf "%d", p / 2}')
+  echo "### Latency at $half requests a second"
+  echo
+  echo "Open loop, 50 connections, not pipelined, 1 M resident keys; the rate is half of what Redis reaches with the script."
+  echo "µs from when each request was due, three runs in turn."
+  echo
+  echo "| | p50 | p99 | p99.9 |"
+  echo "|---|---|---|---|"
+  for i in 1 2 3; do
+    json=$(load $port -w 2s -d 10s --rate "$half" -- $throttle)
+    echo "| limitdb | $(us "$(field p50 <<<"$json")") | $(us "$(field p99 <<<"$json")") | $(us "$(field p999 <<<"$json")") |"
+    json=$(load $redis_port -w 2s -d 10s --rate "$half" -- $lua)
+    echo "| Redis, GCRA in Lua | $(us "$(field p50 <<<"$json")") | $(us "$(field p99 <<<"$json")") | $(us "$(field p999 <<<"$json")") |"
+  done
+  echo
+  stop_limitdb
+}
+
+memory() {
+  start_limitdb
+  local empty full
+  empty=$(rss "$server")
+  load $port -n 5000000 -r 5000000 -P 256 --distribution sequential -- CL.THROTTLE 'user:{key}' 1 1 86400 >/dev/null
+  full=$(rss "$server")
+  echo "### Memory"
+  echo
+  echo "5 M keys of 17 bytes, GCRA: $(awk -v a="$full" -v b="$empty" -v n="$(redis-cli -p $port DBSIZE)" 'BEGIN {printf "%.1f", (a - b) / n}') bytes of RSS each above an empty server ($((empty >> 20)) MB), $(redis-cli -p $port INFO limiter | tr -d '\r' | sed -n 's/^table_bytes://p') bytes counted for $(redis-cli -p $port DBSIZE) keys."
+  echo
+  stop_limitdb
+}
+
+growth() {
+  start_limitdb
+  local i json
+  for i in $(seq 20); do
+    json=$(load $port -n 500000 -r 500000 -P 16 --rate 150000 --distribution sequential -- CL.THROTTLE "g$i:{key}" 1 1 86400)
+    echo "$((i * 500)) $(field p50 <<<"$json") $(field p999 <<<"$json") $(field max <<<"$json")"
+  done >"$work/growth"
+  echo "### Growth from 0 to 10 M keys"
+  echo
+  echo "New keys only, open loop at 150 000 a second, pipelines of 16, 500 000 keys a point ([plot](growth.svg)):"
+  awk '{p50 = $2 > p50 ? $2 : p50; p999 = $3 > p999 ? $3 : p999; max = $4 > max ? $4 : max}
+    END {printf "over all points, p50 ≤ %.0f µs, p99.9 ≤ %.0f µs, longest %.0f µs, as a client sees them.\n\n", p50 / 1e3, p999 / 1e3, max / 1e3}' "$work/growth"
+  awk '{x[NR] = $1 / 1000; y[NR] = $3 / 1000; if (y[NR] > top) top = y[NR]}
+    END {
+      top = int(top / 1000 + 1) * 1000
+      print "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 300\" font-family=\"sans-serif\" font-size=\"12\">"
+      print "<rect width=\"640\" height=\"300\" fill=\"white\"/>"
+      for (i = 0; i <= 4; i++) {
+        gy = 250 - i * 50
+        printf "<line x1=\"60\" y1=\"%d\" x2=\"620\" y2=\"%d\" stroke=\"#ddd\"/><text x=\"52\" y=\"%d\" text-anchor=\"end\">%.1f</text>\n", gy, gy, gy + 4, top / 1000 * i / 4
+      }
+      for (i = 0; i <= 10; i += 2) printf "<text x=\"%d\" y=\"270\" text-anchor=\"middle\">%d</text>\n", 60 + i * 56, i
+      printf "<polyline fill=\"none\" stroke=\"#06c\" stroke-width=\"2\" points=\""
+      for (i = 1; i <= NR; i++) printf "%.1f,%.1f ", 60 + x[i] * 56, 250 - y[i] / top * 200
+      print "\"/>"
+      print "<text x=\"340\" y=\"290\" text-anchor=\"middle\">keys in the table, millions</text>"
+      print "<text x=\"60\" y=\"30\">p99.9 of new keys as a client sees it, ms; open loop, 150 000 a second</text>"
+      print "</svg>"
+    }' "$work/growth" >bench/growth.svg
+  stop_limitdb
+}
+
+expiry() {
+  start_limitdb
+  local empty full idle during left json
+  empty=$(rss "$server")
+  load $port -n 100000 -r 100000 -P 64 --distribution sequential -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400 >/dev/null
+  local steady=(-r 100000 --rate 20000 -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400)
+  # Every key dies 25 s after it was made; making all takes some seconds.
+  load $port -n 5000000 -r 5000000 -P 256 --distribution sequential -- CL.THROTTLE 'gone:{key}' 0 1 25 >/dev/null
+  full=$(rss "$server")
+  idle=$(load $port -d 8s "${steady[@]}" | field p999)
+  json=$(load $port -d 30s "${steady[@]}")
+  during=$(field p999 <<<"$json")
+  left=$(rss "$server")
+  echo "### 5 M keys expire together"
+  echo
+  echo "20 000 requests a second on other keys, open loop: p99.9 $(us "$idle") µs before, $(us "$during") µs over the 30 s in which 5 M keys expire."
+  echo "RSS $((empty >> 20)) MB empty, $((full >> 20)) MB full, $((left >> 20)) MB at the end of those 30 s; $(redis-cli -p $port DBSIZE) keys left."
+  echo
+  stop_limitdb
+}
+
+(($#)) || set -- latency memory growth expiry
+for part in "$@"; do
+  case $part in
+  latency | memory | growth | expiry) "$part" ;;
+  *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
+  esac
+done

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"limitdb/config"
+	"limitdb/internal/clock"
+	"limitdb/limit"
+	"limitdb/server"
+)
+
+// logOutput is where the log goes: standard error or a file that can be reopened.
+type logOutput struct {
+	set   *config.Settings
+	level slog.LevelVar
+	mu    sync.Mutex // guards file
+	file  *os.File
+}
+
+func newLogOutput(set *config.Settings) (*logOutput, error) {
+	l := &logOutput{set: set, file: os.Stderr}
+	if err := l.reopen(); err != nil {
+		return nil, err
+	}
+	return l, l.levelChanged()
+}
+
+// reopen opens the log file by its name, so that it can be moved away and
+// SIGHUP sent.
+func (l *logOutput) reopen() error {
+	path := l.set.LogFile.Get()
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("logfile: %w", err)
+	}
+	l.mu.Lock()
+	old := l.file
+	l.file = f
+	l.mu.Unlock()
+	if old != os.Stderr {
+		return old.Close()
+	}
+	return nil
+}
+
+func (l *logOutput) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != os.Stderr {
+		l.file.Close()
+	}
+}
+
+// Write is for the log handler.
+func (l *logOutput) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Write(b)
+}
+
+func (l *logOutput) levelChanged() error {
+	l.level.Set(map[string]slog.Level{
+		"debug": slog.LevelDebug, "verbose": server.LevelVerbose, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+	}[l.set.LogLevel.Get()])
+	return nil
+}
+
+// logger writes text lines, each kind of message at a bounded rate.
+func (l *logOutput) logger() *slog.Logger {
+	return slog.New(&limitedHandler{next: slog.NewTextHandler(io.Writer(l), &slog.HandlerOptions{
+		Level: &l.level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.LevelKey {
+				return slog.String(slog.LevelKey, levelName(a.Value.Any().(slog.Level)))
+			}
+			return a
+		},
+	}), shared: &logLimits{clock: clock.NewReal(), states: make(map[string]*logState)}})
+}
+
+func levelName(l slog.Level) string {
+	switch {
+	case l < server.LevelVerbose:
+		return "debug"
+	case l < slog.LevelInfo:
+		return "verbose"
+	case l < slog.LevelWarn:
+		return "notice"
+	}
+	return "warning"
+}
+
+// limitedHandler passes on at most a few records a second of each message, so
+// that hostile clients cannot fill the disk; the next one that passes says how many were
+// left out.
+type limitedHandler struct {
+	next   slog.Handler
+	shared *logLimits
+}
+
+type logLimits struct {
+	clock  clock.Clock
+	mu     sync.Mutex           // guards states
+	states map[string]*logState // by message: they are constants of the program
+}
+
+type logState struct {
+	state   []byte
+	skipped int
+}
+
+// Enabled asks the handler behind.
+func (h *limitedHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.next.Enabled(ctx, level)
+}
+
+// Handle passes r on if its message is inside its limit: 10 a second, 50 at once.
+func (h *limitedHandler) Handle(ctx context.Context, r slog.Record) error {
+	l := limit.Limit{Algorithm: limit.GCRA, Max: 10, Period: 1e9, Burst: 50}
+	h.shared.mu.Lock()
+	st := h.shared.states[r.Message]
+	if st == nil {
+		st = &logState{}
+		h.shared.states[r.Message] = st
+	}
+	next, d, err := limit.Take(&l, st.state, h.shared.clock.Now(), 1, nil)
+	if err == nil && d.Limited {
+		st.skipped++
+		h.shared.mu.Unlock()
+		return nil
+	}
+	if next != nil {
+		st.state = next
+	}
+	skipped := st.skipped
+	st.skipped = 0
+	h.shared.mu.Unlock()
+	if skipped > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("left_out", skipped))
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// WithAttrs keeps the limits.
+func (h *limitedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &limitedHandler{next: h.next.WithAttrs(attrs), shared: h.shared}
+}
+
+// WithGroup keeps the limits.
+func (h *limitedHandler) WithGroup(name string) slog.Handler {
+	return &limitedHandler{next: h.next.WithGroup(name), shared: h.shared}
+}

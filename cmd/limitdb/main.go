@@ -1,0 +1,77 @@
+// Command limitdb is a rate-limiter server that speaks RESP.
+//
+//	limitdb [FILE] [--directive value …]   run the server
+//	limitdb ping                           ask a running server whether it answers
+//	limitdb bench                          put load on a server and measure it
+//	limitdb version                        print the version
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"limitdb/bench/load"
+)
+
+func main() {
+	err := run(os.Args[1:])
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "limitdb: "+err.Error())
+	var code exitCode
+	if errors.As(err, &code) {
+		os.Exit(int(code))
+	}
+	os.Exit(1)
+}
+
+// exitCode ends the process with itself as status; the message is that of the
+// error it is joined to.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
+
+// run dispatches. The server's own arguments are directives, which cobra does
+// not know, so only a subcommand's name is given to it.
+func run(args []string) error {
+	root := commands()
+	if len(args) > 0 {
+		switch args[0] {
+		case "-h", "--help", "help", "completion", "__complete", "__completeNoDesc":
+			root.SetArgs(args)
+			return root.Execute()
+		case "-v", "--version":
+			args = []string{"version"}
+		}
+		for _, c := range root.Commands() {
+			if c.Name() == args[0] {
+				root.SetArgs(args)
+				return root.Execute()
+			}
+		}
+	}
+	return serve(args)
+}
+
+func commands() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "limitdb [FILE] [--directive value …]",
+		Short: "A rate-limiter server that speaks RESP",
+		Long: `limitdb answers "may this caller go ahead?" to any Redis client.
+
+Without a subcommand it runs the server. FILE is a configuration file (- is standard
+input); every directive can also be given as --directive value or as LIMITDB_DIRECTIVE
+in the environment. --check-config reads the configuration, says whether it is
+right, and ends. The directives are listed in docs/configuration.md.`,
+		Example:       "  limitdb\n  limitdb /etc/limitdb/limitdb.conf --port 7000 --maxclients 20000\n  limitdb --check-config limitdb.conf",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
+	}
+	root.AddCommand(pingCommand(), load.Command(), versionCommand())
+	return root
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// leastHeap is the least memory limit given to the Go heap: below it the
+// collector would only run in circles.
+const leastHeap = 64 << 20
+
+// limitHeap tells Go's collector what the cgroup leaves for the heap: nine tenths
+// of its limit, less what the table may take outside the heap (maxmemory). GOMEMLIMIT in the
+// environment is stronger. It returns the limit in bytes, 0 for none.
+func limitHeap(root fs.FS, getenv func(string) string, maxMemory int64) int64 {
+	if getenv("GOMEMLIMIT") != "" {
+		return 0
+	}
+	limit := cgroupLimit(root)
+	if limit == 0 {
+		return 0
+	}
+	heap := max(leastHeap, limit/10*9-maxMemory)
+	debug.SetMemoryLimit(heap)
+	return heap
+}
+
+// cgroupLimit is the least memory limit of the process's cgroup and those above it, in bytes; 0 where there is none.
+func cgroupLimit(root fs.FS) int64 {
+	least := int64(0)
+	note := func(path string) {
+		data, err := fs.ReadFile(root, path)
+		if err != nil {
+			return
+		}
+		// "max", and the huge number of cgroup v1, are no limit.
+		n, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
+		if err == nil && n > 0 && n < math.MaxInt64/2 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	data, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		// hierarchy:controllers:path
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		mount, file := "", ""
+		switch {
+		case parts[1] == "":
+			mount, file = "sys/fs/cgroup", "memory.max"
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			mount, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		path := strings.Trim(parts[2], "/")
+		for {
+			note(strings.TrimSuffix(mount+"/"+path, "/") + "/" + file)
+			if path == "" {
+				break
+			}
+			path = strings.TrimSuffix(path[:strings.LastIndexByte("/"+path, '/')], "/")
+		}
+	}
+	return least
+}
+
+// systemRoot is the file system from its root.
+func systemRoot() fs.FS { return os.DirFS("/") }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"limitdb/config"
+	"limitdb/resp"
+)
+
+// pingTimeout bounds the whole of limitdb ping.
+const pingTimeout = 5 * time.Second
+
+func pingCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ping [FILE] [--directive value …]",
+		Short: "Ask a running server whether it answers; exit 0 if it does",
+		Long: `Connects to the address that a server with this configuration listens on, sends PING and
+prints PONG. It takes the configuration as the server does, so that in a container
+"limitdb ping" asks the container's own server.`,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+				return c.Help()
+			}
+			registry, set := config.New()
+			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
+				return err
+			}
+			reply, err := ping(set)
+			if err != nil {
+				return fmt.Errorf("no answer: %w", err)
+			}
+			fmt.Fprintln(c.OutOrStdout(), reply)
+			return nil
+		},
+	}
+}
+
+// ping connects as set says and returns the reply to PING.
+func ping(set *config.Settings) (string, error) {
+	conn, err := dialServer(set)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
+		return "", err
+	}
+	r := bufio.NewReader(conn)
+	if pass := set.RequirePass.Get(); pass != "" {
+		if _, err := call(conn, r, "AUTH", pass); err != nil {
+			return "", err
+		}
+	}
+	return call(conn, r, "PING")
+}
+
+// call sends one command and returns its reply as text.
+func call(conn net.Conn, r *bufio.Reader, words ...string) (string, error) {
+	b := resp.AppendArray(nil, len(words))
+	for _, w := range words {
+		b = resp.AppendBulkString(b, w)
+	}
+	if _, err := conn.Write(b); err != nil {
+		return "", err
+	}
+	v, err := resp.ReadReply(r, 1<<20)
+	if err != nil {
+		return "", err
+	}
+	return v.Text, v.Err()
+}
+
+// dialServer connects to the first place where a server with these settings listens.
+func dialServer(set *config.Settings) (net.Conn, error) {
+	d := net.Dialer{Timeout: pingTimeout}
+	if port := set.Port.Get(); port != 0 {
+		return d.Dial("tcp", net.JoinHostPort(dialHost(set), strconv.FormatInt(port, 10)))
+	}
+	if path := set.UnixSocket.Get(); path != "" {
+		return d.Dial("unix", path)
+	}
+	if port := set.TLSPort.Get(); port != 0 {
+		// Who answers on this machine's own port is not in question.
+		c := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
+		if cert, err := tls.LoadX509KeyPair(set.TLSCertFile.Get(), set.TLSKeyFile.Get()); err == nil {
+			c.Certificates = []tls.Certificate{cert}
+		}
+		return tls.DialWithDialer(&d, "tcp", net.JoinHostPort(dialHost(set), strconv.FormatInt(port, 10)), c)
+	}
+	return nil, fmt.Errorf("the configuration has no port, no tls-port and no unixsocket")
+}
+
+// dialHost is the first address that is listened on; a wildcard is reached
+// through loopback.
+func dialHost(set *config.Settings) string {
+	addrs := set.Addrs()
+	if len(addrs) == 0 {
+		return "localhost"
+	}
+	host := addrs[0].Host
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return "localhost"
+	}
+	return host
+}

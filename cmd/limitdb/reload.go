@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"limitdb/config"
+	"limitdb/transport"
+)
+
+// reloads counts what SIGHUP brought about.
+type reloads struct {
+	done, failed atomic.Uint64
+	lastFailed   atomic.Bool
+	at           atomic.Int64 // ns of Unix time
+	clockOffset  atomic.Int64 // ns
+}
+
+// reload reads again what SIGHUP asks for: the log file, passwords from files
+// and certificates. What fails keeps its old value.
+func (p *process) reload() {
+	p.notify(daemon.SdNotifyReloading)
+	defer p.notify(daemon.SdNotifyReady)
+	var failed bool
+	for _, part := range []struct {
+		name string
+		read func() error
+	}{
+		{"logfile", p.logs.reopen},
+		{"requirepass-file", p.registry.ReloadSecrets},
+		{"certificates", func() error {
+			if p.tls == nil {
+				return nil
+			}
+			return p.tls.Reload()
+		}},
+	} {
+		if err := part.read(); err != nil {
+			failed = true
+			p.log.Error("reload failed, the old stays in force", "part", part.name, "err", err)
+		}
+	}
+	p.reloads.lastFailed.Store(failed)
+	if failed {
+		p.reloads.failed.Add(1)
+		return
+	}
+	p.reloads.done.Add(1)
+	p.reloads.at.Store(p.clock.Now())
+	p.log.Info("reloaded")
+}
+
+// loadTLS reads the certificates, or returns nil where there is no TLS port.
+func loadTLS(set *config.Settings) (*transport.TLS, error) {
+	if set.TLSPort.Get() == 0 {
+		return nil, nil
+	}
+	auth, err := transport.ParseClientAuth(set.TLSAuthClients.Get())
+	if err != nil {
+		return nil, fmt.Errorf("tls-auth-clients: %w", err)
+	}
+	return transport.LoadTLS(transport.TLSOptions{
+		CertFile: set.TLSCertFile.Get(), KeyFile: set.TLSKeyFile.Get(), CAFile: set.TLSCACertFile.Get(), ClientAuth: auth,
+	})
+}

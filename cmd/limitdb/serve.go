@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/observe"
+	"limitdb/server"
+	"limitdb/transport"
+)
+
+// serve reads the configuration and runs the server until a signal or
+// SHUTDOWN ends it.
+func serve(args []string) error {
+	args, checkOnly := cutFlag(args, "--check-config")
+	registry, set := config.New()
+	if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
+		return err
+	}
+	if checkOnly {
+		if _, err := loadTLS(set); err != nil {
+			return err
+		}
+		fmt.Println("limitdb: the configuration is right")
+		return nil
+	}
+	p := &process{registry: registry, set: set, clock: clock.NewReal(), stop: make(chan bool, 2)}
+	return p.run()
+}
+
+// cutFlag removes a flag that is no directive from args.
+func cutFlag(args []string, flag string) (rest []string, found bool) {
+	rest = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == flag })
+	return rest, len(rest) < len(args)
+}
+
+// process is the running server and all it is made of.
+type process struct {
+	registry *config.Registry
+	set      *config.Settings
+	clock    *clock.Real
+	log      *slog.Logger
+	logs     *logOutput
+	engine   *engine.Engine
+	server   *server.Server
+	group    *transport.Group
+	tls      *transport.TLS // nil without tls-port
+	http     *observe.Server
+	reloads  reloads
+	stop     chan bool // true: at once
+}
+
+// run starts the parts in their order, waits, and stops them in the reverse order.
+func (p *process) run() error {
+	// The log comes first: everything below may have something to say.
+	logs, err := newLogOutput(p.set)
+	if err != nil {
+		return err
+	}
+	p.logs, p.log = logs, logs.logger()
+	defer logs.close()
+	p.registry.OnChange(logs.levelChanged, p.set.LogLevel)
+
+	// Certificates are read before any port opens, so that a wrong one ends the start.
+	if p.tls, err = loadTLS(p.set); err != nil {
+		return err
+	}
+	p.fitMaxClients()
+	if heap := limitHeap(systemRoot(), os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
+		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
+	}
+	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
+	p.budgetChanged()
+	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)
+	p.server = server.New(server.Options{
+		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
+		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort,
+	})
+	p.group = transport.New(p.server, p.transportOptions())
+
+	var background sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	defer background.Wait()
+	defer cancel()
+	background.Go(func() { p.server.Run(ctx) })
+	background.Go(func() { p.slewClock(ctx) })
+
+	// Signals are caught before the ports open: whoever sees a port answer may send one.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	if err := p.listen(); err != nil {
+		p.close(true, nil)
+		return err
+	}
+	if err := p.listenHTTP(&background); err != nil {
+		p.close(true, nil)
+		return err
+	}
+	p.log.Info("limitdb is ready", "version", version, "pid", os.Getpid(), "addresses", p.addresses())
+	p.notify(daemon.SdNotifyReady)
+
+	now := p.wait(signals)
+	p.notify(daemon.SdNotifyStopping)
+	p.close(now, signals)
+	p.log.Info("limitdb has stopped")
+	return nil
+}
+
+// wait returns when the server is to stop; now says whether at once.
+func (p *process) wait(signals <-chan os.Signal) (now bool) {
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGHUP {
+				p.reload()
+				continue
+			}
+			p.log.Info("stopping", "signal", s.String())
+			return false
+		case now := <-p.stop:
+			return now
+		}
+	}
+}
+
+// close stops listening, answers what was read and closes the clients. A
+// second signal hurries it.
+func (p *process) close(now bool, signals <-chan os.Signal) {
+	p.server.Stopping()
+	ctx, cancel := context.WithTimeout(context.Background(), p.set.ShutdownTimeout.Get())
+	defer cancel()
+	if now {
+		cancel()
+	}
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if s != syscall.SIGHUP {
+					p.log.Warn("stopping at once", "signal", s.String())
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	if err := p.group.Close(ctx); err != nil && !now {
+		p.log.Warn("clients were cut off", "err", err)
+	}
+	if p.http != nil {
+		if err := p.http.Shutdown(ctx); err != nil && !now {
+			p.log.Warn("HTTP requests were cut off", "err", err)
+		}
+	}
+}
+
+func (p *process) transportOptions() transport.Options {
+	return transport.Options{
+		Clock:     p.clock,
+		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
+		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
+		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
+		Refusal:   []byte("-ERR max number of clients reached\r\n"),
+		OnAcceptError: func(on net.Addr, err error, wait time.Duration) {
+			p.log.Warn("accepting a connection failed", "on", on, "err", err, "wait", wait)
+		},
+	}
+}
+
+// budgetChanged tells the engine what maxmemory and its policy say.
+func (p *process) budgetChanged() error {
+	policy := engine.NoEviction
+	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
+		policy = engine.LeastDebt
+	}
+	p.engine.SetMaxMemory(p.set.MaxMemory.Get(), policy)
+	return nil
+}
+
+// keepAlive is the transport's option: 0 in the directive turns probes off.
+func keepAlive(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// listen opens the RESP ports.
+func (p *process) listen() error {
+	for _, a := range p.set.Addrs() {
+		for _, port := range []struct {
+			n   int64
+			tls *transport.TLS
+		}{{p.set.Port.Get(), nil}, {p.set.TLSPort.Get(), p.tls}} {
+			if port.n == 0 {
+				continue
+			}
+			err := p.group.Listen("tcp", net.JoinHostPort(a.Host, strconv.FormatInt(port.n, 10)), port.tls)
+			if err != nil && !(a.Optional && noSuchAddress(err)) {
+				return err
+			}
+		}
+	}
+	if path := p.set.UnixSocket.Get(); path != "" {
+		if err := p.group.Listen("unix", path, nil); err != nil {
+			return err
+		}
+	}
+	if len(p.group.Addrs()) == 0 {
+		return errors.New("nothing to listen on: port and tls-port are 0 and unixsocket is empty, or the machine has none of the addresses in bind")
+	}
+	return nil
+}
+
+// noSuchAddress tells that the machine has no such address, as with IPv6 turned off.
+func noSuchAddress(err error) bool {
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
+}
+
+// listenHTTP opens the HTTP port, unless it is 0.
+func (p *process) listenHTTP(background *sync.WaitGroup) error {
+	port := p.set.HTTPPort.Get()
+	if port == 0 {
+		return nil
+	}
+	var addrs []string
+	for _, a := range p.set.HTTPAddrs() {
+		addr := net.JoinHostPort(a.Host, strconv.FormatInt(port, 10))
+		if a.Optional {
+			addr = "-" + addr
+		}
+		addrs = append(addrs, addr)
+	}
+	h, err := observe.Listen(observe.Options{
+		Addrs: addrs, Pprof: p.set.Pprof.Get(), Log: p.log,
+		Source: observe.Source{Snapshot: p.snapshot, Ready: p.server.Ready},
+	})
+	if err != nil {
+		return fmt.Errorf("http-port: %w", err)
+	}
+	p.http = h
+	background.Go(func() {
+		if err := h.Serve(); err != nil {
+			p.log.Error("the HTTP port has failed", "err", err)
+		}
+	})
+	return nil
+}
+
+// tcpPort is the port that is listened on, which differs from the directive where that is 0.
+func (p *process) tcpPort() int {
+	for _, a := range p.group.Addrs() {
+		if t, ok := a.(*net.TCPAddr); ok {
+			return t.Port
+		}
+	}
+	return 0
+}
+
+func (p *process) addresses() []string {
+	var out []string
+	for _, a := range p.group.Addrs() {
+		out = append(out, a.String())
+	}
+	if p.http != nil {
+		for _, a := range p.http.Addrs() {
+			out = append(out, "http://"+a.String())
+		}
+	}
+	return out
+}
+
+// slewClock keeps the clock of decisions near the machine's.
+func (p *process) slewClock(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			p.reloads.clockOffset.Store(p.clock.Slew())
+		}
+	}
+}
+
+// notify tells systemd, where the configuration says that it supervises.
+func (p *process) notify(state string) {
+	if p.set.Supervised.Get() == "no" {
+		return
+	}
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		p.log.Warn("telling systemd", "state", state, "err", err)
+	}
+}
+
+// reservedFDs are the descriptors that are not clients': logs, listeners, HTTP.
+const reservedFDs = 32
+
+// fitMaxClients lowers maxclients to what the limit on open files allows.
+func (p *process) fitMaxClients() {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		p.log.Warn("reading the limit on open files", "err", err)
+		return
+	}
+	want := p.set.MaxClients.Get()
+	if r.Cur >= uint64(want)+reservedFDs {
+		return
+	}
+	fit := max(1, int64(r.Cur)-reservedFDs)
+	if err := p.registry.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(fit, 10)}); err != nil {
+		p.log.Warn("lowering maxclients", "err", err)
+		return
+	}
+	p.log.Warn("maxclients is lowered: the limit on open files allows no more", "maxclients", fit, "wanted", want, "open_files", r.Cur)
+}

@@ -1,0 +1,201 @@
+package limitdb
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mayImport is the import law: what each folder may import of this module.
+// A folder stands for those below it. Tests are held to it as well, but for
+// e2e, which drives the whole. Whatever is not named may import nothing of ours.
+var mayImport = map[string][]string{
+	"limit":       {},
+	"resp":        {},
+	"config":      {"internal"},
+	"internal":    {},
+	"transport":   {"internal"},
+	"engine":      {"limit", "internal"},
+	"persistence": {"engine", "limit", "internal"},
+	"replication": {"engine", "limit", "internal"},
+	"observe":     {"engine", "limit", "internal"},
+	"server":      {"engine", "limit", "resp", "config", "transport", "internal"},
+	"bench":       {"resp", "limit", "engine", "internal"},
+	"cmd":         {"bench", "config", "engine", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "transport"},
+	"e2e":         {"resp", "config"},
+}
+
+// onlyIn are modules of others that one folder alone may import.
+var onlyIn = map[string]string{
+	"github.com/hashicorp/raft":           "replication",
+	"github.com/prometheus/client_golang": "observe",
+	"github.com/tidwall/redcon":           "resp",
+	"github.com/spf13/cobra":              "cmd bench",
+}
+
+const module = "limitdb"
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	eachFile(t, func(file string, f *ast.File, _ *token.FileSet) {
+		folder, _, inFolder := strings.Cut(filepath.ToSlash(file), "/")
+		if !inFolder {
+			return
+		}
+		seen[folder] = true
+		law, known := mayImport[folder]
+		if !known {
+			t.Errorf("%s: folder %s has no line in the import law", file, folder)
+			return
+		}
+		for _, imp := range f.Imports {
+			p, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p == module || strings.HasPrefix(p, module+"/") {
+				to, _, _ := strings.Cut(strings.TrimPrefix(p, module+"/"), "/")
+				if to != folder && !slices.Contains(law, to) {
+					t.Errorf("%s imports %s: %s may import only %v", file, p, folder, law)
+				}
+			}
+			for other, home := range onlyIn {
+				if (p == other || strings.HasPrefix(p, other+"/")) && !slices.Contains(strings.Fields(home), folder) && !strings.HasSuffix(file, "_test.go") {
+					t.Errorf("%s imports %s: only %s may", file, p, home)
+				}
+			}
+		}
+	})
+	for folder := range mayImport {
+		if !seen[folder] {
+			t.Errorf("the import law names %s, which has no Go file", folder)
+		}
+	}
+}
+
+// TestLimitIsStdlibOnly keeps the domain free of everything but the language.
+func TestLimitIsStdlibOnly(t *testing.T) {
+	eachFile(t, func(file string, f *ast.File, _ *token.FileSet) {
+		if !strings.HasPrefix(file, "limit/") || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		for _, imp := range f.Imports {
+			if strings.Contains(imp.Path.Value, ".") {
+				t.Errorf("%s imports %s: limit/ has the standard library only", file, imp.Path.Value)
+			}
+		}
+	})
+}
+
+// readsClock names the folders in which time.Now and time.Since may stand:
+// the edge. Below it, time is an argument.
+var readsClock = []string{"internal/clock", "cmd", "bench", "observe", "transport", "e2e"}
+
+func TestTimeIsAnArgument(t *testing.T) {
+	eachFile(t, func(file string, f *ast.File, fset *token.FileSet) {
+		if strings.HasSuffix(file, "_test.go") || under(file, readsClock) {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && (sel.Sel.Name == "Now" || sel.Sel.Name == "Since") {
+					t.Errorf("%s: time.%s outside the edge: time is an argument", fset.Position(n.Pos()), sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// TestNoMutableGlobals forbids package-level variables but for errors, and
+// what is never assigned: blank assertions and the linker's version.
+func TestNoMutableGlobals(t *testing.T) {
+	eachFile(t, func(file string, f *ast.File, fset *token.FileSet) {
+		if strings.HasSuffix(file, "_test.go") || !strings.Contains(file, "/") {
+			return
+		}
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || g.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range g.Specs {
+				v := spec.(*ast.ValueSpec)
+				for _, name := range v.Names {
+					if name.Name == "_" || name.Name == "version" || strings.HasPrefix(strings.ToLower(name.Name), "err") || isTable(v) {
+						continue
+					}
+					t.Errorf("%s: package-level variable %s", fset.Position(name.Pos()), name.Name)
+				}
+			}
+		}
+	})
+}
+
+// isTable tells a composite literal of an array, which is how constant tables are written in Go.
+func isTable(v *ast.ValueSpec) bool {
+	for _, val := range v.Values {
+		c, ok := val.(*ast.CompositeLit)
+		if !ok {
+			return false
+		}
+		if a, ok := c.Type.(*ast.ArrayType); !ok || a.Len == nil {
+			return false
+		}
+	}
+	return len(v.Values) > 0
+}
+
+// TestNoExitBelowMain keeps the end of the process in cmd/.
+func TestNoExitBelowMain(t *testing.T) {
+	eachFile(t, func(file string, f *ast.File, fset *token.FileSet) {
+		if strings.HasSuffix(file, "_test.go") || under(file, []string{"cmd", "e2e"}) {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && (x.Name == "os" && sel.Sel.Name == "Exit" || x.Name == "log" && strings.HasPrefix(sel.Sel.Name, "Fatal")) {
+					t.Errorf("%s: %s.%s below main: return an error", fset.Position(n.Pos()), x.Name, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+func under(file string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(file, f+"/") })
+}
+
+// eachFile parses every Go file of the module.
+func eachFile(t *testing.T, fn func(file string, f *ast.File, fset *token.FileSet)) {
+	t.Helper()
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata" || (strings.HasPrefix(d.Name(), ".") && d.Name() != ".")) {
+			return fs.SkipDir
+		}
+		if d.IsDir() || path.Ext(file) != ".go" {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		fn(filepath.ToSlash(file), f, fset)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

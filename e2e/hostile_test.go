@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// serves fails the test unless a new client gets a PING and a decision
+// answered.
+func serves(t *testing.T, p *proc) {
+	t.Helper()
+	c := dial(t, p.Addr)
+	defer c.Close()
+	if got := c.do("PING"); got != "+PONG" {
+		t.Errorf("a good client gets %q for PING", got)
+	}
+	if got := c.do("RL.PEEK", "nobody", "GCRA", "5/m"); got != "[:0 :5 :4 :-1 :12000]" {
+		t.Errorf("a good client gets %q for RL.PEEK", got)
+	}
+}
+
+// TestWriteAllReadLater writes 200 000 commands before it reads the first
+// reply, as many libraries do with a long pipeline. It is served in full.
+func TestWriteAllReadLater(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	c := dial(t, p.Addr)
+	const n = 200_000
+	one := command("CL.THROTTLE", "user123", "99999", "1", "3600")
+	begun := time.Now()
+	c.send(strings.Repeat(one, n))
+	wrote := time.Since(begun)
+	allowed := 0
+	for i := range n {
+		reply := c.reply()
+		if strings.HasPrefix(reply, "[:0 ") {
+			allowed++
+		} else if !strings.HasPrefix(reply, "[:1 ") {
+			t.Fatalf("reply %d is %q", i, reply)
+		}
+	}
+	if allowed != 100_000 {
+		t.Errorf("%d of %d were allowed, want 100000", allowed, n)
+	}
+	t.Logf("written in %v, all read after %v, peak RSS %d MB", wrote, time.Since(begun), p.PeakRSS()>>20)
+	serves(t, p)
+}
+
+// TestNeverReads pipelines for ever and reads nothing: the client is closed
+// at the limit of its unsent replies, and the log says why.
+func TestNeverReads(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--client-output-buffer-limit", "8mb")
+	c := dial(t, p.Addr)
+	c.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	batch := []byte(strings.Repeat(command("ECHO", strings.Repeat("x", 1000)), 1000))
+	end := time.Now().Add(deadline)
+	for time.Now().Before(end) {
+		c.SetWriteDeadline(end)
+		if _, err := c.Write(batch); err != nil {
+			if ne, ok := err.(net.Error); ok && ne.Timeout() {
+				t.Fatal("the client is neither read from nor closed")
+			}
+			break
+		}
+	}
+	if !time.Now().Before(end) {
+		t.Fatal("the client may write for ever")
+	}
+	eventually(t, "the log says why", func() bool {
+		return strings.Contains(p.Log(), "its unsent replies are over the limit")
+	})
+	if rss := p.PeakRSS(); rss > 150<<20 {
+		t.Errorf("the server took %d MB", rss>>20)
+	}
+	serves(t, p)
+}
+
+// TestSilentHalves has 2 000 clients send half a command and then nothing.
+// All are closed in time.
+func TestSilentHalves(t *testing.T) {
+	t.Parallel()
+	p := startRace(t, "--command-timeout", "1")
+	const n = 2000
+	conns := dialMany(t, p.Addr, n, "*6\r\n$11\r\nCL.THROTTLE\r\n$7\r\nuser")
+	serves(t, p)
+	for i, c := range conns {
+		c.SetReadDeadline(time.Now().Add(deadline))
+		if b, err := io.ReadAll(c); isTimeout(err) {
+			t.Fatalf("client %d stays connected; it was sent %q", i, b)
+		}
+	}
+	serves(t, p)
+	eventually(t, "all clients are gone", func() bool {
+		c := dial(t, p.Addr)
+		defer c.Close()
+		return strings.Contains(c.do("INFO", "clients"), "connected_clients:1\r\n")
+	})
+}
+
+// TestAnnouncers has 1 000 clients announce a million arguments before AUTH.
+// Announcing costs nothing.
+func TestAnnouncers(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--requirepass", password)
+	before := p.RSS()
+	conns := dialMany(t, p.Addr, 1000, "*1048576\r\n")
+	for _, c := range conns {
+		c.SetReadDeadline(time.Now().Add(deadline))
+		b, err := io.ReadAll(c)
+		if want := "-ERR Protocol error: unauthenticated multibulk length\r\n"; string(b) != want {
+			t.Fatalf("got %q (%v), want %q", b, err, want)
+		}
+	}
+	if grown := p.PeakRSS() - before; grown > 64<<20 {
+		t.Errorf("1000 announcements took %d MB", grown>>20)
+	}
+}
+
+// TestSilentBeforeAuth has clients connect and say nothing, where a password
+// is asked for.
+func TestSilentBeforeAuth(t *testing.T) {
+	t.Parallel()
+	p := startRace(t, "--requirepass", password, "--auth-timeout", "1")
+	for _, c := range dialMany(t, p.Addr, 100, "") {
+		c.SetReadDeadline(time.Now().Add(deadline))
+		if _, err := io.ReadAll(c); isTimeout(err) {
+			t.Fatal("a client that never gives the password stays connected")
+		}
+	}
+}
+
+// TestMaxClients fills the server up. One more is told so, and a place that is
+// given up can be had.
+func TestMaxClients(t *testing.T) {
+	t.Parallel()
+	p := startRace(t, "--maxclients", "20")
+	var conns []*rawConn
+	eventually(t, "20 clients are connected", func() bool { // the readiness probe may still hold a place
+		conns = nil
+		for range 20 {
+			c := dial(t, p.Addr)
+			conns = append(conns, c)
+			if c.do("PING") != "+PONG" {
+				for _, c := range conns {
+					c.Close()
+				}
+				return false
+			}
+		}
+		return true
+	})
+	for range 100 {
+		c := dial(t, p.Addr)
+		if got, want := c.rest(), "-ERR max number of clients reached\r\n"; got != want {
+			t.Fatalf("one client too many gets %q, want %q", got, want)
+		}
+	}
+	if got := conns[0].do("PING"); got != "+PONG" {
+		t.Errorf("a connected client gets %q", got)
+	}
+	conns[19].Close()
+	eventually(t, "there is a place again", func() bool {
+		c := dial(t, p.Addr)
+		defer c.Close()
+		return c.do("PING") == "+PONG"
+	})
+}
+
+// TestResets breaks connections in the midst of their pipelines.
+func TestResets(t *testing.T) {
+	t.Parallel()
+	p := startRace(t)
+	pipeline := strings.Repeat(command("CL.THROTTLE", "user123", "15", "30", "60"), 500) + "*6\r\n$11\r\nCL.THR"
+	for range 100 {
+		c, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.(*net.TCPConn).SetLinger(0) // Close sends RST
+		io.WriteString(c, pipeline)
+		c.Close()
+	}
+	serves(t, p)
+	eventually(t, "all clients are gone", func() bool {
+		c := dial(t, p.Addr)
+		defer c.Close()
+		return strings.Contains(c.do("INFO", "clients"), "connected_clients:1\r\n")
+	})
+}
+
+// TestHalfClose sends a long pipeline, finishes sending, and reads it all.
+func TestHalfClose(t *testing.T) {
+	t.Parallel()
+	p := startRace(t)
+	c := dial(t, p.Addr)
+	const n = 20_000
+	go func() {
+		io.WriteString(c, strings.Repeat(command("PING"), n))
+		c.Conn.(*net.TCPConn).CloseWrite()
+	}()
+	if got := c.rest(); got != strings.Repeat("+PONG\r\n", n) {
+		t.Errorf("%d bytes came back, want %d", len(got), n*len("+PONG\r\n"))
+	}
+}
+
+// TestHostileCrowd keeps 2 000 hostile connections busy for 30 s, by every
+// means above at once. Memory stays inside the configured limits, and a good
+// client is served all the while. The longer mode goes on for 5 minutes.
+func TestHostileCrowd(t *testing.T) {
+	span := 30 * time.Second
+	if long() {
+		span = 5 * time.Minute
+	}
+	const clients = 2000
+	const buffers, perClient = 64 << 20, 32 << 10
+	p := start(t, "--maxmemory-clients", "64mb", "--client-output-buffer-limit", "1mb", "--command-timeout", "2",
+		"--write-timeout", "2", "--maxclients", "3000")
+	idle := p.RSS()
+
+	// The crowd is a process of its own, and a modest one, so that it is the
+	// server that the good client waits for, and not this process.
+	crowd := exec.Command("nice", os.Args[0], "-test.run", "^TestCrowd$", "-test.timeout", "0")
+	crowd.Env = append(os.Environ(), fmt.Sprintf("E2E_CROWD=%s %d %s", p.Addr, clients, span))
+	out := &logBuffer{}
+	crowd.Stdout, crowd.Stderr = out, out
+	if err := crowd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- crowd.Wait() }()
+	t.Cleanup(func() { crowd.Process.Kill() })
+
+	good := dial(t, p.Addr)
+	served, connected, slowest, asked := 0, 0, time.Duration(0), time.Now()
+	for ended := false; !ended; served++ {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatalf("the crowd: %v\n%s", err, out.String())
+			}
+			ended = true
+		default:
+		}
+		good.SetDeadline(time.Now().Add(deadline))
+		begun := time.Now()
+		if got := good.do("RL.TAKE", "good", "GCRA", "1000000000/s"); !strings.HasPrefix(got, "[:0 ") {
+			t.Fatalf("the good client gets %q", got)
+		}
+		slowest = max(slowest, time.Since(begun))
+		if time.Since(asked) > 100*time.Millisecond {
+			asked = time.Now()
+			info := good.do("INFO", "clients")
+			connected = max(connected, atoi(t, regexp.MustCompile(`connected_clients:(\d+)`).FindStringSubmatch(info)[1]))
+		}
+	}
+	peak := p.PeakRSS()
+	// What clients may have in buffers and what each connection costs (a read
+	// buffer, a socket, two stacks), and the same again for the garbage collector.
+	limit := idle + 2*(buffers+3000*perClient)
+	t.Logf("%d decisions for the good client, the slowest after %v; up to %d clients; RSS %d MB idle, %d MB at its peak, at most %d MB allowed",
+		served, slowest, connected, idle>>20, peak>>20, limit>>20)
+	if peak > limit {
+		t.Errorf("the server took %d MB, want at most %d MB", peak>>20, limit>>20)
+	}
+	if served < 100 || connected < clients/2 {
+		t.Errorf("the good client was served %d times, beside %d clients at most", served, connected)
+	}
+	serves(t, p)
+}
+
+// TestCrowd is the process of the crowd above; it does nothing by itself.
+func TestCrowd(t *testing.T) {
+	var addr, span string
+	var clients int
+	if n, _ := fmt.Sscan(os.Getenv("E2E_CROWD"), &addr, &clients, &span); n != 3 {
+		return
+	}
+	d, err := time.ParseDuration(span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := time.Now().Add(d)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() { hostile(addr, i, end) })
+	}
+	wg.Wait()
+}
+
+// hostile misbehaves in the i-th way on one connection after the other.
+func hostile(addr string, i int, end time.Time) {
+	half := command("CL.THROTTLE", "user", "15", "30", "60")
+	flood := []byte(strings.Repeat(command("ECHO", strings.Repeat("x", 1000)), 100))
+	for time.Now().Before(end) {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			continue
+		}
+		c.SetDeadline(time.Now().Add(3 * time.Second))
+		switch i % 5 {
+		case 0: // never reads
+			for err == nil {
+				_, err = c.Write(flood)
+			}
+		case 1: // stops in the midst of a command
+			io.WriteString(c, half[:len(half)/2])
+			io.Copy(io.Discard, c)
+		case 2: // resets in mid-pipeline
+			c.(*net.TCPConn).SetLinger(0)
+			c.Write(flood)
+		case 3: // a large bulk, half sent
+			io.WriteString(c, "*2\r\n$4\r\nECHO\r\n$60000\r\n"+strings.Repeat("x", 50000))
+			io.Copy(io.Discard, c)
+		case 4: // nonsense
+			fmt.Fprintf(c, "*%d\r\n$%d\r\n", i, -i)
+			io.Copy(io.Discard, c)
+		}
+		c.Close()
+	}
+}
+
+// dialMany opens n connections and sends s on each.
+func dialMany(t *testing.T, addr string, n int, s string) []net.Conn {
+	t.Helper()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		c, err := net.DialTimeout("tcp", addr, deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		w := bufio.NewWriter(c)
+		w.WriteString(s)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		conns[i] = c
+	}
+	return conns
+}
+
+func isTimeout(err error) bool {
+	ne, ok := err.(net.Error)
+	return ok && ne.Timeout()
+}

@@ -1,0 +1,404 @@
+package limit
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// contract runs a property for each algorithm of the table.
+func contract(t *testing.T, property func(t *rapid.T, a Algorithm)) {
+	t.Helper()
+	for _, a := range Algorithms() {
+		t.Run(a.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { property(t, a) })
+		})
+	}
+}
+
+// drawLimit draws a limit such as callers have.
+func drawLimit(t *rapid.T, a Algorithm) Limit {
+	return Limit{
+		Algorithm: a,
+		Max:       rapid.Int64Range(0, 1000).Draw(t, "max"),
+		Period:    rapid.OneOf(rapid.Int64Range(1, 5000), rapid.Int64Range(1, 3600e9)).Draw(t, "period"),
+		Burst:     rapid.Int64Range(1, 50).Draw(t, "burst"),
+	}
+}
+
+// drawAny draws any limit at all.
+func drawAny(t *rapid.T, a Algorithm) Limit {
+	anything := anyInt64()
+	return Limit{a, anything.Draw(t, "max"), anything.Draw(t, "period"), anything.Draw(t, "burst")}
+}
+
+// anyInt64 draws integers of every order of magnitude and the ends of the range.
+func anyInt64() *rapid.Generator[int64] {
+	return rapid.OneOf(
+		rapid.Int64(),
+		rapid.Int64Range(-3, 1000),
+		rapid.Int64Range(math.MaxInt64-3, math.MaxInt64),
+		rapid.Int64Range(math.MinInt64, math.MinInt64+3),
+	)
+}
+
+// drawKey draws the state of a key that has been used for a while, by a clock
+// that may go back, and the time of its last use.
+func drawKey(t *rapid.T, l Limit) (state []byte, now int64) {
+	now = 1_700_000_000_000_000_000
+	for range rapid.IntRange(0, 20).Draw(t, "calls") {
+		now += rapid.Int64Range(-l.Period/8, l.Period/2).Draw(t, "later")
+		next, _, err := Take(&l, state, now, rapid.Int64Range(0, l.Burst).Draw(t, "cost"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next != nil {
+			state = next
+		}
+	}
+	return state, now
+}
+
+// Admitted in any time t: at most Burst + Max/Period·t, whatever the clock does.
+func TestContractPromise(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		type admission struct{ at, cost int64 }
+		var log []admission
+		var state []byte
+		now := int64(1_700_000_000_000_000_000)
+		for range rapid.IntRange(1, 60).Draw(t, "calls") {
+			now += rapid.Int64Range(-l.Period/8, l.Period/4).Draw(t, "later")
+			cost := rapid.Int64Range(1, l.Burst+1).Draw(t, "cost")
+			next, d, err := Take(&l, state, now, cost, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !d.Limited {
+				log = append(log, admission{now, cost})
+			}
+			if next != nil {
+				state = next
+			}
+		}
+		for i := range log {
+			first, last, sum := log[i].at, log[i].at, int64(0)
+			for _, adm := range log[i:] {
+				first, last, sum = min(first, adm.at), max(last, adm.at), sum+adm.cost
+				if most := promised(l, last-first); big.NewInt(sum).Cmp(most) > 0 {
+					t.Fatalf("%v: %d admitted in %d ns, promised are %v", l, sum, last-first, most)
+				}
+			}
+		}
+	})
+}
+
+// promised is the most that may be admitted in a length of time.
+func promised(l Limit, length int64) *big.Int {
+	if l.Max == 0 {
+		return new(big.Int)
+	}
+	n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(length))
+	n.Quo(n, big.NewInt(l.Period))
+	return n.Add(n, big.NewInt(l.Burst))
+}
+
+// A denial, a peek and an error change nothing; Peek answers as Take does; only
+// an admission has a next state.
+func TestContractChangesNothing(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		if rapid.Bool().Draw(t, "extreme") {
+			l, now = drawAny(t, a), anyInt64().Draw(t, "now")
+		}
+		cost := rapid.OneOf(rapid.Int64Range(0, 60), anyInt64()).Draw(t, "cost")
+		before, dst := bytes.Clone(state), []byte("12345678")
+		peek, peekErr := Peek(&l, state, now, cost)
+		next, d, err := Take(&l, state, now, cost, dst)
+		if peek != d || !errors.Is(err, peekErr) {
+			t.Fatalf("Peek: %+v, %v; Take: %+v, %v", peek, peekErr, d, err)
+		}
+		if changes := err == nil && !d.Limited && cost > 0; changes != (next != nil) {
+			t.Fatalf("%+v, %v: next state %x", d, err, next)
+		}
+		if next == nil && (!bytes.Equal(state, before) || string(dst) != "12345678") {
+			t.Fatalf("%+v, %v: changed %x to %x and dst to %q", d, err, before, state, dst)
+		}
+		if err != nil && d != (Decision{}) {
+			t.Fatalf("%v comes with %+v", err, d)
+		}
+	})
+}
+
+// The same request succeeds after Wait and not 1 ns before; until then Wait
+// counts down, and it never grows.
+func TestContractWaitIsExact(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
+		d := mustPeek(t, l, state, now, cost)
+		if !d.Limited {
+			if d.Wait != Never {
+				t.Fatalf("not limited, and wait %d", d.Wait)
+			}
+			return
+		}
+		if d.Wait == Never {
+			if l.Max > 0 && cost <= l.Burst {
+				t.Fatalf("cost %d of %v: never", cost, l)
+			}
+			for _, later := range []int64{1, l.Period, d.Reset, 1e18} {
+				if d := mustPeek(t, l, state, now+later, cost); !d.Limited || d.Wait != Never {
+					t.Fatalf("never, and %d ns later %+v", later, d)
+				}
+			}
+			return
+		}
+		if d.Wait < 1 {
+			t.Fatalf("limited, and wait %d", d.Wait)
+		}
+		if at := mustPeek(t, l, state, now+d.Wait, cost); at.Limited {
+			t.Fatalf("%+v, and then %+v", d, at)
+		}
+		if before := mustPeek(t, l, state, now+d.Wait-1, cost); !before.Limited || before.Wait != 1 {
+			t.Fatalf("%+v, and 1 ns before %+v", d, before)
+		}
+		later := rapid.Int64Range(0, d.Wait-1).Draw(t, "later")
+		if between := mustPeek(t, l, state, now+later, cost); between.Wait > d.Wait {
+			t.Fatalf("%+v, and %d ns later %+v", d, later, between)
+		}
+	})
+}
+
+func mustPeek(t *rapid.T, l Limit, state []byte, now, cost int64) Decision {
+	t.Helper()
+	d, err := Peek(&l, state, now, cost)
+	if err != nil {
+		t.Fatalf("%v at %d, cost %d: %v", l, now, cost, err)
+	}
+	return d
+}
+
+// Remaining is what can be taken, and no more.
+func TestContractRemaining(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		d := mustPeek(t, l, state, now, 1)
+		left := d.Remaining
+		if !d.Limited {
+			left++
+		}
+		if left > 0 && mustPeek(t, l, state, now, left).Limited {
+			t.Fatalf("%+v, and %d are denied", d, left)
+		}
+		if !mustPeek(t, l, state, now, left+1).Limited {
+			t.Fatalf("%+v, and %d go", d, left+1)
+		}
+	})
+}
+
+// A clock that goes back never gives anything.
+func TestContractClockBack(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
+		back := rapid.Int64Range(0, 2*l.Period).Draw(t, "back")
+		d, earlier := mustPeek(t, l, state, now, cost), mustPeek(t, l, state, now-back, cost)
+		if d.Limited && !earlier.Limited {
+			t.Fatalf("at %d %+v, and %d ns before %+v", now, d, back, earlier)
+		}
+		d, earlier = mustPeek(t, l, state, now, 0), mustPeek(t, l, state, now-back, 0)
+		if d.Remaining < earlier.Remaining {
+			t.Fatalf("at %d %+v, and %d ns before %+v", now, d, back, earlier)
+		}
+	})
+}
+
+// A refund gives back what was taken, at most, and never fills above full.
+func TestContractRefund(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		cost := rapid.Int64Range(0, l.Burst+9).Draw(t, "cost")
+		before := mustPeek(t, l, state, now, 0)
+		fresh := mustPeek(t, l, nil, now, 0)
+		next, d, err := Refund(&l, state, now, cost, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Limited || d.Wait != Never {
+			t.Fatalf("a refund is limited: %+v", d)
+		}
+		if d.Remaining > fresh.Remaining || d.Remaining > before.Remaining+cost || d.Remaining < before.Remaining {
+			t.Fatalf("refund of %d: %+v, before %+v", cost, d, before)
+		}
+		if next == nil {
+			if after := mustPeek(t, l, state, now, 0); after != before {
+				t.Fatalf("the refund changed %+v to %+v in place", before, after)
+			}
+			return
+		}
+		if cost == 0 || before.Reset == 0 {
+			t.Fatalf("refund of %d changed what was %+v", cost, before)
+		}
+		if after := mustPeek(t, l, next, now, 0); after.Remaining != d.Remaining || after.Reset != d.Reset {
+			t.Fatalf("the refund told %+v, and left %+v", d, after)
+		}
+		// As much as comes by itself until Reset, and more, is back to full.
+		full, d, err := Refund(&l, next, now, 1+promised(l, d.Reset).Int64(), nil)
+		if err != nil || d.Remaining != fresh.Remaining || d.Reset != 0 {
+			t.Fatalf("refund of everything: %+v, %v", d, err)
+		}
+		if full != nil && Expires(a, full) > now {
+			t.Fatalf("full, and not forgotten before %d", Expires(a, full)-now)
+		}
+	})
+}
+
+// What Take gives, Refund takes back.
+func TestContractRefundUndoesTake(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		cost := rapid.Int64Range(1, l.Burst).Draw(t, "cost")
+		before := mustPeek(t, l, state, now, 0)
+		next, d, err := Take(&l, state, now, cost, nil)
+		if err != nil || d.Limited {
+			return
+		}
+		if _, d, err = Refund(&l, next, now, cost, nil); err != nil || d != before {
+			t.Fatalf("before %+v, after both %+v, %v", before, d, err)
+		}
+	})
+}
+
+// From Expires on, a state behaves as none, and not before; Reset tells when.
+func TestContractExpires(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		if state == nil {
+			return
+		}
+		expires := Expires(a, state)
+		if d := mustPeek(t, l, state, now, 0); d.Reset != max(0, expires-now) {
+			t.Fatalf("reset in %d, expires in %d", d.Reset, expires-now)
+		}
+		if d := mustPeek(t, l, state, expires-1, 0); d.Reset != 1 {
+			t.Fatalf("1 ns before it expires: %+v", d)
+		}
+		later := expires + rapid.Int64Range(0, l.Period).Draw(t, "later")
+		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
+		next, d, err := Take(&l, state, later, cost, nil)
+		wantNext, want, wantErr := Take(&l, nil, later, cost, nil)
+		if !bytes.Equal(next, wantNext) || d != want || err != nil || wantErr != nil {
+			t.Fatalf("expired: %x, %+v, %v\n  none: %x, %+v, %v", next, d, err, wantNext, want, wantErr)
+		}
+	})
+}
+
+// Any int64 at all gets the answer of the model, or its error.
+func TestContractExtremes(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		tw := twin{model: models()[a]}
+		anything := anyInt64()
+		for range rapid.IntRange(1, 4).Draw(t, "calls") {
+			l := drawAny(t, a)
+			if rapid.Bool().Draw(t, "usual") {
+				l = drawLimit(t, a)
+			}
+			now, cost := anything.Draw(t, "now"), anything.Draw(t, "cost")
+			if err := tw.step(l, now, cost, rapid.Bool().Draw(t, "refund")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// dst may be where the state is; a state of fixed size fits in MaxState.
+func TestContractInPlace(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		state, now := drawKey(t, l)
+		cost := rapid.Int64Range(0, l.Burst).Draw(t, "cost")
+		for _, call := range []func(*Limit, []byte, int64, int64, []byte) ([]byte, Decision, error){Take, Refund} {
+			want, wantD, wantErr := call(&l, state, now, cost, nil)
+			room := append(make([]byte, 0, MaxState), state...)
+			next, d, err := call(&l, room, now, cost, room)
+			if !bytes.Equal(next, want) || d != wantD || !errors.Is(err, wantErr) {
+				t.Fatalf("in place: %x, %+v, %v, else %x, %+v, %v", next, d, err, want, wantD, wantErr)
+			}
+			if next != nil && &next[0] != &room[:1][0] {
+				t.Fatalf("a state of %d bytes has moved", len(next))
+			}
+		}
+	})
+}
+
+// An algorithm is known to all functions, and a number that is none to none.
+func TestContractComplete(t *testing.T) {
+	for a := range Algorithm(255) {
+		l := Limit{a, 1, 1, 1}
+		_, _, takeErr := Take(&l, nil, 0, 1, nil)
+		_, peekErr := Peek(&l, nil, 0, 1)
+		_, _, refundErr := Refund(&l, nil, 0, 1, nil)
+		for _, err := range []error{takeErr, peekErr, refundErr, l.Validate()} {
+			if a.Valid() != (err == nil) || !a.Valid() && !errors.Is(err, ErrAlgorithm) {
+				t.Errorf("%v: %v", a, err)
+			}
+		}
+		if a.Valid() && models()[a] == nil {
+			t.Errorf("%v has no model", a)
+		}
+	}
+}
+
+func TestExpiresOfNoState(t *testing.T) {
+	for _, tt := range []struct {
+		a     Algorithm
+		state []byte
+	}{{GCRA, nil}, {GCRA, make([]byte, 7)}, {None, stateAt(5)}, {255, stateAt(5)}} {
+		if got := Expires(tt.a, tt.state); got != math.MinInt64 {
+			t.Errorf("Expires(%v, %x) = %d", tt.a, tt.state, got)
+		}
+	}
+	if got := Expires(GCRA, stateAt(-5)); got != -5 {
+		t.Errorf("Expires = %d, want -5", got)
+	}
+}
+
+// The hot path allocates nothing, with everything on the caller's stack.
+func TestContractAllocatesNothing(t *testing.T) {
+	for _, a := range Algorithms() {
+		if n := testing.AllocsPerRun(100, func() {
+			l := Limit{a, 1000, 1e9, 10}
+			var buf [MaxState]byte
+			state, d, err := Take(&l, nil, 1, 1, buf[:])
+			if err != nil || d.Limited {
+				t.Fatal("not taken")
+			}
+			if d, err := Peek(&l, state, 1, 100); err != nil || !d.Limited {
+				t.Fatal("not limited")
+			}
+			if _, d, err := Refund(&l, state, 1, 1, state); err != nil || d.Remaining != 10 {
+				t.Fatal("not refunded")
+			}
+			if _, _, err := Take(&l, state, 1, -1, nil); err == nil {
+				t.Fatal("no error")
+			}
+			if Expires(a, state) != 1 {
+				t.Fatal("not full")
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations", a, n)
+		}
+	}
+}

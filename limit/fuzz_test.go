@@ -1,0 +1,116 @@
+package limit
+
+import (
+	"bytes"
+	"math"
+	"math/big"
+	"testing"
+)
+
+// FuzzParse: no input panics, an error fits on one line, and what parses prints
+// as the one spelling of it.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"GCRA 100/m BURST 20", "gcra 100 60000 burst 20", "GCRA 5/10s", "GCRA 1 1w", "GCRA 0/d", "GCRA 1/us BURST 9",
+		"GCRA 1/9223372036854775807ns", "GCRA 9223372036854775808/s", "GCRA 1/s BURST 1 BURST 1", "GCRA 1/\x00", "",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := Parse(s)
+		if err != nil {
+			checkErrorText(t, err)
+			if l != (Limit{}) {
+				t.Fatalf("%v comes with %+v", err, l)
+			}
+			return
+		}
+		if err := l.Validate(); err != nil {
+			t.Fatalf("Parse(%q) = %+v: %v", s, l, err)
+		}
+		text := l.String()
+		back, err := Parse(text)
+		if err != nil || back != l || back.String() != text {
+			t.Fatalf("Parse(%q) = %+v, which prints %q, which is %+v, %v", s, l, text, back, err)
+		}
+		// Longer by the unit, if s is in plain milliseconds, and not at all else.
+		if len(text) > len(s)+len("ms") {
+			t.Fatalf("%q prints longer: %q", s, text)
+		}
+	})
+}
+
+// FuzzGCRA: four calls on one key, with any arguments, beside the model.
+func FuzzGCRA(f *testing.F) {
+	f.Add(int64(1), int64(1e9), int64(5), int64(0), int64(1), int64(3e9), int64(6), uint8(0))
+	f.Add(int64(30), int64(60e9), int64(16), int64(1.7e18), int64(16), int64(1.7e18+1), int64(1), uint8(0b1010))
+	f.Add(int64(0), int64(1), int64(0), int64(-1), int64(0), int64(1), int64(2), uint8(1))
+	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(1), int64(math.MinInt64), int64(0), uint8(3))
+	f.Add(int64(3), int64(1e9), int64(-1), int64(0), int64(-1), int64(0), int64(math.MinInt64), uint8(0xff))
+	f.Fuzz(func(t *testing.T, most, period, burst, now1, cost1, now2, cost2 int64, refunds uint8) {
+		l := Limit{GCRA, most, period, burst}
+		other := Limit{GCRA, burst, period, most}
+		tw := twin{model: gcraModel}
+		for i, call := range []struct {
+			l         Limit
+			now, cost int64
+		}{{l, now1, cost1}, {l, now2, cost2}, {other, now1, cost2}, {l, now2, cost1}} {
+			if err := tw.step(call.l, call.now, call.cost, refunds>>i&1 == 1); err != nil {
+				t.Fatal(err)
+			}
+			checkWait(t, call.l, tw.state, call.now, call.cost)
+		}
+	})
+}
+
+// checkWait asks again when a denial says, and 1 ns before.
+func checkWait(t *testing.T, l Limit, state []byte, now, cost int64) {
+	t.Helper()
+	d, err := Peek(&l, state, now, cost)
+	if err != nil || !d.Limited || d.Wait == Never {
+		return
+	}
+	if now > math.MaxInt64-d.Wait {
+		t.Fatalf("%+v cost %d at %d: the wait ends after the end of time: %+v", l, cost, now, d)
+	}
+	then, err := Peek(&l, state, now+d.Wait, cost)
+	if err != nil || then.Limited {
+		t.Fatalf("%+v cost %d at %d: %+v, and then %+v, %v", l, cost, now, d, then, err)
+	}
+	if then, err = Peek(&l, state, now+d.Wait-1, cost); err != nil || !then.Limited || then.Wait != 1 {
+		t.Fatalf("%+v cost %d at %d: %+v, and 1 ns before %+v, %v", l, cost, now, d, then, err)
+	}
+}
+
+// FuzzSeconds: a period in seconds is refused or exact.
+func FuzzSeconds(f *testing.F) {
+	for _, s := range []string{"60", "0.5", ".5", "1.5e-3", "+2E1", "1e12", "999999999999.9999999999", "0.0000000001", "1e", "inf", "0x1p4", "-1", "1_0"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, word []byte) {
+		hi, lo, ok := parseSeconds(word)
+		if !ok {
+			if _, err := CellDecimal(0, 1, word); err == nil {
+				t.Fatalf("%q is a period", word)
+			}
+			return
+		}
+		if len(bytes.Trim(word, "+-.0123456789eE")) > 0 {
+			t.Fatalf("%q is a number", word)
+		}
+		if _, exponent, _ := splitExponent(word); exponent < -1000 || exponent > 1000 {
+			return // too long for a fraction
+		}
+		ns, fits := new(big.Rat).SetString(string(word))
+		if !fits || ns.Sign() <= 0 || ns.Cmp(big.NewRat(1e12, 1)) >= 0 {
+			t.Fatalf("%q is in range", word)
+		}
+		ns.Mul(ns, big.NewRat(1e9, 1))
+		got := new(big.Int).SetUint64(hi)
+		got.Or(got.Lsh(got, 64), new(big.Int).SetUint64(lo))
+		rounding := new(big.Rat).Sub(new(big.Rat).SetInt(got), ns)
+		if rounding.Sign() < 0 || rounding.Cmp(big.NewRat(1, 1)) >= 0 {
+			t.Fatalf("%q is %v ns", word, got)
+		}
+	})
+}

@@ -1,0 +1,296 @@
+package limit
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+const (
+	testSecond = int64(1e9)
+	testMinute = 60 * testSecond
+	testDay    = 24 * 60 * testMinute
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		in   string
+		want Limit
+		text string // as it prints
+	}{
+		{"GCRA 100 60000", Limit{GCRA, 100, testMinute, 100}, "GCRA 100/m"},
+		{"gcra 100 60000 burst 20", Limit{GCRA, 100, testMinute, 20}, "GCRA 100/m BURST 20"},
+		{"Gcra 100 1m Burst 20", Limit{GCRA, 100, testMinute, 20}, "GCRA 100/m BURST 20"},
+		{"GCRA 100/m BURST 20", Limit{GCRA, 100, testMinute, 20}, "GCRA 100/m BURST 20"},
+		{"GCRA 100/m BURST 100", Limit{GCRA, 100, testMinute, 100}, "GCRA 100/m"},
+		{"GCRA 100/M", Limit{GCRA, 100, testMinute, 100}, "GCRA 100/m"},
+		{"GCRA 5/10s", Limit{GCRA, 5, 10 * testSecond, 5}, "GCRA 5/10s"},
+		{"GCRA 5/10S", Limit{GCRA, 5, 10 * testSecond, 5}, "GCRA 5/10s"},
+		{"GCRA 5/500", Limit{GCRA, 5, testSecond / 2, 5}, "GCRA 5/500ms"},
+		{"GCRA 5/1000", Limit{GCRA, 5, testSecond, 5}, "GCRA 5/s"},
+		{"GCRA 1000/d", Limit{GCRA, 1000, testDay, 1000}, "GCRA 1000/d"},
+		{"GCRA 1 500ms", Limit{GCRA, 1, testSecond / 2, 1}, "GCRA 1/500ms"},
+		{"GCRA 1 10s", Limit{GCRA, 1, 10 * testSecond, 1}, "GCRA 1/10s"},
+		{"GCRA 1 1h", Limit{GCRA, 1, 60 * testMinute, 1}, "GCRA 1/h"},
+		{"GCRA 1 24h", Limit{GCRA, 1, testDay, 1}, "GCRA 1/d"},
+		{"GCRA 1 36h", Limit{GCRA, 1, testDay * 3 / 2, 1}, "GCRA 1/36h"},
+		{"GCRA 1 7d", Limit{GCRA, 1, 7 * testDay, 1}, "GCRA 1/w"},
+		{"GCRA 1 2w", Limit{GCRA, 1, 14 * testDay, 1}, "GCRA 1/2w"},
+		{"GCRA 1 90s", Limit{GCRA, 1, 90 * testSecond, 1}, "GCRA 1/90s"},
+		{"GCRA 1/ms", Limit{GCRA, 1, 1e6, 1}, "GCRA 1/ms"},
+		{"GCRA 1/us", Limit{GCRA, 1, 1e3, 1}, "GCRA 1/us"},
+		{"GCRA 1/1500ns", Limit{GCRA, 1, 1500, 1}, "GCRA 1/1500ns"},
+		{"GCRA 1/333333333ns BURST 16", Limit{GCRA, 1, 333_333_333, 16}, "GCRA 1/333333333ns BURST 16"},
+		{"GCRA 0/m", Limit{GCRA, 0, testMinute, 0}, "GCRA 0/m"},
+		{"GCRA 0/m BURST 0", Limit{GCRA, 0, testMinute, 0}, "GCRA 0/m"},
+		{"GCRA 0/m BURST 7", Limit{GCRA, 0, testMinute, 7}, "GCRA 0/m BURST 7"},
+		{"GCRA 007/001m BURST 05", Limit{GCRA, 7, testMinute, 5}, "GCRA 7/m BURST 5"},
+		{"\t GCRA  1/s\r\n", Limit{GCRA, 1, testSecond, 1}, "GCRA 1/s"},
+		{"GCRA 1 9223372036854775807ns", Limit{GCRA, 1, math.MaxInt64, 1}, "GCRA 1/9223372036854775807ns"},
+		{"GCRA 9223372036854775807/ns", Limit{GCRA, math.MaxInt64, 1, math.MaxInt64}, "GCRA 9223372036854775807/ns"},
+	}
+	for _, tt := range tests {
+		got, err := Parse(tt.in)
+		if err != nil || got != tt.want {
+			t.Errorf("Parse(%q) = %+v, %v, want %+v", tt.in, got, err, tt.want)
+		}
+		if text := tt.want.String(); text != tt.text {
+			t.Errorf("%+v prints %q, want %q", tt.want, text, tt.text)
+		}
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	tests := []struct {
+		in   string
+		want error
+		text string
+	}{
+		{"", ErrSyntax, `syntax error: a limit is ALGORITHM limit period`},
+		{"100/m", ErrAlgorithm, `unknown algorithm: "100/m"`},
+		{"GCR 1/s", ErrAlgorithm, `unknown algorithm: "GCR"`},
+		{"GCRA", ErrSyntax, `syntax error: limit and period are missing after "GCRA"`},
+		{"GCRA 100", ErrSyntax, `syntax error: period is missing after "100"`},
+		{"GCRA x", ErrMax, `limit must be an integer from 0 to 9223372036854775807: "x"`},
+		{"GCRA -1 1s", ErrMax, `limit must be an integer from 0 to 9223372036854775807: "-1"`},
+		{"GCRA +1/s", ErrMax, `limit must be an integer from 0 to 9223372036854775807: "+1"`},
+		{"GCRA 1.5/s", ErrMax, `limit must be an integer from 0 to 9223372036854775807: "1.5"`},
+		{"GCRA /s", ErrMax, `limit must be an integer from 0 to 9223372036854775807: ""`},
+		{"GCRA 9223372036854775808/s", ErrMax, `limit must be an integer from 0 to 9223372036854775807: "9223372036854775808"`},
+		{"GCRA 1/", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): ""`},
+		{"GCRA 1/0", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "0"`},
+		{"GCRA 1/0s", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "0s"`},
+		{"GCRA 1/y", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "y"`},
+		{"GCRA 1/1h30m", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "1h30m"`},
+		{"GCRA 1/m/s", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "m/s"`},
+		{"GCRA 1 m", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "m"`},
+		{"GCRA 1 -5", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "-5"`},
+		{"GCRA 1 1.5s", ErrPeriod, `period must be positive milliseconds, or have a unit (ms s m h d w): "1.5s"`},
+		{"GCRA 1 15251w", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "15251w"`},
+		{"GCRA 1 30501w", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "30501w"`},
+		{"GCRA 1 9223372036854775808ns", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "9223372036854775808ns"`},
+		{"GCRA 1/s BURST", ErrSyntax, `syntax error: a value is missing after "BURST"`},
+		{"GCRA 1/s BURST 0", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "0"`},
+		{"GCRA 1/s BURST -1", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "-1"`},
+		{"GCRA 1/s BURST 1 burst 1", ErrSyntax, `syntax error: "burst" is given twice`},
+		{"GCRA 1/s BURST 1 BURST", ErrSyntax, `syntax error: "BURST" is given twice`},
+		{"GCRA 1/s COST 1", ErrSyntax, `syntax error: GCRA has no option "COST"`},
+		{"GCRA 1/s 1s", ErrSyntax, `syntax error: GCRA has no option "1s"`},
+		{"GCRA 1/s BURST 9223372036854775807", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
+		{"GCRA 1/s \x00\"\xff\u2028", ErrSyntax, `syntax error: GCRA has no option "\x00\"\xff\u2028"`},
+		{strings.Repeat("x", 129), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"...`},
+		{strings.Repeat("x", 128), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"`},
+	}
+	for _, tt := range tests {
+		l, err := Parse(tt.in)
+		if !errors.Is(err, tt.want) || err.Error() != tt.text || l != (Limit{}) {
+			t.Errorf("Parse(%q) = %+v\n got %v\nwant %v", tt.in, l, err, tt.text)
+		}
+	}
+}
+
+// A command reads the limit's words among its own.
+func TestParserAmongOtherWords(t *testing.T) {
+	tests := []struct {
+		words string
+		want  string
+		cost  string
+	}{
+		{"GCRA 100/m COST 5", "GCRA 100/m", "5"},
+		{"GCRA 100/m COST 5 BURST 20", "GCRA 100/m BURST 20", "5"},
+		{"GCRA 100 1m BURST 20 COST 5", "GCRA 100/m BURST 20", "5"},
+	}
+	for _, tt := range tests {
+		words := split(tt.words)
+		var p Parser
+		n, err := p.Head(words)
+		cost := ""
+		for words = words[n:]; err == nil && len(words) > 0; words = words[n:] {
+			if n, err = p.Option(words); n == 0 && err == nil {
+				cost, n = string(words[1]), 2
+			}
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", tt.words, err)
+		}
+		l, err := p.Finish()
+		if err != nil || l.String() != tt.want || cost != tt.cost {
+			t.Errorf("%q: %v, cost %s, %v", tt.words, l, cost, err)
+		}
+	}
+}
+
+// Head forgets what the parser has read before, also after an error.
+func TestParserIsReusable(t *testing.T) {
+	var p Parser
+	for range 2 {
+		if n, err := p.Head(split("GCRA 100/m BURST 20")); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+		if n, err := p.Option(split("BURST 20")); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if n, err := p.Head(split("nonsense")); n != 0 || err == nil {
+		t.Fatal(n, err)
+	}
+	if n, err := p.Option(split("BURST 20")); n != 0 || err != nil {
+		t.Errorf("an option of no algorithm: %d, %v", n, err)
+	}
+	if l, err := p.Finish(); err == nil {
+		t.Errorf("a limit of no algorithm: %v", l)
+	}
+	if n, err := p.Option(nil); n != 0 || err != nil {
+		t.Errorf("no words: %d, %v", n, err)
+	}
+}
+
+func TestParserAllocatesNothing(t *testing.T) {
+	words := split("gcra 100 1m burst 20 COST 5")
+	text := make([]byte, 0, 64)
+	if n := testing.AllocsPerRun(100, func() {
+		var p Parser
+		n, err := p.Head(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used, err := p.Option(words[n:])
+		if err != nil || used != 2 {
+			t.Fatal(err)
+		}
+		if other, err := p.Option(words[n+used:]); err != nil || other != 0 {
+			t.Fatal(err)
+		}
+		l, err := p.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err = l.AppendText(text[:0]); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if string(text) != "GCRA 100/m BURST 20" {
+		t.Errorf("printed %q", text)
+	}
+}
+
+// drawValid draws any valid limit, of any order of magnitude.
+func drawValid(t *rapid.T) Limit {
+	l := drawAny(t, rapid.SampledFrom(Algorithms()).Draw(t, "algorithm"))
+	if rapid.Bool().Draw(t, "usual") {
+		l = drawLimit(t, l.Algorithm)
+		u := rapid.SampledFrom(units[:]).Draw(t, "unit")
+		l.Period = u.ns * rapid.Int64Range(1, 100).Draw(t, "of it")
+	}
+	if l.Validate() != nil {
+		t.Skip("not valid")
+	}
+	return l
+}
+
+// Every valid limit reads back as it prints, and prints the shortest way.
+func TestSpellingRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawValid(t)
+		text := l.String()
+		back, err := Parse(text)
+		if err != nil || back != l {
+			t.Fatalf("%+v prints %q, which is %+v, %v", l, text, back, err)
+		}
+		other := strings.ToLower(text)
+		if rapid.Bool().Draw(t, "upper") {
+			other = strings.ToUpper(text)
+		}
+		if back, err := Parse(other); err != nil || back != l {
+			t.Fatalf("%q is %+v, %v", other, back, err)
+		}
+		if marshaled, err := l.AppendText([]byte("limit: ")); err != nil || string(marshaled) != "limit: "+text {
+			t.Fatalf("AppendText: %q, %v", marshaled, err)
+		}
+		_, period, _ := strings.Cut(strings.Fields(text)[1], "/")
+		for _, u := range units {
+			other := strconv.FormatInt(l.Period/u.ns, 10) + u.name
+			if l.Period%u.ns == 0 && len(other) < len(period) {
+				t.Fatalf("%q is longer than %q", period, other)
+			}
+		}
+	})
+}
+
+// What cannot be parsed prints, too.
+func TestStringOfAnyLimit(t *testing.T) {
+	tests := []struct {
+		l    Limit
+		want string
+	}{
+		{Limit{}, "Algorithm(0) 0/0ns"},
+		{Limit{200, -1, -60e9, -5}, "Algorithm(200) -1/-1m BURST -5"},
+		{Limit{GCRA, math.MinInt64, math.MinInt64, 0}, "GCRA -9223372036854775808/-9223372036854775808ns BURST 0"},
+	}
+	for _, tt := range tests {
+		if got := tt.l.String(); got != tt.want {
+			t.Errorf("%+v prints %q, want %q", tt.l, got, tt.want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	tests := []struct {
+		l    Limit
+		want error
+	}{
+		{Limit{GCRA, 1, 1, 1}, nil},
+		{Limit{GCRA, 0, 1, 0}, nil},
+		{Limit{GCRA, 0, math.MaxInt64, math.MaxInt64}, nil},
+		{Limit{}, ErrAlgorithm},
+		{Limit{99, 1, 1, 1}, ErrAlgorithm},
+		{Limit{GCRA, -1, 1, 1}, ErrMax},
+		{Limit{GCRA, 1, 0, 1}, ErrPeriod},
+		{Limit{GCRA, 1, -1, 1}, ErrPeriod},
+		{Limit{GCRA, 1, 1, 0}, ErrBurst},
+		{Limit{GCRA, 0, 1, -1}, ErrBurst},
+		{Limit{GCRA, 1, 2, math.MaxInt64/2 + 1}, ErrOverflow},
+		{Limit{GCRA, 1, 2, math.MaxInt64 / 2}, nil},
+	}
+	for _, tt := range tests {
+		if err := tt.l.Validate(); !errors.Is(err, tt.want) {
+			t.Errorf("%+v: %v, want %v", tt.l, err, tt.want)
+		}
+	}
+}
+
+// checkErrorText fails if a client could not be sent the error on one line.
+func checkErrorText(t *testing.T, err error) {
+	t.Helper()
+	text := err.Error()
+	if len(text) > 128+4*maxQuoted || !utf8.ValidString(text) || strings.ContainsAny(text, "\r\n\x00") {
+		t.Errorf("not fit for one line: %q", text)
+	}
+}

@@ -1,0 +1,68 @@
+package limit
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNames(t *testing.T) {
+	for _, a := range Algorithms() {
+		if a.String() != strings.ToUpper(a.TypeName()) || a.TypeName() != strings.ToLower(a.String()) {
+			t.Errorf("%d: %q and %q", a, a.String(), a.TypeName())
+		}
+		for _, name := range []string{a.String(), a.TypeName(), a.String()[:1] + a.TypeName()[1:]} {
+			if got, ok := Lookup([]byte(name)); got != a || !ok {
+				t.Errorf("Lookup(%q) = %v, %t", name, got, ok)
+			}
+		}
+		if table[a].family == 0 {
+			t.Errorf("%v has no family", a)
+		}
+	}
+	for _, name := range []string{"", "G", "GCR", "GCRAX", "GCR\xc1", "GCR!", "none", "ＧＣＲＡ"} {
+		if got, ok := Lookup([]byte(name)); got != None || ok {
+			t.Errorf("Lookup(%q) = %v, %t", name, got, ok)
+		}
+	}
+	if None.String() != "Algorithm(0)" || None.TypeName() != "none" || Algorithm(255).TypeName() != "none" {
+		t.Errorf("none is %q, %q", None.String(), None.TypeName())
+	}
+}
+
+// The numbers are on disk.
+func TestNumbers(t *testing.T) {
+	for name, number := range map[string]Algorithm{"GCRA": 1} {
+		if a, _ := Lookup([]byte(name)); a != number {
+			t.Errorf("%s is %d, was %d", name, a, number)
+		}
+	}
+}
+
+func TestSameFamily(t *testing.T) {
+	tests := []struct {
+		a, b Algorithm
+		want bool
+	}{
+		{GCRA, GCRA, true},
+		{GCRA, None, false},
+		{None, GCRA, false},
+		{None, None, false},
+		{255, 255, false},
+		{GCRA, 255, false},
+	}
+	for _, tt := range tests {
+		if got := SameFamily(tt.a, tt.b); got != tt.want {
+			t.Errorf("SameFamily(%v, %v) = %t", tt.a, tt.b, got)
+		}
+	}
+}
+
+func TestLookupAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() {
+		if _, ok := Lookup([]byte{'g', 'c', 'r', 'a'}); !ok {
+			t.Fatal("not found")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

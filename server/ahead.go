@@ -1,0 +1,83 @@
+package server
+
+import "sync"
+
+// ahead holds commands that were read but not yet run. A decision on a key
+// that is in far memory mostly waits for memory; when the keys of a pipeline are known before the
+// first is decided, the engine lets those waits overlap.
+//
+// Only commands of one key that always run at once are queued (flagAhead), and
+// only while nothing unusual is on, so running them later than they were read cannot
+// be told from running them one by one.
+type ahead struct {
+	n     int
+	cmds  [aheadMost]*command
+	ends  [aheadMost]int // where the words of each end in words
+	keys  [aheadMost][]byte
+	words [][]byte
+}
+
+const (
+	aheadMost = 64
+	// aheadFew is the number of keys from which on fetching them first pays.
+	aheadFew = 4
+)
+
+// queueable returns args' command if it may wait for those behind it, or nil.
+func (s *session) queueable(args [][]byte) *command {
+	cmd := s.find(args[0])
+	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) ||
+		len(args[1]) > int(s.srv.set.MaxKeyLen.Get()) {
+		return nil
+	}
+	return cmd
+}
+
+// mayQueue tells whether the session is in the state in which commands run one
+// after the other and nothing comes between.
+func (s *session) mayQueue() bool {
+	return s.authed && s.replies == replyOn && s.subs.count == 0 && s.srv.special.Load() == 0
+}
+
+// add queues a command; the slices of its arguments are copied, not the bytes.
+func (a *ahead) add(cmd *command, args [][]byte) {
+	a.words = append(a.words, args...)
+	a.cmds[a.n], a.keys[a.n], a.ends[a.n] = cmd, args[1], len(a.words)
+	a.n++
+}
+
+// runQueue runs what was queued, in order.
+func (s *session) runQueue(a *ahead) {
+	if a.n >= aheadFew {
+		s.srv.engine.Warm(a.keys[:a.n])
+	}
+	start := 0
+	for i := range a.n {
+		if s.closing {
+			break
+		}
+		s.call(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
+		start = a.ends[i]
+	}
+	a.n, a.words = 0, a.words[:0]
+	if len(s.out) >= flushAt {
+		s.flush()
+	}
+}
+
+// aheadPool lends a queue for the time of one batch.
+type aheadPool struct{ pool sync.Pool }
+
+func (p *aheadPool) get() *ahead {
+	if a, ok := p.pool.Get().(*ahead); ok {
+		return a
+	}
+	return &ahead{words: make([][]byte, 0, aheadMost*8)}
+}
+
+// put takes a queue back. What it points to may be overwritten or freed: the
+// pointers into read buffers are harmless, being reset before they are read.
+func (p *aheadPool) put(a *ahead) {
+	a.n, a.words = 0, a.words[:0]
+	p.pool.Put(a)
+}

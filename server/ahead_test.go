@@ -1,0 +1,34 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Commands of a pipeline may be read before those in front of them have run. Nobody can
+// tell: a pipeline is answered as its commands would be one by one.
+func TestPipelineEqualsOneByOne(t *testing.T) {
+	lines := []string{
+		"CL.THROTTLE a 5 30 60", "cl.throttle b 5 30 60 2", "CL.THROTTLE a 5 30 60 -1", "CL.THROTTLE a x 1 1", "CL.THROTTLE a 1",
+		"RL.TAKE a GCRA 5/m", "RL.TAKE b GCRA 5/m COST 3", "RL.PEEK a GCRA 5/m", "RL.REFUND b GCRA 5/m", "RL.TAKE a NOSUCH 5/m",
+		"GCRA a 1 1 1", "RL.INFO a", "TTL a", "DEL a", "RL.RESET a b", "EXISTS a b", "DBSIZE", "PING", "ECHO x", "NOSUCH", "TYPE b",
+		"CLIENT REPLY SKIP", "CLIENT REPLY OFF", "CLIENT REPLY ON", "AUTH secret", "AUTH wrong", "RESET", "HELLO 3", "HELLO 2",
+		"SUBSCRIBE ch", "UNSUBSCRIBE ch", "CONFIG SET slowlog-log-slower-than 0", "CONFIG SET slowlog-log-slower-than 10000",
+		"CONFIG SET max-key-len 1", "CONFIG SET max-key-len 4096", "RL.TAKE longer GCRA 5/m", "FLUSHALL",
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		pipeline := rapid.SliceOfN(rapid.SampledFrom(lines), 1, 200).Draw(rt, "pipeline")
+		password := rapid.SampledFrom([]string{"requirepass secret", "timeout 0"}).Draw(rt, "password")
+		whole := newTestServer(t, password).client().raw(strings.Join(pipeline, "\r\n") + "\r\n")
+		single := newTestServer(t, password).client()
+		var want strings.Builder
+		for _, l := range pipeline {
+			want.WriteString(single.raw(l + "\r\n"))
+		}
+		if whole != want.String() {
+			rt.Fatalf("pipeline  %q\none by one %q", whole, want.String())
+		}
+	})
+}

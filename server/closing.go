@@ -1,0 +1,62 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+)
+
+// LevelVerbose is the log level, between debug and info, of what single
+// clients bring about.
+const LevelVerbose = slog.Level(-2)
+
+// Reasons for closing a connection, as they appear in the log.
+var (
+	errEOF         = errors.New("closed by the client")
+	errQuit        = errors.New("client said QUIT")
+	errKilled      = errors.New("killed by CLIENT KILL")
+	errPanic       = errors.New("a command panicked")
+	errStopped     = errors.New("server is stopping")
+	errProtocol    = errors.New("protocol error")
+	errOutput      = errors.New("unsent replies over client-output-buffer-limit")
+	errEvicted     = errors.New("client buffers over maxmemory-clients")
+	errIdle        = errors.New("idle for longer than timeout")
+	errAuthTime    = errors.New("not authenticated within auth-timeout")
+	errCommandTime = errors.New("a command was not completed within command-timeout")
+	errWriteTime   = errors.New("replies were not read within write-timeout")
+	errCross       = errors.New("another protocol on this port")
+	errRefused     = errors.New("refused")
+)
+
+// reasons is the number of values of the metric's reason label.
+const reasons = 13
+
+// reasonNames are the values, by reasonOf: what is no reason of the server's comes first.
+func reasonNames() [reasons]string {
+	return [reasons]string{
+		"client", "killed", "panic", "stopping", "protocol", "output-buffer", "maxmemory-clients",
+		"idle", "auth-timeout", "command-timeout", "write-timeout", "cross-protocol", "quit",
+	}
+}
+
+// reasonOf is the position of a closed connection's reason in reasonNames.
+func reasonOf(err error) int {
+	list := [reasons]error{
+		nil, errKilled, errPanic, errStopped, errProtocol, errOutput, errEvicted,
+		errIdle, errAuthTime, errCommandTime, errWriteTime, errCross, errQuit,
+	}
+	for i, r := range list {
+		if r != nil && errors.Is(err, r) {
+			return i
+		}
+	}
+	return 0
+}
+
+// timedOut is the number of connections closed for a deadline.
+func (c *counters) timedOut() uint64 {
+	var n uint64
+	for _, r := range []error{errIdle, errAuthTime, errCommandTime, errWriteTime} {
+		n += c.closed[reasonOf(r)].Load()
+	}
+	return n
+}

@@ -1,0 +1,78 @@
+package server
+
+import "limitdb/resp"
+
+// Cluster and replication: this server stands alone, and says so.
+func clusterCommands() []command {
+	const conn = flagFast | flagLoading | flagStale | flagConn
+	alone := func(s *session, _ [][]byte) { s.fail(errNoCluster) }
+	row := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
+			complexity: "O(1)", summary: summary, args: args, run: run,
+		}
+	}
+	integer := func(name string) argument { return argument{name: name, kind: "integer"} }
+	return []command{
+		row("CLUSTER", -2, flagStale, "An error: cluster support is disabled.", alone,
+			argument{name: "subcommand", kind: "string"}, argument{name: "argument", kind: "string", optional: true, multiple: true}),
+		row("READONLY", 1, conn, "An error: cluster support is disabled.", alone),
+		row("READWRITE", 1, conn, "An error: cluster support is disabled.", alone),
+		row("ASKING", 1, flagFast|flagConn, "An error: cluster support is disabled.", alone),
+		noted(waitNotes, row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*session).wait,
+			integer("numreplicas"), integer("timeout"))),
+		row("WAITAOF", 4, flagConn, "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*session).waitAOF,
+			integer("numlocal"), integer("numreplicas"), integer("timeout")),
+		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Replies that this is a master without replicas.", func(s *session, _ [][]byte) {
+			s.array(3)
+			s.text("master")
+			s.int(0)
+			s.array(0)
+		}),
+	}
+}
+
+// wait does not wait: no replica could ever come to acknowledge a write.
+func (s *session) wait(args [][]byte) {
+	if _, ok := resp.ParseInt(args[1]); !ok {
+		s.fail(errNotInt)
+		return
+	}
+	if s.goodTimeout(args[2]) {
+		s.int(0)
+	}
+}
+
+func (s *session) waitAOF(args [][]byte) {
+	local, ok1 := resp.ParseInt(args[1])
+	replicas, ok2 := resp.ParseInt(args[2])
+	switch {
+	case !ok1 || !ok2:
+		s.fail(errNotInt)
+	case local < 0 || local > 1:
+		s.fail(errWaitAOFRange)
+	case replicas < 0:
+		s.fail(errNumReplicas)
+	case !s.goodTimeout(args[3]):
+	case local == 1:
+		s.fail(errWaitAOF)
+	default:
+		s.array(2)
+		s.int(0)
+		s.int(0)
+	}
+}
+
+// goodTimeout checks a timeout in milliseconds and replies with the error if it is none.
+func (s *session) goodTimeout(arg []byte) bool {
+	ms, ok := resp.ParseInt(arg)
+	switch {
+	case !ok:
+		s.fail(errTimeoutNotInt)
+	case ms < 0:
+		s.fail(errTimeoutNegative)
+	default:
+		return true
+	}
+	return false
+}

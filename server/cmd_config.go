@@ -1,0 +1,69 @@
+package server
+
+import (
+	"limitdb/config"
+)
+
+// CONFIG: the directives at run time.
+func configCommands() []command {
+	sub := func(name string, arity int, summary string, run func(*session, [][]byte), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0",
+			complexity: "O(n) for n directives", summary: summary, args: args, run: run,
+		}
+	}
+	return []command{{
+		name: "CONFIG", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for commands about the configuration.",
+		subs: []command{
+			sub("GET", -3, "Replies the directives that match any of the patterns, with their values.", (*session).configGet,
+				argument{name: "parameter", kind: "string", multiple: true}),
+			sub("SET", -4, "Sets directives: all of them, or none.", (*session).configSet,
+				argument{name: "data", kind: "block", multiple: true, args: []argument{{name: "parameter", kind: "string"}, {name: "value", kind: "string"}}}),
+			sub("REWRITE", 2, "Writes the values in force to the configuration file.", (*session).configRewrite),
+			sub("RESETSTAT", 2, "Starts the figures of INFO anew.", func(s *session, _ [][]byte) {
+				s.srv.resetStats()
+				s.ok()
+			}),
+			sub("HELP", 2, "Lists the subcommands.", (*session).help),
+		},
+	}}
+}
+
+func (s *session) configGet(args [][]byte) {
+	patterns := make([]string, 0, len(args)-2)
+	for _, a := range args[2:] {
+		patterns = append(patterns, string(a))
+	}
+	pairs := s.srv.registry.Get(patterns...)
+	s.mapOf(len(pairs))
+	for _, p := range pairs {
+		s.text(p.Name)
+		s.text(p.Value)
+	}
+}
+
+func (s *session) configSet(args [][]byte) {
+	if len(args)%2 != 0 {
+		s.fail("ERR wrong number of arguments for 'config|set' command")
+		return
+	}
+	var pairs []config.Pair
+	for i := 2; i < len(args); i += 2 {
+		pairs = append(pairs, config.Pair{Name: string(args[i]), Value: string(args[i+1])})
+	}
+	if err := s.srv.registry.Set(pairs...); err != nil {
+		s.fail("ERR " + err.Error())
+		return
+	}
+	s.setReaderLimits()
+	s.ok()
+}
+
+func (s *session) configRewrite([][]byte) {
+	if err := s.srv.registry.Rewrite(); err != nil {
+		s.fail("ERR " + err.Error())
+		return
+	}
+	s.ok()
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// What is asked of every Redis server and means little here: DEBUG, MODULE,
+// FUNCTION, LOLWUT.
+func debugCommands() []command {
+	row := func(name string, arity int, f flags, group, summary string, run func(*session, [][]byte), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f, group: group, since: "1.0.0",
+			complexity: "O(1)", summary: summary, args: args, run: run,
+		}
+	}
+	container := func(name, group, summary string, subs ...command) command {
+		c := row(name, -2, 0, group, summary, nil)
+		c.complexity, c.subs = "Depends on subcommand.", subs
+		return c
+	}
+	none := func(s *session, _ [][]byte) { s.array(0) }
+	noModules := func(s *session, _ [][]byte) { s.fail(errNoSuchModule) }
+	path := argument{name: "path", kind: "string"}
+	mode := argument{name: "flush-type", kind: "oneof", optional: true, args: []argument{
+		{name: "async", kind: "pure-token", token: "ASYNC"},
+		{name: "sync", kind: "pure-token", token: "SYNC"},
+	}}
+	return []command{
+		noted(debugNotes, row("DEBUG", -2, flagAdmin|flagLoading|flagStale, "server", "DEBUG SLEEP holds this connection's reply for a time; other connections go on. There is no other DEBUG.", (*session).debug,
+			argument{name: "sleep", kind: "pure-token", token: "SLEEP"}, argument{name: "seconds", kind: "double"})),
+		container("MODULE", "server", "A container for commands about modules. There are none.",
+			row("LIST", 2, flagAdmin, "server", "Replies an empty list: no modules are loaded.", none),
+			row("LOAD", -3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, path),
+			row("LOADEX", -3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, path),
+			row("UNLOAD", 3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, argument{name: "name", kind: "string"}),
+			row("HELP", 2, flagLoading|flagStale, "server", "Lists the subcommands.", (*session).help),
+		),
+		container("FUNCTION", "scripting", "A container for commands about functions. There are none.",
+			row("FLUSH", -2, flagWrite, "scripting", "Replies OK: there are no functions to delete.", (*session).functionFlush, mode),
+			row("LIST", -2, 0, "scripting", "Replies an empty list: there are no functions.", (*session).functionList,
+				argument{name: "library-name-pattern", kind: "string", token: "LIBRARYNAME", optional: true},
+				argument{name: "withcode", kind: "pure-token", token: "WITHCODE", optional: true}),
+			row("STATS", 2, 0, "scripting", "Tells that no function runs and that there is no engine to run one.", (*session).functionStats),
+			row("HELP", 2, flagLoading|flagStale, "scripting", "Lists the subcommands.", (*session).help),
+		),
+		row("LOLWUT", -1, flagReadonly|flagFast, "server", "Draws a bucket, and tells the version.", (*session).lolwut,
+			argument{name: "version", kind: "integer", token: "VERSION", optional: true}),
+	}
+}
+
+func (s *session) debug(args [][]byte) {
+	if !foldEqual(args[1], "SLEEP") {
+		s.fail(errNoDebug)
+		return
+	}
+	if len(args) != 3 {
+		s.fail("ERR wrong number of arguments for 'debug|sleep' command")
+		return
+	}
+	seconds, err := strconv.ParseFloat(string(args[2]), 64)
+	if err != nil || !(seconds >= 0 && seconds <= 3600) { // NaN is neither
+		s.fail(errSleepRange)
+		return
+	}
+	s.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
+}
+
+// sleepStep bounds for how long a timer keeps a session that has been closed.
+const sleepStep = time.Second
+
+// sleep parks the session for d and replies OK. Nothing runs meanwhile but a
+// timer, so that all other sessions go on. The slow log has it as if it had worked.
+func (s *session) sleep(d time.Duration) {
+	cmd := s.pub.lastCmd.Load()
+	due, left := new(atomic.Bool), d
+	arm := func() {
+		step := min(left, sleepStep)
+		left -= step
+		conn := s.conn
+		time.AfterFunc(step, func() {
+			due.Store(true)
+			conn.Wake()
+		})
+	}
+	arm()
+	s.okWhen(func() bool {
+		if !due.Swap(false) {
+			return false
+		}
+		if left > 0 {
+			arm()
+			return false
+		}
+		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
+		s.srv.slowlog.take(s, cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
+		return true
+	})
+}
+
+func (s *session) functionFlush(args [][]byte) {
+	if len(args) > 3 || (len(args) == 3 && !foldEqual(args[2], "ASYNC") && !foldEqual(args[2], "SYNC")) {
+		s.fail(errFunctionFlush)
+		return
+	}
+	s.ok()
+}
+
+func (s *session) functionList(args [][]byte) {
+	for i := 2; i < len(args); i++ {
+		switch {
+		case foldEqual(args[i], "WITHCODE"):
+		case foldEqual(args[i], "LIBRARYNAME") && i+1 < len(args):
+			i++
+		default:
+			s.fail("ERR Unknown argument " + plainCut(args[i]))
+			return
+		}
+	}
+	s.array(0)
+}
+
+func (s *session) functionStats([][]byte) {
+	s.mapOf(2)
+	s.text("running_script")
+	s.null()
+	s.text("engines")
+	s.mapOf(0)
+}
+
+// The bucket that LOLWUT draws, in characters.
+const (
+	bucketRows  = 6
+	bucketWidth = 24
+)
+
+// lolwut draws a bucket whose water leaks out in the course of each minute. It
+// accepts any arguments, as Redis does.
+func (s *session) lolwut([][]byte) {
+	second := int(s.now / int64(time.Second) % 60)
+	surface := second * bucketRows / 60
+	var b strings.Builder
+	for row := range bucketRows {
+		water := " "
+		switch {
+		case row == surface:
+			water = "~"
+		case row > surface:
+			water = ":"
+		}
+		indent := strings.Repeat(" ", 4+row)
+		b.WriteString(indent + `\` + strings.Repeat(water, bucketWidth-2*row) + "/\n")
+	}
+	floor := strings.Repeat("_", (bucketWidth-2*bucketRows-2)/2)
+	b.WriteString(strings.Repeat(" ", 4+bucketRows) + `\` + floor + "  " + floor + "/\n")
+	drop := strings.Repeat(" ", 4+bucketRows+1+len(floor)) + "'.\n"
+	b.WriteString(drop + strings.Repeat("\n", second%2) + drop)
+	b.WriteString("\nA leaky bucket, a minute deep. limitdb ver. " + s.srv.version + ", speaking as Redis ver. " + redisVersion + "\n")
+	s.verbatim(b.String())
+}

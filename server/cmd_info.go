@@ -1,0 +1,374 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// infoSections are the sections of INFO in their order, with the fields that Redis' tools read.
+// The sections that INFO alone does not show are marked extra.
+func infoSections() []infoSection {
+	return []infoSection{
+		{"server", false, (*infoText).server},
+		{"clients", false, (*infoText).clients},
+		{"memory", false, (*infoText).memory},
+		{"persistence", false, (*infoText).persistence},
+		{"stats", false, (*infoText).stats},
+		{"replication", false, (*infoText).replication},
+		{"cpu", false, (*infoText).cpu},
+		{"modules", false, func(*infoText) {}},
+		{"commandstats", true, (*infoText).commandStats},
+		{"latencystats", true, (*infoText).latencyStats},
+		{"errorstats", false, (*infoText).errorStats},
+		{"cluster", false, func(t *infoText) { t.field("cluster_enabled", 0) }},
+		{"keyspace", false, (*infoText).keyspace},
+		{"limiter", false, (*infoText).limiter},
+	}
+}
+
+type infoSection struct {
+	name  string
+	extra bool
+	write func(*infoText)
+}
+
+// info replies the sections that were asked for: default, all, everything or names.
+func (s *session) info(args [][]byte) {
+	want := make(map[string]bool)
+	all, def := false, len(args) == 1
+	for _, a := range args[1:] {
+		switch word := strings.ToLower(string(a)); word {
+		case "all", "everything":
+			all = true
+		case "default":
+			def = true
+		default:
+			want[word] = true
+		}
+	}
+	t := &infoText{srv: s.srv, now: s.srv.clock.Now()}
+	for _, sec := range infoSections() {
+		if all || want[sec.name] || (def && !sec.extra) {
+			if t.b.Len() > 0 {
+				t.b.WriteString("\r\n")
+			}
+			t.b.WriteString("# " + strings.ToUpper(sec.name[:1]) + sec.name[1:] + "\r\n")
+			sec.write(t)
+		}
+	}
+	s.verbatim(t.b.String())
+}
+
+// infoText is INFO being written.
+type infoText struct {
+	srv *Server
+	now int64
+	b   strings.Builder
+}
+
+func (t *infoText) field(name string, value any) { fmt.Fprintf(&t.b, "%s:%v\r\n", name, value) }
+
+func yesNo(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (t *infoText) server() {
+	srv := t.srv
+	up := (t.now - srv.started) / 1e9
+	exe, err := os.Executable()
+	if err != nil {
+		exe = ""
+	}
+	t.field("redis_version", redisVersion)
+	t.field("limitdb_version", srv.version)
+	t.field("redis_git_sha1", "00000000")
+	t.field("redis_git_dirty", 0)
+	t.field("redis_build_id", "0")
+	t.field("redis_mode", "standalone")
+	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
+	t.field("arch_bits", 64)
+	t.field("monotonic_clock", "POSIX clock_gettime")
+	t.field("multiplexing_api", "epoll")
+	t.field("gcc_version", "0.0.0")
+	t.field("go_version", runtime.Version())
+	t.field("process_id", os.Getpid())
+	t.field("process_supervised", srv.set.Supervised.Get())
+	t.field("run_id", srv.runID)
+	t.field("tcp_port", srv.port())
+	t.field("server_time_usec", t.now/1e3)
+	t.field("uptime_in_seconds", up)
+	t.field("uptime_in_days", up/86400)
+	t.field("hz", srv.set.Hz.Get())
+	t.field("configured_hz", srv.set.Hz.Get())
+	t.field("lru_clock", t.now/1e9&0xffffff)
+	t.field("executable", exe)
+	t.field("config_file", srv.registry.File())
+	t.field("io_threads_active", 0)
+}
+
+func (srv *Server) port() int {
+	if srv.opts.Ports != nil {
+		return srv.opts.Ports()
+	}
+	return int(srv.set.Port.Get())
+}
+
+func (t *infoText) clients() {
+	srv := t.srv
+	var maxIn, maxOut int64
+	blocked, pubsub := 0, 0
+	srv.clients.each(func(s *session) {
+		maxIn = max(maxIn, s.pub.buffered.Load())
+		maxOut = max(maxOut, s.conn.Pending())
+		blocked += yesNo(s.pub.parked.Load())
+		pubsub += yesNo(s.pub.subscribed.Load() > 0)
+	})
+	t.field("connected_clients", srv.clients.count())
+	t.field("cluster_connections", 0)
+	t.field("maxclients", srv.set.MaxClients.Get())
+	t.field("client_recent_max_input_buffer", maxIn)
+	t.field("client_recent_max_output_buffer", maxOut)
+	t.field("blocked_clients", blocked)
+	t.field("paused_clients", srv.pause.held())
+	t.field("tracking_clients", 0)
+	t.field("pubsub_clients", pubsub)
+	t.field("watching_clients", 0)
+	t.field("clients_in_timeout_table", 0)
+	t.field("total_blocking_keys", 0)
+	t.field("total_blocking_keys_on_nokey", 0)
+}
+
+func (t *infoText) memory() {
+	srv := t.srv
+	e := srv.engine.Stats()
+	rss := residentBytes()
+	heap := heapBytes()
+	used := heap + uint64(e.Bytes)
+	limit := srv.set.MaxMemory.Get()
+	t.field("used_memory", used)
+	t.field("used_memory_human", human(used))
+	t.field("used_memory_rss", rss)
+	t.field("used_memory_rss_human", human(rss))
+	t.field("used_memory_peak", max(used, uint64(srv.peakBytes.Load())))
+	t.field("used_memory_peak_human", human(max(used, uint64(srv.peakBytes.Load()))))
+	t.field("used_memory_overhead", heap)
+	t.field("used_memory_startup", 0)
+	t.field("used_memory_dataset", e.Bytes)
+	t.field("used_memory_lua", 0)
+	t.field("used_memory_scripts", 0)
+	t.field("used_memory_functions", 0)
+	t.field("used_memory_vm_total", 0)
+	t.field("total_system_memory", totalMemory())
+	t.field("total_system_memory_human", human(totalMemory()))
+	t.field("maxmemory", limit)
+	t.field("maxmemory_human", human(uint64(limit)))
+	t.field("maxmemory_policy", srv.set.MaxMemoryPolicy.Get())
+	t.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
+	t.field("mem_fragmentation_bytes", int64(rss)-int64(used))
+	t.field("mem_not_counted_for_evict", 0)
+	t.field("mem_clients_slaves", 0)
+	t.field("mem_clients_normal", srv.clientBytes.Load())
+	t.field("mem_aof_buffer", 0)
+	t.field("mem_replication_backlog", 0)
+	t.field("mem_allocator", runtime.Version())
+	t.field("allocator_allocated", used)
+	t.field("allocator_active", used)
+	t.field("allocator_resident", rss)
+	t.field("active_defrag_running", 0)
+	t.field("lazyfree_pending_objects", 0)
+	t.field("lazyfreed_objects", 0)
+}
+
+func (t *infoText) persistence() {
+	t.field("loading", 0)
+	t.field("async_loading", 0)
+	t.field("rdb_changes_since_last_save", 0)
+	t.field("rdb_bgsave_in_progress", 0)
+	t.field("rdb_last_save_time", t.srv.started/1e9)
+	t.field("rdb_last_bgsave_status", "ok")
+	t.field("rdb_last_bgsave_time_sec", -1)
+	t.field("rdb_current_bgsave_time_sec", -1)
+	t.field("aof_enabled", 0)
+	t.field("aof_rewrite_in_progress", 0)
+	t.field("aof_rewrite_scheduled", 0)
+	t.field("aof_last_rewrite_time_sec", -1)
+	t.field("aof_current_rewrite_time_sec", -1)
+	t.field("aof_last_bgrewrite_status", "ok")
+	t.field("aof_last_write_status", "ok")
+}
+
+func (t *infoText) stats() {
+	srv := t.srv
+	ops, in, out := srv.rates.perSecond()
+	_, errorsTotal := srv.errors.snapshot()
+	for _, v := range srv.statValues() {
+		if !strings.HasPrefix(v.name, "decisions_") {
+			t.field(v.name, srv.statsBase.value(v.name, v.n))
+		}
+	}
+	t.field("instantaneous_ops_per_sec", int64(ops))
+	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024))
+	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024))
+	t.field("total_error_replies", errorsTotal)
+	t.field("expired_stale_perc", "0.00")
+	t.field("expired_time_cap_reached_count", 0)
+	t.field("keyspace_hits", 0) // no key is ever missed: it is as if never used
+	t.field("keyspace_misses", 0)
+	t.field("pubsub_channels", len(srv.subscribers(subChannel)))
+	t.field("pubsub_patterns", len(srv.subscribers(subPattern)))
+	t.field("latest_fork_usec", 0)
+	t.field("total_forks", 0)
+	t.field("slave_expires_tracked_keys", 0)
+	t.field("active_defrag_hits", 0)
+	t.field("active_defrag_misses", 0)
+	t.field("active_defrag_key_hits", 0)
+	t.field("active_defrag_key_misses", 0)
+	t.field("total_active_defrag_time", 0)
+	t.field("total_reads_processed", srv.reads())
+}
+
+func (t *infoText) replication() {
+	t.field("role", "master")
+	t.field("connected_slaves", 0)
+	t.field("master_failover_state", "no-failover")
+	t.field("master_replid", t.srv.runID)
+	t.field("master_replid2", strings.Repeat("0", 40))
+	t.field("master_repl_offset", 0)
+	t.field("second_repl_offset", -1)
+	t.field("repl_backlog_active", 0)
+	t.field("repl_backlog_size", 0)
+	t.field("repl_backlog_first_byte_offset", 0)
+	t.field("repl_backlog_histlen", 0)
+}
+
+func (t *infoText) cpu() {
+	for _, who := range []struct {
+		id   int
+		name string
+	}{{syscall.RUSAGE_SELF, ""}, {syscall.RUSAGE_CHILDREN, "_children"}} {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(who.id, &u); err != nil {
+			continue
+		}
+		t.field("used_cpu_sys"+who.name, seconds(u.Stime))
+		t.field("used_cpu_user"+who.name, seconds(u.Utime))
+	}
+}
+
+func seconds(tv syscall.Timeval) string { return fmt.Sprintf("%d.%06d", tv.Sec, tv.Usec) }
+
+func (t *infoText) commandStats() {
+	for _, c := range t.srv.commandTotals() {
+		each := 0.0
+		if c.calls > 0 {
+			each = float64(c.ns) / 1e3 / float64(c.calls)
+		}
+		t.field("cmdstat_"+c.cmd.fullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			c.calls, c.ns/1e3, each, c.rejected, c.failed))
+	}
+}
+
+func (t *infoText) latencyStats() {
+	for _, c := range t.srv.commandTotals() {
+		if c.calls > 0 {
+			t.field("latency_percentiles_usec_"+c.cmd.fullName(), fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f",
+				c.quantile(0.5), c.quantile(0.99), c.quantile(0.999)))
+		}
+	}
+}
+
+// quantile is the bound, in microseconds, of the bucket that holds the quantile q.
+func (t *totals) quantile(q float64) float64 {
+	var n uint64
+	for i, c := range t.hist {
+		n += c
+		if float64(n) >= q*float64(t.calls) {
+			return float64(bucketBound(i)) / 1e3
+		}
+	}
+	return float64(bucketBound(latencyBuckets-1)) / 1e3
+}
+
+func (t *infoText) errorStats() {
+	counts, _ := t.srv.errors.snapshot()
+	names := make([]string, 0, len(counts))
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.field("errorstat_"+name, fmt.Sprintf("count=%d", counts[name]))
+	}
+}
+
+func (t *infoText) keyspace() {
+	if n := t.srv.engine.Stats().Keys; n > 0 {
+		t.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", n, n))
+	}
+}
+
+func (t *infoText) limiter() {
+	e := t.srv.engine.Stats()
+	t.field("keys", e.Keys)
+	t.field("table_bytes", e.Bytes)
+	for _, v := range t.srv.statValues() {
+		if strings.HasPrefix(v.name, "decisions_") {
+			t.field(v.name, t.srv.statsBase.value(v.name, v.n))
+		}
+	}
+	t.field("shards", t.srv.set.Shards.Get())
+}
+
+// human writes bytes as Redis does: 1.50M.
+func human(n uint64) string {
+	units := "BKMGTP"
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f /= 1024
+		i++
+	}
+	if i == 0 {
+		return fmt.Sprintf("%dB", n)
+	}
+	return fmt.Sprintf("%.2f%c", f, units[i])
+}
+
+// heapBytes is what the Go heap holds.
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return sample[0].Value.Uint64()
+}
+
+// residentBytes is the process's resident memory, 0 where /proc does not tell.
+func residentBytes() uint64 {
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	var size, resident uint64
+	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
+		return 0
+	}
+	return resident * uint64(os.Getpagesize())
+}
+
+// totalMemory is the machine's, in bytes.
+func totalMemory() uint64 {
+	var si syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&si); err != nil {
+		return 0
+	}
+	return uint64(si.Totalram) * uint64(si.Unit)
+}

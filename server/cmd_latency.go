@@ -1,0 +1,131 @@
+package server
+
+import (
+	"strings"
+	"time"
+)
+
+// LATENCY: how long commands take. There is no monitor of single events, so
+// everything about events is empty.
+func latencyCommands() []command {
+	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f | flagLoading | flagStale, group: "server", since: "1.0.0",
+			complexity: "O(1)", summary: summary, args: args, run: run,
+		}
+	}
+	event := argument{name: "event", kind: "string"}
+	none := func(s *session, _ [][]byte) { s.array(0) }
+	histogram := sub("HISTOGRAM", -2, flagAdmin, "Replies each command's calls and how long they took, cumulated.", (*session).latencyHistogram,
+		argument{name: "command", kind: "string", optional: true, multiple: true})
+	histogram.complexity = "O(n) for n commands"
+	return []command{{
+		name: "LATENCY", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for commands about latency.",
+		subs: []command{
+			histogram,
+			sub("LATEST", 2, flagAdmin, "Replies an empty list: single events are not recorded.", none),
+			sub("HISTORY", 3, flagAdmin, "Replies an empty list: single events are not recorded.", none, event),
+			sub("RESET", -2, flagAdmin, "Replies 0: there are no events to forget.", func(s *session, _ [][]byte) { s.int(0) },
+				argument{name: "event", kind: "string", optional: true, multiple: true}),
+			sub("GRAPH", 3, flagAdmin, "An error: single events are not recorded.", func(s *session, args [][]byte) {
+				s.fail("ERR No samples available for event '" + plainCut(args[2]) + "'")
+			}, event),
+			sub("DOCTOR", 2, flagAdmin, "Tells in words which commands take long.", (*session).latencyDoctor),
+			sub("HELP", 2, 0, "Lists the subcommands.", (*session).help),
+		},
+	}}
+}
+
+// latencyHistogram replies, for every command that was called, its calls and
+// a map from microseconds to the number of calls that took no longer. A bound
+// that adds no calls is left out, as in Redis.
+func (s *session) latencyHistogram(args [][]byte) {
+	all := s.called()
+	if len(args) > 2 {
+		wanted := make(map[*command]bool)
+		for _, name := range args[2:] {
+			c := s.srv.table.findFull(name)
+			if c == nil {
+				continue
+			}
+			wanted[c] = true
+			for i := range c.subs {
+				wanted[&c.subs[i]] = true
+			}
+		}
+		kept := all[:0]
+		for _, t := range all {
+			if wanted[t.cmd] {
+				kept = append(kept, t)
+			}
+		}
+		all = kept
+	}
+	s.mapOf(len(all))
+	for i := range all {
+		s.text(all[i].cmd.fullName())
+		s.mapOf(2)
+		s.text("calls")
+		s.int(int64(all[i].calls))
+		s.text("histogram_usec")
+		points := all[i].cumulative()
+		s.mapOf(len(points))
+		for _, p := range points {
+			s.int(p.us)
+			s.int(int64(p.calls))
+		}
+	}
+}
+
+// called is the totals of the commands that have run, in the table's order.
+func (s *session) called() []totals {
+	all := s.srv.commandTotals()
+	kept := all[:0]
+	for _, t := range all {
+		if t.calls > 0 {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// A latencyPoint says that calls took us microseconds or less.
+type latencyPoint struct {
+	us    int64
+	calls uint64
+}
+
+// cumulative is the histogram as points, the last one for all calls.
+func (t *totals) cumulative() []latencyPoint {
+	var points []latencyPoint
+	var calls uint64
+	for i, n := range t.hist {
+		if n > 0 {
+			calls += n
+			points = append(points, latencyPoint{bucketBound(i) / int64(time.Microsecond), calls})
+		}
+	}
+	return points
+}
+
+// slowMicros is from where LATENCY DOCTOR calls a command slow: what a slow
+// log at its default takes in.
+const slowMicros = 10_000
+
+func (s *session) latencyDoctor([][]byte) {
+	var b strings.Builder
+	for _, t := range s.called() {
+		if p := t.quantile(0.999); p >= slowMicros {
+			b.WriteString("- " + t.cmd.fullName() + ": one call in a thousand takes " + time.Duration(p*1e3).String() + " or more.\n")
+		}
+	}
+	if b.Len() == 0 {
+		s.verbatim("Every command answers within " + (slowMicros * time.Microsecond).String() +
+			", but for at most one call in a thousand. LATENCY HISTOGRAM has the figures.\n")
+		return
+	}
+	s.verbatim("Some commands take long:\n" + b.String() +
+		"SLOWLOG GET shows single calls, LATENCY HISTOGRAM the figures. Commands that look at many keys (KEYS, FLUSHALL, SCAN with a large COUNT)\n" +
+		"take time in proportion; for all others look at the machine's CPU first.\n")
+}

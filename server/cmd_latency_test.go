@@ -1,0 +1,60 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLatencyHistogram(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	ttl := ts.table.find([]byte("TTL"))
+	get := ts.table.find([]byte("CONFIG")).sub([]byte("GET"))
+	for _, ns := range []int64{1, 1000, 1001, 2000, 2001, 4000, 4001, 9_000_000} {
+		ts.stripes[0].record(ttl, ns, false)
+	}
+	ts.stripes[1].record(ttl, 900, false)
+	ts.stripes[1].record(get, int64(time.Hour), false)
+	ts.stripes[1].commands[ts.table.find([]byte("TYPE")).id].rejected.Add(1) // rejected is not called
+	const (
+		ttlWant = `"ttl" ["calls" 9 "histogram_usec" [1 3 2 5 4 7 8 8 16384 9]]`
+		getWant = `"config|get" ["calls" 1 "histogram_usec" [2097152 1]]`
+	)
+	c.steps(ts,
+		[2]string{"LATENCY HISTOGRAM ttl", "[" + ttlWant + "]"},
+		[2]string{"LATENCY HISTOGRAM TTL ttl nosuch type", "[" + ttlWant + "]"},
+		[2]string{"LATENCY HISTOGRAM config ttl", "[" + ttlWant + " " + getWant + "]"}, // a container: its subcommands
+		[2]string{"LATENCY HISTOGRAM config|get", "[" + getWant + "]"},
+		[2]string{"LATENCY HISTOGRAM config|set nosuch", "[]"},
+	)
+	if all := line(c.do("LATENCY", "HISTOGRAM")); !strings.Contains(all, ttlWant) || !strings.Contains(all, `"latency|histogram" ["calls" 5 `) {
+		t.Error(all)
+	}
+	c.do("HELLO", "3")
+	if got := c.raw(string(encode("LATENCY", "HISTOGRAM", "config|get"))); got !=
+		"%1\r\n$10\r\nconfig|get\r\n%2\r\n$5\r\ncalls\r\n:1\r\n$14\r\nhistogram_usec\r\n%1\r\n:2097152\r\n:1\r\n" {
+		t.Errorf("RESP3: %q", got)
+	}
+}
+
+func TestLatencyEvents(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"LATENCY LATEST", "[]"},
+		[2]string{"LATENCY HISTORY command", "[]"},
+		[2]string{"LATENCY RESET", "0"},
+		[2]string{"LATENCY RESET a b", "0"},
+		[2]string{"LATENCY GRAPH command", "-ERR No samples available for event 'command'"},
+		[2]string{"LATENCY HISTORY", "-ERR wrong number of arguments for 'latency|history' command"},
+		[2]string{"LATENCY", "-ERR wrong number of arguments for 'latency' command"},
+	)
+	if got := c.do("LATENCY", "DOCTOR").Text; !strings.HasPrefix(got, "Every command answers within 10ms") {
+		t.Error(got)
+	}
+	ts.stripes[0].record(ts.table.find([]byte("KEYS")), 20_000_000, false)
+	if got := c.do("LATENCY", "DOCTOR").Text; !strings.Contains(got, "- keys: ") || strings.Contains(got, "- latency|") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"fmt"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync/atomic"
+
+	"limitdb/resp"
+)
+
+// MEMORY: what the keys, the clients and the process hold.
+func memoryCommands() []command {
+	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f, group: "server", since: "1.0.0",
+			complexity: "O(1)", summary: summary, args: args, run: run,
+		}
+	}
+	usage := sub("USAGE", -3, flagReadonly, "Replies the bytes that a key costs, or null. SAMPLES changes nothing: the figure is exact.", (*session).memoryUsage,
+		argument{name: "key", kind: "key"}, argument{name: "count", kind: "integer", token: "SAMPLES", optional: true})
+	usage.firstKey, usage.lastKey, usage.step, usage.keyFlags = 2, 2, 1, []string{"RO"}
+	return []command{{
+		name: "MEMORY", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for commands about memory.",
+		subs: []command{
+			usage,
+			sub("STATS", 2, 0, "Replies the figures of the process's memory.", (*session).memoryStats),
+			sub("DOCTOR", 2, 0, "Tells in words what to do about memory.", (*session).memoryDoctor),
+			sub("PURGE", 2, 0, "Collects garbage and gives free memory back to the system.", (*session).memoryPurge),
+			sub("MALLOC-STATS", 2, 0, "Replies the figures of Go's memory classes.", (*session).memoryClasses),
+			sub("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*session).help),
+		},
+	}}
+}
+
+func (s *session) memoryUsage(args [][]byte) {
+	for i := 3; i < len(args); i += 2 {
+		if i+1 == len(args) || !foldEqual(args[i], "SAMPLES") {
+			s.fail(errSyntax)
+			return
+		}
+		n, ok := resp.ParseInt(args[i+1])
+		if !ok {
+			s.fail(errNotInt)
+			return
+		}
+		if n < 0 {
+			s.fail(errSyntax)
+			return
+		}
+	}
+	info, ok := s.srv.engine.Info(s.now, args[2])
+	if !ok {
+		s.null()
+		return
+	}
+	s.int(info.Bytes)
+}
+
+// memoryFigures is what MEMORY STATS and DOCTOR tell, in bytes.
+type memoryFigures struct {
+	used     int64 // live objects on the heap, the table among them
+	active   int64 // the heap's pages in use
+	idle     int64 // the heap's pages that are free and could go back to the system
+	resident int64 // of the process, as the system sees it
+	peak     int64
+	clients  int64 // buffers of all clients
+	table    int64 // keys and their state
+	keys     int64
+}
+
+func (srv *Server) memoryFigures() memoryFigures {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(sample)
+	table := srv.engine.Stats()
+	f := memoryFigures{
+		used:     int64(sample[0].Value.Uint64()),
+		idle:     int64(sample[2].Value.Uint64()),
+		resident: int64(residentBytes()),
+		clients:  srv.clientBytes.Load(),
+		table:    table.Bytes,
+		keys:     table.Keys,
+	}
+	f.active = f.used + int64(sample[1].Value.Uint64())
+	f.peak = max(f.used, srv.peakBytes.Load())
+	return f
+}
+
+func (s *session) memoryStats([][]byte) {
+	f := s.srv.memoryFigures()
+	ratio := func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
+	perKey := int64(0)
+	if f.keys > 0 {
+		perKey = f.table / f.keys
+	}
+	figures := []struct {
+		name  string
+		value any
+	}{
+		{"peak.allocated", f.peak},
+		{"total.allocated", f.used},
+		{"clients.normal", f.clients},
+		{"overhead.total", max(f.used-f.table, 0)},
+		{"keys.count", f.keys},
+		{"keys.bytes-per-key", perKey},
+		{"dataset.bytes", f.table},
+		{"dataset.percentage", 100 * ratio(f.table, f.used)},
+		{"peak.percentage", 100 * ratio(f.used, f.peak)},
+		{"allocator.allocated", f.used},
+		{"allocator.active", f.active},
+		{"allocator.resident", f.resident},
+		{"allocator-fragmentation.ratio", ratio(f.active, f.used)},
+		{"allocator-fragmentation.bytes", f.active - f.used},
+		{"fragmentation", ratio(f.resident, f.used)},
+		{"fragmentation.bytes", f.resident - f.used},
+	}
+	s.mapOf(len(figures))
+	for _, v := range figures {
+		s.text(v.name)
+		switch n := v.value.(type) {
+		case int64:
+			s.int(n)
+		case float64:
+			s.double(n)
+		}
+	}
+}
+
+func (s *session) memoryDoctor([][]byte) {
+	s.verbatim(memoryAdvice(s.srv.memoryFigures(), s.srv.set.MaxMemory.Get(), s.srv.set.MaxMemoryClients.Get()))
+}
+
+// memoryAdvice says in words what the figures mean; maxKeys is maxmemory and
+// maxClients maxmemory-clients, in bytes, 0: no limit.
+func memoryAdvice(f memoryFigures, maxKeys, maxClients int64) string {
+	size := func(n int64) string { return human(uint64(n)) }
+	var advice []string
+	if maxKeys > 0 && f.table > maxKeys/10*9 {
+		advice = append(advice, fmt.Sprintf("The keys take %s of the %s that maxmemory allows. Raise it, or use limits that reset sooner: a key goes when its limit is as if never used.", size(f.table), size(maxKeys)))
+	}
+	if maxClients > 0 && f.clients > maxClients/2 {
+		advice = append(advice, fmt.Sprintf("The clients' buffers hold %s of the %s that maxmemory-clients allows; over it the largest client is closed. CLIENT LIST shows who does not read its replies (omem) or sends much at once (qbuf).", size(f.clients), size(maxClients)))
+	}
+	if f.idle > f.active && f.idle > 64<<20 {
+		advice = append(advice, fmt.Sprintf("The process holds %s, of which %s lie idle. They go back to the system in time; MEMORY PURGE does it now.", size(f.resident), size(f.idle)))
+	}
+	if len(advice) == 0 {
+		return fmt.Sprintf("Nothing to worry about: %d keys take %s, the clients' buffers %s, the process %s.\n",
+			f.keys, size(f.table), size(f.clients), size(f.resident))
+	}
+	return "- " + strings.Join(advice, "\n- ") + "\n"
+}
+
+// memoryPurge leaves the work to a goroutine, since a collection of a large
+// heap would hold up every client that shares this one's.
+func (s *session) memoryPurge([][]byte) {
+	done := new(atomic.Bool)
+	conn := s.conn
+	go func() {
+		debug.FreeOSMemory()
+		done.Store(true)
+		conn.Wake()
+	}()
+	s.okWhen(done.Load)
+}
+
+// okWhen parks the session until done returns true, and replies OK.
+func (s *session) okWhen(done func() bool) {
+	silent := s.replies != replyOn
+	s.park(func() bool {
+		if !done() {
+			return false
+		}
+		if !silent {
+			s.ok()
+		}
+		return true
+	})
+}
+
+func (s *session) memoryClasses([][]byte) {
+	var samples []metrics.Sample
+	for _, d := range metrics.All() {
+		if d.Kind == metrics.KindUint64 && strings.HasPrefix(d.Name, "/memory/classes/") {
+			samples = append(samples, metrics.Sample{Name: d.Name})
+		}
+	}
+	metrics.Read(samples)
+	var b strings.Builder
+	for _, m := range samples {
+		name := strings.TrimSuffix(strings.TrimPrefix(m.Name, "/memory/classes/"), ":bytes")
+		fmt.Fprintf(&b, "%-30s %14d bytes\n", name, m.Value.Uint64())
+	}
+	s.verbatim(b.String())
+}

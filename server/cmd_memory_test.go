@@ -1,0 +1,105 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestMemoryUsage(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.do("RL.TAKE", "user123", "GCRA", "1/s")
+	info, _ := ts.engine.Info(ts.clock.Now(), []byte("user123"))
+	if got := c.do("MEMORY", "USAGE", "user123").Int; got != info.Bytes || got < 7 {
+		t.Errorf("%d bytes, the engine says %d", got, info.Bytes)
+	}
+	c.steps(ts,
+		[2]string{"MEMORY USAGE nosuch", "nil"},
+		[2]string{"MEMORY USAGE nosuch SAMPLES 0", "nil"},
+		[2]string{"MEMORY USAGE nosuch SAMPLES -3", "-ERR syntax error"},
+		[2]string{"MEMORY USAGE nosuch SAMPLES x", "-ERR value is not an integer or out of range"},
+		[2]string{"MEMORY USAGE nosuch SAMPLES", "-ERR syntax error"},
+		[2]string{"MEMORY USAGE nosuch FOO 3", "-ERR syntax error"},
+		[2]string{"MEMORY USAGE", "-ERR wrong number of arguments for 'memory|usage' command"},
+		[2]string{"MEMORY USAGE " + strings.Repeat("k", 4097), "-ERR key is longer than max-key-len allows"},
+	)
+}
+
+func TestMemoryStats(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	figures := func() map[string]float64 {
+		v := c.do("MEMORY", "STATS")
+		out := make(map[string]float64)
+		for i := 0; i < len(v.Elems); i += 2 {
+			n := v.Elems[i+1]
+			if n.Kind == ':' {
+				out[v.Elems[i].Text] = float64(n.Int)
+			} else {
+				out[v.Elems[i].Text], _ = strconv.ParseFloat(n.Text, 64)
+			}
+		}
+		return out
+	}
+	c.do("HELLO", "3")
+	if f := figures(); f["keys.count"] != 0 || f["keys.bytes-per-key"] != 0 || f["total.allocated"] <= 0 {
+		t.Errorf("%v", f)
+	}
+	for _, k := range strings.Fields("a b c d") {
+		c.do("RL.TAKE", k, "GCRA", "1/s")
+	}
+	ts.clientBytes.Store(77)
+	f := figures()
+	stats := ts.engine.Stats()
+	if f["keys.count"] != 4 || f["dataset.bytes"] != float64(stats.Bytes) || f["keys.bytes-per-key"] != float64(stats.Bytes/4) || f["clients.normal"] != 77 {
+		t.Errorf("%v", f)
+	}
+	if f["peak.allocated"] < f["total.allocated"] || f["allocator.active"] < f["allocator.allocated"] || f["peak.percentage"] > 100 {
+		t.Errorf("figures that contradict each other: %v", f)
+	}
+	if got := c.do("MEMORY", "MALLOC-STATS").Text; !strings.Contains(got, "heap/objects ") {
+		t.Error(got)
+	}
+}
+
+func TestMemoryAdvice(t *testing.T) {
+	t.Parallel()
+	const mb = 1 << 20
+	for _, step := range []struct {
+		name                string
+		f                   memoryFigures
+		maxKeys, maxClients int64
+		want                []string
+	}{
+		{"idle", memoryFigures{resident: 12 * mb}, 0, 256 * mb, []string{"Nothing to worry about: 0 keys take 0B"}},
+		{"few idle", memoryFigures{active: 1, idle: 64 * mb}, 0, 0, []string{"Nothing to worry about"}},
+		{"no limits", memoryFigures{table: 100 * mb, active: 110 * mb, resident: 120 * mb, clients: 90 * mb}, 0, 0, []string{"Nothing to worry about"}},
+		{"90 %", memoryFigures{table: 90 * mb}, 100 * mb, 0, []string{"Nothing to worry about"}},
+		{"over 90 %", memoryFigures{table: 91 * mb}, 100 * mb, 0, []string{"- The keys take 91.00M of the 100.00M that maxmemory allows."}},
+		{"clients", memoryFigures{clients: 129 * mb}, 0, 256 * mb, []string{"- The clients' buffers hold 129.00M of the 256.00M"}},
+		{"idle pages", memoryFigures{active: 100 * mb, idle: 101 * mb, resident: 300 * mb}, 0, 0, []string{"MEMORY PURGE does it now"}},
+		{"all", memoryFigures{table: 95 * mb, active: 100 * mb, idle: 200 * mb, resident: 300 * mb, clients: 99}, 100 * mb, 100, []string{"- The keys", "\n- The clients'", "\n- The process"}},
+	} {
+		got := memoryAdvice(step.f, step.maxKeys, step.maxClients)
+		for _, w := range step.want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: no %q in %q", step.name, w, got)
+			}
+		}
+	}
+	if got := newTestServer(t).client().do("MEMORY", "DOCTOR").Text; !strings.HasSuffix(got, ".\n") {
+		t.Error(got)
+	}
+}
+
+// PURGE answers from the session's own turn, when the work is done.
+func TestMemoryPurge(t *testing.T) {
+	c := newTestServer(t).client()
+	if got := c.raw(string(encode("MEMORY", "PURGE")) + string(encode("PING"))); got != "" {
+		t.Errorf("%q before the purge was done", got)
+	}
+	if got := c.resume(); got != "+OK\r\n+PONG\r\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"limitdb/resp"
+)
+
+// replies runs one command and renders all its replies.
+func (c *testClient) replies(words ...string) string {
+	c.t.Helper()
+	return strings.ReplaceAll(c.raw(string(encode(words...))), "\r\n", " ")
+}
+
+func TestSubscribeReplies(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for _, step := range [][2]string{
+		{"UNSUBSCRIBE", "*3 $11 unsubscribe $-1 :0 "},
+		{"UNSUBSCRIBE a b", "*3 $11 unsubscribe $1 a :0 *3 $11 unsubscribe $1 b :0 "},
+		{"SUBSCRIBE a b a", "*3 $9 subscribe $1 a :1 *3 $9 subscribe $1 b :2 *3 $9 subscribe $1 a :2 "},
+		{"PING", "*2 $4 pong $0  "},
+		{"PING hello", "*2 $4 pong $5 hello "},
+		{"TTL x", "-ERR Can't execute 'ttl': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context "},
+		{"PSUBSCRIBE a* a*", "*3 $10 psubscribe $2 a* :3 *3 $10 psubscribe $2 a* :3 "},
+		{"SSUBSCRIBE z", "*3 $10 ssubscribe $1 z :1 "},
+		{"PUBSUB NUMPAT", "-ERR Can't execute 'pubsub|numpat': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context "},
+		{"PUBLISH a x", "-ERR Can't execute 'publish': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context "},
+		{"SLOWLOG RESET", "-ERR Can't execute 'slowlog|reset': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context "},
+		{"UNSUBSCRIBE a q", "*3 $11 unsubscribe $1 a :2 *3 $11 unsubscribe $1 q :2 "},
+		{"PUNSUBSCRIBE", "*3 $12 punsubscribe $2 a* :1 "},
+		{"UNSUBSCRIBE", "*3 $11 unsubscribe $1 b :0 "},
+		{"PING", "*2 $4 pong $0  "}, // a shard channel is left
+		{"SUNSUBSCRIBE", "*3 $12 sunsubscribe $1 z :0 "},
+		{"PING", "+PONG "},
+		{"SUBSCRIBE x", "*3 $9 subscribe $1 x :1 "},
+		{"RESET", "+RESET "},
+		{"PING", "+PONG "},
+		{"HELLO 3", ""},
+		{"UNSUBSCRIBE", ">3 $11 unsubscribe _ :0 "},
+		{"SUBSCRIBE b a", ">3 $9 subscribe $1 b :1 >3 $9 subscribe $1 a :2 "},
+		{"PING", "+PONG "},
+		{"TTL x", ":-2 "},
+		{"UNSUBSCRIBE", ">3 $11 unsubscribe $1 a :1 >3 $11 unsubscribe $1 b :0 "},
+	} {
+		if got := c.replies(strings.Fields(step[0])...); got != step[1] && step[1] != "" {
+			t.Fatalf("%s\n got %q\nwant %q", step[0], got, step[1])
+		}
+	}
+}
+
+func TestPubSub(t *testing.T) {
+	ts := newTestServer(t)
+	c, sub, gone := ts.client(), ts.client(), ts.client()
+	sub.replies("SUBSCRIBE", "news", "nest", "other")
+	sub.replies("PSUBSCRIBE", "n*", "o*")
+	sub.replies("SSUBSCRIBE", "shard")
+	gone.replies("SUBSCRIBE", "news")
+	gone.replies("PSUBSCRIBE", "n*")
+	c.steps(ts,
+		[2]string{"PUBSUB CHANNELS", `["nest" "news" "other"]`},
+		[2]string{"PUBSUB CHANNELS ne*", `["nest" "news"]`},
+		[2]string{"PUBSUB CHANNELS a b", "-ERR wrong number of arguments for 'pubsub|channels' command"},
+		[2]string{"PUBSUB NUMSUB", "[]"},
+		[2]string{"PUBSUB NUMSUB news nosuch nest", `["news" 2 "nosuch" 0 "nest" 1]`},
+		[2]string{"PUBSUB NUMPAT", "2"},
+		[2]string{"PUBSUB SHARDCHANNELS", `["shard"]`},
+		[2]string{"PUBSUB SHARDNUMSUB shard news", `["shard" 1 "news" 0]`},
+		[2]string{"PUBLISH news hello", "0"},
+		[2]string{"SPUBLISH shard hello", "0"},
+	)
+	if out := sub.conn.take(); len(out) > 0 {
+		t.Errorf("something was published: %q", out)
+	}
+	gone.hangUp(errQuit)
+	c.steps(ts, [2]string{"PUBSUB NUMSUB news", `["news" 1]`})
+	c.do("HELLO", "3")
+	if got := c.replies("PUBSUB", "NUMSUB", "news"); got != "*2 $4 news :1 " {
+		t.Errorf("RESP3: %q", got)
+	}
+}
+
+func TestSubscriptionsAreBounded(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.do("HELLO", "3")
+	for i := range subsMost {
+		c.replies("SUBSCRIBE", fmt.Sprint(i))
+	}
+	if got := c.replies("PSUBSCRIBE", "one*"); got != "-"+errTooManyChannels+" " {
+		t.Errorf("%q", got)
+	}
+	if got := c.replies("SUBSCRIBE", "5"); got != fmt.Sprintf(">3 $9 subscribe $1 5 :%d ", subsMost) { // it has that one
+		t.Errorf("%q", got)
+	}
+	c.replies("UNSUBSCRIBE", "7")
+	if got := c.replies("SUBSCRIBE", "x", "y"); got != fmt.Sprintf(">3 $9 subscribe $1 x :%d -%s ", subsMost, errTooManyChannels) {
+		t.Errorf("%q", got)
+	}
+	c.replies("UNSUBSCRIBE")
+	long := strings.Repeat("x", subsBytesMost/2)
+	c.replies("SUBSCRIBE", "a"+long[1:])
+	c.replies("PSUBSCRIBE", "b"+long[1:])
+	if got := c.replies("SUBSCRIBE", "c"); got != "-"+errTooManyChannels+" " {
+		t.Errorf("%q", got)
+	}
+	if c.s.subs.count != 2 || c.s.subs.bytes != subsBytesMost || c.s.pub.subscribed.Load() != 2 {
+		t.Errorf("%d subscriptions of %d bytes", c.s.subs.count, c.s.subs.bytes)
+	}
+}
+
+// What subscriptions hold counts towards maxmemory-clients.
+func TestSubscriptionsAreAccounted(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.replies("SUBSCRIBE", "four", "fiver")
+	if got, want := ts.clientBytes.Load(), int64(9+2*subOverhead); got != want {
+		t.Errorf("%d bytes are counted, not %d", got, want)
+	}
+	c.replies("UNSUBSCRIBE", "four")
+	if got, want := ts.clientBytes.Load(), int64(5+subOverhead); got != want {
+		t.Errorf("%d bytes are counted, not %d", got, want)
+	}
+	c.do("RESET")
+	if got := ts.clientBytes.Load(); got != 0 {
+		t.Errorf("%d bytes are counted after RESET", got)
+	}
+}
+
+// Whatever a client says, the counts are those of plain sets.
+func TestSubscriptionsAgainstSets(t *testing.T) {
+	ts := newTestServer(t)
+	words := [subKinds][2]string{{"SUBSCRIBE", "UNSUBSCRIBE"}, {"PSUBSCRIBE", "PUNSUBSCRIBE"}, {"SSUBSCRIBE", "SUNSUBSCRIBE"}}
+	rapid.Check(t, func(rt *rapid.T) {
+		c := ts.client()
+		c.do("HELLO", "3")
+		var model [subKinds]map[string]bool
+		for k := range model {
+			model[k] = make(map[string]bool)
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			kind := rapid.IntRange(0, int(subKinds)-1).Draw(rt, "kind")
+			end := rapid.Bool().Draw(rt, "end")
+			names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bb", "ccc", "dddd"}), 0, 3).Draw(rt, "names")
+			switch {
+			case !end && len(names) == 0:
+				continue
+			case !end:
+				c.raw(string(encode(append([]string{words[kind][0]}, names...)...)))
+				for _, n := range names {
+					model[kind][n] = true
+				}
+			default:
+				c.raw(string(encode(append([]string{words[kind][1]}, names...)...)))
+				if len(names) == 0 {
+					clear(model[kind])
+				}
+				for _, n := range names {
+					delete(model[kind], n)
+				}
+			}
+			count, bytes := 0, 0
+			for k := range model {
+				var want []string
+				for n := range model[k] {
+					want = append(want, n)
+					count++
+					bytes += len(n)
+				}
+				slices.Sort(want)
+				if got := c.s.subs.list(subKind(k)); !slices.Equal(got, want) {
+					rt.Fatalf("%s: %q, want %q", words[k][0], got, want)
+				}
+			}
+			if c.s.subs.count != count || c.s.subs.bytes != bytes || int(c.s.pub.subscribed.Load()) != count {
+				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.count, c.s.subs.bytes, c.s.pub.subscribed.Load(), count, bytes)
+			}
+		}
+		if c.s.proto != resp.RESP3 {
+			rt.Fatal("the client did not speak RESP3")
+		}
+		c.hangUp(errQuit)
+	})
+}

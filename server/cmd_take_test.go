@@ -1,0 +1,84 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTakePeekRefund(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.PEEK k GCRA 5/m", "[0 5 4 -1 12000]"}, // as RL.TAKE would
+		[2]string{"RL.PEEK k GCRA 5/m COST 0", "[0 5 5 -1 0]"},
+		[2]string{"EXISTS k", "0"},
+		[2]string{"RL.TAKE k GCRA 5/m COST 3", "[0 5 2 -1 36000]"},
+		[2]string{"rl.take k gcra 5 60000 burst 5", "[0 5 1 -1 48000]"},
+		[2]string{"RL.TAKE k COST", "-ERR wrong number of arguments for 'rl.take' command"},
+		[2]string{"RL.TAKE k GCRA 5/m COST 2", "[1 5 1 12000 48000]"},
+		[2]string{"RL.PEEK k GCRA 5/m COST 2", "[1 5 1 12000 48000]"},
+		[2]string{"RL.TAKE k GCRA 5/m COST 6", "[1 5 1 -1 48000]"},
+		[2]string{"RL.TAKE k GCRA 5/m COST 0", "[0 5 1 -1 48000]"},
+		[2]string{"+12s", ""},
+		[2]string{"RL.TAKE k COST 2 GCRA 5/m", "-ERR unknown algorithm: \"COST\""},
+		[2]string{"RL.TAKE k GCRA 5/m COST 2", "[0 5 0 -1 60000]"},
+		[2]string{"RL.REFUND k GCRA 5/m COST 2", "[0 5 2 -1 36000]"},
+		[2]string{"RL.REFUND k GCRA 5/m COST 50", "[0 5 5 -1 0]"},
+		[2]string{"EXISTS k", "0"},
+		[2]string{"RL.TAKE none GCRA 0 60000", "[1 0 0 -1 0]"},
+		[2]string{"CL.THROTTLE shared 4 5 60", "[0 5 4 -1 12]"},
+		[2]string{"RL.TAKE shared GCRA 5/m", "[0 5 3 -1 24000]"},
+		[2]string{"GCRA shared 4 5 60", "[0 5 2 -1 36]"},
+		[2]string{"GCRA shared 4 5 60.0 TOKENS 2", "[0 5 0 -1 60]"},
+		[2]string{"GCRA shared 4 5 6e1 NUM_REQUESTS 1", "[1 5 0 12 60]"},
+		[2]string{"RL.RESET shared k nobody", "1"},
+	)
+}
+
+func TestLimitErrorsNameTheArgument(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for _, test := range []struct{ in, names string }{
+		{"RL.TAKE k NOSUCH 5/m", `"NOSUCH"`},
+		{"RL.TAKE k GCRA x 60000", `"x"`},
+		{"RL.TAKE k GCRA 5 10q", `"10q"`},
+		{"RL.TAKE k GCRA -1 60000", `"-1"`},
+		{"RL.TAKE k GCRA 5/m BURST", "BURST"},
+		{"RL.TAKE k GCRA 5/m BURST x", `"x"`},
+		{"RL.TAKE k GCRA 5/m BURST 0", `"0"`},
+		{"RL.TAKE k GCRA 5/m BURST 5 BURST 6", "BURST"},
+		{"RL.TAKE k GCRA 5/m COST -1", "COST"},
+		{"RL.TAKE k GCRA 5/m COST x", `"x"`},
+		{"RL.TAKE k GCRA 5/m COST 1 COST 2", "COST"},
+		{"RL.TAKE k GCRA 5/m COST", "COST"},
+		{"RL.TAKE k GCRA 5/m SEGMENTS 3", `"SEGMENTS"`},
+		{"GCRA k 1 0 1", "rate"},
+		{"GCRA k -1 1 1", "max_burst"},
+		{"GCRA k 1 1 0", "period"},
+		{"GCRA k 1 1 1e12", "period"},
+		{"GCRA k 1 1 nan", "period"},
+		{"GCRA k 1 1 1 TOKENS 0", "TOKENS"},
+		{"GCRA k 1 1 1 NOSUCH 1", "syntax"},
+	} {
+		got := line(c.do(strings.Fields(test.in)...))
+		if !strings.HasPrefix(got, "-ERR ") || !strings.Contains(strings.ToLower(got), strings.ToLower(test.names)) {
+			t.Errorf("%s: %s, should name %s", test.in, got, test.names)
+		}
+	}
+	if got := line(c.do("DBSIZE")); got != "0" {
+		t.Errorf("errors left %s keys", got)
+	}
+}
+
+func TestRLInfo(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	if got := line(c.do("RL.INFO", "k")); got != "nil" {
+		t.Errorf("absent: %s", got)
+	}
+	c.do("RL.TAKE", "k", "GCRA", "5/m")
+	got := line(c.do("RL.INFO", "k"))
+	if !strings.HasPrefix(got, `["algorithm" "gcra" "state" 1600000012000000000 "level" 12000000000 "resets_in" 12000 "memory" `) {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,159 @@
+package server
+
+import "strings"
+
+// A command is one row of the command table. The table is the only
+// description of the commands: dispatch, arity checks, COMMAND and its
+// subcommands, ACL categories and docs/commands.md all come from it.
+type command struct {
+	name  string // upper case; a subcommand's is without its parent's
+	arity int    // as Redis: with the command's name; negative: at least that many
+	flags flags
+	// firstKey, lastKey and step give the key positions as Redis does;
+	// firstKey 0: no keys; lastKey negative: counted from the end.
+	firstKey, lastKey, step int
+	keyFlags                []string // Redis' key spec flags; nil: as flags say
+
+	group      string
+	summary    string
+	since      string
+	complexity string
+	args       []argument
+	usage      string // the reply to a wrong number of arguments; empty: Redis' own
+	notes      string // Markdown for the reference: replies, differences from others
+
+	run  func(s *session, args [][]byte)
+	subs []command
+
+	id     int      // position in the statistics, given by newTable
+	parent *command // of a subcommand
+}
+
+// flags are Redis' command flags, as far as they mean something here, and a few of our own.
+type flags uint32
+
+const (
+	flagWrite flags = 1 << iota
+	flagReadonly
+	flagAdmin
+	flagPubSub
+	flagBlocking
+	flagLoading
+	flagStale
+	flagSkipMonitor
+	flagFast
+	flagNoAuth
+	flagMovableKeys
+
+	// Ours, not shown to clients.
+	flagWide      // may have limits' WideArgs arguments
+	flagAhead     // takes one key, the first argument, and always runs at once: see ahead.go
+	flagDangerous // ACL category only
+	flagConn      // ACL category @connection
+)
+
+var flagNames = [...]struct {
+	flag flags
+	name string
+}{
+	{flagWrite, "write"},
+	{flagReadonly, "readonly"},
+	{flagAdmin, "admin"},
+	{flagPubSub, "pubsub"},
+	{flagBlocking, "blocking"},
+	{flagLoading, "loading"},
+	{flagStale, "stale"},
+	{flagSkipMonitor, "skip_monitor"},
+	{flagFast, "fast"},
+	{flagNoAuth, "no_auth"},
+	{flagMovableKeys, "movablekeys"},
+}
+
+// names lists the flags that clients are shown.
+func (f flags) names() []string {
+	var out []string
+	for _, n := range flagNames {
+		if f&n.flag != 0 {
+			out = append(out, n.name)
+		}
+	}
+	return out
+}
+
+// An argument describes one argument for COMMAND DOCS and the reference.
+type argument struct {
+	name     string
+	kind     string // key string integer double pure-token oneof block
+	token    string // the word that stands before it
+	optional bool
+	multiple bool
+	args     []argument
+}
+
+// categories are the command's ACL categories, derived from its flags and group.
+func (c *command) categories() []string {
+	var out []string
+	add := func(when bool, name string) {
+		if when {
+			out = append(out, name)
+		}
+	}
+	add(c.group == "generic", "@keyspace")
+	add(c.flags&flagWrite != 0, "@write")
+	add(c.flags&flagReadonly != 0, "@read")
+	add(c.flags&flagAdmin != 0, "@admin")
+	add(c.flags&(flagAdmin|flagDangerous) != 0, "@dangerous")
+	add(c.flags&flagPubSub != 0, "@pubsub")
+	add(c.flags&flagConn != 0, "@connection")
+	add(c.flags&flagBlocking != 0, "@blocking")
+	add(c.flags&flagFast != 0, "@fast")
+	add(c.flags&flagFast == 0, "@slow")
+	return out
+}
+
+// removing marks a row whose command forgets its keys.
+func removing(c command) command {
+	c.keyFlags = []string{"RM", "delete"}
+	return c
+}
+
+// keySpecFlags say what the command does with its keys, in Redis' words.
+func (c *command) keySpecFlags() []string {
+	switch {
+	case c.keyFlags != nil:
+		return c.keyFlags
+	case c.flags&flagWrite != 0:
+		return []string{"RW", "access", "update"}
+	}
+	return []string{"RO", "access"}
+}
+
+// fullName is the name as Redis writes it in statistics: lower case, "config|get".
+func (c *command) fullName() string {
+	if c.parent != nil {
+		return strings.ToLower(c.parent.name + "|" + c.name)
+	}
+	return strings.ToLower(c.name)
+}
+
+// keys yields the positions of the keys in args, or none.
+func (c *command) keys(args [][]byte, yield func(i int)) {
+	if c.firstKey <= 0 {
+		return
+	}
+	last := c.lastKey
+	if last < 0 {
+		last += len(args)
+	}
+	for i := c.firstKey; i <= last && i < len(args); i += c.step {
+		yield(i)
+	}
+}
+
+// arityOK tells whether n arguments, the name included, fit.
+func (c *command) arityOK(n int) bool {
+	if c.arity < 0 {
+		return n >= -c.arity
+	}
+	return n == c.arity
+}

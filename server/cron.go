@@ -1,0 +1,151 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// houseEvery is how often deadlines are looked at.
+const houseEvery = 100 * time.Millisecond
+
+func (srv *Server) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(houseEvery)
+	defer tick.Stop()
+	var scratch []*session
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-srv.evict:
+			scratch = srv.evictClients(scratch)
+		case <-tick.C:
+			now := srv.clock.Now()
+			scratch = srv.checkClients(ctx, now, scratch)
+			srv.pause.expire(now)
+			srv.rates.sample(now, srv)
+			if b := srv.engine.Stats().Bytes; b > srv.peakBytes.Load() {
+				srv.peakBytes.Store(b)
+			}
+		}
+	}
+}
+
+// checkClients closes those over a deadline or a limit and corrects the sum of
+// their buffers.
+func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*session) []*session {
+	scratch = srv.clients.snapshot(scratch)
+	var sum int64
+	for _, s := range scratch {
+		if reason := srv.overdue(s, now); reason != nil {
+			srv.log.Log(ctx, LevelVerbose, "client closed", "id", s.id, "addr", s.addr(), "reason", reason)
+			s.conn.Close(reason)
+			continue
+		}
+		if s.conn.Pending() > s.outputLimit() && !s.pub.killed.Load() {
+			srv.closeForOutput(s)
+		}
+		held := s.holding()
+		s.pub.accounted.Store(held)
+		sum += held
+	}
+	srv.clientBytes.Store(sum)
+	if sum > srv.set.MaxMemoryClients.Get() {
+		scratch = srv.evictClients(scratch)
+	}
+	clear(scratch)
+	return scratch[:0]
+}
+
+// holding is what the client's buffers hold, in bytes.
+func (s *session) holding() int64 {
+	return s.pub.buffered.Load() + s.pub.subBytes.Load() + s.conn.Pending()
+}
+
+// overdue returns why s must be closed at now, or nil.
+func (srv *Server) overdue(s *session, now int64) error {
+	after := func(since int64, d time.Duration) bool { return d > 0 && now-since > int64(d) }
+	if !s.pub.authed.Load() && after(s.pub.created, srv.set.AuthTimeout.Get()) {
+		return errAuthTime
+	}
+	if since := s.pub.partialSince.Load(); since != 0 && after(since, srv.set.CommandTimeout.Get()) {
+		return errCommandTime
+	}
+	if s.conn.Pending() > 0 {
+		if after(s.conn.Progress(), srv.set.WriteTimeout.Get()) {
+			return errWriteTime
+		}
+		return nil
+	}
+	if s.pub.parked.Load() || s.pub.monitor.Load() || s.pub.subscribed.Load() > 0 {
+		return nil
+	}
+	if after(s.pub.lastActive.Load(), srv.set.Timeout.Get()) {
+		return errIdle
+	}
+	return nil
+}
+
+// kickEviction asks the housekeeper to evict clients now rather than at its next tick.
+func (srv *Server) kickEviction() {
+	select {
+	case srv.evict <- struct{}{}:
+	default:
+	}
+}
+
+// evictClients closes the clients that hold most until all of them together
+// are inside maxmemory-clients. CLIENT NO-EVICT exempts a client.
+func (srv *Server) evictClients(scratch []*session) []*session {
+	limit := srv.set.MaxMemoryClients.Get()
+	scratch = srv.clients.snapshot(scratch)
+	var sum int64
+	for _, s := range scratch {
+		sum += s.holding()
+	}
+	if limit <= 0 || sum <= limit {
+		srv.clientBytes.Store(sum)
+		return scratch
+	}
+	slices.SortFunc(scratch, func(a, b *session) int { return cmp.Compare(b.holding(), a.holding()) })
+	for _, s := range scratch {
+		if sum <= limit {
+			break
+		}
+		if s.pub.noEvict.Load() {
+			continue
+		}
+		held := s.holding()
+		srv.log.Warn("client closed: all clients' buffers are over maxmemory-clients", "id", s.id, "addr", s.addr(), "held", held, "limit", limit)
+		s.conn.Close(errEvicted)
+		sum -= held
+	}
+	srv.clientBytes.Store(sum)
+	return scratch
+}
+
+// The sweeper's steps. Each step looks at sweepBudget slots of the table, well
+// under a millisecond; while there is much to drop, steps follow one another
+// after sweepRest, so that traffic has most of a core between them.
+const (
+	sweepBudget = 4_000
+	sweepRest   = 2 * time.Millisecond
+)
+
+// sweep drops expired keys, hz times a second and more often while there is
+// much to drop.
+func (srv *Server) sweep(ctx context.Context) {
+	for wait := sweepRest; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
+		if srv.engine.Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/10 {
+			wait = min(wait, sweepRest)
+		}
+		srv.authLimiter.Sweep(srv.clock.Now(), 100)
+	}
+}

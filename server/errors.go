@@ -1,0 +1,70 @@
+package server
+
+import (
+	"errors"
+
+	"limitdb/engine"
+	"limitdb/resp"
+)
+
+// Every error text that a client can be sent. Texts without a prefix get "ERR ".
+const (
+	errUnauthenticated = "NOAUTH Authentication required."
+	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoPassword      = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errTooManyAuth     = "ERR too many failed AUTH attempts from your address, wait and try again"
+	errNoProto         = "NOPROTO unsupported protocol version"
+	errProtoNotInt     = "ERR Protocol version is not an integer or out of range"
+	errSyntax          = "ERR syntax error"
+	errNotInt          = "ERR value is not an integer or out of range"
+	errTimeoutNegative = "ERR timeout is negative"
+	errTimeoutNotInt   = "ERR timeout is not an integer or out of range"
+	errDBIndex         = "ERR DB index is out of range"
+	errInvalidCursor   = "ERR invalid cursor"
+	errKeyTooLong      = "ERR key is longer than max-key-len allows"
+	errOOM             = "OOM command not allowed when used memory > 'maxmemory'."
+	errWrongType       = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errCostNegative    = "ERR COST is negative"
+	errMaxClients      = "ERR max number of clients reached"
+	errNoCluster       = "ERR This instance has cluster support disabled"
+	errNoPersistence   = "ERR this server keeps its state in memory only: there is nothing to save"
+	errSubscribed      = "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+	errNoSuchClient    = "ERR No such client"
+	errNoSuchUser      = "ERR No such user '%s'"
+	errReplyMode       = "ERR syntax error"
+	errClientName      = "ERR Client names cannot contain spaces, newlines or special characters."
+	errClientInfo      = "ERR lib-name and lib-ver cannot contain spaces, newlines or special characters."
+	errInternal        = "ERR internal error: the connection is closed, the server goes on"
+	errShuttingDown    = "ERR the server is shutting down"
+	errProtectedMode   = "DENIED limitdb is running in protected mode because no password is set. In this mode connections are only accepted from the loopback interface and from unix sockets. To connect from elsewhere, set a password (directive requirepass or requirepass-file), or turn protected mode off with 'protected-mode no' if the network is trusted."
+	errNoSuchModule    = "ERR limitdb loads no modules"
+	errNoDebug         = "ERR DEBUG has only SLEEP here"
+	errSleepRange      = "ERR DEBUG SLEEP takes seconds from 0 to 3600"
+	errSlowlogCount    = "ERR count should be greater than or equal to -1"
+	errNoKeyArguments  = "ERR The command has no key arguments"
+	errNotACommand     = "ERR Invalid command specified"
+	errCommandArgs     = "ERR Invalid number of arguments specified for command"
+	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
+	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
+	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+	errWaitAOFRange    = "ERR value is out of range, value must between 0 and 1"
+	errNumReplicas     = "ERR value is out of range, must be positive"
+)
+
+// limitError is the reply for an error of packages limit and engine.
+func limitError(err error) string {
+	switch {
+	case errors.Is(err, engine.ErrWrongType):
+		return errWrongType
+	case errors.Is(err, engine.ErrOOM):
+		return errOOM
+	}
+	return "ERR " + err.Error()
+}
+
+// quoted returns client bytes fit to stand in a reply or a log line: escaped
+// and cut.
+func quoted(b []byte) string {
+	return string(resp.AppendQuoted(nil, b))
+}

@@ -1,0 +1,78 @@
+package server
+
+// Figures are the server's counters for whoever publishes them. They count
+// from the start of the process and never go down.
+type Figures struct {
+	Version string
+	// Uptime is in nanoseconds.
+	Uptime                               int64
+	Clients, MaxClients                  int64
+	Parked, Paused, Monitors             int64
+	BufferBytes, BufferBytesMax          int64
+	Accepted, RejectedMax, RejectedMode  uint64
+	AuthFailures, ProtocolErrors, Panics uint64
+	BytesIn, BytesOut                    uint64
+	Closed                               map[string]uint64 // by reason
+	Commands                             []CommandFigures
+	SlowlogEntries                       int64
+	SlowCommands                         uint64
+}
+
+// CommandFigures are those of one command that was called.
+type CommandFigures struct {
+	// Name is in lower case, a subcommand's after a bar: client|list.
+	Name          string
+	Calls, Errors uint64
+	// Nanoseconds is the time that all calls took together.
+	Nanoseconds uint64
+	// Histogram counts calls by time: entry i those of at most 1 µs doubled i
+	// times, the last one all that were longer.
+	Histogram [latencyBuckets]uint64
+}
+
+// Figures adds the counters up.
+func (srv *Server) Figures() Figures {
+	_, in, out := srv.traffic()
+	c := &srv.counters
+	f := Figures{
+		Version: srv.version, Uptime: srv.clock.Now() - srv.started,
+		Clients: int64(srv.clients.count()), MaxClients: srv.set.MaxClients.Get(),
+		Paused: int64(srv.pause.held()), Monitors: int64(srv.monitors.count()),
+		BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.set.MaxMemoryClients.Get(),
+		RejectedMax: c.rejected.Load(), RejectedMode: c.denied.Load(),
+		AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
+		BytesIn: in, BytesOut: out,
+		Closed: make(map[string]uint64),
+	}
+	f.SlowlogEntries, f.SlowCommands = srv.slowlog.counts()
+	f.Accepted = c.connections.Load() - f.RejectedMax - f.RejectedMode
+	srv.clients.each(func(s *session) {
+		if s.pub.parked.Load() {
+			f.Parked++
+		}
+	})
+	for i, name := range reasonNames() {
+		f.Closed[name] = c.closed[i].Load()
+	}
+	for _, t := range srv.allTotals() {
+		f.Commands = append(f.Commands, CommandFigures{
+			Name: t.cmd.fullName(), Calls: t.calls, Errors: t.failed + t.rejected, Nanoseconds: t.ns, Histogram: t.hist,
+		})
+	}
+	return f
+}
+
+// Ready returns nil while decisions are served, and why not otherwise.
+func (srv *Server) Ready() error {
+	if srv.stopping.Load() {
+		return errStopped
+	}
+	return nil
+}
+
+// counts is how many entries are held, and how many there were since the start.
+func (l *slowlog) counts() (held int64, total uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.entries)), uint64(l.nextID)
+}

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"limitdb/resp"
+)
+
+// FuzzSession feeds a client's bytes, cut in two, to a session. Whatever they
+// are, no handler panics, what comes back is well-formed replies, and what is
+// held is within the limits.
+func FuzzSession(f *testing.F) {
+	f.Add([]byte("CL.THROTTLE user123 15 30 60\r\nRL.TAKE k GCRA 5/m COST 2\r\n"), uint16(7))
+	f.Add([]byte("HELLO 3\r\nCOMMAND DOCS GET\r\nCLIENT LIST\r\nINFO all\r\nCONFIG GET *\r\nSLOWLOG GET\r\n"), uint16(20))
+	f.Add(append(encode("RL.TAKE", "\x00\xff", "GCRA", "9223372036854775807", "1", "BURST", "2"), encode("SCAN", "0", "COUNT", "10")...), uint16(11))
+	f.Add([]byte("CLIENT REPLY OFF\r\nPING\r\nSUBSCRIBE a b\r\nPING\r\nRESET\r\nMEMORY STATS\r\nLATENCY HISTOGRAM\r\n"), uint16(3))
+	f.Add([]byte("*3\r\n$5\r\nDEBUG\r\n$5\r\nSLEEP\r\n$1\r\n0\r\nPING\r\n"), uint16(9))
+	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
+		ts := newTestServer(t, "client-query-buffer-limit 1mb")
+		c := ts.client()
+		at := min(int(cut), len(in))
+		out := c.raw(string(in[:at])) + c.raw(string(in[at:]))
+		if n := ts.counters.panics.Load(); n != 0 {
+			t.Fatalf("%d handlers panicked", n)
+		}
+		if c.s.pub.monitor.Load() {
+			return // lines of MONITOR come between replies, as in Redis
+		}
+		r := bufio.NewReader(bytes.NewReader([]byte(out)))
+		for {
+			if _, err := resp.ReadReply(r, 64<<20); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("a reply that is none: %v in %.200q", err, out)
+			}
+		}
+		if held := c.s.rd.Memory(); held > 4<<20 {
+			t.Fatalf("%d bytes held", held)
+		}
+		if strings.Contains(out, "internal error") {
+			t.Fatal("internal error")
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/resp"
+	"limitdb/transport"
+)
+
+// testStart is where a test's clock stands at first: 2020-09-13 12:26:40 UTC.
+const testStart = 1_600_000_000 * int64(time.Second)
+
+// testServer is a server without sockets, on a clock that the test moves.
+type testServer struct {
+	*Server
+	t     *testing.T
+	clock *clock.Fake
+	stops []bool // what SHUTDOWN asked for
+	mu    sync.Mutex
+}
+
+// newTestServer starts a server with directives given as "name value".
+func newTestServer(t *testing.T, directives ...string) *testServer {
+	t.Helper()
+	registry, set := config.New()
+	var args []string
+	for _, d := range directives {
+		name, value, _ := strings.Cut(d, " ")
+		args = append(args, "--"+name, value)
+	}
+	if err := registry.Load(config.Sources{Args: args}); err != nil {
+		t.Fatal(err)
+	}
+	ts := &testServer{t: t, clock: clock.NewFake(testStart)}
+	ts.Server = New(Options{
+		Settings: set, Registry: registry, Engine: engine.New(engine.Options{Seed: 1}), Clock: ts.clock, Version: "test",
+		Shutdown: func(now bool) {
+			ts.mu.Lock()
+			ts.stops = append(ts.stops, now)
+			ts.mu.Unlock()
+		},
+	})
+	return ts
+}
+
+// testClient drives one session the way a transport does.
+type testClient struct {
+	t    *testing.T
+	s    *session
+	conn *fakeConn
+}
+
+// client connects from a loopback address.
+func (ts *testServer) client() *testClient { return ts.clientFrom("127.0.0.1:40000") }
+
+// clientFrom connects from addr.
+func (ts *testServer) clientFrom(addr string) *testClient {
+	ts.t.Helper()
+	remote, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	conn := &fakeConn{remote: remote, local: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}, woken: make(chan struct{}, 1)}
+	s := ts.Accept(conn).(*session)
+	c := &testClient{t: ts.t, s: s, conn: conn}
+	ts.t.Cleanup(func() { c.hangUp(transport.ErrPeerClosed) })
+	return c
+}
+
+// hangUp ends the connection once.
+func (c *testClient) hangUp(reason error) {
+	if !c.conn.gone {
+		c.conn.gone = true
+		c.s.Closed(reason)
+	}
+}
+
+// encode writes words as a RESP command.
+func encode(words ...string) []byte {
+	b := resp.AppendArray(nil, len(words))
+	for _, w := range words {
+		b = resp.AppendBulkString(b, w)
+	}
+	return b
+}
+
+// do sends one command and returns its one reply.
+func (c *testClient) do(words ...string) resp.Value {
+	c.t.Helper()
+	c.conn.take()
+	c.s.Data(encode(words...))
+	r := bufio.NewReader(bytes.NewReader(c.conn.take()))
+	v, err := resp.ReadReply(r, 64<<20)
+	if err != nil {
+		c.t.Fatalf("%q: no reply: %v", words, err)
+	}
+	if rest, _ := io.ReadAll(r); len(rest) > 0 {
+		c.t.Fatalf("%q: more than one reply: %q", words, rest)
+	}
+	return v
+}
+
+// raw sends bytes as they are and returns all that was written.
+func (c *testClient) raw(in string) string {
+	c.conn.take()
+	c.s.Data([]byte(in))
+	return string(c.conn.take())
+}
+
+// resume runs the session if it was woken, as the transport would, and
+// returns what it wrote. It waits for the wake-up.
+func (c *testClient) resume() string {
+	c.t.Helper()
+	select {
+	case <-c.conn.woken:
+	case <-time.After(30 * time.Second):
+		c.t.Fatal("the session was never woken")
+	}
+	c.s.Resume()
+	return string(c.conn.take())
+}
+
+// line renders a reply on one line, as redis-cli would say it: 1 "text" [..] (error) OK nil.
+func line(v resp.Value) string {
+	switch {
+	case v.Null:
+		return "nil"
+	case v.Kind == '-' || v.Kind == '!':
+		return "-" + v.Text
+	case v.Kind == '+':
+		return v.Text
+	case v.Kind == ':':
+		return strconv.FormatInt(v.Int, 10)
+	case v.Kind == '#':
+		return map[int64]string{0: "false", 1: "true"}[v.Int]
+	case v.Elems != nil || strings.IndexByte("*%~>", v.Kind) >= 0:
+		var out []string
+		for _, e := range v.Elems {
+			out = append(out, line(e))
+		}
+		return "[" + strings.Join(out, " ") + "]"
+	}
+	return strconv.Quote(v.Text)
+}
+
+// steps runs commands, each with the reply that is expected, as line renders it.
+// A command "+500ms" moves the clock.
+func (c *testClient) steps(ts *testServer, table ...[2]string) {
+	c.t.Helper()
+	for i, step := range table {
+		if d, ok := strings.CutPrefix(step[0], "+"); ok {
+			by, err := time.ParseDuration(d)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			ts.clock.Advance(by)
+			continue
+		}
+		if got := line(c.do(strings.Fields(step[0])...)); got != step[1] {
+			c.t.Fatalf("step %d: %s\n got %s\nwant %s", i, step[0], got, step[1])
+		}
+	}
+}
+
+// fakeConn is a transport.Conn that keeps what is written.
+type fakeConn struct {
+	mu            sync.Mutex // guards all below
+	out           []byte
+	pending       int64 // what Pending answers, set by tests
+	progress      int64
+	closed        error
+	flushed       bool // closed by CloseAfterFlush
+	remote, local net.Addr
+	woken         chan struct{}
+	gone          bool
+}
+
+func (f *fakeConn) Write(p []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out = append(f.out, p...)
+}
+
+func (f *fakeConn) take() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.out
+	f.out = nil
+	return out
+}
+
+func (f *fakeConn) Pending() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pending
+}
+
+func (f *fakeConn) Progress() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.progress
+}
+
+func (f *fakeConn) Wake() {
+	select {
+	case f.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fakeConn) CloseAfterFlush(reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed == nil {
+		f.closed, f.flushed = reason, true
+	}
+}
+
+func (f *fakeConn) Close(reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed == nil {
+		f.closed = reason
+	}
+}
+
+// reason is why the connection was closed, or nil.
+func (f *fakeConn) reason() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
+func (f *fakeConn) RemoteAddr() net.Addr { return f.remote }
+func (f *fakeConn) LocalAddr() net.Addr  { return f.local }
+func (f *fakeConn) FD() int              { return 9 }
+func (f *fakeConn) TLS() bool            { return false }

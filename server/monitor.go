@@ -1,0 +1,77 @@
+package server
+
+import (
+	"strconv"
+	"sync"
+
+	"limitdb/resp"
+)
+
+// monitors are the clients that said MONITOR: each command that runs is sent to them.
+type monitors struct {
+	srv *Server
+	mu  sync.Mutex // guards set
+	set map[*session]bool
+}
+
+func (m *monitors) init(srv *Server) {
+	m.srv = srv
+	m.set = make(map[*session]bool)
+}
+
+func (m *monitors) add(s *session) {
+	m.mu.Lock()
+	m.set[s] = true
+	m.srv.setSpecial(specialMonitor, true)
+	m.mu.Unlock()
+	s.pub.monitor.Store(true)
+}
+
+func (m *monitors) remove(s *session) {
+	m.mu.Lock()
+	delete(m.set, s)
+	m.srv.setSpecial(specialMonitor, len(m.set) > 0)
+	m.mu.Unlock()
+	s.pub.monitor.Store(false)
+}
+
+func (m *monitors) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.set)
+}
+
+// feed sends a line such as
+//
+//	+1339518083.107412 [0 127.0.0.1:60866] "cl.throttle" "user123" "15" "30" "60"
+//
+// to every monitor, with secrets left out.
+func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
+	line := make([]byte, 0, 256)
+	line = append(line, '+')
+	line = strconv.AppendInt(line, s.now/1e9, 10)
+	line = append(line, '.')
+	us := strconv.Itoa(int(s.now / 1e3 % 1e6))
+	line = append(append(line, "000000"[len(us):]...), us...)
+	line = append(line, " [0 "...)
+	if local := s.conn.LocalAddr(); isUnix(local) {
+		line = append(append(line, "unix:"...), local.String()...)
+	} else {
+		line = append(line, s.addr()...)
+	}
+	line = append(line, ']')
+	for _, a := range m.srv.redact(cmd, args) {
+		line = append(line, ' ')
+		line = resp.AppendQuoted(line, a)
+	}
+	line = append(line, "\r\n"...)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for to := range m.set {
+		to.conn.Write(line)
+		if to.conn.Pending() > to.outputLimit() && !to.pub.killed.Swap(true) {
+			to.conn.Close(errOutput)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package server
+
+// noted gives a row its notes.
+func noted(notes string, c command) command {
+	c.notes = notes
+	return c
+}
+
+// What the reference says about a command beyond its summary, in Markdown.
+
+const takeNotes = `
+A limit is written ` + "`ALGORITHM limit period [BURST n]`" + `: so many a period, ` + "`n`" + ` of them at once (as many as the limit, if
+not said). The period is in milliseconds or has a unit: ` + "`500ms 10s 1m 1h 1d 1w`" + `. Limit and period may be one word:
+` + "`100/m`, `5/10s`, `1000/d`" + `. Limit 0 denies everything. Options come in any order. The limit is given at every call, so it can
+change at any call; the key's state stays. The algorithm is ` + "`GCRA`" + `.
+
+The reply is five integers, times in milliseconds rounded up:
+
+| | meaning |
+|---|---|
+| limited | 0: go ahead, 1: denied |
+| limit | the most that can be taken at once |
+| remaining | what is left now |
+| wait | −1: nothing to wait for, or it can never be granted; else ask again after this long |
+| reset | until the key is as if never used |
+
+` + "`COST`" + ` is 1 if not said; 0 asks without taking. After the wait, with no other caller, the same request is granted; it is not
+granted any sooner. A denial changes nothing.
+
+` + "```" + `
+> RL.TAKE user123 GCRA 100/m BURST 20
+1) (integer) 0
+2) (integer) 20
+3) (integer) 19
+4) (integer) -1
+5) (integer) 600
+` + "```" + `
+`
+
+const peekNotes = `
+Arguments and reply are those of [RL.TAKE](#rltake).
+`
+
+const refundNotes = `
+Arguments and reply are those of [RL.TAKE](#rltake), where limited is 0. A key that is full again is forgotten.
+`
+
+const cellNotes = `
+The reply is five integers, times in whole seconds rounded up: limited (0 or 1), limit (max_burst + 1), remaining, the
+seconds after which to ask again (−1: granted, or can never be granted), the seconds until the key is as if never used.
+
+` + "```" + `
+> CL.THROTTLE user123 15 30 60
+1) (integer) 0
+2) (integer) 16
+3) (integer) 15
+4) (integer) -1
+5) (integer) 2
+` + "```" + `
+
+Arguments, replies and the texts of errors are redis-cell's. These differ on purpose:
+
+- Seconds are rounded up from a nanosecond on, so that a limited caller is never told to ask again after 0 seconds.
+- A negative quantity gives back, and stops at full. (redis-cell replies with an error and loses the key's expiry.)
+- Numbers too large to be computed exactly are an error. (redis-cell wraps.)
+- Quantity 0 writes nothing.
+- What remains is exact also where more than a million are allowed a second.
+- Any bytes can be a key, and a number that is not UTF-8 is an error. (redis-cell ends the server.)
+- A negative burst, count or period is an error.
+
+A key that ` + "`CL.THROTTLE`" + ` has made can be asked for with ` + "`RL.TAKE … GCRA`" + ` and with ` + "`GCRA`" + `, and the other way round.
+`
+
+const gcraNotes = `
+The period is in seconds and may have a fraction. ` + "`TOKENS`" + ` is 1 if not said, and may be called ` + "`NUM_REQUESTS`" + `. The reply is that of
+[CL.THROTTLE](#clthrottle).
+`
+
+const publishNotes = `
+Libraries subscribe to channels in order to hear of failovers; that works, and nothing ever arrives. One client may have 1024
+subscriptions with names of 64 kB together.
+`
+
+const debugNotes = `
+Other connections go on meanwhile. Seconds may have a fraction and are 3600 at the most.
+`
+
+const waitNotes = `
+Redis waits until the timeout for replicas that may yet come; here none can, so there is nothing to wait for.
+`

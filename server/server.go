@@ -1,0 +1,177 @@
+// Package server speaks RESP to clients: sessions, the command table with one
+// file for each command family (cmd_*.go), limits and deadlines, statistics.
+// Sockets are the transport's, decisions the engine's.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/transport"
+)
+
+// Options are a server's parts. All fields must be set unless they say otherwise.
+type Options struct {
+	Settings *config.Settings
+	Registry *config.Registry
+	Engine   *engine.Engine
+	Clock    clock.Clock
+	// Log gets what operators should see; nil: nothing is logged.
+	Log *slog.Logger
+	// Version is limitdb's own version, for INFO and HELLO.
+	Version string
+	// Shutdown is called, once and from its own goroutine, when a client says SHUTDOWN; nil: SHUTDOWN is refused.
+	Shutdown func(now bool)
+	// Ports tells where the server listens, for INFO; nil: the settings' port.
+	Ports func() (tcp int)
+}
+
+// Server runs the commands of all sessions. Make it with New, give it to a
+// transport as its Handler, and call Run.
+type Server struct {
+	set      *config.Settings
+	registry *config.Registry
+	engine   *engine.Engine
+	clock    clock.Clock
+	log      *slog.Logger
+	version  string
+	opts     Options
+	runID    string
+	started  int64 // ns of Unix time
+
+	table    *table
+	stripes  []stripe
+	counters counters
+	errors   errorCounts
+	slowlog  slowlog
+	monitors monitors
+	pause    pause
+	clients  clients
+	buffers  bufferPool
+	queues   aheadPool
+	wide     func(name []byte) bool
+
+	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.
+	authLimiter *engine.Engine
+	authLimit   limit.Limit
+
+	special     atomic.Uint32
+	clientBytes atomic.Int64 // held in all clients' buffers
+	stopping    atomic.Bool
+	evict       chan struct{} // asks cron to evict clients, capacity 1
+	statsBase   statsBase
+	rates       rates
+	peakBytes   atomic.Int64
+}
+
+// New returns a server that has no listeners yet.
+func New(o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	srv := &Server{
+		set:      o.Settings,
+		registry: o.Registry,
+		engine:   o.Engine,
+		clock:    o.Clock,
+		log:      o.Log,
+		version:  o.Version,
+		opts:     o,
+		runID:    newRunID(),
+		started:  o.Clock.Now(),
+		table:    newTable(),
+		evict:    make(chan struct{}, 1),
+
+		authLimiter: engine.New(engine.Options{Shards: 4}),
+		authLimit:   limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: int64(time.Second), Burst: 10},
+	}
+	srv.stripes = newStripes(2*runtime.GOMAXPROCS(0), len(srv.table.all))
+	srv.clients.init()
+	srv.errors.init()
+	srv.monitors.init(srv)
+	srv.pause.init(srv)
+	srv.wide = func(name []byte) bool {
+		c := srv.table.find(name)
+		return c != nil && c.flags&flagWide != 0
+	}
+	srv.slowlogChanged()
+	o.Registry.OnChange(func() error { srv.slowlogChanged(); return nil }, srv.set.SlowlogLogSlowerThan)
+	return srv
+}
+
+// timeEachBelow is the slowlog threshold in µs under which every command is
+// timed by itself rather than as its share of a batch.
+const timeEachBelow = 1000
+
+func (srv *Server) slowlogChanged() {
+	us := srv.set.SlowlogLogSlowerThan.Get()
+	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow)
+}
+
+func (srv *Server) setSpecial(bit uint32, on bool) {
+	if on {
+		srv.special.Or(bit)
+	} else {
+		srv.special.And(^bit)
+	}
+}
+
+// Accept makes the session of a new connection, or refuses it with an error
+// that says why.
+func (srv *Server) Accept(c transport.Conn) transport.Session {
+	srv.counters.connections.Add(1)
+	s := &session{srv: srv, conn: c, proto: resp.RESP2}
+	s.rd.Wide = srv.wide
+	s.authed = srv.password() == ""
+	s.pub.authed.Store(s.authed)
+	s.pub.created = srv.clock.Now()
+	s.pub.lastActive.Store(s.pub.created)
+	s.setReaderLimits()
+	refuse := ""
+	switch {
+	case srv.stopping.Load():
+		refuse = errShuttingDown
+	case srv.protected(c):
+		srv.counters.denied.Add(1)
+		refuse = errProtectedMode
+	case !srv.clients.add(s, int(srv.set.MaxClients.Get())):
+		srv.counters.rejected.Add(1)
+		refuse = errMaxClients
+	}
+	s.stripe = &srv.stripes[int(s.id)%len(srv.stripes)]
+	if refuse != "" {
+		s.closing = true
+		c.Write(resp.AppendError(nil, refuse))
+		c.CloseAfterFlush(errRefused)
+	}
+	return s
+}
+
+// protected tells whether protected mode refuses this peer.
+func (srv *Server) protected(c transport.Conn) bool {
+	return srv.set.ProtectedMode.Get() && srv.password() == "" && !isLocal(c.RemoteAddr())
+}
+
+// Run keeps house until ctx ends: deadlines, expiry, eviction of clients, rates.
+func (srv *Server) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { srv.keepHouse(ctx) })
+	wg.Go(func() { srv.sweep(ctx) })
+	wg.Wait()
+}
+
+// Stopping refuses new clients from now on and makes Ready say so. Whoever
+// owns the transport then closes the connections.
+func (srv *Server) Stopping() { srv.stopping.Store(true) }
+
+// Clients is the number of connected clients.
+func (srv *Server) Clients() int { return srv.clients.count() }

@@ -1,0 +1,324 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+
+	"limitdb/resp"
+	"limitdb/transport"
+)
+
+// A session is the state of one client. It has no goroutine: the transport
+// calls Data, Resume and EOF, one at a time, and everything outside of pub
+// belongs to that caller. Commands append to out; a whole batch is written at once.
+type session struct {
+	srv    *Server
+	conn   transport.Conn
+	id     int64
+	stripe *stripe
+
+	rd    resp.Reader
+	out   []byte
+	proto resp.Proto
+	now   int64 // the clock at the start of this batch, ns of Unix time
+	tally tally
+	slow  int64 // ns of this batch spent in commands that were timed by themselves
+
+	authed  bool
+	closing bool // nothing more is read
+	eof     bool // the peer has finished sending
+	failed  bool // the running command replied with an error
+	replies replyMode
+	subs    subscriptions
+
+	// resume is set while the session is parked: it is asked at each wake-up
+	// whether the session may go on. The batch's replies so far have been sent.
+	resume func() bool
+	held   [][]byte // the command that a pause holds back
+
+	last     *command // the last command found, for pipelines of one command
+	lastName []byte
+
+	pub public
+}
+
+// public is what other goroutines may read of a session.
+type public struct {
+	created                  int64
+	name, libName, libVer    atomic.Pointer[string]
+	lastCmd                  atomic.Pointer[command]
+	lastActive               atomic.Int64 // ns of Unix time
+	partialSince             atomic.Int64 // ns; 0: no command has begun
+	buffered                 atomic.Int64 // bytes of query held
+	accounted                atomic.Int64 // bytes counted in Server.clientBytes
+	authed, monitor, noEvict atomic.Bool
+	resp3, parked            atomic.Bool
+	subscribed               atomic.Int32
+	subBytes                 atomic.Int64 // held for subscriptions
+	killed                   atomic.Bool
+}
+
+type replyMode uint8
+
+const (
+	replyOn replyMode = iota
+	replyOff
+	replySkip // the next command's reply is dropped
+)
+
+// flushAt is how much a batch may append before it is handed to the
+// connection, so that a small query with a large reply cannot outgrow the limit unseen.
+const flushAt = 64 << 10
+
+// Data runs every complete command of b and writes the replies once.
+func (s *session) Data(b []byte) (more bool) {
+	defer s.contain()
+	if s.closing {
+		return true
+	}
+	s.begin()
+	s.stripe.batches.Add(1)
+	s.stripe.bytesIn.Add(uint64(len(b)))
+	first := s.pub.lastCmd.Load() == nil && s.rd.Buffered() == 0
+	if first && looksLikeTLS(b) {
+		s.srv.counters.crossProtocol.Add(1)
+		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.addr())
+		s.closing = true
+		s.conn.Close(errCross)
+		return false
+	}
+	s.rd.Feed(b)
+	more = s.run()
+	s.finish()
+	return more
+}
+
+// Resume goes on after a park.
+func (s *session) Resume() (more bool) {
+	defer s.contain()
+	if s.closing {
+		return true
+	}
+	s.begin()
+	if s.resume != nil {
+		if !s.resume() {
+			s.finish()
+			return s.roomWhileParked()
+		}
+		s.resume = nil
+		s.pub.parked.Store(false)
+	}
+	s.rd.Feed(nil)
+	more = s.run()
+	s.finish()
+	if s.eof && s.resume == nil {
+		s.closing = true
+		s.conn.CloseAfterFlush(errEOF)
+	}
+	return more
+}
+
+// EOF lets a parked command finish before the connection goes.
+func (s *session) EOF() (done bool) {
+	s.eof = true
+	return s.resume == nil
+}
+
+// Closed forgets the session everywhere.
+func (s *session) Closed(reason error) {
+	s.closing = true
+	s.srv.forget(s, reason)
+}
+
+func (s *session) begin() {
+	s.now = s.srv.clock.Now()
+	s.slow = 0
+	if s.out == nil {
+		s.out = s.srv.buffers.get()
+	}
+}
+
+// run executes what is complete.
+func (s *session) run() (more bool) {
+	queue := s.srv.queues.get()
+	defer s.srv.queues.put(queue)
+	quiet := s.mayQueue()
+	for !s.closing {
+		if s.resume != nil {
+			return s.roomWhileParked()
+		}
+		args, err := s.rd.Next()
+		if err == nil && args != nil && quiet {
+			if cmd := s.queueable(args); cmd != nil {
+				if queue.add(cmd, args); queue.n == aheadMost {
+					s.runQueue(queue)
+				}
+				continue
+			}
+		}
+		if queue.n > 0 {
+			s.runQueue(queue)
+			if s.closing {
+				break
+			}
+		}
+		if err != nil {
+			s.protocolError(err)
+			return false
+		}
+		if args == nil {
+			return true
+		}
+		s.execute(args)
+		quiet = s.mayQueue()
+		if len(s.out) >= flushAt {
+			s.flush()
+		}
+	}
+	return false
+}
+
+// roomWhileParked tells whether more input may be taken in while a command waits.
+func (s *session) roomWhileParked() bool {
+	return int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
+}
+
+// finish ends a batch: the tail of the input is kept, replies go out, counters and the
+// published state are brought up to date.
+func (s *session) finish() {
+	ran := s.tally.n > 0 || s.slow > 0
+	s.rd.Keep()
+	s.flush()
+	s.settle()
+	s.srv.buffers.put(s.out)
+	s.out = nil
+
+	since := s.pub.partialSince.Load()
+	switch {
+	case !s.rd.Partial() || s.resume != nil:
+		if since != 0 {
+			s.pub.partialSince.Store(0)
+		}
+	case since == 0 || ran:
+		s.pub.partialSince.Store(s.now)
+	}
+	s.pub.lastActive.Store(s.now)
+	s.account()
+}
+
+// settle moves the tally into the counters.
+func (s *session) settle() {
+	if s.tally.n > 0 {
+		s.tally.flush(s.stripe, s.srv.clock.Now()-s.now-s.slow)
+	}
+}
+
+// flush hands the replies to the connection and closes a client that does not
+// read them.
+func (s *session) flush() {
+	if len(s.out) == 0 {
+		return
+	}
+	s.stripe.bytesOut.Add(uint64(len(s.out)))
+	s.conn.Write(s.out)
+	s.out = s.out[:0]
+	if !s.closing && s.conn.Pending() > s.outputLimit() {
+		s.closing = true
+		s.srv.closeForOutput(s)
+	}
+}
+
+// unauthOutput is how many bytes of replies are held for a client before AUTH.
+const unauthOutput = 64 << 10
+
+func (s *session) outputLimit() int64 {
+	if !s.pub.authed.Load() {
+		return unauthOutput
+	}
+	return s.srv.set.ClientOutputBufferLimit.Get()
+}
+
+// account keeps the sum of all clients' buffers.
+func (s *session) account() {
+	s.pub.buffered.Store(int64(s.rd.Buffered()))
+	held := s.holding()
+	if before := s.pub.accounted.Load(); before != held {
+		s.pub.accounted.Store(held)
+		if s.srv.clientBytes.Add(held-before) > s.srv.set.MaxMemoryClients.Get() {
+			s.srv.kickEviction()
+		}
+	}
+}
+
+// protocolError tells the client why its stream cannot be read on, and closes.
+func (s *session) protocolError(err error) {
+	var pe *resp.ProtocolError
+	if !errors.As(err, &pe) {
+		pe = &resp.ProtocolError{Text: "Protocol error"}
+	}
+	s.srv.counters.protocolErrors.Add(1)
+	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.addr(), "err", pe.Text)
+	s.out = resp.AppendError(s.out, "ERR "+pe.Text)
+	s.closeAfterReply(errProtocol)
+}
+
+// closeAfterReply ends the session once its replies are sent.
+func (s *session) closeAfterReply(reason error) {
+	s.flush()
+	s.closing = true
+	s.conn.CloseAfterFlush(reason)
+}
+
+// park stops the session until resume, asked at every wake-up, returns true.
+func (s *session) park(resume func() bool) {
+	s.resume = resume
+	s.pub.parked.Store(true)
+}
+
+// contain keeps a panic in a handler to its connection. A panic below a
+// shard's lock leaves the state suspect: it ends the process.
+func (s *session) contain() {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if panickedInEngine() {
+		panic(r)
+	}
+	s.srv.counters.panics.Add(1)
+	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.addr(),
+		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+	s.closing = true
+	s.out = resp.AppendError(s.out, errInternal)
+	s.conn.Write(s.out)
+	s.out = nil
+	s.conn.CloseAfterFlush(errPanic)
+}
+
+// panickedInEngine looks for a frame of the engine above the panic.
+func panickedInEngine() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		if strings.HasPrefix(f.Function, "limitdb/engine.") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// looksLikeTLS tells a TLS client hello from RESP.
+func looksLikeTLS(b []byte) bool {
+	return len(b) >= 3 && b[0] == 0x16 && b[1] == 0x03 && b[2] <= 0x04
+}
+
+// addr is the peer as CLIENT LIST shows it.
+func (s *session) addr() string { return addrText(s.conn.RemoteAddr(), s.conn.LocalAddr()) }

@@ -1,0 +1,320 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"limitdb/transport"
+)
+
+func TestPipelineIsAnsweredInOrder(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	var in, want strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&in, "ECHO %d\r\n", i)
+		text := fmt.Sprint(i)
+		fmt.Fprintf(&want, "$%d\r\n%s\r\n", len(text), text)
+	}
+	if got := c.raw(in.String()); got != want.String() {
+		t.Errorf("replies differ: %.200q", got)
+	}
+}
+
+func TestAnyCutOfTheStreamGivesTheSameReplies(t *testing.T) {
+	stream := string(encode("CL.THROTTLE", "k", "15", "30", "60")) + "PING\r\n" + string(encode("RL.TAKE", "k2", "GCRA", "5/m", "COST", "2"))
+	want := newTestServer(t).client().raw(stream)
+	for cut := 1; cut < len(stream); cut++ {
+		c := newTestServer(t).client()
+		if got := c.raw(stream[:cut]) + c.raw(stream[cut:]); got != want {
+			t.Fatalf("cut at %d: %q, want %q", cut, got, want)
+		}
+	}
+}
+
+func TestProtocolErrorAnswersWhatCameBefore(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	got := c.raw("PING\r\n*1\r\n$9223372036854775807\r\nPING\r\n")
+	if want := "+PONG\r\n-ERR Protocol error: invalid bulk length\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !errors.Is(c.conn.reason(), errProtocol) || !c.conn.flushed {
+		t.Errorf("closed for %v, flushed %v", c.conn.reason(), c.conn.flushed)
+	}
+	if more := c.raw("PING\r\n"); more != "" {
+		t.Errorf("answered after the error: %q", more)
+	}
+}
+
+func TestOtherProtocolsCloseTheConnection(t *testing.T) {
+	for _, in := range []string{
+		"POST / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "Host: example.org\r\n",
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "\x16\x03\x03\x00\x01",
+	} {
+		ts := newTestServer(t)
+		c := ts.client()
+		if got := c.raw(in); got != "" {
+			t.Errorf("%q: answered %q", in, got)
+		}
+		if !errors.Is(c.conn.reason(), errCross) || ts.counters.crossProtocol.Load() != 1 {
+			t.Errorf("%q: closed for %v", in, c.conn.reason())
+		}
+	}
+}
+
+func TestUnknownCommandIsQuotedAndCut(t *testing.T) {
+	c := newTestServer(t).client()
+	if got, want := line(c.do("NOSUCH", "a\r\nb", "c")), `-ERR unknown command 'NOSUCH', with args beginning with: 'a\r\nb' 'c' `; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := line(c.do(strings.Repeat("x", 10_000))); len(got) > 300 {
+		t.Errorf("%d bytes of error", len(got))
+	}
+}
+
+func TestPanicClosesItsConnectionOnly(t *testing.T) {
+	ts := newTestServer(t)
+	ts.table.find([]byte("ECHO")).run = func(*session, [][]byte) { panic("planted") }
+	good, bad := ts.client(), ts.client()
+	if got := bad.raw("PING\r\nECHO x\r\nPING\r\n"); got != "+PONG\r\n-"+errInternal+"\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if !errors.Is(bad.conn.reason(), errPanic) || ts.counters.panics.Load() != 1 {
+		t.Errorf("closed for %v, counted %d", bad.conn.reason(), ts.counters.panics.Load())
+	}
+	if got := line(good.do("PING")); got != "PONG" {
+		t.Errorf("the good client got %s", got)
+	}
+}
+
+func TestReplyModes(t *testing.T) {
+	c := newTestServer(t).client()
+	got := c.raw("CLIENT REPLY SKIP\r\nECHO dropped\r\nECHO a\r\nCLIENT REPLY OFF\r\nECHO b\r\nNOSUCH\r\nCLIENT REPLY ON\r\nECHO c\r\n")
+	if want := "$1\r\na\r\n+OK\r\n$1\r\nc\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPauseHoldsCommandsBack(t *testing.T) {
+	ts := newTestServer(t)
+	admin, c := ts.client(), ts.client()
+	admin.do("CLIENT", "PAUSE", "100000", "WRITE")
+	if got := c.raw("PING\r\nRL.TAKE k GCRA 5/m\r\nPING\r\n"); got != "+PONG\r\n" {
+		t.Fatalf("before the end: %q", got)
+	}
+	if c.s.Data([]byte("ECHO more\r\n")); string(c.conn.take()) != "" {
+		t.Fatal("answered while parked")
+	}
+	if n := ts.pause.held(); n != 1 {
+		t.Fatalf("%d held", n)
+	}
+	admin.do("CLIENT", "UNPAUSE")
+	want := "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:12000\r\n+PONG\r\n$4\r\nmore\r\n"
+	if got := c.resume(); got != want {
+		t.Errorf("after the end: %q, want %q", got, want)
+	}
+}
+
+func TestPauseEndsByTheClock(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.do("CLIENT", "PAUSE", "500")
+	c.raw("PING\r\n")
+	ts.clock.Advance(499 * time.Millisecond)
+	ts.pause.expire(ts.clock.Now())
+	if ts.pause.held() != 1 {
+		t.Fatal("ended too early")
+	}
+	ts.clock.Advance(time.Millisecond)
+	ts.pause.expire(ts.clock.Now())
+	if got := c.resume(); got != "+PONG\r\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestParkedClientThatHalfClosesIsAnswered(t *testing.T) {
+	ts := newTestServer(t)
+	admin, c := ts.client(), ts.client()
+	admin.do("CLIENT", "PAUSE", "100000")
+	c.raw("PING\r\nPING\r\n")
+	if c.s.EOF() {
+		t.Fatal("the parked session let itself be closed")
+	}
+	admin.do("CLIENT", "UNPAUSE")
+	if got := c.resume(); got != "+PONG\r\n+PONG\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if !errors.Is(c.conn.reason(), errEOF) {
+		t.Errorf("closed for %v", c.conn.reason())
+	}
+}
+
+func TestParkedClientStopsBeingReadAtTheQueryLimit(t *testing.T) {
+	ts := newTestServer(t)
+	admin, c := ts.client(), ts.client()
+	admin.do("CLIENT", "PAUSE", "100000")
+	chunk := bytes.Repeat([]byte("PING\r\n"), 10_000)
+	total := 0
+	for c.s.Data(chunk) {
+		if total += len(chunk); total > 10<<20 {
+			t.Fatal("read on without end")
+		}
+	}
+	if limit := int(ts.Server.set.ClientQueryBufferLimit.Get()); total+len(chunk) < limit || c.s.rd.Buffered() > limit+len(chunk) {
+		t.Errorf("stopped at %d bytes, limit %d", c.s.rd.Buffered(), limit)
+	}
+}
+
+func TestOutputLimit(t *testing.T) {
+	ts := newTestServer(t, "client-output-buffer-limit 1mb")
+	c := ts.client()
+	c.conn.pending = 2 << 20
+	c.raw("PING\r\n")
+	if !errors.Is(c.conn.reason(), errOutput) {
+		t.Errorf("closed for %v", c.conn.reason())
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		directives []string
+		send       string
+		pending    int64
+		after      time.Duration
+		want       error
+	}{
+		{"silent before AUTH", []string{"requirepass x"}, "", 0, 10 * time.Second, errAuthTime},
+		{"half a command", nil, "*2\r\n$4\r\nECHO\r\n", 0, 10 * time.Second, errCommandTime},
+		{"replies not read", nil, "PING\r\n", 100, 60 * time.Second, errWriteTime},
+		{"idle", []string{"timeout 30"}, "PING\r\n", 0, 30 * time.Second, errIdle},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ts := newTestServer(t, test.directives...)
+			c := ts.client()
+			c.raw(test.send)
+			c.conn.pending, c.conn.progress = test.pending, testStart
+			ts.clock.Advance(test.after)
+			ts.checkClients(t.Context(), ts.clock.Now(), nil)
+			if r := c.conn.reason(); r != nil {
+				t.Fatalf("closed in time, for %v", r)
+			}
+			ts.clock.Advance(1)
+			ts.checkClients(t.Context(), ts.clock.Now(), nil)
+			if r := c.conn.reason(); !errors.Is(r, test.want) {
+				t.Errorf("closed for %v, want %v", r, test.want)
+			}
+			c.hangUp(test.want)
+			if n := ts.counters.timedOut(); n != 1 {
+				t.Errorf("%d counted", n)
+			}
+		})
+	}
+}
+
+// A deep pipeline that is always in the middle of a command is a fast client, not a slow one.
+func TestDeepPipelineIsNotCut(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for range 100 {
+		c.raw("NG\r\nPI"[map[bool]int{true: 4, false: 0}[ts.clock.Now() == testStart]:])
+		ts.clock.Advance(time.Second)
+		ts.checkClients(t.Context(), ts.clock.Now(), nil)
+		if r := c.conn.reason(); r != nil {
+			t.Fatalf("cut for %v", r)
+		}
+	}
+}
+
+func TestLargestClientsAreEvicted(t *testing.T) {
+	ts := newTestServer(t, "maxmemory-clients 10mb")
+	small, large, exempt := ts.client(), ts.client(), ts.client()
+	exempt.do("CLIENT", "NO-EVICT", "ON")
+	small.conn.pending, large.conn.pending, exempt.conn.pending = 1<<20, 6<<20, 8<<20
+	for _, c := range []*testClient{small, large, exempt} {
+		c.conn.progress = testStart
+	}
+	ts.checkClients(t.Context(), ts.clock.Now(), nil)
+	if !errors.Is(large.conn.reason(), errEvicted) || small.conn.reason() != nil || exempt.conn.reason() != nil {
+		t.Errorf("large %v, small %v, exempt %v", large.conn.reason(), small.conn.reason(), exempt.conn.reason())
+	}
+}
+
+func TestClientBytesFollowTheClients(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.raw("*2\r\n$4\r\nECHO\r\n$1000\r\n" + strings.Repeat("x", 500))
+	if n := ts.clientBytes.Load(); n < 500 || n > 4096 {
+		t.Errorf("%d bytes counted", n)
+	}
+	c.hangUp(transport.ErrPeerReset)
+	if n := ts.clientBytes.Load(); n != 0 {
+		t.Errorf("%d bytes counted after the end", n)
+	}
+}
+
+func TestMaxClients(t *testing.T) {
+	ts := newTestServer(t, "maxclients 2")
+	a, _, refused := ts.client(), ts.client(), ts.client()
+	if got := string(refused.conn.take()); got != "-ERR max number of clients reached\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if refused.conn.reason() == nil || refused.raw("PING\r\n") != "" {
+		t.Error("the third client is served")
+	}
+	a.hangUp(transport.ErrPeerClosed)
+	if got := line(ts.client().do("PING")); got != "PONG" {
+		t.Errorf("after one has left: %s", got)
+	}
+	if n := ts.counters.rejected.Load(); n != 1 {
+		t.Errorf("%d counted", n)
+	}
+}
+
+func TestProtectedMode(t *testing.T) {
+	for _, test := range []struct {
+		directive, from string
+		served          bool
+	}{
+		{"protected-mode yes", "127.0.0.1:1000", true},
+		{"protected-mode yes", "[::1]:1000", true},
+		{"protected-mode yes", "192.0.2.1:1000", false},
+		{"protected-mode no", "192.0.2.1:1000", true},
+		{"requirepass secret", "192.0.2.1:1000", true},
+	} {
+		c := newTestServer(t, test.directive).clientFrom(test.from)
+		out := string(c.conn.take())
+		if served := out == ""; served != test.served {
+			t.Errorf("%s from %s: %q", test.directive, test.from, out)
+		}
+		if !test.served && !strings.HasPrefix(out, "-DENIED ") {
+			t.Errorf("%s from %s: %q", test.directive, test.from, out)
+		}
+	}
+}
+
+func TestNoAllocationFromReadToReply(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.conn.out = make([]byte, 0, 1<<20)
+	for _, words := range [][]string{
+		{"CL.THROTTLE", "user123", "1000000", "30", "60"},
+		{"RL.TAKE", "user123", "GCRA", "100/m", "BURST", "1000000"},
+		{"RL.PEEK", "user123", "GCRA", "100/m", "COST", "3"},
+		{"PING"},
+	} {
+		batch := bytes.Repeat(encode(words...), 16)
+		c.s.Data(batch)
+		if n := testing.AllocsPerRun(1000, func() {
+			c.conn.out = c.conn.out[:0]
+			c.s.Data(batch)
+		}); n != 0 {
+			t.Errorf("%s: %v allocations for 16 commands", words[0], n)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slow runs a command as if it had taken d.
+func (c *testClient) slow(d time.Duration, words ...string) {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	cmd := c.s.srv.table.find(args[0])
+	if len(cmd.subs) > 0 {
+		cmd = cmd.sub(args[1])
+	}
+	c.s.now = c.s.srv.clock.Now()
+	c.s.srv.slowlog.offer(c.s, cmd, args, int64(d))
+}
+
+func TestSlowlog(t *testing.T) {
+	ts := newTestServer(t, "slowlog-log-slower-than 10000", "slowlog-max-len 3")
+	c := ts.client()
+	c.steps(ts, [2]string{"SLOWLOG GET", "[]"}, [2]string{"SLOWLOG LEN", "0"})
+
+	c.slow(10*time.Millisecond-1, "KEYS", "*") // not slow
+	c.slow(10*time.Millisecond, "KEYS", "a*")
+	ts.clock.Advance(2 * time.Second)
+	c.do("CLIENT", "SETNAME", "worker")
+	c.slow(25*time.Millisecond, "RL.TAKE", "k", "GCRA", "1/s")
+	c.steps(ts,
+		[2]string{"SLOWLOG LEN", "2"},
+		[2]string{"SLOWLOG GET", `[[1 1600000002 25000 ["RL.TAKE" "k" "GCRA" "1/s"] "127.0.0.1:40000" "worker"] [0 1600000000 10000 ["KEYS" "a*"] "127.0.0.1:40000" ""]]`},
+		[2]string{"SLOWLOG GET 1", `[[1 1600000002 25000 ["RL.TAKE" "k" "GCRA" "1/s"] "127.0.0.1:40000" "worker"]]`},
+		[2]string{"SLOWLOG GET 0", "[]"},
+		[2]string{"SLOWLOG GET -2", "-ERR count should be greater than or equal to -1"},
+		[2]string{"SLOWLOG GET x", "-ERR count should be greater than or equal to -1"},
+		[2]string{"SLOWLOG GET 1 2", "-ERR wrong number of arguments for 'slowlog|get' command"},
+		[2]string{"SLOWLOG NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try SLOWLOG HELP."},
+	)
+	for i := range 20 {
+		c.slow(time.Second, "TTL", strconv.Itoa(i))
+	}
+	if got := c.do("SLOWLOG", "GET", "-1"); len(got.Elems) != 3 || got.Elems[0].Elems[0].Int != 21 || got.Elems[2].Elems[3].Elems[1].Text != "17" {
+		t.Errorf("not the last three: %s", line(got))
+	}
+	if n := ts.slowlog.total(); n != 22 {
+		t.Errorf("total %d", n)
+	}
+	c.steps(ts, [2]string{"SLOWLOG RESET", "OK"}, [2]string{"SLOWLOG LEN", "0"})
+	c.slow(time.Second, "TTL", "x")
+	c.steps(ts,
+		[2]string{"SLOWLOG GET", `[[22 1600000002 1000000 ["TTL" "x"] "127.0.0.1:40000" "worker"]]`}, // numbers go on
+		[2]string{"CONFIG SET slowlog-max-len 0", "OK"},
+	)
+	c.slow(time.Second, "TTL", "x")
+	c.steps(ts, [2]string{"SLOWLOG LEN", "0"}, [2]string{"CONFIG SET slowlog-max-len 3 slowlog-log-slower-than -1", "OK"})
+	c.slow(time.Hour, "TTL", "x")
+	c.steps(ts, [2]string{"SLOWLOG LEN", "0"})
+}
+
+// The default is ten entries.
+func TestSlowlogDefaultCount(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for range 15 {
+		c.slow(time.Second, "TTL", "x")
+	}
+	if n := len(c.do("SLOWLOG", "GET").Elems); n != 10 {
+		t.Errorf("%d entries", n)
+	}
+	if n := len(c.do("SLOWLOG", "GET", "-1").Elems); n != 15 {
+		t.Errorf("%d entries of all", n)
+	}
+}
+
+// A threshold of 0 takes every command in, as it runs.
+func TestSlowlogTakesAll(t *testing.T) {
+	ts := newTestServer(t, "slowlog-log-slower-than 0")
+	c := ts.client()
+	c.do("RL.TAKE", "k", "GCRA", "1/s")
+	c.do("AUTH", "default", "hunter2")
+	c.do("HELLO", "2", "AUTH", "default", "hunter2", "SETNAME", "n")
+	c.do("CONFIG", "SET", "maxclients", "100", "requirepass", "hunter2")
+	c.do("CONFIG", "SET", "maxclients", "REQUIREPASS", "hunter2") // a value was forgotten
+	c.raw(string(encode("DEBUG", "SLEEP", "0.001")))
+	c.resume()
+	got := line(c.do("SLOWLOG", "GET"))
+	if n := strings.Count(got, `"SLEEP"`); n != 1 {
+		t.Errorf("a command that parked is there %d times: %s", n, got)
+	}
+	for _, want := range []string{
+		`["RL.TAKE" "k" "GCRA" "1/s"]`,
+		`["AUTH" "(redacted)" "(redacted)"]`,
+		`["HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "n"]`,
+		`["CONFIG" "SET" "maxclients" "100" "requirepass" "(redacted)"]`,
+		`["CONFIG" "SET" "maxclients" "REQUIREPASS" "(redacted)"]`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "hunter2") {
+		t.Errorf("a password in the slow log: %s", got)
+	}
+}
+
+func TestCutArgs(t *testing.T) {
+	t.Parallel()
+	var args [][]byte
+	for i := range 40 {
+		args = append(args, fmt.Appendf(nil, "a%d", i))
+	}
+	for _, step := range []struct {
+		n, want int
+		last    string
+	}{
+		{1, 1, "a0"},
+		{31, 31, "a30"},
+		{32, 32, "a31"},
+		{33, 32, "... (2 more arguments)"},
+		{40, 32, "... (9 more arguments)"},
+	} {
+		got := cutArgs(args[:step.n])
+		if len(got) != step.want || got[len(got)-1] != step.last {
+			t.Errorf("%d arguments: %d, the last %q", step.n, len(got), got[len(got)-1])
+		}
+	}
+	long := []byte(strings.Repeat("x", 129))
+	if got := cutArgs([][]byte{long[:128], long}); got[0] != string(long[:128]) || got[1] != string(long[:128])+"... (1 more bytes)" {
+		t.Errorf("%q", got)
+	}
+}
+
+// redact leaves its argument as it was: the handler may be about to read it.
+func TestRedactCopies(t *testing.T) {
+	ts := newTestServer(t)
+	args := [][]byte{[]byte("AUTH"), []byte("secret")}
+	if got := ts.redact(ts.table.find(args[0]), args); string(got[1]) != redactedText || string(args[1]) != "secret" {
+		t.Errorf("%q, and the original is %q", got, args)
+	}
+	for _, tc := range []struct{ in, want string }{
+		{"HELLO", "HELLO"},
+		{"HELLO 3 AUTH", "HELLO 3 AUTH"},
+		{"HELLO 3 auth u", "HELLO 3 auth (redacted)"},
+		{"HELLO 3 SETNAME n AUTH AUTH p x", "HELLO 3 SETNAME n AUTH (redacted) (redacted) x"},
+		{"AUTH", "AUTH"},
+		{"AUTH a b c", "AUTH (redacted) (redacted) (redacted)"},
+		{"CONFIG SET requirepass", "CONFIG SET requirepass"},
+		{"CONFIG GET requirepass x", "CONFIG GET requirepass x"},
+		{"CONFIG SET port 1 RequirePass p dir d", "CONFIG SET port 1 RequirePass (redacted) dir d"},
+	} {
+		var args [][]byte
+		for _, w := range strings.Fields(tc.in) {
+			args = append(args, []byte(w))
+		}
+		cmd := ts.table.find(args[0])
+		if len(cmd.subs) > 0 {
+			cmd = cmd.sub(args[1])
+		}
+		if got := strings.Join(cutArgs(ts.redact(cmd, args)), " "); got != tc.want {
+			t.Errorf("%s: %s", tc.in, got)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+)
+
+// table finds a command by its name in any case, without allocating.
+type table struct {
+	byName []*command // sorted by name: the order of COMMAND and of the reference
+	all    []*command // commands and subcommands, by id
+	slots  [1 << tableBits]*command
+}
+
+const tableBits = 9
+
+// families are the tables of the cmd_*.go files, in the order of the reference.
+func families() [][]command {
+	return [][]command{
+		cellCommands(),
+		takeCommands(),
+		keyCommands(),
+		connectionCommands(),
+		clientCommands(),
+		serverCommands(),
+		configCommands(),
+		debugCommands(),
+		aclCommands(),
+		slowlogCommands(),
+		latencyCommands(),
+		memoryCommands(),
+		commandCommands(),
+		clusterCommands(),
+		pubsubCommands(),
+	}
+}
+
+// newTable builds the table. Two commands with one name are a mistake in the
+// program, caught by every test that starts a server.
+func newTable() *table {
+	t := &table{}
+	for _, family := range families() {
+		for i := range family {
+			t.add(&family[i])
+		}
+	}
+	slices.SortFunc(t.byName, func(a, b *command) int { return cmp.Compare(a.name, b.name) })
+	return t
+}
+
+func (t *table) add(c *command) {
+	if t.find([]byte(c.name)) != nil {
+		panic("server: two commands named " + c.name)
+	}
+	t.number(c)
+	t.byName = append(t.byName, c)
+	i := hashName([]byte(c.name))
+	for t.slots[i] != nil {
+		i = (i + 1) % uint32(len(t.slots))
+	}
+	t.slots[i] = c
+	for j := range c.subs {
+		c.subs[j].parent = c
+		t.number(&c.subs[j])
+	}
+}
+
+func (t *table) number(c *command) {
+	c.id = len(t.all)
+	t.all = append(t.all, c)
+}
+
+// find returns the command of that name, or nil.
+func (t *table) find(name []byte) *command {
+	i := hashName(name)
+	for {
+		c := t.slots[i]
+		if c == nil || foldEqual(name, c.name) {
+			return c
+		}
+		i = (i + 1) % uint32(len(t.slots))
+	}
+}
+
+// sub returns c's subcommand of that name, or nil.
+func (c *command) sub(name []byte) *command {
+	for i := range c.subs {
+		if foldEqual(name, c.subs[i].name) {
+			return &c.subs[i]
+		}
+	}
+	return nil
+}
+
+// hashName is FNV-1a over the name with the case bit cleared, folded to the
+// table's size. The table is no secret and its names are fixed, so a seed is not needed.
+func hashName(name []byte) uint32 {
+	h := uint32(2166136261)
+	for _, b := range name {
+		h = (h ^ uint32(b&^0x20)) * 16777619
+	}
+	return (h ^ h>>tableBits ^ h>>(2*tableBits)) % (1 << tableBits)
+}
+
+// foldEqual compares b with an upper-case word, ignoring ASCII case.
+func foldEqual(b []byte, word string) bool {
+	if len(b) != len(word) {
+		return false
+	}
+	for i := range b {
+		c := b[i]
+		if 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}

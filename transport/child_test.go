@@ -1,3 +1,0 @@
-package transport
-
-func childMain() bool { return false }

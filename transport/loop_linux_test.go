@@ -1,0 +1,172 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+)
+
+// rests checks that the loops sleep and go on sleeping: an event that is reported again and again
+// would keep them busy.
+func (fx *fixture) rests(what string) {
+	fx.t.Helper()
+	for _, l := range fx.g.loops.all {
+		until(fx.t, "the loop rests: "+what, func() bool {
+			for range 20 {
+				if !l.asleep.Load() {
+					return false
+				}
+				time.Sleep(100 * time.Microsecond) // in all 2 ms at the least, a thousand rounds of a busy loop
+			}
+			return true
+		})
+	}
+}
+
+func TestLoopRests(t *testing.T) {
+	for _, d := range drivers() {
+		if d.loops <= 0 {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			o := Options{PauseAbove: 1000, StallAfter: time.Hour, FlushTimeout: time.Hour, LingerTime: time.Hour}
+			fx := start(t, d, o, func(f *funcs) {
+				f.data = func(b []byte) bool {
+					switch b[0] {
+					case 'p': // park
+						return false
+					case 'm': // many bytes unsent
+						f.conn.Write(make([]byte, 32<<20))
+					case 'c':
+						f.conn.Write(make([]byte, 32<<20))
+						f.conn.CloseAfterFlush(errTest)
+					case 'l':
+						f.conn.CloseAfterFlush(errTest)
+					}
+					return true
+				}
+				f.eof = func() bool { return false }
+				f.resume = func() bool { return true }
+			})
+			fx.rests("nothing to do")
+			say := func(what string) (*peer, *funcs) {
+				p, f := fx.dial()
+				if _, err := io.WriteString(p, what); err != nil {
+					t.Fatal(err)
+				}
+				return p, f
+			}
+			idle, _ := say("x")
+			fx.rests("an idle connection")
+			if err := idle.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			fx.rests("parked at the end of input")
+
+			p, _ := say("p")
+			_, _ = io.WriteString(p, "more")
+			fx.rests("parked with input waiting")
+			parked, f := say("p")
+			if d.network == "tcp" {
+				parked.reset()
+			} else {
+				_ = parked.Close()
+			}
+			fx.rests("parked with a broken peer")
+			f.conn.Wake()
+			if d.network == "tcp" {
+				wantReason(t, f, ErrPeerReset)
+			}
+
+			p, _ = say("m")
+			_, _ = io.WriteString(p, "xxxx")
+			fx.rests("paused")
+			c, cf := say("c")
+			until(t, "flushing", func() bool { return cf.conn.Pending() > 0 })
+			fx.rests("flushing to a peer that does not read")
+			_ = c.CloseWrite()
+			fx.rests("flushing to a peer that has ended")
+			l, lf := say("l")
+			if _, err := io.ReadAll(l); err != nil {
+				t.Error(err)
+			}
+			fx.rests("lingering")
+			_ = l.Close()
+			wantReason(t, lf, errTest)
+			// The rest is cut off when the test ends: a linger of an hour is not waited for.
+			for _, m := range fx.g.all() {
+				m.Close(errTest)
+			}
+		})
+	}
+}
+
+func TestLoopsShareConnections(t *testing.T) {
+	fx := start(t, driver{network: "tcp", loops: 4}, Options{}, echo)
+	for range 40 {
+		p, _ := fx.dial()
+		ping(t, p)
+	}
+	for i, l := range fx.g.loops.all {
+		if n := l.count.Load(); n != 10 {
+			t.Errorf("loop %d has %d of 40 connections", i, n)
+		}
+	}
+}
+
+// In one round a connection is given at most one read.
+func TestTurnIsBounded(t *testing.T) {
+	inside, goOn := make(chan int), make(chan struct{})
+	fx := start(t, driver{network: "tcp", loops: 1}, Options{}, func(f *funcs) {
+		f.data = func(b []byte) bool {
+			inside <- len(b)
+			<-goOn
+			if bytes.HasPrefix(b, []byte("ping")) {
+				f.conn.Write(b)
+			}
+			return true
+		}
+	})
+	first, _ := fx.dial()
+	if _, err := first.Write([]byte("begin")); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, inside)
+	// The loop is in the first one's turn. Meanwhile it sends much, and the second a little.
+	if _, err := first.Write(make([]byte, 3*loopReadSize)); err != nil {
+		t.Fatal(err)
+	}
+	second, _ := fx.dial()
+	if _, err := io.WriteString(second, "ping"); err != nil {
+		t.Fatal(err)
+	}
+	turns := 0
+	for {
+		goOn <- struct{}{}
+		n := receive(t, inside)
+		if n == 4 {
+			break
+		}
+		if n > loopReadSize {
+			t.Errorf("%d bytes in one turn", n)
+		}
+		// Two: the second may be taken from the inbox after the round that follows.
+		if turns++; turns > 2 {
+			t.Fatal("the second connection waits for more than the first one's turns")
+		}
+	}
+	close(goOn)
+	go func() {
+		for range inside {
+		}
+	}()
+	var b [4]byte
+	if _, err := io.ReadFull(second, b[:]); err != nil {
+		t.Error(err)
+	}
+	_ = first.Close()
+	_ = second.Close()
+	until(t, "both are closed", func() bool { return fx.g.Stats().Open == 0 })
+	close(inside)
+}

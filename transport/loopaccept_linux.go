@@ -1,0 +1,202 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// loops are a Group's event loops, made with its first plain listener.
+type loops struct {
+	all     []*loop
+	running sync.WaitGroup
+	next    atomic.Uint32 // where the search for the least busy begins
+}
+
+// startLoops makes the loops, once.
+func (g *Group) startLoops() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.loops.all != nil {
+		return nil
+	}
+	var all []*loop
+	for range g.opts.Loops {
+		l, err := newLoop(g)
+		if err != nil {
+			for _, l := range all {
+				l.close()
+			}
+			return err
+		}
+		all = append(all, l)
+	}
+	for _, l := range all {
+		g.loops.running.Go(l.run)
+	}
+	g.loops.all = all
+	return nil
+}
+
+// stopLoops ends the loops when no connection is left.
+func (g *Group) stopLoops() {
+	g.mu.Lock()
+	all := g.loops.all
+	g.mu.Unlock()
+	for _, l := range all {
+		l.stop()
+	}
+	g.loops.running.Wait()
+}
+
+// pick is the loop with the fewest connections; among equals, each in its turn.
+func (s *loops) pick() *loop {
+	first := int(s.next.Add(1))
+	best := s.all[first%len(s.all)]
+	for i := range s.all {
+		if l := s.all[(first+i)%len(s.all)]; l.count.Load() < best.count.Load() {
+			best = l
+		}
+	}
+	return best
+}
+
+// pollable is a listener whose descriptor can be waited for without accepting by package net,
+// whose own epoll would be told of each event of what it accepted.
+type pollable struct {
+	net.Listener
+	file *os.File // a duplicate of the descriptor
+	raw  syscall.RawConn
+}
+
+func newPollable(l net.Listener) (*pollable, error) {
+	sc, err := l.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	p := &pollable{Listener: l}
+	var fd uintptr
+	var errno syscall.Errno
+	err = sc.Control(func(lfd uintptr) {
+		fd, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, lfd, syscall.F_DUPFD_CLOEXEC, 0)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if errno != 0 {
+		return nil, os.NewSyscallError("fcntl", errno)
+	}
+	p.file = os.NewFile(fd, l.Addr().String()) // finds it non-blocking, so reading waits in Go's scheduler
+	if p.raw, err = p.file.SyscallConn(); err != nil {
+		return nil, errors.Join(err, p.file.Close())
+	}
+	return p, nil
+}
+
+// Close implements net.Listener.
+func (p *pollable) Close() error { return errors.Join(p.file.Close(), p.Listener.Close()) }
+
+// SetDeadline bounds the wait of accept.
+func (p *pollable) SetDeadline(t time.Time) error { return p.file.SetDeadline(t) }
+
+// accept waits for a connection.
+func (p *pollable) accept() (fd int, from syscall.Sockaddr, err error) {
+	werr := p.raw.Read(func(lfd uintptr) bool {
+		for {
+			fd, from, err = syscall.Accept4(int(lfd), syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+			if err != syscall.EINTR && err != syscall.ECONNABORTED {
+				return err != syscall.EAGAIN
+			}
+		}
+	})
+	if werr != nil {
+		return -1, nil, werr
+	}
+	if err != nil {
+		return -1, nil, os.NewSyscallError("accept4", err)
+	}
+	return fd, from, nil
+}
+
+// loopListener accepts from l for the event loops.
+func (g *Group) loopListener(l net.Listener) (*listener, error) {
+	if err := g.startLoops(); err != nil {
+		return nil, err
+	}
+	p, err := newPollable(l)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{Listener: p, take: func() (accepted, error) {
+		fd, from, err := p.accept()
+		if err != nil {
+			return nil, err
+		}
+		return acceptedLoop{g: g, fd: fd, remote: netAddr(from)}, nil
+	}}, nil
+}
+
+// acceptedLoop is to be served by an event loop.
+type acceptedLoop struct {
+	g      *Group
+	fd     int
+	remote net.Addr
+}
+
+func (a acceptedLoop) begin() {
+	g := a.g
+	c := &loopConn{
+		l:      g.loops.pick(),
+		fd:     a.fd,
+		remote: a.remote,
+		left:   g.opts.LingerBytes,
+		pacer:  pacer{above: g.opts.PauseAbove, after: g.opts.StallAfter},
+	}
+	if sa, err := syscall.Getsockname(a.fd); err == nil {
+		c.local = netAddr(sa)
+	}
+	c.moved.Store(g.opts.Clock.Now())
+	c.todo.Store(postEnter) // holds back what is posted until the session exists
+	if !g.add(c) {
+		_ = syscall.Close(a.fd)
+		return
+	}
+	c.l.count.Add(1)
+	c.session = g.handler.Accept(c)
+	if c.session == nil {
+		c.session = noSession{}
+		c.Close(ErrRefused)
+	}
+	c.l.put(c)
+}
+
+func (a acceptedLoop) refuse(text []byte) {
+	refuse(a.fd, text)
+	_ = syscall.Close(a.fd)
+}
+
+// netAddr is sa as package net writes it.
+func netAddr(sa syscall.Sockaddr) net.Addr {
+	switch sa := sa.(type) {
+	case *syscall.SockaddrInet4:
+		return &net.TCPAddr{IP: net.IP(sa.Addr[:]), Port: sa.Port}
+	case *syscall.SockaddrInet6:
+		a := &net.TCPAddr{IP: net.IP(sa.Addr[:]), Port: sa.Port}
+		if sa.ZoneId != 0 {
+			a.Zone = strconv.Itoa(int(sa.ZoneId))
+			if i, err := net.InterfaceByIndex(int(sa.ZoneId)); err == nil {
+				a.Zone = i.Name
+			}
+		}
+		return a
+	case *syscall.SockaddrUnix:
+		return &net.UnixAddr{Name: sa.Name, Net: "unix"}
+	default:
+		return &net.UnixAddr{Net: "unix"}
+	}
+}

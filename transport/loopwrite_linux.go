@@ -1,0 +1,174 @@
+package transport
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// flushTurn is the most that is sent from a connection's queue in its turn.
+const flushTurn = 256 << 10
+
+// Write implements Conn. Whoever calls it makes the system call.
+func (c *loopConn) Write(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	c.mu.Lock()
+	if c.phase.Load() != open {
+		c.mu.Unlock()
+		return
+	}
+	var err error
+	if c.q.size == 0 {
+		var n int
+		n, err = c.send(p)
+		p = p[n:]
+	}
+	if err == nil && len(p) > 0 {
+		c.q.push(&c.l.g.bufs, p)
+		c.pending.Store(int64(c.q.size))
+		c.arm()
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.Close(reason(err))
+	}
+}
+
+// send makes one write. A full socket is a success of no bytes. mu is held.
+func (c *loopConn) send(p []byte) (int, error) {
+	n, err := writeNow(c.fd, p)
+	if err == syscall.EAGAIN {
+		return 0, nil
+	}
+	if n > 0 {
+		c.sent.Add(int64(n))
+		c.moved.Store(c.l.g.opts.Clock.Now())
+	}
+	return n, err
+}
+
+// flush sends from the queue what the socket takes, on the loop.
+func (c *loopConn) flush() {
+	c.mu.Lock()
+	var err error
+	for turn := flushTurn; turn > 0 && c.q.size > 0 && err == nil; {
+		head := c.q.head()
+		var n int
+		n, err = c.send(head)
+		c.q.pop(&c.l.g.bufs, n)
+		turn -= n
+		if n < len(head) {
+			break
+		}
+	}
+	c.pending.Store(int64(c.q.size))
+	if c.q.size == 0 {
+		c.arm()
+	}
+	empty := c.q.size == 0
+	c.mu.Unlock()
+	switch {
+	case err != nil:
+		c.Close(reason(err))
+	case empty && c.phase.Load() == flushing:
+		c.hangUp()
+	default:
+		c.update()
+	}
+}
+
+// arm tells epoll what to wait for. With nothing to wait for, the socket is taken out: else a
+// broken one would be reported again and again. mu is held.
+func (c *loopConn) arm() {
+	var events uint32
+	if c.reading {
+		events |= syscall.EPOLLIN
+	}
+	if c.q.size > 0 {
+		events |= syscall.EPOLLOUT
+	}
+	if events == c.events || !c.entered || c.released {
+		return
+	}
+	op := syscall.EPOLL_CTL_MOD
+	switch {
+	case c.events == 0:
+		op = syscall.EPOLL_CTL_ADD
+	case events == 0:
+		op = syscall.EPOLL_CTL_DEL
+	}
+	c.events = events
+	if err := c.l.poll.control(op, c.fd, events); err != nil {
+		c.leave(gone, reason(err))
+	}
+}
+
+// leave moves to a later phase and has the loop act on it; it returns false if that was done
+// already. mu is held.
+func (c *loopConn) leave(to int32, reason error) bool {
+	from := c.phase.Load()
+	if from >= to {
+		return false
+	}
+	if from == open {
+		c.reason = reason
+	}
+	c.phase.Store(to)
+	if to == gone {
+		c.q.clear(&c.l.g.bufs)
+		c.pending.Store(0)
+	}
+	c.post(postClose)
+	return true
+}
+
+// Close implements Conn.
+func (c *loopConn) Close(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leave(gone, reason)
+}
+
+// CloseAfterFlush implements Conn.
+func (c *loopConn) CloseAfterFlush(reason error) {
+	c.closeAfterFlush(reason, c.l.g.opts.LingerTime)
+}
+
+func (c *loopConn) closeAfterFlush(reason error, linger time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase.Load() == open {
+		c.linger = linger
+		c.leave(flushing, reason)
+	}
+}
+
+// stop implements member.
+func (c *loopConn) stop(error) { c.post(postStop) }
+
+// Wake implements Conn.
+func (c *loopConn) Wake() {
+	if c.phase.Load() == open {
+		c.post(postWake)
+	}
+}
+
+// Pending implements Conn.
+func (c *loopConn) Pending() int64 { return c.pending.Load() }
+
+// Progress implements Conn.
+func (c *loopConn) Progress() int64 { return c.moved.Load() }
+
+// RemoteAddr implements Conn.
+func (c *loopConn) RemoteAddr() net.Addr { return c.remote }
+
+// LocalAddr implements Conn.
+func (c *loopConn) LocalAddr() net.Addr { return c.local }
+
+// FD implements Conn.
+func (c *loopConn) FD() int { return c.fd }
+
+// TLS implements Conn.
+func (c *loopConn) TLS() bool { return false }
