@@ -60,9 +60,14 @@ func (t *table) evict(now int64, g *segment) int {
 	if g.n == 0 {
 		return 0
 	}
-	all := t.deadlines[:0]
+	buf, _ := t.arena.deadlines.Get().(*[]int64)
+	if buf == nil {
+		buf = new([]int64)
+	}
+	defer t.arena.deadlines.Put(buf)
+	all := (*buf)[:0]
 	g.each(func(r record) { all = append(all, t.expires(r)) })
-	t.deadlines = all
+	*buf = all
 	slices.Sort(all)
 	want := (len(all) + evictShare - 1) / evictShare
 	last := all[want-1]
