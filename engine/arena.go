@@ -31,6 +31,8 @@ const (
 type arena struct {
 	budget budget
 	page   int
+	// deadlines are buffers for evict, *[]int64: one for each processor at most.
+	deadlines sync.Pool
 
 	mu      sync.Mutex // guards all fields below
 	regions [][]byte

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,17 +42,20 @@ func threadTime(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// benchKeys are 17 bytes long, as the keys of the published figures.
+// benchKey writes the i-th key over buf: 17 bytes, as the keys of the published
+// figures.
+func benchKey(buf []byte, i int) []byte {
+	buf = append(buf[:0], "resi:000000000000"...)
+	for p, v := len(buf)-1, i; v > 0; p, v = p-1, v/10 {
+		buf[p] = byte('0' + v%10)
+	}
+	return buf
+}
+
 func benchKeys(n int) [][]byte {
 	keys := make([][]byte, n)
-	all := make([]byte, 0, 17*n)
 	for i := range keys {
-		at := len(all)
-		all = append(all, "resi:000000000000"...)
-		for p, v := at+16, i; v > 0; p, v = p-1, v/10 {
-			all[p] = byte('0' + v%10)
-		}
-		keys[i] = all[at:len(all):len(all)]
+		keys[i] = benchKey(nil, i)
 	}
 	return keys
 }
@@ -121,22 +126,32 @@ func BenchmarkTakeOneKey(b *testing.B) {
 	benchTakes(b, 0, func(*rand.Rand, int) int { return 0 })
 }
 
-func BenchmarkTakeParallel(b *testing.B) {
-	const n = 1_000_000
-	keys := benchKeys(n)
+// BenchmarkTakeGoroutines shares 1 M keys between 1 and 2 goroutines. The wall
+// clock counts only on a machine of its own.
+func BenchmarkTakeGoroutines(b *testing.B) {
+	keys := benchKeys(1_000_000)
 	e := filled(b, keys)
-	b.ReportAllocs()
-	b.ResetTimer()
-	b.RunParallel(func(pb *testing.PB) {
-		r := rand.New(rand.NewPCG(rand.Uint64(), 2))
-		for pb.Next() {
-			if _, err := e.Take(start, keys[r.IntN(n)], &benchLimit, 1); err != nil {
-				b.Error(err)
-				return
+	order := benchOrder(keys, uniform)
+	for _, n := range []int{1, 2} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var all sync.WaitGroup
+			before := processTime(b)
+			for g := range n {
+				all.Go(func() {
+					mine := order[g*len(order)/n : (g+1)*len(order)/n]
+					for i := range b.N / n {
+						if _, err := e.Take(start, mine[i%len(mine)], &benchLimit, 1); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
 			}
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "M/s")
+			all.Wait()
+			b.ReportMetric(float64((processTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "M/s")
+		})
+	}
 }
 
 // BenchmarkTenMillionKeys fills an engine and reports the longest and the
@@ -146,18 +161,18 @@ func BenchmarkTakeParallel(b *testing.B) {
 func BenchmarkTenMillionKeys(b *testing.B) {
 	const n = 10_000_000
 	for b.Loop() {
-		keys := benchKeys(n)
+		var buf [32]byte
 		waits := hdrhistogram.New(1, int64(time.Minute), 3)
 		before := residentBytes(b)
 		e := New(Options{})
 		runtime.LockOSThread()
 		last := threadTime(b)
-		for i, k := range keys {
+		for i := range n {
 			if i == n/2 {
 				b.ReportMetric(float64(residentBytes(b)-before)/float64(i), "rss-B/key-5M")
 				last = threadTime(b)
 			}
-			mustTake(b, e, start, k, &benchLimit, 1_000_000)
+			mustTake(b, e, start, benchKey(buf[:], i), &benchLimit, 1_000_000)
 			now := threadTime(b)
 			if err := waits.RecordValue(int64(now - last)); err != nil {
 				b.Fatal(err)
@@ -168,9 +183,8 @@ func BenchmarkTenMillionKeys(b *testing.B) {
 		b.ReportMetric(float64(residentBytes(b)-before)/n, "rss-B/key-10M")
 		b.ReportMetric(float64(e.Stats().Bytes)/n, "B/key")
 		b.ReportMetric(float64(waits.Max())/1e3, "max-us")
+		b.ReportMetric(float64(waits.ValueAtQuantile(99.99))/1e3, "p99.99-us")
 		b.ReportMetric(float64(waits.ValueAtQuantile(99.9))/1e3, "p99.9-us")
-		clear(keys)
-		keys = nil
 		runtime.GC()
 		gc := processTime(b)
 		for range 10 {

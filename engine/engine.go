@@ -89,6 +89,8 @@ type Engine struct {
 	// sweepAt and squeezeAt are the places on the line where the next Sweep and
 	// the next eviction for another shard's key go on.
 	sweepAt, squeezeAt atomic.Uint64
+	// barrenUntil is when reclaim may try again.
+	barrenUntil atomic.Int64
 	// draws numbers the calls of Random, so that each looks elsewhere.
 	draws atomic.Uint64
 }

@@ -136,7 +136,7 @@ func collidingKey(seed uint64, i int) []byte {
 
 func TestKeysAreExact(t *testing.T) {
 	// Every key has the same hash: only its bytes tell it from the others.
-	const seed, n = 77, 2000
+	const seed, n = 77, 1000
 	e := New(Options{Seed: seed})
 	h, _ := e.place(collidingKey(seed, 0))
 	for i := range n {
@@ -355,7 +355,7 @@ func FuzzAgainstModel(f *testing.F) {
 // TestRangeMissesNothing grows, shrinks and expires the table between the
 // steps of one iteration: what is there all the time must be seen.
 func TestRangeMissesNothing(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		for _, shards := range []int{1, 16} {
 			rangeMissesNothing(t, seed, shards)
 		}

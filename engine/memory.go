@@ -60,9 +60,14 @@ func (t *table) evict(now int64, g *segment) int {
 	if g.n == 0 {
 		return 0
 	}
-	all := t.deadlines[:0]
+	buf, _ := t.arena.deadlines.Get().(*[]int64)
+	if buf == nil {
+		buf = new([]int64)
+	}
+	defer t.arena.deadlines.Put(buf)
+	all := (*buf)[:0]
 	g.each(func(r record) { all = append(all, t.expires(r)) })
-	t.deadlines = all
+	*buf = all
 	slices.Sort(all)
 	want := (len(all) + evictShare - 1) / evictShare
 	last := all[want-1]
@@ -105,22 +110,39 @@ func (t *table) dropRecord(g *segment, r record) {
 	t.drop(g, h, g.find(h, r.key()))
 }
 
+// barren is for how long reclaim does not try again after it has found nothing,
+// in nanoseconds: a spray of new keys that are all refused costs no sweep each.
+const barren = 1_000_000
+
 // reclaim makes room for a new key whose own segment has none to give: it
 // drops what has expired elsewhere or, if the policy says so, evicts. No lock
 // is held when it is called. It tells whether there is more room now.
 func (e *Engine) reclaim(now int64) bool {
 	const (
-		slots    = 4 * minKeys // that are looked at for expired keys
+		slots    = 4 * minKeys // that are looked at for expired keys,
+		sweeps   = 16          // as often as that finds some
 		segments = 64          // whose keys may be evicted
 	)
 	b := &e.arena.budget
-	e.arena.trim(true)
 	before := b.used.Load()
-	e.Sweep(now, slots)
+	if now < e.barrenUntil.Load() {
+		return false
+	}
+	for i := 0; i < sweeps && e.Sweep(now, slots) > 0; i++ {
+		if e.arena.trim(true); b.used.Load() < before {
+			return true
+		}
+	}
+	e.arena.trim(true)
 	for i := 0; i < segments && b.used.Load() >= before && b.leastDebt.Load(); i++ {
 		e.squeeze(now)
+		e.arena.trim(true)
 	}
-	return b.used.Load() < before
+	if b.used.Load() < before {
+		return true
+	}
+	e.barrenUntil.Store(now + barren)
+	return false
 }
 
 // squeeze evicts from the next segment that has keys.

@@ -100,6 +100,14 @@ func (g *segment) live() int { return g.top - g.records() - g.garbage }
 
 func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
 
+// expects notes that a key expires at a time. It hardly ever changes anything,
+// and then it writes nothing, so that processors can share what they read here.
+func (g *segment) expects(at int64) {
+	if at < g.due {
+		g.due = at
+	}
+}
+
 // find looks for key, whose hash is h.
 func (g *segment) find(h uint64, key []byte) slot {
 	if g.base == nil {
@@ -108,7 +116,7 @@ func (g *segment) find(h uint64, key []byte) slot {
 	b := g.home(h)
 	home := g.line(b)
 	tag := tagOf(h)
-	for ln, left := home, g.reach; ; left-- {
+	for ln, away := home, 0; ; away++ {
 		for i := 1; i <= ln.used() && i < len(ln); i++ {
 			if v := ln[i]; v>>spanBits == tag {
 				if isOf(g.at(v&offsetMask), key) {
@@ -116,7 +124,7 @@ func (g *segment) find(h uint64, key []byte) slot {
 				}
 			}
 		}
-		if home.strays() == 0 || left == 0 {
+		if home.strays() == 0 || away == g.reach {
 			return nil
 		}
 		b = g.after(b)

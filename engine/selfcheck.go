@@ -26,9 +26,6 @@ func (e *Engine) check() {
 	}
 }
 
-// check verifies the table's own invariants.
-func (t *table) check() { t.census() }
-
 // census verifies the table and returns its bytes.
 func (t *table) census() int {
 	d := t.dir.Load()

@@ -85,9 +85,12 @@ func (t *table) tend(now int64, g *segment) (dropped int, work bool) {
 	if dropped*restShare < n {
 		g.rest = now + sweepRest
 	}
-	if g.n == 0 {
+	switch scarce := t.arena.budget.over(t.arena.page); {
+	case g.n == 0:
 		t.vacate(g)
-	} else if dropped > 0 {
+	case dropped > 0 && scarce:
+		_, _ = t.resize(g, 0, 0) // where it fails, it stays as it is
+	case dropped > 0:
 		t.settle(g)
 	}
 	return dropped, true

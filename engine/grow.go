@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"math"
+	"sync/atomic"
+	"unsafe"
+)
+
+// How a table grows and shrinks: by segments that are written anew.
+
+// settle gives memory back after keys of g have gone, if that is worth the
+// work: if about a third of it or more.
+func (t *table) settle(g *segment) {
+	if g.n == 0 {
+		g.top, g.garbage, g.reach, g.due = g.records(), 0, 0, math.MaxInt64
+	}
+	if t.merge(g) {
+		return
+	}
+	if need := t.arena.pages(needs(g.n, g.live())) + t.arena.page; g.base != nil && need*3/2 <= g.touched {
+		// It can fail only if no other span can be had: then it stays as it is.
+		_, _ = t.resize(g, 0, 0)
+	}
+}
+
+// linesFor is how many lines an index has for n keys and some more to come.
+func linesFor(n int) int { return (n + n/4 + fill) / fill }
+
+// needs is how many bytes of a span n keys need, whose records have so many bytes.
+func needs(n, bytes int) int {
+	if n == 0 && bytes == 0 {
+		return 0
+	}
+	return linesFor(n)*cacheLine + bytes
+}
+
+// maxKeys is the number of keys above which g is split.
+func (t *table) maxKeys(g *segment) int {
+	return minKeys + int(mix(t.seed^g.start^uint64(g.depth))%(minKeys/2))
+}
+
+// makeRoom returns the segment for a key with hash h, after it has seen to it
+// that a record of size bytes can be added. With must it heeds no budget.
+func (t *table) makeRoom(now int64, h uint64, size int, must bool) (*segment, error) {
+	relieved := false
+	for {
+		g := t.lookup(h)
+		tight := !must && t.arena.budget.over(0)
+		if g.fits(size) && (!tight || relieved) {
+			return g, nil
+		}
+		if !tight || relieved {
+			ok, err := t.enlarge(g, size, must)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				continue
+			}
+		}
+		if relieved || !t.relieve(now, g, size) {
+			return nil, errNoRoom
+		}
+		relieved = true
+	}
+}
+
+// fits tells whether another record can be added as things are.
+func (g *segment) fits(size int) bool {
+	return g.base != nil && g.n < int(g.lines)*fill && g.top+size <= g.touched
+}
+
+// enlarge takes one step towards room for another record in g's stretch: more
+// pages, another size, or two segments. It tells whether the budget allowed it.
+func (t *table) enlarge(g *segment, size int, must bool) (bool, error) {
+	a := t.arena
+	if g.base != nil && g.n < int(g.lines)*fill && g.top+size <= spanSize && g.garbage <= g.live()/4 {
+		if more := a.pages(g.top+size) - g.touched; must || !a.budget.over(more) {
+			a.budget.add(more)
+			g.touched += more
+			return true, nil
+		}
+	}
+	need := needs(g.n+1, g.live()+size)
+	if g.n >= 2 && t.splittable(g) && (g.n >= t.maxKeys(g) || need > spanSize) {
+		if !must && a.budget.over(a.page+segmentBytes) {
+			return false, nil
+		}
+		return true, t.split(g)
+	}
+	if need > spanSize {
+		return false, ErrOOM
+	}
+	if !must && a.budget.over(a.pages(need)-g.touched) {
+		return false, nil
+	}
+	_, err := t.resize(g, 1, size)
+	return true, err
+}
+
+// splittable tells whether g may be split. Hashes that are nearly the same, and
+// that nobody can find who does not know the seed, would have the directory
+// doubled time and again for one segment: then that one grows, until its span
+// is full.
+func (t *table) splittable(g *segment) bool {
+	d := t.dir.Load()
+	return g.depth < d.depth || d.depth < maxDepth && len(d.segs) <= 16*t.segments
+}
+
+// empty returns a segment without keys, at a depth and a place.
+func (t *table) empty(depth uint, start uint64) *segment {
+	t.arena.budget.add(segmentBytes)
+	t.segments++
+	return &segment{start: start, width: placeBits - t.shardBits - depth, depth: depth, due: math.MaxInt64}
+}
+
+// build returns an empty segment with room for n keys in so many bytes.
+func (t *table) build(depth uint, start uint64, n, bytes int) (*segment, error) {
+	g := t.empty(depth, start)
+	if n == 0 && bytes == 0 {
+		return g, nil
+	}
+	// What fitted into one span still fits, with fewer spare lines.
+	lines := min(linesFor(n), (spanSize-bytes)/cacheLine)
+	base, touched, err := t.arena.get(lines*cacheLine + bytes)
+	if err != nil {
+		t.retire(g)
+		return nil, err
+	}
+	g.base, g.touched, g.lines = base, touched, uint64(lines)
+	g.top = g.records()
+	clear(unsafe.Slice((*byte)(base), g.top))
+	return g, nil
+}
+
+// retire gives back what a segment has that is no longer in the directory.
+func (t *table) retire(g *segment) {
+	t.arena.budget.add(-segmentBytes)
+	t.segments--
+	if g.base != nil {
+		t.arena.put(g.base, g.touched)
+	}
+}
+
+// copyTo copies g's records to the segments that to chooses by their hashes.
+func (t *table) copyTo(g *segment, to func(h uint64) *segment) {
+	g.each(func(r record) {
+		h := t.hash(r.key())
+		dst := to(h)
+		dst.addCopy(h, r)
+		dst.due = min(dst.due, t.expires(r))
+	})
+}
+
+// resize writes g anew without its garbage, with room for so many more keys and bytes.
+func (t *table) resize(g *segment, keys, bytes int) (*segment, error) {
+	next, err := t.build(g.depth, g.start, g.n+keys, g.live()+bytes)
+	if err != nil {
+		return nil, err
+	}
+	next.rest = g.rest
+	t.copyTo(g, func(uint64) *segment { return next })
+	t.publish(next)
+	t.retire(g)
+	return next, nil
+}
+
+// split writes g anew as two segments.
+func (t *table) split(g *segment) error {
+	right := func(h uint64) int { return int(h >> placeShift >> (g.width - 1) & 1) }
+	var n, bytes [2]int
+	g.each(func(r record) {
+		i := right(t.hash(r.key()))
+		n[i]++
+		bytes[i] += r.size()
+	})
+	var halves [2]*segment
+	for i := range halves {
+		half, err := t.build(g.depth+1, g.start+uint64(i)<<(g.width-1), n[i], bytes[i])
+		if err != nil {
+			if i == 1 {
+				t.retire(halves[0])
+			}
+			return err
+		}
+		half.rest = g.rest
+		halves[i] = half
+	}
+	t.copyTo(g, func(h uint64) *segment { return halves[right(h)] })
+	if d := t.dir.Load(); g.depth == d.depth {
+		t.double(d)
+	}
+	d := t.dir.Load()
+	if g.depth+1 == d.depth {
+		d.deepest += 2
+	}
+	t.publish(halves[0])
+	t.publish(halves[1])
+	t.retire(g)
+	return nil
+}
+
+// merge makes one segment of g and its other half, if both are nearly empty,
+// and goes on with the result. It tells whether it did.
+func (t *table) merge(g *segment) bool {
+	merged := false
+	for g.n <= mergeKeys && g.depth > 0 {
+		d := t.dir.Load()
+		other := d.lookup((g.start^1<<g.width)<<placeShift, t.shardBits)
+		n, bytes := g.n+other.n, g.live()+other.live()
+		if other.depth != g.depth || n > mergeKeys || needs(n, bytes) > spanSize/4 {
+			break
+		}
+		one, err := t.build(g.depth-1, min(g.start, other.start), n, bytes)
+		if err != nil {
+			break
+		}
+		t.copyTo(g, func(uint64) *segment { return one })
+		t.copyTo(other, func(uint64) *segment { return one })
+		if g.depth == d.depth {
+			d.deepest -= 2
+		}
+		t.publish(one)
+		t.retire(g)
+		t.retire(other)
+		if d.deepest == 0 {
+			t.halve(d)
+		}
+		g, merged = one, true
+	}
+	return merged
+}
+
+// publish enters g into the directory.
+func (t *table) publish(g *segment) {
+	d := t.dir.Load()
+	from := g.start << placeShift << t.shardBits >> (64 - d.depth)
+	for i := range uint64(1) << (d.depth - g.depth) {
+		d.segs[from+i].Store(g)
+	}
+}
+
+// double makes a directory of twice the size.
+func (t *table) double(d *directory) {
+	next := &directory{depth: d.depth + 1, segs: make([]atomic.Pointer[segment], 2*len(d.segs))}
+	for i := range next.segs {
+		next.segs[i].Store(d.segs[i/2].Load())
+	}
+	t.arena.budget.add(pointerBytes * len(d.segs))
+	t.dir.Store(next)
+}
+
+// halve makes the directory smaller while no segment needs it as it is.
+func (t *table) halve(d *directory) {
+	for d.depth > 0 && d.deepest == 0 {
+		next := &directory{depth: d.depth - 1, segs: make([]atomic.Pointer[segment], len(d.segs)/2)}
+		for i := range next.segs {
+			g := d.segs[2*i].Load()
+			next.segs[i].Store(g)
+			if g.depth == next.depth {
+				next.deepest++
+			}
+		}
+		t.arena.budget.add(-pointerBytes * len(next.segs))
+		t.dir.Store(next)
+		d = next
+	}
+}

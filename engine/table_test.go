@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"limitdb/limit"
+)
+
+// The tests of this file work on one shard's table directly, with states of
+// any size: a state begins with its expiry, and the rest means nothing here.
+
+// tableModel is a table and the map that it must agree with.
+type tableModel struct {
+	e    *Engine
+	t    *table
+	want map[string][]byte
+}
+
+func newTableModel(seed uint64) *tableModel {
+	e := New(Options{Shards: 1, Seed: seed})
+	return &tableModel{e: e, t: &e.shards[0].table, want: map[string][]byte{}}
+}
+
+// stateOf makes a state of n bytes, 8 or more, that expires at a time.
+func stateOf(expires int64, n int, salt byte) []byte {
+	s := bytes.Repeat([]byte{salt}, max(n, 8))
+	binary.LittleEndian.PutUint64(s, uint64(expires))
+	return s
+}
+
+func (m *tableModel) set(key, state []byte) error {
+	h := m.t.hash(key)
+	g, at := m.t.find(h, key)
+	if (at != nil) != (m.want[string(key)] != nil) {
+		return fmt.Errorf("%.20q is there: %v", key, at != nil)
+	}
+	var err error
+	if at == nil {
+		err = m.t.insert(start, h, key, limit.GCRA, state, false)
+	} else {
+		err = m.t.update(start, h, g, at, key, limit.GCRA, state)
+	}
+	m.want[string(key)] = bytes.Clone(state)
+	return err
+}
+
+// grow appends to a state in place, as an algorithm may that was given its
+// slack to write to.
+func (m *tableModel) grow(key []byte, n int) error {
+	h := m.t.hash(key)
+	g, at := m.t.find(h, key)
+	if at == nil {
+		return nil
+	}
+	old := m.t.state(g.record(at))
+	next := append(old, bytes.Repeat([]byte{byte(n)}, n)...)
+	m.want[string(key)] = bytes.Clone(next)
+	return m.t.update(start, h, g, at, key, limit.GCRA, next)
+}
+
+// shorten cuts a state in place.
+func (m *tableModel) shorten(key []byte, n int) error {
+	h := m.t.hash(key)
+	g, at := m.t.find(h, key)
+	if at == nil {
+		return nil
+	}
+	next := m.t.state(g.record(at))
+	next = next[:max(8, len(next)-n)]
+	m.want[string(key)] = bytes.Clone(next)
+	return m.t.update(start, h, g, at, key, limit.GCRA, next)
+}
+
+func (m *tableModel) remove(key []byte) error {
+	h := m.t.hash(key)
+	g, at := m.t.find(h, key)
+	if (at != nil) != (m.want[string(key)] != nil) {
+		return fmt.Errorf("%.20q is there: %v", key, at != nil)
+	}
+	if at != nil {
+		m.t.remove(g, h, at)
+	}
+	delete(m.want, string(key))
+	return nil
+}
+
+// sweep drops what has expired at now.
+func (m *tableModel) sweep(now int64) error {
+	want := 0
+	for k, s := range m.want {
+		if limit.Expires(limit.GCRA, s) <= now {
+			delete(m.want, k)
+			want++
+		}
+	}
+	if got := m.e.Sweep(now, 1<<40); got != want {
+		return fmt.Errorf("Sweep dropped %d, want %d", got, want)
+	}
+	return nil
+}
+
+// compare checks every key and state.
+func (m *tableModel) compare() error {
+	m.e.check()
+	if m.t.n != len(m.want) {
+		return fmt.Errorf("%d keys, want %d", m.t.n, len(m.want))
+	}
+	for k, want := range m.want {
+		g, at := m.t.find(m.t.hash([]byte(k)), []byte(k))
+		if at == nil {
+			return fmt.Errorf("%.20q is not there", k)
+		}
+		r := g.record(at)
+		if got := m.t.state(r); !bytes.Equal(got, want) || string(r.key()) != k {
+			return fmt.Errorf("%.20q has %d bytes of state, want %d", k, len(got), len(want))
+		}
+	}
+	return nil
+}
+
+// tableKey is one of the keys that share a long prefix, up to MaxKey bytes.
+func tableKey(i int) []byte {
+	n := i * 37 % 700
+	if i%50 == 0 {
+		n = MaxKey - 4
+	}
+	return binary.BigEndian.AppendUint32(bytes.Repeat([]byte{'p'}, n), uint32(i))
+}
+
+// sizes are states around every bound of the layout.
+var sizes = []int{8, 8, 8, 9, 16, 31, 32, 33, 100, 126, 127, 128, 129, 500, 4000, maxInline - 1, maxInline, maxInline + 1, 50_000}
+
+func (m *tableModel) step(op, size byte, i uint16) error {
+	key := tableKey(int(i % 1000))
+	n := sizes[int(size)%len(sizes)]
+	switch op % 8 {
+	case 0, 1, 2:
+		return m.set(key, stateOf(start+int64(i%7), n, size))
+	case 3:
+		return m.grow(key, n-7)
+	case 4:
+		return m.shorten(key, n)
+	case 5, 6:
+		return m.remove(key)
+	}
+	m.e.shards[0].last = 0 // the next step may be earlier
+	for d := range m.t.dir.Load().segs {
+		m.t.dir.Load().segs[d].Load().rest = 0
+	}
+	return m.sweep(start + int64(size%4) - 1)
+}
+
+func TestTableAgainstMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newTableModel(rapid.Uint64Min(1).Draw(t, "seed"))
+		for range rapid.IntRange(0, 3).Draw(t, "fill") {
+			for i := range 300 {
+				if err := m.set(tableKey(i*7%1000), stateOf(start+int64(i%7), 8, byte(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"step": func(t *rapid.T) {
+				if err := m.step(rapid.Byte().Draw(t, "op"), rapid.Byte().Draw(t, "size"), rapid.Uint16().Draw(t, "key")); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+		if err := m.compare(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzTableAgainstMap(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := newTableModel(1)
+		for len(data) >= 4 {
+			if err := m.step(data[0], data[1], binary.BigEndian.Uint16(data[2:])); err != nil {
+				t.Fatal(err)
+			}
+			data = data[4:]
+		}
+		if err := m.compare(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestTableGrowsAndShrinks takes a table up to many segments and back, again
+// and again, in different orders.
+func TestTableGrowsAndShrinks(t *testing.T) {
+	m := newTableModel(3)
+	empty := m.e.Stats().Bytes
+	for round := range 3 {
+		const n = 30_000
+		for i := range n {
+			if err := m.set(key(i), stateOf(start+int64(i%2), 8+i%5, byte(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.compare(); err != nil {
+			t.Fatal(err)
+		}
+		if depth := m.t.dir.Load().depth; depth < 4 {
+			t.Fatalf("depth %d with %d keys", depth, n)
+		}
+		switch round {
+		case 0: // one by one, in an order of its own
+			for i := range n {
+				if err := m.remove(key(i * 7919 % n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case 1: // half, then the rest
+			for now := start; now < start+2; now++ {
+				if err := m.sweep(now); err != nil {
+					t.Fatal(err)
+				}
+				if err := m.compare(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case 2:
+			m.e.Flush()
+			clear(m.want)
+		}
+		for range 3 {
+			m.e.Sweep(0, 1<<40)
+		}
+		if err := m.compare(); err != nil {
+			t.Fatal(err)
+		}
+		if got := m.e.Stats().Bytes; got != empty || m.t.dir.Load().depth != 0 {
+			t.Errorf("round %d: %d bytes at depth %d when empty, %d at first", round, got, m.t.dir.Load().depth, empty)
+		}
+	}
+}
+
+// TestBytesPerKey holds the layout to what it promises: 28 bytes of record,
+// and an index and free space that take less than 12.
+func TestBytesPerKey(t *testing.T) {
+	for _, n := range []int{100_000, 150_000, 200_000} {
+		m := newTableModel(5)
+		for i := range n {
+			k := fmt.Appendf(nil, "key:%013d", i)
+			if err := m.t.insert(start, m.t.hash(k), k, limit.GCRA, stateOf(start, 8, 0), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.e.arena.trim(true)
+		if got := float64(m.e.Stats().Bytes) / float64(n); got > 40 {
+			t.Errorf("%d keys: %.1f bytes each", n, got)
+		}
+	}
+}
+
+// TestChurnLeavesNothing replaces short-lived keys for many generations.
+func TestChurnLeavesNothing(t *testing.T) {
+	m := newTableModel(9)
+	peak := int64(0)
+	for gen := range 40 {
+		now := start + int64(gen)*second
+		for i := range 3000 {
+			k := key(gen*3000 + i)
+			if err := m.t.insert(now, m.t.hash(k), k, limit.GCRA, stateOf(now+2*second, 8+gen%3*100, 1), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.e.Sweep(now, 1<<40)
+		m.e.check()
+		if gen == 6 {
+			peak = m.e.Stats().Bytes
+		}
+	}
+	if got := m.e.Stats(); got.Bytes > 2*peak || got.Keys > 4*3000 {
+		t.Errorf("%+v after 40 generations, %d bytes after 6", got, peak)
+	}
+}
+
+// TestLinesAreStretches checks that a line's start is the first place of it.
+func TestLinesAreStretches(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := segment{
+			width: rapid.UintRange(12, placeBits).Draw(t, "width"),
+			lines: rapid.Uint64Range(1, 2000).Draw(t, "lines"),
+		}
+		g.start = rapid.Uint64Range(0, 1<<(placeBits-g.width)-1).Draw(t, "prefix") << g.width
+		b := rapid.Uint64Range(0, g.lines-1).Draw(t, "line")
+		first := g.lineStart(b)
+		if got := g.home(first << placeShift); got != b {
+			t.Fatalf("line %d starts at %x, in line %d", b, first, got)
+		}
+		if b == 0 {
+			if first != g.start {
+				t.Fatalf("the first line starts at %x, the segment at %x", first, g.start)
+			}
+		} else if got := g.home((first - 1) << placeShift); got != b-1 {
+			t.Fatalf("before line %d there is line %d", b, got)
+		}
+	})
+}
