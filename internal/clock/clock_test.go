@@ -1,0 +1,38 @@
+package clock
+
+import (
+	"testing"
+	"time"
+)
+
+func TestSlewIsBoundedAndConverges(t *testing.T) {
+	c := NewReal()
+	c.off.Store(int64(10 * MaxSlew)) // as if the wall clock had stepped back by 5 ms
+	before := c.off.Load()
+	c.Slew()
+	if moved := before - c.off.Load(); moved != MaxSlew {
+		t.Errorf("one call moved the clock by %d ns, want %d", moved, MaxSlew)
+	}
+	for range 100 {
+		c.Slew()
+	}
+	// The clocks are now apart by no more than the time between two readings of them.
+	if left := c.Slew(); left > int64(time.Second) || left < -int64(time.Second) {
+		t.Errorf("%d ns off after many calls", left)
+	}
+	if off := c.off.Load(); off > 5*MaxSlew {
+		t.Errorf("still moved by %d ns", off)
+	}
+}
+
+func TestNowNeverRunsBackwards(t *testing.T) {
+	c := NewReal()
+	last := c.Now()
+	for range 1000 {
+		now := c.Now()
+		if now < last {
+			t.Fatalf("%d after %d", now, last)
+		}
+		last = now
+	}
+}

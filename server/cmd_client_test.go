@@ -1,0 +1,181 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestClientNamesAndInfo(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"CLIENT GETNAME", "nil"},
+		[2]string{"CLIENT SETNAME me", "OK"},
+		[2]string{"CLIENT GETNAME", `"me"`},
+		[2]string{"CLIENT SETINFO lib-name go-redis", "OK"},
+		[2]string{"CLIENT SETINFO LIB-VER 9", "OK"},
+		[2]string{"CLIENT SETINFO colour red", "-ERR Unrecognized option 'colour'"},
+		[2]string{"CLIENT ID", fmt.Sprint(c.s.id)},
+		[2]string{"CLIENT NO-EVICT ON", "OK"},
+		[2]string{"CLIENT NO-TOUCH on", "OK"},
+		[2]string{"CLIENT NO-EVICT maybe", "-" + errSyntax},
+		[2]string{"CLIENT TRACKING ON OPTIN", "OK"},
+		[2]string{"CLIENT CACHING YES", "OK"},
+		[2]string{"CLIENT GETREDIR", "-1"},
+		[2]string{"CLIENT UNBLOCK 5", "0"},
+		[2]string{"CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."},
+		[2]string{"CLIENT", "-ERR wrong number of arguments for 'client' command"},
+	)
+	if got := line(c.do("CLIENT", "SETNAME", "two words")); got != "-"+errClientName {
+		t.Errorf("a name with a blank: %s", got)
+	}
+	ts.clock.Advance(3 * time.Second)
+	info := c.do("CLIENT", "INFO").Text
+	for _, want := range []string{" name=me ", " age=3 ", " flags=e ", " lib-name=go-redis ", " lib-ver=9", " addr=127.0.0.1:40000 ", " resp=2 ", " cmd=client|info "} {
+		if !strings.Contains(info, want) {
+			t.Errorf("CLIENT INFO lacks %q: %s", want, info)
+		}
+	}
+}
+
+func TestClientListAndKill(t *testing.T) {
+	ts := newTestServer(t)
+	c, a, b := ts.client(), ts.clientFrom("127.0.0.1:1001"), ts.clientFrom("127.0.0.1:1002")
+	b.do("SUBSCRIBE", "ch")
+	ids := func(words ...string) string {
+		var out []string
+		for _, l := range strings.Split(strings.TrimSpace(c.do(append([]string{"CLIENT", "LIST"}, words...)...).Text), "\n") {
+			id, _, _ := strings.Cut(strings.TrimPrefix(l, "id="), " ")
+			out = append(out, id)
+		}
+		return strings.Join(out, " ")
+	}
+	all := fmt.Sprint(c.s.id, " ", a.s.id, " ", b.s.id)
+	if got := ids(); got != all {
+		t.Errorf("CLIENT LIST: %s, want %s", got, all)
+	}
+	if got := ids("TYPE", "pubsub"); got != fmt.Sprint(b.s.id) {
+		t.Errorf("TYPE pubsub: %s", got)
+	}
+	if got := ids("ID", fmt.Sprint(a.s.id), "77"); got != fmt.Sprint(a.s.id) {
+		t.Errorf("ID: %s", got)
+	}
+	c.steps(ts,
+		[2]string{"CLIENT LIST TYPE nosuch", "-ERR Unknown client type 'nosuch'"},
+		[2]string{"CLIENT LIST ID 0", "-ERR Invalid client ID"},
+		[2]string{"CLIENT KILL 127.0.0.1:9", "-" + errNoSuchClient},
+		[2]string{"CLIENT KILL ADDR 127.0.0.1:9", "0"},
+		[2]string{"CLIENT KILL ID 0", "-ERR client-id should be greater than 0"},
+		[2]string{"CLIENT KILL USER nobody", "-ERR No such user 'nobody'"},
+		[2]string{"CLIENT KILL TYPE", "-" + errNoSuchClient},
+		[2]string{"CLIENT KILL 127.0.0.1:1001", "OK"},
+		[2]string{"CLIENT KILL TYPE pubsub MAXAGE 1", "0"},
+		[2]string{"CLIENT KILL TYPE pubsub", "1"},
+	)
+	for _, k := range []*testClient{a, b} {
+		if !errors.Is(k.conn.reason(), errKilled) {
+			t.Errorf("closed for %v", k.conn.reason())
+		}
+	}
+	if got := line(c.do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.id), "SKIPME", "no")); got != "1" || !errors.Is(c.conn.reason(), errKilled) {
+		t.Errorf("killing itself: %s, closed for %v", got, c.conn.reason())
+	}
+}
+
+func TestMonitorShowsCommandsWithoutSecrets(t *testing.T) {
+	ts := newTestServer(t, "requirepass secret")
+	m, c := ts.client(), ts.client()
+	m.do("AUTH", "secret")
+	m.do("MONITOR")
+	c.do("AUTH", "secret")
+	c.do("HELLO", "2", "AUTH", "default", "secret")
+	c.do("CONFIG", "SET", "requirepass", "secret")
+	c.do("ECHO", "a\"b\r\n")
+	got := string(m.conn.take())
+	if strings.Contains(got, "secret") {
+		t.Errorf("MONITOR tells the password: %s", got)
+	}
+	if want := `+1600000000.000000 [0 127.0.0.1:40000] "ECHO" "a\"b\r\n"` + "\r\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("MONITOR shows %q, want it to end in %q", got, want)
+	}
+	m.raw("RESET\r\n") // which it still sees itself
+	c.do("PING")
+	if more := string(m.conn.take()); more != "" {
+		t.Errorf("after RESET: %q", more)
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	ts := newTestServer(t, "requirepass secret")
+	c := ts.client()
+	c.do("AUTH", "secret")
+	c.steps(ts,
+		[2]string{"CONFIG GET maxclients", `["maxclients" "10000"]`},
+		[2]string{"CONFIG SET maxclients 5 timeout 7", "OK"},
+		[2]string{"CONFIG GET maxclients timeout", `["timeout" "7" "maxclients" "5"]`},
+		[2]string{"CONFIG SET maxclients", "-ERR wrong number of arguments for 'config|set' command"},
+		[2]string{"CONFIG GET requirepass", `["requirepass" "(redacted)"]`},
+		[2]string{"CONFIG GET appendonly", `["appendonly" "no"]`},
+		[2]string{"CONFIG RESETSTAT", "OK"},
+	)
+	for _, set := range [][]string{{"nosuch", "1"}, {"port", "7000"}, {"maxclients", "9", "timeout", "x"}, {"appendonly", "yes"}} {
+		if got := line(c.do(append([]string{"CONFIG", "SET"}, set...)...)); !strings.HasPrefix(got, "-ERR ") {
+			t.Errorf("CONFIG SET %v: %s", set, got)
+		}
+	}
+	if got := line(c.do("CONFIG", "GET", "maxclients")); got != `["maxclients" "5"]` {
+		t.Errorf("a CONFIG SET that failed left %s", got)
+	}
+	if got := line(c.do("CONFIG", "REWRITE")); !strings.Contains(got, "without a config file") {
+		t.Errorf("CONFIG REWRITE: %s", got)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.do("RL.TAKE", "k", "GCRA", "1/m")
+	c.do("RL.TAKE", "k", "GCRA", "1/m")
+	c.do("NOSUCH")
+	all := c.do("INFO", "everything").Text
+	for _, want := range []string{
+		"# Server\r\nredis_version:7.4.0\r\nlimitdb_version:test\r\n", "\r\nconnected_clients:1\r\n", "\r\nloading:0\r\n",
+		"\r\nrole:master\r\n", "\r\ncmdstat_rl.take:calls=2,", "\r\nerrorstat_ERR:count=1\r\n", "\r\ndecisions_allowed:1\r\ndecisions_limited:1\r\n",
+		"\r\ndb0:keys=1,expires=1,", "\r\ncluster_enabled:0\r\n",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("INFO everything lacks %q", want)
+		}
+	}
+	if def := c.do("INFO").Text; strings.Contains(def, "cmdstat_") || !strings.Contains(def, "# Limiter") {
+		t.Errorf("INFO alone: %.300s", def)
+	}
+	if one := c.do("INFO", "keyspace").Text; !strings.HasPrefix(one, "# Keyspace\r\n") || strings.Contains(one, "# Server") {
+		t.Errorf("INFO keyspace: %q", one)
+	}
+	c.do("CONFIG", "RESETSTAT")
+	if after := c.do("INFO", "everything").Text; strings.Contains(after, "cmdstat_rl.take") || !strings.Contains(after, "\r\ndecisions_allowed:0\r\n") {
+		t.Error("CONFIG RESETSTAT left figures")
+	}
+	for _, f := range ts.Figures().Commands {
+		if f.Name == "rl.take" && f.Calls != 2 {
+			t.Errorf("published figures went back to %d", f.Calls)
+		}
+	}
+}
+
+func TestShutdownAndNoPersistence(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"SAVE", "-" + errNoPersistence},
+		[2]string{"BGSAVE", "-" + errNoPersistence},
+		[2]string{"BGREWRITEAOF", "-" + errNoPersistence},
+		[2]string{"LASTSAVE", "1600000000"},
+		[2]string{"SHUTDOWN SAVE", "-" + errNoPersistence},
+		[2]string{"SHUTDOWN SOON", "-" + errSyntax},
+	)
+}
