@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"io"
 	"math/rand/v2"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -217,4 +218,34 @@ func TestRefusedByTheHandler(t *testing.T) {
 		_ = p.Close()
 		wantReason(t, f, errTest)
 	})
+}
+
+// Close cuts the peer off before it returns, even while whoever drives the
+// connection is busy: nothing that is written afterwards can seem to be served.
+func TestCloseCutsOffAtOnce(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		busy, release := make(chan struct{}), make(chan struct{})
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func([]byte) bool {
+				close(busy)
+				<-release
+				return true
+			}
+		})
+		defer close(release)
+		p, f := fx.dial()
+		if _, err := io.WriteString(p, "x"); err != nil {
+			t.Fatal(err)
+		}
+		<-busy
+		f.conn.Close(errTest)
+		if b, err := io.ReadAll(p); len(b) > 0 || isTimeout(err) {
+			t.Errorf("read %q, %v", b, err)
+		}
+	})
+}
+
+func isTimeout(err error) bool {
+	ne, ok := err.(net.Error)
+	return ok && ne.Timeout()
 }
