@@ -38,9 +38,10 @@ func key17(buf []byte, i int) []byte {
 func fill(b *testing.B, e *engine.Engine, n int, key func([]byte, int) []byte) {
 	b.Helper()
 	var buf []byte
+	var d limit.Decision
 	for i := range n {
 		buf = key(buf, i)
-		if _, err := e.Take(t0, buf, &once, 1); err != nil {
+		if err := e.Take(t0, buf, &once, 1, &d); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -108,11 +109,12 @@ func BenchmarkGrowthPause(b *testing.B) {
 		took := make([]int32, slice)
 		var all, worst, plot []int32
 		var buf []byte
+		var d limit.Decision
 		for from := 0; from < n; from += slice {
 			for i := range slice {
 				buf = key17(buf, from+i)
 				begin := time.Now()
-				if _, err := e.Take(t0, buf, &once, 1); err != nil {
+				if err := e.Take(t0, buf, &once, 1, &d); err != nil {
 					b.Fatal(err)
 				}
 				took[i] = int32(min(time.Since(begin), 1<<31-1))
@@ -174,9 +176,10 @@ func BenchmarkMassExpiry(b *testing.B) {
 		fill(b, e, n, key17)
 		full := resident(b) - before
 		later := t0 + 2*once.Period
+		var d limit.Decision
 		keep := func(i int) []byte { return key17(nil, n+i) }
 		for i := range stay {
-			if _, err := e.Take(later, keep(i), &once, 1); err != nil {
+			if err := e.Take(later, keep(i), &once, 1, &d); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -195,7 +198,7 @@ func BenchmarkMassExpiry(b *testing.B) {
 			default:
 			}
 			begin := time.Now()
-			if _, err := e.Take(later, keep(i%stay), &once, 0); err != nil {
+			if err := e.Take(later, keep(i%stay), &once, 0, &d); err != nil {
 				b.Fatal(err)
 			}
 			took = append(took, time.Since(begin))

@@ -95,12 +95,13 @@ func benchTakes(b *testing.B, batch int, pick func(r *rand.Rand, n int) int) {
 	order := benchOrder(keys, pick)
 	b.ReportAllocs()
 	clock := startCPU(b)
+	var d limit.Decision
 	for i := 0; b.Loop(); i++ {
 		at := i & (len(order) - 1)
 		if batch > 0 && at%batch == 0 {
 			e.Warm(order[at : at+batch])
 		}
-		if _, err := e.Take(start, order[at], &benchLimit, 1); err != nil {
+		if err := e.Take(start, order[at], &benchLimit, 1, &d); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -139,8 +140,9 @@ func BenchmarkTakeGoroutines(b *testing.B) {
 			for g := range n {
 				all.Go(func() {
 					mine := order[g*len(order)/n : (g+1)*len(order)/n]
+					var d limit.Decision
 					for i := range b.N / n {
-						if _, err := e.Take(start, mine[i%len(mine)], &benchLimit, 1); err != nil {
+						if err := e.Take(start, mine[i%len(mine)], &benchLimit, 1, &d); err != nil {
 							b.Error(err)
 							return
 						}

@@ -128,15 +128,17 @@ func (e *Engine) place(key []byte) (uint64, *shard) {
 	return h, &e.shards[h>>(64-e.shardBits)]
 }
 
-// Take decides whether cost may be taken from key at now, and takes it if so.
+// Take decides whether cost may be taken from key at now, takes it if so, and
+// writes the answer to *d, which means something only if there is no error.
 // Errors: ErrWrongType, those of limit.Take, and for a new key ErrKey and
 // ErrOOM; after an error nothing has changed.
-func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
+func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	if err = s.take(h, now, key, l, cost, &d); err == errNoRoom {
-		err = e.takeAnyway(h, s, now, key, l, cost, &d)
+	err := s.take(h, now, key, l, cost, d)
+	if err == errNoRoom {
+		err = e.takeAnyway(h, s, now, key, l, cost, d)
 	}
-	return d, err
+	return err
 }
 
 // takeAnyway is Take for a new key for which its segment has no room.
@@ -152,18 +154,16 @@ func (e *Engine) takeAnyway(h uint64, s *shard, now int64, key []byte, l *limit.
 
 // Peek answers as Take would and changes nothing. Its errors are ErrWrongType
 // and those of limit.Peek.
-func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
+func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	err = s.peek(h, now, key, l, cost, &d)
-	return d, err
+	return s.peek(h, now, key, l, cost, d)
 }
 
 // Refund gives cost back, never above full; a key that is full again is
 // forgotten. Its errors are ErrWrongType and those of limit.Refund.
-func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
+func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	err = s.refund(h, now, key, l, cost, &d)
-	return d, err
+	return s.refund(h, now, key, l, cost, d)
 }
 
 // Reset forgets key and tells whether it was live at now.

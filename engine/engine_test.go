@@ -29,7 +29,7 @@ func key(i int) []byte { return strconv.AppendInt([]byte("caller:"), int64(i), 1
 
 func mustTake(t testing.TB, e *Engine, now int64, key []byte, l *limit.Limit, cost int64) limit.Decision {
 	t.Helper()
-	d, err := e.Take(now, key, l, cost)
+	d, err := take(e, now, key, l, cost)
 	if err != nil {
 		t.Fatalf("Take(%q): %v", key, err)
 	}
@@ -71,11 +71,11 @@ func TestSteps(t *testing.T) {
 		)
 		switch st.op {
 		case "take":
-			d, err = e.Take(now, k, l, st.cost)
+			d, err = take(e, now, k, l, st.cost)
 		case "peek":
-			d, err = e.Peek(now, k, l, st.cost)
+			d, err = peek(e, now, k, l, st.cost)
 		case "refund":
-			d, err = e.Refund(now, k, l, st.cost)
+			d, err = refund(e, now, k, l, st.cost)
 		}
 		if err != nil || d.Limited != st.limited {
 			t.Fatalf("step %d: %+v gave %+v, %v", i, st, d, err)
@@ -91,10 +91,10 @@ func TestErrorsChangeNothing(t *testing.T) {
 	l := perSecond(10)
 	mustTake(t, e, start, key(1), l, 4)
 	before := e.Stats()
-	if _, err := e.Take(start, key(1), l, -1); err == nil {
+	if _, err := take(e, start, key(1), l, -1); err == nil {
 		t.Error("a negative cost was taken")
 	}
-	if _, err := e.Take(start, key(2), l, -1); err == nil {
+	if _, err := take(e, start, key(2), l, -1); err == nil {
 		t.Error("a negative cost was taken from an absent key")
 	}
 	if after := e.Stats(); after != before {
@@ -152,12 +152,12 @@ func TestKeysAreExact(t *testing.T) {
 		}
 	}
 	for i := range n {
-		if d, err := e.Peek(start, collidingKey(seed, i), perSecond(10_000), 0); err != nil || d.Remaining != int64(10_000-i-1) {
+		if d, err := peek(e, start, collidingKey(seed, i), perSecond(10_000), 0); err != nil || d.Remaining != int64(10_000-i-1) {
 			t.Fatalf("key %d: %+v, %v", i, d, err)
 		}
 	}
 	for i := n; ; i++ { // until nothing more can be told apart
-		if _, err := e.Take(start, collidingKey(seed, i), perSecond(10_000), 1); err == ErrOOM {
+		if _, err := take(e, start, collidingKey(seed, i), perSecond(10_000), 1); err == ErrOOM {
 			break
 		} else if err != nil || i > 100*n {
 			t.Fatalf("key %d: %v", i, err)
@@ -207,7 +207,7 @@ func TestKeysOfEveryLength(t *testing.T) {
 		mustTake(t, e, start, make([]byte, n), l, int64(n+1))
 	}
 	for n := range 4097 {
-		if d, err := e.Peek(start, make([]byte, n), l, 0); err != nil || d.Remaining != int64(10_000-n-1) {
+		if d, err := peek(e, start, make([]byte, n), l, 0); err != nil || d.Remaining != int64(10_000-n-1) {
 			t.Fatalf("length %d: %+v, %v", n, d, err)
 		}
 	}
@@ -507,13 +507,32 @@ func TestAllocatesNothing(t *testing.T) {
 	now := start
 	for name, call := range map[string]func(){
 		"Take":   func() { now++; mustTake(t, e, now, k, l, 1) },
-		"Peek":   func() { _, _ = e.Peek(now, k, l, 1) },
-		"absent": func() { _, _ = e.Peek(now, []byte("nobody"), l, 1) },
-		"Refund": func() { mustTake(t, e, now, k, l, 2); _, _ = e.Refund(now, k, l, 1) },
+		"Peek":   func() { _, _ = peek(e, now, k, l, 1) },
+		"absent": func() { _, _ = peek(e, now, []byte("nobody"), l, 1) },
+		"Refund": func() { mustTake(t, e, now, k, l, 2); _, _ = refund(e, now, k, l, 1) },
 		"Info":   func() { e.Info(now, k) },
 	} {
 		if n := testing.AllocsPerRun(1000, call); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
+}
+
+// take, peek and refund are the engine's, with the decision returned; it is
+// nothing after an error.
+func take(e *Engine, now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
+	if err = e.Take(now, key, l, cost, &d); err != nil {
+		d = limit.Decision{}
+	}
+	return d, err
+}
+
+func peek(e *Engine, now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
+	err = e.Peek(now, key, l, cost, &d)
+	return d, err
+}
+
+func refund(e *Engine, now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
+	err = e.Refund(now, key, l, cost, &d)
+	return d, err
 }

@@ -19,7 +19,7 @@ func TestNoEvictionRefusesNewKeys(t *testing.T) {
 	limitBytes := e.Stats().Bytes + room
 	n := 0
 	for ; ; n++ {
-		_, err := e.Take(start, key(n), &slow, 10)
+		_, err := take(e, start, key(n), &slow, 10)
 		if b := e.Stats().Bytes; b > limitBytes {
 			t.Fatalf("%d bytes with key %d, %d allowed", b, n, limitBytes)
 		}
@@ -42,15 +42,15 @@ func TestNoEvictionRefusesNewKeys(t *testing.T) {
 			t.Fatalf("key %d: %+v", i, d)
 		}
 	}
-	if _, err := e.Peek(start, key(n), &slow, 1); err != nil {
+	if _, err := peek(e, start, key(n), &slow, 1); err != nil {
 		t.Errorf("a peek needs no room: %v", err)
 	}
-	if d, err := e.Take(start, key(n), &slow, 1001); err != nil || !d.Limited {
+	if d, err := take(e, start, key(n), &slow, 1001); err != nil || !d.Limited {
 		t.Errorf("a denial needs no room: %+v, %v", d, err)
 	}
 	// What has expired makes room, without a sweep from outside.
 	for i := range 3 * n / 4 {
-		if d, err := e.Take(start+11*second, key(n+i), &slow, 1); err != nil || d.Limited {
+		if d, err := take(e, start+11*second, key(n+i), &slow, 1); err != nil || d.Limited {
 			t.Fatalf("new key %d after expiry: %+v, %v", i, d, err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestLeastDebtKeepsTheLimited(t *testing.T) {
 		}
 	}
 	for i := range debtors {
-		d, err := e.Peek(start+second/2, key(i), &slow, 1)
+		d, err := peek(e, start+second/2, key(i), &slow, 1)
 		if err != nil || !d.Limited {
 			t.Fatalf("debtor %d has a fresh quota: %+v, %v", i, d, err)
 		}
@@ -119,7 +119,7 @@ func TestMaxMemoryLoweredBelowUse(t *testing.T) {
 
 	e, _ = fill(NoEviction)
 	e.Sweep(start, 1<<40)
-	if _, err := e.Take(start, []byte("new"), &slow, 1); !errors.Is(err, ErrOOM) {
+	if _, err := take(e, start, []byte("new"), &slow, 1); !errors.Is(err, ErrOOM) {
 		t.Errorf("a new key above the budget: %v", err)
 	}
 	if st := e.Stats(); st.Keys != 100_000 || st.Evicted != 0 {
@@ -138,7 +138,7 @@ func TestTinyBudgets(t *testing.T) {
 			e.SetMaxMemory(e.Stats().Bytes+room, p)
 			allowed := e.Stats().Bytes + room
 			for i := range 2000 {
-				if _, err := e.Take(start, key(i), &slow, 1); err != nil && !errors.Is(err, ErrOOM) {
+				if _, err := take(e, start, key(i), &slow, 1); err != nil && !errors.Is(err, ErrOOM) {
 					t.Fatal(err)
 				}
 				if b := e.Stats().Bytes; b > allowed {
@@ -155,7 +155,7 @@ func TestTinyBudgets(t *testing.T) {
 
 func TestKeyTooLong(t *testing.T) {
 	e := New(Options{})
-	if _, err := e.Take(start, make([]byte, MaxKey+1), &slow, 1); !errors.Is(err, ErrKey) {
+	if _, err := take(e, start, make([]byte, MaxKey+1), &slow, 1); !errors.Is(err, ErrKey) {
 		t.Errorf("a key of MaxKey+1 bytes: %v", err)
 	}
 	mustTake(t, e, start, make([]byte, MaxKey), &slow, 1)
@@ -206,7 +206,7 @@ func TestFlushDuringGrowth(t *testing.T) {
 				}
 				e.Warm(batch)
 				for _, k := range batch {
-					if _, err := e.Take(start, k, &slow, 1); err != nil {
+					if _, err := take(e, start, k, &slow, 1); err != nil {
 						t.Errorf("Take: %v", err)
 						return
 					}

@@ -133,14 +133,14 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 	)
 	switch op {
 	case 3:
-		got, gotErr = p.e.Peek(now, key, l, cost)
-		want, wantErr = limit.Peek(l, x.state, clock, cost)
+		got, gotErr = peek(p.e, now, key, l, cost)
+		wantErr = limit.Peek(l, x.state, clock, cost, &want)
 	case 4:
-		got, gotErr = p.e.Refund(now, key, l, cost)
-		next, want, wantErr = limit.Refund(l, x.state, clock, cost, nil)
+		got, gotErr = refund(p.e, now, key, l, cost)
+		next, wantErr = limit.Refund(l, x.state, clock, cost, nil, &want)
 	default:
-		got, gotErr = p.e.Take(now, key, l, cost)
-		next, want, wantErr = limit.Take(l, x.state, clock, cost, nil)
+		got, gotErr = take(p.e, now, key, l, cost)
+		next, wantErr = limit.Take(l, x.state, clock, cost, nil, &want)
 	}
 	if mismatch {
 		next, want, wantErr = nil, limit.Decision{}, ErrWrongType

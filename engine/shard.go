@@ -84,7 +84,8 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 	return s.table.update(now, h, g, at, key, a, next)
 }
 
-// take writes its answer to *d, rather than returning it, to spare a copy.
+// take writes its answer to *d, as package limit does. It means something only
+// if there is no error.
 func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	next, answer, err := limit.Take(l, state, now, cost, s.scratch(state))
+	next, err := limit.Take(l, state, now, cost, s.scratch(state), d)
 	if err != nil {
 		return err
 	}
@@ -103,12 +104,11 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 			return err
 		}
 	}
-	if answer.Limited {
+	if d.Limited {
 		s.limited++
 	} else {
 		s.allowed++
 	}
-	*d = answer
 	return nil
 }
 
@@ -121,12 +121,10 @@ func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	answer, err := limit.Peek(l, state, now, cost)
-	if err != nil {
+	if err := limit.Peek(l, state, now, cost, d); err != nil {
 		return err
 	}
 	s.peeked++
-	*d = answer
 	return nil
 }
 
@@ -139,7 +137,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 	if err != nil {
 		return err
 	}
-	next, answer, err := limit.Refund(l, state, now, cost, s.scratch(state))
+	next, err := limit.Refund(l, state, now, cost, s.scratch(state), d)
 	if err != nil {
 		return err
 	}
@@ -149,7 +147,6 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 		}
 	}
 	s.refunded++
-	*d = answer
 	return nil
 }
 

@@ -22,7 +22,7 @@ func BenchmarkTake(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					now += l.Period
-					next, d, err := Take(&l, state, now, 1, state)
+					next, d, err := take(&l, state, now, 1, state)
 					if err != nil || d.Limited {
 						b.Fatal(d, err)
 					}
@@ -31,14 +31,14 @@ func BenchmarkTake(b *testing.B) {
 			})
 			b.Run(a.String()+"/"+bench.name+"/denied", func(b *testing.B) {
 				now := int64(1.7e18)
-				state, _, err := Take(&l, nil, now, l.Burst, nil)
+				state, _, err := take(&l, nil, now, l.Burst, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
 				var scratch [MaxState]byte
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, d, err := Take(&l, state, now, 1, scratch[:]); err != nil || !d.Limited {
+					if _, d, err := take(&l, state, now, 1, scratch[:]); err != nil || !d.Limited {
 						b.Fatal(d, err)
 					}
 				}

@@ -29,7 +29,7 @@ func TestCellFresh(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, d, err := Take(&l, nil, 1_700_000_000_000_000_000, tt.quantity, nil)
+		_, d, err := take(&l, nil, 1_700_000_000_000_000_000, tt.quantity, nil)
 		got := [5]int64{0, d.Limit, d.Remaining, Seconds(d.Wait), Seconds(d.Reset)}
 		if d.Limited {
 			got[0] = 1
@@ -81,7 +81,7 @@ func TestCell(t *testing.T) {
 		got, err := Cell(tt.maxBurst, tt.count, tt.period)
 		var want Limit
 		if tt.err == nil {
-			want = Limit{GCRA, 1, tt.interval, tt.maxBurst + 1}
+			want = plain(GCRA, 1, tt.interval, tt.maxBurst+1)
 		}
 		if got != want || !errors.Is(err, tt.err) {
 			t.Errorf("Cell(%d, %d, %d) = %+v, %v, want %+v, %v", tt.maxBurst, tt.count, tt.period, got, err, want, tt.err)
@@ -187,7 +187,7 @@ func TestCellDecimal(t *testing.T) {
 		got, err := CellDecimal(tt.maxBurst, tt.count, []byte(tt.period))
 		var want Limit
 		if tt.err == nil {
-			want = Limit{GCRA, 1, tt.interval, tt.maxBurst + 1}
+			want = plain(GCRA, 1, tt.interval, tt.maxBurst+1)
 		}
 		if got != want || !errors.Is(err, tt.err) {
 			t.Errorf("CellDecimal(%d, %d, %.30q) = %+v, %v, want %+v, %v", tt.maxBurst, tt.count, tt.period, got, err, want, tt.err)
@@ -254,7 +254,7 @@ func checkCell(t fataler, got Limit, err error, e *big.Int, maxBurst int64) {
 		if !errors.Is(err, ErrOverflow) {
 			t.Fatalf("interval %v, max_burst %d: %+v, %v", e, maxBurst, got, err)
 		}
-	case err != nil || got != (Limit{GCRA, 1, e.Int64(), maxBurst + 1}):
+	case err != nil || got != plain(GCRA, 1, e.Int64(), maxBurst+1):
 		t.Fatalf("interval %v, max_burst %d: %+v, %v", e, maxBurst, got, err)
 	}
 }

@@ -20,7 +20,9 @@ import "encoding/binary"
 // capacity is room enough for next.
 const MaxState = 8
 
-// Take asks for cost at time now, in Unix nanoseconds. A cost of 0 is a peek.
+// Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
+// *d: a pointer, for the copies of a returned Decision would take longer than
+// the decision. A cost of 0 is a peek.
 //
 // state is what the key's last Take or Refund has left; nil or empty is a key
 // never seen. next is the state to keep from now on, or nil if nothing changes:
@@ -29,43 +31,43 @@ const MaxState = 8
 // state may begin at the same byte, but must not overlap otherwise.
 //
 // The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
-// nothing has changed then.
-func Take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
+// nothing has changed then, *d neither.
+func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		full, err := gcraTake(&d, l, state, now, cost)
+		full, err := gcraTake(d, l, state, now, cost)
 		if err != nil || d.Limited || cost == 0 {
-			return nil, d, err
+			return nil, err
 		}
-		return putTime(dst, full), d, nil
+		return putTime(dst, full), nil
 	}
-	return nil, d, ErrAlgorithm
+	return nil, ErrAlgorithm
 }
 
 // Peek answers as Take would, and changes nothing.
-func Peek(l *Limit, state []byte, now, cost int64) (d Decision, err error) {
+func Peek(l *Limit, state []byte, now, cost int64, d *Decision) error {
 	switch l.Algorithm {
 	case GCRA:
-		_, err = gcraTake(&d, l, state, now, cost)
-		return d, err
+		_, err := gcraTake(d, l, state, now, cost)
+		return err
 	}
-	return d, ErrAlgorithm
+	return ErrAlgorithm
 }
 
 // Refund gives cost back at time now; never above full. The decision tells what
 // there is afterwards: it is not Limited and has nothing to Wait for. State,
-// next, dst and the errors are as in Take; next is nil if there was nothing to
-// give back.
-func Refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
+// next, dst, d and the errors are as in Take; next is nil if there was nothing
+// to give back.
+func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
 	switch l.Algorithm {
 	case GCRA:
-		full, changed, err := gcraRefund(&d, l, state, now, cost)
+		full, changed, err := gcraRefund(d, l, state, now, cost)
 		if err != nil || !changed {
-			return nil, d, err
+			return nil, err
 		}
-		return putTime(dst, full), d, nil
+		return putTime(dst, full), nil
 	}
-	return nil, d, ErrAlgorithm
+	return nil, ErrAlgorithm
 }
 
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -20,20 +21,96 @@ func contract(t *testing.T, property func(t *rapid.T, a Algorithm)) {
 	}
 }
 
-// drawLimit draws a limit such as callers have.
+// drawLimit draws a limit such as callers have, with any options that the
+// algorithm has.
 func drawLimit(t *rapid.T, a Algorithm) Limit {
-	return Limit{
+	l := Limit{
 		Algorithm: a,
 		Max:       rapid.Int64Range(0, 1000).Draw(t, "max"),
 		Period:    rapid.OneOf(rapid.Int64Range(1, 5000), rapid.Int64Range(1, 3600e9)).Draw(t, "period"),
 		Burst:     rapid.Int64Range(1, 50).Draw(t, "burst"),
 	}
+	drawOptions(t, &l)
+	return l
 }
 
 // drawAny draws any limit at all.
 func drawAny(t *rapid.T, a Algorithm) Limit {
 	anything := anyInt64()
-	return Limit{a, anything.Draw(t, "max"), anything.Draw(t, "period"), anything.Draw(t, "burst")}
+	l := plain(a, anything.Draw(t, "max"), anything.Draw(t, "period"), anything.Draw(t, "burst"))
+	drawOptions(t, &l)
+	return l
+}
+
+// drawOptions draws the options that l's algorithm has. Without BURST, a limit
+// is a small one, so that a few calls reach it.
+func drawOptions(t *rapid.T, l *Limit) {
+	has := func(o option) bool { return table[l.Algorithm].options&o != 0 }
+	drawn := func(o option, name string) bool { return has(o) && rapid.Bool().Draw(t, name) }
+	if !has(optBurst) {
+		if 0 <= l.Max && l.Max <= 1000 {
+			l.Max = l.Burst % 51
+		}
+		l.Burst = l.Max
+	}
+	if drawn(optCalendar, "calendar") {
+		l.Period = 0
+		l.Calendar = Unit(rapid.IntRange(int(Second), int(Year)).Draw(t, "unit"))
+		l.Zone = rapid.SampledFrom(someZones(t)).Draw(t, "zone")
+	}
+	l.Interval = drawn(optInterval, "interval")
+	l.First = l.Calendar == NoUnit && drawn(optFirst, "first")
+	l.CountDenied = drawn(optCountDenied, "count denied")
+	if has(optSegments) {
+		l.Segments = rapid.OneOf(rapid.Int64Range(2, 6), rapid.Int64Range(2, MaxSegments)).Draw(t, "segments")
+	}
+	if has(optWarm) {
+		l.Warm = rapid.OneOf(rapid.Int64Range(1, 5000), rapid.Int64Range(1, 3600e9)).Draw(t, "warm")
+		l.Cold = rapid.Int64Range(1, 5).Draw(t, "cold")
+	}
+}
+
+// someZones are UTC and zones with daylight saving of an hour, of half an hour,
+// in the south, and with a day left out.
+func someZones(tb rapid.TB) []*time.Location {
+	zones := []*time.Location{nil}
+	for _, name := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		zones = append(zones, zone)
+	}
+	return zones
+}
+
+// span is about as long as it takes until all that was taken is back.
+func span(l Limit) int64 {
+	const day = 24 * 3600e9
+	switch l.Calendar {
+	case NoUnit:
+		return l.Period
+	case Second:
+		return 1e9
+	case Minute:
+		return 60e9
+	case Hour:
+		return 3600e9
+	case Day:
+		return day
+	case Week:
+		return 7 * day
+	case Month:
+		return 30 * day
+	case Quarter:
+		return 91 * day
+	}
+	return 365 * day
+}
+
+// most is the most that can be taken at once.
+func most(t *rapid.T, l Limit) int64 {
+	return mustPeek(t, l, nil, 1_700_000_000_000_000_000, 0).Limit
 }
 
 // anyInt64 draws integers of every order of magnitude and the ends of the range.
@@ -51,8 +128,8 @@ func anyInt64() *rapid.Generator[int64] {
 func drawKey(t *rapid.T, l Limit) (state []byte, now int64) {
 	now = 1_700_000_000_000_000_000
 	for range rapid.IntRange(0, 20).Draw(t, "calls") {
-		now += rapid.Int64Range(-l.Period/8, l.Period/2).Draw(t, "later")
-		next, _, err := Take(&l, state, now, rapid.Int64Range(0, l.Burst).Draw(t, "cost"), nil)
+		now += rapid.Int64Range(-span(l)/8, span(l)/2).Draw(t, "later")
+		next, _, err := take(&l, state, now, rapid.Int64Range(0, most(t, l)).Draw(t, "cost"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,9 +149,9 @@ func TestContractPromise(t *testing.T) {
 		var state []byte
 		now := int64(1_700_000_000_000_000_000)
 		for range rapid.IntRange(1, 60).Draw(t, "calls") {
-			now += rapid.Int64Range(-l.Period/8, l.Period/4).Draw(t, "later")
-			cost := rapid.Int64Range(1, l.Burst+1).Draw(t, "cost")
-			next, d, err := Take(&l, state, now, cost, nil)
+			now += rapid.Int64Range(-span(l)/8, span(l)/4).Draw(t, "later")
+			cost := rapid.Int64Range(1, most(t, l)+1).Draw(t, "cost")
+			next, d, err := take(&l, state, now, cost, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,14 +174,20 @@ func TestContractPromise(t *testing.T) {
 	})
 }
 
-// promised is the most that may be admitted in a length of time.
+// promised is the most that may be admitted in a length of time: what each
+// algorithm promises.
 func promised(l Limit, length int64) *big.Int {
 	if l.Max == 0 {
 		return new(big.Int)
 	}
-	n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(length))
-	n.Quo(n, big.NewInt(l.Period))
-	return n.Add(n, big.NewInt(l.Burst))
+	switch l.Algorithm {
+	case GCRA:
+		// Burst + Max/Period·t
+		n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(length))
+		n.Quo(n, big.NewInt(l.Period))
+		return n.Add(n, big.NewInt(l.Burst))
+	}
+	panic("no promise is written down for " + l.Algorithm.String())
 }
 
 // A denial, a peek and an error change nothing; Peek answers as Take does; only
@@ -118,10 +201,10 @@ func TestContractChangesNothing(t *testing.T) {
 		}
 		cost := rapid.OneOf(rapid.Int64Range(0, 60), anyInt64()).Draw(t, "cost")
 		before, dst := bytes.Clone(state), []byte("12345678")
-		peek, peekErr := Peek(&l, state, now, cost)
-		next, d, err := Take(&l, state, now, cost, dst)
-		if peek != d || !errors.Is(err, peekErr) {
-			t.Fatalf("Peek: %+v, %v; Take: %+v, %v", peek, peekErr, d, err)
+		told, peekErr := peek(&l, state, now, cost)
+		next, d, err := take(&l, state, now, cost, dst)
+		if told != d || !errors.Is(err, peekErr) {
+			t.Fatalf("Peek: %+v, %v; Take: %+v, %v", told, peekErr, d, err)
 		}
 		if changes := err == nil && !d.Limited && cost > 0; changes != (next != nil) {
 			t.Fatalf("%+v, %v: next state %x", d, err, next)
@@ -141,7 +224,7 @@ func TestContractWaitIsExact(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
 		state, now := drawKey(t, l)
-		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
+		cost := rapid.Int64Range(0, most(t, l)+1).Draw(t, "cost")
 		d := mustPeek(t, l, state, now, cost)
 		if !d.Limited {
 			if d.Wait != Never {
@@ -150,10 +233,10 @@ func TestContractWaitIsExact(t *testing.T) {
 			return
 		}
 		if d.Wait == Never {
-			if l.Max > 0 && cost <= l.Burst {
+			if l.Max > 0 && cost <= most(t, l) {
 				t.Fatalf("cost %d of %v: never", cost, l)
 			}
-			for _, later := range []int64{1, l.Period, d.Reset, 1e18} {
+			for _, later := range []int64{1, span(l), d.Reset, 1e18} {
 				if d := mustPeek(t, l, state, now+later, cost); !d.Limited || d.Wait != Never {
 					t.Fatalf("never, and %d ns later %+v", later, d)
 				}
@@ -178,7 +261,7 @@ func TestContractWaitIsExact(t *testing.T) {
 
 func mustPeek(t *rapid.T, l Limit, state []byte, now, cost int64) Decision {
 	t.Helper()
-	d, err := Peek(&l, state, now, cost)
+	d, err := peek(&l, state, now, cost)
 	if err != nil {
 		t.Fatalf("%v at %d, cost %d: %v", l, now, cost, err)
 	}
@@ -209,8 +292,8 @@ func TestContractClockBack(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
 		state, now := drawKey(t, l)
-		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
-		back := rapid.Int64Range(0, 2*l.Period).Draw(t, "back")
+		cost := rapid.Int64Range(0, most(t, l)+1).Draw(t, "cost")
+		back := rapid.Int64Range(0, 2*span(l)).Draw(t, "back")
 		d, earlier := mustPeek(t, l, state, now, cost), mustPeek(t, l, state, now-back, cost)
 		if d.Limited && !earlier.Limited {
 			t.Fatalf("at %d %+v, and %d ns before %+v", now, d, back, earlier)
@@ -227,10 +310,10 @@ func TestContractRefund(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
 		state, now := drawKey(t, l)
-		cost := rapid.Int64Range(0, l.Burst+9).Draw(t, "cost")
+		cost := rapid.Int64Range(0, most(t, l)+9).Draw(t, "cost")
 		before := mustPeek(t, l, state, now, 0)
 		fresh := mustPeek(t, l, nil, now, 0)
-		next, d, err := Refund(&l, state, now, cost, nil)
+		next, d, err := refund(&l, state, now, cost, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +336,7 @@ func TestContractRefund(t *testing.T) {
 			t.Fatalf("the refund told %+v, and left %+v", d, after)
 		}
 		// As much as comes by itself until Reset, and more, is back to full.
-		full, d, err := Refund(&l, next, now, 1+promised(l, d.Reset).Int64(), nil)
+		full, d, err := refund(&l, next, now, 1+promised(l, d.Reset).Int64(), nil)
 		if err != nil || d.Remaining != fresh.Remaining || d.Reset != 0 {
 			t.Fatalf("refund of everything: %+v, %v", d, err)
 		}
@@ -268,13 +351,13 @@ func TestContractRefundUndoesTake(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
 		state, now := drawKey(t, l)
-		cost := rapid.Int64Range(1, l.Burst).Draw(t, "cost")
+		cost := rapid.Int64Range(1, max(1, most(t, l))).Draw(t, "cost")
 		before := mustPeek(t, l, state, now, 0)
-		next, d, err := Take(&l, state, now, cost, nil)
+		next, d, err := take(&l, state, now, cost, nil)
 		if err != nil || d.Limited {
 			return
 		}
-		if _, d, err = Refund(&l, next, now, cost, nil); err != nil || d != before {
+		if _, d, err = refund(&l, next, now, cost, nil); err != nil || d != before {
 			t.Fatalf("before %+v, after both %+v, %v", before, d, err)
 		}
 	})
@@ -295,10 +378,10 @@ func TestContractExpires(t *testing.T) {
 		if d := mustPeek(t, l, state, expires-1, 0); d.Reset != 1 {
 			t.Fatalf("1 ns before it expires: %+v", d)
 		}
-		later := expires + rapid.Int64Range(0, l.Period).Draw(t, "later")
-		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
-		next, d, err := Take(&l, state, later, cost, nil)
-		wantNext, want, wantErr := Take(&l, nil, later, cost, nil)
+		later := expires + rapid.Int64Range(0, span(l)).Draw(t, "later")
+		cost := rapid.Int64Range(0, most(t, l)+1).Draw(t, "cost")
+		next, d, err := take(&l, state, later, cost, nil)
+		wantNext, want, wantErr := take(&l, nil, later, cost, nil)
 		if !bytes.Equal(next, wantNext) || d != want || err != nil || wantErr != nil {
 			t.Fatalf("expired: %x, %+v, %v\n  none: %x, %+v, %v", next, d, err, wantNext, want, wantErr)
 		}
@@ -308,7 +391,7 @@ func TestContractExpires(t *testing.T) {
 // Any int64 at all gets the answer of the model, or its error.
 func TestContractExtremes(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
-		tw := twin{model: models()[a]}
+		tw := twin{model: models()[a]()}
 		anything := anyInt64()
 		for range rapid.IntRange(1, 4).Draw(t, "calls") {
 			l := drawAny(t, a)
@@ -328,8 +411,8 @@ func TestContractInPlace(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
 		state, now := drawKey(t, l)
-		cost := rapid.Int64Range(0, l.Burst).Draw(t, "cost")
-		for _, call := range []func(*Limit, []byte, int64, int64, []byte) ([]byte, Decision, error){Take, Refund} {
+		cost := rapid.Int64Range(0, most(t, l)).Draw(t, "cost")
+		for _, call := range []func(*Limit, []byte, int64, int64, []byte) ([]byte, Decision, error){take, refund} {
 			want, wantD, wantErr := call(&l, state, now, cost, nil)
 			room := append(make([]byte, 0, MaxState), state...)
 			next, d, err := call(&l, room, now, cost, room)
@@ -346,10 +429,10 @@ func TestContractInPlace(t *testing.T) {
 // An algorithm is known to all functions, and a number that is none to none.
 func TestContractComplete(t *testing.T) {
 	for a := range Algorithm(255) {
-		l := Limit{a, 1, 1, 1}
-		_, _, takeErr := Take(&l, nil, 0, 1, nil)
-		_, peekErr := Peek(&l, nil, 0, 1)
-		_, _, refundErr := Refund(&l, nil, 0, 1, nil)
+		l := plain(a, 1, 1, 1)
+		_, _, takeErr := take(&l, nil, 0, 1, nil)
+		_, peekErr := peek(&l, nil, 0, 1)
+		_, _, refundErr := refund(&l, nil, 0, 1, nil)
 		for _, err := range []error{takeErr, peekErr, refundErr, l.Validate()} {
 			if a.Valid() != (err == nil) || !a.Valid() && !errors.Is(err, ErrAlgorithm) {
 				t.Errorf("%v: %v", a, err)
@@ -379,19 +462,19 @@ func TestExpiresOfNoState(t *testing.T) {
 func TestContractAllocatesNothing(t *testing.T) {
 	for _, a := range Algorithms() {
 		if n := testing.AllocsPerRun(100, func() {
-			l := Limit{a, 1000, 1e9, 10}
+			l := plain(a, 1000, 1e9, 10)
 			var buf [MaxState]byte
-			state, d, err := Take(&l, nil, 1, 1, buf[:])
+			state, d, err := take(&l, nil, 1, 1, buf[:])
 			if err != nil || d.Limited {
 				t.Fatal("not taken")
 			}
-			if d, err := Peek(&l, state, 1, 100); err != nil || !d.Limited {
+			if d, err := peek(&l, state, 1, 100); err != nil || !d.Limited {
 				t.Fatal("not limited")
 			}
-			if _, d, err := Refund(&l, state, 1, 1, state); err != nil || d.Remaining != 10 {
+			if _, d, err := refund(&l, state, 1, 1, state); err != nil || d.Remaining != 10 {
 				t.Fatal("not refunded")
 			}
-			if _, _, err := Take(&l, state, 1, -1, nil); err == nil {
+			if _, _, err := take(&l, state, 1, -1, nil); err == nil {
 				t.Fatal("no error")
 			}
 			if Expires(a, state) != 1 {

@@ -20,6 +20,18 @@ var (
 	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
 	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0.
 	ErrBurst = errors.New("BURST must be an integer from 1 to 9223372036854775807")
+	// ErrCalendar is no calendar unit, or a zone without one.
+	ErrCalendar = errors.New("CALENDAR must be second, minute, hour, day, week, month, quarter or year")
+	// ErrZone is a name that is no time zone's.
+	ErrZone = errors.New("unknown time zone")
+	// ErrSegments is a number of sub-windows out of range.
+	ErrSegments = errors.New("SEGMENTS must be an integer from 2 to 1024")
+	// ErrWarm is a warm-up that is no positive time.
+	ErrWarm = errors.New("WARM must be positive milliseconds, or have a unit (ms s m h d w)")
+	// ErrCold is a cold factor out of range.
+	ErrCold = errors.New("COLD must be an integer from 1 to 1000")
+	// ErrOption is an option of another algorithm, or two that exclude each other.
+	ErrOption = errors.New("the limit has an option of another algorithm")
 )
 
 // What a decision can have wrong. After one of them nothing has changed.

@@ -17,7 +17,8 @@ func ExampleTake() {
 	var state []byte
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano()
 	for range 3 {
-		next, d, err := limit.Take(&l, state, now, 1, nil)
+		var d limit.Decision
+		next, err := limit.Take(&l, state, now, 1, nil, &d)
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -77,7 +78,8 @@ func ExampleCell() {
 		fmt.Println(err)
 		return
 	}
-	_, d, err := limit.Take(&l, nil, 0, 1, nil)
+	var d limit.Decision
+	_, err = limit.Take(&l, nil, 0, 1, nil, &d)
 	fmt.Println(d.Limited, d.Limit, d.Remaining, limit.Seconds(d.Wait), limit.Seconds(d.Reset), err)
 	// Output: false 16 15 -1 2 <nil>
 }

@@ -48,9 +48,9 @@ func FuzzGCRA(f *testing.F) {
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(1), int64(math.MinInt64), int64(0), uint8(3))
 	f.Add(int64(3), int64(1e9), int64(-1), int64(0), int64(-1), int64(0), int64(math.MinInt64), uint8(0xff))
 	f.Fuzz(func(t *testing.T, most, period, burst, now1, cost1, now2, cost2 int64, refunds uint8) {
-		l := Limit{GCRA, most, period, burst}
-		other := Limit{GCRA, burst, period, most}
-		tw := twin{model: gcraModel}
+		l := plain(GCRA, most, period, burst)
+		other := plain(GCRA, burst, period, most)
+		tw := twin{model: new(gcraModel)}
 		for i, call := range []struct {
 			l         Limit
 			now, cost int64
@@ -66,18 +66,18 @@ func FuzzGCRA(f *testing.F) {
 // checkWait asks again when a denial says, and 1 ns before.
 func checkWait(t *testing.T, l Limit, state []byte, now, cost int64) {
 	t.Helper()
-	d, err := Peek(&l, state, now, cost)
+	d, err := peek(&l, state, now, cost)
 	if err != nil || !d.Limited || d.Wait == Never {
 		return
 	}
 	if now > math.MaxInt64-d.Wait {
 		t.Fatalf("%+v cost %d at %d: the wait ends after the end of time: %+v", l, cost, now, d)
 	}
-	then, err := Peek(&l, state, now+d.Wait, cost)
+	then, err := peek(&l, state, now+d.Wait, cost)
 	if err != nil || then.Limited {
 		t.Fatalf("%+v cost %d at %d: %+v, and then %+v, %v", l, cost, now, d, then, err)
 	}
-	if then, err = Peek(&l, state, now+d.Wait-1, cost); err != nil || !then.Limited || then.Wait != 1 {
+	if then, err = peek(&l, state, now+d.Wait-1, cost); err != nil || !then.Limited || then.Wait != 1 {
 		t.Fatalf("%+v cost %d at %d: %+v, and 1 ns before %+v, %v", l, cost, now, d, then, err)
 	}
 }

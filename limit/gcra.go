@@ -43,7 +43,7 @@ func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, 
 		return 0, badState(state)
 	}
 	if l.Max == 0 {
-		d.Limited, d.Wait, d.Reset = true, Never, ahead
+		*d = Decision{Limited: true, Wait: Never, Reset: ahead}
 		return 0, nil
 	}
 	e := interval(l)
@@ -54,15 +54,14 @@ func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, 
 	if over|over2 != 0 || dvt|increment|after < 0 || tat < now {
 		return 0, ErrOverflow
 	}
-	reset, wait := after, Never
+	limited, reset, wait := false, after, Never
 	if after > dvt {
-		d.Limited, reset = true, ahead
+		limited, reset = true, ahead
 		if increment <= dvt {
 			wait = after - dvt
 		}
 	}
-	d.Limit, d.Wait, d.Reset = l.Burst, wait, reset
-	d.Remaining = whole(dvt-reset, e)
+	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: whole(dvt-reset, e), Wait: wait, Reset: reset}
 	return tat, nil
 }
 
@@ -78,7 +77,7 @@ func gcraRefund(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64
 	}
 	if l.Max == 0 {
 		// At no rate at all a cost is no time, so there is nothing to give.
-		d.Wait, d.Reset = Never, ahead
+		*d = Decision{Wait: Never, Reset: ahead}
 		return 0, false, nil
 	}
 	e := interval(l)
@@ -88,8 +87,7 @@ func gcraRefund(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64
 		return 0, false, ErrOverflow
 	}
 	after := max(0, ahead-increment)
-	d.Limit, d.Wait, d.Reset = l.Burst, Never, after
-	d.Remaining = whole(dvt-after, e)
+	*d = Decision{Limit: l.Burst, Remaining: whole(dvt-after, e), Wait: Never, Reset: after}
 	return now + after, after != ahead, nil
 }
 

@@ -29,9 +29,9 @@ func run(t *testing.T, l Limit, steps []step) {
 		var got Decision
 		var err error
 		if s.cost >= 0 {
-			next, got, err = Take(&l, state, now, s.cost, nil)
+			next, got, err = take(&l, state, now, s.cost, nil)
 		} else {
-			next, got, err = Refund(&l, state, now, -s.cost, nil)
+			next, got, err = refund(&l, state, now, -s.cost, nil)
 		}
 		if err != nil {
 			t.Fatalf("step %d %+v: %v", i, s, err)
@@ -151,7 +151,7 @@ func TestGCRASteps(t *testing.T) {
 func TestGCRALimitChanges(t *testing.T) {
 	const sec = int64(time.Second)
 	wide, narrow, shut := mustParse(t, "GCRA 10/s BURST 100"), mustParse(t, "GCRA 1/s BURST 2"), mustParse(t, "GCRA 0/s")
-	state, _, err := Take(&wide, nil, 0, 100, nil)
+	state, _, err := take(&wide, nil, 0, 100, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,12 +167,12 @@ func TestGCRALimitChanges(t *testing.T) {
 		{shut, 4 * sec, 1, Decision{true, 0, 0, Never, 6 * sec}},
 	}
 	for _, tt := range tests {
-		got, err := Peek(&tt.limit, state, tt.now, tt.cost)
+		got, err := peek(&tt.limit, state, tt.now, tt.cost)
 		if err != nil || got != tt.want {
 			t.Errorf("%v at %d, cost %d:\n got %+v, %v\nwant %+v", tt.limit, tt.now, tt.cost, got, err, tt.want)
 		}
 	}
-	if next, d, err := Refund(&shut, state, 4*sec, 1, nil); next != nil || d != (Decision{Wait: Never, Reset: 6 * sec}) || err != nil {
+	if next, d, err := refund(&shut, state, 4*sec, 1, nil); next != nil || d != (Decision{Wait: Never, Reset: 6 * sec}) || err != nil {
 		t.Errorf("refund under limit 0: %v, %+v, %v", next, d, err)
 	}
 }
@@ -204,7 +204,7 @@ func TestGCRAInterval(t *testing.T) {
 }
 
 func TestGCRAErrors(t *testing.T) {
-	good := Limit{GCRA, 1, 1e9, 5}
+	good := plain(GCRA, 1, 1e9, 5)
 	const most, least = math.MaxInt64, math.MinInt64
 	tests := []struct {
 		name      string
@@ -213,19 +213,19 @@ func TestGCRAErrors(t *testing.T) {
 		now, cost int64
 		want      error
 	}{
-		{"no algorithm", Limit{None, 1, 1, 1}, nil, 0, 1, ErrAlgorithm},
-		{"unknown algorithm", Limit{255, 1, 1, 1}, nil, 0, 1, ErrAlgorithm},
-		{"negative limit", Limit{GCRA, -1, 1, 1}, nil, 0, 1, ErrMax},
-		{"no period", Limit{GCRA, 1, 0, 1}, nil, 0, 1, ErrPeriod},
-		{"negative period", Limit{GCRA, 1, least, 1}, nil, 0, 1, ErrPeriod},
-		{"no period at limit 0", Limit{GCRA, 0, 0, 1}, nil, 0, 1, ErrPeriod},
-		{"negative burst", Limit{GCRA, 1, 1, -1}, nil, 0, 1, ErrBurst},
+		{"no algorithm", plain(None, 1, 1, 1), nil, 0, 1, ErrAlgorithm},
+		{"unknown algorithm", plain(255, 1, 1, 1), nil, 0, 1, ErrAlgorithm},
+		{"negative limit", plain(GCRA, -1, 1, 1), nil, 0, 1, ErrMax},
+		{"no period", plain(GCRA, 1, 0, 1), nil, 0, 1, ErrPeriod},
+		{"negative period", plain(GCRA, 1, least, 1), nil, 0, 1, ErrPeriod},
+		{"no period at limit 0", plain(GCRA, 0, 0, 1), nil, 0, 1, ErrPeriod},
+		{"negative burst", plain(GCRA, 1, 1, -1), nil, 0, 1, ErrBurst},
 		{"negative cost", good, nil, 0, -1, ErrCost},
 		{"least cost", good, nil, 0, least, ErrCost},
 		{"short state", good, []byte{1}, 0, 1, ErrState},
 		{"long state", good, make([]byte, 9), 0, 1, ErrState},
-		{"the burst takes too long", Limit{GCRA, 1, 1 << 32, 1 << 31}, nil, 0, 1, ErrOverflow},
-		{"so does the burst by far", Limit{GCRA, 1, most, most}, nil, 0, 1, ErrOverflow},
+		{"the burst takes too long", plain(GCRA, 1, 1<<32, 1<<31), nil, 0, 1, ErrOverflow},
+		{"so does the burst by far", plain(GCRA, 1, most, most), nil, 0, 1, ErrOverflow},
 		{"the cost takes too long", good, nil, 0, 9_223_372_037, ErrOverflow},
 		{"so does the cost by far", good, nil, 0, most, ErrOverflow},
 		{"the end of time", good, nil, most, 1, ErrOverflow},
@@ -237,11 +237,11 @@ func TestGCRAErrors(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dst := []byte("unharmed")
-			next, d, err := Take(&tt.limit, tt.state, tt.now, tt.cost, dst)
+			next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, dst)
 			if !errors.Is(err, tt.want) || next != nil || d != (Decision{}) || string(dst) != "unharmed" {
 				t.Errorf("Take: %v, %+v, %v (dst %q), want %v", next, d, err, dst, tt.want)
 			}
-			if d, err := Peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
+			if d, err := peek(&tt.limit, tt.state, tt.now, tt.cost); !errors.Is(err, tt.want) || d != (Decision{}) {
 				t.Errorf("Peek: %+v, %v, want %v", d, err, tt.want)
 			}
 		})
@@ -258,16 +258,16 @@ func TestGCRAExtremes(t *testing.T) {
 		now, cost int64
 		want      Decision
 	}{
-		{"just before the end of time", Limit{GCRA, 1, 1e9, 5}, nil, most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
-		{"the longest interval", Limit{GCRA, 1, most, 1}, nil, 0, 1, Decision{false, 1, 0, Never, most}},
-		{"the shortest interval", Limit{GCRA, most, 1, most}, nil, 0, most, Decision{false, most, 0, Never, most}},
-		{"a fresh key before the epoch", Limit{GCRA, 1, 1e9, 5}, nil, least, 1, Decision{false, 5, 4, Never, 1e9}},
-		{"a state as far ahead as fits", Limit{GCRA, 1, 1e9, 5}, stateAt(most), 0, 0, Decision{true, 5, 0, most - 5e9, most}},
-		{"a state long ago", Limit{GCRA, 1, 1e9, 5}, stateAt(least), most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
-		{"no burst", Limit{GCRA, 1, 1e9, 0}, nil, 0, 1, Decision{true, 0, 0, Never, 0}},
+		{"just before the end of time", plain(GCRA, 1, 1e9, 5), nil, most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"the longest interval", plain(GCRA, 1, most, 1), nil, 0, 1, Decision{false, 1, 0, Never, most}},
+		{"the shortest interval", plain(GCRA, most, 1, most), nil, 0, most, Decision{false, most, 0, Never, most}},
+		{"a fresh key before the epoch", plain(GCRA, 1, 1e9, 5), nil, least, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"a state as far ahead as fits", plain(GCRA, 1, 1e9, 5), stateAt(most), 0, 0, Decision{true, 5, 0, most - 5e9, most}},
+		{"a state long ago", plain(GCRA, 1, 1e9, 5), stateAt(least), most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"no burst", plain(GCRA, 1, 1e9, 0), nil, 0, 1, Decision{true, 0, 0, Never, 0}},
 	}
 	for _, tt := range tests {
-		_, got, err := Take(&tt.limit, tt.state, tt.now, tt.cost, nil)
+		_, got, err := take(&tt.limit, tt.state, tt.now, tt.cost, nil)
 		if err != nil || got != tt.want {
 			t.Errorf("%s:\n got %+v, %v\nwant %+v", tt.name, got, err, tt.want)
 		}

@@ -25,3 +25,25 @@ func split(s string) [][]byte {
 func stateAt(tat int64) []byte {
 	return binary.LittleEndian.AppendUint64(nil, uint64(tat))
 }
+
+// plain is a limit without the options that only some algorithms have.
+func plain(a Algorithm, most, period, burst int64) Limit {
+	return Limit{Algorithm: a, Max: most, Period: period, Burst: burst}
+}
+
+// take, peek and refund are Take, Peek and Refund with the decision returned;
+// it is what it was, nothing, after an error.
+func take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
+	next, err = Take(l, state, now, cost, dst, &d)
+	return next, d, err
+}
+
+func peek(l *Limit, state []byte, now, cost int64) (d Decision, err error) {
+	err = Peek(l, state, now, cost, &d)
+	return d, err
+}
+
+func refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
+	next, err = Refund(l, state, now, cost, dst, &d)
+	return next, d, err
+}

@@ -22,7 +22,7 @@
 // [Take], [Peek] and [Refund] decide. The caller keeps the state, a few bytes
 // that mean nothing to it, and says what time it is:
 //
-//	next, d, err := limit.Take(&l, state, now, 1, buf[:])
+//	next, err := limit.Take(&l, state, now, 1, buf[:], &d)
 //	if next != nil {
 //		state = append(state[:0], next...)
 //	}
@@ -34,16 +34,47 @@
 // integers. What does not fit is [ErrOverflow], never a wrap.
 package limit
 
-// Limit says how much is allowed. It is a plain value: compare it with ==.
+import "time"
+
+// Limit says how much is allowed. It is a plain value: compare it with ==, and
+// mind that two time zones are the same only if they were loaded at once (see
+// Zones).
 type Limit struct {
 	Algorithm Algorithm
 	// Max is how many are allowed in each Period; 0 denies everything.
 	Max int64
-	// Period is in nanoseconds, 1 or more.
+	// Period is in nanoseconds, 1 or more; 0 with a Calendar.
 	Period int64
-	// Burst is the most that can be taken at once.
+	// Burst is the most that can be taken at once; for QUEUE, how many may wait.
+	// For an algorithm without that option it is Max.
 	Burst int64
+
+	// Interval, of TOKEN: all Max tokens arrive together, once a Period.
+	Interval bool
+	// First, of FIXED: windows begin with a key's first request.
+	First bool
+	// CountDenied, of FIXED, SLIDING, SEGMENTED and LOG: denied requests count
+	// as well.
+	CountDenied bool
+	// Calendar, of FIXED: windows are calendar units, in Zone; nil is UTC.
+	Calendar Unit
+	Zone     *time.Location
+	// Segments, of SEGMENTED: how many sub-windows there are in a Period, 2 to
+	// MaxSegments.
+	Segments int64
+	// Warm, of WARMUP: how long it takes from cold to full speed, in ns.
+	Warm int64
+	// Cold, of WARMUP: how many times slower it is when it is cold, 1 to MaxCold.
+	Cold int64
 }
+
+// The ranges of options.
+const (
+	MaxSegments = 1024
+	MaxCold     = 1000
+	// MaxLog is the largest limit of LOG.
+	MaxLog = 65_536
+)
 
 // Never is the Wait of a decision with nothing to wait for.
 const Never int64 = -1
@@ -63,24 +94,54 @@ type Decision struct {
 	Reset int64
 }
 
-// Validate tells whether Take can work with l: ErrAlgorithm, ErrMax, ErrPeriod
-// or ErrBurst for a field out of its range, ErrOverflow if taking the whole
-// burst cannot be represented. A parsed Limit is valid.
+// Validate tells whether Take can work with l: ErrAlgorithm, ErrMax, ErrPeriod,
+// ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption for a field
+// out of its range or of another algorithm, ErrOverflow if taking the whole burst
+// cannot be represented. A parsed Limit is valid.
 func (l *Limit) Validate() error {
 	switch {
 	case !l.Algorithm.Valid():
 		return ErrAlgorithm
 	case l.Max < 0:
 		return ErrMax
-	case l.Period < 1:
+	case l.Calendar == NoUnit && l.Period < 1, l.Calendar != NoUnit && l.Period != 0:
 		return ErrPeriod
+	case l.Calendar > Year, l.Calendar == NoUnit && l.Zone != nil:
+		return ErrCalendar
 	case l.Burst < 0, l.Burst == 0 && l.Max > 0:
 		return ErrBurst
-	case l.Max == 0:
+	}
+	if err := l.validateOptions(); err != nil {
+		return err
+	}
+	if l.Max == 0 {
 		return nil
 	}
 	if over, dvt := mul(interval(l), l.Burst); over != 0 || dvt < 0 {
 		return ErrOverflow
+	}
+	return nil
+}
+
+// validateOptions checks that options of the algorithm are in range, and that
+// there are no others.
+func (l *Limit) validateOptions() error {
+	allowed := table[l.Algorithm].options
+	has := func(o option) bool { return allowed&o != 0 }
+	switch {
+	case !has(optBurst) && l.Burst != l.Max,
+		!has(optInterval) && l.Interval,
+		!has(optFirst) && l.First,
+		!has(optCountDenied) && l.CountDenied,
+		!has(optCalendar) && l.Calendar != NoUnit,
+		l.First && l.Calendar != NoUnit:
+		return ErrOption
+	case has(optSegments) && (l.Segments < 2 || l.Segments > MaxSegments), !has(optSegments) && l.Segments != 0:
+		return ErrSegments
+	case has(optWarm) && l.Warm < 1, !has(optWarm) && l.Warm != 0:
+		return ErrWarm
+	case has(optCold) && (l.Cold < 1 || l.Cold > MaxCold), !has(optCold) && l.Cold != 0:
+		return ErrCold
 	}
 	return nil
 }

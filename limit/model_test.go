@@ -13,30 +13,60 @@ import (
 var seed = flag.Uint64("seed", 0, "seed of the random steps, 0 for any")
 
 // model is an algorithm once more, slow and plain, in integers without bounds.
-// A nil state is a key never seen; the new state is nil if nothing changes.
-type model func(l Limit, state *big.Int, now, cost int64, refund bool) (*big.Int, Decision, error)
+// It keeps the state of one key.
+type model interface {
+	// decide is Take, or Refund, and keeps the new state if keep is set.
+	decide(l Limit, now, cost int64, refund, keep bool) (Decision, error)
+	// expires is from when the state is as none, in Unix ns; nil if there is none.
+	expires() *big.Int
+}
 
-// models has a model for each algorithm of the table.
-func models() map[Algorithm]model {
-	return map[Algorithm]model{GCRA: gcraModel}
+// models has a maker of models for each algorithm of the table.
+func models() map[Algorithm]func() model {
+	return map[Algorithm]func() model{
+		GCRA: func() model { return new(gcraModel) },
+	}
 }
 
 // gcraModel follows the formulas at the head of gcra.go, letter by letter.
-func gcraModel(l Limit, state *big.Int, now64, cost64 int64, refund bool) (*big.Int, Decision, error) {
+type gcraModel struct {
+	tat *big.Int // nil: never seen
+}
+
+func (m *gcraModel) expires() *big.Int { return m.tat }
+
+func (m *gcraModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
+	after, d, err := m.next(l, now, cost, refund)
+	if keep && after != nil {
+		m.tat = after
+	}
+	return d, err
+}
+
+// badFields is the error of the first argument that is out of range.
+func badFields(l Limit, cost int64) error {
 	switch {
 	case l.Max < 0:
-		return nil, Decision{}, ErrMax
+		return ErrMax
 	case l.Period < 1:
-		return nil, Decision{}, ErrPeriod
+		return ErrPeriod
 	case l.Burst < 0:
-		return nil, Decision{}, ErrBurst
-	case cost64 < 0:
-		return nil, Decision{}, ErrCost
+		return ErrBurst
+	case cost < 0:
+		return ErrCost
+	}
+	return nil
+}
+
+// next is the state after the call, nil if nothing changes.
+func (m *gcraModel) next(l Limit, now64, cost64 int64, refund bool) (*big.Int, Decision, error) {
+	if err := badFields(l, cost64); err != nil {
+		return nil, Decision{}, err
 	}
 	now := big.NewInt(now64)
 	tat := now
-	if state != nil && state.Cmp(now) > 0 {
-		tat = state
+	if m.tat != nil && m.tat.Cmp(now) > 0 {
+		tat = m.tat
 	}
 	ahead := sub(tat, now)
 	if !ahead.IsInt64() {
@@ -99,37 +129,47 @@ func sub(a, b *big.Int) *big.Int {
 // twin runs an algorithm and its model side by side on one key.
 type twin struct {
 	model model
-	state []byte   // nil: never seen
-	tat   *big.Int // the model's state
+	state []byte // nil: never seen
 }
 
 // step makes the same call on both, and tells how they differ, if they do.
-func (tw *twin) step(l Limit, now, cost int64, refund bool) error {
+func (tw *twin) step(l Limit, now, cost int64, giveBack bool) error {
 	before := string(tw.state)
-	call := Take
-	if refund {
-		call = Refund
-	}
-	next, d, err := call(&l, tw.state, now, cost, nil)
-	wantNext, want, wantErr := tw.model(l, tw.tat, now, cost, refund)
-	told := fmt.Sprintf("%+v at %d, cost %d, refund %t, state %x of %v", l, now, cost, refund, before, tw.tat)
-	switch {
-	case d != want || err != wantErr:
-		return fmt.Errorf("%s:\n got %+v, %v\nwant %+v, %v", told, d, err, want, wantErr)
-	case (next == nil) != (wantNext == nil):
-		return fmt.Errorf("%s: next state %x, want %v", told, next, wantNext)
-	case next != nil && Expires(l.Algorithm, next) != wantNext.Int64():
-		return fmt.Errorf("%s: next state %x, want %x", told, next, wantNext)
-	case string(tw.state) != before:
-		return fmt.Errorf("%s: the state was changed in place to %x", told, tw.state)
-	}
-	if !refund {
-		if peek, err := Peek(&l, tw.state, now, cost); peek != want || err != wantErr {
-			return fmt.Errorf("%s:\npeek %+v, %v\nwant %+v, %v", told, peek, err, want, wantErr)
+	told := fmt.Sprintf("%+v at %d, cost %d, refund %t, state %x, expires %v", l, now, cost, giveBack, before, tw.model.expires())
+	want, wantErr := tw.model.decide(l, now, cost, giveBack, false)
+	if !giveBack {
+		if d, err := peek(&l, tw.state, now, cost); err != wantErr || err == nil && d != want {
+			return fmt.Errorf("%s:\npeek %+v, %v\nwant %+v, %v", told, d, err, want, wantErr)
 		}
 	}
+	call := take
+	if giveBack {
+		call = refund
+	}
+	next, d, err := call(&l, tw.state, now, cost, nil)
+	if d != want || err != wantErr {
+		return fmt.Errorf("%s:\n got %+v, %v\nwant %+v, %v", told, d, err, want, wantErr)
+	}
+	if string(tw.state) != before {
+		return fmt.Errorf("%s: the state was changed in place to %x", told, tw.state)
+	}
 	if next != nil {
-		tw.state, tw.tat = next, wantNext
+		tw.state = next
+	}
+	if _, err := tw.model.decide(l, now, cost, giveBack, true); err != wantErr {
+		return fmt.Errorf("%s: the model is of two minds: %v and %v", told, err, wantErr)
+	}
+	// A state that has expired is as good as none.
+	switch expires := tw.model.expires(); {
+	case tw.state == nil && expires == nil:
+	case tw.state == nil && expires.Cmp(big.NewInt(now)) <= 0:
+	case tw.state == nil:
+		return fmt.Errorf("%s: no state, the model's expires at %v", told, expires)
+	case expires == nil && Expires(l.Algorithm, tw.state) <= now:
+	case expires == nil:
+		return fmt.Errorf("%s: state %x, the model has none", told, tw.state)
+	case !expires.IsInt64() || expires.Int64() != Expires(l.Algorithm, tw.state):
+		return fmt.Errorf("%s: state %x expires at %d, the model's at %v", told, tw.state, Expires(l.Algorithm, tw.state), expires)
 	}
 	return nil
 }
@@ -151,11 +191,11 @@ func (w walk) size() int64 {
 func (w walk) limit(a Algorithm) Limit {
 	switch w.IntN(8) {
 	case 0:
-		return Limit{a, w.edge(), w.edge(), w.edge()}
+		return plain(a, w.edge(), w.edge(), w.edge())
 	case 1:
-		return Limit{a, w.size(), w.size(), w.size()}
+		return plain(a, w.size(), w.size(), w.size())
 	}
-	return Limit{a, w.Int64N(1000), 1 + w.Int64N(3600e9), 1 + w.Int64N(200)}
+	return plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
 }
 
 // TestModel takes 100 000 random steps beside the model and agrees in each.
@@ -173,7 +213,7 @@ func TestModel(t *testing.T) {
 		allowed, limited, failed := 0, 0, 0
 		for i := range steps {
 			if i%perKey == 0 {
-				tw, l, now = twin{model: models()[a]}, w.limit(a), int64(1.7e18)
+				tw, l, now = twin{model: models()[a]()}, w.limit(a), int64(1.7e18)
 			}
 			now += w.Int64N(1 + max(1, l.Period)/max(1, l.Max, 8)*4)
 			cost := w.Int64N(4)
@@ -194,7 +234,7 @@ func TestModel(t *testing.T) {
 			if err := tw.step(l, now, cost, w.IntN(5) == 0); err != nil {
 				t.Fatalf("-seed %d, step %d: %v", s, i, err)
 			}
-			switch d, err := Peek(&l, tw.state, now, cost); {
+			switch d, err := peek(&l, tw.state, now, cost); {
 			case err != nil:
 				failed++
 			case d.Limited:

@@ -20,17 +20,21 @@ import (
 //	l, err := p.Finish()
 //
 // The zero value is ready, Head starts it again, and nothing is allocated but
-// for an error. The errors are those of Limit.Validate and ErrSyntax, with the
-// argument at fault.
+// for an error and for a zone that Zones has not seen. The errors are those of
+// Limit.Validate, ErrSyntax and ErrZone, with the argument at fault.
 type Parser struct {
+	// Zones keeps the time zones; nil loads one each time it is named.
+	Zones *Zones
+
 	limit Limit
 	seen  option // the options that have been given
 }
 
 // Head reads "ALGORITHM limit period" from the start of words and tells how
-// many words that were: 3, or 2 if limit and period are one word.
+// many words that were: 3, or 2 if limit and period are one word, or 4 for
+// "FIXED limit CALENDAR unit".
 func (p *Parser) Head(words [][]byte) (n int, err error) {
-	*p = Parser{}
+	*p = Parser{Zones: p.Zones}
 	if len(words) == 0 {
 		return 0, fmt.Errorf("%w: a limit is ALGORITHM limit period", ErrSyntax)
 	}
@@ -51,7 +55,23 @@ func (p *Parser) Head(words [][]byte) (n int, err error) {
 		}
 		return 0, fmt.Errorf("%w: period is missing after %s", ErrSyntax, quote(words[1]))
 	}
+	if table[a].options&optCalendar != 0 && equalFold(words[2], "CALENDAR") {
+		return 4, p.calendar(words[1], words[2:])
+	}
 	return 3, p.rate(words[1], words[2], false)
+}
+
+// calendar reads the limit and the calendar's unit.
+func (p *Parser) calendar(count []byte, words [][]byte) (err error) {
+	if p.limit.Max, err = parseInt(count, ErrMax); err != nil {
+		return err
+	}
+	if len(words) < 2 {
+		return fmt.Errorf("%w: a value is missing after %s", ErrSyntax, quote(words[0]))
+	}
+	p.seen |= optCalendar
+	p.limit.Calendar, err = parseUnit(words[1])
+	return err
 }
 
 // rate reads the limit and the period.
@@ -70,47 +90,104 @@ func (p *Parser) Option(words [][]byte) (n int, err error) {
 	if len(words) == 0 {
 		return 0, nil
 	}
-	allowed := table[p.limit.Algorithm].options
-	switch {
-	case allowed&optBurst != 0 && equalFold(words[0], "BURST"):
-		if err := p.once(optBurst, words); err != nil {
-			return 0, err
-		}
-		if p.limit.Burst, err = parseInt(words[1], ErrBurst); err != nil {
-			return 0, err
-		}
-		if p.limit.Burst == 0 && p.limit.Max > 0 {
-			return 0, at(ErrBurst, words[1])
-		}
-		return 2, nil
+	o := p.known(words[0])
+	if o == 0 {
+		return 0, nil
 	}
-	return 0, nil
-}
-
-// once notes that an option with a value is given: words are its name and what
-// follows.
-func (p *Parser) once(o option, words [][]byte) error {
 	if p.seen&o != 0 {
-		return fmt.Errorf("%w: %s is given twice", ErrSyntax, quote(words[0]))
-	}
-	if len(words) < 2 {
-		return fmt.Errorf("%w: a value is missing after %s", ErrSyntax, quote(words[0]))
+		return 0, fmt.Errorf("%w: %s is given twice", ErrSyntax, quote(words[0]))
 	}
 	p.seen |= o
+	if o&flagOptions != 0 {
+		return 1, p.flag(o, words[0])
+	}
+	if len(words) < 2 {
+		return 0, fmt.Errorf("%w: a value is missing after %s", ErrSyntax, quote(words[0]))
+	}
+	return 2, p.value(o, words)
+}
+
+// flagOptions are the options without a value.
+const flagOptions = optInterval | optFirst | optCountDenied
+
+// known is the option of that name, if the algorithm has it.
+func (p *Parser) known(word []byte) option {
+	allowed := table[p.limit.Algorithm].options
+	for i, name := range optionNames() {
+		if o := option(1) << i; allowed&o != 0 && equalFold(word, name) {
+			return o
+		}
+	}
+	return 0
+}
+
+// flag sets an option without a value.
+func (p *Parser) flag(o option, word []byte) error {
+	switch o {
+	case optInterval:
+		p.limit.Interval = true
+	case optFirst:
+		if p.limit.Calendar != NoUnit {
+			return fmt.Errorf("%w: %s does not go with CALENDAR", ErrSyntax, quote(word))
+		}
+		p.limit.First = true
+	case optCountDenied:
+		p.limit.CountDenied = true
+	}
 	return nil
+}
+
+// value reads an option's value: words are its name and what follows.
+func (p *Parser) value(o option, words [][]byte) (err error) {
+	word := words[1]
+	switch o {
+	case optBurst:
+		p.limit.Burst, err = parseInt(word, ErrBurst)
+		if err == nil && p.limit.Burst == 0 && p.limit.Max > 0 {
+			return at(ErrBurst, word)
+		}
+	case optSegments:
+		p.limit.Segments, err = parseRange(word, 2, MaxSegments, ErrSegments)
+	case optCold:
+		p.limit.Cold, err = parseRange(word, 1, MaxCold, ErrCold)
+	case optWarm:
+		p.limit.Warm, err = parseTime(word, false, ErrWarm)
+	case optZone:
+		if p.limit.Calendar == NoUnit {
+			return fmt.Errorf("%w: %s goes with CALENDAR only", ErrSyntax, quote(words[0]))
+		}
+		p.limit.Zone, err = p.Zones.Find(word)
+	case optCalendar:
+		return fmt.Errorf("%w: %s stands in the place of the period", ErrSyntax, quote(words[0]))
+	}
+	return err
 }
 
 // Finish fills in the defaults, of options that were not given, and returns the
 // limit if it is valid.
 func (p *Parser) Finish() (Limit, error) {
+	l := &p.limit
+	allowed := table[l.Algorithm].options
 	if p.seen&optBurst == 0 {
-		p.limit.Burst = p.limit.Max
+		l.Burst = l.Max
+	}
+	if allowed&optWarm != 0 && p.seen&optWarm == 0 {
+		l.Warm = l.Period
+	}
+	if allowed&optCold != 0 && p.seen&optCold == 0 {
+		l.Cold = defaultCold
+	}
+	if allowed&optSegments != 0 && p.seen&optSegments == 0 {
+		return Limit{}, fmt.Errorf("%w: %s needs SEGMENTS n", ErrSyntax, l.Algorithm)
 	}
 	if err := p.limit.Validate(); err != nil {
 		return Limit{}, err
 	}
 	return p.limit, nil
 }
+
+// defaultCold is Guava's cold factor.
+const defaultCold = 3
 
 // Parse reads a limit from its spelling, words apart by blanks.
 func Parse(s string) (Limit, error) {
@@ -161,6 +238,11 @@ var units = [...]unit{
 // parsePeriod reads a period in ns: an integer of milliseconds, or with a unit.
 // A unit alone is one of it, if bare.
 func parsePeriod(word []byte, bare bool) (int64, error) {
+	return parseTime(word, bare, ErrPeriod)
+}
+
+// parseTime is parsePeriod with another error for what is no positive time.
+func parseTime(word []byte, bare bool, bad error) (int64, error) {
 	digits := 0
 	for digits < len(word) && isDigit(word[digits]) {
 		digits++
@@ -175,7 +257,7 @@ func parsePeriod(word []byte, bare bool) (int64, error) {
 		}
 	}
 	if scale == 0 || digits == 0 && (!bare || len(word) == 0) {
-		return 0, at(ErrPeriod, word)
+		return 0, at(bad, word)
 	}
 	n := int64(1)
 	if digits > 0 {
@@ -185,7 +267,7 @@ func parsePeriod(word []byte, bare bool) (int64, error) {
 		}
 	}
 	if n == 0 {
-		return 0, at(ErrPeriod, word)
+		return 0, at(bad, word)
 	}
 	over, ns := mul(n, scale)
 	if over != 0 || ns < 0 {
@@ -207,6 +289,15 @@ func parseInt(word []byte, bad error) (int64, error) {
 		return 0, at(bad, word)
 	}
 	return n, nil
+}
+
+// parseRange reads an integer from least to most.
+func parseRange(word []byte, least, most int64, bad error) (int64, error) {
+	n, err := parseInt(word, bad)
+	if err == nil && (n < least || n > most) {
+		err = at(bad, word)
+	}
+	return n, err
 }
 
 // decimal is the value of digits, and whether it fits.

@@ -15,17 +15,67 @@ func (l Limit) AppendText(b []byte) ([]byte, error) {
 	b = append(b, l.Algorithm.String()...)
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, l.Max, 10)
-	b = append(b, '/')
-	b = appendPeriod(b, l.Period)
+	if l.Calendar != NoUnit {
+		b = append(b, " CALENDAR "...)
+		b = append(b, l.Calendar.String()...)
+	} else {
+		b = append(b, '/')
+		b = appendPeriod(b, l.Period)
+	}
+	return l.appendOptions(b), nil
+}
+
+// appendOptions appends the options that are not the default.
+func (l *Limit) appendOptions(b []byte) []byte {
+	if l.Zone != nil {
+		b = append(b, " TZ "...)
+		b = append(b, l.Zone.String()...)
+	}
 	if l.Burst != l.Max {
 		b = append(b, " BURST "...)
 		b = strconv.AppendInt(b, l.Burst, 10)
 	}
-	return b, nil
+	if l.Segments != 0 {
+		b = append(b, " SEGMENTS "...)
+		b = strconv.AppendInt(b, l.Segments, 10)
+	}
+	if l.Warm != 0 && l.Warm != l.Period {
+		b = append(b, " WARM "...)
+		b = appendTime(b, l.Warm)
+	}
+	if l.Cold != 0 && l.Cold != defaultCold {
+		b = append(b, " COLD "...)
+		b = strconv.AppendInt(b, l.Cold, 10)
+	}
+	for _, flag := range [...]struct {
+		on   bool
+		name string
+	}{{l.Interval, " INTERVAL"}, {l.First, " FIRST"}, {l.CountDenied, " COUNTDENIED"}} {
+		if flag.on {
+			b = append(b, flag.name...)
+		}
+	}
+	return b
 }
 
-// appendPeriod appends a period of ns, as short as can be.
+// appendPeriod appends a period of ns, as short as can be: one of a unit is the
+// unit alone.
 func appendPeriod(b []byte, ns int64) []byte {
+	if u := unitOf(ns); ns == u.ns {
+		return append(b, u.name...)
+	}
+	return appendTime(b, ns)
+}
+
+// appendTime appends a time of ns, as short as can be.
+func appendTime(b []byte, ns int64) []byte {
+	u := unitOf(ns)
+	b = strconv.AppendInt(b, ns/u.ns, 10)
+	return append(b, u.name...)
+}
+
+// unitOf is the longest unit that divides ns.
+func unitOf(ns int64) unit {
 	u := units[len(units)-1]
 	for _, longer := range units {
 		if ns != 0 && ns%longer.ns == 0 {
@@ -33,8 +83,5 @@ func appendPeriod(b []byte, ns int64) []byte {
 			break
 		}
 	}
-	if ns != u.ns {
-		b = strconv.AppendInt(b, ns/u.ns, 10)
-	}
-	return append(b, u.name...)
+	return u
 }

@@ -10,6 +10,14 @@ type Algorithm uint8
 const (
 	None Algorithm = iota
 	GCRA
+	TOKEN
+	LEAKY
+	QUEUE
+	WARMUP
+	FIXED
+	SLIDING
+	SEGMENTED
+	LOG
 )
 
 // family is a set of algorithms that read each other's state.
@@ -22,11 +30,24 @@ const (
 )
 
 // option is a set of the words that may follow "ALGORITHM limit period".
-type option uint8
+type option uint16
 
 const (
 	optBurst option = 1 << iota
+	optInterval
+	optWarm
+	optCold
+	optFirst
+	optCalendar
+	optZone
+	optSegments
+	optCountDenied
 )
+
+// optionNames has the names of the options, in the order of their bits.
+func optionNames() [9]string {
+	return [...]string{"BURST", "INTERVAL", "WARM", "COLD", "FIRST", "CALENDAR", "TZ", "SEGMENTS", "COUNTDENIED"}
+}
 
 // row is what the package knows about an algorithm besides its functions.
 type row struct {
@@ -48,16 +69,18 @@ var table = [...]row{
 // Algorithms returns every algorithm, in the order of their numbers.
 func Algorithms() []Algorithm {
 	all := make([]Algorithm, 0, len(table)-1)
-	for a := None + 1; a.Valid(); a++ {
-		all = append(all, a)
+	for a := range Algorithm(len(table)) {
+		if a.Valid() {
+			all = append(all, a)
+		}
 	}
 	return all
 }
 
 // Lookup finds an algorithm by its name, in any case.
 func Lookup(name []byte) (Algorithm, bool) {
-	for a := None + 1; a.Valid(); a++ {
-		if equalFold(name, table[a].name) {
+	for a := range Algorithm(len(table)) {
+		if a.Valid() && equalFold(name, table[a].name) {
 			return a, true
 		}
 	}
@@ -66,7 +89,7 @@ func Lookup(name []byte) (Algorithm, bool) {
 
 // Valid tells whether a is an algorithm of the table.
 func (a Algorithm) Valid() bool {
-	return a != None && int(a) < len(table)
+	return int(a) < len(table) && table[a].name != ""
 }
 
 // String is the algorithm's name in upper case, as in a limit's spelling.

@@ -70,23 +70,23 @@ func (s *session) clThrottle(args [][]byte) {
 		s.fail(cellError(err))
 		return
 	}
-	d, err := s.takeOrRefund(args[1], &l, n[3])
-	if err != nil {
+	var d limit.Decision
+	if err := s.takeOrRefund(args[1], &l, n[3], &d); err != nil {
 		s.fail(cellError(err))
 		return
 	}
-	s.decisionSeconds(d)
+	s.decisionSeconds(&d)
 }
 
 // takeOrRefund takes quantity, or gives it back where it is negative.
-func (s *session) takeOrRefund(key []byte, l *limit.Limit, quantity int64) (limit.Decision, error) {
+func (s *session) takeOrRefund(key []byte, l *limit.Limit, quantity int64, d *limit.Decision) error {
 	if quantity >= 0 {
-		return s.srv.engine.Take(s.now, key, l, quantity)
+		return s.srv.engine.Take(s.now, key, l, quantity, d)
 	}
 	if quantity == math.MinInt64 {
-		return limit.Decision{}, limit.ErrOverflow
+		return limit.ErrOverflow
 	}
-	return s.srv.engine.Refund(s.now, key, l, -quantity)
+	return s.srv.engine.Refund(s.now, key, l, -quantity, d)
 }
 
 func cellError(err error) string {
@@ -151,25 +151,25 @@ func (s *session) gcra(args [][]byte) {
 		s.fail(errSyntax)
 		return
 	}
-	d, err := s.srv.engine.Take(s.now, args[1], &l, cost)
-	if err != nil {
+	var d limit.Decision
+	if err := s.srv.engine.Take(s.now, args[1], &l, cost, &d); err != nil {
 		s.fail(limitError(err))
 		return
 	}
-	s.decisionSeconds(d)
+	s.decisionSeconds(&d)
 }
 
 // decisionSeconds replies with five integers, times in whole seconds rounded up.
-func (s *session) decisionSeconds(d limit.Decision) {
+func (s *session) decisionSeconds(d *limit.Decision) {
 	s.decision(d, limit.Seconds(d.Wait), limit.Seconds(d.Reset))
 }
 
 // decisionMillis replies with five integers, times in milliseconds rounded up.
-func (s *session) decisionMillis(d limit.Decision) {
+func (s *session) decisionMillis(d *limit.Decision) {
 	s.decision(d, limit.Milliseconds(d.Wait), limit.Milliseconds(d.Reset))
 }
 
-func (s *session) decision(d limit.Decision, wait, reset int64) {
+func (s *session) decision(d *limit.Decision, wait, reset int64) {
 	limited := int64(0)
 	if d.Limited {
 		limited = 1

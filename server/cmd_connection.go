@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 
+	"limitdb/limit"
 	"limitdb/resp"
 )
 
@@ -140,7 +141,8 @@ func (s *session) auth(args [][]byte) {
 func (s *session) login(user, pass []byte) string {
 	srv := s.srv
 	host := []byte(hostOf(s.conn.RemoteAddr()))
-	if d, err := srv.authLimiter.Peek(s.now, host, &srv.authLimit, 1); err == nil && d.Limited {
+	var d limit.Decision
+	if err := srv.authLimiter.Peek(s.now, host, &srv.authLimit, 1, &d); err == nil && d.Limited {
 		srv.counters.authFailures.Add(1)
 		return errTooManyAuth
 	}
@@ -150,7 +152,7 @@ func (s *session) login(user, pass []byte) string {
 	same := subtle.ConstantTimeCompare(got[:], right[:]) == 1
 	if string(user) != "default" || (want != "" && !same) {
 		srv.counters.authFailures.Add(1)
-		if _, err := srv.authLimiter.Take(s.now, host, &srv.authLimit, 1); err != nil {
+		if err := srv.authLimiter.Take(s.now, host, &srv.authLimit, 1, &d); err != nil {
 			srv.log.Error("counting a failed AUTH", "err", err)
 		}
 		srv.log.Info("AUTH failed", "addr", s.addr(), "user", quoted(user))

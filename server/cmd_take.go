@@ -77,17 +77,17 @@ func (s *session) limitCommand(args [][]byte, op limitOp) {
 	var err error
 	switch op {
 	case opTake:
-		d, err = s.srv.engine.Take(s.now, args[1], &l, cost)
+		err = s.srv.engine.Take(s.now, args[1], &l, cost, &d)
 	case opPeek:
-		d, err = s.srv.engine.Peek(s.now, args[1], &l, cost)
+		err = s.srv.engine.Peek(s.now, args[1], &l, cost, &d)
 	case opRefund:
-		d, err = s.srv.engine.Refund(s.now, args[1], &l, cost)
+		err = s.srv.engine.Refund(s.now, args[1], &l, cost, &d)
 	}
 	if err != nil {
 		s.fail(limitError(err))
 		return
 	}
-	s.decisionMillis(d)
+	s.decisionMillis(&d)
 }
 
 // parseLimit reads a limit and the command's own options, in any order after the

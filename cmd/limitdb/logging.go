@@ -131,7 +131,8 @@ func (h *limitedHandler) Handle(ctx context.Context, r slog.Record) error {
 		st = &logState{}
 		h.shared.states[r.Message] = st
 	}
-	next, d, err := limit.Take(&l, st.state, h.shared.clock.Now(), 1, nil)
+	var d limit.Decision
+	next, err := limit.Take(&l, st.state, h.shared.clock.Now(), 1, nil, &d)
 	if err == nil && d.Limited {
 		st.skipped++
 		h.shared.mu.Unlock()
