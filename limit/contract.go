@@ -70,6 +70,36 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 	return nil, ErrAlgorithm
 }
 
+// Reserve takes cost at time now in advance: where Take denies what is not there
+// yet, Reserve grants it and tells how long to wait before going ahead. So does
+// Guava's RateLimiter, and so does Reserve: a request waits only for the debts
+// of those before it, then goes whatever its size, and the next one pays for it.
+// Admitted in any time t, counted where the waiting ends: what Take promises for
+// t, and one request.
+//
+// Granted is not Limited, with the time to wait in Wait, Never if there is none.
+// While there are debts, Remaining is 0 and Take denies. A wait longer than
+// maxWait, in nanoseconds, is Limited and changes nothing: ask again after Wait,
+// by when the wait has become maxWait if nobody else asks. A negative maxWait is
+// no bound. QUEUE keeps to its size as well, as Take does.
+//
+// A cost of 0 is a peek. State, next, dst, d and the errors are as in Take, and
+// ErrReserve for an algorithm that cannot.
+func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *Decision) (next []byte, err error) {
+	switch l.Algorithm {
+	case GCRA:
+		full, err := gcraReserve(d, l, state, now, cost, maxWait)
+		if err != nil || d.Limited || cost == 0 {
+			return nil, err
+		}
+		return putTime(dst, full), nil
+	}
+	if l.Algorithm.Valid() {
+		return nil, ErrReserve
+	}
+	return nil, ErrAlgorithm
+}
+
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a
 // behaves as none. It is the least int64 for bytes that are no state of a.
 func Expires(a Algorithm, state []byte) int64 {

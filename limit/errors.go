@@ -38,6 +38,8 @@ var (
 var (
 	// ErrCost is a negative cost.
 	ErrCost = errors.New("cost must be 0 or more")
+	// ErrReserve is a Reserve of an algorithm that cannot grant in advance.
+	ErrReserve = errors.New("only GCRA, TOKEN, WARMUP and QUEUE can be reserved")
 	// ErrState is a state that the algorithm has not made.
 	ErrState = errors.New("the key's state is damaged")
 	// ErrOverflow is a combination of limit, period, burst, cost and time that

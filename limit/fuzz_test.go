@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/big"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // FuzzParse: no input panics, an error fits on one line, and what parses prints
@@ -64,7 +66,7 @@ func FuzzGCRA(f *testing.F) {
 }
 
 // checkWait asks again when a denial says, and 1 ns before.
-func checkWait(t *testing.T, l Limit, state []byte, now, cost int64) {
+func checkWait(t rapid.TB, l Limit, state []byte, now, cost int64) {
 	t.Helper()
 	d, err := peek(&l, state, now, cost)
 	if err != nil || !d.Limited || d.Wait == Never {

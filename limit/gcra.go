@@ -29,8 +29,13 @@ import (
 // Max/Period: 1 in 10⁹ at one a second, 1 in 1000 at a million a second if Max
 // does not divide Period, and more above; nothing goes faster than 1 each ns.
 //
-// A TAT further ahead than DVT (the limit has shrunk, or the clock was wrong)
-// follows the same formulas.
+// In advance, whatever the cost:
+//
+//	wait     = max(0, TAT − DVT − now)
+//	limited  ⇔ wait > the longest wait allowed
+//
+// A TAT further ahead than DVT (taken in advance, the limit has shrunk, or
+// the clock was wrong) follows the same formulas.
 
 // gcraTake is Take for GCRA: it fills in the decision and returns the new TAT,
 // which is of use only if the request is not limited.
@@ -59,6 +64,39 @@ func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, 
 		limited, reset = true, ahead
 		if increment <= dvt {
 			wait = after - dvt
+		}
+	}
+	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: whole(dvt-reset, e), Wait: wait, Reset: reset}
+	return tat, nil
+}
+
+// gcraReserve is Reserve for GCRA: it fills in the decision and returns the new
+// TAT, which is of use only if the request is not limited.
+func gcraReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (tat int64, err error) {
+	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
+		return 0, badArgument(l, cost)
+	}
+	ahead, ok := gcraAhead(state, now)
+	if !ok {
+		return 0, badState(state)
+	}
+	if l.Max == 0 {
+		*d = Decision{Limited: true, Wait: Never, Reset: ahead}
+		return 0, nil
+	}
+	e := interval(l)
+	over, dvt := mul(e, l.Burst)
+	over2, increment := mul(e, cost)
+	after := ahead + increment
+	tat = now + after
+	if over|over2 != 0 || dvt|increment|after < 0 || tat < now {
+		return 0, ErrOverflow
+	}
+	limited, reset, wait := false, after, Never
+	if debt := ahead - dvt; debt > 0 {
+		wait = debt
+		if maxWait >= 0 && debt > maxWait {
+			limited, reset, wait = true, ahead, debt-maxWait
 		}
 	}
 	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: whole(dvt-reset, e), Wait: wait, Reset: reset}

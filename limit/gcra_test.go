@@ -10,12 +10,15 @@ import (
 // step is one call on a key and what must come of it. Times are in ms.
 type step struct {
 	at      int64
-	cost    int64 // below 0: a refund
+	cost    int64 // below 0: a refund; from reserved on: a reservation
 	limited bool
 	remain  int64
 	wait    int64 // Never or ms
 	reset   int64
 }
+
+// reserved marks a step's cost as reserved, whatever the wait.
+const reserved = 1 << 32
 
 // run takes the steps on one key, one after the other.
 func run(t *testing.T, l Limit, steps []step) {
@@ -28,9 +31,12 @@ func run(t *testing.T, l Limit, steps []step) {
 		var next []byte
 		var got Decision
 		var err error
-		if s.cost >= 0 {
+		switch {
+		case s.cost >= reserved:
+			next, got, err = reserve(&l, state, now, s.cost-reserved, -1, nil)
+		case s.cost >= 0:
 			next, got, err = take(&l, state, now, s.cost, nil)
-		} else {
+		default:
 			next, got, err = refund(&l, state, now, -s.cost, nil)
 		}
 		if err != nil {
@@ -124,6 +130,20 @@ func TestGCRASteps(t *testing.T) {
 			},
 		},
 		{
+			// Ten at once where five are stored, then one: it waits for the five
+			// that the ten have borrowed.
+			"reserve", "GCRA 1/s BURST 5",
+			[]step{
+				{0, reserved + 10, false, 0, Never, 10000},
+				{0, reserved + 1, false, 0, 5000, 11000},
+				{1000, reserved + 0, false, 0, 5000, 10000},
+				{1000, 1, true, 0, 6000, 10000},
+				{1000, -1, false, 0, Never, 9000},
+				{5000, reserved + 1, false, 0, Never, 6000},
+				{7000, 1, false, 0, Never, 5000},
+			},
+		},
+		{
 			"the clock goes back", "GCRA 1/s BURST 2",
 			[]step{
 				{5000, 1, false, 1, Never, 1000},
@@ -174,6 +194,46 @@ func TestGCRALimitChanges(t *testing.T) {
 	}
 	if next, d, err := refund(&shut, state, 4*sec, 1, nil); next != nil || d != (Decision{Wait: Never, Reset: 6 * sec}) || err != nil {
 		t.Errorf("refund under limit 0: %v, %+v, %v", next, d, err)
+	}
+}
+
+func TestGCRAReserve(t *testing.T) {
+	const sec = int64(time.Second)
+	l, shut := mustParse(t, "GCRA 1/s BURST 2"), mustParse(t, "GCRA 0/s")
+	owing := stateAt(5 * sec) // 3 s of debt at 0
+	tests := []struct {
+		name                string
+		limit               Limit
+		state               []byte
+		now, cost, mostWait int64
+		want                Decision
+		full                int64 // 0: nothing changes
+		err                 error
+	}{
+		{"fresh", l, nil, 0, 1, 0, Decision{false, 2, 1, Never, sec}, sec, nil},
+		{"fresh, above the burst", l, nil, 0, 9, 0, Decision{false, 2, 0, Never, 9 * sec}, 9 * sec, nil},
+		{"empty, no debt", l, stateAt(2 * sec), 0, 1, 0, Decision{false, 2, 0, Never, 3 * sec}, 3 * sec, nil},
+		{"a debt of 1 ns", l, stateAt(2*sec + 1), 0, 1, 1, Decision{false, 2, 0, 1, 3*sec + 1}, 3*sec + 1, nil},
+		{"a debt of 1 ns, and no time", l, stateAt(2*sec + 1), 0, 1, 0, Decision{true, 2, 0, 1, 2*sec + 1}, 0, nil},
+		{"in debt", l, owing, 0, 1, -1, Decision{false, 2, 0, 3 * sec, 6 * sec}, 6 * sec, nil},
+		{"in debt, just long enough", l, owing, 0, 1, 3 * sec, Decision{false, 2, 0, 3 * sec, 6 * sec}, 6 * sec, nil},
+		{"in debt, 1 ns too long", l, owing, 0, 1, 3*sec - 1, Decision{true, 2, 0, 1, 5 * sec}, 0, nil},
+		{"in debt, a peek", l, owing, 0, 0, -1, Decision{false, 2, 0, 3 * sec, 5 * sec}, 0, nil},
+		{"limit 0", shut, owing, 0, 1, -1, Decision{true, 0, 0, Never, 5 * sec}, 0, nil},
+		{"a negative cost", l, owing, 0, -1, -1, Decision{}, 0, ErrCost},
+		{"a bad state", l, owing[:7], 0, 1, -1, Decision{}, 0, ErrState},
+		{"a cost beyond the end of time", l, owing, 0, math.MaxInt64, -1, Decision{}, 0, ErrOverflow},
+		{"no period", plain(GCRA, 1, 0, 1), nil, 0, 1, -1, Decision{}, 0, ErrPeriod},
+	}
+	for _, tt := range tests {
+		next, d, err := reserve(&tt.limit, tt.state, tt.now, tt.cost, tt.mostWait, nil)
+		full := int64(0)
+		if next != nil {
+			full = Expires(GCRA, next)
+		}
+		if d != tt.want || full != tt.full || !errors.Is(err, tt.err) {
+			t.Errorf("%s:\n got %+v, full at %d, %v\nwant %+v, full at %d, %v", tt.name, d, full, err, tt.want, tt.full, tt.err)
+		}
 	}
 }
 

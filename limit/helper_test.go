@@ -31,7 +31,19 @@ func plain(a Algorithm, most, period, burst int64) Limit {
 	return Limit{Algorithm: a, Max: most, Period: period, Burst: burst}
 }
 
-// take, peek and refund are Take, Peek and Refund with the decision returned;
+// sample is a valid limit of the algorithm, of which 10 can be taken at once.
+func sample(tb testing.TB, a Algorithm) Limit {
+	text := a.String() + " 10/s"
+	switch a {
+	case QUEUE:
+		text += " BURST 9"
+	case SEGMENTED:
+		text += " SEGMENTS 4"
+	}
+	return mustParse(tb, text)
+}
+
+// take, peek, refund and reserve are Take, Peek, Refund and Reserve with the decision returned;
 // it is what it was, nothing, after an error.
 func take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	next, err = Take(l, state, now, cost, dst, &d)
@@ -45,5 +57,10 @@ func peek(l *Limit, state []byte, now, cost int64) (d Decision, err error) {
 
 func refund(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	next, err = Refund(l, state, now, cost, dst, &d)
+	return next, d, err
+}
+
+func reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, d Decision, err error) {
+	next, err = Reserve(l, state, now, cost, maxWait, dst, &d)
 	return next, d, err
 }

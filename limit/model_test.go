@@ -28,6 +28,13 @@ func models() map[Algorithm]func() model {
 	}
 }
 
+// reserver is a model of an algorithm that can be reserved.
+type reserver interface {
+	model
+	// reserve is Reserve, and keeps the new state if keep is set.
+	reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error)
+}
+
 // gcraModel follows the formulas at the head of gcra.go, letter by letter.
 type gcraModel struct {
 	tat *big.Int // nil: never seen
@@ -58,68 +65,135 @@ func badFields(l Limit, cost int64) error {
 	return nil
 }
 
-// next is the state after the call, nil if nothing changes.
-func (m *gcraModel) next(l Limit, now64, cost64 int64, refund bool) (*big.Int, Decision, error) {
+// gcraTerms are the terms of the formulas.
+type gcraTerms struct {
+	now, tat, e, dvt, increment *big.Int
+	denied                      bool // at limit 0
+}
+
+func (m *gcraModel) terms(l Limit, now64, cost64 int64) (x gcraTerms, err error) {
 	if err := badFields(l, cost64); err != nil {
-		return nil, Decision{}, err
+		return x, err
 	}
-	now := big.NewInt(now64)
-	tat := now
-	if m.tat != nil && m.tat.Cmp(now) > 0 {
-		tat = m.tat
+	x.now = big.NewInt(now64)
+	x.tat = x.now
+	if m.tat != nil && m.tat.Cmp(x.now) > 0 {
+		x.tat = m.tat
 	}
-	ahead := sub(tat, now)
-	if !ahead.IsInt64() {
-		return nil, Decision{}, ErrOverflow
+	if !sub(x.tat, x.now).IsInt64() {
+		return x, ErrOverflow
 	}
 	if l.Max == 0 {
-		return nil, Decision{Limited: !refund, Wait: Never, Reset: ahead.Int64()}, nil
+		x.denied = true
+		return x, nil
 	}
 	e, rest := new(big.Int).DivMod(big.NewInt(l.Period), big.NewInt(l.Max), new(big.Int))
 	if rest.Sign() > 0 {
 		e.Add(e, big.NewInt(1))
 	}
-	dvt := new(big.Int).Mul(e, big.NewInt(l.Burst))
-	increment := new(big.Int).Mul(e, big.NewInt(cost64))
-	if !dvt.IsInt64() || !increment.IsInt64() {
-		return nil, Decision{}, ErrOverflow
+	x.e = e
+	x.dvt = new(big.Int).Mul(e, big.NewInt(l.Burst))
+	x.increment = new(big.Int).Mul(e, big.NewInt(cost64))
+	if !x.dvt.IsInt64() || !x.increment.IsInt64() {
+		return x, ErrOverflow
 	}
-	d := Decision{Limit: l.Burst, Wait: Never}
-	reset := func(tat *big.Int) {
-		length := sub(tat, now)
-		d.Reset = length.Int64()
-		if left := sub(dvt, length); left.Sign() > 0 {
-			d.Remaining = left.Quo(left, e).Int64()
-		}
+	return x, nil
+}
+
+// after is the TAT when the cost is taken.
+func (x gcraTerms) after() (*big.Int, error) {
+	after := new(big.Int).Add(x.tat, x.increment)
+	if !after.IsInt64() || !sub(after, x.now).IsInt64() {
+		return nil, ErrOverflow
 	}
+	return after, nil
+}
+
+// tell sets what depends on the TAT alone.
+func (x gcraTerms) tell(d *Decision, tat *big.Int) {
+	length := sub(tat, x.now)
+	d.Reset = length.Int64()
+	if x.denied {
+		return
+	}
+	if left := sub(x.dvt, length); left.Sign() > 0 {
+		d.Remaining = left.Quo(left, x.e).Int64()
+	}
+}
+
+// next is the state after the call, nil if nothing changes.
+func (m *gcraModel) next(l Limit, now, cost int64, refund bool) (*big.Int, Decision, error) {
+	x, err := m.terms(l, now, cost)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	d := Decision{Wait: Never}
+	if x.denied {
+		d.Limited = !refund
+		x.tell(&d, x.tat)
+		return nil, d, nil
+	}
+	d.Limit = l.Burst
 	if refund {
-		after := sub(tat, increment)
-		if after.Cmp(now) < 0 {
-			after = now
+		after := sub(x.tat, x.increment)
+		if after.Cmp(x.now) < 0 {
+			after = x.now
 		}
-		reset(after)
-		if after.Cmp(tat) == 0 {
+		x.tell(&d, after)
+		if after.Cmp(x.tat) == 0 {
 			return nil, d, nil
 		}
 		return after, d, nil
 	}
-	after := new(big.Int).Add(tat, increment)
-	if !after.IsInt64() || !sub(after, now).IsInt64() {
-		return nil, Decision{}, ErrOverflow
+	after, err := x.after()
+	if err != nil {
+		return nil, Decision{}, err
 	}
-	if allowAt := sub(after, dvt); now.Cmp(allowAt) < 0 {
+	if allowAt := sub(after, x.dvt); x.now.Cmp(allowAt) < 0 {
 		d.Limited = true
-		reset(tat)
-		if increment.Cmp(dvt) <= 0 {
-			d.Wait = sub(allowAt, now).Int64()
+		x.tell(&d, x.tat)
+		if x.increment.Cmp(x.dvt) <= 0 {
+			d.Wait = sub(allowAt, x.now).Int64()
 		}
 		return nil, d, nil
 	}
-	reset(after)
-	if cost64 == 0 {
+	x.tell(&d, after)
+	if cost == 0 {
 		return nil, d, nil
 	}
 	return after, d, nil
+}
+
+func (m *gcraModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
+	x, err := m.terms(l, now, cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Wait: Never}
+	if x.denied {
+		d.Limited = true
+		x.tell(&d, x.tat)
+		return d, nil
+	}
+	d.Limit = l.Burst
+	after, err := x.after()
+	if err != nil {
+		return Decision{}, err
+	}
+	wait := sub(sub(x.tat, x.dvt), x.now)
+	if tooLong := sub(wait, big.NewInt(maxWait)); maxWait >= 0 && wait.Sign() > 0 && tooLong.Sign() > 0 {
+		d.Limited, d.Wait = true, tooLong.Int64()
+		x.tell(&d, x.tat)
+		return d, nil
+	}
+	if wait.Sign() > 0 {
+		d.Wait = wait.Int64()
+	}
+	x.tell(&d, after)
+	if keep && cost > 0 {
+		m.tat = after
+	}
+	return d, nil
 }
 
 func sub(a, b *big.Int) *big.Int {
@@ -159,6 +233,35 @@ func (tw *twin) step(l Limit, now, cost int64, giveBack bool) error {
 	if _, err := tw.model.decide(l, now, cost, giveBack, true); err != wantErr {
 		return fmt.Errorf("%s: the model is of two minds: %v and %v", told, err, wantErr)
 	}
+	return tw.sameExpiry(l, now, told)
+}
+
+// reserve is step for Reserve.
+func (tw *twin) reserve(l Limit, now, cost, maxWait int64) error {
+	before := string(tw.state)
+	told := fmt.Sprintf("%+v at %d, reserve %d within %d, state %x, expires %v", l, now, cost, maxWait, before, tw.model.expires())
+	next, d, err := reserve(&l, tw.state, now, cost, maxWait, nil)
+	m, can := tw.model.(reserver)
+	if !can {
+		if err != ErrReserve || next != nil {
+			return fmt.Errorf("%s: %x, %+v, %v", told, next, d, err)
+		}
+		return nil
+	}
+	if want, wantErr := m.reserve(l, now, cost, maxWait, true); d != want || err != wantErr {
+		return fmt.Errorf("%s:\n got %+v, %v\nwant %+v, %v", told, d, err, want, wantErr)
+	}
+	if string(tw.state) != before {
+		return fmt.Errorf("%s: the state was changed in place to %x", told, tw.state)
+	}
+	if next != nil {
+		tw.state = next
+	}
+	return tw.sameExpiry(l, now, told)
+}
+
+// sameExpiry tells how the states' ends differ, if they do.
+func (tw *twin) sameExpiry(l Limit, now int64, told string) error {
 	// A state that has expired is as good as none.
 	switch expires := tw.model.expires(); {
 	case tw.state == nil && expires == nil:
@@ -198,6 +301,17 @@ func (w walk) limit(a Algorithm) Limit {
 	return plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
 }
 
+// wait is the longest wait of a reservation.
+func (w walk) wait(l Limit) int64 {
+	switch w.IntN(4) {
+	case 0:
+		return w.edge()
+	case 1:
+		return w.size()
+	}
+	return w.Int64N(max(1, l.Period))
+}
+
 // TestModel takes 100 000 random steps beside the model and agrees in each.
 func TestModel(t *testing.T) {
 	s := *seed
@@ -231,7 +345,13 @@ func TestModel(t *testing.T) {
 			case 5:
 				cost = l.Burst
 			}
-			if err := tw.step(l, now, cost, w.IntN(5) == 0); err != nil {
+			var err error
+			if w.IntN(8) == 0 {
+				err = tw.reserve(l, now, cost, w.wait(l))
+			} else {
+				err = tw.step(l, now, cost, w.IntN(5) == 0)
+			}
+			if err != nil {
 				t.Fatalf("-seed %d, step %d: %v", s, i, err)
 			}
 			switch d, err := peek(&l, tw.state, now, cost); {
