@@ -143,13 +143,11 @@ func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 
 // takeAnyway is Take for a new key for which its segment has no room.
 func (e *Engine) takeAnyway(h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	err := errNoRoom
 	if e.reclaim(now) {
-		if err := s.take(h, now, key, l, cost, d); err != errNoRoom {
-			return err
-		}
+		err = s.take(h, now, key, l, cost, d)
 	}
-	s.refuse()
-	return ErrOOM
+	return s.refuse(err)
 }
 
 // Peek answers as Take would and changes nothing. Its errors are ErrWrongType

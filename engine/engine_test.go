@@ -505,12 +505,25 @@ func TestAllocatesNothing(t *testing.T) {
 	k := key(1)
 	mustTake(t, e, start, k, l, 1)
 	now := start
+	var d limit.Decision
 	for name, call := range map[string]func(){
 		"Take":   func() { now++; mustTake(t, e, now, k, l, 1) },
 		"Peek":   func() { _, _ = peek(e, now, k, l, 1) },
 		"absent": func() { _, _ = peek(e, now, []byte("nobody"), l, 1) },
 		"Refund": func() { mustTake(t, e, now, k, l, 2); _, _ = refund(e, now, k, l, 1) },
 		"Info":   func() { e.Info(now, k) },
+		"TakePartial": func() {
+			now += second / 1000
+			if _, err := e.TakePartial(now, k, l, 3, &d); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"Reserve": func() {
+			now += second / 1000
+			if err := e.Reserve(now, k, l, 1, -1, &d); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		if n := testing.AllocsPerRun(1000, call); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)

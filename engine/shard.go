@@ -84,6 +84,27 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 	return s.table.update(now, h, g, at, key, a, next)
 }
 
+// commit stores what a decision has made of a key, nil for nothing, and counts
+// the decision.
+func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, d *limit.Decision) error {
+	if next != nil {
+		if err := s.store(now, h, g, at, key, a, next); err != nil {
+			return err
+		}
+	}
+	s.count(d)
+	return nil
+}
+
+// count counts a decision that asked for something.
+func (s *shard) count(d *limit.Decision) {
+	if d.Limited {
+		s.limited++
+	} else {
+		s.allowed++
+	}
+}
+
 // take writes its answer to *d, as package limit does. It means something only
 // if there is no error.
 func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
@@ -104,11 +125,7 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 			return err
 		}
 	}
-	if d.Limited {
-		s.limited++
-	} else {
-		s.allowed++
-	}
+	s.count(d)
 	return nil
 }
 
@@ -177,10 +194,16 @@ func (s *shard) flush() {
 	s.table.flush()
 }
 
-func (s *shard) refuse() {
+// refuse counts a decision that failed for want of room, and returns ErrOOM for
+// errNoRoom, or err as it is.
+func (s *shard) refuse(err error) error {
+	if err != errNoRoom {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused++
+	return ErrOOM
 }
 
 func (s *shard) addTo(sum *Stats) {

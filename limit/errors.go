@@ -30,6 +30,8 @@ var (
 	ErrWarm = errors.New("WARM must be positive milliseconds, or have a unit (ms s m h d w)")
 	// ErrCold is a cold factor out of range.
 	ErrCold = errors.New("COLD must be an integer from 1 to 1000")
+	// ErrTime is a time, of one of a command's own options, that is none.
+	ErrTime = errors.New("a time must be 0 or more milliseconds, or have a unit (ms s m h d w)")
 	// ErrOption is an option of another algorithm, or two that exclude each other.
 	ErrOption = errors.New("the limit has an option of another algorithm")
 )

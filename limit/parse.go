@@ -243,6 +243,22 @@ func parsePeriod(word []byte, bare bool) (int64, error) {
 
 // parseTime is parsePeriod with another error for what is no positive time.
 func parseTime(word []byte, bare bool, bad error) (int64, error) {
+	ns, err := parseSpan(word, bare, bad)
+	if err == nil && ns == 0 {
+		err = at(bad, word)
+	}
+	return ns, err
+}
+
+// ParseTime reads a time in ns as a period is written, milliseconds or with a
+// unit, but that it may be 0. The errors are ErrTime and ErrOverflow, with the
+// word.
+func ParseTime(word []byte) (ns int64, err error) {
+	return parseSpan(word, false, ErrTime)
+}
+
+// parseSpan reads a time of 0 or more.
+func parseSpan(word []byte, bare bool, bad error) (int64, error) {
 	digits := 0
 	for digits < len(word) && isDigit(word[digits]) {
 		digits++
@@ -265,9 +281,6 @@ func parseTime(word []byte, bare bool, bad error) (int64, error) {
 		if n, fits = decimal(word[:digits]); !fits {
 			return 0, at(ErrOverflow, word)
 		}
-	}
-	if n == 0 {
-		return 0, at(bad, word)
 	}
 	over, ns := mul(n, scale)
 	if over != 0 || ns < 0 {

@@ -115,6 +115,29 @@ func TestParseErrors(t *testing.T) {
 }
 
 // A command reads the limit's words among its own.
+func TestParseTime(t *testing.T) {
+	for _, tt := range []struct {
+		in   string
+		want int64
+		text string
+	}{
+		{"0", 0, ""},
+		{"00h", 0, ""},
+		{"15", 15e6, ""},
+		{"2S", 2e9, ""},
+		{"7ns", 7, ""},
+		{"", 0, `a time must be 0 or more milliseconds, or have a unit (ms s m h d w): ""`},
+		{"s", 0, `a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "s"`},
+		{"-1", 0, `a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "-1"`},
+		{"9999999999999", 0, `out of range: period, burst and cost must stay within 292 years of nanoseconds: "9999999999999"`},
+	} {
+		got, err := ParseTime([]byte(tt.in))
+		if got != tt.want || (err == nil) != (tt.text == "") || err != nil && err.Error() != tt.text {
+			t.Errorf("ParseTime(%q) = %d, %v", tt.in, got, err)
+		}
+	}
+}
+
 func TestParserAmongOtherWords(t *testing.T) {
 	tests := []struct {
 		words string

@@ -170,12 +170,22 @@ func (s *session) decisionMillis(d *limit.Decision) {
 }
 
 func (s *session) decision(d *limit.Decision, wait, reset int64) {
+	s.array(5)
+	s.five(d, wait, reset)
+}
+
+// fiveMillis is decisionMillis without the array around it.
+func (s *session) fiveMillis(d *limit.Decision) {
+	s.five(d, limit.Milliseconds(d.Wait), limit.Milliseconds(d.Reset))
+}
+
+// five appends the five integers of a decision.
+func (s *session) five(d *limit.Decision, wait, reset int64) {
 	limited := int64(0)
 	if d.Limited {
 		limited = 1
 	}
-	b := resp.AppendArray(s.out, 5)
-	b = resp.AppendInt(b, limited)
+	b := resp.AppendInt(s.out, limited)
 	b = resp.AppendInt(b, d.Limit)
 	b = resp.AppendInt(b, d.Remaining)
 	b = resp.AppendInt(b, wait)

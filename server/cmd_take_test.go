@@ -52,6 +52,14 @@ func TestLimitErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKE k GCRA 5/m COST 1 COST 2", "COST"},
 		{"RL.TAKE k GCRA 5/m COST", "COST"},
 		{"RL.TAKE k GCRA 5/m SEGMENTS 3", `"SEGMENTS"`},
+		{"RL.TAKE k GCRA 5/m PARTIAL PARTIAL", "PARTIAL"},
+		{"RL.TAKE k GCRA 5/m MAXWAIT 3", `"MAXWAIT"`},
+		{"RL.RESERVE k GCRA 5/m PARTIAL", `"PARTIAL"`},
+		{"RL.RESERVE k GCRA 5/m MAXWAIT", "MAXWAIT"},
+		{"RL.RESERVE k GCRA 5/m MAXWAIT 1 maxwait 1", "MAXWAIT"},
+		{"RL.RESERVE k GCRA 5/m MAXWAIT -1", `MAXWAIT: a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "-1"`},
+		{"RL.RESERVE k GCRA 5/m MAXWAIT 99999999w", `"99999999w"`},
+		{"RL.RESERVE k GCRA 5/m COST 9223372036854775807", "range"},
 		{"GCRA k 1 0 1", "rate"},
 		{"GCRA k -1 1 1", "max_burst"},
 		{"GCRA k 1 1 0", "period"},
@@ -68,6 +76,41 @@ func TestLimitErrorsNameTheArgument(t *testing.T) {
 	if got := line(c.do("DBSIZE")); got != "0" {
 		t.Errorf("errors left %s keys", got)
 	}
+}
+
+func TestTakePartial(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.TAKE k GCRA 5/m COST 3 PARTIAL", "[0 5 2 -1 36000 3]"},
+		[2]string{"RL.TAKE k partial GCRA 5/m", "-ERR unknown algorithm: \"partial\""},
+		[2]string{"RL.TAKE k GCRA 5/m partial cost 9", "[0 5 0 -1 60000 2]"},
+		[2]string{"RL.TAKE k GCRA 5/m COST 9 PARTIAL", "[1 5 0 12000 60000 0]"},
+		[2]string{"+11999ms", ""},
+		[2]string{"RL.TAKE k GCRA 5/m PARTIAL", "[1 5 0 1 48001 0]"},
+		[2]string{"+1ms", ""},
+		[2]string{"RL.TAKE k GCRA 5/m COST 9 PARTIAL", "[0 5 0 -1 60000 1]"},
+		[2]string{"RL.TAKE k GCRA 5/m COST 0 PARTIAL", "[0 5 0 -1 60000 0]"},
+		[2]string{"RL.TAKE k GCRA 0/m PARTIAL", "[1 0 0 -1 60000 0]"},
+		[2]string{"RL.PEEK k GCRA 5/m PARTIAL", "-ERR unknown option \"PARTIAL\" for GCRA"},
+	)
+}
+
+func TestReserve(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.RESERVE k GCRA 5/s COST 10", "[0 5 0 -1 2000]"},
+		[2]string{"RL.RESERVE k GCRA 5/s MAXWAIT 999", "[1 5 0 1 2000]"},
+		[2]string{"RL.RESERVE k GCRA 5/s MAXWAIT 0", "[1 5 0 1000 2000]"},
+		[2]string{"RL.TAKE k GCRA 5/s", "[1 5 0 1200 2000]"},
+		[2]string{"rl.reserve k gcra 5/s maxwait 1s", "[0 5 0 1000 2200]"},
+		[2]string{"RL.RESERVE k GCRA 5/s COST 5", "[0 5 0 1200 3200]"},
+		[2]string{"+3200ms", ""},
+		[2]string{"RL.RESERVE k GCRA 5/s COST 0", "[0 5 5 -1 0]"},
+		[2]string{"RL.RESERVE none GCRA 0/s", "[1 0 0 -1 0]"},
+		[2]string{"DBSIZE", "0"},
+	)
 }
 
 func TestRLInfo(t *testing.T) {

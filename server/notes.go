@@ -35,6 +35,50 @@ granted any sooner. A denial changes nothing.
 4) (integer) -1
 5) (integer) 600
 ` + "```" + `
+
+` + "`PARTIAL`" + ` takes what there is, up to COST, and adds a sixth integer: how many were granted. Nothing at all is a denial, whose wait is
+the time until there is one again.
+
+` + "```" + `
+> RL.TAKE user123 GCRA 100/m BURST 20 COST 30 PARTIAL
+1) (integer) 0
+2) (integer) 20
+3) (integer) 0
+4) (integer) -1
+5) (integer) 12000
+6) (integer) 19
+` + "```" + `
+`
+
+const reserveNotes = `
+For work that is heavy now and then: where [RL.TAKE](#rltake) denies what is not there yet, RL.RESERVE grants it, whatever its size, and the
+next ones wait for it. A request waits only for what those before it owe. Limits of ` + "`GCRA`, `TOKEN`, `WARMUP` and `QUEUE`" + ` can be
+reserved; what a ` + "`QUEUE`" + ` has no place for is denied here, too.
+
+Arguments and reply are those of [RL.TAKE](#rltake), but for the wait: with limited 0, go ahead after so many milliseconds (−1: at
+once); the caller is to do the waiting. ` + "`MAXWAIT`" + `, in milliseconds or with a unit, is the longest wait to accept: if it would be longer,
+the request is denied, nothing changes, and the wait tells when to ask again. Without it, any wait is accepted.
+
+` + "```" + `
+> RL.RESERVE export:acme GCRA 10/s COST 25
+1) (integer) 0
+2) (integer) 10
+3) (integer) 0
+4) (integer) -1
+5) (integer) 2500
+> RL.RESERVE export:acme GCRA 10/s
+1) (integer) 0
+2) (integer) 10
+3) (integer) 0
+4) (integer) 1500
+5) (integer) 2600
+> RL.RESERVE export:acme GCRA 10/s MAXWAIT 1s
+1) (integer) 1
+2) (integer) 10
+3) (integer) 0
+4) (integer) 600
+5) (integer) 2600
+` + "```" + `
 `
 
 const peekNotes = `

@@ -306,6 +306,8 @@ func TestNoAllocationFromReadToReply(t *testing.T) {
 		{"CL.THROTTLE", "user123", "1000000", "30", "60"},
 		{"RL.TAKE", "user123", "GCRA", "100/m", "BURST", "1000000"},
 		{"RL.PEEK", "user123", "GCRA", "100/m", "COST", "3"},
+		{"RL.TAKE", "user123", "GCRA", "100/m", "COST", "3", "PARTIAL"},
+		{"RL.RESERVE", "other", "GCRA", "100/m", "MAXWAIT", "1h"},
 		{"PING"},
 	} {
 		batch := bytes.Repeat(encode(words...), 16)

@@ -1,0 +1,33 @@
+package engine
+
+import "limitdb/limit"
+
+// Reserve takes cost from key at now in advance and writes the answer to *d, as
+// limit.Reserve does: granted, go ahead after d.Wait, which is at most maxWait
+// nanoseconds unless that is negative. The errors are those of Take, and
+// limit.ErrReserve for an algorithm that cannot; after an error nothing has
+// changed.
+func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+	h, s := e.place(key)
+	err := s.reserve(h, now, key, l, cost, maxWait, d)
+	if err == errNoRoom && e.reclaim(now) {
+		err = s.reserve(h, now, key, l, cost, maxWait, d)
+	}
+	return s.refuse(err)
+}
+
+func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = s.clamp(now)
+	g, at := s.live(h, now, key)
+	state, err := s.stateFor(g, at, l)
+	if err != nil {
+		return err
+	}
+	next, err := limit.Reserve(l, state, now, cost, maxWait, s.scratch(state), d)
+	if err != nil {
+		return err
+	}
+	return s.commit(now, h, g, at, key, l.Algorithm, next, d)
+}

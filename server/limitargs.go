@@ -1,0 +1,125 @@
+package server
+
+import (
+	"limitdb/limit"
+	"limitdb/resp"
+)
+
+// limitArgs is what stands behind the key of a command that decides: a limit,
+// and what the command itself can be told.
+type limitArgs struct {
+	limit   limit.Limit
+	cost    int64 // 1 if not given
+	maxWait int64 // ns, negative if not given
+	given   ownOptions
+}
+
+// ownOptions is a set of the options that are a command's own, not the limit's.
+type ownOptions uint8
+
+const (
+	ownCost ownOptions = 1 << iota
+	ownPartial
+	ownMaxWait
+)
+
+// ownOption finds an option by its name in any case; 0 if there is none.
+func ownOption(word []byte) (o ownOptions, name string) {
+	switch {
+	case foldEqual(word, "COST"):
+		return ownCost, "COST"
+	case foldEqual(word, "PARTIAL"):
+		return ownPartial, "PARTIAL"
+	case foldEqual(word, "MAXWAIT"):
+		return ownMaxWait, "MAXWAIT"
+	}
+	return 0, ""
+}
+
+// parseLimit reads a limit and those of the command's own options that it may
+// have, in any order after the limit's first words. Where it cannot, it replies
+// with the error and returns false.
+func (s *session) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) bool {
+	n, text := parseLimit(words, allowed, a)
+	if text == "" && n < len(words) {
+		text = errUnknownOption(words[n], a)
+	}
+	if text != "" {
+		s.fail(text)
+		return false
+	}
+	return true
+}
+
+// parseLimit reads as many words as belong to a limit and its options, and tells
+// how many those are, or the text of the error.
+func parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) (n int, text string) {
+	var p limit.Parser
+	a.cost, a.maxWait, a.given = 1, -1, 0
+	n, err := p.Head(words)
+	for err == nil && n < len(words) {
+		var used int
+		if used, err = p.Option(words[n:]); err == nil && used == 0 {
+			if used, text = a.own(words[n:], allowed); text != "" {
+				return n, text
+			}
+			if used == 0 {
+				break
+			}
+		}
+		n += used
+	}
+	if err == nil {
+		a.limit, err = p.Finish()
+	}
+	if err != nil {
+		return n, limitError(err)
+	}
+	return n, ""
+}
+
+// own reads one of the command's own options from the start of words and tells
+// how many words that were; 0 if the first is none that is allowed.
+func (a *limitArgs) own(words [][]byte, allowed ownOptions) (n int, text string) {
+	o, name := ownOption(words[0])
+	switch {
+	case o&allowed == 0:
+		return 0, ""
+	case o&a.given != 0:
+		return 0, "ERR syntax error: " + name + " is given twice"
+	}
+	a.given |= o
+	if o == ownPartial {
+		return 1, ""
+	}
+	if len(words) < 2 {
+		return 0, "ERR syntax error: " + name + " without its value"
+	}
+	switch o {
+	case ownCost:
+		text = a.setCost(words[1])
+	case ownMaxWait:
+		var err error
+		if a.maxWait, err = limit.ParseTime(words[1]); err != nil {
+			text = "ERR " + name + ": " + err.Error()
+		}
+	}
+	return 2, text
+}
+
+func (a *limitArgs) setCost(word []byte) (text string) {
+	var ok bool
+	if a.cost, ok = resp.ParseInt(word); !ok {
+		return "ERR COST must be an integer: " + quoted(word)
+	}
+	if a.cost < 0 {
+		return errCostNegative
+	}
+	return ""
+}
+
+// errUnknownOption is the text for a word that is no option of the limit and none
+// of the command's own.
+func errUnknownOption(word []byte, a *limitArgs) string {
+	return "ERR unknown option " + quoted(word) + " for " + a.limit.Algorithm.String()
+}
