@@ -19,10 +19,11 @@ func BenchmarkTake(b *testing.B) {
 			b.Run(a.String()+"/"+bench.name+"/allowed", func(b *testing.B) {
 				now := int64(1.7e18)
 				state := make([]byte, 0, MaxState)
+				var d Decision
 				b.ReportAllocs()
 				for b.Loop() {
 					now += l.Period
-					next, d, err := take(&l, state, now, 1, state)
+					next, err := Take(&l, state, now, 1, state, &d)
 					if err != nil || d.Limited {
 						b.Fatal(d, err)
 					}
@@ -36,9 +37,10 @@ func BenchmarkTake(b *testing.B) {
 					b.Fatal(err)
 				}
 				var scratch [MaxState]byte
+				var d Decision
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, d, err := take(&l, state, now, 1, scratch[:]); err != nil || !d.Limited {
+					if _, err := Take(&l, state, now, 1, scratch[:], &d); err != nil || !d.Limited {
 						b.Fatal(d, err)
 					}
 				}

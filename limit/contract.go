@@ -1,6 +1,9 @@
 package limit
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // What every algorithm keeps to, and the contract tests check for each:
 //
@@ -33,25 +36,32 @@ const MaxState = 8
 // The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
 // nothing has changed then, *d neither.
 func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
+	var full int64
 	switch l.Algorithm {
 	case GCRA:
-		full, err := gcraTake(d, l, state, now, cost)
-		if err != nil || d.Limited || cost == 0 {
-			return nil, err
-		}
-		return putTime(dst, full), nil
+		full, err = gcraTake(d, l, state, now, cost)
+	case LEAKY:
+		full, err = leakyTake(d, l, state, now, cost)
+	default:
+		return nil, ErrAlgorithm
 	}
-	return nil, ErrAlgorithm
+	if err != nil || d.Limited || cost == 0 {
+		return nil, err
+	}
+	return putTime(dst, full), nil
 }
 
 // Peek answers as Take would, and changes nothing.
-func Peek(l *Limit, state []byte, now, cost int64, d *Decision) error {
+func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 	switch l.Algorithm {
 	case GCRA:
-		_, err := gcraTake(d, l, state, now, cost)
-		return err
+		_, err = gcraTake(d, l, state, now, cost)
+	case LEAKY:
+		_, err = leakyTake(d, l, state, now, cost)
+	default:
+		err = ErrAlgorithm
 	}
-	return ErrAlgorithm
+	return err
 }
 
 // Refund gives cost back at time now; never above full. The decision tells what
@@ -59,15 +69,20 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) error {
 // next, dst, d and the errors are as in Take; next is nil if there was nothing
 // to give back.
 func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
+	var full int64
+	var changed bool
 	switch l.Algorithm {
 	case GCRA:
-		full, changed, err := gcraRefund(d, l, state, now, cost)
-		if err != nil || !changed {
-			return nil, err
-		}
-		return putTime(dst, full), nil
+		full, changed, err = gcraRefund(d, l, state, now, cost)
+	case LEAKY:
+		full, changed, err = leakyRefund(d, l, state, now, cost)
+	default:
+		return nil, ErrAlgorithm
 	}
-	return nil, ErrAlgorithm
+	if err != nil || !changed {
+		return nil, err
+	}
+	return putTime(dst, full), nil
 }
 
 // Reserve takes cost at time now in advance: where Take denies what is not there
@@ -86,30 +101,52 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 // A cost of 0 is a peek. State, next, dst, d and the errors are as in Take, and
 // ErrReserve for an algorithm that cannot.
 func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *Decision) (next []byte, err error) {
-	switch l.Algorithm {
-	case GCRA:
-		full, err := gcraReserve(d, l, state, now, cost, maxWait)
-		if err != nil || d.Limited || cost == 0 {
-			return nil, err
-		}
-		return putTime(dst, full), nil
-	}
-	if l.Algorithm.Valid() {
+	var full int64
+	switch {
+	case l.Algorithm == GCRA:
+		full, err = gcraReserve(d, l, state, now, cost, maxWait)
+	case l.Algorithm.Valid():
 		return nil, ErrReserve
+	default:
+		return nil, ErrAlgorithm
 	}
-	return nil, ErrAlgorithm
+	if err != nil || d.Limited || cost == 0 {
+		return nil, err
+	}
+	return putTime(dst, full), nil
 }
 
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a
 // behaves as none. It is the least int64 for bytes that are no state of a.
 func Expires(a Algorithm, state []byte) int64 {
 	if !a.Valid() || len(state) < 8 {
-		return -1 << 63
+		return math.MinInt64
 	}
 	return int64(binary.LittleEndian.Uint64(state))
 }
 
-// putTime writes a bucket's state over dst.
-func putTime(dst []byte, full int64) []byte {
-	return binary.LittleEndian.AppendUint64(dst[:0], uint64(full))
+// Level is the state in one number, as RL.INFO tells it: for the bucket family
+// the time in ns until it is full again, 0 for bytes that are no state.
+func Level(a Algorithm, state []byte, now int64) int64 {
+	if len(state) == 0 {
+		return 0
+	}
+	switch a {
+	case GCRA, LEAKY:
+		return until(Expires(a, state), now)
+	}
+	return 0
+}
+
+// until is the time from now to then, 0 if that is past, the greatest int64 if
+// it does not fit.
+func until(then, now int64) int64 {
+	switch left := then - now; {
+	case then <= now:
+		return 0
+	case left < 0:
+		return math.MaxInt64
+	default:
+		return left
+	}
 }

@@ -181,10 +181,9 @@ func promised(l Limit, length int64) *big.Int {
 		return new(big.Int)
 	}
 	switch l.Algorithm {
-	case GCRA:
-		// Burst + Max/Period·t
-		n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(length))
-		n.Quo(n, big.NewInt(l.Period))
+	case GCRA, LEAKY:
+		// Burst + t/E, the interval E being rounded up.
+		n := big.NewInt(length / interval(&l))
 		return n.Add(n, big.NewInt(l.Burst))
 	}
 	panic("no promise is written down for " + l.Algorithm.String())

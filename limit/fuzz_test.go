@@ -43,26 +43,48 @@ func FuzzParse(f *testing.F) {
 }
 
 // FuzzGCRA: four calls on one key, with any arguments, beside the model.
-func FuzzGCRA(f *testing.F) {
+func FuzzGCRA(f *testing.F) { fuzzBucket(f, GCRA) }
+
+// FuzzLEAKY: as FuzzGCRA.
+func FuzzLEAKY(f *testing.F) { fuzzBucket(f, LEAKY) }
+
+// fuzzBucket makes four calls on one key beside the model. The lower bits of
+// calls make them refunds, the upper ones reservations.
+func fuzzBucket(f *testing.F, a Algorithm) {
 	f.Add(int64(1), int64(1e9), int64(5), int64(0), int64(1), int64(3e9), int64(6), uint8(0))
 	f.Add(int64(30), int64(60e9), int64(16), int64(1.7e18), int64(16), int64(1.7e18+1), int64(1), uint8(0b1010))
 	f.Add(int64(0), int64(1), int64(0), int64(-1), int64(0), int64(1), int64(2), uint8(1))
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(1), int64(math.MinInt64), int64(0), uint8(3))
 	f.Add(int64(3), int64(1e9), int64(-1), int64(0), int64(-1), int64(0), int64(math.MinInt64), uint8(0xff))
-	f.Fuzz(func(t *testing.T, most, period, burst, now1, cost1, now2, cost2 int64, refunds uint8) {
-		l := plain(GCRA, most, period, burst)
-		other := plain(GCRA, burst, period, most)
-		tw := twin{model: new(gcraModel)}
+	f.Add(int64(3), int64(1e9), int64(2), int64(0), int64(9), int64(1), int64(2), uint8(0x90))
+	f.Fuzz(func(t *testing.T, most, period, burst, now1, cost1, now2, cost2 int64, calls uint8) {
+		l := plain(a, most, period, burst)
+		other := plain(a, burst, period, most)
+		tw := twin{model: models()[a]()}
 		for i, call := range []struct {
 			l         Limit
 			now, cost int64
 		}{{l, now1, cost1}, {l, now2, cost2}, {other, now1, cost2}, {l, now2, cost1}} {
-			if err := tw.step(call.l, call.now, call.cost, refunds>>i&1 == 1); err != nil {
-				t.Fatal(err)
-			}
-			checkWait(t, call.l, tw.state, call.now, call.cost)
+			fuzzCall(t, &tw, call.l, call.now, call.cost, calls>>i)
 		}
 	})
+}
+
+// fuzzCall makes a call on both sides: a reservation if bit 4 of kind is set, a
+// refund if bit 0 is.
+func fuzzCall(t *testing.T, tw *twin, l Limit, now, cost int64, kind uint8) {
+	t.Helper()
+	var err error
+	if kind>>4&1 == 1 {
+		// As long as a few of the interval: 0, or some of the debts there are.
+		err = tw.reserve(l, now, cost, l.Period&0xff_ffff)
+	} else {
+		err = tw.step(l, now, cost, kind&1 == 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkWait(t, l, tw.state, now, cost)
 }
 
 // checkWait asks again when a denial says, and 1 ns before.

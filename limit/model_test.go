@@ -24,7 +24,8 @@ type model interface {
 // models has a maker of models for each algorithm of the table.
 func models() map[Algorithm]func() model {
 	return map[Algorithm]func() model{
-		GCRA: func() model { return new(gcraModel) },
+		GCRA:  func() model { return new(gcraModel) },
+		LEAKY: func() model { return new(leakyModel) },
 	}
 }
 
@@ -33,21 +34,6 @@ type reserver interface {
 	model
 	// reserve is Reserve, and keeps the new state if keep is set.
 	reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error)
-}
-
-// gcraModel follows the formulas at the head of gcra.go, letter by letter.
-type gcraModel struct {
-	tat *big.Int // nil: never seen
-}
-
-func (m *gcraModel) expires() *big.Int { return m.tat }
-
-func (m *gcraModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
-	after, d, err := m.next(l, now, cost, refund)
-	if keep && after != nil {
-		m.tat = after
-	}
-	return d, err
 }
 
 // badFields is the error of the first argument that is out of range.
@@ -63,137 +49,6 @@ func badFields(l Limit, cost int64) error {
 		return ErrCost
 	}
 	return nil
-}
-
-// gcraTerms are the terms of the formulas.
-type gcraTerms struct {
-	now, tat, e, dvt, increment *big.Int
-	denied                      bool // at limit 0
-}
-
-func (m *gcraModel) terms(l Limit, now64, cost64 int64) (x gcraTerms, err error) {
-	if err := badFields(l, cost64); err != nil {
-		return x, err
-	}
-	x.now = big.NewInt(now64)
-	x.tat = x.now
-	if m.tat != nil && m.tat.Cmp(x.now) > 0 {
-		x.tat = m.tat
-	}
-	if !sub(x.tat, x.now).IsInt64() {
-		return x, ErrOverflow
-	}
-	if l.Max == 0 {
-		x.denied = true
-		return x, nil
-	}
-	e, rest := new(big.Int).DivMod(big.NewInt(l.Period), big.NewInt(l.Max), new(big.Int))
-	if rest.Sign() > 0 {
-		e.Add(e, big.NewInt(1))
-	}
-	x.e = e
-	x.dvt = new(big.Int).Mul(e, big.NewInt(l.Burst))
-	x.increment = new(big.Int).Mul(e, big.NewInt(cost64))
-	if !x.dvt.IsInt64() || !x.increment.IsInt64() {
-		return x, ErrOverflow
-	}
-	return x, nil
-}
-
-// after is the TAT when the cost is taken.
-func (x gcraTerms) after() (*big.Int, error) {
-	after := new(big.Int).Add(x.tat, x.increment)
-	if !after.IsInt64() || !sub(after, x.now).IsInt64() {
-		return nil, ErrOverflow
-	}
-	return after, nil
-}
-
-// tell sets what depends on the TAT alone.
-func (x gcraTerms) tell(d *Decision, tat *big.Int) {
-	length := sub(tat, x.now)
-	d.Reset = length.Int64()
-	if x.denied {
-		return
-	}
-	if left := sub(x.dvt, length); left.Sign() > 0 {
-		d.Remaining = left.Quo(left, x.e).Int64()
-	}
-}
-
-// next is the state after the call, nil if nothing changes.
-func (m *gcraModel) next(l Limit, now, cost int64, refund bool) (*big.Int, Decision, error) {
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return nil, Decision{}, err
-	}
-	d := Decision{Wait: Never}
-	if x.denied {
-		d.Limited = !refund
-		x.tell(&d, x.tat)
-		return nil, d, nil
-	}
-	d.Limit = l.Burst
-	if refund {
-		after := sub(x.tat, x.increment)
-		if after.Cmp(x.now) < 0 {
-			after = x.now
-		}
-		x.tell(&d, after)
-		if after.Cmp(x.tat) == 0 {
-			return nil, d, nil
-		}
-		return after, d, nil
-	}
-	after, err := x.after()
-	if err != nil {
-		return nil, Decision{}, err
-	}
-	if allowAt := sub(after, x.dvt); x.now.Cmp(allowAt) < 0 {
-		d.Limited = true
-		x.tell(&d, x.tat)
-		if x.increment.Cmp(x.dvt) <= 0 {
-			d.Wait = sub(allowAt, x.now).Int64()
-		}
-		return nil, d, nil
-	}
-	x.tell(&d, after)
-	if cost == 0 {
-		return nil, d, nil
-	}
-	return after, d, nil
-}
-
-func (m *gcraModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return Decision{}, err
-	}
-	d := Decision{Wait: Never}
-	if x.denied {
-		d.Limited = true
-		x.tell(&d, x.tat)
-		return d, nil
-	}
-	d.Limit = l.Burst
-	after, err := x.after()
-	if err != nil {
-		return Decision{}, err
-	}
-	wait := sub(sub(x.tat, x.dvt), x.now)
-	if tooLong := sub(wait, big.NewInt(maxWait)); maxWait >= 0 && wait.Sign() > 0 && tooLong.Sign() > 0 {
-		d.Limited, d.Wait = true, tooLong.Int64()
-		x.tell(&d, x.tat)
-		return d, nil
-	}
-	if wait.Sign() > 0 {
-		d.Wait = wait.Int64()
-	}
-	x.tell(&d, after)
-	if keep && cost > 0 {
-		m.tat = after
-	}
-	return d, nil
 }
 
 func sub(a, b *big.Int) *big.Int {

@@ -53,6 +53,7 @@ func TestParse(t *testing.T) {
 		{"\t GCRA  1/s\r\n", plain(GCRA, 1, testSecond, 1), "GCRA 1/s"},
 		{"GCRA 1 9223372036854775807ns", plain(GCRA, 1, math.MaxInt64, 1), "GCRA 1/9223372036854775807ns"},
 		{"GCRA 9223372036854775807/ns", plain(GCRA, math.MaxInt64, 1, math.MaxInt64), "GCRA 9223372036854775807/ns"},
+		{"leaky 30 1m burst 5", plain(LEAKY, 30, testMinute, 5), "LEAKY 30/m BURST 5"},
 	}
 	for _, tt := range tests {
 		got, err := Parse(tt.in)
@@ -102,6 +103,8 @@ func TestParseErrors(t *testing.T) {
 		{"GCRA 1/s COST 1", ErrSyntax, `syntax error: GCRA has no option "COST"`},
 		{"GCRA 1/s 1s", ErrSyntax, `syntax error: GCRA has no option "1s"`},
 		{"GCRA 1/s BURST 9223372036854775807", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
+		{"LEAKY 1/s INTERVAL", ErrSyntax, `syntax error: LEAKY has no option "INTERVAL"`},
+		{"LEAKY 1/s BURST x", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "x"`},
 		{"GCRA 1/s \x00\"\xff\u2028", ErrSyntax, `syntax error: GCRA has no option "\x00\"\xff\u2028"`},
 		{strings.Repeat("x", 129), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"...`},
 		{strings.Repeat("x", 128), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"`},

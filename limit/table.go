@@ -24,8 +24,7 @@ const (
 type family uint8
 
 const (
-	// bucket keeps the time at which the bucket is full again: 8 bytes,
-	// little-endian int64, Unix nanoseconds.
+	// bucket keeps the time at which the bucket is full again, see bucket.go.
 	bucket family = iota + 1
 )
 
@@ -63,7 +62,8 @@ type row struct {
 // through a func value would move the caller's Limit and buffers to the heap.
 // A test makes sure that each row has its cases.
 var table = [...]row{
-	GCRA: {"GCRA", "gcra", bucket, optBurst},
+	GCRA:  {"GCRA", "gcra", bucket, optBurst},
+	LEAKY: {"LEAKY", "leaky", bucket, optBurst},
 }
 
 // Algorithms returns every algorithm, in the order of their numbers.

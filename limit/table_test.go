@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -31,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "LEAKY": 3} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -44,6 +45,7 @@ func TestSameFamily(t *testing.T) {
 		want bool
 	}{
 		{GCRA, GCRA, true},
+		{GCRA, LEAKY, true},
 		{GCRA, None, false},
 		{None, GCRA, false},
 		{None, None, false},
@@ -53,6 +55,31 @@ func TestSameFamily(t *testing.T) {
 	for _, tt := range tests {
 		if got := SameFamily(tt.a, tt.b); got != tt.want {
 			t.Errorf("SameFamily(%v, %v) = %t", tt.a, tt.b, got)
+		}
+	}
+}
+
+func TestLevel(t *testing.T) {
+	tests := []struct {
+		a     Algorithm
+		state []byte
+		now   int64
+		want  int64
+	}{
+		{GCRA, nil, 0, 0},
+		{GCRA, stateAt(5), 5, 0},
+		{GCRA, stateAt(5), 3, 2},
+		{GCRA, stateAt(5), math.MinInt64, math.MaxInt64},
+		{GCRA, stateAt(math.MaxInt64), -1, math.MaxInt64},
+		{GCRA, stateAt(math.MaxInt64), 0, math.MaxInt64},
+		{GCRA, stateAt(math.MinInt64), math.MaxInt64, 0},
+		{GCRA, []byte{1}, 0, 0},
+		{LEAKY, stateAt(5), 3, 2},
+		{None, stateAt(5), 3, 0},
+	}
+	for _, tt := range tests {
+		if got := Level(tt.a, tt.state, tt.now); got != tt.want {
+			t.Errorf("Level(%v, %x, %d) = %d, want %d", tt.a, tt.state, tt.now, got, tt.want)
 		}
 	}
 }

@@ -9,10 +9,10 @@ func noted(notes string, c command) command {
 // What the reference says about a command beyond its summary, in Markdown.
 
 const takeNotes = `
-A limit is written ` + "`ALGORITHM limit period [BURST n]`" + `: so many a period, ` + "`n`" + ` of them at once (as many as the limit, if
-not said). The period is in milliseconds or has a unit: ` + "`500ms 10s 1m 1h 1d 1w`" + `. Limit and period may be one word:
+A limit is written ` + "`ALGORITHM limit period [options]`" + `: so many a period, for most algorithms with ` + "`BURST n`" + `, how many at
+once (as many as the limit, if not said). [The algorithms and their options](../README.md#algorithms). The period is in milliseconds or has a unit: ` + "`500ms 10s 1m 1h 1d 1w`" + `. Limit and period may be one word:
 ` + "`100/m`, `5/10s`, `1000/d`" + `. Limit 0 denies everything. Options come in any order. The limit is given at every call, so it can
-change at any call; the key's state stays. The algorithm is ` + "`GCRA`" + `.
+change at any call; the key's state stays.
 
 The reply is five integers, times in milliseconds rounded up:
 
