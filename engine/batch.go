@@ -3,13 +3,21 @@ package engine
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"limitdb/limit"
 )
 
 // warmBatch is how many keys are warmed at once: enough to keep the memory
 // system busy, few enough for the first to be still there after the last.
 const warmBatch = 64
 
-// Warm fetches what the next calls need of keys into the processor's caches.
+// Place is where a key is: its hash, seeded for this engine. It saves hashing
+// the key again. Zero is no place.
+type Place uint64
+
+// Warm fetches what the next calls need of keys into the processor's caches,
+// and writes the keys' places to places, which is as long.
+//
 // A decision on a key that is in far memory mostly waits for it, for its index
 // line and then for its record; here the waits of all keys overlap. It pays
 // from about four keys on, if the table is larger than the caches.
@@ -17,19 +25,18 @@ const warmBatch = 64
 // It takes no lock and decides nothing: it may read what is being changed, and
 // the worst that comes of it is that something else is fetched. What it reads
 // is in spans, which stay mapped as long as the engine lives.
-func (e *Engine) Warm(keys [][]byte) {
+func (e *Engine) Warm(keys [][]byte, places []Place) {
 	var (
-		hashes [warmBatch]uint64
-		segs   [warmBatch]*segment
-		lines  [warmBatch]unsafe.Pointer
-		ends   [warmBatch]unsafe.Pointer
+		segs  [warmBatch]*segment
+		lines [warmBatch]unsafe.Pointer
+		ends  [warmBatch]unsafe.Pointer
 	)
 	for len(keys) > 0 {
 		n := min(len(keys), warmBatch)
 		for i, key := range keys[:n] {
 			h, s := e.place(key)
 			g := s.table.lookup(h)
-			hashes[i], segs[i], lines[i] = h, g, nil
+			places[i], segs[i], lines[i] = Place(h), g, nil
 			if g.base != nil {
 				lines[i] = unsafe.Pointer(g.line(g.home(h)))
 			}
@@ -40,7 +47,7 @@ func (e *Engine) Warm(keys [][]byte) {
 			if lines[i] == nil {
 				continue
 			}
-			if off := (*line)(lines[i]).guess(hashes[i]); off != 0 {
+			if off := (*line)(lines[i]).guess(uint64(places[i])); off != 0 {
 				// A short record may lie across two cache lines.
 				lines[i] = segs[i].at(off)
 				ends[i] = segs[i].at(min(off+uint32(len(key))+10, spanSize-1))
@@ -48,7 +55,7 @@ func (e *Engine) Warm(keys [][]byte) {
 		}
 		prefetch(&lines, n)
 		prefetch(&ends, n)
-		keys = keys[n:]
+		keys, places = keys[n:], places[n:]
 	}
 }
 
@@ -61,4 +68,19 @@ func (ln *line) guess(h uint64) uint32 {
 		}
 	}
 	return 0
+}
+
+// TakeAt is Take for a key whose place Warm has told; or Take itself if place
+// is zero.
+func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	h := uint64(place)
+	if h == 0 {
+		h, _ = e.place(key)
+	}
+	s := &e.shards[h>>(64-e.shardBits)]
+	err := s.take(h, now, key, l, cost, d)
+	if err == errNoRoom {
+		err = e.takeAnyway(h, s, now, key, l, cost, d)
+	}
+	return err
 }

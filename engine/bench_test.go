@@ -96,12 +96,17 @@ func benchTakes(b *testing.B, batch int, pick func(r *rand.Rand, n int) int) {
 	b.ReportAllocs()
 	clock := startCPU(b)
 	var d limit.Decision
+	var places [64]Place
 	for i := 0; b.Loop(); i++ {
 		at := i & (len(order) - 1)
-		if batch > 0 && at%batch == 0 {
-			e.Warm(order[at : at+batch])
+		var place Place
+		if batch > 0 {
+			if at%batch == 0 {
+				e.Warm(order[at:at+batch], places[:])
+			}
+			place = places[at%batch]
 		}
-		if err := e.Take(start, order[at], &benchLimit, 1, &d); err != nil {
+		if err := e.TakeAt(place, start, order[at], &benchLimit, 1, &d); err != nil {
 			b.Fatal(err)
 		}
 	}

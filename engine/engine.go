@@ -133,12 +133,7 @@ func (e *Engine) place(key []byte) (uint64, *shard) {
 // Errors: ErrWrongType, those of limit.Take, and for a new key ErrKey and
 // ErrOOM; after an error nothing has changed.
 func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	h, s := e.place(key)
-	err := s.take(h, now, key, l, cost, d)
-	if err == errNoRoom {
-		err = e.takeAnyway(h, s, now, key, l, cost, d)
-	}
-	return err
+	return e.TakeAt(0, now, key, l, cost, d)
 }
 
 // takeAnyway is Take for a new key for which its segment has no room.

@@ -204,7 +204,7 @@ func TestFlushDuringGrowth(t *testing.T) {
 				for i := range batch {
 					batch[i] = key(r.IntN(60_000))
 				}
-				e.Warm(batch)
+				e.Warm(batch, make([]Place, len(batch)))
 				for _, k := range batch {
 					if _, err := take(e, start, k, &slow, 1); err != nil {
 						t.Errorf("Take: %v", err)
@@ -231,15 +231,25 @@ func TestFlushDuringGrowth(t *testing.T) {
 
 func TestWarmTakesAnything(t *testing.T) {
 	e := New(Options{Shards: 1})
-	e.Warm(nil)
-	e.Warm([][]byte{nil, {}, []byte("absent"), make([]byte, 1<<20)})
+	e.Warm(nil, nil)
+	e.Warm([][]byte{nil, {}, []byte("absent"), make([]byte, 1<<20)}, make([]Place, 4))
 	keys := make([][]byte, 1000)
 	for i := range keys {
 		keys[i] = key(i)
 		mustTake(t, e, start, keys[i], &slow, 1)
 	}
-	e.Warm(keys)
-	if n := testing.AllocsPerRun(100, func() { e.Warm(keys) }); n != 0 {
+	places := make([]Place, len(keys))
+	e.Warm(keys, places)
+	for i, k := range keys {
+		var d limit.Decision
+		if err := e.TakeAt(places[i], start, k, &slow, 1, &d); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := peek(e, start, k, &slow, 0); err != nil || again != d {
+			t.Fatalf("TakeAt left %+v, %v; there is %+v", d, err, again)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { e.Warm(keys, places) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -194,6 +194,10 @@ func (t *table) place(g *segment, h uint64, key []byte, a limit.Algorithm, state
 // the system; nothing has changed then.
 func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, state []byte) error {
 	r := g.record(at)
+	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen && byte(a) == *(*byte)(r.at) {
+		g.expects(limit.Expires(a, state)) // written in place: nothing to copy
+		return nil
+	}
 	if !r.isBoxed() && r.holds(len(state)) {
 		r.setAlgorithm(a)
 		if len(state) != r.slen {

@@ -1,6 +1,10 @@
 package server
 
-import "sync"
+import (
+	"sync"
+
+	"limitdb/engine"
+)
 
 // ahead holds commands that were read but not yet run. A decision on a key
 // that is in far memory mostly waits for memory; when the keys of a pipeline are known before the
@@ -10,11 +14,12 @@ import "sync"
 // only while nothing unusual is on, so running them later than they were read cannot
 // be told from running them one by one.
 type ahead struct {
-	n     int
-	cmds  [aheadMost]*command
-	ends  [aheadMost]int // where the words of each end in words
-	keys  [aheadMost][]byte
-	words [][]byte
+	n      int
+	cmds   [aheadMost]*command
+	ends   [aheadMost]int // where the words of each end in words
+	keys   [aheadMost][]byte
+	places [aheadMost]engine.Place
+	words  [][]byte
 }
 
 const (
@@ -48,15 +53,20 @@ func (a *ahead) add(cmd *command, args [][]byte) {
 
 // runQueue runs what was queued, in order.
 func (s *session) runQueue(a *ahead) {
-	if a.n >= aheadFew {
-		s.srv.engine.Warm(a.keys[:a.n])
+	warm := a.n >= aheadFew
+	if warm {
+		s.srv.engine.Warm(a.keys[:a.n], a.places[:])
 	}
 	start := 0
 	for i := range a.n {
 		if s.closing {
 			break
 		}
+		if warm {
+			s.place = a.places[i]
+		}
 		s.call(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
+		s.place = 0
 		start = a.ends[i]
 	}
 	a.n, a.words = 0, a.words[:0]

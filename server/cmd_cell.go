@@ -81,7 +81,7 @@ func (s *session) clThrottle(args [][]byte) {
 // takeOrRefund takes quantity, or gives it back where it is negative.
 func (s *session) takeOrRefund(key []byte, l *limit.Limit, quantity int64, d *limit.Decision) error {
 	if quantity >= 0 {
-		return s.srv.engine.Take(s.now, key, l, quantity, d)
+		return s.srv.engine.TakeAt(s.place, s.now, key, l, quantity, d)
 	}
 	if quantity == math.MinInt64 {
 		return limit.ErrOverflow
@@ -152,7 +152,7 @@ func (s *session) gcra(args [][]byte) {
 		return
 	}
 	var d limit.Decision
-	if err := s.srv.engine.Take(s.now, args[1], &l, cost, &d); err != nil {
+	if err := s.srv.engine.TakeAt(s.place, s.now, args[1], &l, cost, &d); err != nil {
 		s.fail(limitError(err))
 		return
 	}

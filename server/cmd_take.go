@@ -83,7 +83,7 @@ func (s *session) rlTake(args [][]byte) {
 		s.int(granted)
 		return
 	}
-	s.decided(&d, s.srv.engine.Take(s.now, args[1], &a.limit, a.cost, &d))
+	s.decided(&d, s.srv.engine.TakeAt(s.place, s.now, args[1], &a.limit, a.cost, &d))
 }
 
 func (s *session) rlPeek(args [][]byte) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/transport"
 )
@@ -40,6 +41,10 @@ type session struct {
 	// whether the session may go on. The batch's replies so far have been sent.
 	resume func() bool
 	held   [][]byte // the command that a pause holds back
+
+	// place is where the engine has found the running command's key; zero if it
+	// was not asked.
+	place engine.Place
 
 	last     *command // the last command found, for pipelines of one command
 	lastName []byte
