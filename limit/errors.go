@@ -49,6 +49,20 @@ var (
 	ErrOverflow = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
 )
 
+// What a lease can have wrong. After one of them nothing has changed.
+var (
+	// ErrTTL is a lease's time that is not positive.
+	ErrTTL = errors.New("ttl must be positive milliseconds, or have a unit (ms s m h d w)")
+	// ErrWeight is a weight below 1.
+	ErrWeight = errors.New("WEIGHT must be an integer from 1 to 9223372036854775807")
+	// ErrLeaseID is an id that is empty or too long.
+	ErrLeaseID = errors.New("ID must have 1 to 255 bytes")
+	// ErrHolders is one lease too many for one key.
+	ErrHolders = errors.New("a key can have 8192 leases at a time, whatever its limit; WEIGHT makes fewer of more")
+	// ErrNoLease is an id that holds no lease.
+	ErrNoLease = errors.New("this ID holds no lease of the key")
+)
+
 // What redis-cell's parameters can have wrong.
 var (
 	// ErrZeroRate is an emission interval below 1 ns: nothing in a period, or

@@ -20,6 +20,13 @@ const (
 	LOG
 )
 
+// What a key can hold that is not the state of a limit's algorithm. The numbers
+// leave room for more algorithms.
+const (
+	// LEASE is the state of leases, which TakeLease and its like work on.
+	LEASE Algorithm = 16
+)
+
 // family is a set of algorithms that read each other's state.
 type family uint8
 
@@ -27,6 +34,14 @@ const (
 	// bucket keeps the time at which the bucket is full again, see bucket.go.
 	bucket family = iota + 1
 )
+
+// The families that are no limits': nobody can name them in a limit, and Take,
+// Peek and Refund do not work on them.
+const (
+	leases family = iota + 128
+)
+
+func (f family) ofLimits() bool { return f < leases }
 
 // option is a set of the words that may follow "ALGORITHM limit period".
 type option uint16
@@ -64,11 +79,13 @@ type row struct {
 var table = [...]row{
 	GCRA:  {"GCRA", "gcra", bucket, optBurst},
 	LEAKY: {"LEAKY", "leaky", bucket, optBurst},
+
+	LEASE: {"LEASE", "lease", leases, 0},
 }
 
-// Algorithms returns every algorithm, in the order of their numbers.
+// Algorithms returns every algorithm of limits, in the order of their numbers.
 func Algorithms() []Algorithm {
-	all := make([]Algorithm, 0, len(table)-1)
+	all := make([]Algorithm, 0, len(table))
 	for a := range Algorithm(len(table)) {
 		if a.Valid() {
 			all = append(all, a)
@@ -77,7 +94,7 @@ func Algorithms() []Algorithm {
 	return all
 }
 
-// Lookup finds an algorithm by its name, in any case.
+// Lookup finds an algorithm of limits by its name, in any case.
 func Lookup(name []byte) (Algorithm, bool) {
 	for a := range Algorithm(len(table)) {
 		if a.Valid() && equalFold(name, table[a].name) {
@@ -87,14 +104,19 @@ func Lookup(name []byte) (Algorithm, bool) {
 	return None, false
 }
 
-// Valid tells whether a is an algorithm of the table.
+// Valid tells whether a is an algorithm of limits.
 func (a Algorithm) Valid() bool {
+	return a.known() && table[a].family.ofLimits()
+}
+
+// known tells whether a has a row in the table.
+func (a Algorithm) known() bool {
 	return int(a) < len(table) && table[a].name != ""
 }
 
 // String is the algorithm's name in upper case, as in a limit's spelling.
 func (a Algorithm) String() string {
-	if !a.Valid() {
+	if !a.known() {
 		return "Algorithm(" + strconv.Itoa(int(a)) + ")"
 	}
 	return table[a].name
@@ -103,7 +125,7 @@ func (a Algorithm) String() string {
 // TypeName is the algorithm's name in lower case, as the TYPE command tells it;
 // "none" for no algorithm.
 func (a Algorithm) TypeName() string {
-	if !a.Valid() {
+	if !a.known() {
 		return "none"
 	}
 	return table[a].lower
@@ -113,7 +135,7 @@ func (a Algorithm) TypeName() string {
 // with one may then be used with the other; any other pair on one key is the
 // caller's error.
 func SameFamily(a, b Algorithm) bool {
-	return a.Valid() && b.Valid() && table[a].family == table[b].family
+	return a.known() && b.known() && table[a].family == table[b].family
 }
 
 // equalFold compares ASCII letters in any case; upper is in upper case.

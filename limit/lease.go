@@ -1,0 +1,309 @@
+package limit
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+)
+
+// Leases limit what is in flight: each holder, named by an id, has a share of a
+// limit until it gives it back or its time runs out. The semaphore is Dijkstra's
+// (1965), the lease Gray's and Cheriton's (1989): what is held expires by
+// itself, so a holder that dies holds nothing up for longer than its time.
+//
+// The state is the time at which the last lease ends, as Expires wants it, and
+// an entry for each lease, the soonest to end first:
+//
+//	 0              8
+//	┌──────────────┬─────────┬──────────────┬───────────┬──────┬─────────┬─ …
+//	│ the last end │ its end │ weight       │ length    │  id  │ its end │
+//	│ 8 bytes      │ 8 bytes │ uvarint, 1–9 │ of the id │      │         │
+//	└──────────────┴─────────┴──────────────┴───────────┴──────┴─────────┴─ …
+//	                └────────── a lease, 10 + id bytes or more ─┘
+//
+// The order makes the ended ones a prefix, and a denial's wait a walk from the
+// front: until as much has ended as is wanted.
+
+// The bounds of leases.
+const (
+	// MaxLeaseID is the most bytes of a lease's id.
+	MaxLeaseID = 255
+	// MaxHolders is the most leases of one key at a time. A step walks over all
+	// of them; what needs more can be leased in larger weights.
+	MaxHolders = 8192
+)
+
+// Lease is a request for a share of what may be in flight.
+type Lease struct {
+	// Limit is how much may be in flight, 0 or more.
+	Limit int64
+	// TTL is how long the lease lasts, in ns, 1 or more.
+	TTL int64
+	// Weight is the share, 1 or more.
+	Weight int64
+	// ID names the holder, 1 to MaxLeaseID bytes.
+	ID []byte
+}
+
+// Holder is one lease that has not ended.
+type Holder struct {
+	ID     []byte // a part of the state: valid as long as that
+	Weight int64
+	// End is the Unix time in ns from which the lease is over.
+	End int64
+}
+
+// Validate tells whether l can be asked for: ErrMax, ErrTTL, ErrWeight, ErrLeaseID.
+func (l *Lease) Validate() error {
+	switch {
+	case l.Limit < 0:
+		return ErrMax
+	case l.TTL < 1:
+		return ErrTTL
+	case l.Weight < 1:
+		return ErrWeight
+	case len(l.ID) < 1 || len(l.ID) > MaxLeaseID:
+		return ErrLeaseID
+	}
+	return nil
+}
+
+// TakeLease asks for a lease at time now and writes the answer to *d: Limit is
+// the lease's, Remaining what may still be leased, Wait the time after which
+// enough leases have ended if none is given back or renewed, Reset the time until the last has.
+//
+// An id that holds a lease already renews it, and may change its weight; it
+// does not count twice. One that does not grow is never denied, even where the
+// limit has shrunk below what is in flight. A denial leaves it as it was.
+//
+// state, next and dst are as in Take; next may be larger than MaxState. The
+// errors are those of Lease.Validate, and ErrHolders, ErrState, ErrOverflow;
+// nothing has changed then.
+func TakeLease(l *Lease, state []byte, now int64, dst []byte, d *Decision) (next []byte, err error) {
+	s, err := l.decide(state, now, d)
+	if err != nil || d.Limited {
+		return nil, err
+	}
+	return s.put(state, dst, l.ID, l.Weight, now+l.TTL), nil
+}
+
+// PeekLease answers as TakeLease would, and changes nothing.
+func PeekLease(l *Lease, state []byte, now int64, d *Decision) error {
+	_, err := l.decide(state, now, d)
+	return err
+}
+
+// RenewLease has the lease of id end ttl ns from now and returns how much it
+// holds. It is ErrNoLease if id holds none; ErrTTL, ErrState and ErrOverflow
+// are the other errors. state, next and dst are as in TakeLease.
+func RenewLease(id []byte, ttl int64, state []byte, now int64, dst []byte) (next []byte, weight int64, err error) {
+	end := now + ttl
+	switch {
+	case ttl < 1:
+		return nil, 0, ErrTTL
+	case end < now:
+		return nil, 0, ErrOverflow
+	}
+	s, err := surveyLeases(state, now, id)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case s.own == 0:
+		return nil, 0, at(ErrNoLease, id)
+	}
+	return s.put(state, dst, id, s.own, end), s.own, nil
+}
+
+// ReleaseLease ends the lease of id and returns how much it held. It is
+// ErrNoLease if id holds none, ErrState for what is no state. state, next and
+// dst are as in TakeLease; a next that holds no lease any more has expired.
+func ReleaseLease(id, state []byte, now int64, dst []byte) (next []byte, weight int64, err error) {
+	s, err := surveyLeases(state, now, id)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case s.own == 0:
+		return nil, 0, at(ErrNoLease, id)
+	}
+	return s.put(state, dst, nil, 0, 0), s.own, nil
+}
+
+// Holders yields the leases that have not ended at now, the soonest to end first.
+func Holders(state []byte, now int64) iter.Seq[Holder] {
+	return func(yield func(Holder) bool) {
+		for off := timeSize; off < len(state); {
+			h, size := lease(state[off:])
+			if size == 0 {
+				return
+			}
+			if h.End > now && !yield(h) {
+				return
+			}
+			off += size
+		}
+	}
+}
+
+// leaseSurvey is what a walk over a state finds.
+type leaseSurvey struct {
+	others int64 // the weight of the leases of other ids
+	n      int   // how many these are
+	last   int64 // the end of the last of them; never: none
+	live   int   // the offset of the first lease that has not ended
+
+	own         int64 // the weight of the id's lease; 0: none
+	ownEnd      int64
+	from, until int // the offsets of it
+}
+
+// surveyLeases walks over a state. It is ErrState if that is none of leases.
+func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error) {
+	s.live, s.last, s.ownEnd = timeSize, never, never
+	if len(state) == 0 {
+		return s, nil
+	}
+	if len(state) < timeSize {
+		return s, ErrState
+	}
+	end := never
+	for off := timeSize; off < len(state); {
+		h, size := lease(state[off:])
+		if size == 0 || h.End < end {
+			return s, ErrState
+		}
+		end = h.End
+		switch {
+		case h.End <= now:
+			s.live = off + size
+		case string(h.ID) == string(id) && s.own == 0:
+			s.own, s.ownEnd, s.from, s.until = h.Weight, h.End, off, off+size
+		default:
+			if h.Weight > math.MaxInt64-s.others {
+				return s, ErrState
+			}
+			s.others += h.Weight
+			s.n++
+			s.last = h.End
+		}
+		off += size
+	}
+	if end != Expires(LEASE, state) {
+		return s, ErrState
+	}
+	return s, nil
+}
+
+// decide is TakeLease but for the next state.
+func (l *Lease) decide(state []byte, now int64, d *Decision) (s leaseSurvey, err error) {
+	if err := l.Validate(); err != nil {
+		return s, err
+	}
+	end := now + l.TTL
+	if end < now {
+		return s, ErrOverflow
+	}
+	if s, err = surveyLeases(state, now, l.ID); err != nil {
+		return s, err
+	}
+	answer := Decision{Limit: l.Limit, Wait: Never}
+	free := l.Limit - s.others // what the others leave; negative if the limit has shrunk
+	if l.Weight <= max(free, s.own) {
+		if s.n >= MaxHolders {
+			return s, ErrHolders
+		}
+		answer.Remaining = max(0, free-l.Weight)
+		answer.Reset = max(s.last, end) - now
+	} else {
+		answer.Limited = true
+		answer.Remaining = max(0, free-s.own)
+		answer.Reset = max(s.last, s.ownEnd, now) - now
+		if l.Weight <= l.Limit {
+			answer.Wait = s.freed(state, l.Weight-free, l.ID) - now
+		}
+	}
+	if answer.Reset < 0 || answer.Wait < Never {
+		return s, ErrOverflow
+	}
+	*d = answer
+	return s, nil
+}
+
+// freed is when want has ended of the leases of other ids than id.
+func (s *leaseSurvey) freed(state []byte, want int64, id []byte) int64 {
+	for off := s.live; off < len(state) && want > 0; {
+		h, size := lease(state[off:])
+		off += size
+		if string(h.ID) == string(id) {
+			continue
+		}
+		if want -= h.Weight; want <= 0 {
+			return h.End
+		}
+	}
+	return s.last
+}
+
+// put writes the leases that have not ended over dst, that of id with another
+// weight and end; without it for a weight of 0.
+func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
+	last := s.last
+	if weight > 0 {
+		last = max(last, end)
+	}
+	// What is kept moves to the front, so that dst may be state.
+	before, after := []byte(nil), []byte(nil)
+	if s.own > 0 {
+		before, after = state[s.live:s.from], state[s.until:]
+	} else if len(state) > 0 {
+		before = state[s.live:]
+	}
+	next := binary.LittleEndian.AppendUint64(dst[:0], uint64(last))
+	next = append(next, before...)
+	next = append(next, after...)
+	if weight == 0 {
+		return next
+	}
+	var buf [leaseSize]byte
+	entry := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
+	entry = binary.AppendUvarint(entry, uint64(weight))
+	entry = append(entry, byte(len(id)))
+	entry = append(entry, id...)
+	place := timeSize
+	for place < len(next) {
+		h, size := lease(next[place:])
+		if h.End > end {
+			break
+		}
+		place += size
+	}
+	return slices.Insert(next, place, entry...)
+}
+
+// never is the end of no lease: before all others.
+const never int64 = math.MinInt64
+
+const (
+	timeSize = 8
+	// leaseSize is the most bytes of one lease's entry.
+	leaseSize = timeSize + binary.MaxVarintLen64 + 1 + MaxLeaseID
+)
+
+// lease reads the entry at the front of b; its size is 0 if there is none.
+func lease(b []byte) (h Holder, size int) {
+	if len(b) < timeSize {
+		return h, 0
+	}
+	h.End = int64(binary.LittleEndian.Uint64(b))
+	weight, n := binary.Uvarint(b[timeSize:])
+	if n <= 0 || weight == 0 || weight > math.MaxInt64 {
+		return h, 0
+	}
+	h.Weight = int64(weight)
+	from := timeSize + n + 1
+	if len(b) < from || len(b) < from+int(b[from-1]) || b[from-1] == 0 {
+		return h, 0
+	}
+	h.ID = b[from : from+int(b[from-1])]
+	return h, from + len(h.ID)
+}
