@@ -131,7 +131,7 @@ func bucketRefund(d *Decision, l *Limit, size int64, state []byte, now, cost int
 // bucketAhead is how far the state's time lies ahead of now, 0 or more. It is
 // not ok if that does not fit, or if the state is not the family's.
 func bucketAhead(state []byte, now int64) (ahead int64, ok bool) {
-	if len(state) != 8 {
+	if len(state) != 8 && !hasMissing(state) {
 		return 0, len(state) == 0
 	}
 	tat := int64(binary.LittleEndian.Uint64(state))
@@ -141,6 +141,15 @@ func bucketAhead(state []byte, now int64) (ahead int64, ok bool) {
 	return tat - now, tat-now > 0
 }
 
+// hasMissing tells whether the state is one of INTERVAL.
+func hasMissing(state []byte) bool {
+	if len(state) < 8 {
+		return false
+	}
+	_, ok := missingTokens(state)
+	return ok
+}
+
 // putTime writes a state over dst.
 func putTime(dst []byte, full int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst[:0], uint64(full))
@@ -148,7 +157,7 @@ func putTime(dst []byte, full int64) []byte {
 
 // badState is the error of a state that bucketAhead has not taken.
 func badState(state []byte) error {
-	if len(state) != 8 {
+	if len(state) != 8 && !hasMissing(state) {
 		return ErrState
 	}
 	return ErrOverflow

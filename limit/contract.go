@@ -21,7 +21,7 @@ import (
 
 // MaxState is the most bytes of a state of fixed size: a buffer of that
 // capacity is room enough for next.
-const MaxState = 8
+const MaxState = 8 + 9
 
 // Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
 // *d: a pointer, for the copies of a returned Decision would take longer than
@@ -40,6 +40,15 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 	switch l.Algorithm {
 	case GCRA:
 		full, err = gcraTake(d, l, state, now, cost)
+	case TOKEN:
+		if l.Interval {
+			full, missing, err := intervalTake(d, l, state, now, cost)
+			if err != nil || d.Limited || cost == 0 {
+				return nil, err
+			}
+			return putInterval(dst, full, missing), nil
+		}
+		full, err = tokenTake(d, l, state, now, cost)
 	case LEAKY:
 		full, err = leakyTake(d, l, state, now, cost)
 	default:
@@ -56,6 +65,12 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 	switch l.Algorithm {
 	case GCRA:
 		_, err = gcraTake(d, l, state, now, cost)
+	case TOKEN:
+		if l.Interval {
+			_, _, err = intervalTake(d, l, state, now, cost)
+		} else {
+			_, err = tokenTake(d, l, state, now, cost)
+		}
 	case LEAKY:
 		_, err = leakyTake(d, l, state, now, cost)
 	default:
@@ -74,6 +89,15 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 	switch l.Algorithm {
 	case GCRA:
 		full, changed, err = gcraRefund(d, l, state, now, cost)
+	case TOKEN:
+		if l.Interval {
+			full, missing, changed, err := intervalRefund(d, l, state, now, cost)
+			if err != nil || !changed {
+				return nil, err
+			}
+			return putInterval(dst, full, missing), nil
+		}
+		full, changed, err = tokenRefund(d, l, state, now, cost)
 	case LEAKY:
 		full, changed, err = leakyRefund(d, l, state, now, cost)
 	default:
@@ -102,12 +126,22 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 // ErrReserve for an algorithm that cannot.
 func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *Decision) (next []byte, err error) {
 	var full int64
-	switch {
-	case l.Algorithm == GCRA:
+	switch l.Algorithm {
+	case GCRA:
 		full, err = gcraReserve(d, l, state, now, cost, maxWait)
-	case l.Algorithm.Valid():
-		return nil, ErrReserve
+	case TOKEN:
+		if l.Interval {
+			full, missing, err := intervalReserve(d, l, state, now, cost, maxWait)
+			if err != nil || d.Limited || cost == 0 {
+				return nil, err
+			}
+			return putInterval(dst, full, missing), nil
+		}
+		full, err = tokenReserve(d, l, state, now, cost, maxWait)
 	default:
+		if l.Algorithm.Valid() {
+			return nil, ErrReserve
+		}
 		return nil, ErrAlgorithm
 	}
 	if err != nil || d.Limited || cost == 0 {
@@ -132,7 +166,7 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return 0
 	}
 	switch a {
-	case GCRA, LEAKY:
+	case GCRA, TOKEN, LEAKY:
 		return until(Expires(a, state), now)
 	}
 	return 0

@@ -181,7 +181,12 @@ func promised(l Limit, length int64) *big.Int {
 		return new(big.Int)
 	}
 	switch l.Algorithm {
-	case GCRA, LEAKY:
+	case GCRA, TOKEN, LEAKY:
+		if l.Interval {
+			// Burst + Max·⌈t/Period⌉, where Max is at most Burst.
+			n := ceil(big.NewInt(length), big.NewInt(l.Period))
+			return n.Mul(n, big.NewInt(min(l.Max, l.Burst))).Add(n, big.NewInt(l.Burst))
+		}
 		// Burst + t/E, the interval E being rounded up.
 		n := big.NewInt(length / interval(&l))
 		return n.Add(n, big.NewInt(l.Burst))

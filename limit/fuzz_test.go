@@ -48,6 +48,23 @@ func FuzzGCRA(f *testing.F) { fuzzBucket(f, GCRA) }
 // FuzzLEAKY: as FuzzGCRA.
 func FuzzLEAKY(f *testing.F) { fuzzBucket(f, LEAKY) }
 
+// FuzzTOKEN: as FuzzGCRA, with INTERVAL in the calls whose bits say so.
+func FuzzTOKEN(f *testing.F) {
+	f.Add(int64(5), int64(60e9), int64(12), int64(0), int64(12), int64(60e9), int64(6), uint8(0), uint8(0xf))
+	f.Add(int64(5), int64(60e9), int64(12), int64(1.7e18), int64(7), int64(1.7e18+70e9), int64(1), uint8(0x4a), uint8(0b1010))
+	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(0), int64(math.MaxInt64), int64(math.MinInt64), int64(0), uint8(0), uint8(0xf))
+	f.Fuzz(func(t *testing.T, most, period, burst, now1, cost1, now2, cost2 int64, calls, intervals uint8) {
+		tw := twin{model: models()[TOKEN]()}
+		for i, call := range []struct{ most, burst, now, cost int64 }{
+			{most, burst, now1, cost1}, {most, burst, now2, cost2}, {burst, most, now1, cost2}, {most, burst, now2, cost1},
+		} {
+			l := plain(TOKEN, call.most, period, call.burst)
+			l.Interval = intervals>>i&1 == 1
+			fuzzCall(t, &tw, l, call.now, call.cost, calls>>i)
+		}
+	})
+}
+
 // fuzzBucket makes four calls on one key beside the model. The lower bits of
 // calls make them refunds, the upper ones reservations.
 func fuzzBucket(f *testing.F, a Algorithm) {

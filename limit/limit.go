@@ -117,7 +117,17 @@ func (l *Limit) Validate() error {
 	if l.Max == 0 {
 		return nil
 	}
-	if over, dvt := mul(interval(l), l.Burst); over != 0 || dvt < 0 {
+	return l.validateTime()
+}
+
+// validateTime checks that it can be represented how long it takes until all
+// that was taken is back.
+func (l *Limit) validateTime() error {
+	each, times := interval(l), l.Burst
+	if l.Interval {
+		each, times = l.Period, groups(l.Burst, together(l))
+	}
+	if over, all := mul(each, times); over != 0 || all < 0 {
 		return ErrOverflow
 	}
 	return nil

@@ -25,6 +25,7 @@ type model interface {
 func models() map[Algorithm]func() model {
 	return map[Algorithm]func() model{
 		GCRA:  func() model { return new(gcraModel) },
+		TOKEN: func() model { return new(tokenModel) },
 		LEAKY: func() model { return new(leakyModel) },
 	}
 }
@@ -147,13 +148,17 @@ func (w walk) size() int64 {
 }
 
 func (w walk) limit(a Algorithm) Limit {
+	var l Limit
 	switch w.IntN(8) {
 	case 0:
-		return plain(a, w.edge(), w.edge(), w.edge())
+		l = plain(a, w.edge(), w.edge(), w.edge())
 	case 1:
-		return plain(a, w.size(), w.size(), w.size())
+		l = plain(a, w.size(), w.size(), w.size())
+	default:
+		l = plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
 	}
-	return plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
+	l.Interval = table[a].options&optInterval != 0 && w.IntN(2) == 0
+	return l
 }
 
 // wait is the longest wait of a reservation.

@@ -53,6 +53,14 @@ func TestParse(t *testing.T) {
 		{"\t GCRA  1/s\r\n", plain(GCRA, 1, testSecond, 1), "GCRA 1/s"},
 		{"GCRA 1 9223372036854775807ns", plain(GCRA, 1, math.MaxInt64, 1), "GCRA 1/9223372036854775807ns"},
 		{"GCRA 9223372036854775807/ns", plain(GCRA, math.MaxInt64, 1, math.MaxInt64), "GCRA 9223372036854775807/ns"},
+		{"token 30 1m burst 5", plain(TOKEN, 30, testMinute, 5), "TOKEN 30/m BURST 5"},
+		{"TOKEN 30/m INTERVAL", Limit{Algorithm: TOKEN, Max: 30, Period: testMinute, Burst: 30, Interval: true}, "TOKEN 30/m INTERVAL"},
+		{"TOKEN 30 1m interval burst 5", Limit{Algorithm: TOKEN, Max: 30, Period: testMinute, Burst: 5, Interval: true}, "TOKEN 30/m BURST 5 INTERVAL"},
+		{
+			"TOKEN 9223372036854775807 9223372036854775807ns INTERVAL",
+			Limit{Algorithm: TOKEN, Max: math.MaxInt64, Period: math.MaxInt64, Burst: math.MaxInt64, Interval: true},
+			"TOKEN 9223372036854775807/9223372036854775807ns INTERVAL",
+		},
 		{"leaky 30 1m burst 5", plain(LEAKY, 30, testMinute, 5), "LEAKY 30/m BURST 5"},
 	}
 	for _, tt := range tests {
@@ -103,6 +111,11 @@ func TestParseErrors(t *testing.T) {
 		{"GCRA 1/s COST 1", ErrSyntax, `syntax error: GCRA has no option "COST"`},
 		{"GCRA 1/s 1s", ErrSyntax, `syntax error: GCRA has no option "1s"`},
 		{"GCRA 1/s BURST 9223372036854775807", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
+		{"TOKEN 1/s INTERVAL INTERVAL", ErrSyntax, `syntax error: "INTERVAL" is given twice`},
+		{"TOKEN 1/s INTERVAL 5", ErrSyntax, `syntax error: TOKEN has no option "5"`},
+		{"TOKEN 1/s FIRST", ErrSyntax, `syntax error: TOKEN has no option "FIRST"`},
+		{"TOKEN 1/2ns BURST 9223372036854775807 INTERVAL", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
+		{"GCRA 1/s INTERVAL", ErrSyntax, `syntax error: GCRA has no option "INTERVAL"`},
 		{"LEAKY 1/s INTERVAL", ErrSyntax, `syntax error: LEAKY has no option "INTERVAL"`},
 		{"LEAKY 1/s BURST x", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "x"`},
 		{"GCRA 1/s \x00\"\xff\u2028", ErrSyntax, `syntax error: GCRA has no option "\x00\"\xff\u2028"`},

@@ -78,6 +78,7 @@ type row struct {
 // A test makes sure that each row has its cases.
 var table = [...]row{
 	GCRA:  {"GCRA", "gcra", bucket, optBurst},
+	TOKEN: {"TOKEN", "token", bucket, optBurst | optInterval},
 	LEAKY: {"LEAKY", "leaky", bucket, optBurst},
 
 	LEASE: {"LEASE", "lease", leases, 0},

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "LEAKY": 3} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -46,6 +46,7 @@ func TestSameFamily(t *testing.T) {
 	}{
 		{GCRA, GCRA, true},
 		{GCRA, LEAKY, true},
+		{TOKEN, GCRA, true},
 		{GCRA, None, false},
 		{None, GCRA, false},
 		{None, None, false},
@@ -74,6 +75,7 @@ func TestLevel(t *testing.T) {
 		{GCRA, stateAt(math.MaxInt64), 0, math.MaxInt64},
 		{GCRA, stateAt(math.MinInt64), math.MaxInt64, 0},
 		{GCRA, []byte{1}, 0, 0},
+		{TOKEN, append(stateAt(5), 1), 3, 2},
 		{LEAKY, stateAt(5), 3, 2},
 		{None, stateAt(5), 3, 0},
 	}

@@ -1,0 +1,40 @@
+package limit
+
+// The token bucket, as in RFC 2697 and golang.org/x/time/rate.
+//
+// A bucket holds Burst tokens and is full at first. One token arrives each
+// E = ⌈Period/Max⌉; what finds the bucket full is lost. A request takes as many
+// tokens as it costs or is denied. The state is one time, when the bucket is
+// full. With the tokens in it
+//
+//	tokens   = min(Burst, Burst − (full − now)/E)
+//
+// which need not be whole:
+//
+//	limited  ⇔ tokens < cost
+//	wait     = (cost − tokens)·E if cost ≤ Burst, else Never
+//	full     = now + (Burst − tokens + cost)·E, if not limited
+//	reset    = full − now
+//	remaining = max(0, ⌊tokens⌋)
+//
+// In advance, tokens may become negative, and a request waits until they are
+// not: wait = max(0, −tokens·E), then goes whatever its cost. A refund puts
+// tokens back, up to Burst.
+//
+// "Full" is GCRA's TAT and Burst·E its tolerance, so that the two decide alike,
+// nanosecond for nanosecond. With INTERVAL, the tokens arrive together; see
+// token_interval.go.
+//
+// It promises: in any time t, at most Burst + t/E.
+
+func tokenTake(d *Decision, l *Limit, state []byte, now, cost int64) (full int64, err error) {
+	return bucketTake(d, l, l.Burst, state, now, cost)
+}
+
+func tokenReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (full int64, err error) {
+	return bucketReserve(d, l, state, now, cost, maxWait)
+}
+
+func tokenRefund(d *Decision, l *Limit, state []byte, now, cost int64) (full int64, changed bool, err error) {
+	return bucketRefund(d, l, l.Burst, state, now, cost)
+}

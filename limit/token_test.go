@@ -1,0 +1,484 @@
+package limit
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// tokenModel follows the formulas at the heads of token.go, in fractions of
+// tokens, and of token_interval.go. tat is when the bucket is full.
+type tokenModel struct {
+	bucketModel
+	missing *big.Int // nil: the time alone
+}
+
+func (m *tokenModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
+	if l.Interval {
+		return m.interval(l, now, cost, 0, keep, map[bool]call{false: asTake, true: asRefund}[refund])
+	}
+	x, err := m.terms(l, now, cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	if x.denied {
+		return Decision{Limited: !refund, Wait: Never, Reset: sub(x.tat, x.now).Int64()}, nil
+	}
+	size := new(big.Rat).SetInt64(l.Burst)
+	before := x.tokens(l)
+	tokens := new(big.Rat)
+	if refund {
+		tokens.Add(before, new(big.Rat).SetInt64(cost))
+		if tokens.Cmp(size) > 0 {
+			tokens = size
+		}
+	} else {
+		if _, err := x.after(); err != nil {
+			return Decision{}, err
+		}
+		tokens.Sub(before, new(big.Rat).SetInt64(cost))
+	}
+	d := Decision{Limit: l.Burst, Wait: Never}
+	if !refund && tokens.Sign() < 0 {
+		d.Limited = true
+		if cost <= l.Burst {
+			d.Wait = times(new(big.Rat).Neg(tokens), x.e).Int64()
+		}
+		tokens = before
+	}
+	m.keep(&d, x, size, tokens, keep && !d.Limited && tokens.Cmp(before) != 0)
+	return d, nil
+}
+
+func (m *tokenModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
+	if l.Interval {
+		return m.interval(l, now, cost, maxWait, keep, asReserve)
+	}
+	x, err := m.terms(l, now, cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	if x.denied {
+		return Decision{Limited: true, Wait: Never, Reset: sub(x.tat, x.now).Int64()}, nil
+	}
+	if _, err := x.after(); err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Limit: l.Burst, Wait: Never}
+	tokens := x.tokens(l)
+	if tokens.Sign() < 0 {
+		d.Wait = times(new(big.Rat).Neg(tokens), x.e).Int64()
+	}
+	if maxWait >= 0 && d.Wait > maxWait {
+		d.Limited = true
+		d.Wait -= maxWait
+	} else {
+		tokens.Sub(tokens, new(big.Rat).SetInt64(cost))
+	}
+	m.keep(&d, x, new(big.Rat).SetInt64(l.Burst), tokens, keep && !d.Limited && cost > 0)
+	return d, nil
+}
+
+// tokens are those in the bucket.
+func (x bucketTerms) tokens(l Limit) *big.Rat {
+	missing := new(big.Rat).SetFrac(sub(x.tat, x.now), x.e)
+	return missing.Sub(new(big.Rat).SetInt64(l.Burst), missing)
+}
+
+// keep tells what there is with so many tokens in the bucket, and keeps it.
+func (m *tokenModel) keep(d *Decision, x bucketTerms, size, tokens *big.Rat, keep bool) {
+	if tokens.Sign() > 0 {
+		d.Remaining = new(big.Int).Quo(tokens.Num(), tokens.Denom()).Int64()
+	}
+	reset := times(new(big.Rat).Sub(size, tokens), x.e)
+	d.Reset = reset.Int64()
+	if keep {
+		m.tat, m.missing = new(big.Int).Add(x.now, reset), nil
+	}
+}
+
+// call is a kind of call.
+type call int
+
+const (
+	asTake call = iota
+	asRefund
+	asReserve
+)
+
+// interval makes any call with INTERVAL.
+func (m *tokenModel) interval(l Limit, now64, cost64, maxWait int64, keep bool, kind call) (Decision, error) {
+	if err := badFields(l, cost64); err != nil {
+		return Decision{}, err
+	}
+	now, cost, size, most, period := big.NewInt(now64), big.NewInt(cost64), big.NewInt(l.Burst), big.NewInt(l.Max), big.NewInt(l.Period)
+	full := now
+	if m.tat != nil && m.tat.Cmp(now) > 0 {
+		full = m.tat
+	}
+	ahead := sub(full, now)
+	if !ahead.IsInt64() {
+		return Decision{}, ErrOverflow
+	}
+	if l.Max == 0 {
+		return Decision{Limited: kind != asRefund, Wait: Never, Reset: ahead.Int64()}, nil
+	}
+	if l.Burst > 0 && l.Burst < l.Max {
+		most = size
+	}
+	missing, next := new(big.Int), new(big.Int).Add(now, period)
+	oneByOne := m.missing == nil
+	e := ceil(period, most)
+	switch {
+	case ahead.Sign() == 0:
+	case oneByOne:
+		missing = ceil(ahead, e)
+		next = sub(full, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period))
+	default:
+		missing.Set(m.missing)
+		all := ceil(missing, most)
+		left := ceil(ahead, period)
+		if left.Cmp(all) > 0 {
+			left = all
+		}
+		missing.Sub(missing, new(big.Int).Mul(most, sub(all, left)))
+		next = sub(full, new(big.Int).Mul(sub(left, big.NewInt(1)), period))
+	}
+	// fullWith is when it is full if so many are missing; with makes room.
+	fullWith := func(missing *big.Int) *big.Int {
+		if missing.Sign() == 0 {
+			return now
+		}
+		return new(big.Int).Add(next, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period))
+	}
+	until := func(room *big.Int) int64 {
+		if oneByOne {
+			return sub(ahead, new(big.Int).Mul(room, e)).Int64()
+		}
+		return sub(fullWith(sub(missing, room)), now).Int64()
+	}
+	after := new(big.Int).Add(missing, cost)
+	if kind == asRefund {
+		after = sub(missing, cost)
+		if after.Sign() < 0 {
+			after.SetInt64(0)
+		}
+	} else if at := fullWith(after); !after.IsInt64() || !at.IsInt64() || !sub(at, now).IsInt64() {
+		return Decision{}, ErrOverflow
+	}
+	d := Decision{Limit: l.Burst, Wait: Never}
+	switch {
+	case kind == asReserve && missing.Cmp(size) > 0:
+		if d.Wait = until(size); maxWait >= 0 && d.Wait > maxWait {
+			d.Limited = true
+			d.Wait -= maxWait
+		}
+	case kind == asTake && after.Cmp(size) > 0:
+		d.Limited = true
+		if cost.Cmp(size) <= 0 {
+			d.Wait = until(sub(size, cost))
+		}
+	}
+	if d.Limited {
+		after = missing
+	}
+	if left := sub(size, after); left.Sign() > 0 {
+		d.Remaining = left.Int64()
+	}
+	d.Reset = ahead.Int64()
+	if !d.Limited && after.Cmp(missing) != 0 {
+		d.Reset = sub(fullWith(after), now).Int64()
+		if keep {
+			m.tat, m.missing = fullWith(after), after
+			if after.Sign() == 0 {
+				m.missing = nil
+			}
+		}
+	}
+	return d, nil
+}
+
+// ceil is ⌈a/b⌉.
+func ceil(a, b *big.Int) *big.Int {
+	n, rest := new(big.Int).DivMod(a, b, new(big.Int))
+	if rest.Sign() > 0 {
+		n.Add(n, big.NewInt(1))
+	}
+	return n
+}
+
+func TestTOKENSteps(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit string
+		steps []step
+	}{
+		{
+			"one by one", "TOKEN 30/m BURST 5",
+			[]step{
+				{0, 2, false, 3, Never, 4000},
+				{0, 4, true, 3, 2000, 4000},
+				{1999, 4, true, 3, 1, 2001},
+				{2000, 4, false, 0, Never, 10000},
+				{2000, 6, true, 0, Never, 10000},
+				{2000, -1, false, 1, Never, 8000},
+				{2000, reserved + 3, false, 0, Never, 14000},
+				{2000, reserved + 1, false, 0, 4000, 16000},
+				{2000, 1, true, 0, 8000, 16000},
+			},
+		},
+		{
+			// Five arrive together each minute after the first was taken.
+			"together", "TOKEN 5/m INTERVAL",
+			[]step{
+				{0, 0, false, 5, Never, 0},
+				{0, 6, true, 5, Never, 0},
+				{0, 1, false, 4, Never, 60000},
+				{30000, 4, false, 0, Never, 30000},
+				{30000, 1, true, 0, 30000, 30000},
+				{59999, 1, true, 0, 1, 1},
+				{60000, 5, false, 0, Never, 60000},
+				{200000, 3, false, 2, Never, 60000},
+				{200000, 3, true, 2, 60000, 60000},
+			},
+		},
+		{
+			// A bucket of 12 that five arrive in: three arrivals fill it.
+			"together, a larger bucket", "TOKEN 5/m BURST 12 INTERVAL",
+			[]step{
+				{0, 12, false, 0, Never, 180000},
+				{0, 5, true, 0, 60000, 180000},
+				{0, 6, true, 0, 120000, 180000},
+				{0, 12, true, 0, 180000, 180000},
+				{0, 13, true, 0, Never, 180000},
+				{60000, 0, false, 5, Never, 120000},
+				{60000, 1, false, 4, Never, 120000},
+				{119999, 5, true, 4, 1, 60001},
+				{120000, 0, false, 9, Never, 60000},
+				{179999, 12, true, 9, 1, 1},
+				{180000, 12, false, 0, Never, 180000},
+			},
+		},
+		{
+			// A bucket of 3 that five arrive in: two of them are lost.
+			"together, a smaller bucket", "TOKEN 5/m BURST 3 INTERVAL",
+			[]step{
+				{0, 3, false, 0, Never, 60000},
+				{0, 4, true, 0, Never, 60000},
+				{60000, 3, false, 0, Never, 60000},
+			},
+		},
+		{
+			"together, refund", "TOKEN 5/m BURST 10 INTERVAL",
+			[]step{
+				{0, -3, false, 10, Never, 0},
+				{0, 7, false, 3, Never, 120000},
+				{10000, -2, false, 5, Never, 50000},
+				{10000, 1, false, 4, Never, 110000},
+				{10000, -9, false, 10, Never, 0},
+				{20000, 1, false, 9, Never, 60000},
+			},
+		},
+		{
+			// What is owed is paid by arrivals, whole.
+			"together, reserve", "TOKEN 5/m INTERVAL",
+			[]step{
+				{0, reserved + 12, false, 0, Never, 180000},
+				{0, reserved + 0, false, 0, 120000, 180000},
+				{0, reserved + 3, false, 0, 120000, 180000},
+				{60000, reserved + 1, false, 0, 60000, 180000},
+				{60000, 1, true, 0, 120000, 180000},
+				{120000, reserved + 1, false, 0, 60000, 120000},
+				{180000, 4, true, 3, 60000, 60000},
+				{180000, 3, false, 0, Never, 60000},
+			},
+		},
+		{
+			"together, the clock goes back", "TOKEN 2/m INTERVAL",
+			[]step{
+				{500000, 1, false, 1, Never, 60000},
+				{0, 2, true, 1, 560000, 560000},
+				{0, 1, false, 0, Never, 560000},
+				{560000, 2, false, 0, Never, 60000},
+			},
+		},
+		{
+			"together, limit 0", "TOKEN 0/s INTERVAL",
+			[]step{{0, 1, true, 0, Never, 0}, {0, 0, true, 0, Never, 0}, {0, -1, false, 0, Never, 0}, {0, reserved + 1, true, 0, Never, 0}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { run(t, mustParse(t, tt.limit), tt.steps) })
+	}
+}
+
+// One by one, a token bucket is GCRA in other words.
+func TestTOKENIsGCRA(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { sameAs(t, TOKEN, GCRA) })
+}
+
+// A bucket with a count and the time of the next arrival, kept up arrival by
+// arrival, holds what INTERVAL says.
+func TestTOKENIntervalArrivals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := plain(TOKEN, rapid.Int64Range(1, 20).Draw(t, "max"), rapid.Int64Range(1, 1000).Draw(t, "period"), rapid.Int64Range(1, 60).Draw(t, "burst"))
+		l.Interval = true
+		now, tokens, arrival := int64(0), l.Burst, int64(0)
+		var state []byte
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			now += rapid.Int64Range(0, 2*l.Period).Draw(t, "later")
+			for tokens < l.Burst && arrival <= now {
+				tokens = min(l.Burst, tokens+l.Max)
+				arrival += l.Period
+			}
+			cost := rapid.Int64Range(1, l.Burst).Draw(t, "cost")
+			next, d, err := take(&l, state, now, cost, nil)
+			if err != nil || d.Limited == (cost <= tokens) {
+				t.Fatalf("%v: cost %d of %d at %d: %+v, %v", l, cost, tokens, now, d, err)
+			}
+			if d.Limited {
+				continue
+			}
+			if tokens == l.Burst {
+				arrival = now + l.Period
+			}
+			tokens -= cost
+			state = next
+			if d.Remaining != tokens {
+				t.Fatalf("%v: %d left at %d: %+v", l, tokens, now, d)
+			}
+		}
+	})
+}
+
+// INTERVAL comes and goes on a key, and so do the others of the family: each
+// reads what another has left.
+func TestTOKENIntervalAmongOthers(t *testing.T) {
+	const sec = int64(time.Second)
+	together, gcra, half := mustParse(t, "TOKEN 10/s INTERVAL"), mustParse(t, "GCRA 10/s"), mustParse(t, "TOKEN 5/s INTERVAL")
+	missing := func(full, missing int64) []byte { return binary.AppendUvarint(stateAt(full), uint64(missing)) }
+	tests := []struct {
+		name      string
+		limit     Limit
+		state     []byte
+		now, cost int64
+		want      Decision
+		next      []byte
+	}{
+		{"half of GCRA's", together, stateAt(sec / 2), 0, 1, Decision{false, 10, 4, Never, sec / 2}, missing(sec/2, 6)},
+		{"a part of one is one", together, stateAt(1), 0, 9, Decision{false, 10, 0, Never, 1}, missing(1, 10)},
+		{"a part of one is one, denied", together, stateAt(1), 0, 10, Decision{true, 10, 9, 1, 1}, nil},
+		{"until one is taken, they come one by one", together, stateAt(sec), sec / 10, 1, Decision{false, 10, 0, Never, sec * 9 / 10}, missing(sec, 10)},
+		{"the wait for the first one, too", together, stateAt(sec), 0, 1, Decision{true, 10, 0, sec / 10, sec}, nil},
+		{"GCRA's debts", together, stateAt(5 * sec), 0, 1, Decision{true, 10, 0, 4*sec + sec/10, 5 * sec}, nil},
+		{"GCRA reads the time", gcra, missing(sec/2, 1), 0, 1, Decision{false, 10, 4, Never, sec * 6 / 10}, stateAt(sec * 6 / 10)},
+		{"fewer a period: full at the same time", half, missing(sec, 10), 0, 1, Decision{true, 5, 0, sec, sec}, nil},
+		{"fewer a period, of two arrivals one is past", half, missing(sec, 10), 0, 0, Decision{false, 5, 0, Never, sec}, nil},
+		{"more a period: not full before", together, missing(3*sec, 10), 0, 1, Decision{true, 10, 0, 3 * sec, 3 * sec}, nil},
+	}
+	for _, tt := range tests {
+		next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, nil)
+		if err != nil || d != tt.want || string(next) != string(tt.next) {
+			t.Errorf("%s:\n got %+v, %x, %v\nwant %+v, %x", tt.name, d, next, err, tt.want, tt.next)
+		}
+	}
+	back, d, err := refund(&together, missing(3*sec, 30), 0, 21, nil)
+	if want := (Decision{false, 10, 1, Never, sec}); err != nil || d != want || string(back) != string(missing(sec, 9)) {
+		t.Errorf("refund of two arrivals and one: %+v, %x, %v", d, back, err)
+	}
+}
+
+// The wait is exact on a key that was used without INTERVAL, and the other way
+// round.
+func TestTOKENIntervalWait(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimit(t, TOKEN)
+		state, now := drawDebts(t, l)
+		l.Interval = !l.Interval
+		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
+		checkWait(t, l, state, now, cost)
+		_, d := mustReserve(t, l, state, now, cost, 0)
+		if !d.Limited || d.Wait == Never {
+			return
+		}
+		if _, then := mustReserve(t, l, state, now+d.Wait, cost, 0); then.Limited || then.Wait != Never {
+			t.Fatalf("%+v, and then %+v", d, then)
+		}
+		if _, then := mustReserve(t, l, state, now+d.Wait-1, cost, 0); !then.Limited || then.Wait != 1 {
+			t.Fatalf("%+v, and 1 ns before %+v", d, then)
+		}
+	})
+}
+
+func TestTOKENIntervalExtremes(t *testing.T) {
+	const most, least = math.MaxInt64, math.MinInt64
+	interval := func(limit, period, burst int64) Limit {
+		l := plain(TOKEN, limit, period, burst)
+		l.Interval = true
+		return l
+	}
+	state := func(full int64, missing uint64) []byte { return binary.AppendUvarint(stateAt(full), missing) }
+	tests := []struct {
+		name      string
+		limit     Limit
+		state     []byte
+		now, cost int64
+		want      Decision
+		err       error
+	}{
+		{"everything at once", interval(most, most, most), nil, 0, most, Decision{false, most, 0, Never, most}, nil},
+		{"the end of time", interval(1, 1, 5), nil, most - 5, 5, Decision{false, 5, 0, Never, 5}, nil},
+		{"past the end of time", interval(1, 1, 5), nil, most - 4, 5, Decision{}, ErrOverflow},
+		{"too many missing", interval(most, 1, most), state(1, most), 0, 1, Decision{}, ErrOverflow},
+		{"as many as can be", interval(1, 1, most), state(most-1, most-1), 0, 1, Decision{false, most, 0, Never, most}, nil},
+		{"arrivals for ever", interval(1, 2, most), nil, 0, 1 << 62, Decision{}, ErrOverflow},
+		{"a state too far ahead", interval(1, 1, 1), state(0, 1), least, 1, Decision{}, ErrOverflow},
+		{"a state long past", interval(1, 1, 1), state(least, 1), most - 1, 1, Decision{false, 1, 0, Never, 1}, nil},
+		{"nothing missing", interval(1, 1, 1), state(5, 0), 0, 1, Decision{}, ErrState},
+		{"missing too much", interval(1, 1, 1), state(5, 1<<63), 0, 1, Decision{}, ErrState},
+		{"two numbers", interval(1, 1, 1), append(state(5, 1), 1), 0, 1, Decision{}, ErrState},
+		{"half a number", interval(1, 1, 1), append(stateAt(5), 0x80), 0, 1, Decision{}, ErrState},
+		{"a damaged state of another", plain(GCRA, 1, 1, 1), append(stateAt(5), 0x80), 0, 1, Decision{}, ErrState},
+		{"a state too far ahead, of another", plain(GCRA, 1, 1, 1), state(0, 1), least, 1, Decision{}, ErrOverflow},
+		{"negative cost", interval(1, 1, 1), nil, 0, -1, Decision{}, ErrCost},
+		{"negative burst", interval(1, 1, -1), nil, 0, 1, Decision{}, ErrBurst},
+	}
+	for _, tt := range tests {
+		_, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, nil)
+		if d != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s:\n got %+v, %v\nwant %+v, %v", tt.name, d, err, tt.want, tt.err)
+		}
+		if tt.cost != -1 && errors.Is(tt.err, ErrState) {
+			if _, _, err := refund(&tt.limit, tt.state, tt.now, 1, nil); !errors.Is(err, tt.err) {
+				t.Errorf("%s: refund: %v", tt.name, err)
+			}
+			if _, _, err := reserve(&tt.limit, tt.state, tt.now, 1, 0, nil); !errors.Is(err, tt.err) {
+				t.Errorf("%s: reserve: %v", tt.name, err)
+			}
+		}
+	}
+}
+
+func TestTOKENIntervalAllocatesNothing(t *testing.T) {
+	l := mustParse(t, "TOKEN 1000/ms INTERVAL")
+	if n := testing.AllocsPerRun(100, func() {
+		var buf [MaxState]byte
+		state, _, err := take(&l, nil, 0, 300, buf[:])
+		if err != nil || len(state) != 10 {
+			t.Fatal(len(state), err)
+		}
+		if state, _, err = reserve(&l, state, 0, 1e15, 0, state); err != nil || len(state) != 8+8 {
+			t.Fatal(len(state), err)
+		}
+		if state, _, err = refund(&l, state, 0, 1e15, state); err != nil || len(state) != 10 {
+			t.Fatal(len(state), err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
