@@ -25,13 +25,21 @@ type cpuClock struct{ from time.Duration }
 func startCPU(b *testing.B) *cpuClock {
 	runtime.LockOSThread()
 	b.Cleanup(runtime.UnlockOSThread)
-	return &cpuClock{threadTime()}
+	return &cpuClock{threadTime(b)}
 }
 
 func (c *cpuClock) report(b *testing.B) {
-	used := threadTime() - c.from
+	used := threadTime(b) - c.from
 	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N), "cpu-ns/op")
 	b.ReportMetric(float64(b.N)/used.Seconds()/1e6, "M/cpu-s")
+}
+
+func threadTime(b *testing.B) time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
 }
 
 // benchKey writes the i-th key over buf: 17 bytes, as the keys of the published
@@ -124,6 +132,48 @@ func BenchmarkTakeOneKey(b *testing.B) {
 	benchTakes(b, 0, func(*rand.Rand, int) int { return 0 })
 }
 
+// BenchmarkTakeAll takes from several of 1 M keys, at once or one by one; an
+// operation is all of them.
+func BenchmarkTakeAll(b *testing.B) {
+	keys := benchKeys(1_000_000)
+	e := filled(b, keys)
+	order := benchOrder(keys, uniform)
+	for _, n := range []int{1, 3, 8} {
+		limits, costs, ds := make([]limit.Limit, n), make([]int64, n), make([]limit.Decision, n)
+		for i := range n {
+			limits[i], costs[i] = benchLimit, 1
+		}
+		at := 0
+		run := func(name string, take func(keys [][]byte) error) {
+			b.Run(strconv.Itoa(n)+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				clock := startCPU(b)
+				for b.Loop() {
+					if err := take(order[at : at+n]); err != nil && err != ErrDuplicate {
+						b.Fatal(err)
+					}
+					if at += n; at+n > len(order) {
+						at = 0
+					}
+				}
+				clock.report(b)
+			})
+		}
+		run("together", func(keys [][]byte) error {
+			_, err := e.TakeAll(start, keys, limits, costs, ds)
+			return err
+		})
+		run("apart", func(keys [][]byte) error {
+			for i, key := range keys {
+				if err := e.Take(start, key, &limits[i], 1, &ds[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // BenchmarkTakeGoroutines shares 1 M keys between 1 and 2 goroutines. The wall
 // clock counts only on a machine of its own.
 func BenchmarkTakeGoroutines(b *testing.B) {
@@ -165,14 +215,14 @@ func BenchmarkTenMillionKeys(b *testing.B) {
 		before := residentBytes(b)
 		e := New(Options{})
 		runtime.LockOSThread()
-		last := threadTime()
+		last := threadTime(b)
 		for i := range n {
 			if i == n/2 {
 				b.ReportMetric(float64(residentBytes(b)-before)/float64(i), "rss-B/key-5M")
-				last = threadTime()
+				last = threadTime(b)
 			}
 			mustTake(b, e, start, benchKey(buf[:], i), &benchLimit, 1_000_000)
-			now := threadTime()
+			now := threadTime(b)
 			if err := waits.RecordValue(int64(now - last)); err != nil {
 				b.Fatal(err)
 			}

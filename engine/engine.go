@@ -13,6 +13,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -91,6 +92,8 @@ type Engine struct {
 	sweepAt, squeezeAt atomic.Uint64
 	// barrenUntil is when reclaim may try again.
 	barrenUntil atomic.Int64
+	// plans are of TakeAll, *plan, to be used again.
+	plans sync.Pool
 	// draws numbers the calls of Random, so that each looks elsewhere.
 	draws atomic.Uint64
 }

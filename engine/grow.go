@@ -40,17 +40,18 @@ func (t *table) maxKeys(g *segment) int {
 }
 
 // makeRoom returns the segment for a key with hash h, after it has seen to it
-// that a record of size bytes can be added. With must it heeds no budget.
-func (t *table) makeRoom(now int64, h uint64, size int, must bool) (*segment, error) {
+// that so many keys, whose records have size bytes in all, can be added there.
+// With must it heeds no budget.
+func (t *table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segment, error) {
 	relieved := false
 	for {
 		g := t.lookup(h)
 		tight := !must && t.arena.budget.over(0)
-		if g.fits(size) && (!tight || relieved) {
+		if g.fits(keys, size) && (!tight || relieved) {
 			return g, nil
 		}
 		if !tight || relieved {
-			ok, err := t.enlarge(g, size, must)
+			ok, err := t.enlarge(g, keys, size, must)
 			if err != nil {
 				return nil, err
 			}
@@ -58,30 +59,35 @@ func (t *table) makeRoom(now int64, h uint64, size int, must bool) (*segment, er
 				continue
 			}
 		}
-		if relieved || !t.relieve(now, g, size) {
+		if !t.relieve(now, g, keys, size) {
 			return nil, errNoRoom
 		}
 		relieved = true
 	}
 }
 
-// fits tells whether another record can be added as things are.
-func (g *segment) fits(size int) bool {
-	return g.base != nil && g.n < int(g.lines)*fill && g.top+size <= g.touched
+// fits tells whether records can be added as things are.
+func (g *segment) fits(keys, size int) bool {
+	return g.hasLines(keys) && g.top+size <= g.touched
 }
 
-// enlarge takes one step towards room for another record in g's stretch: more
+// hasLines tells whether the index has slots for more keys.
+func (g *segment) hasLines(keys int) bool {
+	return g.base != nil && g.n+keys <= int(g.lines)*fill
+}
+
+// enlarge takes one step towards room for more records in g's stretch: more
 // pages, another size, or two segments. It tells whether the budget allowed it.
-func (t *table) enlarge(g *segment, size int, must bool) (bool, error) {
+func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	a := t.arena
-	if g.base != nil && g.n < int(g.lines)*fill && g.top+size <= spanSize && g.garbage <= g.live()/4 {
+	if g.hasLines(keys) && g.top+size <= spanSize && g.garbage <= g.live()/4 {
 		if more := a.pages(g.top+size) - g.touched; must || !a.budget.over(more) {
 			a.budget.add(more)
 			g.touched += more
 			return true, nil
 		}
 	}
-	need := needs(g.n+1, g.live()+size)
+	need := needs(g.n+keys, g.live()+size)
 	if g.n >= 2 && t.splittable(g) && (g.n >= t.maxKeys(g) || need > spanSize) {
 		if !must && a.budget.over(a.page+segmentBytes) {
 			return false, nil
@@ -94,7 +100,7 @@ func (t *table) enlarge(g *segment, size int, must bool) (bool, error) {
 	if !must && a.budget.over(a.pages(need)-g.touched) {
 		return false, nil
 	}
-	_, err := t.resize(g, 1, size)
+	_, err := t.resize(g, keys, size)
 	return true, err
 }
 

@@ -44,20 +44,27 @@ func (e *Engine) SetMaxMemory(bytes int64, p Policy) {
 // relieve makes room in g's stretch at the cost of its keys: those that have
 // expired, or else, if the policy says so, those nearest to full. It tells
 // whether it found any.
-func (t *table) relieve(now int64, g *segment, size int) bool {
-	if t.cull(now, g) == 0 && (!t.arena.budget.leastDebt.Load() || t.evict(now, g) == 0) {
+func (t *table) relieve(now int64, g *segment, keys, size int) bool {
+	if t.cull(now, g) == 0 && (!t.arena.budget.leastDebt.Load() || t.evict(now, g, size) == 0) {
 		return false
 	}
-	_, err := t.resize(g, 1, size)
+	need := needs(g.n+keys, g.live()+size)
+	more := t.arena.pages(need) - g.touched
+	if need > spanSize || more > 0 && t.arena.budget.over(more) {
+		keys, size = 0, 0 // it is to be split, or relieved again
+	}
+	_, err := t.resize(g, keys, size)
 	return err == nil
 }
 
 // evictShare is the part of a segment's keys that is evicted at once.
 const evictShare = 16
 
-// evict drops the keys of g that are nearest to full and returns how many.
-func (t *table) evict(now int64, g *segment) int {
-	if g.n == 0 {
+// evict drops the keys of g that are nearest to full, and returns how many: a
+// sixteenth, and as many as have size bytes together. If all of them do not have
+// so many it drops none.
+func (t *table) evict(now int64, g *segment, size int) int {
+	if g.n == 0 || g.live() < size {
 		return 0
 	}
 	buf, _ := t.arena.deadlines.Get().(*[]int64)
@@ -69,18 +76,25 @@ func (t *table) evict(now int64, g *segment) int {
 	g.each(func(r record) { all = append(all, t.expires(r)) })
 	*buf = all
 	slices.Sort(all)
-	want := (len(all) + evictShare - 1) / evictShare
-	last := all[want-1]
-	dropped := 0
-	g.each(func(r record) {
-		if at := t.expires(r); at <= last && dropped < want {
+	dropped, freed := 0, 0
+	// Mostly one turn; where the records are small for size, some more.
+	for want := (len(all) + evictShare - 1) / evictShare; ; want = min(2*want, len(all)) {
+		last := all[want-1]
+		g.each(func(r record) {
+			at := t.expires(r)
+			if at > last || dropped == want {
+				return
+			}
+			freed += r.size()
 			t.dropRecord(g, r)
 			dropped++
 			t.evicted++
 			t.forgiven += uint64(max(0, at-now))
+		})
+		if freed >= size || want == len(all) {
+			return dropped
 		}
-	})
-	return dropped
+	}
 }
 
 // cull drops the keys of g that have expired, and returns how many. It leaves
@@ -164,15 +178,14 @@ func (e *Engine) squeeze(now int64) {
 }
 
 // shed drops what has expired from g, or else evicts, and gives the memory back.
-// It returns how many keys went.
-func (t *table) shed(now int64, g *segment) (dropped int) {
-	if dropped = t.cull(now, g); dropped == 0 {
-		dropped = t.evict(now, g)
+func (t *table) shed(now int64, g *segment) (expired int) {
+	if expired = t.cull(now, g); expired == 0 {
+		t.evict(now, g, 0)
 	}
 	if g.n == 0 {
 		t.vacate(g)
 	} else if next, err := t.resize(g, 0, 0); err == nil {
 		t.merge(next)
 	}
-	return dropped
+	return expired
 }

@@ -69,14 +69,14 @@ func (s *shard) scratch(state []byte) []byte {
 }
 
 // store keeps the state that an algorithm has made, unless it says no more
-// than an absent key does.
-func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte) error {
+// than an absent key does. With must a new key heeds no budget.
+func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, must bool) error {
 	gone := limit.Expires(a, next) <= now
 	switch {
 	case at == nil && gone:
 		return nil
 	case at == nil:
-		return s.table.insert(now, h, key, a, next, false)
+		return s.table.insert(now, h, key, a, next, must)
 	case gone:
 		s.table.remove(g, h, at)
 		return nil
@@ -88,7 +88,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 // the decision.
 func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, d *limit.Decision) error {
 	if next != nil {
-		if err := s.store(now, h, g, at, key, a, next); err != nil {
+		if err := s.store(now, h, g, at, key, a, next, false); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 		return err
 	}
 	if next != nil {
-		if err := s.store(now, h, g, at, key, l.Algorithm, next); err != nil {
+		if err := s.store(now, h, g, at, key, l.Algorithm, next, false); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 		return err
 	}
 	if next != nil {
-		if err := s.store(now, h, g, at, key, l.Algorithm, next); err != nil {
+		if err := s.store(now, h, g, at, key, l.Algorithm, next, false); err != nil {
 			return err
 		}
 	}

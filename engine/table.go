@@ -166,17 +166,34 @@ func (t *table) insert(now int64, h uint64, key []byte, a limit.Algorithm, state
 	if len(key) > MaxKey {
 		return ErrKey
 	}
-	slen := len(state)
-	if slen > maxInline {
-		slen = boxID
-	}
-	g, err := t.makeRoom(now, h, sizeOf(len(key), slen), must)
+	slen := inline(state)
+	g, err := t.makeRoom(now, h, 1, sizeOf(len(key), slen), must)
 	if err != nil {
 		return err
 	}
 	t.place(g, h, key, a, state)
 	t.n++
 	return nil
+}
+
+// inline is how many bytes of a record stand for a state.
+func inline(state []byte) int {
+	if len(state) > maxInline {
+		return boxID
+	}
+	return len(state)
+}
+
+// needs is how many bytes insert takes or, for a key that is there, update; 0 if
+// the record can stay where it is.
+func (t *table) needs(g *segment, at slot, key, state []byte) int {
+	if at != nil {
+		r := g.record(at)
+		if r.isBoxed() && len(state) > maxInline || !r.isBoxed() && r.holds(len(state)) {
+			return 0
+		}
+	}
+	return sizeOf(len(key), inline(state))
 }
 
 // place appends the key to a segment that has room for it.
@@ -207,10 +224,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a l
 		g.expects(limit.Expires(a, state))
 		return nil
 	}
-	slen := len(state)
-	if slen > maxInline {
-		slen = boxID
-	}
+	slen := inline(state)
 	if r.isBoxed() && len(state) > maxInline {
 		t.rebox(boxOf(r), state)
 		r.setAlgorithm(a)
@@ -221,7 +235,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a l
 	if !r.isBoxed() && unsafe.SliceData(state) == unsafe.SliceData(r.state()) {
 		state = append([]byte(nil), state...)
 	}
-	if _, err := t.makeRoom(now, h, sizeOf(len(key), slen), true); err != nil {
+	if _, err := t.makeRoom(now, h, 1, sizeOf(len(key), slen), true); err != nil {
 		return err
 	}
 	g, at = t.find(h, key)

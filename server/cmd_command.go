@@ -95,13 +95,9 @@ func (s *session) simpleSet(words []string) {
 
 // keySpecs replies where the keys are and what the command does with them.
 func (s *session) keySpecs(c *command) {
-	if c.firstKey == 0 {
+	if !c.hasKeys() {
 		s.set(0)
 		return
-	}
-	last := c.lastKey
-	if last > 0 {
-		last -= c.firstKey // counted from the first key
 	}
 	s.set(1)
 	s.mapOf(3)
@@ -114,19 +110,32 @@ func (s *session) keySpecs(c *command) {
 	s.text("spec")
 	s.mapOf(1)
 	s.text("index")
-	s.int(int64(c.firstKey))
+	s.int(int64(c.firstKey + c.numKeys)) // one of them is 0
 	s.text("find_keys")
 	s.mapOf(2)
 	s.text("type")
+	if c.numKeys > 0 {
+		s.text("keynum")
+		s.text("spec")
+		s.integers([]string{"keynumidx", "firstkey", "keystep"}, 0, 1, 1)
+		return
+	}
+	last := c.lastKey
+	if last > 0 {
+		last -= c.firstKey // counted from the first key
+	}
 	s.text("range")
 	s.text("spec")
-	s.mapOf(3)
-	s.text("lastkey")
-	s.int(int64(last))
-	s.text("keystep")
-	s.int(int64(c.step))
-	s.text("limit")
-	s.int(0)
+	s.integers([]string{"lastkey", "keystep", "limit"}, last, c.step, 0)
+}
+
+// integers replies a map of integers.
+func (s *session) integers(names []string, values ...int) {
+	s.mapOf(len(names))
+	for i, name := range names {
+		s.text(name)
+		s.int(int64(values[i]))
+	}
 }
 
 func (s *session) commandList(args [][]byte) {
@@ -188,7 +197,7 @@ func (s *session) keysOf(line [][]byte) (*command, []int) {
 	case c == nil:
 		s.fail(errNotACommand)
 		return nil, nil
-	case c.firstKey == 0:
+	case !c.hasKeys():
 		s.fail(errNoKeyArguments)
 		return nil, nil
 	case !c.arityOK(len(line)):
@@ -197,6 +206,10 @@ func (s *session) keysOf(line [][]byte) (*command, []int) {
 	}
 	var positions []int
 	c.keys(line, func(i int) { positions = append(positions, i) })
+	if len(positions) == 0 && c.numKeys > 0 {
+		s.fail(errNoKeysHere)
+		return nil, nil
+	}
 	if len(positions) == 0 {
 		s.fail(errNoKeyArguments)
 		return nil, nil

@@ -58,7 +58,7 @@ func (s *session) argumentDocs(c *command, args []argument) {
 // in Redis: clients take a field's being there for its being true.
 func (s *session) argumentDoc(c *command, a *argument) {
 	leaf := a.kind != "oneof" && a.kind != "block"
-	isKey := a.kind == "key" && c.firstKey > 0
+	isKey := a.kind == "key" && c.hasKeys()
 	var flags []string
 	if a.optional {
 		flags = append(flags, "optional")

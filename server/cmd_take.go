@@ -4,24 +4,34 @@ import (
 	"limitdb/limit"
 )
 
+// limitWords are the words of a limit, and more.
+func limitWords(more ...argument) []argument {
+	return append([]argument{
+		{name: "algorithm", kind: "string"},
+		{name: "limit", kind: "string"},
+		{name: "period", kind: "string", optional: true},
+		{name: "burst", kind: "integer", token: "BURST", optional: true},
+	}, more...)
+}
+
+// limitOf are the words of a key and its limit, and more.
+func limitOf(more ...argument) []argument {
+	return append([]argument{{name: "key", kind: "key"}}, limitWords(more...)...)
+}
+
+func costWord() argument {
+	return argument{name: "cost", kind: "integer", token: "COST", optional: true}
+}
+
 // The limiter's own commands: a limit is given at every call, in its one spelling.
 func takeCommands() []command {
-	limitWords := func(more ...argument) []argument {
-		return append([]argument{
-			{name: "key", kind: "key"},
-			{name: "algorithm", kind: "string"},
-			{name: "limit", kind: "string"},
-			{name: "period", kind: "string", optional: true},
-			{name: "burst", kind: "integer", token: "BURST", optional: true},
-		}, more...)
-	}
-	cost := argument{name: "cost", kind: "integer", token: "COST", optional: true}
+	cost := costWord()
 	return []command{
 		{
 			name: "RL.TAKE", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a limit, or is denied.",
-			args:    limitWords(cost, argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
+			args:    limitOf(cost, argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
 			notes:   takeNotes,
 			run:     (*session).rlTake,
 		},
@@ -29,7 +39,7 @@ func takeCommands() []command {
 			name: "RL.PEEK", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Answers as RL.TAKE would and changes nothing.",
-			args:    limitWords(cost),
+			args:    limitOf(cost),
 			notes:   peekNotes,
 			run:     (*session).rlPeek,
 		},
@@ -37,7 +47,7 @@ func takeCommands() []command {
 			name: "RL.REFUND", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Gives back what was taken, never above full.",
-			args:    limitWords(cost),
+			args:    limitOf(cost),
 			notes:   refundNotes,
 			run:     (*session).rlRefund,
 		},
@@ -45,7 +55,7 @@ func takeCommands() []command {
 			name: "RL.RESERVE", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes now and pays later: grants more than there is, and tells how long to wait.",
-			args:    limitWords(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
+			args:    limitOf(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
 			notes:   reserveNotes,
 			run:     (*session).rlReserve,
 		},

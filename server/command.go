@@ -1,6 +1,10 @@
 package server
 
-import "strings"
+import (
+	"strings"
+
+	"limitdb/resp"
+)
 
 // A command is one row of the command table. The table is the only
 // description of the commands: dispatch, arity checks, COMMAND and its
@@ -12,7 +16,10 @@ type command struct {
 	// firstKey, lastKey and step give the key positions as Redis does;
 	// firstKey 0: no keys; lastKey negative: counted from the end.
 	firstKey, lastKey, step int
-	keyFlags                []string // Redis' key spec flags; nil: as flags say
+	// numKeys is the position of the number of keys, which stand behind it; 0:
+	// the keys are where firstKey, lastKey and step say.
+	numKeys  int
+	keyFlags []string // Redis' key spec flags; nil: as flags say
 
 	group      string
 	summary    string
@@ -136,8 +143,18 @@ func (c *command) fullName() string {
 	return strings.ToLower(c.name)
 }
 
+// hasKeys tells whether the command takes keys.
+func (c *command) hasKeys() bool { return c.firstKey|c.numKeys > 0 }
+
 // keys yields the positions of the keys in args, or none.
 func (c *command) keys(args [][]byte, yield func(i int)) {
+	if c.numKeys > 0 {
+		n, ok := resp.ParseInt(args[c.numKeys])
+		for i := c.numKeys + 1; ok && i < len(args) && n > 0; i, n = i+1, n-1 {
+			yield(i)
+		}
+		return
+	}
 	if c.firstKey <= 0 {
 		return
 	}

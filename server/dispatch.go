@@ -43,7 +43,7 @@ func (s *session) executeOne(args [][]byte) {
 		s.reject(cmd, errUnauthenticated)
 		return
 	}
-	if cmd.firstKey > 0 {
+	if cmd.hasKeys() {
 		if text := s.checkKeys(cmd, args); text != "" {
 			s.reject(cmd, text)
 			return
@@ -175,7 +175,7 @@ func plainCut(b []byte) string {
 // checkKeys holds every key against max-key-len.
 func (s *session) checkKeys(cmd *command, args [][]byte) string {
 	most := int(s.srv.set.MaxKeyLen.Get())
-	if cmd.lastKey == cmd.firstKey {
+	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
 		if len(args[cmd.firstKey]) > most {
 			return errKeyTooLong
 		}

@@ -70,7 +70,7 @@ func TestCommandTableIsComplete(t *testing.T) {
 				t.Errorf("%s: argument %s is a %s with %d arguments", c.fullName(), a.name, a.kind, len(a.args))
 			case a.kind == "pure-token" && a.token == "":
 				t.Errorf("%s: argument %s is a token without one", c.fullName(), a.name)
-			case a.kind == "key" && c.firstKey == 0:
+			case a.kind == "key" && !c.hasKeys():
 				t.Errorf("%s: argument %s is a key, but the row has no key positions", c.fullName(), a.name)
 			}
 			checkArgs(c, a.args)

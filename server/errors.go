@@ -43,6 +43,7 @@ const (
 	errSleepRange      = "ERR DEBUG SLEEP takes seconds from 0 to 3600"
 	errSlowlogCount    = "ERR count should be greater than or equal to -1"
 	errNoKeyArguments  = "ERR The command has no key arguments"
+	errNoKeysHere      = "ERR Invalid arguments specified for command"
 	errNotACommand     = "ERR Invalid command specified"
 	errCommandArgs     = "ERR Invalid number of arguments specified for command"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"

@@ -21,7 +21,7 @@ The reply is five integers, times in milliseconds rounded up:
 | limited | 0: go ahead, 1: denied |
 | limit | the most that can be taken at once |
 | remaining | what is left now |
-| wait | −1: nothing to wait for, or it can never be granted; denied: ask again after this long; granted (by ` + "`QUEUE`" + `): go ahead after this long |
+| wait | −1: nothing to wait for, or it can never be granted; else ask again after this long |
 | reset | until the key is as if never used |
 
 ` + "`COST`" + ` is 1 if not said; 0 asks without taking. After the wait, with no other caller, the same request is granted; it is not
@@ -78,6 +78,46 @@ the request is denied, nothing changes, and the wait tells when to ask again. Wi
 3) (integer) 0
 4) (integer) 600
 5) (integer) 2600
+` + "```" + `
+`
+
+const takeAllNotes = `
+For a caller under several limits at once: of the user, of the network address, of the whole service. The keys come first, at most
+128 and no two the same, then as many limits in the same order, each written as for [RL.TAKE](#rltake), with a ` + "`COST`" + ` of its own.
+All are decided in one atomic step. If one denies, nothing is taken anywhere; ` + "`COUNTDENIED`" + ` then counts nothing either.
+
+The reply is limited (0 or 1), the index from 0 of the limit that denies with the longest wait or −1, and for each limit the five
+integers of RL.TAKE. If all are granted, they tell what is left. If not, those of the limits that would have granted tell what
+there is, with limited 0. After the longest wait, with no other caller, the same request is granted; a limit that can never
+grant, with a wait of −1, has the longest of all.
+
+` + "```" + `
+> RL.TAKEALL 2 ip:203.0.113.7 user:42 GCRA 5/s GCRA 100/m BURST 20 COST 15
+1) (integer) 0
+2) (integer) -1
+3) 1) (integer) 0
+   2) (integer) 5
+   3) (integer) 4
+   4) (integer) -1
+   5) (integer) 200
+4) 1) (integer) 0
+   2) (integer) 20
+   3) (integer) 5
+   4) (integer) -1
+   5) (integer) 9000
+> RL.TAKEALL 2 ip:203.0.113.7 user:42 GCRA 5/s GCRA 100/m BURST 20 COST 15
+1) (integer) 1
+2) (integer) 1
+3) 1) (integer) 0
+   2) (integer) 5
+   3) (integer) 4
+   4) (integer) -1
+   5) (integer) 200
+4) 1) (integer) 1
+   2) (integer) 20
+   3) (integer) 5
+   4) (integer) 6000
+   5) (integer) 9000
 ` + "```" + `
 `
 

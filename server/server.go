@@ -58,6 +58,7 @@ type Server struct {
 	clients  clients
 	buffers  bufferPool
 	queues   aheadPool
+	together togetherPool
 	wide     func(name []byte) bool
 
 	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.

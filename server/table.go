@@ -19,6 +19,7 @@ func families() [][]command {
 	return [][]command{
 		cellCommands(),
 		takeCommands(),
+		takeAllCommands(),
 		keyCommands(),
 		connectionCommands(),
 		clientCommands(),

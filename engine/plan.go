@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"limitdb/limit"
+)
+
+// plan is a TakeAll under way: a charge for each key, in the order of their
+// hashes, which is the order of their shards and of the segments in them. Plans
+// are used again, with the buffers that their charges have grown.
+type plan struct {
+	charges   []charge
+	places    [MaxAll]Place
+	uncounted limit.Limit // a limit without its CountDenied
+}
+
+// charge is one key of a plan.
+type charge struct {
+	h       uint64
+	s       *shard
+	at      int    // which of the request's keys it is
+	there   bool   // the key is live
+	changed bool   // state is the one to store,
+	gone    bool   // which says no more than an absent key does
+	state   []byte // in a buffer of the charge's own
+}
+
+const (
+	// stateBytes is how many bytes a charge's buffer has at first,
+	stateBytes = 64
+	// bigState is how many it keeps from one plan to the next at most.
+	bigState = 1 << 10
+)
+
+// plan orders the keys.
+func (e *Engine) plan(keys [][]byte) *plan {
+	p, _ := e.plans.Get().(*plan)
+	if p == nil {
+		p = new(plan)
+	}
+	if n := len(keys); n > cap(p.charges) {
+		p.charges = make([]charge, n)
+		states := make([]byte, n*stateBytes)
+		for i := range p.charges {
+			p.charges[i].state = states[i*stateBytes : i*stateBytes : (i+1)*stateBytes]
+		}
+	}
+	p.charges = p.charges[:len(keys)]
+	// The keys' misses overlap, and then wait in the caches for the locks.
+	e.Warm(keys, p.places[:])
+	for i := range keys {
+		c := &p.charges[i]
+		c.h, c.at = uint64(p.places[i]), i
+		c.s = &e.shards[c.h>>(64-e.shardBits)]
+	}
+	slices.SortFunc(p.charges, func(a, b charge) int {
+		if a.h == b.h {
+			return cmp.Compare(a.at, b.at)
+		}
+		return cmp.Compare(a.h, b.h)
+	})
+	return p
+}
+
+// done takes a plan back.
+func (e *Engine) done(p *plan) {
+	for i := range p.charges {
+		if cap(p.charges[i].state) > bigState {
+			p.charges[i].state = make([]byte, 0, stateBytes)
+		}
+	}
+	e.plans.Put(p)
+}
+
+// duplicate is the first key, in the request's order, that stands there before,
+// or -1.
+func (p *plan) duplicate(keys [][]byte) int {
+	at := -1
+	for i := range p.charges {
+		c := &p.charges[i]
+		for j := i - 1; j >= 0 && p.charges[j].h == c.h; j-- {
+			if bytes.Equal(keys[c.at], keys[p.charges[j].at]) && (at < 0 || c.at < at) {
+				at = c.at
+			}
+		}
+	}
+	return at
+}
+
+// lock locks the shards and returns the time for all of them.
+func (p *plan) lock(now int64) int64 {
+	for i := range p.charges {
+		if s := p.charges[i].s; i == 0 || s != p.charges[i-1].s {
+			s.mu.Lock()
+			now = max(now, s.last)
+		}
+	}
+	for i := range p.charges {
+		p.charges[i].s.last = now
+	}
+	return now
+}
+
+func (p *plan) unlock() {
+	for i := range p.charges {
+		if s := p.charges[i].s; i == 0 || s != p.charges[i-1].s {
+			s.mu.Unlock()
+		}
+	}
+}
+
+// find looks for the key.
+func (c *charge) find(r *request) (*segment, slot) {
+	return c.s.table.find(c.h, r.keys[c.at])
+}
+
+// makeRoom sees to it that all charges can be stored one after the other. If
+// it cannot, it returns the key for which there is no room.
+func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
+	for rest := p.charges; len(rest) > 0; {
+		first := &rest[0]
+		t := &first.s.table
+		g := t.lookup(first.h)
+		// What the charges of one segment need is added up.
+		keys, size, must, n := 0, 0, true, 0
+		for ; n < len(rest) && rest[n].s == first.s && t.lookup(rest[n].h) == g; n++ {
+			if more := rest[n].needs(r); more > 0 {
+				keys, size, must = keys+1, size+more, must && rest[n].there
+			}
+		}
+		if keys > 0 {
+			g, err := t.makeRoom(now, first.h, keys, size, must)
+			if err != nil {
+				return first.at, err
+			}
+			// The segment may have been split, and the last ones be in the other half.
+			n = 0
+			for n < len(rest) && rest[n].s == first.s && t.lookup(rest[n].h) == g {
+				n++
+			}
+		}
+		rest = rest[n:]
+	}
+	return -1, nil
+}
+
+// needs is how many bytes of its segment it takes to store the charge, 0 if it
+// can be written where it is.
+func (c *charge) needs(r *request) int {
+	if !c.changed || c.gone {
+		return 0
+	}
+	g, slot := c.find(r)
+	return c.s.table.needs(g, slot, r.keys[c.at], c.state)
+}
+
+// lost tells whether a key that was there has been evicted.
+func (p *plan) lost(r *request) bool {
+	for i := range p.charges {
+		c := &p.charges[i]
+		if c.there {
+			if _, slot := c.find(r); slot == nil {
+				return true
+			}
+		}
+	}
+	return false
+}

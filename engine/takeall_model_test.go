@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+
+	"limitdb/limit"
+)
+
+// takeAll runs a step as a TakeAll of two to five keys.
+func (p *pair) takeAll(now int64, st step) error {
+	n := 2 + int(st.cost)%4
+	keys, shards := make([][]byte, n), make([]*shard, n)
+	limits, costs := make([]limit.Limit, n), make([]int64, n)
+	for i := range n {
+		keys[i] = stepKey(st.key + 13*byte(i))
+		limits[i] = stepLimits[(int(st.limit)+i)%len(stepLimits)]
+		costs[i] = int64(st.cost) >> i % 4
+		_, shards[i] = p.e.place(keys[i])
+	}
+	if st.limit == 255 {
+		keys[n-1] = keys[0]
+	}
+	got := make([]limit.Decision, n)
+	gotAt, gotErr := p.e.TakeAll(now, keys, limits, costs, got)
+	want, wantAt, wantErr := p.m.takeAll(now, shards, keys, limits, costs)
+	if gotAt != wantAt || gotErr != wantErr || wantErr == nil && !equal(got, want) {
+		return fmt.Errorf("TakeAll(%q, %v) at %d = %+v, %d, %v; want %+v, %d, %v", keys, costs, now, got, gotAt, gotErr, want, wantAt, wantErr)
+	}
+	return nil
+}
+
+func equal(a, b []limit.Decision) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// takeAll is TakeAll as one would write it down: ask all, then take or not.
+func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limit.Limit, costs []int64) (ds []limit.Decision, at int, err error) {
+	for i := range keys {
+		for j := range i {
+			if bytes.Equal(keys[i], keys[j]) {
+				return nil, i, ErrDuplicate
+			}
+		}
+	}
+	for _, s := range shards {
+		now = m.clamp(s, now)
+	}
+	for _, s := range shards {
+		m.clamp(s, now)
+	}
+	ds = make([]limit.Decision, len(keys))
+	longest := int64(-1)
+	at = -1
+	for i, key := range keys {
+		l := limits[i]
+		l.CountDenied = false
+		x, ok := m.live(now, key)
+		if ok && !limit.SameFamily(x.algorithm, l.Algorithm) {
+			return nil, i, ErrWrongType
+		}
+		if err := limit.Peek(&l, x.state, now, costs[i], &ds[i]); err != nil {
+			return nil, i, err
+		}
+		wait := uint64(ds[i].Wait) // Never is the largest
+		if ds[i].Limited && (at < 0 || wait > uint64(longest)) {
+			at, longest = i, int64(wait)
+		}
+	}
+	for i, key := range keys {
+		x, _ := m.live(now, key)
+		switch {
+		case at >= 0 && ds[i].Limited:
+			m.want.Limited++
+		case at >= 0:
+			m.want.Peeked++
+			if err := limit.Peek(&limits[i], x.state, now, 0, &ds[i]); err != nil {
+				return nil, i, err
+			}
+		default:
+			m.want.Allowed++
+			next, err := limit.Take(&limits[i], x.state, now, costs[i], nil, &ds[i])
+			if err != nil {
+				return nil, i, err
+			}
+			if next != nil {
+				m.keys[string(key)] = modelEntry{limits[i].Algorithm, bytes.Clone(next)}
+			}
+		}
+	}
+	return ds, at, nil
+}

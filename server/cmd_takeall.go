@@ -1,0 +1,133 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"limitdb/engine"
+	"limitdb/limit"
+	"limitdb/resp"
+)
+
+// Several limits in one step, all or none.
+func takeAllCommands() []command {
+	return []command{{
+		name: "RL.TAKEALL", arity: -5, flags: flagWrite | flagFast | flagMovableKeys, numKeys: 1,
+		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys",
+		summary: "Takes from several limits at once, from all or from none.",
+		args: []argument{
+			{name: "numkeys", kind: "integer"},
+			{name: "key", kind: "key", multiple: true},
+			{name: "limits", kind: "block", multiple: true, args: limitWords(costWord())},
+		},
+		notes: takeAllNotes,
+		run:   (*session).rlTakeAll,
+	}}
+}
+
+// together is what an RL.TAKEALL asks for and gets, but for its keys.
+type together struct {
+	limits [engine.MaxAll]limit.Limit
+	costs  [engine.MaxAll]int64
+	ds     [engine.MaxAll]limit.Decision
+}
+
+// togetherPool lends one for the time of a command.
+type togetherPool struct{ pool sync.Pool }
+
+func (p *togetherPool) get() *together {
+	if t, ok := p.pool.Get().(*together); ok {
+		return t
+	}
+	return new(together)
+}
+
+func (p *togetherPool) put(t *together) { p.pool.Put(t) }
+
+func (s *session) rlTakeAll(args [][]byte) {
+	n, text := numKeys(args[1:])
+	if text != "" {
+		s.fail(text)
+		return
+	}
+	keys, words := args[2:2+n], args[2+n:]
+	t := s.srv.together.get()
+	defer s.srv.together.put(t)
+	if text := t.parse(n, words); text != "" {
+		s.fail(text)
+		return
+	}
+	at, err := s.srv.engine.TakeAll(s.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
+	if err != nil {
+		s.fail(takeAllError(err, at, keys))
+		return
+	}
+	s.array(2 + n)
+	if at < 0 {
+		s.int(0)
+	} else {
+		s.int(1)
+	}
+	s.int(int64(at))
+	for i := range n {
+		s.decisionMillis(&t.ds[i])
+	}
+}
+
+// numKeys reads the number of keys and checks that so many words follow.
+func numKeys(words [][]byte) (n int, text string) {
+	many, ok := resp.ParseInt(words[0])
+	switch {
+	case !ok || many < 1 || many > engine.MaxAll:
+		return 0, "ERR numkeys must be an integer from 1 to " + strconv.Itoa(engine.MaxAll) + ": " + quoted(words[0])
+	case many > int64(len(words)-1):
+		return 0, "ERR numkeys is " + strconv.Itoa(int(many)) + ", but " + strconv.Itoa(len(words)-1) + " words follow"
+	}
+	return int(many), ""
+}
+
+// parse reads n limits, each from its algorithm's name up to that of the next.
+func (t *together) parse(n int, words [][]byte) (text string) {
+	for i := range n {
+		if len(words) == 0 {
+			return "ERR " + plural(n, "key") + " and " + plural(i, "limit") + ": there must be as many limits as keys"
+		}
+		var a limitArgs
+		used, text := parseLimit(words, ownCost, &a)
+		words = words[used:]
+		if text == "" && len(words) > 0 {
+			if _, ok := limit.Lookup(words[0]); !ok {
+				text = errUnknownOption(words[0], &a)
+			}
+		}
+		if text != "" {
+			return "ERR limit " + strconv.Itoa(i+1) + " of " + strconv.Itoa(n) + ": " + strings.TrimPrefix(text, "ERR ")
+		}
+		t.limits[i], t.costs[i] = a.limit, a.cost
+	}
+	if len(words) > 0 {
+		return "ERR " + plural(n, "key") + " and a limit more: there must be as many limits as keys: " + quoted(words[0])
+	}
+	return ""
+}
+
+// takeAllError is the reply for an error that the key or the limit at has.
+func takeAllError(err error, at int, keys [][]byte) string {
+	text := limitError(err)
+	switch {
+	case at < 0 || text == errOOM:
+		return text
+	case err == engine.ErrDuplicate:
+		return "ERR a key is given twice: " + quoted(keys[at])
+	}
+	return text + ": " + quoted(keys[at])
+}
+
+// plural is a number and a noun: 1 key, 2 keys.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
