@@ -26,9 +26,10 @@ var mayImport = map[string][]string{
 	"persistence": {"engine", "limit", "internal"},
 	"replication": {"engine", "limit", "internal"},
 	"observe":     {"engine", "limit", "internal"},
+	"simulate":    {"limit", "internal"},
 	"server":      {"engine", "limit", "resp", "config", "transport", "internal"},
 	"bench":       {"resp", "limit", "engine", "internal"},
-	"cmd":         {"bench", "config", "engine", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "transport"},
+	"cmd":         {"bench", "config", "engine", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport"},
 	"e2e":         {"resp", "config"},
 }
 

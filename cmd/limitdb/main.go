@@ -3,6 +3,7 @@
 //	limitdb [FILE] [--directive value …]   run the server
 //	limitdb ping                           ask a running server whether it answers
 //	limitdb bench                          put load on a server and measure it
+//	limitdb simulate                       replay recorded traffic through limits
 //	limitdb version                        print the version
 package main
 
@@ -30,10 +31,21 @@ func main() {
 }
 
 // exitCode ends the process with itself as status; the message is that of the
-// error it is joined to.
+// error that withStatus puts it to.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
+
+// usageError is a mistake on the command line: exit status 2.
+func usageError(err error) error { return withStatus{err, 2} }
+
+// withStatus is an error that ends the process with that status.
+type withStatus struct {
+	error
+	code exitCode
+}
+
+func (e withStatus) Unwrap() []error { return []error{e.error, e.code} }
 
 // run dispatches. The server's own arguments are directives, which cobra does
 // not know, so only a subcommand's name is given to it.
@@ -72,6 +84,7 @@ right, and ends. The directives are listed in docs/configuration.md.`,
 		SilenceUsage:  true,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
-	root.AddCommand(pingCommand(), load.Command(), versionCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), versionCommand())
 	return root
 }

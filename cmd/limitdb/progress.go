@@ -1,0 +1,82 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progress is a bar on a terminal that tells how much of some files has been read.
+// It comes only when that takes long.
+type progress struct {
+	out   io.Writer // nil for no bar
+	total int64     // bytes, -1 if not known
+	read  int64
+	since time.Time
+	bar   *progressbar.ProgressBar
+}
+
+// patience is how long it takes for the bar to come.
+const patience = 500 * time.Millisecond
+
+func newProgress(out io.Writer, files []string, quiet bool) *progress {
+	p := &progress{since: time.Now()}
+	if f, ok := out.(*os.File); ok && !quiet && term.IsTerminal(int(f.Fd())) {
+		p.out = out
+	}
+	for _, name := range files {
+		st, err := os.Stat(name)
+		if err != nil || !st.Mode().IsRegular() {
+			p.total = -1
+			break
+		}
+		p.total += st.Size()
+	}
+	return p
+}
+
+// reader counts what is read of r.
+func (p *progress) reader(r io.Reader) io.Reader {
+	if p.out == nil {
+		return r
+	}
+	return &progressReader{r, p}
+}
+
+type progressReader struct {
+	io.Reader
+	progress *progress
+}
+
+func (r *progressReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.progress.add(n)
+	return n, err
+}
+
+func (p *progress) add(n int) {
+	p.read += int64(n)
+	if p.bar == nil {
+		if time.Since(p.since) < patience {
+			return
+		}
+		p.bar = progressbar.NewOptions64(p.total,
+			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription("replaying"),
+			progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+	}
+	// A bar that cannot be drawn is no reason to stop.
+	_ = p.bar.Set64(min(p.read, max(p.total, p.read)))
+}
+
+// close takes the bar away; more reading brings it again.
+func (p *progress) close() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		_ = p.bar.Exit()
+		p.bar = nil
+	}
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"limitdb/limit"
+	"limitdb/simulate"
+)
+
+// toldLines is how many bad lines of a trace are told; the others are counted.
+const toldLines = 5
+
+// simulation is what the command line of limitdb simulate says.
+type simulation struct {
+	limits, algorithms []string
+	sweep              string
+	format, unit, key  string
+	trace              simulate.TraceOptions
+	strict, json       bool
+	quiet              bool
+	html               string
+}
+
+func simulateCommand() *cobra.Command {
+	var s simulation
+	cmd := &cobra.Command{
+		Use:   "simulate (--limit LIMIT … | --sweep RATES) [flags] [FILE …]",
+		Short: "Replay recorded traffic through limits and tell whom they deny",
+		Long: `Replays the requests of a trace, on a virtual clock, through the functions that the server
+runs, and tells for each limit how many would have been denied and for how long.
+
+FILE is CSV (time,key[,cost], or columns named by a first line), JSON lines (members
+time, key, cost) or an access log of nginx or Apache; it may be compressed with gzip. Several are
+read one after the other, oldest first; - is standard input. Times are Unix time (in s, ms, µs or
+ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
+		Example: "  limitdb simulate --limit \"gcra 100/m burst 20\" --limit \"sliding 100/m\" access.log\n" +
+			"  limitdb simulate --sweep 50,100,200/m --algorithm gcra,fixed --html page.html access.log.2.gz access.log.1\n" +
+			"  limitdb simulate --limit \"gcra 5/m\" --key \"addr path\" --json - <access.log",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s.trace.Key = nil
+			if cmd.Flags().Changed("key") {
+				s.trace.Key = strings.Fields(s.key)
+			}
+			return s.run(cmd, args)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringArrayVarP(&s.limits, "limit", "l", nil, "a limit, as RL.TAKE takes it; can be given again")
+	f.StringVar(&s.sweep, "sweep", "", "several rates, such as 50,100,200/m")
+	f.StringSliceVar(&s.algorithms, "algorithm", nil, "the algorithms of --sweep, with options if need be (default all)")
+	f.StringVar(&s.format, "format", "auto", "auto, csv, json or access")
+	f.StringVarP(&s.key, "key", "k", "", "the fields that make up a caller: columns, members, or of an access log\n"+
+		strings.Join(simulate.AccessFields(), " ")+"\n(default key, the second column, or addr; \"\" is one caller for all)")
+	f.StringVar(&s.trace.Time, "time", "", "the field with the time (default the first column, or time, timestamp, ts, @timestamp)")
+	f.StringVar(&s.trace.Cost, "cost", "", "the field with the cost (default the third column, or cost)")
+	f.StringVar(&s.unit, "unit", "auto", "that of times that are numbers: auto, s, ms, us or ns")
+	f.BoolVar(&s.strict, "strict", false, "end at the first line that is no request")
+	f.BoolVar(&s.json, "json", false, "print the result as JSON")
+	f.StringVar(&s.html, "html", "", "also write a page with plots to this `file`")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "no progress bar, no bad lines told")
+	return cmd
+}
+
+func (s *simulation) run(cmd *cobra.Command, files []string) error {
+	replay, err := s.replay()
+	if err != nil {
+		return usageError(err)
+	}
+	if s.trace.Format, err = simulate.ParseFormat(s.format); err != nil {
+		return usageError(err)
+	}
+	if s.trace.Unit, err = parseUnit(s.unit); err != nil {
+		return usageError(err)
+	}
+	if len(files) == 0 {
+		return usageError(errors.New("name a file to replay, or - for standard input"))
+	}
+	errOut := cmd.ErrOrStderr()
+	bar := newProgress(errOut, files, s.quiet)
+	defer bar.close()
+	told := 0
+	var first error
+	for _, name := range files {
+		err := s.file(cmd.InOrStdin(), name, replay, bar, func(wrong *simulate.LineError) {
+			err := fmt.Errorf("%s: %w", name, wrong)
+			if first == nil {
+				first = err
+			}
+			if told++; s.quiet || told > toldLines {
+				return
+			}
+			bar.close()
+			fmt.Fprintln(errOut, "limitdb simulate: "+err.Error())
+			if told == toldLines {
+				fmt.Fprintln(errOut, "limitdb simulate: further lines that are no requests are counted only")
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	bar.close()
+	result := replay.Result()
+	if result.Requests == 0 {
+		return fmt.Errorf("there is no request in %s: %w", about(files), first)
+	}
+	return s.write(cmd.OutOrStdout(), result, files)
+}
+
+// replay makes a replay against all limits asked for.
+func (s *simulation) replay() (*simulate.Replay, error) {
+	var limits []limit.Limit
+	for _, text := range s.limits {
+		l, err := limit.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("--limit %q: %w", text, err)
+		}
+		limits = append(limits, l)
+	}
+	if s.sweep != "" {
+		swept, err := simulate.Sweep(s.sweep, s.algorithms)
+		if err != nil {
+			return nil, fmt.Errorf("--sweep: %w", err)
+		}
+		limits = append(limits, swept...)
+	} else if len(s.algorithms) > 0 {
+		return nil, errors.New("--algorithm goes with --sweep")
+	}
+	if len(limits) == 0 {
+		return nil, errors.New("give a --limit, such as --limit \"gcra 100/m burst 20\", or a --sweep")
+	}
+	return simulate.NewReplay(limits)
+}
+
+// parseUnit reads the unit of times that are numbers.
+func parseUnit(name string) (simulate.Unit, error) {
+	switch name {
+	case "auto":
+		return simulate.AutoUnit, nil
+	case "s":
+		return simulate.Seconds, nil
+	case "ms":
+		return simulate.Milliseconds, nil
+	case "us", "µs":
+		return simulate.Microseconds, nil
+	case "ns":
+		return simulate.Nanoseconds, nil
+	}
+	return 0, fmt.Errorf("unknown unit %q: it is auto, s, ms, us or ns", name)
+}
+
+// file replays one file.
+func (s *simulation) file(stdin io.Reader, name string, replay *simulate.Replay, bar *progress, bad func(*simulate.LineError)) error {
+	in := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			// The caller says which file.
+			if wrapped := errors.Unwrap(err); wrapped != nil {
+				err = wrapped
+			}
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	trace, err := simulate.NewTrace(bar.reader(in), s.trace)
+	if err != nil {
+		return err
+	}
+	return simulate.Run(trace, replay, simulate.RunOptions{Strict: s.strict, Bad: bad})
+}
+
+// write prints the result, and writes the page if there is to be one.
+func (s *simulation) write(out io.Writer, result *simulate.Result, files []string) error {
+	write := result.WriteTable
+	if s.json {
+		write = result.WriteJSON
+	}
+	if err := write(out); err != nil || s.html == "" {
+		return err
+	}
+	f, err := os.Create(s.html)
+	if err != nil {
+		return err
+	}
+	if err := result.WriteHTML(f, about(files)); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// about names what is replayed.
+func about(files []string) string {
+	names := make([]string, len(files))
+	for i, name := range files {
+		if names[i] = name; name == "-" {
+			names[i] = "standard input"
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,130 @@
+package chart
+
+import "math"
+
+// Lines is a chart of one or more lines over two axes, with a legend beside it.
+type Lines struct {
+	Title         string
+	Width, Height int
+	// XLabel and YLabel stand below and above the axes.
+	XLabel, YLabel string
+	// X and Y are the ticks; the first and the last are the axis' ends. LogX makes the
+	// X axis logarithmic.
+	X, Y   []Tick
+	LogX   bool
+	Series []Series
+}
+
+// Series is one line. The colour is that of its place; after ten they come again,
+// dashed.
+type Series struct {
+	Name   string
+	Points []Point
+	// Steps draws it as a step function, with Dots each point is marked.
+	Steps bool
+	Dots  bool
+}
+
+// Point is a point of a line, in the axes' values.
+type Point struct{ X, Y float64 }
+
+// SVG draws the chart: for a page that has CSS, or on its own.
+func (c *Lines) SVG(standalone bool) string {
+	var s svg
+	s.open(c.Width, c.Height, c.Title, standalone)
+	const top, left, bottom, letter, lineHeight = 30.0, 52.0, 40.0, 7.4, 18.0
+	legend := 0
+	for _, l := range c.Series {
+		legend = max(legend, len([]rune(l.Name)))
+	}
+	right := float64(c.Width) - min(float64(legend)*letter+36, float64(c.Width)*0.45)
+	if len(c.Series) < 2 {
+		right = float64(c.Width) - 16
+	}
+	floor := float64(c.Height) - bottom
+	if len(c.X) < 2 || len(c.Y) < 2 {
+		return s.close()
+	}
+	x := scale(c.X, left, right, c.LogX)
+	y := scale(c.Y, floor, top, false)
+
+	s.text(left, 16, "soft", c.YLabel)
+	s.text((left+right)/2, float64(c.Height)-6, "soft mid", c.XLabel)
+	for _, t := range c.Y {
+		s.line(left, y(t.Value), right, y(t.Value))
+		s.text(left-8, y(t.Value)+4, "soft end", t.Label)
+	}
+	for _, t := range c.X {
+		s.line(x(t.Value), floor, x(t.Value), floor+4)
+		s.text(x(t.Value), floor+18, "soft mid", t.Label)
+	}
+	for i, l := range c.Series {
+		s.series(&l, i, x, y)
+		if len(c.Series) > 1 {
+			at := top + lineHeight*float64(i)
+			s.swatch(i, right+12, at)
+			s.text(right+32, at+4, "", l.Name)
+		}
+	}
+	return s.close()
+}
+
+// stroke is how the line of a place looks.
+func stroke(place int) string {
+	style := ` style="stroke:var(--c` + num(float64(place%palette)) + `)"`
+	if place >= palette {
+		style += ` stroke-dasharray="5 3"`
+	}
+	return style
+}
+
+func (s *svg) swatch(place int, x, y float64) {
+	s.WriteString(`<path class="line"` + stroke(place) + ` d="M` + num(x) + " " + num(y) + "h14\"/>\n")
+}
+
+func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
+	if len(l.Points) == 0 {
+		return
+	}
+	s.WriteString("<g><title>" + escape(l.Name) + "</title>")
+	s.WriteString(`<path class="line"` + stroke(place) + ` d="`)
+	var lastX, lastY string
+	for i, p := range l.Points {
+		px, py := num(x(p.X)), num(y(p.Y))
+		switch {
+		case i == 0:
+			s.WriteString("M" + px + " " + py)
+		case px == lastX && py == lastY:
+			continue
+		case l.Steps:
+			s.WriteString("H" + px + "V" + py)
+		default:
+			s.WriteString("L" + px + " " + py)
+		}
+		lastX, lastY = px, py
+	}
+	s.WriteString(`"/>`)
+	if l.Dots {
+		for _, p := range l.Points {
+			s.WriteString(`<circle r="3" cx="` + num(x(p.X)) + `" cy="` + num(y(p.Y)) +
+				`" style="fill:var(--c` + num(float64(place%palette)) + `)"/>`)
+		}
+	}
+	s.WriteString("</g>\n")
+}
+
+// scale maps values between the first and the last tick to from and to.
+func scale(ticks []Tick, from, to float64, log bool) func(float64) float64 {
+	f := func(v float64) float64 { return v }
+	if log {
+		f = math.Log10
+	}
+	a, b := f(ticks[0].Value), f(ticks[len(ticks)-1].Value)
+	return func(v float64) float64 {
+		part := (f(v) - a) / (b - a)
+		if math.IsNaN(part) {
+			part = 0
+		}
+		return from + (to-from)*min(max(part, 0), 1)
+	}
+}

@@ -1,0 +1,123 @@
+package chart
+
+// Strips are rows of bars over one time axis: in each a part before a whole.
+type Strips struct {
+	Title string
+	Width int
+	// Row is a row's height, 40 if it is 0.
+	Row int
+	// XLabel stands below the axis. X are its ticks, and Span is where it ends, both
+	// from 0.
+	XLabel string
+	X      []Tick
+	Span   float64
+	// Whole and Part are what the legend calls the two.
+	Whole, Part string
+	// Alarm draws the part in red.
+	Alarm bool
+	Rows  []Strip
+}
+
+// Strip is a row. The bars are equally wide and fill the axis.
+type Strip struct {
+	Name string
+	// Note stands below the name, less boldly.
+	Note string
+	// Whole and Part are the bars' heights.
+	Whole, Part []float64
+}
+
+// SVG draws the strips: for a page that has CSS, or on its own.
+func (c *Strips) SVG(standalone bool) string {
+	const top, bottom, gap, letter = 30, 40, 10, 7.6
+	row := c.Row
+	if row == 0 {
+		row = 40
+	}
+	names, most := 0, 1e-9
+	for _, r := range c.Rows {
+		names = max(names, len([]rune(r.Name)), len([]rune(r.Note)))
+		for _, v := range r.Whole {
+			most = max(most, v)
+		}
+		for _, v := range r.Part {
+			most = max(most, v)
+		}
+	}
+	left := min(float64(names)*letter+28, float64(c.Width)*0.4)
+	right := float64(c.Width) - 14
+	floor := float64(top + (row+gap)*len(c.Rows))
+
+	var s svg
+	s.open(c.Width, int(floor)+bottom, c.Title, standalone)
+	s.legend(c, left)
+	x := func(v float64) float64 { return left + (right-left)*v/max(c.Span, 1e-9) }
+	for _, t := range c.X {
+		s.line(x(t.Value), top, x(t.Value), floor+2)
+		s.text(x(t.Value), floor+18, "soft mid", t.Label)
+	}
+	s.text((left+right)/2, floor+34, "soft mid", c.XLabel)
+	part := "part"
+	if c.Alarm {
+		part = "alarm"
+	}
+	for i, r := range c.Rows {
+		base := float64(top + (row+gap)*i + row)
+		middle := base - float64(row)/2
+		if r.Note != "" {
+			s.text(14, middle-2, "name", r.Name)
+			s.text(14, middle+14, "soft", r.Note)
+		} else {
+			s.text(14, middle+4, "name", r.Name)
+		}
+		height := float64(row) / most
+		s.bars("whole", r.Whole, left, right, base, height)
+		s.bars(part, r.Part, left, right, base, height)
+		s.line(left, base, right, base)
+	}
+	return s.close()
+}
+
+func (s *svg) legend(c *Strips, left float64) {
+	part := "part"
+	if c.Alarm {
+		part = "alarm"
+	}
+	x := left
+	for _, e := range [...]struct{ class, text string }{{"whole", c.Whole}, {part, c.Part}} {
+		if e.text == "" {
+			continue
+		}
+		s.WriteString(`<rect class="` + e.class + `" x="` + num(x) + `" y="8" width="12" height="12" rx="2"/>` + "\n")
+		s.text(x+18, 18, "soft", e.text)
+		x += 18 + 7*float64(len(e.text)) + 20
+	}
+}
+
+// bars draws one area, with a step for each value; a space stays between bars that
+// are wide enough for it.
+func (s *svg) bars(class string, values []float64, left, right, base, height float64) {
+	if len(values) == 0 {
+		return
+	}
+	width := (right - left) / float64(len(values))
+	space := 0.0
+	if width >= 4 {
+		space = 1
+	}
+	s.WriteString(`<path class="` + class + `" d="`)
+	for i := 0; i < len(values); i++ {
+		v := values[i]
+		if v <= 0 {
+			continue
+		}
+		from := i
+		// Bars without a space between them are drawn as one, if they are equally high.
+		for space == 0 && i+1 < len(values) && values[i+1] == v {
+			i++
+		}
+		a, b := left+width*float64(from), left+width*float64(i+1)-space
+		s.WriteString("M" + num(a) + " " + num(base) + "V" + num(base-v*height) + "H" + num(b) + "V" + num(base) + "z")
+	}
+	s.WriteString("\"/>\n")
+}

@@ -1,0 +1,67 @@
+package simulate
+
+// pageCSS is the page's style, besides that of its charts.
+const pageCSS = `:root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d8dee4;--bar:#cf222e33;--paper:#fff}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--grid:#30363d;--bar:#f8514955;--paper:#0d1117}}
+body{max-width:1000px;margin:2rem auto;padding:0 1rem;background:var(--paper);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}
+h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .5rem}p{margin:.3rem 0}
+.soft,footer{color:var(--soft)}footer{margin:3rem 0;border-top:1px solid var(--grid);padding-top:1rem;font-size:.9em}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap}
+th{font-weight:600;text-align:right;vertical-align:bottom}td{text-align:right}
+th,td{padding:.25rem .6rem;border-bottom:1px solid var(--grid)}
+th:first-child,td:first-child{text-align:left;padding-left:0}
+td.bar{background:linear-gradient(var(--bar),var(--bar)) no-repeat left/var(--w) 100%}
+td.key{max-width:34rem;overflow:hidden;text-overflow:ellipsis;font-family:ui-monospace,monospace;font-size:.9em}
+svg.chart{display:block;width:100%;height:auto;margin:.8rem 0}
+details{border-bottom:1px solid var(--grid);padding:.4rem 0}summary{cursor:pointer;font-weight:600}
+`
+
+// pageTemplate is the page of WriteHTML. Charts come in drawn; everything else is
+// escaped by html/template.
+const pageTemplate = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>limitdb simulate: {{.About}}</title>
+<style>{{.Style}}</style>
+</head>
+<body>
+<h1>{{.About}}</h1>
+{{range .Summary}}<p class="soft">{{.}}</p>
+{{end}}
+<h2>What each limit would have done</h2>
+<div class="scroll"><table>
+<thead><tr>{{range .Head}}<th colspan="{{.Span}}">{{.Text}}</th>{{end}}</tr></thead>
+<tbody>
+{{range .Rows}}{{$bar := .Bar}}<tr><td>{{.Name}}</td>{{range $i, $c := .Cells}}<td{{if eq $i 1}} class="bar" style="--w:{{$bar}}%"{{end}}>{{$c}}</td>{{end}}</tr>
+{{if .Errors}}<tr><td colspan="9" class="soft">{{.Errors}} could not be decided: {{.Error}}</td></tr>{{end}}{{end}}</tbody>
+</table></div>
+{{if .Sweeps}}<h2>By the limit</h2>
+{{range .Sweeps}}{{.}}{{end}}{{end}}
+<h2>Over time</h2>
+{{.Strips}}
+{{if .Wait}}<h2>How long the denied are told to wait</h2>
+{{.Wait}}{{end}}
+<h2>Who is denied most</h2>
+{{range .Panels}}<details{{if .Top}} open{{end}}><summary>{{.Name}}</summary>
+<p class="soft">{{.Peak}}</p>
+{{if .Top}}<div class="scroll"><table>
+<thead><tr><th>caller</th><th>requests</th><th>denied</th><th>share</th></tr></thead>
+<tbody>
+{{range .Top}}<tr><td class="key">{{.Caller}}</td><td>{{.Requests}}</td><td>{{.Denied}}</td><td class="bar" style="--w:{{.Bar}}%">{{.Share}}</td></tr>
+{{end}}</tbody>
+</table></div>{{else}}<p>Nobody is denied.</p>{{end}}
+</details>
+{{end}}{{if .Left}}<p class="soft">{{.Left}} more limits are in the first table only.</p>{{end}}
+<footer>
+<p><b>Denied</b> requests are told how long to <b>wait</b>; with no other traffic the same request is then let through.
+The trace is replayed as it is: the denied do not come back later than they did.</p>
+<p><b>Affected</b> are callers who were denied at least once. The <b>peak</b> is the most that one caller was admitted in any
+window of the given length, wherever it begins. Medians are to three digits.</p>
+</footer>
+</body>
+</html>
+`

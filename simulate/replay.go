@@ -1,0 +1,249 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"limitdb/limit"
+)
+
+// Replay decides requests, each against every limit, and keeps count.
+type Replay struct {
+	lanes     []*lane
+	index     map[string]uint32 // of callers, by their keys
+	callers   pages[caller]
+	decisions []limit.Decision
+	timeline  timeline
+
+	requests uint64
+	cost     uint64
+	plain    bool // no cost was other than 1
+	first    int64
+	now      int64
+	late     uint64
+	lateMost int64
+	lines    int64
+	bad      int64
+}
+
+// caller is what is known of one key, whatever the limit.
+type caller struct {
+	key      string
+	requests uint64
+}
+
+// MaxLimits is the most limits that one Replay compares.
+const MaxLimits = 1000
+
+// NewReplay makes a replay against one or more limits. The error names the limit
+// that is wrong.
+func NewReplay(limits []limit.Limit) (*Replay, error) {
+	if len(limits) == 0 {
+		return nil, errors.New("there is no limit to replay against")
+	}
+	if len(limits) > MaxLimits {
+		return nil, fmt.Errorf("%d limits are too many: %d at most", len(limits), MaxLimits)
+	}
+	r := &Replay{index: map[string]uint32{}, decisions: make([]limit.Decision, len(limits)), plain: true}
+	for _, l := range limits {
+		if err := l.Validate(); err != nil {
+			return nil, fmt.Errorf("%s: %w", l, err)
+		}
+		r.lanes = append(r.lanes, &lane{limit: l, period: periodOf(&l)})
+	}
+	r.timeline.denied = make([][]uint64, len(limits))
+	return r, nil
+}
+
+// Add decides one request. A time before that of the request before is taken for
+// that, and counted: a log may be out of order by a little. The decisions, one for
+// each limit, are valid until the next Add; that of a limit which cannot decide the
+// request, for its cost or time is out of range, is the zero Decision.
+func (r *Replay) Add(req *Request) []limit.Decision {
+	if r.requests == 0 {
+		r.first, r.now = req.Time, req.Time
+	}
+	if req.Time < r.now {
+		r.late++
+		r.lateMost = max(r.lateMost, less(r.now, req.Time))
+	}
+	r.now = max(r.now, req.Time)
+	r.requests++
+	r.cost += uint64(req.Cost)
+	r.plain = r.plain && req.Cost == 1
+
+	n, known := r.index[string(req.Key)]
+	if !known {
+		n = r.callers.add()
+		c := r.callers.at(n)
+		c.key = string(req.Key)
+		r.index[c.key] = n
+	}
+	r.callers.at(n).requests++
+	bucket := r.timeline.at(r.now)
+	r.timeline.requests[bucket]++
+	for i, l := range r.lanes {
+		if !known {
+			l.seats.add()
+		}
+		d := &r.decisions[i]
+		l.decide(n, r.now, req.Cost, d)
+		if d.Limited {
+			r.timeline.denied[i][bucket]++
+		}
+	}
+	return r.decisions
+}
+
+// less is a − b, the most there is if it does not fit; a ≥ b.
+func less(a, b int64) int64 {
+	if d := a - b; d >= 0 {
+		return d
+	}
+	return math.MaxInt64
+}
+
+// lane is one limit, with what it has decided.
+type lane struct {
+	limit  limit.Limit
+	period int64
+	seats  pages[seat]
+
+	held     int // bytes of states and windows
+	sweepAt  int // held from which the dead are swept out
+	denied   uint64
+	cost     uint64 // of what was denied
+	affected uint64 // callers who were denied once or more
+	never    uint64 // denials without a time to come back
+	waits    durations
+	delays   durations // of what was admitted, but not at once
+	errors   uint64
+	err      error // the first
+	peak     uint64
+	peakAt   int64
+	peakBy   uint32
+}
+
+// seat is what a lane keeps for a caller.
+type seat struct {
+	state  []byte
+	window window
+	denied uint64
+}
+
+// decide asks the limit, and counts.
+func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
+	s := l.seats.at(n)
+	before := cap(s.state) + cap(s.window.buf)
+	next, err := limit.Take(&l.limit, s.state, now, cost, s.state[:0], d)
+	if err != nil {
+		*d = limit.Decision{}
+		if l.errors++; l.err == nil {
+			l.err = err
+		}
+		return
+	}
+	if next != nil {
+		s.state = next
+	}
+	if d.Limited {
+		l.deny(s, cost, d)
+	} else {
+		l.admit(s, n, now, cost, d)
+	}
+	if l.held += cap(s.state) + cap(s.window.buf) - before; l.held > l.sweepAt {
+		l.sweep(now)
+	}
+}
+
+func (l *lane) deny(s *seat, cost int64, d *limit.Decision) {
+	l.denied++
+	l.cost += uint64(cost)
+	if s.denied++; s.denied == 1 {
+		l.affected++
+	}
+	if d.Wait == limit.Never {
+		l.never++
+	} else {
+		l.waits.add(d.Wait)
+	}
+}
+
+// admit counts what a caller is admitted at the time at which it may go ahead.
+func (l *lane) admit(s *seat, n uint32, now, cost int64, d *limit.Decision) {
+	if d.Wait > 0 {
+		l.delays.add(d.Wait)
+		if now += d.Wait; now < d.Wait {
+			now = math.MaxInt64
+		}
+	}
+	if cost == 0 {
+		return
+	}
+	if sum := s.window.add(now, uint64(cost), l.period); sum > l.peak {
+		l.peak, l.peakAt, l.peakBy = sum, now, n
+	}
+}
+
+// sweep drops the states that have expired and the windows that have passed. It
+// comes when they have doubled, so that it costs each request a constant share.
+func (l *lane) sweep(now int64) {
+	l.held = 0
+	for n := range l.seats.n {
+		s := l.seats.at(n)
+		if s.state != nil && limit.Expires(l.limit.Algorithm, s.state) <= now {
+			s.state = nil
+		}
+		s.window.shrink(now, l.period)
+		l.held += cap(s.state) + cap(s.window.buf)
+	}
+	const least = 1 << 20
+	l.sweepAt = 2*l.held + least
+}
+
+// periodOf is the length of the windows in which a limit's peak is looked for: its
+// period, or what a calendar's unit is without summer time and leap days.
+func periodOf(l *limit.Limit) int64 {
+	const day = 24 * 3600 * second
+	switch l.Calendar {
+	case limit.NoUnit:
+		return l.Period
+	case limit.Second:
+		return second
+	case limit.Minute:
+		return 60 * second
+	case limit.Hour:
+		return 3600 * second
+	case limit.Day:
+		return day
+	case limit.Week:
+		return 7 * day
+	case limit.Month:
+		return 30 * day
+	case limit.Quarter:
+		return 91 * day
+	}
+	return 365 * day
+}
+
+// pages is a list that grows without being copied.
+type pages[T any] struct {
+	list []*[pageLen]T
+	n    uint32
+}
+
+const pageLen = 1024
+
+// add appends a zero value and returns its number.
+func (p *pages[T]) add() uint32 {
+	if p.n%pageLen == 0 {
+		p.list = append(p.list, new([pageLen]T))
+	}
+	p.n++
+	return p.n - 1
+}
+
+func (p *pages[T]) at(n uint32) *T {
+	return &p.list[n/pageLen][n%pageLen]
+}

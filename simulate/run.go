@@ -1,0 +1,40 @@
+package simulate
+
+import (
+	"errors"
+	"io"
+)
+
+// RunOptions says what to do about lines that are no requests.
+type RunOptions struct {
+	// Strict makes the first of them end the run, as its error.
+	Strict bool
+	// Bad is called for each of them, if it is not nil.
+	Bad func(*LineError)
+}
+
+// Run replays a trace from where it stands to its end. Several traces can be run
+// one after the other, such as the pieces of a rotated log, oldest first. The error
+// is what the trace's reader said, or with Strict a *LineError.
+func Run(t *Trace, r *Replay, o RunOptions) error {
+	var req Request
+	var wrong *LineError
+	for {
+		err := t.Next(&req)
+		switch {
+		case err == nil:
+			r.lines++
+			r.Add(&req)
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &wrong) && !o.Strict:
+			r.lines++
+			r.bad++
+			if o.Bad != nil {
+				o.Bad(wrong)
+			}
+		default:
+			return err
+		}
+	}
+}

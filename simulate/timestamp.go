@@ -1,0 +1,275 @@
+package simulate
+
+import (
+	"errors"
+	"math"
+)
+
+// Unit is what a bare number means as a time.
+type Unit int64
+
+// The units of Unix time. AutoUnit takes a number for seconds if it is below
+// 10¹¹ (the year 5138), for milliseconds below 10¹⁴, for microseconds below
+// 10¹⁷, and else for nanoseconds.
+const (
+	AutoUnit     Unit = 0
+	Nanoseconds  Unit = 1
+	Microseconds Unit = 1e3
+	Milliseconds Unit = 1e6
+	Seconds      Unit = 1e9
+)
+
+var (
+	errTime      = errors.New("the time is neither Unix time nor RFC 3339")
+	errTimeRange = errors.New("the time is not within 1677 to 2262")
+)
+
+// parseTime reads Unix time, with a fraction if need be, or RFC 3339, as
+// nanoseconds since the epoch.
+func parseTime(b []byte, unit Unit) (int64, error) {
+	digits := b
+	if len(b) > 0 && b[0] == '-' {
+		digits = b[1:]
+	}
+	whole := 0
+	for whole < len(digits) && isDigit(digits[whole]) {
+		whole++
+	}
+	if whole == len(digits) || digits[whole] == '.' {
+		return parseUnix(b, unit)
+	}
+	return parseRFC3339(b)
+}
+
+// parseUnix reads a decimal number of units. What is less than a nanosecond is
+// cut off.
+func parseUnix(b []byte, unit Unit) (int64, error) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	n, i := int64(0), 0
+	for ; i < len(b) && isDigit(b[i]); i++ {
+		d := int64(b[i] - '0')
+		if n > (math.MaxInt64-d)/10 {
+			return 0, errTimeRange
+		}
+		n = n*10 + d
+	}
+	if i == 0 {
+		return 0, errTime
+	}
+	if unit == AutoUnit {
+		unit = unitOf(n)
+	}
+	if n > math.MaxInt64/int64(unit) {
+		return 0, errTimeRange
+	}
+	ns := n * int64(unit)
+	if i < len(b) {
+		fraction, ok := parseFraction(b[i:], int64(unit))
+		if !ok {
+			return 0, errTime
+		}
+		if ns > math.MaxInt64-fraction {
+			return 0, errTimeRange
+		}
+		ns += fraction
+	}
+	if negative {
+		ns = -ns
+	}
+	return ns, nil
+}
+
+// unitOf guesses the unit of a number.
+func unitOf(n int64) Unit {
+	switch {
+	case n < 1e11:
+		return Seconds
+	case n < 1e14:
+		return Milliseconds
+	case n < 1e17:
+		return Microseconds
+	}
+	return Nanoseconds
+}
+
+// parseFraction reads a point and digits as a part of scale.
+func parseFraction(b []byte, scale int64) (part int64, ok bool) {
+	if len(b) < 2 || b[0] != '.' && b[0] != ',' {
+		return 0, false
+	}
+	for _, c := range b[1:] {
+		if !isDigit(c) {
+			return 0, false
+		}
+		scale /= 10
+		part += int64(c-'0') * scale
+	}
+	return part, true
+}
+
+// parseRFC3339 reads 2006-01-02T15:04:05.999999999Z, with an offset such as
+// +02:00 or +0200 in place of the Z. A blank may stand for the T; without an
+// offset it is UTC.
+func parseRFC3339(b []byte) (int64, error) {
+	const shortest = len("2006-01-02T15:04:05")
+	if len(b) < shortest || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' {
+		return 0, errTime
+	}
+	if c := b[10]; c != 'T' && c != 't' && c != ' ' {
+		return 0, errTime
+	}
+	var d date
+	if !number(b[0:4], &d.year) || !number(b[5:7], &d.month) || !number(b[8:10], &d.day) ||
+		!number(b[11:13], &d.hour) || !number(b[14:16], &d.minute) || !number(b[17:19], &d.second) {
+		return 0, errTime
+	}
+	b = b[shortest:]
+	fraction := int64(0)
+	if len(b) > 0 && (b[0] == '.' || b[0] == ',') {
+		n := 1
+		for n < len(b) && isDigit(b[n]) {
+			n++
+		}
+		var ok bool
+		if fraction, ok = parseFraction(b[:n], 1e9); !ok {
+			return 0, errTime
+		}
+		b = b[n:]
+	}
+	offset, ok := parseOffset(b)
+	if !ok {
+		return 0, errTime
+	}
+	return d.unix(offset, fraction)
+}
+
+// parseOffset reads Z, +hh:mm, +hhmm or nothing, as seconds.
+func parseOffset(b []byte) (seconds int64, ok bool) {
+	switch {
+	case len(b) == 0, len(b) == 1 && (b[0] == 'Z' || b[0] == 'z'):
+		return 0, true
+	case len(b) == 6 && b[3] == ':':
+		return parseZone(b[0], b[1:3], b[4:6])
+	case len(b) == 5:
+		return parseZone(b[0], b[1:3], b[3:5])
+	}
+	return 0, false
+}
+
+func parseZone(sign byte, hh, mm []byte) (seconds int64, ok bool) {
+	var h, m int64
+	if !number(hh, &h) || !number(mm, &m) || h > 23 || m > 59 {
+		return 0, false
+	}
+	switch seconds = h*3600 + m*60; sign {
+	case '+':
+		return seconds, true
+	case '-':
+		return -seconds, true
+	}
+	return 0, false
+}
+
+// parseCLF reads the time of an access log, 10/Oct/2000:13:55:36 -0700.
+func parseCLF(b []byte) (int64, error) {
+	if len(b) != len("10/Oct/2000:13:55:36 -0700") ||
+		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {
+		return 0, errLogTime
+	}
+	var d date
+	d.month = monthOf(b[3:6])
+	offset, ok := parseZone(b[21], b[22:24], b[24:26])
+	if !ok || d.month == 0 || !number(b[0:2], &d.day) || !number(b[7:11], &d.year) ||
+		!number(b[12:14], &d.hour) || !number(b[15:17], &d.minute) || !number(b[18:20], &d.second) {
+		return 0, errLogTime
+	}
+	ns, err := d.unix(offset, 0)
+	if errors.Is(err, errTime) {
+		err = errLogTime
+	}
+	return ns, err
+}
+
+var errLogTime = errors.New("the time is not of the form 10/Oct/2000:13:55:36 -0700")
+
+// monthOf is the number of an English month's first three letters, 0 for none.
+func monthOf(b []byte) int64 {
+	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	for m := range int64(12) {
+		if string(b) == names[m*3:m*3+3] {
+			return m + 1
+		}
+	}
+	return 0
+}
+
+// date is a civil date and time of day.
+type date struct {
+	year, month, day, hour, minute, second int64
+}
+
+const second = int64(Seconds)
+
+// unix is the date in nanoseconds since the epoch; offset is the zone's, in
+// seconds east. A leap second is the first of the next minute.
+func (d *date) unix(offset, ns int64) (int64, error) {
+	if d.month < 1 || d.month > 12 || d.day < 1 || d.day > daysIn(d.year, d.month) ||
+		d.hour > 23 || d.minute > 59 || d.second > 60 {
+		return 0, errTime
+	}
+	s := daysSinceEpoch(d.year, d.month, d.day)*86400 + d.hour*3600 + d.minute*60 + d.second - offset
+	if s < math.MinInt64/second || s >= math.MaxInt64/second {
+		return 0, errTimeRange
+	}
+	return s*second + ns, nil
+}
+
+func daysIn(year, month int64) int64 {
+	switch month {
+	case 2:
+		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+			return 29
+		}
+		return 28
+	case 4, 6, 9, 11:
+		return 30
+	}
+	return 31
+}
+
+// daysSinceEpoch counts days of the Gregorian calendar from 1970-01-01. The year
+// is taken to begin in March, so that a leap day is its last.
+func daysSinceEpoch(year, month, day int64) int64 {
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	// Days before the month, from March: 0 31 61 92 122 153 184 214 245 275 306 337.
+	before := (153*(month-3) + 2) / 5
+	const marchOfYear0 = 719468 // days from 0000-03-01 to 1970-01-01
+	return 365*year + floorDiv(year, 4) - floorDiv(year, 100) + floorDiv(year, 400) + before + day - 1 - marchOfYear0
+}
+
+func floorDiv(a, b int64) int64 {
+	if a < 0 {
+		return -((b - 1 - a) / b)
+	}
+	return a / b
+}
+
+// number reads digits and nothing else.
+func number(b []byte, n *int64) bool {
+	*n = 0
+	for _, c := range b {
+		if !isDigit(c) {
+			return false
+		}
+		*n = *n*10 + int64(c-'0')
+	}
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
