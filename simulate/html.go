@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"limitdb/internal/chart"
 )
@@ -92,11 +94,11 @@ func panel(o *Outcome) pagePanel {
 	p := pagePanel{Name: o.Limit, Peak: "Nothing was admitted."}
 	if o.Peak > 0 {
 		p.Peak = fmt.Sprintf("Peak: %s admitted in %s to %s, at %s.",
-			thousands(o.Peak), duration(o.Window), o.PeakBy, o.PeakAt.Format(time.RFC3339Nano))
+			thousands(o.Peak), duration(o.Window), printable(o.PeakBy), o.PeakAt.Format(time.RFC3339Nano))
 	}
 	for _, c := range o.Top {
 		s := share(c.Denied, c.Requests)
-		p.Top = append(p.Top, pageCaller{c.Caller, thousands(c.Requests), thousands(c.Denied), percent(s), fmt.Sprintf("%.2f", 100*s)})
+		p.Top = append(p.Top, pageCaller{printable(c.Caller), thousands(c.Requests), thousands(c.Denied), percent(s), fmt.Sprintf("%.2f", 100*s)})
 	}
 	return p
 }
@@ -104,6 +106,16 @@ func panel(o *Outcome) pagePanel {
 // maxBars is how many bars there are over time, about as many as the eye can tell
 // apart.
 const maxBars = 360
+
+// printable replaces what cannot stand in a page, as a key may be any bytes.
+func printable(key string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(key, string(utf8.RuneError)))
+}
 
 // strips shows requests and denials over time, a row for each limit.
 func (r *Result) strips() template.HTML {

@@ -110,9 +110,16 @@ func wait(count uint64, ns int64) string {
 	return duration(ns)
 }
 
-// duration prints ns to three digits, rounded up, in the two units that suit it.
+// duration prints ns rounded up: to three digits below a minute, and above in two
+// units that suit it.
 func duration(ns int64) string {
 	const minute, hour, day = 60 * second, 3600 * second, 86_400 * second
+	if ns >= 100 && ns < minute {
+		e, m := digits(ns)
+		for ns = m; e > 0; e-- {
+			ns *= 10
+		}
+	}
 	switch {
 	case ns < second:
 		return small(ns)
@@ -137,7 +144,7 @@ func small(ns int64) string {
 	return decimals(ns, 1e6) + " ms"
 }
 
-// decimals is ns in a unit, to three digits.
+// decimals is ns, which has three digits, in a unit.
 func decimals(ns, unit int64) string {
 	places := 2
 	for n := ns / unit; n >= 10 && places > 0; n /= 10 {
@@ -149,9 +156,6 @@ func decimals(ns, unit int64) string {
 	}
 	part := unit / scale
 	n := ns / part
-	if n*part < ns {
-		n++
-	}
 	s := strconv.FormatInt(n/scale, 10)
 	if n %= scale; n > 0 {
 		s += "." + strings.TrimRight(fmt.Sprintf("%0*d", places, n), "0")
@@ -165,7 +169,7 @@ func two(ns, big int64, bigName string, part int64, partName string) string {
 	if n*part < ns {
 		n++
 	}
-	whole, rest := n*part/big, n%(big/part)
+	whole, rest := n/(big/part), n%(big/part)
 	s := fmt.Sprintf("%d %s", whole, bigName)
 	if rest > 0 {
 		s += fmt.Sprintf(" %d %s", rest, partName)

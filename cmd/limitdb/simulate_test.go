@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// simulateRun is limitdb simulate with these arguments; status is what the process
+// would end with.
+func simulateRun(t *testing.T, stdin string, args ...string) (out, errOut string, status int) {
+	t.Helper()
+	root := commands()
+	var stdout, stderr bytes.Buffer
+	root.SetArgs(append([]string{"simulate"}, args...))
+	root.SetIn(strings.NewReader(stdin))
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	err := root.Execute()
+	if err != nil {
+		stderr.WriteString(err.Error())
+		status = 1
+		var code exitCode
+		if errors.As(err, &code) {
+			status = int(code)
+		}
+	}
+	return stdout.String(), stderr.String(), status
+}
+
+// short is 6 requests in a second of a, and one of b.
+const short = "0,a\n0.1,a\n0.2,a\n0.3,b\n0.4,a\n0.5,a\n0.6,a\n"
+
+func TestSimulateTable(t *testing.T) {
+	out, errOut, status := simulateRun(t, short, "--limit", "gcra 2/s", "-l", "GCRA 10/s", "-")
+	want := `7 requests of 2 callers in 600 ms, from 1970-01-01T00:00:00Z
+
+limit      denied          callers affected          median wait  worst wait  peak  in any
+GCRA 2/s        3  42.9 %                 1  50.0 %       300 ms      400 ms     3     1 s
+GCRA 10/s       0     0 %                 0     0 %            -           -     6     1 s
+`
+	if out != want || errOut != "" || status != 0 {
+		t.Errorf("status %d, %s\n%s\nwant\n%s", status, errOut, out, want)
+	}
+}
+
+func TestSimulateSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	older, newer, page := filepath.Join(dir, "older.csv"), filepath.Join(dir, "newer.csv"), filepath.Join(dir, "page.html")
+	for name, text := range map[string]string{older: short, newer: "time,key\n0.7,a\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errOut, status := simulateRun(t, "", "--sweep", "1,2/s", "--algorithm", "gcra,gcra burst 5", "--json", "--html", page, older, newer)
+	var result struct {
+		Requests int
+		Limits   []struct{ Limit string }
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil || status != 0 {
+		t.Fatalf("status %d, %v, %s", status, err, errOut)
+	}
+	if result.Requests != 8 || len(result.Limits) != 4 || result.Limits[3].Limit != "GCRA 2/s BURST 5" {
+		t.Errorf("got %+v", result)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil || !bytes.Contains(html, []byte("older.csv, ")) || !bytes.Contains(html, []byte("<svg")) {
+		t.Errorf("the page: %v, %d bytes", err, len(html))
+	}
+}
+
+func TestSimulateTellsBadLines(t *testing.T) {
+	trace := "1,a\n" + strings.Repeat("x,y\n", 7)
+	out, errOut, status := simulateRun(t, trace, "--limit", "gcra 1/s", "-")
+	if status != 0 || !strings.Contains(out, "7 bad lines of 8 left out") ||
+		strings.Count(errOut, "neither Unix time") != 5 || !strings.Contains(errOut, "-: line 2: ") || !strings.Contains(errOut, "counted only") {
+		t.Errorf("status %d\n%s\n%s", status, out, errOut)
+	}
+	if _, errOut, _ = simulateRun(t, trace, "--limit", "gcra 1/s", "--quiet", "-"); errOut != "" {
+		t.Errorf("--quiet: %s", errOut)
+	}
+	if _, errOut, status = simulateRun(t, trace, "--limit", "gcra 1/s", "--strict", "-"); status != 1 || !strings.Contains(errOut, "-: line 2: ") {
+		t.Errorf("--strict: status %d, %s", status, errOut)
+	}
+}
+
+func TestSimulateErrors(t *testing.T) {
+	for _, test := range []struct {
+		args   string // apart by "|"
+		stdin  string
+		status int
+		want   string
+	}{
+		{"-", short, 2, "give a --limit"},
+		{"--limit|gcra 1/s", short, 2, "name a file"},
+		{"--limit|bucket 1/s|-", short, 2, `--limit "bucket 1/s": unknown algorithm: "bucket"`},
+		{"--limit|gcra 1/s burst|-", short, 2, `a value is missing after "burst"`},
+		{"--sweep|10|-", short, 2, `--sweep: "10" is no list of rates`},
+		{"--sweep|10/m|--algorithm|bucket|-", short, 2, `unknown algorithm: "bucket"`},
+		{"--limit|gcra 1/s|--algorithm|gcra|-", short, 2, "--algorithm goes with --sweep"},
+		{"--limit|gcra 1/s|--format|xml|-", short, 2, `unknown format "xml"`},
+		{"--limit|gcra 1/s|--unit|h|-", short, 2, `unknown unit "h"`},
+		{"--limit|gcra 1/s|--colour|-", short, 2, "unknown flag: --colour"},
+		{"--limit|gcra 1/s|no-such-file", "", 1, "no-such-file: no such file or directory"},
+		{"--limit|gcra 1/s|.", "", 1, ".: "},
+		{"--limit|gcra 1/s|-", "", 1, "-: there are no lines"},
+		{"--limit|gcra 1/s|-", "hello\n", 1, "the format cannot be told"},
+		{"--limit|gcra 1/s|--format|csv|--time|1|--key|2|-", "hello\nworld\n", 1, "there is no request in standard input: -: line 2: "},
+		{"--limit|gcra 1/s|--key|user|-", short, 1, `no column "user"`},
+		{"--limit|gcra 1/s|--html|no/such/folder.html|-", short, 1, "no/such/folder.html"},
+	} {
+		_, errOut, status := simulateRun(t, test.stdin, strings.Split(test.args, "|")...)
+		if status != test.status || !strings.Contains(errOut, test.want) {
+			t.Errorf("%s: status %d, %s; want %d, %s", test.args, status, errOut, test.status, test.want)
+		}
+	}
+}
+
+func TestSimulateOneCallerForAll(t *testing.T) {
+	out, _, status := simulateRun(t, short, "--limit", "gcra 1/h", "--key", "", "-")
+	if status != 0 || !strings.Contains(out, "7 requests of 1 caller in") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+}
