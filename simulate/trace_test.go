@@ -55,6 +55,7 @@ func TestFormats(t *testing.T) {
 		{"csv, columns by name", "at,who,what\n1,a b,c\n1,a,b c\n", TraceOptions{Time: "at", Key: []string{"who", "what"}}, `1 "a b" c 1|1 a "b c" 1`, 0},
 		{"csv, columns by number", "a,x,1,7\n", TraceOptions{Time: "3", Key: []string{"2", "1"}, Cost: "4"}, "1 x a 7", 0},
 		{"csv, all are one caller", "1,a\n2,b\n", TraceOptions{Key: []string{}}, "1  1|2  1", 0},
+		{"csv, several with quotes", "1,\"a\"\"\",\"\"\"2\"\n2,\"b\"\"\",\"3\"\n", TraceOptions{Key: []string{"2", "3"}, Cost: "1"}, `1 "a\"" "\"2" 1|2 "b\"" 3 2`, 0},
 		{"csv in milliseconds", "1000,a\n", TraceOptions{Unit: Milliseconds}, "1 a 1", 0},
 		{"csv with a byte order mark", "\ufefftime,key\n1,a", TraceOptions{}, "1 a 1", 0},
 
@@ -82,8 +83,11 @@ func TestFormats(t *testing.T) {
 			`192.0.2.1 - - [31/Sep/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1`, ` - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1`,
 			`192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] GET / HTTP/1.0 200 1`, `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700]`, `[10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1`,
 		}, "\n"), TraceOptions{}, second + " 192.0.2.1 1", 8},
-		{"access, fields that are missing", combined + `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1` + "\n" + `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET`,
-			TraceOptions{Key: []string{"referer"}}, second + " http://example.com/ 1", 2},
+		{
+			"access, fields that are missing", combined + `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1` + "\n" + `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET`,
+			TraceOptions{Key: []string{"referer"}},
+			second + " http://example.com/ 1", 2,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, bad := readAll(t, strings.NewReader(test.trace), test.o)
