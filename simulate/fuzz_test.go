@@ -70,7 +70,7 @@ func FuzzLineJSON(f *testing.F) {
 			t.Fatalf("%q: %q, want %v", line, got.value, want["key"])
 		}
 		// Only where a comes once: of several, encoding/json knows the last.
-		if a, ok := want["a"].(map[string]any); ok && bytes.Count(line, []byte{'"'}) == 4 {
+		if a, ok := want["a"].(map[string]any); ok && want["a.b"] == nil && bytes.Count(line, []byte{'"'}) == 4 {
 			if got := p.wants[p.times+1]; !sameValue(got, a["b"]) {
 				t.Fatalf("%q: %q, want %v", line, got.value, a["b"])
 			}

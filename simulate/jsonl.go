@@ -30,9 +30,11 @@ type jsonParser struct {
 	values [maxKeyFields][]byte
 }
 
-// wanted is a member by its path.
+// wanted is a member by its path. The path a.b is b within a, and as well what is
+// called "a.b": some write nested objects out flat.
 type wanted struct {
-	path []string
+	path []string // the names on the way
+	rest []string // what is left of the whole path at each of them
 	// value is the member's raw text, or its unquoted string; nil is none or null.
 	value []byte
 	bad   bool // it is an object or a list
@@ -54,7 +56,11 @@ func newJSONParser(o TraceOptions) *jsonParser {
 		o.Cost = "cost"
 	}
 	for _, name := range append(names, o.Cost) {
-		p.wants = append(p.wants, wanted{path: strings.Split(name, ".")})
+		w := wanted{path: strings.Split(name, ".")}
+		for i := range w.path {
+			w.rest = append(w.rest, strings.Join(w.path[i:], "."))
+		}
+		p.wants = append(p.wants, w)
 	}
 	return p
 }
@@ -131,13 +137,13 @@ func (p *jsonParser) object(depth int, set uint64) error {
 		if err != nil {
 			return err
 		}
-		here := p.named(name, depth, set)
+		ends, within := p.named(name, depth, set)
 		p.text = p.text[:from]
 		p.blanks()
 		if !p.take(':') {
 			return errJSON
 		}
-		if err := p.member(depth, here); err != nil {
+		if err := p.member(depth, ends, within); err != nil {
 			return err
 		}
 		p.blanks()
@@ -150,26 +156,24 @@ func (p *jsonParser) object(depth int, set uint64) error {
 	}
 }
 
-// named is those of set that have name at depth.
-func (p *jsonParser) named(name []byte, depth int, set uint64) (here uint64) {
+// named tells which of set end with name at depth, and which go on within it.
+func (p *jsonParser) named(name []byte, depth int, set uint64) (ends, within uint64) {
 	for i := range p.wants {
-		if path := p.wants[i].path; set&(1<<i) != 0 && depth < len(path) && path[depth] == string(name) {
-			here |= 1 << i
-		}
-	}
-	return here
-}
-
-// member reads a member's value, and keeps it for those of set whose path ends here.
-func (p *jsonParser) member(depth int, set uint64) error {
-	p.blanks()
-	within := uint64(0)
-	for i := range p.wants {
-		if set&(1<<i) != 0 && depth+1 < len(p.wants[i].path) {
+		w := &p.wants[i]
+		switch {
+		case set&(1<<i) == 0 || depth >= len(w.path):
+		case w.rest[depth] == string(name):
+			ends |= 1 << i
+		case w.path[depth] == string(name):
 			within |= 1 << i
 		}
 	}
-	ends := set &^ within
+	return ends, within
+}
+
+// member reads a member's value, and keeps it for those that end here.
+func (p *jsonParser) member(depth int, ends, within uint64) error {
+	p.blanks()
 	value, bad, err := p.value(depth, within)
 	if err != nil || ends == 0 {
 		return err

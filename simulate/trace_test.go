@@ -62,6 +62,7 @@ func TestFormats(t *testing.T) {
 		{"json", `{"time":1,"key":"a"}` + "\n" + ` { "cost" : 5 , "key" : "b\u00e9\n\"" , "time" : "1970-01-01T00:00:02Z" } ` + "\n", TraceOptions{}, "1 a 1|2 bé\n\" 5", 0},
 		{"json, names of the time", `{"ts":2.5,"key":7}` + "\n" + `{"ts":3,"timestamp":4,"key":true}` + "\n" + `{"@timestamp":5,"key":"x","cost":null}`, TraceOptions{}, "2 7 1|4 true 1|5 x 1", 0},
 		{"json, members within", `{"t":{"at":1},"http":{"ip":"a","other":{"path":"/x"}},"list":[{"ip":1},[]],"n":{"cost":"3"}}`, TraceOptions{Time: "t.at", Key: []string{"http.ip", "http.other.path"}, Cost: "n.cost"}, "1 a /x 3", 0},
+		{"json, members written out flat", `{"ts":1,"source.ip":"a"}` + "\n" + `{"ts":2,"source":{"ip":"b"}}`, TraceOptions{Key: []string{"source.ip"}}, "1 a 1|2 b 1", 0},
 		{"json, bad lines", `{"time":1,"key":"a"}` + "\n" + strings.Join([]string{
 			`{"time":1}`, `{"key":"a"}`, `{"time":{},"key":"a"}`, `{"time":1,"key":[]}`, `{"time":1,"key":null}`, `{"time":1,"key":"a","cost":{}}`,
 			`{"time":1,"key":"a","cost":1.5}`, `{"time":1,"key":"a"`, `{"time":1,"key":"a"}}`, `{"time":01,"key":"a"}`, `{"time":1,"key":"\x"}`,
