@@ -25,21 +25,13 @@ type cpuClock struct{ from time.Duration }
 func startCPU(b *testing.B) *cpuClock {
 	runtime.LockOSThread()
 	b.Cleanup(runtime.UnlockOSThread)
-	return &cpuClock{threadTime(b)}
+	return &cpuClock{threadTime()}
 }
 
 func (c *cpuClock) report(b *testing.B) {
-	used := threadTime(b) - c.from
+	used := threadTime() - c.from
 	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N), "cpu-ns/op")
 	b.ReportMetric(float64(b.N)/used.Seconds()/1e6, "M/cpu-s")
-}
-
-func threadTime(b *testing.B) time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(ts.Nano())
 }
 
 // benchKey writes the i-th key over buf: 17 bytes, as the keys of the published
@@ -215,14 +207,14 @@ func BenchmarkTenMillionKeys(b *testing.B) {
 		before := residentBytes(b)
 		e := New(Options{})
 		runtime.LockOSThread()
-		last := threadTime(b)
+		last := threadTime()
 		for i := range n {
 			if i == n/2 {
 				b.ReportMetric(float64(residentBytes(b)-before)/float64(i), "rss-B/key-5M")
-				last = threadTime(b)
+				last = threadTime()
 			}
 			mustTake(b, e, start, benchKey(buf[:], i), &benchLimit, 1_000_000)
-			now := threadTime(b)
+			now := threadTime()
 			if err := waits.RecordValue(int64(now - last)); err != nil {
 				b.Fatal(err)
 			}

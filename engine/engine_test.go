@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -123,17 +122,6 @@ func TestWrongType(t *testing.T) {
 	}
 }
 
-// collidingKey returns the i-th of many keys of 32 bytes that all have the same
-// hash under seed. XXH3 multiplies the first 8 bytes, after adding something
-// that depends on the seed, by the next 8: whoever knows the seed can make the
-// one factor 0, and the other does not matter any more.
-func collidingKey(seed uint64, i int) []byte {
-	const secret = 0xbe4ba423396cfeb8 // XXH3's own, its first 8 bytes
-	k := binary.LittleEndian.AppendUint64(nil, secret+seed)
-	k = binary.LittleEndian.AppendUint64(k, uint64(i))
-	return append(k, "the other bytes."...)
-}
-
 func TestKeysAreExact(t *testing.T) {
 	// Every key has the same hash: only its bytes tell it from the others.
 	const seed, n = 77, 1000
@@ -182,22 +170,6 @@ func TestKeysAreExact(t *testing.T) {
 		}
 	}
 	e.check()
-}
-
-// TestKnownCollisionsSpread takes keys that all collide without a seed.
-func TestKnownCollisionsSpread(t *testing.T) {
-	e := New(Options{})
-	const n = 20_000
-	hashes := map[uint64]bool{}
-	for i := range n {
-		k := collidingKey(0, i)
-		h, _ := e.place(k)
-		hashes[h] = true
-		mustTake(t, e, start, k, perSecond(1), 1)
-	}
-	if len(hashes) != n || e.Stats().Keys != n {
-		t.Errorf("%d hashes and %+v for %d keys", len(hashes), e.Stats(), n)
-	}
 }
 
 func TestKeysOfEveryLength(t *testing.T) {
@@ -460,15 +432,15 @@ func TestRangeTakesAnyCursor(t *testing.T) {
 // LIMITDB_LONG=1 makes it run for 10 s.
 func TestNeverOneTooMany(t *testing.T) {
 	const goroutines, each = 64, 50
-	var long time.Duration
-	if os.Getenv("LIMITDB_LONG") == "1" {
-		long = 10 * time.Second
+	var lasts time.Duration
+	if long() {
+		lasts = 10 * time.Second
 	}
 	e := New(Options{})
 	k := []byte("the one key")
 	l := perSecond(1000)
 	began, now := time.Now(), start
-	for round := int64(0); round < 100 || time.Since(began) < long; round++ {
+	for round := int64(0); round < 100 || time.Since(began) < lasts; round++ {
 		// 1 000 at first; then what 0.5 s, 0.25 s or 0.1 s have given back.
 		want, step := int64(1000), int64(0)
 		if round > 0 {

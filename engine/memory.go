@@ -178,14 +178,15 @@ func (e *Engine) squeeze(now int64) {
 }
 
 // shed drops what has expired from g, or else evicts, and gives the memory back.
-func (t *table) shed(now int64, g *segment) (expired int) {
-	if expired = t.cull(now, g); expired == 0 {
-		t.evict(now, g, 0)
+// It returns how many keys went.
+func (t *table) shed(now int64, g *segment) (dropped int) {
+	if dropped = t.cull(now, g); dropped == 0 {
+		dropped = t.evict(now, g, 0)
 	}
 	if g.n == 0 {
 		t.vacate(g)
 	} else if next, err := t.resize(g, 0, 0); err == nil {
 		t.merge(next)
 	}
-	return expired
+	return dropped
 }

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"limitdb/limit"
@@ -94,42 +92,6 @@ func TestLeastDebtKeepsTheLimited(t *testing.T) {
 	}
 }
 
-func TestMaxMemoryLoweredBelowUse(t *testing.T) {
-	fill := func(p Policy) (*Engine, int64) {
-		e := New(Options{})
-		empty := e.Stats().Bytes
-		for i := range 100_000 {
-			mustTake(t, e, start, key(i), &slow, 1+int64(i%100))
-		}
-		low := empty + (e.Stats().Bytes-empty)/3
-		e.SetMaxMemory(low, p)
-		return e, low
-	}
-	e, low := fill(LeastDebt)
-	for i := 0; e.Stats().Bytes > low; i++ {
-		if e.Sweep(start, 5000); i > 10_000 {
-			t.Fatalf("%d bytes, %d allowed", e.Stats().Bytes, low)
-		}
-	}
-	e.check()
-	if st := e.Stats(); st.Keys == 0 || st.Evicted == 0 || st.Expired != 0 {
-		t.Errorf("%+v", st)
-	}
-	mustTake(t, e, start, []byte("new"), &slow, 100)
-
-	e, _ = fill(NoEviction)
-	e.Sweep(start, 1<<40)
-	if _, err := take(e, start, []byte("new"), &slow, 1); !errors.Is(err, ErrOOM) {
-		t.Errorf("a new key above the budget: %v", err)
-	}
-	if st := e.Stats(); st.Keys != 100_000 || st.Evicted != 0 {
-		t.Errorf("%+v", st)
-	}
-	mustTake(t, e, start, key(7), &slow, 1)
-	e.SetMaxMemory(0, NoEviction)
-	mustTake(t, e, start, []byte("new"), &slow, 1)
-}
-
 // TestTinyBudgets has less room than one page for each shard, or none at all.
 func TestTinyBudgets(t *testing.T) {
 	for _, p := range []Policy{NoEviction, LeastDebt} {
@@ -161,71 +123,6 @@ func TestKeyTooLong(t *testing.T) {
 	mustTake(t, e, start, make([]byte, MaxKey), &slow, 1)
 	if e.Reset(start, make([]byte, MaxKey+1)) || !e.Reset(start, make([]byte, MaxKey)) {
 		t.Error("another key was reset")
-	}
-}
-
-// TestMassExpiry has every key expire in one instant.
-func TestMassExpiry(t *testing.T) {
-	e := New(Options{})
-	empty := e.Stats().Bytes
-	const n = 300_000
-	for i := range n {
-		mustTake(t, e, start, key(i), perSecond(1), 1)
-	}
-	if got := e.Sweep(start+second-1, 1<<40); got != 0 {
-		t.Fatalf("%d expired too early", got)
-	}
-	now, dropped := start+second, 0
-	for i := 0; i < 1000 && dropped < n; i++ {
-		mustTake(t, e, now, key(n+i%10), perSecond(1), 0) // traffic goes on
-		dropped += e.Sweep(now, 1000)
-	}
-	if dropped != n {
-		t.Fatalf("dropped %d of %d in 1000 sweeps of 1000 slots", dropped, n)
-	}
-	for range 3 {
-		e.Sweep(now, 1<<40)
-	}
-	if got := e.Stats(); got.Bytes != empty || got.Expired != n {
-		t.Errorf("%+v, %d bytes at first", got, empty)
-	}
-}
-
-// TestFlushDuringGrowth flushes, warms, ranges and sweeps while keys are added.
-func TestFlushDuringGrowth(t *testing.T) {
-	e := New(Options{Shards: 2})
-	e.SetMaxMemory(4<<20, LeastDebt)
-	var all sync.WaitGroup
-	for g := range 4 {
-		all.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(g), 1))
-			batch := make([][]byte, 100)
-			for range 300 {
-				for i := range batch {
-					batch[i] = key(r.IntN(60_000))
-				}
-				e.Warm(batch, make([]Place, len(batch)))
-				for _, k := range batch {
-					if _, err := take(e, start, k, &slow, 1); err != nil {
-						t.Errorf("Take: %v", err)
-						return
-					}
-				}
-			}
-		})
-	}
-	for i := range 30 {
-		e.Range(start, 0, 1000, func([]byte, Info) {})
-		e.Sweep(start, 1000)
-		if i%3 == 0 {
-			e.Flush()
-		}
-	}
-	all.Wait()
-	e.check()
-	e.Flush()
-	if st := e.Stats(); st.Keys != 0 || st.Bytes != New(Options{Shards: 2}).Stats().Bytes {
-		t.Errorf("%+v", st)
 	}
 }
 

@@ -42,15 +42,28 @@ type step struct {
 	dt    int64 // added to the clock; negative: the clock goes back
 }
 
-const stepOps = 10
+const stepOps = 12
 
-// stepLimits are the limits that steps choose from: the same key meets all of them.
-var stepLimits = []limit.Limit{
-	{Algorithm: limit.GCRA, Max: 5, Period: 1_000, Burst: 5},
-	{Algorithm: limit.GCRA, Max: 1, Period: 1_000_000, Burst: 3},
-	{Algorithm: limit.GCRA, Max: 100, Period: 1_000, Burst: 200},
-	{Algorithm: limit.GCRA, Max: 0, Period: 1_000, Burst: 5},
-}
+// stepLimits are the limits that steps choose from: the same key meets all of
+// them, of every algorithm with every option. A spelling that is not one of an
+// algorithm is left out.
+var stepLimits = func() (all []limit.Limit) {
+	for _, a := range limit.Algorithms() {
+		some := len(all)
+		for _, spelling := range []string{
+			"5/us", "1/ms BURST 3", "100/us BURST 200", "0/us", "300/ms", "5/us BURST 900 INTERVAL", "5/us COLD 2 WARM 7us",
+			"5/us FIRST", "5/us SEGMENTS 3", "90/us SEGMENTS 64", "0/us SEGMENTS 2", "7 CALENDAR second", "9/us COUNTDENIED", "9/us SEGMENTS 5 COUNTDENIED",
+		} {
+			if l, err := limit.Parse(a.String() + " " + spelling); err == nil {
+				all = append(all, l)
+			}
+		}
+		if len(all) == some {
+			panic("no limit for " + a.String())
+		}
+	}
+	return all
+}()
 
 // stepKey makes keys of all kinds of lengths, the empty one included.
 func stepKey(i byte) []byte {
@@ -68,7 +81,7 @@ func (p *pair) run(now int64, st step) error {
 	cost := int64(st.cost % 8)
 	_, s := p.e.place(key)
 	switch st.op % stepOps {
-	case 0, 1, 2, 3, 4:
+	case 0, 1, 2, 3, 4, 9, 10:
 		return p.decide(now, st.op%stepOps, key, l, cost)
 	case 5:
 		clock := p.m.clamp(s, now)
@@ -102,7 +115,7 @@ func (p *pair) run(now int64, st step) error {
 		for i := range p.e.shards {
 			p.m.last[&p.e.shards[i]] = p.e.shards[i].last
 		}
-	case 9:
+	case 11:
 		return p.takeAll(now, st)
 	}
 	return nil
@@ -122,7 +135,7 @@ func (m *model) live(now int64, key []byte) (modelEntry, bool) {
 	return x, ok
 }
 
-// decide runs a Take (3 of 5), Peek or Refund.
+// decide runs a Take (3 of 7), Peek, Refund, Reserve or TakePartial.
 func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64) error {
 	_, s := p.e.place(key)
 	clock := p.m.clamp(s, now)
@@ -140,6 +153,16 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 	case 4:
 		got, gotErr = refund(p.e, now, key, l, cost)
 		next, wantErr = limit.Refund(l, x.state, clock, cost, nil, &want)
+	case 9:
+		gotErr = p.e.Reserve(now, key, l, cost, 1_000, &got)
+		next, wantErr = limit.Reserve(l, x.state, clock, cost, 1_000, nil, &want)
+	case 10:
+		var granted, wantGranted int64
+		granted, gotErr = p.e.TakePartial(now, key, l, cost, &got)
+		next, wantGranted, wantErr = takePart(l, x.state, clock, cost, &want)
+		if !mismatch && granted != wantGranted {
+			return fmt.Errorf("TakePartial(%q) of %d with %+v grants %d, want %d", key, cost, *l, granted, wantGranted)
+		}
 	default:
 		got, gotErr = take(p.e, now, key, l, cost)
 		next, wantErr = limit.Take(l, x.state, clock, cost, nil, &want)
@@ -158,6 +181,22 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		p.m.want.count(op, want)
 	}
 	return nil
+}
+
+// takePart takes as much as it can, trying one less each time.
+func takePart(l *limit.Limit, state []byte, now, cost int64, d *limit.Decision) (next []byte, granted int64, err error) {
+	for {
+		next, err = limit.Take(l, state, now, cost, nil, d)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case !d.Limited:
+			return next, cost, nil
+		case cost <= 1:
+			return next, 0, nil
+		}
+		cost--
+	}
 }
 
 func (s *Stats) count(op byte, d limit.Decision) {

@@ -13,12 +13,12 @@ const (
 // of a shard's lock.
 const skipChunk = 64
 
-// Sweep drops expired keys, looking at about budget slots, and returns how
-// many it dropped. It goes on where the sweep before it stopped, and passes
-// over segments in which nothing can have expired. It holds one shard's lock
-// at a time, each for one segment that has work. It also evicts what is beyond
-// a lowered memory budget, and gives unused memory back to the system. Call it
-// from a background ticker.
+// Sweep drops expired keys, looking at about budget slots, and evicts from what is
+// beyond a lowered memory budget; it returns how many keys it dropped. It goes on
+// where the sweep before it stopped, and passes over segments in which nothing
+// can have expired. It holds one shard's lock at a time, each for one segment
+// that has work. It also gives unused memory back to the system. Call it from a
+// background ticker.
 func (e *Engine) Sweep(now int64, budget int) int {
 	e.arena.trim(false)
 	dropped := 0
@@ -67,8 +67,8 @@ func (g *segment) end() uint64 {
 	return (g.start + 1<<g.width) & (1<<placeBits - 1)
 }
 
-// tend does what there is to do for g, and tells how many expired keys it
-// dropped and whether there was anything to do.
+// tend does what there is to do for g, and tells how many keys it dropped and
+// whether there was anything to do.
 func (t *table) tend(now int64, g *segment) (dropped int, work bool) {
 	over := t.arena.budget.leastDebt.Load() && t.arena.budget.over(0)
 	switch {

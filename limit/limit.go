@@ -88,7 +88,8 @@ type Decision struct {
 	// Remaining is what is left now, 0 or more.
 	Remaining int64
 	// Wait is Never, or with Limited the time after which the same request
-	// succeeds if nobody else asks.
+	// succeeds if nobody else asks, or else, of QUEUE and Reserve, how long to wait
+	// before going ahead.
 	Wait int64
 	// Reset is the time until the key is as if never used.
 	Reset int64
@@ -108,7 +109,7 @@ func (l *Limit) Validate() error {
 		return ErrPeriod
 	case l.Calendar > Year, l.Calendar == NoUnit && l.Zone != nil:
 		return ErrCalendar
-	case l.Burst < 0, l.Burst == 0 && l.Max > 0:
+	case l.Burst < 0, l.Burst == 0 && l.Max > 0 && l.Algorithm != QUEUE:
 		return ErrBurst
 	}
 	if err := l.validateOptions(); err != nil {
@@ -124,8 +125,11 @@ func (l *Limit) Validate() error {
 // that was taken is back.
 func (l *Limit) validateTime() error {
 	each, times := interval(l), l.Burst
-	if l.Interval {
+	switch {
+	case l.Interval:
 		each, times = l.Period, groups(l.Burst, together(l))
+	case l.Algorithm == QUEUE:
+		times++ // and the one that goes; what wraps overflows below
 	}
 	if over, all := mul(each, times); over != 0 || all < 0 {
 		return ErrOverflow

@@ -26,6 +26,7 @@ func models() map[Algorithm]func() model {
 	return map[Algorithm]func() model{
 		GCRA:  func() model { return new(gcraModel) },
 		TOKEN: func() model { return new(tokenModel) },
+		QUEUE: func() model { return new(queueModel) },
 		LEAKY: func() model { return new(leakyModel) },
 	}
 }

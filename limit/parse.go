@@ -142,10 +142,7 @@ func (p *Parser) value(o option, words [][]byte) (err error) {
 	word := words[1]
 	switch o {
 	case optBurst:
-		p.limit.Burst, err = parseInt(word, ErrBurst)
-		if err == nil && p.limit.Burst == 0 && p.limit.Max > 0 {
-			return at(ErrBurst, word)
-		}
+		p.limit.Burst, err = p.burst(word)
 	case optSegments:
 		p.limit.Segments, err = parseRange(word, 2, MaxSegments, ErrSegments)
 	case optCold:
@@ -161,6 +158,18 @@ func (p *Parser) value(o option, words [][]byte) (err error) {
 		return fmt.Errorf("%w: %s stands in the place of the period", ErrSyntax, quote(words[0]))
 	}
 	return err
+}
+
+// burst reads the value of BURST.
+func (p *Parser) burst(word []byte) (int64, error) {
+	if p.limit.Algorithm == QUEUE {
+		return parseInt(word, errQueueBurst)
+	}
+	n, err := parseInt(word, ErrBurst)
+	if err == nil && n == 0 && p.limit.Max > 0 {
+		err = at(ErrBurst, word)
+	}
+	return n, err
 }
 
 // Finish fills in the defaults, of options that were not given, and returns the

@@ -61,6 +61,9 @@ func TestParse(t *testing.T) {
 			Limit{Algorithm: TOKEN, Max: math.MaxInt64, Period: math.MaxInt64, Burst: math.MaxInt64, Interval: true},
 			"TOKEN 9223372036854775807/9223372036854775807ns INTERVAL",
 		},
+		{"QUEUE 30/m", plain(QUEUE, 30, testMinute, 30), "QUEUE 30/m"},
+		{"QUEUE 30/m BURST 0", plain(QUEUE, 30, testMinute, 0), "QUEUE 30/m BURST 0"},
+		{"QUEUE 0/m BURST 5", plain(QUEUE, 0, testMinute, 5), "QUEUE 0/m BURST 5"},
 		{"leaky 30 1m burst 5", plain(LEAKY, 30, testMinute, 5), "LEAKY 30/m BURST 5"},
 	}
 	for _, tt := range tests {
@@ -117,6 +120,8 @@ func TestParseErrors(t *testing.T) {
 		{"TOKEN 1/2ns BURST 9223372036854775807 INTERVAL", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
 		{"GCRA 1/s INTERVAL", ErrSyntax, `syntax error: GCRA has no option "INTERVAL"`},
 		{"LEAKY 1/s INTERVAL", ErrSyntax, `syntax error: LEAKY has no option "INTERVAL"`},
+		{"QUEUE 1/s BURST -1", ErrBurst, `BURST must be an integer from 0 to 9223372036854775807: "-1"`},
+		{"QUEUE 9223372036854775807/ns", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
 		{"LEAKY 1/s BURST x", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "x"`},
 		{"GCRA 1/s \x00\"\xff\u2028", ErrSyntax, `syntax error: GCRA has no option "\x00\"\xff\u2028"`},
 		{strings.Repeat("x", 129), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"...`},
@@ -317,6 +322,14 @@ func TestValidate(t *testing.T) {
 		{plain(GCRA, 0, 1, -1), ErrBurst},
 		{plain(GCRA, 1, 2, math.MaxInt64/2+1), ErrOverflow},
 		{plain(GCRA, 1, 2, math.MaxInt64/2), nil},
+		{plain(LEAKY, 1, 1, 0), ErrBurst},
+		{plain(QUEUE, 1, 1, 0), nil},
+		{plain(QUEUE, 1, 1, math.MaxInt64-1), nil},
+		{plain(QUEUE, 1, 1, math.MaxInt64), ErrOverflow},
+		{plain(QUEUE, 1, 2, math.MaxInt64/2), ErrOverflow},
+		{Limit{Algorithm: TOKEN, Max: 1, Period: 2, Burst: math.MaxInt64/2 + 1, Interval: true}, ErrOverflow},
+		{Limit{Algorithm: TOKEN, Max: 2, Period: 2, Burst: math.MaxInt64/2 + 1, Interval: true}, nil},
+		{Limit{Algorithm: GCRA, Max: 1, Period: 1, Burst: 1, Interval: true}, ErrOption},
 	}
 	for _, tt := range tests {
 		if err := tt.l.Validate(); !errors.Is(err, tt.want) {

@@ -80,6 +80,7 @@ var table = [...]row{
 	GCRA:  {"GCRA", "gcra", bucket, optBurst},
 	TOKEN: {"TOKEN", "token", bucket, optBurst | optInterval},
 	LEAKY: {"LEAKY", "leaky", bucket, optBurst},
+	QUEUE: {"QUEUE", "queue", bucket, optBurst},
 
 	LEASE: {"LEASE", "lease", leases, 0},
 }

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -47,6 +47,7 @@ func TestSameFamily(t *testing.T) {
 		{GCRA, GCRA, true},
 		{GCRA, LEAKY, true},
 		{TOKEN, GCRA, true},
+		{QUEUE, TOKEN, true},
 		{GCRA, None, false},
 		{None, GCRA, false},
 		{None, None, false},
@@ -77,6 +78,7 @@ func TestLevel(t *testing.T) {
 		{GCRA, []byte{1}, 0, 0},
 		{TOKEN, append(stateAt(5), 1), 3, 2},
 		{LEAKY, stateAt(5), 3, 2},
+		{QUEUE, stateAt(5), 3, 2},
 		{None, stateAt(5), 3, 0},
 	}
 	for _, tt := range tests {

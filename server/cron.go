@@ -133,8 +133,9 @@ const (
 	sweepRest   = 2 * time.Millisecond
 )
 
-// sweep drops expired keys, hz times a second and more often while there is
-// much to drop.
+// sweep drops expired keys, and evicts what is beyond a lowered maxmemory, hz times
+// a second and more often while there is much to drop. Eviction takes a sixteenth
+// of the keys that it looks at, so the bound lies below that.
 func (srv *Server) sweep(ctx context.Context) {
 	for wait := sweepRest; ; {
 		select {
@@ -143,7 +144,7 @@ func (srv *Server) sweep(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
-		if srv.engine.Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/10 {
+		if srv.engine.Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
 			wait = min(wait, sweepRest)
 		}
 		srv.authLimiter.Sweep(srv.clock.Now(), 100)

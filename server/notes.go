@@ -21,7 +21,7 @@ The reply is five integers, times in milliseconds rounded up:
 | limited | 0: go ahead, 1: denied |
 | limit | the most that can be taken at once |
 | remaining | what is left now |
-| wait | −1: nothing to wait for, or it can never be granted; else ask again after this long |
+| wait | −1: nothing to wait for, or it can never be granted; denied: ask again after this long; granted (by ` + "`QUEUE`" + `): go ahead after this long |
 | reset | until the key is as if never used |
 
 ` + "`COST`" + ` is 1 if not said; 0 asks without taking. After the wait, with no other caller, the same request is granted; it is not

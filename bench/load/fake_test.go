@@ -22,6 +22,12 @@ type fake struct {
 	wg       sync.WaitGroup
 }
 
+// runFake is Run where time is fake, of which the kernel's timers know nothing.
+func runFake(ctx context.Context, c Config) (*Result, error) {
+	c.newNap = newGoNap
+	return Run(ctx, c)
+}
+
 const granted = "*5\r\n:0\r\n:101\r\n:100\r\n:-1\r\n:36\r\n"
 
 const denied = "*5\r\n:1\r\n:101\r\n:0\r\n:36\r\n:3600\r\n"

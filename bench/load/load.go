@@ -61,6 +61,9 @@ type Config struct {
 	PID int
 	// Progress is called about once a second, unless nil.
 	Progress func(Progress)
+
+	// newNap makes what the pacer of an open loop sleeps with, until the context ends.
+	newNap func(context.Context) (nap, error)
 }
 
 // Progress tells how a run is going.
@@ -123,6 +126,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Dial == nil {
 		c.Dial = dialer(c.Addr)
+	}
+	if c.newNap == nil {
+		c.newNap = newNap
 	}
 	return c, nil
 }
@@ -220,15 +226,21 @@ func (r *run) measure(ctx context.Context, workers []*worker) (*Result, error) {
 		r.stopAt = r.measureFrom.Add(r.Duration)
 	}
 
-	errs := make(chan error, len(workers))
+	errs := make(chan error, len(workers)+1)
 	var wg sync.WaitGroup
-	for _, w := range workers {
+	begin := func(f func() error) {
 		wg.Go(func() {
-			if err := w.work(ctx); err != nil {
+			if err := f(); err != nil {
 				errs <- err
 				cancel() // the others stop as well
 			}
 		})
+	}
+	for _, w := range workers {
+		begin(func() error { return w.work(ctx) })
+	}
+	if r.Rate > 0 {
+		begin(func() error { return r.pace(ctx, workers) })
 	}
 	finished := make(chan struct{})
 	go func() {

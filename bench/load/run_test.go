@@ -32,7 +32,7 @@ func TestClosedLoop(t *testing.T) {
 			return granted
 		}}
 		start := time.Now()
-		res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 3, Pipeline: 4, Requests: 99})
+		res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 3, Pipeline: 4, Requests: 99})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestClosedLoop(t *testing.T) {
 func TestDurationEndsTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, 10*time.Millisecond)}
-		res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 2, Duration: time.Second})
+		res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 2, Duration: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestWarmupIsNotCounted(t *testing.T) {
 					time.Sleep(5 * time.Millisecond)
 					return granted
 				}}
-				res, err := Run(t.Context(), Config{
+				res, err := runFake(t.Context(), Config{
 					Dial: f.pipe, Connections: 1, Rate: rate, Warmup: 1500 * time.Millisecond, Requests: 50,
 				})
 				if err != nil {
@@ -114,7 +114,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 			}
 			return granted
 		}}
-		res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 1, Rate: 1000, Duration: time.Second})
+		res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 1, Rate: 1000, Duration: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 func TestOpenLoopDoesNotSlowDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, 2*time.Millisecond)}
-		res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 1, Pipeline: 10, Rate: 1000, Duration: time.Second})
+		res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 1, Pipeline: 10, Rate: 1000, Duration: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestOpenLoopDoesNotSlowDown(t *testing.T) {
 func TestOpenLoopMayIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, time.Millisecond)}
-		res, err := Run(t.Context(), Config{
+		res, err := runFake(t.Context(), Config{
 			Dial: f.pipe, Connections: 20, Rate: 5, Requests: 40, Timeout: time.Second,
 		})
 		if err != nil {
@@ -177,7 +177,7 @@ func TestErrorsAreCounted(t *testing.T) {
 				}
 				return granted
 			}}
-			res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 1, Pipeline: 5, Rate: rate, Requests: 100})
+			res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 1, Pipeline: 5, Rate: rate, Requests: 100})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestBrokenServers(t *testing.T) {
 						f.answer = func(int, []string) string { <-stop; return "" }
 					}
 					start := time.Now()
-					res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 1, Rate: rate, Timeout: 3 * time.Second, Duration: time.Minute})
+					res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 1, Rate: rate, Timeout: 3 * time.Second, Duration: time.Minute})
 					if err == nil || err.Error() != c.want {
 						t.Errorf("%v, %v, want %q", res, err, c.want)
 					}
@@ -231,7 +231,7 @@ func TestOneLostConnectionEndsTheRun(t *testing.T) {
 		lost := &fake{answer: func(n int, _ []string) string { return map[bool]string{true: granted}[n < 5] }}
 		f.answer = always(granted, time.Millisecond)
 		n := 0
-		res, err := Run(t.Context(), Config{Connections: 10, Duration: time.Hour, Dial: func(ctx context.Context) (c net.Conn, err error) {
+		res, err := runFake(t.Context(), Config{Connections: 10, Duration: time.Hour, Dial: func(ctx context.Context) (c net.Conn, err error) {
 			if n++; n == 7 {
 				return lost.pipe(ctx)
 			}
@@ -251,7 +251,7 @@ func TestCancelReturnsWhatThereIs(t *testing.T) {
 			f := &fake{answer: always(granted, 10*time.Millisecond)}
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second+time.Millisecond)
 			defer cancel()
-			res, err := Run(ctx, Config{Dial: f.pipe, Connections: 1, Rate: rate, Duration: time.Hour})
+			res, err := runFake(ctx, Config{Dial: f.pipe, Connections: 1, Rate: rate, Duration: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, 10*time.Millisecond)}
 		var seen []Progress
-		_, err := Run(t.Context(), Config{
+		_, err := runFake(t.Context(), Config{
 			Dial: f.pipe, Connections: 1, Warmup: 1500 * time.Millisecond, Duration: 1700 * time.Millisecond,
 			Progress: func(p Progress) { seen = append(seen, p) },
 		})
@@ -304,11 +304,11 @@ func TestAuthentication(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: answer}
-		res, err := Run(t.Context(), Config{Dial: f.pipe, Connections: 2, Requests: 10, Password: "right"})
+		res, err := runFake(t.Context(), Config{Dial: f.pipe, Connections: 2, Requests: 10, Password: "right"})
 		if err != nil || res.Requests != 10 {
 			t.Errorf("%v, %v", res, err)
 		}
-		_, err = Run(t.Context(), Config{Dial: f.pipe, Connections: 2, Requests: 10, Password: "wrong"})
+		_, err = runFake(t.Context(), Config{Dial: f.pipe, Connections: 2, Requests: 10, Password: "wrong"})
 		if err == nil || err.Error() != "connection 1 of 2: WRONGPASS no" {
 			t.Errorf("%v", err)
 		}
@@ -319,7 +319,7 @@ func TestAuthentication(t *testing.T) {
 func TestConnectionRefused(t *testing.T) {
 	n := 0
 	f := &fake{answer: always(granted, 0)}
-	_, err := Run(t.Context(), Config{Connections: 3, Dial: func(ctx context.Context) (net.Conn, error) {
+	_, err := runFake(t.Context(), Config{Connections: 3, Dial: func(ctx context.Context) (net.Conn, error) {
 		if n++; n == 3 {
 			return nil, errors.New("refused")
 		}
@@ -349,7 +349,7 @@ func TestConfigErrors(t *testing.T) {
 		{Config{Command: []string{""}}, "the command is empty"},
 	} {
 		c.config.Dial = func(context.Context) (net.Conn, error) { return nil, errors.New("dialled") }
-		if _, err := Run(t.Context(), c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := runFake(t.Context(), c.config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.config, err, c.want)
 		}
 	}
@@ -359,7 +359,7 @@ func TestConfigErrors(t *testing.T) {
 func TestSequentialRunTouchesEveryKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always("+OK\r\n", time.Millisecond)}
-		_, err := Run(t.Context(), Config{
+		_, err := runFake(t.Context(), Config{
 			Dial: f.pipe, Connections: 7, Pipeline: 5, Keys: 700, Requests: 700,
 			Distribution: Sequential, Command: []string{"SET", "k:{key}", "v"},
 		})
@@ -396,7 +396,7 @@ func TestFailedWriteEndsTheRun(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{answer: always(granted, 0)}
 			start := time.Now()
-			_, err := Run(t.Context(), Config{Connections: 1, Rate: rate, Duration: time.Minute, Dial: func(ctx context.Context) (net.Conn, error) {
+			_, err := runFake(t.Context(), Config{Connections: 1, Rate: rate, Duration: time.Minute, Dial: func(ctx context.Context) (net.Conn, error) {
 				c, err := f.pipe(ctx)
 				return &brokenPipe{c, 3}, err
 			}})

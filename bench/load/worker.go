@@ -20,6 +20,7 @@ type worker struct {
 	shard   *shard
 	replies replies
 	in, out []byte
+	turn    turn // given by the pacer of an open loop
 }
 
 func newWorker(r *run, index int, conn net.Conn) *worker {
@@ -28,6 +29,7 @@ func newWorker(r *run, index int, conn net.Conn) *worker {
 		keys:  newPicker(&r.Config, index),
 		shard: r.stats.shard(index),
 		in:    make([]byte, writeBufferSize),
+		turn:  newTurn(),
 	}
 }
 
@@ -194,24 +196,21 @@ func (w *worker) openLoop(ctx context.Context, cancel context.CancelFunc) error 
 
 // writeDue sends the pipelines when they are due. sent counts them.
 func (w *worker) writeDue(ctx context.Context, s *schedule, pipelines uint64, sent *atomic.Uint64) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	d := deadline{set: w.conn.SetWriteDeadline}
 	for k := uint64(0); k < pipelines; {
 		now := time.Now()
 		due := w.run.start.Add(s.due(k))
 		waited := now.Before(due)
-		if waited {
-			timer.Reset(due.Sub(now))
+		for now.Before(due) {
 			select {
-			case <-timer.C:
+			case <-w.turn:
 			case <-ctx.Done():
 				return nil
 			}
 			now = time.Now()
-			if s.due(k) >= w.run.Warmup {
-				w.shard.recordLag(now.Sub(due))
-			}
+		}
+		if waited && s.due(k) >= w.run.Warmup {
+			w.shard.recordLag(now.Sub(due))
 		}
 		// One that is late does not move those after it: all that are due go.
 		w.out = w.out[:0]

@@ -1,0 +1,430 @@
+package engine
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"limitdb/limit"
+)
+
+var workloadSeed = flag.Uint64("workload.seed", 0, "repeats a run of TestRandomWorkload; 0 is a seed of its own")
+
+// TestRandomWorkload runs everything that an engine can do, at random and from several
+// goroutines, for 10 minutes with LIMITDB_LONG=1. It is meant for the race detector and
+// for the tag selfcheck, which verifies every invariant after each round.
+//
+// Each caller has keys of its own, so that it knows their states exactly whatever the
+// others do. In a round, time stands still, or has gone back.
+func TestRandomWorkload(t *testing.T) {
+	seed, lasts := *workloadSeed, time.Duration(0)
+	if long() {
+		lasts = 10 * time.Minute
+	}
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	limits := workloadLimits()
+	r := rand.New(rand.NewPCG(seed, 0))
+	var steps, engines, rounds int
+	for began := time.Now(); engines < 3 || time.Since(began) < lasts; engines++ {
+		w := newWorkload(r, limits)
+		for range 5 + r.IntN(20) {
+			n, err := w.round()
+			steps += n
+			rounds++
+			if err != nil {
+				t.Fatalf("seed %d, engine %d, round %d: %v", seed, engines, rounds, err)
+			}
+		}
+		if err := w.end(); err != nil {
+			t.Fatalf("seed %d, engine %d at its end: %v", seed, engines, err)
+		}
+		n, err := statesOfAnySize(r)
+		steps += n
+		if err != nil {
+			t.Fatalf("seed %d, after engine %d: %v", seed, engines, err)
+		}
+	}
+	t.Logf("%d steps in %d rounds on %d engines, with %d limits of %d algorithms", steps, rounds, engines, len(limits), len(limit.Algorithms()))
+}
+
+// workloadLimits are limits of all algorithms: keys meet several of them.
+func workloadLimits() []limit.Limit {
+	var all []limit.Limit
+	for _, a := range limit.Algorithms() {
+		for _, l := range []limit.Limit{
+			{Max: 5, Period: 1000, Burst: 5},
+			{Max: 100, Period: 1000, Burst: 200},
+			{Max: 1, Period: 1_000_000, Burst: 3},
+			{Max: 1000, Period: 60 * second, Burst: 1000},
+			{Max: 0, Period: 1000},
+			{Max: 20, Period: 10_000, Burst: 20, Interval: true},
+			{Max: 20, Period: 10_000, Burst: 20, First: true},
+			{Max: 20, Period: 10_000, Burst: 20, CountDenied: true},
+			{Max: 20, Burst: 20, Calendar: limit.Minute},
+			{Max: 20, Period: 10_000, Burst: 20, Segments: 10},
+			{Max: 2000, Period: 3600 * second, Burst: 2000, Segments: 1000},
+			{Max: 20, Period: 10_000, Burst: 20, Warm: 100_000, Cold: 3},
+		} {
+			if l.Algorithm = a; l.Validate() == nil {
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+// workload is an engine and those that use it.
+type workload struct {
+	r       *rand.Rand
+	e       *Engine
+	callers []*caller
+	limits  []limit.Limit
+	latest  int64 // every shard's clock between rounds
+	empty   int64 // bytes of the engine without keys
+	most    int64 // bytes of its budget, 0: none
+	// forgets is set if keys may be lost: they are evicted, and flushed at any time.
+	forgets bool
+}
+
+func newWorkload(r *rand.Rand, limits []limit.Limit) *workload {
+	w := &workload{
+		r: r, limits: limits, latest: start,
+		e: New(Options{Shards: 1 << (4 * r.IntN(3)), Seed: r.Uint64()}),
+	}
+	w.empty = w.e.Stats().Bytes
+	if r.IntN(3) > 0 {
+		w.most = w.empty + 100_000 + r.Int64N(1_000_000)
+	}
+	w.forgets = r.IntN(2) == 0
+	w.limitMemory(w.most)
+	for i := range 4 {
+		w.callers = append(w.callers, &caller{
+			w: w, name: byte(i), r: rand.New(rand.NewPCG(r.Uint64(), 0)), keys: map[string]modelEntry{},
+			spread: 1 + r.IntN(20_000),
+		})
+	}
+	return w
+}
+
+func (w *workload) limitMemory(most int64) {
+	policy := NoEviction
+	if w.forgets {
+		policy = LeastDebt
+	}
+	w.e.SetMaxMemory(most, policy)
+}
+
+// round lets all callers go on for a while, then has everything checked. It returns the
+// number of their steps.
+func (w *workload) round() (int, error) {
+	now := w.latest
+	switch w.r.IntN(10) {
+	case 0:
+		now -= w.r.Int64N(10 * second)
+	case 1:
+		now += w.r.Int64N(100 * second)
+	default:
+		now += w.r.Int64N(1_000_000)
+	}
+	w.latest = max(w.latest, now)
+	if _, err := w.walk(); err != nil { // brings all shards to one time
+		return 0, err
+	}
+	var (
+		all, walker sync.WaitGroup
+		done        atomic.Bool
+		errs        = make([]error, len(w.callers)+1)
+		n           = 100 + w.r.IntN(2000)
+	)
+	walk := rand.New(rand.NewPCG(w.r.Uint64(), 0))
+	walker.Go(func() {
+		for !done.Load() && errs[len(w.callers)] == nil {
+			errs[len(w.callers)] = w.disturb(walk)
+		}
+	})
+	for i, c := range w.callers {
+		all.Go(func() {
+			for range n {
+				if errs[i] = c.step(now); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	done.Store(true)
+	walker.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return n * len(w.callers), w.verify()
+}
+
+// disturb does one of the things that are done to a table besides decisions.
+func (w *workload) disturb(r *rand.Rand) error {
+	switch r.IntN(6) {
+	case 0, 1:
+		w.e.Sweep(w.latest, r.IntN(10_000))
+	case 2:
+		_, err := w.walk()
+		return err
+	case 3:
+		if k, ok := w.e.Random(w.latest, nil); ok && int(k[0]) >= len(w.callers) {
+			return fmt.Errorf("Random found %q, which is nobody's", k)
+		}
+	case 4:
+		if n := w.e.Stats().Keys; n < 0 {
+			return fmt.Errorf("%d keys", n)
+		}
+	case 5:
+		switch {
+		case !w.forgets || r.IntN(20) > 0:
+		case w.most > 0 && r.IntN(3) > 0:
+			w.limitMemory(w.empty + r.Int64N(w.most-w.empty))
+		default:
+			w.e.Flush()
+		}
+	}
+	return nil
+}
+
+// walk visits all keys and returns what it has found.
+func (w *workload) walk() (map[string]Info, error) {
+	seen := map[string]Info{}
+	for cursor := uint64(0); ; {
+		cursor = w.e.Range(w.latest, cursor, 500, func(k []byte, info Info) { seen[string(k)] = info })
+		if cursor == 0 {
+			break
+		}
+	}
+	for k := range seen {
+		if len(k) == 0 || int(k[0]) >= len(w.callers) {
+			return nil, fmt.Errorf("Range found %q, which is nobody's", k)
+		}
+	}
+	return seen, nil
+}
+
+// verify compares the whole table with what its users know.
+func (w *workload) verify() error {
+	w.e.check()
+	seen, err := w.walk()
+	if err != nil {
+		return err
+	}
+	live := 0
+	for _, c := range w.callers {
+		for k, x := range c.keys {
+			info, there := seen[k]
+			switch {
+			case x.expires() <= w.latest:
+				delete(c.keys, k)
+				continue
+			case !there && w.forgets:
+				delete(c.keys, k)
+				continue
+			case !there:
+				return fmt.Errorf("%.20q is lost", k)
+			case info.Algorithm != x.algorithm || info.Expires != x.expires():
+				return fmt.Errorf("%.20q is %+v, want %v until %d", k, info, x.algorithm, x.expires())
+			}
+			live++
+		}
+	}
+	if live != len(seen) {
+		return fmt.Errorf("%d keys live, want %d", len(seen), live)
+	}
+	return nil
+}
+
+// end has everything expire, after which nothing may be left.
+func (w *workload) end() error {
+	w.e.SetMaxMemory(0, NoEviction)
+	w.latest += 1e6 * second
+	for range 4 {
+		w.e.Sweep(w.latest, 1<<40)
+	}
+	w.e.check()
+	if st := w.e.Stats(); st.Keys != 0 || st.Bytes != w.empty {
+		return fmt.Errorf("%+v when all has expired, %d bytes at first", st, w.empty)
+	}
+	return nil
+}
+
+// caller takes from keys of its own, which begin with its name.
+type caller struct {
+	w      *workload
+	name   byte
+	r      *rand.Rand
+	keys   map[string]modelEntry
+	spread int // how many different keys
+}
+
+func (c *caller) key() []byte {
+	i := c.r.IntN(c.spread)
+	k := fmt.Appendf([]byte{c.name}, "%d", i)
+	if i%64 == 0 {
+		k = append(k, make([]byte, i%4000)...)
+	}
+	return k
+}
+
+// The steps of a caller.
+const (
+	stepTake = iota
+	stepPeek
+	stepRefund
+	stepPartial
+	stepReserve
+	stepTakeAt
+	stepReset
+	stepInfo
+	stepKinds
+)
+
+func (c *caller) step(now int64) error {
+	key := c.key()
+	x, live := c.keys[string(key)]
+	if live && x.expires() <= c.w.latest {
+		delete(c.keys, string(key))
+		x, live = modelEntry{}, false
+	}
+	kind := max(0, c.r.IntN(2*stepKinds)-stepKinds) // half of them take
+	switch kind {
+	case stepReset:
+		got := c.w.e.Reset(now, key)
+		delete(c.keys, string(key))
+		if got != live && !(live && c.w.forgets) {
+			return fmt.Errorf("Reset(%.20q) = %v", key, got)
+		}
+	case stepInfo:
+		info, got := c.w.e.Info(now, key)
+		if !got && c.w.forgets {
+			delete(c.keys, string(key))
+		} else if got != live || got && (info.Algorithm != x.algorithm || info.Expires != x.expires()) {
+			return fmt.Errorf("Info(%.20q) = %+v, %v, want %v until %d", key, info, got, x.algorithm, x.expires())
+		}
+	default:
+		return c.decide(now, kind, key, x, live)
+	}
+	return nil
+}
+
+// question is what is asked of the engine and, for comparison, of the algorithm.
+type question struct {
+	kind          int
+	l             limit.Limit
+	cost, maxWait int64
+}
+
+type answer struct {
+	d       limit.Decision
+	granted int64
+	err     error
+}
+
+func (c *caller) decide(now int64, kind int, key []byte, x modelEntry, live bool) error {
+	q := question{kind, c.w.limits[c.r.IntN(len(c.w.limits))], c.r.Int64N(12), c.r.Int64N(100_000)}
+	got := q.ask(c.w.e, now, key)
+	want, next := q.expect(x, c.w.latest)
+	if got != want && c.w.forgets && live { // the engine may have forgotten it
+		delete(c.keys, string(key))
+		x, live = modelEntry{}, false
+		want, next = q.expect(x, c.w.latest)
+	}
+	gone := next != nil && limit.Expires(q.l.Algorithm, next) <= c.w.latest
+	switch {
+	case got.err == ErrOOM && c.w.most > 0 && !live && next != nil && !gone:
+		return nil // nothing has changed
+	case got != want:
+		return fmt.Errorf("%+v of %.20q at %d, live: %v, is %+v, want %+v", q, key, now, live, got, want)
+	case gone:
+		delete(c.keys, string(key))
+	case next != nil:
+		c.keys[string(key)] = modelEntry{q.l.Algorithm, bytes.Clone(next)}
+	}
+	return nil
+}
+
+func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
+	switch q.kind {
+	case stepPeek:
+		a.err = e.Peek(now, key, &q.l, q.cost, &a.d)
+	case stepRefund:
+		a.err = e.Refund(now, key, &q.l, q.cost, &a.d)
+	case stepPartial:
+		a.granted, a.err = e.TakePartial(now, key, &q.l, q.cost, &a.d)
+	case stepReserve:
+		a.err = e.Reserve(now, key, &q.l, q.cost, q.maxWait, &a.d)
+	case stepTakeAt:
+		var places [2]Place
+		e.Warm([][]byte{append(key, 'x'), key}, places[:])
+		a.err = e.TakeAt(places[1], now, key, &q.l, q.cost, &a.d)
+	default:
+		a.err = e.Take(now, key, &q.l, q.cost, &a.d)
+	}
+	if a.err != nil {
+		a.d = limit.Decision{}
+	}
+	return a
+}
+
+// expect is the algorithm's own answer, and the state to keep if that is not nil.
+func (q question) expect(x modelEntry, now int64) (a answer, next []byte) {
+	x.state = bytes.Clone(x.state) // next may be the same bytes, changed
+	if x.state != nil && !limit.SameFamily(x.algorithm, q.l.Algorithm) {
+		return answer{err: ErrWrongType}, nil
+	}
+	switch q.kind {
+	case stepPeek:
+		a.err = limit.Peek(&q.l, x.state, now, q.cost, &a.d)
+	case stepRefund:
+		next, a.err = limit.Refund(&q.l, x.state, now, q.cost, nil, &a.d)
+	case stepPartial:
+		cost := q.cost
+		for { // the most that is granted, or else the denial of 1
+			next, a.err = limit.Take(&q.l, bytes.Clone(x.state), now, cost, nil, &a.d)
+			if a.err != nil || !a.d.Limited || cost <= 1 {
+				break
+			}
+			cost--
+		}
+		if a.err == nil && !a.d.Limited {
+			a.granted = cost
+		}
+	case stepReserve:
+		next, a.err = limit.Reserve(&q.l, x.state, now, q.cost, q.maxWait, nil, &a.d)
+	default:
+		next, a.err = limit.Take(&q.l, x.state, now, q.cost, nil, &a.d)
+	}
+	if a.err != nil {
+		a.d = limit.Decision{}
+	}
+	return a, next
+}
+
+// statesOfAnySize takes steps on a table whose states grow and shrink as no algorithm's do.
+func statesOfAnySize(r *rand.Rand) (int, error) {
+	const steps = 500
+	m := newTableModel(1 + r.Uint64N(1<<63))
+	for i := range steps {
+		if err := m.step(byte(r.Uint32()), byte(r.Uint32()), uint16(r.Uint32())); err != nil {
+			return i, err
+		}
+		if i%100 == 99 {
+			if err := m.compare(); err != nil {
+				return i, err
+			}
+		}
+	}
+	return steps, nil
+}

@@ -1,0 +1,68 @@
+package limit
+
+// A queue that is served at a steady pace: the leaky bucket as a queue of
+// J. Turner, 1986 (see leaky.go), as in nginx's limit_req with a burst and in
+// Sentinel's rate limiter. First come, first served.
+//
+// One goes each E = ⌈Period/Max⌉, and Burst more may wait, which may be none. A
+// request is told how long to wait before it goes ahead; a cost of c takes c
+// places, one behind the other. The state is one time, when the queue is empty:
+// when the next one would go.
+//
+//	departure = max(empty, now)
+//	limited  ⇔ departure + (cost − 1)·E > now + Burst·E
+//	wait     = departure − now if not limited, and Never if that is 0
+//	wait     = departure + cost·E − (Burst + 1)·E − now if limited, and Never if
+//	           cost > Burst + 1
+//	empty    = departure + cost·E, if not limited
+//	reset    = empty − now
+//	limit    = Burst + 1
+//	remaining = max(0, ⌊((Burst + 1)·E − reset)/E⌋)
+//
+// Reserve is the same, and limited as well if departure − now is longer than the
+// longest wait allowed. A refund shortens the queue by as many places: it is for
+// the last ones of the queue, for those behind the place that is given back keep
+// their departures.
+//
+// "Empty" is GCRA's TAT. What GCRA lets go at once, QUEUE holds back.
+//
+// It promises: departures are never closer than E, so in any time t, at most
+// 1 + t/E.
+
+// A Burst + 1 that wraps is found to overflow by bucketTake and bucketRefund.
+
+func queueTake(d *Decision, l *Limit, state []byte, now, cost int64) (empty int64, err error) {
+	empty, err = bucketTake(d, l, l.Burst+1, state, now, cost)
+	if err != nil || d.Limited {
+		return 0, err
+	}
+	if ahead, _ := bucketAhead(state, now); ahead > 0 {
+		d.Wait = ahead
+	}
+	return empty, nil
+}
+
+func queueReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (empty int64, err error) {
+	empty, err = queueTake(d, l, state, now, cost)
+	if err != nil || l.Max == 0 {
+		return 0, err
+	}
+	ahead, _ := bucketAhead(state, now)
+	tooLong, wait := within(ahead, maxWait)
+	switch {
+	case !tooLong:
+	case !d.Limited:
+		// There is room, but the wait is too long: what is left is as before.
+		if _, err := bucketTake(d, l, l.Burst+1, state, now, 0); err != nil {
+			return 0, err
+		}
+		d.Limited, d.Wait = true, wait
+	case d.Wait != Never:
+		d.Wait = max(d.Wait, wait)
+	}
+	return empty, nil
+}
+
+func queueRefund(d *Decision, l *Limit, state []byte, now, cost int64) (empty int64, changed bool, err error) {
+	return bucketRefund(d, l, l.Burst+1, state, now, cost)
+}
