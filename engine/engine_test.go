@@ -244,6 +244,32 @@ func TestSweepDropsOnlyWhatHasExpired(t *testing.T) {
 	}
 }
 
+// TestSweepGoesRoundOnce begins in the middle of a segment, because those at whose end
+// the sweep before stopped have become one.
+func TestSweepGoesRoundOnce(t *testing.T) {
+	e := New(Options{Shards: 1})
+	for i := range 20_000 {
+		mustTake(t, e, start, key(i), perSecond(1), 1)
+	}
+	for range 7 {
+		e.Sweep(start, 1)
+	}
+	if e.sweepAt.Load() == 0 {
+		t.Fatal("the sweep is at the line's beginning")
+	}
+	e.Flush()
+	swept := make(chan int)
+	go func() { swept <- e.Sweep(start, 1<<40) }()
+	select {
+	case <-swept:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the sweep goes round and round")
+	}
+	if at := e.sweepAt.Load(); at != 0 {
+		t.Errorf("the sweep is at %x of an empty table", at)
+	}
+}
+
 func TestFlush(t *testing.T) {
 	e := New(Options{})
 	empty := e.Stats().Bytes

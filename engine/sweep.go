@@ -23,12 +23,13 @@ func (e *Engine) Sweep(now int64, budget int) int {
 	e.arena.trim(false)
 	dropped := 0
 	cursor := e.sweepAt.Load()
-	start, wrapped := cursor, false
-	for budget > 0 && !(wrapped && cursor >= start) {
+	// Once around the line at most. The place to stop at is counted rather than
+	// waited for: segments have become others since, and none may end there.
+	for left := uint64(1) << placeBits; budget > 0 && left > 0; {
 		n, looked, next := e.sweepSome(now, cursor, min(budget, skipChunk))
 		dropped += n
 		budget -= looked
-		wrapped = wrapped || next <= cursor
+		left -= min(left, (next-cursor-1)&(1<<placeBits-1)+1)
 		cursor = next
 	}
 	e.sweepAt.Store(cursor)
