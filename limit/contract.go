@@ -9,7 +9,8 @@ import (
 //
 //   - No state is a key never seen.
 //   - Admitted in any time t: at most Burst + Max/Period·t.
-//   - A denial, a peek and an error change nothing.
+//   - A denial, a peek and an error change nothing; but with COUNTDENIED a denial
+//     counts, and its Wait is from then on.
 //   - A denial's Wait is exact: the same request succeeds then and not 1 ns
 //     before. It never grows while nobody asks.
 //   - A clock that runs backwards never gives anything.
@@ -19,9 +20,9 @@ import (
 //     little-endian int64, Unix nanoseconds.
 //   - Any int64 gives the exact answer or an error.
 
-// MaxState is the most bytes of a state of fixed size: a buffer of that
-// capacity is room enough for next.
-const MaxState = 8 + 9
+// MaxState is the most bytes of a state of fixed size, and of the first state of
+// any key: a buffer of that capacity is room enough for next.
+const MaxState = 32
 
 // Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
 // *d: a pointer, for the copies of a returned Decision would take longer than
@@ -29,9 +30,10 @@ const MaxState = 8 + 9
 //
 // state is what the key's last Take or Refund has left; nil or empty is a key
 // never seen. next is the state to keep from now on, or nil if nothing changes:
-// the request is denied, or is a peek. It is written over dst, or is a larger
-// buffer if dst has no room, or may be state itself, changed in place. dst and
-// state may begin at the same byte, but must not overlap otherwise.
+// the request is denied and that does not count, or is a peek. It is written over
+// dst, or is a larger buffer if dst has no room, or may be state itself, changed
+// in place. dst and state may begin at the same byte, but must not overlap
+// otherwise.
 //
 // The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
 // nothing has changed then, *d neither.
@@ -53,6 +55,8 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		full, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
 		full, err = queueTake(d, l, state, now, cost)
+	case LOG:
+		return logTake(d, l, state, now, cost, dst)
 	default:
 		return nil, ErrAlgorithm
 	}
@@ -77,6 +81,8 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 		_, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
 		_, err = queueTake(d, l, state, now, cost)
+	case LOG:
+		err = logPeek(d, l, state, now, cost)
 	default:
 		err = ErrAlgorithm
 	}
@@ -106,6 +112,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		full, changed, err = leakyRefund(d, l, state, now, cost)
 	case QUEUE:
 		full, changed, err = queueRefund(d, l, state, now, cost)
+	case LOG:
+		return logRefund(d, l, state, now, cost, dst)
 	default:
 		return nil, ErrAlgorithm
 	}
@@ -168,7 +176,8 @@ func Expires(a Algorithm, state []byte) int64 {
 }
 
 // Level is the state in one number, as RL.INFO tells it: for the bucket family
-// the time in ns until it is full again, 0 for bytes that are no state.
+// the time in ns until it is full again, for LOG the units that count. It is 0
+// for bytes that are no state.
 func Level(a Algorithm, state []byte, now int64) int64 {
 	if len(state) == 0 {
 		return 0
@@ -176,6 +185,8 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 	switch a {
 	case GCRA, TOKEN, LEAKY, QUEUE:
 		return until(Expires(a, state), now)
+	case LOG:
+		return logLevel(state, now)
 	}
 	return 0
 }

@@ -210,12 +210,16 @@ func promised(l Limit, length int64) *big.Int {
 	case QUEUE:
 		// 1 + t/E
 		return big.NewInt(1 + length/interval(&l))
+	case LOG:
+		// Max·(⌊t/Period⌋ + 1)
+		n := big.NewInt(length/l.Period + 1)
+		return n.Mul(n, big.NewInt(l.Max))
 	}
 	panic("no promise is written down for " + l.Algorithm.String())
 }
 
 // A denial, a peek and an error change nothing; Peek answers as Take does; only
-// an admission has a next state.
+// an admission has a next state, and a denial that counts.
 func TestContractChangesNothing(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -230,7 +234,7 @@ func TestContractChangesNothing(t *testing.T) {
 		if told != d || !errors.Is(err, peekErr) {
 			t.Fatalf("Peek: %+v, %v; Take: %+v, %v", told, peekErr, d, err)
 		}
-		if changes := err == nil && !d.Limited && cost > 0; changes != (next != nil) {
+		if changes := err == nil && cost > 0 && (!d.Limited || l.CountDenied && l.Max > 0); changes != (next != nil) {
 			t.Fatalf("%+v, %v: next state %x", d, err, next)
 		}
 		if next == nil && (!bytes.Equal(state, before) || string(dst) != "12345678") {
@@ -243,7 +247,8 @@ func TestContractChangesNothing(t *testing.T) {
 }
 
 // The same request succeeds after Wait and not 1 ns before; until then Wait
-// counts down, and it never grows.
+// counts down, and it never grows. Where a denial counts, it is this denial that
+// Wait is told of, and a later one begins anew.
 func TestContractWaitIsExact(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -270,11 +275,21 @@ func TestContractWaitIsExact(t *testing.T) {
 		if d.Wait < 1 {
 			t.Fatalf("limited, and wait %d", d.Wait)
 		}
+		if l.CountDenied {
+			if next, _, err := take(&l, state, now, cost, nil); err != nil {
+				t.Fatal(err)
+			} else if next != nil {
+				state = next
+			}
+		}
 		if at := mustPeek(t, l, state, now+d.Wait, cost); at.Limited {
 			t.Fatalf("%+v, and then %+v", d, at)
 		}
-		if before := mustPeek(t, l, state, now+d.Wait-1, cost); !before.Limited || before.Wait != 1 {
+		if before := mustPeek(t, l, state, now+d.Wait-1, cost); !before.Limited || before.Wait != 1 && !l.CountDenied {
 			t.Fatalf("%+v, and 1 ns before %+v", d, before)
+		}
+		if l.CountDenied {
+			return
 		}
 		later := rapid.Int64Range(0, d.Wait-1).Draw(t, "later")
 		if between := mustPeek(t, l, state, now+later, cost); between.Wait > d.Wait {

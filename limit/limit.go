@@ -5,7 +5,8 @@
 //
 // # A limit has one spelling
 //
-//	ALGORITHM limit period [BURST n]
+//	GCRA limit period [BURST n]
+//	LOG limit period [COUNTDENIED]
 //
 //	GCRA 100 60000 BURST 20      100 in 60 000 ms, at most 20 at once
 //	gcra 100 1m burst 20         the same
@@ -105,6 +106,8 @@ func (l *Limit) Validate() error {
 		return ErrAlgorithm
 	case l.Max < 0:
 		return ErrMax
+	case l.Algorithm == LOG && l.Max > MaxLog:
+		return errLogMax
 	case l.Calendar == NoUnit && l.Period < 1, l.Calendar != NoUnit && l.Period != 0:
 		return ErrPeriod
 	case l.Calendar > Year, l.Calendar == NoUnit && l.Zone != nil:
@@ -115,7 +118,7 @@ func (l *Limit) Validate() error {
 	if err := l.validateOptions(); err != nil {
 		return err
 	}
-	if l.Max == 0 {
+	if l.Max == 0 || table[l.Algorithm].family != bucket {
 		return nil
 	}
 	return l.validateTime()

@@ -28,6 +28,7 @@ func models() map[Algorithm]func() model {
 		TOKEN: func() model { return new(tokenModel) },
 		QUEUE: func() model { return new(queueModel) },
 		LEAKY: func() model { return new(leakyModel) },
+		LOG:   func() model { return new(logModel) },
 	}
 }
 
@@ -158,7 +159,15 @@ func (w walk) limit(a Algorithm) Limit {
 	default:
 		l = plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
 	}
-	l.Interval = table[a].options&optInterval != 0 && w.IntN(2) == 0
+	options := table[a].options
+	l.Interval = options&optInterval != 0 && w.IntN(2) == 0
+	l.CountDenied = options&optCountDenied != 0 && w.IntN(4) == 0
+	if options&optBurst == 0 {
+		if 0 <= l.Max && l.Max < 1000 {
+			l.Max %= 30 // so that a few calls reach it
+		}
+		l.Burst = l.Max
+	}
 	return l
 }
 

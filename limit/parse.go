@@ -50,7 +50,7 @@ func (p *Parser) Head(words [][]byte) (n int, err error) {
 		return 2, p.rate(words[1][:slash], words[1][slash+1:], true)
 	}
 	if len(words) == 2 {
-		if _, err := parseInt(words[1], ErrMax); err != nil {
+		if _, err := parseMax(words[1], a); err != nil {
 			return 0, err
 		}
 		return 0, fmt.Errorf("%w: period is missing after %s", ErrSyntax, quote(words[1]))
@@ -63,7 +63,7 @@ func (p *Parser) Head(words [][]byte) (n int, err error) {
 
 // calendar reads the limit and the calendar's unit.
 func (p *Parser) calendar(count []byte, words [][]byte) (err error) {
-	if p.limit.Max, err = parseInt(count, ErrMax); err != nil {
+	if p.limit.Max, err = parseMax(count, p.limit.Algorithm); err != nil {
 		return err
 	}
 	if len(words) < 2 {
@@ -76,11 +76,19 @@ func (p *Parser) calendar(count []byte, words [][]byte) (err error) {
 
 // rate reads the limit and the period.
 func (p *Parser) rate(count, period []byte, oneWord bool) (err error) {
-	if p.limit.Max, err = parseInt(count, ErrMax); err != nil {
+	if p.limit.Max, err = parseMax(count, p.limit.Algorithm); err != nil {
 		return err
 	}
 	p.limit.Period, err = parsePeriod(period, oneWord)
 	return err
+}
+
+// parseMax reads a limit of an algorithm.
+func parseMax(word []byte, a Algorithm) (int64, error) {
+	if a == LOG {
+		return parseRange(word, 0, MaxLog, errLogMax)
+	}
+	return parseInt(word, ErrMax)
 }
 
 // Option reads one option of the algorithm from the start of words and tells

@@ -52,6 +52,11 @@ func TestParse(t *testing.T) {
 		{"GCRA 007/001m BURST 05", plain(GCRA, 7, testMinute, 5), "GCRA 7/m BURST 5"},
 		{"\t GCRA  1/s\r\n", plain(GCRA, 1, testSecond, 1), "GCRA 1/s"},
 		{"GCRA 1 9223372036854775807ns", plain(GCRA, 1, math.MaxInt64, 1), "GCRA 1/9223372036854775807ns"},
+		{"LOG 5 60000", plain(LOG, 5, testMinute, 5), "LOG 5/m"},
+		{"log 5/m countdenied", logLimit(5, testMinute, true), "LOG 5/m COUNTDENIED"},
+		{"LOG 65536/d", plain(LOG, MaxLog, testDay, MaxLog), "LOG 65536/d"},
+		{"LOG 0/d COUNTDENIED", logLimit(0, testDay, true), "LOG 0/d COUNTDENIED"},
+		{"LOG 65536/9223372036854775807ns", plain(LOG, MaxLog, math.MaxInt64, MaxLog), "LOG 65536/9223372036854775807ns"},
 		{"GCRA 9223372036854775807/ns", plain(GCRA, math.MaxInt64, 1, math.MaxInt64), "GCRA 9223372036854775807/ns"},
 		{"token 30 1m burst 5", plain(TOKEN, 30, testMinute, 5), "TOKEN 30/m BURST 5"},
 		{"TOKEN 30/m INTERVAL", Limit{Algorithm: TOKEN, Max: 30, Period: testMinute, Burst: 30, Interval: true}, "TOKEN 30/m INTERVAL"},
@@ -75,6 +80,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("%+v prints %q, want %q", tt.want, text, tt.text)
 		}
 	}
+}
+
+func logLimit(most, period int64, countDenied bool) Limit {
+	l := plain(LOG, most, period, most)
+	l.CountDenied = countDenied
+	return l
 }
 
 func TestParseErrors(t *testing.T) {
@@ -124,6 +135,12 @@ func TestParseErrors(t *testing.T) {
 		{"QUEUE 9223372036854775807/ns", ErrOverflow, `out of range: period, burst and cost must stay within 292 years of nanoseconds`},
 		{"LEAKY 1/s BURST x", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "x"`},
 		{"GCRA 1/s \x00\"\xff\u2028", ErrSyntax, `syntax error: GCRA has no option "\x00\"\xff\u2028"`},
+		{"LOG 65537/s", ErrMax, `limit of LOG must be an integer from 0 to 65536: "65537"`},
+		{"LOG x 1s", ErrMax, `limit of LOG must be an integer from 0 to 65536: "x"`},
+		{"LOG 65537", ErrMax, `limit of LOG must be an integer from 0 to 65536: "65537"`},
+		{"LOG 5/s BURST 5", ErrSyntax, `syntax error: LOG has no option "BURST"`},
+		{"LOG 5/s COUNTDENIED COUNTDENIED", ErrSyntax, `syntax error: "COUNTDENIED" is given twice`},
+		{"GCRA 5/s COUNTDENIED", ErrSyntax, `syntax error: GCRA has no option "COUNTDENIED"`},
 		{strings.Repeat("x", 129), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"...`},
 		{strings.Repeat("x", 128), ErrAlgorithm, `unknown algorithm: "` + strings.Repeat("x", 128) + `"`},
 	}
@@ -330,6 +347,10 @@ func TestValidate(t *testing.T) {
 		{Limit{Algorithm: TOKEN, Max: 1, Period: 2, Burst: math.MaxInt64/2 + 1, Interval: true}, ErrOverflow},
 		{Limit{Algorithm: TOKEN, Max: 2, Period: 2, Burst: math.MaxInt64/2 + 1, Interval: true}, nil},
 		{Limit{Algorithm: GCRA, Max: 1, Period: 1, Burst: 1, Interval: true}, ErrOption},
+		{plain(LOG, MaxLog, math.MaxInt64, MaxLog), nil},
+		{plain(LOG, MaxLog+1, 1, MaxLog+1), ErrMax},
+		{plain(LOG, 5, 1, 4), ErrOption},
+		{plain(LOG, 0, 1, 0), nil},
 	}
 	for _, tt := range tests {
 		if err := tt.l.Validate(); !errors.Is(err, tt.want) {

@@ -33,6 +33,8 @@ type family uint8
 const (
 	// bucket keeps the time at which the bucket is full again, see bucket.go.
 	bucket family = iota + 1
+	// logbook keeps each unit with its time; see logstate.go.
+	logbook
 )
 
 // The families that are no limits': nobody can name them in a limit, and Take,
@@ -81,6 +83,7 @@ var table = [...]row{
 	TOKEN: {"TOKEN", "token", bucket, optBurst | optInterval},
 	LEAKY: {"LEAKY", "leaky", bucket, optBurst},
 	QUEUE: {"QUEUE", "queue", bucket, optBurst},
+	LOG:   {"LOG", "log", logbook, optCountDenied},
 
 	LEASE: {"LEASE", "lease", leases, 0},
 }

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "LOG": 9} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -53,6 +53,8 @@ func TestSameFamily(t *testing.T) {
 		{None, None, false},
 		{255, 255, false},
 		{GCRA, 255, false},
+		{LOG, LOG, true},
+		{LOG, GCRA, false},
 	}
 	for _, tt := range tests {
 		if got := SameFamily(tt.a, tt.b); got != tt.want {

@@ -25,7 +25,7 @@ The reply is five integers, times in milliseconds rounded up:
 | reset | until the key is as if never used |
 
 ` + "`COST`" + ` is 1 if not said; 0 asks without taking. After the wait, with no other caller, the same request is granted; it is not
-granted any sooner. A denial changes nothing.
+granted any sooner. A denial changes nothing, unless denied requests count.
 
 ` + "```" + `
 > RL.TAKE user123 GCRA 100/m BURST 20

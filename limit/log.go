@@ -1,0 +1,244 @@
+package limit
+
+import "math"
+
+// The sliding window log: every unit that was admitted is kept with its time,
+// and no window of a Period ever holds more than Max of them. It is what others
+// do with a sorted set of timestamps for each caller, in Redis or elsewhere:
+// https://engineering.classdojo.com/blog/2015/02/06/rolling-rate-limiter.
+//
+//	latest    = max(now, the time of the newest unit)
+//	live      = units later than latest − Period
+//	limited   ⇔ live + cost > Max
+//	wait      = (time of unit number live + cost − Max of those) + Period − now if cost ≤ Max, else Never
+//	reset     = (time of the newest unit) + Period − now
+//	remaining = Max − live
+//
+// Admitted in any time t: at most Max·(⌊t/Period⌋ + 1), so Max in any time
+// shorter than a Period. A unit is admitted at latest: a clock that has gone
+// back makes nothing older than it is.
+//
+// With COUNTDENIED a denied request enters the log as well, with its whole cost,
+// and the newest Max units are kept. Who goes on asking too often is then let
+// through never again; wait supposes that nobody asks until it is over.
+//
+// A refund takes the newest units out of the log. That undoes the last Take; if
+// others have taken since, it is their units that go, and the one given back
+// stays until its time.
+//
+// Another Max or Period applies to the log as it is, but for what has been
+// dropped: each change of the log drops the units that have left the window, and
+// from the time on that the last change has named as its end there is no log. So
+// a longer Period finds the units of the one before.
+//
+// The state is in logstate.go: 4 to 6 bytes for a unit at a rate from one a
+// second to one a minute, 1 for each further token of units at the same time.
+// Each call costs the same, however long the log, but for the units that it
+// drops or gives back, and for O(log n) steps to find where the window begins.
+
+// errLogMax is ErrMax for LOG, whose limit is what it has to keep.
+var errLogMax error = logMaxError{}
+
+type logMaxError struct{}
+
+func (logMaxError) Error() string { return "limit of LOG must be an integer from 0 to 65536" }
+func (logMaxError) Unwrap() error { return ErrMax }
+
+// logTake is Take for LOG.
+func logTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	g, err := logOpen(l, state, now, cost)
+	if err != nil {
+		return nil, err
+	}
+	e, err := logDecide(d, l, &g, now, cost)
+	if err != nil || e.units == 0 {
+		return nil, err
+	}
+	var c change
+	g.push(&c, &e)
+	return g.write(&c, state, dst), nil
+}
+
+// logPeek is Peek for LOG.
+func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
+	g, err := logOpen(l, state, now, cost)
+	if err != nil {
+		return err
+	}
+	_, err = logDecide(d, l, &g, now, cost)
+	return err
+}
+
+// entry is what a request enters in the log: units at a time, after which the
+// log ends at expires. All units before number skip, which is in the token keep,
+// are dropped.
+type entry struct {
+	keep                       mark
+	skip, time, units, expires int64
+}
+
+// logDecide fills in the decision and tells what to enter, if anything.
+func logDecide(d *Decision, l *Limit, g *entries, now, cost int64) (e entry, err error) {
+	if l.Max == 0 {
+		*d = Decision{Limited: true, Wait: Never, Reset: g.until(g.newest, l.Period, now)}
+		return e, nil
+	}
+	latest := g.latest(now)
+	first, ok := g.seek(0, latest, uint64(l.Period))
+	if !ok {
+		return e, ErrState
+	}
+	live := g.count - first.before
+	left := l.Max - live
+	if cost > left && l.CountDenied && cost > 0 {
+		return logCount(d, l, g, now, cost)
+	}
+	if cost > left {
+		return e, logDeny(d, l, g, now, cost, left)
+	}
+	if cost == 0 {
+		*d = Decision{Limit: l.Max, Remaining: left, Wait: Never, Reset: g.until(g.newest, l.Period, now)}
+		return e, nil
+	}
+	expires := latest + l.Period
+	if expires < latest || expires-now < 0 {
+		return e, ErrOverflow
+	}
+	*d = Decision{Limit: l.Max, Remaining: left - cost, Wait: Never, Reset: expires - now}
+	return entry{first, first.before, latest, cost, expires}, nil
+}
+
+// logDeny fills in the decision of a request that is denied.
+func logDeny(d *Decision, l *Limit, g *entries, now, cost, left int64) error {
+	wait := Never
+	if cost <= l.Max {
+		// The last unit that has to go; all those that have gone count as well.
+		last, ok := g.unit(g.count + cost - l.Max)
+		if !ok {
+			return ErrState
+		}
+		wait = g.until(last.time, l.Period, now)
+		if cost > 0 && now+wait > math.MaxInt64-l.Period {
+			return ErrOverflow // it could never be entered
+		}
+	}
+	*d = Decision{
+		Limited: true, Limit: l.Max, Remaining: max(0, left),
+		Wait: wait, Reset: g.until(g.newest, l.Period, now),
+	}
+	return nil
+}
+
+// logCount enters a request although it is denied, Max units of it at most, and
+// drops the oldest beyond Max. The log is full then: as many units as the request
+// has must go before it can be granted.
+func logCount(d *Decision, l *Limit, g *entries, now, cost int64) (e entry, err error) {
+	latest := g.latest(now)
+	expires := latest + l.Period
+	if expires < latest || expires-now < 0 {
+		return e, ErrOverflow
+	}
+	enter := min(cost, l.Max)
+	skip := g.count - (l.Max - enter)
+	first, ok := g.unit(skip + 1)
+	if !ok {
+		return e, ErrState
+	}
+	wait := Never
+	if cost <= l.Max {
+		wait = expires - now
+		// The last to go is one of those that stay, or of this request.
+		if skip+cost <= g.count {
+			last, ok := g.unit(skip + cost)
+			if !ok {
+				return e, ErrState
+			}
+			wait = last.time + l.Period - now
+		}
+		if now+wait > math.MaxInt64-l.Period {
+			return e, ErrOverflow
+		}
+	}
+	*d = Decision{Limited: true, Limit: l.Max, Wait: wait, Reset: expires - now}
+	return entry{first, skip, latest, enter, expires}, nil
+}
+
+// logRefund is Refund for LOG.
+func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	g, err := logOpen(l, state, now, cost)
+	if err != nil {
+		return nil, err
+	}
+	if l.Max == 0 {
+		// As for the others: at no rate at all there is nothing to give.
+		*d = Decision{Wait: Never, Reset: g.until(g.newest, l.Period, now)}
+		return nil, nil
+	}
+	first, ok := g.seek(0, g.latest(now), uint64(l.Period))
+	if !ok {
+		return nil, ErrState
+	}
+	live := g.count - first.before
+	switch {
+	case cost == 0 || live == 0:
+		*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live), Wait: Never, Reset: g.until(g.newest, l.Period, now)}
+		return nil, nil
+	case cost >= live:
+		*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never}
+		return putTime(dst, now), nil
+	}
+	var c change
+	if !g.pop(&c, first, cost) {
+		return nil, ErrState
+	}
+	reset := g.until(c.newest, l.Period, now)
+	c.expires = now + reset
+	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live+cost), Wait: Never, Reset: reset}
+	return g.write(&c, state, dst), nil
+}
+
+// logLevel is Level for LOG: the units in the window as it was when the log was
+// changed last.
+func logLevel(state []byte, now int64) int64 {
+	g, err := openEntries(state, now)
+	if err != nil || g.count == 0 {
+		return 0
+	}
+	first, ok := g.seek(0, g.latest(now), uint64(g.expires-g.newest))
+	if !ok {
+		return 0
+	}
+	return g.count - first.before
+}
+
+// logOpen checks the arguments and opens the state.
+func logOpen(l *Limit, state []byte, now, cost int64) (g entries, err error) {
+	switch {
+	case l.Max > MaxLog:
+		return g, errLogMax
+	case l.Max|cost < 0 || l.Period < 1:
+		return g, badArgument(l, cost)
+	}
+	return openEntries(state, now)
+}
+
+// latest is the time that a call at time now has for the log.
+func (g *entries) latest(now int64) int64 {
+	if g.count == 0 {
+		return now
+	}
+	return max(now, g.newest)
+}
+
+// until is how long it takes from now until a unit has left the window, or the
+// log has ended; 0 if it has.
+func (g *entries) until(unit, period, now int64) int64 {
+	gone := g.expires
+	if g.count > 0 && unit <= math.MaxInt64-period {
+		gone = min(gone, unit+period)
+	}
+	if gone <= now {
+		return 0
+	}
+	return gone - now
+}

@@ -1,0 +1,192 @@
+package limit
+
+import (
+	"math/big"
+	"slices"
+)
+
+// logModel is the sliding window log as a plain list of admissions.
+type logModel struct {
+	log []admitted
+	end *big.Int // the state's own; nil: never seen
+}
+
+// admitted are units of one time.
+type admitted struct {
+	at *big.Int
+	n  int64
+}
+
+func (m *logModel) expires() *big.Int { return m.end }
+
+// logView is the model's log as a call finds it.
+type logView struct {
+	l      Limit
+	now    *big.Int
+	latest *big.Int
+	end    *big.Int // nil if there is no log
+	all    []admitted
+	live   []admitted
+}
+
+func (m *logModel) view(l Limit, now64 int64) (v logView, err error) {
+	v = logView{l: l, now: big.NewInt(now64), latest: big.NewInt(now64)}
+	if m.end == nil || m.end.Cmp(v.now) <= 0 {
+		return v, nil
+	}
+	if !sub(m.end, v.now).IsInt64() {
+		return v, ErrOverflow
+	}
+	v.end, v.all = m.end, m.log
+	if n := len(v.all); n > 0 && v.all[n-1].at.Cmp(v.latest) > 0 {
+		v.latest = v.all[n-1].at
+	}
+	for _, x := range v.all {
+		if v.leaves(x.at).Cmp(v.latest) > 0 {
+			v.live = append(v.live, x)
+		}
+	}
+	return v, nil
+}
+
+// leaves is when a unit leaves the window.
+func (v *logView) leaves(at *big.Int) *big.Int {
+	return new(big.Int).Add(at, big.NewInt(v.l.Period))
+}
+
+// wait is from now until a unit is gone, one way or the other.
+func (v *logView) wait(at *big.Int) int64 {
+	gone := v.leaves(at)
+	if v.end != nil && v.end.Cmp(gone) < 0 {
+		gone = v.end
+	}
+	return max(0, sub(gone, v.now).Int64())
+}
+
+// canEnter tells whether the end of a log that is entered after a wait fits.
+func (v *logView) canEnter(wait int64) bool {
+	return v.leaves(new(big.Int).Add(v.now, big.NewInt(wait))).IsInt64()
+}
+
+// reset is the wait until the newest of a log is gone.
+func (v *logView) reset(log []admitted) int64 {
+	if len(log) > 0 {
+		return v.wait(log[len(log)-1].at)
+	}
+	if v.end != nil {
+		return max(0, sub(v.end, v.now).Int64())
+	}
+	return 0
+}
+
+func countOf(log []admitted) (n int64) {
+	for _, x := range log {
+		n += x.n
+	}
+	return n
+}
+
+// dropOldest is a log without its oldest units.
+func dropOldest(log []admitted, n int64) []admitted {
+	log = slices.Clone(log)
+	for n > 0 {
+		part := min(n, log[0].n)
+		log[0].n -= part
+		n -= part
+		if log[0].n == 0 {
+			log = log[1:]
+		}
+	}
+	return log
+}
+
+// dropNewest is a log without its newest units.
+func dropNewest(log []admitted, n int64) []admitted {
+	log = slices.Clone(log)
+	slices.Reverse(log)
+	log = dropOldest(log, n)
+	slices.Reverse(log)
+	return log
+}
+
+// decide has the answer and, if the log is another one afterwards, what it is.
+func (m *logModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
+	switch {
+	case l.Max > MaxLog:
+		return Decision{}, errLogMax
+	case badFields(l, cost) != nil:
+		return Decision{}, badFields(l, cost)
+	}
+	v, err := m.view(l, now)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Wait: Never, Reset: v.reset(v.all)}
+	if l.Max == 0 {
+		d.Limited = !refund
+		return d, nil
+	}
+	var next []admitted
+	var end *big.Int
+	if refund {
+		next, end = m.refund(&v, &d, cost)
+	} else {
+		next, end, err = m.take(&v, &d, cost)
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	if keep && end != nil {
+		m.log, m.end = next, end
+	}
+	return d, nil
+}
+
+func (m *logModel) take(v *logView, d *Decision, cost int64) (next []admitted, end *big.Int, err error) {
+	most, live := v.l.Max, countOf(v.live)
+	d.Limit, d.Limited, d.Remaining = most, cost > most-live, max(0, most-live)
+	enter := min(cost, most)
+	if d.Limited && !v.l.CountDenied {
+		enter = 0
+	}
+	if d.Limited && cost <= most && enter == 0 {
+		// The unit that has to go before there is room.
+		d.Wait = v.wait(dropOldest(v.live, live+cost-most-1)[0].at)
+		if cost > 0 && !v.canEnter(d.Wait) {
+			return nil, nil, ErrOverflow
+		}
+	}
+	if enter == 0 {
+		return nil, nil, nil
+	}
+	if end = v.leaves(v.latest); !end.IsInt64() || !sub(end, v.now).IsInt64() {
+		return nil, nil, ErrOverflow
+	}
+	next = append(slices.Clone(v.live), admitted{v.latest, enter})
+	next = dropOldest(next, max(0, countOf(next)-most))
+	d.Remaining = most - countOf(next)
+	d.Reset = sub(end, v.now).Int64()
+	if d.Limited && cost <= most {
+		d.Wait = sub(v.leaves(dropOldest(next, cost-1)[0].at), v.now).Int64()
+		if !v.canEnter(d.Wait) {
+			return nil, nil, ErrOverflow
+		}
+	}
+	return next, end, nil
+}
+
+func (m *logModel) refund(v *logView, d *Decision, cost int64) (next []admitted, end *big.Int) {
+	most, live := v.l.Max, countOf(v.live)
+	d.Limit, d.Remaining = most, max(0, most-live)
+	if cost == 0 || live == 0 {
+		return nil, nil
+	}
+	if cost >= live {
+		d.Remaining, d.Reset = most, 0
+		return nil, v.now
+	}
+	next = dropNewest(v.live, cost)
+	d.Remaining = max(0, most-countOf(next))
+	d.Reset = v.reset(next)
+	return next, new(big.Int).Add(v.now, big.NewInt(d.Reset))
+}

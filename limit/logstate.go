@@ -1,0 +1,452 @@
+package limit
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// A log is a sequence of tokens, each a uvarint, little groups first:
+//
+//	δ<<1     one unit, δ ns after the one before
+//	n<<1|1   n units more at the time of the one before
+//
+// The first token is of the second kind, at the time of the oldest unit. Only the
+// last byte of a uvarint has its top bit clear, so tokens can be read from the
+// end, too; and none is a byte of 0, which fills what a token did not fit in.
+//
+// A short state ends at 64 bytes. Of the times of its units only the end of the
+// window is written, 8 bytes, and how long before it the newest unit is:
+//
+//	0         8      8 + 1…11
+//	┌─────────┬──────┬────────┬────────┬─   ─┐
+//	│ expires │ span │ token  │ token  │  …  │
+//	└─────────┴──────┴────────┴────────┴─   ─┘
+//
+// A long one begins with what would take a walk through all its tokens to find:
+//
+//	0         8   9       11      15       19      23       31       39
+//	┌─────────┬───┬───────┬───────┬────────┬───────┬────────┬────────┬──────┐
+//	│ expires │ 0 │ phase │ start │ number │ count │ oldest │ newest │ body │
+//	└─────────┴───┴───────┴───────┴────────┴───────┴────────┴────────┴──────┘
+//
+// Its body is cut into chunks of 512 bytes, so that the places where the window
+// begins, and where a unit of a certain number is, can be found by halving. A
+// token is in one chunk. Each chunk but the first begins with what was before it:
+//
+//	body        0          start
+//	            ┌──────────┬───────────────┬──┬──────┬────────┬──────────   ──┐
+//	            │ dropped  │ tokens        │00│ time │ number │ tokens     …  │
+//	            └──────────┴───────────────┴──┴──────┴────────┴──────────   ──┘
+//	            phase of a chunk              ◄─ the next chunk, 512 bytes ─────►
+//
+// The tokens from start on are the log; the first unit has the running number
+// number, and there are count units. What is before start has been dropped; it is
+// cut off, and phase adjusted, as soon as that is an eighth of what stays.
+//
+// No other order of the bytes was as simple. A ring needs no cutting off, but two
+// ends in every loop. Entries of a fixed width could be found by halving without
+// chunks, but would have 7 to 9 bytes with a count.
+const (
+	shortLog  = 64
+	longHead  = 39
+	chunk     = 512
+	chunkHead = 12
+	maxToken  = binary.MaxVarintLen64
+	// maxTail: filling, a chunk's head and a token, twice.
+	maxTail = 2 * (maxToken + chunkHead + maxToken)
+	// An eighth of dead bytes is moved away: each byte is moved 8 times at most.
+	deadShare = 8
+)
+
+// entries is a log that has been opened.
+type entries struct {
+	long    bool
+	body    []byte
+	start   int    // of the first token
+	phase   int    // of body's first byte in its chunk
+	number  uint32 // of the first unit
+	count   int64  // of units; 0: no log
+	oldest  int64  // the time of the first unit
+	newest  int64  // the time of the last unit
+	expires int64  // the end of the log, the least int64 if there is none
+}
+
+// openEntries reads a state: what it returns refers to it. The result is a value,
+// and not written through a pointer, so that the state may be on the caller's stack.
+func openEntries(state []byte, now int64) (g entries, err error) {
+	g.expires = math.MinInt64
+	if len(state) < 8 {
+		if len(state) == 0 {
+			return g, nil
+		}
+		return g, ErrState
+	}
+	expires := int64(binary.LittleEndian.Uint64(state))
+	switch {
+	case expires <= now:
+		return g, nil
+	case expires-now < 0:
+		return g, ErrOverflow
+	case len(state) == 8: // everything was given back
+		g.expires = expires
+		return g, nil
+	}
+	ok := false
+	if state[8] == 0 {
+		g, ok = openLong(state, expires)
+	} else {
+		g, ok = openShort(state, expires)
+	}
+	if !ok {
+		return g, ErrState
+	}
+	return g, nil
+}
+
+func openLong(state []byte, expires int64) (g entries, ok bool) {
+	if len(state) <= longHead {
+		return g, false
+	}
+	start := binary.LittleEndian.Uint32(state[11:])
+	g = entries{
+		long:    true,
+		body:    state[longHead:],
+		start:   int(start),
+		phase:   int(binary.LittleEndian.Uint16(state[9:])),
+		number:  binary.LittleEndian.Uint32(state[15:]),
+		count:   int64(binary.LittleEndian.Uint32(state[19:])),
+		oldest:  int64(binary.LittleEndian.Uint64(state[23:])),
+		newest:  int64(binary.LittleEndian.Uint64(state[31:])),
+		expires: expires,
+	}
+	ok = g.phase < chunk && int64(start) < int64(len(g.body)) && (g.phase+g.start)%chunk >= chunkHead &&
+		g.count > 0 && g.count <= MaxLog && g.oldest <= g.newest && g.newest < expires
+	return g, ok
+}
+
+func openShort(state []byte, expires int64) (g entries, ok bool) {
+	span, n := readSpan(state[8:])
+	newest := expires - int64(span)
+	if n == 0 || span > math.MaxInt64 || newest > expires || len(state) == 8+n {
+		return g, false
+	}
+	g = entries{body: state[8+n:], phase: chunkHead, oldest: newest, newest: newest, expires: expires}
+	for b := g.body; len(b) > 0; {
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v < 2 {
+			return g, false
+		}
+		if b = b[n:]; v&1 == 1 {
+			g.count += int64(v >> 1)
+		} else {
+			g.count++
+			g.oldest -= int64(v >> 1)
+		}
+		if g.oldest > newest || g.count > MaxLog {
+			return g, false
+		}
+	}
+	return g, true
+}
+
+// mark is a token of a log.
+type mark struct {
+	at, size int   // in the body
+	time     int64 // of its units
+	units    int64
+	before   int64 // units of the log before it
+}
+
+// seek finds the first token that stays when so many units are dropped from
+// the front, and all that a window of so long, up to a time, has left behind. At
+// the end of the log size is 0. It is not ok if the state is damaged.
+func (g *entries) seek(units, until int64, window uint64) (m mark, ok bool) {
+	m = mark{at: g.start, time: g.oldest}
+	if g.count == 0 {
+		return m, true
+	}
+	// before tells whether a place after so many units, the last of them at that
+	// time, is not behind the one sought.
+	before := func(n, time int64) bool {
+		return n <= units || uint64(until-time) >= window
+	}
+	if next := g.chunkAfter(g.start); next+chunkHead < len(g.body) {
+		if n, time := g.head(next); before(n, time) {
+			low, high := 0, (len(g.body)-chunkHead-1-next)/chunk
+			for low < high {
+				mid := (low + high + 1) / 2
+				if n, time := g.head(next + mid*chunk); before(n, time) {
+					low = mid
+				} else {
+					high = mid - 1
+				}
+			}
+			m.at = next + low*chunk
+			m.before, m.time = g.head(m.at)
+			m.at += chunkHead
+		}
+	}
+	end := min(g.chunkAfter(m.at), len(g.body))
+	for m.at < end {
+		v, n := binary.Uvarint(g.body[m.at:end])
+		if n <= 0 || v < 2 {
+			return m, false
+		}
+		if m.size, m.units = n, int64(v>>1); v&1 == 0 {
+			m.time += m.units
+			m.units = 1
+		}
+		if m.units > g.count {
+			return m, false
+		}
+		if !before(m.before+m.units, m.time) {
+			return m, m.before+m.units <= g.count && m.time <= g.newest
+		}
+		m.at += n
+		m.before += m.units
+	}
+	m.size, m.units = 0, 0
+	return m, m.before == g.count && end == len(g.body)
+}
+
+// unit finds the token that has the unit of that number, from 1 on; the end of the
+// log for the number after the last.
+func (g *entries) unit(n int64) (m mark, ok bool) {
+	return g.seek(n-1, g.newest, math.MaxUint64)
+}
+
+// chunkAfter is where the next chunk begins, in the body.
+func (g *entries) chunkAfter(at int) int { return at + chunk - (g.phase+at)%chunk }
+
+// head reads the head of a chunk: how many units there are before it, and the
+// time of the last of them.
+func (g *entries) head(at int) (units, time int64) {
+	time = int64(binary.LittleEndian.Uint64(g.body[at:]))
+	number := binary.LittleEndian.Uint32(g.body[at+8:])
+	return int64(number - g.number), time
+}
+
+// change is what becomes of a log: from the first unit that stays on, the body
+// stays as it is up to a place, and is followed by a tail.
+type change struct {
+	keep    mark  // the first token that stays,
+	units   int64 // with so many of its units
+	end     int   // of the body's part that stays
+	tail    [maxTail]byte
+	length  int    // of the tail
+	phase   int    // of the tail's end in its chunk
+	number  uint32 // of the unit after the last
+	count   int64
+	newest  int64
+	expires int64
+}
+
+// stay begins a change: all that comes before unit number skip, which is in the
+// token keep, is dropped, and what follows from end on.
+func (g *entries) stay(c *change, keep mark, skip int64, end int) {
+	*c = change{
+		keep: keep, units: keep.before + keep.units - skip, end: end, phase: (g.phase + end) % chunk,
+		number: g.number + uint32(g.count), count: g.count - skip, newest: g.newest,
+	}
+}
+
+// alone begins a change: nothing stays but so many units at one time.
+func (c *change) alone(time, units int64) {
+	*c = change{phase: chunkHead, newest: time}
+	c.keep.time = time
+	c.add(units)
+}
+
+// push makes the change that enters e, whose time is not before the newest.
+func (g *entries) push(c *change, e *entry) {
+	switch {
+	case e.skip == g.count:
+		c.alone(e.time, e.units)
+	case e.time > g.newest:
+		g.stay(c, e.keep, e.skip, len(g.body))
+		c.put(uint64(e.time-g.newest)<<1, 1, e.time)
+		c.add(e.units - 1)
+	case e.keep.at+e.keep.size == len(g.body):
+		c.alone(e.time, g.count-e.skip+e.units)
+	default:
+		g.stay(c, e.keep, e.skip, len(g.body))
+		at, v, ok := g.last(len(g.body))
+		if more := uint64(e.units)<<1 + v; ok && v&1 == 1 && at+tokenSize(more) <= g.chunkAfter(at) {
+			g.stay(c, e.keep, e.skip, at)
+			c.put(more, e.units, e.time)
+		} else {
+			c.add(e.units)
+		}
+	}
+	c.expires = e.expires
+}
+
+// pop drops all units before the token keep, and from those that stay so many of
+// the newest. At least one stays.
+func (g *entries) pop(c *change, keep mark, units int64) bool {
+	end, newest, left := len(g.body), g.newest, units
+	floor := keep.at + keep.size
+	for left > 0 && end > floor {
+		at, v, ok := g.last(end)
+		if !ok {
+			return false
+		}
+		n := int64(v >> 1)
+		if v&1 == 0 {
+			n, newest = 1, newest-n
+		}
+		if n > left {
+			g.stay(c, keep, keep.before, at)
+			c.put(v-uint64(left)<<1, 0, newest)
+			c.forget(units)
+			return true
+		}
+		left -= n
+		end = at
+		if end > floor {
+			end = g.trim(end)
+		}
+	}
+	if end == floor {
+		if left >= keep.units {
+			return false
+		}
+		c.alone(keep.time, keep.units-left)
+		return true
+	}
+	g.stay(c, keep, keep.before, end)
+	c.forget(units)
+	c.newest = newest
+	return true
+}
+
+// last reads the token that ends at a place, and is not the first.
+func (g *entries) last(end int) (at int, v uint64, ok bool) {
+	at = end - 1
+	least := at - (g.phase+at)%chunk + chunkHead
+	for at > least && g.body[at-1]&0x80 != 0 {
+		at--
+	}
+	v, n := binary.Uvarint(g.body[at:end])
+	return at, v, n == end-at && v >= 2
+}
+
+// trim takes off the head of a chunk that has no tokens left, and the filling
+// before it. Both are behind the first token, which is not 0 at its end.
+func (g *entries) trim(end int) int {
+	if (g.phase+end)%chunk != chunkHead {
+		return end
+	}
+	for end -= chunkHead; g.body[end-1] == 0; {
+		end--
+	}
+	return end
+}
+
+// forget counts units less.
+func (c *change) forget(units int64) {
+	c.count -= units
+	c.number -= uint32(units)
+}
+
+// add puts units at the newest time.
+func (c *change) add(units int64) {
+	if units > 0 {
+		c.put(uint64(units)<<1|1, units, c.newest)
+	}
+}
+
+// put writes a token, by which there are so many units more, the last of them at
+// a time.
+func (c *change) put(v uint64, units, time int64) {
+	n := tokenSize(v)
+	if c.phase+n > chunk {
+		c.length += chunk - c.phase // zeros, as tail is
+		c.phase = 0
+	}
+	if c.phase == 0 {
+		binary.LittleEndian.PutUint64(c.tail[c.length:], uint64(c.newest))
+		binary.LittleEndian.PutUint32(c.tail[c.length+8:], c.number)
+		c.length += chunkHead
+		c.phase = chunkHead
+	}
+	c.length += binary.PutUvarint(c.tail[c.length:], v)
+	c.phase += n
+	c.number += uint32(units)
+	c.count += units
+	c.newest = time
+}
+
+// tokenSize is how many bytes a token has.
+func tokenSize(v uint64) (n int) {
+	for n = 1; v >= 0x80; n++ {
+		v >>= 7
+	}
+	return n
+}
+
+// write writes the changed log over dst: in place, if that is the state and has
+// room, and moving nothing then but what is cut off in front.
+func (g *entries) write(c *change, state, dst []byte) []byte {
+	first := uint64(c.units)<<1 | 1
+	// The first token ends where it did, and may have become shorter.
+	start := c.keep.at + c.keep.size
+	if c.units > 0 {
+		start -= tokenSize(first)
+	}
+	live := c.end - start + c.length
+	if next, ok := g.writeShort(c, dst, first, start, live); ok {
+		return next
+	}
+	from := 0
+	if !g.long || start*deadShare >= live {
+		from = start
+	}
+	n := longHead + c.end - from + c.length
+	next := dst[:0]
+	if cap(next) < n {
+		next = make([]byte, 0, n+n/4)
+	}
+	next = next[:n]
+	body := next[longHead:]
+	if from > 0 || !g.long || len(state) == 0 || &state[0] != &next[0] {
+		copy(body, g.body[from:c.end])
+	}
+	copy(body[c.end-from:], c.tail[:c.length])
+	binary.PutUvarint(body[start-from:], first)
+	g.writeHead(c, next, start, from)
+	return next
+}
+
+// writeHead writes the head of a long log, whose body begins where the old one's
+// byte number from was.
+func (g *entries) writeHead(c *change, next []byte, start, from int) {
+	binary.LittleEndian.PutUint64(next, uint64(c.expires))
+	next[8] = 0
+	binary.LittleEndian.PutUint16(next[9:], uint16((g.phase+from)%chunk))
+	binary.LittleEndian.PutUint32(next[11:], uint32(start-from))
+	binary.LittleEndian.PutUint32(next[15:], c.number-uint32(c.count))
+	binary.LittleEndian.PutUint32(next[19:], uint32(c.count))
+	binary.LittleEndian.PutUint64(next[23:], uint64(c.keep.time))
+	binary.LittleEndian.PutUint64(next[31:], uint64(c.newest))
+}
+
+// writeShort writes the short form, if the log is short enough for it and not in
+// two chunks.
+func (g *entries) writeShort(c *change, dst []byte, first uint64, start, live int) (next []byte, ok bool) {
+	if live > shortLog-8-1 {
+		return nil, false
+	}
+	var b [shortLog + maxSpanSize]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(c.expires))
+	n := len(appendSpan(b[:8], uint64(c.expires-c.newest)))
+	if n+live > shortLog || c.units > 0 && (g.phase+start)/chunk != (g.phase+c.end+c.length-1)/chunk {
+		return nil, false
+	}
+	if c.units > 0 {
+		size := binary.PutUvarint(b[n:], first)
+		n += size + copy(b[n+size:], g.body[start+size:c.end])
+	}
+	n += copy(b[n:], c.tail[:c.length])
+	return append(dst[:0], b[:n]...), true
+}
