@@ -1,0 +1,70 @@
+package persistence
+
+import "path/filepath"
+
+// Close ends the loops, makes everything durable and says so in CLEAN, and gives the
+// directory back. Changes must have ended. Errors: ErrFailed, those of
+// the file system; without CLEAN the next start knows that something may be missing.
+func (s *Store) Close() error {
+	first := false
+	s.stopOnce.Do(func() { close(s.stop); first = true })
+	if !first {
+		return ErrClosed
+	}
+	s.loops.Wait()
+	s.files.Lock()
+	defer s.files.Unlock()
+	defer s.unlock()
+	err := s.closeLog()
+	if err == nil && s.man != nil {
+		err = s.writeClean()
+	}
+	return err
+}
+
+// closeLog writes and syncs the rest.
+func (s *Store) closeLog() error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.Failing() != nil {
+		return s.Failing()
+	}
+	at, err := s.flush()
+	if err == nil {
+		err = s.syncNow(at)
+	}
+	if err != nil {
+		s.fail(err)
+	}
+	return err
+}
+
+// writeClean says that all is durable.
+func (s *Store) writeClean() error {
+	s.io.Lock()
+	s.setStamp()
+	c := clean{clock: s.stamp.clock, boot: s.stamp.boot}
+	if l := s.cur; l != nil {
+		c.base, c.length, c.seq = l.id, l.end, l.seq-1
+		l.f.Close()
+		s.cur = nil
+	} else if b := s.man.base; b != nil {
+		c.base, c.length = b.id, b.length
+	}
+	s.io.Unlock()
+	id, err := s.randomID()
+	if err != nil {
+		return err
+	}
+	c.instance, c.header.id, c.header.boot = s.man.instance, id, s.boot
+	tmp, err := writeTmp(s.fs, s.o.Dir, cleanName, c.appendTo(nil))
+	if err != nil {
+		return err
+	}
+	return putInPlace(s.fs, s.o.Dir, tmp)
+}
+
+// parent is the directory that dir's name is in.
+func parent(dir string) string {
+	return filepath.Dir(filepath.Clean(dir))
+}

@@ -1,0 +1,261 @@
+package persistence
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// writeDelay is how long changes gather before they are written where no
+	// reply waits for that: what kill -9 can lose.
+	writeDelay = 10 * time.Millisecond
+	// syncEvery is the time between two syncs under EverySec.
+	syncEvery = time.Second
+	// keepBuffer is the largest buffer that is kept for the next drain.
+	keepBuffer = 8 << 20
+)
+
+// Start begins to write what the parts have, after Load.
+func (s *Store) Start() {
+	s.loops.Go(s.write)
+	s.loops.Go(s.tick)
+	s.loops.Go(s.tend)
+}
+
+// Dirtied tells that a part has something to drain. It never blocks.
+func (s *Store) Dirtied() { signal(s.dirtied) }
+
+// Wait calls fn when all changes that can have been seen until now are durable,
+// from the writer's goroutine: fn must not block. It returns false, and
+// never calls fn, where nothing is to be waited for: also under any policy
+// but Always.
+func (s *Store) Wait(fn func()) bool {
+	if s.Policy() != Always || s.o.NoLog {
+		return false
+	}
+	at := s.position()
+	if s.durable.Load() >= at {
+		return false
+	}
+	s.mu.Lock()
+	if s.durable.Load() >= at {
+		s.mu.Unlock()
+		return false
+	}
+	s.waiters = append(s.waiters, waiter{at, fn})
+	s.mu.Unlock()
+	signal(s.kick)
+	return true
+}
+
+// waiting tells whether anybody waits; the commit before may have been for all.
+func (s *Store) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiters) > 0
+}
+
+// position is the number of the drain that has all changes until now.
+func (s *Store) position() uint64 {
+	dirty := s.dirty() // before opened is read: see Store
+	at := s.opened.Load()
+	if dirty {
+		at++
+	}
+	return at
+}
+
+func (s *Store) dirty() bool {
+	for i := range s.o.Parts {
+		if s.o.Parts[i].Dirty() {
+			return true
+		}
+	}
+	return false
+}
+
+// write is the writer.
+func (s *Store) write() {
+	delay := time.NewTimer(writeDelay)
+	delay.Stop()
+	defer delay.Stop()
+	for armed := false; ; {
+		select {
+		case <-s.stop:
+			return
+		case <-s.kick:
+			if s.waiting() {
+				s.commit()
+			}
+		case <-s.dirtied:
+			if !armed {
+				delay.Reset(writeDelay)
+				armed = true
+			}
+		case <-delay.C:
+			armed = false
+			s.commit()
+		}
+	}
+}
+
+// tick syncs once a second, by the policy, and marks the end of what is durable.
+func (s *Store) tick() {
+	t := time.NewTicker(syncEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+			s.second()
+		}
+	}
+}
+
+// second is what is done each second.
+func (s *Store) second() {
+	if s.Policy() == EverySec {
+		s.sync()
+	}
+	s.markEnd()
+}
+
+// commit drains, writes, and syncs if the policy says so.
+func (s *Store) commit() {
+	s.io.Lock()
+	defer s.io.Unlock()
+	s.counters.commits.Add(1)
+	at, err := s.flush()
+	if err == nil && s.Policy() == Always {
+		err = s.syncNow(at)
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	if s.outgrown() {
+		signal(s.grown)
+	}
+}
+
+// flush drains the parts and writes what they had, and returns the number of
+// the drain. io is held.
+func (s *Store) flush() (uint64, error) {
+	at := s.opened.Add(1) // before the drain: see Store
+	buf := grow(s.buf, batchHeaderSize)
+	for i := range s.o.Parts {
+		buf = s.o.Parts[i].Drain(buf)
+	}
+	s.buf = buf[:0]
+	if cap(buf) > keepBuffer {
+		s.buf = nil
+	}
+	if s.cur == nil || len(buf) == batchHeaderSize {
+		return at, nil // without a log, the next base has it all
+	}
+	// After the drain, so that no decision in it is later.
+	s.setStamp()
+	before := s.cur.end
+	if err := s.cur.append(buf, &s.stamp); err != nil {
+		return 0, err
+	}
+	s.counters.logBytes.Add(s.cur.end - before)
+	s.counters.written.Add(uint64(s.cur.end - before))
+	return at, nil
+}
+
+// setStamp reads the clocks for the next batch. io is held.
+func (s *Store) setStamp() {
+	s.stamp.clock = max(s.stamp.clock, s.o.Now())
+	_, s.stamp.boot = s.o.Boot()
+}
+
+// syncNow makes durable what was written, while io is held, and tells those who wait for it.
+func (s *Store) syncNow(at uint64) error {
+	l := s.cur
+	if l == nil {
+		return nil // it cannot be written: they wait for a new base
+	}
+	if l.synced < l.end {
+		if err := l.f.Sync(); err != nil {
+			return fmt.Errorf("syncing %s: %w", l.name, err)
+		}
+		s.counters.syncs.Add(1)
+		l.synced = l.end
+	}
+	if s.failure.Load() == nil {
+		s.publish(at)
+	}
+	return nil
+}
+
+// sync makes durable what was written, while others write.
+func (s *Store) sync() {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.io.Lock()
+	l, at := s.cur, s.opened.Load()
+	if l == nil || l.synced == l.end {
+		s.io.Unlock()
+		return
+	}
+	end := l.end
+	s.io.Unlock()
+	err := l.f.Sync()
+	s.io.Lock()
+	defer s.io.Unlock()
+	if err != nil {
+		if s.cur == l {
+			s.fail(fmt.Errorf("syncing %s: %w", l.name, err))
+		}
+		return
+	}
+	s.counters.syncs.Add(1)
+	l.synced = max(l.synced, end)
+	if s.failure.Load() == nil {
+		s.publish(at)
+	}
+}
+
+// markEnd writes a mark where all has been durable for a while.
+func (s *Store) markEnd() {
+	s.io.Lock()
+	defer s.io.Unlock()
+	l := s.cur
+	if l == nil || l.marked || l.synced < l.end || l.end == headerSize {
+		return
+	}
+	s.setStamp()
+	if err := l.mark(&s.stamp); err != nil {
+		s.fail(err)
+		return
+	}
+	s.counters.logBytes.Add(batchHeaderSize)
+	if s.Policy() == Always {
+		if err := s.syncNow(s.durable.Load()); err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// publish says that the drains up to this number are durable.
+func (s *Store) publish(at uint64) {
+	s.mu.Lock()
+	if at <= s.durable.Load() {
+		s.mu.Unlock()
+		return
+	}
+	s.durable.Store(at)
+	n := 0
+	for n < len(s.waiters) && s.waiters[n].at <= at {
+		n++
+	}
+	ready := s.waiters[:n:n]
+	// Numbers are nearly in order; who comes after one that must wait longer waits with it.
+	s.waiters = append([]waiter(nil), s.waiters[n:]...)
+	s.mu.Unlock()
+	for _, w := range ready {
+		w.fn()
+	}
+}

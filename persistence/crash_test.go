@@ -1,0 +1,285 @@
+package persistence
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+)
+
+const (
+	dataDir = "/data"
+	startAt = int64(1_700_000_000) * int64(time.Second)
+	hour    = int64(time.Hour)
+)
+
+// world is a machine with a store on it, which crashes now and then.
+type world struct {
+	t      *testing.T
+	rng    *rand.Rand
+	fs     *memFS
+	policy Policy
+	hist   *history
+
+	wall, boot int64 // the machine's clocks
+	bootID     uint64
+	ahead      int64 // the process's clock, against wall
+
+	store *Store
+	table *table
+	fatal error
+	// marks has for each drain what the keys were when it began.
+	marks map[uint64][]int
+	// latest is the latest time of a decision that is safe; safeAt has them for the drains.
+	latest    int64
+	safeAt    map[uint64]int64
+	changedAt int64 // of the last change that left a record
+	// replies are those that wait.
+	replied int
+	backups int
+}
+
+func newWorld(t *testing.T, seed uint64, policy Policy) *world {
+	return &world{
+		t: t, rng: seeded(seed), fs: newMemFS(dataDir), policy: policy, hist: newHistory(12),
+		wall: startAt, boot: hour, bootID: 1,
+	}
+}
+
+func (w *world) now() int64 { return w.wall + w.ahead }
+
+func (w *world) options(fs FS) Options {
+	return Options{
+		Dir: dataDir, FS: fs, Parts: []Part{w.table.part()}, Policy: w.policy,
+		Now: w.now, Boot: func() (uint64, int64) { return w.bootID, w.boot },
+		Workers: 1 + w.rng.IntN(3), Entropy: entropy{w.rng}, Fatal: func(err error) { w.fatal = err },
+		Recovering: func(l Loaded) { w.ahead = max(0, l.Now-w.wall) },
+	}
+}
+
+type entropy struct{ rng *rand.Rand }
+
+func (e entropy) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(e.rng.Uint32())
+	}
+	return len(b), nil
+}
+
+// start opens the store and compares what it finds with the history.
+func (w *world) start(fs FS) error {
+	w.table = newTable(1 + w.rng.IntN(5))
+	w.table.onCopy = w.between
+	w.ahead, w.fatal, w.changedAt = 0, nil, 0
+	w.marks, w.safeAt = map[uint64][]int{}, map[uint64]int64{}
+	s, err := Open(w.options(fs))
+	if err != nil {
+		return err
+	}
+	loaded, err := s.Load()
+	if err != nil {
+		return err
+	}
+	if loaded.Now < w.latest {
+		w.t.Fatalf("time goes on at %d, and decisions were made until %d", loaded.Now, w.latest)
+	}
+	w.ahead = loaded.Now - w.wall
+	if err := w.hist.check(w.table, loaded.Now); err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = s
+	return nil
+}
+
+// change changes a key.
+func (w *world) change() {
+	n := w.rng.IntN(len(w.hist.keys))
+	defer func() {
+		if w.store.dirty() {
+			w.changedAt = w.now()
+		}
+	}()
+	switch what := w.rng.IntN(40); {
+	case what == 0:
+		w.table.flush(func() {})
+		for i := range w.hist.keys {
+			w.hist.add(i, nil)
+		}
+	case what < 8:
+		if w.table.get(keyOf(n)) == nil {
+			return
+		}
+		w.table.delete(keyOf(n))
+		w.hist.add(n, nil)
+	default:
+		expires := w.now() + hour*int64(1+w.rng.IntN(1000))
+		if what < 12 {
+			expires = w.now() + int64(w.rng.IntN(1e9))
+		}
+		more := make([]byte, w.rng.IntN(20))
+		if what == 39 {
+			more = make([]byte, 3000)
+		}
+		for i := range more {
+			more[i] = byte(w.rng.Uint32())
+		}
+		w.hist.add(n, stateAt(expires, more...))
+		w.table.set(1, keyOf(n), stateAt(expires, more...))
+	}
+}
+
+// commit is what the writer does.
+func (w *world) commit() {
+	w.marks[w.store.opened.Load()+1] = w.hist.mark()
+	w.safeAt[w.store.opened.Load()+1] = w.changedAt
+	w.store.commit()
+	w.settle()
+}
+
+// settle takes note of what has become durable.
+func (w *world) settle() {
+	d := w.store.durable.Load()
+	if m := w.marks[d]; m != nil {
+		w.hist.ack(m)
+		w.latest = max(w.latest, w.safeAt[d])
+	}
+}
+
+// reply is a client's command and its wait.
+func (w *world) reply() {
+	w.change()
+	mark, at := w.hist.mark(), w.changedAt
+	if !w.store.Wait(func() {
+		w.hist.ack(mark)
+		w.latest = max(w.latest, at)
+		w.replied++
+	}) && w.policy == Always && w.store.dirty() {
+		w.t.Fatal("a change is durable before it was written")
+	}
+}
+
+// between is what goes on while a snapshot is copied.
+func (w *world) between() {
+	switch w.rng.IntN(6) {
+	case 0, 1:
+		w.reply()
+	case 2:
+		w.commit()
+	case 3:
+		if w.policy == EverySec {
+			w.store.sync()
+			w.settle()
+		}
+	}
+}
+
+func (w *world) step() {
+	w.wall += int64(w.rng.IntN(1e8))
+	w.boot += int64(w.rng.IntN(1e8))
+	switch what := w.rng.IntN(24); {
+	case what < 12:
+		w.reply()
+	case what < 18:
+		w.commit()
+	case what < 20:
+		w.store.second()
+		w.settle()
+	case what == 20:
+		if err := w.store.Snapshot(); err == nil {
+			w.settle()
+		} else if !errors.Is(err, errCrashed) && !errors.Is(err, ErrFailed) {
+			w.t.Fatal(err)
+		}
+	default:
+		w.change()
+	}
+}
+
+// clocks does to the wall clock what happens to them, and says so in boot's.
+func (w *world) clocks() {
+	w.ahead = 0
+	switch w.rng.IntN(4) {
+	case 0:
+		w.wall -= hour
+		w.boot += int64(w.rng.IntN(1e9))
+	case 1: // another start of the machine, a little later
+		w.bootID++
+		w.boot = int64(w.rng.IntN(1e9))
+		w.wall += int64(w.rng.IntN(1e10))
+	case 2: // and with a wrong clock
+		w.bootID++
+		w.boot = int64(w.rng.IntN(1e9))
+		w.wall -= hour
+	}
+}
+
+// life runs a store through crashes and ends.
+func (w *world) life() {
+	for range 6 {
+		w.fs.left = -1
+		if w.rng.IntN(5) > 0 {
+			w.fs.left = w.rng.IntN(100)
+		}
+		if err := w.start(w.fs); err == nil {
+			for range w.rng.IntN(120) {
+				w.step()
+				if w.fs.crashed || w.fatal != nil {
+					break
+				}
+			}
+			if !w.fs.crashed && w.rng.IntN(2) == 0 {
+				if err := w.store.Close(); err == nil {
+					w.hist.ack(w.hist.mark())
+					w.latest = max(w.latest, w.changedAt)
+				} else if !w.fs.crashed {
+					w.t.Fatal(err)
+				}
+			}
+		} else if !errors.Is(err, errCrashed) {
+			w.t.Fatal(err)
+		}
+		w.fs = w.fs.crash(w.rng)
+		w.clocks()
+	}
+	w.fs.left = -1
+	if err := w.start(w.fs); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// long tells whether the longer mode was asked for.
+func long() bool { return os.Getenv("LIMITDB_LONG") != "" }
+
+// seeds is how many there are to try.
+func seeds(short int) uint64 {
+	if long() {
+		return 10_000
+	}
+	return uint64(short)
+}
+
+// No acknowledged decision is lost by a crash that keeps any subset of what was not synced.
+func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always) }
+
+// What a sync has covered is not lost, nor is the order of changes.
+func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec) }
+
+func crashes(t *testing.T, policy Policy) {
+	replied := 0
+	for seed := range seeds(1000) {
+		w := newWorld(t, seed, policy)
+		func() {
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d", seed)
+				}
+			}()
+			w.life()
+		}()
+		replied += w.replied
+	}
+	if policy == Always && replied < 1000 {
+		t.Errorf("only %d replies were released: the test is of no use", replied)
+	}
+}

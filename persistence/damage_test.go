@@ -1,0 +1,301 @@
+package persistence
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// image is a directory with a log of batches that were synced one by one, and
+// what the keys were after each.
+type image struct {
+	files  map[string][]byte
+	log    string
+	ends   []int    // where each batch ends
+	states [][]byte // of all keys, joined, after each batch; the first is of before
+}
+
+// makeImage writes until the log has size bytes. The mark at its end is there if marked is set.
+func makeImage(t *testing.T, size int, marked bool) *image {
+	t.Helper()
+	w := newWorld(t, 7, Always)
+	if err := w.start(w.fs); err != nil {
+		t.Fatal(err)
+	}
+	im := &image{states: [][]byte{w.joined()}}
+	l := w.store.cur
+	for l.end < int64(size) {
+		w.change()
+		before := l.end
+		w.commit()
+		if l.end > before {
+			im.ends = append(im.ends, int(l.end))
+			im.states = append(im.states, w.joined())
+		}
+	}
+	if marked {
+		w.store.second()
+	}
+	im.log = w.store.man.logs[0].name()
+	im.files = map[string][]byte{}
+	for name, n := range w.fs.dirs[dataDir].now {
+		im.files[name] = slices.Clone(n.durable)
+	}
+	return im
+}
+
+// joined is all that the table has.
+func (w *world) joined() []byte {
+	var b []byte
+	for i := range w.hist.keys {
+		b = append(b, w.table.get(keyOf(i))...)
+		b = append(b, '|')
+	}
+	return b
+}
+
+// open starts from the image with the log changed, and returns the world's keys.
+func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
+	w := newWorld(t, 1, Always)
+	w.wall = startAt // nothing has expired
+	files := maps.Clone(im.files)
+	files[im.log] = log
+	for name, data := range files {
+		w.fs.dirs[dataDir].now[name] = &inode{data: data, durable: data}
+	}
+	w.table = newTable(2)
+	s, err := Open(w.options(w.fs))
+	if err != nil {
+		return nil, Loaded{}, err
+	}
+	loaded, err := s.Load()
+	return w.joined(), loaded, err
+}
+
+// A log that is cut anywhere is found as it was after its last whole batch.
+func TestLogCutAtEveryByte(t *testing.T) {
+	im := makeImage(t, 16<<10, false)
+	log := im.files[im.log]
+	for cut := range log {
+		got, loaded, err := im.open(t, slices.Clone(log[:cut]))
+		if cut < headerSize {
+			var corrupt *CorruptError
+			if !errors.As(err, &corrupt) {
+				t.Fatalf("cut at %d, in the header: %v", cut, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		n, _ := slices.BinarySearch(im.ends, cut+1)
+		if string(got) != string(im.states[n]) {
+			t.Fatalf("cut at %d: %x, want what there was after %d batches", cut, got, n)
+		}
+		end := headerSize
+		if n > 0 {
+			end = im.ends[n-1]
+		}
+		if loaded.CutBytes != int64(cut-end) || cut > end && (loaded.CutAt != int64(end) || loaded.CutAside == "") {
+			t.Fatalf("cut at %d: reported %+v", cut, loaded)
+		}
+	}
+}
+
+// A log in which a bit is wrong is refused. Only in the mark at its end, behind
+// which nothing tells, a wrong bit passes for a torn write; no state is in it.
+func TestLogWithEveryBitFlipped(t *testing.T) {
+	im := makeImage(t, 64<<10, true)
+	log := im.files[im.log]
+	last := im.ends[len(im.ends)-1]
+	stride := 37
+	if long() {
+		stride = 1
+	}
+	for bit := 0; bit < 8*len(log); bit += stride {
+		at := bit / 8
+		log[at] ^= 1 << (bit % 8)
+		got, _, err := im.open(t, slices.Clone(log))
+		log[at] ^= 1 << (bit % 8)
+		if err == nil && at >= last {
+			if string(got) != string(im.states[len(im.states)-1]) {
+				t.Fatalf("bit %d: %x", bit, got)
+			}
+			continue
+		}
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) && !errors.Is(err, ErrFormat) {
+			t.Fatalf("bit %d at %d: %v", bit, at, err)
+		}
+		if corrupt == nil {
+			t.Fatalf("bit %d at %d passes for a newer format", bit, at)
+		}
+		if corrupt.Offset > int64(at) {
+			t.Fatalf("bit %d at %d: reported at %d", bit, at, corrupt.Offset)
+		}
+	}
+}
+
+// The same for all files of a directory with a base, after a clean end.
+func TestDirectoryWithBitsFlipped(t *testing.T) {
+	w := newWorld(t, 3, EverySec)
+	w.table = newTable(2)
+	if err := w.start(w.fs); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		w.change()
+	}
+	if err := w.store.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		w.change()
+	}
+	if err := w.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want := w.joined()
+	im := &image{files: map[string][]byte{}}
+	for name, n := range w.fs.dirs[dataDir].now {
+		im.files[name] = n.durable
+	}
+	if len(im.files) != 4 {
+		t.Fatalf("%d files, want MANIFEST, CLEAN, a base and a log", len(im.files))
+	}
+	stride := 41
+	if long() {
+		stride = 1
+	}
+	for name, data := range im.files {
+		im.log = name
+		for bit := 0; bit < 8*len(data); bit += stride {
+			bad := slices.Clone(data)
+			bad[bit/8] ^= 1 << (bit % 8)
+			got, loaded, err := im.open(t, bad)
+			var corrupt *CorruptError
+			switch {
+			case name == cleanName && err == nil && !loaded.Clean && string(got) == string(want):
+			case errors.As(err, &corrupt):
+			default:
+				t.Fatalf("%s with bit %d wrong: %v", name, bit, err)
+			}
+		}
+		for _, cut := range []int{0, 1, 63, 64, len(data) / 2, len(data) - 64, len(data) - 1} {
+			got, loaded, err := im.open(t, slices.Clone(data[:cut]))
+			var corrupt *CorruptError
+			switch {
+			case name == cleanName && err == nil && !loaded.Clean && string(got) == string(want):
+			case errors.As(err, &corrupt):
+			default:
+				t.Fatalf("%s cut at %d: %v", name, cut, err)
+			}
+		}
+	}
+}
+
+// What is not the tail of the last log is never cut off.
+func TestDamageThatIsNoTail(t *testing.T) {
+	begin := func() *world {
+		w := newWorld(t, 5, EverySec)
+		w.rng = seeded(5)
+		if err := w.start(w.fs); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	write := func(w *world) {
+		n := w.rng.IntN(12)
+		w.table.set(1, keyOf(n), stateAt(w.now()+hour))
+		w.hist.add(n, stateAt(w.now()+hour))
+		w.commit()
+	}
+	reopen := func(w *world) error {
+		w.table = newTable(1)
+		s, err := Open(w.options(w.fs))
+		if err != nil {
+			return err
+		}
+		_, err = s.Load()
+		return err
+	}
+	file := func(w *world, name string) *inode { return w.fs.dirs[dataDir].now[name] }
+	for _, test := range []struct {
+		name string
+		do   func(w *world)
+		want any // an error, or nil for a *CorruptError
+	}{
+		{"the older of two logs is cut", func(w *world) {
+			write(w)
+			write(w)
+			name := w.store.man.logs[0].name()
+			if _, err := w.store.rotate(); err != nil {
+				t.Fatal(err)
+			}
+			write(w)
+			n := file(w, name)
+			n.data = n.data[:len(n.data)-1]
+		}, nil},
+		{"the older of two logs lacks its last batch", func(w *world) {
+			write(w)
+			name, end := w.store.man.logs[0].name(), w.store.cur.end
+			write(w)
+			if _, err := w.store.rotate(); err != nil {
+				t.Fatal(err)
+			}
+			write(w)
+			n := file(w, name)
+			n.data = n.data[:end]
+		}, nil},
+		{"a batch is there twice", func(w *world) {
+			from := w.store.cur.end
+			write(w)
+			n := file(w, w.store.man.logs[0].name())
+			n.data = append(n.data, n.data[from:]...)
+		}, nil},
+		{"a log is missing", func(w *world) {
+			write(w)
+			delete(w.fs.dirs[dataDir].now, w.store.man.logs[0].name())
+		}, nil},
+		{"the MANIFEST is missing", func(w *world) {
+			write(w)
+			delete(w.fs.dirs[dataDir].now, manifestName)
+		}, ErrNoManifest},
+		{"a log of another directory is in its place", func(w *world) {
+			other := begin()
+			write(other)
+			w.fs.dirs[dataDir].now[w.store.man.logs[0].name()] = file(other, other.store.man.logs[0].name())
+			other.store.man.instance[0]++
+			h := header{kind: kindLog, instance: other.store.man.instance, id: w.store.cur.id}
+			n := file(w, w.store.man.logs[0].name())
+			n.data = appendFileHeader(nil, &h)
+		}, nil},
+		{"a base of another directory lies beside", func(w *world) {
+			w.fs.dirs[dataDir].now["base-00000077"] = &inode{data: appendFileHeader(nil, &header{kind: kindBase, id: 1})}
+		}, nil},
+		{"the log is of a newer format", func(w *world) {
+			n := file(w, w.store.man.logs[0].name())
+			h := appendFileHeader(nil, &header{kind: kindLog, instance: w.store.man.instance, id: w.store.cur.id})
+			n.data = newerFormat(h)
+		}, ErrFormat},
+		{"the MANIFEST is of a newer format", func(w *world) {
+			n := file(w, manifestName)
+			n.data = newerFormat(n.data)
+		}, ErrFormat},
+	} {
+		w := begin()
+		test.do(w)
+		err := reopen(w)
+		if want, ok := test.want.(error); ok {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", test.name, err, want)
+			}
+			continue
+		}
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) {
+			t.Errorf("%s: %v, want a CorruptError", test.name, err)
+		}
+	}
+}

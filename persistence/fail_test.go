@@ -1,0 +1,176 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+)
+
+// fault is a way in which an operation fails.
+type fault struct {
+	name  string
+	err   error
+	short bool
+}
+
+func faults() []fault {
+	return []fault{{"EIO", syscall.EIO, false}, {"ENOSPC", syscall.ENOSPC, false}, {"short write", syscall.ENOSPC, true}}
+}
+
+// everyFault runs fn with the n-th operation failing, for every n, in every way.
+func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *failFS) (done bool)) {
+	for _, policy := range []Policy{Always, EverySec} {
+		for _, f := range faults() {
+			t.Run(fmt.Sprintf("%v/%s", policy, f.name), func(t *testing.T) {
+				for n := 1; ; n++ {
+					w := newWorld(t, uint64(n), policy)
+					fs := &failFS{memFS: w.fs, n: n, err: f.err, short: f.short}
+					done := fn(t, w, fs)
+					if t.Failed() {
+						t.Fatalf("operation %d: %s", n, fs.hit)
+					}
+					if done {
+						if n < 30 {
+							t.Fatalf("only %d operations", n)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// work does a bit of everything and stops at the first sign of a failure.
+func (w *world) work() error {
+	for i := range 30 {
+		for range 3 {
+			w.reply()
+		}
+		w.commit()
+		switch i % 10 {
+		case 4:
+			w.store.second()
+			w.settle()
+		case 7:
+			if err := w.store.Snapshot(); err != nil {
+				return err
+			}
+			w.settle()
+		case 9:
+			w.backups++
+			if _, err := w.store.Backup(fmt.Sprint("backup", w.backups)); err != nil {
+				return err
+			}
+			w.settle()
+		}
+		if err := w.store.Failing(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// No failure is hidden, and none of them loses what was acknowledged, neither
+// before it nor after it was healed.
+func TestEveryOperationFails(t *testing.T) {
+	everyFault(t, func(t *testing.T, w *world, fs *failFS) bool {
+		err := w.start(fs)
+		if err == nil {
+			err = w.work()
+			if err == nil && fs.hit == "" {
+				return true
+			}
+			w.after(t, fs, err)
+		} else if fs.hit == "" || !errors.Is(err, fs.err) {
+			t.Fatalf("start: %v", err)
+		}
+		// What no sync has covered is lost now, and what one of them did not do.
+		w.fs = w.fs.crash(w.rng)
+		if err := w.start(w.fs); err != nil {
+			t.Fatalf("after it: %v", err)
+		}
+		return false
+	})
+}
+
+// after looks at a store of which an operation has failed.
+func (w *world) after(t *testing.T, fs *failFS, err error) {
+	if w.policy == Always {
+		if w.store.Failing() != nil && w.fatal == nil {
+			t.Fatal("the log cannot be written, and main was not told")
+		}
+		if w.store.Failing() != nil {
+			replied := w.replied
+			w.reply()
+			w.commit()
+			w.store.second()
+			if w.replied != replied {
+				t.Fatal("a reply was released after the log had failed")
+			}
+			return
+		}
+	}
+	if w.store.Failing() != nil {
+		if err := w.store.rescue(); err != nil {
+			t.Fatalf("it does not heal: %v", err)
+		}
+		if err := w.store.Failing(); err != nil {
+			t.Fatalf("healed, and still %v", err)
+		}
+		w.hist.ack(w.hist.mark()) // the base has all
+	}
+	// Files that could not be removed, say, do not matter: all goes on.
+	if err := w.work(); err != nil {
+		t.Fatalf("after %v: %v", err, err)
+	}
+	w.store.sync()
+	w.settle()
+}
+
+// A disk that is full for a while refuses, and is found well again by itself
+// when there is room.
+func TestFullDiskHeals(t *testing.T) {
+	w := newWorld(t, 1, EverySec)
+	fs := &failFS{memFS: w.fs, n: -1, err: syscall.ENOSPC, short: true}
+	if err := w.start(fs); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.work(); err != nil {
+		t.Fatal(err)
+	}
+	fs.n, fs.forever = 1, true
+	w.change()
+	w.table.set(1, keyOf(1), stateAt(w.now()+hour))
+	w.hist.add(1, stateAt(w.now()+hour))
+	w.commit()
+	for range 3 {
+		if err := w.store.Failing(); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("a full disk: %v", err)
+		}
+		if err := w.store.rescue(); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("rescued on a full disk: %v", err)
+		}
+		w.commit() // drains and drops: the parts have it
+	}
+	names, err := w.fs.List(dataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs.forever = false
+	if err := w.store.rescue(); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.Failing(); err != nil {
+		t.Fatal(err)
+	}
+	w.hist.ack(w.hist.mark())
+	if after, _ := w.fs.List(dataDir); len(after) > len(names) {
+		t.Errorf("before %v, after %v", names, after)
+	}
+	w.fs = w.fs.crash(w.rng)
+	if err := w.start(w.fs); err != nil {
+		t.Fatal(err)
+	}
+}

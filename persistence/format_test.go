@@ -1,0 +1,258 @@
+package persistence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"flag"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"limitdb/internal/journal"
+)
+
+var update = flag.Bool("update", false, "write the golden files of the format anew")
+
+// newerFormat returns a file's bytes with a format version that is not known, and a header that is right.
+func newerFormat(b []byte) []byte {
+	b = slices.Clone(b)
+	binary.LittleEndian.PutUint32(b[8:], formatVersion+1)
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crcTable()))
+	return b
+}
+
+// counting is entropy that is the same each time.
+type counting struct{ n byte }
+
+func (c *counting) Read(b []byte) (int, error) {
+	for i := range b {
+		c.n += 37
+		b[i] = c.n
+	}
+	return len(b), nil
+}
+
+// goldenDir is what version 1 of the format looks like: a directory that was
+// closed, with a base, two logs, all kinds of records.
+func goldenDir(t *testing.T, dir string) *table {
+	t.Helper()
+	tab := newTable(2)
+	now := startAt
+	s, err := Open(Options{
+		Dir: dir, FS: OS{}, Parts: []Part{tab.part()}, Policy: Always, Entropy: &counting{},
+		Now:  func() int64 { now += 1000; return now },
+		Boot: func() (uint64, int64) { return 0x1122334455667788, now - startAt },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		tab.set(byte(1+i%3), keyOf(i), stateAt(startAt+hour*int64(i+1), byte(i)))
+	}
+	s.commit()
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	tab.flush(func() {})
+	s.commit()
+	for i := range 5 {
+		tab.set(byte(1+i%3), keyOf(10+i), stateAt(startAt+hour*int64(i+1), bytes.Repeat([]byte{byte(i)}, 100*i)...))
+	}
+	tab.delete(keyOf(12))
+	s.commit()
+	if _, err := s.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	tab.set(1, keyOf(10), stateAt(startAt+hour*9))
+	s.commit()
+	s.markEnd()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+// Every format that was ever released can be read, and this version still writes the same.
+func TestGoldenFormat1(t *testing.T) {
+	golden := filepath.Join("testdata", "format1")
+	if *update {
+		if err := os.RemoveAll(golden); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(golden, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		goldenDir(t, golden)
+	}
+	dir := t.TempDir()
+	want := goldenDir(t, dir)
+	names, err := OS{}.List(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != 5 {
+		t.Fatalf("the golden directory has %v", names)
+	}
+	for _, name := range names {
+		old, err := os.ReadFile(filepath.Join(golden, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(old, written) {
+			t.Errorf("%s is written in another way than version 1 was", name)
+		}
+		// Loading changes the directory: a copy.
+		if err := os.WriteFile(filepath.Join(dir, name), old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tab := newTable(3)
+	s, err := Open(Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !loaded.Clean || loaded.Fresh {
+		t.Errorf("%+v", loaded)
+	}
+	if tab.len() != want.len() || tab.len() != 4 {
+		t.Errorf("%d keys, want %d", tab.len(), want.len())
+	}
+	for i := range 20 {
+		if got := tab.get(keyOf(i)); !bytes.Equal(got, want.get(keyOf(i))) {
+			t.Errorf("%s is %x, want %x", keyOf(i), got, want.get(keyOf(i)))
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goldenFiles are seeds for the fuzz targets.
+func goldenFiles(f *testing.F, pattern string) {
+	names, err := filepath.Glob(filepath.Join("testdata", "format1", pattern))
+	if err != nil || len(names) == 0 {
+		f.Fatalf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+		f.Add(b[:len(b)-1])
+		f.Add(b[:headerSize])
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	goldenFiles(f, manifestName)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parseManifest(b)
+		if err == nil && !bytes.Equal(m.appendTo(nil), b) {
+			t.Fatalf("%x was read as %+v", b, m)
+		}
+	})
+}
+
+func FuzzClean(f *testing.F) {
+	goldenFiles(f, cleanName)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parseClean(b)
+		if err == nil && !bytes.Equal(c.appendTo(nil), b) {
+			t.Fatalf("%x was read as %+v", b, c)
+		}
+	})
+}
+
+// FuzzLog reads hostile bytes as a log, with checksums made right in places, so
+// that what is behind them is reached.
+func FuzzLog(f *testing.F) {
+	names, err := filepath.Glob("testdata/format1/log-*")
+	if err != nil || len(names) == 0 {
+		f.Fatal(names, err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, uint16(0), false)
+		f.Add(b, uint16(headerSize), true)
+		f.Add(b[:len(b)-30], uint16(headerSize), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, at uint16, mend bool) {
+		if mend {
+			mendHeader(b, int(at))
+		}
+		m := newMemFS(dataDir)
+		m.dirs[dataDir].now["log"] = &inode{data: b}
+		file, err := m.Open(filepath.Join(dataDir, "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newReader(file, "log", kindLog)
+		if err != nil {
+			return
+		}
+		var c chunk
+		end := r.off
+		for {
+			if err := r.read(&c); err != nil {
+				break
+			}
+			for _, p := range c.pieces {
+				if p.off != end {
+					t.Fatalf("a batch at %d, the one before ended at %d", p.off, end)
+				}
+				end += batchHeaderSize + int64(len(p.payload))
+				for rest := p.payload; len(rest) > 0; {
+					if _, rest, err = journal.Parse(rest); err != nil {
+						break
+					}
+				}
+			}
+			if cap(c.buf) > len(b) {
+				t.Fatalf("%d bytes were allocated for a file of %d", cap(c.buf), len(b))
+			}
+		}
+		if end > int64(len(b)) {
+			t.Fatalf("the batches end at %d of %d", end, len(b))
+		}
+		if _, err := r.syncedPast(end); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// mendHeader makes the file's header right, and the batch's at an offset.
+func mendHeader(b []byte, at int) {
+	if len(b) < headerSize {
+		return
+	}
+	copy(b, magic+"L")
+	binary.LittleEndian.PutUint32(b[8:], formatVersion)
+	binary.LittleEndian.PutUint32(b[60:], crc32.Checksum(b[:60], crcTable()))
+	if at < headerSize || len(b)-at < batchHeaderSize {
+		return
+	}
+	seed := seedOf(binary.LittleEndian.Uint64(b[32:]))
+	h := b[at:]
+	binary.LittleEndian.PutUint32(h, batchMagic)
+	if n := int(binary.LittleEndian.Uint32(h[4:])); n <= len(h)-batchHeaderSize {
+		binary.LittleEndian.PutUint32(h[56:], crc32.Update(seed, crcTable(), h[batchHeaderSize:batchHeaderSize+n]))
+	}
+	binary.LittleEndian.PutUint32(h[60:], crc32.Update(seed, crcTable(), h[:60]))
+}

@@ -1,0 +1,47 @@
+package persistence
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func datasync(f *os.File) error {
+	conn, err := f.SyscallConn() // holds the file while it syncs
+	if err != nil {
+		return err
+	}
+	controlErr := conn.Control(func(fd uintptr) {
+		// A signal may come between, which says nothing about the disk.
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = unix.Fdatasync(int(fd))
+		}
+	})
+	if controlErr != nil {
+		return controlErr
+	}
+	if err != nil {
+		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// SystemBoot names the time since the machine's start and says how long it is, in ns,
+// or returns zeros where the system does not tell. See Options.Boot.
+func SystemBoot() (id uint64, elapsed int64) {
+	name, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return 0, 0
+	}
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0, 0
+	}
+	name = bytes.TrimSpace(name)
+	half := len(name) / 2
+	id = uint64(crc32.ChecksumIEEE(name[:half]))<<32 | uint64(crc32.ChecksumIEEE(name[half:]))
+	return id, ts.Nano()
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package persistence
+
+import "os"
+
+func datasync(f *os.File) error { return f.Sync() }
+
+// SystemBoot knows nothing on this system. See Options.Boot.
+func SystemBoot() (id uint64, elapsed int64) { return 0, 0 }

@@ -1,0 +1,145 @@
+package persistence
+
+import (
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+
+	"limitdb/internal/journal"
+)
+
+// logFile is the log that is being written.
+type logFile struct {
+	f      File
+	name   string
+	id     uint64
+	end    int64 // of what was written
+	synced int64 // up to which it is durable
+	seq    uint64
+	// marked: the last batch is a mark, see mark.
+	marked bool
+	out    []byte
+}
+
+// createLog makes an empty log and makes its header durable.
+func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
+	h.kind, h.id = kindLog, e.id
+	name := filepath.Join(dir, e.name())
+	f, err := fs.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeAll(f, appendFileHeader(nil, h)); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err := f.Sync(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("syncing %s: %w", name, err)
+	}
+	if err := fs.SyncDir(dir); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &logFile{f: f, name: name, id: e.id, end: headerSize, synced: headerSize}, nil
+}
+
+// writeAll writes b; fewer bytes than that are an error.
+func writeAll(f File, b []byte) error {
+	n, err := f.Write(b)
+	if err == nil && n < len(b) {
+		err = errShort
+	}
+	return err
+}
+
+var errShort = fmt.Errorf("short write")
+
+// append writes records, which stand in buf after room for a batch header, as
+// one batch or several. stamp has the times of the batches; its other fields
+// but flush are filled in, and flush is kept up to date.
+func (l *logFile) append(buf []byte, stamp *batch) error {
+	if len(buf)-batchHeaderSize <= batchBytes {
+		return l.appendBatch(buf, stamp)
+	}
+	rest := buf[batchHeaderSize:]
+	for len(rest) > 0 {
+		n, err := prefix(rest, batchBytes)
+		if err != nil {
+			return err
+		}
+		l.out = append(grow(l.out, batchHeaderSize), rest[:n]...)
+		rest = rest[n:]
+		if err := l.appendBatch(l.out, stamp); err != nil {
+			return err
+		}
+	}
+	l.out = nil
+	return nil
+}
+
+// prefix is how many bytes the records at the start of b have that fit into
+// limit bytes, one at the least.
+func prefix(b []byte, limit int) (int, error) {
+	n := 0
+	for n < len(b) {
+		_, rest, err := journal.Parse(b[n:])
+		if err != nil {
+			return 0, err
+		}
+		if size := len(b) - n - len(rest); n > 0 && n+size > limit {
+			break
+		}
+		n = len(b) - len(rest)
+	}
+	return n, nil
+}
+
+// appendBatch writes one batch: records, after room for its header.
+func (l *logFile) appendBatch(buf []byte, stamp *batch) error {
+	records, flush, err := count(buf[batchHeaderSize:])
+	if err != nil {
+		return err
+	}
+	stamp.flush = max(stamp.flush, flush)
+	h := *stamp
+	h.length, h.records = uint32(len(buf)-batchHeaderSize), records
+	h.seq, h.synced = l.seq, l.synced
+	seal(buf, &h, l.id)
+	if err := writeAll(l.f, buf); err != nil {
+		return fmt.Errorf("writing %s: %w", l.name, err)
+	}
+	l.seq++
+	l.end += int64(len(buf))
+	l.marked = records == 0
+	return nil
+}
+
+// seal puts the header of a batch before its payload.
+func seal(buf []byte, h *batch, id uint64) {
+	seed := seedOf(id)
+	h.crc = crc32.Update(seed, crcTable(), buf[batchHeaderSize:])
+	h.appendTo(buf[:0], seed)
+}
+
+// mark writes an empty batch, which says that all before it is durable: from
+// then on, damage to it cannot pass for a torn tail. It also keeps the clock.
+func (l *logFile) mark(stamp *batch) error {
+	return l.appendBatch(make([]byte, batchHeaderSize), stamp)
+}
+
+// count is how many records there are, and the highest version of a Flush.
+func count(b []byte) (records uint32, flush uint64, err error) {
+	for len(b) > 0 {
+		r, rest, err := journal.Parse(b)
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.Op == journal.Flush {
+			flush = max(flush, r.Version)
+		}
+		records++
+		b = rest
+	}
+	return records, flush, nil
+}

@@ -1,0 +1,565 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"limitdb/internal/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// diskFS is the system's, with faults.
+type diskFS struct {
+	OS
+	full  atomic.Bool // writes fail
+	syncs atomic.Int64
+	// busy holds up every sync until it is closed; nil for not.
+	busy chan struct{}
+}
+
+func (d *diskFS) Create(name string) (File, error) {
+	f, err := d.OS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{f, d}, nil
+}
+
+type diskFile struct {
+	File
+	d *diskFS
+}
+
+func (f *diskFile) Write(b []byte) (int, error) {
+	if f.d.full.Load() {
+		return 0, syscall.ENOSPC
+	}
+	return f.File.Write(b)
+}
+
+func (f *diskFile) Sync() error {
+	f.d.syncs.Add(1)
+	if f.d.busy != nil {
+		<-f.d.busy
+	}
+	return f.File.Sync()
+}
+
+// running is a store that runs, in a bubble whose time is fake.
+type running struct {
+	*Store
+	t    *testing.T
+	dir  string
+	fs   *diskFS
+	tab  *table
+	news Loaded
+}
+
+func run(t *testing.T, dir string, o Options) *running {
+	r := &running{t: t, dir: dir, fs: &diskFS{}, tab: newTable(4)}
+	o.Dir, o.FS, o.Parts = dir, r.fs, []Part{r.tab.part()}
+	o.Now = func() int64 { return time.Now().UnixNano() }
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Store = s
+	if r.news, err = s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	return r
+}
+
+func (r *running) set(n int) {
+	r.tab.set(1, keyOf(n), stateAt(time.Now().UnixNano()+hour))
+	r.Dirtied()
+}
+
+func (r *running) close() {
+	r.t.Helper()
+	if err := r.Close(); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// logSize is how many bytes the log has on the disk.
+func (r *running) logSize() int64 {
+	r.files.Lock()
+	defer r.files.Unlock()
+	info, err := os.Stat(filepath.Join(r.dir, r.man.logs[len(r.man.logs)-1].name()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// At every policy, a change is in the kernel's hands after 10 ms, and under
+// EverySec it is durable after a second.
+func TestChangesAreWrittenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, t.TempDir(), Options{Policy: EverySec})
+		r.set(1)
+		synctest.Wait()
+		if n := r.logSize(); n != headerSize {
+			t.Errorf("%d bytes were written at once", n)
+		}
+		time.Sleep(writeDelay)
+		synctest.Wait()
+		if n := r.logSize(); n == headerSize {
+			t.Error("nothing is written after 10 ms")
+		}
+		if r.durable.Load() != 0 {
+			t.Error("durable before it was synced")
+		}
+		time.Sleep(syncEvery)
+		synctest.Wait()
+		if r.durable.Load() != r.opened.Load() {
+			t.Errorf("%d of %d drains are durable after a second", r.durable.Load(), r.opened.Load())
+		}
+		if r.Wait(func() {}) {
+			t.Error("replies wait under EverySec")
+		}
+		r.close()
+	})
+}
+
+// Under Always, who waits is called after the sync, all that gathered at once,
+// and an idle store does nothing.
+func TestRepliesWaitForTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, t.TempDir(), Options{Policy: Always})
+		before := r.fs.syncs.Load()
+		var done atomic.Int64
+		r.fs.busy = make(chan struct{})
+		for i := range 100 {
+			r.set(i)
+			if !r.Wait(func() { done.Add(1) }) {
+				t.Fatal("a change is durable at once")
+			}
+		}
+		time.Sleep(time.Millisecond)
+		if done.Load() != 0 {
+			t.Fatal("a reply was released before the sync")
+		}
+		close(r.fs.busy)
+		synctest.Wait()
+		if done.Load() != 100 {
+			t.Fatalf("%d of 100 were released", done.Load())
+		}
+		if n := r.fs.syncs.Load() - before; n > 2 {
+			t.Errorf("%d syncs for 100 changes that came together", n)
+		}
+		if r.Wait(func() {}) {
+			t.Error("a reply waits though all is durable")
+		}
+		if st := r.Stats(); st.Waiting != 0 || st.Policy != Always || !st.Log {
+			t.Errorf("%+v", st)
+		}
+		r.close()
+	})
+}
+
+// A disk that is full refuses, and heals by itself.
+func TestFailureHealsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := run(t, dir, Options{Policy: EverySec})
+		r.set(1)
+		time.Sleep(writeDelay)
+		synctest.Wait()
+		r.fs.full.Store(true)
+		r.set(2)
+		time.Sleep(writeDelay)
+		synctest.Wait()
+		if err := r.Failing(); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("failing: %v", err)
+		}
+		if err := r.Snapshot(); !errors.Is(err, ErrFailed) {
+			t.Errorf("a snapshot meanwhile: %v", err)
+		}
+		time.Sleep(5 * retryEvery)
+		r.set(3)
+		time.Sleep(writeDelay)
+		if r.Failing() == nil {
+			t.Fatal("healed on a full disk")
+		}
+		r.fs.full.Store(false)
+		time.Sleep(retryEvery)
+		synctest.Wait()
+		if err := r.Failing(); err != nil {
+			t.Fatalf("there is room, and still %v", err)
+		}
+		r.set(4)
+		r.close()
+		again := run(t, dir, Options{})
+		if again.tab.len() != 4 || !again.news.Clean {
+			t.Errorf("%d keys of 4, %+v", again.tab.len(), again.news)
+		}
+		again.close()
+	})
+}
+
+// Under Always a failure goes to main, and nothing that waits is released.
+func TestFailureUnderAlwaysIsFatal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var fatal atomic.Int64
+		r := run(t, t.TempDir(), Options{Policy: Always, Fatal: func(err error) {
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Error(err)
+			}
+			fatal.Add(1)
+		}})
+		r.fs.full.Store(true)
+		r.set(1)
+		r.Wait(func() { t.Error("released") })
+		time.Sleep(10 * time.Second)
+		r.set(2)
+		r.Wait(func() { t.Error("released") })
+		r.fs.full.Store(false)
+		time.Sleep(10 * time.Second)
+		if fatal.Load() != 1 {
+			t.Errorf("main was told %d times", fatal.Load())
+		}
+		if err := r.Close(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("closed: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(r.dir, cleanName)); err == nil {
+			t.Error("the end passes for a clean one")
+		}
+	})
+}
+
+// The log is compacted when it has outgrown the base, over and over.
+func TestLogIsCompacted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, t.TempDir(), Options{Policy: EverySec, RewritePercent: 100, RewriteMin: 20 << 10})
+		for range 100 {
+			for i := range 100 {
+				r.set(i)
+			}
+			time.Sleep(2 * writeDelay)
+			synctest.Wait()
+			if st := r.Stats(); st.LogBytes > 40<<10 {
+				t.Fatalf("the logs have %d bytes, the base %d", st.LogBytes, st.BaseBytes)
+			}
+		}
+		st := r.Stats()
+		if st.Snapshots < 5 || st.SnapshotErrors > 0 || st.Logs != 1 || st.LastSnapshot == 0 {
+			t.Errorf("%+v", st)
+		}
+		names, err := OS{}.List(r.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) != 3 {
+			t.Errorf("there are %v", names)
+		}
+		r.close()
+	})
+}
+
+// Under load from many sides with snapshots in between, nothing is lost.
+func TestManyWriters(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{Policy: Always, RewritePercent: 1, RewriteMin: 1})
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			done := make(chan struct{}, 1)
+			for i := range 50 {
+				r.set(g*1000 + i)
+				if r.Wait(func() { done <- struct{}{} }) {
+					<-done
+				}
+			}
+		})
+	}
+	for i := range 5 {
+		if err := r.Snapshot(); err != nil && !errors.Is(err, ErrBusy) {
+			t.Error(err)
+		}
+		if _, err := r.Backup(fmt.Sprint("b", i)); err != nil && !errors.Is(err, ErrBusy) {
+			t.Error(err)
+		}
+	}
+	all.Wait()
+	// As after kill -9: what was acknowledged is there.
+	abandoned := newTable(3)
+	s, err := Open(Options{Dir: dir, FS: OS{}, Parts: []Part{abandoned.part()}, Now: func() int64 { return time.Now().UnixNano() }, Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.files.Lock() // no snapshot meanwhile
+	_, err = s.Load()
+	r.files.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if abandoned.len() != 400 {
+		t.Errorf("%d keys, want 400", abandoned.len())
+	}
+	_ = r.Close() // its files are not its own any more
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBackupCanBeStartedFrom(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{Policy: EverySec})
+	for i := range 10 {
+		r.set(i)
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		r.set(100 + i)
+	}
+	path, err := r.Backup("monday")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.set(1000)
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".", "..", "../x", "/tmp/x", "a/../../x"} {
+		if _, err := r.Backup(name); !errors.Is(err, ErrBackupName) {
+			t.Errorf("Backup(%q): %v", name, err)
+		}
+	}
+	if _, err := r.Backup("monday"); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a second backup in the same place: %v", err)
+	}
+	r.close()
+	b := run(t, path, Options{})
+	if b.tab.len() != 15 {
+		t.Errorf("%d keys in the backup, want 15", b.tab.len())
+	}
+	b.set(7)
+	b.close()
+	again := run(t, dir, Options{})
+	if again.tab.len() != 16 {
+		t.Errorf("%d keys, want 16", again.tab.len())
+	}
+	again.close()
+}
+
+func TestDirectoryIsLocked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	o := Options{Dir: dir, Parts: []Part{newTable(1).part()}, Now: func() int64 { return startAt }}
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
+	if _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed twice: %v", err)
+	}
+	s, err = Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := s.Load()
+	if err != nil || !loaded.Clean {
+		t.Errorf("%+v, %v", loaded, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without a log there are snapshots only.
+func TestNoLog(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{NoLog: true, Policy: Always})
+	r.set(1)
+	if r.Wait(func() {}) {
+		t.Error("a reply waits for a log that is not there")
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	r.set(2)
+	r.close()
+	r = run(t, dir, Options{NoLog: true})
+	if r.tab.len() != 1 || !r.news.Clean {
+		t.Errorf("%d keys, want 1; %+v", r.tab.len(), r.news)
+	}
+	r.close()
+	// And it can be turned on, and off again.
+	r = run(t, dir, Options{})
+	r.set(3)
+	r.close()
+	r = run(t, dir, Options{NoLog: true})
+	if r.tab.len() != 2 {
+		t.Errorf("%d keys, want 2", r.tab.len())
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.Stats(); st.Logs != 0 {
+		t.Errorf("%+v", st)
+	}
+	r.close()
+	r = run(t, dir, Options{})
+	if r.tab.len() != 2 {
+		t.Errorf("%d keys, want 2", r.tab.len())
+	}
+	r.close()
+}
+
+// The clock goes on where decisions were made, whatever the wall clock says
+// between two starts of the machine, and never earlier in any case.
+func TestClockAfterRestart(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		sameBoot         bool
+		wall             int64 // the wall clock's step
+		elapsed          int64
+		trust            bool
+		want             int64 // after the last decision
+		owed, wantOwed   int64
+		wantDroppedState bool
+	}{
+		{name: "all is well", sameBoot: true, wall: 5e9, elapsed: 5e9, want: 5e9, owed: hour, wantOwed: hour - 5e9},
+		{name: "an hour back", sameBoot: true, wall: -hour, elapsed: 5e9, want: 5e9, owed: hour, wantOwed: hour - 5e9},
+		{name: "ten years on", sameBoot: true, wall: 87600 * hour, elapsed: 5e9, want: 5e9, owed: hour, wantOwed: hour - 5e9},
+		{name: "an hour back, the machine started", wall: -hour, elapsed: 5e9, want: 0, owed: hour, wantOwed: hour},
+		{name: "a minute later, the machine started", wall: 60e9, elapsed: 5e9, want: 60e9, owed: hour, wantOwed: hour - 60e9},
+		{name: "expired meanwhile", sameBoot: true, wall: 0, elapsed: hour, want: hour, owed: hour, wantDroppedState: true},
+		{name: "the clock was ten years ahead, and is not believed", wall: -87600 * hour, elapsed: 5e9, trust: true, want: -87600 * hour, owed: hour, wantOwed: hour},
+	} {
+		m := newMemFS(dataDir)
+		now, id, boot := startAt, uint64(1), int64(1e9)
+		open := func(tab *table) (*Store, Loaded) {
+			s, err := Open(Options{
+				Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: test.trust,
+				Now: func() int64 { return now }, Boot: func() (uint64, int64) { return id, boot },
+				Recovering: func(l Loaded) { now = l.Now },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := s.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, l
+		}
+		tab := newTable(1)
+		s, _ := open(tab)
+		tab.set(1, keyOf(1), stateAt(now+test.owed, 9))
+		s.commit()
+		last := now
+		now += test.wall
+		boot += test.elapsed
+		if !test.sameBoot {
+			id, boot = 2, 1e9
+		}
+		tab = newTable(1)
+		s, l := open(tab)
+		if l.Now-last != test.want {
+			t.Errorf("%s: goes on %v after the last decision, want %v", test.name, time.Duration(l.Now-last), time.Duration(test.want))
+		}
+		state := tab.get(keyOf(1))
+		if test.wantDroppedState {
+			if state != nil {
+				t.Errorf("%s: the state is still there", test.name)
+			}
+			continue
+		}
+		if state == nil || state[8] != 9 || expiresAt(state)-l.Now != test.wantOwed {
+			t.Errorf("%s: %x, want it to owe %v", test.name, state, time.Duration(test.wantOwed))
+		}
+		if test.trust {
+			s.compact()
+			if s.Stats().Snapshots != 1 {
+				t.Errorf("%s: the old marks of the clock are still there", test.name)
+			}
+		}
+	}
+}
+
+// A second part joins with kinds of its own, which FLUSHALL does not reach.
+func TestSecondPart(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (*Store, *table, *table) {
+		keys, rules := newTable(2), newTable(1)
+		second := rules.part()
+		second.Owns = func(kind byte) bool { return kind == journal.Foreign+7 }
+		s, err := Open(Options{Dir: dir, Parts: []Part{keys.part(), second}, Now: func() int64 { return startAt }, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		return s, keys, rules
+	}
+	s, keys, rules := open()
+	rules.set(journal.Foreign+7, keyOf(1), []byte("a rule"))
+	keys.set(1, keyOf(1), stateAt(startAt+1))
+	s.commit()
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	rules.set(journal.Foreign+7, keyOf(2), []byte("another"))
+	keys.flush(func() {})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, keys, rules = open()
+	if keys.len() != 0 || string(rules.get(keyOf(1))) != "a rule" || string(rules.get(keyOf(2))) != "another" {
+		t.Errorf("%d keys, rules %q and %q", keys.len(), rules.get(keyOf(1)), rules.get(keyOf(2)))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A batch that is larger than one may be is written as several.
+func TestLargeBatches(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{})
+	big := make([]byte, 600<<10)
+	for i := range 40 {
+		r.tab.set(1, keyOf(i), stateAt(time.Now().UnixNano()+hour, big...))
+	}
+	r.commit()
+	r.tab.perStep = 100
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		r.tab.set(1, keyOf(i), stateAt(time.Now().UnixNano()+hour, big...))
+	}
+	r.close()
+	r = run(t, dir, Options{})
+	if r.tab.len() != 40 {
+		t.Errorf("%d keys of 40", r.tab.len())
+	}
+	r.close()
+}

@@ -1,0 +1,251 @@
+package persistence
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+
+	"limitdb/internal/journal"
+)
+
+// table is a Part in plain Go: a map for each shard.
+type table struct {
+	shards []*tableShard
+	// onCopy is called between two steps of a copy; nil for nothing.
+	onCopy func()
+	// perStep is how many keys a step of Copy takes.
+	perStep int
+	dirt    chan struct{}
+}
+
+type tableShard struct {
+	mu      sync.Mutex
+	version uint64
+	pending []byte
+	states  map[string]value
+}
+
+type value struct {
+	kind  byte
+	state []byte
+}
+
+func newTable(shards int) *table {
+	t := &table{perStep: 3}
+	for range shards {
+		t.shards = append(t.shards, &tableShard{states: map[string]value{}})
+	}
+	return t
+}
+
+func keyOf(n int) string { return fmt.Sprintf("key:%04d", n) }
+
+func (t *table) shard(key []byte) *tableShard {
+	n := 0
+	for _, c := range key {
+		n = n*31 + int(c)
+	}
+	return t.shards[n%len(t.shards)]
+}
+
+func (t *table) set(kind byte, key string, state []byte) {
+	s := t.shard([]byte(key))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	s.states[key] = value{kind, slices.Clone(state)}
+	s.pending = journal.AppendSet(s.pending, s.version, kind, []byte(key), state)
+}
+
+func (t *table) delete(key string) {
+	s := t.shard([]byte(key))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, there := s.states[key]
+	if !there {
+		return
+	}
+	s.version++
+	delete(s.states, key)
+	s.pending = journal.AppendDelete(s.pending, s.version, v.kind, []byte(key))
+}
+
+// flush forgets everything, with between called after each shard.
+func (t *table) flush(between func()) {
+	v := uint64(0)
+	for _, s := range t.shards {
+		s.mu.Lock()
+		v = max(v, s.version)
+		s.mu.Unlock()
+	}
+	v += 1 << 32
+	for _, s := range t.shards {
+		s.mu.Lock()
+		s.version = v
+		clear(s.states)
+		s.pending = journal.AppendFlush(s.pending, v)
+		s.mu.Unlock()
+		between()
+	}
+}
+
+func (t *table) part() Part {
+	return Part{
+		Owns: func(kind byte) bool { return kind < 100 },
+		Dirty: func() bool {
+			for _, s := range t.shards {
+				s.mu.Lock()
+				n := len(s.pending)
+				s.mu.Unlock()
+				if n > 0 {
+					return true
+				}
+			}
+			return false
+		},
+		Drain: func(dst []byte) []byte {
+			for _, s := range t.shards {
+				s.mu.Lock()
+				dst = append(dst, s.pending...)
+				s.pending = s.pending[:0]
+				s.mu.Unlock()
+			}
+			return dst
+		},
+		Copy: t.copy,
+		Set: func(kind byte, key, state []byte) error {
+			s := t.shard(key)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.states[string(key)] = value{kind, slices.Clone(state)}
+			return nil
+		},
+		Delete: func(_ byte, key []byte) {
+			s := t.shard(key)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.states, string(key))
+		},
+		Resume: func(version uint64) {
+			for _, s := range t.shards {
+				s.version = version
+			}
+		},
+	}
+}
+
+// copy walks the keys of each shard in the order of their numbers. A cursor is
+// a shard and the number of the key that comes next.
+func (t *table) copy(cursor uint64, dst []byte) ([]byte, uint64) {
+	if t.onCopy != nil {
+		t.onCopy()
+	}
+	at, from := int(cursor>>32), int(uint32(cursor))
+	s := t.shards[at]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var numbers []int
+	for k := range s.states {
+		n, _ := strconv.Atoi(k[len("key:"):])
+		if n >= from {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	for i, n := range numbers {
+		if i == t.perStep {
+			return dst, uint64(at)<<32 | uint64(n)
+		}
+		v := s.states[keyOf(n)]
+		dst = journal.AppendSet(dst, s.version, v.kind, []byte(keyOf(n)), v.state)
+	}
+	if at+1 == len(t.shards) {
+		return dst, 0
+	}
+	return dst, uint64(at+1) << 32
+}
+
+// get is the key's state, nil for none.
+func (t *table) get(key string) []byte {
+	s := t.shard([]byte(key))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.states[key].state
+}
+
+func (t *table) len() int {
+	n := 0
+	for _, s := range t.shards {
+		n += len(s.states)
+	}
+	return n
+}
+
+// stateAt is a state that expires at a time, with some bytes behind.
+func stateAt(expires int64, more ...byte) []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(expires)), more...)
+}
+
+// history is what each key has been, and what of that must not be lost.
+type history struct {
+	keys [][][]byte // for each key its states in their order, nil for gone
+	safe []int      // for each key, the first of its states that it may be found with
+	seen []int      // for each key, how many of its states are what the last start may have found
+}
+
+func newHistory(keys int) *history {
+	h := &history{keys: make([][][]byte, keys), safe: make([]int, keys), seen: make([]int, keys)}
+	for i := range h.keys {
+		h.keys[i] = [][]byte{nil}
+	}
+	return h
+}
+
+func (h *history) add(n int, state []byte) { h.keys[n] = append(h.keys[n], state) }
+
+// mark is the last state of every key.
+func (h *history) mark() []int {
+	m := make([]int, len(h.keys))
+	for i := range m {
+		if len(h.keys[i]) > h.seen[i] {
+			m[i] = len(h.keys[i]) - 1
+		}
+	}
+	return m
+}
+
+// ack says that what was marked must not be lost.
+func (h *history) ack(mark []int) {
+	for i := range mark {
+		h.safe[i] = max(h.safe[i], mark[i])
+	}
+}
+
+// check compares what was recovered, to go on at now, with what it may be, and
+// goes on from there.
+func (h *history) check(t *table, now int64) error {
+	for i := range h.keys {
+		got := t.get(keyOf(i))
+		var found [][]byte
+		for _, s := range h.keys[i][h.safe[i]:] {
+			gone := s == nil || expiresAt(s) <= now
+			if gone && got == nil || !gone && bytes.Equal(got, s) {
+				found = append(found, s) // an expired one too: the next start may be earlier
+			}
+		}
+		if found == nil {
+			return fmt.Errorf("%s is %x, want one of %x (of %x), at %d", keyOf(i), got, h.keys[i][h.safe[i]:], h.keys[i], now)
+		}
+		h.keys[i] = found
+		h.safe[i], h.seen[i] = 0, len(found)
+	}
+	return nil
+}
+
+func expiresAt(state []byte) int64 { return int64(binary.LittleEndian.Uint64(state)) }
+
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

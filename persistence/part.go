@@ -1,0 +1,43 @@
+package persistence
+
+// A Part is one holder of state. The engine's table is one; what else has
+// state that must survive (rules, say) joins by being another, with kinds of its own
+// from journal.Foreign on. Records are in the encoding of package journal.
+type Part struct {
+	// Owns tells whether records of a kind belong to this part.
+	Owns func(kind byte) bool
+
+	// Dirty tells whether there is anything to drain. It must be true from
+	// before a change can be seen by anybody until a Drain that has it begins,
+	// and be cheap: it is asked for every reply under Always. The part calls
+	// Store.Dirtied when it becomes true.
+	Dirty func() bool
+	// Drain appends the records of all changes since the last call. Those of
+	// one key are in their order.
+	Drain func(dst []byte) []byte
+	// Copy appends Set records with the states of some of the keys, those that
+	// come next at a cursor, and returns the cursor that comes after them; 0 to
+	// begin, and 0 when all have been. A key that is there all the time is
+	// copied once, with a version that its changes until then have not above,
+	// and its changes from then on have not below.
+	Copy func(cursor uint64, dst []byte) (out []byte, next uint64)
+
+	// Set gives a key a state that was recovered. It is called from several
+	// goroutines, for one key never at the same time. key and state are valid
+	// during the call only.
+	Set func(kind byte, key, state []byte) error
+	// Delete forgets a key that Set may have set.
+	Delete func(kind byte, key []byte)
+	// Resume ends recovery: versions of changes from now on must be above this one.
+	Resume func(version uint64)
+}
+
+// owner is the part that a kind belongs to, nil for none.
+func owner(parts []Part, kind byte) *Part {
+	for i := range parts {
+		if parts[i].Owns(kind) {
+			return &parts[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package persistence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+)
+
+// chunkBytes is how much of a file is read at once.
+const chunkBytes = 1 << 20
+
+// piece is one batch of a chunk.
+type piece struct {
+	batch
+	off     int64 // in the file
+	payload []byte
+}
+
+// chunk is a stretch of a file: whole batches that follow one another.
+type chunk struct {
+	buf    []byte
+	pieces []piece
+	log    bool         // rather than a base
+	left   atomic.Int32 // workers that still read it
+}
+
+// reader reads the batches of a log or a base and checks what can be checked
+// without knowing what the records mean. It never reads past the file's size,
+// and so never allocates more than that.
+type reader struct {
+	f    File
+	name string
+	header
+	size int64
+	off  int64  // of the next batch
+	seq  uint64 // that the next batch must have; 0 for any
+}
+
+// badBatch says why the bytes at an offset are not the next batch.
+type badBatch struct {
+	off    int64
+	reason string
+	// whole: the header is right, and yet it cannot be the next one. No
+	// crash brings that about.
+	whole bool
+}
+
+func (e *badBatch) Error() string { return fmt.Sprintf("%s at offset %d", e.reason, e.off) }
+
+// newReader reads the file's header. Errors: *CorruptError, ErrFormat, those of the file.
+func newReader(f File, name string, kind fileKind) (*reader, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(headerSize, size))
+	if _, err := readAt(f, b, 0); err != nil {
+		return nil, err
+	}
+	h, err := parseHeader(b, kind)
+	if errors.Is(err, errHeader) {
+		return nil, &CorruptError{name, 0, err.Error()}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &reader{f: f, name: name, header: h, size: size, off: headerSize}, nil
+}
+
+// readAt fills b from off. A file that has become shorter meanwhile is an error.
+func readAt(f File, b []byte, off int64) (int, error) {
+	n, err := f.ReadAt(b, off)
+	if n == len(b) {
+		return n, nil
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// read fills c with the next batches. Errors: io.EOF at the end of the file,
+// *badBatch where no batch is next, those of the file.
+func (r *reader) read(c *chunk) error {
+	c.pieces = c.pieces[:0]
+	if r.off >= r.size {
+		return io.EOF
+	}
+	want := min(int64(chunkBytes), r.size-r.off)
+	for {
+		c.buf = grow(c.buf, want)
+		if _, err := readAt(r.f, c.buf, r.off); err != nil {
+			return err
+		}
+		need, err := r.cut(c)
+		if len(c.pieces) > 0 || err != nil {
+			return err
+		}
+		want = need
+	}
+}
+
+// cut makes pieces of the whole batches in c.buf. If there is not even one, it
+// returns how many bytes that would take, or what is wrong with it.
+func (r *reader) cut(c *chunk) (need int64, err error) {
+	seed := seedOf(r.id)
+	for at := 0; at < len(c.buf); {
+		b := c.buf[at:]
+		left := r.size - r.off
+		var bad *badBatch
+		h, ok := parseBatch(b, seed)
+		switch total := batchHeaderSize + int64(h.length); {
+		case len(b) < batchHeaderSize && left >= batchHeaderSize:
+			return batchHeaderSize, nil
+		case !ok:
+			bad = &badBatch{off: r.off, reason: "no batch header"}
+		case total > left:
+			bad = &badBatch{off: r.off, reason: "a batch that ends after the file"}
+		case r.seq != 0 && h.seq != r.seq:
+			bad = &badBatch{off: r.off, reason: fmt.Sprintf("batch %d where %d is next", h.seq, r.seq), whole: true}
+		case total > int64(len(b)):
+			return total, nil
+		case !h.holds(b[batchHeaderSize:total], seed):
+			bad = &badBatch{off: r.off, reason: "a batch whose checksum is wrong"}
+		default:
+			c.pieces = append(c.pieces, piece{h, r.off, b[batchHeaderSize:total:total]})
+			r.off += total
+			r.seq = h.seq + 1
+			at += int(total)
+			continue
+		}
+		if len(c.pieces) > 0 {
+			return 0, nil // the next call tells
+		}
+		return 0, bad
+	}
+	return 0, nil
+}
+
+// after looks behind off for the header of a batch, whichever is next, and returns
+// its offset and what it says; false if there is none in the rest of the file.
+func (r *reader) after(off int64) (at int64, h batch, found bool, err error) {
+	const overlap = batchHeaderSize - 1
+	var mark [4]byte
+	mark[0], mark[1], mark[2], mark[3] = 'L', 'D', 'B', 'B'
+	var buf []byte
+	for ; off < r.size; off += int64(len(buf)) - overlap {
+		buf = grow(buf, min(chunkBytes, r.size-off))
+		if _, err := readAt(r.f, buf, off); err != nil {
+			return 0, h, false, err
+		}
+		for i := 0; ; i++ {
+			j := bytes.Index(buf[i:], mark[:])
+			if j < 0 {
+				break
+			}
+			i += j
+			if h, ok := parseBatch(buf[i:], seedOf(r.id)); ok {
+				return off + int64(i), h, true, nil
+			}
+		}
+		if len(buf) <= overlap || off+int64(len(buf)) == r.size {
+			break
+		}
+	}
+	return 0, h, false, nil
+}
+
+// syncedPast tells whether any batch after off says that the file had been
+// synced past it: then what is wrong there is no torn tail.
+func (r *reader) syncedPast(off int64) (bool, error) {
+	for from := off; ; {
+		at, h, found, err := r.after(from)
+		if err != nil || !found {
+			return false, err
+		}
+		if h.synced > off {
+			return true, nil
+		}
+		from = at + 1
+	}
+}
+
+// grow returns b with length n.
+func grow(b []byte, n int64) []byte {
+	if int64(cap(b)) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}

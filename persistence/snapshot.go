@@ -1,0 +1,409 @@
+package persistence
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// syncStretch is how much of a base is written between two syncs: one sync of
+// all of it at the end would hold up those of the log.
+const syncStretch = 16 << 20
+
+// A snapshot, which is also how the logs are compacted:
+//
+//  1. A new log is made, and a MANIFEST that names it after the others.
+//  2. The writer syncs the log that it has and goes on in the new one. All
+//     that is in the older ones was in the parts by then.
+//  3. The parts are copied, a stretch at a time under a lock of theirs, into a
+//     new base: each key as it is at some moment after 2.
+//  4. The base is synced and gets its name; the log is synced, so that it has
+//     all that the copies have seen: replaying it over the base cannot end
+//     at an older state than the base's.
+//  5. A MANIFEST that names the base and the new log only takes the place of the other.
+//  6. What no MANIFEST names any more is removed.
+//
+// A crash at any point leaves a MANIFEST whose files are all there. After an
+// error nothing that the one on the disk may name is removed.
+
+// Snapshot writes a base with all that the parts have, and drops the logs before it.
+// Errors: ErrBusy, ErrClosed, ErrFailed, those of the file system.
+func (s *Store) Snapshot() error {
+	if !s.files.TryLock() {
+		return ErrBusy
+	}
+	defer s.files.Unlock()
+	if s.Failing() != nil && !s.o.NoLog {
+		return ErrFailed // rescue writes the base
+	}
+	began := s.began()
+	size, err := s.snapshot()
+	s.ended(began, size, err)
+	return err
+}
+
+func (s *Store) snapshot() (size int64, err error) {
+	var keep []logEntry
+	if !s.o.NoLog {
+		next, err := s.rotate()
+		if err != nil {
+			return 0, err
+		}
+		keep = []logEntry{next}
+	}
+	base, err := s.writeBase()
+	if err != nil {
+		return 0, err
+	}
+	if !s.o.NoLog {
+		if err := s.barrier(); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.install(base, keep); err != nil {
+		return 0, err
+	}
+	return base.length, nil
+}
+
+// rotate makes the writer go on in a new log, unless it has just begun one.
+func (s *Store) rotate() (logEntry, error) {
+	s.io.Lock()
+	if l := s.cur; l != nil && l.end == headerSize {
+		defer s.io.Unlock()
+		e := s.man.logs[len(s.man.logs)-1]
+		e.first = l.seq
+		return e, nil
+	}
+	s.io.Unlock()
+	next, err := s.newLog()
+	if err != nil {
+		return logEntry{}, err
+	}
+	e := logEntry{number: s.number, id: next.id}
+	m := *s.man
+	m.logs = append(append([]logEntry(nil), m.logs...), e)
+	if err := s.writeManifest(&m); err != nil {
+		next.f.Close()
+		return logEntry{}, err
+	}
+	s.man = &m
+	first, err := s.switchTo(next)
+	if err != nil {
+		return logEntry{}, err
+	}
+	e.first = first
+	return e, nil
+}
+
+// newLog makes a log file with the next number.
+func (s *Store) newLog() (*logFile, error) {
+	id, err := s.randomID()
+	if err != nil {
+		return nil, err
+	}
+	h := header{instance: s.man.instance, boot: s.boot}
+	if s.man.base != nil {
+		h.base = s.man.base.id
+	}
+	s.number++
+	return createLog(s.fs, s.o.Dir, logEntry{number: s.number, id: id}, &h)
+}
+
+// switchTo makes everything before durable in the old log and goes on in next.
+// It returns the sequence of next's first batch.
+func (s *Store) switchTo(next *logFile) (uint64, error) {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.io.Lock()
+	defer s.io.Unlock()
+	at, err := s.flush()
+	if err == nil {
+		err = s.syncNow(at)
+	}
+	if err != nil {
+		s.fail(err)
+	}
+	if s.cur == nil {
+		next.f.Close()
+		return 0, ErrFailed
+	}
+	s.cur.f.Close() // all of it is durable: what closing says tells nothing
+	next.seq = s.cur.seq
+	s.cur = next
+	s.counters.logBytes.Add(headerSize)
+	return next.seq, nil
+}
+
+// barrier makes durable in the log all that has been seen until now.
+func (s *Store) barrier() error {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.io.Lock()
+	defer s.io.Unlock()
+	at, err := s.flush()
+	if err == nil {
+		err = s.syncNow(at)
+	}
+	if err != nil {
+		s.fail(err)
+	}
+	if s.cur == nil {
+		return ErrFailed
+	}
+	return nil
+}
+
+// install makes base and logs all that counts, and removes the rest.
+func (s *Store) install(base *baseEntry, logs []logEntry) error {
+	m := &manifest{header: s.man.header, base: base, logs: logs}
+	if err := s.writeManifest(m); err != nil {
+		return err
+	}
+	s.man = m
+	s.counters.baseBytes.Store(base.length)
+	s.io.Lock()
+	left := int64(0)
+	if s.cur != nil {
+		left = s.cur.end
+	}
+	s.counters.logBytes.Store(left)
+	s.io.Unlock()
+	s.removeRest()
+	return nil
+}
+
+// writeManifest makes m durable as the MANIFEST. After an error either may be
+// it that was before, or m.
+func (s *Store) writeManifest(m *manifest) error {
+	id, err := s.randomID()
+	if err != nil {
+		return err
+	}
+	m.id, m.boot = id, s.boot
+	tmp, err := writeTmp(s.fs, s.o.Dir, manifestName, m.appendTo(nil))
+	if err != nil {
+		return err
+	}
+	s.doubt = true
+	if err := putInPlace(s.fs, s.o.Dir, tmp); err != nil {
+		return err
+	}
+	s.doubt = false
+	return nil
+}
+
+// writeTmp makes a file that is to have a name, with these bytes, durable but for its name.
+func writeTmp(fs FS, dir, name string, b []byte) (tmp string, err error) {
+	tmp = filepath.Join(dir, name+tmpSuffix)
+	f, err := fs.Create(tmp)
+	if err != nil {
+		return "", err
+	}
+	err = writeAll(f, b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return "", fmt.Errorf("writing %s: %w", tmp, err)
+	}
+	return tmp, nil
+}
+
+// putInPlace gives a file its name, durably.
+func putInPlace(fs FS, dir, tmp string) error {
+	if err := fs.Rename(tmp, strings.TrimSuffix(tmp, tmpSuffix)); err != nil {
+		return err
+	}
+	return fs.SyncDir(dir)
+}
+
+// removeRest removes what the MANIFEST does not name, unless it is in doubt which one that is.
+// What cannot be removed now is removed after the next start.
+func (s *Store) removeRest() {
+	if s.doubt {
+		return
+	}
+	names, err := s.fs.List(s.o.Dir)
+	if err != nil {
+		s.log.Warn("listing the directory failed", "err", err)
+		return
+	}
+	for _, name := range names {
+		if !isLeftover(name, s.man) {
+			continue
+		}
+		if err := s.fs.Remove(filepath.Join(s.o.Dir, name)); err != nil {
+			s.log.Warn("removing a file that is no longer needed failed", "err", err)
+		}
+	}
+	if err := s.fs.SyncDir(s.o.Dir); err != nil {
+		s.log.Warn("syncing the directory failed", "err", err)
+	}
+}
+
+// isLeftover tells whether a name is one that the store makes, and m does not name it.
+func isLeftover(name string, m *manifest) bool {
+	_, _, data := fileNumber(name)
+	return data && !m.names(name) || filepath.Ext(name) == tmpSuffix
+}
+
+// writeBase copies the parts into a base that is durable under its name.
+func (s *Store) writeBase() (*baseEntry, error) {
+	id, err := s.randomID()
+	if err != nil {
+		return nil, err
+	}
+	s.number++
+	e := &baseEntry{number: s.number, id: id}
+	name := filepath.Join(s.o.Dir, e.name())
+	f, err := s.fs.Create(name + tmpSuffix)
+	if err != nil {
+		return nil, err
+	}
+	w := &baseWriter{f: f, id: id, stamp: s.now}
+	err = w.write(appendFileHeader(nil, &header{kind: kindBase, instance: s.man.instance, id: id, boot: s.boot}))
+	for i := range s.o.Parts {
+		if err == nil {
+			err = s.copyPart(w, &s.o.Parts[i])
+		}
+	}
+	if err == nil {
+		err = w.finish()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		// Best effort: the next start removes it in any case.
+		_ = s.fs.Remove(name + tmpSuffix)
+		return nil, fmt.Errorf("writing %s: %w", name, err)
+	}
+	e.length = w.end
+	return e, putInPlace(s.fs, s.o.Dir, name+tmpSuffix)
+}
+
+// copyPart writes the states of one part.
+func (s *Store) copyPart(w *baseWriter, p *Part) error {
+	for cursor := uint64(0); ; {
+		if s.stopped() {
+			return ErrClosed
+		}
+		w.buf, cursor = p.Copy(cursor, w.room())
+		if len(w.buf) >= blockBytes || cursor == 0 {
+			if err := w.block(); err != nil {
+				return err
+			}
+		}
+		if cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// now is a batch header with the times of now.
+func (s *Store) now() batch {
+	s.io.Lock()
+	defer s.io.Unlock()
+	s.setStamp()
+	return s.stamp
+}
+
+func (s *Store) stopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// baseWriter writes the batches of a base.
+type baseWriter struct {
+	f       File
+	id      uint64
+	stamp   func() batch
+	buf     []byte // room for a header, and records
+	end     int64
+	synced  int64
+	seq     uint64
+	records uint32
+	out     []byte
+}
+
+// room is where the next records go.
+func (w *baseWriter) room() []byte {
+	if len(w.buf) < batchHeaderSize {
+		w.buf = grow(w.buf, batchHeaderSize)
+	}
+	return w.buf
+}
+
+// block writes the records that have been gathered.
+func (w *baseWriter) block() error {
+	if len(w.buf) <= batchHeaderSize {
+		return nil
+	}
+	buf := w.buf
+	w.buf = w.buf[:0]
+	if len(buf)-batchHeaderSize <= batchBytes {
+		return w.batch(buf, 0)
+	}
+	for rest := buf[batchHeaderSize:]; len(rest) > 0; {
+		n, err := prefix(rest, blockBytes)
+		if err != nil {
+			return err
+		}
+		w.out = append(grow(w.out, batchHeaderSize), rest[:n]...)
+		rest = rest[n:]
+		if err := w.batch(w.out, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *baseWriter) batch(buf []byte, flags uint32) error {
+	records, _, err := count(buf[batchHeaderSize:])
+	if err != nil {
+		return err
+	}
+	w.records += records
+	if flags == flagEnd {
+		records = w.records
+	}
+	w.seq++
+	h := w.stamp()
+	h.length, h.records, h.flags = uint32(len(buf)-batchHeaderSize), records, flags
+	h.seq, h.synced = w.seq, w.synced
+	seal(buf, &h, w.id)
+	return w.write(buf)
+}
+
+func (w *baseWriter) write(b []byte) error {
+	if err := writeAll(w.f, b); err != nil {
+		return err
+	}
+	w.end += int64(len(b))
+	if w.end-w.synced < syncStretch {
+		return nil
+	}
+	return w.sync()
+}
+
+func (w *baseWriter) sync() error {
+	err := w.f.Sync()
+	w.synced = w.end
+	return err
+}
+
+// finish writes the end and makes all durable.
+func (w *baseWriter) finish() error {
+	if err := w.batch(make([]byte, batchHeaderSize), flagEnd); err != nil {
+		return err
+	}
+	return w.sync()
+}

@@ -1,0 +1,103 @@
+package persistence
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// snapshotPause is how long no snapshot is begun by itself after one has failed.
+const snapshotPause = int64(10 * time.Second)
+
+// counters are what Stats reads and many write.
+type counters struct {
+	logBytes, baseBytes       atomic.Int64
+	written                   atomic.Uint64
+	commits, syncs, failures  atomic.Uint64
+	snapshots, snapshotErrors atomic.Uint64
+}
+
+// status is about snapshots.
+type status struct {
+	running      bool
+	began        int64 // ns
+	ended        int64 // ns; of the last one that was made
+	lastDuration int64 // ns; of the last one, made or not
+	lastErr      error
+	notBefore    int64 // ns
+}
+
+// Stats describes a store, for INFO and metrics. Times are in Unix ns,
+// durations in ns, 0 where there is nothing to tell.
+type Stats struct {
+	Log                       bool // there is one
+	Policy                    Policy
+	LogBytes, BaseBytes       int64 // on the disk
+	BytesWritten              uint64
+	Commits, Syncs, Failures  uint64
+	Snapshotting              bool
+	SnapshotBegan             int64
+	Snapshots, SnapshotErrors uint64
+	LastSnapshot              int64 // when the last one that was made had been
+	LastSnapshotTook          int64
+	LastSnapshotErr           error // nil if the last one was made
+	Waiting                   int   // replies that wait for a sync
+	Failing                   error // as Failing tells
+	Logs                      int   // files, the one being written among them; -1 while that changes
+}
+
+// Stats returns the numbers of now.
+func (s *Store) Stats() Stats {
+	c := &s.counters
+	st := Stats{
+		Log: !s.o.NoLog, Policy: s.Policy(),
+		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(),
+		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(),
+		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(),
+		Failing: s.Failing(), Logs: -1,
+	}
+	if s.files.TryLock() {
+		st.Logs = len(s.man.logs)
+		s.files.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.Waiting = len(s.waiters)
+	st.Snapshotting, st.SnapshotBegan = s.status.running, s.status.began
+	st.LastSnapshot, st.LastSnapshotTook, st.LastSnapshotErr = s.status.ended, s.status.lastDuration, s.status.lastErr
+	return st
+}
+
+// began notes that a snapshot begins and returns when.
+func (s *Store) began() int64 {
+	now := s.o.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.running, s.status.began = true, now
+	return now
+}
+
+// ended notes how it went.
+func (s *Store) ended(began, size int64, err error) {
+	now := s.o.Now()
+	s.mu.Lock()
+	s.status.running = false
+	s.status.lastDuration, s.status.lastErr = now-began, err
+	if err == nil {
+		s.status.ended = now
+		s.counters.snapshots.Add(1)
+	} else {
+		s.status.notBefore = now + snapshotPause
+		s.counters.snapshotErrors.Add(1)
+	}
+	s.mu.Unlock()
+	if err == nil {
+		s.log.Info("a snapshot is durable", "bytes", size, "took", time.Duration(now-began))
+	}
+}
+
+// notBefore is when the next snapshot may begin by itself.
+func (s *Store) notBefore() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.notBefore
+}
