@@ -38,6 +38,8 @@ type world struct {
 	// replies are those that wait.
 	replied int
 	backups int
+	// copied is what the keys were when the last step of a copy began.
+	copied []int
 }
 
 func newWorld(t *testing.T, seed uint64, policy Policy) *world {
@@ -161,6 +163,7 @@ func (w *world) reply() {
 
 // between is what goes on while a snapshot is copied.
 func (w *world) between() {
+	w.copied = w.hist.mark()
 	switch w.rng.IntN(6) {
 	case 0, 1:
 		w.reply()
@@ -188,6 +191,7 @@ func (w *world) step() {
 	case what == 20:
 		if err := w.store.Snapshot(); err == nil {
 			w.settle()
+			w.hist.ack(w.copied) // the log has it as well as the base
 		} else if !errors.Is(err, errCrashed) && !errors.Is(err, ErrFailed) {
 			w.t.Fatal(err)
 		}
@@ -240,6 +244,11 @@ func (w *world) life() {
 			w.t.Fatal(err)
 		}
 		w.fs = w.fs.crash(w.rng)
+		if w.rng.IntN(10) == 0 && w.fs.dirs[dataDir].now[manifestName] != nil {
+			if err := sound(w); err != nil {
+				w.t.Fatalf("check: %v", err)
+			}
+		}
 		w.clocks()
 	}
 	w.fs.left = -1

@@ -42,8 +42,9 @@ func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *failFS) (done 
 	}
 }
 
-// work does a bit of everything and stops at the first sign of a failure.
-func (w *world) work() error {
+// work does a bit of everything and stops at the first sign of a failure, or
+// where stop says so.
+func (w *world) work(stop func() bool) error {
 	for i := range 30 {
 		for range 3 {
 			w.reply()
@@ -68,6 +69,9 @@ func (w *world) work() error {
 		if err := w.store.Failing(); err != nil {
 			return err
 		}
+		if stop() {
+			return nil
+		}
 	}
 	return nil
 }
@@ -78,7 +82,14 @@ func TestEveryOperationFails(t *testing.T) {
 	everyFault(t, func(t *testing.T, w *world, fs *failFS) bool {
 		err := w.start(fs)
 		if err == nil {
-			err = w.work()
+			// The crash may come at once, or when the damage has been there for a while.
+			left := w.rng.IntN(4)
+			err = w.work(func() bool {
+				if fs.hit != "" {
+					left--
+				}
+				return left < 0
+			})
 			if err == nil && fs.hit == "" {
 				return true
 			}
@@ -121,9 +132,16 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 		}
 		w.hist.ack(w.hist.mark()) // the base has all
 	}
+	// A sync that succeeds now says nothing about what an earlier one did not do.
+	w.store.second()
+	w.settle()
+	if w.rng.IntN(2) == 0 {
+		return
+	}
 	// Files that could not be removed, say, do not matter: all goes on.
-	if err := w.work(); err != nil {
-		t.Fatalf("after %v: %v", err, err)
+	left := w.rng.IntN(30)
+	if again := w.work(func() bool { left--; return left < 0 }); again != nil {
+		t.Fatalf("after %v: %v", err, again)
 	}
 	w.store.sync()
 	w.settle()
@@ -137,7 +155,7 @@ func TestFullDiskHeals(t *testing.T) {
 	if err := w.start(fs); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.work(); err != nil {
+	if err := w.work(func() bool { return false }); err != nil {
 		t.Fatal(err)
 	}
 	fs.n, fs.forever = 1, true
@@ -158,14 +176,27 @@ func TestFullDiskHeals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs.forever = false
-	if err := w.store.rescue(); err != nil {
-		t.Fatal(err)
+	// There is room for a part of what healing takes, until there is enough.
+	for n := 2; ; n++ {
+		fs.n = n
+		if err := w.store.rescue(); err == nil {
+			break
+		}
+		if w.store.Failing() == nil {
+			t.Fatalf("writers are let in when %d operations of healing have been done", n-1)
+		}
+		if n > 100 {
+			t.Fatal("it does not heal")
+		}
 	}
 	if err := w.store.Failing(); err != nil {
 		t.Fatal(err)
 	}
 	w.hist.ack(w.hist.mark())
+	fs.forever = false
+	if err := w.store.Snapshot(); err != nil { // and removes what is left from the attempts
+		t.Fatal(err)
+	}
 	if after, _ := w.fs.List(dataDir); len(after) > len(names) {
 		t.Errorf("before %v, after %v", names, after)
 	}

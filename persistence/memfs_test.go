@@ -44,7 +44,7 @@ type write struct {
 
 func newMemFS(dirs ...string) *memFS {
 	m := &memFS{dirs: map[string]*memDir{}, left: -1}
-	for _, d := range dirs {
+	for _, d := range append(dirs, "/") {
 		m.dirs[d] = &memDir{now: map[string]*inode{}, durable: map[string]*inode{}}
 	}
 	return m
@@ -116,8 +116,23 @@ func (n *inode) cut(size int) {
 }
 
 func (n *inode) sync() {
-	n.durable = slices.Clone(n.data)
+	for _, w := range n.pending {
+		n.durable = w.apply(n.durable)
+	}
 	n.pending = nil
+}
+
+// apply returns data after the write.
+func (w write) apply(data []byte) []byte {
+	if w.b == nil {
+		n := min(len(data), w.off)
+		return data[:n:n]
+	}
+	if grow := w.off + len(w.b) - len(data); grow > 0 {
+		data = append(data, make([]byte, grow)...)
+	}
+	copy(data[w.off:], w.b)
+	return data
 }
 
 func (m *memFS) Truncate(name string, size int64) error {
@@ -302,7 +317,7 @@ func (n *inode) survive(rng *rand.Rand) []byte {
 	for _, w := range n.pending {
 		if w.b == nil {
 			if all || rng.IntN(2) == 0 {
-				data = data[:min(len(data), w.off)]
+				data = w.apply(data)
 			}
 			continue
 		}
@@ -325,10 +340,7 @@ func (n *inode) survive(rng *rand.Rand) []byte {
 		if lost {
 			continue
 		}
-		if grow := w.off + len(b) - len(data); grow > 0 {
-			data = append(data, make([]byte, grow)...)
-		}
-		copy(data[w.off:], b)
+		data = write{w.off, b}.apply(data)
 	}
 	return data
 }

@@ -19,7 +19,6 @@ type table struct {
 	onCopy func()
 	// perStep is how many keys a step of Copy takes.
 	perStep int
-	dirt    chan struct{}
 }
 
 type tableShard struct {

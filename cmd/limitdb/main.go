@@ -4,6 +4,7 @@
 //	limitdb ping                           ask a running server whether it answers
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits
+//	limitdb check DIR                      verify a data directory
 //	limitdb version                        print the version
 package main
 
@@ -85,6 +86,6 @@ right, and ends. The directives are listed in docs/configuration.md.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), versionCommand())
+	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), checkCommand(), versionCommand())
 	return root
 }

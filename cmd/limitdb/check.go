@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"limitdb/persistence"
+)
+
+// exitCorrupt is the status of a process that found data that is not what was
+// once written: EX_DATAERR of sysexits.h.
+const exitCorrupt = exitCode(65)
+
+// corruptError ends the process with exitCorrupt.
+type corruptError struct{ error }
+
+// Unwrap gives the status and the error itself.
+func (e corruptError) Unwrap() []error { return []error{exitCorrupt, e.error} }
+
+func checkCommand() *cobra.Command {
+	var repair string
+	var dump, quiet bool
+	c := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Verify a data directory that no server uses",
+		Long: `Reads all files of a data directory and verifies every checksum and sequence. It
+changes nothing there. The exit status is 0 if a server can start from it, 65 if it is
+corrupt. A torn tail of the last log is no corruption: the next start cuts it off.
+
+--repair DIR2 makes DIR2 with all that can still be read. --dump prints every record
+as a line of JSON.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o := persistence.CheckOptions{Dir: args[0], Repair: repair}
+			text := c.OutOrStdout()
+			if dump {
+				out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
+				defer out.Flush()
+				o.Dump = out
+				text = c.ErrOrStderr()
+			}
+			if !quiet {
+				bar := progress(c.ErrOrStderr())
+				o.Progress = func(done, total int64) {
+					if bar != nil {
+						bar.ChangeMax64(total)
+						_ = bar.Set64(done) // a bar that cannot be drawn is no failure
+					}
+				}
+			}
+			report, err := persistence.Check(o)
+			if err != nil {
+				return err
+			}
+			printReport(text, report)
+			if repair != "" {
+				fmt.Fprintf(text, "all that can be read is in %s\n", repair)
+			}
+			if len(report.Problems) > 0 {
+				return corruptError{fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems))}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&repair, "repair", "", "make this directory, with all that can be read")
+	c.Flags().BoolVar(&dump, "dump", false, "print every record as a line of JSON; the report goes to standard error")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress bar")
+	return c
+}
+
+// progress is a bar on a terminal, nil elsewhere.
+func progress(w io.Writer) *progressbar.ProgressBar {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return progressbar.NewOptions64(0, progressbar.OptionSetWriter(f), progressbar.OptionShowBytes(true),
+		progressbar.OptionSetDescription("reading"), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish())
+}
+
+func printReport(w io.Writer, r *persistence.Report) {
+	for _, f := range r.Files {
+		fmt.Fprintf(w, "%s: %d bytes, %d batches, %d sets, %d deletes, %d flushes", f.Name, f.Bytes, f.Batches, f.Sets, f.Deletes, f.Flushes)
+		if f.LastClock != 0 {
+			fmt.Fprintf(w, ", until %s", time.Unix(0, f.LastClock).UTC().Format(time.RFC3339))
+		}
+		if f.Lost > 0 {
+			fmt.Fprintf(w, ", %d bytes cannot be read", f.Lost)
+		}
+		fmt.Fprintln(w)
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "corrupt: %s at offset %d: %s\n", p.File, p.Offset, p.Reason)
+	}
+	if r.Torn != nil {
+		fmt.Fprintf(w, "torn: %s at offset %d: %s (a crash cut a write short: the next start cuts it off)\n", r.Torn.File, r.Torn.Offset, r.Torn.Reason)
+	}
+	if len(r.Problems) == 0 {
+		state := "after an unclean stop"
+		if r.Clean {
+			state = "after a clean stop"
+		}
+		fmt.Fprintf(w, "all is well, %s\n", state)
+	}
+}

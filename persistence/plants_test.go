@@ -1,0 +1,117 @@
+//go:build plants
+
+package persistence
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// plant is a bug that is put into the code, and the test that must find it.
+type plant struct {
+	name, file string
+	from, to   string // exactly one place in the file, and what stands there instead
+	test       string
+}
+
+// plants is the proof that the tests of this package bite. CONTRIBUTING.md has
+// the list as well.
+func plants() []plant {
+	const always, synced = "TestCrashesLoseNothingAlways", "TestCrashesLoseNothingSynced"
+	return []plant{
+		{"no-fsync", "commit.go", "if err := l.f.Sync(); err != nil {\n			return fmt.Errorf(\"syncing %s: %w\", l.name, err)\n		}\n		s.counters", "s.counters", always},
+		{"no-fsync-everysec", "commit.go", "err := l.f.Sync()\n	s.io.Lock()", "var err error\n	s.io.Lock()", synced},
+		{"no-directory-fsync", "snapshot.go", "return fs.SyncDir(dir)\n", "return nil\n", always},
+		{"no-directory-fsync-of-a-log", "logfile.go", "if err := fs.SyncDir(dir); err != nil {", "if err := error(nil); err != nil {", always},
+		{"reply-before-sync", "commit.go", "at, err := s.flush()\n	if err == nil && s.Policy() == Always {", "at, err := s.flush()\n	s.publish(at)\n	if err == nil && s.Policy() == Always {", always},
+		{"wait-for-too-little", "commit.go", "at++\n", "at += 0\n", always},
+		{"reply-before-a-failed-sync", "commit.go", "if err := l.f.Sync(); err != nil {\n			return", "if err := l.f.Sync(); err != nil {\n			s.publish(at)\n			return", "TestEveryOperationFails"},
+		{"write-error-hidden", "logfile.go", "if err := writeAll(l.f, buf); err != nil {", "if err := writeAll(l.f, buf); err != nil && false {", "TestEveryOperationFails"},
+		{"short-write-hidden", "logfile.go", "if err := writeAll(l.f, buf); err != nil {", "if n, err := l.f.Write(buf); err != nil && n == 0 {", "TestEveryOperationFails"},
+		{"fsync-retried-on-the-same-file", "commit.go", "if s.cur == l {\n			s.fail(", "if err := l.f.Sync(); err != nil && s.cur == l {\n			s.fail(", "TestEveryOperationFails"},
+		{"healed-before-the-base-is-durable", "failure.go", "base, err := s.writeBase()", "s.failure.Store(nil)\n	base, err := s.writeBase()", "TestFullDiskHeals"},
+		{"payload-checksum-not-checked", "reader.go", "case !h.holds(b[batchHeaderSize:total], seed):", "case false:", "TestLogWithEveryBitFlipped"},
+		{"header-checksum-not-checked", "batch.go", "if crc32.Update(seed, crcTable(), b[:60]) != binary.LittleEndian.Uint32(b[60:]) {", "if false {", "TestLogWithEveryBitFlipped"},
+		{"checksum-not-seeded", "header.go", "return uint32(id) ^ bits.RotateLeft32(uint32(id>>32), 7)", "return uint32(bits.Len(0))", "TestGoldenFormat1"},
+		{"sequence-not-checked", "reader.go", "case r.seq != 0 && h.seq != r.seq:", "case false:", "TestDamageThatIsNoTail"},
+		{"torn-tail-not-cut", "recover.go", "if err := s.fs.Truncate(l.name, r.tail.off); err != nil {", "if err := error(nil); err != nil {", always},
+		{"corruption-passes-for-a-torn-tail", "recover.go", "if past {\n		return r.corrupt(l, bad)", "if past && false {\n		return r.corrupt(l, bad)", "TestLogWithEveryBitFlipped"},
+		{"no-mark-at-the-end", "commit.go", "if l == nil || l.marked ||", "if true || l.marked ||", "TestLogWithEveryBitFlipped"},
+		{"tombstone-forgotten", "load.go", "part.Delete(r.Kind, r.Key)\n		return nil", "return nil", always},
+		{"expired-state-does-not-replace", "load.go", "if log { // it may", "if false { // it may", always},
+		{"flush-forgotten", "load.go", "r.Kind < journal.Foreign && r.Version < w.ld.flush", "false", always},
+		{"version-not-continued", "recover.go", "s.o.Parts[i].Resume(r.version)", "s.o.Parts[i].Resume(0)", always},
+		{"clock-mark-ignored", "recover.go", "r.Now = max(wall, mark)", "r.Now = wall", "TestClockAfterRestart"},
+		{"boot-clock-ignored", "recover.go", "case id != 0 && id == r.lastBoot", "case false && id == r.lastBoot", "TestClockAfterRestart"},
+		{"debt-not-clamped", "load.go", "if now < clock && at > clock {", "if false {", "TestClockAfterRestart"},
+		{"snapshot-before-its-log-is-durable", "snapshot.go", "if err := s.barrier(); err != nil {\n			return 0, err\n		}", "", synced},
+		{"old-files-removed-too-early", "snapshot.go", "base, err := s.writeBase()\n	if err != nil {\n		return 0, err\n	}\n	if !s.o.NoLog {", "before := s.man\n	s.man = &manifest{logs: keep}\n	s.removeRest()\n	s.man = before\n	base, err := s.writeBase()\n	if err != nil {\n		return 0, err\n	}\n	if !s.o.NoLog {", always},
+		{"base-not-synced", "snapshot.go", "err := w.f.Sync()\n	w.synced", "var err error\n	w.synced", always},
+		{"manifest-not-synced", "snapshot.go", "err = writeAll(f, b)\n	if err == nil {\n		err = f.Sync()\n	}", "err = writeAll(f, b)", always},
+		{"old-log-not-synced-at-rotation", "snapshot.go", "at, err := s.flush()\n	if err == nil {\n		err = s.syncNow(at)\n	}\n	if err != nil {\n		s.fail(err)\n	}\n	if s.cur == nil {\n		next.f.Close()", "_, err := s.flush()\n	if err != nil {\n		s.fail(err)\n	}\n	if s.cur == nil {\n		next.f.Close()", synced},
+		{"clean-mark-left-behind", "recover.go", "err := s.fs.Remove(filepath.Join(s.o.Dir, cleanName))\n	if", "err := fs.ErrNotExist\n	if", always},
+		{"keys-of-one-worker-only", "load.go", "xxh3.Hash(r.Key)%many != w.index", "xxh3.Hash(r.Key)%many != 0", always},
+		{"other-instance-accepted", "recover.go", "if err == nil && rd.instance != s.man.instance {", "if err == nil && rd.size < 0 {", "TestDamageThatIsNoTail"},
+		{"newer-format-read", "header.go", "v != formatVersion {", "v == 0 {", "TestDamageThatIsNoTail"},
+	}
+}
+
+func TestPlantedBugsAreCaught(t *testing.T) {
+	contributing, err := os.ReadFile(filepath.Join("..", "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range plants() {
+		t.Run(p.name, func(t *testing.T) {
+			if !bytes.Contains(contributing, []byte("`"+p.name+"`")) {
+				t.Error("CONTRIBUTING.md does not name it")
+			}
+			out, err := p.run(t)
+			if err == nil {
+				t.Fatalf("%s does not find it", p.test)
+			}
+			if !strings.Contains(out, "--- FAIL: "+p.test) {
+				t.Fatalf("%s did not even run: %s", p.test, out)
+			}
+		})
+	}
+}
+
+// run runs the test with the bug, by way of an overlay of one file.
+func (p *plant) run(t *testing.T) (string, error) {
+	code, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(code, []byte(p.from)); n != 1 {
+		t.Fatalf("%s has the place %d times", p.file, n)
+	}
+	dir := t.TempDir()
+	bad := filepath.Join(dir, p.file)
+	if err := os.WriteFile(bad, bytes.Replace(code, []byte(p.from), []byte(p.to), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{here: bad}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=2m", "-overlay", list, "-run", "^"+p.test+"$", ".").CombinedOutput()
+	return string(out), err
+}

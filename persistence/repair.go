@@ -1,0 +1,112 @@
+package persistence
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"path/filepath"
+)
+
+// repairer writes a copy of all batches that can be read: one base of those of
+// bases, one log of those of logs, in a new directory. Nothing is interpreted:
+// the records are the same, in the same order.
+type repairer struct {
+	s    *Store // whose directory it is; it has no parts
+	base *baseWriter
+	at   *baseEntry
+	file File
+	log  *logFile
+	logs []logEntry
+}
+
+func newRepairer(fsys FS, o *CheckOptions, instance [16]byte) (*repairer, error) {
+	s := &Store{fs: fsys, o: Options{Dir: o.Repair, Entropy: o.Entropy}}
+	if s.o.Entropy == nil {
+		s.o.Entropy = rand.Reader
+	}
+	if err := fsys.Mkdir(o.Repair); err != nil {
+		return nil, fmt.Errorf("the repaired copy needs a new directory: %w", err)
+	}
+	if err := fsys.SyncDir(parent(o.Repair)); err != nil {
+		return nil, err
+	}
+	s.man = &manifest{header: header{instance: instance}}
+	if instance == ([16]byte{}) {
+		if _, err := io.ReadFull(s.o.Entropy, s.man.instance[:]); err != nil {
+			return nil, err
+		}
+	}
+	return &repairer{s: s}, nil
+}
+
+func (f *repairer) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+	if f.log != nil {
+		f.log.f.Close()
+	}
+}
+
+// add copies a batch.
+func (f *repairer) add(kind fileKind, p *piece) error {
+	if len(p.payload) == 0 {
+		return nil
+	}
+	// The time since the machine's start says nothing in another file.
+	stamp := batch{clock: p.clock, flush: p.flush}
+	buf := append(make([]byte, batchHeaderSize, batchHeaderSize+len(p.payload)), p.payload...)
+	if kind == kindBase {
+		if err := f.needBase(); err != nil {
+			return err
+		}
+		f.base.stamp = func() batch { return stamp }
+		return f.base.batch(buf, 0)
+	}
+	if f.log == nil {
+		log, err := f.s.newLog()
+		if err != nil {
+			return err
+		}
+		log.seq = 1
+		f.log = log
+		f.logs = []logEntry{{f.s.number, log.id, log.seq}}
+	}
+	return f.log.append(buf, &stamp)
+}
+
+func (f *repairer) needBase() error {
+	if f.base != nil {
+		return nil
+	}
+	id, err := f.s.randomID()
+	if err != nil {
+		return err
+	}
+	f.s.number++
+	f.at = &baseEntry{number: f.s.number, id: id}
+	if f.file, err = f.s.fs.Create(filepath.Join(f.s.o.Dir, f.at.name())); err != nil {
+		return err
+	}
+	f.base = &baseWriter{f: f.file, id: id}
+	return f.base.write(appendFileHeader(nil, &header{kind: kindBase, instance: f.s.man.instance, id: id}))
+}
+
+// finish makes the copy durable.
+func (f *repairer) finish() error {
+	if f.base != nil {
+		if err := f.base.finish(); err != nil {
+			return err
+		}
+		f.at.length = f.base.end
+	}
+	if f.log != nil {
+		if err := f.log.f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := f.s.fs.SyncDir(f.s.o.Dir); err != nil {
+		return err
+	}
+	return f.s.writeManifest(&manifest{header: f.s.man.header, base: f.at, logs: f.logs})
+}
