@@ -276,7 +276,7 @@ func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec) }
 
 func crashes(t *testing.T, policy Policy) {
 	replied := 0
-	for seed := range seeds(1000) {
+	for seed := range seeds(600) {
 		w := newWorld(t, seed, policy)
 		func() {
 			defer func() {

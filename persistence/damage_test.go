@@ -109,7 +109,7 @@ func TestLogWithEveryBitFlipped(t *testing.T) {
 	im := makeImage(t, 64<<10, true)
 	log := im.files[im.log]
 	last := im.ends[len(im.ends)-1]
-	stride := 37
+	stride := 101
 	if long() {
 		stride = 1
 	}

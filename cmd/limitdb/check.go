@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"limitdb/persistence"
@@ -16,12 +14,6 @@ import (
 // exitCorrupt is the status of a process that found data that is not what was
 // once written: EX_DATAERR of sysexits.h.
 const exitCorrupt = exitCode(65)
-
-// corruptError ends the process with exitCorrupt.
-type corruptError struct{ error }
-
-// Unwrap gives the status and the error itself.
-func (e corruptError) Unwrap() []error { return []error{exitCorrupt, e.error} }
 
 func checkCommand() *cobra.Command {
 	var repair string
@@ -45,16 +37,10 @@ as a line of JSON.`,
 				o.Dump = out
 				text = c.ErrOrStderr()
 			}
-			if !quiet {
-				bar := progress(c.ErrOrStderr())
-				o.Progress = func(done, total int64) {
-					if bar != nil {
-						bar.ChangeMax64(total)
-						_ = bar.Set64(done) // a bar that cannot be drawn is no failure
-					}
-				}
-			}
+			bar := newProgress(c.ErrOrStderr(), "reading", nil, quiet)
+			o.Progress = bar.set
 			report, err := persistence.Check(o)
+			bar.close()
 			if err != nil {
 				return err
 			}
@@ -63,7 +49,7 @@ as a line of JSON.`,
 				fmt.Fprintf(text, "all that can be read is in %s\n", repair)
 			}
 			if len(report.Problems) > 0 {
-				return corruptError{fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems))}
+				return withStatus{fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems)), exitCorrupt}
 			}
 			return nil
 		},
@@ -72,20 +58,6 @@ as a line of JSON.`,
 	c.Flags().BoolVar(&dump, "dump", false, "print every record as a line of JSON; the report goes to standard error")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress bar")
 	return c
-}
-
-// progress is a bar on a terminal, nil elsewhere.
-func progress(w io.Writer) *progressbar.ProgressBar {
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil
-	}
-	return progressbar.NewOptions64(0, progressbar.OptionSetWriter(f), progressbar.OptionShowBytes(true),
-		progressbar.OptionSetDescription("reading"), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish())
 }
 
 func printReport(w io.Writer, r *persistence.Report) {

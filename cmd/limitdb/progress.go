@@ -13,7 +13,8 @@ import (
 // It comes only when that takes long.
 type progress struct {
 	out   io.Writer // nil for no bar
-	total int64     // bytes, -1 if not known
+	doing string
+	total int64 // bytes, -1 if not known
 	read  int64
 	since time.Time
 	bar   *progressbar.ProgressBar
@@ -22,8 +23,8 @@ type progress struct {
 // patience is how long it takes for the bar to come.
 const patience = 500 * time.Millisecond
 
-func newProgress(out io.Writer, files []string, quiet bool) *progress {
-	p := &progress{since: time.Now()}
+func newProgress(out io.Writer, doing string, files []string, quiet bool) *progress {
+	p := &progress{doing: doing, since: time.Now()}
 	if f, ok := out.(*os.File); ok && !quiet && term.IsTerminal(int(f.Fd())) {
 		p.out = out
 	}
@@ -57,14 +58,20 @@ func (r *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (p *progress) add(n int) {
-	p.read += int64(n)
+func (p *progress) add(n int) { p.set(p.read+int64(n), p.total) }
+
+// set says how much has been read, and of how much.
+func (p *progress) set(read, total int64) {
+	p.read, p.total = read, total
+	if p.out == nil {
+		return
+	}
 	if p.bar == nil {
 		if time.Since(p.since) < patience {
 			return
 		}
 		p.bar = progressbar.NewOptions64(p.total,
-			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription("replaying"),
+			progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(p.doing),
 			progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 	}

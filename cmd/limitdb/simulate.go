@@ -83,7 +83,7 @@ func (s *simulation) run(cmd *cobra.Command, files []string) error {
 		return usageError(errors.New("name a file to replay, or - for standard input"))
 	}
 	errOut := cmd.ErrOrStderr()
-	bar := newProgress(errOut, files, s.quiet)
+	bar := newProgress(errOut, "replaying", files, s.quiet)
 	defer bar.close()
 	told := 0
 	var first error
