@@ -296,24 +296,19 @@ func TestManyWriters(t *testing.T) {
 	}
 	all.Wait()
 	// As after kill -9: what was acknowledged is there.
-	abandoned := newTable(3)
-	s, err := Open(Options{Dir: dir, FS: OS{}, Parts: []Part{abandoned.part()}, Now: func() int64 { return time.Now().UnixNano() }, Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := filepath.Join(t.TempDir(), "image")
 	r.files.Lock() // no snapshot meanwhile
-	_, err = s.Load()
+	err := os.CopyFS(image, os.DirFS(dir))
 	r.files.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if abandoned.len() != 400 {
-		t.Errorf("%d keys, want 400", abandoned.len())
+	r.close()
+	again := run(t, image, Options{Workers: 2})
+	if again.tab.len() != 400 {
+		t.Errorf("%d keys, want 400", again.tab.len())
 	}
-	_ = r.Close() // its files are not its own any more
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again.close()
 }
 
 func TestBackupCanBeStartedFrom(t *testing.T) {
