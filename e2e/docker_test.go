@@ -78,6 +78,10 @@ func TestDockerfile(t *testing.T) {
 	if got := c.do("CL.THROTTLE", "user123", "15", "30", "60"); got != "[:0 :16 :15 :-1 :2]" {
 		t.Errorf("CL.THROTTLE in the container: %q", got)
 	}
+	// The image has no time zones but those in the binary.
+	if got := c.do("RL.TAKE", "k", "FIXED", "5", "CALENDAR", "day", "TZ", "Europe/Berlin"); !strings.HasPrefix(got, "[:0 :5 :4 :-1 ") {
+		t.Errorf("a time zone in the container: %q", got)
+	}
 	info := c.do("INFO", "server")
 	if !strings.Contains(info, "limitdb_version:9.8.7-e2e\r\n") {
 		t.Errorf("the image's version is not that of the build argument: %q", info)

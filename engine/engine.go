@@ -61,6 +61,8 @@ type Info struct {
 	Algorithm limit.Algorithm
 	// Expires is the Unix time in nanoseconds from which the state no longer matters.
 	Expires int64
+	// Level is the state in one number, as limit.Level tells it; 0 from Range.
+	Level int64
 	// Bytes is what the key costs: its record and its slot in the index.
 	Bytes int64
 }

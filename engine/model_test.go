@@ -94,7 +94,7 @@ func (p *pair) run(now int64, st step) error {
 		clock := p.m.clamp(s, now)
 		x, want := p.m.live(clock, key)
 		info, got := p.e.Info(now, key)
-		if got != want || got && (info.Algorithm != x.algorithm || info.Expires != x.expires() || info.Bytes < int64(len(key)+len(x.state))) {
+		if got != want || got && (info.Algorithm != x.algorithm || info.Expires != x.expires() || info.Level != limit.Level(x.algorithm, x.state, clock) || info.Bytes < int64(len(key)+len(x.state))) {
 			return fmt.Errorf("Info(%q) = %+v, %v; want %+v, %v", key, info, got, x, want)
 		}
 	case 7:

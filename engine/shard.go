@@ -181,11 +181,15 @@ func (s *shard) reset(h uint64, now int64, key []byte) bool {
 func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g, at := s.live(h, s.clamp(now), key)
+	now = s.clamp(now)
+	g, at := s.live(h, now, key)
 	if at == nil {
 		return Info{}, false
 	}
-	return s.table.info(g.record(at)), true
+	r := g.record(at)
+	info := s.table.info(r)
+	info.Level = limit.Level(r.algorithm(), s.table.state(r), now)
+	return info, true
 }
 
 func (s *shard) flush() {

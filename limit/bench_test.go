@@ -10,41 +10,65 @@ var benchLimits = []struct {
 }{
 	{"rate", "100/m BURST 20"},
 	{"cell", "1/2s BURST 16"},
+	{"interval", "100/m INTERVAL"},
+	{"windows", "100/m COUNTDENIED"},
+	{"calendar", "100 CALENDAR day"},
+	{"zone", "100 CALENDAR day TZ Europe/Berlin"},
 }
 
 func BenchmarkTake(b *testing.B) {
 	for _, a := range Algorithms() {
 		for _, bench := range benchLimits {
-			l := mustParse(b, a.String()+" "+bench.text)
-			b.Run(a.String()+"/"+bench.name+"/allowed", func(b *testing.B) {
-				now := int64(1.7e18)
-				state := make([]byte, 0, MaxState)
-				var d Decision
-				b.ReportAllocs()
-				for b.Loop() {
-					now += l.Period
-					next, err := Take(&l, state, now, 1, state, &d)
-					if err != nil || d.Limited {
-						b.Fatal(d, err)
-					}
-					state = next
-				}
-			})
-			b.Run(a.String()+"/"+bench.name+"/denied", func(b *testing.B) {
-				now := int64(1.7e18)
-				state, _, err := take(&l, nil, now, l.Burst, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				var scratch [MaxState]byte
-				var d Decision
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := Take(&l, state, now, 1, scratch[:], &d); err != nil || !d.Limited {
-						b.Fatal(d, err)
-					}
-				}
-			})
+			l, err := parse(a.String() + " " + bench.text)
+			if err != nil {
+				continue
+			}
+			name := a.String() + "/" + bench.name
+			b.Run(name+"/fresh", func(b *testing.B) { benchAllowed(b, l, span(l)) })
+			b.Run(name+"/allowed", func(b *testing.B) { benchAllowed(b, l, 2*span(l)/l.Max) })
+			b.Run(name+"/denied", func(b *testing.B) { benchDenied(b, l) })
+		}
+	}
+}
+
+// benchAllowed takes one each time, of a key that is a little used.
+func benchAllowed(b *testing.B, l Limit, each int64) {
+	now := int64(1.7e18)
+	state, _, err := take(&l, nil, now, 1, make([]byte, 0, MaxState))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var d Decision
+	b.ReportAllocs()
+	for b.Loop() {
+		if now += each; now > 9e18 { // near the end of time
+			now, state = 1.7e18, state[:0]
+		}
+		next, err := Take(&l, state, now, 1, state, &d)
+		if err != nil || d.Limited {
+			b.Fatal(d, err)
+		}
+		state = next
+	}
+}
+
+// benchDenied asks for one more where all are taken.
+func benchDenied(b *testing.B, l Limit) {
+	now := int64(1.7e18)
+	full, err := peek(&l, nil, now, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	state, _, err := take(&l, nil, now, full.Limit, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var scratch [MaxState]byte
+	var d Decision
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Take(&l, state, now, 1, scratch[:], &d); err != nil || !d.Limited {
+			b.Fatal(d, err)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 // What every algorithm keeps to, and the contract tests check for each:
 //
 //   - No state is a key never seen.
-//   - Admitted in any time t: at most Burst + Max/Period·t.
+//   - Admitted in any time t: what the algorithm promises at its file's head;
+//     for most of them no more than Burst + Max/Period·t.
 //   - A denial, a peek and an error change nothing; but with COUNTDENIED a denial
 //     counts, and its Wait is from then on.
 //   - A denial's Wait is exact: the same request succeeds then and not 1 ns
@@ -22,7 +23,7 @@ import (
 
 // MaxState is the most bytes of a state of fixed size, and of the first state of
 // any key: a buffer of that capacity is room enough for next.
-const MaxState = 32
+const MaxState = 36
 
 // Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
 // *d: a pointer, for the copies of a returned Decision would take longer than
@@ -55,6 +56,8 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		full, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
 		full, err = queueTake(d, l, state, now, cost)
+	case FIXED:
+		return fixedTake(d, l, state, now, cost, dst)
 	case LOG:
 		return logTake(d, l, state, now, cost, dst)
 	default:
@@ -81,6 +84,8 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 		_, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
 		_, err = queueTake(d, l, state, now, cost)
+	case FIXED:
+		_, _, err = fixedDecide(d, l, state, now, cost)
 	case LOG:
 		err = logPeek(d, l, state, now, cost)
 	default:
@@ -112,6 +117,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		full, changed, err = leakyRefund(d, l, state, now, cost)
 	case QUEUE:
 		full, changed, err = queueRefund(d, l, state, now, cost)
+	case FIXED:
+		return fixedRefund(d, l, state, now, cost, dst)
 	case LOG:
 		return logRefund(d, l, state, now, cost, dst)
 	default:
@@ -176,8 +183,8 @@ func Expires(a Algorithm, state []byte) int64 {
 }
 
 // Level is the state in one number, as RL.INFO tells it: for the bucket family
-// the time in ns until it is full again, for LOG the units that count. It is 0
-// for bytes that are no state.
+// the time in ns until it is full again, for the counters what is counted now (a
+// fraction of SLIDING's rounded up); 0 for bytes that are no state.
 func Level(a Algorithm, state []byte, now int64) int64 {
 	if len(state) == 0 {
 		return 0
@@ -185,6 +192,8 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 	switch a {
 	case GCRA, TOKEN, LEAKY, QUEUE:
 		return until(Expires(a, state), now)
+	case FIXED:
+		return fixedLevel(state, now)
 	case LOG:
 		return logLevel(state, now)
 	}

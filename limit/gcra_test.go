@@ -20,11 +20,16 @@ type step struct {
 // reserved marks a step's cost as reserved, whatever the wait.
 const reserved = 1 << 32
 
-// run takes the steps on one key, one after the other.
+// run takes the steps on one key, one after the other. Their times are from no
+// round number, so that no step is by chance at 0.
 func run(t *testing.T, l Limit, steps []step) {
 	t.Helper()
-	// An epoch that is no round number, so that no step is by chance at 0.
-	const epoch = int64(1_700_000_000_123_456_789)
+	runFrom(t, l, 1_700_000_000_123_456_789, steps)
+}
+
+// runFrom is run with times from a given one on.
+func runFrom(t *testing.T, l Limit, epoch int64, steps []step) {
+	t.Helper()
 	var state []byte
 	for i, s := range steps {
 		now := epoch + s.at*int64(time.Millisecond)

@@ -6,10 +6,19 @@ import (
 	"testing"
 )
 
+// testZones are the zones of all tests, so that limits can be compared.
+var testZones Zones
+
+// parse is Parse with the tests' zones.
+func parse(s string) (Limit, error) {
+	p := Parser{Zones: &testZones}
+	return p.Parse(s)
+}
+
 // mustParse is the limit of a spelling that is right.
 func mustParse(tb testing.TB, s string) Limit {
 	tb.Helper()
-	l, err := Parse(s)
+	l, err := parse(s)
 	if err != nil {
 		tb.Fatalf("Parse(%q): %v", s, err)
 	}

@@ -320,7 +320,7 @@ func TestLogLong(t *testing.T) {
 	if s == 0 {
 		s = rand.Uint64()
 	}
-	w := walk{rand.New(rand.NewPCG(s, 0))}
+	w := walk{rand.New(rand.NewPCG(s, 0)), t}
 	for _, most := range []int64{12, 60, 300, 900, MaxLog} {
 		l := plain(LOG, most, int64(time.Minute)<<w.IntN(20), most)
 		l.CountDenied = w.IntN(2) == 0

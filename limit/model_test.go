@@ -28,6 +28,7 @@ func models() map[Algorithm]func() model {
 		TOKEN: func() model { return new(tokenModel) },
 		QUEUE: func() model { return new(queueModel) },
 		LEAKY: func() model { return new(leakyModel) },
+		FIXED: func() model { return new(fixedModel) },
 		LOG:   func() model { return new(logModel) },
 	}
 }
@@ -137,7 +138,10 @@ func (tw *twin) sameExpiry(l Limit, now int64, told string) error {
 
 // walk draws limits, times and costs: mostly such as callers have, and every so
 // often any integer at all.
-type walk struct{ *rand.Rand }
+type walk struct {
+	*rand.Rand
+	tb testing.TB
+}
 
 func (w walk) edge() int64 {
 	edges := [...]int64{0, 1, 2, -1, 1e9, 1 << 31, 1 << 62, 1<<63 - 1, -1 << 63, 1 - 1<<63}
@@ -150,25 +154,37 @@ func (w walk) size() int64 {
 }
 
 func (w walk) limit(a Algorithm) Limit {
-	var l Limit
+	l := plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
 	switch w.IntN(8) {
 	case 0:
 		l = plain(a, w.edge(), w.edge(), w.edge())
 	case 1:
 		l = plain(a, w.size(), w.size(), w.size())
-	default:
-		l = plain(a, w.Int64N(1000), 1+w.Int64N(3600e9), 1+w.Int64N(200))
 	}
-	options := table[a].options
-	l.Interval = options&optInterval != 0 && w.IntN(2) == 0
-	l.CountDenied = options&optCountDenied != 0 && w.IntN(4) == 0
-	if options&optBurst == 0 {
+	w.options(&l)
+	return l
+}
+
+// options draws the options that l's algorithm has.
+func (w walk) options(l *Limit) {
+	has := func(o option) bool { return table[l.Algorithm].options&o != 0 }
+	drawn := func(o option) bool { return has(o) && w.IntN(2) == 0 }
+	if !has(optBurst) {
 		if 0 <= l.Max && l.Max < 1000 {
 			l.Max %= 30 // so that a few calls reach it
 		}
 		l.Burst = l.Max
 	}
-	return l
+	if drawn(optCalendar) {
+		l.Period, l.Calendar = 0, Second+Unit(w.IntN(int(Year)))
+		l.Zone = mustZone(w.tb, someZones()[w.IntN(len(someZones()))])
+	}
+	l.Interval = drawn(optInterval)
+	l.First = l.Calendar == NoUnit && drawn(optFirst)
+	l.CountDenied = drawn(optCountDenied) && w.IntN(2) == 0
+	if has(optSegments) {
+		l.Segments = 2 + w.Int64N(9)
+	}
 }
 
 // wait is the longest wait of a reservation.
@@ -188,7 +204,7 @@ func TestModel(t *testing.T) {
 	if s == 0 {
 		s = rand.Uint64()
 	}
-	w := walk{rand.New(rand.NewPCG(s, 0))}
+	w := walk{rand.New(rand.NewPCG(s, 0)), t}
 	for _, a := range Algorithms() {
 		const steps, perKey = 100_000, 200
 		var tw twin
@@ -199,7 +215,7 @@ func TestModel(t *testing.T) {
 			if i%perKey == 0 {
 				tw, l, now = twin{model: models()[a]()}, w.limit(a), int64(1.7e18)
 			}
-			now += w.Int64N(1 + max(1, l.Period)/max(1, l.Max, 8)*4)
+			now += w.Int64N(1 + max(1, span(l))/max(1, l.Max, 8)*4)
 			cost := w.Int64N(4)
 			switch w.IntN(40) {
 			case 0:

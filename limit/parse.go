@@ -208,11 +208,16 @@ const defaultCold = 3
 
 // Parse reads a limit from its spelling, words apart by blanks.
 func Parse(s string) (Limit, error) {
+	return new(Parser).Parse(s)
+}
+
+// Parse reads a limit from its spelling, as the function Parse does, with the
+// zones of p.
+func (p *Parser) Parse(s string) (Limit, error) {
 	var words [][]byte
 	for f := range strings.FieldsFuncSeq(s, isBlank) {
 		words = append(words, []byte(f))
 	}
-	var p Parser
 	n, err := p.Head(words)
 	if err != nil {
 		return Limit{}, err

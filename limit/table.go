@@ -33,6 +33,11 @@ type family uint8
 const (
 	// bucket keeps the time at which the bucket is full again, see bucket.go.
 	bucket family = iota + 1
+	// fixed, sliding and segmented are each alone in their families: their
+	// states are counts.
+	fixed
+	sliding
+	segmented
 	// logbook keeps each unit with its time; see logstate.go.
 	logbook
 )
@@ -83,6 +88,7 @@ var table = [...]row{
 	TOKEN: {"TOKEN", "token", bucket, optBurst | optInterval},
 	LEAKY: {"LEAKY", "leaky", bucket, optBurst},
 	QUEUE: {"QUEUE", "queue", bucket, optBurst},
+	FIXED: {"FIXED", "fixed", fixed, optFirst | optCalendar | optZone | optCountDenied},
 	LOG:   {"LOG", "log", logbook, optCountDenied},
 
 	LEASE: {"LEASE", "lease", leases, 0},

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "LOG": 9} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "FIXED": 6, "LOG": 9} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -48,6 +48,8 @@ func TestSameFamily(t *testing.T) {
 		{GCRA, LEAKY, true},
 		{TOKEN, GCRA, true},
 		{QUEUE, TOKEN, true},
+		{FIXED, FIXED, true},
+		{FIXED, GCRA, false},
 		{GCRA, None, false},
 		{None, GCRA, false},
 		{None, None, false},
@@ -82,6 +84,11 @@ func TestLevel(t *testing.T) {
 		{LEAKY, stateAt(5), 3, 2},
 		{QUEUE, stateAt(5), 3, 2},
 		{None, stateAt(5), 3, 0},
+		{FIXED, nil, 0, 0},
+		{FIXED, append(stateAt(5), 0x01, 0x07), 4, 7},
+		{FIXED, append(stateAt(5), 0x01, 0x07), 5, 0},
+		{FIXED, append(stateAt(5), 0x01, 0x07), math.MinInt64, 7},
+		{FIXED, stateAt(5), 4, 0},
 	}
 	for _, tt := range tests {
 		if got := Level(tt.a, tt.state, tt.now); got != tt.want {

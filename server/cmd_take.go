@@ -10,7 +10,11 @@ func limitWords(more ...argument) []argument {
 		{name: "algorithm", kind: "string"},
 		{name: "limit", kind: "string"},
 		{name: "period", kind: "string", optional: true},
+		{name: "unit", kind: "string", token: "CALENDAR", optional: true},
+		{name: "zone", kind: "string", token: "TZ", optional: true},
 		{name: "burst", kind: "integer", token: "BURST", optional: true},
+		{name: "first", kind: "pure-token", token: "FIRST", optional: true},
+		{name: "countdenied", kind: "pure-token", token: "COUNTDENIED", optional: true},
 	}, more...)
 }
 
@@ -71,6 +75,7 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells a key's algorithm, state, level, time to reset and memory, or null.",
 			args:    []argument{{name: "key", kind: "key"}},
+			notes:   infoNotes,
 			run:     (*session).rlInfo,
 		},
 	}
@@ -147,10 +152,10 @@ func (s *session) rlInfo(args [][]byte) {
 	s.mapOf(5)
 	s.text("algorithm")
 	s.text(info.Algorithm.TypeName())
-	s.text("state") // what the bucket family keeps: when the bucket will be full, Unix ns
+	s.text("state")
 	s.int(info.Expires)
-	s.text("level") // how far the bucket is from full, as a time in ns
-	s.int(info.Expires - s.now)
+	s.text("level")
+	s.int(info.Level)
 	s.text("resets_in")
 	s.int(left)
 	s.text("memory")

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -35,6 +36,46 @@ func TestTakePeekRefund(t *testing.T) {
 	)
 }
 
+// The server's clock begins at 2020-09-13 12:26:40 UTC, a Sunday.
+func TestTakeFixed(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.TAKE k FIXED 2/m", "[0 2 1 -1 20000]"},
+		[2]string{"RL.TAKE k fixed 2 60000 COST 2", "[1 2 1 20000 20000]"},
+		[2]string{"RL.TAKE k fixed 2/m countdenied COST 2", "[1 2 0 20000 20000]"},
+		[2]string{"RL.PEEK k FIXED 9/m", "[0 9 5 -1 20000]"},
+		[2]string{"RL.TAKE k GCRA 2/m", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		[2]string{"TYPE k", "fixed"},
+		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 1 -1 20000]"},
+		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 2 -1 0]"},
+		[2]string{"EXISTS k", "0"},
+		[2]string{"RL.TAKE first FIXED 2/m FIRST", "[0 2 1 -1 60000]"},
+		[2]string{"RL.TAKE day FIXED 2 CALENDAR day", "[0 2 1 -1 41600000]"},
+		[2]string{"RL.TAKE berlin FIXED 2 CALENDAR day TZ Europe/Berlin", "[0 2 1 -1 34400000]"},
+		[2]string{"RL.TAKE berlin FIXED 2 CALENDAR day TZ Europe/Berlin", "[0 2 0 -1 34400000]"},
+		[2]string{"RL.TAKE berlin FIXED 2 CALENDAR day TZ Asia/Kolkata", "[0 2 1 -1 21800000]"},
+		[2]string{"RL.TAKE week FIXED 2 CALENDAR week TZ Europe/Berlin", "[0 2 1 -1 34400000]"},
+		[2]string{"+20s", ""},
+		[2]string{"RL.TAKE k FIXED 2/m COST 2", "[0 2 0 -1 60000]"},
+	)
+}
+
+// A zone is read once, for all clients: the limits that name it are equal.
+func TestZonesAreKept(t *testing.T) {
+	srv := newTestServer(t).Server
+	words := bytes.Fields([]byte("FIXED 9 CALENDAR day TZ Asia/Tokyo"))
+	var a, b limitArgs
+	for _, args := range []*limitArgs{&a, &b} {
+		if n, text := parseLimit(&srv.zones, words, 0, args); n != len(words) || text != "" {
+			t.Fatal(n, text)
+		}
+	}
+	if a.limit.Zone == nil || a.limit != b.limit {
+		t.Errorf("%p and %p", a.limit.Zone, b.limit.Zone)
+	}
+}
+
 func TestLimitErrorsNameTheArgument(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -52,6 +93,13 @@ func TestLimitErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKE k GCRA 5/m COST 1 COST 2", "COST"},
 		{"RL.TAKE k GCRA 5/m COST", "COST"},
 		{"RL.TAKE k GCRA 5/m SEGMENTS 3", `"SEGMENTS"`},
+		{"RL.TAKE k FIXED 5/m BURST 3", `"BURST"`},
+		{"RL.TAKE k FIXED 5 CALENDAR", `"CALENDAR"`},
+		{"RL.TAKE k FIXED 5 CALENDAR era", `"era"`},
+		{"RL.TAKE k FIXED 5 CALENDAR day TZ", `"TZ"`},
+		{"RL.TAKE k FIXED 5 CALENDAR day TZ Mars/Olympus", `unknown time zone: "Mars/Olympus"`},
+		{"RL.TAKE k FIXED 5/m TZ Europe/Berlin", `"TZ"`},
+		{"RL.TAKE k FIXED 5 CALENDAR day FIRST", `"FIRST"`},
 		{"RL.TAKE k GCRA 5/m PARTIAL PARTIAL", "PARTIAL"},
 		{"RL.TAKE k GCRA 5/m MAXWAIT 3", `"MAXWAIT"`},
 		{"RL.RESERVE k GCRA 5/m PARTIAL", `"PARTIAL"`},

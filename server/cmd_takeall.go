@@ -54,7 +54,7 @@ func (s *session) rlTakeAll(args [][]byte) {
 	keys, words := args[2:2+n], args[2+n:]
 	t := s.srv.together.get()
 	defer s.srv.together.put(t)
-	if text := t.parse(n, words); text != "" {
+	if text := t.parse(&s.srv.zones, n, words); text != "" {
 		s.fail(text)
 		return
 	}
@@ -88,13 +88,13 @@ func numKeys(words [][]byte) (n int, text string) {
 }
 
 // parse reads n limits, each from its algorithm's name up to that of the next.
-func (t *together) parse(n int, words [][]byte) (text string) {
+func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string) {
 	for i := range n {
 		if len(words) == 0 {
 			return "ERR " + plural(n, "key") + " and " + plural(i, "limit") + ": there must be as many limits as keys"
 		}
 		var a limitArgs
-		used, text := parseLimit(words, ownCost, &a)
+		used, text := parseLimit(zones, words, ownCost, &a)
 		words = words[used:]
 		if text == "" && len(words) > 0 {
 			if _, ok := limit.Lookup(words[0]); !ok {

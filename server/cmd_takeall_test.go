@@ -122,7 +122,8 @@ func FuzzTakeAllWords(f *testing.F) {
 		}
 		words = words[1:]
 		got := new(together)
-		text = got.parse(n, words)
+		var zones limit.Zones
+		text = got.parse(&zones, n, words)
 
 		var cut [][][]byte
 		for i, w := range words {
@@ -134,7 +135,7 @@ func FuzzTakeAllWords(f *testing.F) {
 		good := len(cut) == n
 		for i := 0; good && i < n; i++ {
 			var a limitArgs
-			used, text := parseLimit(cut[i], ownCost, &a)
+			used, text := parseLimit(&zones, cut[i], ownCost, &a)
 			good = text == "" && used == len(cut[i])
 			if good && text == "" && (a.limit != got.limits[i] || a.cost != got.costs[i]) {
 				t.Fatalf("%q: limit %d is %v cost %d, want %v cost %d", in, i, got.limits[i], got.costs[i], a.limit, a.cost)

@@ -40,7 +40,7 @@ func ownOption(word []byte) (o ownOptions, name string) {
 // have, in any order after the limit's first words. Where it cannot, it replies
 // with the error and returns false.
 func (s *session) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) bool {
-	n, text := parseLimit(words, allowed, a)
+	n, text := parseLimit(&s.srv.zones, words, allowed, a)
 	if text == "" && n < len(words) {
 		text = errUnknownOption(words[n], a)
 	}
@@ -53,8 +53,8 @@ func (s *session) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) b
 
 // parseLimit reads as many words as belong to a limit and its options, and tells
 // how many those are, or the text of the error.
-func parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) (n int, text string) {
-	var p limit.Parser
+func parseLimit(zones *limit.Zones, words [][]byte, allowed ownOptions, a *limitArgs) (n int, text string) {
+	p := limit.Parser{Zones: zones}
 	a.cost, a.maxWait, a.given = 1, -1, 0
 	n, err := p.Head(words)
 	for err == nil && n < len(words) {

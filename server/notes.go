@@ -12,7 +12,9 @@ const takeNotes = `
 A limit is written ` + "`ALGORITHM limit period [options]`" + `: so many a period, for most algorithms with ` + "`BURST n`" + `, how many at
 once (as many as the limit, if not said). [The algorithms and their options](../README.md#algorithms). The period is in milliseconds or has a unit: ` + "`500ms 10s 1m 1h 1d 1w`" + `. Limit and period may be one word:
 ` + "`100/m`, `5/10s`, `1000/d`" + `. Limit 0 denies everything. Options come in any order. The limit is given at every call, so it can
-change at any call; the key's state stays.
+change at any call; the key's state stays. ` + "`CALENDAR unit`" + ` in place of the period, as in ` + "`FIXED 1000 CALENDAR day TZ Europe/Berlin`" + `, makes
+the windows of ` + "`FIXED`" + ` units of the calendar: second, minute, hour, day, week (from Monday), month, quarter or year, in UTC or in
+a time zone, spelled as in the IANA database.
 
 The reply is five integers, times in milliseconds rounded up:
 
@@ -25,7 +27,7 @@ The reply is five integers, times in milliseconds rounded up:
 | reset | until the key is as if never used |
 
 ` + "`COST`" + ` is 1 if not said; 0 asks without taking. After the wait, with no other caller, the same request is granted; it is not
-granted any sooner. A denial changes nothing, unless denied requests count.
+granted any sooner. A denial changes nothing; with ` + "`COUNTDENIED`" + `, where an algorithm has it, it counts as if it had been granted.
 
 ` + "```" + `
 > RL.TAKE user123 GCRA 100/m BURST 20
@@ -127,6 +129,36 @@ Arguments and reply are those of [RL.TAKE](#rltake).
 
 const refundNotes = `
 Arguments and reply are those of [RL.TAKE](#rltake), where limited is 0. A key that is full again is forgotten.
+`
+
+const infoNotes = `
+| | meaning |
+|---|---|
+| algorithm | as ` + "`TYPE`" + ` tells it |
+| state | the Unix time, in nanoseconds, from which the key is as if never used: of a bucket, when it will be full again; of a window, when it ends |
+| level | what is used up now: of ` + "`GCRA`, `TOKEN`, `LEAKY`, `QUEUE`" + ` as the nanoseconds until nothing is; of ` + "`FIXED`" + ` what is counted in the window |
+| resets_in | the milliseconds until then, rounded up |
+| memory | the bytes of the key's record and its place in the index |
+
+` + "```" + `
+> RL.TAKE login:acme FIXED 5/h COST 2
+1) (integer) 0
+2) (integer) 5
+3) (integer) 3
+4) (integer) -1
+5) (integer) 2000000
+> RL.INFO login:acme
+ 1) "algorithm"
+ 2) "fixed"
+ 3) "state"
+ 4) (integer) 1600002000000000000
+ 5) "level"
+ 6) (integer) 2
+ 7) "resets_in"
+ 8) (integer) 2000000
+ 9) "memory"
+10) (integer) 27
+` + "```" + `
 `
 
 const cellNotes = `

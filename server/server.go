@@ -60,6 +60,7 @@ type Server struct {
 	queues   aheadPool
 	together togetherPool
 	wide     func(name []byte) bool
+	zones    limit.Zones // that limits have named
 
 	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.
 	authLimiter *engine.Engine

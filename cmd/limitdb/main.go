@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	_ "time/tzdata" // time zones, for a machine or a container that has none
 
 	"github.com/spf13/cobra"
 
