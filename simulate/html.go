@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -28,7 +29,7 @@ func (r *Result) WriteHTML(w io.Writer, about string) error {
 	rows := r.rows()
 	view := pageView{
 		About: about, Summary: strings.Split(r.summary(), "\n"),
-		Style: template.CSS(chart.CSS + pageCSS), Head: mergeHead(rows[0]),
+		Style: template.CSS(chart.CSS() + pageCSS), Head: mergeHead(rows[0]),
 		Sweeps: r.sweepCharts(), Wait: r.waitChart(), Strips: r.strips(),
 	}
 	for i, o := range r.Limits {
@@ -210,6 +211,7 @@ func (r *Result) waitChart() template.HTML {
 	// What is far below a thousandth of the worst would only squeeze the rest.
 	least = max(least, most/1e6, 1)
 	c.X = waitTicks(least, most)
+	c.Series = together(c.Series)
 	c.Height = max(c.Height, 60+18*len(c.Series))
 	for i := range c.Series {
 		s := &c.Series[i]
@@ -260,9 +262,22 @@ func (r *Result) sweepLines(limits []int, y func(*Outcome) float64) (lines []cha
 		return nil
 	}
 	for _, l := range lines {
-		slices.SortStableFunc(l.Points, func(a, b chart.Point) int { return int(a.X) - int(b.X) })
+		slices.SortStableFunc(l.Points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
 	}
-	return lines
+	return together(lines)
+}
+
+// together makes one of lines that are the same, for the last would hide the others.
+func together(lines []chart.Series) (out []chart.Series) {
+	for _, l := range lines {
+		same := slices.IndexFunc(out, func(o chart.Series) bool { return slices.Equal(o.Points, l.Points) })
+		if same < 0 {
+			out = append(out, l)
+		} else {
+			out[same].Name += ", " + l.Name
+		}
+	}
+	return out
 }
 
 func sweepChart(lines []chart.Series, x, y string) template.HTML {

@@ -3,7 +3,7 @@ package simulate
 // pageCSS is the page's style, besides that of its charts.
 const pageCSS = `:root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d8dee4;--bar:#cf222e33;--paper:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--grid:#30363d;--bar:#f8514955;--paper:#0d1117}}
-body{max-width:1000px;margin:2rem auto;padding:0 1rem;background:var(--paper);color:var(--ink);
+body{max-width:1120px;margin:2rem auto;padding:0 1rem;background:var(--paper);color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .5rem}p{margin:.3rem 0}
 .soft,footer{color:var(--soft)}footer{margin:3rem 0;border-top:1px solid var(--grid);padding-top:1rem;font-size:.9em}

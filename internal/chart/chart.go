@@ -1,6 +1,6 @@
 // Package chart draws small SVG charts: [Lines] over two axes, and [Strips], rows
 // of bars over one time axis. The SVG has no scripts and fetches nothing. Its
-// colours are CSS variables with a light and a dark value; see [CSS].
+// colours suit light and dark; see [CSS].
 //
 // It is for pictures only, so it calculates in floats.
 package chart
@@ -12,17 +12,40 @@ import (
 )
 
 // CSS is the style that the drawings need: within a page, once, in its style
-// element. A drawing of its own has it inside.
-const CSS = `.chart{--ink:#1f2328;--soft:#59636e;--grid:#d8dee4;--whole:#c8d1da;--part:#0969da;--paper:#fff;` +
-	`--c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#cf222e;--c5:#9a6700;--c6:#1b7c83;--c7:#bf3989;--c8:#57606a;--c9:#4d2d00;` +
-	`font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}` +
-	`@media(prefers-color-scheme:dark){.chart{--ink:#e6edf3;--soft:#9198a1;--grid:#30363d;--whole:#3d444d;--part:#4493f8;--paper:#0d1117;` +
-	`--c0:#4493f8;--c1:#f0883e;--c2:#3fb950;--c3:#ab7df8;--c4:#f85149;--c5:#d29922;--c6:#39c5cf;--c7:#f778ba;--c8:#9198a1;--c9:#d4a373}}` +
-	`.chart text{fill:var(--ink)}.chart .soft{fill:var(--soft)}.chart .name{font-weight:600}` +
-	`.chart .end{text-anchor:end}.chart .mid{text-anchor:middle}` +
-	`.chart .grid{stroke:var(--grid);fill:none;shape-rendering:crispEdges}` +
-	`.chart .whole{fill:var(--whole)}.chart .part{fill:var(--part)}.chart .alarm{fill:var(--c4)}` +
-	`.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}`
+// element. A drawing of its own has it inside. There are no CSS variables in it, for
+// not everything that shows SVG knows them.
+func CSS() string {
+	const fixed = `.chart{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}` +
+		`.chart .name{font-weight:600}.chart .end{text-anchor:end}.chart .mid{text-anchor:middle}` +
+		`.chart .grid{fill:none;shape-rendering:crispEdges}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}`
+	var light, dark strings.Builder
+	for _, c := range colours {
+		light.WriteString(".chart " + c.selector + "{" + c.property + ":" + c.light + "}")
+		dark.WriteString(".chart " + c.selector + "{" + c.property + ":" + c.dark + "}")
+	}
+	return fixed + light.String() + "@media(prefers-color-scheme:dark){" + dark.String() + "}"
+}
+
+// colours are those on light and on dark paper.
+var colours = [...]struct{ selector, property, light, dark string }{
+	{".paper", "fill", "#fff", "#0d1117"},
+	{"text", "fill", "#1f2328", "#e6edf3"},
+	{".soft", "fill", "#59636e", "#9198a1"},
+	{".grid", "stroke", "#d8dee4", "#30363d"},
+	{".whole", "fill", "#c8d1da", "#3d444d"},
+	{".part", "fill", "#0969da", "#4493f8"},
+	{".alarm", "fill", "#cf222e", "#f85149"},
+	{".c0", "stroke", "#0969da", "#4493f8"},
+	{".c1", "stroke", "#bc4c00", "#f0883e"},
+	{".c2", "stroke", "#1a7f37", "#3fb950"},
+	{".c3", "stroke", "#8250df", "#ab7df8"},
+	{".c4", "stroke", "#cf222e", "#f85149"},
+	{".c5", "stroke", "#9a6700", "#d29922"},
+	{".c6", "stroke", "#1b7c83", "#39c5cf"},
+	{".c7", "stroke", "#bf3989", "#f778ba"},
+	{".c8", "stroke", "#57606a", "#9198a1"},
+	{".c9", "stroke", "#4d2d00", "#d4a373"},
+}
 
 // palette is how many colours of series there are.
 const palette = 10
@@ -41,8 +64,8 @@ func (s *svg) open(width, height int, title string, standalone bool) {
 	}
 	s.WriteString(">\n<title>" + escape(title) + "</title>\n")
 	if standalone {
-		s.WriteString("<style>" + CSS + "</style>\n" +
-			`<rect width="100%" height="100%" rx="6" fill="var(--paper)"/>` + "\n")
+		s.WriteString("<style>" + CSS() + "</style>\n" +
+			`<rect class="paper" width="100%" height="100%" rx="6"/>` + "\n")
 	}
 }
 

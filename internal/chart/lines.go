@@ -1,6 +1,9 @@
 package chart
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // Lines is a chart of one or more lines over two axes, with a legend beside it.
 type Lines struct {
@@ -35,7 +38,7 @@ func (c *Lines) SVG(standalone bool) string {
 	const top, left, bottom, letter, lineHeight = 30.0, 52.0, 40.0, 7.4, 18.0
 	legend := 0
 	for _, l := range c.Series {
-		legend = max(legend, len([]rune(l.Name)))
+		legend = max(legend, min(len([]rune(l.Name)), longestName))
 	}
 	right := float64(c.Width) - min(float64(legend)*letter+36, float64(c.Width)*0.45)
 	if len(c.Series) < 2 {
@@ -63,15 +66,25 @@ func (c *Lines) SVG(standalone bool) string {
 		if len(c.Series) > 1 {
 			at := top + lineHeight*float64(i)
 			s.swatch(i, right+12, at)
-			s.text(right+32, at+4, "", l.Name)
+			s.text(right+32, at+4, "", cut(l.Name))
 		}
 	}
 	return s.close()
 }
 
+// longestName is how much of a name the legend has; a line's own title has all.
+const longestName = 36
+
+func cut(name string) string {
+	if r := []rune(name); len(r) > longestName {
+		return string(r[:longestName-1]) + "…"
+	}
+	return name
+}
+
 // stroke is how the line of a place looks.
 func stroke(place int) string {
-	style := ` style="stroke:var(--c` + num(float64(place%palette)) + `)"`
+	style := ` class="line c` + strconv.Itoa(place%palette) + `"`
 	if place >= palette {
 		style += ` stroke-dasharray="5 3"`
 	}
@@ -79,7 +92,7 @@ func stroke(place int) string {
 }
 
 func (s *svg) swatch(place int, x, y float64) {
-	s.WriteString(`<path class="line"` + stroke(place) + ` d="M` + num(x) + " " + num(y) + "h14\"/>\n")
+	s.WriteString("<path" + stroke(place) + ` d="M` + num(x) + " " + num(y) + "h14\"/>\n")
 }
 
 func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
@@ -87,7 +100,7 @@ func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
 		return
 	}
 	s.WriteString("<g><title>" + escape(l.Name) + "</title>")
-	s.WriteString(`<path class="line"` + stroke(place) + ` d="`)
+	s.WriteString("<path" + stroke(place) + ` d="`)
 	var lastX, lastY string
 	for i, p := range l.Points {
 		px, py := num(x(p.X)), num(y(p.Y))
@@ -106,8 +119,9 @@ func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
 	s.WriteString(`"/>`)
 	if l.Dots {
 		for _, p := range l.Points {
-			s.WriteString(`<circle r="3" cx="` + num(x(p.X)) + `" cy="` + num(y(p.Y)) +
-				`" style="fill:var(--c` + num(float64(place%palette)) + `)"/>`)
+			// A dot is a line of no length with round ends.
+			s.WriteString(`<path class="c` + strconv.Itoa(place%palette) + `" stroke-width="7" stroke-linecap="round" d="M` +
+				num(x(p.X)) + " " + num(y(p.Y)) + `h0"/>`)
 		}
 	}
 	s.WriteString("</g>\n")
