@@ -500,16 +500,23 @@ func TestNeverOneTooMany(t *testing.T) {
 func TestAllocatesNothing(t *testing.T) {
 	e := New(Options{})
 	l := perSecond(1000)
-	k := key(1)
+	k, other := key(1), key(2)
 	mustTake(t, e, start, k, l, 1)
 	now := start
 	var d limit.Decision
+	resized := &limit.Limit{Algorithm: limit.TOKEN, Max: 1000, Period: second, Burst: 1000, Interval: true}
 	for name, call := range map[string]func(){
 		"Take":   func() { now++; mustTake(t, e, now, k, l, 1) },
 		"Peek":   func() { _, _ = peek(e, now, k, l, 1) },
 		"absent": func() { _, _ = peek(e, now, []byte("nobody"), l, 1) },
 		"Refund": func() { mustTake(t, e, now, k, l, 2); _, _ = refund(e, now, k, l, 1) },
 		"Info":   func() { e.Info(now, k) },
+		"a state that grows and shrinks": func() {
+			mustTake(t, e, start, other, resized, 300)
+			_, _ = refund(e, start, other, resized, 299)
+			mustTake(t, e, start, other, resized, 299)
+			_, _ = refund(e, start, other, resized, 300)
+		},
 		"TakePartial": func() {
 			now += second / 1000
 			if _, err := e.TakePartial(now, k, l, 3, &d); err != nil {

@@ -61,12 +61,17 @@ func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 }
 
 // scratch is where an algorithm writes the next state: in place if there is one.
+// A short one that may change its length is written beside it, for in place it
+// would need a new buffer to grow by a byte.
 func (s *shard) scratch(state []byte) []byte {
-	if state == nil {
+	if n := len(state); n != fixedState && n <= len(s.next) {
 		return s.next[:0]
 	}
 	return state[:0]
 }
+
+// fixedState is the length of a state that is one time, as most are.
+const fixedState = 8
 
 // store keeps the state that an algorithm has made, unless it says no more
 // than an absent key does. With must a new key heeds no budget.

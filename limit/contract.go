@@ -32,9 +32,9 @@ const MaxState = 36
 // state is what the key's last Take or Refund has left; nil or empty is a key
 // never seen. next is the state to keep from now on, or nil if nothing changes:
 // the request is denied and that does not count, or is a peek. It is written over
-// dst, or is a larger buffer if dst has no room, or may be state itself, changed
-// in place. dst and state may begin at the same byte, but must not overlap
-// otherwise.
+// dst, or is a larger buffer if dst has no room, which leaves dst as it was, or
+// may be state itself, changed in place. dst and state may begin at the same
+// byte, but must not overlap otherwise.
 //
 // The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
 // nothing has changed then, *d neither.

@@ -28,7 +28,8 @@ func TestContractExtremes(t *testing.T) {
 }
 
 // dst may be where the state is, and what fits stays there; a state of fixed size,
-// and the first state of any key, fit in MaxState.
+// and the first state of any key, fit in MaxState. What dst has no room for leaves
+// it as it is.
 func TestContractInPlace(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -46,6 +47,11 @@ func TestContractInPlace(t *testing.T) {
 			}
 			if grows := a == SEGMENTED || a == LOG; len(next) > MaxState && (state == nil || !grows) {
 				t.Fatalf("a state of %d bytes", len(next))
+			}
+			tight := append(make([]byte, 0, len(state)), state...)
+			next, _, _ = call(&l, tight, now, cost, tight)
+			if len(next) > len(tight) && !bytes.Equal(tight, state) {
+				t.Fatalf("a state that has moved was %x and is %x", state, tight)
 			}
 		}
 	})

@@ -28,7 +28,9 @@ import "encoding/binary"
 //
 // The time alone, from another algorithm of the family, is worth as many tokens
 // as there, rounded up to whole ones: ⌈(full − now)/E⌉ are missing, and until
-// the first is taken with INTERVAL each E brings one. The others read the time
+// the first is taken with INTERVAL each E brings one. It must fit as well that the
+// cost arrives after full, whole periods later: so what fits does so for good,
+// though the arrivals move while the tokens come one by one. The others read the time
 // and leave the missing tokens unread, which gives nothing either. A limit that
 // changes leaves full and missing as they are.
 //
@@ -87,9 +89,15 @@ func (x *arrivals) full(l *Limit, missing, now int64) (ahead int64, ok bool) {
 	if missing == 0 {
 		return 0, true
 	}
-	over, later := mul(groups(missing, together(l))-1, l.Period)
-	ahead = x.next + later
-	return ahead, over == 0 && later|ahead >= 0 && now+ahead >= now
+	return after(x.next, groups(missing, together(l))-1, l.Period, now)
+}
+
+// after is how long it takes for so many more periods. It is not ok if that, or
+// the time then, does not fit.
+func after(ahead, more, period, now int64) (then int64, ok bool) {
+	over, later := mul(more, period)
+	then = ahead + later
+	return then, over == 0 && later|then >= 0 && now+then >= now
 }
 
 // intervalTake is Take: it fills in the decision and returns the next state,
@@ -103,10 +111,9 @@ func intervalTake(d *Decision, l *Limit, state []byte, now, cost int64) (full, m
 		*d = Decision{Limited: true, Wait: Never, Reset: x.ahead}
 		return 0, 0, nil
 	}
-	after := x.missing + cost
-	if after <= l.Burst {
-		*d = Decision{Limit: l.Burst, Remaining: l.Burst - after, Wait: Never, Reset: reset}
-		return now + reset, after, nil
+	if missing = x.missing + cost; missing <= l.Burst {
+		*d = Decision{Limit: l.Burst, Remaining: l.Burst - missing, Wait: Never, Reset: reset}
+		return now + reset, missing, nil
 	}
 	wait := Never
 	if cost <= l.Burst {
@@ -131,12 +138,12 @@ func intervalReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int
 		debt = x.until(l, l.Burst)
 	}
 	limited, wait := within(debt, maxWait)
-	after := x.missing + cost
+	missing = x.missing + cost
 	if limited {
-		after, reset = x.missing, x.ahead
+		missing, reset = x.missing, x.ahead
 	}
-	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: max(0, l.Burst-after), Wait: wait, Reset: reset}
-	return now + reset, after, nil
+	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: max(0, l.Burst-missing), Wait: wait, Reset: reset}
+	return now + reset, missing, nil
 }
 
 // intervalAfter reads the state, and how long it would be until full if the cost
@@ -153,11 +160,16 @@ func intervalAfter(l *Limit, state []byte, now, cost int64) (x arrivals, reset i
 		return arrivals{ahead: ahead}, 0, nil
 	}
 	x = intervalAt(l, state, ahead)
-	after := x.missing + cost
-	if after < 0 {
+	missing := x.missing + cost
+	if missing < 0 {
 		return x, 0, ErrOverflow
 	}
-	if reset, ok = x.full(l, after, now); !ok {
+	if x.e != 0 && cost > 0 {
+		if _, ok := after(ahead, groups(cost, together(l)), l.Period, now); !ok {
+			return x, 0, ErrOverflow
+		}
+	}
+	if reset, ok = x.full(l, missing, now); !ok {
 		return x, 0, ErrOverflow
 	}
 	return x, reset, nil
@@ -186,11 +198,14 @@ func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64) (full,
 
 // putInterval writes a state over dst.
 func putInterval(dst []byte, full, missing int64) []byte {
-	dst = putTime(dst, full)
 	if missing == 0 {
-		return dst
+		return putTime(dst, full)
 	}
-	return binary.AppendUvarint(dst, uint64(missing))
+	// All or nothing goes into dst, which may be the state.
+	var buf [8 + binary.MaxVarintLen64]byte
+	binary.LittleEndian.PutUint64(buf[:], uint64(full))
+	n := binary.PutUvarint(buf[8:], uint64(missing))
+	return append(dst[:0], buf[:8+n]...)
 }
 
 // missingTokens reads what follows the time in an INTERVAL state, 1 or more.

@@ -1,0 +1,302 @@
+package limit
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// call is a kind of call.
+type call int
+
+const (
+	asTake call = iota
+	asRefund
+	asReserve
+)
+
+// interval makes any call with INTERVAL.
+func (m *tokenModel) interval(l Limit, now64, cost64, maxWait int64, keep bool, kind call) (Decision, error) {
+	if err := badFields(l, cost64); err != nil {
+		return Decision{}, err
+	}
+	now, cost, size, most, period := big.NewInt(now64), big.NewInt(cost64), big.NewInt(l.Burst), big.NewInt(l.Max), big.NewInt(l.Period)
+	full := now
+	if m.tat != nil && m.tat.Cmp(now) > 0 {
+		full = m.tat
+	}
+	ahead := sub(full, now)
+	if !ahead.IsInt64() {
+		return Decision{}, ErrOverflow
+	}
+	if l.Max == 0 {
+		return Decision{Limited: kind != asRefund, Wait: Never, Reset: ahead.Int64()}, nil
+	}
+	if l.Burst > 0 && l.Burst < l.Max {
+		most = size
+	}
+	missing, next := new(big.Int), new(big.Int).Add(now, period)
+	oneByOne := m.missing == nil
+	e := ceil(period, most)
+	switch {
+	case ahead.Sign() == 0:
+	case oneByOne:
+		missing = ceil(ahead, e)
+		next = sub(full, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period))
+	default:
+		missing.Set(m.missing)
+		all := ceil(missing, most)
+		left := ceil(ahead, period)
+		if left.Cmp(all) > 0 {
+			left = all
+		}
+		missing.Sub(missing, new(big.Int).Mul(most, sub(all, left)))
+		next = sub(full, new(big.Int).Mul(sub(left, big.NewInt(1)), period))
+	}
+	// fullWith is when it is full if so many are missing; with makes room.
+	fullWith := func(missing *big.Int) *big.Int {
+		if missing.Sign() == 0 {
+			return now
+		}
+		return new(big.Int).Add(next, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period))
+	}
+	until := func(room *big.Int) int64 {
+		if oneByOne {
+			return sub(ahead, new(big.Int).Mul(room, e)).Int64()
+		}
+		return sub(fullWith(sub(missing, room)), now).Int64()
+	}
+	after := new(big.Int).Add(missing, cost)
+	if kind == asRefund {
+		after = sub(missing, cost)
+		if after.Sign() < 0 {
+			after.SetInt64(0)
+		}
+	} else if at := fullWith(after); !after.IsInt64() || oneByOne && ahead.Sign() > 0 && cost64 > 0 && !m.fits(now, full, ceil(cost, most), period) || !at.IsInt64() || !sub(at, now).IsInt64() {
+		return Decision{}, ErrOverflow
+	}
+	d := Decision{Limit: l.Burst, Wait: Never}
+	switch {
+	case kind == asReserve && missing.Cmp(size) > 0:
+		if d.Wait = until(size); maxWait >= 0 && d.Wait > maxWait {
+			d.Limited = true
+			d.Wait -= maxWait
+		}
+	case kind == asTake && after.Cmp(size) > 0:
+		d.Limited = true
+		if cost.Cmp(size) <= 0 {
+			d.Wait = until(sub(size, cost))
+		}
+	}
+	if d.Limited {
+		after = missing
+	}
+	if left := sub(size, after); left.Sign() > 0 {
+		d.Remaining = left.Int64()
+	}
+	d.Reset = ahead.Int64()
+	if !d.Limited && after.Cmp(missing) != 0 {
+		d.Reset = sub(fullWith(after), now).Int64()
+		if keep {
+			m.tat, m.missing = fullWith(after), after
+			if after.Sign() == 0 {
+				m.missing = nil
+			}
+		}
+	}
+	return d, nil
+}
+
+// fits tells whether it can be told how long it takes for n periods from a time
+// on, and when that is.
+func (m *tokenModel) fits(now, from, n, period *big.Int) bool {
+	at := new(big.Int).Add(from, new(big.Int).Mul(n, period))
+	return at.IsInt64() && sub(at, now).IsInt64()
+}
+
+// ceil is ⌈a/b⌉.
+func ceil(a, b *big.Int) *big.Int {
+	n, rest := new(big.Int).DivMod(a, b, new(big.Int))
+	if rest.Sign() > 0 {
+		n.Add(n, big.NewInt(1))
+	}
+	return n
+}
+
+// A bucket with a count and the time of the next arrival, kept up arrival by
+// arrival, holds what INTERVAL says.
+func TestTOKENIntervalArrivals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := plain(TOKEN, rapid.Int64Range(1, 20).Draw(t, "max"), rapid.Int64Range(1, 1000).Draw(t, "period"), rapid.Int64Range(1, 60).Draw(t, "burst"))
+		l.Interval = true
+		now, tokens, arrival := int64(0), l.Burst, int64(0)
+		var state []byte
+		for range rapid.IntRange(1, 40).Draw(t, "calls") {
+			now += rapid.Int64Range(0, 2*l.Period).Draw(t, "later")
+			for tokens < l.Burst && arrival <= now {
+				tokens = min(l.Burst, tokens+l.Max)
+				arrival += l.Period
+			}
+			cost := rapid.Int64Range(1, l.Burst).Draw(t, "cost")
+			next, d, err := take(&l, state, now, cost, nil)
+			if err != nil || d.Limited == (cost <= tokens) {
+				t.Fatalf("%v: cost %d of %d at %d: %+v, %v", l, cost, tokens, now, d, err)
+			}
+			if d.Limited {
+				continue
+			}
+			if tokens == l.Burst {
+				arrival = now + l.Period
+			}
+			tokens -= cost
+			state = next
+			if d.Remaining != tokens {
+				t.Fatalf("%v: %d left at %d: %+v", l, tokens, now, d)
+			}
+		}
+	})
+}
+
+// INTERVAL comes and goes on a key, and so do the others of the family: each
+// reads what another has left.
+func TestTOKENIntervalAmongOthers(t *testing.T) {
+	const sec = int64(time.Second)
+	together, gcra, half := mustParse(t, "TOKEN 10/s INTERVAL"), mustParse(t, "GCRA 10/s"), mustParse(t, "TOKEN 5/s INTERVAL")
+	missing := func(full, missing int64) []byte { return binary.AppendUvarint(stateAt(full), uint64(missing)) }
+	tests := []struct {
+		name      string
+		limit     Limit
+		state     []byte
+		now, cost int64
+		want      Decision
+		next      []byte
+	}{
+		{"half of GCRA's", together, stateAt(sec / 2), 0, 1, Decision{false, 10, 4, Never, sec / 2}, missing(sec/2, 6)},
+		{"a part of one is one", together, stateAt(1), 0, 9, Decision{false, 10, 0, Never, 1}, missing(1, 10)},
+		{"a part of one is one, denied", together, stateAt(1), 0, 10, Decision{true, 10, 9, 1, 1}, nil},
+		{"until one is taken, they come one by one", together, stateAt(sec), sec / 10, 1, Decision{false, 10, 0, Never, sec * 9 / 10}, missing(sec, 10)},
+		{"the wait for the first one, too", together, stateAt(sec), 0, 1, Decision{true, 10, 0, sec / 10, sec}, nil},
+		{"GCRA's debts", together, stateAt(5 * sec), 0, 1, Decision{true, 10, 0, 4*sec + sec/10, 5 * sec}, nil},
+		{"GCRA reads the time", gcra, missing(sec/2, 1), 0, 1, Decision{false, 10, 4, Never, sec * 6 / 10}, stateAt(sec * 6 / 10)},
+		{"fewer a period: full at the same time", half, missing(sec, 10), 0, 1, Decision{true, 5, 0, sec, sec}, nil},
+		{"fewer a period, of two arrivals one is past", half, missing(sec, 10), 0, 0, Decision{false, 5, 0, Never, sec}, nil},
+		{"more a period: not full before", together, missing(3*sec, 10), 0, 1, Decision{true, 10, 0, 3 * sec, 3 * sec}, nil},
+	}
+	for _, tt := range tests {
+		next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, nil)
+		if err != nil || d != tt.want || string(next) != string(tt.next) {
+			t.Errorf("%s:\n got %+v, %x, %v\nwant %+v, %x", tt.name, d, next, err, tt.want, tt.next)
+		}
+	}
+	back, d, err := refund(&together, missing(3*sec, 30), 0, 21, nil)
+	if want := (Decision{false, 10, 1, Never, sec}); err != nil || d != want || string(back) != string(missing(sec, 9)) {
+		t.Errorf("refund of two arrivals and one: %+v, %x, %v", d, back, err)
+	}
+}
+
+// The wait is exact on a key that was used without INTERVAL, and the other way
+// round.
+func TestTOKENIntervalWait(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimit(t, TOKEN)
+		state, now := drawDebts(t, l)
+		l.Interval = !l.Interval
+		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
+		checkWait(t, l, state, now, cost)
+		_, d := mustReserve(t, l, state, now, cost, 0)
+		if !d.Limited || d.Wait == Never {
+			return
+		}
+		if _, then := mustReserve(t, l, state, now+d.Wait, cost, 0); then.Limited || then.Wait != Never {
+			t.Fatalf("%+v, and then %+v", d, then)
+		}
+		if _, then := mustReserve(t, l, state, now+d.Wait-1, cost, 0); !then.Limited || then.Wait != 1 {
+			t.Fatalf("%+v, and 1 ns before %+v", d, then)
+		}
+	})
+}
+
+func TestTOKENIntervalExtremes(t *testing.T) {
+	const most, least = math.MaxInt64, math.MinInt64
+	interval := func(limit, period, burst int64) Limit {
+		l := plain(TOKEN, limit, period, burst)
+		l.Interval = true
+		return l
+	}
+	state := func(full int64, missing uint64) []byte { return binary.AppendUvarint(stateAt(full), missing) }
+	tests := []struct {
+		name      string
+		limit     Limit
+		state     []byte
+		now, cost int64
+		want      Decision
+		err       error
+	}{
+		{"everything at once", interval(most, most, most), nil, 0, most, Decision{false, most, 0, Never, most}, nil},
+		{"the end of time", interval(1, 1, 5), nil, most - 5, 5, Decision{false, 5, 0, Never, 5}, nil},
+		{"past the end of time", interval(1, 1, 5), nil, most - 4, 5, Decision{}, ErrOverflow},
+		{"too many missing", interval(most, 1, most), state(1, most), 0, 1, Decision{}, ErrOverflow},
+		{"as many as can be", interval(1, 1, most), state(most-1, most-1), 0, 1, Decision{false, most, 0, Never, most}, nil},
+		{"arrivals for ever", interval(1, 2, most), nil, 0, 1 << 62, Decision{}, ErrOverflow},
+		{"a state too far ahead", interval(1, 1, 1), state(0, 1), least, 1, Decision{}, ErrOverflow},
+		{"a state long past", interval(1, 1, 1), state(least, 1), most - 1, 1, Decision{false, 1, 0, Never, 1}, nil},
+		{"nothing missing", interval(1, 1, 1), state(5, 0), 0, 1, Decision{}, ErrState},
+		{"missing too much", interval(1, 1, 1), state(5, 1<<63), 0, 1, Decision{}, ErrState},
+		{"two numbers", interval(1, 1, 1), append(state(5, 1), 1), 0, 1, Decision{}, ErrState},
+		{"half a number", interval(1, 1, 1), append(stateAt(5), 0x80), 0, 1, Decision{}, ErrState},
+		{"a damaged state of another", plain(GCRA, 1, 1, 1), append(stateAt(5), 0x80), 0, 1, Decision{}, ErrState},
+		{"a state too far ahead, of another", plain(GCRA, 1, 1, 1), state(0, 1), least, 1, Decision{}, ErrOverflow},
+		{"negative cost", interval(1, 1, 1), nil, 0, -1, Decision{}, ErrCost},
+		{"negative burst", interval(1, 1, -1), nil, 0, 1, Decision{}, ErrBurst},
+	}
+	for _, tt := range tests {
+		_, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, nil)
+		if d != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%s:\n got %+v, %v\nwant %+v, %v", tt.name, d, err, tt.want, tt.err)
+		}
+		if tt.cost != -1 && errors.Is(tt.err, ErrState) {
+			if _, _, err := refund(&tt.limit, tt.state, tt.now, 1, nil); !errors.Is(err, tt.err) {
+				t.Errorf("%s: refund: %v", tt.name, err)
+			}
+			if _, _, err := reserve(&tt.limit, tt.state, tt.now, 1, 0, nil); !errors.Is(err, tt.err) {
+				t.Errorf("%s: reserve: %v", tt.name, err)
+			}
+		}
+	}
+}
+
+// A state that grows by a byte has no room where it is, and stays as it is there.
+func TestTOKENIntervalGrows(t *testing.T) {
+	l := mustParse(t, "TOKEN 1000/s INTERVAL")
+	for _, state := range []string{string(stateAt(1e6)), string(stateAt(1e9)) + "\x7f"} {
+		tight := append(make([]byte, 0, len(state)), state...)
+		next, _, err := take(&l, tight, 0, 200, tight)
+		if err != nil || len(next) <= len(state) || string(tight) != state {
+			t.Errorf("%x became %x, and the next is %x, %v", state, tight, next, err)
+		}
+	}
+}
+
+func TestTOKENIntervalAllocatesNothing(t *testing.T) {
+	l := mustParse(t, "TOKEN 1000/ms INTERVAL")
+	if n := testing.AllocsPerRun(100, func() {
+		var buf [MaxState]byte
+		state, _, err := take(&l, nil, 0, 300, buf[:])
+		if err != nil || len(state) != 10 {
+			t.Fatal(len(state), err)
+		}
+		if state, _, err = reserve(&l, state, 0, 1e15, 0, state); err != nil || len(state) != 8+8 {
+			t.Fatal(len(state), err)
+		}
+		if state, _, err = refund(&l, state, 0, 1e15, state); err != nil || len(state) != 10 {
+			t.Fatal(len(state), err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
