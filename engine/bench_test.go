@@ -3,7 +3,9 @@
 package engine
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -255,4 +257,67 @@ func residentBytes(b *testing.B) int64 {
 		b.Fatal(err)
 	}
 	return (resident - shared) * int64(os.Getpagesize())
+}
+
+// BenchmarkJournal is a decision that leaves a record, drained every so often.
+func BenchmarkJournal(b *testing.B) {
+	for _, on := range []bool{false, true} {
+		b.Run(fmt.Sprint(on), func(b *testing.B) {
+			e := New(Options{})
+			if on {
+				e.StartJournal(0, func() {})
+			}
+			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1, Burst: 1 << 40}
+			var keys [1024][]byte
+			for i := range keys {
+				keys[i] = fmt.Appendf(nil, "user:%012d", i)
+			}
+			var d limit.Decision
+			var out []byte
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := e.Take(1e18, keys[i%len(keys)], &l, 1, &d); err != nil {
+					b.Fatal(err)
+				}
+				if i%16384 == 0 {
+					out = e.Drain(out[:0])
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRestore is a key that is recovered.
+func BenchmarkRestore(b *testing.B) {
+	e := New(Options{})
+	key := make([]byte, 0, 32)
+	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		key = fmt.Appendf(key[:0], "user:%012d", i)
+		if err := e.Restore(byte(limit.GCRA), key, state); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCopy is a table of a million keys, copied as for a snapshot; a step
+// is one hold of a shard's lock.
+func BenchmarkCopy(b *testing.B) {
+	e := New(Options{})
+	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
+	for i := range 1_000_000 {
+		if err := e.Restore(byte(limit.GCRA), fmt.Appendf(nil, "user:%012d", i), state); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var out []byte
+	var cursor uint64
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(out) > 1<<20 {
+			out = out[:0]
+		}
+		out, cursor = e.Copy(1e18, cursor, out)
+	}
 }

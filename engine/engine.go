@@ -94,6 +94,9 @@ type Engine struct {
 	sweepAt, squeezeAt atomic.Uint64
 	// barrenUntil is when reclaim may try again.
 	barrenUntil atomic.Int64
+	// journal is what the shards' records of changes share; nil without them.
+	journal  atomic.Pointer[changeLog]
+	flushing sync.Mutex // held by Flush
 	// plans are of TakeAll, *plan, to be used again.
 	plans sync.Pool
 	// draws numbers the calls of Random, so that each looks elsewhere.
@@ -178,8 +181,11 @@ func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 
 // Flush forgets every key, one shard after the other.
 func (e *Engine) Flush() {
+	e.flushing.Lock() // the versions of two at once would be the same
+	defer e.flushing.Unlock()
+	version := e.flushVersion()
 	for i := range e.shards {
-		e.shards[i].flush()
+		e.shards[i].flush(version)
 	}
 	e.arena.trim(true)
 }

@@ -86,6 +86,9 @@ func (t *table) evict(now int64, g *segment, size int) int {
 				return
 			}
 			freed += r.size()
+			if t.changes != nil {
+				t.changes.forget(r.algorithm(), r.key())
+			}
 			t.dropRecord(g, r)
 			dropped++
 			t.evicted++

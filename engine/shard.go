@@ -76,6 +76,30 @@ const fixedState = 8
 // store keeps the state that an algorithm has made, unless it says no more
 // than an absent key does. With must a new key heeds no budget.
 func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, must bool) error {
+	if s.table.changes == nil {
+		return s.keep(now, h, g, at, key, a, next, must)
+	}
+	// The record comes first: next may lie in a segment that keep leaves behind.
+	c := s.table.changes
+	var mark, n int
+	switch gone := limit.Expires(a, next) <= now; {
+	case at == nil && gone:
+		return nil
+	case gone:
+		mark = c.forget(a, key)
+	default:
+		mark = c.set(a, key, next)
+	}
+	n = len(c.buf) - mark
+	err := s.keep(now, h, g, at, key, a, next, must)
+	if err != nil {
+		c.undo(mark, n)
+	}
+	return err
+}
+
+// keep is store without a record of it.
+func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, must bool) error {
 	gone := limit.Expires(a, next) <= now
 	switch {
 	case at == nil && gone:
@@ -179,6 +203,9 @@ func (s *shard) reset(h uint64, now int64, key []byte) bool {
 	if at == nil {
 		return false
 	}
+	if c := s.table.changes; c != nil {
+		c.forget(g.record(at).algorithm(), key)
+	}
 	s.table.remove(g, h, at)
 	return true
 }
@@ -197,10 +224,14 @@ func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
 	return info, true
 }
 
-func (s *shard) flush() {
+// flush forgets all keys; version is the record's.
+func (s *shard) flush(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.flush()
+	if c := s.table.changes; c != nil {
+		c.flushed(version)
+	}
 }
 
 // refuse counts a decision that failed for want of room, and returns ErrOOM for

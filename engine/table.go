@@ -71,6 +71,9 @@ type table struct {
 	lastBox uint32
 
 	expired, evicted, forgiven uint64
+
+	// changes keeps records of what changes, nil where nobody wants them.
+	changes *changes
 }
 
 // directory finds a segment by the leading bits of a place within the shard.

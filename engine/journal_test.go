@@ -1,0 +1,240 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// contents is every key that is live at now, with its algorithm and state.
+func contents(e *Engine, now int64) map[string]string {
+	all := map[string]string{}
+	for i := range e.shards {
+		t := &e.shards[i].table
+		d := t.dir.Load()
+		for j := 0; j < len(d.segs); {
+			g := d.segs[j].Load()
+			j += 1 << (d.depth - g.depth)
+			g.each(func(r record) {
+				if t.expires(r) > now {
+					all[string(r.key())] = fmt.Sprintf("%v %x", r.algorithm(), t.state(r))
+				}
+			})
+		}
+	}
+	return all
+}
+
+// replay gives an engine what records say, as recovery does.
+func replay(e *Engine, now int64, files ...[]byte) error {
+	flush := uint64(0)
+	each := func(b []byte, fn func(r journal.Record) error) error {
+		for len(b) > 0 {
+			r, rest, err := journal.Parse(b)
+			if err != nil {
+				return err
+			}
+			if err := fn(r); err != nil {
+				return err
+			}
+			b = rest
+		}
+		return nil
+	}
+	for _, b := range files {
+		if err := each(b, func(r journal.Record) error {
+			if r.Op == journal.Flush {
+				flush = max(flush, r.Version)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	versions := map[string]uint64{}
+	for i, b := range files {
+		if err := each(b, func(r journal.Record) error {
+			if i > 0 && r.Op != journal.Flush { // the first is a copy
+				if r.Version <= versions[string(r.Key)] {
+					return fmt.Errorf("%q: version %d comes after %d", r.Key, r.Version, versions[string(r.Key)])
+				}
+				versions[string(r.Key)] = r.Version
+			}
+			switch {
+			case r.Op == journal.Flush || r.Version < flush:
+			case r.Op == journal.Delete || r.Expires() <= now:
+				e.RestoreDelete(r.Key)
+			default:
+				return e.Restore(r.Kind, r.Key, r.State)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Whatever is done, a copy made meanwhile and the records since it began give
+// the same table again, with any number of shards.
+func TestJournalGivesTheTableAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPair(Options{Shards: 4})
+		notified := 0
+		p.e.StartJournal(rapid.Uint64Range(0, 100).Draw(t, "version"), func() { notified++ })
+		now := int64(1e18)
+		run := func(label string) {
+			for range rapid.IntRange(0, 40).Draw(t, label) {
+				st := step{
+					op: rapid.Byte().Draw(t, "op"), key: rapid.Byte().Draw(t, "key"), limit: rapid.Byte().Draw(t, "limit"),
+					cost: rapid.Byte().Draw(t, "cost"), dt: rapid.Int64Range(-10, 1000).Draw(t, "dt"),
+				}
+				now += st.dt
+				if err := p.run(now, st); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		run("before")
+		p.e.Drain(nil)
+		if p.e.Dirty() {
+			t.Fatal("dirty after a drain")
+		}
+		var copied, log []byte
+		notified = 0
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			copied, cursor = p.e.Copy(now, cursor, copied)
+			if rapid.IntRange(0, 3).Draw(t, "meanwhile") == 0 {
+				run("while it is copied")
+			}
+			if rapid.Bool().Draw(t, "drain") {
+				log = p.e.Drain(log)
+			}
+		}
+		run("after")
+		log = p.e.Drain(log)
+		if (len(log) > 0) != (notified > 0) {
+			t.Fatalf("%d bytes were drained, and that was told %d times", len(log), notified)
+		}
+		for i := range p.e.shards {
+			now = max(now, p.e.shards[i].last)
+		}
+		again := New(Options{Shards: rapid.SampledFrom([]int{1, 2, 16}).Draw(t, "shards")})
+		if err := replay(again, now, copied, log); err != nil {
+			t.Fatal(err)
+		}
+		again.check()
+		want, got := contents(p.e, now), contents(again, now)
+		for k, v := range want {
+			if got[k] != v {
+				t.Fatalf("%q is %s, want %s", k, got[k], v)
+			}
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d keys, want %d", len(got), len(want))
+		}
+	})
+}
+
+// Keys that are evicted are gone for good, also from the records; a state for
+// which there is no room leaves none.
+func TestJournalUnderABudget(t *testing.T) {
+	for _, policy := range []Policy{NoEviction, LeastDebt} {
+		e := New(Options{Shards: 1, MaxMemory: 300 << 10, Policy: policy})
+		e.StartJournal(0, func() {})
+		l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1e9, Burst: 10}
+		var log []byte
+		var d limit.Decision
+		refused := 0
+		for i := range 20_000 {
+			if err := e.Take(1e18, fmt.Appendf(nil, "key:%d", i), &l, 1, &d); err == ErrOOM {
+				refused++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if i%100 == 0 {
+				log = e.Drain(log)
+			}
+		}
+		log = e.Drain(log)
+		if st := e.Stats(); (policy == LeastDebt) != (st.Evicted > 0) || (policy == NoEviction) != (refused > 0) {
+			t.Fatalf("policy %d: %d refused, %+v", policy, refused, st)
+		}
+		again := New(Options{})
+		if err := replay(again, 1e18, nil, log); err != nil {
+			t.Fatal(err)
+		}
+		if want, got := contents(e, 1e18), contents(again, 1e18); len(want) != len(got) {
+			t.Errorf("policy %d: %d keys, want %d", policy, len(got), len(want))
+		}
+	}
+}
+
+// While many write and flush, every record is drained once and in order.
+func TestDrainWhileManyWrite(t *testing.T) {
+	e := New(Options{Shards: 8})
+	wake := make(chan struct{}, 1)
+	e.StartJournal(0, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1e9, Burst: 1 << 30}
+	var writers sync.WaitGroup
+	for g := range 4 {
+		writers.Go(func() {
+			var d limit.Decision
+			for i := range 5000 {
+				if err := e.Take(1e18, fmt.Appendf(nil, "key:%d", (i*7+g)%97), &l, 1, &d); err != nil {
+					t.Error(err)
+				}
+				if g == 0 && i%1000 == 999 {
+					e.Flush()
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { writers.Wait(); close(done) }()
+	var log []byte
+	for running := true; running; {
+		select {
+		case <-wake:
+			log = e.Drain(log)
+		case <-done:
+			running = false
+		}
+	}
+	if e.Dirty() {
+		log = e.Drain(log)
+	}
+	if len(e.Drain(nil)) > 0 {
+		t.Error("there were records, and the engine was not dirty")
+	}
+	again := New(Options{Shards: 2})
+	if err := replay(again, 1e18, nil, log); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := contents(e, 1e18), contents(again, 1e18); fmt.Sprint(want) != fmt.Sprint(got) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+}
+
+func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
+	e := New(Options{})
+	for _, kind := range []byte{0, 127, 255} {
+		if err := e.Restore(kind, []byte("k"), bytes.Repeat([]byte{9}, 8)); err == nil {
+			t.Errorf("kind %d was restored", kind)
+		}
+	}
+	if err := e.Restore(byte(limit.GCRA), bytes.Repeat([]byte("k"), MaxKey+1), make([]byte, 8)); err == nil {
+		t.Error("a key that is too long was restored")
+	}
+}
