@@ -34,6 +34,63 @@ func ExampleTake() {
 	// true 0 2000
 }
 
+// A queue lets one go each two seconds, and tells who comes between how long to
+// wait before going.
+func ExampleTake_queue() {
+	l, err := limit.Parse("QUEUE 30/m BURST 2")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var state []byte
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano()
+	for range 4 {
+		var d limit.Decision
+		next, err := limit.Take(&l, state, now, 1, nil, &d)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if next != nil {
+			state = next
+		}
+		fmt.Println(d.Limited, limit.Milliseconds(d.Wait))
+	}
+	// Output:
+	// false -1
+	// false 2000
+	// false 4000
+	// true 2000
+}
+
+// What is reserved is granted whatever its size; those after it pay, and wait as
+// long as they are willing to.
+func ExampleReserve() {
+	l, err := limit.Parse("TOKEN 1/s BURST 5")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var state []byte
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano()
+	for _, maxWait := range []time.Duration{0, time.Second, 5 * time.Second} {
+		var d limit.Decision
+		next, err := limit.Reserve(&l, state, now, 10, maxWait.Nanoseconds(), nil, &d)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if next != nil {
+			state = next
+		}
+		fmt.Println(d.Limited, limit.Milliseconds(d.Wait))
+	}
+	// Output:
+	// false -1
+	// true 4000
+	// false 5000
+}
+
 // A limit prints in one way, however it is written.
 func ExampleParse() {
 	for _, s := range []string{"gcra 100 60000 burst 20", "GCRA 100 1m BURST 20", "GCRA 100/m BURST 100"} {

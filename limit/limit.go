@@ -6,6 +6,9 @@
 // # A limit has one spelling
 //
 //	GCRA limit period [BURST n]
+//	TOKEN limit period [BURST n] [INTERVAL]
+//	LEAKY limit period [BURST n]
+//	QUEUE limit period [BURST n]
 //	LOG limit period [COUNTDENIED]
 //
 //	GCRA 100 60000 BURST 20      100 in 60 000 ms, at most 20 at once
@@ -20,7 +23,7 @@
 //
 // # An algorithm is a function
 //
-// [Take], [Peek] and [Refund] decide. The caller keeps the state, a few bytes
+// [Take], [Peek], [Refund] and [Reserve] decide. The caller keeps the state, a few bytes
 // that mean nothing to it, and says what time it is:
 //
 //	next, err := limit.Take(&l, state, now, 1, buf[:], &d)
