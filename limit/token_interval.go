@@ -28,11 +28,13 @@ import "encoding/binary"
 //
 // The time alone, from another algorithm of the family, is worth as many tokens
 // as there, rounded up to whole ones: ⌈(full − now)/E⌉ are missing, and until
-// the first is taken with INTERVAL each E brings one. It must fit as well that the
-// cost arrives after full, whole periods later: so what fits does so for good,
-// though the arrivals move while the tokens come one by one. The others read the time
+// the first is taken with INTERVAL each E brings one. The others read the time
 // and leave the missing tokens unread, which gives nothing either. A limit that
 // changes leaves full and missing as they are.
+//
+// What must fit in int64 is full + ⌈cost/Max⌉·Period, with full before the
+// request: the bucket is never full later than that, and what fits does so for
+// good if nobody else asks.
 //
 // It promises: in any time t, at most Burst + Max·⌈t/Period⌉.
 
@@ -83,21 +85,12 @@ func (x *arrivals) until(l *Limit, room int64) int64 {
 	return x.next + (groups(x.missing-room, together(l))-1)*l.Period
 }
 
-// full is how long until the bucket is full if so many are missing. It is not ok
-// if that, or the time itself, does not fit.
-func (x *arrivals) full(l *Limit, missing, now int64) (ahead int64, ok bool) {
+// full is how long until the bucket is full if so many are missing.
+func (x *arrivals) full(l *Limit, missing int64) int64 {
 	if missing == 0 {
-		return 0, true
+		return 0
 	}
-	return after(x.next, groups(missing, together(l))-1, l.Period, now)
-}
-
-// after is how long it takes for so many more periods. It is not ok if that, or
-// the time then, does not fit.
-func after(ahead, more, period, now int64) (then int64, ok bool) {
-	over, later := mul(more, period)
-	then = ahead + later
-	return then, over == 0 && later|then >= 0 && now+then >= now
+	return x.next + (groups(missing, together(l))-1)*l.Period
 }
 
 // intervalTake is Take: it fills in the decision and returns the next state,
@@ -160,19 +153,17 @@ func intervalAfter(l *Limit, state []byte, now, cost int64) (x arrivals, reset i
 		return arrivals{ahead: ahead}, 0, nil
 	}
 	x = intervalAt(l, state, ahead)
+	if cost == 0 {
+		return x, ahead, nil
+	}
+	// full is never later than this.
+	over, later := mul(groups(cost, together(l)), l.Period)
+	last := ahead + later
 	missing := x.missing + cost
-	if missing < 0 {
+	if over != 0 || later|last|missing < 0 || now+last < now {
 		return x, 0, ErrOverflow
 	}
-	if x.e != 0 && cost > 0 {
-		if _, ok := after(ahead, groups(cost, together(l)), l.Period, now); !ok {
-			return x, 0, ErrOverflow
-		}
-	}
-	if reset, ok = x.full(l, missing, now); !ok {
-		return x, 0, ErrOverflow
-	}
-	return x, reset, nil
+	return x, x.full(l, missing), nil
 }
 
 // intervalRefund is Refund: it fills in the decision and returns the next state
@@ -191,7 +182,7 @@ func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64) (full,
 	}
 	x := intervalAt(l, state, ahead)
 	missing = max(0, x.missing-cost)
-	reset, _ := x.full(l, missing, now) // no later than it was
+	reset := x.full(l, missing)
 	*d = Decision{Limit: l.Burst, Remaining: max(0, l.Burst-missing), Wait: Never, Reset: reset}
 	return now + reset, missing, missing != x.missing, nil
 }

@@ -77,7 +77,7 @@ func (m *tokenModel) interval(l Limit, now64, cost64, maxWait int64, keep bool, 
 		if after.Sign() < 0 {
 			after.SetInt64(0)
 		}
-	} else if at := fullWith(after); !after.IsInt64() || oneByOne && ahead.Sign() > 0 && cost64 > 0 && !m.fits(now, full, ceil(cost, most), period) || !at.IsInt64() || !sub(at, now).IsInt64() {
+	} else if at := new(big.Int).Add(full, new(big.Int).Mul(ceil(cost, most), period)); !after.IsInt64() || !at.IsInt64() || !sub(at, now).IsInt64() {
 		return Decision{}, ErrOverflow
 	}
 	d := Decision{Limit: l.Burst, Wait: Never}
@@ -110,13 +110,6 @@ func (m *tokenModel) interval(l Limit, now64, cost64, maxWait int64, keep bool, 
 		}
 	}
 	return d, nil
-}
-
-// fits tells whether it can be told how long it takes for n periods from a time
-// on, and when that is.
-func (m *tokenModel) fits(now, from, n, period *big.Int) bool {
-	at := new(big.Int).Add(from, new(big.Int).Mul(n, period))
-	return at.IsInt64() && sub(at, now).IsInt64()
 }
 
 // ceil is ⌈a/b⌉.
