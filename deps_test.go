@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"replication": {"engine", "limit", "internal"},
 	"observe":     {"engine", "limit", "internal"},
 	"simulate":    {"limit", "internal"},
+	"docs":        {"limit", "simulate", "internal"},
 	"server":      {"engine", "limit", "resp", "config", "transport", "internal"},
 	"bench":       {"resp", "limit", "engine", "internal"},
 	"cmd":         {"bench", "config", "engine", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport"},

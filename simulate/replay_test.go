@@ -21,7 +21,10 @@ func samples(t testing.TB) (limits []limit.Limit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"gcra 5/2s burst 2", "gcra 0/s"} {
+	for _, text := range []string{
+		"gcra 5/2s burst 2", "gcra 0/s", "token 3/s burst 5 interval", "fixed 3/s first", "fixed 3/s countdenied",
+		"fixed 20 calendar minute", "log 3/s countdenied",
+	} {
 		l, err := limit.Parse(text)
 		if err != nil {
 			t.Fatal(err)
