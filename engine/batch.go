@@ -79,8 +79,8 @@ func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost
 	}
 	s := &e.shards[h>>(64-e.shardBits)]
 	err := s.take(h, now, key, l, cost, d)
-	if err == errNoRoom {
-		err = e.takeAnyway(h, s, now, key, l, cost, d)
+	if err != nil {
+		err = e.takeAgain(err, h, s, now, key, l, cost, d)
 	}
 	return err
 }

@@ -78,6 +78,9 @@ type Stats struct {
 	// Forgiven is the debt of the evicted keys: the sum, in nanoseconds, of the
 	// times after which they would have been full.
 	Forgiven uint64
+	// Waiting requests there are now, on WaitingKeys keys; Waited had to, ever.
+	Waiting, WaitingKeys int64
+	Waited               uint64
 }
 
 // Engine is the table. All methods may be called from any goroutine.
@@ -86,8 +89,9 @@ type Engine struct {
 	shardBits uint
 	seed      uint64
 
-	// arena has the memory of all shards.
-	arena *arena
+	// arena has the memory of all shards, alarms the deadlines of their queues.
+	arena  *arena
+	alarms *alarms
 
 	// sweepAt and squeezeAt are the places on the line where the next Sweep and
 	// the next eviction for another shard's key go on.
@@ -117,13 +121,15 @@ func New(o Options) *Engine {
 		shardBits: shardBits,
 		seed:      o.Seed,
 		arena:     newArena(),
+		alarms:    newAlarms(),
 	}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
 	}
 	e.arena.budget.add(len(e.shards) * int(unsafe.Sizeof(shard{})))
 	for i := range e.shards {
-		e.shards[i].table.init(e.arena, e.seed, shardBits, i)
+		e.shards[i].waits.alarms = e.alarms
+		e.shards[i].table.init(e.arena, &e.shards[i].waits, e.seed, shardBits, i)
 	}
 	e.SetMaxMemory(o.MaxMemory, o.Policy)
 	runtime.AddCleanup(e, (*arena).unmap, e.arena)
@@ -144,11 +150,14 @@ func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 	return e.TakeAt(0, now, key, l, cost, d)
 }
 
-// takeAnyway is Take for a new key for which its segment has no room.
-func (e *Engine) takeAnyway(h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	err := errNoRoom
-	if e.reclaim(now) {
+// takeAgain is Take where err has come of it: the key's segment has no room, or
+// others wait for the key. Any other err stays.
+func (e *Engine) takeAgain(err error, h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	if err == errNoRoom && e.reclaim(now) {
 		err = s.take(h, now, key, l, cost, d)
+	}
+	if err == errBehind {
+		_, err = e.ask(h, s, now, key, &Request{Limit: *l, Cost: cost}, nil, d)
 	}
 	return s.refuse(err)
 }

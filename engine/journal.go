@@ -163,7 +163,7 @@ func (e *Engine) Copy(now int64, cursor uint64, dst []byte) ([]byte, uint64) {
 // or of the system.
 func (e *Engine) Restore(kind byte, key, state []byte) error {
 	a := limit.Algorithm(kind)
-	if !a.Valid() {
+	if !a.Known() {
 		return fmt.Errorf("engine: a state is of algorithm %d, which this version does not know", kind)
 	}
 	h, s := e.place(key)

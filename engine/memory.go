@@ -95,6 +95,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 			t.forgiven += uint64(max(0, at-now))
 		})
 		if freed >= size || want == len(all) {
+			t.waits.stir()
 			return dropped
 		}
 	}

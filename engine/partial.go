@@ -13,12 +13,18 @@ func (e *Engine) TakePartial(now int64, key []byte, l *limit.Limit, cost int64, 
 	if err == errNoRoom && e.reclaim(now) {
 		granted, err = s.takePartial(h, now, key, l, cost, d)
 	}
+	if err == errBehind {
+		return e.ask(h, s, now, key, &Request{Limit: *l, Cost: cost, Partial: true}, nil, d)
+	}
 	return granted, s.refuse(err)
 }
 
 func (s *shard) takePartial(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.waits.find(key) != nil {
+		return 0, errBehind
+	}
 	now = s.clamp(now)
 	g, at := s.live(h, now, key)
 	state, err := s.stateFor(g, at, l)

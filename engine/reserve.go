@@ -25,6 +25,14 @@ func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, m
 	if err != nil {
 		return err
 	}
+	if q := s.waits.find(key); q != nil && cost > 0 {
+		// What is reserved would be taken from those who wait.
+		if _, err := limit.Reserve(l, state, now, cost, maxWait, s.next[:0], d); err != nil {
+			return err
+		}
+		s.limited++
+		return s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d)
+	}
 	next, err := limit.Reserve(l, state, now, cost, maxWait, s.scratch(state), d)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ func (e *Engine) check() {
 	for i := range e.shards {
 		want += e.shards[i].table.census()
 	}
+	e.checkWaits()
 	a := e.arena
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,6 +23,8 @@ type shardData struct {
 	// runs earlier than the step before it.
 	last int64
 
+	waits waitlist
+
 	allowed, limited, peeked, refunded, refused uint64
 
 	table table
@@ -50,11 +52,16 @@ func (s *shard) live(h uint64, now int64, key []byte) (*segment, slot) {
 // stateFor returns the state that l's algorithm is to work on, nil for a key
 // that is not there. The algorithm may write the next state over it.
 func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
+	return s.stateOf(g, at, l.Algorithm)
+}
+
+// stateOf is stateFor for whatever a key can hold.
+func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, error) {
 	if at == nil {
 		return nil, nil
 	}
 	r := g.record(at)
-	if r.algorithm() != l.Algorithm && !limit.SameFamily(r.algorithm(), l.Algorithm) {
+	if r.algorithm() != kind && !limit.SameFamily(r.algorithm(), kind) {
 		return nil, ErrWrongType
 	}
 	return s.table.state(r), nil
@@ -135,10 +142,13 @@ func (s *shard) count(d *limit.Decision) {
 }
 
 // take writes its answer to *d, as package limit does. It means something only
-// if there is no error.
+// if there is no error; errBehind leaves the decision to ask.
 func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.waits.n != 0 && s.waits.find(key) != nil {
+		return errBehind
+	}
 	now = s.clamp(now)
 	g, at := s.live(h, now, key)
 	state, err := s.stateFor(g, at, l)
@@ -170,13 +180,18 @@ func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err := limit.Peek(l, state, now, cost, d); err != nil {
 		return err
 	}
+	if q := s.waits.find(key); q != nil && cost > 0 {
+		if err := s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
+			return err
+		}
+	}
 	s.peeked++
 	return nil
 }
 
 func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	now = s.clamp(now)
 	g, at := s.live(h, now, key)
 	state, err := s.stateFor(g, at, l)
@@ -191,6 +206,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 		if err := s.store(now, h, g, at, key, l.Algorithm, next, false); err != nil {
 			return err
 		}
+		s.changed(now, s.waits.find(key))
 	}
 	s.refunded++
 	return nil
@@ -198,8 +214,9 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 
 func (s *shard) reset(h uint64, now int64, key []byte) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	g, at := s.live(h, s.clamp(now), key)
+	defer s.unlock()
+	now = s.clamp(now)
+	g, at := s.live(h, now, key)
 	if at == nil {
 		return false
 	}
@@ -207,6 +224,7 @@ func (s *shard) reset(h uint64, now int64, key []byte) bool {
 		c.forget(g.record(at).algorithm(), key)
 	}
 	s.table.remove(g, h, at)
+	s.changed(now, s.waits.find(key))
 	return true
 }
 
@@ -232,6 +250,7 @@ func (s *shard) flush(version uint64) {
 	if c := s.table.changes; c != nil {
 		c.flushed(version)
 	}
+	s.waits.stir()
 }
 
 // refuse counts a decision that failed for want of room, and returns ErrOOM for
@@ -258,4 +277,7 @@ func (s *shard) addTo(sum *Stats) {
 	sum.Expired += s.table.expired
 	sum.Evicted += s.table.evicted
 	sum.Forgiven += s.table.forgiven
+	sum.Waiting += int64(s.waits.waiting)
+	sum.WaitingKeys += int64(s.waits.n)
+	sum.Waited += s.waits.waited
 }

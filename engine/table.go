@@ -60,6 +60,7 @@ import (
 type table struct {
 	dir       atomic.Pointer[directory] // Warm reads it without the shard's lock
 	arena     *arena
+	waits     *waitlist // to be told of what is evicted
 	seed      uint64
 	shardBits uint
 	shard     uint64
@@ -100,8 +101,8 @@ const (
 	pointerBytes = int(unsafe.Sizeof(uintptr(0)))
 )
 
-func (t *table) init(a *arena, seed uint64, shardBits uint, shard int) {
-	t.arena, t.seed, t.shardBits, t.shard = a, seed, shardBits, uint64(shard)
+func (t *table) init(a *arena, w *waitlist, seed uint64, shardBits uint, shard int) {
+	t.arena, t.waits, t.seed, t.shardBits, t.shard = a, w, seed, shardBits, uint64(shard)
 	t.reset()
 }
 

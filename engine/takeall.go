@@ -42,7 +42,8 @@ var (
 //
 // at is -1 if all was granted. If not, it is the limit that denies for the
 // longest time, the first of several; a denial for ever is the longest. After
-// its Wait all is granted, if nobody else asks. Nothing at all has changed then,
+// its Wait all is granted, if nobody else asks. A limit denies, too, if others
+// wait for its key (see Ask). Nothing at all has changed then,
 // so limits with CountDenied count nothing either, and the decisions of those
 // limits that would have granted tell what there is.
 //
@@ -129,6 +130,9 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 		return err
 	}
 	c.there, c.changed, c.gone = slot != nil, next != nil, false
+	if q := c.s.waits.find(key); q != nil && r.costs[c.at] > 0 {
+		return c.s.behind(now, q, state, &Request{Limit: *l, Cost: r.costs[c.at]}, &r.ds[c.at])
+	}
 	if c.changed {
 		c.state = next
 		c.gone = limit.Expires(l.Algorithm, next) <= now

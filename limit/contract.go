@@ -176,7 +176,7 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a
 // behaves as none. It is the least int64 for bytes that are no state of a.
 func Expires(a Algorithm, state []byte) int64 {
-	if !a.known() || len(state) < 8 {
+	if !a.Known() || len(state) < 8 {
 		return math.MinInt64
 	}
 	return int64(binary.LittleEndian.Uint64(state))

@@ -94,6 +94,26 @@ func PeekLease(l *Lease, state []byte, now int64, d *Decision) error {
 	return err
 }
 
+// DenyLease answers with a denial, whatever there is: l has to let others go
+// first. Wait is 0 where l could be granted. The errors are those of TakeLease.
+func DenyLease(l *Lease, state []byte, now int64, d *Decision) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	s, err := surveyLeases(state, now, l.ID)
+	if err != nil {
+		return err
+	}
+	return l.deny(&s, state, now, d)
+}
+
+// Renews tells whether the id holds as much already, so that l is not a request
+// for more: TakeLease would not deny it. It is false for what is no state.
+func (l *Lease) Renews(state []byte, now int64) bool {
+	s, err := surveyLeases(state, now, l.ID)
+	return err == nil && l.Weight <= s.own
+}
+
 // RenewLease has the lease of id end ttl ns from now and returns how much it
 // holds. It is ErrNoLease if id holds none; ErrTTL, ErrState and ErrOverflow
 // are the other errors. state, next and dst are as in TakeLease.
@@ -206,32 +226,42 @@ func (l *Lease) decide(state []byte, now int64, d *Decision) (s leaseSurvey, err
 	if s, err = surveyLeases(state, now, l.ID); err != nil {
 		return s, err
 	}
-	answer := Decision{Limit: l.Limit, Wait: Never}
 	free := l.Limit - s.others // what the others leave; negative if the limit has shrunk
-	if l.Weight <= max(free, s.own) {
-		if s.n >= MaxHolders {
-			return s, ErrHolders
-		}
-		answer.Remaining = max(0, free-l.Weight)
-		answer.Reset = max(s.last, end) - now
-	} else {
-		answer.Limited = true
-		answer.Remaining = max(0, free-s.own)
-		answer.Reset = max(s.last, s.ownEnd, now) - now
-		if l.Weight <= l.Limit {
-			answer.Wait = s.freed(state, l.Weight-free, l.ID) - now
-		}
+	if l.Weight > max(free, s.own) {
+		return s, l.deny(&s, state, now, d)
 	}
-	if answer.Reset < 0 || answer.Wait < Never {
+	if s.n >= MaxHolders {
+		return s, ErrHolders
+	}
+	reset := max(s.last, end) - now
+	if reset < 0 {
 		return s, ErrOverflow
 	}
-	*d = answer
+	*d = Decision{Limit: l.Limit, Remaining: max(0, free-l.Weight), Wait: Never, Reset: reset}
 	return s, nil
 }
 
-// freed is when want has ended of the leases of other ids than id.
-func (s *leaseSurvey) freed(state []byte, want int64, id []byte) int64 {
-	for off := s.live; off < len(state) && want > 0; {
+// deny writes a denial to *d.
+func (l *Lease) deny(s *leaseSurvey, state []byte, now int64, d *Decision) error {
+	free := l.Limit - s.others
+	wait, reset := Never, max(s.last, s.ownEnd, now)-now
+	if l.Weight <= l.Limit {
+		wait = s.freed(state, l.Weight-free, l.ID, now) - now
+	}
+	if reset < 0 || wait < Never {
+		return ErrOverflow
+	}
+	*d = Decision{Limited: true, Limit: l.Limit, Remaining: max(0, free-s.own), Wait: wait, Reset: reset}
+	return nil
+}
+
+// freed is when want has ended of the leases of other ids than id; now, if that
+// is nothing.
+func (s *leaseSurvey) freed(state []byte, want int64, id []byte, now int64) int64 {
+	if want <= 0 {
+		return now
+	}
+	for off := s.live; off < len(state); {
 		h, size := lease(state[off:])
 		off += size
 		if string(h.ID) == string(id) {

@@ -117,17 +117,18 @@ func Lookup(name []byte) (Algorithm, bool) {
 
 // Valid tells whether a is an algorithm of limits.
 func (a Algorithm) Valid() bool {
-	return a.known() && table[a].family.ofLimits()
+	return a.Known() && table[a].family.ofLimits()
 }
 
-// known tells whether a has a row in the table.
-func (a Algorithm) known() bool {
+// Known tells whether a is of the table: an algorithm of limits, or another
+// kind of state.
+func (a Algorithm) Known() bool {
 	return int(a) < len(table) && table[a].name != ""
 }
 
 // String is the algorithm's name in upper case, as in a limit's spelling.
 func (a Algorithm) String() string {
-	if !a.known() {
+	if !a.Known() {
 		return "Algorithm(" + strconv.Itoa(int(a)) + ")"
 	}
 	return table[a].name
@@ -136,7 +137,7 @@ func (a Algorithm) String() string {
 // TypeName is the algorithm's name in lower case, as the TYPE command tells it;
 // "none" for no algorithm.
 func (a Algorithm) TypeName() string {
-	if !a.known() {
+	if !a.Known() {
 		return "none"
 	}
 	return table[a].lower
@@ -146,7 +147,7 @@ func (a Algorithm) TypeName() string {
 // with one may then be used with the other; any other pair on one key is the
 // caller's error.
 func SameFamily(a, b Algorithm) bool {
-	return a.known() && b.known() && table[a].family == table[b].family
+	return a.Known() && b.Known() && table[a].family == table[b].family
 }
 
 // equalFold compares ASCII letters in any case; upper is in upper case.

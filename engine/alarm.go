@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"math"
+	"sync"
+)
+
+// alarms has the next deadline of every queue of every shard. Shards take its
+// lock while they hold their own, never the other way round.
+type alarms struct {
+	mu   sync.Mutex // guards all below but for the channel
+	heap heap[*queue]
+	made uint64 // queues so far: the order of those that are due at once
+	told int64  // what Wake returned last
+
+	// sooner tells that there is an earlier deadline than told; holds one.
+	sooner chan struct{}
+}
+
+func newAlarms() *alarms {
+	return &alarms{told: math.MaxInt64, sooner: make(chan struct{}, 1)}
+}
+
+// set changes when q is due.
+func (a *alarms) set(q *queue, at int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case q.place < 0:
+		if q.number == 0 {
+			a.made++
+			q.number = a.made
+		}
+		q.at = at
+		a.heap.push(q)
+	case q.at == at:
+		return
+	default:
+		q.at = at
+		a.heap.fix(q.place)
+	}
+	if at < a.told {
+		a.told = at
+		select {
+		case a.sooner <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// drop forgets q.
+func (a *alarms) drop(q *queue) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q.place >= 0 {
+		a.heap.remove(q.place)
+	}
+}
+
+// take takes out the first queue that is due at now. If none is, it returns nil
+// and when the first will be; math.MaxInt64 if there is none at all.
+func (a *alarms) take(now int64) (*queue, int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told = math.MaxInt64
+	if len(a.heap) > 0 {
+		a.told = a.heap[0].at
+	}
+	if len(a.heap) == 0 || a.told > now {
+		return nil, a.told
+	}
+	q := a.heap[0]
+	a.heap.remove(0)
+	return q, 0
+}
+
+// before is the order of the alarms.
+func (q *queue) before(other *queue) bool {
+	return q.at < other.at || q.at == other.at && q.number < other.number
+}
+
+func (q *queue) setPlace(i int) { q.place = i }

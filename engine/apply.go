@@ -1,0 +1,43 @@
+package engine
+
+import "limitdb/limit"
+
+// Step computes a key's next state from its state at now: nil where nothing
+// changes, or one that has expired where nothing is left. The state is nil for a
+// key that is not there. next is written over dst, or is a larger buffer; it must
+// not be a part of state. A step may be run twice, so it must do nothing else.
+type Step func(now int64, state, dst []byte) (next []byte, err error)
+
+// Apply runs step on the state of key, which is of a kind, under its shard's lock:
+// now is the shard's time. It is for states that are not of limits. The errors
+// are ErrWrongType, those of step, and for a new key ErrKey and ErrOOM; after an
+// error nothing has changed.
+func (e *Engine) Apply(now int64, key []byte, kind limit.Algorithm, step Step) error {
+	h, s := e.place(key)
+	err := s.apply(h, now, key, kind, step)
+	if err == errNoRoom && e.reclaim(now) {
+		err = s.apply(h, now, key, kind, step)
+	}
+	return s.refuse(err)
+}
+
+func (s *shard) apply(h uint64, now int64, key []byte, kind limit.Algorithm, step Step) error {
+	s.mu.Lock()
+	defer s.unlock()
+	now = s.clamp(now)
+	g, at := s.live(h, now, key)
+	state, err := s.stateOf(g, at, kind)
+	if err != nil {
+		return err
+	}
+	next, err := step(now, state, s.spare())
+	if err != nil || next == nil {
+		return err
+	}
+	s.keepSpare(next)
+	if err := s.store(now, h, g, at, key, kind, next, false); err != nil {
+		return err
+	}
+	s.changed(now, s.waits.find(key))
+	return nil
+}

@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"math"
+	"unsafe"
+
+	"limitdb/limit"
+)
+
+// queue is who waits for one key, or one request of a QUEUE that waits for its
+// turn. Its shard's lock guards it, but for the last group.
+type queue struct {
+	shard *shard
+	hash  uint64
+	key   string
+
+	first, last *Waiter
+	n           int
+	limits      heap[*Waiter] // the waiters again, the first to give up first
+	due         int64         // when the head can be granted, if nothing else happens
+	forecast    forecast
+	// turn is set for a QUEUE's request, which has been granted already: due is
+	// when its turn comes, granted what it took, full when the state expires that
+	// it has left.
+	turn          bool
+	granted, full int64
+
+	// Guarded by the lock of the alarms.
+	at     int64 // when Wake is to settle it
+	place  int   // in the heap; −1: nowhere
+	number uint64
+}
+
+// waitlist is a shard's queues. The shard's lock guards it.
+type waitlist struct {
+	n      int // queues; all that a decision looks at while it is 0
+	queues map[string]*queue
+	alarms *alarms
+
+	waiting int    // requests that wait now
+	waited  uint64 // that had to wait, ever
+
+	// Those that have been decided and are to be told when the lock is free.
+	told, lastTold *Waiter
+	// buf is where states of any size are written, so that none is changed in place
+	// before there is room for the next.
+	buf []byte
+}
+
+// spareMost is how large a buffer is kept.
+const spareMost = 1 << 10
+
+// spare is a buffer for the next state; keepSpare keeps the one it has become.
+func (s *shard) spare() []byte { return s.waits.buf[:0] }
+
+func (s *shard) keepSpare(next []byte) {
+	if next != nil && cap(next) <= spareMost {
+		s.waits.buf = next
+	}
+}
+
+// settleMost is how many waiters are decided under one hold of a shard's lock.
+const settleMost = 256
+
+// unlock tells those that have been decided while the lock was held.
+func (s *shard) unlock() {
+	w := s.waits.told
+	s.waits.told, s.waits.lastTold = nil, nil
+	s.mu.Unlock()
+	for w != nil {
+		next := w.next
+		w.next = nil
+		w.Owner.Wake()
+		w = next
+	}
+}
+
+// find returns who waits for key, or nil.
+func (l *waitlist) find(key []byte) *queue {
+	if l.n == 0 {
+		return nil
+	}
+	return l.queues[string(key)]
+}
+
+// stir has all queues settled by the next Wake.
+func (l *waitlist) stir() {
+	if l.n == 0 {
+		return
+	}
+	for _, q := range l.queues {
+		l.alarms.set(q, math.MinInt64)
+	}
+}
+
+// bytes is the key, not to be written to.
+func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
+
+func newQueue(s *shard, h uint64, key []byte, due int64) *queue {
+	return &queue{shard: s, hash: h, key: string(key), due: due, place: -1}
+}
+
+// park has w wait behind q, or in a new queue where that is nil, the head of
+// which can be granted at due.
+func (s *shard) park(h uint64, key []byte, q *queue, w *Waiter, due int64) {
+	if q == nil {
+		q = newQueue(s, h, key, due)
+		if s.waits.queues == nil {
+			s.waits.queues = map[string]*queue{}
+		}
+		s.waits.queues[q.key] = q
+		s.waits.n++
+	}
+	q.join(w)
+	q.forecast.extend(w)
+	s.waits.alarms.set(q, min(q.due, q.limits[0].Until))
+}
+
+// join puts w at the end of q.
+func (q *queue) join(w *Waiter) {
+	w.shard, w.queue, w.prev = q.shard, q, q.last
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+	q.n++
+	q.limits.push(w)
+	q.shard.waits.waiting++
+	q.shard.waits.waited++
+}
+
+// leave takes w out of q.
+func (q *queue) leave(w *Waiter) {
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev = nil, nil
+	q.n--
+	q.limits.remove(w.place)
+}
+
+// decided ends w's waiting.
+func (s *shard) decided(w *Waiter, err error) {
+	if err == errNoRoom {
+		err = ErrOOM
+		s.refused++
+	}
+	w.err = err
+	w.queue = nil
+	s.waits.waiting--
+	w.done.Store(true)
+}
+
+// tell has w's owner told when the lock is free.
+func (s *shard) tell(w *Waiter) {
+	if s.waits.told == nil {
+		s.waits.told = w
+	} else {
+		s.waits.lastTold.next = w
+	}
+	s.waits.lastTold = w
+}
+
+// ring is the alarm of q.
+func (s *shard) ring(now int64, q *queue) {
+	s.mu.Lock()
+	defer s.unlock()
+	switch {
+	case q.n == 0: // the last has gone meanwhile
+	case q.turn:
+		s.comeTurn(s.clamp(now), q)
+	default:
+		s.settle(s.clamp(now), q)
+	}
+}
+
+// settle decides those of q that can be decided at now, and tells whether any
+// are left. Who can be granted at the last moment of its time is granted; who
+// could have been before now only, is not.
+func (s *shard) settle(now int64, q *queue) bool {
+	expected := q.due
+	q.due = math.MaxInt64
+	for left := settleMost; q.n > 0; left-- {
+		if left == 0 {
+			q.due = now // the rest at the next Wake
+			break
+		}
+		w := q.limits[0]
+		if w.Until >= now {
+			if s.grant(now, q) {
+				if now != expected {
+					q.forecast.stale++
+				}
+				continue
+			}
+			if w.Until > now {
+				break
+			}
+			if q.first.Until == now {
+				w = q.first // the next may still be granted
+			}
+		} else {
+			q.forecast.stale++ // it might have been granted
+		}
+		s.deny(now, q, w, nil)
+		s.tell(w)
+	}
+	if q.n == 0 {
+		s.waits.remove(q)
+		return false
+	}
+	s.waits.alarms.set(q, min(q.due, q.limits[0].Until))
+	return true
+}
+
+// remove forgets a queue that is empty.
+func (l *waitlist) remove(q *queue) {
+	delete(l.queues, q.key)
+	l.n--
+	l.alarms.drop(q)
+	if l.n == 0 {
+		l.queues = nil // a map keeps the room of the most there ever were
+	}
+}
+
+// grant decides the head of q, if that is not to wait any longer.
+func (s *shard) grant(now int64, q *queue) bool {
+	w := q.first
+	d := &w.decision
+	g, at := s.live(q.hash, now, q.bytes())
+	state, err := s.stateOf(g, at, w.kind())
+	if err == nil {
+		err = w.peek(state, now, d)
+	}
+	if err == nil && d.Limited && d.Wait != limit.Never {
+		q.due = later(now, d.Wait)
+		return false
+	}
+	if err == nil {
+		w.granted, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
+	}
+	q.leave(w)
+	s.decided(w, err)
+	s.tell(w)
+	return true
+}
+
+// takeFor takes for a request and counts the decision. The slot and the state
+// are of no use afterwards.
+func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+	dst := s.scratch(state)
+	if r.Lease != nil {
+		dst = s.spare()
+	}
+	next, granted, err := r.take(state, now, dst, d)
+	if err != nil {
+		return 0, err
+	}
+	if r.Lease != nil {
+		s.keepSpare(next)
+	}
+	if err := s.commit(now, h, g, at, key, r.kind(), next, d); err != nil {
+		return 0, err
+	}
+	return granted, nil
+}
+
+// deny decides that w has waited in vain: with cause or, if that is nil, with a
+// denial.
+func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
+	d := &w.decision
+	g, at := s.live(q.hash, now, q.bytes())
+	state, err := s.stateOf(g, at, w.kind())
+	if err == nil {
+		err = w.peek(state, now, d)
+	}
+	if err == nil && d.Limited { // an ordinary denial, which some algorithms count
+		_, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
+	} else if err == nil {
+		s.limited++
+	}
+	q.leave(w)
+	if err == nil {
+		err = s.behind(now, q, state, &w.Request, d)
+	}
+	if cause != nil {
+		err = cause
+	}
+	s.decided(w, err)
+}
+
+// later is t + d, or the end of time.
+func later(t, d int64) int64 {
+	if d > math.MaxInt64-t && t > 0 {
+		return math.MaxInt64
+	}
+	return t + d
+}

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"limitdb/limit"
+)
+
+// Request is what can be waited for: a take from a limit or, where Lease is set,
+// a lease.
+type Request struct {
+	Limit limit.Limit
+	// Cost is how much to take, 0 or more.
+	Cost int64
+	// Partial takes what there is, up to Cost, as TakePartial does.
+	Partial bool
+	// Lease asks for a lease; the fields above mean nothing then.
+	Lease *limit.Lease
+}
+
+// kind is what the key's state is, or becomes.
+func (r *Request) kind() limit.Algorithm {
+	if r.Lease != nil {
+		return limit.LEASE
+	}
+	return r.Limit.Algorithm
+}
+
+// takes tells whether a request that could be granted takes something, so that
+// it must let those go first who wait.
+func (r *Request) takes(state []byte, now int64) bool {
+	if r.Lease != nil {
+		return !r.Lease.Renews(state, now)
+	}
+	return r.Cost > 0
+}
+
+// hasTurns tells whether a request is granted at once and told when to go.
+func (r *Request) hasTurns() bool {
+	return r.Lease == nil && r.Limit.Algorithm == limit.QUEUE
+}
+
+// peek answers as take would, and changes nothing. With a limit that counts
+// denials as well, it is not counted itself: who waits has not been denied.
+func (r *Request) peek(state []byte, now int64, d *limit.Decision) error {
+	if r.Lease != nil {
+		return limit.PeekLease(r.Lease, state, now, d)
+	}
+	part, err := r.part(state, now)
+	if err != nil {
+		return err
+	}
+	if !r.Limit.CountDenied {
+		return limit.Peek(&r.Limit, state, now, part, d)
+	}
+	l := r.Limit
+	l.CountDenied = false
+	return limit.Peek(&l, state, now, part, d)
+}
+
+// take decides on a state, as limit.Take and limit.TakeLease do, and tells how
+// much was granted.
+func (r *Request) take(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, granted int64, err error) {
+	if r.Lease != nil {
+		next, err = limit.TakeLease(r.Lease, state, now, dst, d)
+		return next, 0, err
+	}
+	part, err := r.part(state, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	next, err = limit.Take(&r.Limit, state, now, part, dst, d)
+	if err != nil || d.Limited {
+		part = 0
+	}
+	return next, part, err
+}
+
+// part is how much to ask for: the whole cost or, if a part will do, what there
+// is of it, and 1 at least.
+func (r *Request) part(state []byte, now int64) (int64, error) {
+	if !r.Partial || r.Cost <= 1 {
+		return r.Cost, nil
+	}
+	var there limit.Decision
+	if err := limit.Peek(&r.Limit, state, now, 0, &there); err != nil {
+		return 0, err
+	}
+	return min(r.Cost, max(1, there.Remaining)), nil
+}
+
+// stand makes *d a denial of what could be granted: nothing is taken, and there
+// is nothing to wait for but others, 1 ns at least.
+func (r *Request) stand(state []byte, now int64, d *limit.Decision) (err error) {
+	if r.Lease != nil {
+		err = limit.DenyLease(r.Lease, state, now, d)
+		d.Wait = max(d.Wait, 1)
+	} else {
+		err = limit.Peek(&r.Limit, state, now, 0, d)
+		d.Limited, d.Wait = true, 1
+	}
+	return err
+}

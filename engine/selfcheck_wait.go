@@ -1,0 +1,80 @@
+//go:build selfcheck
+
+package engine
+
+import (
+	"fmt"
+
+	"limitdb/limit"
+)
+
+// checkWaits verifies the queues and their alarms.
+func (e *Engine) checkWaits() {
+	e.alarms.mu.Lock()
+	defer e.alarms.mu.Unlock()
+	waiting := map[*shard]int{}
+	for i, q := range e.alarms.heap {
+		if q.place != i || i > 0 && q.before(e.alarms.heap[(i-1)/2]) {
+			panic(fmt.Sprintf("the alarm of %q is at %d, not at %d", q.key, i, q.place))
+		}
+		if !q.turn && q.shard.waits.queues[q.key] != q {
+			panic(fmt.Sprintf("there is an alarm for %q, and no queue", q.key))
+		}
+		waiting[q.shard] += q.n
+	}
+	if len(e.alarms.heap) > 0 && e.alarms.told > e.alarms.heap[0].at {
+		panic(fmt.Sprintf("%d is due, but %d was told", e.alarms.heap[0].at, e.alarms.told))
+	}
+	for i := range e.shards {
+		s := &e.shards[i]
+		l := &s.waits
+		if l.n != len(l.queues) || l.waiting != waiting[s] || l.told != nil {
+			panic(fmt.Sprintf("%d queues and %d waiters, counted %d and %d", len(l.queues), waiting[s], l.n, l.waiting))
+		}
+		for key, q := range l.queues {
+			if q.key != key || q.place < 0 {
+				panic(fmt.Sprintf("the queue of %q has no alarm", key))
+			}
+			q.check()
+			s.checkHead(q)
+		}
+	}
+}
+
+func (q *queue) check() {
+	n := 0
+	var before *Waiter
+	for w := q.first; w != nil; before, w = w, w.next {
+		n++
+		if w.prev != before || w.queue != q || w.Done() || q.limits[w.place] != w {
+			panic(fmt.Sprintf("waiter %d of %q is not where it should be", n, q.key))
+		}
+	}
+	if n != q.n || n == 0 || q.last != before || len(q.limits) != n {
+		panic(fmt.Sprintf("%q has %d waiters, counted %d", q.key, n, q.n))
+	}
+	for i, w := range q.limits {
+		if w.place != i || i > 0 && w.before(q.limits[(i-1)/2]) {
+			panic(fmt.Sprintf("the waiters of %q are out of order", q.key))
+		}
+	}
+}
+
+// checkHead asks whether the head of a queue that is not due can be granted when
+// the queue says so, and not now.
+func (s *shard) checkHead(q *queue) {
+	if q.at <= s.last {
+		return
+	}
+	if want := min(q.due, q.limits[0].Until); q.at != want {
+		panic(fmt.Sprintf("%q is due at %d, want %d", q.key, q.at, want))
+	}
+	var state []byte
+	if g, at := s.table.find(q.hash, q.bytes()); at != nil && s.table.expires(g.record(at)) > s.last {
+		state = s.table.state(g.record(at))
+	}
+	var d limit.Decision
+	if err := q.first.peek(state, s.last, &d); err != nil || !d.Limited || later(s.last, d.Wait) != q.due {
+		panic(fmt.Sprintf("at %d the head of %q gets %+v, %v; it is due at %d", s.last, q.key, d, err, q.due))
+	}
+}

@@ -1,0 +1,544 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"limitdb/limit"
+)
+
+// waitModel is waiting in plain slow Go: it looks at every queue at every
+// nanosecond and tries again what it finds at its head.
+type waitModel struct {
+	keys map[string]*waitModelKey
+	log  []outcome
+	// Decisions, as Stats has them.
+	allowed, limited uint64
+}
+
+// count counts a decision.
+func (m *waitModel) count(limited bool, err error) {
+	switch {
+	case err != nil:
+	case limited:
+		m.limited++
+	default:
+		m.allowed++
+	}
+}
+
+type waitModelKey struct {
+	state []byte
+	kind  limit.Algorithm
+	queue []modelWaiter
+}
+
+type modelWaiter struct {
+	id    int
+	until int64
+	r     Request
+}
+
+// outcome is how the wait of a request has ended.
+type outcome struct {
+	key     string
+	id      int
+	at      int64
+	limited bool
+	granted int64
+	err     error
+	left    limit.Decision // of a granted request
+}
+
+func (m *waitModel) clone() *waitModel {
+	c := &waitModel{keys: map[string]*waitModelKey{}}
+	for name, k := range m.keys {
+		c.keys[name] = &waitModelKey{bytes.Clone(k.state), k.kind, slices.Clone(k.queue)}
+	}
+	return c
+}
+
+func (m *waitModel) key(name string) *waitModelKey {
+	k := m.keys[name]
+	if k == nil {
+		k = &waitModelKey{}
+		m.keys[name] = k
+	}
+	return k
+}
+
+// live drops a state whose time has come.
+func (k *waitModelKey) live(now int64) {
+	if k.state != nil && limit.Expires(k.kind, k.state) <= now {
+		k.state = nil
+	}
+}
+
+// try decides r if it can be granted or never will be; else it returns false.
+// Nothing changes then.
+func (k *waitModelKey) try(now int64, r *Request, d *limit.Decision) (decided bool, granted int64, err error) {
+	k.live(now)
+	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
+		return true, 0, ErrWrongType
+	}
+	next, granted, err := r.take(bytes.Clone(k.state), now, nil, d)
+	switch {
+	case err != nil:
+		return true, 0, err
+	case d.Limited && d.Wait != limit.Never:
+		return false, 0, nil
+	}
+	k.keep(now, r.kind(), next)
+	return true, granted, nil
+}
+
+func (k *waitModelKey) keep(now int64, kind limit.Algorithm, next []byte) {
+	if next != nil {
+		k.state, k.kind = next, kind
+		k.live(now)
+	}
+}
+
+// settle decides whom it can at now.
+func (m *waitModel) settle(now int64, name string) {
+	k := m.key(name)
+	end := func(i int, o outcome) {
+		o.key, o.id, o.at = name, k.queue[i].id, now
+		m.log = append(m.log, o)
+		m.count(o.limited, o.err)
+		k.queue = slices.Delete(k.queue, i, i+1)
+	}
+	giveUp := func(by int64) bool {
+		i := slices.IndexFunc(k.queue, func(w modelWaiter) bool { return w.until <= by })
+		if i >= 0 {
+			end(i, m.denial(now, k, &k.queue[i].r))
+		}
+		return i >= 0
+	}
+	for giveUp(now - 1) {
+	}
+	for len(k.queue) > 0 {
+		var d limit.Decision
+		decided, granted, err := k.try(now, &k.queue[0].r, &d)
+		if decided {
+			end(0, outcome{limited: d.Limited, granted: granted, err: err, left: d})
+		} else if !giveUp(now) {
+			return
+		}
+	}
+}
+
+// denial is what a request gets that has waited in vain. It counts, with the
+// algorithms that count such, if it would be denied without the others.
+func (m *waitModel) denial(now int64, k *waitModelKey, r *Request) outcome {
+	k.live(now)
+	var d limit.Decision
+	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
+		return outcome{err: ErrWrongType}
+	}
+	if err := r.peek(k.state, now, &d); err != nil || !d.Limited {
+		return outcome{limited: err == nil, err: err}
+	}
+	next, _, err := r.take(bytes.Clone(k.state), now, nil, &d)
+	k.keep(now, r.kind(), next)
+	return outcome{limited: true, err: err}
+}
+
+// ask is Ask or, with no until, Take and Lease.
+func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) (waiting bool, o outcome) {
+	m.settle(now, name)
+	k := m.key(name)
+	k.live(now)
+	var d limit.Decision
+	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
+		return false, outcome{err: ErrWrongType}
+	}
+	if err := r.peek(k.state, now, &d); err != nil {
+		return false, outcome{err: err}
+	}
+	free := len(k.queue) == 0 || !r.takes(k.state, now)
+	switch {
+	case !d.Limited && free, d.Limited && d.Wait == limit.Never:
+		_, granted, err := k.try(now, &r, &d)
+		o = outcome{limited: d.Limited, granted: granted, err: err, left: d}
+		m.count(o.limited, err)
+		m.settle(now, name)
+		return false, o
+	case until > now:
+		k.queue = append(k.queue, modelWaiter{id, until, r})
+		return true, o
+	}
+	o = m.denial(now, k, &r)
+	m.count(o.limited, o.err)
+	m.settle(now, name)
+	return false, o
+}
+
+// granted tells whether a plain request would be granted after a wait in which
+// nothing else happens.
+func (m *waitModel) granted(now, wait int64, name string, r Request) bool {
+	c := m.clone()
+	for t := now; t <= now+wait; t++ {
+		c.settle(t, name)
+	}
+	_, o := c.ask(now+wait, name, 0, r, math.MinInt64)
+	return o.err == nil && !o.limited
+}
+
+// waitPair runs each step on an engine and on the model.
+type waitPair struct {
+	e       *Engine
+	m       waitModel
+	now     int64
+	waiters map[int]*Waiter
+	names   map[int]string
+	log     []outcome // of the engine, in the order in which it told
+	limits  []limit.Limit
+}
+
+// owner logs when a waiter has been told.
+type owner struct {
+	p  *waitPair
+	id int
+}
+
+func (o owner) Wake() {
+	w := o.p.waiters[o.id]
+	if !w.Done() {
+		panic("told before it was decided")
+	}
+	o.p.note(o.id, w)
+}
+
+func (p *waitPair) note(id int, w *Waiter) {
+	d, granted, err := w.Result()
+	o := outcome{key: p.names[id], id: id, at: p.now, limited: err == nil && d.Limited, granted: granted, err: err}
+	if err == nil && !d.Limited {
+		o.left = d
+	}
+	p.log = append(p.log, o)
+	delete(p.waiters, id)
+}
+
+func newWaitPair(limits []limit.Limit) *waitPair {
+	e := New(Options{Shards: 1})
+	e.StartJournal(0, func() {})
+	return &waitPair{
+		e: e, m: waitModel{keys: map[string]*waitModelKey{}}, now: 1_000_000,
+		waiters: map[int]*Waiter{}, names: map[int]string{}, limits: limits,
+	}
+}
+
+// advance moves the clock: to every deadline that the engine tells, if exact is
+// set, or at once.
+func (p *waitPair) advance(dt int64, exact bool) error {
+	to := p.now + dt
+	if exact {
+		for t := p.now + 1; t <= to; t++ {
+			for _, name := range slices.Sorted(maps.Keys(p.m.keys)) {
+				p.m.settle(t, name)
+			}
+		}
+		for {
+			next := p.e.Wake(p.now)
+			if next <= p.now {
+				return fmt.Errorf("at %d the next deadline is %d", p.now, next)
+			}
+			if next > to {
+				break
+			}
+			p.now = next
+		}
+	}
+	p.now = to
+	for _, name := range slices.Sorted(maps.Keys(p.m.keys)) {
+		p.m.settle(to, name)
+	}
+	p.e.Wake(to)
+	p.e.check()
+	return p.compare()
+}
+
+// compare compares the logs: key by key they are the same, but for the order in
+// which those give up that do so at one moment.
+func (p *waitPair) compare() error {
+	split := func(log []outcome) (granted, denied map[string][]outcome) {
+		granted, denied = map[string][]outcome{}, map[string][]outcome{}
+		for _, o := range log {
+			if o.err == errLeft || o.limited && o.left == (limit.Decision{}) {
+				denied[o.key] = append(denied[o.key], o)
+			} else {
+				o.left.Wait = 0
+				granted[o.key] = append(granted[o.key], o)
+			}
+		}
+		for _, list := range denied {
+			slices.SortFunc(list, func(a, b outcome) int { return a.id - b.id })
+		}
+		return granted, denied
+	}
+	g1, d1 := split(p.log)
+	g2, d2 := split(p.m.log)
+	same := func(a, b []outcome) bool { return slices.EqualFunc(a, b, sameOutcome) }
+	if !maps.EqualFunc(g1, g2, same) || !maps.EqualFunc(d1, d2, same) {
+		return fmt.Errorf("at %d\ngranted %v\nwant    %v\ndenied %v\nwant   %v", p.now, g1, g2, d1, d2)
+	}
+	if len(p.log) > 50 {
+		p.log, p.m.log = p.log[:0], p.m.log[:0]
+	}
+	return nil
+}
+
+func sameOutcome(a, b outcome) bool {
+	sameErr := a.err == b.err || a.err != nil && b.err != nil && a.err.Error() == b.err.Error()
+	a.err, b.err = nil, nil
+	return a == b && sameErr
+}
+
+// ask asks on both sides, to wait until then, if that is after now.
+func (p *waitPair) ask(id int, name string, r Request, until int64) error {
+	w := &Waiter{Request: r, Until: until, Owner: owner{p, id}}
+	p.waiters[id], p.names[id] = w, name
+	before := p.m.clone()
+	waiting := until > math.MinInt64 && p.e.Ask(p.now, []byte(name), w)
+	if until == math.MinInt64 {
+		p.plain(name, w)
+	}
+	wantWaiting, want := p.m.ask(p.now, name, id, r, until)
+	if waiting != wantWaiting {
+		return fmt.Errorf("%+v on %s at %d waits: %v, want %v", r, name, p.now, waiting, wantWaiting)
+	}
+	if waiting {
+		return p.compare()
+	}
+	delete(p.waiters, id)
+	d, granted, err := w.Result()
+	if (err == nil) != (want.err == nil) || err == nil && (d.Limited != want.limited || granted != want.granted) {
+		return fmt.Errorf("%+v on %s at %d: %+v, %d, %v; want %+v", r, name, p.now, d, granted, err, want)
+	}
+	if err == nil && d.Limited {
+		if err := p.checkTold(before, name, r, d.Wait); err != nil {
+			return err
+		}
+	}
+	return p.compare()
+}
+
+// plain decides w's request by the calls that do not wait.
+func (p *waitPair) plain(name string, w *Waiter) {
+	switch key := []byte(name); {
+	case w.Lease != nil:
+		w.err = p.e.Lease(p.now, key, w.Lease, &w.decision)
+	case w.Partial:
+		w.granted, w.err = p.e.TakePartial(p.now, key, &w.Limit, w.Cost, &w.decision)
+	default:
+		if w.err = p.e.Take(p.now, key, &w.Limit, w.Cost, &w.decision); w.err == nil && !w.decision.Limited {
+			w.granted = w.Cost
+		}
+	}
+}
+
+// checkTold checks the wait that a denied request is told: it is exact. (Those
+// that let nobody go first may be granted before: a cost of 0, and a lease if its
+// id waits as well. Where denials count, those that come make it longer.)
+func (p *waitPair) checkTold(before *waitModel, name string, r Request, wait int64) error {
+	counts := r.Limit.CountDenied || slices.ContainsFunc(before.key(name).queue, func(w modelWaiter) bool { return w.r.Limit.CountDenied })
+	if wait == limit.Never || wait > 500 || counts {
+		return nil
+	}
+	if wait < 1 || !before.granted(p.now, wait, name, r) {
+		return fmt.Errorf("%+v on %s at %d is told to wait %d, and would be denied", r, name, p.now, wait)
+	}
+	if r.Lease == nil && r.Cost > 0 && wait > 1 && before.granted(p.now, wait-1, name, r) {
+		return fmt.Errorf("%+v on %s at %d is told to wait %d, and would be granted before", r, name, p.now, wait)
+	}
+	return nil
+}
+
+// change runs what gives back, on both sides.
+func (p *waitPair) change(name string, kind limit.Algorithm, real func() error, model func(state []byte) ([]byte, error)) error {
+	k := p.m.key(name)
+	k.live(p.now)
+	var want error
+	if k.state != nil && !limit.SameFamily(k.kind, kind) {
+		want = ErrWrongType
+	} else {
+		var next []byte
+		if next, want = model(bytes.Clone(k.state)); want == nil && next != nil {
+			k.keep(p.now, kind, next)
+			p.m.settle(p.now, name)
+		}
+	}
+	if err := real(); (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
+		return fmt.Errorf("on %s at %d: %v, want %v", name, p.now, err, want)
+	}
+	return p.compare()
+}
+
+// cancel gives up the place of the n-th that waits.
+func (p *waitPair) cancel(n int, cause error) error {
+	ids := slices.Sorted(maps.Keys(p.waiters))
+	if len(ids) == 0 {
+		return nil
+	}
+	id := ids[n%len(ids)]
+	w, name := p.waiters[id], p.names[id]
+	k := p.m.key(name)
+	i := slices.IndexFunc(k.queue, func(w modelWaiter) bool { return w.id == id })
+	o := p.m.denial(p.now, k, &k.queue[i].r)
+	k.queue = slices.Delete(k.queue, i, i+1)
+	p.m.count(o.limited, o.err)
+	if o.key, o.id, o.at = name, id, p.now; cause != nil {
+		o.err, o.limited = cause, false
+	}
+	p.m.log = append(p.m.log, o)
+	p.m.settle(p.now, name)
+
+	if !p.e.Cancel(p.now, w, cause) {
+		return fmt.Errorf("the waiter %d at %d had been decided", id, p.now)
+	}
+	p.note(id, w)
+	if p.e.Cancel(p.now, w, cause) {
+		return fmt.Errorf("the waiter %d was cancelled twice", id)
+	}
+	return p.compare()
+}
+
+var errLeft = errors.New("left")
+
+// waitStep is one step, in numbers that a fuzzer or rapid draws.
+type waitStep struct {
+	op, key, limit, cost byte
+	wait                 int64
+}
+
+func (p *waitPair) step(id int, st waitStep) error {
+	name := "k" + strconv.Itoa(int(st.key%3))
+	l := p.limits[int(st.limit)%len(p.limits)]
+	lease := &limit.Lease{Limit: 1 + int64(st.limit%4), TTL: 1 + st.wait%97, Weight: 1 + int64(st.cost%3), ID: []byte{'a' + st.cost%5}}
+	until := p.now + st.wait%200
+	r := Request{Limit: l, Cost: int64(st.cost % 5), Partial: st.limit%7 == 6}
+	if st.key%3 == 2 { // a key of leases
+		r = Request{Lease: lease}
+	}
+	switch st.op % 16 {
+	case 0, 1, 2, 3, 4, 5:
+		return p.ask(id, name, r, until)
+	case 6:
+		return p.ask(id, name, r, p.now)
+	case 7:
+		return p.ask(id, name, r, math.MinInt64)
+	case 8, 9:
+		return p.advance(st.wait%60, st.op%16 == 8)
+	case 10:
+		if r.Lease != nil {
+			return p.change(name, limit.LEASE, func() error {
+				_, err := p.e.Release(p.now, []byte(name), lease.ID)
+				return err
+			}, func(state []byte) (next []byte, err error) {
+				next, _, err = limit.ReleaseLease(lease.ID, state, p.now, nil)
+				return next, err
+			})
+		}
+		return p.change(name, l.Algorithm, func() error {
+			return p.e.Refund(p.now, []byte(name), &l, r.Cost, new(limit.Decision))
+		}, func(state []byte) ([]byte, error) {
+			return limit.Refund(&l, state, p.now, r.Cost, nil, new(limit.Decision))
+		})
+	case 11:
+		return p.change(name, limit.LEASE, func() error {
+			_, err := p.e.Renew(p.now, []byte(name), lease.ID, lease.TTL)
+			return err
+		}, func(state []byte) (next []byte, err error) {
+			next, _, err = limit.RenewLease(lease.ID, lease.TTL, state, p.now, nil)
+			return next, err
+		})
+	case 12:
+		return p.cancel(int(st.cost), map[bool]error{true: errLeft}[st.limit%2 == 0])
+	case 13:
+		return p.forget(name)
+	case 14:
+		for name := range p.m.keys {
+			p.m.key(name).state = nil
+		}
+		p.e.Flush()
+		select {
+		case <-p.e.Sooner():
+		default:
+			if len(p.waiters) > 0 {
+				return fmt.Errorf("Flush has not told that there is something to do")
+			}
+		}
+		return p.advance(0, false)
+	}
+	return p.advance(st.wait%300, true)
+}
+
+func (p *waitPair) forget(name string) error {
+	k := p.m.key(name)
+	k.live(p.now)
+	want := k.state != nil
+	if k.state = nil; want {
+		p.m.settle(p.now, name)
+	}
+	if got := p.e.Reset(p.now, []byte(name)); got != want {
+		return fmt.Errorf("Reset(%s) at %d: %v, want %v", name, p.now, got, want)
+	}
+	return p.compare()
+}
+
+// waitLimits are limits of every algorithm, in nanoseconds so that the model can
+// look at each.
+func waitLimits(tb testing.TB) []limit.Limit {
+	all := everyLimit(tb, "5/100ns")
+	all = append(all, everyLimit(tb, "3/40ns")...)
+	return slices.DeleteFunc(all, func(l limit.Limit) bool { return l.Algorithm == limit.QUEUE })
+}
+
+func TestWaitModel(t *testing.T) {
+	limits := waitLimits(t)
+	rapid.Check(t, func(t *rapid.T) {
+		some := limits
+		if rapid.Bool().Draw(t, "one limit") {
+			some = limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit"):][:1]
+		}
+		p := newWaitPair(some)
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			st := waitStep{
+				op: rapid.Byte().Draw(t, "op"), key: rapid.Byte().Draw(t, "key"), limit: rapid.Byte().Draw(t, "limit"),
+				cost: rapid.Byte().Draw(t, "cost"), wait: rapid.Int64Range(0, 1000).Draw(t, "wait"),
+			}
+			if err := p.step(i, st); err != nil {
+				t.Fatalf("step %d, %+v: %v", i, st, err)
+			}
+		}
+		again := New(Options{Shards: 1, Seed: p.e.seed})
+		if err := replay(again, p.now, nil, p.e.Drain(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := contents(again, p.now), contents(p.e, p.now); !maps.Equal(got, want) {
+			t.Fatalf("the journal gives %v, there is %v", got, want)
+		}
+		if err := p.advance(1000, true); err != nil {
+			t.Fatal(err)
+		}
+		st := p.e.Stats()
+		if len(p.waiters) > 0 || st.Waiting != 0 || st.WaitingKeys != 0 {
+			t.Fatalf("%d wait for ever: %+v", len(p.waiters), st)
+		}
+		if st.Allowed != p.m.allowed || st.Limited != p.m.limited {
+			t.Fatalf("%d allowed, %d limited: %+v", p.m.allowed, p.m.limited, st)
+		}
+		if next := p.e.Wake(p.now); next != math.MaxInt64 {
+			t.Fatalf("nobody waits, but there is a deadline at %d", next)
+		}
+	})
+}

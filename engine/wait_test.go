@@ -1,0 +1,641 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"limitdb/limit"
+)
+
+// bell counts how often it was rung, and notes the order among others.
+type bell struct {
+	name  string
+	order *[]string
+}
+
+func (b bell) Wake() { *b.order = append(*b.order, b.name) }
+
+// waitScript runs steps on one key of an engine with a fake clock.
+type waitScript struct {
+	t       *testing.T
+	e       *Engine
+	now     int64
+	waiters map[string]*Waiter
+	told    []string // in the order in which they were told
+}
+
+func newWaitScript(t *testing.T) *waitScript {
+	return &waitScript{t: t, e: New(Options{Shards: 1}), now: start, waiters: map[string]*Waiter{}}
+}
+
+const ms = second / 1000
+
+// run does one step and tells what has come of it, in words:
+//
+//	a takes 2 [for 500ms]    asks for it, and waits, as a
+//	takes 2 / peeks 2 / reserves 2 / parts 2 / refunds 2 / resets / flushes
+//	a leases 1 of 2 [for 500ms]
+//	a releases / a renews 50
+//	a leaves / a is cut off
+//	+500ms                   the clock moves, and Wake is called
+//	sleeps 500ms             the clock moves
+func (s *waitScript) run(l *limit.Limit, step string) string {
+	f := strings.Fields(step)
+	s.told = s.told[:0]
+	var out string
+	switch {
+	case step[0] == '+':
+		out = s.advance(step)
+	case f[0] == "sleeps":
+		d, err := time.ParseDuration(f[1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now += int64(d)
+	case len(f) > 1 && (f[1] == "takes" || f[1] == "leases" || f[1] == "parts"):
+		out = s.ask(l, f)
+	case len(f) > 1 && f[0] != "takes" && s.waiters[f[0]] != nil && f[1] == "leaves":
+		out = fmt.Sprint(s.e.Cancel(s.now, s.waiters[f[0]], nil))
+	case len(f) > 1 && f[1] == "is":
+		out = fmt.Sprint(s.e.Cancel(s.now, s.waiters[f[0]], errLeft))
+	case len(f) > 1 && f[1] == "releases":
+		n, err := s.e.Release(s.now, key(1), []byte(f[0]))
+		out = fmt.Sprint(n, err)
+	default:
+		out = s.plain(l, f)
+	}
+	for _, name := range s.told {
+		d, granted, err := s.waiters[name].Result()
+		out += fmt.Sprintf("; %s: %s", name, said(d, granted, err))
+	}
+	return out
+}
+
+func (s *waitScript) advance(step string) string {
+	d, err := time.ParseDuration(step[1:])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.now += int64(d)
+	next := s.e.Wake(s.now)
+	if next == math.MaxInt64 {
+		return "idle"
+	}
+	return "next " + time.Duration(next-s.now).String()
+}
+
+// said is a decision in short: granted cost, or denied and the wait.
+func said(d limit.Decision, granted int64, err error) string {
+	switch {
+	case err != nil:
+		return err.Error()
+	case d.Limited && d.Wait == limit.Never:
+		return "never"
+	case d.Limited:
+		return "denied for " + time.Duration(d.Wait).String()
+	}
+	return fmt.Sprintf("granted %d", granted)
+}
+
+func (s *waitScript) ask(l *limit.Limit, f []string) string {
+	w := &Waiter{Until: s.now, Owner: bell{f[0], &s.told}}
+	var n, of int64
+	if _, err := fmt.Sscan(f[2], &n); err != nil {
+		s.t.Fatal(err)
+	}
+	if f[1] == "leases" {
+		if _, err := fmt.Sscan(f[4], &of); err != nil {
+			s.t.Fatal(err)
+		}
+		w.Lease = &limit.Lease{Limit: of, TTL: second, Weight: n, ID: []byte(f[0])}
+	} else {
+		w.Request = Request{Limit: *l, Cost: n, Partial: f[1] == "parts"}
+	}
+	if len(f) > 4 && f[len(f)-2] == "for" {
+		d, err := time.ParseDuration(f[len(f)-1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		w.Until = s.now + int64(d)
+	}
+	s.waiters[f[0]] = w
+	if s.e.Ask(s.now, key(1), w) {
+		return "waits"
+	}
+	return said(w.Result())
+}
+
+func (s *waitScript) plain(l *limit.Limit, f []string) string {
+	var n, granted int64
+	if len(f) > 1 {
+		if _, err := fmt.Sscan(f[1], &n); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	var d limit.Decision
+	var err error
+	switch f[0] {
+	case "takes":
+		granted, err = n, s.e.Take(s.now, key(1), l, n, &d)
+	case "peeks":
+		granted, err = n, s.e.Peek(s.now, key(1), l, n, &d)
+	case "reserves":
+		granted, err = n, s.e.Reserve(s.now, key(1), l, n, -1, &d)
+	case "parts":
+		granted, err = s.e.TakePartial(s.now, key(1), l, n, &d)
+	case "refunds":
+		granted, err = n, s.e.Refund(s.now, key(1), l, n, &d)
+	case "resets":
+		return fmt.Sprint(s.e.Reset(s.now, key(1)))
+	case "flushes":
+		s.e.Flush()
+		select {
+		case <-s.e.Sooner():
+		default:
+			return "not told"
+		}
+		s.e.Wake(s.now)
+		return "flushed"
+	default:
+		s.t.Fatalf("what is %q?", f[0])
+	}
+	return said(d, granted, err)
+}
+
+func (s *waitScript) steps(l *limit.Limit, steps [][2]string) {
+	s.t.Helper()
+	for i, st := range steps {
+		if got := s.run(l, st[0]); got != st[1] {
+			s.t.Fatalf("step %d, %s: %s; want %s", i, st[0], got, st[1])
+		}
+		s.e.check()
+	}
+}
+
+func TestWaitSteps(t *testing.T) {
+	l := perSecond(10) // one each 100 ms
+	t.Run("in order, exactly, at most so long", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 2 for 1s", "waits"},
+			{"b takes 1 for 1s", "waits"},
+			{"c takes 1 for 250ms", "waits"},
+			{"d takes 11 for 1s", "never"},
+			{"+100ms", "next 100ms"}, // enough for b, but a is first
+			{"takes 1", "denied for 300ms"},
+			{"peeks 1", "denied for 300ms"},
+			{"takes 0", "granted 0"},
+			{"+99999999ns", "next 1ns"},
+			{"+1ns", "next 50ms; a: granted 2"},
+			{"+49999999ns", "next 1ns"},
+			{"+1ns", "next 50ms; c: denied for 150ms"},
+			{"+50ms", "idle; b: granted 1"},
+			{"takes 1", "denied for 100ms"},
+			{"+100ms", "idle"},
+			{"takes 1", "granted 1"},
+		})
+	})
+	t.Run("what is given back", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 2 for 100ms", "waits"}, // not by itself within its time
+			{"b takes 3 for 10s", "waits"},
+			{"refunds 1", "granted 1"},
+			{"refunds 1", "granted 1; a: granted 2"},
+			{"resets", "true; b: granted 3"},
+			{"takes 7", "granted 7"},
+			{"c takes 1 for 1s", "waits"},
+			{"flushes", "flushed; c: granted 1"},
+			{"takes 9", "granted 9"},
+			{"d takes 3 for 10s", "waits"},
+			{"e takes 1 for 10s", "waits"},
+			{"+100ms", "next 200ms"},
+			{"d leaves", "true; e: granted 1"},
+			{"d leaves", "false"},
+			{"+10s", "idle"},
+		})
+	})
+	t.Run("who asks otherwise does not overtake", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 5 for 10s", "waits"},
+			{"+400ms", "next 100ms"},
+			{"parts 3", "denied for 200ms"},
+			{"reserves 1", "denied for 200ms"},
+			{"takes 3", "denied for 400ms"},
+			{"takes 11", "never"},
+			{"b parts 8 for 250ms", "waits"},
+			{"+100ms", "next 100ms; a: granted 5"},
+			{"+100ms", "idle; b: granted 1"},
+			{"+300ms", "idle"},
+			{"parts 5", "granted 3"},
+		})
+	})
+	t.Run("the last instant", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 2 for 100ms", "waits"},
+			{"b takes 2 for 100ms", "waits"},
+			{"c takes 1 for 100ms", "waits"},
+			{"+100ms", "idle; a: denied for 200ms; b: denied for 200ms; c: granted 1"},
+		})
+	})
+	t.Run("what is told follows", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 5 for 10s", "waits"},
+			{"takes 1", "denied for 600ms"},
+			{"b takes 2 for 10s", "waits"},
+			{"takes 1", "denied for 800ms"},
+			{"refunds 3", "granted 3"},
+			{"takes 1", "denied for 500ms"},
+			{"b leaves", "true"},
+			{"takes 1", "denied for 300ms"},
+			{"c takes 9 for 100ms", "waits"}, // in vain, but in the way of nobody by then
+			{"takes 1", "denied for 300ms"},
+			{"d takes 9 for 400ms", "waits"},
+			{"takes 1", "denied for 400ms"},
+		})
+	})
+	t.Run("who is cut off", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 1 for 10s", "waits"},
+			{"b takes 1 for 10s", "waits"},
+			{"a is cut off", "true"},
+			{"+100ms", "idle; b: granted 1"},
+			{"b is cut off", "false"},
+		})
+	})
+	t.Run("late", func(t *testing.T) {
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 1 for 150ms", "waits"},
+			{"b takes 1 for 1s", "waits"},
+			{"c takes 1 for 300ms", "waits"},
+			{"+300ms", "idle; a: denied for 1ns; b: granted 1; c: granted 1"},
+		})
+		newWaitScript(t).steps(l, [][2]string{
+			{"takes 10", "granted 10"},
+			{"a takes 1 for 150ms", "waits"},
+			{"b takes 1 for 1s", "waits"},
+			{"takes 1", "denied for 300ms"},
+			{"sleeps 350ms", ""},
+			{"peeks 2", "denied for 1ns"}, // by then a has gone
+			{"takes 2", "granted 2; a: denied for 1ns; b: granted 1"},
+		})
+	})
+}
+
+// A TakeAll lets those go first who wait for one of its keys.
+func TestTakeAllDoesNotOvertake(t *testing.T) {
+	s := newWaitScript(t)
+	l := perSecond(10)
+	s.steps(l, [][2]string{{"takes 10", "granted 10"}, {"a takes 5 for 10s", "waits"}, {"+400ms", "next 100ms"}})
+	limits := []limit.Limit{*perSecond(1), *l}
+	ds, at, err := takeAll(s.e, s.now, keysOf(2, 1), limits)
+	if err != nil || at != 1 || ds[0].Limited || said(ds[1], 0, nil) != "denied for 200ms" || ds[1].Remaining != 4 {
+		t.Errorf("%+v, %d, %v", ds, at, err)
+	}
+	if ds, at, err = takeAll(s.e, s.now, keysOf(2, 1), limits, 1, 0); err != nil || at != -1 || ds[1].Remaining != 4 {
+		t.Errorf("with cost 0: %+v, %d, %v", ds, at, err)
+	}
+	s.steps(l, [][2]string{{"+100ms", "idle; a: granted 5"}, {"+100ms", "idle"}})
+	if ds, at, err = takeAll(s.e, s.now+second, keysOf(2, 1), limits); err != nil || at != -1 {
+		t.Errorf("with nobody waiting: %+v, %d, %v", ds, at, err)
+	}
+}
+
+func TestLeaseWaits(t *testing.T) {
+	newWaitScript(t).steps(nil, [][2]string{
+		{"a leases 1 of 2", "granted 0"},
+		{"+100ms", "idle"},
+		{"b leases 1 of 2", "granted 0"},
+		{"c leases 1 of 2 for 10s", "waits"},
+		{"d leases 2 of 2 for 10s", "waits"},
+		{"a leases 1 of 2 for 10s", "granted 0"}, // who holds renews, and overtakes nobody
+		{"e leases 1 of 2", "denied for 3s"},
+		{"b releases", "1 <nil>; c: granted 0"},
+		{"b releases", `0 this ID holds no lease of the key: "b"`},
+		{"+1s", "idle; d: granted 0"},
+		{"f leases 3 of 2 for 10s", "never"},
+		{"f leases 2 of 2 for 10s", "waits"},
+		{"g leases 1 of 2 for 10s", "waits"},
+		{"d releases", "2 <nil>; f: granted 0"},
+		{"+1s", "idle; g: granted 0"},
+	})
+}
+
+// Another kind of state, and no room, are told when the request is decided.
+func TestWaitErrors(t *testing.T) {
+	s := newWaitScript(t)
+	l := perSecond(10)
+	s.steps(l, [][2]string{
+		{"takes 10", "granted 10"},
+		{"a leases 1 of 2 for 1s", ErrWrongType.Error()},
+		{"a takes 2 for 1s", "waits"},
+		{"b takes -1 for 1s", limit.ErrCost.Error()},
+	})
+	s.steps(l, [][2]string{{"b takes 2 for 2s", "waits"}})
+	// A step that replaces the key.
+	s.e.shards[0].table.flush()
+	if err := s.e.Apply(s.now, key(1), limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
+		return limit.TakeLease(&limit.Lease{Limit: 1, TTL: second, Weight: 1, ID: []byte("x")}, state, now, dst, new(limit.Decision))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.run(l, "+0ms"); got != "idle" || fmt.Sprint(s.waiters["a"].err, s.waiters["b"].err) != fmt.Sprint(ErrWrongType, ErrWrongType) {
+		t.Errorf("another kind of state: %s; %v, %v", got, s.waiters["a"].err, s.waiters["b"].err)
+	}
+
+	s = newWaitScript(t)
+	s.steps(l, [][2]string{{"takes 10", "granted 10"}, {"a takes 10 for 1s", "waits"}})
+	s.e.SetMaxMemory(1, NoEviction)
+	s.e.Flush()
+	if got := s.run(l, "+0ms"); got != "idle; a: "+ErrOOM.Error() || s.e.Stats().Refused != 1 {
+		t.Errorf("no room: %s, %+v", got, s.e.Stats())
+	}
+}
+
+// Who waits for an evicted key is granted at once.
+func TestEvictionStirs(t *testing.T) {
+	s := newWaitScript(t)
+	slow := &limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 10 * second, Burst: 1}
+	s.steps(slow, [][2]string{{"takes 1", "granted 1"}, {"a takes 1 for 100s", "waits"}})
+	s.e.SetMaxMemory(1, LeastDebt)
+	s.e.Sweep(s.now, 1<<20)
+	<-s.e.Sooner()
+	s.e.SetMaxMemory(0, NoEviction)
+	if got := s.run(slow, "+0ms"); got != "idle; a: granted 1" {
+		t.Errorf("after eviction: %s", got)
+	}
+}
+
+// Each earlier deadline is told, once, and no later one.
+func TestSooner(t *testing.T) {
+	s := newWaitScript(t)
+	l := perSecond(10)
+	told := func() bool {
+		select {
+		case <-s.e.Sooner():
+			return true
+		default:
+			return false
+		}
+	}
+	for i, st := range []struct {
+		step string
+		told bool
+	}{
+		{"takes 10", false},
+		{"a takes 5 for 10s", true},
+		{"b takes 1 for 10s", false},
+		{"c takes 1 for 20ms", true},
+		{"d takes 1 for 10ms", true},
+		{"e takes 1 for 15ms", false},
+		{"refunds 1", false}, // earlier than it was, but not the earliest
+		{"+10ms", false},
+		{"f takes 1 for 1ms", true},
+		{"refunds 9", false},
+	} {
+		s.run(l, st.step)
+		if got := told(); got != st.told {
+			t.Errorf("step %d, %s: told %v", i, st.step, got)
+		}
+	}
+	if next := s.e.Wake(s.now); next != math.MaxInt64 {
+		t.Errorf("nobody waits, but next is %d", next)
+	}
+}
+
+// Queues that are due at one instant are settled in the order in which they came
+// to be, whatever their keys.
+func TestDueAtOnce(t *testing.T) {
+	e := New(Options{})
+	var told, want []string
+	for i := range 50 {
+		mustTake(t, e, start, key(i), perSecond(1), 1)
+		want = append(want, fmt.Sprint(i))
+		w := &Waiter{Request: Request{Limit: *perSecond(1), Cost: 1}, Until: start + 2*second, Owner: bell{fmt.Sprint(i), &told}}
+		if !e.Ask(start, key(i), w) {
+			t.Fatal("it does not wait")
+		}
+	}
+	if e.Wake(start + second); fmt.Sprint(told) != fmt.Sprint(want) {
+		t.Errorf("the order is %v", told)
+	}
+}
+
+// counter counts how many have been told.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Wake() { c.n.Add(1) }
+
+// A hundred thousand that wait cost memory, and nothing else.
+func TestHundredThousandWait(t *testing.T) {
+	const n = 100_000
+	for _, tt := range []struct {
+		name string
+		keys int
+		most uint64 // bytes for each
+	}{{"one key", 1, 300}, {"a key each", n, 800}} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := New(Options{})
+			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: ms, Burst: 1}
+			for i := range tt.keys {
+				mustTake(t, e, start, key(i), &l, 1)
+			}
+			var told atomic.Int64
+			waiters := make([]*Waiter, n)
+			goroutines := runtime.NumGoroutine()
+			before := heapInUse()
+			for i := range waiters {
+				waiters[i] = &Waiter{Request: Request{Limit: l, Cost: 1}, Until: math.MaxInt64, Owner: counter{&told}}
+				if !e.Ask(start, key(i%tt.keys), waiters[i]) {
+					t.Fatalf("%d does not wait", i)
+				}
+			}
+			each := (heapInUse() - before) / n
+			t.Logf("%d bytes each", each)
+			if each > tt.most {
+				t.Errorf("%d bytes for each that waits", each)
+			}
+			if more := runtime.NumGoroutine() - goroutines; more > 0 {
+				t.Errorf("%d goroutines", more)
+			}
+			if st := e.Stats(); st.Waiting != n || st.WaitingKeys != int64(tt.keys) || st.Waited != n {
+				t.Errorf("%+v", st)
+			}
+			// One a millisecond and key, in order.
+			now := start
+			for i := range n / tt.keys {
+				now += ms
+				next := e.Wake(now)
+				if got := told.Load(); got != int64(tt.keys*(i+1)) || !waiters[i].Done() || i < n/tt.keys-1 && next != now+ms {
+					t.Fatalf("after %d ms %d are granted, the next in %d ns", i+1, got, next-now)
+				}
+			}
+			runtime.KeepAlive(waiters)
+			if st := e.Stats(); st.Waiting != 0 || st.WaitingKeys != 0 || st.Allowed != uint64(n+tt.keys) {
+				t.Errorf("at the end: %+v", st)
+			}
+			e.check()
+		})
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Many that give up at one instant do not hold the lock for long, and none is forgotten.
+func TestAllGiveUp(t *testing.T) {
+	const n = 5 * settleMost
+	e := New(Options{Shards: 1})
+	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1}
+	mustTake(t, e, start, key(1), &l, 1)
+	var told atomic.Int64
+	for range n {
+		if !e.Ask(start, key(1), &Waiter{Request: Request{Limit: l, Cost: 1}, Until: start + ms, Owner: counter{&told}}) {
+			t.Fatal("it does not wait")
+		}
+	}
+	e.shards[0].ring(start+ms, e.shards[0].waits.find(key(1)))
+	if got := told.Load(); got != settleMost {
+		t.Errorf("%d have been told under one lock", got)
+	}
+	if next := e.Wake(start + ms); next != math.MaxInt64 || told.Load() != n {
+		t.Errorf("%d have been told, the next at %d", told.Load(), next)
+	}
+}
+
+// chanOwner tells over a channel.
+type chanOwner chan struct{}
+
+func (c chanOwner) Wake() { close(c) }
+
+// Goroutines that take, wait, give back and leave, and one that wakes: each
+// request is decided once, none is forgotten, and no more is granted than the limit
+// allows.
+func TestWaitRace(t *testing.T) {
+	e := New(Options{Shards: 4})
+	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 20_000, Burst: 3}
+	begin := time.Now()
+	clock := func() int64 { return start + int64(time.Since(begin)) }
+	stop := make(chan struct{})
+	var waker, workers sync.WaitGroup
+	waker.Go(func() {
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-timer.C:
+			case <-e.Sooner():
+			}
+			next := e.Wake(clock())
+			timer.Reset(time.Duration(min(next-clock(), second)))
+		}
+	})
+	var granted, refunded, left atomic.Int64
+	const goroutines, rounds, keys = 16, 300, 3
+	for g := range goroutines {
+		workers.Go(func() {
+			for i := range rounds {
+				k := key((g + i) % keys)
+				w := &Waiter{Request: Request{Limit: l, Cost: 1 + int64(i%2)}, Until: clock() + int64(i%7)*200_000, Owner: make(chanOwner)}
+				if e.Ask(clock(), k, w) {
+					if i%5 == 4 {
+						if e.Cancel(clock(), w, errLeft) {
+							left.Add(1)
+							continue
+						}
+					}
+					select {
+					case <-w.Owner.(chanOwner):
+					case <-time.After(time.Minute):
+						t.Error("a waiter was forgotten")
+						return
+					}
+				}
+				d, n, err := w.Result()
+				if err != nil || !w.Done() || d.Limited == (n > 0) {
+					t.Errorf("%+v, %d, %v", d, n, err)
+				}
+				granted.Add(n)
+				switch {
+				case i%11 == 10 && n > 0:
+					if err := e.Refund(clock(), k, &l, n, &d); err != nil {
+						t.Error(err)
+					}
+					refunded.Add(n)
+				case i%37 == 36:
+					if err := e.Take(clock(), k, &l, 1, &d); err != nil {
+						t.Error(err)
+					} else if !d.Limited {
+						granted.Add(1)
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	took := clock() - start
+	close(stop)
+	waker.Wait()
+	most := keys*(3+took/20_000+1) + refunded.Load()
+	if granted.Load() > most {
+		t.Errorf("%d granted, at most %d could be", granted.Load(), most)
+	}
+	if st := e.Stats(); st.Waiting != 0 || st.WaitingKeys != 0 || st.Waited == 0 || left.Load() == 0 {
+		t.Errorf("%+v, %d left", st, left.Load())
+	}
+	e.check()
+}
+
+// Nothing is allocated on the path of those who do not wait for a key, whoever
+// waits for others.
+func TestOthersAllocateNothing(t *testing.T) {
+	e := New(Options{Shards: 1})
+	l := perSecond(1)
+	mustTake(t, e, start, key(1), l, 1)
+	if !e.Ask(start, key(1), &Waiter{Request: Request{Limit: *l, Cost: 1}, Until: math.MaxInt64, Owner: counter{new(atomic.Int64)}}) {
+		t.Fatal("it does not wait")
+	}
+	k := key(2)
+	var d limit.Decision
+	if n := testing.AllocsPerRun(100, func() {
+		if err := e.Take(start, k, perMinute, 1, &d); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+var perMinute = &limit.Limit{Algorithm: limit.GCRA, Max: 1000, Period: 60 * second, Burst: 1000}
+
+func TestCancelOfNobody(t *testing.T) {
+	e := New(Options{Shards: 1})
+	if e.Cancel(start, &Waiter{}, nil) {
+		t.Error("one that was never asked for is cancelled")
+	}
+	w := &Waiter{Request: Request{Limit: *perSecond(1), Cost: 1}, Until: start + second}
+	if e.Ask(start, key(1), w) || e.Cancel(start, w, errors.New("x")) {
+		t.Error("one that did not wait is cancelled")
+	}
+	if d, n, err := w.Result(); d.Limited || n != 1 || err != nil {
+		t.Errorf("%+v, %d, %v", d, n, err)
+	}
+}
