@@ -168,6 +168,44 @@ func BenchmarkTakeAll(b *testing.B) {
 	}
 }
 
+// BenchmarkTakeLog asks logs of one key that are full, of a few bytes, in a record
+// and in a box: one unit comes for each that goes, or the request is denied.
+func BenchmarkTakeLog(b *testing.B) {
+	for _, most := range []int64{5, 500, 10_000, limit.MaxLog} {
+		l := logLimit(most)
+		each := l.Period/most + 1
+		e, now, k := New(Options{}), start, key(1)
+		for range most {
+			now += each
+			mustTake(b, e, now, k, l, 1)
+		}
+		name := strconv.FormatInt(most, 10)
+		b.Run(name+"/denied", func(b *testing.B) {
+			b.ReportAllocs()
+			clock := startCPU(b)
+			var d limit.Decision
+			for b.Loop() {
+				if err := e.Take(now, k, l, 1, &d); err != nil || !d.Limited {
+					b.Fatal(d, err)
+				}
+			}
+			clock.report(b)
+		})
+		b.Run(name+"/allowed", func(b *testing.B) {
+			b.ReportAllocs()
+			clock := startCPU(b)
+			var d limit.Decision
+			for b.Loop() {
+				now += each
+				if err := e.Take(now, k, l, 1, &d); err != nil || d.Limited {
+					b.Fatal(d, err)
+				}
+			}
+			clock.report(b)
+		})
+	}
+}
+
 // BenchmarkTakeGoroutines shares 1 M keys between 1 and 2 goroutines. The wall
 // clock counts only on a machine of its own.
 func BenchmarkTakeGoroutines(b *testing.B) {

@@ -24,7 +24,8 @@ import (
 // There is no expiry in a record, since the state tells it.
 //
 // A longer state has some slack behind it (see room), so that it can grow a
-// while where it is.
+// while where it is. What it no longer needs becomes a dead record behind it, and
+// its own again when it grows (see segment.fit).
 type record struct {
 	at   unsafe.Pointer
 	head int // bytes before the key
@@ -40,8 +41,11 @@ const (
 
 	// MaxKey is the most bytes of a key.
 	MaxKey = 8 << 10
-	// maxInline is the most bytes of a state that is kept in a record.
+	// maxInline is the most bytes of a state that is kept in a record. One that
+	// was longer comes back into its record below minBoxed: a state that goes up
+	// and down around the one is not moved each time.
 	maxInline = 8 << 10
+	minBoxed  = maxInline * 3 / 4
 )
 
 // view reads the header of the record at p.
@@ -91,9 +95,14 @@ func (r record) key() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head)), r.klen)
 }
 
-// state is what the record holds as its state; its capacity is the slack's end.
+// state is what the record holds as its state; its capacity is what a state that
+// is written over it may have.
 func (r record) state() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head+r.klen)), room(r.slen))[:r.slen]
+	most := room(r.slen)
+	if r.slen < 1<<7 {
+		most = min(most, 1<<7-1) // else the length has another byte
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head+r.klen)), most)[:r.slen]
 }
 
 // size is how many bytes the record has in its span.
@@ -102,6 +111,33 @@ func (r record) size() int { return r.head + r.klen + room(r.slen) }
 // holds tells whether a state of n bytes can take the place of this one.
 func (r record) holds(n int) bool {
 	return room(n) == room(r.slen) && lengthLen(n) == lengthLen(r.slen)
+}
+
+// cuts tells whether a shorter state, of n bytes, can take the place of this one:
+// whether what is left over is enough for a dead record.
+func (r record) cuts(n int) bool {
+	return n < r.slen && r.size()-sizeOf(r.klen, n) >= minRecord && lengthLen(n) == lengthLen(r.slen)
+}
+
+const (
+	// minRecord is the size of a record without key and state.
+	minRecord = 3
+	// maxDead is less than what the lengths of a record can tell.
+	maxDead = 1<<14 - 1
+)
+
+// putDead makes a dead record of n bytes at p, from minRecord to maxDead.
+func putDead(p unsafe.Pointer, n int) {
+	*(*byte)(p) = dead
+	klen, slen := n-minRecord, 0
+	if klen >= 1<<7 {
+		// The length has a byte more, and the key one less; if that is few enough
+		// for a length of one byte again, the state has it.
+		if klen--; klen < 1<<7 {
+			slen = 1
+		}
+	}
+	putLength(unsafe.Add(p, 1+putLength(unsafe.Add(p, 1), klen)), slen)
 }
 
 // setStateLen changes the state's length to one that the record holds.

@@ -183,6 +183,45 @@ func (g *segment) drop(h uint64, at slot) {
 	g.n--
 }
 
+// fit makes a record hold a state of n bytes where it is, if it can: with what it
+// has to spare, with the garbage or the free space behind it, or without what it
+// no longer needs, which becomes garbage until it grows again.
+func (g *segment) fit(r record, n int) bool {
+	if r.holds(n) {
+		return true
+	}
+	if lengthLen(n) != lengthLen(r.slen) {
+		return false
+	}
+	size, need := r.size(), sizeOf(r.klen, n)
+	off := int(uintptr(r.at) - uintptr(g.base))
+	free := 0
+	if need > size {
+		if off+size < g.top {
+			if behind := view(unsafe.Add(r.at, size)); behind.isDead() {
+				free = behind.size()
+			}
+		}
+		if off+size+free == g.top {
+			if off+need > g.touched {
+				return false
+			}
+			g.garbage -= free
+			g.top = off + need
+			return true
+		}
+	}
+	left := size + free - need
+	if left != 0 && left < minRecord || left > maxDead {
+		return false
+	}
+	if left > 0 {
+		putDead(unsafe.Add(r.at, need), left)
+	}
+	g.garbage += left - free
+	return true
+}
+
 // each calls fn for every record that lives, in the order of their offsets.
 func (g *segment) each(fn func(r record)) {
 	if g.base == nil {

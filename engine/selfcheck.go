@@ -34,7 +34,7 @@ func (t *table) census() int {
 		panic(fmt.Sprintf("%d directory entries at depth %d", len(d.segs), d.depth))
 	}
 	sum := len(d.segs) * pointerBytes
-	keys, segments, deepest := 0, 0, 0
+	keys, segments, deepest, boxes := 0, 0, 0, 0
 	place := t.shard << (placeBits - t.shardBits)
 	for i := 0; i < len(d.segs); {
 		g := d.segs[i].Load()
@@ -53,7 +53,7 @@ func (t *table) census() int {
 		if g.depth == d.depth {
 			deepest++
 		}
-		t.checkSegment(g)
+		boxes += t.checkSegment(g)
 		sum += segmentBytes + g.touched
 	}
 	if keys != t.n || segments != t.segments || deepest != d.deepest {
@@ -61,16 +61,23 @@ func (t *table) census() int {
 	}
 	for _, state := range t.boxes {
 		sum += cap(state)
+		if len(state) <= minBoxed || cap(state) > 2*len(state) {
+			panic(fmt.Sprintf("a box has %d bytes for %d", cap(state), len(state)))
+		}
+	}
+	if boxes != len(t.boxes) {
+		panic(fmt.Sprintf("%d boxes, %d in use", len(t.boxes), boxes))
 	}
 	return sum
 }
 
-func (t *table) checkSegment(g *segment) {
+// checkSegment verifies a segment and returns how many of its states are in boxes.
+func (t *table) checkSegment(g *segment) (boxes int) {
 	if g.base == nil {
 		if g.n != 0 || g.top != 0 || g.touched != 0 || g.lines != 0 {
 			panic(fmt.Sprintf("no span, but %+v", *g))
 		}
-		return
+		return 0
 	}
 	if g.top > g.touched || g.touched%t.arena.page != 0 || g.touched > spanSize {
 		panic(fmt.Sprintf("top %d, touched %d", g.top, g.touched))
@@ -85,6 +92,11 @@ func (t *table) checkSegment(g *segment) {
 			continue
 		}
 		n++
+		if r.isBoxed() {
+			boxes++
+		} else if r.slen > maxInline {
+			panic(fmt.Sprintf("%q has %d bytes of state in its record", r.key(), r.slen))
+		}
 		if t.expires(r) < g.due {
 			panic(fmt.Sprintf("%q expires before due", r.key()))
 		}
@@ -103,6 +115,7 @@ func (t *table) checkSegment(g *segment) {
 	if g.n == 0 && g.due != math.MaxInt64 {
 		panic("an empty segment is due")
 	}
+	return boxes
 }
 
 func (g *segment) checkIndex(hash func([]byte) uint64) {

@@ -188,12 +188,12 @@ func inline(state []byte) int {
 	return len(state)
 }
 
-// needs is how many bytes insert takes or, for a key that is there, update; 0 if
-// the record can stay where it is.
+// needs is how many bytes insert takes or, for a key that is there, update at
+// most; 0 if the record can stay where it is.
 func (t *table) needs(g *segment, at slot, key, state []byte) int {
 	if at != nil {
 		r := g.record(at)
-		if r.isBoxed() && len(state) > maxInline || !r.isBoxed() && r.holds(len(state)) {
+		if r.isBoxed() && len(state) > minBoxed || !r.isBoxed() && (r.holds(len(state)) || r.cuts(len(state))) {
 			return 0
 		}
 	}
@@ -212,40 +212,61 @@ func (t *table) place(g *segment, h uint64, key []byte, a limit.Algorithm, state
 
 // update gives a key that is there another state, which may have been written
 // over the old one in place. The slot is of no use afterwards. Errors: those of
-// the system; nothing has changed then.
+// the system; nothing has changed then, but a state that was written in place and
+// cannot be kept is forgotten.
 func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, state []byte) error {
 	r := g.record(at)
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen && byte(a) == *(*byte)(r.at) {
 		g.expects(limit.Expires(a, state)) // written in place: nothing to copy
 		return nil
 	}
-	if !r.isBoxed() && r.holds(len(state)) {
+	if r.isBoxed() {
+		return t.updateBox(now, h, g, at, key, a, state)
+	}
+	if len(state) <= maxInline && g.fit(r, len(state)) {
 		r.setAlgorithm(a)
 		if len(state) != r.slen {
 			r.setStateLen(len(state))
+			r.slen = len(state)
 		}
-		copy(r.state()[:len(state)], state) // nothing, where it is in place already
-		g.expects(limit.Expires(a, state))
-		return nil
-	}
-	slen := inline(state)
-	if r.isBoxed() && len(state) > maxInline {
-		t.rebox(boxOf(r), state)
-		r.setAlgorithm(a)
+		copy(r.state(), state) // nothing, where it is in place already
 		g.expects(limit.Expires(a, state))
 		return nil
 	}
 	// Making room may move the record; a state in place would move with it.
-	if !r.isBoxed() && unsafe.SliceData(state) == unsafe.SliceData(r.state()) {
+	inPlace := unsafe.SliceData(state) == unsafe.SliceData(r.state())
+	if inPlace {
 		state = append([]byte(nil), state...)
 	}
-	if _, err := t.makeRoom(now, h, 1, sizeOf(len(key), slen), true); err != nil {
+	err := t.replace(now, h, key, a, state)
+	if err != nil && inPlace {
+		t.remove(g, h, at)
+	}
+	return err
+}
+
+// replace writes the record of a key that is there anew.
+func (t *table) replace(now int64, h uint64, key []byte, a limit.Algorithm, state []byte) error {
+	if _, err := t.makeRoom(now, h, 1, sizeOf(len(key), inline(state)), true); err != nil {
 		return err
 	}
-	g, at = t.find(h, key)
+	g, at := t.find(h, key)
 	t.drop(g, h, at)
 	t.place(g, h, key, a, state)
 	t.n++
+	return nil
+}
+
+// updateBox is update for a state in a box. It comes out of it if it has become
+// short, and there is room for it.
+func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, state []byte) error {
+	r := g.record(at)
+	t.rebox(boxOf(r), state)
+	r.setAlgorithm(a)
+	g.expects(limit.Expires(a, state))
+	if len(state) <= minBoxed {
+		_ = t.replace(now, h, key, a, t.state(r))
+	}
 	return nil
 }
 
@@ -277,10 +298,21 @@ func (t *table) box(state []byte) []byte {
 	return binary.LittleEndian.AppendUint32(nil, t.lastBox)
 }
 
-// rebox changes the state that a box holds.
+// rebox changes the state that a box holds. It moves nothing if the state has been
+// written there in place. A box has an eighth to spare when it is made, so that
+// one that grows is copied a few times for all its bytes, and is made anew when
+// half of it is unused.
 func (t *table) rebox(id uint32, state []byte) {
 	old := t.boxes[id]
-	next := append(old[:0], state...)
+	next := old
+	if n := len(state); cap(old) < n || cap(old) > 2*n {
+		next = make([]byte, 0, n+n/8)
+	}
+	if unsafe.SliceData(next) == unsafe.SliceData(state) {
+		next = next[:len(state)]
+	} else {
+		next = append(next[:0], state...)
+	}
 	t.arena.budget.add(cap(next) - cap(old))
 	t.boxes[id] = next
 }
