@@ -21,9 +21,9 @@ import (
 //     little-endian int64, Unix nanoseconds.
 //   - Any int64 gives the exact answer or an error.
 
-// MaxState is the most bytes of a state of fixed size, and of the first state of
-// any key: a buffer of that capacity is room enough for next.
-const MaxState = 36
+// MaxState is the most bytes of a state of fixed size, of the first state of any
+// key, and of a short log: a buffer of that capacity is room enough for next.
+const MaxState = 64
 
 // Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
 // *d: a pointer, for the copies of a returned Decision would take longer than
