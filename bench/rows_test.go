@@ -6,6 +6,7 @@ package bench
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -211,6 +212,42 @@ func BenchmarkMassExpiry(b *testing.B) {
 		b.ReportMetric(float64(took[len(took)*999/1000])/1e3, "p99.9-µs")
 		b.ReportMetric(float64(took[len(took)-1])/1e3, "longest-µs")
 		b.ReportMetric(float64(resident(b)-before)/float64(full)*100, "%RSS-left")
+		runtime.KeepAlive(e)
+	}
+}
+
+// BenchmarkLogBytes reports resident bytes for each of 10 000 users with 500
+// entries in the last hour, at random times, everything included: key, index,
+// free space. full is as they have filled it in one hour; steady is a second hour
+// later, in which one entry has gone for each that came.
+func BenchmarkLogBytes(b *testing.B) {
+	const users, entries = 10_000, 500
+	l := limit.Limit{Algorithm: limit.LOG, Max: 2 * entries, Period: int64(time.Hour), Burst: 2 * entries}
+	for b.Loop() {
+		before := resident(b)
+		e := engine.New(engine.Options{})
+		r := rand.New(rand.NewPCG(1, 2))
+		now := t0
+		var buf []byte
+		var d limit.Decision
+		hour := func() {
+			for range users * entries {
+				now += 1 + r.Int64N(2*l.Period/(users*entries))
+				buf = key17(buf, r.IntN(users))
+				if err := e.Take(now, buf, &l, 1, &d); err != nil || d.Limited {
+					b.Fatal(d, err)
+				}
+			}
+			e.Sweep(now, users)
+		}
+		report := func(when string) {
+			b.ReportMetric(float64(resident(b)-before)/users, when+"-RSS-B/user")
+			b.ReportMetric(float64(e.Stats().Bytes)/users, when+"-counted-B/user")
+		}
+		hour()
+		report("full")
+		hour()
+		report("steady")
 		runtime.KeepAlive(e)
 	}
 }
