@@ -59,17 +59,22 @@ func TestCell(t *testing.T) {
 		{0, 0, 60, 0, ErrZeroRate},
 		{0, 30, 0, 0, ErrZeroRate},
 		{0, 0, 0, 0, ErrZeroRate},
-		{0, 1, 9_223_372_036, 9_223_372_036e9, nil},
+		{0, 1, 946_728_000, 946_728_000e9, nil}, // 30 years
+		{0, 1, 946_728_001, 0, ErrOverflow},
 		{0, 1, 9_223_372_037, 0, ErrOverflow},
 		{0, 1, most, 0, ErrOverflow},
 		{0, 1 << 29, most, 0, ErrOverflow},
-		{0, 1 << 30, most, 8_589_934_591_999_999_999, nil},
+		{0, 1 << 33, most, 0, ErrOverflow},
+		{0, 1 << 34, most, 536_870_911_999_999_999, nil},
 		{0, 499_999_999, most, 0, ErrOverflow}, // the high word of the product is the count
 		{most, 1, 1, 0, ErrOverflow},
 		{most, 1_000_000_000, 1, 0, ErrOverflow},
-		{most - 1, 1_000_000_000, 1, 1, nil},
-		{9_223_372_035, 1, 1, 1e9, nil},
-		{9_223_372_036, 1, 1, 0, ErrOverflow},
+		{most - 1, 1_000_000_000, 1, 0, ErrOverflow},
+		{MaxSpan - 1, 1_000_000_000, 1, 1, nil},
+		{MaxSpan, 1_000_000_000, 1, 0, ErrOverflow},
+		{946_727_999, 1, 1, 1e9, nil},
+		{946_728_000, 1, 1, 0, ErrOverflow},
+		{99_999, 1, 86_400, 0, ErrOverflow}, // 273 years
 		{-1, 30, 60, 0, ErrNegativeBurst},
 		{least, 0, 0, 0, ErrNegativeBurst},
 		{15, -1, 60, 0, ErrNegativeCount},
@@ -137,17 +142,19 @@ func TestCellDecimal(t *testing.T) {
 		{0, 1, "1e-999999999999999999999", 1, nil},
 		{0, 3, "1", 333_333_334, nil},
 		{0, 1, "000123.4560", 123_456_000_000, nil},
-		{0, 1, "9223372036.854775807", most, nil},
+		{0, 1, "946728000", 946_728_000e9, nil},
+		{0, 1, "946728000.0000000001", 0, ErrOverflow},
+		{0, 1, "9223372036.854775807", 0, ErrOverflow},
 		{0, 1, "9223372036.854775808", 0, ErrOverflow},
 		{0, 1, "9223372036.8547758070000001", 0, ErrOverflow},
-		{0, 1000, "999999999999.999999999", 1e18, nil},
-		{0, 200, "999999999999.9999999999", 5_000_000_000_000_000_000, nil},
+		{0, 2000, "999999999999.999999999", 5e17, nil},
+		{0, 4000, "999999999999.9999999999", 25e16, nil},
 		{0, 2, "999999999999", 0, ErrOverflow},
 		{0, most, "0.001", 1, nil},
 		{0, most, "999999999999.999999999", 109, nil},
-		{0, 3, "18446744073.709551615", 6_148_914_691_236_517_205, nil}, // the low word is full
-		{0, 4, "18446744073.709551616", 1 << 62, nil},                   // the last digit carries
-		{0, 54, "999999999999", 0, ErrOverflow},                         // the high word is the count
+		{0, 30, "18446744073.709551615", 614_891_469_123_651_721, nil}, // the low word is full
+		{0, 32, "18446744073.709551616", 1 << 59, nil},                 // the last digit carries
+		{0, 54, "999999999999", 0, ErrOverflow},                        // the high word is the count
 		{most, 1, "1", 0, ErrOverflow},
 		{9_223_372_036, 1, "1", 0, ErrOverflow},
 		{0, 1, strings.Repeat("0", 5000) + "1" + strings.Repeat("0", 5000) + "e-5000", 1e9, nil},
@@ -250,7 +257,7 @@ func checkCell(t fataler, got Limit, err error, e *big.Int, maxBurst int64) {
 		if !errors.Is(err, ErrZeroRate) {
 			t.Fatalf("interval 0: %+v, %v", got, err)
 		}
-	case !burst.IsInt64() || !e.IsInt64() || !burst.Mul(burst, e).IsInt64():
+	case !burst.IsInt64() || !e.IsInt64() || burst.Mul(burst, e).Cmp(big.NewInt(MaxSpan)) > 0:
 		if !errors.Is(err, ErrOverflow) {
 			t.Fatalf("interval %v, max_burst %d: %+v, %v", e, maxBurst, got, err)
 		}

@@ -76,6 +76,11 @@ type Limit struct {
 const (
 	MaxSegments = 1024
 	MaxCold     = 1000
+	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE)
+	// until the whole burst is back, in ns: 30 years. What is taken and what is asked
+	// for, up to the burst, are then at most twice as much, and int64 has room for
+	// that until the year 2202.
+	MaxSpan int64 = 30 * 8766 * 3600 * 1_000_000_000
 	// MaxLog is the largest limit of LOG.
 	MaxLog = 65_536
 )
@@ -101,8 +106,8 @@ type Decision struct {
 
 // Validate tells whether Take can work with l: ErrAlgorithm, ErrMax, ErrPeriod,
 // ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption for a field
-// out of its range or of another algorithm, ErrOverflow if taking the whole burst
-// cannot be represented. A parsed Limit is valid.
+// out of its range or of another algorithm, ErrOverflow if it takes longer than
+// MaxSpan until the whole burst is back. A parsed Limit is valid.
 func (l *Limit) Validate() error {
 	switch {
 	case !l.Algorithm.Valid():
@@ -127,8 +132,7 @@ func (l *Limit) Validate() error {
 	return l.validateTime()
 }
 
-// validateTime checks that it can be represented how long it takes until all
-// that was taken is back.
+// validateTime checks how long it takes until all that was taken is back.
 func (l *Limit) validateTime() error {
 	each, times := interval(l), l.Burst
 	switch {
@@ -137,8 +141,8 @@ func (l *Limit) validateTime() error {
 	case l.Algorithm == QUEUE:
 		times++ // and the one that goes; what wraps overflows below
 	}
-	if over, all := mul(each, times); over != 0 || all < 0 {
-		return ErrOverflow
+	if over, all := mul(each, times); over != 0 || all < 0 || all > MaxSpan {
+		return errSpan
 	}
 	return nil
 }

@@ -1,60 +1,62 @@
 package limit
 
 import (
-	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-func TestSpanSize(t *testing.T) {
-	tests := []struct {
-		ns   int64
-		size int
-	}{
-		{1, 1},
-		{30, 1},
-		{31, 2},
-		{1000, 1},
-		{500e6, 6},
-		{1e9, 1},
-		{30e9, 1},
-		{60e9, 1},
-		{90e9, 7},
-		{3600e9, 1},
-		{24 * 3600e9, 1},
-		{30 * 24 * 3600e9, 1},
-		{7 * 24 * 3600e9, 1},
-		{math.MaxInt64, 10},
+// drawLongest draws a limit of a bucket up to the longest that is valid.
+func drawLongest(t *rapid.T, a Algorithm) Limit {
+	l := plain(a, rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Min(1)).Draw(t, "max"),
+		rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, MaxSpan)).Draw(t, "period"),
+		rapid.Int64Range(1, MaxSpan).Draw(t, "burst"))
+	if table[a].options&optInterval != 0 {
+		l.Interval = rapid.Bool().Draw(t, "interval")
 	}
-	for _, tt := range tests {
-		if b := appendSpan(nil, uint64(tt.ns)); len(b) != tt.size || b[0] == 0 {
-			t.Errorf("%d ns are %x, want %d bytes", tt.ns, b, tt.size)
+	for l.Validate() != nil {
+		l.Burst /= 2
+	}
+	// And the very last that is valid.
+	for step := l.Burst / 2; step > 0; step /= 2 {
+		if l.Burst += step; l.Burst > MaxSpan || l.Validate() != nil {
+			l.Burst -= step
 		}
 	}
+	return l
 }
 
-// What is written is read back, whatever follows.
-func TestSpanRoundTrip(t *testing.T) {
+// TestValidBucketsNeverOverflow calls at any times up to the year 2200, in any
+// order, with limits that change: what a call may ask for is always answered.
+func TestValidBucketsNeverOverflow(t *testing.T) {
+	const year2200 = 7_258_118_400 * second
+	buckets := slices.DeleteFunc(Algorithms(), func(a Algorithm) bool { return !SameFamily(a, GCRA) })
 	rapid.Check(t, func(t *rapid.T) {
-		ns := rapid.Uint64Range(1, math.MaxUint64).Draw(t, "ns")
-		if rapid.Bool().Draw(t, "of a unit") {
-			ns = uint64(rapid.SampledFrom(units[:]).Draw(t, "unit").ns) * rapid.Uint64Range(1, 32).Draw(t, "n")
+		limits := make([]Limit, 3)
+		for i := range limits {
+			limits[i] = drawLongest(t, rapid.SampledFrom(buckets).Draw(t, "algorithm"))
 		}
-		b := appendSpan([]byte("state"), ns)[5:]
-		if len(b) > maxSpanSize {
-			t.Fatalf("%d ns have %d bytes", ns, len(b))
-		}
-		if got, n := readSpan(append(b, 1, 2, 3)); got != ns || n != len(b) {
-			t.Fatalf("%d ns are %x, which is %d in %d bytes", ns, b, got, n)
-		}
-		if _, n := readSpan(b[:len(b)-1]); n != 0 {
-			t.Fatalf("%x without its end has %d bytes", b, n)
+		var state []byte
+		times := rapid.OneOf(rapid.Int64Range(0, year2200), rapid.Int64Range(year2200-1000, year2200))
+		for range rapid.IntRange(1, 30).Draw(t, "calls") {
+			l := &limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit")]
+			now := times.Draw(t, "now")
+			cost := rapid.OneOf(rapid.Int64Range(0, l.Burst), rapid.Just(l.Burst)).Draw(t, "cost")
+			if _, err := peek(l, state, now, cost); err != nil {
+				t.Fatalf("peek of %d at %d with %v: %v", cost, now, l, err)
+			}
+			ask := take
+			if rapid.IntRange(0, 3).Draw(t, "refund") == 0 {
+				ask = refund
+			}
+			next, _, err := ask(l, state, now, cost, nil)
+			if err != nil {
+				t.Fatalf("%d at %d with %v: %v", cost, now, l, err)
+			}
+			if next != nil {
+				state = next
+			}
 		}
 	})
-	for _, b := range [][]byte{nil, {0}, {241}, {254}, {255}, {255, 0}, {255, 0x80}} {
-		if ns, n := readSpan(b); n != 0 {
-			t.Errorf("%x is %d ns", b, ns)
-		}
-	}
 }
