@@ -58,6 +58,8 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		full, err = queueTake(d, l, state, now, cost)
 	case FIXED:
 		return fixedTake(d, l, state, now, cost, dst)
+	case SLIDING:
+		return slidingTake(d, l, state, now, cost, dst)
 	case LOG:
 		return logTake(d, l, state, now, cost, dst)
 	default:
@@ -85,7 +87,9 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 	case QUEUE:
 		_, err = queueTake(d, l, state, now, cost)
 	case FIXED:
-		_, _, err = fixedDecide(d, l, state, now, cost)
+		err = fixedPeek(d, l, state, now, cost)
+	case SLIDING:
+		err = slidingPeek(d, l, state, now, cost)
 	case LOG:
 		err = logPeek(d, l, state, now, cost)
 	default:
@@ -119,6 +123,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		full, changed, err = queueRefund(d, l, state, now, cost)
 	case FIXED:
 		return fixedRefund(d, l, state, now, cost, dst)
+	case SLIDING:
+		return slidingRefund(d, l, state, now, cost, dst)
 	case LOG:
 		return logRefund(d, l, state, now, cost, dst)
 	default:
@@ -194,6 +200,8 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return until(Expires(a, state), now)
 	case FIXED:
 		return fixedLevel(state, now)
+	case SLIDING:
+		return slidingLevel(state, now)
 	case LOG:
 		return logLevel(state, now)
 	}

@@ -192,6 +192,11 @@ func promised(l Limit, length int64) *big.Int {
 	case FIXED:
 		// Max in each window that is touched.
 		return timesWindows(l.Max, length, shortest(l))
+	case SLIDING:
+		// Max + Max/Period·(t − 1 ns)
+		n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(max(0, length-1)))
+		n.Quo(n, big.NewInt(l.Period))
+		return n.Add(n, big.NewInt(l.Max))
 	case GCRA, TOKEN, LEAKY:
 		if l.Interval {
 			// Burst + Max·⌈t/Period⌉, where Max is at most Burst.

@@ -137,3 +137,194 @@ func (m *fixedModel) decide(l Limit, now, cost int64, refund, keep bool) (Decisi
 	}
 	return d, nil
 }
+
+// historyModel keeps what was counted in each of many short windows, and is
+// SLIDING and SEGMENTED.
+type historyModel struct {
+	windows windows
+	counts  map[int64]*big.Int // by the window's number from the epoch; none is 0
+}
+
+// width is the length of a window, and many how many of them count.
+func (m *historyModel) width(l Limit) (width, many int64) {
+	if l.Algorithm == SLIDING {
+		return l.Period, 2
+	}
+	s := ceil(big.NewInt(l.Period), big.NewInt(l.Segments))
+	return s.Int64(), l.Segments
+}
+
+// newest is the number of the newest window that has a count.
+func (m *historyModel) newest() (number int64, ok bool) {
+	for k := range m.counts {
+		if !ok || k > number {
+			number, ok = k, true
+		}
+	}
+	return number, ok
+}
+
+// ends is from when on nothing counts, nil if nothing does.
+func (m *historyModel) ends(l Limit) *big.Int {
+	number, ok := m.newest()
+	if !ok {
+		return nil
+	}
+	width, many := m.width(l)
+	n := new(big.Int).Add(big.NewInt(number), big.NewInt(many))
+	return n.Mul(n, big.NewInt(width))
+}
+
+func (m *historyModel) expires() *big.Int {
+	l := Limit{Algorithm: SLIDING, Period: m.windows.period}
+	if m.windows.segments > 0 {
+		l.Algorithm, l.Segments = SEGMENTED, m.windows.segments
+	}
+	return m.ends(l)
+}
+
+// window is the number of the window of a time, and how far into it that is; as
+// if time stood at the newest window's beginning until that begins.
+func (m *historyModel) window(l Limit, now *big.Int) (number int64, elapsed *big.Int) {
+	width, _ := m.width(l)
+	k, e := new(big.Int).DivMod(now, big.NewInt(width), new(big.Int))
+	number = k.Int64()
+	if newest, ok := m.newest(); ok && newest > number {
+		return newest, new(big.Int)
+	}
+	return number, e
+}
+
+func (m *historyModel) countOf(number int64) *big.Int {
+	if n := m.counts[number]; n != nil {
+		return n
+	}
+	return new(big.Int)
+}
+
+// used is what counts at a time.
+func (m *historyModel) used(l Limit, now *big.Int) *big.Int {
+	if ends := m.ends(l); ends == nil || ends.Cmp(now) <= 0 {
+		return new(big.Int)
+	}
+	width, many := m.width(l)
+	number, elapsed := m.window(l, now)
+	if l.Algorithm == SLIDING {
+		n := new(big.Int).Mul(m.countOf(number-1), sub(big.NewInt(width), elapsed))
+		return n.Add(ceil(n, big.NewInt(width)), m.countOf(number))
+	}
+	n := new(big.Int)
+	for i := range many {
+		n.Add(n, m.countOf(number-i))
+	}
+	return n
+}
+
+// wait is the time until cost is granted.
+func (m *historyModel) wait(l Limit, now *big.Int, cost int64) *big.Int {
+	granted := func(at *big.Int) bool {
+		n := m.used(l, at)
+		return n.Add(n, big.NewInt(cost)).Cmp(big.NewInt(l.Max)) <= 0
+	}
+	// Not yet at low, but at high.
+	low, high := now, m.ends(l)
+	for sub(high, low).Cmp(big.NewInt(1)) > 0 {
+		middle := new(big.Int).Add(low, high)
+		if middle.Rsh(middle, 1); granted(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return sub(high, now)
+}
+
+// after is the model once cost is counted at a time.
+func (m *historyModel) after(l Limit, now *big.Int, cost int64) *historyModel {
+	next := m.kept(l, now)
+	number, _ := next.window(l, now)
+	if l.Algorithm == SEGMENTED { // all counts together stay within int64
+		cost = min(cost, sub(big.NewInt(math.MaxInt64), next.used(l, now)).Int64())
+	}
+	next.counts[number] = sumUpTo(next.countOf(number), cost)
+	return next
+}
+
+// kept is the model without the windows that no longer count.
+func (m *historyModel) kept(l Limit, now *big.Int) *historyModel {
+	next := &historyModel{windowsOf(l), map[int64]*big.Int{}}
+	if ends := m.ends(l); ends == nil || ends.Cmp(now) <= 0 {
+		return next
+	}
+	_, many := m.width(l)
+	number, _ := m.window(l, now)
+	for k, n := range m.counts {
+		if uint64(number)-uint64(k) < uint64(many) { // number is not before k
+			next.counts[k] = n
+		}
+	}
+	return next
+}
+
+// without is the model once cost is given back, from the newest window on, and
+// whether that is another.
+func (m *historyModel) without(l Limit, now *big.Int, cost int64) (next *historyModel, changed bool) {
+	next = m.kept(l, now)
+	left := big.NewInt(cost)
+	for left.Sign() > 0 {
+		newest, ok := next.newest()
+		if !ok {
+			break
+		}
+		changed = true
+		n := next.counts[newest]
+		if n.Cmp(left) > 0 {
+			next.counts[newest] = sub(n, left)
+			break
+		}
+		delete(next.counts, newest)
+		left = sub(left, n)
+	}
+	return next, changed
+}
+
+func (m *historyModel) decide(l Limit, now64, cost int64, refund, keep bool) (Decision, error) {
+	if err := badCounterFields(l, cost); err != nil {
+		return Decision{}, err
+	}
+	now := big.NewInt(now64)
+	next := m
+	if m.windows != windowsOf(l) {
+		next = &historyModel{windowsOf(l), map[int64]*big.Int{}}
+	}
+	if ends := next.ends(l); ends != nil && !sub(ends, now).IsInt64() && ends.Cmp(now) > 0 {
+		return Decision{}, ErrOverflow
+	}
+	d := Decision{Limit: l.Max, Wait: Never}
+	changed := false
+	if refund {
+		if after, given := next.without(l, now, cost); given {
+			next, changed = after, true
+		}
+	} else {
+		n := next.used(l, now)
+		d.Limited = l.Max == 0 || n.Add(n, big.NewInt(cost)).Cmp(big.NewInt(l.Max)) > 0
+		if changed = cost > 0 && (!d.Limited || l.CountDenied && l.Max > 0); changed {
+			next = next.after(l, now, cost)
+			if ends := next.ends(l); !ends.IsInt64() || !sub(ends, now).IsInt64() {
+				return Decision{}, ErrOverflow
+			}
+		}
+		if d.Limited && cost <= l.Max && l.Max > 0 {
+			d.Wait = next.wait(l, now, cost).Int64()
+		}
+	}
+	d.Remaining = atLeast0(sub(big.NewInt(l.Max), next.used(l, now))).Int64()
+	if ends := next.ends(l); ends != nil && ends.Cmp(now) > 0 {
+		d.Reset = sub(ends, now).Int64()
+	}
+	if keep && changed {
+		*m = *next
+	}
+	return d, nil
+}

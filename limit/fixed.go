@@ -25,11 +25,11 @@ import (
 //
 // The state:
 //
-//	 0               8                9 (…)
-//	┌───────────────┬────────────────┬─────────────────┐
-//	│ end, Unix ns  │ tag, see tag.go│ count, uvarint  │
-//	│ 8 bytes, LE   │ 1 to 10 bytes  │ 1 to 9 bytes    │
-//	└───────────────┴────────────────┴─────────────────┘
+//	 0               8                 9 (…)
+//	┌───────────────┬─────────────────┬────────────────┐
+//	│ end, Unix ns  │ tag, see tag.go │ count, uvarint │
+//	│ 8 bytes, LE   │ 1 to 10 bytes   │ 1 to 9 bytes   │
+//	└───────────────┴─────────────────┴────────────────┘
 //
 // A window is in force until its end, also at times before it (the clock has
 // gone back). With another Max, the count stays. With another Period, kind or
@@ -42,18 +42,42 @@ type fixedWindow struct {
 
 // fixedTake is Take for FIXED.
 func fixedTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	w, counted, err := fixedDecide(d, l, state, now, cost)
+	var w fixedWindow
+	counted, err := w.decide(d, l, state, now, cost)
 	if err != nil || !counted {
 		return nil, err
 	}
 	return w.put(dst, l), nil
 }
 
-// fixedDecide fills in the decision, and returns the window with what has been
-// counted, if anything has.
-func fixedDecide(d *Decision, l *Limit, state []byte, now, cost int64) (w fixedWindow, counted bool, err error) {
-	if w, err = fixedAt(l, state, now, cost); err != nil {
-		return w, false, err
+// fixedPeek is Peek for FIXED.
+func fixedPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
+	var w fixedWindow
+	_, err := w.decide(d, l, state, now, cost)
+	return err
+}
+
+// fixedRefund is Refund for FIXED: the count goes down, not below 0.
+func fixedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	var w fixedWindow
+	if err := w.find(l, state, now, cost); err != nil {
+		return nil, err
+	}
+	if w.count == 0 || cost == 0 {
+		w.tell(d, l, now)
+		return nil, nil
+	}
+	w.count -= min(w.count, cost)
+	w.live = w.count > 0
+	w.tell(d, l, now)
+	return w.put(dst, l), nil
+}
+
+// decide fills in the decision and the window, with the request if it has been
+// counted.
+func (w *fixedWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counted bool, err error) {
+	if err = w.find(l, state, now, cost); err != nil {
+		return false, err
 	}
 	limited, wait := l.Max == 0 || w.count > l.Max-cost, Never
 	if limited && w.live && cost <= l.Max && l.Max > 0 {
@@ -63,61 +87,46 @@ func fixedDecide(d *Decision, l *Limit, state []byte, now, cost int64) (w fixedW
 	if counted {
 		if !w.live {
 			if w.end, err = fixedEnd(l, now); err != nil {
-				return w, false, err
+				return false, err
 			}
 			w.live = true
 		}
 		w.count = addUpTo(w.count, cost)
 	}
-	*d = w.decision(l, now)
+	w.tell(d, l, now)
 	d.Limited, d.Wait = limited, wait
-	return w, counted, nil
+	return counted, nil
 }
 
-// fixedRefund is Refund for FIXED: the count goes down, not below 0.
-func fixedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	w, err := fixedAt(l, state, now, cost)
-	if err != nil {
-		return nil, err
-	}
-	if w.count == 0 || cost == 0 {
-		*d = w.decision(l, now)
-		return nil, nil
-	}
-	w.count -= min(w.count, cost)
-	w.live = w.count > 0
-	*d = w.decision(l, now)
-	return w.put(dst, l), nil
-}
-
-// decision is what the window tells of a request that is granted.
-func (w fixedWindow) decision(l *Limit, now int64) Decision {
-	d := Decision{Limit: l.Max, Remaining: max(0, l.Max-w.count), Wait: Never}
+// tell fills in the decision on a request that is granted.
+func (w *fixedWindow) tell(d *Decision, l *Limit, now int64) {
+	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-w.count), Wait: Never}
 	if w.live {
 		d.Reset = w.end - now
 	}
-	return d
 }
 
-// fixedAt checks the arguments and finds the window in force.
-func fixedAt(l *Limit, state []byte, now, cost int64) (w fixedWindow, err error) {
+// find checks the arguments and finds the window in force.
+func (w *fixedWindow) find(l *Limit, state []byte, now, cost int64) error {
 	if l.Max|cost < 0 || l.Calendar > Year || l.Calendar == NoUnit && l.Period < 1 {
-		return w, badCounter(l, cost)
+		return badCounter(l, cost)
 	}
 	if len(state) == 0 {
-		return w, nil
+		return nil
 	}
-	w, tag, err := readFixed(state)
-	switch {
-	case err != nil:
-		return fixedWindow{}, err
-	case w.end <= now, tag != tagOf(l), tag.unit != NoUnit && !calendarEnds(l, w.end):
-		return fixedWindow{}, nil
-	case w.end-now < 0:
-		return fixedWindow{}, ErrOverflow
+	tag, err := w.read(state)
+	if err != nil {
+		return err
+	}
+	if w.end <= now || tag != tagOf(l) || tag.unit != NoUnit && !calendarEnds(l, w.end) {
+		*w = fixedWindow{}
+		return nil
+	}
+	if w.end-now < 0 {
+		return ErrOverflow
 	}
 	w.live = true
-	return w, nil
+	return nil
 }
 
 // fixedEnd is when the window ends that begins at now, or that now lies in.
@@ -148,36 +157,37 @@ func calendarEnds(l *Limit, end int64) bool {
 
 // fixedLevel is Level for FIXED.
 func fixedLevel(state []byte, now int64) int64 {
-	if w, _, err := readFixed(state); err == nil && w.end > now {
-		return w.count
+	var w fixedWindow
+	if _, err := w.read(state); err != nil || w.end <= now {
+		return 0
 	}
-	return 0
+	return w.count
 }
 
-// readFixed reads a state.
-func readFixed(state []byte) (w fixedWindow, t windowTag, err error) {
+// read reads a state.
+func (w *fixedWindow) read(state []byte) (t windowTag, err error) {
 	const shortest = 8 + 1 + 1
 	if len(state) < shortest {
-		return w, t, ErrState
+		return t, ErrState
 	}
-	w.end = int64(binary.LittleEndian.Uint64(state))
 	t, n := readTag(state[8:])
 	count, m := readCount(state[8+n:])
 	if n == 0 || m == 0 || 8+n+m != len(state) {
-		return w, t, ErrState
+		return t, ErrState
 	}
-	w.count = count
-	return w, t, nil
+	w.end, w.count = int64(binary.LittleEndian.Uint64(state)), count
+	return t, nil
 }
 
 // put writes the window over dst. One that has nothing left is written as long
 // expired.
-func (w fixedWindow) put(dst []byte, l *Limit) []byte {
+func (w *fixedWindow) put(dst []byte, l *Limit) []byte {
+	end := w.end
 	if !w.live {
-		w.end = math.MinInt64
+		end = math.MinInt64
 	}
 	var buf [MaxState]byte
-	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(w.end))
+	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
 	b = appendTag(b, tagOf(l))
 	b = binary.AppendUvarint(b, uint64(w.count))
 	return append(dst[:0], b...)

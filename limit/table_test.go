@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "FIXED": 6, "LOG": 9} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "FIXED": 6, "SLIDING": 7, "LOG": 9} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -50,6 +50,8 @@ func TestSameFamily(t *testing.T) {
 		{QUEUE, TOKEN, true},
 		{FIXED, FIXED, true},
 		{FIXED, GCRA, false},
+		{SLIDING, SLIDING, true},
+		{SLIDING, FIXED, false},
 		{GCRA, None, false},
 		{None, GCRA, false},
 		{None, None, false},
@@ -89,6 +91,14 @@ func TestLevel(t *testing.T) {
 		{FIXED, append(stateAt(5), 0x01, 0x07), 5, 0},
 		{FIXED, append(stateAt(5), 0x01, 0x07), math.MinInt64, 7},
 		{FIXED, stateAt(5), 4, 0},
+		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), 15e9, 10},    // half of 5, and 7
+		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), 30e9 - 1, 8}, // next to nothing of 5
+		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), 50e9, 3},     // a third of 7
+		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), -9e9, 12},    // before it has begun
+		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), math.MinInt64, 12},
+		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), 60e9, 0},
+		{SLIDING, append(stateAt(60e9), 0x3f, 5, 7), 0, 0},
+		{SLIDING, stateAt(5), 4, 0},
 	}
 	for _, tt := range tests {
 		if got := Level(tt.a, tt.state, tt.now); got != tt.want {

@@ -61,6 +61,24 @@ func TestTakeFixed(t *testing.T) {
 	)
 }
 
+// At first 40 s of the minute have gone, and then 30 s of the next.
+func TestTakeSliding(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.TAKE k SLIDING 8/m COST 8", "[0 8 0 -1 80000]"},
+		[2]string{"RL.TAKE k SLIDING 8/m", "[1 8 0 27500 80000]"},
+		[2]string{"+50s", ""},
+		[2]string{"RL.PEEK k SLIDING 8/m COST 0", "[0 8 4 -1 30000]"},
+		[2]string{"RL.TAKE k sliding 8 60000 COUNTDENIED COST 5", "[1 8 0 54000 90000]"},
+		[2]string{"TYPE k", "sliding"},
+		[2]string{"RL.TAKE k FIXED 8/m", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+	)
+	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "sliding" "state" 1600000140000000000 "level" 9 "resets_in" 90000 "memory" `) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A zone is read once, for all clients: the limits that name it are equal.
 func TestZonesAreKept(t *testing.T) {
 	srv := newTestServer(t).Server
