@@ -5,28 +5,54 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 var (
-	errMemoryOnly = errors.New("this version keeps its state in memory only")
+	errSavePoints = errors.New("argument must be pairs of seconds and changes, each 1 or more")
 	errEmpty      = errors.New("argument must not be empty")
 	errPower      = errors.New("argument must be a power of two")
 	errNoAddress  = errors.New("at least one address is needed")
 )
 
-func notYes(v bool) error {
-	if v {
-		return errMemoryOnly
-	}
-	return nil
+// SavePoint asks for a snapshot when so many decisions have changed something
+// and the last snapshot is so long ago.
+type SavePoint struct {
+	After   time.Duration
+	Changes int64
 }
 
-func noWords(words []string) error {
-	if len(words) > 0 {
-		return errMemoryOnly
+// SavePoints are the points that save has.
+func (s *Settings) SavePoints() []SavePoint {
+	points, err := parseSavePoints(s.Save.Get())
+	if err != nil {
+		return nil // it was checked when it was set
 	}
-	return nil
+	return points
+}
+
+func savePoints(words []string) error {
+	_, err := parseSavePoints(words)
+	return err
+}
+
+// parseSavePoints reads pairs of seconds and changes.
+func parseSavePoints(words []string) ([]SavePoint, error) {
+	if len(words)%2 != 0 {
+		return nil, errSavePoints
+	}
+	var points []SavePoint
+	for ; len(words) > 0; words = words[2:] {
+		seconds, err1 := strconv.ParseInt(words[0], 10, 32)
+		changes, err2 := strconv.ParseInt(words[1], 10, 64)
+		if err1 != nil || err2 != nil || seconds < 1 || changes < 1 {
+			return nil, errSavePoints
+		}
+		points = append(points, SavePoint{time.Duration(seconds) * time.Second, changes})
+	}
+	return points, nil
 }
 
 func notEmpty(s string) error {

@@ -83,8 +83,9 @@ func TestSetErrors(t *testing.T) {
 		{[]Pair{{"maxmemory", "much"}}, "CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value"},
 		{[]Pair{{"latency-tracking", "maybe"}}, "CONFIG SET failed (possibly related to argument 'latency-tracking') - argument must be 'yes' or 'no'"},
 		{[]Pair{{"loglevel", "loud"}}, "CONFIG SET failed (possibly related to argument 'loglevel') - argument(s) must be one of the following: debug, verbose, notice, warning"},
-		{[]Pair{{"appendonly", "yes"}}, "CONFIG SET failed (possibly related to argument 'appendonly') - this version keeps its state in memory only"},
-		{[]Pair{{"save", "900 1"}}, "CONFIG SET failed (possibly related to argument 'save') - this version keeps its state in memory only"},
+		{[]Pair{{"save", "900 1 60"}}, "CONFIG SET failed (possibly related to argument 'save') - argument must be pairs of seconds and changes, each 1 or more"},
+		{[]Pair{{"save", "0 1"}}, "CONFIG SET failed (possibly related to argument 'save') - argument must be pairs of seconds and changes, each 1 or more"},
+		{[]Pair{{"recovery-mode", "conservative"}}, "CONFIG SET failed (possibly related to argument 'recovery-mode') - can't set immutable config"},
 		{[]Pair{{"requirepass", "(redacted)"}}, "CONFIG SET failed (possibly related to argument 'requirepass') - argument is what CONFIG GET shows in place of the secret"},
 		{[]Pair{{"hz", "20"}, {"proto-max-bulk-len", "2mb"}}, "CONFIG SET failed (possibly related to argument 'hz') - proto-max-bulk-len 2097152 is more than client-query-buffer-limit 1048576"},
 	}

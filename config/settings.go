@@ -46,10 +46,14 @@ type Settings struct {
 	MaxMemoryPolicy *Enum  // noeviction, least-debt
 
 	// Persistence.
-	Dir         *Text
-	AppendOnly  *Bool
-	AppendFsync *Enum
-	Save        *Words
+	Dir            *Text
+	AppendOnly     *Bool
+	AppendFsync    *Enum  // always, everysec, no
+	Save           *Words // see SavePoints
+	RewritePercent *Int   // 0: never
+	RewriteMinSize *Bytes
+	RecoveryMode   *Enum // normal, conservative
+	RecoveryClock  *Enum // auto, wall
 
 	// Observation.
 	LogLevel             *Enum // debug, verbose, notice, warning
@@ -164,13 +168,20 @@ func declareEngine(r *Registry, s *Settings) {
 		"The folder for data.")
 	s.Dir.check = notEmpty
 	s.AppendOnly = g.bool("appendonly", "no", mutable,
-		"Whether a log of all changes is kept: no, for this version keeps its state in memory only.")
-	s.AppendOnly.check = notYes
-	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, fixed,
-		"When the log is synced to disk; there is none in this version.")
+		"Whether a log of all changes is kept, so that they survive a restart or a crash. Changing it takes a restart.")
+	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, mutable,
+		"When the log is synced to the disk: always before a reply leaves that tells of it, once a second, or when the kernel does it by itself.")
 	s.Save = g.words("save", "", mutable,
-		"When snapshots are made: empty, never, for this version keeps its state in memory only.")
-	s.Save.check = noWords
+		"When snapshots are made by themselves: pairs of seconds and decisions, as 3600 1 300 100; empty: never. Without appendonly, snapshots are all that is kept.")
+	s.Save.check = savePoints
+	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
+		"Make a snapshot, which replaces the log, when the log has this many percent of the last snapshot's size; 0: never.")
+	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "64mb", 0, 1<<50, mutable,
+		"Leave the log alone while it is smaller than this.")
+	s.RecoveryMode = g.enum("recovery-mode", "normal", []string{"normal", "conservative"}, fixed,
+		"What is assumed after an unclean stop of keys whose last changes may be lost: what the disk has, or, conservative, that everything was used up at that moment.")
+	s.RecoveryClock = g.enum("recovery-clock", "auto", []string{"auto", "wall"}, fixed,
+		"From which time decisions go on after a restart: auto, never before the last one that was made; wall, the machine's clock, to get rid of times that a wrong clock has made.")
 }
 
 func declareObservation(r *Registry, s *Settings) {

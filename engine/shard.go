@@ -27,6 +27,9 @@ type shardData struct {
 
 	allowed, limited, peeked, refunded, refused uint64
 
+	// usedUp is when everything was used up, as AssumeUsedUp says; 0 for never.
+	usedUp int64
+
 	table table
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
@@ -58,6 +61,9 @@ func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 // stateOf is stateFor for whatever a key can hold.
 func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, error) {
 	if at == nil {
+		if s.usedUp != 0 {
+			return s.emptied(l)
+		}
 		return nil, nil
 	}
 	r := g.record(at)

@@ -32,6 +32,9 @@ func (s *Store) fail(err error) {
 		}
 		return
 	}
+	if s.o.Refusing != nil {
+		s.o.Refusing(err)
+	}
 	s.log.Error("the log cannot be written: writers are refused until a new base is durable", "err", err, "full", errors.Is(err, syscall.ENOSPC))
 	signal(s.broken)
 }
@@ -92,7 +95,7 @@ func (s *Store) renew() (size int64, err error) {
 	s.io.Lock()
 	// What has been drained and dropped is in the parts, and will be in the base.
 	at, err := s.flush()
-	next.seq = 1
+	next.seq, next.first = 1, 1
 	e.first = next.seq
 	s.cur = next
 	s.io.Unlock()
@@ -110,6 +113,9 @@ func (s *Store) renew() (size int64, err error) {
 		return 0, err
 	}
 	s.failure.Store(nil)
+	if s.o.Refusing != nil {
+		s.o.Refusing(nil)
+	}
 	s.publish(at)
 	signal(s.kick)
 	return base.length, nil

@@ -13,9 +13,10 @@ type logFile struct {
 	f      File
 	name   string
 	id     uint64
-	end    int64 // of what was written
-	synced int64 // up to which it is durable
-	seq    uint64
+	end    int64  // of what was written
+	synced int64  // up to which it is durable
+	seq    uint64 // of the next batch
+	first  uint64 // of the first one
 	// marked: the last batch is a mark, see mark.
 	marked bool
 	out    []byte
@@ -120,6 +121,11 @@ func seal(buf []byte, h *batch, id uint64) {
 	seed := seedOf(id)
 	h.crc = crc32.Update(seed, crcTable(), buf[batchHeaderSize:])
 	h.appendTo(buf[:0], seed)
+}
+
+// empty tells whether the log has no records.
+func (l *logFile) empty() bool {
+	return l.end == headerSize || l.marked && l.end == headerSize+batchHeaderSize
 }
 
 // mark writes an empty batch, which says that all before it is durable: from

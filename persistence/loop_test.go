@@ -175,7 +175,8 @@ func TestRepliesWaitForTheSync(t *testing.T) {
 func TestFailureHealsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		r := run(t, dir, Options{Policy: EverySec})
+		var refusing []bool
+		r := run(t, dir, Options{Policy: EverySec, Refusing: func(err error) { refusing = append(refusing, err != nil) }})
 		r.set(1)
 		time.Sleep(writeDelay)
 		synctest.Wait()
@@ -200,6 +201,9 @@ func TestFailureHealsByItself(t *testing.T) {
 		synctest.Wait()
 		if err := r.Failing(); err != nil {
 			t.Fatalf("there is room, and still %v", err)
+		}
+		if fmt.Sprint(refusing) != "[true false]" {
+			t.Errorf("the server was told %v", refusing)
 		}
 		r.set(4)
 		r.close()

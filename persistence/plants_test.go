@@ -42,6 +42,7 @@ func plants() []plant {
 		{"checksum-not-seeded", "header.go", "return uint32(id) ^ bits.RotateLeft32(uint32(id>>32), 7)", "return uint32(bits.Len(0))", "TestGoldenFormat1"},
 		{"sequence-not-checked", "reader.go", "case r.seq != 0 && h.seq != r.seq:", "case false:", "TestDamageThatIsNoTail"},
 		{"torn-tail-not-cut", "recover.go", "if err := s.fs.Truncate(l.name, r.tail.off); err != nil {", "if err := error(nil); err != nil {", always},
+		{"recovered-log-not-synced", "recover.go", "return s.fs.Truncate(l.name, l.size)", "return nil", synced},
 		{"corruption-passes-for-a-torn-tail", "recover.go", "if past {\n		return r.corrupt(l, bad)", "if past && false {\n		return r.corrupt(l, bad)", "TestLogWithEveryBitFlipped"},
 		{"no-mark-at-the-end", "commit.go", "if l == nil || l.marked ||", "if true || l.marked ||", "TestLogWithEveryBitFlipped"},
 		{"tombstone-forgotten", "load.go", "part.Delete(r.Kind, r.Key)\n		return nil", "return nil", always},

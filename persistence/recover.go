@@ -307,7 +307,10 @@ func (r *recovery) corrupt(l *reader, bad *badBatch) error {
 // crash has cut short.
 func (r *recovery) torn(i int, bad *badBatch) error {
 	l := r.logs[i]
-	if r.tail != nil || bad.whole {
+	if r.tail != nil {
+		return r.corrupt(r.logs[r.written], r.tail) // that is the first
+	}
+	if bad.whole {
 		return r.corrupt(l, bad)
 	}
 	past, err := l.syncedPast(bad.off)
@@ -423,7 +426,7 @@ func (r *recovery) finish() error {
 		if err != nil {
 			return err
 		}
-		next.seq = r.seq
+		next.seq, next.first = r.seq, r.seq
 		s.cur = next
 		m.logs = append(m.logs, logEntry{s.number, next.id, next.seq})
 		s.counters.logBytes.Add(headerSize)
@@ -450,12 +453,17 @@ func (s *Store) removeClean() error {
 	return s.fs.SyncDir(s.o.Dir)
 }
 
-// cutTail keeps a copy of a torn tail aside and cuts it off.
+// cutTail keeps a copy of a torn tail aside and cuts it off. Without one, it
+// syncs what may have been written and not synced before the process was
+// killed: from now on there may be replies that have seen it.
 func (r *recovery) cutTail() error {
-	if r.tail == nil {
+	if r.written < 0 {
 		return nil
 	}
 	s, l := r.s, r.logs[r.written]
+	if r.tail == nil {
+		return s.fs.Truncate(l.name, l.size)
+	}
 	size, err := l.f.Size()
 	if err != nil {
 		return err

@@ -68,7 +68,7 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 		if err != nil {
 			return err
 		}
-		log.seq = 1
+		log.seq, log.first = 1, 1
 		f.log = log
 		f.logs = []logEntry{{f.s.number, log.id, log.seq}}
 	}

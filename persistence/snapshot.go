@@ -69,10 +69,10 @@ func (s *Store) snapshot() (size int64, err error) {
 // rotate makes the writer go on in a new log, unless it has just begun one.
 func (s *Store) rotate() (logEntry, error) {
 	s.io.Lock()
-	if l := s.cur; l != nil && l.end == headerSize {
+	if l := s.cur; l != nil && l.empty() {
 		defer s.io.Unlock()
 		e := s.man.logs[len(s.man.logs)-1]
-		e.first = l.seq
+		e.first = l.first
 		return e, nil
 	}
 	s.io.Unlock()
@@ -129,10 +129,17 @@ func (s *Store) switchTo(next *logFile) (uint64, error) {
 		return 0, ErrFailed
 	}
 	s.cur.f.Close() // all of it is durable: what closing says tells nothing
-	next.seq = s.cur.seq
+	next.seq, next.first = s.cur.seq, s.cur.seq
+	first := next.seq
 	s.cur = next
-	s.counters.logBytes.Add(headerSize)
-	return next.seq, nil
+	// That the new log has a batch says that the old one was durable.
+	s.setStamp()
+	if err := next.mark(&s.stamp); err != nil {
+		s.fail(err)
+		return 0, ErrFailed
+	}
+	s.counters.logBytes.Add(next.end)
+	return first, nil
 }
 
 // barrier makes durable in the log all that has been seen until now.

@@ -56,7 +56,9 @@ func (s *Store) Stats() Stats {
 		Failing: s.Failing(), Logs: -1,
 	}
 	if s.files.TryLock() {
-		st.Logs = len(s.man.logs)
+		if s.man != nil {
+			st.Logs = len(s.man.logs)
+		}
 		s.files.Unlock()
 	}
 	s.mu.Lock()

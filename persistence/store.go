@@ -57,6 +57,9 @@ type Options struct {
 	// at least RewriteMin bytes, and that percentage of the base; 0 percent
 	// means never. See SetRewrite.
 	RewritePercent, RewriteMin int64
+	// Refusing is called when writers must be refused, with the reason, and with
+	// nil when they need not be any more; nil means that Failing is asked. It must not block.
+	Refusing func(error)
 	// Fatal is called once when the log cannot be written under Always: nothing
 	// that waits is ever released, and the process must end. It must not block.
 	Fatal func(error)

@@ -187,24 +187,6 @@ func (t *infoText) memory() {
 	t.field("lazyfreed_objects", 0)
 }
 
-func (t *infoText) persistence() {
-	t.field("loading", 0)
-	t.field("async_loading", 0)
-	t.field("rdb_changes_since_last_save", 0)
-	t.field("rdb_bgsave_in_progress", 0)
-	t.field("rdb_last_save_time", t.srv.started/1e9)
-	t.field("rdb_last_bgsave_status", "ok")
-	t.field("rdb_last_bgsave_time_sec", -1)
-	t.field("rdb_current_bgsave_time_sec", -1)
-	t.field("aof_enabled", 0)
-	t.field("aof_rewrite_in_progress", 0)
-	t.field("aof_rewrite_scheduled", 0)
-	t.field("aof_last_rewrite_time_sec", -1)
-	t.field("aof_current_rewrite_time_sec", -1)
-	t.field("aof_last_bgrewrite_status", "ok")
-	t.field("aof_last_write_status", "ok")
-}
-
 func (t *infoText) stats() {
 	srv := t.srv
 	ops, in, out := srv.rates.perSecond()

@@ -6,12 +6,6 @@ import (
 
 // The server as a whole.
 func serverCommands() []command {
-	nothing := func(name, summary string, args ...argument) command {
-		return command{
-			name: name, arity: -1, flags: flagAdmin, group: "server", since: "1.0.0", complexity: "O(1)", summary: summary,
-			args: args, run: func(s *session, _ [][]byte) { s.fail(errNoPersistence) },
-		}
-	}
 	return []command{
 		{
 			name: "INFO", arity: -1, flags: flagLoading | flagStale | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
@@ -46,27 +40,21 @@ func serverCommands() []command {
 			},
 			run: (*session).shutdown,
 		},
-		nothing("SAVE", "An error: the state is kept in memory only."),
-		nothing("BGSAVE", "An error: the state is kept in memory only.", argument{name: "schedule", kind: "pure-token", token: "SCHEDULE", optional: true}),
-		nothing("BGREWRITEAOF", "An error: the state is kept in memory only."),
-		{
-			name: "LASTSAVE", arity: 1, flags: flagFast | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Replies when the server started: nothing is ever saved.",
-			run:     func(s *session, _ [][]byte) { s.int(s.srv.started / 1e9) },
-		},
 	}
 }
 
 func (s *session) shutdown(args [][]byte) {
-	now := false
+	now, save := false, false
 	for _, a := range args[1:] {
 		switch {
 		case foldEqual(a, "NOW"), foldEqual(a, "FORCE"):
 			now = true
 		case foldEqual(a, "NOSAVE"):
 		case foldEqual(a, "SAVE"):
-			s.fail(errNoPersistence)
-			return
+			if !s.keeps() {
+				return
+			}
+			save = true
 		case foldEqual(a, "ABORT"):
 			s.fail("ERR No shutdown in progress.")
 			return
@@ -80,5 +68,13 @@ func (s *session) shutdown(args [][]byte) {
 		return
 	}
 	s.srv.log.Warn("a client said SHUTDOWN", "addr", s.addr())
-	go s.srv.opts.Shutdown(now)
+	srv := s.srv
+	go func() {
+		if save {
+			if err := srv.Snapshot(); err != nil {
+				srv.log.Error("the snapshot before the stop failed", "err", err)
+			}
+		}
+		srv.opts.Shutdown(now)
+	}()
 }

@@ -60,7 +60,7 @@ func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*sessi
 
 // holding is what the client's buffers hold, in bytes.
 func (s *session) holding() int64 {
-	return s.pub.buffered.Load() + s.pub.subBytes.Load() + s.conn.Pending()
+	return s.pub.buffered.Load() + s.pub.subBytes.Load() + s.pub.owed.Load() + s.conn.Pending()
 }
 
 // overdue returns why s must be closed at now, or nil.

@@ -14,6 +14,8 @@ const (
 	specialMonitor uint32 = 1 << iota
 	specialPause
 	specialTimeEach // time every command by itself, for a low slowlog threshold
+	specialLoading  // the state is being loaded
+	specialMisconf  // the log cannot be written
 )
 
 // execute runs one command and drops its reply where CLIENT REPLY says so.
@@ -54,6 +56,12 @@ func (s *session) executeOne(args [][]byte) {
 		return
 	}
 	special := s.srv.special.Load()
+	if special&(specialLoading|specialMisconf) != 0 {
+		if text := s.srv.refusal(cmd, special); text != "" {
+			s.reject(cmd, text)
+			return
+		}
+	}
 	if special&specialPause != 0 && s.srv.pause.holds(s, cmd) {
 		s.holdBack(args)
 		return

@@ -1,5 +1,7 @@
 package server
 
+import "errors"
+
 // Figures are the server's counters for whoever publishes them. They count
 // from the start of the process and never go down.
 type Figures struct {
@@ -66,6 +68,9 @@ func (srv *Server) Figures() Figures {
 func (srv *Server) Ready() error {
 	if srv.stopping.Load() {
 		return errStopped
+	}
+	if srv.special.Load()&specialLoading != 0 {
+		return errors.New("the state is being loaded")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -31,6 +32,8 @@ type Options struct {
 	Version string
 	// Shutdown is called, once and from its own goroutine, when a client says SHUTDOWN; nil: SHUTDOWN is refused.
 	Shutdown func(now bool)
+	// Durability keeps the state on a disk; nil: nobody does.
+	Durability *Durability
 	// Ports tells where the server listens, for INFO; nil: the settings' port.
 	Ports func() (tcp int)
 }
@@ -65,6 +68,9 @@ type Server struct {
 	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.
 	authLimiter *engine.Engine
 	authLimit   limit.Limit
+
+	durable durable
+	misconf atomic.Pointer[string] // the reply to what is refused under specialMisconf
 
 	special     atomic.Uint32
 	clientBytes atomic.Int64 // held in all clients' buffers
@@ -105,6 +111,14 @@ func New(o Options) *Server {
 		c := srv.table.find(name)
 		return c != nil && c.flags&flagWide != 0
 	}
+	srv.durable.Durability = o.Durability
+	appendOnly := srv.set.AppendOnly.Get()
+	o.Registry.OnChange(func() error {
+		if srv.set.AppendOnly.Get() != appendOnly || o.Durability == nil && len(srv.set.Save.Get()) > 0 {
+			return errors.New(errRestart)
+		}
+		return nil
+	}, srv.set.AppendOnly, srv.set.Save)
 	srv.slowlogChanged()
 	o.Registry.OnChange(func() error { srv.slowlogChanged(); return nil }, srv.set.SlowlogLogSlowerThan)
 	return srv

@@ -40,6 +40,7 @@ type session struct {
 	// resume is set while the session is parked: it is asked at each wake-up
 	// whether the session may go on. The batch's replies so far have been sent.
 	resume func() bool
+	owed   *owed    // replies that wait for the disk; nil if none ever did
 	held   [][]byte // the command that a pause holds back
 
 	// place is where the engine has found the running command's key; zero if it
@@ -65,6 +66,7 @@ type public struct {
 	resp3, parked            atomic.Bool
 	subscribed               atomic.Int32
 	subBytes                 atomic.Int64 // held for subscriptions
+	owed                     atomic.Int64 // replies that wait for the disk
 	killed                   atomic.Bool
 }
 
@@ -106,6 +108,7 @@ func (s *session) Data(b []byte) (more bool) {
 // Resume goes on after a park.
 func (s *session) Resume() (more bool) {
 	defer s.contain()
+	s.release()
 	if s.closing {
 		return true
 	}
@@ -121,9 +124,8 @@ func (s *session) Resume() (more bool) {
 	s.rd.Feed(nil)
 	more = s.run()
 	s.finish()
-	if s.eof && s.resume == nil {
-		s.closing = true
-		s.conn.CloseAfterFlush(errEOF)
+	if s.eof && s.resume == nil && !s.closing {
+		s.closeAfterReply(errEOF)
 	}
 	return more
 }
@@ -131,7 +133,7 @@ func (s *session) Resume() (more bool) {
 // EOF lets a parked command finish before the connection goes.
 func (s *session) EOF() (done bool) {
 	s.eof = true
-	return s.resume == nil
+	return s.resume == nil && !s.owing()
 }
 
 // Closed forgets the session everywhere.
@@ -230,6 +232,9 @@ func (s *session) flush() {
 		return
 	}
 	s.stripe.bytesOut.Add(uint64(len(s.out)))
+	if s.srv.durable.Durability != nil && s.hold() {
+		return
+	}
 	s.conn.Write(s.out)
 	s.out = s.out[:0]
 	if !s.closing && s.conn.Pending() > s.outputLimit() {
@@ -251,6 +256,9 @@ func (s *session) outputLimit() int64 {
 // account keeps the sum of all clients' buffers.
 func (s *session) account() {
 	s.pub.buffered.Store(int64(s.rd.Buffered()))
+	if s.owed != nil {
+		s.pub.owed.Store(int64(len(s.owed.b)))
+	}
 	held := s.holding()
 	if before := s.pub.accounted.Load(); before != held {
 		s.pub.accounted.Store(held)
@@ -276,6 +284,10 @@ func (s *session) protocolError(err error) {
 func (s *session) closeAfterReply(reason error) {
 	s.flush()
 	s.closing = true
+	if s.owing() {
+		s.owed.closing = reason
+		return
+	}
 	s.conn.CloseAfterFlush(reason)
 }
 

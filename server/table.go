@@ -24,6 +24,7 @@ func families() [][]command {
 		connectionCommands(),
 		clientCommands(),
 		serverCommands(),
+		saveCommands(),
 		configCommands(),
 		debugCommands(),
 		aclCommands(),

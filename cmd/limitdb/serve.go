@@ -61,6 +61,7 @@ type process struct {
 	group    *transport.Group
 	tls      *transport.TLS // nil without tls-port
 	http     *observe.Server
+	durable  *durability // nil where nothing is kept
 	reloads  reloads
 	stop     chan bool // true: at once
 }
@@ -87,8 +88,14 @@ func (p *process) run() error {
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 	p.budgetChanged()
 	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)
+	// The data directory is taken before any port opens: a second process on it
+	// ends here, and so does one whose MANIFEST is damaged.
+	if p.durable, err = openDurability(p); err != nil {
+		return err
+	}
 	p.server = server.New(server.Options{
-		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
+		Durability: p.durable.forServer(),
+		Settings:   p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort,
 	})
 	p.group = transport.New(p.server, p.transportOptions())
@@ -105,6 +112,8 @@ func (p *process) run() error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
+	// Clients are answered from here on, with -LOADING until the state is there.
+	p.server.SetLoading(p.durable != nil)
 	// The HTTP port is bound first: once the RESP ports are open, a rush of
 	// clients could leave it no descriptor.
 	if err := p.listenHTTP(&background); err != nil {
@@ -115,18 +124,66 @@ func (p *process) run() error {
 		p.close(true, nil)
 		return err
 	}
+	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
+		p.close(true, nil)
+		return err
+	}
 	p.log.Info("limitdb is ready", "version", version, "pid", os.Getpid(), "addresses", p.addresses())
 	p.notify(daemon.SdNotifyReady)
 
-	now := p.wait(signals)
+	now, err := p.wait(signals)
 	p.notify(daemon.SdNotifyStopping)
 	p.close(now, signals)
+	if err != nil {
+		return err
+	}
+	// Last, when nothing can change any more: what is durable now is all.
+	if p.durable != nil {
+		cancel()
+		background.Wait()
+		if err := p.durable.close(); err != nil {
+			return fmt.Errorf("the state was not kept: %w", err)
+		}
+	}
 	p.log.Info("limitdb has stopped")
 	return nil
 }
 
-// wait returns when the server is to stop; now says whether at once.
-func (p *process) wait(signals <-chan os.Signal) (now bool) {
+// load loads what was kept. It tells whether a signal came meanwhile, which
+// ends the process: nothing has changed yet that could be lost.
+func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx context.Context) (stopped bool, err error) {
+	if p.durable == nil {
+		return false, nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.durable.load() }()
+	for {
+		select {
+		case err := <-done:
+			if err == nil {
+				p.server.SetLoading(false)
+				background.Go(func() { p.durable.savePoints(ctx) })
+			}
+			return false, err
+		case <-p.stop:
+			return true, nil
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				p.log.Info("stopping while the state is being loaded", "signal", s.String())
+				return true, nil
+			}
+			p.reload()
+		}
+	}
+}
+
+// wait returns when the server is to stop; now says whether at once. The error
+// is of a log that cannot be written.
+func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
+	var fatal chan error
+	if p.durable != nil {
+		fatal = p.durable.fatal
+	}
 	for {
 		select {
 		case s := <-signals:
@@ -135,9 +192,11 @@ func (p *process) wait(signals <-chan os.Signal) (now bool) {
 				continue
 			}
 			p.log.Info("stopping", "signal", s.String())
-			return false
+			return false, nil
 		case now := <-p.stop:
-			return now
+			return now, nil
+		case err := <-fatal:
+			return true, errLog(err)
 		}
 	}
 }

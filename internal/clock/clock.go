@@ -31,6 +31,10 @@ func (c *Real) Now() int64 {
 	return c.base + c.off.Load() + int64(time.Since(c.start))
 }
 
+// Set moves the clock to now, at once. It is for the start only, before any
+// decision: whoever recovers state knows from when on to go on.
+func (c *Real) Set(now int64) { c.off.Add(now - c.Now()) }
+
 // MaxSlew is how far one call of Slew moves the clock, in nanoseconds: called once a second,
 // 500 parts per million.
 const MaxSlew = 500_000

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"limitdb/internal/journal"
+	"limitdb/limit"
+	"limitdb/persistence"
+	"limitdb/server"
+)
+
+// durability joins the engine, the server and the store that keeps the engine's state on a disk.
+type durability struct {
+	p     *process
+	store *persistence.Store
+	fatal chan error // the log cannot be written, and nothing may be answered any more
+
+	// usedUp is when everything counts as used up, see assumption; kept is what
+	// an earlier run has said of that. 0 for never.
+	usedUp, kept atomic.Int64
+
+	loading       atomic.Bool
+	began         atomic.Int64
+	total, loaded atomic.Int64
+}
+
+// openDurability takes the data directory, or returns nil where the
+// configuration wants nothing kept.
+func openDurability(p *process) (*durability, error) {
+	if !p.set.AppendOnly.Get() && len(p.set.Save.Get()) == 0 {
+		return nil, nil
+	}
+	dir, err := filepath.Abs(p.set.Dir.Get())
+	if err != nil {
+		return nil, err
+	}
+	d := &durability{p: p, fatal: make(chan error, 1)}
+	d.loading.Store(true)
+	d.began.Store(p.clock.Now())
+	d.store, err = persistence.Open(persistence.Options{
+		Dir: dir, Parts: []persistence.Part{d.keys(), d.assumption()}, NoLog: !p.set.AppendOnly.Get(), Policy: d.policy(),
+		Now: p.clock.Now, Boot: persistence.SystemBoot, WallClock: p.set.RecoveryClock.Get() == "wall",
+		Recovering: d.recovering, Progress: func(done, total int64) { d.loaded.Store(done); d.total.Store(total) },
+		Workers:        runtime.GOMAXPROCS(0),
+		RewritePercent: p.set.RewritePercent.Get(), RewriteMin: p.set.RewriteMinSize.Get(),
+		Refusing: func(err error) { p.server.SetRefusing(err) },
+		Fatal:    func(err error) { d.fatal <- err },
+		Log:      p.log,
+	})
+	if err != nil {
+		return nil, refused(err)
+	}
+	p.registry.OnChange(func() error { d.store.SetPolicy(d.policy()); return nil }, p.set.AppendFsync)
+	p.registry.OnChange(func() error {
+		d.store.SetRewrite(p.set.RewritePercent.Get(), p.set.RewriteMinSize.Get())
+		return nil
+	}, p.set.RewritePercent, p.set.RewriteMinSize)
+	return d, nil
+}
+
+// keys is the engine's table as a part of the store.
+func (d *durability) keys() persistence.Part {
+	e := d.p.engine
+	return persistence.Part{
+		Owns:  func(kind byte) bool { return kind < journal.Foreign },
+		Dirty: e.Dirty,
+		Drain: e.Drain,
+		Copy: func(cursor uint64, dst []byte) ([]byte, uint64) {
+			return e.Copy(d.p.clock.Now(), cursor, dst)
+		},
+		Set: func(kind byte, key, state []byte) error {
+			if d.usedUp.Load() != 0 && limit.Algorithm(kind).Valid() {
+				return nil
+			}
+			return e.Restore(kind, key, state)
+		},
+		Delete: func(_ byte, key []byte) { e.RestoreDelete(key) },
+		Resume: func(version uint64) {
+			if d.p.set.AppendOnly.Get() {
+				e.StartJournal(version, d.store.Dirtied)
+			}
+		},
+	}
+}
+
+// policy is what appendfsync says.
+func (d *durability) policy() persistence.Policy {
+	switch d.p.set.AppendFsync.Get() {
+	case "always":
+		return persistence.Always
+	case "no":
+		return persistence.Never
+	}
+	return persistence.EverySec
+}
+
+// recovering sets the clock to where decisions go on, before any is made.
+func (d *durability) recovering(l persistence.Loaded) {
+	wall := d.p.clock.Now()
+	if ahead := time.Duration(l.Now - wall); ahead.Abs() > time.Second {
+		d.p.log.Warn("decisions go on at another time than the machine's clock tells", "ahead", ahead)
+	}
+	d.p.clock.Set(l.Now)
+	if d.conservative() && !l.Clean {
+		d.p.log.Warn("the last run did not end by itself: everything counts as used up now", "recovery-mode", "conservative")
+		d.assume(l.Now)
+	}
+}
+
+func (d *durability) conservative() bool { return d.p.set.RecoveryMode.Get() == "conservative" }
+
+func (d *durability) assume(at int64) {
+	d.usedUp.Store(at)
+	d.p.engine.AssumeUsedUp(at)
+}
+
+// usedUpKind is the kind of the one state that assumption keeps.
+const usedUpKind = journal.Foreign
+
+// assumption is a part of the store that keeps one time: since when everything
+// counts as used up because a crash may have lost what was. It changes at a start only, and
+// load makes a snapshot then.
+func (d *durability) assumption() persistence.Part {
+	return persistence.Part{
+		Owns:  func(kind byte) bool { return kind == usedUpKind },
+		Dirty: func() bool { return false },
+		Drain: func(dst []byte) []byte { return dst },
+		Copy: func(_ uint64, dst []byte) ([]byte, uint64) {
+			if at := d.usedUp.Load(); at != 0 {
+				dst = journal.AppendSet(dst, 0, usedUpKind, []byte("used-up"), binary.LittleEndian.AppendUint64(nil, uint64(at)))
+			}
+			return dst, 0
+		},
+		Set: func(_ byte, _, state []byte) error {
+			if len(state) == 8 && d.conservative() && d.usedUp.Load() == 0 {
+				d.kept.Store(int64(binary.LittleEndian.Uint64(state)))
+			}
+			return nil
+		},
+		Delete: func(byte, []byte) {},
+		Resume: func(uint64) {
+			if at := d.kept.Load(); at != 0 {
+				d.assume(at)
+			}
+		},
+	}
+}
+
+// load gives the engine what was kept, while the server already answers -LOADING.
+func (d *durability) load() error {
+	start := time.Now()
+	l, err := d.store.Load()
+	if err != nil {
+		return refused(err)
+	}
+	d.p.log.Info("the state is loaded", "keys", d.p.engine.Stats().Keys, "bytes", l.Bytes, "records", l.Sets+l.Deletes+l.Expired,
+		"expired", l.Expired, "clean", l.Clean, "took", time.Since(start).Round(time.Millisecond))
+	d.store.Start()
+	if d.usedUp.Load() != 0 && !l.Clean {
+		// What the disk has of before must not come back at the next start.
+		if err := d.store.Snapshot(); err != nil {
+			return fmt.Errorf("keeping that everything is used up: %w", err)
+		}
+	}
+	d.loading.Store(false)
+	return nil
+}
+
+// refused gives data that needs its owner the exit status for that.
+func refused(err error) error {
+	var corrupt *persistence.CorruptError
+	if errors.As(err, &corrupt) || errors.Is(err, persistence.ErrNoManifest) || errors.Is(err, persistence.ErrFormat) {
+		return withStatus{err, exitCorrupt}
+	}
+	return err
+}
+
+// close makes everything durable. Without a log, that takes a snapshot.
+func (d *durability) close() error {
+	if !d.p.set.AppendOnly.Get() && len(d.p.set.Save.Get()) > 0 {
+		if err := d.p.server.Snapshot(); err != nil {
+			d.p.log.Error("the last snapshot failed", "err", err)
+		}
+	}
+	return d.store.Close()
+}
+
+// forServer is what the server asks of it.
+func (d *durability) forServer() *server.Durability {
+	if d == nil {
+		return nil
+	}
+	busy := func(err error) error {
+		if errors.Is(err, persistence.ErrBusy) {
+			return server.ErrSnapshotting
+		}
+		return err
+	}
+	return &server.Durability{
+		Wait:     d.store.Wait,
+		Snapshot: func() error { return busy(d.store.Snapshot()) },
+		Backup: func(name string) (string, error) {
+			path, err := d.store.Backup(name)
+			return path, busy(err)
+		},
+		Stats: d.stats,
+	}
+}
+
+func (d *durability) stats() server.DurabilityStats {
+	if d.loading.Load() {
+		return server.DurabilityStats{
+			Log: d.p.set.AppendOnly.Get(), Loading: true,
+			LoadBegan: d.began.Load(), LoadTotal: d.total.Load(), LoadedBytes: d.loaded.Load(),
+		}
+	}
+	st := d.store.Stats()
+	return server.DurabilityStats{
+		Log: st.Log, LogBytes: st.LogBytes, BaseBytes: st.BaseBytes, LogFiles: st.Logs,
+		BytesWritten: st.BytesWritten, Writes: st.Commits, Syncs: st.Syncs, Failures: st.Failures,
+		Snapshotting: st.Snapshotting, SnapshotBegan: st.SnapshotBegan, LastSnapshot: st.LastSnapshot,
+		LastSnapshotTook: st.LastSnapshotTook, LastSnapshotFailed: st.LastSnapshotErr != nil,
+		Snapshots: st.Snapshots, SnapshotErrors: st.SnapshotErrors, Waiting: st.Waiting,
+	}
+}
+
+// savePoints makes the snapshots that save asks for.
+func (d *durability) savePoints(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	started := d.p.clock.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		st := d.stats()
+		if st.Loading || st.Snapshotting {
+			continue
+		}
+		since := time.Duration(d.p.clock.Now() - max(started, st.SnapshotBegan))
+		changes := d.p.server.ChangesSinceSnapshot()
+		for _, point := range d.p.set.SavePoints() {
+			if since < point.After || changes < point.Changes {
+				continue
+			}
+			if err := d.p.server.Snapshot(); err != nil && !errors.Is(err, server.ErrSnapshotting) {
+				d.p.log.Error("a snapshot failed", "err", err)
+			}
+			break
+		}
+	}
+}
+
+// errLog is the end of a process whose replies could not be made durable.
+func errLog(err error) error {
+	return fmt.Errorf("appendfsync is always, and the log cannot be written: %w", err)
+}

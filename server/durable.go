@@ -1,0 +1,266 @@
+package server
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Durability is what a server asks of whoever keeps its state on a disk. All
+// functions may be called from any goroutine, and those that say so block.
+type Durability struct {
+	// Wait calls fn, which does not block, once all that can have been seen
+	// until now is durable. False: nothing is to be waited for, and fn is never called.
+	Wait func(fn func()) bool
+	// Snapshot writes one, and blocks until it is durable. ErrSnapshotting
+	// while another is written.
+	Snapshot func() error
+	// Backup makes one below the data directory, tells where, and blocks.
+	Backup func(name string) (path string, err error)
+	// Stats tells how things are.
+	Stats func() DurabilityStats
+}
+
+// ErrSnapshotting is what Durability.Snapshot and Backup return while a snapshot is being written.
+var ErrSnapshotting = errors.New("a snapshot is being written")
+
+// DurabilityStats are numbers for INFO. Times are in ns of Unix time, durations
+// in ns, 0 where there is nothing to tell.
+type DurabilityStats struct {
+	Log                               bool // one is kept
+	LogBytes, BaseBytes               int64
+	LogFiles                          int
+	BytesWritten                      uint64
+	Writes, Syncs, Failures           uint64
+	Snapshotting                      bool
+	SnapshotBegan, LastSnapshot       int64
+	LastSnapshotTook                  int64
+	LastSnapshotFailed                bool
+	Snapshots, SnapshotErrors         uint64
+	Waiting                           int // replies
+	Loading                           bool
+	LoadBegan, LoadTotal, LoadedBytes int64
+}
+
+// durable is the server's side of it.
+type durable struct {
+	*Durability // nil where nothing is kept
+	// changed counts decisions that changed something until the last snapshot.
+	changed atomic.Int64
+	running atomic.Bool // BGSAVE
+}
+
+// SetLoading says that the state is being loaded: but for a few, commands are
+// refused with -LOADING.
+func (srv *Server) SetLoading(on bool) { srv.setSpecial(specialLoading, on) }
+
+// SetRefusing says why commands that write are refused with -MISCONF; nil: they are not.
+func (srv *Server) SetRefusing(err error) {
+	if err != nil {
+		text := "MISCONF limitdb cannot write its log: commands that change something are refused until it can (" + plainCut([]byte(err.Error())) + ")"
+		srv.misconf.Store(&text)
+	}
+	srv.setSpecial(specialMisconf, err != nil)
+}
+
+// refusal is why a command cannot run now, "" if it can.
+func (srv *Server) refusal(cmd *command, special uint32) string {
+	switch {
+	case special&specialLoading != 0 && cmd.flags&flagLoading == 0:
+		return errLoading
+	case special&specialMisconf != 0 && cmd.flags&flagWrite != 0:
+		return *srv.misconf.Load()
+	}
+	return ""
+}
+
+// owed are replies that wait until what they tell is durable. They belong to
+// the session, but for due, which the one who syncs sets before he wakes it.
+//
+// One wait at a time is under way. What is replied meanwhile, by commands that
+// ran meanwhile, stands behind, and gets a wait of its own when the first is over.
+type owed struct {
+	b       []byte
+	covered int // bytes of b that the wait under way is for
+	waiting bool
+	due     atomic.Bool
+	closing error // the reason to close for once all has been sent; nil: none
+	wake    func()
+}
+
+// hold keeps the replies back if they must wait, and tells whether it did.
+func (s *session) hold() bool {
+	if s.owed == nil {
+		s.owed = &owed{}
+		o := s.owed
+		conn := s.conn
+		o.wake = func() { o.due.Store(true); conn.Wake() }
+	}
+	o := s.owed
+	if !o.waiting && !s.srv.durable.Wait(o.wake) {
+		return false
+	}
+	o.b = append(o.b, s.out...)
+	s.out = s.out[:0]
+	if !o.waiting {
+		o.waiting, o.covered = true, len(o.b)
+	}
+	if !s.closing && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
+		s.closing = true
+		s.srv.closeForOutput(s)
+	}
+	return true
+}
+
+// release sends replies whose wait is over.
+func (s *session) release() {
+	o := s.owed
+	if o == nil || !o.due.Swap(false) {
+		return
+	}
+	s.conn.Write(o.b[:o.covered])
+	o.b = append(o.b[:0], o.b[o.covered:]...)
+	o.waiting, o.covered = false, 0
+	if len(o.b) > 0 {
+		if s.srv.durable.Wait(o.wake) {
+			o.waiting, o.covered = true, len(o.b)
+			return
+		}
+		s.conn.Write(o.b)
+		o.b = o.b[:0]
+	}
+	if cap(o.b) > flushAt {
+		o.b = nil
+	}
+	if o.closing != nil {
+		s.conn.CloseAfterFlush(o.closing)
+	}
+}
+
+// owing tells whether replies are held back.
+func (s *session) owing() bool { return s.owed != nil && s.owed.waiting }
+
+// changes is how many decisions have changed something since the start, as far as it is counted.
+func (srv *Server) changes() int64 {
+	e := srv.engine.Stats()
+	return int64(e.Allowed + e.Refunded)
+}
+
+// ChangesSinceSnapshot is how many decisions have changed something since the last snapshot began.
+func (srv *Server) ChangesSinceSnapshot() int64 {
+	return max(0, srv.changes()-srv.durable.changed.Load())
+}
+
+// Snapshot writes a snapshot and blocks until it is durable; ErrSnapshotting
+// while another is written.
+func (srv *Server) Snapshot() error {
+	before := srv.changes()
+	err := srv.durable.Snapshot()
+	if err == nil {
+		srv.durable.changed.Store(before)
+	}
+	return err
+}
+
+// inBackground parks the session until work, which runs in a goroutine of its
+// own, has returned; then reply gets to say what came of it.
+func (s *session) inBackground(work func() error, reply func(err error)) {
+	var done atomic.Bool
+	var result error
+	silent := s.replies != replyOn
+	conn := s.conn
+	go func() {
+		result = work()
+		done.Store(true)
+		conn.Wake()
+	}()
+	s.park(func() bool {
+		if !done.Load() {
+			return false
+		}
+		if !silent {
+			reply(result)
+		}
+		return true
+	})
+}
+
+// snapshotError is the reply for an error of a snapshot.
+func snapshotError(err error) string {
+	if errors.Is(err, ErrSnapshotting) {
+		return errSnapshotting
+	}
+	return "ERR " + plainCut([]byte(err.Error()))
+}
+
+// persistence writes the section of INFO.
+func (t *infoText) persistence() {
+	srv := t.srv
+	var st DurabilityStats
+	if srv.durable.Durability != nil {
+		st = srv.durable.Stats()
+	}
+	seconds := func(ns int64, there bool) int64 {
+		if !there {
+			return -1
+		}
+		return (ns + int64(time.Second) - 1) / int64(time.Second)
+	}
+	status := func(failed bool) string {
+		if failed {
+			return "err"
+		}
+		return "ok"
+	}
+	last := st.LastSnapshot
+	if last == 0 {
+		last = srv.started
+	}
+	t.field("loading", yesNo(st.Loading))
+	t.field("async_loading", 0)
+	t.field("current_cow_peak", 0)
+	t.field("current_cow_size", 0)
+	t.field("rdb_changes_since_last_save", srv.ChangesSinceSnapshot())
+	t.field("rdb_bgsave_in_progress", yesNo(st.Snapshotting))
+	t.field("rdb_last_save_time", last/int64(time.Second))
+	t.field("rdb_last_bgsave_status", status(st.LastSnapshotFailed))
+	t.field("rdb_last_bgsave_time_sec", seconds(st.LastSnapshotTook, st.LastSnapshotTook > 0))
+	t.field("rdb_current_bgsave_time_sec", seconds(t.now-st.SnapshotBegan, st.Snapshotting))
+	t.field("rdb_saves", st.Snapshots)
+	t.field("aof_enabled", yesNo(st.Log))
+	t.field("aof_rewrite_in_progress", yesNo(st.Log && st.Snapshotting))
+	t.field("aof_rewrite_scheduled", 0)
+	t.field("aof_last_rewrite_time_sec", seconds(st.LastSnapshotTook, st.Log && st.LastSnapshotTook > 0))
+	t.field("aof_current_rewrite_time_sec", seconds(t.now-st.SnapshotBegan, st.Log && st.Snapshotting))
+	t.field("aof_last_bgrewrite_status", status(st.Log && st.LastSnapshotFailed))
+	t.field("aof_last_write_status", status(srv.special.Load()&specialMisconf != 0))
+	if st.Log {
+		t.field("aof_current_size", st.LogBytes+st.BaseBytes)
+		t.field("aof_base_size", st.BaseBytes)
+		t.field("aof_pending_rewrite", 0)
+		t.field("aof_files", st.LogFiles)
+		t.field("aof_bytes_written", st.BytesWritten)
+		t.field("aof_writes", st.Writes)
+		t.field("aof_fsyncs", st.Syncs)
+		t.field("aof_failures", st.Failures)
+		t.field("aof_waiting_replies", st.Waiting)
+	}
+	if st.Loading {
+		t.loading(&st)
+	}
+}
+
+func (t *infoText) loading(st *DurabilityStats) {
+	t.field("loading_start_time", st.LoadBegan/int64(time.Second))
+	t.field("loading_total_bytes", st.LoadTotal)
+	t.field("loading_loaded_bytes", st.LoadedBytes)
+	percent, eta := int64(0), int64(0)
+	if st.LoadTotal > 0 {
+		percent = st.LoadedBytes * 100 / st.LoadTotal
+	}
+	if st.LoadedBytes > 0 {
+		eta = (t.now - st.LoadBegan) / 1e6 * (st.LoadTotal - st.LoadedBytes) / st.LoadedBytes / 1000
+	}
+	t.field("loading_loaded_perc", percent)
+	t.field("loading_eta_seconds", max(0, eta))
+}

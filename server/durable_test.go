@@ -1,0 +1,280 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// disk is a Durability that syncs when the test says so.
+type disk struct {
+	mu      sync.Mutex
+	always  bool // replies wait
+	waiting []func()
+	saving  chan error // what Snapshot returns, when the test sends it
+	stats   DurabilityStats
+	backups []string
+}
+
+func (d *disk) wait(fn func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.always {
+		d.waiting = append(d.waiting, fn)
+	}
+	return d.always
+}
+
+// sync releases all who wait until now and returns how many.
+func (d *disk) sync() int {
+	d.mu.Lock()
+	ready := d.waiting
+	d.waiting = nil
+	d.mu.Unlock()
+	for _, fn := range ready {
+		fn()
+	}
+	return len(ready)
+}
+
+func (d *disk) setAlways(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.always = on
+}
+
+func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
+	d := &disk{saving: make(chan error, 1)}
+	ts := newTestServer(t, directives...)
+	ts.Server.durable.Durability = &Durability{
+		Wait:     d.wait,
+		Snapshot: func() error { return <-d.saving },
+		Backup: func(name string) (string, error) {
+			if name == "bad" {
+				return "", errors.New("no such place")
+			}
+			d.backups = append(d.backups, name)
+			return "/data/" + name, nil
+		},
+		Stats: func() DurabilityStats { return d.stats },
+	}
+	return ts, d
+}
+
+// A reply leaves after the sync; commands that come meanwhile run, and their
+// replies wait for a sync of their own, in order.
+func TestRepliesWaitForTheDisk(t *testing.T) {
+	ts, d := newDiskServer(t)
+	d.setAlways(true)
+	c := ts.client()
+	if got := c.raw("PING\r\nCL.THROTTLE k 1 1 60\r\n"); got != "" {
+		t.Fatalf("%q left before the sync", got)
+	}
+	if got := c.raw("ECHO a\r\n"); got != "" {
+		t.Fatalf("%q left before the sync", got)
+	}
+	if n := d.sync(); n != 1 {
+		t.Fatalf("%d waits of one session", n)
+	}
+	const first = "+PONG\r\n*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n"
+	if got := c.resume(); got != first {
+		t.Fatalf("after the sync: %q", got)
+	}
+	if got := c.raw("ECHO b\r\n"); got != "" {
+		t.Fatalf("%q left before the sync", got)
+	}
+	d.sync()
+	if got := c.resume(); got != "$1\r\na\r\n" {
+		t.Fatalf("after the second sync: %q", got)
+	}
+	d.sync()
+	if got := c.resume(); got != "$1\r\nb\r\n" {
+		t.Fatalf("after the third sync: %q", got)
+	}
+	d.setAlways(false)
+	if got := c.raw("PING\r\n"); got != "+PONG\r\n" {
+		t.Fatalf("with nothing to wait for: %q", got)
+	}
+}
+
+// What ends a connection comes after the replies that it is owed.
+func TestClosingWaitsForTheDisk(t *testing.T) {
+	ts, d := newDiskServer(t)
+	d.setAlways(true)
+	for _, in := range []string{"CL.THROTTLE k 1 1 60\r\nQUIT\r\n", "PING\r\n*1\r\n$x\r\n"} {
+		c := ts.client()
+		if got := c.raw(in); got != "" || c.conn.flushed {
+			t.Fatalf("%q: %q left, closing %v", in, got, c.conn.flushed)
+		}
+		d.sync()
+		if got := c.resume(); got == "" || !c.conn.flushed {
+			t.Fatalf("%q: %q, closing %v", in, got, c.conn.flushed)
+		}
+	}
+	// The peer has finished sending.
+	c := ts.client()
+	c.raw("PING\r\n")
+	if c.s.EOF() {
+		t.Error("the connection may go before its reply")
+	}
+	d.sync()
+	if got := c.resume(); got != "+PONG\r\n" || !c.conn.flushed {
+		t.Errorf("%q, closing %v", got, c.conn.flushed)
+	}
+	// It is gone before the sync.
+	c = ts.client()
+	c.raw("PING\r\n")
+	c.hangUp(errEOF)
+	d.sync()
+}
+
+// Replies that wait count as unsent ones.
+func TestOwedRepliesAreBounded(t *testing.T) {
+	ts, d := newDiskServer(t, "client-output-buffer-limit 64kb")
+	d.setAlways(true)
+	c := ts.client()
+	for range 200 {
+		c.raw("ECHO " + strings.Repeat("x", 1000) + "\r\n")
+	}
+	if !c.s.closing {
+		t.Error("a client is owed 200 kB, and its limit is 64")
+	}
+}
+
+func TestLoadingAndMisconf(t *testing.T) {
+	ts, _ := newDiskServer(t)
+	c := ts.client()
+	ts.SetLoading(true)
+	if ts.Ready() == nil {
+		t.Error("ready while the state is being loaded")
+	}
+	loading := "-" + errLoading
+	c.steps(
+		ts,
+		[2]string{"CL.THROTTLE k 1 1 60", loading},
+		[2]string{"RL.PEEK k GCRA 1/s", loading},
+		[2]string{"DBSIZE", loading},
+		[2]string{"PING", loading},
+		[2]string{"CLIENT ID", "1"},
+	)
+	if got := c.raw("CL.THROTTLE k 1 1 60\r\nCL.THROTTLE k 1 1 60\r\n"); strings.Count(got, "-LOADING") != 2 {
+		t.Errorf("a pipeline: %q", got)
+	}
+	ts.SetLoading(false)
+	if err := ts.Ready(); err != nil {
+		t.Error(err)
+	}
+	ts.SetRefusing(errors.New("no space left\r\non device"))
+	for _, cmd := range []string{"CL.THROTTLE k 1 1 60", "RL.TAKE k GCRA 1/s", "RL.RESET k", "FLUSHALL"} {
+		got := line(c.do(strings.Fields(cmd)...))
+		if !strings.HasPrefix(got, "-MISCONF ") || !strings.Contains(got, `no space left\r\non device`) {
+			t.Errorf("%s: %s", cmd, got)
+		}
+	}
+	c.steps(
+		ts,
+		[2]string{"RL.PEEK k GCRA 1/s", "[0 1 0 -1 1000]"},
+		[2]string{"DBSIZE", "0"},
+	)
+	if v := c.do("INFO", "persistence"); !strings.Contains(v.Text, "aof_last_write_status:err\r\n") {
+		t.Error(v.Text)
+	}
+	ts.SetRefusing(nil)
+	c.steps(ts, [2]string{"CL.THROTTLE k 1 1 60", "[0 2 1 -1 60]"})
+}
+
+func TestSave(t *testing.T) {
+	ts, d := newDiskServer(t)
+	c, other := ts.client(), ts.client()
+	if got := c.raw("SAVE\r\nPING\r\n"); got != "" {
+		t.Fatalf("%q before it was saved", got)
+	}
+	other.steps(ts, [2]string{"PING", "PONG"}) // and does not wait
+	d.saving <- nil
+	if got := c.resume(); got != "+OK\r\n+PONG\r\n" {
+		t.Errorf("%q", got)
+	}
+	c.raw("SAVE\r\n")
+	d.saving <- ErrSnapshotting
+	if got := c.resume(); got != "-"+errSnapshotting+"\r\n" {
+		t.Errorf("%q", got)
+	}
+	c.raw("SAVE\r\n")
+	d.saving <- errors.New("the disk is full")
+	if got := c.resume(); got != "-ERR the disk is full\r\n" {
+		t.Errorf("%q", got)
+	}
+	if got := c.raw("BACKUP monday\r\n"); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got := c.resume(); got != "$12\r\n/data/monday\r\n" {
+		t.Errorf("%q", got)
+	}
+	c.raw("BACKUP bad\r\n")
+	if got := c.resume(); got != "-ERR no such place\r\n" {
+		t.Errorf("%q", got)
+	}
+	d.stats = DurabilityStats{Log: true, LastSnapshot: testStart + 90e9, LastSnapshotTook: 2e9, LogBytes: 100, BaseBytes: 11, LogFiles: 2}
+	c.steps(
+		ts,
+		[2]string{"BGSAVE", "Background saving started"},
+		[2]string{"BGSAVE", "-" + errSnapshotting},
+		[2]string{"BGSAVE NOW", "-" + errSyntax},
+		[2]string{"LASTSAVE", "1600000090"},
+	)
+	d.saving <- nil
+	for deadline := time.Now().Add(30 * time.Second); ts.durable.running.Load(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the snapshot never ended")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.steps(ts, [2]string{"BGREWRITEAOF", "Background append only file rewriting started"})
+	d.saving <- nil
+	for _, want := range []string{"rdb_last_save_time:1600000090", "aof_enabled:1", "aof_current_size:111", "aof_base_size:11", "rdb_last_bgsave_time_sec:2", "aof_files:2", "loading:0"} {
+		if v := c.do("INFO", "persistence"); !strings.Contains(v.Text, want+"\r\n") {
+			t.Errorf("no %s in %s", want, v.Text)
+		}
+	}
+	d.stats = DurabilityStats{Loading: true, LoadBegan: testStart - 10e9, LoadTotal: 1000, LoadedBytes: 250}
+	for _, want := range []string{"loading:1", "loading_loaded_perc:25", "loading_eta_seconds:30", "loading_total_bytes:1000"} {
+		if v := c.do("INFO", "persistence"); !strings.Contains(v.Text, want+"\r\n") {
+			t.Errorf("no %s in %s", want, v.Text)
+		}
+	}
+}
+
+// Decisions that change something are counted until a snapshot, which begins before some of them.
+func TestChangesSinceSnapshot(t *testing.T) {
+	ts, d := newDiskServer(t)
+	c := ts.client()
+	for range 3 {
+		c.do("CL.THROTTLE", "k", "100", "1", "60")
+	}
+	d.saving <- nil
+	if err := ts.Snapshot(); err != nil || ts.ChangesSinceSnapshot() != 0 {
+		t.Errorf("%v, %d changes", err, ts.ChangesSinceSnapshot())
+	}
+	c.do("CL.THROTTLE", "k", "100", "1", "60")
+	d.saving <- errors.New("full")
+	if err := ts.Snapshot(); err == nil || ts.ChangesSinceSnapshot() != 1 {
+		t.Errorf("%v, %d changes", err, ts.ChangesSinceSnapshot())
+	}
+}
+
+// Without anything kept, the commands say so.
+func TestNothingIsKept(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for _, cmd := range []string{"SAVE", "BGSAVE", "BGREWRITEAOF", "BACKUP x", "SHUTDOWN SAVE"} {
+		c.steps(ts, [2]string{cmd, "-" + errNoPersistence})
+	}
+	c.steps(
+		ts,
+		[2]string{"LASTSAVE", "1600000000"},
+		[2]string{"CONFIG SET appendonly yes", "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - " + errRestart},
+		[2]string{"CONFIG SET save 1", "-ERR CONFIG SET failed (possibly related to argument 'save') - argument must be pairs of seconds and changes, each 1 or more"},
+	)
+}
