@@ -237,7 +237,7 @@ func (s *shard) grant(now int64, q *queue) bool {
 	w := q.first
 	d := &w.decision
 	g, at := s.live(q.hash, now, q.bytes())
-	state, err := s.stateOf(g, at, w.kind())
+	state, err := s.stateAsked(g, at, &w.Request)
 	if err == nil {
 		err = w.peek(state, now, d)
 	}
@@ -279,7 +279,7 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	d := &w.decision
 	g, at := s.live(q.hash, now, q.bytes())
-	state, err := s.stateOf(g, at, w.kind())
+	state, err := s.stateAsked(g, at, &w.Request)
 	if err == nil {
 		err = w.peek(state, now, d)
 	}

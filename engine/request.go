@@ -24,6 +24,14 @@ func (r *Request) kind() limit.Algorithm {
 	return r.Limit.Algorithm
 }
 
+// stateAsked is stateFor for a request.
+func (s *shard) stateAsked(g *segment, at slot, r *Request) ([]byte, error) {
+	if r.Lease != nil {
+		return s.stateOf(g, at, limit.LEASE)
+	}
+	return s.stateFor(g, at, &r.Limit)
+}
+
 // takes tells whether a request that could be granted takes something, so that
 // it must let those go first who wait.
 func (r *Request) takes(state []byte, now int64) bool {

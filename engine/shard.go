@@ -55,15 +55,15 @@ func (s *shard) live(h uint64, now int64, key []byte) (*segment, slot) {
 // stateFor returns the state that l's algorithm is to work on, nil for a key
 // that is not there. The algorithm may write the next state over it.
 func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
+	if at == nil && s.usedUp != 0 {
+		return s.emptied(l)
+	}
 	return s.stateOf(g, at, l.Algorithm)
 }
 
 // stateOf is stateFor for whatever a key can hold.
 func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, error) {
 	if at == nil {
-		if s.usedUp != 0 {
-			return s.emptied(l)
-		}
 		return nil, nil
 	}
 	r := g.record(at)

@@ -157,7 +157,7 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 		q = nil
 	}
 	g, at := s.live(h, now, key)
-	state, err := s.stateOf(g, at, r.kind())
+	state, err := s.stateAsked(g, at, r)
 	if err != nil {
 		return 0, err
 	}
@@ -244,7 +244,7 @@ func (s *shard) comeTurn(now int64, q *queue) {
 	d := &w.decision
 	d.Wait = limit.Never
 	g, at := s.live(q.hash, now, q.bytes())
-	if state, err := s.stateOf(g, at, w.kind()); err == nil {
+	if state, err := s.stateAsked(g, at, &w.Request); err == nil {
 		var there limit.Decision
 		if limit.Peek(&w.Limit, state, now, 0, &there) == nil {
 			d.Remaining, d.Reset = there.Remaining, there.Reset
@@ -262,7 +262,7 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	w := q.first
 	d := &w.decision
 	g, at := s.live(q.hash, now, q.bytes())
-	state, err := s.stateOf(g, at, w.kind())
+	state, err := s.stateAsked(g, at, &w.Request)
 	if err == nil && limit.Expires(w.kind(), state) == q.full {
 		var next []byte
 		next, err = limit.Refund(&w.Limit, state, now, q.granted, s.scratch(state), d)
@@ -271,7 +271,7 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 		}
 		s.changed(now, s.waits.find(q.bytes()))
 		g, at = s.live(q.hash, now, q.bytes())
-		state, _ = s.stateOf(g, at, w.kind())
+		state, _ = s.stateAsked(g, at, &w.Request)
 	}
 	if err == nil {
 		err = w.stand(state, now, d)
