@@ -37,6 +37,9 @@ var (
 // errNoRoom is ErrOOM before all has been tried.
 var errNoRoom = errors.New("engine: no room")
 
+// shardBytes is what a shard has in Go's heap from the start.
+const shardBytes = int(unsafe.Sizeof(shard{}) + unsafe.Sizeof(following{}))
+
 const (
 	defaultShards = 256
 	maxShards     = 1 << 16
@@ -126,10 +129,12 @@ func New(o Options) *Engine {
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
 	}
-	e.arena.budget.add(len(e.shards) * int(unsafe.Sizeof(shard{})))
+	all := make([]following, len(e.shards))
+	e.arena.budget.add(len(e.shards) * shardBytes)
 	for i := range e.shards {
 		e.shards[i].waits.alarms = e.alarms
 		e.shards[i].table.init(e.arena, &e.shards[i].waits, e.seed, shardBits, i)
+		e.shards[i].following = &all[i]
 	}
 	e.SetMaxMemory(o.MaxMemory, o.Policy)
 	runtime.AddCleanup(e, (*arena).unmap, e.arena)

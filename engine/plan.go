@@ -117,6 +117,13 @@ func (c *charge) find(r *request) (*segment, slot) {
 	return c.s.table.find(c.h, r.keys[c.at])
 }
 
+// count counts the decision on the key.
+func (c *charge) count(now int64, r *request) {
+	if c.s.count(&r.ds[c.at]) {
+		c.s.follow(now, c.h, r.keys[c.at])
+	}
+}
+
 // makeRoom sees to it that all charges can be stored one after the other. If
 // it cannot, it returns the key for which there is no room.
 func (p *plan) makeRoom(now int64, r *request) (at int, err error) {

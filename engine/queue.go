@@ -286,7 +286,7 @@ func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	if err == nil && d.Limited { // an ordinary denial, which some algorithms count
 		_, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
 	} else if err == nil {
-		s.limited++
+		s.countDenied(now, q.hash, q.bytes())
 	}
 	q.leave(w)
 	if err == nil {

@@ -30,7 +30,7 @@ func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, m
 		if _, err := limit.Reserve(l, state, now, cost, maxWait, s.next[:0], d); err != nil {
 			return err
 		}
-		s.limited++
+		s.countDenied(now, h, key)
 		return s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d)
 	}
 	next, err := limit.Reserve(l, state, now, cost, maxWait, s.scratch(state), d)

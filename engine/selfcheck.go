@@ -5,13 +5,12 @@ package engine
 import (
 	"fmt"
 	"math"
-	"unsafe"
 )
 
 // check verifies every invariant of the engine, whose methods must not run
 // meanwhile, and panics where one does not hold.
 func (e *Engine) check() {
-	want := len(e.shards) * int(unsafe.Sizeof(shard{}))
+	want := len(e.shards) * shardBytes
 	for i := range e.shards {
 		want += e.shards[i].table.census()
 	}

@@ -15,6 +15,8 @@ type shard struct {
 	_ [(128 - unsafe.Sizeof(shardData{})%128) % 128]byte
 }
 
+// shardData begins with what every decision needs, but for waits.n, in one cache
+// line.
 type shardData struct {
 	mu sync.Mutex // guards all fields below
 
@@ -23,14 +25,18 @@ type shardData struct {
 	// runs earlier than the step before it.
 	last int64
 
-	waits waitlist
+	allowed, limited uint64
+	skip             [topOrders]int32 // decisions to pass over before the next to follow
 
-	allowed, limited, peeked, refunded, refused uint64
+	table table
+	waits waitlist
 
 	// usedUp is when everything was used up, as AssumeUsedUp says; 0 for never.
 	usedUp int64
 
-	table table
+	peeked, refunded, refused uint64
+
+	following *following
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
 }
@@ -134,17 +140,10 @@ func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, a l
 			return err
 		}
 	}
-	s.count(d)
-	return nil
-}
-
-// count counts a decision that asked for something.
-func (s *shard) count(d *limit.Decision) {
-	if d.Limited {
-		s.limited++
-	} else {
-		s.allowed++
+	if s.count(d) {
+		s.follow(now, h, key)
 	}
+	return nil
 }
 
 // take writes its answer to *d, as package limit does. It means something only
@@ -170,7 +169,9 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 			return err
 		}
 	}
-	s.count(d)
+	if s.count(d) {
+		s.follow(now, h, key)
+	}
 	return nil
 }
 
@@ -253,6 +254,8 @@ func (s *shard) flush(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.flush()
+	*s.following = following{}
+	clear(s.skip[:])
 	if c := s.table.changes; c != nil {
 		c.flushed(version)
 	}

@@ -59,11 +59,14 @@ import (
 //     boxes have.
 type table struct {
 	dir       atomic.Pointer[directory] // Warm reads it without the shard's lock
-	arena     *arena
-	waits     *waitlist // to be told of what is evicted
-	seed      uint64
 	shardBits uint
-	shard     uint64
+	// changes keeps records of what changes, nil where nobody wants them.
+	changes *changes
+
+	arena *arena
+	waits *waitlist // to be told of what is evicted
+	seed  uint64
+	shard uint64
 
 	n        int // keys
 	segments int
@@ -72,9 +75,6 @@ type table struct {
 	lastBox uint32
 
 	expired, evicted, forgiven uint64
-
-	// changes keeps records of what changes, nil where nobody wants them.
-	changes *changes
 }
 
 // directory finds a segment by the leading bits of a place within the shard.

@@ -190,7 +190,7 @@ func (p *plan) deny(now int64, r *request, worst int) (at int, err error) {
 	for i := range p.charges {
 		c := &p.charges[i]
 		if d := &r.ds[c.at]; d.Limited {
-			c.s.count(d)
+			c.count(now, r)
 		} else {
 			c.s.peeked++
 		}
@@ -215,7 +215,7 @@ func (p *plan) store(now int64, r *request) (at int, err error) {
 		}
 	}
 	for i := range p.charges {
-		p.charges[i].s.count(&r.ds[p.charges[i].at])
+		p.charges[i].count(now, r)
 	}
 	return -1, nil
 }

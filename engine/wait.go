@@ -175,7 +175,7 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 		s.park(h, key, q, w, later(now, d.Wait))
 		return 0, errParked
 	case behind:
-		s.limited++
+		s.countDenied(now, h, key)
 		return 0, s.behind(now, q, state, r, d)
 	}
 	granted, err = s.takeFor(now, h, g, at, key, state, r, d)

@@ -14,7 +14,7 @@ func TestPipelineEqualsOneByOne(t *testing.T) {
 		"CL.THROTTLE a 5 30 60", "cl.throttle b 5 30 60 2", "CL.THROTTLE a 5 30 60 -1", "CL.THROTTLE a x 1 1", "CL.THROTTLE a 1",
 		"RL.TAKE a GCRA 5/m", "RL.TAKE b GCRA 5/m COST 3", "RL.PEEK a GCRA 5/m", "RL.REFUND b GCRA 5/m", "RL.TAKE a NOSUCH 5/m",
 		"RL.TAKE b GCRA 5/m COST 3 PARTIAL", "RL.RESERVE a GCRA 5/m COST 4", "RL.RESERVE b GCRA 5/m MAXWAIT 10s",
-		"RL.TAKEALL 2 a b GCRA 5/m GCRA 5/m COST 2", "RL.TAKEALL 2 b b GCRA 5/m GCRA 5/m", "RL.TAKEALL 1 a GCRA 5/m COST 6",
+		"RL.TAKEALL 2 a b GCRA 5/m GCRA 5/m COST 2", "RL.TAKEALL 2 b b GCRA 5/m GCRA 5/m", "RL.TAKEALL 1 a GCRA 5/m COST 6", "RL.TOP", "RL.TOP BY REQUESTS COUNT 3",
 		"GCRA a 1 1 1", "RL.INFO a", "TTL a", "DEL a", "RL.RESET a b", "EXISTS a b", "DBSIZE", "PING", "ECHO x", "NOSUCH", "TYPE b",
 		"CLIENT REPLY SKIP", "CLIENT REPLY OFF", "CLIENT REPLY ON", "AUTH secret", "AUTH wrong", "RESET", "HELLO 3", "HELLO 2",
 		"SUBSCRIBE ch", "UNSUBSCRIBE ch", "CONFIG SET slowlog-log-slower-than 0", "CONFIG SET slowlog-log-slower-than 10000",

@@ -123,6 +123,45 @@ grant, with a wait of −1, has the longest of all.
 ` + "```" + `
 `
 
+const topNotes = `
+The reply is an array of pairs, a key and its count, the highest count first: how often the key was denied (` + "`BY LIMITED`" + `, if not
+said) or decided on at all (` + "`BY REQUESTS`" + `), whatever the cost. Peeks and refunds do not count; of a denied
+[RL.TAKEALL](#rltakeall), only the limits that deny. ` + "`COUNT`" + ` is 10 if not said, and 1000 at the most.
+
+A count tells of now: it is what came in this minute, half of what came in the minute before, a quarter of the one before that,
+and so on. The minutes are the clock's. Every key is there that makes up a noticeable part of the traffic; only the most frequent ones are followed,
+12 for each of the ` + "`shards`" + `, in memory of a fixed size. A count is never too high, and too low by little: by a twelfth of what its
+shard has had at most, and for a key that stands out by much less. Above 256 decisions a minute in a shard, which is about 1000 a second with 256
+shards, one decision of 128 is looked at, drawn at random, and counts for 128; the counts are then estimates.
+
+` + "`NS`" + ` asks for the keys of one namespace: what stands in a key before its first ` + "`:`" + `. Keys without one are in the namespace "". A key
+of more than 82 bytes is shown by its first 82 bytes, three dots, and eight digits that tell it from other keys that begin so.
+FLUSHALL forgets all counts; RL.RESET of a key does not.
+
+` + "```" + `
+> RL.TAKE api:acme GCRA 1/m
+1) (integer) 0
+2) (integer) 1
+3) (integer) 0
+4) (integer) -1
+5) (integer) 60000
+> RL.TAKE api:acme GCRA 1/m
+1) (integer) 1
+2) (integer) 1
+3) (integer) 0
+4) (integer) 60000
+5) (integer) 60000
+> RL.TOP
+1) 1) "api:acme"
+   2) (integer) 1
+> RL.TOP BY REQUESTS COUNT 5 NS api
+1) 1) "api:acme"
+   2) (integer) 2
+> RL.TOP NS web
+(empty array)
+` + "```" + `
+`
+
 const peekNotes = `
 Arguments and reply are those of [RL.TAKE](#rltake).
 `

@@ -20,6 +20,7 @@ func families() [][]command {
 		cellCommands(),
 		takeCommands(),
 		takeAllCommands(),
+		topCommands(),
 		keyCommands(),
 		connectionCommands(),
 		clientCommands(),

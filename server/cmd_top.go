@@ -1,0 +1,102 @@
+package server
+
+import (
+	"strings"
+
+	"limitdb/engine"
+	"limitdb/resp"
+)
+
+// Who is being limited now.
+func topCommands() []command {
+	return []command{{
+		name: "RL.TOP", arity: -1, flags: flagReadonly,
+		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
+		summary: "Tells which keys are being limited, or asked for, most often now.",
+		args: []argument{
+			{name: "order", kind: "oneof", token: "BY", optional: true, args: []argument{
+				{name: "limited", kind: "pure-token", token: "LIMITED"},
+				{name: "requests", kind: "pure-token", token: "REQUESTS"},
+			}},
+			{name: "count", kind: "integer", token: "COUNT", optional: true},
+			{name: "namespace", kind: "string", token: "NS", optional: true},
+		},
+		notes: topNotes,
+		run:   (*session).rlTop,
+	}}
+}
+
+const (
+	topCount    = 10
+	topMaxCount = 1000
+)
+
+func (s *session) rlTop(args [][]byte) {
+	q, text := parseTop(args[1:])
+	if text != "" {
+		s.fail(text)
+		return
+	}
+	top := s.srv.engine.Top(s.now, q.by, q.count, q.namespace)
+	s.array(len(top))
+	for _, k := range top {
+		s.array(2)
+		s.bulk(k.Key)
+		s.int(k.Count)
+	}
+}
+
+// topQuery is what RL.TOP asks for.
+type topQuery struct {
+	by        engine.TopOrder
+	count     int
+	namespace []byte // nil: all
+}
+
+// parseTop reads the words behind RL.TOP, or returns the text of the error.
+func parseTop(words [][]byte) (q topQuery, text string) {
+	q.count = topCount
+	seen := map[string]bool{}
+	for ; len(words) > 0; words = words[2:] {
+		name := strings.ToUpper(string(words[0]))
+		switch name {
+		case "BY", "COUNT", "NS":
+		default:
+			return q, "ERR unknown option " + quoted(words[0]) + " for RL.TOP"
+		}
+		switch {
+		case seen[name]:
+			return q, "ERR syntax error: " + name + " is given twice"
+		case len(words) < 2:
+			return q, "ERR syntax error: " + name + " without its value"
+		}
+		seen[name] = true
+		if text := q.set(name, words[1]); text != "" {
+			return q, text
+		}
+	}
+	return q, ""
+}
+
+func (q *topQuery) set(name string, value []byte) (text string) {
+	switch name {
+	case "BY":
+		switch {
+		case foldEqual(value, "LIMITED"):
+			q.by = engine.ByLimited
+		case foldEqual(value, "REQUESTS"):
+			q.by = engine.ByRequests
+		default:
+			return "ERR BY must be LIMITED or REQUESTS: " + quoted(value)
+		}
+	case "COUNT":
+		n, ok := resp.ParseInt(value)
+		if !ok || n < 1 || n > topMaxCount {
+			return "ERR COUNT must be an integer from 1 to 1000: " + quoted(value)
+		}
+		q.count = int(n)
+	case "NS":
+		q.namespace = append([]byte{}, value...)
+	}
+	return ""
+}
