@@ -1,12 +1,15 @@
 package gen
 
 import (
+	"cmp"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"limitdb/limit"
+	"limitdb/simulate"
 )
 
 // scripts/docs writes the files anew; so does go test ./docs/gen -run Generated -update.
@@ -27,15 +30,54 @@ func TestGeneratedNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	errors, err := ErrorTable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := Fill(string(text), map[string]string{"sizes": sizes})
+	want, err := Fill(string(text), map[string]string{"sizes": sizes, "errors": errors})
 	if err != nil {
 		t.Fatal(err)
 	}
 	current(t, page, want)
+}
+
+// LOG agrees with itself, and never goes above its limit; the callers of each
+// traffic come in the order of their times.
+func TestMeasure(t *testing.T) {
+	for _, traffic := range Traffics() {
+		if !slices.IsSortedFunc(traffic.Requests, func(a, b simulate.Request) int { return cmp.Compare(a.Time, b.Time) }) {
+			t.Errorf("%s is not in order", traffic.Name)
+		}
+	}
+	errors, denied, err := Measure(edge(), "100/m", []string{"LOG 100/m", "FIXED 100/m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := errors[0]; e.Over != 0 || e.Under != 0 || e.Blind != 0 || e.Excess != 0 || denied == 0 {
+		t.Errorf("LOG against itself: %+v, %d denied", e, denied)
+	}
+	// At each edge FIXED lets 100 through on either side, and LOG 100 of all 240.
+	if e := errors[1]; e.Excess != 100 || e.Over < e.Requests/3 {
+		t.Errorf("FIXED at the edge: %+v", e)
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for _, test := range []struct {
+		part, whole int
+		want        string
+	}{{0, 7, "0"}, {1, 1_000_000, "<0.001 %"}, {3, 100_000, "0.003 %"}, {5, 1000, "0.500 %"}, {1, 80, "1.3 %"}, {7, 7, "100.0 %"}} {
+		if got := percent(test.part, test.whole); got != test.want {
+			t.Errorf("percent(%d, %d) = %s, want %s", test.part, test.whole, got, test.want)
+		}
+	}
+	if got := grouped(1_002_003); got != "1 002 003" {
+		t.Errorf("grouped: %s", got)
+	}
 }
 
 // Every algorithm has its part in the page.

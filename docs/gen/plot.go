@@ -8,15 +8,6 @@ import (
 	"limitdb/simulate"
 )
 
-const (
-	second = int64(1e9)
-	minute = 60 * second
-)
-
-// noon is when all traffic begins: a full hour, so that windows of the clock begin
-// with it. Unix ns.
-const noon = int64(1_800_000_000) * second
-
 // The plot's traffic and limit: 10 in 10 s.
 const (
 	plotRate   = "10/10s"
