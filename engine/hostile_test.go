@@ -127,7 +127,7 @@ func spread(t *testing.T, e *Engine, n int, key func(i int) []byte) {
 
 // TestKeysWithOnePrefix has keys that differ in their last three bytes only.
 func TestKeysWithOnePrefix(t *testing.T) {
-	n := scaled(1<<17, 1<<24)
+	n := scaled(1<<15, 1<<24)
 	k := append(fmt.Appendf(nil, "%064d", 0), 0, 0, 0)
 	key := func(i int) []byte {
 		k[64], k[65], k[66] = byte(i>>16), byte(i>>8), byte(i)
