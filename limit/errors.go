@@ -14,8 +14,9 @@ var (
 	ErrSyntax = errors.New("syntax error")
 	// ErrAlgorithm is a name or a number that is no algorithm's.
 	ErrAlgorithm = errors.New("unknown algorithm")
-	// ErrMax is a limit that is no int64 of 0 or more.
-	ErrMax = errors.New("limit must be an integer from 0 to 9223372036854775807")
+	// ErrMax is a limit that is no int64 of 0 or more, or for LOG more than MaxLog.
+	ErrMax    = errors.New("limit must be an integer from 0 to 9223372036854775807")
+	errLogMax = inOtherWords{ErrMax, "limit of LOG must be an integer from 0 to 65536"}
 	// ErrPeriod is a period that is no positive time.
 	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
 	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0

@@ -77,9 +77,9 @@ const (
 	MaxSegments = 1024
 	MaxCold     = 1000
 	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE)
-	// until the whole burst is back, in ns: 30 years. What is taken and what is asked
-	// for, up to the burst, are then at most twice as much, and int64 has room for
-	// that until the year 2202.
+	// and in LOG until the whole burst is back, in ns: 30 years. What is taken and
+	// what is asked for, up to the burst, are then at most twice as much, and int64
+	// has room for that until the year 2202.
 	MaxSpan int64 = 30 * 8766 * 3600 * 1_000_000_000
 	// MaxLog is the largest limit of LOG.
 	MaxLog = 65_536
@@ -126,7 +126,7 @@ func (l *Limit) Validate() error {
 	if err := l.validateOptions(); err != nil {
 		return err
 	}
-	if l.Max == 0 || table[l.Algorithm].family != bucket {
+	if f := table[l.Algorithm].family; l.Max == 0 || f != bucket && f != logbook {
 		return nil
 	}
 	return l.validateTime()
@@ -138,6 +138,8 @@ func (l *Limit) validateTime() error {
 	switch {
 	case l.Interval:
 		each, times = l.Period, groups(l.Burst, together(l))
+	case l.Algorithm == LOG:
+		each, times = l.Period, 1
 	case l.Algorithm == QUEUE:
 		times++ // and the one that goes; what wraps overflows below
 	}

@@ -36,14 +36,6 @@ import "math"
 // Each call costs the same, however long the log, but for the units that it
 // drops or gives back, and for O(log n) steps to find where the window begins.
 
-// errLogMax is ErrMax for LOG, whose limit is what it has to keep.
-var errLogMax error = logMaxError{}
-
-type logMaxError struct{}
-
-func (logMaxError) Error() string { return "limit of LOG must be an integer from 0 to 65536" }
-func (logMaxError) Unwrap() error { return ErrMax }
-
 // logTake is Take for LOG.
 func logTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	g, err := logOpen(l, state, now, cost)

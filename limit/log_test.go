@@ -192,7 +192,7 @@ func TestLogErrors(t *testing.T) {
 	if d, err := peek(&good, state, 0, most); err != nil || d != (Decision{true, 5, 3, Never, 1e9}) {
 		t.Errorf("the largest cost: %+v, %v", d, err)
 	}
-	longest := mustParse(t, "LOG 5/9223372036854775807ns")
+	longest := plain(LOG, 5, most, 5)
 	if _, d, err := take(&longest, nil, 0, 1, nil); err != nil || d != (Decision{false, 5, 4, Never, most}) {
 		t.Errorf("the longest period: %+v, %v", d, err)
 	}
@@ -246,7 +246,7 @@ func checkLog(state []byte, now int64) error {
 	if err != nil || g.count == 0 {
 		return err
 	}
-	if long := len(state) > shortLog; g.long != (state[8] == 0) || long && !g.long {
+	if long := len(state) > shortLog; g.long != (state[8] == longTag) || long && !g.long {
 		return fmt.Errorf("%d bytes, long: %t", len(state), g.long)
 	}
 	if g.long && g.start*deadShare >= len(g.body)-g.start {

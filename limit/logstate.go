@@ -15,19 +15,22 @@ import (
 // end, too; and none is a byte of 0, which fills what a token did not fit in.
 //
 // A short state ends at 64 bytes. Of the times of its units only the end of the
-// window is written, 8 bytes, and how long before it the newest unit is:
+// window is written, and how long before it the newest unit is, which is the
+// period (as a tag, see tag.go), or less after a refund at another period:
 //
-//	0         8      8 + 1…11
-//	┌─────────┬──────┬────────┬────────┬─   ─┐
-//	│ expires │ span │ token  │ token  │  …  │
-//	└─────────┴──────┴────────┴────────┴─   ─┘
+//	0         8        9 (…)
+//	┌─────────┬────────┬────────┬────────┬─   ─┐
+//	│ expires │ period │ token  │ token  │  …  │
+//	└─────────┴────────┴────────┴────────┴─   ─┘
 //
 // A long one begins with what would take a walk through all its tokens to find:
 //
-//	0         8   9       11      15       19      23       31       39
-//	┌─────────┬───┬───────┬───────┬────────┬───────┬────────┬────────┬──────┐
-//	│ expires │ 0 │ phase │ start │ number │ count │ oldest │ newest │ body │
-//	└─────────┴───┴───────┴───────┴────────┴───────┴────────┴────────┴──────┘
+//	0         8    9       11      15       19      23       31       39
+//	┌─────────┬────┬───────┬───────┬────────┬───────┬────────┬────────┬──────┐
+//	│ expires │ 31 │ phase │ start │ number │ count │ oldest │ newest │ body │
+//	└─────────┴────┴───────┴───────┴────────┴───────┴────────┴────────┴──────┘
+//
+// (31 is a tag that no period has.)
 //
 // Its body is cut into chunks of 512 bytes, so that the places where the window
 // begins, and where a unit of a certain number is, can be found by halving. A
@@ -49,6 +52,7 @@ import (
 const (
 	shortLog  = 64
 	longHead  = 39
+	longTag   = tagCalendar
 	chunk     = 512
 	chunkHead = 12
 	maxToken  = binary.MaxVarintLen64
@@ -92,7 +96,7 @@ func openEntries(state []byte, now int64) (g entries, err error) {
 		return g, nil
 	}
 	ok := false
-	if state[8] == 0 {
+	if state[8] == longTag {
 		g, ok = openLong(state, expires)
 	} else {
 		g, ok = openShort(state, expires)
@@ -125,9 +129,9 @@ func openLong(state []byte, expires int64) (g entries, ok bool) {
 }
 
 func openShort(state []byte, expires int64) (g entries, ok bool) {
-	span, n := readSpan(state[8:])
-	newest := expires - int64(span)
-	if n == 0 || span > math.MaxInt64 || newest > expires || len(state) == 8+n {
+	tag, n := readTag(state[8:])
+	newest := expires - tag.period
+	if n == 0 || tag.period == 0 || tag.first || newest > expires || len(state) == 8+n {
 		return g, false
 	}
 	g = entries{body: state[8+n:], phase: chunkHead, oldest: newest, newest: newest, expires: expires}
@@ -422,7 +426,7 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 // byte number from was.
 func (g *entries) writeHead(c *change, next []byte, start, from int) {
 	binary.LittleEndian.PutUint64(next, uint64(c.expires))
-	next[8] = 0
+	next[8] = longTag
 	binary.LittleEndian.PutUint16(next[9:], uint16((g.phase+from)%chunk))
 	binary.LittleEndian.PutUint32(next[11:], uint32(start-from))
 	binary.LittleEndian.PutUint32(next[15:], c.number-uint32(c.count))
@@ -437,9 +441,9 @@ func (g *entries) writeShort(c *change, dst []byte, first uint64, start, live in
 	if live > shortLog-8-1 {
 		return nil, false
 	}
-	var b [shortLog + maxSpanSize]byte
+	var b [shortLog + maxTag]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(c.expires))
-	n := len(appendSpan(b[:8], uint64(c.expires-c.newest)))
+	n := len(appendTag(b[:8], windowTag{period: c.expires - c.newest}))
 	if n+live > shortLog || c.units > 0 && (g.phase+start)/chunk != (g.phase+c.end+c.length-1)/chunk {
 		return nil, false
 	}

@@ -28,6 +28,7 @@ const (
 	tagUnit     = 5    // the shift of a unit
 	tagCalendar = 31
 	tagMost     = 30 // the largest number of units
+	maxTag      = 1 + binary.MaxVarintLen64
 )
 
 // tagUnits are the units of time in a tag.
