@@ -155,6 +155,12 @@ func TestTop(t *testing.T) {
 	if got := text(e.Top(start+minute, ByLimited, 2, []byte("a"))); got != "a:2=2 a:1=1 " {
 		t.Errorf("a minute later: %s", got)
 	}
+	for range 30 {
+		mustTake(t, e, start+minute, bytes.Repeat([]byte("no-colon"), 20), perSecond(1), 1)
+	}
+	if got := text(e.Top(start+minute, ByRequests, 1, []byte{})); got != "plain=7 " {
+		t.Errorf("of no namespace: %s", got) // that of a long key is not known
+	}
 	e.Flush()
 	if got := text(e.Top(start+minute, ByRequests, 100, nil)); got != "" {
 		t.Errorf("after Flush: %s", got)

@@ -353,6 +353,38 @@ func TestTakeAllIsLinearizable(t *testing.T) {
 	}
 }
 
+// States that grow until they no longer fit in a segment are stored as those of
+// single takes are.
+func TestTakeAllOfLongLogs(t *testing.T) {
+	together, apart := New(Options{Shards: 1, Seed: 1}), New(Options{Shards: 1, Seed: 1})
+	l, err := limit.Parse("LOG 4000/h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 6
+	limits := []limit.Limit{l, l, l, l, l, *perSecond(1_000_000)}
+	r := rand.New(rand.NewPCG(1, 1))
+	now := start
+	for i := range 4000 {
+		now += 1 + r.Int64N(second/4)
+		ds, at, err := takeAll(together, now, keysOf(0, 1, 2, 3, 4, 5), limits)
+		if err != nil || at >= 0 {
+			t.Fatalf("step %d: %d, %v", i, at, err)
+		}
+		for k := range n {
+			if d := mustTake(t, apart, now, key(k), &limits[k], 1); d != ds[k] {
+				t.Fatalf("step %d, key %d: %+v together, %+v apart", i, k, ds[k], d)
+			}
+		}
+		if i%100 == 0 {
+			together.check()
+		}
+	}
+	if a, b := together.Stats(), apart.Stats(); a.Keys != b.Keys || a.Bytes != b.Bytes {
+		t.Errorf("%+v together, %+v apart", a, b)
+	}
+}
+
 // With a memory budget that is used up, all is taken or nothing, and what is
 // stored is what was decided, whatever had to be evicted for it.
 func TestTakeAllWithinTheBudget(t *testing.T) {
