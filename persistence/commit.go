@@ -28,7 +28,8 @@ func (s *Store) Dirtied() { signal(s.dirtied) }
 // Wait calls fn when all changes that can have been seen until now are durable,
 // from the writer's goroutine: fn must not block. It returns false, and
 // never calls fn, where nothing is to be waited for: also under any policy
-// but Always.
+// but Always. The writer begins at the next Kick, so that many who come at
+// once have one sync.
 func (s *Store) Wait(fn func()) bool {
 	if s.Policy() != Always || s.o.NoLog {
 		return false
@@ -44,8 +45,15 @@ func (s *Store) Wait(fn func()) bool {
 	}
 	s.waiters = append(s.waiters, waiter{at, fn})
 	s.mu.Unlock()
-	signal(s.kick)
+	s.unkicked.Store(true)
 	return true
+}
+
+// Kick has the writer begin, if anybody waits. It is cheap where nobody does.
+func (s *Store) Kick() {
+	if s.unkicked.Load() && s.unkicked.Swap(false) {
+		signal(s.kick)
+	}
 }
 
 // waiting tells whether anybody waits; the commit before may have been for all.

@@ -29,19 +29,21 @@ func datasync(f *os.File) error {
 	return nil
 }
 
-// SystemBoot names the time since the machine's start and says how long it is, in ns,
-// or returns zeros where the system does not tell. See Options.Boot.
-func SystemBoot() (id uint64, elapsed int64) {
+// SystemBoot returns what Options.Boot wants: what names the machine's start, 0
+// where the system does not tell, and the time since, in ns.
+func SystemBoot() func() (id uint64, elapsed int64) {
 	name, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return 0, 0
-	}
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0, 0
+		return func() (uint64, int64) { return 0, 0 }
 	}
 	name = bytes.TrimSpace(name)
 	half := len(name) / 2
-	id = uint64(crc32.ChecksumIEEE(name[:half]))<<32 | uint64(crc32.ChecksumIEEE(name[half:]))
-	return id, ts.Nano()
+	id := uint64(crc32.ChecksumIEEE(name[:half]))<<32 | uint64(crc32.ChecksumIEEE(name[half:]))
+	return func() (uint64, int64) {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+			return 0, 0
+		}
+		return id, ts.Nano()
+	}
 }

@@ -7,4 +7,6 @@ import "os"
 func datasync(f *os.File) error { return f.Sync() }
 
 // SystemBoot knows nothing on this system. See Options.Boot.
-func SystemBoot() (id uint64, elapsed int64) { return 0, 0 }
+func SystemBoot() func() (id uint64, elapsed int64) {
+	return func() (uint64, int64) { return 0, 0 }
+}

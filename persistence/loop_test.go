@@ -148,6 +148,7 @@ func TestRepliesWaitForTheSync(t *testing.T) {
 			if !r.Wait(func() { done.Add(1) }) {
 				t.Fatal("a change is durable at once")
 			}
+			r.Kick()
 		}
 		time.Sleep(time.Millisecond)
 		if done.Load() != 0 {
@@ -228,9 +229,11 @@ func TestFailureUnderAlwaysIsFatal(t *testing.T) {
 		r.fs.full.Store(true)
 		r.set(1)
 		r.Wait(func() { t.Error("released") })
+		r.Kick()
 		time.Sleep(10 * time.Second)
 		r.set(2)
 		r.Wait(func() { t.Error("released") })
+		r.Kick()
 		r.fs.full.Store(false)
 		time.Sleep(10 * time.Second)
 		if fatal.Load() != 1 {
@@ -285,6 +288,7 @@ func TestManyWriters(t *testing.T) {
 			for i := range 50 {
 				r.set(g*1000 + i)
 				if r.Wait(func() { done <- struct{}{} }) {
+					r.Kick()
 					<-done
 				}
 			}
@@ -355,6 +359,18 @@ func TestBackupCanBeStartedFrom(t *testing.T) {
 		t.Errorf("%d keys, want 16", again.tab.len())
 	}
 	again.close()
+}
+
+func TestSystemBoot(t *testing.T) {
+	boot := SystemBoot()
+	id, before := boot()
+	if id == 0 {
+		t.Fatal("this machine does not tell when it was started")
+	}
+	again, after := SystemBoot()()
+	if again != id || after < before || before <= 0 {
+		t.Errorf("%x at %d, then %x at %d", id, before, again, after)
+	}
 }
 
 func TestDirectoryIsLocked(t *testing.T) {

@@ -106,6 +106,7 @@ type Store struct {
 	boot uint64
 
 	opened, durable atomic.Uint64
+	unkicked        atomic.Bool // somebody waits, and the writer has not been told
 	policy          atomic.Uint32
 	// failure is why writers are refused; nil while all is well.
 	failure atomic.Pointer[failure]

@@ -10,8 +10,12 @@ import (
 // functions may be called from any goroutine, and those that say so block.
 type Durability struct {
 	// Wait calls fn, which does not block, once all that can have been seen
-	// until now is durable. False: nothing is to be waited for, and fn is never called.
+	// until now is durable. False: nothing is to be waited for, and fn is never
+	// called. The sync begins at the next Kick.
 	Wait func(fn func()) bool
+	// Kick begins the sync that is waited for, if any is. The transport calls
+	// it after each round of its loops, the server for connections that are in none.
+	Kick func()
 	// Snapshot writes one, and blocks until it is durable. ErrSnapshotting
 	// while another is written.
 	Snapshot func() error
@@ -97,7 +101,7 @@ func (s *session) hold() bool {
 		o.wake = func() { o.due.Store(true); conn.Wake() }
 	}
 	o := s.owed
-	if !o.waiting && !s.srv.durable.Wait(o.wake) {
+	if !o.waiting && !s.await() {
 		return false
 	}
 	o.b = append(o.b, s.out...)
@@ -112,6 +116,17 @@ func (s *session) hold() bool {
 	return true
 }
 
+// await begins to wait for what has been seen until now.
+func (s *session) await() bool {
+	if !s.srv.durable.Wait(s.owed.wake) {
+		return false
+	}
+	if in, ok := s.conn.(interface{ InRounds() bool }); !ok || !in.InRounds() {
+		s.srv.durable.Kick()
+	}
+	return true
+}
+
 // release sends replies whose wait is over.
 func (s *session) release() {
 	o := s.owed
@@ -122,7 +137,7 @@ func (s *session) release() {
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if s.srv.durable.Wait(o.wake) {
+		if s.await() {
 			o.waiting, o.covered = true, len(o.b)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -13,6 +14,7 @@ type disk struct {
 	mu      sync.Mutex
 	always  bool // replies wait
 	waiting []func()
+	kicks   atomic.Int64
 	saving  chan error // what Snapshot returns, when the test sends it
 	stats   DurabilityStats
 	backups []string
@@ -50,6 +52,7 @@ func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 	ts := newTestServer(t, directives...)
 	ts.Server.durable.Durability = &Durability{
 		Wait:     d.wait,
+		Kick:     func() { d.kicks.Add(1) },
 		Snapshot: func() error { return <-d.saving },
 		Backup: func(name string) (string, error) {
 			if name == "bad" {
@@ -92,6 +95,9 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 	d.sync()
 	if got := c.resume(); got != "$1\r\nb\r\n" {
 		t.Fatalf("after the third sync: %q", got)
+	}
+	if d.kicks.Load() != 3 {
+		t.Errorf("%d kicks for 3 syncs", d.kicks.Load())
 	}
 	d.setAlways(false)
 	if got := c.raw("PING\r\n"); got != "+PONG\r\n" {

@@ -70,6 +70,9 @@ func (l *loop) run() {
 		if l.take() {
 			return
 		}
+		if after := l.g.opts.AfterRound; after != nil {
+			after()
+		}
 	}
 }
 

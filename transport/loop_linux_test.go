@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"io"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -169,4 +170,31 @@ func TestTurnIsBounded(t *testing.T) {
 	_ = second.Close()
 	until(t, "both are closed", func() bool { return fx.g.Stats().Open == 0 })
 	close(inside)
+}
+
+// AfterRound is called after what a session was given in a round, so that what
+// many sessions ask for can be done once.
+func TestAfterRound(t *testing.T) {
+	for _, d := range drivers() {
+		if d.loops <= 0 {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			var asked, done atomic.Int64
+			o := Options{AfterRound: func() { done.Store(asked.Load()) }}
+			fx := start(t, d, o, func(f *funcs) {
+				f.data = func([]byte) bool { asked.Add(1); return true }
+			})
+			p, f := fx.dial()
+			for n := range int64(5) {
+				if _, err := io.WriteString(p, "x"); err != nil {
+					t.Fatal(err)
+				}
+				until(t, "the round is over", func() bool { return done.Load() == n+1 })
+			}
+			if in, ok := f.conn.(interface{ InRounds() bool }); !ok || !in.InRounds() {
+				t.Error("a connection of a loop does not say so")
+			}
+		})
+	}
 }

@@ -158,6 +158,9 @@ func (c *loopConn) Wake() {
 	}
 }
 
+// InRounds tells whether Options.AfterRound is called after what the session does.
+func (c *loopConn) InRounds() bool { return c.l.g.opts.AfterRound != nil }
+
 // Pending implements Conn.
 func (c *loopConn) Pending() int64 { return c.pending.Load() }
 

@@ -27,6 +27,10 @@ type Options struct {
 	// other than Linux have no loops.
 	Loops int
 
+	// AfterRound is called by a loop after each of its rounds, in which its sessions have
+	// been given what there was. It must not block. Nil: nobody is.
+	AfterRound func()
+
 	// PauseAbove is the number of unsent bytes above which a peer that reads is not read from.
 	// Zero: 1 MB.
 	PauseAbove int64

@@ -46,7 +46,7 @@ func openDurability(p *process) (*durability, error) {
 	d.began.Store(p.clock.Now())
 	d.store, err = persistence.Open(persistence.Options{
 		Dir: dir, Parts: []persistence.Part{d.keys(), d.assumption()}, NoLog: !p.set.AppendOnly.Get(), Policy: d.policy(),
-		Now: p.clock.Now, Boot: persistence.SystemBoot, WallClock: p.set.RecoveryClock.Get() == "wall",
+		Now: p.clock.Now, Boot: persistence.SystemBoot(), WallClock: p.set.RecoveryClock.Get() == "wall",
 		Recovering: d.recovering, Progress: func(done, total int64) { d.loaded.Store(done); d.total.Store(total) },
 		Workers:        runtime.GOMAXPROCS(0),
 		RewritePercent: p.set.RewritePercent.Get(), RewriteMin: p.set.RewriteMinSize.Get(),
@@ -88,6 +88,14 @@ func (d *durability) keys() persistence.Part {
 			}
 		},
 	}
+}
+
+// afterRound is for the transport: one sync is for all that a round has brought.
+func (d *durability) afterRound() func() {
+	if d == nil {
+		return nil
+	}
+	return d.store.Kick
 }
 
 // policy is what appendfsync says.
@@ -205,6 +213,7 @@ func (d *durability) forServer() *server.Durability {
 	}
 	return &server.Durability{
 		Wait:     d.store.Wait,
+		Kick:     d.store.Kick,
 		Snapshot: func() error { return busy(d.store.Snapshot()) },
 		Backup: func(name string) (string, error) {
 			path, err := d.store.Backup(name)

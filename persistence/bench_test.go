@@ -1,0 +1,119 @@
+package persistence
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"limitdb/engine"
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// enginePart is the engine's table as a part, as cmd/limitdb makes it.
+func enginePart(e *engine.Engine, notify func()) Part {
+	return Part{
+		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Drain: e.Drain,
+		Copy:   func(cursor uint64, dst []byte) ([]byte, uint64) { return e.Copy(startAt, cursor, dst) },
+		Set:    e.Restore,
+		Delete: func(_ byte, key []byte) { e.RestoreDelete(key) },
+		Resume: func(v uint64) { e.StartJournal(v, notify) },
+	}
+}
+
+func openBench(b *testing.B, dir string, e *engine.Engine, policy Policy) (*Store, Loaded) {
+	b.Helper()
+	s, err := Open(Options{
+		Dir: dir, FS: OS{}, Parts: []Part{enginePart(e, func() {})}, Policy: policy,
+		Now: func() int64 { return startAt }, Workers: runtime.GOMAXPROCS(0),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := s.Load()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, l
+}
+
+const benchKeys = 2_000_000
+
+func fill(b *testing.B, e *engine.Engine) {
+	b.Helper()
+	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: hour, Burst: 100}
+	var d limit.Decision
+	for i := range benchKeys {
+		if err := e.Take(startAt, fmt.Appendf(nil, "user:%012d", i), &l, 1, &d); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLoad loads a snapshot, and BenchmarkReplay a log, of 2 M keys of 17 bytes.
+func BenchmarkLoad(b *testing.B)   { benchLoad(b, true) }
+func BenchmarkReplay(b *testing.B) { benchLoad(b, false) }
+
+func benchLoad(b *testing.B, snapshot bool) {
+	dir := b.TempDir()
+	e := engine.New(engine.Options{})
+	s, _ := openBench(b, dir, e, Never)
+	fill(b, e)
+	s.commit()
+	if snapshot {
+		if err := s.Snapshot(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		e := engine.New(engine.Options{})
+		s, l := openBench(b, dir, e, Never)
+		if l.Sets != benchKeys {
+			b.Fatalf("%+v", l)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*benchKeys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
+}
+
+// BenchmarkSnapshot writes one of 2 M keys.
+func BenchmarkSnapshot(b *testing.B) {
+	e := engine.New(engine.Options{})
+	s, _ := openBench(b, b.TempDir(), e, Never)
+	fill(b, e)
+	for b.Loop() {
+		if err := s.Snapshot(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*benchKeys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
+}
+
+// BenchmarkCommit drains, frames and writes records of 8 bytes of state; a
+// commit has a thousand of them, and nothing is synced.
+func BenchmarkCommit(b *testing.B) {
+	t := newTable(1)
+	part := t.part()
+	var records []byte
+	for i := range 1000 {
+		records = journal.AppendSet(records, uint64(i), 1, fmt.Appendf(nil, "user:%012d", i), binary.LittleEndian.AppendUint64(nil, 1))
+	}
+	part.Drain = func(dst []byte) []byte { return append(dst, records...) }
+	s, err := Open(Options{Dir: b.TempDir(), FS: OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := s.Load(); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(records)))
+	for b.Loop() {
+		s.commit()
+	}
+}
