@@ -49,9 +49,9 @@ func (s *shard) foresee(now int64, q *queue, r *Request) int64 {
 
 func (s *shard) makeForecast(now int64, q *queue) {
 	q.forecast = forecast{made: true, at: now}
-	if g, at := s.live(q.hash, now, q.bytes()); at != nil {
-		q.forecast.state = bytes.Clone(s.table.state(g.record(at)))
-	}
+	g, at := s.live(q.hash, now, q.bytes())
+	state, err := s.stateAsked(g, at, &q.first.Request)
+	q.forecast.state, q.forecast.bad = bytes.Clone(state), err != nil
 	for w := q.first; w != nil; w = w.next {
 		q.forecast.extend(w)
 	}

@@ -190,7 +190,8 @@ func Expires(a Algorithm, state []byte) int64 {
 
 // Level is the state in one number, as RL.INFO tells it: for the bucket family
 // the time in ns until it is full again, for the counters what is counted now (a
-// fraction of SLIDING's rounded up); 0 for bytes that are no state.
+// fraction of SLIDING's rounded up), for leases what is in flight; 0 for bytes that
+// are no state.
 func Level(a Algorithm, state []byte, now int64) int64 {
 	if len(state) == 0 {
 		return 0
@@ -204,6 +205,8 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return slidingLevel(state, now)
 	case LOG:
 		return logLevel(state, now)
+	case LEASE:
+		return leaseLevel(state, now)
 	}
 	return 0
 }

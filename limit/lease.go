@@ -165,6 +165,15 @@ func Holders(state []byte, now int64) iter.Seq[Holder] {
 	}
 }
 
+// leaseLevel is Level for leases.
+func leaseLevel(state []byte, now int64) int64 {
+	s, err := surveyLeases(state, now, nil)
+	if err != nil {
+		return 0
+	}
+	return s.others
+}
+
 // leaseSurvey is what a walk over a state finds.
 type leaseSurvey struct {
 	others int64 // the weight of the leases of other ids

@@ -10,7 +10,7 @@ import (
 // that is in far memory mostly waits for memory; when the keys of a pipeline are known before the
 // first is decided, the engine lets those waits overlap.
 //
-// Only commands of one key that always run at once are queued (flagAhead), and
+// Only commands of one key that run at once are queued (flagAhead, and no WAIT), and
 // only while nothing unusual is on, so running them later than they were read cannot
 // be told from running them one by one.
 type ahead struct {
@@ -35,7 +35,20 @@ func (s *session) queueable(args [][]byte) *command {
 		len(args[1]) > int(s.srv.set.MaxKeyLen.Get()) {
 		return nil
 	}
+	if cmd.flags&flagBlocking != 0 && mayWait(args[-cmd.arity:]) {
+		return nil
+	}
 	return cmd
+}
+
+// mayWait looks for the option that makes a command wait, so that it is not run at once.
+func mayWait(words [][]byte) bool {
+	for _, w := range words {
+		if len(w) == len("WAIT") && foldEqual(w, "WAIT") {
+			return true
+		}
+	}
+	return false
 }
 
 // mayQueue tells whether the session is in the state in which commands run one

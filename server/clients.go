@@ -46,6 +46,13 @@ func (c *clients) remove(s *session) bool {
 	return true
 }
 
+// find returns the session with an id, or nil.
+func (c *clients) find(id int64) *session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byID[id]
+}
+
 // snapshot returns the sessions there are now, in the order in which they came.
 func (c *clients) snapshot(into []*session) []*session {
 	c.mu.Lock()
@@ -73,6 +80,9 @@ func (srv *Server) forget(s *session, reason error) {
 	}
 	srv.monitors.remove(s)
 	srv.pause.remove(s)
+	if w := s.pub.waits.Load(); w != nil {
+		srv.engine.Cancel(srv.clock.Now(), &w.Waiter, nil)
+	}
 	srv.clientBytes.Add(-s.pub.accounted.Swap(0))
 	srv.counters.closed[reasonOf(reason)].Add(1)
 	srv.log.Debug("client gone", "id", s.id, "addr", s.addr(), "reason", reason)

@@ -49,7 +49,10 @@ func clientCommands() []command {
 			sub("TRACKINGINFO", 2, 0, "Describes client-side caching, which is off.", (*session).clientTrackingInfo),
 			sub("CACHING", 3, flagFast, "Accepted, as TRACKING is.", (*session).clientCaching, str("mode")),
 			sub("GETREDIR", 2, flagFast, "Replies -1: invalidations are not redirected.", func(s *session, _ [][]byte) { s.int(-1) }),
-			sub("UNBLOCK", -3, flagAdmin, "Replies 0: no command blocks on a key.", (*session).clientUnblock, argument{name: "client-id", kind: "integer"}),
+			noted(unblockNotes, sub("UNBLOCK", -3, flagAdmin, "Ends another connection's wait for its turn; replies 1, or 0 if it does not wait.", (*session).clientUnblock,
+				argument{name: "client-id", kind: "integer"}, opt(argument{name: "unblock-type", kind: "oneof", args: []argument{
+					{name: "timeout", kind: "pure-token", token: "TIMEOUT"}, {name: "error", kind: "pure-token", token: "ERROR"},
+				}}))),
 			sub("HELP", 2, 0, "Lists the subcommands.", (*session).help),
 		},
 	}}
@@ -401,8 +404,25 @@ func (s *session) clientTrackingInfo([][]byte) {
 }
 
 func (s *session) clientUnblock(args [][]byte) {
-	if _, err := strconv.ParseInt(string(args[2]), 10, 64); err != nil {
+	var cause error
+	switch {
+	case len(args) == 3, len(args) == 4 && foldEqual(args[3], "TIMEOUT"):
+	case len(args) == 4 && foldEqual(args[3], "ERROR"):
+		cause = errWaitUnblocked
+	case len(args) == 4:
+		s.fail(errUnblockReason)
+		return
+	default:
+		s.fail(errSyntax)
+		return
+	}
+	id, err := strconv.ParseInt(string(args[2]), 10, 64)
+	if err != nil {
 		s.fail(errNotInt)
+		return
+	}
+	if c := s.srv.clients.find(id); c != nil && c.unblock(s.now, cause) {
+		s.int(1)
 		return
 	}
 	s.int(0)

@@ -131,6 +131,7 @@ func (t *infoText) clients() {
 		blocked += yesNo(s.pub.parked.Load())
 		pubsub += yesNo(s.pub.subscribed.Load() > 0)
 	})
+	e := srv.engine.Stats()
 	t.field("connected_clients", srv.clients.count())
 	t.field("cluster_connections", 0)
 	t.field("maxclients", srv.set.MaxClients.Get())
@@ -141,8 +142,8 @@ func (t *infoText) clients() {
 	t.field("tracking_clients", 0)
 	t.field("pubsub_clients", pubsub)
 	t.field("watching_clients", 0)
-	t.field("clients_in_timeout_table", 0)
-	t.field("total_blocking_keys", 0)
+	t.field("clients_in_timeout_table", e.Waiting)
+	t.field("total_blocking_keys", e.WaitingKeys)
 	t.field("total_blocking_keys_on_nokey", 0)
 }
 
@@ -301,6 +302,8 @@ func (t *infoText) limiter() {
 	e := t.srv.engine.Stats()
 	t.field("keys", e.Keys)
 	t.field("table_bytes", e.Bytes)
+	t.field("waiting", e.Waiting)
+	t.field("keys_waited_for", e.WaitingKeys)
 	for _, v := range t.srv.statValues() {
 		if strings.HasPrefix(v.name, "decisions_") {
 			t.field(v.name, t.srv.statsBase.value(v.name, v.n))

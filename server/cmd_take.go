@@ -1,6 +1,7 @@
 package server
 
 import (
+	"limitdb/engine"
 	"limitdb/limit"
 )
 
@@ -27,16 +28,20 @@ func costWord() argument {
 	return argument{name: "cost", kind: "integer", token: "COST", optional: true}
 }
 
+func waitWord() argument {
+	return argument{name: "wait", kind: "string", token: "WAIT", optional: true}
+}
+
 // The limiter's own commands: a limit is given at every call, in its one spelling.
 func takeCommands() []command {
 	cost := costWord()
 	return []command{
 		{
-			name: "RL.TAKE", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.TAKE", arity: -4, flags: flagWrite | flagFast | flagBlocking | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes from a limit, or is denied.",
-			args:    limitOf(cost, argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
-			notes:   takeNotes,
+			summary: "Takes from a limit, or waits for it, or is denied.",
+			args:    limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
+			notes:   takeNotes + takeWaitNotes,
 			run:     (*session).rlTake,
 		},
 		{
@@ -83,19 +88,19 @@ func takeCommands() []command {
 
 func (s *session) rlTake(args [][]byte) {
 	var a limitArgs
-	if !s.parseLimit(args[2:], ownCost|ownPartial, &a) {
+	if !s.parseLimit(args[2:], ownCost|ownPartial|ownWait, &a) {
+		return
+	}
+	if a.given&ownWait != 0 {
+		s.await(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{
+			Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0,
+		}}}, a.maxWait)
 		return
 	}
 	var d limit.Decision
 	if a.given&ownPartial != 0 {
 		granted, err := s.srv.engine.TakePartial(s.now, args[1], &a.limit, a.cost, &d)
-		if err != nil {
-			s.fail(limitError(err))
-			return
-		}
-		s.array(6)
-		s.fiveMillis(&d)
-		s.int(granted)
+		s.decidedInPart(&d, granted, err)
 		return
 	}
 	s.decided(&d, s.srv.engine.TakeAt(s.place, s.now, args[1], &a.limit, a.cost, &d))
@@ -140,6 +145,17 @@ func (s *session) decided(d *limit.Decision, err error) {
 		return
 	}
 	s.decisionMillis(d)
+}
+
+// decidedInPart replies with a decision and how much was granted.
+func (s *session) decidedInPart(d *limit.Decision, granted int64, err error) {
+	if err != nil {
+		s.fail(limitError(err))
+		return
+	}
+	s.array(6)
+	s.fiveMillis(d)
+	s.int(granted)
 }
 
 func (s *session) rlInfo(args [][]byte) {

@@ -65,6 +65,9 @@ func (srv *Server) SetRefusing(err error) {
 		srv.misconf.Store(&text)
 	}
 	srv.setSpecial(specialMisconf, err != nil)
+	if err != nil {
+		srv.stopWaits()
+	}
 }
 
 // refusal is why a command cannot run now, "" if it can.

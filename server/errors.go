@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"limitdb/engine"
+	"limitdb/limit"
 	"limitdb/resp"
 )
 
@@ -34,6 +35,8 @@ const (
 	errRestart         = "a restart is needed to turn this on or off"
 	errSubscribed      = "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	errNoSuchClient    = "ERR No such client"
+	errUnblocked       = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
+	errUnblockReason   = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"
 	errNoSuchUser      = "ERR No such user '%s'"
 	errReplyMode       = "ERR syntax error"
 	errClientName      = "ERR Client names cannot contain spaces, newlines or special characters."
@@ -63,6 +66,8 @@ func limitError(err error) string {
 		return errWrongType
 	case errors.Is(err, engine.ErrOOM):
 		return errOOM
+	case errors.Is(err, limit.ErrNoLease):
+		return "NOLEASE " + err.Error()
 	}
 	return "ERR " + err.Error()
 }

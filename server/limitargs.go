@@ -10,7 +10,7 @@ import (
 type limitArgs struct {
 	limit   limit.Limit
 	cost    int64 // 1 if not given
-	maxWait int64 // ns, negative if not given
+	maxWait int64 // of MAXWAIT or WAIT: ns, negative if not given
 	given   ownOptions
 }
 
@@ -21,6 +21,7 @@ const (
 	ownCost ownOptions = 1 << iota
 	ownPartial
 	ownMaxWait
+	ownWait
 )
 
 // ownOption finds an option by its name in any case; 0 if there is none.
@@ -32,6 +33,8 @@ func ownOption(word []byte) (o ownOptions, name string) {
 		return ownPartial, "PARTIAL"
 	case foldEqual(word, "MAXWAIT"):
 		return ownMaxWait, "MAXWAIT"
+	case foldEqual(word, "WAIT"):
+		return ownWait, "WAIT"
 	}
 	return 0, ""
 }
@@ -98,7 +101,7 @@ func (a *limitArgs) own(words [][]byte, allowed ownOptions) (n int, text string)
 	switch o {
 	case ownCost:
 		text = a.setCost(words[1])
-	case ownMaxWait:
+	case ownMaxWait, ownWait:
 		var err error
 		if a.maxWait, err = limit.ParseTime(words[1]); err != nil {
 			text = "ERR " + name + ": " + err.Error()

@@ -177,17 +177,22 @@ func (srv *Server) protected(c transport.Conn) bool {
 	return srv.set.ProtectedMode.Get() && srv.password() == "" && !isLocal(c.RemoteAddr())
 }
 
-// Run keeps house until ctx ends: deadlines, expiry, eviction of clients, rates.
+// Run keeps house until ctx ends: deadlines, expiry, eviction of clients, rates,
+// and requests that wait for their turn.
 func (srv *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.keepHouse(ctx) })
 	wg.Go(func() { srv.sweep(ctx) })
+	wg.Go(func() { srv.ring(ctx) })
 	wg.Wait()
 }
 
-// Stopping refuses new clients from now on and makes Ready say so. Whoever
-// owns the transport then closes the connections.
-func (srv *Server) Stopping() { srv.stopping.Store(true) }
+// Stopping refuses new clients from now on, has those who wait for their turn
+// answered, and makes Ready say so. Whoever owns the transport then closes the connections.
+func (srv *Server) Stopping() {
+	srv.stopping.Store(true)
+	srv.stopWaits()
+}
 
 // Clients is the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.count() }

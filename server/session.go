@@ -68,6 +68,7 @@ type public struct {
 	subBytes                 atomic.Int64 // held for subscriptions
 	owed                     atomic.Int64 // replies that wait for the disk
 	killed                   atomic.Bool
+	waits                    atomic.Pointer[waiting] // the command that waits for its turn, or nil
 }
 
 type replyMode uint8
@@ -133,6 +134,9 @@ func (s *session) Resume() (more bool) {
 // EOF lets a parked command finish before the connection goes.
 func (s *session) EOF() (done bool) {
 	s.eof = true
+	if s.pub.waits.Load() != nil {
+		s.conn.Wake() // who is not there any more has given up its place
+	}
 	return s.resume == nil && !s.owing()
 }
 

@@ -93,6 +93,7 @@ func (srv *Server) statValues() []statValue {
 		{"decisions_refunded", e.Refunded},
 		{"decisions_refused_oom", e.Refused},
 		{"decisions_forgiven_ns", e.Forgiven},
+		{"decisions_waited", e.Waited},
 	}
 }
 

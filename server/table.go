@@ -20,6 +20,7 @@ func families() [][]command {
 		cellCommands(),
 		takeCommands(),
 		takeAllCommands(),
+		leaseCommands(),
 		topCommands(),
 		keyCommands(),
 		connectionCommands(),

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"bytes"
+
+	"limitdb/engine"
+	"limitdb/limit"
+	"limitdb/resp"
+)
+
+// Leases: how much may be in flight at a time.
+func leaseCommands() []command {
+	key := argument{name: "key", kind: "key"}
+	id := argument{name: "token", kind: "string", token: "ID"}
+	ttl := argument{name: "ttl", kind: "string"}
+	row := func(name string, arity int, f flags, summary, notes string, run func(*session, [][]byte), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			group: "limiter", since: "1.0.0", complexity: "O(n) for n leases of the key",
+			summary: summary, args: append([]argument{key}, args...), notes: notes, run: run,
+		}
+	}
+	return []command{
+		row("RL.LEASE", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", leaseNotes, (*session).rlLease,
+			argument{name: "limit", kind: "integer"}, ttl, id,
+			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
+		row("RL.RENEW", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", renewNotes, (*session).rlRenew, id, ttl),
+		row("RL.RELEASE", 4, flagWrite, "Gives a lease back; replies its weight.", releaseNotes, (*session).rlRelease, id),
+		row("RL.HOLDERS", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", holdersNotes, (*session).rlHolders),
+	}
+}
+
+// leaseArgs is what stands behind the key of RL.LEASE. The id is a part of the
+// arguments.
+type leaseArgs struct {
+	limit.Lease
+	wait  int64 // ns, negative if not given
+	given leaseOptions
+}
+
+// leaseOptions is a set of RL.LEASE's options.
+type leaseOptions uint8
+
+const (
+	leaseID leaseOptions = 1 << iota
+	leaseWeight
+	leaseWait
+)
+
+func leaseOption(word []byte) (o leaseOptions, name string) {
+	switch {
+	case foldEqual(word, "ID"):
+		return leaseID, "ID"
+	case foldEqual(word, "WEIGHT"):
+		return leaseWeight, "WEIGHT"
+	case foldEqual(word, "WAIT"):
+		return leaseWait, "WAIT"
+	}
+	return 0, ""
+}
+
+// parseLease reads limit, ttl and options, in any order, or tells the text of
+// the error.
+func parseLease(words [][]byte, a *leaseArgs) (text string) {
+	a.Lease, a.wait, a.given = limit.Lease{Weight: 1}, -1, 0
+	var ok bool
+	if a.Limit, ok = resp.ParseInt(words[0]); !ok || a.Limit < 0 {
+		return "ERR " + limit.ErrMax.Error() + ": " + quoted(words[0])
+	}
+	if a.TTL, text = parseTTL(words[1]); text != "" {
+		return text
+	}
+	for words = words[2:]; len(words) > 0; words = words[2:] {
+		o, name := leaseOption(words[0])
+		switch {
+		case o == 0:
+			return "ERR unknown option " + quoted(words[0]) + " for RL.LEASE"
+		case o&a.given != 0:
+			return "ERR syntax error: " + name + " is given twice"
+		case len(words) < 2:
+			return "ERR syntax error: " + name + " without its value"
+		}
+		a.given |= o
+		if text = a.set(o, name, words[1]); text != "" {
+			return text
+		}
+	}
+	if a.given&leaseID == 0 {
+		return "ERR syntax error: RL.LEASE needs ID token"
+	}
+	return ""
+}
+
+func (a *leaseArgs) set(o leaseOptions, name string, word []byte) (text string) {
+	switch o {
+	case leaseID:
+		a.ID = word
+		return checkLeaseID(word)
+	case leaseWeight:
+		var ok bool
+		if a.Weight, ok = resp.ParseInt(word); !ok || a.Weight < 1 {
+			return "ERR " + limit.ErrWeight.Error() + ": " + quoted(word)
+		}
+	case leaseWait:
+		var err error
+		if a.wait, err = limit.ParseTime(word); err != nil {
+			return "ERR " + name + ": " + err.Error()
+		}
+	}
+	return ""
+}
+
+// parseTTL reads a positive time.
+func parseTTL(word []byte) (ns int64, text string) {
+	ns, err := limit.ParseTime(word)
+	switch {
+	case err != nil:
+		return 0, "ERR ttl: " + err.Error()
+	case ns == 0:
+		return 0, "ERR " + limit.ErrTTL.Error() + ": " + quoted(word)
+	}
+	return ns, ""
+}
+
+func checkLeaseID(word []byte) (text string) {
+	if len(word) < 1 || len(word) > limit.MaxLeaseID {
+		return "ERR " + limit.ErrLeaseID.Error() + ": " + quoted(word)
+	}
+	return ""
+}
+
+// idWord reads "ID token" and replies with the error where it cannot.
+func (s *session) idWord(words [][]byte) (id []byte, ok bool) {
+	text := checkLeaseID(words[1])
+	if !foldEqual(words[0], "ID") {
+		text = "ERR syntax error: ID token is expected, not " + quoted(words[0])
+	}
+	if text != "" {
+		s.fail(text)
+		return nil, false
+	}
+	return words[1], true
+}
+
+func (s *session) rlLease(args [][]byte) {
+	var a leaseArgs
+	if text := parseLease(args[2:], &a); text != "" {
+		s.fail(text)
+		return
+	}
+	if a.given&leaseWait != 0 {
+		l := a.Lease
+		l.ID = bytes.Clone(a.ID) // which is read again when the wait is over
+		s.await(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
+		return
+	}
+	var d limit.Decision
+	s.decided(&d, s.srv.engine.Lease(s.now, args[1], &a.Lease, &d))
+}
+
+func (s *session) rlRenew(args [][]byte) {
+	id, ok := s.idWord(args[2:])
+	if !ok {
+		return
+	}
+	ttl, text := parseTTL(args[4])
+	if text != "" {
+		s.fail(text)
+		return
+	}
+	s.weight(s.srv.engine.Renew(s.now, args[1], id, ttl))
+}
+
+func (s *session) rlRelease(args [][]byte) {
+	if id, ok := s.idWord(args[2:]); ok {
+		s.weight(s.srv.engine.Release(s.now, args[1], id))
+	}
+}
+
+// weight replies with a lease's weight, or with the error in its place.
+func (s *session) weight(n int64, err error) {
+	if err != nil {
+		s.fail(limitError(err))
+		return
+	}
+	s.int(n)
+}
+
+func (s *session) rlHolders(args [][]byte) {
+	var found []byte
+	n := 0
+	err := s.srv.engine.Holders(s.now, args[1], func(h limit.Holder) {
+		found = resp.AppendArray(found, 3)
+		found = resp.AppendBulk(found, h.ID)
+		found = resp.AppendInt(found, h.Weight)
+		found = resp.AppendInt(found, limit.Milliseconds(h.End-s.now))
+		n++
+	})
+	if err != nil {
+		s.fail(limitError(err))
+		return
+	}
+	s.array(n)
+	s.out = append(s.out, found...)
+}

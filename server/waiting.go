@@ -1,0 +1,138 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"limitdb/engine"
+)
+
+// waiting is a command that holds its reply back until the engine has decided
+// (WAIT). Its session is parked and has no goroutine; the engine wakes the
+// connection. The wait is not counted as the command's time.
+type waiting struct {
+	engine.Waiter
+	cmd    *command
+	silent bool // CLIENT REPLY is off
+}
+
+// What a wait can end with besides a decision and the engine's errors.
+var (
+	errWaitUnblocked = errors.New("unblocked by CLIENT UNBLOCK ERROR")
+	errWaitRefused   = errors.New("the log cannot be written")
+)
+
+// await asks for w, and replies when it is decided, in most nanoseconds at the
+// latest.
+func (s *session) await(key []byte, w *waiting, most int64) {
+	w.Owner = s.conn
+	if w.Until = s.now; s.mayWait() == nil {
+		w.Until = s.now + min(most, math.MaxInt64-s.now)
+	}
+	if !s.srv.engine.Ask(s.now, key, &w.Waiter) {
+		s.answer(w)
+		return
+	}
+	w.cmd, w.silent = s.pub.lastCmd.Load(), s.replies != replyOn
+	s.pub.waits.Store(w)
+	s.park(func() bool { return s.waited(w) })
+	if s.mayWait() != nil { // since the look above, and this one has not been seen
+		s.conn.Wake()
+	}
+}
+
+// mayWait tells why nobody, or not this client, may wait; nil: it may.
+func (s *session) mayWait() error {
+	switch {
+	case s.srv.special.Load()&specialMisconf != 0:
+		return errWaitRefused
+	case s.srv.stopping.Load():
+		return errStopped
+	case s.eof: // who has finished sending has likely gone
+		return errEOF
+	}
+	return nil
+}
+
+// waited replies if w has been decided, or is to be given up.
+func (s *session) waited(w *waiting) bool {
+	if !w.Done() {
+		cause := s.mayWait()
+		if cause == nil {
+			return false // woken for something else
+		}
+		if cause != errWaitRefused {
+			cause = nil // it is denied
+		}
+		s.srv.engine.Cancel(s.now, &w.Waiter, cause)
+	}
+	s.pub.waits.Store(nil)
+	mark := len(s.out)
+	s.failed = false
+	s.answer(w)
+	if s.failed {
+		s.stripe.commands[w.cmd.id].failed.Add(1)
+	}
+	if w.silent {
+		s.out = s.out[:mark]
+	}
+	return true
+}
+
+// answer replies with what was decided.
+func (s *session) answer(w *waiting) {
+	d, granted, err := w.Result()
+	switch {
+	case err == errWaitUnblocked:
+		s.fail(errUnblocked)
+	case err == errWaitRefused:
+		s.fail(*s.srv.misconf.Load())
+	case w.Partial:
+		s.decidedInPart(&d, granted, err)
+	default:
+		s.decided(&d, err)
+	}
+}
+
+// unblock ends the session's wait, with cause or else with a denial, and tells
+// whether it was waiting. Any goroutine may call it.
+func (s *session) unblock(now int64, cause error) bool {
+	w := s.pub.waits.Load()
+	if w == nil || !s.srv.engine.Cancel(now, &w.Waiter, cause) {
+		return false
+	}
+	s.conn.Wake()
+	return true
+}
+
+// stopWaits has all who wait look whether they may.
+func (srv *Server) stopWaits() {
+	srv.clients.each(func(s *session) {
+		if s.pub.waits.Load() != nil {
+			s.conn.Wake()
+		}
+	})
+}
+
+// ringMost is the longest sleep between looks at the clock, which the engine's
+// deadlines go by: it may be moved against the time that sleeps are measured in.
+const ringMost = time.Second / 4
+
+// ring grants those who wait when their time has come.
+func (srv *Server) ring(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-srv.engine.Sooner():
+		}
+		if next := srv.engine.Wake(srv.clock.Now()); next != math.MaxInt64 {
+			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
+		}
+	}
+}
