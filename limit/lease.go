@@ -23,7 +23,9 @@ import (
 //	                └────────── a lease, 10 + id bytes or more ─┘
 //
 // The order makes the ended ones a prefix, and a denial's wait a walk from the
-// front: until as much has ended as is wanted.
+// front: until as much has ended as is wanted. No lease lasts longer than the
+// state: where the last end has been brought forward (a restart under another
+// clock does that), those that would end later end then.
 
 // The bounds of leases.
 const (
@@ -153,7 +155,7 @@ func ReleaseLease(id, state []byte, now int64, dst []byte) (next []byte, weight 
 func Holders(state []byte, now int64) iter.Seq[Holder] {
 	return func(yield func(Holder) bool) {
 		for off := timeSize; off < len(state); {
-			h, size := lease(state[off:])
+			h, size := leaseAt(state, off)
 			if size == 0 {
 				return
 			}
@@ -180,6 +182,7 @@ type leaseSurvey struct {
 	n      int   // how many these are
 	last   int64 // the end of the last of them; never: none
 	live   int   // the offset of the first lease that has not ended
+	moved  bool  // some would end later than the state
 
 	own         int64 // the weight of the id's lease; 0: none
 	ownEnd      int64
@@ -195,13 +198,14 @@ func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error)
 	if len(state) < timeSize {
 		return s, ErrState
 	}
-	end := never
+	end, expires := never, Expires(LEASE, state)
 	for off := timeSize; off < len(state); {
 		h, size := lease(state[off:])
 		if size == 0 || h.End < end {
 			return s, ErrState
 		}
 		end = h.End
+		h.End = min(h.End, expires)
 		switch {
 		case h.End <= now:
 			s.live = off + size
@@ -217,9 +221,10 @@ func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error)
 		}
 		off += size
 	}
-	if end != Expires(LEASE, state) {
+	if end < expires {
 		return s, ErrState
 	}
+	s.moved = end > expires
 	return s, nil
 }
 
@@ -271,7 +276,7 @@ func (s *leaseSurvey) freed(state []byte, want int64, id []byte, now int64) int6
 		return now
 	}
 	for off := s.live; off < len(state); {
-		h, size := lease(state[off:])
+		h, size := leaseAt(state, off)
 		off += size
 		if string(h.ID) == string(id) {
 			continue
@@ -300,6 +305,9 @@ func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
 	next := binary.LittleEndian.AppendUint64(dst[:0], uint64(last))
 	next = append(next, before...)
 	next = append(next, after...)
+	if s.moved {
+		bringForward(next, max(s.last, s.ownEnd))
+	}
 	if weight == 0 {
 		return next
 	}
@@ -319,6 +327,15 @@ func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
 	return slices.Insert(next, place, entry...)
 }
 
+// bringForward has no lease of a state end after a time.
+func bringForward(state []byte, to int64) {
+	for off := timeSize; off < len(state); {
+		h, size := lease(state[off:])
+		binary.LittleEndian.PutUint64(state[off:], uint64(min(h.End, to)))
+		off += size
+	}
+}
+
 // never is the end of no lease: before all others.
 const never int64 = math.MinInt64
 
@@ -327,6 +344,13 @@ const (
 	// leaseSize is the most bytes of one lease's entry.
 	leaseSize = timeSize + binary.MaxVarintLen64 + 1 + MaxLeaseID
 )
+
+// leaseAt reads the entry at an offset of a state.
+func leaseAt(state []byte, off int) (h Holder, size int) {
+	h, size = lease(state[off:])
+	h.End = min(h.End, Expires(LEASE, state))
+	return h, size
+}
 
 // lease reads the entry at the front of b; its size is 0 if there is none.
 func lease(b []byte) (h Holder, size int) {

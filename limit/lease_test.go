@@ -223,6 +223,21 @@ func (tw *leaseTwin) renewOrRelease(id []byte, ttl, now int64) error {
 	return tw.compare(now)
 }
 
+// bringForward has the whole state expire sooner, as a restart may do.
+func (tw *leaseTwin) bringForward(by, now int64) error {
+	tw.model.clean(now)
+	if len(tw.model) == 0 || Expires(LEASE, tw.state)-by <= now {
+		return nil
+	}
+	to := Expires(LEASE, tw.state) - by
+	binary.LittleEndian.PutUint64(tw.state, uint64(to))
+	for id, h := range tw.model {
+		h.End = min(h.End, to)
+		tw.model[id] = h
+	}
+	return tw.compare(now)
+}
+
 func (tw *leaseTwin) compare(now int64) error {
 	got := slices.SortedFunc(Holders(tw.state, now), func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(a.End, b.End), bytes.Compare(a.ID, b.ID))
@@ -247,6 +262,9 @@ func (tw *leaseTwin) step(op, id byte, a, b int64, now int64) error {
 		scale := 1 + a%2*60 // weights of one and two bytes
 		return tw.take(Lease{Limit: scale * (a % 20), TTL: 1 + b%50, Weight: scale * (1 + b%7), ID: name}, now)
 	case 2:
+		if b%5 == 0 {
+			return tw.bringForward(a%20, now)
+		}
 		return tw.renewOrRelease(name, 1+b%50, now)
 	}
 	return tw.renewOrRelease(name, 0, now)
@@ -333,7 +351,7 @@ func TestDamagedLeases(t *testing.T) {
 		"no id":                 append(bytes.Clone(head), entry(100, 1, 0)...),
 		"weight 0":              append(bytes.Clone(head), entry(100, 0, 1, 'a')...),
 		"weight above int64":    append(bytes.Clone(head), entry(100, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1, 'a')...),
-		"another end":           append(entry(101), good[8:]...),
+		"a later end":           append(entry(101), good[8:]...),
 		"the latest end first":  slices.Concat(head, entry(101, 1, 1, 'a'), entry(100, 1, 1, 'b')),
 		"a weight beyond int64": slices.Concat(head, entry(100, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 'b'), entry(100, 1, 1, 'c')),
 	}

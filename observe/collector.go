@@ -118,6 +118,12 @@ func serverScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Engine.Expired) }),
 		counter("keys_evicted_total", "Keys dropped to keep the table below its limit.",
 			func(s *Snapshot) float64 { return float64(s.Engine.Evicted) }),
+		gauge("waiting_requests", "Requests that wait for their turn.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Waiting) }),
+		gauge("waiting_keys", "Keys for which requests wait.",
+			func(s *Snapshot) float64 { return float64(s.Engine.WaitingKeys) }),
+		counter("waits_total", "Requests that had to wait for their turn.",
+			func(s *Snapshot) float64 { return float64(s.Engine.Waited) }),
 	}
 }
 

@@ -43,6 +43,7 @@ func sample() Snapshot {
 		Engine: Engine{
 			Allowed: 28, Limited: 29, Peeked: 30, Refunded: 31,
 			Keys: 32, Bytes: 33, BytesMax: 34, Expired: 35, Evicted: 36,
+			Waiting: 40, WaitingKeys: 41, Waited: 42,
 		},
 		Config: Config{
 			Reloads: 37, ReloadFailures: 3, LastReloadOK: true,

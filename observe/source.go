@@ -121,6 +121,10 @@ type Engine struct {
 	// Expired counts keys dropped because their time had come, Evicted those
 	// dropped to stay below BytesMax.
 	Expired, Evicted uint64
+	// Waiting requests there are now, for WaitingKeys keys; Waited counts those that
+	// had to wait.
+	Waiting, WaitingKeys int64
+	Waited               uint64
 }
 
 // Config tells how the last reload went.

@@ -151,7 +151,7 @@ func (s *session) rlLease(args [][]byte) {
 	if a.given&leaseWait != 0 {
 		l := a.Lease
 		l.ID = bytes.Clone(a.ID) // which is read again when the wait is over
-		s.await(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
+		s.askFor(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
 		return
 	}
 	var d limit.Decision

@@ -92,7 +92,7 @@ func (s *session) rlTake(args [][]byte) {
 		return
 	}
 	if a.given&ownWait != 0 {
-		s.await(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{
+		s.askFor(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{
 			Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0,
 		}}}, a.maxWait)
 		return

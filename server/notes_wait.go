@@ -14,8 +14,9 @@ A request of ` + "`QUEUE`" + ` has its turn from the moment it asks. With ` + "`
 would be later than t, the denial comes at once.
 
 Replies to earlier commands of a pipeline are sent before the wait, later ones follow it; other connections do not notice. A
-client that disconnects, or has finished sending, gives up its place (the turn of a ` + "`QUEUE`" + ` can go to somebody else only if nobody has
-asked since). [CLIENT UNBLOCK](#client-unblock) ends a wait. ` + "`CLIENT LIST`" + ` marks who waits with ` + "`b`" + `; ` + "`INFO limiter`" + ` counts them. A server that
+client that disconnects, or has finished sending, gives up its place; that is seen late only if it has sent more than
+` + "`client-query-buffer-limit`" + ` behind the waiting command. (The turn of a ` + "`QUEUE`" + ` can go to somebody else only if nobody has
+asked since.) [CLIENT UNBLOCK](#client-unblock) ends a wait. ` + "`CLIENT LIST`" + ` marks who waits with ` + "`b`" + `; ` + "`INFO limiter`" + ` counts them. A server that
 stops replies with the denial.
 `
 

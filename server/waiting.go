@@ -24,9 +24,9 @@ var (
 	errWaitRefused   = errors.New("the log cannot be written")
 )
 
-// await asks for w, and replies when it is decided, in most nanoseconds at the
+// askFor asks for w, and replies when it is decided, in most nanoseconds at the
 // latest.
-func (s *session) await(key []byte, w *waiting, most int64) {
+func (s *session) askFor(key []byte, w *waiting, most int64) {
 	w.Owner = s.conn
 	if w.Until = s.now; s.mayWait() == nil {
 		w.Until = s.now + min(most, math.MaxInt64-s.now)

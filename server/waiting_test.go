@@ -346,6 +346,25 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	late.expect("one that comes late", late.say("RL.TAKE k GCRA 10/s WAIT 1h"), "[1 10 0 100 1000]")
 }
 
+// While the log cannot be written, nobody waits to change something.
+func TestRefusingEndsWaits(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.say("RL.TAKE k GCRA 10/s COST 10")
+	c.say("RL.TAKE k GCRA 10/s WAIT 1h")
+	ts.SetRefusing(errors.New("no space left"))
+	if got := c.woken(); !strings.HasPrefix(got, "-MISCONF ") || !strings.Contains(got, "no space left") {
+		t.Errorf("the one that waits: %s", got)
+	}
+	if got := c.say("RL.TAKE k GCRA 10/s WAIT 1h"); !strings.HasPrefix(got, "-MISCONF ") {
+		t.Errorf("one that comes late: %s", got)
+	}
+	ts.SetRefusing(nil)
+	c.expect("afterwards", c.say("RL.TAKE k GCRA 10/s WAIT 1h"), "")
+	ts.pass(100 * time.Millisecond)
+	c.expect("its turn", c.woken(), "[0 10 0 -1 1000]")
+}
+
 // Time passes by itself here: each is granted when its time has come, by the
 // server's own clock and timer.
 func TestRing(t *testing.T) {

@@ -136,6 +136,45 @@ func TestCloseAnswersWhatWasRead(t *testing.T) {
 	})
 }
 
+// Who was woken before Close has its Resume first.
+func TestCloseAnswersWhoWasWoken(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		fx := start(t, d, Options{}, func(f *funcs) {
+			f.data = func([]byte) bool { f.conn.Write([]byte("in")); return false }
+			f.resume = func() bool { f.conn.Write([]byte("out")); return true }
+		})
+		var peers []*peer
+		var sessions []*funcs
+		for range 20 {
+			p, f := fx.dial()
+			if _, err := p.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(p, make([]byte, 2)); err != nil {
+				t.Fatal(err)
+			}
+			peers, sessions = append(peers, p), append(sessions, f)
+		}
+		for _, f := range sessions {
+			f.conn.Wake()
+		}
+		closed := make(chan error, 1)
+		go func() { closed <- fx.g.Close(context.Background()) }()
+		for _, p := range peers {
+			if b, err := io.ReadAll(p); err != nil || string(b) != "out" {
+				t.Errorf("read %q, %v", b, err)
+			}
+			_ = p.Close()
+		}
+		if err := receive(t, closed); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		for _, f := range sessions {
+			wantReason(t, f, ErrStopped)
+		}
+	})
+}
+
 // When its context ends, Close does not wait for peers.
 func TestCloseInAHurry(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {

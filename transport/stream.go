@@ -256,7 +256,9 @@ func (c *stream) Wake() {
 func (c *stream) resume() {
 	c.run.Lock()
 	defer c.run.Unlock()
-	c.wake.Store(false) // before Resume: what wakes during it asks for another
+	if !c.wake.Swap(false) { // before Resume: what wakes during it asks for another
+		return // stop has been here
+	}
 	if c.ended || c.phase.Load() != open {
 		return
 	}
@@ -270,9 +272,11 @@ func (c *stream) resume() {
 	}
 }
 
-// stop implements member. Taking run puts it after what the session does now.
+// stop implements member. Taking run puts it after what the session does now; a
+// wake-up that came before it has its Resume.
 func (c *stream) stop(reason error) {
 	c.spawn(func() {
+		c.resume()
 		c.run.Lock()
 		defer c.run.Unlock()
 		c.closeAfterFlush(reason, min(stopLinger, c.g.opts.LingerTime))

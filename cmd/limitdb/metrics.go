@@ -30,6 +30,7 @@ func (p *process) snapshot() observe.Snapshot {
 		Engine: observe.Engine{
 			Allowed: e.Allowed, Limited: e.Limited, Peeked: e.Peeked, Refunded: e.Refunded,
 			Keys: e.Keys, Bytes: e.Bytes, BytesMax: p.set.MaxMemory.Get(), Expired: e.Expired, Evicted: e.Evicted,
+			Waiting: e.Waiting, WaitingKeys: e.WaitingKeys, Waited: e.Waited,
 		},
 		Config: observe.Config{
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
