@@ -81,6 +81,13 @@ func TestTakeAllErrors(t *testing.T) {
 	mustTake(t, e, start, key(3), perSecond(5), 1)
 	before := e.Stats()
 	long := bytes.Repeat([]byte("x"), MaxKey+1)
+	log, err := limit.Parse("LOG 5/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, at, err := takeAll(e, start, keysOf(1, 2, 3), []limit.Limit{*perSecond(5), *perSecond(0), log}); at != 2 || err != ErrWrongType {
+		t.Errorf("another kind of state: %d, %v", at, err)
+	}
 	for _, test := range []struct {
 		name  string
 		keys  [][]byte

@@ -121,6 +121,7 @@ func TestLimitErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKE k GCRA 5/m PARTIAL PARTIAL", "PARTIAL"},
 		{"RL.TAKE k GCRA 5/m MAXWAIT 3", `"MAXWAIT"`},
 		{"RL.RESERVE k GCRA 5/m PARTIAL", `"PARTIAL"`},
+		{"RL.RESERVE k FIXED 5/m", "FIXED does not reserve: only GCRA, TOKEN, WARMUP and QUEUE can be reserved"},
 		{"RL.RESERVE k GCRA 5/m MAXWAIT", "MAXWAIT"},
 		{"RL.RESERVE k GCRA 5/m MAXWAIT 1 maxwait 1", "MAXWAIT"},
 		{"RL.RESERVE k GCRA 5/m MAXWAIT -1", `MAXWAIT: a time must be 0 or more milliseconds, or have a unit (ms s m h d w): "-1"`},

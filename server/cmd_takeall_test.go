@@ -40,6 +40,7 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 	ts := newTestServer(t, "max-key-len 20")
 	c := ts.client()
 	c.do("RL.TAKE", "live", "GCRA", "5/m")
+	c.do("RL.TAKE", "counter", "FIXED", "5/m")
 	before := line(c.do("RL.PEEK", "live", "GCRA", "5/m"))
 	for _, test := range []struct{ in, want string }{
 		{"RL.TAKEALL 1 k GCRA", "ERR wrong number of arguments for 'rl.takeall' command"},
@@ -59,6 +60,8 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKEALL 2 live k GCRA 5/m COST 1 COST 1 GCRA 6/m", "ERR limit 1 of 2: syntax error: COST is given twice"},
 		{"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m PARTIAL", `ERR limit 2 of 2: unknown option "PARTIAL" for GCRA`},
 		{"RL.TAKEALL 3 live k live GCRA 5/m GCRA 6/m GCRA 5/m", `ERR a key is given twice: "live"`},
+		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", errWrongType + `: "counter"`},
+		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", errWrongType + `: "counter"`}, // rather than a denial
 		{"RL.TAKEALL 2 live 123456789012345678901 GCRA 5/m GCRA 6/m", "ERR key is longer than max-key-len allows"},
 		{
 			"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m COST 9223372036854775807",
@@ -69,7 +72,7 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant -%s", test.in, got, test.want)
 		}
 	}
-	if after := line(c.do("RL.PEEK", "live", "GCRA", "5/m")); after != before || line(c.do("DBSIZE")) != "1" {
+	if after := line(c.do("RL.PEEK", "live", "GCRA", "5/m")); after != before || line(c.do("DBSIZE")) != "2" {
 		t.Errorf("errors changed %s to %s", before, after)
 	}
 	ts.engine.SetMaxMemory(1, engine.NoEviction)

@@ -21,6 +21,7 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte("*3\r\n$5\r\nDEBUG\r\n$5\r\nSLEEP\r\n$1\r\n0\r\nPING\r\n"), uint16(9))
 	f.Add([]byte("RL.TAKE k GCRA 1/m\r\nRL.TAKE k GCRA 1/m WAIT 1s\r\nRL.LEASE l 1 1s ID a\r\nCLIENT UNBLOCK 1 ERROR\r\n"), uint16(30))
 	f.Add([]byte("RL.LEASE l 1 1s ID a\r\nRL.HOLDERS l\r\nRL.RENEW l ID a 5s\r\nRL.RELEASE l ID a\r\nRL.LEASE l 1 1s ID b WEIGHT 2 WAIT 1s\r\n"), uint16(9))
+	f.Add([]byte("RL.TAKEALL 2 a b GCRA 5/m COST 2 LOG 9/h\r\nRL.TOP BY REQUESTS NS a\r\nRL.RESERVE a GCRA 5/m MAXWAIT 1s\r\nCOMMAND GETKEYS RL.TAKEALL 2 a b\r\n"), uint16(60))
 	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
 		ts := newTestServer(t, "client-query-buffer-limit 1mb")
 		c := ts.client()

@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"limitdb/engine"
+	"limitdb/limit"
+)
+
+// typical is 1000 an hour in the words of every algorithm, and with the options
+// that make another state of it.
+func typical(b *testing.B) (all []limit.Limit) {
+	b.Helper()
+	for _, a := range limit.Algorithms() {
+		known := len(all)
+		for _, text := range []string{"1000/h", "1000/h INTERVAL", "1000 CALENDAR hour TZ Europe/Berlin", "1000/h SEGMENTS 60"} {
+			if l, err := limit.Parse(a.String() + " " + text); err == nil {
+				all = append(all, l)
+			}
+		}
+		if len(all) == known {
+			b.Fatalf("%s has no typical limit here", a)
+		}
+	}
+	return all
+}
+
+// id8 writes user i in 8 bytes.
+func id8(buf []byte, i int) []byte { return binary.LittleEndian.AppendUint64(buf[:0], uint64(i)) }
+
+// BenchmarkAlgorithms is a table of what a decision costs under each algorithm,
+// and of what a user takes who asks 100 times an hour: the state alone, and with
+// an 8-byte key, the record around both, and a place in the index.
+func BenchmarkAlgorithms(b *testing.B) {
+	const users, asks = 10_000, 100
+	for _, l := range typical(b) {
+		b.Run(l.String(), func(b *testing.B) {
+			e := engine.New(engine.Options{})
+			r := rand.New(rand.NewPCG(1, 2))
+			now := t0
+			var buf []byte
+			var d limit.Decision
+			ask := func() {
+				now += 1 + r.Int64N(2*int64(time.Hour)/(users*asks))
+				buf = id8(buf, r.IntN(users))
+				if err := e.Take(now, buf, &l, 1, &d); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for range users * asks {
+				ask()
+			}
+			bytes, live := int64(0), int64(0)
+			for i := range users {
+				if info, ok := e.Info(now, id8(buf, i)); ok {
+					bytes, live = bytes+info.Bytes, live+1
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				ask()
+			}
+			b.ReportMetric(float64(stateBytes(b, l, asks)), "state-B")
+			b.ReportMetric(float64(bytes)/float64(live), "key-B")
+		})
+	}
+}
+
+// stateBytes is the longest state of one user who asks so often in an hour.
+func stateBytes(b *testing.B, l limit.Limit, asks int) int {
+	b.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	var state []byte
+	var d limit.Decision
+	longest := 0
+	for i, now := 0, t0; i < 2*asks; i++ {
+		now += 1 + r.Int64N(2*int64(time.Hour)/int64(asks))
+		next, err := limit.Take(&l, state, now, 1, nil, &d)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if next != nil {
+			state = next
+		}
+		longest = max(longest, len(state))
+	}
+	return longest
+}
+
+// BenchmarkCounterBytes reports the resident memory of counters above that of an
+// empty engine: a million users of 8 bytes in one window, and users with
+// something in each of 60 sub-windows, up to 100 000.
+func BenchmarkCounterBytes(b *testing.B) {
+	for _, test := range []struct {
+		limit       string
+		users, asks int // asks of each user, spread over an hour
+	}{
+		{"FIXED 100/h", 1_000_000, 1},
+		{"SLIDING 100/h", 1_000_000, 1},
+	} {
+		l, err := limit.Parse(test.limit)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(l.String(), func(b *testing.B) {
+			for b.Loop() {
+				e := engine.New(engine.Options{})
+				before, empty := resident(b), e.Stats().Bytes
+				start := t0 - t0%l.Period
+				var buf []byte
+				var d limit.Decision
+				for i := range test.asks {
+					now := start + int64(i)*l.Period/int64(test.asks)
+					for u := range test.users {
+						buf = id8(buf, u)
+						if err := e.Take(now, buf, &l, 1, &d); err != nil || d.Limited {
+							b.Fatal(d, err)
+						}
+					}
+				}
+				grown := resident(b) - before
+				b.ReportMetric(float64(grown)/1e6, "RSS-MB")
+				b.ReportMetric(float64(grown)/float64(test.users), "RSS-B/user")
+				b.ReportMetric(float64(e.Stats().Bytes-empty)/float64(test.users), "counted-B/user")
+				runtime.KeepAlive(e)
+			}
+		})
+	}
+}
