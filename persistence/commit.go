@@ -20,6 +20,7 @@ func (s *Store) Start() {
 	s.loops.Go(s.write)
 	s.loops.Go(s.tick)
 	s.loops.Go(s.tend)
+	s.loops.Go(s.watch)
 }
 
 // Dirtied tells that a part has something to drain. It never blocks.
@@ -131,6 +132,8 @@ func (s *Store) second() {
 
 // commit drains, writes, and syncs if the policy says so.
 func (s *Store) commit() {
+	s.busySince.Store(s.o.Now())
+	defer s.busySince.Store(0)
 	s.io.Lock()
 	defer s.io.Unlock()
 	s.counters.commits.Add(1)

@@ -32,9 +32,7 @@ func (s *Store) fail(err error) {
 		}
 		return
 	}
-	if s.o.Refusing != nil {
-		s.o.Refusing(err)
-	}
+	s.tellRefusing()
 	s.log.Error("the log cannot be written: writers are refused until a new base is durable", "err", err, "full", errors.Is(err, syscall.ENOSPC))
 	signal(s.broken)
 }
@@ -113,9 +111,7 @@ func (s *Store) renew() (size int64, err error) {
 		return 0, err
 	}
 	s.failure.Store(nil)
-	if s.o.Refusing != nil {
-		s.o.Refusing(nil)
-	}
+	s.tellRefusing()
 	s.publish(at)
 	signal(s.kick)
 	return base.length, nil

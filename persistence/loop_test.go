@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"limitdb/internal/clock"
 	"limitdb/internal/journal"
 )
 
@@ -214,6 +215,60 @@ func TestFailureHealsByItself(t *testing.T) {
 		}
 		again.close()
 	})
+}
+
+// A disk that does not answer refuses until it does: what changes meanwhile
+// would only gather in memory.
+func TestStalledDiskRefuses(t *testing.T) {
+	var refusing []string
+	now, tab := clock.NewFake(startAt), newTable(1)
+	s, err := Open(Options{
+		Dir: t.TempDir(), FS: &diskFS{busy: make(chan struct{}, 100)}, Parts: []Part{tab.part()}, Policy: Always,
+		Now: now.Now, Refusing: func(err error) { refusing = append(refusing, fmt.Sprint(err)) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := s.fs.(*diskFS)
+	for range 10 {
+		disk.busy <- struct{}{} // it answers
+	}
+	if _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for len(disk.busy) > 0 {
+		<-disk.busy
+	}
+	tab.set(1, keyOf(1), stateAt(startAt+hour))
+	done := make(chan struct{})
+	go func() { s.commit(); close(done) }()
+	for s.busySince.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	now.Advance(stalledAfter)
+	s.lookForStall()
+	if len(refusing) > 0 {
+		t.Errorf("refused after two seconds: %v", refusing)
+	}
+	now.Advance(1)
+	s.lookForStall()
+	s.lookForStall()
+	if len(refusing) != 1 || refusing[0] != errStalled.Error() {
+		t.Errorf("after more than that: %v", refusing)
+	}
+	close(disk.busy)
+	<-done
+	s.lookForStall()
+	if len(refusing) != 2 || refusing[1] != "<nil>" {
+		t.Errorf("when it answers again: %v", refusing)
+	}
+	tab.set(1, keyOf(2), stateAt(startAt+hour))
+	if err := s.Sync(); err != nil || s.durable.Load() != s.opened.Load() {
+		t.Errorf("%v, %d of %d are durable", err, s.durable.Load(), s.opened.Load())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Under Always a failure goes to main, and nothing that waits is released.

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // syncStretch is how much of a base is written between two syncs: one sync of
 // all of it at the end would hold up those of the log.
 const syncStretch = 16 << 20
+
+// blockPause is a rest after each block, about as long as making it takes.
+const blockPause = time.Millisecond
 
 // A snapshot, which is also how the logs are compacted:
 //
@@ -300,10 +304,14 @@ func (s *Store) copyPart(w *baseWriter, p *Part) error {
 			return ErrClosed
 		}
 		w.buf, cursor = p.Copy(cursor, w.room())
-		if len(w.buf) >= blockBytes || cursor == 0 {
+		full := len(w.buf) >= blockBytes
+		if full || cursor == 0 {
 			if err := w.block(); err != nil {
 				return err
 			}
+		}
+		if full && cursor != 0 {
+			time.Sleep(blockPause) // not to take a whole processor from those who decide
 		}
 		if cursor == 0 {
 			return nil

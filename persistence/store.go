@@ -115,6 +115,10 @@ type Store struct {
 	waiters []waiter
 	status  status
 
+	// busySince is when the commit under way began, 0 for none; stalled that it takes too long.
+	busySince atomic.Int64
+	stalled   atomic.Bool
+	telling   sync.Mutex // held while the server is told what Refusing tells
 	// forced asks for a snapshot however small the logs are.
 	forced   atomic.Bool
 	counters counters

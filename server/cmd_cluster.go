@@ -1,6 +1,11 @@
 package server
 
-import "limitdb/resp"
+import (
+	"errors"
+	"time"
+
+	"limitdb/resp"
+)
 
 // Cluster and replication: this server stands alone, and says so.
 func clusterCommands() []command {
@@ -54,14 +59,53 @@ func (s *session) waitAOF(args [][]byte) {
 	case replicas < 0:
 		s.fail(errNumReplicas)
 	case !s.goodTimeout(args[3]):
-	case local == 1:
+	case local == 1 && !s.logged():
 		s.fail(errWaitAOF)
+	case local == 1:
+		s.waitSync(args[3])
 	default:
 		s.array(2)
 		s.int(0)
 		s.int(0)
 	}
 }
+
+// logged tells whether a log is kept.
+func (s *session) logged() bool {
+	return s.srv.durable.Durability != nil && s.srv.set.AppendOnly.Get()
+}
+
+// waitSync replies 1 and 0 when all until now is durable, or 0 and 0 if that
+// takes longer than a timeout in milliseconds, 0 for none, or fails.
+func (s *session) waitSync(timeout []byte) {
+	ms, _ := resp.ParseInt(timeout) // goodTimeout has seen it
+	sync := s.srv.durable.Sync
+	s.inBackground(func() error {
+		if ms == 0 || ms > int64(maxWait/time.Millisecond) {
+			return sync()
+		}
+		done := make(chan error, 1)
+		go func() { done <- sync() }()
+		late := time.NewTimer(time.Duration(ms) * time.Millisecond)
+		defer late.Stop()
+		select {
+		case err := <-done:
+			return err
+		case <-late.C:
+			return errLate
+		}
+	}, func(err error) {
+		s.array(2)
+		s.int(int64(yesNo(err == nil)))
+		s.int(0)
+	})
+}
+
+// maxWait is a timeout beyond which there is none.
+const maxWait = 24 * time.Hour
+
+// errLate is the end of a wait.
+var errLate = errors.New("it takes too long")
 
 // goodTimeout checks a timeout in milliseconds and replies with the error if it is none.
 func (s *session) goodTimeout(arg []byte) bool {

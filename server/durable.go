@@ -16,6 +16,8 @@ type Durability struct {
 	// Kick begins the sync that is waited for, if any is. The transport calls
 	// it after each round of its loops, the server for connections that are in none.
 	Kick func()
+	// Sync makes all until now durable, and blocks.
+	Sync func() error
 	// Snapshot writes one, and blocks until it is durable. ErrSnapshotting
 	// while another is written.
 	Snapshot func() error

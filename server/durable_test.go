@@ -54,6 +54,7 @@ func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 		Wait:     d.wait,
 		Kick:     func() { d.kicks.Add(1) },
 		Snapshot: func() error { return <-d.saving },
+		Sync:     func() error { return <-d.saving },
 		Backup: func(name string) (string, error) {
 			if name == "bad" {
 				return "", errors.New("no such place")
@@ -268,6 +269,29 @@ func TestChangesSinceSnapshot(t *testing.T) {
 	if err := ts.Snapshot(); err == nil || ts.ChangesSinceSnapshot() != 1 {
 		t.Errorf("%v, %d changes", err, ts.ChangesSinceSnapshot())
 	}
+}
+
+func TestWaitAOF(t *testing.T) {
+	ts, d := newDiskServer(t, "appendonly yes")
+	c := ts.client()
+	if got := c.raw("WAITAOF 1 0 0\r\n"); got != "" {
+		t.Errorf("%q before the sync", got)
+	}
+	d.saving <- nil
+	if got := c.resume(); got != "*2\r\n:1\r\n:0\r\n" {
+		t.Errorf("after the sync: %q", got)
+	}
+	c.raw("WAITAOF 1 0 1\r\n")
+	if got := c.resume(); got != "*2\r\n:0\r\n:0\r\n" {
+		t.Errorf("when it takes too long: %q", got)
+	}
+	d.saving <- nil // for the one that was late
+	c.raw("WAITAOF 1 0 100000\r\n")
+	d.saving <- errors.New("the disk is gone")
+	if got := c.resume(); got != "*2\r\n:0\r\n:0\r\n" {
+		t.Errorf("when it fails: %q", got)
+	}
+	c.steps(ts, [2]string{"WAITAOF 0 0 0", "[0 0]"})
 }
 
 // Without anything kept, the commands say so.

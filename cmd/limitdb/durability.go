@@ -214,6 +214,7 @@ func (d *durability) forServer() *server.Durability {
 	return &server.Durability{
 		Wait:     d.store.Wait,
 		Kick:     d.store.Kick,
+		Sync:     d.store.Sync,
 		Snapshot: func() error { return busy(d.store.Snapshot()) },
 		Backup: func(name string) (string, error) {
 			path, err := d.store.Backup(name)
