@@ -13,7 +13,8 @@ import (
 // are used again, with the buffers that their charges have grown.
 type plan struct {
 	charges   []charge
-	places    [MaxAll]Place
+	places    [MaxAll]Place // of the request's keys
+	order     [MaxAll]uint8 // the request's keys in the order of the charges
 	uncounted limit.Limit // a limit without its CountDenied
 }
 
@@ -25,6 +26,7 @@ type charge struct {
 	there   bool   // the key is live
 	changed bool   // state is the one to store,
 	gone    bool   // which says no more than an absent key does
+	needs   int    // bytes of its segment that storing it takes: 0 where it can stay
 	state   []byte // in a buffer of the charge's own
 }
 
@@ -49,19 +51,28 @@ func (e *Engine) plan(keys [][]byte) *plan {
 		}
 	}
 	p.charges = p.charges[:len(keys)]
-	// The keys' misses overlap, and then wait in the caches for the locks.
-	e.Warm(keys, p.places[:])
-	for i := range keys {
+	if len(keys) == 1 {
+		h, _ := e.place(keys[0])
+		p.places[0] = Place(h)
+	} else {
+		// The keys' misses overlap here, before the locks are held.
+		e.Warm(keys, p.places[:])
+	}
+	order := p.order[:len(keys)]
+	for i := range order {
+		order[i] = uint8(i)
+	}
+	slices.SortFunc(order, func(a, b uint8) int {
+		if c := cmp.Compare(p.places[a], p.places[b]); c != 0 {
+			return c
+		}
+		return cmp.Compare(a, b)
+	})
+	for i, at := range order {
 		c := &p.charges[i]
-		c.h, c.at = uint64(p.places[i]), i
+		c.h, c.at = uint64(p.places[at]), int(at)
 		c.s = &e.shards[c.h>>(64-e.shardBits)]
 	}
-	slices.SortFunc(p.charges, func(a, b charge) int {
-		if a.h == b.h {
-			return cmp.Compare(a.at, b.at)
-		}
-		return cmp.Compare(a.h, b.h)
-	})
 	return p
 }
 
@@ -126,7 +137,7 @@ func (c *charge) count(now int64, r *request) {
 
 // makeRoom sees to it that all charges can be stored one after the other. If
 // it cannot, it returns the key for which there is no room.
-func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
+func (p *plan) makeRoom(now int64) (at int, err error) {
 	for rest := p.charges; len(rest) > 0; {
 		first := &rest[0]
 		t := &first.s.table
@@ -134,7 +145,7 @@ func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 		// What the charges of one segment need is added up.
 		keys, size, must, n := 0, 0, true, 0
 		for ; n < len(rest) && rest[n].s == first.s && t.lookup(rest[n].h) == g; n++ {
-			if more := rest[n].needs(r); more > 0 {
+			if more := rest[n].needs; more > 0 {
 				keys, size, must = keys+1, size+more, must && rest[n].there
 			}
 		}
@@ -154,17 +165,7 @@ func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 	return -1, nil
 }
 
-// needs is how many bytes of its segment it takes to store the charge, 0 if it
-// can be written where it is.
-func (c *charge) needs(r *request) int {
-	if !c.changed || c.gone {
-		return 0
-	}
-	g, slot := c.find(r)
-	return c.s.table.needs(g, slot, r.keys[c.at], c.state)
-}
-
-// lost tells whether a key that was there has been evicted.
+// lost tells whether a key that was there has been evicted to make room.
 func (p *plan) lost(r *request) bool {
 	for i := range p.charges {
 		c := &p.charges[i]

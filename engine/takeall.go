@@ -93,7 +93,10 @@ func (p *plan) take(now int64, r *request) (at int, err error) {
 		if at = p.tooLong(r); at >= 0 {
 			return at, ErrKey
 		}
-		if at, err = p.makeRoom(now, r); err != nil {
+		if !p.needsRoom() {
+			break
+		}
+		if at, err = p.makeRoom(now); err != nil {
 			return at, err
 		}
 	}
@@ -129,13 +132,17 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	if err != nil {
 		return err
 	}
-	c.there, c.changed, c.gone = slot != nil, next != nil, false
+	c.there, c.changed, c.gone, c.needs = slot != nil, next != nil, false, 0
 	if q := c.s.waits.find(key); q != nil && r.costs[c.at] > 0 {
 		return c.s.behind(now, q, state, &Request{Limit: *l, Cost: r.costs[c.at]}, &r.ds[c.at])
 	}
 	if c.changed {
 		c.state = next
-		c.gone = limit.Expires(l.Algorithm, next) <= now
+		if c.gone = limit.Expires(l.Algorithm, next) <= now; !c.gone {
+			// However segments are rewritten until it is stored, a record is copied
+			// as it is, so this stays true.
+			c.needs = c.s.table.needs(g, slot, key, next)
+		}
 	}
 	return nil
 }
@@ -167,6 +174,16 @@ func (p *plan) tooLong(r *request) int {
 		}
 	}
 	return at
+}
+
+// needsRoom tells whether there is anything to make room for.
+func (p *plan) needsRoom() bool {
+	for i := range p.charges {
+		if p.charges[i].needs > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // deny makes the answers of those that would have granted say what there is,

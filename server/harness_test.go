@@ -24,14 +24,14 @@ const testStart = 1_600_000_000 * int64(time.Second)
 // testServer is a server without sockets, on a clock that the test moves.
 type testServer struct {
 	*Server
-	t     *testing.T
+	t     testing.TB
 	clock *clock.Fake
 	stops []bool // what SHUTDOWN asked for
 	mu    sync.Mutex
 }
 
 // newTestServer starts a server with directives given as "name value".
-func newTestServer(t *testing.T, directives ...string) *testServer {
+func newTestServer(t testing.TB, directives ...string) *testServer {
 	t.Helper()
 	registry, set := config.New()
 	var args []string
@@ -56,7 +56,7 @@ func newTestServer(t *testing.T, directives ...string) *testServer {
 
 // testClient drives one session the way a transport does.
 type testClient struct {
-	t    *testing.T
+	t    testing.TB
 	s    *session
 	conn *fakeConn
 }
