@@ -23,7 +23,7 @@ import (
 // comes back: what is left tells exactly how often it was granted.
 const (
 	takeBurst = 1_000_000
-	takeLine  = "CL.THROTTLE %s 999999 1 1000\r\n"
+	takeLine  = "CL.THROTTLE %s 999999 1 900\r\n"
 )
 
 // taker is a client that takes in pipelines, and what it was told.
@@ -107,7 +107,7 @@ func one(t *testing.T, addr string, words ...string) resp.Value {
 // used is how often a key was granted, as the server sees it.
 func used(t *testing.T, addr, key string) int {
 	t.Helper()
-	v := one(t, addr, "CL.THROTTLE", key, "999999", "1", "1000", "0")
+	v := one(t, addr, "CL.THROTTLE", key, "999999", "1", "900", "0")
 	if v.Err() != nil || len(v.Elems) != 5 {
 		t.Fatalf("%+v", v)
 	}
@@ -259,7 +259,7 @@ func TestSyncPrecedesTheReply(t *testing.T) {
 	trace := filepath.Join(dir, "trace")
 	p := startWith(t, options{ready: hasLoaded, wrap: []string{strace, "-D", "-f", "-o", trace, "-s", "100", "-e", "trace=fdatasync,write,sendto,sendmsg,writev"}},
 		"--appendonly", "yes", "--appendfsync", "always", "--dir", filepath.Join(dir, "data"))
-	if v := one(t, p.Addr, "CL.THROTTLE", "traced", "999999", "1", "1000"); v.Err() != nil {
+	if v := one(t, p.Addr, "CL.THROTTLE", "traced", "999999", "1", "900"); v.Err() != nil {
 		t.Fatal(v.Err())
 	}
 	p.Stop()
