@@ -12,6 +12,8 @@ var benchLimits = []struct {
 	{"cell", "1/2s BURST 16"},
 	{"interval", "100/m INTERVAL"},
 	{"windows", "100/m COUNTDENIED"},
+	{"segments", "100/m SEGMENTS 60"},
+	{"most-segments", "5000/m SEGMENTS 1024"},
 	{"calendar", "100 CALENDAR day"},
 	{"zone", "100 CALENDAR day TZ Europe/Berlin"},
 }

@@ -60,6 +60,8 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		return fixedTake(d, l, state, now, cost, dst)
 	case SLIDING:
 		return slidingTake(d, l, state, now, cost, dst)
+	case SEGMENTED:
+		return segmentedTake(d, l, state, now, cost, dst)
 	case LOG:
 		return logTake(d, l, state, now, cost, dst)
 	default:
@@ -90,6 +92,8 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 		err = fixedPeek(d, l, state, now, cost)
 	case SLIDING:
 		err = slidingPeek(d, l, state, now, cost)
+	case SEGMENTED:
+		err = segmentedPeek(d, l, state, now, cost)
 	case LOG:
 		err = logPeek(d, l, state, now, cost)
 	default:
@@ -125,6 +129,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		return fixedRefund(d, l, state, now, cost, dst)
 	case SLIDING:
 		return slidingRefund(d, l, state, now, cost, dst)
+	case SEGMENTED:
+		return segmentedRefund(d, l, state, now, cost, dst)
 	case LOG:
 		return logRefund(d, l, state, now, cost, dst)
 	default:
@@ -203,6 +209,8 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return fixedLevel(state, now)
 	case SLIDING:
 		return slidingLevel(state, now)
+	case SEGMENTED:
+		return segmentedLevel(state, now)
 	case LOG:
 		return logLevel(state, now)
 	case LEASE:

@@ -192,6 +192,11 @@ func promised(l Limit, length int64) *big.Int {
 	case FIXED:
 		// Max in each window that is touched.
 		return timesWindows(l.Max, length, shortest(l))
+	case SEGMENTED:
+		// Max in each n sub-windows that follow each other.
+		n := timesWindows(1, length, subWindow(&l))
+		n = ceil(n, big.NewInt(l.Segments))
+		return n.Mul(n, big.NewInt(l.Max))
 	case SLIDING:
 		// Max + Max/Period·(t − 1 ns)
 		n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(max(0, length-1)))

@@ -18,6 +18,8 @@ func badCounterFields(l Limit, cost int64) error {
 		return ErrCalendar
 	case l.Calendar == NoUnit && l.Period < 1:
 		return ErrPeriod
+	case l.Algorithm == SEGMENTED && (l.Segments < 2 || l.Segments > MaxSegments):
+		return ErrSegments
 	case cost < 0:
 		return ErrCost
 	}
@@ -243,9 +245,6 @@ func (m *historyModel) wait(l Limit, now *big.Int, cost int64) *big.Int {
 func (m *historyModel) after(l Limit, now *big.Int, cost int64) *historyModel {
 	next := m.kept(l, now)
 	number, _ := next.window(l, now)
-	if l.Algorithm == SEGMENTED { // all counts together stay within int64
-		cost = min(cost, sub(big.NewInt(math.MaxInt64), next.used(l, now)).Int64())
-	}
 	next.counts[number] = sumUpTo(next.countOf(number), cost)
 	return next
 }
@@ -291,6 +290,9 @@ func (m *historyModel) without(l Limit, now *big.Int, cost int64) (next *history
 func (m *historyModel) decide(l Limit, now64, cost int64, refund, keep bool) (Decision, error) {
 	if err := badCounterFields(l, cost); err != nil {
 		return Decision{}, err
+	}
+	if width, many := m.width(l); !new(big.Int).Mul(big.NewInt(width), big.NewInt(many)).IsInt64() && l.Algorithm == SEGMENTED {
+		return Decision{}, ErrOverflow
 	}
 	now := big.NewInt(now64)
 	next := m

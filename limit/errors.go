@@ -50,6 +50,7 @@ var (
 	// ErrOverflow is a combination of limit, period, burst, cost and time that
 	// does not fit in int64 nanoseconds, which are 292 years.
 	ErrOverflow = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
+	errPeriod   = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
 	errSpan     = inOtherWords{ErrOverflow, "out of range: it must take at most 30 years until the whole burst is back"}
 )
 

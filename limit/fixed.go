@@ -203,6 +203,8 @@ func badCounter(l *Limit, cost int64) error {
 		return ErrCalendar
 	case l.Calendar == NoUnit && l.Period < 1:
 		return ErrPeriod
+	case l.Algorithm == SEGMENTED && (l.Segments < 2 || l.Segments > MaxSegments):
+		return ErrSegments
 	}
 	return ErrCost
 }

@@ -115,6 +115,9 @@ func FuzzFIXED(f *testing.F) { fuzzCounter(f, FIXED) }
 // FuzzSLIDING: as FuzzFIXED.
 func FuzzSLIDING(f *testing.F) { fuzzCounter(f, SLIDING) }
 
+// FuzzSEGMENTED: as FuzzFIXED.
+func FuzzSEGMENTED(f *testing.F) { fuzzCounter(f, SEGMENTED) }
+
 // fuzzCounter makes four calls on one key beside the model. The bits of calls
 // make them refunds; those of options choose among what the algorithm has, from
 // the lowest on: COUNTDENIED, FIRST, the calendar's unit (4), the zone (3), the

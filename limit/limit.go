@@ -77,9 +77,10 @@ const (
 	MaxSegments = 1024
 	MaxCold     = 1000
 	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE)
-	// and in LOG until the whole burst is back, in ns: 30 years. What is taken and
-	// what is asked for, up to the burst, are then at most twice as much, and int64
-	// has room for that until the year 2202.
+	// until the whole burst is back, in ns: 30 years. What is taken and what is asked
+	// for, up to the burst, are then at most twice as much, and int64 has room for
+	// that until the year 2202. It is also the longest Period of the counters (FIXED,
+	// SLIDING, SEGMENTED, LOG), which count for two of them at most.
 	MaxSpan int64 = 30 * 8766 * 3600 * 1_000_000_000
 	// MaxLog is the largest limit of LOG.
 	MaxLog = 65_536
@@ -107,7 +108,8 @@ type Decision struct {
 // Validate tells whether Take can work with l: ErrAlgorithm, ErrMax, ErrPeriod,
 // ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption for a field
 // out of its range or of another algorithm, ErrOverflow if it takes longer than
-// MaxSpan until the whole burst is back. A parsed Limit is valid.
+// MaxSpan until the whole burst is back, or for such a Period. A parsed Limit is
+// valid.
 func (l *Limit) Validate() error {
 	switch {
 	case !l.Algorithm.Valid():
@@ -126,10 +128,17 @@ func (l *Limit) Validate() error {
 	if err := l.validateOptions(); err != nil {
 		return err
 	}
-	if f := table[l.Algorithm].family; l.Max == 0 || f != bucket && f != logbook {
-		return nil
+	switch table[l.Algorithm].family {
+	case bucket:
+		if l.Max > 0 {
+			return l.validateTime()
+		}
+	case fixed, sliding, segmented, logbook:
+		if l.Period > MaxSpan {
+			return errPeriod
+		}
 	}
-	return l.validateTime()
+	return nil
 }
 
 // validateTime checks how long it takes until all that was taken is back.
@@ -138,8 +147,6 @@ func (l *Limit) validateTime() error {
 	switch {
 	case l.Interval:
 		each, times = l.Period, groups(l.Burst, together(l))
-	case l.Algorithm == LOG:
-		each, times = l.Period, 1
 	case l.Algorithm == QUEUE:
 		times++ // and the one that goes; what wraps overflows below
 	}

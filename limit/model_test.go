@@ -24,13 +24,14 @@ type model interface {
 // models has a maker of models for each algorithm of the table.
 func models() map[Algorithm]func() model {
 	return map[Algorithm]func() model{
-		GCRA:    func() model { return new(gcraModel) },
-		TOKEN:   func() model { return new(tokenModel) },
-		QUEUE:   func() model { return new(queueModel) },
-		LEAKY:   func() model { return new(leakyModel) },
-		FIXED:   func() model { return new(fixedModel) },
-		SLIDING: func() model { return new(historyModel) },
-		LOG:     func() model { return new(logModel) },
+		GCRA:      func() model { return new(gcraModel) },
+		TOKEN:     func() model { return new(tokenModel) },
+		QUEUE:     func() model { return new(queueModel) },
+		LEAKY:     func() model { return new(leakyModel) },
+		FIXED:     func() model { return new(fixedModel) },
+		SLIDING:   func() model { return new(historyModel) },
+		SEGMENTED: func() model { return new(historyModel) },
+		LOG:       func() model { return new(logModel) },
 	}
 }
 

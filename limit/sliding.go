@@ -165,14 +165,11 @@ func (w *slidingWindow) count(l *Limit, now, cost int64) error {
 	end := w.end
 	switch {
 	case !w.live:
-		// From the beginning of the window it is two Periods.
-		first := now + (l.Period - modulo(now, l.Period))
-		if end = first + l.Period; first < now {
-			return ErrOverflow
-		}
+		end = now - modulo(now, l.Period) + l.Period + l.Period
 	case w.rolled:
 		end += l.Period
 	}
+	// It is no more than two Periods after now, which may wrap but not lap.
 	if end < now || end-now < 0 {
 		return ErrOverflow
 	}
@@ -195,10 +192,7 @@ func (w *slidingWindow) wait(l *Limit, cost int64) int64 {
 
 // tell fills in the decision on a request that is granted.
 func (w *slidingWindow) tell(d *Decision, l *Limit, now int64, used uint64) {
-	*d = Decision{Limit: l.Max, Wait: Never}
-	if used < uint64(l.Max) {
-		d.Remaining = l.Max - int64(used)
-	}
+	*d = Decision{Limit: l.Max, Remaining: remaining(l.Max, used), Wait: Never}
 	if w.live {
 		d.Reset = w.end - now
 	}
@@ -249,6 +243,14 @@ func (w *slidingWindow) put(dst []byte, l *Limit) []byte {
 	b = binary.AppendUvarint(b, uint64(prev))
 	b = binary.AppendUvarint(b, uint64(cur))
 	return append(dst[:0], b...)
+}
+
+// remaining is what is left of most.
+func remaining(most int64, used uint64) int64 {
+	if used >= uint64(most) {
+		return 0
+	}
+	return most - int64(used)
 }
 
 // share is ⌈n·part/whole⌉, for a part from 0 to the whole.

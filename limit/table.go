@@ -84,13 +84,14 @@ type row struct {
 // through a func value would move the caller's Limit and buffers to the heap.
 // A test makes sure that each row has its cases.
 var table = [...]row{
-	GCRA:    {"GCRA", "gcra", bucket, optBurst},
-	TOKEN:   {"TOKEN", "token", bucket, optBurst | optInterval},
-	LEAKY:   {"LEAKY", "leaky", bucket, optBurst},
-	QUEUE:   {"QUEUE", "queue", bucket, optBurst},
-	FIXED:   {"FIXED", "fixed", fixed, optFirst | optCalendar | optZone | optCountDenied},
-	SLIDING: {"SLIDING", "sliding", sliding, optCountDenied},
-	LOG:     {"LOG", "log", logbook, optCountDenied},
+	GCRA:      {"GCRA", "gcra", bucket, optBurst},
+	TOKEN:     {"TOKEN", "token", bucket, optBurst | optInterval},
+	LEAKY:     {"LEAKY", "leaky", bucket, optBurst},
+	QUEUE:     {"QUEUE", "queue", bucket, optBurst},
+	FIXED:     {"FIXED", "fixed", fixed, optFirst | optCalendar | optZone | optCountDenied},
+	SLIDING:   {"SLIDING", "sliding", sliding, optCountDenied},
+	SEGMENTED: {"SEGMENTED", "segmented", segmented, optSegments | optCountDenied},
+	LOG:       {"LOG", "log", logbook, optCountDenied},
 
 	LEASE: {"LEASE", "lease", leases, 0},
 }

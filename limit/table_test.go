@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "FIXED": 6, "SLIDING": 7, "LOG": 9} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "FIXED": 6, "SLIDING": 7, "SEGMENTED": 8, "LOG": 9} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -52,6 +52,8 @@ func TestSameFamily(t *testing.T) {
 		{FIXED, GCRA, false},
 		{SLIDING, SLIDING, true},
 		{SLIDING, FIXED, false},
+		{SEGMENTED, SEGMENTED, true},
+		{SEGMENTED, SLIDING, false},
 		{GCRA, None, false},
 		{None, GCRA, false},
 		{None, None, false},
@@ -99,6 +101,15 @@ func TestLevel(t *testing.T) {
 		{SLIDING, append(stateAt(60e9), 0x1e, 5, 7), 60e9, 0},
 		{SLIDING, append(stateAt(60e9), 0x3f, 5, 7), 0, 0},
 		{SLIDING, stateAt(5), 4, 0},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 0, 4, 0, 7), 0, 11},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 0, 4, 0, 7), 1e9 - 1, 11},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 0, 4, 0, 7), 1e9, 7},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 0, 4, 0, 7), 3e9 - 1, 7},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 0, 4, 0, 7), 3e9, 0},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 0, 4, 0, 7), math.MinInt64, 11},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 1, 0, 1, 7, 0), 0, 263},
+		{SEGMENTED, segmentState(3e9, 0x03, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0x80), 0, 0},
+		{SEGMENTED, stateAt(5), 4, 0},
 	}
 	for _, tt := range tests {
 		if got := Level(tt.a, tt.state, tt.now); got != tt.want {

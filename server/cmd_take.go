@@ -15,6 +15,7 @@ func limitWords(more ...argument) []argument {
 		{name: "zone", kind: "string", token: "TZ", optional: true},
 		{name: "burst", kind: "integer", token: "BURST", optional: true},
 		{name: "first", kind: "pure-token", token: "FIRST", optional: true},
+		{name: "segments", kind: "integer", token: "SEGMENTS", optional: true},
 		{name: "countdenied", kind: "pure-token", token: "COUNTDENIED", optional: true},
 	}, more...)
 }

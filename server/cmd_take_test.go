@@ -79,6 +79,23 @@ func TestTakeSliding(t *testing.T) {
 	}
 }
 
+func TestTakeSegmented(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"RL.TAKE k SEGMENTED 4/3s SEGMENTS 3 COST 3", "[0 4 1 -1 3000]"},
+		[2]string{"+1s", ""},
+		[2]string{"RL.TAKE k segmented 4 3000 segments 3", "[0 4 0 -1 3000]"},
+		[2]string{"RL.TAKE k SEGMENTED 4/3s SEGMENTS 3", "[1 4 0 2000 3000]"},
+		[2]string{"RL.REFUND k SEGMENTED 4/3s SEGMENTS 3 COST 2", "[0 4 2 -1 2000]"},
+		[2]string{"TYPE k", "segmented"},
+		[2]string{"RL.TAKE k SLIDING 4/3s", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+	)
+	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "segmented" "state" 1600000003000000000 "level" 2 "resets_in" 2000 "memory" `) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A zone is read once, for all clients: the limits that name it are equal.
 func TestZonesAreKept(t *testing.T) {
 	srv := newTestServer(t).Server
@@ -111,6 +128,11 @@ func TestLimitErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKE k GCRA 5/m COST 1 COST 2", "COST"},
 		{"RL.TAKE k GCRA 5/m COST", "COST"},
 		{"RL.TAKE k GCRA 5/m SEGMENTS 3", `"SEGMENTS"`},
+		{"RL.TAKE k SEGMENTED 5/m", "SEGMENTS"},
+		{"RL.TAKE k SEGMENTED 5/m SEGMENTS 1", `"1"`},
+		{"RL.TAKE k SEGMENTED 5/m SEGMENTS", `"SEGMENTS"`},
+		{"RL.TAKE k SLIDING 5/100y", `"100y"`},
+		{"RL.TAKE k SLIDING 5/40000d", "at most 30 years"},
 		{"RL.TAKE k FIXED 5/m BURST 3", `"BURST"`},
 		{"RL.TAKE k FIXED 5 CALENDAR", `"CALENDAR"`},
 		{"RL.TAKE k FIXED 5 CALENDAR era", `"era"`},

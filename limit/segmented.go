@@ -1,0 +1,213 @@
+package limit
+
+import "math"
+
+// The sliding window counter with n sub-windows: Alibaba Sentinel's LeapArray,
+// Hystrix' rolling buckets. Time is cut into sub-windows of S = ⌈Period/n⌉ from
+// the epoch on. The current one and the n−1 before it count, each as a whole:
+//
+//	counted   = sum of the sub-windows that count
+//	limited   ⇔ counted + cost > Max
+//	remaining = max(0, Max − counted)
+//	wait      = until so many of the oldest have left that it fits
+//	reset     = until the newest has left
+//
+// A sub-window leaves n sub-windows after it began, so a request counts for more
+// than n−1 of them and for n at most.
+//
+// Promise: at most Max in any n sub-windows that follow each other, so at most
+// Max in any time up to (n−1)·S, and at most Max·⌈(⌈t/S⌉ + 1)/n⌉ in any time t.
+// The more sub-windows, the closer that is to the log, and the larger the state.
+//
+// The state:
+//
+//	 0               8                 9 (…)                   10 (…)
+//	┌───────────────┬─────────────────┬──────────────────────┬──────────────────┐
+//	│ end, Unix ns  │ tag, see tag.go │ n·4 + log₂ of width, │ counts of width  │
+//	│ 8 bytes, LE   │ 1 to 10 bytes   │ uvarint, 1–2 bytes   │ bytes, LE        │
+//	└───────────────┴─────────────────┴──────────────────────┴──────────────────┘
+//
+// The counts are those from the oldest that is not 0 to the newest, which is not
+// 0 either; the end is when the newest leaves. They all have the width of the
+// largest, 1, 2, 4 or 8 bytes: it grows when it must, and shrinks again when
+// sub-windows leave. A state of another Period or n is none. Before the newest
+// sub-window begins (the clock has gone back), it is as at its beginning.
+//
+// The counts that count now are a slice of the state. They go from hand to hand
+// beside the struct, because what is stored through a pointer escapes.
+type segments struct {
+	end    int64  // when the newest leaves
+	width  int    // bytes of a count
+	length int64  // S
+	since  int64  // how many sub-windows have begun since the newest
+	total  uint64 // of counts, or the largest uint64
+	live   bool   // there is a state in force
+}
+
+// segmentedTake is Take for SEGMENTED.
+func segmentedTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	var s segments
+	counts, counted, err := s.decide(d, l, state, now, cost)
+	if err != nil || !counted {
+		return nil, err
+	}
+	return s.add(l, counts, now+d.Reset, cost, dst), nil
+}
+
+// segmentedPeek is Peek for SEGMENTED.
+func segmentedPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
+	var s segments
+	_, _, err := s.decide(d, l, state, now, cost)
+	return err
+}
+
+// segmentedRefund is Refund for SEGMENTED: from the newest sub-window on.
+func segmentedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	var s segments
+	counts, err := s.find(l, state, now, cost)
+	if err != nil {
+		return nil, err
+	}
+	if s.total > 0 && cost > 0 {
+		next = s.giveBack(l, counts, cost, dst)
+	}
+	*d = Decision{Limit: l.Max, Remaining: remaining(l.Max, s.total), Wait: Never}
+	if s.live {
+		d.Reset = s.end - now
+	}
+	return next, nil
+}
+
+// decide fills in the decision, and s with what is in force, without the request.
+// It tells whether that is to be counted.
+func (s *segments) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counts []byte, counted bool, err error) {
+	if counts, err = s.find(l, state, now, cost); err != nil {
+		return nil, false, err
+	}
+	limited, end := l.Max == 0 || cost > l.Max || s.total > uint64(l.Max-cost), s.end
+	counted = cost > 0 && (!limited || l.CountDenied && l.Max > 0)
+	added, total := int64(0), s.total
+	if counted {
+		if end, err = s.nextEnd(l, now); err != nil {
+			return nil, false, err
+		}
+		if added, total = cost, total+uint64(cost); total < s.total {
+			total = math.MaxUint64
+		}
+	}
+	*d = Decision{Limited: limited, Limit: l.Max, Remaining: remaining(l.Max, total), Wait: Never}
+	if s.live || counted {
+		d.Reset = end - now
+	}
+	if limited && cost <= l.Max && l.Max > 0 {
+		d.Wait = d.Reset
+		if at, ok := s.fits(counts, l.Max-cost, added); ok {
+			d.Wait = at - now
+		}
+	}
+	return counts, counted, nil
+}
+
+// nextEnd is when the current sub-window leaves.
+func (s *segments) nextEnd(l *Limit, now int64) (int64, error) {
+	end := s.end + s.since*s.length
+	if !s.live {
+		end = now - modulo(now, s.length) + l.Segments*s.length
+	}
+	if end < now { // it is no more than n·S after now
+		return 0, ErrOverflow
+	}
+	return end, nil
+}
+
+// fits is when so many of the oldest have left that no more than places count;
+// added is what has come to the current sub-window. It is not ok if that is too
+// much by itself.
+func (s *segments) fits(counts []byte, places, added int64) (at int64, ok bool) {
+	n := len(counts) / s.width
+	if s.since > 0 {
+		places -= added
+		added = 0
+	}
+	if places < 0 {
+		return 0, false
+	}
+	for i := n - 1; i >= 0; i-- {
+		places -= addUpTo(getCount(counts, i, s.width), added)
+		added = 0
+		if places < 0 {
+			return s.end - int64(n-1-i)*s.length, true
+		}
+	}
+	return 0, false
+}
+
+// find checks the arguments and finds what is in force.
+func (s *segments) find(l *Limit, state []byte, now, cost int64) (counts []byte, err error) {
+	s.width = 1
+	if l.Max|cost < 0 || l.Period < 1 || l.Segments < 2 || l.Segments > MaxSegments {
+		return nil, badCounter(l, cost)
+	}
+	s.length = subWindow(l)
+	over, span := mul(s.length, l.Segments)
+	if over != 0 || span < 0 {
+		return nil, ErrOverflow
+	}
+	if len(state) == 0 {
+		return nil, nil
+	}
+	counts, period, n, err := s.read(state)
+	if err != nil {
+		return nil, err
+	}
+	if s.end <= now || period != l.Period || n != l.Segments {
+		*s = segments{width: 1, length: s.length}
+		return nil, nil
+	}
+	if s.end-now < 0 {
+		return nil, ErrOverflow
+	}
+	s.live = true
+	counts, ok := s.place(counts, n, s.end-now)
+	if !ok {
+		return nil, ErrState
+	}
+	return counts, nil
+}
+
+// place returns those that count now, if the newest leaves after left, and sums
+// them up. It is not ok if one of them is no count.
+func (s *segments) place(counts []byte, n, left int64) (now []byte, ok bool) {
+	if left <= (n-1)*s.length {
+		s.since = n - int64((uint64(left)+uint64(s.length)-1)/uint64(s.length))
+	}
+	if old := int64(len(counts)/s.width) - (n - s.since); old > 0 {
+		counts = counts[old*int64(s.width):]
+	}
+	s.total, ok = sumCounts(counts, s.width)
+	return counts, ok
+}
+
+// subWindow is S = ⌈Period/n⌉.
+func subWindow(l *Limit) int64 {
+	n := uint64(l.Segments)
+	return int64((uint64(l.Period) + n - 1) / n)
+}
+
+// segmentedLevel is Level for SEGMENTED.
+func segmentedLevel(state []byte, now int64) int64 {
+	var s segments
+	counts, period, n, err := s.read(state)
+	if err != nil || s.end <= now {
+		return 0
+	}
+	l := Limit{Period: period, Segments: n}
+	s.length = subWindow(&l)
+	if over, span := mul(s.length, n); over != 0 || span < 0 {
+		return 0
+	}
+	if _, ok := s.place(counts, n, until(s.end, now)); !ok {
+		return 0
+	}
+	return int64(min(s.total, math.MaxInt64))
+}
