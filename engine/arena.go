@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -16,6 +17,8 @@ const (
 	spansPerRegion = 512
 	// maxWarm is how many free spans keep their pages.
 	maxWarm = 8
+	// trimMost is how many spans trim gives back at once: a few milliseconds' work.
+	trimMost = 256
 )
 
 // arena hands out spans of memory outside Go's heap: the garbage collector has
@@ -110,6 +113,14 @@ func (a *arena) keepWarm(s warmSpan) bool {
 	return true
 }
 
+// keep takes spans back with their pages, however many there are: giving them
+// back takes the system its time, and is left to trim.
+func (a *arena) keep(spans []warmSpan) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.warm = append(a.warm, spans...)
+}
+
 func (a *arena) release(s warmSpan) {
 	discard(s.base, 0, s.touched)
 	a.budget.add(-s.touched)
@@ -118,14 +129,17 @@ func (a *arena) release(s warmSpan) {
 	a.cold = append(a.cold, s.base)
 }
 
-// trim gives the pages of free spans back, if force is set or none was wanted
-// since the last trim.
+// trim gives the pages of free spans back, of trimMost at most: of those beyond
+// maxWarm, or of all if force is set or none was wanted since the last trim.
 func (a *arena) trim(force bool) {
 	a.mu.Lock()
-	var spans []warmSpan
-	if force || a.gets == 0 {
-		spans, a.warm = a.warm, nil
+	n := len(a.warm)
+	if !force && a.gets > 0 {
+		n -= maxWarm
 	}
+	n = min(max(n, 0), trimMost)
+	spans := slices.Clone(a.warm[:n])
+	a.warm = slices.Delete(a.warm, 0, n)
 	a.gets = 0
 	a.mu.Unlock()
 	for _, s := range spans {

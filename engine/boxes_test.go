@@ -109,6 +109,7 @@ func TestLogsGrowShrinkAndMove(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 		w.e.Flush()
+		giveBack(w.e, w.now)
 		w.e.check()
 		if got := w.e.Stats().Bytes; got != empty || boxCount(w.e) != 0 {
 			t.Errorf("seed %d: %d bytes and %d boxes after a flush, %d bytes at first", seed, got, boxCount(w.e), empty)

@@ -193,7 +193,8 @@ func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 	return s.info(h, now, key)
 }
 
-// Flush forgets every key, one shard after the other.
+// Flush forgets every key, one shard after the other. Their memory goes back to
+// the system with the next calls of Sweep, unless new keys take it.
 func (e *Engine) Flush() {
 	e.flushing.Lock() // the versions of two at once would be the same
 	defer e.flushing.Unlock()
@@ -201,7 +202,6 @@ func (e *Engine) Flush() {
 	for i := range e.shards {
 		e.shards[i].flush(version)
 	}
-	e.arena.trim(true)
 }
 
 // Stats adds up the shards' counters.

@@ -504,6 +504,7 @@ func TestFlushDuringGrowth(t *testing.T) {
 	}
 	e.check()
 	e.Flush()
+	giveBack(e, start)
 	if st := e.Stats(); st.Keys != 0 || st.Bytes != New(Options{Shards: len(e.shards)}).Stats().Bytes {
 		t.Errorf("%+v", st)
 	}

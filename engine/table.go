@@ -116,14 +116,20 @@ func (t *table) reset() {
 	t.n = 0
 }
 
-// flush forgets all keys and gives their memory back.
+// flush forgets all keys. Their spans go to the arena as they are.
 func (t *table) flush() {
 	d := t.dir.Load()
+	var spans []warmSpan
 	for i := 0; i < len(d.segs); {
 		g := d.segs[i].Load()
 		i += 1 << (d.depth - g.depth)
-		t.retire(g)
+		if g.base != nil {
+			spans = append(spans, warmSpan{g.base, g.touched})
+		}
+		t.arena.budget.add(-segmentBytes)
 	}
+	t.segments = 0
+	t.arena.keep(spans)
 	t.arena.budget.add(-pointerBytes * len(d.segs))
 	for id := range t.boxes {
 		t.unbox(id)
