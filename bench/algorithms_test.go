@@ -93,14 +93,18 @@ func stateBytes(b *testing.B, l limit.Limit, asks int) int {
 
 // BenchmarkCounterBytes reports the resident memory of counters above that of an
 // empty engine: a million users of 8 bytes in one window, and users with
-// something in each of 60 sub-windows, up to 100 000.
+// something in each of 60 sub-windows, little or much.
 func BenchmarkCounterBytes(b *testing.B) {
 	for _, test := range []struct {
 		limit       string
-		users, asks int // asks of each user, spread over an hour
+		users, asks int   // asks of each user, spread over an hour
+		cost        int64 // of each
 	}{
-		{"FIXED 100/h", 1_000_000, 1},
-		{"SLIDING 100/h", 1_000_000, 1},
+		{"FIXED 100/h", 1_000_000, 1, 1},
+		{"SLIDING 100/h", 1_000_000, 1, 1},
+		{"SEGMENTED 1000/h SEGMENTS 60", 100_000, 60, 1},
+		{"SEGMENTED 100000/h SEGMENTS 60", 100_000, 60, 1000},
+		{"SEGMENTED 1000000000/h SEGMENTS 60", 100_000, 60, 1_000_000},
 	} {
 		l, err := limit.Parse(test.limit)
 		if err != nil {
@@ -117,7 +121,7 @@ func BenchmarkCounterBytes(b *testing.B) {
 					now := start + int64(i)*l.Period/int64(test.asks)
 					for u := range test.users {
 						buf = id8(buf, u)
-						if err := e.Take(now, buf, &l, 1, &d); err != nil || d.Limited {
+						if err := e.Take(now, buf, &l, test.cost, &d); err != nil || d.Limited {
 							b.Fatal(d, err)
 						}
 					}
@@ -126,6 +130,7 @@ func BenchmarkCounterBytes(b *testing.B) {
 				b.ReportMetric(float64(grown)/1e6, "RSS-MB")
 				b.ReportMetric(float64(grown)/float64(test.users), "RSS-B/user")
 				b.ReportMetric(float64(e.Stats().Bytes-empty)/float64(test.users), "counted-B/user")
+				e.Flush()
 				runtime.KeepAlive(e)
 			}
 		})
