@@ -15,7 +15,7 @@ type plan struct {
 	charges   []charge
 	places    [MaxAll]Place // of the request's keys
 	order     [MaxAll]uint8 // the request's keys in the order of the charges
-	uncounted limit.Limit // a limit without its CountDenied
+	uncounted limit.Limit   // a limit without its CountDenied
 }
 
 // charge is one key of a plan.
