@@ -35,6 +35,8 @@ import (
 // gone back). With another Max, the count stays. With another Period, kind or
 // unit, there is no window yet, nor if the end is none of the calendar's in the
 // zone asked for.
+
+// fixedWindow is what is in force, or nothing.
 type fixedWindow struct {
 	end, count int64
 	live       bool // there is a window in force

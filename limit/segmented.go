@@ -32,9 +32,10 @@ import "math"
 // largest, 1, 2, 4 or 8 bytes: it grows when it must, and shrinks again when
 // sub-windows leave. A state of another Period or n is none. Before the newest
 // sub-window begins (the clock has gone back), it is as at its beginning.
-//
-// The counts that count now are a slice of the state. They go from hand to hand
-// beside the struct, because what is stored through a pointer escapes.
+
+// segments is what is in force, or nothing, but for the counts that count now:
+// they are a slice of the state, and go from hand to hand beside the struct,
+// because what is stored through a pointer escapes.
 type segments struct {
 	end    int64  // when the newest leaves
 	width  int    // bytes of a count

@@ -43,6 +43,8 @@ import (
 // then its count matters. A state at another Period is none. Before its current
 // window begins (the clock has gone back), a state is as at its beginning, where
 // the weight is largest.
+
+// slidingWindow is what is in force, or nothing.
 type slidingWindow struct {
 	end       int64 // from when on nothing counts
 	prev, cur int64

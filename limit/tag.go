@@ -16,6 +16,8 @@ import "encoding/binary"
 //	┌──────────────┬───────────┐
 //	│ calendar unit│    31     │   Second is 0
 //	└──────────────┴───────────┘
+
+// windowTag says which windows those are.
 type windowTag struct {
 	period int64 // 0 with a calendar
 	first  bool
