@@ -33,10 +33,8 @@ func TestUsedUpHoldsTheLimitAcrossACrash(t *testing.T) {
 				}
 				// It is as if all had been taken by somebody at that moment.
 				other := New(Options{})
-				for i := range fresh.Remaining {
-					if err := other.Take(crash, key, &l, 1, &d); err != nil || d.Limited {
-						t.Fatalf("%d of %d: %+v, %v", i, fresh.Remaining, d, err)
-					}
+				if err := other.Take(crash, key, &l, fresh.Remaining, &d); err != nil || d.Limited {
+					t.Fatalf("all %d: %+v, %v", fresh.Remaining, d, err)
 				}
 				for now := crash; now < crash+5e9; now += 7e6 {
 					var want limit.Decision

@@ -14,6 +14,7 @@ var benchLimits = []struct {
 	{"windows", "100/m COUNTDENIED"},
 	{"segments", "100/m SEGMENTS 60"},
 	{"most-segments", "5000/m SEGMENTS 1024"},
+	{"warm", "100/m WARM 10s COLD 2"},
 	{"calendar", "100 CALENDAR day"},
 	{"zone", "100 CALENDAR day TZ Europe/Berlin"},
 }

@@ -56,6 +56,8 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		full, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
 		full, err = queueTake(d, l, state, now, cost)
+	case WARMUP:
+		return warmTake(d, l, state, now, cost, dst)
 	case FIXED:
 		return fixedTake(d, l, state, now, cost, dst)
 	case SLIDING:
@@ -88,6 +90,8 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 		_, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
 		_, err = queueTake(d, l, state, now, cost)
+	case WARMUP:
+		err = warmPeek(d, l, state, now, cost)
 	case FIXED:
 		err = fixedPeek(d, l, state, now, cost)
 	case SLIDING:
@@ -125,6 +129,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		full, changed, err = leakyRefund(d, l, state, now, cost)
 	case QUEUE:
 		full, changed, err = queueRefund(d, l, state, now, cost)
+	case WARMUP:
+		return warmRefund(d, l, state, now, cost, dst)
 	case FIXED:
 		return fixedRefund(d, l, state, now, cost, dst)
 	case SLIDING:
@@ -173,6 +179,8 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 		full, err = tokenReserve(d, l, state, now, cost, maxWait)
 	case QUEUE:
 		full, err = queueReserve(d, l, state, now, cost, maxWait)
+	case WARMUP:
+		return warmReserve(d, l, state, now, cost, maxWait, dst)
 	default:
 		if l.Algorithm.Valid() {
 			return nil, ErrReserve
@@ -195,7 +203,7 @@ func Expires(a Algorithm, state []byte) int64 {
 }
 
 // Level is the state in one number, as RL.INFO tells it: for the bucket family
-// the time in ns until it is full again, for the counters what is counted now (a
+// and WARMUP the time in ns until it is full, or cold, again, for the counters what is counted now (a
 // fraction of SLIDING's rounded up), for leases what is in flight; 0 for bytes that
 // are no state.
 func Level(a Algorithm, state []byte, now int64) int64 {
@@ -203,7 +211,7 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return 0
 	}
 	switch a {
-	case GCRA, TOKEN, LEAKY, QUEUE:
+	case GCRA, TOKEN, LEAKY, QUEUE, WARMUP:
 		return until(Expires(a, state), now)
 	case FIXED:
 		return fixedLevel(state, now)

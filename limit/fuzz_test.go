@@ -70,6 +70,29 @@ func FuzzTOKEN(f *testing.F) {
 	})
 }
 
+// FuzzWARMUP: four calls on one key, with any arguments, beside the model. The
+// other limit has the warm-up, the period and the cold factor of the first in
+// other places.
+func FuzzWARMUP(f *testing.F) {
+	f.Add(int64(2), int64(1e9), int64(4e9), int64(3), int64(0), int64(1), int64(1375e6), int64(2), uint8(0))
+	f.Add(int64(20), int64(10e9), int64(4e9), int64(10), int64(1.7e18), int64(20), int64(1.7e18+1), int64(3), uint8(0b1010))
+	f.Add(int64(5), int64(1e9), int64(1e9), int64(1), int64(-1), int64(9), int64(1), int64(2), uint8(0x90))
+	f.Add(int64(1), int64(math.MaxInt64), int64(maxWarm), int64(MaxCold), int64(math.MinInt64), int64(1), int64(math.MaxInt64), int64(1), uint8(0x40))
+	f.Add(int64(0), int64(0), int64(-1), int64(0), int64(0), int64(-1), int64(0), int64(math.MinInt64), uint8(0xff))
+	f.Fuzz(func(t *testing.T, most, period, warm, cold, now1, cost1, now2, cost2 int64, calls uint8) {
+		l, other := plain(WARMUP, most, period, most), plain(WARMUP, cost1, warm, cost1)
+		l.Warm, l.Cold = warm, cold
+		other.Warm, other.Cold = period, most%8
+		tw := twin{model: models()[WARMUP]()}
+		for i, call := range []struct {
+			l         Limit
+			now, cost int64
+		}{{l, now1, cost1}, {l, now2, cost2}, {other, now1, cost2}, {l, now2, cost1}} {
+			fuzzCall(t, &tw, call.l, call.now, call.cost, calls>>i)
+		}
+	})
+}
+
 // fuzzBucket makes four calls on one key beside the model. The lower bits of
 // calls make them refunds, the upper ones reservations.
 func fuzzBucket(f *testing.F, a Algorithm) {

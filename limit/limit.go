@@ -9,6 +9,11 @@
 //	TOKEN limit period [BURST n] [INTERVAL]
 //	LEAKY limit period [BURST n]
 //	QUEUE limit period [BURST n]
+//	WARMUP limit period [WARM t] [COLD f]
+//	FIXED limit period [FIRST] [COUNTDENIED]
+//	FIXED limit CALENDAR unit [TZ zone] [COUNTDENIED]
+//	SLIDING limit period [COUNTDENIED]
+//	SEGMENTED limit period SEGMENTS n [COUNTDENIED]
 //	LOG limit period [COUNTDENIED]
 //
 //	GCRA 100 60000 BURST 20      100 in 60 000 ms, at most 20 at once
@@ -76,8 +81,8 @@ type Limit struct {
 const (
 	MaxSegments = 1024
 	MaxCold     = 1000
-	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE)
-	// until the whole burst is back, in ns: 30 years. What is taken and what is asked
+	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE),
+	// and in WARMUP, until the whole burst is back, in ns: 30 years. What is taken and what is asked
 	// for, up to the burst, are then at most twice as much, and int64 has room for
 	// that until the year 2202. It is also the longest Period of the counters (FIXED,
 	// SLIDING, SEGMENTED, LOG), which count for two of them at most.
@@ -133,10 +138,26 @@ func (l *Limit) Validate() error {
 		if l.Max > 0 {
 			return l.validateTime()
 		}
+	case warmup:
+		return l.validateWarmUp()
 	case fixed, sliding, segmented, logbook:
 		if l.Period > MaxSpan {
 			return errPeriod
 		}
+	}
+	return nil
+}
+
+// validateWarmUp is validateTime for WARMUP.
+func (l *Limit) validateWarmUp() error {
+	if l.Warm > MaxSpan {
+		return errSpan
+	}
+	if l.Max == 0 {
+		return nil
+	}
+	if after, ok := (warmth{}).take(l, l.Max); !ok || !after.fits(0) || after.reset() > MaxSpan {
+		return errSpan
 	}
 	return nil
 }

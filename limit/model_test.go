@@ -28,6 +28,7 @@ func models() map[Algorithm]func() model {
 		TOKEN:     func() model { return new(tokenModel) },
 		QUEUE:     func() model { return new(queueModel) },
 		LEAKY:     func() model { return new(leakyModel) },
+		WARMUP:    func() model { return new(warmModel) },
 		FIXED:     func() model { return new(fixedModel) },
 		SLIDING:   func() model { return new(historyModel) },
 		SEGMENTED: func() model { return new(historyModel) },
@@ -186,6 +187,15 @@ func (w walk) options(l *Limit) {
 	l.CountDenied = drawn(optCountDenied) && w.IntN(2) == 0
 	if has(optSegments) {
 		l.Segments = 2 + w.Int64N(9)
+	}
+	if has(optWarm) {
+		l.Warm, l.Cold = 1+w.size()>>2, 1+w.Int64N(5)
+		switch w.IntN(20) {
+		case 0:
+			l.Warm, l.Cold = w.edge(), w.edge()
+		case 1:
+			l.Cold = 1 + w.Int64N(MaxCold)
+		}
 	}
 }
 

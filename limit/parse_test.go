@@ -52,6 +52,11 @@ func TestParse(t *testing.T) {
 		{"GCRA 007/001m BURST 05", plain(GCRA, 7, testMinute, 5), "GCRA 7/m BURST 5"},
 		{"\t GCRA  1/s\r\n", plain(GCRA, 1, testSecond, 1), "GCRA 1/s"},
 		{"GCRA 1 946728000000000000ns", plain(GCRA, 1, MaxSpan, 1), "GCRA 1/262980h"},
+		{"WARMUP 5/s", warmLimit(5, testSecond, testSecond, 3), "WARMUP 5/s"},
+		{"WARMUP 5/s WARM 1s COLD 3", warmLimit(5, testSecond, testSecond, 3), "WARMUP 5/s"},
+		{"warmup 5 1m cold 10 warm 4000", warmLimit(5, testMinute, 4*testSecond, 10), "WARMUP 5/m WARM 4s COLD 10"},
+		{"WARMUP 5/s WARM 2m COLD 1", warmLimit(5, testSecond, 2*testMinute, 1), "WARMUP 5/s WARM 2m COLD 1"},
+		{"WARMUP 0/s COLD 1000", warmLimit(0, testSecond, testSecond, 1000), "WARMUP 0/s COLD 1000"},
 		{"LOG 5 60000", plain(LOG, 5, testMinute, 5), "LOG 5/m"},
 		{"log 5/m countdenied", logLimit(5, testMinute, true), "LOG 5/m COUNTDENIED"},
 		{"LOG 65536/d", plain(LOG, MaxLog, testDay, MaxLog), "LOG 65536/d"},
@@ -92,6 +97,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("%+v prints %q, want %q", tt.want, text, tt.text)
 		}
 	}
+}
+
+func warmLimit(most, period, warm, cold int64) Limit {
+	l := plain(WARMUP, most, period, most)
+	l.Warm, l.Cold = warm, cold
+	return l
 }
 
 func logLimit(most, period int64, countDenied bool) Limit {
@@ -182,6 +193,17 @@ func TestParseErrors(t *testing.T) {
 		{"QUEUE 9223372036854775807/ns", ErrOverflow, `out of range: it must take at most 30 years until the whole burst is back`},
 		{"LEAKY 1/s BURST x", ErrBurst, `BURST must be an integer from 1 to 9223372036854775807: "x"`},
 		{"GCRA 1/s \x00\"\xff\u2028", ErrSyntax, `syntax error: GCRA has no option "\x00\"\xff\u2028"`},
+		{"WARMUP 5/s WARM 0", ErrWarm, `WARM must be positive milliseconds, or have a unit (ms s m h d w): "0"`},
+		{"WARMUP 5/s WARM s", ErrWarm, `WARM must be positive milliseconds, or have a unit (ms s m h d w): "s"`},
+		{"WARMUP 5/s WARM", ErrSyntax, `syntax error: a value is missing after "WARM"`},
+		{"WARMUP 5/s COLD 0", ErrCold, `COLD must be an integer from 1 to 1000: "0"`},
+		{"WARMUP 5/s COLD 1001", ErrCold, `COLD must be an integer from 1 to 1000: "1001"`},
+		{"WARMUP 5/s COLD 1.5", ErrCold, `COLD must be an integer from 1 to 1000: "1.5"`},
+		{"WARMUP 5/s COLD 2 COLD 2", ErrSyntax, `syntax error: "COLD" is given twice`},
+		{"WARMUP 5/s BURST 5", ErrSyntax, `syntax error: WARMUP has no option "BURST"`},
+		{"WARMUP 5/s WARM 30w WARM 30w", ErrSyntax, `syntax error: "WARM" is given twice`},
+		{"WARMUP 5/s WARM 16000d", ErrOverflow, `out of range: it must take at most 30 years until the whole burst is back`},
+		{"GCRA 5/s WARM 5s", ErrSyntax, `syntax error: GCRA has no option "WARM"`},
 		{"LOG 65537/s", ErrMax, `limit of LOG must be an integer from 0 to 65536: "65537"`},
 		{"LOG x 1s", ErrMax, `limit of LOG must be an integer from 0 to 65536: "x"`},
 		{"LOG 65537", ErrMax, `limit of LOG must be an integer from 0 to 65536: "65537"`},
@@ -434,6 +456,17 @@ func TestValidate(t *testing.T) {
 		{Limit{Algorithm: FIXED, Max: 3, Burst: 3, Period: 1, Segments: 2}, ErrSegments},
 		{Limit{Algorithm: GCRA, Max: 3, Burst: 3, Calendar: Day}, ErrOption},
 		{Limit{Algorithm: GCRA, Max: 3, Burst: 3, Period: 1, CountDenied: true}, ErrOption},
+		{warmLimit(1, 1, 1, 1), nil},
+		{warmLimit(1, 1, 0, 1), ErrWarm},
+		{warmLimit(1, 1, -1, 1), ErrWarm},
+		{warmLimit(1, 1, 1, 0), ErrCold},
+		{warmLimit(1, 1, 1, MaxCold+1), ErrCold},
+		{warmLimit(0, 1, MaxSpan, 1), nil},
+		{warmLimit(0, 1, MaxSpan+1, 1), ErrOverflow},
+		{warmLimit(1, MaxSpan-3, 3, 1), nil}, // 2/3 of MaxSpan of cooling, but 3 ns at the most
+		{warmLimit(1, MaxSpan-2, 3, 1), ErrOverflow},
+		{warmLimit(2, math.MaxInt64, 3, 1), ErrOverflow},
+		{plain(WARMUP, 5, 1, 5), ErrWarm},
 		{plain(LOG, MaxLog, MaxSpan, MaxLog), nil},
 		{plain(LOG, 1, MaxSpan+1, 1), ErrOverflow},
 		{plain(LOG, MaxLog+1, 1, MaxLog+1), ErrMax},

@@ -38,6 +38,8 @@ const (
 	fixed
 	sliding
 	segmented
+	// warmup keeps how warm a key is, see warmup.go.
+	warmup
 	// logbook keeps each unit with its time; see logstate.go.
 	logbook
 )
@@ -88,6 +90,7 @@ var table = [...]row{
 	TOKEN:     {"TOKEN", "token", bucket, optBurst | optInterval},
 	LEAKY:     {"LEAKY", "leaky", bucket, optBurst},
 	QUEUE:     {"QUEUE", "queue", bucket, optBurst},
+	WARMUP:    {"WARMUP", "warmup", warmup, optWarm | optCold},
 	FIXED:     {"FIXED", "fixed", fixed, optFirst | optCalendar | optZone | optCountDenied},
 	SLIDING:   {"SLIDING", "sliding", sliding, optCountDenied},
 	SEGMENTED: {"SEGMENTED", "segmented", segmented, optSegments | optCountDenied},

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 
 // The numbers are on disk.
 func TestNumbers(t *testing.T) {
-	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "FIXED": 6, "SLIDING": 7, "SEGMENTED": 8, "LOG": 9} {
+	for name, number := range map[string]Algorithm{"GCRA": 1, "TOKEN": 2, "LEAKY": 3, "QUEUE": 4, "WARMUP": 5, "FIXED": 6, "SLIDING": 7, "SEGMENTED": 8, "LOG": 9} {
 		if a, _ := Lookup([]byte(name)); a != number {
 			t.Errorf("%s is %d, was %d", name, a, number)
 		}
@@ -48,6 +48,8 @@ func TestSameFamily(t *testing.T) {
 		{GCRA, LEAKY, true},
 		{TOKEN, GCRA, true},
 		{QUEUE, TOKEN, true},
+		{WARMUP, WARMUP, true},
+		{WARMUP, GCRA, false},
 		{FIXED, FIXED, true},
 		{FIXED, GCRA, false},
 		{SLIDING, SLIDING, true},

@@ -175,7 +175,7 @@ const infoNotes = `
 |---|---|
 | algorithm | as ` + "`TYPE`" + ` tells it |
 | state | the Unix time, in nanoseconds, from which the key is as if never used: of a bucket, when it will be full again; of a window, when it ends; of leases, when the last does |
-| level | what is used up now: of ` + "`GCRA`, `TOKEN`, `LEAKY`, `QUEUE`" + ` as the nanoseconds until nothing is; of ` + "`FIXED`, `SLIDING`, `SEGMENTED`, `LOG`" + ` what is counted; of leases what is in flight |
+| level | what is used up now: of ` + "`GCRA`, `TOKEN`, `LEAKY`, `QUEUE`, `WARMUP`" + ` as the nanoseconds until nothing is; of ` + "`FIXED`, `SLIDING`, `SEGMENTED`, `LOG`" + ` what is counted; of leases what is in flight |
 | resets_in | the milliseconds until then, rounded up |
 | memory | the bytes of the key's record and its place in the index |
 

@@ -1,0 +1,343 @@
+package limit
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// Guava's SmoothWarmingUp, as the comment of its SmoothRateLimiter describes it:
+// a rate that is slow when it begins and after it has not been used, for services
+// that are not at their best then (caches to fill, connections to open).
+//
+// Permits that are not used are stored, and those that are stored are dear. One
+// costs S, the stable interval ⌈Period/Max⌉, up to a threshold, and more above,
+// up to COLD times as much:
+//
+//	cost of one  ▲
+//	    COLD·S   │              ╱│      threshold = Warm / 2S
+//	             │            ╱  │      most      = threshold + 2·Warm / (S + COLD·S)
+//	             │          ╱    │      cooling   = Warm/most, the time that stores one more
+//	         S   ├────────╱ Warm │
+//	             │        │      │      the area is time: Warm from the most to the
+//	             │ Warm/2 │      │      threshold, and Warm/2 from there to none
+//	             └────────┴──────┴───►
+//	             0   threshold  most    permits stored
+//
+// A fresh key is cold: it has stored the most. A request takes stored permits
+// first, from the right, and others for S each; the area under what it takes is
+// the time that it costs. It goes at once, whatever it costs, and the next one
+// waits until that time is over:
+//
+//	limited   ⇔ now < free
+//	wait      = free − now if cost ≤ Max, else Never
+//	free      = max(now, free) + ⌈area⌉
+//	reset     = free − now + the time until the most is stored
+//	remaining = Max, or 0 while now < free
+//
+// In advance, a request of any cost waits until free, and then goes.
+//
+// What is stored is kept as the heat, the time until the most is stored, Warm at
+// most: permits are heat/cooling from the right end. Then with S in whole
+// nanoseconds all is in integers. With q = S·cost and f = COLD:
+//
+//	heat' = heat + ⌊2(f+1)q / (f+5)⌋              2(f+1)S/(f+5) is cooling
+//	a     = max(0, 4·Warm − (f+5)·heat)           (f+5) times the heat to the threshold
+//	b     = max(0, a − 2(f+1)q)                   the same, after
+//	area  = q + (f−1)(a² − b²) / (16(f+1)·Warm)
+//
+// Rounding the heat down keeps the key colder, and slower, by less than 1 ns of
+// cooling for each request.
+//
+// Promise: at most Max + t/S in any time t; fewer while it warms up.
+//
+// A refund goes back the way it came: it stores the permits again and takes off
+// free what taking them from there costs. It needs to know how many were taken
+// while none was stored: that is the spent heat, beyond Warm, until free has come.
+// Once it has, a refund stores permits and gives no time.
+//
+//	0         8            8 + 1…9    … + 0…9
+//	┌─────────┬────────────┬───────────────────────────┐
+//	│ expires │ heat       │ spent, if there is any    │   little-endian int64, Unix ns;
+//	└─────────┴────────────┴───────────────────────────┘   uvarints of ns
+//
+// where free = expires − heat. With another Warm the heat stays as it is, but for
+// what is more than that; with another rate the times that are owed stay.
+
+// maxWarm is the longest Warm that the formulas have room for, 73 years.
+const maxWarm = math.MaxInt64 / 4
+
+// warmth is the state of a key, seen from a time.
+type warmth struct {
+	owed int64 // how long it takes until free
+	heat int64 // Warm at most
+	more int64 // the heat that has been spent beyond
+}
+
+// warmTake is Take for WARMUP.
+func warmTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	w, err := warmDecide(d, l, state, now, cost)
+	if err != nil || d.Limited || cost == 0 {
+		return nil, err
+	}
+	return w.put(dst, now), nil
+}
+
+// warmPeek is Peek for WARMUP.
+func warmPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
+	_, err := warmDecide(d, l, state, now, cost)
+	return err
+}
+
+// warmDecide fills in the decision and returns the state after it.
+func warmDecide(d *Decision, l *Limit, state []byte, now, cost int64) (after warmth, err error) {
+	w, err := warmOpen(l, state, now, cost)
+	if err != nil {
+		return w, err
+	}
+	remaining := l.Max
+	if w.owed > 0 {
+		remaining = 0
+	}
+	if cost > l.Max || l.Max == 0 {
+		*d = Decision{Limited: true, Limit: l.Max, Remaining: remaining, Wait: Never, Reset: w.reset()}
+		return w, nil
+	}
+	// Also if it is denied: what it would lead to when it is granted must fit.
+	after, ok := w.take(l, cost)
+	if !ok || !after.fits(now) {
+		return w, ErrOverflow
+	}
+	switch {
+	case w.owed > 0:
+		*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed, Reset: w.reset()}
+	case cost > 0:
+		*d = Decision{Limit: l.Max, Wait: Never, Reset: after.reset()}
+	default:
+		*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never, Reset: w.reset()}
+	}
+	return after, nil
+}
+
+// warmReserve is Reserve for WARMUP.
+func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
+	w, err := warmOpen(l, state, now, cost)
+	if err != nil {
+		return nil, err
+	}
+	if l.Max == 0 {
+		*d = Decision{Limited: true, Wait: Never, Reset: w.reset()}
+		return nil, nil
+	}
+	after, ok := w.take(l, cost)
+	if !ok || !after.fits(now) {
+		return nil, ErrOverflow
+	}
+	limited, wait := within(w.owed, maxWait)
+	if limited {
+		after = w
+	}
+	*d = Decision{Limited: limited, Limit: l.Max, Wait: wait, Reset: after.reset()}
+	if after.owed == 0 {
+		d.Remaining = l.Max
+	}
+	if limited || cost == 0 {
+		return nil, nil
+	}
+	return after.put(dst, now), nil
+}
+
+// warmRefund is Refund for WARMUP.
+func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	w, err := warmOpen(l, state, now, cost)
+	if err != nil {
+		return nil, err
+	}
+	before := w
+	if l.Max > 0 {
+		w.giveBack(l, cost)
+	}
+	*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never, Reset: w.reset()}
+	if w.owed > 0 {
+		d.Remaining = 0
+	}
+	if w == before {
+		return nil, nil
+	}
+	return w.put(dst, now), nil
+}
+
+// warmOpen checks the arguments and reads the state as it is at a time: what is
+// owed has been paid, and the rest of the time has cooled.
+func warmOpen(l *Limit, state []byte, now, cost int64) (w warmth, err error) {
+	switch {
+	case l.Max|cost < 0 || l.Period < 1:
+		return w, badArgument(l, cost)
+	case l.Warm < 1:
+		return w, ErrWarm
+	case l.Cold < 1 || l.Cold > MaxCold:
+		return w, ErrCold
+	case l.Warm > maxWarm:
+		return w, ErrOverflow
+	case len(state) == 0:
+		return w, nil
+	case len(state) < 8:
+		return w, ErrState
+	}
+	expires := int64(binary.LittleEndian.Uint64(state))
+	if expires <= now {
+		return w, nil
+	}
+	if len(state) > 8 {
+		heat, n := readCount(state[8:])
+		if n == 0 || heat > 0 && expires < math.MinInt64+heat {
+			return w, ErrState
+		}
+		w.heat = heat
+		if rest := state[8+n:]; len(rest) > 0 {
+			if w.more, n = readCount(rest); n != len(rest) {
+				return w, ErrState
+			}
+		}
+	}
+	if expires-now < 0 {
+		return w, ErrOverflow
+	}
+	if w.owed = expires - w.heat - now; w.owed <= 0 {
+		// It has been free for a while: expires − now is what is left of the heat.
+		return warmth{heat: min(expires-now, l.Warm)}, nil
+	}
+	if w.heat += w.more; w.heat < 0 {
+		return w, ErrState
+	}
+	if w = w.heated(l, w.heat); !w.fits(now) {
+		return w, ErrOverflow // with a longer Warm than it had
+	}
+	return w, nil
+}
+
+// heated is w with so much heat in all.
+func (w warmth) heated(l *Limit, all int64) warmth {
+	w.heat = min(all, l.Warm)
+	w.more = all - w.heat
+	return w
+}
+
+// put writes the state as of now.
+func (w warmth) put(dst []byte, now int64) []byte {
+	var room [8 + 2*binary.MaxVarintLen64]byte
+	b := binary.LittleEndian.AppendUint64(room[:0], uint64(now+w.owed+w.heat))
+	if w.heat|w.more > 0 {
+		b = binary.AppendUvarint(b, uint64(w.heat))
+	}
+	if w.more > 0 {
+		b = binary.AppendUvarint(b, uint64(w.more))
+	}
+	return append(dst[:0], b...) // at once: dst stays as it is where it has no room
+}
+
+// reset is how long it takes until the key is cold and owes nothing.
+func (w warmth) reset() int64 { return w.owed + w.heat }
+
+// fits tells whether the end of the state can be written.
+func (w warmth) fits(now int64) bool {
+	return w.reset() >= 0 && w.reset() <= math.MaxInt64-max(0, now)
+}
+
+// take is the state after a cost has been taken, and whether it fits.
+func (w warmth) take(l *Limit, cost int64) (after warmth, ok bool) {
+	over, q := mul(interval(l), cost)
+	if over != 0 || q < 0 {
+		return w, false
+	}
+	area, fits := l.area(w.heat, q)
+	more, ok := l.heats(q)
+	all := w.heat + w.more + more
+	after.owed = w.owed + area
+	if !ok || !fits || after.owed < 0 || all < 0 {
+		return w, false
+	}
+	return after.heated(l, all), true
+}
+
+// giveBack takes a cost back.
+func (w *warmth) giveBack(l *Limit, cost int64) {
+	over, q := mul(interval(l), cost)
+	if over != 0 || q < 0 {
+		*w = warmth{} // more than can have been taken
+		return
+	}
+	less, ok := l.heats(q)
+	all := w.heat + w.more - less
+	if !ok || all < 0 {
+		*w = warmth{}
+		return
+	}
+	*w = w.heated(l, all)
+	if area, ok := l.area(w.heat, q); ok && area < w.owed {
+		w.owed -= area
+		return
+	}
+	w.owed, w.more = 0, 0
+}
+
+// heats is by how much permits of q ns at the stable rate heat, and whether it
+// fits.
+func (l *Limit) heats(q int64) (heat int64, ok bool) {
+	if l.Cold == defaultCold {
+		return q, true
+	}
+	hi, lo := bits.Mul64(uint64(q), uint64(2*(l.Cold+1)))
+	// Less than twice q, so that it fits in 64 bits.
+	n, _ := bits.Div64(hi, lo, uint64(l.Cold+5))
+	return int64(n), n <= math.MaxInt64
+}
+
+// area is what permits of q ns at the stable rate cost, from a heat on, and
+// whether it fits.
+func (l *Limit) area(heat, q int64) (ns int64, ok bool) {
+	f, warm := uint64(l.Cold), uint64(l.Warm)
+	hi, x := bits.Mul64(f+5, uint64(heat))
+	if f == 1 || hi != 0 || x >= 4*warm {
+		return q, true
+	}
+	a := 4*warm - x
+	extra := uint64(0)
+	if hi, x := bits.Mul64(2*(f+1), uint64(q)); hi == 0 && x < a {
+		// a² − b² = (a−b)·(a+b), where a − b = x and a + b = 2·(a − (f+1)q). All of
+		// (f−1)q is less than a, and the sum at most 2a.
+		hi, lo := bits.Mul64((f-1)*uint64(q), a-x/2)
+		extra = divideUp(hi, lo, 4*warm)
+	} else {
+		extra = overThreshold(f, a, warm)
+	}
+	ns = q + int64(extra)
+	return ns, ns >= 0
+}
+
+// overThreshold is ⌈(f−1)·a² / (16(f+1)·warm)⌉: the area above S that is left
+// from a place on, with a at most 4·warm. ⌈x/(yz)⌉ is ⌈⌈x/y⌉/z⌉.
+func overThreshold(f, a, warm uint64) uint64 {
+	hi, lo := bits.Mul64(a, a)
+	carry, lo := bits.Mul64(lo, f-1)
+	top, hi := bits.Mul64(hi, f-1)
+	hi, c := bits.Add64(hi, carry, 0)
+	top += c
+	// (f−1)·a² is at most 16(f−1)·warm², so that top is less than warm.
+	high, rest := bits.Div64(top, hi, warm)
+	low, rest := bits.Div64(rest, lo, warm)
+	if rest > 0 {
+		low, c = bits.Add64(low, 1, 0)
+		high += c
+	}
+	return divideUp(high, low, 16*(f+1))
+}
+
+// divideUp is ⌈(hi, lo)/by⌉, which must fit.
+func divideUp(hi, lo, by uint64) uint64 {
+	n, rest := bits.Div64(hi, lo, by)
+	if rest > 0 {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,216 @@
+package limit
+
+import "math/big"
+
+// warmModel is Guava's SmoothWarmingUp in permits, as its comment has it, with
+// fractions in place of doubles. It differs in what it keeps of what is stored:
+// the heat, in whole nanoseconds.
+type warmModel struct {
+	free *big.Int // nil: never seen
+	heat *big.Int // also beyond Warm, while it is owed
+	warm *big.Int // the Warm of the last change
+}
+
+func (m *warmModel) expires() *big.Int {
+	if m.free == nil {
+		return nil
+	}
+	return new(big.Int).Add(m.free, least(m.heat, m.warm))
+}
+
+func least(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+// warmView is a key at a time.
+type warmView struct {
+	l                                         Limit
+	now, free, heat                           *big.Int
+	stable, slope, threshold, maximum, coolby *big.Rat // ns, ns a permit, permits, permits, ns
+}
+
+func whole64(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+func (m *warmModel) view(l Limit, now, cost int64) (v warmView, err error) {
+	switch {
+	case badFields(l, cost) != nil:
+		return v, badFields(l, cost)
+	case l.Warm < 1:
+		return v, ErrWarm
+	case l.Cold < 1 || l.Cold > MaxCold:
+		return v, ErrCold
+	case l.Warm > maxWarm:
+		return v, ErrOverflow
+	}
+	v = warmView{l: l, now: big.NewInt(now), free: big.NewInt(now), heat: new(big.Int)}
+	if end := m.expires(); end != nil && end.Cmp(v.now) > 0 {
+		if !sub(end, v.now).IsInt64() {
+			return v, ErrOverflow
+		}
+		if m.free.Cmp(v.now) > 0 {
+			v.free, v.heat = m.free, m.heat
+			end := new(big.Int).Add(v.free, least(v.heat, big.NewInt(l.Warm)))
+			if !end.IsInt64() || !sub(end, v.now).IsInt64() {
+				return v, ErrOverflow
+			}
+		} else {
+			v.heat = least(sub(end, v.now), big.NewInt(l.Warm))
+		}
+	}
+	if l.Max == 0 {
+		return v, nil
+	}
+	v.stable = whole64((l.Period-1)/l.Max + 1)
+	cold := new(big.Rat).Mul(v.stable, whole64(l.Cold))
+	warm := whole64(l.Warm)
+	v.threshold = new(big.Rat).Quo(warm, v.stable)
+	v.threshold.Mul(v.threshold, big.NewRat(1, 2))
+	v.maximum = new(big.Rat).Quo(new(big.Rat).Mul(whole64(2), warm), new(big.Rat).Add(v.stable, cold))
+	climb := new(big.Rat).Set(v.maximum)
+	v.maximum.Add(v.maximum, v.threshold)
+	v.slope = new(big.Rat).Sub(cold, v.stable)
+	v.slope.Quo(v.slope, climb)
+	v.coolby = new(big.Rat).Quo(warm, v.maximum)
+	return v, nil
+}
+
+// price is the time that permits cost, the stored ones first.
+func (v *warmView) price(heat *big.Int, cost int64) *big.Int {
+	stored := new(big.Rat).Quo(new(big.Rat).SetInt(least(heat, big.NewInt(v.l.Warm))), v.coolby)
+	stored.Sub(v.maximum, stored)
+	fresh := whole64(cost)
+	sum := new(big.Rat)
+	if above := new(big.Rat).Sub(stored, v.threshold); above.Sign() > 0 {
+		taken := new(big.Rat).Set(above)
+		if taken.Cmp(fresh) > 0 {
+			taken.Set(fresh)
+		}
+		// The mean of the prices of the first and of the last.
+		mean := new(big.Rat).Add(above, new(big.Rat).Sub(above, taken))
+		mean.Mul(mean, v.slope)
+		mean.Mul(mean, big.NewRat(1, 2))
+		mean.Add(mean, v.stable)
+		sum.Mul(mean, taken)
+		fresh.Sub(fresh, taken)
+	}
+	sum.Add(sum, new(big.Rat).Mul(fresh, v.stable))
+	return ceil(sum.Num(), sum.Denom())
+}
+
+// heats is by how much permits heat, rounded down.
+func (v *warmView) heats(cost int64) *big.Int {
+	r := new(big.Rat).Mul(v.coolby, whole64(cost))
+	return new(big.Int).Quo(r.Num(), r.Denom())
+}
+
+// tell sets Remaining and Reset of a state.
+func (v *warmView) tell(d *Decision, free, heat *big.Int) {
+	d.Reset = sub(new(big.Int).Add(free, least(heat, big.NewInt(v.l.Warm))), v.now).Int64()
+	d.Limit = v.l.Max
+	if d.Remaining = 0; free.Cmp(v.now) <= 0 {
+		d.Remaining = v.l.Max
+	}
+}
+
+// take is the state after a cost has been taken.
+func (v *warmView) take(cost int64) (free, heat *big.Int, err error) {
+	q := new(big.Rat).Mul(v.stable, whole64(cost))
+	price, more := v.price(v.heat, cost), v.heats(cost)
+	free = new(big.Int).Add(v.free, price)
+	heat = new(big.Int).Add(v.heat, more)
+	end := new(big.Int).Add(free, least(heat, big.NewInt(v.l.Warm)))
+	for _, n := range []*big.Int{q.Num(), price, more, heat, sub(free, v.now), end, sub(end, v.now)} {
+		if !n.IsInt64() {
+			return nil, nil, ErrOverflow
+		}
+	}
+	return free, heat, nil
+}
+
+func (m *warmModel) keep(v *warmView, free, heat *big.Int) {
+	m.free, m.heat, m.warm = free, heat, big.NewInt(v.l.Warm)
+}
+
+func (m *warmModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
+	v, err := m.view(l, now, cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Wait: Never}
+	v.tell(&d, v.free, v.heat)
+	if refund {
+		if l.Max > 0 {
+			m.refund(&v, &d, cost, keep)
+		}
+		return d, nil
+	}
+	if l.Max == 0 || cost > l.Max {
+		d.Limited = true
+		return d, nil
+	}
+	free, heat, err := v.take(cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	if v.free.Cmp(v.now) > 0 {
+		d.Limited, d.Wait = true, sub(v.free, v.now).Int64()
+		return d, nil
+	}
+	v.tell(&d, free, heat)
+	if keep && cost > 0 {
+		m.keep(&v, free, heat)
+	}
+	return d, nil
+}
+
+func (m *warmModel) refund(v *warmView, d *Decision, cost int64, keep bool) {
+	free, heat := v.now, sub(v.heat, v.heats(cost))
+	if q := new(big.Rat).Mul(v.stable, whole64(cost)); heat.Sign() < 0 || !q.Num().IsInt64() {
+		heat = new(big.Int) // more than was taken
+	} else if back := sub(v.free, v.price(heat, cost)); back.Cmp(v.now) > 0 {
+		free = back
+	}
+	if free.Cmp(v.now) == 0 {
+		heat = least(heat, big.NewInt(v.l.Warm))
+	}
+	if free.Cmp(v.free) == 0 && heat.Cmp(v.heat) == 0 {
+		return
+	}
+	v.tell(d, free, heat)
+	if keep {
+		m.keep(v, free, heat)
+	}
+}
+
+func (m *warmModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
+	v, err := m.view(l, now, cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Wait: Never}
+	v.tell(&d, v.free, v.heat)
+	if l.Max == 0 {
+		d.Limited = true
+		return d, nil
+	}
+	free, heat, err := v.take(cost)
+	if err != nil {
+		return Decision{}, err
+	}
+	wait := sub(v.free, v.now)
+	if tooLong := sub(wait, big.NewInt(maxWait)); maxWait >= 0 && wait.Sign() > 0 && tooLong.Sign() > 0 {
+		d.Limited, d.Wait = true, tooLong.Int64()
+		return d, nil
+	}
+	if wait.Sign() > 0 {
+		d.Wait = wait.Int64()
+	}
+	v.tell(&d, free, heat)
+	if keep && cost > 0 {
+		m.keep(&v, free, heat)
+	}
+	return d, nil
+}
