@@ -24,6 +24,7 @@ func samples(t testing.TB) (limits []limit.Limit) {
 	for _, text := range []string{
 		"gcra 5/2s burst 2", "gcra 0/s", "token 3/s burst 5 interval", "fixed 3/s first", "fixed 3/s countdenied",
 		"fixed 20 calendar minute", "log 3/s countdenied",
+		"sliding 3/s countdenied", "segmented 5/s segments 4 countdenied", "warmup 5/s warm 3s cold 5",
 	} {
 		l, err := limit.Parse(text)
 		if err != nil {
