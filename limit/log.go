@@ -38,27 +38,27 @@ import "math"
 
 // logTake is Take for LOG.
 func logTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	g, err := logOpen(l, state, now, cost)
-	if err != nil {
+	var g entries
+	if err := logOpen(l, &g, state, now, cost); err != nil {
 		return nil, err
 	}
-	e, err := logDecide(d, l, &g, now, cost)
-	if err != nil || e.units == 0 {
+	var e entry
+	if err := logDecide(d, l, &g, &e, state[g.at:], now, cost); err != nil || e.units == 0 {
 		return nil, err
 	}
 	var c change
-	g.push(&c, &e)
+	g.push(&c, state[g.at:], &e)
 	return g.write(&c, state, dst), nil
 }
 
 // logPeek is Peek for LOG.
 func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
-	g, err := logOpen(l, state, now, cost)
-	if err != nil {
+	var g entries
+	if err := logOpen(l, &g, state, now, cost); err != nil {
 		return err
 	}
-	_, err = logDecide(d, l, &g, now, cost)
-	return err
+	var e entry
+	return logDecide(d, l, &g, &e, state[g.at:], now, cost)
 }
 
 // entry is what a request enters in the log: units at a time, after which the
@@ -69,43 +69,44 @@ type entry struct {
 	skip, time, units, expires int64
 }
 
-// logDecide fills in the decision and tells what to enter, if anything.
-func logDecide(d *Decision, l *Limit, g *entries, now, cost int64) (e entry, err error) {
+// logDecide fills in the decision, and in e what to enter, if anything.
+func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cost int64) error {
 	if l.Max == 0 {
 		*d = Decision{Limited: true, Wait: Never, Reset: g.until(g.newest, l.Period, now)}
-		return e, nil
+		return nil
 	}
 	latest := g.latest(now)
-	first, ok := g.seek(0, latest, uint64(l.Period))
+	first, ok := g.seek(body, 0, latest, uint64(l.Period))
 	if !ok {
-		return e, ErrState
+		return ErrState
 	}
 	live := g.count - first.before
 	left := l.Max - live
 	if cost > left && l.CountDenied && cost > 0 {
-		return logCount(d, l, g, now, cost)
+		return logCount(d, l, g, e, body, now, cost)
 	}
 	if cost > left {
-		return e, logDeny(d, l, g, now, cost, left)
+		return logDeny(d, l, g, body, now, cost, left)
 	}
 	if cost == 0 {
 		*d = Decision{Limit: l.Max, Remaining: left, Wait: Never, Reset: g.until(g.newest, l.Period, now)}
-		return e, nil
+		return nil
 	}
 	expires := latest + l.Period
 	if expires < latest || expires-now < 0 {
-		return e, ErrOverflow
+		return ErrOverflow
 	}
 	*d = Decision{Limit: l.Max, Remaining: left - cost, Wait: Never, Reset: expires - now}
-	return entry{first, first.before, latest, cost, expires}, nil
+	*e = entry{first, first.before, latest, cost, expires}
+	return nil
 }
 
 // logDeny fills in the decision of a request that is denied.
-func logDeny(d *Decision, l *Limit, g *entries, now, cost, left int64) error {
+func logDeny(d *Decision, l *Limit, g *entries, body []byte, now, cost, left int64) error {
 	wait := Never
 	if cost <= l.Max {
 		// The last unit that has to go; all those that have gone count as well.
-		last, ok := g.unit(g.count + cost - l.Max)
+		last, ok := g.unit(body, g.count+cost-l.Max)
 		if !ok {
 			return ErrState
 		}
@@ -124,49 +125,51 @@ func logDeny(d *Decision, l *Limit, g *entries, now, cost, left int64) error {
 // logCount enters a request although it is denied, Max units of it at most, and
 // drops the oldest beyond Max. The log is full then: as many units as the request
 // has must go before it can be granted.
-func logCount(d *Decision, l *Limit, g *entries, now, cost int64) (e entry, err error) {
+func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cost int64) error {
 	latest := g.latest(now)
 	expires := latest + l.Period
 	if expires < latest || expires-now < 0 {
-		return e, ErrOverflow
+		return ErrOverflow
 	}
 	enter := min(cost, l.Max)
 	skip := g.count - (l.Max - enter)
-	first, ok := g.unit(skip + 1)
+	first, ok := g.unit(body, skip+1)
 	if !ok {
-		return e, ErrState
+		return ErrState
 	}
 	wait := Never
 	if cost <= l.Max {
 		wait = expires - now
 		// The last to go is one of those that stay, or of this request.
 		if skip+cost <= g.count {
-			last, ok := g.unit(skip + cost)
+			last, ok := g.unit(body, skip+cost)
 			if !ok {
-				return e, ErrState
+				return ErrState
 			}
 			wait = last.time + l.Period - now
 		}
 		if now+wait > math.MaxInt64-l.Period {
-			return e, ErrOverflow
+			return ErrOverflow
 		}
 	}
 	*d = Decision{Limited: true, Limit: l.Max, Wait: wait, Reset: expires - now}
-	return entry{first, skip, latest, enter, expires}, nil
+	*e = entry{first, skip, latest, enter, expires}
+	return nil
 }
 
 // logRefund is Refund for LOG.
 func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	g, err := logOpen(l, state, now, cost)
-	if err != nil {
+	var g entries
+	if err := logOpen(l, &g, state, now, cost); err != nil {
 		return nil, err
 	}
+	body := state[g.at:]
 	if l.Max == 0 {
 		// As for the others: at no rate at all there is nothing to give.
 		*d = Decision{Wait: Never, Reset: g.until(g.newest, l.Period, now)}
 		return nil, nil
 	}
-	first, ok := g.seek(0, g.latest(now), uint64(l.Period))
+	first, ok := g.seek(body, 0, g.latest(now), uint64(l.Period))
 	if !ok {
 		return nil, ErrState
 	}
@@ -180,7 +183,7 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 		return putTime(dst, now), nil
 	}
 	var c change
-	if !g.pop(&c, first, cost) {
+	if !g.pop(&c, body, first, cost) {
 		return nil, ErrState
 	}
 	reset := g.until(c.newest, l.Period, now)
@@ -192,11 +195,11 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 // logLevel is Level for LOG: the units in the window as it was when the log was
 // changed last.
 func logLevel(state []byte, now int64) int64 {
-	g, err := openEntries(state, now)
-	if err != nil || g.count == 0 {
+	var g entries
+	if err := g.open(state, now); err != nil || g.count == 0 {
 		return 0
 	}
-	first, ok := g.seek(0, g.latest(now), uint64(g.expires-g.newest))
+	first, ok := g.seek(state[g.at:], 0, g.latest(now), uint64(g.expires-g.newest))
 	if !ok {
 		return 0
 	}
@@ -204,14 +207,14 @@ func logLevel(state []byte, now int64) int64 {
 }
 
 // logOpen checks the arguments and opens the state.
-func logOpen(l *Limit, state []byte, now, cost int64) (g entries, err error) {
+func logOpen(l *Limit, g *entries, state []byte, now, cost int64) error {
 	switch {
 	case l.Max > MaxLog:
-		return g, errLogMax
+		return errLogMax
 	case l.Max|cost < 0 || l.Period < 1:
-		return g, badArgument(l, cost)
+		return badArgument(l, cost)
 	}
-	return openEntries(state, now)
+	return g.open(state, now)
 }
 
 // latest is the time that a call at time now has for the log.

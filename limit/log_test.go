@@ -242,30 +242,31 @@ func TestLogSize(t *testing.T) {
 
 // checkLog walks a state from end to end and tells what is wrong with it.
 func checkLog(state []byte, now int64) error {
-	g, err := openEntries(state, now)
-	if err != nil || g.count == 0 {
+	var g entries
+	if err := g.open(state, now); err != nil || g.count == 0 {
 		return err
 	}
+	body := state[g.at:]
 	if long := len(state) > shortLog; g.long != (state[8] == longTag) || long && !g.long {
 		return fmt.Errorf("%d bytes, long: %t", len(state), g.long)
 	}
-	if g.long && g.start*deadShare >= len(g.body)-g.start {
-		return fmt.Errorf("%d bytes of %d are dead", g.start, len(g.body))
+	if g.long && g.start*deadShare >= len(body)-g.start {
+		return fmt.Errorf("%d bytes of %d are dead", g.start, len(body))
 	}
 	count, at, latest := int64(0), g.start, g.oldest
-	for at < len(g.body) {
-		if at > g.start && ((g.phase+at)%chunk == 0 || g.body[at] == 0) {
+	for at < len(body) {
+		if at > g.start && ((g.phase+at)%chunk == 0 || body[at] == 0) {
 			for ; (g.phase+at)%chunk != 0; at++ {
-				if g.body[at] != 0 {
-					return fmt.Errorf("filled with %x at %d", g.body[at], at)
+				if body[at] != 0 {
+					return fmt.Errorf("filled with %x at %d", body[at], at)
 				}
 			}
-			if n, time := g.head(at); n != count || time != latest {
+			if n, time := g.head(body, at); n != count || time != latest {
 				return fmt.Errorf("the chunk at %d tells of %d units until %d, there are %d until %d", at, n, time, count, latest)
 			}
 			at += chunkHead
 		}
-		v, n := binary.Uvarint(g.body[at:])
+		v, n := binary.Uvarint(body[at:])
 		switch {
 		case n <= 0 || v < 2 || (g.phase+at)%chunk+n > chunk:
 			return fmt.Errorf("no token at %d", at)

@@ -62,11 +62,13 @@ const (
 	deadShare = 8
 )
 
-// entries is a log that has been opened.
+// entries is a log that has been opened. The body itself is an argument of its
+// methods: were it kept here, through a pointer, the state would have to be on
+// the heap.
 type entries struct {
 	long    bool
-	body    []byte
-	start   int    // of the first token
+	at      int    // where the body is in the state
+	start   int    // of the first token in the body
 	phase   int    // of body's first byte in its chunk
 	number  uint32 // of the first unit
 	count   int64  // of units; 0: no log
@@ -75,82 +77,79 @@ type entries struct {
 	expires int64  // the end of the log, the least int64 if there is none
 }
 
-// openEntries reads a state: what it returns refers to it. The result is a value,
-// and not written through a pointer, so that the state may be on the caller's stack.
-func openEntries(state []byte, now int64) (g entries, err error) {
-	g.expires = math.MinInt64
+// open reads a state into g, which is empty before.
+func (g *entries) open(state []byte, now int64) error {
+	g.expires, g.at = math.MinInt64, len(state)
 	if len(state) < 8 {
 		if len(state) == 0 {
-			return g, nil
+			return nil
 		}
-		return g, ErrState
+		return ErrState
 	}
 	expires := int64(binary.LittleEndian.Uint64(state))
 	switch {
 	case expires <= now:
-		return g, nil
+		return nil
 	case expires-now < 0:
-		return g, ErrOverflow
+		return ErrOverflow
+	}
+	g.expires = expires
+	switch {
 	case len(state) == 8: // everything was given back
-		g.expires = expires
-		return g, nil
+		return nil
+	case state[8] == longTag:
+		return g.openLong(state)
 	}
-	ok := false
-	if state[8] == longTag {
-		g, ok = openLong(state, expires)
-	} else {
-		g, ok = openShort(state, expires)
-	}
-	if !ok {
-		return g, ErrState
-	}
-	return g, nil
+	return g.openShort(state)
 }
 
-func openLong(state []byte, expires int64) (g entries, ok bool) {
+func (g *entries) openLong(state []byte) error {
 	if len(state) <= longHead {
-		return g, false
+		return ErrState
 	}
+	g.long, g.at = true, longHead
+	g.phase = int(binary.LittleEndian.Uint16(state[9:]))
 	start := binary.LittleEndian.Uint32(state[11:])
-	g = entries{
-		long:    true,
-		body:    state[longHead:],
-		start:   int(start),
-		phase:   int(binary.LittleEndian.Uint16(state[9:])),
-		number:  binary.LittleEndian.Uint32(state[15:]),
-		count:   int64(binary.LittleEndian.Uint32(state[19:])),
-		oldest:  int64(binary.LittleEndian.Uint64(state[23:])),
-		newest:  int64(binary.LittleEndian.Uint64(state[31:])),
-		expires: expires,
+	g.number = binary.LittleEndian.Uint32(state[15:])
+	g.count = int64(binary.LittleEndian.Uint32(state[19:]))
+	g.oldest = int64(binary.LittleEndian.Uint64(state[23:]))
+	g.newest = int64(binary.LittleEndian.Uint64(state[31:]))
+	if int64(start) >= int64(len(state)-longHead) {
+		return ErrState
 	}
-	ok = g.phase < chunk && int64(start) < int64(len(g.body)) && (g.phase+g.start)%chunk >= chunkHead &&
-		g.count > 0 && g.count <= MaxLog && g.oldest <= g.newest && g.newest < expires
-	return g, ok
+	g.start = int(start)
+	if g.phase >= chunk || (g.phase+g.start)%chunk < chunkHead ||
+		g.count == 0 || g.count > MaxLog || g.oldest > g.newest || g.newest >= g.expires {
+		return ErrState
+	}
+	return nil
 }
 
-func openShort(state []byte, expires int64) (g entries, ok bool) {
+func (g *entries) openShort(state []byte) error {
 	tag, n := readTag(state[8:])
-	newest := expires - tag.period
-	if n == 0 || tag.period == 0 || tag.first || newest > expires || len(state) == 8+n {
-		return g, false
+	g.newest = g.expires - tag.period
+	if n == 0 || tag.period == 0 || tag.first || g.newest > g.expires || len(state) == 8+n {
+		return ErrState
 	}
-	g = entries{body: state[8+n:], phase: chunkHead, oldest: newest, newest: newest, expires: expires}
-	for b := g.body; len(b) > 0; {
+	g.at, g.phase = 8+n, chunkHead
+	count, oldest := int64(0), g.newest
+	for b := state[8+n:]; len(b) > 0; {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v < 2 {
-			return g, false
+			return ErrState
 		}
 		if b = b[n:]; v&1 == 1 {
-			g.count += int64(v >> 1)
+			count += int64(v >> 1)
 		} else {
-			g.count++
-			g.oldest -= int64(v >> 1)
+			count++
+			oldest -= int64(v >> 1)
 		}
-		if g.oldest > newest || g.count > MaxLog {
-			return g, false
+		if oldest > g.newest || count > MaxLog {
+			return ErrState
 		}
 	}
-	return g, true
+	g.count, g.oldest = count, oldest
+	return nil
 }
 
 // mark is a token of a log.
@@ -164,7 +163,7 @@ type mark struct {
 // seek finds the first token that stays when so many units are dropped from
 // the front, and all that a window of so long, up to a time, has left behind. At
 // the end of the log size is 0. It is not ok if the state is damaged.
-func (g *entries) seek(units, until int64, window uint64) (m mark, ok bool) {
+func (g *entries) seek(body []byte, units, until int64, window uint64) (m mark, ok bool) {
 	m = mark{at: g.start, time: g.oldest}
 	if g.count == 0 {
 		return m, true
@@ -174,25 +173,25 @@ func (g *entries) seek(units, until int64, window uint64) (m mark, ok bool) {
 	before := func(n, time int64) bool {
 		return n <= units || uint64(until-time) >= window
 	}
-	if next := g.chunkAfter(g.start); next+chunkHead < len(g.body) {
-		if n, time := g.head(next); before(n, time) {
-			low, high := 0, (len(g.body)-chunkHead-1-next)/chunk
+	if next := g.chunkAfter(g.start); next+chunkHead < len(body) {
+		if n, time := g.head(body, next); before(n, time) {
+			low, high := 0, (len(body)-chunkHead-1-next)/chunk
 			for low < high {
 				mid := (low + high + 1) / 2
-				if n, time := g.head(next + mid*chunk); before(n, time) {
+				if n, time := g.head(body, next+mid*chunk); before(n, time) {
 					low = mid
 				} else {
 					high = mid - 1
 				}
 			}
 			m.at = next + low*chunk
-			m.before, m.time = g.head(m.at)
+			m.before, m.time = g.head(body, m.at)
 			m.at += chunkHead
 		}
 	}
-	end := min(g.chunkAfter(m.at), len(g.body))
+	end := min(g.chunkAfter(m.at), len(body))
 	for m.at < end {
-		v, n := binary.Uvarint(g.body[m.at:end])
+		v, n := binary.Uvarint(body[m.at:end])
 		if n <= 0 || v < 2 {
 			return m, false
 		}
@@ -210,13 +209,13 @@ func (g *entries) seek(units, until int64, window uint64) (m mark, ok bool) {
 		m.before += m.units
 	}
 	m.size, m.units = 0, 0
-	return m, m.before == g.count && end == len(g.body)
+	return m, m.before == g.count && end == len(body)
 }
 
 // unit finds the token that has the unit of that number, from 1 on; the end of the
 // log for the number after the last.
-func (g *entries) unit(n int64) (m mark, ok bool) {
-	return g.seek(n-1, g.newest, math.MaxUint64)
+func (g *entries) unit(body []byte, n int64) (m mark, ok bool) {
+	return g.seek(body, n-1, g.newest, math.MaxUint64)
 }
 
 // chunkAfter is where the next chunk begins, in the body.
@@ -224,9 +223,9 @@ func (g *entries) chunkAfter(at int) int { return at + chunk - (g.phase+at)%chun
 
 // head reads the head of a chunk: how many units there are before it, and the
 // time of the last of them.
-func (g *entries) head(at int) (units, time int64) {
-	time = int64(binary.LittleEndian.Uint64(g.body[at:]))
-	number := binary.LittleEndian.Uint32(g.body[at+8:])
+func (g *entries) head(body []byte, at int) (units, time int64) {
+	time = int64(binary.LittleEndian.Uint64(body[at:]))
+	number := binary.LittleEndian.Uint32(body[at+8:])
 	return int64(number - g.number), time
 }
 
@@ -262,19 +261,19 @@ func (c *change) alone(time, units int64) {
 }
 
 // push makes the change that enters e, whose time is not before the newest.
-func (g *entries) push(c *change, e *entry) {
+func (g *entries) push(c *change, body []byte, e *entry) {
 	switch {
 	case e.skip == g.count:
 		c.alone(e.time, e.units)
 	case e.time > g.newest:
-		g.stay(c, e.keep, e.skip, len(g.body))
+		g.stay(c, e.keep, e.skip, len(body))
 		c.put(uint64(e.time-g.newest)<<1, 1, e.time)
 		c.add(e.units - 1)
-	case e.keep.at+e.keep.size == len(g.body):
+	case e.keep.at+e.keep.size == len(body):
 		c.alone(e.time, g.count-e.skip+e.units)
 	default:
-		g.stay(c, e.keep, e.skip, len(g.body))
-		at, v, ok := g.last(len(g.body))
+		g.stay(c, e.keep, e.skip, len(body))
+		at, v, ok := g.last(body, len(body))
 		if more := uint64(e.units)<<1 + v; ok && v&1 == 1 && at+tokenSize(more) <= g.chunkAfter(at) {
 			g.stay(c, e.keep, e.skip, at)
 			c.put(more, e.units, e.time)
@@ -287,11 +286,11 @@ func (g *entries) push(c *change, e *entry) {
 
 // pop drops all units before the token keep, and from those that stay so many of
 // the newest. At least one stays.
-func (g *entries) pop(c *change, keep mark, units int64) bool {
-	end, newest, left := len(g.body), g.newest, units
+func (g *entries) pop(c *change, body []byte, keep mark, units int64) bool {
+	end, newest, left := len(body), g.newest, units
 	floor := keep.at + keep.size
 	for left > 0 && end > floor {
-		at, v, ok := g.last(end)
+		at, v, ok := g.last(body, end)
 		if !ok {
 			return false
 		}
@@ -308,7 +307,7 @@ func (g *entries) pop(c *change, keep mark, units int64) bool {
 		left -= n
 		end = at
 		if end > floor {
-			end = g.trim(end)
+			end = g.trim(body, end)
 		}
 	}
 	if end == floor {
@@ -325,23 +324,23 @@ func (g *entries) pop(c *change, keep mark, units int64) bool {
 }
 
 // last reads the token that ends at a place, and is not the first.
-func (g *entries) last(end int) (at int, v uint64, ok bool) {
+func (g *entries) last(body []byte, end int) (at int, v uint64, ok bool) {
 	at = end - 1
 	least := at - (g.phase+at)%chunk + chunkHead
-	for at > least && g.body[at-1]&0x80 != 0 {
+	for at > least && body[at-1]&0x80 != 0 {
 		at--
 	}
-	v, n := binary.Uvarint(g.body[at:end])
+	v, n := binary.Uvarint(body[at:end])
 	return at, v, n == end-at && v >= 2
 }
 
 // trim takes off the head of a chunk that has no tokens left, and the filling
 // before it. Both are behind the first token, which is not 0 at its end.
-func (g *entries) trim(end int) int {
+func (g *entries) trim(body []byte, end int) int {
 	if (g.phase+end)%chunk != chunkHead {
 		return end
 	}
-	for end -= chunkHead; g.body[end-1] == 0; {
+	for end -= chunkHead; body[end-1] == 0; {
 		end--
 	}
 	return end
@@ -392,6 +391,7 @@ func tokenSize(v uint64) (n int) {
 // write writes the changed log over dst: in place, if that is the state and has
 // room, and moving nothing then but what is cut off in front.
 func (g *entries) write(c *change, state, dst []byte) []byte {
+	old := state[g.at:]
 	first := uint64(c.units)<<1 | 1
 	// The first token ends where it did, and may have become shorter.
 	start := c.keep.at + c.keep.size
@@ -399,7 +399,7 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 		start -= tokenSize(first)
 	}
 	live := c.end - start + c.length
-	if next, ok := g.writeShort(c, dst, first, start, live); ok {
+	if next, ok := g.writeShort(c, old, dst, first, start, live); ok {
 		return next
 	}
 	from := 0
@@ -414,7 +414,7 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 	next = next[:n]
 	body := next[longHead:]
 	if from > 0 || !g.long || len(state) == 0 || &state[0] != &next[0] {
-		copy(body, g.body[from:c.end])
+		copy(body, old[from:c.end])
 	}
 	copy(body[c.end-from:], c.tail[:c.length])
 	binary.PutUvarint(body[start-from:], first)
@@ -437,7 +437,7 @@ func (g *entries) writeHead(c *change, next []byte, start, from int) {
 
 // writeShort writes the short form, if the log is short enough for it and not in
 // two chunks.
-func (g *entries) writeShort(c *change, dst []byte, first uint64, start, live int) (next []byte, ok bool) {
+func (g *entries) writeShort(c *change, body, dst []byte, first uint64, start, live int) (next []byte, ok bool) {
 	if live > shortLog-8-1 {
 		return nil, false
 	}
@@ -449,7 +449,7 @@ func (g *entries) writeShort(c *change, dst []byte, first uint64, start, live in
 	}
 	if c.units > 0 {
 		size := binary.PutUvarint(b[n:], first)
-		n += size + copy(b[n+size:], g.body[start+size:c.end])
+		n += size + copy(b[n+size:], body[start+size:c.end])
 	}
 	n += copy(b[n:], c.tail[:c.length])
 	return append(dst[:0], b[:n]...), true
