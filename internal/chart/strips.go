@@ -29,7 +29,7 @@ type Strip struct {
 
 // SVG draws the strips: for a page that has CSS, or on its own.
 func (c *Strips) SVG(standalone bool) string {
-	const top, bottom, gap, letter = 30, 40, 10, 7.6
+	const top, bottom, gap, letter = 30, 40, 10, 8.4
 	row := c.Row
 	if row == 0 {
 		row = 40
