@@ -15,14 +15,14 @@ var (
 	// ErrAlgorithm is a name or a number that is no algorithm's.
 	ErrAlgorithm = errors.New("unknown algorithm")
 	// ErrMax is a limit that is no int64 of 0 or more, or for LOG more than MaxLog.
-	ErrMax    = errors.New("limit must be an integer from 0 to 9223372036854775807")
-	errLogMax = inOtherWords{ErrMax, "limit of LOG must be an integer from 0 to 65536"}
+	ErrMax          = errors.New("limit must be an integer from 0 to 9223372036854775807")
+	errLogMax error = inOtherWords{ErrMax, "limit of LOG must be an integer from 0 to 65536"}
 	// ErrPeriod is a period that is no positive time.
 	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
 	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0
 	// and with QUEUE.
-	ErrBurst      = errors.New("BURST must be an integer from 1 to 9223372036854775807")
-	errQueueBurst = inOtherWords{ErrBurst, "BURST must be an integer from 0 to 9223372036854775807"}
+	ErrBurst            = errors.New("BURST must be an integer from 1 to 9223372036854775807")
+	errQueueBurst error = inOtherWords{ErrBurst, "BURST must be an integer from 0 to 9223372036854775807"}
 	// ErrCalendar is no calendar unit, or a zone without one.
 	ErrCalendar = errors.New("CALENDAR must be second, minute, hour, day, week, month, quarter or year")
 	// ErrZone is a name that is no time zone's.
@@ -49,9 +49,9 @@ var (
 	ErrState = errors.New("the key's state is damaged")
 	// ErrOverflow is a combination of limit, period, burst, cost and time that
 	// does not fit in int64 nanoseconds, which are 292 years.
-	ErrOverflow = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
-	errPeriod   = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
-	errSpan     = inOtherWords{ErrOverflow, "out of range: it must take at most 30 years until the whole burst is back"}
+	ErrOverflow       = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
+	errPeriod   error = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
+	errSpan     error = inOtherWords{ErrOverflow, "out of range: it must take at most 30 years until the whole burst is back"}
 )
 
 // What a lease can have wrong. After one of them nothing has changed.

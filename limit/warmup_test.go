@@ -151,8 +151,13 @@ func TestWarmUpRateChanges(t *testing.T) {
 		l    Limit
 		wait int64 // until the next may go
 	}{
-		{slow, 1375 * ms}, {slow, 1125 * ms}, {slow, 875 * ms},
-		{fast, 343_750_000}, {fast, 281_250_000}, {fast, 250 * ms}, {fast, 250 * ms},
+		{slow, 1375 * ms},
+		{slow, 1125 * ms},
+		{slow, 875 * ms},
+		{fast, 343_750_000},
+		{fast, 281_250_000},
+		{fast, 250 * ms},
+		{fast, 250 * ms},
 	} {
 		next, d, err := take(&step.l, state, now, 1, nil)
 		if err != nil || d.Limited {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/limit"
 	"limitdb/transport"
 )
 
@@ -302,7 +303,7 @@ func TestNoAllocationFromReadToReply(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.conn.out = make([]byte, 0, 1<<20)
-	for _, words := range [][]string{
+	commands := [][]string{
 		{"CL.THROTTLE", "user123", "1000000", "30", "60"},
 		{"RL.TAKE", "user123", "GCRA", "100/m", "BURST", "1000000"},
 		{"RL.PEEK", "user123", "GCRA", "100/m", "COST", "3"},
@@ -310,14 +311,25 @@ func TestNoAllocationFromReadToReply(t *testing.T) {
 		{"RL.TAKEALL", "3", "one", "two", "three", "GCRA", "1000000/s", "GCRA", "1000000/s", "COST", "2", "GCRA", "1000000/s"},
 		{"RL.RESERVE", "other", "GCRA", "100/m", "MAXWAIT", "1h"},
 		{"PING"},
-	} {
+	}
+	for _, a := range limit.Algorithms() {
+		words := []string{"RL.TAKE", a.String(), a.String(), "100/m"}
+		switch a {
+		case limit.SEGMENTED:
+			words = append(words, "SEGMENTS", "6")
+		case limit.QUEUE:
+			words = append(words, "BURST", "9")
+		}
+		commands = append(commands, words)
+	}
+	for _, words := range commands {
 		batch := bytes.Repeat(encode(words...), 16)
 		c.s.Data(batch)
 		if n := testing.AllocsPerRun(1000, func() {
 			c.conn.out = c.conn.out[:0]
 			c.s.Data(batch)
 		}); n != 0 {
-			t.Errorf("%s: %v allocations for 16 commands", words[0], n)
+			t.Errorf("%s: %v allocations for 16 commands", words, n)
 		}
 	}
 }
