@@ -359,3 +359,41 @@ func BenchmarkCopy(b *testing.B) {
 		out, cursor = e.Copy(1e18, cursor, out)
 	}
 }
+
+// BenchmarkWait grants one request that waits and has another wait, while 100 000
+// do: all for one key, or each for its own. An operation is both.
+func BenchmarkWait(b *testing.B) {
+	const waiting = 100_000
+	for _, keys := range []int{1, waiting} {
+		b.Run(strconv.Itoa(keys), func(b *testing.B) {
+			e := New(Options{})
+			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1}
+			names := benchKeys(keys)
+			for i, k := range names {
+				mustTake(b, e, start+int64(i), k, &l, 1)
+			}
+			ask := func(now int64, i int) {
+				w := &Waiter{Request: Request{Limit: l, Cost: 1}, Until: math.MaxInt64, Owner: nobody{}}
+				if !e.Ask(now, names[i%keys], w) {
+					b.Fatal("it does not wait")
+				}
+			}
+			now := start + int64(keys)
+			for i := range waiting {
+				ask(now, i)
+			}
+			b.ReportAllocs()
+			clock := startCPU(b)
+			for i := 0; b.Loop(); i++ {
+				now = e.Wake(now)
+				e.Wake(now)
+				ask(now, i)
+			}
+			clock.report(b)
+		})
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Wake() {}

@@ -520,25 +520,51 @@ func TestWaitModel(t *testing.T) {
 				t.Fatalf("step %d, %+v: %v", i, st, err)
 			}
 		}
-		again := New(Options{Shards: 1, Seed: p.e.seed})
-		if err := replay(again, p.now, nil, p.e.Drain(nil)); err != nil {
+		if err := p.end(); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := contents(again, p.now), contents(p.e, p.now); !maps.Equal(got, want) {
-			t.Fatalf("the journal gives %v, there is %v", got, want)
+	})
+}
+
+// end checks that all waits end, and that the journal has all that was changed.
+func (p *waitPair) end() error {
+	again := New(Options{Shards: 1, Seed: p.e.seed})
+	if err := replay(again, p.now, nil, p.e.Drain(nil)); err != nil {
+		return err
+	}
+	if got, want := contents(again, p.now), contents(p.e, p.now); !maps.Equal(got, want) {
+		return fmt.Errorf("the journal gives %v, there is %v", got, want)
+	}
+	if err := p.advance(1000, true); err != nil {
+		return err
+	}
+	st := p.e.Stats()
+	if len(p.waiters) > 0 || st.Waiting != 0 || st.WaitingKeys != 0 {
+		return fmt.Errorf("%d wait for ever: %+v", len(p.waiters), st)
+	}
+	if st.Allowed != p.m.allowed || st.Limited != p.m.limited {
+		return fmt.Errorf("%d allowed, %d limited: %+v", p.m.allowed, p.m.limited, st)
+	}
+	if next := p.e.Wake(p.now); next != math.MaxInt64 {
+		return fmt.Errorf("nobody waits, but there is a deadline at %d", next)
+	}
+	return nil
+}
+
+// FuzzWait: any steps, five bytes each, beside the model.
+func FuzzWait(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x02\x28\x07\x00\x00\x01\x00\x0a\x00\x00\x01\x00\x08\x00\x00\x00\x20"))
+	f.Add([]byte("\x00\x02\x00\x00\x30\x00\x02\x00\x01\x30\x00\x02\x01\x02\x30\x0a\x02\x00\x00\x00\x09\x00\x00\x00\x32\x0c\x00\x00\x00\x00"))
+	limits := waitLimits(f)
+	f.Fuzz(func(t *testing.T, in []byte) {
+		p := newWaitPair(limits)
+		for i := 0; len(in) >= 5 && i < 200; i, in = i+1, in[5:] {
+			if err := p.step(i, waitStep{op: in[0], key: in[1], limit: in[2], cost: in[3], wait: int64(in[4]) * 2}); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
 		}
-		if err := p.advance(1000, true); err != nil {
+		if err := p.end(); err != nil {
 			t.Fatal(err)
-		}
-		st := p.e.Stats()
-		if len(p.waiters) > 0 || st.Waiting != 0 || st.WaitingKeys != 0 {
-			t.Fatalf("%d wait for ever: %+v", len(p.waiters), st)
-		}
-		if st.Allowed != p.m.allowed || st.Limited != p.m.limited {
-			t.Fatalf("%d allowed, %d limited: %+v", p.m.allowed, p.m.limited, st)
-		}
-		if next := p.e.Wake(p.now); next != math.MaxInt64 {
-			t.Fatalf("nobody waits, but there is a deadline at %d", next)
 		}
 	})
 }
