@@ -221,14 +221,22 @@ func TestWaitEnds(t *testing.T) {
 	waiting(t, admin, 0)
 }
 
-// A server that stops answers those who wait, and keeps leases.
+// A server that stops answers those who wait, and keeps leases. What was waited for
+// is on the disk before it is answered.
 func TestStopWhileWaiting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := startIn(t, dir, "--appendonly", "yes")
+	args := []string{"--appendonly", "yes", "--appendfsync", "always"}
+	p := startIn(t, dir, args...)
 	a, b := patient(t, p.Addr), patient(t, p.Addr)
-	says(t, a, "RL.LEASE job 1 1h ID a WEIGHT 1", "[0 1 0 -1 3600000]")
-	reply := asks(b, "RL.LEASE job 1 1h ID b WAIT 1h")
+	says(t, b, "RL.LEASE job 1 1h ID b", "[0 1 0 -1 3600000]")
+	reply := asks(a, "RL.LEASE job 1 1h ID a WAIT 1h")
+	waiting(t, b, 1)
+	says(t, b, "RL.RELEASE job ID b", "1")
+	if got := soon(t, reply); got != "[0 1 0 -1 3600000]" {
+		t.Errorf("after the release: %s", got)
+	}
+	reply = asks(b, "RL.LEASE job 1 1h ID b WAIT 1h")
 	waiting(t, a, 1)
 	p.Signal(syscall.SIGTERM)
 	if got := soon(t, reply); !strings.HasPrefix(got, "[1 1 0 3") {
@@ -237,7 +245,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	if code := p.Wait(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	p = startIn(t, dir, "--appendonly", "yes")
+	p = startIn(t, dir, args...)
 	a = patient(t, p.Addr)
 	if got := soon(t, asks(a, "RL.HOLDERS job")); !strings.HasPrefix(got, "[[a 1 3") {
 		t.Errorf("after a restart the holders are %s", got)

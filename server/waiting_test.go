@@ -316,6 +316,19 @@ func TestRepliesAreOffWhileWaiting(t *testing.T) {
 	}
 }
 
+// What waits outlives the read buffer that it was read into.
+func TestWaitOutlivesItsInput(t *testing.T) {
+	ts := newTestServer(t)
+	c, other := ts.client(), ts.client()
+	other.say("RL.LEASE key-of-leases 1 10s ID first")
+	in := encode("RL.LEASE", "key-of-leases", "1", "10s", "ID", "second", "WAIT", "1m")
+	c.s.Data(in)
+	clear(in)
+	other.expect("the release", other.say("RL.RELEASE key-of-leases ID first"), "1")
+	c.expect("its turn", c.woken(), "[0 1 0 -1 10000]")
+	other.expect("the holders", other.say("RL.HOLDERS key-of-leases"), `[["second" 1 10000]]`)
+}
+
 // A command that a pause has held back may wait afterwards.
 func TestWaitAfterPause(t *testing.T) {
 	ts := newTestServer(t)
