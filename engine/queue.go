@@ -16,6 +16,7 @@ type queue struct {
 
 	first, last *Waiter
 	n           int
+	joined      uint32        // waiters, ever
 	limits      heap[*Waiter] // the waiters again, the first to give up first
 	due         int64         // when the head can be granted, if nothing else happens
 	forecast    forecast
@@ -125,6 +126,8 @@ func (q *queue) join(w *Waiter) {
 		q.last.next = w
 	}
 	q.last = w
+	q.joined++
+	w.number = q.joined
 	q.n++
 	q.limits.push(w)
 	q.shard.waits.waiting++
@@ -145,7 +148,7 @@ func (q *queue) leave(w *Waiter) {
 	}
 	w.next, w.prev = nil, nil
 	q.n--
-	q.limits.remove(w.place)
+	q.limits.remove(int(w.place))
 }
 
 // decided ends w's waiting.

@@ -54,7 +54,7 @@ func (q *queue) check() {
 		panic(fmt.Sprintf("%q has %d waiters, counted %d", q.key, n, q.n))
 	}
 	for i, w := range q.limits {
-		if w.place != i || i > 0 && w.before(q.limits[(i-1)/2]) {
+		if int(w.place) != i || i > 0 && w.before(q.limits[(i-1)/2]) {
 			panic(fmt.Sprintf("the waiters of %q are out of order", q.key))
 		}
 	}

@@ -66,7 +66,8 @@ type Waiter struct {
 	// Guarded by the shard's lock, as is the queue.
 	queue      *queue  // nil: it does not wait
 	next, prev *Waiter // in the queue, or of those to be told
-	place      int     // in queue.limits
+	place      int32   // in queue.limits
+	number     uint32  // of those of the queue, in the order in which they came
 }
 
 // Done tells whether the request has been decided. It may be called at any time.
@@ -79,9 +80,11 @@ func (w *Waiter) Result() (d limit.Decision, granted int64, err error) {
 }
 
 // before is the order in which waiters of one queue give up.
-func (w *Waiter) before(other *Waiter) bool { return w.Until < other.Until }
+func (w *Waiter) before(other *Waiter) bool {
+	return w.Until < other.Until || w.Until == other.Until && int32(w.number-other.number) < 0
+}
 
-func (w *Waiter) setPlace(i int) { w.place = i }
+func (w *Waiter) setPlace(i int) { w.place = int32(i) }
 
 // Ask asks for w at now, and lets it wait if it is denied at first, until w.Until
 // at the latest; it is false if w has been decided already. What can never be granted

@@ -117,7 +117,12 @@ func (m *waitModel) settle(now int64, name string) {
 		k.queue = slices.Delete(k.queue, i, i+1)
 	}
 	giveUp := func(by int64) bool {
-		i := slices.IndexFunc(k.queue, func(w modelWaiter) bool { return w.until <= by })
+		i := -1
+		for j, w := range k.queue {
+			if w.until <= by && (i < 0 || w.until < k.queue[i].until) {
+				i = j
+			}
+		}
 		if i >= 0 {
 			end(i, m.denial(now, k, &k.queue[i].r))
 		}
