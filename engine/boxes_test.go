@@ -97,12 +97,12 @@ func TestLogsGrowShrinkAndMove(t *testing.T) {
 	for seed := range uint64(2) {
 		w := &logWalk{pair: newPair(Options{Shards: 2, Seed: seed + 1}), Rand: rand.New(rand.NewPCG(seed, 1)), now: start}
 		empty := w.e.Stats().Bytes
-		for i := range 2000 {
+		for i := range 1200 {
 			if err := w.step(i/150%2 == 0); err != nil {
 				t.Fatalf("seed %d, step %d: %v", seed, i, err)
 			}
 		}
-		if w.boxed < 5 || w.opened < 5 {
+		if w.boxed < 3 || w.opened < 3 {
 			t.Errorf("seed %d: %d states went into a box and %d came out", seed, w.boxed, w.opened)
 		}
 		if err := w.all(w.now, 100); err != nil {
@@ -120,14 +120,15 @@ func TestLogsGrowShrinkAndMove(t *testing.T) {
 // TestLogsAreEvicted keeps to a budget with states in boxes.
 func TestLogsAreEvicted(t *testing.T) {
 	e := New(Options{Shards: 2})
-	allowed := e.Stats().Bytes + 3<<20
+	allowed := e.Stats().Bytes + 500_000
 	e.SetMaxMemory(allowed, LeastDebt)
+	const keys = 100
 	l := logLimit(limit.MaxLog)
 	now := start
-	for i := range 300 {
-		// About 25 kB each, of which not half can stay.
-		for range 5000 {
-			now += second / 1000
+	for i := range keys {
+		// About 10 kB each, of which not half can stay.
+		for range 2500 {
+			now += second / 100
 			mustTake(t, e, now, key(i), l, 1)
 		}
 		e.check()
@@ -141,10 +142,10 @@ func TestLogsAreEvicted(t *testing.T) {
 	}
 	e.check()
 	st := e.Stats()
-	if st.Evicted < 100 || st.Keys+int64(st.Evicted) < 300 || boxCount(e) != int(st.Keys) {
+	if st.Evicted < 40 || st.Keys+int64(st.Evicted) < keys || boxCount(e) != int(st.Keys) {
 		t.Errorf("%+v, %d boxes", st, boxCount(e))
 	}
-	for i := range 300 {
+	for i := range keys {
 		e.Reset(now, key(i))
 	}
 	e.check()
