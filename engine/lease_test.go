@@ -178,3 +178,23 @@ func leaseAndWait(e *Engine, id string, room int64) string {
 	}
 	return ""
 }
+
+func TestLeasesAllocateNothing(t *testing.T) {
+	e := New(Options{})
+	var d limit.Decision
+	l := limit.Lease{Limit: 5, TTL: second, Weight: 1, ID: []byte("a")}
+	k := key(1)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := e.Lease(start, k, &l, &d); err != nil || d.Limited {
+			t.Fatal(d, err)
+		}
+		if _, err := e.Renew(start, k, l.ID, second); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Release(start, k, l.ID); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
