@@ -155,8 +155,9 @@ func TestLogsAreEvicted(t *testing.T) {
 }
 
 // TestBoxStaysWhereItIs: a full log of half a megabyte is asked for as often as it
-// has units, and each time one comes and one goes. Nothing is copied but to cut
-// off what has gone: no memory is allocated for it, and the box stays the same.
+// has units, alone and together with another key, and each time one comes and one
+// goes. Nothing is copied but to cut off what has gone: no memory is allocated for
+// it, and the box stays the same.
 func TestBoxStaysWhereItIs(t *testing.T) {
 	e := New(Options{Shards: 1})
 	l := logLimit(limit.MaxLog)
@@ -173,10 +174,15 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 	at, moves := unsafe.SliceData(box()), 0
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for range l.Max {
+	keys, limits, ds := [][]byte{key(2), k}, []limit.Limit{*perSecond(1_000_000), *l}, make([]limit.Decision, 2)
+	for i := range l.Max {
 		now += each
-		if d := mustTake(t, e, now, k, l, 1); d.Limited {
-			t.Fatalf("%+v", d)
+		if i%2 == 0 {
+			if d := mustTake(t, e, now, k, l, 1); d.Limited {
+				t.Fatalf("%+v", d)
+			}
+		} else if at, err := e.TakeAll(now, keys, limits, []int64{1, 1}, ds); at >= 0 || err != nil {
+			t.Fatalf("%d, %v", at, err)
 		}
 		if p := unsafe.SliceData(box()); p != at {
 			at = p
@@ -192,6 +198,16 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 	}
 	if b := box(); len(b) < 4*limit.MaxLog || cap(b) > len(b)*5/4 {
 		t.Errorf("%d bytes in a box of %d", len(b), cap(b))
+	}
+	// A peek and a denial leave it as it is.
+	for _, cost := range []int64{0, 2} {
+		before := string(box())
+		if at, err := e.TakeAll(now, keys, limits, []int64{1, cost}, ds); err != nil || (at >= 0) != (cost > 0) {
+			t.Errorf("cost %d: %d, %v", cost, at, err)
+		}
+		if string(box()) != before {
+			t.Errorf("cost %d has changed the state", cost)
+		}
 	}
 	e.check()
 }

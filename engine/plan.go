@@ -27,6 +27,7 @@ type charge struct {
 	changed bool   // state is the one to store,
 	gone    bool   // which says no more than an absent key does
 	needs   int    // bytes of its segment that storing it takes: 0 where it can stay
+	late    bool   // the state is long, and is only written when it is stored
 	state   []byte // in a buffer of the charge's own
 }
 

@@ -14,7 +14,8 @@ import (
 // is then the latest that any of the shards has seen. Three phases follow, and
 // only the last one changes anything:
 //
-//  1. Decide every limit, on a copy of its state. If one denies, this is the end.
+//  1. Decide every limit, on a copy of its state, or by peeking if that is long. If
+//     one denies, this is the end.
 //  2. Make room for what has to be stored. That may rewrite segments, drop what
 //     has expired and, if the policy says so, evict, as a single Take would.
 //     If a key of ours was evicted, it is back to phase 1: each turn leaves fewer
@@ -127,16 +128,24 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 		p.uncounted.CountDenied = false
 		l = &p.uncounted
 	}
-	c.state = append(c.state[:0], state...)
-	next, err := limit.Take(l, c.state, now, r.costs[c.at], c.state[:0], &r.ds[c.at])
+	c.there, c.gone, c.needs = slot != nil, false, 0
+	c.late = slot != nil && g.record(slot).isBoxed()
+	var next []byte
+	if c.late {
+		err = limit.Peek(l, state, now, r.costs[c.at], &r.ds[c.at])
+		c.changed = !r.ds[c.at].Limited && r.costs[c.at] > 0
+	} else {
+		c.state = append(c.state[:0], state...)
+		next, err = limit.Take(l, c.state, now, r.costs[c.at], c.state[:0], &r.ds[c.at])
+		c.changed = next != nil
+	}
 	if err != nil {
 		return err
 	}
-	c.there, c.changed, c.gone, c.needs = slot != nil, next != nil, false, 0
 	if q := c.s.waits.find(key); q != nil && r.costs[c.at] > 0 {
 		return c.s.behind(now, q, state, &Request{Limit: *l, Cost: r.costs[c.at]}, &r.ds[c.at])
 	}
-	if c.changed {
+	if c.changed && !c.late {
 		c.state = next
 		if c.gone = limit.Expires(l.Algorithm, next) <= now; !c.gone {
 			// However segments are rewritten until it is stored, a record is copied
@@ -145,6 +154,18 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 		}
 	}
 	return nil
+}
+
+// takeLate takes from a long state, in its box, what has been decided: to copy it
+// as the others are would take longer than all the rest. Peek has answered that
+// it is granted, so this cannot fail any more.
+func (c *charge) takeLate(g *segment, slot slot, now int64, r *request) ([]byte, error) {
+	l := &r.limits[c.at]
+	state, err := c.s.stateFor(g, slot, l)
+	if err != nil {
+		return nil, err
+	}
+	return limit.Take(l, state, now, r.costs[c.at], state[:0], &r.ds[c.at])
 }
 
 // worst is the limit that denies for the longest time, or -1.
@@ -225,8 +246,13 @@ func (p *plan) store(now int64, r *request) (at int, err error) {
 				continue
 			}
 			g, slot := c.find(r)
-			a := r.limits[c.at].Algorithm
-			if err := c.s.store(now, c.h, g, slot, r.keys[c.at], a, c.state, true); err != nil {
+			l, state := &r.limits[c.at], c.state
+			if c.late {
+				if state, err = c.takeLate(g, slot, now, r); err != nil {
+					return c.at, err
+				}
+			}
+			if err := c.s.store(now, c.h, g, slot, r.keys[c.at], l.Algorithm, state, true); err != nil {
 				return c.at, err
 			}
 		}
