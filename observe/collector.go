@@ -2,6 +2,7 @@ package observe
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -21,6 +22,7 @@ type scalar struct {
 type collector struct {
 	snapshot func() Snapshot
 	scalars  []scalar
+	durable  []scalar // sent where something is kept on a disk
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
@@ -35,6 +37,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 	return &collector{
 		snapshot: snapshot,
 		scalars:  append(clientScalars(), serverScalars()...),
+		durable:  durabilityScalars(),
 
 		build:     describe("build_info", "Always 1; the labels tell what is running.", "version", "goversion"),
 		rejected:  describe("connections_rejected_total", "Connections turned away, by reason.", "reason"),
@@ -130,7 +133,7 @@ func serverScalars() []scalar {
 // Describe sends what Collect can send, so that a clash of names is found
 // when the collector is registered.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, s := range c.scalars {
+	for _, s := range slices.Concat(c.scalars, c.durable) {
 		ch <- s.desc
 	}
 	for _, d := range []*prometheus.Desc{
@@ -146,6 +149,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.snapshot()
 	for _, m := range c.scalars {
 		send(ch, m.desc, m.kind, m.value(&s))
+	}
+	if s.Durability != nil {
+		for _, m := range c.durable {
+			send(ch, m.desc, m.kind, m.value(&s))
+		}
 	}
 	send(ch, c.build, prometheus.GaugeValue, 1, s.Version, runtime.Version())
 	for _, n := range s.Clients.Rejected {
@@ -176,13 +184,9 @@ func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []Comm
 func (c *collector) collectConfig(ch chan<- prometheus.Metric, g *Config) {
 	send(ch, c.reloads, prometheus.CounterValue, float64(g.Reloads-min(g.Reloads, g.ReloadFailures)), "ok")
 	send(ch, c.reloads, prometheus.CounterValue, float64(g.ReloadFailures), "failed")
-	ok := 0.0
-	if g.LastReloadOK {
-		ok = 1
-	}
-	send(ch, c.reloadSuccessful, prometheus.GaugeValue, ok)
+	send(ch, c.reloadSuccessful, prometheus.GaugeValue, oneIf(g.LastReloadOK))
 	if !g.LastReload.IsZero() {
-		send(ch, c.reloadedTime, prometheus.GaugeValue, float64(g.LastReload.UnixMilli())/1000)
+		send(ch, c.reloadedTime, prometheus.GaugeValue, unixSeconds(g.LastReload))
 	}
 }
 

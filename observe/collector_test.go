@@ -49,6 +49,11 @@ func sample() Snapshot {
 			Reloads: 37, ReloadFailures: 3, LastReloadOK: true,
 			LastReload: time.UnixMilli(1_700_000_000_250),
 		},
+		Durability: &Durability{
+			Loading: true, LogBytes: 43, BaseBytes: 44, Written: 45, Writes: 46, Syncs: 47, Failures: 48,
+			LastSync: time.UnixMilli(1_700_000_001_250), Waiting: 49, Refusing: true, Saving: true,
+			Saves: 50, SaveFailures: 51, LastSave: time.UnixMilli(1_700_000_002_250), LastSaveTook: 52 * time.Second,
+		},
 		SlowlogEntries: 38,
 		SlowCommands:   39,
 	}
@@ -58,6 +63,17 @@ func sample() Snapshot {
 		h.Sum += uint64(ns)
 	}
 	return s
+}
+
+// Without a data directory there is nothing to tell of it.
+func TestNothingKept(t *testing.T) {
+	s := sample()
+	s.Durability = nil
+	for _, name := range []string{"limitdb_log_", "limitdb_snapshot", "limitdb_loading", "limitdb_writes_refused"} {
+		if strings.Contains(scrape(t, s), name) {
+			t.Errorf("there is %s…", name)
+		}
+	}
 }
 
 // scrape reads /metrics of a registry that has nothing but our collector.
@@ -131,7 +147,7 @@ func TestBadLabelFailsTheScrape(t *testing.T) {
 func TestNoTimeOfReloadBeforeTheFirst(t *testing.T) {
 	s := sample()
 	s.Config.LastReload = time.Time{}
-	if strings.Contains(scrape(t, s), "timestamp_seconds") {
+	if strings.Contains(scrape(t, s), "reload_success_timestamp_seconds") {
 		t.Error("a reload that never was has a time")
 	}
 }

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Commands []Command
 	Engine   Engine
 	Config   Config
+	// Durability is nil where nothing is kept on a disk.
+	Durability *Durability
 
 	// SlowlogEntries is how many entries the slow log holds now.
 	SlowlogEntries int64
@@ -125,6 +127,32 @@ type Engine struct {
 	// had to wait.
 	Waiting, WaitingKeys int64
 	Waited               uint64
+}
+
+// Durability tells what is kept on a disk. Times are zero for what has not happened yet.
+type Durability struct {
+	// Loading: what was kept is being read, and the numbers below are still 0.
+	Loading bool
+	// LogBytes and BaseBytes are the sizes of the append-only log and of the last snapshot.
+	LogBytes, BaseBytes int64
+	// Written counts bytes, Writes and Syncs what was done to the log,
+	// Failures what could not be.
+	Written, Writes, Syncs, Failures uint64
+	// LastSync is when the log was made durable last.
+	LastSync time.Time
+	// Waiting replies there are until the next sync.
+	Waiting int
+	// Refusing: the log cannot be written, and so are changes.
+	Refusing bool
+	// Saving: a snapshot is being written.
+	Saving bool
+	// Saves and SaveFailures count snapshots; LastSave is when the last one was
+	// durable, LastSaveTook how long the last one took, made or not, LastSaveOK
+	// whether it was made.
+	Saves, SaveFailures uint64
+	LastSave            time.Time
+	LastSaveTook        time.Duration
+	LastSaveOK          bool
 }
 
 // Config tells how the last reload went.

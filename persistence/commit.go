@@ -192,7 +192,7 @@ func (s *Store) syncNow(at uint64) error {
 		if err := l.f.Sync(); err != nil {
 			return fmt.Errorf("syncing %s: %w", l.name, err)
 		}
-		s.counters.syncs.Add(1)
+		s.hasSynced()
 		l.synced = l.end
 	}
 	if s.failure.Load() == nil {
@@ -222,7 +222,7 @@ func (s *Store) sync() {
 		}
 		return
 	}
-	s.counters.syncs.Add(1)
+	s.hasSynced()
 	l.synced = max(l.synced, end)
 	if s.failure.Load() == nil {
 		s.publish(at)

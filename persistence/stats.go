@@ -14,6 +14,7 @@ type counters struct {
 	written                   atomic.Uint64
 	commits, syncs, failures  atomic.Uint64
 	snapshots, snapshotErrors atomic.Uint64
+	lastSync                  atomic.Int64
 }
 
 // status is about snapshots.
@@ -34,6 +35,7 @@ type Stats struct {
 	LogBytes, BaseBytes       int64 // on the disk
 	BytesWritten              uint64
 	Commits, Syncs, Failures  uint64
+	LastSync                  int64 // when the log was made durable last
 	Snapshotting              bool
 	SnapshotBegan             int64
 	Snapshots, SnapshotErrors uint64
@@ -51,7 +53,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Log: !s.o.NoLog, Policy: s.Policy(),
 		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(),
-		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(),
+		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(),
 		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(),
 		Failing: s.Failing(), Logs: -1,
 	}
@@ -67,6 +69,12 @@ func (s *Store) Stats() Stats {
 	st.Snapshotting, st.SnapshotBegan = s.status.running, s.status.began
 	st.LastSnapshot, st.LastSnapshotTook, st.LastSnapshotErr = s.status.ended, s.status.lastDuration, s.status.lastErr
 	return st
+}
+
+// hasSynced notes that the log has been made durable.
+func (s *Store) hasSynced() {
+	s.counters.syncs.Add(1)
+	s.counters.lastSync.Store(s.o.Now())
 }
 
 // began notes that a snapshot begins and returns when.

@@ -72,6 +72,9 @@ func (srv *Server) SetRefusing(err error) {
 	}
 }
 
+// Refusing tells whether commands that write are refused, see SetRefusing.
+func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf != 0 }
+
 // refusal is why a command cannot run now, "" if it can.
 func (srv *Server) refusal(cmd *command, special uint32) string {
 	switch {
@@ -253,7 +256,7 @@ func (t *infoText) persistence() {
 	t.field("aof_last_rewrite_time_sec", seconds(st.LastSnapshotTook, st.Log && st.LastSnapshotTook > 0))
 	t.field("aof_current_rewrite_time_sec", seconds(t.now-st.SnapshotBegan, st.Log && st.Snapshotting))
 	t.field("aof_last_bgrewrite_status", status(st.Log && st.LastSnapshotFailed))
-	t.field("aof_last_write_status", status(srv.special.Load()&specialMisconf != 0))
+	t.field("aof_last_write_status", status(srv.Refusing()))
 	if st.Log {
 		t.field("aof_current_size", st.LogBytes+st.BaseBytes)
 		t.field("aof_base_size", st.BaseBytes)

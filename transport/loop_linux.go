@@ -1,8 +1,10 @@
 package transport
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // loop is an event loop: one goroutine that waits for its connections' sockets and runs their
@@ -34,10 +36,17 @@ type loop struct {
 	ended  bool        // the descriptors are closed
 	asleep atomic.Bool // the loop waits, or is about to
 	spare  []*loopConn // the inbox's other half
+
+	yielded int64 // when the loop last let others run
 }
 
 // loopReadSize is the most that is read from a connection in its turn.
 const loopReadSize = 64 << 10
+
+// yieldEvery is less than the 10 ms after which Go's scheduler takes the
+// processor of a goroutine that has not given it up, by means of a thread that looks
+// every 20 µs from then on: that would cost more than yielding does.
+const yieldEvery = int64(5 * time.Millisecond)
 
 func newLoop(g *Group) (*loop, error) {
 	p, err := newPoll()
@@ -61,6 +70,10 @@ func (l *loop) run() {
 			l.asleep.Store(false)
 		}
 		l.now = l.g.opts.Clock.Now()
+		if ran := l.now - l.yielded; ran >= yieldEvery || ran < 0 {
+			l.yielded = l.now
+			runtime.Gosched()
+		}
 		for i := range events {
 			// A closed connection's descriptor has none until the next is taken from the inbox.
 			if c := l.conn(int(events[i].Fd)); c != nil {

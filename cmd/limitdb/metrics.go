@@ -36,6 +36,7 @@ func (p *process) snapshot() observe.Snapshot {
 			Reloads: p.reloads.done.Load(), ReloadFailures: p.reloads.failed.Load(),
 			LastReloadOK: !p.reloads.lastFailed.Load(), LastReload: time.Unix(0, p.reloads.at.Load()),
 		},
+		Durability:     p.durable.forMetrics(),
 		SlowlogEntries: f.SlowlogEntries,
 		SlowCommands:   f.SlowCommands,
 	}
@@ -49,4 +50,30 @@ func (p *process) snapshot() observe.Snapshot {
 		})
 	}
 	return s
+}
+
+// forMetrics gathers the numbers about what is kept; nil where nothing is.
+func (d *durability) forMetrics() *observe.Durability {
+	if d == nil {
+		return nil
+	}
+	if d.loading.Load() {
+		return &observe.Durability{Loading: true, LastSaveOK: true}
+	}
+	st := d.store.Stats()
+	return &observe.Durability{
+		LogBytes: st.LogBytes, BaseBytes: st.BaseBytes,
+		Written: st.BytesWritten, Writes: st.Commits, Syncs: st.Syncs, Failures: st.Failures,
+		LastSync: timeOf(st.LastSync), Waiting: st.Waiting, Refusing: d.p.server.Refusing(),
+		Saving: st.Snapshotting, Saves: st.Snapshots, SaveFailures: st.SnapshotErrors,
+		LastSave: timeOf(st.LastSnapshot), LastSaveTook: time.Duration(st.LastSnapshotTook), LastSaveOK: st.LastSnapshotErr == nil,
+	}
+}
+
+// timeOf is a time in ns of Unix time, the zero time for 0.
+func timeOf(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns)
 }

@@ -20,6 +20,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/observe"
+	"limitdb/persistence"
 	"limitdb/server"
 	"limitdb/transport"
 )
@@ -39,7 +40,7 @@ func serve(args []string) error {
 		fmt.Println("limitdb: the configuration is right")
 		return nil
 	}
-	p := &process{registry: registry, set: set, clock: clock.NewReal(), stop: make(chan bool, 2)}
+	p := &process{registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
 	return p.run()
 }
 
@@ -54,6 +55,7 @@ type process struct {
 	registry *config.Registry
 	set      *config.Settings
 	clock    *clock.Real
+	boot     func() (id uint64, elapsed int64) // as persistence.Options wants it
 	log      *slog.Logger
 	logs     *logOutput
 	engine   *engine.Engine
@@ -99,6 +101,7 @@ func (p *process) run() error {
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort,
 	})
 	p.group = transport.New(p.server, p.transportOptions())
+	p.durable.roomForSyncs()
 
 	var background sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,56 @@
+package observe
+
+import "time"
+
+// durabilityScalars are the numbers about what is kept on a disk.
+func durabilityScalars() []scalar {
+	return []scalar{
+		gauge("loading", "Whether what was kept is being loaded: 1 or 0.",
+			func(s *Snapshot) float64 { return oneIf(s.Durability.Loading) }),
+		gauge("log_bytes", "Size of the append-only log, since the last snapshot.",
+			func(s *Snapshot) float64 { return float64(s.Durability.LogBytes) }),
+		gauge("snapshot_bytes", "Size of the last snapshot.",
+			func(s *Snapshot) float64 { return float64(s.Durability.BaseBytes) }),
+		counter("log_written_bytes_total", "Bytes written to the append-only log.",
+			func(s *Snapshot) float64 { return float64(s.Durability.Written) }),
+		counter("log_writes_total", "Writes to the append-only log.",
+			func(s *Snapshot) float64 { return float64(s.Durability.Writes) }),
+		counter("log_syncs_total", "Syncs of the append-only log to the disk.",
+			func(s *Snapshot) float64 { return float64(s.Durability.Syncs) }),
+		counter("log_failures_total", "Failures to write or sync the append-only log.",
+			func(s *Snapshot) float64 { return float64(s.Durability.Failures) }),
+		gauge("log_last_sync_timestamp_seconds", "When the append-only log was synced last, in Unix time; 0 for never.",
+			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSync) }),
+		gauge("log_waiting_replies", "Replies that wait for the next sync.",
+			func(s *Snapshot) float64 { return float64(s.Durability.Waiting) }),
+		gauge("writes_refused", "Whether changes are refused because the append-only log cannot be written: 1 or 0.",
+			func(s *Snapshot) float64 { return oneIf(s.Durability.Refusing) }),
+		gauge("snapshot_in_progress", "Whether a snapshot is being written: 1 or 0.",
+			func(s *Snapshot) float64 { return oneIf(s.Durability.Saving) }),
+		counter("snapshots_total", "Snapshots made.",
+			func(s *Snapshot) float64 { return float64(s.Durability.Saves) }),
+		counter("snapshot_failures_total", "Snapshots that could not be made.",
+			func(s *Snapshot) float64 { return float64(s.Durability.SaveFailures) }),
+		gauge("snapshot_last_successful", "Whether the last snapshot was made: 1 or 0; 1 before the first.",
+			func(s *Snapshot) float64 { return oneIf(s.Durability.LastSaveOK) }),
+		gauge("snapshot_last_success_timestamp_seconds", "When the last snapshot was made, in Unix time; 0 for never.",
+			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSave) }),
+		gauge("snapshot_last_duration_seconds", "How long the last snapshot took.",
+			func(s *Snapshot) float64 { return s.Durability.LastSaveTook.Seconds() }),
+	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// unixSeconds is t in Unix time, 0 for the zero time.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
