@@ -3,9 +3,10 @@ package limit
 import "math"
 
 // The sliding window log: every unit that was admitted is kept with its time,
-// and no window of a Period ever holds more than Max of them. It is what others
-// do with a sorted set of timestamps for each caller, in Redis or elsewhere:
-// https://engineering.classdojo.com/blog/2015/02/06/rolling-rate-limiter.
+// and no window of a Period ever holds more than Max of them. Others do it with a
+// sorted set of timestamps for each caller: P. Hayes, "Better rate limiting with
+// Redis sorted sets", ClassDojo Engineering (2015), which counts denied requests,
+// too.
 //
 //	latest    = max(now, the time of the newest unit)
 //	live      = units later than latest − Period
@@ -31,9 +32,9 @@ import "math"
 // from the time on that the last change has named as its end there is no log. So
 // a longer Period finds the units of the one before.
 //
-// The state is in logstate.go: 4 to 6 bytes for a unit at a rate from one a
-// second to one a minute, 1 for each further token of units at the same time.
-// Each call costs the same, however long the log, but for the units that it
+// The state is in logstate.go: a unit has 4 bytes where 8 a second or more come, 5
+// down to one each 17 s, 6 to one each 36 min; all further units of one time have
+// 1 to 3 bytes together. Each call costs the same, however long the log, but for the units that it
 // drops or gives back, and for O(log n) steps to find where the window begins.
 
 // logTake is Take for LOG.
