@@ -251,6 +251,9 @@ func (s *Store) markEnd() {
 }
 
 // publish says that the drains up to this number are durable.
+//
+// Tried and left: to wake an event loop once, when all of its connections are due, instead of at the
+// first of them (no difference at 64 commands in a pipeline, 6 % dearer at one).
 func (s *Store) publish(at uint64) {
 	s.mu.Lock()
 	if at <= s.durable.Load() {
