@@ -193,7 +193,9 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 	if moves > 2 {
 		t.Errorf("the box has moved %d times", moves)
 	}
-	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(l.Max); each > 50 {
+	// A copy of the state would be some 300 kB. Under the race detector pools
+	// forget, and what TakeAll borrows from one is new.
+	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(l.Max); each > 1000 {
 		t.Errorf("%d bytes allocated each time", each)
 	}
 	if b := box(); len(b) < 4*limit.MaxLog || cap(b) > len(b)*5/4 {
