@@ -27,6 +27,8 @@ type diskFS struct {
 	syncs atomic.Int64
 	// busy holds up every sync until it is closed; nil for not.
 	busy chan struct{}
+	// syncing is told of every sync, and of how many bytes it is for; nil for not.
+	syncing func(bytes int)
 }
 
 func (d *diskFS) Create(name string) (File, error) {
@@ -34,23 +36,29 @@ func (d *diskFS) Create(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{f, d}, nil
+	return &diskFile{File: f, d: d}, nil
 }
 
 type diskFile struct {
 	File
-	d *diskFS
+	d       *diskFS
+	written int // and not synced
 }
 
 func (f *diskFile) Write(b []byte) (int, error) {
 	if f.d.full.Load() {
 		return 0, syscall.ENOSPC
 	}
+	f.written += len(b)
 	return f.File.Write(b)
 }
 
 func (f *diskFile) Sync() error {
 	f.d.syncs.Add(1)
+	if f.d.syncing != nil {
+		f.d.syncing(f.written)
+	}
+	f.written = 0
 	if f.d.busy != nil {
 		<-f.d.busy
 	}
@@ -570,6 +578,42 @@ func TestClockAfterRestart(t *testing.T) {
 				t.Errorf("%s: the old marks of the clock are still there", test.name)
 			}
 		}
+	}
+}
+
+// A snapshot syncs what has gathered in the log for a second while others
+// write: else a kill in that time would lose more than it may.
+func TestSnapshotDoesNotHoldUpTheLog(t *testing.T) {
+	tab, disk := newTable(4), &diskFS{}
+	s, err := Open(Options{Dir: t.TempDir(), FS: disk, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 1000 {
+		tab.set(1, keyOf(n), stateAt(startAt+hour))
+		s.commit()
+	}
+	held, most := 0, 0
+	disk.syncing = func(bytes int) {
+		most = max(most, bytes)
+		if !s.io.TryLock() {
+			held = max(held, bytes)
+			return
+		}
+		s.io.Unlock()
+	}
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if held > 2*batchHeaderSize || most < 1000*batchHeaderSize {
+		t.Errorf("the log is held up by a sync of %d bytes; the largest one is of %d", held, most)
+	}
+	disk.syncing = nil
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

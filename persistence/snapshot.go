@@ -60,6 +60,7 @@ func (s *Store) snapshot() (size int64, err error) {
 		return 0, err
 	}
 	if !s.o.NoLog {
+		s.sync() // as in rotate
 		if err := s.barrier(); err != nil {
 			return 0, err
 		}
@@ -92,6 +93,7 @@ func (s *Store) rotate() (logEntry, error) {
 		return logEntry{}, err
 	}
 	s.man = &m
+	s.sync() // most of it while others write: what is left for switchTo to sync holds them up
 	first, err := s.switchTo(next)
 	if err != nil {
 		return logEntry{}, err
