@@ -34,8 +34,9 @@ import "math"
 //
 // The state is in logstate.go: a unit has 4 bytes where 8 a second or more come, 5
 // down to one each 17 s, 6 to one each 36 min; all further units of one time have
-// 1 to 3 bytes together. Each call costs the same, however long the log, but for the units that it
-// drops or gives back, and for O(log n) steps to find where the window begins.
+// 1 to 3 bytes together. Each call costs the same, however long the log, but for
+// the units that it drops or gives back, and for O(log n) steps to find where the
+// window begins.
 
 // logTake is Take for LOG.
 func logTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
