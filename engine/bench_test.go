@@ -206,6 +206,30 @@ func BenchmarkTakeLog(b *testing.B) {
 	}
 }
 
+// BenchmarkMemory reads 128 MB at random, each read's place told by the one
+// before. A decision on a key in far memory is two of these and some arithmetic:
+// where this is slow, so is everything else, and figures of two days or two
+// machines compare by it.
+func BenchmarkMemory(b *testing.B) {
+	next := make([]uint32, 32<<20)
+	for i := range next {
+		next[i] = uint32(i)
+	}
+	// Sattolo's shuffle: one cycle through all.
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := len(next) - 1; i > 0; i-- {
+		j := r.IntN(i)
+		next[i], next[j] = next[j], next[i]
+	}
+	clock := startCPU(b)
+	at := uint32(0)
+	for b.Loop() {
+		at = next[at]
+	}
+	clock.report(b)
+	runtime.KeepAlive(at)
+}
+
 // BenchmarkTakeGoroutines shares 1 M keys between 1 and 2 goroutines. The wall
 // clock counts only on a machine of its own.
 func BenchmarkTakeGoroutines(b *testing.B) {
