@@ -268,7 +268,7 @@ func TestSyncPrecedesTheReply(t *testing.T) {
 	strace := need(t, "strace")
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace")
-	p := startWith(t, options{ready: hasLoaded, wrap: []string{strace, "-D", "-f", "-o", trace, "-s", "100", "-e", "trace=fdatasync,write,sendto,sendmsg,writev"}},
+	p := startWith(t, options{ready: hasLoaded, wrap: []string{strace, "-D", "-f", "-o", trace, "-s", "100", "-e", "trace=fdatasync,write,pwrite64,sendto,sendmsg,writev"}},
 		"--appendonly", "yes", "--appendfsync", "always", "--dir", filepath.Join(dir, "data"))
 	if v := one(t, p.Addr, "CL.THROTTLE", "traced", "999999", "1", "900"); v.Err() != nil {
 		t.Fatal(v.Err())

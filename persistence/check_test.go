@@ -90,7 +90,7 @@ func TestRepairIntoACopy(t *testing.T) {
 			if name == im.log {
 				data = test.damage(data)
 			}
-			w.fs.dirs[dataDir].now[name] = &inode{data: data, durable: data}
+			w.fs.dirs[dataDir].now[name] = &inode{data: data, durable: slices.Clone(data)}
 		}
 		rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs, Repair: "/copy"})
 		if err != nil {

@@ -62,7 +62,7 @@ func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
 	files := maps.Clone(im.files)
 	files[im.log] = log
 	for name, data := range files {
-		w.fs.dirs[dataDir].now[name] = &inode{data: data, durable: data}
+		w.fs.dirs[dataDir].now[name] = &inode{data: data, durable: slices.Clone(data)}
 	}
 	w.table = newTable(2)
 	s, err := Open(w.options(w.fs))

@@ -7,7 +7,7 @@ import "io"
 // and one in memory that loses at a crash what was not synced.
 //
 // An error of any method leaves it open what has happened: nothing relies on
-// a file after an error of its Write or Sync.
+// a file after an error of its WriteAt or Sync.
 type FS interface {
 	// Open opens a file for reading. The error is fs.ErrNotExist where there is none.
 	Open(name string) (File, error)
@@ -30,11 +30,10 @@ type FS interface {
 	SyncDir(dir string) error
 }
 
-// File is an open file.
+// File is an open file. Who writes it knows where: there is no position.
 type File interface {
-	// Write appends.
-	io.Writer
 	io.ReaderAt
+	io.WriterAt
 	io.Closer
 	// Size is the file's length in bytes.
 	Size() (int64, error)

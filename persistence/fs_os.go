@@ -18,7 +18,7 @@ func (OS) Open(name string) (File, error) {
 
 // Create is of FS. Only the owner may read the file, since keys may be names of people.
 func (OS) Create(name string) (File, error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

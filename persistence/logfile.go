@@ -30,7 +30,7 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeAll(f, appendFileHeader(nil, h)); err != nil {
+	if err := writeAll(f, appendFileHeader(nil, h), 0); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("writing %s: %w", name, err)
 	}
@@ -45,9 +45,9 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 	return &logFile{f: f, name: name, id: e.id, end: headerSize, synced: headerSize}, nil
 }
 
-// writeAll writes b; fewer bytes than that are an error.
-func writeAll(f File, b []byte) error {
-	n, err := f.Write(b)
+// writeAll writes b at an offset; fewer bytes than that are an error.
+func writeAll(f File, b []byte, off int64) error {
+	n, err := f.WriteAt(b, off)
 	if err == nil && n < len(b) {
 		err = errShort
 	}
@@ -107,7 +107,7 @@ func (l *logFile) appendBatch(buf []byte, stamp *batch) error {
 	h.length, h.records = uint32(len(buf)-batchHeaderSize), records
 	h.seq, h.synced = l.seq, l.synced
 	seal(buf, &h, l.id)
-	if err := writeAll(l.f, buf); err != nil {
+	if err := writeAll(l.f, buf, l.end); err != nil {
 		return fmt.Errorf("writing %s: %w", l.name, err)
 	}
 	l.seq++

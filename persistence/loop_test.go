@@ -45,12 +45,12 @@ type diskFile struct {
 	written int // and not synced
 }
 
-func (f *diskFile) Write(b []byte) (int, error) {
+func (f *diskFile) WriteAt(b []byte, off int64) (int, error) {
 	if f.d.full.Load() {
 		return 0, syscall.ENOSPC
 	}
 	f.written += len(b)
-	return f.File.Write(b)
+	return f.File.WriteAt(b, off)
 }
 
 func (f *diskFile) Sync() error {

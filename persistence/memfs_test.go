@@ -15,8 +15,9 @@ import (
 var errCrashed = errors.New("crashed")
 
 // memFS is a file system in memory. At a crash it keeps of what was not synced
-// any subset: writes whole, torn at any byte or with 512-byte sectors missing, and of a
-// directory's changes since its last sync any ones.
+// any subset: writes whole, torn at any byte or with any of their 512-byte sectors missing,
+// and of a directory's changes since its last sync any ones. Where a write is missing, there is what was
+// there before it, or zeros beyond the file's old end, or nothing where the length has not grown.
 type memFS struct {
 	dirs map[string]*memDir
 	// left counts the operations until the crash; negative for none.
@@ -122,7 +123,7 @@ func (n *inode) sync() {
 	n.pending = nil
 }
 
-// apply returns data after the write.
+// apply returns data after the write. It changes data in place where that is long enough.
 func (w write) apply(data []byte) []byte {
 	if w.b == nil {
 		n := min(len(data), w.off)
@@ -238,13 +239,14 @@ type memFile struct {
 	n *inode
 }
 
-func (f *memFile) Write(b []byte) (int, error) {
+func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	if f.m.crashed {
 		return 0, errCrashed
 	}
 	// The write that the crash comes upon may still reach the disk in part.
-	f.n.pending = append(f.n.pending, write{len(f.n.data), slices.Clone(b)})
-	f.n.data = append(f.n.data, b...)
+	w := write{int(off), slices.Clone(b)}
+	f.n.pending = append(f.n.pending, w)
+	f.n.data = w.apply(f.n.data)
 	if err := f.m.step(); err != nil {
 		return 0, err
 	}
@@ -321,32 +323,35 @@ func (n *inode) survive(rng *rand.Rand) []byte {
 			}
 			continue
 		}
-		lost := false
-		b := slices.Clone(w.b)
+		end := len(data)
 		switch how := rng.IntN(5); {
 		case all || how == 0:
-		case how == 1: // none of it, though the length may be there
-			lost = rng.IntN(2) == 0
-			clear(b)
+			data = w.apply(data)
+		case how == 1: // none of it
 		case how == 2: // torn
-			b = b[:rng.IntN(len(b)+1)]
+			data = write{w.off, w.b[:rng.IntN(len(w.b)+1)]}.apply(data)
 		default: // any sectors
-			for at := 0; at < len(b); at += 512 - (w.off+at)%512 {
+			for at := 0; at < len(w.b); {
+				next := min(len(w.b), at+sector-(w.off+at)%sector)
 				if rng.IntN(2) == 0 {
-					clear(b[at:min(len(b), at+512-(w.off+at)%512)])
+					data = write{w.off + at, w.b[at:next]}.apply(data)
 				}
+				at = next
 			}
 		}
-		if lost {
-			continue
+		// The length may have grown by itself.
+		if grow := w.off + len(w.b) - max(end, len(data)); grow > 0 && rng.IntN(2) == 0 {
+			data = append(data, make([]byte, grow)...)
 		}
-		data = write{w.off, b}.apply(data)
 	}
 	return data
 }
 
+// sector is how much of a file reaches the disk as a whole or not at all.
+const sector = 512
+
 // failFS fails the n-th operation that writes, with an error; if short is set and it is a
-// Write, half of it is done before.
+// WriteAt, half of it is done before.
 type failFS struct {
 	*memFS
 	n     int
@@ -420,15 +425,15 @@ type failFile struct {
 	name string
 }
 
-func (f *failFile) Write(b []byte) (int, error) {
+func (f *failFile) WriteAt(b []byte, off int64) (int, error) {
 	if f.fs.failing("write " + strings.TrimPrefix(f.name, "/")) {
 		if f.fs.short {
-			n, _ := f.memFile.Write(b[:len(b)/2])
+			n, _ := f.memFile.WriteAt(b[:len(b)/2], off)
 			return n, f.fs.err
 		}
 		return 0, f.fs.err
 	}
-	return f.memFile.Write(b)
+	return f.memFile.WriteAt(b, off)
 }
 
 func (f *failFile) Sync() error {

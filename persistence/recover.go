@@ -492,15 +492,14 @@ func copyRange(fsys FS, from File, off, end int64, name string) error {
 	}
 	defer f.Close()
 	var buf []byte
-	for off < end {
-		buf = grow(buf, min(chunkBytes, end-off))
-		if _, err := readAt(from, buf, off); err != nil {
+	for at := off; at < end; at += int64(len(buf)) {
+		buf = grow(buf, min(chunkBytes, end-at))
+		if _, err := readAt(from, buf, at); err != nil {
 			return err
 		}
-		if err := writeAll(f, buf); err != nil {
+		if err := writeAll(f, buf, at-off); err != nil {
 			return err
 		}
-		off += int64(len(buf))
 	}
 	return f.Sync()
 }

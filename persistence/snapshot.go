@@ -213,7 +213,7 @@ func writeTmp(fs FS, dir, name string, b []byte) (tmp string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = writeAll(f, b)
+	err = writeAll(f, b, 0)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -401,7 +401,7 @@ func (w *baseWriter) batch(buf []byte, flags uint32) error {
 }
 
 func (w *baseWriter) write(b []byte) error {
-	if err := writeAll(w.f, b); err != nil {
+	if err := writeAll(w.f, b, w.end); err != nil {
 		return err
 	}
 	w.end += int64(len(b))
