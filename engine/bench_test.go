@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -335,14 +336,15 @@ func BenchmarkJournal(b *testing.B) {
 				keys[i] = fmt.Appendf(nil, "user:%012d", i)
 			}
 			var d limit.Decision
-			var out []byte
+			var out journal.Buffer
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if err := e.Take(1e18, keys[i%len(keys)], &l, 1, &d); err != nil {
 					b.Fatal(err)
 				}
 				if i%16384 == 0 {
-					out = e.Drain(out[:0])
+					out.Reset(0)
+					e.Drain(&out)
 				}
 			}
 		})
@@ -373,14 +375,14 @@ func BenchmarkCopy(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	var out []byte
+	var out journal.Buffer
 	var cursor uint64
 	b.ReportAllocs()
 	for b.Loop() {
-		if len(out) > 1<<20 {
-			out = out[:0]
+		if len(out.Bytes) > 1<<20 {
+			out.Reset(0)
 		}
-		out, cursor = e.Copy(1e18, cursor, out)
+		cursor = e.Copy(1e18, cursor, &out)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 // (expiry needs none: the state tells it). Whoever writes them drains all
 // shards: the buffers are swapped under the lock and copied outside of it.
 //
+// A long state is not copied at each change: its key is noted, and the drain
+// copies what it has by then, once.
+//
 // Without StartJournal there is no buffer, and a change costs one look at a nil.
 
 // changes is a shard's buffer; the shard's lock guards its fields but pending.
@@ -22,10 +25,12 @@ type changes struct {
 	journal *changeLog
 	// version numbers the shard's changes.
 	version uint64
-	buf     []byte
+	buf     journal.Buffer
+	// owed are the keys whose records Drain makes.
+	owed map[string]struct{}
 	// spare belongs to Drain, which is called by one goroutine at a time.
 	spare []byte
-	// pending says that buf is not empty, so that Drain need not lock shards
+	// pending says that there is something, so that Drain need not lock shards
 	// in which nothing has happened.
 	pending atomic.Bool
 }
@@ -37,28 +42,44 @@ type changeLog struct {
 	notify func()
 }
 
-// maxSpare is the largest buffer that a shard keeps for what comes next.
-const maxSpare = 64 << 10
+const (
+	// maxSpare is the largest buffer that a shard keeps for what comes next.
+	maxSpare = 64 << 10
+	// longState is how many bytes a state has that is owed. Finding the key
+	// again costs as much as copying some hundred bytes.
+	longState = 256
+)
 
-// set appends the record of a key's new state and returns where it begins.
+// set adds the record of a key's new state and returns where it begins.
 func (c *changes) set(a limit.Algorithm, key, state []byte) (at int) {
 	c.begin()
-	at = len(c.buf)
-	c.buf = journal.AppendSet(c.buf, c.version, byte(a), key, state)
+	at = len(c.buf.Bytes)
+	c.buf.Set(c.version, byte(a), key, state)
 	return at
 }
 
-// forget appends the record of a key having gone.
+// forget adds the record of a key having gone.
 func (c *changes) forget(a limit.Algorithm, key []byte) (at int) {
 	c.begin()
-	at = len(c.buf)
-	c.buf = journal.AppendDelete(c.buf, c.version, byte(a), key)
+	at = len(c.buf.Bytes)
+	c.buf.Delete(c.version, byte(a), key)
 	return at
+}
+
+// owe notes a key that has a new state.
+func (c *changes) owe(key []byte) {
+	c.begin()
+	if c.owed == nil {
+		c.owed = map[string]struct{}{}
+	}
+	if _, there := c.owed[string(key)]; !there {
+		c.owed[string(key)] = struct{}{}
+	}
 }
 
 func (c *changes) begin() {
 	c.version++
-	if len(c.buf) > 0 {
+	if len(c.buf.Bytes) > 0 || c.pending.Load() {
 		return // whoever put the first record there has said so
 	}
 	c.pending.Store(true)
@@ -69,9 +90,7 @@ func (c *changes) begin() {
 
 // undo takes back the record that begins at an offset and has n bytes; there
 // may be others behind it.
-func (c *changes) undo(at, n int) {
-	c.buf = append(c.buf[:at], c.buf[at+n:]...)
-}
+func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
 
 // StartJournal begins to keep records of changes, with versions above version.
 // notify is called when there is something to drain and there was not before,
@@ -94,13 +113,12 @@ func (e *Engine) Dirty() bool {
 	return j != nil && j.dirty.Load()
 }
 
-// Drain appends the records of all changes since it was called last, in the
-// encoding of package journal; those of one key are in their order. One
-// goroutine may call it at a time.
-func (e *Engine) Drain(dst []byte) []byte {
+// Drain adds the records of all changes since it was called last, those of one
+// key in their order. One goroutine may call it at a time.
+func (e *Engine) Drain(dst *journal.Buffer) {
 	j := e.journal.Load()
 	if j == nil {
-		return dst
+		return
 	}
 	j.dirty.Store(false) // first: what comes from now on says so again
 	for i := range e.shards {
@@ -110,26 +128,42 @@ func (e *Engine) Drain(dst []byte) []byte {
 			continue
 		}
 		s.mu.Lock()
-		full := c.buf
-		c.buf = c.spare[:0]
+		full, owed := c.buf, c.owed
+		c.buf, c.owed = journal.Buffer{Bytes: c.spare[:0]}, nil
 		c.pending.Store(false)
 		s.mu.Unlock()
-		dst = append(dst, full...)
-		if c.spare = full; cap(full) > maxSpare {
+		dst.Add(&full)
+		if c.spare = full.Bytes; cap(c.spare) > maxSpare {
 			c.spare = nil
 		}
+		for key := range owed {
+			e.pay(s, []byte(key), dst)
+		}
 	}
-	return dst
+}
+
+// pay adds the record of a key that was owed. One that has gone has left a
+// record of that, or has expired.
+func (e *Engine) pay(s *shard, key []byte, dst *journal.Buffer) {
+	h, _ := e.place(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.table
+	if g, at := t.find(h, key); at != nil {
+		r := g.record(at)
+		t.changes.version++
+		dst.Set(t.changes.version, byte(r.algorithm()), key, t.state(r))
+	}
 }
 
 // copyBytes is how much Copy takes of one shard before it lets others in.
 const copyBytes = 128 << 10
 
-// Copy appends records with the states of some of the keys that are live at
+// Copy adds records with the states of some of the keys that are live at
 // now, those that come next at a cursor, and returns the cursor behind them; 0
 // to begin, and 0 at the end. A key that is live all the time is copied at least
 // once, as it is at that moment, and with the version of its shard's last change.
-func (e *Engine) Copy(now int64, cursor uint64, dst []byte) ([]byte, uint64) {
+func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,25 +171,25 @@ func (e *Engine) Copy(now int64, cursor uint64, dst []byte) ([]byte, uint64) {
 	t := &s.table
 	g := t.lookup(cursor << placeShift)
 	if g.n == 0 {
-		return dst, g.end()
+		return g.end()
 	}
 	version := uint64(0)
 	if t.changes != nil {
 		version = t.changes.version
 	}
-	begin := len(dst)
+	begin := len(dst.Bytes)
 	b := g.home(cursor << placeShift)
-	for last := min(g.lines, b+walkChunk); b < last && len(dst)-begin < copyBytes; b++ {
+	for last := min(g.lines, b+walkChunk); b < last && len(dst.Bytes)-begin < copyBytes; b++ {
 		g.eachOf(b, t.seed, func(r record) {
 			if state := t.state(r); limit.Expires(r.algorithm(), state) > now {
-				dst = journal.AppendSet(dst, version, byte(r.algorithm()), r.key(), state)
+				dst.Set(version, byte(r.algorithm()), r.key(), state)
 			}
 		})
 	}
 	if b == g.lines {
-		return dst, g.end()
+		return g.end()
 	}
-	return dst, g.lineStart(b)
+	return g.lineStart(b)
 }
 
 // Restore gives a key a state that was recovered, whatever the budget. It keeps
@@ -201,9 +235,10 @@ func (e *Engine) flushVersion() uint64 {
 	return v + headroom
 }
 
-// flushed appends the record of all keys having gone, under its version.
+// flushed adds the record of all keys having gone, under its version.
 func (c *changes) flushed(version uint64) {
 	c.begin()
 	c.version = version
-	c.buf = journal.AppendFlush(c.buf, version)
+	c.owed = nil
+	c.buf.Flush(version)
 }

@@ -102,31 +102,31 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 			}
 		}
 		run("before")
-		p.e.Drain(nil)
+		p.e.Drain(&journal.Buffer{})
 		if p.e.Dirty() {
 			t.Fatal("dirty after a drain")
 		}
-		var copied, log []byte
+		var copied, log journal.Buffer
 		notified = 0
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			copied, cursor = p.e.Copy(now, cursor, copied)
+			cursor = p.e.Copy(now, cursor, &copied)
 			if rapid.IntRange(0, 3).Draw(t, "meanwhile") == 0 {
 				run("while it is copied")
 			}
 			if rapid.Bool().Draw(t, "drain") {
-				log = p.e.Drain(log)
+				p.e.Drain(&log)
 			}
 		}
 		run("after")
-		log = p.e.Drain(log)
-		if (len(log) > 0) != (notified > 0) {
-			t.Fatalf("%d bytes were drained, and that was told %d times", len(log), notified)
+		p.e.Drain(&log)
+		if (log.Records > 0) != (notified > 0) {
+			t.Fatalf("%d records were drained, and that was told %d times", log.Records, notified)
 		}
 		for i := range p.e.shards {
 			now = max(now, p.e.shards[i].last)
 		}
 		again := New(Options{Shards: rapid.SampledFrom([]int{1, 2, 16}).Draw(t, "shards")})
-		if err := replay(again, now, copied, log); err != nil {
+		if err := replay(again, now, copied.Bytes, log.Bytes); err != nil {
 			t.Fatal(err)
 		}
 		again.check()
@@ -149,7 +149,7 @@ func TestJournalUnderABudget(t *testing.T) {
 		e := New(Options{Shards: 1, MaxMemory: 300 << 10, Policy: policy})
 		e.StartJournal(0, func() {})
 		l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1e9, Burst: 10}
-		var log []byte
+		var log journal.Buffer
 		var d limit.Decision
 		refused := 0
 		for i := range 20_000 {
@@ -159,15 +159,15 @@ func TestJournalUnderABudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%100 == 0 {
-				log = e.Drain(log)
+				e.Drain(&log)
 			}
 		}
-		log = e.Drain(log)
+		e.Drain(&log)
 		if st := e.Stats(); (policy == LeastDebt) != (st.Evicted > 0) || (policy == NoEviction) != (refused > 0) {
 			t.Fatalf("policy %d: %d refused, %+v", policy, refused, st)
 		}
 		again := New(Options{})
-		if err := replay(again, 1e18, nil, log); err != nil {
+		if err := replay(again, 1e18, nil, log.Bytes); err != nil {
 			t.Fatal(err)
 		}
 		if want, got := contents(e, 1e18), contents(again, 1e18); len(want) != len(got) {
@@ -203,23 +203,24 @@ func TestDrainWhileManyWrite(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { writers.Wait(); close(done) }()
-	var log []byte
+	var log journal.Buffer
 	for running := true; running; {
 		select {
 		case <-wake:
-			log = e.Drain(log)
+			e.Drain(&log)
 		case <-done:
 			running = false
 		}
 	}
 	if e.Dirty() {
-		log = e.Drain(log)
+		e.Drain(&log)
 	}
-	if len(e.Drain(nil)) > 0 {
+	rest := journal.Buffer{}
+	if e.Drain(&rest); rest.Records > 0 {
 		t.Error("there were records, and the engine was not dirty")
 	}
 	again := New(Options{Shards: 2})
-	if err := replay(again, 1e18, nil, log); err != nil {
+	if err := replay(again, 1e18, nil, log.Bytes); err != nil {
 		t.Fatal(err)
 	}
 	if want, got := contents(e, 1e18), contents(again, 1e18); fmt.Sprint(want) != fmt.Sprint(got) {
@@ -237,4 +238,65 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	if err := e.Restore(byte(limit.GCRA), bytes.Repeat([]byte("k"), MaxKey+1), make([]byte, 8)); err == nil {
 		t.Error("a key that is too long was restored")
 	}
+}
+
+// However often a long state changes between two drains, it is drained once, as
+// it is by then; not at all if its key has gone.
+func TestLongStatesAreDrainedOnce(t *testing.T) {
+	e := New(Options{Shards: 2})
+	e.StartJournal(0, func() {})
+	l := logLimit(2000)
+	now := int64(1e18)
+	take := func(key string, n int) {
+		var d limit.Decision
+		for range n {
+			now += 1e6
+			if err := e.Take(now, []byte(key), l, 1, &d); err != nil || d.Limited {
+				t.Fatal(d, err)
+			}
+		}
+	}
+	var all journal.Buffer
+	drain := func() int {
+		before := len(all.Bytes)
+		e.Drain(&all)
+		again := New(Options{})
+		if err := replay(again, now, nil, all.Bytes); err != nil {
+			t.Fatal(err)
+		}
+		if want, got := contents(e, now), contents(again, now); fmt.Sprint(want) != fmt.Sprint(got) {
+			t.Fatalf("%v\nwant %v", got, want)
+		}
+		return len(all.Bytes) - before
+	}
+	take("many", 500)
+	short := drain() // its records, until it was long, and once as it is
+	take("many", 500)
+	if n := drain(); n > 2*short || !e.exists("many") {
+		t.Errorf("500 changes of a long state drained %d bytes", n)
+	}
+	take("many", 1)
+	take("another", 300)
+	e.Reset(now, []byte("many"))
+	drain()
+	take("many", 300)
+	e.Flush()
+	take("another", 1)
+	drain()
+	take("another", 400)
+	e.Reset(now, []byte("another"))
+	take("another", 1)
+	drain()
+	take("another", 500)
+	now += 2 * 3600 * second
+	drain()
+	if e.Dirty() {
+		t.Error("dirty after a drain")
+	}
+}
+
+func (e *Engine) exists(key string) bool {
+	h, s := e.place([]byte(key))
+	_, at := s.table.find(h, []byte(key))
+	return at != nil
 }

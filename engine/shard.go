@@ -98,10 +98,18 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 	if s.table.changes == nil {
 		return s.keep(now, h, g, at, key, a, next, must)
 	}
-	// The record comes first: next may lie in a segment that keep leaves behind.
 	c := s.table.changes
-	var mark, n int
-	switch gone := limit.Expires(a, next) <= now; {
+	gone := limit.Expires(a, next) <= now
+	if !gone && len(next) >= longState {
+		err := s.keep(now, h, g, at, key, a, next, must)
+		if err == nil {
+			c.owe(key)
+		}
+		return err
+	}
+	// The record comes first: next may lie in a segment that keep leaves behind.
+	var mark int
+	switch {
 	case at == nil && gone:
 		return nil
 	case gone:
@@ -109,7 +117,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 	default:
 		mark = c.set(a, key, next)
 	}
-	n = len(c.buf) - mark
+	n := len(c.buf.Bytes) - mark
 	err := s.keep(now, h, g, at, key, a, next, must)
 	if err != nil {
 		c.undo(mark, n)

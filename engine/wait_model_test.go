@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -534,7 +535,9 @@ func TestWaitModel(t *testing.T) {
 // end checks that all waits end, and that the journal has all that was changed.
 func (p *waitPair) end() error {
 	again := New(Options{Shards: 1, Seed: p.e.seed})
-	if err := replay(again, p.now, nil, p.e.Drain(nil)); err != nil {
+	var log journal.Buffer
+	p.e.Drain(&log)
+	if err := replay(again, p.now, nil, log.Bytes); err != nil {
 		return err
 	}
 	if got, want := contents(again, p.now), contents(p.e, p.now); !maps.Equal(got, want) {

@@ -15,7 +15,7 @@ import (
 func enginePart(e *engine.Engine, notify func()) Part {
 	return Part{
 		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Drain: e.Drain,
-		Copy:   func(cursor uint64, dst []byte) ([]byte, uint64) { return e.Copy(startAt, cursor, dst) },
+		Copy:   func(cursor uint64, dst *journal.Buffer) uint64 { return e.Copy(startAt, cursor, dst) },
 		Set:    e.Restore,
 		Delete: func(_ byte, key []byte) { e.RestoreDelete(key) },
 		Resume: func(v uint64) { e.StartJournal(v, notify) },
@@ -100,11 +100,11 @@ func BenchmarkSnapshot(b *testing.B) {
 func BenchmarkCommit(b *testing.B) {
 	t := newTable(1)
 	part := t.part()
-	var records []byte
+	var records journal.Buffer
 	for i := range 1000 {
-		records = journal.AppendSet(records, uint64(i), 1, fmt.Appendf(nil, "user:%012d", i), binary.LittleEndian.AppendUint64(nil, 1))
+		records.Set(uint64(i), 1, fmt.Appendf(nil, "user:%012d", i), binary.LittleEndian.AppendUint64(nil, 1))
 	}
-	part.Drain = func(dst []byte) []byte { return append(dst, records...) }
+	part.Drain = func(dst *journal.Buffer) { dst.Add(&records) }
 	s, err := Open(Options{Dir: b.TempDir(), FS: OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
 	if err != nil {
 		b.Fatal(err)
@@ -112,7 +112,7 @@ func BenchmarkCommit(b *testing.B) {
 	if _, err := s.Load(); err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(int64(len(records)))
+	b.SetBytes(int64(len(records.Bytes)))
 	for b.Loop() {
 		s.commit()
 	}

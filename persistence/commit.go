@@ -154,15 +154,17 @@ func (s *Store) commit() {
 // the drain. io is held.
 func (s *Store) flush() (uint64, error) {
 	at := s.opened.Add(1) // before the drain: see Store
-	buf := grow(s.buf, batchHeaderSize)
+	buf := &s.buf
+	buf.Reset(batchHeaderSize)
 	for i := range s.o.Parts {
-		buf = s.o.Parts[i].Drain(buf)
+		s.o.Parts[i].Drain(buf)
 	}
-	s.buf = buf[:0]
-	if cap(buf) > keepBuffer {
-		s.buf = nil
-	}
-	if s.cur == nil || len(buf) == batchHeaderSize {
+	defer func() {
+		if cap(buf.Bytes) > keepBuffer {
+			buf.Bytes = nil
+		}
+	}()
+	if s.cur == nil || buf.Records == 0 {
 		return at, nil // without a log, the next base has it all
 	}
 	// After the drain, so that no decision in it is later.

@@ -19,7 +19,7 @@ type logFile struct {
 	first  uint64 // of the first one
 	// marked: the last batch is a mark, see mark.
 	marked bool
-	out    []byte
+	out    journal.Buffer
 }
 
 // createLog makes an empty log and makes its header durable.
@@ -56,63 +56,62 @@ func writeAll(f File, b []byte, off int64) error {
 
 var errShort = fmt.Errorf("short write")
 
-// append writes records, which stand in buf after room for a batch header, as
+// append writes records, which stand in b after room for a batch header, as
 // one batch or several. stamp has the times of the batches; its other fields
 // but flush are filled in, and flush is kept up to date.
-func (l *logFile) append(buf []byte, stamp *batch) error {
-	if len(buf)-batchHeaderSize <= batchBytes {
-		return l.appendBatch(buf, stamp)
+func (l *logFile) append(b *journal.Buffer, stamp *batch) error {
+	if len(b.Bytes)-batchHeaderSize <= batchBytes {
+		return l.appendBatch(b, stamp)
 	}
-	rest := buf[batchHeaderSize:]
-	for len(rest) > 0 {
-		n, err := prefix(rest, batchBytes)
-		if err != nil {
+	for rest := b.Bytes[batchHeaderSize:]; len(rest) > 0; {
+		var err error
+		if rest, err = prefix(rest, batchBytes, &l.out); err != nil {
 			return err
 		}
-		l.out = append(grow(l.out, batchHeaderSize), rest[:n]...)
-		rest = rest[n:]
-		if err := l.appendBatch(l.out, stamp); err != nil {
+		if err := l.appendBatch(&l.out, stamp); err != nil {
 			return err
 		}
 	}
-	l.out = nil
+	l.out = journal.Buffer{}
 	return nil
 }
 
-// prefix is how many bytes the records at the start of b have that fit into
-// limit bytes, one at the least.
-func prefix(b []byte, limit int) (int, error) {
+// prefix makes a batch in out, with room for its header, of the records at the start of b
+// that fit into limit bytes, one at the least, and returns the others.
+func prefix(b []byte, limit int, out *journal.Buffer) (rest []byte, err error) {
+	out.Reset(batchHeaderSize)
 	n := 0
 	for n < len(b) {
-		_, rest, err := journal.Parse(b[n:])
+		r, rest, err := journal.Parse(b[n:])
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		if size := len(b) - n - len(rest); n > 0 && n+size > limit {
 			break
 		}
 		n = len(b) - len(rest)
+		out.Records++
+		if r.Op == journal.Flush {
+			out.Flushed = max(out.Flushed, r.Version)
+		}
 	}
-	return n, nil
+	out.Bytes = append(out.Bytes, b[:n]...)
+	return b[n:], nil
 }
 
 // appendBatch writes one batch: records, after room for its header.
-func (l *logFile) appendBatch(buf []byte, stamp *batch) error {
-	records, flush, err := count(buf[batchHeaderSize:])
-	if err != nil {
-		return err
-	}
-	stamp.flush = max(stamp.flush, flush)
+func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch) error {
+	stamp.flush = max(stamp.flush, b.Flushed)
 	h := *stamp
-	h.length, h.records = uint32(len(buf)-batchHeaderSize), records
+	h.length, h.records = uint32(len(b.Bytes)-batchHeaderSize), uint32(b.Records)
 	h.seq, h.synced = l.seq, l.synced
-	seal(buf, &h, l.id)
-	if err := writeAll(l.f, buf, l.end); err != nil {
+	seal(b.Bytes, &h, l.id)
+	if err := writeAll(l.f, b.Bytes, l.end); err != nil {
 		return fmt.Errorf("writing %s: %w", l.name, err)
 	}
 	l.seq++
-	l.end += int64(len(buf))
-	l.marked = records == 0
+	l.end += int64(len(b.Bytes))
+	l.marked = b.Records == 0
 	return nil
 }
 
@@ -131,21 +130,5 @@ func (l *logFile) empty() bool {
 // mark writes an empty batch, which says that all before it is durable: from
 // then on, damage to it cannot pass for a torn tail. It also keeps the clock.
 func (l *logFile) mark(stamp *batch) error {
-	return l.appendBatch(make([]byte, batchHeaderSize), stamp)
-}
-
-// count is how many records there are, and the highest version of a Flush.
-func count(b []byte) (records uint32, flush uint64, err error) {
-	for len(b) > 0 {
-		r, rest, err := journal.Parse(b)
-		if err != nil {
-			return 0, 0, err
-		}
-		if r.Op == journal.Flush {
-			flush = max(flush, r.Version)
-		}
-		records++
-		b = rest
-	}
-	return records, flush, nil
+	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp)
 }

@@ -24,7 +24,7 @@ type table struct {
 type tableShard struct {
 	mu      sync.Mutex
 	version uint64
-	pending []byte
+	pending journal.Buffer
 	states  map[string]value
 }
 
@@ -57,7 +57,7 @@ func (t *table) set(kind byte, key string, state []byte) {
 	defer s.mu.Unlock()
 	s.version++
 	s.states[key] = value{kind, slices.Clone(state)}
-	s.pending = journal.AppendSet(s.pending, s.version, kind, []byte(key), state)
+	s.pending.Set(s.version, kind, []byte(key), state)
 }
 
 func (t *table) delete(key string) {
@@ -70,7 +70,7 @@ func (t *table) delete(key string) {
 	}
 	s.version++
 	delete(s.states, key)
-	s.pending = journal.AppendDelete(s.pending, s.version, v.kind, []byte(key))
+	s.pending.Delete(s.version, v.kind, []byte(key))
 }
 
 // flush forgets everything, with between called after each shard.
@@ -86,7 +86,7 @@ func (t *table) flush(between func()) {
 		s.mu.Lock()
 		s.version = v
 		clear(s.states)
-		s.pending = journal.AppendFlush(s.pending, v)
+		s.pending.Flush(v)
 		s.mu.Unlock()
 		between()
 	}
@@ -98,7 +98,7 @@ func (t *table) part() Part {
 		Dirty: func() bool {
 			for _, s := range t.shards {
 				s.mu.Lock()
-				n := len(s.pending)
+				n := s.pending.Records
 				s.mu.Unlock()
 				if n > 0 {
 					return true
@@ -106,14 +106,13 @@ func (t *table) part() Part {
 			}
 			return false
 		},
-		Drain: func(dst []byte) []byte {
+		Drain: func(dst *journal.Buffer) {
 			for _, s := range t.shards {
 				s.mu.Lock()
-				dst = append(dst, s.pending...)
-				s.pending = s.pending[:0]
+				dst.Add(&s.pending)
+				s.pending.Reset(0)
 				s.mu.Unlock()
 			}
-			return dst
 		},
 		Copy: t.copy,
 		Set: func(kind byte, key, state []byte) error {
@@ -139,7 +138,7 @@ func (t *table) part() Part {
 
 // copy walks the keys of each shard in the order of their numbers. A cursor is
 // a shard and the number of the key that comes next.
-func (t *table) copy(cursor uint64, dst []byte) ([]byte, uint64) {
+func (t *table) copy(cursor uint64, dst *journal.Buffer) (next uint64) {
 	if t.onCopy != nil {
 		t.onCopy()
 	}
@@ -157,15 +156,15 @@ func (t *table) copy(cursor uint64, dst []byte) ([]byte, uint64) {
 	slices.Sort(numbers)
 	for i, n := range numbers {
 		if i == t.perStep {
-			return dst, uint64(at)<<32 | uint64(n)
+			return uint64(at)<<32 | uint64(n)
 		}
 		v := s.states[keyOf(n)]
-		dst = journal.AppendSet(dst, s.version, v.kind, []byte(keyOf(n)), v.state)
+		dst.Set(s.version, v.kind, []byte(keyOf(n)), v.state)
 	}
 	if at+1 == len(t.shards) {
-		return dst, 0
+		return 0
 	}
-	return dst, uint64(at+1) << 32
+	return uint64(at+1) << 32
 }
 
 // get is the key's state, nil for none.

@@ -1,5 +1,7 @@
 package persistence
 
+import "limitdb/internal/journal"
+
 // A Part is one holder of state. The engine's table is one; what else has
 // state that must survive (rules, say) joins by being another, with kinds of its own
 // from journal.Foreign on. Records are in the encoding of package journal.
@@ -12,15 +14,15 @@ type Part struct {
 	// and be cheap: it is asked for every reply under Always. The part calls
 	// Store.Dirtied when it becomes true.
 	Dirty func() bool
-	// Drain appends the records of all changes since the last call. Those of
+	// Drain adds the records of all changes since the last call. Those of
 	// one key are in their order.
-	Drain func(dst []byte) []byte
-	// Copy appends Set records with the states of some of the keys, those that
+	Drain func(dst *journal.Buffer)
+	// Copy adds Set records with the states of some of the keys, those that
 	// come next at a cursor, and returns the cursor that comes after them; 0 to
 	// begin, and 0 when all have been. A key that is there all the time is
 	// copied once, with a version that its changes until then have not above,
 	// and its changes from then on have not below.
-	Copy func(cursor uint64, dst []byte) (out []byte, next uint64)
+	Copy func(cursor uint64, dst *journal.Buffer) (next uint64)
 
 	// Set gives a key a state that was recovered. It is called from several
 	// goroutines, for one key never at the same time. key and state are valid

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+
+	"limitdb/internal/journal"
 )
 
 // repairer writes a copy of all batches that can be read: one base of those of
@@ -55,13 +57,16 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 	}
 	// The time since the machine's start says nothing in another file.
 	stamp := batch{clock: p.clock, flush: p.flush}
-	buf := append(make([]byte, batchHeaderSize, batchHeaderSize+len(p.payload)), p.payload...)
+	var records journal.Buffer
+	if _, err := prefix(p.payload, len(p.payload), &records); err != nil {
+		return err
+	}
 	if kind == kindBase {
 		if err := f.needBase(); err != nil {
 			return err
 		}
 		f.base.stamp = func() batch { return stamp }
-		return f.base.batch(buf, 0)
+		return f.base.batch(&records)
 	}
 	if f.log == nil {
 		log, err := f.s.newLog()
@@ -72,7 +77,7 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 		f.log = log
 		f.logs = []logEntry{{f.s.number, log.id, log.seq}}
 	}
-	return f.log.append(buf, &stamp)
+	return f.log.append(&records, &stamp)
 }
 
 func (f *repairer) needBase() error {

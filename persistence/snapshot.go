@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"limitdb/internal/journal"
 )
 
 // syncStretch is how much of a base is written between two syncs: one sync of
@@ -278,6 +280,7 @@ func (s *Store) writeBase() (*baseEntry, error) {
 		return nil, err
 	}
 	w := &baseWriter{f: f, id: id, stamp: s.now}
+	w.buf.Reset(batchHeaderSize)
 	err = w.write(appendFileHeader(nil, &header{kind: kindBase, instance: s.man.instance, id: id, boot: s.boot}))
 	for i := range s.o.Parts {
 		if err == nil {
@@ -305,8 +308,8 @@ func (s *Store) copyPart(w *baseWriter, p *Part) error {
 		if s.stopped() {
 			return ErrClosed
 		}
-		w.buf, cursor = p.Copy(cursor, w.room())
-		full := len(w.buf) >= blockBytes
+		cursor = p.Copy(cursor, &w.buf)
+		full := len(w.buf.Bytes) >= blockBytes
 		if full || cursor == 0 {
 			if err := w.block(); err != nil {
 				return err
@@ -343,61 +346,48 @@ type baseWriter struct {
 	f       File
 	id      uint64
 	stamp   func() batch
-	buf     []byte // room for a header, and records
+	buf     journal.Buffer // room for a header, and records
 	end     int64
 	synced  int64
 	seq     uint64
 	records uint32
-	out     []byte
-}
-
-// room is where the next records go.
-func (w *baseWriter) room() []byte {
-	if len(w.buf) < batchHeaderSize {
-		w.buf = grow(w.buf, batchHeaderSize)
-	}
-	return w.buf
+	out     journal.Buffer
 }
 
 // block writes the records that have been gathered.
 func (w *baseWriter) block() error {
-	if len(w.buf) <= batchHeaderSize {
-		return nil
+	defer w.buf.Reset(batchHeaderSize)
+	if len(w.buf.Bytes)-batchHeaderSize <= batchBytes {
+		return w.batch(&w.buf)
 	}
-	buf := w.buf
-	w.buf = w.buf[:0]
-	if len(buf)-batchHeaderSize <= batchBytes {
-		return w.batch(buf, 0)
-	}
-	for rest := buf[batchHeaderSize:]; len(rest) > 0; {
-		n, err := prefix(rest, blockBytes)
-		if err != nil {
+	for rest := w.buf.Bytes[batchHeaderSize:]; len(rest) > 0; {
+		var err error
+		if rest, err = prefix(rest, blockBytes, &w.out); err != nil {
 			return err
 		}
-		w.out = append(grow(w.out, batchHeaderSize), rest[:n]...)
-		rest = rest[n:]
-		if err := w.batch(w.out, 0); err != nil {
+		if err := w.batch(&w.out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *baseWriter) batch(buf []byte, flags uint32) error {
-	records, _, err := count(buf[batchHeaderSize:])
-	if err != nil {
-		return err
+// batch writes records, which stand after room for a batch header, if there are any.
+func (w *baseWriter) batch(b *journal.Buffer) error {
+	if b.Records == 0 {
+		return nil
 	}
-	w.records += records
-	if flags == flagEnd {
-		records = w.records
-	}
+	w.records += uint32(b.Records)
+	return w.seal(b.Bytes, uint32(b.Records), 0)
+}
+
+func (w *baseWriter) seal(b []byte, records, flags uint32) error {
 	w.seq++
 	h := w.stamp()
-	h.length, h.records, h.flags = uint32(len(buf)-batchHeaderSize), records, flags
+	h.length, h.records, h.flags = uint32(len(b)-batchHeaderSize), records, flags
 	h.seq, h.synced = w.seq, w.synced
-	seal(buf, &h, w.id)
-	return w.write(buf)
+	seal(b, &h, w.id)
+	return w.write(b)
 }
 
 func (w *baseWriter) write(b []byte) error {
@@ -419,7 +409,7 @@ func (w *baseWriter) sync() error {
 
 // finish writes the end and makes all durable.
 func (w *baseWriter) finish() error {
-	if err := w.batch(make([]byte, batchHeaderSize), flagEnd); err != nil {
+	if err := w.seal(make([]byte, batchHeaderSize), w.records, flagEnd); err != nil {
 		return err
 	}
 	return w.sync()

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+
+	"limitdb/internal/journal"
 )
 
 // Policy says when what was written is made durable.
@@ -101,7 +103,7 @@ type Store struct {
 	io    sync.Mutex // guards cur and what belongs to writing it
 	cur   *logFile   // nil where there is none, or none that can be written
 	stamp batch      // clock, boot and flush of the last batch
-	buf   []byte
+	buf   journal.Buffer
 	// boot is the machine's id in this run's files.
 	boot uint64
 

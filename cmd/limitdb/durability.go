@@ -93,7 +93,7 @@ func (d *durability) keys() persistence.Part {
 		Owns:  func(kind byte) bool { return kind < journal.Foreign },
 		Dirty: e.Dirty,
 		Drain: e.Drain,
-		Copy: func(cursor uint64, dst []byte) ([]byte, uint64) {
+		Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
 			return e.Copy(d.p.clock.Now(), cursor, dst)
 		},
 		Set: func(kind byte, key, state []byte) error {
@@ -160,12 +160,12 @@ func (d *durability) assumption() persistence.Part {
 	return persistence.Part{
 		Owns:  func(kind byte) bool { return kind == usedUpKind },
 		Dirty: func() bool { return false },
-		Drain: func(dst []byte) []byte { return dst },
-		Copy: func(_ uint64, dst []byte) ([]byte, uint64) {
+		Drain: func(*journal.Buffer) {},
+		Copy: func(_ uint64, dst *journal.Buffer) uint64 {
 			if at := d.usedUp.Load(); at != 0 {
-				dst = journal.AppendSet(dst, 0, usedUpKind, []byte("used-up"), binary.LittleEndian.AppendUint64(nil, uint64(at)))
+				dst.Set(0, usedUpKind, []byte("used-up"), binary.LittleEndian.AppendUint64(nil, uint64(at)))
 			}
-			return dst, 0
+			return 0
 		},
 		Set: func(_ byte, _, state []byte) error {
 			if len(state) == 8 && d.conservative() && d.usedUp.Load() == 0 {

@@ -27,17 +27,20 @@ const (
 
 // A record:
 //
-//	 0    1      2            4              8           16      16+s
-//	┌────┬──────┬────────────┬──────────────┬───────────┬───────┬─────┐
-//	│ op │ kind │ key length │ state length │  version  │ state │ key │
-//	│ 1  │  1   │     2      │     4 (s)    │     8     │   s   │     │
-//	└────┴──────┴────────────┴──────────────┴───────────┴───────┴─────┘
+//	┌───────────────┬────────────┬──────────────┬─────────┬───────┬─────┐
+//	│ kind × 4 + op │ key length │ state length │ version │ state │ key │
+//	│ varint        │ varint     │ varint       │ varint  │       │     │
+//	└───────────────┴────────────┴──────────────┴─────────┴───────┴─────┘
 //
-// Numbers are little-endian. The state of a kind below Foreign begins with its
-// expiry: 8 bytes, int64, Unix nanoseconds.
+// A Delete has no state and no length of it, a Flush no key either. Numbers are
+// unsigned varints (of encoding/binary) in as few bytes as they need. The state of a
+// kind below Foreign begins with its expiry: 8 bytes, int64, little-endian, Unix nanoseconds.
+//
+// Most records have some 7 bytes before a state of 8 and a key of 17: a log is
+// as fast as it is short.
 const (
-	// HeaderSize is how many bytes a record has before its state.
-	HeaderSize = 16
+	// MinSize is how many bytes a record has at least.
+	MinSize = 2
 	// MaxKey is the most bytes of a key.
 	MaxKey = math.MaxUint16
 	// Foreign is the first kind that is no algorithm: what is kept beside the
@@ -45,7 +48,10 @@ const (
 	// have no expiry.
 	Foreign = 128
 
+	opBits     = 2
 	expirySize = 8
+	// short is the first number that takes two bytes.
+	short = 0x80
 )
 
 // ErrRecord is returned for bytes that are no record.
@@ -60,56 +66,128 @@ type Record struct {
 	Key, State []byte
 }
 
-// AppendSet appends the record of key's new state.
-func AppendSet(b []byte, version uint64, kind byte, key, state []byte) []byte {
-	b = appendHeader(b, Set, version, kind, len(key), len(state))
-	b = append(b, state...)
-	return append(b, key...)
+// Buffer gathers records, and what their writer would have to read them again for.
+type Buffer struct {
+	// Bytes has the records, behind one another; what stands before the first is the owner's.
+	Bytes []byte
+	// Records is how many were added.
+	Records int
+	// Flushed is the highest version of a Flush among them, 0 without one.
+	Flushed uint64
 }
 
-// AppendDelete appends the record of key having gone.
-func AppendDelete(b []byte, version uint64, kind byte, key []byte) []byte {
-	b = appendHeader(b, Delete, version, kind, len(key), 0)
-	return append(b, key...)
+// Set adds the record of key's new state.
+func (b *Buffer) Set(version uint64, kind byte, key, state []byte) {
+	buf := b.Bytes
+	if kind < short>>opBits && len(key) < short && len(state) < short {
+		buf = append(buf, kind<<opBits|byte(Set), byte(len(key)), byte(len(state)))
+	} else {
+		buf = appendHead(buf, Set, kind)
+		buf = binary.AppendUvarint(buf, uint64(len(key)))
+		buf = binary.AppendUvarint(buf, uint64(len(state)))
+	}
+	buf = binary.AppendUvarint(buf, version)
+	buf = append(buf, state...)
+	b.Bytes = append(buf, key...)
+	b.Records++
 }
 
-// AppendFlush appends the record of all keys with lower versions having gone.
-func AppendFlush(b []byte, version uint64) []byte {
-	return appendHeader(b, Flush, version, 0, 0, 0)
+// Delete adds the record of key having gone.
+func (b *Buffer) Delete(version uint64, kind byte, key []byte) {
+	buf := appendHead(b.Bytes, Delete, kind)
+	buf = binary.AppendUvarint(buf, uint64(len(key)))
+	buf = binary.AppendUvarint(buf, version)
+	b.Bytes = append(buf, key...)
+	b.Records++
 }
 
-func appendHeader(b []byte, op Op, version uint64, kind byte, key, state int) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(op)|uint64(kind)<<8|uint64(uint16(key))<<16|uint64(uint32(state))<<32)
-	return binary.LittleEndian.AppendUint64(b, version)
+// Flush adds the record of all keys with lower versions having gone.
+func (b *Buffer) Flush(version uint64) {
+	b.Bytes = binary.AppendUvarint(appendHead(b.Bytes, Flush, 0), version)
+	b.Records++
+	b.Flushed = max(b.Flushed, version)
+}
+
+// Add adds all that another has.
+func (b *Buffer) Add(other *Buffer) {
+	b.Bytes = append(b.Bytes, other.Bytes...)
+	b.Records += other.Records
+	b.Flushed = max(b.Flushed, other.Flushed)
+}
+
+// Cut takes back one record, n bytes from an offset in Bytes on, that is no Flush.
+func (b *Buffer) Cut(at, n int) {
+	b.Bytes = append(b.Bytes[:at], b.Bytes[at+n:]...)
+	b.Records--
+}
+
+// Reset makes it empty, with room for the owner's n bytes before the first record.
+func (b *Buffer) Reset(n int) {
+	if cap(b.Bytes) < n {
+		b.Bytes = make([]byte, n)
+	}
+	b.Bytes, b.Records, b.Flushed = b.Bytes[:n], 0, 0
+}
+
+func appendHead(b []byte, op Op, kind byte) []byte {
+	return binary.AppendUvarint(b, uint64(kind)<<opBits|uint64(op))
 }
 
 // Parse reads the record at the start of b and returns what follows it. The
 // error is ErrRecord.
 func Parse(b []byte) (r Record, rest []byte, err error) {
-	if len(b) < HeaderSize {
-		return Record{}, nil, ErrRecord
+	var klen, slen uint64
+	ok := true
+	if len(b) > 3 && b[0]&(short|1<<opBits-1) == byte(Set) && b[1]|b[2] < short {
+		r.Op, r.Kind, klen, slen = Set, b[0]>>opBits, uint64(b[1]), uint64(b[2])
+		b = b[3:]
+	} else {
+		klen, slen, b, ok = r.parseHead(b)
 	}
-	head := binary.LittleEndian.Uint64(b)
-	r.Op, r.Kind = Op(head), byte(head>>8)
-	klen, slen := uint64(uint16(head>>16)), head>>32
-	r.Version = binary.LittleEndian.Uint64(b[8:])
-	b = b[HeaderSize:]
-	if klen+slen > uint64(len(b)) || !r.plausible(klen, slen) {
+	if ok {
+		r.Version, b, ok = number(b)
+	}
+	if n := uint64(len(b)); !ok || slen > n || klen > n-slen || !r.plausible(slen) {
 		return Record{}, nil, ErrRecord
 	}
 	r.State, r.Key = b[:slen:slen], b[slen:slen+klen:slen+klen]
 	return r, b[slen+klen:], nil
 }
 
-// plausible tells whether a record of this op and kind can have such lengths.
-func (r *Record) plausible(klen, slen uint64) bool {
+// parseHead reads what stands before the version.
+func (r *Record) parseHead(b []byte) (klen, slen uint64, rest []byte, ok bool) {
+	head, b, ok := number(b)
+	if !ok || head>>opBits > math.MaxUint8 {
+		return 0, 0, nil, false
+	}
+	r.Op, r.Kind = Op(head&(1<<opBits-1)), byte(head>>opBits)
+	if r.Op == Set || r.Op == Delete {
+		klen, b, ok = number(b)
+	}
+	if ok && r.Op == Set {
+		slen, b, ok = number(b)
+	}
+	return klen, slen, b, ok && klen <= MaxKey
+}
+
+// number reads a varint, which must be as short as it can be.
+func number(b []byte) (v uint64, rest []byte, ok bool) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 || n > 1 && b[n-1] == 0 {
+		return 0, nil, false
+	}
+	return v, b[n:], true
+}
+
+// plausible tells whether a record of this op and kind can have a state of such a length.
+func (r *Record) plausible(slen uint64) bool {
 	switch r.Op {
 	case Set:
 		return r.Kind >= Foreign || slen >= expirySize
 	case Delete:
-		return slen == 0
+		return true
 	case Flush:
-		return r.Kind == 0 && klen == 0 && slen == 0
+		return r.Kind == 0
 	}
 	return false
 }
