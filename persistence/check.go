@@ -44,6 +44,7 @@ type FileReport struct {
 	Sets, Deletes, Flushes      int
 	FirstSequence, LastSequence uint64 // of its batches; 0 without any
 	Lost                        int64  // bytes that are not part of a batch that can be read
+	Zeros                       int64  // bytes behind that, which were written ahead of batches that did not come
 	FirstClock, LastClock       int64  // of its batches, Unix ns
 }
 
@@ -57,14 +58,13 @@ type checker struct {
 	dump *dumper   // nil without Dump
 
 	done, total int64
-	sizes       map[string]int64
 }
 
 // Check reads everything in a directory that no server uses and tells what is
 // wrong with it. It changes nothing there. The error is about reading
 // and writing; what is wrong with the data is in the report.
 func Check(o CheckOptions) (*Report, error) {
-	c := &checker{o: o, fs: o.FS, sizes: map[string]int64{}}
+	c := &checker{o: o, fs: o.FS}
 	if c.fs == nil {
 		c.fs = OS{}
 		lock, err := Lock(o.Dir)
@@ -136,7 +136,6 @@ func (c *checker) plan() ([]string, error) {
 		if f, err := c.fs.Open(filepath.Join(c.o.Dir, name)); err == nil {
 			size, _ := f.Size()
 			c.total += size
-			c.sizes[name] = size
 			f.Close()
 		}
 	}
@@ -152,7 +151,14 @@ func (c *checker) files(files []string) error {
 	seq := uint64(0)
 	// The tail of a log may be torn if nothing was written to the ones after it.
 	tail := len(files) - 1
-	for tail > 0 && c.sizes[files[tail]] <= headerSize {
+	for tail > 0 {
+		empty, err := c.empty(files[tail])
+		if err != nil {
+			return err
+		}
+		if !empty {
+			break
+		}
 		tail--
 	}
 	for i, name := range files {
@@ -165,6 +171,25 @@ func (c *checker) files(files []string) error {
 		}
 	}
 	return nil
+}
+
+// empty tells whether a file has at most a header and zeros.
+func (c *checker) empty(name string) (bool, error) {
+	f, err := c.fs.Open(filepath.Join(c.o.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return false, err
+	}
+	r := reader{f: f, size: size}
+	end, err := r.dataEnd(headerSize)
+	return end == headerSize, err
 }
 
 // logAt is the entry of a log by its name, nil for none.
@@ -263,6 +288,8 @@ func (c *checker) batches(r *reader, rep *FileReport, tail bool) (ended bool, er
 		var bad *badBatch
 		switch {
 		case err == io.EOF:
+			rep.Zeros = rep.Bytes - r.size
+			c.progress(rep.Zeros)
 			return ended, nil
 		case err == nil:
 			continue
@@ -294,10 +321,16 @@ func (c *checker) damage(r *reader, rep *FileReport, bad *badBatch, tail bool) e
 	} else {
 		c.problem(r.name, bad.off, bad.reason)
 	}
-	if !found {
-		at = r.size
-	} else {
+	switch {
+	case found:
 		r.seq = h.seq
+	case r.kind == kindLog:
+		if at, err = r.dataEnd(bad.off); err != nil {
+			return err
+		}
+		r.size = at
+	default:
+		at = r.size
 	}
 	rep.Lost += at - bad.off
 	c.progress(at - r.off)

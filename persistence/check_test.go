@@ -68,7 +68,7 @@ func TestCheckTellsWhatIsThere(t *testing.T) {
 
 // What can be read of a damaged directory is in the copy, and nothing else.
 func TestRepairIntoACopy(t *testing.T) {
-	im := makeImage(t, 16<<10, true)
+	im := makeImage(t, 16<<10, true, 1000)
 	last := im.states[len(im.states)-1]
 	for _, test := range []struct {
 		name   string

@@ -170,12 +170,23 @@ func (s *Store) flush() (uint64, error) {
 	// After the drain, so that no decision in it is later.
 	s.setStamp()
 	before := s.cur.end
-	if err := s.cur.append(buf, &s.stamp); err != nil {
+	if err := s.cur.append(buf, &s.stamp, s.ahead()); err != nil {
 		return 0, err
 	}
 	s.counters.logBytes.Add(s.cur.end - before)
 	s.counters.written.Add(uint64(s.cur.end - before))
 	return at, nil
+}
+
+// ahead is what is written ahead of small batches. io is held.
+func (s *Store) ahead() []byte {
+	if s.Policy() != Always {
+		return nil
+	}
+	if s.zeros == nil {
+		s.zeros = make([]byte, aheadBytes)
+	}
+	return s.zeros
 }
 
 // setStamp reads the clocks for the next batch. io is held.
@@ -240,7 +251,7 @@ func (s *Store) markEnd() {
 		return
 	}
 	s.setStamp()
-	if err := l.mark(&s.stamp); err != nil {
+	if err := l.mark(&s.stamp, s.ahead()); err != nil {
 		s.fail(err)
 		return
 	}

@@ -21,6 +21,9 @@ type world struct {
 	fs     *memFS
 	policy Policy
 	hist   *history
+	// zeros is how many are written ahead under Always; fickle has the policy change now and then.
+	zeros  int
+	fickle bool
 
 	wall, boot int64 // the machine's clocks
 	bootID     uint64
@@ -35,9 +38,9 @@ type world struct {
 	latest    int64
 	safeAt    map[uint64]int64
 	changedAt int64 // of the last change that left a record
-	// replies are those that wait.
-	replied int
-	backups int
+	// replied counts replies that waited, ahead crashes of a log with zeros behind its batches.
+	replied, aheads int
+	backups         int
 	// copied is what the keys were when the last step of a copy began.
 	copied []int
 }
@@ -46,6 +49,7 @@ func newWorld(t *testing.T, seed uint64, policy Policy) *world {
 	return &world{
 		t: t, rng: seeded(seed), fs: newMemFS(dataDir), policy: policy, hist: newHistory(12),
 		wall: startAt, boot: hour, bootID: 1,
+		zeros: []int{300, 1000, 5000, 0}[seed%4],
 	}
 }
 
@@ -79,6 +83,7 @@ func (w *world) start(fs FS) error {
 	if err != nil {
 		return err
 	}
+	s.zeros = make([]byte, w.zeros)
 	loaded, err := s.Load()
 	if err != nil {
 		return err
@@ -180,6 +185,10 @@ func (w *world) between() {
 func (w *world) step() {
 	w.wall += int64(w.rng.IntN(1e8))
 	w.boot += int64(w.rng.IntN(1e8))
+	if w.fickle && w.rng.IntN(10) == 0 {
+		w.policy = Always + EverySec - w.policy
+		w.store.SetPolicy(w.policy)
+	}
 	switch what := w.rng.IntN(24); {
 	case what < 12:
 		w.reply()
@@ -244,6 +253,9 @@ func (w *world) life() {
 			w.t.Fatal(err)
 		}
 		if w.fs.crashed || w.rng.IntN(3) > 0 {
+			if w.store != nil && w.store.cur != nil && w.store.cur.length > w.store.cur.end {
+				w.aheads++
+			}
 			w.fs = w.fs.crash(w.rng)
 		} // else only the process was killed: the kernel still has what was written
 		if w.rng.IntN(10) == 0 && w.fs.dirs[dataDir].now[manifestName] != nil {
@@ -271,15 +283,19 @@ func seeds(short int) uint64 {
 }
 
 // No acknowledged decision is lost by a crash that keeps any subset of what was not synced.
-func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always) }
+func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, false) }
 
 // What a sync has covered is not lost, nor is the order of changes.
-func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec) }
+func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, false) }
 
-func crashes(t *testing.T, policy Policy) {
-	replied := 0
+// The same when the policy changes, and zeros that were written under one are there under the other.
+func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) { crashes(t, Always, true) }
+
+func crashes(t *testing.T, policy Policy, fickle bool) {
+	replied, aheads := 0, 0
 	for seed := range seeds(600) {
 		w := newWorld(t, seed, policy)
+		w.fickle = fickle
 		func() {
 			defer func() {
 				if t.Failed() {
@@ -289,8 +305,12 @@ func crashes(t *testing.T, policy Policy) {
 			w.life()
 		}()
 		replied += w.replied
+		aheads += w.aheads
 	}
 	if policy == Always && replied < 1000 {
 		t.Errorf("only %d replies were released: the test is of no use", replied)
+	}
+	if policy == Always && aheads < 500 {
+		t.Errorf("only %d crashes found zeros behind the log's batches", aheads)
 	}
 }

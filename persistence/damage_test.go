@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"slices"
@@ -16,10 +17,11 @@ type image struct {
 	states [][]byte // of all keys, joined, after each batch; the first is of before
 }
 
-// makeImage writes until the log has size bytes. The mark at its end is there if marked is set.
-func makeImage(t *testing.T, size int, marked bool) *image {
+// makeImage writes until the log has size bytes, with zeros written ahead. The mark at its end is there if marked is set.
+func makeImage(t *testing.T, size int, marked bool, zeros int) *image {
 	t.Helper()
 	w := newWorld(t, 7, Always)
+	w.zeros = zeros
 	if err := w.start(w.fs); err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +38,9 @@ func makeImage(t *testing.T, size int, marked bool) *image {
 	}
 	if marked {
 		w.store.second()
+	}
+	if got := l.length > l.end; got != (zeros > 0) {
+		t.Fatalf("the log ends at %d of %d", l.end, l.length)
 	}
 	im.log = w.store.man.logs[0].name()
 	im.files = map[string][]byte{}
@@ -70,12 +75,34 @@ func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
 		return nil, Loaded{}, err
 	}
 	loaded, err := s.Load()
+	if err == nil {
+		im.after(t, w)
+	}
 	return w.joined(), loaded, err
+}
+
+// after looks at a directory that was loaded: nothing is wrong with it any more, and no zeros are left.
+func (im *image) after(t *testing.T, w *world) {
+	t.Helper()
+	rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs})
+	if err != nil || len(rep.Problems) > 0 || rep.Torn != nil {
+		t.Fatalf("after the start: %+v, %v", rep, err)
+	}
+	for _, f := range rep.Files {
+		if f.Zeros != 0 || f.Lost != 0 {
+			t.Fatalf("after the start: %+v", f)
+		}
+	}
 }
 
 // A log that is cut anywhere is found as it was after its last whole batch.
 func TestLogCutAtEveryByte(t *testing.T) {
-	im := makeImage(t, 16<<10, false)
+	for _, zeros := range []int{0, 1500} {
+		cutAtEveryByte(t, makeImage(t, 16<<10, false, zeros))
+	}
+}
+
+func cutAtEveryByte(t *testing.T, im *image) {
 	log := im.files[im.log]
 	for cut := range log {
 		got, loaded, err := im.open(t, slices.Clone(log[:cut]))
@@ -97,16 +124,23 @@ func TestLogCutAtEveryByte(t *testing.T) {
 		if n > 0 {
 			end = im.ends[n-1]
 		}
-		if loaded.CutBytes != int64(cut-end) || cut > end && (loaded.CutAt != int64(end) || loaded.CutAside == "") {
+		// What ends in zeros has lost nothing that can be told.
+		torn := len(bytes.TrimRight(log[end:cut], "\x00"))
+		if loaded.CutBytes != int64(torn) || torn > 0 != (loaded.CutAside != "") || torn > 0 && loaded.CutAt != int64(end) {
 			t.Fatalf("cut at %d: reported %+v", cut, loaded)
 		}
 	}
 }
 
-// A log in which a bit is wrong is refused. Only in the mark at its end, behind
-// which nothing tells, a wrong bit passes for a torn write; no state is in it.
+// A log in which a bit is wrong is refused. Only in the mark at its end and in the zeros behind it, where
+// nothing tells, a wrong bit passes for a torn write; no state is in them.
 func TestLogWithEveryBitFlipped(t *testing.T) {
-	im := makeImage(t, 64<<10, true)
+	for _, zeros := range []int{0, 1500} {
+		everyBitFlipped(t, makeImage(t, 64<<10, true, zeros))
+	}
+}
+
+func everyBitFlipped(t *testing.T, im *image) {
 	log := im.files[im.log]
 	last := im.ends[len(im.ends)-1]
 	stride := 101
@@ -116,11 +150,11 @@ func TestLogWithEveryBitFlipped(t *testing.T) {
 	for bit := 0; bit < 8*len(log); bit += stride {
 		at := bit / 8
 		log[at] ^= 1 << (bit % 8)
-		got, _, err := im.open(t, slices.Clone(log))
+		got, loaded, err := im.open(t, slices.Clone(log))
 		log[at] ^= 1 << (bit % 8)
 		if err == nil && at >= last {
-			if string(got) != string(im.states[len(im.states)-1]) {
-				t.Fatalf("bit %d: %x", bit, got)
+			if string(got) != string(im.states[len(im.states)-1]) || loaded.CutBytes == 0 {
+				t.Fatalf("bit %d: %x, %+v", bit, got, loaded)
 			}
 			continue
 		}
@@ -137,9 +171,49 @@ func TestLogWithEveryBitFlipped(t *testing.T) {
 	}
 }
 
+// A log of which a batch or a sector has become zeros is refused, too: what is there behind it
+// tells that it was no end.
+func TestLogWithPartsZeroed(t *testing.T) {
+	im := makeImage(t, 16<<10, true, 1500)
+	log := im.files[im.log]
+	last := im.ends[len(im.ends)-1]
+	zeroed := func(from, to int) {
+		bad := slices.Clone(log)
+		clear(bad[from:to])
+		got, _, err := im.open(t, bad)
+		if err == nil && to >= last+batchHeaderSize {
+			n, _ := slices.BinarySearch(im.ends, from+1)
+			if string(got) != string(im.states[n]) {
+				t.Errorf("zeros from %d to the end: %x, want what there was after %d batches", from, got, n)
+			}
+			return
+		}
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) || corrupt.Offset > int64(from) {
+			t.Errorf("zeros from %d to %d: %v", from, to, err)
+		}
+	}
+	from := headerSize
+	for _, end := range im.ends {
+		zeroed(from, end)
+		zeroed(from, from+batchHeaderSize)
+		zeroed(from, last+batchHeaderSize)
+		from = end
+	}
+	for at := sector; at < len(log); at += sector {
+		zeroed(at, min(len(log), at+sector))
+	}
+}
+
 // The same for all files of a directory with a base, after a clean end.
 func TestDirectoryWithBitsFlipped(t *testing.T) {
-	w := newWorld(t, 3, EverySec)
+	directoryWithBitsFlipped(t, EverySec, 0)
+	directoryWithBitsFlipped(t, Always, 700)
+}
+
+func directoryWithBitsFlipped(t *testing.T, policy Policy, zeros int) {
+	w := newWorld(t, 3, policy)
+	w.zeros = zeros
 	w.table = newTable(2)
 	if err := w.start(w.fs); err != nil {
 		t.Fatal(err)
@@ -152,6 +226,7 @@ func TestDirectoryWithBitsFlipped(t *testing.T) {
 	}
 	for range 50 {
 		w.change()
+		w.commit()
 	}
 	if err := w.store.Close(); err != nil {
 		t.Fatal(err)
@@ -163,6 +238,14 @@ func TestDirectoryWithBitsFlipped(t *testing.T) {
 	}
 	if len(im.files) != 4 {
 		t.Fatalf("%d files, want MANIFEST, CLEAN, a base and a log", len(im.files))
+	}
+	rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs})
+	if err != nil || len(rep.Problems) > 0 || !rep.Clean {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	log := rep.Files[len(rep.Files)-1]
+	if got := log.Zeros > 0; got != (zeros > 0) {
+		t.Fatalf("the log has %d zeros behind its batches", log.Zeros)
 	}
 	stride := 41
 	if long() {
@@ -187,6 +270,7 @@ func TestDirectoryWithBitsFlipped(t *testing.T) {
 			var corrupt *CorruptError
 			switch {
 			case name == cleanName && err == nil && !loaded.Clean && string(got) == string(want):
+			case name == log.Name && cut >= int(log.Bytes-log.Zeros) && err == nil && loaded.Clean && string(got) == string(want):
 			case errors.As(err, &corrupt):
 			default:
 				t.Fatalf("%s cut at %d: %v", name, cut, err)

@@ -8,12 +8,35 @@ import (
 	"limitdb/internal/journal"
 )
 
+// Zeros ahead. A sync after which a file is longer than before has the file system write its
+// sizes and blocks as well, which takes twice as long as the data alone. So under Always, where every
+// batch has a sync and small ones are frequent, the log is made longer in steps, with zeros, and
+// batches are written over them:
+//
+//	┌────────┬───────┬───────┬───────┬─────────────────────────┐
+//	│ header │ batch │ batch │ batch │ 0 0 0 0 …               │
+//	└────────┴───────┴───────┴───────┴─────────────────────────┘
+//	                                 end                       length
+//
+// Where a batch would be next and there are zeros up to the file's end, the log ends (reader.ends). The zeros
+// are never cut off by the one who writes: that would be one more thing that can fail.
+//
+// Rejected: fallocate. The first write to a block that it has set aside changes the file's
+// metadata, too.
+const (
+	// aheadBytes is how far the zeros reach.
+	aheadBytes = 256 << 10
+	// aheadBelow is the size from which a batch is simply appended: it pays for its sync by itself.
+	aheadBelow = 32 << 10
+)
+
 // logFile is the log that is being written.
 type logFile struct {
 	f      File
 	name   string
 	id     uint64
-	end    int64  // of what was written
+	end    int64  // of the last batch
+	length int64  // of the file: what is beyond end are zeros
 	synced int64  // up to which it is durable
 	seq    uint64 // of the next batch
 	first  uint64 // of the first one
@@ -42,7 +65,7 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 		f.Close()
 		return nil, err
 	}
-	return &logFile{f: f, name: name, id: e.id, end: headerSize, synced: headerSize}, nil
+	return &logFile{f: f, name: name, id: e.id, end: headerSize, length: headerSize, synced: headerSize}, nil
 }
 
 // writeAll writes b at an offset; fewer bytes than that are an error.
@@ -58,17 +81,18 @@ var errShort = fmt.Errorf("short write")
 
 // append writes records, which stand in b after room for a batch header, as
 // one batch or several. stamp has the times of the batches; its other fields
-// but flush are filled in, and flush is kept up to date.
-func (l *logFile) append(b *journal.Buffer, stamp *batch) error {
+// but flush are filled in, and flush is kept up to date. zeros are what is
+// written ahead of small batches, none for nothing.
+func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte) error {
 	if len(b.Bytes)-batchHeaderSize <= batchBytes {
-		return l.appendBatch(b, stamp)
+		return l.appendBatch(b, stamp, zeros)
 	}
 	for rest := b.Bytes[batchHeaderSize:]; len(rest) > 0; {
 		var err error
 		if rest, err = prefix(rest, batchBytes, &l.out); err != nil {
 			return err
 		}
-		if err := l.appendBatch(&l.out, stamp); err != nil {
+		if err := l.appendBatch(&l.out, stamp, nil); err != nil {
 			return err
 		}
 	}
@@ -100,18 +124,33 @@ func prefix(b []byte, limit int, out *journal.Buffer) (rest []byte, err error) {
 }
 
 // appendBatch writes one batch: records, after room for its header.
-func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch) error {
+func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte) error {
 	stamp.flush = max(stamp.flush, b.Flushed)
 	h := *stamp
 	h.length, h.records = uint32(len(b.Bytes)-batchHeaderSize), uint32(b.Records)
 	h.seq, h.synced = l.seq, l.synced
 	seal(b.Bytes, &h, l.id)
-	if err := writeAll(l.f, b.Bytes, l.end); err != nil {
+	if err := l.write(b.Bytes, zeros); err != nil {
 		return fmt.Errorf("writing %s: %w", l.name, err)
 	}
 	l.seq++
-	l.end += int64(len(b.Bytes))
 	l.marked = b.Records == 0
+	return nil
+}
+
+// write writes a batch behind the one before, over zeros if that pays.
+func (l *logFile) write(b, zeros []byte) error {
+	end := l.end + int64(len(b))
+	if end > l.length && len(b) < aheadBelow && len(zeros) > 0 {
+		if err := writeAll(l.f, zeros, l.length); err != nil {
+			return err
+		}
+		l.length += int64(len(zeros))
+	}
+	if err := writeAll(l.f, b, l.end); err != nil {
+		return err
+	}
+	l.end, l.length = end, max(l.length, end)
 	return nil
 }
 
@@ -129,6 +168,6 @@ func (l *logFile) empty() bool {
 
 // mark writes an empty batch, which says that all before it is durable: from
 // then on, damage to it cannot pass for a torn tail. It also keeps the clock.
-func (l *logFile) mark(stamp *batch) error {
-	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp)
+func (l *logFile) mark(stamp *batch, zeros []byte) error {
+	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp, zeros)
 }

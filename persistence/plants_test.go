@@ -33,8 +33,8 @@ func plants() []plant {
 		{"reply-before-sync", "commit.go", "at, err := s.flush()\n	if err == nil && s.Policy() == Always {", "at, err := s.flush()\n	s.publish(at)\n	if err == nil && s.Policy() == Always {", always},
 		{"wait-for-too-little", "commit.go", "at++\n", "at += 0\n", always},
 		{"reply-before-a-failed-sync", "commit.go", "if err := l.f.Sync(); err != nil {\n			return", "if err := l.f.Sync(); err != nil {\n			s.publish(at)\n			return", "TestEveryOperationFails"},
-		{"write-error-hidden", "logfile.go", "if err := writeAll(l.f, b.Bytes, l.end); err != nil {", "if err := writeAll(l.f, b.Bytes, l.end); err != nil && false {", "TestEveryOperationFails"},
-		{"short-write-hidden", "logfile.go", "if err := writeAll(l.f, b.Bytes, l.end); err != nil {", "if n, err := l.f.WriteAt(b.Bytes, l.end); err != nil && n == 0 {", "TestEveryOperationFails"},
+		{"write-error-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if err := writeAll(l.f, b, l.end); err != nil && false {", "TestEveryOperationFails"},
+		{"short-write-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if n, err := l.f.WriteAt(b, l.end); err != nil && n == 0 {", "TestEveryOperationFails"},
 		{"fsync-retried-on-the-same-file", "commit.go", "if s.cur == l {\n			s.fail(", "if err := l.f.Sync(); err != nil && s.cur == l {\n			s.fail(", "TestEveryOperationFails"},
 		{"healed-before-the-base-is-durable", "failure.go", "base, err := s.writeBase()", "s.failure.Store(nil)\n	base, err := s.writeBase()", "TestFullDiskHeals"},
 		{"payload-checksum-not-checked", "reader.go", "case !h.holds(b[batchHeaderSize:total], seed):", "case false:", "TestLogWithEveryBitFlipped"},
@@ -60,6 +60,9 @@ func plants() []plant {
 		{"clean-mark-left-behind", "recover.go", "err := s.fs.Remove(filepath.Join(s.o.Dir, cleanName))\n	if", "err := fs.ErrNotExist\n	if", always},
 		{"keys-of-one-worker-only", "load.go", "xxh3.Hash(r.Key)%many != w.index", "xxh3.Hash(r.Key)%many != 0", always},
 		{"other-instance-accepted", "recover.go", "if err == nil && rd.instance != s.man.instance {", "if err == nil && rd.size < 0 {", "TestDamageThatIsNoTail"},
+		{"zeros-over-data", "logfile.go", "writeAll(l.f, zeros, l.length)", "writeAll(l.f, zeros, l.synced)", "TestCrashesLoseNothingWhenThePolicyChanges"},
+		{"zeros-end-a-log-too-early", "reader.go", "end, err := r.dataEnd(bad.off)\n	switch {", "var next [batchHeaderSize]byte\n	_, err := r.f.ReadAt(next[:], bad.off)\n	end := bad.off\n	if next != ([batchHeaderSize]byte{}) {\n		end++\n	}\n	switch {", "TestLogWithPartsZeroed"},
+		{"zeros-pass-for-a-torn-tail", "reader.go", "if r.kind != kindLog || bad.whole {", "if true {", "TestLogsThatEndInZeros"},
 		{"newer-format-read", "header.go", "v != formatVersion {", "v == 0 {", "TestDamageThatIsNoTail"},
 	}
 }

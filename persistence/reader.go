@@ -33,7 +33,7 @@ type reader struct {
 	f    File
 	name string
 	header
-	size int64
+	size int64  // of the file; of a log that has been read to its end, without the zeros behind
 	off  int64  // of the next batch
 	seq  uint64 // that the next batch must have; 0 for any
 }
@@ -94,22 +94,56 @@ func (r *reader) read(c *chunk) error {
 		if _, err := readAt(r.f, c.buf, r.off); err != nil {
 			return err
 		}
-		need, err := r.cut(c)
-		if len(c.pieces) > 0 || err != nil {
-			return err
+		need, bad := r.cut(c)
+		switch {
+		case len(c.pieces) > 0:
+			return nil
+		case bad != nil:
+			return r.ends(bad)
 		}
 		want = need
 	}
 }
 
+// ends tells whether no batch is next because the log ends: all that is behind are zeros, which were written ahead
+// (see logFile). Then the file counts as one that ends there, and the error is io.EOF; else it is bad.
+func (r *reader) ends(bad *badBatch) error {
+	if r.kind != kindLog || bad.whole {
+		return bad
+	}
+	end, err := r.dataEnd(bad.off)
+	switch {
+	case err != nil:
+		return err
+	case end > bad.off:
+		return bad
+	}
+	r.size = end
+	return io.EOF
+}
+
+// dataEnd is where the zeros begin that the file ends in, at off at the earliest.
+func (r *reader) dataEnd(off int64) (int64, error) {
+	var buf []byte
+	for end := r.size; end > off; end -= int64(len(buf)) {
+		buf = grow(buf, min(chunkBytes, end-off))
+		if _, err := readAt(r.f, buf, end-int64(len(buf))); err != nil {
+			return 0, err
+		}
+		if data := bytes.TrimRight(buf, "\x00"); len(data) > 0 {
+			return end - int64(len(buf)-len(data)), nil
+		}
+	}
+	return off, nil
+}
+
 // cut makes pieces of the whole batches in c.buf. If there is not even one, it
 // returns how many bytes that would take, or what is wrong with it.
-func (r *reader) cut(c *chunk) (need int64, err error) {
+func (r *reader) cut(c *chunk) (need int64, bad *badBatch) {
 	seed := seedOf(r.id)
 	for at := 0; at < len(c.buf); {
 		b := c.buf[at:]
 		left := r.size - r.off
-		var bad *badBatch
 		h, ok := parseBatch(b, seed)
 		switch total := batchHeaderSize + int64(h.length); {
 		case len(b) < batchHeaderSize && left >= batchHeaderSize:

@@ -23,8 +23,8 @@ type Loaded struct {
 	// had expired meanwhile. Bytes is how much was read.
 	Sets, Deletes, Expired uint64
 	Bytes                  int64
-	// CutFile, CutAt and CutBytes tell of a torn tail that was cut off, and
-	// CutAside where a copy of it is; empty for none.
+	// CutFile, CutAt and CutBytes tell of a torn tail that was cut off, without the zeros that it ends in,
+	// and CutAside where a copy of it is; empty for none.
 	CutFile  string
 	CutAt    int64
 	CutBytes int64
@@ -93,6 +93,8 @@ type recovery struct {
 	clean *clean
 	// tail is where the last log that has batches ends before its file does.
 	tail *badBatch
+	// tailEnd is where the zeros behind the tail begin.
+	tailEnd int64
 	// written is the index of the last log that has batches, -1 for none.
 	written int
 	// version is the highest of all.
@@ -320,6 +322,9 @@ func (r *recovery) torn(i int, bad *badBatch) error {
 	if past {
 		return r.corrupt(l, bad)
 	}
+	if r.tailEnd, err = l.dataEnd(bad.off); err != nil {
+		return err
+	}
 	r.tail = bad
 	r.written = i
 	l.size = bad.off
@@ -453,8 +458,8 @@ func (s *Store) removeClean() error {
 	return s.fs.SyncDir(s.o.Dir)
 }
 
-// cutTail keeps a copy of a torn tail aside and cuts it off. Without one, it
-// syncs what may have been written and not synced before the process was
+// cutTail keeps a copy of a torn tail aside and cuts it off. Without one, it cuts off zeros
+// only, and syncs what may have been written and not synced before the process was
 // killed: from now on there may be replies that have seen it.
 func (r *recovery) cutTail() error {
 	if r.written < 0 {
@@ -464,14 +469,10 @@ func (r *recovery) cutTail() error {
 	if r.tail == nil {
 		return s.fs.Truncate(l.name, l.size)
 	}
-	size, err := l.f.Size()
-	if err != nil {
-		return err
-	}
-	r.CutFile, r.CutAt, r.CutBytes = l.name, r.tail.off, size-r.tail.off
+	r.CutFile, r.CutAt, r.CutBytes = l.name, r.tail.off, r.tailEnd-r.tail.off
 	aside := fmt.Sprintf("cut-%s-%d", filepath.Base(l.name), r.tail.off)
 	r.CutAside = filepath.Join(s.o.Dir, aside)
-	if err := copyRange(s.fs, l.f, r.tail.off, size, r.CutAside); err != nil {
+	if err := copyRange(s.fs, l.f, r.tail.off, r.tailEnd, r.CutAside); err != nil {
 		return err
 	}
 	if err := s.fs.SyncDir(s.o.Dir); err != nil {

@@ -142,7 +142,7 @@ func (s *Store) switchTo(next *logFile) (uint64, error) {
 	s.cur = next
 	// That the new log has a batch says that the old one was durable.
 	s.setStamp()
-	if err := next.mark(&s.stamp); err != nil {
+	if err := next.mark(&s.stamp, s.ahead()); err != nil {
 		s.fail(err)
 		return 0, ErrFailed
 	}

@@ -32,7 +32,7 @@ type status struct {
 type Stats struct {
 	Log                       bool // there is one
 	Policy                    Policy
-	LogBytes, BaseBytes       int64 // on the disk
+	LogBytes, BaseBytes       int64 // on the disk, without zeros that were written ahead
 	BytesWritten              uint64
 	Commits, Syncs, Failures  uint64
 	LastSync                  int64 // when the log was made durable last

@@ -104,6 +104,7 @@ type Store struct {
 	cur   *logFile   // nil where there is none, or none that can be written
 	stamp batch      // clock, boot and flush of the last batch
 	buf   journal.Buffer
+	zeros []byte // see ahead; made when it is needed first, by the tests before that
 	// boot is the machine's id in this run's files.
 	boot uint64
 

@@ -1,0 +1,208 @@
+package persistence
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Under Always a log becomes longer in steps, so that the syncs between them
+// change no size. Large batches, and other policies, need no zeros.
+func TestZerosAreWrittenAhead(t *testing.T) {
+	tab := newTable(1)
+	s, err := Open(Options{Dir: t.TempDir(), Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return startAt }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	write := func(more int) (grown int64) {
+		t.Helper()
+		l := s.cur
+		before, end := l.length, l.end
+		tab.set(1, keyOf(1), stateAt(startAt+hour, make([]byte, more)...))
+		s.commit()
+		if err := s.Failing(); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(l.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() != l.length || l.end <= end || l.end > l.length {
+			t.Fatalf("the file has %d bytes, the log %d and ends at %d", info.Size(), l.length, l.end)
+		}
+		return l.length - before
+	}
+	if grown := write(10); grown != aheadBytes {
+		t.Fatalf("the first batch has the log grow by %d bytes", grown)
+	}
+	steps := 0
+	for range 2 * aheadBytes / 1000 {
+		switch write(1000) {
+		case 0:
+		case aheadBytes:
+			steps++
+		default:
+			t.Fatalf("the log has %d bytes", s.cur.length)
+		}
+	}
+	if steps != 2 {
+		t.Errorf("%d steps for twice as many bytes as there are zeros in one", steps)
+	}
+	for s.cur.end+2*aheadBelow < s.cur.length {
+		if grown := write(aheadBelow); grown != 0 {
+			t.Fatalf("%d bytes were added where there is room", grown)
+		}
+	}
+	for range 3 {
+		write(aheadBelow)
+	}
+	if s.cur.length != s.cur.end {
+		t.Errorf("zeros were written ahead of large batches: the log ends at %d of %d", s.cur.end, s.cur.length)
+	}
+	s.SetPolicy(EverySec)
+	write(10)
+	if s.cur.length != s.cur.end {
+		t.Error("zeros were written ahead under everysec")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Zeros behind the last batch are an end like any other, in every log: no torn
+// tail, no damage. What is not all zeros is one or the other, as ever.
+func TestLogsThatEndInZeros(t *testing.T) {
+	const open, sealed = 1, 0
+	for _, test := range []struct {
+		name  string
+		clean bool
+		// damage changes a log, whose last batch is from last to end, with zeros from there on.
+		log    int
+		damage func(b []byte, last, end int64)
+		want   string // "end", "torn" or "corrupt"
+	}{
+		{"both logs", false, open, func([]byte, int64, int64) {}, "end"},
+		{"both logs, after a clean end", true, open, func([]byte, int64, int64) {}, "end"},
+		{"a bit in the last log's", false, open, func(b []byte, _, _ int64) { b[len(b)-1] = 1 }, "torn"},
+		{"a bit in the last log's, after a clean end", true, open, func(b []byte, _, _ int64) { b[len(b)-1] = 1 }, "corrupt"},
+		{"a bit in the older log's", false, sealed, func(b []byte, _, end int64) { b[end] = 1 }, "corrupt"},
+		{"the older log's last batch", false, sealed, func(b []byte, last, _ int64) { clear(b[last:]) }, "corrupt"},
+		{"the last log's last batch, after a clean end", true, open, func(b []byte, last, _ int64) { clear(b[last:]) }, "corrupt"},
+		{"all of the older log", false, sealed, func(b []byte, _, _ int64) { clear(b[headerSize:]) }, "corrupt"},
+		{"all of the last log", true, open, func(b []byte, _, _ int64) { clear(b[headerSize:]) }, "corrupt"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, 0, Always)
+			w.zeros = 1000
+			if err := w.start(w.fs); err != nil {
+				t.Fatal(err)
+			}
+			write := func(n int) {
+				w.table.set(1, keyOf(n), stateAt(w.now()+hour))
+				w.store.commit()
+			}
+			write(1)
+			lasts := []int64{w.store.cur.end}
+			write(2)
+			ends := []int64{w.store.cur.end}
+			if _, err := w.store.rotate(); err != nil {
+				t.Fatal(err)
+			}
+			lasts = append(lasts, w.store.cur.end)
+			write(3)
+			ends = append(ends, w.store.cur.end)
+			logs := w.store.man.logs
+			if test.clean {
+				if err := w.store.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n := w.fs.dirs[dataDir].now[logs[test.log].name()]
+			if int64(len(n.data)) <= ends[test.log] {
+				t.Fatalf("the log has %d bytes and ends at %d", len(n.data), ends[test.log])
+			}
+			test.damage(n.data, lasts[test.log], ends[test.log])
+			w.expect(test.want, 3)
+		})
+	}
+}
+
+// A log that has nothing but zeros is as good as an empty one.
+func TestLogOfZerosIsEmpty(t *testing.T) {
+	w := newWorld(t, 0, Always)
+	if err := w.start(w.fs); err != nil {
+		t.Fatal(err)
+	}
+	w.table.set(1, keyOf(1), stateAt(w.now()+hour))
+	w.store.commit()
+	full := w.fs.dirs[dataDir].now[w.store.man.logs[0].name()]
+	if _, err := w.store.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	name := w.store.man.logs[1].name()
+	// The zeros are there, and the mark is lost; the log before it has a torn tail.
+	n := w.fs.dirs[dataDir].now[name]
+	clear(n.data[headerSize:])
+	if len(n.data) == headerSize {
+		t.Fatal("there are no zeros")
+	}
+	full.data[len(full.data)-1] = 1
+	w.expect("torn", 1)
+	if w.fs.dirs[dataDir].now[name] != nil {
+		t.Error("the log of zeros is still there")
+	}
+}
+
+// expect checks and loads the directory, which has this many keys.
+func (w *world) expect(want string, keys int) {
+	t := w.t
+	t.Helper()
+	rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ahead, w.table = 0, newTable(1)
+	s, err := Open(w.options(w.fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := s.Load()
+	if want == "corrupt" {
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) {
+			t.Errorf("%+v, %v, want it to be refused", loaded, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.table.len() != keys {
+		t.Errorf("%d keys, want %d", w.table.len(), keys)
+	}
+	names, err := w.fs.List(dataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := strings.Contains(strings.Join(names, " "), "cut-")
+	if torn := want == "torn"; torn != (rep.Torn != nil) || torn != (loaded.CutFile != "") || torn != aside || len(rep.Problems) > 0 {
+		t.Errorf("%+v, %+v, %v, want the tail to be torn: %v", rep, loaded, names, torn)
+	}
+	if loaded.CutFile != "" {
+		kept, err := readFile(w.fs, loaded.CutAside)
+		if err != nil || int64(len(kept)) != loaded.CutBytes || kept[len(kept)-1] != 1 {
+			t.Errorf("%x was kept aside, %v; %+v", kept, err, loaded)
+		}
+	}
+	last := s.man.logs[len(s.man.logs)-2] // before the new one
+	if f, err := w.fs.Open(filepath.Join(dataDir, last.name())); err != nil {
+		t.Error(err)
+	} else if size, _ := f.Size(); size != headerSize+loaded.Bytes && len(s.man.logs) == 2 {
+		t.Errorf("the last log has %d bytes; %d were loaded", size, loaded.Bytes)
+	}
+}
