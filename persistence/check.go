@@ -44,7 +44,7 @@ type FileReport struct {
 	Sets, Deletes, Flushes      int
 	FirstSequence, LastSequence uint64 // of its batches; 0 without any
 	Lost                        int64  // bytes that are not part of a batch that can be read
-	Zeros                       int64  // bytes behind that, which were written ahead of batches that did not come
+	Zeros                       int64  // bytes at its end that were written ahead of batches which did not come
 	FirstClock, LastClock       int64  // of its batches, Unix ns
 }
 

@@ -69,6 +69,9 @@ func printReport(w io.Writer, r *persistence.Report) {
 		if f.Lost > 0 {
 			fmt.Fprintf(w, ", %d bytes cannot be read", f.Lost)
 		}
+		if f.Zeros > 0 {
+			fmt.Fprintf(w, ", %d zeros at its end", f.Zeros)
+		}
 		fmt.Fprintln(w)
 	}
 	for _, p := range r.Problems {
