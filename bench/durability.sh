@@ -219,14 +219,16 @@ snapshot() {
   row idle "$json" "$(rss "$server" VmRSS)"
   for i in 1 2 3; do
     # Saves go on, one behind another, as long as the load does.
-    (while redis-cli -p $port SAVE >/dev/null 2>&1; do echo >>"$work/saves.$i"; done) &
+    : >"$work/saving"
+    (while [[ -e $work/saving ]]; do redis-cli -p $port SAVE >/dev/null; echo >>"$work/saves.$i"; done) &
     saver=$!
     most=0
     (while sleep 0.05; do rss "$server" VmRSS; done >"$work/rss.$i") &
     watcher=$!
     json=$(load $port -d 10s "${steady[@]}")
-    kill $saver $watcher 2>/dev/null || true
-    wait $saver $watcher 2>/dev/null || true
+    rm "$work/saving"
+    wait $saver
+    kill $watcher && wait $watcher 2>/dev/null || true
     most=$(sort -n "$work/rss.$i" | tail -n 1)
     row "saving, $(wc -l <"$work/saves.$i") times" "$json" "$most"
   done

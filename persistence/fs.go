@@ -40,4 +40,7 @@ type File interface {
 	// Sync makes durable what was written. After an error it may be lost, even
 	// if a later Sync succeeds.
 	Sync() error
+	// Forget tells that bytes from an offset on, which are durable, will not be
+	// read soon: nobody need keep them in memory.
+	Forget(off, length int64)
 }

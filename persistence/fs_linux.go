@@ -29,6 +29,13 @@ func datasync(f *os.File) error {
 	return nil
 }
 
+// forget drops pages from the kernel's cache. It is only advice: an error changes nothing.
+func forget(f *os.File, off, length int64) {
+	if conn, err := f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = unix.Fadvise(int(fd), off, length, unix.FADV_DONTNEED) })
+	}
+}
+
 // SystemBoot returns what Options.Boot wants: what names the machine's start, 0
 // where the system does not tell, and the time since, in ns.
 func SystemBoot() func() (id uint64, elapsed int64) {

@@ -88,3 +88,6 @@ func (f osFile) Size() (int64, error) {
 
 // Sync is of File. It leaves out the file's times, which nobody reads.
 func (f osFile) Sync() error { return datasync(f.File) }
+
+// Forget is of File.
+func (f osFile) Forget(off, length int64) { forget(f.File, off, length) }

@@ -270,6 +270,8 @@ func (f *memFile) ReadAt(b []byte, off int64) (int, error) {
 func (f *memFile) Size() (int64, error) { return int64(len(f.n.data)), nil }
 func (f *memFile) Close() error         { return nil }
 
+func (f *memFile) Forget(int64, int64) {}
+
 func (f *memFile) Sync() error {
 	if err := f.m.step(); err != nil {
 		return err

@@ -54,7 +54,7 @@ func plants() []plant {
 		{"debt-not-clamped", "load.go", "if now < clock && at > clock {", "if false {", "TestClockAfterRestart"},
 		{"snapshot-before-its-log-is-durable", "snapshot.go", "if err := s.barrier(); err != nil {\n			return 0, err\n		}", "", synced},
 		{"old-files-removed-too-early", "snapshot.go", "base, err := s.writeBase()\n	if err != nil {\n		return 0, err\n	}\n	if !s.o.NoLog {", "before := s.man\n	s.man = &manifest{logs: keep}\n	s.removeRest()\n	s.man = before\n	base, err := s.writeBase()\n	if err != nil {\n		return 0, err\n	}\n	if !s.o.NoLog {", always},
-		{"base-not-synced", "snapshot.go", "err := w.f.Sync()\n	w.synced", "var err error\n	w.synced", always},
+		{"base-not-synced", "snapshot.go", "err := w.f.Sync()\n	if err == nil {\n		w.f.Forget", "var err error\n	if err == nil {\n		w.f.Forget", always},
 		{"manifest-not-synced", "snapshot.go", "err = writeAll(f, b, 0)\n	if err == nil {\n		err = f.Sync()\n	}", "err = writeAll(f, b, 0)", always},
 		{"old-log-not-synced-at-rotation", "snapshot.go", "at, err := s.flush()\n	if err == nil {\n		err = s.syncNow(at)\n	}\n	if err != nil {\n		s.fail(err)\n	}\n	if s.cur == nil {\n		next.f.Close()", "_, err := s.flush()\n	if err != nil {\n		s.fail(err)\n	}\n	if s.cur == nil {\n		next.f.Close()", synced},
 		{"clean-mark-left-behind", "recover.go", "err := s.fs.Remove(filepath.Join(s.o.Dir, cleanName))\n	if", "err := fs.ErrNotExist\n	if", always},
