@@ -377,13 +377,16 @@ func BenchmarkCopy(b *testing.B) {
 	}
 	var out journal.Buffer
 	var cursor uint64
+	keys := 0
 	b.ReportAllocs()
 	for b.Loop() {
 		if len(out.Bytes) > 1<<20 {
+			keys += out.Records
 			out.Reset(0)
 		}
 		cursor = e.Copy(1e18, cursor, &out)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(keys+out.Records), "ns/key")
 }
 
 // BenchmarkWait grants one request that waits and has another wait, while 100 000

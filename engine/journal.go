@@ -148,48 +148,8 @@ func (e *Engine) pay(s *shard, key []byte, dst *journal.Buffer) {
 	h, _ := e.place(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &s.table
-	if g, at := t.find(h, key); at != nil {
-		r := g.record(at)
-		t.changes.version++
-		dst.Set(t.changes.version, byte(r.algorithm()), key, t.state(r))
-	}
-}
-
-// copyBytes is how much Copy takes of one shard before it lets others in.
-const copyBytes = 128 << 10
-
-// Copy adds records with the states of some of the keys that are live at
-// now, those that come next at a cursor, and returns the cursor behind them; 0
-// to begin, and 0 at the end. A key that is live all the time is copied at least
-// once, as it is at that moment, and with the version of its shard's last change.
-func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
-	s := e.shardAt(cursor)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now = max(now, s.last)
-	t := &s.table
-	g := t.lookup(cursor << placeShift)
-	if g.n == 0 {
-		return g.end()
-	}
-	version := uint64(0)
-	if t.changes != nil {
-		version = t.changes.version
-	}
-	begin := len(dst.Bytes)
-	b := g.home(cursor << placeShift)
-	for last := min(g.lines, b+walkChunk); b < last && len(dst.Bytes)-begin < copyBytes; b++ {
-		g.eachOf(b, t.seed, func(r record) {
-			if state := t.state(r); limit.Expires(r.algorithm(), state) > now {
-				dst.Set(version, byte(r.algorithm()), r.key(), state)
-			}
-		})
-	}
-	if b == g.lines {
-		return g.end()
-	}
-	return g.lineStart(b)
+	s.table.changes.version++
+	s.table.copyKey(h, key, dst)
 }
 
 // Restore gives a key a state that was recovered, whatever the budget. It keeps

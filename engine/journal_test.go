@@ -300,3 +300,35 @@ func (e *Engine) exists(key string) bool {
 	_, at := s.table.find(h, []byte(key))
 	return at != nil
 }
+
+// A copy has every key once while nothing changes, those with states in boxes
+// among them, and none that has expired.
+func TestCopyHasEveryKeyOnce(t *testing.T) {
+	e := New(Options{Shards: 2})
+	now := int64(1e18)
+	for i := range 5000 {
+		mustTake(t, e, now, fmt.Appendf(nil, "key:%d", i), perSecond(int64(1+i%2)), 1)
+	}
+	long := logLimit(4000)
+	for i := range 4000 {
+		mustTake(t, e, now+int64(i)*99_991, []byte("long"), long, 1)
+	}
+	if boxCount(e) == 0 {
+		t.Fatal("no state is in a box")
+	}
+	now += 700e6 // those of two a second are full again
+	var copied journal.Buffer
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		cursor = e.Copy(now, cursor, &copied)
+	}
+	if copied.Records != 2501 {
+		t.Errorf("%d records, want 2501", copied.Records)
+	}
+	again := New(Options{})
+	if err := replay(again, now, copied.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := contents(e, now), contents(again, now); fmt.Sprint(want) != fmt.Sprint(got) {
+		t.Errorf("%d keys, want %d", len(got), len(want))
+	}
+}

@@ -15,7 +15,7 @@ import (
 // the same ones again and again, instead of filling as much as it is long.
 const syncStretch = 4 << 20
 
-// blockPause is a rest after each block, about as long as making it takes.
+// blockPause is a rest after each block, some times as long as making it takes.
 const blockPause = time.Millisecond
 
 // A snapshot, which is also how the logs are compacted:
