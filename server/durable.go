@@ -129,7 +129,7 @@ func (s *session) await() bool {
 	if !s.srv.durable.Wait(s.owed.wake) {
 		return false
 	}
-	if in, ok := s.conn.(interface{ InRounds() bool }); !ok || !in.InRounds() {
+	if in, ok := s.conn.(interface{ Settles() bool }); !ok || !in.Settles() {
 		s.srv.durable.Kick()
 	}
 	return true

@@ -172,16 +172,16 @@ func TestTurnIsBounded(t *testing.T) {
 	close(inside)
 }
 
-// AfterRound is called after what a session was given in a round, so that what
-// many sessions ask for can be done once.
-func TestAfterRound(t *testing.T) {
+// Settled is called after what sessions were given, so that what many of them
+// ask for can be done once.
+func TestSettled(t *testing.T) {
 	for _, d := range drivers() {
 		if d.loops <= 0 {
 			continue
 		}
 		t.Run(d.name, func(t *testing.T) {
 			var asked, done atomic.Int64
-			o := Options{AfterRound: func() { done.Store(asked.Load()) }}
+			o := Options{Settled: func() { done.Store(asked.Load()) }}
 			fx := start(t, d, o, func(f *funcs) {
 				f.data = func([]byte) bool { asked.Add(1); return true }
 			})
@@ -190,11 +190,49 @@ func TestAfterRound(t *testing.T) {
 				if _, err := io.WriteString(p, "x"); err != nil {
 					t.Fatal(err)
 				}
-				until(t, "the round is over", func() bool { return done.Load() == n+1 })
+				until(t, "the loop has settled", func() bool { return done.Load() == n+1 })
 			}
-			if in, ok := f.conn.(interface{ InRounds() bool }); !ok || !in.InRounds() {
+			if in, ok := f.conn.(interface{ Settles() bool }); !ok || !in.Settles() {
 				t.Error("a connection of a loop does not say so")
 			}
+		})
+	}
+}
+
+// eager is a clock on which a millisecond passes between any two looks.
+type eager struct{ ns atomic.Int64 }
+
+func (e *eager) Now() int64 { return e.ns.Add(int64(time.Millisecond)) }
+
+// A loop that never comes to rest settles as well.
+func TestBusyLoopSettles(t *testing.T) {
+	for _, d := range drivers() {
+		if d.loops <= 0 {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			const flood = 64 << 20
+			var asked, settled atomic.Int64
+			o := Options{Clock: &eager{}, Settled: func() { settled.Store(asked.Load()) }}
+			got := 0
+			fx := start(t, d, o, func(f *funcs) {
+				f.data = func(b []byte) bool {
+					if n := asked.Load() - settled.Load(); n > 0 {
+						t.Errorf("the loop went on for %d rounds", n)
+					}
+					asked.Add(1)
+					got += len(b)
+					return got < flood
+				}
+			})
+			p, _ := fx.dial()
+			b := make([]byte, 1<<20)
+			for range flood / len(b) {
+				if _, err := p.Write(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			until(t, "the loop has settled", func() bool { return settled.Load() == asked.Load() })
 		})
 	}
 }

@@ -158,8 +158,8 @@ func (c *loopConn) Wake() {
 	}
 }
 
-// InRounds tells whether Options.AfterRound is called after what the session does.
-func (c *loopConn) InRounds() bool { return c.l.g.opts.AfterRound != nil }
+// Settles tells whether Options.Settled is called after what the session does.
+func (c *loopConn) Settles() bool { return c.l.g.opts.Settled != nil }
 
 // Pending implements Conn.
 func (c *loopConn) Pending() int64 { return c.pending.Load() }

@@ -27,9 +27,9 @@ type Options struct {
 	// other than Linux have no loops.
 	Loops int
 
-	// AfterRound is called by a loop after each of its rounds, in which its sessions have
-	// been given what there was. It must not block. Nil: nobody is.
-	AfterRound func()
+	// Settled is called by a loop when its sessions have been given all that there was, or 300 µs and a round of
+	// it at the most: then it is time for what is better done once for many. It must not block. Nil: nobody is.
+	Settled func()
 
 	// PauseAbove is the number of unsent bytes above which a peer that reads is not read from.
 	// Zero: 1 MB.

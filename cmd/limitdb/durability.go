@@ -111,8 +111,8 @@ func (d *durability) keys() persistence.Part {
 	}
 }
 
-// afterRound is for the transport: one sync is for all that a round has brought.
-func (d *durability) afterRound() func() {
+// settled is for the transport: one sync is for all that a loop has found to do.
+func (d *durability) settled() func() {
 	if d == nil {
 		return nil
 	}

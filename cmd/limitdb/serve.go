@@ -238,13 +238,13 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 
 func (p *process) transportOptions() transport.Options {
 	return transport.Options{
-		Clock:      p.clock,
-		Backlog:    int(p.set.TCPBacklog.Get()),
-		KeepAlive:  keepAlive(p.set.TCPKeepalive.Get()),
-		AfterRound: p.durable.afterRound(),
-		Loops:      int(p.set.Loops.Get()), // 0: as many as the transport finds best
-		UnixPerm:   os.FileMode(p.set.UnixSocketPerm.Get()),
-		Refusal:    []byte("-ERR max number of clients reached\r\n"),
+		Clock:     p.clock,
+		Backlog:   int(p.set.TCPBacklog.Get()),
+		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
+		Settled:   p.durable.settled(),
+		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
+		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
+		Refusal:   []byte("-ERR max number of clients reached\r\n"),
 		OnAcceptError: func(on net.Addr, err error, wait time.Duration) {
 			p.log.Warn("accepting a connection failed", "on", on, "err", err, "wait", wait)
 		},
