@@ -144,6 +144,9 @@ func (srv *Server) sweep(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
+		if srv.special.Load()&specialLoading != 0 {
+			continue // the clock may be wrong until then, and an engine never goes back
+		}
 		if srv.engine.Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
 			wait = min(wait, sweepRest)
 		}

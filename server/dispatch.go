@@ -55,7 +55,7 @@ func (s *session) executeOne(args [][]byte) {
 		s.reject(cmd, fmt.Sprintf(errSubscribed, cmd.fullName()))
 		return
 	}
-	special := s.srv.special.Load()
+	special := s.srv.special.Load() | s.early
 	if special&(specialLoading|specialMisconf) != 0 {
 		if text := s.srv.refusal(cmd, special); text != "" {
 			s.reject(cmd, text)

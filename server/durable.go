@@ -57,7 +57,8 @@ type durable struct {
 }
 
 // SetLoading says that the state is being loaded: but for a few, commands are
-// refused with -LOADING.
+// refused with -LOADING. Until then the clock may be set; nothing that the engine would remember is done by
+// what it tells before. So on is said before Run.
 func (srv *Server) SetLoading(on bool) { srv.setSpecial(specialLoading, on) }
 
 // SetRefusing says why commands that write are refused with -MISCONF; nil: they are not.

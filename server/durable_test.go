@@ -1,12 +1,19 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/transport"
 )
 
 // disk is a Durability that syncs when the test says so.
@@ -148,6 +155,52 @@ func TestOwedRepliesAreBounded(t *testing.T) {
 	if !c.s.closing {
 		t.Error("a client is owed 200 kB, and its limit is 64")
 	}
+}
+
+// A wrong clock is set right while the state is loaded. What was told before must not reach the
+// engine, whose time never runs backwards.
+func TestClockIsSetWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const years = 10 * 365 * 24 * time.Hour
+		registry, set := config.New()
+		now := clock.NewFake(testStart + int64(years))
+		ended := &ending{Fake: now}
+		srv := New(Options{Settings: set, Registry: registry, Engine: engine.New(engine.Options{Seed: 1}), Clock: ended, Version: "test"})
+		ts := &testServer{Server: srv, t: t}
+		c := ts.client()
+		srv.SetLoading(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); srv.Run(ctx) }()
+		time.Sleep(time.Second) // of the bubble: the sweeper has had its turns
+		synctest.Wait()
+		// Loading ends right after a client's batch has read the clock.
+		end := func() { now.Advance(-years); srv.SetLoading(false) }
+		ended.after.Store(&end)
+		c.expect("a batch from before", c.say("RL.TAKE k GCRA 1/s"), "-"+errLoading)
+		c.expect("then", c.say("RL.TAKE k GCRA 1/s"), "[0 1 0 -1 1000]")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		now.Advance(time.Second)
+		c.expect("a second later", c.say("RL.TAKE k GCRA 1/s"), "[0 1 0 -1 1000]")
+		c.hangUp(transport.ErrPeerClosed)
+		cancel()
+		<-done
+	})
+}
+
+// ending is a clock that does something once, right after it was read.
+type ending struct {
+	*clock.Fake
+	after atomic.Pointer[func()]
+}
+
+func (e *ending) Now() int64 {
+	now := e.Fake.Now()
+	if fn := e.after.Swap(nil); fn != nil {
+		(*fn)()
+	}
+	return now
 }
 
 func TestLoadingAndMisconf(t *testing.T) {

@@ -27,6 +27,9 @@ type session struct {
 	out   []byte
 	proto resp.Proto
 	now   int64 // the clock at the start of this batch, ns of Unix time
+	// early is specialLoading where the state was being loaded at that moment: commands of this batch are refused
+	// even if it is there by now.
+	early uint32
 	tally tally
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
 
@@ -147,6 +150,7 @@ func (s *session) Closed(reason error) {
 }
 
 func (s *session) begin() {
+	s.early = s.srv.special.Load() & specialLoading // before the clock is read: only then it is right
 	s.now = s.srv.clock.Now()
 	s.slow = 0
 	if s.out == nil {

@@ -107,6 +107,8 @@ func (p *process) run() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer background.Wait()
 	defer cancel()
+	// Clients are answered with -LOADING until the state is there.
+	p.server.SetLoading(p.durable != nil)
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
 
@@ -115,8 +117,6 @@ func (p *process) run() error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	// Clients are answered from here on, with -LOADING until the state is there.
-	p.server.SetLoading(p.durable != nil)
 	// The HTTP port is bound first: once the RESP ports are open, a rush of
 	// clients could leave it no descriptor.
 	if err := p.listenHTTP(&background); err != nil {
