@@ -166,13 +166,17 @@ func rounds(short, all int) int {
 // unlink: what was acknowledged is there, but for the last 50 ms where
 // the policy does not promise that.
 func TestKillsUnderLoad(t *testing.T) {
-	t.Parallel()
+	if !long() { // then it is alone, and the promise can be held to
+		t.Parallel()
+	}
 	for _, policy := range []string{"always", "everysec", "no"} {
 		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
+			if !long() {
+				t.Parallel()
+			}
 			dir := filepath.Join(t.TempDir(), "data")
 			args := []string{"--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-min-size", "100kb"}
-			takers := make([]*taker, 8)
+			takers := make([]*taker, 50)
 			for i := range takers {
 				takers[i] = &taker{key: "k" + strconv.Itoa(i)}
 			}
@@ -186,7 +190,7 @@ func TestKillsUnderLoad(t *testing.T) {
 				var clients sync.WaitGroup
 				for i, k := range takers {
 					clients.Go(func() {
-						if err := k.run(p.Addr, 1+i*8); err != nil {
+						if err := k.run(p.Addr, 1+i); err != nil {
 							t.Error(err)
 						}
 					})
@@ -213,7 +217,11 @@ func TestKillsUnderLoad(t *testing.T) {
 				check(t, dir)
 			}
 			t.Logf("%d grants lost, of the last %v", lost, worst)
-			if worst > time.Second {
+			bound := time.Second // beside other tests the writer may wait for a processor
+			if long() {
+				bound = 50 * time.Millisecond
+			}
+			if worst > bound {
 				t.Errorf("grants of the last %v are lost", worst)
 			}
 		})
