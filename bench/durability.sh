@@ -42,6 +42,7 @@ start() {
 ready() {
   until [[ $(redis-cli -p $port PING 2>/dev/null) == PONG ]]; do
     kill -0 "$server" 2>/dev/null || { cat "$work"/*.log >&2; exit 1; }
+    sleep 0.05 # who asks all the time takes a processor away from who loads
   done
 }
 stop() { kill "$server" && wait "$server" || true; }

@@ -26,37 +26,45 @@ type Place uint64
 // the worst that comes of it is that something else is fetched. What it reads
 // is in spans, which stay mapped as long as the engine lives.
 func (e *Engine) Warm(keys [][]byte, places []Place) {
+	for len(keys) > 0 {
+		n := min(len(keys), warmBatch)
+		for i, key := range keys[:n] {
+			h, _ := e.place(key)
+			places[i] = Place(h)
+		}
+		e.fetch(keys[:n], places[:n])
+		keys, places = keys[n:], places[n:]
+	}
+}
+
+// fetch is Warm for warmBatch keys at most, whose places are known.
+func (e *Engine) fetch(keys [][]byte, places []Place) {
 	var (
 		segs  [warmBatch]*segment
 		lines [warmBatch]unsafe.Pointer
 		ends  [warmBatch]unsafe.Pointer
 	)
-	for len(keys) > 0 {
-		n := min(len(keys), warmBatch)
-		for i, key := range keys[:n] {
-			h, s := e.place(key)
-			g := s.table.lookup(h)
-			places[i], segs[i], lines[i] = Place(h), g, nil
-			if g.base != nil {
-				lines[i] = unsafe.Pointer(g.line(g.home(h)))
-			}
+	for i, place := range places {
+		h := uint64(place)
+		g := e.shards[h>>(64-e.shardBits)].table.lookup(h)
+		segs[i] = g
+		if g.base != nil {
+			lines[i] = unsafe.Pointer(g.line(g.home(h)))
 		}
-		prefetch(&lines, n)
-		for i, key := range keys[:n] {
-			ends[i] = nil
-			if lines[i] == nil {
-				continue
-			}
-			if off := (*line)(lines[i]).guess(uint64(places[i])); off != 0 {
-				// A short record may lie across two cache lines.
-				lines[i] = segs[i].at(off)
-				ends[i] = segs[i].at(min(off+uint32(len(key))+10, spanSize-1))
-			}
-		}
-		prefetch(&lines, n)
-		prefetch(&ends, n)
-		keys, places = keys[n:], places[n:]
 	}
+	prefetch(&lines, len(places))
+	for i, key := range keys {
+		if lines[i] == nil {
+			continue
+		}
+		if off := (*line)(lines[i]).guess(uint64(places[i])); off != 0 {
+			// A short record may lie across two cache lines.
+			lines[i] = segs[i].at(off)
+			ends[i] = segs[i].at(min(off+uint32(len(key))+10, spanSize-1))
+		}
+	}
+	prefetch(&lines, len(places))
+	prefetch(&ends, len(places))
 }
 
 // guess returns the offset of the first record that may have hash h, or 0.

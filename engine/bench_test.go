@@ -351,17 +351,45 @@ func BenchmarkJournal(b *testing.B) {
 	}
 }
 
-// BenchmarkRestore is a key that is recovered.
-func BenchmarkRestore(b *testing.B) {
-	e := New(Options{})
-	key := make([]byte, 0, 32)
+// someChanges is n keys' states, from the first on, as recovery brings them.
+func someChanges(first, n int) []journal.Record {
 	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		key = fmt.Appendf(key[:0], "user:%012d", i)
-		if err := e.Restore(byte(limit.GCRA), key, state); err != nil {
-			b.Fatal(err)
-		}
+	all := make([]journal.Record, n)
+	for i := range all {
+		all[i] = journal.Record{Op: journal.Set, Kind: byte(limit.GCRA), Key: benchKey(nil, first+i), State: state}
+	}
+	return all
+}
+
+// BenchmarkRestore restores a million keys again and again, 500 in an operation: into a table
+// that grows, into one that knows how many there are going to be, and over those that are there.
+func BenchmarkRestore(b *testing.B) {
+	const keys = 1_000_000
+	changes := someChanges(0, keys)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(keys, func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+	for _, how := range []string{"new", "expected", "again"} {
+		b.Run(how, func(b *testing.B) {
+			b.ReportAllocs()
+			const some = 500
+			clock := startCPU(b)
+			var e *Engine
+			for i := 0; b.Loop(); i += some {
+				at := i % keys
+				if at == 0 && (e == nil || how != "again") {
+					e = New(Options{})
+					if how == "expected" {
+						if err := e.Expect(start, keys); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				if err := e.Restore(changes[at:at+some], 0, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			clock.report(b)
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/some, "ns/key")
+		})
 	}
 }
 
@@ -369,11 +397,8 @@ func BenchmarkRestore(b *testing.B) {
 // is one hold of a shard's lock.
 func BenchmarkCopy(b *testing.B) {
 	e := New(Options{})
-	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
-	for i := range 1_000_000 {
-		if err := e.Restore(byte(limit.GCRA), fmt.Appendf(nil, "user:%012d", i), state); err != nil {
-			b.Fatal(err)
-		}
+	if err := e.Restore(someChanges(0, 1_000_000), 0, 1); err != nil {
+		b.Fatal(err)
 	}
 	var out journal.Buffer
 	var cursor uint64

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"limitdb/internal/journal"
@@ -150,33 +149,6 @@ func (e *Engine) pay(s *shard, key []byte, dst *journal.Buffer) {
 	defer s.mu.Unlock()
 	s.table.changes.version++
 	s.table.copyKey(h, key, dst)
-}
-
-// Restore gives a key a state that was recovered, whatever the budget. It keeps
-// no record. The error tells of an algorithm that this version does not know,
-// or of the system.
-func (e *Engine) Restore(kind byte, key, state []byte) error {
-	a := limit.Algorithm(kind)
-	if !a.Known() {
-		return fmt.Errorf("engine: a state is of algorithm %d, which this version does not know", kind)
-	}
-	h, s := e.place(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g, at := s.table.find(h, key); at != nil {
-		return s.table.update(s.last, h, g, at, key, a, state)
-	}
-	return s.table.insert(s.last, h, key, a, state, true)
-}
-
-// RestoreDelete forgets a key that Restore may have set. It keeps no record.
-func (e *Engine) RestoreDelete(key []byte) {
-	h, s := e.place(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if g, at := s.table.find(h, key); at != nil {
-		s.table.remove(g, h, at)
-	}
 }
 
 // flushVersion is a version above all that any shard has, and above all that any can

@@ -73,7 +73,7 @@ func (g *segment) end() uint64 {
 func (t *table) tend(now int64, g *segment) (dropped int, work bool) {
 	over := t.arena.budget.leastDebt.Load() && t.arena.budget.over(0)
 	switch {
-	case g.n == 0 && g.base != nil:
+	case g.n == 0 && g.base != nil && g.rest <= now:
 		t.vacate(g)
 		return 0, true
 	case over && g.n > 0:

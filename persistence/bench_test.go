@@ -16,9 +16,9 @@ func enginePart(e *engine.Engine, notify func()) Part {
 	return Part{
 		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Drain: e.Drain,
 		Copy:   func(cursor uint64, dst *journal.Buffer) uint64 { return e.Copy(startAt, cursor, dst) },
-		Set:    e.Restore,
-		Delete: func(_ byte, key []byte) { e.RestoreDelete(key) },
-		Resume: func(v uint64) { e.StartJournal(v, notify) },
+		Expect: func(keys int64) error { return e.Expect(startAt, keys) },
+		Apply:  e.Restore,
+		Resume: func(v uint64) { e.Settle(); e.StartJournal(v, notify) },
 	}
 }
 

@@ -8,139 +8,122 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/zeebo/xxh3"
-
 	"limitdb/internal/journal"
 )
 
-// How records reach the parts. One goroutine reads and checks batches; workers
-// apply them:
+// How records reach the parts. One goroutine reads and checks batches, of the base
+// and then of the logs, and hands each to all workers. A worker parses all of
+// them, and has the parts apply those whose keys are in its share:
 //
-//   - of a base each batch goes to one worker, since no key is there twice;
-//   - of the logs each batch goes to all workers, and each takes the keys whose hash
-//     is its own, so that one key's changes are applied in their order.
+//	             ┌► worker 0 ─► Part.Apply(records, 0, 2) ─► one half of the keys
+//	base, logs ──┤
+//	             └► worker 1 ─► Part.Apply(records, 1, 2) ─► the other half
 //
-// The workers are through with the base before the logs begin. That the last
-// record of a key wins needs no table of versions then: a log that follows
-// a base has all that the base has seen (see snapshot.go). A Flush forgets
-// keys of all workers, and records of some of them that stand before it in the file came after it; so
-// it is not applied in its turn: what is older than the newest Flush of all
-// files is left out from the start.
+// So the changes of a key are applied in their order, no two workers want the
+// same memory, and the file is read on meanwhile. That the last record of a key
+// wins needs no table of versions: a log that follows a base has all that the base
+// has seen (see snapshot.go).
 //
-// Rejected: queues of records for each worker. Skipping a record costs a few
-// ns, less than handing it over does.
+// A Flush is not applied in its turn: the records of a drain stand shard by shard, so that
+// some before it in the file came after it. What is older than the newest Flush of all files
+// is left out from the start.
+//
+// Rejected: to have each record parsed by one worker, and handed on to the one
+// whose key it has. Parsing and hashing it again costs less.
 type loader struct {
-	parts   []Part
-	now     int64
-	flush   uint64
-	workers int
+	parts []Part
+	now   int64
+	flush uint64
 
 	done, total int64
 	progress    func(done, total int64)
 
+	workers []*worker
+	free    chan *chunk
+
 	failed atomic.Bool
 	mu     sync.Mutex // guards err
 	err    error
-
-	sets, deletes, expired atomic.Uint64
-	version                atomic.Uint64
 }
 
-// queued is how many chunks wait for each worker.
-const queued = 2
+const (
+	// queued is how many chunks wait for each worker.
+	queued = 2
+	// together is how many records a part is given at once.
+	together = 512
+)
 
 // load applies the base and the logs.
 func (r *recovery) load() error {
-	ld := &loader{
-		parts: r.s.o.Parts, now: r.Now, flush: r.flush,
-		workers: max(1, r.s.o.Workers), progress: r.s.o.Progress,
-	}
+	ld := &loader{parts: r.s.o.Parts, now: r.Now, flush: r.flush, progress: r.s.o.Progress}
+	var files []*reader
 	if r.base != nil {
-		ld.total += r.base.size
+		files = append(files, r.base)
+		for i := range ld.parts {
+			if err := ld.parts[i].Expect(r.expected); err != nil {
+				return err
+			}
+		}
 	}
 	for _, l := range r.logs {
-		ld.total += l.size
 		l.off, l.seq = headerSize, 0
+		files = append(files, l)
 	}
-	var err error
-	if r.base != nil {
-		err = ld.run([]*reader{r.base}, false)
+	for _, f := range files {
+		ld.total += f.size
 	}
-	if err == nil {
-		err = ld.run(r.logs, true)
-	}
-	r.Sets, r.Deletes, r.Expired, r.Bytes = ld.sets.Load(), ld.deletes.Load(), ld.expired.Load(), ld.done
-	r.version = max(ld.version.Load(), r.flush)
+	err := ld.run(files, max(1, r.s.o.Workers))
+	w := ld.workers[0] // as good as any: each has seen all records
+	r.Sets, r.Deletes, r.Expired, r.Bytes = w.sets, w.deletes, w.expired, ld.done
+	r.version = max(w.version, r.flush)
 	return err
 }
 
-// run applies files of one kind.
-func (ld *loader) run(files []*reader, logs bool) error {
-	// A worker gets chunks from its own channel (logs), or from the one channel (base).
-	feeds := make([]chan *chunk, ld.workers)
-	for i := range feeds {
-		if i == 0 || logs {
-			feeds[i] = make(chan *chunk, queued)
-		} else {
-			feeds[i] = feeds[0]
-		}
-	}
-	free := make(chan *chunk, queued*ld.workers+ld.workers+1)
-	for range cap(free) {
-		free <- &chunk{}
+// run applies files, one after the other.
+func (ld *loader) run(files []*reader, workers int) error {
+	ld.free = make(chan *chunk, queued+2)
+	for range cap(ld.free) {
+		ld.free <- &chunk{}
 	}
 	var wg sync.WaitGroup
-	for i, feed := range feeds {
-		wg.Go(func() {
-			w := worker{ld: ld, index: uint64(i)}
-			for c := range feed {
-				if !ld.failed.Load() {
-					w.apply(c)
-				}
-				if c.left.Add(-1) == 0 {
-					free <- c
-				}
-			}
-			w.report()
-		})
-	}
-	feeders := feeds
-	if !logs {
-		feeders = feeds[:1]
+	for i := range workers {
+		w := &worker{ld: ld, share: i, feed: make(chan *chunk, queued), batch: make([]journal.Record, 0, together)}
+		ld.workers = append(ld.workers, w)
+		wg.Go(w.run)
 	}
 	var err error
 	for _, f := range files {
-		if err = ld.feed(f, logs, feeders, free); err != nil {
+		if err = ld.feed(f); err != nil {
 			break
 		}
 	}
-	for _, c := range feeders {
-		close(c)
+	for _, w := range ld.workers {
+		close(w.feed)
 	}
 	wg.Wait()
 	return errors.Join(err, ld.err)
 }
 
 // feed reads one file and hands on its chunks.
-func (ld *loader) feed(f *reader, logs bool, feeds []chan *chunk, free chan *chunk) error {
+func (ld *loader) feed(f *reader) error {
 	for !ld.failed.Load() {
-		c := <-free
+		c := <-ld.free
 		before := f.off
 		err := f.read(c)
-		c.log = logs
+		c.log = f.kind == kindLog
 		var bad *badBatch
 		switch {
 		case err == io.EOF:
-			free <- c
+			ld.free <- c
 			return nil
 		case errors.As(err, &bad):
 			return &CorruptError{f.name, bad.off, bad.reason}
 		case err != nil:
 			return err
 		}
-		c.left.Store(int32(len(feeds)))
-		for _, feed := range feeds {
-			feed <- c
+		c.left.Store(int32(len(ld.workers)))
+		for _, w := range ld.workers {
+			w.feed <- c
 		}
 		ld.done += f.off - before
 		if ld.progress != nil {
@@ -150,93 +133,113 @@ func (ld *loader) feed(f *reader, logs bool, feeds []chan *chunk, free chan *chu
 	return nil
 }
 
-// worker applies the records that are its own.
+// worker has the parts apply the records of its share.
 type worker struct {
 	ld    *loader
-	index uint64
+	share int
+	feed  chan *chunk
 
+	batch   []journal.Record // what part is to be given next
+	part    *Part            // nil for an empty batch
+	clamped []byte           // states of the batch that are not as the file has them
+
+	// Counts of all records, in whichever share they are.
 	sets, deletes, expired, version uint64
 }
 
-// report adds up what the worker has done.
-func (w *worker) report() {
-	w.ld.sets.Add(w.sets)
-	w.ld.deletes.Add(w.deletes)
-	w.ld.expired.Add(w.expired)
-	for v := w.ld.version.Load(); v < w.version; v = w.ld.version.Load() {
-		if w.ld.version.CompareAndSwap(v, w.version) {
-			break
-		}
-	}
-}
-
-func (w *worker) apply(c *chunk) {
-	for i := range c.pieces {
-		if err := w.batch(&c.pieces[i], c.log); err != nil {
-			w.ld.mu.Lock()
-			if w.ld.err == nil {
-				w.ld.err = err
+func (w *worker) run() {
+	for c := range w.feed {
+		for i := range c.pieces {
+			if w.ld.failed.Load() {
+				break
 			}
-			w.ld.mu.Unlock()
-			w.ld.failed.Store(true)
-			return
+			if err := w.piece(&c.pieces[i], c.log); err != nil {
+				w.ld.fail(err)
+			}
+		}
+		if c.left.Add(-1) == 0 {
+			w.ld.free <- c
 		}
 	}
 }
 
-func (w *worker) batch(p *piece, log bool) error {
-	many := uint64(w.ld.workers)
+func (ld *loader) fail(err error) {
+	ld.mu.Lock()
+	defer ld.mu.Unlock()
+	if ld.err == nil {
+		ld.err = err
+	}
+	ld.failed.Store(true)
+}
+
+// piece applies the records of one batch of a file.
+func (w *worker) piece(p *piece, log bool) error {
 	for b := p.payload; len(b) > 0; {
 		r, rest, err := journal.Parse(b)
 		if err != nil {
 			return fmt.Errorf("the batch at offset %d: %w", p.off, err)
 		}
 		b = rest
-		w.version = max(w.version, r.Version)
-		if log && many > 1 && xxh3.Hash(r.Key)%many != w.index {
-			continue
-		}
 		if err := w.record(&r, p.clock, log); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.apply()
 }
 
-// record applies one record, which was written at clock.
+// record makes one record, which was written at clock, part of the next batch.
 func (w *worker) record(r *journal.Record, clock int64, log bool) error {
+	w.version = max(w.version, r.Version)
 	if r.Op == journal.Flush || r.Kind < journal.Foreign && r.Version < w.ld.flush {
 		return nil
 	}
-	part := owner(w.ld.parts, r.Kind)
-	if part == nil {
-		return fmt.Errorf("persistence: a record is of kind %d, which this version does not know", r.Kind)
-	}
-	if r.Op == journal.Delete {
-		w.deletes++
-		part.Delete(r.Kind, r.Key)
-		return nil
-	}
-	if r.Kind < journal.Foreign {
-		if clampExpiry(r, clock, w.ld.now) <= w.ld.now {
-			w.expired++
-			if log { // it may have taken the place of one that has not
-				part.Delete(r.Kind, r.Key)
-			}
-			return nil
+	// First of all: clamped is of one batch.
+	if len(w.batch) == together || w.part != nil && !w.part.Owns(r.Kind) {
+		if err := w.apply(); err != nil {
+			return err
 		}
 	}
-	w.sets++
-	return part.Set(r.Kind, r.Key, r.State)
+	switch {
+	case r.Op == journal.Delete:
+		w.deletes++
+	case w.expires(r, clock) <= w.ld.now:
+		w.expired++
+		if !log {
+			return nil
+		}
+		r.Op, r.State = journal.Delete, nil // it may have taken the place of one that lives on
+	default:
+		w.sets++
+	}
+	if w.part == nil {
+		if w.part = owner(w.ld.parts, r.Kind); w.part == nil {
+			return fmt.Errorf("persistence: a record is of kind %d, which this version does not know", r.Kind)
+		}
+	}
+	w.batch = append(w.batch, *r)
+	return nil
 }
 
-// clampExpiry bounds what a state owes now by what it owed when it was
-// written, at clock, and returns when it expires. Since decisions go on at clock or later, this
+// apply gives the part what has been gathered for it.
+func (w *worker) apply() error {
+	if w.part == nil {
+		return nil
+	}
+	err := w.part.Apply(w.batch, w.share, len(w.ld.workers))
+	w.part, w.batch, w.clamped = nil, w.batch[:0], w.clamped[:0]
+	return err
+}
+
+// expires bounds what a state owes now by what it owed when it was written, at
+// clock, and returns when it expires. Since decisions go on at clock or later, this
 // changes something only where the wall clock was asked for (Options.WallClock).
-func clampExpiry(r *journal.Record, clock, now int64) int64 {
-	at := r.Expires()
-	if now < clock && at > clock {
+func (w *worker) expires(r *journal.Record, clock int64) int64 {
+	at, now := r.Expires(), w.ld.now
+	if r.Kind < journal.Foreign && now < clock && at > clock {
 		at = now + (at - clock)
+		from := len(w.clamped) // other workers read what stands in the file
+		w.clamped = append(w.clamped, r.State...)
+		r.State = w.clamped[from:len(w.clamped):len(w.clamped)]
 		binary.LittleEndian.PutUint64(r.State, uint64(at))
 	}
 	return at

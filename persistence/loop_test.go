@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -577,6 +578,51 @@ func TestClockAfterRestart(t *testing.T) {
 			if s.Stats().Snapshots != 1 {
 				t.Errorf("%s: the old marks of the clock are still there", test.name)
 			}
+		}
+	}
+}
+
+// Whatever number and lengths states have, those that are clamped keep the rest
+// of their bytes, and those that are not are as they were.
+func TestClampedStatesKeepTheirBytes(t *testing.T) {
+	const keys = 5 * together
+	m, now := newMemFS(dataDir), startAt
+	open := func(tab *table) *Store {
+		s, err := Open(Options{
+			Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: true, Workers: 2,
+			Now: func() int64 { return now },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	rng := seeded(1)
+	tab, want := newTable(3), map[string][]byte{}
+	s := open(tab)
+	for i := range keys {
+		more := make([]byte, rng.IntN(40))
+		for j := range more {
+			more[j] = byte(rng.Uint32())
+		}
+		tab.set(1, keyOf(i), stateAt(startAt+hour, more...))
+		want[keyOf(i)] = stateAt(startAt-24*hour+hour, more...)
+	}
+	s.commit()
+	for range 2 { // from the log, and then as clamped states are kept
+		now = startAt - 24*hour
+		tab = newTable(2)
+		s = open(tab)
+		for k, state := range want {
+			if got := tab.get(k); !bytes.Equal(got, state) {
+				t.Fatalf("%s is %x, want %x", k, got, state)
+			}
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

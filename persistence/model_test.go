@@ -43,12 +43,26 @@ func newTable(shards int) *table {
 
 func keyOf(n int) string { return fmt.Sprintf("key:%04d", n) }
 
-func (t *table) shard(key []byte) *tableShard {
+func (t *table) index(key []byte) int {
 	n := 0
 	for _, c := range key {
 		n = n*31 + int(c)
 	}
-	return t.shards[n%len(t.shards)]
+	return n % len(t.shards)
+}
+
+func (t *table) shard(key []byte) *tableShard { return t.shards[t.index(key)] }
+
+// recover is a change without a record of it.
+func (t *table) recover(r *journal.Record) {
+	s := t.shard(r.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Op == journal.Delete {
+		delete(s.states, string(r.Key))
+		return
+	}
+	s.states[string(r.Key)] = value{r.Kind, slices.Clone(r.State)}
 }
 
 func (t *table) set(kind byte, key string, state []byte) {
@@ -114,19 +128,15 @@ func (t *table) part() Part {
 				s.mu.Unlock()
 			}
 		},
-		Copy: t.copy,
-		Set: func(kind byte, key, state []byte) error {
-			s := t.shard(key)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.states[string(key)] = value{kind, slices.Clone(state)}
+		Copy:   t.copy,
+		Expect: func(int64) error { return nil },
+		Apply: func(records []journal.Record, share, shares int) error {
+			for _, r := range records {
+				if t.index(r.Key)%shares == share {
+					t.recover(&r)
+				}
+			}
 			return nil
-		},
-		Delete: func(_ byte, key []byte) {
-			s := t.shard(key)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			delete(s.states, string(key))
 		},
 		Resume: func(version uint64) {
 			for _, s := range t.shards {

@@ -24,12 +24,15 @@ type Part struct {
 	// and its changes from then on have not below.
 	Copy func(cursor uint64, dst *journal.Buffer) (next uint64)
 
-	// Set gives a key a state that was recovered. It is called from several
-	// goroutines, for one key never at the same time. key and state are valid
-	// during the call only.
-	Set func(kind byte, key, state []byte) error
-	// Delete forgets a key that Set may have set.
-	Delete func(kind byte, key []byte)
+	// Expect tells, before the first Apply, that about so many keys are going to
+	// come; fewer if they have expired meanwhile, more if a log follows. It is not called where that is unknown.
+	Expect func(keys int64) error
+	// Apply makes changes that were recovered, Sets and Deletes of this part's kinds, in their
+	// order. Each record comes once for each share, from 0 to shares−1, and those of
+	// different shares at the same time: a key is in one of them, which the part decides
+	// by the key, and Apply passes over what is in others. The records
+	// are valid during the call only; the slice may be changed, what they point to may not.
+	Apply func(records []journal.Record, share, shares int) error
 	// Resume ends recovery: versions of changes from now on must be above this one.
 	Resume func(version uint64)
 }

@@ -76,6 +76,9 @@ func readFile(fsys FS, name string) ([]byte, error) {
 	return b, err
 }
 
+// leastRecord is less than what any record of a state has, in bytes.
+const leastRecord = 8
+
 // recovery is what Load gathers on its way.
 type recovery struct {
 	Loaded
@@ -97,6 +100,8 @@ type recovery struct {
 	tailEnd int64
 	// written is the index of the last log that has batches, -1 for none.
 	written int
+	// expected is how many records the base has, which are as many keys.
+	expected int64
 	// version is the highest of all.
 	version uint64
 }
@@ -346,6 +351,8 @@ func (r *recovery) verifyBase() error {
 	if !ok || h.flags != flagEnd || h.length != 0 || h.crc != seedOf(b.id) {
 		return &CorruptError{b.name, at, "it has no end"}
 	}
+	// A count that the file has no room for is not believed.
+	r.expected = min(int64(h.records), b.size/leastRecord)
 	r.note(&h, b.boot)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,14 +97,22 @@ func (d *durability) keys() persistence.Part {
 		Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
 			return e.Copy(d.p.clock.Now(), cursor, dst)
 		},
-		Set: func(kind byte, key, state []byte) error {
-			if d.usedUp.Load() != 0 && limit.Algorithm(kind).Valid() {
+		Expect: func(keys int64) error {
+			if d.usedUp.Load() != 0 {
 				return nil
 			}
-			return e.Restore(kind, key, state)
+			return e.Expect(d.p.clock.Now(), keys)
 		},
-		Delete: func(_ byte, key []byte) { e.RestoreDelete(key) },
+		Apply: func(records []journal.Record, share, shares int) error {
+			if d.usedUp.Load() != 0 {
+				records = slices.DeleteFunc(records, func(r journal.Record) bool {
+					return r.Op == journal.Set && limit.Algorithm(r.Kind).Valid()
+				})
+			}
+			return e.Restore(records, share, shares)
+		},
 		Resume: func(version uint64) {
+			e.Settle()
 			if d.p.set.AppendOnly.Get() {
 				e.StartJournal(version, d.store.Dirtied)
 			}
@@ -167,13 +176,15 @@ func (d *durability) assumption() persistence.Part {
 			}
 			return 0
 		},
-		Set: func(_ byte, _, state []byte) error {
-			if len(state) == 8 && d.conservative() && d.usedUp.Load() == 0 {
-				d.kept.Store(int64(binary.LittleEndian.Uint64(state)))
+		Expect: func(int64) error { return nil },
+		Apply: func(records []journal.Record, share, _ int) error {
+			for _, r := range records {
+				if share == 0 && r.Op == journal.Set && len(r.State) == 8 && d.conservative() && d.usedUp.Load() == 0 {
+					d.kept.Store(int64(binary.LittleEndian.Uint64(r.State)))
+				}
 			}
 			return nil
 		},
-		Delete: func(byte, []byte) {},
 		Resume: func(uint64) {
 			if at := d.kept.Load(); at != 0 {
 				d.assume(at)

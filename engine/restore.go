@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// How a table that was kept on a disk comes back: Expect, then Restore for all
+// records, from as many goroutines as there are shares, then Settle.
+//
+// Nearly every key that comes back is in far memory: it was not asked for yet,
+// and a snapshot stands in the order of another seed's hashes. So Restore fetches
+// the memory of a batch of keys before it goes to the first. Each goroutine has
+// shards of its own: it neither waits for another's lock nor takes cache lines
+// away from it. And a table that knows how many keys to expect is not split
+// and copied again and again on its way there.
+
+// leastKey is less than any key costs, in bytes.
+const leastKey = 16
+
+// Expect prepares an empty engine for so many keys: it makes the segments that
+// it would have grown by then, with indexes for those keys. Each key that does not
+// come costs some 7 bytes until Settle; what comes beyond them costs nothing. Sweep, called with
+// times like now, leaves these segments alone for some seconds. The error is one of
+// the system; the engine is sound after it.
+func (e *Engine) Expect(now, keys int64) error {
+	if most := e.arena.budget.max.Load(); most > 0 {
+		keys = min(keys, most/leastKey)
+	}
+	each := int(min(max(keys, 0)>>e.shardBits, math.MaxInt32))
+	for i := range e.shards {
+		if err := e.shards[i].expect(now, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shard) expect(now int64, keys int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.table
+	if t.segments > 1 || t.n > 0 || keys < fill {
+		return nil
+	}
+	g := t.dir.Load().segs[0].Load()
+	g.rest = s.clamp(now) + sweepRest
+	return t.expect(g, keys)
+}
+
+// expect splits g, which is empty, as so many keys would have it split, and gives
+// what comes of it an index for them.
+func (t *table) expect(g *segment, keys int) error {
+	// The index has some lines to spare, since hashes do not fall evenly.
+	if keys < t.maxKeys(g) || g.depth == maxDepth {
+		_, err := t.resize(g, keys, 0)
+		return err
+	}
+	if err := t.split(g); err != nil {
+		return err
+	}
+	for i := range uint64(2) {
+		half := t.lookup((g.start + i<<(g.width-1)) << placeShift)
+		if err := t.expect(half, keys/2); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Restore applies changes that were recovered, in their order, whatever the
+// budget, and keeps no record of them. Of their keys it takes those that are in one share
+// out of so many, 0 to shares−1. Every key is in one of them, and calls for different
+// shares may run at the same time. Errors: of an algorithm that this version does
+// not know, ErrKey, those of the system. What stands before the change at
+// fault has been applied then.
+func (e *Engine) Restore(changes []journal.Record, share, shares int) error {
+	b := recovered{e: e}
+	for i := range changes {
+		h, _ := e.place(changes[i].Key)
+		if int(h>>(64-e.shardBits))*shares>>e.shardBits != share {
+			continue
+		}
+		if b.n == warmBatch {
+			if err := b.apply(); err != nil {
+				return err
+			}
+		}
+		b.changes[b.n], b.keys[b.n], b.places[b.n] = &changes[i], changes[i].Key, Place(h)
+		b.n++
+	}
+	return b.apply()
+}
+
+// recovered is a batch of changes that are applied together.
+type recovered struct {
+	e       *Engine
+	n       int
+	changes [warmBatch]*journal.Record
+	keys    [warmBatch][]byte
+	places  [warmBatch]Place
+}
+
+// apply applies what there is, and empties the batch.
+func (b *recovered) apply() error {
+	b.e.fetch(b.keys[:b.n], b.places[:b.n])
+	for i, r := range b.changes[:b.n] {
+		h := uint64(b.places[i])
+		if err := b.e.shards[h>>(64-b.e.shardBits)].restore(h, r); err != nil {
+			return err
+		}
+	}
+	b.n = 0
+	return nil
+}
+
+func (s *shard) restore(h uint64, r *journal.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.table
+	a := limit.Algorithm(r.Kind)
+	g, at := t.find(h, r.Key)
+	switch {
+	case r.Op == journal.Delete:
+		if at != nil {
+			t.remove(g, h, at)
+		}
+		return nil
+	case !a.Known():
+		return fmt.Errorf("engine: a state is of algorithm %d, which this version does not know", r.Kind)
+	case at != nil:
+		return t.update(s.last, h, g, at, r.Key, a, r.State)
+	}
+	return t.insert(s.last, h, r.Key, a, r.State, true)
+}
+
+// Settle gives back what Expect has set apart for keys that did not come.
+func (e *Engine) Settle() {
+	for i := range e.shards {
+		e.shards[i].tidy()
+	}
+}
+
+func (s *shard) tidy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.table
+	width := placeBits - t.shardBits
+	for at := t.shard << width; at>>width == t.shard; {
+		g := t.lookup(at << placeShift)
+		at = g.start + 1<<g.width
+		if g.n == 0 && g.base != nil {
+			t.vacate(g)
+		} else {
+			t.settle(g)
+		}
+	}
+}

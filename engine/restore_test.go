@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// restored is n keys in an engine that expects so many.
+func restored(t *testing.T, o Options, expected int64, n int) *Engine {
+	t.Helper()
+	e := New(o)
+	if err := e.Expect(start, expected); err != nil {
+		t.Fatal(err)
+	}
+	e.check()
+	if err := restoreShared(e, someChanges(0, n), 2); err != nil {
+		t.Fatal(err)
+	}
+	e.check()
+	if st := e.Stats(); st.Keys != int64(n) {
+		t.Fatalf("%d keys, want %d", st.Keys, n)
+	}
+	return e
+}
+
+func segmentsOf(e *Engine) (n int) {
+	for i := range e.shards {
+		n += e.shards[i].table.segments
+	}
+	return n
+}
+
+// A table that knows how many keys are coming has the segments that it would
+// have grown, and neither splits many of them nor has more memory afterwards.
+func TestExpectedKeysFindTheirSegments(t *testing.T) {
+	for _, keys := range []int{1, 100, 1500, 20_000, 100_000, 130_000, 150_000} {
+		o := Options{Shards: 8, Seed: 7}
+		e := New(o)
+		if err := e.Expect(start, int64(keys)); err != nil {
+			t.Fatal(err)
+		}
+		before := segmentsOf(e)
+		e = restored(t, o, int64(keys), keys)
+		after, grown := segmentsOf(e), restored(t, o, 0, keys)
+		if after > before+before/20+1 {
+			t.Errorf("%d keys: %d segments were prepared, and there are %d", keys, before, after)
+		}
+		if want := segmentsOf(grown); after > want*5/4 || after < want*3/4 {
+			t.Errorf("%d keys: %d segments, a table that grew has %d", keys, after, want)
+		}
+		e.Settle()
+		e.check()
+		if got, want := e.Stats().Bytes, grown.Stats().Bytes; got > want*23/20 {
+			t.Errorf("%d keys: %d bytes, a table that grew has %d", keys, got, want)
+		}
+	}
+}
+
+// What was prepared for keys that do not come is bounded, and given back: by
+// Settle, or by Sweep some seconds later.
+func TestKeysThatDoNotComeCostLittle(t *testing.T) {
+	const expected = 200_000
+	o := Options{Shards: 8, Seed: 7}
+	empty := New(o).Stats().Bytes
+	for _, came := range []int{0, 1, 500, 10_000} {
+		e := restored(t, o, expected, came)
+		if got := e.Stats().Bytes - empty; got > expected*16+int64(came)*100 {
+			t.Errorf("%d keys of %d: %d bytes", came, expected, got)
+		}
+		e.Settle()
+		e.arena.trim(true)
+		e.check()
+		grown := restored(t, o, 0, came)
+		grown.arena.trim(true)
+		if got, want := e.Stats().Bytes, grown.Stats().Bytes; got > want*3/2 {
+			t.Errorf("%d keys of %d: %d bytes when it is settled, a table that grew has %d", came, expected, got, want)
+		}
+		if want, got := contents(grown, start), contents(e, start); len(want) != came || fmt.Sprint(want) != fmt.Sprint(got) {
+			t.Errorf("%d keys of %d: there are %d", came, expected, len(got))
+		}
+	}
+	e := restored(t, o, expected, 0)
+	prepared := segmentsOf(e)
+	if e.Sweep(start, expected); segmentsOf(e) != prepared {
+		t.Error("a sweep has undone what was prepared for keys that are still coming")
+	}
+	e.Sweep(start+sweepRest, expected)
+	e.check()
+	e.arena.trim(true)
+	if got := e.Stats().Bytes; got != empty {
+		t.Errorf("%d bytes when it is swept, %d before", got, empty)
+	}
+}
+
+// What is expected is no more than the budget has room for, whatever it is said
+// to be; and an engine that has keys is left as it is.
+func TestExpectIsBounded(t *testing.T) {
+	const budget = 1 << 20
+	for _, policy := range []Policy{NoEviction, LeastDebt} {
+		e := New(Options{Shards: 4, MaxMemory: budget, Policy: policy})
+		if err := e.Expect(start, 1<<62); err != nil {
+			t.Fatal(err)
+		}
+		e.check()
+		if got := e.Stats().Bytes; got > budget {
+			t.Fatalf("%d bytes of %d before the first key", got, budget)
+		}
+		var d limit.Decision
+		refused := 0
+		for i := range 40_000 {
+			switch err := e.Take(start, key(i), &benchLimit, 1e9, &d); err {
+			case nil:
+			case ErrOOM:
+				refused++
+			default:
+				t.Fatal(err)
+			}
+		}
+		e.check()
+		if st := e.Stats(); st.Keys < 8_000 || st.Bytes > budget+2*spanSize || (refused > 0) != (policy == NoEviction) {
+			t.Errorf("policy %d: %d refused, %+v", policy, refused, st)
+		}
+	}
+	e := restored(t, Options{Shards: 1}, 0, 3)
+	before := e.Stats()
+	for _, keys := range []int64{100_000, 0, -1} {
+		if err := e.Expect(start, keys); err != nil || e.Stats() != before {
+			t.Errorf("%+v, %v; it was %+v", e.Stats(), err, before)
+		}
+	}
+}
+
+// Each key is in one share, whatever their number.
+func TestSharesAreApart(t *testing.T) {
+	changes := someChanges(0, 1000)
+	for _, shards := range []int{1, 4, 256} {
+		for _, shares := range []int{1, 2, 3, 7} {
+			e := New(Options{Shards: shards})
+			sum := int64(0)
+			for share := range shares {
+				before := e.Stats().Keys
+				if err := e.Restore(changes, share, shares); err != nil {
+					t.Fatal(err)
+				}
+				n := e.Stats().Keys - before
+				if sum += n; shards == 256 && n < 1000/int64(shares)*3/4 {
+					t.Errorf("share %d of %d has %d keys of 1000", share, shares, n)
+				}
+			}
+			if sum != 1000 {
+				t.Errorf("%d shares of %d shards have %d keys of 1000", shares, shards, sum)
+			}
+		}
+	}
+}
+
+func TestRestoreAllocatesNothing(t *testing.T) {
+	e := New(Options{})
+	changes := someChanges(0, 500)
+	if n := testing.AllocsPerRun(100, func() {
+		if err := e.Restore(changes, 0, 1); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// The others go on while a table comes back.
+func TestRestoreBesideOthers(t *testing.T) {
+	e, stop, done := New(Options{Shards: 4}), make(chan struct{}), make(chan struct{})
+	if err := e.Expect(start, 20_000); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(done)
+		for now := int64(start); ; now += second {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			e.Sweep(now, 1000)
+			e.Range(now, 0, 100, func([]byte, Info) {})
+			e.Stats()
+		}
+	}()
+	err := restoreShared(e, someChanges(0, 40_000), 2)
+	e.Settle()
+	close(stop)
+	<-done
+	if e.check(); err != nil || e.Stats().Keys != 40_000 {
+		t.Errorf("%v, %+v", err, e.Stats())
+	}
+}
+
+func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
+	e := New(Options{})
+	state := bytes.Repeat([]byte{9}, 8)
+	for _, kind := range []byte{0, 127, 255} {
+		if e.Restore([]journal.Record{{Op: journal.Set, Kind: kind, Key: []byte("k"), State: state}}, 0, 1) == nil {
+			t.Errorf("kind %d was restored", kind)
+		}
+	}
+	long := bytes.Repeat([]byte("k"), MaxKey+1)
+	if e.Restore([]journal.Record{{Op: journal.Set, Kind: byte(limit.GCRA), Key: long, State: state}}, 0, 1) == nil {
+		t.Error("a key that is too long was restored")
+	}
+}
