@@ -3,6 +3,7 @@ package persistence
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -98,7 +99,7 @@ func (im *image) after(t *testing.T, w *world) {
 // A log that is cut anywhere is found as it was after its last whole batch.
 func TestLogCutAtEveryByte(t *testing.T) {
 	for _, zeros := range []int{0, 1500} {
-		cutAtEveryByte(t, makeImage(t, 16<<10, false, zeros))
+		t.Run(fmt.Sprint(zeros, " zeros"), func(t *testing.T) { cutAtEveryByte(t, makeImage(t, 16<<10, false, zeros)) })
 	}
 }
 
@@ -136,7 +137,7 @@ func cutAtEveryByte(t *testing.T, im *image) {
 // nothing tells, a wrong bit passes for a torn write; no state is in them.
 func TestLogWithEveryBitFlipped(t *testing.T) {
 	for _, zeros := range []int{0, 1500} {
-		everyBitFlipped(t, makeImage(t, 64<<10, true, zeros))
+		t.Run(fmt.Sprint(zeros, " zeros"), func(t *testing.T) { everyBitFlipped(t, makeImage(t, 64<<10, true, zeros)) })
 	}
 }
 
