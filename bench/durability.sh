@@ -130,6 +130,7 @@ policies() {
 
 always() {
   local i json redis_port
+  sync # or what the build has written competes for the disk
   start lat --appendonly yes --appendfsync always && ready
   redis_port=$next_port
   next_port=$((next_port + 1))
