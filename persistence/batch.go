@@ -27,7 +27,7 @@ const (
 	// batchBytes is the size of payload at which a batch is closed.
 	batchBytes = 4 << 20
 	// blockBytes is that of a base's batch.
-	blockBytes = 256 << 10
+	blockBytes = 128 << 10
 	// maxPayload is the largest payload that is believed. A batch is closed
 	// at batchBytes, and a record has at most some 600 kB.
 	maxPayload = 64 << 20
