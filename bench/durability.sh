@@ -104,7 +104,7 @@ policies() {
         r=$(redis-benchmark -p "${at[$name]}" -n "$n" -r 1000000 -c 50 -P $p --csv ${command[$name]} | awk -F'","' 'END {print $2}')
         awk -v t=$(($(cpu "${pid[$name]}") - before)) -v hz="$hz" -v n="$n" 'BEGIN {print t / hz * 1e6 / n}' >>"$work/cpu.$p.$name"
         echo "$r" >>"$work/rps.$p.$name"
-        sleep 1 # for what is still being written
+        sync # what one has left to be written would take the disk from the next
       done
     done
   done

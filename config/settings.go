@@ -176,8 +176,8 @@ func declareEngine(r *Registry, s *Settings) {
 	s.Save.check = savePoints
 	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
 		"Make a snapshot, which replaces the log, when the log has this many percent of the last snapshot's size; 0: never.")
-	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "64mb", 0, 1<<50, mutable,
-		"Leave the log alone while it is smaller than this.")
+	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "128mb", 0, 1<<50, mutable,
+		"Leave the log alone while it is smaller than this; so much is loaded in about a second.")
 	s.RecoveryMode = g.enum("recovery-mode", "normal", []string{"normal", "conservative"}, fixed,
 		"What is assumed after an unclean stop of keys whose last changes may be lost: what the disk has, or, conservative, that everything was used up at that moment.")
 	s.RecoveryClock = g.enum("recovery-clock", "auto", []string{"auto", "wall"}, fixed,

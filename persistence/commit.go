@@ -127,7 +127,26 @@ func (s *Store) second() {
 	if s.Policy() == EverySec {
 		s.sync()
 	}
+	s.forget()
 	s.markEnd()
+}
+
+// forget gives up the memory in which the system keeps what is durable of the log: nobody
+// reads it before the next start. What is written next is then written to the same
+// memory, which is cheaper than to take and later reclaim ever more of it.
+func (s *Store) forget() {
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.io.Lock()
+	l := s.cur
+	if l == nil || l.forgotten == l.synced {
+		s.io.Unlock()
+		return
+	}
+	from, to := l.forgotten, l.synced
+	l.forgotten = to
+	s.io.Unlock()
+	l.f.Forget(from, to-from) // may take ms
 }
 
 // commit drains, writes, and syncs if the policy says so.

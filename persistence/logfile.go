@@ -35,11 +35,13 @@ type logFile struct {
 	f      File
 	name   string
 	id     uint64
-	end    int64  // of the last batch
-	length int64  // of the file: what is beyond end are zeros
-	synced int64  // up to which it is durable
-	seq    uint64 // of the next batch
-	first  uint64 // of the first one
+	end    int64 // of the last batch
+	length int64 // of the file: what is beyond end are zeros
+	synced int64 // up to which it is durable
+	// forgotten is up to which it has been given up to the disk, see Store.forget.
+	forgotten int64
+	seq       uint64 // of the next batch
+	first     uint64 // of the first one
 	// marked: the last batch is a mark, see mark.
 	marked bool
 	out    journal.Buffer
