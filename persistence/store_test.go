@@ -1,0 +1,317 @@
+package persistence
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"limitdb/internal/journal"
+)
+
+func TestBackupCanBeStartedFrom(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{Policy: EverySec})
+	for i := range 10 {
+		r.set(i)
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		r.set(100 + i)
+	}
+	path, err := r.Backup("monday")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.set(1000)
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".", "..", "../x", "/tmp/x", "a/../../x"} {
+		if _, err := r.Backup(name); !errors.Is(err, ErrBackupName) {
+			t.Errorf("Backup(%q): %v", name, err)
+		}
+	}
+	if _, err := r.Backup("monday"); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a second backup in the same place: %v", err)
+	}
+	r.close()
+	b := run(t, path, Options{})
+	if b.tab.len() != 15 {
+		t.Errorf("%d keys in the backup, want 15", b.tab.len())
+	}
+	b.set(7)
+	b.close()
+	again := run(t, dir, Options{})
+	if again.tab.len() != 16 {
+		t.Errorf("%d keys, want 16", again.tab.len())
+	}
+	again.close()
+}
+
+func TestSystemBoot(t *testing.T) {
+	boot := SystemBoot()
+	id, before := boot()
+	if id == 0 {
+		t.Fatal("this machine does not tell when it was started")
+	}
+	again, after := SystemBoot()()
+	if again != id || after < before || before <= 0 {
+		t.Errorf("%x at %d, then %x at %d", id, before, again, after)
+	}
+}
+
+func TestDirectoryIsLocked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	o := Options{Dir: dir, Parts: []Part{newTable(1).part()}, Now: func() int64 { return startAt }}
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second process: %v", err)
+	}
+	if _, err := s.Load(); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed twice: %v", err)
+	}
+	s, err = Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := s.Load()
+	if err != nil || !loaded.Clean {
+		t.Errorf("%+v, %v", loaded, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without a log there are snapshots only.
+func TestNoLog(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{NoLog: true, Policy: Always})
+	r.set(1)
+	if r.Wait(func() {}) {
+		t.Error("a reply waits for a log that is not there")
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	r.set(2)
+	r.close()
+	r = run(t, dir, Options{NoLog: true})
+	if r.tab.len() != 1 || !r.news.Clean {
+		t.Errorf("%d keys, want 1; %+v", r.tab.len(), r.news)
+	}
+	r.close()
+	// And it can be turned on, and off again.
+	r = run(t, dir, Options{})
+	r.set(3)
+	r.close()
+	r = run(t, dir, Options{NoLog: true})
+	if r.tab.len() != 2 {
+		t.Errorf("%d keys, want 2", r.tab.len())
+	}
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.Stats(); st.Logs != 0 {
+		t.Errorf("%+v", st)
+	}
+	r.close()
+	r = run(t, dir, Options{})
+	if r.tab.len() != 2 {
+		t.Errorf("%d keys, want 2", r.tab.len())
+	}
+	r.close()
+}
+
+// The clock goes on where decisions were made, whatever the wall clock says
+// between two starts of the machine, and never earlier in any case.
+func TestClockAfterRestart(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		sameBoot         bool
+		wall             int64 // the wall clock's step
+		elapsed          int64
+		trust            bool
+		want             int64 // after the last decision
+		owed, wantOwed   int64
+		wantDroppedState bool
+	}{
+		{name: "all is well", sameBoot: true, wall: 5e9, elapsed: 5e9, want: 5e9, owed: hour, wantOwed: hour - 5e9},
+		{name: "an hour back", sameBoot: true, wall: -hour, elapsed: 5e9, want: 5e9, owed: hour, wantOwed: hour - 5e9},
+		{name: "ten years on", sameBoot: true, wall: 87600 * hour, elapsed: 5e9, want: 5e9, owed: hour, wantOwed: hour - 5e9},
+		{name: "an hour back, the machine started", wall: -hour, elapsed: 5e9, want: 0, owed: hour, wantOwed: hour},
+		{name: "a minute later, the machine started", wall: 60e9, elapsed: 5e9, want: 60e9, owed: hour, wantOwed: hour - 60e9},
+		{name: "expired meanwhile", sameBoot: true, wall: 0, elapsed: hour, want: hour, owed: hour, wantDroppedState: true},
+		{name: "the clock was ten years ahead, and is not believed", wall: -87600 * hour, elapsed: 5e9, trust: true, want: -87600 * hour, owed: hour, wantOwed: hour},
+	} {
+		m := newMemFS(dataDir)
+		now, id, boot := startAt, uint64(1), int64(1e9)
+		open := func(tab *table) (*Store, Loaded) {
+			s, err := Open(Options{
+				Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: test.trust,
+				Now: func() int64 { return now }, Boot: func() (uint64, int64) { return id, boot },
+				Recovering: func(l Loaded) { now = l.Now },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := s.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, l
+		}
+		tab := newTable(1)
+		s, _ := open(tab)
+		tab.set(1, keyOf(1), stateAt(now+test.owed, 9))
+		s.commit()
+		last := now
+		now += test.wall
+		boot += test.elapsed
+		if !test.sameBoot {
+			id, boot = 2, 1e9
+		}
+		tab = newTable(1)
+		s, l := open(tab)
+		if l.Now-last != test.want {
+			t.Errorf("%s: goes on %v after the last decision, want %v", test.name, time.Duration(l.Now-last), time.Duration(test.want))
+		}
+		state := tab.get(keyOf(1))
+		if test.wantDroppedState {
+			if state != nil {
+				t.Errorf("%s: the state is still there", test.name)
+			}
+			continue
+		}
+		if state == nil || state[8] != 9 || expiresAt(state)-l.Now != test.wantOwed {
+			t.Errorf("%s: %x, want it to owe %v", test.name, state, time.Duration(test.wantOwed))
+		}
+		if test.trust {
+			s.compact()
+			if s.Stats().Snapshots != 1 {
+				t.Errorf("%s: the old marks of the clock are still there", test.name)
+			}
+		}
+	}
+}
+
+// Whatever number and lengths states have, those that are clamped keep the rest
+// of their bytes, and those that are not are as they were.
+func TestClampedStatesKeepTheirBytes(t *testing.T) {
+	const keys = 5 * together
+	m, now := newMemFS(dataDir), startAt
+	open := func(tab *table) *Store {
+		s, err := Open(Options{
+			Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: true, Workers: 2,
+			Now: func() int64 { return now },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	rng := seeded(1)
+	tab, want := newTable(3), map[string][]byte{}
+	s := open(tab)
+	for i := range keys {
+		more := make([]byte, rng.IntN(40))
+		for j := range more {
+			more[j] = byte(rng.Uint32())
+		}
+		tab.set(1, keyOf(i), stateAt(startAt+hour, more...))
+		want[keyOf(i)] = stateAt(startAt-24*hour+hour, more...)
+	}
+	s.commit()
+	for range 2 { // from the log, and then as clamped states are kept
+		now = startAt - 24*hour
+		tab = newTable(2)
+		s = open(tab)
+		for k, state := range want {
+			if got := tab.get(k); !bytes.Equal(got, state) {
+				t.Fatalf("%s is %x, want %x", k, got, state)
+			}
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A second part joins with kinds of its own, which FLUSHALL does not reach.
+func TestSecondPart(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (*Store, *table, *table) {
+		keys, rules := newTable(2), newTable(1)
+		second := rules.part()
+		second.Owns = func(kind byte) bool { return kind == journal.Foreign+7 }
+		s, err := Open(Options{Dir: dir, Parts: []Part{keys.part(), second}, Now: func() int64 { return startAt }, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		return s, keys, rules
+	}
+	s, keys, rules := open()
+	rules.set(journal.Foreign+7, keyOf(1), []byte("a rule"))
+	keys.set(1, keyOf(1), stateAt(startAt+1))
+	s.commit()
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	rules.set(journal.Foreign+7, keyOf(2), []byte("another"))
+	keys.flush(func() {})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, keys, rules = open()
+	if keys.len() != 0 || string(rules.get(keyOf(1))) != "a rule" || string(rules.get(keyOf(2))) != "another" {
+		t.Errorf("%d keys, rules %q and %q", keys.len(), rules.get(keyOf(1)), rules.get(keyOf(2)))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A batch that is larger than one may be is written as several.
+func TestLargeBatches(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{})
+	big := make([]byte, 600<<10)
+	for i := range 40 {
+		r.tab.set(1, keyOf(i), stateAt(time.Now().UnixNano()+hour, big...))
+	}
+	r.commit()
+	r.tab.perStep = 100
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		r.tab.set(1, keyOf(i), stateAt(time.Now().UnixNano()+hour, big...))
+	}
+	r.close()
+	r = run(t, dir, Options{})
+	if r.tab.len() != 40 {
+		t.Errorf("%d keys of 40", r.tab.len())
+	}
+	r.close()
+}
