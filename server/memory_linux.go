@@ -1,0 +1,12 @@
+package server
+
+import "syscall"
+
+// totalMemory is the machine's, in bytes.
+func totalMemory() uint64 {
+	var si syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&si); err != nil {
+		return 0
+	}
+	return uint64(si.Totalram) * uint64(si.Unit)
+}
