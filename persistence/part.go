@@ -20,8 +20,8 @@ type Part struct {
 	// Copy adds Set records with the states of some of the keys, those that
 	// come next at a cursor, and returns the cursor that comes after them; 0 to
 	// begin, and 0 when all have been. A key that is there all the time is
-	// copied once, with a version that its changes until then have not above,
-	// and its changes from then on have not below.
+	// copied at least once, a later copy being as it is later. Each has a version that the
+	// key's changes until then have not above, and its changes from then on have not below.
 	Copy func(cursor uint64, dst *journal.Buffer) (next uint64)
 
 	// Expect tells, before the first Apply, that about so many keys are going to
