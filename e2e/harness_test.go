@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -136,6 +137,8 @@ type options struct {
 	chdir string   // where it runs; default: here
 	wrap  []string // a command line in front of the binary's
 	env   []string // beside the environment of the test
+	// output gets what the process prints; default: the log of the proc.
+	output io.Writer
 	// noPort starts the server without the RESP port on Addr, and ready tells
 	// when it is up; by default it is when Addr answers a PING.
 	noPort bool
@@ -197,7 +200,10 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	// A binary with the race detector would wait for a second at its end.
 	p.cmd.Env = append(cleanEnviron(), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Env = append(p.cmd.Env, o.env...)
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if o.output == nil {
+		o.output = p.log
+	}
+	p.cmd.Stdout, p.cmd.Stderr = o.output, o.output
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

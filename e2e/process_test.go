@@ -406,3 +406,24 @@ func TestHTTPPort(t *testing.T) {
 		t.Error("profiles are given without being asked for")
 	}
 }
+
+// TestNobodyReadsTheLog closes the pipe that standard output and standard error go
+// to at the first line: the server goes on, and stops as ever.
+func TestNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	p := startWith(t, options{output: brokenPipe{}}, "--requirepass", "secret")
+	c := dial(t, p.Addr)
+	for range 3 { // each is a line of the log
+		if got := c.do("AUTH", "wrong"); !strings.HasPrefix(got, "-WRONGPASS") {
+			t.Fatalf("a wrong password: %q", got)
+		}
+	}
+	if got := c.do("AUTH", "secret"); got != "+OK" {
+		t.Errorf("the right password: %q", got)
+	}
+}
+
+// brokenPipe has package exec close the reading end of a process's output.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

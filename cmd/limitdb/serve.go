@@ -40,6 +40,9 @@ func serve(args []string) error {
 		fmt.Println("limitdb: the configuration is right")
 		return nil
 	}
+	// By default Go ends a process that writes to standard output or standard error
+	// once nobody reads them. The server goes on without its log.
+	signal.Ignore(syscall.SIGPIPE)
 	p := &process{registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
 	return p.run()
 }
