@@ -57,7 +57,7 @@ func (s *Store) Kick() {
 	}
 }
 
-// waiting tells whether anybody waits; the commit before may have been for all.
+// waiting reports whether anybody waits; the commit before may have been for all.
 func (s *Store) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,8 @@ func (s *Store) forget() {
 	l.f.Forget(from, to-from) // may take ms
 }
 
-// commit drains, writes, and syncs if the policy says so.
+// commit drains, writes, and syncs if the policy says so or somebody waits: a reply
+// that waits under Always is owed its sync, whatever the policy is by now.
 func (s *Store) commit() {
 	s.busySince.Store(s.o.Now())
 	defer s.busySince.Store(0)
@@ -157,7 +158,7 @@ func (s *Store) commit() {
 	defer s.io.Unlock()
 	s.counters.commits.Add(1)
 	at, err := s.flush()
-	if err == nil && s.Policy() == Always {
+	if err == nil && (s.Policy() == Always || s.waiting()) {
 		err = s.syncNow(at)
 	}
 	if err != nil {
