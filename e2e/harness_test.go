@@ -21,7 +21,7 @@ import (
 
 // deadline is how long a test waits for anything that a healthy machine does
 // in milliseconds. It is generous because it only matters when a test fails.
-const deadline = 30 * time.Second
+const deadline = 2 * time.Minute
 
 // long tells whether the soak tests take their full time.
 func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }

@@ -169,7 +169,7 @@ func leaseAndWait(e *Engine, id string, room int64) string {
 	if e.Ask(start, key(1), w) {
 		select {
 		case <-w.Owner.(chanOwner):
-		case <-time.After(time.Minute):
+		case <-time.After(2 * time.Minute):
 			return "forgotten"
 		}
 	}

@@ -142,7 +142,7 @@ func TestWaitRace(t *testing.T) {
 					}
 					select {
 					case <-w.Owner.(chanOwner):
-					case <-time.After(time.Minute):
+					case <-time.After(2 * time.Minute):
 						t.Error("a waiter was forgotten")
 						return
 					}

@@ -19,7 +19,7 @@ import (
 )
 
 // deadline is how long a test waits for what should come at once.
-const deadline = 20 * time.Second
+const deadline = 2 * time.Minute
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 

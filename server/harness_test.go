@@ -124,7 +124,7 @@ func (c *testClient) resume() string {
 	c.t.Helper()
 	select {
 	case <-c.conn.woken:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		c.t.Fatal("the session was never woken")
 	}
 	c.s.Resume()

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // deadline is generous: a test that meets it hangs.
-const deadline = 20 * time.Second
+const deadline = 2 * time.Minute
 
 // funcs is a session made of functions; nil ones do nothing. It checks what the driver
 // promises: no two methods at once, Closed once and last.
