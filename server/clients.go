@@ -80,6 +80,7 @@ func (srv *Server) forget(s *session, reason error) {
 	}
 	srv.monitors.remove(s)
 	srv.pause.remove(s)
+	srv.authDelays.remove(s)
 	if w := s.pub.waits.Load(); w != nil {
 		srv.engine.Cancel(srv.clock.Now(), &w.Waiter, nil)
 	}
@@ -123,14 +124,6 @@ func isLocal(remote net.Addr) bool {
 		return a.IP.IsLoopback()
 	}
 	return false
-}
-
-// hostOf is the address without the port: what AUTH attempts are counted by.
-func hostOf(remote net.Addr) string {
-	if a, ok := remote.(*net.TCPAddr); ok {
-		return a.IP.String()
-	}
-	return "local"
 }
 
 // bufferPool keeps reply buffers, so that an idle client holds none.

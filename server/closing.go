@@ -25,16 +25,17 @@ var (
 	errWriteTime   = errors.New("replies were not read within write-timeout")
 	errCross       = errors.New("another protocol on this port")
 	errRefused     = errors.New("refused")
+	errGuesses     = errors.New("too many failed AUTH attempts")
 )
 
 // reasons is the number of values of the metric's reason label.
-const reasons = 13
+const reasons = 14
 
 // reasonNames are the values, by reasonOf: what is no reason of the server's comes first.
 func reasonNames() [reasons]string {
 	return [reasons]string{
 		"client", "killed", "panic", "stopping", "protocol", "output-buffer", "maxmemory-clients",
-		"idle", "auth-timeout", "command-timeout", "write-timeout", "cross-protocol", "quit",
+		"idle", "auth-timeout", "command-timeout", "write-timeout", "cross-protocol", "quit", "auth-failures",
 	}
 }
 
@@ -42,7 +43,7 @@ func reasonNames() [reasons]string {
 func reasonOf(err error) int {
 	list := [reasons]error{
 		nil, errKilled, errPanic, errStopped, errProtocol, errOutput, errEvicted,
-		errIdle, errAuthTime, errCommandTime, errWriteTime, errCross, errQuit,
+		errIdle, errAuthTime, errCommandTime, errWriteTime, errCross, errQuit, errGuesses,
 	}
 	for i, r := range list {
 		if r != nil && errors.Is(err, r) {

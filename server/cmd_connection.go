@@ -1,10 +1,6 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-
-	"limitdb/limit"
 	"limitdb/resp"
 )
 
@@ -93,9 +89,6 @@ func (s *session) reset([][]byte) {
 	s.simple("RESET")
 }
 
-// password is what AUTH must be given; empty: none.
-func (srv *Server) password() string { return srv.set.RequirePass.Get() }
-
 func (s *session) setAuthed(on bool) {
 	s.authed = on
 	s.pub.authed.Store(on)
@@ -113,53 +106,6 @@ func (s *session) setReaderLimits() {
 		Args: 1024, WideArgs: 65536, Inline: 64 << 10,
 		Bulk: int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
 	}
-}
-
-func (s *session) auth(args [][]byte) {
-	if len(args) > 3 {
-		s.fail(errSyntax)
-		return
-	}
-	user, pass := []byte("default"), args[len(args)-1]
-	if len(args) == 3 {
-		user = args[1]
-	}
-	if len(args) == 2 && s.srv.password() == "" {
-		s.fail(errNoPassword)
-		return
-	}
-	if text := s.login(user, pass); text != "" {
-		s.fail(text)
-		return
-	}
-	s.ok()
-}
-
-// login checks a password, in constant time, and counts failures by address;
-// it returns the error to reply with. An address that has failed too often is
-// not listened to until its limit has refilled, right password or not.
-func (s *session) login(user, pass []byte) string {
-	srv := s.srv
-	host := []byte(hostOf(s.conn.RemoteAddr()))
-	var d limit.Decision
-	if err := srv.authLimiter.Peek(s.now, host, &srv.authLimit, 1, &d); err == nil && d.Limited {
-		srv.counters.authFailures.Add(1)
-		return errTooManyAuth
-	}
-	want := srv.password()
-	// Hashed first, so that the comparison does not tell the length.
-	got, right := sha256.Sum256(pass), sha256.Sum256([]byte(want))
-	same := subtle.ConstantTimeCompare(got[:], right[:]) == 1
-	if string(user) != "default" || (want != "" && !same) {
-		srv.counters.authFailures.Add(1)
-		if err := srv.authLimiter.Take(s.now, host, &srv.authLimit, 1, &d); err != nil {
-			srv.log.Error("counting a failed AUTH", "err", err)
-		}
-		srv.log.Info("AUTH failed", "addr", s.addr(), "user", quoted(user))
-		return errWrongPass
-	}
-	s.setAuthed(true)
-	return ""
 }
 
 func (s *session) hello(args [][]byte) {
@@ -194,11 +140,8 @@ func (s *session) hello(args [][]byte) {
 			return
 		}
 	}
-	if user != nil {
-		if text := s.login(user, pass); text != "" {
-			s.fail(text)
-			return
-		}
+	if user != nil && !s.login(user, pass) {
+		return
 	}
 	if !s.authed {
 		s.fail(errHelloNoAuth)

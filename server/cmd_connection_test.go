@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"limitdb/resp"
 )
@@ -35,33 +34,6 @@ func TestAuthWithoutPassword(t *testing.T) {
 		[2]string{"AUTH default x", "OK"},
 		[2]string{"AUTH someone x", "-" + errWrongPass},
 	)
-}
-
-func TestAuthAttemptsAreLimitedByAddress(t *testing.T) {
-	ts := newTestServer(t, "requirepass secret")
-	bad := ts.clientFrom("192.0.2.1:1000")
-	for range 10 {
-		if got := line(bad.do("AUTH", "guess")); got != "-"+errWrongPass {
-			t.Fatal(got)
-		}
-	}
-	if got := line(bad.do("AUTH", "secret")); got != "-"+errTooManyAuth {
-		t.Errorf("the eleventh attempt: %s", got)
-	}
-	// Another connection of the same address is the same guesser; another address is not.
-	if got := line(ts.clientFrom("192.0.2.1:2000").do("AUTH", "secret")); got != "-"+errTooManyAuth {
-		t.Errorf("another connection: %s", got)
-	}
-	if got := line(ts.clientFrom("192.0.2.2:1000").do("AUTH", "secret")); got != "OK" {
-		t.Errorf("another address: %s", got)
-	}
-	ts.clock.Advance(time.Second)
-	if got := line(bad.do("AUTH", "secret")); got != "OK" {
-		t.Errorf("after a second: %s", got)
-	}
-	if n := ts.counters.authFailures.Load(); n != 12 {
-		t.Errorf("%d failures counted", n)
-	}
 }
 
 func TestLimitsBeforeAuth(t *testing.T) {

@@ -24,6 +24,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			now := srv.clock.Now()
 			scratch = srv.checkClients(ctx, now, scratch)
 			srv.pause.expire(now)
+			srv.authDelays.release(now)
 			srv.rates.sample(now, srv)
 			if b := srv.engine.Stats().Bytes; b > srv.peakBytes.Load() {
 				srv.peakBytes.Store(b)

@@ -14,7 +14,7 @@ const (
 	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
 	errNoPassword      = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
-	errTooManyAuth     = "ERR too many failed AUTH attempts from your address, wait and try again"
+	errTooManyAuth     = "ERR too many failed AUTH attempts from your address: the connection is closed"
 	errNoProto         = "NOPROTO unsupported protocol version"
 	errProtoNotInt     = "ERR Protocol version is not an integer or out of range"
 	errSyntax          = "ERR syntax error"

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"limitdb/config"
 	"limitdb/engine"
@@ -68,6 +67,7 @@ type Server struct {
 	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.
 	authLimiter *engine.Engine
 	authLimit   limit.Limit
+	authDelays  authDelays
 
 	durable durable
 	misconf atomic.Pointer[string] // the reply to what is refused under specialMisconf
@@ -100,13 +100,15 @@ func New(o Options) *Server {
 		evict:    make(chan struct{}, 1),
 
 		authLimiter: engine.New(engine.Options{Shards: 4}),
-		authLimit:   limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: int64(time.Second), Burst: 10},
+		// What is reserved is paid for later, so Burst + 1 are granted at once.
+		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
 	srv.stripes = newStripes(2*runtime.GOMAXPROCS(0), len(srv.table.all))
 	srv.clients.init()
 	srv.errors.init()
 	srv.monitors.init(srv)
 	srv.pause.init(srv)
+	srv.authDelays.init()
 	srv.wide = func(name []byte) bool {
 		c := srv.table.find(name)
 		return c != nil && c.flags&flagWide != 0
