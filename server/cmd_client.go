@@ -334,7 +334,7 @@ func (s *session) clientPause(args [][]byte) {
 		s.fail("ERR CLIENT PAUSE mode must be WRITE or ALL")
 		return
 	}
-	s.srv.pause.start(s.now+ms*int64(time.Millisecond), all)
+	s.srv.pause.start(s.now, s.now+ms*int64(time.Millisecond), all)
 	s.ok()
 }
 

@@ -168,14 +168,11 @@ func (s *session) memoryPurge([][]byte) {
 
 // okWhen parks the session until done returns true, and replies OK.
 func (s *session) okWhen(done func() bool) {
-	silent := s.replies != replyOn
 	s.park(func() bool {
 		if !done() {
 			return false
 		}
-		if !silent {
-			s.ok()
-		}
+		s.ok()
 		return true
 	})
 }

@@ -24,15 +24,31 @@ func (s *session) execute(args [][]byte) {
 		s.executeOne(args)
 		return
 	}
-	mark, mode := len(s.out), s.replies
-	s.executeOne(args)
-	if s.replies != mode { // CLIENT REPLY itself
-		return
+	mark := len(s.out)
+	if s.replies == replySkip {
+		s.replies = replySkipping
 	}
-	s.out = s.out[:min(mark, len(s.out))]
-	if mode == replySkip {
+	s.executeOne(args)
+	switch s.replies {
+	case replyOn: // the command was CLIENT REPLY ON, or RESET
+		return
+	case replySkipping:
 		s.replies = replyOn
 	}
+	s.out = s.out[:min(mark, len(s.out))]
+	s.mute = s.resume != nil
+}
+
+// resumed calls resume, and drops the reply of a parked command that CLIENT REPLY
+// has silenced. It reports whether the command has finished.
+func (s *session) resumed() bool {
+	mark := len(s.out)
+	done := s.resume()
+	if s.mute {
+		s.out = s.out[:min(mark, len(s.out))]
+		s.mute = !done
+	}
+	return done
 }
 
 func (s *session) executeOne(args [][]byte) {

@@ -191,7 +191,6 @@ func (srv *Server) Snapshot() error {
 func (s *session) inBackground(work func() error, reply func(err error)) {
 	var done atomic.Bool
 	var result error
-	silent := s.replies != replyOn
 	conn := s.conn
 	go func() {
 		result = work()
@@ -202,9 +201,7 @@ func (s *session) inBackground(work func() error, reply func(err error)) {
 		if !done.Load() {
 			return false
 		}
-		if !silent {
-			reply(result)
-		}
+		reply(result)
 		return true
 	})
 }

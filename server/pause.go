@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -11,6 +12,7 @@ type pause struct {
 	mu      sync.Mutex // guards all below
 	until   int64      // ns of Unix time; 0: not paused
 	all     bool       // every command, or writes only
+	timer   *time.Timer
 	waiting map[*session]bool
 }
 
@@ -19,17 +21,23 @@ func (p *pause) init(srv *Server) {
 	p.waiting = make(map[*session]bool)
 }
 
-// start pauses until the later of until and what is set already.
-func (p *pause) start(until int64, all bool) {
+// start pauses until a time. Of two pauses at once, the later end and the stronger
+// kind count, as in Redis.
+func (p *pause) start(now, until int64, all bool) {
 	p.mu.Lock()
-	p.until = max(p.until, until)
-	p.all = all
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.until > now {
+		until, all = max(p.until, until), p.all || all
+	}
+	p.until, p.all = until, all
 	p.srv.setSpecial(specialPause, true)
-	time.AfterFunc(time.Duration(until-p.srv.clock.Now()), func() { p.expire(p.srv.clock.Now()) })
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.timer = time.AfterFunc(time.Duration(until-now), func() { p.expire(p.srv.clock.Now()) })
 }
 
-// holds tells whether cmd must wait; if so the session is woken when the
+// holds reports whether cmd must wait; if so the session is woken when the
 // pause ends. CLIENT itself always runs, so that a pause can be ended.
 func (p *pause) holds(s *session, cmd *command) bool {
 	if cmd.parent != nil && cmd.parent.name == "CLIENT" {
@@ -44,26 +52,27 @@ func (p *pause) holds(s *session, cmd *command) bool {
 	return true
 }
 
-// stop ends the pause and wakes whom it held.
-func (p *pause) stop() {
+// stop ends the pause and wakes the sessions that it held.
+func (p *pause) stop() { p.expire(math.MaxInt64) }
+
+// expire does the same if the pause has ended by now.
+func (p *pause) expire(now int64) {
 	p.mu.Lock()
+	if p.until == 0 || now < p.until {
+		p.mu.Unlock()
+		return
+	}
 	p.until = 0
 	p.srv.setSpecial(specialPause, false)
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
 	woken := p.waiting
 	p.waiting = make(map[*session]bool)
 	p.mu.Unlock()
 	for s := range woken {
 		s.conn.Wake()
-	}
-}
-
-// expire ends the pause when its time has come.
-func (p *pause) expire(now int64) {
-	p.mu.Lock()
-	due := p.until != 0 && now >= p.until
-	p.mu.Unlock()
-	if due {
-		p.stop()
 	}
 }
 

@@ -38,6 +38,7 @@ type session struct {
 	eof     bool // the peer has finished sending
 	failed  bool // the running command replied with an error
 	replies replyMode
+	mute    bool // the parked command's reply is dropped
 	subs    subscriptions
 
 	// resume is set while the session is parked: it is asked at each wake-up
@@ -79,7 +80,8 @@ type replyMode uint8
 const (
 	replyOn replyMode = iota
 	replyOff
-	replySkip // the next command's reply is dropped
+	replySkip     // the next command's reply is dropped
+	replySkipping // the running command's reply is dropped
 )
 
 // flushAt is how much a batch may append before it is handed to the
@@ -118,7 +120,7 @@ func (s *session) Resume() (more bool) {
 	}
 	s.begin()
 	if s.resume != nil {
-		if !s.resume() {
+		if !s.resumed() {
 			s.finish()
 			return s.roomWhileParked()
 		}

@@ -138,6 +138,86 @@ func TestPauseEndsByTheClock(t *testing.T) {
 	}
 }
 
+// The later end and the stronger kind of two pauses count.
+func TestPausesCombine(t *testing.T) {
+	for _, test := range []struct{ first, second string }{{"200 ALL", "20 WRITE"}, {"20 WRITE", "200 ALL"}, {"20 ALL", "200 WRITE"}} {
+		ts := newTestServer(t)
+		admin, c := ts.client(), ts.client()
+		for _, args := range []string{test.first, test.second} {
+			admin.do(append([]string{"CLIENT", "PAUSE"}, strings.Fields(args)...)...)
+		}
+		if got := c.raw("PING\r\n"); got != "" {
+			t.Errorf("%s, %s: PING runs: %q", test.first, test.second, got)
+		}
+		ts.clock.Advance(199 * time.Millisecond)
+		ts.pause.expire(ts.clock.Now())
+		if ts.pause.held() != 1 {
+			t.Errorf("%s, %s: ended too early", test.first, test.second)
+		}
+		ts.clock.Advance(time.Millisecond)
+		ts.pause.expire(ts.clock.Now())
+		if got := c.resume(); got != "+PONG\r\n" {
+			t.Errorf("%s, %s: %q", test.first, test.second, got)
+		}
+		// What is over does not count.
+		admin.do("CLIENT", "PAUSE", "100", "WRITE")
+		if got := c.raw("PING\r\n"); got != "+PONG\r\n" {
+			t.Errorf("%s, %s, then WRITE: %q", test.first, test.second, got)
+		}
+	}
+}
+
+// Many pauses have one timer, and none has one when they are over.
+func TestPausesLeaveNoTimer(t *testing.T) {
+	ts := newTestServer(t)
+	admin := ts.client()
+	var timers []*time.Timer
+	for range 3 {
+		admin.do("CLIENT", "PAUSE", "1000000000")
+		timers = append(timers, ts.pause.timer)
+	}
+	admin.do("CLIENT", "UNPAUSE")
+	for i, timer := range timers {
+		if timer.Stop() {
+			t.Errorf("the timer of pause %d was left", i+1)
+		}
+	}
+}
+
+func TestRepliesAreSkippedUnderPause(t *testing.T) {
+	ts := newTestServer(t)
+	admin, c := ts.client(), ts.client()
+	for _, test := range []struct{ in, want string }{
+		{"CLIENT REPLY SKIP\r\nECHO a\r\nECHO b\r\n", "$1\r\nb\r\n"},
+		{"CLIENT REPLY SKIP\r\nRL.TAKE k GCRA 1/h WAIT 1ms\r\nECHO b\r\n", "$1\r\nb\r\n"},
+		{"CLIENT REPLY OFF\r\nECHO a\r\nECHO b\r\nCLIENT REPLY ON\r\nECHO c\r\n", "+OK\r\n$1\r\nc\r\n"},
+	} {
+		admin.do("CLIENT", "PAUSE", "1000000000")
+		if got := c.raw(test.in); got != "" {
+			t.Errorf("%q: %q before the end", test.in, got)
+		}
+		admin.do("CLIENT", "UNPAUSE")
+		if got := c.resume(); got != test.want {
+			t.Errorf("%q: %q, want %q", test.in, got, test.want)
+		}
+	}
+}
+
+func TestReplySkip(t *testing.T) {
+	c := newTestServer(t).client()
+	for _, test := range []struct{ in, want string }{
+		{"CLIENT REPLY SKIP\r\nECHO a\r\nECHO b\r\n", "$1\r\nb\r\n"},
+		{"CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nECHO a\r\nECHO b\r\n", "$1\r\nb\r\n"},
+		{"CLIENT REPLY SKIP\r\nCLIENT REPLY ON\r\nECHO b\r\n", "+OK\r\n$1\r\nb\r\n"},
+		{"CLIENT REPLY OFF\r\nCLIENT REPLY SKIP\r\nECHO a\r\nECHO b\r\nCLIENT REPLY ON\r\n", "+OK\r\n"},
+		{"CLIENT REPLY SKIP\r\nCLIENT REPLY maybe\r\nECHO b\r\n", "$1\r\nb\r\n"},
+	} {
+		if got := c.raw(test.in); got != test.want {
+			t.Errorf("%q: %q, want %q", test.in, got, test.want)
+		}
+	}
+}
+
 func TestParkedClientThatHalfClosesIsAnswered(t *testing.T) {
 	ts := newTestServer(t)
 	admin, c := ts.client(), ts.client()

@@ -14,8 +14,7 @@ import (
 // connection. The wait is not counted as the command's time.
 type waiting struct {
 	engine.Waiter
-	cmd    *command
-	silent bool // CLIENT REPLY is off
+	cmd *command
 }
 
 // What a wait can end with besides a decision and the engine's errors.
@@ -35,7 +34,7 @@ func (s *session) askFor(key []byte, w *waiting, most int64) {
 		s.answer(w)
 		return
 	}
-	w.cmd, w.silent = s.pub.lastCmd.Load(), s.replies != replyOn
+	w.cmd = s.pub.lastCmd.Load()
 	s.pub.waits.Store(w)
 	s.park(func() bool { return s.waited(w) })
 	if s.mayWait() != nil { // since the look above, and this one has not been seen
@@ -69,14 +68,10 @@ func (s *session) waited(w *waiting) bool {
 		s.srv.engine.Cancel(s.now, &w.Waiter, cause)
 	}
 	s.pub.waits.Store(nil)
-	mark := len(s.out)
 	s.failed = false
 	s.answer(w)
 	if s.failed {
 		s.stripe.commands[w.cmd.id].failed.Add(1)
-	}
-	if w.silent {
-		s.out = s.out[:mark]
 	}
 	return true
 }
