@@ -172,9 +172,6 @@ func checkTLS(r *Registry, s *Settings) error {
 // checkLengths finds limits of which one makes another pointless.
 func checkLengths(s *Settings) error {
 	bulk := s.ProtoMaxBulkLen.Get()
-	if key := s.MaxKeyLen.Get(); key > bulk {
-		return fmt.Errorf("max-key-len %d is more than proto-max-bulk-len %d", key, bulk)
-	}
 	if query := s.ClientQueryBufferLimit.Get(); bulk > query {
 		return fmt.Errorf("proto-max-bulk-len %d is more than client-query-buffer-limit %d", bulk, query)
 	}

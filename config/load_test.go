@@ -130,7 +130,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "TLS on the same port", file: "port 7\ntls-port 7", want: `port and tls-port are both 7`},
 		{name: "TLS without authority", file: "tls-port 1\ntls-cert-file x\ntls-key-file x\ntls-auth-clients optional", want: `tls-auth-clients optional needs tls-ca-cert-file`},
 		{name: "TLS as for Redis", file: "tls-port 1\ntls-cert-file x\ntls-key-file x\ntls-ca-cert-file x", want: `tls-ca-cert-file needs tls-auth-clients: say yes, optional or no`},
-		{name: "key longer than a bulk", args: []string{"--max-key-len", "32kb", "--proto-max-bulk-len", "16kb"}, want: `max-key-len 32768 is more than proto-max-bulk-len 16384`},
+		{name: "a key too long", args: []string{"--max-key-len", "8193"}, want: `--max-key-len "8193": argument must be between 1 and 8192 inclusive`},
 
 		{name: "password twice", file: "requirepass " + secret + "\nrequirepass-file pw", want: `requirepass and requirepass-file are both given: keep one of them`},
 		{name: "no password file", file: "requirepass-file missing", want: `requirepass-file "missing": file does not exist`},

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"limitdb/internal/journal"
+)
 
 // Settings is the handles of all directives. Each is described in the table
 // below and in docs/configuration.md.
@@ -134,7 +138,7 @@ func declareLimits(r *Registry, s *Settings) {
 		"Close a client that has begun a command and has not sent the rest after this many seconds.")
 	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600, mutable,
 		"Close a client that has taken none of the replies that wait for it for this many seconds.")
-	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, 32<<10, mutable,
+	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
 	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,
 		"The longest argument of a command.")

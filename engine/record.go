@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -40,7 +41,7 @@ const (
 	boxID = 4 // bytes of a box's number
 
 	// MaxKey is the most bytes of a key.
-	MaxKey = 8 << 10
+	MaxKey = journal.MaxKey
 	// maxInline is the most bytes of a state that is kept in a record. One that
 	// was longer comes back into its record below minBoxed: a state that goes up
 	// and down around the one is not moved each time.

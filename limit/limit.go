@@ -190,11 +190,11 @@ func (l *Limit) validateOptions() error {
 		!has(optCalendar) && l.Calendar != NoUnit,
 		l.First && l.Calendar != NoUnit:
 		return ErrOption
-	case has(optSegments) && (l.Segments < 2 || l.Segments > MaxSegments), !has(optSegments) && l.Segments != 0:
+	case has(optSegments) && !optSegments.allows(l.Segments), !has(optSegments) && l.Segments != 0:
 		return ErrSegments
 	case has(optWarm) && l.Warm < 1, !has(optWarm) && l.Warm != 0:
 		return ErrWarm
-	case has(optCold) && (l.Cold < 1 || l.Cold > MaxCold), !has(optCold) && l.Cold != 0:
+	case has(optCold) && !optCold.allows(l.Cold), !has(optCold) && l.Cold != 0:
 		return ErrCold
 	}
 	return nil

@@ -106,7 +106,7 @@ func (p *Parser) Option(words [][]byte) (n int, err error) {
 		return 0, fmt.Errorf("%w: %s is given twice", ErrSyntax, quote(words[0]))
 	}
 	p.seen |= o
-	if o&flagOptions != 0 {
+	if o.row().value == "" {
 		return 1, p.flag(o, words[0])
 	}
 	if len(words) < 2 {
@@ -115,14 +115,11 @@ func (p *Parser) Option(words [][]byte) (n int, err error) {
 	return 2, p.value(o, words)
 }
 
-// flagOptions are the options without a value.
-const flagOptions = optInterval | optFirst | optCountDenied
-
 // known is the option of that name, if the algorithm has it.
 func (p *Parser) known(word []byte) option {
 	allowed := table[p.limit.Algorithm].options
-	for i, name := range optionNames() {
-		if o := option(1) << i; allowed&o != 0 && equalFold(word, name) {
+	for i := range options {
+		if o := option(1) << i; allowed&o != 0 && equalFold(word, options[i].name) {
 			return o
 		}
 	}
@@ -152,9 +149,9 @@ func (p *Parser) value(o option, words [][]byte) (err error) {
 	case optBurst:
 		p.limit.Burst, err = p.burst(word)
 	case optSegments:
-		p.limit.Segments, err = parseRange(word, 2, MaxSegments, ErrSegments)
+		p.limit.Segments, err = o.parse(word, ErrSegments)
 	case optCold:
-		p.limit.Cold, err = parseRange(word, 1, MaxCold, ErrCold)
+		p.limit.Cold, err = o.parse(word, ErrCold)
 	case optWarm:
 		p.limit.Warm, err = parseTime(word, false, ErrWarm)
 	case optZone:
@@ -166,6 +163,11 @@ func (p *Parser) value(o option, words [][]byte) (err error) {
 		return fmt.Errorf("%w: %s stands in the place of the period", ErrSyntax, quote(words[0]))
 	}
 	return err
+}
+
+// parse reads the value of an option that is an integer.
+func (o option) parse(word []byte, bad error) (int64, error) {
+	return parseRange(word, o.row().least, o.row().most, bad)
 }
 
 // burst reads the value of BURST.

@@ -52,26 +52,6 @@ const (
 
 func (f family) ofLimits() bool { return f < leases }
 
-// option is a set of the words that may follow "ALGORITHM limit period".
-type option uint16
-
-const (
-	optBurst option = 1 << iota
-	optInterval
-	optWarm
-	optCold
-	optFirst
-	optCalendar
-	optZone
-	optSegments
-	optCountDenied
-)
-
-// optionNames has the names of the options, in the order of their bits.
-func optionNames() [9]string {
-	return [...]string{"BURST", "INTERVAL", "WARM", "COLD", "FIRST", "CALENDAR", "TZ", "SEGMENTS", "COUNTDENIED"}
-}
-
 // row is what the package knows about an algorithm besides its functions.
 type row struct {
 	name, lower string

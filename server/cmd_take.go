@@ -1,23 +1,30 @@
 package server
 
 import (
+	"strings"
+
 	"limitdb/engine"
 	"limitdb/limit"
 )
 
 // limitWords are the words of a limit, and more.
 func limitWords(more ...argument) []argument {
-	return append([]argument{
+	words := []argument{
 		{name: "algorithm", kind: "string"},
 		{name: "limit", kind: "string"},
 		{name: "period", kind: "string", optional: true},
-		{name: "unit", kind: "string", token: "CALENDAR", optional: true},
-		{name: "zone", kind: "string", token: "TZ", optional: true},
-		{name: "burst", kind: "integer", token: "BURST", optional: true},
-		{name: "first", kind: "pure-token", token: "FIRST", optional: true},
-		{name: "segments", kind: "integer", token: "SEGMENTS", optional: true},
-		{name: "countdenied", kind: "pure-token", token: "COUNTDENIED", optional: true},
-	}, more...)
+	}
+	for _, o := range limit.Options() {
+		a := argument{name: o.Value, kind: "string", token: o.Name, optional: true}
+		switch {
+		case o.Value == "":
+			a.name, a.kind = strings.ToLower(o.Name), "pure-token"
+		case o.Integer:
+			a.kind = "integer"
+		}
+		words = append(words, a)
+	}
+	return append(words, more...)
 }
 
 // limitOf are the words of a key and its limit, and more.

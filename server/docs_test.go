@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"limitdb/limit"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md")
@@ -136,4 +138,24 @@ func arityFits(c *command, least int) bool {
 		return -c.arity <= least
 	}
 	return c.arity == least
+}
+
+// Every option that the parser knows is in COMMAND DOCS and in the reference, and
+// the reference has no other.
+func TestEveryOptionIsDescribed(t *testing.T) {
+	page := string(AppendCommandReference(nil))
+	c := newTestServer(t).client()
+	for _, name := range []string{"RL.TAKE", "RL.PEEK", "RL.REFUND", "RL.RESERVE", "RL.TAKEALL"} {
+		docs := line(c.do("COMMAND", "DOCS", name))
+		_, syntax, _ := strings.Cut(page, "```\n"+name+" ")
+		syntax, _, _ = strings.Cut(syntax, "\n```")
+		for _, o := range limit.Options() {
+			if !strings.Contains(docs, `"token" "`+o.Name+`"`) {
+				t.Errorf("COMMAND DOCS %s has no %s", name, o.Name)
+			}
+			if !strings.Contains(syntax, "["+o.Name) {
+				t.Errorf("the reference of %s has no %s", name, o.Name)
+			}
+		}
+	}
 }

@@ -41,8 +41,9 @@ const (
 const (
 	// MinSize is how many bytes a record has at least.
 	MinSize = 2
-	// MaxKey is the most bytes of a key.
-	MaxKey = math.MaxUint16
+	// MaxKey is the most bytes of a key, on the disk and in memory; max-key-len
+	// cannot be more.
+	MaxKey = 8 << 10
 	// Foreign is the first kind that is no algorithm: what is kept beside the
 	// table's keys, such as rules. Flush does not reach it, and its states
 	// have no expiry.
