@@ -176,27 +176,6 @@ func TestLoadTLS(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"abc", "abc", 0},
-		{"", "abc", 3},
-		{"abc", "", 3},
-		{"abc", "axc", 1},
-		{"abc", "ac", 1},
-		{"ac", "abc", 1},
-		{"abc", "bcd", 2},
-		{"kitten", "sitting", 3},
-	} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%s to %s: %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 // readMap is a ReadFile for files in memory.
 func readMap(files map[string]string) func(string) ([]byte, error) {
 	return func(path string) ([]byte, error) {

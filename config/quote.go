@@ -12,6 +12,9 @@ const maxShown = 128
 // quote makes s fit for an error: cut, on one line, in double quotes.
 func quote(s string) string { return `"` + escape(s) + `"` }
 
+// single is quote with single quotes, as Redis' errors have them.
+func single(s string) string { return "'" + escape(s) + "'" }
+
 // escape is quote without the quotes around.
 func escape(s string) string {
 	more := ""

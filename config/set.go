@@ -18,7 +18,7 @@ func (r *Registry) Set(pairs ...Pair) error {
 		switch {
 		case d == nil:
 			//lint:ignore ST1005 Redis' own text, which clients see
-			return fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'", escape(p.Name))
+			return fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'%s", escape(p.Name), r.suggest(p.Name, single))
 		case !d.mutable:
 			return refusal(d.name, errors.New("can't set immutable config"))
 		case slices.Contains(set[:i], d):

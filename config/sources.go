@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"limitdb/internal/suggest"
 )
 
 // fileLine is one line of the file.
@@ -140,45 +142,20 @@ func (r *Registry) parseArgs(args []string) ([]assignment, error) {
 	return all, nil
 }
 
-// suggest returns ` (did you mean …?)` for a name that is close to a
+// suggest returns " (did you mean …?)" for a name that is close to a
 // directive's, else "".
 func (r *Registry) suggest(name string, quote func(string) string) string {
-	const tooLong = 64
-	if len(name) > tooLong {
-		return ""
-	}
-	name = strings.ToLower(name)
-	best, least := "", len(name)/3+1
-	for _, d := range r.list {
-		if n := distance(name, d.name); n < least {
-			best, least = d.name, n
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return " (did you mean " + quote(best) + "?)"
-}
-
-// distance is how many letters must be added, taken away or changed to get
-// from a to b (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+	near, ok := suggest.Nearest(name, func(yield func(string) bool) {
+		for _, d := range r.list {
+			if !yield(d.name) {
+				return
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
 		}
+	})
+	if !ok {
+		return ""
 	}
-	return row[len(b)]
+	return " (did you mean " + quote(near) + "?)"
 }
 
 // onOneLine returns a path as it is if it can be printed, else quoted and cut.

@@ -40,7 +40,7 @@ func (p *Parser) Head(words [][]byte) (n int, err error) {
 	}
 	a, ok := Lookup(words[0])
 	if !ok {
-		return 0, at(ErrAlgorithm, words[0])
+		return 0, fmt.Errorf("%w: %s; there are %s", ErrAlgorithm, quote(words[0]), names())
 	}
 	p.limit.Algorithm = a
 	if len(words) == 1 {

@@ -1,6 +1,9 @@
 package limit
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Algorithm names one rate-limiting algorithm. The numbers are written to
 // disk, so they never change; None is no algorithm.
@@ -88,6 +91,15 @@ func Algorithms() []Algorithm {
 		}
 	}
 	return all
+}
+
+// names lists the algorithms of limits.
+func names() string {
+	var all []string
+	for _, a := range Algorithms() {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // Lookup finds an algorithm of limits by its name, in any case.

@@ -61,8 +61,8 @@ type checker struct {
 }
 
 // Check reads everything in a directory that no server uses and tells what is
-// wrong with it. It changes nothing there. The error is about reading
-// and writing; what is wrong with the data is in the report.
+// wrong with it. It changes nothing there. The error is ErrNoData or about
+// reading and writing; what is wrong with the data is in the report.
 func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, fs: o.FS}
 	if c.fs == nil {
@@ -95,6 +95,15 @@ func Check(o CheckOptions) (*Report, error) {
 	return &c.rep, nil
 }
 
+// ErrNoData is of a folder in which no server has kept anything.
+var ErrNoData = errors.New("has no data of limitdb: it holds neither a MANIFEST nor a log nor a snapshot")
+
+// isData reports whether a file of that name is a log or a snapshot.
+func isData(name string) bool {
+	_, _, data := fileNumber(name)
+	return data
+}
+
 func (c *checker) problem(name string, off int64, reason string) {
 	c.rep.Problems = append(c.rep.Problems, &CorruptError{filepath.Join(c.o.Dir, name), off, reason})
 }
@@ -116,10 +125,13 @@ func (c *checker) plan() ([]string, error) {
 		}
 	}
 	var files []string
+	if errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(names, isData) {
+		return nil, fmt.Errorf("%s %w", c.o.Dir, ErrNoData)
+	}
 	if err != nil {
 		c.problem(manifestName, 0, err.Error())
 		for _, name := range names {
-			if _, _, data := fileNumber(name); data {
+			if isData(name) {
 				files = append(files, name)
 			}
 		}

@@ -52,7 +52,7 @@ func (s *session) login(user, pass []byte) bool {
 		return true
 	}
 	s.srv.counters.authFailures.Add(1)
-	s.srv.log.Info("AUTH failed", "addr", s.addr(), "user", quoted(user))
+	s.srv.log.Info("AUTH failed", "addr", s.addr(), "user", logged(user))
 	s.refuseLogin()
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
 )
@@ -12,7 +13,7 @@ import (
 func cellCommands() []command {
 	return []command{
 		{
-			name: "CL.THROTTLE", arity: -5, usage: cellUsage, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "CL.THROTTLE", example: "CL.THROTTLE user:17 15 30 60", arity: -5, usage: cellUsage, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a GCRA limit with redis-cell's arguments and reply.",
 			args: []argument{
@@ -26,7 +27,7 @@ func cellCommands() []command {
 			run:   (*session).clThrottle,
 		},
 		{
-			name: "GCRA", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "GCRA", example: "GCRA user:17 15 30 60", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a GCRA limit with the arguments of Redis' GCRA command.",
 			args: []argument{
@@ -72,6 +73,10 @@ func (s *session) clThrottle(args [][]byte) {
 	}
 	var d limit.Decision
 	if err := s.takeOrRefund(args[1], &l, n[3], &d); err != nil {
+		if errors.Is(err, engine.ErrWrongType) || errors.Is(err, engine.ErrOOM) {
+			s.fail(s.limitErrorOf(err, args[1], limit.GCRA)) // of the server, not of redis-cell
+			return
+		}
 		s.fail(cellError(err))
 		return
 	}
@@ -92,9 +97,6 @@ func (s *session) takeOrRefund(key []byte, l *limit.Limit, quantity int64, d *li
 func cellError(err error) string {
 	if errors.Is(err, limit.ErrZeroRate) {
 		return cellZeroRate
-	}
-	if text := limitError(err); text == errWrongType || text == errOOM {
-		return text
 	}
 	return cellPrefix + err.Error()
 }
@@ -153,7 +155,7 @@ func (s *session) gcra(args [][]byte) {
 	}
 	var d limit.Decision
 	if err := s.srv.engine.TakeAt(s.place, s.now, args[1], &l, cost, &d); err != nil {
-		s.fail(limitError(err))
+		s.fail(s.limitErrorOf(err, args[1], limit.GCRA))
 		return
 	}
 	s.decisionSeconds(&d)

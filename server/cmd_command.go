@@ -43,7 +43,7 @@ func commandCommands() []command {
 
 func (s *session) commandAll(args [][]byte) {
 	if len(args) > 1 {
-		s.fail("ERR unknown subcommand '" + plainCut(args[1]) + "'. Try COMMAND HELP.")
+		s.fail(s.srv.table.find(args[0]).noSubcommand(args[1]))
 		return
 	}
 	s.array(len(s.srv.table.byName))

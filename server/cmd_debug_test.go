@@ -121,7 +121,7 @@ func TestACL(t *testing.T) {
 		[2]string{"ACL CAT nosuch", "-ERR Unknown category 'nosuch'"},
 		[2]string{"ACL LOG", "[]"},
 		[2]string{"ACL LOG RESET", "OK"},
-		[2]string{"ACL SETUSER x", "-ERR unknown subcommand 'SETUSER'. Try ACL HELP."},
+		[2]string{"ACL SETUSER x", "-ERR unknown subcommand 'SETUSER'. Try ACL HELP. (did you mean 'GETUSER'?)"},
 		[2]string{"CONFIG SET requirepass hunter2", "OK"},
 		[2]string{"ACL LIST", `["user default on #(redacted) ~* &* +@all"]`},
 		[2]string{"ACL GETUSER default", `["flags" ["on"] "passwords" ["(redacted)"] "commands" "+@all" "keys" "~*" "channels" "&*" "selectors" []]`},

@@ -13,20 +13,20 @@ func leaseCommands() []command {
 	key := argument{name: "key", kind: "key"}
 	id := argument{name: "token", kind: "string", token: "ID"}
 	ttl := argument{name: "ttl", kind: "string"}
-	row := func(name string, arity int, f flags, summary, notes string, run func(*session, [][]byte), args ...argument) command {
+	row := func(name, example string, arity int, f flags, summary, notes string, run func(*session, [][]byte), args ...argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: name, example: name + " " + example, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n leases of the key",
 			summary: summary, args: append([]argument{key}, args...), notes: notes, run: run,
 		}
 	}
 	return []command{
-		row("RL.LEASE", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", leaseNotes, (*session).rlLease,
+		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", leaseNotes, (*session).rlLease,
 			argument{name: "limit", kind: "integer"}, ttl, id,
 			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
-		row("RL.RENEW", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", renewNotes, (*session).rlRenew, id, ttl),
-		row("RL.RELEASE", 4, flagWrite, "Gives a lease back; replies its weight.", releaseNotes, (*session).rlRelease, id),
-		row("RL.HOLDERS", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", holdersNotes, (*session).rlHolders),
+		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", renewNotes, (*session).rlRenew, id, ttl),
+		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; replies its weight.", releaseNotes, (*session).rlRelease, id),
+		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", holdersNotes, (*session).rlHolders),
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *session) rlLease(args [][]byte) {
 		return
 	}
 	var d limit.Decision
-	s.decided(&d, s.srv.engine.Lease(s.now, args[1], &a.Lease, &d))
+	s.decided(args[1], limit.LEASE, &d, s.srv.engine.Lease(s.now, args[1], &a.Lease, &d))
 }
 
 func (s *session) rlRenew(args [][]byte) {
@@ -168,19 +168,21 @@ func (s *session) rlRenew(args [][]byte) {
 		s.fail(text)
 		return
 	}
-	s.weight(s.srv.engine.Renew(s.now, args[1], id, ttl))
+	n, err := s.srv.engine.Renew(s.now, args[1], id, ttl)
+	s.weight(args[1], n, err)
 }
 
 func (s *session) rlRelease(args [][]byte) {
 	if id, ok := s.idWord(args[2:]); ok {
-		s.weight(s.srv.engine.Release(s.now, args[1], id))
+		n, err := s.srv.engine.Release(s.now, args[1], id)
+		s.weight(args[1], n, err)
 	}
 }
 
 // weight replies with a lease's weight, or with the error in its place.
-func (s *session) weight(n int64, err error) {
+func (s *session) weight(key []byte, n int64, err error) {
 	if err != nil {
-		s.fail(limitError(err))
+		s.fail(s.limitErrorOf(err, key, limit.LEASE))
 		return
 	}
 	s.int(n)
@@ -197,7 +199,7 @@ func (s *session) rlHolders(args [][]byte) {
 		n++
 	})
 	if err != nil {
-		s.fail(limitError(err))
+		s.fail(s.limitErrorOf(err, args[1], limit.LEASE))
 		return
 	}
 	s.array(n)

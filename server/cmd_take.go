@@ -45,7 +45,7 @@ func takeCommands() []command {
 	cost := costWord()
 	return []command{
 		{
-			name: "RL.TAKE", arity: -4, flags: flagWrite | flagFast | flagBlocking | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.TAKE", example: "RL.TAKE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagBlocking | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a limit, or waits for it, or is denied.",
 			args:    limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
@@ -53,7 +53,7 @@ func takeCommands() []command {
 			run:     (*session).rlTake,
 		},
 		{
-			name: "RL.PEEK", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.PEEK", example: "RL.PEEK user:17 GCRA 100/m", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Answers as RL.TAKE would and changes nothing.",
 			args:    limitOf(cost),
@@ -61,7 +61,7 @@ func takeCommands() []command {
 			run:     (*session).rlPeek,
 		},
 		{
-			name: "RL.REFUND", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.REFUND", example: "RL.REFUND user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Gives back what was taken, never above full.",
 			args:    limitOf(cost),
@@ -69,7 +69,7 @@ func takeCommands() []command {
 			run:     (*session).rlRefund,
 		},
 		{
-			name: "RL.RESERVE", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.RESERVE", example: "RL.RESERVE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes now and pays later: grants more than there is, and tells how long to wait.",
 			args:    limitOf(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
@@ -77,14 +77,14 @@ func takeCommands() []command {
 			run:     (*session).rlReserve,
 		},
 		{
-			name: "RL.RESET", arity: -2, flags: flagWrite | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1, keyFlags: []string{"RM", "delete"},
+			name: "RL.RESET", example: "RL.RESET user:17", arity: -2, flags: flagWrite | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1, keyFlags: []string{"RM", "delete"},
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n keys",
 			summary: "Forgets keys; replies how many there were.",
 			args:    []argument{{name: "key", kind: "key", multiple: true}},
 			run:     (*session).del,
 		},
 		{
-			name: "RL.INFO", arity: 2, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.INFO", example: "RL.INFO user:17", arity: 2, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells a key's algorithm, state, level, time to reset and memory, or null.",
 			args:    []argument{{name: "key", kind: "key"}},
@@ -108,10 +108,10 @@ func (s *session) rlTake(args [][]byte) {
 	var d limit.Decision
 	if a.given&ownPartial != 0 {
 		granted, err := s.srv.engine.TakePartial(s.now, args[1], &a.limit, a.cost, &d)
-		s.decidedInPart(&d, granted, err)
+		s.decidedInPart(args[1], a.limit.Algorithm, &d, granted, err)
 		return
 	}
-	s.decided(&d, s.srv.engine.TakeAt(s.place, s.now, args[1], &a.limit, a.cost, &d))
+	s.decided(args[1], a.limit.Algorithm, &d, s.srv.engine.TakeAt(s.place, s.now, args[1], &a.limit, a.cost, &d))
 }
 
 func (s *session) rlPeek(args [][]byte) {
@@ -120,7 +120,7 @@ func (s *session) rlPeek(args [][]byte) {
 		return
 	}
 	var d limit.Decision
-	s.decided(&d, s.srv.engine.Peek(s.now, args[1], &a.limit, a.cost, &d))
+	s.decided(args[1], a.limit.Algorithm, &d, s.srv.engine.Peek(s.now, args[1], &a.limit, a.cost, &d))
 }
 
 func (s *session) rlRefund(args [][]byte) {
@@ -129,7 +129,7 @@ func (s *session) rlRefund(args [][]byte) {
 		return
 	}
 	var d limit.Decision
-	s.decided(&d, s.srv.engine.Refund(s.now, args[1], &a.limit, a.cost, &d))
+	s.decided(args[1], a.limit.Algorithm, &d, s.srv.engine.Refund(s.now, args[1], &a.limit, a.cost, &d))
 }
 
 func (s *session) rlReserve(args [][]byte) {
@@ -143,22 +143,22 @@ func (s *session) rlReserve(args [][]byte) {
 		s.fail("ERR " + a.limit.Algorithm.String() + " does not reserve: " + err.Error())
 		return
 	}
-	s.decided(&d, err)
+	s.decided(args[1], a.limit.Algorithm, &d, err)
 }
 
-// decided replies with a decision, or with the error in its place.
-func (s *session) decided(d *limit.Decision, err error) {
+// decided replies with a decision on a key, or with the error in its place.
+func (s *session) decided(key []byte, a limit.Algorithm, d *limit.Decision, err error) {
 	if err != nil {
-		s.fail(limitError(err))
+		s.fail(s.limitErrorOf(err, key, a))
 		return
 	}
 	s.decisionMillis(d)
 }
 
 // decidedInPart replies with a decision and how much was granted.
-func (s *session) decidedInPart(d *limit.Decision, granted int64, err error) {
+func (s *session) decidedInPart(key []byte, a limit.Algorithm, d *limit.Decision, granted int64, err error) {
 	if err != nil {
-		s.fail(limitError(err))
+		s.fail(s.limitErrorOf(err, key, a))
 		return
 	}
 	s.array(6)

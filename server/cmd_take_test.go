@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"limitdb/limit"
 )
 
 func TestTakePeekRefund(t *testing.T) {
@@ -15,13 +17,13 @@ func TestTakePeekRefund(t *testing.T) {
 		[2]string{"EXISTS k", "0"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 3", "[0 5 2 -1 36000]"},
 		[2]string{"rl.take k gcra 5 60000 burst 5", "[0 5 1 -1 48000]"},
-		[2]string{"RL.TAKE k COST", "-ERR wrong number of arguments for 'rl.take' command"},
+		[2]string{"RL.TAKE k COST", "-" + ts.table.find([]byte("RL.TAKE")).wrongArity()},
 		[2]string{"RL.TAKE k GCRA 5/m COST 2", "[1 5 1 12000 48000]"},
 		[2]string{"RL.PEEK k GCRA 5/m COST 2", "[1 5 1 12000 48000]"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 6", "[1 5 1 -1 48000]"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 0", "[0 5 1 -1 48000]"},
 		[2]string{"+12s", ""},
-		[2]string{"RL.TAKE k COST 2 GCRA 5/m", "-ERR unknown algorithm: \"COST\""},
+		[2]string{"RL.TAKE k COST 2 GCRA 5/m", "-ERR unknown algorithm: \"COST\"; there are GCRA, TOKEN, LEAKY, QUEUE, WARMUP, FIXED, SLIDING, SEGMENTED, LOG"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 2", "[0 5 0 -1 60000]"},
 		[2]string{"RL.REFUND k GCRA 5/m COST 2", "[0 5 2 -1 36000]"},
 		[2]string{"RL.REFUND k GCRA 5/m COST 50", "[0 5 5 -1 0]"},
@@ -45,7 +47,7 @@ func TestTakeFixed(t *testing.T) {
 		[2]string{"RL.TAKE k fixed 2 60000 COST 2", "[1 2 1 20000 20000]"},
 		[2]string{"RL.TAKE k fixed 2/m countdenied COST 2", "[1 2 0 20000 20000]"},
 		[2]string{"RL.PEEK k FIXED 9/m", "[0 9 5 -1 20000]"},
-		[2]string{"RL.TAKE k GCRA 2/m", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		[2]string{"RL.TAKE k GCRA 2/m", "-" + wrongType(limit.FIXED, limit.GCRA)},
 		[2]string{"TYPE k", "fixed"},
 		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 1 -1 20000]"},
 		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 2 -1 0]"},
@@ -72,7 +74,7 @@ func TestTakeSliding(t *testing.T) {
 		[2]string{"RL.PEEK k SLIDING 8/m COST 0", "[0 8 4 -1 30000]"},
 		[2]string{"RL.TAKE k sliding 8 60000 COUNTDENIED COST 5", "[1 8 0 54000 90000]"},
 		[2]string{"TYPE k", "sliding"},
-		[2]string{"RL.TAKE k FIXED 8/m", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		[2]string{"RL.TAKE k FIXED 8/m", "-" + wrongType(limit.SLIDING, limit.FIXED)},
 	)
 	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "sliding" "state" 1600000140000000000 "level" 9 "resets_in" 90000 "memory" `) {
 		t.Errorf("got %s", got)
@@ -89,7 +91,7 @@ func TestTakeSegmented(t *testing.T) {
 		[2]string{"RL.TAKE k SEGMENTED 4/3s SEGMENTS 3", "[1 4 0 2000 3000]"},
 		[2]string{"RL.REFUND k SEGMENTED 4/3s SEGMENTS 3 COST 2", "[0 4 2 -1 2000]"},
 		[2]string{"TYPE k", "segmented"},
-		[2]string{"RL.TAKE k SLIDING 4/3s", "-WRONGTYPE Operation against a key holding the wrong kind of value"},
+		[2]string{"RL.TAKE k SLIDING 4/3s", "-" + wrongType(limit.SEGMENTED, limit.SLIDING)},
 	)
 	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "segmented" "state" 1600000003000000000 "level" 2 "resets_in" 2000 "memory" `) {
 		t.Errorf("got %s", got)
@@ -172,7 +174,7 @@ func TestTakePartial(t *testing.T) {
 	c := ts.client()
 	c.steps(ts,
 		[2]string{"RL.TAKE k GCRA 5/m COST 3 PARTIAL", "[0 5 2 -1 36000 3]"},
-		[2]string{"RL.TAKE k partial GCRA 5/m", "-ERR unknown algorithm: \"partial\""},
+		[2]string{"RL.TAKE k partial GCRA 5/m", "-ERR unknown algorithm: \"partial\"; there are GCRA, TOKEN, LEAKY, QUEUE, WARMUP, FIXED, SLIDING, SEGMENTED, LOG"},
 		[2]string{"RL.TAKE k GCRA 5/m partial cost 9", "[0 5 0 -1 60000 2]"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 9 PARTIAL", "[1 5 0 12000 60000 0]"},
 		[2]string{"+11999ms", ""},

@@ -13,7 +13,7 @@ import (
 // Several limits in one step, all or none.
 func takeAllCommands() []command {
 	return []command{{
-		name: "RL.TAKEALL", arity: -5, flags: flagWrite | flagFast | flagMovableKeys, numKeys: 1,
+		name: "RL.TAKEALL", example: "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", arity: -5, flags: flagWrite | flagFast | flagMovableKeys, numKeys: 1,
 		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys",
 		summary: "Takes from several limits at once, from all or from none.",
 		args: []argument{
@@ -60,7 +60,7 @@ func (s *session) rlTakeAll(args [][]byte) {
 	}
 	at, err := s.srv.engine.TakeAll(s.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
 	if err != nil {
-		s.fail(takeAllError(err, at, keys))
+		s.fail(s.takeAllError(err, at, keys, t.limits[:n]))
 		return
 	}
 	s.array(2 + n)
@@ -98,7 +98,7 @@ func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string
 		words = words[used:]
 		if text == "" && len(words) > 0 {
 			if _, ok := limit.Lookup(words[0]); !ok {
-				text = errUnknownOption(words[0], &a)
+				text = errUnknownOption(words[0], &a, ownCost)
 			}
 		}
 		if text != "" {
@@ -113,7 +113,7 @@ func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string
 }
 
 // takeAllError is the reply for an error that the key or the limit at has.
-func takeAllError(err error, at int, keys [][]byte) string {
+func (s *session) takeAllError(err error, at int, keys [][]byte, limits []limit.Limit) string {
 	text := limitError(err)
 	switch {
 	case at < 0 || text == errOOM:
@@ -121,7 +121,7 @@ func takeAllError(err error, at int, keys [][]byte) string {
 	case err == engine.ErrDuplicate:
 		return "ERR a key is given twice: " + quoted(keys[at])
 	}
-	return text + ": " + quoted(keys[at])
+	return s.limitErrorOf(err, keys[at], limits[at].Algorithm) + ": " + quoted(keys[at])
 }
 
 // plural is a number and a noun: 1 key, 2 keys.

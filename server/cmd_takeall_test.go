@@ -43,7 +43,7 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 	c.do("RL.TAKE", "counter", "FIXED", "5/m")
 	before := line(c.do("RL.PEEK", "live", "GCRA", "5/m"))
 	for _, test := range []struct{ in, want string }{
-		{"RL.TAKEALL 1 k GCRA", "ERR wrong number of arguments for 'rl.takeall' command"},
+		{"RL.TAKEALL 1 k GCRA", ts.table.find([]byte("RL.TAKEALL")).wrongArity()},
 		{"RL.TAKEALL x k GCRA 5/m", `ERR numkeys must be an integer from 1 to 128: "x"`},
 		{"RL.TAKEALL 0 k GCRA 5/m", `ERR numkeys must be an integer from 1 to 128: "0"`},
 		{"RL.TAKEALL -1 k GCRA 5/m", `ERR numkeys must be an integer from 1 to 128: "-1"`},
@@ -52,7 +52,7 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKEALL 3 k GCRA 5/m", "ERR 3 keys and 0 limits: there must be as many limits as keys"},
 		{"RL.TAKEALL 2 live k GCRA 5/m", "ERR 2 keys and 1 limit: there must be as many limits as keys"},
 		{"RL.TAKEALL 1 live GCRA 5/m GCRA 6/m", `ERR 1 key and a limit more: there must be as many limits as keys: "GCRA"`},
-		{"RL.TAKEALL 2 live GCRA 5/m GCRA 6/m", `ERR limit 1 of 2: unknown algorithm: "5/m"`},
+		{"RL.TAKEALL 2 live GCRA 5/m GCRA 6/m", `ERR limit 1 of 2: unknown algorithm: "5/m"; there are GCRA, TOKEN, LEAKY, QUEUE, WARMUP, FIXED, SLIDING, SEGMENTED, LOG (the algorithm comes first, as in GCRA 100/m)`},
 		{"RL.TAKEALL 2 live k GCRA 5/m NOSUCH 6/m", `ERR limit 1 of 2: unknown option "NOSUCH" for GCRA`},
 		{"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/q", `ERR limit 2 of 2: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
 		{"RL.TAKEALL 2 live k GCRA 5/m COST GCRA 6/m", `ERR limit 1 of 2: COST must be an integer: "GCRA"`},
@@ -60,8 +60,8 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKEALL 2 live k GCRA 5/m COST 1 COST 1 GCRA 6/m", "ERR limit 1 of 2: syntax error: COST is given twice"},
 		{"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m PARTIAL", `ERR limit 2 of 2: unknown option "PARTIAL" for GCRA`},
 		{"RL.TAKEALL 3 live k live GCRA 5/m GCRA 6/m GCRA 5/m", `ERR a key is given twice: "live"`},
-		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", errWrongType + `: "counter"`},
-		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", errWrongType + `: "counter"`}, // rather than a denial
+		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", wrongType(limit.FIXED, limit.GCRA) + `: "counter"`},
+		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", wrongType(limit.FIXED, limit.GCRA) + `: "counter"`}, // rather than a denial
 		{"RL.TAKEALL 2 live 123456789012345678901 GCRA 5/m GCRA 6/m", "ERR key is longer than max-key-len allows"},
 		{
 			"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m COST 9223372036854775807",

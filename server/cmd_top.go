@@ -10,7 +10,7 @@ import (
 // Who is being limited now.
 func topCommands() []command {
 	return []command{{
-		name: "RL.TOP", arity: -1, flags: flagReadonly,
+		name: "RL.TOP", example: "RL.TOP COUNT 20", arity: -1, flags: flagReadonly,
 		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
 		summary: "Tells which keys are being limited, or asked for, most often now.",
 		args: []argument{

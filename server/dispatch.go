@@ -134,7 +134,7 @@ func (s *session) lookup(args [][]byte) *command {
 	if len(cmd.subs) > 0 && len(args) > 1 {
 		sub := cmd.sub(args[1])
 		if sub == nil && cmd.run == nil {
-			s.reject(cmd, "ERR unknown subcommand '"+plainCut(args[1])+"'. Try "+cmd.name+" HELP.")
+			s.reject(cmd, cmd.noSubcommand(args[1]))
 			return nil
 		}
 		if sub != nil {
@@ -142,11 +142,7 @@ func (s *session) lookup(args [][]byte) *command {
 		}
 	}
 	if !cmd.arityOK(len(args)) || cmd.run == nil {
-		if cmd.usage != "" {
-			s.reject(cmd, cmd.usage)
-			return nil
-		}
-		s.reject(cmd, "ERR wrong number of arguments for '"+cmd.fullName()+"' command")
+		s.reject(cmd, cmd.wrongArity())
 		return nil
 	}
 	return cmd
@@ -156,7 +152,7 @@ func (s *session) lookup(args [][]byte) *command {
 func (s *session) unknownCommand(args [][]byte) {
 	if crossProtocol(args) {
 		s.srv.counters.crossProtocol.Add(1)
-		s.srv.log.Warn("an HTTP request on the RESP port: the connection is closed", "addr", s.addr(), "line", quoted(args[0]))
+		s.srv.log.Warn("an HTTP request on the RESP port: the connection is closed", "addr", s.addr(), "line", logged(args[0]))
 		s.closing = true
 		s.out = s.out[:0]
 		s.conn.Close(errCross)
@@ -172,7 +168,7 @@ func (s *session) unknownCommand(args [][]byte) {
 		}
 		b.WriteString("'" + plainCut(a) + "' ")
 	}
-	s.fail(b.String())
+	s.fail(aside(b.String(), s.srv.table.commandHint(args[0])))
 }
 
 // crossProtocol recognises HTTP: no client library sends these words.

@@ -72,8 +72,35 @@ func limitError(err error) string {
 	return "ERR " + err.Error()
 }
 
-// quoted returns client bytes fit to stand in a reply or a log line: escaped
-// and cut.
+// limitErrorOf is limitError with what the key holds in the place of what the
+// algorithm wants.
+func (s *session) limitErrorOf(err error, key []byte, wants limit.Algorithm) string {
+	if errors.Is(err, engine.ErrWrongType) {
+		if info, ok := s.srv.engine.Info(s.now, key); ok {
+			return wrongType(info.Algorithm, wants)
+		}
+	}
+	return limitError(err)
+}
+
+// wrongType is the error for a key that holds another kind of state.
+func wrongType(holds, wants limit.Algorithm) string {
+	return errWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
+}
+
+// quoted returns client bytes fit to stand in a reply: escaped and cut.
 func quoted(b []byte) string {
 	return string(resp.AppendQuoted(nil, b))
+}
+
+// maxLogged is how many bytes of what a client sent a log line repeats.
+const maxLogged = 128
+
+// logged returns client bytes fit to stand in a log line: cut. The log's handler
+// escapes them.
+func logged(b []byte) string {
+	if len(b) > maxLogged {
+		return string(b[:maxLogged]) + "..."
+	}
+	return string(b)
 }

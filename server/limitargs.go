@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+
 	"limitdb/limit"
 	"limitdb/resp"
 )
@@ -26,18 +28,16 @@ const (
 
 // ownOption finds an option by its name in any case; 0 if there is none.
 func ownOption(word []byte) (o ownOptions, name string) {
-	switch {
-	case foldEqual(word, "COST"):
-		return ownCost, "COST"
-	case foldEqual(word, "PARTIAL"):
-		return ownPartial, "PARTIAL"
-	case foldEqual(word, "MAXWAIT"):
-		return ownMaxWait, "MAXWAIT"
-	case foldEqual(word, "WAIT"):
-		return ownWait, "WAIT"
+	for i, name := range ownNames() {
+		if foldEqual(word, name) {
+			return 1 << i, name
+		}
 	}
 	return 0, ""
 }
+
+// ownNames has the names of the options, in the order of their bits.
+func ownNames() [4]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT"} }
 
 // parseLimit reads a limit and those of the command's own options that it may
 // have, in any order after the limit's first words. Where it cannot, it replies
@@ -45,7 +45,7 @@ func ownOption(word []byte) (o ownOptions, name string) {
 func (s *session) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) bool {
 	n, text := parseLimit(&s.srv.zones, words, allowed, a)
 	if text == "" && n < len(words) {
-		text = errUnknownOption(words[n], a)
+		text = errUnknownOption(words[n], a, allowed)
 	}
 	if text != "" {
 		s.fail(text)
@@ -75,7 +75,10 @@ func parseLimit(zones *limit.Zones, words [][]byte, allowed ownOptions, a *limit
 	if err == nil {
 		a.limit, err = p.Finish()
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, limit.ErrAlgorithm):
+		return n, aside(limitError(err), noAlgorithm(words[0]))
+	case err != nil:
 		return n, limitError(err)
 	}
 	return n, ""
@@ -123,6 +126,6 @@ func (a *limitArgs) setCost(word []byte) (text string) {
 
 // errUnknownOption is the text for a word that is no option of the limit and none
 // of the command's own.
-func errUnknownOption(word []byte, a *limitArgs) string {
-	return "ERR unknown option " + quoted(word) + " for " + a.limit.Algorithm.String()
+func errUnknownOption(word []byte, a *limitArgs, allowed ownOptions) string {
+	return aside("ERR unknown option "+quoted(word)+" for "+a.limit.Algorithm.String(), noOption(word, a.limit.Algorithm, allowed))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/limit"
 )
 
 // waiting is a command that holds its reply back until the engine has decided
@@ -31,7 +32,7 @@ func (s *session) askFor(key []byte, w *waiting, most int64) {
 		w.Until = s.now + min(most, math.MaxInt64-s.now)
 	}
 	if !s.srv.engine.Ask(s.now, key, &w.Waiter) {
-		s.answer(w)
+		s.answer(w, key)
 		return
 	}
 	w.cmd = s.pub.lastCmd.Load()
@@ -69,25 +70,30 @@ func (s *session) waited(w *waiting) bool {
 	}
 	s.pub.waits.Store(nil)
 	s.failed = false
-	s.answer(w)
+	s.answer(w, nil)
 	if s.failed {
 		s.stripe.commands[w.cmd.id].failed.Add(1)
 	}
 	return true
 }
 
-// answer replies with what was decided.
-func (s *session) answer(w *waiting) {
+// answer replies with what was decided. The key, for the error, is nil when the
+// request has waited: the engine alone keeps it then.
+func (s *session) answer(w *waiting, key []byte) {
 	d, granted, err := w.Result()
+	wants := w.Limit.Algorithm
+	if w.Lease != nil {
+		wants = limit.LEASE
+	}
 	switch {
 	case err == errWaitUnblocked:
 		s.fail(errUnblocked)
 	case err == errWaitRefused:
 		s.fail(*s.srv.misconf.Load())
 	case w.Partial:
-		s.decidedInPart(&d, granted, err)
+		s.decidedInPart(key, wants, &d, granted, err)
 	default:
-		s.decided(&d, err)
+		s.decided(key, wants, &d, err)
 	}
 }
 

@@ -12,11 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	_ "time/tzdata" // time zones, for a machine or a container that has none
 
 	"github.com/spf13/cobra"
 
 	"limitdb/bench/load"
+	"limitdb/internal/suggest"
 )
 
 func main() {
@@ -67,8 +69,33 @@ func run(args []string) error {
 				return root.Execute()
 			}
 		}
+		if err := mistyped(args[0], root); err != nil {
+			return usageError(err)
+		}
 	}
 	return serve(args)
+}
+
+// mistyped is the error for a word that is no file and is near the name of a
+// subcommand.
+func mistyped(word string, root *cobra.Command) error {
+	if strings.HasPrefix(word, "-") {
+		return nil
+	}
+	if _, err := os.Stat(word); err == nil {
+		return nil
+	}
+	meant, ok := suggest.Nearest(word, func(yield func(string) bool) {
+		for _, c := range root.Commands() {
+			if !yield(c.Name()) {
+				return
+			}
+		}
+	})
+	if !ok {
+		return nil
+	}
+	return fmt.Errorf("unknown subcommand %q: did you mean %q? (there is no file of that name either)", word, meant)
 }
 
 func commands() *cobra.Command {

@@ -1,0 +1,63 @@
+// Package suggest finds the name that a misspelt one was meant to be.
+package suggest
+
+import (
+	"iter"
+	"strings"
+)
+
+// The words that are compared: of a shorter one a change leaves nothing, and a
+// longer one takes long.
+const (
+	minLen = 3
+	maxLen = 64
+)
+
+// Nearest returns the name that is the fewest changes away from word, and
+// whether there is one that is near enough: one change, and in a long word one
+// for every four bytes. Case does not matter. Of several names that are equally
+// near it returns the first.
+func Nearest(word string, names iter.Seq[string]) (string, bool) {
+	if len(word) < minLen || len(word) > maxLen {
+		return "", false
+	}
+	word = strings.ToLower(word)
+	best, least := "", max(1, len(word)/4)+1
+	for name := range names {
+		if len(name) > maxLen {
+			continue
+		}
+		if n := Distance(word, strings.ToLower(name)); n < least {
+			best, least = name, n
+		}
+	}
+	return best, best != ""
+}
+
+// Distance is the number of bytes that must be added, removed or replaced, or
+// of neighbours that must be swapped, to get from a to b. No byte is changed
+// twice: this is the optimal string alignment, the restricted form of the
+// distance of Damerau (1964) and Levenshtein (1965).
+func Distance(a, b string) int {
+	// Row i has the distances of a[:i] from b[:0], b[:1], ...; two rows before
+	// it are kept, of which a swap needs the older one.
+	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		older, old, row = old, row, older
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(row[j]+1, old[j+1]+1, old[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], older[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

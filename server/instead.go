@@ -1,0 +1,63 @@
+package server
+
+import "strings"
+
+// insteadOf names what limitdb has for what a caller wants with a command of
+// Redis that is not here; "" for any other word. A command that arrives leaves
+// this table.
+func insteadOf(name []byte) string {
+	word := strings.ToUpper(string(name))
+	for _, row := range [...]struct{ commands, use string }{
+		{
+			"GET GETEX GETDEL MGET STRLEN GETRANGE",
+			"limitdb keeps limits and no strings: RL.PEEK key GCRA 100/m replies what is left of one, RL.INFO key what a key holds",
+		},
+		{
+			"SET SETEX PSETEX SETNX GETSET MSET MSETNX APPEND SETRANGE",
+			"limitdb keeps limits and no strings: RL.TAKE key GCRA 100/m takes from one; RL.LEASE key 1 30s ID me is a lock that ends by itself",
+		},
+		{
+			"INCR INCRBY INCRBYFLOAT INCREX",
+			"limitdb counts and decides in one step: RL.TAKE key FIXED 100/m, or SLIDING, GCRA and others in the place of FIXED",
+		},
+		{
+			"DECR DECRBY",
+			"RL.REFUND key FIXED 100/m gives back to a limit what RL.TAKE has taken; RL.RELEASE key ID me ends a lease",
+		},
+		{
+			"EXPIRE PEXPIRE EXPIREAT PEXPIREAT EXPIRETIME PEXPIRETIME PERSIST",
+			"a limit expires by itself when all of it is back; TTL key replies when, RL.RESET key forgets it now",
+		},
+		{
+			"EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT FCALL FCALL_RO",
+			"limitdb runs no scripts: RL.TAKE key GCRA 100/m decides in one atomic step, RL.TAKEALL over several keys",
+		},
+		{
+			"MULTI EXEC DISCARD WATCH UNWATCH",
+			"limitdb has no transactions: RL.TAKEALL 2 key1 key2 GCRA 100/m FIXED 1000/d takes from several limits, or from none, in one atomic step",
+		},
+		{
+			"ZADD ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREM ZREMRANGEBYSCORE ZREMRANGEBYRANK ZSCORE ZINCRBY",
+			"limitdb has sliding windows of its own: RL.TAKE key LOG 100/m is exact, SLIDING and SEGMENTED take less memory",
+		},
+		{
+			"HSET HSETNX HMSET HGET HMGET HGETALL HINCRBY HINCRBYFLOAT HDEL HEXISTS HLEN",
+			"limitdb has buckets of its own: RL.TAKE key TOKEN 100/m BURST 20, or GCRA, LEAKY and QUEUE in the place of TOKEN",
+		},
+		{
+			"LPUSH LPUSHX RPUSH RPUSHX LPOP RPOP LLEN LRANGE LTRIM LINDEX BLPOP BRPOP",
+			"limitdb has windows and queues of its own: RL.TAKE key LOG 100/m is a sliding log, RL.TAKE key QUEUE 10/s BURST 50 a paced queue",
+		},
+		{
+			"SADD SREM SCARD SISMEMBER SMEMBERS",
+			"limitdb bounds what is in flight with leases: RL.LEASE key 10 30s ID me, RL.RELEASE key ID me, RL.HOLDERS key",
+		},
+	} {
+		for c := range strings.FieldsSeq(row.commands) {
+			if c == word {
+				return row.use
+			}
+		}
+	}
+	return ""
+}
