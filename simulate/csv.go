@@ -2,9 +2,11 @@ package simulate
 
 import (
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 var (
@@ -24,9 +26,11 @@ type csvParser struct {
 	time    int   // columns, from 0
 	cost    int   // -1 for none
 	keys    []int // in the order of the key
-	columns [][]byte
-	last    int // the last column that matters
-	quoted  []byte
+	last    int   // the last column that matters
+	columns []string
+	line    bytes.Buffer // what reader reads: one line at a time
+	reader  *csv.Reader
+	text    []byte // the columns that matter, as bytes
 	values  [maxKeyFields][]byte
 }
 
@@ -34,12 +38,14 @@ type csvParser struct {
 // time can be read where the time should be.
 func newCSVParser(o TraceOptions, first []byte) (p *csvParser, header bool, err error) {
 	p = &csvParser{unit: o.Unit}
+	p.reader = csv.NewReader(&p.line)
+	p.reader.ReuseRecord, p.reader.FieldsPerRecord = true, -1
 	if err := p.split(first); err != nil {
 		return nil, false, fmt.Errorf("the first line is no CSV: %w: %s", err, quoteLine(first))
 	}
 	names := make([]string, len(p.columns))
 	for i, c := range p.columns {
-		names[i] = string(bytes.TrimSpace(c))
+		names[i] = strings.Clone(strings.TrimSpace(c))
 	}
 	at := 0
 	if n, ok := columnNumber(o.Time); ok {
@@ -130,17 +136,17 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 	if len(p.columns) <= p.last {
 		return errTooFew
 	}
-	if req.Time, err = parseTime(bytes.TrimSpace(p.columns[p.time]), p.unit); err != nil {
+	if req.Time, err = parseTime(p.bytes(strings.TrimSpace(p.columns[p.time])), p.unit); err != nil {
 		return err
 	}
 	for i, c := range p.keys {
-		if p.values[i] = p.columns[c]; len(p.values[i]) == 0 && len(p.keys) == 1 {
+		if p.values[i] = p.bytes(p.columns[c]); len(p.values[i]) == 0 && len(p.keys) == 1 {
 			return errKeyMissing
 		}
 	}
 	req.Key = p.key.join(p.values[:len(p.keys)])
 	if p.cost >= 0 && p.cost < len(p.columns) {
-		if cost := bytes.TrimSpace(p.columns[p.cost]); len(cost) > 0 {
+		if cost := p.bytes(strings.TrimSpace(p.columns[p.cost])); len(cost) > 0 {
 			req.Cost, err = parseCost(cost)
 		}
 	}
@@ -149,52 +155,20 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 
 // split cuts a line into columns, maxColumns at most.
 func (p *csvParser) split(line []byte) error {
-	p.columns, p.quoted = p.columns[:0], p.quoted[:0]
-	for more := true; more; {
-		var value []byte
-		if len(line) > 0 && line[0] == '"' {
-			var err error
-			if value, line, more, err = p.unquote(line[1:]); err != nil {
-				return err
-			}
-		} else {
-			value, line, more = bytes.Cut(line, []byte(","))
-			if bytes.IndexByte(value, '"') >= 0 {
-				return errQuote
-			}
-		}
-		if len(p.columns) < maxColumns {
-			p.columns = append(p.columns, value)
-		}
+	p.line.Reset()
+	p.line.Write(line)
+	p.line.WriteByte('\n')
+	columns, err := p.reader.Read()
+	if err != nil {
+		return errQuote
 	}
+	p.columns, p.text = columns[:min(len(columns), maxColumns)], p.text[:0]
 	return nil
 }
 
-// unquote cuts a quoted value, without its first quote, from the line. Doubled
-// quotes are undone in p.quoted.
-func (p *csvParser) unquote(line []byte) (value, after []byte, more bool, err error) {
-	from, whole := len(p.quoted), true
-	for {
-		i := bytes.IndexByte(line, '"')
-		if i < 0 {
-			return nil, nil, false, errQuote
-		}
-		value, line = line[:i], line[i+1:]
-		switch {
-		case len(line) > 0 && line[0] == '"':
-			p.quoted = append(append(p.quoted, value...), '"')
-			line, whole = line[1:], false
-			continue
-		case len(line) > 0 && line[0] != ',':
-			return nil, nil, false, errQuote
-		}
-		if !whole {
-			p.quoted = append(p.quoted, value...)
-			value = p.quoted[from:]
-		}
-		if len(line) == 0 {
-			return value, nil, false, nil
-		}
-		return value, line[1:], true, nil
-	}
+// bytes returns a column as bytes, which are valid until the next line.
+func (p *csvParser) bytes(column string) []byte {
+	from := len(p.text)
+	p.text = append(p.text, column...)
+	return p.text[from:]
 }

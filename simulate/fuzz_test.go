@@ -2,96 +2,10 @@ package simulate
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
-
-// FuzzLineCSV holds the CSV parser to encoding/csv.
-func FuzzLineCSV(f *testing.F) {
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if bytes.ContainsAny(line, "\r\n") || len(line) == 0 {
-			return
-		}
-		var p csvParser
-		err := p.split(line)
-		r := csv.NewReader(bytes.NewReader(line))
-		want, wantErr := r.Read()
-		if (err != nil) != (wantErr != nil) {
-			t.Fatalf("%q: %v, encoding/csv says %v", line, err, wantErr)
-		}
-		if err != nil {
-			return
-		}
-		if len(want) > maxColumns {
-			want = want[:maxColumns]
-		}
-		if len(p.columns) != len(want) {
-			t.Fatalf("%q: %q, want %q", line, p.columns, want)
-		}
-		for i, c := range p.columns {
-			if string(c) != want[i] {
-				t.Fatalf("%q: %q, want %q", line, p.columns, want)
-			}
-		}
-		var req Request
-		p = csvParser{keys: []int{1}, cost: 2, last: 1}
-		if err := p.parse(line, &req); err == nil && (len(want) < 2 || string(req.Key) != want[1] || req.Cost < 0) {
-			t.Fatalf("%q: %+v of %q", line, req, want)
-		}
-	})
-}
-
-// FuzzLineJSON holds the JSON parser to encoding/json.
-func FuzzLineJSON(f *testing.F) {
-	f.Fuzz(func(t *testing.T, line []byte) {
-		p := newJSONParser(TraceOptions{Key: []string{"key", "a.b"}})
-		p.line = line
-		var req Request
-		err := p.parse(line, &req)
-		broken := err == errJSON || err == errJSONDeep
-		isObject := json.Valid(line) && strings.HasPrefix(strings.TrimLeft(string(line), " \t\r\n"), "{")
-		if broken == isObject && err != errJSONDeep {
-			t.Fatalf("%q: %v, but an object: %v", line, err, isObject)
-		}
-		if broken || !utf8.Valid(line) {
-			return
-		}
-		var want map[string]any
-		d := json.NewDecoder(bytes.NewReader(line))
-		d.UseNumber()
-		if err := d.Decode(&want); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.wants[p.times]; !sameValue(got, want["key"]) {
-			t.Fatalf("%q: %q, want %v", line, got.value, want["key"])
-		}
-		// Only where a comes once: of several, encoding/json knows the last.
-		if a, ok := want["a"].(map[string]any); ok && want["a.b"] == nil && bytes.Count(line, []byte{'"'}) == 4 {
-			if got := p.wants[p.times+1]; !sameValue(got, a["b"]) {
-				t.Fatalf("%q: %q, want %v", line, got.value, a["b"])
-			}
-		}
-	})
-}
-
-// sameValue compares a member with what encoding/json has made of it.
-func sameValue(got wanted, want any) bool {
-	switch v := want.(type) {
-	case nil:
-		return got.value == nil && !got.bad
-	case string:
-		return string(got.value) == v
-	case json.Number:
-		return string(got.value) == v.String()
-	case bool:
-		return string(got.value) == map[bool]string{true: "true", false: "false"}[v]
-	}
-	return got.bad
-}
 
 // FuzzLineAccess feeds the access log's parser anything, and lines written as nginx
 // and Apache write them, of fields that a hostile client may choose.
