@@ -66,7 +66,7 @@ func TestGolden(t *testing.T) {
 		}{
 			{".txt", r.WriteTable},
 			{".json", r.WriteJSON},
-			{".html", func(w io.Writer) error { return r.WriteHTML(w, g.trace) }},
+			{".html", func(w io.Writer) error { return r.WriteHTML(w, Page{About: g.trace}) }},
 		} {
 			var got bytes.Buffer
 			if err := form.write(&got); err != nil {
@@ -105,7 +105,7 @@ func TestPageIsSelfContained(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	if err := r.Result().WriteHTML(&page, "</title><script src=//evil></script>"); err != nil {
+	if err := r.Result().WriteHTML(&page, Page{About: "</title><script src=//evil></script>", Command: "</pre><script>"}); err != nil {
 		t.Fatal(err)
 	}
 	text := page.String()

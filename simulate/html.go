@@ -16,44 +16,75 @@ import (
 
 // maxPanels is how many limits a page shows over time and with their callers;
 // tables and comparisons have all of them.
-const maxPanels = 40
+const (
+	maxPanels = 40
+	// maxOpen is how many lists of callers are open at first.
+	maxOpen = 4
+	// maxLines is how many lines the eye can tell apart in one chart.
+	maxLines = 8
+)
+
+// Page says what a page of WriteHTML is about. Both are text, not HTML.
+type Page struct {
+	// About says what was replayed, such as the files' names.
+	About string
+	// Command is the command line that made the page; "" if there is none.
+	Command string
+}
 
 // WriteHTML writes the result as one page that needs nothing else: no scripts, no
-// fonts, no pictures from elsewhere. about says what was replayed, such as the
-// files' names; it is text, not HTML.
-func (r *Result) WriteHTML(w io.Writer, about string) error {
+// fonts, no pictures from elsewhere.
+func (r *Result) WriteHTML(w io.Writer, p Page) error {
 	t, err := template.New("page").Parse(pageTemplate)
 	if err != nil {
 		return err
 	}
+	sweeps := r.sweepCharts()
+	r = r.merged()
 	rows := r.rows()
 	view := pageView{
-		About: about, Summary: strings.Split(r.summary(), "\n"),
+		About: printable(p.About), Command: printable(p.Command), Summary: strings.Split(r.summary(), "\n"),
+		Verdicts: r.verdicts(), Advice: r.advice(),
 		Style: template.CSS(chart.CSS() + pageCSS), Head: mergeHead(rows[0]),
-		Sweeps: r.sweepCharts(), Wait: r.waitChart(), Strips: r.strips(),
+		Sweeps: sweeps, Wait: r.waitChart(), Strips: r.strips(),
 	}
 	for i, o := range r.Limits {
 		view.Rows = append(view.Rows, pageRow{Name: rows[i+1][0], Cells: rows[i+1][1:], Bar: fmt.Sprintf("%.2f", 100*o.DeniedShare), Error: o.Error, Errors: o.Errors})
-		if i < maxPanels {
-			view.Panels = append(view.Panels, panel(&o))
+		if i < maxPanels && len(o.Top) > 0 {
+			view.Panels = append(view.Panels, panel(&o, len(view.Panels) < maxOpen))
 		}
 	}
-	view.Left = len(r.Limits) - len(view.Panels)
+	view.Left = max(0, len(r.Limits)-maxPanels)
 	return t.Execute(w, view)
+}
+
+// The widths at which charts are drawn, for wide and for narrow screens. A page
+// shows the one that fits, so that letters keep their size.
+const (
+	wideChart   = 960
+	narrowChart = 358
+)
+
+// both draws a chart at both widths.
+func both(draw func(width int) string) template.HTML {
+	return template.HTML(`<div class="wide">` + draw(wideChart) + `</div><div class="narrow">` + draw(narrowChart) + `</div>`)
 }
 
 // pageView is what the page's template is filled with.
 type pageView struct {
-	About   string
-	Summary []string
-	Style   template.CSS
-	Head    []pageHead
-	Rows    []pageRow
-	Sweeps  []template.HTML
-	Wait    template.HTML
-	Strips  template.HTML
-	Panels  []pagePanel
-	Left    int
+	About    string
+	Command  string
+	Summary  []string
+	Verdicts []string
+	Advice   string
+	Style    template.CSS
+	Head     []pageHead
+	Rows     []pageRow
+	Sweeps   []template.HTML
+	Wait     template.HTML
+	Strips   template.HTML
+	Panels   []pagePanel
+	Left     int
 }
 
 type pageHead struct {
@@ -71,6 +102,7 @@ type pageRow struct {
 
 type pagePanel struct {
 	Name, Peak string
+	Open       bool
 	Top        []pageCaller
 }
 
@@ -91,8 +123,8 @@ func mergeHead(cells []string) (head []pageHead) {
 	return head
 }
 
-func panel(o *Outcome) pagePanel {
-	p := pagePanel{Name: o.Limit, Peak: "Nothing was admitted."}
+func panel(o *Outcome, open bool) pagePanel {
+	p := pagePanel{Name: o.Limit, Open: open, Peak: "Nothing was admitted."}
 	if o.Peak > 0 {
 		p.Peak = fmt.Sprintf("Peak: %s admitted in %s to %s, at %s.",
 			thousands(o.Peak), duration(o.Window), printable(o.PeakBy), o.PeakAt.Format(time.RFC3339Nano))
@@ -132,8 +164,8 @@ func (r *Result) strips() template.HTML {
 	span := float64(width) * float64(len(requests))
 	from := t.Start.UnixNano()
 	c := chart.Strips{
-		Title: "Requests and denials over time", Width: 960, Row: 44, Alarm: true,
-		XLabel: "UTC, bars of " + duration(width), X: chart.Clock(from, from+int64(span), 8), Span: span,
+		Title: "Requests and denials over time", Row: 44, Alarm: true,
+		XLabel: "UTC, bars of " + duration(width), Span: span,
 		Whole: "requests", Part: "denied",
 	}
 	for i, o := range r.Limits[:min(len(r.Limits), maxPanels)] {
@@ -142,7 +174,10 @@ func (r *Result) strips() template.HTML {
 			Whole: requests, Part: merged(t.Denied[i], many),
 		})
 	}
-	return template.HTML(c.SVG(false))
+	return both(func(width int) string {
+		c.Width, c.X = width, chart.Clock(from, from+int64(span), width/120)
+		return c.SVG(false)
+	})
 }
 
 // merged adds up as many neighbours as many says.
@@ -165,8 +200,8 @@ var roundWaits = [...]int64{
 	365 * 24 * 3600e9, 3650 * 24 * 3600e9, 36500 * 24 * 3600e9,
 }
 
-// waitTicks are ticks around least and most, ten of them at most.
-func waitTicks(least, most int64) (ticks []chart.Tick) {
+// waitTicks are ticks around least and most, about n of them.
+func waitTicks(least, most int64, n int) (ticks []chart.Tick) {
 	from, to := 0, len(roundWaits)-1
 	for from < to && roundWaits[from+1] <= least {
 		from++
@@ -174,7 +209,10 @@ func waitTicks(least, most int64) (ticks []chart.Tick) {
 	for to > from+1 && roundWaits[to-1] > most {
 		to--
 	}
-	step := (to-from)/10 + 1
+	step := (to-from)/n + 1
+	if odd := (to - from) % step; odd > 0 && from >= step-odd {
+		from -= step - odd // so that all are equally far apart
+	}
 	for i := from; i < to; i += step {
 		ticks = append(ticks, chart.Tick{Value: float64(roundWaits[i]), Label: duration(roundWaits[i])})
 	}
@@ -184,15 +222,12 @@ func waitTicks(least, most int64) (ticks []chart.Tick) {
 // waitChart compares after how long the denied may come back.
 func (r *Result) waitChart() template.HTML {
 	c := chart.Lines{
-		Title: "How long the denied are told to wait", Width: 960, Height: 320, LogX: true,
-		XLabel: "wait", YLabel: "of those denied with a wait, % that wait no longer",
+		Title: "How long the denied are told to wait", Height: 320, LogX: true,
+		XLabel: "wait", YLabel: "% that wait no longer",
 		Y: chart.Linear(100, 4, nil),
 	}
 	least, most := int64(0), int64(0)
-	for _, o := range r.Limits {
-		if len(o.Wait.curve) == 0 || len(c.Series) == maxPanels {
-			continue
-		}
+	for _, o := range r.mostDenying() {
 		s := chart.Series{Name: o.Limit, Steps: true}
 		first := max(o.Wait.curve[0].ns, 1)
 		s.Points = append(s.Points, chart.Point{X: float64(first)})
@@ -210,14 +245,39 @@ func (r *Result) waitChart() template.HTML {
 	}
 	// What is far below a thousandth of the worst would only squeeze the rest.
 	least = max(least, most/1e6, 1)
-	c.X = waitTicks(least, most)
 	c.Series = together(c.Series)
-	c.Height = max(c.Height, 60+18*len(c.Series))
-	for i := range c.Series {
-		s := &c.Series[i]
-		s.Points = append(s.Points, chart.Point{X: c.X[len(c.X)-1].Value, Y: 100})
+	return both(func(width int) string {
+		c := c
+		c.Width, c.X = width, waitTicks(least, most, width/95)
+		c.Series = slices.Clone(c.Series)
+		for i := range c.Series {
+			s := &c.Series[i]
+			s.Points = append(slices.Clip(s.Points), chart.Point{X: c.X[len(c.X)-1].Value, Y: 100})
+		}
+		return c.SVG(false)
+	})
+}
+
+// mostDenying has the limits that deny most with a wait, in the order of the
+// table: as many as a chart can show.
+func (r *Result) mostDenying() []Outcome {
+	var all []Outcome
+	for _, o := range r.Limits {
+		if len(o.Wait.curve) > 0 {
+			all = append(all, o)
+		}
 	}
-	return template.HTML(c.SVG(false))
+	if len(all) > maxLines {
+		counts := make([]uint64, len(all))
+		for i := range all {
+			counts[i] = all[i].Wait.Count
+		}
+		slices.Sort(counts)
+		least := counts[len(counts)-maxLines]
+		all = slices.DeleteFunc(all, func(o Outcome) bool { return o.Wait.Count < least })
+		all = all[:min(len(all), maxLines)]
+	}
+	return all
 }
 
 // sweepCharts draws what changes with the limit, if the same algorithm with the same
@@ -288,8 +348,11 @@ func sweepChart(lines []chart.Series, x, y string) template.HTML {
 		}
 	}
 	c := chart.Lines{
-		Title: y, Width: 960, Height: max(300, 60+18*len(lines)), XLabel: x, YLabel: y,
-		X: chart.Linear(mostX, 6, nil), Y: chart.Linear(mostY, 5, nil), Series: lines,
+		Title: y, Height: max(300, 60+18*len(lines)), XLabel: x, YLabel: y,
+		Y: chart.Linear(mostY, 5, nil), Series: lines,
 	}
-	return template.HTML(c.SVG(false))
+	return both(func(width int) string {
+		c.Width, c.X = width, chart.Linear(mostX, width/120, nil)
+		return c.SVG(false)
+	})
 }

@@ -3,17 +3,20 @@ package simulate
 // pageCSS is the page's style, besides that of its charts.
 const pageCSS = `:root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d8dee4;--bar:#cf222e33;--paper:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--grid:#30363d;--bar:#f8514955;--paper:#0d1117}}
-body{max-width:1120px;margin:2rem auto;padding:0 1rem;background:var(--paper);color:var(--ink);
+body{max-width:1200px;margin:2rem auto;padding:0 1rem;background:var(--paper);color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .5rem}p{margin:.3rem 0}
 .soft,footer{color:var(--soft)}footer{margin:3rem 0;border-top:1px solid var(--grid);padding-top:1rem;font-size:.9em}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap}
 th{font-weight:600;text-align:right;vertical-align:bottom}td{text-align:right}
-th,td{padding:.25rem .6rem;border-bottom:1px solid var(--grid)}
+th,td{padding:.25rem .5rem;border-bottom:1px solid var(--grid)}
 th:first-child,td:first-child{text-align:left;padding-left:0}
 td.bar{background:linear-gradient(var(--bar),var(--bar)) no-repeat left/var(--w) 100%}
 td.key{max-width:34rem;overflow:hidden;text-overflow:ellipsis;font-family:ui-monospace,monospace;font-size:.9em}
-svg.chart{display:block;width:100%;height:auto;margin:.8rem 0}
+svg.chart{display:block;width:100%;height:auto;margin:.8rem 0}.narrow{display:none}
+@media(max-width:700px){.wide{display:none}.narrow{display:block}body{margin:1rem auto}th,td{padding:.25rem .4rem}}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;font-family:ui-monospace,monospace;font-size:.9em;margin:.3rem 0}
+h1,p,li,summary{overflow-wrap:anywhere}ul{margin:.3rem 0;padding-left:1.2rem}
 details{border-bottom:1px solid var(--grid);padding:.4rem 0}summary{cursor:pointer;font-weight:600}
 `
 
@@ -29,8 +32,13 @@ const pageTemplate = `<!DOCTYPE html>
 <style>{{.Style}}</style>
 </head>
 <body>
-<h1>{{.About}}</h1>
+<h1>limitdb simulate: {{.About}}</h1>
 {{range .Summary}}<p class="soft">{{.}}</p>
+{{end}}{{if .Command}}<pre class="soft">$ {{.Command}}</pre>
+{{end}}<ul>
+{{range .Verdicts}}<li>{{.}}</li>
+{{end}}</ul>
+{{if .Advice}}<p>{{.Advice}}</p>
 {{end}}
 <h2>What each limit would have done</h2>
 <div class="scroll"><table>
@@ -45,17 +53,17 @@ const pageTemplate = `<!DOCTYPE html>
 {{.Strips}}
 {{if .Wait}}<h2>How long the denied are told to wait</h2>
 {{.Wait}}{{end}}
-<h2>Who is denied most</h2>
-{{range .Panels}}<details{{if .Top}} open{{end}}><summary>{{.Name}}</summary>
+{{if .Panels}}<h2>Who is denied most</h2>
+{{end}}{{range .Panels}}<details{{if .Open}} open{{end}}><summary>{{.Name}}</summary>
 <p class="soft">{{.Peak}}</p>
-{{if .Top}}<div class="scroll"><table>
+<div class="scroll"><table>
 <thead><tr><th>caller</th><th>requests</th><th>denied</th><th>share</th></tr></thead>
 <tbody>
 {{range .Top}}<tr><td class="key">{{.Caller}}</td><td>{{.Requests}}</td><td>{{.Denied}}</td><td class="bar" style="--w:{{.Bar}}%">{{.Share}}</td></tr>
 {{end}}</tbody>
-</table></div>{{else}}<p>Nobody is denied.</p>{{end}}
+</table></div>
 </details>
-{{end}}{{if .Left}}<p class="soft">{{.Left}} more limits are in the first table only.</p>{{end}}
+{{end}}{{if .Left}}<p class="soft">The last {{.Left}} limits are in the first table only.</p>{{end}}
 <footer>
 <p><b>Denied</b> requests are told how long to <b>wait</b>; with no other traffic the same request is then let through.
 The trace is replayed as it is: the denied do not come back later than they did.</p>

@@ -15,6 +15,7 @@ type Replay struct {
 	callers   pages[caller]
 	decisions []limit.Decision
 	timeline  timeline
+	demand    demand
 
 	requests uint64
 	cost     uint64
@@ -53,6 +54,7 @@ func NewReplay(limits []limit.Limit) (*Replay, error) {
 		r.lanes = append(r.lanes, &lane{limit: l, period: periodOf(&l)})
 	}
 	r.timeline.denied = make([][]uint64, len(limits))
+	r.demand.period = r.lanes[0].period
 	return r, nil
 }
 
@@ -79,7 +81,9 @@ func (r *Replay) Add(req *Request) []limit.Decision {
 		c := r.callers.at(n)
 		c.key = string(req.Key)
 		r.index[c.key] = n
+		r.demand.seats.add()
 	}
+	r.demand.add(n, r.now, req.Cost)
 	r.callers.at(n).requests++
 	bucket := r.timeline.at(r.now)
 	r.timeline.requests[bucket]++

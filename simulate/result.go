@@ -26,6 +26,7 @@ type Result struct {
 	Late   uint64 `json:"late"`
 	LateBy int64  `json:"late_by_ns"`
 
+	Demand   Demand    `json:"demand"`
 	Limits   []Outcome `json:"limits"`
 	Timeline Timeline  `json:"timeline"`
 
@@ -112,6 +113,7 @@ func (r *Replay) Result() *Result {
 		First: timeAt(r.first), Last: timeAt(r.now),
 		Late: r.late, LateBy: r.lateMost,
 		Timeline: Timeline{Start: timeAt(r.timeline.start), Width: r.timeline.width, Requests: slices.Clone(r.timeline.requests)},
+		Demand:   r.demand.result(&r.callers),
 		plain:    r.plain,
 	}
 	for i, l := range r.lanes {

@@ -11,6 +11,7 @@ import (
 
 // WriteTable writes the result for a person.
 func (r *Result) WriteTable(w io.Writer) error {
+	r = r.merged()
 	var b strings.Builder
 	b.WriteString(r.summary())
 	b.WriteString("\n\n")
@@ -18,6 +19,12 @@ func (r *Result) WriteTable(w io.Writer) error {
 	for _, o := range r.Limits {
 		if o.Errors > 0 {
 			fmt.Fprintf(&b, "\n%s could not decide %s, the first because: %s\n", o.Limit, plural(o.Errors, "request"), o.Error)
+		}
+	}
+	b.WriteByte('\n')
+	for _, text := range append(r.verdicts(), r.advice()) {
+		if text != "" {
+			b.WriteString(text + "\n")
 		}
 	}
 	_, err := io.WriteString(w, b.String())

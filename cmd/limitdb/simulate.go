@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -191,11 +192,25 @@ func (s *simulation) write(out io.Writer, result *simulate.Result, files []strin
 	if err != nil {
 		return err
 	}
-	if err := result.WriteHTML(f, about(files)); err != nil {
+	if err := result.WriteHTML(f, simulate.Page{About: about(files), Command: commandLine(os.Args[1:])}); err != nil {
 		f.Close()
 		return err
 	}
 	return f.Close()
+}
+
+// commandLine is limitdb with its arguments, as a shell takes them.
+func commandLine(args []string) string {
+	words := []string{"limitdb"}
+	for _, a := range args {
+		if a == "" || strings.ContainsFunc(a, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./,:=@%+", r)
+		}) {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
 }
 
 // about names what is replayed.

@@ -42,6 +42,10 @@ func TestSimulateTable(t *testing.T) {
 limit      denied          callers affected          median wait  worst wait  peak  in any
 GCRA 2/s        3  42.9 %                 1  50.0 %       300 ms      400 ms     3     1 s
 GCRA 10/s       0     0 %                 0     0 %            -           -     6     1 s
+
+GCRA 2/s would touch 1 of 2 callers: a (3 of 6 denied).
+GCRA 10/s would touch nobody.
+In any 1 s, half of the callers ask for at most 1, 99 % for at most 6, and the busiest, a, for 6. Suggested: GCRA 6/s, which would deny nothing to 99 % of the callers.
 `
 	if out != want || errOut != "" || status != 0 {
 		t.Errorf("status %d, %s\n%s\nwant\n%s", status, errOut, out, want)

@@ -5,7 +5,11 @@ import (
 	"strconv"
 )
 
-// Lines is a chart of one or more lines over two axes, with a legend beside it.
+// narrow is the width below which names stand below or above a drawing, not beside it.
+const narrow = 600
+
+// Lines is a chart of one or more lines over two axes. The legend is beside it,
+// or below it where it is narrow; Height is without that.
 type Lines struct {
 	Title         string
 	Width, Height int
@@ -34,17 +38,22 @@ type Point struct{ X, Y float64 }
 // SVG draws the chart: for a page that has CSS, or on its own.
 func (c *Lines) SVG(standalone bool) string {
 	var s svg
-	s.open(c.Width, c.Height, c.Title, standalone)
-	const top, left, bottom, letter, lineHeight = 30.0, 52.0, 40.0, 7.4, 18.0
-	legend := 0
-	for _, l := range c.Series {
-		legend = max(legend, min(len([]rune(l.Name)), longestName))
+	const top, left, bottom, letter, lineHeight = 30.0, 52.0, 40.0, 8.6, 18.0
+	right, floor := float64(c.Width)-16, float64(c.Height)-bottom
+	legendX, legendY, height := left, float64(c.Height)+lineHeight/2, c.Height
+	switch {
+	case len(c.Series) < 2:
+	case c.Width < narrow:
+		height += lineHeight * (len(c.Series) + 1)
+	default:
+		legend := 0
+		for _, l := range c.Series {
+			legend = max(legend, min(len([]rune(l.Name)), longestName))
+		}
+		right = float64(c.Width) - min(float64(legend)*letter+36, float64(c.Width)*0.45)
+		legendX, legendY = right+12, top
 	}
-	right := float64(c.Width) - min(float64(legend)*letter+36, float64(c.Width)*0.45)
-	if len(c.Series) < 2 {
-		right = float64(c.Width) - 16
-	}
-	floor := float64(c.Height) - bottom
+	s.open(c.Width, height, c.Title, standalone)
 	if len(c.X) < 2 || len(c.Y) < 2 {
 		return s.close()
 	}
@@ -64,9 +73,9 @@ func (c *Lines) SVG(standalone bool) string {
 	for i, l := range c.Series {
 		s.series(&l, i, x, y)
 		if len(c.Series) > 1 {
-			at := top + lineHeight*float64(i)
-			s.swatch(i, right+12, at)
-			s.text(right+32, at+4, "", cut(l.Name))
+			at := legendY + lineHeight*float64(i)
+			s.swatch(i, legendX, at)
+			s.text(legendX+20, at+4, "", cut(l.Name))
 		}
 	}
 	return s.close()

@@ -1,6 +1,7 @@
 package chart
 
-// Strips are rows of bars over one time axis: in each a part before a whole.
+// Strips are rows of bars over one time axis: in each a part before a whole. The
+// names of the rows are beside them, or above them where the drawing is narrow.
 type Strips struct {
 	Title string
 	Width int
@@ -29,8 +30,8 @@ type Strip struct {
 
 // SVG draws the strips: for a page that has CSS, or on its own.
 func (c *Strips) SVG(standalone bool) string {
-	const top, bottom, gap, letter = 30, 40, 10, 8.4
-	row := c.Row
+	const top, bottom, letter = 30, 40, 8.4
+	gap, row := 10, c.Row
 	if row == 0 {
 		row = 40
 	}
@@ -45,6 +46,9 @@ func (c *Strips) SVG(standalone bool) string {
 		}
 	}
 	left := min(float64(names)*letter+28, float64(c.Width)*0.4)
+	if c.Width < narrow {
+		left, gap = 14, 26
+	}
 	right := float64(c.Width) - 14
 	floor := float64(top + (row+gap)*len(c.Rows))
 
@@ -64,10 +68,17 @@ func (c *Strips) SVG(standalone bool) string {
 	for i, r := range c.Rows {
 		base := float64(top + (row+gap)*i + row)
 		middle := base - float64(row)/2
-		if r.Note != "" {
+		switch {
+		case c.Width < narrow:
+			base += float64(gap) - 6
+			s.text(left, base-float64(row)-4, "name", r.Name)
+			if r.Note != "" {
+				s.text(right, base-float64(row)-4, "soft end", r.Note)
+			}
+		case r.Note != "":
 			s.text(14, middle-2, "name", r.Name)
 			s.text(14, middle+14, "soft", r.Note)
-		} else {
+		default:
 			s.text(14, middle+4, "name", r.Name)
 		}
 		height := float64(row) / most
