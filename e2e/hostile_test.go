@@ -55,11 +55,40 @@ func TestWriteAllReadLater(t *testing.T) {
 	serves(t, p)
 }
 
+// TestSlowReader pipelines until the server reads no more, and only then reads. It is
+// served in full: who reads within write-timeout is not closed, at whatever pace.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--client-output-buffer-limit", "4mb")
+	c := dial(t, p.Addr)
+	one := command("ECHO", strings.Repeat("x", 1000))
+	batch := []byte(strings.Repeat(one, 1000))
+	n := 0
+	for {
+		c.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		k, err := c.Write(batch[n%len(one):])
+		n += k
+		if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			break
+		}
+		if err != nil {
+			t.Fatalf("closed after %d bytes: %v", n, err)
+		}
+	}
+	c.SetWriteDeadline(time.Time{})
+	for i := range n / len(one) {
+		if got := c.reply(); len(got) != 1000 {
+			t.Fatalf("reply %d of %d: %.20q", i, n/len(one), got)
+		}
+	}
+	serves(t, p)
+}
+
 // TestNeverReads pipelines for ever and reads nothing: the client is closed
-// at the limit of its unsent replies, and the log says why.
+// after write-timeout, and holds little until then.
 func TestNeverReads(t *testing.T) {
 	t.Parallel()
-	p := start(t, "--client-output-buffer-limit", "8mb")
+	p := start(t, "--client-output-buffer-limit", "8mb", "--write-timeout", "1", "--loglevel", "verbose")
 	c := dial(t, p.Addr)
 	c.Conn.(*net.TCPConn).SetReadBuffer(4096)
 	batch := []byte(strings.Repeat(command("ECHO", strings.Repeat("x", 1000)), 1000))
@@ -77,7 +106,7 @@ func TestNeverReads(t *testing.T) {
 		t.Fatal("the client may write for ever")
 	}
 	eventually(t, "the log says why", func() bool {
-		return strings.Contains(p.Log(), "its unsent replies are over the limit")
+		return strings.Contains(p.Log(), "replies were not read within write-timeout")
 	})
 	if rss := p.PeakRSS(); rss > 150<<20 {
 		t.Errorf("the server took %d MB", rss>>20)

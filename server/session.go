@@ -263,6 +263,11 @@ func (s *session) outputLimit() int64 {
 	return s.srv.set.ClientOutputBufferLimit.Get()
 }
 
+// MostUnsent is the number of unsent bytes above which no client is read from: three
+// quarters of client-output-buffer-limit, so that no pipeline, however slowly its replies are read,
+// takes its client over the limit.
+func (srv *Server) MostUnsent() int64 { return srv.set.ClientOutputBufferLimit.Get() / 4 * 3 }
+
 // account keeps the sum of all clients' buffers.
 func (s *session) account() {
 	s.pub.buffered.Store(int64(s.rd.Buffered()))

@@ -155,7 +155,7 @@ func (a acceptedLoop) begin() {
 		fd:     a.fd,
 		remote: a.remote,
 		left:   g.opts.LingerBytes,
-		pacer:  pacer{above: g.opts.PauseAbove, after: g.opts.StallAfter},
+		pacer:  g.opts.pacer(),
 	}
 	if sa, err := syscall.Getsockname(a.fd); err == nil {
 		c.local = netAddr(sa)

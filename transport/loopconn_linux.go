@@ -24,7 +24,7 @@ type loopConn struct {
 	todo    atomic.Uint32 // what the loop shall do: bits of the post constants
 	phase   atomic.Int32  // changed under mu
 	pending atomic.Int64
-	sent    atomic.Int64 // bytes that the socket took, ever
+	out     delivery
 	moved   atomic.Int64 // Progress
 
 	mu       sync.Mutex // guards what follows
@@ -153,15 +153,21 @@ func (c *loopConn) update() {
 // byte sent asks it, too.
 func (c *loopConn) paced() bool {
 	unsent := c.pending.Load()
-	if unsent <= c.pacer.above {
-		c.pacer.waiting = false
-		return true
+	if !c.pacer.free(unsent) {
+		c.hear()
 	}
-	ok, wait := c.pacer.read(unsent, c.sent.Load(), c.l.g.mono())
+	ok, wait := c.pacer.read(unsent, c.out.taken.Load(), c.l.g.mono())
 	if !ok {
 		c.after(wait)
 	}
 	return ok
+}
+
+// hear notes what the peer has taken since. The socket must be open.
+func (c *loopConn) hear() {
+	if c.out.look(c.fd) {
+		c.moved.Store(c.l.g.opts.Clock.Now())
+	}
 }
 
 // after has postTimer posted in d.

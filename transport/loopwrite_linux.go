@@ -43,7 +43,7 @@ func (c *loopConn) send(p []byte) (int, error) {
 		return 0, nil
 	}
 	if n > 0 {
-		c.sent.Add(int64(n))
+		c.out.sent.Add(int64(n))
 		c.moved.Store(c.l.g.opts.Clock.Now())
 	}
 	return n, err
@@ -165,7 +165,16 @@ func (c *loopConn) Settles() bool { return c.l.g.opts.Settled != nil }
 func (c *loopConn) Pending() int64 { return c.pending.Load() }
 
 // Progress implements Conn.
-func (c *loopConn) Progress() int64 { return c.moved.Load() }
+func (c *loopConn) Progress() int64 {
+	if c.pending.Load() > 0 {
+		c.mu.Lock()
+		if !c.released {
+			c.hear()
+		}
+		c.mu.Unlock()
+	}
+	return c.moved.Load()
+}
 
 // RemoteAddr implements Conn.
 func (c *loopConn) RemoteAddr() net.Addr { return c.remote }

@@ -34,9 +34,12 @@ type Options struct {
 	// PauseAbove is the number of unsent bytes above which a peer that reads is not read from.
 	// Zero: 1 MB.
 	PauseAbove int64
-	// StallAfter is the time without a byte sent after which a paused peer is
-	// taken for one that writes everything before it reads, and is read from again.
-	// Zero: 100 ms.
+	// PauseMost returns the number of unsent bytes above which a peer is not read from, whether
+	// it reads or not. Nil: there is no such bound.
+	PauseMost func() int64
+	// StallAfter is the time without a byte taken after which a paused peer may be one that writes
+	// everything before it reads. It is read from until twice as much is unsent, and so on
+	// each time this passes again. Zero: 100 ms.
 	StallAfter time.Duration
 
 	// FlushTimeout bounds the sending of what is queued when a connection
@@ -89,6 +92,11 @@ func (o Options) withDefaults() Options {
 		o.HandshakeTimeout = 10 * time.Second
 	}
 	return o
+}
+
+// pacer returns the pacer of a new connection.
+func (o *Options) pacer() pacer {
+	return pacer{above: o.PauseAbove, after: o.StallAfter, most: o.PauseMost}
 }
 
 // DefaultLoops is the number of event loops where none is given: one for every two processors,

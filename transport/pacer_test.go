@@ -8,9 +8,9 @@ import (
 func TestPacer(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	type step struct {
-		unsent, sent, now int64
-		ok                bool
-		wait              int64 // ms
+		unsent, taken, now int64
+		ok                 bool
+		wait               int64 // ms
 	}
 	for name, steps := range map[string][]step{
 		"below the bound": {
@@ -19,42 +19,50 @@ func TestPacer(t *testing.T) {
 		},
 		"a peer that reads waits for as long as it does": {
 			{101, 10, 0, false, 100},
-			{101, 11, 99, false, 100},
-			{101, 12, 198, false, 100},
-			{101, 12, 200, false, 98},
+			{101, 11, 99, false, 198},
+			{101, 12, 198, false, 198},
+			{101, 12, 200, false, 196},
 			{100, 13, 201, true, 0},
 		},
-		"one that does not is read from, without further pauses": {
+		"one that does not is read from, twice as much each time": {
 			{101, 10, 0, false, 100},
 			{101, 10, 60, false, 40},
 			{101, 10, 100, true, 0},
-			{500, 10, 101, true, 0},
-			{900, 10, 102, true, 0},
+			{199, 10, 101, true, 0},
+			{200, 10, 102, false, 98},
+			{200, 10, 200, true, 0},
+			{399, 10, 299, true, 0},
+			{400, 10, 299, false, 1},
+			{400, 10, 300, true, 0},
 		},
-		"until it begins to read": {
+		"up to the most": {
+			{101, 10, 0, false, 100},
+			{800, 10, 1000, true, 0},
+			{801, 10, 1000, false, 100},
+			{801, 10, 50_000, false, 100},
+			{790, 11, 50_001, false, 5000},
+		},
+		"a silence that ends was no stall": {
 			{101, 10, 0, false, 100},
 			{101, 10, 100, true, 0},
-			{900, 10, 110, true, 0},
-			{899, 11, 111, false, 100},
-			{899, 11, 211, true, 0},
-			{899, 12, 212, false, 100},
+			{300, 10, 150, false, 50},
+			{299, 11, 300, false, 600},
+			{299, 12, 899, false, 1198},
+			{299, 12, 2096, false, 1},
+			{101, 12, 2097, true, 0},
 		},
-		"below the bound a stall is not forgotten without a byte sent": {
+		"who has caught up begins anew": {
 			{101, 10, 0, false, 100},
-			{101, 10, 100, true, 0},
-			{50, 10, 101, true, 0},
-			{101, 10, 102, true, 0},
-		},
-		"a pause begins anew": {
-			{101, 10, 0, false, 100},
-			{100, 11, 50, true, 0},
-			{101, 11, 90, false, 100},
+			{101, 11, 90, false, 180},
+			{100, 12, 91, true, 0},
+			{101, 12, 200, false, 100},
+			{101, 12, 300, true, 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pacer{above: 100, after: 100 * time.Millisecond}
+			p := pacer{above: 100, after: 100 * time.Millisecond, most: func() int64 { return 800 }}
 			for i, s := range steps {
-				ok, wait := p.read(s.unsent, s.sent, s.now*ms)
+				ok, wait := p.read(s.unsent, s.taken, s.now*ms)
 				if ok != s.ok || wait != time.Duration(s.wait*ms) {
 					t.Fatalf("step %d: %v, %v; want %v, %d ms", i, ok, wait, s.ok, s.wait)
 				}

@@ -78,7 +78,7 @@ func newStream(g *Group, nc net.Conn) (*stream, error) {
 	}
 	c.out.init(c)
 	c.in.init(c)
-	c.pacer = pacer{above: g.opts.PauseAbove, after: g.opts.StallAfter}
+	c.pacer = g.opts.pacer()
 	c.touch()
 	return c, nil
 }
@@ -152,7 +152,7 @@ func (c *stream) wanted() bool {
 
 // paced waits while the peer has more to read than it should.
 func (c *stream) paced() bool {
-	if c.out.pending.Load() <= c.g.opts.PauseAbove {
+	if c.pacer.free(c.out.pending.Load()) {
 		return true // the usual case, without reading the time
 	}
 	return c.out.pace()
@@ -342,7 +342,12 @@ func (c *stream) leave(to int32, reason error) bool {
 func (c *stream) Pending() int64 { return c.out.pending.Load() + c.early() }
 
 // Progress implements Conn.
-func (c *stream) Progress() int64 { return c.moved.Load() }
+func (c *stream) Progress() int64 {
+	if c.out.pending.Load() > 0 {
+		c.out.hear()
+	}
+	return c.moved.Load()
+}
 
 func (c *stream) touch() { c.moved.Store(c.g.opts.Clock.Now()) }
 

@@ -14,10 +14,10 @@ type outbox struct {
 	c       *stream
 	try     func(fd uintptr) bool // writeOnce, made once so that a write allocates nothing
 	pending atomic.Int64          // bytes queued
-	sent    atomic.Int64          // bytes that the socket took, ever
-	pausing atomic.Bool           // pace wants to be told of progress
-	moved   chan struct{}         // tells it; holds one
-	flushed chan struct{}         // closed when all is sent after finish
+	total   delivery
+	pausing atomic.Bool   // pace wants to be told of progress
+	moved   chan struct{} // tells it; holds one
+	flushed chan struct{} // closed when all is sent after finish
 
 	mu     sync.Mutex // guards what follows, and writing to the socket while not busy
 	q      queue
@@ -78,7 +78,7 @@ func (o *outbox) send(p []byte, wait bool) (int, error) {
 	}
 	o.p = nil
 	if o.n > 0 {
-		o.sent.Add(int64(o.n))
+		o.total.sent.Add(int64(o.n))
 		o.c.touch()
 	}
 	return o.n, o.err
@@ -115,6 +115,15 @@ func (o *outbox) flush() {
 	o.busy = false
 	o.settle()
 	o.mu.Unlock()
+}
+
+// hear notes what the peer has taken since.
+func (o *outbox) hear() {
+	_ = o.c.raw.Control(func(fd uintptr) { // an error: the socket is closed
+		if o.total.look(int(fd)) {
+			o.c.touch()
+		}
+	})
 }
 
 // tell wakes pace.
@@ -183,7 +192,8 @@ func (o *outbox) pace() bool {
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
 	for o.c.phase.Load() == open {
-		ok, wait := o.c.pacer.read(o.pending.Load(), o.sent.Load(), o.c.g.mono())
+		o.hear()
+		ok, wait := o.c.pacer.read(o.pending.Load(), o.total.taken.Load(), o.c.g.mono())
 		if ok {
 			return true
 		}

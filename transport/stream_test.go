@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"limitdb/internal/clock"
 )
 
 var errTest = errors.New("the test's reason")
@@ -142,6 +144,83 @@ func TestSlowReaderIsPaused(t *testing.T) {
 			t.Fatalf("read %d, %v", n, err)
 		}
 		if m := most.Load(); m > 128<<10+2*readSize {
+			t.Errorf("%d bytes were pending at the most", m)
+		}
+	})
+}
+
+// What the peer reads is progress, also while the system's buffer is too full to take more.
+func TestProgressIsWhatThePeerTakes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // the system does not say what the peer has taken
+	}
+	eachDriver(t, func(t *testing.T, d driver) {
+		fake := clock.NewFake(1)
+		fx := start(t, d, Options{Clock: fake}, func(f *funcs) {
+			f.data = func([]byte) bool {
+				f.conn.Write(make([]byte, 32<<20))
+				return true
+			}
+		})
+		p, f := fx.dial()
+		if _, err := p.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		var unsent int64
+		same := 0
+		until(t, "the system takes no more", func() bool {
+			before := unsent
+			unsent = f.conn.Pending()
+			if same++; unsent == 0 || unsent != before {
+				same = 0
+			}
+			return same == 10
+		})
+		f.conn.Progress()
+		fake.Advance(time.Hour)
+		if got := f.conn.Progress(); got != 1 {
+			t.Fatalf("progress at %d without any", got)
+		}
+		for f.conn.Progress() == 1 {
+			if _, err := io.ReadFull(p, make([]byte, 16<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := f.conn.Progress(); got != 1+int64(time.Hour) {
+			t.Errorf("progress at %d", got)
+		}
+		t.Logf("seen with %d of %d bytes unsent", f.conn.Pending(), unsent)
+	})
+}
+
+// A peer that does not read is not read from beyond a bound. Whenever it reads, it is served in full.
+func TestSilentPeerIsPausedAtTheMost(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const bound = 1 << 20
+		o := Options{PauseAbove: 64 << 10, PauseMost: func() int64 { return bound }, StallAfter: time.Millisecond}
+		var most atomic.Int64
+		fx := start(t, d, o, func(f *funcs) {
+			f.data = func(b []byte) bool {
+				f.conn.Write(b)
+				most.Store(max(most.Load(), f.conn.Pending()))
+				return true
+			}
+		})
+		p, _ := fx.dial()
+		block := bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
+		n := 0
+		for {
+			_ = p.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			k, err := p.Write(block[n%len(block):])
+			n += k
+			if err != nil {
+				break // it is not read from, or the machine is slow
+			}
+		}
+		if _, err := io.CopyN(io.Discard, p, int64(n)); err != nil {
+			t.Fatal(err)
+		}
+		if m := most.Load(); m > bound+2*readSize {
 			t.Errorf("%d bytes were pending at the most", m)
 		}
 	})

@@ -40,8 +40,8 @@ type Conn interface {
 	Write(p []byte)
 	// Pending is the number of bytes queued and not sent.
 	Pending() int64
-	// Progress is the clock's time in nanoseconds at which bytes last moved in
-	// either direction.
+	// Progress is the clock's time in nanoseconds at which bytes were last seen to
+	// move: read, sent, or taken by the peer, as far as its system has acknowledged them.
 	Progress() int64
 	// Wake asks the driver to call Session.Resume soon.
 	Wake()

@@ -245,6 +245,7 @@ func (p *process) transportOptions() transport.Options {
 		Backlog:   int(p.set.TCPBacklog.Get()),
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
 		Settled:   p.durable.settled(),
+		PauseMost: p.server.MostUnsent,
 		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
 		Refusal:   []byte("-ERR max number of clients reached\r\n"),
