@@ -26,7 +26,8 @@ func badCounterFields(l Limit, cost int64) error {
 	return nil
 }
 
-// windows are what a counter counts in: a state of other ones is none.
+// windows are what a counter counts in; none are those of an end that no window
+// has.
 type windows struct {
 	period   int64
 	first    bool
@@ -88,54 +89,106 @@ func (m *fixedModel) endAt(l Limit, now int64) *big.Int {
 	return end.Add(end, big.NewInt(l.Period))
 }
 
-// inForce tells whether the window kept is one for l at now.
-func (m *fixedModel) inForce(l Limit, now int64) bool {
-	if m.end == nil || m.end.Cmp(big.NewInt(now)) <= 0 || m.windows != windowsOf(l) {
+// sameKind reports whether the window kept is one of l's.
+func (m *fixedModel) sameKind(l Limit) bool {
+	if m.windows != windowsOf(l) {
 		return false
 	}
 	return l.Calendar == NoUnit || m.endAt(l, m.end.Int64()-1).Cmp(m.end) == 0
+}
+
+// newEnd is the end of l's window at a time, if the one kept is of another kind.
+func (m *fixedModel) newEnd(l Limit, now int64) *big.Int {
+	if l.First && m.windows.first {
+		end := sub(m.end, big.NewInt(m.windows.period))
+		end.Add(end, big.NewInt(l.Period))
+		if left := sub(end, big.NewInt(now)); left.Sign() > 0 && left.IsInt64() && end.IsInt64() {
+			return end
+		}
+	}
+	return m.endAt(l, now)
+}
+
+// sooner is the end of so many windows of l as admit the count, or nil if that is
+// not sooner than the end of the one kept.
+func (m *fixedModel) sooner(l Limit, now int64) *big.Int {
+	windows := ceil(m.count, big.NewInt(l.Max))
+	end := m.newEnd(l, now)
+	switch windows.Sub(windows, big.NewInt(1)); {
+	case l.Calendar == NoUnit:
+		end = new(big.Int).Add(end, windows.Mul(windows, big.NewInt(l.Period)))
+	case windows.Cmp(big.NewInt(63)) > 0:
+		return nil
+	default:
+		for range windows.Int64() {
+			if end.Cmp(m.end) >= 0 {
+				return nil
+			}
+			end = m.endAt(l, end.Int64())
+		}
+	}
+	if end.Cmp(m.end) < 0 {
+		return end
+	}
+	return nil
 }
 
 func (m *fixedModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
 	if err := badCounterFields(l, cost); err != nil {
 		return Decision{}, err
 	}
-	count, end := new(big.Int), (*big.Int)(nil)
-	if m.inForce(l, now) {
-		count, end = m.count, m.end
-		if !sub(end, big.NewInt(now)).IsInt64() {
+	next := &fixedModel{windowsOf(l), nil, new(big.Int)}
+	same := true
+	if m.end != nil && m.end.Cmp(big.NewInt(now)) > 0 {
+		if !sub(m.end, big.NewInt(now)).IsInt64() {
 			return Decision{}, ErrOverflow
 		}
+		next = &fixedModel{m.windows, m.end, m.count}
+		same = m.sameKind(l)
 	}
 	d := Decision{Limit: l.Max, Wait: Never}
 	changed := false
 	switch {
 	case refund:
-		if changed = cost > 0 && count.Sign() > 0; changed {
-			if count = atLeast0(sub(count, big.NewInt(cost))); count.Sign() == 0 {
-				end = nil
+		if changed = cost > 0 && next.count.Sign() > 0; changed {
+			if next.count = atLeast0(sub(next.count, big.NewInt(cost))); next.count.Sign() == 0 {
+				next.end = nil
 			}
 		}
 	default:
-		d.Limited = l.Max == 0 || new(big.Int).Add(count, big.NewInt(cost)).Cmp(big.NewInt(l.Max)) > 0
+		d.Limited = l.Max == 0 || new(big.Int).Add(next.count, big.NewInt(cost)).Cmp(big.NewInt(l.Max)) > 0
 		if d.Limited && cost <= l.Max && l.Max > 0 {
-			d.Wait = sub(end, big.NewInt(now)).Int64()
-		}
-		if changed = cost > 0 && (!d.Limited || l.CountDenied && l.Max > 0); changed {
-			if count = sumUpTo(count, cost); end == nil {
-				end = m.endAt(l, now)
+			if !same && cost > 0 {
+				if end := m.sooner(l, now); end != nil {
+					next.windows, next.end, changed = windows{}, end, true
+					length := sub(end, sub(m.end, big.NewInt(m.windows.period)))
+					if m.windows.first && length.Sign() > 0 {
+						next.windows = windows{period: length.Int64(), first: true}
+					}
+				}
 			}
-			if !end.IsInt64() {
+			d.Wait = sub(next.end, big.NewInt(now)).Int64()
+		}
+		if cost > 0 && (!d.Limited || l.CountDenied && l.Max > 0) {
+			changed = true
+			next.count = sumUpTo(next.count, cost)
+			switch {
+			case next.end == nil:
+				next.windows, next.end = windowsOf(l), m.endAt(l, now)
+			case !d.Limited && !same:
+				next.windows, next.end = windowsOf(l), m.newEnd(l, now)
+			}
+			if !next.end.IsInt64() {
 				return Decision{}, ErrOverflow
 			}
 		}
 	}
-	d.Remaining = atLeast0(sub(big.NewInt(l.Max), count)).Int64()
-	if end != nil {
-		d.Reset = sub(end, big.NewInt(now)).Int64()
+	d.Remaining = atLeast0(sub(big.NewInt(l.Max), next.count)).Int64()
+	if next.end != nil {
+		d.Reset = sub(next.end, big.NewInt(now)).Int64()
 	}
 	if keep && changed {
-		m.windows, m.end, m.count = windowsOf(l), end, count
+		*m = *next
 	}
 	return d, nil
 }

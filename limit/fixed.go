@@ -32,21 +32,44 @@ import (
 //	└───────────────┴─────────────────┴────────────────┘
 //
 // A window is in force until its end, also at times before it (the clock has
-// gone back). With another Max, the count stays. With another Period, kind or
-// unit, there is no window yet, nor if the end is none of the calendar's in the
-// zone asked for.
+// gone back). With another Max, the count stays.
+//
+// A limit with another kind of window (Period, FIRST, unit, or a zone in which no
+// window ends at that end) carries the count over. Let e be the end of the new
+// limit's window: of the one that now lies in, or with FIRST, of the one that
+// began when the old one did if it has not ended yet, else of the one that begins
+// now. Then
+//
+//	granted: end = e
+//	denied:  end = e + (⌈count/Max⌉ − 1) windows more, if that is sooner
+//
+// A denial is written only if it moves the end. It moves it as far as the new
+// limit needs to admit the count: a count of 1000 must not be forgotten after a
+// minute because a limit of 10 a minute was asked. Such an end is no window's, so
+// the state has an empty tag, and every limit has another kind of window; of a
+// FIRST window the tag keeps the beginning. A denial does not look further ahead
+// than 64 windows of the calendar.
+//
+// Promise, if limits i change on one key: at most M + ΣMaxᵢ·(⌊t/Periodᵢ⌋ + 1) in
+// any time t, where M is the largest Max. A count is forgotten at the end of a
+// window that admits as much, or of several that do together.
+
+// mostUnits is how many windows of the calendar a denial looks ahead.
+const mostUnits = 64
 
 // fixedWindow is what is in force, or nothing.
 type fixedWindow struct {
 	end, count int64
-	live       bool // there is a window in force
+	live       bool      // there is a window in force
+	other      bool      // it is of another kind than the limit's,
+	tag        windowTag // and this is its tag
 }
 
 // fixedTake is Take for FIXED.
 func fixedTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	var w fixedWindow
-	counted, err := w.decide(d, l, state, now, cost)
-	if err != nil || !counted {
+	changed, err := w.decide(d, l, state, now, cost)
+	if err != nil || !changed {
 		return nil, err
 	}
 	return w.put(dst, l), nil
@@ -76,28 +99,74 @@ func fixedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byt
 }
 
 // decide fills in the decision and the window, with the request if it has been
-// counted.
-func (w *fixedWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counted bool, err error) {
+// counted. It reports whether the window has changed.
+func (w *fixedWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (changed bool, err error) {
 	if err = w.find(l, state, now, cost); err != nil {
 		return false, err
 	}
 	limited, wait := l.Max == 0 || w.count > l.Max-cost, Never
 	if limited && w.live && cost <= l.Max && l.Max > 0 {
+		if w.other && cost > 0 {
+			changed = w.hasten(l, now)
+		}
 		wait = w.end - now
 	}
-	counted = cost > 0 && (!limited || l.CountDenied && l.Max > 0)
-	if counted {
-		if !w.live {
-			if w.end, err = fixedEnd(l, now); err != nil {
+	if cost > 0 && (!limited || l.CountDenied && l.Max > 0) {
+		changed = true
+		if !w.live || w.other && !limited {
+			if w.end, err = w.windowEnd(l, now); err != nil {
 				return false, err
 			}
-			w.live = true
+			w.live, w.other = true, false
 		}
 		w.count = addUpTo(w.count, cost)
 	}
 	w.tell(d, l, now)
 	d.Limited, d.Wait = limited, wait
-	return counted, nil
+	return changed, nil
+}
+
+// hasten moves the end of another limit's window to where l has admitted as much
+// as is counted, 1 or more, and reports whether that is sooner.
+func (w *fixedWindow) hasten(l *Limit, now int64) bool {
+	end, err := w.windowEnd(l, now)
+	if err != nil || end >= w.end {
+		return false
+	}
+	more := (w.count - 1) / l.Max // windows behind the first
+	if l.Calendar == NoUnit {
+		if more > (w.end-1-end)/l.Period {
+			return false
+		}
+		end += more * l.Period
+	} else if more >= mostUnits {
+		return false
+	} else {
+		for ; more > 0; more-- {
+			if end, err = fixedEnd(l, end); err != nil || end >= w.end {
+				return false
+			}
+		}
+	}
+	if length := w.tag.period - (w.end - end); w.tag.first && length > 0 {
+		w.tag.period = length
+	} else {
+		w.tag = windowTag{}
+	}
+	w.end = end
+	return true
+}
+
+// windowEnd is when l's window ends, if w is none or another limit's.
+func (w *fixedWindow) windowEnd(l *Limit, now int64) (end int64, err error) {
+	if w.other && l.First && w.tag.first {
+		longer := l.Period - w.tag.period
+		end = w.end + longer
+		if wrapped := (end < w.end) != (longer < 0); !wrapped && end > now && end-now > 0 {
+			return end, nil
+		}
+	}
+	return fixedEnd(l, now)
 }
 
 // tell fills in the decision on a request that is granted.
@@ -120,14 +189,17 @@ func (w *fixedWindow) find(l *Limit, state []byte, now, cost int64) error {
 	if err != nil {
 		return err
 	}
-	if w.end <= now || tag != tagOf(l) || tag.unit != NoUnit && !calendarEnds(l, w.end) {
+	switch {
+	case w.end <= now:
 		*w = fixedWindow{}
 		return nil
-	}
-	if w.end-now < 0 {
+	case w.end-now < 0:
 		return ErrOverflow
 	}
 	w.live = true
+	if tag != tagOf(l) || tag.unit != NoUnit && !calendarEnds(l, w.end) {
+		w.other, w.tag = true, tag
+	}
 	return nil
 }
 
@@ -151,7 +223,7 @@ func fixedEnd(l *Limit, now int64) (end int64, err error) {
 	return end, nil
 }
 
-// calendarEnds tells whether a window of the calendar ends at end.
+// calendarEnds reports whether a window of the calendar ends at end.
 func calendarEnds(l *Limit, end int64) bool {
 	sec := end / second
 	return sec*second == end && calendarEnd(l.Calendar, l.Zone, sec-1) == sec
@@ -190,7 +262,11 @@ func (w *fixedWindow) put(dst []byte, l *Limit) []byte {
 	}
 	var buf [MaxState]byte
 	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
-	b = appendTag(b, tagOf(l))
+	tag := w.tag
+	if !w.other {
+		tag = tagOf(l)
+	}
+	b = appendTag(b, tag)
 	b = binary.AppendUvarint(b, uint64(w.count))
 	return append(dst[:0], b...)
 }

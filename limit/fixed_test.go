@@ -133,36 +133,126 @@ func TestFIXEDCalendarDays(t *testing.T) {
 	}
 }
 
-// The limit may be another at each call: the count stays where the windows do.
+// The limit may be another at each call: what was used stays used.
 func TestFIXEDLimitChanges(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano()
-	toMidnight := 12 * int64(time.Hour)
+	const hour = int64(time.Hour)
 	tests := []struct {
 		name      string
 		before    string
 		after     string
 		remaining int64
-		reset     int64
+		reset     int64 // of one more
 	}{
-		{"a larger limit", "FIXED 5/d", "FIXED 9/d", 6, toMidnight},
-		{"a smaller limit", "FIXED 5/d", "FIXED 2/d", 0, toMidnight},
-		{"denied ones counted from now on", "FIXED 5/d", "FIXED 5/d COUNTDENIED", 2, toMidnight},
-		{"another period", "FIXED 5/d", "FIXED 5/2d", 5, 0},
-		{"from the first on", "FIXED 5/d", "FIXED 5/d FIRST", 5, 0},
-		{"of the calendar", "FIXED 5/d", "FIXED 5 CALENDAR day", 5, 0},
-		{"another unit", "FIXED 5 CALENDAR day", "FIXED 5 CALENDAR month", 5, 0},
-		{"a zone with other days", "FIXED 5 CALENDAR day", "FIXED 5 CALENDAR day TZ Asia/Tokyo", 5, 0},
-		{"a zone with the same days", "FIXED 5 CALENDAR day", "FIXED 5 CALENDAR day TZ Africa/Abidjan", 2, toMidnight},
+		{"a larger limit", "FIXED 5/d", "FIXED 9/d", 6, 12 * hour},
+		{"a smaller limit", "FIXED 5/d", "FIXED 2/d", 0, 12 * hour},
+		{"denied ones counted from now on", "FIXED 5/d", "FIXED 5/d COUNTDENIED", 2, 12 * hour},
+		{"another period", "FIXED 5/d", "FIXED 5/2d", 2, 36 * hour},
+		{"a shorter period", "FIXED 5/d", "FIXED 5/8h", 2, 4 * hour},
+		{"from the first on", "FIXED 5/d", "FIXED 5/d FIRST", 2, 24 * hour},
+		{"from the same first on", "FIXED 5/d FIRST", "FIXED 5/8h FIRST", 2, 8 * hour},
+		{"no longer from the first on", "FIXED 5/d FIRST", "FIXED 5/d", 2, 12 * hour},
+		{"of the calendar", "FIXED 5/d", "FIXED 5 CALENDAR day", 2, 12 * hour},
+		{"another unit", "FIXED 5 CALENDAR day", "FIXED 5 CALENDAR week", 2, 3*24*hour + 12*hour},
+		{"a zone with other days", "FIXED 5 CALENDAR day", "FIXED 5 CALENDAR day TZ Asia/Tokyo", 2, 3 * hour},
+		{"a zone with the same days", "FIXED 5 CALENDAR day", "FIXED 5 CALENDAR day TZ Africa/Abidjan", 2, 12 * hour},
 	}
 	for _, tt := range tests {
 		before, after := mustParse(t, tt.before), mustParse(t, tt.after)
-		state, _, err := take(&before, nil, noon, 3, nil)
+		state, was, err := take(&before, nil, noon, 3, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := peek(&after, state, noon, 0)
-		if err != nil || d.Remaining != tt.remaining || d.Reset != tt.reset {
-			t.Errorf("%s: %+v, %v, want %d left, reset in %d", tt.name, d, err, tt.remaining, tt.reset)
+		if d, err := peek(&after, state, noon, 0); err != nil || d.Remaining != tt.remaining || d.Reset != was.Reset {
+			t.Errorf("%s: %+v, %v, want %d left, reset in %d", tt.name, d, err, tt.remaining, was.Reset)
+		}
+		_, d, err := take(&after, state, noon, 1, nil)
+		if err != nil || d.Limited != (tt.remaining == 0) || d.Reset != tt.reset {
+			t.Errorf("%s: %+v, %v, want a reset in %d", tt.name, d, err, tt.reset)
+		}
+	}
+}
+
+// The waits after a change, and what a denial leaves for the limit before it.
+func TestFIXEDWaitsAfterAChange(t *testing.T) {
+	const hour = 60 * testMinute
+	hours := int64(1_700_000_000) / 3600 * hour
+	tests := []struct {
+		name   string
+		before string
+		at     int64
+		after  string
+		wait   int64
+	}{
+		{"a shorter window", "FIXED 10/h", 330 * testSecond, "FIXED 10/m", 30 * testSecond},
+		{"as many of them as admit it", "FIXED 10/h", 330 * testSecond, "FIXED 5/m", 90 * testSecond},
+		{"one more for the rest", "FIXED 10/h", 330 * testSecond, "FIXED 9/m", 90 * testSecond},
+		{"a longer window", "FIXED 10/m", 30 * testSecond, "FIXED 10/h", 30 * testSecond},
+		{"much at once", "FIXED 1000/h", 330 * testSecond, "FIXED 10/m", hour - 330*testSecond},
+		{"the first of a minute", "FIXED 10/h FIRST", 330 * testSecond, "FIXED 10/m FIRST", testMinute},
+		{"the first of a minute that counts on", "FIXED 10/h", 330 * testSecond, "FIXED 10/m FIRST", testMinute},
+		{"of the calendar", "FIXED 10/h", 330 * testSecond, "FIXED 5 CALENDAR minute", 90 * testSecond},
+		{"from a day of the calendar", "FIXED 64 CALENDAR day", 330 * testSecond, "FIXED 1 CALENDAR second", 64 * testSecond},
+		{"too many of the calendar", "FIXED 65 CALENDAR year", 0, "FIXED 1 CALENDAR second", -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after := mustParse(t, tt.before), mustParse(t, tt.after)
+			now := hours + tt.at
+			state, was, err := take(&before, nil, now, before.Max, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.wait
+			if want < 0 {
+				want = was.Reset
+			}
+			next, d, err := take(&after, state, now, 1, nil)
+			if err != nil || !d.Limited || d.Wait != want || d.Reset != want {
+				t.Fatalf("%+v, %v, want to wait %d", d, err, want)
+			}
+			if (next != nil) != (want != was.Reset) || next != nil && Expires(FIXED, next) != now+want {
+				t.Fatalf("left %x", next)
+			}
+		})
+	}
+}
+
+// A rolling deploy: two limits in turn are not both granted in full.
+func TestFIXEDTwoLimitsInTurn(t *testing.T) {
+	tests := []struct {
+		limits  [2]string
+		seconds int64
+		most    int64 // in each clock minute
+	}{
+		{[2]string{"FIXED 10/m", "FIXED 10/h"}, 1, 10},
+		{[2]string{"FIXED 10/m", "FIXED 10/h"}, 3, 10},
+		{[2]string{"FIXED 10 CALENDAR minute", "FIXED 10/h"}, 1, 10},
+		{[2]string{"FIXED 10 CALENDAR minute", "FIXED 10 CALENDAR day TZ Asia/Tokyo"}, 1, 10},
+	}
+	for _, tt := range tests {
+		limits := [2]Limit{mustParse(t, tt.limits[0]), mustParse(t, tt.limits[1])}
+		var state []byte
+		minute := map[int64]int64{}
+		total := int64(0)
+		for i := range int64(3600) {
+			now := aMinute + i*tt.seconds*testSecond
+			next, d, err := take(&limits[i%2], state, now, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next != nil {
+				state = next
+			}
+			if !d.Limited {
+				total++
+				if minute[now/testMinute]++; minute[now/testMinute] > tt.most {
+					t.Fatalf("%v: %d in a minute", tt.limits, minute[now/testMinute])
+				}
+			}
+		}
+		if total < tt.most {
+			t.Errorf("%v: only %d in all", tt.limits, total)
 		}
 	}
 }
@@ -213,7 +303,7 @@ func TestFIXEDErrors(t *testing.T) {
 		{"a state with half a count", good, at(5, 0x01, 0x80), 0, 1, ErrState},
 		{"a state with more behind it", good, at(5, 0x01, 0x01, 0x00), 0, 1, ErrState},
 		{"a state with half a tag", good, at(5, 0x00, 0x80), 0, 1, ErrState},
-		{"a state with a bad tag", good, at(5, 0x20, 0x01), 0, 1, ErrState},
+		{"a state with a bad tag", good, at(5, 0x40, 0x01), 0, 1, ErrState},
 		{"a count above all", good, at(5, 0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01), 0, 1, ErrState},
 		{"a state too far ahead", good, at(most, 0x01, 0x01), -1, 1, ErrOverflow},
 		{"the end of time", good, nil, most, 1, ErrOverflow},

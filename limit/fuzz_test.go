@@ -144,7 +144,7 @@ func FuzzSEGMENTED(f *testing.F) { fuzzCounter(f, SEGMENTED) }
 // fuzzCounter makes four calls on one key beside the model. The bits of calls
 // make them refunds; those of options choose among what the algorithm has, from
 // the lowest on: COUNTDENIED, FIRST, the calendar's unit (4), the zone (3), the
-// segments (7).
+// segments (7). The upper bits of calls make one limit another kind of window.
 func fuzzCounter(f *testing.F, a Algorithm) {
 	const calendarDay, berlin = uint16(Day) << 2, 1 << 6
 	f.Add(int64(3), int64(60e9), int64(0), int64(2), int64(59e9), int64(1), uint8(0), uint16(0))
@@ -153,6 +153,9 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 	f.Add(int64(9), int64(1e9), int64(1.7e18), int64(9), int64(1.7e18+1e9), int64(9), uint8(0b0010), uint16(2))
 	f.Add(int64(9), int64(1e9), int64(1.7e18), int64(9), int64(1.7e18+1e9), int64(9), uint8(0), calendarDay|berlin)
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(0), int64(math.MaxInt64), int64(1), int64(1), uint8(0b1000), uint16(5<<9))
+	f.Add(int64(9), int64(3600e9), int64(1.7e18), int64(9), int64(1.7e18+1e9), int64(1), uint8(0x10), uint16(2))
+	f.Add(int64(9), int64(3600e9), int64(1.7e18), int64(2), int64(1.7e18+1e9), int64(5), uint8(0x30), uint16(2))
+	f.Add(int64(9), int64(3600e9), int64(1.7e18), int64(2), int64(1.7e18+1e9), int64(5), uint8(0x40), calendarDay|berlin)
 	f.Fuzz(func(t *testing.T, most, period, now1, cost1, now2, cost2 int64, calls uint8, options uint16) {
 		has := func(o option) bool { return table[a].options&o != 0 }
 		l := plain(a, most, period, most)
@@ -166,6 +169,13 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 		}
 		other := l
 		other.Max, other.Burst = cost1, cost1
+		if calls&0x10 != 0 && l.Calendar == NoUnit {
+			other.Period = period>>8 + 1
+		}
+		other.First = l.First != (has(optFirst) && calls&0x20 != 0 && l.Calendar == NoUnit)
+		if calls&0x40 != 0 && l.Calendar != NoUnit {
+			other.Calendar, other.Zone = l.Calendar%Year+1, nil
+		}
 		tw := twin{model: models()[a]()}
 		for i, call := range []struct {
 			l         Limit
@@ -174,7 +184,8 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 			if err := tw.step(call.l, call.now, call.cost, calls>>i&1 == 1); err != nil {
 				t.Fatal(err)
 			}
-			if a == FIXED || !call.l.CountDenied { // else the peeks' own counts make it longer
+			peeked := calls>>i&1 == 1 || call.cost == 0         // a denial that is not stored
+			if !peeked && (a == FIXED || !call.l.CountDenied) { // else the peeks' own counts make it longer
 				checkWait(t, call.l, tw.state, call.now, call.cost)
 			}
 		}

@@ -17,7 +17,7 @@ func (s *segments) read(state []byte) (counts []byte, period, n int64, err error
 	tag, a := readTag(state[8:])
 	number, b := readCount(state[8+a:])
 	n = number >> 2
-	if a == 0 || b == 0 || tag.first || tag.unit != NoUnit || n < 2 || n > MaxSegments {
+	if a == 0 || b == 0 || tag.first || tag.period == 0 || n < 2 || n > MaxSegments {
 		return nil, 0, 0, ErrState
 	}
 	s.end, s.width, counts = int64(binary.LittleEndian.Uint64(state)), 1<<(number&3), state[8+a+b:]

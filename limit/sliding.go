@@ -222,7 +222,7 @@ func (w *slidingWindow) read(state []byte) (period int64, err error) {
 	prev, n1 := readCount(state[at:])
 	at += n1
 	cur, n2 := readCount(state[at:])
-	if n == 0 || n1 == 0 || n2 == 0 || at+n2 != len(state) || tag.first || tag.unit != NoUnit {
+	if n == 0 || n1 == 0 || n2 == 0 || at+n2 != len(state) || tag.first || tag.period == 0 {
 		return 0, ErrState
 	}
 	w.end, w.prev, w.cur = int64(binary.LittleEndian.Uint64(state)), prev, cur

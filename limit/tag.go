@@ -16,10 +16,13 @@ import "encoding/binary"
 //	┌──────────────┬───────────┐
 //	│ calendar unit│    31     │   Second is 0
 //	└──────────────┴───────────┘
+//	┌──────────────┬───────────┐
+//	│      1       │     0     │   no windows: the empty tag, see fixed.go
+//	└──────────────┴───────────┘
 
-// windowTag says which windows those are.
+// windowTag says which windows those are; the zero value is the empty tag.
 type windowTag struct {
-	period int64 // 0 with a calendar
+	period int64 // 0 with a calendar, and in the empty tag
 	first  bool
 	unit   Unit
 }
@@ -29,6 +32,7 @@ const (
 	tagNumber   = 0x1f // the bits of the number
 	tagUnit     = 5    // the shift of a unit
 	tagCalendar = 31
+	tagEmpty    = 1 << tagUnit
 	tagMost     = 30 // the largest number of units
 	maxTag      = 1 + binary.MaxVarintLen64
 )
@@ -48,6 +52,9 @@ func tagOf(l *Limit) windowTag {
 func appendTag(b []byte, t windowTag) []byte {
 	if t.unit != NoUnit {
 		return append(b, byte(t.unit-Second)<<tagUnit|tagCalendar)
+	}
+	if t.period == 0 {
+		return append(b, tagEmpty)
 	}
 	flag := byte(0)
 	if t.first {
@@ -72,6 +79,9 @@ func readTag(b []byte) (t windowTag, n int) {
 	case tagCalendar:
 		return windowTag{unit: Unit(c>>tagUnit) + Second}, 1
 	case 0:
+		if c == tagEmpty {
+			return t, 1
+		}
 		period, n := readCount(b[1:])
 		if c&^tagFirst != 0 || n == 0 || period == 0 {
 			return t, 0

@@ -28,6 +28,7 @@ func TestTags(t *testing.T) {
 		{windowTag{period: math.MaxInt64}, []byte{0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}},
 		{windowTag{unit: Second}, []byte{0x1f}},
 		{windowTag{unit: Year}, []byte{0xff}},
+		{windowTag{}, []byte{0x20}},
 	}
 	for _, tt := range tests {
 		if got := appendTag(nil, tt.tag); !bytes.Equal(got, tt.want) {
@@ -59,7 +60,7 @@ func TestNoTags(t *testing.T) {
 		nil,
 		{0x00},
 		{0x80},
-		{0x20, 1},
+		{0xa0, 1},
 		{0x40, 1},
 		{0xe0, 1},
 		{0x00, 0x00},
