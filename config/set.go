@@ -10,6 +10,13 @@ import (
 // none. The errors are Redis' own for CONFIG SET, without the "ERR " before
 // them.
 func (r *Registry) Set(pairs ...Pair) error {
+	_, err := r.Swap(pairs...)
+	return err
+}
+
+// Swap is Set for a caller who may find out later that the change cannot be: back takes it back, but
+// for what was set again meanwhile.
+func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	set := make([]*directive, len(pairs))
@@ -18,11 +25,11 @@ func (r *Registry) Set(pairs ...Pair) error {
 		switch {
 		case d == nil:
 			//lint:ignore ST1005 Redis' own text, which clients see
-			return fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'%s", escape(p.Name), r.suggest(p.Name, single))
+			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'%s", escape(p.Name), r.suggest(p.Name, single))
 		case !d.mutable:
-			return refusal(d.name, errors.New("can't set immutable config"))
+			return nil, refusal(d.name, errors.New("can't set immutable config"))
 		case slices.Contains(set[:i], d):
-			return refusal(d.name, errors.New("duplicate parameter"))
+			return nil, refusal(d.name, errors.New("duplicate parameter"))
 		}
 		set[i] = d
 	}
@@ -33,7 +40,7 @@ func (r *Registry) Set(pairs ...Pair) error {
 			err = fmt.Errorf("it is read from %s: change that file and reload", d.secretFile.name)
 		}
 		if err != nil {
-			return refusal(d.name, err)
+			return nil, refusal(d.name, err)
 		}
 		texts[i] = text
 	}
@@ -46,9 +53,26 @@ func (r *Registry) Set(pairs ...Pair) error {
 		d.set(value{texts[i], fromCommand})
 	}
 	if about, err := r.settle(changed, before); err != nil {
-		return refusal(about.name, err)
+		return nil, refusal(about.name, err)
 	}
-	return nil
+	after := r.values()
+	return func() { r.takeBack(before, after) }, nil
+}
+
+// takeBack gives the directives that differ between before and after their values of before, unless they
+// have been set again.
+func (r *Registry) takeBack(before, after []value) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var changed []*directive
+	now := r.values()
+	for i, d := range r.list {
+		if before[i] != after[i] && now[i] == after[i] {
+			d.set(before[i])
+			changed = append(changed, d)
+		}
+	}
+	_, _ = r.settle(changed, now) // these values have been accepted before
 }
 
 // settle checks and announces what has changed, or restores what was before

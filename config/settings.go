@@ -52,6 +52,7 @@ type Settings struct {
 	// Persistence.
 	Dir            *Text
 	AppendOnly     *Bool
+	IgnoreData     *Bool
 	AppendFsync    *Enum  // always, everysec, no
 	Save           *Words // see SavePoints
 	RewritePercent *Int   // 0: never
@@ -172,11 +173,13 @@ func declareEngine(r *Registry, s *Settings) {
 		"The folder for data.")
 	s.Dir.check = notEmpty
 	s.AppendOnly = g.bool("appendonly", "no", mutable,
-		"Whether a log of all changes is kept, so that they survive a restart or a crash. Changing it takes a restart.")
+		"Whether a log of all changes is kept, so that they survive a restart or a crash.")
+	s.IgnoreData = g.bool("ignore-existing-data", "no", fixed,
+		"Whether a server with appendonly no and no save starts in a folder that has the state of an earlier run, and leaves it unread.")
 	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, mutable,
 		"When the log is synced to the disk: always before a reply leaves that tells of it, once a second, or when the kernel does it by itself.")
 	s.Save = g.words("save", "", mutable,
-		"When snapshots are made by themselves: pairs of seconds and decisions, as 3600 1 300 100; empty: never. Without appendonly, snapshots are all that is kept.")
+		"When snapshots are made by themselves: pairs of seconds and decisions, as 3600 1 300 100; empty: never. Without appendonly there is a log as well, which is synced by snapshots only.")
 	s.Save.check = savePoints
 	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
 		"Make a snapshot, which replaces the log, when the log has this many percent of the last snapshot's size; 0: never.")

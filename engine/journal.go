@@ -93,8 +93,11 @@ func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
 
 // StartJournal begins to keep records of changes, with versions above version.
 // notify is called when there is something to drain and there was not before,
-// under a shard's lock: it must not block. Call it before the first change.
+// under a shard's lock: it must not block. Of changes that are made while StartJournal runs some
+// have records and some have not: whoever wants all copies the table afterwards.
 func (e *Engine) StartJournal(version uint64, notify func()) {
+	e.flushing.Lock() // a Flush has a record of all shards or of none
+	defer e.flushing.Unlock()
 	shared := &changeLog{notify: notify}
 	for i := range e.shards {
 		s := &e.shards[i]
@@ -103,6 +106,20 @@ func (e *Engine) StartJournal(version uint64, notify func()) {
 		s.mu.Unlock()
 	}
 	e.journal.Store(shared)
+}
+
+// StopJournal keeps no records from now on and drops those that nobody has drained. No
+// Drain may be running.
+func (e *Engine) StopJournal() {
+	e.flushing.Lock()
+	defer e.flushing.Unlock()
+	e.journal.Store(nil)
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		s.table.changes = nil
+		s.mu.Unlock()
+	}
 }
 
 // Dirty tells whether Drain would find something. What anybody has seen of a

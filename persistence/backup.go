@@ -10,7 +10,7 @@ var ErrBackupName = fmt.Errorf("persistence: a backup's name must be a relative 
 
 // Backup makes a directory below the store's own that has hard links to all
 // that counts now, and a MANIFEST of its own: it can be copied elsewhere and
-// started from. It returns the directory's path. Errors: ErrBackupName, ErrBusy, ErrFailed,
+// started from. It returns the directory's path. Errors: ErrBackupName, ErrBusy, ErrClosed, ErrFailed,
 // fs.ErrExist, those of the file system.
 func (s *Store) Backup(name string) (string, error) {
 	if !filepath.IsLocal(name) || filepath.Clean(name) == "." {
@@ -21,9 +21,8 @@ func (s *Store) Backup(name string) (string, error) {
 		return dir, ErrBusy
 	}
 	defer s.files.Unlock()
-	if s.o.NoLog {
-		// All there is is the last snapshot.
-		return dir, s.link(dir, s.man)
+	if s.stopped() {
+		return dir, ErrClosed
 	}
 	if s.Failing() != nil {
 		return dir, ErrFailed

@@ -12,20 +12,20 @@ import (
 )
 
 // enginePart is the engine's table as a part, as cmd/limitdb makes it.
-func enginePart(e *engine.Engine, notify func()) Part {
+func enginePart(e *engine.Engine) Part {
 	return Part{
 		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Drain: e.Drain,
 		Copy:   func(cursor uint64, dst *journal.Buffer) uint64 { return e.Copy(startAt, cursor, dst) },
 		Expect: func(keys int64) error { return e.Expect(startAt, keys) },
 		Apply:  e.Restore,
-		Resume: func(v uint64) { e.Settle(); e.StartJournal(v, notify) },
+		Resume: func(v uint64, notify func()) { e.Settle(); e.StartJournal(v, notify) },
 	}
 }
 
 func openBench(b *testing.B, dir string, e *engine.Engine, policy Policy) (*Store, Loaded) {
 	b.Helper()
 	s, err := Open(Options{
-		Dir: dir, FS: OS{}, Parts: []Part{enginePart(e, func() {})}, Policy: policy,
+		Dir: dir, FS: OS{}, Parts: []Part{enginePart(e)}, Policy: policy,
 		Now: func() int64 { return startAt }, Workers: runtime.GOMAXPROCS(0),
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Store) Dirtied() { signal(s.dirtied) }
 // but Always. The writer begins at the next Kick, so that many who come at
 // once have one sync.
 func (s *Store) Wait(fn func()) bool {
-	if s.Policy() != Always || s.o.NoLog {
+	if s.Policy() != Always {
 		return false
 	}
 	at := s.position()
@@ -40,7 +40,7 @@ func (s *Store) Wait(fn func()) bool {
 		return false
 	}
 	s.mu.Lock()
-	if s.durable.Load() >= at {
+	if s.retired || s.durable.Load() >= at {
 		s.mu.Unlock()
 		return false
 	}

@@ -24,6 +24,9 @@ type world struct {
 	// zeros is how many are written ahead under Always; fickle has the policy change now and then.
 	zeros  int
 	fickle bool
+	// switched has the log turned off and on now and then; off says that it is off.
+	switched, off bool
+	switches      int
 
 	wall, boot int64 // the machine's clocks
 	bootID     uint64
@@ -77,7 +80,7 @@ func (e entropy) Read(b []byte) (int, error) {
 func (w *world) start(fs FS) error {
 	w.table = newTable(1 + w.rng.IntN(5))
 	w.table.onCopy = w.between
-	w.ahead, w.fatal, w.changedAt = 0, nil, 0
+	w.ahead, w.fatal, w.changedAt, w.off = 0, nil, 0, false
 	w.marks, w.safeAt = map[uint64][]int{}, map[uint64]int64{}
 	s, err := Open(w.options(fs))
 	if err != nil {
@@ -182,9 +185,68 @@ func (w *world) between() {
 	}
 }
 
+// turnOff has the log turned off: from then on, a start finds nothing.
+func (w *world) turnOff() {
+	for i := range w.hist.keys {
+		w.hist.add(i, nil)
+	}
+	w.latest = 0 // nor the clock, even if the crash comes in between
+	if err := w.store.Retire(); err == nil {
+		w.off = true
+		w.switches++
+		w.hist.ack(w.hist.mark())
+		w.latest = 0
+		w.table.retire()
+	} else if !w.fs.crashed {
+		w.t.Fatal(err)
+	}
+}
+
+// turnOn has it turned on again: from then on, a start finds all.
+func (w *world) turnOn() {
+	for i := range w.hist.keys {
+		w.hist.add(i, w.table.get(keyOf(i)))
+	}
+	policy, on := w.policy, w.hist.mark()
+	w.policy, w.changedAt = Never, 0
+	defer func() { w.policy = policy }()
+	w.marks, w.safeAt = map[uint64][]int{}, map[uint64]int64{}
+	o := w.options(w.fs)
+	o.Recovering = nil
+	s, err := Open(o)
+	if err == nil {
+		s.zeros = make([]byte, w.zeros)
+		_, err = s.Load()
+	}
+	if err == nil {
+		w.store, w.off = s, false
+		err = s.Snapshot()
+	}
+	if err == nil {
+		s.SetPolicy(policy)
+		w.hist.ack(on)
+	} else if !w.fs.crashed {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) step() {
 	w.wall += int64(w.rng.IntN(1e8))
 	w.boot += int64(w.rng.IntN(1e8))
+	if w.switched && w.rng.IntN(15) == 0 {
+		if w.off {
+			w.turnOn()
+		} else {
+			w.turnOff()
+		}
+		return
+	}
+	if w.off {
+		n := w.rng.IntN(len(w.hist.keys))
+		w.table.set(1, keyOf(n), stateAt(w.now()+hour*int64(1+w.rng.IntN(1000))))
+		w.table.retire()
+		return
+	}
 	if w.fickle && w.rng.IntN(10) == 0 {
 		w.policy = Always + EverySec - w.policy
 		w.store.SetPolicy(w.policy)
@@ -241,7 +303,7 @@ func (w *world) life() {
 					break
 				}
 			}
-			if !w.fs.crashed && w.rng.IntN(2) == 0 {
+			if !w.fs.crashed && !w.off && w.rng.IntN(2) == 0 {
 				if err := w.store.Close(); err == nil {
 					w.hist.ack(w.hist.mark())
 					w.latest = max(w.latest, w.changedAt)
@@ -283,19 +345,25 @@ func seeds(short int) uint64 {
 }
 
 // No acknowledged decision is lost by a crash that keeps any subset of what was not synced.
-func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, false) }
+func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, "") }
 
 // What a sync has covered is not lost, nor is the order of changes.
-func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, false) }
+func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, "") }
 
 // The same when the policy changes, and zeros that were written under one are there under the other.
-func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) { crashes(t, Always, true) }
+func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
+	crashes(t, Always, "policy")
+}
 
-func crashes(t *testing.T, policy Policy, fickle bool) {
-	replied, aheads := 0, 0
+// The same when the log is turned off and on: what it had before is never found, and what is acknowledged
+// after it is on is not lost.
+func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) { crashes(t, Always, "policy and log") }
+
+func crashes(t *testing.T, policy Policy, changes string) {
+	replied, aheads, switches := 0, 0, 0
 	for seed := range seeds(600) {
 		w := newWorld(t, seed, policy)
-		w.fickle = fickle
+		w.fickle, w.switched = changes != "", changes == "policy and log"
 		func() {
 			defer func() {
 				if t.Failed() {
@@ -306,6 +374,13 @@ func crashes(t *testing.T, policy Policy, fickle bool) {
 		}()
 		replied += w.replied
 		aheads += w.aheads
+		switches += w.switches
+	}
+	if changes == "policy and log" {
+		if switches < 500 {
+			t.Errorf("the log was turned off only %d times", switches)
+		}
+		return
 	}
 	if policy == Always && replied < 1000 {
 		t.Errorf("only %d replies were released: the test is of no use", replied)

@@ -67,6 +67,9 @@ func (s *Store) rescue() error {
 	}
 	s.files.Lock()
 	defer s.files.Unlock()
+	if s.stopped() {
+		return ErrClosed
+	}
 	began := s.began()
 	size, err := s.renew()
 	s.ended(began, size, err)

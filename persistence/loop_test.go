@@ -173,7 +173,7 @@ func TestRepliesWaitForTheSync(t *testing.T) {
 		if r.Wait(func() {}) {
 			t.Error("a reply waits though all is durable")
 		}
-		if st := r.Stats(); st.Waiting != 0 || st.Policy != Always || !st.Log {
+		if st := r.Stats(); st.Waiting != 0 || st.Policy != Always {
 			t.Errorf("%+v", st)
 		}
 		r.close()

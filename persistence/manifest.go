@@ -21,7 +21,9 @@ import (
 const (
 	manifestName = "MANIFEST"
 	cleanName    = "CLEAN"
-	tmpSuffix    = ".tmp"
+	// retiredName is what MANIFEST is called once the log was turned off, see Retire.
+	retiredName = "MANIFEST.off"
+	tmpSuffix   = ".tmp"
 
 	entrySize = 32
 	maxFiles  = 1 << 16

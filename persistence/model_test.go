@@ -106,6 +106,14 @@ func (t *table) flush(between func()) {
 	}
 }
 
+// retire forgets what changes the table has noted, as who has no journal.
+func (t *table) retire() {
+	for _, s := range t.shards {
+		s.version = 0
+		s.pending.Reset(0)
+	}
+}
+
 func (t *table) part() Part {
 	return Part{
 		Owns: func(kind byte) bool { return kind < 100 },
@@ -138,7 +146,7 @@ func (t *table) part() Part {
 			}
 			return nil
 		},
-		Resume: func(version uint64) {
+		Resume: func(version uint64, _ func()) {
 			for _, s := range t.shards {
 				s.version = version
 			}

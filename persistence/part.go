@@ -12,7 +12,7 @@ type Part struct {
 	// Dirty tells whether there is anything to drain. It must be true from
 	// before a change can be seen by anybody until a Drain that has it begins,
 	// and be cheap: it is asked for every reply under Always. The part calls
-	// Store.Dirtied when it becomes true.
+	// what Resume was given when it becomes true.
 	Dirty func() bool
 	// Drain adds the records of all changes since the last call. Those of
 	// one key are in their order.
@@ -33,8 +33,9 @@ type Part struct {
 	// by the key, and Apply passes over what is in others. The records
 	// are valid during the call only; the slice may be changed, what they point to may not.
 	Apply func(records []journal.Record, share, shares int) error
-	// Resume ends recovery: versions of changes from now on must be above this one.
-	Resume func(version uint64)
+	// Resume ends recovery: versions of changes from now on must be above this one, and dirtied is to
+	// be called when Dirty becomes true.
+	Resume func(version uint64, dirtied func())
 }
 
 // owner is the part that a kind belongs to, nil for none.

@@ -1,12 +1,67 @@
 package persistence
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// A store that is retired keeps nothing any more: nobody waits, and a later start takes
+// what the directory has for dropped.
+func TestRetire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := run(t, dir, Options{Policy: Always})
+		r.set(1)
+		if err := r.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		busy := make(chan struct{})
+		r.fs.busy = busy
+		released := false
+		r.set(2)
+		r.Wait(func() { released = true })
+		r.Kick()
+		synctest.Wait()
+		retired := make(chan error)
+		go func() { retired <- r.Retire() }()
+		synctest.Wait()
+		if !released {
+			t.Error("who waits is not released while the disk hangs")
+		}
+		r.set(3)
+		if r.Wait(func() {}) {
+			t.Error("a reply waits for a store that is retired")
+		}
+		if HasData(dir) {
+			t.Error("what was kept counts")
+		}
+		close(busy)
+		if err := <-retired; err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"Retire": r.Retire(), "Close": r.Close(), "Snapshot": r.Snapshot()} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s afterwards: %v", what, err)
+			}
+		}
+		for i := range 2 {
+			again := run(t, dir, Options{})
+			if again.tab.len() != i || again.news.Clean != (i > 0) {
+				t.Errorf("start %d: %d keys, %+v", i, again.tab.len(), again.news)
+			}
+			again.set(4)
+			again.close()
+		}
+		names, err := OS{}.List(dir)
+		if err != nil || len(names) > 5 {
+			t.Errorf("%v, %v", names, err)
+		}
+	})
+}
 
 // Whoever waits is released when the policy changes, whatever the writer is doing
 // at that moment, and not before what it waits for is durable.

@@ -33,19 +33,18 @@ type Loaded struct {
 
 // readManifest reads MANIFEST, if there is one, or sees that nothing is there.
 func (s *Store) readManifest() error {
-	b, err := readFile(s.fs, filepath.Join(s.o.Dir, manifestName))
-	switch {
-	case err == nil:
-		m, err := parseManifest(b)
-		if err == nil {
-			s.man = m
-			return nil
-		}
-		if errors.Is(err, ErrFormat) {
-			return fmt.Errorf("%s: %w", manifestName, err)
-		}
-		return &CorruptError{filepath.Join(s.o.Dir, manifestName), 0, err.Error()}
-	case !errors.Is(err, fs.ErrNotExist):
+	m, err := parseManifestFile(s.fs, filepath.Join(s.o.Dir, manifestName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		s.man = m
+		return err
+	}
+	m, err = parseManifestFile(s.fs, filepath.Join(s.o.Dir, retiredName))
+	if err == nil {
+		s.log.Warn("the log was turned off while the server ran: what the directory has is older than what clients were told, and is dropped", "dir", s.o.Dir)
+		s.man = &manifest{header: m.header} // its files are left over
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	names, err := s.fs.List(s.o.Dir)
@@ -58,6 +57,22 @@ func (s *Store) readManifest() error {
 		}
 	}
 	return nil
+}
+
+// parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, those of the file system.
+func parseManifestFile(fsys FS, name string) (*manifest, error) {
+	b, err := readFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(b)
+	switch {
+	case errors.Is(err, ErrFormat):
+		return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
+	case err != nil:
+		return nil, &CorruptError{name, 0, err.Error()}
+	}
+	return m, nil
 }
 
 // readFile reads a small file, at most 4 MB of it.
@@ -135,7 +150,7 @@ func (s *Store) Load() (Loaded, error) {
 		return r.Loaded, err
 	}
 	for i := range s.o.Parts {
-		s.o.Parts[i].Resume(r.version)
+		s.o.Parts[i].Resume(r.version, s.Dirtied)
 	}
 	return r.Loaded, r.finish()
 }
@@ -433,16 +448,14 @@ func (r *recovery) finish() error {
 	if m.base != nil {
 		s.counters.baseBytes.Store(m.base.length)
 	}
-	if !s.o.NoLog {
-		next, err := s.newLog()
-		if err != nil {
-			return err
-		}
-		next.seq, next.first = r.seq, r.seq
-		s.cur = next
-		m.logs = append(m.logs, logEntry{s.number, next.id, next.seq})
-		s.counters.logBytes.Add(headerSize)
+	next, err := s.newLog()
+	if err != nil {
+		return err
 	}
+	next.seq, next.first = r.seq, r.seq
+	s.cur = next
+	m.logs = append(m.logs, logEntry{s.number, next.id, next.seq})
+	s.counters.logBytes.Add(headerSize)
 	if err := s.writeManifest(m); err != nil {
 		return err
 	}

@@ -41,7 +41,10 @@ func (s *Store) Snapshot() error {
 		return ErrBusy
 	}
 	defer s.files.Unlock()
-	if s.Failing() != nil && !s.o.NoLog {
+	if s.stopped() {
+		return ErrClosed
+	}
+	if s.Failing() != nil {
 		return ErrFailed // rescue writes the base
 	}
 	began := s.began()
@@ -51,25 +54,19 @@ func (s *Store) Snapshot() error {
 }
 
 func (s *Store) snapshot() (size int64, err error) {
-	var keep []logEntry
-	if !s.o.NoLog {
-		next, err := s.rotate()
-		if err != nil {
-			return 0, err
-		}
-		keep = []logEntry{next}
+	next, err := s.rotate()
+	if err != nil {
+		return 0, err
 	}
 	base, err := s.writeBase()
 	if err != nil {
 		return 0, err
 	}
-	if !s.o.NoLog {
-		s.sync() // as in rotate
-		if err := s.barrier(); err != nil {
-			return 0, err
-		}
+	s.sync() // as in rotate
+	if err := s.barrier(); err != nil {
+		return 0, err
 	}
-	if err := s.install(base, keep); err != nil {
+	if err := s.install(base, []logEntry{next}); err != nil {
 		return 0, err
 	}
 	return base.length, nil
@@ -262,10 +259,10 @@ func (s *Store) removeRest() {
 	}
 }
 
-// isLeftover tells whether a name is one that the store makes, and m does not name it.
+// isLeftover reports whether a name is one that the store makes, and m does not name it.
 func isLeftover(name string, m *manifest) bool {
 	_, _, data := fileNumber(name)
-	return data && !m.names(name) || filepath.Ext(name) == tmpSuffix
+	return data && !m.names(name) || name == retiredName || filepath.Ext(name) == tmpSuffix
 }
 
 // writeBase copies the parts into a base that is durable under its name.

@@ -56,6 +56,5 @@ func (s *Store) tellRefusing() {
 	}
 }
 
-// Sync makes durable all that has changed until now, at any policy. Errors:
-// ErrFailed; with NoLog, there is nothing to sync and ErrFailed as well.
+// Sync makes durable all that has changed until now, under any policy. The error is ErrFailed.
 func (s *Store) Sync() error { return s.barrier() }

@@ -30,7 +30,6 @@ type status struct {
 // Stats describes a store, for INFO and metrics. Times are in Unix ns,
 // durations in ns, 0 where there is nothing to tell.
 type Stats struct {
-	Log                       bool // there is one
 	Policy                    Policy
 	LogBytes, BaseBytes       int64 // on the disk, without zeros that were written ahead
 	BytesWritten              uint64
@@ -51,7 +50,7 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{
-		Log: !s.o.NoLog, Policy: s.Policy(),
+		Policy:   s.Policy(),
 		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(),
 		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(),
 		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(),

@@ -35,8 +35,6 @@ type Options struct {
 	FS FS
 	// Parts hold the state.
 	Parts []Part
-	// NoLog leaves out the log: only snapshots are written.
-	NoLog bool
 	// Policy is the first one; 0 means EverySec. See SetPolicy.
 	Policy Policy
 	// Now is the clock of decisions, in Unix ns; it never runs backwards.
@@ -72,7 +70,7 @@ type Options struct {
 }
 
 // Store keeps the state of its parts in one directory. Its life is Open, Load,
-// Start, Close.
+// Start, and Close or Retire.
 //
 // How a change becomes durable: its part appends a record to a buffer under a
 // lock of its own. The writer (one goroutine) drains all buffers, writes them
@@ -114,8 +112,9 @@ type Store struct {
 	// failure is why writers are refused; nil while all is well.
 	failure atomic.Pointer[failure]
 
-	mu      sync.Mutex // guards waiters and status
+	mu      sync.Mutex // guards waiters, retired and status
 	waiters []waiter
+	retired bool // nobody waits any more, see Retire
 	status  status
 
 	// busySince is when the commit under way began, 0 for none; stalled that it takes too long.

@@ -98,46 +98,6 @@ func TestDirectoryIsLocked(t *testing.T) {
 	}
 }
 
-// Without a log there are snapshots only.
-func TestNoLog(t *testing.T) {
-	dir := t.TempDir()
-	r := run(t, dir, Options{NoLog: true, Policy: Always})
-	r.set(1)
-	if r.Wait(func() {}) {
-		t.Error("a reply waits for a log that is not there")
-	}
-	if err := r.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
-	r.set(2)
-	r.close()
-	r = run(t, dir, Options{NoLog: true})
-	if r.tab.len() != 1 || !r.news.Clean {
-		t.Errorf("%d keys, want 1; %+v", r.tab.len(), r.news)
-	}
-	r.close()
-	// And it can be turned on, and off again.
-	r = run(t, dir, Options{})
-	r.set(3)
-	r.close()
-	r = run(t, dir, Options{NoLog: true})
-	if r.tab.len() != 2 {
-		t.Errorf("%d keys, want 2", r.tab.len())
-	}
-	if err := r.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
-	if st := r.Stats(); st.Logs != 0 {
-		t.Errorf("%+v", st)
-	}
-	r.close()
-	r = run(t, dir, Options{})
-	if r.tab.len() != 2 {
-		t.Errorf("%d keys, want 2", r.tab.len())
-	}
-	r.close()
-}
-
 // The clock goes on where decisions were made, whatever the wall clock says
 // between two starts of the machine, and never earlier in any case.
 func TestClockAfterRestart(t *testing.T) {

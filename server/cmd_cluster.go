@@ -70,10 +70,8 @@ func (s *session) waitAOF(args [][]byte) {
 	}
 }
 
-// logged tells whether a log is kept.
-func (s *session) logged() bool {
-	return s.srv.durable.Durability != nil && s.srv.set.AppendOnly.Get()
-}
+// logged reports whether a log is kept.
+func (s *session) logged() bool { return s.srv.durable.stats().Log }
 
 // waitSync replies 1 and 0 when all until now is durable, or 0 and 0 if that
 // takes longer than a timeout in milliseconds, 0 for none, or fails.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strings"
+
 	"limitdb/config"
 )
 
@@ -52,12 +54,45 @@ func (s *session) configSet(args [][]byte) {
 	for i := 2; i < len(args); i += 2 {
 		pairs = append(pairs, config.Pair{Name: string(args[i]), Value: string(args[i+1])})
 	}
-	if err := s.srv.registry.Set(pairs...); err != nil {
+	about := switches(pairs)
+	if about != "" && (s.srv.special.Load()|s.early)&specialLoading != 0 {
+		s.fail(errLoading) // what is to be kept is not there yet
+		return
+	}
+	back, err := s.srv.registry.Swap(pairs...)
+	if err != nil {
 		s.fail("ERR " + err.Error())
 		return
 	}
 	s.setReaderLimits()
-	s.ok()
+	if about == "" || s.srv.durable.Durability == nil {
+		s.ok()
+		return
+	}
+	s.inBackground(func() error {
+		err := s.srv.durable.Switch()
+		if err != nil {
+			back()
+		}
+		return err
+	}, func(err error) {
+		if err != nil {
+			s.setReaderLimits()
+			s.fail("ERR CONFIG SET failed (possibly related to argument '" + about + "') - " + plainCut([]byte(err.Error())))
+			return
+		}
+		s.ok()
+	})
+}
+
+// switches returns the name of the first directive in pairs that turns the log on or off, "" for none.
+func switches(pairs []config.Pair) string {
+	for _, p := range pairs {
+		if strings.EqualFold(p.Name, "appendonly") || strings.EqualFold(p.Name, "save") {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 func (s *session) configRewrite([][]byte) {

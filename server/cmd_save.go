@@ -30,13 +30,13 @@ func saveCommands() []command {
 	}
 }
 
-// keeps tells whether anything is kept on a disk, or replies that nothing is.
+// keeps reports whether anything is kept on a disk, and replies that nothing is.
 func (s *session) keeps() bool {
-	if s.srv.durable.Durability == nil {
-		s.fail(errNoPersistence)
-		return false
+	if s.srv.durable.stats().Kept {
+		return true
 	}
-	return true
+	s.fail(errNoPersistence)
+	return false
 }
 
 func (s *session) save([][]byte) {
@@ -85,10 +85,8 @@ func (s *session) background(reply string) {
 
 func (s *session) lastSave([][]byte) {
 	at := s.srv.started
-	if s.srv.durable.Durability != nil {
-		if st := s.srv.durable.Stats(); st.LastSnapshot > 0 {
-			at = st.LastSnapshot
-		}
+	if st := s.srv.durable.stats(); st.LastSnapshot > 0 {
+		at = st.LastSnapshot
 	}
 	s.int(at / int64(time.Second))
 }

@@ -9,6 +9,9 @@ import (
 // Durability is what a server asks of whoever keeps its state on a disk. All
 // functions may be called from any goroutine, and those that say so block.
 type Durability struct {
+	// Switch does what the directives appendonly and save say by now, and blocks until that is
+	// done: until all that there is is durable, or the log has ended.
+	Switch func() error
 	// Wait calls fn, which does not block, once all that can have been seen
 	// until now is durable. False: nothing is to be waited for, and fn is never
 	// called. The sync begins at the next Kick.
@@ -33,7 +36,8 @@ var ErrSnapshotting = errors.New("a snapshot is being written")
 // DurabilityStats are numbers for INFO. Times are in ns of Unix time, durations
 // in ns, 0 where there is nothing to tell.
 type DurabilityStats struct {
-	Log                               bool // one is kept
+	Kept                              bool // state is kept on a disk; all else is 0 where it is not
+	Log                               bool // as appendonly promises
 	LogBytes, BaseBytes               int64
 	LogFiles                          int
 	BytesWritten                      uint64
@@ -50,10 +54,18 @@ type DurabilityStats struct {
 
 // durable is the server's side of it.
 type durable struct {
-	*Durability // nil where nothing is kept
+	*Durability // nil where nothing can be kept
 	// changed counts decisions that changed something until the last snapshot.
 	changed atomic.Int64
 	running atomic.Bool // BGSAVE
+}
+
+// stats returns the numbers of now.
+func (d *durable) stats() DurabilityStats {
+	if d.Durability == nil {
+		return DurabilityStats{}
+	}
+	return d.Stats()
 }
 
 // SetLoading says that the state is being loaded: but for a few, commands are
@@ -217,10 +229,7 @@ func snapshotError(err error) string {
 // persistence writes the section of INFO.
 func (t *infoText) persistence() {
 	srv := t.srv
-	var st DurabilityStats
-	if srv.durable.Durability != nil {
-		st = srv.durable.Stats()
-	}
+	st := srv.durable.stats()
 	seconds := func(ns int64, there bool) int64 {
 		if !there {
 			return -1

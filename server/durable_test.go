@@ -55,11 +55,12 @@ func (d *disk) setAlways(on bool) {
 }
 
 func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
-	d := &disk{saving: make(chan error, 1)}
+	d := &disk{saving: make(chan error, 1), stats: DurabilityStats{Kept: true}}
 	ts := newTestServer(t, directives...)
 	ts.Server.durable.Durability = &Durability{
 		Wait:     d.wait,
 		Kick:     func() { d.kicks.Add(1) },
+		Switch:   func() error { return <-d.saving },
 		Snapshot: func() error { return <-d.saving },
 		Sync:     func() error { return <-d.saving },
 		Backup: func(name string) (string, error) {
@@ -276,7 +277,7 @@ func TestSave(t *testing.T) {
 	if got := c.resume(); got != "-ERR no such place\r\n" {
 		t.Errorf("%q", got)
 	}
-	d.stats = DurabilityStats{Log: true, LastSnapshot: testStart + 90e9, LastSnapshotTook: 2e9, LogBytes: 100, BaseBytes: 11, LogFiles: 2}
+	d.stats = DurabilityStats{Kept: true, Log: true, LastSnapshot: testStart + 90e9, LastSnapshotTook: 2e9, LogBytes: 100, BaseBytes: 11, LogFiles: 2}
 	c.steps(
 		ts,
 		[2]string{"BGSAVE", "Background saving started"},
@@ -325,7 +326,8 @@ func TestChangesSinceSnapshot(t *testing.T) {
 }
 
 func TestWaitAOF(t *testing.T) {
-	ts, d := newDiskServer(t, "appendonly yes")
+	ts, d := newDiskServer(t)
+	d.stats.Log = true
 	c := ts.client()
 	if got := c.raw("WAITAOF 1 0 0\r\n"); got != "" {
 		t.Errorf("%q before the sync", got)
@@ -347,6 +349,27 @@ func TestWaitAOF(t *testing.T) {
 	c.steps(ts, [2]string{"WAITAOF 0 0 0", "[0 0]"})
 }
 
+// CONFIG SET appendonly replies when the log is on, with all of its directives set, or none.
+func TestSwitchTheLog(t *testing.T) {
+	ts, d := newDiskServer(t, "appendonly no")
+	c, other := ts.client(), ts.client()
+	if got := c.raw("CONFIG SET hz 50 appendonly yes requirepass new\r\nPING\r\n"); got != "" {
+		t.Errorf("%q before the log is on", got)
+	}
+	other.steps(ts, [2]string{"PING", "PONG"}) // and does not wait
+	d.saving <- errors.New("the disk is full")
+	if got := c.resume(); got != "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - the disk is full\r\n+PONG\r\n" {
+		t.Errorf("%q", got)
+	}
+	c.steps(ts, [2]string{"CONFIG GET hz appendonly requirepass", `["requirepass" "" "hz" "10" "appendonly" "no"]`})
+	c.raw("CONFIG SET appendonly yes hz 60\r\n")
+	d.saving <- nil
+	if got := c.resume(); got != "+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	c.steps(ts, [2]string{"CONFIG GET hz appendonly", `["hz" "60" "appendonly" "yes"]`})
+}
+
 // Without anything kept, the commands say so.
 func TestNothingIsKept(t *testing.T) {
 	ts := newTestServer(t)
@@ -357,7 +380,6 @@ func TestNothingIsKept(t *testing.T) {
 	c.steps(
 		ts,
 		[2]string{"LASTSAVE", "1600000000"},
-		[2]string{"CONFIG SET appendonly yes", "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - " + errRestart},
 		[2]string{"CONFIG SET save 1", "-ERR CONFIG SET failed (possibly related to argument 'save') - argument must be pairs of seconds and changes, each 1 or more"},
 	)
 }

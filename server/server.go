@@ -5,7 +5,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime"
 	"sync"
@@ -114,13 +113,6 @@ func New(o Options) *Server {
 		return c != nil && c.flags&flagWide != 0
 	}
 	srv.durable.Durability = o.Durability
-	appendOnly := srv.set.AppendOnly.Get()
-	o.Registry.OnChange(func() error {
-		if srv.set.AppendOnly.Get() != appendOnly || o.Durability == nil && len(srv.set.Save.Get()) > 0 {
-			return errors.New(errRestart)
-		}
-		return nil
-	}, srv.set.AppendOnly, srv.set.Save)
 	srv.slowlogChanged()
 	o.Registry.OnChange(func() error { srv.slowlogChanged(); return nil }, srv.set.SlowlogLogSlowerThan)
 	return srv

@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"limitdb/internal/journal"
@@ -22,13 +24,16 @@ import (
 // durability joins the engine, the server and the store that keeps the engine's state on a disk.
 type durability struct {
 	p     *process
-	store *persistence.Store
-	fatal chan error // the log cannot be written, and nothing may be answered any more
+	store atomic.Pointer[persistence.Store] // nil while nothing is kept
+	fatal chan error                        // the log cannot be written, and nothing may be answered any more
+
+	switching switching
 
 	// usedUp is when everything counts as used up, see assumption; kept is what
 	// an earlier run has said of that. 0 for never.
 	usedUp, kept atomic.Int64
 
+	dir  string    // absolute
 	room sync.Once // see roomForSyncs
 
 	loading       atomic.Bool
@@ -36,42 +41,73 @@ type durability struct {
 	total, loaded atomic.Int64
 }
 
-// openDurability takes the data directory, or returns nil where the
-// configuration wants nothing kept.
+// openDurability takes the data directory, unless the configuration wants nothing kept.
 func openDurability(p *process) (*durability, error) {
-	if !p.set.AppendOnly.Get() && len(p.set.Save.Get()) == 0 {
-		return nil, nil
-	}
 	dir, err := filepath.Abs(p.set.Dir.Get())
 	if err != nil {
 		return nil, err
 	}
-	d := &durability{p: p, fatal: make(chan error, 1)}
+	d := &durability{p: p, dir: dir, fatal: make(chan error, 1)}
+	p.registry.OnChange(func() error {
+		if store := d.store.Load(); store != nil {
+			store.SetPolicy(d.policy())
+		}
+		d.roomForSyncs()
+		return nil
+	}, p.set.AppendFsync)
+	p.registry.OnChange(func() error {
+		if store := d.store.Load(); store != nil {
+			store.SetRewrite(p.set.RewritePercent.Get(), p.set.RewriteMinSize.Get())
+		}
+		return nil
+	}, p.set.RewritePercent, p.set.RewriteMinSize)
+	if !d.wanted() {
+		return d, d.ignore()
+	}
+	o := d.options()
+	o.Recovering = d.recovering
+	o.Progress = func(done, total int64) { d.loaded.Store(done); d.total.Store(total) }
+	store, err := persistence.Open(o)
+	if err != nil {
+		return nil, d.refused(err)
+	}
+	d.store.Store(store)
+	d.switching.logged = p.set.AppendOnly.Get()
 	d.loading.Store(true)
 	d.began.Store(p.clock.Now())
-	d.store, err = persistence.Open(persistence.Options{
-		Dir: dir, Parts: []persistence.Part{d.keys(), d.assumption()}, NoLog: !p.set.AppendOnly.Get(), Policy: d.policy(),
+	return d, nil
+}
+
+// wanted reports whether the configuration wants anything kept.
+func (d *durability) wanted() bool {
+	return d.p.set.AppendOnly.Get() || len(d.p.set.Save.Get()) > 0
+}
+
+// ignore makes sure that nobody starts without a log by mistake in a directory that has state.
+func (d *durability) ignore() error {
+	switch {
+	case !persistence.HasData(d.dir):
+	case !d.p.set.IgnoreData.Get():
+		return fmt.Errorf("%s has the state of an earlier run, which a server that keeps nothing would ignore: "+
+			"load it with --appendonly yes, or leave it unread with --ignore-existing-data yes", d.dir)
+	default:
+		d.p.log.Warn("the directory has the state of an earlier run, which is not read", "dir", d.dir)
+	}
+	return nil
+}
+
+// options are those of a store that is opened while the server runs.
+func (d *durability) options() persistence.Options {
+	p := d.p
+	return persistence.Options{
+		Dir: d.dir, Parts: []persistence.Part{d.keys(), d.assumption()}, Policy: d.policy(),
 		Now: p.clock.Now, Boot: p.boot, WallClock: p.set.RecoveryClock.Get() == "wall",
-		Recovering: d.recovering, Progress: func(done, total int64) { d.loaded.Store(done); d.total.Store(total) },
 		Workers:        runtime.GOMAXPROCS(0),
 		RewritePercent: p.set.RewritePercent.Get(), RewriteMin: p.set.RewriteMinSize.Get(),
 		Refusing: func(err error) { p.server.SetRefusing(err) },
 		Fatal:    func(err error) { d.fatal <- err },
 		Log:      p.log,
-	})
-	if err != nil {
-		return nil, refused(err)
 	}
-	p.registry.OnChange(func() error {
-		d.store.SetPolicy(d.policy())
-		d.roomForSyncs()
-		return nil
-	}, p.set.AppendFsync)
-	p.registry.OnChange(func() error {
-		d.store.SetRewrite(p.set.RewritePercent.Get(), p.set.RewriteMinSize.Get())
-		return nil
-	}, p.set.RewritePercent, p.set.RewriteMinSize)
-	return d, nil
 }
 
 // roomForSyncs gives Go's scheduler one processor more under appendfsync always, once.
@@ -81,7 +117,7 @@ func openDurability(p *process) (*durability, error) {
 // of all CPU time at one command for each sync. With one to spare it does not. GOMAXPROCS in
 // the environment is left as it is.
 func (d *durability) roomForSyncs() {
-	if d == nil || d.policy() != persistence.Always || os.Getenv("GOMAXPROCS") != "" {
+	if d.policy() != persistence.Always || os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	d.room.Do(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) })
@@ -111,30 +147,50 @@ func (d *durability) keys() persistence.Part {
 			}
 			return e.Restore(records, share, shares)
 		},
-		Resume: func(version uint64) {
+		Resume: func(version uint64, dirtied func()) {
 			e.Settle()
-			if d.p.set.AppendOnly.Get() {
-				e.StartJournal(version, d.store.Dirtied)
-			}
+			e.StartJournal(version, dirtied)
 		},
 	}
 }
 
-// settled is for the transport: one sync is for all that a loop has found to do.
-func (d *durability) settled() func() {
-	if d == nil {
-		return nil
-	}
-	return d.store.Kick
+// wait, kick and sync are the store's, where there is one.
+func (d *durability) wait(fn func()) bool {
+	store := d.store.Load()
+	return store != nil && store.Wait(fn)
 }
 
-// policy is what appendfsync says.
+func (d *durability) kick() {
+	if store := d.store.Load(); store != nil {
+		store.Kick()
+	}
+}
+
+func (d *durability) sync() error { return d.call((*persistence.Store).Sync) }
+
+// call calls a function of the store, where there is one.
+func (d *durability) call(fn func(*persistence.Store) error) error {
+	store := d.store.Load()
+	if store == nil {
+		return errNothingKept
+	}
+	if err := fn(store); !errors.Is(err, persistence.ErrBusy) {
+		return err
+	}
+	return server.ErrSnapshotting
+}
+
+// errNothingKept is returned where the log was turned off a moment ago.
+var errNothingKept = errors.New("nothing is kept on a disk")
+
+// policy is what appendfsync says. With save alone there is a log as well, which is never synced but by
+// snapshots.
 func (d *durability) policy() persistence.Policy {
-	switch d.p.set.AppendFsync.Get() {
-	case "always":
-		return persistence.Always
-	case "no":
+	switch fsync := d.p.set.AppendFsync.Get(); {
+	case fsync == "no" || !d.p.set.AppendOnly.Get():
 		return persistence.Never
+	case fsync == "always":
+		return persistence.Always
 	}
 	return persistence.EverySec
 }
@@ -185,7 +241,7 @@ func (d *durability) assumption() persistence.Part {
 			}
 			return nil
 		},
-		Resume: func(uint64) {
+		Resume: func(uint64, func()) {
 			if at := d.kept.Load(); at != 0 {
 				d.assume(at)
 			}
@@ -195,17 +251,17 @@ func (d *durability) assumption() persistence.Part {
 
 // load gives the engine what was kept, while the server already answers -LOADING.
 func (d *durability) load() error {
-	start := time.Now()
-	l, err := d.store.Load()
+	start, store := time.Now(), d.store.Load()
+	l, err := store.Load()
 	if err != nil {
-		return refused(err)
+		return d.refused(err)
 	}
 	d.p.log.Info("the state is loaded", "keys", d.p.engine.Stats().Keys, "bytes", l.Bytes, "records", l.Sets+l.Deletes+l.Expired,
 		"expired", l.Expired, "clean", l.Clean, "took", time.Since(start).Round(time.Millisecond))
-	d.store.Start()
+	store.Start()
 	if d.usedUp.Load() != 0 && !l.Clean {
 		// What the disk has of before must not come back at the next start.
-		if err := d.store.Snapshot(); err != nil {
+		if err := store.Snapshot(); err != nil {
 			return fmt.Errorf("keeping that everything is used up: %w", err)
 		}
 	}
@@ -213,44 +269,34 @@ func (d *durability) load() error {
 	return nil
 }
 
-// refused gives data that needs its owner the exit status for that.
-func refused(err error) error {
+// refused says what to do about a directory that cannot be used. Data that needs its owner has an exit status of its own.
+func (d *durability) refused(err error) error {
 	var corrupt *persistence.CorruptError
-	if errors.As(err, &corrupt) || errors.Is(err, persistence.ErrNoManifest) || errors.Is(err, persistence.ErrFormat) {
+	switch {
+	case errors.As(err, &corrupt) || errors.Is(err, persistence.ErrNoManifest) || errors.Is(err, persistence.ErrFormat):
 		return withStatus{err, exitCorrupt}
+	case errors.Is(err, persistence.ErrLocked):
+		return fmt.Errorf("another server uses the data directory %s: give this one another with --dir, or keep nothing with --appendonly no", d.dir)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("the data directory %s cannot be written: %w: choose another with --dir, or keep nothing with --appendonly no", d.dir, err)
 	}
 	return err
 }
 
-// close makes everything durable. Without a log, that takes a snapshot.
-func (d *durability) close() error {
-	if !d.p.set.AppendOnly.Get() && len(d.p.set.Save.Get()) > 0 {
-		if err := d.p.server.Snapshot(); err != nil {
-			d.p.log.Error("the last snapshot failed", "err", err)
-		}
-	}
-	return d.store.Close()
-}
-
 // forServer is what the server asks of it.
 func (d *durability) forServer() *server.Durability {
-	if d == nil {
-		return nil
-	}
-	busy := func(err error) error {
-		if errors.Is(err, persistence.ErrBusy) {
-			return server.ErrSnapshotting
-		}
-		return err
-	}
 	return &server.Durability{
-		Wait:     d.store.Wait,
-		Kick:     d.store.Kick,
-		Sync:     d.store.Sync,
-		Snapshot: func() error { return busy(d.store.Snapshot()) },
-		Backup: func(name string) (string, error) {
-			path, err := d.store.Backup(name)
-			return path, busy(err)
+		Wait:     d.wait,
+		Kick:     d.kick,
+		Sync:     d.sync,
+		Switch:   d.switchOver,
+		Snapshot: func() error { return d.call((*persistence.Store).Snapshot) },
+		Backup: func(name string) (path string, err error) {
+			err = d.call(func(store *persistence.Store) (err error) {
+				path, err = store.Backup(name)
+				return err
+			})
+			return path, err
 		},
 		Stats: d.stats,
 	}
@@ -259,13 +305,17 @@ func (d *durability) forServer() *server.Durability {
 func (d *durability) stats() server.DurabilityStats {
 	if d.loading.Load() {
 		return server.DurabilityStats{
-			Log: d.p.set.AppendOnly.Get(), Loading: true,
+			Kept: true, Log: d.p.set.AppendOnly.Get(), Loading: true,
 			LoadBegan: d.began.Load(), LoadTotal: d.total.Load(), LoadedBytes: d.loaded.Load(),
 		}
 	}
-	st := d.store.Stats()
+	store := d.store.Load()
+	if store == nil {
+		return server.DurabilityStats{}
+	}
+	st := store.Stats()
 	return server.DurabilityStats{
-		Log: st.Log, LogBytes: st.LogBytes, BaseBytes: st.BaseBytes, LogFiles: st.Logs,
+		Kept: true, Log: d.p.set.AppendOnly.Get(), LogBytes: st.LogBytes, BaseBytes: st.BaseBytes, LogFiles: st.Logs,
 		BytesWritten: st.BytesWritten, Writes: st.Commits, Syncs: st.Syncs, Failures: st.Failures,
 		Snapshotting: st.Snapshotting, SnapshotBegan: st.SnapshotBegan, LastSnapshot: st.LastSnapshot,
 		LastSnapshotTook: st.LastSnapshotTook, LastSnapshotFailed: st.LastSnapshotErr != nil,
@@ -285,7 +335,7 @@ func (d *durability) savePoints(ctx context.Context) {
 		case <-tick.C:
 		}
 		st := d.stats()
-		if st.Loading || st.Snapshotting {
+		if !st.Kept || st.Loading || st.Snapshotting {
 			continue
 		}
 		since := time.Duration(d.p.clock.Now() - max(started, st.SnapshotBegan))

@@ -54,13 +54,14 @@ func (p *process) snapshot() observe.Snapshot {
 
 // forMetrics gathers the numbers about what is kept; nil where nothing is.
 func (d *durability) forMetrics() *observe.Durability {
-	if d == nil {
-		return nil
-	}
 	if d.loading.Load() {
 		return &observe.Durability{Loading: true, LastSaveOK: true}
 	}
-	st := d.store.Stats()
+	store := d.store.Load()
+	if store == nil {
+		return nil
+	}
+	st := store.Stats()
 	return &observe.Durability{
 		LogBytes: st.LogBytes, BaseBytes: st.BaseBytes,
 		Written: st.BytesWritten, Writes: st.Commits, Syncs: st.Syncs, Failures: st.Failures,

@@ -25,6 +25,7 @@ type machine struct {
 	boot uint64
 	up   time.Time // when the machine was started
 	p    *process  // that ran last
+	args []string  // directives; nil for appendfsync always
 }
 
 // run runs the whole server on the machine as it is, and fn with a client of it.
@@ -33,10 +34,13 @@ func (m *machine) run(fn func(do func(line string) resp.Value)) {
 	m.t.Setenv("GOMAXPROCS", "kept") // see roomForSyncs
 	registry, set := config.New()
 	socket := filepath.Join(m.dir, "socket")
-	err := registry.Load(config.Sources{Args: []string{
+	args := m.args
+	if args == nil {
+		args = []string{"--appendonly", "yes", "--appendfsync", "always"}
+	}
+	err := registry.Load(config.Sources{Args: append([]string{
 		"--port", "0", "--http-port", "0", "--unixsocket", socket, "--dir", m.dir, "--logfile", filepath.Join(m.dir, "server.out"),
-		"--appendonly", "yes", "--appendfsync", "always",
-	}})
+	}, args...)})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -64,27 +68,33 @@ func (m *machine) run(fn func(do func(line string) resp.Value)) {
 			m.t.Fatal(err)
 		}
 	}
-	defer c.Close()
+	fn(m.client(c))
+	p.stop <- false
+	if err := <-done; err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// client returns what sends a command on c and reads its reply; c is closed at the end of the test.
+func (m *machine) client(c net.Conn) (do func(line string) resp.Value) {
+	m.t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(deadline))
 	r := bufio.NewReader(c)
-	do := func(line string) resp.Value {
+	return func(line string) resp.Value {
 		for {
 			if _, err := c.Write([]byte(line + "\r\n")); err != nil {
-				m.t.Fatal(err)
+				m.t.Error(err)
+				return resp.Value{}
 			}
 			v, err := resp.ReadReply(r, 1<<20)
 			if err != nil {
-				m.t.Fatal(err)
+				m.t.Errorf("%s: %v", line, err)
+				return resp.Value{}
 			}
 			if !strings.HasPrefix(v.Text, "LOADING") {
 				return v
 			}
 		}
-	}
-	fn(do)
-	p.stop <- false
-	if err := <-done; err != nil {
-		m.t.Fatal(err)
 	}
 }
 

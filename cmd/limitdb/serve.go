@@ -66,7 +66,7 @@ type process struct {
 	group    *transport.Group
 	tls      *transport.TLS // nil without tls-port
 	http     *observe.Server
-	durable  *durability // nil where nothing is kept
+	durable  *durability
 	reloads  reloads
 	stop     chan bool // true: at once
 }
@@ -111,7 +111,7 @@ func (p *process) run() error {
 	defer background.Wait()
 	defer cancel()
 	// Clients are answered with -LOADING until the state is there.
-	p.server.SetLoading(p.durable != nil)
+	p.server.SetLoading(p.durable.loading.Load())
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
 
@@ -144,12 +144,10 @@ func (p *process) run() error {
 		return err
 	}
 	// Last, when nothing can change any more: what is durable now is all.
-	if p.durable != nil {
-		cancel()
-		background.Wait()
-		if err := p.durable.close(); err != nil {
-			return fmt.Errorf("the state was not kept: %w", err)
-		}
+	cancel()
+	background.Wait()
+	if err := p.durable.close(); err != nil {
+		return fmt.Errorf("the state was not kept: %w", err)
 	}
 	p.log.Info("limitdb has stopped")
 	return nil
@@ -158,7 +156,9 @@ func (p *process) run() error {
 // load loads what was kept. It tells whether a signal came meanwhile, which
 // ends the process: nothing has changed yet that could be lost.
 func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx context.Context) (stopped bool, err error) {
-	if p.durable == nil {
+	savePoints := func() { p.durable.savePoints(ctx) }
+	if !p.durable.loading.Load() {
+		background.Go(savePoints)
 		return false, nil
 	}
 	done := make(chan error, 1)
@@ -168,7 +168,7 @@ func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx
 		case err := <-done:
 			if err == nil {
 				p.server.SetLoading(false)
-				background.Go(func() { p.durable.savePoints(ctx) })
+				background.Go(savePoints)
 			}
 			return false, err
 		case <-p.stop:
@@ -186,10 +186,6 @@ func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx
 // wait returns when the server is to stop; now says whether at once. The error
 // is of a log that cannot be written.
 func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
-	var fatal chan error
-	if p.durable != nil {
-		fatal = p.durable.fatal
-	}
 	for {
 		select {
 		case s := <-signals:
@@ -201,7 +197,7 @@ func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 			return false, nil
 		case now := <-p.stop:
 			return now, nil
-		case err := <-fatal:
+		case err := <-p.durable.fatal:
 			return true, errLog(err)
 		}
 	}
@@ -244,7 +240,7 @@ func (p *process) transportOptions() transport.Options {
 		Clock:     p.clock,
 		Backlog:   int(p.set.TCPBacklog.Get()),
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
-		Settled:   p.durable.settled(),
+		Settled:   p.durable.kick, // one sync is for all that a loop has found to do
 		PauseMost: p.server.MostUnsent,
 		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),

@@ -1,0 +1,96 @@
+package persistence
+
+import (
+	"errors"
+	"log/slog"
+	"path/filepath"
+)
+
+// Empty reports whether Open has found nothing to load.
+func (s *Store) Empty() bool {
+	return s.man == nil || s.man.base == nil && len(s.man.logs) == 0
+}
+
+// HasData reports whether a directory of the system has data that a start would load, or
+// files of which nothing says whether they count.
+func HasData(dir string) bool {
+	s := &Store{o: Options{Dir: dir}, fs: OS{}, log: slog.New(slog.DiscardHandler)}
+	err := s.readManifest()
+	var corrupt *CorruptError
+	return !s.Empty() || errors.As(err, &corrupt) || errors.Is(err, ErrNoManifest) || errors.Is(err, ErrFormat)
+}
+
+// Retire ends the store while its parts go on changing: from now on nothing is kept, and
+// what the directory has grows old. So MANIFEST is renamed first; a later start takes what the
+// directory has for dropped, never for current. Those who wait are released: they
+// wait for nothing any more. Retire does not sync, and so works on a disk that is full. After an
+// error of the rename the store goes on as before. Errors: ErrClosed, those of the file system.
+func (s *Store) Retire() error {
+	s.files.Lock()
+	if s.stopped() {
+		s.files.Unlock()
+		return ErrClosed
+	}
+	if err := s.setAside(); err != nil {
+		s.files.Unlock()
+		return err
+	}
+	s.end()
+	return nil
+}
+
+// Abandon ends a store that was opened and nothing was promised of, as Retire does, even if MANIFEST cannot be renamed.
+func (s *Store) Abandon() {
+	s.files.Lock()
+	if s.stopped() {
+		s.files.Unlock()
+		return
+	}
+	if !s.Empty() {
+		_ = s.setAside()
+	}
+	s.end()
+}
+
+// end ends the loops, releases who waits and gives the directory back. It releases files, which is held.
+func (s *Store) end() {
+	s.stopOnce.Do(func() { close(s.stop) })
+	s.files.Unlock()
+
+	s.mu.Lock()
+	s.retired = true
+	ready := s.waiters
+	s.waiters = nil
+	s.mu.Unlock()
+	for _, w := range ready {
+		w.fn()
+	}
+	s.loops.Wait()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.cur != nil {
+		s.cur.f.Close() // nothing names it
+		s.cur = nil
+	}
+	s.unlock()
+}
+
+// setAside renames MANIFEST, durably.
+func (s *Store) setAside() error {
+	name := filepath.Join(s.o.Dir, manifestName)
+	aside := filepath.Join(s.o.Dir, retiredName)
+	if err := s.fs.Rename(name, aside); err != nil {
+		return err
+	}
+	err := s.fs.SyncDir(s.o.Dir)
+	if err != nil {
+		// The store goes on, and needs its MANIFEST: if this fails, too, the next one that is written takes its place.
+		_ = s.fs.Rename(aside, name)
+	}
+	return err
+}
+
+// Release gives back a directory that Open has taken, and that was not loaded.
+func (s *Store) Release() { s.unlock() }
