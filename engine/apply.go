@@ -35,7 +35,7 @@ func (s *shard) apply(h uint64, now int64, key []byte, kind limit.Algorithm, ste
 		return err
 	}
 	s.keepSpare(next)
-	if err := s.store(now, h, g, at, key, kind, next, false); err != nil {
+	if err := s.store(now, h, g, at, key, mark(kind), next, false); err != nil {
 		return err
 	}
 	s.changed(now, s.waits.find(key))

@@ -34,8 +34,8 @@ const (
 type arena struct {
 	budget budget
 	page   int
-	// deadlines are buffers for evict, *[]int64: one for each processor at most.
-	deadlines sync.Pool
+	// ranks are buffers for evict, *[]uint64: one for each processor at most.
+	ranks sync.Pool
 
 	mu      sync.Mutex // guards all fields below
 	regions [][]byte

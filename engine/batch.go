@@ -60,7 +60,7 @@ func (e *Engine) fetch(keys [][]byte, places []Place) {
 		if off := (*line)(lines[i]).guess(uint64(places[i])); off != 0 {
 			// A short record may lie across two cache lines.
 			lines[i] = segs[i].at(off)
-			ends[i] = segs[i].at(min(off+uint32(len(key))+10, spanSize-1))
+			ends[i] = segs[i].at(min(off+uint32(len(key))+minRecord+7, spanSize-1))
 		}
 	}
 	prefetch(&lines, len(places))

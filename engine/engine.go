@@ -78,6 +78,8 @@ type Stats struct {
 	Allowed, Limited, Peeked, Refunded, Refused uint64
 	Expired                                     uint64 // keys dropped because their time had come
 	Evicted                                     uint64 // keys dropped to keep to the memory budget
+	// EvictedDenied counts those of the evicted keys whose callers were denied.
+	EvictedDenied uint64
 	// Forgiven is the debt of the evicted keys: the sum, in nanoseconds, of the
 	// times after which they would have been full.
 	Forgiven uint64

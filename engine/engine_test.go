@@ -113,7 +113,7 @@ func TestWrongType(t *testing.T) {
 	if state, err := s.stateFor(g, at, perSecond(1)); err != nil || len(state) != 8 {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
-	g.record(at).setAlgorithm(99)
+	g.record(at).setMark(31)
 	if state, err := s.stateFor(g, at, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
 		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
 	}

@@ -12,10 +12,12 @@ import (
 // A new key that needs memory where there is none left gets, in this order:
 //
 //  1. the room of expired keys of its own segment, and then of others;
-//  2. with the policy LeastDebt, the room of those keys of its segment that
-//     are nearest to full. Keys are spread over the segments by a seeded hash,
-//     so a segment is a fair sample of all. A sixteenth of it goes at once,
-//     which makes room for the next keys too;
+//  2. with the policy LeastDebt, the room of those keys of its segment that use
+//     the smallest share of their limits (see rank). Keys are spread over the
+//     segments by a seeded hash, so a segment is a fair sample of all. A
+//     sixteenth of it goes at once, which makes room for the next keys too. A
+//     caller that is denied now goes only where all others have gone, and a
+//     lease never;
 //  3. ErrOOM.
 //
 // Memory is given back in pages. A rewrite needs its new span before it can
@@ -28,9 +30,9 @@ type Policy uint8
 const (
 	// NoEviction refuses new keys with ErrOOM.
 	NoEviction Policy = iota
-	// LeastDebt forgets those keys of a sample that are nearest to full: that
-	// forgives least. Never the least recently used, for then a spray of new
-	// keys would hand a fresh quota to the caller that is being limited.
+	// LeastDebt forgets those keys of a sample that use the smallest share of
+	// their limits: that forgives least. Never the least recently used, for then a
+	// spray of new keys would hand a fresh quota to the caller that is being limited.
 	LeastDebt
 )
 
@@ -42,7 +44,7 @@ func (e *Engine) SetMaxMemory(bytes int64, p Policy) {
 }
 
 // relieve makes room in g's stretch at the cost of its keys: those that have
-// expired, or else, if the policy says so, those nearest to full. It tells
+// expired, or else, if the policy says so, those that are used least. It reports
 // whether it found any.
 func (t *table) relieve(now int64, g *segment, keys, size int) bool {
 	if t.cull(now, g) == 0 && (!t.arena.budget.leastDebt.Load() || t.evict(now, g, size) == 0) {
@@ -60,45 +62,63 @@ func (t *table) relieve(now int64, g *segment, keys, size int) bool {
 // evictShare is the part of a segment's keys that is evicted at once.
 const evictShare = 16
 
-// evict drops the keys of g that are nearest to full, and returns how many: a
-// sixteenth, and as many as have size bytes together. If all of them do not have
-// so many it drops none.
+// evict drops the keys of g that rank lowest, and returns how many: a sixteenth
+// of those that may go, and as many as have size bytes together. If all of them do
+// not have so many, it drops none. Callers that are denied now go only if the
+// others do not have size bytes.
 func (t *table) evict(now int64, g *segment, size int) int {
-	if g.n == 0 || g.live() < size {
+	buf, _ := t.arena.ranks.Get().(*[]uint64)
+	if buf == nil {
+		buf = new([]uint64)
+	}
+	defer t.arena.ranks.Put(buf)
+	all, bytes := (*buf)[:0], 0
+	g.each(func(r record) {
+		if rank, ok := t.rank(now, r); ok {
+			all = append(all, rank)
+			bytes += r.size()
+		}
+	})
+	*buf = all
+	if len(all) == 0 || bytes < size {
 		return 0
 	}
-	buf, _ := t.arena.deadlines.Get().(*[]int64)
-	if buf == nil {
-		buf = new([]int64)
-	}
-	defer t.arena.deadlines.Put(buf)
-	all := (*buf)[:0]
-	g.each(func(r record) { all = append(all, t.expires(r)) })
-	*buf = all
 	slices.Sort(all)
-	dropped, freed := 0, 0
+	want := (len(all) + evictShare - 1) / evictShare
+	if calm, _ := slices.BinarySearch(all, rankDenied); calm > 0 {
+		want = min(want, calm)
+	}
 	// Mostly one turn; where the records are small for size, some more.
-	for want := (len(all) + evictShare - 1) / evictShare; ; want = min(2*want, len(all)) {
+	dropped, freed := 0, 0
+	for ; ; want = min(2*want, len(all)) {
 		last := all[want-1]
 		g.each(func(r record) {
-			at := t.expires(r)
-			if at > last || dropped == want {
+			rank, ok := t.rank(now, r)
+			if !ok || rank > last || dropped == want {
 				return
 			}
 			freed += r.size()
-			if t.changes != nil {
-				t.changes.forget(r.algorithm(), r.key())
-			}
-			t.dropRecord(g, r)
+			t.forgive(now, g, r, rank)
 			dropped++
-			t.evicted++
-			t.forgiven += uint64(max(0, at-now))
 		})
 		if freed >= size || want == len(all) {
 			t.waits.stir()
 			return dropped
 		}
 	}
+}
+
+// forgive drops a key that is evicted.
+func (t *table) forgive(now int64, g *segment, r record, rank uint64) {
+	if t.changes != nil {
+		t.changes.forget(r.algorithm(), r.key())
+	}
+	t.evicted++
+	if rank >= rankDenied {
+		t.evictedDenied++
+	}
+	t.forgiven += uint64(max(0, t.expires(r)-now))
+	t.dropRecord(g, r)
 }
 
 // cull drops the keys of g that have expired, and returns how many. It leaves

@@ -43,7 +43,7 @@ func (s *shard) takePartial(h uint64, now int64, key []byte, l *limit.Limit, cos
 	if err != nil {
 		return 0, err
 	}
-	if err := s.commit(now, h, g, at, key, l.Algorithm, next, d); err != nil || d.Limited {
+	if err := s.commit(now, h, g, at, key, markOf(l, part, d), next, d); err != nil || d.Limited {
 		return 0, err
 	}
 	return part, nil

@@ -271,7 +271,7 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 	if r.Lease != nil {
 		s.keepSpare(next)
 	}
-	if err := s.commit(now, h, g, at, key, r.kind(), next, d); err != nil {
+	if err := s.commit(now, h, g, at, key, r.mark(d), next, d); err != nil {
 		return 0, err
 	}
 	return granted, nil

@@ -10,17 +10,18 @@ import (
 
 // A record is one key and its state, in a segment's span:
 //
-//	 0           1             2 (…)          3 (…)
-//	┌───────────┬─────────────┬──────────────┬───────┬─────────┬───────┐
-//	│ algorithm │ key length  │ state length │  key  │  state  │ slack │
-//	│  1 byte   │ 1–2 bytes   │  1–2 bytes   │       │         │       │
-//	└───────────┴─────────────┴──────────────┴───────┴─────────┴───────┘
+//	 0           1       2             3 (…)          4 (…)
+//	┌───────────┬───────┬─────────────┬──────────────┬───────┬─────────┬───────┐
+//	│ algorithm │ bound │ key length  │ state length │  key  │  state  │ slack │
+//	│  1 byte   │ 1     │ 1–2 bytes   │  1–2 bytes   │       │         │       │
+//	└───────────┴───────┴─────────────┴──────────────┴───────┴─────────┴───────┘
 //
 // Lengths have 7 bits in each byte, the low ones first, and the top bit set
 // where another byte follows. The algorithm is 0 in a record that is dead: its
 // bytes are garbage until the segment is rewritten. Its top bit is set where
 // the state is too large for a span: then the 4 bytes of the number of a box
-// (see table.box) stand in place of the state.
+// (see table.box) stand in place of the state. The first two bytes together are
+// the record's mark (see mark.go).
 //
 // There is no expiry in a record, since the state tells it.
 //
@@ -36,7 +37,7 @@ type record struct {
 
 const (
 	dead  = 0    // the algorithm of a dead record
-	boxed = 0x80 // a bit of the algorithm: the state is in a box
+	boxed = 0x80 // a bit of the mark: the state is in a box
 
 	boxID = 4 // bytes of a box's number
 
@@ -51,45 +52,55 @@ const (
 
 // view reads the header of the record at p.
 func view(p unsafe.Pointer) record {
-	k, s := *(*byte)(unsafe.Add(p, 1)), *(*byte)(unsafe.Add(p, 2))
+	k, s := *(*byte)(unsafe.Add(p, markSize)), *(*byte)(unsafe.Add(p, markSize+1))
 	if k|s < 0x80 {
-		return record{p, 3, int(k), int(s)}
+		return record{p, minRecord, int(k), int(s)}
 	}
-	klen, n := getLength(unsafe.Add(p, 1))
-	slen, m := getLength(unsafe.Add(p, 1+n))
-	return record{p, 1 + n + m, klen, slen}
+	klen, n := getLength(unsafe.Add(p, markSize))
+	slen, m := getLength(unsafe.Add(p, markSize+n))
+	return record{p, markSize + n + m, klen, slen}
 }
 
-// isOf tells whether the record at p is of key.
+// isOf reports whether the record at p is of key.
 func isOf(p unsafe.Pointer, key []byte) bool {
-	k, s := *(*byte)(unsafe.Add(p, 1)), *(*byte)(unsafe.Add(p, 2))
+	k, s := *(*byte)(unsafe.Add(p, markSize)), *(*byte)(unsafe.Add(p, markSize+1))
 	if k|s < 0x80 {
-		return int(k) == len(key) && string(unsafe.Slice((*byte)(unsafe.Add(p, 3)), len(key))) == string(key)
+		return int(k) == len(key) && string(unsafe.Slice((*byte)(unsafe.Add(p, minRecord)), len(key))) == string(key)
 	}
 	return string(view(p).key()) == string(key)
 }
 
 // put writes a record at p, which has sizeOf(len(key), len(state)) bytes.
-func put(p unsafe.Pointer, algorithm byte, key, state []byte) {
-	*(*byte)(p) = algorithm
-	n := 1 + putLength(unsafe.Add(p, 1), len(key))
+func put(p unsafe.Pointer, m mark, key, state []byte) {
+	*(*mark)(p) = m
+	n := markSize + putLength(unsafe.Add(p, markSize), len(key))
 	n += putLength(unsafe.Add(p, n), len(state))
 	r := record{p, n, len(key), len(state)}
 	copy(r.key(), key)
 	copy(r.state(), state)
 }
 
-func (r record) algorithm() limit.Algorithm { return limit.Algorithm(*(*byte)(r.at) &^ boxed) }
+func (r record) mark() mark                 { return *(*mark)(r.at) }
+func (r record) algorithm() limit.Algorithm { return r.mark().algorithm() }
 func (r record) isDead() bool               { return *(*byte)(r.at) == dead }
 func (r record) isBoxed() bool              { return *(*byte)(r.at)&boxed != 0 }
 
 // kill makes the record garbage.
 func (r record) kill() { *(*byte)(r.at) = dead }
 
-// setAlgorithm changes the algorithm of a record that lives.
-func (r record) setAlgorithm(a limit.Algorithm) {
-	p := (*byte)(r.at)
-	*p = byte(a) | *p&boxed
+// setMark changes the mark of a record that lives, but for where its state is.
+func (r record) setMark(m mark) {
+	p := (*mark)(r.at)
+	*p = m | *p&boxed
+}
+
+// setUse changes what the mark of a record tells of its use, if it is another.
+func (r record) setUse(m mark) {
+	p := (*mark)(r.at)
+	const kept = boxed | algorithmBits
+	if next := *p&kept | m&^kept; next != *p {
+		*p = next
+	}
 }
 
 func (r record) key() []byte {
@@ -122,7 +133,7 @@ func (r record) cuts(n int) bool {
 
 const (
 	// minRecord is the size of a record without key and state.
-	minRecord = 3
+	minRecord = markSize + 2
 	// maxDead is less than what the lengths of a record can tell.
 	maxDead = 1<<14 - 1
 )
@@ -138,17 +149,17 @@ func putDead(p unsafe.Pointer, n int) {
 			slen = 1
 		}
 	}
-	putLength(unsafe.Add(p, 1+putLength(unsafe.Add(p, 1), klen)), slen)
+	putLength(unsafe.Add(p, markSize+putLength(unsafe.Add(p, markSize), klen)), slen)
 }
 
 // setStateLen changes the state's length to one that the record holds.
 func (r record) setStateLen(n int) {
-	putLength(unsafe.Add(r.at, 1+lengthLen(r.klen)), n)
+	putLength(unsafe.Add(r.at, markSize+lengthLen(r.klen)), n)
 }
 
 // sizeOf is how many bytes a record of these lengths has in a span.
 func sizeOf(klen, slen int) int {
-	return 1 + lengthLen(klen) + lengthLen(slen) + klen + room(slen)
+	return markSize + lengthLen(klen) + lengthLen(slen) + klen + room(slen)
 }
 
 // room is how many bytes are set apart for a state of n bytes: none more for a

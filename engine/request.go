@@ -24,6 +24,18 @@ func (r *Request) kind() limit.Algorithm {
 	return r.Limit.Algorithm
 }
 
+// mark is the record's after a decision on the request.
+func (r *Request) mark(d *limit.Decision) mark {
+	if r.Lease != nil {
+		return mark(limit.LEASE)
+	}
+	cost := r.Cost
+	if r.Partial {
+		cost = 1
+	}
+	return markOf(&r.Limit, cost, d)
+}
+
 // stateAsked is stateFor for a request.
 func (s *shard) stateAsked(g *segment, at slot, r *Request) ([]byte, error) {
 	if r.Lease != nil {

@@ -37,5 +37,5 @@ func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, m
 	if err != nil {
 		return err
 	}
-	return s.commit(now, h, g, at, key, l.Algorithm, next, d)
+	return s.commit(now, h, g, at, key, markOf(l, cost, d), next, d)
 }

@@ -132,9 +132,9 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	case !a.Known():
 		return fmt.Errorf("engine: a state is of algorithm %d, which this version does not know", r.Kind)
 	case at != nil:
-		return t.update(s.last, h, g, at, r.Key, a, r.State)
+		return t.update(s.last, h, g, at, r.Key, unknown(a), r.State)
 	}
-	return t.insert(s.last, h, r.Key, a, r.State, true)
+	return t.insert(s.last, h, r.Key, unknown(a), r.State, true)
 }
 
 // Settle gives back what Expect has set apart for keys that did not come.

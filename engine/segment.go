@@ -133,8 +133,8 @@ func (g *segment) find(h uint64, key []byte) slot {
 }
 
 // add appends a record and points to it. There must be room for both.
-func (g *segment) add(h uint64, algorithm byte, key, state []byte) {
-	put(g.at(uint32(g.top)), algorithm, key, state)
+func (g *segment) add(h uint64, m mark, key, state []byte) {
+	put(g.at(uint32(g.top)), m, key, state)
 	g.point(h, g.top)
 	g.top += sizeOf(len(key), len(state))
 	g.n++

@@ -94,14 +94,15 @@ const fixedState = 8
 
 // store keeps the state that an algorithm has made, unless it says no more
 // than an absent key does. With must a new key heeds no budget.
-func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, must bool) error {
+func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
 	if s.table.changes == nil {
-		return s.keep(now, h, g, at, key, a, next, must)
+		return s.keep(now, h, g, at, key, m, next, must)
 	}
+	a := m.algorithm()
 	c := s.table.changes
 	gone := limit.Expires(a, next) <= now
 	if !gone && len(next) >= longState {
-		err := s.keep(now, h, g, at, key, a, next, must)
+		err := s.keep(now, h, g, at, key, m, next, must)
 		if err == nil {
 			c.owe(key)
 		}
@@ -118,7 +119,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 		mark = c.set(a, key, next)
 	}
 	n := len(c.buf.Bytes) - mark
-	err := s.keep(now, h, g, at, key, a, next, must)
+	err := s.keep(now, h, g, at, key, m, next, must)
 	if err != nil {
 		c.undo(mark, n)
 	}
@@ -126,27 +127,30 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, a li
 }
 
 // keep is store without a record of it.
-func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, must bool) error {
-	gone := limit.Expires(a, next) <= now
+func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
+	gone := limit.Expires(m.algorithm(), next) <= now
 	switch {
 	case at == nil && gone:
 		return nil
 	case at == nil:
-		return s.table.insert(now, h, key, a, next, must)
+		return s.table.insert(now, h, key, m, next, must)
 	case gone:
 		s.table.remove(g, h, at)
 		return nil
 	}
-	return s.table.update(now, h, g, at, key, a, next)
+	return s.table.update(now, h, g, at, key, m, next)
 }
 
-// commit stores what a decision has made of a key, nil for nothing, and counts
-// the decision.
-func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, next []byte, d *limit.Decision) error {
-	if next != nil {
-		if err := s.store(now, h, g, at, key, a, next, false); err != nil {
+// commit stores what a decision has made of a key, nil for nothing, notes its
+// use, and counts the decision.
+func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, d *limit.Decision) error {
+	switch {
+	case next != nil:
+		if err := s.store(now, h, g, at, key, m, next, false); err != nil {
 			return err
 		}
+	case at != nil:
+		g.record(at).setUse(m)
 	}
 	if s.count(d) {
 		s.follow(now, h, key)
@@ -172,15 +176,7 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	if next != nil {
-		if err := s.store(now, h, g, at, key, l.Algorithm, next, false); err != nil {
-			return err
-		}
-	}
-	if s.count(d) {
-		s.follow(now, h, key)
-	}
-	return nil
+	return s.commit(now, h, g, at, key, markOf(l, cost, d), next, d)
 }
 
 func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
@@ -218,7 +214,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 		return err
 	}
 	if next != nil {
-		if err := s.store(now, h, g, at, key, l.Algorithm, next, false); err != nil {
+		if err := s.store(now, h, g, at, key, markOf(l, 1, d), next, false); err != nil {
 			return err
 		}
 		s.changed(now, s.waits.find(key))
@@ -293,6 +289,7 @@ func (s *shard) addTo(sum *Stats) {
 	sum.Refused += s.refused
 	sum.Expired += s.table.expired
 	sum.Evicted += s.table.evicted
+	sum.EvictedDenied += s.table.evictedDenied
 	sum.Forgiven += s.table.forgiven
 	sum.Waiting += int64(s.waits.waiting)
 	sum.WaitingKeys += int64(s.waits.n)

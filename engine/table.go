@@ -34,7 +34,7 @@ import (
 //
 // Finding a key touches two or three cache lines of far memory: one of the
 // index, one or two of the record. A key of 17 bytes with a state of 8 costs
-// 28 bytes for the record and about 6 for its slot.
+// 29 bytes for the record and about 6 for its slot.
 //
 // There is one way to grow, shrink, and collect garbage: to write a segment
 // anew into another span, with an index of the right size (resize), into two
@@ -74,7 +74,7 @@ type table struct {
 	boxes   map[uint32][]byte
 	lastBox uint32
 
-	expired, evicted, forgiven uint64
+	expired, evicted, evictedDenied, forgiven uint64
 }
 
 // directory finds a segment by the leading bits of a place within the shard.
@@ -172,7 +172,7 @@ func (t *table) info(r record) Info {
 
 // insert adds a key that is not there. Errors: ErrKey, errNoRoom (never if
 // must is set) and those of the system.
-func (t *table) insert(now int64, h uint64, key []byte, a limit.Algorithm, state []byte, must bool) error {
+func (t *table) insert(now int64, h uint64, key []byte, m mark, state []byte, must bool) error {
 	if len(key) > MaxKey {
 		return ErrKey
 	}
@@ -181,7 +181,7 @@ func (t *table) insert(now int64, h uint64, key []byte, a limit.Algorithm, state
 	if err != nil {
 		return err
 	}
-	t.place(g, h, key, a, state)
+	t.place(g, h, key, m, state)
 	t.n++
 	return nil
 }
@@ -207,36 +207,37 @@ func (t *table) needs(g *segment, at slot, key, state []byte) int {
 }
 
 // place appends the key to a segment that has room for it.
-func (t *table) place(g *segment, h uint64, key []byte, a limit.Algorithm, state []byte) {
-	g.expects(limit.Expires(a, state))
+func (t *table) place(g *segment, h uint64, key []byte, m mark, state []byte) {
+	g.expects(limit.Expires(m.algorithm(), state))
 	if len(state) > maxInline {
-		g.add(h, byte(a)|boxed, key, t.box(state))
+		g.add(h, m|boxed, key, t.box(state))
 		return
 	}
-	g.add(h, byte(a), key, state)
+	g.add(h, m, key, state)
 }
 
 // update gives a key that is there another state, which may have been written
 // over the old one in place. The slot is of no use afterwards. Errors: those of
 // the system; nothing has changed then, but a state that was written in place and
 // cannot be kept is forgotten.
-func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, state []byte) error {
+func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte) error {
 	r := g.record(at)
-	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen && byte(a) == *(*byte)(r.at) {
-		g.expects(limit.Expires(a, state)) // written in place: nothing to copy
+	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
+		r.setMark(m)
+		g.expects(limit.Expires(m.algorithm(), state)) // written in place: nothing to copy
 		return nil
 	}
 	if r.isBoxed() {
-		return t.updateBox(now, h, g, at, key, a, state)
+		return t.updateBox(now, h, g, at, key, m, state)
 	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
-		r.setAlgorithm(a)
+		r.setMark(m)
 		if len(state) != r.slen {
 			r.setStateLen(len(state))
 			r.slen = len(state)
 		}
 		copy(r.state(), state) // nothing, where it is in place already
-		g.expects(limit.Expires(a, state))
+		g.expects(limit.Expires(m.algorithm(), state))
 		return nil
 	}
 	// Making room may move the record; a state in place would move with it.
@@ -244,7 +245,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a l
 	if inPlace {
 		state = append([]byte(nil), state...)
 	}
-	err := t.replace(now, h, key, a, state)
+	err := t.replace(now, h, key, m, state)
 	if err != nil && inPlace {
 		t.remove(g, h, at)
 	}
@@ -252,26 +253,26 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, a l
 }
 
 // replace writes the record of a key that is there anew.
-func (t *table) replace(now int64, h uint64, key []byte, a limit.Algorithm, state []byte) error {
+func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte) error {
 	if _, err := t.makeRoom(now, h, 1, sizeOf(len(key), inline(state)), true); err != nil {
 		return err
 	}
 	g, at := t.find(h, key)
 	t.drop(g, h, at)
-	t.place(g, h, key, a, state)
+	t.place(g, h, key, m, state)
 	t.n++
 	return nil
 }
 
 // updateBox is update for a state in a box. It comes out of it if it has become
 // short, and there is room for it.
-func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, a limit.Algorithm, state []byte) error {
+func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte) error {
 	r := g.record(at)
 	t.rebox(boxOf(r), state)
-	r.setAlgorithm(a)
-	g.expects(limit.Expires(a, state))
+	r.setMark(m)
+	g.expects(limit.Expires(m.algorithm(), state))
 	if len(state) <= minBoxed {
-		_ = t.replace(now, h, key, a, t.state(r))
+		_ = t.replace(now, h, key, m, t.state(r))
 	}
 	return nil
 }

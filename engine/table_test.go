@@ -41,9 +41,9 @@ func (m *tableModel) set(key, state []byte) error {
 	}
 	var err error
 	if at == nil {
-		err = m.t.insert(start, h, key, limit.GCRA, state, false)
+		err = m.t.insert(start, h, key, mark(limit.GCRA), state, false)
 	} else {
-		err = m.t.update(start, h, g, at, key, limit.GCRA, state)
+		err = m.t.update(start, h, g, at, key, mark(limit.GCRA), state)
 	}
 	m.want[string(key)] = bytes.Clone(state)
 	return err
@@ -60,7 +60,7 @@ func (m *tableModel) grow(key []byte, n int) error {
 	old := m.t.state(g.record(at))
 	next := append(old, bytes.Repeat([]byte{byte(n)}, n)...)
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, h, g, at, key, limit.GCRA, next)
+	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next)
 }
 
 // shorten cuts a state in place.
@@ -73,7 +73,7 @@ func (m *tableModel) shorten(key []byte, n int) error {
 	next := m.t.state(g.record(at))
 	next = next[:max(8, len(next)-n)]
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, h, g, at, key, limit.GCRA, next)
+	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next)
 }
 
 func (m *tableModel) remove(key []byte) error {
@@ -250,7 +250,7 @@ func TestBytesPerKey(t *testing.T) {
 		m := newTableModel(5)
 		for i := range n {
 			k := fmt.Appendf(nil, "key:%013d", i)
-			if err := m.t.insert(start, m.t.hash(k), k, limit.GCRA, stateOf(start, 8, 0), false); err != nil {
+			if err := m.t.insert(start, m.t.hash(k), k, mark(limit.GCRA), stateOf(start, 8, 0), false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -269,7 +269,7 @@ func TestChurnLeavesNothing(t *testing.T) {
 		now := start + int64(gen)*second
 		for i := range 3000 {
 			k := key(gen*3000 + i)
-			if err := m.t.insert(now, m.t.hash(k), k, limit.GCRA, stateOf(now+2*second, 8+gen%3*100, 1), false); err != nil {
+			if err := m.t.insert(now, m.t.hash(k), k, mark(limit.GCRA), stateOf(now+2*second, 8+gen%3*100, 1), false); err != nil {
 				t.Fatal(err)
 			}
 		}

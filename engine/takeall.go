@@ -252,7 +252,7 @@ func (p *plan) store(now int64, r *request) (at int, err error) {
 					return c.at, err
 				}
 			}
-			if err := c.s.store(now, c.h, g, slot, r.keys[c.at], l.Algorithm, state, true); err != nil {
+			if err := c.s.store(now, c.h, g, slot, r.keys[c.at], markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
 				return c.at, err
 			}
 		}

@@ -228,7 +228,7 @@ func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []b
 		return 0, err
 	}
 	full := limit.Expires(w.kind(), next)
-	if err := s.commit(now, h, g, at, key, w.kind(), next, d); err != nil || d.Limited {
+	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
 		return 0, err
 	}
 	if d.Wait == limit.Never {
@@ -270,7 +270,7 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 		var next []byte
 		next, err = limit.Refund(&w.Limit, state, now, q.granted, s.scratch(state), d)
 		if err == nil && next != nil {
-			err = s.store(now, q.hash, g, at, q.bytes(), w.kind(), next, false)
+			err = s.store(now, q.hash, g, at, q.bytes(), w.mark(d), next, false)
 		}
 		s.changed(now, s.waits.find(q.bytes()))
 		g, at = s.live(q.hash, now, q.bytes())

@@ -79,6 +79,7 @@ func (srv *Server) statValues() []statValue {
 		{"denied_connections", c.denied.Load()},
 		{"expired_keys", e.Expired},
 		{"evicted_keys", e.Evicted},
+		{"evicted_denied_keys", e.EvictedDenied},
 		{"evicted_clients", c.closed[reasonOf(errEvicted)].Load()},
 		{"client_output_buffer_limit_disconnections", c.closed[reasonOf(errOutput)].Load()},
 		{"client_timeout_disconnections", c.timedOut()},

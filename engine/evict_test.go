@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"limitdb/limit"
+)
+
+// evictLimits has a limit of each algorithm and option that changes what a state
+// tells, all of them of 1000 in 1000 s.
+func evictLimits() []limit.Limit {
+	const period = 1000 * second
+	l := func(a limit.Algorithm) limit.Limit {
+		return limit.Limit{Algorithm: a, Max: 1000, Period: period, Burst: 1000}
+	}
+	first, interval, calendar, counting := l(limit.FIXED), l(limit.TOKEN), l(limit.FIXED), l(limit.FIXED)
+	first.First, interval.Interval, counting.CountDenied = true, true, true
+	calendar.Period, calendar.Calendar = 0, limit.Day
+	segmented := l(limit.SEGMENTED)
+	segmented.Segments = 10
+	warm := l(limit.WARMUP)
+	warm.Warm, warm.Cold = 100*second, 3
+	return []limit.Limit{
+		l(limit.GCRA), l(limit.TOKEN), interval, l(limit.LEAKY), l(limit.QUEUE), warm,
+		l(limit.FIXED), first, calendar, counting, l(limit.SLIDING), segmented, l(limit.LOG),
+	}
+}
+
+func TestEveryAlgorithmIsEvicted(t *testing.T) {
+	limits := evictLimits()
+	for _, a := range limit.Algorithms() {
+		if !slices.ContainsFunc(limits, func(l limit.Limit) bool { return l.Algorithm == a }) {
+			t.Errorf("no limit of %v", a)
+		}
+	}
+}
+
+// TestEvictionKeepsTheDenied sprays keys over those of callers that have used up
+// their limits: none of them gets a fresh quota.
+func TestEvictionKeepsTheDenied(t *testing.T) {
+	for _, l := range evictLimits() {
+		for _, how := range []string{"granted", "denied"} {
+			t.Run(l.String()+" "+how, func(t *testing.T) {
+				t.Parallel()
+				testEviction(t, &l, how == "denied")
+			})
+		}
+	}
+}
+
+func testEviction(t *testing.T, l *limit.Limit, denied bool) {
+	const abusers, sprayed, leases = 200, 150_000, 50
+	e := New(Options{Shards: 64})
+	most := e.Stats().Bytes + 3<<20
+	e.SetMaxMemory(most, LeastDebt)
+	name := func(i int) []byte { return fmt.Appendf(nil, "caller:%d", i) }
+	lease := func(i int) (d limit.Decision) {
+		r := limit.Lease{Limit: 1, TTL: 2000 * second, Weight: 1, ID: []byte{byte(i), 1}}
+		if err := e.Lease(start, fmt.Appendf(nil, "lease:%d", i), &r, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	for i := range abusers {
+		cost := l.Max
+		if l.Algorithm == limit.QUEUE {
+			cost++
+		}
+		mustTake(t, e, start, name(i), l, cost)
+		if d := mustTake(t, e, start, name(i), l, 0); d.Remaining != 0 {
+			t.Fatalf("%+v", d)
+		}
+		if denied {
+			if d := mustTake(t, e, start, name(i), l, 1); !d.Limited {
+				t.Fatalf("%+v", d)
+			}
+		}
+	}
+	for i := range leases {
+		lease(i)
+	}
+	step := int64(1)
+	if l.Algorithm == limit.WARMUP {
+		step = 100_000 // each take has its caller denied for some seconds
+	}
+	for i := range sprayed {
+		mustTake(t, e, start+step*int64(i), fmt.Appendf(nil, "spray:%d", i), l, 1+int64(i%5))
+		if b := e.Stats().Bytes; b > most+spanSize {
+			t.Fatalf("%d bytes, %d allowed", b, most)
+		}
+	}
+	now := start + step*sprayed
+	for i := range abusers {
+		if d, err := peek(e, now, name(i), l, 1); err != nil || !d.Limited {
+			t.Fatalf("caller %d has a fresh quota: %+v, %v", i, d, err)
+		}
+	}
+	for i := range leases {
+		if _, there := e.Info(now, fmt.Appendf(nil, "lease:%d", i)); !there {
+			t.Fatalf("lease %d was evicted", i)
+		}
+	}
+	st := e.Stats()
+	// Most of what WARMUP has sprayed of late is denied, too.
+	if st.Evicted == 0 || st.EvictedDenied != 0 && l.Algorithm != limit.WARMUP || st.Refused != 0 {
+		t.Errorf("%+v", st)
+	}
+	e.check()
+}

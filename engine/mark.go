@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"math/bits"
+
+	"limitdb/limit"
+)
+
+// mark is the first two bytes of a record: what kind of state it has, and what
+// eviction needs to know of its limit, which the state does not tell. It is in
+// memory only.
+//
+//	 15            8    7       6      5   4          0
+//	┌───────────────┬───────┬────────┬───┬─────────────┐
+//	│ bound         │ boxed │ denied │ – │  algorithm  │
+//	└───────────────┴───────┴────────┴───┴─────────────┘
+//
+// denied is set if the last decision was a denial, or left nothing. The bound is
+// limit.Bound at that decision, rounded down to two bits after the first, so that
+// with the state it tells what share of the limit is used at any later time.
+// A record that was restored is denied with a bound of 0: as fully used as can be.
+type mark uint16
+
+const (
+	markSize      = 2
+	algorithmBits = 0x1f
+	denied        = 0x40
+	boundShift    = 8
+)
+
+func (m mark) algorithm() limit.Algorithm { return limit.Algorithm(m & algorithmBits) }
+
+// bound is the bound that is kept, at most the one that was given.
+func (m mark) bound() int64 {
+	c := uint64(m >> boundShift)
+	if c < 8 {
+		return int64(c)
+	}
+	return int64((4 | c&3) << (c/4 - 1))
+}
+
+// markOf is the mark of a key after the decision on a cost.
+func markOf(l *limit.Limit, cost int64, d *limit.Decision) mark {
+	m := mark(l.Algorithm)
+	if !d.Limited {
+		cost = 1
+	}
+	if d.Remaining == 0 || d.Limited && d.Wait != limit.Never {
+		m |= denied
+	}
+	return m | mark(boundCode(limit.Bound(l, cost)))<<boundShift
+}
+
+// unknown is the mark of a key whose limit nobody has told yet.
+func unknown(a limit.Algorithm) mark { return mark(a) | denied }
+
+// boundCode is a bound, 0 or more, in a byte.
+func boundCode(bound int64) uint8 {
+	if bound < 8 {
+		return uint8(bound)
+	}
+	n := bits.Len64(uint64(bound))
+	return uint8(4*(n-2)) | uint8(bound>>(n-3))&3
+}
+
+// A rank orders keys by how much is lost if they are forgotten:
+//
+//	bit 63      the caller is denied now
+//	bits 62–39  the share of its limit that is used, 1 at bit 58
+//	bits 38–0   how long it takes until nothing is used, in 2²⁴ ns
+const (
+	rankDenied = 1 << 63
+	rankShare  = 39
+	shareOne   = 1 << 19
+	shareMost  = 1<<24 - 1
+	rankTime   = 24
+)
+
+// rank is the rank of a record that lives. It is false for leases, which are
+// never forgotten: what they allow has not ended.
+func (t *table) rank(now int64, r record) (uint64, bool) {
+	m, state := r.mark(), t.state(r)
+	a := m.algorithm()
+	if a == limit.LEASE {
+		return 0, false
+	}
+	used, bound := limit.Usage(a, state, now, m.bound())
+	share := uint64(shareMost)
+	if hi, lo := bits.Mul64(uint64(used), shareOne); hi < uint64(bound) {
+		share, _ = bits.Div64(hi, lo, uint64(bound))
+		share = min(share, shareMost)
+	}
+	rank := share<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime
+	if m&denied != 0 && used >= bound {
+		rank |= rankDenied
+	}
+	return rank, true
+}
