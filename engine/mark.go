@@ -16,8 +16,9 @@ import (
 //	└───────────────┴───────┴────────┴───┴─────────────┘
 //
 // denied is set if the last decision was a denial, or left nothing. The bound is
-// limit.Bound at that decision, rounded down to two bits after the first, so that
-// with the state it tells what share of the limit is used at any later time.
+// limit.Bound at that decision, or at an earlier one if that was no denial either,
+// rounded down to two bits after the first. With the state it tells what share of
+// the limit is used at any later time.
 // A record that was restored is denied with a bound of 0: as fully used as can be.
 type mark uint16
 
@@ -49,6 +50,18 @@ func markOf(l *limit.Limit, cost int64, d *limit.Decision) mark {
 		m |= denied
 	}
 	return m | mark(boundCode(limit.Bound(l, cost)))<<boundShift
+}
+
+// markAfter is markOf for a key that may be there. A key that is far from being
+// denied, as it was before, keeps the bound that it has: nearly all decisions are
+// such, and a bound that another limit has left misleads nobody until then.
+func (g *segment) markAfter(at slot, l *limit.Limit, cost int64, d *limit.Decision) mark {
+	if at != nil && d.Remaining > 0 && !d.Limited {
+		if m := *(*mark)(g.at(*at & offsetMask)) &^ boxed; m&(1<<boundShift-1) == mark(l.Algorithm) {
+			return m
+		}
+	}
+	return markOf(l, cost, d)
 }
 
 // unknown is the mark of a key whose limit nobody has told yet.

@@ -176,7 +176,17 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	return s.commit(now, h, g, at, key, markOf(l, cost, d), next, d)
+	if next != nil {
+		if err := s.store(now, h, g, at, key, g.markAfter(at, l, cost, d), next, false); err != nil {
+			return err
+		}
+	} else if at != nil {
+		g.record(at).setUse(markOf(l, cost, d))
+	}
+	if s.count(d) {
+		s.follow(now, h, key)
+	}
+	return nil
 }
 
 func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {

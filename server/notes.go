@@ -196,7 +196,7 @@ const infoNotes = `
  7) "resets_in"
  8) (integer) 2000000
  9) "memory"
-10) (integer) 27
+10) (integer) 28
 ` + "```" + `
 `
 
