@@ -6,8 +6,14 @@ import (
 	"limitdb/internal/glob"
 )
 
-// matchFold reports whether s matches the pattern as Redis' CONFIG GET does,
-// without regard to case.
-func matchFold(pattern, s string) bool {
-	return glob.Match(strings.ToLower(pattern), strings.ToLower(s))
+// foldPatterns compiles patterns that are matched, as CONFIG GET does, with names in lower case.
+// One that is too long matches nothing and is left out.
+func foldPatterns(patterns []string) []*glob.Pattern {
+	var out []*glob.Pattern
+	for _, text := range patterns {
+		if p, ok := glob.Compile(strings.ToLower(text)); ok {
+			out = append(out, p)
+		}
+	}
+	return out
 }

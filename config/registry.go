@@ -79,14 +79,15 @@ func (r *Registry) find(name string) *directive {
 // Get returns the directives whose names match any of the patterns (as Redis
 // matches them: * ? [a-z] [^a] and \ before a character; case does not matter),
 // each once, in the order of their declaration. A secret that is set reads
-// "(redacted)".
+// "(redacted)". A pattern of more than glob.MaxPattern bytes matches nothing.
 func (r *Registry) Get(patterns ...string) []Pair {
+	compiled := foldPatterns(patterns)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var pairs []Pair
 	for _, d := range r.list {
-		for _, p := range patterns {
-			if matchFold(p, d.name) {
+		for _, p := range compiled {
+			if p.Match([]byte(strings.ToLower(d.name))) {
 				pairs = append(pairs, Pair{d.name, d.shown(d.text)})
 				break
 			}

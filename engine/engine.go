@@ -105,7 +105,8 @@ type Engine struct {
 	barrenUntil atomic.Int64
 	// journal is what the shards' records of changes share; nil without them.
 	journal  atomic.Pointer[changeLog]
-	flushing sync.Mutex // held by Flush
+	flushing sync.Mutex // guards flushed
+	flushed  uint64     // the version of the last Flush that began
 	// plans are of TakeAll, *plan, to be used again.
 	plans sync.Pool
 	// draws numbers the calls of Random, so that each looks elsewhere.
@@ -198,19 +199,56 @@ func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 // Flush forgets every key, one shard after the other. Their memory goes back to
 // the system with the next calls of Sweep, unless new keys take it.
 func (e *Engine) Flush() {
-	e.flushing.Lock() // the versions of two at once would be the same
+	f := e.BeginFlush()
+	f.Step(len(e.shards))
+}
+
+// Flushing is a Flush under way.
+type Flushing struct {
+	e       *Engine
+	version uint64
+	next    int // shard
+}
+
+// BeginFlush begins a Flush that forgets nothing yet. Several may be under way.
+func (e *Engine) BeginFlush() Flushing {
+	e.flushing.Lock() // the versions of two would be the same
 	defer e.flushing.Unlock()
-	version := e.flushVersion()
-	for i := range e.shards {
-		e.shards[i].flush(version)
+	e.flushed = e.flushVersion()
+	return Flushing{e: e, version: e.flushed}
+}
+
+// Step forgets the keys of that many more shards, and reports whether those were the last.
+func (f *Flushing) Step(shards int) (done bool) {
+	all := f.e.shards
+	last := min(len(all), f.next+shards)
+	for ; f.next < last; f.next++ {
+		all[f.next].flush(f.version)
 	}
+	return f.next == len(all)
 }
 
 // Stats adds up the shards' counters.
 func (e *Engine) Stats() Stats {
-	sum := Stats{Bytes: e.arena.budget.used.Load()}
-	for i := range e.shards {
-		e.shards[i].addTo(&sum)
-	}
+	var sum Stats
+	e.AddStats(&sum, 0, len(e.shards))
 	return sum
 }
+
+// AddStats adds up the counters of at most that many shards from one on, and returns
+// the shard to go on with, or 0 after the last. So Stats is taken in steps: from 0 on, with a
+// sum that is zero at first.
+func (e *Engine) AddStats(sum *Stats, from, shards int) (next int) {
+	last := min(len(e.shards), from+shards)
+	for i := from; i < last; i++ {
+		e.shards[i].addTo(sum)
+	}
+	if last < len(e.shards) {
+		return last
+	}
+	sum.Bytes = e.Bytes()
+	return 0
+}
+
+// Bytes is what the engine has from the system, as Stats says it.
+func (e *Engine) Bytes() int64 { return e.arena.budget.used.Load() }

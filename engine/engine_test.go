@@ -302,6 +302,59 @@ func TestFlush(t *testing.T) {
 	}
 }
 
+// randomOf is Random and, where that finds nothing, the first key behind its place.
+func randomOf(e *Engine, now int64, dst []byte) (key []byte, ok bool) {
+	key, cursor, ok := e.Random(now, dst)
+	for laps := 0; !ok && laps < 2; {
+		cursor = e.Range(now, cursor, 1000, func(k []byte, _ Info) {
+			if !ok {
+				key, ok = append(dst, k...), true
+			}
+		})
+		if cursor == 0 {
+			laps++
+		}
+	}
+	return key, ok
+}
+
+// Two that are under way at once forget what was there before both, and nothing that came
+// after them.
+func TestFlushesUnderWayAtOnce(t *testing.T) {
+	e := New(Options{Seed: 7, Shards: 4})
+	mustTake(t, e, start, key(1), perSecond(1), 1)
+	first := e.BeginFlush()
+	second := e.BeginFlush()
+	if first.version >= second.version {
+		t.Errorf("versions %d and %d", first.version, second.version)
+	}
+	for first.Step(1) {
+		t.Fatal("one step did it all")
+	}
+	for !second.Step(1) {
+	}
+	for !first.Step(1) {
+	}
+	if n := e.Stats().Keys; n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+func TestStatsInSteps(t *testing.T) {
+	e := New(Options{Seed: 7, Shards: 16})
+	for i := range 100 {
+		mustTake(t, e, start, key(i), perSecond(1), 1)
+	}
+	var sum Stats
+	steps := 1
+	for at := e.AddStats(&sum, 0, 5); at != 0; at = e.AddStats(&sum, at, 5) {
+		steps++
+	}
+	if steps != 4 || sum != e.Stats() || sum.Keys != 100 {
+		t.Errorf("%d steps: %+v, want %+v", steps, sum, e.Stats())
+	}
+}
+
 func TestRandomFindsEveryKey(t *testing.T) {
 	for _, n := range []int{1, 10, 1000} {
 		e := New(Options{Seed: 7})
@@ -310,7 +363,7 @@ func TestRandomFindsEveryKey(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for i := 0; len(seen) < n && i < 1000*n; i++ {
-			k, ok := e.Random(start, nil)
+			k, ok := randomOf(e, start, nil)
 			if !ok {
 				t.Fatal("nothing found")
 			}
@@ -319,7 +372,7 @@ func TestRandomFindsEveryKey(t *testing.T) {
 		if len(seen) != n {
 			t.Errorf("saw %d of %d keys", len(seen), n)
 		}
-		if k, ok := e.Random(start+second, nil); ok {
+		if k, ok := randomOf(e, start+second, nil); ok {
 			t.Errorf("%q has expired", k)
 		}
 	}

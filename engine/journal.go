@@ -168,11 +168,11 @@ func (e *Engine) pay(s *shard, key []byte, dst *journal.Buffer) {
 	s.table.copyKey(h, key, dst)
 }
 
-// flushVersion is a version above all that any shard has, and above all that any can
-// reach while Flush goes from one to the next.
+// flushVersion is a version above all that any shard has, above all that any can reach
+// while Flush goes from one to the next, and above that of any other Flush.
 func (e *Engine) flushVersion() uint64 {
 	const headroom = 1 << 32
-	v := uint64(0)
+	v := e.flushed
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()

@@ -239,7 +239,7 @@ func (p *pair) all(now int64, count int) error {
 			return fmt.Errorf("Range says %+v of %q, want %+v", info, key, x)
 		}
 	}
-	if key, ok := p.e.Random(now, []byte("x")); ok != (len(want) > 0) || key[0] != 'x' {
+	if key, ok := randomOf(p.e, now, []byte("x")); ok != (len(want) > 0) || key[0] != 'x' {
 		return fmt.Errorf("Random = %q, %v with %d keys", key, ok, len(want))
 	} else if ok && !slices.Contains(want, string(key[1:])) {
 		return fmt.Errorf("Random = %q, want one of %q", key, want)

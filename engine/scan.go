@@ -8,7 +8,7 @@ package engine
 // walkChunk is how many lines are walked under one hold of a shard's lock.
 const walkChunk = 64
 
-// tries is how many places Random tries before it walks the line.
+// tries is how many places Random tries.
 const tries = 16
 
 func (e *Engine) shardAt(cursor uint64) *shard {
@@ -60,10 +60,10 @@ func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, 
 	return cursor
 }
 
-// Random appends a random live key to dst, or returns false when there is none.
-// It chooses a place on the line, then one of the keys there; keys that come
-// after a wide gap are chosen more often.
-func (e *Engine) Random(now int64, dst []byte) ([]byte, bool) {
+// Random appends a random live key to dst. It chooses a place on the line, then one
+// of the keys there, and returns false when it has found none at a few places: then
+// few are left of many, or none, and Range from the cursor on finds one.
+func (e *Engine) Random(now int64, dst []byte) (key []byte, cursor uint64, ok bool) {
 	base, seen := len(dst), uint64(0)
 	draw := mix(e.seed + e.draws.Add(1))
 	visit := func(key []byte, _ Info) {
@@ -78,19 +78,10 @@ func (e *Engine) Random(now int64, dst []byte) ([]byte, bool) {
 	for range tries {
 		draw = mix(draw)
 		if e.walk(now, draw>>placeShift, 1, visit); seen > 0 {
-			return dst, true
+			return dst, 0, true
 		}
 	}
-	begin := mix(draw) >> placeShift
-	for cursor, laps := begin, 0; laps < 2 && (laps == 0 || cursor < begin); {
-		if _, cursor = e.walk(now, cursor, walkChunk, visit); seen > 0 {
-			return dst, true
-		}
-		if cursor == 0 {
-			laps++
-		}
-	}
-	return dst, false
+	return dst, mix(draw) >> placeShift, false
 }
 
 // mix is the finaliser of SplitMix64: every bit of x changes half of the result.

@@ -267,6 +267,9 @@ func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
 func (s *shard) flush(version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c := s.table.changes; c != nil && c.version > version {
+		return // a Flush that began later has been here: what is there now has come since
+	}
 	s.table.flush()
 	*s.following = following{}
 	clear(s.skip[:])

@@ -178,7 +178,7 @@ func (w *workload) disturb(r *rand.Rand) error {
 		_, err := w.walk()
 		return err
 	case 3:
-		if k, ok := w.e.Random(w.latest, nil); ok && int(k[0]) >= len(w.callers) {
+		if k, ok := randomOf(w.e, w.latest, nil); ok && int(k[0]) >= len(w.callers) {
 			return fmt.Errorf("Random found %q, which is nobody's", k)
 		}
 	case 4:

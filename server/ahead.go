@@ -72,7 +72,7 @@ func (s *session) runQueue(a *ahead) {
 	}
 	start := 0
 	for i := range a.n {
-		if s.closing {
+		if !s.life.Open() {
 			break
 		}
 		if warm {

@@ -91,12 +91,12 @@ func (srv *Server) forget(s *session, reason error) {
 
 // closeForOutput closes a client that does not read its replies.
 func (srv *Server) closeForOutput(s *session) {
-	if s.pub.killed.Swap(true) {
+	unsent := s.conn.Pending()
+	if !s.conn.Close(errOutput) {
 		return // by somebody else meanwhile
 	}
 	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.addr(),
-		"unsent", s.conn.Pending(), "limit", s.outputLimit())
-	s.conn.Close(errOutput)
+		"unsent", unsent, "limit", s.outputLimit())
 }
 
 // addrText is the peer's address as Redis shows it; a unix socket by its path.

@@ -311,7 +311,6 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 }
 
 func (s *session) kill(c *session) {
-	c.pub.killed.Store(true)
 	c.conn.Close(errKilled)
 }
 

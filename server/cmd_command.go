@@ -47,9 +47,7 @@ func (s *session) commandAll(args [][]byte) {
 		return
 	}
 	s.array(len(s.srv.table.byName))
-	for _, c := range s.srv.table.byName {
-		s.commandRow(c)
-	}
+	s.eachStep(len(s.srv.table.byName), 1, nil, func(i int) { s.commandRow(s.srv.table.byName[i]) }, nil)
 }
 
 func (s *session) commandInfo(args [][]byte) {
@@ -57,14 +55,18 @@ func (s *session) commandInfo(args [][]byte) {
 		s.commandAll(args[:1])
 		return
 	}
-	s.array(len(args) - 2)
+	found := make([]*command, 0, len(args)-2)
 	for _, name := range args[2:] {
-		if c := s.srv.table.findFull(name); c != nil {
-			s.commandRow(c)
-		} else {
-			s.null()
-		}
+		found = append(found, s.srv.table.findFull(name))
 	}
+	s.array(len(found))
+	s.eachStep(len(found), 1, nil, func(i int) {
+		if found[i] == nil {
+			s.null()
+			return
+		}
+		s.commandRow(found[i])
+	}, nil)
 }
 
 // commandRow replies the ten fields that Redis 7 describes a command by.
@@ -149,8 +151,12 @@ func (s *session) commandList(args [][]byte) {
 		case foldEqual(args[3], "ACLCAT"):
 			keep = func(c *command) bool { return c.inCategory(args[4]) }
 		case foldEqual(args[3], "PATTERN"):
-			pattern := bytes.ToLower(args[4])
-			keep = func(c *command) bool { return glob.Match(pattern, []byte(c.fullName())) }
+			pattern, ok := glob.Compile(bytes.ToLower(args[4]))
+			if !ok {
+				s.fail(errPatternTooLong)
+				return
+			}
+			keep = func(c *command) bool { return pattern.Match([]byte(c.fullName())) }
 		default:
 			s.fail(errSyntax)
 			return

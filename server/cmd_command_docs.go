@@ -14,10 +14,10 @@ func (s *session) commandDocs(args [][]byte) {
 		}
 	}
 	s.mapOf(len(list))
-	for _, c := range list {
-		s.text(c.fullName())
-		s.commandDoc(c)
-	}
+	s.eachStep(len(list), 1, nil, func(i int) {
+		s.text(list[i].fullName())
+		s.commandDoc(list[i])
+	}, nil)
 }
 
 func (s *session) commandDoc(c *command) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"limitdb/config"
+	"limitdb/internal/glob"
 )
 
 // CONFIG: the directives at run time.
@@ -32,10 +33,18 @@ func configCommands() []command {
 	}}
 }
 
+// patternBytes is the most that the patterns of one CONFIG GET have together: each
+// is compiled, and held against every directive.
+const patternBytes = 16 << 10
+
 func (s *session) configGet(args [][]byte) {
-	patterns := make([]string, 0, len(args)-2)
+	patterns, bytes := make([]string, 0, len(args)-2), 0
 	for _, a := range args[2:] {
 		patterns = append(patterns, string(a))
+		if bytes += len(a); len(a) > glob.MaxPattern || bytes > patternBytes {
+			s.fail(errPatternTooLong)
+			return
+		}
 	}
 	pairs := s.srv.registry.Get(patterns...)
 	s.mapOf(len(pairs))

@@ -2,6 +2,7 @@ package server
 
 import (
 	"strconv"
+	"strings"
 
 	"limitdb/engine"
 	"limitdb/internal/glob"
@@ -53,7 +54,7 @@ func keyCommands() []command {
 		{
 			name: "KEYS", arity: 2, flags: flagReadonly | flagDangerous, group: "generic", since: "1.0.0",
 			complexity: "O(n) for n keys in the table",
-			summary:    "Lists the keys that match a pattern. For large tables, use SCAN.",
+			summary:    "Lists the keys that match a pattern, of at most 1024 bytes. Others are served meanwhile; for large tables, use SCAN.",
 			args:       []argument{{name: "pattern", kind: "string"}},
 			run:        (*session).keys,
 		},
@@ -63,7 +64,7 @@ func keyCommands() []command {
 		},
 		{
 			name: "DBSIZE", arity: 1, flags: flagReadonly | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Counts the keys.", run: func(s *session, _ [][]byte) { s.int(s.srv.engine.Stats().Keys) },
+			summary: "Counts the keys.", run: (*session).dbSize,
 		},
 		{
 			name: "FLUSHALL", arity: -1, flags: flagWrite | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
@@ -76,24 +77,30 @@ func keyCommands() []command {
 	}
 }
 
-func (s *session) del(args [][]byte) {
-	var n int64
-	for _, k := range args[1:] {
-		if s.srv.engine.Reset(s.now, k) {
+// keysStep is how many keys a step looks up.
+const keysStep = 64
+
+// eachKey runs do for every key of the command, and then replies the number that do returned true for.
+func (s *session) eachKey(keys [][]byte, do func(key []byte) bool) {
+	n := int64(0)
+	count := func(i int) {
+		if do(keys[i]) {
 			n++
 		}
 	}
-	s.int(n)
+	lasting := func(from int) { keys = append(make([][]byte, from), cloneArgs(keys[from:])...) }
+	s.eachStep(len(keys), keysStep, lasting, count, func() { s.int(n) })
+}
+
+func (s *session) del(args [][]byte) {
+	s.eachKey(args[1:], func(key []byte) bool { return s.srv.engine.Reset(s.now, key) })
 }
 
 func (s *session) exists(args [][]byte) {
-	var n int64
-	for _, k := range args[1:] {
-		if _, ok := s.srv.engine.Info(s.now, k); ok {
-			n++
-		}
-	}
-	s.int(n)
+	s.eachKey(args[1:], func(key []byte) bool {
+		_, ok := s.srv.engine.Info(s.now, key)
+		return ok
+	})
 }
 
 func (s *session) ttl(args [][]byte, unit func(int64) int64) {
@@ -110,8 +117,11 @@ func (s *session) typeOf(args [][]byte) {
 	s.simple(info.Algorithm.TypeName())
 }
 
-// scanMost bounds COUNT, so that one call cannot hold a core for long.
-const scanMost = 100_000
+// Walks of the table.
+const (
+	scanMost = 100_000 // the most of COUNT
+	walkStep = 32      // slots of the table in a step: they are matched under a shard's lock
+)
 
 func (s *session) scan(args [][]byte) {
 	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
@@ -119,19 +129,22 @@ func (s *session) scan(args [][]byte) {
 		s.fail(errInvalidCursor)
 		return
 	}
-	count, match, kind := int64(10), []byte(nil), []byte(nil)
+	count, match, kind := int64(10), (*glob.Pattern)(nil), ""
 	for i := 2; i < len(args); i += 2 {
 		if i+1 == len(args) {
 			s.fail(errSyntax)
 			return
 		}
+		var ok bool
 		switch v := args[i+1]; {
 		case foldEqual(args[i], "MATCH"):
-			match = v
+			if match, ok = glob.Compile(v); !ok {
+				s.fail(errPatternTooLong)
+				return
+			}
 		case foldEqual(args[i], "TYPE"):
-			kind = v
+			kind = strings.ToLower(string(v))
 		case foldEqual(args[i], "COUNT"):
-			var ok bool
 			if count, ok = resp.ParseInt(v); !ok {
 				s.fail(errNotInt)
 				return
@@ -147,55 +160,112 @@ func (s *session) scan(args [][]byte) {
 	}
 	var found []byte
 	n := 0
-	next := s.srv.engine.Range(s.now, cursor, int(min(count, scanMost)), func(key []byte, info engine.Info) {
-		if (match == nil || glob.Match(match, key)) && (kind == nil || resp.EqualFold(kind, info.Algorithm.TypeName())) {
+	visit := func(key []byte, info engine.Info) {
+		if (match == nil || match.Match(key)) && (kind == "" || kind == info.Algorithm.TypeName()) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}
+	}
+	left := int(min(count, scanMost))
+	s.inSteps(nil, func() bool {
+		cursor = s.srv.engine.Range(s.now, cursor, min(left, walkStep), visit)
+		if left -= walkStep; left > 0 && cursor != 0 {
+			return false
+		}
+		s.array(2)
+		s.text(strconv.FormatUint(cursor, 10))
+		s.array(n)
+		s.out = append(s.out, found...)
+		return true
 	})
-	s.array(2)
-	s.text(strconv.FormatUint(next, 10))
-	s.array(n)
-	s.out = append(s.out, found...)
 }
 
 func (s *session) keys(args [][]byte) {
+	pattern, ok := glob.Compile(args[1])
+	if !ok {
+		s.fail(errPatternTooLong)
+		return
+	}
 	var found []byte
-	n, cursor := 0, uint64(0)
-	most := int(s.outputLimit())
-	for {
-		cursor = s.srv.engine.Range(s.now, cursor, 1000, func(key []byte, _ engine.Info) {
-			if len(found) <= most && glob.Match(args[1], key) {
-				found = resp.AppendBulk(found, key)
-				n++
-			}
-		})
-		if len(found) > most {
-			s.fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
-			return
-		}
-		if cursor == 0 {
-			break
+	n, cursor, most := 0, uint64(0), int(s.outputLimit())
+	visit := func(key []byte, _ engine.Info) {
+		if len(found) <= most && pattern.Match(key) {
+			found = resp.AppendBulk(found, key)
+			n++
 		}
 	}
-	s.array(n)
-	s.out = append(s.out, found...)
+	s.inSteps(nil, func() bool {
+		cursor = s.srv.engine.Range(s.now, cursor, walkStep, visit)
+		switch {
+		case len(found) > most:
+			s.fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
+		case cursor != 0:
+			return false
+		default:
+			s.array(n)
+			s.out = append(s.out, found...)
+		}
+		return true
+	})
 }
 
 func (s *session) randomKey([][]byte) {
-	key, ok := s.srv.engine.Random(s.now, nil)
-	if !ok {
-		s.null()
+	key, begin, ok := s.srv.engine.Random(s.now, nil)
+	if ok {
+		s.bulk(key)
 		return
 	}
-	s.bulk(key)
+	// Few keys are left of many, or none: the first one from there on.
+	visit := func(k []byte, _ engine.Info) {
+		if !ok {
+			key, ok = append(key[:0], k...), true
+		}
+	}
+	cursor, wrapped := begin, false
+	s.inSteps(nil, func() bool {
+		cursor = s.srv.engine.Range(s.now, cursor, walkStep, visit)
+		wrapped = wrapped || cursor == 0
+		switch {
+		case ok:
+			s.bulk(key)
+		case wrapped && cursor >= begin:
+			s.null()
+		default:
+			return false
+		}
+		return true
+	})
 }
+
+// flushStep is how many shards are emptied in a step.
+const flushStep = 8
 
 func (s *session) flushAll(args [][]byte) {
 	if len(args) > 2 || (len(args) == 2 && !foldEqual(args[1], "ASYNC") && !foldEqual(args[1], "SYNC")) {
 		s.fail(errSyntax)
 		return
 	}
-	s.srv.engine.Flush()
-	s.ok()
+	flush := s.srv.engine.BeginFlush()
+	s.inSteps(nil, func() bool {
+		if !flush.Step(flushStep) {
+			return false
+		}
+		s.ok()
+		return true
+	})
+}
+
+// statsStep is how many shards' counters are added up in a step.
+const statsStep = 1024
+
+func (s *session) dbSize([][]byte) {
+	var sum engine.Stats
+	shard := 0
+	s.inSteps(nil, func() bool {
+		if shard = s.srv.engine.AddStats(&sum, shard, statsStep); shard != 0 {
+			return false
+		}
+		s.int(sum.Keys)
+		return true
+	})
 }

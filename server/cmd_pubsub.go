@@ -66,6 +66,10 @@ func pubsubCommands() []command {
 // subscribe replies once for each name, as Redis does; a push in RESP3.
 func (s *session) subscribe(kind subKind, word string, names [][]byte) {
 	for _, name := range names {
+		if kind == subPattern && len(name) > glob.MaxPattern {
+			s.fail(errPatternTooLong)
+			break
+		}
 		if !s.subs.add(kind, name) {
 			s.fail(errTooManyChannels)
 			break
@@ -113,7 +117,12 @@ func subscribed(kind subKind) func(*session, [][]byte) {
 		}
 		names := slices.Sorted(maps.Keys(s.srv.subscribers(kind)))
 		if len(args) == 3 {
-			names = slices.DeleteFunc(names, func(n string) bool { return !glob.Match(string(args[2]), n) })
+			pattern, ok := glob.Compile(args[2])
+			if !ok {
+				s.fail(errPatternTooLong)
+				return
+			}
+			names = slices.DeleteFunc(names, func(n string) bool { return !pattern.Match([]byte(n)) })
 		}
 		s.texts(names)
 	}

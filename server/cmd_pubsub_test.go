@@ -105,7 +105,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	c.replies("UNSUBSCRIBE")
 	long := strings.Repeat("x", subsBytesMost/2)
 	c.replies("SUBSCRIBE", "a"+long[1:])
-	c.replies("PSUBSCRIBE", "b"+long[1:])
+	c.replies("SUBSCRIBE", "b"+long[1:])
 	if got := c.replies("SUBSCRIBE", "c"); got != "-"+errTooManyChannels+" " {
 		t.Errorf("%q", got)
 	}

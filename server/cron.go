@@ -44,7 +44,7 @@ func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*sessi
 			s.conn.Close(reason)
 			continue
 		}
-		if s.conn.Pending() > s.outputLimit() && !s.pub.killed.Load() {
+		if s.conn.Pending() > s.outputLimit() {
 			srv.closeForOutput(s)
 		}
 		held := s.holding()

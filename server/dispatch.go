@@ -96,6 +96,10 @@ func (s *session) call(cmd *command, args [][]byte, special uint32) {
 	}
 	if cmd.flags&flagFast != 0 && special&specialTimeEach == 0 {
 		cmd.run(s, args)
+		if s.stepping != nil {
+			s.stepping.args = cutArgs(s.srv.redact(cmd, args))
+			return
+		}
 		if !s.tally.add(cmd, s.failed) {
 			s.settle()
 			s.tally.add(cmd, s.failed)
@@ -103,6 +107,10 @@ func (s *session) call(cmd *command, args [][]byte, special uint32) {
 	} else {
 		start := s.srv.clock.Now()
 		cmd.run(s, args)
+		if s.stepping != nil {
+			s.stepping.args = cutArgs(s.srv.redact(cmd, args))
+			return
+		}
 		took := s.srv.clock.Now() - start
 		s.slow += took
 		s.stripe.record(cmd, took, s.failed)
@@ -153,7 +161,6 @@ func (s *session) unknownCommand(args [][]byte) {
 	if crossProtocol(args) {
 		s.srv.counters.crossProtocol.Add(1)
 		s.srv.log.Warn("an HTTP request on the RESP port: the connection is closed", "addr", s.addr(), "line", logged(args[0]))
-		s.closing = true
 		s.out = s.out[:0]
 		s.conn.Close(errCross)
 		return

@@ -109,7 +109,6 @@ type owed struct {
 	covered int // bytes of b that the wait under way is for
 	waiting bool
 	due     atomic.Bool
-	closing error // the reason to close for once all has been sent; nil: none
 	wake    func()
 }
 
@@ -130,8 +129,7 @@ func (s *session) hold() bool {
 	if !o.waiting {
 		o.waiting, o.covered = true, len(o.b)
 	}
-	if !s.closing && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
-		s.closing = true
+	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}
 	return true
@@ -168,8 +166,8 @@ func (s *session) release() {
 	if cap(o.b) > flushAt {
 		o.b = nil
 	}
-	if o.closing != nil {
-		s.conn.CloseAfterFlush(o.closing)
+	if s.life.Draining() {
+		s.conn.CloseAfterFlush(s.life.Reason())
 	}
 }
 

@@ -153,7 +153,7 @@ func TestOwedRepliesAreBounded(t *testing.T) {
 	for range 200 {
 		c.raw("ECHO " + strings.Repeat("x", 1000) + "\r\n")
 	}
-	if !c.s.closing {
+	if c.s.life.Open() {
 		t.Error("a client is owed 200 kB, and its limit is 64")
 	}
 }

@@ -52,6 +52,7 @@ const (
 	errNotACommand     = "ERR Invalid command specified"
 	errCommandArgs     = "ERR Invalid number of arguments specified for command"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
+	errPatternTooLong  = "ERR a pattern has at most 1024 bytes, and all of one command 16384"
 	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
 	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 	errWaitAOFRange    = "ERR value is out of range, value must between 0 and 1"

@@ -71,7 +71,7 @@ func (ts *testServer) clientFrom(addr string) *testClient {
 	if err != nil {
 		ts.t.Fatal(err)
 	}
-	conn := &fakeConn{remote: remote, local: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}, woken: make(chan struct{}, 1)}
+	conn := &fakeConn{turn: time.Millisecond, remote: remote, local: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}, woken: make(chan struct{}, 1)}
 	s := ts.Accept(conn).(*session)
 	c := &testClient{t: ts.t, s: s, conn: conn}
 	ts.t.Cleanup(func() { c.hangUp(transport.ErrPeerClosed) })
@@ -184,6 +184,9 @@ type fakeConn struct {
 	remote, local net.Addr
 	woken         chan struct{}
 	gone          bool
+	life          transport.Life
+	turn          time.Duration
+	yields        int // calls of Yield
 }
 
 func (f *fakeConn) Write(p []byte) {
@@ -206,6 +209,12 @@ func (f *fakeConn) Pending() int64 {
 	return f.pending
 }
 
+func (f *fakeConn) setPending(n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending = n
+}
+
 func (f *fakeConn) Progress() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,17 +231,28 @@ func (f *fakeConn) Wake() {
 func (f *fakeConn) CloseAfterFlush(reason error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed == nil {
-		f.closed, f.flushed = reason, true
+	if f.life.Flush(reason) {
+		f.closed, f.flushed = f.life.Reason(), true
 	}
 }
 
-func (f *fakeConn) Close(reason error) {
+func (f *fakeConn) Close(reason error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed == nil {
-		f.closed = reason
+	if !f.life.End(reason) {
+		return false
 	}
+	f.closed = f.life.Reason()
+	return true
+}
+
+func (f *fakeConn) Life() *transport.Life { return &f.life }
+
+func (f *fakeConn) Turn() time.Duration { return f.turn }
+
+func (f *fakeConn) Yield() {
+	f.yields++
+	f.Wake()
 }
 
 // reason is why the connection was closed, or nil.

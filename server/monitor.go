@@ -70,7 +70,7 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	defer m.mu.Unlock()
 	for to := range m.set {
 		to.conn.Write(line)
-		if to.conn.Pending() > to.outputLimit() && !to.pub.killed.Swap(true) {
+		if to.conn.Pending() > to.outputLimit() {
 			to.conn.Close(errOutput)
 		}
 	}

@@ -139,7 +139,7 @@ func (srv *Server) setSpecial(bit uint32, on bool) {
 // that says why.
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
-	s := &session{srv: srv, conn: c, proto: resp.RESP2}
+	s := &session{srv: srv, conn: c, life: c.Life(), proto: resp.RESP2}
 	s.rd.Wide = srv.wide
 	s.authed = srv.password() == ""
 	s.pub.authed.Store(s.authed)
@@ -159,7 +159,6 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	}
 	s.stripe = &srv.stripes[int(s.id)%len(srv.stripes)]
 	if refuse != "" {
-		s.closing = true
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(errRefused)
 	}

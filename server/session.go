@@ -20,6 +20,7 @@ import (
 type session struct {
 	srv    *Server
 	conn   transport.Conn
+	life   *transport.Life // conn's: commands run while it is open
 	id     int64
 	stripe *stripe
 
@@ -33,8 +34,9 @@ type session struct {
 	tally tally
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
 
+	ran int // commands since the last look at the clock
+
 	authed  bool
-	closing bool // nothing more is read
 	eof     bool // the peer has finished sending
 	failed  bool // the running command replied with an error
 	replies replyMode
@@ -43,9 +45,11 @@ type session struct {
 
 	// resume is set while the session is parked: it is asked at each wake-up
 	// whether the session may go on. The batch's replies so far have been sent.
-	resume func() bool
-	owed   *owed    // replies that wait for the disk; nil if none ever did
-	held   [][]byte // the command that a pause holds back
+	resume   func() bool
+	yielded  bool      // parked only until its next turn
+	stepping *stepping // the command that has yielded, or nil
+	owed     *owed     // replies that wait for the disk; nil if none ever did
+	held     [][]byte  // the command that a pause holds back
 
 	// place is where the engine has found the running command's key; zero if it
 	// was not asked.
@@ -69,9 +73,8 @@ type public struct {
 	authed, monitor, noEvict atomic.Bool
 	resp3, parked            atomic.Bool
 	subscribed               atomic.Int32
-	subBytes                 atomic.Int64 // held for subscriptions
-	owed                     atomic.Int64 // replies that wait for the disk
-	killed                   atomic.Bool
+	subBytes                 atomic.Int64            // held for subscriptions
+	owed                     atomic.Int64            // replies that wait for the disk
 	waits                    atomic.Pointer[waiting] // the command that waits for its turn, or nil
 }
 
@@ -91,7 +94,7 @@ const flushAt = 64 << 10
 // Data runs every complete command of b and writes the replies once.
 func (s *session) Data(b []byte) (more bool) {
 	defer s.contain()
-	if s.closing {
+	if !s.life.Open() {
 		return true
 	}
 	s.begin()
@@ -101,7 +104,6 @@ func (s *session) Data(b []byte) (more bool) {
 	if first && looksLikeTLS(b) {
 		s.srv.counters.crossProtocol.Add(1)
 		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.addr())
-		s.closing = true
 		s.conn.Close(errCross)
 		return false
 	}
@@ -115,11 +117,12 @@ func (s *session) Data(b []byte) (more bool) {
 func (s *session) Resume() (more bool) {
 	defer s.contain()
 	s.release()
-	if s.closing {
+	if !s.life.Open() {
 		return true
 	}
 	s.begin()
 	if s.resume != nil {
+		s.yielded = false
 		if !s.resumed() {
 			s.finish()
 			return s.roomWhileParked()
@@ -130,7 +133,7 @@ func (s *session) Resume() (more bool) {
 	s.rd.Feed(nil)
 	more = s.run()
 	s.finish()
-	if s.eof && s.resume == nil && !s.closing {
+	if s.eof && s.resume == nil && s.life.Open() {
 		s.closeAfterReply(errEOF)
 	}
 	return more
@@ -147,7 +150,6 @@ func (s *session) EOF() (done bool) {
 
 // Closed forgets the session everywhere.
 func (s *session) Closed(reason error) {
-	s.closing = true
 	s.srv.forget(s, reason)
 }
 
@@ -165,7 +167,7 @@ func (s *session) run() (more bool) {
 	queue := s.srv.queues.get()
 	defer s.srv.queues.put(queue)
 	quiet := s.mayQueue()
-	for !s.closing {
+	for s.life.Open() {
 		if s.resume != nil {
 			return s.roomWhileParked()
 		}
@@ -174,13 +176,17 @@ func (s *session) run() (more bool) {
 			if cmd := s.queueable(args); cmd != nil {
 				if queue.add(cmd, args); queue.n == aheadMost {
 					s.runQueue(queue)
+					if s.overTurn(aheadMost) && s.rd.Buffered() > 0 {
+						s.yield(goOn)
+					}
 				}
 				continue
 			}
 		}
 		if queue.n > 0 {
+			s.ran += queue.n
 			s.runQueue(queue)
-			if s.closing {
+			if !s.life.Open() {
 				break
 			}
 		}
@@ -195,14 +201,19 @@ func (s *session) run() (more bool) {
 		quiet = s.mayQueue()
 		if len(s.out) >= flushAt {
 			s.flush()
+			s.ran = turnCheck // writing takes time, too
+		}
+		if s.overTurn(1) && s.resume == nil && s.rd.Buffered() > 0 {
+			s.yield(goOn)
 		}
 	}
 	return false
 }
 
-// roomWhileParked tells whether more input may be taken in while a command waits.
+// roomWhileParked reports whether more input may be taken in while a command waits.
+// Who has yielded has enough to do.
 func (s *session) roomWhileParked() bool {
-	return int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
+	return !s.yielded && int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
 }
 
 // finish ends a batch: the tail of the input is kept, replies go out, counters and the
@@ -247,8 +258,7 @@ func (s *session) flush() {
 	}
 	s.conn.Write(s.out)
 	s.out = s.out[:0]
-	if !s.closing && s.conn.Pending() > s.outputLimit() {
-		s.closing = true
+	if s.life.Open() && s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}
 }
@@ -298,9 +308,8 @@ func (s *session) protocolError(err error) {
 // closeAfterReply ends the session once its replies are sent.
 func (s *session) closeAfterReply(reason error) {
 	s.flush()
-	s.closing = true
 	if s.owing() {
-		s.owed.closing = reason
+		s.life.Drain(reason)
 		return
 	}
 	s.conn.CloseAfterFlush(reason)
@@ -325,7 +334,6 @@ func (s *session) contain() {
 	s.srv.counters.panics.Add(1)
 	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.addr(),
 		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-	s.closing = true
 	s.out = resp.AppendError(s.out, errInternal)
 	s.conn.Write(s.out)
 	s.out = nil

@@ -40,12 +40,23 @@ func (l *slowlog) offer(s *session, cmd *command, args [][]byte, took int64) {
 
 // take is offer for any command; slow is what slowlog-log-slower-than says.
 func (l *slowlog) take(s *session, cmd *command, args [][]byte, took int64) {
-	us := took / int64(time.Microsecond)
-	if least := s.srv.set.SlowlogLogSlowerThan.Get(); least < 0 || us < least {
+	if l.isSlow(s, took) {
+		l.note(s, cutArgs(s.srv.redact(cmd, args)), took)
+	}
+}
+
+func (l *slowlog) isSlow(s *session, took int64) bool {
+	least := s.srv.set.SlowlogLogSlowerThan.Get()
+	return least >= 0 && took/int64(time.Microsecond) >= least
+}
+
+// note is take for arguments that were redacted and cut before.
+func (l *slowlog) note(s *session, args []string, took int64) {
+	if !l.isSlow(s, took) {
 		return
 	}
 	l.add(int(s.srv.set.SlowlogMaxLen.Get()), slowEntry{
-		at: s.now / int64(time.Second), us: us, args: cutArgs(s.srv.redact(cmd, args)), addr: s.addr(), name: loadText(&s.pub.name),
+		at: s.now / int64(time.Second), us: took / int64(time.Microsecond), args: args, addr: s.addr(), name: loadText(&s.pub.name),
 	})
 }
 

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type Group struct {
 	stopping  bool // no more listeners
 	closed    bool // no more connections
 
+	turns     chan struct{}  // taken by streams that have more to do
 	accepting sync.WaitGroup // accept loops
 	running   sync.WaitGroup // goroutines of connections
 
@@ -52,6 +54,7 @@ func New(h Handler, o Options) *Group {
 		opts:    o.withDefaults(),
 		start:   time.Now(),
 		members: make(map[member]struct{}),
+		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 }
 

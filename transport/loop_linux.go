@@ -11,8 +11,9 @@ import (
 // sessions.
 //
 // A round takes the ready sockets, gives each one read of at most loopReadSize bytes
-// and one stretch of writing, and then what was posted. So no connection waits for
-// more than one such turn of each other. Readiness is level-triggered: what a turn left is
+// and one stretch of writing, then does what was posted, and then gives those who have yielded
+// another turn, in the order in which they did: for the last two it takes moreTime
+// each, and leaves the rest to the next round. Readiness is level-triggered: what a turn left is
 // ready again, and no read is made only to learn that there is nothing more.
 //
 // Tried and left: waiting at once instead of looking first (the same for one connection,
@@ -28,6 +29,9 @@ type loop struct {
 	conns []*loopConn // by descriptor
 	buf   []byte      // what was read; valid for one call of Session.Data
 	now   int64       // the clock, read once a round
+	turn  time.Duration
+	todo  []*loopConn // taken from the inbox, not yet done
+	more  []*loopConn // have yielded
 	count atomic.Int64
 
 	mu     sync.Mutex // guards inbox, quit and ended
@@ -35,7 +39,7 @@ type loop struct {
 	quit   bool        // to end
 	ended  bool        // the descriptors are closed
 	asleep atomic.Bool // the loop waits, or is about to
-	spare  []*loopConn // the inbox's other half
+	spare  []*loopConn // the inbox's other half, empty
 
 	yielded int64 // when the loop last let others run
 	settled int64 // when Settled was called last
@@ -69,6 +73,8 @@ func (l *loop) run() {
 		events := l.poll.look()
 		if len(events) == 0 {
 			l.settle()
+		}
+		if len(events) == 0 && len(l.todo)+len(l.more) == 0 {
 			// Announce the sleep, then look at the inbox: who posts after that look interrupts.
 			l.asleep.Store(true)
 			if l.idle() {
@@ -81,6 +87,7 @@ func (l *loop) run() {
 			l.yielded = l.now
 			runtime.Gosched()
 		}
+		l.turn = turnOf(len(events))
 		for i := range events {
 			// A closed connection's descriptor has none until the next is taken from the inbox.
 			if c := l.conn(int(events[i].Fd)); c != nil {
@@ -90,6 +97,7 @@ func (l *loop) run() {
 		if l.take() {
 			return
 		}
+		l.goOn()
 		if since := l.now - l.settled; since >= gatherFor || since < 0 {
 			l.settle()
 		}
@@ -111,7 +119,7 @@ func (l *loop) conn(fd int) *loopConn {
 	return nil
 }
 
-// idle tells whether nothing is in the inbox.
+// idle reports whether nothing is in the inbox.
 func (l *loop) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,17 +128,53 @@ func (l *loop) idle() bool {
 
 // take does what was posted before. It returns true when the loop is to end.
 func (l *loop) take() (quit bool) {
-	l.mu.Lock()
-	todo := l.inbox
-	l.inbox = l.spare[:0]
-	quit = l.quit && len(todo) == 0
-	l.mu.Unlock()
-	for i, c := range todo {
-		todo[i] = nil
+	if len(l.todo) == 0 {
+		l.mu.Lock()
+		l.todo, l.inbox, l.spare = l.inbox, l.spare, nil
+		quit = l.quit && len(l.todo) == 0
+		l.mu.Unlock()
+	}
+	if len(l.todo) == 0 {
+		l.spare = l.todo
+		return quit
+	}
+	const look = 16 // at the clock, after so many
+	l.turn = turnOf(len(l.todo))
+	all, start := l.todo, int64(0)
+	for i, c := range all {
+		if i%look == look-1 {
+			now := l.g.opts.Clock.Now()
+			if start == 0 {
+				start = now
+			}
+			if now-start >= int64(moreTime) {
+				l.todo = all[i:]
+				return false
+			}
+		}
+		all[i] = nil
 		c.act()
 	}
-	l.spare = todo
-	return quit
+	l.todo, l.spare = nil, all[:0]
+	return false
+}
+
+// goOn gives turns to those who have yielded.
+func (l *loop) goOn() {
+	if len(l.more) == 0 {
+		return
+	}
+	l.turn = longTurn
+	start := l.g.opts.Clock.Now()
+	for n := len(l.more); n > 0; n-- { // who yields again waits for the next round
+		c := l.more[0]
+		l.more[0] = nil
+		l.more = l.more[1:]
+		c.again()
+		if l.g.opts.Clock.Now()-start >= int64(moreTime) {
+			return
+		}
+	}
 }
 
 // put adds c to the inbox, from any goroutine.

@@ -13,7 +13,7 @@ import (
 // Invariants:
 //   - methods of the session run on the loop's goroutine, Handler.Accept before it knows the connection;
 //   - the socket is written to, and the events waited for are changed, under mu;
-//   - the socket is closed by the loop under mu, so fd is valid on the loop and under mu while phase is not gone;
+//   - the socket is closed by the loop under mu, so fd is valid on the loop and under mu while life is not closed;
 //   - mu is held for system calls that do not wait, never for a method of the session.
 type loopConn struct {
 	l             *loop
@@ -22,14 +22,13 @@ type loopConn struct {
 	session       Session
 
 	todo    atomic.Uint32 // what the loop shall do: bits of the post constants
-	phase   atomic.Int32  // changed under mu
+	life    Life          // changed under mu, but for Drain
 	pending atomic.Int64
 	out     delivery
 	moved   atomic.Int64 // Progress
 
 	mu       sync.Mutex // guards what follows
 	q        queue
-	reason   error
 	linger   time.Duration
 	reading  bool   // input is waited for; changed by the loop alone
 	events   uint32 // what epoll has been told
@@ -38,6 +37,7 @@ type loopConn struct {
 
 	// The loop's own.
 	parked   bool // Data or Resume returned false
+	yielded  bool // in the loop's list of those who have more to do
 	finished bool // the peer has sent its end
 	shut     bool // we have sent ours
 	left     int64
@@ -51,7 +51,7 @@ const (
 	postEnter uint32 = 1 << iota // a new connection
 	postWake                     // Resume
 	postStop                     // the Group closes
-	postClose                    // phase is not open any more
+	postClose                    // life is flushing or closed
 	postTimer                    // the timer fired
 )
 
@@ -73,7 +73,7 @@ func (c *loopConn) act() {
 		c.mu.Unlock()
 		c.update()
 	}
-	if todo&postWake != 0 && c.phase.Load() == open {
+	if todo&postWake != 0 && c.life.Serving() && !c.yielded { // else Resume is called in its turn
 		c.settle(c.session.Resume())
 	}
 	if todo&postStop != 0 {
@@ -106,7 +106,7 @@ func (c *loopConn) read() {
 		c.Close(reason(err))
 	case n == 0:
 		c.end()
-	case c.phase.Load() == open:
+	case c.life.Serving():
 		c.moved.Store(c.l.now)
 		c.settle(c.session.Data(c.l.buf[:n]))
 	default: // thrown away
@@ -120,7 +120,7 @@ func (c *loopConn) read() {
 // end acts on the end of input: the peer's, or what we are willing to throw away.
 func (c *loopConn) end() {
 	c.finished = true
-	if c.phase.Load() == open && c.session.EOF() {
+	if c.life.Serving() && c.session.EOF() {
 		c.CloseAfterFlush(ErrPeerClosed)
 	}
 	if c.shut {
@@ -138,7 +138,7 @@ func (c *loopConn) settle(more bool) {
 // update decides whether to read.
 func (c *loopConn) update() {
 	reading := !c.finished
-	if c.phase.Load() == open && reading {
+	if c.life.Serving() && reading {
 		reading = !c.parked && c.paced()
 	}
 	if reading != c.reading {
@@ -182,7 +182,7 @@ func (c *loopConn) after(d time.Duration) {
 
 func (c *loopConn) timeout() {
 	switch {
-	case c.phase.Load() == open:
+	case c.life.Serving():
 		c.update()
 	case c.due > c.l.g.mono(): // set for something else since
 	default:
@@ -190,11 +190,11 @@ func (c *loopConn) timeout() {
 	}
 }
 
-// closing goes on with a connection whose phase is not open any more.
+// closing goes on with a connection that is flushing or closed.
 func (c *loopConn) closing() {
 	switch {
 	case c.released:
-	case c.phase.Load() == gone:
+	case c.life.isClosed():
 		c.release()
 	case c.pending.Load() > 0:
 		c.after(c.l.g.opts.FlushTimeout)
@@ -228,9 +228,8 @@ func (c *loopConn) release() {
 	c.mu.Lock()
 	c.released = true
 	_ = syscall.Close(c.fd) // epoll forgets it
-	reason := c.reason
 	c.mu.Unlock()
-	c.session.Closed(reason)
+	c.session.Closed(c.life.Reason())
 	c.l.count.Add(-1)
 	c.l.g.remove(c)
 	c.l.g.running.Done()

@@ -15,7 +15,7 @@ func (c *loopConn) Write(p []byte) {
 		return
 	}
 	c.mu.Lock()
-	if c.phase.Load() != open {
+	if !c.life.Serving() {
 		c.mu.Unlock()
 		return
 	}
@@ -72,7 +72,7 @@ func (c *loopConn) flush() {
 	switch {
 	case err != nil:
 		c.Close(reason(err))
-	case empty && c.phase.Load() == flushing:
+	case empty && c.life.isFlushing():
 		c.hangUp()
 	default:
 		c.update()
@@ -101,22 +101,17 @@ func (c *loopConn) arm() {
 	}
 	c.events = events
 	if err := c.l.poll.control(op, c.fd, events); err != nil {
-		c.leave(gone, reason(err))
+		c.leave(closed, reason(err))
 	}
 }
 
 // leave moves to a later phase and has the loop act on it; it returns false if that was done
 // already. mu is held.
 func (c *loopConn) leave(to int32, reason error) bool {
-	from := c.phase.Load()
-	if from >= to {
+	if _, ok := c.life.enter(to, reason); !ok {
 		return false
 	}
-	if from == open {
-		c.reason = reason
-	}
-	c.phase.Store(to)
-	if to == gone {
+	if to == closed {
 		c.q.clear(&c.l.g.bufs)
 		c.pending.Store(0)
 	}
@@ -125,13 +120,17 @@ func (c *loopConn) leave(to int32, reason error) bool {
 }
 
 // Close implements Conn.
-func (c *loopConn) Close(reason error) {
+func (c *loopConn) Close(reason error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leave(gone, reason) && !c.released {
+	if !c.leave(closed, reason) {
+		return false
+	}
+	if !c.released {
 		// The loop closes the socket in its turn; nothing gets through from now on.
 		_ = syscall.Shutdown(c.fd, syscall.SHUT_RDWR)
 	}
+	return true
 }
 
 // CloseAfterFlush implements Conn.
@@ -142,7 +141,7 @@ func (c *loopConn) CloseAfterFlush(reason error) {
 func (c *loopConn) closeAfterFlush(reason error, linger time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.phase.Load() == open {
+	if c.life.Serving() {
 		c.linger = linger
 		c.leave(flushing, reason)
 	}
@@ -153,12 +152,40 @@ func (c *loopConn) stop(error) { c.post(postStop) }
 
 // Wake implements Conn.
 func (c *loopConn) Wake() {
-	if c.phase.Load() == open {
+	if c.life.Serving() {
 		c.post(postWake)
 	}
 }
 
-// Settles tells whether Options.Settled is called after what the session does.
+// Life implements Conn.
+func (c *loopConn) Life() *Life { return &c.life }
+
+// Turn implements Conn.
+func (c *loopConn) Turn() time.Duration { return c.l.turn }
+
+// Yield implements Conn.
+func (c *loopConn) Yield() {
+	if !c.yielded {
+		c.yielded = true
+		c.l.more = append(c.l.more, c)
+	}
+}
+
+// again gives the connection another turn after Yield.
+func (c *loopConn) again() {
+	c.yielded = false
+	if !c.life.Serving() {
+		return
+	}
+	// Nothing is read from the socket meanwhile, so that nothing else finds a reset.
+	if errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR); err == nil && errno != 0 {
+		c.Close(reason(syscall.Errno(errno)))
+		return
+	}
+	c.settle(c.session.Resume())
+}
+
+// Settles reports whether Options.Settled is called after what the session does.
 func (c *loopConn) Settles() bool { return c.l.g.opts.Settled != nil }
 
 // Pending implements Conn.

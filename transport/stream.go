@@ -37,26 +37,20 @@ type stream struct {
 	finished atomic.Bool  // the peer has sent its end
 	moved    atomic.Int64 // Progress
 
-	run     sync.Mutex // held while a method of the session runs; guards the next two, and parked's changes
+	run     sync.Mutex // held while a method of the session runs; guards the next four, and parked's changes
 	session Session
-	ended   bool // Closed has run
+	ended   bool          // Closed has run
+	turn    time.Duration // of the method that runs
+	yielded bool          // another turn is to come
 
-	mu     sync.Mutex // guards the next two and the change of phase
-	reason error
-	over   bool // the reader has ended: no goroutine may start
-	phase  atomic.Int32
+	mu   sync.Mutex // guards over, and the changes of life but for Drain
+	over bool       // the reader has ended: no goroutine may start
+	life Life
 
-	stopped chan struct{} // closed when phase leaves open
-	dead    chan struct{} // closed when phase becomes gone
+	stopped chan struct{} // closed when the session's methods no longer begin
+	dead    chan struct{} // closed with the socket
 	unpark  chan struct{} // told when Resume returned true; holds one
 }
-
-// The phases of a connection; it never goes back.
-const (
-	open     int32 = iota
-	flushing       // no more input for the session; sending what is queued
-	gone           // the socket is closed
-)
 
 func newStream(g *Group, nc net.Conn) (*stream, error) {
 	sc, ok := nc.(syscall.Conn)
@@ -129,15 +123,15 @@ func (c *stream) serve() {
 }
 
 // mayRead waits until the session wants more and the peer has taken enough of what was
-// written. It returns false once the phase is not open.
+// written. It returns false once the connection is being closed.
 func (c *stream) mayRead() bool {
-	return c.wanted() && c.paced() && c.phase.Load() == open
+	return c.wanted() && c.paced() && c.life.Serving()
 }
 
 // wanted waits while the session is parked.
 func (c *stream) wanted() bool {
 	for {
-		if c.phase.Load() != open {
+		if !c.life.Serving() {
 			return false
 		}
 		if !c.parked.Load() {
@@ -163,7 +157,8 @@ func (c *stream) deliver(b []byte) {
 	for c.wanted() { // a Resume may have parked the session while we were reading
 		c.run.Lock()
 		if !c.parked.Load() {
-			if c.phase.Load() == open {
+			if c.life.Serving() {
+				c.turn = shortTurn
 				c.parked.Store(!c.session.Data(b))
 			}
 			c.run.Unlock()
@@ -175,7 +170,7 @@ func (c *stream) deliver(b []byte) {
 
 // readFailed acts on the end of input: the peer's, or the connection's.
 func (c *stream) readFailed(err error) {
-	if c.phase.Load() != open {
+	if !c.life.Serving() {
 		return // the deadline of a connection that is being closed
 	}
 	if !errors.Is(err, io.EOF) {
@@ -187,7 +182,7 @@ func (c *stream) readFailed(err error) {
 	}
 	c.finished.Store(true)
 	c.run.Lock()
-	done := c.phase.Load() != open || c.session.EOF()
+	done := !c.life.Serving() || c.session.EOF()
 	c.run.Unlock()
 	if done {
 		c.CloseAfterFlush(ErrPeerClosed)
@@ -200,7 +195,7 @@ func (c *stream) readFailed(err error) {
 // reset caused by unread input does not take the last reply from the peer. It closes the socket.
 func (c *stream) drain() {
 	left := c.g.opts.LingerBytes
-	for left > 0 && c.phase.Load() == flushing {
+	for left > 0 && c.life.isFlushing() {
 		b, err := c.in.wait() // has a deadline, since CloseAfterFlush
 		left -= int64(len(b))
 		c.in.release()
@@ -208,13 +203,10 @@ func (c *stream) drain() {
 			break
 		}
 	}
-	if c.phase.Load() == flushing {
+	if c.life.isFlushing() {
 		c.out.await()
 	}
-	c.mu.Lock()
-	reason := c.reason
-	c.mu.Unlock()
-	c.Close(reason)
+	c.Close(nil) // the reason is there already
 }
 
 // end runs Closed; nothing of the session runs afterwards.
@@ -222,11 +214,10 @@ func (c *stream) end() {
 	c.in.release()
 	c.mu.Lock()
 	c.over = true
-	reason := c.reason
 	c.mu.Unlock()
 	c.run.Lock()
 	c.ended = true
-	c.session.Closed(reason)
+	c.session.Closed(c.life.Reason())
 	c.run.Unlock()
 	c.g.remove(c)
 	c.g.running.Done()
@@ -248,7 +239,7 @@ func (c *stream) spawn(f func()) {
 
 // Wake implements Conn.
 func (c *stream) Wake() {
-	if c.phase.Load() == open && c.wake.CompareAndSwap(false, true) {
+	if c.life.Serving() && c.wake.CompareAndSwap(false, true) {
 		c.spawn(c.resume)
 	}
 }
@@ -259,9 +250,18 @@ func (c *stream) resume() {
 	if !c.wake.Swap(false) { // before Resume: what wakes during it asks for another
 		return // stop has been here
 	}
-	if c.ended || c.phase.Load() != open {
+	if c.yielded {
+		return // Resume is called in its turn
+	}
+	c.goOn(shortTurn)
+}
+
+// goOn calls Resume. run is held.
+func (c *stream) goOn(turn time.Duration) {
+	if c.ended || !c.life.Serving() {
 		return
 	}
+	c.turn = turn
 	more := c.session.Resume()
 	c.parked.Store(!more)
 	if more {
@@ -270,6 +270,47 @@ func (c *stream) resume() {
 		default:
 		}
 	}
+}
+
+// Life implements Conn.
+func (c *stream) Life() *Life { return &c.life }
+
+// Turn implements Conn.
+func (c *stream) Turn() time.Duration { return c.turn }
+
+// Yield implements Conn. Those who have more to do share a few turns, so that the
+// scheduler has few of them to run beside those who have little.
+func (c *stream) Yield() {
+	c.yielded = true
+	c.spawn(func() {
+		select {
+		case c.g.turns <- struct{}{}:
+		case <-c.stopped:
+			return
+		}
+		defer func() { <-c.g.turns }()
+		if err := c.broken(); err != nil {
+			c.Close(reason(err))
+			return
+		}
+		c.run.Lock()
+		defer c.run.Unlock()
+		c.yielded = false
+		c.goOn(longTurn)
+	})
+}
+
+// broken is the socket's error, nil if it has none. Nothing is read meanwhile, so
+// that nothing else finds a reset.
+func (c *stream) broken() error {
+	var errno int
+	err := c.raw.Control(func(fd uintptr) {
+		errno, _ = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
+	})
+	if err == nil && errno != 0 {
+		err = syscall.Errno(errno)
+	}
+	return err
 }
 
 // stop implements member. Taking run puts it after what the session does now; a
@@ -311,28 +352,27 @@ func (c *stream) closeAfterFlush(reason error, linger time.Duration) {
 }
 
 // Close implements Conn.
-func (c *stream) Close(reason error) {
-	if !c.leave(gone, reason) {
-		return
+func (c *stream) Close(reason error) bool {
+	if !c.leave(closed, reason) {
+		return false
 	}
 	c.out.close()
 	_ = c.nc.Close()
+	return true
 }
 
 // leave moves to a later phase; it returns false if that was done already.
 func (c *stream) leave(to int32, reason error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	from := c.phase.Load()
-	if from >= to {
+	from, ok := c.life.enter(to, reason)
+	if !ok {
 		return false
 	}
-	if from == open {
-		c.reason = reason
+	if from <= draining {
 		close(c.stopped)
 	}
-	c.phase.Store(to)
-	if to == gone {
+	if to == closed {
 		close(c.dead)
 	}
 	return true

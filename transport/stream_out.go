@@ -185,13 +185,13 @@ func (o *outbox) await() {
 	}
 }
 
-// pace waits until the pacer lets the reader read. It returns false if the phase is no longer open.
+// pace waits until the pacer lets the reader read. It returns false if the connection is being closed.
 func (o *outbox) pace() bool {
 	o.pausing.Store(true)
 	defer o.pausing.Store(false)
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
-	for o.c.phase.Load() == open {
+	for o.c.life.Serving() {
 		o.hear()
 		ok, wait := o.c.pacer.read(o.pending.Load(), o.total.taken.Load(), o.c.g.mono())
 		if ok {

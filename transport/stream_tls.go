@@ -91,7 +91,7 @@ func (c *stream) useTLS(conf *tls.Config) {
 // Write implements Conn.
 func (c *stream) Write(p []byte) {
 	switch {
-	case len(p) == 0 || c.phase.Load() != open:
+	case len(p) == 0 || !c.life.Serving():
 	case c.tls == nil:
 		_ = c.out.write(p) // a failure closes the connection
 	case c.cipher.ready.Load() || !c.keep(p):

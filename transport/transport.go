@@ -5,7 +5,10 @@
 // interface.
 package transport
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // Handler makes a Session for each accepted connection. It may answer and refuse:
 // write, then CloseAfterFlush, and return a session that ignores its input.
@@ -19,8 +22,8 @@ type Session interface {
 	// Data takes what was read; b is valid during the call only. It returns
 	// false to have reading stopped until the next Resume has returned true.
 	Data(b []byte) (more bool)
-	// Resume runs after Conn.Wake and goes on with what Data left. It returns
-	// as Data does.
+	// Resume runs after Conn.Wake and Conn.Yield and goes on with what Data left. It
+	// returns as Data does.
 	Resume() (more bool)
 	// EOF runs when the peer has finished sending (half-close). The
 	// connection is closed after what is queued has been sent, unless EOF
@@ -35,6 +38,9 @@ type Session interface {
 // Conn is one connection as a session sees it. All methods may be called from
 // any goroutine, and none blocks.
 type Conn interface {
+	// Life says whether the connection is still there. It is the same value for the
+	// whole life of the connection.
+	Life() *Life
 	// Write queues p (copied) and sends as much as the socket takes now. It drops p once
 	// the connection is being closed.
 	Write(p []byte)
@@ -45,16 +51,24 @@ type Conn interface {
 	Progress() int64
 	// Wake asks the driver to call Session.Resume soon.
 	Wake()
+	// Turn is the time that the method of the session which runs now may take before others
+	// have waited long enough. Only the session calls it, from its methods.
+	Turn() time.Duration
+	// Yield asks the driver to call Session.Resume when the others have had their
+	// turn. Only the session calls it, from its methods; the method then returns
+	// false. A peer that has reset the connection meanwhile gets no turn.
+	Yield()
 	// CloseAfterFlush stops reading, sends what is queued, lingers so that the
 	// peer can read it, and closes. A TLS connection that has not finished its handshake is
 	// closed at once.
 	CloseAfterFlush(reason error)
-	// Close closes at once. The first reason is the one Session.Closed gets.
-	Close(reason error)
+	// Close closes at once, and reports whether the connection was not closed yet. The
+	// first reason is the one Session.Closed gets.
+	Close(reason error) bool
 	RemoteAddr() net.Addr
 	LocalAddr() net.Addr
 	// FD is the socket's descriptor number, for display only.
 	FD() int
-	// TLS tells whether the connection is encrypted.
+	// TLS reports whether the connection is encrypted.
 	TLS() bool
 }

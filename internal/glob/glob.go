@@ -1,70 +1,183 @@
 // Package glob matches patterns as Redis does: * ? [a-z] [^a] and \.
 package glob
 
-// Match tells whether all of s matches pattern. It goes back only to the last
-// star, so that its time is at most len(pattern) × len(s).
-func Match[P, S ~string | ~[]byte](pattern P, s S) bool {
-	p, i := 0, 0
-	star, from := -1, 0 // after the last star; where in s it was
-	for i < len(s) {
-		if p < len(pattern) {
-			if pattern[p] == '*' {
-				p++
-				star, from = p, i
-				continue
-			}
-			if n, ok := matchOne(pattern[p:], s[i]); ok {
-				p += n
-				i++
-				continue
-			}
-		}
-		if star < 0 {
-			return false
-		}
-		from++
-		p, i = star, from
-	}
-	for p < len(pattern) && pattern[p] == '*' {
-		p++
-	}
-	return p == len(pattern)
+import "math/bits"
+
+// MaxPattern is the most bytes of a pattern.
+const MaxPattern = 1024
+
+// Pattern is a pattern that was compiled. It is not changed by matching, so that many
+// goroutines may use it.
+//
+// It is an automaton whose states are bits: bit i is set while the first i elements of
+// the pattern match what has been read. A byte moves every state whose next element
+// accepts it one up; a star keeps its state where it is. This takes a time for each byte that
+// depends on the pattern's length alone, whatever it holds. See Navarro and Raffinot,
+// "Flexible Pattern Matching in Strings" (2002), chapter 4.
+type Pattern struct {
+	words int      // 64-bit words of a set of states
+	last  int      // the state that means a match
+	stars []uint64 // the states that a star keeps
+	any   []uint64 // the states that every byte leads to
+	// next has, for each byte, the states that it leads to beyond any. It is nil
+	// where the pattern is of stars and question marks alone.
+	next []uint64
 }
 
-// matchOne matches c with the one element, not a star, at the start of the
-// pattern, and returns the element's length.
-func matchOne[P ~string | ~[]byte](pattern P, c byte) (n int, ok bool) {
-	switch {
-	case pattern[0] == '?':
-		return 1, true
-	case pattern[0] == '[':
-		return matchClass(pattern, c)
-	case pattern[0] == '\\' && len(pattern) > 1:
-		return 2, pattern[1] == c
+// Compile reads a pattern. It returns false if that has more than MaxPattern bytes.
+// A class or a backslash that is not finished ends with the pattern, as in Redis.
+func Compile[P ~string | ~[]byte](pattern P) (*Pattern, bool) {
+	if len(pattern) > MaxPattern {
+		return nil, false
 	}
-	return 1, pattern[0] == c
+	var elements []element
+	p, first := &Pattern{}, uint64(0) // whether it begins with a star
+	for i := 0; i < len(pattern); {
+		if pattern[i] == '*' {
+			i++
+			if n := len(elements); n > 0 {
+				elements[n-1].star = true
+			} else {
+				first = 1
+			}
+			continue
+		}
+		e, n := read(pattern[i:])
+		elements = append(elements, e)
+		i += n
+	}
+	p.build(first, elements)
+	return p, true
 }
 
-// matchClass is matchOne for "[abc]", "[a-c]" and "[^a]". A class that is not
-// closed ends with the pattern, as in Redis.
-func matchClass[P ~string | ~[]byte](pattern P, c byte) (n int, ok bool) {
+// element is what one byte is matched with.
+type element struct {
+	any     bool      // every byte
+	star    bool      // is followed by a star
+	accepts [4]uint64 // a bit for each byte, unless any
+}
+
+// read reads the element, not a star, at the start of the pattern, and returns its length.
+func read[P ~string | ~[]byte](pattern P) (e element, n int) {
+	switch c := pattern[0]; {
+	case c == '?':
+		return element{any: true}, 1
+	case c == '[':
+		e.accepts, n = class(pattern)
+		return e, n
+	case c == '\\' && len(pattern) > 1:
+		set(e.accepts[:], int(pattern[1]))
+		return e, 2
+	default:
+		set(e.accepts[:], int(c))
+		return e, 1
+	}
+}
+
+// build makes the automaton.
+func (p *Pattern) build(first uint64, elements []element) {
+	p.last = len(elements)
+	p.words = p.last/64 + 1
+	p.stars, p.any = make([]uint64, p.words), make([]uint64, p.words)
+	p.stars[0] = first
+	for i := range elements {
+		e := &elements[i]
+		state := i + 1
+		if e.star {
+			set(p.stars, state)
+		}
+		if e.any {
+			set(p.any, state)
+			continue
+		}
+		if p.next == nil {
+			p.next = make([]uint64, 256*p.words)
+		}
+		for w, word := range e.accepts {
+			for ; word != 0; word &= word - 1 {
+				c := w<<6 + bits.TrailingZeros64(word)
+				set(p.next[c*p.words:], state)
+			}
+		}
+	}
+}
+
+func set(s []uint64, i int) { s[i>>6] |= 1 << (i & 63) }
+
+// class reads a class, from "[" to its end, and returns the bytes that it accepts and its length.
+func class[P ~string | ~[]byte](pattern P) (accepted [4]uint64, n int) {
 	i := 1
 	not := i < len(pattern) && pattern[i] == '^'
 	if not {
 		i++
 	}
 	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+		low := pattern[i]
+		high := low
 		switch {
-		case pattern[i] == '\\' && i+1 < len(pattern):
+		case low == '\\' && i+1 < len(pattern):
 			i++
-			ok = ok || pattern[i] == c
+			low, high = pattern[i], pattern[i]
 		case i+2 < len(pattern) && pattern[i+1] == '-':
-			low, high := min(pattern[i], pattern[i+2]), max(pattern[i], pattern[i+2])
-			ok = ok || low <= c && c <= high
+			low, high = min(low, pattern[i+2]), max(low, pattern[i+2])
 			i += 2
-		default:
-			ok = ok || pattern[i] == c
+		}
+		for c := int(low); c <= int(high); c++ {
+			set(accepted[:], c)
 		}
 	}
-	return min(i+1, len(pattern)), ok != not
+	if not {
+		for w := range accepted {
+			accepted[w] = ^accepted[w]
+		}
+	}
+	return accepted, min(i+1, len(pattern))
+}
+
+// Match reports whether all of s matches. Its time is that of len(s) steps, each of a word
+// for 64 bytes of the pattern.
+func (p *Pattern) Match(s []byte) bool {
+	if p.words == 1 {
+		return p.matchShort(s)
+	}
+	const most = MaxPattern/64 + 1
+	var states [most]uint64
+	states[0] = 1
+	at := states[:p.words]
+	for _, c := range s {
+		var next []uint64
+		if p.next != nil {
+			next = p.next[int(c)*p.words:][:p.words]
+		}
+		carry, alive := uint64(0), uint64(0)
+		for w, old := range at {
+			to := p.any[w]
+			if next != nil {
+				to |= next[w]
+			}
+			now := (old<<1|carry)&to | old&p.stars[w]
+			carry = old >> 63
+			at[w] = now
+			alive |= now
+		}
+		if alive == 0 {
+			return false
+		}
+	}
+	return at[p.last>>6]>>(p.last&63)&1 == 1
+}
+
+// matchShort is Match for a set of states of one word.
+func (p *Pattern) matchShort(s []byte) bool {
+	stars, any, at := p.stars[0], p.any[0], uint64(1)
+	for _, c := range s {
+		to := any
+		if p.next != nil {
+			to |= p.next[c]
+		}
+		if at = at<<1&to | at&stars; at == 0 {
+			return false
+		}
+	}
+	return at>>p.last&1 == 1
 }

@@ -1,0 +1,256 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"limitdb/transport"
+)
+
+// tiny gives the client turns that are over at once, so that it yields wherever it may.
+func (c *testClient) tiny() *testClient {
+	c.conn.turn = 0
+	return c
+}
+
+// all sends in, gives the session as many turns as it wants, and returns what was written.
+// What it was given is overwritten after the first turn, as a transport does.
+func (c *testClient) all(in string) string {
+	c.t.Helper()
+	b := []byte(in)
+	more := c.s.Data(b)
+	for i := range b {
+		b[i] = 'X'
+	}
+	for turns := 0; c.s.yielded && c.s.life.Open(); turns++ {
+		if more {
+			c.t.Fatal("a session that has yielded wants to be read from")
+		}
+		if turns > 100_000 {
+			c.t.Fatal("it yields for ever")
+		}
+		more = c.s.Resume()
+	}
+	return string(c.conn.take())
+}
+
+func TestPipelineYieldsAndGoesOn(t *testing.T) {
+	c := newTestServer(t).client().tiny()
+	var in, want strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&in, "ECHO %d\r\n", i)
+		text := fmt.Sprint(i)
+		fmt.Fprintf(&want, "$%d\r\n%s\r\n", len(text), text)
+	}
+	if got := c.all(in.String()); got != want.String() {
+		t.Errorf("replies differ: %.200q", got)
+	}
+	if c.conn.yields != 1000/turnCheck {
+		t.Errorf("it yielded %d times", c.conn.yields)
+	}
+}
+
+// Decisions wait in a queue for those behind them.
+func TestPipelineOfDecisionsYields(t *testing.T) {
+	c := newTestServer(t).client().tiny()
+	in := strings.Repeat(string(encode("CL.THROTTLE", "k", "999", "1000", "60")), 500)
+	got := c.all(in)
+	if n := strings.Count(got, "*5\r\n:0\r\n:1000\r\n"); n != 500 || !strings.Contains(got, ":1000\r\n:500\r\n") {
+		t.Errorf("%d replies; the last ones are %.100q", n, got[max(0, len(got)-100):])
+	}
+	if c.conn.yields != 500/aheadMost {
+		t.Errorf("it yielded %d times", c.conn.yields)
+	}
+}
+
+func TestOneShortCommandNeverYields(t *testing.T) {
+	c := newTestServer(t).client().tiny()
+	for range 3 * turnCheck {
+		c.all("PING\r\n")
+	}
+	if c.conn.yields != 0 {
+		t.Errorf("it yielded %d times", c.conn.yields)
+	}
+}
+
+// Whoever closes a connection, not one more of its commands runs, and none of what was
+// read from it already.
+func TestNothingRunsAfterTheEnd(t *testing.T) {
+	many := strings.Repeat("INFO\r\n", 1000)
+	for name, c := range map[string]struct {
+		close func(*testServer, *testClient)
+		want  error
+	}{
+		"reset by the peer": {func(_ *testServer, c *testClient) { c.conn.Close(transport.ErrPeerReset) }, transport.ErrPeerReset},
+		"killed": {func(ts *testServer, c *testClient) {
+			ts.client().do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.id))
+		}, errKilled},
+		"replies not read": {func(_ *testServer, c *testClient) { c.conn.setPending(1 << 40) }, errOutput},
+		"the server stops": {func(_ *testServer, c *testClient) { c.conn.CloseAfterFlush(transport.ErrStopped) }, transport.ErrStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ts := newTestServer(t)
+			cl := ts.client().tiny()
+			cl.s.Data([]byte(many))
+			before := ts.callsOf("info")
+			if !cl.s.yielded || before == 0 || before == 1000 {
+				t.Fatalf("%d commands ran in the first turn", before)
+			}
+			c.close(ts, cl)
+			for range 3 {
+				cl.s.Resume()
+				cl.s.Data([]byte(many))
+			}
+			ran := ts.callsOf("info") - before
+			if most := uint64(0); c.want == errOutput {
+				most = turnCheck // it is found when they are written
+				if ran > most {
+					t.Errorf("%d more commands ran", ran)
+				}
+			} else if ran != 0 {
+				t.Errorf("%d more commands ran", ran)
+			}
+			if got := cl.conn.reason(); !errors.Is(got, c.want) {
+				t.Errorf("closed for %v", got)
+			}
+		})
+	}
+}
+
+// callsOf counts the calls of a command.
+func (ts *testServer) callsOf(name string) uint64 {
+	for _, c := range ts.allTotals() {
+		if c.cmd.fullName() == name {
+			return c.calls
+		}
+	}
+	return 0
+}
+
+// A command that runs in steps replies what it would reply at once.
+func TestStepsReplyTheSame(t *testing.T) {
+	keys := func(n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("key:%d", i))
+		}
+		return out
+	}
+	for _, words := range [][]string{
+		append([]string{"DEL"}, keys(2000)...),
+		append([]string{"UNLINK"}, keys(1000)...),
+		append([]string{"EXISTS"}, keys(2000)...),
+		append([]string{"TOUCH"}, keys(1000)...),
+		append([]string{"RL.RESET"}, keys(1000)...),
+		{"KEYS", "*"},
+		{"KEYS", "key:1*"},
+		{"KEYS", "[^k]*"},
+		{"SCAN", "0", "COUNT", "100000", "MATCH", "*7*"},
+		{"SCAN", "0", "COUNT", "100000", "TYPE", "GCRA"},
+		{"SCAN", "0", "COUNT", "500"},
+		{"DBSIZE"},
+		{"FLUSHALL"},
+		{"FLUSHDB", "ASYNC"},
+		{"COMMAND"},
+		{"COMMAND", "DOCS"},
+		{"COMMAND", "INFO", "ping", "nosuch", "client"},
+	} {
+		t.Run(words[0], func(t *testing.T) {
+			var replies [2]string
+			for i := range replies {
+				ts := newTestServer(t)
+				for _, k := range keys(1500) {
+					ts.client().do("RL.TAKE", k, "GCRA", "5/h")
+				}
+				c := ts.client()
+				if i == 1 {
+					c.tiny()
+				}
+				replies[i] = c.all(string(encode(words...)) + "PING\r\n")
+				if yields := c.conn.yields; i == 1 && yields == 0 && words[0] != "DBSIZE" {
+					t.Error("it never yielded")
+				}
+				if n := ts.callsOf(strings.ToLower(words[0])); n != 1 && words[0] != "COMMAND" {
+					t.Errorf("counted %d times", n)
+				}
+				if words[0] == "FLUSHALL" && ts.engine.Stats().Keys != 0 {
+					t.Error("keys are left")
+				}
+			}
+			if replies[0] != replies[1] || !strings.HasSuffix(replies[1], "+PONG\r\n") {
+				t.Errorf("in steps %.300q\nat once  %.300q", replies[1], replies[0])
+			}
+		})
+	}
+}
+
+func TestRandomKeyInSteps(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client().tiny()
+	if got := c.all("RANDOMKEY\r\n"); got != "$-1\r\n" || c.conn.yields == 0 {
+		t.Errorf("of none: %q after %d turns", got, c.conn.yields)
+	}
+	c.all("RL.TAKE only GCRA 5/h\r\n")
+	if got := c.all("RANDOMKEY\r\n"); got != "$4\r\nonly\r\n" {
+		t.Errorf("of one: %q", got)
+	}
+}
+
+func TestStepsAndReplyModes(t *testing.T) {
+	c := newTestServer(t).client().tiny()
+	got := c.all("CLIENT REPLY SKIP\r\nKEYS *\r\nECHO a\r\nCLIENT REPLY OFF\r\nKEYS *\r\nDBSIZE\r\nCLIENT REPLY ON\r\nECHO b\r\n")
+	if want := "$1\r\na\r\n+OK\r\n$1\r\nb\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Who has sent its last command and ended is answered, in as many turns as it takes.
+func TestYieldedClientThatHalfClosesIsAnswered(t *testing.T) {
+	c := newTestServer(t).client().tiny()
+	c.s.Data([]byte("KEYS *\r\nECHO a\r\n"))
+	if c.s.EOF() {
+		t.Fatal("the session let itself be closed")
+	}
+	if got := c.all(""); got != "*0\r\n$1\r\na\r\n" {
+		t.Errorf("got %q", got)
+	}
+	if !errors.Is(c.conn.reason(), errEOF) || !c.conn.flushed {
+		t.Errorf("closed for %v", c.conn.reason())
+	}
+}
+
+// The slow log has a command in steps once, with its arguments.
+func TestStepsInTheSlowLog(t *testing.T) {
+	ts := newTestServer(t, "slowlog-log-slower-than 0")
+	c := ts.client().tiny()
+	c.all("KEYS pattern*\r\n")
+	n := 0
+	for _, e := range ts.slowlog.last(-1) {
+		if e.args[0] == "KEYS" && e.args[1] == "pattern*" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries: %+v", n, ts.slowlog.last(-1))
+	}
+}
+
+func TestPatternsAreBounded(t *testing.T) {
+	c := newTestServer(t).client()
+	long := "*[" + strings.Repeat("b-c", 20_000) + "]"
+	want := "-" + errPatternTooLong
+	for _, words := range [][]string{
+		{"KEYS", long},
+		{"SCAN", "0", "MATCH", long},
+		{"CONFIG", "GET", long},
+		{"COMMAND", "LIST", "FILTERBY", "PATTERN", long},
+		{"PUBSUB", "CHANNELS", long},
+		{"PSUBSCRIBE", long},
+		append([]string{"CONFIG", "GET"}, strings.Fields(strings.Repeat(strings.Repeat("?", 1000)+" ", 17))...),
+	} {
+		if got := line(c.do(words...)); got != want {
+			t.Errorf("%.40q: %.200s", words, got)
+		}
+	}
+}
