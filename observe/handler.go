@@ -47,7 +47,7 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	e := &endpoints{source: o.Source, pprof: o.Pprof}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", e.index)
-	mux.HandleFunc("GET /livez", livez)
+	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /readyz", e.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
@@ -81,7 +81,7 @@ func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "limitdb %s\n\n", e.source.Snapshot().Version)
 	b.WriteString("/metrics        numbers for Prometheus\n")
-	b.WriteString("/livez          200 while the process answers\n")
+	b.WriteString("/livez          200 while the server makes progress\n")
 	b.WriteString("/readyz         200 while decisions are served")
 	if e.pprof && local(r) {
 		b.WriteString("\n/debug/pprof/   profiles")
@@ -89,9 +89,15 @@ func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, b.String())
 }
 
-// livez answers as long as anything does. It looks at nothing: a restart heals
-// a process that hangs, not one that is loading or overloaded.
-func livez(w http.ResponseWriter, _ *http.Request) {
+// livez says whether the server makes progress. A restart heals a process that
+// hangs, not one that is loading or overloaded.
+func (e *endpoints) livez(w http.ResponseWriter, _ *http.Request) {
+	if e.source.Live != nil {
+		if err := e.source.Live(); err != nil {
+			plain(w, http.StatusServiceUnavailable, "stuck: "+err.Error())
+			return
+		}
+	}
 	plain(w, http.StatusOK, "ok")
 }
 

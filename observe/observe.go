@@ -24,7 +24,7 @@ type Options struct {
 	// that the start goes on without it where the machine has no such address
 	// (as with IPv6 turned off); a port that is taken is still an error.
 	Addrs []string
-	// Source is where the numbers come from. Both functions are needed.
+	// Source is where the numbers come from. Snapshot and Ready are needed.
 	Source Source
 	// Pprof serves profiles under /debug/pprof/, to requests from loopback
 	// addresses on a listener that is bound to a loopback address.

@@ -141,6 +141,27 @@ func TestReadyzTellsTheReason(t *testing.T) {
 	}
 }
 
+func TestLivezSaysWhatIsStuck(t *testing.T) {
+	src := testSource()
+	var stuck atomic.Pointer[string]
+	src.Live = func() error {
+		if text := stuck.Load(); text != nil {
+			return errors.New(*text)
+		}
+		return nil
+	}
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Source: src}, defaultBounds())
+	url := "http://" + s.Addrs()[0].String() + "/livez"
+	if status, _, body := do(t, "GET", url); status != 200 || body != "ok\n" {
+		t.Errorf("%d %q", status, body)
+	}
+	text := "a loop has made no progress"
+	stuck.Store(&text)
+	if status, _, body := do(t, "GET", url); status != 503 || body != "stuck: "+text+"\n" {
+		t.Errorf("%d %q", status, body)
+	}
+}
+
 // Who may see profiles, asked of the handler, since a test has no address but
 // loopback.
 func TestProfilesAreForThisMachineOnly(t *testing.T) {

@@ -2,7 +2,7 @@ package observe
 
 import "time"
 
-// Source is where the numbers come from. Both functions are called from the
+// Source is where the numbers come from. All functions are called from the
 // HTTP port's goroutines, several at a time, and must not block.
 type Source struct {
 	// Snapshot adds up the counters as they are now. It is called once for
@@ -11,6 +11,9 @@ type Source struct {
 	// Ready returns nil while decisions are being served. Otherwise the error
 	// is the reason, in words for a person: "loading", "stopping".
 	Ready func() error
+	// Live returns nil while the server makes progress. Otherwise a restart is needed, and the error
+	// says what is stuck. Nil: it always does.
+	Live func() error
 }
 
 // Snapshot is the state of the server at one instant. Counters count from the

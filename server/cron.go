@@ -15,18 +15,21 @@ func (srv *Server) keepHouse(ctx context.Context) {
 	defer tick.Stop()
 	var scratch []*session
 	for {
+		srv.pulses.house.Rest()
 		select {
 		case <-ctx.Done():
 			return
 		case <-srv.evict:
+			srv.pulses.house.Beat(srv.clock.Now())
 			scratch = srv.evictClients(scratch)
 		case <-tick.C:
 			now := srv.clock.Now()
+			srv.pulses.house.Beat(now)
 			scratch = srv.checkClients(ctx, now, scratch)
 			srv.pause.expire(now)
 			srv.authDelays.release(now)
 			srv.rates.sample(now, srv)
-			if b := srv.engine.Stats().Bytes; b > srv.peakBytes.Load() {
+			if b := srv.engine.Bytes(); b > srv.peakBytes.Load() {
 				srv.peakBytes.Store(b)
 			}
 		}
@@ -139,11 +142,13 @@ const (
 // of the keys that it looks at, so the bound lies below that.
 func (srv *Server) sweep(ctx context.Context) {
 	for wait := sweepRest; ; {
+		srv.pulses.sweep.Rest()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
+		srv.pulses.sweep.Beat(srv.clock.Now())
 		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
 		if srv.special.Load()&specialLoading != 0 {
 			continue // the clock may be wrong until then, and an engine never goes back

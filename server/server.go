@@ -76,6 +76,7 @@ type Server struct {
 	stopping    atomic.Bool
 	evict       chan struct{} // asks cron to evict clients, capacity 1
 	statsBase   statsBase
+	pulses      pulses
 	rates       rates
 	peakBytes   atomic.Int64
 }

@@ -126,12 +126,14 @@ func (srv *Server) ring(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		srv.pulses.ring.Rest()
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-srv.engine.Sooner():
 		}
+		srv.pulses.ring.Beat(srv.clock.Now())
 		if next := srv.engine.Wake(srv.clock.Now()); next != math.MaxInt64 {
 			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
 		}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"limitdb/internal/pulse"
 )
 
 // loop is an event loop: one goroutine that waits for its connections' sockets and runs their
@@ -29,6 +31,7 @@ type loop struct {
 	conns []*loopConn // by descriptor
 	buf   []byte      // what was read; valid for one call of Session.Data
 	now   int64       // the clock, read once a round
+	pulse pulse.Pulse // rests while the loop waits
 	turn  time.Duration
 	todo  []*loopConn // taken from the inbox, not yet done
 	more  []*loopConn // have yielded
@@ -69,6 +72,7 @@ func newLoop(g *Group) (*loop, error) {
 // run is the loop's goroutine.
 func (l *loop) run() {
 	defer l.close()
+	defer l.pulse.Rest()
 	for {
 		events := l.poll.look()
 		if len(events) == 0 {
@@ -78,11 +82,13 @@ func (l *loop) run() {
 			// Announce the sleep, then look at the inbox: who posts after that look interrupts.
 			l.asleep.Store(true)
 			if l.idle() {
+				l.pulse.Rest()
 				events = l.poll.wait()
 			}
 			l.asleep.Store(false)
 		}
 		l.now = l.g.opts.Clock.Now()
+		l.pulse.Beat(l.now)
 		if ran := l.now - l.yielded; ran >= yieldEvery || ran < 0 {
 			l.yielded = l.now
 			runtime.Gosched()

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"limitdb/internal/clock"
 )
 
 // rests checks that the loops sleep and go on sleeping: an event that is reported again and again
@@ -235,4 +237,31 @@ func TestBusyLoopSettles(t *testing.T) {
 			until(t, "the loop has settled", func() bool { return settled.Load() == asked.Load() })
 		})
 	}
+}
+
+// A loop whose session does not return is stuck; one that waits is not.
+func TestStuck(t *testing.T) {
+	fake := clock.NewFake(int64(time.Hour))
+	release, inside := make(chan struct{}), newOnce()
+	fx := start(t, driver{network: "tcp", loops: 1}, Options{Clock: fake}, func(f *funcs) {
+		f.data = func([]byte) bool {
+			inside.signal()
+			<-release
+			return true
+		}
+	})
+	p, _ := fx.dial()
+	until(t, "the loop waits", func() bool {
+		fake.Advance(time.Second)
+		return fx.g.Stuck() == 0
+	})
+	_, _ = io.WriteString(p, "x")
+	receive(t, inside.c)
+	before := fx.g.Stuck()
+	fake.Advance(10 * time.Second)
+	if got := fx.g.Stuck() - before; got != int64(10*time.Second) {
+		t.Errorf("stuck for %v more after 10 s", time.Duration(got))
+	}
+	close(release)
+	until(t, "the loop waits again", func() bool { return fx.g.Stuck() == 0 })
 }

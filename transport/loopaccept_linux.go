@@ -18,6 +18,20 @@ type loops struct {
 	next    atomic.Uint32 // where the search for the least busy begins
 }
 
+// Stuck returns for how many nanoseconds the loop that has been longest without an end
+// of its round is in it now: a loop that works ends a round in milliseconds. Connections with a
+// goroutine of their own are not looked at.
+func (g *Group) Stuck() int64 {
+	now := g.opts.Clock.Now()
+	longest := int64(0)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, l := range g.loops.all {
+		longest = max(longest, l.pulse.Stuck(now))
+	}
+	return longest
+}
+
 // startLoops makes the loops, once.
 func (g *Group) startLoops() error {
 	g.mu.Lock()

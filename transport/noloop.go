@@ -12,6 +12,9 @@ type loops struct{}
 
 func (g *Group) stopLoops() {}
 
+// Stuck returns 0: there are no loops.
+func (g *Group) Stuck() int64 { return 0 }
+
 // loopListener serves each connection with a goroutine instead.
 func (g *Group) loopListener(l net.Listener) (*listener, error) {
 	return g.streamListener(l, nil), nil

@@ -123,15 +123,15 @@ func (p *process) run() error {
 	// The HTTP port is bound first: once the RESP ports are open, a rush of
 	// clients could leave it no descriptor.
 	if err := p.listenHTTP(&background); err != nil {
-		p.close(true, nil)
+		p.close(true, signals)
 		return err
 	}
 	if err := p.listen(); err != nil {
-		p.close(true, nil)
+		p.close(true, signals)
 		return err
 	}
 	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
-		p.close(true, nil)
+		p.close(true, signals)
 		return err
 	}
 	p.log.Info("limitdb is ready", "version", version, "pid", os.Getpid(), "addresses", p.addresses())
@@ -203,34 +203,53 @@ func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 	}
 }
 
-// close stops listening, answers what was read and closes the clients. A
-// second signal hurries it.
+// close stops listening, answers what was read and closes the clients. Another
+// signal hurries it, and all that is done after it.
 func (p *process) close(now bool, signals <-chan os.Signal) {
-	p.server.Stopping()
 	ctx, cancel := context.WithTimeout(context.Background(), p.set.ShutdownTimeout.Get())
 	defer cancel()
 	if now {
 		cancel()
 	}
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if s != syscall.SIGHUP {
-					p.log.Warn("stopping at once", "signal", s.String())
-					cancel()
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
+	go hurry(signals, p.log, cancel, os.Exit)
+	p.server.Stopping()
 	if err := p.group.Close(ctx); err != nil && !now {
 		p.log.Warn("clients were cut off", "err", err)
 	}
 	if p.http != nil {
 		if err := p.http.Shutdown(ctx); err != nil && !now {
 			p.log.Warn("HTTP requests were cut off", "err", err)
+		}
+	}
+}
+
+// hurryTime is what a stop in a hurry may take: long enough for what is in memory to be
+// written to a disk that works.
+const hurryTime = 2 * time.Second
+
+// hurry acts on the signals that come while the process stops, and goes on until it has
+// ended. The first one calls cancel, which cuts clients off. If the process is still there
+// after hurryTime, or another signal comes, something hangs: then the process ends as it is.
+func hurry(signals <-chan os.Signal, log *slog.Logger, cancel func(), exit func(code int)) {
+	var over <-chan time.Time
+	for {
+		select {
+		case s := <-signals:
+			switch {
+			case s == syscall.SIGHUP:
+			case over == nil:
+				log.Warn("stopping at once", "signal", s.String())
+				cancel()
+				over = time.After(hurryTime)
+			default:
+				log.Error("the process ends though the stop has not finished", "signal", s.String())
+				exit(1)
+				return
+			}
+		case <-over:
+			log.Error("the process ends: the stop has not finished", "after", hurryTime)
+			exit(1)
+			return
 		}
 	}
 }
@@ -317,7 +336,7 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 	}
 	h, err := observe.Listen(observe.Options{
 		Addrs: addrs, Pprof: p.set.Pprof.Get(), Log: p.log,
-		Source: observe.Source{Snapshot: p.snapshot, Ready: p.server.Ready},
+		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	})
 	if err != nil {
 		return fmt.Errorf("http-port: %w", err)
@@ -329,6 +348,22 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 		}
 	})
 	return nil
+}
+
+// live says whether the server makes progress; the error names what does not.
+func (p *process) live() error {
+	if stuck := p.group.Stuck(); stuck > server.StuckAfter {
+		return fmt.Errorf("an event loop has made no progress for %v", time.Duration(stuck).Round(time.Second))
+	}
+	return p.server.Live()
+}
+
+// ready says whether decisions are served.
+func (p *process) ready() error {
+	if err := p.live(); err != nil {
+		return err
+	}
+	return p.server.Ready()
 }
 
 // tcpPort is the port that is listened on, which differs from the directive where that is 0.
