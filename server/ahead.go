@@ -51,10 +51,10 @@ func mayWait(words [][]byte) bool {
 	return false
 }
 
-// mayQueue tells whether the session is in the state in which commands run one
+// mayQueue reports whether the session is in the state in which commands run one
 // after the other and nothing comes between.
 func (s *session) mayQueue() bool {
-	return s.authed && s.replies == replyOn && s.subs.count == 0 && s.srv.special.Load()|s.early == 0
+	return s.authed && s.replies == replyOn && !s.caching() && s.subs.count == 0 && s.srv.special.Load()|s.early == 0
 }
 
 // add queues a command; the slices of its arguments are copied, not the bytes.

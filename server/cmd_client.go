@@ -45,10 +45,18 @@ func clientCommands() []command {
 			sub("REPLY", 3, flagFast, "Turns replies on, off, or skips the next one.", (*session).clientReply, str("on-off-skip")),
 			sub("NO-EVICT", 3, flagAdmin, "Exempts the connection from maxmemory-clients.", (*session).clientNoEvict, str("on-off")),
 			sub("NO-TOUCH", 3, flagFast, "Accepted; reading a key never changes it.", onOffOnly, str("on-off")),
-			sub("TRACKING", -3, 0, "Accepted; nothing is cached, so nothing is ever invalidated.", (*session).clientTracking, argument{name: "arguments", kind: "string", multiple: true}),
-			sub("TRACKINGINFO", 2, 0, "Describes client-side caching, which is off.", (*session).clientTrackingInfo),
-			sub("CACHING", 3, flagFast, "Accepted, as TRACKING is.", (*session).clientCaching, str("mode")),
-			sub("GETREDIR", 2, flagFast, "Replies -1: invalidations are not redirected.", func(s *session, _ [][]byte) { s.int(-1) }),
+			noted(trackingNotes, sub("TRACKING", -3, 0, "Turns on the one mode of client-side caching that caches nothing.", (*session).clientTracking,
+				argument{name: "status", kind: "oneof", args: []argument{
+					{name: "on", kind: "pure-token", token: "ON"}, {name: "off", kind: "pure-token", token: "OFF"},
+				}},
+				argument{name: "client-id", kind: "integer", token: "REDIRECT", optional: true},
+				argument{name: "optin", kind: "pure-token", token: "OPTIN", optional: true},
+				argument{name: "noloop", kind: "pure-token", token: "NOLOOP", optional: true})),
+			sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*session).clientTrackingInfo),
+			sub("CACHING", 3, flagFast, "Has the keys of the next command invalidated at once, under CLIENT TRACKING ON OPTIN.", (*session).clientCaching,
+				argument{name: "yes", kind: "pure-token", token: "YES"}),
+			sub("GETREDIR", 2, flagFast, "Replies the id of the client that invalidations go to; 0: to this one, -1: tracking is off.",
+				func(s *session, _ [][]byte) { s.int(s.pub.redirect.Load()) }),
 			noted(unblockNotes, sub("UNBLOCK", -3, flagAdmin, "Ends another connection's wait for its turn; replies 1, or 0 if it does not wait.", (*session).clientUnblock,
 				argument{name: "client-id", kind: "integer"}, opt(argument{name: "unblock-type", kind: "oneof", args: []argument{
 					{name: "timeout", kind: "pure-token", token: "TIMEOUT"}, {name: "error", kind: "pure-token", token: "ERROR"},
@@ -83,6 +91,7 @@ func (s *session) describe() string {
 		{p.monitor.Load(), "O"},
 		{p.subscribed.Load() > 0, "P"},
 		{p.parked.Load(), "b"},
+		{p.redirect.Load() >= 0, "t"},
 		{p.noEvict.Load(), "e"},
 	} {
 		if f.on {
@@ -106,11 +115,11 @@ func (s *session) describe() string {
 	now := s.srv.clock.Now()
 	queued, unsent := p.buffered.Load(), s.conn.Pending()
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=-1 watch=0 "+
-		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s",
+		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=default redir=%d resp=%d lib-name=%s lib-ver=%s",
 		s.id, s.addr(), addrText(s.conn.LocalAddr(), s.conn.LocalAddr()), s.conn.FD(), loadText(&p.name),
 		(now-p.created)/int64(time.Second), max(0, now-p.lastActive.Load())/int64(time.Second), flagsText,
 		len(s.subs.list(subChannel)), len(s.subs.list(subPattern)), len(s.subs.list(subShard)),
-		queued, unsent, queued+unsent, cmd, version, loadText(&p.libName), loadText(&p.libVer))
+		queued, unsent, queued+unsent, cmd, p.redirect.Load(), version, loadText(&p.libName), loadText(&p.libVer))
 }
 
 func (s *session) clientList(args [][]byte) {
@@ -231,11 +240,17 @@ func (s *session) clientKill(args [][]byte) {
 	if len(args) == 3 {
 		addr := string(args[2])
 		for _, c := range s.srv.clients.snapshot(nil) {
-			if c.addr() == addr {
+			switch {
+			case c.addr() != addr:
+				continue
+			case c == s:
+				s.ok()
+				s.closeAfterReply(errKilled)
+			default:
 				s.kill(c)
 				s.ok()
-				return
 			}
+			return
 		}
 		s.fail(errNoSuchClient)
 		return
@@ -302,8 +317,11 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		return keep, ""
 	case foldEqual(word, "MAXAGE"):
 		age, ok := resp.ParseInt(v)
-		if !ok || age < 1 {
+		if !ok {
 			return nil, "ERR maxage is not an integer or out of range"
+		}
+		if age < 1 {
+			return nil, "ERR maxage should be greater than 0"
 		}
 		return func(c *session) bool { return (now-c.pub.created)/int64(time.Second) >= age }, ""
 	}
@@ -375,31 +393,6 @@ func (s *session) onOff(word []byte) (on, ok bool) {
 	}
 	s.fail(errSyntax)
 	return false, false
-}
-
-func (s *session) clientTracking(args [][]byte) {
-	if _, ok := s.onOff(args[2]); ok {
-		s.ok()
-	}
-}
-
-func (s *session) clientCaching(args [][]byte) {
-	if !foldEqual(args[2], "YES") && !foldEqual(args[2], "NO") {
-		s.fail(errSyntax)
-		return
-	}
-	s.ok()
-}
-
-func (s *session) clientTrackingInfo([][]byte) {
-	s.mapOf(3)
-	s.text("flags")
-	s.set(1)
-	s.text("off")
-	s.text("redirect")
-	s.int(-1)
-	s.text("prefixes")
-	s.array(0)
 }
 
 func (s *session) clientUnblock(args [][]byte) {

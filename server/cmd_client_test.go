@@ -24,7 +24,7 @@ func TestClientNamesAndInfo(t *testing.T) {
 		[2]string{"CLIENT NO-EVICT maybe", "-" + errSyntax},
 		[2]string{"CLIENT TRACKING ON OPTIN", "OK"},
 		[2]string{"CLIENT CACHING YES", "OK"},
-		[2]string{"CLIENT GETREDIR", "-1"},
+		[2]string{"CLIENT GETREDIR", "0"},
 		[2]string{"CLIENT UNBLOCK 5", "0"},
 		[2]string{"CLIENT NOSUCH", "-ERR unknown subcommand 'NOSUCH'. Try CLIENT HELP."},
 		[2]string{"CLIENT", "-ERR wrong number of arguments for 'client' command"},
@@ -34,7 +34,7 @@ func TestClientNamesAndInfo(t *testing.T) {
 	}
 	ts.clock.Advance(3 * time.Second)
 	info := c.do("CLIENT", "INFO").Text
-	for _, want := range []string{" name=me ", " age=3 ", " flags=e ", " lib-name=go-redis ", " lib-ver=9", " addr=127.0.0.1:40000 ", " resp=2 ", " cmd=client|info "} {
+	for _, want := range []string{" name=me ", " age=3 ", " flags=te ", " lib-name=go-redis ", " lib-ver=9", " addr=127.0.0.1:40000 ", " resp=2 ", " cmd=client|info "} {
 		if !strings.Contains(info, want) {
 			t.Errorf("CLIENT INFO lacks %q: %s", want, info)
 		}
@@ -73,6 +73,8 @@ func TestClientListAndKill(t *testing.T) {
 		[2]string{"CLIENT KILL TYPE", "-" + errNoSuchClient},
 		[2]string{"CLIENT KILL 127.0.0.1:1001", "OK"},
 		[2]string{"CLIENT KILL TYPE pubsub MAXAGE 1", "0"},
+		[2]string{"CLIENT KILL TYPE pubsub MAXAGE -1", "-ERR maxage should be greater than 0"},
+		[2]string{"CLIENT KILL TYPE pubsub MAXAGE x", "-ERR maxage is not an integer or out of range"},
 		[2]string{"CLIENT KILL TYPE pubsub", "1"},
 	)
 	for _, k := range []*testClient{a, b} {
@@ -82,6 +84,15 @@ func TestClientListAndKill(t *testing.T) {
 	}
 	if got := line(c.do("CLIENT", "KILL", "ID", fmt.Sprint(c.s.id), "SKIPME", "no")); got != "1" || !errors.Is(c.conn.reason(), errKilled) {
 		t.Errorf("killing itself: %s, closed for %v", got, c.conn.reason())
+	}
+}
+
+// The old form of CLIENT KILL closes also who calls it, behind the reply.
+func TestClientKillsItself(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	if got := c.raw("CLIENT KILL 127.0.0.1:40000\r\nPING\r\n"); got != "+OK\r\n" || !errors.Is(c.conn.reason(), errKilled) || !c.conn.flushed {
+		t.Errorf("%q, closed for %v", got, c.conn.reason())
 	}
 }
 
@@ -101,7 +112,9 @@ func TestMonitorShowsCommandsWithoutSecrets(t *testing.T) {
 	if want := `+1600000000.000000 [0 127.0.0.1:40000] "ECHO" "a\"b\r\n"` + "\r\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("MONITOR shows %q, want it to end in %q", got, want)
 	}
-	m.raw("RESET\r\n") // which it still sees itself
+	if got := m.raw("PING\r\nRESET\r\nPING\r\n"); got != "+PONG\r\n+1600000000.000000 [0 127.0.0.1:40000] \"PING\"\r\n+RESET\r\n-"+errUnauthenticated+"\r\n" {
+		t.Errorf("a monitor's own commands: %q", got)
+	}
 	c.do("PING")
 	if more := string(m.conn.take()); more != "" {
 		t.Errorf("after RESET: %q", more)

@@ -80,6 +80,7 @@ func (s *session) ping(args [][]byte) {
 func (s *session) reset([][]byte) {
 	s.srv.monitors.remove(s)
 	s.dropSubscriptions()
+	s.track(nil)
 	s.replies = replyOn
 	s.proto = resp.RESP2
 	s.pub.resp3.Store(false)

@@ -18,12 +18,21 @@ const (
 	specialMisconf  // the log cannot be written
 )
 
-// execute runs one command and drops its reply where CLIENT REPLY says so.
+// execute runs one command, with what CLIENT REPLY and CLIENT CACHING have said about it.
 func (s *session) execute(args [][]byte) {
+	caching := s.caching()
 	if s.replies == replyOn {
 		s.executeOne(args)
-		return
+	} else {
+		s.executeSilenced(args)
 	}
+	if caching && s.caching() && s.held == nil {
+		s.invalidate(args)
+	}
+}
+
+// executeSilenced runs one command and drops its reply, unless it is CLIENT REPLY ON.
+func (s *session) executeSilenced(args [][]byte) {
 	mark := len(s.out)
 	if s.replies == replySkip {
 		s.replies = replySkipping
@@ -47,6 +56,10 @@ func (s *session) resumed() bool {
 	if s.mute {
 		s.out = s.out[:min(mark, len(s.out))]
 		s.mute = !done
+	}
+	if done {
+		s.out = append(s.out, s.after...)
+		s.after = nil
 	}
 	return done
 }
@@ -82,10 +95,11 @@ func (s *session) executeOne(args [][]byte) {
 		s.holdBack(args)
 		return
 	}
+	s.call(cmd, args, special)
+	// Afterwards, as Redis does: RESET ends its client's MONITOR first.
 	if special&specialMonitor != 0 && cmd.flags&flagSkipMonitor == 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
-	s.call(cmd, args, special)
 }
 
 // call runs cmd and counts it.

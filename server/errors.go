@@ -56,7 +56,19 @@ const (
 	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
 	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 	errWaitAOFRange    = "ERR value is out of range, value must between 0 and 1"
-	errNumReplicas     = "ERR value is out of range, must be positive"
+	errTrackingNever   = "ERR limitdb sends no invalidations of keys that change, so a client must not cache; only CLIENT TRACKING ON OPTIN is accepted, and what CLIENT CACHING YES announces is invalidated at once"
+
+	errTrackingRedirects   = "ERR A client can only redirect to a single other client"
+	errTrackingNoClient    = "ERR The client ID you want redirect to does not exist"
+	errTrackingPrefix      = "ERR PREFIX option requires BCAST mode to be enabled"
+	errTrackingSwitchBcast = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+	errTrackingBcastOpt    = "ERR OPTIN and OPTOUT are not compatible with BCAST"
+	errTrackingBothOpts    = "ERR You can't specify both OPTIN mode and OPTOUT mode"
+	errTrackingSwitchOpt   = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
+	errCachingOff          = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errCachingNo           = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+
+	errNumReplicas = "ERR value is out of range, must be positive"
 )
 
 // limitError is the reply for an error of packages limit and engine.

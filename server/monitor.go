@@ -69,9 +69,18 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
-		to.conn.Write(line)
-		if to.conn.Pending() > to.outputLimit() {
-			to.conn.Close(errOutput)
+		if to == s { // behind the reply
+			s.out = append(s.out, line...)
+			continue
 		}
+		to.deliver(line)
+	}
+}
+
+// deliver sends b, which no command of this client has asked for. Any goroutine may call it.
+func (s *session) deliver(b []byte) {
+	s.conn.Write(b)
+	if s.conn.Pending() > s.outputLimit() {
+		s.conn.Close(errOutput)
 	}
 }

@@ -243,3 +243,10 @@ Other connections go on meanwhile. Seconds may have a fraction and are 3600 at t
 const waitNotes = `
 Redis waits until the timeout for replicas that may yet come; here none can, so there is nothing to wait for.
 `
+
+const trackingNotes = `
+A decision changes its key, and limitdb does not remember who has read which key: it sends no invalidations, so a client must not cache.
+Plain ` + "`CLIENT TRACKING ON`, `OPTOUT` and `BCAST`" + ` are errors that say so. ` + "`OPTIN`" + `, which some libraries ask for on connecting, is accepted: then a
+client caches only what ` + "`CLIENT CACHING YES`" + ` announces, and is told at once, behind the reply, that its keys have changed: by a push in RESP3,
+and to the client of ` + "`REDIRECT`" + `, if one is given, as Redis does. The errors for bad arguments are those of Redis.
+`

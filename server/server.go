@@ -146,6 +146,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s.pub.authed.Store(s.authed)
 	s.pub.created = srv.clock.Now()
 	s.pub.lastActive.Store(s.pub.created)
+	s.pub.redirect.Store(-1)
 	s.setReaderLimits()
 	refuse := ""
 	switch {

@@ -40,8 +40,11 @@ type session struct {
 	eof     bool // the peer has finished sending
 	failed  bool // the running command replied with an error
 	replies replyMode
-	mute    bool // the parked command's reply is dropped
+	mute    bool   // the parked command's reply is dropped
+	after   []byte // an invalidation that follows the parked command's reply
 	subs    subscriptions
+
+	tracking *tracking // CLIENT TRACKING; nil: off
 
 	// resume is set while the session is parked: it is asked at each wake-up
 	// whether the session may go on. The batch's replies so far have been sent.
@@ -75,6 +78,7 @@ type public struct {
 	subscribed               atomic.Int32
 	subBytes                 atomic.Int64            // held for subscriptions
 	owed                     atomic.Int64            // replies that wait for the disk
+	redirect                 atomic.Int64            // where invalidations go: CLIENT GETREDIR
 	waits                    atomic.Pointer[waiting] // the command that waits for its turn, or nil
 }
 

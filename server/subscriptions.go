@@ -75,6 +75,14 @@ func (b *subscriptions) clear() {
 	b.count, b.bytes = 0, 0
 }
 
+// heard reports whether name is subscribed to. Any goroutine may call it.
+func (b *subscriptions) heard(kind subKind, name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.names[kind][name]
+	return ok
+}
+
 // list returns the names of a kind in order. Any goroutine may call it.
 func (b *subscriptions) list(kind subKind) []string {
 	b.mu.Lock()

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"limitdb/resp"
+)
+
+// tracking is what CLIENT TRACKING has asked for. limitdb does not remember who has read
+// which key, and a decision changes its key anyway, so nothing may be cached. Of Redis'
+// modes only OPTIN can be kept to without a lie: a client caches what it announces by CLIENT
+// CACHING YES, and is told at once that the key has changed.
+type tracking struct {
+	redirect int64 // the client that is told; 0: this one
+	noLoop   bool
+	broken   bool // the client that is told has gone
+	caching  bool // the next command's keys are invalidated
+}
+
+// invalidateChannel is where RESP2 clients hear of invalidations.
+const invalidateChannel = "__redis__:invalidate"
+
+// trackingOptions are the arguments of CLIENT TRACKING.
+type trackingOptions struct {
+	tracking
+	bcast, optIn, optOut, prefix bool
+}
+
+// parse returns the error to reply with, or "".
+func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
+	for i := 0; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch {
+		case more && foldEqual(args[i], "REDIRECT"):
+			if o.redirect != 0 {
+				return errTrackingRedirects
+			}
+			i++
+			id, ok := resp.ParseInt(args[i])
+			if !ok {
+				return errNotInt
+			}
+			if srv.clients.find(id) == nil {
+				return errTrackingNoClient
+			}
+			o.redirect = id
+		case foldEqual(args[i], "BCAST"):
+			o.bcast = true
+		case foldEqual(args[i], "OPTIN"):
+			o.optIn = true
+		case foldEqual(args[i], "OPTOUT"):
+			o.optOut = true
+		case foldEqual(args[i], "NOLOOP"):
+			o.noLoop = true
+		case more && foldEqual(args[i], "PREFIX"):
+			o.prefix = true
+			i++
+		default:
+			return errSyntax
+		}
+	}
+	return ""
+}
+
+// check returns why a client cannot turn tracking on with these options, in Redis' order and
+// words, or "". on reports whether tracking is on, which is with OPTIN.
+func (o *trackingOptions) check(on bool) string {
+	switch {
+	case o.prefix && !o.bcast:
+		return errTrackingPrefix
+	case o.bcast && on:
+		return errTrackingSwitchBcast
+	case o.bcast && (o.optIn || o.optOut):
+		return errTrackingBcastOpt
+	case o.optIn && o.optOut:
+		return errTrackingBothOpts
+	case o.optOut && on:
+		return errTrackingSwitchOpt
+	case !o.optIn:
+		return errTrackingNever
+	}
+	return ""
+}
+
+func (s *session) clientTracking(args [][]byte) {
+	var o trackingOptions
+	if text := o.parse(s.srv, args[3:]); text != "" {
+		s.fail(text)
+		return
+	}
+	switch {
+	case foldEqual(args[2], "ON"):
+		if text := o.check(s.tracking != nil); text != "" {
+			s.fail(text)
+			return
+		}
+		s.track(&o.tracking)
+	case foldEqual(args[2], "OFF"):
+		s.track(nil)
+	default:
+		s.fail(errSyntax)
+		return
+	}
+	s.ok()
+}
+
+// track turns tracking on, or off with nil.
+func (s *session) track(t *tracking) {
+	s.tracking = t
+	shown := int64(-1)
+	if t != nil {
+		shown = t.redirect
+	}
+	s.pub.redirect.Store(shown)
+}
+
+func (s *session) clientCaching(args [][]byte) {
+	switch {
+	case s.tracking == nil:
+		s.fail(errCachingOff)
+	case foldEqual(args[2], "YES"):
+		s.tracking.caching = true
+		s.ok()
+	case foldEqual(args[2], "NO"):
+		s.fail(errCachingNo)
+	default:
+		s.fail(errSyntax)
+	}
+}
+
+func (s *session) clientTrackingInfo([][]byte) {
+	flags := []string{"off"}
+	if t := s.tracking; t != nil {
+		flags = []string{"on", "optin"}
+		for _, f := range []struct {
+			on   bool
+			name string
+		}{{t.caching, "caching-yes"}, {t.noLoop, "noloop"}, {t.broken, "broken_redirect"}} {
+			if f.on {
+				flags = append(flags, f.name)
+			}
+		}
+	}
+	s.mapOf(3)
+	s.text("flags")
+	s.set(len(flags))
+	for _, f := range flags {
+		s.text(f)
+	}
+	s.text("redirect")
+	s.int(s.pub.redirect.Load())
+	s.text("prefixes")
+	s.array(0)
+}
+
+// caching reports whether the next command's keys are to be invalidated.
+func (s *session) caching() bool { return s.tracking != nil && s.tracking.caching }
+
+// invalidate tells the client, behind the reply to args, not to keep what it has read. As in
+// Redis, CLIENT CACHING is for the next command that is none of CLIENT.
+func (s *session) invalidate(args [][]byte) {
+	cmd := s.find(args[0])
+	if cmd != nil && cmd.name == "CLIENT" {
+		return
+	}
+	s.tracking.caching = false
+	if cmd == nil || !cmd.hasKeys() || !cmd.arityOK(len(args)) {
+		return
+	}
+	var keys [][]byte
+	cmd.keys(args, func(i int) { keys = append(keys, args[i]) })
+	if len(keys) == 0 {
+		return
+	}
+	if s.tracking.redirect != 0 {
+		s.invalidateElsewhere(keys)
+		return
+	}
+	if s.proto != resp.RESP3 {
+		return
+	}
+	b := appendInvalidation(nil, resp.RESP3, keys)
+	if s.resume != nil {
+		s.after = b
+		return
+	}
+	s.out = append(s.out, b...)
+}
+
+// invalidateElsewhere tells the client of CLIENT TRACKING's REDIRECT.
+func (s *session) invalidateElsewhere(keys [][]byte) {
+	t := s.tracking
+	to := s.srv.clients.find(t.redirect)
+	switch {
+	case to == nil:
+		t.broken = true
+		if s.proto == resp.RESP3 {
+			s.push(2)
+			s.text("tracking-redir-broken")
+			s.int(t.redirect)
+		}
+	case to.pub.resp3.Load():
+		to.deliver(appendInvalidation(nil, resp.RESP3, keys))
+	case to.subs.heard(subChannel, invalidateChannel):
+		to.deliver(appendInvalidation(nil, resp.RESP2, keys))
+	}
+}
+
+// appendInvalidation appends the message that keys have changed: a push, or what a subscriber
+// of Redis' channel gets.
+func appendInvalidation(b []byte, proto resp.Proto, keys [][]byte) []byte {
+	if proto == resp.RESP3 {
+		b = resp.AppendPush(b, proto, 2)
+		b = resp.AppendBulkString(b, "invalidate")
+	} else {
+		b = resp.AppendArray(b, 3)
+		b = resp.AppendBulkString(b, "message")
+		b = resp.AppendBulkString(b, invalidateChannel)
+	}
+	b = resp.AppendArray(b, len(keys))
+	for _, k := range keys {
+		b = resp.AppendBulk(b, k)
+	}
+	return b
+}
