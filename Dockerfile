@@ -8,6 +8,8 @@
 # the container get an error that says what to do. Where the network is private,
 # -e LIMITDB_PROTECTED_MODE=no serves them without one.
 #
+# State is kept in the volume /data; -e LIMITDB_APPENDONLY=no keeps none.
+#
 # Arguments are limitdb's own: docker run limitdb --maxclients 500. Directives
 # can also be given as LIMITDB_<DIRECTIVE>; the two set below are stronger than
 # a configuration file.

@@ -26,7 +26,7 @@ go build -o "$work/limitdb" ./cmd/limitdb
 port=${PORT:-17901} redis_port=17902
 
 start_limitdb() {
-  "$work/limitdb" --port $port --http-port 0 --bind 127.0.0.1 --dir "$work" 2>"$work/log" &
+  "$work/limitdb" --port $port --http-port 0 --bind 127.0.0.1 --dir "$work" --appendonly no 2>"$work/log" &
   server=$!
   pids+=("$server")
   until redis-cli -p $port PING >/dev/null 2>&1; do :; done

@@ -47,7 +47,7 @@ func TestGet(t *testing.T) {
 		{nil, nil},
 		{[]string{""}, nil},
 		{[]string{"slowlog*"}, []Pair{{"slowlog-log-slower-than", "10000"}, {"slowlog-max-len", "128"}}},
-		{[]string{"*sl?WLOG-max*", "slowlog-*", "appendonly"}, []Pair{{"appendonly", "no"}, {"slowlog-log-slower-than", "10000"}, {"slowlog-max-len", "128"}}},
+		{[]string{"*sl?WLOG-max*", "slowlog-*", "appendonly"}, []Pair{{"appendonly", "yes"}, {"slowlog-log-slower-than", "10000"}, {"slowlog-max-len", "128"}}},
 		{[]string{"save"}, []Pair{{"save", ""}}},
 		{[]string{"bind"}, []Pair{{"bind", "127.0.0.1 ::1"}}},
 		{[]string{"databases"}, []Pair{{"databases", "16"}}},

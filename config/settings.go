@@ -170,9 +170,9 @@ func declareEngine(r *Registry, s *Settings) {
 
 	g = group{r, "Persistence"}
 	s.Dir = g.text("dir", "./limitdb-data", fixed,
-		"The folder for data.")
+		"The folder for data, from the working directory if it is relative. It is made if the folder around it is there.")
 	s.Dir.check = notEmpty
-	s.AppendOnly = g.bool("appendonly", "no", mutable,
+	s.AppendOnly = g.bool("appendonly", "yes", mutable,
 		"Whether a log of all changes is kept, so that they survive a restart or a crash.")
 	s.IgnoreData = g.bool("ignore-existing-data", "no", fixed,
 		"Whether a server with appendonly no and no save starts in a folder that has the state of an earlier run, and leaves it unread.")

@@ -351,7 +351,7 @@ func TestDataThatNeedsItsOwner(t *testing.T) {
 		}
 		return string(out), exit.ExitCode()
 	}
-	if out, code := run(); code != 1 || !strings.Contains(out, "another process uses the directory") {
+	if out, code := run(); code != 1 || !strings.Contains(out, "another server uses the directory") {
 		t.Errorf("a second process: %d\n%s", code, out)
 	}
 	for i := range 100 {
@@ -383,11 +383,11 @@ func TestDataThatNeedsItsOwner(t *testing.T) {
 	}
 }
 
-// Snapshots without a log, at save points and at the stop.
+// With save alone, at save points, over a kill and at the stop.
 func TestSnapshotsOnly(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	p := startIn(t, dir, "--save", "1 5")
+	p := startIn(t, dir, "--appendonly", "no", "--save", "1 5")
 	for i := range 10 {
 		one(t, p.Addr, "CL.THROTTLE", "key"+strconv.Itoa(i), "9", "1", "1000")
 	}
@@ -397,13 +397,13 @@ func TestSnapshotsOnly(t *testing.T) {
 		}
 	}
 	p.Kill()
-	p = startIn(t, dir, "--save", "1 5")
+	p = startIn(t, dir, "--appendonly", "no", "--save", "1 5")
 	if n := one(t, p.Addr, "DBSIZE").Int; n != 10 {
 		t.Errorf("%d keys of 10 after a kill", n)
 	}
 	one(t, p.Addr, "CL.THROTTLE", "another", "9", "1", "1000")
 	p.Stop()
-	p = startIn(t, dir, "--save", "1 5")
+	p = startIn(t, dir, "--appendonly", "no", "--save", "1 5")
 	if n := one(t, p.Addr, "DBSIZE").Int; n != 11 {
 		t.Errorf("%d keys of 11 after a stop", n)
 	}

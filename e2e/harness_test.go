@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -237,8 +238,8 @@ func cleanEnviron() []string {
 	})
 }
 
-// answers tells whether a RESP server at addr replies to PING, be it with
-// NOAUTH.
+// answers reports whether a RESP server at addr replies to PING, be it with
+// NOAUTH, and has loaded its state.
 func answers(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -249,9 +250,8 @@ func answers(addr string) bool {
 	if _, err := c.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
-	var b [1]byte
-	n, _ := c.Read(b[:])
-	return n == 1 && (b[0] == '+' || b[0] == '-')
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "-LOADING")
 }
 
 // freePort returns a port of 127.0.0.1 that nobody listens on.

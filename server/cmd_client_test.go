@@ -131,7 +131,7 @@ func TestConfigCommands(t *testing.T) {
 		[2]string{"CONFIG GET maxclients timeout", `["timeout" "7" "maxclients" "5"]`},
 		[2]string{"CONFIG SET maxclients", "-ERR wrong number of arguments for 'config|set' command"},
 		[2]string{"CONFIG GET requirepass", `["requirepass" "(redacted)"]`},
-		[2]string{"CONFIG GET appendonly", `["appendonly" "no"]`},
+		[2]string{"CONFIG GET appendonly", `["appendonly" "yes"]`},
 		[2]string{"CONFIG RESETSTAT", "OK"},
 	)
 	for _, set := range [][]string{{"nosuch", "1"}, {"port", "7000"}, {"maxclients", "9", "timeout", "x"}} {
