@@ -1,0 +1,259 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// guide returns the code of docs/clients.md by file name: what its fences that
+// name one hold. Two may have the same name in two languages.
+func guide(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(repository(t), "docs", "clients.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```[a-z]+ ([a-z-]+\\.[a-z]+)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		files[m[1]] = m[2]
+	}
+	return files
+}
+
+// TestGuide runs the limiters of docs/clients.md against a server that answers, is
+// stalled, goes on, is killed, and is started again.
+func TestGuide(t *testing.T) {
+	t.Parallel()
+	files := guide(t)
+	for _, test := range []struct {
+		name    string
+		files   []string // of the page
+		driver  string   // of testdata/guide
+		command func(t *testing.T, dir string) []string
+		timeout string // 2 s: a busy machine may take that long
+		memory  bool   // it remembers denials
+		http    bool   // it has a middleware
+	}{
+		{"go-redis", []string{"goredis.go", "middleware.go"}, "goredis_main.go", goRun, "2s", true, true},
+		{"rueidis", []string{"rueidis.go"}, "rueidis_main.go", goRun, "2s", false, false},
+		{"ioredis", []string{"limiter.js", "ioredis.js", "middleware.js"}, "main.js", nodeRun("ioredis"), "2000", true, true},
+		{"node-redis", []string{"limiter.js", "node-redis.js", "middleware.js"}, "main.js", nodeRun("node-redis"), "2000", true, true},
+		{"redis-py", []string{"limiter.py", "middleware.py"}, "main.py", interpreted("/usr/bin/python3", "main.py"), "2000", true, true},
+		{"redis-rb", []string{"limiter.rb"}, "main.rb", interpreted("ruby", "main.rb"), "2000", true, false},
+		{"phpredis", []string{"limiter.php"}, "main.php", interpreted("php", "main.php"), "2000", true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			driver, err := os.ReadFile(filepath.Join("testdata", "guide", test.driver))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write := func(name, text string) {
+				text = strings.Replace(text, "package limiter\n", "package main\n", 1)
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(test.driver, string(driver))
+			for _, name := range test.files {
+				if files[name] == "" {
+					t.Fatalf("docs/clients.md has no %s", name)
+				}
+				write(name, files[name])
+			}
+			data := filepath.Join(t.TempDir(), "data")
+			p := startIn(t, data)
+			web := "127.0.0.1:" + freePort(t)
+			line := append(test.command(t, dir), p.Addr, test.timeout, web, "GCRA", "2/h")
+			d := drive(t, line)
+			if test.http {
+				middleware(t, "http://"+web+"/")
+			}
+
+			for i, want := range []string{"allowed asked", "allowed asked", "denied asked"} {
+				d.eventually(t, fmt.Sprint("request ", i), "a", want, i == 0)
+			}
+			stall(t, p)
+			func() {
+				defer p.Signal(syscall.SIGCONT)
+				d.away(t, test.memory)
+			}()
+			d.eventually(t, "after the stall", "b", "allowed asked", true)
+			p.Kill()
+			d.away(t, test.memory)
+			startAt(t, data, p.Addr)
+			d.eventually(t, "after the restart", "c", "allowed asked", true)
+		})
+	}
+}
+
+func goRun(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "driver")
+	if out, err := exec.Command("go", append([]string{"build", "-o", bin}, files...)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return []string{bin}
+}
+
+func nodeRun(library string) func(t *testing.T, dir string) []string {
+	return func(t *testing.T, dir string) []string {
+		t.Helper()
+		bin := need(t, "node")
+		modules, err := filepath.Abs("clients/node/node_modules")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(modules, "express")); err != nil {
+			lacking(t, "no express: run `npm ci` in e2e/clients/node")
+		}
+		// The tests have two versions of each library; the page is about the newer.
+		if err := os.Mkdir(filepath.Join(dir, "node_modules"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, installed := range map[string]string{"ioredis": "ioredis6", "redis": "redis6", "express": "express"} {
+			if err := os.Symlink(filepath.Join(modules, installed), filepath.Join(dir, "node_modules", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return []string{bin, filepath.Join(dir, "main.js"), library}
+	}
+}
+
+func interpreted(interpreter, program string) func(t *testing.T, dir string) []string {
+	return func(t *testing.T, dir string) []string {
+		t.Helper()
+		return []string{need(t, interpreter), filepath.Join(dir, program)}
+	}
+}
+
+// stall stops every thread of the server.
+func stall(t *testing.T, p *proc) {
+	t.Helper()
+	p.Signal(syscall.SIGSTOP)
+	eventually(t, "all threads have stopped", func() bool {
+		threads, err := filepath.Glob("/proc/" + p.pid() + "/task/*/stat")
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if err != nil || !bytes.Contains(stat, []byte(") T ")) {
+				return false
+			}
+		}
+		return err == nil
+	})
+}
+
+// startAt starts a server on a data directory and an address that one has left.
+func startAt(t *testing.T, dir, addr string) *proc {
+	t.Helper()
+	port := addr[strings.LastIndexByte(addr, ':')+1:]
+	return startWith(t, options{noPort: true, ready: func(*proc) bool { return answers(addr) }}, "--port", port, "--dir", dir)
+}
+
+// driver is a program that takes from the key of each line of its input, and
+// prints what came of it.
+type driver struct {
+	in  io.Writer
+	out *bufio.Scanner
+	err *logBuffer
+}
+
+func drive(t *testing.T, line []string) *driver {
+	t.Helper()
+	cmd := exec.Command(line[0], line[1:]...)
+	d := &driver{err: &logBuffer{}}
+	cmd.Stderr = d.err
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.in, d.out = in, bufio.NewScanner(out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return d
+}
+
+func (d *driver) take(t *testing.T, key string) string {
+	t.Helper()
+	fmt.Fprintln(d.in, key)
+	if !d.out.Scan() {
+		t.Fatalf("the driver has ended: %s", d.err.String())
+	}
+	return d.out.Text()
+}
+
+// eventually takes from a key until the answer is want; once, unless again.
+func (d *driver) eventually(t *testing.T, what, key, want string, again bool) {
+	t.Helper()
+	got := ""
+	if again {
+		eventually(t, what+" of "+key+": "+want, func() bool { got = d.take(t, key); return got == want })
+	} else {
+		got = d.take(t, key)
+	}
+	if got != want {
+		t.Fatalf("%s: %s, want %s", what, got, want)
+	}
+}
+
+// away checks what the limiter says without a server: a was denied, new callers are let through.
+func (d *driver) away(t *testing.T, memory bool) {
+	t.Helper()
+	a := map[bool]string{true: "denied away", false: "allowed away"}[memory]
+	if got := d.take(t, "a"); got != a {
+		t.Fatalf("who was denied: %s, want %s", got, a)
+	}
+	if got := d.take(t, "nobody"); got != "allowed away" {
+		t.Fatalf("who was not denied: %s", got)
+	}
+}
+
+// middleware asks a web server for its page until it is limited.
+func middleware(t *testing.T, url string) {
+	t.Helper()
+	var last *http.Response
+	get := func() bool {
+		r, err := http.Get(url)
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		last = r
+		return r.Header.Get("RateLimit") != ""
+	}
+	eventually(t, "the web server asks limitdb", get)
+	if got := last.Header; last.StatusCode != 200 || got.Get("RateLimit") != `"default";r=1;t=1800` || got.Get("RateLimit-Policy") != `"default";q=2` {
+		t.Errorf("the first request: %s %v", last.Status, got)
+	}
+	if get(); last.StatusCode != 200 || !strings.HasPrefix(last.Header.Get("RateLimit"), `"default";r=0;t=`) {
+		t.Errorf("the second request: %s %v", last.Status, last.Header)
+	}
+	if get(); last.StatusCode != 429 || !regexp.MustCompile(`^1[78]\d\d$`).MatchString(last.Header.Get("Retry-After")) {
+		t.Errorf("the third request: %s %v", last.Status, last.Header)
+	}
+}
