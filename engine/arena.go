@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,18 +31,23 @@ const (
 //
 // All spans have the same size, so that nothing fragments: a segment takes the
 // pages it needs, from the span's start, and gives back those behind its end.
-// A region stays reserved as long as the engine lives; its pages do not.
+// A region stays reserved as long as anybody can reach the arena, which every
+// shard can: so a call that is inside a shard is never left without its memory,
+// even if the engine is garbage by then. The pages go before that.
 type arena struct {
 	budget budget
 	page   int
 	// ranks are buffers for evict, *[]uint64: one for each processor at most.
 	ranks sync.Pool
 
-	mu      sync.Mutex // guards all fields below
-	regions [][]byte
-	cold    []unsafe.Pointer // free spans without any page
-	warm    []warmSpan       // free spans that still have pages; the newest is last
-	gets    int              // spans handed out since the last trim
+	// regions is what is reserved. It is an object of its own so that it can be
+	// given back when the arena is garbage.
+	regions *regions
+
+	mu   sync.Mutex       // guards all fields below
+	cold []unsafe.Pointer // free spans without any page
+	warm []warmSpan       // free spans that still have pages; the newest is last
+	gets int              // spans handed out since the last trim
 }
 
 type warmSpan struct {
@@ -49,7 +55,22 @@ type warmSpan struct {
 	touched int
 }
 
-func newArena() *arena { return &arena{page: pageSize()} }
+// regions are stretches of address space.
+type regions struct{ all [][]byte }
+
+func newArena() *arena {
+	a := &arena{page: pageSize(), regions: new(regions)}
+	runtime.AddCleanup(a, (*regions).unmap, a.regions)
+	return a
+}
+
+// unmap gives the address space back. Nothing may use it any more.
+func (r *regions) unmap() {
+	for _, region := range r.all {
+		unreserve(region)
+	}
+	r.all = nil
+}
 
 // pages rounds n up to whole pages.
 func (a *arena) pages(n int) int { return (n + a.page - 1) &^ (a.page - 1) }
@@ -84,7 +105,7 @@ func (a *arena) pick() (warmSpan, error) {
 		if err != nil {
 			return warmSpan{}, fmt.Errorf("engine: reserve memory: %w", err)
 		}
-		a.regions = append(a.regions, region)
+		a.regions.all = append(a.regions.all, region)
 		for i := spansPerRegion - 1; i >= 0; i-- {
 			a.cold = append(a.cold, unsafe.Pointer(&region[i*spanSize]))
 		}
@@ -130,8 +151,9 @@ func (a *arena) release(s warmSpan) {
 }
 
 // trim gives the pages of free spans back, of trimMost at most: of those beyond
-// maxWarm, or of all if force is set or none was wanted since the last trim.
-func (a *arena) trim(force bool) {
+// maxWarm, or of all if force is set or none was wanted since the last trim. It
+// reports whether there were any.
+func (a *arena) trim(force bool) bool {
 	a.mu.Lock()
 	n := len(a.warm)
 	if !force && a.gets > 0 {
@@ -145,16 +167,7 @@ func (a *arena) trim(force bool) {
 	for _, s := range spans {
 		a.release(s)
 	}
-}
-
-// unmap gives everything back. Nothing may use the arena's memory any more.
-func (a *arena) unmap() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, region := range a.regions {
-		unreserve(region)
-	}
-	a.regions, a.cold, a.warm = nil, nil, nil
+	return n > 0
 }
 
 // budget counts the engine's bytes: pages of spans, and what Go's heap holds

@@ -11,7 +11,7 @@ import (
 func residentIn(t *testing.T, a *arena) int64 {
 	t.Helper()
 	var n int64
-	for _, region := range a.regions {
+	for _, region := range a.regions.all {
 		pages := make([]byte, len(region)/a.page)
 		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&region[0])), uintptr(len(region)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
 			t.Fatalf("mincore: %v", errno)

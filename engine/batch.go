@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -65,6 +66,7 @@ func (e *Engine) fetch(keys [][]byte, places []Place) {
 	}
 	prefetch(&lines, len(places))
 	prefetch(&ends, len(places))
+	runtime.KeepAlive(e)
 }
 
 // guess returns the offset of the first record that may have hash h, or 0.

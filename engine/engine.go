@@ -10,9 +10,9 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -33,6 +33,9 @@ var (
 	// ErrOOM is returned for a new key for which the memory budget has no room.
 	ErrOOM = errors.New("engine: the memory budget is used up")
 )
+
+// ErrClosed is returned by every decision after Close.
+var ErrClosed = errors.New("engine: closed")
 
 // errNoRoom is ErrOOM before all has been tried.
 var errNoRoom = errors.New("engine: no room")
@@ -113,8 +116,8 @@ type Engine struct {
 	draws atomic.Uint64
 }
 
-// New returns an empty engine. Its memory goes back to the system when it is
-// garbage itself.
+// New returns an empty engine. Its memory goes back to the system at Close, or
+// when it is garbage.
 func New(o Options) *Engine {
 	n := o.Shards
 	if n <= 0 {
@@ -140,7 +143,6 @@ func New(o Options) *Engine {
 		e.shards[i].following = &all[i]
 	}
 	e.SetMaxMemory(o.MaxMemory, o.Policy)
-	runtime.AddCleanup(e, (*arena).unmap, e.arena)
 	return e
 }
 
@@ -178,10 +180,15 @@ func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 }
 
 // Refund gives cost back, never above full; a key that is full again is
-// forgotten. Its errors are ErrWrongType and those of limit.Refund.
+// forgotten. Its errors are ErrWrongType and those of limit.Refund, and ErrKey and
+// ErrOOM for a key that is not there and counts as used up (see AssumeUsedUp).
 func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	return s.refund(h, now, key, l, cost, d)
+	err := s.refund(h, now, key, l, cost, d)
+	if err == errNoRoom && e.reclaim(now) {
+		err = s.refund(h, now, key, l, cost, d)
+	}
+	return s.refuse(err)
 }
 
 // Reset forgets key and tells whether it was live at now.
@@ -226,6 +233,27 @@ func (f *Flushing) Step(shards int) (done bool) {
 		all[f.next].flush(f.version)
 	}
 	return f.next == len(all)
+}
+
+// Close forgets every key without a record of it, ends the waiting of all requests
+// with ErrClosed, and gives the memory back to the system. Every decision from then on
+// is ErrClosed, and there is nothing to walk over. A call that is inside the engine
+// at that moment ends as if it had come before or after Close.
+func (e *Engine) Close() {
+	e.flushing.Lock()
+	defer e.flushing.Unlock()
+	for i := range e.shards {
+		e.shards[i].close()
+	}
+	for {
+		q, _ := e.alarms.take(math.MaxInt64)
+		if q == nil {
+			break
+		}
+		q.shard.abandon(q)
+	}
+	for e.arena.trim(true) {
+	}
 }
 
 // Stats adds up the shards' counters.

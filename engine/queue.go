@@ -225,6 +225,24 @@ func (s *shard) settle(now int64, q *queue) bool {
 	return true
 }
 
+// abandon ends the waiting of all of q, for the engine is closed.
+func (s *shard) abandon(q *queue) {
+	s.mu.Lock()
+	defer s.unlock()
+	if q.n == 0 {
+		return
+	}
+	for q.n > 0 {
+		w := q.first
+		q.leave(w)
+		s.decided(w, ErrClosed)
+		s.tell(w)
+	}
+	if !q.turn {
+		s.waits.remove(q)
+	}
+}
+
 // remove forgets a queue that is empty.
 func (l *waitlist) remove(q *queue) {
 	delete(l.queues, q.key)

@@ -42,6 +42,9 @@ func (e *Engine) Expect(now, keys int64) error {
 func (s *shard) expect(now int64, keys int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
 	t := &s.table
 	if t.segments > 1 || t.n > 0 || keys < fill {
 		return nil
@@ -120,6 +123,9 @@ func (b *recovered) apply() error {
 func (s *shard) restore(h uint64, r *journal.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
 	t := &s.table
 	a := limit.Algorithm(r.Kind)
 	g, at := t.find(h, r.Key)

@@ -33,6 +33,8 @@ type shardData struct {
 
 	// usedUp is when everything was used up, as AssumeUsedUp says; 0 for never.
 	usedUp int64
+	// closed is set by Close. There is no key then, so only what finds none looks.
+	closed bool
 
 	peeked, refunded, refused uint64
 
@@ -61,7 +63,7 @@ func (s *shard) live(h uint64, now int64, key []byte) (*segment, slot) {
 // stateFor returns the state that l's algorithm is to work on, nil for a key
 // that is not there. The algorithm may write the next state over it.
 func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
-	if at == nil && s.usedUp != 0 {
+	if at == nil && s.usedUp != 0 && !s.closed {
 		return s.emptied(l)
 	}
 	return s.stateOf(g, at, l.Algorithm)
@@ -70,6 +72,9 @@ func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 // stateOf is stateFor for whatever a key can hold.
 func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, error) {
 	if at == nil {
+		if s.closed {
+			return nil, ErrClosed
+		}
 		return nil, nil
 	}
 	r := g.record(at)
@@ -277,6 +282,15 @@ func (s *shard) flush(version uint64) {
 		c.flushed(version)
 	}
 	s.waits.stir()
+}
+
+// close is Close.
+func (s *shard) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.table.flush()
+	*s.following = following{}
 }
 
 // refuse counts a decision that failed for want of room, and returns ErrOOM for
