@@ -89,7 +89,8 @@ func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	}
 	need := needs(g.n+keys, g.live()+size)
 	if g.n >= 2 && t.splittable(g) && (g.n >= t.maxKeys(g) || need > spanSize) {
-		if !must && a.budget.over(a.page+segmentBytes) {
+		// Each half may begin another page, and the directory double.
+		if !must && a.budget.over(2*a.page+segmentBytes+pointerBytes*len(t.dir.Load().segs)) {
 			return false, nil
 		}
 		return true, t.split(g)
