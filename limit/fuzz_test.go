@@ -129,7 +129,9 @@ func fuzzCall(t *testing.T, tw *twin, l Limit, now, cost int64, kind uint8) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkWait(t, l, tw.state, now, cost)
+	if taken := kind&0b1_0001 == 0 && cost > 0; taken { // else a denial has not been stored
+		checkWait(t, l, tw.state, now, cost)
+	}
 }
 
 // FuzzFIXED: four calls on one key, with any arguments, beside the model.

@@ -56,13 +56,21 @@ import (
 // while none was stored: that is the spent heat, beyond Warm, until free has come.
 // Once it has, a refund stores permits and gives no time.
 //
-//	0         8            8 + 1…9    … + 0…9
-//	┌─────────┬────────────┬───────────────────────────┐
-//	│ expires │ heat       │ spent, if there is any    │   little-endian int64, Unix ns;
-//	└─────────┴────────────┴───────────────────────────┘   uvarints of ns
+//	0         8         … + 1…9   … + 1…9   … + 1…9
+//	┌─────────┬─────────┬─────────┬─────────┐
+//	│ expires │ heat    │ spent   │ S       │   little-endian int64, Unix ns;
+//	└─────────┴─────────┴─────────┴─────────┘   uvarints of ns
 //
-// where free = expires − heat. With another Warm the heat stays as it is, but for
-// what is more than that; with another rate the times that are owed stay.
+// where free = expires − heat. What is 0 at the end is left out. S is that of
+// what is owed, and 0 if nothing is. A state of an earlier version has no S: then
+// it is that of the limit asked for.
+//
+// When the limit changes, what is owed becomes S'/S as much, rounded up. A denial
+// under a shorter interval writes that, and keeps the heat; under a longer one the
+// time that is owed runs on as it is. The heat stays, but no more of it counts
+// than the Warm asked for. A refund gives time back at the pace at which it is
+// owed. So in any time t at most Max + t/S are admitted, with the largest Max and
+// the shortest S.
 
 // maxWarm is the longest Warm that the formulas have room for, 73 years.
 const maxWarm = math.MaxInt64 / 4
@@ -72,12 +80,19 @@ type warmth struct {
 	owed int64 // how long it takes until free
 	heat int64 // Warm at most
 	more int64 // the heat that has been spent beyond
+	pace int64 // the S of what is owed, 0 if it is not known
+}
+
+// kept is what a state says for as long as nobody writes it anew.
+type kept struct {
+	ends int64 // how long it takes until it expires
+	heat int64 // its heat, of the Warm under which it was written
 }
 
 // warmTake is Take for WARMUP.
 func warmTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	w, err := warmDecide(d, l, state, now, cost)
-	if err != nil || d.Limited || cost == 0 {
+	w, changed, err := warmDecide(d, l, state, now, cost)
+	if err != nil || !changed {
 		return nil, err
 	}
 	return w.put(dst, now), nil
@@ -85,59 +100,87 @@ func warmTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) 
 
 // warmPeek is Peek for WARMUP.
 func warmPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
-	_, err := warmDecide(d, l, state, now, cost)
+	_, _, err := warmDecide(d, l, state, now, cost)
 	return err
 }
 
-// warmDecide fills in the decision and returns the state after it.
-func warmDecide(d *Decision, l *Limit, state []byte, now, cost int64) (after warmth, err error) {
-	w, err := warmOpen(l, state, now, cost)
+// warmDecide fills in the decision, and returns the state after it and whether
+// that is another.
+func warmDecide(d *Decision, l *Limit, state []byte, now, cost int64) (after warmth, changed bool, err error) {
+	w, k, err := warmOpen(l, state, now, cost)
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	remaining := l.Max
 	if w.owed > 0 {
 		remaining = 0
 	}
 	if cost > l.Max || l.Max == 0 {
-		*d = Decision{Limited: true, Limit: l.Max, Remaining: remaining, Wait: Never, Reset: w.reset()}
-		return w, nil
+		*d = Decision{Limited: true, Limit: l.Max, Remaining: remaining, Wait: Never, Reset: k.ends}
+		return w, false, nil
 	}
 	// Also if it is denied: what it would lead to when it is granted must fit.
 	after, ok := w.take(l, cost)
-	if !ok || !after.fits(now) {
-		return w, ErrOverflow
-	}
 	switch {
+	case !ok || !after.fits(now):
+		return w, false, ErrOverflow
 	case w.owed > 0:
-		*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed, Reset: w.reset()}
+		sooner := int64(0)
+		if cost > 0 {
+			sooner = w.hasten(after.pace, k)
+		}
+		*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed, Reset: k.ends - sooner}
+		return w, sooner > 0, nil
 	case cost > 0:
 		*d = Decision{Limit: l.Max, Wait: Never, Reset: after.reset()}
-	default:
-		*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never, Reset: w.reset()}
+		return after, true, nil
 	}
-	return after, nil
+	*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never, Reset: k.ends}
+	return w, false, nil
+}
+
+// hasten makes what is owed come back at another pace, if that is sooner, and
+// returns by how much. The heat is then that which is kept.
+func (w *warmth) hasten(s int64, k kept) (sooner int64) {
+	if w.pace <= s {
+		return 0
+	}
+	owed := share(w.owed, s, w.pace)
+	if sooner = w.owed - owed; sooner > 0 {
+		*w = warmth{owed: owed, heat: k.heat, more: w.heat + w.more - k.heat, pace: s}
+	}
+	return sooner
 }
 
 // warmReserve is Reserve for WARMUP.
 func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
-	w, err := warmOpen(l, state, now, cost)
+	w, k, err := warmOpen(l, state, now, cost)
 	if err != nil {
 		return nil, err
 	}
 	if l.Max == 0 {
-		*d = Decision{Limited: true, Wait: Never, Reset: w.reset()}
+		*d = Decision{Limited: true, Wait: Never, Reset: k.ends}
 		return nil, nil
+	}
+	if s := interval(l); w.pace != 0 && w.pace != s {
+		if most, _ := scale(maxWait, w.pace, s); maxWait >= 0 && w.owed > most {
+			return w.tooLate(d, l, k, now, cost, maxWait, dst)
+		}
+		owed, exact := scale(w.owed, s, w.pace)
+		if w.owed = owed; !exact {
+			w.owed = addUpTo(owed, 1)
+		}
 	}
 	after, ok := w.take(l, cost)
 	if !ok || !after.fits(now) {
 		return nil, ErrOverflow
 	}
 	limited, wait := within(w.owed, maxWait)
-	if limited {
-		after = w
+	reset := after.reset()
+	if limited || cost == 0 {
+		after, reset = w, k.ends
 	}
-	*d = Decision{Limited: limited, Limit: l.Max, Wait: wait, Reset: after.reset()}
+	*d = Decision{Limited: limited, Limit: l.Max, Wait: wait, Reset: reset}
 	if after.owed == 0 {
 		d.Remaining = l.Max
 	}
@@ -147,9 +190,25 @@ func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, 
 	return after.put(dst, now), nil
 }
 
+// tooLate denies a reservation that would have to wait for longer than maxWait, at
+// another pace than that of what is owed. At a longer interval the time that is
+// owed must run on until it is worth no more than maxWait.
+func (w warmth) tooLate(d *Decision, l *Limit, k kept, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
+	s, least := interval(l), maxWait
+	if w.pace < s {
+		least, _ = mulDiv(maxWait, w.pace, s)
+	}
+	sooner := w.hasten(s, k)
+	*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed - least, Reset: k.ends - sooner}
+	if sooner == 0 || cost == 0 {
+		return nil, nil
+	}
+	return w.put(dst, now), nil
+}
+
 // warmRefund is Refund for WARMUP.
 func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	w, err := warmOpen(l, state, now, cost)
+	w, k, err := warmOpen(l, state, now, cost)
 	if err != nil {
 		return nil, err
 	}
@@ -162,6 +221,7 @@ func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte
 		d.Remaining = 0
 	}
 	if w == before {
+		d.Reset = k.ends
 		return nil, nil
 	}
 	return w.put(dst, now), nil
@@ -169,51 +229,58 @@ func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte
 
 // warmOpen checks the arguments and reads the state as it is at a time: what is
 // owed has been paid, and the rest of the time has cooled.
-func warmOpen(l *Limit, state []byte, now, cost int64) (w warmth, err error) {
+func warmOpen(l *Limit, state []byte, now, cost int64) (w warmth, k kept, err error) {
 	switch {
 	case l.Max|cost < 0 || l.Period < 1:
-		return w, badArgument(l, cost)
+		return w, k, badArgument(l, cost)
 	case l.Warm < 1:
-		return w, ErrWarm
+		return w, k, ErrWarm
 	case l.Cold < 1 || l.Cold > MaxCold:
-		return w, ErrCold
+		return w, k, ErrCold
 	case l.Warm > maxWarm:
-		return w, ErrOverflow
+		return w, k, ErrOverflow
 	case len(state) == 0:
-		return w, nil
+		return w, k, nil
 	case len(state) < 8:
-		return w, ErrState
+		return w, k, ErrState
 	}
 	expires := int64(binary.LittleEndian.Uint64(state))
 	if expires <= now {
-		return w, nil
+		return w, k, nil
 	}
-	if len(state) > 8 {
-		heat, n := readCount(state[8:])
-		if n == 0 || heat > 0 && expires < math.MinInt64+heat {
-			return w, ErrState
-		}
-		w.heat = heat
-		if rest := state[8+n:]; len(rest) > 0 {
-			if w.more, n = readCount(rest); n != len(rest) {
-				return w, ErrState
-			}
-		}
+	if len(state) > 8 && !w.read(state[8:]) || w.heat > 0 && expires < math.MinInt64+w.heat {
+		return w, k, ErrState
 	}
-	if expires-now < 0 {
-		return w, ErrOverflow
+	k = kept{expires - now, w.heat}
+	if k.ends < 0 {
+		return w, k, ErrOverflow
 	}
-	if w.owed = expires - w.heat - now; w.owed <= 0 {
-		// It has been free for a while: expires − now is what is left of the heat.
-		return warmth{heat: min(expires-now, l.Warm)}, nil
+	if w.owed = k.ends - w.heat; w.owed <= 0 {
+		// It has been free for a while: ends is what is left of the heat.
+		return warmth{heat: min(k.ends, l.Warm)}, k, nil
 	}
 	if w.heat += w.more; w.heat < 0 {
-		return w, ErrState
+		return w, k, ErrState
 	}
 	if w = w.heated(l, w.heat); !w.fits(now) {
-		return w, ErrOverflow // with a longer Warm than it had
+		return w, k, ErrOverflow // with a longer Warm than it had
 	}
-	return w, nil
+	return w, k, nil
+}
+
+// read reads what a state has behind its end, and reports whether that is right.
+func (w *warmth) read(b []byte) bool {
+	heat, n := readCount(b)
+	w.heat = heat
+	if b = b[n:]; len(b) == 0 || n == 0 {
+		return n > 0
+	}
+	w.more, n = readCount(b)
+	if b = b[n:]; len(b) == 0 || n == 0 {
+		return n > 0
+	}
+	w.pace, n = readCount(b)
+	return n > 0 && n == len(b)
 }
 
 // heated is w with so much heat in all.
@@ -225,28 +292,48 @@ func (w warmth) heated(l *Limit, all int64) warmth {
 
 // put writes the state as of now.
 func (w warmth) put(dst []byte, now int64) []byte {
-	var room [8 + 2*binary.MaxVarintLen64]byte
+	if w.owed == 0 {
+		w.pace = 0
+	}
+	var room [8 + 3*binary.MaxVarintLen64]byte
 	b := binary.LittleEndian.AppendUint64(room[:0], uint64(now+w.owed+w.heat))
-	if w.heat|w.more > 0 {
+	if w.heat|w.more|w.pace > 0 {
 		b = binary.AppendUvarint(b, uint64(w.heat))
 	}
-	if w.more > 0 {
+	if w.more|w.pace > 0 {
 		b = binary.AppendUvarint(b, uint64(w.more))
 	}
+	if w.pace > 0 {
+		b = binary.AppendUvarint(b, uint64(w.pace))
+	}
 	return append(dst[:0], b...) // at once: dst stays as it is where it has no room
+}
+
+// scale is ⌊ns·to/from⌋, or the largest int64, and whether that is exact.
+func scale(ns, to, from int64) (scaled int64, exact bool) {
+	hi, lo := bits.Mul64(uint64(ns), uint64(to))
+	if hi >= uint64(from) {
+		return math.MaxInt64, false
+	}
+	quo, rem := bits.Div64(hi, lo, uint64(from))
+	if quo > math.MaxInt64 {
+		return math.MaxInt64, false
+	}
+	return int64(quo), rem == 0
 }
 
 // reset is how long it takes until the key is cold and owes nothing.
 func (w warmth) reset() int64 { return w.owed + w.heat }
 
-// fits tells whether the end of the state can be written.
+// fits reports whether the end of the state can be written.
 func (w warmth) fits(now int64) bool {
 	return w.reset() >= 0 && w.reset() <= math.MaxInt64-max(0, now)
 }
 
 // take is the state after a cost has been taken, and whether it fits.
 func (w warmth) take(l *Limit, cost int64) (after warmth, ok bool) {
-	over, q := mul(interval(l), cost)
+	after.pace = interval(l)
+	over, q := mul(after.pace, cost)
 	if over != 0 || q < 0 {
 		return w, false
 	}
@@ -274,9 +361,14 @@ func (w *warmth) giveBack(l *Limit, cost int64) {
 		return
 	}
 	*w = w.heated(l, all)
-	if area, ok := l.area(w.heat, q); ok && area < w.owed {
-		w.owed -= area
-		return
+	if area, ok := l.area(w.heat, q); ok {
+		if s := interval(l); w.pace != 0 && w.pace != s {
+			area, _ = scale(area, w.pace, s)
+		}
+		if area < w.owed {
+			w.owed -= area
+			return
+		}
 	}
 	w.owed, w.more = 0, 0
 }

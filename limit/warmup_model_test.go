@@ -9,6 +9,7 @@ type warmModel struct {
 	free *big.Int // nil: never seen
 	heat *big.Int // also beyond Warm, while it is owed
 	warm *big.Int // the Warm of the last change
+	pace *big.Int // the interval of what is owed, nil if nothing was
 }
 
 func (m *warmModel) expires() *big.Int {
@@ -28,7 +29,7 @@ func least(a, b *big.Int) *big.Int {
 // warmView is a key at a time.
 type warmView struct {
 	l                                         Limit
-	now, free, heat                           *big.Int
+	now, free, heat, end, s                   *big.Int
 	stable, slope, threshold, maximum, coolby *big.Rat // ns, ns a permit, permits, permits, ns
 }
 
@@ -45,11 +46,12 @@ func (m *warmModel) view(l Limit, now, cost int64) (v warmView, err error) {
 	case l.Warm > maxWarm:
 		return v, ErrOverflow
 	}
-	v = warmView{l: l, now: big.NewInt(now), free: big.NewInt(now), heat: new(big.Int)}
+	v = warmView{l: l, now: big.NewInt(now), free: big.NewInt(now), heat: new(big.Int), end: big.NewInt(now)}
 	if end := m.expires(); end != nil && end.Cmp(v.now) > 0 {
 		if !sub(end, v.now).IsInt64() {
 			return v, ErrOverflow
 		}
+		v.end = end
 		if m.free.Cmp(v.now) > 0 {
 			v.free, v.heat = m.free, m.heat
 			end := new(big.Int).Add(v.free, least(v.heat, big.NewInt(l.Warm)))
@@ -63,7 +65,8 @@ func (m *warmModel) view(l Limit, now, cost int64) (v warmView, err error) {
 	if l.Max == 0 {
 		return v, nil
 	}
-	v.stable = whole64((l.Period-1)/l.Max + 1)
+	v.s = big.NewInt((l.Period-1)/l.Max + 1)
+	v.stable = new(big.Rat).SetInt(v.s)
 	cold := new(big.Rat).Mul(v.stable, whole64(l.Cold))
 	warm := whole64(l.Warm)
 	v.threshold = new(big.Rat).Quo(warm, v.stable)
@@ -106,6 +109,35 @@ func (v *warmView) heats(cost int64) *big.Int {
 	return new(big.Int).Quo(r.Num(), r.Denom())
 }
 
+// there sets Remaining and Reset of the state that is kept.
+func (v *warmView) there(d *Decision) {
+	v.tell(d, v.free, v.heat)
+	d.Reset = sub(v.end, v.now).Int64()
+}
+
+// owed is what is owed at the pace of the limit.
+func (m *warmModel) owed(v *warmView) *big.Int {
+	owed := sub(v.free, v.now)
+	if owed.Sign() > 0 && m.pace != nil {
+		owed = ceil(new(big.Int).Mul(owed, v.s), m.pace)
+	}
+	return owed
+}
+
+// hasten makes what is owed come back at the pace of the limit, if that is sooner.
+func (m *warmModel) hasten(v *warmView, d *Decision, keep bool) {
+	free := new(big.Int).Add(v.now, m.owed(v))
+	if free.Cmp(v.free) >= 0 {
+		return
+	}
+	v.end = sub(v.end, sub(v.free, free))
+	v.free = free
+	v.there(d)
+	if keep {
+		m.free, m.pace = free, v.s
+	}
+}
+
 // tell sets Remaining and Reset of a state.
 func (v *warmView) tell(d *Decision, free, heat *big.Int) {
 	d.Reset = sub(new(big.Int).Add(free, least(heat, big.NewInt(v.l.Warm))), v.now).Int64()
@@ -130,8 +162,8 @@ func (v *warmView) take(cost int64) (free, heat *big.Int, err error) {
 	return free, heat, nil
 }
 
-func (m *warmModel) keep(v *warmView, free, heat *big.Int) {
-	m.free, m.heat, m.warm = free, heat, big.NewInt(v.l.Warm)
+func (m *warmModel) keep(v *warmView, free, heat, pace *big.Int) {
+	m.free, m.heat, m.warm, m.pace = free, heat, big.NewInt(v.l.Warm), pace
 }
 
 func (m *warmModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
@@ -140,7 +172,7 @@ func (m *warmModel) decide(l Limit, now, cost int64, refund, keep bool) (Decisio
 		return Decision{}, err
 	}
 	d := Decision{Wait: Never}
-	v.tell(&d, v.free, v.heat)
+	v.there(&d)
 	if refund {
 		if l.Max > 0 {
 			m.refund(&v, &d, cost, keep)
@@ -156,12 +188,17 @@ func (m *warmModel) decide(l Limit, now, cost int64, refund, keep bool) (Decisio
 		return Decision{}, err
 	}
 	if v.free.Cmp(v.now) > 0 {
+		if cost > 0 {
+			m.hasten(&v, &d, keep)
+		}
 		d.Limited, d.Wait = true, sub(v.free, v.now).Int64()
 		return d, nil
 	}
-	v.tell(&d, free, heat)
-	if keep && cost > 0 {
-		m.keep(&v, free, heat)
+	if cost > 0 {
+		v.tell(&d, free, heat)
+		if keep {
+			m.keep(&v, free, heat, v.s)
+		}
 	}
 	return d, nil
 }
@@ -170,8 +207,14 @@ func (m *warmModel) refund(v *warmView, d *Decision, cost int64, keep bool) {
 	free, heat := v.now, sub(v.heat, v.heats(cost))
 	if q := new(big.Rat).Mul(v.stable, whole64(cost)); heat.Sign() < 0 || !q.Num().IsInt64() {
 		heat = new(big.Int) // more than was taken
-	} else if back := sub(v.free, v.price(heat, cost)); back.Cmp(v.now) > 0 {
-		free = back
+	} else if price := v.price(heat, cost); v.free.Cmp(v.now) > 0 && price.IsInt64() {
+		// At the pace at which it is owed.
+		if m.pace != nil {
+			price.Quo(price.Mul(price, m.pace), v.s)
+		}
+		if back := sub(v.free, price); back.Cmp(v.now) > 0 {
+			free = back
+		}
 	}
 	if free.Cmp(v.now) == 0 {
 		heat = least(heat, big.NewInt(v.l.Warm))
@@ -181,7 +224,10 @@ func (m *warmModel) refund(v *warmView, d *Decision, cost int64, keep bool) {
 	}
 	v.tell(d, free, heat)
 	if keep {
-		m.keep(v, free, heat)
+		m.keep(v, free, heat, m.pace)
+		if free.Cmp(v.now) == 0 {
+			m.pace = nil
+		}
 	}
 }
 
@@ -191,26 +237,42 @@ func (m *warmModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decis
 		return Decision{}, err
 	}
 	d := Decision{Wait: Never}
-	v.tell(&d, v.free, v.heat)
+	v.there(&d)
 	if l.Max == 0 {
 		d.Limited = true
 		return d, nil
 	}
+	owed, most := m.owed(&v), big.NewInt(maxWait)
+	limited := maxWait >= 0 && owed.Sign() > 0 && owed.Cmp(most) > 0
+	was := v.free
+	if owed.Sign() > 0 {
+		v.free = new(big.Int).Add(v.now, owed)
+	}
 	free, heat, err := v.take(cost)
-	if err != nil {
+	same := m.pace == nil || m.pace.Cmp(v.s) == 0
+	if err != nil && (!limited || same) {
 		return Decision{}, err
 	}
-	wait := sub(v.free, v.now)
-	if tooLong := sub(wait, big.NewInt(maxWait)); maxWait >= 0 && wait.Sign() > 0 && tooLong.Sign() > 0 {
-		d.Limited, d.Wait = true, tooLong.Int64()
+	if limited {
+		// It waits until what is owed is worth no more than the longest wait.
+		switch v.free = was; {
+		case same:
+		case m.pace.Cmp(v.s) > 0:
+			m.hasten(&v, &d, keep && cost > 0)
+		default:
+			most = new(big.Int).Quo(most.Mul(most, m.pace), v.s)
+		}
+		d.Limited, d.Wait = true, sub(sub(v.free, v.now), most).Int64()
 		return d, nil
 	}
-	if wait.Sign() > 0 {
-		d.Wait = wait.Int64()
+	if owed.Sign() > 0 {
+		d.Wait = owed.Int64()
 	}
-	v.tell(&d, free, heat)
-	if keep && cost > 0 {
-		m.keep(&v, free, heat)
+	if cost > 0 {
+		v.tell(&d, free, heat)
+		if keep {
+			m.keep(&v, free, heat, v.s)
+		}
 	}
 	return d, nil
 }

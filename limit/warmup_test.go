@@ -168,17 +168,79 @@ func TestWarmUpRateChanges(t *testing.T) {
 		}
 		state, now = next, now+step.wait
 	}
-	// With a shorter Warm no more than that is left of the heat.
+	// With a shorter Warm no more than that is left of the heat, but it goes only
+	// when the state expires.
+	ends := Expires(WARMUP, state) - now
+	if ends <= 1000*ms {
+		t.Fatalf("it is cold in %d", ends)
+	}
 	short := mustParse(t, "WARMUP 4/s WARM 1s")
-	if d, err := peek(&short, state, now, 0); err != nil || d.Reset != 1000*ms {
-		t.Errorf("after a shorter Warm: %+v, %v", d, err)
+	for _, later := range []int64{0, ms, ends - ms} {
+		if d, err := peek(&short, state, now+later, 0); err != nil || d.Reset != ends-later {
+			t.Errorf("a shorter Warm, %d later: %+v, %v, want a reset in %d", later, d, err, ends-later)
+		}
+	}
+	if _, d, err := take(&short, state, now, 1, nil); err != nil || d.Limited || d.Reset != 1250*ms {
+		t.Errorf("taken under a shorter Warm: %+v, %v", d, err)
 	}
 	shut := mustParse(t, "WARMUP 0/s WARM 1s")
-	if d, err := peek(&shut, state, now-ms, 1); err != nil || d != (Decision{true, 0, 0, Never, 1001 * ms}) {
+	if d, err := peek(&shut, state, now-ms, 1); err != nil || d != (Decision{true, 0, 0, Never, ends + ms}) {
 		t.Errorf("under limit 0: %+v, %v", d, err)
 	}
-	if next, d, err := refund(&shut, state, now-ms, 1, nil); next != nil || err != nil || d.Reset != 1001*ms {
+	if next, d, err := refund(&shut, state, now-ms, 1, nil); next != nil || err != nil || d.Reset != ends+ms {
 		t.Errorf("refund under limit 0: %x, %+v, %v", next, d, err)
+	}
+}
+
+// What is owed comes back at the pace of a faster limit, from its first denial on,
+// and stays warm; under a slower one it runs on.
+func TestWarmUpPaceChanges(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	minute, second, hour := mustParse(t, "WARMUP 60/m COLD 1 WARM 10m"), mustParse(t, "WARMUP 10/s COLD 1 WARM 1s"), mustParse(t, "WARMUP 60/h COLD 1")
+	now := int64(1.7e18)
+	state, _, err := take(&minute, nil, now, 60, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := Expires(WARMUP, state) - now
+	if next, d, err := take(&hour, state, now, 1, nil); next != nil || err != nil || d != (Decision{true, 60, 0, 60_000 * ms, ends}) {
+		t.Errorf("under a slower limit: %x, %+v, %v", next, d, err)
+	}
+	for range 2 { // the second denial changes nothing
+		next, d, err := take(&second, state, now, 1, nil)
+		if err != nil || d != (Decision{true, 10, 0, 6000 * ms, ends - 54_000*ms}) {
+			t.Errorf("under a faster limit: %+v, %v", d, err)
+		}
+		if next != nil {
+			state = next
+		}
+	}
+	if d := mustPeek(t, minute, state, now, 1); d != (Decision{true, 60, 0, 6000 * ms, ends - 54_000*ms}) {
+		t.Errorf("after its denial: %+v", d)
+	}
+	// In advance, what is owed is worth as many permits as before.
+	for _, tt := range []struct {
+		l             Limit
+		maxWait, wait int64
+		limited       bool
+	}{
+		{minute, -1, 60_000 * ms, false},
+		{minute, 59_999 * ms, 6000*ms - 5999_900_000, true},
+		{second, 6000 * ms, 6000 * ms, false},
+		{second, 5999 * ms, ms, true},
+		{hour, -1, 3_600_000 * ms, false},
+		{hour, 60_000 * ms, 5900 * ms, true}, // until 100 ms are owed
+	} {
+		if _, d, err := reserve(&tt.l, state, now, 1, tt.maxWait, nil); err != nil || d.Wait != tt.wait || d.Limited != tt.limited {
+			t.Errorf("%v, reserved within %d: %+v, %v, want %d", tt.l, tt.maxWait, d, err, tt.wait)
+		}
+	}
+	// States of earlier versions do not say at which pace; it is that of the call.
+	old := binary.AppendUvarint(binary.LittleEndian.AppendUint64(nil, uint64(now+6000*ms)), uint64(1000*ms))
+	for _, l := range []Limit{minute, second, hour} {
+		if next, d, err := take(&l, old, now, 1, nil); next != nil || err != nil || d != (Decision{true, l.Max, 0, 5000 * ms, 6000 * ms}) {
+			t.Errorf("%v, a state without a pace: %x, %+v, %v", l, next, d, err)
+		}
 	}
 }
 
@@ -317,7 +379,7 @@ func TestWarmUpErrors(t *testing.T) {
 		{"negative cost", good, nil, 0, -1, ErrCost},
 		{"short state", good, []byte{1}, 0, 1, ErrState},
 		{"half a heat", good, append(stateAt(5), 0x80), 0, 1, ErrState},
-		{"more than a state", good, append(stateAt(5), 1, 1, 1), 0, 1, ErrState},
+		{"more than a state", good, append(stateAt(5), 1, 1, 1, 1), 0, 1, ErrState},
 		{"too much heat", good, append(stateAt(5), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), 0, 1, ErrState},
 		{"heat from before time", good, append(stateAt(least+1), 2), least, 1, ErrState},
 		{"more heat than fits", good, binary.AppendUvarint(binary.AppendUvarint(stateAt(1<<62), 1<<62), most), -1, 1, ErrState},
@@ -374,7 +436,7 @@ func TestWarmUpSize(t *testing.T) {
 		}
 		state, longest = next, max(longest, len(next))
 	}
-	if longest > 19 {
+	if longest > 25 {
 		t.Errorf("%d bytes", longest)
 	}
 }
