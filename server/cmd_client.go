@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"limitdb/resp"
@@ -113,13 +112,13 @@ func (s *session) describe() string {
 		version = 3
 	}
 	now := s.srv.clock.Now()
-	queued, unsent := p.buffered.Load(), s.conn.Pending()
+	queued, mem := p.buffered.Load(), s.memory()
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=-1 watch=0 "+
-		"qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=default redir=%d resp=%d lib-name=%s lib-ver=%s",
+		"qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=0 rbs=0 rbp=0 obl=%d oll=%d omem=%d tot-mem=%d events=r cmd=%s user=default redir=%d resp=%d lib-name=%s lib-ver=%s",
 		s.id, s.addr(), addrText(s.conn.LocalAddr(), s.conn.LocalAddr()), s.conn.FD(), loadText(&p.name),
 		(now-p.created)/int64(time.Second), max(0, now-p.lastActive.Load())/int64(time.Second), flagsText,
 		len(s.subs.list(subChannel)), len(s.subs.list(subPattern)), len(s.subs.list(subShard)),
-		queued, unsent, queued+unsent, cmd, p.redirect.Load(), version, loadText(&p.libName), loadText(&p.libVer))
+		queued, max(0, mem.query-queued), mem.args, mem.held, mem.unsentIn, mem.unsent, mem.total(), cmd, p.redirect.Load(), version, loadText(&p.libName), loadText(&p.libVer))
 }
 
 func (s *session) clientList(args [][]byte) {
@@ -168,71 +167,6 @@ func clientType(word []byte) (keep func(*session) bool, ok bool) {
 		return func(*session) bool { return false }, true
 	}
 	return nil, false
-}
-
-// validName tells whether b has printable ASCII only and no blanks, as Redis wants it.
-func validName(b []byte) bool {
-	for _, c := range b {
-		if c < '!' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// nameMost bounds what a client may have stored about itself, in bytes.
-const nameMost = 1024
-
-func storeText(to *atomic.Pointer[string], b []byte) {
-	if len(b) == 0 {
-		to.Store(nil)
-		return
-	}
-	text := string(b)
-	to.Store(&text)
-}
-
-func loadText(from *atomic.Pointer[string]) string {
-	if p := from.Load(); p != nil {
-		return *p
-	}
-	return ""
-}
-
-func (s *session) clientSetName(args [][]byte) {
-	if !validName(args[2]) || len(args[2]) > nameMost {
-		s.fail(errClientName)
-		return
-	}
-	storeText(&s.pub.name, args[2])
-	s.ok()
-}
-
-func (s *session) clientGetName([][]byte) {
-	if name := loadText(&s.pub.name); name != "" {
-		s.text(name)
-		return
-	}
-	s.null()
-}
-
-func (s *session) clientSetInfo(args [][]byte) {
-	var to *atomic.Pointer[string]
-	switch {
-	case foldEqual(args[2], "LIB-NAME"):
-		to = &s.pub.libName
-	case foldEqual(args[2], "LIB-VER"):
-		to = &s.pub.libVer
-	default:
-		s.fail("ERR Unrecognized option '" + plainCut(args[2]) + "'")
-		return
-	}
-	if !validName(args[3]) || len(args[3]) > nameMost {
-		s.fail(errClientInfo)
-		return
-	}
-	storeText(to, args[3])
-	s.ok()
 }
 
 // clientKill has two forms: an address alone, or filters, all of which must hold.

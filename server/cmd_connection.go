@@ -84,7 +84,7 @@ func (s *session) reset([][]byte) {
 	s.replies = replyOn
 	s.proto = resp.RESP2
 	s.pub.resp3.Store(false)
-	s.pub.name.Store(nil)
+	s.storeText(&s.pub.name, nil)
 	s.pub.noEvict.Store(false)
 	s.setAuthed(s.srv.password() == "")
 	s.simple("RESET")
@@ -131,8 +131,8 @@ func (s *session) hello(args [][]byte) {
 			i += 3
 		case foldEqual(args[i], "SETNAME") && i+1 < len(args):
 			name = args[i+1]
-			if !validName(name) {
-				s.fail(errClientName)
+			if text := nameError(name, errClientName); text != "" {
+				s.fail(text)
 				return
 			}
 			i += 2
@@ -149,7 +149,7 @@ func (s *session) hello(args [][]byte) {
 		return
 	}
 	if name != nil {
-		storeText(&s.pub.name, name)
+		s.storeText(&s.pub.name, name)
 	}
 	s.proto = proto
 	s.pub.resp3.Store(proto == resp.RESP3)

@@ -118,16 +118,18 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 func TestSubscriptionsAreAccounted(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
+	c.do("PING")
+	idle := ts.clientBytes.Load()
 	c.replies("SUBSCRIBE", "four", "fiver")
-	if got, want := ts.clientBytes.Load(), int64(9+2*subOverhead); got != want {
+	if got, want := ts.clientBytes.Load()-idle, int64(9+2*subOverhead); got != want {
 		t.Errorf("%d bytes are counted, not %d", got, want)
 	}
 	c.replies("UNSUBSCRIBE", "four")
-	if got, want := ts.clientBytes.Load(), int64(5+subOverhead); got != want {
+	if got, want := ts.clientBytes.Load()-idle, int64(5+subOverhead); got != want {
 		t.Errorf("%d bytes are counted, not %d", got, want)
 	}
 	c.do("RESET")
-	if got := ts.clientBytes.Load(); got != 0 {
+	if got := ts.clientBytes.Load() - idle; got != 0 {
 		t.Errorf("%d bytes are counted after RESET", got)
 	}
 }

@@ -62,11 +62,6 @@ func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*sessi
 	return scratch[:0]
 }
 
-// holding is what the client's buffers hold, in bytes.
-func (s *session) holding() int64 {
-	return s.pub.buffered.Load() + s.pub.subBytes.Load() + s.pub.owed.Load() + s.conn.Pending()
-}
-
 // overdue returns why s must be closed at now, or nil.
 func (srv *Server) overdue(s *session, now int64) error {
 	after := func(since int64, d time.Duration) bool { return d > 0 && now-since > int64(d) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unsafe"
 
 	"limitdb/resp"
 )
@@ -253,17 +254,20 @@ func (s *session) reject(cmd *command, text string) {
 
 // holdBack parks the session with a copy of the command until the pause ends.
 func (s *session) holdBack(args [][]byte) {
-	held := make([][]byte, len(args))
+	held, size := make([][]byte, len(args)), 0
 	for i, a := range args {
 		held[i] = bytes.Clone(a)
+		size += len(a) + int(unsafe.Sizeof(a))
 	}
 	s.held = held
+	s.pub.argMemory.Store(int64(size))
 	s.park(func() bool {
 		args := s.held
 		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
 			return false
 		}
 		s.held, s.resume = nil, nil
+		s.pub.argMemory.Store(0)
 		s.execute(args)
 		// Executing may have parked the session again, for a reason of its own.
 		return s.resume == nil

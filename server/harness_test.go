@@ -215,6 +215,11 @@ func (f *fakeConn) setPending(n int64) {
 	f.pending = n
 }
 
+func (f *fakeConn) Queue() (buffers, memory int64) {
+	n := f.Pending()
+	return (n + 1<<16 - 1) >> 16, n
+}
+
 func (f *fakeConn) Progress() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -72,6 +72,9 @@ type public struct {
 	lastActive               atomic.Int64 // ns of Unix time
 	partialSince             atomic.Int64 // ns; 0: no command has begun
 	buffered                 atomic.Int64 // bytes of query held
+	queryMemory              atomic.Int64 // of the buffer that holds them
+	argMemory                atomic.Int64 // of the command that a pause holds back
+	textMemory               atomic.Int64 // of name, libName and libVer
 	accounted                atomic.Int64 // bytes counted in Server.clientBytes
 	authed, monitor, noEvict atomic.Bool
 	resp3, parked            atomic.Bool
@@ -285,6 +288,7 @@ func (srv *Server) MostUnsent() int64 { return srv.set.ClientOutputBufferLimit.G
 // account keeps the sum of all clients' buffers.
 func (s *session) account() {
 	s.pub.buffered.Store(int64(s.rd.Buffered()))
+	s.pub.queryMemory.Store(int64(s.rd.Memory()))
 	if s.owed != nil {
 		s.pub.owed.Store(int64(len(s.owed.b)))
 	}

@@ -191,6 +191,16 @@ func (c *loopConn) Settles() bool { return c.l.g.opts.Settled != nil }
 // Pending implements Conn.
 func (c *loopConn) Pending() int64 { return c.pending.Load() }
 
+// Queue implements Conn.
+func (c *loopConn) Queue() (buffers, memory int64) {
+	if c.pending.Load() == 0 {
+		return 0, 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(c.q.chunks), int64(c.q.memory)
+}
+
 // Progress implements Conn.
 func (c *loopConn) Progress() int64 {
 	if c.pending.Load() > 0 {

@@ -44,6 +44,8 @@ func (b *buffers) put(c *chunk) {
 type queue struct {
 	first, last *chunk
 	size        int
+	chunks      int
+	memory      int // of the chunks
 }
 
 // push appends a copy of p.
@@ -59,6 +61,8 @@ func (q *queue) push(b *buffers, p []byte) {
 				q.last.next = c
 			}
 			q.last = c
+			q.chunks++
+			q.memory += len(c.buf)
 		}
 		n := copy(q.last.buf[q.last.w:], p)
 		q.last.w += n
@@ -87,6 +91,8 @@ func (q *queue) pop(b *buffers, n int) {
 	if q.first == nil {
 		q.last = nil
 	}
+	q.chunks--
+	q.memory -= len(c.buf)
 	b.put(c)
 }
 
@@ -97,5 +103,5 @@ func (q *queue) clear(b *buffers) {
 		q.first = c.next
 		b.put(c)
 	}
-	q.last, q.size = nil, 0
+	q.last, q.size, q.chunks, q.memory = nil, 0, 0, 0
 }

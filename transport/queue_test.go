@@ -37,12 +37,20 @@ func TestQueueIsABuffer(t *testing.T) {
 			if (len(q.head()) == 0) != (q.size == 0) {
 				t.Fatalf("head has %d bytes of %d", len(q.head()), q.size)
 			}
+			chunks, memory := 0, 0
+			for c := q.first; c != nil; c = c.next {
+				chunks++
+				memory += len(c.buf)
+			}
+			if q.chunks != chunks || q.memory != memory {
+				t.Fatalf("%d chunks of %d bytes are counted, want %d of %d", q.chunks, q.memory, chunks, memory)
+			}
 			if q.size == 0 && q.first != nil {
 				t.Fatal("an empty queue holds memory")
 			}
 		}
 		q.clear(&bufs)
-		if q.size != 0 || q.first != nil || q.last != nil {
+		if q.size|q.chunks|q.memory != 0 || q.first != nil || q.last != nil {
 			t.Fatal("clear leaves something")
 		}
 	})

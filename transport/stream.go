@@ -381,6 +381,19 @@ func (c *stream) leave(to int32, reason error) bool {
 // Pending implements Conn.
 func (c *stream) Pending() int64 { return c.out.pending.Load() + c.early() }
 
+// Queue implements Conn.
+func (c *stream) Queue() (buffers, memory int64) {
+	if early := c.early(); early > 0 {
+		buffers, memory = 1, early
+	}
+	if c.out.pending.Load() == 0 {
+		return buffers, memory
+	}
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	return buffers + int64(c.out.q.chunks), memory + int64(c.out.q.memory)
+}
+
 // Progress implements Conn.
 func (c *stream) Progress() int64 {
 	if c.out.pending.Load() > 0 {

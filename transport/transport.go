@@ -46,6 +46,8 @@ type Conn interface {
 	Write(p []byte)
 	// Pending is the number of bytes queued and not sent.
 	Pending() int64
+	// Queue is the number of buffers that hold what is pending, and their memory in bytes.
+	Queue() (buffers, memory int64)
 	// Progress is the clock's time in nanoseconds at which bytes were last seen to
 	// move: read, sent, or taken by the peer, as far as its system has acknowledged them.
 	Progress() int64

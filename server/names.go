@@ -1,0 +1,73 @@
+package server
+
+import "sync/atomic"
+
+// What a client says about itself: its name, and its library's name and version.
+
+// nameMost bounds each of these texts, in bytes.
+const nameMost = 1024
+
+// nameError returns why b cannot be one of these texts, or "". As in Redis, it has printable
+// ASCII only and no blanks: wrong is the error that says so.
+func nameError(b []byte, wrong string) string {
+	if len(b) > nameMost {
+		return errNameLong
+	}
+	for _, c := range b {
+		if c < '!' || c > '~' {
+			return wrong
+		}
+	}
+	return ""
+}
+
+// storeText stores b, which nameError has accepted. An empty one is none.
+func (s *session) storeText(to *atomic.Pointer[string], b []byte) {
+	s.pub.textMemory.Add(int64(len(b) - len(loadText(to))))
+	if len(b) == 0 {
+		to.Store(nil)
+		return
+	}
+	text := string(b)
+	to.Store(&text)
+}
+
+func loadText(from *atomic.Pointer[string]) string {
+	if p := from.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+func (s *session) clientSetName(args [][]byte) {
+	s.setText(&s.pub.name, args[2], errClientName)
+}
+
+func (s *session) clientGetName([][]byte) {
+	if name := loadText(&s.pub.name); name != "" {
+		s.text(name)
+		return
+	}
+	s.null()
+}
+
+func (s *session) clientSetInfo(args [][]byte) {
+	switch {
+	case foldEqual(args[2], "LIB-NAME"):
+		s.setText(&s.pub.libName, args[3], errLibName)
+	case foldEqual(args[2], "LIB-VER"):
+		s.setText(&s.pub.libVer, args[3], errLibVer)
+	default:
+		s.fail("ERR Unrecognized option '" + plainCut(args[2]) + "'")
+	}
+}
+
+// setText stores b and replies OK, or the error.
+func (s *session) setText(to *atomic.Pointer[string], b []byte, wrong string) {
+	if text := nameError(b, wrong); text != "" {
+		s.fail(text)
+		return
+	}
+	s.storeText(to, b)
+	s.ok()
+}
