@@ -8,7 +8,7 @@ const connMemory = 512
 // clientMemory is what a client makes the server hold, in bytes.
 type clientMemory struct {
 	query     int64 // the buffer of what it has sent and what has not run
-	args      int64 // the command that a pause holds back
+	args      int64 // the command that a pause holds back, or that has yielded, with what it has found
 	texts     int64 // its names
 	subs      int64 // its subscriptions
 	held      int64 // replies that wait for the disk
@@ -21,7 +21,7 @@ type clientMemory struct {
 func (s *session) memory() clientMemory {
 	buffers, unsent := s.conn.Queue()
 	return clientMemory{
-		query: s.pub.queryMemory.Load(), args: s.pub.argMemory.Load(), texts: s.pub.textMemory.Load(),
+		query: s.pub.queryMemory.Load(), args: s.pub.argMemory.Load() + s.pub.stepMemory.Load(), texts: s.pub.textMemory.Load(),
 		subs: s.pub.subBytes.Load(), held: s.pub.owed.Load(), unsent: unsent, unsentIn: buffers,
 		connected: int64(unsafe.Sizeof(*s)) + connMemory,
 	}

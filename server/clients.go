@@ -1,74 +1,133 @@
 package server
 
 import (
+	"cmp"
 	"net"
+	"net/netip"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
 
-// clients is the set of connected sessions.
+// clients is the set of connected sessions, in the order of their ids. Walks go from id to id
+// and hold the lock for a few at a time only, so that one can take as many turns as it needs.
 type clients struct {
-	mu     sync.Mutex // guards byID
-	byID   map[int64]*session
-	nextID atomic.Int64
+	mu     sync.Mutex // guards all, gone and lastID
+	all    []client   // by id
+	gone   int        // entries of all whose session has gone
+	lastID int64
 	n      atomic.Int64
 	max    atomic.Int64 // the most there ever were
 }
 
-func (c *clients) init() { c.byID = make(map[int64]*session) }
+type client struct {
+	id int64
+	s  *session // nil: it has gone
+}
+
+// walkClients is how many clients are looked at in one step of a walk.
+const walkClients = 64
 
 // add registers s and gives it an id, unless there are most clients already.
 func (c *clients) add(s *session, most int) bool {
-	s.id = c.nextID.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.byID) >= most {
+	c.lastID++
+	s.id = c.lastID
+	if len(c.all)-c.gone >= most {
 		return false
 	}
-	c.byID[s.id] = s
-	n := int64(len(c.byID))
+	c.all = append(c.all, client{s.id, s})
+	c.counted()
+	return true
+}
+
+// remove forgets s, and reports whether it was there.
+func (c *clients) remove(s *session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, ok := c.at(s.id)
+	if !ok || c.all[i].s != s {
+		return false
+	}
+	c.all[i].s = nil
+	c.gone++
+	if c.gone > walkClients && c.gone > len(c.all)/2 {
+		c.all = slices.DeleteFunc(c.all, func(x client) bool { return x.s == nil })
+		c.gone = 0
+	}
+	c.counted()
+	return true
+}
+
+// counted publishes how many there are. mu is held.
+func (c *clients) counted() {
+	n := int64(len(c.all) - c.gone)
 	c.n.Store(n)
 	if n > c.max.Load() {
 		c.max.Store(n)
 	}
-	return true
 }
 
-// remove forgets s; it tells whether s was there.
-func (c *clients) remove(s *session) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID[s.id] != s {
-		return false
-	}
-	delete(c.byID, s.id)
-	c.n.Store(int64(len(c.byID)))
-	return true
+// at finds the place of an id. mu is held.
+func (c *clients) at(id int64) (i int, ok bool) {
+	return slices.BinarySearchFunc(c.all, id, func(x client, id int64) int { return cmp.Compare(x.id, id) })
 }
 
 // find returns the session with an id, or nil.
 func (c *clients) find(id int64) *session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.byID[id]
+	if i, ok := c.at(id); ok {
+		return c.all[i].s
+	}
+	return nil
 }
 
-// snapshot returns the sessions there are now, in the order in which they came.
-func (c *clients) snapshot(into []*session) []*session {
+// after fills into with the next sessions whose ids are above id. None: there are no more.
+func (c *clients) after(id int64, into []*session) []*session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	into = into[:0]
-	for _, s := range c.byID {
-		into = append(into, s)
+	i, _ := c.at(id + 1)
+	for ; i < len(c.all) && len(into) < cap(into); i++ {
+		if s := c.all[i].s; s != nil {
+			into = append(into, s)
+		}
 	}
 	return into
 }
 
 // each calls fn for every session, outside the lock.
 func (c *clients) each(fn func(*session)) {
-	for _, s := range c.snapshot(nil) {
-		fn(s)
+	some := make([]*session, 0, walkClients)
+	for last := int64(0); ; last = some[len(some)-1].id {
+		if some = c.after(last, some); len(some) == 0 {
+			return
+		}
+		for _, s := range some {
+			fn(s)
+		}
 	}
+}
+
+// eachClient calls do for every client in steps, and then end.
+func (s *session) eachClient(do func(*session), end func()) {
+	last, some := int64(0), make([]*session, 0, walkClients)
+	s.inSteps(nil, func() bool {
+		some = s.srv.clients.after(last, some)
+		for _, c := range some {
+			do(c)
+			last = c.id
+		}
+		clear(some)
+		if len(some) > 0 {
+			return false
+		}
+		end()
+		return true
+	})
 }
 
 func (c *clients) count() int { return int(c.n.Load()) }
@@ -79,6 +138,10 @@ func (srv *Server) forget(s *session, reason error) {
 		return
 	}
 	srv.monitors.remove(s)
+	s.setParked(false)
+	if s.subs.count > 0 {
+		s.dropSubscriptions()
+	}
 	srv.pause.remove(s)
 	srv.authDelays.remove(s)
 	if w := s.pub.waits.Load(); w != nil {
@@ -100,15 +163,29 @@ func (srv *Server) closeForOutput(s *session) {
 }
 
 // addrText is the peer's address as Redis shows it; a unix socket by its path.
-func addrText(remote, local net.Addr) string {
+func addrText(remote, local net.Addr) string { return string(appendAddr(nil, remote, local)) }
+
+func appendAddr(b []byte, remote, local net.Addr) []byte {
 	if isUnix(local) {
-		return local.String() + ":0"
+		return append(append(b, local.String()...), ":0"...)
+	}
+	if tcp, ok := remote.(*net.TCPAddr); ok && tcp.Zone == "" {
+		if ip, ok := netip.AddrFromSlice(tcp.IP); ok {
+			return netip.AddrPortFrom(ip.Unmap(), uint16(tcp.Port)).AppendTo(b)
+		}
 	}
 	if remote == nil {
-		return "?:0"
+		return append(b, "?:0"...)
 	}
-	return remote.String()
+	return append(b, remote.String()...)
 }
+
+// lineOf is a line of CLIENT LIST being written.
+type lineOf []byte
+
+func (l *lineOf) int(name string, n int64) { *l = strconv.AppendInt(append(*l, name...), n, 10) }
+
+func (l *lineOf) text(name, value string) { *l = append(append(*l, name...), value...) }
 
 func isUnix(a net.Addr) bool {
 	_, ok := a.(*net.UnixAddr)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"limitdb/resp"
@@ -25,7 +24,7 @@ func clientCommands() []command {
 		summary: "A container for commands about connections.",
 		subs: []command{
 			sub("ID", 2, flagFast, "Replies the connection's id.", func(s *session, _ [][]byte) { s.int(s.id) }),
-			sub("INFO", 2, 0, "Describes this connection.", func(s *session, _ [][]byte) { s.verbatim(s.describe() + "\n") }),
+			sub("INFO", 2, 0, "Describes this connection.", func(s *session, _ [][]byte) { s.verbatim(s.describe(s.srv.clock.Now()) + "\n") }),
 			sub("LIST", -2, flagAdmin, "Describes the connections.", (*session).clientList,
 				argument{name: "client-type", kind: "string", token: "TYPE", optional: true},
 				argument{name: "client-id", kind: "integer", token: "ID", optional: true, multiple: true}),
@@ -80,80 +79,110 @@ func (s *session) help(args [][]byte) {
 }
 
 // describe is the connection's line of CLIENT LIST.
-func (s *session) describe() string {
+func (s *session) describe(now int64) string { return string(s.appendLine(nil, now)) }
+
+// appendLine appends what describe returns to b.
+func (s *session) appendLine(b []byte, now int64) []byte {
 	p := &s.pub
-	flagsText := ""
-	for _, f := range []struct {
+	l := lineOf(b)
+	local := s.conn.LocalAddr()
+	l.int("id=", s.id)
+	l = appendAddr(append(l, " addr="...), s.conn.RemoteAddr(), local)
+	l = appendAddr(append(l, " laddr="...), local, local)
+	l.int(" fd=", int64(s.conn.FD()))
+	l.text(" name=", loadText(&p.name))
+	l.int(" age=", (now-p.created)/int64(time.Second))
+	l.int(" idle=", max(0, now-p.lastActive.Load())/int64(time.Second))
+	l = append(l, " flags="...)
+	none := len(l)
+	for _, f := range [...]struct {
 		on   bool
-		flag string
+		flag byte
 	}{
-		{p.monitor.Load(), "O"},
-		{p.subscribed.Load() > 0, "P"},
-		{p.parked.Load(), "b"},
-		{p.redirect.Load() >= 0, "t"},
-		{p.noEvict.Load(), "e"},
+		{p.monitor.Load(), 'O'},
+		{p.subscribed.Load() > 0, 'P'},
+		{p.parked.Load(), 'b'},
+		{p.redirect.Load() >= 0, 't'},
+		{p.noEvict.Load(), 'e'},
+		{isUnix(local), 'U'},
 	} {
 		if f.on {
-			flagsText += f.flag
+			l = append(l, f.flag)
 		}
 	}
-	if isUnix(s.conn.LocalAddr()) {
-		flagsText += "U"
+	if len(l) == none {
+		l = append(l, 'N')
 	}
-	if flagsText == "" {
-		flagsText = "N"
-	}
+	subs := s.subs.counts()
+	l.int(" db=0 sub=", int64(subs[subChannel]))
+	l.int(" psub=", int64(subs[subPattern]))
+	l.int(" ssub=", int64(subs[subShard]))
+	queued, mem := p.buffered.Load(), s.memory()
+	l.int(" multi=-1 watch=0 qbuf=", queued)
+	l.int(" qbuf-free=", max(0, mem.query-queued))
+	l.int(" argv-mem=", mem.args)
+	l.int(" multi-mem=0 rbs=0 rbp=0 obl=", mem.held)
+	l.int(" oll=", mem.unsentIn)
+	l.int(" omem=", mem.unsent)
+	l.int(" tot-mem=", mem.total())
 	cmd := "NULL"
 	if c := p.lastCmd.Load(); c != nil {
-		cmd = c.fullName()
+		cmd = c.full
 	}
-	version := 2
+	l.text(" events=r cmd=", cmd)
+	version := int64(2)
 	if p.resp3.Load() {
 		version = 3
 	}
-	now := s.srv.clock.Now()
-	queued, mem := p.buffered.Load(), s.memory()
-	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=-1 watch=0 "+
-		"qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=0 rbs=0 rbp=0 obl=%d oll=%d omem=%d tot-mem=%d events=r cmd=%s user=default redir=%d resp=%d lib-name=%s lib-ver=%s",
-		s.id, s.addr(), addrText(s.conn.LocalAddr(), s.conn.LocalAddr()), s.conn.FD(), loadText(&p.name),
-		(now-p.created)/int64(time.Second), max(0, now-p.lastActive.Load())/int64(time.Second), flagsText,
-		len(s.subs.list(subChannel)), len(s.subs.list(subPattern)), len(s.subs.list(subShard)),
-		queued, max(0, mem.query-queued), mem.args, mem.held, mem.unsentIn, mem.unsent, mem.total(), cmd, p.redirect.Load(), version, loadText(&p.libName), loadText(&p.libVer))
+	l.int(" user=default redir=", p.redirect.Load())
+	l.int(" resp=", version)
+	l.text(" lib-name=", loadText(&p.libName))
+	l.text(" lib-ver=", loadText(&p.libVer))
+	return l
 }
 
 func (s *session) clientList(args [][]byte) {
-	all := s.srv.clients.snapshot(nil)
+	var list []byte
+	now := s.srv.clock.Now()
+	line := func(c *session) {
+		list = append(c.appendLine(list, now), '\n')
+		s.stepHolds = int64(cap(list))
+	}
+	end := func() { s.verbatim(string(list)) }
 	switch {
 	case len(args) == 2:
+		s.eachClient(line, end)
 	case len(args) == 4 && foldEqual(args[2], "TYPE"):
 		keep, ok := clientType(args[3])
 		if !ok {
 			s.fail("ERR Unknown client type '" + plainCut(args[3]) + "'")
 			return
 		}
-		all = slices.DeleteFunc(all, func(c *session) bool { return !keep(c) })
+		s.eachClient(func(c *session) {
+			if keep(c) {
+				line(c)
+			}
+		}, end)
 	case len(args) >= 4 && foldEqual(args[2], "ID"):
-		ids := make(map[int64]bool)
+		ids := make([]int64, 0, len(args)-3)
 		for _, a := range args[3:] {
 			id, ok := resp.ParseInt(a)
 			if !ok || id < 1 {
 				s.fail("ERR Invalid client ID")
 				return
 			}
-			ids[id] = true
+			ids = append(ids, id)
 		}
-		all = slices.DeleteFunc(all, func(c *session) bool { return !ids[c.id] })
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		s.eachStep(len(ids), walkClients, nil, func(i int) {
+			if c := s.srv.clients.find(ids[i]); c != nil {
+				line(c)
+			}
+		}, end)
 	default:
 		s.fail(errSyntax)
-		return
 	}
-	slices.SortFunc(all, func(a, b *session) int { return int(a.id - b.id) })
-	var b strings.Builder
-	for _, c := range all {
-		b.WriteString(c.describe())
-		b.WriteByte('\n')
-	}
-	s.verbatim(b.String())
 }
 
 // clientType returns the test for a type of CLIENT LIST and KILL.
@@ -173,20 +202,23 @@ func clientType(word []byte) (keep func(*session) bool, ok bool) {
 func (s *session) clientKill(args [][]byte) {
 	if len(args) == 3 {
 		addr := string(args[2])
-		for _, c := range s.srv.clients.snapshot(nil) {
-			switch {
-			case c.addr() != addr:
-				continue
-			case c == s:
+		killed := (*session)(nil)
+		s.eachClient(func(c *session) {
+			if killed == nil && c.addr() == addr {
+				killed = c
+			}
+		}, func() {
+			switch killed {
+			case nil:
+				s.fail(errNoSuchClient)
+			case s:
 				s.ok()
-				s.closeAfterReply(errKilled)
+				s.life.Drain(errKilled) // closed by finish, after the reply
 			default:
-				s.kill(c)
+				s.kill(killed)
 				s.ok()
 			}
-			return
-		}
-		s.fail(errNoSuchClient)
+		})
 		return
 	}
 	skipMe := true
@@ -209,19 +241,21 @@ func (s *session) clientKill(args [][]byte) {
 		}
 		filters = append(filters, f)
 	}
-	killed := int64(0)
-	for _, c := range s.srv.clients.snapshot(nil) {
+	killed, me := int64(0), false
+	s.eachClient(func(c *session) {
 		if (c == s && skipMe) || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(c) }) {
-			continue
+			return
 		}
 		killed++
-		if c != s {
+		if me = me || c == s; c != s {
 			s.kill(c)
-			continue
 		}
-		defer s.closeAfterReply(errKilled)
-	}
-	s.int(killed)
+	}, func() {
+		s.int(killed)
+		if me {
+			s.life.Drain(errKilled) // closed by finish, after the reply
+		}
+	})
 }
 
 // killFilter reads one filter of CLIENT KILL; text is the error to reply with.

@@ -6,8 +6,13 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
+
+	"limitdb/engine"
 )
 
 // infoSections are the sections of INFO in their order, with the fields that Redis' tools read.
@@ -52,26 +57,60 @@ func (s *session) info(args [][]byte) {
 		}
 	}
 	t := &infoText{srv: s.srv, now: s.srv.clock.Now()}
-	for _, sec := range infoSections() {
-		if all || want[sec.name] || (def && !sec.extra) {
-			if t.b.Len() > 0 {
-				t.b.WriteString("\r\n")
+	sections, shard := infoSections(), 0
+	s.inSteps(nil, func() bool {
+		if shard >= 0 {
+			if shard = s.srv.engine.AddStats(&t.engine, shard, statsStep); shard == 0 {
+				shard = -1 // all have been added
 			}
-			t.b.WriteString("# " + strings.ToUpper(sec.name[:1]) + sec.name[1:] + "\r\n")
-			sec.write(t)
+			return false
 		}
-	}
-	s.verbatim(t.b.String())
+		for len(sections) > 0 {
+			sec := sections[0]
+			sections = sections[1:]
+			if all || want[sec.name] || (def && !sec.extra) {
+				t.section(sec)
+				return false
+			}
+		}
+		s.verbatim(string(t.b))
+		return true
+	})
 }
 
 // infoText is INFO being written.
 type infoText struct {
-	srv *Server
-	now int64
-	b   strings.Builder
+	srv    *Server
+	now    int64
+	engine engine.Stats
+	b      []byte
 }
 
-func (t *infoText) field(name string, value any) { fmt.Fprintf(&t.b, "%s:%v\r\n", name, value) }
+func (t *infoText) section(sec infoSection) {
+	if len(t.b) > 0 {
+		t.b = append(t.b, "\r\n"...)
+	}
+	t.b = append(append(t.b, "# "...), strings.ToUpper(sec.name[:1])...)
+	t.b = append(append(t.b, sec.name[1:]...), "\r\n"...)
+	sec.write(t)
+}
+
+func (t *infoText) field(name string, value any) {
+	t.b = append(append(t.b, name...), ':')
+	switch v := value.(type) {
+	case string:
+		t.b = append(t.b, v...)
+	case int:
+		t.b = strconv.AppendInt(t.b, int64(v), 10)
+	case int64:
+		t.b = strconv.AppendInt(t.b, v, 10)
+	case uint64:
+		t.b = strconv.AppendUint(t.b, v, 10)
+	default:
+		t.b = fmt.Append(t.b, v)
+	}
+	t.b = append(t.b, "\r\n"...)
+}
 
 func yesNo(b bool) int {
 	if b {
@@ -123,24 +162,16 @@ func (srv *Server) port() int {
 
 func (t *infoText) clients() {
 	srv := t.srv
-	var maxIn, maxOut int64
-	blocked, pubsub := 0, 0
-	srv.clients.each(func(s *session) {
-		maxIn = max(maxIn, s.pub.buffered.Load())
-		maxOut = max(maxOut, s.conn.Pending())
-		blocked += yesNo(s.pub.parked.Load())
-		pubsub += yesNo(s.pub.subscribed.Load() > 0)
-	})
-	e := srv.engine.Stats()
+	e := &t.engine
 	t.field("connected_clients", srv.clients.count())
 	t.field("cluster_connections", 0)
 	t.field("maxclients", srv.set.MaxClients.Get())
-	t.field("client_recent_max_input_buffer", maxIn)
-	t.field("client_recent_max_output_buffer", maxOut)
-	t.field("blocked_clients", blocked)
+	t.field("client_recent_max_input_buffer", srv.queryMost.Load())
+	t.field("client_recent_max_output_buffer", srv.unsentMost.Load())
+	t.field("blocked_clients", srv.parked.Load())
 	t.field("paused_clients", srv.pause.held())
 	t.field("tracking_clients", 0)
-	t.field("pubsub_clients", pubsub)
+	t.field("pubsub_clients", srv.subscribed.Load())
 	t.field("watching_clients", 0)
 	t.field("clients_in_timeout_table", e.Waiting)
 	t.field("total_blocking_keys", e.WaitingKeys)
@@ -149,9 +180,8 @@ func (t *infoText) clients() {
 
 func (t *infoText) memory() {
 	srv := t.srv
-	e := srv.engine.Stats()
-	rss := residentBytes()
-	heap := heapBytes()
+	e := &t.engine
+	rss, heap, total := srv.memory.read(t.now)
 	used := heap + uint64(e.Bytes)
 	limit := srv.set.MaxMemory.Get()
 	t.field("used_memory", used)
@@ -167,8 +197,8 @@ func (t *infoText) memory() {
 	t.field("used_memory_scripts", 0)
 	t.field("used_memory_functions", 0)
 	t.field("used_memory_vm_total", 0)
-	t.field("total_system_memory", totalMemory())
-	t.field("total_system_memory_human", human(totalMemory()))
+	t.field("total_system_memory", total)
+	t.field("total_system_memory_human", human(total))
 	t.field("maxmemory", limit)
 	t.field("maxmemory_human", human(uint64(limit)))
 	t.field("maxmemory_policy", srv.set.MaxMemoryPolicy.Get())
@@ -192,7 +222,7 @@ func (t *infoText) stats() {
 	srv := t.srv
 	ops, in, out := srv.rates.perSecond()
 	_, errorsTotal := srv.errors.snapshot()
-	for _, v := range srv.statValues() {
+	for _, v := range srv.statValues(&t.engine) {
 		if !strings.HasPrefix(v.name, "decisions_") {
 			t.field(v.name, srv.statsBase.value(v.name, v.n))
 		}
@@ -205,8 +235,8 @@ func (t *infoText) stats() {
 	t.field("expired_time_cap_reached_count", 0)
 	t.field("keyspace_hits", 0) // no key is ever missed: it is as if never used
 	t.field("keyspace_misses", 0)
-	t.field("pubsub_channels", len(srv.subscribers(subChannel)))
-	t.field("pubsub_patterns", len(srv.subscribers(subPattern)))
+	t.field("pubsub_channels", srv.topics.len(subChannel))
+	t.field("pubsub_patterns", srv.topics.len(subPattern))
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("slave_expires_tracked_keys", 0)
@@ -293,18 +323,18 @@ func (t *infoText) errorStats() {
 }
 
 func (t *infoText) keyspace() {
-	if n := t.srv.engine.Stats().Keys; n > 0 {
+	if n := t.engine.Keys; n > 0 {
 		t.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", n, n))
 	}
 }
 
 func (t *infoText) limiter() {
-	e := t.srv.engine.Stats()
+	e := &t.engine
 	t.field("keys", e.Keys)
 	t.field("table_bytes", e.Bytes)
 	t.field("waiting", e.Waiting)
 	t.field("keys_waited_for", e.WaitingKeys)
-	for _, v := range t.srv.statValues() {
+	for _, v := range t.srv.statValues(&t.engine) {
 		if strings.HasPrefix(v.name, "decisions_") {
 			t.field(v.name, t.srv.statsBase.value(v.name, v.n))
 		}
@@ -324,6 +354,27 @@ func human(n uint64) string {
 		return fmt.Sprintf("%dB", n)
 	}
 	return fmt.Sprintf("%.2f%c", f, units[i])
+}
+
+// memoryReading is what the system was last asked about the process's memory. That is
+// dear, so it is asked again after memoryEvery at the soonest.
+type memoryReading struct {
+	mu               sync.Mutex // guards all below
+	at               int64      // ns of Unix time; 0: never
+	rss, heap, total uint64
+}
+
+const memoryEvery = int64(100 * time.Millisecond)
+
+// read returns the resident bytes, those of Go's heap, and the machine's, as they were a tenth of a
+// second ago at most.
+func (m *memoryReading) read(now int64) (rss, heap, total uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at == 0 || now-m.at >= memoryEvery {
+		m.at, m.rss, m.heap, m.total = now, residentBytes(), heapBytes(), totalMemory()
+	}
+	return m.rss, m.heap, m.total
 }
 
 // heapBytes is what the Go heap holds.

@@ -88,7 +88,12 @@ func (s *session) eachKey(keys [][]byte, do func(key []byte) bool) {
 			n++
 		}
 	}
-	lasting := func(from int) { keys = append(make([][]byte, from), cloneArgs(keys[from:])...) }
+	lasting := func(from int) {
+		keys = append(make([][]byte, from), cloneArgs(keys[from:])...)
+		for _, k := range keys {
+			s.stepHolds += int64(len(k)) + 24
+		}
+	}
 	s.eachStep(len(keys), keysStep, lasting, count, func() { s.int(n) })
 }
 
@@ -169,6 +174,7 @@ func (s *session) scan(args [][]byte) {
 	left := int(min(count, scanMost))
 	s.inSteps(nil, func() bool {
 		cursor = s.srv.engine.Range(s.now, cursor, min(left, walkStep), visit)
+		s.stepHolds = int64(cap(found))
 		if left -= walkStep; left > 0 && cursor != 0 {
 			return false
 		}
@@ -196,6 +202,7 @@ func (s *session) keys(args [][]byte) {
 	}
 	s.inSteps(nil, func() bool {
 		cursor = s.srv.engine.Range(s.now, cursor, walkStep, visit)
+		s.stepHolds = int64(cap(found))
 		switch {
 		case len(found) > most:
 			s.fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")

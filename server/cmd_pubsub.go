@@ -1,7 +1,6 @@
 package server
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -52,7 +51,7 @@ func pubsubCommands() []command {
 					argument{name: "pattern", kind: "pattern", optional: true}),
 				row("NUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of channels.", subscriberCounts(subChannel), some("channel")),
 				row("NUMPAT", 2, quick, "O(n) for n subscriptions", "Counts the patterns that clients subscribe to.", func(s *session, _ [][]byte) {
-					s.int(int64(len(s.srv.subscribers(subPattern))))
+					s.int(int64(s.srv.topics.len(subPattern)))
 				}),
 				row("SHARDCHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the shard channels that clients subscribe to.", subscribed(subShard),
 					argument{name: "pattern", kind: "pattern", optional: true}),
@@ -115,7 +114,7 @@ func subscribed(kind subKind) func(*session, [][]byte) {
 			s.fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(args[1])) + "' command")
 			return
 		}
-		names := slices.Sorted(maps.Keys(s.srv.subscribers(kind)))
+		names := s.srv.topics.all(kind)
 		if len(args) == 3 {
 			pattern, ok := glob.Compile(args[2])
 			if !ok {
@@ -124,17 +123,17 @@ func subscribed(kind subKind) func(*session, [][]byte) {
 			}
 			names = slices.DeleteFunc(names, func(n string) bool { return !pattern.Match([]byte(n)) })
 		}
+		slices.Sort(names)
 		s.texts(names)
 	}
 }
 
 func subscriberCounts(kind subKind) func(*session, [][]byte) {
 	return func(s *session, args [][]byte) {
-		counts := s.srv.subscribers(kind)
 		s.array(2 * (len(args) - 2)) // no map in RESP3 either, as in Redis
 		for _, name := range args[2:] {
 			s.bulk(name)
-			s.int(counts[string(name)])
+			s.int(s.srv.topics.of(kind, name))
 		}
 	}
 }

@@ -33,6 +33,7 @@ type command struct {
 	run  func(s *session, args [][]byte)
 	subs []command
 
+	full   string   // fullName, given by newTable
 	id     int      // position in the statistics, given by newTable
 	parent *command // of a subcommand
 }

@@ -13,7 +13,6 @@ const houseEvery = 100 * time.Millisecond
 func (srv *Server) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(houseEvery)
 	defer tick.Stop()
-	var scratch []*session
 	for {
 		srv.pulses.house.Rest()
 		select {
@@ -21,11 +20,11 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			return
 		case <-srv.evict:
 			srv.pulses.house.Beat(srv.clock.Now())
-			scratch = srv.evictClients(scratch)
+			srv.evictClients()
 		case <-tick.C:
 			now := srv.clock.Now()
 			srv.pulses.house.Beat(now)
-			scratch = srv.checkClients(ctx, now, scratch)
+			srv.checkClients(ctx, now)
 			srv.pause.expire(now)
 			srv.authDelays.release(now)
 			srv.rates.sample(now, srv)
@@ -38,14 +37,13 @@ func (srv *Server) keepHouse(ctx context.Context) {
 
 // checkClients closes those over a deadline or a limit and corrects the sum of
 // their buffers.
-func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*session) []*session {
-	scratch = srv.clients.snapshot(scratch)
-	var sum int64
-	for _, s := range scratch {
+func (srv *Server) checkClients(ctx context.Context, now int64) {
+	var sum, query, unsent int64
+	srv.clients.each(func(s *session) {
 		if reason := srv.overdue(s, now); reason != nil {
 			srv.log.Log(ctx, LevelVerbose, "client closed", "id", s.id, "addr", s.addr(), "reason", reason)
 			s.conn.Close(reason)
-			continue
+			return
 		}
 		if s.conn.Pending() > s.outputLimit() {
 			srv.closeForOutput(s)
@@ -53,13 +51,14 @@ func (srv *Server) checkClients(ctx context.Context, now int64, scratch []*sessi
 		held := s.holding()
 		s.pub.accounted.Store(held)
 		sum += held
-	}
+		query, unsent = max(query, s.pub.buffered.Load()), max(unsent, s.conn.Pending())
+	})
+	srv.queryMost.Store(query)
+	srv.unsentMost.Store(unsent)
 	srv.clientBytes.Store(sum)
 	if sum > srv.set.MaxMemoryClients.Get() {
-		scratch = srv.evictClients(scratch)
+		srv.evictClients()
 	}
-	clear(scratch)
-	return scratch[:0]
 }
 
 // overdue returns why s must be closed at now, or nil.
@@ -96,32 +95,33 @@ func (srv *Server) kickEviction() {
 
 // evictClients closes the clients that hold most until all of them together
 // are inside maxmemory-clients. CLIENT NO-EVICT exempts a client.
-func (srv *Server) evictClients(scratch []*session) []*session {
+func (srv *Server) evictClients() {
+	type holder struct {
+		s    *session
+		held int64
+	}
 	limit := srv.set.MaxMemoryClients.Get()
-	scratch = srv.clients.snapshot(scratch)
 	var sum int64
-	for _, s := range scratch {
-		sum += s.holding()
-	}
-	if limit <= 0 || sum <= limit {
-		srv.clientBytes.Store(sum)
-		return scratch
-	}
-	slices.SortFunc(scratch, func(a, b *session) int { return cmp.Compare(b.holding(), a.holding()) })
-	for _, s := range scratch {
-		if sum <= limit {
-			break
-		}
-		if s.pub.noEvict.Load() {
-			continue
-		}
+	var all []holder
+	srv.clients.each(func(s *session) {
 		held := s.holding()
-		srv.log.Warn("client closed: all clients' buffers are over maxmemory-clients", "id", s.id, "addr", s.addr(), "held", held, "limit", limit)
-		s.conn.Close(errEvicted)
-		sum -= held
+		sum += held
+		if held > 0 && !s.pub.noEvict.Load() {
+			all = append(all, holder{s, held})
+		}
+	})
+	if limit > 0 && sum > limit {
+		slices.SortFunc(all, func(a, b holder) int { return cmp.Compare(b.held, a.held) })
+		for _, h := range all {
+			if sum <= limit {
+				break
+			}
+			srv.log.Warn("client closed: all clients' buffers are over maxmemory-clients", "id", h.s.id, "addr", h.s.addr(), "held", h.held, "limit", limit)
+			h.s.conn.Close(errEvicted)
+			sum -= h.held
+		}
 	}
 	srv.clientBytes.Store(sum)
-	return scratch
 }
 
 // The sweeper's steps. Each step looks at sweepBudget slots of the table, well

@@ -45,7 +45,7 @@ func (srv *Server) Figures() Figures {
 	f := Figures{
 		Version: srv.version, Uptime: srv.clock.Now() - srv.started,
 		Clients: int64(srv.clients.count()), MaxClients: srv.set.MaxClients.Get(),
-		Paused: int64(srv.pause.held()), Monitors: int64(srv.monitors.count()),
+		Parked: srv.parked.Load(), Paused: int64(srv.pause.held()), Monitors: int64(srv.monitors.count()),
 		BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.set.MaxMemoryClients.Get(),
 		RejectedMax: c.rejected.Load(), RejectedMode: c.denied.Load(),
 		AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
@@ -54,11 +54,6 @@ func (srv *Server) Figures() Figures {
 	}
 	f.SlowlogEntries, f.SlowCommands = srv.slowlog.counts()
 	f.Accepted = c.connections.Load() - f.RejectedMax - f.RejectedMode
-	srv.clients.each(func(s *session) {
-		if s.pub.parked.Load() {
-			f.Parked++
-		}
-	})
 	for i, name := range reasonNames() {
 		f.Closed[name] = c.closed[i].Load()
 	}

@@ -77,6 +77,12 @@ type Server struct {
 	evict       chan struct{} // asks cron to evict clients, capacity 1
 	statsBase   statsBase
 	pulses      pulses
+	topics      topics
+	parked      atomic.Int64 // clients that wait for something
+	subscribed  atomic.Int64 // clients with a subscription
+	queryMost   atomic.Int64 // the most that a client had unread, and unsent, when the
+	unsentMost  atomic.Int64 // housekeeper looked last
+	memory      memoryReading
 	rates       rates
 	peakBytes   atomic.Int64
 }
@@ -104,7 +110,6 @@ func New(o Options) *Server {
 		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
 	srv.stripes = newStripes(2*runtime.GOMAXPROCS(0), len(srv.table.all))
-	srv.clients.init()
 	srv.errors.init()
 	srv.monitors.init(srv)
 	srv.pause.init(srv)
@@ -142,6 +147,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life(), proto: resp.RESP2}
 	s.rd.Wide = srv.wide
+	s.subs.topics = &srv.topics
 	s.authed = srv.password() == ""
 	s.pub.authed.Store(s.authed)
 	s.pub.created = srv.clock.Now()

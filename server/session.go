@@ -48,11 +48,12 @@ type session struct {
 
 	// resume is set while the session is parked: it is asked at each wake-up
 	// whether the session may go on. The batch's replies so far have been sent.
-	resume   func() bool
-	yielded  bool      // parked only until its next turn
-	stepping *stepping // the command that has yielded, or nil
-	owed     *owed     // replies that wait for the disk; nil if none ever did
-	held     [][]byte  // the command that a pause holds back
+	resume    func() bool
+	yielded   bool      // parked only until its next turn
+	stepping  *stepping // the command that has yielded, or nil
+	stepHolds int64     // bytes that the running command in steps holds
+	owed      *owed     // replies that wait for the disk; nil if none ever did
+	held      [][]byte  // the command that a pause holds back
 
 	// place is where the engine has found the running command's key; zero if it
 	// was not asked.
@@ -81,6 +82,7 @@ type public struct {
 	subscribed               atomic.Int32
 	subBytes                 atomic.Int64            // held for subscriptions
 	owed                     atomic.Int64            // replies that wait for the disk
+	stepMemory               atomic.Int64            // of a command that has yielded
 	redirect                 atomic.Int64            // where invalidations go: CLIENT GETREDIR
 	waits                    atomic.Pointer[waiting] // the command that waits for its turn, or nil
 }
@@ -135,7 +137,7 @@ func (s *session) Resume() (more bool) {
 			return s.roomWhileParked()
 		}
 		s.resume = nil
-		s.pub.parked.Store(false)
+		s.setParked(false)
 	}
 	s.rd.Feed(nil)
 	more = s.run()
@@ -229,6 +231,9 @@ func (s *session) finish() {
 	ran := s.tally.n > 0 || s.slow > 0
 	s.rd.Keep()
 	s.flush()
+	if s.life.Draining() && !s.owing() {
+		s.conn.CloseAfterFlush(s.life.Reason())
+	}
 	s.settle()
 	s.srv.buffers.put(s.out)
 	s.out = nil
@@ -326,7 +331,14 @@ func (s *session) closeAfterReply(reason error) {
 // park stops the session until resume, asked at every wake-up, returns true.
 func (s *session) park(resume func() bool) {
 	s.resume = resume
-	s.pub.parked.Store(true)
+	s.setParked(true)
+}
+
+// setParked publishes whether the session waits for something.
+func (s *session) setParked(on bool) {
+	if s.pub.parked.Swap(on) != on {
+		s.srv.parked.Add(map[bool]int64{true: 1, false: -1}[on])
+	}
 }
 
 // contain keeps a panic in a handler to its connection. A panic below a

@@ -281,12 +281,12 @@ func TestDeadlines(t *testing.T) {
 			c.raw(test.send)
 			c.conn.pending, c.conn.progress = test.pending, testStart
 			ts.clock.Advance(test.after)
-			ts.checkClients(t.Context(), ts.clock.Now(), nil)
+			ts.checkClients(t.Context(), ts.clock.Now())
 			if r := c.conn.reason(); r != nil {
 				t.Fatalf("closed in time, for %v", r)
 			}
 			ts.clock.Advance(1)
-			ts.checkClients(t.Context(), ts.clock.Now(), nil)
+			ts.checkClients(t.Context(), ts.clock.Now())
 			if r := c.conn.reason(); !errors.Is(r, test.want) {
 				t.Errorf("closed for %v, want %v", r, test.want)
 			}
@@ -305,7 +305,7 @@ func TestDeepPipelineIsNotCut(t *testing.T) {
 	for range 100 {
 		c.raw("NG\r\nPI"[map[bool]int{true: 4, false: 0}[ts.clock.Now() == testStart]:])
 		ts.clock.Advance(time.Second)
-		ts.checkClients(t.Context(), ts.clock.Now(), nil)
+		ts.checkClients(t.Context(), ts.clock.Now())
 		if r := c.conn.reason(); r != nil {
 			t.Fatalf("cut for %v", r)
 		}
@@ -320,7 +320,7 @@ func TestLargestClientsAreEvicted(t *testing.T) {
 	for _, c := range []*testClient{small, large, exempt} {
 		c.conn.progress = testStart
 	}
-	ts.checkClients(t.Context(), ts.clock.Now(), nil)
+	ts.checkClients(t.Context(), ts.clock.Now())
 	if !errors.Is(large.conn.reason(), errEvicted) || small.conn.reason() != nil || exempt.conn.reason() != nil {
 		t.Errorf("large %v, small %v, exempt %v", large.conn.reason(), small.conn.reason(), exempt.conn.reason())
 	}

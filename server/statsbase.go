@@ -1,6 +1,10 @@
 package server
 
-import "sync"
+import (
+	"sync"
+
+	"limitdb/engine"
+)
 
 // statsBase is what the counters stood at when CONFIG RESETSTAT was called.
 // Counters only ever grow, as Prometheus needs them; INFO shows the difference.
@@ -48,7 +52,8 @@ func (srv *Server) resetStats() {
 		commands[t.cmd.id] = t
 	}
 	values := make(map[string]uint64)
-	for _, v := range srv.statValues() {
+	e := srv.engine.Stats()
+	for _, v := range srv.statValues(&e) {
 		values[v.name] = v.n
 	}
 	srv.errors.reset()
@@ -65,11 +70,10 @@ type statValue struct {
 	n    uint64
 }
 
-// statValues lists them as they stand since the start.
-func (srv *Server) statValues() []statValue {
+// statValues lists them as they stand since the start; e is the engine's.
+func (srv *Server) statValues(e *engine.Stats) []statValue {
 	calls, in, out := srv.traffic()
 	c := &srv.counters
-	e := srv.engine.Stats()
 	return []statValue{
 		{"total_connections_received", c.connections.Load()},
 		{"total_commands_processed", calls},

@@ -47,6 +47,7 @@ type stepping struct {
 	step   func() (done bool)
 	args   []string // for the slow log, as it keeps them
 	reply  []byte   // what it has replied so far: it is sent as a whole
+	holds  int64    // bytes of what it has found so far, or keeps of its arguments
 	took   int64
 	failed bool
 }
@@ -54,9 +55,11 @@ type stepping struct {
 // inSteps runs a command as steps: step does a little, well below a turn, and reports whether
 // that was the last. It may reply at any step. What it keeps of the command's arguments
 // is valid in the first turn only; lasting, unless nil, is called before the second to
-// copy what is needed later.
+// copy what is needed later. It says in s.stepHolds how many bytes it holds, which count
+// towards maxmemory-clients.
 func (s *session) inSteps(lasting func(), step func() (done bool)) {
 	mark, start := len(s.out), int64(0)
+	s.stepHolds = 0
 	for !step() {
 		now := s.srv.clock.Now()
 		if start == 0 {
@@ -72,6 +75,8 @@ func (s *session) inSteps(lasting func(), step func() (done bool)) {
 		s.slow += st.took
 		st.reply = append(st.reply, s.out[mark:]...)
 		s.out = s.out[:mark]
+		st.holds, s.stepHolds = s.stepHolds, 0
+		s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 		s.stepping = st
 		s.yield(func() bool { return s.stepOn(st) })
 		return
@@ -82,7 +87,7 @@ func (s *session) inSteps(lasting func(), step func() (done bool)) {
 // command is done.
 func (s *session) stepOn(st *stepping) bool {
 	start, mark := s.srv.clock.Now(), len(s.out)
-	s.failed = st.failed
+	s.failed, s.stepHolds = st.failed, st.holds
 	done := st.step()
 	for !done && s.life.Open() && !s.spent() {
 		done = st.step()
@@ -93,11 +98,14 @@ func (s *session) stepOn(st *stepping) bool {
 	st.failed = s.failed
 	st.reply = append(st.reply, s.out[mark:]...)
 	s.out = s.out[:mark]
+	st.holds, s.stepHolds = s.stepHolds, 0
+	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 	if !done {
 		s.yield(s.resume)
 		return false
 	}
 	s.stepping = nil
+	s.pub.stepMemory.Store(0)
 	s.stripe.record(st.cmd, st.took, st.failed)
 	s.srv.slowlog.note(s, st.args, st.took)
 	s.out = append(s.out, st.reply...)

@@ -78,7 +78,7 @@ func TestOneShortCommandNeverYields(t *testing.T) {
 // Whoever closes a connection, not one more of its commands runs, and none of what was
 // read from it already.
 func TestNothingRunsAfterTheEnd(t *testing.T) {
-	many := strings.Repeat("INFO\r\n", 1000)
+	many := strings.Repeat("ECHO x\r\n", 1000)
 	for name, c := range map[string]struct {
 		close func(*testServer, *testClient)
 		want  error
@@ -94,7 +94,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 			ts := newTestServer(t)
 			cl := ts.client().tiny()
 			cl.s.Data([]byte(many))
-			before := ts.callsOf("info")
+			before := ts.callsOf("echo")
 			if !cl.s.yielded || before == 0 || before == 1000 {
 				t.Fatalf("%d commands ran in the first turn", before)
 			}
@@ -103,7 +103,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 				cl.s.Resume()
 				cl.s.Data([]byte(many))
 			}
-			ran := ts.callsOf("info") - before
+			ran := ts.callsOf("echo") - before
 			if most := uint64(0); c.want == errOutput {
 				most = turnCheck // it is found when they are written
 				if ran > most {
@@ -251,6 +251,148 @@ func TestPatternsAreBounded(t *testing.T) {
 	} {
 		if got := line(c.do(words...)); got != want {
 			t.Errorf("%.40q: %.200s", words, got)
+		}
+	}
+}
+
+// Lists of clients are walked in steps, in the order of their ids, over any gaps.
+func TestClientListInSteps(t *testing.T) {
+	ts := newTestServer(t)
+	var all []*testClient
+	for range 5 * walkClients {
+		all = append(all, ts.client())
+	}
+	for i, c := range all {
+		if i%3 != 0 {
+			c.hangUp(transport.ErrPeerClosed)
+		}
+	}
+	c := ts.client().tiny()
+	got := c.all("CLIENT LIST\r\n")
+	var want strings.Builder
+	for i, other := range all {
+		if i%3 == 0 {
+			want.WriteString(other.s.describe(ts.clock.Now()) + "\n")
+		}
+	}
+	if _, list, _ := strings.Cut(got, "\r\n"); !strings.HasPrefix(list, want.String()+fmt.Sprintf("id=%d ", c.s.id)) { // its own memory varies
+		t.Errorf("got  %.300q\nwant %.300q", list, want.String())
+	}
+	if c.conn.yields < 2 {
+		t.Errorf("in %d turns", c.conn.yields)
+	}
+	// Itself among them: the reply comes before the end.
+	if got := c.all("CLIENT KILL TYPE normal SKIPME no\r\nPING\r\n"); got != fmt.Sprintf(":%d\r\n", strings.Count(want.String(), "\n")+1) {
+		t.Errorf("killed %q", got)
+	}
+	for i, other := range all {
+		if i%3 == 0 && !errors.Is(other.conn.reason(), errKilled) {
+			t.Fatalf("client %d: %v", i, other.conn.reason())
+		}
+	}
+	if !errors.Is(c.conn.reason(), errKilled) || !c.conn.flushed {
+		t.Errorf("the killer: %v", c.conn.reason())
+	}
+}
+
+func TestInfoInSteps(t *testing.T) {
+	for _, words := range [][]string{{"INFO"}, {"INFO", "everything"}, {"INFO", "keyspace", "limiter"}} {
+		var replies [2]string
+		for i := range replies {
+			ts := newTestServer(t, "shards 4096")
+			ts.runID = "x"
+			ts.memory.at = testStart // the figures of the process differ
+			c := ts.client()
+			c.do("RL.TAKE", "k", "GCRA", "5/h")
+			c.conn.take()
+			if i == 1 {
+				c.tiny()
+			}
+			for line := range strings.Lines(c.all(string(encode(words...)))) {
+				if !strings.HasPrefix(line, "used_cpu") {
+					replies[i] += line
+				}
+			}
+			if i == 1 && c.conn.yields == 0 {
+				t.Error("it never yielded")
+			}
+		}
+		if replies[0] != replies[1] {
+			t.Errorf("%q: in steps %q\nat once %q", words, replies[1], replies[0])
+		}
+	}
+}
+
+// What INFO shows of clients is counted as they change, and nothing is left when they go.
+func TestClientFigures(t *testing.T) {
+	ts := newTestServer(t)
+	c, admin := ts.client(), ts.client()
+	c.raw("SUBSCRIBE a b\r\nPSUBSCRIBE p*\r\n")
+	w := ts.client()
+	w.raw("RL.TAKE k GCRA 1/h\r\nRL.TAKE k GCRA 1/h WAIT 1h\r\n")
+	figures := func(want string) {
+		t.Helper()
+		got := fmt.Sprint(ts.parked.Load(), ts.subscribed.Load(), ts.topics.len(subChannel), ts.topics.len(subPattern))
+		if got != want {
+			t.Errorf("waiting, subscribed, channels, patterns: %s, want %s", got, want)
+		}
+	}
+	figures("1 1 2 1")
+	admin.raw("SUBSCRIBE a\r\n")
+	figures("1 2 2 1")
+	c.raw("UNSUBSCRIBE b\r\n")
+	figures("1 2 1 1")
+	c.hangUp(transport.ErrPeerClosed)
+	w.hangUp(transport.ErrPeerClosed)
+	figures("0 1 1 0")
+	admin.hangUp(transport.ErrPeerClosed)
+	figures("0 0 0 0")
+}
+
+func BenchmarkClientList(b *testing.B) {
+	ts := newTestServer(b)
+	for range 9_999 {
+		ts.client()
+	}
+	c := ts.client()
+	cmd := encode("CLIENT", "LIST")
+	b.ReportAllocs()
+	for b.Loop() {
+		c.s.Data(cmd)
+		c.conn.take()
+	}
+}
+
+func BenchmarkInfo(b *testing.B) {
+	ts := newTestServer(b)
+	c := ts.client()
+	cmd := encode("INFO")
+	b.ReportAllocs()
+	for b.Loop() {
+		c.s.Data(cmd)
+		c.conn.take()
+	}
+}
+
+// What a command that has yielded holds counts towards maxmemory-clients.
+func TestStepsAreAccounted(t *testing.T) {
+	ts := newTestServer(t)
+	for i := range 2000 {
+		ts.client().do("RL.TAKE", fmt.Sprintf("key:%d", i), "GCRA", "5/h")
+	}
+	for _, words := range [][]string{{"KEYS", "*"}, append([]string{"EXISTS"}, strings.Fields(strings.Repeat("key:1 ", 1000))...)} {
+		c := ts.client().tiny()
+		before := ts.clientBytes.Load()
+		c.s.Data(encode(words...))
+		for range 8 {
+			c.s.Resume()
+		}
+		if got := ts.clientBytes.Load() - before; !c.s.yielded || got < 200 {
+			t.Errorf("%s: %d bytes are counted in the midst", words[0], got)
+		}
+		c.all("")
+		if got := ts.clientBytes.Load() - before; got > 1000 {
+			t.Errorf("%s: %d bytes are still counted", words[0], got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"slices"
 	"sync"
 )
@@ -25,8 +26,9 @@ const (
 // subscriptions is what one session has subscribed to. Only the session itself
 // changes it, so that it reads without the lock; others read under it.
 type subscriptions struct {
-	count int // of all kinds
-	bytes int // of all names
+	count  int     // of all kinds
+	bytes  int     // of all names
+	topics *topics // the server's
 
 	mu    sync.Mutex // guards names against PUBSUB of other sessions
 	names [subKinds]map[string]struct{}
@@ -52,6 +54,7 @@ func (b *subscriptions) add(kind subKind, name []byte) bool {
 		b.names[kind] = make(map[string]struct{})
 	}
 	b.names[kind][string(name)] = struct{}{}
+	b.topics.count(kind, string(name), 1)
 	b.count++
 	b.bytes += len(name)
 	return true
@@ -64,6 +67,7 @@ func (b *subscriptions) remove(kind subKind, name []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.names[kind], string(name))
+	b.topics.count(kind, string(name), -1)
 	b.count--
 	b.bytes -= len(name)
 }
@@ -71,6 +75,11 @@ func (b *subscriptions) remove(kind subKind, name []byte) {
 func (b *subscriptions) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for kind, names := range b.names {
+		for name := range names {
+			b.topics.count(subKind(kind), name, -1)
+		}
+	}
 	b.names = [subKinds]map[string]struct{}{}
 	b.count, b.bytes = 0, 0
 }
@@ -81,6 +90,16 @@ func (b *subscriptions) heard(kind subKind, name string) bool {
 	defer b.mu.Unlock()
 	_, ok := b.names[kind][name]
 	return ok
+}
+
+// counts returns how many names of each kind there are. Any goroutine may call it.
+func (b *subscriptions) counts() (n [subKinds]int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for kind := range n {
+		n[kind] = len(b.names[kind])
+	}
+	return n
 }
 
 // list returns the names of a kind in order. Any goroutine may call it.
@@ -104,18 +123,43 @@ func (b *subscriptions) shown(kind subKind) int64 {
 	return int64(len(b.names[subChannel]) + len(b.names[subPattern]))
 }
 
-// subscribers counts, for every name of a kind, the clients that subscribe to it.
-func (srv *Server) subscribers(kind subKind) map[string]int64 {
-	all := make(map[string]int64)
-	srv.clients.each(func(s *session) {
-		if s.pub.subscribed.Load() == 0 {
-			return
-		}
-		for _, name := range s.subs.list(kind) {
-			all[name]++
-		}
-	})
-	return all
+// topics counts, for every name of each kind, the clients that subscribe to it.
+type topics struct {
+	mu    sync.Mutex // guards names
+	names [subKinds]map[string]int64
+}
+
+// count adds n, 1 or -1, to the subscribers of name.
+func (t *topics) count(kind subKind, name string, n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.names[kind] == nil {
+		t.names[kind] = make(map[string]int64)
+	}
+	if t.names[kind][name] += n; t.names[kind][name] == 0 {
+		delete(t.names[kind], name)
+	}
+}
+
+// of returns the number of subscribers of name.
+func (t *topics) of(kind subKind, name []byte) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.names[kind][string(name)]
+}
+
+// len returns the number of names.
+func (t *topics) len(kind subKind) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.names[kind])
+}
+
+// all returns the names, in no order.
+func (t *topics) all(kind subKind) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Keys(t.names[kind]))
 }
 
 // dropSubscriptions ends them all without a reply, for RESET.
@@ -129,6 +173,12 @@ const subOverhead = 64
 
 // publishSubs lets others know how much there is now.
 func (s *session) publishSubs() {
-	s.pub.subscribed.Store(int32(s.subs.count))
+	before := s.pub.subscribed.Swap(int32(s.subs.count))
+	switch now := int32(s.subs.count); {
+	case before == 0 && now > 0:
+		s.srv.subscribed.Add(1)
+	case before > 0 && now == 0:
+		s.srv.subscribed.Add(-1)
+	}
 	s.pub.subBytes.Store(int64(s.subs.bytes + s.subs.count*subOverhead))
 }

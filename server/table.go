@@ -70,7 +70,7 @@ func (t *table) add(c *command) {
 }
 
 func (t *table) number(c *command) {
-	c.id = len(t.all)
+	c.id, c.full = len(t.all), c.fullName()
 	t.all = append(t.all, c)
 }
 

@@ -223,7 +223,7 @@ func TestWhoGoesGivesUp(t *testing.T) {
 		gone.conn.mu.Lock()
 		gone.conn.pending, gone.conn.progress = 1<<40, ts.clock.Now()
 		gone.conn.mu.Unlock()
-		ts.checkClients(t.Context(), ts.clock.Now(), nil)
+		ts.checkClients(t.Context(), ts.clock.Now())
 		if !errors.Is(gone.conn.reason(), errOutput) {
 			t.Fatalf("closed for %v", gone.conn.reason())
 		}
@@ -281,7 +281,7 @@ func TestWaitingIsShown(t *testing.T) {
 	}
 	ts.clock.Advance(30 * time.Second)
 	admin.say("PING")
-	ts.checkClients(t.Context(), ts.clock.Now(), nil)
+	ts.checkClients(t.Context(), ts.clock.Now())
 	if c.conn.reason() != nil {
 		t.Errorf("the one that waits is closed for %v", c.conn.reason())
 	}
@@ -296,7 +296,7 @@ func TestWaitingIsShown(t *testing.T) {
 		t.Errorf("afterwards: %s", info)
 	}
 	ts.clock.Advance(11 * time.Second)
-	ts.checkClients(t.Context(), ts.clock.Now(), nil)
+	ts.checkClients(t.Context(), ts.clock.Now())
 	if !errors.Is(c.conn.reason(), errIdle) {
 		t.Errorf("idle since, but closed for %v", c.conn.reason())
 	}
