@@ -8,6 +8,7 @@ import "sync/atomic"
 type delivery struct {
 	sent  atomic.Int64 // bytes that the socket took, ever
 	taken atomic.Int64 // the most that was seen to be acknowledged
+	mark  atomic.Int64 // taken at the last call of goesOn
 }
 
 // look asks the socket how much the peer has taken. It reports whether that is more than before.
@@ -22,4 +23,11 @@ func (d *delivery) look(fd int) bool {
 			return true
 		}
 	}
+}
+
+// goesOn reports whether the peer has taken anything since the last call.
+func (d *delivery) goesOn(fd int) bool {
+	d.look(fd)
+	taken := d.taken.Load()
+	return d.mark.Swap(taken) != taken
 }

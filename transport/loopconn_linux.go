@@ -185,6 +185,8 @@ func (c *loopConn) timeout() {
 	case c.life.Serving():
 		c.update()
 	case c.due > c.l.g.mono(): // set for something else since
+	case !c.released && !c.shut && c.out.goesOn(c.fd):
+		c.after(c.l.g.opts.FlushTimeout)
 	default:
 		c.Close(nil) // of flushing or lingering; the reason is there already
 	}
@@ -197,6 +199,7 @@ func (c *loopConn) closing() {
 	case c.life.isClosed():
 		c.release()
 	case c.pending.Load() > 0:
+		c.out.goesOn(c.fd)
 		c.after(c.l.g.opts.FlushTimeout)
 		c.update()
 	default:

@@ -42,8 +42,8 @@ type Options struct {
 	// each time this passes again. Zero: 100 ms.
 	StallAfter time.Duration
 
-	// FlushTimeout bounds the sending of what is queued when a connection
-	// is closed. Zero: 10 s.
+	// FlushTimeout bounds the time without a byte taken by the peer while what is queued is sent
+	// on a connection that is being closed. Zero: 10 s.
 	FlushTimeout time.Duration
 	// LingerTime bounds the wait for the peer's end after the last byte was sent, in which its
 	// input is thrown away. Zero: 1 s.

@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -101,6 +103,10 @@ func (o *outbox) flush() {
 		p := o.q.head()
 		o.mu.Unlock()
 		n, err := o.send(p, true)
+		if errors.Is(err, os.ErrDeadlineExceeded) && o.goesOn() {
+			_ = o.c.nc.SetDeadline(time.Now().Add(o.c.g.opts.FlushTimeout))
+			err = nil
+		}
 		if err != nil {
 			o.c.Close(reason(err))
 		}
@@ -124,6 +130,12 @@ func (o *outbox) hear() {
 			o.c.touch()
 		}
 	})
+}
+
+// goesOn reports whether the peer has taken anything since the last call.
+func (o *outbox) goesOn() (moved bool) {
+	_ = o.c.raw.Control(func(fd uintptr) { moved = o.total.goesOn(int(fd)) }) // an error: the socket is closed
+	return moved
 }
 
 // tell wakes pace.
@@ -160,6 +172,7 @@ func (o *outbox) finish(linger time.Duration) {
 	}
 	o.last = true
 	o.linger = linger
+	o.goesOn()
 	_ = o.c.nc.SetDeadline(time.Now().Add(o.c.g.opts.FlushTimeout))
 	if !o.busy {
 		o.settle()
