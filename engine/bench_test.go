@@ -328,7 +328,7 @@ func BenchmarkJournal(b *testing.B) {
 		b.Run(fmt.Sprint(on), func(b *testing.B) {
 			e := New(Options{})
 			if on {
-				e.StartJournal(0, func() {})
+				e.StartJournal(0, new(journal.Gate), func() {})
 			}
 			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1, Burst: 1 << 40}
 			var keys [1024][]byte
@@ -344,7 +344,7 @@ func BenchmarkJournal(b *testing.B) {
 				}
 				if i%16384 == 0 {
 					out.Reset(0)
-					e.Drain(&out)
+					drain(e, &out)
 				}
 			}
 		})

@@ -9,13 +9,19 @@ import (
 
 // What a change of state leaves behind for those who keep it on a disk.
 //
-// Each shard has a buffer, which is filled under its lock with a record of
-// every state that is stored and every key that is forgotten before its time
-// (expiry needs none: the state tells it). Whoever writes them drains all
-// shards: the buffers are swapped under the lock and copied outside of it.
+// Each shard has a buffer. Under the shard's lock it gets a record of every state that is
+// stored and of every key that is forgotten before its time (expiry needs none: the state
+// has it). Whoever writes the records takes them in two steps. Cut sets the buffers of all shards
+// aside, and Drain copies what was set aside.
 //
-// A long state is not copied at each change: its key is noted, and the drain
-// copies what it has by then, once.
+// A TakeAll changes several shards, and is in one cut as a whole: it enters the
+// gate before it locks its shards, and the gate is closed during Cut.
+//
+// A long state is not copied at each change. Its key is noted as owed, and Drain copies the
+// state, once. That is later than the cut, so the state may have changes in it that came after the
+// cut. Those of a step on one key do no harm: the key is further on than the
+// others, as if the step had come first. Those of a TakeAll would be half of it. So
+// a TakeAll, and Flush for the same reason, pays what is still owed of its keys before it changes them.
 //
 // Without StartJournal there is no buffer, and a change costs one look at a nil.
 
@@ -25,18 +31,35 @@ type changes struct {
 	// version numbers the shard's changes.
 	version uint64
 	buf     journal.Buffer
-	// owed are the keys whose records Drain makes.
-	owed map[string]struct{}
-	// spare belongs to Drain, which is called by one goroutine at a time.
+	// owed are the keys with long states that have changed since the last cut, with the algorithms of these.
+	owed map[string]limit.Algorithm
+	// due is what is owed by the last cut, until Drain has taken it.
+	due debt
+	// full, spare and aside belong to Cut and Drain: the records that were set aside, a buffer
+	// for what comes next, and whether there is anything for Drain.
+	full  journal.Buffer
 	spare []byte
-	// pending says that there is something, so that Drain need not lock shards
+	aside bool
+	// pending says that there is something, so that Cut need not lock shards
 	// in which nothing has happened.
 	pending atomic.Bool
 }
 
+// debt is what a cut owes: records of long states.
+type debt struct {
+	// keys have no record yet.
+	keys map[string]limit.Algorithm
+	// paid are the records of the others.
+	paid journal.Buffer
+	// version is that of the records: above those of all changes before the cut, below
+	// those of all after it.
+	version uint64
+}
+
 // changeLog is what all shards' buffers share.
 type changeLog struct {
-	// dirty says that a drain would find something. It is set before a change can be seen.
+	gate *journal.Gate
+	// dirty says that a cut would find something. It is set before a change can be seen.
 	dirty  atomic.Bool
 	notify func()
 }
@@ -66,13 +89,13 @@ func (c *changes) forget(a limit.Algorithm, key []byte) (at int) {
 }
 
 // owe notes a key that has a new state.
-func (c *changes) owe(key []byte) {
+func (c *changes) owe(a limit.Algorithm, key []byte) {
 	c.begin()
 	if c.owed == nil {
-		c.owed = map[string]struct{}{}
+		c.owed = map[string]limit.Algorithm{}
 	}
-	if _, there := c.owed[string(key)]; !there {
-		c.owed[string(key)] = struct{}{}
+	if had, there := c.owed[string(key)]; !there || had != a {
+		c.owed[string(key)] = a
 	}
 }
 
@@ -92,13 +115,14 @@ func (c *changes) begin() {
 func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
 
 // StartJournal begins to keep records of changes, with versions above version.
-// notify is called when there is something to drain and there was not before,
+// A TakeAll enters gate; Cut is called while it is closed.
+// notify is called when there is something to cut and there was not before,
 // under a shard's lock: it must not block. Of changes that are made while StartJournal runs some
 // have records and some have not: whoever wants all copies the table afterwards.
-func (e *Engine) StartJournal(version uint64, notify func()) {
+func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func()) {
 	e.flushing.Lock() // a Flush has a record of all shards or of none
 	defer e.flushing.Unlock()
-	shared := &changeLog{notify: notify}
+	shared := &changeLog{gate: gate, notify: notify}
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
@@ -109,7 +133,7 @@ func (e *Engine) StartJournal(version uint64, notify func()) {
 }
 
 // StopJournal keeps no records from now on and drops those that nobody has drained. No
-// Drain may be running.
+// Cut or Drain may be running.
 func (e *Engine) StopJournal() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -122,16 +146,16 @@ func (e *Engine) StopJournal() {
 	}
 }
 
-// Dirty tells whether Drain would find something. What anybody has seen of a
-// change before was drained, or is being drained, where it says no.
+// Dirty reports whether Cut would find something. Where it reports false, all
+// changes that anybody can have seen are in a cut that has begun.
 func (e *Engine) Dirty() bool {
 	j := e.journal.Load()
 	return j != nil && j.dirty.Load()
 }
 
-// Drain adds the records of all changes since it was called last, those of one
-// key in their order. One goroutine may call it at a time.
-func (e *Engine) Drain(dst *journal.Buffer) {
+// Cut sets the records of all changes since the last Cut aside, for Drain. One goroutine may
+// call Cut and Drain, in turn, with the gate closed during Cut.
+func (e *Engine) Cut() {
 	j := e.journal.Load()
 	if j == nil {
 		return
@@ -139,33 +163,81 @@ func (e *Engine) Drain(dst *journal.Buffer) {
 	j.dirty.Store(false) // first: what comes from now on says so again
 	for i := range e.shards {
 		s := &e.shards[i]
-		c := s.table.changes
-		if !c.pending.Load() {
-			continue
-		}
-		s.mu.Lock()
-		full, owed := c.buf, c.owed
-		c.buf, c.owed = journal.Buffer{Bytes: c.spare[:0]}, nil
-		c.pending.Store(false)
-		s.mu.Unlock()
-		dst.Add(&full)
-		if c.spare = full.Bytes; cap(c.spare) > maxSpare {
-			c.spare = nil
-		}
-		for key := range owed {
-			e.pay(s, []byte(key), dst)
+		if s.table.changes.pending.Load() {
+			s.mu.Lock()
+			s.table.changes.setAside()
+			s.mu.Unlock()
 		}
 	}
 }
 
-// pay adds the record of a key that was owed. One that has gone has left a
-// record of that, or has expired.
-func (e *Engine) pay(s *shard, key []byte, dst *journal.Buffer) {
-	h, _ := e.place(key)
+func (c *changes) setAside() {
+	c.full, c.buf = c.buf, journal.Buffer{Bytes: c.spare[:0]}
+	if len(c.owed) > 0 {
+		c.version++
+		c.due, c.owed = debt{keys: c.owed, version: c.version}, nil
+	}
+	c.aside = true
+	c.pending.Store(false)
+}
+
+// Drain adds the records that the last Cut has set aside, those of one key in
+// their order.
+func (e *Engine) Drain(dst *journal.Buffer) {
+	if e.journal.Load() == nil {
+		return
+	}
+	for i := range e.shards {
+		s := &e.shards[i]
+		c := s.table.changes
+		if !c.aside {
+			continue
+		}
+		dst.Add(&c.full)
+		if c.spare = c.full.Bytes; cap(c.spare) > maxSpare {
+			c.spare = nil
+		}
+		c.full, c.aside = journal.Buffer{}, false
+		for more := true; more; { // with the lock free between any two
+			more = s.payOne(dst)
+		}
+	}
+}
+
+// payOne pays for one key that is owed, and reports whether there was one.
+func (s *shard) payOne(dst *journal.Buffer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.changes.version++
-	s.table.copyKey(h, key, dst)
+	due := &s.table.changes.due
+	for key := range due.keys {
+		s.table.pay(key, dst)
+		return true
+	}
+	dst.Add(&due.paid)
+	*due = debt{}
+	return false
+}
+
+// pay adds the record of a key that is owed, as it is now.
+func (t *table) pay(key string, dst *journal.Buffer) {
+	due := &t.changes.due
+	k := []byte(key)
+	if g, at := t.find(t.hash(k), k); at != nil {
+		r := g.record(at)
+		dst.Set(due.version, byte(r.algorithm()), k, t.state(r))
+	} else {
+		dst.Delete(due.version, byte(due.keys[key]), k)
+	}
+	delete(due.keys, key)
+}
+
+// payFirst pays for a key, if it is owed, before a step changes it that is not to be in the last cut.
+func (t *table) payFirst(key []byte) {
+	if c := t.changes; c != nil && len(c.due.keys) > 0 {
+		if _, owed := c.due.keys[string(key)]; owed {
+			t.pay(string(key), &c.due.paid)
+		}
+	}
 }
 
 // flushVersion is a version above all that any shard has, above all that any can reach
@@ -190,4 +262,13 @@ func (c *changes) flushed(version uint64) {
 	c.version = version
 	c.owed = nil
 	c.buf.Flush(version)
+}
+
+// payAll pays for all keys that are owed, before they go.
+func (t *table) payAll() {
+	if c := t.changes; c != nil {
+		for key := range c.due.keys {
+			t.pay(key, &c.due.paid)
+		}
+	}
 }

@@ -14,6 +14,15 @@ import (
 	"limitdb/limit"
 )
 
+// drain cuts and drains, as a store does.
+func drain(e *Engine, dst *journal.Buffer) {
+	gate := e.journal.Load().gate
+	gate.Close()
+	e.Cut()
+	gate.Open()
+	e.Drain(dst)
+}
+
 // contents is every key that is live at now, with its algorithm and state.
 func contents(e *Engine, now int64) map[string]string {
 	all := map[string]string{}
@@ -105,7 +114,7 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPair(Options{Shards: 4})
 		notified := 0
-		p.e.StartJournal(rapid.Uint64Range(0, 100).Draw(t, "version"), func() { notified++ })
+		p.e.StartJournal(rapid.Uint64Range(0, 100).Draw(t, "version"), new(journal.Gate), func() { notified++ })
 		now := int64(1e18)
 		run := func(label string) {
 			for range rapid.IntRange(0, 40).Draw(t, label) {
@@ -120,7 +129,7 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 			}
 		}
 		run("before")
-		p.e.Drain(&journal.Buffer{})
+		drain(p.e, &journal.Buffer{})
 		if p.e.Dirty() {
 			t.Fatal("dirty after a drain")
 		}
@@ -132,11 +141,11 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 				run("while it is copied")
 			}
 			if rapid.Bool().Draw(t, "drain") {
-				p.e.Drain(&log)
+				drain(p.e, &log)
 			}
 		}
 		run("after")
-		p.e.Drain(&log)
+		drain(p.e, &log)
 		if (log.Records > 0) != (notified > 0) {
 			t.Fatalf("%d records were drained, and that was told %d times", log.Records, notified)
 		}
@@ -170,7 +179,7 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 func TestJournalUnderABudget(t *testing.T) {
 	for _, policy := range []Policy{NoEviction, LeastDebt} {
 		e := New(Options{Shards: 1, MaxMemory: 300 << 10, Policy: policy})
-		e.StartJournal(0, func() {})
+		e.StartJournal(0, new(journal.Gate), func() {})
 		l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1e9, Burst: 10}
 		var log journal.Buffer
 		var d limit.Decision
@@ -182,10 +191,10 @@ func TestJournalUnderABudget(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%100 == 0 {
-				e.Drain(&log)
+				drain(e, &log)
 			}
 		}
-		e.Drain(&log)
+		drain(e, &log)
 		if st := e.Stats(); (policy == LeastDebt) != (st.Evicted > 0) || (policy == NoEviction) != (refused > 0) {
 			t.Fatalf("policy %d: %d refused, %+v", policy, refused, st)
 		}
@@ -203,7 +212,7 @@ func TestJournalUnderABudget(t *testing.T) {
 func TestDrainWhileManyWrite(t *testing.T) {
 	e := New(Options{Shards: 8})
 	wake := make(chan struct{}, 1)
-	e.StartJournal(0, func() {
+	e.StartJournal(0, new(journal.Gate), func() {
 		select {
 		case wake <- struct{}{}:
 		default:
@@ -230,16 +239,16 @@ func TestDrainWhileManyWrite(t *testing.T) {
 	for running := true; running; {
 		select {
 		case <-wake:
-			e.Drain(&log)
+			drain(e, &log)
 		case <-done:
 			running = false
 		}
 	}
 	if e.Dirty() {
-		e.Drain(&log)
+		drain(e, &log)
 	}
 	rest := journal.Buffer{}
-	if e.Drain(&rest); rest.Records > 0 {
+	if drain(e, &rest); rest.Records > 0 {
 		t.Error("there were records, and the engine was not dirty")
 	}
 	again := New(Options{Shards: 2})
@@ -255,7 +264,7 @@ func TestDrainWhileManyWrite(t *testing.T) {
 // it is by then; not at all if its key has gone.
 func TestLongStatesAreDrainedOnce(t *testing.T) {
 	e := New(Options{Shards: 2})
-	e.StartJournal(0, func() {})
+	e.StartJournal(0, new(journal.Gate), func() {})
 	l := logLimit(2000)
 	now := int64(1e18)
 	take := func(key string, n int) {
@@ -268,9 +277,9 @@ func TestLongStatesAreDrainedOnce(t *testing.T) {
 		}
 	}
 	var all journal.Buffer
-	drain := func() int {
+	drained := func() int {
 		before := len(all.Bytes)
-		e.Drain(&all)
+		drain(e, &all)
 		again := New(Options{})
 		if err := replay(again, now, nil, all.Bytes); err != nil {
 			t.Fatal(err)
@@ -281,28 +290,159 @@ func TestLongStatesAreDrainedOnce(t *testing.T) {
 		return len(all.Bytes) - before
 	}
 	take("many", 500)
-	short := drain() // its records, until it was long, and once as it is
+	short := drained() // its records, until it was long, and once as it is
 	take("many", 500)
-	if n := drain(); n > 2*short || !e.exists("many") {
+	if n := drained(); n > 2*short || !e.exists("many") {
 		t.Errorf("500 changes of a long state drained %d bytes", n)
 	}
 	take("many", 1)
 	take("another", 300)
 	e.Reset(now, []byte("many"))
-	drain()
+	drained()
 	take("many", 300)
 	e.Flush()
 	take("another", 1)
-	drain()
+	drained()
 	take("another", 400)
 	e.Reset(now, []byte("another"))
 	take("another", 1)
-	drain()
+	drained()
 	take("another", 500)
 	now += 2 * 3600 * second
-	drain()
+	drained()
 	if e.Dirty() {
 		t.Error("dirty after a drain")
+	}
+}
+
+// A TakeAll is in one cut as a whole, short states and long ones, whatever goes on between the cut
+// and the end of its drain.
+func TestCutHasAllOfATakeAll(t *testing.T) {
+	for _, long := range []int{0, 1, 2} {
+		t.Run(fmt.Sprint(long, " long states"), func(t *testing.T) {
+			e := New(Options{Shards: 16})
+			e.StartJournal(0, new(journal.Gate), func() {})
+			const most = 1 << 16
+			short := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 3600e9, Burst: most}
+			limits := []limit.Limit{short, short}
+			for i := range long {
+				limits[i] = *logLimit(most)
+			}
+			const pairs, turns = 8, 2000
+			const now = int64(1e18)
+			pair := func(i int) [][]byte { return [][]byte{fmt.Appendf(nil, "a:%d", i), fmt.Appendf(nil, "b:%d", i)} }
+			var writers sync.WaitGroup
+			for i := range pairs {
+				writers.Go(func() {
+					ds := make([]limit.Decision, 2)
+					for n := range turns {
+						if at, err := e.TakeAll(now+int64(n)*1001, pair(i), limits, []int64{1, 1}, ds); at >= 0 || err != nil {
+							t.Error(at, err)
+							return
+						}
+					}
+				})
+			}
+			done := make(chan struct{})
+			go func() { writers.Wait(); close(done) }()
+			again := New(Options{Shards: 1})
+			cuts := 0
+			left := func(key []byte, l *limit.Limit) int64 {
+				var d limit.Decision
+				if err := again.Peek(now+turns*1001, key, l, 0, &d); err != nil {
+					t.Fatal(err)
+				}
+				return d.Remaining
+			}
+			var log journal.Buffer
+			for running := true; running; {
+				select {
+				case <-done:
+					running = false
+				default:
+				}
+				log.Reset(0)
+				drain(e, &log)
+				cuts++
+				var records []journal.Record
+				for b := log.Bytes; len(b) > 0; {
+					r, rest, err := journal.Parse(b)
+					if err != nil {
+						t.Fatal(err)
+					}
+					records, b = append(records, r), rest
+				}
+				if err := again.Restore(records, 0, 1); err != nil {
+					t.Fatal(err)
+				}
+				for i := range pairs {
+					keys := pair(i)
+					// Both keys have the same room, and lose the same.
+					if a, b := left(keys[0], &limits[0]), left(keys[1], &limits[1]); a != b {
+						t.Fatalf("after cut %d: %d are left of one key, %d of the other", cuts, a, b)
+					}
+				}
+			}
+			if left(pair(0)[0], &limits[0]) != most-turns {
+				t.Errorf("%d are left", left(pair(0)[0], &limits[0]))
+			}
+		})
+	}
+}
+
+// What a TakeAll or a Flush does while a cut is drained is not in that cut, and what one key alone does
+// may be.
+func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
+	now := int64(1e18)
+	l := *logLimit(2000)
+	keys := [][]byte{[]byte("a"), []byte("b")}
+	for name, test := range map[string]struct {
+		meanwhile func(e *Engine)
+		want      int // units of either key in the cut
+	}{
+		"nothing": {func(*Engine) {}, 300},
+		"a TakeAll": {func(e *Engine) {
+			ds := make([]limit.Decision, 2)
+			if at, err := e.TakeAll(now, keys, []limit.Limit{l, l}, []int64{5, 5}, ds); at >= 0 || err != nil {
+				t.Fatal(at, err)
+			}
+		}, 300},
+		"FLUSHALL":   {func(e *Engine) { e.Flush() }, 300},
+		"two resets": {func(e *Engine) { e.Reset(now, keys[0]); e.Reset(now, keys[1]) }, 0},
+	} {
+		e := New(Options{Shards: 16})
+		e.StartJournal(0, new(journal.Gate), func() {})
+		ds := make([]limit.Decision, 2)
+		for i := range int64(300) {
+			if at, err := e.TakeAll(now-1e9+i*1_000_001, keys, []limit.Limit{l, l}, []int64{1, 1}, ds); at >= 0 || err != nil {
+				t.Fatal(at, err)
+			}
+		}
+		e.Cut()
+		test.meanwhile(e)
+		var log journal.Buffer
+		e.Drain(&log)
+		again := New(Options{})
+		if err := replay(again, now, nil, log.Bytes); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, key := range keys {
+			var d limit.Decision
+			if err := again.Peek(now, key, &l, 0, &d); err != nil {
+				t.Fatal(err)
+			}
+			if got := int(2000 - d.Remaining); got != test.want {
+				t.Errorf("%s: %d units of %s are in the cut, want %d", name, got, key, test.want)
+			}
+		}
+		drain(e, &log)
+		again = New(Options{})
+		if err := replay(again, now, nil, log.Bytes); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want, got := contents(e, now), contents(again, now); fmt.Sprint(want) != fmt.Sprint(got) {
+			t.Errorf("%s: after the next cut %v, want %v", name, got, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"slices"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -16,6 +17,7 @@ type plan struct {
 	places    [MaxAll]Place // of the request's keys
 	order     [MaxAll]uint8 // the request's keys in the order of the charges
 	uncounted limit.Limit   // a limit without its CountDenied
+	gate      *journal.Gate // to enter; nil for none
 }
 
 // charge is one key of a plan.
@@ -74,6 +76,10 @@ func (e *Engine) plan(keys [][]byte) *plan {
 		c.h, c.at = uint64(p.places[at]), int(at)
 		c.s = &e.shards[c.h>>(64-e.shardBits)]
 	}
+	p.gate = nil
+	if j := e.journal.Load(); j != nil && len(keys) > 1 && p.charges[0].s != p.charges[len(keys)-1].s {
+		p.gate = j.gate
+	}
 	return p
 }
 
@@ -102,8 +108,12 @@ func (p *plan) duplicate(keys [][]byte) int {
 	return at
 }
 
-// lock locks the shards and returns the time for all of them.
+// lock locks the shards and returns the time for all of them. A step in several
+// shards enters the journal's gate before.
 func (p *plan) lock(now int64) int64 {
+	if p.gate != nil {
+		p.gate.Enter()
+	}
 	for i := range p.charges {
 		if s := p.charges[i].s; i == 0 || s != p.charges[i-1].s {
 			s.mu.Lock()
@@ -121,6 +131,9 @@ func (p *plan) unlock() {
 		if s := p.charges[i].s; i == 0 || s != p.charges[i-1].s {
 			s.mu.Unlock()
 		}
+	}
+	if p.gate != nil {
+		p.gate.Leave()
 	}
 }
 

@@ -136,7 +136,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 		}
 		return nil
 	case !a.Known():
-		return fmt.Errorf("engine: a state is of algorithm %d, which this version does not know", r.Kind)
+		return fmt.Errorf("engine: a state is of algorithm %d: %w", r.Kind, journal.ErrNewer)
 	case at != nil:
 		return t.update(s.last, h, g, at, r.Key, unknown(a), r.State)
 	}

@@ -109,7 +109,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m ma
 	if !gone && len(next) >= longState {
 		err := s.keep(now, h, g, at, key, m, next, must)
 		if err == nil {
-			c.owe(key)
+			c.owe(a, key)
 		}
 		return err
 	}
@@ -275,6 +275,7 @@ func (s *shard) flush(version uint64) {
 	if c := s.table.changes; c != nil && c.version > version {
 		return // a Flush that began later has been here: what is there now has come since
 	}
+	s.table.payAll()
 	s.table.flush()
 	*s.following = following{}
 	clear(s.skip[:])

@@ -247,6 +247,7 @@ func (p *plan) store(now int64, r *request) (at int, err error) {
 			}
 			g, slot := c.find(r)
 			l, state := &r.limits[c.at], c.state
+			c.s.table.payFirst(r.keys[c.at])
 			if c.late {
 				if state, err = c.takeLate(g, slot, now, r); err != nil {
 					return c.at, err

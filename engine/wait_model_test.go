@@ -236,7 +236,7 @@ func (p *waitPair) note(id int, w *Waiter) {
 
 func newWaitPair(limits []limit.Limit) *waitPair {
 	e := New(Options{Shards: 1})
-	e.StartJournal(0, func() {})
+	e.StartJournal(0, new(journal.Gate), func() {})
 	return &waitPair{
 		e: e, m: waitModel{keys: map[string]*waitModelKey{}}, now: 1_000_000,
 		waiters: map[int]*Waiter{}, names: map[int]string{}, limits: limits,
@@ -536,7 +536,7 @@ func TestWaitModel(t *testing.T) {
 func (p *waitPair) end() error {
 	again := New(Options{Shards: 1, Seed: p.e.seed})
 	var log journal.Buffer
-	p.e.Drain(&log)
+	drain(p.e, &log)
 	if err := replay(again, p.now, nil, log.Bytes); err != nil {
 		return err
 	}

@@ -1,19 +1,48 @@
 package persistence
 
 import (
-	"fmt"
+	"errors"
 	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// ErrBackupName is returned for a place outside of the store's directory.
-var ErrBackupName = fmt.Errorf("persistence: a backup's name must be a relative path without \"..\"")
+// ErrBackupName is returned for a backup's name that cannot be, or is a name of the store's own.
+var ErrBackupName = errors.New("persistence: a backup's name must be one of a directory, of at most 200 bytes, without slashes or control characters, " +
+	"must not begin with a dot, and must not be a name of the data directory's own files (MANIFEST, CLEAN, LOCK, base-*, log-*, cut-*, tmp*, *.tmp)")
 
-// Backup makes a directory below the store's own that has hard links to all
-// that counts now, and a MANIFEST of its own: it can be copied elsewhere and
+// maxBackupName is the most bytes of a backup's name.
+const maxBackupName = 200
+
+// validBackupName reports whether a backup may have a name. The store's own names are those that it has
+// or may come to have, in any case: not all file systems tell cases apart.
+func validBackupName(name string) bool {
+	if name == "" || len(name) > maxBackupName || name[0] == '.' || strings.ContainsFunc(name, func(r rune) bool {
+		return r == '/' || r == '\\' || r == ':' || r == utf8.RuneError || unicode.IsControl(r)
+	}) {
+		return false
+	}
+	lower := strings.ToLower(name)
+	for _, own := range []string{"manifest", "clean", "lock"} {
+		if lower == own {
+			return false
+		}
+	}
+	for _, own := range []string{"base-", "log-", "cut-", "tmp", "manifest.", "clean."} {
+		if strings.HasPrefix(lower, own) {
+			return false
+		}
+	}
+	return !strings.HasSuffix(lower, tmpSuffix)
+}
+
+// Backup makes a directory in the store's own that has hard links to the files with all
+// that has changed until now, and a MANIFEST of its own: it can be copied elsewhere and
 // started from. It returns the directory's path. Errors: ErrBackupName, ErrBusy, ErrClosed, ErrFailed,
 // fs.ErrExist, those of the file system.
 func (s *Store) Backup(name string) (string, error) {
-	if !filepath.IsLocal(name) || filepath.Clean(name) == "." {
+	if !validBackupName(name) {
 		return "", ErrBackupName
 	}
 	dir := filepath.Join(s.o.Dir, name)
@@ -26,6 +55,10 @@ func (s *Store) Backup(name string) (string, error) {
 	}
 	if s.Failing() != nil {
 		return dir, ErrFailed
+	}
+	// A log that is empty is not rotated, so what is to be in it must be there.
+	if err := s.barrier(); err != nil {
+		return dir, err
 	}
 	next, err := s.rotate()
 	if err != nil {

@@ -23,6 +23,13 @@ const (
 	// flagEnd marks the last batch of a base, which has no records of its
 	// own: its count is that of the whole file.
 	flagEnd = 1
+	// flagMore says that the next batch of the log goes on with the same group. A group counts
+	// as a whole or not at all: it is one drain.
+	flagMore = 2
+	// flagNamed says that a MANIFEST that names the log was durable when the batch was written.
+	flagNamed = 4
+	// flagSettled says that all logs before this one were durable when the batch was written.
+	flagSettled = 8
 
 	// batchBytes is the size of payload at which a batch is closed.
 	batchBytes = 4 << 20
@@ -68,7 +75,8 @@ func (h *batch) appendTo(b []byte, seed uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Update(seed, crcTable(), b[at:]))
 }
 
-// parseBatch reads a header, which is right as far as it tells by itself.
+// parseBatch reads a header, and reports whether it is right as far as it tells by itself. It may have flags
+// that this version does not know.
 func parseBatch(b []byte, seed uint32) (h batch, ok bool) {
 	if len(b) < batchHeaderSize || binary.LittleEndian.Uint32(b) != batchMagic {
 		return h, false
@@ -87,10 +95,10 @@ func parseBatch(b []byte, seed uint32) (h batch, ok bool) {
 		flush:   binary.LittleEndian.Uint64(b[48:]),
 		crc:     binary.LittleEndian.Uint32(b[56:]),
 	}
-	return h, h.length <= maxPayload && h.flags <= flagEnd && h.synced >= 0
+	return h, h.length <= maxPayload && h.synced >= 0
 }
 
-// holds tells whether payload is what the header was written for.
+// holds reports whether payload is what the header was written for.
 func (h *batch) holds(payload []byte, seed uint32) bool {
 	return crc32.Update(seed, crcTable(), payload) == h.crc
 }

@@ -14,11 +14,11 @@ import (
 // enginePart is the engine's table as a part, as cmd/limitdb makes it.
 func enginePart(e *engine.Engine) Part {
 	return Part{
-		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Drain: e.Drain,
+		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Cut: e.Cut, Drain: e.Drain,
 		Copy:   func(cursor uint64, dst *journal.Buffer) uint64 { return e.Copy(startAt, cursor, dst) },
 		Expect: func(keys int64) error { return e.Expect(startAt, keys) },
 		Apply:  e.Restore,
-		Resume: func(v uint64, notify func()) { e.Settle(); e.StartJournal(v, notify) },
+		Resume: func(v uint64, gate *journal.Gate, notify func()) { e.Settle(); e.StartJournal(v, gate, notify) },
 	}
 }
 

@@ -1,10 +1,12 @@
 package persistence
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 )
@@ -18,6 +20,8 @@ type CheckOptions struct {
 	Repair string
 	// Dump gets every record that can be read as a line of JSON; nil for nowhere.
 	Dump io.Writer
+	// Boot is as in Options.
+	Boot func() (id uint64, elapsed int64)
 	// Progress is called with the bytes read and to read; may be nil.
 	Progress func(done, total int64)
 	// Entropy makes the ids of the repaired copy; nil means crypto/rand.
@@ -44,6 +48,7 @@ type FileReport struct {
 	Sets, Deletes, Flushes      int
 	FirstSequence, LastSequence uint64 // of its batches; 0 without any
 	Lost                        int64  // bytes that are not part of a batch that can be read
+	Dropped                     int    // records of groups that are not whole: they do not count
 	Zeros                       int64  // bytes at its end that were written ahead of batches which did not come
 	FirstClock, LastClock       int64  // of its batches, Unix ns
 }
@@ -56,6 +61,11 @@ type checker struct {
 	man  *manifest // as far as is known
 	fix  *repairer // nil without Repair
 	dump *dumper   // nil without Dump
+	// start is what a start finds, and verdict why it ends, nil if it does not.
+	start   *recovery
+	verdict *CorruptError
+	// group are the batches of a group that has begun, for fix.
+	group []piece
 
 	done, total int64
 }
@@ -76,6 +86,9 @@ func Check(o CheckOptions) (*Report, error) {
 	if o.Dump != nil {
 		c.dump = &dumper{w: o.Dump}
 	}
+	if err := c.judge(); err != nil {
+		return nil, err
+	}
 	files, err := c.plan()
 	if err != nil {
 		return nil, err
@@ -89,6 +102,7 @@ func Check(o CheckOptions) (*Report, error) {
 	if err := c.files(files); err != nil {
 		return nil, err
 	}
+	c.conclude()
 	if c.fix != nil {
 		return &c.rep, c.fix.finish()
 	}
@@ -108,28 +122,74 @@ func (c *checker) problem(name string, off int64, reason string) {
 	c.rep.Problems = append(c.rep.Problems, &CorruptError{filepath.Join(c.o.Dir, name), off, reason})
 }
 
-// plan reads the MANIFEST and says which files to read: those that it names or,
-// without it, all that there are.
+// judge has the code of a start look at the directory, short of applying any record. What it finds is in verdict
+// and, if it is not found again when the files are read, becomes a problem.
+func (c *checker) judge() error {
+	boot := c.o.Boot
+	if boot == nil {
+		boot = func() (uint64, int64) { return 0, 0 }
+	}
+	c.start = &recovery{s: &Store{fs: c.fs, o: Options{Dir: c.o.Dir, Boot: boot}, log: slog.New(slog.DiscardHandler)}, written: -1, seq: 1}
+	defer c.start.close()
+	err := c.start.s.readManifest()
+	if err == nil && c.start.s.man == nil {
+		err = &CorruptError{filepath.Join(c.o.Dir, manifestName), 0, "the file is missing"}
+	}
+	if err == nil {
+		err = c.start.open()
+	}
+	if err == nil {
+		err = c.start.verify()
+	}
+	var corrupt *CorruptError
+	switch {
+	case err == nil:
+		c.rep.Clean = c.start.Clean
+		if t := c.start.tail; t != nil {
+			c.rep.Torn = &CorruptError{c.start.logs[c.start.written].name, t.off, t.reason}
+		}
+	case errors.As(err, &corrupt):
+		c.verdict = corrupt
+	case errors.Is(err, ErrNoManifest) || errors.Is(err, ErrFormat):
+		c.verdict = &CorruptError{filepath.Join(c.o.Dir, manifestName), 0, err.Error()}
+	default:
+		return err
+	}
+	return nil
+}
+
+// conclude adds what a start finds wrong to the problems, unless it is one of them.
+func (c *checker) conclude() {
+	v := c.verdict
+	if v == nil {
+		return
+	}
+	for _, p := range c.rep.Problems {
+		if p.Offset == v.Offset && filepath.Base(p.File) == filepath.Base(v.File) {
+			return
+		}
+	}
+	c.rep.Problems = append([]*CorruptError{v}, c.rep.Problems...)
+}
+
+// plan says which files to read: those that the MANIFEST names or, where it tells nothing
+// or not all, all that there are.
 func (c *checker) plan() ([]string, error) {
 	names, err := c.fs.List(c.o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	c.man = &manifest{}
-	b, err := readFile(c.fs, filepath.Join(c.o.Dir, manifestName))
-	if err == nil {
-		var m *manifest
-		if m, err = parseManifest(b); err == nil {
-			c.man = m
-			c.rep.Instance = fmt.Sprintf("%x-%x-%x-%x-%x", m.instance[:4], m.instance[4:6], m.instance[6:8], m.instance[8:10], m.instance[10:])
-		}
+	if m := c.start.s.man; m != nil {
+		c.man = m
+		c.rep.Instance = fmt.Sprintf("%x-%x-%x-%x-%x", m.instance[:4], m.instance[4:6], m.instance[6:8], m.instance[8:10], m.instance[10:])
 	}
 	var files []string
-	if errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(names, isData) {
+	if c.start.s.man == nil && !slices.ContainsFunc(names, isData) && !slices.Contains(names, manifestName) {
 		return nil, fmt.Errorf("%s %w", c.o.Dir, ErrNoData)
 	}
-	if err != nil {
-		c.problem(manifestName, 0, err.Error())
+	if c.start.s.man == nil || c.start.stale {
+		c.man = &manifest{header: c.man.header}
 		for _, name := range names {
 			if isData(name) {
 				files = append(files, name)
@@ -151,57 +211,22 @@ func (c *checker) plan() ([]string, error) {
 			f.Close()
 		}
 	}
-	if b, err := readFile(c.fs, filepath.Join(c.o.Dir, cleanName)); err == nil {
-		_, err := parseClean(b)
-		c.rep.Clean = err == nil
-	}
 	return files, nil
 }
 
 // files reads all files.
 func (c *checker) files(files []string) error {
 	seq := uint64(0)
-	// The tail of a log may be torn if nothing was written to the ones after it.
-	tail := len(files) - 1
-	for tail > 0 {
-		empty, err := c.empty(files[tail])
-		if err != nil {
-			return err
-		}
-		if !empty {
-			break
-		}
-		tail--
-	}
-	for i, name := range files {
+	for _, name := range files {
 		if e := c.man.logAt(name); e != nil && e.first != 0 {
 			seq = e.first
 		}
 		var err error
-		if seq, err = c.file(name, seq, i >= tail); err != nil {
+		if seq, err = c.file(name, seq); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// empty tells whether a file has at most a header and zeros.
-func (c *checker) empty(name string) (bool, error) {
-	f, err := c.fs.Open(filepath.Join(c.o.Dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return false, err
-	}
-	r := reader{f: f, size: size}
-	end, err := r.dataEnd(headerSize)
-	return end == headerSize, err
 }
 
 // logAt is the entry of a log by its name, nil for none.
@@ -215,8 +240,8 @@ func (m *manifest) logAt(name string) *logEntry {
 }
 
 // file reads one file; seq is the sequence of its first batch if it is a log, 0
-// for any; tail says that its tail may be torn. It returns the next file's.
-func (c *checker) file(name string, seq uint64, tail bool) (uint64, error) {
+// for any. It returns the next file's.
+func (c *checker) file(name string, seq uint64) (uint64, error) {
 	kind, _, _ := fileNumber(name)
 	f, err := c.fs.Open(filepath.Join(c.o.Dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -241,16 +266,22 @@ func (c *checker) file(name string, seq uint64, tail bool) (uint64, error) {
 		}
 		c.problem(name, 0, reason)
 		rep.Bytes, _ = f.Size()
+		if r = c.known(name, f, kind, rep.Bytes); r == nil || corrupt == nil {
+			rep.Lost = rep.Bytes
+			return 0, nil
+		}
+	}
+	rep.Bytes = r.size
+	if !c.identify(name, r) {
 		rep.Lost = rep.Bytes
 		return 0, nil
 	}
-	rep.Bytes = r.size
-	c.identify(name, r)
+	c.withoutTail(name, r, &rep)
 	r.seq = seq
 	if kind == kindBase {
 		r.seq = 1
 	}
-	ended, err := c.batches(r, &rep, tail && kind == kindLog)
+	ended, err := c.batches(r, &rep)
 	if err != nil {
 		return 0, err
 	}
@@ -263,10 +294,44 @@ func (c *checker) file(name string, seq uint64, tail bool) (uint64, error) {
 	return r.seq, nil
 }
 
-// identify compares a file with what the MANIFEST says of it.
-func (c *checker) identify(name string, r *reader) {
+// known returns a reader for a file whose header is damaged: the MANIFEST knows its id, which the
+// checksums need. It returns nil where the MANIFEST does not.
+func (c *checker) known(name string, f File, kind fileKind, size int64) *reader {
+	h := header{kind: kind, version: formatVersion, instance: c.man.instance}
+	if b := c.man.base; b != nil && b.name() == name {
+		h.id = b.id
+	} else if e := c.man.logAt(name); e != nil {
+		h.id = e.id
+	}
+	if h.id == 0 || size < headerSize {
+		return nil
+	}
+	return &reader{f: f, name: name, header: h, size: size, off: headerSize}
+}
+
+// withoutTail leaves out what a start cuts off.
+func (c *checker) withoutTail(name string, r *reader, rep *FileReport) {
+	end := r.size
+	for i, l := range c.start.logs {
+		if c.rep.Torn == nil || filepath.Base(l.name) != name {
+			continue
+		}
+		switch {
+		case i == c.start.written:
+			r.size, end = c.start.tail.off, c.start.tailEnd
+		case slices.Contains(c.start.behind, i):
+			r.size = headerSize
+		}
+	}
+	rep.Lost = end - r.size
+	rep.Zeros = rep.Bytes - end
+	c.progress(rep.Bytes - r.size)
+}
+
+// identify compares a file with what the MANIFEST says of it, and reports whether it is of this directory.
+func (c *checker) identify(name string, r *reader) bool {
 	if c.man.instance == ([16]byte{}) {
-		return
+		return true
 	}
 	id, length := r.id, r.size
 	if b := c.man.base; b != nil && b.name() == name {
@@ -277,21 +342,24 @@ func (c *checker) identify(name string, r *reader) {
 	switch {
 	case r.instance != c.man.instance || r.id != id:
 		c.problem(name, 0, "it is not the file that the MANIFEST names, but one of another directory or time")
+		return false
 	case r.size != length:
 		c.problem(name, min(r.size, length), fmt.Sprintf("it has %d bytes, not %d", r.size, length))
 	}
+	return true
 }
 
-// batches reads a file's batches, also those behind damage. tail says that a
-// torn tail is no problem. It tells whether the end of a base was there.
-func (c *checker) batches(r *reader, rep *FileReport, tail bool) (ended bool, err error) {
+// batches reads a file's batches, also those behind damage. It reports whether the end of a base was there.
+func (c *checker) batches(r *reader, rep *FileReport) (ended bool, err error) {
 	var ch chunk
+	c.group = nil
+	size := r.size
 	for {
 		before := r.off
 		err := r.read(&ch)
 		for i := range ch.pieces {
 			p := &ch.pieces[i]
-			ended = p.flags == flagEnd
+			ended = p.flags&flagEnd != 0
 			if err := c.piece(r, rep, p); err != nil {
 				return ended, err
 			}
@@ -300,26 +368,33 @@ func (c *checker) batches(r *reader, rep *FileReport, tail bool) (ended bool, er
 		var bad *badBatch
 		switch {
 		case err == io.EOF:
-			rep.Zeros = rep.Bytes - r.size
-			c.progress(rep.Zeros)
+			if end := r.size; end < size { // zeros
+				rep.Zeros = size - end
+				c.progress(rep.Zeros)
+			}
+			if len(c.group) > 0 {
+				c.problem(r.name, c.group[0].off, "a group of batches that is not whole")
+				c.dropGroup(rep)
+			}
 			return ended, nil
 		case err == nil:
 			continue
+		case errors.Is(err, ErrFormat):
+			c.problem(r.name, r.off, err.Error())
+			rep.Lost += r.size - r.off
+			return ended, nil
 		case !errors.As(err, &bad):
 			return ended, err
 		}
-		if err := c.damage(r, rep, bad, tail); err != nil {
+		if err := c.damage(r, rep, bad); err != nil {
 			return ended, err
 		}
 	}
 }
 
 // damage takes note of what is wrong at an offset and goes to the next batch after it.
-func (c *checker) damage(r *reader, rep *FileReport, bad *badBatch, tail bool) error {
-	past, err := r.syncedPast(bad.off)
-	if err != nil {
-		return err
-	}
+func (c *checker) damage(r *reader, rep *FileReport, bad *badBatch) error {
+	c.dropGroup(rep)
 	at, h, found, err := r.after(bad.off)
 	if err == nil && found && at == bad.off && !bad.whole {
 		at, h, found, err = r.after(bad.off + 1) // its header is right and its payload is not
@@ -327,12 +402,7 @@ func (c *checker) damage(r *reader, rep *FileReport, bad *badBatch, tail bool) e
 	if err != nil {
 		return err
 	}
-	if tail && !past && !bad.whole {
-		c.rep.Torn = &CorruptError{filepath.Join(c.o.Dir, r.name), bad.off, bad.reason}
-		found = false // what follows was never promised to anybody
-	} else {
-		c.problem(r.name, bad.off, bad.reason)
-	}
+	c.problem(r.name, bad.off, bad.reason)
 	switch {
 	case found:
 		r.seq = h.seq
@@ -370,8 +440,36 @@ func (c *checker) piece(r *reader, rep *FileReport, p *piece) error {
 		c.problem(r.name, p.off, err.Error())
 		return nil
 	}
-	if c.fix != nil {
-		return c.fix.add(r.kind, p)
+	return c.keep(r.kind, p)
+}
+
+// keep hands a batch to the repaired copy, once its group is whole.
+func (c *checker) keep(kind fileKind, p *piece) error {
+	if p.flags&flagMore != 0 {
+		part := piece{batch: p.batch, off: p.off}
+		if c.fix != nil {
+			part.payload = bytes.Clone(p.payload)
+		}
+		c.group = append(c.group, part)
+		return nil
 	}
-	return nil
+	if c.fix == nil {
+		c.group = nil
+		return nil
+	}
+	for i := range c.group {
+		if err := c.fix.add(kind, &c.group[i]); err != nil {
+			return err
+		}
+	}
+	c.group = nil
+	return c.fix.add(kind, p)
+}
+
+// dropGroup counts what there is of a group that is not whole as lost.
+func (c *checker) dropGroup(rep *FileReport) {
+	for i := range c.group {
+		rep.Dropped += int(c.group[i].records)
+	}
+	c.group = nil
 }

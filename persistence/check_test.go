@@ -82,7 +82,7 @@ func TestRepairIntoACopy(t *testing.T) {
 		{"a payload in the middle", func(b []byte) []byte { b[im.ends[3]+70] ^= 1; return b }, nil, false},
 		{"a batch is missing", func(b []byte) []byte { return slices.Delete(b, im.ends[3], im.ends[4]) }, nil, false},
 		{"all but the first batch", func(b []byte) []byte { clear(b[im.ends[0]:]); return b }, im.states[1], true},
-		{"the file's header", func(b []byte) []byte { b[20] ^= 1; return b }, im.states[0], false},
+		{"the file's header", func(b []byte) []byte { b[20] ^= 1; return b }, last, false},
 	} {
 		w := newWorld(t, 1, Always)
 		for name, data := range im.files {
@@ -142,7 +142,7 @@ func FuzzCheck(f *testing.F) {
 		if err != nil || len(again.Problems) > 0 {
 			t.Fatalf("the copy: %+v, %v", again, err)
 		}
-		if n := rep.Files[0].Sets; again.Files != nil && again.Files[0].Sets != n {
+		if n := rep.Files[0].Sets; rep.Files[0].Dropped == 0 && again.Files != nil && again.Files[0].Sets != n {
 			t.Fatalf("%d records were read and %d copied", n, again.Files[0].Sets)
 		}
 	})

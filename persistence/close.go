@@ -24,19 +24,13 @@ func (s *Store) Close() error {
 
 // closeLog writes and syncs the rest.
 func (s *Store) closeLog() error {
-	s.io.Lock()
-	defer s.io.Unlock()
 	if s.Failing() != nil {
 		return s.Failing()
 	}
-	at, err := s.flush()
-	if err == nil {
-		err = s.syncNow(at)
+	if err := s.gather(); err != nil {
+		return err
 	}
-	if err != nil {
-		s.fail(err)
-	}
-	return err
+	return s.sync()
 }
 
 // writeClean says that all is durable.

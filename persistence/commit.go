@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -125,28 +124,10 @@ func (s *Store) tick() {
 // second is what is done each second.
 func (s *Store) second() {
 	if s.Policy() == EverySec {
-		s.sync()
+		_ = s.sync() // it has told of its failure
 	}
 	s.forget()
 	s.markEnd()
-}
-
-// forget gives up the memory in which the system keeps what is durable of the log: nobody
-// reads it before the next start. What is written next is then written to the same
-// memory, which is cheaper than to take and later reclaim ever more of it.
-func (s *Store) forget() {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	s.io.Lock()
-	l := s.cur
-	if l == nil || l.forgotten == l.synced {
-		s.io.Unlock()
-		return
-	}
-	from, to := l.forgotten, l.synced
-	l.forgotten = to
-	s.io.Unlock()
-	l.f.Forget(from, to-from) // may take ms
 }
 
 // commit drains, writes, and syncs if the policy says so or somebody waits: a reply
@@ -154,20 +135,31 @@ func (s *Store) forget() {
 func (s *Store) commit() {
 	s.busySince.Store(s.o.Now())
 	defer s.busySince.Store(0)
-	s.io.Lock()
-	defer s.io.Unlock()
 	s.counters.commits.Add(1)
-	at, err := s.flush()
-	if err == nil && (s.Policy() == Always || s.waiting()) {
-		err = s.syncNow(at)
-	}
-	if err != nil {
-		s.fail(err)
+	if s.gather() != nil {
 		return
 	}
+	if s.Policy() == Always || s.waiting() {
+		if s.sync() != nil {
+			return
+		}
+	}
+	s.io.Lock()
+	defer s.io.Unlock()
 	if s.outgrown() {
 		signal(s.grown)
 	}
+}
+
+// gather drains the parts and writes what they had.
+func (s *Store) gather() error {
+	s.io.Lock()
+	defer s.io.Unlock()
+	_, err := s.flush()
+	if err != nil {
+		s.fail(err)
+	}
+	return err
 }
 
 // flush drains the parts and writes what they had, and returns the number of
@@ -176,6 +168,7 @@ func (s *Store) flush() (uint64, error) {
 	at := s.opened.Add(1) // before the drain: see Store
 	buf := &s.buf
 	buf.Reset(batchHeaderSize)
+	s.cut()
 	for i := range s.o.Parts {
 		s.o.Parts[i].Drain(buf)
 	}
@@ -189,6 +182,7 @@ func (s *Store) flush() (uint64, error) {
 	}
 	// After the drain, so that no decision in it is later.
 	s.setStamp()
+	s.unsynced.wrote(s.stamp.clock, s.Policy())
 	before := s.cur.end
 	if err := s.cur.append(buf, &s.stamp, s.ahead()); err != nil {
 		return 0, err
@@ -215,94 +209,11 @@ func (s *Store) setStamp() {
 	_, s.stamp.boot = s.o.Boot()
 }
 
-// syncNow makes durable what was written, while io is held, and tells those who wait for it.
-func (s *Store) syncNow(at uint64) error {
-	l := s.cur
-	if l == nil {
-		return nil // it cannot be written: they wait for a new base
-	}
-	if l.synced < l.end {
-		if err := l.f.Sync(); err != nil {
-			return fmt.Errorf("syncing %s: %w", l.name, err)
-		}
-		s.hasSynced()
-		l.synced = l.end
-	}
-	if s.failure.Load() == nil {
-		s.publish(at)
-	}
-	return nil
-}
-
-// sync makes durable what was written, while others write.
-func (s *Store) sync() {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	s.io.Lock()
-	l, at := s.cur, s.opened.Load()
-	if l == nil || l.synced == l.end {
-		s.io.Unlock()
-		return
-	}
-	end := l.end
-	s.io.Unlock()
-	err := l.f.Sync()
-	s.io.Lock()
-	defer s.io.Unlock()
-	if err != nil {
-		if s.cur == l {
-			s.fail(fmt.Errorf("syncing %s: %w", l.name, err))
-		}
-		return
-	}
-	s.hasSynced()
-	l.synced = max(l.synced, end)
-	if s.failure.Load() == nil {
-		s.publish(at)
-	}
-}
-
-// markEnd writes a mark where all has been durable for a while.
-func (s *Store) markEnd() {
-	s.io.Lock()
-	defer s.io.Unlock()
-	l := s.cur
-	if l == nil || l.marked || l.synced < l.end || l.end == headerSize {
-		return
-	}
-	s.setStamp()
-	if err := l.mark(&s.stamp, s.ahead()); err != nil {
-		s.fail(err)
-		return
-	}
-	s.counters.logBytes.Add(batchHeaderSize)
-	if s.Policy() == Always {
-		if err := s.syncNow(s.durable.Load()); err != nil {
-			s.fail(err)
-		}
-	}
-}
-
-// publish says that the drains up to this number are durable.
-//
-// Tried and left: to wake an event loop once, when all of its connections are due, instead of at the
-// first of them (no difference at 64 commands in a pipeline, 6 % dearer at one).
-func (s *Store) publish(at uint64) {
-	s.mu.Lock()
-	if at <= s.durable.Load() {
-		s.mu.Unlock()
-		return
-	}
-	s.durable.Store(at)
-	n := 0
-	for n < len(s.waiters) && s.waiters[n].at <= at {
-		n++
-	}
-	ready := s.waiters[:n:n]
-	// Numbers are nearly in order; who comes after one that must wait longer waits with it.
-	s.waiters = append([]waiter(nil), s.waiters[n:]...)
-	s.mu.Unlock()
-	for _, w := range ready {
-		w.fn()
+// cut sets aside what the parts have: of a step that enters the gate, all or nothing.
+func (s *Store) cut() {
+	s.gate.Close()
+	defer s.gate.Open()
+	for i := range s.o.Parts {
+		s.o.Parts[i].Cut()
 	}
 }

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -27,6 +28,7 @@ type world struct {
 	// switched has the log turned off and on now and then; off says that it is off.
 	switched, off bool
 	switches      int
+	split         int // logFile.split, small
 
 	wall, boot int64 // the machine's clocks
 	bootID     uint64
@@ -46,13 +48,16 @@ type world struct {
 	backups         int
 	// copied is what the keys were when the last step of a copy began.
 	copied []int
+	// pairing: steps change pairs of keys together; paired counts them.
+	pairing bool
+	paired  int
 }
 
 func newWorld(t *testing.T, seed uint64, policy Policy) *world {
 	return &world{
 		t: t, rng: seeded(seed), fs: newMemFS(dataDir), policy: policy, hist: newHistory(12),
 		wall: startAt, boot: hour, bootID: 1,
-		zeros: []int{300, 1000, 5000, 0}[seed%4],
+		zeros: []int{300, 1000, 5000, 0}[seed%4], split: []int{0, 300, 1000}[seed%3],
 	}
 }
 
@@ -80,6 +85,7 @@ func (e entropy) Read(b []byte) (int, error) {
 func (w *world) start(fs FS) error {
 	w.table = newTable(1 + w.rng.IntN(5))
 	w.table.onCopy = w.between
+	w.table.onCut = w.meanwhile
 	w.ahead, w.fatal, w.changedAt, w.off = 0, nil, 0, false
 	w.marks, w.safeAt = map[uint64][]int{}, map[uint64]int64{}
 	s, err := Open(w.options(fs))
@@ -87,6 +93,7 @@ func (w *world) start(fs FS) error {
 		return err
 	}
 	s.zeros = make([]byte, w.zeros)
+	s.split = w.split
 	loaded, err := s.Load()
 	if err != nil {
 		return err
@@ -98,8 +105,59 @@ func (w *world) start(fs FS) error {
 	if err := w.hist.check(w.table, loaded.Now); err != nil {
 		w.t.Fatal(err)
 	}
+	for i := range pairs {
+		a, b := w.table.get(pairKey(i, 0)), w.table.get(pairKey(i, 1))
+		if !bytes.Equal(a, b) {
+			w.t.Fatalf("pair %d is %x and %x", i, a, b)
+		}
+	}
 	w.store = s
+	if w.pairing {
+		w.fs.syncing = w.duringSync
+	}
 	return nil
+}
+
+// pairs is how many pairs of keys there are that change together.
+const pairs = 4
+
+func pairKey(pair, which int) string { return keyOf(1000 + 2*pair + which) }
+
+// pair changes a pair of keys in one step, unless a cut is under way: then such a step waits.
+func (w *world) pair() {
+	if w.store.gate.Closed() {
+		return
+	}
+	w.store.gate.Enter()
+	defer w.store.gate.Leave()
+	w.paired++
+	i, state := w.rng.IntN(pairs), stateAt(startAt+1e6*hour, make([]byte, w.rng.IntN(1000))...)
+	for j := range state[8:] {
+		state[8+j] = byte(w.rng.Uint32())
+	}
+	for which := range 2 {
+		w.table.set(1, pairKey(i, which), state)
+	}
+	w.changedAt = w.now()
+}
+
+// meanwhile is what others do between the parts of a cut.
+func (w *world) meanwhile() {
+	if w.pairing && w.store != nil && w.rng.IntN(8) == 0 {
+		w.pair()
+	}
+}
+
+// duringSync is what goes on while a file is synced: the writer writes.
+func (w *world) duringSync() {
+	if w.store == nil || w.rng.IntN(3) > 0 || !w.store.io.TryLock() {
+		return
+	}
+	w.store.io.Unlock()
+	w.change()
+	w.marks[w.store.opened.Load()+1] = w.hist.mark()
+	w.safeAt[w.store.opened.Load()+1] = w.changedAt
+	_ = w.store.gather() // a failure is the store's
 }
 
 // change changes a key.
@@ -159,6 +217,9 @@ func (w *world) settle() {
 // reply is a client's command and its wait.
 func (w *world) reply() {
 	w.change()
+	if w.pairing && w.rng.IntN(8) == 0 {
+		w.pair()
+	}
 	mark, at := w.hist.mark(), w.changedAt
 	if !w.store.Wait(func() {
 		w.hist.ack(mark)
@@ -271,20 +332,25 @@ func (w *world) step() {
 	}
 }
 
-// clocks does to the wall clock what happens to them, and says so in boot's.
-func (w *world) clocks() {
+// killed is what the clocks do while the process does not run.
+func (w *world) killed() {
 	w.ahead = 0
-	switch w.rng.IntN(4) {
-	case 0:
+	if w.rng.IntN(4) == 0 {
 		w.wall -= hour
 		w.boot += int64(w.rng.IntN(1e9))
-	case 1: // another start of the machine, a little later
-		w.bootID++
-		w.boot = int64(w.rng.IntN(1e9))
+	}
+}
+
+// crash cuts the power. Another start of the machine follows, a little later or with a wrong clock.
+func (w *world) crash() {
+	w.fs = w.fs.crash(w.rng)
+	w.ahead = 0
+	w.bootID++
+	w.boot = int64(w.rng.IntN(1e9))
+	switch w.rng.IntN(3) {
+	case 0:
 		w.wall += int64(w.rng.IntN(1e10))
-	case 2: // and with a wrong clock
-		w.bootID++
-		w.boot = int64(w.rng.IntN(1e9))
+	case 1:
 		w.wall -= hour
 	}
 }
@@ -304,6 +370,7 @@ func (w *world) life() {
 				}
 			}
 			if !w.fs.crashed && !w.off && w.rng.IntN(2) == 0 {
+				w.fs.syncing = nil // nobody writes any more
 				if err := w.store.Close(); err == nil {
 					w.hist.ack(w.hist.mark())
 					w.latest = max(w.latest, w.changedAt)
@@ -318,14 +385,16 @@ func (w *world) life() {
 			if w.store != nil && w.store.cur != nil && w.store.cur.length > w.store.cur.end {
 				w.aheads++
 			}
-			w.fs = w.fs.crash(w.rng)
-		} // else only the process was killed: the kernel still has what was written
+			w.crash()
+		} else { // only the process was killed: the kernel still has what was written
+			w.fs.syncing = nil
+			w.killed()
+		}
 		if w.rng.IntN(10) == 0 && w.fs.dirs[dataDir].now[manifestName] != nil {
 			if err := sound(w); err != nil {
 				w.t.Fatalf("check: %v", err)
 			}
 		}
-		w.clocks()
 	}
 	w.fs.left = -1
 	if err := w.start(w.fs); err != nil {
@@ -363,7 +432,7 @@ func crashes(t *testing.T, policy Policy, changes string) {
 	replied, aheads, switches := 0, 0, 0
 	for seed := range seeds(600) {
 		w := newWorld(t, seed, policy)
-		w.fickle, w.switched = changes != "", changes == "policy and log"
+		w.fickle, w.switched, w.pairing = changes != "", changes == "policy and log", true
 		func() {
 			defer func() {
 				if t.Failed() {

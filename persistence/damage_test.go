@@ -7,15 +7,19 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"limitdb/internal/journal"
 )
 
 // image is a directory with a log of batches that were synced one by one, and
 // what the keys were after each.
 type image struct {
-	files  map[string][]byte
-	log    string
-	ends   []int    // where each batch ends
-	states [][]byte // of all keys, joined, after each batch; the first is of before
+	files map[string][]byte
+	// sameBoot: the machine has run on since.
+	sameBoot bool
+	log      string
+	ends     []int    // where each batch ends
+	states   [][]byte // of all keys, joined, after each batch; the first is of before
 }
 
 // makeImage writes until the log has size bytes, with zeros written ahead. The mark at its end is there if marked is set.
@@ -65,6 +69,9 @@ func (w *world) joined() []byte {
 func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
 	w := newWorld(t, 1, Always)
 	w.wall = startAt // nothing has expired
+	if !im.sameBoot {
+		w.bootID++
+	}
 	files := maps.Clone(im.files)
 	files[im.log] = log
 	for name, data := range files {
@@ -276,6 +283,153 @@ func directoryWithBitsFlipped(t *testing.T, policy Policy, zeros int) {
 			default:
 				t.Fatalf("%s cut at %d: %v", name, cut, err)
 			}
+		}
+	}
+}
+
+// A batch that is wrong, with others behind it of which none says that it had been synced, was torn by a
+// power cut, or is damage where there was none.
+func TestDamageInTheSameBoot(t *testing.T) {
+	for _, sameBoot := range []bool{false, true} {
+		im := unsyncedImage(t, sameBoot)
+		log := im.files[im.log]
+		last := im.ends[len(im.ends)-2]
+		for bit := 8*headerSize + 3; bit < 8*len(log); bit += 7 {
+			at := bit / 8
+			bad := slices.Clone(log)
+			bad[at] ^= 1 << (bit % 8)
+			got, loaded, err := im.open(t, bad)
+			if sameBoot && at < last { // the last one may have been cut short by a kill
+				var corrupt *CorruptError
+				if !errors.As(err, &corrupt) || corrupt.Offset > int64(at) {
+					t.Fatalf("bit %d at %d: %v", bit, at, err)
+				}
+				continue
+			}
+			n, _ := slices.BinarySearch(im.ends, at+1)
+			if err != nil || string(got) != string(im.states[n]) || loaded.CutBytes == 0 {
+				t.Fatalf("bit %d at %d, same boot %v: %v, %+v", bit, at, sameBoot, err, loaded)
+			}
+		}
+	}
+}
+
+// unsyncedImage is an image whose batches were never synced.
+func unsyncedImage(t *testing.T, sameBoot bool) *image {
+	t.Helper()
+	w := newWorld(t, 9, Never)
+	w.split = 0
+	if err := w.start(w.fs); err != nil {
+		t.Fatal(err)
+	}
+	im := &image{states: [][]byte{w.joined()}, sameBoot: sameBoot, files: map[string][]byte{}}
+	for range 20 {
+		before := w.store.cur.end
+		w.change()
+		w.commit()
+		if l := w.store.cur; l.end > before {
+			im.ends = append(im.ends, int(l.end))
+			im.states = append(im.states, w.joined())
+		}
+	}
+	im.log = w.store.man.logs[0].name()
+	for name, n := range w.fs.dirs[dataDir].now {
+		im.files[name] = slices.Clone(n.data)
+	}
+	return im
+}
+
+// A MANIFEST that is older than what is there, from a backup say, is refused, and nothing is removed. All is
+// in a repaired copy.
+func TestOlderManifest(t *testing.T) {
+	for _, boots := range []uint64{0, 1} {
+		w := newWorld(t, 11, EverySec)
+		if err := w.start(w.fs); err != nil {
+			t.Fatal(err)
+		}
+		manifest := func() *inode { return w.fs.dirs[dataDir].now[manifestName] }
+		set := func(n int) {
+			w.table.set(1, keyOf(n), stateAt(w.now()+hour))
+			w.store.commit()
+		}
+		set(1)
+		if _, err := w.store.Backup("monday"); err != nil {
+			t.Fatal(err)
+		}
+		set(2)
+		if err := w.store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		newest := slices.Clone(manifest().data)
+		manifest().data = slices.Clone(w.fs.dirs[dataDir+"/monday"].now[manifestName].data)
+		w.bootID += boots
+		before, _ := w.fs.List(dataDir)
+		w.table = newTable(2)
+		var corrupt *CorruptError
+		s, err := Open(w.options(w.fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); !errors.As(err, &corrupt) {
+			t.Fatalf("an older MANIFEST: %v", err)
+		}
+		if after, _ := w.fs.List(dataDir); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Fatalf("there are %v, and were %v", after, before)
+		}
+		rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs, Repair: "/copy"})
+		if err != nil || len(rep.Problems) == 0 || rep.Problems[0].Error() != corrupt.Error() {
+			t.Fatalf("check: %+v, %v; the start: %v", rep, err, corrupt)
+		}
+		for dir, data := range map[string][]byte{dataDir: newest, "/copy": nil} {
+			if data != nil {
+				manifest().data = data
+			}
+			w.table = newTable(2)
+			o := w.options(w.fs)
+			o.Dir = dir
+			s, err := Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Load(); err != nil || w.table.len() != 2 {
+				t.Fatalf("%s: %v, %d keys of 2", dir, err, w.table.len())
+			}
+		}
+	}
+}
+
+// Flags and operations that this version does not know are a newer version's, for a start and for check.
+func TestNewerParts(t *testing.T) {
+	payload := journal.Buffer{}
+	payload.Set(1, 1, []byte("k"), stateAt(startAt+hour))
+	for name, test := range map[string]struct {
+		flags   uint32
+		payload []byte
+	}{
+		"a flag":       {16, payload.Bytes},
+		"an operation": {0, []byte("\x04\x01\x01")},
+		"a kind":       {0, []byte("\xa1\x06\x01\x00\x01k")},
+	} {
+		w := newWorld(t, 12, EverySec)
+		if err := w.start(w.fs); err != nil {
+			t.Fatal(err)
+		}
+		l := w.store.cur
+		l.flags |= test.flags
+		if err := l.appendBatch(&journal.Buffer{Bytes: append(make([]byte, batchHeaderSize), test.payload...), Records: 1}, &w.store.stamp, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		w.table = newTable(2)
+		s, err := Open(w.options(w.fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+		rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs})
+		if err != nil || len(rep.Problems) == 0 && name != "a kind" {
+			t.Errorf("%s: check: %+v, %v", name, rep, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (c *checker) records(rep *FileReport, file string, p *piece) error {
 		case journal.Set:
 			rep.Sets++
 			line.Op, line.State = "set", hex.EncodeToString(r.State)
-			if r.Kind < journal.Foreign {
+			if journal.Timed(r.Kind) {
 				line.Expires = r.Expires()
 			}
 		case journal.Delete:

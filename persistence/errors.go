@@ -12,7 +12,7 @@ var (
 	ErrLocked = errors.New("persistence: another process uses the directory")
 	// ErrNoManifest is returned for a directory that has data but no MANIFEST.
 	ErrNoManifest = errors.New("persistence: there is data but no MANIFEST that says which of it counts: " +
-		"restore the MANIFEST from a backup, or move the files away to begin with nothing")
+		"limitdb check --repair makes a copy of all that can be read; or restore a whole backup, never its MANIFEST alone, or move the files away to begin with nothing")
 	// ErrFormat is returned for a file of a format that this version does not know.
 	ErrFormat = errors.New("persistence: unknown format: the file was written by a newer version")
 )

@@ -25,6 +25,7 @@ func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *failFS) (done 
 			t.Run(fmt.Sprintf("%v/%s", policy, f.name), func(t *testing.T) {
 				for n := 1; ; n++ {
 					w := newWorld(t, uint64(n), policy)
+					w.pairing = true
 					fs := &failFS{memFS: w.fs, n: n, err: f.err, short: f.short}
 					done := fn(t, w, fs)
 					if t.Failed() {
@@ -98,7 +99,7 @@ func TestEveryOperationFails(t *testing.T) {
 			t.Fatalf("start: %v", err)
 		}
 		// What no sync has covered is lost now, and what one of them did not do.
-		w.fs = w.fs.crash(w.rng)
+		w.crash()
 		if err := w.start(w.fs); err != nil {
 			t.Fatalf("after it: %v", err)
 		}
@@ -200,7 +201,7 @@ func TestFullDiskHeals(t *testing.T) {
 	if after, _ := w.fs.List(dataDir); len(after) > len(names) {
 		t.Errorf("before %v, after %v", names, after)
 	}
-	w.fs = w.fs.crash(w.rng)
+	w.crash()
 	if err := w.start(w.fs); err != nil {
 		t.Fatal(err)
 	}

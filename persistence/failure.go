@@ -16,10 +16,13 @@ const retryEvery = time.Second
 // the process: no reply that waits can be released. Else writers are refused
 // until a new base, written from memory, is durable.
 func (s *Store) fail(err error) {
-	if s.cur != nil {
-		s.cur.f.Close() // it has failed already
-		s.cur = nil
+	for _, l := range []*logFile{s.old, s.cur} {
+		if l != nil {
+			l.f.Close() // it has failed already
+		}
 	}
+	s.old, s.cur = nil, nil
+	s.unsynced.reset()
 	if s.failure.Load() != nil {
 		return // this was an attempt to heal that
 	}
@@ -113,6 +116,11 @@ func (s *Store) renew() (size int64, err error) {
 	if err := s.install(base, []logEntry{e}); err != nil {
 		return 0, err
 	}
+	s.io.Lock()
+	if s.cur != nil {
+		s.cur.flags = flagNamed | flagSettled
+	}
+	s.io.Unlock()
 	s.failure.Store(nil)
 	s.tellRefusing()
 	s.publish(at)

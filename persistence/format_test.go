@@ -34,8 +34,8 @@ func (c *counting) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// goldenDir is what version 1 of the format looks like: a directory that was
-// closed, with a base, two logs, all kinds of records, and zeros behind them (fewer than usual).
+// goldenDir is what the format looks like: a directory that was closed, with a base, two logs,
+// all kinds of records, and zeros behind them (fewer than usual). The keys are those of format 1's.
 func goldenDir(t *testing.T, dir string) *table {
 	t.Helper()
 	tab := newTable(2)
@@ -63,6 +63,7 @@ func goldenDir(t *testing.T, dir string) *table {
 	now += 1e9
 	tab.flush(func() {})
 	s.commit()
+	s.cur.split = 200 // a group of batches
 	for i := range 5 {
 		tab.set(byte(1+i%3), keyOf(10+i), stateAt(startAt+hour*int64(i+1), bytes.Repeat([]byte{byte(i)}, 100*i)...))
 	}
@@ -80,9 +81,19 @@ func goldenDir(t *testing.T, dir string) *table {
 	return tab
 }
 
-// Every format that was ever released can be read, and this version still writes the same.
-func TestGoldenFormat1(t *testing.T) {
-	golden := filepath.Join("testdata", "format1")
+// goldenCopy copies a golden directory: loading it changes it.
+func goldenCopy(t *testing.T, golden string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(dir, os.DirFS(golden)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// This version still writes the same bytes.
+func TestGoldenFormat2(t *testing.T) {
+	golden := filepath.Join("testdata", "format2")
 	if *update {
 		if err := os.RemoveAll(golden); err != nil {
 			t.Fatal(err)
@@ -93,7 +104,7 @@ func TestGoldenFormat1(t *testing.T) {
 		goldenDir(t, golden)
 	}
 	dir := t.TempDir()
-	want := goldenDir(t, dir)
+	goldenDir(t, dir)
 	names, err := OS{}.List(golden)
 	if err != nil {
 		t.Fatal(err)
@@ -111,41 +122,51 @@ func TestGoldenFormat1(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(old, written) {
-			t.Errorf("%s is written in another way than version 1 was", name)
-		}
-		// Loading changes the directory: a copy.
-		if err := os.WriteFile(filepath.Join(dir, name), old, 0o600); err != nil {
-			t.Fatal(err)
+			t.Errorf("%s is written in another way than version 2 was", name)
 		}
 	}
-	tab := newTable(3)
-	s, err := Open(Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := s.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !loaded.Clean || loaded.Fresh {
-		t.Errorf("%+v", loaded)
-	}
-	if tab.len() != want.len() || tab.len() != 4 {
-		t.Errorf("%d keys, want %d", tab.len(), want.len())
-	}
-	for i := range 20 {
-		if got := tab.get(keyOf(i)); !bytes.Equal(got, want.get(keyOf(i))) {
-			t.Errorf("%s is %x, want %x", keyOf(i), got, want.get(keyOf(i)))
+}
+
+// Every format that was ever released can be read, and goes on in this version's.
+func TestGoldenFormatsAreRead(t *testing.T) {
+	want := goldenDir(t, t.TempDir())
+	for _, format := range []string{"format1", "format2"} {
+		dir := goldenCopy(t, filepath.Join("testdata", format))
+		for range 2 {
+			tab := newTable(3)
+			s, err := Open(Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			loaded, err := s.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !loaded.Clean || loaded.Fresh {
+				t.Errorf("%s: %+v", format, loaded)
+			}
+			if tab.len() != want.len() {
+				t.Errorf("%s: %d keys, want %d", format, tab.len(), want.len())
+			}
+			for i := range 30 {
+				if got := tab.get(keyOf(i)); !bytes.Equal(got, want.get(keyOf(i))) {
+					t.Errorf("%s: %s is %x, want %x", format, keyOf(i), got, want.get(keyOf(i)))
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			rep, err := Check(CheckOptions{Dir: dir})
+			if err != nil || len(rep.Problems) > 0 || rep.Torn != nil || !rep.Clean {
+				t.Errorf("%s: %+v, %v", format, rep, err)
+			}
 		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
 // goldenFiles are seeds for the fuzz targets.
 func goldenFiles(f *testing.F, pattern string) {
-	names, err := filepath.Glob(filepath.Join("testdata", "format1", pattern))
+	names, err := filepath.Glob(filepath.Join("testdata", "format[0-9]", pattern))
 	if err != nil || len(names) == 0 {
 		f.Fatalf("%v, %v", names, err)
 	}
@@ -164,7 +185,7 @@ func FuzzManifest(f *testing.F) {
 	goldenFiles(f, manifestName)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := parseManifest(b)
-		if err == nil && !bytes.Equal(m.appendTo(nil), b) {
+		if err == nil && m.version == formatVersion && !bytes.Equal(m.appendTo(nil), b) {
 			t.Fatalf("%x was read as %+v", b, m)
 		}
 	})
@@ -174,7 +195,7 @@ func FuzzClean(f *testing.F) {
 	goldenFiles(f, cleanName)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := parseClean(b)
-		if err == nil && !bytes.Equal(c.appendTo(nil), b) {
+		if err == nil && c.version == formatVersion && !bytes.Equal(c.appendTo(nil), b) {
 			t.Fatalf("%x was read as %+v", b, c)
 		}
 	})
@@ -234,7 +255,7 @@ func FuzzLog(f *testing.F) {
 		if end > int64(len(b)) {
 			t.Fatalf("the batches end at %d of %d", end, len(b))
 		}
-		if _, err := r.syncedPast(end); err != nil {
+		if _, err := r.behind(end, end); err != nil {
 			t.Fatal(err)
 		}
 	})

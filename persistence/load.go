@@ -65,7 +65,7 @@ func (r *recovery) load() error {
 			}
 		}
 	}
-	for _, l := range r.logs {
+	for _, l := range r.logs[:r.written+1] {
 		l.off, l.seq = headerSize, 0
 		files = append(files, l)
 	}
@@ -110,7 +110,7 @@ func (ld *loader) feed(f *reader) error {
 		c := <-ld.free
 		before := f.off
 		err := f.read(c)
-		c.log = f.kind == kindLog
+		c.log, c.name = f.kind == kindLog, f.name
 		var bad *badBatch
 		switch {
 		case err == io.EOF:
@@ -141,6 +141,7 @@ type worker struct {
 
 	batch   []journal.Record // what part is to be given next
 	part    *Part            // nil for an empty batch
+	name    string           // of the file
 	clamped []byte           // states of the batch that are not as the file has them
 
 	// Counts of all records, in whichever share they are.
@@ -149,6 +150,7 @@ type worker struct {
 
 func (w *worker) run() {
 	for c := range w.feed {
+		w.name = c.name
 		for i := range c.pieces {
 			if w.ld.failed.Load() {
 				break
@@ -176,8 +178,11 @@ func (ld *loader) fail(err error) {
 func (w *worker) piece(p *piece, log bool) error {
 	for b := p.payload; len(b) > 0; {
 		r, rest, err := journal.Parse(b)
+		if errors.Is(err, journal.ErrNewer) {
+			return fmt.Errorf("%s: %w (the batch at offset %d)", w.name, ErrFormat, p.off)
+		}
 		if err != nil {
-			return fmt.Errorf("the batch at offset %d: %w", p.off, err)
+			return &CorruptError{w.name, p.off, err.Error()}
 		}
 		b = rest
 		if err := w.record(&r, p.clock, log); err != nil {
@@ -213,7 +218,7 @@ func (w *worker) record(r *journal.Record, clock int64, log bool) error {
 	}
 	if w.part == nil {
 		if w.part = owner(w.ld.parts, r.Kind); w.part == nil {
-			return fmt.Errorf("persistence: a record is of kind %d, which this version does not know", r.Kind)
+			return fmt.Errorf("%w (a record is of kind %d)", ErrFormat, r.Kind)
 		}
 	}
 	w.batch = append(w.batch, *r)
@@ -226,6 +231,9 @@ func (w *worker) apply() error {
 		return nil
 	}
 	err := w.part.Apply(w.batch, w.share, len(w.ld.workers))
+	if errors.Is(err, journal.ErrNewer) {
+		err = fmt.Errorf("%w (%w)", ErrFormat, err)
+	}
 	w.part, w.batch, w.clamped = nil, w.batch[:0], w.clamped[:0]
 	return err
 }
@@ -235,7 +243,7 @@ func (w *worker) apply() error {
 // changes something only where the wall clock was asked for (Options.WallClock).
 func (w *worker) expires(r *journal.Record, clock int64) int64 {
 	at, now := r.Expires(), w.ld.now
-	if r.Kind < journal.Foreign && now < clock && at > clock {
+	if journal.Timed(r.Kind) && now < clock && at > clock {
 		at = now + (at - clock)
 		from := len(w.clamped) // other workers read what stands in the file
 		w.clamped = append(w.clamped, r.State...)

@@ -44,7 +44,11 @@ type logFile struct {
 	first     uint64 // of the first one
 	// marked: the last batch is a mark, see mark.
 	marked bool
-	out    journal.Buffer
+	// flags are those of each batch: flagNamed and flagSettled.
+	flags uint32
+	// split is the size of payload at which a batch is closed.
+	split int
+	out   journal.Buffer
 }
 
 // createLog makes an empty log and makes its header durable.
@@ -67,7 +71,7 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 		f.Close()
 		return nil, err
 	}
-	return &logFile{f: f, name: name, id: e.id, end: headerSize, length: headerSize, synced: headerSize}, nil
+	return &logFile{f: f, name: name, id: e.id, end: headerSize, length: headerSize, synced: headerSize, split: batchBytes}, nil
 }
 
 // writeAll writes b at an offset; fewer bytes than that are an error.
@@ -82,19 +86,23 @@ func writeAll(f File, b []byte, off int64) error {
 var errShort = fmt.Errorf("short write")
 
 // append writes records, which stand in b after room for a batch header, as
-// one batch or several. stamp has the times of the batches; its other fields
+// one batch, or as a group of several. stamp has the times of the batches; its other fields
 // but flush are filled in, and flush is kept up to date. zeros are what is
 // written ahead of small batches, none for nothing.
 func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte) error {
-	if len(b.Bytes)-batchHeaderSize <= batchBytes {
-		return l.appendBatch(b, stamp, zeros)
+	if len(b.Bytes)-batchHeaderSize <= l.split {
+		return l.appendBatch(b, stamp, zeros, 0)
 	}
 	for rest := b.Bytes[batchHeaderSize:]; len(rest) > 0; {
 		var err error
-		if rest, err = prefix(rest, batchBytes, &l.out); err != nil {
+		if rest, err = prefix(rest, l.split, &l.out); err != nil {
 			return err
 		}
-		if err := l.appendBatch(&l.out, stamp, nil); err != nil {
+		flags := uint32(0)
+		if len(rest) > 0 {
+			flags = flagMore
+		}
+		if err := l.appendBatch(&l.out, stamp, nil, flags); err != nil {
 			return err
 		}
 	}
@@ -126,9 +134,10 @@ func prefix(b []byte, limit int, out *journal.Buffer) (rest []byte, err error) {
 }
 
 // appendBatch writes one batch: records, after room for its header.
-func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte) error {
+func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, flags uint32) error {
 	stamp.flush = max(stamp.flush, b.Flushed)
 	h := *stamp
+	h.flags = l.flags | flags
 	h.length, h.records = uint32(len(b.Bytes)-batchHeaderSize), uint32(b.Records)
 	h.seq, h.synced = l.seq, l.synced
 	seal(b.Bytes, &h, l.id)
@@ -163,7 +172,7 @@ func seal(buf []byte, h *batch, id uint64) {
 	h.appendTo(buf[:0], seed)
 }
 
-// empty tells whether the log has no records.
+// empty reports whether the log has no records.
 func (l *logFile) empty() bool {
 	return l.end == headerSize || l.marked && l.end == headerSize+batchHeaderSize
 }
@@ -171,5 +180,5 @@ func (l *logFile) empty() bool {
 // mark writes an empty batch, which says that all before it is durable: from
 // then on, damage to it cannot pass for a torn tail. It also keeps the clock.
 func (l *logFile) mark(stamp *batch, zeros []byte) error {
-	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp, zeros)
+	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp, zeros, 0)
 }

@@ -25,6 +25,8 @@ type memFS struct {
 	crashed bool
 	// ops counts those that have been begun.
 	ops int
+	// syncing is called in the middle of a file's Sync: what it writes is not synced. nil for nothing.
+	syncing func()
 }
 
 type memDir struct {
@@ -116,11 +118,14 @@ func (n *inode) cut(size int) {
 	n.pending = append(n.pending, write{off: size})
 }
 
-func (n *inode) sync() {
-	for _, w := range n.pending {
+func (n *inode) sync() { n.syncFirst(len(n.pending)) }
+
+// syncFirst makes the first writes durable that were not.
+func (n *inode) syncFirst(writes int) {
+	for _, w := range n.pending[:writes] {
 		n.durable = w.apply(n.durable)
 	}
-	n.pending = nil
+	n.pending = slices.Clone(n.pending[writes:])
 }
 
 // apply returns data after the write. It changes data in place where that is long enough.
@@ -273,10 +278,14 @@ func (f *memFile) Close() error         { return nil }
 func (f *memFile) Forget(int64, int64) {}
 
 func (f *memFile) Sync() error {
+	n := len(f.n.pending)
+	if f.m.syncing != nil {
+		f.m.syncing()
+	}
 	if err := f.m.step(); err != nil {
 		return err
 	}
-	f.n.sync()
+	f.n.syncFirst(n)
 	return nil
 }
 

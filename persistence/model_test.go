@@ -19,12 +19,15 @@ type table struct {
 	onCopy func()
 	// perStep is how many keys a step of Copy takes.
 	perStep int
+	// onCut is called after each shard that was cut; nil for nothing.
+	onCut func()
 }
 
 type tableShard struct {
 	mu      sync.Mutex
 	version uint64
 	pending journal.Buffer
+	aside   journal.Buffer // what the last cut has set aside
 	states  map[string]value
 }
 
@@ -128,12 +131,21 @@ func (t *table) part() Part {
 			}
 			return false
 		},
-		Drain: func(dst *journal.Buffer) {
+		Cut: func() {
 			for _, s := range t.shards {
 				s.mu.Lock()
-				dst.Add(&s.pending)
+				s.aside.Add(&s.pending)
 				s.pending.Reset(0)
 				s.mu.Unlock()
+				if t.onCut != nil {
+					t.onCut()
+				}
+			}
+		},
+		Drain: func(dst *journal.Buffer) {
+			for _, s := range t.shards {
+				dst.Add(&s.aside)
+				s.aside.Reset(0)
 			}
 		},
 		Copy:   t.copy,
@@ -146,7 +158,7 @@ func (t *table) part() Part {
 			}
 			return nil
 		},
-		Resume: func(version uint64, _ func()) {
+		Resume: func(version uint64, _ *journal.Gate, _ func()) {
 			for _, s := range t.shards {
 				s.version = version
 			}

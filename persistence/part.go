@@ -6,16 +6,19 @@ import "limitdb/internal/journal"
 // state that must survive (rules, say) joins by being another, with kinds of its own
 // from journal.Foreign on. Records are in the encoding of package journal.
 type Part struct {
-	// Owns tells whether records of a kind belong to this part.
+	// Owns reports whether records of a kind belong to this part.
 	Owns func(kind byte) bool
 
-	// Dirty tells whether there is anything to drain. It must be true from
-	// before a change can be seen by anybody until a Drain that has it begins,
+	// Dirty reports whether there is anything to cut. It must be true from
+	// before a change can be seen by anybody until a Cut that has it begins,
 	// and be cheap: it is asked for every reply under Always. The part calls
 	// what Resume was given when it becomes true.
 	Dirty func() bool
-	// Drain adds the records of all changes since the last call. Those of
-	// one key are in their order.
+	// Cut sets aside the records of all changes since the last call. The store closes its
+	// gate before it cuts the first part and opens it after the last, so it must be quick. A step
+	// that enters the gate is then in one cut with all its changes, in whichever parts they are.
+	Cut func()
+	// Drain adds the records that the last Cut has set aside. Those of one key are in their order.
 	Drain func(dst *journal.Buffer)
 	// Copy adds Set records with the states of some of the keys, those that
 	// come next at a cursor, and returns the cursor that comes after them; 0 to
@@ -31,14 +34,14 @@ type Part struct {
 	// order. Each record comes once for each share, from 0 to shares−1, and those of
 	// different shares at the same time: a key is in one of them, which the part decides
 	// by the key, and Apply passes over what is in others. The records
-	// are valid during the call only; the slice may be changed, what they point to may not.
+	// are valid during the call only; an error that is journal.ErrNewer says that one is of a newer version; the slice may be changed, what they point to may not.
 	Apply func(records []journal.Record, share, shares int) error
-	// Resume ends recovery: versions of changes from now on must be above this one, and dirtied is to
-	// be called when Dirty becomes true.
-	Resume func(version uint64, dirtied func())
+	// Resume ends recovery: versions of changes from now on must be above this one, gate is what
+	// steps enter that must be in one cut as a whole, and dirtied is to be called when Dirty becomes true.
+	Resume func(version uint64, gate *journal.Gate, dirtied func())
 }
 
-// owner is the part that a kind belongs to, nil for none.
+// owner returns the part that a kind belongs to, nil for none.
 func owner(parts []Part, kind byte) *Part {
 	for i := range parts {
 		if parts[i].Owns(kind) {

@@ -22,6 +22,7 @@ type piece struct {
 type chunk struct {
 	buf    []byte
 	pieces []piece
+	name   string       // of the file
 	log    bool         // rather than a base
 	left   atomic.Int32 // workers that still read it
 }
@@ -45,6 +46,8 @@ type badBatch struct {
 	// whole: the header is right, and yet it cannot be the next one. No
 	// crash brings that about.
 	whole bool
+	// newer: the batch has flags that this version does not know.
+	newer bool
 }
 
 func (e *badBatch) Error() string { return fmt.Sprintf("%s at offset %d", e.reason, e.off) }
@@ -98,6 +101,8 @@ func (r *reader) read(c *chunk) error {
 		switch {
 		case len(c.pieces) > 0:
 			return nil
+		case bad != nil && bad.newer:
+			return fmt.Errorf("%s: %w (%v)", r.name, ErrFormat, bad)
 		case bad != nil:
 			return r.ends(bad)
 		}
@@ -105,7 +110,7 @@ func (r *reader) read(c *chunk) error {
 	}
 }
 
-// ends tells whether no batch is next because the log ends: all that is behind are zeros, which were written ahead
+// ends reports whether no batch is next because the log ends: all that is behind are zeros, which were written ahead
 // (see logFile). Then the file counts as one that ends there, and the error is io.EOF; else it is bad.
 func (r *reader) ends(bad *badBatch) error {
 	if r.kind != kindLog || bad.whole {
@@ -154,6 +159,8 @@ func (r *reader) cut(c *chunk) (need int64, bad *badBatch) {
 			bad = &badBatch{off: r.off, reason: "a batch that ends after the file"}
 		case r.seq != 0 && h.seq != r.seq:
 			bad = &badBatch{off: r.off, reason: fmt.Sprintf("batch %d where %d is next", h.seq, r.seq), whole: true}
+		case h.flags&^knownFlags(r.version) != 0:
+			bad = &badBatch{off: r.off, reason: fmt.Sprintf("a batch with the flags %#x", h.flags), newer: true}
 		case total > int64(len(b)):
 			return total, nil
 		case !h.holds(b[batchHeaderSize:total], seed):
@@ -173,48 +180,60 @@ func (r *reader) cut(c *chunk) (need int64, bad *badBatch) {
 	return 0, nil
 }
 
-// after looks behind off for the header of a batch, whichever is next, and returns
-// its offset and what it says; false if there is none in the rest of the file.
-func (r *reader) after(off int64) (at int64, h batch, found bool, err error) {
+// each calls fn for the headers of batches from off on, whichever are next, until fn returns false.
+func (r *reader) each(off int64, fn func(at int64, h *batch) (more bool)) error {
 	const overlap = batchHeaderSize - 1
-	var mark [4]byte
-	mark[0], mark[1], mark[2], mark[3] = 'L', 'D', 'B', 'B'
+	mark := []byte{'L', 'D', 'B', 'B'}
 	var buf []byte
 	for ; off < r.size; off += int64(len(buf)) - overlap {
 		buf = grow(buf, min(chunkBytes, r.size-off))
 		if _, err := readAt(r.f, buf, off); err != nil {
-			return 0, h, false, err
+			return err
 		}
 		for i := 0; ; i++ {
-			j := bytes.Index(buf[i:], mark[:])
+			j := bytes.Index(buf[i:], mark)
 			if j < 0 {
 				break
 			}
 			i += j
-			if h, ok := parseBatch(buf[i:], seedOf(r.id)); ok {
-				return off + int64(i), h, true, nil
+			// One that is cut off here is whole in the next stretch.
+			if h, ok := parseBatch(buf[i:], seedOf(r.id)); ok && !fn(off+int64(i), &h) {
+				return nil
 			}
 		}
 		if len(buf) <= overlap || off+int64(len(buf)) == r.size {
 			break
 		}
 	}
-	return 0, h, false, nil
+	return nil
 }
 
-// syncedPast tells whether any batch after off says that the file had been
-// synced past it: then what is wrong there is no torn tail.
-func (r *reader) syncedPast(off int64) (bool, error) {
-	for from := off; ; {
-		at, h, found, err := r.after(from)
-		if err != nil || !found {
-			return false, err
-		}
-		if h.synced > off {
-			return true, nil
-		}
-		from = at + 1
-	}
+// after looks from off on for the header of a batch, whichever is next, and returns
+// its offset and what it says; false if there is none in the rest of the file.
+func (r *reader) after(off int64) (at int64, h batch, found bool, err error) {
+	err = r.each(off, func(where int64, next *batch) bool {
+		at, h, found = where, *next, true
+		return false
+	})
+	return at, h, found, err
+}
+
+// behind says what the batches from an offset on tell of what is before them, and of a place that may be damaged.
+func (r *reader) behind(from, place int64) (t telling, err error) {
+	err = r.each(from, func(_ int64, h *batch) bool {
+		t.any = true
+		t.past = t.past || h.synced > place
+		t.settled = t.settled || r.version == 1 || h.flags&flagSettled != 0
+		return !t.past
+	})
+	return t, err
+}
+
+// telling is what batches tell of what is before them.
+type telling struct {
+	any     bool // there are some
+	past    bool // the file had been synced past the place
+	settled bool // all logs before had been synced
 }
 
 // grow returns b with length n.

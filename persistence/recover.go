@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 )
 
 // Loaded says what Load has found.
@@ -41,7 +42,7 @@ func (s *Store) readManifest() error {
 	m, err = parseManifestFile(s.fs, filepath.Join(s.o.Dir, retiredName))
 	if err == nil {
 		s.log.Warn("the log was turned off while the server ran: what the directory has is older than what clients were told, and is dropped", "dir", s.o.Dir)
-		s.man = &manifest{header: m.header} // its files are left over
+		s.man, s.dropped = &manifest{header: m.header}, true // its files are left over
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -113,8 +114,16 @@ type recovery struct {
 	tail *badBatch
 	// tailEnd is where the zeros behind the tail begin.
 	tailEnd int64
-	// written is the index of the last log that has batches, -1 for none.
-	written int
+	// behind are the indices of later logs that are not empty: they go with the tail.
+	behind []int
+	// written is the index of the last log that has batches that count, -1 for none; settled is that of the
+	// last log before which all are durable.
+	written, settled int
+	// stale: the MANIFEST is older than a log.
+	stale bool
+	// group are the headers of a group that has begun, which is at groupAt.
+	group   []batch
+	groupAt int64
 	// expected is how many records the base has, which are as many keys.
 	expected int64
 	// version is the highest of all.
@@ -150,7 +159,7 @@ func (s *Store) Load() (Loaded, error) {
 		return r.Loaded, err
 	}
 	for i := range s.o.Parts {
-		s.o.Parts[i].Resume(r.version, s.Dirtied)
+		s.o.Parts[i].Resume(r.version, &s.gate, s.Dirtied)
 	}
 	return r.Loaded, r.finish()
 }
@@ -237,12 +246,37 @@ func (r *recovery) foreign() error {
 			return err
 		}
 		rd, err := newReader(f, path, kind)
+		if err != nil {
+			f.Close()
+			continue // left over from a crash
+		}
+		err = r.stranger(rd, number)
 		f.Close()
-		if err == nil && rd.instance != s.man.instance {
-			return &CorruptError{path, 0, "the file belongs to another directory: move it away"}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// stranger judges a file with a good header that the MANIFEST does not name. It may be a leftover, which
+// is removed in the end. It may not be of another directory, nor a log that a later MANIFEST has named.
+func (r *recovery) stranger(f *reader, number uint64) error {
+	m := r.s.man
+	if f.instance != m.instance {
+		return &CorruptError{f.name, 0, "the file belongs to another directory: move it away"}
+	}
+	if f.kind != kindLog || number < m.next() || r.s.dropped {
+		return nil
+	}
+	err := f.each(headerSize, func(_ int64, h *batch) bool {
+		r.stale = f.version == 1 || h.flags&flagNamed != 0
+		return !r.stale
+	})
+	if err == nil && r.stale {
+		err = &CorruptError{f.name, 0, "the MANIFEST is older than this log, which a later MANIFEST has named: put that one back"}
+	}
+	return err
 }
 
 func (r *recovery) openFile(name string, kind fileKind, id uint64) (*reader, error) {
@@ -275,6 +309,12 @@ func (r *recovery) verify() error {
 	}
 	var c chunk
 	for i, l := range r.logs {
+		if r.tail != nil {
+			if err := r.behindTail(i, l); err != nil {
+				return err
+			}
+			continue
+		}
 		if first := r.s.man.logs[i].first; first != 0 {
 			if i > 0 && first != r.seq {
 				return &CorruptError{l.name, headerSize, fmt.Sprintf("it begins with batch %d where %d is next", first, r.seq)}
@@ -282,12 +322,19 @@ func (r *recovery) verify() error {
 			r.seq = first
 		}
 		l.seq = r.seq
+		lacks, err := r.lacksTail(i, l)
+		if err != nil {
+			return err
+		}
+		if lacks {
+			continue
+		}
 		r.firsts = append(r.firsts, r.seq)
 		bad, err := r.verifyLog(i, l, &c)
 		if err != nil {
 			return err
 		}
-		if bad != nil {
+		if bad != nil || len(r.group) > 0 {
 			if err := r.torn(i, bad); err != nil {
 				return err
 			}
@@ -302,12 +349,7 @@ func (r *recovery) verifyLog(i int, l *reader, c *chunk) (*badBatch, error) {
 	for {
 		err := l.read(c)
 		for j := range c.pieces {
-			if r.tail != nil {
-				// Its batches were written after all before them had been synced.
-				return nil, r.corrupt(r.logs[r.written], r.tail)
-			}
-			r.written = i
-			r.note(&c.pieces[j].batch, l.boot)
+			r.next(i, l, &c.pieces[j])
 		}
 		var bad *badBatch
 		switch {
@@ -325,22 +367,46 @@ func (r *recovery) corrupt(l *reader, bad *badBatch) error {
 	return &CorruptError{l.name, bad.off, bad.reason}
 }
 
-// torn decides whether what is wrong in log i is the tail of a write that a
-// crash has cut short.
+// next takes note of a batch of log i, once its group is whole.
+func (r *recovery) next(i int, l *reader, p *piece) {
+	if len(r.group) == 0 {
+		r.groupAt = p.off
+	}
+	r.group = append(r.group, p.batch)
+	if l.version == 1 || p.flags&flagSettled != 0 {
+		r.settled = i
+	}
+	if p.flags&flagMore != 0 {
+		return
+	}
+	r.written = i
+	for j := range r.group {
+		r.note(&r.group[j], l.boot)
+	}
+	r.group = r.group[:0]
+}
+
+// torn decides whether log i ends in a write, or a group of them, that a crash has cut short. bad is where
+// no batch is next, nil for the end of the file in the middle of a group.
 func (r *recovery) torn(i int, bad *badBatch) error {
 	l := r.logs[i]
-	if r.tail != nil {
-		return r.corrupt(r.logs[r.written], r.tail) // that is the first
+	if bad == nil {
+		bad = &badBatch{off: l.size, reason: "a group of batches that is not whole"}
 	}
 	if bad.whole {
 		return r.corrupt(l, bad)
 	}
-	past, err := l.syncedPast(bad.off)
+	t, err := l.behind(bad.off+1, bad.off)
 	if err != nil {
 		return err
 	}
-	if past {
+	if t.past || t.any && r.sameBoot(l) {
 		return r.corrupt(l, bad)
+	}
+	if len(r.group) > 0 {
+		bad = &badBatch{off: r.groupAt, reason: bad.reason}
+		l.seq = r.group[0].seq
+		r.group = nil
 	}
 	if r.tailEnd, err = l.dataEnd(bad.off); err != nil {
 		return err
@@ -348,6 +414,50 @@ func (r *recovery) torn(i int, bad *badBatch) error {
 	r.tail = bad
 	r.written = i
 	l.size = bad.off
+	return nil
+}
+
+// sameBoot reports whether the machine has run on since a log was made. What was written to it is there
+// then, synced or not, but for the end of a write that a kill has cut short.
+func (r *recovery) sameBoot(l *reader) bool { return l.boot != 0 && l.boot == r.s.boot }
+
+// lacksTail reports whether log i, whose first batch would have the sequence r.seq, goes on behind batches that a
+// crash has left nothing of: the tail of the log before is torn at its end.
+func (r *recovery) lacksTail(i int, l *reader) (bool, error) {
+	if i == 0 {
+		return false, nil
+	}
+	_, first, found, err := l.after(headerSize)
+	if err != nil || !found || first.seq == r.seq {
+		return false, err
+	}
+	t, err := l.behind(headerSize, l.size)
+	if err != nil || t.settled || r.sameBoot(l) {
+		return false, err
+	}
+	before := r.logs[i-1]
+	r.tail = &badBatch{off: before.size, reason: "batches that the next log goes on behind are missing"}
+	r.tailEnd, r.written = before.size, i-1
+	return true, r.behindTail(i, l)
+}
+
+// behindTail looks at a log after one that has a torn tail. Its batches may have been written before
+// the tail was durable. Then they go with it; else the tail is none.
+func (r *recovery) behindTail(i int, l *reader) error {
+	t, err := l.behind(headerSize, l.size)
+	if err != nil {
+		return err
+	}
+	if l.size, err = l.dataEnd(headerSize); err != nil {
+		return err
+	}
+	if t.settled || l.size > headerSize && r.sameBoot(l) {
+		return r.corrupt(r.logs[r.written], r.tail)
+	}
+	if l.size > headerSize {
+		r.behind = append(r.behind, i)
+	}
+	r.firsts = append(r.firsts, 0)
 	return nil
 }
 
@@ -381,7 +491,7 @@ func (r *recovery) verifyClean() error {
 	}
 	last := r.base
 	if len(r.logs) > 0 {
-		// Those that the start of a run has made since are empty.
+		// Those that the start of a run has made since are empty, but for a torn tail's.
 		for _, l := range r.logs {
 			if l.id == c.base || l.size > headerSize {
 				last = l
@@ -438,7 +548,7 @@ func (r *recovery) finish() error {
 	m := &manifest{header: s.man.header, base: s.man.base}
 	total := int64(0)
 	for i, e := range s.man.logs {
-		if r.logs[i].size > headerSize { // what has no batch need not be kept
+		if i <= r.written && r.logs[i].size > headerSize { // what has no batch need not be kept
 			e.first = r.firsts[i]
 			m.logs = append(m.logs, e)
 			total += r.logs[i].size
@@ -452,7 +562,7 @@ func (r *recovery) finish() error {
 	if err != nil {
 		return err
 	}
-	next.seq, next.first = r.seq, r.seq
+	next.seq, next.first, next.flags = r.seq, r.seq, flagNamed|flagSettled
 	s.cur = next
 	m.logs = append(m.logs, logEntry{s.number, next.id, next.seq})
 	s.counters.logBytes.Add(headerSize)
@@ -485,24 +595,46 @@ func (r *recovery) cutTail() error {
 	if r.written < 0 {
 		return nil
 	}
-	s, l := r.s, r.logs[r.written]
-	if r.tail == nil {
-		return s.fs.Truncate(l.name, l.size)
+	for i := max(0, r.settled); i < r.written; i++ {
+		if err := r.s.fs.Truncate(r.logs[i].name, r.logs[i].size); err != nil {
+			return err
+		}
 	}
+	l := r.logs[r.written]
+	if r.tail == nil {
+		return r.s.fs.Truncate(l.name, l.size)
+	}
+	// The last first: what is behind a tail must not be there without it.
+	for _, i := range slices.Backward(r.behind) {
+		if _, err := r.cutOff(r.logs[i], headerSize, r.logs[i].size, "what is before it was cut off"); err != nil {
+			return err
+		}
+		r.logs[i].size = headerSize
+	}
+	if r.tailEnd == r.tail.off {
+		return r.s.fs.Truncate(l.name, l.size)
+	}
+	var err error
 	r.CutFile, r.CutAt, r.CutBytes = l.name, r.tail.off, r.tailEnd-r.tail.off
-	aside := fmt.Sprintf("cut-%s-%d", filepath.Base(l.name), r.tail.off)
-	r.CutAside = filepath.Join(s.o.Dir, aside)
-	if err := copyRange(s.fs, l.f, r.tail.off, r.tailEnd, r.CutAside); err != nil {
-		return err
+	r.CutAside, err = r.cutOff(l, r.tail.off, r.tailEnd, r.tail.reason)
+	return err
+}
+
+// cutOff cuts a log off at an offset and keeps a copy, which it returns the name of, of what was there up to end.
+func (r *recovery) cutOff(l *reader, off, end int64, reason string) (aside string, err error) {
+	s := r.s
+	aside = filepath.Join(s.o.Dir, fmt.Sprintf("cut-%s-%d", filepath.Base(l.name), off))
+	if err := copyRange(s.fs, l.f, off, end, aside); err != nil {
+		return "", err
 	}
 	if err := s.fs.SyncDir(s.o.Dir); err != nil {
-		return err
+		return "", err
 	}
-	if err := s.fs.Truncate(l.name, r.tail.off); err != nil {
-		return err
+	if err := s.fs.Truncate(l.name, off); err != nil {
+		return "", err
 	}
-	s.log.Warn("the log ended in the middle of a write, which is cut off", "file", l.name, "offset", r.CutAt, "bytes", r.CutBytes, "reason", r.tail.reason, "copy", r.CutAside)
-	return nil
+	s.log.Warn("the log ended in the middle of a write, which is cut off", "file", l.name, "offset", off, "bytes", end-off, "reason", reason, "copy", aside)
+	return aside, nil
 }
 
 // copyRange makes a durable file, but for its name, of part of another.

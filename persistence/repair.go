@@ -77,7 +77,7 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 		f.log = log
 		f.logs = []logEntry{{f.s.number, log.id, log.seq}}
 	}
-	return f.log.append(&records, &stamp, nil)
+	return f.log.appendBatch(&records, &stamp, nil, p.flags&flagMore)
 }
 
 func (f *repairer) needBase() error {

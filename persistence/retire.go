@@ -70,10 +70,12 @@ func (s *Store) end() {
 	defer s.syncing.Unlock()
 	s.io.Lock()
 	defer s.io.Unlock()
-	if s.cur != nil {
-		s.cur.f.Close() // nothing names it
-		s.cur = nil
+	for _, l := range []*logFile{s.old, s.cur} {
+		if l != nil {
+			l.f.Close() // nothing names it
+		}
 	}
+	s.old, s.cur = nil, nil
 	s.unlock()
 }
 

@@ -21,7 +21,7 @@ const blockPause = time.Millisecond
 // A snapshot, which is also how the logs are compacted:
 //
 //  1. A new log is made, and a MANIFEST that names it after the others.
-//  2. The writer syncs the log that it has and goes on in the new one. All
+//  2. The writer goes on in the new one, and the one before is synced. All
 //     that is in the older ones was in the parts by then.
 //  3. The parts are copied, a stretch at a time under a lock of theirs, into a
 //     new base: each key as it is at some moment after 2.
@@ -62,7 +62,6 @@ func (s *Store) snapshot() (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	s.sync() // as in rotate
 	if err := s.barrier(); err != nil {
 		return 0, err
 	}
@@ -94,7 +93,6 @@ func (s *Store) rotate() (logEntry, error) {
 		return logEntry{}, err
 	}
 	s.man = &m
-	s.sync() // most of it while others write: what is left for switchTo to sync holds them up
 	first, err := s.switchTo(next)
 	if err != nil {
 		return logEntry{}, err
@@ -114,54 +112,39 @@ func (s *Store) newLog() (*logFile, error) {
 		h.base = s.man.base.id
 	}
 	s.number++
-	return createLog(s.fs, s.o.Dir, logEntry{number: s.number, id: id}, &h)
+	l, err := createLog(s.fs, s.o.Dir, logEntry{number: s.number, id: id}, &h)
+	if err == nil && s.split > 0 {
+		l.split = s.split
+	}
+	return l, err
 }
 
-// switchTo makes everything before durable in the old log and goes on in next.
+// switchTo has the writer go on in next, and makes everything in the log before durable.
 // It returns the sequence of next's first batch.
 func (s *Store) switchTo(next *logFile) (uint64, error) {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
 	s.io.Lock()
-	defer s.io.Unlock()
-	at, err := s.flush()
-	if err == nil {
-		err = s.syncNow(at)
-	}
-	if err != nil {
-		s.fail(err)
-	}
 	if s.cur == nil {
+		s.io.Unlock()
 		next.f.Close()
 		return 0, ErrFailed
 	}
-	s.cur.f.Close() // all of it is durable: what closing says tells nothing
-	next.seq, next.first = s.cur.seq, s.cur.seq
-	first := next.seq
-	s.cur = next
-	// That the new log has a batch says that the old one was durable.
-	s.setStamp()
-	if err := next.mark(&s.stamp, s.ahead()); err != nil {
-		s.fail(err)
+	next.seq, next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed
+	s.old, s.cur = s.cur, next
+	s.counters.logBytes.Add(next.end)
+	s.io.Unlock()
+	if s.sync() != nil || s.Failing() != nil {
 		return 0, ErrFailed
 	}
-	s.counters.logBytes.Add(next.end)
-	return first, nil
+	return next.first, nil
 }
 
 // barrier makes durable in the log all that has been seen until now.
 func (s *Store) barrier() error {
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
+	if s.gather() != nil || s.sync() != nil {
+		return ErrFailed
+	}
 	s.io.Lock()
 	defer s.io.Unlock()
-	at, err := s.flush()
-	if err == nil {
-		err = s.syncNow(at)
-	}
-	if err != nil {
-		s.fail(err)
-	}
 	if s.cur == nil {
 		return ErrFailed
 	}

@@ -1,22 +1,27 @@
 package persistence
 
 import (
-	"errors"
+	"fmt"
 	"time"
 )
 
 const (
-	// stalledAfter is how long a commit may take until writers are refused: what
-	// they change gathers in memory meanwhile.
+	// stalledAfter is how old what is not durable may get until writers are refused: what
+	// they are promised would be lost with the power, or gathers in memory.
 	stalledAfter = 2 * time.Second
 	// watchEvery is how often that is looked at.
 	watchEvery = 100 * time.Millisecond
 )
 
-// errStalled is why writers are refused while the disk does not answer.
-var errStalled = errors.New("the disk has not taken what was written for 2 s")
+// SetMaxUnsynced changes how old a byte may get that is not durable, see Options.
+func (s *Store) SetMaxUnsynced(ns int64) {
+	if ns == 0 {
+		ns = int64(stalledAfter)
+	}
+	s.maxUnsynced.Store(ns)
+}
 
-// watch refuses writers while a commit is stuck.
+// watch refuses writers while the disk does not keep up.
 func (s *Store) watch() {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -30,17 +35,35 @@ func (s *Store) watch() {
 	}
 }
 
-func (s *Store) lookForStall() {
+// lag is the age of the oldest byte that should be durable by now, or at least written, and is not, in ns.
+func (s *Store) lag() int64 {
 	since := s.busySince.Load()
-	stalled := since != 0 && s.o.Now()-since > int64(stalledAfter)
+	if t := s.unsynced.since(); t != 0 && s.Policy() != Never && (since == 0 || t < since) {
+		since = t
+	}
+	if since == 0 {
+		return 0
+	}
+	return max(0, s.o.Now()-since)
+}
+
+func (s *Store) lookForStall() {
+	stalled := s.lag() > s.maxUnsynced.Load()
 	if stalled == s.stalled.Load() {
 		return
 	}
 	s.stalled.Store(stalled)
 	if stalled {
 		s.log.Warn("the disk does not take what is written: writers are refused meanwhile")
+	} else {
+		s.log.Info("the disk has taken what was written")
 	}
 	s.tellRefusing()
+}
+
+// errStalled is why writers are refused while the disk does not answer.
+func (s *Store) errStalled() error {
+	return fmt.Errorf("the disk has not taken what was written for %v", time.Duration(s.maxUnsynced.Load()))
 }
 
 // tellRefusing tells the server whether writers must be refused, and why.
@@ -49,7 +72,7 @@ func (s *Store) tellRefusing() {
 	defer s.telling.Unlock()
 	err := s.Failing()
 	if err == nil && s.stalled.Load() {
-		err = errStalled
+		err = s.errStalled()
 	}
 	if s.o.Refusing != nil {
 		s.o.Refusing(err)

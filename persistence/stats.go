@@ -35,6 +35,7 @@ type Stats struct {
 	BytesWritten              uint64
 	Commits, Syncs, Failures  uint64
 	LastSync                  int64 // when the log was made durable last
+	UnsyncedAge               int64 // of the oldest byte that should be durable by now and is not
 	Snapshotting              bool
 	SnapshotBegan             int64
 	Snapshots, SnapshotErrors uint64
@@ -52,7 +53,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Policy:   s.Policy(),
 		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(),
-		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(),
+		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(), UnsyncedAge: s.lag(),
 		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(),
 		Failing: s.Failing(), Logs: -1,
 	}

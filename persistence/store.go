@@ -57,6 +57,9 @@ type Options struct {
 	// at least RewriteMin bytes, and that percentage of the base; 0 percent
 	// means never. See SetRewrite.
 	RewritePercent, RewriteMin int64
+	// MaxUnsynced is how old a byte may get, in ns, that was written and is not durable, until writers
+	// are refused; 0 means 2 s. See SetMaxUnsynced.
+	MaxUnsynced int64
 	// Refusing is called when writers must be refused, with the reason, and with
 	// nil when they need not be any more; nil means that Failing is asked. It must not block.
 	Refusing func(error)
@@ -84,7 +87,7 @@ type Options struct {
 // clean waits for opened only, since all it can have seen was drained.
 // The order of the two reads matters: dirty first.
 //
-// Locks, outermost first: files, syncing, io, mu.
+// Locks, outermost first: files, syncing, io, gate, mu.
 type Store struct {
 	o    Options
 	fs   FS
@@ -94,15 +97,21 @@ type Store struct {
 	files  sync.Mutex // guards man, number and doubt, and that one at a time changes what the directory has
 	man    *manifest
 	number uint64 // of the last file
-	doubt  bool   // the MANIFEST on the disk may be another than man
+	// dropped: there is no MANIFEST but one that was retired, so nothing in the directory counts.
+	dropped bool
+	doubt   bool // the MANIFEST on the disk may be another than man
 
-	syncing sync.Mutex // held while a log is synced outside of io: it is not closed meanwhile
+	syncing sync.Mutex // held while a log is synced
 
-	io    sync.Mutex // guards cur and what belongs to writing it
+	gate journal.Gate // closed while the parts are cut
+
+	io    sync.Mutex // guards cur, old and what belongs to writing them; never held during a sync
 	cur   *logFile   // nil where there is none, or none that can be written
+	old   *logFile   // the one before, while it is not durable
 	stamp batch      // clock, boot and flush of the last batch
 	buf   journal.Buffer
 	zeros []byte // see ahead; made when it is needed first, by the tests before that
+	split int    // logFile.split of the tests; 0 for what it is
 	// boot is the machine's id in this run's files.
 	boot uint64
 
@@ -119,8 +128,11 @@ type Store struct {
 
 	// busySince is when the commit under way began, 0 for none; stalled that it takes too long.
 	busySince atomic.Int64
-	stalled   atomic.Bool
-	telling   sync.Mutex // held while the server is told what Refusing tells
+	unsynced  age
+	// maxUnsynced is Options.MaxUnsynced.
+	maxUnsynced atomic.Int64
+	stalled     atomic.Bool
+	telling     sync.Mutex // held while the server is told what Refusing tells
 	// forced asks for a snapshot however small the logs are.
 	forced   atomic.Bool
 	counters counters
@@ -163,6 +175,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s.SetPolicy(o.Policy)
 	s.SetRewrite(o.RewritePercent, o.RewriteMin)
+	s.SetMaxUnsynced(o.MaxUnsynced)
 	if s.fs == nil {
 		if err := s.takeDir(); err != nil {
 			return nil, err

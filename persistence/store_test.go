@@ -3,8 +3,10 @@ package persistence
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +33,10 @@ func TestBackupCanBeStartedFrom(t *testing.T) {
 	if err := r.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", ".", "..", "../x", "/tmp/x", "a/../../x"} {
+	for _, name := range []string{
+		"", ".", "..", "../x", "/tmp/x", "a/../../x", "a/b", `a\b`, "a\x00", "a\n", "\xff", ".hidden", "LOCK", "CLEAN", "clean", "MANIFEST", "Manifest", "MANIFEST.tmp",
+		"base-00000001", "log-00000099", "LOG-x", "cut-log-00000001-64", "tmp", "tmp-x", "x.tmp", strings.Repeat("x", 201),
+	} {
 		if _, err := r.Backup(name); !errors.Is(err, ErrBackupName) {
 			t.Errorf("Backup(%q): %v", name, err)
 		}
@@ -51,6 +56,25 @@ func TestBackupCanBeStartedFrom(t *testing.T) {
 		t.Errorf("%d keys, want 16", again.tab.len())
 	}
 	again.close()
+}
+
+// A backup has what was done just before it, also where the log has nothing yet.
+func TestBackupHasTheLatest(t *testing.T) {
+	dir := t.TempDir()
+	r := run(t, dir, Options{Policy: EverySec})
+	for n := range 3 {
+		r.set(n)
+		path, err := r.Backup(fmt.Sprint("b", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := run(t, path, Options{})
+		if b.tab.len() != n+1 {
+			t.Errorf("%d keys in the backup, want %d", b.tab.len(), n+1)
+		}
+		b.close()
+	}
+	r.close()
 }
 
 func TestSystemBoot(t *testing.T) {

@@ -25,11 +25,12 @@ func checkCommand() *cobra.Command {
 changes nothing there. The exit status is 0 if a server can start from it, 65 if it is
 corrupt. A torn tail of the last log is no corruption: the next start cuts it off.
 
---repair DIR2 makes DIR2 with all that can still be read. --dump prints every record
+--repair DIR2 makes DIR2 with all that can still be read, and the exit status is 0 if a server can start from
+that. --dump prints every record
 as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			o := persistence.CheckOptions{Dir: args[0], Repair: repair}
+			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Boot: persistence.SystemBoot()}
 			text := c.OutOrStdout()
 			if dump {
 				out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
@@ -48,6 +49,9 @@ as a line of JSON.`,
 			if repair != "" {
 				fmt.Fprintf(text, "all that can be read is in %s\n", repair)
 			}
+			if repair != "" {
+				return sound(repair)
+			}
 			if len(report.Problems) > 0 {
 				return withStatus{fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems)), exitCorrupt}
 			}
@@ -60,6 +64,15 @@ as a line of JSON.`,
 	return c
 }
 
+// sound checks a repaired copy.
+func sound(dir string) error {
+	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Boot: persistence.SystemBoot()})
+	if err == nil && len(report.Problems) > 0 {
+		err = withStatus{fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), exitCorrupt}
+	}
+	return err
+}
+
 func printReport(w io.Writer, r *persistence.Report) {
 	for _, f := range r.Files {
 		fmt.Fprintf(w, "%s: %d bytes, %d batches, %d sets, %d deletes, %d flushes", f.Name, f.Bytes, f.Batches, f.Sets, f.Deletes, f.Flushes)
@@ -68,6 +81,9 @@ func printReport(w io.Writer, r *persistence.Report) {
 		}
 		if f.Lost > 0 {
 			fmt.Fprintf(w, ", %d bytes cannot be read", f.Lost)
+		}
+		if f.Dropped > 0 {
+			fmt.Fprintf(w, ", %d records of steps that are not whole", f.Dropped)
 		}
 		if f.Zeros > 0 {
 			fmt.Fprintf(w, ", %d zeros at its end", f.Zeros)

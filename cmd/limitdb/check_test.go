@@ -47,8 +47,12 @@ func TestCheck(t *testing.T) {
 	copied := dir + "-copy"
 	out, err = runCheck("--repair", copied, dir)
 	var code exitCode
+	if err != nil || !strings.Contains(out, log+" at offset 64: ") {
+		t.Errorf("a good repair: %v: %s", err, out)
+	}
+	out, err = runCheck(dir)
 	if !errors.As(err, &code) || code != exitCorrupt || !strings.Contains(out, log+" at offset 64: ") {
-		t.Errorf("%v: %s", err, out)
+		t.Fatalf("%v: %s", err, out)
 	}
 	if strings.Contains(err.Error(), "exit status") {
 		t.Errorf("the message is %q", err)

@@ -129,6 +129,7 @@ func (d *durability) keys() persistence.Part {
 	return persistence.Part{
 		Owns:  func(kind byte) bool { return kind < journal.Foreign },
 		Dirty: e.Dirty,
+		Cut:   e.Cut,
 		Drain: e.Drain,
 		Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
 			return e.Copy(d.p.clock.Now(), cursor, dst)
@@ -147,9 +148,9 @@ func (d *durability) keys() persistence.Part {
 			}
 			return e.Restore(records, share, shares)
 		},
-		Resume: func(version uint64, dirtied func()) {
+		Resume: func(version uint64, gate *journal.Gate, dirtied func()) {
 			e.Settle()
-			e.StartJournal(version, dirtied)
+			e.StartJournal(version, gate, dirtied)
 		},
 	}
 }
@@ -225,6 +226,7 @@ func (d *durability) assumption() persistence.Part {
 	return persistence.Part{
 		Owns:  func(kind byte) bool { return kind == usedUpKind },
 		Dirty: func() bool { return false },
+		Cut:   func() {},
 		Drain: func(*journal.Buffer) {},
 		Copy: func(_ uint64, dst *journal.Buffer) uint64 {
 			if at := d.usedUp.Load(); at != 0 {
@@ -241,7 +243,7 @@ func (d *durability) assumption() persistence.Part {
 			}
 			return nil
 		},
-		Resume: func(uint64, func()) {
+		Resume: func(uint64, *journal.Gate, func()) {
 			if at := d.kept.Load(); at != 0 {
 				d.assume(at)
 			}

@@ -34,7 +34,7 @@ const (
 //
 // A Delete has no state and no length of it, a Flush no key either. Numbers are
 // unsigned varints (of encoding/binary) in as few bytes as they need. The state of a
-// kind below Foreign begins with its expiry: 8 bytes, int64, little-endian, Unix nanoseconds.
+// kind that is Timed begins with its expiry: 8 bytes, int64, little-endian, Unix nanoseconds.
 //
 // Most records have some 7 bytes before a state of 8 and a key of 17: a log is
 // as fast as it is short.
@@ -44,9 +44,10 @@ const (
 	// MaxKey is the most bytes of a key, on the disk and in memory; max-key-len
 	// cannot be more.
 	MaxKey = 8 << 10
-	// Foreign is the first kind that is no algorithm: what is kept beside the
-	// table's keys, such as rules. Flush does not reach it, and its states
-	// have no expiry.
+	// Strings is the first kind that is not of limits, see Timed.
+	Strings = 64
+	// Foreign is the first kind of what is kept beside the table's keys, such as
+	// rules. Flush does not reach it, and its states have no expiry.
 	Foreign = 128
 
 	opBits     = 2
@@ -55,8 +56,17 @@ const (
 	short = 0x80
 )
 
-// ErrRecord is returned for bytes that are no record.
-var ErrRecord = errors.New("journal: not a record")
+// What Parse can have wrong.
+var (
+	// ErrRecord is returned for bytes that are no record.
+	ErrRecord = errors.New("journal: not a record")
+	// ErrNewer is returned for what only a newer version can have written.
+	ErrNewer = errors.New("journal: a record of a newer version")
+)
+
+// Timed reports whether the states of a kind begin with their expiry. Those of limits do; of strings
+// and collections, those of even kinds.
+func Timed(kind byte) bool { return kind < Strings || kind < Foreign && kind%2 == 0 }
 
 // Record is one change. Key and State are slices of what it was parsed from.
 type Record struct {
@@ -135,7 +145,7 @@ func appendHead(b []byte, op Op, kind byte) []byte {
 }
 
 // Parse reads the record at the start of b and returns what follows it. The
-// error is ErrRecord.
+// errors are ErrRecord and ErrNewer.
 func Parse(b []byte) (r Record, rest []byte, err error) {
 	var klen, slen uint64
 	ok := true
@@ -147,6 +157,9 @@ func Parse(b []byte) (r Record, rest []byte, err error) {
 	}
 	if ok {
 		r.Version, b, ok = number(b)
+	}
+	if ok && r.Op == 0 {
+		return Record{}, nil, ErrNewer
 	}
 	if n := uint64(len(b)); !ok || slen > n || klen > n-slen || !r.plausible(slen) {
 		return Record{}, nil, ErrRecord
@@ -184,7 +197,7 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 func (r *Record) plausible(slen uint64) bool {
 	switch r.Op {
 	case Set:
-		return r.Kind >= Foreign || slen >= expirySize
+		return !Timed(r.Kind) || slen >= expirySize
 	case Delete:
 		return true
 	case Flush:
@@ -194,9 +207,9 @@ func (r *Record) plausible(slen uint64) bool {
 }
 
 // Expires is when the state of a Set no longer matters, in Unix nanoseconds;
-// never (the highest number) for a kind from Foreign on.
+// never (the highest number) for a kind that is not Timed.
 func (r *Record) Expires() int64 {
-	if r.Kind >= Foreign {
+	if !Timed(r.Kind) {
 		return math.MaxInt64
 	}
 	return int64(binary.LittleEndian.Uint64(r.State))

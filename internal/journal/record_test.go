@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -83,7 +84,6 @@ func TestRecordsRoundTrip(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	state := "12345678"
 	for name, b := range map[string]string{
-		"no op":                         "\x04\x01\x08\x01" + state + "k",
 		"no kind of a set":              "\x80\x08\x01\x08\x01" + state + "k",
 		"a state without expiry":        "\x05\x01\x07\x01" + "1234567" + "k",
 		"a flush with a kind":           "\x07\x01",
@@ -99,10 +99,25 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
-	var b Buffer
-	b.Set(1, Foreign, []byte("k"), nil)
-	if _, _, err := Parse(b.Bytes); err != nil {
-		t.Errorf("a foreign state needs no expiry: %v", err)
+	for kind, timed := range map[byte]bool{1: true, 31: true, 63: true, 64: true, 65: false, 126: true, 127: false, 128: false, 255: false} {
+		var b Buffer
+		b.Set(1, kind, []byte("k"), nil)
+		r, _, err := Parse(b.Bytes)
+		if (err != nil) != timed || Timed(kind) != timed {
+			t.Errorf("a state of kind %d without expiry: %v", kind, err)
+		}
+		if err == nil && r.Expires() != math.MaxInt64 {
+			t.Errorf("a state of kind %d expires at %d", kind, r.Expires())
+		}
+	}
+}
+
+// Operations that this version does not have are a newer version's, not damage.
+func TestReservedOperations(t *testing.T) {
+	for _, b := range []string{"\x04\x01\x08\x01" + "12345678" + "k", "\x00\x01", "\x80\x02\x01"} {
+		if r, _, err := Parse([]byte(b)); err != ErrNewer {
+			t.Errorf("%x: %+v, %v", b, r, err)
+		}
 	}
 }
 
