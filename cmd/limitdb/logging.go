@@ -7,6 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"limitdb/config"
 	"limitdb/internal/clock"
@@ -18,8 +21,9 @@ import (
 type logOutput struct {
 	set   *config.Settings
 	level slog.LevelVar
-	mu    sync.Mutex // guards file
+	mu    sync.Mutex // guards file and lost
 	file  *os.File
+	lost  int // lines, because nobody took them
 }
 
 func newLogOutput(set *config.Settings) (*logOutput, error) {
@@ -59,11 +63,41 @@ func (l *logOutput) close() {
 	}
 }
 
-// Write is for the log handler.
+// pipeBuf is how much a pipe or a terminal that can be written to takes without waiting.
+const pipeBuf = 4096
+
+// Write is for the log handler. It never waits: an event loop may be the caller, and who reads
+// the log may have stopped. A line that nobody takes is lost, and the next one is preceded by their number.
 func (l *logOutput) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.file.Write(b)
+	if l.lost > 0 {
+		told := fmt.Appendf(nil, "time=%s level=warning msg=\"nobody took the log for a while\" lost=%d\n",
+			time.Now().Format("2006-01-02T15:04:05.000Z07:00"), l.lost)
+		if l.write(told) {
+			l.lost = 0
+		}
+	}
+	if !l.write(b) {
+		l.lost++
+	}
+	return len(b), nil
+}
+
+// write reports whether all of b was taken.
+func (l *logOutput) write(b []byte) bool {
+	for len(b) > 0 {
+		poll := []unix.PollFd{{Fd: int32(l.file.Fd()), Events: unix.POLLOUT}}
+		if n, err := unix.Poll(poll, 0); err == nil && n == 0 {
+			return false
+		}
+		n, err := l.file.Write(b[:min(len(b), pipeBuf)])
+		if err != nil {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 func (l *logOutput) levelChanged() error {

@@ -2,13 +2,47 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"limitdb/internal/clock"
 )
+
+// Who stops reading the log stops nobody who writes it, and is told what was lost.
+func TestLogDoesNotWaitForItsReader(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	l := &logOutput{file: w}
+	line := strings.Repeat("x", 999) + "\n"
+	for range 2000 { // 2 MB, more than a pipe holds
+		if n, err := l.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	got := make(chan string)
+	go func() {
+		all, _ := io.ReadAll(r)
+		got <- string(all)
+	}()
+	for l.lost > 0 { // until the reader has begun
+		l.Write([]byte("end\n"))
+	}
+	l.Write([]byte("last\n"))
+	w.Close()
+	all := <-got
+	if strings.Count(all, line) < 10 || !strings.HasSuffix(all, "last\n") || !regexp.MustCompile(`nobody took the log for a while" lost=[0-9]{2,}`).MatchString(all) {
+		t.Errorf("read %d bytes that end in %q", len(all), all[max(0, len(all)-300):])
+	}
+}
 
 // A crowd of hostile clients cannot fill the disk, and what is left out is told.
 func TestLogLimitsItself(t *testing.T) {
