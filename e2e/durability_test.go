@@ -351,7 +351,7 @@ func TestDataThatNeedsItsOwner(t *testing.T) {
 		}
 		return string(out), exit.ExitCode()
 	}
-	if out, code := run(); code != 1 || !strings.Contains(out, "another server uses the directory") {
+	if out, code := run(); code != 1 || !strings.Contains(out, "another server uses the data directory") {
 		t.Errorf("a second process: %d\n%s", code, out)
 	}
 	for i := range 100 {

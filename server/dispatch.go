@@ -53,7 +53,11 @@ func (s *session) executeSilenced(args [][]byte) {
 // has silenced. It reports whether the command has finished.
 func (s *session) resumed() bool {
 	mark := len(s.out)
+	s.failed = false
 	done := s.resume()
+	if cmd := s.pub.lastCmd.Load(); cmd != nil {
+		s.tell(cmd, mark)
+	}
 	if s.mute {
 		s.out = s.out[:min(mark, len(s.out))]
 		s.mute = !done
@@ -106,11 +110,13 @@ func (s *session) executeOne(args [][]byte) {
 // call runs cmd and counts it.
 func (s *session) call(cmd *command, args [][]byte, special uint32) {
 	s.failed = false
+	mark := len(s.out)
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
 	}
 	if cmd.flags&flagFast != 0 && special&specialTimeEach == 0 {
 		cmd.run(s, args)
+		s.tell(cmd, mark)
 		if s.stepping != nil {
 			s.stepping.args = cutArgs(s.srv.redact(cmd, args))
 			return
@@ -122,6 +128,7 @@ func (s *session) call(cmd *command, args [][]byte, special uint32) {
 	} else {
 		start := s.srv.clock.Now()
 		cmd.run(s, args)
+		s.tell(cmd, mark)
 		if s.stepping != nil {
 			s.stepping.args = cutArgs(s.srv.redact(cmd, args))
 			return

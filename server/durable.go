@@ -16,6 +16,8 @@ type Durability struct {
 	// until now is durable. False: nothing is to be waited for, and fn is never
 	// called. The sync begins at the next Kick.
 	Wait func(fn func()) bool
+	// Holds reports whether Wait may return true. It is cheap.
+	Holds func() bool
 	// Kick begins the sync that is waited for, if any is. The transport calls
 	// it after each round of its loops, the server for connections that are in none.
 	Kick func()
@@ -99,8 +101,9 @@ func (srv *Server) refusal(cmd *command, special uint32) string {
 	return ""
 }
 
-// owed are replies that wait until what they tell is durable. They belong to
-// the session, but for due, which the one who syncs sets before he wakes it.
+// owed are replies that wait until what they tell of state is durable. They belong to
+// the session, but for due, which the one who syncs sets before he wakes it. Replies that tell nothing
+// of state (PING, INFO, CONFIG, what is refused) wait only for those before them.
 //
 // One wait at a time is under way. What is replied meanwhile, by commands that
 // ran meanwhile, stands behind, and gets a wait of its own when the first is over.
@@ -108,27 +111,49 @@ type owed struct {
 	b       []byte
 	covered int // bytes of b that the wait under way is for
 	waiting bool
+	told    bool // what stands behind covered tells of state
 	due     atomic.Bool
 	wake    func()
 }
 
-// hold keeps the replies back if they must wait, and tells whether it did.
-func (s *session) hold() bool {
+// tell notes whether the reply that begins at mark tells of state, which the command cmd has seen.
+func (s *session) tell(cmd *command, mark int) {
+	if cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.out) <= mark || s.failed && !s.reveals {
+		return
+	}
+	s.reveals = false
+	if !s.told {
+		s.told, s.quiet = true, mark
+	}
+}
+
+// hold keeps the replies back if they must wait, and reports whether it did. told
+// says that those after the first quiet bytes tell of state.
+func (s *session) hold(told bool) bool {
 	if s.owed == nil {
+		if s.srv.durable.Durability == nil || !s.srv.durable.Holds() {
+			return false
+		}
 		s.owed = &owed{}
 		o := s.owed
 		conn := s.conn
 		o.wake = func() { o.due.Store(true); conn.Wake() }
 	}
 	o := s.owed
-	if !o.waiting && !s.await() {
-		return false
-	}
-	o.b = append(o.b, s.out...)
-	s.out = s.out[:0]
-	if !o.waiting {
+	if o.waiting {
+		o.b = append(o.b, s.out...)
+		o.told = o.told || told
+	} else {
+		if !s.await() {
+			return false
+		}
+		if s.quiet > 0 {
+			s.conn.Write(s.out[:s.quiet])
+		}
+		o.b = append(o.b, s.out[s.quiet:]...)
 		o.waiting, o.covered = true, len(o.b)
 	}
+	s.out = s.out[:0]
 	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}
@@ -156,10 +181,11 @@ func (s *session) release() {
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if s.await() {
-			o.waiting, o.covered = true, len(o.b)
+		if o.told && s.await() {
+			o.waiting, o.covered, o.told = true, len(o.b), false
 			return
 		}
+		o.told = false
 		s.conn.Write(o.b)
 		o.b = o.b[:0]
 	}

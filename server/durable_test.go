@@ -59,6 +59,7 @@ func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 	ts := newTestServer(t, directives...)
 	ts.Server.durable.Durability = &Durability{
 		Wait:     d.wait,
+		Holds:    func() bool { return d.always },
 		Kick:     func() { d.kicks.Add(1) },
 		Switch:   func() error { return <-d.saving },
 		Snapshot: func() error { return <-d.saving },
@@ -75,42 +76,94 @@ func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 	return ts, d
 }
 
-// A reply leaves after the sync; commands that come meanwhile run, and their
+// A reply that tells of state leaves after the sync; commands that come meanwhile run, and their
 // replies wait for a sync of their own, in order.
 func TestRepliesWaitForTheDisk(t *testing.T) {
 	ts, d := newDiskServer(t)
 	d.setAlways(true)
 	c := ts.client()
-	if got := c.raw("PING\r\nCL.THROTTLE k 1 1 60\r\n"); got != "" {
+	if got := c.raw("PING\r\nCL.THROTTLE k 1 1 60\r\n"); got != "+PONG\r\n" {
 		t.Fatalf("%q left before the sync", got)
 	}
-	if got := c.raw("ECHO a\r\n"); got != "" {
+	if got := c.raw("ECHO a\r\nRL.PEEK k GCRA 1/m BURST 2\r\nECHO b\r\n"); got != "" {
 		t.Fatalf("%q left before the sync", got)
 	}
 	if n := d.sync(); n != 1 {
 		t.Fatalf("%d waits of one session", n)
 	}
-	const first = "+PONG\r\n*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n"
+	const first = "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n"
 	if got := c.resume(); got != first {
 		t.Fatalf("after the sync: %q", got)
 	}
-	if got := c.raw("ECHO b\r\n"); got != "" {
-		t.Fatalf("%q left before the sync", got)
-	}
 	d.sync()
-	if got := c.resume(); got != "$1\r\na\r\n" {
+	if got := c.resume(); got != "$1\r\na\r\n*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:120000\r\n$1\r\nb\r\n" {
 		t.Fatalf("after the second sync: %q", got)
 	}
+	c.raw("RL.RESET k\r\n")
+	c.raw("ECHO c\r\n")
 	d.sync()
-	if got := c.resume(); got != "$1\r\nb\r\n" {
+	if got := c.resume(); got != ":1\r\n$1\r\nc\r\n" {
 		t.Fatalf("after the third sync: %q", got)
 	}
 	if d.kicks.Load() != 3 {
 		t.Errorf("%d kicks for 3 syncs", d.kicks.Load())
 	}
 	d.setAlways(false)
-	if got := c.raw("PING\r\n"); got != "+PONG\r\n" {
+	if got := c.raw("RL.RESET k\r\n"); got != ":0\r\n" {
 		t.Fatalf("with nothing to wait for: %q", got)
+	}
+}
+
+// What tells nothing of state does not wait for the disk, however long that hangs.
+func TestWhatDoesNotWaitForTheDisk(t *testing.T) {
+	ts, d := newDiskServer(t, "max-key-len 10")
+	ts.client().do("RL.TAKE", "other", "FIXED", "1/m")
+	d.setAlways(true)
+	for _, test := range []struct {
+		in    string
+		waits bool
+	}{
+		{"PING", false},
+		{"INFO server", false},
+		{"CONFIG GET appendonly", false},
+		{"CONFIG SET hz 20", false},
+		{"CLIENT LIST", false},
+		{"NOSUCH", false},
+		{"RL.TAKE k", false},
+		{"RL.TAKE k GCRA x/m", false},
+		{"RL.TAKE " + strings.Repeat("k", 11) + " GCRA 1/m", false},
+		{"RL.TAKE k GCRA 1/m", true},
+		{"RL.TAKE k GCRA 1/m WAIT 1ms", true},
+		{"RL.TAKE other GCRA 1/m", true}, // WRONGTYPE tells what it is
+		{"RL.TAKEALL 2 k other GCRA 1/m GCRA 1/m", true},
+		{"RL.RELEASE k ID token", true},
+		{"RL.PEEK k GCRA 1/m", true},
+		{"DBSIZE", true},
+		{"KEYS *", true},
+		{"SCAN 0", true},
+		{"DEL k", true},
+	} {
+		c := ts.client()
+		got := c.raw(test.in + "\r\n")
+		if waits := got == ""; waits != test.waits {
+			t.Errorf("%s: %q left", test.in, got)
+		}
+		for got == "" { // after a wait, after steps, after the sync
+			if d.sync() == 0 {
+				ts.clock.Advance(time.Millisecond)
+				ts.engine.Wake(ts.clock.Now())
+			}
+			got = c.resume()
+		}
+	}
+	ts.SetRefusing(errors.New("the disk hangs"))
+	if got := ts.client().raw("RL.TAKE k GCRA 1/m\r\n"); !strings.HasPrefix(got, "-MISCONF") {
+		t.Errorf("%q left", got)
+	}
+	ts.SetRefusing(nil)
+	ts.engine.SetMaxMemory(1, engine.NoEviction)
+	if got := ts.client().raw("RL.TAKE new GCRA 1/m\r\n"); !strings.HasPrefix(got, "-OOM") {
+		t.Errorf("%q left", got)
 	}
 }
 
@@ -118,7 +171,7 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 func TestClosingWaitsForTheDisk(t *testing.T) {
 	ts, d := newDiskServer(t)
 	d.setAlways(true)
-	for _, in := range []string{"CL.THROTTLE k 1 1 60\r\nQUIT\r\n", "PING\r\n*1\r\n$x\r\n"} {
+	for _, in := range []string{"CL.THROTTLE k 1 1 60\r\nQUIT\r\n", "DBSIZE\r\n*1\r\n$x\r\n"} {
 		c := ts.client()
 		if got := c.raw(in); got != "" || c.conn.flushed {
 			t.Fatalf("%q: %q left, closing %v", in, got, c.conn.flushed)
@@ -130,17 +183,17 @@ func TestClosingWaitsForTheDisk(t *testing.T) {
 	}
 	// The peer has finished sending.
 	c := ts.client()
-	c.raw("PING\r\n")
+	c.raw("DBSIZE\r\n")
 	if c.s.EOF() {
 		t.Error("the connection may go before its reply")
 	}
 	d.sync()
-	if got := c.resume(); got != "+PONG\r\n" || !c.conn.flushed {
+	if got := c.resume(); got != ":1\r\n" || !c.conn.flushed {
 		t.Errorf("%q, closing %v", got, c.conn.flushed)
 	}
 	// It is gone before the sync.
 	c = ts.client()
-	c.raw("PING\r\n")
+	c.raw("DBSIZE\r\n")
 	c.hangUp(errEOF)
 	d.sync()
 }
@@ -150,6 +203,7 @@ func TestOwedRepliesAreBounded(t *testing.T) {
 	ts, d := newDiskServer(t, "client-output-buffer-limit 64kb")
 	d.setAlways(true)
 	c := ts.client()
+	c.raw("DBSIZE\r\n")
 	for range 200 {
 		c.raw("ECHO " + strings.Repeat("x", 1000) + "\r\n")
 	}

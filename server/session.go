@@ -39,6 +39,9 @@ type session struct {
 	authed  bool
 	eof     bool // the peer has finished sending
 	failed  bool // the running command replied with an error
+	reveals bool // that error tells of state
+	told    bool // out has a reply that tells of state, see owed
+	quiet   int  // bytes of out before that reply
 	replies replyMode
 	mute    bool   // the parked command's reply is dropped
 	after   []byte // an invalidation that follows the parked command's reply
@@ -261,11 +264,13 @@ func (s *session) settle() {
 // flush hands the replies to the connection and closes a client that does not
 // read them.
 func (s *session) flush() {
+	told := s.told
+	s.told = false
 	if len(s.out) == 0 {
 		return
 	}
 	s.stripe.bytesOut.Add(uint64(len(s.out)))
-	if s.srv.durable.Durability != nil && s.hold() {
+	if (told || s.owing()) && s.hold(told) {
 		return
 	}
 	s.conn.Write(s.out)

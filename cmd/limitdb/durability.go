@@ -155,10 +155,15 @@ func (d *durability) keys() persistence.Part {
 	}
 }
 
-// wait, kick and sync are the store's, where there is one.
+// wait, holds, kick and sync are the store's, where there is one.
 func (d *durability) wait(fn func()) bool {
 	store := d.store.Load()
 	return store != nil && store.Wait(fn)
+}
+
+func (d *durability) holds() bool {
+	store := d.store.Load()
+	return store != nil && store.Policy() == persistence.Always
 }
 
 func (d *durability) kick() {
@@ -289,6 +294,7 @@ func (d *durability) refused(err error) error {
 func (d *durability) forServer() *server.Durability {
 	return &server.Durability{
 		Wait:     d.wait,
+		Holds:    d.holds,
 		Kick:     d.kick,
 		Sync:     d.sync,
 		Switch:   d.switchOver,
