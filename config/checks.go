@@ -81,7 +81,8 @@ func socketPath(s string) error {
 
 // Addr is one address to listen on.
 type Addr struct {
-	// Host is an IP address, or "" for all addresses of both families.
+	// Host is an IP address or the name of a host, or "" for all addresses of
+	// both families.
 	Host string
 	// Optional says that it is no error if the machine has no such address.
 	Optional bool
@@ -133,11 +134,93 @@ func addresses(words []string) error {
 		if host == "*" || host == allIPv6 {
 			continue
 		}
-		if _, err := netip.ParseAddr(host); err != nil {
-			return fmt.Errorf("%s is not an IP address (* is all addresses)", quote(host))
+		if _, err := netip.ParseAddr(host); err != nil && !hostName(host) {
+			return fmt.Errorf("%s is neither an IP address nor the name of a host (* is all addresses)", quote(host))
 		}
 	}
 	return nil
+}
+
+// hostName reports whether s can be the name of a host: labels of letters,
+// digits, - and _ with dots between them, the last one not all digits, so that a
+// misspelt IP address is none.
+func hostName(s string) bool {
+	const longest, longestLabel = 253, 63
+	labels := strings.Split(strings.TrimSuffix(s, "."), ".")
+	for _, l := range labels {
+		if l == "" || len(l) > longestLabel || l[0] == '-' || l[len(l)-1] == '-' {
+			return false
+		}
+		for i := range len(l) {
+			c := l[i] | 0x20
+			if !('a' <= c && c <= 'z' || '0' <= l[i] && l[i] <= '9' || l[i] == '-' || l[i] == '_') {
+				return false
+			}
+		}
+	}
+	return len(s) <= longest && !isDigits(labels[len(labels)-1])
+}
+
+// percentiles checks numbers from 0 to 100.
+func percentiles(words []string) error {
+	for _, w := range words {
+		if _, err := parsePercentile(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parsePercentile(word string) (float64, error) {
+	p, err := strconv.ParseFloat(word, 64)
+	if err != nil || !(p >= 0 && p <= 100) { // NaN is neither
+		return 0, fmt.Errorf("%s is no percentile: numbers from 0 to 100 are", quote(word))
+	}
+	return p, nil
+}
+
+// Percentiles returns the percentiles that latency-tracking-info-percentiles has.
+func (s *Settings) Percentiles() []float64 {
+	var all []float64
+	for _, w := range s.LatencyPercentiles.Get() {
+		if p, err := parsePercentile(w); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// shutdownWords checks what a signal may ask for.
+func shutdownWords(words []string) error {
+	for _, w := range words {
+		if !slices.Contains([]string{"default", "save", "nosave", "now", "force"}, strings.ToLower(w)) {
+			return fmt.Errorf("argument(s) must be some of the following: default, save, nosave, now, force")
+		}
+	}
+	has := func(w string) bool { return hasWord(words, w) }
+	if len(words) == 0 || has("save") && has("nosave") || has("default") && len(words) > 1 {
+		return errors.New("default stands alone, and save and nosave exclude each other")
+	}
+	return nil
+}
+
+// hasWord reports whether word is among words in any case.
+func hasWord(words []string, word string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
+}
+
+// Shutdown is how a signal stops the server.
+type Shutdown struct {
+	Now  bool // clients are not waited for
+	Save bool // a snapshot is made
+}
+
+// OnSignal returns what shutdown-on-sigterm or shutdown-on-sigint asks for. Nosave
+// and force ask for nothing: a stop makes no snapshot, and a snapshot that fails
+// never keeps the server.
+func OnSignal(h *Words) Shutdown {
+	words := h.Get()
+	return Shutdown{Now: hasWord(words, "now"), Save: hasWord(words, "save")}
 }
 
 func someAddresses(words []string) error {
@@ -176,4 +259,12 @@ func checkLengths(s *Settings) error {
 		return fmt.Errorf("proto-max-bulk-len %d is more than client-query-buffer-limit %d", bulk, query)
 	}
 	return nil
+}
+
+// remarkOutput warns of clients whose replies have no bound of their own.
+func remarkOutput(s *Settings) string {
+	if l := s.ClientOutputBufferLimit.Get(NormalClient); l.Hard > 0 {
+		return ""
+	}
+	return "client-output-buffer-limit has no hard limit for normal clients: maxmemory-clients alone bounds what waits to be sent"
 }

@@ -62,8 +62,14 @@ func (g group) bytes(name, def string, low, high int64, mutable bool, doc string
 	return h
 }
 
+func (g group) share(name, def string, low, high int64, mutable bool, doc string) *Share {
+	h := &Share{number{min: low, max: high}}
+	g.add(h, name, def, mutable, doc)
+	return h
+}
+
 func (g group) outputLimit(name, def string, low, high int64, mutable bool, doc string) *OutputLimit {
-	h := &OutputLimit{number{min: low, max: high}}
+	h := &OutputLimit{min: low, max: high}
 	g.add(h, name, def, mutable, doc)
 	return h
 }
@@ -95,6 +101,7 @@ func (g group) enum(name, def string, values []string, mutable bool, doc string)
 // keep makes a directive secret and file the one that names a file which holds
 // the secret.
 func (g group) keep(secret, file *Text) {
+	secret.bytes = true
 	d := g.r.byName[secret.Name()]
 	d.secret = true
 	d.secretFile = g.r.byName[file.Name()]

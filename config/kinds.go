@@ -10,7 +10,7 @@ import (
 )
 
 // Handle is a directive's typed handle: one of *Int, *Bytes, *Duration,
-// *OutputLimit, *Bool, *Text, *Enum and *Words. The set is closed.
+// *Share, *OutputLimit, *Bool, *Text, *Enum and *Words. The set is closed.
 type Handle interface {
 	// Name is the directive's name in lower case, as "maxclients".
 	Name() string
@@ -224,11 +224,12 @@ func (h *Bool) spell(text string) string { return text }
 
 func (h *Bool) limits() string { return "yes or no" }
 
-// Text is any text without NUL bytes: a path, a password.
+// Text is any text: a path, a password.
 type Text struct {
 	named
 	v     atomic.Pointer[string]
 	check func(string) error // or nil
+	bytes bool               // NUL is as good as any byte: no path, a password
 }
 
 // Get returns the current value.
@@ -239,7 +240,7 @@ func (h *Text) parse(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.IndexByte(w, 0) >= 0 {
+	if !h.bytes && strings.IndexByte(w, 0) >= 0 {
 		return "", errNUL
 	}
 	if h.check != nil {
@@ -291,6 +292,7 @@ type Words struct {
 	named
 	v     atomic.Pointer[[]string]
 	check func([]string) error // or nil
+	adds  bool                 // the lines of one source add up; an empty one starts anew
 }
 
 // Get returns the current value; it must not be written to.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -169,21 +170,56 @@ func TestWords(t *testing.T) {
 }
 
 func TestOutputLimit(t *testing.T) {
-	const refused = "!argument must be one memory value, the limit of every client (classes with limits of their own and soft limits are not supported)"
-	h := &OutputLimit{number{min: 1000, max: 1 << 30}}
-	try(t, h, h.Get, equal, []kindCase{
+	const (
+		count = "!Wrong number of arguments in buffer limit configuration: it is one size, or a class, a hard limit, a soft limit and seconds"
+		soft  = "!Error in hard, soft or soft_seconds setting in buffer limit configuration"
+	)
+	h := &OutputLimit{min: 1000, max: 1 << 30}
+	normal := func() int64 { return h.Get(NormalClient).Hard }
+	try(t, h, normal, equal, []kindCase{
 		{"1mb", "normal 1048576 0 0 slave 1048576 0 0 pubsub 1048576 0 0", int64(1 << 20)},
-		{"normal 1mb 0 0", "normal 1048576 0 0 slave 1048576 0 0 pubsub 1048576 0 0", int64(1 << 20)},
-		{"normal|2000|0|0", "normal 2000 0 0 slave 2000 0 0 pubsub 2000 0 0", int64(2000)},
-		{"normal 1mb 0 0 replica 1mb 0 0", "normal 1048576 0 0 slave 1048576 0 0 pubsub 1048576 0 0", int64(1 << 20)},
-		{"999", "!argument must be between 1000 and 1073741824 inclusive", nil},
-		{"normal 0 0 0", "!argument must be between 1000 and 1073741824 inclusive", nil},
+		{"normal 1mb 0 0", "normal 1048576 0 0 slave 0 0 0 pubsub 0 0 0", int64(1 << 20)},
+		{"normal|2000|0|0", "normal 2000 0 0 slave 0 0 0 pubsub 0 0 0", int64(2000)},
+		{"normal 0 0 0 replica 1mb 512kb 60", "normal 0 0 0 slave 1048576 524288 60 pubsub 0 0 0", int64(0)},
+		{"PubSub 32mb 8mb 60 slave 2000 0 60 normal 3000 7 5", "normal 3000 7 5 slave 2000 0 60 pubsub 33554432 8388608 60", int64(3000)},
+		{"999", "!argument must be 0 or between 1000 and 1073741824 inclusive", nil},
+		{"normal 999 0 0", "!argument must be 0 or between 1000 and 1073741824 inclusive", nil},
 		{"many", "!argument must be a memory value", nil},
-		{"", refused, nil},
-		{"normal 1mb 0", refused, nil},
-		{"master 1mb 0 0", refused, nil},
-		{"normal 1mb 512kb 0", refused, nil},
-		{"normal 1mb 0 60", refused, nil},
-		{"normal 1mb 0 0 pubsub 2mb 0 0", refused, nil},
+		{"", count, nil},
+		{"normal 1mb 0", count, nil},
+		{"master 1mb 0 0", `!Invalid client class specified in buffer limit configuration: "master" (normal, replica and pubsub are known)`, nil},
+		{"normal 1mb 0 -1", soft, nil},
+		{"normal 1mb 2gb 1", soft, nil},
+		{"normal 1mb x 1", "!argument must be a memory value", nil},
 	})
+	h.store("normal 0 0 0 slave 0 0 0 pubsub 33554432 8388608 60")
+	if got, want := h.Get(PubSubClient), (BufferLimit{32 << 20, 8 << 20, time.Minute}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestShare(t *testing.T) {
+	h := &Share{number{max: 1 << 30}}
+	of1000 := func() int64 { return h.Get(1000) }
+	try(t, h, of1000, equal, []kindCase{
+		{"0", "0", int64(0)},
+		{"10", "10", int64(10)},
+		{"1kb", "1024", int64(1024)},
+		{"0%", "0%", int64(0)},
+		{"10%", "10%", int64(100)},
+		{"100%", "100%", int64(1000)},
+		{"101%", "!argument must be a memory or percent value", nil},
+		{"-1%", "!argument must be a memory or percent value", nil},
+		{"%", "!argument must be a memory or percent value", nil},
+		{"1.5%", "!argument must be a memory or percent value", nil},
+		{"2gb", "!argument must be between 0 and 1073741824 inclusive", nil},
+		{"many", "!argument must be a memory or percent value", nil},
+	})
+	h.store("99%")
+	if got, want := h.Get(math.MaxInt64), int64(math.MaxInt64/100*99+math.MaxInt64%100*99/100); got != want {
+		t.Errorf("99%% of all: %d, want %d", got, want)
+	}
+	if h.Get(-1) != 0 {
+		t.Error("a share of less than nothing")
+	}
 }

@@ -35,6 +35,7 @@ type assignment struct {
 	words []string
 	from  source
 	where string // what an error begins with: "limitdb.conf:12: port"
+	line  int    // in the configuration file, from 0; -1 elsewhere, as in a file that it includes
 }
 
 // Load reads the file, the environment and the command line and sets every
@@ -51,6 +52,7 @@ func (r *Registry) Load(src Sources) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.remarks = remarks{}
 
 	args, file := src.Args, ""
 	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
@@ -62,7 +64,8 @@ func (r *Registry) Load(src Sources) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", onOneLine(file), bare(err))
 		}
-		if all, err = r.parseFile(file, data); err != nil {
+		p := fileParser{r: r, readFile: src.ReadFile, remarks: &r.remarks}
+		if all, err = p.parse(file, data); err != nil {
 			return err
 		}
 	}
@@ -75,6 +78,7 @@ func (r *Registry) Load(src Sources) error {
 		return err
 	}
 	all = slices.Concat(all, env, opts)
+	r.remarkSecrets(opts)
 
 	r.readFile = src.ReadFile
 	before := r.values()
@@ -94,21 +98,35 @@ func (r *Registry) Load(src Sources) error {
 // assign carries out the assignments, which come in the order of precedence,
 // the weaker first.
 func (r *Registry) assign(all []assignment) error {
-	texts := make([]string, len(all))
-	for i, a := range all {
-		text, err := a.to.parse(a.words)
+	now := make(map[*directive]value)
+	for _, a := range all {
+		before, ok := now[a.to]
+		if !ok {
+			before = value{a.to.text, a.to.source}
+		}
+		text, err := a.to.parseOnto(before.text, ok && before.source == a.from, a.words)
 		if err != nil {
 			return a.refusal(err)
 		}
-		texts[i] = text
+		now[a.to] = value{text, a.from}
 	}
-	for i, a := range all {
-		a.to.set(value{texts[i], a.from})
+	for d, v := range now {
+		d.set(v)
 	}
 	if err := r.loadSecrets(); err != nil {
 		return err
 	}
 	return r.check()
+}
+
+// remarkSecrets warns of passwords among the options of the command line.
+func (r *Registry) remarkSecrets(opts []assignment) {
+	for _, a := range opts {
+		if a.to.secret && strings.Join(a.words, "") != "" {
+			r.remarks.lines = append(r.remarks.lines, fmt.Sprintf("%s is on the command line, which every user of the machine can read: use %s, the file or %s",
+				a.where, a.to.secretFile.name, envName(a.to.name)))
+		}
+	}
 }
 
 // refusal is the error for a value that is not allowed.

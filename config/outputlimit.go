@@ -1,63 +1,157 @@
 package config
 
 import (
-	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
-// OutputLimit is a size in bytes that CONFIG GET shows as Redis shows
-// client-output-buffer-limit, by class of client: monitoring programs take
-// that text apart. Here all classes share one hard limit and there is no soft
-// one, so what is given is one size, or Redis' text if it says just that.
-type OutputLimit struct{ number }
+// ClientClass is a class of clients with an output limit of its own.
+type ClientClass int
 
-var errOneLimit = errors.New("argument must be one memory value, the limit of every client (classes with limits of their own and soft limits are not supported)")
+// The classes, in the order in which CONFIG GET shows them.
+const (
+	NormalClient ClientClass = iota
+	ReplicaClient
+	PubSubClient
+)
 
-// Get returns the current value in bytes.
-func (h *OutputLimit) Get() int64 { return h.v.Load() }
+// BufferLimit bounds the replies that wait to be sent to one client.
+type BufferLimit struct {
+	// Hard is how many bytes close the client at once; 0: no number does.
+	Hard int64
+	// Soft is how many bytes close the client when they have been there for
+	// SoftTime; 0: no number does.
+	Soft     int64
+	SoftTime time.Duration
+}
 
-func (h *OutputLimit) parse(words []string) (string, error) {
+// outputLimits has the limit of each class.
+type outputLimits [3]BufferLimit
+
+// OutputLimit is a limit for each class of clients, written as Redis writes it,
+// "class hard soft seconds" for one or more classes. What is not named keeps its
+// limit. One size alone is the hard limit of all classes.
+type OutputLimit struct {
+	named
+	v        atomic.Pointer[outputLimits]
+	min, max int64 // of a hard limit that is not 0
+}
+
+// Get returns the current limit of a class.
+func (h *OutputLimit) Get(c ClientClass) BufferLimit { return h.v.Load()[c] }
+
+func (h *OutputLimit) parse(words []string) (string, error) { return h.parseOnto("", words) }
+
+// parseOnto is parse for a value in which the classes that words do not name
+// have the limits of before, a canonical text or "".
+func (h *OutputLimit) parseOnto(before string, words []string) (string, error) {
+	all := readOutputLimits(before)
 	fields := strings.Fields(strings.Join(words, " "))
-	var size string
 	switch {
 	case len(fields) == 1:
-		size = fields[0]
+		hard, err := h.hard(fields[0])
+		if err != nil {
+			return "", err
+		}
+		all = outputLimits{{Hard: hard}, {Hard: hard}, {Hard: hard}}
 	case len(fields) > 0 && len(fields)%4 == 0:
-		size = fields[1]
-		for class := range len(fields) / 4 {
-			f := fields[class*4 : class*4+4]
-			switch strings.ToLower(f[0]) {
-			case "normal", "slave", "replica", "pubsub":
-			default:
-				return "", errOneLimit
+		for ; len(fields) > 0; fields = fields[4:] {
+			class, err := clientClass(fields[0])
+			if err != nil {
+				return "", err
 			}
-			if f[1] != size || f[2] != "0" || f[3] != "0" {
-				return "", errOneLimit
+			if all[class], err = h.limit(fields[1:4]); err != nil {
+				return "", err
 			}
 		}
 	default:
-		return "", errOneLimit
+		//lint:ignore ST1005 Redis' own text, which clients see
+		return "", fmt.Errorf("Wrong number of arguments in buffer limit configuration: it is one size, or a class, a hard limit, a soft limit and seconds")
 	}
-	n, err := parseSize(size)
-	if err != nil {
-		return "", err
-	}
-	if err := h.within(n); err != nil {
-		return "", err
-	}
-	hard := " " + strconv.FormatInt(n, 10) + " 0 0"
-	return "normal" + hard + " slave" + hard + " pubsub" + hard, nil
+	return all.text(), nil
 }
 
-// size is the hard limit in text, which parse has made.
-func (h *OutputLimit) size(text string) int64 {
-	n, _ := strconv.ParseInt(strings.Fields(text)[1], 10, 64)
-	return n
+func clientClass(word string) (ClientClass, error) {
+	switch strings.ToLower(word) {
+	case "normal":
+		return NormalClient, nil
+	case "slave", "replica":
+		return ReplicaClient, nil
+	case "pubsub":
+		return PubSubClient, nil
+	}
+	//lint:ignore ST1005 Redis' own text, which clients see
+	return 0, fmt.Errorf("Invalid client class specified in buffer limit configuration: %s (normal, replica and pubsub are known)", quote(word))
 }
 
-func (h *OutputLimit) store(text string) { h.v.Store(h.size(text)) }
+// limit reads the hard limit, the soft limit and its seconds.
+func (h *OutputLimit) limit(words []string) (l BufferLimit, err error) {
+	if l.Hard, err = h.hard(words[0]); err != nil {
+		return l, err
+	}
+	if l.Soft, err = parseSize(words[1]); err != nil {
+		return l, err
+	}
+	seconds, err := strconv.ParseInt(words[2], 10, 64)
+	if err != nil || seconds < 0 || seconds > maxSeconds || l.Soft > h.max {
+		//lint:ignore ST1005 Redis' own text, which clients see
+		return l, fmt.Errorf("Error in hard, soft or soft_seconds setting in buffer limit configuration")
+	}
+	l.SoftTime = time.Duration(seconds) * time.Second
+	return l, nil
+}
 
-func (h *OutputLimit) spell(text string) string { return formatSize(h.size(text)) }
+// hard reads a hard limit.
+func (h *OutputLimit) hard(word string) (int64, error) {
+	n, err := parseSize(word)
+	if err == nil && n != 0 && (n < h.min || n > h.max) {
+		err = fmt.Errorf("argument must be 0 or between %d and %d inclusive", h.min, h.max)
+	}
+	return n, err
+}
 
-func (h *OutputLimit) limits() string { return formatSize(h.min) + " to " + formatSize(h.max) }
+// text is the canonical text, the one of Redis' CONFIG GET.
+func (l *outputLimits) text() string {
+	return l.spell(func(n int64) string { return strconv.FormatInt(n, 10) }, "slave")
+}
+
+func (l *outputLimits) spell(size func(int64) string, replica string) string {
+	parts := make([]string, 0, len(l))
+	for i, class := range [...]string{"normal", replica, "pubsub"} {
+		parts = append(parts, class, size(l[i].Hard), size(l[i].Soft), strconv.FormatInt(int64(l[i].SoftTime/time.Second), 10))
+	}
+	return strings.Join(parts, " ")
+}
+
+// readOutputLimits reads a canonical text.
+func readOutputLimits(text string) (l outputLimits) {
+	fields := strings.Fields(text)
+	for i := range len(fields) / 4 {
+		n := func(at int) int64 {
+			v, _ := strconv.ParseInt(fields[4*i+at], 10, 64)
+			return v
+		}
+		l[i] = BufferLimit{Hard: n(1), Soft: n(2), SoftTime: time.Duration(n(3)) * time.Second}
+	}
+	return l
+}
+
+func (h *OutputLimit) store(text string) {
+	l := readOutputLimits(text)
+	h.v.Store(&l)
+}
+
+func (h *OutputLimit) spell(text string) string {
+	l := readOutputLimits(text)
+	if only := (BufferLimit{Hard: l[0].Hard}); l == (outputLimits{only, only, only}) {
+		return formatSize(only.Hard)
+	}
+	return l.spell(formatSize, "replica")
+}
+
+func (h *OutputLimit) limits() string {
+	return "one size, or class hard soft seconds; hard is 0 or " + formatSize(h.min) + " to " + formatSize(h.max)
+}

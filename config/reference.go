@@ -85,9 +85,15 @@ Every directive can be given in four ways; the stronger first:
 3. in the file: ` + "`maxclients 100`" + `, one directive a line, ` + "`#`" + ` before a comment, quotes as in ` + "`redis.conf`" + `
 4. its default
 
+A line ` + "`include path`" + ` in the file reads another one in its place, or all that match ` + "`conf.d/*.conf`" + `, in the order of their names;
+a path is relative to the folder of the file that includes it. The lines of ` + "`save`" + ` in the file add up.
+
 FILE ` + "`-`" + ` is the standard input. ` + "`limitdb --check-config`" + ` with the same arguments only checks them. An unknown
 directive or a value that is not allowed ends the start with one line that names the file's line, the option or the
 variable.
+
+A ` + "`redis.conf`" + ` is read as well. What has no meaning here is ignored, with a line in the log that says what to do instead; what
+cannot be ignored, such as ` + "`rename-command`" + ` or ` + "`replicaof`" + `, ends the start.
 
 Sizes are in bytes and take a unit: ` + "`1k`" + ` is 1000, ` + "`1kb`" + ` is 1024; so with ` + "`m mb g gb`" + `.
 
@@ -95,8 +101,8 @@ While the server runs, ` + "`CONFIG GET`" + ` shows every directive, ` + "`CONFI
 once: all or none), and ` + "`CONFIG REWRITE`" + ` writes what is current to the file, in which it leaves comments, order and
 all lines that are still right as they are.
 
-A password never shows: ` + "`CONFIG GET`" + ` says ` + "`(redacted)`" + ` if there is one. ` + "`requirepass-file`" + ` keeps it out of the file; it is
-read again on SIGHUP. A password from there, the environment or the command line is not written by ` + "`CONFIG REWRITE`" + `.
+A password never shows: ` + "`CONFIG GET`" + ` says ` + "`(redacted)`" + ` if there is one. On the command line it does: every user of the machine
+can read it there, and the log warns of it. ` + "`requirepass-file`" + ` keeps it out of the file as well; it is read again on SIGHUP. A password from there, the environment or the command line is not written by ` + "`CONFIG REWRITE`" + `.
 
 The variables that Kubernetes sets for a service called limitdb (` + "`LIMITDB_SERVICE_HOST`" + `, ` + "`LIMITDB_PORT=tcp://…`" + `) are not
 taken for directives; any other variable that begins with ` + "`LIMITDB_`" + ` and names no directive is an error.

@@ -77,7 +77,7 @@ func TestTable(t *testing.T) {
 		if e.Environment != "LIMITDB_"+strings.ToUpper(strings.ReplaceAll(e.Name, "-", "_")) {
 			t.Errorf("%s has the variable %s", e.Name, e.Environment)
 		}
-		if e.Secret != (e.Name == "requirepass") {
+		if e.Secret != (e.Name == "requirepass" || e.Name == "http-password") {
 			t.Errorf("%s: Secret is %v", e.Name, e.Secret)
 		}
 	}

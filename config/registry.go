@@ -46,12 +46,14 @@ type Registry struct {
 	// Fixed once New has returned.
 	list   []*directive
 	byName map[string]*directive
-	checks []func() error // what must hold between several directives
+	checks []func() error  // what must hold between several directives
+	advice []func() string // what is allowed and may surprise, or ""
 
 	mu       sync.Mutex // guards all below, and text and source of each directive
 	hooks    []hook
 	file     string // absolute path of the configuration file, or ""
 	readFile func(path string) ([]byte, error)
+	remarks  remarks // of Load
 }
 
 // Pair is a directive's name and its value as text.
@@ -102,6 +104,21 @@ func (r *Registry) File() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.file
+}
+
+// Warnings returns what Load has found that is no error, a line each: directives
+// of Redis that are ignored, passwords on the command line, values that may
+// surprise.
+func (r *Registry) Warnings() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := r.remarks.all()
+	for _, a := range r.advice {
+		if line := a(); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // OnChange has run called after Set has changed one or more of the handles,

@@ -1,12 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -54,52 +54,118 @@ func (r *Registry) rewriteFile(path string) error {
 	return replaceFile(path, data)
 }
 
-// rewrite returns what the file is to hold in place of old.
-func (r *Registry) rewrite(old []byte) []byte {
-	lines := splitFile(old)
-	said := map[*directive]int{} // the line that counts: the last one
-	marked := false
-	for i, l := range lines {
-		if len(l.words) > 0 {
-			if d := r.find(l.words[0]); d != nil {
-				said[d] = i
+// said is what the configuration file and those that it includes say of a
+// directive.
+type said struct {
+	text    string // canonical text; "" if a line is wrong
+	wrong   bool
+	lines   []int // in the file itself
+	outside bool  // an included file says something
+	last    int   // the line that counts, or -1 if an included file has it
+}
+
+// saidBy reads what the configuration file says, as a start would.
+func (r *Registry) saidBy(data []byte) map[*directive]*said {
+	p := fileParser{r: r, readFile: r.readFile, remarks: &remarks{}}
+	all, err := p.parse(r.file, data)
+	if err != nil {
+		// Then only the lines are known.
+		all = nil
+		for i, l := range splitFile(data) {
+			if len(l.words) > 0 && r.find(l.words[0]) != nil {
+				all = append(all, assignment{to: r.find(l.words[0]), words: l.words[1:], line: i})
 			}
 		}
-		marked = marked || strings.TrimSpace(l.raw) == marker
 	}
+	found := make(map[*directive]*said)
+	for _, a := range all {
+		s, again := found[a.to], true
+		if s == nil {
+			s, again = &said{text: a.to.def}, false
+			found[a.to] = s
+		}
+		text, err := a.to.parseOnto(s.text, again, a.words)
+		s.text, s.wrong, s.last = text, err != nil, a.line
+		if a.line < 0 {
+			s.outside = true
+		} else {
+			s.lines = append(s.lines, a.line)
+		}
+	}
+	return found
+}
+
+// rewrite returns what the configuration file is to hold in place of old.
+func (r *Registry) rewrite(old []byte) []byte {
+	lines := splitFile(old)
+	found := r.saidBy(old)
 	var added []string
 	for _, d := range r.list {
 		if d.secret && d.source != fromFile && d.source != fromCommand {
 			continue
 		}
-		line := d.name + " " + d.handle.spell(d.text)
-		i, ok := said[d]
-		if !ok {
-			if d.text != d.def {
-				added = append(added, line+"\n")
-			}
+		s := found[d]
+		if s == nil {
+			s = &said{text: d.def, last: -1}
+		}
+		if !s.wrong && s.text == d.text {
 			continue
 		}
-		if text, err := d.handle.parse(lines[i].words[1:]); err != nil || text != d.text {
-			lines[i].raw = line + ending(lines[i].raw)
+		fresh := d.lines(s.outside)
+		if s.last < 0 {
+			added = append(added, fresh...)
+		} else {
+			end := ending(lines[s.last].raw)
+			lines[s.last].raw = strings.Join(fresh, cmp.Or(end, "\n")) + end
+		}
+		for _, i := range s.lines {
+			if d.addsUp() && i != s.last {
+				lines[i].raw = ""
+			}
 		}
 	}
-	if len(added) > 0 {
-		if last := len(lines) - 1; last >= 0 && ending(lines[last].raw) == "" {
-			lines[last].raw += "\n"
-		}
-		if !marked {
-			added = slices.Insert(added, 0, marker+"\n")
-		}
+	return join(lines, added)
+}
+
+// addsUp reports whether several lines of the directive make up its value.
+func (d *directive) addsUp() bool {
+	switch h := d.handle.(type) {
+	case *OutputLimit:
+		return true
+	case *Words:
+		return h.adds
 	}
+	return false
+}
+
+// lines says the current value, whatever lines stood before: outside reports
+// whether there may be some in other files.
+func (d *directive) lines(outside bool) []string {
+	line := d.name + " " + d.handle.spell(d.text)
+	if _, words := d.handle.(*Words); words && d.addsUp() && outside && d.text != "" {
+		return []string{d.name + ` ""`, line}
+	}
+	return []string{line}
+}
+
+// join puts the lines together, and those that are added below the marker.
+func join(lines []fileLine, added []string) []byte {
 	var b []byte
+	marked := false
 	for _, l := range lines {
 		b = append(b, l.raw...)
+		marked = marked || strings.TrimSpace(l.raw) == marker
 	}
-	for _, l := range added {
-		b = append(b, l...)
+	if len(added) == 0 {
+		return b
 	}
-	return b
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		b = append(b, '\n')
+	}
+	if !marked {
+		b = append(b, marker+"\n"...)
+	}
+	return append(b, strings.Join(added, "\n")+"\n"...)
 }
 
 // ending is the end of a line: "\n", "\r\n" or, at the end of the file, "".

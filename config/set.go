@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Set changes directives while the server runs: all of them or, on an error,
@@ -25,7 +27,7 @@ func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 		switch {
 		case d == nil:
 			//lint:ignore ST1005 Redis' own text, which clients see
-			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'%s", escape(p.Name), r.suggest(p.Name, single))
+			return nil, fmt.Errorf("Unknown option or number of arguments for CONFIG SET - '%s'%s", escape(p.Name), cmp.Or(foreignAdvice(p.Name), r.suggest(p.Name, single)))
 		case !d.mutable:
 			return nil, refusal(d.name, errors.New("can't set immutable config"))
 		case slices.Contains(set[:i], d):
@@ -35,7 +37,7 @@ func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	}
 	texts := make([]string, len(pairs))
 	for i, d := range set {
-		text, err := d.parse([]string{pairs[i].Value})
+		text, err := d.parseOnto(d.text, false, []string{pairs[i].Value})
 		if err == nil && d.secretFile != nil && d.secretFile.text != "" {
 			err = fmt.Errorf("it is read from %s: change that file and reload", d.secretFile.name)
 		}
@@ -113,6 +115,20 @@ func (h hook) first(changed []*directive) *directive {
 		}
 	}
 	return nil
+}
+
+// parseOnto is parse for a directive that has the canonical text before. again
+// reports whether the same source has given it.
+func (d *directive) parseOnto(before string, again bool, words []string) (string, error) {
+	switch h := d.handle.(type) {
+	case *OutputLimit:
+		return h.parseOnto(before, words)
+	case *Words:
+		if h.adds && again && len(strings.Fields(strings.Join(words, " "))) > 0 {
+			return h.parse(append([]string{before}, words...))
+		}
+	}
+	return d.parse(words)
 }
 
 // parse is the handle's parse; a secret cannot be set to what hides it, as a

@@ -39,7 +39,7 @@ type Settings struct {
 	ProtoMaxBulkLen         *Bytes
 	ClientQueryBufferLimit  *Bytes
 	ClientOutputBufferLimit *OutputLimit
-	MaxMemoryClients        *Bytes // 0: no limit
+	MaxMemoryClients        *Share // of maxmemory or else of the machine; 0: no limit
 
 	// Engine.
 	Databases       *Int
@@ -66,13 +66,20 @@ type Settings struct {
 	SlowlogLogSlowerThan *Int  // microseconds; -1: off
 	SlowlogMaxLen        *Int
 	LatencyTracking      *Bool
+	LatencyPercentiles   *Words // see Percentiles
+	LatencyThreshold     *Int   // milliseconds; 0: off
 	HTTPPort             *Int   // 0: none
 	HTTPBind             *Words // none: as Bind
+	HTTPPassword         *Text
+	HTTPPasswordFile     *Text
 	Pprof                *Bool
 
 	// Process.
-	Supervised      *Enum // no, systemd, auto
-	ShutdownTimeout *Duration
+	Supervised        *Enum // no, systemd, auto
+	ShutdownTimeout   *Duration
+	ShutdownOnSIGTERM *Words // see OnSignal
+	ShutdownOnSIGINT  *Words
+	DebugCommand      *Enum // no, yes, local
 }
 
 // New returns the registry of all directives, each at its default, and their
@@ -89,10 +96,10 @@ func New() (*Registry, *Settings) {
 
 func declareNetwork(r *Registry, s *Settings) {
 	g := group{r, "Network"}
-	s.Port = g.int("port", "6379", 0, 65535, fixed,
+	s.Port = g.int("port", "6379", 0, 65535, mutable,
 		"The TCP port for clients; 0: no TCP port.")
-	s.Bind = g.words("bind", "127.0.0.1 ::1", fixed,
-		"The addresses to listen on; * is all of them, and one with a - before it may be missing on the machine.")
+	s.Bind = g.words("bind", "127.0.0.1 ::1", mutable,
+		"The addresses or host names to listen on; * is all of them, and one with a - before it may be missing on the machine.")
 	s.Bind.check = someAddresses
 	s.UnixSocket = g.text("unixsocket", "", fixed,
 		"The path of a unix socket for clients; empty: none.")
@@ -146,10 +153,11 @@ func declareLimits(r *Registry, s *Settings) {
 	s.ClientQueryBufferLimit = g.bytes("client-query-buffer-limit", "1mb", 64<<10, 1<<30, mutable,
 		"How much of what one client has sent may wait to be run.")
 	s.ClientOutputBufferLimit = g.outputLimit("client-output-buffer-limit", "64mb", 64<<10, 1<<40, mutable,
-		"Close a client for which more than this waits to be sent. One size for all clients; Redis' classes are accepted if they are alike.")
-	s.MaxMemoryClients = g.bytes("maxmemory-clients", "256mb", 0, 1<<40, mutable,
-		"When the buffers of all clients together hold more than this, the largest is closed; 0: no limit.")
+		"Close a client for which more than this waits to be sent: one size, or for each class (normal, replica, pubsub) a hard limit, and a soft limit with the seconds for which it may be exceeded. 0: no limit but maxmemory-clients.")
+	s.MaxMemoryClients = g.share("maxmemory-clients", "256mb", 0, 1<<40, mutable,
+		"When the buffers of all clients together hold more than this, the largest is closed; a percentage is of maxmemory, else of the memory of the machine or the cgroup. 0: no limit.")
 	r.checks = append(r.checks, func() error { return checkLengths(s) })
+	r.advice = append(r.advice, func() string { return remarkOutput(s) })
 }
 
 func declareEngine(r *Registry, s *Settings) {
@@ -180,7 +188,7 @@ func declareEngine(r *Registry, s *Settings) {
 		"When the log is synced to the disk: always before a reply leaves that tells of it, once a second, or when the kernel does it by itself.")
 	s.Save = g.words("save", "", mutable,
 		"When snapshots are made by themselves: pairs of seconds and decisions, as 3600 1 300 100; empty: never. Without appendonly there is a log as well, which is synced by snapshots only.")
-	s.Save.check = savePoints
+	s.Save.check, s.Save.adds = savePoints, true
 	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
 		"Make a snapshot, which replaces the log, when the log has this many percent of the last snapshot's size; 0: never.")
 	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "128mb", 0, 1<<50, mutable,
@@ -203,11 +211,21 @@ func declareObservation(r *Registry, s *Settings) {
 		"How many commands the slow log holds.")
 	s.LatencyTracking = g.bool("latency-tracking", "yes", mutable,
 		"Whether the time of each command is counted, for LATENCY HISTOGRAM and the metrics.")
+	s.LatencyPercentiles = g.words("latency-tracking-info-percentiles", "50 99 99.9", mutable,
+		"Which percentiles of the time of each command INFO latencystats has.")
+	s.LatencyPercentiles.check = percentiles
+	s.LatencyThreshold = g.int("latency-monitor-threshold", "0", 0, maxSeconds, mutable,
+		"LATENCY LATEST and HISTORY have the commands that ran for this many milliseconds or more; 0: none. While it is on, every command is timed by itself.")
 	s.HTTPPort = g.int("http-port", "6380", 0, 65535, fixed,
 		"The HTTP port for metrics and health; 0: none.")
 	s.HTTPBind = g.words("http-bind", "", fixed,
 		"The addresses of the HTTP port, written as for bind; empty: those of bind.")
 	s.HTTPBind.check = addresses
+	s.HTTPPassword = g.text("http-password", "", mutable,
+		"The password of the HTTP port, for /metrics and profiles: of Basic authentication with any user name, or a Bearer token. /livez and /readyz stay open. Empty: none.")
+	s.HTTPPasswordFile = g.text("http-password-file", "", fixed,
+		"A file that holds the password, in place of http-password; a newline at its end is not part of it.")
+	g.keep(s.HTTPPassword, s.HTTPPasswordFile)
 	s.Pprof = g.bool("pprof", "no", fixed,
 		"Whether the HTTP port gives Go's profiles, to this machine only.")
 
@@ -216,4 +234,12 @@ func declareObservation(r *Registry, s *Settings) {
 		"Whether to tell systemd of the start and the stop; auto: if NOTIFY_SOCKET is set.")
 	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600, mutable,
 		"How many seconds a stop waits for clients to take their replies.")
+	s.ShutdownOnSIGTERM = g.words("shutdown-on-sigterm", "default", mutable,
+		"How SIGTERM stops the server: default; now, which waits for no client; save, which makes a snapshot; nosave and force change nothing, for a stop loses nothing that is kept.")
+	s.ShutdownOnSIGTERM.check = shutdownWords
+	s.ShutdownOnSIGINT = g.words("shutdown-on-sigint", "default", mutable,
+		"How SIGINT stops the server, in the same words.")
+	s.ShutdownOnSIGINT.check = shutdownWords
+	s.DebugCommand = g.enum("enable-debug-command", "local", []string{"no", "yes", "local"}, fixed,
+		"Who may use DEBUG: nobody, everybody, or the clients of this machine.")
 }

@@ -18,6 +18,10 @@ type fileLine struct {
 	err   error    // unbalanced quotes
 }
 
+// blanks are what isSpace calls a space. A line's end is not trimmed of other
+// spaces of Unicode, which may belong to a password.
+const blanks = " \t\n\v\f\r"
+
 // splitFile takes the file apart into lines. The lines' raw text, put
 // together, is the file.
 func splitFile(data []byte) []fileLine {
@@ -28,34 +32,13 @@ func splitFile(data []byte) []fileLine {
 		if len(lines) == 0 {
 			raw = strings.TrimPrefix(raw, "\ufeff") // some editors begin a file with it
 		}
-		raw = strings.TrimSpace(raw)
+		raw = strings.Trim(raw, blanks)
 		if raw != "" && raw[0] != '#' {
 			l.words, l.err = splitLine(raw)
 		}
 		lines = append(lines, l)
 	}
 	return lines
-}
-
-// parseFile reads the configuration file, called file in errors.
-func (r *Registry) parseFile(file string, data []byte) ([]assignment, error) {
-	var all []assignment
-	for i, l := range splitFile(data) {
-		where := onOneLine(file) + ":" + strconv.Itoa(i+1) + ": "
-		if l.err != nil {
-			return nil, errors.New(where + l.err.Error())
-		}
-		if len(l.words) == 0 {
-			continue
-		}
-		name := l.words[0]
-		d := r.find(name)
-		if d == nil {
-			return nil, errors.New(where + "unknown directive " + quote(name) + r.suggest(name, quote))
-		}
-		all = append(all, assignment{d, l.words[1:], fromFile, where + d.name})
-	}
-	return all, nil
 }
 
 const envPrefix = "LIMITDB_"
@@ -80,7 +63,7 @@ func (r *Registry) parseEnviron(environ []string) ([]assignment, error) {
 			return nil, fmt.Errorf("unknown environment variable %s%s", quote(name),
 				r.suggest(rest, func(s string) string { return quote(envName(s)) }))
 		}
-		all = append(all, assignment{d, []string{val}, fromEnvironment, name})
+		all = append(all, assignment{d, []string{val}, fromEnvironment, name, -1})
 	}
 	return all, nil
 }
@@ -124,22 +107,42 @@ func (r *Registry) parseArgs(args []string) ([]assignment, error) {
 		name, val, joined := strings.Cut(args[i][len("--"):], "=")
 		d := r.find(name)
 		if d == nil {
+			known, err := r.remarks.foreign("--", name, optionWords(args[i+1:], val, joined))
+			if err != nil {
+				return nil, err
+			}
+			if known {
+				i += 1 + optionEnd(args[i+1:])
+				continue
+			}
 			return nil, fmt.Errorf("unknown option %s%s", quote("--"+name),
 				r.suggest(name, func(s string) string { return quote("--" + s) }))
 		}
 		i++
-		end := i
-		for end < len(args) && !strings.HasPrefix(args[end], "--") {
-			end++
-		}
-		words := slices.Clone(args[i:end])
-		if joined {
-			words = slices.Insert(words, 0, val)
-		}
-		i = end
-		all = append(all, assignment{d, words, fromArguments, "--" + d.name})
+		words := optionWords(args[i:], val, joined)
+		i += optionEnd(args[i:])
+		all = append(all, assignment{d, words, fromArguments, "--" + d.name, -1})
 	}
 	return all, nil
+}
+
+// optionEnd is how many of args belong to the option before them.
+func optionEnd(args []string) int {
+	end := 0
+	for end < len(args) && !strings.HasPrefix(args[end], "--") {
+		end++
+	}
+	return end
+}
+
+// optionWords is an option's value: val, if it is joined to the name, and what
+// follows in args.
+func optionWords(args []string, val string, joined bool) []string {
+	words := slices.Clone(args[:optionEnd(args)])
+	if joined {
+		words = slices.Insert(words, 0, val)
+	}
+	return words
 }
 
 // suggest returns " (did you mean …?)" for a name that is close to a

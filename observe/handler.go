@@ -2,6 +2,8 @@ package observe
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net"
@@ -66,8 +68,36 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
+		if o.Password != nil && !isProbe(r) && !knows(r, o.Password()) {
+			w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
+			plain(w, http.StatusUnauthorized, "a password is needed (http-password): Basic authentication with any user name, or a Bearer token")
+			return
+		}
 		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// isProbe reports whether a request asks for the health of the server, which
+// whoever watches it may know without a password.
+func isProbe(r *http.Request) bool { return r.URL.Path == "/livez" || r.URL.Path == "/readyz" }
+
+// knows reports whether a request has the password, of Basic authentication with
+// any user name or as a Bearer token, or whether there is none to have.
+func knows(r *http.Request, password string) bool {
+	if password == "" {
+		return true
+	}
+	_, given, basic := r.BasicAuth()
+	if !basic {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			return false
+		}
+		given = strings.TrimSpace(token)
+	}
+	// Hashed first, so that the comparison does not tell the length.
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(password))
+	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

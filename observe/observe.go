@@ -29,6 +29,9 @@ type Options struct {
 	// Pprof serves profiles under /debug/pprof/, to requests from loopback
 	// addresses on a listener that is bound to a loopback address.
 	Pprof bool
+	// Password returns the password of all pages but /livez and /readyz, "" for
+	// none; nil: there is none. It is asked at each request.
+	Password func() string
 	// Log is told about what goes wrong; nil: nobody is.
 	Log *slog.Logger
 }

@@ -3,6 +3,7 @@ package observe
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -564,3 +565,56 @@ func (f fakeListener) Close() error              { return nil }
 func (f fakeListener) Addr() net.Addr            { return f }
 func (f fakeListener) Network() string           { return "tcp" }
 func (f fakeListener) String() string            { return string(f) }
+
+// With a password, whoever lacks it sees nothing but the probes.
+func TestPassword(t *testing.T) {
+	var password atomic.Pointer[string]
+	set := func(p string) { password.Store(&p) }
+	set("pa ss:word\u00e9")
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Pprof: true, Password: func() string { return *password.Load() }}, defaultBounds())
+	base := "http://" + s.Addrs()[0].String()
+	ask := func(path, authorization string) (status int, challenge string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "GET", base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if authorization != "" {
+			req.Header.Set("Authorization", authorization)
+		}
+		tr := &http.Transport{DisableKeepAlives: true}
+		res, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode, res.Header.Get("WWW-Authenticate")
+	}
+	basic := func(user, pass string) string {
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+pass))
+	}
+	right := *password.Load()
+	for _, path := range []string{"/", "/metrics", "/debug/pprof/", "/nothing", "/livez/../metrics"} {
+		for _, wrong := range []string{"", basic("", ""), basic("prometheus", "no"), basic(right, ""), "Bearer", "Bearer no", "Bearer " + right + "x", right, "Digest " + right} {
+			if status, challenge := ask(path, wrong); status != 401 || !strings.HasPrefix(challenge, "Basic ") {
+				t.Errorf("%s with %q: %d %q", path, wrong, status, challenge)
+			}
+		}
+	}
+	for _, header := range []string{basic("", right), basic("prometheus", right), "Bearer " + right, "bearer " + right} {
+		if status, _ := ask("/metrics", header); status != 200 {
+			t.Errorf("%q: %d", header, status)
+		}
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		if status, _ := ask(path, ""); status != 200 {
+			t.Errorf("%s without the password: %d", path, status)
+		}
+	}
+	set("")
+	if status, _ := ask("/metrics", ""); status != 200 {
+		t.Errorf("without a password: %d", status)
+	}
+}

@@ -134,7 +134,7 @@ func TestConfigCommands(t *testing.T) {
 		[2]string{"CONFIG GET appendonly", `["appendonly" "yes"]`},
 		[2]string{"CONFIG RESETSTAT", "OK"},
 	)
-	for _, set := range [][]string{{"nosuch", "1"}, {"port", "7000"}, {"maxclients", "9", "timeout", "x"}} {
+	for _, set := range [][]string{{"nosuch", "1"}, {"tls-port", "7000"}, {"maxclients", "9", "timeout", "x"}} {
 		if got := line(c.do(append([]string{"CONFIG", "SET"}, set...)...)); !strings.HasPrefix(got, "-ERR ") {
 			t.Errorf("CONFIG SET %v: %s", set, got)
 		}

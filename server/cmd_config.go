@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"limitdb/config"
@@ -68,30 +70,25 @@ func (s *session) configSet(args [][]byte) {
 		s.fail(errLoading) // what is to be kept is not there yet
 		return
 	}
-	back, err := s.srv.registry.Swap(pairs...)
-	if err != nil {
-		s.fail("ERR " + err.Error())
-		return
-	}
-	s.setReaderLimits()
-	if about == "" || s.srv.durable.Durability == nil {
-		s.ok()
-		return
-	}
-	s.inBackground(func() error {
-		err := s.srv.durable.Switch()
-		if err != nil {
+	kept := about != "" && s.srv.durable.Durability != nil
+	set := func() error {
+		back, err := s.srv.registry.Swap(pairs...)
+		if err != nil || !kept {
+			return err
+		}
+		if err := s.srv.durable.Switch(); err != nil {
 			back()
+			return errors.New("CONFIG SET failed (possibly related to argument '" + about + "') - " + plainCut([]byte(err.Error())))
 		}
-		return err
-	}, func(err error) {
-		if err != nil {
-			s.setReaderLimits()
-			s.fail("ERR CONFIG SET failed (possibly related to argument '" + about + "') - " + plainCut([]byte(err.Error())))
-			return
-		}
-		s.ok()
-	})
+		return nil
+	}
+	if kept || opens(pairs) { // which takes its time: for the disk, to look up a host's name
+		s.inBackground(set, s.okOrFail)
+		return
+	}
+	err := set()
+	s.setReaderLimits() // for what follows in this batch
+	s.okOrFail(err)
 }
 
 // switches returns the name of the first directive in pairs that turns the log on or off, "" for none.
@@ -102,6 +99,22 @@ func switches(pairs []config.Pair) string {
 		}
 	}
 	return ""
+}
+
+// opens reports whether any of the pairs makes the server listen elsewhere.
+func opens(pairs []config.Pair) bool {
+	return slices.ContainsFunc(pairs, func(p config.Pair) bool {
+		return strings.EqualFold(p.Name, "bind") || strings.EqualFold(p.Name, "port")
+	})
+}
+
+// okOrFail replies with OK, or with the error.
+func (s *session) okOrFail(err error) {
+	if err != nil {
+		s.fail("ERR " + err.Error())
+		return
+	}
+	s.ok()
 }
 
 func (s *session) configRewrite([][]byte) {

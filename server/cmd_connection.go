@@ -99,6 +99,7 @@ func (s *session) setAuthed(on bool) {
 // setReaderLimits gives the reader the bounds for a client before or after AUTH.
 func (s *session) setReaderLimits() {
 	set := s.srv.set
+	s.lengths = s.srv.lengths.Load()
 	if !s.authed {
 		s.rd.Limits = resp.Limits{Args: 10, WideArgs: 10, Bulk: 16 << 10, Inline: 4 << 10, Query: 64 << 10, Unauthenticated: true}
 		return

@@ -53,6 +53,10 @@ func debugCommands() []command {
 }
 
 func (s *session) debug(args [][]byte) {
+	if who := s.srv.set.DebugCommand.Get(); who == "no" || who == "local" && !isLocal(s.conn.RemoteAddr()) {
+		s.fail(errDebugRefused)
+		return
+	}
 	if !foldEqual(args[1], "SLEEP") {
 		s.fail(errNoDebug)
 		return

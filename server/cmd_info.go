@@ -290,11 +290,19 @@ func (t *infoText) commandStats() {
 }
 
 func (t *infoText) latencyStats() {
+	wanted := t.srv.set.Percentiles()
+	if len(wanted) == 0 {
+		return
+	}
 	for _, c := range t.srv.commandTotals() {
-		if c.calls > 0 {
-			t.field("latency_percentiles_usec_"+c.cmd.fullName(), fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f",
-				c.quantile(0.5), c.quantile(0.99), c.quantile(0.999)))
+		if c.calls == 0 {
+			continue
 		}
+		parts := make([]string, len(wanted))
+		for i, p := range wanted {
+			parts[i] = fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'f', -1, 64), c.quantile(p/100))
+		}
+		t.field("latency_percentiles_usec_"+c.cmd.fullName(), strings.Join(parts, ","))
 	}
 }
 

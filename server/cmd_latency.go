@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// LATENCY: how long commands take. There is no monitor of single events, so
-// everything about events is empty.
+// LATENCY: how long commands take.
 func latencyCommands() []command {
 	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
 		return command{
@@ -15,7 +14,6 @@ func latencyCommands() []command {
 		}
 	}
 	event := argument{name: "event", kind: "string"}
-	none := func(s *session, _ [][]byte) { s.array(0) }
 	histogram := sub("HISTOGRAM", -2, flagAdmin, "Replies each command's calls and how long they took, cumulated.", (*session).latencyHistogram,
 		argument{name: "command", kind: "string", optional: true, multiple: true})
 	histogram.complexity = "O(n) for n commands"
@@ -24,11 +22,11 @@ func latencyCommands() []command {
 		summary: "A container for commands about latency.",
 		subs: []command{
 			histogram,
-			sub("LATEST", 2, flagAdmin, "Replies an empty list: single events are not recorded.", none),
-			sub("HISTORY", 3, flagAdmin, "Replies an empty list: single events are not recorded.", none, event),
-			sub("RESET", -2, flagAdmin, "Replies 0: there are no events to forget.", func(s *session, _ [][]byte) { s.int(0) },
+			sub("LATEST", 2, flagAdmin, "Replies each event's name, its last time in Unix seconds, how long that and the longest one took, in milliseconds. Events are command and fast-command; latency-monitor-threshold says from when on they are recorded.", (*session).latencyLatest),
+			sub("HISTORY", 3, flagAdmin, "Replies the last 160 times of an event and how long each took, in milliseconds; of one second the longest.", (*session).latencyHistory, event),
+			sub("RESET", -2, flagAdmin, "Forgets events, or all; replies how many there were.", (*session).latencyReset,
 				argument{name: "event", kind: "string", optional: true, multiple: true}),
-			sub("GRAPH", 3, flagAdmin, "An error: single events are not recorded.", func(s *session, args [][]byte) {
+			sub("GRAPH", 3, flagAdmin, "An error: limitdb draws no graphs; HISTORY has the figures.", func(s *session, args [][]byte) {
 				s.fail("ERR No samples available for event '" + plainCut(args[2]) + "'")
 			}, event),
 			sub("DOCTOR", 2, flagAdmin, "Tells in words which commands take long.", (*session).latencyDoctor),

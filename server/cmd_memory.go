@@ -129,7 +129,7 @@ func (s *session) memoryStats([][]byte) {
 }
 
 func (s *session) memoryDoctor([][]byte) {
-	s.verbatim(memoryAdvice(s.srv.memoryFigures(), s.srv.set.MaxMemory.Get(), s.srv.set.MaxMemoryClients.Get()))
+	s.verbatim(memoryAdvice(s.srv.memoryFigures(), s.srv.set.MaxMemory.Get(), s.srv.clientsBudget()))
 }
 
 // memoryAdvice says in words what the figures mean; maxKeys is maxmemory and

@@ -45,7 +45,7 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 			s.conn.Close(reason)
 			return
 		}
-		if s.conn.Pending() > s.outputLimit() {
+		if s.conn.Pending() > s.outputLimit() || s.overSoft(now) {
 			srv.closeForOutput(s)
 		}
 		held := s.holding()
@@ -56,9 +56,33 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 	srv.queryMost.Store(query)
 	srv.unsentMost.Store(unsent)
 	srv.clientBytes.Store(sum)
-	if sum > srv.set.MaxMemoryClients.Get() {
+	if sum > srv.clientsBudget() {
 		srv.evictClients()
 	}
+}
+
+// overSoft reports whether more has waited to be sent than the soft limit of the
+// client's class for as long as that may be.
+func (s *session) overSoft(now int64) bool {
+	l := s.srv.set.ClientOutputBufferLimit.Get(s.class())
+	if l.Soft == 0 || s.conn.Pending() <= l.Soft {
+		s.pub.softSince.Store(0)
+		return false
+	}
+	if s.pub.softSince.CompareAndSwap(0, now) {
+		return false
+	}
+	return now-s.pub.softSince.Load() > int64(l.SoftTime)
+}
+
+// clientsBudget is maxmemory-clients in bytes, 0 for no limit. A percentage is of
+// maxmemory or, without it, of the memory that the process may use.
+func (srv *Server) clientsBudget() int64 {
+	whole := srv.set.MaxMemory.Get()
+	if whole == 0 {
+		whole = srv.opts.Memory
+	}
+	return srv.set.MaxMemoryClients.Get(whole)
 }
 
 // overdue returns why s must be closed at now, or nil.
@@ -100,7 +124,7 @@ func (srv *Server) evictClients() {
 		s    *session
 		held int64
 	}
-	limit := srv.set.MaxMemoryClients.Get()
+	limit := srv.clientsBudget()
 	var sum int64
 	var all []holder
 	srv.clients.each(func(s *session) {

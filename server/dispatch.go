@@ -137,6 +137,9 @@ func (s *session) call(cmd *command, args [][]byte, special uint32) {
 		s.slow += took
 		s.stripe.record(cmd, took, s.failed)
 		s.srv.slowlog.offer(s, cmd, args, took)
+		if special&specialTimeEach != 0 {
+			s.srv.offerLatency(cmd, s.now, took)
+		}
 	}
 }
 

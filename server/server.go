@@ -6,6 +6,7 @@ package server
 import (
 	"context"
 	"log/slog"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type Options struct {
 	Shutdown func(now bool)
 	// Durability keeps the state on a disk; nil: nobody does.
 	Durability *Durability
+	// Memory bounds the memory that the process may use, in bytes; 0: the machine's
+	// alone does.
+	Memory int64
 	// Ports tells where the server listens, for INFO; nil: the settings' port.
 	Ports func() (tcp int)
 }
@@ -54,6 +58,8 @@ type Server struct {
 	counters counters
 	errors   errorCounts
 	slowlog  slowlog
+	latency  latencyMonitor
+	lengths  atomic.Uint32 // counts the changes of the bounds of what clients send
 	monitors monitors
 	pause    pause
 	clients  clients
@@ -92,6 +98,9 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if all := int64(min(totalMemory(), math.MaxInt64)); o.Memory == 0 || all > 0 && all < o.Memory {
+		o.Memory = all
+	}
 	srv := &Server{
 		set:      o.Settings,
 		registry: o.Registry,
@@ -119,8 +128,9 @@ func New(o Options) *Server {
 		return c != nil && c.flags&flagWide != 0
 	}
 	srv.durable.Durability = o.Durability
-	srv.slowlogChanged()
-	o.Registry.OnChange(func() error { srv.slowlogChanged(); return nil }, srv.set.SlowlogLogSlowerThan)
+	srv.timingChanged()
+	o.Registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)
+	o.Registry.OnChange(func() error { srv.lengths.Add(1); return nil }, srv.set.ProtoMaxBulkLen, srv.set.ClientQueryBufferLimit)
 	return srv
 }
 
@@ -128,9 +138,10 @@ func New(o Options) *Server {
 // timed by itself rather than as its share of a batch.
 const timeEachBelow = 1000
 
-func (srv *Server) slowlogChanged() {
+// timingChanged decides whether every command is timed by itself.
+func (srv *Server) timingChanged() {
 	us := srv.set.SlowlogLogSlowerThan.Get()
-	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow)
+	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
 }
 
 func (srv *Server) setSpecial(bit uint32, on bool) {

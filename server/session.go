@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
+	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/transport"
@@ -62,6 +64,7 @@ type session struct {
 	// was not asked.
 	place engine.Place
 
+	lengths  uint32   // of Server.lengths that the reader's limits are of
 	last     *command // the last command found, for pipelines of one command
 	lastName []byte
 
@@ -87,6 +90,7 @@ type public struct {
 	owed                     atomic.Int64            // replies that wait for the disk
 	stepMemory               atomic.Int64            // of a command that has yielded
 	redirect                 atomic.Int64            // where invalidations go: CLIENT GETREDIR
+	softSince                atomic.Int64            // ns of Unix time at which the soft output limit was exceeded; 0: it is not
 	waits                    atomic.Pointer[waiting] // the command that waits for its turn, or nil
 }
 
@@ -169,6 +173,9 @@ func (s *session) begin() {
 	s.early = s.srv.special.Load() & specialLoading // before the clock is read: only then it is right
 	s.now = s.srv.clock.Now()
 	s.slow = 0
+	if s.lengths != s.srv.lengths.Load() {
+		s.setReaderLimits()
+	}
 	if s.out == nil {
 		s.out = s.srv.buffers.get()
 	}
@@ -287,13 +294,33 @@ func (s *session) outputLimit() int64 {
 	if !s.pub.authed.Load() {
 		return unauthOutput
 	}
-	return s.srv.set.ClientOutputBufferLimit.Get()
+	if l := s.srv.set.ClientOutputBufferLimit.Get(s.class()); l.Hard > 0 {
+		return l.Hard
+	}
+	return math.MaxInt64
+}
+
+// class is the one whose client-output-buffer-limit holds for the client.
+func (s *session) class() config.ClientClass {
+	if s.pub.subscribed.Load() > 0 {
+		return config.PubSubClient
+	}
+	return config.NormalClient
 }
 
 // MostUnsent is the number of unsent bytes above which no client is read from: three
 // quarters of client-output-buffer-limit, so that no pipeline, however slowly its replies are read,
 // takes its client over the limit.
-func (srv *Server) MostUnsent() int64 { return srv.set.ClientOutputBufferLimit.Get() / 4 * 3 }
+func (srv *Server) MostUnsent() int64 {
+	most := srv.set.ClientOutputBufferLimit.Get(config.NormalClient).Hard
+	if most == 0 {
+		most = srv.clientsBudget() // which may be no bound either
+	}
+	if most == 0 {
+		return math.MaxInt64
+	}
+	return most / 4 * 3
+}
 
 // account keeps the sum of all clients' buffers.
 func (s *session) account() {
@@ -305,7 +332,7 @@ func (s *session) account() {
 	held := s.holding()
 	if before := s.pub.accounted.Load(); before != held {
 		s.pub.accounted.Store(held)
-		if s.srv.clientBytes.Add(held-before) > s.srv.set.MaxMemoryClients.Get() {
+		if s.srv.clientBytes.Add(held-before) > s.srv.clientsBudget() {
 			s.srv.kickEviction()
 		}
 	}

@@ -29,6 +29,7 @@ type Group struct {
 	running   sync.WaitGroup // goroutines of connections
 
 	accepted, acceptErrors, refused atomic.Int64
+	keepAlive                       atomic.Int64 // ns, see Options.KeepAlive
 }
 
 // member is a connection as the Group sees it.
@@ -49,13 +50,15 @@ type Stats struct {
 
 // New returns a Group without listeners.
 func New(h Handler, o Options) *Group {
-	return &Group{
+	g := &Group{
 		handler: h,
 		opts:    o.withDefaults(),
 		start:   time.Now(),
 		members: make(map[member]struct{}),
 		turns:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
+	g.keepAlive.Store(int64(g.opts.KeepAlive))
+	return g
 }
 
 // Addrs are the addresses listened on, in the order of the calls of Listen.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,9 +16,10 @@ import (
 // listener is one listening socket.
 type listener struct {
 	net.Listener
-	take func() (accepted, error) // accepts
-	quit chan struct{}
-	file os.FileInfo // of a unix socket, so that only our own file is removed
+	take  func() (accepted, error) // accepts
+	quit  chan struct{}
+	file  os.FileInfo // of a unix socket, so that only our own file is removed
+	asked string      // the address that Listen was given
 }
 
 // Listen opens a listening socket and serves it until StopAccepting. network is tcp, tcp4, tcp6 or
@@ -49,8 +51,44 @@ func (g *Group) Listen(network, addr string, t *TLS) error {
 			return errors.Join(err, l.Close())
 		}
 	}
-	ln.file = file
+	ln.file, ln.asked = file, addr
 	return g.serve(ln)
+}
+
+// Unlisten closes the listeners that Listen has opened for addr. The connections
+// that they have accepted go on.
+func (g *Group) Unlisten(addr string) {
+	g.mu.Lock()
+	var found []*listener
+	g.listeners = slices.DeleteFunc(g.listeners, func(l *listener) bool {
+		if l.asked == addr {
+			found = append(found, l)
+		}
+		return l.asked == addr
+	})
+	g.mu.Unlock()
+	for _, l := range found {
+		l.stop()
+	}
+}
+
+// SetKeepAlive changes Options.KeepAlive for the connections that are accepted from
+// now on.
+func (g *Group) SetKeepAlive(d time.Duration) error {
+	g.keepAlive.Store(int64(d))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var errs []error
+	for _, l := range g.listeners {
+		if c, ok := l.Listener.(syscall.Conn); ok && l.Addr().Network() == "tcp" {
+			raw, err := c.SyscallConn()
+			if err == nil {
+				err = raw.Control(func(fd uintptr) { errs = append(errs, setTCP(int(fd), d)) })
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // streamListener accepts from l for a goroutine for each connection.
@@ -60,8 +98,19 @@ func (g *Group) streamListener(l net.Listener, t *TLS) *listener {
 		if err != nil {
 			return nil, err
 		}
+		if tc, ok := nc.(*net.TCPConn); ok {
+			g.keepStreamAlive(tc)
+		}
 		return acceptedStream{g, nc, t}, nil
 	}}
+}
+
+// keepStreamAlive sets what a connection does not inherit from its listener on
+// systems other than Linux. It may fail only if the peer has gone.
+func (g *Group) keepStreamAlive(c *net.TCPConn) {
+	d := time.Duration(g.keepAlive.Load())
+	idle, interval := keepAliveTimes(d)
+	_ = c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: d > 0, Idle: idle, Interval: interval, Count: keepAliveProbes})
 }
 
 // serve starts the accept loop of l.
@@ -80,14 +129,10 @@ func (g *Group) serve(l *listener) error {
 }
 
 func (g *Group) listenTCP(network, addr string) (net.Listener, error) {
-	// KeepAlive -1 keeps package net from setting its own on each connection.
+	// Accepted sockets inherit what setTCP sets; KeepAlive -1 keeps package net from
+	// setting its own on each of them.
 	lc := net.ListenConfig{KeepAlive: -1}
-	d := g.opts.KeepAlive
-	if d > 0 {
-		idle, interval := keepAliveTimes(d)
-		lc.KeepAlive = 0
-		lc.KeepAliveConfig = net.KeepAliveConfig{Enable: true, Idle: idle, Interval: interval, Count: keepAliveProbes}
-	}
+	d := time.Duration(g.keepAlive.Load())
 	lc.Control = func(_, _ string, c syscall.RawConn) error {
 		var err error
 		if cerr := c.Control(func(fd uintptr) { err = setTCP(int(fd), d) }); cerr != nil {

@@ -115,6 +115,9 @@ func newPollable(l net.Listener) (*pollable, error) {
 // Close implements net.Listener.
 func (p *pollable) Close() error { return errors.Join(p.file.Close(), p.Listener.Close()) }
 
+// SyscallConn implements syscall.Conn.
+func (p *pollable) SyscallConn() (syscall.RawConn, error) { return p.raw, nil }
+
 // SetDeadline bounds the wait of accept.
 func (p *pollable) SetDeadline(t time.Time) error { return p.file.SetDeadline(t) }
 

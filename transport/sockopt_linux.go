@@ -11,11 +11,14 @@ import (
 // five system calls for each. Replies are sent as they are written: TCP_NODELAY.
 func setTCP(fd int, keepAlive time.Duration) error {
 	type option struct{ level, name, value int }
-	options := []option{{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1}}
+	on := 0
+	if keepAlive > 0 {
+		on = 1
+	}
+	options := []option{{syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1}, {syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, on}}
 	if keepAlive > 0 {
 		idle, interval := keepAliveTimes(keepAlive)
 		options = append(options,
-			option{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
 			option{syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, seconds(idle)},
 			option{syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, seconds(interval)},
 			option{syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, keepAliveProbes},

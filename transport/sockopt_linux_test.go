@@ -44,6 +44,64 @@ func TestTCPOptions(t *testing.T) {
 	}
 }
 
+// SetKeepAlive holds for the connections that come later.
+func TestSetKeepAlive(t *testing.T) {
+	for _, d := range drivers() {
+		if d.network != "tcp" {
+			continue
+		}
+		t.Run(d.name, func(t *testing.T) {
+			fx := start(t, d, Options{KeepAlive: -1}, echo)
+			for _, keep := range []time.Duration{40 * time.Second, -1, 50 * time.Second} {
+				if err := fx.g.SetKeepAlive(keep); err != nil {
+					t.Fatal(err)
+				}
+				p, f := fx.dial()
+				ping(t, p)
+				on, err := syscall.GetsockoptInt(f.conn.FD(), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
+				if err != nil || (on == 1) != (keep > 0) {
+					t.Errorf("%v: SO_KEEPALIVE is %d, %v", keep, on, err)
+				}
+				idle, err := syscall.GetsockoptInt(f.conn.FD(), syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
+				if err != nil || keep > 0 && idle != int(keep/time.Second) {
+					t.Errorf("%v: TCP_KEEPIDLE is %d, %v", keep, idle, err)
+				}
+			}
+		})
+	}
+}
+
+// Unlisten ends one listener; what it has accepted goes on.
+func TestUnlisten(t *testing.T) {
+	g := newEcho(t, Options{})
+	for range 2 {
+		if err := g.Listen("tcp", "127.0.0.1:0", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Listen("tcp", "127.0.0.2:0", nil); err != nil {
+			t.Fatal(err)
+		}
+		addr := g.Addrs()[0].String()
+		p, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ping(t, p)
+		g.Unlisten("127.0.0.1:0")
+		if all := g.Addrs(); len(all) != 1 || all[0].String() == addr {
+			t.Errorf("still there: %v", all)
+		}
+		if c, err := net.Dial("tcp", addr); err == nil {
+			_ = c.Close()
+			t.Error("a listener that was closed takes connections")
+		}
+		ping(t, p)
+		_ = p.Close()
+		g.Unlisten("127.0.0.2:0")
+		g.Unlisten("never")
+	}
+}
+
 func TestBacklog(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -37,6 +36,9 @@ func serve(args []string) error {
 		if _, err := loadTLS(set); err != nil {
 			return err
 		}
+		for _, w := range registry.Warnings() {
+			fmt.Fprintln(os.Stderr, "limitdb: "+w)
+		}
 		fmt.Println("limitdb: the configuration is right")
 		return nil
 	}
@@ -64,6 +66,8 @@ type process struct {
 	engine   *engine.Engine
 	server   *server.Server
 	group    *transport.Group
+	ports    ports
+	saves    bool           // a snapshot is the last thing that is made
 	tls      *transport.TLS // nil without tls-port
 	http     *observe.Server
 	durable  *durability
@@ -86,7 +90,10 @@ func (p *process) run() error {
 	if p.tls, err = loadTLS(p.set); err != nil {
 		return err
 	}
-	p.fitMaxClients()
+	for _, w := range p.registry.Warnings() {
+		p.log.Warn(w)
+	}
+	p.fitMaxClients(systemDescriptors())
 	if heap := limitHeap(systemRoot(), os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
 		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
 	}
@@ -101,7 +108,7 @@ func (p *process) run() error {
 	p.server = server.New(server.Options{
 		Durability: p.durable.forServer(),
 		Settings:   p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
-		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort,
+		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
 	})
 	p.group = transport.New(p.server, p.transportOptions())
 	p.durable.roomForSyncs()
@@ -146,6 +153,11 @@ func (p *process) run() error {
 	// Last, when nothing can change any more: what is durable now is all.
 	cancel()
 	background.Wait()
+	if p.saves && p.durable.store.Load() != nil {
+		if err := p.server.Snapshot(); err != nil {
+			p.log.Error("the last snapshot failed", "err", err)
+		}
+	}
 	if err := p.durable.close(); err != nil {
 		return fmt.Errorf("the state was not kept: %w", err)
 	}
@@ -194,13 +206,24 @@ func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 				continue
 			}
 			p.log.Info("stopping", "signal", s.String())
-			return false, nil
+			return p.stopBy(s), nil
 		case now := <-p.stop:
 			return now, nil
 		case err := <-p.durable.fatal:
 			return true, errLog(err)
 		}
 	}
+}
+
+// stopBy takes note of what shutdown-on-sigterm or shutdown-on-sigint asks for, and
+// reports whether the stop is to be at once.
+func (p *process) stopBy(s os.Signal) (now bool) {
+	asks := config.OnSignal(p.set.ShutdownOnSIGTERM)
+	if s == syscall.SIGINT {
+		asks = config.OnSignal(p.set.ShutdownOnSIGINT)
+	}
+	p.saves = asks.Save
+	return asks.Now
 }
 
 // close stops listening, answers what was read and closes the clients. Another
@@ -288,68 +311,6 @@ func keepAlive(d time.Duration) time.Duration {
 	return d
 }
 
-// listen opens the RESP ports.
-func (p *process) listen() error {
-	for _, a := range p.set.Addrs() {
-		for _, port := range []struct {
-			n   int64
-			tls *transport.TLS
-		}{{p.set.Port.Get(), nil}, {p.set.TLSPort.Get(), p.tls}} {
-			if port.n == 0 {
-				continue
-			}
-			err := p.group.Listen("tcp", net.JoinHostPort(a.Host, strconv.FormatInt(port.n, 10)), port.tls)
-			if err != nil && !(a.Optional && noSuchAddress(err)) {
-				return err
-			}
-		}
-	}
-	if path := p.set.UnixSocket.Get(); path != "" {
-		if err := p.group.Listen("unix", path, nil); err != nil {
-			return err
-		}
-	}
-	if len(p.group.Addrs()) == 0 {
-		return errors.New("nothing to listen on: port and tls-port are 0 and unixsocket is empty, or the machine has none of the addresses in bind")
-	}
-	return nil
-}
-
-// noSuchAddress tells that the machine has no such address, as with IPv6 turned off.
-func noSuchAddress(err error) bool {
-	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
-}
-
-// listenHTTP opens the HTTP port, unless it is 0.
-func (p *process) listenHTTP(background *sync.WaitGroup) error {
-	port := p.set.HTTPPort.Get()
-	if port == 0 {
-		return nil
-	}
-	var addrs []string
-	for _, a := range p.set.HTTPAddrs() {
-		addr := net.JoinHostPort(a.Host, strconv.FormatInt(port, 10))
-		if a.Optional {
-			addr = "-" + addr
-		}
-		addrs = append(addrs, addr)
-	}
-	h, err := observe.Listen(observe.Options{
-		Addrs: addrs, Pprof: p.set.Pprof.Get(), Log: p.log,
-		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
-	})
-	if err != nil {
-		return fmt.Errorf("http-port: %w", err)
-	}
-	p.http = h
-	background.Go(func() {
-		if err := h.Serve(); err != nil {
-			p.log.Error("the HTTP port has failed", "err", err)
-		}
-	})
-	return nil
-}
-
 // live says whether the server makes progress; the error names what does not.
 func (p *process) live() error {
 	if stuck := p.group.Stuck(); stuck > server.StuckAfter {
@@ -364,29 +325,6 @@ func (p *process) ready() error {
 		return err
 	}
 	return p.server.Ready()
-}
-
-// tcpPort is the port that is listened on, which differs from the directive where that is 0.
-func (p *process) tcpPort() int {
-	for _, a := range p.group.Addrs() {
-		if t, ok := a.(*net.TCPAddr); ok {
-			return t.Port
-		}
-	}
-	return 0
-}
-
-func (p *process) addresses() []string {
-	var out []string
-	for _, a := range p.group.Addrs() {
-		out = append(out, a.String())
-	}
-	if p.http != nil {
-		for _, a := range p.http.Addrs() {
-			out = append(out, "http://"+a.String())
-		}
-	}
-	return out
 }
 
 // slewClock keeps the clock of decisions near the machine's.
@@ -413,24 +351,11 @@ func (p *process) notify(state string) {
 	}
 }
 
-// reservedFDs are the descriptors that are not clients': logs, listeners, HTTP.
-const reservedFDs = 32
-
-// fitMaxClients lowers maxclients to what the limit on open files allows.
-func (p *process) fitMaxClients() {
-	var r syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
-		p.log.Warn("reading the limit on open files", "err", err)
-		return
-	}
-	want := p.set.MaxClients.Get()
-	if r.Cur >= uint64(want)+reservedFDs {
-		return
-	}
-	fit := max(1, int64(r.Cur)-reservedFDs)
+// lowerMaxClients makes maxclients fit.
+func (p *process) lowerMaxClients(fit, want int64) {
 	if err := p.registry.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(fit, 10)}); err != nil {
 		p.log.Warn("lowering maxclients", "err", err)
 		return
 	}
-	p.log.Warn("maxclients is lowered: the limit on open files allows no more", "maxclients", fit, "wanted", want, "open_files", r.Cur)
+	p.log.Warn("maxclients is lowered: the limit on open files allows no more", "maxclients", fit, "wanted", want)
 }

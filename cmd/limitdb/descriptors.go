@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// reservedFDs are the descriptors that are not clients': logs, listeners, HTTP.
+const reservedFDs = 32
+
+// descriptors is the limit on open files.
+type descriptors struct {
+	get func() (syscall.Rlimit, error)
+	set func(syscall.Rlimit) error
+}
+
+func systemDescriptors() descriptors {
+	return descriptors{
+		get: func() (r syscall.Rlimit, err error) { return r, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) },
+		set: func(r syscall.Rlimit) error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &r) },
+	}
+}
+
+// room raises the limit, if it must, so that so many clients have a descriptor
+// each, and returns how many have: want, or what the system allows.
+func (d descriptors) room(want int64) (clients int64, err error) {
+	need := uint64(want) + reservedFDs
+	r, err := d.get()
+	if err != nil || r.Cur >= need {
+		return want, err
+	}
+	// Root may raise the hard limit as well; for anybody else it is the most.
+	for _, try := range []syscall.Rlimit{{Cur: need, Max: max(need, r.Max)}, {Cur: min(need, r.Max), Max: r.Max}} {
+		if d.set(try) == nil {
+			r.Cur = try.Cur
+			break
+		}
+	}
+	return min(want, max(1, int64(r.Cur)-reservedFDs)), nil
+}
+
+// fitMaxClients lowers maxclients to what the limit on open files allows, and
+// has CONFIG SET refuse more from then on.
+func (p *process) fitMaxClients(d descriptors) {
+	want := p.set.MaxClients.Get()
+	fit, err := d.room(want)
+	if err != nil {
+		p.log.Warn("reading the limit on open files", "err", err)
+		return
+	}
+	if fit < want {
+		p.lowerMaxClients(fit, want)
+	}
+	p.registry.OnChange(func() error {
+		want := p.set.MaxClients.Get()
+		if fit, err := d.room(want); err != nil || fit < want {
+			//lint:ignore ST1005 Redis' own text, which clients see
+			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d: the limit on open files (ulimit -n, LimitNOFILE) allows no more", fit)
+		}
+		return nil
+	}, p.set.MaxClients)
+}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"limitdb/config"
+	"limitdb/observe"
+	"limitdb/transport"
+)
+
+// endpoint is one address of the RESP ports.
+type endpoint struct {
+	addr     string // host:port
+	tls      bool
+	optional bool // the machine need not have it
+}
+
+// listener is the part of transport.Group that listens.
+type listener interface {
+	Listen(network, addr string, t *transport.TLS) error
+	Unlisten(addr string)
+}
+
+// ports is what the server listens on. The registry's lock guards it once the
+// server runs.
+type ports struct {
+	group listener
+	tls   *transport.TLS
+	open  []endpoint
+}
+
+// lookupTime bounds the search for the addresses of a host.
+const lookupTime = 5 * time.Second
+
+// resolve puts its addresses in the place of each host name.
+func resolve(all []config.Addr) ([]config.Addr, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+	defer cancel()
+	var out []config.Addr
+	for _, a := range all {
+		if _, err := netip.ParseAddr(a.Host); err == nil || a.Host == "" {
+			out = append(out, a)
+			continue
+		}
+		found, err := net.DefaultResolver.LookupHost(ctx, a.Host)
+		if err != nil && !a.Optional {
+			return nil, fmt.Errorf("bind: %w", err)
+		}
+		for _, ip := range found {
+			out = append(out, config.Addr{Host: ip, Optional: a.Optional})
+		}
+	}
+	return out, nil
+}
+
+// endpoints returns what bind, port and tls-port name.
+func endpoints(set *config.Settings) ([]endpoint, error) {
+	addrs, err := resolve(set.Addrs())
+	if err != nil {
+		return nil, err
+	}
+	var all []endpoint
+	for _, a := range addrs {
+		for _, port := range []struct {
+			n   int64
+			tls bool
+		}{{set.Port.Get(), false}, {set.TLSPort.Get(), true}} {
+			e := endpoint{net.JoinHostPort(a.Host, strconv.FormatInt(port.n, 10)), port.tls, a.Optional}
+			if port.n != 0 && !slices.ContainsFunc(all, e.same) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all, nil
+}
+
+// same reports whether e and other are one address.
+func (e endpoint) same(other endpoint) bool { return e.addr == other.addr }
+
+// without returns those of all that are not among others.
+func without(all, others []endpoint) []endpoint {
+	return slices.DeleteFunc(slices.Clone(all), func(e endpoint) bool { return slices.ContainsFunc(others, e.same) })
+}
+
+// listen listens on all of them or, on an error, on none.
+func (p *ports) listen(all []endpoint) error {
+	before := p.open
+	for _, e := range all {
+		tls := p.tls
+		if !e.tls {
+			tls = nil
+		}
+		err := p.group.Listen("tcp", e.addr, tls)
+		if err != nil && e.optional && noSuchAddress(err) {
+			continue
+		}
+		if err != nil {
+			p.unlisten(without(p.open, before))
+			return err
+		}
+		p.open = append(p.open, e)
+	}
+	return nil
+}
+
+func (p *ports) unlisten(all []endpoint) {
+	for _, e := range all {
+		p.group.Unlisten(e.addr)
+	}
+	p.open = without(p.open, all)
+}
+
+// move listens on what want names and on nothing else. On an error all is as it
+// was.
+func (p *ports) move(want []endpoint) error {
+	old := without(p.open, want)
+	err := p.listen(without(want, p.open))
+	if errors.Is(err, syscall.EADDRINUSE) && len(old) > 0 {
+		// An old address may be a part of a new one, as of all addresses.
+		p.unlisten(old)
+		if err = p.listen(without(want, p.open)); err != nil {
+			return errors.Join(err, p.listen(old))
+		}
+		return nil
+	}
+	if err == nil {
+		p.unlisten(old)
+	}
+	return err
+}
+
+// noSuchAddress reports whether the machine has no such address, as with IPv6
+// turned off.
+func noSuchAddress(err error) bool {
+	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
+}
+
+var errNothingToListenOn = errors.New("nothing to listen on: port and tls-port are 0 and unixsocket is empty, or the machine has none of the addresses in bind")
+
+// listen opens the RESP ports and the unix socket, and follows the settings from
+// then on.
+func (p *process) listen() error {
+	want, err := endpoints(p.set)
+	if err != nil {
+		return err
+	}
+	p.ports = ports{group: p.group, tls: p.tls}
+	if err := p.ports.listen(want); err != nil {
+		return err
+	}
+	if path := p.set.UnixSocket.Get(); path != "" {
+		if err := p.group.Listen("unix", path, nil); err != nil {
+			return err
+		}
+	}
+	if len(p.group.Addrs()) == 0 {
+		return errNothingToListenOn
+	}
+	p.registry.OnChange(p.portsChanged, p.set.Port, p.set.Bind)
+	p.registry.OnChange(func() error { return p.group.SetKeepAlive(keepAlive(p.set.TCPKeepalive.Get())) }, p.set.TCPKeepalive)
+	return nil
+}
+
+func (p *process) portsChanged() error {
+	want, err := endpoints(p.set)
+	if err != nil {
+		return err
+	}
+	if len(want) == 0 && p.set.UnixSocket.Get() == "" {
+		return errNothingToListenOn
+	}
+	if err := p.ports.move(want); err != nil {
+		return err
+	}
+	p.log.Info("the addresses have changed", "addresses", p.addresses())
+	return nil
+}
+
+// listenHTTP opens the HTTP port, unless it is 0.
+func (p *process) listenHTTP(background *sync.WaitGroup) error {
+	port := p.set.HTTPPort.Get()
+	if port == 0 {
+		return nil
+	}
+	resolved, err := resolve(p.set.HTTPAddrs())
+	if err != nil {
+		return fmt.Errorf("http-port: %w", err)
+	}
+	var addrs []string
+	for _, a := range resolved {
+		addr := net.JoinHostPort(a.Host, strconv.FormatInt(port, 10))
+		if a.Optional {
+			addr = "-" + addr
+		}
+		addrs = append(addrs, addr)
+	}
+	h, err := observe.Listen(observe.Options{
+		Addrs: addrs, Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get,
+		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
+	})
+	if err != nil {
+		return fmt.Errorf("http-port: %w", err)
+	}
+	p.http = h
+	if open := beyondThisMachine(h.Addrs()); len(open) > 0 && p.set.HTTPPassword.Get() == "" {
+		p.log.Warn("the HTTP port is open to other machines without a password: set http-password or http-password-file, or http-bind to 127.0.0.1",
+			"addresses", open, "pages", "/metrics /livez /readyz")
+	}
+	background.Go(func() {
+		if err := h.Serve(); err != nil {
+			p.log.Error("the HTTP port has failed", "err", err)
+		}
+	})
+	return nil
+}
+
+// beyondThisMachine returns the addresses that others can reach.
+func beyondThisMachine(addrs []net.Addr) []string {
+	var open []string
+	for _, a := range addrs {
+		if t, ok := a.(*net.TCPAddr); !ok || !t.IP.IsLoopback() {
+			open = append(open, a.String())
+		}
+	}
+	return open
+}
+
+// tcpPort is the port that is listened on, which differs from the directive where that is 0.
+func (p *process) tcpPort() int {
+	for _, a := range p.group.Addrs() {
+		if t, ok := a.(*net.TCPAddr); ok {
+			return t.Port
+		}
+	}
+	return 0
+}
+
+func (p *process) addresses() []string {
+	var out []string
+	for _, a := range p.group.Addrs() {
+		out = append(out, a.String())
+	}
+	if p.http != nil {
+		for _, a := range p.http.Addrs() {
+			out = append(out, "http://"+a.String())
+		}
+	}
+	return out
+}

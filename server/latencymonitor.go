@@ -1,0 +1,142 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// latencySamples is how many samples of an event are kept, as in Redis.
+const latencySamples = 160
+
+// latencyMonitor keeps the last times that commands took latency-monitor-threshold
+// or longer. Its zero value is ready.
+type latencyMonitor struct {
+	mu     sync.Mutex // guards events
+	events map[string]*latencyEvent
+}
+
+// latencyEvent is what has been seen of one kind of event.
+type latencyEvent struct {
+	samples []latencySample // the oldest first
+	max     int64           // ms, the longest since the last reset
+}
+
+type latencySample struct{ at, ms int64 } // seconds of Unix time, and how long
+
+// The events, by Redis' names.
+const (
+	eventCommand     = "command"
+	eventFastCommand = "fast-command"
+)
+
+// offerLatency records that cmd took so many ns, if that is long.
+func (srv *Server) offerLatency(cmd *command, now, took int64) {
+	least, ms := srv.set.LatencyThreshold.Get(), took/int64(time.Millisecond)
+	if least == 0 || ms < least {
+		return
+	}
+	name := eventCommand
+	if cmd.flags&flagFast != 0 {
+		name = eventFastCommand
+	}
+	srv.latency.add(name, latencySample{now / int64(time.Second), ms})
+}
+
+// add records a sample; of one second the longest is kept.
+func (m *latencyMonitor) add(name string, s latencySample) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.events == nil {
+		m.events = make(map[string]*latencyEvent)
+	}
+	e := m.events[name]
+	if e == nil {
+		e = &latencyEvent{}
+		m.events[name] = e
+	}
+	e.max = max(e.max, s.ms)
+	if last := len(e.samples) - 1; last >= 0 && e.samples[last].at == s.at {
+		e.samples[last].ms = max(e.samples[last].ms, s.ms)
+		return
+	}
+	if len(e.samples) == latencySamples {
+		e.samples = slices.Delete(e.samples, 0, 1)
+	}
+	e.samples = append(e.samples, s)
+}
+
+// latencyLast is one line of LATENCY LATEST.
+type latencyLast struct {
+	name string
+	latencySample
+	max int64
+}
+
+// latest returns the last sample of each event, in the order of their names.
+func (m *latencyMonitor) latest() []latencyLast {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []latencyLast
+	for name, e := range m.events {
+		all = append(all, latencyLast{name, e.samples[len(e.samples)-1], e.max})
+	}
+	slices.SortFunc(all, func(a, b latencyLast) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// history returns the samples of an event, the oldest first.
+func (m *latencyMonitor) history(name string) []latencySample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.events[name]; e != nil {
+		return slices.Clone(e.samples)
+	}
+	return nil
+}
+
+// reset forgets the events of those names, or all, and returns how many those
+// were.
+func (m *latencyMonitor) reset(names ...string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(m.events)
+	if len(names) == 0 {
+		clear(m.events)
+	}
+	for _, name := range names {
+		delete(m.events, name)
+	}
+	return n - len(m.events)
+}
+
+func (s *session) latencyLatest([][]byte) {
+	all := s.srv.latency.latest()
+	s.array(len(all))
+	for _, e := range all {
+		s.array(4)
+		s.text(e.name)
+		s.int(e.at)
+		s.int(e.ms)
+		s.int(e.max)
+	}
+}
+
+func (s *session) latencyHistory(args [][]byte) {
+	all := s.srv.latency.history(string(args[2]))
+	s.array(len(all))
+	for _, e := range all {
+		s.array(2)
+		s.int(e.at)
+		s.int(e.ms)
+	}
+}
+
+func (s *session) latencyReset(args [][]byte) {
+	var names []string
+	for _, a := range args[2:] {
+		names = append(names, string(a))
+	}
+	s.int(int64(s.srv.latency.reset(names...)))
+}
