@@ -57,6 +57,7 @@ type Settings struct {
 	Save           *Words // see SavePoints
 	RewritePercent *Int   // 0: never
 	RewriteMinSize *Bytes
+	FsyncMaxDelay  *Duration
 	RecoveryMode   *Enum // normal, conservative
 	RecoveryClock  *Enum // auto, wall
 
@@ -186,6 +187,8 @@ func declareEngine(r *Registry, s *Settings) {
 		"Whether a server with appendonly no and no save starts in a folder that has the state of an earlier run, and leaves it unread.")
 	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, mutable,
 		"When the log is synced to the disk: always before a reply leaves that tells of it, once a second, or when the kernel does it by itself.")
+	s.FsyncMaxDelay = g.seconds("appendfsync-max-delay", "2", 2, 3600, mutable,
+		"For how many seconds something may have been written and not be durable, because the disk hangs, until commands that change something are refused. It ends by itself. Not for appendfsync no.")
 	s.Save = g.words("save", "", mutable,
 		"When snapshots are made by themselves: pairs of seconds and decisions, as 3600 1 300 100; empty: never. Without appendonly there is a log as well, which is synced by snapshots only.")
 	s.Save.check, s.Save.adds = savePoints, true

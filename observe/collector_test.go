@@ -51,7 +51,7 @@ func sample() Snapshot {
 		},
 		Durability: &Durability{
 			Loading: true, LogBytes: 43, BaseBytes: 44, Written: 45, Writes: 46, Syncs: 47, Failures: 48,
-			LastSync: time.UnixMilli(1_700_000_001_250), Waiting: 49, Refusing: true, Saving: true,
+			LastSync: time.UnixMilli(1_700_000_001_250), UnsyncedAge: 54 * time.Millisecond, Waiting: 49, Refusing: true, Saving: true,
 			Saves: 50, SaveFailures: 51, LastSave: time.UnixMilli(1_700_000_002_250), LastSaveTook: 52 * time.Second,
 		},
 		SlowlogEntries: 38,

@@ -21,6 +21,8 @@ func durabilityScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Durability.Failures) }),
 		gauge("log_last_sync_timestamp_seconds", "When the append-only log was synced last, in Unix time; 0 for never.",
 			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSync) }),
+		gauge("log_unsynced_age_seconds", "Age of the oldest byte of the append-only log that should be durable by now and is not.",
+			func(s *Snapshot) float64 { return s.Durability.UnsyncedAge.Seconds() }),
 		gauge("log_waiting_replies", "Replies that wait for the next sync.",
 			func(s *Snapshot) float64 { return float64(s.Durability.Waiting) }),
 		gauge("writes_refused", "Whether changes are refused because the append-only log cannot be written: 1 or 0.",

@@ -143,6 +143,8 @@ type Durability struct {
 	Written, Writes, Syncs, Failures uint64
 	// LastSync is when the log was made durable last.
 	LastSync time.Time
+	// UnsyncedAge is the age of the oldest byte that should be durable by now and is not.
+	UnsyncedAge time.Duration
 	// Waiting replies there are until the next sync.
 	Waiting int
 	// Refusing: the log cannot be written, and so are changes.

@@ -48,6 +48,7 @@ type DurabilityStats struct {
 	SnapshotBegan, LastSnapshot       int64
 	LastSnapshotTook                  int64
 	LastSnapshotFailed                bool
+	UnsyncedAge                       int64 // of the oldest byte that should be durable by now and is not
 	Snapshots, SnapshotErrors         uint64
 	Waiting                           int // replies
 	Loading                           bool
@@ -296,6 +297,7 @@ func (t *infoText) persistence() {
 		t.field("aof_bytes_written", st.BytesWritten)
 		t.field("aof_writes", st.Writes)
 		t.field("aof_fsyncs", st.Syncs)
+		t.field("aof_unsynced_age_ms", st.UnsyncedAge/int64(time.Millisecond))
 		t.field("aof_failures", st.Failures)
 		t.field("aof_waiting_replies", st.Waiting)
 	}

@@ -61,6 +61,12 @@ func openDurability(p *process) (*durability, error) {
 		}
 		return nil
 	}, p.set.RewritePercent, p.set.RewriteMinSize)
+	p.registry.OnChange(func() error {
+		if store := d.store.Load(); store != nil {
+			store.SetMaxUnsynced(int64(p.set.FsyncMaxDelay.Get()))
+		}
+		return nil
+	}, p.set.FsyncMaxDelay)
 	if !d.wanted() {
 		return d, d.ignore()
 	}
@@ -104,9 +110,10 @@ func (d *durability) options() persistence.Options {
 		Now: p.clock.Now, Boot: p.boot, WallClock: p.set.RecoveryClock.Get() == "wall",
 		Workers:        runtime.GOMAXPROCS(0),
 		RewritePercent: p.set.RewritePercent.Get(), RewriteMin: p.set.RewriteMinSize.Get(),
-		Refusing: func(err error) { p.server.SetRefusing(err) },
-		Fatal:    func(err error) { d.fatal <- err },
-		Log:      p.log,
+		MaxUnsynced: int64(p.set.FsyncMaxDelay.Get()),
+		Refusing:    func(err error) { p.server.SetRefusing(err) },
+		Fatal:       func(err error) { d.fatal <- err },
+		Log:         p.log,
 	}
 }
 
@@ -328,6 +335,7 @@ func (d *durability) stats() server.DurabilityStats {
 		Snapshotting: st.Snapshotting, SnapshotBegan: st.SnapshotBegan, LastSnapshot: st.LastSnapshot,
 		LastSnapshotTook: st.LastSnapshotTook, LastSnapshotFailed: st.LastSnapshotErr != nil,
 		Snapshots: st.Snapshots, SnapshotErrors: st.SnapshotErrors, Waiting: st.Waiting,
+		UnsyncedAge: st.UnsyncedAge,
 	}
 }
 

@@ -65,7 +65,7 @@ func (d *durability) forMetrics() *observe.Durability {
 	return &observe.Durability{
 		LogBytes: st.LogBytes, BaseBytes: st.BaseBytes,
 		Written: st.BytesWritten, Writes: st.Commits, Syncs: st.Syncs, Failures: st.Failures,
-		LastSync: timeOf(st.LastSync), Waiting: st.Waiting, Refusing: d.p.server.Refusing(),
+		LastSync: timeOf(st.LastSync), UnsyncedAge: time.Duration(st.UnsyncedAge), Waiting: st.Waiting, Refusing: d.p.server.Refusing(),
 		Saving: st.Snapshotting, Saves: st.Snapshots, SaveFailures: st.SnapshotErrors,
 		LastSave: timeOf(st.LastSnapshot), LastSaveTook: time.Duration(st.LastSnapshotTook), LastSaveOK: st.LastSnapshotErr == nil,
 	}
