@@ -178,6 +178,9 @@ func (p *process) portsChanged() error {
 	if len(want) == 0 && p.set.UnixSocket.Get() == "" {
 		return errNothingToListenOn
 	}
+	if len(without(want, p.ports.open))+len(without(p.ports.open, want)) == 0 {
+		return nil // a change was taken back
+	}
 	if err := p.ports.move(want); err != nil {
 		return err
 	}
