@@ -36,9 +36,12 @@ func (s *Store) fail(err error) {
 		return
 	}
 	s.tellRefusing()
-	s.log.Error("the log cannot be written: writers are refused until a new base is durable", "err", err, "full", errors.Is(err, syscall.ENOSPC))
+	s.log.Error("the log cannot be written: writers are refused until a new base is durable", "err", err, "full", noRoom(err))
 	signal(s.broken)
 }
+
+// noRoom reports whether a write has failed because the disk is full, or the owner's share of it.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // tend makes the snapshots that come by themselves, and heals the log.
 func (s *Store) tend() {

@@ -42,6 +42,8 @@ type logFile struct {
 	forgotten int64
 	seq       uint64 // of the next batch
 	first     uint64 // of the first one
+	// cramped: there was no room for zeros ahead, and batches are simply appended.
+	cramped bool
 	// marked: the last batch is a mark, see mark.
 	marked bool
 	// flags are those of each batch: flagNamed and flagSettled.
@@ -152,11 +154,15 @@ func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, fla
 // write writes a batch behind the one before, over zeros if that pays.
 func (l *logFile) write(b, zeros []byte) error {
 	end := l.end + int64(len(b))
-	if end > l.length && len(b) < aheadBelow && len(zeros) > 0 {
-		if err := writeAll(l.f, zeros, l.length); err != nil {
+	if end > l.length && len(b) < aheadBelow && len(zeros) > 0 && !l.cramped {
+		switch err := writeAll(l.f, zeros, l.length); {
+		case err == nil:
+			l.length += int64(len(zeros))
+		case !noRoom(err):
 			return err
+		default: // the batch itself may still have room
+			l.cramped = true
 		}
-		l.length += int64(len(zeros))
 	}
 	if err := writeAll(l.f, b, l.end); err != nil {
 		return err

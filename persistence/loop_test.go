@@ -23,7 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // diskFS is the system's, with faults.
 type diskFS struct {
 	OS
-	full  atomic.Bool // writes fail
+	full atomic.Bool // writes fail
+	// least is from how many bytes on a write fails, after half of them; 0 for none.
+	least atomic.Int64
 	syncs atomic.Int64
 	// busy holds up every sync until it is closed; nil for not.
 	busy chan struct{}
@@ -51,6 +53,10 @@ type diskFile struct {
 func (f *diskFile) WriteAt(b []byte, off int64) (int, error) {
 	if f.d.full.Load() {
 		return 0, syscall.ENOSPC
+	}
+	if least := f.d.least.Load(); least > 0 && int64(len(b)) >= least {
+		n, err := f.File.WriteAt(b[:len(b)/2], off)
+		return n, errors.Join(err, syscall.ENOSPC)
 	}
 	f.written += len(b)
 	return f.File.WriteAt(b, off)

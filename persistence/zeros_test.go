@@ -6,7 +6,37 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
+
+// Where there is no room for zeros ahead there may be some for the batch itself: it is appended.
+func TestNoRoomForZeros(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		r := run(t, dir, Options{Policy: Always, Fatal: func(err error) { t.Error(err) }})
+		r.fs.least.Store(aheadBytes)
+		for i := range 3 {
+			released := false
+			r.set(i)
+			r.Wait(func() { released = true })
+			r.Kick()
+			synctest.Wait()
+			if err := r.Failing(); err != nil || !released {
+				t.Fatalf("change %d: %v, released: %v", i, err, released)
+			}
+		}
+		image := t.TempDir() // as after a kill
+		if err := os.CopyFS(image, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		r.close()
+		again := run(t, image, Options{Policy: Always})
+		if again.tab.len() != 3 {
+			t.Errorf("%d keys of 3", again.tab.len())
+		}
+		again.close()
+	})
+}
 
 // Under Always a log becomes longer in steps, so that the syncs between them
 // change no size. Large batches, and other policies, need no zeros.

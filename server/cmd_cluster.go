@@ -77,19 +77,19 @@ func (s *session) logged() bool { return s.srv.durable.stats().Log }
 // takes longer than a timeout in milliseconds, 0 for none, or fails.
 func (s *session) waitSync(timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has seen it
-	sync := s.srv.durable.Sync
+	d := &s.srv.durable
 	s.inBackground(func() error {
+		done := d.syncs.join(d.Sync)
 		if ms == 0 || ms > int64(maxWait/time.Millisecond) {
-			return sync()
+			return <-done
 		}
-		done := make(chan error, 1)
-		go func() { done <- sync() }()
 		late := time.NewTimer(time.Duration(ms) * time.Millisecond)
 		defer late.Stop()
 		select {
 		case err := <-done:
 			return err
 		case <-late.C:
+			d.syncs.leave(done)
 			return errLate
 		}
 	}, func(err error) {

@@ -61,6 +61,7 @@ type durable struct {
 	// changed counts decisions that changed something until the last snapshot.
 	changed atomic.Int64
 	running atomic.Bool // BGSAVE
+	syncs   syncs       // WAITAOF
 }
 
 // stats returns the numbers of now.

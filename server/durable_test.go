@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -379,7 +380,9 @@ func TestChangesSinceSnapshot(t *testing.T) {
 	}
 }
 
-func TestWaitAOF(t *testing.T) {
+func TestWaitAOF(t *testing.T) { synctest.Test(t, waitAOF) }
+
+func waitAOF(t *testing.T) {
 	ts, d := newDiskServer(t)
 	d.stats.Log = true
 	c := ts.client()
@@ -422,6 +425,41 @@ func TestSwitchTheLog(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	c.steps(ts, [2]string{"CONFIG GET hz appendonly", `["hz" "60" "appendonly" "yes"]`})
+}
+
+// However many give up waiting for a disk that hangs, they leave no goroutine behind.
+func TestWaitAOFLeavesNothingBehind(t *testing.T) { synctest.Test(t, waitAOFLeavesNothing) }
+
+func waitAOFLeavesNothing(t *testing.T) {
+	ts, d := newDiskServer(t)
+	d.stats.Log = true
+	c := ts.client()
+	late := func() {
+		t.Helper()
+		c.raw("WAITAOF 1 0 1\r\n")
+		if got := c.resume(); got != "*2\r\n:0\r\n:0\r\n" {
+			t.Fatalf("%q", got)
+		}
+	}
+	late()
+	synctest.Wait()
+	before := runtime.NumGoroutine()
+	for range 100 {
+		late()
+	}
+	synctest.Wait()
+	if n := runtime.NumGoroutine(); n > before {
+		t.Errorf("%d goroutines, %d before", n, before)
+	}
+	if n := len(ts.durable.syncs.next); n > 0 {
+		t.Errorf("%d still wait", n)
+	}
+	d.saving <- nil // the one that hung
+	c.raw("WAITAOF 1 0 0\r\n")
+	d.saving <- nil
+	if got := c.resume(); got != "*2\r\n:1\r\n:0\r\n" {
+		t.Errorf("%q", got)
+	}
 }
 
 // Without anything kept, the commands say so.
