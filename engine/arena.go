@@ -56,7 +56,10 @@ type warmSpan struct {
 }
 
 // regions are stretches of address space.
-type regions struct{ all [][]byte }
+type regions struct {
+	all   [][]byte
+	large map[*byte][]byte // of boxes that are larger than a span
+}
 
 func newArena() *arena {
 	a := &arena{page: pageSize(), regions: new(regions)}
@@ -69,7 +72,10 @@ func (r *regions) unmap() {
 	for _, region := range r.all {
 		unreserve(region)
 	}
-	r.all = nil
+	for _, region := range r.large {
+		unreserve(region)
+	}
+	r.all, r.large = nil, nil
 }
 
 // pages rounds n up to whole pages.
@@ -171,7 +177,7 @@ func (a *arena) trim(force bool) bool {
 }
 
 // budget counts the engine's bytes: pages of spans, and what Go's heap holds
-// of shards, directories, segments and boxes.
+// of shards, directories and segments.
 type budget struct {
 	used atomic.Int64
 	max  atomic.Int64 // 0: no limit

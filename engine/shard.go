@@ -143,7 +143,7 @@ func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, m mar
 		s.table.remove(g, h, at)
 		return nil
 	}
-	return s.table.update(now, h, g, at, key, m, next)
+	return s.table.update(now, h, g, at, key, m, next, must)
 }
 
 // commit stores what a decision has made of a key, nil for nothing, notes its
@@ -229,7 +229,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 		return err
 	}
 	if next != nil {
-		if err := s.store(now, h, g, at, key, markOf(l, 1, d), next, false); err != nil {
+		if err := s.store(now, h, g, at, key, markOf(l, 1, d), next, at != nil); err != nil {
 			return err
 		}
 		s.changed(now, s.waits.find(key))

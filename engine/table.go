@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"sync/atomic"
 	"unsafe"
@@ -65,12 +66,15 @@ type table struct {
 
 	arena *arena
 	waits *waitlist // to be told of what is evicted
-	seed  uint64
-	shard uint64
+	// pinned is a key that is not to be evicted now, nil for none.
+	pinned []byte
+	seed   uint64
+	shard  uint64
 
 	n        int // keys
 	segments int
-	// boxes holds the states that are too large for a span.
+	// boxes holds the states that are too large for a record; their capacity is
+	// whole pages.
 	boxes   map[uint32][]byte
 	lastBox uint32
 
@@ -181,7 +185,11 @@ func (t *table) insert(now int64, h uint64, key []byte, m mark, state []byte, mu
 	if err != nil {
 		return err
 	}
-	t.place(g, h, key, m, state)
+	content, m, err := t.content(m, state, must)
+	if err != nil {
+		return err
+	}
+	t.place(g, h, key, m, state, content)
 	t.n++
 	return nil
 }
@@ -206,21 +214,28 @@ func (t *table) needs(g *segment, at slot, key, state []byte) int {
 	return sizeOf(len(key), inline(state))
 }
 
-// place appends the key to a segment that has room for it.
-func (t *table) place(g *segment, h uint64, key []byte, m mark, state []byte) {
-	g.expects(limit.Expires(m.algorithm(), state))
-	if len(state) > maxInline {
-		g.add(h, m|boxed, key, t.box(state))
-		return
+// content is what a new record holds as its state, and its mark: the state, or
+// the number of a box with it. Errors are those of rebox.
+func (t *table) content(m mark, state []byte, must bool) ([]byte, mark, error) {
+	if len(state) <= maxInline {
+		return state, m, nil
 	}
-	g.add(h, m, key, state)
+	number, err := t.box(state, must)
+	return number, m | boxed, err
+}
+
+// place appends the key to a segment that has room for it.
+func (t *table) place(g *segment, h uint64, key []byte, m mark, state, content []byte) {
+	g.expects(limit.Expires(m.algorithm(), state))
+	g.add(h, m, key, content)
 }
 
 // update gives a key that is there another state, which may have been written
-// over the old one in place. The slot is of no use afterwards. Errors: those of
-// the system; nothing has changed then, but a state that was written in place and
-// cannot be kept is forgotten.
-func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte) error {
+// over the old one in place. The slot is of no use afterwards. Errors: errNoRoom
+// for a state that grows, never if must is set, and those of the system; nothing
+// has changed then, but a state that was written in place and cannot be kept is
+// forgotten.
+func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte, must bool) error {
 	r := g.record(at)
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
 		r.setMark(m)
@@ -228,7 +243,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 		return nil
 	}
 	if r.isBoxed() {
-		return t.updateBox(now, h, g, at, key, m, state)
+		return t.updateBox(now, h, g, at, key, m, state, must)
 	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
 		r.setMark(m)
@@ -245,34 +260,44 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 	if inPlace {
 		state = append([]byte(nil), state...)
 	}
-	err := t.replace(now, h, key, m, state)
+	err := t.replace(now, h, key, m, state, must || len(state) <= r.slen)
 	if err != nil && inPlace {
 		t.remove(g, h, at)
 	}
 	return err
 }
 
-// replace writes the record of a key that is there anew.
-func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte) error {
-	if _, err := t.makeRoom(now, h, 1, sizeOf(len(key), inline(state)), true); err != nil {
+// replace writes the record of a key that is there anew. It is not evicted for
+// its own sake.
+func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte, must bool) error {
+	t.pinned = key
+	defer func() { t.pinned = nil }()
+	g, err := t.makeRoom(now, h, 1, sizeOf(len(key), inline(state)), must)
+	if err != nil {
 		return err
 	}
-	g, at := t.find(h, key)
-	t.drop(g, h, at)
-	t.place(g, h, key, m, state)
+	content, m, err := t.content(m, state, must)
+	if err != nil {
+		return err
+	}
+	t.drop(g, h, g.find(h, key))
+	t.place(g, h, key, m, state, content)
 	t.n++
 	return nil
 }
 
 // updateBox is update for a state in a box. It comes out of it if it has become
 // short, and there is room for it.
-func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte) error {
+func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte, must bool) error {
 	r := g.record(at)
-	t.rebox(boxOf(r), state)
+	if err := t.rebox(boxOf(r), state, must); err != nil {
+		return err
+	}
 	r.setMark(m)
-	g.expects(limit.Expires(m.algorithm(), state))
+	g.expects(t.expires(r))
 	if len(state) <= minBoxed {
-		_ = t.replace(now, h, key, m, t.state(r))
+		// Dropping the old record gives the box back.
+		_ = t.replace(now, h, key, m, bytes.Clone(t.state(r)), true)
 	}
 	return nil
 }
@@ -292,8 +317,9 @@ func (t *table) drop(g *segment, h uint64, at slot) {
 	t.n--
 }
 
-// box keeps a state outside the spans and returns what stands in its place.
-func (t *table) box(state []byte) []byte {
+// box keeps a state outside the records and returns what stands in its place.
+// Errors are those of rebox.
+func (t *table) box(state []byte, must bool) ([]byte, error) {
 	if t.boxes == nil {
 		t.boxes = map[uint32][]byte{}
 	}
@@ -301,31 +327,38 @@ func (t *table) box(state []byte) []byte {
 		t.lastBox++
 		_, taken = t.boxes[t.lastBox]
 	}
-	t.rebox(t.lastBox, state)
-	return binary.LittleEndian.AppendUint32(nil, t.lastBox)
+	if err := t.rebox(t.lastBox, state, must); err != nil {
+		return nil, err
+	}
+	return binary.LittleEndian.AppendUint32(nil, t.lastBox), nil
 }
 
 // rebox changes the state that a box holds. It moves nothing if the state has been
-// written there in place. A box has an eighth to spare when it is made, so that
-// one that grows is copied a few times for all its bytes, and is made anew when
-// half of it is unused.
-func (t *table) rebox(id uint32, state []byte) {
-	old := t.boxes[id]
-	next := old
-	if n := len(state); cap(old) < n || cap(old) > 2*n {
-		next = make([]byte, 0, n+n/8)
+// written there in place. Errors: errNoRoom for a box that grows, never if must is
+// set, and those of the system; nothing has changed then.
+func (t *table) rebox(id uint32, state []byte, must bool) error {
+	box := t.boxes[id]
+	if n := len(state); cap(box) < n || cap(box) > 2*n {
+		if more := t.arena.boxSize(n) - cap(box); !must && more > 0 && t.arena.budget.over(more) {
+			return errNoRoom
+		}
+		next, err := t.arena.resize(box, state)
+		if err == nil {
+			t.boxes[id] = next
+		}
+		return err
 	}
-	if unsafe.SliceData(next) == unsafe.SliceData(state) {
-		next = next[:len(state)]
+	if unsafe.SliceData(box) == unsafe.SliceData(state) {
+		box = box[:len(state)]
 	} else {
-		next = append(next[:0], state...)
+		box = append(box[:0], state...)
 	}
-	t.arena.budget.add(cap(next) - cap(old))
-	t.boxes[id] = next
+	t.boxes[id] = box
+	return nil
 }
 
 func (t *table) unbox(id uint32) {
-	t.arena.budget.add(-cap(t.boxes[id]))
+	t.arena.free(t.boxes[id])
 	delete(t.boxes, id)
 }
 

@@ -43,7 +43,7 @@ func (m *tableModel) set(key, state []byte) error {
 	if at == nil {
 		err = m.t.insert(start, h, key, mark(limit.GCRA), state, false)
 	} else {
-		err = m.t.update(start, h, g, at, key, mark(limit.GCRA), state)
+		err = m.t.update(start, h, g, at, key, mark(limit.GCRA), state, true)
 	}
 	m.want[string(key)] = bytes.Clone(state)
 	return err
@@ -60,7 +60,7 @@ func (m *tableModel) grow(key []byte, n int) error {
 	old := m.t.state(g.record(at))
 	next := append(old, bytes.Repeat([]byte{byte(n)}, n)...)
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next)
+	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next, true)
 }
 
 // shorten cuts a state in place.
@@ -73,7 +73,7 @@ func (m *tableModel) shorten(key []byte, n int) error {
 	next := m.t.state(g.record(at))
 	next = next[:max(8, len(next)-n)]
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next)
+	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next, true)
 }
 
 func (m *tableModel) remove(key []byte) error {

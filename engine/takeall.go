@@ -97,7 +97,7 @@ func (p *plan) take(now int64, r *request) (at int, err error) {
 		if !p.needsRoom() {
 			break
 		}
-		if at, err = p.makeRoom(now); err != nil {
+		if at, err = p.makeRoom(now, r); err != nil {
 			return at, err
 		}
 	}
@@ -151,6 +151,7 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 			// However segments are rewritten until it is stored, a record is copied
 			// as it is, so this stays true.
 			c.needs = c.s.table.needs(g, slot, key, next)
+			c.must = slot != nil && len(next) <= len(state)
 		}
 	}
 	return nil
@@ -200,7 +201,7 @@ func (p *plan) tooLong(r *request) int {
 // needsRoom tells whether there is anything to make room for.
 func (p *plan) needsRoom() bool {
 	for i := range p.charges {
-		if p.charges[i].needs > 0 {
+		if c := &p.charges[i]; c.needs > 0 || c.late && c.changed {
 			return true
 		}
 	}

@@ -343,7 +343,7 @@ func (c *caller) decide(now int64, kind int, key []byte, x modelEntry, live bool
 	}
 	gone := next != nil && limit.Expires(q.l.Algorithm, next) <= c.w.latest
 	switch {
-	case got.err == ErrOOM && c.w.most > 0 && !live && next != nil && !gone:
+	case got.err == ErrOOM && c.w.most > 0 && (!live || len(next) > len(x.state)) && next != nil && !gone:
 		return nil // nothing has changed
 	case got != want:
 		return fmt.Errorf("%+v of %.20q at %d, live: %v, is %+v, want %+v", q, key, now, live, got, want)
