@@ -228,6 +228,159 @@ func TestKillsUnderLoad(t *testing.T) {
 	}
 }
 
+// pairTaker is a client that takes from two keys at once, always the same from both.
+type pairTaker struct {
+	keys   [2]string
+	limits [2]string
+	acks   []ack
+}
+
+// run takes until the connection ends.
+func (k *pairTaker) run(addr string, pipeline int) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	batch := bytes.Repeat(fmt.Appendf(nil, "RL.TAKEALL 2 %s %s %s %s\r\n", k.keys[0], k.keys[1], k.limits[0], k.limits[1]), pipeline)
+	granted := k.acks[len(k.acks)-1].n
+	for {
+		if _, err := c.Write(batch); err != nil {
+			return nil
+		}
+		for range pipeline {
+			v, err := resp.ReadReply(r, 1<<20)
+			if err != nil {
+				return nil
+			}
+			if v.Err() != nil {
+				return fmt.Errorf("%s: %w", k.keys[0], v.Err())
+			}
+			granted++
+		}
+		k.acks = append(k.acks, ack{time.Now(), granted})
+	}
+}
+
+// taken is how much was taken from each of the two keys, as the server sees it.
+func (k *pairTaker) taken(t *testing.T, addr string) (n [2]int) {
+	t.Helper()
+	for i, key := range k.keys {
+		v := one(t, addr, append([]string{"RL.PEEK", key}, strings.Fields(k.limits[i])...)...)
+		if v.Err() != nil || len(v.Elems) < 3 {
+			t.Fatalf("%+v", v)
+		}
+		n[i] = pairMost - int(v.Elems[2].Int)
+	}
+	return n
+}
+
+// pairMost is how much can be taken from each key of a pair; next to nothing comes back.
+const pairMost = 60_000
+
+// Kills under load while the log is rewritten without a pause: what was taken from two keys at once is taken from
+// both or from neither, whether their states are short, long, or one of each.
+func TestKillsTearNoPair(t *testing.T) {
+	if !long() {
+		t.Parallel()
+	}
+	for _, policy := range []string{"always", "everysec", "no"} {
+		t.Run(policy, func(t *testing.T) {
+			if !long() {
+				t.Parallel()
+			}
+			dir := filepath.Join(t.TempDir(), "data")
+			args := []string{"--appendonly", "yes", "--appendfsync", policy}
+			lost, worst, pairs, made := 0, time.Duration(0), 0, 0
+			for round := range rounds(3, 30) {
+				p := startIn(t, dir, args...)
+				takers := make([]*pairTaker, 20)
+				for i := range takers {
+					kinds := [2]string{"GCRA 1/h BURST 60000", "LOG 60000/h"} // short and long
+					takers[i] = &pairTaker{
+						keys:   [2]string{fmt.Sprintf("a:%d:%d", round, i), fmt.Sprintf("b:%d:%d", round, i)},
+						limits: [2]string{kinds[i%2], kinds[i/2%2]}, acks: []ack{{time.Now(), 0}},
+					}
+				}
+				var clients sync.WaitGroup
+				for i, k := range takers {
+					clients.Go(func() {
+						if err := k.run(p.Addr, 1+i); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				stop := make(chan struct{})
+				clients.Go(func() { made += rewrite(p.Addr, stop) })
+				time.Sleep(time.Duration(200+round*37%200) * time.Millisecond) // the load, not a wait
+				killed := time.Now()
+				p.Kill()
+				close(stop)
+				clients.Wait()
+				p = startIn(t, dir, args...)
+				for _, k := range takers {
+					n := k.taken(t, p.Addr)
+					if n[0] != n[1] {
+						t.Fatalf("round %d: %d were taken from %s and %d from %s", round, n[0], k.keys[0], n[1], k.keys[1])
+					}
+					pairs++
+					acked := k.acks[len(k.acks)-1].n
+					if n[0] >= acked {
+						continue
+					}
+					lost += acked - n[0]
+					at := k.acks[0].at
+					for _, a := range k.acks {
+						if a.n > n[0] {
+							at = a.at // the first that is lost
+							break
+						}
+					}
+					worst = max(worst, killed.Sub(at))
+				}
+				p.Stop()
+				check(t, dir)
+			}
+			t.Logf("%d pairs whole, %d rewrites asked for, %d grants lost, of the last %v", pairs, made, lost, worst)
+			if policy == "always" && lost > 0 {
+				t.Errorf("%d acknowledged grants are lost", lost)
+			}
+			if long() && worst > 50*time.Millisecond {
+				t.Errorf("grants of the last %v are lost", worst)
+			}
+		})
+	}
+}
+
+// rewrite has the log rewritten again and again until the connection ends or it is to stop, and returns how often.
+func rewrite(addr string, stop <-chan struct{}) (n int) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for {
+		select {
+		case <-stop:
+			return n
+		default:
+		}
+		if _, err := c.Write([]byte("BGREWRITEAOF\r\n")); err != nil {
+			return n
+		}
+		v, err := resp.ReadReply(r, 1<<20)
+		if err != nil {
+			return n
+		}
+		if v.Err() == nil {
+			n++
+		}
+		time.Sleep(5 * time.Millisecond) // a client's pace
+	}
+}
+
 // check runs limitdb check, which must find nothing wrong.
 func check(t *testing.T, dir string) string {
 	t.Helper()
