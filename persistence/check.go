@@ -20,6 +20,8 @@ type CheckOptions struct {
 	Repair string
 	// Dump gets every record that can be read as a line of JSON; nil for nowhere.
 	Dump io.Writer
+	// Known reports whether a start knows the states of a kind; nil means that it knows all.
+	Known func(kind byte) bool
 	// Boot is as in Options.
 	Boot func() (id uint64, elapsed int64)
 	// Progress is called with the bytes read and to read; may be nil.

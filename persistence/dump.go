@@ -41,6 +41,9 @@ func (c *checker) records(rep *FileReport, file string, p *piece) error {
 		}
 		b = rest
 		line := dumped{File: file, Offset: p.off, Batch: p.seq, Clock: p.clock, Version: r.Version, Kind: r.Kind}
+		if r.Op != journal.Flush && c.o.Known != nil && !c.o.Known(r.Kind) {
+			return fmt.Errorf("%w (a record is of kind %d)", ErrFormat, r.Kind)
+		}
 		switch r.Op {
 		case journal.Set:
 			rep.Sets++

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,8 +30,8 @@ type diskFS struct {
 	syncs atomic.Int64
 	// busy holds up every sync until it is closed; nil for not.
 	busy chan struct{}
-	// spared is the end of the names of files that busy does not hold up; "" for none.
-	spared string
+	// hang is busy for all files but temporary ones, and can be set while the store runs.
+	hang atomic.Pointer[chan struct{}]
 	// syncing is told of every sync, and of how many bytes it is for; nil for not.
 	syncing func(bytes int)
 }
@@ -47,7 +48,7 @@ type diskFile struct {
 	File
 	d       *diskFS
 	name    string
-	written int // and not synced
+	written atomic.Int64 // and not synced
 }
 
 func (f *diskFile) WriteAt(b []byte, off int64) (int, error) {
@@ -58,18 +59,21 @@ func (f *diskFile) WriteAt(b []byte, off int64) (int, error) {
 		n, err := f.File.WriteAt(b[:len(b)/2], off)
 		return n, errors.Join(err, syscall.ENOSPC)
 	}
-	f.written += len(b)
+	f.written.Add(int64(len(b)))
 	return f.File.WriteAt(b, off)
 }
 
 func (f *diskFile) Sync() error {
 	f.d.syncs.Add(1)
+	bytes := f.written.Swap(0)
 	if f.d.syncing != nil {
-		f.d.syncing(f.written)
+		f.d.syncing(int(bytes))
 	}
-	f.written = 0
-	if f.d.busy != nil && (f.d.spared == "" || !strings.HasSuffix(f.name, f.d.spared)) {
+	if f.d.busy != nil {
 		<-f.d.busy
+	}
+	if hang := f.d.hang.Load(); hang != nil && !strings.HasSuffix(f.name, tmpSuffix) {
+		<-*hang
 	}
 	return f.File.Sync()
 }
@@ -273,6 +277,14 @@ func TestStalledDiskRefuses(t *testing.T) {
 	if len(refusing) != 1 || refusing[0] != s.errStalled().Error() {
 		t.Errorf("after more than that: %v", refusing)
 	}
+	s.SetMaxUnsynced(int64(3 * time.Second))
+	s.lookForStall()
+	if len(refusing) != 2 || refusing[1] != "<nil>" {
+		t.Errorf("with more time: %v", refusing)
+	}
+	s.SetMaxUnsynced(0) // as at first
+	s.lookForStall()
+	refusing = refusing[:1]
 	close(disk.busy)
 	<-done
 	s.lookForStall()
@@ -322,8 +334,8 @@ func TestSyncThatHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
-				var refusing []string
-				r := run(t, dir, Options{Policy: test.policy, MaxUnsynced: int64(test.most), Refusing: func(err error) { refusing = append(refusing, fmt.Sprint(err)) }})
+				var told refusals
+				r := run(t, dir, Options{Policy: test.policy, MaxUnsynced: int64(test.most), Refusing: told.add})
 				n := 0
 				set := func() {
 					r.set(n)
@@ -332,8 +344,8 @@ func TestSyncThatHangs(t *testing.T) {
 					synctest.Wait()
 				}
 				set()
-				r.fs.busy = make(chan struct{})
-				r.fs.spared = ".tmp"
+				answers := make(chan struct{})
+				r.fs.hang.Store(&answers)
 				test.begin(r)
 				synctest.Wait()
 				for range 60 {
@@ -349,11 +361,12 @@ func TestSyncThatHangs(t *testing.T) {
 					t.Errorf("%d keys are written of %d", again.tab.len(), n)
 				}
 				again.close()
-				if len(refusing) > 0 {
+				if refusing := told.all(); len(refusing) > 0 {
 					t.Fatalf("refused too early: %v", refusing)
 				}
 				time.Sleep(300 * time.Millisecond)
 				synctest.Wait()
+				refusing := told.all()
 				if test.policy == Never {
 					if len(refusing) > 0 {
 						t.Errorf("refused, though nothing need be synced: %v", refusing)
@@ -361,9 +374,10 @@ func TestSyncThatHangs(t *testing.T) {
 				} else if len(refusing) != 1 || refusing[0] != "the disk has not taken what was written for "+test.most.String() || r.Stats().UnsyncedAge < int64(test.most) {
 					t.Errorf("refused: %v; %+v", refusing, r.Stats())
 				}
-				close(r.fs.busy)
+				close(answers)
 				time.Sleep(2 * watchEvery)
 				synctest.Wait()
+				refusing = told.all()
 				if test.policy != Never && (len(refusing) != 2 || refusing[1] != "<nil>") {
 					t.Errorf("the disk answers, and %v", refusing)
 				}
@@ -371,6 +385,24 @@ func TestSyncThatHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refusals are what the server was told about writers.
+type refusals struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (r *refusals) add(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, fmt.Sprint(err))
+}
+
+func (r *refusals) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.told)
 }
 
 // Under Always a failure goes to main, and nothing that waits is released.

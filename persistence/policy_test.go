@@ -21,15 +21,15 @@ func TestRetire(t *testing.T) {
 		}
 		busy := make(chan struct{})
 		r.fs.busy = busy
-		released := false
+		var released atomic.Bool
 		r.set(2)
-		r.Wait(func() { released = true })
+		r.Wait(func() { released.Store(true) })
 		r.Kick()
 		synctest.Wait()
 		retired := make(chan error)
 		go func() { retired <- r.Retire() }()
 		synctest.Wait()
-		if !released {
+		if !released.Load() {
 			t.Error("who waits is not released while the disk hangs")
 		}
 		r.set(3)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"limitdb/limit"
 	"limitdb/persistence"
 )
 
@@ -30,7 +31,7 @@ that. --dump prints every record
 as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Boot: persistence.SystemBoot()}
+			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: knownKind, Boot: persistence.SystemBoot()}
 			text := c.OutOrStdout()
 			if dump {
 				out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
@@ -64,9 +65,12 @@ as a line of JSON.`,
 	return c
 }
 
+// knownKind reports whether this version knows the states of a kind.
+func knownKind(kind byte) bool { return kind == usedUpKind || limit.Algorithm(kind).Known() }
+
 // sound checks a repaired copy.
 func sound(dir string) error {
-	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Boot: persistence.SystemBoot()})
+	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: knownKind, Boot: persistence.SystemBoot()})
 	if err == nil && len(report.Problems) > 0 {
 		err = withStatus{fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), exitCorrupt}
 	}
