@@ -194,7 +194,7 @@ func promised(l Limit, length int64) *big.Int {
 		return timesWindows(l.Max, length, shortest(l))
 	case SEGMENTED:
 		// Max in each n sub-windows that follow each other.
-		n := timesWindows(1, length, subWindow(&l))
+		n := timesWindows(1, length, subWindow(l.Period, l.Segments))
 		n = ceil(n, big.NewInt(l.Segments))
 		return n.Mul(n, big.NewInt(l.Max))
 	case SLIDING:

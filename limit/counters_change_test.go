@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"math/big"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 // changing runs a property for each algorithm whose rows these are.
 func changing(t *testing.T, property func(t *rapid.T, a Algorithm)) {
 	t.Helper()
-	for _, a := range []Algorithm{FIXED, WARMUP} {
+	for _, a := range []Algorithm{FIXED, SLIDING, SEGMENTED, WARMUP} {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { property(t, a) })
 		})
@@ -78,27 +79,46 @@ func (k *changingKey) take(t *rapid.T, l Limit, cost int64) Decision {
 }
 
 // promisedTogether is the most that limits which change may admit in a length of
-// time.
+// time, with the largest Max M.
 func promisedTogether(limits []Limit, length int64) *big.Int {
-	most, sum := int64(0), new(big.Int)
+	most, sum, fastest, least := int64(0), new(big.Int), new(big.Int), int64(math.MaxInt64)
 	for _, l := range limits {
 		most = max(most, l.Max)
-	}
-	for _, l := range limits {
 		switch l.Algorithm {
-		case FIXED:
-			// M + ΣMaxᵢ·(⌊t/Periodᵢ⌋ + 1)
+		case FIXED: // M + ΣMaxᵢ·(⌊t/Periodᵢ⌋ + 1)
 			sum.Add(sum, big.NewInt(l.Max*(length/shortest(l)+1)))
-		case WARMUP:
-			// M + t/S, with the shortest S
-			if n := big.NewInt(length / interval(&l)); n.Cmp(sum) > 0 {
-				sum = n
-			}
+		case SLIDING: // M + t·Max/Period, the fastest
+			n := new(big.Int).Mul(big.NewInt(l.Max), big.NewInt(length))
+			fastest = larger(fastest, n.Quo(n, big.NewInt(l.Period)))
+		case WARMUP: // M + t/S, with the shortest S
+			fastest = larger(fastest, big.NewInt(length/interval(&l)))
+		case SEGMENTED: // M·(⌊t/D⌋ + 1), with the least D = (n−1)·S
+			least = min(least, (l.Segments-1)*subWindow(l.Period, l.Segments))
 		default:
 			panic("no promise is written down for changes of " + l.Algorithm.String())
 		}
 	}
-	return sum.Add(sum, big.NewInt(most))
+	n := new(big.Int).Mul(big.NewInt(most), big.NewInt(length/least+1))
+	return n.Add(n, sum.Add(sum, fastest))
+}
+
+// rounding is by how much a wait may be longer for a denial of l, since what is
+// used is rounded up at each change: about a nanosecond at the pace of l.
+func rounding(l, other Limit) int64 {
+	switch l.Algorithm {
+	case WARMUP:
+		return 1
+	case SLIDING:
+		return 3 + 3*(interval(&other)/interval(&l))
+	}
+	return 0
+}
+
+func larger(a, b *big.Int) *big.Int {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
 }
 
 // In any time no more is admitted than the limits promise together.
@@ -144,8 +164,8 @@ func TestChangingLimitsDenials(t *testing.T) {
 			ask := rapid.Int64Range(0, other.Max).Draw(t, "ask")
 			at := k.now + rapid.Int64Range(0, d.Wait).Draw(t, "at")
 			was, is := mustPeek(t, other, before, at, ask), mustPeek(t, other, k.state, at, ask)
-			if a == WARMUP && was.Wait > 0 {
-				was.Wait++ // for what is owed is rounded up at each change
+			if was.Wait > 0 {
+				was.Wait += rounding(l, other)
 			}
 			if is.Limited && (!was.Limited || is.Wait > was.Wait) {
 				t.Fatalf("%v denied %d at %d; then %v, cost %d at +%d: %+v, and it was %+v",

@@ -197,16 +197,23 @@ func (m *fixedModel) decide(l Limit, now, cost int64, refund, keep bool) (Decisi
 // SLIDING and SEGMENTED.
 type historyModel struct {
 	windows windows
-	counts  map[int64]*big.Int // by the window's number from the epoch; none is 0
+	origin  *big.Int           // where the window of number 0 begins
+	counts  map[int64]*big.Int // by the window's number; none is 0
 }
 
 // width is the length of a window, and many how many of them count.
-func (m *historyModel) width(l Limit) (width, many int64) {
-	if l.Algorithm == SLIDING {
-		return l.Period, 2
+func (m *historyModel) width() (width, many int64) {
+	if m.windows.segments == 0 {
+		return m.windows.period, 2
 	}
-	s := ceil(big.NewInt(l.Period), big.NewInt(l.Segments))
-	return s.Int64(), l.Segments
+	s := ceil(big.NewInt(m.windows.period), big.NewInt(m.windows.segments))
+	return s.Int64(), m.windows.segments
+}
+
+// fits reports whether all windows that count fit.
+func (m *historyModel) fits() bool {
+	width, many := m.width()
+	return m.windows.segments == 0 || new(big.Int).Mul(big.NewInt(width), big.NewInt(many)).IsInt64()
 }
 
 // newest is the number of the newest window that has a count.
@@ -219,30 +226,23 @@ func (m *historyModel) newest() (number int64, ok bool) {
 	return number, ok
 }
 
-// ends is from when on nothing counts, nil if nothing does.
-func (m *historyModel) ends(l Limit) *big.Int {
+// expires is from when on nothing counts, nil if nothing does.
+func (m *historyModel) expires() *big.Int {
 	number, ok := m.newest()
 	if !ok {
 		return nil
 	}
-	width, many := m.width(l)
+	width, many := m.width()
 	n := new(big.Int).Add(big.NewInt(number), big.NewInt(many))
-	return n.Mul(n, big.NewInt(width))
-}
-
-func (m *historyModel) expires() *big.Int {
-	l := Limit{Algorithm: SLIDING, Period: m.windows.period}
-	if m.windows.segments > 0 {
-		l.Algorithm, l.Segments = SEGMENTED, m.windows.segments
-	}
-	return m.ends(l)
+	n.Mul(n, big.NewInt(width))
+	return n.Add(n, m.origin)
 }
 
 // window is the number of the window of a time, and how far into it that is; as
 // if time stood at the newest window's beginning until that begins.
-func (m *historyModel) window(l Limit, now *big.Int) (number int64, elapsed *big.Int) {
-	width, _ := m.width(l)
-	k, e := new(big.Int).DivMod(now, big.NewInt(width), new(big.Int))
+func (m *historyModel) window(now *big.Int) (number int64, elapsed *big.Int) {
+	width, _ := m.width()
+	k, e := new(big.Int).DivMod(sub(now, m.origin), big.NewInt(width), new(big.Int))
 	number = k.Int64()
 	if newest, ok := m.newest(); ok && newest > number {
 		return newest, new(big.Int)
@@ -258,13 +258,13 @@ func (m *historyModel) countOf(number int64) *big.Int {
 }
 
 // used is what counts at a time.
-func (m *historyModel) used(l Limit, now *big.Int) *big.Int {
-	if ends := m.ends(l); ends == nil || ends.Cmp(now) <= 0 {
+func (m *historyModel) used(now *big.Int) *big.Int {
+	if ends := m.expires(); ends == nil || ends.Cmp(now) <= 0 {
 		return new(big.Int)
 	}
-	width, many := m.width(l)
-	number, elapsed := m.window(l, now)
-	if l.Algorithm == SLIDING {
+	width, many := m.width()
+	number, elapsed := m.window(now)
+	if m.windows.segments == 0 {
 		n := new(big.Int).Mul(m.countOf(number-1), sub(big.NewInt(width), elapsed))
 		return n.Add(ceil(n, big.NewInt(width)), m.countOf(number))
 	}
@@ -275,17 +275,13 @@ func (m *historyModel) used(l Limit, now *big.Int) *big.Int {
 	return n
 }
 
-// wait is the time until cost is granted.
-func (m *historyModel) wait(l Limit, now *big.Int, cost int64) *big.Int {
-	granted := func(at *big.Int) bool {
-		n := m.used(l, at)
-		return n.Add(n, big.NewInt(cost)).Cmp(big.NewInt(l.Max)) <= 0
-	}
+// wait is the time until no more than so many are used.
+func (m *historyModel) wait(now, places *big.Int) *big.Int {
 	// Not yet at low, but at high.
-	low, high := now, m.ends(l)
+	low, high := now, m.expires()
 	for sub(high, low).Cmp(big.NewInt(1)) > 0 {
 		middle := new(big.Int).Add(low, high)
-		if middle.Rsh(middle, 1); granted(middle) {
+		if middle.Rsh(middle, 1); m.used(middle).Cmp(places) <= 0 {
 			high = middle
 		} else {
 			low = middle
@@ -295,21 +291,21 @@ func (m *historyModel) wait(l Limit, now *big.Int, cost int64) *big.Int {
 }
 
 // after is the model once cost is counted at a time.
-func (m *historyModel) after(l Limit, now *big.Int, cost int64) *historyModel {
-	next := m.kept(l, now)
-	number, _ := next.window(l, now)
+func (m *historyModel) after(now *big.Int, cost int64) *historyModel {
+	next := m.kept(now)
+	number, _ := next.window(now)
 	next.counts[number] = sumUpTo(next.countOf(number), cost)
 	return next
 }
 
 // kept is the model without the windows that no longer count.
-func (m *historyModel) kept(l Limit, now *big.Int) *historyModel {
-	next := &historyModel{windowsOf(l), map[int64]*big.Int{}}
-	if ends := m.ends(l); ends == nil || ends.Cmp(now) <= 0 {
+func (m *historyModel) kept(now *big.Int) *historyModel {
+	next := &historyModel{m.windows, m.origin, map[int64]*big.Int{}}
+	if ends := m.expires(); ends == nil || ends.Cmp(now) <= 0 {
 		return next
 	}
-	_, many := m.width(l)
-	number, _ := m.window(l, now)
+	_, many := m.width()
+	number, _ := m.window(now)
 	for k, n := range m.counts {
 		if uint64(number)-uint64(k) < uint64(many) { // number is not before k
 			next.counts[k] = n
@@ -320,8 +316,8 @@ func (m *historyModel) kept(l Limit, now *big.Int) *historyModel {
 
 // without is the model once cost is given back, from the newest window on, and
 // whether that is another.
-func (m *historyModel) without(l Limit, now *big.Int, cost int64) (next *historyModel, changed bool) {
-	next = m.kept(l, now)
+func (m *historyModel) without(now *big.Int, cost int64) (next *historyModel, changed bool) {
+	next = m.kept(now)
 	left := big.NewInt(cost)
 	for left.Sign() > 0 {
 		newest, ok := next.newest()
@@ -340,42 +336,121 @@ func (m *historyModel) without(l Limit, now *big.Int, cost int64) (next *history
 	return next, changed
 }
 
+// moved is the model with all that is used in other windows; nil if they do not
+// fit. Those of a sliding window begin so that as much is used, to a fraction.
+func (m *historyModel) moved(now int64, w windows) *historyModel {
+	next := &historyModel{w, new(big.Int), map[int64]*big.Int{}}
+	if !next.fits() {
+		return nil
+	}
+	number := int64(-1)
+	at := big.NewInt(now)
+	used := m.used(at)
+	switch {
+	case w.segments > 0:
+		number, _ = next.window(at)
+	case used.Sign() > 0:
+		width, _ := m.width()
+		current, elapsed := m.window(at)
+		exact := new(big.Int).Mul(m.countOf(current-1), sub(big.NewInt(width), elapsed))
+		part := new(big.Rat).SetFrac(exact, big.NewInt(width))
+		part.Add(part, new(big.Rat).SetInt(m.countOf(current)))
+		part.Sub(new(big.Rat).SetInt(used), part)
+		part.Mul(part, new(big.Rat).SetFrac(big.NewInt(w.period), used))
+		next.origin = sub(at, part.Num().Quo(part.Num(), part.Denom()))
+	}
+	if used.Sign() > 0 {
+		next.counts[number] = used
+	}
+	return next
+}
+
+// hastened is the model after a denial under other windows, nil if that keeps it:
+// all that is used comes back at the pace of l, if no unit comes back later and
+// one comes sooner; or if all come sooner, for one that comes back all at once.
+func (m *historyModel) hastened(l Limit, now int64) *historyModel {
+	at := big.NewInt(now)
+	used, w := m.used(at), windowsOf(l)
+	if !used.IsInt64() {
+		return nil
+	}
+	length := new(big.Int).Mul(used, big.NewInt(l.Period))
+	if length = ceil(length, big.NewInt(l.Max)); w.segments > 0 {
+		length = ceil(used, big.NewInt(l.Max))
+		length.Mul(length, big.NewInt(l.Period))
+	}
+	if !length.IsInt64() {
+		return nil
+	}
+	w.period, w.first = length.Int64(), w.segments == 0
+	next := m.moved(now, w)
+	if next == nil || !next.expires().IsInt64() {
+		return nil
+	}
+	// All waits but those that lie between these, in which both are linear.
+	number, _ := m.window(at)
+	current, one := m.countOf(number), big.NewInt(1)
+	places := []*big.Int{sub(used, one), current, sub(current, one), new(big.Int)}
+	shorter := false
+	for _, n := range places {
+		if n.Sign() < 0 || n.Cmp(used) >= 0 {
+			continue
+		}
+		c := next.wait(at, n).Cmp(m.wait(at, n))
+		if c > 0 || c == 0 && w.segments > 0 {
+			return nil
+		}
+		shorter = shorter || c < 0
+	}
+	if !shorter {
+		return nil
+	}
+	return next
+}
+
 func (m *historyModel) decide(l Limit, now64, cost int64, refund, keep bool) (Decision, error) {
 	if err := badCounterFields(l, cost); err != nil {
 		return Decision{}, err
 	}
-	if width, many := m.width(l); !new(big.Int).Mul(big.NewInt(width), big.NewInt(many)).IsInt64() && l.Algorithm == SEGMENTED {
-		return Decision{}, ErrOverflow
-	}
 	now := big.NewInt(now64)
-	next := m
-	if m.windows != windowsOf(l) {
-		next = &historyModel{windowsOf(l), map[int64]*big.Int{}}
-	}
-	if ends := next.ends(l); ends != nil && !sub(ends, now).IsInt64() && ends.Cmp(now) > 0 {
+	next := &historyModel{windowsOf(l), new(big.Int), map[int64]*big.Int{}}
+	if !next.fits() {
 		return Decision{}, ErrOverflow
+	}
+	if ends := m.expires(); ends != nil && ends.Cmp(now) > 0 {
+		if next = m; !sub(ends, now).IsInt64() {
+			return Decision{}, ErrOverflow
+		}
 	}
 	d := Decision{Limit: l.Max, Wait: Never}
 	changed := false
 	if refund {
-		if after, given := next.without(l, now, cost); given {
+		if after, given := next.without(now, cost); given {
 			next, changed = after, true
 		}
 	} else {
-		n := next.used(l, now)
+		n := next.used(now)
 		d.Limited = l.Max == 0 || n.Add(n, big.NewInt(cost)).Cmp(big.NewInt(l.Max)) > 0
-		if changed = cost > 0 && (!d.Limited || l.CountDenied && l.Max > 0); changed {
-			next = next.after(l, now, cost)
-			if ends := next.ends(l); !ends.IsInt64() || !sub(ends, now).IsInt64() {
+		if other := next.windows != windowsOf(l); other && cost > 0 && cost <= l.Max {
+			if !d.Limited {
+				next = next.moved(now64, windowsOf(l))
+			} else if after := next.hastened(l, now64); after != nil {
+				next, changed = after, true
+			}
+		}
+		if cost > 0 && (!d.Limited || l.CountDenied && l.Max > 0) {
+			changed = true
+			next = next.after(now, cost)
+			if ends := next.expires(); !ends.IsInt64() || !sub(ends, now).IsInt64() {
 				return Decision{}, ErrOverflow
 			}
 		}
 		if d.Limited && cost <= l.Max && l.Max > 0 {
-			d.Wait = next.wait(l, now, cost).Int64()
+			d.Wait = next.wait(now, big.NewInt(l.Max-cost)).Int64()
 		}
 	}
-	d.Remaining = atLeast0(sub(big.NewInt(l.Max), next.used(l, now))).Int64()
-	if ends := next.ends(l); ends != nil && ends.Cmp(now) > 0 {
+	d.Remaining = atLeast0(sub(big.NewInt(l.Max), next.used(now))).Int64()
+	if ends := next.expires(); ends != nil && ends.Cmp(now) > 0 {
 		d.Reset = sub(ends, now).Int64()
 	}
 	if keep && changed {

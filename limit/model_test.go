@@ -30,8 +30,8 @@ func models() map[Algorithm]func() model {
 		LEAKY:     func() model { return new(leakyModel) },
 		WARMUP:    func() model { return new(warmModel) },
 		FIXED:     func() model { return new(fixedModel) },
-		SLIDING:   func() model { return new(historyModel) },
-		SEGMENTED: func() model { return new(historyModel) },
+		SLIDING:   func() model { return &historyModel{origin: new(big.Int)} },
+		SEGMENTED: func() model { return &historyModel{origin: new(big.Int)} },
 		LOG:       func() model { return new(logModel) },
 	}
 }

@@ -30,8 +30,19 @@ import "math"
 // The counts are those from the oldest that is not 0 to the newest, which is not
 // 0 either; the end is when the newest leaves. They all have the width of the
 // largest, 1, 2, 4 or 8 bytes: it grows when it must, and shrinks again when
-// sub-windows leave. A state of another Period or n is none. Before the newest
-// sub-window begins (the clock has gone back), it is as at its beginning.
+// sub-windows leave. Before the newest sub-window begins (the clock has gone back),
+// it is as at its beginning.
+//
+// With another Period or n, all that is counted carries over:
+//
+//	granted: into the current sub-window of the new limit, with the request
+//	denied:  into the current one of windows of ⌈counted/Max⌉ Periods and the new n
+//
+// A denial is written only if all of it leaves before the first did.
+//
+// Promise, if the limit changes: at most M·(⌊t/D⌋ + 1) in any time t, with the
+// largest Max and the least D = (n−1)·S. Whatever the limit becomes, a request
+// counts for no less than D.
 
 // segments is what is in force, or nothing, but for the counts that count now:
 // they are a slice of the state, and go from hand to hand beside the struct,
@@ -39,26 +50,30 @@ import "math"
 type segments struct {
 	end    int64  // when the newest leaves
 	width  int    // bytes of a count
+	period int64  // of the limit that the sub-windows are of,
+	n      int64  // and how many of them count
 	length int64  // S
 	since  int64  // how many sub-windows have begun since the newest
 	total  uint64 // of counts, or the largest uint64
+	moved  int64  // what is in the current sub-window, in place of all counts
 	live   bool   // there is a state in force
+	other  bool   // it has other sub-windows than the limit
 }
 
 // segmentedTake is Take for SEGMENTED.
 func segmentedTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	var s segments
-	counts, counted, err := s.decide(d, l, state, now, cost)
-	if err != nil || !counted {
+	counts, added, changed, err := s.decide(d, l, state, now, cost)
+	if err != nil || !changed {
 		return nil, err
 	}
-	return s.add(l, counts, now+d.Reset, cost, dst), nil
+	return s.add(counts, now+d.Reset, added, dst), nil
 }
 
 // segmentedPeek is Peek for SEGMENTED.
 func segmentedPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 	var s segments
-	_, _, err := s.decide(d, l, state, now, cost)
+	_, _, _, err := s.decide(d, l, state, now, cost)
 	return err
 }
 
@@ -70,7 +85,7 @@ func segmentedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst [
 		return nil, err
 	}
 	if s.total > 0 && cost > 0 {
-		next = s.giveBack(l, counts, cost, dst)
+		next = s.giveBack(counts, cost, dst)
 	}
 	*d = Decision{Limit: l.Max, Remaining: remaining(l.Max, s.total), Wait: Never}
 	if s.live {
@@ -80,24 +95,36 @@ func segmentedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst [
 }
 
 // decide fills in the decision, and s with what is in force, without the request.
-// It tells whether that is to be counted.
-func (s *segments) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counts []byte, counted bool, err error) {
+// It returns how much to add, and whether that or anything else changes the state.
+func (s *segments) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counts []byte, added int64, changed bool, err error) {
 	if counts, err = s.find(l, state, now, cost); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
-	limited, end := l.Max == 0 || cost > l.Max || s.total > uint64(l.Max-cost), s.end
-	counted = cost > 0 && (!limited || l.CountDenied && l.Max > 0)
-	added, total := int64(0), s.total
-	if counted {
-		if end, err = s.nextEnd(l, now); err != nil {
-			return nil, false, err
+	limited := l.Max == 0 || cost > l.Max || s.total > uint64(l.Max-cost)
+	if s.other && cost > 0 && cost <= l.Max {
+		if limited {
+			changed = s.hasten(l, counts, now)
+		} else {
+			changed = s.move(l.Period, l.Segments, now)
 		}
+		if changed {
+			counts = nil
+		} else if !limited {
+			return nil, 0, false, ErrOverflow
+		}
+	}
+	end, total := s.end, s.total
+	if cost > 0 && (!limited || l.CountDenied && l.Max > 0) {
+		if end, err = s.nextEnd(now); err != nil {
+			return nil, 0, false, err
+		}
+		changed = true
 		if added, total = cost, total+uint64(cost); total < s.total {
 			total = math.MaxUint64
 		}
 	}
 	*d = Decision{Limited: limited, Limit: l.Max, Remaining: remaining(l.Max, total), Wait: Never}
-	if s.live || counted {
+	if s.live || added > 0 {
 		d.Reset = end - now
 	}
 	if limited && cost <= l.Max && l.Max > 0 {
@@ -106,14 +133,52 @@ func (s *segments) decide(d *Decision, l *Limit, state []byte, now, cost int64) 
 			d.Wait = at - now
 		}
 	}
-	return counts, counted, nil
+	return counts, added, changed, nil
+}
+
+// move moves all counts into the current one of other sub-windows, and reports
+// whether their end fits.
+func (s *segments) move(period, n, now int64) bool {
+	length := subWindow(period, n)
+	over, span := mul(length, n)
+	end := now - modulo(now, length) + span
+	if over != 0 || span < 0 || end < now {
+		return false
+	}
+	*s = segments{
+		end: end, width: 1, period: period, n: n, length: length,
+		total: s.total, moved: int64(min(s.total, math.MaxInt64)), live: true,
+	}
+	return true
+}
+
+// hasten moves all counts to where l has admitted as much, if all of them leave
+// before the first would, and reports whether they do.
+func (s *segments) hasten(l *Limit, counts []byte, now int64) bool {
+	if s.total > math.MaxInt64 {
+		return false
+	}
+	over, period := mul(l.Period, int64((s.total-1)/uint64(l.Max))+1)
+	if over != 0 || period < 0 {
+		return false
+	}
+	next := *s
+	if !next.move(period, l.Segments, now) {
+		return false
+	}
+	first, _ := s.fits(counts, int64(s.total-1), 0)
+	if next.end >= first {
+		return false
+	}
+	*s = next
+	return true
 }
 
 // nextEnd is when the current sub-window leaves.
-func (s *segments) nextEnd(l *Limit, now int64) (int64, error) {
+func (s *segments) nextEnd(now int64) (int64, error) {
 	end := s.end + s.since*s.length
 	if !s.live {
-		end = now - modulo(now, s.length) + l.Segments*s.length
+		end = now - modulo(now, s.length) + s.n*s.length
 	}
 	if end < now { // it is no more than n·S after now
 		return 0, ErrOverflow
@@ -149,31 +214,39 @@ func (s *segments) find(l *Limit, state []byte, now, cost int64) (counts []byte,
 	if l.Max|cost < 0 || l.Period < 1 || l.Segments < 2 || l.Segments > MaxSegments {
 		return nil, badCounter(l, cost)
 	}
-	s.length = subWindow(l)
-	over, span := mul(s.length, l.Segments)
-	if over != 0 || span < 0 {
+	if !s.cut(l.Period, l.Segments) {
 		return nil, ErrOverflow
 	}
 	if len(state) == 0 {
 		return nil, nil
 	}
 	counts, period, n, err := s.read(state)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if s.end <= now || period != l.Period || n != l.Segments {
-		*s = segments{width: 1, length: s.length}
+	case s.end <= now:
+		*s = segments{width: 1, period: s.period, n: s.n, length: s.length}
 		return nil, nil
-	}
-	if s.end-now < 0 {
+	case s.end-now < 0:
 		return nil, ErrOverflow
 	}
 	s.live = true
+	if s.other = period != s.period || n != s.n; s.other && !s.cut(period, n) {
+		return nil, ErrState
+	}
 	counts, ok := s.place(counts, n, s.end-now)
 	if !ok {
 		return nil, ErrState
 	}
 	return counts, nil
+}
+
+// cut makes n sub-windows of a period, and reports whether they fit in int64.
+func (s *segments) cut(period, n int64) bool {
+	s.period, s.n = period, n
+	s.length = subWindow(period, n)
+	over, span := mul(s.length, n)
+	return over == 0 && span >= 0
 }
 
 // place returns those that count now, if the newest leaves after left, and sums
@@ -190,21 +263,15 @@ func (s *segments) place(counts []byte, n, left int64) (now []byte, ok bool) {
 }
 
 // subWindow is S = ⌈Period/n⌉.
-func subWindow(l *Limit) int64 {
-	n := uint64(l.Segments)
-	return int64((uint64(l.Period) + n - 1) / n)
+func subWindow(period, n int64) int64 {
+	return int64((uint64(period) + uint64(n) - 1) / uint64(n))
 }
 
 // segmentedLevel is Level for SEGMENTED.
 func segmentedLevel(state []byte, now int64) int64 {
 	var s segments
 	counts, period, n, err := s.read(state)
-	if err != nil || s.end <= now {
-		return 0
-	}
-	l := Limit{Period: period, Segments: n}
-	s.length = subWindow(&l)
-	if over, span := mul(s.length, n); over != 0 || span < 0 {
+	if err != nil || s.end <= now || !s.cut(period, n) {
 		return 0
 	}
 	if _, ok := s.place(counts, n, until(s.end, now)); !ok {

@@ -117,7 +117,7 @@ func TestSEGMENTEDSubWindows(t *testing.T) {
 	}
 	for _, tt := range tests {
 		l := withSegments(5, tt.period, tt.n)
-		if got := subWindow(&l); got != tt.want {
+		if got := subWindow(l.Period, l.Segments); got != tt.want {
 			t.Errorf("%v: %d, want %d", l, got, tt.want)
 		}
 		_, d, err := take(&l, nil, 0, 1, nil)
@@ -158,9 +158,9 @@ func TestSEGMENTEDLimitChanges(t *testing.T) {
 		{"SEGMENTED 9/m SEGMENTS 6", 6, 60},
 		{"SEGMENTED 2/m SEGMENTS 6", 0, 60},
 		{"SEGMENTED 5/m SEGMENTS 6 COUNTDENIED", 2, 60},
-		{"SEGMENTED 5/m SEGMENTS 5", 5, 0},
-		{"SEGMENTED 5/2m SEGMENTS 6", 5, 0},
-		{"SEGMENTED 5/2m SEGMENTS 12", 5, 0}, // sub-windows of 10 s as well
+		{"SEGMENTED 5/m SEGMENTS 5", 2, 60},
+		{"SEGMENTED 5/2m SEGMENTS 6", 2, 60},
+		{"SEGMENTED 5/2m SEGMENTS 12", 2, 60}, // sub-windows of 10 s as well
 	}
 	before := mustParse(t, "SEGMENTED 5/m SEGMENTS 6")
 	state, _, err := take(&before, nil, aMinute, 3, nil)
@@ -173,6 +173,47 @@ func TestSEGMENTEDLimitChanges(t *testing.T) {
 		if err != nil || d.Remaining != tt.remaining || d.Reset != tt.reset*testSecond {
 			t.Errorf("%s: %+v, %v, want %d left, reset in %d s", tt.after, d, err, tt.remaining, tt.reset)
 		}
+	}
+}
+
+// The waits after a change: all that counts leaves together, if that is before the
+// first of it would.
+func TestSEGMENTEDWaitsAfterAChange(t *testing.T) {
+	tests := []struct {
+		name   string
+		before string
+		takes  []int64 // at these seconds of an hour, one each
+		after  string
+		wait   int64 // s from the last
+	}{
+		{"a faster limit", "SEGMENTED 3/h SEGMENTS 60", []int64{5, 6, 7}, "SEGMENTED 3/m SEGMENTS 60", 60},
+		{"half as much", "SEGMENTED 3/h SEGMENTS 60", []int64{5, 6, 7}, "SEGMENTED 2/m SEGMENTS 60", 120 - 1},
+		{"not before the first", "SEGMENTED 3/h SEGMENTS 60", []int64{0, 3559, 3560}, "SEGMENTED 3/m SEGMENTS 60", 40},
+		{"a slower limit", "SEGMENTED 3/m SEGMENTS 60", []int64{5, 6, 7}, "SEGMENTED 3/h SEGMENTS 60", 58},
+		{"other parts", "SEGMENTED 3/m SEGMENTS 2", []int64{5, 6, 7}, "SEGMENTED 3/m SEGMENTS 60", 53},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after := mustParse(t, tt.before), mustParse(t, tt.after)
+			var state []byte
+			now := int64(0)
+			for _, at := range tt.takes {
+				now = int64(1_700_000_000)/3600*3600*testSecond + at*testSecond
+				next, _, err := take(&before, state, now, 1, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				state = next
+			}
+			next, d, err := take(&after, state, now, 1, nil)
+			if err != nil || !d.Limited || d.Wait != tt.wait*testSecond {
+				t.Fatalf("%+v, %v, want to wait %d s", d, err, tt.wait)
+			}
+			if next != nil {
+				state = next
+			}
+			checkWait(t, after, state, now, 1)
+		})
 	}
 }
 
@@ -226,7 +267,7 @@ func TestSEGMENTEDStateSize(t *testing.T) {
 func TestSEGMENTEDAnyRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := withSegments(math.MaxInt64, 60e9, rapid.Int64Range(2, 40).Draw(t, "segments"))
-		length := subWindow(&l)
+		length := subWindow(l.Period, l.Segments)
 		var state []byte
 		now := aMinute
 		for range rapid.IntRange(1, 30).Draw(t, "calls") {

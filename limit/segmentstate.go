@@ -30,11 +30,11 @@ func (s *segments) read(state []byte) (counts []byte, period, n int64, err error
 // start begins a state of n counts over dst, or in a larger buffer if dst has no
 // room. The first of them are counts, the others 0. dst may be the state that
 // they have been read from.
-func (s *segments) start(l *Limit, counts []byte, end int64, width, n int, dst []byte) (next, body []byte) {
+func (s *segments) start(counts []byte, end int64, width, n int, dst []byte) (next, body []byte) {
 	var buf [8 + 10 + 2]byte
 	head := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
-	head = appendTag(head, windowTag{period: l.Period})
-	head = binary.AppendUvarint(head, uint64(l.Segments)<<2|uint64(bits.TrailingZeros8(uint8(width))))
+	head = appendTag(head, windowTag{period: s.period})
+	head = binary.AppendUvarint(head, uint64(s.n)<<2|uint64(bits.TrailingZeros8(uint8(width))))
 	size := len(head) + n*width
 	if cap(dst) < size {
 		dst = make([]byte, size)
@@ -50,13 +50,14 @@ func (s *segments) start(l *Limit, counts []byte, end int64, width, n int, dst [
 
 // add writes a state over dst that has added in the current sub-window, which
 // leaves at end.
-func (s *segments) add(l *Limit, counts []byte, end, added int64, dst []byte) []byte {
+func (s *segments) add(counts []byte, end, added int64, dst []byte) []byte {
 	counts = trimOldest(counts, s.width)
 	n, width := len(counts)/s.width, s.width
 	count := added
 	switch {
 	case n == 0:
 		width = 1
+		count = addUpTo(s.moved, count)
 	case s.since == 0:
 		count = addUpTo(count, getCount(counts, n-1, s.width))
 	case s.width > 1: // some may have left that were larger
@@ -67,14 +68,14 @@ func (s *segments) add(l *Limit, counts []byte, end, added int64, dst []byte) []
 	if n == 0 {
 		all = 1
 	}
-	next, body := s.start(l, counts, end, width, all, dst)
+	next, body := s.start(counts, end, width, all, dst)
 	putCount(body, all-1, width, count)
 	return next
 }
 
 // giveBack takes cost off the newest counts, or all there is, and writes a state
 // over dst: as long expired if nothing is left.
-func (s *segments) giveBack(l *Limit, counts []byte, cost int64, dst []byte) []byte {
+func (s *segments) giveBack(counts []byte, cost int64, dst []byte) []byte {
 	n := len(counts) / s.width
 	last := int64(0) // what is left of the newest
 	for n > 0 && last == 0 {
@@ -90,11 +91,11 @@ func (s *segments) giveBack(l *Limit, counts []byte, cost int64, dst []byte) []b
 	counts = trimOldest(counts[:n*s.width], s.width)
 	if s.live = n > 0; !s.live {
 		s.total = 0
-		next, _ := s.start(l, nil, math.MinInt64, 1, 0, dst)
+		next, _ := s.start(nil, math.MinInt64, 1, 0, dst)
 		return next
 	}
 	n = len(counts) / s.width
-	next, body := s.start(l, counts, s.end, s.width, n, dst)
+	next, body := s.start(counts, s.end, s.width, n, dst)
 	putCount(body, n-1, s.width, last)
 	s.total, _ = sumCounts(body, s.width)
 	return next

@@ -40,30 +40,48 @@ import (
 //	└───────────────┴─────────────────┴───────────────────┴──────────────────┘
 //
 // The end is that of the window after the current one of the state, since until
-// then its count matters. A state at another Period is none. Before its current
-// window begins (the clock has gone back), a state is as at its beginning, where
-// the weight is largest.
+// then its count matters. Before its current window begins (the clock has gone
+// back), a state is as at its beginning, where the weight is largest.
+//
+// With another Period, what is used, u = previous·(Period − elapsed)/Period +
+// current, carries over to windows of another phase, until nothing counts any
+// more. With U = ⌈u⌉:
+//
+//	granted: previous = U, current = cost, in windows of the new Period
+//	denied:  previous = U, current = 0,    in windows of ⌈U·Period/Max⌉
+//
+// and both begin ⌊(U − u)/U⌋ of that length ago, so that u is what it was. After a
+// denial u comes back at the pace of the new limit. It is written only if that
+// makes no wait longer: between the ends of the current windows of both, all waits
+// are linear, so that comparing those few is enough. The tag then has the bit of
+// FIRST, and no limit has such windows.
+//
+// Promise, if the limit changes: at most M + R·t in any time t, with the largest
+// Max and the fastest R = Max/Period, for no count is ever divided by a shorter
+// time than the limit's that has admitted it, or that follows.
 
 // slidingWindow is what is in force, or nothing.
 type slidingWindow struct {
 	end       int64 // from when on nothing counts
+	period    int64 // of the windows
 	prev, cur int64
 	// weight is what is left of the current window, and early how long it is
 	// until it begins, if the clock has gone back.
 	weight, early int64
 	// live: there is a state in force. rolled: its current window is over, and
-	// is prev here.
-	live, rolled bool
+	// is prev here. other: it is not of the limit's windows.
+	live, rolled, other bool
+	moved               bool // by a denial: it is of no limit
 }
 
 // slidingTake is Take for SLIDING.
 func slidingTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	var w slidingWindow
-	counted, err := w.decide(d, l, state, now, cost)
-	if err != nil || !counted {
+	changed, err := w.decide(d, l, state, now, cost)
+	if err != nil || !changed {
 		return nil, err
 	}
-	return w.put(dst, l), nil
+	return w.put(dst), nil
 }
 
 // slidingPeek is Peek for SLIDING.
@@ -74,25 +92,84 @@ func slidingPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 }
 
 // decide fills in the decision and the windows, with the request if it has been
-// counted.
-func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counted bool, err error) {
+// counted. It reports whether the windows have changed.
+func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (changed bool, err error) {
 	if err = w.find(l, state, now, cost); err != nil {
 		return false, err
 	}
-	used := w.used(l.Period)
+	used := w.used()
 	limited := l.Max == 0 || cost > l.Max || used > uint64(l.Max-cost)
-	counted = cost > 0 && (!limited || l.CountDenied && l.Max > 0)
+	counted := cost > 0 && (!limited || l.CountDenied && l.Max > 0)
+	if w.other && cost > 0 && cost <= l.Max {
+		changed = w.change(l, now, used, limited)
+	}
 	if counted {
-		if err = w.count(l, now, cost); err != nil {
+		if err = w.count(now, cost); err != nil {
 			return false, err
 		}
-		used = w.used(l.Period)
+		used = w.used()
 	}
 	w.tell(d, l, now, used)
 	if d.Limited = limited; limited && cost <= l.Max && l.Max > 0 {
-		d.Wait = w.wait(l, cost)
+		d.Wait = w.wait(l.Max - cost)
 	}
-	return counted, nil
+	return counted || changed, nil
+}
+
+// change carries what is used over to windows of l, for a denial only if that
+// makes a wait shorter and none longer, and reports whether it has.
+func (w *slidingWindow) change(l *Limit, now int64, used uint64, limited bool) bool {
+	next := slidingWindow{period: l.Period, prev: int64(used), live: true, rolled: true, moved: limited}
+	if limited {
+		if next.prev < 0 {
+			return false
+		}
+		period, exact := scale(next.prev, l.Period, l.Max)
+		if next.period = addUpTo(period, 1); exact {
+			next.period = period
+		}
+	}
+	elapsed := int64(0)
+	if used > 0 {
+		elapsed, _ = mulDiv(w.slack(), next.period, w.period)
+		elapsed /= next.prev
+	}
+	next.weight = next.period - elapsed
+	next.end = now + next.weight
+	if limited && !w.slower(&next, now) {
+		return false
+	}
+	*w = next
+	return true
+}
+
+// slower reports whether next makes a wait shorter and none longer.
+func (w *slidingWindow) slower(next *slidingWindow, now int64) bool {
+	if next.end < now {
+		return false
+	}
+	shorter := false
+	for _, places := range [...]int64{next.prev - 1, w.cur, w.cur - 1, 0} {
+		if places < 0 || places >= next.prev {
+			continue
+		}
+		was, is := w.wait(places), next.wait(places)
+		if is > was {
+			return false
+		}
+		shorter = shorter || is < was
+	}
+	return shorter
+}
+
+// slack is by how much ⌈weighted⌉ is more than weighted, in parts of the period.
+func (w *slidingWindow) slack() int64 {
+	hi, lo := bits.Mul64(uint64(w.prev), uint64(w.weight))
+	_, rem := bits.Div64(hi, lo, uint64(w.period)) // the weight is no more than the period
+	if rem == 0 {
+		return 0
+	}
+	return w.period - int64(rem)
 }
 
 // slidingRefund is Refund for SLIDING: first from the current window, then from
@@ -109,15 +186,15 @@ func slidingRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []b
 		w.prev -= min(w.prev, cost-fromCur)
 		if w.cur == 0 && !w.rolled { // the window before is the last that counts
 			w.rolled = true
-			w.end -= l.Period
+			w.end -= w.period
 		}
 		w.live = w.cur > 0 || w.prev > 0
 	}
-	w.tell(d, l, now, w.used(l.Period))
+	w.tell(d, l, now, w.used())
 	if !changed {
 		return nil, nil
 	}
-	return w.put(dst, l), nil
+	return w.put(dst), nil
 }
 
 // find checks the arguments and finds what is in force.
@@ -125,27 +202,28 @@ func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 	if l.Max|cost < 0 || l.Period < 1 {
 		return badCounter(l, cost)
 	}
+	w.period = l.Period
 	if len(state) == 0 {
 		return nil
 	}
-	period, err := w.read(state)
-	if err != nil {
+	if err := w.read(state); err != nil {
 		return err
 	}
-	if w.end <= now || period != l.Period {
-		*w = slidingWindow{}
+	switch {
+	case w.end <= now:
+		*w = slidingWindow{period: l.Period}
 		return nil
-	}
-	if w.end-now < 0 {
+	case w.end-now < 0:
 		return ErrOverflow
 	}
-	w.live = true
-	w.place(period, w.end-now)
+	w.live, w.other = true, w.moved || w.period != l.Period
+	w.place(w.end - now)
 	return nil
 }
 
 // place tells where in the windows the time is, if the state ends after left.
-func (w *slidingWindow) place(period, left int64) {
+func (w *slidingWindow) place(left int64) {
+	period := w.period
 	switch {
 	case left <= period:
 		w.prev, w.cur, w.rolled = w.cur, 0, true
@@ -158,18 +236,18 @@ func (w *slidingWindow) place(period, left int64) {
 }
 
 // used is what counts now.
-func (w *slidingWindow) used(period int64) uint64 {
-	return uint64(share(w.prev, w.weight, period)) + uint64(w.cur)
+func (w *slidingWindow) used() uint64 {
+	return uint64(share(w.prev, w.weight, w.period)) + uint64(w.cur)
 }
 
 // count adds cost to the current window.
-func (w *slidingWindow) count(l *Limit, now, cost int64) error {
+func (w *slidingWindow) count(now, cost int64) error {
 	end := w.end
 	switch {
 	case !w.live:
-		end = now - modulo(now, l.Period) + l.Period + l.Period
+		end = now - modulo(now, w.period) + w.period + w.period
 	case w.rolled:
-		end += l.Period
+		end += w.period
 	}
 	// It is no more than two Periods after now, which may wrap but not lap.
 	if end < now || end-now < 0 {
@@ -180,16 +258,16 @@ func (w *slidingWindow) count(l *Limit, now, cost int64) error {
 	return nil
 }
 
-// wait is how long a request must wait that is limited now, and not above Max.
-func (w *slidingWindow) wait(l *Limit, cost int64) int64 {
-	places := l.Max - cost
+// wait is how long it takes until no more than so many places are used; more are
+// now.
+func (w *slidingWindow) wait(places int64) int64 {
 	if w.cur <= places {
-		// Limited by prev, which is more than the free places therefore.
-		weight, _ := mulDiv(places-w.cur, l.Period, w.prev)
+		// They are used by prev, which is more than the free places therefore.
+		weight, _ := mulDiv(places-w.cur, w.period, w.prev)
 		return w.early + w.weight - weight
 	}
-	weight, _ := mulDiv(places, l.Period, w.cur)
-	return w.early + w.weight + (l.Period - weight)
+	weight, _ := mulDiv(places, w.period, w.cur)
+	return w.early + w.weight + (w.period - weight)
 }
 
 // tell fills in the decision on a request that is granted.
@@ -203,35 +281,35 @@ func (w *slidingWindow) tell(d *Decision, l *Limit, now int64, used uint64) {
 // slidingLevel is Level for SLIDING.
 func slidingLevel(state []byte, now int64) int64 {
 	var w slidingWindow
-	period, err := w.read(state)
-	if err != nil || w.end <= now {
+	if err := w.read(state); err != nil || w.end <= now {
 		return 0
 	}
-	w.place(period, until(w.end, now))
-	return int64(min(w.used(period), math.MaxInt64))
+	w.place(until(w.end, now))
+	return int64(min(w.used(), math.MaxInt64))
 }
 
 // read reads a state.
-func (w *slidingWindow) read(state []byte) (period int64, err error) {
+func (w *slidingWindow) read(state []byte) error {
 	const shortest = 8 + 1 + 1 + 1
 	if len(state) < shortest {
-		return 0, ErrState
+		return ErrState
 	}
 	tag, n := readTag(state[8:])
 	at := 8 + n
 	prev, n1 := readCount(state[at:])
 	at += n1
 	cur, n2 := readCount(state[at:])
-	if n == 0 || n1 == 0 || n2 == 0 || at+n2 != len(state) || tag.first || tag.period == 0 {
-		return 0, ErrState
+	if n == 0 || n1 == 0 || n2 == 0 || at+n2 != len(state) || tag.period == 0 {
+		return ErrState
 	}
 	w.end, w.prev, w.cur = int64(binary.LittleEndian.Uint64(state)), prev, cur
-	return tag.period, nil
+	w.period, w.moved = tag.period, tag.first
+	return nil
 }
 
 // put writes the windows over dst. Those that have nothing left are written as
 // long expired.
-func (w *slidingWindow) put(dst []byte, l *Limit) []byte {
+func (w *slidingWindow) put(dst []byte) []byte {
 	end, prev, cur := w.end, w.prev, w.cur
 	if w.rolled {
 		prev, cur = 0, w.prev
@@ -241,7 +319,7 @@ func (w *slidingWindow) put(dst []byte, l *Limit) []byte {
 	}
 	var buf [MaxState]byte
 	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
-	b = appendTag(b, windowTag{period: l.Period})
+	b = appendTag(b, windowTag{period: w.period, first: w.moved})
 	b = binary.AppendUvarint(b, uint64(prev))
 	b = binary.AppendUvarint(b, uint64(cur))
 	return append(dst[:0], b...)

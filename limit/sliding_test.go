@@ -117,7 +117,7 @@ func TestSLIDINGPromiseIsTight(t *testing.T) {
 	})
 }
 
-// Another limit keeps the counts, another period does not.
+// Another limit or period keeps what is used.
 func TestSLIDINGLimitChanges(t *testing.T) {
 	tests := []struct {
 		after     string
@@ -128,7 +128,8 @@ func TestSLIDINGLimitChanges(t *testing.T) {
 		{"SLIDING 9/m", 6, 120},
 		{"SLIDING 2/m", 0, 120},
 		{"SLIDING 5/m COUNTDENIED", 2, 120},
-		{"SLIDING 5/2m", 5, 0},
+		{"SLIDING 5/2m", 2, 120},
+		{"SLIDING 2/s", 0, 120},
 	}
 	before := mustParse(t, "SLIDING 5/m")
 	state, _, err := take(&before, nil, aMinute, 3, nil)
@@ -141,6 +142,71 @@ func TestSLIDINGLimitChanges(t *testing.T) {
 		if err != nil || d.Remaining != tt.remaining || d.Reset != tt.reset*testSecond {
 			t.Errorf("%s: %+v, %v, want %d left, reset in %d s", tt.after, d, err, tt.remaining, tt.reset)
 		}
+	}
+}
+
+// The waits after a change: what was used comes back at the pace of a faster limit.
+func TestSLIDINGWaitsAfterAChange(t *testing.T) {
+	tests := []struct {
+		name   string
+		before string
+		at     int64 // s
+		after  string
+		cost   int64
+		wait   int64 // s
+	}{
+		// All of an hour would be back after 59.5 + 60 minutes.
+		{"a faster limit", "SLIDING 10/h", 30, "SLIDING 10/m", 1, 6},
+		{"all of it", "SLIDING 10/h", 30, "SLIDING 10/m", 10, 60},
+		{"with less at once", "SLIDING 10/h", 30, "SLIDING 5/m", 1, 72},
+		{"much at once", "SLIDING 1000/h", 30, "SLIDING 20/m", 1, 981 * 3},
+		{"sooner than at the end of the hour", "SLIDING 1000/h", 30, "SLIDING 10/m", 10, 6000},
+		{"no sooner", "SLIDING 10/m", 30, "SLIDING 20/d", 20, 90},
+		{"a slower limit", "SLIDING 10/m", 30, "SLIDING 10/h", 1, 36},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after := mustParse(t, tt.before), mustParse(t, tt.after)
+			now := int64(1_700_000_000)/3600*3600*testSecond + tt.at*testSecond
+			state, _, err := take(&before, nil, now, before.Max, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, d, err := take(&after, state, now, tt.cost, nil)
+			if err != nil || !d.Limited || d.Wait != tt.wait*testSecond {
+				t.Fatalf("%+v, %v, want to wait %d s", d, err, tt.wait)
+			}
+			if next != nil {
+				state = next
+			}
+			checkWait(t, after, state, now, tt.cost)
+			if len(state) > MaxState {
+				t.Errorf("%d bytes", len(state))
+			}
+		})
+	}
+}
+
+// Two limits in turn share what is used, and it goes on coming back however often
+// the limit changes.
+func TestSLIDINGTwoLimitsInTurn(t *testing.T) {
+	limits := [2]Limit{mustParse(t, "SLIDING 100/m"), mustParse(t, "SLIDING 100/h")}
+	var state []byte
+	total := 0
+	for i := range int64(2 * 3600 * 10) { // two hours, ten a second
+		next, d, err := take(&limits[i%2], state, aMinute+i*testSecond/10, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next != nil {
+			state = next
+		}
+		if !d.Limited {
+			total++
+		}
+	}
+	if slow, fast := 100*2, 100+100*120; total < slow || total > fast {
+		t.Errorf("%d in two hours, want %d to %d", total, slow, fast)
 	}
 }
 
@@ -190,9 +256,9 @@ func TestSLIDINGErrors(t *testing.T) {
 		{"a state of one count", good, at(5, 0x01, 0x01), 0, 1, ErrState},
 		{"a state with half a count", good, at(5, 0x01, 0x01, 0x80), 0, 1, ErrState},
 		{"a state with more behind it", good, at(5, 0x01, 0x01, 0x01, 0x00), 0, 1, ErrState},
-		{"a state with a bad tag", good, at(5, 0x20, 0x01, 0x01), 0, 1, ErrState},
+		{"a state with a bad tag", good, at(5, 0x40, 0x01, 0x01), 0, 1, ErrState},
 		{"a state of the calendar's", good, at(5, 0x3f, 0x01, 0x01), 0, 1, ErrState},
-		{"a state that begins with a request", good, at(5, 0x81, 0x01, 0x01), 0, 1, ErrState},
+		{"a state with an empty tag", good, at(5, 0x20, 0x01, 0x01), 0, 1, ErrState},
 		{"a state too far ahead", good, at(most, 0x01, 0x01, 0x01), -1, 1, ErrOverflow},
 		{"the end of time", good, nil, most, 1, ErrOverflow},
 		{"the last window but one", good, nil, most - 1e9, 1, ErrOverflow},
