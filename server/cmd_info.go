@@ -143,6 +143,7 @@ func (t *infoText) server() {
 	t.field("run_id", srv.runID)
 	t.field("tcp_port", srv.port())
 	t.field("server_time_usec", t.now/1e3)
+	t.field("clock_behind_usec", srv.clock.Behind()/1e3)
 	t.field("uptime_in_seconds", up)
 	t.field("uptime_in_days", up/86400)
 	t.field("hz", srv.set.Hz.Get())

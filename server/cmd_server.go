@@ -2,6 +2,7 @@ package server
 
 import (
 	"strconv"
+	"time"
 )
 
 // The server as a whole.
@@ -21,6 +22,12 @@ func serverCommands() []command {
 				s.text(strconv.FormatInt(s.now/1e3%1e6, 10))
 			},
 		},
+		noted(clockNotes, command{
+			name: "RL.CLOCK", example: "RL.CLOCK ADOPT", arity: -1, flags: flagAdmin | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
+			summary: "Tells how far the time of decisions is behind the machine's clock, and adopts that.",
+			args:    []argument{{name: "adopt", kind: "pure-token", token: "ADOPT", optional: true}},
+			run:     (*session).clock,
+		}),
 		{
 			name: "MONITOR", arity: 1, flags: flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Sends every command that runs, from now on.",
@@ -41,6 +48,29 @@ func serverCommands() []command {
 			run: (*session).shutdown,
 		},
 	}
+}
+
+// clock is RL.CLOCK.
+func (s *session) clock(args [][]byte) {
+	moved := int64(0)
+	switch {
+	case len(args) == 1:
+	case len(args) == 2 && foldEqual(args[1], "ADOPT"):
+		if moved = s.srv.clock.Adopt(); moved > 0 {
+			s.srv.log.Warn("a client had decisions adopt the machine's clock", "addr", s.addr(), "forwards", time.Duration(moved))
+		}
+		s.now = max(s.now, s.srv.clock.Now())
+	default:
+		s.fail(errSyntax)
+		return
+	}
+	s.mapOf(3)
+	s.text("time")
+	s.int(s.now / 1e3)
+	s.text("behind")
+	s.int(s.srv.clock.Behind() / 1e3)
+	s.text("moved")
+	s.int(moved / 1e3)
 }
 
 func (s *session) shutdown(args [][]byte) {

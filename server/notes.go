@@ -236,6 +236,20 @@ Libraries subscribe to channels in order to hear of failovers; that works, and n
 subscriptions with names of 64 kB together.
 `
 
+const clockNotes = `
+| field | microseconds |
+|---|---|
+| time | the Unix time that decisions are made by |
+| behind | by how much the machine's clock is ahead of that; negative where it is behind |
+| moved | by how much ADOPT has moved the time of decisions now |
+
+A step of the machine's clock reaches no limit: decisions go by a clock of their own, which moves towards the machine's by half a millisecond each
+second. After a suspend, or after a clock has been set that was hours off, that takes days, and windows of the calendar end late meanwhile.
+ADOPT takes the machine's time at once. It goes forwards only: what is given back by then is given back, and those who wait are looked at within a
+quarter of a second. A machine's clock that is behind is not adopted, for decisions never go back. INFO has the same as ` + "`clock_behind_usec`" + `, and
+/metrics as ` + "`limitdb_clock_offset_seconds`" + `.
+`
+
 const debugNotes = `
 Other connections go on meanwhile. Seconds may have a fraction and are 3600 at the most.
 `

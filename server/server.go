@@ -19,12 +19,22 @@ import (
 	"limitdb/transport"
 )
 
+// Clock is the time that decisions are made by, beside the wall clock.
+type Clock interface {
+	clock.Clock
+	// Behind is by how many nanoseconds the clock is behind the wall clock.
+	Behind() int64
+	// Adopt moves the clock to the wall clock, forwards only, and returns by how
+	// many nanoseconds.
+	Adopt() int64
+}
+
 // Options are a server's parts. All fields must be set unless they say otherwise.
 type Options struct {
 	Settings *config.Settings
 	Registry *config.Registry
 	Engine   *engine.Engine
-	Clock    clock.Clock
+	Clock    Clock
 	// Log gets what operators should see; nil: nothing is logged.
 	Log *slog.Logger
 	// Version is limitdb's own version, for INFO and HELLO.
@@ -46,7 +56,7 @@ type Server struct {
 	set      *config.Settings
 	registry *config.Registry
 	engine   *engine.Engine
-	clock    clock.Clock
+	clock    Clock
 	log      *slog.Logger
 	version  string
 	opts     Options

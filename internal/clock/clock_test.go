@@ -36,3 +36,21 @@ func TestNowNeverRunsBackwards(t *testing.T) {
 		last = now
 	}
 }
+
+func TestAdoptGoesForwardsOnly(t *testing.T) {
+	c := NewReal()
+	wall := c.Now()
+	c.wall = func() int64 { return wall }
+	wall += int64(72 * time.Hour) // as after a suspend
+	if behind := c.Behind(); behind > int64(72*time.Hour) || behind < int64(71*time.Hour) {
+		t.Errorf("behind by %d ns", behind)
+	}
+	if by := c.Adopt(); by < int64(71*time.Hour) || c.Now() < wall {
+		t.Errorf("moved by %d ns to %d, the wall clock says %d", by, c.Now(), wall)
+	}
+	wall -= int64(time.Hour)
+	before := c.Now()
+	if by := c.Adopt(); by != 0 || c.Now() < before || c.Behind() >= 0 {
+		t.Errorf("moved back by %d ns", by)
+	}
+}
