@@ -14,9 +14,13 @@ import (
 	"limitdb/limit"
 )
 
-// drain cuts and drains, as a store does.
+// drain cuts and drains, as a store does, if there is a journal.
 func drain(e *Engine, dst *journal.Buffer) {
-	gate := e.journal.Load().gate
+	j := e.journal.Load()
+	if j == nil {
+		return
+	}
+	gate := j.gate
 	gate.Close()
 	e.Cut()
 	gate.Open()
