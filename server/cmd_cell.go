@@ -23,8 +23,7 @@ func cellCommands() []command {
 				{name: "period", kind: "integer"},
 				{name: "quantity", kind: "integer", optional: true},
 			},
-			notes: cellNotes,
-			run:   (*session).clThrottle,
+			run: (*session).clThrottle,
 		},
 		{
 			name: "GCRA", example: "GCRA user:17 15 30 60", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
@@ -37,8 +36,7 @@ func cellCommands() []command {
 				{name: "period", kind: "double"},
 				{name: "tokens", kind: "integer", token: "TOKENS", optional: true},
 			},
-			notes: gcraNotes,
-			run:   (*session).gcra,
+			run: (*session).gcra,
 		},
 	}
 }

@@ -24,8 +24,8 @@ func clusterCommands() []command {
 		row("READONLY", 1, conn, "An error: cluster support is disabled.", alone),
 		row("READWRITE", 1, conn, "An error: cluster support is disabled.", alone),
 		row("ASKING", 1, flagFast|flagConn, "An error: cluster support is disabled.", alone),
-		noted(waitNotes, row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*session).wait,
-			integer("numreplicas"), integer("timeout"))),
+		row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*session).wait,
+			integer("numreplicas"), integer("timeout")),
 		row("WAITAOF", 4, flagConn, "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*session).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
 		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Replies that this is a master without replicas.", func(s *session, _ [][]byte) {

@@ -30,8 +30,8 @@ func debugCommands() []command {
 		{name: "sync", kind: "pure-token", token: "SYNC"},
 	}}
 	return []command{
-		noted(debugNotes, row("DEBUG", -2, flagAdmin|flagLoading|flagStale, "server", "DEBUG SLEEP holds this connection's reply for a time; other connections go on. There is no other DEBUG.", (*session).debug,
-			argument{name: "sleep", kind: "pure-token", token: "SLEEP"}, argument{name: "seconds", kind: "double"})),
+		row("DEBUG", -2, flagAdmin|flagLoading|flagStale, "server", "DEBUG SLEEP holds this connection's reply for a time; other connections go on. There is no other DEBUG.", (*session).debug,
+			argument{name: "sleep", kind: "pure-token", token: "SLEEP"}, argument{name: "seconds", kind: "double"}),
 		container("MODULE", "server", "A container for commands about modules. There are none.",
 			row("LIST", 2, flagAdmin, "server", "Replies an empty list: no modules are loaded.", none),
 			row("LOAD", -3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, path),

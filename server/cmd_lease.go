@@ -13,20 +13,20 @@ func leaseCommands() []command {
 	key := argument{name: "key", kind: "key"}
 	id := argument{name: "token", kind: "string", token: "ID"}
 	ttl := argument{name: "ttl", kind: "string"}
-	row := func(name, example string, arity int, f flags, summary, notes string, run func(*session, [][]byte), args ...argument) command {
+	row := func(name, example string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
 		return command{
 			name: name, example: name + " " + example, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n leases of the key",
-			summary: summary, args: append([]argument{key}, args...), notes: notes, run: run,
+			summary: summary, args: append([]argument{key}, args...), run: run,
 		}
 	}
 	return []command{
-		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", leaseNotes, (*session).rlLease,
+		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", (*session).rlLease,
 			argument{name: "limit", kind: "integer"}, ttl, id,
 			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
-		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", renewNotes, (*session).rlRenew, id, ttl),
-		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; replies its weight.", releaseNotes, (*session).rlRelease, id),
-		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", holdersNotes, (*session).rlHolders),
+		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", (*session).rlRenew, id, ttl),
+		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; replies its weight.", (*session).rlRelease, id),
+		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*session).rlHolders),
 	}
 }
 

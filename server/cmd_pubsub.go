@@ -35,7 +35,7 @@ func pubsubCommands() []command {
 	publish := func(s *session, _ [][]byte) { s.int(0) }
 	message := []argument{{name: "channel", kind: "string"}, {name: "message", kind: "string"}}
 	return []command{
-		noted(publishNotes, row("SUBSCRIBE", -2, quick, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(subChannel, "subscribe"), many("channel"))),
+		row("SUBSCRIBE", -2, quick, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(subChannel, "subscribe"), many("channel")),
 		row("PSUBSCRIBE", -2, quick, "O(n) for n patterns", "Subscribes to patterns of channels; nothing is ever published.", on(subPattern, "psubscribe"), many("pattern")),
 		sharded(row("SSUBSCRIBE", -2, quick, "O(n) for n channels", "Subscribes to shard channels; nothing is ever published.", on(subShard, "ssubscribe"), many("shardchannel")), -1),
 		row("UNSUBSCRIBE", -1, quick, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(subChannel, "unsubscribe"), some("channel")),

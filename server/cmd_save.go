@@ -16,8 +16,6 @@ func saveCommands() []command {
 	backup := row("BACKUP", 2, flagAdmin, "Makes a copy of the data, of hard links, in a new folder below dir, and replies its path.",
 		(*session).backup, argument{name: "folder", kind: "string"})
 	backup.complexity = "O(1)"
-	backup.notes = "The folder's name is relative to `dir` and has no `..` in it. What it holds can be copied away and started from while the server goes on; " +
-		"it takes no room until the server drops files that it shares. Remove it when it is no longer needed."
 	lastSave := row("LASTSAVE", 1, flagFast|flagLoading|flagStale, "Replies when the last snapshot had been made, in Unix seconds; without any, when the server started.", (*session).lastSave)
 	lastSave.complexity = "O(1)"
 	return []command{

@@ -22,12 +22,12 @@ func serverCommands() []command {
 				s.text(strconv.FormatInt(s.now/1e3%1e6, 10))
 			},
 		},
-		noted(clockNotes, command{
+		{
 			name: "RL.CLOCK", example: "RL.CLOCK ADOPT", arity: -1, flags: flagAdmin | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells how far the time of decisions is behind the machine's clock, and adopts that.",
 			args:    []argument{{name: "adopt", kind: "pure-token", token: "ADOPT", optional: true}},
 			run:     (*session).clock,
-		}),
+		},
 		{
 			name: "MONITOR", arity: 1, flags: flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Sends every command that runs, from now on.",

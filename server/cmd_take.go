@@ -49,7 +49,6 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a limit, or waits for it, or is denied.",
 			args:    limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
-			notes:   takeNotes + takeWaitNotes,
 			run:     (*session).rlTake,
 		},
 		{
@@ -57,7 +56,6 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Answers as RL.TAKE would and changes nothing.",
 			args:    limitOf(cost),
-			notes:   peekNotes,
 			run:     (*session).rlPeek,
 		},
 		{
@@ -65,7 +63,6 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Gives back what was taken, never above full.",
 			args:    limitOf(cost),
-			notes:   refundNotes,
 			run:     (*session).rlRefund,
 		},
 		{
@@ -73,7 +70,6 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes now and pays later: grants more than there is, and tells how long to wait.",
 			args:    limitOf(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
-			notes:   reserveNotes,
 			run:     (*session).rlReserve,
 		},
 		{
@@ -88,7 +84,6 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells a key's algorithm, state, level, time to reset and memory, or null.",
 			args:    []argument{{name: "key", kind: "key"}},
-			notes:   infoNotes,
 			run:     (*session).rlInfo,
 		},
 	}

@@ -21,8 +21,7 @@ func takeAllCommands() []command {
 			{name: "key", kind: "key", multiple: true},
 			{name: "limits", kind: "block", multiple: true, args: limitWords(costWord())},
 		},
-		notes: takeAllNotes,
-		run:   (*session).rlTakeAll,
+		run: (*session).rlTakeAll,
 	}}
 }
 

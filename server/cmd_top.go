@@ -21,8 +21,7 @@ func topCommands() []command {
 			{name: "count", kind: "integer", token: "COUNT", optional: true},
 			{name: "namespace", kind: "string", token: "NS", optional: true},
 		},
-		notes: topNotes,
-		run:   (*session).rlTop,
+		run: (*session).rlTop,
 	}}
 }
 

@@ -28,7 +28,6 @@ type command struct {
 	args       []argument
 	usage      string // the reply to a wrong number of arguments; empty: Redis' own
 	example    string // a call that works, which that reply shows behind the syntax
-	notes      string // Markdown for the reference: replies, differences from others
 
 	run  func(s *session, args [][]byte)
 	subs []command

@@ -1,57 +1,11 @@
 package server
 
 import (
-	"bytes"
-	"flag"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
 	"limitdb/limit"
 )
-
-var update = flag.Bool("update", false, "write docs/commands.md")
-
-const referenceFile = "../docs/commands.md"
-
-func TestCommandReference(t *testing.T) {
-	got := AppendCommandReference(nil)
-	if *update {
-		if err := os.WriteFile(referenceFile, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(referenceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Fatalf("%s is not what the command table says: run go test ./server -run CommandReference -update", referenceFile)
-	}
-}
-
-// Every link of the page leads to a heading of the page, and every command has one.
-func TestCommandReferenceLinks(t *testing.T) {
-	page := string(AppendCommandReference(nil))
-	anchors := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(page, -1) {
-		_, anchor, _ := strings.Cut(link("", m[1]), "(#")
-		if anchors[anchor] {
-			t.Errorf("two headings %q", m[1])
-		}
-		anchors[anchor] = true
-	}
-	links := regexp.MustCompile(`\(#([^)]*\))`).FindAllStringSubmatch(page, -1)
-	for _, m := range links {
-		if !anchors[m[1]] {
-			t.Errorf("a link to %q, which is no heading", m[1])
-		}
-	}
-	if n := len(newTable().byName); len(links) < n {
-		t.Errorf("%d links for %d commands", len(links), n)
-	}
-}
 
 // What every row must say for the reference, COMMAND DOCS and redis-cli's hints.
 func TestCommandTableIsComplete(t *testing.T) {
@@ -143,7 +97,7 @@ func arityFits(c *command, least int) bool {
 // Every option that the parser knows is in COMMAND DOCS and in the reference, and
 // the reference has no other.
 func TestEveryOptionIsDescribed(t *testing.T) {
-	page := string(AppendCommandReference(nil))
+	page := string(appendReference(nil, readNotes(t)))
 	c := newTestServer(t).client()
 	for _, name := range []string{"RL.TAKE", "RL.PEEK", "RL.REFUND", "RL.RESERVE", "RL.TAKEALL"} {
 		docs := line(c.do("COMMAND", "DOCS", name))

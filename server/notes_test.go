@@ -13,11 +13,12 @@ import (
 // to a client of a server of its own.
 func TestNotesShowRealReplies(t *testing.T) {
 	block := regexp.MustCompile("(?s)```\n(> .*?)```")
+	notes := readNotes(t)
 	shown := 0
 	for _, cmd := range newTable().all {
 		ts := newTestServer(t)
 		c := ts.client()
-		for _, b := range block.FindAllStringSubmatch(cmd.notes, -1) {
+		for _, b := range block.FindAllStringSubmatch(notes[cmd.noteName()], -1) {
 			for _, exchange := range strings.Split("\n"+b[1], "\n> ")[1:] {
 				in, want, _ := strings.Cut(exchange, "\n")
 				got := strings.Join(cliLines(c.do(strings.Fields(in)...)), "\n")
