@@ -40,7 +40,7 @@ func TestBytesAreWhatTheKernelSays(t *testing.T) {
 			t.Errorf("%s: %d bytes counted, %d resident", when, pages, resident)
 		}
 	}
-	const n = 200_000
+	const n = 250_000
 	for i := range n {
 		mustTake(t, e, start, key(i), perSecond(1000), int64(1+i%2*500))
 	}

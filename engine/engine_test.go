@@ -110,7 +110,7 @@ func TestWrongType(t *testing.T) {
 	mustTake(t, e, start, key(1), perSecond(1), 1)
 	s := &e.shards[0]
 	g, at := s.table.find(s.table.hash(key(1)), key(1))
-	if state, err := s.stateFor(g, at, perSecond(1)); err != nil || len(state) != 8 {
+	if state, err := s.stateFor(g, at, perSecond(1)); err != nil || len(state) != fixedState {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
 	g.record(at).setMark(31)

@@ -70,6 +70,14 @@ func (p *forecast) extend(w *Waiter) {
 		return
 	}
 	if d.Limited {
+		var denial limit.Decision
+		switch next, err := w.move(p.state, t, p.state[:0], &denial); {
+		case err != nil:
+			p.bad = true
+			return
+		case next != nil && denial.Limited:
+			p.state = next
+		}
 		t = later(t, d.Wait)
 	}
 	if d.Limited && d.Wait == limit.Never || t > w.Until {

@@ -39,7 +39,7 @@ func (s *shard) takePartial(h uint64, now int64, key []byte, l *limit.Limit, cos
 		}
 		part = min(cost, max(1, there.Remaining))
 	}
-	next, err := limit.Take(l, state, now, part, s.scratch(state), d)
+	next, err := limit.Take(l, state, now, part, s.scratch(l.Algorithm, state), d)
 	if err != nil {
 		return 0, err
 	}

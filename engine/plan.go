@@ -26,6 +26,7 @@ type charge struct {
 	s       *shard
 	at      int    // which of the request's keys it is
 	there   bool   // the key is live
+	moved   bool   // the limit denies, and its key moves to a faster pace: state,
 	changed bool   // state is the one to store,
 	gone    bool   // which says no more than an absent key does
 	needs   int    // bytes of its segment that storing it takes: 0 where it can stay

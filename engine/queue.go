@@ -263,8 +263,14 @@ func (s *shard) grant(now int64, q *queue) bool {
 		err = w.peek(state, now, d)
 	}
 	if err == nil && d.Limited && d.Wait != limit.Never {
-		q.due = later(now, d.Wait)
-		return false
+		var moved bool
+		if moved, err = s.move(now, q.hash, g, at, q.bytes(), state, &w.Request); err == nil {
+			q.due = later(now, d.Wait)
+			if moved {
+				q.forecast.stale++
+			}
+			return false
+		}
 	}
 	if err == nil {
 		w.granted, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
@@ -275,10 +281,25 @@ func (s *shard) grant(now int64, q *queue) bool {
 	return true
 }
 
+// move keeps the faster pace that a denial of r moves the key to, so that its wait
+// is true, and reports whether there is one. The slot and the state are of no use
+// then.
+func (s *shard) move(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request) (moved bool, err error) {
+	if at == nil {
+		return false, nil
+	}
+	var d limit.Decision
+	next, err := r.move(state, now, s.scratch(r.kind(), state), &d)
+	if err != nil || next == nil || !d.Limited {
+		return false, err
+	}
+	return true, s.store(now, h, g, at, key, r.mark(&d), next, false)
+}
+
 // takeFor takes for a request and counts the decision. The slot and the state
 // are of no use afterwards.
 func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
-	dst := s.scratch(state)
+	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
 		dst = s.spare()
 	}

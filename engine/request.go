@@ -36,6 +36,21 @@ func (r *Request) mark(d *limit.Decision) mark {
 	return markOf(&r.Limit, cost, d)
 }
 
+// move is what becomes of a state on which peek has denied the request: nil, or
+// one at a faster pace (see limit.Take). It is written over dst.
+func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, err error) {
+	if r.Lease != nil {
+		return nil, nil
+	}
+	part, err := r.part(state, now)
+	if err != nil {
+		return nil, err
+	}
+	l := r.Limit
+	l.CountDenied = false // who waits has not been denied
+	return limit.Take(&l, state, now, part, dst, d)
+}
+
 // stateAsked is stateFor for a request.
 func (s *shard) stateAsked(g *segment, at slot, r *Request) ([]byte, error) {
 	if r.Lease != nil {

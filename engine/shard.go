@@ -84,18 +84,19 @@ func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, erro
 	return s.table.state(r), nil
 }
 
-// scratch is where an algorithm writes the next state: in place if there is one.
+// scratch is where algorithm a writes the next state: in place if there is one.
 // A short one that may change its length is written beside it, for in place it
 // would need a new buffer to grow by a byte.
-func (s *shard) scratch(state []byte) []byte {
-	if n := len(state); n != fixedState && n <= len(s.next) {
+func (s *shard) scratch(a limit.Algorithm, state []byte) []byte {
+	if n := len(state); (n != fixedState || a > limit.QUEUE) && n <= len(s.next) {
 		return s.next[:0]
 	}
 	return state[:0]
 }
 
-// fixedState is the length of a state that is one time, as most are.
-const fixedState = 8
+// fixedState is the length of most states of a bucket (GCRA to QUEUE): a time and
+// its pace.
+const fixedState = 10
 
 // store keeps the state that an algorithm has made, unless it says no more
 // than an absent key does. With must a new key heeds no budget.
@@ -177,7 +178,7 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	next, err := limit.Take(l, state, now, cost, s.scratch(state), d)
+	next, err := limit.Take(l, state, now, cost, s.scratch(l.Algorithm, state), d)
 	if err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 	if err != nil {
 		return err
 	}
-	next, err := limit.Refund(l, state, now, cost, s.scratch(state), d)
+	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm, state), d)
 	if err != nil {
 		return err
 	}

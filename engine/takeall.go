@@ -44,7 +44,8 @@ var (
 // at is -1 if all was granted. If not, it is the limit that denies for the
 // longest time, the first of several; a denial for ever is the longest. After
 // its Wait all is granted, if nobody else asks. A limit denies, too, if others
-// wait for its key (see Ask). Nothing at all has changed then,
+// wait for its key (see Ask). Nothing has changed then, but
+// that keys which deny have moved to the pace of a limit that was raised;
 // so limits with CountDenied count nothing either, and the decisions of those
 // limits that would have granted tell what there is.
 //
@@ -128,12 +129,13 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 		p.uncounted.CountDenied = false
 		l = &p.uncounted
 	}
-	c.there, c.gone, c.needs = slot != nil, false, 0
+	c.there, c.gone, c.moved, c.needs = slot != nil, false, false, 0
 	c.late = slot != nil && g.record(slot).isBoxed()
 	var next []byte
 	if c.late {
 		err = limit.Peek(l, state, now, r.costs[c.at], &r.ds[c.at])
 		c.changed = !r.ds[c.at].Limited && r.costs[c.at] > 0
+		c.moved = err == nil && r.ds[c.at].Limited
 	} else {
 		c.state = append(c.state[:0], state...)
 		next, err = limit.Take(l, c.state, now, r.costs[c.at], c.state[:0], &r.ds[c.at])
@@ -141,6 +143,9 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.changed && r.ds[c.at].Limited {
+		c.state, c.moved, c.changed = next, true, false
 	}
 	if q := c.s.waits.find(key); q != nil && r.costs[c.at] > 0 {
 		return c.s.behind(now, q, state, &Request{Limit: *l, Cost: r.costs[c.at]}, &r.ds[c.at])
@@ -229,12 +234,44 @@ func (p *plan) deny(now int64, r *request, worst int) (at int, err error) {
 	for i := range p.charges {
 		c := &p.charges[i]
 		if d := &r.ds[c.at]; d.Limited {
+			if err := p.move(c, now, r); err != nil {
+				return c.at, err
+			}
 			c.count(now, r)
 		} else {
 			c.s.peeked++
 		}
 	}
 	return worst, nil
+}
+
+// move keeps the faster pace of a key whose limit denies, so that its wait is true.
+func (p *plan) move(c *charge, now int64, r *request) error {
+	if !c.moved {
+		return nil
+	}
+	key, l, state := r.keys[c.at], &r.limits[c.at], c.state
+	g, slot := c.find(r)
+	var d limit.Decision
+	if c.late {
+		old, err := c.s.stateFor(g, slot, l)
+		if err != nil {
+			return err
+		}
+		p.uncounted = *l
+		p.uncounted.CountDenied = false
+		if state, err = limit.Take(&p.uncounted, old, now, r.costs[c.at], old[:0], &d); err != nil || state == nil {
+			return err
+		}
+	}
+	if err := c.s.store(now, c.h, g, slot, key, markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
+		return err
+	}
+	if q := c.s.waits.find(key); q != nil {
+		q.forecast.stale++
+		c.s.waits.alarms.set(q, math.MinInt64) // the next Wake settles it
+	}
+	return nil
 }
 
 // store keeps what has been decided, and counts. Keys that are to be forgotten

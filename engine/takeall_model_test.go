@@ -77,6 +77,15 @@ func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limi
 		switch {
 		case at >= 0 && ds[i].Limited:
 			m.want.Limited++
+			l := limits[i] // a denial moves to a faster pace, and counts nothing
+			l.CountDenied = false
+			next, err := limit.Take(&l, x.state, now, costs[i], nil, &ds[i])
+			if err != nil {
+				return nil, i, err
+			}
+			if next != nil {
+				m.keys[string(key)] = modelEntry{l.Algorithm, bytes.Clone(next)}
+			}
 		case at >= 0:
 			m.want.Peeked++
 			if err := limit.Peek(&limits[i], x.state, now, 0, &ds[i]); err != nil {

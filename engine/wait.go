@@ -11,7 +11,8 @@ import (
 // key: a list, in the order of arrival, that exists only while somebody waits.
 //
 //  1. Ask decides as Take would. A denial with something to wait for parks the
-//     request. The state is not touched: who waits holds nothing.
+//     request. Who waits holds nothing: the state is not touched, but that the key
+//     moves to the pace of a limit that has been raised, as it does at any denial.
 //  2. The queue has one deadline: the moment at which its head can be granted,
 //     which a denial tells exactly, or at which the first of its waiters' times is
 //     over, whichever is first. All queues' deadlines are in one heap.
@@ -170,6 +171,23 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 	if err := r.peek(state, now, d); err != nil {
 		return 0, err
 	}
+	if d.Limited && d.Wait != limit.Never {
+		moved, err := s.move(now, h, g, at, key, state, r)
+		if err != nil {
+			return 0, err
+		}
+		if moved { // those who wait may wait for less now
+			s.changed(now, q)
+			q = s.waits.find(key)
+			g, at = s.live(h, now, key)
+			if state, err = s.stateAsked(g, at, r); err != nil {
+				return 0, err
+			}
+			if err := r.peek(state, now, d); err != nil {
+				return 0, err
+			}
+		}
+	}
 	behind := q != nil && !d.Limited && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && q == nil:
@@ -223,7 +241,7 @@ func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []b
 	if err != nil {
 		return 0, err
 	}
-	next, err := limit.Reserve(&w.Limit, state, now, part, max(0, w.Until-now), s.scratch(state), d)
+	next, err := limit.Reserve(&w.Limit, state, now, part, max(0, w.Until-now), s.scratch(w.kind(), state), d)
 	if err != nil {
 		return 0, err
 	}
@@ -268,7 +286,7 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	state, err := s.stateAsked(g, at, &w.Request)
 	if err == nil && limit.Expires(w.kind(), state) == q.full {
 		var next []byte
-		next, err = limit.Refund(&w.Limit, state, now, q.granted, s.scratch(state), d)
+		next, err = limit.Refund(&w.Limit, state, now, q.granted, s.scratch(w.kind(), state), d)
 		if err == nil && next != nil {
 			err = s.store(now, q.hash, g, at, q.bytes(), w.mark(d), next, false)
 		}

@@ -83,8 +83,8 @@ func (k *waitModelKey) live(now int64) {
 	}
 }
 
-// try decides r if it can be granted or never will be; else it returns false.
-// Nothing changes then.
+// try decides r if it can be granted or never will be; else it returns false, and
+// nothing changes, but that the key moves to a faster pace.
 func (k *waitModelKey) try(now int64, r *Request, d *limit.Decision) (decided bool, granted int64, err error) {
 	k.live(now)
 	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
@@ -95,10 +95,23 @@ func (k *waitModelKey) try(now int64, r *Request, d *limit.Decision) (decided bo
 	case err != nil:
 		return true, 0, err
 	case d.Limited && d.Wait != limit.Never:
+		k.move(now, r)
 		return false, 0, nil
 	}
 	k.keep(now, r.kind(), next)
 	return true, granted, nil
+}
+
+// move keeps the faster pace that a denial of r moves the key to.
+func (k *waitModelKey) move(now int64, r *Request) {
+	if k.live(now); k.state == nil || !limit.SameFamily(k.kind, r.kind()) {
+		return
+	}
+	var d limit.Decision
+	next, err := r.move(bytes.Clone(k.state), now, nil, &d)
+	if err == nil && d.Limited {
+		k.keep(now, r.kind(), next)
+	}
 }
 
 func (k *waitModelKey) keep(now int64, kind limit.Algorithm, next []byte) {
@@ -170,6 +183,13 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 	if err := r.peek(k.state, now, &d); err != nil {
 		return false, outcome{err: err}
 	}
+	if d.Limited {
+		k.move(now, &r)
+		m.settle(now, name)
+		if err := r.peek(k.state, now, &d); err != nil {
+			return false, outcome{err: err}
+		}
+	}
 	free := len(k.queue) == 0 || !r.takes(k.state, now)
 	switch {
 	case !d.Limited && free, d.Limited && d.Wait == limit.Never:
@@ -192,6 +212,8 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 // nothing else happens.
 func (m *waitModel) granted(now, wait int64, name string, r Request) bool {
 	c := m.clone()
+	c.settle(now, name)
+	c.key(name).move(now, &r)
 	for t := now; t <= now+wait; t++ {
 		c.settle(t, name)
 	}

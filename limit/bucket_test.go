@@ -6,152 +6,406 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bucketModel is what the models of the bucket family share: the one time that
-// they keep, and what must fit in int64.
+// bucketModel is the model of the bucket family, in fractions without bounds. It
+// keeps a time and its pace or, of INTERVAL, its terms.
 type bucketModel struct {
-	tat *big.Int // nil: never seen
+	tat                   *big.Int // nil: never seen
+	e                     *big.Int // nil: the tokens come together
+	missing, period, most *big.Int
 }
+
+// queueModel is the model of QUEUE: the time is what is used, whatever the pace
+// of those in the queue.
+type queueModel struct{ bucketModel }
+
+// leakyModel cannot be reserved.
+type leakyModel struct{ model }
+
+// call is a kind of call.
+type call int
+
+const (
+	asTake call = iota
+	asRefund
+	asReserve
+)
 
 func (m *bucketModel) expires() *big.Int { return m.tat }
 
-// bucketTerms are the terms of the formulas.
-type bucketTerms struct {
-	now, tat, e, dvt, increment *big.Int
-	denied                      bool // at limit 0
+func (m *bucketModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
+	return m.call(l, now, cost, -1, map[bool]call{false: asTake, true: asRefund}[refund], keep)
 }
 
-func (m *bucketModel) terms(l Limit, now64, cost64 int64) (x bucketTerms, err error) {
-	if err := badFields(l, cost64); err != nil {
-		return x, err
-	}
-	x.now = big.NewInt(now64)
-	x.tat = x.now
-	if m.tat != nil && m.tat.Cmp(x.now) > 0 {
-		x.tat = m.tat
-	}
-	if !sub(x.tat, x.now).IsInt64() {
-		return x, ErrOverflow
-	}
-	if l.Max == 0 {
-		x.denied = true
-		return x, nil
-	}
-	e, rest := new(big.Int).DivMod(big.NewInt(l.Period), big.NewInt(l.Max), new(big.Int))
-	if rest.Sign() > 0 {
-		e.Add(e, big.NewInt(1))
-	}
-	x.e = e
-	x.dvt = new(big.Int).Mul(e, big.NewInt(l.Burst))
-	x.increment = new(big.Int).Mul(e, big.NewInt(cost64))
-	if !x.dvt.IsInt64() || !x.increment.IsInt64() {
-		return x, ErrOverflow
-	}
-	return x, nil
+func (m *bucketModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
+	return m.call(l, now, cost, maxWait, asReserve, keep)
 }
 
-// after is the TAT when the cost is taken.
-func (x bucketTerms) after() (*big.Int, error) {
-	after := new(big.Int).Add(x.tat, x.increment)
-	if !after.IsInt64() || !sub(after, x.now).IsInt64() {
-		return nil, ErrOverflow
-	}
-	return after, nil
+// modelUse is what a state says at a time.
+type modelUse struct {
+	ahead   *big.Int
+	tokens  *big.Rat // that are missing
+	e       *big.Int // nil: they come together
+	missing *big.Int // of those that come together
+	next    *big.Int
+	period  *big.Int
+	most    *big.Int
 }
 
-// tell sets what depends on the TAT alone.
-func (x bucketTerms) tell(d *Decision, tat *big.Int) {
-	length := sub(tat, x.now)
-	d.Reset = length.Int64()
-	if x.denied {
-		return
+// together is the use when so many come together, and so long after now the next.
+func togetherUse(missing, next, period, most *big.Int) modelUse {
+	x := modelUse{missing: missing, next: next, period: period, most: most, tokens: new(big.Rat).SetInt(missing), ahead: new(big.Int)}
+	if missing.Sign() > 0 {
+		x.ahead = x.until(new(big.Int))
 	}
-	if left := sub(x.dvt, length); left.Sign() > 0 {
-		d.Remaining = left.Quo(left, x.e).Int64()
-	}
+	return x
 }
 
-// gcraModel follows the formulas at the head of gcra.go, letter by letter.
-type gcraModel struct{ bucketModel }
+// oneByOne is the use when one comes back each e, and all after a time.
+func oneByOne(ahead, e *big.Int) modelUse {
+	return modelUse{ahead: ahead, e: e, tokens: new(big.Rat).SetFrac(ahead, e)}
+}
 
-func (m *gcraModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
-	after, d, err := m.next(l, now, cost, refund)
-	if keep && after != nil {
-		m.tat = after
+// until is how long until no more than room are missing, of those that are.
+func (x modelUse) until(room *big.Int) *big.Int {
+	if x.e != nil {
+		return sub(x.ahead, times(new(big.Rat).SetInt(room), x.e))
+	}
+	n := sub(ceil(sub(x.missing, room), x.most), big.NewInt(1))
+	return n.Mul(n, x.period).Add(n, x.next)
+}
+
+// whole is how many are missing, a part of one counted as one.
+func (x modelUse) whole() *big.Int { return ceil(x.tokens.Num(), x.tokens.Denom()) }
+
+// at is the use some time later.
+func (x modelUse) at(later *big.Int) modelUse {
+	if x.e != nil {
+		return oneByOne(positive(sub(x.ahead, later)), x.e)
+	}
+	if later.Cmp(x.next) < 0 {
+		return togetherUse(x.missing, sub(x.next, later), x.period, x.most)
+	}
+	n := new(big.Int).Quo(sub(later, x.next), x.period)
+	n.Add(n, big.NewInt(1))
+	next := sub(new(big.Int).Add(x.next, new(big.Int).Mul(n, x.period)), later)
+	return togetherUse(positive(sub(x.missing, n.Mul(n, x.most))), next, x.period, x.most)
+}
+
+func positive(n *big.Int) *big.Int {
+	if n.Sign() < 0 {
+		return new(big.Int)
+	}
+	return n
+}
+
+// outruns reports whether x brings each token back no later than old does.
+func (x modelUse) outruns(old modelUse) bool {
+	if old.e != nil {
+		return x.e.Cmp(old.e) < 0
+	}
+	if x.e != nil { // one by one is one each e together
+		x = togetherUse(x.missing, x.e, x.e, big.NewInt(1))
+	}
+	first := old.most
+	if old.missing.Cmp(first) < 0 {
+		first = old.missing
+	}
+	arrivals := ceil(old.most, x.most)
+	before := sub(ceil(first, x.most), big.NewInt(1))
+	return arrivals.Mul(arrivals, x.period).Cmp(old.period) <= 0 && before.Mul(before, x.period).Cmp(sub(old.next, x.next)) <= 0
+}
+
+// use reads the state; e and l's terms are for those that have none.
+func (m *bucketModel) use(now *big.Int) modelUse {
+	ahead := positive(sub(m.tat, now))
+	if m.e != nil {
+		return oneByOne(ahead, m.e)
+	}
+	all := ceil(m.missing, m.most)
+	left := ceil(ahead, m.period)
+	if left.Cmp(all) > 0 {
+		left = all
+	}
+	missing := positive(sub(m.missing, new(big.Int).Mul(m.most, sub(all, left))))
+	next := sub(ahead, new(big.Int).Mul(sub(left, big.NewInt(1)), m.period))
+	return togetherUse(missing, next, m.period, m.most)
+}
+
+func (m *bucketModel) put(now *big.Int, x modelUse) {
+	if x.e == nil && x.missing.Sign() == 0 {
+		x.missing = big.NewInt(1) // only if the clock goes back
+	}
+	*m = bucketModel{new(big.Int).Add(now, x.ahead), x.e, x.missing, x.period, x.most}
+}
+
+// under are old and the same under l: the same use if nothing changes.
+func (x modelUse) under(l Limit, e *big.Int) (after modelUse, same bool) {
+	period, most := big.NewInt(l.Period), big.NewInt(together(&l))
+	carried := func() *big.Int {
+		c := new(big.Rat).Mul(x.tokens, new(big.Rat).SetInt(e))
+		return ceil(c.Num(), c.Denom())
+	}
+	switch {
+	case !l.Interval && l.Algorithm == QUEUE:
+		return oneByOne(x.ahead, e), true
+	case !l.Interval:
+		after = oneByOne(carried(), e)
+		after.missing = x.whole()
+		return after, x.e != nil && x.e.Cmp(e) == 0
+	case x.e != nil && x.ahead.Sign() == 0, x.e == nil && x.missing.Sign() == 0:
+		return togetherUse(new(big.Int), period, period, most), true
+	case x.e != nil:
+		c, missing := carried(), x.whole()
+		after = togetherUse(missing, sub(c, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period)), period, most)
+		return after, x.e.Cmp(e) == 0
+	case x.period.Cmp(period) == 0:
+		return togetherUse(x.missing, x.next, period, most), x.most.Cmp(most) == 0
+	}
+	next := x.next
+	if next.Cmp(period) > 0 {
+		next = period
+	}
+	return togetherUse(x.missing, next, period, most), false
+}
+
+func (m *queueModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
+	if refund {
+		return m.bucketModel.decide(l, now, cost, refund, keep)
+	}
+	return m.reserve(l, now, cost, -1, keep)
+}
+
+// reserve is GCRA's Take with room for one more, and the wait is the queue's.
+func (m *queueModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
+	d, err := m.call(l, now, cost, -1, asTake, false)
+	if err != nil || l.Max == 0 {
+		return d, err
+	}
+	wait := new(big.Int)
+	if m.tat != nil {
+		wait = positive(sub(m.tat, big.NewInt(now)))
+	}
+	if late := sub(wait, big.NewInt(maxWait)); maxWait >= 0 && late.Sign() > 0 {
+		if !d.Limited {
+			if d, err = m.call(l, now, 0, -1, asTake, false); err != nil {
+				return Decision{}, err
+			}
+			d.Limited, d.Wait = true, late.Int64()
+		} else if d.Wait != Never {
+			d.Wait = max(d.Wait, late.Int64())
+		}
+		return d, nil
+	}
+	if _, err = m.call(l, now, cost, -1, asTake, keep); !d.Limited && wait.Sign() > 0 {
+		d.Wait = wait.Int64()
 	}
 	return d, err
 }
 
-// next is the state after the call, nil if nothing changes.
-func (m *gcraModel) next(l Limit, now, cost int64, refund bool) (*big.Int, Decision, error) {
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return nil, Decision{}, err
+// call makes any call.
+func (m *bucketModel) call(l Limit, now64, cost64, maxWait int64, kind call, keep bool) (Decision, error) {
+	if err := badFields(l, cost64); err != nil {
+		return Decision{}, err
 	}
-	d := Decision{Wait: Never}
-	if x.denied {
-		d.Limited = !refund
-		x.tell(&d, x.tat)
-		return nil, d, nil
+	now, cost, size := big.NewInt(now64), big.NewInt(cost64), big.NewInt(l.Burst)
+	if m.tat != nil && !positive(sub(m.tat, now)).IsInt64() {
+		return Decision{}, ErrOverflow
 	}
-	d.Limit = l.Burst
-	if refund {
-		after := sub(x.tat, x.increment)
-		if after.Cmp(x.now) < 0 {
-			after = x.now
+	if l.Max == 0 {
+		d := Decision{Limited: kind != asRefund, Wait: Never}
+		if m.tat != nil {
+			d.Reset = positive(sub(m.tat, now)).Int64()
 		}
-		x.tell(&d, after)
-		if after.Cmp(x.tat) == 0 {
-			return nil, d, nil
+		return d, nil
+	}
+	e := ceil(big.NewInt(l.Period), big.NewInt(l.Max))
+	if l.Interval {
+		e = ceil(big.NewInt(l.Period), big.NewInt(together(&l)))
+	}
+	if l.Algorithm == QUEUE {
+		size.Add(size, big.NewInt(1))
+	}
+	if !l.Interval && (!times(new(big.Rat).SetInt(size), e).IsInt64() || !times(new(big.Rat).SetInt(cost), e).IsInt64()) {
+		return Decision{}, ErrOverflow
+	}
+	x := oneByOne(new(big.Int), e)
+	if m.tat != nil {
+		x = m.use(now)
+	}
+	after, same := x.under(l, e)
+	if l.Algorithm == QUEUE && kind != asRefund {
+		x = after
+	}
+	d := Decision{Limit: size.Int64(), Wait: Never, Reset: x.ahead.Int64()}
+	remaining := func(y modelUse) { d.Remaining = positive(sub(size, y.whole())).Int64() }
+	if kind == asRefund {
+		return m.refund(d, l, now, cost, e, x, after, same, keep)
+	}
+	if kind == asReserve {
+		if dvt := times(new(big.Rat).SetInt(size), e); l.Interval && x.e != nil && !same && !dvt.IsInt64() {
+			return Decision{}, ErrOverflow
 		}
-		return after, d, nil
-	}
-	after, err := x.after()
-	if err != nil {
-		return nil, Decision{}, err
-	}
-	if allowAt := sub(after, x.dvt); x.now.Cmp(allowAt) < 0 {
+		debt := new(big.Int)
+		if c := times(new(big.Rat).SetInt(size), e); after.e != nil || l.Interval && x.e != nil {
+			debt = sub(x.carriedTo(e), c)
+		} else if after.missing.Cmp(size) > 0 {
+			debt = after.until(size)
+		}
+		if debt.Sign() > 0 && maxWait >= 0 && debt.Cmp(big.NewInt(maxWait)) > 0 {
+			d.Limited = true
+			remaining(x)
+			if moved, ok := x.moved(l, e, after, same); ok && cost64 > 0 {
+				d.Wait, d.Reset = sub(debt, big.NewInt(maxWait)).Int64(), moved.ahead.Int64()
+				if keep {
+					m.put(now, moved)
+				}
+			} else {
+				d.Wait = x.search(debt, maxWait, size, l, e).Int64()
+			}
+			return d, nil
+		}
+		if debt.Sign() > 0 {
+			saturated := x.e != nil && !same && x.carriedTo(e).Cmp(big.NewInt(maxInt64)) >= 0
+			if !debt.IsInt64() || debt.Int64() == maxInt64 && !same || l.Interval && saturated {
+				return Decision{}, ErrOverflow
+			}
+			d.Wait = debt.Int64()
+		}
+	} else if free := sub(size, cost); x.tokens.Cmp(new(big.Rat).SetInt(free)) > 0 {
 		d.Limited = true
-		x.tell(&d, x.tat)
-		if x.increment.Cmp(x.dvt) <= 0 {
-			d.Wait = sub(allowAt, x.now).Int64()
+		remaining(x)
+		if free.Sign() < 0 {
+			return d, nil
 		}
-		return nil, d, nil
+		if moved, ok := x.moved(l, e, after, same); ok && cost64 > 0 {
+			d.Wait, d.Reset = moved.until(free).Int64(), moved.ahead.Int64()
+			if keep {
+				m.put(now, moved)
+			}
+			return d, nil
+		}
+		d.Wait = x.until(free).Int64()
+		return d, nil
 	}
-	x.tell(&d, after)
-	if cost == 0 {
-		return nil, d, nil
+	if cost64 == 0 {
+		if big := x.carriedTo(e); kind == asReserve && !l.Interval && !same && (!big.IsInt64() || big.Int64() == maxInt64) {
+			return Decision{}, ErrOverflow
+		}
+		remaining(x)
+		return d, nil
 	}
-	return after, d, nil
+	var taken modelUse
+	if l.Interval {
+		taken = togetherUse(new(big.Int).Add(after.missing, cost), after.next, after.period, after.most)
+		saturated := !same && x.e != nil && x.carriedTo(e).Cmp(big.NewInt(maxInt64)) >= 0
+		if saturated && cost64 > 0 || !taken.missing.IsInt64() {
+			return Decision{}, ErrOverflow
+		}
+	} else {
+		taken = oneByOne(new(big.Int).Add(after.ahead, times(new(big.Rat).SetInt(cost), e)), e)
+	}
+	if !taken.ahead.IsInt64() || !new(big.Int).Add(now, taken.ahead).IsInt64() {
+		return Decision{}, ErrOverflow
+	}
+	d.Reset = taken.ahead.Int64()
+	remaining(taken)
+	if keep && cost64 > 0 {
+		m.put(now, taken)
+	}
+	return d, nil
 }
 
-func (m *gcraModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return Decision{}, err
+// carriedTo is how long the missing tokens take at pace e.
+func (x modelUse) carriedTo(e *big.Int) *big.Int {
+	c := new(big.Rat).Mul(x.tokens, new(big.Rat).SetInt(e))
+	return ceil(c.Num(), c.Denom())
+}
+
+// moved is what a denial makes of the use, if the new terms are faster.
+func (x modelUse) moved(l Limit, e *big.Int, after modelUse, same bool) (modelUse, bool) {
+	switch {
+	case same:
+		return x, false
+	case x.e != nil: // one by one, until one is taken
+		after = oneByOne(x.carriedTo(e), e)
+		return after, e.Cmp(x.e) < 0
 	}
-	d := Decision{Wait: Never}
-	if x.denied {
-		d.Limited = true
-		x.tell(&d, x.tat)
-		return d, nil
+	return after, after.outruns(x)
+}
+
+// search finds how long it takes until what is owed is no more than maxWait, by
+// trying each time at which that can be.
+func (x modelUse) search(debt *big.Int, maxWait int64, size *big.Int, l Limit, e *big.Int) *big.Int {
+	_, same := x.under(l, e)
+	limit := big.NewInt(maxWait)
+	if same {
+		return sub(debt, limit)
 	}
-	d.Limit = l.Burst
-	after, err := x.after()
-	if err != nil {
-		return Decision{}, err
+	owes := func(y modelUse) *big.Int {
+		if !l.Interval || x.e != nil {
+			return sub(y.carriedTo(e), times(new(big.Rat).SetInt(size), e))
+		}
+		after, _ := y.under(l, e)
+		if after.missing.Cmp(size) <= 0 {
+			return new(big.Int)
+		}
+		return after.until(size)
 	}
-	wait := sub(sub(x.tat, x.dvt), x.now)
-	if tooLong := sub(wait, big.NewInt(maxWait)); maxWait >= 0 && wait.Sign() > 0 && tooLong.Sign() > 0 {
-		d.Limited, d.Wait = true, tooLong.Int64()
-		x.tell(&d, x.tat)
-		return d, nil
+	if !l.Interval && x.e == nil { // one more each e
+		room := new(big.Int).Quo(limit, e)
+		return x.until(room.Add(room, size))
 	}
-	if wait.Sign() > 0 {
-		d.Wait = wait.Int64()
+	if x.e != nil {
+		room := new(big.Rat).SetFrac(new(big.Int).Add(times(new(big.Rat).SetInt(size), e), limit), e)
+		room.Mul(room, new(big.Rat).SetInt(x.e))
+		return sub(x.ahead, new(big.Int).Quo(room.Num(), room.Denom()))
 	}
-	x.tell(&d, after)
-	if keep && cost > 0 {
-		m.tat = after
+	// From one arrival to the next, what is owed falls by 1 each ns, if at all, and
+	// the least of it falls from arrival to arrival: find the first that will do.
+	last := func(n *big.Int) *big.Int { // of the time after n arrivals
+		at := new(big.Int).Mul(n, x.period)
+		return at.Add(at, x.next).Sub(at, big.NewInt(1))
+	}
+	low, high := new(big.Int), ceil(x.missing, x.most)
+	for low.Cmp(high) < 0 {
+		mid := new(big.Int).Rsh(new(big.Int).Add(low, high), 1)
+		if owes(x.at(last(mid))).Cmp(limit) <= 0 {
+			high = mid
+		} else {
+			low = mid.Add(mid, big.NewInt(1))
+		}
+	}
+	end := last(low)
+	first := new(big.Int)
+	if low.Sign() > 0 {
+		first = new(big.Int).Add(last(sub(low, big.NewInt(1))), big.NewInt(1))
+	}
+	if owes(x.at(first)).Cmp(limit) <= 0 {
+		return first
+	}
+	return sub(end, sub(limit, owes(x.at(end))))
+}
+
+// refund gives back, in the terms of the state.
+func (m *bucketModel) refund(d Decision, l Limit, now, cost, e *big.Int, x, after modelUse, same, keep bool) (Decision, error) {
+	if same && l.Interval && x.e != nil {
+		x = after
+	}
+	var less modelUse
+	if x.e != nil {
+		back := times(new(big.Rat).SetInt(cost), x.e)
+		less = oneByOne(positive(sub(x.ahead, back)), x.e)
+	} else {
+		less = togetherUse(positive(sub(x.missing, cost)), x.next, x.period, x.most)
+	}
+	told := less
+	if l.Algorithm == QUEUE {
+		told = oneByOne(less.ahead, e)
+	}
+	d.Remaining = positive(sub(big.NewInt(d.Limit), told.whole())).Int64()
+	d.Reset = less.ahead.Int64()
+	if keep && cost.Sign() > 0 && x.ahead.Sign() > 0 {
+		m.put(now, less)
 	}
 	return d, nil
 }

@@ -39,23 +39,16 @@ const MaxState = 64
 // The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
 // nothing has changed then, *d neither.
 func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
-	var full int64
 	switch l.Algorithm {
-	case GCRA:
-		full, err = gcraTake(d, l, state, now, cost)
+	case GCRA, LEAKY:
+		return bucketTake(d, l, l.Burst, state, now, cost, dst, true)
 	case TOKEN:
 		if l.Interval {
-			full, missing, err := intervalTake(d, l, state, now, cost)
-			if err != nil || d.Limited || cost == 0 {
-				return nil, err
-			}
-			return putInterval(dst, full, missing), nil
+			return intervalTake(d, l, state, now, cost, dst, true)
 		}
-		full, err = tokenTake(d, l, state, now, cost)
-	case LEAKY:
-		full, err = leakyTake(d, l, state, now, cost)
+		return bucketTake(d, l, l.Burst, state, now, cost, dst, true)
 	case QUEUE:
-		full, err = queueTake(d, l, state, now, cost)
+		return queueTake(d, l, state, now, cost, dst, true)
 	case WARMUP:
 		return warmTake(d, l, state, now, cost, dst)
 	case FIXED:
@@ -66,30 +59,23 @@ func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (nex
 		return segmentedTake(d, l, state, now, cost, dst)
 	case LOG:
 		return logTake(d, l, state, now, cost, dst)
-	default:
-		return nil, ErrAlgorithm
 	}
-	if err != nil || d.Limited || cost == 0 {
-		return nil, err
-	}
-	return putTime(dst, full), nil
+	return nil, ErrAlgorithm
 }
 
 // Peek answers as Take would, and changes nothing.
 func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 	switch l.Algorithm {
-	case GCRA:
-		_, err = gcraTake(d, l, state, now, cost)
+	case GCRA, LEAKY:
+		_, err = bucketTake(d, l, l.Burst, state, now, cost, nil, false)
 	case TOKEN:
 		if l.Interval {
-			_, _, err = intervalTake(d, l, state, now, cost)
+			_, err = intervalTake(d, l, state, now, cost, nil, false)
 		} else {
-			_, err = tokenTake(d, l, state, now, cost)
+			_, err = bucketTake(d, l, l.Burst, state, now, cost, nil, false)
 		}
-	case LEAKY:
-		_, err = leakyTake(d, l, state, now, cost)
 	case QUEUE:
-		_, err = queueTake(d, l, state, now, cost)
+		_, err = queueTake(d, l, state, now, cost, nil, false)
 	case WARMUP:
 		err = warmPeek(d, l, state, now, cost)
 	case FIXED:
@@ -111,24 +97,16 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 // next, dst, d and the errors are as in Take; next is nil if there was nothing
 // to give back.
 func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
-	var full int64
-	var changed bool
 	switch l.Algorithm {
-	case GCRA:
-		full, changed, err = gcraRefund(d, l, state, now, cost)
+	case GCRA, LEAKY:
+		return bucketRefund(d, l, l.Burst, state, now, cost, dst)
 	case TOKEN:
 		if l.Interval {
-			full, missing, changed, err := intervalRefund(d, l, state, now, cost)
-			if err != nil || !changed {
-				return nil, err
-			}
-			return putInterval(dst, full, missing), nil
+			return intervalRefund(d, l, state, now, cost, dst)
 		}
-		full, changed, err = tokenRefund(d, l, state, now, cost)
-	case LEAKY:
-		full, changed, err = leakyRefund(d, l, state, now, cost)
+		return bucketRefund(d, l, l.Burst, state, now, cost, dst)
 	case QUEUE:
-		full, changed, err = queueRefund(d, l, state, now, cost)
+		return bucketRefund(d, l, l.Burst+1, state, now, cost, dst)
 	case WARMUP:
 		return warmRefund(d, l, state, now, cost, dst)
 	case FIXED:
@@ -139,13 +117,8 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 		return segmentedRefund(d, l, state, now, cost, dst)
 	case LOG:
 		return logRefund(d, l, state, now, cost, dst)
-	default:
-		return nil, ErrAlgorithm
 	}
-	if err != nil || !changed {
-		return nil, err
-	}
-	return putTime(dst, full), nil
+	return nil, ErrAlgorithm
 }
 
 // Reserve takes cost at time now in advance: where Take denies what is not there
@@ -164,21 +137,16 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 // A cost of 0 is a peek. State, next, dst, d and the errors are as in Take, and
 // ErrReserve for an algorithm that cannot.
 func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *Decision) (next []byte, err error) {
-	var full int64
 	switch l.Algorithm {
 	case GCRA:
-		full, err = gcraReserve(d, l, state, now, cost, maxWait)
+		return bucketReserve(d, l, state, now, cost, maxWait, dst)
 	case TOKEN:
 		if l.Interval {
-			full, missing, err := intervalReserve(d, l, state, now, cost, maxWait)
-			if err != nil || d.Limited || cost == 0 {
-				return nil, err
-			}
-			return putInterval(dst, full, missing), nil
+			return intervalReserve(d, l, state, now, cost, maxWait, dst)
 		}
-		full, err = tokenReserve(d, l, state, now, cost, maxWait)
+		return bucketReserve(d, l, state, now, cost, maxWait, dst)
 	case QUEUE:
-		full, err = queueReserve(d, l, state, now, cost, maxWait)
+		return queueReserve(d, l, state, now, cost, maxWait, dst)
 	case WARMUP:
 		return warmReserve(d, l, state, now, cost, maxWait, dst)
 	default:
@@ -187,10 +155,6 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 		}
 		return nil, ErrAlgorithm
 	}
-	if err != nil || d.Limited || cost == 0 {
-		return nil, err
-	}
-	return putTime(dst, full), nil
 }
 
 // Expires is the time, in Unix nanoseconds, from which a state of algorithm a

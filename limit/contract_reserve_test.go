@@ -74,6 +74,19 @@ func mustReserve(t *rapid.T, l Limit, state []byte, now, cost, maxWait int64) ([
 	return next, d
 }
 
+// keepReserve is mustReserve of a key whose limit may have changed.
+func keepReserve(t *rapid.T, l Limit, state []byte, now, cost, maxWait int64) ([]byte, Decision) {
+	t.Helper()
+	next, d, err := reserve(&l, state, now, cost, maxWait, nil)
+	if err != nil {
+		t.Fatalf("%v at %d, cost %d within %d: %v", l, now, cost, maxWait, err)
+	}
+	if next == nil {
+		next = state
+	}
+	return next, d
+}
+
 // A reservation that is denied changes nothing, and is granted after Wait and
 // not 1 ns before; one that is granted waits no longer than it may.
 func TestContractReserveWait(t *testing.T) {

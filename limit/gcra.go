@@ -21,19 +21,8 @@ package limit
 //	limited  ⇔ wait > the longest wait allowed
 //
 // A refund sets TAT = max(now, TAT − increment). A TAT further ahead than DVT
-// (taken in advance, the limit has shrunk, or the clock was wrong) follows the
-// same formulas.
+// (taken in advance, or the limit has shrunk) follows the same formulas. The
+// state has E as well, so that what is in use carries over to another limit: see
+// carry.go.
 //
 // It promises: in any time t, at most Burst + t/E.
-
-func gcraTake(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, err error) {
-	return bucketTake(d, l, l.Burst, state, now, cost)
-}
-
-func gcraReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (tat int64, err error) {
-	return bucketReserve(d, l, state, now, cost, maxWait)
-}
-
-func gcraRefund(d *Decision, l *Limit, state []byte, now, cost int64) (tat int64, changed bool, err error) {
-	return bucketRefund(d, l, l.Burst, state, now, cost)
-}

@@ -174,8 +174,7 @@ func TestGCRASteps(t *testing.T) {
 	}
 }
 
-// A key may be asked with another limit at each call: the state is a time, and
-// the formulas stay as they are.
+// A key may be asked with another limit at each call: what was used stays used.
 func TestGCRALimitChanges(t *testing.T) {
 	const sec = int64(time.Second)
 	wide, narrow, shut := mustParse(t, "GCRA 10/s BURST 100"), mustParse(t, "GCRA 1/s BURST 2"), mustParse(t, "GCRA 0/s")
@@ -188,9 +187,9 @@ func TestGCRALimitChanges(t *testing.T) {
 		now, cost int64
 		want      Decision
 	}{
-		{narrow, 0, 1, Decision{true, 2, 0, 9 * sec, 10 * sec}},
-		{narrow, 0, 0, Decision{true, 2, 0, 8 * sec, 10 * sec}},
-		{narrow, 9 * sec, 1, Decision{false, 2, 0, Never, 2 * sec}},
+		{narrow, 0, 1, Decision{true, 2, 0, 9*sec + 9*sec/10, 10 * sec}},
+		{narrow, 0, 0, Decision{true, 2, 0, 9*sec + 8*sec/10, 10 * sec}},
+		{narrow, 9*sec + 9*sec/10, 1, Decision{false, 2, 0, Never, 2 * sec}},
 		{wide, 0, 1, Decision{true, 100, 0, sec / 10, 10 * sec}},
 		{shut, 4 * sec, 1, Decision{true, 0, 0, Never, 6 * sec}},
 	}
@@ -300,7 +299,6 @@ func TestGCRAErrors(t *testing.T) {
 		{"the end of time less 1 ns", good, nil, most - 1e9 + 1, 1, ErrOverflow},
 		{"a state too far ahead", good, stateAt(1), least + 1, 1, ErrOverflow},
 		{"a state as far as can be", good, stateAt(most), least, 0, ErrOverflow},
-		{"a state and a cost", good, stateAt(most), 1, 1, ErrOverflow},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -330,6 +328,7 @@ func TestGCRAExtremes(t *testing.T) {
 		{"the longest interval", plain(GCRA, 1, most, 1), nil, 0, 1, Decision{false, 1, 0, Never, most}},
 		{"the shortest interval", plain(GCRA, most, 1, most), nil, 0, most, Decision{false, most, 0, Never, most}},
 		{"a fresh key before the epoch", plain(GCRA, 1, 1e9, 5), nil, least, 1, Decision{false, 5, 4, Never, 1e9}},
+		{"a state as far ahead as fits, and a cost", plain(GCRA, 1, 1e9, 5), stateAt(most), 1, 1, Decision{true, 5, 0, most - 1 - 4e9, most - 1}},
 		{"a state as far ahead as fits", plain(GCRA, 1, 1e9, 5), stateAt(most), 0, 0, Decision{true, 5, 0, most - 5e9, most}},
 		{"a state long ago", plain(GCRA, 1, 1e9, 5), stateAt(least), most - 1e9, 1, Decision{false, 5, 4, Never, 1e9}},
 		{"no burst", plain(GCRA, 1, 1e9, 0), nil, 0, 1, Decision{true, 0, 0, Never, 0}},

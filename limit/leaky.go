@@ -26,11 +26,3 @@ package limit
 // that holds the requests back.
 //
 // It promises: in any time t, at most Burst + t/E.
-
-func leakyTake(d *Decision, l *Limit, state []byte, now, cost int64) (empty int64, err error) {
-	return bucketTake(d, l, l.Burst, state, now, cost)
-}
-
-func leakyRefund(d *Decision, l *Limit, state []byte, now, cost int64) (empty int64, changed bool, err error) {
-	return bucketRefund(d, l, l.Burst, state, now, cost)
-}

@@ -1,55 +1,10 @@
 package limit
 
 import (
-	"math/big"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-// leakyModel follows the formulas at the head of leaky.go: water that leaks, in
-// fractions. What must fit in int64 is as for GCRA; tat is when it is empty.
-type leakyModel struct{ bucketModel }
-
-func (m *leakyModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return Decision{}, err
-	}
-	if x.denied {
-		return Decision{Limited: !refund, Wait: Never, Reset: sub(x.tat, x.now).Int64()}, nil
-	}
-	before := new(big.Rat).SetFrac(sub(x.tat, x.now), x.e)
-	water := new(big.Rat).Set(before)
-	if refund {
-		water.Sub(water, new(big.Rat).SetInt64(cost))
-		if water.Sign() < 0 {
-			water.SetInt64(0)
-		}
-	} else {
-		if _, err := x.after(); err != nil {
-			return Decision{}, err
-		}
-		water.Add(water, new(big.Rat).SetInt64(cost))
-	}
-	d := Decision{Limit: l.Burst, Wait: Never}
-	above := new(big.Rat).Sub(water, new(big.Rat).SetInt64(l.Burst))
-	if !refund && above.Sign() > 0 {
-		d.Limited = true
-		water = before
-		if cost <= l.Burst {
-			d.Wait = times(above, x.e).Int64()
-		}
-	}
-	if room := new(big.Rat).Sub(new(big.Rat).SetInt64(l.Burst), water); room.Sign() > 0 {
-		d.Remaining = new(big.Int).Quo(room.Num(), room.Denom()).Int64()
-	}
-	d.Reset = times(water, x.e).Int64()
-	if keep && !d.Limited && water.Cmp(before) != 0 {
-		m.tat = new(big.Int).Add(x.now, times(water, x.e))
-	}
-	return d, nil
-}
 
 func TestLEAKYSteps(t *testing.T) {
 	tests := []struct {

@@ -24,10 +24,10 @@ type model interface {
 // models has a maker of models for each algorithm of the table.
 func models() map[Algorithm]func() model {
 	return map[Algorithm]func() model{
-		GCRA:      func() model { return new(gcraModel) },
-		TOKEN:     func() model { return new(tokenModel) },
+		GCRA:      func() model { return new(bucketModel) },
+		TOKEN:     func() model { return new(bucketModel) },
 		QUEUE:     func() model { return new(queueModel) },
-		LEAKY:     func() model { return new(leakyModel) },
+		LEAKY:     func() model { return leakyModel{new(bucketModel)} },
 		WARMUP:    func() model { return new(warmModel) },
 		FIXED:     func() model { return new(fixedModel) },
 		SLIDING:   func() model { return &historyModel{origin: new(big.Int)} },

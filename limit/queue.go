@@ -24,45 +24,44 @@ package limit
 // the last ones of the queue, for those behind the place that is given back keep
 // their departures.
 //
-// "Empty" is GCRA's TAT. What GCRA lets go at once, QUEUE holds back.
+// "Empty" is GCRA's TAT. What GCRA lets go at once, QUEUE holds back. When the
+// limit changes, the queue stays as long as it is, and the next departs when it is
+// empty, whatever the pace of those before it: nobody overtakes, and behind the
+// queue the new pace counts. To convert the places would either let several
+// depart at once, or have one wait for hours behind some that have gone.
 //
 // It promises: departures are never closer than E, so in any time t, at most
-// 1 + t/E.
+// 1 + t/E; of limits that change, E is the shortest.
 
 // A Burst + 1 that wraps is found to overflow by bucketTake and bucketRefund.
 
-func queueTake(d *Decision, l *Limit, state []byte, now, cost int64) (empty int64, err error) {
-	empty, err = bucketTake(d, l, l.Burst+1, state, now, cost)
-	if err != nil || d.Limited {
-		return 0, err
-	}
-	if ahead, _ := bucketAhead(state, now); ahead > 0 {
+func queueTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte, keep bool) (next []byte, err error) {
+	ahead, _ := bucketAhead(state, now) // dst may be the state
+	next, err = bucketTake(d, l, l.Burst+1, state, now, cost, dst, keep)
+	if err == nil && !d.Limited && ahead > 0 {
 		d.Wait = ahead
 	}
-	return empty, nil
+	return next, err
 }
 
-func queueReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (empty int64, err error) {
-	empty, err = queueTake(d, l, state, now, cost)
-	if err != nil || l.Max == 0 {
-		return 0, err
-	}
+func queueReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
 	ahead, _ := bucketAhead(state, now)
 	tooLong, wait := within(ahead, maxWait)
+	if !tooLong || l.Max == 0 {
+		return queueTake(d, l, state, now, cost, dst, true)
+	}
+	if _, err = queueTake(d, l, state, now, cost, nil, false); err != nil {
+		return nil, err
+	}
 	switch {
-	case !tooLong:
 	case !d.Limited:
 		// There is room, but the wait is too long: what is left is as before.
-		if _, err := bucketTake(d, l, l.Burst+1, state, now, 0); err != nil {
-			return 0, err
+		if _, err := bucketTake(d, l, l.Burst+1, state, now, 0, nil, false); err != nil {
+			return nil, err
 		}
 		d.Limited, d.Wait = true, wait
 	case d.Wait != Never:
 		d.Wait = max(d.Wait, wait)
 	}
-	return empty, nil
-}
-
-func queueRefund(d *Decision, l *Limit, state []byte, now, cost int64) (empty int64, changed bool, err error) {
-	return bucketRefund(d, l, l.Burst+1, state, now, cost)
+	return nil, nil
 }

@@ -3,99 +3,11 @@ package limit
 import (
 	"errors"
 	"math"
-	"math/big"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
-
-// queueModel follows the formulas at the head of queue.go. tat is when the queue
-// is empty.
-type queueModel struct{ bucketModel }
-
-// queued are the terms, with room for the one that is going, and when the next
-// departs.
-func (m *queueModel) queued(l Limit, now, cost int64) (bucketTerms, error) {
-	x, err := m.terms(l, now, cost)
-	if err != nil || x.denied {
-		return x, err
-	}
-	if x.dvt.Add(x.dvt, x.e); !x.dvt.IsInt64() {
-		return x, ErrOverflow
-	}
-	return x, nil
-}
-
-func (m *queueModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
-	if !refund {
-		return m.reserve(l, now, cost, -1, keep)
-	}
-	x, err := m.queued(l, now, cost)
-	if err != nil {
-		return Decision{}, err
-	}
-	d := Decision{Wait: Never}
-	if x.denied {
-		x.tell(&d, x.tat)
-		return d, nil
-	}
-	d.Limit = l.Burst + 1
-	after := sub(x.tat, x.increment)
-	if after.Cmp(x.now) < 0 {
-		after = x.now
-	}
-	x.tell(&d, after)
-	if keep && after.Cmp(x.tat) != 0 {
-		m.tat = after
-	}
-	return d, nil
-}
-
-func (m *queueModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
-	x, err := m.queued(l, now, cost)
-	if err != nil {
-		return Decision{}, err
-	}
-	d := Decision{Limited: x.denied, Wait: Never}
-	if x.denied {
-		x.tell(&d, x.tat)
-		return d, nil
-	}
-	after, err := x.after()
-	if err != nil {
-		return Decision{}, err
-	}
-	d.Limit = l.Burst + 1
-	departure := x.tat
-	wait := sub(departure, x.now)
-	// How long the last place is too far away, and the departure.
-	places := new(big.Int).Mul(big.NewInt(l.Burst), x.e)
-	far := sub(sub(sub(after, x.e), x.now), places)
-	late := new(big.Int)
-	if maxWait >= 0 {
-		late = sub(wait, big.NewInt(maxWait))
-	}
-	switch {
-	case far.Sign() > 0 || late.Sign() > 0:
-		d.Limited = true
-		if late.Cmp(far) > 0 {
-			far = late
-		}
-		if x.increment.Cmp(x.dvt) <= 0 {
-			d.Wait = far.Int64()
-		}
-		x.tell(&d, x.tat)
-		return d, nil
-	case wait.Sign() > 0:
-		d.Wait = wait.Int64()
-	}
-	x.tell(&d, after)
-	if keep && cost > 0 {
-		m.tat = after
-	}
-	return d, nil
-}
 
 func TestQUEUESteps(t *testing.T) {
 	tests := []struct {

@@ -26,15 +26,3 @@ package limit
 // token_interval.go.
 //
 // It promises: in any time t, at most Burst + t/E.
-
-func tokenTake(d *Decision, l *Limit, state []byte, now, cost int64) (full int64, err error) {
-	return bucketTake(d, l, l.Burst, state, now, cost)
-}
-
-func tokenReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (full int64, err error) {
-	return bucketReserve(d, l, state, now, cost, maxWait)
-}
-
-func tokenRefund(d *Decision, l *Limit, state []byte, now, cost int64) (full int64, changed bool, err error) {
-	return bucketRefund(d, l, l.Burst, state, now, cost)
-}

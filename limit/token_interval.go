@@ -7,9 +7,17 @@ import "encoding/binary"
 // when a full bucket is taken from. A bucket that holds less than Max gets no
 // more than it holds: Max is Burst then, here and below.
 //
-// The state is the time when the bucket will be full, and how many tokens are
-// missing; while they are, Max more arrive at full, full − Period, full −
-// 2·Period and so on. With the arrivals that are still to come
+// The state is the time when the bucket will be full, the Period, how many tokens
+// are missing, and how many arrive at once; while any are missing, Max more arrive
+// at full, full − Period, full − 2·Period and so on.
+//
+//	0        8          16
+//	+--------+----------+---------+---------+
+//	|  full  |  Period  | missing |   Max   |   int64, int64, little-endian; uvarints
+//	+--------+----------+---------+---------+
+//
+// Older files have missing alone behind the time: then Period and Max are those of
+// the call. With the arrivals that are still to come
 //
 //	left     = ⌈(full − now)/Period⌉, but no more than ⌈missing/Max⌉
 //	missing  = missing − Max·(⌈missing/Max⌉ − left)
@@ -26,15 +34,15 @@ import "encoding/binary"
 // In advance, a request waits until missing ≤ Burst, then goes whatever its
 // cost. A refund lessens missing, and leaves next as it is.
 //
-// The time alone, from another algorithm of the family, is worth as many tokens
-// as there, rounded up to whole ones: ⌈(full − now)/E⌉ are missing, and until
-// the first is taken with INTERVAL each E brings one. The others read the time
-// and leave the missing tokens unread, which gives nothing either. A limit that
-// changes leaves full and missing as they are.
+// When the limit changes, missing tokens arrive as the state says until a request
+// is granted. From then on they arrive as the new limit says: at the same times if
+// the Period is the same, else for the first time at next or, if that is sooner,
+// now + Period′. A denial that moves to a faster pace does so as well; see
+// carry.go.
 //
-// What must fit in int64 is full + ⌈cost/Max⌉·Period, with full before the
-// request: the bucket is never full later than that, and what fits does so for
-// good if nobody else asks.
+// The time and pace of another algorithm of the family say that ⌈(full − now)/E⌉
+// are missing, and until the first is taken with INTERVAL each E brings one. For
+// the others, the missing tokens are what is used.
 //
 // It promises: in any time t, at most Burst + Max·⌈t/Period⌉.
 
@@ -46,163 +54,280 @@ func together(l *Limit) int64 {
 	return l.Max
 }
 
-// arrivals is what a state says at a time.
-type arrivals struct {
-	missing int64
-	ahead   int64 // how long until full
-	next    int64 // how long until the next arrival, if there were one
-	e       int64 // the interval if the tokens arrive one by one, else 0
+// intervalUse is what an INTERVAL limit makes of a state.
+type intervalUse struct {
+	use        // in the terms of the state
+	same  bool // which are those of the limit
+	after use  // in the terms of the limit
 }
 
-// intervalAt reads a state at a time; l has passed the checks, and allows some.
-func intervalAt(l *Limit, state []byte, ahead int64) arrivals {
-	if ahead == 0 {
-		return arrivals{next: l.Period}
-	}
-	x := arrivals{ahead: ahead}
+// read reads a state at a time; l has passed the checks, and allows some. It is
+// false if the state is damaged.
+func (x *intervalUse) read(l *Limit, state []byte, ahead int64) bool {
 	most := together(l)
-	var left int64
-	if len(state) == 8 {
-		x.e = groups(l.Period, most)
-		x.missing = groups(ahead, x.e)
-		left = groups(x.missing, most) // no later than now, for E·Max ≥ Period
-	} else {
-		x.missing, _ = missingTokens(state)
-		all := groups(x.missing, most)
-		left = min(all, groups(ahead, l.Period))
-		x.missing -= (all - left) * most
+	x.after = use{next: l.Period, period: l.Period, most: most}
+	x.same = true
+	if ahead == 0 {
+		return true
 	}
-	x.next = ahead - (left-1)*l.Period
-	return x
+	e := groups(l.Period, most)
+	if !useAt(&x.use, l, state, ahead, e) {
+		return false
+	}
+	x.after.ahead, x.after.missing = ahead, x.missing
+	switch {
+	case x.e != 0:
+		x.same = x.e == e
+		c := x.carried(e)
+		over, before := mul(groups(x.missing, most)-1, l.Period)
+		if over != 0 || before < 0 || c == maxInt64 && !x.same {
+			x.after.missing = maxInt64 // more than can be added to
+		}
+		x.after.ahead, x.after.next = c, c-before
+	case x.period == l.Period:
+		x.same = x.most == most
+		x.after.next = x.next
+	default:
+		x.same = false
+		x.after.next = min(x.next, l.Period)
+	}
+	return true
 }
 
-// until is how long it takes until no more than room are missing, of those that
-// are: they are more.
-func (x *arrivals) until(l *Limit, room int64) int64 {
+// outrun reports whether the terms of the limit bring back each token no later,
+// and some sooner.
+func (x *intervalUse) outrun(l *Limit) bool {
+	switch {
+	case x.same:
+		return false
+	case x.e != 0:
+		return x.use.outrun(groups(l.Period, together(l)))
+	}
+	// As many as arrived at once come in no more than the old period, and the
+	// first of them no later than before.
+	y := &x.after
+	over, each := mul(groups(x.most, y.most), y.period)
+	over2, more := mul(groups(min(x.most, x.missing), y.most)-1, y.period)
+	return over|over2 == 0 && each|more >= 0 && each <= x.period && more <= x.next-y.next
+}
+
+// denied tells of a denial that waits until no more than room are missing. If the
+// terms of the limit are faster, keep moves to them.
+func (x *intervalUse) denied(d *Decision, l *Limit, room, now int64, dst []byte, keep bool) (next []byte) {
+	if !x.outrun(l) {
+		d.Wait = x.until(room)
+		return nil
+	}
 	if x.e != 0 {
-		return x.ahead - room*x.e
+		// Until one is taken they come one by one.
+		e := groups(l.Period, together(l))
+		c := x.carried(e)
+		d.Wait, d.Reset = c-room*e, c
+		if !keep {
+			return nil
+		}
+		return putBucket(dst, now+c, e, noCode)
 	}
-	return x.next + (groups(x.missing-room, together(l))-1)*l.Period
+	d.Wait = x.after.until(room)
+	x.after.ahead, _ = x.after.untilFull()
+	d.Reset = x.after.ahead
+	if !keep {
+		return nil
+	}
+	return x.after.put(dst, now)
 }
 
-// full is how long until the bucket is full if so many are missing.
-func (x *arrivals) full(l *Limit, missing int64) int64 {
-	if missing == 0 {
-		return 0
+// take adds cost to what is missing, in the terms of the limit. It is false if
+// that does not fit.
+func (x *intervalUse) take(now, cost int64) (ok bool) {
+	y := &x.after
+	if y.missing += cost; y.missing < 0 {
+		return false
 	}
-	return x.next + (groups(missing, together(l))-1)*l.Period
+	y.ahead, ok = y.untilFull()
+	return ok && now+y.ahead >= now
 }
 
-// intervalTake is Take: it fills in the decision and returns the next state,
-// which is of use only if the request is not limited.
-func intervalTake(d *Decision, l *Limit, state []byte, now, cost int64) (full, missing int64, err error) {
-	x, reset, err := intervalAfter(l, state, now, cost)
+// intervalRead checks the arguments and reads the state. With Max 0 there is
+// nothing but its time.
+func intervalRead(x *intervalUse, l *Limit, state []byte, now, cost int64) (ahead int64, err error) {
+	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
+		return 0, badArgument(l, cost)
+	}
+	ahead, ok := bucketAhead(state, now)
+	if !ok {
+		return 0, badState(state)
+	}
+	if l.Max > 0 && !x.read(l, state, ahead) {
+		return 0, ErrState
+	}
+	return ahead, nil
+}
+
+// intervalTake is Take. With keep it writes the next state over dst.
+func intervalTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte, keep bool) (next []byte, err error) {
+	var x intervalUse
+	ahead, err := intervalRead(&x, l, state, now, cost)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	if l.Max == 0 {
-		*d = Decision{Limited: true, Wait: Never, Reset: x.ahead}
-		return 0, 0, nil
+		*d = Decision{Limited: true, Wait: Never, Reset: ahead}
+		return nil, nil
 	}
-	if missing = x.missing + cost; missing <= l.Burst {
-		*d = Decision{Limit: l.Burst, Remaining: l.Burst - missing, Wait: Never, Reset: reset}
-		return now + reset, missing, nil
+	if cost <= l.Burst && x.missing <= l.Burst-cost {
+		if cost == 0 {
+			*d = Decision{Limit: l.Burst, Remaining: l.Burst - x.missing, Wait: Never, Reset: ahead}
+			return nil, nil
+		}
+		if !x.take(now, cost) {
+			return nil, ErrOverflow
+		}
+		*d = Decision{Limit: l.Burst, Remaining: l.Burst - x.after.missing, Wait: Never, Reset: x.after.ahead}
+		if !keep {
+			return nil, nil
+		}
+		return x.after.put(dst, now), nil
 	}
-	wait := Never
-	if cost <= l.Burst {
-		wait = x.until(l, l.Burst-cost)
+	*d = Decision{Limited: true, Limit: l.Burst, Remaining: max(0, l.Burst-x.missing), Wait: Never, Reset: ahead}
+	switch {
+	case cost > l.Burst:
+	case cost == 0:
+		d.Wait = x.until(l.Burst)
+	default:
+		next = x.denied(d, l, l.Burst-cost, now, dst, keep)
 	}
-	*d = Decision{Limited: true, Limit: l.Burst, Remaining: max(0, l.Burst-x.missing), Wait: wait, Reset: x.ahead}
-	return 0, 0, nil
+	return next, nil
 }
 
-// intervalReserve is Reserve, of any cost; what it returns is as of intervalTake.
-func intervalReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64) (full, missing int64, err error) {
-	x, reset, err := intervalAfter(l, state, now, cost)
+// intervalReserve is Reserve, of any cost. It writes the next state over dst.
+func intervalReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
+	var x intervalUse
+	ahead, err := intervalRead(&x, l, state, now, cost)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	if l.Max == 0 {
-		*d = Decision{Limited: true, Wait: Never, Reset: x.ahead}
-		return 0, 0, nil
+		*d = Decision{Limited: true, Wait: Never, Reset: ahead}
+		return nil, nil
 	}
-	debt := int64(0)
-	if x.missing > l.Burst {
-		debt = x.until(l, l.Burst)
+	if over, dvt := mul(l.Burst, groups(l.Period, together(l))); x.e != 0 && !x.same && (over != 0 || dvt < 0) {
+		return nil, ErrOverflow
 	}
+	debt := x.debt(l)
 	limited, wait := within(debt, maxWait)
-	missing = x.missing + cost
-	if limited {
-		missing, reset = x.missing, x.ahead
+	if debt == maxInt64 && !x.same { // it may be more
+		if limited = maxWait >= 0 && x.reserveWait(l, debt, maxWait) > 0; !limited {
+			return nil, ErrOverflow
+		}
 	}
-	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: max(0, l.Burst-missing), Wait: wait, Reset: reset}
-	return now + reset, missing, nil
+	if !limited && cost > 0 {
+		if !x.take(now, cost) {
+			return nil, ErrOverflow
+		}
+		*d = Decision{Limit: l.Burst, Remaining: max(0, l.Burst-x.after.missing), Wait: wait, Reset: x.after.ahead}
+		return x.after.put(dst, now), nil
+	}
+	*d = Decision{Limited: limited, Limit: l.Burst, Remaining: max(0, l.Burst-x.missing), Wait: wait, Reset: ahead}
+	switch {
+	case !limited || x.same:
+	case cost > 0 && x.outrun(l):
+		next = x.denied(d, l, l.Burst, now, dst, true)
+		d.Wait = wait
+	default:
+		d.Wait = x.reserveWait(l, debt, maxWait)
+	}
+	return next, nil
 }
 
-// intervalAfter reads the state, and how long it would be until full if the cost
-// were taken; at limit 0, x.ahead is all that it knows.
-func intervalAfter(l *Limit, state []byte, now, cost int64) (x arrivals, reset int64, err error) {
-	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return x, 0, badArgument(l, cost)
+// debt is how long it takes, in the terms of the limit, until no more than the
+// burst are missing, or the greatest int64.
+func (x *intervalUse) debt(l *Limit) int64 {
+	switch {
+	case x.missing <= l.Burst:
+		return 0
+	case x.same:
+		return x.until(l.Burst)
+	case x.e != 0:
+		e := groups(l.Period, together(l))
+		if c := x.carried(e); c < maxInt64 {
+			return c - l.Burst*e
+		}
+		return maxInt64
 	}
-	ahead, ok := bucketAhead(state, now)
-	if !ok {
-		return x, 0, badState(state)
+	y := x.after
+	y.missing -= l.Burst
+	if wait, ok := y.untilFull(); ok {
+		return wait
 	}
-	if l.Max == 0 {
-		return arrivals{ahead: ahead}, 0, nil
-	}
-	x = intervalAt(l, state, ahead)
-	if cost == 0 {
-		return x, ahead, nil
-	}
-	// full is never later than this.
-	over, later := mul(groups(cost, together(l)), l.Period)
-	last := ahead + later
-	missing := x.missing + cost
-	if over != 0 || later|last|missing < 0 || now+last < now {
-		return x, 0, ErrOverflow
-	}
-	return x, x.full(l, missing), nil
+	return maxInt64
 }
 
-// intervalRefund is Refund: it fills in the decision and returns the next state
-// and whether it is another.
-func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64) (full, missing int64, changed bool, err error) {
-	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return 0, 0, false, badArgument(l, cost)
+// reserveWait is how long it takes until the debt is at most maxWait; it is more
+// now, and its terms are not those of the limit.
+//
+// Between two arrivals the debt is the time to the next, or Period′ if that is
+// less, and as many more Period′ as it takes. What is to be found is the arrival
+// after which these are few enough.
+func (x *intervalUse) reserveWait(l *Limit, debt, maxWait int64) int64 {
+	y := &x.after
+	if x.e != 0 {
+		e := groups(l.Period, together(l))
+		return x.use.reserveWait(e, l.Burst*e, maxWait)
 	}
-	ahead, ok := bucketAhead(state, now)
-	if !ok {
-		return 0, 0, false, badState(state)
+	if wait := debt - maxWait; x.period == y.period && x.next > y.period && debt < maxInt64 && wait < x.next {
+		return wait // the clock has gone back
+	}
+	// at is how long until no more than the burst and n·Max′ are missing.
+	at := func(n int64) (wait, arrivals int64) {
+		over, room := mul(n, y.most)
+		room += l.Burst
+		if over != 0 || room < 0 || x.missing <= room {
+			return 0, 0
+		}
+		return x.until(room), groups(x.missing-room, x.most)
+	}
+	n, rest := maxWait/y.period, maxWait%y.period
+	wait, arrivals := at(n)
+	if rest > 0 && arrivals > 0 {
+		if first, before := at(n + 1); before < arrivals {
+			next := x.next + before*x.period
+			wait = max(first, next-rest)
+		}
+	}
+	return wait
+}
+
+// intervalRefund is Refund, in the terms of the state. It writes the next state
+// over dst.
+func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
+	var x intervalUse
+	ahead, err := intervalRead(&x, l, state, now, cost)
+	if err != nil {
+		return nil, err
 	}
 	if l.Max == 0 {
 		*d = Decision{Wait: Never, Reset: ahead}
-		return 0, 0, false, nil
+		return nil, nil
 	}
-	x := intervalAt(l, state, ahead)
-	missing = max(0, x.missing-cost)
-	reset := x.full(l, missing)
-	*d = Decision{Limit: l.Burst, Remaining: max(0, l.Burst-missing), Wait: Never, Reset: reset}
-	return now + reset, missing, missing != x.missing, nil
+	u := &x.use
+	if x.same {
+		u = &x.after
+	}
+	if cost > 0 && u.missing > 0 {
+		next = u.refund(now, cost, dst)
+	} else if x.same {
+		u.ahead, _ = u.untilFull()
+	}
+	*d = Decision{Limit: l.Burst, Remaining: max(0, l.Burst-u.missing), Wait: Never, Reset: u.ahead}
+	return next, nil
 }
 
-// putInterval writes a state over dst.
-func putInterval(dst []byte, full, missing int64) []byte {
-	if missing == 0 {
-		return putTime(dst, full)
-	}
-	// All or nothing goes into dst, which may be the state.
-	var buf [8 + binary.MaxVarintLen64]byte
-	binary.LittleEndian.PutUint64(buf[:], uint64(full))
-	n := binary.PutUvarint(buf[8:], uint64(missing))
-	return append(dst[:0], buf[:8+n]...)
-}
-
-// missingTokens reads what follows the time in an INTERVAL state, 1 or more.
-func missingTokens(state []byte) (missing int64, ok bool) {
-	n, size := binary.Uvarint(state[8:])
-	return int64(n), size == len(state)-8 && int64(n) > 0
+// olderMissing reads what follows the time in an INTERVAL state of an older file:
+// a uvarint, 1 or more.
+func olderMissing(state []byte) (missing int64, ok bool) {
+	n, size := binary.Uvarint(state[timeLen:])
+	return int64(n), size == len(state)-timeLen && int64(n) > 0
 }
 
 // groups is ⌈n/size⌉, of an n of 1 or more.

@@ -11,107 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// call is a kind of call.
-type call int
-
-const (
-	asTake call = iota
-	asRefund
-	asReserve
-)
-
-// interval makes any call with INTERVAL.
-func (m *tokenModel) interval(l Limit, now64, cost64, maxWait int64, keep bool, kind call) (Decision, error) {
-	if err := badFields(l, cost64); err != nil {
-		return Decision{}, err
-	}
-	now, cost, size, most, period := big.NewInt(now64), big.NewInt(cost64), big.NewInt(l.Burst), big.NewInt(l.Max), big.NewInt(l.Period)
-	full := now
-	if m.tat != nil && m.tat.Cmp(now) > 0 {
-		full = m.tat
-	}
-	ahead := sub(full, now)
-	if !ahead.IsInt64() {
-		return Decision{}, ErrOverflow
-	}
-	if l.Max == 0 {
-		return Decision{Limited: kind != asRefund, Wait: Never, Reset: ahead.Int64()}, nil
-	}
-	if l.Burst > 0 && l.Burst < l.Max {
-		most = size
-	}
-	missing, next := new(big.Int), new(big.Int).Add(now, period)
-	oneByOne := m.missing == nil
-	e := ceil(period, most)
-	switch {
-	case ahead.Sign() == 0:
-	case oneByOne:
-		missing = ceil(ahead, e)
-		next = sub(full, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period))
-	default:
-		missing.Set(m.missing)
-		all := ceil(missing, most)
-		left := ceil(ahead, period)
-		if left.Cmp(all) > 0 {
-			left = all
-		}
-		missing.Sub(missing, new(big.Int).Mul(most, sub(all, left)))
-		next = sub(full, new(big.Int).Mul(sub(left, big.NewInt(1)), period))
-	}
-	// fullWith is when it is full if so many are missing; with makes room.
-	fullWith := func(missing *big.Int) *big.Int {
-		if missing.Sign() == 0 {
-			return now
-		}
-		return new(big.Int).Add(next, new(big.Int).Mul(sub(ceil(missing, most), big.NewInt(1)), period))
-	}
-	until := func(room *big.Int) int64 {
-		if oneByOne {
-			return sub(ahead, new(big.Int).Mul(room, e)).Int64()
-		}
-		return sub(fullWith(sub(missing, room)), now).Int64()
-	}
-	after := new(big.Int).Add(missing, cost)
-	if kind == asRefund {
-		after = sub(missing, cost)
-		if after.Sign() < 0 {
-			after.SetInt64(0)
-		}
-	} else if at := new(big.Int).Add(full, new(big.Int).Mul(ceil(cost, most), period)); !after.IsInt64() || !at.IsInt64() || !sub(at, now).IsInt64() {
-		return Decision{}, ErrOverflow
-	}
-	d := Decision{Limit: l.Burst, Wait: Never}
-	switch {
-	case kind == asReserve && missing.Cmp(size) > 0:
-		if d.Wait = until(size); maxWait >= 0 && d.Wait > maxWait {
-			d.Limited = true
-			d.Wait -= maxWait
-		}
-	case kind == asTake && after.Cmp(size) > 0:
-		d.Limited = true
-		if cost.Cmp(size) <= 0 {
-			d.Wait = until(sub(size, cost))
-		}
-	}
-	if d.Limited {
-		after = missing
-	}
-	if left := sub(size, after); left.Sign() > 0 {
-		d.Remaining = left.Int64()
-	}
-	d.Reset = ahead.Int64()
-	if !d.Limited && after.Cmp(missing) != 0 {
-		d.Reset = sub(fullWith(after), now).Int64()
-		if keep {
-			m.tat, m.missing = fullWith(after), after
-			if after.Sign() == 0 {
-				m.missing = nil
-			}
-		}
-	}
-	return d, nil
-}
-
 // ceil is ⌈a/b⌉.
 func ceil(a, b *big.Int) *big.Int {
 	n, rest := new(big.Int).DivMod(a, b, new(big.Int))
@@ -155,12 +54,20 @@ func TestTOKENIntervalArrivals(t *testing.T) {
 	})
 }
 
+// intervalState is a state of INTERVAL.
+func intervalState(full, period, missing, most int64) []byte {
+	u := use{ahead: full, period: period, missing: missing, most: most}
+	return u.put(nil, 0)
+}
+
 // INTERVAL comes and goes on a key, and so do the others of the family: each
 // reads what another has left.
 func TestTOKENIntervalAmongOthers(t *testing.T) {
 	const sec = int64(time.Second)
-	together, gcra, half := mustParse(t, "TOKEN 10/s INTERVAL"), mustParse(t, "GCRA 10/s"), mustParse(t, "TOKEN 5/s INTERVAL")
-	missing := func(full, missing int64) []byte { return binary.AppendUvarint(stateAt(full), uint64(missing)) }
+	each, gcra, half := mustParse(t, "TOKEN 10/s INTERVAL"), mustParse(t, "GCRA 10/s"), mustParse(t, "TOKEN 5/s INTERVAL")
+	older := func(full, missing int64) []byte { return binary.AppendUvarint(stateAt(full), uint64(missing)) }
+	ten := func(full, missing int64) []byte { return intervalState(full, sec, missing, 10) }
+	gcraAt := func(full int64) []byte { return putBucket(nil, full, sec/10, noCode) }
 	tests := []struct {
 		name      string
 		limit     Limit
@@ -169,16 +76,20 @@ func TestTOKENIntervalAmongOthers(t *testing.T) {
 		want      Decision
 		next      []byte
 	}{
-		{"half of GCRA's", together, stateAt(sec / 2), 0, 1, Decision{false, 10, 4, Never, sec / 2}, missing(sec/2, 6)},
-		{"a part of one is one", together, stateAt(1), 0, 9, Decision{false, 10, 0, Never, 1}, missing(1, 10)},
-		{"a part of one is one, denied", together, stateAt(1), 0, 10, Decision{true, 10, 9, 1, 1}, nil},
-		{"until one is taken, they come one by one", together, stateAt(sec), sec / 10, 1, Decision{false, 10, 0, Never, sec * 9 / 10}, missing(sec, 10)},
-		{"the wait for the first one, too", together, stateAt(sec), 0, 1, Decision{true, 10, 0, sec / 10, sec}, nil},
-		{"GCRA's debts", together, stateAt(5 * sec), 0, 1, Decision{true, 10, 0, 4*sec + sec/10, 5 * sec}, nil},
-		{"GCRA reads the time", gcra, missing(sec/2, 1), 0, 1, Decision{false, 10, 4, Never, sec * 6 / 10}, stateAt(sec * 6 / 10)},
-		{"fewer a period: full at the same time", half, missing(sec, 10), 0, 1, Decision{true, 5, 0, sec, sec}, nil},
-		{"fewer a period, of two arrivals one is past", half, missing(sec, 10), 0, 0, Decision{false, 5, 0, Never, sec}, nil},
-		{"more a period: not full before", together, missing(3*sec, 10), 0, 1, Decision{true, 10, 0, 3 * sec, 3 * sec}, nil},
+		{"half of GCRA's", each, gcraAt(sec / 2), 0, 1, Decision{false, 10, 4, Never, sec / 2}, ten(sec/2, 6)},
+		{"half of GCRA's, of an older file", each, stateAt(sec / 2), 0, 1, Decision{false, 10, 4, Never, sec / 2}, ten(sec/2, 6)},
+		{"a part of one is one", each, gcraAt(1), 0, 9, Decision{false, 10, 0, Never, 1}, ten(1, 10)},
+		{"a part of one is one, denied", each, gcraAt(1), 0, 10, Decision{true, 10, 9, 1, 1}, nil},
+		{"until one is taken, they come one by one", each, gcraAt(sec), sec / 10, 1, Decision{false, 10, 0, Never, sec * 9 / 10}, ten(sec, 10)},
+		{"the wait for the first one, too", each, gcraAt(sec), 0, 1, Decision{true, 10, 0, sec / 10, sec}, nil},
+		{"GCRA's debts", each, gcraAt(5 * sec), 0, 1, Decision{true, 10, 0, 4*sec + sec/10, 5 * sec}, nil},
+		{"GCRA has the tokens", gcra, ten(sec/2, 6), 0, 1, Decision{false, 10, 3, Never, sec * 7 / 10}, gcraAt(sec * 7 / 10)},
+		{"GCRA waits for an arrival", gcra, ten(sec/2, 10), 0, 1, Decision{true, 10, 0, sec / 2, sec / 2}, nil},
+		{"GCRA of an older file reads the time", gcra, older(sec/2, 1), 0, 1, Decision{false, 10, 4, Never, sec * 6 / 10}, gcraAt(sec * 6 / 10)},
+		{"an older file, the limit's terms", each, older(2*sec, 12), 0, 1, Decision{true, 10, 0, sec, 2 * sec}, nil},
+		{"fewer a period: they arrive as before", half, ten(sec, 10), 0, 1, Decision{true, 5, 0, sec, sec}, nil},
+		{"fewer a period: one more is missing", half, ten(sec, 4), 0, 1, Decision{false, 5, 0, Never, sec}, intervalState(sec, sec, 5, 5)},
+		{"more a period: a denial moves to them", each, intervalState(2*sec, sec, 10, 5), 0, 1, Decision{true, 10, 0, sec, sec}, ten(sec, 10)},
 	}
 	for _, tt := range tests {
 		next, d, err := take(&tt.limit, tt.state, tt.now, tt.cost, nil)
@@ -186,8 +97,8 @@ func TestTOKENIntervalAmongOthers(t *testing.T) {
 			t.Errorf("%s:\n got %+v, %x, %v\nwant %+v, %x", tt.name, d, next, err, tt.want, tt.next)
 		}
 	}
-	back, d, err := refund(&together, missing(3*sec, 30), 0, 21, nil)
-	if want := (Decision{false, 10, 1, Never, sec}); err != nil || d != want || string(back) != string(missing(sec, 9)) {
+	back, d, err := refund(&each, ten(3*sec, 30), 0, 21, nil)
+	if want := (Decision{false, 10, 1, Never, sec}); err != nil || d != want || string(back) != string(ten(sec, 9)) {
 		t.Errorf("refund of two arrivals and one: %+v, %x, %v", d, back, err)
 	}
 }
@@ -201,14 +112,14 @@ func TestTOKENIntervalWait(t *testing.T) {
 		l.Interval = !l.Interval
 		cost := rapid.Int64Range(0, l.Burst+1).Draw(t, "cost")
 		checkWait(t, l, state, now, cost)
-		_, d := mustReserve(t, l, state, now, cost, 0)
+		state, d := keepReserve(t, l, state, now, cost, 0)
 		if !d.Limited || d.Wait == Never {
 			return
 		}
 		if _, then := mustReserve(t, l, state, now+d.Wait, cost, 0); then.Limited || then.Wait != Never {
 			t.Fatalf("%+v, and then %+v", d, then)
 		}
-		if _, then := mustReserve(t, l, state, now+d.Wait-1, cost, 0); !then.Limited || then.Wait != 1 {
+		if _, then := keepReserve(t, l, state, now+d.Wait-1, cost, 0); !then.Limited || then.Wait != 1 {
 			t.Fatalf("%+v, and 1 ns before %+v", d, then)
 		}
 	})
@@ -233,14 +144,17 @@ func TestTOKENIntervalExtremes(t *testing.T) {
 		{"everything at once", interval(most, most, most), nil, 0, most, Decision{false, most, 0, Never, most}, nil},
 		{"the end of time", interval(1, 1, 5), nil, most - 5, 5, Decision{false, 5, 0, Never, 5}, nil},
 		{"past the end of time", interval(1, 1, 5), nil, most - 4, 5, Decision{}, ErrOverflow},
-		{"too many missing", interval(most, 1, most), state(1, most), 0, 1, Decision{}, ErrOverflow},
+		{"too many missing", interval(most, 1, most), state(1, most), 0, 1, Decision{true, most, 0, 1, 1}, nil},
 		{"as many as can be", interval(1, 1, most), state(most-1, most-1), 0, 1, Decision{false, most, 0, Never, most}, nil},
 		{"arrivals for ever", interval(1, 2, most), nil, 0, 1 << 62, Decision{}, ErrOverflow},
 		{"a state too far ahead", interval(1, 1, 1), state(0, 1), least, 1, Decision{}, ErrOverflow},
 		{"a state long past", interval(1, 1, 1), state(least, 1), most - 1, 1, Decision{false, 1, 0, Never, 1}, nil},
 		{"nothing missing", interval(1, 1, 1), state(5, 0), 0, 1, Decision{}, ErrState},
 		{"missing too much", interval(1, 1, 1), state(5, 1<<63), 0, 1, Decision{}, ErrState},
-		{"two numbers", interval(1, 1, 1), append(state(5, 1), 1), 0, 1, Decision{}, ErrState},
+		{"three numbers", interval(1, 1, 1), append(state(5, 1), 1, 1), 0, 1, Decision{}, ErrState},
+		{"no period", interval(1, 1, 1), intervalState(5, 0, 1, 1), 0, 1, Decision{}, ErrState},
+		{"no size of an arrival", interval(1, 1, 1), intervalState(5, 1, 1, 0), 0, 1, Decision{}, ErrState},
+		{"no pace", interval(1, 1, 1), append(stateAt(5), 0, 0), 0, 1, Decision{}, ErrState},
 		{"half a number", interval(1, 1, 1), append(stateAt(5), 0x80), 0, 1, Decision{}, ErrState},
 		{"a damaged state of another", plain(GCRA, 1, 1, 1), append(stateAt(5), 0x80), 0, 1, Decision{}, ErrState},
 		{"a state too far ahead, of another", plain(GCRA, 1, 1, 1), state(0, 1), least, 1, Decision{}, ErrOverflow},
@@ -280,13 +194,13 @@ func TestTOKENIntervalAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		var buf [MaxState]byte
 		state, _, err := take(&l, nil, 0, 300, buf[:])
-		if err != nil || len(state) != 10 {
+		if err != nil || len(state) != 20 {
 			t.Fatal(len(state), err)
 		}
-		if state, _, err = reserve(&l, state, 0, 1e15, 0, state); err != nil || len(state) != 8+8 {
+		if state, _, err = reserve(&l, state, 0, 1e15, 0, state); err != nil || len(state) != 16+8+2 {
 			t.Fatal(len(state), err)
 		}
-		if state, _, err = refund(&l, state, 0, 1e15, state); err != nil || len(state) != 10 {
+		if state, _, err = refund(&l, state, 0, 1e15, state); err != nil || len(state) != 20 {
 			t.Fatal(len(state), err)
 		}
 	}); n != 0 {

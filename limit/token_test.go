@@ -1,102 +1,10 @@
 package limit
 
 import (
-	"math/big"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-// tokenModel follows the formulas at the heads of token.go, in fractions of
-// tokens, and of token_interval.go. tat is when the bucket is full.
-type tokenModel struct {
-	bucketModel
-	missing *big.Int // nil: the time alone
-}
-
-func (m *tokenModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
-	if l.Interval {
-		return m.interval(l, now, cost, 0, keep, map[bool]call{false: asTake, true: asRefund}[refund])
-	}
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return Decision{}, err
-	}
-	if x.denied {
-		return Decision{Limited: !refund, Wait: Never, Reset: sub(x.tat, x.now).Int64()}, nil
-	}
-	size := new(big.Rat).SetInt64(l.Burst)
-	before := x.tokens(l)
-	tokens := new(big.Rat)
-	if refund {
-		tokens.Add(before, new(big.Rat).SetInt64(cost))
-		if tokens.Cmp(size) > 0 {
-			tokens = size
-		}
-	} else {
-		if _, err := x.after(); err != nil {
-			return Decision{}, err
-		}
-		tokens.Sub(before, new(big.Rat).SetInt64(cost))
-	}
-	d := Decision{Limit: l.Burst, Wait: Never}
-	if !refund && tokens.Sign() < 0 {
-		d.Limited = true
-		if cost <= l.Burst {
-			d.Wait = times(new(big.Rat).Neg(tokens), x.e).Int64()
-		}
-		tokens = before
-	}
-	m.keep(&d, x, size, tokens, keep && !d.Limited && tokens.Cmp(before) != 0)
-	return d, nil
-}
-
-func (m *tokenModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error) {
-	if l.Interval {
-		return m.interval(l, now, cost, maxWait, keep, asReserve)
-	}
-	x, err := m.terms(l, now, cost)
-	if err != nil {
-		return Decision{}, err
-	}
-	if x.denied {
-		return Decision{Limited: true, Wait: Never, Reset: sub(x.tat, x.now).Int64()}, nil
-	}
-	if _, err := x.after(); err != nil {
-		return Decision{}, err
-	}
-	d := Decision{Limit: l.Burst, Wait: Never}
-	tokens := x.tokens(l)
-	if tokens.Sign() < 0 {
-		d.Wait = times(new(big.Rat).Neg(tokens), x.e).Int64()
-	}
-	if maxWait >= 0 && d.Wait > maxWait {
-		d.Limited = true
-		d.Wait -= maxWait
-	} else {
-		tokens.Sub(tokens, new(big.Rat).SetInt64(cost))
-	}
-	m.keep(&d, x, new(big.Rat).SetInt64(l.Burst), tokens, keep && !d.Limited && cost > 0)
-	return d, nil
-}
-
-// tokens are those in the bucket.
-func (x bucketTerms) tokens(l Limit) *big.Rat {
-	missing := new(big.Rat).SetFrac(sub(x.tat, x.now), x.e)
-	return missing.Sub(new(big.Rat).SetInt64(l.Burst), missing)
-}
-
-// keep tells what there is with so many tokens in the bucket, and keeps it.
-func (m *tokenModel) keep(d *Decision, x bucketTerms, size, tokens *big.Rat, keep bool) {
-	if tokens.Sign() > 0 {
-		d.Remaining = new(big.Int).Quo(tokens.Num(), tokens.Denom()).Int64()
-	}
-	reset := times(new(big.Rat).Sub(size, tokens), x.e)
-	d.Reset = reset.Int64()
-	if keep {
-		m.tat, m.missing = new(big.Int).Add(x.now, reset), nil
-	}
-}
 
 func TestTOKENSteps(t *testing.T) {
 	tests := []struct {

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"testing"
+
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// limits of the tests of limits that change.
+var (
+	tenAnHour  = limit.Limit{Algorithm: limit.GCRA, Max: 10, Period: 3600 * second, Burst: 10}
+	raised     = limit.Limit{Algorithm: limit.GCRA, Max: 1000, Period: second, Burst: 10}
+	oneAnHour  = limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 3600 * second, Burst: 1}
+	oneASecond = limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1}
+)
+
+// A denied TAKEALL moves the keys that deny to a faster pace, and no other: its
+// wait is true.
+func TestTakeAllAfterRaise(t *testing.T) {
+	e := New(Options{Shards: 4})
+	keys := [][]byte{key(1), key(2)}
+	for _, k := range keys {
+		mustTake(t, e, start, k, &tenAnHour, 9)
+	}
+	ds := make([]limit.Decision, 2)
+	at, err := e.TakeAll(start, keys, []limit.Limit{raised, raised}, []int64{2, 1}, ds)
+	if err != nil || at != 0 || ds[0].Wait != 1e6 {
+		t.Fatalf("%d, %+v, %v", at, ds, err)
+	}
+	if info, _ := e.Info(start, keys[0]); info.Level != 9e6 {
+		t.Errorf("the key that denied is full in %d ns, want 9 ms", info.Level)
+	}
+	if info, _ := e.Info(start, keys[1]); info.Level != 9*360*second {
+		t.Errorf("the key that did not deny is full in %d ns, want 54 min", info.Level)
+	}
+	e.check()
+	if at, err = e.TakeAll(start+1e6-1, keys, []limit.Limit{raised, raised}, []int64{2, 1}, ds); err != nil || at != 0 {
+		t.Errorf("1 ns early: %d, %+v, %v", at, ds, err)
+	}
+	if at, err = e.TakeAll(start+1e6, keys, []limit.Limit{raised, raised}, []int64{2, 1}, ds); err != nil || at != -1 {
+		t.Errorf("after its wait: %d, %+v, %v", at, ds, err)
+	}
+}
+
+// A request that waits is granted at the new pace, also if it is not its own
+// limit that was raised; and a denied TAKEALL has those who wait looked at again.
+func TestWaitAfterRaise(t *testing.T) {
+	for _, how := range []string{"own limit", "another waits", "a take is denied", "a takeall is denied"} {
+		t.Run(how, func(t *testing.T) {
+			e := New(Options{Shards: 1})
+			mustTake(t, e, start, key(1), &oneAnHour, 1)
+			var d limit.Decision
+			w := &Waiter{Request: Request{Limit: oneAnHour, Cost: 1}, Until: start + 9000*second, Owner: nobody{}}
+			if how == "own limit" {
+				w.Limit = oneASecond
+			}
+			if !e.Ask(start, key(1), w) {
+				t.Fatal("does not wait")
+			}
+			switch how {
+			case "another waits":
+				e.Ask(start, key(1), &Waiter{Request: Request{Limit: oneASecond, Cost: 1}, Until: start + 9000*second, Owner: nobody{}})
+			case "a take is denied":
+				if err := e.Take(start, key(1), &oneASecond, 1, &d); err != nil || !d.Limited {
+					t.Fatal(d, err)
+				}
+			case "a takeall is denied":
+				if _, err := e.TakeAll(start, [][]byte{key(1)}, []limit.Limit{oneASecond}, []int64{1}, []limit.Decision{{}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if next := e.Wake(start); next != start+second {
+				t.Errorf("the next deadline is in %d ns, want 1 s", next-start)
+			}
+			if e.Wake(start + second - 1); w.Done() {
+				t.Error("granted 1 ns early")
+			}
+			if e.Wake(start + second); !w.Done() {
+				t.Error("not granted in time")
+			}
+			e.check()
+		})
+	}
+}
+
+// A denial that moves a key is a change: it is in the journal.
+func TestDenialThatMovesIsKept(t *testing.T) {
+	e := New(Options{Shards: 1})
+	mustTake(t, e, start, key(1), &oneAnHour, 1)
+	e.StartJournal(0, new(journal.Gate), func() {})
+	var d limit.Decision
+	for range 2 {
+		if err := e.Take(start, key(1), &oneASecond, 1, &d); err != nil || !d.Limited || d.Wait != second {
+			t.Fatal(d, err)
+		}
+	}
+	if got := e.shards[0].table.changes.version; got != 1 {
+		t.Errorf("%d changes, want 1: the second denial moves nothing", got)
+	}
+}

@@ -1,0 +1,177 @@
+package limit
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+const maxInt64 = math.MaxInt64
+
+// When the limit of a bucket changes, what is in use stays in use: the tokens
+// that are missing carry over in full, and the new pace brings them back.
+//
+//	used     = a/E of a time that is a ahead at pace E, or the missing of INTERVAL
+//	limited  ⇔ used + cost > Burst′
+//	c        = ⌈used·E′⌉, a itself where E = E′
+//	granted  TAT = now + c + cost·E′, at pace E′
+//	limited  wait until used ≤ Burst′ − cost at the old pace, and nothing changes;
+//	         but if the new pace brings every token back no later, the denial
+//	         moves to it: TAT = now + c, wait = c + cost·E′ − Burst′·E′
+//	refund   used − cost, at the old pace
+//
+// Without the last rule, a raise would help only once the old pace has let a
+// request through. Nothing is capped at the new burst: a denial under a small limit
+// would else give back what was used under a large one.
+//
+// It promises, whatever the limits are one after the other: in any time t, at
+// most the largest Burst + t/E of the fastest pace, and with INTERVAL at most
+// the largest Burst + the largest Max·⌈t/Period⌉ of the shortest Period. Each
+// change rounds c up, by less than 1 ns of the new pace.
+//
+// QUEUE carries the time, not the tokens: see queue.go.
+
+// use is what a state says is in use, in the terms that it was left in: either
+// one token comes back each e, or most of them together each period.
+type use struct {
+	ahead   int64 // how long until all is back
+	missing int64 // tokens, a part of one counted as one
+	e       int64 // 0 if they come back together
+	// Of those that come together:
+	next, period, most int64 // how long until the next arrive
+}
+
+// minTerms is the least length of a state that has the terms of INTERVAL.
+const minTerms = timeLen + 8 + 1 + 1
+
+// useAt reads a state whose time is ahead, by more than 0. One without a pace has
+// e, or the terms of l if that has INTERVAL. It is false if the state is damaged.
+func useAt(u *use, l *Limit, state []byte, ahead, e int64) bool {
+	*u = use{ahead: ahead, e: e}
+	switch n := len(state); {
+	case n == timeLen:
+	case n == bucketLen && !codeIn(state).isOlder():
+		u.e = codeIn(state).pace()
+	case n == rawLen && rawPace(state) > 0:
+		u.e = rawPace(state)
+	case n >= minTerms:
+		return u.readTerms(state)
+	case l.Interval:
+		missing, ok := olderMissing(state)
+		u.together(missing, l.Period, together(l))
+		return ok
+	}
+	if u.e < 1 {
+		return false
+	}
+	u.missing = groups(ahead, u.e)
+	return true
+}
+
+// readTerms reads a state of INTERVAL.
+func (u *use) readTerms(state []byte) bool {
+	period := int64(binary.LittleEndian.Uint64(state[timeLen:]))
+	missing, n := readCount(state[timeLen+8:])
+	most, m := readCount(state[timeLen+8+n:])
+	if period < 1 || missing < 1 || most < 1 || n == 0 || m == 0 || timeLen+8+n+m != len(state) {
+		return false
+	}
+	u.together(missing, period, most)
+	return true
+}
+
+// together counts those that have arrived, most of them each period, when so
+// many were missing.
+func (u *use) together(missing, period, most int64) {
+	if missing < 1 {
+		return
+	}
+	all := groups(missing, most)
+	left := min(all, groups(u.ahead, period))
+	u.e, u.period, u.most = 0, period, most
+	u.missing = missing - (all-left)*most
+	u.next = u.ahead - (left-1)*period
+}
+
+// until is how long it takes until no more than room are missing, of those that
+// are: they are more.
+func (u *use) until(room int64) int64 {
+	if u.e != 0 {
+		return u.ahead - room*u.e
+	}
+	return u.next + (groups(u.missing-room, u.most)-1)*u.period
+}
+
+// untilFull is until of room 0, or 0 if none is missing. It is false if that does
+// not fit.
+func (u *use) untilFull() (ahead int64, ok bool) {
+	if u.missing == 0 {
+		return 0, true
+	}
+	over, more := mul(groups(u.missing, u.most)-1, u.period)
+	ahead = u.next + more
+	return ahead, over == 0 && more|ahead >= 0
+}
+
+// carried is how long the missing tokens take at pace e, rounded up, or the
+// greatest int64.
+func (u *use) carried(e int64) int64 {
+	switch u.e {
+	case e:
+		return u.ahead
+	case 0:
+		return scaleUp(u.missing, e, 1)
+	}
+	return scaleUp(u.ahead, e, u.e)
+}
+
+// outrun reports whether one token each e brings back each of them no later.
+func (u *use) outrun(e int64) bool {
+	if u.e != 0 {
+		return e < u.e
+	}
+	return scaleUp(u.most, e, 1) <= u.period && scaleUp(min(u.most, u.missing), e, 1) <= u.next
+}
+
+// refund gives back cost, at the pace of the state, and returns the next state.
+func (u *use) refund(now, cost int64, dst []byte) (next []byte) {
+	if u.e != 0 {
+		u.ahead = max(0, u.ahead-scaleUp(u.e, cost, 1))
+		if u.missing = 0; u.ahead > 0 {
+			u.missing = groups(u.ahead, u.e)
+		}
+		return putBucket(dst, now+u.ahead, u.e, noCode)
+	}
+	u.missing = max(0, u.missing-cost)
+	u.ahead, _ = u.untilFull()
+	return u.put(dst, now)
+}
+
+// put writes the state of tokens that come together over dst.
+func (u *use) put(dst []byte, now int64) []byte {
+	// All or nothing goes into dst, which may be the state.
+	var buf [timeLen + 8 + 2*binary.MaxVarintLen64]byte
+	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(now+u.ahead))
+	b = binary.LittleEndian.AppendUint64(b, uint64(u.period))
+	b = binary.AppendUvarint(b, uint64(max(1, u.missing))) // of none, the time says it
+	b = binary.AppendUvarint(b, uint64(u.most))
+	return append(dst[:0], b...)
+}
+
+// reserveWait is how long it takes until a debt at pace e, of what is missing
+// above dvt, is at most maxWait; 0 or less if it is now.
+func (u *use) reserveWait(e, dvt, maxWait int64) int64 {
+	sum := uint64(dvt) + uint64(maxWait)
+	if u.e == 0 {
+		if room := sum / uint64(e); room < uint64(u.missing) {
+			return u.until(int64(room))
+		}
+		return 0
+	}
+	hi, lo := bits.Mul64(sum, uint64(u.e))
+	if hi >= uint64(e) {
+		return 0
+	}
+	room, _ := bits.Div64(hi, lo, uint64(e))
+	return u.ahead - int64(min(room, maxInt64))
+}

@@ -1,0 +1,284 @@
+package limit
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What was used up under one limit, and what the next is told at once.
+func TestLimitChangesSteps(t *testing.T) {
+	const start = int64(1.7e18)
+	tests := []struct {
+		used, then  string
+		limited     bool
+		remaining   int64
+		wait, reset time.Duration
+	}{
+		{"GCRA 10/h", "GCRA 1000/s", false, 989, -1, 11 * time.Millisecond},
+		{"GCRA 10/h", "GCRA 1000/s BURST 10", true, 0, time.Millisecond, 10 * time.Millisecond},
+		{"GCRA 1000/s", "GCRA 10/h", true, 0, 991 * time.Millisecond, time.Second},
+		{"GCRA 1000/h", "GCRA 20/m", true, 0, 2943 * time.Second, 3000 * time.Second},
+		{"GCRA 10/m", "GCRA 10/h", true, 0, 6 * time.Second, time.Minute},
+		{"GCRA 10/h", "GCRA 100/10h", true, 0, 0, 0}, // the pace is the same: below
+		{"TOKEN 100/h INTERVAL", "TOKEN 10/h INTERVAL", true, 0, time.Hour, time.Hour},
+		{"TOKEN 10/h INTERVAL", "TOKEN 20/h INTERVAL", false, 9, -1, time.Hour},
+		{"TOKEN 10/h INTERVAL", "TOKEN 10/s INTERVAL", true, 0, time.Second, time.Second},
+		{"TOKEN 10/h INTERVAL", "LEAKY 1000/s BURST 10", true, 0, time.Millisecond, 10 * time.Millisecond},
+		{"QUEUE 1/h", "QUEUE 1000/s BURST 7199999", false, 3599999, time.Hour, time.Hour + time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.used+", "+tt.then, func(t *testing.T) {
+			l, then := mustParse(t, tt.used), mustParse(t, tt.then)
+			cost := l.Burst
+			if tt.wait == 0 { // 10/h and 100/10h
+				tt.limited, tt.remaining, tt.wait, tt.reset = false, 89, -1, 11*360*time.Second
+			}
+			state, d, err := take(&l, nil, start, cost, nil)
+			if err != nil || d.Limited {
+				t.Fatal(d, err)
+			}
+			_, got, err := take(&then, state, start, 1, nil)
+			want := Decision{Limited: tt.limited, Limit: got.Limit, Remaining: tt.remaining, Wait: int64(tt.wait), Reset: int64(tt.reset)}
+			if err != nil || got != want {
+				t.Errorf("%+v, %v\nwant %+v", got, err, want)
+			}
+		})
+	}
+}
+
+// drawBucket draws a limit of a bucket that is used by the test.
+func drawBucket(t *rapid.T, algorithms ...Algorithm) Limit {
+	l := plain(rapid.SampledFrom(algorithms).Draw(t, "algorithm"), rapid.Int64Range(1, 20).Draw(t, "max"),
+		rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 100_000)).Draw(t, "period"), rapid.Int64Range(1, 30).Draw(t, "burst"))
+	return l
+}
+
+// inTurn draws steps under limits that change, and has each checked.
+func inTurn(t *rapid.T, limits []Limit, check func(l Limit, now, cost int64, state, next []byte, d Decision)) {
+	var state []byte
+	now := int64(1.7e18)
+	for range rapid.IntRange(1, 60).Draw(t, "calls") {
+		l := rapid.SampledFrom(limits).Draw(t, "limit")
+		now += rapid.OneOf(rapid.Int64Range(0, 50), rapid.Int64Range(0, l.Period)).Draw(t, "later")
+		cost := rapid.Int64Range(1, l.Burst+1).Draw(t, "cost")
+		next, d, err := take(&l, state, now, cost, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(l, now, cost, state, next, d)
+		if next != nil {
+			state = next
+		}
+	}
+}
+
+// In any time t, at most the largest burst and t times the fastest rate; with
+// INTERVAL, at most the largest burst and the largest arrival for each of the
+// shortest periods.
+func TestLimitChangesPromise(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		t.Run(fmt.Sprintf("interval %t", together), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				limits := make([]Limit, rapid.IntRange(1, 4).Draw(t, "limits"))
+				burst, pace, most, period := int64(0), int64(math.MaxInt64), int64(0), int64(math.MaxInt64)
+				for i := range limits {
+					limits[i] = drawBucket(t, GCRA, TOKEN, LEAKY)
+					l := &limits[i]
+					if l.Interval = together; together {
+						l.Algorithm = TOKEN
+						most, period = max(most, min(l.Max, l.Burst)), min(period, l.Period)
+					}
+					burst, pace = max(burst, l.Burst), min(pace, interval(l))
+				}
+				var log []admission
+				inTurn(t, limits, func(_ Limit, now, cost int64, _, _ []byte, d Decision) {
+					if !d.Limited {
+						log = append(log, admission{now, cost})
+					}
+				})
+				for i := range log {
+					sum := int64(0)
+					for _, a := range log[i:] {
+						sum += a.cost
+						length := a.at - log[i].at
+						promised := burst + length/pace
+						if together {
+							promised = burst + most*((length+period-1)/period)
+						}
+						if sum > promised {
+							t.Fatalf("%d in %d ns with %+v, promised %d", sum, length, limits, promised)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// The departures of a QUEUE are never closer than the shortest interval.
+func TestLimitChangesQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := []Limit{drawBucket(t, QUEUE), drawBucket(t, QUEUE), drawBucket(t, QUEUE)}
+		last := int64(math.MinInt64)
+		inTurn(t, limits, func(l Limit, now, cost int64, _, _ []byte, d Decision) {
+			if d.Limited {
+				return
+			}
+			at := now + max(0, d.Wait)
+			if at < last {
+				t.Fatalf("departs at %d, and the one before is not done until %d", at, last)
+			}
+			last = at + cost*interval(&l)
+		})
+	})
+}
+
+// A denial's wait is true under the limit that was denied, and a denial makes
+// nobody wait longer, whatever limit that caller has, but for the rounding.
+func TestLimitChangesDenial(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := make([]Limit, 3)
+		for i := range limits {
+			limits[i] = drawBucket(t, GCRA, TOKEN, LEAKY)
+			limits[i].Interval = limits[i].Algorithm == TOKEN && rapid.Bool().Draw(t, "interval")
+		}
+		inTurn(t, limits, func(l Limit, now, cost int64, state, next []byte, d Decision) {
+			if !d.Limited {
+				return
+			}
+			checkWait(t, l, state, now, cost)
+			if next == nil {
+				return
+			}
+			for _, other := range limits {
+				for n := range other.Burst {
+					before, after := mustPeek(t, other, state, now, n+1), mustPeek(t, other, next, now, n+1)
+					// A caller who moves on to a pace of its own has its wait rounded up twice.
+					if max(0, after.Wait) > max(0, before.Wait)+1 || after.Limited && !before.Limited {
+						t.Fatalf("a denial of %d under %+v: %+v is told %+v, and was %+v", cost, l, other, after, before)
+					}
+				}
+			}
+		})
+	})
+}
+
+// Limits in turn give nothing that either alone would not.
+func TestLimitChangesInTurn(t *testing.T) {
+	for _, pair := range [][2]string{{"GCRA 10/m", "GCRA 10/h"}, {"GCRA 1000/s", "GCRA 1000/h"}, {"TOKEN 100/h INTERVAL", "TOKEN 10/h INTERVAL"}} {
+		limits := []Limit{mustParse(t, pair[0]), mustParse(t, pair[1])}
+		var state []byte
+		granted := int64(0)
+		for i := range 1000 {
+			next, d, err := take(&limits[i&1], state, 1.7e18, 1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next != nil {
+				state = next
+			}
+			if !d.Limited {
+				granted++
+			}
+		}
+		if most := max(limits[0].Burst, limits[1].Burst); granted > most {
+			t.Errorf("%v in turn admit %d, the larger alone %d", pair, granted, most)
+		}
+	}
+}
+
+// Without a change, nothing differs from the formulas at the head of gcra.go.
+func TestLimitThatStays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawBucket(t, GCRA, TOKEN, LEAKY)
+		e, tat := interval(&l), int64(0)
+		inTurn(t, []Limit{l}, func(_ Limit, now, cost int64, _, _ []byte, d Decision) {
+			ahead := max(tat, now) - now
+			dvt, after := e*l.Burst, ahead+e*cost
+			want := Decision{Limit: l.Burst, Wait: Never, Reset: after}
+			if after > dvt {
+				want.Limited, want.Reset = true, ahead
+				if cost <= l.Burst {
+					want.Wait = after - dvt
+				}
+			} else {
+				tat = now + after
+			}
+			want.Remaining = max(0, (dvt-want.Reset)/e)
+			if d != want {
+				t.Fatalf("%+v, want %+v", d, want)
+			}
+		})
+	})
+}
+
+// A pace is read as it was written, in two bytes where it is a usual one.
+func TestPaceCode(t *testing.T) {
+	check := func(t rapid.TB, e int64) (length int) {
+		state := putBucket(nil, 5, e, noCode)
+		var u use
+		if !useAt(&u, &Limit{}, state, 1, 1) || u.e != e {
+			t.Fatalf("pace %d: %x is %d", e, state, u.e)
+		}
+		if _, same := hasPace(state, e); !same {
+			t.Fatalf("pace %d is not that of %x", e, state)
+		}
+		for _, other := range []int64{e - 1, e + 1} {
+			if _, same := hasPace(state, other); same {
+				t.Fatalf("pace %d is that of %x, of %d", other, state, e)
+			}
+		}
+		if len(state) == bucketLen && codeIn(state).isOlder() {
+			t.Fatalf("pace %d: %x is a uvarint", e, state)
+		}
+		return len(state)
+	}
+	for _, unit := range tagUnits {
+		for n := int64(1); n < codeNumbers; n++ {
+			for _, e := range []int64{unit / n, (unit + n - 1) / n} {
+				if check(t, e) != bucketLen {
+					t.Fatalf("%d of %d has no code", n, unit)
+				}
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) { check(t, rapid.Int64Min(1).Draw(t, "e")) })
+	// Any two bytes, and any pace, agree.
+	rapid.Check(t, func(t *rapid.T) {
+		c := paceCode(rapid.Uint16().Draw(t, "code"))
+		if e := c.pace(); !c.isOlder() && e > 0 && !c.is(e) {
+			t.Fatalf("%#x is %d, and is not", c, e)
+		}
+	})
+}
+
+// What does not fit saturates: the denial is exact still.
+func TestLimitChangesExtremes(t *testing.T) {
+	slow, fast := plain(GCRA, 1, math.MaxInt64/4, 2), plain(GCRA, 1, 1, math.MaxInt64/2)
+	state, _, err := take(&fast, nil, 0, math.MaxInt64/2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, d, err := take(&slow, state, 0, 1, nil)
+	if want := (Decision{true, 2, 0, math.MaxInt64/2 - 1, math.MaxInt64 / 2}); err != nil || d != want {
+		t.Errorf("%+v, %v, want %+v", d, err, want)
+	}
+	if _, _, err := reserve(&slow, state, 0, 1, -1, nil); err != ErrOverflow {
+		t.Errorf("a reservation of what never comes back: %v", err)
+	}
+	if got := scaleUp(math.MaxInt64, math.MaxInt64, math.MaxInt64-1); got != math.MaxInt64 {
+		t.Errorf("scaleUp = %d", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := rapid.Int64Min(0).Draw(t, "a"), rapid.Int64Min(0).Draw(t, "b"), rapid.Int64Min(1).Draw(t, "c")
+		want := ceil(new(big.Int).Mul(big.NewInt(a), big.NewInt(b)), big.NewInt(c))
+		if got := scaleUp(a, b, c); want.IsInt64() && got != want.Int64() || !want.IsInt64() && got != math.MaxInt64 {
+			t.Fatalf("%d, want %v", got, want)
+		}
+	})
+}
