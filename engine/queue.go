@@ -25,6 +25,10 @@ type queue struct {
 	// it has left.
 	turn          bool
 	granted, full int64
+	// The turns before and after it, of its key; hole is its limit once nobody waits
+	// for it any more.
+	ahead, behind *queue
+	hole          *limit.Limit
 
 	// Guarded by the lock of the alarms.
 	at     int64 // when Wake is to settle it
@@ -37,6 +41,7 @@ type waitlist struct {
 	n      int // queues; all that a decision looks at while it is 0
 	queues map[string]*queue
 	alarms *alarms
+	lines  map[string]*turns // of those who wait for a turn of a QUEUE
 
 	waiting int    // requests that wait now
 	waited  uint64 // that had to wait, ever
@@ -238,7 +243,9 @@ func (s *shard) abandon(q *queue) {
 		s.decided(w, ErrClosed)
 		s.tell(w)
 	}
-	if !q.turn {
+	if q.turn {
+		delete(s.waits.lines, q.key)
+	} else {
 		s.waits.remove(q)
 	}
 }

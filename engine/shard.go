@@ -225,11 +225,15 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 	if err != nil {
 		return err
 	}
+	before := limit.Expires(l.Algorithm, state)
 	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm, state), d)
 	if err != nil {
 		return err
 	}
 	if next != nil {
+		if err := s.holdTurns(now, before, key, l, next, d); err != nil {
+			return err
+		}
 		if err := s.store(now, h, g, at, key, markOf(l, 1, d), next, at != nil); err != nil {
 			return err
 		}

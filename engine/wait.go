@@ -111,8 +111,8 @@ func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
 // Cancel gives up w's place at now: w is decided, with err or, if that is nil,
 // with a denial. It is false if w had been decided before. Owner is not told.
 //
-// A QUEUE's turn is given back only if nobody has come after it; or else it
-// passes unused.
+// A QUEUE's turn is given back as soon as nobody is behind it any more: at once, or
+// when those behind it have left as well. Until then it may pass unused.
 func (e *Engine) Cancel(now int64, w *Waiter, err error) bool {
 	return !w.Done() && w.shard != nil && w.shard.cancel(now, w, err)
 }
@@ -232,77 +232,6 @@ func (s *shard) changed(now int64, q *queue) {
 		q.forecast.stale++
 		s.settle(now, q)
 	}
-}
-
-// askTurn reserves for w, which is of a QUEUE, and parks it until its turn.
-func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []byte, w *Waiter) (granted int64, err error) {
-	d := &w.decision
-	part, err := w.part(state, now)
-	if err != nil {
-		return 0, err
-	}
-	next, err := limit.Reserve(&w.Limit, state, now, part, max(0, w.Until-now), s.scratch(w.kind(), state), d)
-	if err != nil {
-		return 0, err
-	}
-	full := limit.Expires(w.kind(), next)
-	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
-		return 0, err
-	}
-	if d.Wait == limit.Never {
-		return part, nil
-	}
-	q := newQueue(s, h, key, later(now, d.Wait))
-	q.turn, q.full, q.granted = true, full, part
-	q.join(w)
-	s.waits.alarms.set(q, q.due)
-	return 0, errParked
-}
-
-// comeTurn ends the wait of a QUEUE's request.
-func (s *shard) comeTurn(now int64, q *queue) {
-	w := q.first
-	d := &w.decision
-	d.Wait = limit.Never
-	g, at := s.live(q.hash, now, q.bytes())
-	if state, err := s.stateAsked(g, at, &w.Request); err == nil {
-		var there limit.Decision
-		if limit.Peek(&w.Limit, state, now, 0, &there) == nil {
-			d.Remaining, d.Reset = there.Remaining, there.Reset
-		}
-	}
-	w.granted = q.granted
-	q.leave(w)
-	s.decided(w, nil)
-	s.tell(w)
-}
-
-// giveTurnBack gives up the turn of a QUEUE's request. What it took is given back
-// if nobody has come after it, for then the state is still what it made of it.
-func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
-	w := q.first
-	d := &w.decision
-	g, at := s.live(q.hash, now, q.bytes())
-	state, err := s.stateAsked(g, at, &w.Request)
-	if err == nil && limit.Expires(w.kind(), state) == q.full {
-		var next []byte
-		next, err = limit.Refund(&w.Limit, state, now, q.granted, s.scratch(w.kind(), state), d)
-		if err == nil && next != nil {
-			err = s.store(now, q.hash, g, at, q.bytes(), w.mark(d), next, false)
-		}
-		s.changed(now, s.waits.find(q.bytes()))
-		g, at = s.live(q.hash, now, q.bytes())
-		state, _ = s.stateAsked(g, at, &w.Request)
-	}
-	if err == nil {
-		err = w.stand(state, now, d)
-	}
-	if cause != nil {
-		err = cause
-	}
-	q.leave(w)
-	s.waits.alarms.drop(q)
-	s.decided(w, err)
 }
 
 // cancel is Cancel.

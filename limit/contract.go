@@ -166,6 +166,11 @@ func Expires(a Algorithm, state []byte) int64 {
 	return int64(binary.LittleEndian.Uint64(state))
 }
 
+// Prolong has a state expire at a time, which is not before it did.
+func Prolong(state []byte, until int64) {
+	binary.LittleEndian.PutUint64(state, uint64(until))
+}
+
 // Level is the state in one number, as RL.INFO tells it: for the bucket family
 // and WARMUP the time in ns until it is full, or cold, again, for the counters what is counted now (a
 // fraction of SLIDING's rounded up), for leases what is in flight; 0 for bytes that

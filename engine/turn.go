@@ -1,0 +1,180 @@
+package engine
+
+import "limitdb/limit"
+
+// A QUEUE's request has its turn from the moment at which it asks, and waits for
+// that in a queue of its own. Who leaves before gives the turn back:
+//
+//	now ──┬─ a ─┬─ b ─┬─ c ─┬─►      b leaves: its turn is a hole
+//	      └─────┴─────┴─────┘        c leaves: c's and b's are given back
+//
+// A turn can be given back only from the end of the line, for those behind it have
+// been told when to go. So the turns of a key are kept in their order as long as
+// somebody waits for one.
+type turns struct {
+	last    *queue // the turn that was given last
+	waiting int    // of the turns, those that somebody waits for
+}
+
+// askTurn reserves for w, which is of a QUEUE, and parks it until its turn.
+func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []byte, w *Waiter) (granted int64, err error) {
+	d := &w.decision
+	part, err := w.part(state, now)
+	if err != nil {
+		return 0, err
+	}
+	next, err := limit.Reserve(&w.Limit, state, now, part, max(0, w.Until-now), s.scratch(w.kind(), state), d)
+	if err != nil {
+		return 0, err
+	}
+	full := limit.Expires(w.kind(), next)
+	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
+		return 0, err
+	}
+	if d.Wait == limit.Never {
+		return part, nil
+	}
+	q := newQueue(s, h, key, later(now, d.Wait))
+	q.turn, q.full, q.granted = true, full, part
+	q.join(w)
+	s.waits.lineUp(q)
+	s.waits.alarms.set(q, q.due)
+	return 0, errParked
+}
+
+// lineUp puts a turn behind the others of its key.
+func (l *waitlist) lineUp(q *queue) {
+	line := l.lines[q.key]
+	if line == nil {
+		if l.lines == nil {
+			l.lines = map[string]*turns{}
+		}
+		line = new(turns)
+		l.lines[q.key] = line
+	}
+	if q.ahead = line.last; q.ahead != nil {
+		q.ahead.behind = q
+	}
+	line.last = q
+	line.waiting++
+}
+
+// stepOut takes a turn out of its line.
+func (line *turns) stepOut(q *queue) {
+	if q.behind == nil {
+		line.last = q.ahead
+	} else {
+		q.behind.ahead = q.ahead
+	}
+	if q.ahead != nil {
+		q.ahead.behind = q.behind
+	}
+	q.ahead, q.behind = nil, nil
+}
+
+// leaveLine notes that nobody waits for a turn any more, and forgets the line if
+// that was the last one.
+func (l *waitlist) leaveLine(q *queue) {
+	line := l.lines[q.key]
+	if line.waiting--; line.waiting == 0 {
+		delete(l.lines, q.key)
+	}
+}
+
+// comeTurn ends the wait of a QUEUE's request.
+func (s *shard) comeTurn(now int64, q *queue) {
+	w := q.first
+	d := &w.decision
+	d.Wait = limit.Never
+	g, at := s.live(q.hash, now, q.bytes())
+	if state, err := s.stateAsked(g, at, &w.Request); err == nil {
+		var there limit.Decision
+		if limit.Peek(&w.Limit, state, now, 0, &there) == nil {
+			d.Remaining, d.Reset = there.Remaining, there.Reset
+		}
+	}
+	w.granted = q.granted
+	line := s.waits.lines[q.key]
+	for q.ahead != nil && q.ahead.hole != nil {
+		line.stepOut(q.ahead) // it has passed unused
+	}
+	line.stepOut(q)
+	s.waits.leaveLine(q)
+	q.leave(w)
+	s.decided(w, nil)
+	s.tell(w)
+}
+
+// giveTurnBack gives up the turn of a QUEUE's request, and those holes before it
+// that are at the end of the line then.
+func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
+	w := q.first
+	l := w.Limit
+	q.hole = &l
+	line := s.waits.lines[q.key]
+	line.merge(q)
+	err := s.closeHoles(now, q, line, &w.decision)
+	s.waits.leaveLine(q)
+	if err == nil {
+		g, at := s.live(q.hash, now, q.bytes())
+		var state []byte
+		if state, err = s.stateAsked(g, at, &w.Request); err == nil {
+			err = w.stand(state, now, &w.decision)
+		}
+	}
+	if cause != nil {
+		err = cause
+	}
+	q.leave(w)
+	s.waits.alarms.drop(q)
+	s.decided(w, err)
+}
+
+// merge makes one of a hole and the one before it, so that there are never more
+// holes than waiters, and one more.
+func (line *turns) merge(q *queue) {
+	for _, pair := range [2][2]*queue{{q.ahead, q}, {q, q.behind}} {
+		front, back := pair[0], pair[1]
+		if front != nil && back != nil && front.hole != nil && back.hole != nil && *front.hole == *back.hole {
+			back.granted += front.granted
+			line.stepOut(front)
+		}
+	}
+}
+
+// closeHoles gives back the holes at the end of a line. A turn is at the end if the
+// state is what it has made of it: a request that did not wait may be behind it.
+func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) error {
+	for last := line.last; last != nil && last.hole != nil; last = line.last {
+		r := Request{Limit: *last.hole}
+		g, at := s.live(q.hash, now, q.bytes())
+		state, err := s.stateAsked(g, at, &r)
+		if err != nil || limit.Expires(r.kind(), state) != last.full {
+			return err
+		}
+		next, err := limit.Refund(&r.Limit, state, now, last.granted, s.scratch(r.kind(), state), d)
+		if err == nil && next != nil {
+			err = s.store(now, q.hash, g, at, q.bytes(), r.mark(d), next, true)
+		}
+		if err != nil {
+			return err
+		}
+		line.stepOut(last)
+		s.changed(now, s.waits.find(q.bytes()))
+	}
+	return nil
+}
+
+// holdTurns has a refund, from which next comes, give back no more than what is
+// behind the turns of those who wait: else the next request would go together with
+// one of them. before is when the state expired before the refund.
+func (s *shard) holdTurns(now, before int64, key []byte, l *limit.Limit, next []byte, d *limit.Decision) error {
+	line := s.waits.lines[string(key)]
+	if line == nil || line.last == nil || limit.Expires(l.Algorithm, next) >= min(before, line.last.full) {
+		return nil
+	}
+	limit.Prolong(next, min(before, line.last.full))
+	err := limit.Peek(l, next, now, 0, d)
+	d.Wait = limit.Never
+	return err
+}
