@@ -125,8 +125,11 @@ func (w *slidingWindow) change(l *Limit, now int64, used uint64, limited bool) b
 			return false
 		}
 		period, exact := scale(next.prev, l.Period, l.Max)
-		if next.period = addUpTo(period, 1); exact {
-			next.period = period
+		if !exact {
+			period++
+		}
+		if next.period = period; period < 0 {
+			return false
 		}
 	}
 	elapsed := int64(0)
