@@ -14,7 +14,7 @@ import (
 // changing runs a property for each algorithm whose rows these are.
 func changing(t *testing.T, property func(t *rapid.T, a Algorithm)) {
 	t.Helper()
-	for _, a := range []Algorithm{FIXED, SLIDING, SEGMENTED, WARMUP} {
+	for _, a := range []Algorithm{FIXED, SLIDING, SEGMENTED, LOG, WARMUP} {
 		t.Run(a.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { property(t, a) })
 		})
@@ -92,11 +92,16 @@ func promisedTogether(limits []Limit, length int64) *big.Int {
 			fastest = larger(fastest, n.Quo(n, big.NewInt(l.Period)))
 		case WARMUP: // M + t/S, with the shortest S
 			fastest = larger(fastest, big.NewInt(length/interval(&l)))
+		case LOG: // ΣMaxᵢ·(⌊t/Periodᵢ⌋ + 1)
+			sum.Add(sum, big.NewInt(l.Max*(length/l.Period+1)))
 		case SEGMENTED: // M·(⌊t/D⌋ + 1), with the least D = (n−1)·S
 			least = min(least, (l.Segments-1)*subWindow(l.Period, l.Segments))
 		default:
 			panic("no promise is written down for changes of " + l.Algorithm.String())
 		}
+	}
+	if limits[0].Algorithm == LOG {
+		most = 0
 	}
 	n := new(big.Int).Mul(big.NewInt(most), big.NewInt(length/least+1))
 	return n.Add(n, sum.Add(sum, fastest))

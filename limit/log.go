@@ -27,10 +27,14 @@ import "math"
 // others have taken since, it is their units that go, and the one given back
 // stays until its time.
 //
-// Another Max or Period applies to the log as it is, but for what has been
-// dropped: each change of the log drops the units that have left the window, and
-// from the time on that the last change has named as its end there is no log. So
-// a longer Period finds the units of the one before.
+// With another Period, the log is the same, and each limit counts the units of its
+// own window. Units are dropped when the log changes, and then those stay that a
+// longer Period counts, for as long as a unit that was admitted under it does: the
+// log is held for that Period, until the end that it had. Of a log that is held no
+// more than the newest MaxLog units stay, more than any limit counts. From its end
+// on there is no log, so a longer Period finds only what one before has kept.
+//
+// Promise, if the limit changes: at most the sum of what the limits promise.
 //
 // The state is in logstate.go: a unit has 4 bytes where 8 a second or more come, 5
 // down to one each 17 s, 6 to one each 36 min; all further units of one time have
@@ -69,6 +73,29 @@ func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 type entry struct {
 	keep                       mark
 	skip, time, units, expires int64
+	hold, held                 int64 // for which period the log is held, and until when
+}
+
+// enter fills in e with a request that enters the log, in a window of l that begins
+// with unit number skip, in the token keep. What the log is held for stays as well.
+func (g *entries) enter(l *Limit, e *entry, body []byte, keep mark, skip, units, latest int64) bool {
+	expires := latest + l.Period
+	*e = entry{keep, skip, latest, units, expires, l.Period, expires}
+	if g.count == 0 || g.hold <= l.Period || g.held <= latest {
+		return true
+	}
+	e.hold, e.held = g.hold, g.held
+	if g.expires > expires {
+		e.expires, e.held = g.expires, g.expires
+	}
+	first, ok := g.seek(body, 0, latest, uint64(g.hold))
+	skip = first.before
+	if over := g.count - skip + units - MaxLog; ok && over > 0 {
+		skip += over
+		first, ok = g.unit(body, skip+1)
+	}
+	e.keep, e.skip = first, skip
+	return ok
 }
 
 // logDecide fills in the decision, and in e what to enter, if anything.
@@ -99,7 +126,9 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 		return ErrOverflow
 	}
 	*d = Decision{Limit: l.Max, Remaining: left - cost, Wait: Never, Reset: expires - now}
-	*e = entry{first, first.before, latest, cost, expires}
+	if !g.enter(l, e, body, first, first.before, cost, latest) {
+		return ErrState
+	}
 	return nil
 }
 
@@ -154,8 +183,10 @@ func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cos
 			return ErrOverflow
 		}
 	}
+	if !g.enter(l, e, body, first, skip, enter, latest) {
+		return ErrState
+	}
 	*d = Decision{Limited: true, Limit: l.Max, Wait: wait, Reset: expires - now}
-	*e = entry{first, skip, latest, enter, expires}
 	return nil
 }
 
@@ -176,11 +207,18 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 		return nil, ErrState
 	}
 	live := g.count - first.before
-	switch {
-	case cost == 0 || live == 0:
+	if cost == 0 || live == 0 {
 		*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live), Wait: Never, Reset: g.until(g.newest, l.Period, now)}
 		return nil, nil
-	case cost >= live:
+	}
+	window := l.Period
+	if cost = min(cost, live); g.hold > window && g.held > now {
+		window = g.hold
+		if first, ok = g.seek(body, 0, g.latest(now), uint64(window)); !ok {
+			return nil, ErrState
+		}
+	}
+	if first.before+cost == g.count {
 		*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never}
 		return putTime(dst, now), nil
 	}
@@ -189,19 +227,21 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 		return nil, ErrState
 	}
 	reset := g.until(c.newest, l.Period, now)
-	c.expires = now + reset
+	c.expires = now + g.until(c.newest, window, now)
+	if window != l.Period {
+		c.setHold(window, min(g.held, c.expires))
+	}
 	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live+cost), Wait: Never, Reset: reset}
 	return g.write(&c, state, dst), nil
 }
 
-// logLevel is Level for LOG: the units in the window as it was when the log was
-// changed last.
+// logLevel is Level for LOG: the units in the window that the log is held for.
 func logLevel(state []byte, now int64) int64 {
 	var g entries
 	if err := g.open(state, now); err != nil || g.count == 0 {
 		return 0
 	}
-	first, ok := g.seek(state[g.at:], 0, g.latest(now), uint64(g.expires-g.newest))
+	first, ok := g.seek(state[g.at:], 0, g.latest(now), uint64(g.hold))
 	if !ok {
 		return 0
 	}

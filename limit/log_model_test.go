@@ -9,6 +9,9 @@ import (
 type logModel struct {
 	log []admitted
 	end *big.Int // the state's own; nil: never seen
+	// The longest period that it is held for, and until when; nil: the time from
+	// the newest unit to the end, until the end.
+	hold, held *big.Int
 }
 
 // admitted are units of one time.
@@ -27,6 +30,9 @@ type logView struct {
 	end    *big.Int // nil if there is no log
 	all    []admitted
 	live   []admitted
+	kept   []admitted // also for the longer period that it is held for,
+	hold   *big.Int   // which this is; nil: there is none
+	held   *big.Int
 }
 
 func (m *logModel) view(l Limit, now64 int64) (v logView, err error) {
@@ -44,6 +50,22 @@ func (m *logModel) view(l Limit, now64 int64) (v logView, err error) {
 	for _, x := range v.all {
 		if v.leaves(x.at).Cmp(v.latest) > 0 {
 			v.live = append(v.live, x)
+		}
+	}
+	v.kept = v.live
+	if len(v.all) == 0 {
+		return v, nil
+	}
+	hold, held := m.hold, m.held
+	if hold == nil {
+		hold, held = sub(v.end, v.all[len(v.all)-1].at), v.end
+	}
+	if hold.Cmp(big.NewInt(l.Period)) > 0 {
+		v.hold, v.held, v.kept = hold, held, nil
+		for _, x := range v.all {
+			if sub(v.latest, x.at).Cmp(hold) < 0 {
+				v.kept = append(v.kept, x)
+			}
 		}
 	}
 	return v, nil
@@ -126,23 +148,23 @@ func (m *logModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision
 		d.Limited = !refund
 		return d, nil
 	}
-	var next []admitted
-	var end *big.Int
+	var next logModel
 	if refund {
-		next, end = m.refund(&v, &d, cost)
+		next = m.refund(&v, &d, cost)
 	} else {
-		next, end, err = m.take(&v, &d, cost)
+		next, err = m.take(&v, &d, cost)
 	}
 	if err != nil {
 		return Decision{}, err
 	}
-	if keep && end != nil {
-		m.log, m.end = next, end
+	if keep && next.end != nil {
+		*m = next
 	}
 	return d, nil
 }
 
-func (m *logModel) take(v *logView, d *Decision, cost int64) (next []admitted, end *big.Int, err error) {
+// take is what the log becomes, without an end if it stays as it is.
+func (m *logModel) take(v *logView, d *Decision, cost int64) (next logModel, err error) {
 	most, live := v.l.Max, countOf(v.live)
 	d.Limit, d.Limited, d.Remaining = most, cost > most-live, max(0, most-live)
 	enter := min(cost, most)
@@ -153,40 +175,68 @@ func (m *logModel) take(v *logView, d *Decision, cost int64) (next []admitted, e
 		// The unit that has to go before there is room.
 		d.Wait = v.wait(dropOldest(v.live, live+cost-most-1)[0].at)
 		if cost > 0 && !v.canEnter(d.Wait) {
-			return nil, nil, ErrOverflow
+			return next, ErrOverflow
 		}
 	}
 	if enter == 0 {
-		return nil, nil, nil
+		return next, nil
 	}
-	if end = v.leaves(v.latest); !end.IsInt64() || !sub(end, v.now).IsInt64() {
-		return nil, nil, ErrOverflow
+	end := v.leaves(v.latest)
+	if !end.IsInt64() || !sub(end, v.now).IsInt64() {
+		return next, ErrOverflow
 	}
-	next = append(slices.Clone(v.live), admitted{v.latest, enter})
-	next = dropOldest(next, max(0, countOf(next)-most))
-	d.Remaining = most - countOf(next)
+	mine := append(slices.Clone(v.live), admitted{v.latest, enter})
+	mine = dropOldest(mine, max(0, countOf(mine)-most))
+	d.Remaining = most - countOf(mine)
 	d.Reset = sub(end, v.now).Int64()
 	if d.Limited && cost <= most {
-		d.Wait = sub(v.leaves(dropOldest(next, cost-1)[0].at), v.now).Int64()
+		d.Wait = sub(v.leaves(dropOldest(mine, cost-1)[0].at), v.now).Int64()
 		if !v.canEnter(d.Wait) {
-			return nil, nil, ErrOverflow
+			return next, ErrOverflow
 		}
 	}
-	return next, end, nil
+	next = logModel{log: mine, end: end}
+	if v.hold != nil && v.held.Cmp(v.latest) > 0 {
+		next.log = append(slices.Clone(v.kept), admitted{v.latest, enter})
+		next.log = dropOldest(next.log, max(0, countOf(next.log)-MaxLog))
+		next.hold, next.held = v.hold, v.held
+		if v.end.Cmp(end) > 0 {
+			next.end, next.held = v.end, v.end
+		}
+	}
+	return next, nil
 }
 
-func (m *logModel) refund(v *logView, d *Decision, cost int64) (next []admitted, end *big.Int) {
+// refund is as take.
+func (m *logModel) refund(v *logView, d *Decision, cost int64) (next logModel) {
 	most, live := v.l.Max, countOf(v.live)
 	d.Limit, d.Remaining = most, max(0, most-live)
 	if cost == 0 || live == 0 {
-		return nil, nil
+		return next
 	}
-	if cost >= live {
-		d.Remaining, d.Reset = most, 0
-		return nil, v.now
+	kept, window := v.live, big.NewInt(v.l.Period)
+	held := v.hold != nil && v.held.Cmp(v.now) > 0
+	if held {
+		kept, window = v.kept, v.hold
 	}
-	next = dropNewest(v.live, cost)
-	d.Remaining = max(0, most-countOf(next))
-	d.Reset = v.reset(next)
-	return next, new(big.Int).Add(v.now, big.NewInt(d.Reset))
+	cost = min(cost, live)
+	d.Remaining, d.Reset = max(0, most-live+cost), 0
+	if cost == countOf(kept) {
+		return logModel{end: v.now}
+	}
+	next.log = dropNewest(kept, cost)
+	newest := next.log[len(next.log)-1].at
+	d.Reset = v.wait(newest)
+	if next.end = new(big.Int).Add(newest, window); v.end.Cmp(next.end) < 0 {
+		next.end = v.end
+	}
+	if next.end.Cmp(v.now) < 0 {
+		next.end = v.now
+	}
+	if held {
+		if next.hold, next.held = v.hold, v.held; next.end.Cmp(next.held) < 0 {
+			next.held = next.end
+		}
+	}
+	return next
 }

@@ -105,7 +105,7 @@ func TestLogSteps(t *testing.T) {
 }
 
 // Another limit or period applies to the log as it is; what has left a shorter
-// window is forgotten only when the log changes, and the log ends at the time
+// window stays for as long as a longer one counts it, and the log ends at the time
 // that was told for its end.
 func TestLogLimitChanges(t *testing.T) {
 	const sec = int64(time.Second)
@@ -140,16 +140,54 @@ func TestLogLimitChanges(t *testing.T) {
 			t.Errorf("%v at %d, cost %d:\n got %+v, %v\nwant %+v", tt.limit, tt.now, tt.cost, got, err, tt.want)
 		}
 	}
-	// The short window drops the units at 0 and 20 s for good.
+	// The short window drops nothing that the minute still counts.
 	state, _, err := take(&short, state, 45*sec, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d, err := peek(&minute, state, 45*sec, 0); err != nil || d != (Decision{false, 4, 2, Never, 10 * sec}) {
+	if d, err := peek(&minute, state, 45*sec, 0); err != nil || d != (Decision{false, 4, 0, Never, 55 * sec}) {
 		t.Errorf("after a shorter window: %+v, %v", d, err)
 	}
-	if next, d, err := refund(&shut, state, 45*sec, 1, nil); next != nil || d != (Decision{Wait: Never, Reset: 10 * sec}) || err != nil {
+	if next, d, err := refund(&shut, state, 45*sec, 1, nil); next != nil || d != (Decision{Wait: Never, Reset: 55 * sec}) || err != nil {
 		t.Errorf("refund under limit 0: %v, %+v, %v", next, d, err)
+	}
+}
+
+// Two limits in turn: the units that the longer period counts are not lost when the
+// shorter one changes the log, and nothing is held for longer than that.
+func TestLogTwoLimitsInTurn(t *testing.T) {
+	const sec = int64(time.Second)
+	minute, hour := mustParse(t, "LOG 10/m"), mustParse(t, "LOG 1000/h")
+	var state []byte
+	now, hours := int64(1.7e18), int64(0)
+	ask := func(l Limit, cost int64) bool {
+		next, d, err := take(&l, state, now, cost, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next != nil {
+			state = next
+		}
+		return !d.Limited
+	}
+	for range 3600 { // an hour's worth of them once, and then what leaves
+		if now += sec; ask(hour, 1000-min(hours, 999)) {
+			hours += 1000 - min(hours, 999)
+		}
+		ask(minute, 1)
+	}
+	if hours != 1000 {
+		t.Errorf("%d in an hour under %v", hours, hour)
+	}
+	now += 3600 * sec
+	for range 600 {
+		now += 6 * sec
+		if !ask(minute, 1) {
+			t.Fatal("denied after the hour")
+		}
+	}
+	if d := mustPeek(t, hour, state, now, 0); d.Remaining != 990 || len(state) > 60 {
+		t.Errorf("an hour later %+v and %d bytes", d, len(state))
 	}
 }
 
@@ -247,7 +285,7 @@ func checkLog(state []byte, now int64) error {
 		return err
 	}
 	body := state[g.at:]
-	if long := len(state) > shortLog; g.long != (state[8] == longTag) || long && !g.long {
+	if long := len(state) > shortLog; g.long != (state[8] == longTag || state[8] == heldTag) || long && !g.long {
 		return fmt.Errorf("%d bytes, long: %t", len(state), g.long)
 	}
 	if g.long && g.start*deadShare >= len(body)-g.start {
@@ -342,7 +380,7 @@ func TestLogLong(t *testing.T) {
 			case 1:
 				now -= w.Int64N(l.Period)
 			case 2:
-				l.Period = max(1, l.Period+w.Int64N(l.Period/4)-l.Period/8)
+				l.Period = min(max(8, l.Period+w.Int64N(l.Period/4)-l.Period/8), int64(time.Minute)<<19)
 			case 3:
 				now += l.Period / 2
 			case 4:

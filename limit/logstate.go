@@ -32,6 +32,19 @@ import (
 //
 // (31 is a tag that no period has.)
 //
+// A log that is held for a longer period than that of the last change (see log.go)
+// says so: in the short form the period's tag has the bit of FIRST, and the tag of
+// the longer period and a uvarint follow, of how long before the end it is held
+// until. In the long form the tag is 63, and both follow the newest time:
+//
+//	┌────────────┬──────┬─────────────────┬────────┬─   ─┐
+//	│ expires    │period│ longer │ before │ token  │  …  │
+//	└────────────┴──────┴─────────────────┴────────┴─   ─┘
+//	┌────────────┬────┬──────────┬────────┬────────┬──────┐
+//	│ expires    │ 63 │ 30 bytes │ longer │ until  │ body │
+//	└────────────┴────┴──────────┴────────┴────────┴──────┘
+//	                              39       47       55
+//
 // Its body is cut into chunks of 512 bytes, so that the places where the window
 // begins, and where a unit of a certain number is, can be found by halving. A
 // token is in one chunk. Each chunk but the first begins with what was before it:
@@ -52,7 +65,9 @@ import (
 const (
 	shortLog  = 64
 	longHead  = 39
+	heldHead  = longHead + 8 + 8
 	longTag   = tagCalendar
+	heldTag   = tagCalendar | 1<<tagUnit
 	chunk     = 512
 	chunkHead = 12
 	maxToken  = binary.MaxVarintLen64
@@ -75,10 +90,12 @@ type entries struct {
 	oldest  int64  // the time of the first unit
 	newest  int64  // the time of the last unit
 	expires int64  // the end of the log, the least int64 if there is none
+	hold    int64  // the longest period that the log is held for,
+	held    int64  // until when
 }
 
 // open reads a state into g, which is empty before.
-func (g *entries) open(state []byte, now int64) error {
+func (g *entries) open(state []byte, now int64) (err error) {
 	g.expires, g.at = math.MinInt64, len(state)
 	if len(state) < 8 {
 		if len(state) == 0 {
@@ -97,24 +114,42 @@ func (g *entries) open(state []byte, now int64) error {
 	switch {
 	case len(state) == 8: // everything was given back
 		return nil
-	case state[8] == longTag:
-		return g.openLong(state)
+	case state[8] == longTag || state[8] == heldTag:
+		err = g.openLong(state)
+	default:
+		err = g.openShort(state)
 	}
-	return g.openShort(state)
+	switch {
+	case g.hold == 0:
+		g.hold, g.held = g.expires-g.newest, g.expires
+	case g.hold < 0 || g.held > g.expires:
+		return ErrState
+	}
+	return err
 }
 
 func (g *entries) openLong(state []byte) error {
-	if len(state) <= longHead {
+	g.long, g.at = true, longHead
+	if state[8] == heldTag {
+		g.at = heldHead
+	}
+	if len(state) <= g.at {
 		return ErrState
 	}
-	g.long, g.at = true, longHead
+	if g.at == heldHead {
+		g.hold = int64(binary.LittleEndian.Uint64(state[longHead:]))
+		g.held = int64(binary.LittleEndian.Uint64(state[longHead+8:]))
+		if g.hold == 0 {
+			return ErrState
+		}
+	}
 	g.phase = int(binary.LittleEndian.Uint16(state[9:]))
 	start := binary.LittleEndian.Uint32(state[11:])
 	g.number = binary.LittleEndian.Uint32(state[15:])
 	g.count = int64(binary.LittleEndian.Uint32(state[19:]))
 	g.oldest = int64(binary.LittleEndian.Uint64(state[23:]))
 	g.newest = int64(binary.LittleEndian.Uint64(state[31:]))
-	if int64(start) >= int64(len(state)-longHead) {
+	if int64(start) >= int64(len(state)-g.at) {
 		return ErrState
 	}
 	g.start = int(start)
@@ -128,12 +163,22 @@ func (g *entries) openLong(state []byte) error {
 func (g *entries) openShort(state []byte) error {
 	tag, n := readTag(state[8:])
 	g.newest = g.expires - tag.period
-	if n == 0 || tag.period == 0 || tag.first || g.newest > g.expires || len(state) == 8+n {
+	g.at, g.phase = 8+n, chunkHead
+	if tag.first {
+		longer, n := readTag(state[g.at:])
+		g.at += n
+		before, m := readCount(state[g.at:])
+		g.at += m
+		if n == 0 || m == 0 || longer.period == 0 || longer.first {
+			return ErrState
+		}
+		g.hold, g.held = longer.period, g.expires-before
+	}
+	if n == 0 || tag.period == 0 || g.newest > g.expires || len(state) == g.at {
 		return ErrState
 	}
-	g.at, g.phase = 8+n, chunkHead
 	count, oldest := int64(0), g.newest
-	for b := state[8+n:]; len(b) > 0; {
+	for b := state[g.at:]; len(b) > 0; {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v < 2 {
 			return ErrState
@@ -242,6 +287,8 @@ type change struct {
 	count   int64
 	newest  int64
 	expires int64
+	hold    int64 // 0 if that is the time from the newest to the end
+	held    int64
 }
 
 // stay begins a change: all that comes before unit number skip, which is in the
@@ -282,6 +329,15 @@ func (g *entries) push(c *change, body []byte, e *entry) {
 		}
 	}
 	c.expires = e.expires
+	c.setHold(e.hold, e.held)
+}
+
+// setHold says for which period the log is held and until when, if the end does
+// not say so.
+func (c *change) setHold(hold, held int64) {
+	if hold != c.expires-c.newest || held != c.expires {
+		c.hold, c.held = hold, held
+	}
 }
 
 // pop drops all units before the token keep, and from those that stay so many of
@@ -406,14 +462,18 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 	if !g.long || start*deadShare >= live {
 		from = start
 	}
-	n := longHead + c.end - from + c.length
+	head := longHead
+	if c.hold != 0 {
+		head = heldHead
+	}
+	n := head + c.end - from + c.length
 	next := dst[:0]
 	if cap(next) < n {
 		next = make([]byte, 0, n+n/4)
 	}
 	next = next[:n]
-	body := next[longHead:]
-	if from > 0 || !g.long || len(state) == 0 || &state[0] != &next[0] {
+	body := next[head:]
+	if from > 0 || !g.long || g.at != head || len(state) == 0 || &state[0] != &next[0] {
 		copy(body, old[from:c.end])
 	}
 	copy(body[c.end-from:], c.tail[:c.length])
@@ -427,6 +487,11 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 func (g *entries) writeHead(c *change, next []byte, start, from int) {
 	binary.LittleEndian.PutUint64(next, uint64(c.expires))
 	next[8] = longTag
+	if c.hold != 0 {
+		next[8] = heldTag
+		binary.LittleEndian.PutUint64(next[longHead:], uint64(c.hold))
+		binary.LittleEndian.PutUint64(next[longHead+8:], uint64(c.held))
+	}
 	binary.LittleEndian.PutUint16(next[9:], uint16((g.phase+from)%chunk))
 	binary.LittleEndian.PutUint32(next[11:], uint32(start-from))
 	binary.LittleEndian.PutUint32(next[15:], c.number-uint32(c.count))
@@ -441,9 +506,14 @@ func (g *entries) writeShort(c *change, body, dst []byte, first uint64, start, l
 	if live > shortLog-8-1 {
 		return nil, false
 	}
-	var b [shortLog + maxTag]byte
+	var b [shortLog + 2*maxTag + binary.MaxVarintLen64]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(c.expires))
-	n := len(appendTag(b[:8], windowTag{period: c.expires - c.newest}))
+	head := appendTag(b[:8], windowTag{period: c.expires - c.newest, first: c.hold != 0})
+	if c.hold != 0 {
+		head = appendTag(head, windowTag{period: c.hold})
+		head = binary.AppendUvarint(head, uint64(c.expires-c.held))
+	}
+	n := len(head)
 	if n+live > shortLog || c.units > 0 && (g.phase+start)/chunk != (g.phase+c.end+c.length-1)/chunk {
 		return nil, false
 	}
