@@ -16,6 +16,10 @@ const (
 
 // Start begins to write what the parts have, after Load.
 func (s *Store) Start() {
+	if s.Failing() != nil { // the disk was full
+		s.tellRefusing()
+		signal(s.broken)
+	}
 	s.loops.Go(s.write)
 	s.loops.Go(s.tick)
 	s.loops.Go(s.tend)
@@ -123,6 +127,7 @@ func (s *Store) tick() {
 
 // second is what is done each second.
 func (s *Store) second() {
+	s.lookForFiles()
 	if s.Policy() == EverySec {
 		_ = s.sync() // it has told of its failure
 	}

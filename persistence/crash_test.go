@@ -28,7 +28,8 @@ type world struct {
 	// switched has the log turned off and on now and then; off says that it is off.
 	switched, off bool
 	switches      int
-	split         int // logFile.split, small
+	full          bool // there was no room at the start
+	split         int  // logFile.split, small
 
 	wall, boot int64 // the machine's clocks
 	bootID     uint64

@@ -13,8 +13,8 @@ const retryEvery = time.Second
 //
 // What was written to it and not synced may be lost, whatever a later sync
 // says, so nothing is ever written or synced there again. Under Always that is the end of
-// the process: no reply that waits can be released. Else writers are refused
-// until a new base, written from memory, is durable.
+// the process: no reply that waits can be released. Else, and where files were removed from under
+// a disk that is sound, writers are refused until a new base, written from memory, is durable.
 func (s *Store) fail(err error) {
 	for _, l := range []*logFile{s.old, s.cur} {
 		if l != nil {
@@ -28,7 +28,7 @@ func (s *Store) fail(err error) {
 	}
 	s.failure.Store(&failure{err})
 	s.counters.failures.Add(1)
-	if s.Policy() == Always {
+	if s.Policy() == Always && !errors.Is(err, errLost) {
 		s.log.Error("the log cannot be written", "err", err)
 		if s.o.Fatal != nil {
 			s.o.Fatal(err)
@@ -75,6 +75,9 @@ func (s *Store) rescue() error {
 	defer s.files.Unlock()
 	if s.stopped() {
 		return ErrClosed
+	}
+	if err := s.retake(); err != nil {
+		return err
 	}
 	began := s.began()
 	size, err := s.renew()

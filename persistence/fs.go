@@ -35,6 +35,8 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// Named reports whether a name leads to this file.
+	Named(name string) (bool, error)
 	// Size is the file's length in bytes.
 	Size() (int64, error)
 	// Sync makes durable what was written. After an error it may be lost, even

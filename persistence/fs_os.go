@@ -1,6 +1,8 @@
 package persistence
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -76,6 +78,22 @@ func (OS) SyncDir(dir string) error {
 }
 
 type osFile struct{ *os.File }
+
+// Named is of File.
+func (f osFile) Named(name string) (bool, error) { return named(f.File, name) }
+
+// named reports whether a name leads to an open file or directory.
+func named(f *os.File, name string) (bool, error) {
+	there, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	open, err := f.Stat()
+	return err == nil && os.SameFile(there, open), err
+}
 
 // Size is of File.
 func (f osFile) Size() (int64, error) {

@@ -272,6 +272,11 @@ func (f *memFile) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
+func (f *memFile) Named(name string) (bool, error) {
+	_, n, _, _ := f.m.find(name)
+	return n == f.n, nil
+}
+
 func (f *memFile) Size() (int64, error) { return int64(len(f.n.data)), nil }
 func (f *memFile) Close() error         { return nil }
 

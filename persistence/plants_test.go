@@ -36,6 +36,8 @@ func plants() []plant {
 		{"state-of-a-log-turned-off-loaded", "recover.go", "s.man, s.dropped = &manifest{header: m.header}, true", "s.man = m", "TestCrashesLoseNothingWhenTheLogIsSwitched"},
 		{"waiters-left-behind-by-a-log-turned-off", "retire.go", "for _, w := range ready {\n		w.fn()\n	}", "_ = ready", "TestRetire"},
 		{"no-room-for-zeros-is-fatal", "logfile.go", "case !noRoom(err):", "case err != nil:", "TestNoRoomForZeros"},
+		{"removed-files-not-noticed", "commit.go", "	s.lookForFiles()\n", "", "TestFilesThatAreRemoved"},
+		{"another-directory-written-to", "lost.go", "if HasData(s.o.Dir) {", "if false {", "TestDirectoryThatIsReplaced"},
 		{"wait-for-too-little", "commit.go", "at++\n", "at += 0\n", always},
 		{"reply-before-a-failed-sync", "sync.go", "err = fmt.Errorf(\"syncing", "s.publish(s.opened.Load())\n		err = fmt.Errorf(\"syncing", "TestEveryOperationFails"},
 		{"write-error-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if err := writeAll(l.f, b, l.end); err != nil && false {", "TestEveryOperationFails"},

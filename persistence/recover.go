@@ -130,7 +130,8 @@ type recovery struct {
 	version uint64
 }
 
-// Load gives the parts what the directory has, and begins a new log. An error
+// Load gives the parts what the directory has, and begins a new log. On a disk that is full it does the first, and the
+// store begins as one whose log cannot be written. An error
 // changes nothing on the disk but, if it comes from writing there, what had
 // been done until then, and Load can be tried again by another process.
 // Errors: *CorruptError, ErrFormat, those of the parts and of the file system.
@@ -139,9 +140,12 @@ func (s *Store) Load() (Loaded, error) {
 	defer s.files.Unlock()
 	r := &recovery{s: s, written: -1, seq: 1}
 	defer r.close()
+	var full error
 	if s.man == nil {
 		r.Fresh, r.Clean = true, true
-		if err := s.begin(); err != nil {
+		if err := s.begin(); noRoom(err) {
+			full = err
+		} else if err != nil {
 			return r.Loaded, err
 		}
 	}
@@ -161,7 +165,32 @@ func (s *Store) Load() (Loaded, error) {
 	for i := range s.o.Parts {
 		s.o.Parts[i].Resume(r.version, &s.gate, s.Dirtied)
 	}
-	return r.Loaded, r.finish()
+	if full == nil {
+		full = r.finish()
+	}
+	if noRoom(full) {
+		return r.Loaded, r.beginFull(full)
+	}
+	return r.Loaded, full
+}
+
+// beginFull begins a run on a disk that is full: what was loaded can be asked for, writers are refused, and
+// a new base takes the place of all that was there as soon as there is room.
+func (r *recovery) beginFull(full error) error {
+	s := r.s
+	for _, l := range r.logs { // from now on there may be replies that have seen it
+		if err := l.f.Sync(); err != nil {
+			return fmt.Errorf("syncing %s: %w", l.name, err)
+		}
+	}
+	if s.cur != nil {
+		s.cur.f.Close() // nothing names it
+		s.cur = nil
+	}
+	s.failure.Store(&failure{full})
+	s.counters.failures.Add(1)
+	s.log.Error("the disk is full: writers are refused until there is room", "err", full)
+	return nil
 }
 
 // begin writes the first MANIFEST of a directory, which names no files: from
@@ -188,6 +217,7 @@ func (r *recovery) close() {
 // open opens all files that count and makes sure that they are what they should be.
 func (r *recovery) open() error {
 	s := r.s
+	s.instance = s.man.instance
 	s.boot, _ = s.o.Boot()
 	s.number = s.man.next() - 1
 	if err := r.foreign(); err != nil {

@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 )
@@ -83,7 +84,9 @@ func (s *Store) end() {
 func (s *Store) setAside() error {
 	name := filepath.Join(s.o.Dir, manifestName)
 	aside := filepath.Join(s.o.Dir, retiredName)
-	if err := s.fs.Rename(name, aside); err != nil {
+	if err := s.fs.Rename(name, aside); errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody has removed it
+	} else if err != nil {
 		return err
 	}
 	err := s.fs.SyncDir(s.o.Dir)

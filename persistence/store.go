@@ -105,13 +105,14 @@ type Store struct {
 
 	gate journal.Gate // closed while the parts are cut
 
-	io    sync.Mutex // guards cur, old and what belongs to writing them; never held during a sync
-	cur   *logFile   // nil where there is none, or none that can be written
-	old   *logFile   // the one before, while it is not durable
-	stamp batch      // clock, boot and flush of the last batch
-	buf   journal.Buffer
-	zeros []byte // see ahead; made when it is needed first, by the tests before that
-	split int    // logFile.split of the tests; 0 for what it is
+	io       sync.Mutex // guards cur, old and what belongs to writing them; never held during a sync
+	cur      *logFile   // nil where there is none, or none that can be written
+	old      *logFile   // the one before, while it is not durable
+	stamp    batch      // clock, boot and flush of the last batch
+	buf      journal.Buffer
+	zeros    []byte   // see ahead; made when it is needed first, by the tests before that
+	split    int      // logFile.split of the tests; 0 for what it is
+	instance [16]byte // the directory's, once it is loaded
 	// boot is the machine's id in this run's files.
 	boot uint64
 

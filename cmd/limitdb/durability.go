@@ -275,7 +275,7 @@ func (d *durability) load() error {
 	store.Start()
 	if d.usedUp.Load() != 0 && !l.Clean {
 		// What the disk has of before must not come back at the next start.
-		if err := store.Snapshot(); err != nil {
+		if err := store.Snapshot(); err != nil && !errors.Is(err, persistence.ErrFailed) { // else it comes when there is room
 			return fmt.Errorf("keeping that everything is used up: %w", err)
 		}
 	}

@@ -1,0 +1,87 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Who removes or replaces the data directory, or files in it, while the server runs, has the
+// next start find nothing, though every write and sync succeeds. So once a second the store looks whether the names
+// still lead to its files. All that there is is in memory: where the place is free the store makes the directory anew
+// and writes a new base into it, and until that is durable writers are refused and replies
+// wait. Where another directory with data has taken the place, it is left alone.
+
+// errLost is why writers are refused then.
+var errLost = errors.New("the data directory, or a file in it, was removed or replaced")
+
+// lookForFiles makes sure that a start would find what is written.
+func (s *Store) lookForFiles() {
+	s.io.Lock()
+	l := s.cur
+	s.io.Unlock()
+	if l == nil {
+		return
+	}
+	if there, err := l.f.Named(l.name); !there && err == nil {
+		s.lost(l, l.name)
+	} else if s.manifestLost() {
+		// It may have been renamed a moment ago, by Retire.
+		s.files.Lock()
+		defer s.files.Unlock()
+		if !s.stopped() && s.manifestLost() {
+			s.lost(l, manifestName)
+		}
+	}
+}
+
+// manifestLost reports whether MANIFEST is not there, or none of this directory's.
+func (s *Store) manifestLost() bool {
+	m, err := parseManifestFile(s.fs, filepath.Join(s.o.Dir, manifestName))
+	var corrupt *CorruptError
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) || err == nil && m.instance != s.instance
+}
+
+// lost takes note that a file is lost, if l is still being written.
+func (s *Store) lost(l *logFile, name string) {
+	s.io.Lock()
+	defer s.io.Unlock()
+	if s.cur == l {
+		s.fail(fmt.Errorf("%w: %s", errLost, name))
+	}
+}
+
+// retake makes sure that the directory is there, and this store's. files is held.
+func (s *Store) retake() error {
+	held, system := s.lock.(*os.File)
+	if system {
+		if there, err := named(held, s.o.Dir); there || err != nil {
+			return err
+		}
+	}
+	if err := s.fs.Mkdir(s.o.Dir); errors.Is(err, fs.ErrExist) && !system {
+		return nil
+	} else if err == nil {
+		if err := s.fs.SyncDir(parent(s.o.Dir)); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if !system {
+		return nil
+	}
+	lock, err := Lock(s.o.Dir)
+	if err != nil {
+		return err
+	}
+	if HasData(s.o.Dir) {
+		lock.Close()
+		return fmt.Errorf("%w: another one with data has taken its place, which is left alone", errLost)
+	}
+	held.Close()
+	s.lock = lock
+	return nil
+}
