@@ -128,6 +128,9 @@ func (srv *Server) evictClients() {
 	var sum int64
 	var all []holder
 	srv.clients.each(func(s *session) {
+		if !s.life.Serving() {
+			return // it goes as soon as its loop gets to it
+		}
 		held := s.holding()
 		sum += held
 		if held > 0 && !s.pub.noEvict.Load() {

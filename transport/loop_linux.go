@@ -12,7 +12,7 @@ import (
 // loop is an event loop: one goroutine that waits for its connections' sockets and runs their
 // sessions.
 //
-// A round takes the ready sockets, gives each one read of at most loopReadSize bytes
+// A round takes the ready sockets, gives each one read of at most loopReadSize bytes, fewer where they are many,
 // and one stretch of writing, then does what was posted, and then gives those who have yielded
 // another turn, in the order in which they did: for the last two it takes moreTime
 // each, and leaves the rest to the next round. Readiness is level-triggered: what a turn left is
@@ -28,13 +28,14 @@ import (
 type loop struct {
 	g     *Group
 	poll  *poll
-	conns []*loopConn // by descriptor
-	buf   []byte      // what was read; valid for one call of Session.Data
-	now   int64       // the clock, read once a round
-	pulse pulse.Pulse // rests while the loop waits
-	turn  time.Duration
-	todo  []*loopConn // taken from the inbox, not yet done
-	more  []*loopConn // have yielded
+	conns []*loopConn   // by descriptor
+	buf   []byte        // what was read; valid for one call of Session.Data
+	now   int64         // the clock, read once a round
+	pulse pulse.Pulse   // rests while the loop waits
+	turn  time.Duration // of the session that runs
+	read  int           // bytes that are read from each in this round
+	todo  []*loopConn   // taken from the inbox, not yet done
+	more  []*loopConn   // have yielded
 	count atomic.Int64
 
 	mu     sync.Mutex // guards inbox, quit and ended
@@ -93,7 +94,7 @@ func (l *loop) run() {
 			l.yielded = l.now
 			runtime.Gosched()
 		}
-		l.turn = turnOf(len(events))
+		l.turn, l.read = turnOf(len(events)), readOf(len(events))
 		for i := range events {
 			// A closed connection's descriptor has none until the next is taken from the inbox.
 			if c := l.conn(int(events[i].Fd)); c != nil {

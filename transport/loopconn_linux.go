@@ -99,7 +99,7 @@ func (c *loopConn) ready(events uint32) {
 }
 
 func (c *loopConn) read() {
-	n, err := readNow(c.fd, c.l.buf)
+	n, err := readNow(c.fd, c.l.buf[:c.l.read])
 	switch {
 	case err == syscall.EAGAIN:
 	case err != nil:

@@ -141,7 +141,7 @@ func TestTurnOf(t *testing.T) {
 	for _, c := range []struct {
 		n    int
 		want time.Duration
-	}{{0, longTurn}, {1, longTurn}, {10, longTurn}, {50, 200 * time.Microsecond}, {100, leastTurn}, {10_000, leastTurn}} {
+	}{{0, longTurn}, {1, longTurn}, {10, longTurn}, {50, 200 * time.Microsecond}, {100, 100 * time.Microsecond}, {10_000, leastTurn}} {
 		if got := turnOf(c.n); got != c.want {
 			t.Errorf("of %d: %v, want %v", c.n, got, c.want)
 		}

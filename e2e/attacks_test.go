@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// attack is one connection's worth of hostility. It is called again and again.
+type attack struct {
+	name string
+	n    int // how many do it at once
+	run  func(c net.Conn)
+}
+
+// attacks are what single clients do to have the server for themselves.
+func attacks(keys int) []attack {
+	discard := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+	send := func(c net.Conn, text string, times int) {
+		for range times {
+			if _, err := io.WriteString(c, text); err != nil {
+				return
+			}
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+	}
+	read := func(text string, times int) func(net.Conn) {
+		return func(c net.Conn) {
+			go send(c, text, times)
+			discard(c)
+		}
+	}
+	reset := func(text string) func(net.Conn) {
+		return func(c net.Conn) {
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_, _ = io.WriteString(c, text)
+		}
+	}
+	var many []string
+	for i := range 65_000 {
+		many = append(many, "user:"+strconv.Itoa(i%keys))
+	}
+	class := "*[" + strings.Repeat("b-c", 300) + "]"
+	return []attack{
+		{"a pipeline of INFO, then a reset", 50, reset(strings.Repeat("INFO\r\n", 13_000))},
+		{"a silent pipeline, then a reset", 10, reset("CLIENT REPLY OFF\r\n" + strings.Repeat("COMMAND DOCS\r\n", 4000))},
+		{"an endless pipeline that is read", 4, read(strings.Repeat("INFO everything\r\n", 500), 20)},
+		{"an endless pipeline of decisions", 4, read(strings.Repeat(command("CL.THROTTLE", "a", "10", "100", "60"), 1000), 50)},
+		{"KEYS with a dear pattern", 4, read(command("KEYS", class), 1)},
+		{"KEYS with a pattern that is too long", 2, read(command("KEYS", "*["+strings.Repeat("b-c", 15_000)+"]"), 1)},
+		{"SCAN of much", 2, read(command("SCAN", "0", "COUNT", "100000", "MATCH", class), 20)},
+		{"EXISTS of many keys", 4, read(command(append([]string{"EXISTS"}, many...)...), 10)},
+		{"DEL of many keys", 1, read(command(append([]string{"DEL"}, many[:1000]...)...), 10)},
+		{"CLIENT LIST", 4, read("CLIENT LIST\r\n", 50)},
+		{"CLIENT KILL of nobody", 2, read(command("CLIENT", "KILL", "ADDR", "1.2.3.4:5", "SKIPME", "yes"), 200)},
+		{"COMMAND DOCS", 2, read("COMMAND DOCS\r\nRANDOMKEY\r\nDBSIZE\r\nMEMORY STATS\r\n", 100)},
+	}
+}
+
+// TestAttacksStallNobody has all attacks go on at once beside a client that only wants its
+// replies. What is asserted is that it gets each of them, and that a reset ends what was sent
+// before it. How long the slowest took is printed.
+func TestAttacksStallNobody(t *testing.T) {
+	keys, crowd, rounds := 20_000, 200, 100
+	if long() {
+		keys, crowd, rounds = 500_000, 5000, 6000
+	}
+	p := start(t, "--appendonly", "no", "--maxclients", "9000", "--http-bind", "127.0.0.1")
+	fill(t, p.Addr, keys)
+	for range crowd {
+		dial(t, p.Addr)
+	}
+	good := dial(t, p.Addr)
+
+	stop := make(chan struct{})
+	var attackers sync.WaitGroup
+	for _, a := range attacks(keys) {
+		for range a.n {
+			attackers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					c, err := net.Dial("tcp", p.Addr)
+					if err != nil {
+						continue
+					}
+					end := make(chan struct{})
+					go func() {
+						select {
+						case <-stop:
+						case <-end:
+						}
+						_ = c.Close()
+					}()
+					a.run(c)
+					close(end)
+				}
+			})
+		}
+	}
+	var slowest, sum time.Duration
+	for range rounds {
+		good.SetDeadline(time.Now().Add(2 * deadline))
+		start := time.Now()
+		if got := good.do("PING"); got != "+PONG" {
+			t.Fatalf("got %q", got)
+		}
+		took := time.Since(start)
+		slowest, sum = max(slowest, took), sum+took
+		time.Sleep(10 * time.Millisecond)
+	}
+	live := get("http://" + p.HTTPAddr + "/livez")
+	close(stop)
+	attackers.Wait()
+	t.Logf("the slowest of %d PINGs took %v, the mean %v", rounds, slowest, sum/time.Duration(rounds))
+	if live == "" {
+		t.Error("/livez fails")
+	}
+	info := good.do("INFO", "everything")
+	calls := regexp.MustCompile(`cmdstat_info:calls=(\d+)`).FindStringSubmatch(info)
+	if calls == nil || !strings.Contains(info, "panics_contained:0") {
+		t.Errorf("INFO says\n%s", info)
+	}
+	t.Logf("INFO ran %s times", calls[1])
+}
+
+// fill makes keys by a pipeline.
+func fill(t *testing.T, addr string, keys int) {
+	t.Helper()
+	c := dial(t, addr)
+	c.SetDeadline(time.Now().Add(time.Hour))
+	go func() {
+		w := bufio.NewWriterSize(c, 1<<16)
+		for i := range keys {
+			fmt.Fprintf(w, "RL.TAKE user:%d GCRA 5/h\r\n", i)
+		}
+		_, _ = io.WriteString(w, "ECHO done\r\n")
+		_ = w.Flush()
+	}()
+	for {
+		line, err := c.r.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == "done\r\n" {
+			return
+		}
+	}
+}
+
+// TestResetEndsAPipeline sends thousands of commands and resets the connection: of those behind the
+// reset next to none runs, so that the server is free at once.
+func TestResetEndsAPipeline(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--appendonly", "no")
+	const clients, each = 20, 4000
+	for range clients {
+		c := dial(t, p.Addr)
+		_ = c.Conn.(*net.TCPConn).SetLinger(0)
+		_, _ = io.WriteString(c, "CLIENT REPLY OFF\r\n"+strings.Repeat("COMMAND DOCS\r\n", each))
+		_ = c.Close()
+	}
+	c := dial(t, p.Addr)
+	eventually(t, "all have gone", func() bool { return strings.Contains(c.do("INFO", "clients"), "connected_clients:1\r\n") })
+	info := c.do("INFO", "commandstats")
+	calls := regexp.MustCompile(`cmdstat_command\|docs:calls=(\d+)`).FindStringSubmatch(info)
+	if calls == nil {
+		return // not one
+	}
+	if n, _ := strconv.Atoi(calls[1]); n >= clients*each {
+		t.Errorf("%d commands ran, all that were sent", n)
+	}
+}
