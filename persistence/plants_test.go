@@ -3,29 +3,16 @@
 package persistence
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
-)
 
-// plant is a bug that is put into the code, and the test that must find it.
-type plant struct {
-	name, file string // relative to this directory; the test is in the same one
-	from, to   string // exactly one place in the file, and what stands there instead
-	test       string
-}
+	"limitdb/internal/plant"
+)
 
 // plants is the proof that the tests of this package bite. CONTRIBUTING.md has
 // the list as well.
-func plants() []plant {
+func plants() []plant.Bug {
 	const always, synced = "TestCrashesLoseNothingAlways", "TestCrashesLoseNothingSynced"
-	return []plant{
+	return []plant.Bug{
 		{"no-fsync", "sync.go", "err := l.f.Sync()\n", "var err error\n", always},
 		{"no-fsync-everysec", "sync.go", "err := l.f.Sync()\n", "var err error\n", synced},
 		{"no-directory-fsync", "snapshot.go", "return fs.SyncDir(dir)\n", "return nil\n", always},
@@ -91,54 +78,5 @@ func plants() []plant {
 }
 
 func TestPlantedBugsAreCaught(t *testing.T) {
-	contributing, err := os.ReadFile(filepath.Join("..", "CONTRIBUTING.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range plants() {
-		t.Run(p.name, func(t *testing.T) {
-			if !bytes.Contains(contributing, []byte("`"+p.name+"`")) {
-				t.Error("CONTRIBUTING.md does not name it")
-			}
-			out, err := p.run(t)
-			if err == nil {
-				t.Fatalf("%s does not find it", p.test)
-			}
-			if !strings.Contains(out, "--- FAIL: "+p.test) {
-				t.Fatalf("%s did not even run: %s", p.test, out)
-			}
-		})
-	}
-}
-
-// run runs the test with the bug, by way of an overlay of one file.
-func (p *plant) run(t *testing.T) (string, error) {
-	code, err := os.ReadFile(p.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(code, []byte(p.from)); n != 1 {
-		t.Fatalf("%s has the place %d times", p.file, n)
-	}
-	dir := t.TempDir()
-	bad := filepath.Join(dir, filepath.Base(p.file))
-	if err := os.WriteFile(bad, bytes.Replace(code, []byte(p.from), []byte(p.to), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Abs(p.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{here: bad}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=2m", "-overlay", list, "-run", "^"+p.test+"$", "./"+filepath.Dir(p.file)).CombinedOutput()
-	return string(out), err
+	plant.Check(t, "../CONTRIBUTING.md", plants())
 }

@@ -1,0 +1,29 @@
+//go:build plants
+
+package replication
+
+import (
+	"testing"
+
+	"limitdb/internal/plant"
+)
+
+func TestPlantedBugsAreCaught(t *testing.T) {
+	const fold = "TestStateIsTheFoldOfWhatWasAccepted"
+	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
+		{"no-fence", "machine.go", "if e.epoch != m.epoch || term != m.term || e.sequence != m.sequence+1 {", "if false {", fold},
+		{"no-epoch-in-the-fence", "machine.go", "if e.epoch != m.epoch || term", "if term", fold},
+		{"no-term-in-the-fence", "machine.go", "|| term != m.term ||", "||", fold},
+		{"no-sequence-in-the-fence", "machine.go", "|| e.sequence != m.sequence+1 {", "{", fold},
+		{"late-epoch-accepted", "machine.go", "if e.after != m.epoch {", "if false {", fold},
+		{"unfinished-group-kept", "machine.go", "clock: max(m.clock, e.clock), address: e.address}", "clock: max(m.clock, e.clock), address: e.address, group: m.group}", fold},
+		{"group-applied-in-parts", "machine.go", "if !e.last {", "if false {", fold},
+		{"own-batch-ignored-in-silence", "machine.go", "abdicate: e.epoch == m.own && m.close()}", "abdicate: false}", "TestOwnBatchThatIsIgnored"},
+		{"opened-over-an-open-epoch", "machine.go", "if waited && !r.abdicate {", "if waited {", fold},
+		{"own-records-of-a-closed-epoch-not-restored", "machine.go", "own: m.own == e.epoch,", "own: e.epoch.node == m.asked.node || m.own == e.epoch,", fold},
+		{"snapshot-without-its-group", "machine.go", "return append(b, f.group...)", "return b", fold},
+		{"snapshot-keeps-an-epoch-open", "machine.go", "abdicate = m.close()\n", "abdicate = m.open()\n", "TestSnapshotClosesTheEpoch"},
+		{"clock-of-an-epoch-ignored", "machine.go", "clock: max(m.clock, e.clock), address", "clock: m.clock, address", fold},
+		{"clock-of-a-group-ignored", "machine.go", "m.clock, m.pending, m.group = max(m.clock, m.pending), 0, nil", "m.pending, m.group = 0, nil", fold},
+	})
+}
