@@ -117,6 +117,7 @@ func TestDirectoryThatIsReplaced(t *testing.T) {
 		}
 		tab.set(1, keyOf(1), stateAt(time.Now().UnixNano()+hour))
 		time.Sleep(5 * time.Second)
+		synctest.Wait()
 		if err := s.Failing(); !errors.Is(err, errLost) {
 			t.Errorf("%v", err)
 		}
@@ -124,6 +125,7 @@ func TestDirectoryThatIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * retryEvery)
+		synctest.Wait()
 		if err := s.Failing(); err != nil {
 			t.Errorf("the place is free, and still %v", err)
 		}
@@ -191,11 +193,13 @@ func startOnFullDisk(t *testing.T, keys int, torn bool) {
 	}
 	s.Start()
 	time.Sleep(3 * retryEvery)
+	synctest.Wait()
 	if !errors.Is(s.Failing(), syscall.ENOSPC) || fmt.Sprint(refusing) != "[true]" {
 		t.Errorf("%v, the server was told %v", s.Failing(), refusing)
 	}
 	disk.full.Store(false)
 	time.Sleep(2 * retryEvery)
+	synctest.Wait()
 	if s.Failing() != nil || fmt.Sprint(refusing) != "[true false]" {
 		t.Errorf("there is room: %v, the server was told %v", s.Failing(), refusing)
 	}
