@@ -99,3 +99,49 @@ func TestDenialThatMovesIsKept(t *testing.T) {
 		t.Errorf("%d changes, want 1: the second denial moves nothing", got)
 	}
 }
+
+// The counters and WARMUP: the wait that a denial in a TakeAll tells is kept, also
+// in a long state, which is not copied.
+func TestTakeAllAfterAChangeOfWindows(t *testing.T) {
+	for _, tt := range []struct {
+		before, after string
+		each          int64 // ns between two requests
+	}{
+		{"FIXED 10/h", "FIXED 10/m", 0},
+		{"SLIDING 10/h", "SLIDING 10/m", 0},
+		{"WARMUP 10/h", "WARMUP 10/m", 0},
+		{"SEGMENTED 10/h SEGMENTS 60", "SEGMENTED 10/m SEGMENTS 60", 0},
+		{"SEGMENTED 1000/d SEGMENTS 1000", "SEGMENTED 1000/m SEGMENTS 60", 85e9},
+		{"LOG 1000/h", "LOG 10/m", 1e6},
+	} {
+		e := New(Options{})
+		before, err := limit.Parse(tt.before)
+		after, err2 := limit.Parse(tt.after)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		now := int64(1.7e18)
+		var d limit.Decision
+		times, cost := int64(1), before.Max
+		if tt.each > 0 {
+			times, cost = before.Max, 1
+		}
+		for range times {
+			now += tt.each
+			if err := e.Take(now, []byte("k"), &before, cost, &d); err != nil || d.Limited {
+				t.Fatal(tt, d, err)
+			}
+		}
+		ds := make([]limit.Decision, 1)
+		at, err := e.TakeAll(now, [][]byte{[]byte("k")}, []limit.Limit{after}, []int64{1}, ds)
+		if err != nil || at != 0 || !ds[0].Limited {
+			t.Fatal(tt, at, ds, err)
+		}
+		if err := e.Peek(now+ds[0].Wait-1, []byte("k"), &after, 1, &d); err != nil || !d.Limited {
+			t.Errorf("%+v: told %+v, and 1 ns before %+v, %v", tt, ds[0], d, err)
+		}
+		if err := e.Take(now+ds[0].Wait, []byte("k"), &after, 1, &d); err != nil || d.Limited {
+			t.Errorf("%+v: told %+v, and then %+v, %v", tt, ds[0], d, err)
+		}
+	}
+}

@@ -73,24 +73,23 @@ func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 type entry struct {
 	keep                       mark
 	skip, time, units, expires int64
-	hold, held                 int64 // for which period the log is held, and until when
+	hold, held                 int64 // for which period the log is held, and until when; 0 if for l's
 }
 
-// enter fills in e with a request that enters the log, in a window of l that begins
-// with unit number skip, in the token keep. What the log is held for stays as well.
-func (g *entries) enter(l *Limit, e *entry, body []byte, keep mark, skip, units, latest int64) bool {
-	expires := latest + l.Period
-	*e = entry{keep, skip, latest, units, expires, l.Period, expires}
-	if g.count == 0 || g.hold <= l.Period || g.held <= latest {
-		return true
-	}
+// isHeld reports whether the log is held for longer than l's Period at that time.
+func (g *entries) isHeld(l *Limit, latest int64) bool {
+	return g.hold > l.Period && g.held > latest
+}
+
+// retain makes e leave all units in the log that it is held for.
+func (g *entries) retain(e *entry, body []byte) (ok bool) {
 	e.hold, e.held = g.hold, g.held
-	if g.expires > expires {
+	if g.expires > e.expires {
 		e.expires, e.held = g.expires, g.expires
 	}
-	first, ok := g.seek(body, 0, latest, uint64(g.hold))
-	skip = first.before
-	if over := g.count - skip + units - MaxLog; ok && over > 0 {
+	first, ok := g.seek(body, 0, e.time, uint64(g.hold))
+	skip := first.before
+	if over := g.count - skip + e.units - MaxLog; ok && over > 0 {
 		skip += over
 		first, ok = g.unit(body, skip+1)
 	}
@@ -126,7 +125,8 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 		return ErrOverflow
 	}
 	*d = Decision{Limit: l.Max, Remaining: left - cost, Wait: Never, Reset: expires - now}
-	if !g.enter(l, e, body, first, first.before, cost, latest) {
+	e.keep, e.skip, e.time, e.units, e.expires = first, first.before, latest, cost, expires
+	if g.isHeld(l, latest) && !g.retain(e, body) {
 		return ErrState
 	}
 	return nil
@@ -183,7 +183,8 @@ func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cos
 			return ErrOverflow
 		}
 	}
-	if !g.enter(l, e, body, first, skip, enter, latest) {
+	e.keep, e.skip, e.time, e.units, e.expires = first, skip, latest, enter, expires
+	if g.isHeld(l, latest) && !g.retain(e, body) {
 		return ErrState
 	}
 	*d = Decision{Limited: true, Limit: l.Max, Wait: wait, Reset: expires - now}
@@ -212,7 +213,7 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 		return nil, nil
 	}
 	window := l.Period
-	if cost = min(cost, live); g.hold > window && g.held > now {
+	if cost = min(cost, live); g.isHeld(l, now) {
 		window = g.hold
 		if first, ok = g.seek(body, 0, g.latest(now), uint64(window)); !ok {
 			return nil, ErrState

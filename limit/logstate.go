@@ -329,7 +329,9 @@ func (g *entries) push(c *change, body []byte, e *entry) {
 		}
 	}
 	c.expires = e.expires
-	c.setHold(e.hold, e.held)
+	if e.hold != 0 {
+		c.setHold(e.hold, e.held)
+	}
 }
 
 // setHold says for which period the log is held and until when, if the end does
