@@ -122,9 +122,10 @@ func (g *entries) open(state []byte, now int64) (err error) {
 	switch {
 	case g.hold == 0:
 		g.hold, g.held = g.expires-g.newest, g.expires
-	case g.hold < 0 || g.held > g.expires:
+	case g.hold < 0:
 		return ErrState
 	}
+	g.held = min(g.held, g.expires) // a restart may have moved the end
 	return err
 }
 
