@@ -28,19 +28,6 @@ const (
 	aheadFew = 4
 )
 
-// queueable returns args' command if it may wait for those behind it, or nil.
-func (s *session) queueable(args [][]byte) *command {
-	cmd := s.find(args[0])
-	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) ||
-		len(args[1]) > int(s.srv.set.MaxKeyLen.Get()) {
-		return nil
-	}
-	if cmd.flags&flagBlocking != 0 && mayWait(args[-cmd.arity:]) {
-		return nil
-	}
-	return cmd
-}
-
 // mayWait looks for the option that makes a command wait, so that it is not run at once.
 func mayWait(words [][]byte) bool {
 	for _, w := range words {
@@ -49,12 +36,6 @@ func mayWait(words [][]byte) bool {
 		}
 	}
 	return false
-}
-
-// mayQueue reports whether the session is in the state in which commands run one
-// after the other and nothing comes between.
-func (s *session) mayQueue() bool {
-	return s.authed && s.replies == replyOn && !s.caching() && s.subs.count == 0 && s.srv.special.Load()|s.early == 0
 }
 
 // add queues a command; the slices of its arguments are copied, not the bytes.
@@ -76,14 +57,14 @@ func (s *session) runQueue(a *ahead) {
 			break
 		}
 		if warm {
-			s.place = a.places[i]
+			s.call.place = a.places[i]
 		}
-		s.call(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
-		s.place = 0
+		s.invoke(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
+		s.call.place = 0
 		start = a.ends[i]
 	}
 	a.n, a.words = 0, a.words[:0]
-	if len(s.out) >= flushAt {
+	if len(s.call.out) >= flushAt {
 		s.flush()
 	}
 }

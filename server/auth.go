@@ -22,72 +22,72 @@ const (
 // password is what AUTH must be given; empty: none.
 func (srv *Server) password() string { return srv.set.RequirePass.Get() }
 
-func (s *session) auth(args [][]byte) {
-	if len(args) > 3 {
-		s.fail(errSyntax)
+func (c *call) auth() {
+	if len(c.args) > 3 {
+		c.fail(errSyntax)
 		return
 	}
-	user, pass := []byte("default"), args[len(args)-1]
-	if len(args) == 3 {
-		user = args[1]
+	user, pass := []byte("default"), c.args[len(c.args)-1]
+	if len(c.args) == 3 {
+		user = c.args[1]
 	}
-	if len(args) == 2 && s.srv.password() == "" {
-		s.fail(errNoPassword)
+	if len(c.args) == 2 && c.srv.password() == "" {
+		c.fail(errNoPassword)
 		return
 	}
-	if s.login(user, pass) {
-		s.ok()
+	if c.login(user, pass) {
+		c.ok()
 	}
 }
 
 // login reports whether the password is right. If it is wrong, login has replied, or
 // has parked the session until it is time to.
-func (s *session) login(user, pass []byte) bool {
-	want := s.srv.password()
+func (c *call) login(user, pass []byte) bool {
+	want := c.srv.password()
 	// Hashed first, so that the time of the comparison does not depend on the length.
 	got, right := sha256.Sum256(pass), sha256.Sum256([]byte(want))
 	same := subtle.ConstantTimeCompare(got[:], right[:]) == 1
 	if string(user) == "default" && (want == "" || same) {
-		s.setAuthed(true)
+		c.client.setAuthed(true)
 		return true
 	}
-	s.srv.counters.authFailures.Add(1)
-	s.srv.log.Info("AUTH failed", "addr", s.addr(), "user", logged(user))
-	s.refuseLogin()
+	c.srv.counters.authFailures.Add(1)
+	c.srv.log.Info("AUTH failed", "addr", c.client.addr(), "user", logged(user))
+	c.refuseLogin()
 	return false
 }
 
 // refuseLogin answers a wrong password when it is the address's turn. A client that would
 // wait too long, or for which there is no place to wait, is closed at once.
-func (s *session) refuseLogin() {
+func (c *call) refuseLogin() {
 	var d limit.Decision
-	err := s.srv.authLimiter.Reserve(s.now, hostOf(s.conn.RemoteAddr()), &s.srv.authLimit, 1, authMaxWait, &d)
+	err := c.srv.authLimiter.Reserve(c.now, hostOf(c.client.conn.RemoteAddr()), &c.srv.authLimit, 1, authMaxWait, &d)
 	switch {
 	case err != nil:
-		s.srv.log.Error("counting a failed AUTH", "err", err)
-		s.fail(errWrongPass)
+		c.srv.log.Error("counting a failed AUTH", "err", err)
+		c.fail(errWrongPass)
 	case d.Limited:
-		s.turnAway()
+		c.turnAway()
 	case d.Wait <= 0:
-		s.fail(errWrongPass)
-	case !s.srv.authDelays.add(s, s.now+d.Wait, s.srv.set.MaxClients.Get()/authShare):
-		s.turnAway()
+		c.fail(errWrongPass)
+	case !c.srv.authDelays.add(c.client, c.now+d.Wait, c.srv.set.MaxClients.Get()/authShare):
+		c.turnAway()
 	default:
-		cmd, until := s.pub.lastCmd.Load(), s.now+d.Wait
-		s.park(func() bool {
-			if s.now < until {
+		cmd, until := c.cmd, c.now+d.Wait
+		c.client.park(func() bool {
+			if c.now < until {
 				return false
 			}
-			s.stripe.commands[cmd.id].failed.Add(1)
-			s.fail(errWrongPass)
+			c.client.stripe.commands[cmd.id].failed.Add(1)
+			c.fail(errWrongPass)
 			return true
 		})
 	}
 }
 
-func (s *session) turnAway() {
-	s.fail(errTooManyAuth)
-	s.closeAfterReply(errGuesses)
+func (c *call) turnAway() {
+	c.fail(errTooManyAuth)
+	c.client.closeAfterReply(errGuesses)
 }
 
 // authShare is the part of maxclients, one in so many, that may wait for the reply to a wrong password.

@@ -113,13 +113,13 @@ func (c *clients) each(fn func(*session)) {
 }
 
 // eachClient calls do for every client in steps, and then end.
-func (s *session) eachClient(do func(*session), end func()) {
+func (c *call) eachClient(do func(*session), end func()) {
 	last, some := int64(0), make([]*session, 0, walkClients)
-	s.inSteps(nil, func() bool {
-		some = s.srv.clients.after(last, some)
-		for _, c := range some {
-			do(c)
-			last = c.id
+	c.inSteps(nil, func() bool {
+		some = c.srv.clients.after(last, some)
+		for _, other := range some {
+			do(other)
+			last = other.id
 		}
 		clear(some)
 		if len(some) > 0 {

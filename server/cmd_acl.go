@@ -4,7 +4,7 @@ import "strings"
 
 // ACL: there is one user, called default, who may do everything.
 func aclCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f | flagLoading | flagStale, group: "server", since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
@@ -15,22 +15,22 @@ func aclCommands() []command {
 		name: "ACL", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
 		summary: "A container for commands about users. There is one, called default, who may do everything.",
 		subs: []command{
-			sub("WHOAMI", 2, 0, "Replies default, the only user.", func(s *session, _ [][]byte) { s.text("default") }),
-			sub("USERS", 2, flagAdmin, "Lists the users.", func(s *session, _ [][]byte) { s.texts([]string{"default"}) }),
-			sub("LIST", 2, flagAdmin, "Describes the users.", func(s *session, _ [][]byte) {
-				s.texts([]string{"user default on " + s.srv.passwordRule() + " ~* &* +@all"})
+			sub("WHOAMI", 2, 0, "Replies default, the only user.", func(c *call) { c.text("default") }),
+			sub("USERS", 2, flagAdmin, "Lists the users.", func(c *call) { c.texts([]string{"default"}) }),
+			sub("LIST", 2, flagAdmin, "Describes the users.", func(c *call) {
+				c.texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
 			}),
-			sub("GETUSER", 3, flagAdmin, "Describes a user, or replies null.", (*session).aclGetUser, user),
-			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", (*session).aclCat,
+			sub("GETUSER", 3, flagAdmin, "Describes a user, or replies null.", (*call).aclGetUser, user),
+			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", (*call).aclCat,
 				argument{name: "category", kind: "string", optional: true}),
-			sub("LOG", -2, flagAdmin, "Replies an empty list: nobody is ever refused a command.", func(s *session, args [][]byte) {
-				if len(args) == 3 && foldEqual(args[2], "RESET") {
-					s.ok()
+			sub("LOG", -2, flagAdmin, "Replies an empty list: nobody is ever refused a command.", func(c *call) {
+				if len(c.args) == 3 && foldEqual(c.args[2], "RESET") {
+					c.ok()
 					return
 				}
-				s.array(0)
+				c.array(0)
 			}, argument{name: "count-or-reset", kind: "string", optional: true}),
-			sub("HELP", 2, 0, "Lists the subcommands.", (*session).help),
+			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
@@ -44,58 +44,58 @@ func (srv *Server) passwordRule() string {
 	return "#" + redactedText
 }
 
-func (s *session) aclGetUser(args [][]byte) {
-	if string(args[2]) != "default" {
-		s.null()
+func (c *call) aclGetUser() {
+	if string(c.args[2]) != "default" {
+		c.null()
 		return
 	}
-	s.mapOf(6)
-	s.text("flags")
-	if s.srv.password() == "" {
-		s.set(2)
-		s.text("on")
-		s.text("nopass")
+	c.mapOf(6)
+	c.text("flags")
+	if c.srv.password() == "" {
+		c.set(2)
+		c.text("on")
+		c.text("nopass")
 	} else {
-		s.set(1)
-		s.text("on")
+		c.set(1)
+		c.text("on")
 	}
-	s.text("passwords")
-	if s.srv.password() == "" {
-		s.array(0)
+	c.text("passwords")
+	if c.srv.password() == "" {
+		c.array(0)
 	} else {
-		s.texts([]string{redactedText})
+		c.texts([]string{redactedText})
 	}
 	for _, rule := range [...][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
-		s.text(rule[0])
-		s.text(rule[1])
+		c.text(rule[0])
+		c.text(rule[1])
 	}
-	s.text("selectors")
-	s.array(0)
+	c.text("selectors")
+	c.array(0)
 }
 
-func (s *session) aclCat(args [][]byte) {
-	if len(args) > 3 {
-		s.fail(errSyntax)
+func (c *call) aclCat() {
+	if len(c.args) > 3 {
+		c.fail(errSyntax)
 		return
 	}
-	if len(args) == 3 {
-		names := s.srv.table.names(func(c *command) bool { return c.inCategory(args[2]) })
+	if len(c.args) == 3 {
+		names := c.srv.table.names(func(cmd *command) bool { return cmd.inCategory(c.args[2]) })
 		if len(names) == 0 {
-			s.fail("ERR Unknown category '" + plainCut(args[2]) + "'")
+			c.fail("ERR Unknown category '" + plainCut(c.args[2]) + "'")
 			return
 		}
-		s.texts(names)
+		c.texts(names)
 		return
 	}
 	var list []string
 	seen := make(map[string]bool)
-	for _, c := range s.srv.table.all {
-		for _, cat := range c.categories() {
+	for _, cmd := range c.srv.table.all {
+		for _, cat := range cmd.categories() {
 			if !seen[cat] {
 				seen[cat] = true
 				list = append(list, strings.TrimPrefix(cat, "@"))
 			}
 		}
 	}
-	s.texts(list)
+	c.texts(list)
 }

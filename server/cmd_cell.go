@@ -23,7 +23,7 @@ func cellCommands() []command {
 				{name: "period", kind: "integer"},
 				{name: "quantity", kind: "integer", optional: true},
 			},
-			run: (*session).clThrottle,
+			run: (*call).clThrottle,
 		},
 		{
 			name: "GCRA", example: "GCRA user:17 15 30 60", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
@@ -36,7 +36,7 @@ func cellCommands() []command {
 				{name: "period", kind: "double"},
 				{name: "tokens", kind: "integer", token: "TOKENS", optional: true},
 			},
-			run: (*session).gcra,
+			run: (*call).gcra,
 		},
 	}
 }
@@ -49,47 +49,47 @@ const (
 	cellZeroRate = cellPrefix + "Zero rates are not supported"
 )
 
-func (s *session) clThrottle(args [][]byte) {
-	if len(args) > 6 {
-		s.fail(cellUsage)
+func (c *call) clThrottle() {
+	if len(c.args) > 6 {
+		c.fail(cellUsage)
 		return
 	}
 	var n [4]int64
 	n[3] = 1
-	for i, a := range args[2:] {
+	for i, a := range c.args[2:] {
 		v, ok := parseCellInt(a)
 		if !ok {
-			s.fail(cellNotInt + plainCut(a))
+			c.fail(cellNotInt + plainCut(a))
 			return
 		}
 		n[i] = v
 	}
 	l, err := limit.Cell(n[0], n[1], n[2])
 	if err != nil {
-		s.fail(cellError(err))
+		c.fail(cellError(err))
 		return
 	}
 	var d limit.Decision
-	if err := s.takeOrRefund(args[1], &l, n[3], &d); err != nil {
+	if err := c.takeOrRefund(c.args[1], &l, n[3], &d); err != nil {
 		if errors.Is(err, engine.ErrWrongType) || errors.Is(err, engine.ErrOOM) {
-			s.fail(s.limitErrorOf(err, args[1], limit.GCRA)) // of the server, not of redis-cell
+			c.fail(c.limitErrorOf(err, c.args[1], limit.GCRA)) // of the server, not of redis-cell
 			return
 		}
-		s.fail(cellError(err))
+		c.fail(cellError(err))
 		return
 	}
-	s.decisionSeconds(&d)
+	c.decisionSeconds(&d)
 }
 
 // takeOrRefund takes quantity, or gives it back where it is negative.
-func (s *session) takeOrRefund(key []byte, l *limit.Limit, quantity int64, d *limit.Decision) error {
+func (c *call) takeOrRefund(key []byte, l *limit.Limit, quantity int64, d *limit.Decision) error {
 	if quantity >= 0 {
-		return s.srv.engine.TakeAt(s.place, s.now, key, l, quantity, d)
+		return c.srv.engine.TakeAt(c.place, c.now, key, l, quantity, d)
 	}
 	if quantity == math.MinInt64 {
 		return limit.ErrOverflow
 	}
-	return s.srv.engine.Refund(s.now, key, l, -quantity, d)
+	return c.srv.engine.Refund(c.now, key, l, -quantity, d)
 }
 
 func cellError(err error) string {
@@ -126,68 +126,68 @@ func parseCellInt(b []byte) (int64, bool) {
 	return -n, n != math.MinInt64
 }
 
-func (s *session) gcra(args [][]byte) {
-	burst, ok1 := resp.ParseInt(args[2])
-	tokens, ok2 := resp.ParseInt(args[3])
+func (c *call) gcra() {
+	burst, ok1 := resp.ParseInt(c.args[2])
+	tokens, ok2 := resp.ParseInt(c.args[3])
 	if !ok1 || !ok2 {
-		s.fail(errNotInt)
+		c.fail(errNotInt)
 		return
 	}
-	l, err := limit.CellDecimal(burst, tokens, args[4])
+	l, err := limit.CellDecimal(burst, tokens, c.args[4])
 	if err != nil {
-		s.fail(limitError(err))
+		c.fail(limitError(err))
 		return
 	}
 	cost := int64(1)
 	switch {
-	case len(args) == 5:
-	case len(args) == 7 && (foldEqual(args[5], "TOKENS") || foldEqual(args[5], "NUM_REQUESTS")):
+	case len(c.args) == 5:
+	case len(c.args) == 7 && (foldEqual(c.args[5], "TOKENS") || foldEqual(c.args[5], "NUM_REQUESTS")):
 		var ok bool
-		if cost, ok = resp.ParseInt(args[6]); !ok || cost < 1 {
-			s.fail("ERR TOKENS must be an integer of 1 or more")
+		if cost, ok = resp.ParseInt(c.args[6]); !ok || cost < 1 {
+			c.fail("ERR TOKENS must be an integer of 1 or more")
 			return
 		}
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 		return
 	}
 	var d limit.Decision
-	if err := s.srv.engine.TakeAt(s.place, s.now, args[1], &l, cost, &d); err != nil {
-		s.fail(s.limitErrorOf(err, args[1], limit.GCRA))
+	if err := c.srv.engine.TakeAt(c.place, c.now, c.args[1], &l, cost, &d); err != nil {
+		c.fail(c.limitErrorOf(err, c.args[1], limit.GCRA))
 		return
 	}
-	s.decisionSeconds(&d)
+	c.decisionSeconds(&d)
 }
 
 // decisionSeconds replies with five integers, times in whole seconds rounded up.
-func (s *session) decisionSeconds(d *limit.Decision) {
-	s.decision(d, limit.Seconds(d.Wait), limit.Seconds(d.Reset))
+func (c *call) decisionSeconds(d *limit.Decision) {
+	c.decision(d, limit.Seconds(d.Wait), limit.Seconds(d.Reset))
 }
 
 // decisionMillis replies with five integers, times in milliseconds rounded up.
-func (s *session) decisionMillis(d *limit.Decision) {
-	s.decision(d, limit.Milliseconds(d.Wait), limit.Milliseconds(d.Reset))
+func (c *call) decisionMillis(d *limit.Decision) {
+	c.decision(d, limit.Milliseconds(d.Wait), limit.Milliseconds(d.Reset))
 }
 
-func (s *session) decision(d *limit.Decision, wait, reset int64) {
-	s.array(5)
-	s.five(d, wait, reset)
+func (c *call) decision(d *limit.Decision, wait, reset int64) {
+	c.array(5)
+	c.five(d, wait, reset)
 }
 
 // fiveMillis is decisionMillis without the array around it.
-func (s *session) fiveMillis(d *limit.Decision) {
-	s.five(d, limit.Milliseconds(d.Wait), limit.Milliseconds(d.Reset))
+func (c *call) fiveMillis(d *limit.Decision) {
+	c.five(d, limit.Milliseconds(d.Wait), limit.Milliseconds(d.Reset))
 }
 
 // five appends the five integers of a decision.
-func (s *session) five(d *limit.Decision, wait, reset int64) {
+func (c *call) five(d *limit.Decision, wait, reset int64) {
 	limited := int64(0)
 	if d.Limited {
 		limited = 1
 	}
-	b := resp.AppendInt(s.out, limited)
+	b := resp.AppendInt(c.out, limited)
 	b = resp.AppendInt(b, d.Limit)
 	b = resp.AppendInt(b, d.Remaining)
 	b = resp.AppendInt(b, wait)
-	s.out = resp.AppendInt(b, reset)
+	c.out = resp.AppendInt(b, reset)
 }

@@ -11,9 +11,9 @@ import (
 
 // CLIENT and its subcommands.
 func clientCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagLoading | flagStale | flagConn, group: "connection", since: "1.0.0",
+			name: name, arity: arity, flags: f | flagLoading | flagStale | flagConn | flagClient, group: "connection", since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
 		}
 	}
@@ -23,58 +23,58 @@ func clientCommands() []command {
 		name: "CLIENT", arity: -2, flags: flagConn, group: "connection", since: "1.0.0", complexity: "Depends on subcommand.",
 		summary: "A container for commands about connections.",
 		subs: []command{
-			sub("ID", 2, flagFast, "Replies the connection's id.", func(s *session, _ [][]byte) { s.int(s.id) }),
-			sub("INFO", 2, 0, "Describes this connection.", func(s *session, _ [][]byte) { s.verbatim(s.describe(s.srv.clock.Now()) + "\n") }),
-			sub("LIST", -2, flagAdmin, "Describes the connections.", (*session).clientList,
+			sub("ID", 2, flagFast, "Replies the connection's id.", func(c *call) { c.int(c.client.id) }),
+			sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
+			sub("LIST", -2, flagAdmin, "Describes the connections.", (*call).clientList,
 				argument{name: "client-type", kind: "string", token: "TYPE", optional: true},
 				argument{name: "client-id", kind: "integer", token: "ID", optional: true, multiple: true}),
-			sub("SETNAME", 3, flagFast, "Names the connection.", (*session).clientSetName, str("connection-name")),
-			sub("GETNAME", 2, flagFast, "Replies the connection's name.", (*session).clientGetName),
-			sub("SETINFO", 4, flagFast, "Records the client library's name or version.", (*session).clientSetInfo, str("attr"), str("value")),
-			sub("KILL", -3, flagAdmin, "Closes connections.", (*session).clientKill, argument{name: "filter", kind: "string", multiple: true}),
-			sub("PAUSE", -3, flagAdmin, "Holds commands back for a time.", (*session).clientPause,
+			sub("SETNAME", 3, flagFast, "Names the connection.", (*call).clientSetName, str("connection-name")),
+			sub("GETNAME", 2, flagFast, "Replies the connection's name.", (*call).clientGetName),
+			sub("SETINFO", 4, flagFast, "Records the client library's name or version.", (*call).clientSetInfo, str("attr"), str("value")),
+			sub("KILL", -3, flagAdmin, "Closes connections.", (*call).clientKill, argument{name: "filter", kind: "string", multiple: true}),
+			sub("PAUSE", -3, flagAdmin, "Holds commands back for a time.", (*call).clientPause,
 				argument{name: "timeout", kind: "integer"}, opt(argument{name: "mode", kind: "oneof", args: []argument{
 					{name: "write", kind: "pure-token", token: "WRITE"}, {name: "all", kind: "pure-token", token: "ALL"},
 				}})),
-			sub("UNPAUSE", 2, flagAdmin, "Ends a pause.", func(s *session, _ [][]byte) {
-				s.srv.pause.stop()
-				s.ok()
+			sub("UNPAUSE", 2, flagAdmin, "Ends a pause.", func(c *call) {
+				c.srv.pause.stop()
+				c.ok()
 			}),
-			sub("REPLY", 3, flagFast, "Turns replies on, off, or skips the next one.", (*session).clientReply, str("on-off-skip")),
-			sub("NO-EVICT", 3, flagAdmin, "Exempts the connection from maxmemory-clients.", (*session).clientNoEvict, str("on-off")),
+			sub("REPLY", 3, flagFast, "Turns replies on, off, or skips the next one.", (*call).clientReply, str("on-off-skip")),
+			sub("NO-EVICT", 3, flagAdmin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, str("on-off")),
 			sub("NO-TOUCH", 3, flagFast, "Accepted; reading a key never changes it.", onOffOnly, str("on-off")),
-			sub("TRACKING", -3, 0, "Turns on the one mode of client-side caching that caches nothing.", (*session).clientTracking,
+			sub("TRACKING", -3, 0, "Turns on the one mode of client-side caching that caches nothing.", (*call).clientTracking,
 				argument{name: "status", kind: "oneof", args: []argument{
 					{name: "on", kind: "pure-token", token: "ON"}, {name: "off", kind: "pure-token", token: "OFF"},
 				}},
 				argument{name: "client-id", kind: "integer", token: "REDIRECT", optional: true},
 				argument{name: "optin", kind: "pure-token", token: "OPTIN", optional: true},
 				argument{name: "noloop", kind: "pure-token", token: "NOLOOP", optional: true}),
-			sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*session).clientTrackingInfo),
-			sub("CACHING", 3, flagFast, "Has the keys of the next command invalidated at once, under CLIENT TRACKING ON OPTIN.", (*session).clientCaching,
+			sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*call).clientTrackingInfo),
+			sub("CACHING", 3, flagFast, "Has the keys of the next command invalidated at once, under CLIENT TRACKING ON OPTIN.", (*call).clientCaching,
 				argument{name: "yes", kind: "pure-token", token: "YES"}),
 			sub("GETREDIR", 2, flagFast, "Replies the id of the client that invalidations go to; 0: to this one, -1: tracking is off.",
-				func(s *session, _ [][]byte) { s.int(s.pub.redirect.Load()) }),
-			sub("UNBLOCK", -3, flagAdmin, "Ends another connection's wait for its turn; replies 1, or 0 if it does not wait.", (*session).clientUnblock,
+				func(c *call) { c.int(c.client.pub.redirect.Load()) }),
+			sub("UNBLOCK", -3, flagAdmin, "Ends another connection's wait for its turn; replies 1, or 0 if it does not wait.", (*call).clientUnblock,
 				argument{name: "client-id", kind: "integer"}, opt(argument{name: "unblock-type", kind: "oneof", args: []argument{
 					{name: "timeout", kind: "pure-token", token: "TIMEOUT"}, {name: "error", kind: "pure-token", token: "ERROR"},
 				}})),
-			sub("HELP", 2, 0, "Lists the subcommands.", (*session).help),
+			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
 
 // help lists the subcommands of the container that was called.
-func (s *session) help(args [][]byte) {
-	c := s.srv.table.find(args[0])
-	lines := []string{c.name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
-	for i := range c.subs {
-		syntax := c.subs[i].appendSyntax(nil)
-		lines = append(lines, string(syntax[len(c.name)+1:]), "    "+c.subs[i].summary)
+func (c *call) help() {
+	cmd := c.srv.table.find(c.args[0])
+	lines := []string{cmd.name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
+	for i := range cmd.subs {
+		syntax := cmd.subs[i].appendSyntax(nil)
+		lines = append(lines, string(syntax[len(cmd.name)+1:]), "    "+cmd.subs[i].summary)
 	}
-	s.array(len(lines))
+	c.array(len(lines))
 	for _, l := range lines {
-		s.simple(l)
+		c.simple(l)
 	}
 }
 
@@ -141,47 +141,47 @@ func (s *session) appendLine(b []byte, now int64) []byte {
 	return l
 }
 
-func (s *session) clientList(args [][]byte) {
+func (c *call) clientList() {
 	var list []byte
-	now := s.srv.clock.Now()
-	line := func(c *session) {
-		list = append(c.appendLine(list, now), '\n')
-		s.stepHolds = int64(cap(list))
+	now := c.srv.clock.Now()
+	line := func(other *session) {
+		list = append(other.appendLine(list, now), '\n')
+		c.holds = int64(cap(list))
 	}
-	end := func() { s.verbatim(string(list)) }
+	end := func() { c.verbatim(string(list)) }
 	switch {
-	case len(args) == 2:
-		s.eachClient(line, end)
-	case len(args) == 4 && foldEqual(args[2], "TYPE"):
-		keep, ok := clientType(args[3])
+	case len(c.args) == 2:
+		c.eachClient(line, end)
+	case len(c.args) == 4 && foldEqual(c.args[2], "TYPE"):
+		keep, ok := clientType(c.args[3])
 		if !ok {
-			s.fail("ERR Unknown client type '" + plainCut(args[3]) + "'")
+			c.fail("ERR Unknown client type '" + plainCut(c.args[3]) + "'")
 			return
 		}
-		s.eachClient(func(c *session) {
-			if keep(c) {
-				line(c)
+		c.eachClient(func(other *session) {
+			if keep(other) {
+				line(other)
 			}
 		}, end)
-	case len(args) >= 4 && foldEqual(args[2], "ID"):
-		ids := make([]int64, 0, len(args)-3)
-		for _, a := range args[3:] {
+	case len(c.args) >= 4 && foldEqual(c.args[2], "ID"):
+		ids := make([]int64, 0, len(c.args)-3)
+		for _, a := range c.args[3:] {
 			id, ok := resp.ParseInt(a)
 			if !ok || id < 1 {
-				s.fail("ERR Invalid client ID")
+				c.fail("ERR Invalid client ID")
 				return
 			}
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
-		s.eachStep(len(ids), walkClients, nil, func(i int) {
-			if c := s.srv.clients.find(ids[i]); c != nil {
-				line(c)
+		c.eachStep(len(ids), walkClients, nil, func(i int) {
+			if other := c.srv.clients.find(ids[i]); other != nil {
+				line(other)
 			}
 		}, end)
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 	}
 }
 
@@ -199,61 +199,61 @@ func clientType(word []byte) (keep func(*session) bool, ok bool) {
 }
 
 // clientKill has two forms: an address alone, or filters, all of which must hold.
-func (s *session) clientKill(args [][]byte) {
-	if len(args) == 3 {
-		addr := string(args[2])
+func (c *call) clientKill() {
+	if len(c.args) == 3 {
+		addr := string(c.args[2])
 		killed := (*session)(nil)
-		s.eachClient(func(c *session) {
-			if killed == nil && c.addr() == addr {
-				killed = c
+		c.eachClient(func(other *session) {
+			if killed == nil && other.addr() == addr {
+				killed = other
 			}
 		}, func() {
 			switch killed {
 			case nil:
-				s.fail(errNoSuchClient)
-			case s:
-				s.ok()
-				s.life.Drain(errKilled) // closed by finish, after the reply
+				c.fail(errNoSuchClient)
+			case c.client:
+				c.ok()
+				c.client.life.Drain(errKilled) // closed by finish, after the reply
 			default:
-				s.kill(killed)
-				s.ok()
+				c.kill(killed)
+				c.ok()
 			}
 		})
 		return
 	}
 	skipMe := true
 	var filters []func(*session) bool
-	for i := 2; i < len(args); i += 2 {
-		if i+1 == len(args) {
-			s.fail(errSyntax)
+	for i := 2; i < len(c.args); i += 2 {
+		if i+1 == len(c.args) {
+			c.fail(errSyntax)
 			return
 		}
-		v := args[i+1]
+		v := c.args[i+1]
 		switch {
-		case foldEqual(args[i], "SKIPME") && (foldEqual(v, "YES") || foldEqual(v, "NO")):
+		case foldEqual(c.args[i], "SKIPME") && (foldEqual(v, "YES") || foldEqual(v, "NO")):
 			skipMe = foldEqual(v, "YES")
 			continue
 		}
-		f, text := killFilter(args[i], v, s.srv.clock.Now())
+		f, text := killFilter(c.args[i], v, c.srv.clock.Now())
 		if text != "" {
-			s.fail(text)
+			c.fail(text)
 			return
 		}
 		filters = append(filters, f)
 	}
 	killed, me := int64(0), false
-	s.eachClient(func(c *session) {
-		if (c == s && skipMe) || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(c) }) {
+	c.eachClient(func(other *session) {
+		if (other == c.client && skipMe) || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(other) }) {
 			return
 		}
 		killed++
-		if me = me || c == s; c != s {
-			s.kill(c)
+		if me = me || other == c.client; other != c.client {
+			c.kill(other)
 		}
 	}, func() {
-		s.int(killed)
+		c.int(killed)
 		if me {
-			s.life.Drain(errKilled) // closed by finish, after the reply
+			c.client.life.Drain(errKilled) // closed by finish, after the reply
 		}
 	})
 }
@@ -296,94 +296,94 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 	return nil, errSyntax
 }
 
-func (s *session) kill(c *session) {
-	c.conn.Close(errKilled)
+func (c *call) kill(other *session) {
+	other.conn.Close(errKilled)
 }
 
-func (s *session) clientPause(args [][]byte) {
-	ms, ok := resp.ParseInt(args[2])
+func (c *call) clientPause() {
+	ms, ok := resp.ParseInt(c.args[2])
 	switch {
 	case !ok || ms > int64(365*24*time.Hour/time.Millisecond):
-		s.fail(errTimeoutNotInt)
+		c.fail(errTimeoutNotInt)
 		return
 	case ms < 0:
-		s.fail(errTimeoutNegative)
+		c.fail(errTimeoutNegative)
 		return
 	}
 	all := true
 	switch {
-	case len(args) == 3 || (len(args) == 4 && foldEqual(args[3], "ALL")):
-	case len(args) == 4 && foldEqual(args[3], "WRITE"):
+	case len(c.args) == 3 || (len(c.args) == 4 && foldEqual(c.args[3], "ALL")):
+	case len(c.args) == 4 && foldEqual(c.args[3], "WRITE"):
 		all = false
 	default:
-		s.fail("ERR CLIENT PAUSE mode must be WRITE or ALL")
+		c.fail("ERR CLIENT PAUSE mode must be WRITE or ALL")
 		return
 	}
-	s.srv.pause.start(s.now, s.now+ms*int64(time.Millisecond), all)
-	s.ok()
+	c.srv.pause.start(c.now, c.now+ms*int64(time.Millisecond), all)
+	c.ok()
 }
 
-func (s *session) clientReply(args [][]byte) {
+func (c *call) clientReply() {
 	switch {
-	case foldEqual(args[2], "ON"):
-		s.replies = replyOn
-		s.ok()
-	case foldEqual(args[2], "OFF"):
-		s.replies = replyOff
-	case foldEqual(args[2], "SKIP"):
-		if s.replies != replyOff {
-			s.replies = replySkip
+	case foldEqual(c.args[2], "ON"):
+		c.client.replies = replyOn
+		c.ok()
+	case foldEqual(c.args[2], "OFF"):
+		c.client.replies = replyOff
+	case foldEqual(c.args[2], "SKIP"):
+		if c.client.replies != replyOff {
+			c.client.replies = replySkip
 		}
 	default:
-		s.fail(errReplyMode)
+		c.fail(errReplyMode)
 	}
 }
 
-func (s *session) clientNoEvict(args [][]byte) {
-	if on, ok := s.onOff(args[2]); ok {
-		s.pub.noEvict.Store(on)
-		s.ok()
+func (c *call) clientNoEvict() {
+	if on, ok := c.onOff(c.args[2]); ok {
+		c.client.pub.noEvict.Store(on)
+		c.ok()
 	}
 }
 
-func onOffOnly(s *session, args [][]byte) {
-	if _, ok := s.onOff(args[2]); ok {
-		s.ok()
+func onOffOnly(c *call) {
+	if _, ok := c.onOff(c.args[2]); ok {
+		c.ok()
 	}
 }
 
-func (s *session) onOff(word []byte) (on, ok bool) {
+func (c *call) onOff(word []byte) (on, ok bool) {
 	switch {
 	case foldEqual(word, "ON"):
 		return true, true
 	case foldEqual(word, "OFF"):
 		return false, true
 	}
-	s.fail(errSyntax)
+	c.fail(errSyntax)
 	return false, false
 }
 
-func (s *session) clientUnblock(args [][]byte) {
+func (c *call) clientUnblock() {
 	var cause error
 	switch {
-	case len(args) == 3, len(args) == 4 && foldEqual(args[3], "TIMEOUT"):
-	case len(args) == 4 && foldEqual(args[3], "ERROR"):
+	case len(c.args) == 3, len(c.args) == 4 && foldEqual(c.args[3], "TIMEOUT"):
+	case len(c.args) == 4 && foldEqual(c.args[3], "ERROR"):
 		cause = errWaitUnblocked
-	case len(args) == 4:
-		s.fail(errUnblockReason)
+	case len(c.args) == 4:
+		c.fail(errUnblockReason)
 		return
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 		return
 	}
-	id, err := strconv.ParseInt(string(args[2]), 10, 64)
+	id, err := strconv.ParseInt(string(c.args[2]), 10, 64)
 	if err != nil {
-		s.fail(errNotInt)
+		c.fail(errNotInt)
 		return
 	}
-	if c := s.srv.clients.find(id); c != nil && c.unblock(s.now, cause) {
-		s.int(1)
+	if other := c.srv.clients.find(id); other != nil && other.unblock(c.now, cause) {
+		c.int(1)
 		return
 	}
-	s.int(0)
+	c.int(0)
 }

@@ -10,8 +10,8 @@ import (
 // Cluster and replication: this server stands alone, and says so.
 func clusterCommands() []command {
 	const conn = flagFast | flagLoading | flagStale | flagConn
-	alone := func(s *session, _ [][]byte) { s.fail(errNoCluster) }
-	row := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	alone := func(c *call) { c.fail(errNoCluster) }
+	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
@@ -24,61 +24,61 @@ func clusterCommands() []command {
 		row("READONLY", 1, conn, "An error: cluster support is disabled.", alone),
 		row("READWRITE", 1, conn, "An error: cluster support is disabled.", alone),
 		row("ASKING", 1, flagFast|flagConn, "An error: cluster support is disabled.", alone),
-		row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*session).wait,
+		row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*call).wait,
 			integer("numreplicas"), integer("timeout")),
-		row("WAITAOF", 4, flagConn, "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*session).waitAOF,
+		row("WAITAOF", 4, flagClient|flagConn, "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*call).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
-		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Replies that this is a master without replicas.", func(s *session, _ [][]byte) {
-			s.array(3)
-			s.text("master")
-			s.int(0)
-			s.array(0)
+		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Replies that this is a master without replicas.", func(c *call) {
+			c.array(3)
+			c.text("master")
+			c.int(0)
+			c.array(0)
 		}),
 	}
 }
 
 // wait does not wait: no replica could ever come to acknowledge a write.
-func (s *session) wait(args [][]byte) {
-	if _, ok := resp.ParseInt(args[1]); !ok {
-		s.fail(errNotInt)
+func (c *call) wait() {
+	if _, ok := resp.ParseInt(c.args[1]); !ok {
+		c.fail(errNotInt)
 		return
 	}
-	if s.goodTimeout(args[2]) {
-		s.int(0)
+	if c.goodTimeout(c.args[2]) {
+		c.int(0)
 	}
 }
 
-func (s *session) waitAOF(args [][]byte) {
-	local, ok1 := resp.ParseInt(args[1])
-	replicas, ok2 := resp.ParseInt(args[2])
+func (c *call) waitAOF() {
+	local, ok1 := resp.ParseInt(c.args[1])
+	replicas, ok2 := resp.ParseInt(c.args[2])
 	switch {
 	case !ok1 || !ok2:
-		s.fail(errNotInt)
+		c.fail(errNotInt)
 	case local < 0 || local > 1:
-		s.fail(errWaitAOFRange)
+		c.fail(errWaitAOFRange)
 	case replicas < 0:
-		s.fail(errNumReplicas)
-	case !s.goodTimeout(args[3]):
-	case local == 1 && !s.logged():
-		s.fail(errWaitAOF)
+		c.fail(errNumReplicas)
+	case !c.goodTimeout(c.args[3]):
+	case local == 1 && !c.logged():
+		c.fail(errWaitAOF)
 	case local == 1:
-		s.waitSync(args[3])
+		c.waitSync(c.args[3])
 	default:
-		s.array(2)
-		s.int(0)
-		s.int(0)
+		c.array(2)
+		c.int(0)
+		c.int(0)
 	}
 }
 
 // logged reports whether a log is kept.
-func (s *session) logged() bool { return s.srv.durable.stats().Log }
+func (c *call) logged() bool { return c.srv.durable.stats().Log }
 
 // waitSync replies 1 and 0 when all until now is durable, or 0 and 0 if that
 // takes longer than a timeout in milliseconds, 0 for none, or fails.
-func (s *session) waitSync(timeout []byte) {
+func (c *call) waitSync(timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has seen it
-	d := &s.srv.durable
-	s.inBackground(func() error {
+	d := &c.srv.durable
+	c.inBackground(func() error {
 		done := d.syncs.join(d.Sync)
 		if ms == 0 || ms > int64(maxWait/time.Millisecond) {
 			return <-done
@@ -93,9 +93,9 @@ func (s *session) waitSync(timeout []byte) {
 			return errLate
 		}
 	}, func(err error) {
-		s.array(2)
-		s.int(int64(yesNo(err == nil)))
-		s.int(0)
+		c.array(2)
+		c.int(int64(yesNo(err == nil)))
+		c.int(0)
 	})
 }
 
@@ -106,13 +106,13 @@ const maxWait = 24 * time.Hour
 var errLate = errors.New("it takes too long")
 
 // goodTimeout checks a timeout in milliseconds and replies with the error if it is none.
-func (s *session) goodTimeout(arg []byte) bool {
+func (c *call) goodTimeout(arg []byte) bool {
 	ms, ok := resp.ParseInt(arg)
 	switch {
 	case !ok:
-		s.fail(errTimeoutNotInt)
+		c.fail(errTimeoutNotInt)
 	case ms < 0:
-		s.fail(errTimeoutNegative)
+		c.fail(errTimeoutNegative)
 	default:
 		return true
 	}

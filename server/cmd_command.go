@@ -10,7 +10,7 @@ import (
 // COMMAND: the table, told to clients. What is asked for most is DOCS, for the
 // hints of redis-cli, and the rows, by clients of clusters.
 func commandCommands() []command {
-	sub := func(name string, arity int, complexity, summary string, run func(*session, [][]byte), args ...argument) command {
+	sub := func(name string, arity int, complexity, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: flagLoading | flagStale | flagConn, group: "server", since: "1.0.0",
 			complexity: complexity, summary: summary, args: args, run: run,
@@ -28,199 +28,204 @@ func commandCommands() []command {
 	}}
 	return []command{{
 		name: "COMMAND", arity: -1, flags: flagLoading | flagStale | flagConn, group: "server", since: "1.0.0",
-		complexity: "O(n) for n commands", summary: "Describes all commands.", run: (*session).commandAll,
+		complexity: "O(n) for n commands", summary: "Describes all commands.", run: (*call).commandAll,
 		subs: []command{
-			sub("COUNT", 2, "O(1)", "Counts the commands.", func(s *session, _ [][]byte) { s.int(int64(len(s.srv.table.byName))) }),
-			sub("DOCS", -2, "O(n) for n commands", "Replies what people should know of commands; of all, if none is named.", (*session).commandDocs, names),
-			sub("GETKEYS", -3, "O(n) for n arguments", "Replies the keys in a command.", (*session).commandGetKeys, whole...),
-			sub("GETKEYSANDFLAGS", -3, "O(n) for n arguments", "Replies the keys in a command, and what it does with them.", (*session).commandGetKeysAndFlags, whole...),
-			sub("INFO", -2, "O(n) for n commands", "Describes commands; all, if none is named.", (*session).commandInfo, names),
-			sub("LIST", -2, "O(n) for n commands", "Lists the names of commands.", (*session).commandList, filter),
-			sub("HELP", 2, "O(1)", "Lists the subcommands.", (*session).help),
+			sub("COUNT", 2, "O(1)", "Counts the commands.", func(c *call) { c.int(int64(len(c.srv.table.byName))) }),
+			sub("DOCS", -2, "O(n) for n commands", "Replies what people should know of commands; of all, if none is named.", (*call).commandDocs, names),
+			sub("GETKEYS", -3, "O(n) for n arguments", "Replies the keys in a command.", (*call).commandGetKeys, whole...),
+			sub("GETKEYSANDFLAGS", -3, "O(n) for n arguments", "Replies the keys in a command, and what it does with them.", (*call).commandGetKeysAndFlags, whole...),
+			sub("INFO", -2, "O(n) for n commands", "Describes commands; all, if none is named.", (*call).commandInfo, names),
+			sub("LIST", -2, "O(n) for n commands", "Lists the names of commands.", (*call).commandList, filter),
+			sub("HELP", 2, "O(1)", "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
 
-func (s *session) commandAll(args [][]byte) {
-	if len(args) > 1 {
-		s.fail(s.srv.table.find(args[0]).noSubcommand(args[1]))
+func (c *call) commandAll() {
+	if len(c.args) > 1 {
+		c.fail(c.srv.table.find(c.args[0]).noSubcommand(c.args[1]))
 		return
 	}
-	s.array(len(s.srv.table.byName))
-	s.eachStep(len(s.srv.table.byName), 1, nil, func(i int) { s.commandRow(s.srv.table.byName[i]) }, nil)
+	c.allRows()
 }
 
-func (s *session) commandInfo(args [][]byte) {
-	if len(args) == 2 {
-		s.commandAll(args[:1])
+func (c *call) allRows() {
+	all := c.srv.table.byName
+	c.array(len(all))
+	c.eachStep(len(all), 1, nil, func(i int) { c.commandRow(all[i]) }, nil)
+}
+
+func (c *call) commandInfo() {
+	if len(c.args) == 2 {
+		c.allRows()
 		return
 	}
-	found := make([]*command, 0, len(args)-2)
-	for _, name := range args[2:] {
-		found = append(found, s.srv.table.findFull(name))
+	found := make([]*command, 0, len(c.args)-2)
+	for _, name := range c.args[2:] {
+		found = append(found, c.srv.table.findFull(name))
 	}
-	s.array(len(found))
-	s.eachStep(len(found), 1, nil, func(i int) {
+	c.array(len(found))
+	c.eachStep(len(found), 1, nil, func(i int) {
 		if found[i] == nil {
-			s.null()
+			c.null()
 			return
 		}
-		s.commandRow(found[i])
+		c.commandRow(found[i])
 	}, nil)
 }
 
 // commandRow replies the ten fields that Redis 7 describes a command by.
-func (s *session) commandRow(c *command) {
-	s.array(10)
-	s.text(c.fullName())
-	s.int(int64(c.arity))
-	s.simpleSet(c.flags.names())
-	s.int(int64(c.firstKey))
-	s.int(int64(c.lastKey))
-	s.int(int64(c.step))
-	s.simpleSet(c.categories())
-	s.set(0) // tips
-	s.keySpecs(c)
-	s.set(len(c.subs))
-	for i := range c.subs {
-		s.commandRow(&c.subs[i])
+func (c *call) commandRow(cmd *command) {
+	c.array(10)
+	c.text(cmd.fullName())
+	c.int(int64(cmd.arity))
+	c.simpleSet(cmd.flags.names())
+	c.int(int64(cmd.firstKey))
+	c.int(int64(cmd.lastKey))
+	c.int(int64(cmd.step))
+	c.simpleSet(cmd.categories())
+	c.set(0) // tips
+	c.keySpecs(cmd)
+	c.set(len(cmd.subs))
+	for i := range cmd.subs {
+		c.commandRow(&cmd.subs[i])
 	}
 }
 
 // simpleSet replies a set of simple strings.
-func (s *session) simpleSet(words []string) {
-	s.set(len(words))
+func (c *call) simpleSet(words []string) {
+	c.set(len(words))
 	for _, w := range words {
-		s.simple(w)
+		c.simple(w)
 	}
 }
 
 // keySpecs replies where the keys are and what the command does with them.
-func (s *session) keySpecs(c *command) {
-	if !c.hasKeys() {
-		s.set(0)
+func (c *call) keySpecs(cmd *command) {
+	if !cmd.hasKeys() {
+		c.set(0)
 		return
 	}
-	s.set(1)
-	s.mapOf(3)
-	s.text("flags")
-	s.simpleSet(c.keySpecFlags())
-	s.text("begin_search")
-	s.mapOf(2)
-	s.text("type")
-	s.text("index")
-	s.text("spec")
-	s.mapOf(1)
-	s.text("index")
-	s.int(int64(c.firstKey + c.numKeys)) // one of them is 0
-	s.text("find_keys")
-	s.mapOf(2)
-	s.text("type")
-	if c.numKeys > 0 {
-		s.text("keynum")
-		s.text("spec")
-		s.integers([]string{"keynumidx", "firstkey", "keystep"}, 0, 1, 1)
+	c.set(1)
+	c.mapOf(3)
+	c.text("flags")
+	c.simpleSet(cmd.keySpecFlags())
+	c.text("begin_search")
+	c.mapOf(2)
+	c.text("type")
+	c.text("index")
+	c.text("spec")
+	c.mapOf(1)
+	c.text("index")
+	c.int(int64(cmd.firstKey + cmd.numKeys)) // one of them is 0
+	c.text("find_keys")
+	c.mapOf(2)
+	c.text("type")
+	if cmd.numKeys > 0 {
+		c.text("keynum")
+		c.text("spec")
+		c.integers([]string{"keynumidx", "firstkey", "keystep"}, 0, 1, 1)
 		return
 	}
-	last := c.lastKey
+	last := cmd.lastKey
 	if last > 0 {
-		last -= c.firstKey // counted from the first key
+		last -= cmd.firstKey // counted from the first key
 	}
-	s.text("range")
-	s.text("spec")
-	s.integers([]string{"lastkey", "keystep", "limit"}, last, c.step, 0)
+	c.text("range")
+	c.text("spec")
+	c.integers([]string{"lastkey", "keystep", "limit"}, last, cmd.step, 0)
 }
 
 // integers replies a map of integers.
-func (s *session) integers(names []string, values ...int) {
-	s.mapOf(len(names))
+func (c *call) integers(names []string, values ...int) {
+	c.mapOf(len(names))
 	for i, name := range names {
-		s.text(name)
-		s.int(int64(values[i]))
+		c.text(name)
+		c.int(int64(values[i]))
 	}
 }
 
-func (s *session) commandList(args [][]byte) {
+func (c *call) commandList() {
 	keep := func(*command) bool { return true }
 	switch {
-	case len(args) == 2:
-	case len(args) == 5 && foldEqual(args[2], "FILTERBY"):
+	case len(c.args) == 2:
+	case len(c.args) == 5 && foldEqual(c.args[2], "FILTERBY"):
 		switch {
-		case foldEqual(args[3], "MODULE"):
+		case foldEqual(c.args[3], "MODULE"):
 			keep = func(*command) bool { return false }
-		case foldEqual(args[3], "ACLCAT"):
-			keep = func(c *command) bool { return c.inCategory(args[4]) }
-		case foldEqual(args[3], "PATTERN"):
-			pattern, ok := glob.Compile(bytes.ToLower(args[4]))
+		case foldEqual(c.args[3], "ACLCAT"):
+			keep = func(cmd *command) bool { return cmd.inCategory(c.args[4]) }
+		case foldEqual(c.args[3], "PATTERN"):
+			pattern, ok := glob.Compile(bytes.ToLower(c.args[4]))
 			if !ok {
-				s.fail(errPatternTooLong)
+				c.fail(errPatternTooLong)
 				return
 			}
-			keep = func(c *command) bool { return pattern.Match([]byte(c.fullName())) }
+			keep = func(cmd *command) bool { return pattern.Match([]byte(cmd.fullName())) }
 		default:
-			s.fail(errSyntax)
+			c.fail(errSyntax)
 			return
 		}
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 		return
 	}
-	s.texts(s.srv.table.names(keep))
+	c.texts(c.srv.table.names(keep))
 }
 
-func (s *session) commandGetKeys(args [][]byte) {
-	c, positions := s.keysOf(args[2:])
-	if c == nil {
+func (c *call) commandGetKeys() {
+	cmd, positions := c.keysOf(c.args[2:])
+	if cmd == nil {
 		return
 	}
-	s.array(len(positions))
+	c.array(len(positions))
 	for _, i := range positions {
-		s.bulk(args[2+i])
+		c.bulk(c.args[2+i])
 	}
 }
 
-func (s *session) commandGetKeysAndFlags(args [][]byte) {
-	c, positions := s.keysOf(args[2:])
-	if c == nil {
+func (c *call) commandGetKeysAndFlags() {
+	cmd, positions := c.keysOf(c.args[2:])
+	if cmd == nil {
 		return
 	}
-	s.array(len(positions))
+	c.array(len(positions))
 	for _, i := range positions {
-		s.array(2)
-		s.bulk(args[2+i])
-		s.simpleSet(c.keySpecFlags())
+		c.array(2)
+		c.bulk(c.args[2+i])
+		c.simpleSet(cmd.keySpecFlags())
 	}
 }
 
 // keysOf finds the command that line is and the positions of its keys; it
 // replies with the error and returns nil where there are none.
-func (s *session) keysOf(line [][]byte) (*command, []int) {
-	c := s.srv.table.find(line[0])
-	if c != nil && len(c.subs) > 0 && len(line) > 1 {
-		c = c.sub(line[1])
+func (c *call) keysOf(line [][]byte) (*command, []int) {
+	cmd := c.srv.table.find(line[0])
+	if cmd != nil && len(cmd.subs) > 0 && len(line) > 1 {
+		cmd = cmd.sub(line[1])
 	}
 	switch {
-	case c == nil:
-		s.fail(errNotACommand)
+	case cmd == nil:
+		c.fail(errNotACommand)
 		return nil, nil
-	case !c.hasKeys():
-		s.fail(errNoKeyArguments)
+	case !cmd.hasKeys():
+		c.fail(errNoKeyArguments)
 		return nil, nil
-	case !c.arityOK(len(line)):
-		s.fail(errCommandArgs)
+	case !cmd.arityOK(len(line)):
+		c.fail(errCommandArgs)
 		return nil, nil
 	}
 	var positions []int
-	c.keys(line, func(i int) { positions = append(positions, i) })
-	if len(positions) == 0 && c.numKeys > 0 {
-		s.fail(errNoKeysHere)
+	cmd.keys(line, func(i int) { positions = append(positions, i) })
+	if len(positions) == 0 && cmd.numKeys > 0 {
+		c.fail(errNoKeysHere)
 		return nil, nil
 	}
 	if len(positions) == 0 {
-		s.fail(errNoKeyArguments)
+		c.fail(errNoKeyArguments)
 		return nil, nil
 	}
-	return c, positions
+	return cmd, positions
 }
 
 // findFull finds a command by its full name, in any case: get, config|get.

@@ -1,64 +1,64 @@
 package server
 
 // COMMAND DOCS: a map for each command, from which redis-cli makes its hints.
-func (s *session) commandDocs(args [][]byte) {
-	list := s.srv.table.byName
-	if len(args) > 2 {
+func (c *call) commandDocs() {
+	list := c.srv.table.byName
+	if len(c.args) > 2 {
 		list = nil
 		seen := make(map[*command]bool)
-		for _, name := range args[2:] {
-			if c := s.srv.table.findFull(name); c != nil && !seen[c] {
-				seen[c] = true
-				list = append(list, c)
+		for _, name := range c.args[2:] {
+			if cmd := c.srv.table.findFull(name); cmd != nil && !seen[cmd] {
+				seen[cmd] = true
+				list = append(list, cmd)
 			}
 		}
 	}
-	s.mapOf(len(list))
-	s.eachStep(len(list), 1, nil, func(i int) {
-		s.text(list[i].fullName())
-		s.commandDoc(list[i])
+	c.mapOf(len(list))
+	c.eachStep(len(list), 1, nil, func(i int) {
+		c.text(list[i].fullName())
+		c.commandDoc(list[i])
 	}, nil)
 }
 
-func (s *session) commandDoc(c *command) {
+func (c *call) commandDoc(cmd *command) {
 	fields := 4
-	if len(c.args) > 0 {
+	if len(cmd.args) > 0 {
 		fields++
 	}
-	if len(c.subs) > 0 {
+	if len(cmd.subs) > 0 {
 		fields++
 	}
-	s.mapOf(fields)
-	for _, f := range [...][2]string{{"summary", c.summary}, {"since", c.since}, {"group", c.group}, {"complexity", c.complexity}} {
-		s.text(f[0])
-		s.text(f[1])
+	c.mapOf(fields)
+	for _, f := range [...][2]string{{"summary", cmd.summary}, {"since", cmd.since}, {"group", cmd.group}, {"complexity", cmd.complexity}} {
+		c.text(f[0])
+		c.text(f[1])
 	}
-	if len(c.args) > 0 {
-		s.text("arguments")
-		s.argumentDocs(c, c.args)
+	if len(cmd.args) > 0 {
+		c.text("arguments")
+		c.argumentDocs(cmd, cmd.args)
 	}
-	if len(c.subs) > 0 {
-		s.text("subcommands")
-		s.mapOf(len(c.subs))
-		for i := range c.subs {
-			s.text(c.subs[i].fullName())
-			s.commandDoc(&c.subs[i])
+	if len(cmd.subs) > 0 {
+		c.text("subcommands")
+		c.mapOf(len(cmd.subs))
+		for i := range cmd.subs {
+			c.text(cmd.subs[i].fullName())
+			c.commandDoc(&cmd.subs[i])
 		}
 	}
 }
 
-func (s *session) argumentDocs(c *command, args []argument) {
-	s.array(len(args))
+func (c *call) argumentDocs(cmd *command, args []argument) {
+	c.array(len(args))
 	for i := range args {
-		s.argumentDoc(c, &args[i])
+		c.argumentDoc(cmd, &args[i])
 	}
 }
 
 // argumentDoc replies one argument. A field that says nothing is left out, as
 // in Redis: clients take a field's being there for its being true.
-func (s *session) argumentDoc(c *command, a *argument) {
+func (c *call) argumentDoc(cmd *command, a *argument) {
 	leaf := a.kind != "oneof" && a.kind != "block"
-	isKey := a.kind == "key" && c.hasKeys()
+	isKey := a.kind == "key" && cmd.hasKeys()
 	var flags []string
 	if a.optional {
 		flags = append(flags, "optional")
@@ -72,29 +72,29 @@ func (s *session) argumentDoc(c *command, a *argument) {
 			fields++
 		}
 	}
-	s.mapOf(fields)
-	s.text("name")
-	s.text(a.name)
-	s.text("type")
-	s.text(a.kind)
+	c.mapOf(fields)
+	c.text("name")
+	c.text(a.name)
+	c.text("type")
+	c.text(a.kind)
 	if leaf {
-		s.text("display_text")
-		s.text(a.name)
+		c.text("display_text")
+		c.text(a.name)
 	}
 	if isKey {
-		s.text("key_spec_index")
-		s.int(0)
+		c.text("key_spec_index")
+		c.int(0)
 	}
 	if a.token != "" {
-		s.text("token")
-		s.text(a.token)
+		c.text("token")
+		c.text(a.token)
 	}
 	if flags != nil {
-		s.text("flags")
-		s.simpleSet(flags)
+		c.text("flags")
+		c.simpleSet(flags)
 	}
 	if len(a.args) > 0 {
-		s.text("arguments")
-		s.argumentDocs(c, a.args)
+		c.text("arguments")
+		c.argumentDocs(cmd, a.args)
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 // CONFIG: the directives at run time.
 func configCommands() []command {
-	sub := func(name string, arity int, summary string, run func(*session, [][]byte), args ...argument) command {
+	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
-			name: name, arity: arity, flags: flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0",
+			name: name, arity: arity, flags: f | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0",
 			complexity: "O(n) for n directives", summary: summary, args: args, run: run,
 		}
 	}
@@ -21,16 +21,16 @@ func configCommands() []command {
 		name: "CONFIG", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
 		summary: "A container for commands about the configuration.",
 		subs: []command{
-			sub("GET", -3, "Replies the directives that match any of the patterns, with their values.", (*session).configGet,
+			sub("GET", -3, 0, "Replies the directives that match any of the patterns, with their values.", (*call).configGet,
 				argument{name: "parameter", kind: "string", multiple: true}),
-			sub("SET", -4, "Sets directives: all of them, or none.", (*session).configSet,
+			sub("SET", -4, flagClient, "Sets directives: all of them, or none.", (*call).configSet,
 				argument{name: "data", kind: "block", multiple: true, args: []argument{{name: "parameter", kind: "string"}, {name: "value", kind: "string"}}}),
-			sub("REWRITE", 2, "Writes the values in force to the configuration file.", (*session).configRewrite),
-			sub("RESETSTAT", 2, "Starts the figures of INFO anew.", func(s *session, _ [][]byte) {
-				s.srv.resetStats()
-				s.ok()
+			sub("REWRITE", 2, 0, "Writes the values in force to the configuration file.", (*call).configRewrite),
+			sub("RESETSTAT", 2, 0, "Starts the figures of INFO anew.", func(c *call) {
+				c.srv.resetStats()
+				c.ok()
 			}),
-			sub("HELP", 2, "Lists the subcommands.", (*session).help),
+			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
@@ -39,56 +39,56 @@ func configCommands() []command {
 // is compiled, and held against every directive.
 const patternBytes = 16 << 10
 
-func (s *session) configGet(args [][]byte) {
-	patterns, bytes := make([]string, 0, len(args)-2), 0
-	for _, a := range args[2:] {
+func (c *call) configGet() {
+	patterns, bytes := make([]string, 0, len(c.args)-2), 0
+	for _, a := range c.args[2:] {
 		patterns = append(patterns, string(a))
 		if bytes += len(a); len(a) > glob.MaxPattern || bytes > patternBytes {
-			s.fail(errPatternTooLong)
+			c.fail(errPatternTooLong)
 			return
 		}
 	}
-	pairs := s.srv.registry.Get(patterns...)
-	s.mapOf(len(pairs))
+	pairs := c.srv.registry.Get(patterns...)
+	c.mapOf(len(pairs))
 	for _, p := range pairs {
-		s.text(p.Name)
-		s.text(p.Value)
+		c.text(p.Name)
+		c.text(p.Value)
 	}
 }
 
-func (s *session) configSet(args [][]byte) {
-	if len(args)%2 != 0 {
-		s.fail("ERR wrong number of arguments for 'config|set' command")
+func (c *call) configSet() {
+	if len(c.args)%2 != 0 {
+		c.fail("ERR wrong number of arguments for 'config|set' command")
 		return
 	}
 	var pairs []config.Pair
-	for i := 2; i < len(args); i += 2 {
-		pairs = append(pairs, config.Pair{Name: string(args[i]), Value: string(args[i+1])})
+	for i := 2; i < len(c.args); i += 2 {
+		pairs = append(pairs, config.Pair{Name: string(c.args[i]), Value: string(c.args[i+1])})
 	}
 	about := switches(pairs)
-	if about != "" && (s.srv.special.Load()|s.early)&specialLoading != 0 {
-		s.fail(errLoading) // what is to be kept is not there yet
+	if about != "" && (c.srv.special.Load()|c.client.early)&specialLoading != 0 {
+		c.fail(errLoading) // what is to be kept is not there yet
 		return
 	}
-	kept := about != "" && s.srv.durable.Durability != nil
+	kept := about != "" && c.srv.durable.Durability != nil
 	set := func() error {
-		back, err := s.srv.registry.Swap(pairs...)
+		back, err := c.srv.registry.Swap(pairs...)
 		if err != nil || !kept {
 			return err
 		}
-		if err := s.srv.durable.Switch(); err != nil {
+		if err := c.srv.durable.Switch(); err != nil {
 			back()
 			return errors.New("CONFIG SET failed (possibly related to argument '" + about + "') - " + plainCut([]byte(err.Error())))
 		}
 		return nil
 	}
 	if kept || opens(pairs) { // which takes its time: for the disk, to look up a host's name
-		s.inBackground(set, s.okOrFail)
+		c.inBackground(set, c.okOrFail)
 		return
 	}
 	err := set()
-	s.setReaderLimits() // for what follows in this batch
-	s.okOrFail(err)
+	c.client.setReaderLimits() // for what follows in this batch
+	c.okOrFail(err)
 }
 
 // switches returns the name of the first directive in pairs that turns the log on or off, "" for none.
@@ -109,18 +109,18 @@ func opens(pairs []config.Pair) bool {
 }
 
 // okOrFail replies with OK, or with the error.
-func (s *session) okOrFail(err error) {
+func (c *call) okOrFail(err error) {
 	if err != nil {
-		s.fail("ERR " + err.Error())
+		c.fail("ERR " + err.Error())
 		return
 	}
-	s.ok()
+	c.ok()
 }
 
-func (s *session) configRewrite([][]byte) {
-	if err := s.srv.registry.Rewrite(); err != nil {
-		s.fail("ERR " + err.Error())
+func (c *call) configRewrite() {
+	if err := c.srv.registry.Rewrite(); err != nil {
+		c.fail("ERR " + err.Error())
 		return
 	}
-	s.ok()
+	c.ok()
 }

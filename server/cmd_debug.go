@@ -11,7 +11,7 @@ import (
 // What is asked of every Redis server and means little here: DEBUG, MODULE,
 // FUNCTION, LOLWUT.
 func debugCommands() []command {
-	row := func(name string, arity int, f flags, group, summary string, run func(*session, [][]byte), args ...argument) command {
+	row := func(name string, arity int, f flags, group, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f, group: group, since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
@@ -22,55 +22,55 @@ func debugCommands() []command {
 		c.complexity, c.subs = "Depends on subcommand.", subs
 		return c
 	}
-	none := func(s *session, _ [][]byte) { s.array(0) }
-	noModules := func(s *session, _ [][]byte) { s.fail(errNoSuchModule) }
+	none := func(c *call) { c.array(0) }
+	noModules := func(c *call) { c.fail(errNoSuchModule) }
 	path := argument{name: "path", kind: "string"}
 	mode := argument{name: "flush-type", kind: "oneof", optional: true, args: []argument{
 		{name: "async", kind: "pure-token", token: "ASYNC"},
 		{name: "sync", kind: "pure-token", token: "SYNC"},
 	}}
 	return []command{
-		row("DEBUG", -2, flagAdmin|flagLoading|flagStale, "server", "DEBUG SLEEP holds this connection's reply for a time; other connections go on. There is no other DEBUG.", (*session).debug,
+		row("DEBUG", -2, flagClient|flagAdmin|flagLoading|flagStale, "server", "DEBUG SLEEP holds this connection's reply for a time; other connections go on. There is no other DEBUG.", (*call).debug,
 			argument{name: "sleep", kind: "pure-token", token: "SLEEP"}, argument{name: "seconds", kind: "double"}),
 		container("MODULE", "server", "A container for commands about modules. There are none.",
 			row("LIST", 2, flagAdmin, "server", "Replies an empty list: no modules are loaded.", none),
 			row("LOAD", -3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, path),
 			row("LOADEX", -3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, path),
 			row("UNLOAD", 3, flagAdmin, "server", "An error: limitdb loads no modules.", noModules, argument{name: "name", kind: "string"}),
-			row("HELP", 2, flagLoading|flagStale, "server", "Lists the subcommands.", (*session).help),
+			row("HELP", 2, flagLoading|flagStale, "server", "Lists the subcommands.", (*call).help),
 		),
 		container("FUNCTION", "scripting", "A container for commands about functions. There are none.",
-			row("FLUSH", -2, flagWrite, "scripting", "Replies OK: there are no functions to delete.", (*session).functionFlush, mode),
-			row("LIST", -2, 0, "scripting", "Replies an empty list: there are no functions.", (*session).functionList,
+			row("FLUSH", -2, flagWrite, "scripting", "Replies OK: there are no functions to delete.", (*call).functionFlush, mode),
+			row("LIST", -2, 0, "scripting", "Replies an empty list: there are no functions.", (*call).functionList,
 				argument{name: "library-name-pattern", kind: "string", token: "LIBRARYNAME", optional: true},
 				argument{name: "withcode", kind: "pure-token", token: "WITHCODE", optional: true}),
-			row("STATS", 2, 0, "scripting", "Tells that no function runs and that there is no engine to run one.", (*session).functionStats),
-			row("HELP", 2, flagLoading|flagStale, "scripting", "Lists the subcommands.", (*session).help),
+			row("STATS", 2, 0, "scripting", "Tells that no function runs and that there is no engine to run one.", (*call).functionStats),
+			row("HELP", 2, flagLoading|flagStale, "scripting", "Lists the subcommands.", (*call).help),
 		),
-		row("LOLWUT", -1, flagReadonly|flagFast, "server", "Draws a bucket, and tells the version.", (*session).lolwut,
+		row("LOLWUT", -1, flagReadonly|flagFast, "server", "Draws a bucket, and tells the version.", (*call).lolwut,
 			argument{name: "version", kind: "integer", token: "VERSION", optional: true}),
 	}
 }
 
-func (s *session) debug(args [][]byte) {
-	if who := s.srv.set.DebugCommand.Get(); who == "no" || who == "local" && !isLocal(s.conn.RemoteAddr()) {
-		s.fail(errDebugRefused)
+func (c *call) debug() {
+	if who := c.srv.set.DebugCommand.Get(); who == "no" || who == "local" && !isLocal(c.client.conn.RemoteAddr()) {
+		c.fail(errDebugRefused)
 		return
 	}
-	if !foldEqual(args[1], "SLEEP") {
-		s.fail(errNoDebug)
+	if !foldEqual(c.args[1], "SLEEP") {
+		c.fail(errNoDebug)
 		return
 	}
-	if len(args) != 3 {
-		s.fail("ERR wrong number of arguments for 'debug|sleep' command")
+	if len(c.args) != 3 {
+		c.fail("ERR wrong number of arguments for 'debug|sleep' command")
 		return
 	}
-	seconds, err := strconv.ParseFloat(string(args[2]), 64)
+	seconds, err := strconv.ParseFloat(string(c.args[2]), 64)
 	if err != nil || !(seconds >= 0 && seconds <= 3600) { // NaN is neither
-		s.fail(errSleepRange)
+		c.fail(errSleepRange)
 		return
 	}
-	s.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
+	c.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
 }
 
 // sleepStep bounds for how long a timer keeps a session that has been closed.
@@ -78,20 +78,20 @@ const sleepStep = time.Second
 
 // sleep parks the session for d and replies OK. Nothing runs meanwhile but a
 // timer, so that all other sessions go on. The slow log has it as if it had worked.
-func (s *session) sleep(d time.Duration) {
-	cmd := s.pub.lastCmd.Load()
+func (c *call) sleep(d time.Duration) {
+	cmd := c.cmd
 	due, left := new(atomic.Bool), d
 	arm := func() {
 		step := min(left, sleepStep)
 		left -= step
-		conn := s.conn
+		conn := c.client.conn
 		time.AfterFunc(step, func() {
 			due.Store(true)
 			conn.Wake()
 		})
 	}
 	arm()
-	s.okWhen(func() bool {
+	c.client.park(func() bool {
 		if !due.Swap(false) {
 			return false
 		}
@@ -100,39 +100,40 @@ func (s *session) sleep(d time.Duration) {
 			return false
 		}
 		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-		s.srv.slowlog.take(s, cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
+		c.srv.slowlog.take(c.client, cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
+		c.ok()
 		return true
 	})
 }
 
-func (s *session) functionFlush(args [][]byte) {
-	if len(args) > 3 || (len(args) == 3 && !foldEqual(args[2], "ASYNC") && !foldEqual(args[2], "SYNC")) {
-		s.fail(errFunctionFlush)
+func (c *call) functionFlush() {
+	if len(c.args) > 3 || (len(c.args) == 3 && !foldEqual(c.args[2], "ASYNC") && !foldEqual(c.args[2], "SYNC")) {
+		c.fail(errFunctionFlush)
 		return
 	}
-	s.ok()
+	c.ok()
 }
 
-func (s *session) functionList(args [][]byte) {
-	for i := 2; i < len(args); i++ {
+func (c *call) functionList() {
+	for i := 2; i < len(c.args); i++ {
 		switch {
-		case foldEqual(args[i], "WITHCODE"):
-		case foldEqual(args[i], "LIBRARYNAME") && i+1 < len(args):
+		case foldEqual(c.args[i], "WITHCODE"):
+		case foldEqual(c.args[i], "LIBRARYNAME") && i+1 < len(c.args):
 			i++
 		default:
-			s.fail("ERR Unknown argument " + plainCut(args[i]))
+			c.fail("ERR Unknown argument " + plainCut(c.args[i]))
 			return
 		}
 	}
-	s.array(0)
+	c.array(0)
 }
 
-func (s *session) functionStats([][]byte) {
-	s.mapOf(2)
-	s.text("running_script")
-	s.null()
-	s.text("engines")
-	s.mapOf(0)
+func (c *call) functionStats() {
+	c.mapOf(2)
+	c.text("running_script")
+	c.null()
+	c.text("engines")
+	c.mapOf(0)
 }
 
 // The bucket that LOLWUT draws, in characters.
@@ -143,8 +144,8 @@ const (
 
 // lolwut draws a bucket whose water leaks out in the course of each minute. It
 // accepts any arguments, as Redis does.
-func (s *session) lolwut([][]byte) {
-	second := int(s.now / int64(time.Second) % 60)
+func (c *call) lolwut() {
+	second := int(c.now / int64(time.Second) % 60)
 	surface := second * bucketRows / 60
 	var b strings.Builder
 	for row := range bucketRows {
@@ -162,6 +163,6 @@ func (s *session) lolwut([][]byte) {
 	b.WriteString(strings.Repeat(" ", 4+bucketRows) + `\` + floor + "  " + floor + "/\n")
 	drop := strings.Repeat(" ", 4+bucketRows+1+len(floor)) + "'.\n"
 	b.WriteString(drop + strings.Repeat("\n", second%2) + drop)
-	b.WriteString("\nA leaky bucket, a minute deep. limitdb ver. " + s.srv.version + ", speaking as Redis ver. " + redisVersion + "\n")
-	s.verbatim(b.String())
+	b.WriteString("\nA leaky bucket, a minute deep. limitdb ver. " + c.srv.version + ", speaking as Redis ver. " + redisVersion + "\n")
+	c.verbatim(b.String())
 }

@@ -43,10 +43,10 @@ type infoSection struct {
 }
 
 // info replies the sections that were asked for: default, all, everything or names.
-func (s *session) info(args [][]byte) {
+func (c *call) info() {
 	want := make(map[string]bool)
-	all, def := false, len(args) == 1
-	for _, a := range args[1:] {
+	all, def := false, len(c.args) == 1
+	for _, a := range c.args[1:] {
 		switch word := strings.ToLower(string(a)); word {
 		case "all", "everything":
 			all = true
@@ -56,11 +56,11 @@ func (s *session) info(args [][]byte) {
 			want[word] = true
 		}
 	}
-	t := &infoText{srv: s.srv, now: s.srv.clock.Now()}
+	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
 	sections, shard := infoSections(), 0
-	s.inSteps(nil, func() bool {
+	c.inSteps(nil, func() bool {
 		if shard >= 0 {
-			if shard = s.srv.engine.AddStats(&t.engine, shard, statsStep); shard == 0 {
+			if shard = c.srv.engine.AddStats(&t.engine, shard, statsStep); shard == 0 {
 				shard = -1 // all have been added
 			}
 			return false
@@ -73,7 +73,7 @@ func (s *session) info(args [][]byte) {
 				return false
 			}
 		}
-		s.verbatim(string(t.b))
+		c.verbatim(string(t.b))
 		return true
 	})
 }

@@ -19,26 +19,26 @@ func keyCommands() []command {
 		{name: "async", kind: "pure-token", token: "ASYNC"},
 		{name: "sync", kind: "pure-token", token: "SYNC"},
 	}}}
-	many := func(name, summary string, f flags, run func(*session, [][]byte)) command {
+	many := func(name, summary string, f flags, run func(*call)) command {
 		return command{
 			name: name, arity: -2, flags: f | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1,
 			group: "generic", since: "1.0.0", complexity: "O(n) for n keys", summary: summary, args: keys, run: run,
 		}
 	}
-	one := func(name, summary string, run func(*session, [][]byte)) command {
+	one := func(name, summary string, run func(*call)) command {
 		return command{
 			name: name, arity: 2, flags: flagReadonly | flagFast, firstKey: 1, lastKey: 1, step: 1,
 			group: "generic", since: "1.0.0", complexity: "O(1)", summary: summary, args: key, run: run,
 		}
 	}
 	return []command{
-		removing(many("DEL", "Forgets keys; replies how many there were.", flagWrite, (*session).del)),
-		removing(many("UNLINK", "Forgets keys; replies how many there were.", flagWrite, (*session).del)),
-		many("EXISTS", "Counts the keys that there are; one named twice counts twice.", flagReadonly, (*session).exists),
-		many("TOUCH", "Counts the keys that there are. Being asked for changes nothing in a key.", flagReadonly, (*session).exists),
-		one("TTL", "Tells the seconds until a key is as if never used; -2: no such key.", func(s *session, a [][]byte) { s.ttl(a, limit.Seconds) }),
-		one("PTTL", "Tells the milliseconds until a key is as if never used; -2: no such key.", func(s *session, a [][]byte) { s.ttl(a, limit.Milliseconds) }),
-		one("TYPE", "Tells a key's algorithm in lower case, or none.", (*session).typeOf),
+		removing(many("DEL", "Forgets keys; replies how many there were.", flagWrite, (*call).del)),
+		removing(many("UNLINK", "Forgets keys; replies how many there were.", flagWrite, (*call).del)),
+		many("EXISTS", "Counts the keys that there are; one named twice counts twice.", flagReadonly, (*call).exists),
+		many("TOUCH", "Counts the keys that there are. Being asked for changes nothing in a key.", flagReadonly, (*call).exists),
+		one("TTL", "Tells the seconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Seconds) }),
+		one("PTTL", "Tells the milliseconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Milliseconds) }),
+		one("TYPE", "Tells a key's algorithm in lower case, or none.", (*call).typeOf),
 		{
 			name: "SCAN", arity: -2, flags: flagReadonly, group: "generic", since: "1.0.0",
 			complexity: "O(1) for each call, O(n) for a whole iteration",
@@ -49,30 +49,30 @@ func keyCommands() []command {
 				{name: "count", kind: "integer", token: "COUNT", optional: true},
 				{name: "type", kind: "string", token: "TYPE", optional: true},
 			},
-			run: (*session).scan,
+			run: (*call).scan,
 		},
 		{
 			name: "KEYS", arity: 2, flags: flagReadonly | flagDangerous, group: "generic", since: "1.0.0",
 			complexity: "O(n) for n keys in the table",
 			summary:    "Lists the keys that match a pattern, of at most 1024 bytes. Others are served meanwhile; for large tables, use SCAN.",
 			args:       []argument{{name: "pattern", kind: "string"}},
-			run:        (*session).keys,
+			run:        (*call).keys,
 		},
 		{
 			name: "RANDOMKEY", arity: 1, flags: flagReadonly, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Replies with some key, or null.", run: (*session).randomKey,
+			summary: "Replies with some key, or null.", run: (*call).randomKey,
 		},
 		{
 			name: "DBSIZE", arity: 1, flags: flagReadonly | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Counts the keys.", run: (*session).dbSize,
+			summary: "Counts the keys.", run: (*call).dbSize,
 		},
 		{
 			name: "FLUSHALL", arity: -1, flags: flagWrite | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Forgets every key.", args: flush, run: (*session).flushAll,
+			summary: "Forgets every key.", args: flush, run: (*call).flushAll,
 		},
 		{
 			name: "FLUSHDB", arity: -1, flags: flagWrite | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Forgets every key.", args: flush, run: (*session).flushAll,
+			summary: "Forgets every key.", args: flush, run: (*call).flushAll,
 		},
 	}
 }
@@ -81,7 +81,7 @@ func keyCommands() []command {
 const keysStep = 64
 
 // eachKey runs do for every key of the command, and then replies the number that do returned true for.
-func (s *session) eachKey(keys [][]byte, do func(key []byte) bool) {
+func (c *call) eachKey(keys [][]byte, do func(key []byte) bool) {
 	n := int64(0)
 	count := func(i int) {
 		if do(keys[i]) {
@@ -91,35 +91,35 @@ func (s *session) eachKey(keys [][]byte, do func(key []byte) bool) {
 	lasting := func(from int) {
 		keys = append(make([][]byte, from), cloneArgs(keys[from:])...)
 		for _, k := range keys {
-			s.stepHolds += int64(len(k)) + 24
+			c.holds += int64(len(k)) + 24
 		}
 	}
-	s.eachStep(len(keys), keysStep, lasting, count, func() { s.int(n) })
+	c.eachStep(len(keys), keysStep, lasting, count, func() { c.int(n) })
 }
 
-func (s *session) del(args [][]byte) {
-	s.eachKey(args[1:], func(key []byte) bool { return s.srv.engine.Reset(s.now, key) })
+func (c *call) del() {
+	c.eachKey(c.args[1:], func(key []byte) bool { return c.srv.engine.Reset(c.now, key) })
 }
 
-func (s *session) exists(args [][]byte) {
-	s.eachKey(args[1:], func(key []byte) bool {
-		_, ok := s.srv.engine.Info(s.now, key)
+func (c *call) exists() {
+	c.eachKey(c.args[1:], func(key []byte) bool {
+		_, ok := c.srv.engine.Info(c.now, key)
 		return ok
 	})
 }
 
-func (s *session) ttl(args [][]byte, unit func(int64) int64) {
-	info, ok := s.srv.engine.Info(s.now, args[1])
+func (c *call) ttl(unit func(int64) int64) {
+	info, ok := c.srv.engine.Info(c.now, c.args[1])
 	if !ok {
-		s.int(-2)
+		c.int(-2)
 		return
 	}
-	s.int(unit(info.Expires - s.now))
+	c.int(unit(info.Expires - c.now))
 }
 
-func (s *session) typeOf(args [][]byte) {
-	info, _ := s.srv.engine.Info(s.now, args[1])
-	s.simple(info.Algorithm.TypeName())
+func (c *call) typeOf() {
+	info, _ := c.srv.engine.Info(c.now, c.args[1])
+	c.simple(info.Algorithm.TypeName())
 }
 
 // Walks of the table.
@@ -128,38 +128,38 @@ const (
 	walkStep = 32      // slots of the table in a step: they are matched under a shard's lock
 )
 
-func (s *session) scan(args [][]byte) {
-	cursor, err := strconv.ParseUint(string(args[1]), 10, 64)
+func (c *call) scan() {
+	cursor, err := strconv.ParseUint(string(c.args[1]), 10, 64)
 	if err != nil {
-		s.fail(errInvalidCursor)
+		c.fail(errInvalidCursor)
 		return
 	}
 	count, match, kind := int64(10), (*glob.Pattern)(nil), ""
-	for i := 2; i < len(args); i += 2 {
-		if i+1 == len(args) {
-			s.fail(errSyntax)
+	for i := 2; i < len(c.args); i += 2 {
+		if i+1 == len(c.args) {
+			c.fail(errSyntax)
 			return
 		}
 		var ok bool
-		switch v := args[i+1]; {
-		case foldEqual(args[i], "MATCH"):
+		switch v := c.args[i+1]; {
+		case foldEqual(c.args[i], "MATCH"):
 			if match, ok = glob.Compile(v); !ok {
-				s.fail(errPatternTooLong)
+				c.fail(errPatternTooLong)
 				return
 			}
-		case foldEqual(args[i], "TYPE"):
+		case foldEqual(c.args[i], "TYPE"):
 			kind = strings.ToLower(string(v))
-		case foldEqual(args[i], "COUNT"):
+		case foldEqual(c.args[i], "COUNT"):
 			if count, ok = resp.ParseInt(v); !ok {
-				s.fail(errNotInt)
+				c.fail(errNotInt)
 				return
 			}
 			if count < 1 {
-				s.fail(errSyntax)
+				c.fail(errSyntax)
 				return
 			}
 		default:
-			s.fail(errSyntax)
+			c.fail(errSyntax)
 			return
 		}
 	}
@@ -172,54 +172,54 @@ func (s *session) scan(args [][]byte) {
 		}
 	}
 	left := int(min(count, scanMost))
-	s.inSteps(nil, func() bool {
-		cursor = s.srv.engine.Range(s.now, cursor, min(left, walkStep), visit)
-		s.stepHolds = int64(cap(found))
+	c.inSteps(nil, func() bool {
+		cursor = c.srv.engine.Range(c.now, cursor, min(left, walkStep), visit)
+		c.holds = int64(cap(found))
 		if left -= walkStep; left > 0 && cursor != 0 {
 			return false
 		}
-		s.array(2)
-		s.text(strconv.FormatUint(cursor, 10))
-		s.array(n)
-		s.out = append(s.out, found...)
+		c.array(2)
+		c.text(strconv.FormatUint(cursor, 10))
+		c.array(n)
+		c.out = append(c.out, found...)
 		return true
 	})
 }
 
-func (s *session) keys(args [][]byte) {
-	pattern, ok := glob.Compile(args[1])
+func (c *call) keys() {
+	pattern, ok := glob.Compile(c.args[1])
 	if !ok {
-		s.fail(errPatternTooLong)
+		c.fail(errPatternTooLong)
 		return
 	}
 	var found []byte
-	n, cursor, most := 0, uint64(0), int(s.outputLimit())
+	n, cursor, most := 0, uint64(0), int(c.outputLimit())
 	visit := func(key []byte, _ engine.Info) {
 		if len(found) <= most && pattern.Match(key) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}
 	}
-	s.inSteps(nil, func() bool {
-		cursor = s.srv.engine.Range(s.now, cursor, walkStep, visit)
-		s.stepHolds = int64(cap(found))
+	c.inSteps(nil, func() bool {
+		cursor = c.srv.engine.Range(c.now, cursor, walkStep, visit)
+		c.holds = int64(cap(found))
 		switch {
 		case len(found) > most:
-			s.fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
+			c.fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
 		case cursor != 0:
 			return false
 		default:
-			s.array(n)
-			s.out = append(s.out, found...)
+			c.array(n)
+			c.out = append(c.out, found...)
 		}
 		return true
 	})
 }
 
-func (s *session) randomKey([][]byte) {
-	key, begin, ok := s.srv.engine.Random(s.now, nil)
+func (c *call) randomKey() {
+	key, begin, ok := c.srv.engine.Random(c.now, nil)
 	if ok {
-		s.bulk(key)
+		c.bulk(key)
 		return
 	}
 	// Few keys are left of many, or none: the first one from there on.
@@ -229,14 +229,14 @@ func (s *session) randomKey([][]byte) {
 		}
 	}
 	cursor, wrapped := begin, false
-	s.inSteps(nil, func() bool {
-		cursor = s.srv.engine.Range(s.now, cursor, walkStep, visit)
+	c.inSteps(nil, func() bool {
+		cursor = c.srv.engine.Range(c.now, cursor, walkStep, visit)
 		wrapped = wrapped || cursor == 0
 		switch {
 		case ok:
-			s.bulk(key)
+			c.bulk(key)
 		case wrapped && cursor >= begin:
-			s.null()
+			c.null()
 		default:
 			return false
 		}
@@ -247,17 +247,17 @@ func (s *session) randomKey([][]byte) {
 // flushStep is how many shards are emptied in a step.
 const flushStep = 8
 
-func (s *session) flushAll(args [][]byte) {
-	if len(args) > 2 || (len(args) == 2 && !foldEqual(args[1], "ASYNC") && !foldEqual(args[1], "SYNC")) {
-		s.fail(errSyntax)
+func (c *call) flushAll() {
+	if len(c.args) > 2 || (len(c.args) == 2 && !foldEqual(c.args[1], "ASYNC") && !foldEqual(c.args[1], "SYNC")) {
+		c.fail(errSyntax)
 		return
 	}
-	flush := s.srv.engine.BeginFlush()
-	s.inSteps(nil, func() bool {
+	flush := c.srv.engine.BeginFlush()
+	c.inSteps(nil, func() bool {
 		if !flush.Step(flushStep) {
 			return false
 		}
-		s.ok()
+		c.ok()
 		return true
 	})
 }
@@ -265,14 +265,14 @@ func (s *session) flushAll(args [][]byte) {
 // statsStep is how many shards' counters are added up in a step.
 const statsStep = 1024
 
-func (s *session) dbSize([][]byte) {
+func (c *call) dbSize() {
 	var sum engine.Stats
 	shard := 0
-	s.inSteps(nil, func() bool {
-		if shard = s.srv.engine.AddStats(&sum, shard, statsStep); shard != 0 {
+	c.inSteps(nil, func() bool {
+		if shard = c.srv.engine.AddStats(&sum, shard, statsStep); shard != 0 {
 			return false
 		}
-		s.int(sum.Keys)
+		c.int(sum.Keys)
 		return true
 	})
 }

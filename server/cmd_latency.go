@@ -7,14 +7,14 @@ import (
 
 // LATENCY: how long commands take.
 func latencyCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f | flagLoading | flagStale, group: "server", since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
 		}
 	}
 	event := argument{name: "event", kind: "string"}
-	histogram := sub("HISTOGRAM", -2, flagAdmin, "Replies each command's calls and how long they took, cumulated.", (*session).latencyHistogram,
+	histogram := sub("HISTOGRAM", -2, flagAdmin, "Replies each command's calls and how long they took, cumulated.", (*call).latencyHistogram,
 		argument{name: "command", kind: "string", optional: true, multiple: true})
 	histogram.complexity = "O(n) for n commands"
 	return []command{{
@@ -22,15 +22,15 @@ func latencyCommands() []command {
 		summary: "A container for commands about latency.",
 		subs: []command{
 			histogram,
-			sub("LATEST", 2, flagAdmin, "Replies each event's name, its last time in Unix seconds, how long that and the longest one took, in milliseconds. Events are command and fast-command; latency-monitor-threshold says from when on they are recorded.", (*session).latencyLatest),
-			sub("HISTORY", 3, flagAdmin, "Replies the last 160 times of an event and how long each took, in milliseconds; of one second the longest.", (*session).latencyHistory, event),
-			sub("RESET", -2, flagAdmin, "Forgets events, or all; replies how many there were.", (*session).latencyReset,
+			sub("LATEST", 2, flagAdmin, "Replies each event's name, its last time in Unix seconds, how long that and the longest one took, in milliseconds. Events are command and fast-command; latency-monitor-threshold says from when on they are recorded.", (*call).latencyLatest),
+			sub("HISTORY", 3, flagAdmin, "Replies the last 160 times of an event and how long each took, in milliseconds; of one second the longest.", (*call).latencyHistory, event),
+			sub("RESET", -2, flagAdmin, "Forgets events, or all; replies how many there were.", (*call).latencyReset,
 				argument{name: "event", kind: "string", optional: true, multiple: true}),
-			sub("GRAPH", 3, flagAdmin, "An error: limitdb draws no graphs; HISTORY has the figures.", func(s *session, args [][]byte) {
-				s.fail("ERR No samples available for event '" + plainCut(args[2]) + "'")
+			sub("GRAPH", 3, flagAdmin, "An error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
+				c.fail("ERR No samples available for event '" + plainCut(c.args[2]) + "'")
 			}, event),
-			sub("DOCTOR", 2, flagAdmin, "Tells in words which commands take long.", (*session).latencyDoctor),
-			sub("HELP", 2, 0, "Lists the subcommands.", (*session).help),
+			sub("DOCTOR", 2, flagAdmin, "Tells in words which commands take long.", (*call).latencyDoctor),
+			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
@@ -38,18 +38,18 @@ func latencyCommands() []command {
 // latencyHistogram replies, for every command that was called, its calls and
 // a map from microseconds to the number of calls that took no longer. A bound
 // that adds no calls is left out, as in Redis.
-func (s *session) latencyHistogram(args [][]byte) {
-	all := s.called()
-	if len(args) > 2 {
+func (c *call) latencyHistogram() {
+	all := c.called()
+	if len(c.args) > 2 {
 		wanted := make(map[*command]bool)
-		for _, name := range args[2:] {
-			c := s.srv.table.findFull(name)
-			if c == nil {
+		for _, name := range c.args[2:] {
+			cmd := c.srv.table.findFull(name)
+			if cmd == nil {
 				continue
 			}
-			wanted[c] = true
-			for i := range c.subs {
-				wanted[&c.subs[i]] = true
+			wanted[cmd] = true
+			for i := range cmd.subs {
+				wanted[&cmd.subs[i]] = true
 			}
 		}
 		kept := all[:0]
@@ -60,25 +60,25 @@ func (s *session) latencyHistogram(args [][]byte) {
 		}
 		all = kept
 	}
-	s.mapOf(len(all))
+	c.mapOf(len(all))
 	for i := range all {
-		s.text(all[i].cmd.fullName())
-		s.mapOf(2)
-		s.text("calls")
-		s.int(int64(all[i].calls))
-		s.text("histogram_usec")
+		c.text(all[i].cmd.fullName())
+		c.mapOf(2)
+		c.text("calls")
+		c.int(int64(all[i].calls))
+		c.text("histogram_usec")
 		points := all[i].cumulative()
-		s.mapOf(len(points))
+		c.mapOf(len(points))
 		for _, p := range points {
-			s.int(p.us)
-			s.int(int64(p.calls))
+			c.int(p.us)
+			c.int(int64(p.calls))
 		}
 	}
 }
 
 // called is the totals of the commands that have run, in the table's order.
-func (s *session) called() []totals {
-	all := s.srv.commandTotals()
+func (c *call) called() []totals {
+	all := c.srv.commandTotals()
 	kept := all[:0]
 	for _, t := range all {
 		if t.calls > 0 {
@@ -111,19 +111,19 @@ func (t *totals) cumulative() []latencyPoint {
 // log at its default takes in.
 const slowMicros = 10_000
 
-func (s *session) latencyDoctor([][]byte) {
+func (c *call) latencyDoctor() {
 	var b strings.Builder
-	for _, t := range s.called() {
+	for _, t := range c.called() {
 		if p := t.quantile(0.999); p >= slowMicros {
 			b.WriteString("- " + t.cmd.fullName() + ": one call in a thousand takes " + time.Duration(p*1e3).String() + " or more.\n")
 		}
 	}
 	if b.Len() == 0 {
-		s.verbatim("Every command answers within " + (slowMicros * time.Microsecond).String() +
+		c.verbatim("Every command answers within " + (slowMicros * time.Microsecond).String() +
 			", but for at most one call in a thousand. LATENCY HISTOGRAM has the figures.\n")
 		return
 	}
-	s.verbatim("Some commands take long:\n" + b.String() +
+	c.verbatim("Some commands take long:\n" + b.String() +
 		"SLOWLOG GET shows single calls, LATENCY HISTOGRAM the figures. Commands that look at many keys (KEYS, FLUSHALL, SCAN with a large COUNT)\n" +
 		"take time in proportion; for all others look at the machine's CPU first.\n")
 }

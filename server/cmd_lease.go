@@ -13,7 +13,7 @@ func leaseCommands() []command {
 	key := argument{name: "key", kind: "key"}
 	id := argument{name: "token", kind: "string", token: "ID"}
 	ttl := argument{name: "ttl", kind: "string"}
-	row := func(name, example string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	row := func(name, example string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, example: name + " " + example, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n leases of the key",
@@ -21,12 +21,12 @@ func leaseCommands() []command {
 		}
 	}
 	return []command{
-		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", (*session).rlLease,
+		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", (*call).rlLease,
 			argument{name: "limit", kind: "integer"}, ttl, id,
 			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
-		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", (*session).rlRenew, id, ttl),
-		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; replies its weight.", (*session).rlRelease, id),
-		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*session).rlHolders),
+		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", (*call).rlRenew, id, ttl),
+		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; replies its weight.", (*call).rlRelease, id),
+		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders),
 	}
 }
 
@@ -130,78 +130,78 @@ func checkLeaseID(word []byte) (text string) {
 }
 
 // idWord reads "ID token" and replies with the error where it cannot.
-func (s *session) idWord(words [][]byte) (id []byte, ok bool) {
+func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
 	text := checkLeaseID(words[1])
 	if !foldEqual(words[0], "ID") {
 		text = "ERR syntax error: ID token is expected, not " + quoted(words[0])
 	}
 	if text != "" {
-		s.fail(text)
+		c.fail(text)
 		return nil, false
 	}
 	return words[1], true
 }
 
-func (s *session) rlLease(args [][]byte) {
+func (c *call) rlLease() {
 	var a leaseArgs
-	if text := parseLease(args[2:], &a); text != "" {
-		s.fail(text)
+	if text := parseLease(c.args[2:], &a); text != "" {
+		c.fail(text)
 		return
 	}
 	if a.given&leaseWait != 0 {
 		l := a.Lease
 		l.ID = bytes.Clone(a.ID) // which is read again when the wait is over
-		s.askFor(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
+		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
 		return
 	}
 	var d limit.Decision
-	s.decided(args[1], limit.LEASE, &d, s.srv.engine.Lease(s.now, args[1], &a.Lease, &d))
+	c.decided(c.args[1], limit.LEASE, &d, c.srv.engine.Lease(c.now, c.args[1], &a.Lease, &d))
 }
 
-func (s *session) rlRenew(args [][]byte) {
-	id, ok := s.idWord(args[2:])
+func (c *call) rlRenew() {
+	id, ok := c.idWord(c.args[2:])
 	if !ok {
 		return
 	}
-	ttl, text := parseTTL(args[4])
+	ttl, text := parseTTL(c.args[4])
 	if text != "" {
-		s.fail(text)
+		c.fail(text)
 		return
 	}
-	n, err := s.srv.engine.Renew(s.now, args[1], id, ttl)
-	s.weight(args[1], n, err)
+	n, err := c.srv.engine.Renew(c.now, c.args[1], id, ttl)
+	c.weight(c.args[1], n, err)
 }
 
-func (s *session) rlRelease(args [][]byte) {
-	if id, ok := s.idWord(args[2:]); ok {
-		n, err := s.srv.engine.Release(s.now, args[1], id)
-		s.weight(args[1], n, err)
+func (c *call) rlRelease() {
+	if id, ok := c.idWord(c.args[2:]); ok {
+		n, err := c.srv.engine.Release(c.now, c.args[1], id)
+		c.weight(c.args[1], n, err)
 	}
 }
 
 // weight replies with a lease's weight, or with the error in its place.
-func (s *session) weight(key []byte, n int64, err error) {
+func (c *call) weight(key []byte, n int64, err error) {
 	if err != nil {
-		s.fail(s.limitErrorOf(err, key, limit.LEASE))
+		c.fail(c.limitErrorOf(err, key, limit.LEASE))
 		return
 	}
-	s.int(n)
+	c.int(n)
 }
 
-func (s *session) rlHolders(args [][]byte) {
+func (c *call) rlHolders() {
 	var found []byte
 	n := 0
-	err := s.srv.engine.Holders(s.now, args[1], func(h limit.Holder) {
+	err := c.srv.engine.Holders(c.now, c.args[1], func(h limit.Holder) {
 		found = resp.AppendArray(found, 3)
 		found = resp.AppendBulk(found, h.ID)
 		found = resp.AppendInt(found, h.Weight)
-		found = resp.AppendInt(found, limit.Milliseconds(h.End-s.now))
+		found = resp.AppendInt(found, limit.Milliseconds(h.End-c.now))
 		n++
 	})
 	if err != nil {
-		s.fail(s.limitErrorOf(err, args[1], limit.LEASE))
+		c.fail(c.limitErrorOf(err, c.args[1], limit.LEASE))
 		return
 	}
-	s.array(n)
-	s.out = append(s.out, found...)
+	c.array(n)
+	c.out = append(c.out, found...)
 }

@@ -5,20 +5,19 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
-	"sync/atomic"
 
 	"limitdb/resp"
 )
 
 // MEMORY: what the keys, the clients and the process hold.
 func memoryCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f, group: "server", since: "1.0.0",
 			complexity: "O(1)", summary: summary, args: args, run: run,
 		}
 	}
-	usage := sub("USAGE", -3, flagReadonly, "Replies the bytes that a key costs, or null. SAMPLES changes nothing: the figure is exact.", (*session).memoryUsage,
+	usage := sub("USAGE", -3, flagReadonly, "Replies the bytes that a key costs, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
 		argument{name: "key", kind: "key"}, argument{name: "count", kind: "integer", token: "SAMPLES", optional: true})
 	usage.firstKey, usage.lastKey, usage.step, usage.keyFlags = 2, 2, 1, []string{"RO"}
 	return []command{{
@@ -26,37 +25,37 @@ func memoryCommands() []command {
 		summary: "A container for commands about memory.",
 		subs: []command{
 			usage,
-			sub("STATS", 2, 0, "Replies the figures of the process's memory.", (*session).memoryStats),
-			sub("DOCTOR", 2, 0, "Tells in words what to do about memory.", (*session).memoryDoctor),
-			sub("PURGE", 2, 0, "Collects garbage and gives free memory back to the system.", (*session).memoryPurge),
-			sub("MALLOC-STATS", 2, 0, "Replies the figures of Go's memory classes.", (*session).memoryClasses),
-			sub("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*session).help),
+			sub("STATS", 2, 0, "Replies the figures of the process's memory.", (*call).memoryStats),
+			sub("DOCTOR", 2, 0, "Tells in words what to do about memory.", (*call).memoryDoctor),
+			sub("PURGE", 2, flagClient, "Collects garbage and gives free memory back to the system.", (*call).memoryPurge),
+			sub("MALLOC-STATS", 2, 0, "Replies the figures of Go's memory classes.", (*call).memoryClasses),
+			sub("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
 
-func (s *session) memoryUsage(args [][]byte) {
-	for i := 3; i < len(args); i += 2 {
-		if i+1 == len(args) || !foldEqual(args[i], "SAMPLES") {
-			s.fail(errSyntax)
+func (c *call) memoryUsage() {
+	for i := 3; i < len(c.args); i += 2 {
+		if i+1 == len(c.args) || !foldEqual(c.args[i], "SAMPLES") {
+			c.fail(errSyntax)
 			return
 		}
-		n, ok := resp.ParseInt(args[i+1])
+		n, ok := resp.ParseInt(c.args[i+1])
 		if !ok {
-			s.fail(errNotInt)
+			c.fail(errNotInt)
 			return
 		}
 		if n < 0 {
-			s.fail(errSyntax)
+			c.fail(errSyntax)
 			return
 		}
 	}
-	info, ok := s.srv.engine.Info(s.now, args[2])
+	info, ok := c.srv.engine.Info(c.now, c.args[2])
 	if !ok {
-		s.null()
+		c.null()
 		return
 	}
-	s.int(info.Bytes)
+	c.int(info.Bytes)
 }
 
 // memoryFigures is what MEMORY STATS and DOCTOR tell, in bytes.
@@ -88,8 +87,8 @@ func (srv *Server) memoryFigures() memoryFigures {
 	return f
 }
 
-func (s *session) memoryStats([][]byte) {
-	f := s.srv.memoryFigures()
+func (c *call) memoryStats() {
+	f := c.srv.memoryFigures()
 	ratio := func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
 	perKey := int64(0)
 	if f.keys > 0 {
@@ -116,20 +115,20 @@ func (s *session) memoryStats([][]byte) {
 		{"fragmentation", ratio(f.resident, f.used)},
 		{"fragmentation.bytes", f.resident - f.used},
 	}
-	s.mapOf(len(figures))
+	c.mapOf(len(figures))
 	for _, v := range figures {
-		s.text(v.name)
+		c.text(v.name)
 		switch n := v.value.(type) {
 		case int64:
-			s.int(n)
+			c.int(n)
 		case float64:
-			s.double(n)
+			c.double(n)
 		}
 	}
 }
 
-func (s *session) memoryDoctor([][]byte) {
-	s.verbatim(memoryAdvice(s.srv.memoryFigures(), s.srv.set.MaxMemory.Get(), s.srv.clientsBudget()))
+func (c *call) memoryDoctor() {
+	c.verbatim(memoryAdvice(c.srv.memoryFigures(), c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
 }
 
 // memoryAdvice says in words what the figures mean; maxKeys is maxmemory and
@@ -155,29 +154,11 @@ func memoryAdvice(f memoryFigures, maxKeys, maxClients int64) string {
 
 // memoryPurge leaves the work to a goroutine, since a collection of a large
 // heap would hold up every client that shares this one's.
-func (s *session) memoryPurge([][]byte) {
-	done := new(atomic.Bool)
-	conn := s.conn
-	go func() {
-		debug.FreeOSMemory()
-		done.Store(true)
-		conn.Wake()
-	}()
-	s.okWhen(done.Load)
+func (c *call) memoryPurge() {
+	c.inBackground(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
 }
 
-// okWhen parks the session until done returns true, and replies OK.
-func (s *session) okWhen(done func() bool) {
-	s.park(func() bool {
-		if !done() {
-			return false
-		}
-		s.ok()
-		return true
-	})
-}
-
-func (s *session) memoryClasses([][]byte) {
+func (c *call) memoryClasses() {
 	var samples []metrics.Sample
 	for _, d := range metrics.All() {
 		if d.Kind == metrics.KindUint64 && strings.HasPrefix(d.Name, "/memory/classes/") {
@@ -190,5 +171,5 @@ func (s *session) memoryClasses([][]byte) {
 		name := strings.TrimSuffix(strings.TrimPrefix(m.Name, "/memory/classes/"), ":bytes")
 		fmt.Fprintf(&b, "%-30s %14d bytes\n", name, m.Value.Uint64())
 	}
-	s.verbatim(b.String())
+	c.verbatim(b.String())
 }

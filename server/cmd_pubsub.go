@@ -11,7 +11,8 @@ import (
 // like; that is accepted and counted, but nothing is ever published.
 func pubsubCommands() []command {
 	const quick = flagPubSub | flagLoading | flagStale
-	row := func(name string, arity int, f flags, complexity, summary string, run func(*session, [][]byte), args ...argument) command {
+	const own = quick | flagClient
+	row := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f, group: "pubsub", since: "1.0.0",
 			complexity: complexity, summary: summary, args: args, run: run,
@@ -26,21 +27,21 @@ func pubsubCommands() []command {
 	some := func(name string) argument {
 		return argument{name: name, kind: "string", multiple: true, optional: true}
 	}
-	on := func(kind subKind, word string) func(*session, [][]byte) {
-		return func(s *session, args [][]byte) { s.subscribe(kind, word, args[1:]) }
+	on := func(kind subKind, word string) func(*call) {
+		return func(c *call) { c.subscribe(kind, word, c.args[1:]) }
 	}
-	off := func(kind subKind, word string) func(*session, [][]byte) {
-		return func(s *session, args [][]byte) { s.unsubscribe(kind, word, args[1:]) }
+	off := func(kind subKind, word string) func(*call) {
+		return func(c *call) { c.unsubscribe(kind, word, c.args[1:]) }
 	}
-	publish := func(s *session, _ [][]byte) { s.int(0) }
+	publish := func(c *call) { c.int(0) }
 	message := []argument{{name: "channel", kind: "string"}, {name: "message", kind: "string"}}
 	return []command{
-		row("SUBSCRIBE", -2, quick, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(subChannel, "subscribe"), many("channel")),
-		row("PSUBSCRIBE", -2, quick, "O(n) for n patterns", "Subscribes to patterns of channels; nothing is ever published.", on(subPattern, "psubscribe"), many("pattern")),
-		sharded(row("SSUBSCRIBE", -2, quick, "O(n) for n channels", "Subscribes to shard channels; nothing is ever published.", on(subShard, "ssubscribe"), many("shardchannel")), -1),
-		row("UNSUBSCRIBE", -1, quick, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(subChannel, "unsubscribe"), some("channel")),
-		row("PUNSUBSCRIBE", -1, quick, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(subPattern, "punsubscribe"), some("pattern")),
-		sharded(row("SUNSUBSCRIBE", -1, quick, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(subShard, "sunsubscribe"), some("shardchannel")), -1),
+		row("SUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(subChannel, "subscribe"), many("channel")),
+		row("PSUBSCRIBE", -2, own, "O(n) for n patterns", "Subscribes to patterns of channels; nothing is ever published.", on(subPattern, "psubscribe"), many("pattern")),
+		sharded(row("SSUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to shard channels; nothing is ever published.", on(subShard, "ssubscribe"), many("shardchannel")), -1),
+		row("UNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(subChannel, "unsubscribe"), some("channel")),
+		row("PUNSUBSCRIBE", -1, own, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(subPattern, "punsubscribe"), some("pattern")),
+		sharded(row("SUNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(subShard, "sunsubscribe"), some("shardchannel")), -1),
 		row("PUBLISH", 3, quick|flagFast, "O(1)", "Replies 0, the number of clients that got the message: it goes to none.", publish, message...),
 		sharded(row("SPUBLISH", 3, quick|flagFast, "O(1)", "Replies 0, the number of clients that got the message: it goes to none.", publish, message...), 1),
 		{
@@ -50,90 +51,90 @@ func pubsubCommands() []command {
 				row("CHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the channels that clients subscribe to.", subscribed(subChannel),
 					argument{name: "pattern", kind: "pattern", optional: true}),
 				row("NUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of channels.", subscriberCounts(subChannel), some("channel")),
-				row("NUMPAT", 2, quick, "O(n) for n subscriptions", "Counts the patterns that clients subscribe to.", func(s *session, _ [][]byte) {
-					s.int(int64(s.srv.topics.len(subPattern)))
+				row("NUMPAT", 2, quick, "O(n) for n subscriptions", "Counts the patterns that clients subscribe to.", func(c *call) {
+					c.int(int64(c.srv.topics.len(subPattern)))
 				}),
 				row("SHARDCHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the shard channels that clients subscribe to.", subscribed(subShard),
 					argument{name: "pattern", kind: "pattern", optional: true}),
 				row("SHARDNUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of shard channels.", subscriberCounts(subShard), some("shardchannel")),
-				row("HELP", 2, flagLoading|flagStale, "O(1)", "Lists the subcommands.", (*session).help),
+				row("HELP", 2, flagLoading|flagStale, "O(1)", "Lists the subcommands.", (*call).help),
 			},
 		},
 	}
 }
 
 // subscribe replies once for each name, as Redis does; a push in RESP3.
-func (s *session) subscribe(kind subKind, word string, names [][]byte) {
+func (c *call) subscribe(kind subKind, word string, names [][]byte) {
 	for _, name := range names {
 		if kind == subPattern && len(name) > glob.MaxPattern {
-			s.fail(errPatternTooLong)
+			c.fail(errPatternTooLong)
 			break
 		}
-		if !s.subs.add(kind, name) {
-			s.fail(errTooManyChannels)
+		if !c.client.subs.add(kind, name) {
+			c.fail(errTooManyChannels)
 			break
 		}
-		s.subscription(kind, word, name)
+		c.subscription(kind, word, name)
 	}
-	s.publishSubs()
+	c.client.publishSubs()
 }
 
-func (s *session) unsubscribe(kind subKind, word string, names [][]byte) {
+func (c *call) unsubscribe(kind subKind, word string, names [][]byte) {
 	if len(names) == 0 {
-		for _, name := range s.subs.list(kind) {
+		for _, name := range c.client.subs.list(kind) {
 			names = append(names, []byte(name))
 		}
 		if len(names) == 0 {
-			s.subscription(kind, word, nil)
+			c.subscription(kind, word, nil)
 			return
 		}
 	}
 	for _, name := range names {
-		s.subs.remove(kind, name)
-		s.subscription(kind, word, name)
+		c.client.subs.remove(kind, name)
+		c.subscription(kind, word, name)
 	}
-	s.publishSubs()
+	c.client.publishSubs()
 }
 
 // subscription replies what has just been done and how many there are now;
 // name nil: there was nothing to end.
-func (s *session) subscription(kind subKind, word string, name []byte) {
-	s.push(3)
-	s.text(word)
+func (c *call) subscription(kind subKind, word string, name []byte) {
+	c.push(3)
+	c.text(word)
 	if name == nil {
-		s.null()
+		c.null()
 	} else {
-		s.bulk(name)
+		c.bulk(name)
 	}
-	s.int(s.subs.shown(kind))
+	c.int(c.client.subs.shown(kind))
 }
 
-func subscribed(kind subKind) func(*session, [][]byte) {
-	return func(s *session, args [][]byte) {
-		if len(args) > 3 {
-			s.fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(args[1])) + "' command")
+func subscribed(kind subKind) func(*call) {
+	return func(c *call) {
+		if len(c.args) > 3 {
+			c.fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(c.args[1])) + "' command")
 			return
 		}
-		names := s.srv.topics.all(kind)
-		if len(args) == 3 {
-			pattern, ok := glob.Compile(args[2])
+		names := c.srv.topics.all(kind)
+		if len(c.args) == 3 {
+			pattern, ok := glob.Compile(c.args[2])
 			if !ok {
-				s.fail(errPatternTooLong)
+				c.fail(errPatternTooLong)
 				return
 			}
 			names = slices.DeleteFunc(names, func(n string) bool { return !pattern.Match([]byte(n)) })
 		}
 		slices.Sort(names)
-		s.texts(names)
+		c.texts(names)
 	}
 }
 
-func subscriberCounts(kind subKind) func(*session, [][]byte) {
-	return func(s *session, args [][]byte) {
-		s.array(2 * (len(args) - 2)) // no map in RESP3 either, as in Redis
-		for _, name := range args[2:] {
-			s.bulk(name)
-			s.int(s.srv.topics.of(kind, name))
+func subscriberCounts(kind subKind) func(*call) {
+	return func(c *call) {
+		c.array(2 * (len(c.args) - 2)) // no map in RESP3 either, as in Redis
+		for _, name := range c.args[2:] {
+			c.bulk(name)
+			c.int(c.srv.topics.of(kind, name))
 		}
 	}
 }

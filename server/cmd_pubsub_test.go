@@ -183,7 +183,7 @@ func TestSubscriptionsAgainstSets(t *testing.T) {
 				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.count, c.s.subs.bytes, c.s.pub.subscribed.Load(), count, bytes)
 			}
 		}
-		if c.s.proto != resp.RESP3 {
+		if c.s.call.proto != resp.RESP3 {
 			rt.Fatal("the client did not speak RESP3")
 		}
 		c.hangUp(errQuit)

@@ -7,69 +7,69 @@ import (
 
 // Snapshots and backups.
 func saveCommands() []command {
-	row := func(name string, arity int, f flags, summary string, run func(*session, [][]byte), args ...argument) command {
+	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
 			name: name, arity: arity, flags: f, group: "server", since: "1.0.0", complexity: "O(N) where N is the number of keys",
 			summary: summary, args: args, run: run,
 		}
 	}
-	backup := row("BACKUP", 2, flagAdmin, "Makes a copy of the data, of hard links, in a new folder below dir, and replies its path.",
-		(*session).backup, argument{name: "folder", kind: "string"})
+	backup := row("BACKUP", 2, flagClient|flagAdmin, "Makes a copy of the data, of hard links, in a new folder below dir, and replies its path.",
+		(*call).backup, argument{name: "folder", kind: "string"})
 	backup.complexity = "O(1)"
-	lastSave := row("LASTSAVE", 1, flagFast|flagLoading|flagStale, "Replies when the last snapshot had been made, in Unix seconds; without any, when the server started.", (*session).lastSave)
+	lastSave := row("LASTSAVE", 1, flagFast|flagLoading|flagStale, "Replies when the last snapshot had been made, in Unix seconds; without any, when the server started.", (*call).lastSave)
 	lastSave.complexity = "O(1)"
 	return []command{
-		row("SAVE", 1, flagAdmin, "Writes a snapshot, and replies when it is durable. Other connections go on.", (*session).save),
-		row("BGSAVE", -1, flagAdmin, "Writes a snapshot in the background.", (*session).bgSave,
+		row("SAVE", 1, flagClient|flagAdmin, "Writes a snapshot, and replies when it is durable. Other connections go on.", (*call).save),
+		row("BGSAVE", -1, flagAdmin, "Writes a snapshot in the background.", (*call).bgSave,
 			argument{name: "schedule", kind: "pure-token", token: "SCHEDULE", optional: true}),
-		row("BGREWRITEAOF", 1, flagAdmin, "Writes a snapshot in the background, and drops the log before it.", (*session).bgRewrite),
+		row("BGREWRITEAOF", 1, flagAdmin, "Writes a snapshot in the background, and drops the log before it.", (*call).bgRewrite),
 		lastSave,
 		backup,
 	}
 }
 
 // keeps reports whether anything is kept on a disk, and replies that nothing is.
-func (s *session) keeps() bool {
-	if s.srv.durable.stats().Kept {
+func (c *call) keeps() bool {
+	if c.srv.durable.stats().Kept {
 		return true
 	}
-	s.fail(errNoPersistence)
+	c.fail(errNoPersistence)
 	return false
 }
 
-func (s *session) save([][]byte) {
-	if !s.keeps() {
+func (c *call) save() {
+	if !c.keeps() {
 		return
 	}
-	s.inBackground(s.srv.Snapshot, func(err error) {
+	c.inBackground(c.srv.Snapshot, func(err error) {
 		if err != nil {
-			s.fail(snapshotError(err))
+			c.fail(snapshotError(err))
 			return
 		}
-		s.ok()
+		c.ok()
 	})
 }
 
-func (s *session) bgSave(args [][]byte) {
-	if len(args) > 2 || len(args) == 2 && !foldEqual(args[1], "SCHEDULE") {
-		s.fail(errSyntax)
+func (c *call) bgSave() {
+	if len(c.args) > 2 || len(c.args) == 2 && !foldEqual(c.args[1], "SCHEDULE") {
+		c.fail(errSyntax)
 		return
 	}
-	s.background("Background saving started")
+	c.background("Background saving started")
 }
 
-func (s *session) bgRewrite([][]byte) {
-	s.background("Background append only file rewriting started")
+func (c *call) bgRewrite() {
+	c.background("Background append only file rewriting started")
 }
 
 // background begins a snapshot that nobody waits for.
-func (s *session) background(reply string) {
-	if !s.keeps() {
+func (c *call) background(reply string) {
+	if !c.keeps() {
 		return
 	}
-	srv := s.srv
+	srv := c.srv
 	if srv.durable.Stats().Snapshotting || !srv.durable.running.CompareAndSwap(false, true) {
-		s.fail(errSnapshotting)
+		c.fail(errSnapshotting)
 		return
 	}
 	go func() {
@@ -78,31 +78,31 @@ func (s *session) background(reply string) {
 			srv.log.Error("a snapshot failed", "err", err)
 		}
 	}()
-	s.simple(reply)
+	c.simple(reply)
 }
 
-func (s *session) lastSave([][]byte) {
-	at := s.srv.started
-	if st := s.srv.durable.stats(); st.LastSnapshot > 0 {
+func (c *call) lastSave() {
+	at := c.srv.started
+	if st := c.srv.durable.stats(); st.LastSnapshot > 0 {
 		at = st.LastSnapshot
 	}
-	s.int(at / int64(time.Second))
+	c.int(at / int64(time.Second))
 }
 
-func (s *session) backup(args [][]byte) {
-	if !s.keeps() {
+func (c *call) backup() {
+	if !c.keeps() {
 		return
 	}
-	name := string(args[1])
+	name := string(c.args[1])
 	var path string
-	s.inBackground(func() (err error) {
-		path, err = s.srv.durable.Backup(name)
+	c.inBackground(func() (err error) {
+		path, err = c.srv.durable.Backup(name)
 		return err
 	}, func(err error) {
 		if err != nil {
-			s.fail(snapshotError(err))
+			c.fail(snapshotError(err))
 			return
 		}
-		s.text(path)
+		c.text(path)
 	})
 }

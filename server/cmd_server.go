@@ -11,94 +11,94 @@ func serverCommands() []command {
 		{
 			name: "INFO", arity: -1, flags: flagLoading | flagStale | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Describes the server, in sections.", args: []argument{{name: "section", kind: "string", optional: true, multiple: true}},
-			run: (*session).info,
+			run: (*call).info,
 		},
 		{
 			name: "TIME", arity: 1, flags: flagFast | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Replies the time that decisions are made by: Unix seconds and microseconds.",
-			run: func(s *session, _ [][]byte) {
-				s.array(2)
-				s.text(strconv.FormatInt(s.now/1e9, 10))
-				s.text(strconv.FormatInt(s.now/1e3%1e6, 10))
+			run: func(c *call) {
+				c.array(2)
+				c.text(strconv.FormatInt(c.now/1e9, 10))
+				c.text(strconv.FormatInt(c.now/1e3%1e6, 10))
 			},
 		},
 		{
-			name: "RL.CLOCK", example: "RL.CLOCK ADOPT", arity: -1, flags: flagAdmin | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "RL.CLOCK", example: "RL.CLOCK ADOPT", arity: -1, flags: flagAdmin | flagStale | flagClient, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells how far the time of decisions is behind the machine's clock, and adopts that.",
 			args:    []argument{{name: "adopt", kind: "pure-token", token: "ADOPT", optional: true}},
-			run:     (*session).clock,
+			run:     (*call).clock,
 		},
 		{
-			name: "MONITOR", arity: 1, flags: flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "MONITOR", arity: 1, flags: flagClient | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Sends every command that runs, from now on.",
-			run: func(s *session, _ [][]byte) {
-				s.ok()
-				s.flush() // the reply comes before the first line
-				s.srv.monitors.add(s)
+			run: func(c *call) {
+				c.ok()
+				c.client.flush() // the reply comes before the first line
+				c.srv.monitors.add(c.client)
 			},
 		},
 		{
-			name: "SHUTDOWN", arity: -1, flags: flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "SHUTDOWN", arity: -1, flags: flagClient | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Stops the server.",
 			args: []argument{
 				{name: "save-selector", kind: "oneof", optional: true, args: []argument{{name: "nosave", kind: "pure-token", token: "NOSAVE"}, {name: "save", kind: "pure-token", token: "SAVE"}}},
 				{name: "now", kind: "pure-token", token: "NOW", optional: true},
 				{name: "force", kind: "pure-token", token: "FORCE", optional: true},
 			},
-			run: (*session).shutdown,
+			run: (*call).shutdown,
 		},
 	}
 }
 
 // clock is RL.CLOCK.
-func (s *session) clock(args [][]byte) {
+func (c *call) clock() {
 	moved := int64(0)
 	switch {
-	case len(args) == 1:
-	case len(args) == 2 && foldEqual(args[1], "ADOPT"):
-		if moved = s.srv.clock.Adopt(); moved > 0 {
-			s.srv.log.Warn("a client had decisions adopt the machine's clock", "addr", s.addr(), "forwards", time.Duration(moved))
+	case len(c.args) == 1:
+	case len(c.args) == 2 && foldEqual(c.args[1], "ADOPT"):
+		if moved = c.srv.clock.Adopt(); moved > 0 {
+			c.srv.log.Warn("a client had decisions adopt the machine's clock", "addr", c.client.addr(), "forwards", time.Duration(moved))
 		}
-		s.now = max(s.now, s.srv.clock.Now())
+		c.now = max(c.now, c.srv.clock.Now())
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 		return
 	}
-	s.mapOf(3)
-	s.text("time")
-	s.int(s.now / 1e3)
-	s.text("behind")
-	s.int(s.srv.clock.Behind() / 1e3)
-	s.text("moved")
-	s.int(moved / 1e3)
+	c.mapOf(3)
+	c.text("time")
+	c.int(c.now / 1e3)
+	c.text("behind")
+	c.int(c.srv.clock.Behind() / 1e3)
+	c.text("moved")
+	c.int(moved / 1e3)
 }
 
-func (s *session) shutdown(args [][]byte) {
+func (c *call) shutdown() {
 	now, save := false, false
-	for _, a := range args[1:] {
+	for _, a := range c.args[1:] {
 		switch {
 		case foldEqual(a, "NOW"), foldEqual(a, "FORCE"):
 			now = true
 		case foldEqual(a, "NOSAVE"):
 		case foldEqual(a, "SAVE"):
-			if !s.keeps() {
+			if !c.keeps() {
 				return
 			}
 			save = true
 		case foldEqual(a, "ABORT"):
-			s.fail("ERR No shutdown in progress.")
+			c.fail("ERR No shutdown in progress.")
 			return
 		default:
-			s.fail(errSyntax)
+			c.fail(errSyntax)
 			return
 		}
 	}
-	if s.srv.opts.Shutdown == nil {
-		s.fail("ERR SHUTDOWN is not available here")
+	if c.srv.opts.Shutdown == nil {
+		c.fail("ERR SHUTDOWN is not available here")
 		return
 	}
-	s.srv.log.Warn("a client said SHUTDOWN", "addr", s.addr())
-	srv := s.srv
+	c.srv.log.Warn("a client said SHUTDOWN", "addr", c.client.addr())
+	srv := c.srv
 	go func() {
 		if save {
 			if err := srv.Snapshot(); err != nil {

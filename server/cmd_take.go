@@ -49,134 +49,134 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a limit, or waits for it, or is denied.",
 			args:    limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
-			run:     (*session).rlTake,
+			run:     (*call).rlTake,
 		},
 		{
 			name: "RL.PEEK", example: "RL.PEEK user:17 GCRA 100/m", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Answers as RL.TAKE would and changes nothing.",
 			args:    limitOf(cost),
-			run:     (*session).rlPeek,
+			run:     (*call).rlPeek,
 		},
 		{
 			name: "RL.REFUND", example: "RL.REFUND user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Gives back what was taken, never above full.",
 			args:    limitOf(cost),
-			run:     (*session).rlRefund,
+			run:     (*call).rlRefund,
 		},
 		{
 			name: "RL.RESERVE", example: "RL.RESERVE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes now and pays later: grants more than there is, and tells how long to wait.",
 			args:    limitOf(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
-			run:     (*session).rlReserve,
+			run:     (*call).rlReserve,
 		},
 		{
 			name: "RL.RESET", example: "RL.RESET user:17", arity: -2, flags: flagWrite | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1, keyFlags: []string{"RM", "delete"},
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n keys",
 			summary: "Forgets keys; replies how many there were.",
 			args:    []argument{{name: "key", kind: "key", multiple: true}},
-			run:     (*session).del,
+			run:     (*call).del,
 		},
 		{
 			name: "RL.INFO", example: "RL.INFO user:17", arity: 2, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Tells a key's algorithm, state, level, time to reset and memory, or null.",
 			args:    []argument{{name: "key", kind: "key"}},
-			run:     (*session).rlInfo,
+			run:     (*call).rlInfo,
 		},
 	}
 }
 
-func (s *session) rlTake(args [][]byte) {
+func (c *call) rlTake() {
 	var a limitArgs
-	if !s.parseLimit(args[2:], ownCost|ownPartial|ownWait, &a) {
+	if !c.parseLimit(c.args[2:], ownCost|ownPartial|ownWait, &a) {
 		return
 	}
 	if a.given&ownWait != 0 {
-		s.askFor(args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{
+		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{
 			Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0,
 		}}}, a.maxWait)
 		return
 	}
 	var d limit.Decision
 	if a.given&ownPartial != 0 {
-		granted, err := s.srv.engine.TakePartial(s.now, args[1], &a.limit, a.cost, &d)
-		s.decidedInPart(args[1], a.limit.Algorithm, &d, granted, err)
+		granted, err := c.srv.engine.TakePartial(c.now, c.args[1], &a.limit, a.cost, &d)
+		c.decidedInPart(c.args[1], a.limit.Algorithm, &d, granted, err)
 		return
 	}
-	s.decided(args[1], a.limit.Algorithm, &d, s.srv.engine.TakeAt(s.place, s.now, args[1], &a.limit, a.cost, &d))
+	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.TakeAt(c.place, c.now, c.args[1], &a.limit, a.cost, &d))
 }
 
-func (s *session) rlPeek(args [][]byte) {
+func (c *call) rlPeek() {
 	var a limitArgs
-	if !s.parseLimit(args[2:], ownCost, &a) {
+	if !c.parseLimit(c.args[2:], ownCost, &a) {
 		return
 	}
 	var d limit.Decision
-	s.decided(args[1], a.limit.Algorithm, &d, s.srv.engine.Peek(s.now, args[1], &a.limit, a.cost, &d))
+	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.Peek(c.now, c.args[1], &a.limit, a.cost, &d))
 }
 
-func (s *session) rlRefund(args [][]byte) {
+func (c *call) rlRefund() {
 	var a limitArgs
-	if !s.parseLimit(args[2:], ownCost, &a) {
+	if !c.parseLimit(c.args[2:], ownCost, &a) {
 		return
 	}
 	var d limit.Decision
-	s.decided(args[1], a.limit.Algorithm, &d, s.srv.engine.Refund(s.now, args[1], &a.limit, a.cost, &d))
+	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.Refund(c.now, c.args[1], &a.limit, a.cost, &d))
 }
 
-func (s *session) rlReserve(args [][]byte) {
+func (c *call) rlReserve() {
 	var a limitArgs
-	if !s.parseLimit(args[2:], ownCost|ownMaxWait, &a) {
+	if !c.parseLimit(c.args[2:], ownCost|ownMaxWait, &a) {
 		return
 	}
 	var d limit.Decision
-	err := s.srv.engine.Reserve(s.now, args[1], &a.limit, a.cost, a.maxWait, &d)
+	err := c.srv.engine.Reserve(c.now, c.args[1], &a.limit, a.cost, a.maxWait, &d)
 	if err == limit.ErrReserve {
-		s.fail("ERR " + a.limit.Algorithm.String() + " does not reserve: " + err.Error())
+		c.fail("ERR " + a.limit.Algorithm.String() + " does not reserve: " + err.Error())
 		return
 	}
-	s.decided(args[1], a.limit.Algorithm, &d, err)
+	c.decided(c.args[1], a.limit.Algorithm, &d, err)
 }
 
 // decided replies with a decision on a key, or with the error in its place.
-func (s *session) decided(key []byte, a limit.Algorithm, d *limit.Decision, err error) {
+func (c *call) decided(key []byte, a limit.Algorithm, d *limit.Decision, err error) {
 	if err != nil {
-		s.fail(s.limitErrorOf(err, key, a))
+		c.fail(c.limitErrorOf(err, key, a))
 		return
 	}
-	s.decisionMillis(d)
+	c.decisionMillis(d)
 }
 
 // decidedInPart replies with a decision and how much was granted.
-func (s *session) decidedInPart(key []byte, a limit.Algorithm, d *limit.Decision, granted int64, err error) {
+func (c *call) decidedInPart(key []byte, a limit.Algorithm, d *limit.Decision, granted int64, err error) {
 	if err != nil {
-		s.fail(s.limitErrorOf(err, key, a))
+		c.fail(c.limitErrorOf(err, key, a))
 		return
 	}
-	s.array(6)
-	s.fiveMillis(d)
-	s.int(granted)
+	c.array(6)
+	c.fiveMillis(d)
+	c.int(granted)
 }
 
-func (s *session) rlInfo(args [][]byte) {
-	info, ok := s.srv.engine.Info(s.now, args[1])
+func (c *call) rlInfo() {
+	info, ok := c.srv.engine.Info(c.now, c.args[1])
 	if !ok {
-		s.null()
+		c.null()
 		return
 	}
-	left := limit.Milliseconds(info.Expires - s.now)
-	s.mapOf(5)
-	s.text("algorithm")
-	s.text(info.Algorithm.TypeName())
-	s.text("state")
-	s.int(info.Expires)
-	s.text("level")
-	s.int(info.Level)
-	s.text("resets_in")
-	s.int(left)
-	s.text("memory")
-	s.int(info.Bytes)
+	left := limit.Milliseconds(info.Expires - c.now)
+	c.mapOf(5)
+	c.text("algorithm")
+	c.text(info.Algorithm.TypeName())
+	c.text("state")
+	c.int(info.Expires)
+	c.text("level")
+	c.int(info.Level)
+	c.text("resets_in")
+	c.int(left)
+	c.text("memory")
+	c.int(info.Bytes)
 }

@@ -21,7 +21,7 @@ func takeAllCommands() []command {
 			{name: "key", kind: "key", multiple: true},
 			{name: "limits", kind: "block", multiple: true, args: limitWords(costWord())},
 		},
-		run: (*session).rlTakeAll,
+		run: (*call).rlTakeAll,
 	}}
 }
 
@@ -44,33 +44,33 @@ func (p *togetherPool) get() *together {
 
 func (p *togetherPool) put(t *together) { p.pool.Put(t) }
 
-func (s *session) rlTakeAll(args [][]byte) {
-	n, text := numKeys(args[1:])
+func (c *call) rlTakeAll() {
+	n, text := numKeys(c.args[1:])
 	if text != "" {
-		s.fail(text)
+		c.fail(text)
 		return
 	}
-	keys, words := args[2:2+n], args[2+n:]
-	t := s.srv.together.get()
-	defer s.srv.together.put(t)
-	if text := t.parse(&s.srv.zones, n, words); text != "" {
-		s.fail(text)
+	keys, words := c.args[2:2+n], c.args[2+n:]
+	t := c.srv.together.get()
+	defer c.srv.together.put(t)
+	if text := t.parse(&c.srv.zones, n, words); text != "" {
+		c.fail(text)
 		return
 	}
-	at, err := s.srv.engine.TakeAll(s.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
+	at, err := c.srv.engine.TakeAll(c.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
 	if err != nil {
-		s.fail(s.takeAllError(err, at, keys, t.limits[:n]))
+		c.fail(c.takeAllError(err, at, keys, t.limits[:n]))
 		return
 	}
-	s.array(2 + n)
+	c.array(2 + n)
 	if at < 0 {
-		s.int(0)
+		c.int(0)
 	} else {
-		s.int(1)
+		c.int(1)
 	}
-	s.int(int64(at))
+	c.int(int64(at))
 	for i := range n {
-		s.decisionMillis(&t.ds[i])
+		c.decisionMillis(&t.ds[i])
 	}
 }
 
@@ -112,7 +112,7 @@ func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string
 }
 
 // takeAllError is the reply for an error that the key or the limit at has.
-func (s *session) takeAllError(err error, at int, keys [][]byte, limits []limit.Limit) string {
+func (c *call) takeAllError(err error, at int, keys [][]byte, limits []limit.Limit) string {
 	text := limitError(err)
 	switch {
 	case at < 0 || text == errOOM:
@@ -120,7 +120,7 @@ func (s *session) takeAllError(err error, at int, keys [][]byte, limits []limit.
 	case err == engine.ErrDuplicate:
 		return "ERR a key is given twice: " + quoted(keys[at])
 	}
-	return s.limitErrorOf(err, keys[at], limits[at].Algorithm) + ": " + quoted(keys[at])
+	return c.limitErrorOf(err, keys[at], limits[at].Algorithm) + ": " + quoted(keys[at])
 }
 
 // plural is a number and a noun: 1 key, 2 keys.

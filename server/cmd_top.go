@@ -21,7 +21,7 @@ func topCommands() []command {
 			{name: "count", kind: "integer", token: "COUNT", optional: true},
 			{name: "namespace", kind: "string", token: "NS", optional: true},
 		},
-		run: (*session).rlTop,
+		run: (*call).rlTop,
 	}}
 }
 
@@ -30,18 +30,18 @@ const (
 	topMaxCount = 1000
 )
 
-func (s *session) rlTop(args [][]byte) {
-	q, text := parseTop(args[1:])
+func (c *call) rlTop() {
+	q, text := parseTop(c.args[1:])
 	if text != "" {
-		s.fail(text)
+		c.fail(text)
 		return
 	}
-	top := s.srv.engine.Top(s.now, q.by, q.count, q.namespace)
-	s.array(len(top))
+	top := c.srv.engine.Top(c.now, q.by, q.count, q.namespace)
+	c.array(len(top))
 	for _, k := range top {
-		s.array(2)
-		s.bulk(k.Key)
-		s.int(k.Count)
+		c.array(2)
+		c.bulk(k.Key)
+		c.int(k.Count)
 	}
 }
 

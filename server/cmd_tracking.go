@@ -80,26 +80,26 @@ func (o *trackingOptions) check(on bool) string {
 	return ""
 }
 
-func (s *session) clientTracking(args [][]byte) {
+func (c *call) clientTracking() {
 	var o trackingOptions
-	if text := o.parse(s.srv, args[3:]); text != "" {
-		s.fail(text)
+	if text := o.parse(c.srv, c.args[3:]); text != "" {
+		c.fail(text)
 		return
 	}
 	switch {
-	case foldEqual(args[2], "ON"):
-		if text := o.check(s.tracking != nil); text != "" {
-			s.fail(text)
+	case foldEqual(c.args[2], "ON"):
+		if text := o.check(c.client.tracking != nil); text != "" {
+			c.fail(text)
 			return
 		}
-		s.track(&o.tracking)
-	case foldEqual(args[2], "OFF"):
-		s.track(nil)
+		c.client.track(&o.tracking)
+	case foldEqual(c.args[2], "OFF"):
+		c.client.track(nil)
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 		return
 	}
-	s.ok()
+	c.ok()
 }
 
 // track turns tracking on, or off with nil.
@@ -112,23 +112,23 @@ func (s *session) track(t *tracking) {
 	s.pub.redirect.Store(shown)
 }
 
-func (s *session) clientCaching(args [][]byte) {
+func (c *call) clientCaching() {
 	switch {
-	case s.tracking == nil:
-		s.fail(errCachingOff)
-	case foldEqual(args[2], "YES"):
-		s.tracking.caching = true
-		s.ok()
-	case foldEqual(args[2], "NO"):
-		s.fail(errCachingNo)
+	case c.client.tracking == nil:
+		c.fail(errCachingOff)
+	case foldEqual(c.args[2], "YES"):
+		c.client.tracking.caching = true
+		c.ok()
+	case foldEqual(c.args[2], "NO"):
+		c.fail(errCachingNo)
 	default:
-		s.fail(errSyntax)
+		c.fail(errSyntax)
 	}
 }
 
-func (s *session) clientTrackingInfo([][]byte) {
+func (c *call) clientTrackingInfo() {
 	flags := []string{"off"}
-	if t := s.tracking; t != nil {
+	if t := c.client.tracking; t != nil {
 		flags = []string{"on", "optin"}
 		for _, f := range []struct {
 			on   bool
@@ -139,16 +139,16 @@ func (s *session) clientTrackingInfo([][]byte) {
 			}
 		}
 	}
-	s.mapOf(3)
-	s.text("flags")
-	s.set(len(flags))
+	c.mapOf(3)
+	c.text("flags")
+	c.set(len(flags))
 	for _, f := range flags {
-		s.text(f)
+		c.text(f)
 	}
-	s.text("redirect")
-	s.int(s.pub.redirect.Load())
-	s.text("prefixes")
-	s.array(0)
+	c.text("redirect")
+	c.int(c.client.pub.redirect.Load())
+	c.text("prefixes")
+	c.array(0)
 }
 
 // caching reports whether the next command's keys are to be invalidated.
@@ -174,7 +174,7 @@ func (s *session) invalidate(args [][]byte) {
 		s.invalidateElsewhere(keys)
 		return
 	}
-	if s.proto != resp.RESP3 {
+	if s.call.proto != resp.RESP3 {
 		return
 	}
 	b := appendInvalidation(nil, resp.RESP3, keys)
@@ -182,7 +182,7 @@ func (s *session) invalidate(args [][]byte) {
 		s.after = b
 		return
 	}
-	s.out = append(s.out, b...)
+	s.call.out = append(s.call.out, b...)
 }
 
 // invalidateElsewhere tells the client of CLIENT TRACKING's REDIRECT.
@@ -192,10 +192,10 @@ func (s *session) invalidateElsewhere(keys [][]byte) {
 	switch {
 	case to == nil:
 		t.broken = true
-		if s.proto == resp.RESP3 {
-			s.push(2)
-			s.text("tracking-redir-broken")
-			s.int(t.redirect)
+		if s.call.proto == resp.RESP3 {
+			s.call.push(2)
+			s.call.text("tracking-redir-broken")
+			s.call.int(t.redirect)
 		}
 	case to.pub.resp3.Load():
 		to.deliver(appendInvalidation(nil, resp.RESP3, keys))

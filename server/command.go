@@ -29,7 +29,7 @@ type command struct {
 	usage      string // the reply to a wrong number of arguments; empty: Redis' own
 	example    string // a call that works, which that reply shows behind the syntax
 
-	run  func(s *session, args [][]byte)
+	run  func(c *call)
 	subs []command
 
 	full   string   // fullName, given by newTable
@@ -56,6 +56,7 @@ const (
 	// Ours, not shown to clients.
 	flagWide      // may have limits' WideArgs arguments
 	flagAhead     // takes one key, the first argument, and always runs at once: see ahead.go
+	flagClient    // needs a client's connection
 	flagDangerous // ACL category only
 	flagConn      // ACL category @connection
 )

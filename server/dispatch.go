@@ -2,21 +2,9 @@ package server
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
-	"unsafe"
 
 	"limitdb/resp"
-)
-
-// Reasons to leave the straight path, one bit each, so that a command pays
-// one atomic load for all of them.
-const (
-	specialMonitor uint32 = 1 << iota
-	specialPause
-	specialTimeEach // time every command by itself, for a low slowlog threshold
-	specialLoading  // the state is being loaded
-	specialMisconf  // the log cannot be written
 )
 
 // execute runs one command, with what CLIENT REPLY and CLIENT CACHING have said about it.
@@ -34,7 +22,7 @@ func (s *session) execute(args [][]byte) {
 
 // executeSilenced runs one command and drops its reply, unless it is CLIENT REPLY ON.
 func (s *session) executeSilenced(args [][]byte) {
-	mark := len(s.out)
+	mark := len(s.call.out)
 	if s.replies == replySkip {
 		s.replies = replySkipping
 	}
@@ -45,102 +33,94 @@ func (s *session) executeSilenced(args [][]byte) {
 	case replySkipping:
 		s.replies = replyOn
 	}
-	s.out = s.out[:min(mark, len(s.out))]
+	s.call.out = s.call.out[:min(mark, len(s.call.out))]
 	s.mute = s.resume != nil
 }
 
 // resumed calls resume, and drops the reply of a parked command that CLIENT REPLY
 // has silenced. It reports whether the command has finished.
 func (s *session) resumed() bool {
-	mark := len(s.out)
-	s.failed = false
+	mark := len(s.call.out)
+	s.call.failed = false
 	done := s.resume()
 	if cmd := s.pub.lastCmd.Load(); cmd != nil {
 		s.tell(cmd, mark)
 	}
 	if s.mute {
-		s.out = s.out[:min(mark, len(s.out))]
+		s.call.out = s.call.out[:min(mark, len(s.call.out))]
 		s.mute = !done
 	}
 	if done {
-		s.out = append(s.out, s.after...)
+		s.call.out = append(s.call.out, s.after...)
 		s.after = nil
 	}
 	return done
 }
 
 func (s *session) executeOne(args [][]byte) {
-	cmd := s.lookup(args)
-	if cmd == nil {
-		s.srv.counters.unknown.Add(1)
-		return
-	}
-	if !s.authed && cmd.flags&flagNoAuth == 0 {
-		s.reject(cmd, errUnauthenticated)
-		return
-	}
-	if cmd.hasKeys() {
-		if text := s.checkKeys(cmd, args); text != "" {
-			s.reject(cmd, text)
-			return
-		}
-	}
-	if s.subs.count > 0 && s.proto == resp.RESP2 && !allowedWhileSubscribed(cmd) {
-		s.reject(cmd, fmt.Sprintf(errSubscribed, cmd.fullName()))
-		return
-	}
 	special := s.srv.special.Load() | s.early
-	if special&(specialLoading|specialMisconf) != 0 {
-		if text := s.srv.refusal(cmd, special); text != "" {
-			s.reject(cmd, text)
-			return
-		}
-	}
-	if special&specialPause != 0 && s.srv.pause.holds(s, cmd) {
-		s.holdBack(args)
+	cmd := s.lookup(args)
+	if cmd == nil || !s.admits(cmd, args, special) {
 		return
 	}
-	s.call(cmd, args, special)
+	s.invoke(cmd, args, special)
 	// Afterwards, as Redis does: RESET ends its client's MONITOR first.
 	if special&specialMonitor != 0 && cmd.flags&flagSkipMonitor == 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
 }
 
-// call runs cmd and counts it.
-func (s *session) call(cmd *command, args [][]byte, special uint32) {
-	s.failed = false
-	mark := len(s.out)
+// invoke runs cmd and counts it.
+func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
+	c := &s.call
+	c.cmd, c.args, c.failed = cmd, args, false
+	mark := len(c.out)
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
 	}
-	if cmd.flags&flagFast != 0 && special&specialTimeEach == 0 {
-		cmd.run(s, args)
-		s.tell(cmd, mark)
-		if s.stepping != nil {
-			s.stepping.args = cutArgs(s.srv.redact(cmd, args))
-			return
-		}
-		if !s.tally.add(cmd, s.failed) {
+	together := cmd.flags&flagFast != 0 && special&specialTimeEach == 0
+	start := int64(0)
+	if !together {
+		start = s.srv.clock.Now()
+	}
+	cmd.run(c)
+	s.tell(cmd, mark)
+	switch {
+	case s.stepping != nil:
+		s.stepping.args = cutArgs(s.srv.redact(cmd, args))
+	case together:
+		if !s.tally.add(cmd, c.failed) {
 			s.settle()
-			s.tally.add(cmd, s.failed)
+			s.tally.add(cmd, c.failed)
 		}
-	} else {
-		start := s.srv.clock.Now()
-		cmd.run(s, args)
-		s.tell(cmd, mark)
-		if s.stepping != nil {
-			s.stepping.args = cutArgs(s.srv.redact(cmd, args))
-			return
-		}
+	default:
 		took := s.srv.clock.Now() - start
 		s.slow += took
-		s.stripe.record(cmd, took, s.failed)
+		s.stripe.record(cmd, took, c.failed)
 		s.srv.slowlog.offer(s, cmd, args, took)
 		if special&specialTimeEach != 0 {
-			s.srv.offerLatency(cmd, s.now, took)
+			s.srv.offerLatency(cmd, c.now, took)
 		}
 	}
+}
+
+// run runs a command that is nobody's, and appends its reply to b. The caller has been let
+// through the gate itself, and counts and times what it runs as its own. A command that needs
+// a client's connection is refused; one that would wait is decided at once.
+func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []byte {
+	c := call{srv: srv, args: args, now: now, reply: reply{out: b, proto: proto}}
+	text := ""
+	if c.cmd = srv.table.find(args[0]); c.cmd == nil {
+		text = srv.unknownCommand(args)
+	} else if c.cmd, text = c.cmd.resolve(args); text == "" {
+		text = c.refusal(srv.special.Load())
+	}
+	if text != "" {
+		c.fail(text)
+	} else {
+		c.cmd.run(&c)
+	}
+	return c.out
 }
 
 // find returns the command of that name, or nil. Pipelines are mostly of one
@@ -161,35 +141,50 @@ func (s *session) find(name []byte) *command {
 func (s *session) lookup(args [][]byte) *command {
 	cmd := s.find(args[0])
 	if cmd == nil {
-		s.unknownCommand(args)
+		s.srv.counters.unknown.Add(1)
+		if crossProtocol(args) {
+			s.closeCrossProtocol(args)
+		} else {
+			s.call.fail(s.srv.unknownCommand(args))
+		}
 		return nil
 	}
-	if len(cmd.subs) > 0 && len(args) > 1 {
-		sub := cmd.sub(args[1])
-		if sub == nil && cmd.run == nil {
-			s.reject(cmd, cmd.noSubcommand(args[1]))
-			return nil
-		}
-		if sub != nil {
-			cmd = sub
-		}
-	}
-	if !cmd.arityOK(len(args)) || cmd.run == nil {
-		s.reject(cmd, cmd.wrongArity())
+	cmd, text := cmd.resolve(args)
+	if text != "" {
+		s.reject(cmd, text)
 		return nil
 	}
 	return cmd
 }
 
-// unknownCommand answers as Redis does; other protocols' first words close the connection.
-func (s *session) unknownCommand(args [][]byte) {
-	if crossProtocol(args) {
-		s.srv.counters.crossProtocol.Add(1)
-		s.srv.log.Warn("an HTTP request on the RESP port: the connection is closed", "addr", s.addr(), "line", logged(args[0]))
-		s.out = s.out[:0]
-		s.conn.Close(errCross)
-		return
+// resolve returns the command or subcommand that args, which begin with c's name, are for, and
+// the error to reply with where there is none or the number of arguments is wrong.
+func (c *command) resolve(args [][]byte) (cmd *command, text string) {
+	if len(c.subs) > 0 && len(args) > 1 {
+		sub := c.sub(args[1])
+		if sub == nil && c.run == nil {
+			return c, c.noSubcommand(args[1])
+		}
+		if sub != nil {
+			c = sub
+		}
 	}
+	if !c.arityOK(len(args)) || c.run == nil {
+		return c, c.wrongArity()
+	}
+	return c, ""
+}
+
+// closeCrossProtocol closes the connection of a client that speaks another protocol.
+func (s *session) closeCrossProtocol(args [][]byte) {
+	s.srv.counters.crossProtocol.Add(1)
+	s.srv.log.Warn("an HTTP request on the RESP port: the connection is closed", "addr", s.addr(), "line", logged(args[0]))
+	s.call.out = s.call.out[:0]
+	s.conn.Close(errCross)
+}
+
+// unknownCommand is the reply to a command that there is not, as Redis words it.
+func (srv *Server) unknownCommand(args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '")
 	b.WriteString(plainCut(args[0]))
@@ -200,7 +195,7 @@ func (s *session) unknownCommand(args [][]byte) {
 		}
 		b.WriteString("'" + plainCut(a) + "' ")
 	}
-	s.fail(aside(b.String(), s.srv.table.commandHint(args[0])))
+	return aside(b.String(), srv.table.commandHint(args[0]))
 }
 
 // crossProtocol recognises HTTP: no client library sends these words.
@@ -224,62 +219,8 @@ func plainCut(b []byte) string {
 	return q
 }
 
-// checkKeys holds every key against max-key-len.
-func (s *session) checkKeys(cmd *command, args [][]byte) string {
-	most := int(s.srv.set.MaxKeyLen.Get())
-	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
-		if len(args[cmd.firstKey]) > most {
-			return errKeyTooLong
-		}
-		return ""
-	}
-	text := ""
-	cmd.keys(args, func(i int) {
-		if len(args[i]) > most {
-			text = errKeyTooLong
-		}
-	})
-	return text
-}
-
-// allowedWhileSubscribed names what a RESP2 client may say while its replies
-// could not be told from messages.
-func allowedWhileSubscribed(cmd *command) bool {
-	if cmd.parent != nil {
-		return false
-	}
-	switch cmd.name {
-	case "PING", "QUIT", "RESET",
-		"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
-		return true
-	}
-	return false
-}
-
 // reject answers with an error before the command has run.
 func (s *session) reject(cmd *command, text string) {
 	s.stripe.commands[cmd.id].rejected.Add(1)
-	s.fail(text)
-}
-
-// holdBack parks the session with a copy of the command until the pause ends.
-func (s *session) holdBack(args [][]byte) {
-	held, size := make([][]byte, len(args)), 0
-	for i, a := range args {
-		held[i] = bytes.Clone(a)
-		size += len(a) + int(unsafe.Sizeof(a))
-	}
-	s.held = held
-	s.pub.argMemory.Store(int64(size))
-	s.park(func() bool {
-		args := s.held
-		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
-			return false
-		}
-		s.held, s.resume = nil, nil
-		s.pub.argMemory.Store(0)
-		s.execute(args)
-		// Executing may have parked the session again, for a reason of its own.
-		return s.resume == nil
-	})
+	s.call.fail(text)
 }

@@ -92,17 +92,6 @@ func (srv *Server) SetRefusing(err error) {
 // Refusing tells whether commands that write are refused, see SetRefusing.
 func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf != 0 }
 
-// refusal is why a command cannot run now, "" if it can.
-func (srv *Server) refusal(cmd *command, special uint32) string {
-	switch {
-	case special&specialLoading != 0 && cmd.flags&flagLoading == 0:
-		return errLoading
-	case special&specialMisconf != 0 && cmd.flags&flagWrite != 0:
-		return *srv.misconf.Load()
-	}
-	return ""
-}
-
 // owed are replies that wait until what they tell of state is durable. They belong to
 // the session, but for due, which the one who syncs sets before he wakes it. Replies that tell nothing
 // of state (PING, INFO, CONFIG, what is refused) wait only for those before them.
@@ -120,10 +109,10 @@ type owed struct {
 
 // tell notes whether the reply that begins at mark tells of state, which the command cmd has seen.
 func (s *session) tell(cmd *command, mark int) {
-	if cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.out) <= mark || s.failed && !s.reveals {
+	if cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.call.out) <= mark || s.call.failed && !s.call.reveals {
 		return
 	}
-	s.reveals = false
+	s.call.reveals = false
 	if !s.told {
 		s.told, s.quiet = true, mark
 	}
@@ -143,19 +132,19 @@ func (s *session) hold(told bool) bool {
 	}
 	o := s.owed
 	if o.waiting {
-		o.b = append(o.b, s.out...)
+		o.b = append(o.b, s.call.out...)
 		o.told = o.told || told
 	} else {
 		if !s.await() {
 			return false
 		}
 		if s.quiet > 0 {
-			s.conn.Write(s.out[:s.quiet])
+			s.conn.Write(s.call.out[:s.quiet])
 		}
-		o.b = append(o.b, s.out[s.quiet:]...)
+		o.b = append(o.b, s.call.out[s.quiet:]...)
 		o.waiting, o.covered = true, len(o.b)
 	}
-	s.out = s.out[:0]
+	s.call.out = s.call.out[:0]
 	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}
@@ -226,16 +215,16 @@ func (srv *Server) Snapshot() error {
 
 // inBackground parks the session until work, which runs in a goroutine of its
 // own, has returned; then reply gets to say what came of it.
-func (s *session) inBackground(work func() error, reply func(err error)) {
+func (c *call) inBackground(work func() error, reply func(err error)) {
 	var done atomic.Bool
 	var result error
-	conn := s.conn
+	conn := c.client.conn
 	go func() {
 		result = work()
 		done.Store(true)
 		conn.Wake()
 	}()
-	s.park(func() bool {
+	c.client.park(func() bool {
 		if !done.Load() {
 			return false
 		}

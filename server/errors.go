@@ -89,10 +89,10 @@ func limitError(err error) string {
 
 // limitErrorOf is limitError with what the key holds in the place of what the
 // algorithm wants.
-func (s *session) limitErrorOf(err error, key []byte, wants limit.Algorithm) string {
-	s.reveals = !errors.Is(err, engine.ErrOOM)
+func (c *call) limitErrorOf(err error, key []byte, wants limit.Algorithm) string {
+	c.reveals = !errors.Is(err, engine.ErrOOM)
 	if errors.Is(err, engine.ErrWrongType) {
-		if info, ok := s.srv.engine.Info(s.now, key); ok {
+		if info, ok := c.srv.engine.Info(c.now, key); ok {
 			return wrongType(info.Algorithm, wants)
 		}
 	}

@@ -111,32 +111,32 @@ func (m *latencyMonitor) reset(names ...string) int {
 	return n - len(m.events)
 }
 
-func (s *session) latencyLatest([][]byte) {
-	all := s.srv.latency.latest()
-	s.array(len(all))
+func (c *call) latencyLatest() {
+	all := c.srv.latency.latest()
+	c.array(len(all))
 	for _, e := range all {
-		s.array(4)
-		s.text(e.name)
-		s.int(e.at)
-		s.int(e.ms)
-		s.int(e.max)
+		c.array(4)
+		c.text(e.name)
+		c.int(e.at)
+		c.int(e.ms)
+		c.int(e.max)
 	}
 }
 
-func (s *session) latencyHistory(args [][]byte) {
-	all := s.srv.latency.history(string(args[2]))
-	s.array(len(all))
+func (c *call) latencyHistory() {
+	all := c.srv.latency.history(string(c.args[2]))
+	c.array(len(all))
 	for _, e := range all {
-		s.array(2)
-		s.int(e.at)
-		s.int(e.ms)
+		c.array(2)
+		c.int(e.at)
+		c.int(e.ms)
 	}
 }
 
-func (s *session) latencyReset(args [][]byte) {
+func (c *call) latencyReset() {
 	var names []string
-	for _, a := range args[2:] {
+	for _, a := range c.args[2:] {
 		names = append(names, string(a))
 	}
-	s.int(int64(s.srv.latency.reset(names...)))
+	c.int(int64(c.srv.latency.reset(names...)))
 }

@@ -42,13 +42,13 @@ func ownNames() [4]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WA
 // parseLimit reads a limit and those of the command's own options that it may
 // have, in any order after the limit's first words. Where it cannot, it replies
 // with the error and returns false.
-func (s *session) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) bool {
-	n, text := parseLimit(&s.srv.zones, words, allowed, a)
+func (c *call) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) bool {
+	n, text := parseLimit(&c.srv.zones, words, allowed, a)
 	if text == "" && n < len(words) {
 		text = errUnknownOption(words[n], a, allowed)
 	}
 	if text != "" {
-		s.fail(text)
+		c.fail(text)
 		return false
 	}
 	return true

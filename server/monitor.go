@@ -49,9 +49,9 @@ func (m *monitors) count() int {
 func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	line := make([]byte, 0, 256)
 	line = append(line, '+')
-	line = strconv.AppendInt(line, s.now/1e9, 10)
+	line = strconv.AppendInt(line, s.call.now/1e9, 10)
 	line = append(line, '.')
-	us := strconv.Itoa(int(s.now / 1e3 % 1e6))
+	us := strconv.Itoa(int(s.call.now / 1e3 % 1e6))
 	line = append(append(line, "000000"[len(us):]...), us...)
 	line = append(line, " [0 "...)
 	if local := s.conn.LocalAddr(); isUnix(local) {
@@ -70,7 +70,7 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	defer m.mu.Unlock()
 	for to := range m.set {
 		if to == s { // behind the reply
-			s.out = append(s.out, line...)
+			s.call.out = append(s.call.out, line...)
 			continue
 		}
 		to.deliver(line)

@@ -39,35 +39,35 @@ func loadText(from *atomic.Pointer[string]) string {
 	return ""
 }
 
-func (s *session) clientSetName(args [][]byte) {
-	s.setText(&s.pub.name, args[2], errClientName)
+func (c *call) clientSetName() {
+	c.setText(&c.client.pub.name, c.args[2], errClientName)
 }
 
-func (s *session) clientGetName([][]byte) {
-	if name := loadText(&s.pub.name); name != "" {
-		s.text(name)
+func (c *call) clientGetName() {
+	if name := loadText(&c.client.pub.name); name != "" {
+		c.text(name)
 		return
 	}
-	s.null()
+	c.null()
 }
 
-func (s *session) clientSetInfo(args [][]byte) {
+func (c *call) clientSetInfo() {
 	switch {
-	case foldEqual(args[2], "LIB-NAME"):
-		s.setText(&s.pub.libName, args[3], errLibName)
-	case foldEqual(args[2], "LIB-VER"):
-		s.setText(&s.pub.libVer, args[3], errLibVer)
+	case foldEqual(c.args[2], "LIB-NAME"):
+		c.setText(&c.client.pub.libName, c.args[3], errLibName)
+	case foldEqual(c.args[2], "LIB-VER"):
+		c.setText(&c.client.pub.libVer, c.args[3], errLibVer)
 	default:
-		s.fail("ERR Unrecognized option '" + plainCut(args[2]) + "'")
+		c.fail("ERR Unrecognized option '" + plainCut(c.args[2]) + "'")
 	}
 }
 
 // setText stores b and replies OK, or the error.
-func (s *session) setText(to *atomic.Pointer[string], b []byte, wrong string) {
+func (c *call) setText(to *atomic.Pointer[string], b []byte, wrong string) {
 	if text := nameError(b, wrong); text != "" {
-		s.fail(text)
+		c.fail(text)
 		return
 	}
-	s.storeText(to, b)
-	s.ok()
+	c.client.storeText(to, b)
+	c.ok()
 }

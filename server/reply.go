@@ -2,32 +2,31 @@ package server
 
 import "limitdb/resp"
 
-// The replies, appended to the batch. Handlers use these and nothing else.
-
-func (s *session) ok()                  { s.out = resp.AppendString(s.out, "OK") }
-func (s *session) int(n int64)          { s.out = resp.AppendInt(s.out, n) }
-func (s *session) simple(text string)   { s.out = resp.AppendString(s.out, text) }
-func (s *session) bulk(b []byte)        { s.out = resp.AppendBulk(s.out, b) }
-func (s *session) text(text string)     { s.out = resp.AppendBulkString(s.out, text) }
-func (s *session) array(n int)          { s.out = resp.AppendArray(s.out, n) }
-func (s *session) mapOf(n int)          { s.out = resp.AppendMap(s.out, s.proto, n) }
-func (s *session) set(n int)            { s.out = resp.AppendSet(s.out, s.proto, n) }
-func (s *session) push(n int)           { s.out = resp.AppendPush(s.out, s.proto, n) }
-func (s *session) null()                { s.out = resp.AppendNull(s.out, s.proto) }
-func (s *session) verbatim(text string) { s.out = resp.AppendVerbatim(s.out, s.proto, "txt", text) }
-func (s *session) double(f float64)     { s.out = resp.AppendDouble(s.out, s.proto, f) }
-
-func (s *session) texts(list []string) {
-	s.array(len(list))
-	for _, t := range list {
-		s.text(t)
-	}
+// A reply is what commands have answered so far, in the client's protocol.
+// Handlers append to it by these methods and by nothing else.
+type reply struct {
+	out     []byte
+	proto   resp.Proto
+	failed  bool // the running command has replied with an error
+	reveals bool // that error depends on state
 }
 
-// fail replies with an error and marks the command as failed. The counters by
-// prefix are what INFO errorstats shows.
-func (s *session) fail(text string) {
-	s.failed = true
-	s.srv.errors.count(text)
-	s.out = resp.AppendError(s.out, text)
+func (r *reply) ok()                  { r.out = resp.AppendString(r.out, "OK") }
+func (r *reply) int(n int64)          { r.out = resp.AppendInt(r.out, n) }
+func (r *reply) simple(text string)   { r.out = resp.AppendString(r.out, text) }
+func (r *reply) bulk(b []byte)        { r.out = resp.AppendBulk(r.out, b) }
+func (r *reply) text(text string)     { r.out = resp.AppendBulkString(r.out, text) }
+func (r *reply) array(n int)          { r.out = resp.AppendArray(r.out, n) }
+func (r *reply) mapOf(n int)          { r.out = resp.AppendMap(r.out, r.proto, n) }
+func (r *reply) set(n int)            { r.out = resp.AppendSet(r.out, r.proto, n) }
+func (r *reply) push(n int)           { r.out = resp.AppendPush(r.out, r.proto, n) }
+func (r *reply) null()                { r.out = resp.AppendNull(r.out, r.proto) }
+func (r *reply) verbatim(text string) { r.out = resp.AppendVerbatim(r.out, r.proto, "txt", text) }
+func (r *reply) double(f float64)     { r.out = resp.AppendDouble(r.out, r.proto, f) }
+
+func (r *reply) texts(list []string) {
+	r.array(len(list))
+	for _, t := range list {
+		r.text(t)
+	}
 }

@@ -154,19 +154,12 @@ func (srv *Server) timingChanged() {
 	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
 }
 
-func (srv *Server) setSpecial(bit uint32, on bool) {
-	if on {
-		srv.special.Or(bit)
-	} else {
-		srv.special.And(^bit)
-	}
-}
-
 // Accept makes the session of a new connection, or refuses it with an error
 // that says why.
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
-	s := &session{srv: srv, conn: c, life: c.Life(), proto: resp.RESP2}
+	s := &session{srv: srv, conn: c, life: c.Life()}
+	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
 	s.rd.Wide = srv.wide
 	s.subs.topics = &srv.topics
 	s.authed = srv.password() == ""

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"limitdb/config"
-	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/transport"
 )
@@ -26,10 +25,8 @@ type session struct {
 	id     int64
 	stripe *stripe
 
-	rd    resp.Reader
-	out   []byte
-	proto resp.Proto
-	now   int64 // the clock at the start of this batch, ns of Unix time
+	rd   resp.Reader
+	call call // the command that runs, and the batch's replies so far
 	// early is specialLoading where the state was being loaded at that moment: commands of this batch are refused
 	// even if it is there by now.
 	early uint32
@@ -40,8 +37,6 @@ type session struct {
 
 	authed  bool
 	eof     bool // the peer has finished sending
-	failed  bool // the running command replied with an error
-	reveals bool // that error tells of state
 	told    bool // out has a reply that tells of state, see owed
 	quiet   int  // bytes of out before that reply
 	replies replyMode
@@ -53,16 +48,11 @@ type session struct {
 
 	// resume is set while the session is parked: it is asked at each wake-up
 	// whether the session may go on. The batch's replies so far have been sent.
-	resume    func() bool
-	yielded   bool      // parked only until its next turn
-	stepping  *stepping // the command that has yielded, or nil
-	stepHolds int64     // bytes that the running command in steps holds
-	owed      *owed     // replies that wait for the disk; nil if none ever did
-	held      [][]byte  // the command that a pause holds back
-
-	// place is where the engine has found the running command's key; zero if it
-	// was not asked.
-	place engine.Place
+	resume   func() bool
+	yielded  bool      // parked only until its next turn
+	stepping *stepping // the command that has yielded, or nil
+	owed     *owed     // replies that wait for the disk; nil if none ever did
+	held     [][]byte  // the command that a pause holds back
 
 	lengths  uint32   // of Server.lengths that the reader's limits are of
 	last     *command // the last command found, for pipelines of one command
@@ -171,13 +161,13 @@ func (s *session) Closed(reason error) {
 
 func (s *session) begin() {
 	s.early = s.srv.special.Load() & specialLoading // before the clock is read: only then it is right
-	s.now = s.srv.clock.Now()
+	s.call.now = s.srv.clock.Now()
 	s.slow = 0
 	if s.lengths != s.srv.lengths.Load() {
 		s.setReaderLimits()
 	}
-	if s.out == nil {
-		s.out = s.srv.buffers.get()
+	if s.call.out == nil {
+		s.call.out = s.srv.buffers.get()
 	}
 }
 
@@ -218,7 +208,7 @@ func (s *session) run() (more bool) {
 		}
 		s.execute(args)
 		quiet = s.mayQueue()
-		if len(s.out) >= flushAt {
+		if len(s.call.out) >= flushAt {
 			s.flush()
 			s.ran = turnCheck // writing takes time, too
 		}
@@ -245,8 +235,8 @@ func (s *session) finish() {
 		s.conn.CloseAfterFlush(s.life.Reason())
 	}
 	s.settle()
-	s.srv.buffers.put(s.out)
-	s.out = nil
+	s.srv.buffers.put(s.call.out)
+	s.call.out = nil
 
 	since := s.pub.partialSince.Load()
 	switch {
@@ -255,16 +245,16 @@ func (s *session) finish() {
 			s.pub.partialSince.Store(0)
 		}
 	case since == 0 || ran:
-		s.pub.partialSince.Store(s.now)
+		s.pub.partialSince.Store(s.call.now)
 	}
-	s.pub.lastActive.Store(s.now)
+	s.pub.lastActive.Store(s.call.now)
 	s.account()
 }
 
 // settle moves the tally into the counters.
 func (s *session) settle() {
 	if s.tally.n > 0 {
-		s.tally.flush(s.stripe, s.srv.clock.Now()-s.now-s.slow)
+		s.tally.flush(s.stripe, s.srv.clock.Now()-s.call.now-s.slow)
 	}
 }
 
@@ -273,15 +263,15 @@ func (s *session) settle() {
 func (s *session) flush() {
 	told := s.told
 	s.told = false
-	if len(s.out) == 0 {
+	if len(s.call.out) == 0 {
 		return
 	}
-	s.stripe.bytesOut.Add(uint64(len(s.out)))
+	s.stripe.bytesOut.Add(uint64(len(s.call.out)))
 	if (told || s.owing()) && s.hold(told) {
 		return
 	}
-	s.conn.Write(s.out)
-	s.out = s.out[:0]
+	s.conn.Write(s.call.out)
+	s.call.out = s.call.out[:0]
 	if s.life.Open() && s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}
@@ -294,7 +284,12 @@ func (s *session) outputLimit() int64 {
 	if !s.pub.authed.Load() {
 		return unauthOutput
 	}
-	if l := s.srv.set.ClientOutputBufferLimit.Get(s.class()); l.Hard > 0 {
+	return s.srv.outputLimit(s.class())
+}
+
+// outputLimit bounds the bytes of unsent replies of a client of some class.
+func (srv *Server) outputLimit(class config.ClientClass) int64 {
+	if l := srv.set.ClientOutputBufferLimit.Get(class); l.Hard > 0 {
 		return l.Hard
 	}
 	return math.MaxInt64
@@ -346,7 +341,7 @@ func (s *session) protocolError(err error) {
 	}
 	s.srv.counters.protocolErrors.Add(1)
 	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.addr(), "err", pe.Text)
-	s.out = resp.AppendError(s.out, "ERR "+pe.Text)
+	s.call.out = resp.AppendError(s.call.out, "ERR "+pe.Text)
 	s.closeAfterReply(errProtocol)
 }
 
@@ -386,9 +381,9 @@ func (s *session) contain() {
 	s.srv.counters.panics.Add(1)
 	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.addr(),
 		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-	s.out = resp.AppendError(s.out, errInternal)
-	s.conn.Write(s.out)
-	s.out = nil
+	s.call.out = resp.AppendError(s.call.out, errInternal)
+	s.conn.Write(s.call.out)
+	s.call.out = nil
 	s.conn.CloseAfterFlush(errPanic)
 }
 

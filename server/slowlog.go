@@ -56,7 +56,7 @@ func (l *slowlog) note(s *session, args []string, took int64) {
 		return
 	}
 	l.add(int(s.srv.set.SlowlogMaxLen.Get()), slowEntry{
-		at: s.now / int64(time.Second), us: took / int64(time.Microsecond), args: args, addr: s.addr(), name: loadText(&s.pub.name),
+		at: s.call.now / int64(time.Second), us: took / int64(time.Microsecond), args: args, addr: s.addr(), name: loadText(&s.pub.name),
 	})
 }
 

@@ -18,7 +18,7 @@ func (c *testClient) slow(d time.Duration, words ...string) {
 	if len(cmd.subs) > 0 {
 		cmd = cmd.sub(args[1])
 	}
-	c.s.now = c.s.srv.clock.Now()
+	c.s.call.now = c.s.srv.clock.Now()
 	c.s.srv.slowlog.offer(c.s, cmd, args, int64(d))
 }
 

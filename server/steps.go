@@ -14,7 +14,7 @@ const turnCheck = 64
 
 // spent reports whether the session's turn is over.
 func (s *session) spent() bool {
-	return s.srv.clock.Now()-s.now >= int64(s.conn.Turn())
+	return s.srv.clock.Now()-s.call.now >= int64(s.conn.Turn())
 }
 
 // overTurn is spent after a number of commands, and looks at the clock only if it must.
@@ -55,27 +55,30 @@ type stepping struct {
 // inSteps runs a command as steps: step does a little, well below a turn, and reports whether
 // that was the last. It may reply at any step. What it keeps of the command's arguments
 // is valid in the first turn only; lasting, unless nil, is called before the second to
-// copy what is needed later. It says in s.stepHolds how many bytes it holds, which count
-// towards maxmemory-clients.
-func (s *session) inSteps(lasting func(), step func() (done bool)) {
-	mark, start := len(s.out), int64(0)
-	s.stepHolds = 0
+// copy what is needed later. It says in c.holds how many bytes it holds, which count
+// towards maxmemory-clients. A call that is nobody's has a single turn.
+func (c *call) inSteps(lasting func(), step func() (done bool)) {
+	s, mark, start := c.client, len(c.out), int64(0)
+	c.holds = 0
 	for !step() {
-		now := s.srv.clock.Now()
+		if s == nil {
+			continue
+		}
+		now := c.srv.clock.Now()
 		if start == 0 {
 			start = now
 		}
-		if now-s.now < int64(s.conn.Turn()) {
+		if now-c.now < int64(s.conn.Turn()) {
 			continue
 		}
 		if lasting != nil {
 			lasting()
 		}
-		st := &stepping{cmd: s.pub.lastCmd.Load(), step: step, took: now - start, failed: s.failed}
+		st := &stepping{cmd: c.cmd, step: step, took: now - start, failed: c.failed}
 		s.slow += st.took
-		st.reply = append(st.reply, s.out[mark:]...)
-		s.out = s.out[:mark]
-		st.holds, s.stepHolds = s.stepHolds, 0
+		st.reply = append(st.reply, c.out[mark:]...)
+		c.out = c.out[:mark]
+		st.holds, c.holds = c.holds, 0
 		s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 		s.stepping = st
 		s.yield(func() bool { return s.stepOn(st) })
@@ -86,8 +89,8 @@ func (s *session) inSteps(lasting func(), step func() (done bool)) {
 // stepOn gives a command that has yielded another turn. It reports whether the
 // command is done.
 func (s *session) stepOn(st *stepping) bool {
-	start, mark := s.srv.clock.Now(), len(s.out)
-	s.failed, s.stepHolds = st.failed, st.holds
+	start, mark := s.srv.clock.Now(), len(s.call.out)
+	s.call.failed, s.call.holds = st.failed, st.holds
 	done := st.step()
 	for !done && s.life.Open() && !s.spent() {
 		done = st.step()
@@ -95,10 +98,10 @@ func (s *session) stepOn(st *stepping) bool {
 	took := s.srv.clock.Now() - start
 	s.slow += took
 	st.took += took
-	st.failed = s.failed
-	st.reply = append(st.reply, s.out[mark:]...)
-	s.out = s.out[:mark]
-	st.holds, s.stepHolds = s.stepHolds, 0
+	st.failed = s.call.failed
+	st.reply = append(st.reply, s.call.out[mark:]...)
+	s.call.out = s.call.out[:mark]
+	st.holds, s.call.holds = s.call.holds, 0
 	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 	if !done {
 		s.yield(s.resume)
@@ -108,7 +111,7 @@ func (s *session) stepOn(st *stepping) bool {
 	s.pub.stepMemory.Store(0)
 	s.stripe.record(st.cmd, st.took, st.failed)
 	s.srv.slowlog.note(s, st.args, st.took)
-	s.out = append(s.out, st.reply...)
+	s.call.out = append(s.call.out, st.reply...)
 	return true
 }
 
@@ -128,13 +131,13 @@ func cloneArgs(args [][]byte) [][]byte {
 }
 
 // eachStep runs do for the numbers from 0 to n in steps of a few.
-func (s *session) eachStep(n, few int, lasting func(from int), do func(i int), end func()) {
+func (c *call) eachStep(n, few int, lasting func(from int), do func(i int), end func()) {
 	i := 0
 	var keep func()
 	if lasting != nil {
 		keep = func() { lasting(i) }
 	}
-	s.inSteps(keep, func() bool {
+	c.inSteps(keep, func() bool {
 		for last := min(n, i+few); i < last; i++ {
 			do(i)
 		}

@@ -25,17 +25,18 @@ var (
 )
 
 // askFor asks for w, and replies when it is decided, in most nanoseconds at the
-// latest.
-func (s *session) askFor(key []byte, w *waiting, most int64) {
-	w.Owner = s.conn
-	if w.Until = s.now; s.mayWait() == nil {
-		w.Until = s.now + min(most, math.MaxInt64-s.now)
+// latest. What is nobody's is decided at once.
+func (c *call) askFor(key []byte, w *waiting, most int64) {
+	s := c.client
+	w.Until = c.now
+	if s != nil && s.mayWait() == nil {
+		w.Owner, w.Until = s.conn, c.now+min(most, math.MaxInt64-c.now)
 	}
-	if !s.srv.engine.Ask(s.now, key, &w.Waiter) {
-		s.answer(w, key)
+	if !c.srv.engine.Ask(c.now, key, &w.Waiter) {
+		c.answer(w, key)
 		return
 	}
-	w.cmd = s.pub.lastCmd.Load()
+	w.cmd = c.cmd
 	s.pub.waits.Store(w)
 	s.park(func() bool { return s.waited(w) })
 	if s.mayWait() != nil { // since the look above, and this one has not been seen
@@ -66,12 +67,12 @@ func (s *session) waited(w *waiting) bool {
 		if cause != errWaitRefused {
 			cause = nil // it is denied
 		}
-		s.srv.engine.Cancel(s.now, &w.Waiter, cause)
+		s.srv.engine.Cancel(s.call.now, &w.Waiter, cause)
 	}
 	s.pub.waits.Store(nil)
-	s.failed = false
-	s.answer(w, nil)
-	if s.failed {
+	s.call.failed = false
+	s.call.answer(w, nil)
+	if s.call.failed {
 		s.stripe.commands[w.cmd.id].failed.Add(1)
 	}
 	return true
@@ -79,7 +80,7 @@ func (s *session) waited(w *waiting) bool {
 
 // answer replies with what was decided. The key, for the error, is nil when the
 // request has waited: the engine alone keeps it then.
-func (s *session) answer(w *waiting, key []byte) {
+func (c *call) answer(w *waiting, key []byte) {
 	d, granted, err := w.Result()
 	wants := w.Limit.Algorithm
 	if w.Lease != nil {
@@ -87,13 +88,13 @@ func (s *session) answer(w *waiting, key []byte) {
 	}
 	switch {
 	case err == errWaitUnblocked:
-		s.fail(errUnblocked)
+		c.fail(errUnblocked)
 	case err == errWaitRefused:
-		s.fail(*s.srv.misconf.Load())
+		c.fail(*c.srv.misconf.Load())
 	case w.Partial:
-		s.decidedInPart(key, wants, &d, granted, err)
+		c.decidedInPart(key, wants, &d, granted, err)
 	default:
-		s.decided(key, wants, &d, err)
+		c.decided(key, wants, &d, err)
 	}
 }
 

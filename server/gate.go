@@ -1,0 +1,150 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"limitdb/resp"
+)
+
+// The gate: who may run what, and when. Every command passes admits, but for those of which
+// mayQueue says that nothing could hold them up.
+
+// Reasons to look twice at a command, one bit each, so that it pays one atomic load for all of them.
+const (
+	specialMonitor uint32 = 1 << iota
+	specialPause
+	specialTimeEach // time every command by itself, for a low slowlog threshold
+	specialLoading  // the state is being loaded
+	specialMisconf  // the log cannot be written
+)
+
+func (srv *Server) setSpecial(bit uint32, on bool) {
+	if on {
+		srv.special.Or(bit)
+	} else {
+		srv.special.And(^bit)
+	}
+}
+
+// admits reports whether cmd may run now. Otherwise it has replied with the reason, or holds
+// the command back until a pause is over.
+func (s *session) admits(cmd *command, args [][]byte, special uint32) bool {
+	c := &s.call
+	c.cmd, c.args = cmd, args
+	if text := c.refusal(special); text != "" {
+		s.reject(cmd, text)
+		return false
+	}
+	if special&specialPause != 0 && s.srv.pause.holds(s, cmd) {
+		s.holdBack(args)
+		return false
+	}
+	return true
+}
+
+// refusal is why the call's command may not run, "" if it may.
+func (c *call) refusal(special uint32) string {
+	s, cmd := c.client, c.cmd
+	if s != nil && !s.authed && cmd.flags&flagNoAuth == 0 {
+		return errUnauthenticated
+	}
+	if s == nil && cmd.flags&flagClient != 0 {
+		return "ERR " + cmd.full + " needs a connection of its own"
+	}
+	if cmd.hasKeys() {
+		if text := c.srv.checkKeys(cmd, c.args); text != "" {
+			return text
+		}
+	}
+	if c.subscribed() && !allowedWhileSubscribed(cmd) {
+		return fmt.Sprintf(errSubscribed, cmd.full)
+	}
+	switch {
+	case special&specialLoading != 0 && cmd.flags&flagLoading == 0:
+		return errLoading
+	case special&specialMisconf != 0 && cmd.flags&flagWrite != 0:
+		return *c.srv.misconf.Load()
+	}
+	return ""
+}
+
+// subscribed reports whether the client's replies could not be told from messages.
+func (c *call) subscribed() bool {
+	return c.client != nil && c.client.subs.count > 0 && c.proto == resp.RESP2
+}
+
+// checkKeys holds every key against max-key-len.
+func (srv *Server) checkKeys(cmd *command, args [][]byte) string {
+	most := int(srv.set.MaxKeyLen.Get())
+	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
+		if len(args[cmd.firstKey]) > most {
+			return errKeyTooLong
+		}
+		return ""
+	}
+	text := ""
+	cmd.keys(args, func(i int) {
+		if len(args[i]) > most {
+			text = errKeyTooLong
+		}
+	})
+	return text
+}
+
+// allowedWhileSubscribed names what a RESP2 client may say while its replies
+// could not be told from messages.
+func allowedWhileSubscribed(cmd *command) bool {
+	if cmd.parent != nil {
+		return false
+	}
+	switch cmd.name {
+	case "PING", "QUIT", "RESET",
+		"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
+		return true
+	}
+	return false
+}
+
+// holdBack parks the session with a copy of the command until the pause ends.
+func (s *session) holdBack(args [][]byte) {
+	held, size := make([][]byte, len(args)), 0
+	for i, a := range args {
+		held[i] = bytes.Clone(a)
+		size += len(a) + int(unsafe.Sizeof(a))
+	}
+	s.held = held
+	s.pub.argMemory.Store(int64(size))
+	s.park(func() bool {
+		args := s.held
+		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
+			return false
+		}
+		s.held, s.resume = nil, nil
+		s.pub.argMemory.Store(0)
+		s.execute(args)
+		// Executing may have parked the session again, for a reason of its own.
+		return s.resume == nil
+	})
+}
+
+// mayQueue reports whether the session is in the state in which commands run one
+// after the other and nothing comes between: all that refusal looks at beside the command.
+func (s *session) mayQueue() bool {
+	return s.authed && s.replies == replyOn && !s.caching() && s.subs.count == 0 && s.srv.special.Load()|s.early == 0
+}
+
+// queueable returns args' command if it may wait for those behind it, or nil. It is refusal
+// for the commands that mayQueue leaves.
+func (s *session) queueable(args [][]byte) *command {
+	cmd := s.find(args[0])
+	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) ||
+		len(args[1]) > int(s.srv.set.MaxKeyLen.Get()) {
+		return nil
+	}
+	if cmd.flags&flagBlocking != 0 && mayWait(args[-cmd.arity:]) {
+		return nil
+	}
+	return cmd
+}
