@@ -130,7 +130,8 @@ func (u *use) outrun(e int64) bool {
 	if u.e != 0 {
 		return e < u.e
 	}
-	return scaleUp(u.most, e, 1) <= u.period && scaleUp(min(u.most, u.missing), e, 1) <= u.next
+	over, each := mul(u.most, e)
+	return over == 0 && each >= 0 && each <= u.period && min(u.most, u.missing)*e <= u.next
 }
 
 // refund gives back cost, at the pace of the state, and returns the next state.

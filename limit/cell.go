@@ -39,7 +39,8 @@ func Cell(maxBurst, count, periodSeconds int64) (Limit, error) {
 // once.
 //
 // The errors are ErrNegativeBurst; ErrZeroRate for a count below 1; ErrSeconds
-// for a period that is no such number above 0 and below 1e12; ErrOverflow.
+// for a period that is no such number above 0 and below 1e12; ErrOverflow;
+// ErrRate.
 func CellDecimal(maxBurst, count int64, period []byte) (Limit, error) {
 	switch {
 	case maxBurst < 0:
@@ -50,6 +51,11 @@ func CellDecimal(maxBurst, count int64, period []byte) (Limit, error) {
 	hi, lo, ok := parseSeconds(period)
 	if !ok {
 		return Limit{}, at(ErrSeconds, period)
+	}
+	if rate := (Limit{Max: count, Period: int64(lo)}); hi == 0 && rate.Period > 0 {
+		if err := rate.validateRate(); err != nil {
+			return Limit{}, err
+		}
 	}
 	// Rounding up the period to whole ns first changes nothing:
 	// ⌈⌈x⌉/n⌉ = ⌈x/n⌉ for a whole n.

@@ -59,12 +59,14 @@ func TestCell(t *testing.T) {
 		{0, 0, 60, 0, ErrZeroRate},
 		{0, 30, 0, 0, ErrZeroRate},
 		{0, 0, 0, 0, ErrZeroRate},
-		{0, 1, 946_728_000, 946_728_000e9, nil}, // 30 years
-		{0, 1, 946_728_001, 0, ErrOverflow},
+		{1_000_000, 1, 3600, 3600e9, nil},           // 114 years
+		{100, 1, 31_536_000, 31_536_000e9, nil},     // 101 years
+		{0, 1, 6_311_520_000, 6_311_520_000e9, nil}, // 200 years
+		{0, 1, 6_311_520_001, 0, ErrOverflow},
 		{0, 1, 9_223_372_037, 0, ErrOverflow},
 		{0, 1, most, 0, ErrOverflow},
 		{0, 1 << 29, most, 0, ErrOverflow},
-		{0, 1 << 33, most, 0, ErrOverflow},
+		{0, 1 << 33, most, 1_073_741_823_999_999_999, nil},
 		{0, 1 << 34, most, 536_870_911_999_999_999, nil},
 		{0, 499_999_999, most, 0, ErrOverflow}, // the high word of the product is the count
 		{most, 1, 1, 0, ErrOverflow},
@@ -72,8 +74,8 @@ func TestCell(t *testing.T) {
 		{most - 1, 1_000_000_000, 1, 0, ErrOverflow},
 		{MaxSpan - 1, 1_000_000_000, 1, 1, nil},
 		{MaxSpan, 1_000_000_000, 1, 0, ErrOverflow},
-		{946_727_999, 1, 1, 1e9, nil},
-		{946_728_000, 1, 1, 0, ErrOverflow},
+		{6_311_519_999, 1, 1, 1e9, nil},
+		{6_311_520_000, 1, 1, 0, ErrOverflow},
 		{99_999, 1, 86_400, 0, ErrOverflow}, // 273 years
 		{-1, 30, 60, 0, ErrNegativeBurst},
 		{least, 0, 0, 0, ErrNegativeBurst},
@@ -143,14 +145,15 @@ func TestCellDecimal(t *testing.T) {
 		{0, 3, "1", 333_333_334, nil},
 		{0, 1, "000123.4560", 123_456_000_000, nil},
 		{0, 1, "946728000", 946_728_000e9, nil},
-		{0, 1, "946728000.0000000001", 0, ErrOverflow},
+		{0, 1, "6311520000.0000000001", 0, ErrOverflow},
 		{0, 1, "9223372036.854775807", 0, ErrOverflow},
 		{0, 1, "9223372036.854775808", 0, ErrOverflow},
 		{0, 1, "9223372036.8547758070000001", 0, ErrOverflow},
 		{0, 2000, "999999999999.999999999", 5e17, nil},
 		{0, 4000, "999999999999.9999999999", 25e16, nil},
 		{0, 2, "999999999999", 0, ErrOverflow},
-		{0, most, "0.001", 1, nil},
+		{0, most, "0.001", 0, ErrRate},
+		{0, 1_000_000, "0.001", 1, nil},
 		{0, most, "999999999999.999999999", 109, nil},
 		{0, 30, "18446744073.709551615", 614_891_469_123_651_721, nil}, // the low word is full
 		{0, 32, "18446744073.709551616", 1 << 59, nil},                 // the last digit carries
@@ -240,10 +243,19 @@ func checkDecimal(t fataler, maxBurst, count int64, text string) {
 		}
 		return
 	}
-	seconds.Mul(seconds, big.NewRat(1e9, count))
+	seconds.Mul(seconds, big.NewRat(1e9, 1))
+	ns := ceil(seconds.Num(), seconds.Denom())
+	seconds.Mul(seconds, big.NewRat(1, count))
 	e, rest := new(big.Int).QuoRem(seconds.Num(), seconds.Denom(), new(big.Int))
 	if rest.Sign() > 0 {
 		e.Add(e, big.NewInt(1))
+	}
+	kept := new(big.Rat).SetFrac(ns, new(big.Int).Mul(e, big.NewInt(count)))
+	if ns.IsInt64() && kept.Cmp(big.NewRat(99, 100)) < 0 {
+		if !errors.Is(err, ErrRate) {
+			t.Fatalf("%q for %d keeps %v of its rate: %+v, %v", text, count, kept, got, err)
+		}
+		return
 	}
 	checkCell(t, got, err, e, maxBurst)
 }

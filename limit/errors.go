@@ -51,7 +51,11 @@ var (
 	// does not fit in int64 nanoseconds, which are 292 years.
 	ErrOverflow       = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
 	errPeriod   error = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
-	errSpan     error = inOtherWords{ErrOverflow, "out of range: it must take at most 30 years until the whole burst is back"}
+	errSpan     error = inOtherWords{ErrOverflow, "out of range: it must take at most 200 years until the whole burst is back"}
+	errWarmSpan error = inOtherWords{ErrOverflow, "out of range: it must take at most 30 years until the whole burst is back"}
+	// ErrRate is a rate of which rounding its interval up to whole nanoseconds loses
+	// more than 1 %.
+	ErrRate = errors.New("out of range: the rate is too fast for intervals of whole nanoseconds")
 )
 
 // What a lease can have wrong. After one of them nothing has changed.

@@ -349,7 +349,7 @@ func TestFIXEDExtremes(t *testing.T) {
 		{"asked at the end of time", "FIXED 5/s", nil, most, 0, Decision{false, 5, 5, Never, 0}},
 		{"the first second of all", "FIXED 5/s", nil, least, 1, Decision{false, 5, 4, Never, 854_775_808}},
 		{"the first day of all", "FIXED 5 CALENDAR day", nil, least, 1, Decision{false, 5, 4, Never, 85_636_854_775_808}},
-		{"the longest window", "FIXED 5/262980h", nil, 0, 1, Decision{false, 5, 4, Never, MaxSpan}},
+		{"the longest window", "FIXED 5/262980h", nil, 0, 1, Decision{false, 5, 4, Never, MaxPeriod}},
 		{"the longest window before 0", "FIXED 5/262980h", nil, -1, 1, Decision{false, 5, 4, Never, 1}},
 		{"the largest limit", "FIXED 9223372036854775807/s", nil, 0, most, Decision{false, most, 0, Never, 1e9}},
 		{"the largest cost", "FIXED 5/s", full("FIXED 5/s", 5), 0, most, Decision{true, 5, 0, Never, 1e9}},

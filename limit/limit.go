@@ -81,12 +81,15 @@ type Limit struct {
 const (
 	MaxSegments = 1024
 	MaxCold     = 1000
-	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE),
-	// and in WARMUP, until the whole burst is back, in ns: 30 years. What is taken and what is asked
-	// for, up to the burst, are then at most twice as much, and int64 has room for
-	// that until the year 2202. It is also the longest Period of the counters (FIXED,
-	// SLIDING, SEGMENTED, LOG), which count for two of them at most.
-	MaxSpan int64 = 30 * 8766 * 3600 * 1_000_000_000
+	// MaxSpan is the longest that it may take in a bucket (GCRA, TOKEN, LEAKY, QUEUE)
+	// until the whole burst is back, in ns: 200 years. Until the year 2062 all that
+	// can be granted ends before int64 does, in 2262; after that, what ends later is
+	// ErrOverflow.
+	MaxSpan int64 = 200 * 8766 * 3600 * 1_000_000_000
+	// MaxPeriod is the longest Period of the counters (FIXED, SLIDING, SEGMENTED,
+	// LOG), which count for two of them at most, and what MaxSpan is for WARMUP, in
+	// ns: 30 years. int64 has room for two of them until the year 2202.
+	MaxPeriod int64 = 30 * 8766 * 3600 * 1_000_000_000
 	// MaxLog is the largest limit of LOG.
 	MaxLog = 65_536
 )
@@ -110,11 +113,12 @@ type Decision struct {
 	Reset int64
 }
 
-// Validate tells whether Take can work with l: ErrAlgorithm, ErrMax, ErrPeriod,
+// Validate reports what keeps Take from working with l: ErrAlgorithm, ErrMax, ErrPeriod,
 // ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption for a field
 // out of its range or of another algorithm, ErrOverflow if it takes longer than
-// MaxSpan until the whole burst is back, or for such a Period. A parsed Limit is
-// valid.
+// MaxSpan until the whole burst is back, or for a Period above MaxPeriod, ErrRate
+// for a rate so fast that whole nanoseconds lose more than 1 % of it. A parsed
+// Limit is valid.
 func (l *Limit) Validate() error {
 	switch {
 	case !l.Algorithm.Valid():
@@ -141,7 +145,7 @@ func (l *Limit) Validate() error {
 	case warmup:
 		return l.validateWarmUp()
 	case fixed, sliding, segmented, logbook:
-		if l.Period > MaxSpan {
+		if l.Period > MaxPeriod {
 			return errPeriod
 		}
 	}
@@ -150,16 +154,16 @@ func (l *Limit) Validate() error {
 
 // validateWarmUp is validateTime for WARMUP.
 func (l *Limit) validateWarmUp() error {
-	if l.Warm > MaxSpan {
-		return errSpan
+	if l.Warm > MaxPeriod {
+		return errWarmSpan
 	}
 	if l.Max == 0 {
 		return nil
 	}
-	if after, ok := (warmth{}).take(l, l.Max); !ok || !after.fits(0) || after.reset() > MaxSpan {
-		return errSpan
+	if after, ok := (warmth{}).take(l, l.Max); !ok || !after.fits(0) || after.reset() > MaxPeriod {
+		return errWarmSpan
 	}
-	return nil
+	return l.validateRate()
 }
 
 // validateTime checks how long it takes until all that was taken is back.
@@ -174,7 +178,10 @@ func (l *Limit) validateTime() error {
 	if over, all := mul(each, times); over != 0 || all < 0 || all > MaxSpan {
 		return errSpan
 	}
-	return nil
+	if l.Interval {
+		return nil
+	}
+	return l.validateRate()
 }
 
 // validateOptions checks that options of the algorithm are in range, and that
