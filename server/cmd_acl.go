@@ -13,17 +13,17 @@ func aclCommands() []command {
 	user := argument{name: "username", kind: "string"}
 	return []command{{
 		name: "ACL", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about users. There is one, called default, who may do everything.",
+		summary: "Container for commands about users. The only user, default, may do everything.",
 		subs: []command{
-			sub("WHOAMI", 2, 0, "Replies default, the only user.", func(c *call) { c.text("default") }),
+			sub("WHOAMI", 2, 0, "Returns default, the only user.", func(c *call) { c.text("default") }),
 			sub("USERS", 2, flagAdmin, "Lists the users.", func(c *call) { c.texts([]string{"default"}) }),
 			sub("LIST", 2, flagAdmin, "Describes the users.", func(c *call) {
 				c.texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
 			}),
-			sub("GETUSER", 3, flagAdmin, "Describes a user, or replies null.", (*call).aclGetUser, user),
+			sub("GETUSER", 3, flagAdmin, "Describes a user; null if there is none.", (*call).aclGetUser, user),
 			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", (*call).aclCat,
 				argument{name: "category", kind: "string", optional: true}),
-			sub("LOG", -2, flagAdmin, "Replies an empty list: nobody is ever refused a command.", func(c *call) {
+			sub("LOG", -2, flagAdmin, "Returns an empty list: limitdb refuses no user a command.", func(c *call) {
 				if len(c.args) == 3 && foldEqual(c.args[2], "RESET") {
 					c.ok()
 					return

@@ -21,18 +21,18 @@ func clientCommands() []command {
 	opt := func(a argument) argument { a.optional = true; return a }
 	return []command{{
 		name: "CLIENT", arity: -2, flags: flagConn, group: "connection", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about connections.",
+		summary: "Container for commands about connections.",
 		subs: []command{
-			sub("ID", 2, flagFast, "Replies the connection's id.", func(c *call) { c.int(c.client.id) }),
+			sub("ID", 2, flagFast, "Returns the connection's id.", func(c *call) { c.int(c.client.id) }),
 			sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
 			sub("LIST", -2, flagAdmin, "Describes the connections.", (*call).clientList,
 				argument{name: "client-type", kind: "string", token: "TYPE", optional: true},
 				argument{name: "client-id", kind: "integer", token: "ID", optional: true, multiple: true}),
 			sub("SETNAME", 3, flagFast, "Names the connection.", (*call).clientSetName, str("connection-name")),
-			sub("GETNAME", 2, flagFast, "Replies the connection's name.", (*call).clientGetName),
+			sub("GETNAME", 2, flagFast, "Returns the connection's name.", (*call).clientGetName),
 			sub("SETINFO", 4, flagFast, "Records the client library's name or version.", (*call).clientSetInfo, str("attr"), str("value")),
 			sub("KILL", -3, flagAdmin, "Closes connections.", (*call).clientKill, argument{name: "filter", kind: "string", multiple: true}),
-			sub("PAUSE", -3, flagAdmin, "Holds commands back for a time.", (*call).clientPause,
+			sub("PAUSE", -3, flagAdmin, "Delays commands for a time.", (*call).clientPause,
 				argument{name: "timeout", kind: "integer"}, opt(argument{name: "mode", kind: "oneof", args: []argument{
 					{name: "write", kind: "pure-token", token: "WRITE"}, {name: "all", kind: "pure-token", token: "ALL"},
 				}})),
@@ -40,10 +40,10 @@ func clientCommands() []command {
 				c.srv.pause.stop()
 				c.ok()
 			}),
-			sub("REPLY", 3, flagFast, "Turns replies on, off, or skips the next one.", (*call).clientReply, str("on-off-skip")),
+			sub("REPLY", 3, flagFast, "Turns replies on or off, or skips the next one.", (*call).clientReply, str("on-off-skip")),
 			sub("NO-EVICT", 3, flagAdmin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, str("on-off")),
 			sub("NO-TOUCH", 3, flagFast, "Accepted; reading a key never changes it.", onOffOnly, str("on-off")),
-			sub("TRACKING", -3, 0, "Turns on the one mode of client-side caching that caches nothing.", (*call).clientTracking,
+			sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
 				argument{name: "status", kind: "oneof", args: []argument{
 					{name: "on", kind: "pure-token", token: "ON"}, {name: "off", kind: "pure-token", token: "OFF"},
 				}},
@@ -51,11 +51,11 @@ func clientCommands() []command {
 				argument{name: "optin", kind: "pure-token", token: "OPTIN", optional: true},
 				argument{name: "noloop", kind: "pure-token", token: "NOLOOP", optional: true}),
 			sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*call).clientTrackingInfo),
-			sub("CACHING", 3, flagFast, "Has the keys of the next command invalidated at once, under CLIENT TRACKING ON OPTIN.", (*call).clientCaching,
+			sub("CACHING", 3, flagFast, "Invalidates the keys of the next command at once, under CLIENT TRACKING ON OPTIN.", (*call).clientCaching,
 				argument{name: "yes", kind: "pure-token", token: "YES"}),
-			sub("GETREDIR", 2, flagFast, "Replies the id of the client that invalidations go to; 0: to this one, -1: tracking is off.",
+			sub("GETREDIR", 2, flagFast, "Returns the id of the client that receives invalidations; 0: this one, -1: tracking is off.",
 				func(c *call) { c.int(c.client.pub.redirect.Load()) }),
-			sub("UNBLOCK", -3, flagAdmin, "Ends another connection's wait for its turn; replies 1, or 0 if it does not wait.", (*call).clientUnblock,
+			sub("UNBLOCK", -3, flagAdmin, "Ends another connection's wait; returns 1, or 0 if it does not wait.", (*call).clientUnblock,
 				argument{name: "client-id", kind: "integer"}, opt(argument{name: "unblock-type", kind: "oneof", args: []argument{
 					{name: "timeout", kind: "pure-token", token: "TIMEOUT"}, {name: "error", kind: "pure-token", token: "ERROR"},
 				}})),

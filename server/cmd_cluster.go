@@ -19,16 +19,16 @@ func clusterCommands() []command {
 	}
 	integer := func(name string) argument { return argument{name: name, kind: "integer"} }
 	return []command{
-		row("CLUSTER", -2, flagStale, "An error: cluster support is disabled.", alone,
+		row("CLUSTER", -2, flagStale, "Returns an error: cluster support is disabled.", alone,
 			argument{name: "subcommand", kind: "string"}, argument{name: "argument", kind: "string", optional: true, multiple: true}),
-		row("READONLY", 1, conn, "An error: cluster support is disabled.", alone),
-		row("READWRITE", 1, conn, "An error: cluster support is disabled.", alone),
-		row("ASKING", 1, flagFast|flagConn, "An error: cluster support is disabled.", alone),
-		row("WAIT", 3, flagConn, "Replies 0 at once: there are no replicas to wait for.", (*call).wait,
+		row("READONLY", 1, conn, "Returns an error: cluster support is disabled.", alone),
+		row("READWRITE", 1, conn, "Returns an error: cluster support is disabled.", alone),
+		row("ASKING", 1, flagFast|flagConn, "Returns an error: cluster support is disabled.", alone),
+		row("WAIT", 3, flagConn, "Returns 0 at once: there are no replicas to wait for.", (*call).wait,
 			integer("numreplicas"), integer("timeout")),
-		row("WAITAOF", 4, flagClient|flagConn, "Replies 0 and 0 at once: there is no log and no replica to wait for.", (*call).waitAOF,
+		row("WAITAOF", 4, flagClient|flagConn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
-		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Replies that this is a master without replicas.", func(c *call) {
+		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Returns that this is a master without replicas.", func(c *call) {
 			c.array(3)
 			c.text("master")
 			c.int(0)

@@ -31,9 +31,9 @@ func commandCommands() []command {
 		complexity: "O(n) for n commands", summary: "Describes all commands.", run: (*call).commandAll,
 		subs: []command{
 			sub("COUNT", 2, "O(1)", "Counts the commands.", func(c *call) { c.int(int64(len(c.srv.table.byName))) }),
-			sub("DOCS", -2, "O(n) for n commands", "Replies what people should know of commands; of all, if none is named.", (*call).commandDocs, names),
-			sub("GETKEYS", -3, "O(n) for n arguments", "Replies the keys in a command.", (*call).commandGetKeys, whole...),
-			sub("GETKEYSANDFLAGS", -3, "O(n) for n arguments", "Replies the keys in a command, and what it does with them.", (*call).commandGetKeysAndFlags, whole...),
+			sub("DOCS", -2, "O(n) for n commands", "Returns documentation of commands; of all, if none is named.", (*call).commandDocs, names),
+			sub("GETKEYS", -3, "O(n) for n arguments", "Returns the keys in a command.", (*call).commandGetKeys, whole...),
+			sub("GETKEYSANDFLAGS", -3, "O(n) for n arguments", "Returns the keys in a command, and what it does with them.", (*call).commandGetKeysAndFlags, whole...),
 			sub("INFO", -2, "O(n) for n commands", "Describes commands; all, if none is named.", (*call).commandInfo, names),
 			sub("LIST", -2, "O(n) for n commands", "Lists the names of commands.", (*call).commandList, filter),
 			sub("HELP", 2, "O(1)", "Lists the subcommands.", (*call).help),

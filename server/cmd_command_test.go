@@ -102,16 +102,16 @@ func TestCommandDocs(t *testing.T) {
 	c := ts.client()
 	c.steps(ts,
 		[2]string{"COMMAND DOCS nosuch", "[]"},
-		[2]string{"COMMAND DOCS Ping PING", `["ping" ["summary" "Replies PONG, or its argument." "since" "1.0.0" "group" "connection" "complexity" "O(1)" ` +
+		[2]string{"COMMAND DOCS Ping PING", `["ping" ["summary" "Returns PONG, or its argument." "since" "1.0.0" "group" "connection" "complexity" "O(1)" ` +
 			`"arguments" [["name" "message" "type" "string" "display_text" "message" "flags" [optional]]]]]`},
-		[2]string{"COMMAND DOCS randomkey", `["randomkey" ["summary" "Replies with some key, or null." "since" "1.0.0" "group" "generic" "complexity" "O(1)"]]`},
-		[2]string{"COMMAND DOCS config|set", `["config|set" ["summary" "Sets directives: all of them, or none." "since" "1.0.0" "group" "server" "complexity" "O(n) for n directives" ` +
+		[2]string{"COMMAND DOCS randomkey", `["randomkey" ["summary" "Returns some key, or null." "since" "1.0.0" "group" "generic" "complexity" "O(1)"]]`},
+		[2]string{"COMMAND DOCS config|set", `["config|set" ["summary" "Sets directives: all of those given, or none." "since" "1.0.0" "group" "server" "complexity" "O(n) for n directives" ` +
 			`"arguments" [["name" "data" "type" "block" "flags" [multiple] "arguments" [` +
 			`["name" "parameter" "type" "string" "display_text" "parameter"] ["name" "value" "type" "string" "display_text" "value"]]]]]]`},
 		[2]string{"COMMAND DOCS flushall", `["flushall" ["summary" "Forgets every key." "since" "1.0.0" "group" "server" "complexity" "O(1)" ` +
 			`"arguments" [["name" "flush-type" "type" "oneof" "flags" [optional] "arguments" [` +
 			`["name" "async" "type" "pure-token" "display_text" "async" "token" "ASYNC"] ["name" "sync" "type" "pure-token" "display_text" "sync" "token" "SYNC"]]]]]]`},
-		[2]string{"COMMAND DOCS del", `["del" ["summary" "Forgets keys; replies how many there were." "since" "1.0.0" "group" "generic" "complexity" "O(n) for n keys" ` +
+		[2]string{"COMMAND DOCS del", `["del" ["summary" "Forgets keys; returns how many existed." "since" "1.0.0" "group" "generic" "complexity" "O(n) for n keys" ` +
 			`"arguments" [["name" "key" "type" "key" "display_text" "key" "key_spec_index" 0 "flags" [multiple]]]]]`},
 	)
 	if got := line(c.do("COMMAND", "DOCS", "memory")); !strings.Contains(got, `"subcommands" ["memory|usage" ["summary"`) {

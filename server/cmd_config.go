@@ -19,14 +19,14 @@ func configCommands() []command {
 	}
 	return []command{{
 		name: "CONFIG", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about the configuration.",
+		summary: "Container for commands about the configuration.",
 		subs: []command{
-			sub("GET", -3, 0, "Replies the directives that match any of the patterns, with their values.", (*call).configGet,
+			sub("GET", -3, 0, "Returns the directives that match any of the patterns, with their values.", (*call).configGet,
 				argument{name: "parameter", kind: "string", multiple: true}),
-			sub("SET", -4, flagClient, "Sets directives: all of them, or none.", (*call).configSet,
+			sub("SET", -4, flagClient, "Sets directives: all of those given, or none.", (*call).configSet,
 				argument{name: "data", kind: "block", multiple: true, args: []argument{{name: "parameter", kind: "string"}, {name: "value", kind: "string"}}}),
-			sub("REWRITE", 2, 0, "Writes the values in force to the configuration file.", (*call).configRewrite),
-			sub("RESETSTAT", 2, 0, "Starts the figures of INFO anew.", func(c *call) {
+			sub("REWRITE", 2, 0, "Writes the current values to the configuration file.", (*call).configRewrite),
+			sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
 				c.srv.resetStats()
 				c.ok()
 			}),

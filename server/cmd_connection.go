@@ -10,12 +10,12 @@ func connectionCommands() []command {
 	return []command{
 		{
 			name: "PING", arity: -1, flags: flagFast | flagConn, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Replies PONG, or its argument.", args: []argument{{name: "message", kind: "string", optional: true}},
+			summary: "Returns PONG, or its argument.", args: []argument{{name: "message", kind: "string", optional: true}},
 			run: (*call).ping,
 		},
 		{
 			name: "ECHO", arity: 2, flags: conn, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Replies its argument.", args: []argument{{name: "message", kind: "string"}},
+			summary: "Returns its argument.", args: []argument{{name: "message", kind: "string"}},
 			run: func(c *call) { c.bulk(c.args[1]) },
 		},
 		{
@@ -28,7 +28,7 @@ func connectionCommands() []command {
 		},
 		{
 			name: "RESET", arity: 1, flags: conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Brings the connection back to how it was when it was made.", run: (*call).reset,
+			summary: "Resets the connection to its initial state.", run: (*call).reset,
 		},
 		{
 			name: "AUTH", arity: -2, flags: conn | flagNoAuth | flagClient | flagSkipMonitor, group: "connection", since: "1.0.0", complexity: "O(1)",
@@ -38,7 +38,7 @@ func connectionCommands() []command {
 		},
 		{
 			name: "HELLO", arity: -1, flags: conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Chooses RESP2 or RESP3, and may authenticate and name the connection.",
+			summary: "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.",
 			args: []argument{{name: "arguments", kind: "block", optional: true, args: []argument{
 				{name: "protover", kind: "integer"},
 				{name: "auth", kind: "block", token: "AUTH", optional: true, args: []argument{{name: "username", kind: "string"}, {name: "password", kind: "string"}}},
@@ -48,7 +48,7 @@ func connectionCommands() []command {
 		},
 		{
 			name: "SELECT", arity: 2, flags: conn, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Accepts any index below databases; there is one key space behind all of them.",
+			summary: "Accepts any index below databases; they all share one key space.",
 			args:    []argument{{name: "index", kind: "integer"}},
 			run:     (*call).selectDB,
 		},

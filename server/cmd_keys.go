@@ -32,17 +32,17 @@ func keyCommands() []command {
 		}
 	}
 	return []command{
-		removing(many("DEL", "Forgets keys; replies how many there were.", flagWrite, (*call).del)),
-		removing(many("UNLINK", "Forgets keys; replies how many there were.", flagWrite, (*call).del)),
-		many("EXISTS", "Counts the keys that there are; one named twice counts twice.", flagReadonly, (*call).exists),
-		many("TOUCH", "Counts the keys that there are. Being asked for changes nothing in a key.", flagReadonly, (*call).exists),
-		one("TTL", "Tells the seconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Seconds) }),
-		one("PTTL", "Tells the milliseconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Milliseconds) }),
-		one("TYPE", "Tells a key's algorithm in lower case, or none.", (*call).typeOf),
+		removing(many("DEL", "Forgets keys; returns how many existed.", flagWrite, (*call).del)),
+		removing(many("UNLINK", "Forgets keys; returns how many existed.", flagWrite, (*call).del)),
+		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", flagReadonly, (*call).exists),
+		many("TOUCH", "Counts the keys that exist. This does not change a key.", flagReadonly, (*call).exists),
+		one("TTL", "Returns the seconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Seconds) }),
+		one("PTTL", "Returns the milliseconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Milliseconds) }),
+		one("TYPE", "Returns a key's algorithm in lower case, or none.", (*call).typeOf),
 		{
 			name: "SCAN", arity: -2, flags: flagReadonly, group: "generic", since: "1.0.0",
 			complexity: "O(1) for each call, O(n) for a whole iteration",
-			summary:    "Iterates over the keys. A key that stays is seen at least once.",
+			summary:    "Iterates over the keys. A key that exists throughout is returned at least once.",
 			args: []argument{
 				{name: "cursor", kind: "integer"},
 				pattern,
@@ -54,13 +54,13 @@ func keyCommands() []command {
 		{
 			name: "KEYS", arity: 2, flags: flagReadonly | flagDangerous, group: "generic", since: "1.0.0",
 			complexity: "O(n) for n keys in the table",
-			summary:    "Lists the keys that match a pattern, of at most 1024 bytes. Others are served meanwhile; for large tables, use SCAN.",
+			summary:    "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
 			args:       []argument{{name: "pattern", kind: "string"}},
 			run:        (*call).keys,
 		},
 		{
 			name: "RANDOMKEY", arity: 1, flags: flagReadonly, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Replies with some key, or null.", run: (*call).randomKey,
+			summary: "Returns some key, or null.", run: (*call).randomKey,
 		},
 		{
 			name: "DBSIZE", arity: 1, flags: flagReadonly | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",

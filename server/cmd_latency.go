@@ -14,22 +14,22 @@ func latencyCommands() []command {
 		}
 	}
 	event := argument{name: "event", kind: "string"}
-	histogram := sub("HISTOGRAM", -2, flagAdmin, "Replies each command's calls and how long they took, cumulated.", (*call).latencyHistogram,
+	histogram := sub("HISTOGRAM", -2, flagAdmin, "Returns each command's number of calls and the cumulated distribution of their latencies.", (*call).latencyHistogram,
 		argument{name: "command", kind: "string", optional: true, multiple: true})
 	histogram.complexity = "O(n) for n commands"
 	return []command{{
 		name: "LATENCY", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about latency.",
+		summary: "Container for commands about latency.",
 		subs: []command{
 			histogram,
-			sub("LATEST", 2, flagAdmin, "Replies each event's name, its last time in Unix seconds, how long that and the longest one took, in milliseconds. Events are command and fast-command; latency-monitor-threshold says from when on they are recorded.", (*call).latencyLatest),
-			sub("HISTORY", 3, flagAdmin, "Replies the last 160 times of an event and how long each took, in milliseconds; of one second the longest.", (*call).latencyHistory, event),
-			sub("RESET", -2, flagAdmin, "Forgets events, or all; replies how many there were.", (*call).latencyReset,
+			sub("LATEST", 2, flagAdmin, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", (*call).latencyLatest),
+			sub("HISTORY", 3, flagAdmin, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", (*call).latencyHistory, event),
+			sub("RESET", -2, flagAdmin, "Forgets events, or all of them; returns how many there were.", (*call).latencyReset,
 				argument{name: "event", kind: "string", optional: true, multiple: true}),
-			sub("GRAPH", 3, flagAdmin, "An error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
+			sub("GRAPH", 3, flagAdmin, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
 				c.fail("ERR No samples available for event '" + plainCut(c.args[2]) + "'")
 			}, event),
-			sub("DOCTOR", 2, flagAdmin, "Tells in words which commands take long.", (*call).latencyDoctor),
+			sub("DOCTOR", 2, flagAdmin, "Describes which commands take long.", (*call).latencyDoctor),
 			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}

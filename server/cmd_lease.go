@@ -21,11 +21,11 @@ func leaseCommands() []command {
 		}
 	}
 	return []command{
-		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a share of what may be in flight, for a time.", (*call).rlLease,
+		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a lease: a share of what may be in flight, for a time.", (*call).rlLease,
 			argument{name: "limit", kind: "integer"}, ttl, id,
 			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
-		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Has a lease end later, or sooner; replies its weight.", (*call).rlRenew, id, ttl),
-		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; replies its weight.", (*call).rlRelease, id),
+		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Sets when a lease ends; returns its weight.", (*call).rlRenew, id, ttl),
+		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; returns its weight.", (*call).rlRelease, id),
 		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders),
 	}
 }

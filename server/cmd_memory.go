@@ -17,18 +17,18 @@ func memoryCommands() []command {
 			complexity: "O(1)", summary: summary, args: args, run: run,
 		}
 	}
-	usage := sub("USAGE", -3, flagReadonly, "Replies the bytes that a key costs, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
+	usage := sub("USAGE", -3, flagReadonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
 		argument{name: "key", kind: "key"}, argument{name: "count", kind: "integer", token: "SAMPLES", optional: true})
 	usage.firstKey, usage.lastKey, usage.step, usage.keyFlags = 2, 2, 1, []string{"RO"}
 	return []command{{
 		name: "MEMORY", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about memory.",
+		summary: "Container for commands about memory.",
 		subs: []command{
 			usage,
-			sub("STATS", 2, 0, "Replies the figures of the process's memory.", (*call).memoryStats),
-			sub("DOCTOR", 2, 0, "Tells in words what to do about memory.", (*call).memoryDoctor),
-			sub("PURGE", 2, flagClient, "Collects garbage and gives free memory back to the system.", (*call).memoryPurge),
-			sub("MALLOC-STATS", 2, 0, "Replies the figures of Go's memory classes.", (*call).memoryClasses),
+			sub("STATS", 2, 0, "Returns statistics of the process's memory.", (*call).memoryStats),
+			sub("DOCTOR", 2, 0, "Gives advice about memory.", (*call).memoryDoctor),
+			sub("PURGE", 2, flagClient, "Collects garbage and returns free memory to the system.", (*call).memoryPurge),
+			sub("MALLOC-STATS", 2, 0, "Returns statistics of Go's memory classes.", (*call).memoryClasses),
 			sub("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
 		},
 	}}

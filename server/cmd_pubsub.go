@@ -42,11 +42,11 @@ func pubsubCommands() []command {
 		row("UNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(subChannel, "unsubscribe"), some("channel")),
 		row("PUNSUBSCRIBE", -1, own, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(subPattern, "punsubscribe"), some("pattern")),
 		sharded(row("SUNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(subShard, "sunsubscribe"), some("shardchannel")), -1),
-		row("PUBLISH", 3, quick|flagFast, "O(1)", "Replies 0, the number of clients that got the message: it goes to none.", publish, message...),
-		sharded(row("SPUBLISH", 3, quick|flagFast, "O(1)", "Replies 0, the number of clients that got the message: it goes to none.", publish, message...), 1),
+		row("PUBLISH", 3, quick|flagFast, "O(1)", "Returns 0, the number of clients that got the message: no client gets it.", publish, message...),
+		sharded(row("SPUBLISH", 3, quick|flagFast, "O(1)", "Returns 0, the number of clients that got the message: no client gets it.", publish, message...), 1),
 		{
 			name: "PUBSUB", arity: -2, group: "pubsub", since: "1.0.0", complexity: "Depends on subcommand.",
-			summary: "A container for commands about subscriptions.",
+			summary: "Container for commands about subscriptions.",
 			subs: []command{
 				row("CHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the channels that clients subscribe to.", subscribed(subChannel),
 					argument{name: "pattern", kind: "pattern", optional: true}),

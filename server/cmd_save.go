@@ -13,13 +13,13 @@ func saveCommands() []command {
 			summary: summary, args: args, run: run,
 		}
 	}
-	backup := row("BACKUP", 2, flagClient|flagAdmin, "Makes a copy of the data, of hard links, in a new folder below dir, and replies its path.",
+	backup := row("BACKUP", 2, flagClient|flagAdmin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.",
 		(*call).backup, argument{name: "folder", kind: "string"})
 	backup.complexity = "O(1)"
-	lastSave := row("LASTSAVE", 1, flagFast|flagLoading|flagStale, "Replies when the last snapshot had been made, in Unix seconds; without any, when the server started.", (*call).lastSave)
+	lastSave := row("LASTSAVE", 1, flagFast|flagLoading|flagStale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", (*call).lastSave)
 	lastSave.complexity = "O(1)"
 	return []command{
-		row("SAVE", 1, flagClient|flagAdmin, "Writes a snapshot, and replies when it is durable. Other connections go on.", (*call).save),
+		row("SAVE", 1, flagClient|flagAdmin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", (*call).save),
 		row("BGSAVE", -1, flagAdmin, "Writes a snapshot in the background.", (*call).bgSave,
 			argument{name: "schedule", kind: "pure-token", token: "SCHEDULE", optional: true}),
 		row("BGREWRITEAOF", 1, flagAdmin, "Writes a snapshot in the background, and drops the log before it.", (*call).bgRewrite),

@@ -15,7 +15,7 @@ func serverCommands() []command {
 		},
 		{
 			name: "TIME", arity: 1, flags: flagFast | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Replies the time that decisions are made by: Unix seconds and microseconds.",
+			summary: "Returns the time of decisions: Unix seconds and microseconds.",
 			run: func(c *call) {
 				c.array(2)
 				c.text(strconv.FormatInt(c.now/1e9, 10))
@@ -24,13 +24,13 @@ func serverCommands() []command {
 		},
 		{
 			name: "RL.CLOCK", example: "RL.CLOCK ADOPT", arity: -1, flags: flagAdmin | flagStale | flagClient, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Tells how far the time of decisions is behind the machine's clock, and adopts that.",
+			summary: "Returns how far the time of decisions is behind the machine's clock; ADOPT takes over the machine's time.",
 			args:    []argument{{name: "adopt", kind: "pure-token", token: "ADOPT", optional: true}},
 			run:     (*call).clock,
 		},
 		{
 			name: "MONITOR", arity: 1, flags: flagClient | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Sends every command that runs, from now on.",
+			summary: "Streams every command that the server runs from now on.",
 			run: func(c *call) {
 				c.ok()
 				c.client.flush() // the reply comes before the first line

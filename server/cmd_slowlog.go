@@ -12,9 +12,9 @@ func slowlogCommands() []command {
 	}
 	return []command{{
 		name: "SLOWLOG", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about the slow log.",
+		summary: "Container for commands about the slow log.",
 		subs: []command{
-			sub("GET", -2, flagAdmin, "O(n) for n entries", "Replies the newest entries, 10 by default; -1: all.", (*call).slowlogGet,
+			sub("GET", -2, flagAdmin, "O(n) for n entries", "Returns the newest entries, 10 by default; -1: all.", (*call).slowlogGet,
 				argument{name: "count", kind: "integer", optional: true}),
 			sub("LEN", 2, flagAdmin, "O(1)", "Counts the entries.", func(c *call) { c.int(c.srv.slowlog.len()) }),
 			sub("RESET", 2, flagAdmin, "O(1)", "Forgets the entries.", func(c *call) {

@@ -12,7 +12,7 @@ func topCommands() []command {
 	return []command{{
 		name: "RL.TOP", example: "RL.TOP COUNT 20", arity: -1, flags: flagReadonly,
 		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
-		summary: "Tells which keys are being limited, or asked for, most often now.",
+		summary: "Lists the keys that are denied, or asked for, most often now.",
 		args: []argument{
 			{name: "order", kind: "oneof", token: "BY", optional: true, args: []argument{
 				{name: "limited", kind: "pure-token", token: "LIMITED"},
