@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"limitdb/internal/stats"
 )
 
 // namespace is in front of every metric of our own.
@@ -150,7 +152,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c.scalars {
 		send(ch, m.desc, m.kind, m.value(&s))
 	}
-	if s.Durability != nil {
+	if s.Durability.Kept {
 		for _, m := range c.durable {
 			send(ch, m.desc, m.kind, m.value(&s))
 		}
@@ -168,11 +170,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectConfig(ch, &s.Config)
 }
 
-func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []Command) {
+func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []stats.Command) {
 	for i := range commands {
 		cmd := &commands[i]
-		send(ch, c.calls, prometheus.CounterValue, float64(cmd.Calls), cmd.Name)
-		send(ch, c.errors, prometheus.CounterValue, float64(cmd.Errors), cmd.Name)
+		send(ch, c.calls, prometheus.CounterValue, float64(cmd.Calls()), cmd.Name)
+		send(ch, c.errors, prometheus.CounterValue, float64(cmd.Errors()), cmd.Name)
 		// Two dozen lines for each of a hundred commands that nobody calls
 		// would be most of the page.
 		if n := cmd.Latency.Count(); n > 0 {
@@ -186,7 +188,7 @@ func (c *collector) collectConfig(ch chan<- prometheus.Metric, g *Config) {
 	send(ch, c.reloads, prometheus.CounterValue, float64(g.ReloadFailures), "failed")
 	send(ch, c.reloadSuccessful, prometheus.GaugeValue, oneIf(g.LastReloadOK))
 	if !g.LastReload.IsZero() {
-		send(ch, c.reloadedTime, prometheus.GaugeValue, unixSeconds(g.LastReload))
+		send(ch, c.reloadedTime, prometheus.GaugeValue, unixSeconds(g.LastReload.UnixNano()))
 	}
 }
 
@@ -200,14 +202,14 @@ func send(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.Value
 	ch <- m
 }
 
-func sendHistogram(ch chan<- prometheus.Metric, d *prometheus.Desc, h *Histogram, count uint64, labels ...string) {
+func sendHistogram(ch chan<- prometheus.Metric, d *prometheus.Desc, h *stats.Histogram, count uint64, labels ...string) {
 	// Prometheus wants cumulative counts. The last bucket has no upper bound
 	// and is the difference to count.
-	upTo := make(map[float64]uint64, Buckets-1)
+	upTo := make(map[float64]uint64, stats.Buckets-1)
 	var n uint64
-	for i, b := range h.Buckets[:Buckets-1] {
+	for i, b := range h.Buckets[:stats.Buckets-1] {
 		n += b
-		upTo[float64(uint64(1)<<i)/1e6] = n
+		upTo[seconds(stats.Bound(i))] = n
 	}
 	m, err := prometheus.NewConstHistogram(d, count, float64(h.Sum)/1e9, upTo, labels...)
 	if err != nil {

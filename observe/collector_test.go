@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"limitdb/internal/stats"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -36,9 +38,9 @@ func sample() Snapshot {
 			AcceptErrors: 21, AuthFailures: 22, ProtocolErrors: 23, Panics: 24,
 		},
 		Traffic: Traffic{BytesIn: 25, BytesOut: 26},
-		Commands: []Command{
-			{Name: "cl.throttle", Calls: 27, Errors: 2},
-			{Name: "client|list", Calls: 0},
+		Commands: []stats.Command{
+			{Name: "cl.throttle", Failed: 1, Rejected: 1},
+			{Name: "client|list"},
 		},
 		Engine: Engine{
 			Allowed: 28, Limited: 29, Peeked: 30, Refunded: 31,
@@ -49,17 +51,18 @@ func sample() Snapshot {
 			Reloads: 37, ReloadFailures: 3, LastReloadOK: true,
 			LastReload: time.UnixMilli(1_700_000_000_250),
 		},
-		Durability: &Durability{
-			Loading: true, LogBytes: 43, BaseBytes: 44, Written: 45, Writes: 46, Syncs: 47, Failures: 48,
-			LastSync: time.UnixMilli(1_700_000_001_250), UnsyncedAge: 54 * time.Millisecond, Waiting: 49, Refusing: true, Saving: true,
-			Saves: 50, SaveFailures: 51, LastSave: time.UnixMilli(1_700_000_002_250), LastSaveTook: 52 * time.Second,
+		Durability: stats.Durability{
+			Kept: true, Loading: true, LogBytes: 43, BaseBytes: 44, BytesWritten: 45, Writes: 46, Syncs: 47, Failures: 48,
+			LastSync: 1_700_000_001_250e6, UnsyncedAge: 54e6, Waiting: 49, Snapshotting: true,
+			Snapshots: 50, SnapshotErrors: 51, LastSnapshot: 1_700_000_002_250e6, LastSnapshotTook: 52e9, LastSnapshotFailed: true,
 		},
+		Refusing:       true,
 		SlowlogEntries: 38,
 		SlowCommands:   39,
 	}
 	h := &s.Commands[0].Latency
 	for _, ns := range []int64{0, 900, 1000, 1001, 3000, 1_048_576_000, 1_048_576_001, int64(time.Hour)} {
-		h.Buckets[Bucket(ns)]++
+		h.Buckets[stats.Bucket(ns)]++
 		h.Sum += uint64(ns)
 	}
 	return s
@@ -68,7 +71,7 @@ func sample() Snapshot {
 // Without a data directory there is nothing to tell of it.
 func TestNothingKept(t *testing.T) {
 	s := sample()
-	s.Durability = nil
+	s.Durability = stats.Durability{}
 	for _, name := range []string{"limitdb_log_", "limitdb_snapshot", "limitdb_loading", "limitdb_writes_refused"} {
 		if strings.Contains(scrape(t, s), name) {
 			t.Errorf("there is %s…", name)
@@ -134,7 +137,7 @@ func TestEveryMetricIsOurs(t *testing.T) {
 func TestBadLabelFailsTheScrape(t *testing.T) {
 	for name, s := range map[string]Snapshot{
 		"not UTF-8": {Clients: Clients{Closed: []Count{{"\xff", 1}}}},
-		"twice":     {Commands: []Command{{Name: "ping"}, {Name: "ping"}}},
+		"twice":     {Commands: []stats.Command{{Name: "ping"}, {Name: "ping"}}},
 	} {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(newCollector(func() Snapshot { return s }))

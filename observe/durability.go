@@ -1,7 +1,5 @@
 package observe
 
-import "time"
-
 // durabilityScalars are the numbers about what is kept on a disk.
 func durabilityScalars() []scalar {
 	return []scalar{
@@ -12,7 +10,7 @@ func durabilityScalars() []scalar {
 		gauge("snapshot_bytes", "Size of the last snapshot.",
 			func(s *Snapshot) float64 { return float64(s.Durability.BaseBytes) }),
 		counter("log_written_bytes_total", "Bytes written to the append-only log.",
-			func(s *Snapshot) float64 { return float64(s.Durability.Written) }),
+			func(s *Snapshot) float64 { return float64(s.Durability.BytesWritten) }),
 		counter("log_writes_total", "Writes to the append-only log.",
 			func(s *Snapshot) float64 { return float64(s.Durability.Writes) }),
 		counter("log_syncs_total", "Syncs of the append-only log to the disk.",
@@ -22,23 +20,23 @@ func durabilityScalars() []scalar {
 		gauge("log_last_sync_timestamp_seconds", "When the append-only log was synced last, in Unix time; 0 for never.",
 			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSync) }),
 		gauge("log_unsynced_age_seconds", "Age of the oldest byte of the append-only log that should be durable by now and is not.",
-			func(s *Snapshot) float64 { return s.Durability.UnsyncedAge.Seconds() }),
+			func(s *Snapshot) float64 { return seconds(s.Durability.UnsyncedAge) }),
 		gauge("log_waiting_replies", "Replies that wait for the next sync.",
 			func(s *Snapshot) float64 { return float64(s.Durability.Waiting) }),
 		gauge("writes_refused", "Whether changes are refused because the append-only log cannot be written: 1 or 0.",
-			func(s *Snapshot) float64 { return oneIf(s.Durability.Refusing) }),
+			func(s *Snapshot) float64 { return oneIf(s.Refusing) }),
 		gauge("snapshot_in_progress", "Whether a snapshot is being written: 1 or 0.",
-			func(s *Snapshot) float64 { return oneIf(s.Durability.Saving) }),
+			func(s *Snapshot) float64 { return oneIf(s.Durability.Snapshotting) }),
 		counter("snapshots_total", "Snapshots made.",
-			func(s *Snapshot) float64 { return float64(s.Durability.Saves) }),
+			func(s *Snapshot) float64 { return float64(s.Durability.Snapshots) }),
 		counter("snapshot_failures_total", "Snapshots that could not be made.",
-			func(s *Snapshot) float64 { return float64(s.Durability.SaveFailures) }),
+			func(s *Snapshot) float64 { return float64(s.Durability.SnapshotErrors) }),
 		gauge("snapshot_last_successful", "Whether the last snapshot was made: 1 or 0; 1 before the first.",
-			func(s *Snapshot) float64 { return oneIf(s.Durability.LastSaveOK) }),
+			func(s *Snapshot) float64 { return oneIf(!s.Durability.LastSnapshotFailed) }),
 		gauge("snapshot_last_success_timestamp_seconds", "When the last snapshot was made, in Unix time; 0 for never.",
-			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSave) }),
+			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSnapshot) }),
 		gauge("snapshot_last_duration_seconds", "How long the last snapshot took.",
-			func(s *Snapshot) float64 { return s.Durability.LastSaveTook.Seconds() }),
+			func(s *Snapshot) float64 { return seconds(s.Durability.LastSnapshotTook) }),
 	}
 }
 
@@ -49,10 +47,8 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// unixSeconds is t in Unix time, 0 for the zero time.
-func unixSeconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
-}
+// seconds is a duration in nanoseconds, in seconds.
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// unixSeconds is a time in nanoseconds of Unix time, in seconds with three digits.
+func unixSeconds(ns int64) float64 { return float64(ns/1e6) / 1e3 }

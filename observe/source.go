@@ -1,6 +1,10 @@
 package observe
 
-import "time"
+import (
+	"time"
+
+	"limitdb/internal/stats"
+)
 
 // Source is where the numbers come from. All functions are called from the
 // HTTP port's goroutines, several at a time, and must not block.
@@ -28,13 +32,16 @@ type Snapshot struct {
 	// that decisions are made by.
 	ClockOffset time.Duration
 
-	Clients  Clients
-	Traffic  Traffic
-	Commands []Command
+	Clients Clients
+	Traffic Traffic
+	// Commands are those that were called.
+	Commands []stats.Command
 	Engine   Engine
 	Config   Config
-	// Durability is nil where nothing is kept on a disk.
-	Durability *Durability
+	// Durability says what is kept on a disk, and Refusing whether changes are refused because
+	// the log cannot be written.
+	Durability stats.Durability
+	Refusing   bool
 
 	// SlowlogEntries is how many entries the slow log holds now.
 	SlowlogEntries int64
@@ -83,40 +90,6 @@ type Count struct {
 	N    uint64
 }
 
-// Command tells about one command of the table.
-type Command struct {
-	// Name is in lower case, with the subcommand after a bar: "client|list".
-	Name string
-	// Calls counts every call, those that were answered with an error included.
-	Calls uint64
-	// Errors counts the calls that were answered with an error. A denial is
-	// not an error.
-	Errors uint64
-	// Latency is the time that the command took, without the network.
-	Latency Histogram
-}
-
-// Buckets is the number of buckets of a Histogram.
-const Buckets = 22
-
-// Histogram counts durations in buckets that double. Bucket i counts those
-// above 2^(i-1) µs and up to 2^i µs: bucket 0 up to 1 µs, bucket 20 up to
-// 1.05 s. The last counts all that were longer.
-type Histogram struct {
-	Buckets [Buckets]uint64
-	// Sum is that of all durations, in nanoseconds.
-	Sum uint64
-}
-
-// Count is how many durations were counted.
-func (h *Histogram) Count() uint64 {
-	var n uint64
-	for _, b := range h.Buckets {
-		n += b
-	}
-	return n
-}
-
 // Engine tells about decisions and the table of keys.
 type Engine struct {
 	Allowed, Limited, Peeked, Refunded uint64
@@ -130,34 +103,6 @@ type Engine struct {
 	// had to wait.
 	Waiting, WaitingKeys int64
 	Waited               uint64
-}
-
-// Durability tells what is kept on a disk. Times are zero for what has not happened yet.
-type Durability struct {
-	// Loading: what was kept is being read, and the numbers below are still 0.
-	Loading bool
-	// LogBytes and BaseBytes are the sizes of the append-only log and of the last snapshot.
-	LogBytes, BaseBytes int64
-	// Written counts bytes, Writes and Syncs what was done to the log,
-	// Failures what could not be.
-	Written, Writes, Syncs, Failures uint64
-	// LastSync is when the log was made durable last.
-	LastSync time.Time
-	// UnsyncedAge is the age of the oldest byte that should be durable by now and is not.
-	UnsyncedAge time.Duration
-	// Waiting replies there are until the next sync.
-	Waiting int
-	// Refusing: the log cannot be written, and so are changes.
-	Refusing bool
-	// Saving: a snapshot is being written.
-	Saving bool
-	// Saves and SaveFailures count snapshots; LastSave is when the last one was
-	// durable, LastSaveTook how long the last one took, made or not, LastSaveOK
-	// whether it was made.
-	Saves, SaveFailures uint64
-	LastSave            time.Time
-	LastSaveTook        time.Duration
-	LastSaveOK          bool
 }
 
 // Config tells how the last reload went.

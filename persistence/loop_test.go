@@ -452,7 +452,7 @@ func TestLogIsCompacted(t *testing.T) {
 			}
 		}
 		st := r.Stats()
-		if st.Snapshots < 5 || st.SnapshotErrors > 0 || st.Logs != 1 || st.LastSnapshot == 0 {
+		if st.Snapshots < 5 || st.SnapshotErrors > 0 || st.LogFiles != 1 || st.LastSnapshot == 0 {
 			t.Errorf("%+v", st)
 		}
 		names, err := OS{}.List(r.dir)

@@ -3,6 +3,8 @@ package persistence
 import (
 	"sync/atomic"
 	"time"
+
+	"limitdb/internal/stats"
 )
 
 // snapshotPause is how long no snapshot is begun by itself after one has failed.
@@ -27,39 +29,26 @@ type status struct {
 	notBefore    int64 // ns
 }
 
-// Stats describes a store, for INFO and metrics. Times are in Unix ns,
-// durations in ns, 0 where there is nothing to tell.
+// Stats describes a store, for INFO and metrics.
 type Stats struct {
-	Policy                    Policy
-	LogBytes, BaseBytes       int64 // on the disk, without zeros that were written ahead
-	BytesWritten              uint64
-	Commits, Syncs, Failures  uint64
-	LastSync                  int64 // when the log was made durable last
-	UnsyncedAge               int64 // of the oldest byte that should be durable by now and is not
-	Snapshotting              bool
-	SnapshotBegan             int64
-	Snapshots, SnapshotErrors uint64
-	LastSnapshot              int64 // when the last one that was made had been
-	LastSnapshotTook          int64
-	LastSnapshotErr           error // nil if the last one was made
-	Waiting                   int   // replies that wait for a sync
-	Failing                   error // as Failing tells
-	Logs                      int   // files, the one being written among them; -1 while that changes
+	stats.Durability
+	Policy          Policy
+	LastSnapshotErr error // nil if the last one was made
+	Failing         error // as Failing tells
 }
 
 // Stats returns the numbers of now.
 func (s *Store) Stats() Stats {
 	c := &s.counters
-	st := Stats{
-		Policy:   s.Policy(),
-		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(),
-		Commits: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(), UnsyncedAge: s.lag(),
+	st := Stats{Policy: s.Policy(), Failing: s.Failing(), Durability: stats.Durability{
+		Kept:     true,
+		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(), LogFiles: -1,
+		Writes: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(), UnsyncedAge: s.lag(),
 		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(),
-		Failing: s.Failing(), Logs: -1,
-	}
+	}}
 	if s.files.TryLock() {
 		if s.man != nil {
-			st.Logs = len(s.man.logs)
+			st.LogFiles = len(s.man.logs)
 		}
 		s.files.Unlock()
 	}
@@ -68,6 +57,7 @@ func (s *Store) Stats() Stats {
 	st.Waiting = len(s.waiters)
 	st.Snapshotting, st.SnapshotBegan = s.status.running, s.status.began
 	st.LastSnapshot, st.LastSnapshotTook, st.LastSnapshotErr = s.status.ended, s.status.lastDuration, s.status.lastErr
+	st.LastSnapshotFailed = st.LastSnapshotErr != nil
 	return st
 }
 

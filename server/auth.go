@@ -78,7 +78,7 @@ func (c *call) refuseLogin() {
 			if c.now < until {
 				return false
 			}
-			c.client.stripe.commands[cmd.id].failed.Add(1)
+			c.client.stripe.Fail(cmd.id)
 			c.fail(errWrongPass)
 			return true
 		})

@@ -32,6 +32,6 @@ func (c *call) outputLimit() int64 {
 // prefix are what INFO errorstats shows.
 func (c *call) fail(text string) {
 	c.failed = true
-	c.srv.errors.count(text)
+	c.srv.errors.Count(text)
 	c.out = resp.AppendError(c.out, text)
 }

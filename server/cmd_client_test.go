@@ -174,8 +174,8 @@ func TestInfo(t *testing.T) {
 		t.Error("CONFIG RESETSTAT left figures")
 	}
 	for _, f := range ts.Figures().Commands {
-		if f.Name == "rl.take" && f.Calls != 2 {
-			t.Errorf("published figures went back to %d", f.Calls)
+		if f.Name == "rl.take" && f.Calls() != 2 {
+			t.Errorf("published figures went back to %d", f.Calls())
 		}
 	}
 }

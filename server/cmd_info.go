@@ -221,8 +221,8 @@ func (t *infoText) memory() {
 
 func (t *infoText) stats() {
 	srv := t.srv
-	ops, in, out := srv.rates.perSecond()
-	_, errorsTotal := srv.errors.snapshot()
+	ops, in, out := srv.rates.PerSecond()
+	_, errorsTotal := srv.errors.Snapshot()
 	for _, v := range srv.statValues(&t.engine) {
 		if !strings.HasPrefix(v.name, "decisions_") {
 			t.field(v.name, srv.statsBase.value(v.name, v.n))
@@ -246,7 +246,7 @@ func (t *infoText) stats() {
 	t.field("active_defrag_key_hits", 0)
 	t.field("active_defrag_key_misses", 0)
 	t.field("total_active_defrag_time", 0)
-	t.field("total_reads_processed", srv.reads())
+	t.field("total_reads_processed", srv.counts.Traffic().Reads)
 }
 
 func (t *infoText) replication() {
@@ -282,11 +282,11 @@ func seconds(tv syscall.Timeval) string { return fmt.Sprintf("%d.%06d", tv.Sec, 
 func (t *infoText) commandStats() {
 	for _, c := range t.srv.commandTotals() {
 		each := 0.0
-		if c.calls > 0 {
-			each = float64(c.ns) / 1e3 / float64(c.calls)
+		if c.Calls() > 0 {
+			each = float64(c.Latency.Sum) / 1e3 / float64(c.Calls())
 		}
-		t.field("cmdstat_"+c.cmd.fullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
-			c.calls, c.ns/1e3, each, c.rejected, c.failed))
+		t.field("cmdstat_"+c.Name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			c.Calls(), c.Latency.Sum/1e3, each, c.Rejected, c.Failed))
 	}
 }
 
@@ -296,31 +296,19 @@ func (t *infoText) latencyStats() {
 		return
 	}
 	for _, c := range t.srv.commandTotals() {
-		if c.calls == 0 {
+		if c.Calls() == 0 {
 			continue
 		}
 		parts := make([]string, len(wanted))
 		for i, p := range wanted {
-			parts[i] = fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'f', -1, 64), c.quantile(p/100))
+			parts[i] = fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'f', -1, 64), float64(c.Latency.Quantile(p/100))/1e3)
 		}
-		t.field("latency_percentiles_usec_"+c.cmd.fullName(), strings.Join(parts, ","))
+		t.field("latency_percentiles_usec_"+c.Name, strings.Join(parts, ","))
 	}
-}
-
-// quantile is the bound, in microseconds, of the bucket that holds the quantile q.
-func (t *totals) quantile(q float64) float64 {
-	var n uint64
-	for i, c := range t.hist {
-		n += c
-		if float64(n) >= q*float64(t.calls) {
-			return float64(bucketBound(i)) / 1e3
-		}
-	}
-	return float64(bucketBound(latencyBuckets-1)) / 1e3
 }
 
 func (t *infoText) errorStats() {
-	counts, _ := t.srv.errors.snapshot()
+	counts, _ := t.srv.errors.Snapshot()
 	names := make([]string, 0, len(counts))
 	for name := range counts {
 		names = append(names, name)

@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 	"time"
+
+	"limitdb/internal/stats"
 )
 
 // LATENCY: how long commands take.
@@ -65,7 +67,7 @@ func (c *call) latencyHistogram() {
 		c.text(all[i].cmd.fullName())
 		c.mapOf(2)
 		c.text("calls")
-		c.int(int64(all[i].calls))
+		c.int(int64(all[i].Calls()))
 		c.text("histogram_usec")
 		points := all[i].cumulative()
 		c.mapOf(len(points))
@@ -81,7 +83,7 @@ func (c *call) called() []totals {
 	all := c.srv.commandTotals()
 	kept := all[:0]
 	for _, t := range all {
-		if t.calls > 0 {
+		if t.Calls() > 0 {
 			kept = append(kept, t)
 		}
 	}
@@ -98,28 +100,28 @@ type latencyPoint struct {
 func (t *totals) cumulative() []latencyPoint {
 	var points []latencyPoint
 	var calls uint64
-	for i, n := range t.hist {
+	for i, n := range t.Latency.Buckets {
 		if n > 0 {
 			calls += n
-			points = append(points, latencyPoint{bucketBound(i) / int64(time.Microsecond), calls})
+			points = append(points, latencyPoint{stats.Bound(i) / int64(time.Microsecond), calls})
 		}
 	}
 	return points
 }
 
-// slowMicros is from where LATENCY DOCTOR calls a command slow: what a slow
+// slowCall is from where LATENCY DOCTOR calls a command slow: what a slow
 // log at its default takes in.
-const slowMicros = 10_000
+const slowCall = 10 * time.Millisecond
 
 func (c *call) latencyDoctor() {
 	var b strings.Builder
 	for _, t := range c.called() {
-		if p := t.quantile(0.999); p >= slowMicros {
-			b.WriteString("- " + t.cmd.fullName() + ": one call in a thousand takes " + time.Duration(p*1e3).String() + " or more.\n")
+		if p := time.Duration(t.Latency.Quantile(0.999)); p >= slowCall {
+			b.WriteString("- " + t.cmd.fullName() + ": one call in a thousand takes " + p.String() + " or more.\n")
 		}
 	}
 	if b.Len() == 0 {
-		c.verbatim("Every command answers within " + (slowMicros * time.Microsecond).String() +
+		c.verbatim("Every command answers within " + slowCall.String() +
 			", but for at most one call in a thousand. LATENCY HISTOGRAM has the figures.\n")
 		return
 	}

@@ -27,7 +27,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.checkClients(ctx, now)
 			srv.pause.expire(now)
 			srv.authDelays.release(now)
-			srv.rates.sample(now, srv)
+			srv.rates.Sample(now, srv.counts.Traffic())
 			if b := srv.engine.Bytes(); b > srv.peakBytes.Load() {
 				srv.peakBytes.Store(b)
 			}

@@ -89,14 +89,14 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	case s.stepping != nil:
 		s.stepping.args = cutArgs(s.srv.redact(cmd, args))
 	case together:
-		if !s.tally.add(cmd, c.failed) {
+		if !s.tally.Add(cmd.id, c.failed) {
 			s.settle()
-			s.tally.add(cmd, c.failed)
+			s.tally.Add(cmd.id, c.failed)
 		}
 	default:
 		took := s.srv.clock.Now() - start
 		s.slow += took
-		s.stripe.record(cmd, took, c.failed)
+		s.stripe.Record(cmd.id, took, c.failed)
 		s.srv.slowlog.offer(s, cmd, args, took)
 		if special&specialTimeEach != 0 {
 			s.srv.offerLatency(cmd, c.now, took)
@@ -221,6 +221,6 @@ func plainCut(b []byte) string {
 
 // reject answers with an error before the command has run.
 func (s *session) reject(cmd *command, text string) {
-	s.stripe.commands[cmd.id].rejected.Add(1)
+	s.stripe.Reject(cmd.id)
 	s.call.fail(text)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"limitdb/internal/stats"
 )
 
 // Durability is what a server asks of whoever keeps its state on a disk. All
@@ -29,31 +31,11 @@ type Durability struct {
 	// Backup makes one below the data directory, tells where, and blocks.
 	Backup func(name string) (path string, err error)
 	// Stats tells how things are.
-	Stats func() DurabilityStats
+	Stats func() stats.Durability
 }
 
 // ErrSnapshotting is what Durability.Snapshot and Backup return while a snapshot is being written.
 var ErrSnapshotting = errors.New("a snapshot is being written")
-
-// DurabilityStats are numbers for INFO. Times are in ns of Unix time, durations
-// in ns, 0 where there is nothing to tell.
-type DurabilityStats struct {
-	Kept                              bool // state is kept on a disk; all else is 0 where it is not
-	Log                               bool // as appendonly promises
-	LogBytes, BaseBytes               int64
-	LogFiles                          int
-	BytesWritten                      uint64
-	Writes, Syncs, Failures           uint64
-	Snapshotting                      bool
-	SnapshotBegan, LastSnapshot       int64
-	LastSnapshotTook                  int64
-	LastSnapshotFailed                bool
-	UnsyncedAge                       int64 // of the oldest byte that should be durable by now and is not
-	Snapshots, SnapshotErrors         uint64
-	Waiting                           int // replies
-	Loading                           bool
-	LoadBegan, LoadTotal, LoadedBytes int64
-}
 
 // durable is the server's side of it.
 type durable struct {
@@ -65,9 +47,9 @@ type durable struct {
 }
 
 // stats returns the numbers of now.
-func (d *durable) stats() DurabilityStats {
+func (d *durable) stats() stats.Durability {
 	if d.Durability == nil {
-		return DurabilityStats{}
+		return stats.Durability{}
 	}
 	return d.Stats()
 }
@@ -296,7 +278,7 @@ func (t *infoText) persistence() {
 	}
 }
 
-func (t *infoText) loading(st *DurabilityStats) {
+func (t *infoText) loading(st *stats.Durability) {
 	t.field("loading_start_time", st.LoadBegan/int64(time.Second))
 	t.field("loading_total_bytes", st.LoadTotal)
 	t.field("loading_loaded_bytes", st.LoadedBytes)

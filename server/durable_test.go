@@ -14,6 +14,7 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/internal/clock"
+	"limitdb/internal/stats"
 	"limitdb/transport"
 )
 
@@ -24,7 +25,7 @@ type disk struct {
 	waiting []func()
 	kicks   atomic.Int64
 	saving  chan error // what Snapshot returns, when the test sends it
-	stats   DurabilityStats
+	stats   stats.Durability
 	backups []string
 }
 
@@ -56,7 +57,7 @@ func (d *disk) setAlways(on bool) {
 }
 
 func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
-	d := &disk{saving: make(chan error, 1), stats: DurabilityStats{Kept: true}}
+	d := &disk{saving: make(chan error, 1), stats: stats.Durability{Kept: true}}
 	ts := newTestServer(t, directives...)
 	ts.Server.durable.Durability = &Durability{
 		Wait:     d.wait,
@@ -72,7 +73,7 @@ func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 			d.backups = append(d.backups, name)
 			return "/data/" + name, nil
 		},
-		Stats: func() DurabilityStats { return d.stats },
+		Stats: func() stats.Durability { return d.stats },
 	}
 	return ts, d
 }
@@ -332,7 +333,7 @@ func TestSave(t *testing.T) {
 	if got := c.resume(); got != "-ERR no such place\r\n" {
 		t.Errorf("%q", got)
 	}
-	d.stats = DurabilityStats{Kept: true, Log: true, LastSnapshot: testStart + 90e9, LastSnapshotTook: 2e9, LogBytes: 100, BaseBytes: 11, LogFiles: 2}
+	d.stats = stats.Durability{Kept: true, Log: true, LastSnapshot: testStart + 90e9, LastSnapshotTook: 2e9, LogBytes: 100, BaseBytes: 11, LogFiles: 2}
 	c.steps(
 		ts,
 		[2]string{"BGSAVE", "Background saving started"},
@@ -354,7 +355,7 @@ func TestSave(t *testing.T) {
 			t.Errorf("no %s in %s", want, v.Text)
 		}
 	}
-	d.stats = DurabilityStats{Loading: true, LoadBegan: testStart - 10e9, LoadTotal: 1000, LoadedBytes: 250}
+	d.stats = stats.Durability{Loading: true, LoadBegan: testStart - 10e9, LoadTotal: 1000, LoadedBytes: 250}
 	for _, want := range []string{"loading:1", "loading_loaded_perc:25", "loading_eta_seconds:30", "loading_total_bytes:1000"} {
 		if v := c.do("INFO", "persistence"); !strings.Contains(v.Text, want+"\r\n") {
 			t.Errorf("no %s in %s", want, v.Text)

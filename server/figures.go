@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"limitdb/internal/pulse"
+	"limitdb/internal/stats"
 )
 
 // Figures are the server's counters for whoever publishes them. They count
@@ -21,26 +22,14 @@ type Figures struct {
 	AuthFailures, ProtocolErrors, Panics uint64
 	BytesIn, BytesOut                    uint64
 	Closed                               map[string]uint64 // by reason
-	Commands                             []CommandFigures
+	Commands                             []stats.Command   // those that were called
 	SlowlogEntries                       int64
 	SlowCommands                         uint64
 }
 
-// CommandFigures are those of one command that was called.
-type CommandFigures struct {
-	// Name is in lower case, a subcommand's after a bar: client|list.
-	Name          string
-	Calls, Errors uint64
-	// Nanoseconds is the time that all calls took together.
-	Nanoseconds uint64
-	// Histogram counts calls by time: entry i those of at most 1 µs doubled i
-	// times, the last one all that were longer.
-	Histogram [latencyBuckets]uint64
-}
-
 // Figures adds the counters up.
 func (srv *Server) Figures() Figures {
-	_, in, out := srv.traffic()
+	traffic := srv.counts.Traffic()
 	c := &srv.counters
 	f := Figures{
 		Version: srv.version, Uptime: srv.clock.Now() - srv.started,
@@ -49,7 +38,7 @@ func (srv *Server) Figures() Figures {
 		BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.clientsBudget(),
 		RejectedMax: c.rejected.Load(), RejectedMode: c.denied.Load(),
 		AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
-		BytesIn: in, BytesOut: out,
+		BytesIn: traffic.In, BytesOut: traffic.Out,
 		Closed: make(map[string]uint64),
 	}
 	f.SlowlogEntries, f.SlowCommands = srv.slowlog.counts()
@@ -58,9 +47,7 @@ func (srv *Server) Figures() Figures {
 		f.Closed[name] = c.closed[i].Load()
 	}
 	for _, t := range srv.allTotals() {
-		f.Commands = append(f.Commands, CommandFigures{
-			Name: t.cmd.fullName(), Calls: t.calls, Errors: t.failed + t.rejected, Nanoseconds: t.ns, Histogram: t.hist,
-		})
+		f.Commands = append(f.Commands, t.Command)
 	}
 	return f
 }

@@ -14,6 +14,7 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/internal/clock"
+	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/transport"
@@ -64,9 +65,9 @@ type Server struct {
 	started  int64 // ns of Unix time
 
 	table    *table
-	stripes  []stripe
+	counts   *stats.Counters
 	counters counters
-	errors   errorCounts
+	errors   stats.Errors
 	slowlog  slowlog
 	latency  latencyMonitor
 	lengths  atomic.Uint32 // counts the changes of the bounds of what clients send
@@ -99,7 +100,7 @@ type Server struct {
 	queryMost   atomic.Int64 // the most that a client had unread, and unsent, when the
 	unsentMost  atomic.Int64 // housekeeper looked last
 	memory      memoryReading
-	rates       rates
+	rates       stats.Rates
 	peakBytes   atomic.Int64
 }
 
@@ -128,8 +129,7 @@ func New(o Options) *Server {
 		// What is reserved is paid for later, so Burst + 1 are granted at once.
 		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
-	srv.stripes = newStripes(2*runtime.GOMAXPROCS(0), len(srv.table.all))
-	srv.errors.init()
+	srv.counts = stats.NewCounters(2*runtime.GOMAXPROCS(0), len(srv.table.all))
 	srv.monitors.init(srv)
 	srv.pause.init(srv)
 	srv.authDelays.init()
@@ -179,7 +179,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		srv.counters.rejected.Add(1)
 		refuse = errMaxClients
 	}
-	s.stripe = &srv.stripes[int(s.id)%len(srv.stripes)]
+	s.stripe = srv.counts.Stripe(int(s.id))
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(errRefused)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"limitdb/config"
+	"limitdb/internal/stats"
 	"limitdb/resp"
 	"limitdb/transport"
 )
@@ -23,14 +24,14 @@ type session struct {
 	conn   transport.Conn
 	life   *transport.Life // conn's: commands run while it is open
 	id     int64
-	stripe *stripe
+	stripe *stats.Stripe
 
 	rd   resp.Reader
 	call call // the command that runs, and the batch's replies so far
 	// early is specialLoading where the state was being loaded at that moment: commands of this batch are refused
 	// even if it is there by now.
 	early uint32
-	tally tally
+	tally stats.Tally
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
 
 	ran int // commands since the last look at the clock
@@ -104,8 +105,8 @@ func (s *session) Data(b []byte) (more bool) {
 		return true
 	}
 	s.begin()
-	s.stripe.batches.Add(1)
-	s.stripe.bytesIn.Add(uint64(len(b)))
+	s.stripe.Reads.Add(1)
+	s.stripe.In.Add(uint64(len(b)))
 	first := s.pub.lastCmd.Load() == nil && s.rd.Buffered() == 0
 	if first && looksLikeTLS(b) {
 		s.srv.counters.crossProtocol.Add(1)
@@ -228,7 +229,7 @@ func (s *session) roomWhileParked() bool {
 // finish ends a batch: the tail of the input is kept, replies go out, counters and the
 // published state are brought up to date.
 func (s *session) finish() {
-	ran := s.tally.n > 0 || s.slow > 0
+	ran := !s.tally.Empty() || s.slow > 0
 	s.rd.Keep()
 	s.flush()
 	if s.life.Draining() && !s.owing() {
@@ -253,8 +254,8 @@ func (s *session) finish() {
 
 // settle moves the tally into the counters.
 func (s *session) settle() {
-	if s.tally.n > 0 {
-		s.tally.flush(s.stripe, s.srv.clock.Now()-s.call.now-s.slow)
+	if !s.tally.Empty() {
+		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.now-s.slow)
 	}
 }
 
@@ -266,7 +267,7 @@ func (s *session) flush() {
 	if len(s.call.out) == 0 {
 		return
 	}
-	s.stripe.bytesOut.Add(uint64(len(s.call.out)))
+	s.stripe.Out.Add(uint64(len(s.call.out)))
 	if (told || s.owing()) && s.hold(told) {
 		return
 	}

@@ -2,15 +2,40 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"limitdb/engine"
+	"limitdb/internal/stats"
 )
+
+// totals are the figures of one command.
+type totals struct {
+	cmd *command
+	stats.Command
+}
+
+// allTotals returns the figures of every command that was called since the
+// start, by id.
+func (srv *Server) allTotals() []totals {
+	out := make([]totals, 0, len(srv.table.all))
+	for id, c := range srv.table.all {
+		t := totals{c, srv.counts.Command(id)}
+		if t.Calls()+t.Rejected > 0 {
+			t.Name = c.full
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// commandTotals is allTotals since CONFIG RESETSTAT.
+func (srv *Server) commandTotals() []totals { return srv.statsBase.since(srv.allTotals()) }
 
 // statsBase is what the counters stood at when CONFIG RESETSTAT was called.
 // Counters only ever grow, as Prometheus needs them; INFO shows the difference.
 type statsBase struct {
 	mu       sync.Mutex // guards all below
-	commands map[int]totals
+	commands map[*command]stats.Command
 	values   map[string]uint64
 }
 
@@ -18,20 +43,10 @@ type statsBase struct {
 func (b *statsBase) since(all []totals) []totals {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.commands) == 0 {
-		return all
-	}
 	out := all[:0]
 	for _, t := range all {
-		base := b.commands[t.cmd.id]
-		t.calls -= base.calls
-		t.rejected -= base.rejected
-		t.failed -= base.failed
-		t.ns -= base.ns
-		for i := range t.hist {
-			t.hist[i] -= base.hist[i]
-		}
-		if t.calls+t.rejected > 0 {
+		t.Command = t.Since(b.commands[t.cmd])
+		if t.Calls()+t.Rejected > 0 {
 			out = append(out, t)
 		}
 	}
@@ -47,16 +62,16 @@ func (b *statsBase) value(name string, now uint64) uint64 {
 
 // resetStats starts the figures of INFO anew.
 func (srv *Server) resetStats() {
-	commands := make(map[int]totals)
+	commands := make(map[*command]stats.Command)
 	for _, t := range srv.allTotals() {
-		commands[t.cmd.id] = t
+		commands[t.cmd] = t.Command
 	}
 	values := make(map[string]uint64)
 	e := srv.engine.Stats()
 	for _, v := range srv.statValues(&e) {
 		values[v.name] = v.n
 	}
-	srv.errors.reset()
+	srv.errors.Reset()
 	b := &srv.statsBase
 	b.mu.Lock()
 	b.commands, b.values = commands, values
@@ -72,13 +87,13 @@ type statValue struct {
 
 // statValues lists them as they stand since the start; e is the engine's.
 func (srv *Server) statValues(e *engine.Stats) []statValue {
-	calls, in, out := srv.traffic()
+	traffic := srv.counts.Traffic()
 	c := &srv.counters
 	return []statValue{
 		{"total_connections_received", c.connections.Load()},
-		{"total_commands_processed", calls},
-		{"total_net_input_bytes", in},
-		{"total_net_output_bytes", out},
+		{"total_commands_processed", traffic.Calls},
+		{"total_net_input_bytes", traffic.In},
+		{"total_net_output_bytes", traffic.Out},
 		{"rejected_connections", c.rejected.Load()},
 		{"denied_connections", c.denied.Load()},
 		{"expired_keys", e.Expired},
@@ -102,15 +117,15 @@ func (srv *Server) statValues(e *engine.Stats) []statValue {
 	}
 }
 
-// traffic is the number of commands run, and of bytes read and written, since the start.
-func (srv *Server) traffic() (calls, in, out uint64) {
-	for i := range srv.stripes {
-		st := &srv.stripes[i]
-		in += st.bytesIn.Load()
-		out += st.bytesOut.Load()
-		for id := range st.commands {
-			calls += st.commands[id].calls.Load()
-		}
-	}
-	return calls, in, out
+// counters holds what is counted rarely enough to be shared.
+type counters struct {
+	connections    atomic.Uint64 // accepted
+	rejected       atomic.Uint64 // over maxclients
+	denied         atomic.Uint64 // protected mode
+	authFailures   atomic.Uint64
+	protocolErrors atomic.Uint64
+	crossProtocol  atomic.Uint64
+	panics         atomic.Uint64
+	unknown        atomic.Uint64 // unknown commands
+	closed         [reasons]atomic.Uint64
 }

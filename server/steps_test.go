@@ -123,7 +123,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 func (ts *testServer) callsOf(name string) uint64 {
 	for _, c := range ts.allTotals() {
 		if c.cmd.fullName() == name {
-			return c.calls
+			return c.Calls()
 		}
 	}
 	return 0

@@ -73,7 +73,7 @@ func (s *session) waited(w *waiting) bool {
 	s.call.failed = false
 	s.call.answer(w, nil)
 	if s.call.failed {
-		s.stripe.commands[w.cmd.id].failed.Add(1)
+		s.stripe.Fail(w.cmd.id)
 	}
 	return true
 }

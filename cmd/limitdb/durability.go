@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"limitdb/internal/journal"
+	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/persistence"
 	"limitdb/server"
@@ -317,26 +318,20 @@ func (d *durability) forServer() *server.Durability {
 	}
 }
 
-func (d *durability) stats() server.DurabilityStats {
+func (d *durability) stats() stats.Durability {
 	if d.loading.Load() {
-		return server.DurabilityStats{
+		return stats.Durability{
 			Kept: true, Log: d.p.set.AppendOnly.Get(), Loading: true,
 			LoadBegan: d.began.Load(), LoadTotal: d.total.Load(), LoadedBytes: d.loaded.Load(),
 		}
 	}
 	store := d.store.Load()
 	if store == nil {
-		return server.DurabilityStats{}
+		return stats.Durability{}
 	}
-	st := store.Stats()
-	return server.DurabilityStats{
-		Kept: true, Log: d.p.set.AppendOnly.Get(), LogBytes: st.LogBytes, BaseBytes: st.BaseBytes, LogFiles: st.Logs,
-		BytesWritten: st.BytesWritten, Writes: st.Commits, Syncs: st.Syncs, Failures: st.Failures,
-		Snapshotting: st.Snapshotting, SnapshotBegan: st.SnapshotBegan, LastSnapshot: st.LastSnapshot,
-		LastSnapshotTook: st.LastSnapshotTook, LastSnapshotFailed: st.LastSnapshotErr != nil,
-		Snapshots: st.Snapshots, SnapshotErrors: st.SnapshotErrors, Waiting: st.Waiting,
-		UnsyncedAge: st.UnsyncedAge,
-	}
+	st := store.Stats().Durability
+	st.Log = d.p.set.AppendOnly.Get()
+	return st
 }
 
 // savePoints makes the snapshots that save asks for.

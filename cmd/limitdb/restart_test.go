@@ -159,22 +159,23 @@ func TestMetricsOfDurability(t *testing.T) {
 	m.run(func(do func(string) resp.Value) {
 		do("CL.THROTTLE user 9 10 3600")
 		do("CL.THROTTLE user 9 10 3600")
-		d := m.p.snapshot().Durability
-		if d.Syncs < 2 || d.Writes < 2 || d.LogBytes == 0 || d.Written == 0 || time.Since(d.LastSync).Abs() > deadline {
+		s := m.p.snapshot()
+		d := s.Durability
+		if d.Syncs < 2 || d.Writes < 2 || d.LogBytes == 0 || d.BytesWritten == 0 || time.Since(time.Unix(0, d.LastSync)).Abs() > deadline {
 			t.Errorf("after two commands: %+v", d)
 		}
-		if d.Loading || d.Refusing || d.Saving || d.Failures != 0 || d.BaseBytes != 0 || !d.LastSave.IsZero() || !d.LastSaveOK {
+		if d.Loading || s.Refusing || d.Snapshotting || d.Failures != 0 || d.BaseBytes != 0 || d.LastSnapshot != 0 || d.LastSnapshotFailed {
 			t.Errorf("all is well: %+v", d)
 		}
 		if v := do("SAVE"); v.Err() != nil {
 			t.Fatal(v.Err())
 		}
 		d = m.p.snapshot().Durability
-		if d.Saves != 1 || d.SaveFailures != 0 || d.BaseBytes == 0 || d.LastSaveTook <= 0 || time.Since(d.LastSave).Abs() > deadline {
+		if d.Snapshots != 1 || d.SnapshotErrors != 0 || d.BaseBytes == 0 || d.LastSnapshotTook <= 0 || time.Since(time.Unix(0, d.LastSnapshot)).Abs() > deadline {
 			t.Errorf("after a snapshot: %+v", d)
 		}
 		m.p.server.SetRefusing(errors.New("the disk is full"))
-		if !m.p.snapshot().Durability.Refusing {
+		if !m.p.snapshot().Refusing {
 			t.Error("changes are refused, and nothing tells")
 		}
 		m.p.server.SetRefusing(nil)

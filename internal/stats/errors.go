@@ -1,12 +1,14 @@
-package server
+package stats
 
 import (
+	"maps"
 	"strings"
 	"sync"
 )
 
-// errorCounts counts error replies by their prefix, as INFO errorstats shows them.
-type errorCounts struct {
+// Errors counts error replies by their prefix, as INFO errorstats shows them. The zero value
+// is ready. Its methods may be called from any goroutine.
+type Errors struct {
 	mu       sync.Mutex // guards byPrefix and total
 	byPrefix map[string]uint64
 	total    uint64
@@ -15,33 +17,31 @@ type errorCounts struct {
 // prefixesMost bounds the table; error texts are the server's own, so it is never reached in practice.
 const prefixesMost = 128
 
-func (e *errorCounts) init() { e.byPrefix = make(map[string]uint64) }
-
-// count adds one for text's first word.
-func (e *errorCounts) count(text string) {
+// Count adds one for text's first word.
+func (e *Errors) Count(text string) {
 	prefix, _, _ := strings.Cut(text, " ")
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.total++
+	if e.byPrefix == nil {
+		e.byPrefix = make(map[string]uint64)
+	}
 	if _, known := e.byPrefix[prefix]; known || len(e.byPrefix) < prefixesMost {
 		e.byPrefix[prefix]++
 	}
 }
 
-func (e *errorCounts) reset() {
+// Reset starts anew.
+func (e *Errors) Reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.byPrefix)
 	e.total = 0
 }
 
-// snapshot returns a copy, and the total.
-func (e *errorCounts) snapshot() (map[string]uint64, uint64) {
+// Snapshot returns a copy, and the total.
+func (e *Errors) Snapshot() (map[string]uint64, uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make(map[string]uint64, len(e.byPrefix))
-	for k, v := range e.byPrefix {
-		out[k] = v
-	}
-	return out, e.total
+	return maps.Clone(e.byPrefix), e.total
 }

@@ -1,0 +1,172 @@
+package stats
+
+import "sync/atomic"
+
+// Command has the figures of one command.
+type Command struct {
+	// Name is in lower case, a subcommand's after a bar: client|list.
+	Name string
+	// Rejected calls did not run. Failed ones ran, and were answered with an error. A
+	// denial is no error.
+	Rejected, Failed uint64
+	// Latency is the time of the calls that ran, without the network.
+	Latency Histogram
+}
+
+// Calls returns how often the command ran.
+func (c *Command) Calls() uint64 { return c.Latency.Count() }
+
+// Errors returns how many calls were answered with an error.
+func (c *Command) Errors() uint64 { return c.Failed + c.Rejected }
+
+// Since returns the figures less what they were before.
+func (c Command) Since(before Command) Command {
+	c.Rejected -= before.Rejected
+	c.Failed -= before.Failed
+	c.Latency.sub(&before.Latency)
+	return c
+}
+
+// Traffic has the figures of all commands together.
+type Traffic struct {
+	// Reads counts batches of commands, Calls the commands that ran.
+	Reads, Calls uint64
+	// In and Out count bytes.
+	In, Out uint64
+}
+
+// Counters are those of a server, in stripes, so that cores rarely write to one
+// cache line. Its methods may be called from any goroutine.
+type Counters struct{ stripes []Stripe }
+
+// A Stripe is a part of a server's counters. Those who count choose one.
+type Stripe struct {
+	_        [64]byte
+	Reads    atomic.Uint64
+	In, Out  atomic.Uint64
+	commands []command
+	_        [64]byte
+}
+
+type command struct {
+	rejected, failed, ns atomic.Uint64
+	hist                 [Buckets]atomic.Uint64
+}
+
+// NewCounters returns counters of commands that are numbered from 0.
+func NewCounters(stripes, commands int) *Counters {
+	c := &Counters{stripes: make([]Stripe, stripes)}
+	for i := range c.stripes {
+		c.stripes[i].commands = make([]command, commands)
+	}
+	return c
+}
+
+// Stripe returns a stripe for any i of 0 or more.
+func (c *Counters) Stripe(i int) *Stripe { return &c.stripes[i%len(c.stripes)] }
+
+// Command adds the stripes up for the command numbered id.
+func (c *Counters) Command(id int) Command {
+	var sum Command
+	for i := range c.stripes {
+		cmd := &c.stripes[i].commands[id]
+		sum.Rejected += cmd.rejected.Load()
+		sum.Failed += cmd.failed.Load()
+		sum.Latency.Sum += cmd.ns.Load()
+		for b := range cmd.hist {
+			sum.Latency.Buckets[b] += cmd.hist[b].Load()
+		}
+	}
+	return sum
+}
+
+// Traffic adds the stripes up for all commands.
+func (c *Counters) Traffic() Traffic {
+	var sum Traffic
+	for i := range c.stripes {
+		s := &c.stripes[i]
+		sum.Reads += s.Reads.Load()
+		sum.In += s.In.Load()
+		sum.Out += s.Out.Load()
+		for id := range s.commands {
+			for b := range s.commands[id].hist {
+				sum.Calls += s.commands[id].hist[b].Load()
+			}
+		}
+	}
+	return sum
+}
+
+// Reject counts a call that did not run.
+func (s *Stripe) Reject(id int) { s.commands[id].rejected.Add(1) }
+
+// Fail counts the error of a call that was counted before as if it went well.
+func (s *Stripe) Fail(id int) { s.commands[id].failed.Add(1) }
+
+// Record counts one call that was timed by itself.
+func (s *Stripe) Record(id int, ns int64, failed bool) {
+	calls := row{id: id, calls: 1}
+	if failed {
+		calls.failed = 1
+	}
+	s.add(calls, max(ns, 0))
+}
+
+// add counts calls that took each nanoseconds.
+func (s *Stripe) add(r row, each int64) {
+	cmd := &s.commands[r.id]
+	cmd.ns.Add(uint64(each) * uint64(r.calls))
+	cmd.hist[Bucket(each)].Add(uint64(r.calls))
+	if r.failed > 0 {
+		cmd.failed.Add(uint64(r.failed))
+	}
+}
+
+// A Tally gathers what one batch ran, so that a pipeline of one command costs one
+// addition to each counter.
+type Tally struct {
+	rows [8]row
+	n    int
+}
+
+type row struct {
+	id            int
+	calls, failed uint32
+}
+
+// Empty reports whether nothing has been counted since the last Flush.
+func (t *Tally) Empty() bool { return t.n == 0 }
+
+// Add counts one call; it returns false when the tally is full and must be flushed first.
+func (t *Tally) Add(id int, failed bool) bool {
+	var f uint32
+	if failed {
+		f = 1
+	}
+	for i := t.n - 1; i >= 0; i-- {
+		if t.rows[i].id == id {
+			t.rows[i].calls++
+			t.rows[i].failed += f
+			return true
+		}
+	}
+	if t.n == len(t.rows) {
+		return false
+	}
+	t.rows[t.n] = row{id: id, calls: 1, failed: f}
+	t.n++
+	return true
+}
+
+// Flush moves what was counted to s. elapsed is the time of the whole batch in
+// nanoseconds; each command is counted with the batch's mean.
+func (t *Tally) Flush(s *Stripe, elapsed int64) {
+	var calls int64
+	for _, r := range t.rows[:t.n] {
+		calls += int64(r.calls)
+	}
+	for _, r := range t.rows[:t.n] {
+		s.add(r, max(elapsed, 0)/calls)
+	}
+	t.n = 0
+}
