@@ -174,7 +174,7 @@ func percentiles(words []string) error {
 func parsePercentile(word string) (float64, error) {
 	p, err := strconv.ParseFloat(word, 64)
 	if err != nil || !(p >= 0 && p <= 100) { // NaN is neither
-		return 0, fmt.Errorf("%s is no percentile: numbers from 0 to 100 are", quote(word))
+		return 0, fmt.Errorf("%s is not a percentile: use numbers from 0 to 100", quote(word))
 	}
 	return p, nil
 }
@@ -247,7 +247,7 @@ func checkTLS(r *Registry, s *Settings) error {
 	case authority != "" && r.byName[s.TLSAuthClients.Name()].source == fromDefault:
 		// Redis would ask for certificates here, so the user may think
 		// that we do.
-		return errors.New("tls-ca-cert-file needs tls-auth-clients: say yes, optional or no")
+		return errors.New("tls-ca-cert-file needs tls-auth-clients: set it to yes, optional or no")
 	}
 	return nil
 }
@@ -266,5 +266,5 @@ func remarkOutput(s *Settings) string {
 	if l := s.ClientOutputBufferLimit.Get(NormalClient); l.Hard > 0 {
 		return ""
 	}
-	return "client-output-buffer-limit has no hard limit for normal clients: maxmemory-clients alone bounds what waits to be sent"
+	return "client-output-buffer-limit has no hard limit for normal clients: only maxmemory-clients bounds their unsent replies"
 }

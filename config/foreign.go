@@ -20,10 +20,10 @@ type foreignRow struct {
 func foreign(name string) (foreignRow, bool) {
 	name = strings.ToLower(name)
 	for _, row := range [...]foreignRow{
-		{names: "rename-command", refused: true, advice: "limitdb renames and hides no commands: keep strangers away with bind, requirepass and TLS, and remove the line"},
+		{names: "rename-command", refused: true, advice: "limitdb cannot rename or hide commands: keep strangers away with bind, requirepass and TLS, and remove the line"},
 		{names: "replicaof slaveof", harmless: []string{"no one"}, refused: true, advice: "limitdb has no replicas: remove the line"},
 		{names: "min-replicas-to-write min-slaves-to-write", harmless: []string{"0"}, refused: true, advice: "limitdb has no replicas: remove the line; appendfsync always makes a reply wait for the disk"},
-		{names: "cluster-enabled", harmless: []string{"no"}, refused: true, advice: "limitdb is no cluster: say no, and give each server its own share of the callers"},
+		{names: "cluster-enabled", harmless: []string{"no"}, refused: true, advice: "limitdb has no cluster mode: set no, and give each server its own share of the callers"},
 		{names: "user", refused: true, advice: "there is one user, default: set its password with requirepass or requirepass-file"},
 		{names: "aclfile", harmless: []string{""}, refused: true, advice: "there is one user, default: set its password with requirepass or requirepass-file"},
 		{names: "tls-ca-cert-dir", harmless: []string{""}, refused: true, advice: "put the authorities into one file and name it with tls-ca-cert-file"},
@@ -37,7 +37,7 @@ func foreign(name string) (foreignRow, bool) {
 		{names: "io-threads", harmless: []string{"1"}, advice: "loops is the number of event loops"},
 		{names: "oom-score-adj", harmless: []string{"no"}, advice: "use OOMScoreAdjust in the systemd unit"},
 		{names: "server_cpulist bio_cpulist aof_rewrite_cpulist bgsave_cpulist", harmless: []string{""}, advice: "use CPUAffinity in the systemd unit"},
-		{names: "aof-load-truncated", harmless: []string{"yes"}, advice: "limitdb always cuts a torn tail off, and always refuses damage"},
+		{names: "aof-load-truncated", harmless: []string{"yes"}, advice: "limitdb always cuts off a torn tail, and always refuses other damage"},
 		{names: "stop-writes-on-bgsave-error", harmless: []string{"yes", "no"}, advice: ""},
 		{names: "tls-protocols tls-ciphers tls-ciphersuites", advice: "limitdb speaks TLS 1.2 and 1.3 with Go's choice of ciphers"},
 		{names: "masterauth masteruser", advice: "limitdb has no replicas"},
@@ -102,7 +102,7 @@ func foreignAdvice(name string) string {
 	case !known:
 		return ""
 	case row.advice == "":
-		return " (it tunes what limitdb does not have)"
+		return " (it tunes a part that limitdb does not have)"
 	}
 	return " (" + row.advice + ")"
 }

@@ -171,7 +171,7 @@ func TestWords(t *testing.T) {
 
 func TestOutputLimit(t *testing.T) {
 	const (
-		count = "!Wrong number of arguments in buffer limit configuration: it is one size, or a class, a hard limit, a soft limit and seconds"
+		count = "!Wrong number of arguments in buffer limit configuration: give one size, or a class, a hard limit, a soft limit and seconds"
 		soft  = "!Error in hard, soft or soft_seconds setting in buffer limit configuration"
 	)
 	h := &OutputLimit{min: 1000, max: 1 << 30}

@@ -110,7 +110,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "a dash", env: "LIMITDB_HTTP-PORT=5", want: `unknown environment variable "LIMITDB_HTTP-PORT" (did you mean "LIMITDB_HTTP_PORT"?)`},
 		{name: "no name", env: "LIMITDB_=5", want: `unknown environment variable "LIMITDB_"`},
 		{name: "value of a variable", env: "LIMITDB_HTTP_PORT=", want: `LIMITDB_HTTP_PORT "": argument couldn't be parsed into an integer`},
-		{name: "secret variable", env: "LIMITDB_REQUIREPASS=(redacted)", want: `LIMITDB_REQUIREPASS: argument is what CONFIG GET shows in place of the secret`},
+		{name: "secret variable", env: "LIMITDB_REQUIREPASS=(redacted)", want: `LIMITDB_REQUIREPASS: the argument is the text that CONFIG GET shows in place of the secret`},
 
 		{name: "unknown option", args: []string{"--maxclient", "5"}, want: `unknown option "--maxclient" (did you mean "--maxclients"?)`},
 		{name: "unknown option with a value", args: []string{"--requirepas=" + secret}, want: `unknown option "--requirepas" (did you mean "--requirepass"?)`},
@@ -128,7 +128,7 @@ func TestLoadErrors(t *testing.T) {
 		{name: "TLS without key", file: "tls-port 1\ntls-cert-file x", want: `tls-port needs tls-cert-file and tls-key-file`},
 		{name: "TLS on the same port", file: "port 7\ntls-port 7", want: `port and tls-port are both 7`},
 		{name: "TLS without authority", file: "tls-port 1\ntls-cert-file x\ntls-key-file x\ntls-auth-clients optional", want: `tls-auth-clients optional needs tls-ca-cert-file`},
-		{name: "TLS as for Redis", file: "tls-port 1\ntls-cert-file x\ntls-key-file x\ntls-ca-cert-file x", want: `tls-ca-cert-file needs tls-auth-clients: say yes, optional or no`},
+		{name: "TLS as for Redis", file: "tls-port 1\ntls-cert-file x\ntls-key-file x\ntls-ca-cert-file x", want: `tls-ca-cert-file needs tls-auth-clients: set it to yes, optional or no`},
 		{name: "a key too long", args: []string{"--max-key-len", "8193"}, want: `--max-key-len "8193": argument must be between 1 and 8192 inclusive`},
 
 		{name: "password twice", file: "requirepass " + secret + "\nrequirepass-file pw", want: `requirepass and requirepass-file are both given: keep one of them`},

@@ -69,7 +69,7 @@ func (h *OutputLimit) parseOnto(before string, words []string) (string, error) {
 		}
 	default:
 		//lint:ignore ST1005 Redis' own text, which clients see
-		return "", fmt.Errorf("Wrong number of arguments in buffer limit configuration: it is one size, or a class, a hard limit, a soft limit and seconds")
+		return "", fmt.Errorf("Wrong number of arguments in buffer limit configuration: give one size, or a class, a hard limit, a soft limit and seconds")
 	}
 	return all.text(), nil
 }

@@ -47,10 +47,10 @@ func TestForeignDirectives(t *testing.T) {
 		err  string // the start fails
 		warn string // or goes on with this warning; "": with none
 	}{
-		{file: "rename-command CONFIG \"\"", err: "limitdb.conf:1: rename-command: limitdb renames and hides no commands"},
+		{file: "rename-command CONFIG \"\"", err: "limitdb.conf:1: rename-command: limitdb cannot rename or hide commands"},
 		{file: "hz 20\nreplicaof 10.0.0.1 6379", err: "limitdb.conf:2: replicaof: limitdb has no replicas"},
 		{file: "slaveof no one"},
-		{file: "cluster-enabled yes", err: "limitdb.conf:1: cluster-enabled: limitdb is no cluster"},
+		{file: "cluster-enabled yes", err: "limitdb.conf:1: cluster-enabled: limitdb has no cluster mode"},
 		{file: "cluster-enabled no"},
 		{file: "user alice on >secret ~* +@all", err: "limitdb.conf:1: user: there is one user"},
 		{file: "aclfile \"\""},

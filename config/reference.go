@@ -40,13 +40,13 @@ const exampleHead = `# limitdb's configuration: every directive, at its default.
 #
 #     limitdb /path/to/limitdb.conf
 #
-# A line is a directive and its value. A value with spaces stands in "quotes",
-# in which \" \\ \n \r \t \x41 are known. Sizes are in bytes: 1k is 1000, 1kb is
+# A line is a directive and its value. Put a value with spaces in "quotes",
+# where \" \\ \n \r \t \x41 are known. Sizes are in bytes: 1k is 1000, 1kb is
 # 1024, 1mb is 1024kb, 1gb is 1024mb.
 #
-# The environment (LIMITDB_MAXCLIENTS=100) is stronger than this file, and the
-# command line (--maxclients 100) is stronger than both. CONFIG SET changes what
-# is marked "while running"; CONFIG REWRITE then writes it here.
+# The environment (LIMITDB_MAXCLIENTS=100) overrides this file, and the
+# command line (--maxclients 100) overrides both. CONFIG SET changes the directives
+# marked "while running"; CONFIG REWRITE then writes them here.
 `
 
 // AppendExample appends a configuration file in which every directive stands
@@ -78,34 +78,35 @@ func (r *Registry) AppendExample(b []byte) []byte {
 
 const markdownHead = `# Configuration
 
-Every directive can be given in four ways; the stronger first:
+Every directive can be given in four ways. Each overrides those below it:
 
 1. on the command line: ` + "`limitdb [FILE] [--directive value …]`" + `, also ` + "`--directive=value`" + `
 2. in the environment: ` + "`LIMITDB_MAXCLIENTS=100`" + ` for ` + "`maxclients`" + `, with ` + "`_`" + ` for ` + "`-`" + `
 3. in the file: ` + "`maxclients 100`" + `, one directive a line, ` + "`#`" + ` before a comment, quotes as in ` + "`redis.conf`" + `
 4. its default
 
-A line ` + "`include path`" + ` in the file reads another one in its place, or all that match ` + "`conf.d/*.conf`" + `, in the order of their names;
-a path is relative to the folder of the file that includes it. The lines of ` + "`save`" + ` in the file add up.
+A line ` + "`include path`" + ` in the file is replaced by the lines of that file, or of all files that match ` + "`conf.d/*.conf`" + `, in the order of their names.
+A path is relative to the folder of the file that includes it. The lines of ` + "`save`" + ` in the file add up.
 
-FILE ` + "`-`" + ` is the standard input. ` + "`limitdb --check-config`" + ` with the same arguments only checks them. An unknown
-directive or a value that is not allowed ends the start with one line that names the file's line, the option or the
+FILE ` + "`-`" + ` is the standard input. ` + "`limitdb --check-config`" + ` with the same arguments only checks them. After an unknown
+directive or a value that is not allowed, the server does not start, and prints one line that names the file's line, the option or the
 variable.
 
-A ` + "`redis.conf`" + ` is read as well. What has no meaning here is ignored, with a line in the log that says what to do instead; what
-cannot be ignored, such as ` + "`rename-command`" + ` or ` + "`replicaof`" + `, ends the start.
+limitdb also reads a ` + "`redis.conf`" + `. It ignores directives that have no meaning here, with a line in the log that says what to do instead. It does not start with
+directives that must not be ignored, such as ` + "`rename-command`" + ` or ` + "`replicaof`" + `.
 
-Sizes are in bytes and take a unit: ` + "`1k`" + ` is 1000, ` + "`1kb`" + ` is 1024; so with ` + "`m mb g gb`" + `.
+Sizes are in bytes and take a unit: ` + "`1k`" + ` is 1000, ` + "`1kb`" + ` is 1024; likewise ` + "`m mb g gb`" + `.
 
 While the server runs, ` + "`CONFIG GET`" + ` shows every directive, ` + "`CONFIG SET`" + ` changes those marked *running* (several at
-once: all or none), and ` + "`CONFIG REWRITE`" + ` writes what is current to the file, in which it leaves comments, order and
-all lines that are still right as they are.
+once: all or none), and ` + "`CONFIG REWRITE`" + ` writes the current values to the file, where it keeps comments, order and
+all lines that are still right.
 
-A password never shows: ` + "`CONFIG GET`" + ` says ` + "`(redacted)`" + ` if there is one. On the command line it does: every user of the machine
-can read it there, and the log warns of it. ` + "`requirepass-file`" + ` keeps it out of the file as well; it is read again on SIGHUP. A password from there, the environment or the command line is not written by ` + "`CONFIG REWRITE`" + `.
+limitdb never shows a password: ` + "`CONFIG GET`" + ` replies ` + "`(redacted)`" + ` if there is one. But every user of the machine can read a password on the command
+line; the log warns about it. ` + "`requirepass-file`" + ` keeps the password out of the configuration file, too, and is reloaded on SIGHUP. ` + "`CONFIG REWRITE`" + ` writes no
+password that comes from such a file, the environment or the command line.
 
-The variables that Kubernetes sets for a service called limitdb (` + "`LIMITDB_SERVICE_HOST`" + `, ` + "`LIMITDB_PORT=tcp://…`" + `) are not
-taken for directives; any other variable that begins with ` + "`LIMITDB_`" + ` and names no directive is an error.
+limitdb ignores the variables that Kubernetes sets for a service called limitdb (` + "`LIMITDB_SERVICE_HOST`" + `, ` + "`LIMITDB_PORT=tcp://…`" + `). Any other
+variable that begins with ` + "`LIMITDB_`" + ` and names no directive is an error.
 
 `
 

@@ -136,7 +136,7 @@ func (d *directive) parseOnto(before string, again bool, words []string) (string
 func (d *directive) parse(words []string) (string, error) {
 	text, err := d.handle.parse(words)
 	if err == nil && d.secret && text == redacted {
-		return "", errors.New("argument is what CONFIG GET shows in place of the secret")
+		return "", errors.New("the argument is the text that CONFIG GET shows in place of the secret")
 	}
 	return text, err
 }

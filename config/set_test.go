@@ -86,7 +86,7 @@ func TestSetErrors(t *testing.T) {
 		{[]Pair{{"save", "900 1 60"}}, "CONFIG SET failed (possibly related to argument 'save') - argument must be pairs of seconds and changes, each 1 or more"},
 		{[]Pair{{"save", "0 1"}}, "CONFIG SET failed (possibly related to argument 'save') - argument must be pairs of seconds and changes, each 1 or more"},
 		{[]Pair{{"recovery-mode", "conservative"}}, "CONFIG SET failed (possibly related to argument 'recovery-mode') - can't set immutable config"},
-		{[]Pair{{"requirepass", "(redacted)"}}, "CONFIG SET failed (possibly related to argument 'requirepass') - argument is what CONFIG GET shows in place of the secret"},
+		{[]Pair{{"requirepass", "(redacted)"}}, "CONFIG SET failed (possibly related to argument 'requirepass') - the argument is the text that CONFIG GET shows in place of the secret"},
 		{[]Pair{{"hz", "20"}, {"proto-max-bulk-len", "2mb"}}, "CONFIG SET failed (possibly related to argument 'hz') - proto-max-bulk-len 2097152 is more than client-query-buffer-limit 1048576"},
 	}
 	for _, c := range cases {

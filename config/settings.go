@@ -100,19 +100,19 @@ func declareNetwork(r *Registry, s *Settings) {
 	s.Port = g.int("port", "6379", 0, 65535, mutable,
 		"The TCP port for clients; 0: no TCP port.")
 	s.Bind = g.words("bind", "127.0.0.1 ::1", mutable,
-		"The addresses or host names to listen on; * is all of them, and one with a - before it may be missing on the machine.")
+		"The addresses or host names to listen on. * is all addresses; one that begins with - may be missing on the machine.")
 	s.Bind.check = someAddresses
 	s.UnixSocket = g.text("unixsocket", "", fixed,
 		"The path of a unix socket for clients; empty: none.")
 	s.UnixSocket.check = socketPath
 	s.UnixSocketPerm = g.octal("unixsocketperm", "0", 0, 0o777, fixed,
-		"The permissions of the unix socket in octal, as 770; 0: as the umask says.")
+		"The permissions of the unix socket in octal, such as 770; 0: those that the umask gives.")
 	s.ProtectedMode = g.bool("protected-mode", "yes", mutable,
-		"While no password is set, serve only clients of this machine.")
+		"Serve only clients of this machine while no password is set.")
 	s.TCPBacklog = g.int("tcp-backlog", "511", 1, 65535, fixed,
-		"How many connections may wait to be accepted; the kernel's somaxconn limits it, too.")
+		"How many connections may wait to be accepted; the kernel's somaxconn is a limit, too.")
 	s.TCPKeepalive = g.seconds("tcp-keepalive", "300", 0, maxSeconds, mutable,
-		"After this many seconds of silence ask the other end whether it is there; 0: never.")
+		"Probe a connection that has been silent for this many seconds; 0: never.")
 	s.Timeout = g.seconds("timeout", "0", 0, maxSeconds, mutable,
 		"Close a client that has sent nothing for this many seconds; 0: never.")
 
@@ -120,20 +120,20 @@ func declareNetwork(r *Registry, s *Settings) {
 	s.RequirePass = g.text("requirepass", "", mutable,
 		"The password that clients give with AUTH; empty: none.")
 	s.RequirePassFile = g.text("requirepass-file", "", fixed,
-		"A file that holds the password, in place of requirepass; a newline at its end is not part of it.")
+		"A file with the password, in place of requirepass; a newline at its end is ignored.")
 	g.keep(s.RequirePass, s.RequirePassFile)
 
 	g = group{r, "TLS"}
 	s.TLSPort = g.int("tls-port", "0", 0, 65535, fixed,
 		"The TCP port for clients that speak TLS; 0: none.")
 	s.TLSCertFile = g.text("tls-cert-file", "", fixed,
-		"The server's certificate and its chain, in PEM; SIGHUP reads it again.")
+		"The server's certificate and its chain, in PEM; SIGHUP reloads it.")
 	s.TLSKeyFile = g.text("tls-key-file", "", fixed,
-		"The key of the certificate, in PEM; SIGHUP reads it again.")
+		"The key of the certificate, in PEM; SIGHUP reloads it.")
 	s.TLSCACertFile = g.text("tls-ca-cert-file", "", fixed,
-		"The authorities that sign clients' certificates, in PEM; SIGHUP reads it again.")
+		"The authorities that sign clients' certificates, in PEM; SIGHUP reloads it.")
 	s.TLSAuthClients = g.enum("tls-auth-clients", "no", []string{"no", "optional", "yes"}, fixed,
-		"Whether clients must show a certificate that tls-ca-cert-file has signed. Redis takes yes if nothing is said; here it must be said once there is a tls-ca-cert-file.")
+		"Whether clients must present a certificate signed by tls-ca-cert-file. The default in Redis is yes; here it must be set if tls-ca-cert-file is.")
 	r.checks = append(r.checks, func() error { return checkTLS(r, s) })
 }
 
@@ -142,21 +142,21 @@ func declareLimits(r *Registry, s *Settings) {
 	s.MaxClients = g.int("maxclients", "10000", 1, 1_000_000, mutable,
 		"How many clients may be connected at once.")
 	s.AuthTimeout = g.seconds("auth-timeout", "10", 1, 3600, mutable,
-		"Close a client that has not given the password after this many seconds.")
+		"Close a client that has not authenticated within this many seconds.")
 	s.CommandTimeout = g.seconds("command-timeout", "10", 1, 3600, mutable,
-		"Close a client that has begun a command and has not sent the rest after this many seconds.")
+		"Close a client that has not completed a command this many seconds after it began it.")
 	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600, mutable,
-		"Close a client that has taken none of the replies that wait for it for this many seconds.")
+		"Close a client that has read none of its pending replies for this many seconds.")
 	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
 	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,
 		"The longest argument of a command.")
 	s.ClientQueryBufferLimit = g.bytes("client-query-buffer-limit", "1mb", 64<<10, 1<<30, mutable,
-		"How much of what one client has sent may wait to be run.")
+		"How many bytes of unexecuted commands the server keeps for one client.")
 	s.ClientOutputBufferLimit = g.outputLimit("client-output-buffer-limit", "64mb", 64<<10, 1<<40, mutable,
-		"Close a client for which more than this waits to be sent: one size, or for each class (normal, replica, pubsub) a hard limit, and a soft limit with the seconds for which it may be exceeded. 0: no limit but maxmemory-clients.")
+		"Close a client whose unsent replies are larger than this: one size, or for each class (normal, replica, pubsub) a hard limit, and a soft limit with the seconds for which it may be exceeded. 0: no limit but maxmemory-clients.")
 	s.MaxMemoryClients = g.share("maxmemory-clients", "256mb", 0, 1<<40, mutable,
-		"When the buffers of all clients together hold more than this, the largest is closed; a percentage is of maxmemory, else of the memory of the machine or the cgroup. 0: no limit.")
+		"Close the client with the largest buffers while the buffers of all clients hold more than this. A percentage is of maxmemory, or of the memory of the machine or cgroup if maxmemory is 0. 0: no limit.")
 	r.checks = append(r.checks, func() error { return checkLengths(s) })
 	r.advice = append(r.advice, func() string { return remarkOutput(s) })
 }
@@ -164,42 +164,42 @@ func declareLimits(r *Registry, s *Settings) {
 func declareEngine(r *Registry, s *Settings) {
 	g := group{r, "Engine"}
 	s.Databases = g.int("databases", "16", 1, 16, fixed,
-		"How many numbers SELECT accepts; there is one key space.")
+		"How many numbers SELECT accepts; they all share one key space.")
 	s.Shards = g.int("shards", "256", 1, 65536, fixed,
-		"Into how many parts, each with its own lock, the keys are divided; a power of two.")
+		"The number of parts, each with its own lock, that the keys are divided into; a power of two.")
 	s.Shards.check = powerOfTwo
 	s.Loops = g.int("loops", "0", 0, 1024, fixed,
-		"How many event loops serve the clients; 0: as many as suit the machine.")
+		"How many event loops serve clients; 0: half as many as processors.")
 	s.Hz = g.int("hz", "10", 1, 500, mutable,
-		"How many times a second expired keys are looked for.")
+		"How many times a second the server looks for expired keys.")
 	s.MaxMemory = g.bytes("maxmemory", "0", 0, 1<<50, mutable,
 		"How much memory keys and their state may take; 0: no limit.")
 	s.MaxMemoryPolicy = g.enum("maxmemory-policy", "noeviction", []string{"noeviction", "least-debt"}, mutable,
-		"What happens at maxmemory: new keys are refused, or the keys go first whose loss matters least.")
+		"What happens at maxmemory: noeviction refuses new keys; least-debt forgets the keys that use the smallest share of their limit.")
 
 	g = group{r, "Persistence"}
 	s.Dir = g.text("dir", "./limitdb-data", fixed,
-		"The folder for data, from the working directory if it is relative. It is made if the folder around it is there.")
+		"The folder for data, relative to the working directory. It is created if its parent folder exists.")
 	s.Dir.check = notEmpty
 	s.AppendOnly = g.bool("appendonly", "yes", mutable,
-		"Whether a log of all changes is kept, so that they survive a restart or a crash.")
+		"Whether to keep a log of all changes, so that they survive a restart or a crash.")
 	s.IgnoreData = g.bool("ignore-existing-data", "no", fixed,
-		"Whether a server with appendonly no and no save starts in a folder that has the state of an earlier run, and leaves it unread.")
+		"Whether a server with appendonly no and no save starts in a folder that has the state of an earlier run, without reading it.")
 	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, mutable,
-		"When the log is synced to the disk: always before a reply leaves that tells of it, once a second, or when the kernel does it by itself.")
+		"When the log is synced to disk: always, before a reply reports the change; everysec, once a second; no, when the kernel does it.")
 	s.FsyncMaxDelay = g.seconds("appendfsync-max-delay", "2", 2, 3600, mutable,
-		"For how many seconds something may have been written and not be durable, because the disk hangs, until commands that change something are refused. It ends by itself. Not for appendfsync no.")
+		"Refuse commands that change something while the oldest write that is not yet on disk is older than this, because the disk hangs. Not for appendfsync no.")
 	s.Save = g.words("save", "", mutable,
-		"When snapshots are made by themselves: pairs of seconds and decisions, as 3600 1 300 100; empty: never. Without appendonly there is a log as well, which is synced by snapshots only.")
+		"When the server makes snapshots by itself: pairs of seconds and decisions, such as 3600 1 300 100; empty: never. Without appendonly there is a log, too, which only snapshots sync.")
 	s.Save.check, s.Save.adds = savePoints, true
 	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
-		"Make a snapshot, which replaces the log, when the log has this many percent of the last snapshot's size; 0: never.")
+		"Replace the log by a snapshot when the log has grown to this many percent of the last snapshot's size; 0: never.")
 	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "128mb", 0, 1<<50, mutable,
-		"Leave the log alone while it is smaller than this; so much is loaded in about a second.")
+		"Do not replace a log that is smaller than this; that much is loaded in about a second.")
 	s.RecoveryMode = g.enum("recovery-mode", "normal", []string{"normal", "conservative"}, fixed,
-		"What is assumed after an unclean stop of keys whose last changes may be lost: what the disk has, or, conservative, that everything was used up at that moment.")
+		"What an unclean stop means for changes that may be lost: normal uses what the disk has; conservative treats every key as used up at that moment.")
 	s.RecoveryClock = g.enum("recovery-clock", "auto", []string{"auto", "wall"}, fixed,
-		"From which time decisions go on after a restart: auto, never before the last one that was made; wall, the machine's clock, to get rid of times that a wrong clock has made.")
+		"The time from which decisions continue after a restart: auto, never before the last decision; wall, the machine's clock, to recover from times that a wrong clock has left.")
 }
 
 func declareObservation(r *Registry, s *Settings) {
@@ -209,40 +209,40 @@ func declareObservation(r *Registry, s *Settings) {
 	s.LogFile = g.text("logfile", "", fixed,
 		"The file to log to; empty: the standard error.")
 	s.SlowlogLogSlowerThan = g.int("slowlog-log-slower-than", "10000", -1, int64(time.Hour/time.Microsecond), mutable,
-		"The slow log takes in commands that ran for more than this many microseconds; 0: all, -1: none.")
+		"The slow log records commands that take more than this many microseconds; 0: all, -1: none.")
 	s.SlowlogMaxLen = g.int("slowlog-max-len", "128", 0, 100_000, mutable,
 		"How many commands the slow log holds.")
 	s.LatencyTracking = g.bool("latency-tracking", "yes", mutable,
-		"Whether the time of each command is counted, for LATENCY HISTOGRAM and the metrics.")
+		"Whether to record the time of each command, for LATENCY HISTOGRAM and the metrics.")
 	s.LatencyPercentiles = g.words("latency-tracking-info-percentiles", "50 99 99.9", mutable,
-		"Which percentiles of the time of each command INFO latencystats has.")
+		"The percentiles of each command's time that INFO latencystats shows.")
 	s.LatencyPercentiles.check = percentiles
 	s.LatencyThreshold = g.int("latency-monitor-threshold", "0", 0, maxSeconds, mutable,
-		"LATENCY LATEST and HISTORY have the commands that ran for this many milliseconds or more; 0: none. While it is on, every command is timed by itself.")
+		"LATENCY LATEST and HISTORY record commands that take this many milliseconds or more; 0: none. While this is on, every command is timed individually.")
 	s.HTTPPort = g.int("http-port", "6380", 0, 65535, fixed,
 		"The HTTP port for metrics and health; 0: none.")
 	s.HTTPBind = g.words("http-bind", "", fixed,
-		"The addresses of the HTTP port, written as for bind; empty: those of bind.")
+		"The addresses of the HTTP port, in the form of bind; empty: those of bind.")
 	s.HTTPBind.check = addresses
 	s.HTTPPassword = g.text("http-password", "", mutable,
-		"The password of the HTTP port, for /metrics and profiles: of Basic authentication with any user name, or a Bearer token. /livez and /readyz stay open. Empty: none.")
+		"The password for /metrics and profiles on the HTTP port: Basic authentication with any user name, or a Bearer token. /livez and /readyz need none. Empty: none.")
 	s.HTTPPasswordFile = g.text("http-password-file", "", fixed,
-		"A file that holds the password, in place of http-password; a newline at its end is not part of it.")
+		"A file with the password, in place of http-password; a newline at its end is ignored.")
 	g.keep(s.HTTPPassword, s.HTTPPasswordFile)
 	s.Pprof = g.bool("pprof", "no", fixed,
-		"Whether the HTTP port gives Go's profiles, to this machine only.")
+		"Whether the HTTP port serves Go's profiles, to this machine only.")
 
 	g = group{r, "Process"}
 	s.Supervised = g.enum("supervised", "no", []string{"no", "systemd", "auto"}, fixed,
-		"Whether to tell systemd of the start and the stop; auto: if NOTIFY_SOCKET is set.")
+		"Whether to notify systemd of the start and the stop; auto: if NOTIFY_SOCKET is set.")
 	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600, mutable,
-		"How many seconds a stop waits for clients to take their replies.")
+		"How many seconds a stop waits for clients to read their replies.")
 	s.ShutdownOnSIGTERM = g.words("shutdown-on-sigterm", "default", mutable,
-		"How SIGTERM stops the server: default; now, which waits for no client; save, which makes a snapshot; nosave and force change nothing, for a stop loses nothing that is kept.")
+		"How SIGTERM stops the server: default; now, without waiting for clients; save, with a snapshot. nosave and force change nothing, because a stop loses no data.")
 	s.ShutdownOnSIGTERM.check = shutdownWords
 	s.ShutdownOnSIGINT = g.words("shutdown-on-sigint", "default", mutable,
-		"How SIGINT stops the server, in the same words.")
+		"How SIGINT stops the server, with the same values.")
 	s.ShutdownOnSIGINT.check = shutdownWords
 	s.DebugCommand = g.enum("enable-debug-command", "local", []string{"no", "yes", "local"}, fixed,
-		"Who may use DEBUG: nobody, everybody, or the clients of this machine.")
+		"Who may use DEBUG: no, nobody; yes, everybody; local, clients of this machine.")
 }

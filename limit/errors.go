@@ -51,8 +51,8 @@ var (
 	// does not fit in int64 nanoseconds, which are 292 years.
 	ErrOverflow       = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
 	errPeriod   error = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
-	errSpan     error = inOtherWords{ErrOverflow, "out of range: it must take at most 200 years until the whole burst is back"}
-	errWarmSpan error = inOtherWords{ErrOverflow, "out of range: it must take at most 30 years until the whole burst is back"}
+	errSpan     error = inOtherWords{ErrOverflow, "out of range: the burst must be full again within 200 years"}
+	errWarmSpan error = inOtherWords{ErrOverflow, "out of range: the burst must be full again within 30 years"}
 	// ErrRate is a rate of which rounding its interval up to whole nanoseconds loses
 	// more than 1 %.
 	ErrRate = errors.New("out of range: the rate is too fast for intervals of whole nanoseconds")
@@ -67,7 +67,7 @@ var (
 	// ErrLeaseID is an id that is empty or too long.
 	ErrLeaseID = errors.New("ID must have 1 to 255 bytes")
 	// ErrHolders is one lease too many for one key.
-	ErrHolders = errors.New("a key can have 8192 leases at a time, whatever its limit; WEIGHT makes fewer of more")
+	ErrHolders = errors.New("a key can have at most 8192 leases at a time, whatever its limit: use WEIGHT to count several in one lease")
 	// ErrNoLease is an id that holds no lease.
 	ErrNoLease = errors.New("this ID holds no lease of the key")
 )

@@ -36,7 +36,7 @@ type Parser struct {
 func (p *Parser) Head(words [][]byte) (n int, err error) {
 	*p = Parser{Zones: p.Zones}
 	if len(words) == 0 {
-		return 0, fmt.Errorf("%w: a limit is ALGORITHM limit period", ErrSyntax)
+		return 0, fmt.Errorf("%w: a limit is written ALGORITHM limit period", ErrSyntax)
 	}
 	a, ok := Lookup(words[0])
 	if !ok {
@@ -133,7 +133,7 @@ func (p *Parser) flag(o option, word []byte) error {
 		p.limit.Interval = true
 	case optFirst:
 		if p.limit.Calendar != NoUnit {
-			return fmt.Errorf("%w: %s does not go with CALENDAR", ErrSyntax, quote(word))
+			return fmt.Errorf("%w: %s does not work with CALENDAR", ErrSyntax, quote(word))
 		}
 		p.limit.First = true
 	case optCountDenied:
@@ -156,11 +156,11 @@ func (p *Parser) value(o option, words [][]byte) (err error) {
 		p.limit.Warm, err = parseTime(word, false, ErrWarm)
 	case optZone:
 		if p.limit.Calendar == NoUnit {
-			return fmt.Errorf("%w: %s goes with CALENDAR only", ErrSyntax, quote(words[0]))
+			return fmt.Errorf("%w: %s works only with CALENDAR", ErrSyntax, quote(words[0]))
 		}
 		p.limit.Zone, err = p.Zones.Find(word)
 	case optCalendar:
-		return fmt.Errorf("%w: %s stands in the place of the period", ErrSyntax, quote(words[0]))
+		return fmt.Errorf("%w: %s takes the place of the period", ErrSyntax, quote(words[0]))
 	}
 	return err
 }

@@ -3,7 +3,7 @@ package observe
 // durabilityScalars are the numbers about what is kept on a disk.
 func durabilityScalars() []scalar {
 	return []scalar{
-		gauge("loading", "Whether what was kept is being loaded: 1 or 0.",
+		gauge("loading", "Whether the state is being loaded: 1 or 0.",
 			func(s *Snapshot) float64 { return oneIf(s.Durability.Loading) }),
 		gauge("log_bytes", "Size of the append-only log, since the last snapshot.",
 			func(s *Snapshot) float64 { return float64(s.Durability.LogBytes) }),
@@ -19,7 +19,7 @@ func durabilityScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Durability.Failures) }),
 		gauge("log_last_sync_timestamp_seconds", "When the append-only log was synced last, in Unix time; 0 for never.",
 			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSync) }),
-		gauge("log_unsynced_age_seconds", "Age of the oldest byte of the append-only log that should be durable by now and is not.",
+		gauge("log_unsynced_age_seconds", "Age of the oldest byte written to the append-only log that is not yet durable.",
 			func(s *Snapshot) float64 { return seconds(s.Durability.UnsyncedAge) }),
 		gauge("log_waiting_replies", "Replies that wait for the next sync.",
 			func(s *Snapshot) float64 { return float64(s.Durability.Waiting) }),
@@ -31,7 +31,7 @@ func durabilityScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Durability.Snapshots) }),
 		counter("snapshot_failures_total", "Snapshots that could not be made.",
 			func(s *Snapshot) float64 { return float64(s.Durability.SnapshotErrors) }),
-		gauge("snapshot_last_successful", "Whether the last snapshot was made: 1 or 0; 1 before the first.",
+		gauge("snapshot_last_successful", "Whether the last snapshot succeeded: 1 or 0; 1 before the first.",
 			func(s *Snapshot) float64 { return oneIf(!s.Durability.LastSnapshotFailed) }),
 		gauge("snapshot_last_success_timestamp_seconds", "When the last snapshot was made, in Unix time; 0 for never.",
 			func(s *Snapshot) float64 { return unixSeconds(s.Durability.LastSnapshot) }),

@@ -70,7 +70,7 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 		w.Header().Set("Cache-Control", "no-store")
 		if o.Password != nil && !isProbe(r) && !knows(r, o.Password()) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
-			plain(w, http.StatusUnauthorized, "a password is needed (http-password): Basic authentication with any user name, or a Bearer token")
+			plain(w, http.StatusUnauthorized, "a password is required (http-password): Basic authentication with any user name, or a Bearer token")
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -110,7 +110,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "limitdb %s\n\n", e.source.Snapshot().Version)
-	b.WriteString("/metrics        numbers for Prometheus\n")
+	b.WriteString("/metrics        metrics for Prometheus\n")
 	b.WriteString("/livez          200 while the server makes progress\n")
 	b.WriteString("/readyz         200 while decisions are served")
 	if e.pprof && local(r) {

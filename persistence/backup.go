@@ -9,7 +9,7 @@ import (
 )
 
 // ErrBackupName is returned for a backup's name that cannot be, or is a name of the store's own.
-var ErrBackupName = errors.New("persistence: a backup's name must be one of a directory, of at most 200 bytes, without slashes or control characters, " +
+var ErrBackupName = errors.New("persistence: a backup's name must be the name of a folder, of at most 200 bytes, without slashes or control characters, " +
 	"must not begin with a dot, and must not be a name of the data directory's own files (MANIFEST, CLEAN, LOCK, base-*, log-*, cut-*, tmp*, *.tmp)")
 
 // maxBackupName is the most bytes of a backup's name.

@@ -343,7 +343,7 @@ func (c *checker) identify(name string, r *reader) bool {
 	}
 	switch {
 	case r.instance != c.man.instance || r.id != id:
-		c.problem(name, 0, "it is not the file that the MANIFEST names, but one of another directory or time")
+		c.problem(name, 0, "it is not the file that the MANIFEST names: it is from another directory or time")
 		return false
 	case r.size != length:
 		c.problem(name, min(r.size, length), fmt.Sprintf("it has %d bytes, not %d", r.size, length))

@@ -11,8 +11,8 @@ var (
 	// ErrLocked is returned where another process uses the directory.
 	ErrLocked = errors.New("persistence: another process uses the directory")
 	// ErrNoManifest is returned for a directory that has data but no MANIFEST.
-	ErrNoManifest = errors.New("persistence: there is data but no MANIFEST that says which of it counts: " +
-		"limitdb check --repair makes a copy of all that can be read; or restore a whole backup, never its MANIFEST alone, or move the files away to begin with nothing")
+	ErrNoManifest = errors.New("persistence: there is data but no MANIFEST that lists the files that count: " +
+		"limitdb check --repair copies all that can be read; or restore a whole backup, never its MANIFEST alone; or move the files away to start empty")
 	// ErrFormat is returned for a file of a format that this version does not know.
 	ErrFormat = errors.New("persistence: unknown format: the file was written by a newer version")
 )
@@ -36,5 +36,5 @@ type CorruptError struct {
 
 // Error names the place and says what to do.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is corrupt at offset %d: %s (limitdb check tells more, and can repair into a copy)", e.File, e.Offset, e.Reason)
+	return fmt.Sprintf("%s is corrupt at offset %d: %s (limitdb check reports more, and can repair into a copy)", e.File, e.Offset, e.Reason)
 }

@@ -36,7 +36,7 @@ func (s *Store) fail(err error) {
 		return
 	}
 	s.tellRefusing()
-	s.log.Error("the log cannot be written: writers are refused until a new base is durable", "err", err, "full", noRoom(err))
+	s.log.Error("the log cannot be written: commands that change something are refused until a new snapshot is durable", "err", err, "full", noRoom(err))
 	signal(s.broken)
 }
 

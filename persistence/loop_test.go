@@ -371,7 +371,7 @@ func TestSyncThatHangs(t *testing.T) {
 					if len(refusing) > 0 {
 						t.Errorf("refused, though nothing need be synced: %v", refusing)
 					}
-				} else if len(refusing) != 1 || refusing[0] != "the disk has not taken what was written for "+test.most.String() || r.Stats().UnsyncedAge < int64(test.most) {
+				} else if len(refusing) != 1 || refusing[0] != "the disk has not synced what was written for "+test.most.String() || r.Stats().UnsyncedAge < int64(test.most) {
 					t.Errorf("refused: %v; %+v", refusing, r.Stats())
 				}
 				close(answers)

@@ -79,7 +79,7 @@ func (s *Store) retake() error {
 	}
 	if HasData(s.o.Dir) {
 		lock.Close()
-		return fmt.Errorf("%w: another one with data has taken its place, which is left alone", errLost)
+		return fmt.Errorf("%w: another directory with data has taken its place, and is left alone", errLost)
 	}
 	held.Close()
 	s.lock = lock

@@ -41,7 +41,7 @@ func (s *Store) readManifest() error {
 	}
 	m, err = parseManifestFile(s.fs, filepath.Join(s.o.Dir, retiredName))
 	if err == nil {
-		s.log.Warn("the log was turned off while the server ran: what the directory has is older than what clients were told, and is dropped", "dir", s.o.Dir)
+		s.log.Warn("the log was turned off while the server ran: the directory's state is older than what clients were told, and is dropped", "dir", s.o.Dir)
 		s.man, s.dropped = &manifest{header: m.header}, true // its files are left over
 		return nil
 	}
@@ -189,7 +189,7 @@ func (r *recovery) beginFull(full error) error {
 	}
 	s.failure.Store(&failure{full})
 	s.counters.failures.Add(1)
-	s.log.Error("the disk is full: writers are refused until there is room", "err", full)
+	s.log.Error("the disk is full: commands that change something are refused until there is room", "err", full)
 	return nil
 }
 
@@ -304,7 +304,7 @@ func (r *recovery) stranger(f *reader, number uint64) error {
 		return !r.stale
 	})
 	if err == nil && r.stale {
-		err = &CorruptError{f.name, 0, "the MANIFEST is older than this log, which a later MANIFEST has named: put that one back"}
+		err = &CorruptError{f.name, 0, "the MANIFEST is older than this log, which a later MANIFEST names: restore that one"}
 	}
 	return err
 }
@@ -320,7 +320,7 @@ func (r *recovery) openFile(name string, kind fileKind, id uint64) (*reader, err
 	}
 	rd, err := newReader(f, path, kind)
 	if err == nil && (rd.instance != r.s.man.instance || rd.id != id) {
-		err = &CorruptError{path, 0, "it is not the file that the MANIFEST names, but one of another directory or time"}
+		err = &CorruptError{path, 0, "it is not the file that the MANIFEST names: it is from another directory or time"}
 	}
 	if err != nil {
 		f.Close()
@@ -466,7 +466,7 @@ func (r *recovery) lacksTail(i int, l *reader) (bool, error) {
 		return false, err
 	}
 	before := r.logs[i-1]
-	r.tail = &badBatch{off: before.size, reason: "batches that the next log goes on behind are missing"}
+	r.tail = &badBatch{off: before.size, reason: "batches before those of the next log are missing"}
 	r.tailEnd, r.written = before.size, i-1
 	return true, r.behindTail(i, l)
 }
@@ -636,7 +636,7 @@ func (r *recovery) cutTail() error {
 	}
 	// The last first: what is behind a tail must not be there without it.
 	for _, i := range slices.Backward(r.behind) {
-		if _, err := r.cutOff(r.logs[i], headerSize, r.logs[i].size, "what is before it was cut off"); err != nil {
+		if _, err := r.cutOff(r.logs[i], headerSize, r.logs[i].size, "the part before it was cut off"); err != nil {
 			return err
 		}
 		r.logs[i].size = headerSize
@@ -663,7 +663,7 @@ func (r *recovery) cutOff(l *reader, off, end int64, reason string) (aside strin
 	if err := s.fs.Truncate(l.name, off); err != nil {
 		return "", err
 	}
-	s.log.Warn("the log ended in the middle of a write, which is cut off", "file", l.name, "offset", off, "bytes", end-off, "reason", reason, "copy", aside)
+	s.log.Warn("the log ends in the middle of a write, which is cut off", "file", l.name, "offset", off, "bytes", end-off, "reason", reason, "copy", aside)
 	return aside, nil
 }
 

@@ -54,16 +54,16 @@ func (s *Store) lookForStall() {
 	}
 	s.stalled.Store(stalled)
 	if stalled {
-		s.log.Warn("the disk does not take what is written: writers are refused meanwhile")
+		s.log.Warn("the disk does not sync what is written: commands that change something are refused meanwhile")
 	} else {
-		s.log.Info("the disk has taken what was written")
+		s.log.Info("the disk has synced what was written")
 	}
 	s.tellRefusing()
 }
 
 // errStalled is why writers are refused while the disk does not answer.
 func (s *Store) errStalled() error {
-	return fmt.Errorf("the disk has not taken what was written for %v", time.Duration(s.maxUnsynced.Load()))
+	return fmt.Errorf("the disk has not synced what was written for %v", time.Duration(s.maxUnsynced.Load()))
 }
 
 // tellRefusing tells the server whether writers must be refused, and why.

@@ -12,7 +12,7 @@ const LevelVerbose = slog.Level(-2)
 // Reasons for closing a connection, as they appear in the log.
 var (
 	errEOF         = errors.New("closed by the client")
-	errQuit        = errors.New("client said QUIT")
+	errQuit        = errors.New("client sent QUIT")
 	errKilled      = errors.New("killed by CLIENT KILL")
 	errPanic       = errors.New("a command panicked")
 	errStopped     = errors.New("server is stopping")

@@ -57,7 +57,7 @@ func (c *call) clock() {
 	case len(c.args) == 1:
 	case len(c.args) == 2 && foldEqual(c.args[1], "ADOPT"):
 		if moved = c.srv.clock.Adopt(); moved > 0 {
-			c.srv.log.Warn("a client had decisions adopt the machine's clock", "addr", c.client.addr(), "forwards", time.Duration(moved))
+			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.addr(), "forwards", time.Duration(moved))
 		}
 		c.now = max(c.now, c.srv.clock.Now())
 	default:
@@ -97,7 +97,7 @@ func (c *call) shutdown() {
 		c.fail("ERR SHUTDOWN is not available here")
 		return
 	}
-	c.srv.log.Warn("a client said SHUTDOWN", "addr", c.client.addr())
+	c.srv.log.Warn("a client sent SHUTDOWN", "addr", c.client.addr())
 	srv := c.srv
 	go func() {
 		if save {

@@ -90,7 +90,7 @@ func numKeys(words [][]byte) (n int, text string) {
 func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string) {
 	for i := range n {
 		if len(words) == 0 {
-			return "ERR " + plural(n, "key") + " and " + plural(i, "limit") + ": there must be as many limits as keys"
+			return "ERR " + plural(n, "key") + " and " + plural(i, "limit") + ": give as many limits as keys"
 		}
 		var a limitArgs
 		used, text := parseLimit(zones, words, ownCost, &a)
@@ -106,7 +106,7 @@ func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string
 		t.limits[i], t.costs[i] = a.limit, a.cost
 	}
 	if len(words) > 0 {
-		return "ERR " + plural(n, "key") + " and a limit more: there must be as many limits as keys: " + quoted(words[0])
+		return "ERR " + plural(n, "key") + " and one more limit: give as many limits as keys: " + quoted(words[0])
 	}
 	return ""
 }

@@ -146,7 +146,7 @@ func TestInfoPercentiles(t *testing.T) {
 			t.Errorf("%q: %s", step.set, info)
 		}
 	}
-	if got := line(c.do("CONFIG", "SET", "latency-tracking-info-percentiles", "101")); !strings.Contains(got, "is no percentile") {
+	if got := line(c.do("CONFIG", "SET", "latency-tracking-info-percentiles", "101")); !strings.Contains(got, "is not a percentile") {
 		t.Error(got)
 	}
 }

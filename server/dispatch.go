@@ -178,7 +178,7 @@ func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 // closeCrossProtocol closes the connection of a client that speaks another protocol.
 func (s *session) closeCrossProtocol(args [][]byte) {
 	s.srv.counters.crossProtocol.Add(1)
-	s.srv.log.Warn("an HTTP request on the RESP port: the connection is closed", "addr", s.addr(), "line", logged(args[0]))
+	s.srv.log.Warn("the connection is closed: an HTTP request came to the RESP port", "addr", s.addr(), "line", logged(args[0]))
 	s.call.out = s.call.out[:0]
 	s.conn.Close(errCross)
 }

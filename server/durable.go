@@ -62,7 +62,7 @@ func (srv *Server) SetLoading(on bool) { srv.setSpecial(specialLoading, on) }
 // SetRefusing says why commands that write are refused with -MISCONF; nil: they are not.
 func (srv *Server) SetRefusing(err error) {
 	if err != nil {
-		text := "MISCONF limitdb cannot write its log: commands that change something are refused until it can (" + plainCut([]byte(err.Error())) + ")"
+		text := "MISCONF limitdb cannot write its log and refuses commands that change something until it can (" + plainCut([]byte(err.Error())) + ")"
 		srv.misconf.Store(&text)
 	}
 	srv.setSpecial(specialMisconf, err != nil)

@@ -10,11 +10,11 @@ func insteadOf(name []byte) string {
 	for _, row := range [...]struct{ commands, use string }{
 		{
 			"GET GETEX GETDEL MGET STRLEN GETRANGE",
-			"limitdb keeps limits and no strings: RL.PEEK key GCRA 100/m replies what is left of one, RL.INFO key what a key holds",
+			"limitdb keeps limits, not strings: RL.PEEK key GCRA 100/m returns what is left of a limit, RL.INFO key what a key holds",
 		},
 		{
 			"SET SETEX PSETEX SETNX GETSET MSET MSETNX APPEND SETRANGE",
-			"limitdb keeps limits and no strings: RL.TAKE key GCRA 100/m takes from one; RL.LEASE key 1 30s ID me is a lock that ends by itself",
+			"limitdb keeps limits, not strings: RL.TAKE key GCRA 100/m takes from a limit; RL.LEASE key 1 30s ID me is a lock that expires",
 		},
 		{
 			"INCR INCRBY INCRBYFLOAT INCREX",
@@ -22,11 +22,11 @@ func insteadOf(name []byte) string {
 		},
 		{
 			"DECR DECRBY",
-			"RL.REFUND key FIXED 100/m gives back to a limit what RL.TAKE has taken; RL.RELEASE key ID me ends a lease",
+			"RL.REFUND key FIXED 100/m gives back what RL.TAKE took; RL.RELEASE key ID me ends a lease",
 		},
 		{
 			"EXPIRE PEXPIRE EXPIREAT PEXPIREAT EXPIRETIME PEXPIRETIME PERSIST",
-			"a limit expires by itself when all of it is back; TTL key replies when, RL.RESET key forgets it now",
+			"a key expires by itself when its limit is full again; TTL key returns when, RL.RESET key forgets it now",
 		},
 		{
 			"EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT FCALL FCALL_RO",
@@ -50,7 +50,7 @@ func insteadOf(name []byte) string {
 		},
 		{
 			"SADD SREM SCARD SISMEMBER SMEMBERS",
-			"limitdb bounds what is in flight with leases: RL.LEASE key 10 30s ID me, RL.RELEASE key ID me, RL.HOLDERS key",
+			"limitdb limits concurrency with leases: RL.LEASE key 10 30s ID me, RL.RELEASE key ID me, RL.HOLDERS key",
 		},
 	} {
 		for c := range strings.FieldsSeq(row.commands) {

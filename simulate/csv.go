@@ -41,7 +41,7 @@ func newCSVParser(o TraceOptions, first []byte) (p *csvParser, header bool, err 
 	p.reader = csv.NewReader(&p.line)
 	p.reader.ReuseRecord, p.reader.FieldsPerRecord = true, -1
 	if err := p.split(first); err != nil {
-		return nil, false, fmt.Errorf("the first line is no CSV: %w: %s", err, quoteLine(first))
+		return nil, false, fmt.Errorf("the first line is not CSV: %w: %s", err, quoteLine(first))
 	}
 	names := make([]string, len(p.columns))
 	for i, c := range p.columns {
@@ -118,7 +118,7 @@ func column(names []string, name string, place int, usual []string) (int, error)
 		}
 	}
 	if len(names) == 0 {
-		return 0, fmt.Errorf("there is no column %q: the first line is no header", name)
+		return 0, fmt.Errorf("there is no column %q: the first line is not a header", name)
 	}
 	return 0, fieldError(usual[0], names)
 }

@@ -59,7 +59,7 @@ func splitRates(list string) ([]string, error) {
 			period = own
 		}
 		if rate == "" || period == "" {
-			return nil, fmt.Errorf("%q is no list of rates such as 50,100,200/m", list)
+			return nil, fmt.Errorf("%q is not a list of rates such as 50,100,200/m", list)
 		}
 		words[i] = rate + "/" + period
 	}

@@ -102,7 +102,7 @@ type parser interface {
 // ask for what the trace does not have.
 func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
 	if len(o.Key) > maxKeyFields {
-		return nil, fmt.Errorf("a key is made of %d fields at most", maxKeyFields)
+		return nil, fmt.Errorf("a key has at most %d fields", maxKeyFields)
 	}
 	l := newLines(r)
 	if magic := l.peek(2); string(magic) == "\x1f\x8b" {
@@ -133,7 +133,7 @@ func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
 func (t *Trace) begin(o TraceOptions) (err error) {
 	switch t.format {
 	case Auto:
-		return errors.New("the format cannot be told from the first lines: it is to be csv, json or access")
+		return errors.New("the first lines do not show the format: set it to csv, json or access")
 	case JSON:
 		t.parser = newJSONParser(o)
 	case AccessLog:
@@ -309,7 +309,7 @@ func parseCost(b []byte) (int64, error) {
 
 var (
 	errEmpty   = errors.New("there are no lines")
-	errCost    = errors.New("the cost is no integer of 0 or more")
+	errCost    = errors.New("the cost is not an integer of 0 or more")
 	errNoField = errors.New("a field is missing")
 )
 

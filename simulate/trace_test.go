@@ -113,15 +113,15 @@ func TestTraceErrors(t *testing.T) {
 		want        string
 	}{
 		{"nothing", "", TraceOptions{}, "there are no lines"},
-		{"prose", "hello\nworld\n", TraceOptions{}, "the format cannot be told"},
+		{"prose", "hello\nworld\n", TraceOptions{}, "do not show the format"},
 		{"no such column", "time,who\n1,a\n", TraceOptions{}, `no field "key": there are time who`},
-		{"no header", "1,a\n", TraceOptions{Key: []string{"user"}}, `no column "user": the first line is no header`},
+		{"no header", "1,a\n", TraceOptions{Key: []string{"user"}}, `no column "user": the first line is not a header`},
 		{"no cost", "1,a\n", TraceOptions{Cost: "price"}, `no column "price"`},
 		{"no such field", combined, TraceOptions{Key: []string{"ip"}}, `no field "ip": there are addr ident user`},
 		{"no such cost", combined, TraceOptions{Cost: "price"}, `no field "price"`},
 		{"another time", combined, TraceOptions{Time: "date"}, "its own"},
-		{"too many fields", combined, TraceOptions{Key: make([]string, 17)}, "16 fields at most"},
-		{"a quote", "\"1,a\n", TraceOptions{Format: CSV}, "the first line is no CSV"},
+		{"too many fields", combined, TraceOptions{Key: make([]string, 17)}, "at most 16 fields"},
+		{"a quote", "\"1,a\n", TraceOptions{Format: CSV}, "the first line is not CSV"},
 		{"not gzip after all", "\x1f\x8bnonsense", TraceOptions{}, "gzip"},
 	} {
 		_, err := NewTrace(strings.NewReader(test.trace), test.o)

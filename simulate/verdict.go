@@ -70,7 +70,7 @@ func (r *Result) verdicts() []string {
 		all = append(all, r.verdict(&r.Limits[i]))
 	}
 	if more := len(r.Limits) - len(all); more > 0 {
-		all = append(all, fmt.Sprintf("Whom the other %s would touch is in the lists of --html and --json.", plural(uint64(more), "limit")))
+		all = append(all, fmt.Sprintf("The lists of --html and --json show whom the other %s would touch.", plural(uint64(more), "limit")))
 	}
 	return all
 }

@@ -83,7 +83,7 @@ func TestVerdicts(t *testing.T) {
 		{"log 9/m", "LOG 9/m would touch 3 of 8 callers: caller0 (1 of 10 denied), caller1 (1 of 10 denied) and caller2 (1 of 10 denied).\n"},
 		{"log 3/m", "LOG 3/m would touch 8 of 8 callers: caller0 (7 of 10 denied), caller1 (7 of 10 denied), caller2 (7 of 10 denied) and 5 more.\n"},
 		{"queue 1000/m", "QUEUE 1000/m would touch nobody. It would delay 15 requests, by 180 ms at most.\n"},
-		{"log 100/m|log 101/m|log 102/m|log 103/m|log 104/m|log 105/m", "LOG 103/m would touch nobody.\nWhom the other 2 limits would touch is in the lists of --html and --json.\n"},
+		{"log 100/m|log 101/m|log 102/m|log 103/m|log 104/m|log 105/m", "LOG 103/m would touch nobody.\nThe lists of --html and --json show whom the other 2 limits would touch.\n"},
 		{"gcra 5/m", "In any 1 min, half of the callers ask for at most 4, 99 % for at most 10, and the busiest, caller0, for 10. Suggested: GCRA 10/m, which would deny nothing to 99 % of the callers.\n"},
 	} {
 		var b bytes.Buffer

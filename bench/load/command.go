@@ -33,11 +33,11 @@ machine, its CPU time for each request. ` + Placeholder + ` in a word stands for
 
     ` + DefaultCommand + `
 
-Without --rate the next pipeline of a connection is sent when the last one is answered.
-With it, requests are due at even times, whether or not the server keeps up, and latency
-counts from then, so that a stall is not left out of it.
+Without --rate, each connection sends its next pipeline when the last one is answered.
+With it, requests are due at even intervals, whether or not the server keeps up, and latency
+counts from then, so a stall counts in full.
 
-A password is taken from the environment, ` + passwordVariable + `.`,
+The password comes from the environment, ` + passwordVariable + `.`,
 		Example: "  limitdb bench -P 64 -d 10s\n" +
 			"  limitdb bench --rate 50000 -d 30s --distribution zipf --json\n" +
 			"  limitdb bench -n 1000000 --distribution sequential RL.TAKE user:" + Placeholder + " TOKEN 100/m",
@@ -59,15 +59,15 @@ A password is taken from the environment, ` + passwordVariable + `.`,
 	f.StringVarP(&c.Addr, "addr", "a", defaultAddr, "the server's host:port, or the path of its unix socket")
 	f.IntVarP(&c.Connections, "connections", "c", 50, "connections")
 	f.IntVarP(&c.Pipeline, "pipeline", "P", 1, "requests sent together")
-	f.Uint64VarP(&c.Requests, "requests", "n", 0, "end after so many requests")
-	f.DurationVarP(&c.Duration, "duration", "d", 0, "end after so long (default 10s, unless --requests is given)")
-	f.DurationVarP(&c.Warmup, "warmup", "w", 0, "begin with so long that is not counted")
+	f.Uint64VarP(&c.Requests, "requests", "n", 0, "end after this many requests")
+	f.DurationVarP(&c.Duration, "duration", "d", 0, "end after this time (default 10s, unless --requests is given)")
+	f.DurationVarP(&c.Warmup, "warmup", "w", 0, "warm up for this time, which is not counted")
 	f.Uint64Var(&c.Rate, "rate", 0, "open loop: requests a second, of all connections together")
 	f.Uint64VarP(&c.Keys, "keys", "r", 1_000_000, "different keys")
-	f.StringVar(&distribution, "distribution", string(Uniform), "how keys are drawn: uniform, zipf, sequential or single")
+	f.StringVar(&distribution, "distribution", string(Uniform), "how to draw keys: uniform, zipf, sequential or single")
 	f.Float64Var(&c.ZipfS, "zipf-s", 1.1, "Zipf's exponent, above 1")
 	f.Uint64Var(&c.Seed, "seed", 0, "the same seed draws the same keys")
-	f.DurationVar(&c.Timeout, "timeout", 10*time.Second, "give up when no reply comes for so long")
+	f.DurationVar(&c.Timeout, "timeout", 10*time.Second, "give up when no reply comes for this time")
 	f.IntVar(&c.PID, "pid", 0, "the server's process, for its CPU time (default: ask a server on this machine)")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no progress line")

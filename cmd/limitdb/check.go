@@ -23,12 +23,11 @@ func checkCommand() *cobra.Command {
 		Use:   "check DIR",
 		Short: "Verify a data directory that no server uses",
 		Long: `Reads all files of a data directory and verifies every checksum and sequence. It
-changes nothing there. The exit status is 0 if a server can start from it, 65 if it is
-corrupt. A torn tail of the last log is no corruption: the next start cuts it off.
+changes nothing. The exit status is 0 if a server can start from the directory, and 65 if it is
+corrupt. A torn tail of the last log is not corruption: the next start cuts it off.
 
---repair DIR2 makes DIR2 with all that can still be read, and the exit status is 0 if a server can start from
-that. --dump prints every record
-as a line of JSON.`,
+--repair DIR2 makes DIR2 with all that can still be read; the exit status is 0 if a server can
+start from DIR2. --dump prints every record as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: knownKind, Boot: persistence.SystemBoot()}
@@ -87,7 +86,7 @@ func printReport(w io.Writer, r *persistence.Report) {
 			fmt.Fprintf(w, ", %d bytes cannot be read", f.Lost)
 		}
 		if f.Dropped > 0 {
-			fmt.Fprintf(w, ", %d records of steps that are not whole", f.Dropped)
+			fmt.Fprintf(w, ", %d records of incomplete steps", f.Dropped)
 		}
 		if f.Zeros > 0 {
 			fmt.Fprintf(w, ", %d zeros at its end", f.Zeros)

@@ -98,7 +98,7 @@ func (d *durability) ignore() error {
 		return fmt.Errorf("%s has the state of an earlier run, which a server that keeps nothing would ignore: "+
 			"load it with --appendonly yes, or leave it unread with --ignore-existing-data yes", d.dir)
 	default:
-		d.p.log.Warn("the directory has the state of an earlier run, which is not read", "dir", d.dir)
+		d.p.log.Warn("the directory has the state of an earlier run, which this server does not read", "dir", d.dir)
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (d *durability) call(fn func(*persistence.Store) error) error {
 }
 
 // errNothingKept is returned where the log was turned off a moment ago.
-var errNothingKept = errors.New("nothing is kept on a disk")
+var errNothingKept = errors.New("no state is kept on disk")
 
 // policy is what appendfsync says. With save alone there is a log as well, which is never synced but by
 // snapshots.
@@ -213,11 +213,11 @@ func (d *durability) policy() persistence.Policy {
 func (d *durability) recovering(l persistence.Loaded) {
 	wall := d.p.clock.Now()
 	if ahead := time.Duration(l.Now - wall); ahead.Abs() > time.Second {
-		d.p.log.Warn("decisions go on at another time than the machine's clock tells", "ahead", ahead)
+		d.p.log.Warn("decisions continue at a time that differs from the machine's clock", "ahead", ahead)
 	}
 	d.p.clock.Set(l.Now)
 	if d.conservative() && !l.Clean {
-		d.p.log.Warn("the last run did not end by itself: everything counts as used up now", "recovery-mode", "conservative")
+		d.p.log.Warn("the last run did not stop cleanly: everything counts as used up now", "recovery-mode", "conservative")
 		d.assume(l.Now)
 	}
 }
@@ -277,7 +277,7 @@ func (d *durability) load() error {
 	if d.usedUp.Load() != 0 && !l.Clean {
 		// What the disk has of before must not come back at the next start.
 		if err := store.Snapshot(); err != nil && !errors.Is(err, persistence.ErrFailed) { // else it comes when there is room
-			return fmt.Errorf("keeping that everything is used up: %w", err)
+			return fmt.Errorf("recording that everything is used up: %w", err)
 		}
 	}
 	d.loading.Store(false)

@@ -72,7 +72,7 @@ func (l *logOutput) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost > 0 {
-		told := fmt.Appendf(nil, "time=%s level=warning msg=\"nobody took the log for a while\" lost=%d\n",
+		told := fmt.Appendf(nil, "time=%s level=warning msg=\"log lines were dropped: nothing read the output\" lost=%d\n",
 			time.Now().Format("2006-01-02T15:04:05.000Z07:00"), l.lost)
 		if l.write(told) {
 			l.lost = 0

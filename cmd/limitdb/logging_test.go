@@ -39,7 +39,7 @@ func TestLogDoesNotWaitForItsReader(t *testing.T) {
 	l.Write([]byte("last\n"))
 	w.Close()
 	all := <-got
-	if strings.Count(all, line) < 10 || !strings.HasSuffix(all, "last\n") || !regexp.MustCompile(`nobody took the log for a while" lost=[0-9]{2,}`).MatchString(all) {
+	if strings.Count(all, line) < 10 || !strings.HasSuffix(all, "last\n") || !regexp.MustCompile(`log lines were dropped: nothing read the output" lost=[0-9]{2,}`).MatchString(all) {
 		t.Errorf("read %d bytes that end in %q", len(all), all[max(0, len(all)-300):])
 	}
 }

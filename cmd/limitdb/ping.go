@@ -22,9 +22,9 @@ const pingTimeout = 5 * time.Second
 func pingCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ping [FILE] [--directive value …]",
-		Short: "Ask a running server whether it answers; exit 0 if it does",
+		Short: "Check that a running server answers; exit 0 if it does",
 		Long: `Connects to the address that a server with this configuration listens on, sends PING and
-prints PONG. It takes the configuration as the server does, so that in a container
+prints PONG. It reads the configuration as the server does, so that in a container
 "limitdb ping" asks the container's own server.`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func ping(set *config.Settings) (string, error) {
 	reply, err := call(conn, r, "PING")
 	if err != nil && strings.Contains(err.Error(), "NOAUTH") {
 		// It answers; that it wants a password does not make it ill.
-		return "PONG (it asks for a password)", nil
+		return "PONG (it requires a password)", nil
 	}
 	return reply, err
 }

@@ -39,7 +39,7 @@ func (p *process) reload() {
 	} {
 		if err := part.read(); err != nil {
 			failed = true
-			p.log.Error("reload failed, the old stays in force", "part", part.name, "err", err)
+			p.log.Error("reload failed, the old values stay in force", "part", part.name, "err", err)
 		}
 	}
 	p.reloads.lastFailed.Store(failed)

@@ -39,7 +39,7 @@ func serve(args []string) error {
 		for _, w := range registry.Warnings() {
 			fmt.Fprintln(os.Stderr, "limitdb: "+w)
 		}
-		fmt.Println("limitdb: the configuration is right")
+		fmt.Println("limitdb: the configuration is valid")
 		return nil
 	}
 	// By default Go ends a process that writes to standard output or standard error
@@ -159,7 +159,7 @@ func (p *process) run() error {
 		}
 	}
 	if err := p.durable.close(); err != nil {
-		return fmt.Errorf("the state was not kept: %w", err)
+		return fmt.Errorf("the state was not saved: %w", err)
 	}
 	p.log.Info("limitdb has stopped")
 	return nil
@@ -265,12 +265,12 @@ func hurry(signals <-chan os.Signal, log *slog.Logger, cancel func(), exit func(
 				cancel()
 				over = time.After(hurryTime)
 			default:
-				log.Error("the process ends though the stop has not finished", "signal", s.String())
+				log.Error("the process ends before the stop has finished", "signal", s.String())
 				exit(1)
 				return
 			}
 		case <-over:
-			log.Error("the process ends: the stop has not finished", "after", hurryTime)
+			log.Error("the process ends before the stop has finished", "after", hurryTime)
 			exit(1)
 			return
 		}

@@ -32,9 +32,9 @@ func simulateCommand() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
 		Use:   "simulate (--limit LIMIT … | --sweep RATES) [flags] [FILE …]",
-		Short: "Replay recorded traffic through limits and tell whom they deny",
+		Short: "Replay recorded traffic through limits and show whom they deny",
 		Long: `Replays the requests of a trace, on a virtual clock, through the functions that the server
-runs, and tells for each limit how many would have been denied and for how long.
+runs, and reports for each limit how many would have been denied and for how long.
 
 FILE is CSV (time,key[,cost], or columns named by a first line), JSON lines (members
 time, key, cost) or an access log of nginx or Apache; it may be compressed with gzip. Several are
@@ -53,16 +53,16 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringArrayVarP(&s.limits, "limit", "l", nil, "a limit, as RL.TAKE takes it; can be given again")
+	f.StringArrayVarP(&s.limits, "limit", "l", nil, "a limit, spelled as for RL.TAKE; can be repeated")
 	f.StringVar(&s.sweep, "sweep", "", "several rates, such as 50,100,200/m")
-	f.StringSliceVar(&s.algorithms, "algorithm", nil, "the algorithms of --sweep, with options if need be (default all)")
+	f.StringSliceVar(&s.algorithms, "algorithm", nil, "the algorithms of --sweep, with options if needed (default all)")
 	f.StringVar(&s.format, "format", "auto", "auto, csv, json or access")
-	f.StringVarP(&s.key, "key", "k", "", "the fields that make up a caller: columns, members, or of an access log\n"+
+	f.StringVarP(&s.key, "key", "k", "", "the fields that identify a caller: columns, members, or of an access log\n"+
 		strings.Join(simulate.AccessFields(), " ")+"\n(default key, the second column, or addr; \"\" is one caller for all)")
 	f.StringVar(&s.trace.Time, "time", "", "the field with the time (default the first column, or time, timestamp, ts, @timestamp)")
 	f.StringVar(&s.trace.Cost, "cost", "", "the field with the cost (default the third column, or cost)")
-	f.StringVar(&s.unit, "unit", "auto", "that of times that are numbers: auto, s, ms, us or ns")
-	f.BoolVar(&s.strict, "strict", false, "end at the first line that is no request")
+	f.StringVar(&s.unit, "unit", "auto", "the unit of times that are numbers: auto, s, ms, us or ns")
+	f.BoolVar(&s.strict, "strict", false, "end at the first line that is not a request")
 	f.BoolVar(&s.json, "json", false, "print the result as JSON")
 	f.StringVar(&s.html, "html", "", "also write a page with plots to this `file`")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "no progress bar, no bad lines told")
@@ -100,7 +100,7 @@ func (s *simulation) run(cmd *cobra.Command, files []string) error {
 			bar.close()
 			fmt.Fprintln(errOut, "limitdb simulate: "+err.Error())
 			if told == toldLines {
-				fmt.Fprintln(errOut, "limitdb simulate: further lines that are no requests are counted only")
+				fmt.Fprintln(errOut, "limitdb simulate: further lines that are not requests are only counted")
 			}
 		})
 		if err != nil {
@@ -110,7 +110,7 @@ func (s *simulation) run(cmd *cobra.Command, files []string) error {
 	bar.close()
 	result := replay.Result()
 	if result.Requests == 0 {
-		return fmt.Errorf("there is no request in %s: %w", about(files), first)
+		return fmt.Errorf("%s has no request: %w", about(files), first)
 	}
 	return s.write(cmd.OutOrStdout(), result, files)
 }
@@ -132,7 +132,7 @@ func (s *simulation) replay() (*simulate.Replay, error) {
 		}
 		limits = append(limits, swept...)
 	} else if len(s.algorithms) > 0 {
-		return nil, errors.New("--algorithm goes with --sweep")
+		return nil, errors.New("--algorithm works only with --sweep")
 	}
 	if len(limits) == 0 {
 		return nil, errors.New("give a --limit, such as --limit \"gcra 100/m burst 20\", or a --sweep")

@@ -81,7 +81,7 @@ func TestSimulateTellsBadLines(t *testing.T) {
 	trace := "1,a\n" + strings.Repeat("x,y\n", 7)
 	out, errOut, status := simulateRun(t, trace, "--limit", "gcra 1/s", "-")
 	if status != 0 || !strings.Contains(out, "7 bad lines of 8 left out") ||
-		strings.Count(errOut, "neither Unix time") != 5 || !strings.Contains(errOut, "-: line 2: ") || !strings.Contains(errOut, "counted only") {
+		strings.Count(errOut, "neither Unix time") != 5 || !strings.Contains(errOut, "-: line 2: ") || !strings.Contains(errOut, "only counted") {
 		t.Errorf("status %d\n%s\n%s", status, out, errOut)
 	}
 	if _, errOut, _ = simulateRun(t, trace, "--limit", "gcra 1/s", "--quiet", "-"); errOut != "" {
@@ -103,17 +103,17 @@ func TestSimulateErrors(t *testing.T) {
 		{"--limit|gcra 1/s", short, 2, "name a file"},
 		{"--limit|bucket 1/s|-", short, 2, `--limit "bucket 1/s": unknown algorithm: "bucket"`},
 		{"--limit|gcra 1/s burst|-", short, 2, `a value is missing after "burst"`},
-		{"--sweep|10|-", short, 2, `--sweep: "10" is no list of rates`},
+		{"--sweep|10|-", short, 2, `--sweep: "10" is not a list of rates`},
 		{"--sweep|10/m|--algorithm|bucket|-", short, 2, `unknown algorithm: "bucket"`},
-		{"--limit|gcra 1/s|--algorithm|gcra|-", short, 2, "--algorithm goes with --sweep"},
+		{"--limit|gcra 1/s|--algorithm|gcra|-", short, 2, "--algorithm works only with --sweep"},
 		{"--limit|gcra 1/s|--format|xml|-", short, 2, `unknown format "xml"`},
 		{"--limit|gcra 1/s|--unit|h|-", short, 2, `unknown unit "h"`},
 		{"--limit|gcra 1/s|--colour|-", short, 2, "unknown flag: --colour"},
 		{"--limit|gcra 1/s|no-such-file", "", 1, "no-such-file: no such file or directory"},
 		{"--limit|gcra 1/s|.", "", 1, ".: "},
 		{"--limit|gcra 1/s|-", "", 1, "-: there are no lines"},
-		{"--limit|gcra 1/s|-", "hello\n", 1, "the format cannot be told"},
-		{"--limit|gcra 1/s|--format|csv|--time|1|--key|2|-", "hello\nworld\n", 1, "there is no request in standard input: -: line 2: "},
+		{"--limit|gcra 1/s|-", "hello\n", 1, "do not show the format"},
+		{"--limit|gcra 1/s|--format|csv|--time|1|--key|2|-", "hello\nworld\n", 1, "standard input has no request: -: line 2: "},
 		{"--limit|gcra 1/s|--key|user|-", short, 1, `no column "user"`},
 		{"--limit|gcra 1/s|--html|no/such/folder.html|-", short, 1, "no/such/folder.html"},
 	} {

@@ -76,7 +76,7 @@ func (d *durability) turnOn() error {
 	}
 	d.store.Store(store)
 	store.SetPolicy(d.policy())
-	d.p.log.Info("all that changes is kept from now on", "dir", d.dir)
+	d.p.log.Info("all changes are logged from now on", "dir", d.dir)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (d *durability) turnOff(store *persistence.Store) error {
 	}
 	d.store.Store(nil)
 	d.stopped()
-	d.p.log.Warn("nothing is kept from now on; what the directory has will not be loaded", "dir", d.dir)
+	d.p.log.Warn("changes are no longer logged; a later start will not load what the directory has", "dir", d.dir)
 	return nil
 }
 
