@@ -145,3 +145,67 @@ func TestTakeAllAfterAChangeOfWindows(t *testing.T) {
 		}
 	}
 }
+
+// Replace starts anew where the key holds another family, and only there; what is
+// denied leaves the key as it was.
+func TestReplace(t *testing.T) {
+	window := limit.Limit{Algorithm: limit.FIXED, Max: 5, Period: 3600 * second, Burst: 5}
+	bucket := limit.Limit{Algorithm: limit.GCRA, Max: 5, Period: 3600 * second, Burst: 5}
+	line := limit.Limit{Algorithm: limit.QUEUE, Max: 5, Period: 3600 * second, Burst: 5}
+	e := New(Options{Shards: 1})
+	e.StartJournal(0, new(journal.Gate), func() {})
+	replace := func(l limit.Limit, cost int64) (d limit.Decision) {
+		t.Helper()
+		granted, err := e.TakeFor(start, key(1), &Request{Limit: l, Cost: cost, Replace: true}, &d)
+		if err != nil || d.Limited != (granted == 0) {
+			t.Fatal(d, granted, err)
+		}
+		return d
+	}
+	holds := func(a limit.Algorithm) {
+		t.Helper()
+		if info, ok := e.Info(start, key(1)); !ok || info.Algorithm != a {
+			t.Fatalf("%+v, %v, want %v", info, ok, a)
+		}
+		e.check()
+	}
+	mustTake(t, e, start, key(1), &window, 4)
+	if d := replace(window, 2); !d.Limited {
+		t.Error("replaced its own family")
+	}
+	if d := replace(bucket, 6); !d.Limited {
+		t.Error(d)
+	}
+	holds(limit.FIXED)
+	var d limit.Decision
+	if err := e.Take(start, key(1), &bucket, 1, &d); err != ErrWrongType {
+		t.Errorf("without it: %v", err)
+	}
+	if d := replace(bucket, 1); d.Remaining != 4 {
+		t.Error(d)
+	}
+	holds(limit.GCRA)
+	if d := replace(bucket, 1); d.Remaining != 3 {
+		t.Errorf("it began anew in its own family: %+v", d)
+	}
+	// Who waits for what was there is told that it is something else.
+	replace(bucket, 3)
+	w := &Waiter{Request: Request{Limit: bucket, Cost: 1}, Until: start + 9000*second, Owner: nobody{}}
+	if !e.Ask(start, key(1), w) {
+		t.Fatal("does not wait")
+	}
+	if d := replace(window, 1); d.Remaining != 4 {
+		t.Error(d)
+	}
+	if _, _, err := w.Result(); !w.Done() || err != ErrWrongType {
+		t.Errorf("who waited: %v, %v", w.Done(), err)
+	}
+	holds(limit.FIXED)
+	// With WAIT, of a QUEUE as well.
+	if w := (&Waiter{Request: Request{Limit: line, Cost: 2, Replace: true}, Until: start + second, Owner: nobody{}}); e.Ask(start, key(1), w) {
+		t.Error("waits for nothing")
+	} else if d, granted, err := w.Result(); err != nil || granted != 2 || d.Limited {
+		t.Error(d, granted, err)
+	}
+	holds(limit.QUEUE)
+}

@@ -42,9 +42,32 @@ func (s *shard) foresee(now int64, q *queue, r *Request) int64 {
 	case err != nil, p.bad, d.Limited && d.Wait == limit.Never:
 		t = p.until
 	case d.Limited:
-		t = later(t, d.Wait)
+		t = r.grantedFrom(p.state, later(t, d.Wait))
 	}
 	return max(1, t-now)
+}
+
+// grantedFrom is the time from which r is granted if nobody asks before. A denial
+// tells the soonest; but if it has moved the state to a faster pace for that,
+// it is later, for nobody asks then and moves it.
+func (r *Request) grantedFrom(state []byte, soonest int64) int64 {
+	granted := func(t int64) bool {
+		var d limit.Decision
+		return r.peek(state, t, &d) != nil || !d.Limited
+	}
+	if granted(soonest) {
+		return soonest
+	}
+	// A state that has expired is none, and none denies for ever only.
+	low, high := soonest, max(soonest, limit.Expires(r.kind(), state))
+	for low+1 < high {
+		if mid := low + (high-low)/2; granted(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
 }
 
 func (s *shard) makeForecast(now int64, q *queue) {
@@ -69,7 +92,7 @@ func (p *forecast) extend(w *Waiter) {
 		p.bad = true
 		return
 	}
-	if d.Limited {
+	if d.Limited && t <= w.Until {
 		var denial limit.Decision
 		switch next, err := w.move(p.state, t, p.state[:0], &denial); {
 		case err != nil:

@@ -317,6 +317,9 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 	if r.Lease != nil {
 		s.keepSpare(next)
 	}
+	if next == nil && state == nil {
+		at = nil // what a denied Replace leaves as it is
+	}
 	if err := s.commit(now, h, g, at, key, r.mark(d), next, d); err != nil {
 		return 0, err
 	}

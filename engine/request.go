@@ -12,6 +12,9 @@ type Request struct {
 	Cost int64
 	// Partial takes what there is, up to Cost, as TakePartial does.
 	Partial bool
+	// Replace starts anew if the key holds the state of another family, in place of
+	// ErrWrongType. If nothing is granted, the key stays as it is.
+	Replace bool
 	// Lease asks for a lease; the fields above mean nothing then.
 	Lease *limit.Lease
 }
@@ -56,7 +59,11 @@ func (s *shard) stateAsked(g *segment, at slot, r *Request) ([]byte, error) {
 	if r.Lease != nil {
 		return s.stateOf(g, at, limit.LEASE)
 	}
-	return s.stateFor(g, at, &r.Limit)
+	state, err := s.stateFor(g, at, &r.Limit)
+	if err == ErrWrongType && r.Replace {
+		return nil, nil
+	}
+	return state, err
 }
 
 // takes tells whether a request that could be granted takes something, so that

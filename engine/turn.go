@@ -27,6 +27,9 @@ func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []b
 	if err != nil {
 		return 0, err
 	}
+	if next == nil && state == nil {
+		at = nil // what a denied Replace leaves as it is
+	}
 	full := limit.Expires(w.kind(), next)
 	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
 		return 0, err

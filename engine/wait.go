@@ -141,6 +141,13 @@ var errParked = errors.New("engine: the request waits")
 // leaves to ask.
 var errBehind = errors.New("engine: others wait for the key")
 
+// TakeFor decides r at now as Take and TakePartial do, and returns how much was
+// granted. It is for what r can say besides: Replace.
+func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+	h, s := e.place(key)
+	return e.ask(h, s, now, key, r, nil, d)
+}
+
 // ask decides r, and makes room for it if there is none.
 func (e *Engine) ask(h uint64, s *shard, now int64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
 	granted, err = s.ask(h, now, key, r, w, d)
@@ -188,7 +195,8 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 			}
 		}
 	}
-	behind := q != nil && !d.Limited && r.takes(state, now)
+	anew := at != nil && state == nil // and those who wait for what it was go with that
+	behind := q != nil && !d.Limited && !anew && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && q == nil:
 		return s.askTurn(h, now, g, at, key, state, w)

@@ -527,7 +527,7 @@ func (p *waitPair) forget(name string) error {
 // look at each.
 func waitLimits(tb testing.TB) []limit.Limit {
 	all := everyLimit(tb, "5/100ns")
-	all = append(all, everyLimit(tb, "3/40ns")...)
+	all = append(all, everyLimit(tb, "4/40ns")...)
 	return slices.DeleteFunc(all, func(l limit.Limit) bool { return l.Algorithm == limit.QUEUE })
 }
 

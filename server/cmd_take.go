@@ -48,8 +48,9 @@ func takeCommands() []command {
 			name: "RL.TAKE", example: "RL.TAKE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagBlocking | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes from a limit, or is denied; with WAIT, waits for it.",
-			args:    limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true}),
-			run:     (*call).rlTake,
+			args: limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true},
+				argument{name: "replace", kind: "pure-token", token: "REPLACE", optional: true}),
+			run: (*call).rlTake,
 		},
 		{
 			name: "RL.PEEK", example: "RL.PEEK user:17 GCRA 100/m", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
@@ -91,22 +92,37 @@ func takeCommands() []command {
 
 func (c *call) rlTake() {
 	var a limitArgs
-	if !c.parseLimit(c.args[2:], ownCost|ownPartial|ownWait, &a) {
+	if !c.parseLimit(c.args[2:], ownCost|ownPartial|ownWait|ownReplace, &a) {
 		return
 	}
 	if a.given&ownWait != 0 {
-		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{
-			Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0,
-		}}}, a.maxWait)
+		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: a.request()}}, a.maxWait)
 		return
 	}
 	var d limit.Decision
+	if a.given&ownReplace != 0 {
+		r := a.request()
+		granted, err := c.srv.engine.TakeFor(c.now, c.args[1], &r, &d)
+		if r.Partial {
+			c.decidedInPart(c.args[1], a.limit.Algorithm, &d, granted, err)
+		} else {
+			c.decided(c.args[1], a.limit.Algorithm, &d, err)
+		}
+		return
+	}
 	if a.given&ownPartial != 0 {
 		granted, err := c.srv.engine.TakePartial(c.now, c.args[1], &a.limit, a.cost, &d)
 		c.decidedInPart(c.args[1], a.limit.Algorithm, &d, granted, err)
 		return
 	}
 	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.TakeAt(c.place, c.now, c.args[1], &a.limit, a.cost, &d))
+}
+
+// request is what a asks the engine for.
+func (a *limitArgs) request() engine.Request {
+	return engine.Request{
+		Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0, Replace: a.given&ownReplace != 0,
+	}
 }
 
 func (c *call) rlPeek() {

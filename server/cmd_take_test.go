@@ -217,3 +217,23 @@ func TestRLInfo(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// REPLACE starts anew where the key holds another family, and nowhere else.
+func TestTakeReplace(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	ask := func(want string, words ...string) {
+		t.Helper()
+		if got := line(c.do(words...)); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %s, want %s", words, got, want)
+		}
+	}
+	c.do("RL.TAKE", "k", "FIXED", "5/h", "COST", "3")
+	ask("-"+errWrongType, "RL.TAKE", "k", "LOG", "5/h")
+	ask("[0 5 1 -1 ", "RL.TAKE", "k", "FIXED", "5/h", "REPLACE")
+	ask("[0 5 4 -1 ", "RL.TAKE", "k", "LOG", "5/h", "replace")
+	ask("[0 5 0 -1 3600000 5]", "RL.TAKE", "k", "GCRA", "5/h", "COST", "9", "PARTIAL", "REPLACE")
+	ask("[0 5 3 -1 ", "RL.TAKE", "k", "LOG", "5/h", "COST", "2", "REPLACE", "WAIT", "1s")
+	ask("-ERR syntax error: REPLACE is given twice", "RL.TAKE", "k", "LOG", "5/h", "REPLACE", "REPLACE")
+	ask("-ERR unknown option", "RL.PEEK", "k", "LOG", "5/h", "REPLACE")
+}

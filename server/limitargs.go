@@ -24,6 +24,7 @@ const (
 	ownPartial
 	ownMaxWait
 	ownWait
+	ownReplace
 )
 
 // ownOption finds an option by its name in any case; 0 if there is none.
@@ -37,7 +38,7 @@ func ownOption(word []byte) (o ownOptions, name string) {
 }
 
 // ownNames has the names of the options, in the order of their bits.
-func ownNames() [4]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT"} }
+func ownNames() [5]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT", "REPLACE"} }
 
 // parseLimit reads a limit and those of the command's own options that it may
 // have, in any order after the limit's first words. Where it cannot, it replies
@@ -95,7 +96,7 @@ func (a *limitArgs) own(words [][]byte, allowed ownOptions) (n int, text string)
 		return 0, "ERR syntax error: " + name + " is given twice"
 	}
 	a.given |= o
-	if o == ownPartial {
+	if o == ownPartial || o == ownReplace {
 		return 1, ""
 	}
 	if len(words) < 2 {
