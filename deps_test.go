@@ -37,6 +37,8 @@ var mayImport = map[string][]string{
 // onlyIn are modules of others that one folder alone may import.
 var onlyIn = map[string]string{
 	"github.com/hashicorp/raft":           "replication",
+	"github.com/hashicorp/raft-boltdb":    "replication",
+	"go.etcd.io/bbolt":                    "replication",
 	"github.com/prometheus/client_golang": "observe",
 	"github.com/tidwall/redcon":           "resp",
 	"github.com/spf13/cobra":              "cmd bench",

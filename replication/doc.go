@@ -7,5 +7,5 @@
 // records. They have no part in a decision.
 //
 // PROTOCOL.md draws the entries and says what each node does with them. entry.go encodes them,
-// machine.go applies them.
+// machine.go applies them, primary.go proposes them, and node.go joins that with Raft.
 package replication

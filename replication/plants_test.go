@@ -10,6 +10,7 @@ import (
 
 func TestPlantedBugsAreCaught(t *testing.T) {
 	const fold = "TestStateIsTheFoldOfWhatWasAccepted"
+	const faults = "TestFaultsAtRandom"
 	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
 		{"no-fence", "machine.go", "if e.epoch != m.epoch || term != m.term || e.sequence != m.sequence+1 {", "if false {", fold},
 		{"no-epoch-in-the-fence", "machine.go", "if e.epoch != m.epoch || term", "if term", fold},
@@ -25,5 +26,10 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"snapshot-keeps-an-epoch-open", "machine.go", "abdicate = m.close()\n", "abdicate = m.open()\n", "TestSnapshotClosesTheEpoch"},
 		{"clock-of-an-epoch-ignored", "machine.go", "clock: max(m.clock, e.clock), address", "clock: m.clock, address", fold},
 		{"clock-of-a-group-ignored", "machine.go", "m.clock, m.pending, m.group = max(m.clock, m.pending), 0, nil", "m.pending, m.group = 0, nil", fold},
+		{"reply-on-the-group-before", "primary.go", "waiter{n.primary.begun + 1, fn}", "waiter{n.primary.begun, fn}", "TestReplyWaitsForItsOwnGroup"},
+		{"reply-of-an-epoch-that-is-over", "primary.go", "if turn == 0 || turn != n.turn.Load() {", "if false {", "TestReplyOfAnEpochThatIsOver"},
+		{"no-reload", "node.go", "		n.rebuildSoon()\n", "", faults},
+		{"snapshot-published-too-early", "fsm.go", "return c.n.settled(c.broken)", "return nil", "TestSnapshotWaitsForWhatItHas"},
+		{"wall-clock-believed", "node.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
 	})
 }

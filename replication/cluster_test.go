@@ -1,0 +1,635 @@
+package replication
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/journal"
+)
+
+// list is a table whose states are lists of decisions, see world.
+type list struct {
+	mu     sync.Mutex
+	leads  bool
+	states map[string]string
+	dirty  []string
+	aside  []string
+	gate   *journal.Gate
+	told   func()
+	last   int64 // the time of the last decision
+	most   int   // bytes that each decision adds
+}
+
+func (l *list) Lead(start int64, gate *journal.Gate, dirtied func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leads {
+		panic("leads twice")
+	}
+	l.leads, l.gate, l.told, l.dirty, l.aside = true, gate, dirtied, nil, nil
+	l.last = start
+}
+
+func (l *list) Follow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leads = false
+}
+
+func (l *list) Dirty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.dirty) > 0
+}
+
+func (l *list) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.aside, l.dirty = append(l.aside, l.dirty...), nil
+}
+
+func (l *list) Drain(dst *journal.Buffer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.aside {
+		dst.Set(1, 201, []byte(k), []byte(l.states[k]))
+	}
+	l.aside = nil
+}
+
+func (l *list) Clear() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leads {
+		panic("cleared while it is decided on")
+	}
+	l.states, l.dirty, l.aside = map[string]string{}, nil, nil
+	return nil
+}
+
+func (l *list) Apply(_ int64, records []journal.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leads {
+		panic("records are applied while it is decided on")
+	}
+	for _, r := range records {
+		l.states[string(r.Key)] = string(r.State)
+	}
+	return nil
+}
+
+func (l *list) Copy(_ int64, cursor uint64, dst *journal.Buffer) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := slices.Sorted(maps.Keys(l.states))
+	if int(cursor) >= len(keys) {
+		return 0
+	}
+	k := keys[cursor]
+	dst.Set(1, 201, []byte(k), []byte(l.states[k]))
+	if int(cursor) == len(keys)-1 {
+		return 0
+	}
+	return cursor + 1
+}
+
+// decide adds a decision to keys, in one step, and reports whether it could.
+func (l *list) decide(now int64, decision string, keys ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leads {
+		return false
+	}
+	l.last = max(l.last, now)
+	for _, k := range keys {
+		l.states[k] += "." + decision + "."
+		if !slices.Contains(l.dirty, k) {
+			l.dirty = append(l.dirty, k)
+		}
+	}
+	l.told()
+	return true
+}
+
+func (l *list) snapshot() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.states)
+}
+
+// cluster is some nodes in one process, with Raft, over a network in memory.
+type cluster struct {
+	t     *testing.T
+	rand  *rand.Rand
+	nodes []*member
+	began time.Time
+
+	mu        sync.Mutex
+	history   []string
+	decisions int
+	epochs    atomic.Int64        // seen by any node
+	accepted  map[string][]string // decision → keys, of those that were answered
+	unknown   int
+	fatal     []error
+}
+
+// member is a node of a cluster, through all its runs.
+type member struct {
+	c       *cluster
+	number  int
+	address raft.ServerAddress
+	table   *list
+	node    *Node // nil while it is down
+	logs    *raft.InmemStore
+	trans   *raft.InmemTransport
+	dir     string
+	offset  atomic.Int64 // of its wall clock
+	hold    atomic.Pointer[chan struct{}]
+	drift   int64 // of its monotonic clock, parts in a thousand
+}
+
+func newCluster(t *testing.T, seed uint64, size int) *cluster {
+	c := &cluster{t: t, rand: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), accepted: map[string][]string{}}
+	var servers []raft.Server
+	for i := range size {
+		m := &member{c: c, number: i, address: raft.ServerAddress(fmt.Sprint("n", i)), logs: raft.NewInmemStore(), drift: c.rand.Int64N(3) - 1, dir: filepath.Join(t.TempDir(), fmt.Sprint(i))}
+		c.nodes = append(c.nodes, m)
+		servers = append(servers, raft.Server{ID: raft.ServerID(m.address), Address: m.address})
+	}
+	for _, m := range c.nodes {
+		m.start(servers...)
+	}
+	c.reconnect(nil)
+	return c
+}
+
+func (m *member) options() Options {
+	return Options{
+		ID: string(m.address), Address: "client-" + string(m.address), Table: m.table,
+		Clock: Clock{
+			Wall:    func() int64 { return time.Now().UnixNano() + m.offset.Load() },
+			Elapsed: func() int64 { return int64(time.Since(m.c.began)) * (1000 + m.drift) / 1000 },
+		},
+		TrailingBytes: 1, SnapshotBytes: 1 << 40,
+		Fatal: func(err error) {
+			m.c.mu.Lock()
+			defer m.c.mu.Unlock()
+			m.c.fatal = append(m.c.fatal, err)
+		},
+		Log: slog.New(slog.NewTextHandler(historian{m}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})),
+	}
+}
+
+// heldLogs is a log on a disk that waits, while hold is set, for one value for each write.
+type heldLogs struct {
+	*raft.InmemStore
+	hold *atomic.Pointer[chan struct{}]
+}
+
+func (l *heldLogs) StoreLogs(logs []*raft.Log) error {
+	if hold := l.hold.Load(); hold != nil {
+		<-*hold
+	}
+	return l.InmemStore.StoreLogs(logs)
+}
+
+// historian adds what a node logs to the history.
+type historian struct{ m *member }
+
+func (h historian) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "an epoch begins") {
+		h.m.c.epochs.Add(1)
+	}
+	h.m.c.note("%s: %s", h.m.address, strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+func (c *cluster) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history = append(c.history, fmt.Sprintf("%9.3f ", time.Since(c.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// start starts the node, as one of the members of a new cluster if any are given.
+func (m *member) start(members ...raft.Server) {
+	m.table = &list{states: map[string]string{}}
+	_, m.trans = raft.NewInmemTransportWithTimeout(m.address, 300*time.Millisecond)
+	snapshots, err := openSnapshots(m.dir)
+	if err != nil {
+		m.c.t.Fatal(err)
+	}
+	p := parts{logs: &heldLogs{m.logs, &m.hold}, stable: m.logs, snapshots: snapshots, transport: m.trans, close: m.trans.Close}
+	o := m.options()
+	if len(members) > 0 {
+		if err := bootstrap(o, p, members...); err != nil {
+			m.c.t.Fatal(err)
+		}
+	}
+	if m.node, err = start(o, p); err != nil {
+		m.c.t.Fatal(err)
+	}
+}
+
+// part cuts a node off from the others.
+func (m *member) part() {
+	for _, o := range m.c.nodes {
+		if o != m {
+			m.trans.Disconnect(o.address)
+			o.trans.Disconnect(m.address)
+		}
+	}
+}
+
+// deafen has the node hear nothing of the others but the answers to what it asks.
+func (m *member) deafen() {
+	for _, o := range m.c.nodes {
+		if o != m {
+			o.trans.Disconnect(m.address)
+		}
+	}
+}
+
+func (m *member) kill() {
+	m.c.note("%s is killed", m.address)
+	m.part()
+	if err := m.node.Close(); err != nil {
+		m.c.t.Error(err)
+	}
+	m.node = nil
+}
+
+// decide has the node make a decision, if it leads.
+func (m *member) decide() bool {
+	c := m.c
+	if m.node == nil {
+		return false
+	}
+	turn := m.node.Turn()
+	c.mu.Lock()
+	c.decisions++
+	d := fmt.Sprint(c.decisions)
+	keys := []string{fmt.Sprint("k", c.rand.IntN(4))}
+	if c.rand.IntN(4) == 0 {
+		keys = []string{"k0", "k1"}
+	}
+	c.mu.Unlock()
+	if turn == 0 || !m.table.decide(m.node.Now(), d, keys...) {
+		return false
+	}
+	m.node.Wait(turn, func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err != nil {
+			c.unknown++
+			return
+		}
+		c.accepted[d] = keys
+	})
+	if c.rand.IntN(3) > 0 {
+		m.node.Kick()
+	}
+	return true
+}
+
+// leader waits until a node decides, and returns it.
+func (c *cluster) leader() *member {
+	for range 1000 {
+		for _, m := range c.nodes {
+			if m.node != nil && m.node.Turn() != 0 {
+				return m
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.fail("nobody leads")
+	return nil
+}
+
+func (c *cluster) fail(format string, args ...any) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.history {
+		c.t.Log(h)
+	}
+	c.t.Fatalf(format, args...)
+}
+
+// agree waits until all nodes that are up have the same state, and checks it: all that was answered is there, and
+// what took from two keys took from both.
+func (c *cluster) agree() map[string]string {
+	c.t.Helper()
+	c.leader().node.Kick()
+	var first map[string]string
+	for range 1000 {
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		first = nil
+		same := true
+		for _, m := range c.nodes {
+			if m.node == nil {
+				continue
+			}
+			state := m.table.snapshot()
+			if first == nil {
+				first = state
+			}
+			same = same && m.node.Ready() && maps.Equal(first, state) && !m.table.Dirty()
+		}
+		if same {
+			break
+		}
+	}
+	for _, m := range c.nodes {
+		if m.node != nil && !maps.Equal(first, m.table.snapshot()) {
+			c.fail("%s has another state:\n%v\n%v", m.address, m.table.snapshot(), first)
+		}
+	}
+	c.mu.Lock()
+	accepted, fatal := maps.Clone(c.accepted), c.fatal
+	c.mu.Unlock()
+	if len(fatal) > 0 {
+		c.fail("fatal: %v", fatal)
+	}
+	c.timeIsBounded()
+	for d, keys := range accepted {
+		for _, k := range keys {
+			if strings.Count(first[k], "."+d+".") != 1 {
+				c.fail("decision %s of key %s was answered, and is there %d times: %s", d, k, strings.Count(first[k], "."+d+"."), first[k])
+			}
+		}
+	}
+	return first
+}
+
+// timeIsBounded checks that the replicated time has not run ahead of what has elapsed, but for what each
+// epoch may add, and for clocks that are a thousandth off.
+func (c *cluster) timeIsBounded() {
+	c.t.Helper()
+	for _, m := range c.nodes {
+		if m.node == nil {
+			continue
+		}
+		elapsed := int64(time.Since(c.began))
+		m.node.mu.Lock()
+		now := m.node.machine.clock
+		m.node.mu.Unlock()
+		if most := c.began.UnixNano() + elapsed*1001/1000 + c.epochs.Load()*maxAhead; now > most {
+			c.fail("%s: the time is %d ms ahead", m.address, (now-most)/1e6)
+		}
+	}
+}
+
+func (c *cluster) close() {
+	for _, m := range c.nodes {
+		if m.node != nil {
+			if err := m.node.Close(); err != nil {
+				c.t.Error(err)
+			}
+		}
+	}
+}
+
+func TestThreeNodesHaveOneState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		defer c.close()
+		m := c.leader()
+		for range 1000 {
+			m.decide()
+			if c.rand.IntN(10) == 0 {
+				time.Sleep(time.Duration(c.rand.IntN(5)) * time.Millisecond)
+			}
+		}
+		c.agree()
+		if len(c.accepted) != 1000 || c.unknown != 0 {
+			c.fail("%d answered, %d unknown", len(c.accepted), c.unknown)
+		}
+		if got := m.node.Leader(); got != "client-"+string(m.address) {
+			t.Errorf("the leader is at %q", got)
+		}
+	})
+}
+
+func TestKilledLeaderIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, 3)
+		defer c.close()
+		for range 5 {
+			m := c.leader()
+			for range 100 {
+				m.decide()
+			}
+			time.Sleep(time.Duration(c.rand.IntN(3000)) * time.Microsecond)
+			m.kill()
+			began := time.Now()
+			next := c.leader()
+			t.Logf("the next leader after %v", time.Since(began))
+			for range 100 {
+				next.decide()
+			}
+			time.Sleep(time.Second)
+			m.start()
+			c.reconnect(nil)
+			c.agree()
+		}
+		t.Logf("%d decisions, %d answered, %d unknown", c.decisions, len(c.accepted), c.unknown)
+	})
+}
+
+// A group that is accepted says nothing of what was decided after its drain began.
+func TestReplyWaitsForItsOwnGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, 1)
+		defer c.close()
+		m := c.leader()
+		hold := make(chan struct{})
+		m.hold.Store(&hold)
+		answers := func() int {
+			synctest.Wait()
+			m.node.Kick()
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.accepted)
+		}
+		m.decide()
+		if n := answers(); n != 0 {
+			t.Errorf("%d replies before anything is written", n)
+		}
+		m.decide()
+		hold <- struct{}{}
+		if n := answers(); n != 1 {
+			t.Errorf("%d replies after the first group", n)
+		}
+		hold <- struct{}{}
+		if n := answers(); n != 2 {
+			t.Errorf("%d replies after the second group", n)
+		}
+		m.hold.Store(nil)
+	})
+}
+
+// A reply that tells of an epoch does not leave because of a later one.
+func TestReplyOfAnEpochThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, 1)
+		defer c.close()
+		m := c.leader()
+		old := m.node.Turn()
+		m.node.abdicateAny(ErrUnknown)
+		if next := c.leader().node.Turn(); next == old {
+			t.Fatal("a turn came twice")
+		}
+		told := make(chan error, 1)
+		m.node.Wait(old, func(err error) { told <- err })
+		m.node.Kick()
+		if err := <-told; err != ErrUnknown {
+			t.Error(err)
+		}
+	})
+}
+
+// A snapshot of a node whose epoch is open is published when all that it has is in the log.
+func TestSnapshotWaitsForWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 4, 3)
+		defer c.close()
+		m := c.leader()
+		m.decide()
+		m.node.Kick()
+		synctest.Wait()
+		for _, o := range c.nodes {
+			if o != m {
+				o.part()
+			}
+		}
+		for range 10 {
+			m.decide()
+		}
+		if err := m.node.Snapshot(); err == nil {
+			t.Error("a snapshot has what is in no log")
+		}
+		if all, err := m.node.parts.snapshots.List(); len(all) != 0 || err != nil {
+			t.Errorf("%d snapshots, %v", len(all), err)
+		}
+		c.reconnect(nil)
+		c.agree()
+		if err := c.leader().node.Snapshot(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Everything at random: decisions on whoever leads, nodes that are cut off, killed, started again and ask for
+// snapshots, and clocks that are wrong.
+func TestFaultsAtRandom(t *testing.T) {
+	seeds := 20
+	if os.Getenv("LIMITDB_LONG") != "" {
+		seeds = 1000
+	}
+	first := rand.Uint64()
+	answered, unknown, epochs := 0, 0, uint64(0)
+	installed := 0
+	for i := range seeds {
+		seed := first + uint64(i)
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, seed, 3)
+				defer c.close()
+				c.faults(60)
+				c.agree()
+				answered, unknown = answered+len(c.accepted), unknown+c.unknown
+				for _, m := range c.nodes {
+					epochs += m.node.turns
+				}
+				for _, h := range c.history {
+					if strings.Contains(h, "Installed remote") {
+						installed++
+					}
+				}
+			})
+		}) {
+			return
+		}
+	}
+	t.Logf("%d answered, %d unknown, %d epochs, %d snapshots installed", answered, unknown, epochs, installed)
+}
+
+func (c *cluster) faults(rounds int) {
+	cut := map[*member]bool{}
+	for range rounds {
+		for range c.rand.IntN(200) {
+			c.nodes[c.rand.IntN(len(c.nodes))].decide()
+			if c.rand.IntN(20) == 0 {
+				time.Sleep(time.Duration(c.rand.IntN(3000)) * time.Microsecond)
+			}
+		}
+		m := c.nodes[c.rand.IntN(len(c.nodes))]
+		switch what := c.rand.IntN(9); {
+		case what == 0 && m.node != nil:
+			m.kill()
+		case what <= 2 && m.node == nil:
+			c.note("%s starts", m.address)
+			m.start()
+			c.reconnect(cut)
+		case what == 3 && m.node != nil:
+			c.note("%s is cut off", m.address)
+			cut[m] = true
+			if c.rand.IntN(2) == 0 {
+				m.part()
+			} else {
+				m.deafen()
+			}
+		case what == 4:
+			c.note("the network is whole")
+			clear(cut)
+			c.reconnect(cut)
+		case what == 5 && m.node != nil:
+			node := m.node
+			go func() { c.note("%s: a snapshot: %v", m.address, node.Snapshot()) }()
+		case what == 6:
+			m.offset.Store((c.rand.Int64N(7200) - 3600) * int64(time.Second))
+			c.note("%s: the clock is %d s off", m.address, m.offset.Load()/1e9)
+		}
+		time.Sleep(time.Duration(c.rand.IntN(1500)) * time.Millisecond)
+	}
+	for _, m := range c.nodes {
+		if m.node == nil {
+			m.start()
+		}
+	}
+	clear(cut)
+	c.reconnect(cut)
+	time.Sleep(5 * time.Second)
+}
+
+// reconnect connects all that are up and not cut off.
+func (c *cluster) reconnect(cut map[*member]bool) {
+	for _, a := range c.nodes {
+		for _, b := range c.nodes {
+			if a != b && a.node != nil && b.node != nil && !cut[a] && !cut[b] {
+				a.trans.Connect(b.address, b.trans)
+			}
+		}
+	}
+}

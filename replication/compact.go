@@ -1,0 +1,81 @@
+package replication
+
+import (
+	"errors"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// snapshotBytes is after how many bytes of log a snapshot is made.
+	snapshotBytes = 64 << 20
+	// trailingBytes is about how many bytes of log stay behind a snapshot, for followers
+	// that were away for a moment; trailingLeast is how many entries stay at the least.
+	trailingBytes = 64 << 20
+	trailingLeast = 64
+)
+
+// Snapshot makes a snapshot, and blocks until it is durable. ErrNotReady while the table is built anew, and where the node
+// abdicates meanwhile.
+func (n *Node) Snapshot() error {
+	n.mu.Lock()
+	bytes, entries := n.logBytes, n.logEntries
+	n.logBytes, n.logEntries = 0, 0
+	n.mu.Unlock()
+	if entries > 0 {
+		// Raft counts entries; ours are large or small.
+		trailing := uint64(n.o.trailing()) * entries / max(bytes, 1)
+		if err := n.raft.ReloadConfig(n.reloadable(max(trailing, trailingLeast))); err != nil {
+			return err
+		}
+	}
+	err := n.raft.Snapshot().Error()
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return err
+}
+
+func (n *Node) reloadable(trailing uint64) raft.ReloadableConfig {
+	c := n.raft.ReloadableConfig()
+	c.TrailingLogs = trailing
+	return c
+}
+
+func (o *Options) trailing() int64 {
+	if o.TrailingBytes == 0 {
+		return trailingBytes
+	}
+	return o.TrailingBytes
+}
+
+func (o *Options) snapshotAfter() int64 {
+	if o.SnapshotBytes == 0 {
+		return snapshotBytes
+	}
+	return o.SnapshotBytes
+}
+
+// grew counts an entry of the log. The lock is held.
+func (n *Node) grew(bytes int) {
+	n.logBytes += uint64(bytes)
+	n.logEntries++
+	if int64(n.logBytes) >= n.o.snapshotAfter() {
+		signal(n.grown)
+	}
+}
+
+// compact makes snapshots as the log grows.
+func (n *Node) compact() {
+	defer n.loops.Done()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-n.grown:
+		}
+		if err := n.Snapshot(); err != nil {
+			n.log.Info("no snapshot was made, it is tried again later", "err", err)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package replication
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/journal"
+)
+
+// fsm is the node as Raft sees it. None of its methods calls Raft: that would be a deadlock.
+type fsm Node
+
+// errSuperseded is the cause of an abdication that the log has told of.
+var errSuperseded = errors.New("the log has it so")
+
+// Apply applies an entry of the log.
+func (f *fsm) Apply(l *raft.Log) any {
+	n := (*Node)(f)
+	n.mu.Lock()
+	n.applied = l.Index
+	n.grew(len(l.Data))
+	if n.failed || n.rebuilding {
+		n.mu.Unlock()
+		return nil
+	}
+	lost, done := n.apply(l)
+	n.mu.Unlock()
+	tell(lost, ErrUnknown)
+	tell(done, nil)
+	return nil
+}
+
+// StoreConfiguration has Raft count a change of the members as applied, so that a snapshot may follow it.
+func (f *fsm) StoreConfiguration(index uint64, _ raft.Configuration) {
+	n := (*Node)(f)
+	n.mu.Lock()
+	n.applied = index
+	n.mu.Unlock()
+	n.changed()
+}
+
+// apply applies an entry, and returns those whose outcome is unknown and those whose is known. The lock is held.
+func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
+	before := n.machine.clock
+	e, err := parseEntry(l.Data)
+	var r result
+	if err == nil {
+		r, err = n.machine.apply(&e, l.Term)
+	}
+	if err != nil {
+		n.fail(fmt.Errorf("entry %d of the log: %w", l.Index, err))
+		return nil, nil
+	}
+	if r.abdicate {
+		lost = n.closed(errSuperseded)
+	}
+	if n.machine.clock > before || r.opened {
+		n.clockAt = n.clock.Elapsed()
+	}
+	switch {
+	case r.accepted && r.own:
+		n.primary.accepted++
+		done = n.primary.released()
+		signal(n.advanced)
+	case r.accepted && !n.rebuilding:
+		if err := applyRecords(n.table, n.machine.clock, r.records); err != nil {
+			n.fail(fmt.Errorf("entry %d of the log: %w", l.Index, err))
+		}
+	}
+	if e.kind == kindEpoch && !r.ignored {
+		n.log.Debug("an epoch begins", "epoch", e.epoch.String(), "index", l.Index, "clock", n.machine.clock)
+		n.changed()
+	}
+	return lost, done
+}
+
+// applyMost is how many records are applied at once.
+const applyMost = 512
+
+// applyRecords applies records that stand behind one another.
+func applyRecords(t Table, now int64, b []byte) error {
+	var all [applyMost]journal.Record
+	for len(b) > 0 {
+		count := 0
+		for ; count < len(all) && len(b) > 0; count++ {
+			var err error
+			if all[count], b, err = journal.Parse(b); err != nil {
+				return err
+			}
+		}
+		if err := t.Apply(now, all[:count]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Snapshot begins a snapshot.
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	n := (*Node)(f)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rebuilding || n.failed {
+		return nil, ErrNotReady // so nothing is compacted that the rebuilding reads
+	}
+	return &copying{n: n, fence: n.machine.appendTo(nil), clock: n.machine.clock, broken: n.broken}, nil
+}
+
+// Restore makes a snapshot the node's state.
+func (f *fsm) Restore(from io.ReadCloser) error {
+	n := (*Node)(f)
+	n.mu.Lock()
+	n.broken++
+	var lost []waiter
+	if n.machine.close() {
+		lost = n.closed(errSuperseded)
+	}
+	n.rebuilds++ // one that is under way ends
+	n.rebuilding = true
+	n.mu.Unlock()
+	tell(lost, ErrUnknown)
+
+	n.building.Lock()
+	defer n.building.Unlock()
+	var m machine
+	err := n.load(&m, from)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		n.fail(fmt.Errorf("a snapshot cannot be loaded: %w", err))
+		return err
+	}
+	n.machine, n.rebuilding = m, false
+	n.clockAt = n.clock.Elapsed()
+	n.changed()
+	return nil
+}
+
+// load makes a snapshot the table's state and that of m.
+func (n *Node) load(m *machine, from io.Reader) error {
+	if err := n.table.Clear(); err != nil {
+		return err
+	}
+	f, err := readSnapshot(bufio.NewReaderSize(from, blockBytes), n.table)
+	if err == nil {
+		m.restore(f)
+	}
+	return err
+}
+
+// copying is a snapshot that is being written.
+type copying struct {
+	n      *Node
+	fence  []byte
+	clock  int64
+	broken uint64
+}
+
+// Persist copies the table, as it is when its turn comes: what it has beyond the fence are changes of later entries, which
+// follow in the log and make the same of it again. On a node whose epoch is open it may have what no entry has yet;
+// so it is published only when a group was accepted that was drained after the copy's end.
+func (c *copying) Persist(sink raft.SnapshotSink) error {
+	if err := writeSnapshot(sink, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
+		return c.n.table.Copy(c.clock, cursor, dst)
+	}); err != nil {
+		return err
+	}
+	return c.n.settled(c.broken)
+}
+
+// Release ends the snapshot.
+func (c *copying) Release() {}
+
+// settled waits until all that the table has is in the log. It fails where the node has abdicated since broken was read.
+func (n *Node) settled(broken uint64) error {
+	n.mu.Lock()
+	turn := n.turn.Load()
+	same := n.broken == broken
+	n.mu.Unlock()
+	switch {
+	case !same:
+		return ErrNotReady
+	case turn == 0:
+		return nil
+	}
+	done := make(chan error, 1)
+	n.Wait(turn, func(err error) { done <- err })
+	n.Kick()
+	select {
+	case err := <-done:
+		return err
+	case <-n.stop:
+		return raft.ErrRaftShutdown
+	}
+}

@@ -1,0 +1,337 @@
+package replication
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/journal"
+)
+
+// Options are what a node is made of.
+type Options struct {
+	// ID names the node in its cluster, for ever. Address is where clients reach it.
+	ID, Address string
+	Table       Table
+	Clock       Clock
+	// Fatal is called once when the node can go on no more. It must not block.
+	Fatal func(error)
+	// Changed is called when the node begins or ends to lead, or knows of another leader. It must not block.
+	Changed func()
+	Log     *slog.Logger
+	// Heartbeat is after how long without the leader a node asks for votes, Election how long it waits for them,
+	// Lease after how long without a majority a leader steps down. 0 for the defaults.
+	Heartbeat, Election, Lease time.Duration
+	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0 for the defaults.
+	SnapshotBytes, TrailingBytes int64
+}
+
+// Node is one of those that hold the same state.
+type Node struct {
+	o     Options
+	table Table
+	clock Clock
+	log   *slog.Logger
+	parts parts
+	raft  *raft.Raft
+
+	gate                    journal.Gate
+	dirtied, kick, advanced chan struct{}
+	retry                   chan struct{} // lead is to look again
+	grown                   chan struct{} // a snapshot is due
+	proposed                chan proposal
+	stop                    chan struct{}
+	stopOnce                sync.Once
+	started                 atomic.Bool
+	loops                   sync.WaitGroup
+	unkicked                atomic.Bool
+
+	// turn is not 0 while the node's own epoch is open and the table is decided on. Each epoch has another. It
+	// is changed under mu.
+	turn atomic.Uint64
+
+	// buf, and the sequence of an epoch's last batch, belong to the proposer.
+	buf        journal.Buffer
+	sequence   uint64
+	sequenceOf uint64 // a turn
+	// draining is held while the table is cut and drained. Whoever holds it takes no other lock of the node.
+	draining sync.Mutex
+
+	// building is held by whoever builds the table anew, outside of mu.
+	building sync.Mutex
+
+	// mu guards what is below. It is not held across a call of Raft.
+	mu       sync.Mutex
+	machine  machine
+	primary  primary
+	turns    uint64 // epochs of this node that were opened
+	clockAt  int64  // Elapsed when the newest time was applied
+	failed   bool
+	applied  uint64 // index of the last entry
+	rebuilds uint64 // begun, or made needless
+	// rebuilding says that the table is built anew: entries only count meanwhile.
+	rebuilding bool
+	// broken counts what makes a copy of the table worthless: abdications and snapshots that were installed.
+	broken uint64
+	// logBytes and logEntries are of the entries since the last snapshot began.
+	logBytes, logEntries uint64
+}
+
+// parts are what Raft keeps its own in, and talks through.
+type parts struct {
+	logs      raft.LogStore
+	stable    raft.StableStore
+	snapshots raft.SnapshotStore
+	transport raft.Transport
+	close     func() error // after Raft has stopped
+}
+
+// The defaults of the timeouts. A follower whose disk stalls longer than the heartbeat's asks for votes, since
+// heartbeats have no way past the disk.
+const (
+	defaultHeartbeat = 500 * time.Millisecond
+	defaultElection  = 500 * time.Millisecond
+	defaultLease     = 250 * time.Millisecond
+)
+
+// config is Raft's, see PROTOCOL.md for the reasons.
+func (o *Options) config() *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(o.ID)
+	c.HeartbeatTimeout = orDefault(o.Heartbeat, defaultHeartbeat)
+	c.ElectionTimeout = orDefault(o.Election, defaultElection)
+	c.LeaderLeaseTimeout = orDefault(o.Lease, min(defaultLease, c.HeartbeatTimeout))
+	c.MaxAppendEntries = 16
+	c.BatchApplyCh = false
+	c.ShutdownOnRemove = false
+	c.NoLegacyTelemetry = true
+	// Snapshots are asked for by bytes of log, not by entries.
+	c.SnapshotThreshold = 1 << 62
+	c.SnapshotInterval = 24 * time.Hour
+	c.TrailingLogs = trailingLeast
+	c.Logger = newRaftLog(o.Log)
+	return c
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// start starts a node on its parts, which it closes.
+func start(o Options, p parts) (*Node, error) {
+	n := &Node{
+		o: o, table: o.Table, clock: o.Clock, log: o.Log, parts: p,
+		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), retry: make(chan struct{}, 1), grown: make(chan struct{}, 1),
+		proposed: make(chan proposal, maxProposed), stop: make(chan struct{}),
+	}
+	n.clockAt = n.clock.Elapsed()
+	r, err := raft.NewRaft(o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
+	if err != nil {
+		return nil, fmt.Errorf("replication: %w", err)
+	}
+	n.raft = r
+	n.started.Store(true)
+	n.loops.Add(4)
+	go n.compact()
+	go n.lead()
+	go n.propose()
+	go n.answers()
+	return n, nil
+}
+
+// bootstrap makes the node the only member of a new cluster.
+func bootstrap(o Options, p parts, members ...raft.Server) error {
+	return raft.BootstrapCluster(o.config(), p.logs, p.stable, p.snapshots, p.transport, raft.Configuration{Servers: members})
+}
+
+// Close stops the node. What is decided and not yet accepted has the outcome ErrUnknown.
+func (n *Node) Close() error {
+	var err error
+	n.stopOnce.Do(func() {
+		n.abdicateAny(raft.ErrRaftShutdown)
+		close(n.stop)
+		err = n.raft.Shutdown().Error()
+		n.loops.Wait()
+		if n.parts.close != nil {
+			if cerr := n.parts.close(); err == nil {
+				err = cerr
+			}
+		}
+	})
+	return err
+}
+
+// Leader is where clients reach the node that leads, "" where none is known to.
+func (n *Node) Leader() string {
+	if _, leader := n.raft.LeaderWithID(); leader == "" {
+		return ""
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.machine.address
+}
+
+// Ready reports whether the node's table is what its log says; it is not while it is built anew.
+func (n *Node) Ready() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.rebuilding && !n.failed
+}
+
+// leadRetry is how soon a node looks again whether it can lead.
+const leadRetry = 100 * time.Millisecond
+
+// lead opens an epoch whenever Raft has made this node the leader.
+//
+// LeaderCh merges notifications, so it only says that something has happened: who has lost the leadership and regained it may see one
+// "true". An epoch that stayed open over that is found out by the fence.
+func (n *Node) lead() {
+	defer n.loops.Done()
+	tick := time.NewTicker(leadRetry)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case leads := <-n.raft.LeaderCh():
+			if !leads {
+				n.abdicateAny(raft.ErrLeadershipLost)
+			}
+		case <-n.retry:
+		case <-tick.C:
+		}
+		if n.raft.State() == raft.Leader && n.Turn() == 0 && n.Ready() {
+			if err := n.open(); err != nil {
+				n.log.Info("the epoch is not open", "err", err)
+			}
+		}
+	}
+}
+
+// open proposes an Epoch, and has the table decided on once it is applied.
+func (n *Node) open() error {
+	if err := n.raft.Barrier(enqueueTimeout).Error(); err != nil {
+		return err
+	}
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	own := id{node: nodeNumber(n.o.ID), nonce: binary.LittleEndian.Uint64(nonce[:]) | 1}
+	n.mu.Lock()
+	if n.rebuilding || n.failed {
+		n.mu.Unlock()
+		return ErrNotReady
+	}
+	n.machine.ask(own)
+	e := entry{kind: kindEpoch, epoch: own, after: n.machine.epoch, clock: n.beginning(), address: n.o.Address}
+	n.mu.Unlock()
+	if err := n.raft.Apply(e.appendTo(nil), enqueueTimeout).Error(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.machine.own != own {
+		return ErrNotReady
+	}
+	n.turns++
+	n.primary = primary{epoch: own, start: n.machine.clock, since: n.clockAt}
+	n.table.Lead(n.primary.start, &n.gate, func() { signal(n.dirtied) })
+	n.turn.Store(n.turns)
+	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)
+	n.changed()
+	return nil
+}
+
+// maxAhead is how far a new epoch may put the time ahead of what has elapsed since the last that was replicated.
+const maxAhead = int64(250 * time.Millisecond)
+
+// beginning is the time at which an epoch of this node would begin: the wall clock's, but not before what has elapsed
+// since the last time that was replicated, nor much after it. Where no time was ever replicated, it
+// is the wall clock's.
+func (n *Node) beginning() int64 {
+	wall := n.clock.Wall()
+	if n.machine.clock == 0 {
+		return wall
+	}
+	least := n.machine.clock + n.clock.Elapsed() - n.clockAt
+	return max(least, min(wall, least+maxAhead))
+}
+
+// nodeNumber is the number of a node in the ids of its epochs. Two nodes may share one: ids differ
+// by what is drawn for them.
+func nodeNumber(name string) uint64 {
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(name) {
+		h = (h ^ uint64(name[i])) * 1099511628211
+	}
+	return h
+}
+
+// abdicate closes the epoch, if it is open: from outside of Apply.
+func (n *Node) abdicate(epoch id, cause error) {
+	n.mu.Lock()
+	var told []waiter
+	if n.machine.own == epoch && n.machine.close() {
+		told = n.closed(cause)
+	}
+	n.mu.Unlock()
+	tell(told, ErrUnknown)
+}
+
+func (n *Node) abdicateAny(cause error) {
+	n.mu.Lock()
+	epoch := n.machine.own
+	n.mu.Unlock()
+	if epoch != (id{}) {
+		n.abdicate(epoch, cause)
+	}
+}
+
+// closed is what follows when the machine has closed an own epoch, and returns those whose replies have an outcome that
+// nobody knows. The lock is held: no entry is applied before the table is no longer decided on. It calls nothing of Raft.
+func (n *Node) closed(cause error) []waiter {
+	n.broken++
+	told := n.primary.waiters
+	led := n.turn.Load() != 0
+	n.turn.Store(0)
+	n.primary = primary{}
+	if led {
+		n.draining.Lock() // no drain is under way, and none begins
+		n.table.Follow()
+		n.draining.Unlock()
+		n.log.Warn("this node leads no more", "cause", cause)
+		n.rebuildSoon()
+		n.changed()
+	}
+	return told
+}
+
+func tell(all []waiter, err error) {
+	for _, w := range all {
+		w.fn(err)
+	}
+}
+
+func (n *Node) changed() {
+	if n.o.Changed != nil && n.started.Load() {
+		n.o.Changed()
+	}
+}
+
+// fail ends the node's part in the cluster. The lock is held.
+func (n *Node) fail(err error) {
+	if n.failed {
+		return
+	}
+	n.failed = true
+	n.log.Error("the node stops", "err", err)
+	n.o.Fatal(err)
+}

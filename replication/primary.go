@@ -1,0 +1,260 @@
+package replication
+
+import (
+	"time"
+
+	"limitdb/internal/journal"
+)
+
+// What a node does while its own epoch is open: it drains its table, proposes what it had, and lets replies go.
+//
+// Drains are numbered from 1 on in each epoch, and each is one group of batches. Groups are accepted in
+// their order, so counting those says up to which drain all is in the log. A reply waits for the drain that begins
+// after it, whatever it tells: nothing else proves that this node still leads. That drain may have nothing to say; its batch
+// is proposed all the same, and is accepted only behind the group before it.
+//
+// One group is in flight while groups are small: what comes meanwhile gathers in the table, and makes one
+// entry, so that a sync is for many. Behind a large group a second may follow at once.
+
+const (
+	// maxBatch is at how many bytes of records a batch ends. One record may be longer.
+	maxBatch = 256 << 10
+	// largeGroup is from how many bytes on a second group may be in flight.
+	largeGroup = 16 << 10
+	// idle is how long after the last group an empty one follows, which carries the time on.
+	idle = time.Second
+	// writeDelay is how long changes wait for which no reply waits.
+	writeDelay = time.Millisecond
+	// enqueueTimeout is how long Raft may take to accept a proposal.
+	enqueueTimeout = 3 * time.Second
+	// maxProposed is how many entries may be proposed and not yet answered.
+	maxProposed = 64
+	// keepBuffer is the largest buffer that is kept between drains.
+	keepBuffer = 1 << 20
+)
+
+// primary is the state of an open epoch. The node's lock guards it.
+type primary struct {
+	epoch    id
+	begun    uint64 // drains
+	accepted uint64 // groups
+	large    bool   // the last group was
+	waiters  []waiter
+	start    int64 // the time of the epoch's first decision
+	since    int64 // Elapsed at that moment
+}
+
+type waiter struct {
+	at uint64 // a drain
+	fn func(error)
+}
+
+// Wait calls fn once, with nil, when all that can have been seen until now is accepted, or with ErrUnknown if the node
+// abdicates before that. turn is what Turn has returned before the first decision that the reply tells of. fn must not block; it may be called before Wait returns. The
+// drain begins at the next Kick.
+func (n *Node) Wait(turn uint64, fn func(error)) {
+	n.mu.Lock()
+	if turn == 0 || turn != n.turn.Load() {
+		n.mu.Unlock()
+		fn(ErrUnknown)
+		return
+	}
+	n.primary.waiters = append(n.primary.waiters, waiter{n.primary.begun + 1, fn})
+	n.mu.Unlock()
+	n.unkicked.Store(true)
+}
+
+// Kick has a drain begin, if anybody waits for one. It is cheap where nobody does.
+func (n *Node) Kick() {
+	if n.unkicked.Load() && n.unkicked.Swap(false) {
+		signal(n.kick)
+	}
+}
+
+// Turn names the epoch of this node that is open, 0 without one. Decisions are to be made only where it is not 0.
+func (n *Node) Turn() uint64 { return n.turn.Load() }
+
+// Now is the time for decisions, while the node's own epoch is open, and the replicated time otherwise.
+func (n *Node) Now() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nowLocked()
+}
+
+func (n *Node) nowLocked() int64 {
+	if n.turn.Load() == 0 {
+		return n.machine.clock
+	}
+	return n.primary.start + n.clock.Elapsed() - n.primary.since
+}
+
+// propose drains and proposes for as long as the node runs.
+func (n *Node) propose() {
+	defer n.loops.Done()
+	soon := time.NewTimer(writeDelay)
+	soon.Stop()
+	tick := time.NewTimer(idle)
+	defer soon.Stop()
+	defer tick.Stop()
+	owing, idling := false, false
+	for armed := false; ; {
+		select {
+		case <-n.stop:
+			return
+		case <-n.kick:
+			owing = true
+		case <-n.advanced:
+		case <-n.dirtied:
+			if !armed {
+				soon.Reset(writeDelay)
+				armed = true
+			}
+			continue
+		case <-soon.C:
+			armed, owing = false, true
+		case <-tick.C:
+			tick.Reset(idle)
+			idling = true
+		}
+		if (owing || idling) && n.room() {
+			if n.drain() {
+				tick.Reset(idle)
+			}
+			owing, idling = false, false
+		}
+		if !owing {
+			owing = n.waited()
+		}
+	}
+}
+
+// room reports whether another group may be proposed.
+func (n *Node) room() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := &n.primary
+	flying := p.begun - p.accepted
+	return flying == 0 || flying == 1 && p.large
+}
+
+// waited reports whether somebody waits for a drain that has not begun and was kicked already.
+func (n *Node) waited() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := &n.primary
+	return len(p.waiters) > 0 && p.waiters[len(p.waiters)-1].at > p.begun && !n.unkicked.Load()
+}
+
+// drain proposes what the table has changed as one group, and reports whether it did.
+func (n *Node) drain() bool {
+	n.mu.Lock()
+	turn, epoch := n.turn.Load(), n.primary.epoch
+	n.primary.begun++ // before the cut: who waits from now on waits for the next
+	n.mu.Unlock()
+	buf := &n.buf
+	if turn == 0 || !n.cut(turn, buf) {
+		return false
+	}
+	n.mu.Lock()
+	clock := n.nowLocked() // behind the drain: no decision in it is later
+	n.primary.large = len(buf.Bytes) >= largeGroup
+	over := n.turn.Load() != turn
+	n.mu.Unlock()
+	if over {
+		return false
+	}
+	if n.sequenceOf != turn {
+		n.sequenceOf, n.sequence = turn, 0
+	}
+	for rest, last := buf.Bytes, false; !last; {
+		size := batchSize(rest)
+		last = size == len(rest)
+		n.sequence++
+		e := entry{kind: kindBatch, epoch: epoch, sequence: n.sequence, clock: clock, last: last, records: rest[:size]}
+		rest = rest[size:]
+		select {
+		case n.proposed <- proposal{epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+size)), enqueueTimeout)}:
+		case <-n.stop:
+			return false
+		}
+	}
+	if cap(buf.Bytes) > keepBuffer {
+		buf.Bytes = nil
+	}
+	return true
+}
+
+// cut takes what the table has changed, if the epoch of turn is still open.
+func (n *Node) cut(turn uint64, buf *journal.Buffer) bool {
+	n.draining.Lock()
+	defer n.draining.Unlock()
+	if n.turn.Load() != turn {
+		return false
+	}
+	buf.Reset(0)
+	n.gate.Close()
+	n.table.Cut()
+	n.gate.Open()
+	n.table.Drain(buf)
+	return true
+}
+
+// batchSize is how many bytes of records the next batch has: whole records, and at least one.
+func batchSize(b []byte) int {
+	if len(b) <= maxBatch {
+		return len(b)
+	}
+	size := 0
+	for size < len(b) {
+		_, rest, err := journal.Parse(b[size:])
+		if err != nil {
+			return len(b) // the machine will say so, on every node
+		}
+		end := len(b) - len(rest)
+		if size > 0 && end > maxBatch {
+			break
+		}
+		size = end
+	}
+	return size
+}
+
+// proposal is a batch that was given to Raft.
+type proposal struct {
+	epoch  id
+	future interface{ Error() error }
+}
+
+// answers waits for what becomes of the proposals. One that fails ends its epoch: it may be in the log
+// or not, and its successors cannot pass.
+func (n *Node) answers() {
+	defer n.loops.Done()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case p := <-n.proposed:
+			if err := p.future.Error(); err != nil {
+				n.abdicate(p.epoch, err)
+			}
+		}
+	}
+}
+
+// released removes those waiters whose drain was accepted and returns them. The node's lock is held.
+func (p *primary) released() []waiter {
+	i := 0
+	for i < len(p.waiters) && p.waiters[i].at <= p.accepted {
+		i++
+	}
+	done := p.waiters[:i:i]
+	p.waiters = p.waiters[i:]
+	return done
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,142 @@
+package replication
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"limitdb/internal/journal"
+)
+
+// A snapshot is a stream of blocks: the fence, records, and an end that says how many
+// there were. It is written and read a block at a time.
+//
+//	 0        4        8        12           16
+//	┌────────┬────────┬────────┬────────────┬─────────┐
+//	│ magic  │ kind   │ length │ CRC32C of  │ payload │
+//	│ LDBR   │        │        │ the rest   │         │
+//	└────────┴────────┴────────┴────────────┴─────────┘
+const (
+	blockHead  = 16
+	blockMagic = 'L' | 'D'<<8 | 'B'<<16 | 'R'<<24
+	blockBytes = 128 << 10
+	// maxBlock is the longest payload that is believed: a segment of the table, or the gathered part of a group.
+	maxBlock = 1 << 30
+
+	blockFence   = Format<<8 | 1
+	blockRecords = Format<<8 | 2
+	blockEnd     = Format<<8 | 3
+)
+
+// errSnapshot is returned for what is no snapshot.
+var errSnapshot = errors.New("replication: a damaged snapshot")
+
+// writeSnapshot writes a fence and all that copy yields.
+func writeSnapshot(w io.Writer, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64) error {
+	if err := writeBlock(w, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
+		return err
+	}
+	var buf journal.Buffer
+	buf.Reset(blockHead)
+	records := uint64(0)
+	for cursor, more := uint64(0), true; more; {
+		cursor = copy(cursor, &buf)
+		more = cursor != 0
+		if len(buf.Bytes) < blockBytes && more || buf.Records == 0 {
+			continue
+		}
+		records += uint64(buf.Records)
+		if err := writeBlock(w, blockRecords, buf.Bytes); err != nil {
+			return err
+		}
+		buf.Reset(blockHead)
+	}
+	return writeBlock(w, blockEnd, binary.LittleEndian.AppendUint64(make([]byte, blockHead), records))
+}
+
+// writeBlock writes a block, whose payload stands behind room for its head.
+func writeBlock(w io.Writer, kind uint32, b []byte) error {
+	binary.LittleEndian.PutUint32(b, blockMagic)
+	binary.LittleEndian.PutUint32(b[4:], kind)
+	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-blockHead))
+	binary.LittleEndian.PutUint32(b[12:], blockSum(b))
+	_, err := w.Write(b)
+	return err
+}
+
+func blockSum(b []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	return crc32.Update(crc32.Checksum(b[:12], table), table, b[blockHead:])
+}
+
+// readSnapshot applies the records of a snapshot to an empty table, and returns its fence. After an error the
+// table has a part of it.
+func readSnapshot(r io.Reader, t Table) (f fence, err error) {
+	var b []byte
+	records := uint64(0)
+	for first := true; ; first = false {
+		var kind uint32
+		if kind, b, err = readBlock(r, b); err != nil {
+			return f, err
+		}
+		payload := b[blockHead:]
+		switch {
+		case kind>>8 > Format:
+			return f, fmt.Errorf("%w: a snapshot of format %d", ErrNewer, kind>>8)
+		case first != (kind == blockFence):
+			return f, errSnapshot
+		case kind == blockFence:
+			f, err = parseFence(payload)
+		case kind == blockRecords:
+			count := uint64(0)
+			if count, err = countRecords(payload); err == nil {
+				records += count
+				err = applyRecords(t, f.clock, payload)
+			}
+		case kind != blockEnd || len(payload) != 8 || binary.LittleEndian.Uint64(payload) != records:
+			err = errSnapshot
+		default:
+			if n, _ := r.Read(make([]byte, 1)); n > 0 {
+				return f, errSnapshot
+			}
+			return f, nil
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+}
+
+// readBlock reads a block into b, or a longer one. A length is believed as its bytes come.
+func readBlock(r io.Reader, b []byte) (kind uint32, block []byte, err error) {
+	b = append(b[:0], make([]byte, blockHead)...)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return 0, b, fmt.Errorf("%w: %w", errSnapshot, err)
+	}
+	length := int(binary.LittleEndian.Uint32(b[8:]))
+	if binary.LittleEndian.Uint32(b) != blockMagic || length > maxBlock {
+		return 0, b, errSnapshot
+	}
+	for length > 0 {
+		part := min(length, 1<<20)
+		at := len(b)
+		b = append(b, make([]byte, part)...)
+		if _, err := io.ReadFull(r, b[at:]); err != nil {
+			return 0, b, fmt.Errorf("%w: %w", errSnapshot, err)
+		}
+		length -= part
+	}
+	if blockSum(b) != binary.LittleEndian.Uint32(b[12:]) {
+		return 0, b, errSnapshot
+	}
+	return binary.LittleEndian.Uint32(b[4:]), b, nil
+}
+
+func countRecords(b []byte) (n uint64, err error) {
+	for ; len(b) > 0 && err == nil; n++ {
+		_, b, err = journal.Parse(b)
+	}
+	return n, err
+}
