@@ -29,18 +29,15 @@ type list struct {
 	aside  []string
 	gate   *journal.Gate
 	told   func()
-	last   int64 // the time of the last decision
-	most   int   // bytes that each decision adds
 }
 
-func (l *list) Lead(start int64, gate *journal.Gate, dirtied func()) {
+func (l *list) Lead(_ int64, gate *journal.Gate, dirtied func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leads {
 		panic("leads twice")
 	}
 	l.leads, l.gate, l.told, l.dirty, l.aside = true, gate, dirtied, nil, nil
-	l.last = start
 }
 
 func (l *list) Follow() {
@@ -108,13 +105,12 @@ func (l *list) Copy(_ int64, cursor uint64, dst *journal.Buffer) uint64 {
 }
 
 // decide adds a decision to keys, in one step, and reports whether it could.
-func (l *list) decide(now int64, decision string, keys ...string) bool {
+func (l *list) decide(decision string, keys ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.leads {
 		return false
 	}
-	l.last = max(l.last, now)
 	for _, k := range keys {
 		l.states[k] += "." + decision + "."
 		if !slices.Contains(l.dirty, k) {
@@ -292,7 +288,7 @@ func (m *member) decide() bool {
 		keys = []string{"k0", "k1"}
 	}
 	c.mu.Unlock()
-	if turn == 0 || !m.table.decide(m.node.Now(), d, keys...) {
+	if turn == 0 || !m.table.decide(d, keys...) {
 		return false
 	}
 	m.node.Wait(turn, func(err error) {

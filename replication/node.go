@@ -89,6 +89,7 @@ type parts struct {
 	stable    raft.StableStore
 	snapshots raft.SnapshotStore
 	transport raft.Transport
+	lastLog   func(raft.ServerAddress) uint64
 	close     func() error // after Raft has stopped
 }
 
@@ -243,7 +244,7 @@ func (n *Node) open() error {
 	}
 	n.turns++
 	n.primary = primary{epoch: own, start: n.machine.clock, since: n.clockAt}
-	n.table.Lead(n.primary.start, &n.gate, func() { signal(n.dirtied) })
+	n.table.Lead(n.primary.start-n.primary.since, &n.gate, func() { signal(n.dirtied) })
 	n.turn.Store(n.turns)
 	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)
 	n.changed()

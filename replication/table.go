@@ -8,10 +8,10 @@ import (
 
 // Table is what a node asks of whoever holds the states.
 type Table interface {
-	// Lead lets the table be decided on, from the time start on, and has it keep records of what changes, of
+	// Lead lets the table be decided on, at the time that is Clock.Elapsed plus ahead, and has it keep records of what changes, of
 	// which a step that enters the gate is in one cut as a whole. dirtied is called when there is something to cut and there
 	// was not; it does not block.
-	Lead(start int64, gate *journal.Gate, dirtied func())
+	Lead(ahead int64, gate *journal.Gate, dirtied func())
 	// Follow ends that. When it returns, no step passes any more, and whoever waits for one is told to ask
 	// again. The table may have changes then that nobody has drained. It does not wait for a reply to leave.
 	Follow()

@@ -1,0 +1,250 @@
+package replication
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// freeAddress is an address of loopback that nobody listens at.
+func freeAddress(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+func realOptions(t *testing.T, id string, table Table) Options {
+	began := time.Now()
+	return Options{
+		ID: id, Address: "client-" + id, Table: table, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Clock: Clock{Wall: func() int64 { return time.Now().UnixNano() }, Elapsed: func() int64 { return int64(time.Since(began)) }},
+		Fatal: func(err error) { t.Error(err) },
+	}
+}
+
+// until waits for something that other goroutines do.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for range 3000 {
+		if done() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("it does not come: %s", what)
+}
+
+// Three nodes with files and TCP: one begins, the others are added, all are started again.
+func TestNodesOnDisks(t *testing.T) {
+	dir := t.TempDir()
+	ids := []string{"a", "b", "c"}
+	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	tables := make([]*list, 3)
+	nodes := make([]*Node, 3)
+	startOne := func(i int, bootstrap bool) {
+		tables[i] = &list{states: map[string]string{}}
+		var err error
+		if nodes[i], err = Open(realOptions(t, ids[i], tables[i]), Disk{Dir: filepath.Join(dir, ids[i]), Bind: addresses[i], Bootstrap: bootstrap}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leader := func() (at int) {
+		until(t, "a leader", func() bool {
+			for i, n := range nodes {
+				if n != nil && n.Turn() != 0 {
+					at = i
+					return true
+				}
+			}
+			return false
+		})
+		return at
+	}
+	decide := func(d string) {
+		at := leader()
+		turn := nodes[at].Turn()
+		if !tables[at].decide(d, "k") {
+			t.Fatal("it does not decide")
+		}
+		done := make(chan error, 1)
+		nodes[at].Wait(turn, func(err error) { done <- err })
+		nodes[at].Kick()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	startOne(0, true)
+	decide("1")
+	startOne(1, false)
+	startOne(2, false)
+	for i := 1; i < 3; i++ {
+		if err := nodes[0].Add(ids[i], addresses[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nodes[0].Add("b", addresses[0]); !errors.Is(err, ErrMember) {
+		t.Errorf("another address for b: %v", err)
+	}
+	if err := nodes[1].Add("d", freeAddress(t)); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("added by a follower: %v", err)
+	}
+	if err := nodes[0].Snapshot(); err != nil {
+		t.Error(err)
+	}
+	decide("2")
+	for i, n := range nodes {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		nodes[i] = nil
+	}
+	for i := range nodes {
+		startOne(i, i == 0)
+	}
+	decide("3")
+	until(t, "one state", func() bool {
+		first := tables[0].snapshot()
+		return first["k"] == ".1..2..3." && maps.Equal(first, tables[1].snapshot()) && maps.Equal(first, tables[2].snapshot())
+	})
+	members, err := nodes[1].Members()
+	if err != nil || len(members) != 3 || !members[2].Voter {
+		t.Errorf("%+v, %v", members, err)
+	}
+	for _, n := range nodes {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDirectoryOfAnotherNode(t *testing.T) {
+	dir, bind := t.TempDir(), freeAddress(t)
+	n, err := Open(realOptions(t, "", &list{states: map[string]string{}}), Disk{Dir: dir, Bind: bind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := n.ID()
+	if len(id) != 16 {
+		t.Errorf("the id is %q", id)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, c := range map[string]struct{ id, bind, want string }{
+		"another node":    {"other", bind, "is the directory of node " + id},
+		"off loopback":    {"", "0.0.0.0:7000", "not an IP address of loopback"},
+		"a name":          {"", "localhost:7000", "not an IP address of loopback"},
+		"any port":        {"", "127.0.0.1:0", "not an IP address of loopback"},
+		"without a port":  {"", "127.0.0.1", "missing port"},
+		"the same id":     {id, bind, ""},
+		"no id, as at it": {"", bind, ""},
+	} {
+		n, err := Open(realOptions(t, c.id, &list{states: map[string]string{}}), Disk{Dir: dir, Bind: c.bind})
+		switch {
+		case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", name, err)
+		case err == nil:
+			if n.ID() != id {
+				t.Errorf("%s: the id is %q", name, n.ID())
+			}
+			if err := n.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Whoever does not greet as a node does is closed, and nobody else notices.
+func TestForeignConnections(t *testing.T) {
+	w, err := listen("127.0.0.1:0", slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, hello := range []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x02\x00\x00\x00", strings.Repeat("\xff", 100)} {
+		c, err := net.Dial("tcp", w.l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, hello)
+		if n, err := c.Read(make([]byte, 1)); err == nil || n > 0 {
+			t.Errorf("%q is answered", hello)
+		}
+		_ = c.Close()
+	}
+	idle, err := net.Dial("tcp", w.l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(idle, greeting)
+	until(t, "an accepted connection", func() bool {
+		w.l.mu.Lock()
+		defer w.l.mu.Unlock()
+		return len(w.l.open) > 0
+	})
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection that was accepted stays open")
+	}
+}
+
+// Raft looks for these by their types.
+func TestTransportKeepsWhatIsOptional(t *testing.T) {
+	var w raft.Transport = &wire{}
+	if _, ok := w.(raft.WithPreVote); !ok {
+		t.Error("no PreVote")
+	}
+	if _, ok := w.(raft.WithClose); !ok {
+		t.Error("no Close")
+	}
+	var f raft.FSM = &fsm{}
+	if _, ok := f.(raft.ConfigurationStore); !ok {
+		t.Error("no StoreConfiguration")
+	}
+	if _, ok := f.(raft.BatchingFSM); ok {
+		t.Error("a batch of entries is applied at once")
+	}
+}
+
+// failing is a log whose operations fail or take long.
+type failing struct {
+	*raft.InmemStore
+	err  error
+	hold chan struct{}
+}
+
+func (f *failing) StoreLogs(logs []*raft.Log) error {
+	if f.hold != nil {
+		<-f.hold
+	}
+	if f.err != nil {
+		return f.err
+	}
+	return f.InmemStore.StoreLogs(logs)
+}
+
+func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
+	var ends []error
+	broken := errors.New("broken")
+	g := &guarded{LogStore: &failing{raft.NewInmemStore(), broken, nil}, fatal: func(err error) { ends = append(ends, err) }}
+	for range 2 {
+		if err := g.StoreLog(&raft.Log{Index: 1}); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+	}
+	if len(ends) != 1 || !errors.Is(ends[0], broken) {
+		t.Errorf("it ended with %v", ends)
+	}
+}

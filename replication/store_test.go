@@ -1,0 +1,64 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+func TestLogThatHangsIsTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan error, 1)
+		f := &failing{raft.NewInmemStore(), nil, make(chan struct{})}
+		g := &guarded{LogStore: f, fatal: func(err error) { ended <- err }}
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- g.StoreLog(&raft.Log{Index: 1}) }()
+		if err := <-ended; !strings.Contains(err.Error(), "the disk hangs") || time.Since(began) != stallLimit {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		close(f.hold)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// cuts notes what is deleted.
+type cuts struct {
+	*raft.InmemStore
+	calls []string
+}
+
+func (c *cuts) DeleteRange(first, last uint64) error {
+	c.calls = append(c.calls, fmt.Sprint(first, "-", last))
+	return c.InmemStore.DeleteRange(first, last)
+}
+
+func TestLogIsCutInPieces(t *testing.T) {
+	for _, c := range []struct {
+		first, last uint64
+		want        []string
+	}{
+		{1, 2500, []string{"1-1024", "1025-2048", "2049-2500"}},
+		{500, 3000, []string{"1977-3000", "953-1976", "500-952"}},
+		{3000, 3000, []string{"3000-3000"}},
+		{1, 1, []string{"1-1"}},
+	} {
+		k := &cuts{InmemStore: raft.NewInmemStore()}
+		g := &guarded{LogStore: k, fatal: func(err error) { t.Error(err) }}
+		for i := range uint64(3000) {
+			if err := k.StoreLog(&raft.Log{Index: i + 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.DeleteRange(c.first, c.last); err != nil || !slices.Equal(k.calls, c.want) {
+			t.Errorf("%d-%d: %v, %v", c.first, c.last, k.calls, err)
+		}
+	}
+}
