@@ -178,7 +178,9 @@ func (e *Engine) reclaim(now int64) bool {
 	}
 	e.arena.trim(true)
 	for i := 0; i < segments && !enough() && b.leastDebt.Load(); i++ {
-		e.squeeze(now)
+		if !e.squeeze(now) {
+			break
+		}
 		e.arena.trim(true)
 	}
 	if b.used.Load() < before {
@@ -188,8 +190,9 @@ func (e *Engine) reclaim(now int64) bool {
 	return false
 }
 
-// squeeze evicts from the next segment that has keys.
-func (e *Engine) squeeze(now int64) {
+// squeeze evicts from the next segment that has keys, and reports whether it
+// has found one.
+func (e *Engine) squeeze(now int64) (found bool) {
 	cursor := e.squeezeAt.Load()
 	for range len(e.shards) {
 		s := e.shardAt(cursor)
@@ -199,11 +202,13 @@ func (e *Engine) squeeze(now int64) {
 		if g.n > 0 {
 			s.table.shed(s.clamp(now), g)
 			s.mu.Unlock()
+			found = true
 			break
 		}
 		s.mu.Unlock()
 	}
 	e.squeezeAt.Store(cursor)
+	return found
 }
 
 // shed drops what has expired from g, or else evicts, and gives the memory back.
