@@ -105,7 +105,7 @@ func (im *image) after(t *testing.T, w *world) {
 
 // A log that is cut anywhere is found as it was after its last whole batch.
 func TestLogCutAtEveryByte(t *testing.T) {
-	size := 4 << 10
+	size := 8 << 10
 	if long() {
 		size = 16 << 10
 	}
