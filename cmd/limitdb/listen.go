@@ -112,6 +112,14 @@ func (p *ports) listen(all []endpoint) error {
 	return nil
 }
 
+// taken adds what to do to an error that says that another process has the port.
+func taken(err error, option string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: another process has this port; choose one with %s", err, option)
+	}
+	return err
+}
+
 func (p *ports) unlisten(all []endpoint) {
 	for _, e := range all {
 		p.group.Unlisten(e.addr)
@@ -155,7 +163,7 @@ func (p *process) listen() error {
 	}
 	p.ports = ports{group: p.group, tls: p.tls}
 	if err := p.ports.listen(want); err != nil {
-		return err
+		return taken(err, "--port N")
 	}
 	if path := p.set.UnixSocket.Get(); path != "" {
 		if err := p.group.Listen("unix", path, nil); err != nil {
@@ -211,7 +219,7 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	})
 	if err != nil {
-		return fmt.Errorf("http-port: %w", err)
+		return taken(fmt.Errorf("http-port: %w", err), "--http-port N (0 for none)")
 	}
 	p.http = h
 	if open := beyondThisMachine(h.Addrs()); len(open) > 0 && p.set.HTTPPassword.Get() == "" {
