@@ -165,7 +165,13 @@ func startWith(t *testing.T, o options, args ...string) *proc {
 		o.bin = plainBinary(t)
 	}
 	if o.ready == nil {
-		o.ready = func(p *proc) bool { return answers(p.Addr) }
+		o.ready = func(p *proc) bool {
+			if hasLoaded(p) {
+				return true
+			}
+			// Behind a password, only the HTTP port says whether the state is loaded.
+			return answers(p.Addr) && get("http://"+p.HTTPAddr+"/readyz") != ""
+		}
 	}
 	dir := t.TempDir()
 	// A port that was free may be taken before the server binds it: try again.
@@ -194,7 +200,8 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	if !o.noPort {
 		line = append(line, "--port", port)
 	}
-	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir)
+	// A busy machine's disk may hang for longer than a server puts up with by default.
+	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir, "--appendfsync-max-delay", "3600")
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Dir = o.chdir

@@ -40,6 +40,7 @@ func (m *machine) run(fn func(do func(line string) resp.Value)) {
 	}
 	err := registry.Load(config.Sources{Args: append([]string{
 		"--port", "0", "--http-port", "0", "--unixsocket", socket, "--dir", m.dir, "--logfile", filepath.Join(m.dir, "server.out"),
+		"--appendfsync-max-delay", "3600", // a busy machine's disk may hang for longer than by default
 	}, args...)})
 	if err != nil {
 		m.t.Fatal(err)
