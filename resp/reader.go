@@ -34,6 +34,7 @@ type Reader struct {
 	rest    []byte // what Feed was given, while buf is own
 	own     []byte // holds what has to outlive a round
 	start   int    // where the current command begins in buf
+	size    int    // the length of the command before it
 	inPlace bool   // buf is what Feed was given
 
 	args [][]byte // given out by Next
@@ -77,6 +78,7 @@ func (r *Reader) Next() (args [][]byte, err error) {
 			n := r.cut(b[:min(len(b), r.Limits.Query)], r.Limits.Args, r.Limits.Bulk)
 			if n > 0 {
 				r.start += n
+				r.size = n
 				return r.args, nil
 			}
 		}
@@ -86,6 +88,7 @@ func (r *Reader) Next() (args [][]byte, err error) {
 			return nil, r.fail(perr)
 		case n > 0:
 			r.start += n
+			r.size = n
 			r.at = progress{}
 			if len(r.args) > 0 {
 				return r.args, nil

@@ -16,10 +16,14 @@ import (
 type ahead struct {
 	n      int
 	cmds   [aheadMost]*command
-	ends   [aheadMost]int // where the words of each end in words
 	keys   [aheadMost][]byte
 	places [aheadMost]engine.Place
+	plans  [aheadMost]*plan // what the commands ask for; nil: the handler finds out
+	ends   [aheadMost]int   // where the words of those without a plan end in words
 	words  [][]byte
+
+	made [aheadMost]plan // room for the plans
+	last *plan           // of the session's remembered command, if that is the last with a plan
 }
 
 const (
@@ -28,21 +32,51 @@ const (
 	aheadFew = 4
 )
 
-// mayWait looks for the option that makes a command wait, so that it is not run at once.
-func mayWait(words [][]byte) bool {
-	for _, w := range words {
-		if len(w) == len("WAIT") && foldEqual(w, "WAIT") {
-			return true
-		}
-	}
-	return false
+// add queues a command, without its plan. Its words are valid as long as the reader's buffer.
+func (a *ahead) add(cmd *command, p *plan, key []byte) {
+	a.cmds[a.n], a.plans[a.n], a.keys[a.n], a.ends[a.n] = cmd, p, key, len(a.words)
+	a.n++
 }
 
-// add queues a command; the slices of its arguments are copied, not the bytes.
-func (a *ahead) add(cmd *command, args [][]byte) {
-	a.words = append(a.words, args...)
-	a.cmds[a.n], a.keys[a.n], a.ends[a.n] = cmd, args[1], len(a.words)
-	a.n++
+// queue queues the next command if it may wait for those behind it, or returns false and
+// what the reader has returned. It is refusal for the commands that mayQueue leaves.
+func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
+	keyMost := int(s.srv.set.MaxKeyLen.Get())
+	m := s.remembered
+	if m != nil {
+		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
+			if a.last == nil {
+				a.last = &m.plan
+			}
+			a.add(m.cmd, a.last, key)
+			return nil, nil, true
+		}
+	}
+	args, err = s.rd.Next()
+	if err != nil || args == nil {
+		return args, err, false
+	}
+	cmd := s.find(args[0])
+	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) || len(args[1]) > keyMost {
+		return args, nil, false
+	}
+	p := &a.made[a.n]
+	switch {
+	case cmd.plan == nil || cmd.plan(s.srv, args, p) != "":
+		a.words = append(a.words, args...) // the slices, not the bytes
+		a.add(cmd, nil, args[1])
+		return nil, nil, true
+	case p.given&ownWait != 0:
+		return args, nil, false
+	}
+	if m == nil {
+		m = &remembered{}
+		s.remembered = m
+	}
+	s.rd.Shape(&m.shape)
+	m.cmd, a.last = cmd, p
+	a.add(cmd, p, args[1])
+	return nil, nil, true
 }
 
 // runQueue runs what was queued, in order.
@@ -59,11 +93,18 @@ func (s *session) runQueue(a *ahead) {
 		if warm {
 			s.call.place = a.places[i]
 		}
-		s.invoke(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
+		if p := a.plans[i]; p != nil {
+			s.invokePlan(a.cmds[i], p, a.keys[i])
+		} else {
+			s.invoke(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
+			start = a.ends[i]
+		}
 		s.call.place = 0
-		start = a.ends[i]
 	}
-	a.n, a.words = 0, a.words[:0]
+	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
+		s.remembered.plan = *a.last
+	}
+	a.n, a.words, a.last = 0, a.words[:0], nil
 	if len(s.call.out) >= flushAt {
 		s.flush()
 	}
@@ -82,6 +123,6 @@ func (p *aheadPool) get() *ahead {
 // put takes a queue back. What it points to may be overwritten or freed: the
 // pointers into read buffers are harmless, being reset before they are read.
 func (p *aheadPool) put(a *ahead) {
-	a.n, a.words = 0, a.words[:0]
+	a.n, a.words, a.last = 0, a.words[:0], nil
 	p.pool.Put(a)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -10,18 +11,7 @@ import (
 // Commands of a pipeline may be read before those in front of them have run. Nobody can
 // tell: a pipeline is answered as its commands would be one by one.
 func TestPipelineEqualsOneByOne(t *testing.T) {
-	lines := []string{
-		"CL.THROTTLE a 5 30 60", "cl.throttle b 5 30 60 2", "CL.THROTTLE a 5 30 60 -1", "CL.THROTTLE a x 1 1", "CL.THROTTLE a 1",
-		"RL.TAKE a GCRA 5/m", "RL.TAKE b GCRA 5/m COST 3", "RL.PEEK a GCRA 5/m", "RL.REFUND b GCRA 5/m", "RL.TAKE a NOSUCH 5/m",
-		"RL.TAKE b GCRA 5/m COST 3 PARTIAL", "RL.RESERVE a GCRA 5/m COST 4", "RL.RESERVE b GCRA 5/m MAXWAIT 10s",
-		"RL.TAKEALL 2 a b GCRA 5/m GCRA 5/m COST 2", "RL.TAKEALL 2 b b GCRA 5/m GCRA 5/m", "RL.TAKEALL 1 a GCRA 5/m COST 6", "RL.TOP", "RL.TOP BY REQUESTS COUNT 3",
-		"GCRA a 1 1 1", "RL.INFO a", "TTL a", "DEL a", "RL.RESET a b", "EXISTS a b", "DBSIZE", "PING", "ECHO x", "NOSUCH", "TYPE b",
-		"CLIENT REPLY SKIP", "CLIENT REPLY OFF", "CLIENT REPLY ON", "AUTH secret", "AUTH wrong", "RESET", "HELLO 3", "HELLO 2",
-		"SUBSCRIBE ch", "UNSUBSCRIBE ch", "CONFIG SET slowlog-log-slower-than 0", "CONFIG SET slowlog-log-slower-than 10000",
-		"RL.TAKE a GCRA 5/m COST 2 WAIT 20s", "RL.TAKE b GCRA 5/m COST 4 wait 1h", "RL.LEASE l 1 10s ID a", "RL.LEASE l 1 10s ID b WAIT 15s",
-		"RL.RELEASE l ID b", "RL.HOLDERS l",
-		"CONFIG SET max-key-len 1", "CONFIG SET max-key-len 4096", "RL.TAKE longer GCRA 5/m", "FLUSHALL",
-	}
+	lines := pipelineLines()
 	rapid.Check(t, func(rt *rapid.T) {
 		pipeline := rapid.SliceOfN(rapid.SampledFrom(lines), 1, 200).Draw(rt, "pipeline")
 		password := rapid.SampledFrom([]string{"requirepass secret", "timeout 0"}).Draw(rt, "password")
@@ -39,12 +29,83 @@ func TestPipelineEqualsOneByOne(t *testing.T) {
 	})
 }
 
+// pipelineLines are commands that agree and disagree in all but their keys, right and wrong ones, and such
+// as change what the others mean.
+func pipelineLines() []string {
+	return []string{
+		"CL.THROTTLE a 5 30 60", "cl.throttle b 5 30 60 2", "CL.THROTTLE a 5 30 60 -1", "CL.THROTTLE a x 1 1", "CL.THROTTLE a 1",
+		"RL.TAKE a GCRA 5/m", "RL.TAKE b GCRA 5/m COST 3", "RL.PEEK a GCRA 5/m", "RL.REFUND b GCRA 5/m", "RL.TAKE a NOSUCH 5/m",
+		"RL.TAKE b GCRA 5/m COST 3 PARTIAL", "RL.RESERVE a GCRA 5/m COST 4", "RL.RESERVE b GCRA 5/m MAXWAIT 10s",
+		"RL.TAKEALL 2 a b GCRA 5/m GCRA 5/m COST 2", "RL.TAKEALL 2 b b GCRA 5/m GCRA 5/m", "RL.TAKEALL 1 a GCRA 5/m COST 6", "RL.TOP", "RL.TOP BY REQUESTS COUNT 3",
+		"GCRA a 1 1 1", "RL.INFO a", "TTL a", "DEL a", "RL.RESET a b", "EXISTS a b", "DBSIZE", "PING", "ECHO x", "NOSUCH", "TYPE b",
+		"CLIENT REPLY SKIP", "CLIENT REPLY OFF", "CLIENT REPLY ON", "AUTH secret", "AUTH wrong", "RESET", "HELLO 3", "HELLO 2",
+		"SUBSCRIBE ch", "UNSUBSCRIBE ch", "CONFIG SET slowlog-log-slower-than 0", "CONFIG SET slowlog-log-slower-than 10000",
+		"RL.TAKE a GCRA 5/m COST 2 WAIT 20s", "RL.TAKE b GCRA 5/m COST 4 wait 1h", "RL.LEASE l 1 10s ID a", "RL.LEASE l 1 10s ID b WAIT 15s",
+		"RL.RELEASE l ID b", "RL.HOLDERS l",
+		"CONFIG SET max-key-len 1", "CONFIG SET max-key-len 4096", "RL.TAKE longer GCRA 5/m", "FLUSHALL",
+		"CL.THROTTLE longer 5 30 60", "GCRA b 1 1 1", "GCRA b 1 1 0", "RL.PEEK b GCRA 5/m", "RL.PEEK b GCRA 5/m COST", "RL.TAKE b LOG 5/m REPLACE",
+		"CLIENT PAUSE 20 WRITE", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES", "MONITOR", "CONFIG SET requirepass secret", "CONFIG SET proto-max-bulk-len 1mb",
+	}
+}
+
+// A command that is known by the bytes of the one before is answered as if it were read and
+// understood by itself, however the stream is cut into reads.
+func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
+	lines := pipelineLines()
+	known := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		password := rapid.SampledFrom([]string{"requirepass secret", "timeout 0"}).Draw(rt, "password")
+		var commands [][]byte
+		for range rapid.IntRange(1, 40).Draw(rt, "runs") {
+			words := strings.Fields(rapid.SampledFrom(lines).Draw(rt, "line"))
+			for range rapid.IntRange(1, 5).Draw(rt, "times") {
+				if len(words) > 2 && rapid.Bool().Draw(rt, "another key") {
+					words[1] = rapid.SampledFrom([]string{"a", "b", "key", "two words", ""}).Draw(rt, "key")
+				}
+				commands = append(commands, encode(words...))
+			}
+		}
+		stream := bytes.Join(commands, nil)
+
+		ts := newTestServer(t, password)
+		c, got := ts.client(), ""
+		for len(stream) > 0 && c.conn.reason() == nil {
+			n := rapid.IntRange(1, min(len(stream), 500)).Draw(rt, "read")
+			got += ts.patient(c, string(stream[:n]))
+			if c.s.remembered != nil {
+				known++
+			}
+			stream = stream[n:]
+		}
+
+		ts = newTestServer(t, password)
+		c, want := ts.client(), ""
+		for _, cmd := range commands {
+			if c.conn.reason() != nil {
+				break
+			}
+			c.s.remembered = nil
+			want += ts.patient(c, string(cmd))
+		}
+		if got != want {
+			rt.Fatalf("remembered %q\nby itself  %q", got, want)
+		}
+	})
+	if known == 0 {
+		t.Error("no command was remembered")
+	}
+}
+
 // patient sends bytes and lets time pass until nothing waits any more.
 func (ts *testServer) patient(c *testClient, in string) string {
 	out := c.raw(in)
 	for c.s.resume != nil {
-		ts.clock.Set(ts.engine.Wake(ts.clock.Now()))
-		ts.engine.Wake(ts.clock.Now())
+		if c.s.held != nil {
+			ts.pause.stop()
+		} else {
+			ts.clock.Set(ts.engine.Wake(ts.clock.Now()))
+			ts.engine.Wake(ts.clock.Now())
+		}
 		out += c.resume()
 	}
 	return out

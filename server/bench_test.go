@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,5 +44,35 @@ func BenchmarkCommands(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkPipelines is what a decision costs in a pipeline whose commands differ in their keys
+// only, from the bytes read to the bytes to write, 10 000 keys.
+func BenchmarkPipelines(b *testing.B) {
+	for _, text := range []string{
+		"CL.THROTTLE %s 100 100 360000", "GCRA %s 100 100 360000", "RL.TAKE %s GCRA 100/h", "RL.TAKE %s SLIDING 100/h COST 2", "RL.PEEK %s GCRA 100/h",
+	} {
+		for _, depth := range []int{1, 16, 64} {
+			b.Run(fmt.Sprintf("%s/P=%d", strings.Fields(text)[0]+strings.Fields(text)[2], depth), func(b *testing.B) {
+				ts := newTestServer(b)
+				c := ts.client()
+				var batches [][]byte
+				for i := 0; i < 10_000; i += depth {
+					var batch []byte
+					for k := range depth {
+						batch = append(batch, encode(strings.Fields(fmt.Sprintf(text, fmt.Sprintf("user:%07d", (i+k)*7919%10_000)))...)...)
+					}
+					batches = append(batches, batch)
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					if i%depth == 0 {
+						c.conn.out = c.conn.out[:0]
+						c.s.Data(batches[i/depth%len(batches)])
+					}
+				}
+			})
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 
-	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
 )
@@ -23,7 +22,7 @@ func cellCommands() []command {
 				{name: "period", kind: "integer"},
 				{name: "quantity", kind: "integer", optional: true},
 			},
-			run: (*call).clThrottle,
+			run: (*call).clThrottle, plan: planThrottle,
 		},
 		{
 			name: "GCRA", example: "GCRA user:17 15 30 60", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
@@ -36,7 +35,7 @@ func cellCommands() []command {
 				{name: "period", kind: "double"},
 				{name: "tokens", kind: "integer", token: "TOKENS", optional: true},
 			},
-			run: (*call).gcra,
+			run: (*call).gcra, plan: planGCRA,
 		},
 	}
 }
@@ -50,46 +49,35 @@ const (
 )
 
 func (c *call) clThrottle() {
-	if len(c.args) > 6 {
-		c.fail(cellUsage)
-		return
+	var p plan
+	c.planned(planThrottle(c.srv, c.args, &p), &p)
+}
+
+func planThrottle(_ *Server, args [][]byte, p *plan) (text string) {
+	if len(args) > 6 {
+		return cellUsage
 	}
 	var n [4]int64
 	n[3] = 1
-	for i, a := range c.args[2:] {
+	for i, a := range args[2:] {
 		v, ok := parseCellInt(a)
 		if !ok {
-			c.fail(cellNotInt + plainCut(a))
-			return
+			return cellNotInt + plainCut(a)
 		}
 		n[i] = v
 	}
 	l, err := limit.Cell(n[0], n[1], n[2])
 	if err != nil {
-		c.fail(cellError(err))
-		return
+		return cellError(err)
 	}
-	var d limit.Decision
-	if err := c.takeOrRefund(c.args[1], &l, n[3], &d); err != nil {
-		if errors.Is(err, engine.ErrWrongType) || errors.Is(err, engine.ErrOOM) {
-			c.fail(c.limitErrorOf(err, c.args[1], limit.GCRA)) // of the server, not of redis-cell
-			return
-		}
-		c.fail(cellError(err))
-		return
+	*p = plan{limitArgs: limitArgs{limit: l, cost: n[3]}, style: asCell}
+	if p.cost < 0 { // gives back
+		p.op, p.cost = opRefund, -p.cost
 	}
-	c.decisionSeconds(&d)
-}
-
-// takeOrRefund takes quantity, or gives it back where it is negative.
-func (c *call) takeOrRefund(key []byte, l *limit.Limit, quantity int64, d *limit.Decision) error {
-	if quantity >= 0 {
-		return c.srv.engine.TakeAt(c.place, c.now, key, l, quantity, d)
+	if p.cost == math.MinInt64 {
+		return cellError(limit.ErrOverflow)
 	}
-	if quantity == math.MinInt64 {
-		return limit.ErrOverflow
-	}
-	return c.srv.engine.Refund(c.now, key, l, -quantity, d)
+	return ""
 }
 
 func cellError(err error) string {
@@ -127,36 +115,33 @@ func parseCellInt(b []byte) (int64, bool) {
 }
 
 func (c *call) gcra() {
-	burst, ok1 := resp.ParseInt(c.args[2])
-	tokens, ok2 := resp.ParseInt(c.args[3])
+	var p plan
+	c.planned(planGCRA(c.srv, c.args, &p), &p)
+}
+
+func planGCRA(_ *Server, args [][]byte, p *plan) (text string) {
+	burst, ok1 := resp.ParseInt(args[2])
+	tokens, ok2 := resp.ParseInt(args[3])
 	if !ok1 || !ok2 {
-		c.fail(errNotInt)
-		return
+		return errNotInt
 	}
-	l, err := limit.CellDecimal(burst, tokens, c.args[4])
+	l, err := limit.CellDecimal(burst, tokens, args[4])
 	if err != nil {
-		c.fail(limitError(err))
-		return
+		return limitError(err)
 	}
 	cost := int64(1)
 	switch {
-	case len(c.args) == 5:
-	case len(c.args) == 7 && (foldEqual(c.args[5], "TOKENS") || foldEqual(c.args[5], "NUM_REQUESTS")):
+	case len(args) == 5:
+	case len(args) == 7 && (foldEqual(args[5], "TOKENS") || foldEqual(args[5], "NUM_REQUESTS")):
 		var ok bool
-		if cost, ok = resp.ParseInt(c.args[6]); !ok || cost < 1 {
-			c.fail("ERR TOKENS must be an integer of 1 or more")
-			return
+		if cost, ok = resp.ParseInt(args[6]); !ok || cost < 1 {
+			return "ERR TOKENS must be an integer of 1 or more"
 		}
 	default:
-		c.fail(errSyntax)
-		return
+		return errSyntax
 	}
-	var d limit.Decision
-	if err := c.srv.engine.TakeAt(c.place, c.now, c.args[1], &l, cost, &d); err != nil {
-		c.fail(c.limitErrorOf(err, c.args[1], limit.GCRA))
-		return
-	}
-	c.decisionSeconds(&d)
+	*p = plan{limitArgs: limitArgs{limit: l, cost: cost}, style: inSeconds}
+	return ""
 }
 
 // decisionSeconds replies with five integers, times in whole seconds rounded up.

@@ -3,7 +3,6 @@ package server
 import (
 	"strings"
 
-	"limitdb/engine"
 	"limitdb/limit"
 )
 
@@ -50,28 +49,28 @@ func takeCommands() []command {
 			summary: "Takes from a limit, or is denied; with WAIT, waits for it.",
 			args: limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true},
 				argument{name: "replace", kind: "pure-token", token: "REPLACE", optional: true}),
-			run: (*call).rlTake,
+			run: (*call).rlTake, plan: planTake,
 		},
 		{
 			name: "RL.PEEK", example: "RL.PEEK user:17 GCRA 100/m", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Answers as RL.TAKE would, and changes nothing.",
 			args:    limitOf(cost),
-			run:     (*call).rlPeek,
+			run:     (*call).rlPeek, plan: planPeek,
 		},
 		{
 			name: "RL.REFUND", example: "RL.REFUND user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Gives back what was taken; never fills above the limit.",
 			args:    limitOf(cost),
-			run:     (*call).rlRefund,
+			run:     (*call).rlRefund, plan: planRefund,
 		},
 		{
 			name: "RL.RESERVE", example: "RL.RESERVE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Takes now and pays later: grants more than is left, and returns how long to wait.",
 			args:    limitOf(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
-			run:     (*call).rlReserve,
+			run:     (*call).rlReserve, plan: planReserve,
 		},
 		{
 			name: "RL.RESET", example: "RL.RESET user:17", arity: -2, flags: flagWrite | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1, keyFlags: []string{"RM", "delete"},
@@ -91,70 +90,51 @@ func takeCommands() []command {
 }
 
 func (c *call) rlTake() {
-	var a limitArgs
-	if !c.parseLimit(c.args[2:], ownCost|ownPartial|ownWait|ownReplace, &a) {
-		return
-	}
-	if a.given&ownWait != 0 {
-		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: a.request()}}, a.maxWait)
-		return
-	}
-	var d limit.Decision
-	if a.given&ownReplace != 0 {
-		r := a.request()
-		granted, err := c.srv.engine.TakeFor(c.now, c.args[1], &r, &d)
-		if r.Partial {
-			c.decidedInPart(c.args[1], a.limit.Algorithm, &d, granted, err)
-		} else {
-			c.decided(c.args[1], a.limit.Algorithm, &d, err)
-		}
-		return
-	}
-	if a.given&ownPartial != 0 {
-		granted, err := c.srv.engine.TakePartial(c.now, c.args[1], &a.limit, a.cost, &d)
-		c.decidedInPart(c.args[1], a.limit.Algorithm, &d, granted, err)
-		return
-	}
-	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.TakeAt(c.place, c.now, c.args[1], &a.limit, a.cost, &d))
+	var p plan
+	c.planned(planTake(c.srv, c.args, &p), &p)
 }
 
-// request is what a asks the engine for.
-func (a *limitArgs) request() engine.Request {
-	return engine.Request{
-		Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0, Replace: a.given&ownReplace != 0,
-	}
+func planTake(srv *Server, args [][]byte, p *plan) (text string) {
+	return p.parse(srv, opTake, args, ownCost|ownPartial|ownWait|ownReplace)
 }
 
 func (c *call) rlPeek() {
-	var a limitArgs
-	if !c.parseLimit(c.args[2:], ownCost, &a) {
-		return
-	}
-	var d limit.Decision
-	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.Peek(c.now, c.args[1], &a.limit, a.cost, &d))
+	var p plan
+	c.planned(planPeek(c.srv, c.args, &p), &p)
+}
+
+func planPeek(srv *Server, args [][]byte, p *plan) (text string) {
+	return p.parse(srv, opPeek, args, ownCost)
 }
 
 func (c *call) rlRefund() {
-	var a limitArgs
-	if !c.parseLimit(c.args[2:], ownCost, &a) {
-		return
-	}
-	var d limit.Decision
-	c.decided(c.args[1], a.limit.Algorithm, &d, c.srv.engine.Refund(c.now, c.args[1], &a.limit, a.cost, &d))
+	var p plan
+	c.planned(planRefund(c.srv, c.args, &p), &p)
+}
+
+func planRefund(srv *Server, args [][]byte, p *plan) (text string) {
+	return p.parse(srv, opRefund, args, ownCost)
 }
 
 func (c *call) rlReserve() {
-	var a limitArgs
-	if !c.parseLimit(c.args[2:], ownCost|ownMaxWait, &a) {
-		return
+	var p plan
+	c.planned(planReserve(c.srv, c.args, &p), &p)
+}
+
+func planReserve(srv *Server, args [][]byte, p *plan) (text string) {
+	return p.parse(srv, opReserve, args, ownCost|ownMaxWait)
+}
+
+// parse reads the limit behind a key, with those of the command's own options that it may have, in
+// any order after the limit's first words. It returns the text of the error.
+func (p *plan) parse(srv *Server, op planOp, args [][]byte, allowed ownOptions) (text string) {
+	p.op, p.style = op, inMillis
+	words := args[2:]
+	n, text := parseLimit(&srv.zones, words, allowed, &p.limitArgs)
+	if text == "" && n < len(words) {
+		text = errUnknownOption(words[n], &p.limitArgs, allowed)
 	}
-	var d limit.Decision
-	err := c.srv.engine.Reserve(c.now, c.args[1], &a.limit, a.cost, a.maxWait, &d)
-	if err == limit.ErrReserve {
-		c.fail("ERR " + a.limit.Algorithm.String() + " does not reserve: " + err.Error())
-		return
-	}
-	c.decided(c.args[1], a.limit.Algorithm, &d, err)
+	return text
 }
 
 // decided replies with a decision on a key, or with the error in its place.

@@ -30,6 +30,7 @@ type command struct {
 	example    string // a call that works, which that reply shows behind the syntax
 
 	run  func(c *call)
+	plan func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
 	subs []command
 
 	full   string   // fullName, given by newTable

@@ -89,10 +89,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	case s.stepping != nil:
 		s.stepping.args = cutArgs(s.srv.redact(cmd, args))
 	case together:
-		if !s.tally.Add(cmd.id, c.failed) {
-			s.settle()
-			s.tally.Add(cmd.id, c.failed)
-		}
+		s.count()
 	default:
 		took := s.srv.clock.Now() - start
 		s.slow += took
@@ -101,6 +98,27 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 		if special&specialTimeEach != 0 {
 			s.srv.offerLatency(cmd, c.now, took)
 		}
+	}
+}
+
+// invokePlan is invoke for a command that has a plan, and nothing unusual is on.
+func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
+	c := &s.call
+	c.cmd, c.failed = cmd, false
+	mark := len(c.out)
+	if cmd != s.pub.lastCmd.Load() {
+		s.pub.lastCmd.Store(cmd)
+	}
+	c.carryOut(p, key)
+	s.tell(cmd, mark)
+	s.count()
+}
+
+// count counts the command that has run together with those of its batch.
+func (s *session) count() {
+	if !s.tally.Add(s.call.cmd.id, s.call.failed) {
+		s.settle()
+		s.tally.Add(s.call.cmd.id, s.call.failed)
 	}
 }
 

@@ -134,17 +134,3 @@ func (s *session) holdBack(args [][]byte) {
 func (s *session) mayQueue() bool {
 	return s.authed && s.replies == replyOn && !s.caching() && s.subs.count == 0 && s.srv.special.Load()|s.early == 0
 }
-
-// queueable returns args' command if it may wait for those behind it, or nil. It is refusal
-// for the commands that mayQueue leaves.
-func (s *session) queueable(args [][]byte) *command {
-	cmd := s.find(args[0])
-	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) ||
-		len(args[1]) > int(s.srv.set.MaxKeyLen.Get()) {
-		return nil
-	}
-	if cmd.flags&flagBlocking != 0 && mayWait(args[-cmd.arity:]) {
-		return nil
-	}
-	return cmd
-}

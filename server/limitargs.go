@@ -40,21 +40,6 @@ func ownOption(word []byte) (o ownOptions, name string) {
 // ownNames has the names of the options, in the order of their bits.
 func ownNames() [5]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT", "REPLACE"} }
 
-// parseLimit reads a limit and those of the command's own options that it may
-// have, in any order after the limit's first words. Where it cannot, it replies
-// with the error and returns false.
-func (c *call) parseLimit(words [][]byte, allowed ownOptions, a *limitArgs) bool {
-	n, text := parseLimit(&c.srv.zones, words, allowed, a)
-	if text == "" && n < len(words) {
-		text = errUnknownOption(words[n], a, allowed)
-	}
-	if text != "" {
-		c.fail(text)
-		return false
-	}
-	return true
-}
-
 // parseLimit reads as many words as belong to a limit and its options, and tells
 // how many those are, or the text of the error.
 func parseLimit(zones *limit.Zones, words [][]byte, allowed ownOptions, a *limitArgs) (n int, text string) {

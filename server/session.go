@@ -59,6 +59,8 @@ type session struct {
 	last     *command // the last command found, for pipelines of one command
 	lastName []byte
 
+	remembered *remembered // nil: none yet
+
 	pub public
 }
 
@@ -176,22 +178,26 @@ func (s *session) begin() {
 func (s *session) run() (more bool) {
 	queue := s.srv.queues.get()
 	defer s.srv.queues.put(queue)
-	quiet := s.mayQueue()
+	quiet, queued := s.mayQueue(), false
+	var args [][]byte
+	var err error
 	for s.life.Open() {
 		if s.resume != nil {
 			return s.roomWhileParked()
 		}
-		args, err := s.rd.Next()
-		if err == nil && args != nil && quiet {
-			if cmd := s.queueable(args); cmd != nil {
-				if queue.add(cmd, args); queue.n == aheadMost {
-					s.runQueue(queue)
-					if s.overTurn(aheadMost) && s.rd.Buffered() > 0 {
-						s.yield(goOn)
-					}
+		if quiet {
+			args, err, queued = s.queue(queue)
+		} else {
+			args, err = s.rd.Next()
+		}
+		if queued {
+			if queued = false; queue.n == aheadMost {
+				s.runQueue(queue)
+				if s.overTurn(aheadMost) && s.rd.Buffered() > 0 {
+					s.yield(goOn)
 				}
-				continue
 			}
+			continue
 		}
 		if queue.n > 0 {
 			s.ran += queue.n

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"errors"
+
+	"limitdb/engine"
+	"limitdb/limit"
+	"limitdb/resp"
+)
+
+// A plan is what a command asks of one key: all its arguments but the key, understood. It
+// depends on them alone, so that one plan serves for the same command on other keys.
+type plan struct {
+	limitArgs
+	op    planOp
+	style planStyle
+}
+
+// planOp is what is done.
+type planOp uint8
+
+const (
+	opTake planOp = iota
+	opPeek
+	opRefund
+	opReserve
+)
+
+// planStyle is how it is answered.
+type planStyle uint8
+
+const (
+	inMillis  planStyle = iota
+	inSeconds           // as Redis' GCRA
+	asCell              // in seconds, with redis-cell's errors
+)
+
+// planned replies with the text of an error, or carries the plan out on the command's key.
+func (c *call) planned(text string, p *plan) {
+	if text != "" {
+		c.fail(text)
+		return
+	}
+	c.carryOut(p, c.args[1])
+}
+
+// carryOut carries a plan out on key, and replies.
+func (c *call) carryOut(p *plan, key []byte) {
+	if p.given&(ownWait|ownPartial|ownReplace) != 0 {
+		c.carryOutTake(p, key)
+		return
+	}
+	var d limit.Decision
+	var err error
+	switch p.op {
+	case opTake:
+		err = c.srv.engine.TakeAt(c.place, c.now, key, &p.limit, p.cost, &d)
+	case opPeek:
+		err = c.srv.engine.Peek(c.now, key, &p.limit, p.cost, &d)
+	case opRefund:
+		err = c.srv.engine.Refund(c.now, key, &p.limit, p.cost, &d)
+	case opReserve:
+		err = c.srv.engine.Reserve(c.now, key, &p.limit, p.cost, p.maxWait, &d)
+	}
+	switch {
+	case err != nil:
+		c.fail(c.planError(p, key, err))
+	case p.style == inMillis:
+		c.decisionMillis(&d)
+	default:
+		c.decisionSeconds(&d)
+	}
+}
+
+// request is what a asks the engine for.
+func (a *limitArgs) request() engine.Request {
+	return engine.Request{
+		Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0, Replace: a.given&ownReplace != 0,
+	}
+}
+
+// carryOutTake is carryOut for a take that waits, takes a part, or may start anew.
+func (c *call) carryOutTake(p *plan, key []byte) {
+	r := p.request()
+	var d limit.Decision
+	var granted int64
+	var err error
+	switch {
+	case p.given&ownWait != 0:
+		c.askFor(key, &waiting{Waiter: engine.Waiter{Request: r}}, p.maxWait)
+		return
+	case r.Replace:
+		granted, err = c.srv.engine.TakeFor(c.now, key, &r, &d)
+	default:
+		granted, err = c.srv.engine.TakePartial(c.now, key, &p.limit, p.cost, &d)
+	}
+	if r.Partial {
+		c.decidedInPart(key, p.limit.Algorithm, &d, granted, err)
+	} else {
+		c.decided(key, p.limit.Algorithm, &d, err)
+	}
+}
+
+// planError is the reply where the engine has returned an error.
+func (c *call) planError(p *plan, key []byte, err error) string {
+	switch {
+	case p.op == opReserve && err == limit.ErrReserve:
+		return "ERR " + p.limit.Algorithm.String() + " does not reserve: " + err.Error()
+	case p.style == asCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // which are the server's
+		return cellError(err)
+	}
+	return c.limitErrorOf(err, key, p.limit.Algorithm)
+}
+
+// remembered is the last command that had a plan. Most clients send one command again and again, for
+// other keys: it is known by its bytes, and neither sliced up nor understood anew. Nothing but
+// these bytes decides what a plan is, hence no setting makes it out of date. Who may
+// run what is looked at before.
+type remembered struct {
+	shape resp.Shape
+	cmd   *command
+	plan  plan
+}
