@@ -8,15 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// ErrBackupName is returned for a backup's name that cannot be, or is a name of the store's own.
+// ErrBackupName is returned for a name that a backup cannot have, such as that of one of the store's own
+// files.
 var ErrBackupName = errors.New("persistence: a backup's name must be the name of a folder, of at most 200 bytes, without slashes or control characters, " +
 	"must not begin with a dot, and must not be a name of the data directory's own files (MANIFEST, CLEAN, LOCK, base-*, log-*, cut-*, tmp*, *.tmp)")
 
-// maxBackupName is the most bytes of a backup's name.
+// maxBackupName is the maximum length of a backup's name, in bytes.
 const maxBackupName = 200
 
-// validBackupName reports whether a backup may have a name. The store's own names are those that it has
-// or may come to have, in any case: not all file systems tell cases apart.
+// validBackupName reports whether a backup may have the name. It refuses the names of the store's own files
+// in any mix of upper and lower case, since some file systems ignore case.
 func validBackupName(name string) bool {
 	if name == "" || len(name) > maxBackupName || name[0] == '.' || strings.ContainsFunc(name, func(r rune) bool {
 		return r == '/' || r == '\\' || r == ':' || r == utf8.RuneError || unicode.IsControl(r)
@@ -37,10 +38,10 @@ func validBackupName(name string) bool {
 	return !strings.HasSuffix(lower, tmpSuffix)
 }
 
-// Backup makes a directory in the store's own that has hard links to the files with all
-// that has changed until now, and a MANIFEST of its own: it can be copied elsewhere and
-// started from. It returns the directory's path. Errors: ErrBackupName, ErrBusy, ErrClosed, ErrFailed,
-// fs.ErrExist, those of the file system.
+// Backup makes a directory inside the store's own and puts hard links into it to the files that hold every
+// change up to now, with a MANIFEST of their own. A server can start from a copy of that directory. Backup
+// returns the directory's path. Errors: ErrBackupName, ErrBusy, ErrClosed, ErrFailed, fs.ErrExist, and those
+// of the file system.
 func (s *Store) Backup(name string) (string, error) {
 	if !validBackupName(name) {
 		return "", ErrBackupName
@@ -56,7 +57,7 @@ func (s *Store) Backup(name string) (string, error) {
 	if s.Failing() != nil {
 		return dir, ErrFailed
 	}
-	// A log that is empty is not rotated, so what is to be in it must be there.
+	// rotate keeps a log that is empty, so first write what the backup must contain.
 	if err := s.barrier(); err != nil {
 		return dir, err
 	}
@@ -64,7 +65,7 @@ func (s *Store) Backup(name string) (string, error) {
 	if err != nil {
 		return dir, err
 	}
-	// All but the log that is being written are sealed now.
+	// Every log but the one that is being written is complete now.
 	m := *s.man
 	m.logs = nil
 	for _, l := range s.man.logs {
@@ -75,7 +76,7 @@ func (s *Store) Backup(name string) (string, error) {
 	return dir, s.link(dir, &m)
 }
 
-// link makes dir, with links to the files of m and with m.
+// link makes dir, and puts links to the files of m, and m itself, into it.
 func (s *Store) link(dir string, m *manifest) error {
 	if err := s.fs.Mkdir(dir); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// Logs and bases are sequences of batches: a header of 64 bytes and records
-// (package journal) behind one another.
+// A log or a base is a sequence of batches. A batch is a header of 64 bytes followed by records (package
+// journal).
 //
 //	 0       4         8         12      16         24        32      40     48      56    60     64
 //	┌───────┬─────────┬─────────┬───────┬──────────┬─────────┬───────┬──────┬───────┬─────┬──────┐
@@ -15,51 +15,49 @@ import (
 //	│       │         │         │       │          │         │       │      │       │ of header  │
 //	└───────┴─────────┴─────────┴───────┴──────────┴─────────┴───────┴──────┴───────┴────────────┘
 //
-// Both checksums begin with the file's id (seedOf).
+// Both checksums start from the file's id (seedOf).
 const (
 	batchHeaderSize = 64
 	batchMagic      = 'L' | 'D'<<8 | 'B'<<16 | 'B'<<24
 
-	// flagEnd marks the last batch of a base, which has no records of its
-	// own: its count is that of the whole file.
+	// flagEnd marks the last batch of a base. It has no records; its count is that of the whole file.
 	flagEnd = 1
-	// flagMore says that the next batch of the log goes on with the same group. A group counts
-	// as a whole or not at all: it is one drain.
+	// flagMore says that the group continues with the next batch of the log. A group is the result of one
+	// drain; it counts as a whole or not at all.
 	flagMore = 2
-	// flagNamed says that a MANIFEST that names the log was durable when the batch was written.
+	// flagNamed says that, when the batch was written, a MANIFEST that names the log was durable.
 	flagNamed = 4
-	// flagSettled says that all logs before this one were durable when the batch was written.
+	// flagSettled says that, when the batch was written, all earlier logs were durable.
 	flagSettled = 8
 
-	// batchBytes is the size of payload at which a batch is closed.
+	// batchBytes is the size of the payload, in bytes, at which a batch is closed.
 	batchBytes = 4 << 20
-	// blockBytes is that of a base's batch.
+	// blockBytes is the same for a batch of a base.
 	blockBytes = 128 << 10
-	// maxPayload is the largest payload that is believed. A batch is closed
-	// at batchBytes, and a record has at most some 600 kB.
+	// maxPayload is the largest payload length that a reader accepts. A batch is closed at batchBytes, and a
+	// record has at most about 600 kB.
 	maxPayload = 64 << 20
 )
 
-// batch is a batch's header.
+// batch is the header of a batch.
 type batch struct {
 	length  uint32 // of the payload, in bytes
 	records uint32
 	flags   uint32
-	// seq counts the batches of all logs of an instance, or those of a base.
+	// seq counts the batches of all logs of an instance, or those of one base.
 	seq uint64
-	// synced is up to which offset the file was known to be durable when this
-	// batch was written: what is damaged below it is corruption, what is
-	// damaged above and not followed by anything is a torn tail.
+	// synced is the offset up to which the file was known to be durable when this batch was written. Damage
+	// below it is corruption. Damage above it, with nothing after it, is a torn tail.
 	synced int64
-	// clock is a time that no decision until then has seen the end of, in Unix
-	// ns; boot is the time since the machine's start at that moment.
+	// clock is the time when the batch was written, in Unix ns: no decision in it or before it was made
+	// later. boot is the time since the machine's start at that moment, in ns.
 	clock, boot int64
-	// flush is the highest version of a Flush among the records so far.
+	// flush is the highest version of a Flush among the records up to and including this batch.
 	flush uint64
 	crc   uint32 // of the payload
 }
 
-// appendTo appends the header; the payload's checksum is in it already.
+// appendTo appends the header. The payload's checksum must be set already.
 func (h *batch) appendTo(b []byte, seed uint32) []byte {
 	at := len(b)
 	b = binary.LittleEndian.AppendUint32(b, batchMagic)
@@ -75,8 +73,8 @@ func (h *batch) appendTo(b []byte, seed uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Update(seed, crcTable(), b[at:]))
 }
 
-// parseBatch reads a header, and reports whether it is right as far as it tells by itself. It may have flags
-// that this version does not know.
+// parseBatch reads a header, and reports whether it is valid as far as the header alone shows. The header may
+// have flags that this version does not know.
 func parseBatch(b []byte, seed uint32) (h batch, ok bool) {
 	if len(b) < batchHeaderSize || binary.LittleEndian.Uint32(b) != batchMagic {
 		return h, false
@@ -98,7 +96,7 @@ func parseBatch(b []byte, seed uint32) (h batch, ok bool) {
 	return h, h.length <= maxPayload && h.synced >= 0
 }
 
-// holds reports whether payload is what the header was written for.
+// holds reports whether payload matches the header's checksum.
 func (h *batch) holds(payload []byte, seed uint32) bool {
 	return crc32.Update(seed, crcTable(), payload) == h.crc
 }

@@ -11,7 +11,7 @@ import (
 	"limitdb/limit"
 )
 
-// enginePart is the engine's table as a part, as cmd/limitdb makes it.
+// enginePart returns the engine's table as a part, as cmd/limitdb makes it.
 func enginePart(e *engine.Engine) Part {
 	return Part{
 		Owns: func(kind byte) bool { return kind < journal.Foreign }, Dirty: e.Dirty, Cut: e.Cut, Drain: e.Drain,
@@ -51,7 +51,7 @@ func fill(b *testing.B, e *engine.Engine) {
 	}
 }
 
-// BenchmarkLoad loads a snapshot, and BenchmarkReplay a log, of 2 M keys of 17 bytes.
+// BenchmarkLoad loads a snapshot of 2 M keys of 17 bytes, and BenchmarkReplay a log of them.
 func BenchmarkLoad(b *testing.B)   { benchLoad(b, true) }
 func BenchmarkReplay(b *testing.B) { benchLoad(b, false) }
 
@@ -82,7 +82,7 @@ func benchLoad(b *testing.B, snapshot bool) {
 	b.ReportMetric(float64(b.N)*benchKeys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 }
 
-// BenchmarkSnapshot writes one of 2 M keys.
+// BenchmarkSnapshot writes a snapshot of 2 M keys.
 func BenchmarkSnapshot(b *testing.B) {
 	e := engine.New(engine.Options{})
 	s, _ := openBench(b, b.TempDir(), e, Never)
@@ -95,8 +95,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.ReportMetric(float64(b.N)*benchKeys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 }
 
-// BenchmarkCommit drains, frames and writes records of 8 bytes of state; a
-// commit has a thousand of them, and nothing is synced.
+// BenchmarkCommit drains, frames and writes 1000 records with 8 bytes of state for each commit. Nothing is
+// synced.
 func BenchmarkCommit(b *testing.B) {
 	t := newTable(1)
 	part := t.part()

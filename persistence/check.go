@@ -11,70 +11,71 @@ import (
 	"slices"
 )
 
-// CheckOptions configures Check. Fields whose comment names no default must be set.
+// CheckOptions configures Check. A field whose comment names no default must be set.
 type CheckOptions struct {
 	Dir string
-	// FS is where Dir is; nil means the system's, and that Dir is locked meanwhile.
+	// FS is the file system of Dir; nil means the system's, and then Check locks Dir while it runs.
 	FS FS
-	// Repair is a directory to make, with all that can still be read; "" for none.
+	// Repair is the path of a directory to make and fill with everything that can still be read; "" means
+	// none.
 	Repair string
-	// Dump gets every record that can be read as a line of JSON; nil for nowhere.
+	// Dump receives each record that can be read, as a line of JSON; nil means nowhere.
 	Dump io.Writer
-	// Known reports whether a start knows the states of a kind; nil means that it knows all.
+	// Known reports whether a server can load states of a kind; nil means that it can load all.
 	Known func(kind byte) bool
-	// Boot is as in Options.
+	// Boot has the same meaning as in Options.
 	Boot func() (id uint64, elapsed int64)
-	// Progress is called with the bytes read and to read; may be nil.
+	// Progress is called with the bytes read so far and the bytes to read; nil means no call.
 	Progress func(done, total int64)
 	// Entropy makes the ids of the repaired copy; nil means crypto/rand.
 	Entropy io.Reader
 }
 
-// Report is what Check has found.
+// Report is the result of Check.
 type Report struct {
-	Instance string // the directory's UUID; "" where nothing tells
-	Clean    bool   // the last run ended by itself, with all durable
+	Instance string // the directory's UUID; "" if no file has it
+	Clean    bool   // the last run ended in an orderly way, with everything durable
 	Files    []FileReport
 	// Problems are what keeps a server from starting, in the order of the files.
 	Problems []*CorruptError
-	// Torn is the tail of the last log where a crash cut a write short; nil for
-	// none. The next start cuts it off by itself.
+	// Torn is the end of the last log, if a crash cut a write short there; else nil. The next start cuts it
+	// off by itself.
 	Torn *CorruptError
 }
 
-// FileReport is about one base or log.
+// FileReport describes one base or log.
 type FileReport struct {
 	Name                        string
 	Bytes                       int64
 	Batches                     int
 	Sets, Deletes, Flushes      int
-	FirstSequence, LastSequence uint64 // of its batches; 0 without any
-	Lost                        int64  // bytes that are not part of a batch that can be read
-	Dropped                     int    // records of groups that are not whole: they do not count
-	Zeros                       int64  // bytes at its end that were written ahead of batches which did not come
+	FirstSequence, LastSequence uint64 // of its batches; 0 if there are none
+	Lost                        int64  // bytes that belong to no batch that can be read
+	Dropped                     int    // records of incomplete groups, which do not count
+	Zeros                       int64  // bytes of zeros at its end, written ahead for batches that did not come
 	FirstClock, LastClock       int64  // of its batches, Unix ns
 }
 
-// checker is a Check under way.
+// checker is a Check in progress.
 type checker struct {
 	o    CheckOptions
 	fs   FS
 	rep  Report
-	man  *manifest // as far as is known
+	man  *manifest // as far as it is known
 	fix  *repairer // nil without Repair
 	dump *dumper   // nil without Dump
-	// start is what a start finds, and verdict why it ends, nil if it does not.
+	// start is what a server would find when it starts, and verdict what would stop it; nil for nothing.
 	start   *recovery
 	verdict *CorruptError
-	// group are the batches of a group that has begun, for fix.
+	// group holds the batches of an incomplete group, for fix.
 	group []piece
 
 	done, total int64
 }
 
-// Check reads everything in a directory that no server uses and tells what is
-// wrong with it. It changes nothing there. The error is ErrNoData or about
-// reading and writing; what is wrong with the data is in the report.
+// Check reads everything in a directory that no server uses, and reports what is wrong with it. It changes
+// nothing there. Its error is ErrNoData or that of reading or writing; what is wrong with the data is in the
+// report.
 func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, fs: o.FS}
 	if c.fs == nil {
@@ -111,10 +112,10 @@ func Check(o CheckOptions) (*Report, error) {
 	return &c.rep, nil
 }
 
-// ErrNoData is of a folder in which no server has kept anything.
+// ErrNoData is returned for a directory that has no data of a server.
 var ErrNoData = errors.New("has no data of limitdb: it holds neither a MANIFEST nor a log nor a snapshot")
 
-// isData reports whether a file of that name is a log or a snapshot.
+// isData reports whether a file of this name is a log or a snapshot.
 func isData(name string) bool {
 	_, _, data := fileNumber(name)
 	return data
@@ -124,8 +125,8 @@ func (c *checker) problem(name string, off int64, reason string) {
 	c.rep.Problems = append(c.rep.Problems, &CorruptError{filepath.Join(c.o.Dir, name), off, reason})
 }
 
-// judge has the code of a start look at the directory, short of applying any record. What it finds is in verdict
-// and, if it is not found again when the files are read, becomes a problem.
+// judge runs the code of a start on the directory, up to the point where records would be applied. What it
+// finds goes to verdict; conclude makes a problem of it unless reading the files finds the same.
 func (c *checker) judge() error {
 	boot := c.o.Boot
 	if boot == nil {
@@ -160,7 +161,7 @@ func (c *checker) judge() error {
 	return nil
 }
 
-// conclude adds what a start finds wrong to the problems, unless it is one of them.
+// conclude adds the verdict to the problems, unless it is one of them already.
 func (c *checker) conclude() {
 	v := c.verdict
 	if v == nil {
@@ -174,8 +175,8 @@ func (c *checker) conclude() {
 	c.rep.Problems = append([]*CorruptError{v}, c.rep.Problems...)
 }
 
-// plan says which files to read: those that the MANIFEST names or, where it tells nothing
-// or not all, all that there are.
+// plan returns the files to read: those that the MANIFEST names or, if it cannot be read or is incomplete,
+// every file.
 func (c *checker) plan() ([]string, error) {
 	names, err := c.fs.List(c.o.Dir)
 	if err != nil {
@@ -231,7 +232,7 @@ func (c *checker) files(files []string) error {
 	return nil
 }
 
-// logAt is the entry of a log by its name, nil for none.
+// logAt returns the entry of the log with this name, or nil.
 func (m *manifest) logAt(name string) *logEntry {
 	for i := range m.logs {
 		if m.logs[i].name() == name {
@@ -241,8 +242,8 @@ func (m *manifest) logAt(name string) *logEntry {
 	return nil
 }
 
-// file reads one file; seq is the sequence of its first batch if it is a log, 0
-// for any. It returns the next file's.
+// file reads one file. seq is the sequence number of its first batch if it is a log, 0 for any. It returns
+// the number with which the next file begins.
 func (c *checker) file(name string, seq uint64) (uint64, error) {
 	kind, _, _ := fileNumber(name)
 	f, err := c.fs.Open(filepath.Join(c.o.Dir, name))
@@ -296,8 +297,8 @@ func (c *checker) file(name string, seq uint64) (uint64, error) {
 	return r.seq, nil
 }
 
-// known returns a reader for a file whose header is damaged: the MANIFEST knows its id, which the
-// checksums need. It returns nil where the MANIFEST does not.
+// known returns a reader for a file whose header is damaged, with the id from the MANIFEST, since the
+// checksums need the id. It returns nil if the MANIFEST does not have it.
 func (c *checker) known(name string, f File, kind fileKind, size int64) *reader {
 	h := header{kind: kind, version: formatVersion, instance: c.man.instance}
 	if b := c.man.base; b != nil && b.name() == name {
@@ -311,7 +312,7 @@ func (c *checker) known(name string, f File, kind fileKind, size int64) *reader 
 	return &reader{f: f, name: name, header: h, size: size, off: headerSize}
 }
 
-// withoutTail leaves out what a start cuts off.
+// withoutTail leaves out what a start would cut off.
 func (c *checker) withoutTail(name string, r *reader, rep *FileReport) {
 	end := r.size
 	for i, l := range c.start.logs {
@@ -330,7 +331,7 @@ func (c *checker) withoutTail(name string, r *reader, rep *FileReport) {
 	c.progress(rep.Bytes - r.size)
 }
 
-// identify compares a file with what the MANIFEST says of it, and reports whether it is of this directory.
+// identify compares a file with its entry in the MANIFEST, and reports whether it belongs to this directory.
 func (c *checker) identify(name string, r *reader) bool {
 	if c.man.instance == ([16]byte{}) {
 		return true
@@ -351,7 +352,7 @@ func (c *checker) identify(name string, r *reader) bool {
 	return true
 }
 
-// batches reads a file's batches, also those behind damage. It reports whether the end of a base was there.
+// batches reads a file's batches, including those after damage. It reports whether a base has its end.
 func (c *checker) batches(r *reader, rep *FileReport) (ended bool, err error) {
 	var ch chunk
 	c.group = nil
@@ -394,12 +395,12 @@ func (c *checker) batches(r *reader, rep *FileReport) (ended bool, err error) {
 	}
 }
 
-// damage takes note of what is wrong at an offset and goes to the next batch after it.
+// damage records a problem at an offset and moves on to the next batch after it.
 func (c *checker) damage(r *reader, rep *FileReport, bad *badBatch) error {
 	c.dropGroup(rep)
 	at, h, found, err := r.after(bad.off)
 	if err == nil && found && at == bad.off && !bad.whole {
-		at, h, found, err = r.after(bad.off + 1) // its header is right and its payload is not
+		at, h, found, err = r.after(bad.off + 1) // its header is valid and its payload is not
 	}
 	if err != nil {
 		return err
@@ -429,7 +430,7 @@ func (c *checker) progress(n int64) {
 	}
 }
 
-// piece takes note of a batch and hands it to those who want it.
+// piece counts a batch and passes it to the dump and the repaired copy.
 func (c *checker) piece(r *reader, rep *FileReport, p *piece) error {
 	if rep.Batches++; rep.Batches == 1 {
 		rep.FirstSequence, rep.FirstClock = p.seq, p.clock
@@ -445,7 +446,7 @@ func (c *checker) piece(r *reader, rep *FileReport, p *piece) error {
 	return c.keep(r.kind, p)
 }
 
-// keep hands a batch to the repaired copy, once its group is whole.
+// keep adds a batch to the repaired copy once its group is complete.
 func (c *checker) keep(kind fileKind, p *piece) error {
 	if p.flags&flagMore != 0 {
 		part := piece{batch: p.batch, off: p.off}
@@ -468,7 +469,7 @@ func (c *checker) keep(kind fileKind, p *piece) error {
 	return c.fix.add(kind, p)
 }
 
-// dropGroup counts what there is of a group that is not whole as lost.
+// dropGroup counts the records of an incomplete group as dropped.
 func (c *checker) dropGroup(rep *FileReport) {
 	for i := range c.group {
 		rep.Dropped += int(c.group[i].records)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// sound checks a directory after a crash or an end: a server can start from
-// it, so nothing is wrong, and each key's versions rise.
+// sound checks a directory after a crash or an end: a server can start from it, Check finds no problem, and
+// each key's versions rise.
 func sound(w *world) error {
 	var dump bytes.Buffer
 	rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs, Dump: &dump})
@@ -66,7 +66,7 @@ func TestCheckTellsWhatIsThere(t *testing.T) {
 	}
 }
 
-// What can be read of a damaged directory is in the copy, and nothing else.
+// The repaired copy has what can be read of a damaged directory, and nothing else.
 func TestRepairIntoACopy(t *testing.T) {
 	im := makeImage(t, 16<<10, true, 1000)
 	last := im.states[len(im.states)-1]
@@ -124,7 +124,7 @@ func TestRepairIntoACopy(t *testing.T) {
 	}
 }
 
-// FuzzCheck reads hostile bytes as a whole directory's log.
+// FuzzCheck reads hostile bytes as the log of a directory.
 func FuzzCheck(f *testing.F) {
 	goldenFiles(f, "log-*")
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -2,9 +2,9 @@ package persistence
 
 import "path/filepath"
 
-// Close ends the loops, makes everything durable and says so in CLEAN, and gives the
-// directory back. Changes must have ended. Errors: ErrFailed, those of
-// the file system; without CLEAN the next start knows that something may be missing.
+// Close stops the store's goroutines, makes everything durable, notes that in CLEAN, and unlocks the
+// directory. The caller must have stopped making changes. Without CLEAN, the next start knows that something
+// may be missing. Errors: ErrClosed, ErrFailed, and those of the file system.
 func (s *Store) Close() error {
 	first := false
 	s.stopOnce.Do(func() { close(s.stop); first = true })
@@ -22,7 +22,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// closeLog writes and syncs the rest.
+// closeLog writes and syncs what is left.
 func (s *Store) closeLog() error {
 	if s.Failing() != nil {
 		return s.Failing()
@@ -33,7 +33,7 @@ func (s *Store) closeLog() error {
 	return s.sync()
 }
 
-// writeClean says that all is durable.
+// writeClean writes CLEAN, which says that everything is durable.
 func (s *Store) writeClean() error {
 	s.io.Lock()
 	s.setStamp()
@@ -58,7 +58,7 @@ func (s *Store) writeClean() error {
 	return putInPlace(s.fs, s.o.Dir, tmp)
 }
 
-// parent is the directory that dir's name is in.
+// parent returns the directory that contains dir.
 func parent(dir string) string {
 	return filepath.Dir(filepath.Clean(dir))
 }

@@ -5,16 +5,16 @@ import (
 )
 
 const (
-	// writeDelay is how long changes gather before they are written where no
-	// reply waits for that: what kill -9 can lose.
+	// writeDelay is how long changes gather before they are written, if no reply waits for them. kill -9 can
+	// lose that much.
 	writeDelay = 10 * time.Millisecond
 	// syncEvery is the time between two syncs under EverySec.
 	syncEvery = time.Second
-	// keepBuffer is the largest buffer that is kept for the next drain.
+	// keepBuffer is the largest buffer, in bytes, that is kept for the next drain.
 	keepBuffer = 8 << 20
 )
 
-// Start begins to write what the parts have, after Load.
+// Start starts the goroutines that write what the parts have. Call it after Load.
 func (s *Store) Start() {
 	if s.Failing() != nil { // the disk was full
 		s.tellRefusing()
@@ -26,14 +26,13 @@ func (s *Store) Start() {
 	s.loops.Go(s.watch)
 }
 
-// Dirtied tells that a part has something to drain. It never blocks.
+// Dirtied notifies the store that a part has something to drain. It never blocks.
 func (s *Store) Dirtied() { signal(s.dirtied) }
 
-// Wait calls fn when all changes that can have been seen until now are durable,
-// from the writer's goroutine: fn must not block. It returns false, and
-// never calls fn, where nothing is to be waited for: also under any policy
-// but Always. The writer begins at the next Kick, so that many who come at
-// once have one sync.
+// Wait arranges for fn to be called once every change that anyone can have seen is durable, and returns true.
+// If there is nothing to wait for, or the policy is not Always, it returns false and never calls fn. The
+// writer's goroutine calls fn, which must not block. The writer begins at the next Kick, so that many callers
+// share one sync.
 func (s *Store) Wait(fn func()) bool {
 	if s.Policy() != Always {
 		return false
@@ -53,23 +52,23 @@ func (s *Store) Wait(fn func()) bool {
 	return true
 }
 
-// Kick has the writer begin, if anybody waits. It is cheap where nobody does.
+// Kick wakes the writer if anybody waits. It is cheap if nobody does.
 func (s *Store) Kick() {
 	if s.unkicked.Load() && s.unkicked.Swap(false) {
 		signal(s.kick)
 	}
 }
 
-// waiting reports whether anybody waits; the commit before may have been for all.
+// waiting reports whether anybody waits; an earlier commit may have served all.
 func (s *Store) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.waiters) > 0
 }
 
-// position is the number of the drain that has all changes until now.
+// position returns the number of the drain that includes every change up to now.
 func (s *Store) position() uint64 {
-	dirty := s.dirty() // before opened is read: see Store
+	dirty := s.dirty() // before opened is read; see Store
 	at := s.opened.Load()
 	if dirty {
 		at++
@@ -86,7 +85,7 @@ func (s *Store) dirty() bool {
 	return false
 }
 
-// write is the writer.
+// write is the writer's loop.
 func (s *Store) write() {
 	delay := time.NewTimer(writeDelay)
 	delay.Stop()
@@ -111,7 +110,7 @@ func (s *Store) write() {
 	}
 }
 
-// tick syncs once a second, by the policy, and marks the end of what is durable.
+// tick calls second once a second.
 func (s *Store) tick() {
 	t := time.NewTicker(syncEvery)
 	defer t.Stop()
@@ -125,18 +124,19 @@ func (s *Store) tick() {
 	}
 }
 
-// second is what is done each second.
+// second does what is due each second: it looks for removed files, syncs under EverySec, and marks the end of
+// what is durable.
 func (s *Store) second() {
 	s.lookForFiles()
 	if s.Policy() == EverySec {
-		_ = s.sync() // it has told of its failure
+		_ = s.sync() // sync has reported its failure
 	}
 	s.forget()
 	s.markEnd()
 }
 
-// commit drains, writes, and syncs if the policy says so or somebody waits: a reply
-// that waits under Always is owed its sync, whatever the policy is by now.
+// commit drains, writes, and syncs if the policy is Always or somebody waits. A reply that began to wait
+// under Always needs its sync even if the policy has changed since.
 func (s *Store) commit() {
 	s.busySince.Store(s.o.Now())
 	defer s.busySince.Store(0)
@@ -156,7 +156,7 @@ func (s *Store) commit() {
 	}
 }
 
-// gather drains the parts and writes what they had.
+// gather drains the parts and writes their records.
 func (s *Store) gather() error {
 	s.io.Lock()
 	defer s.io.Unlock()
@@ -167,10 +167,9 @@ func (s *Store) gather() error {
 	return err
 }
 
-// flush drains the parts and writes what they had, and returns the number of
-// the drain. io is held.
+// flush drains the parts, writes their records, and returns the number of the drain. The caller holds io.
 func (s *Store) flush() (uint64, error) {
-	at := s.opened.Add(1) // before the drain: see Store
+	at := s.opened.Add(1) // before the drain; see Store
 	buf := &s.buf
 	buf.Reset(batchHeaderSize)
 	s.cut()
@@ -183,9 +182,9 @@ func (s *Store) flush() (uint64, error) {
 		}
 	}()
 	if s.cur == nil || buf.Records == 0 {
-		return at, nil // without a log, the next base has it all
+		return at, nil // without a log: the next base will contain everything
 	}
-	// After the drain, so that no decision in it is later.
+	// Read the clock after the drain, so that no decision in it is later.
 	s.setStamp()
 	s.unsynced.wrote(s.stamp.clock, s.Policy())
 	before := s.cur.end
@@ -197,7 +196,7 @@ func (s *Store) flush() (uint64, error) {
 	return at, nil
 }
 
-// ahead is what is written ahead of small batches. io is held.
+// ahead returns the zeros to write ahead of small batches. The caller holds io.
 func (s *Store) ahead() []byte {
 	if s.Policy() != Always {
 		return nil
@@ -208,13 +207,14 @@ func (s *Store) ahead() []byte {
 	return s.zeros
 }
 
-// setStamp reads the clocks for the next batch. io is held.
+// setStamp reads the clocks for the next batch. The caller holds io.
 func (s *Store) setStamp() {
 	s.stamp.clock = max(s.stamp.clock, s.o.Now())
 	_, s.stamp.boot = s.o.Boot()
 }
 
-// cut sets aside what the parts have: of a step that enters the gate, all or nothing.
+// cut has each part set its records aside, with the gate closed: all changes of a step that enters the gate
+// are in one cut.
 func (s *Store) cut() {
 	s.gate.Close()
 	defer s.gate.Open()

@@ -22,10 +22,10 @@ type world struct {
 	fs     *memFS
 	policy Policy
 	hist   *history
-	// zeros is how many are written ahead under Always; fickle has the policy change now and then.
+	// zeros is how many are written ahead under Always; fickle changes the policy now and then.
 	zeros  int
 	fickle bool
-	// switched has the log turned off and on now and then; off says that it is off.
+	// switched turns the log off and on now and then; off says that it is off.
 	switched, off bool
 	switches      int
 	full          bool // there was no room at the start
@@ -33,21 +33,21 @@ type world struct {
 
 	wall, boot int64 // the machine's clocks
 	bootID     uint64
-	ahead      int64 // the process's clock, against wall
+	ahead      int64 // how far the process's clock is ahead of wall
 
 	store *Store
 	table *table
 	fatal error
-	// marks has for each drain what the keys were when it began.
+	// marks has the states of the keys when each drain began.
 	marks map[uint64][]int
-	// latest is the latest time of a decision that is safe; safeAt has them for the drains.
+	// latest is the time of the latest decision that must survive; safeAt has it for each drain.
 	latest    int64
 	safeAt    map[uint64]int64
-	changedAt int64 // of the last change that left a record
-	// replied counts replies that waited, ahead crashes of a log with zeros behind its batches.
+	changedAt int64 // time of the last change that left a record
+	// replied counts replies that waited, aheads crashes of a log that ends in zeros.
 	replied, aheads int
 	backups         int
-	// copied is what the keys were when the last step of a copy began.
+	// copied has the states of the keys when the last step of a copy began.
 	copied []int
 	// pairing: steps change pairs of keys together; paired counts them.
 	pairing bool
@@ -119,12 +119,13 @@ func (w *world) start(fs FS) error {
 	return nil
 }
 
-// pairs is how many pairs of keys there are that change together.
+// pairs is the number of pairs of keys that change together.
 const pairs = 4
 
 func pairKey(pair, which int) string { return keyOf(1000 + 2*pair + which) }
 
-// pair changes a pair of keys in one step, unless a cut is under way: then such a step waits.
+// pair changes a pair of keys in one step, unless a cut is in progress, because such a step would wait for
+// it.
 func (w *world) pair() {
 	if w.store.gate.Closed() {
 		return
@@ -142,14 +143,14 @@ func (w *world) pair() {
 	w.changedAt = w.now()
 }
 
-// meanwhile is what others do between the parts of a cut.
+// meanwhile does what others may do between the parts of a cut.
 func (w *world) meanwhile() {
 	if w.pairing && w.store != nil && w.rng.IntN(8) == 0 {
 		w.pair()
 	}
 }
 
-// duringSync is what goes on while a file is synced: the writer writes.
+// duringSync does what the writer may do while a file is synced.
 func (w *world) duringSync() {
 	if w.store == nil || w.rng.IntN(3) > 0 || !w.store.io.TryLock() {
 		return
@@ -158,7 +159,7 @@ func (w *world) duringSync() {
 	w.change()
 	w.marks[w.store.opened.Load()+1] = w.hist.mark()
 	w.safeAt[w.store.opened.Load()+1] = w.changedAt
-	_ = w.store.gather() // a failure is the store's
+	_ = w.store.gather() // the store handles a failure
 }
 
 // change changes a key.
@@ -198,7 +199,7 @@ func (w *world) change() {
 	}
 }
 
-// commit is what the writer does.
+// commit does what the writer does.
 func (w *world) commit() {
 	w.marks[w.store.opened.Load()+1] = w.hist.mark()
 	w.safeAt[w.store.opened.Load()+1] = w.changedAt
@@ -206,7 +207,7 @@ func (w *world) commit() {
 	w.settle()
 }
 
-// settle takes note of what has become durable.
+// settle records what has become durable.
 func (w *world) settle() {
 	d := w.store.durable.Load()
 	if m := w.marks[d]; m != nil {
@@ -215,7 +216,7 @@ func (w *world) settle() {
 	}
 }
 
-// reply is a client's command and its wait.
+// reply changes a key and waits as a client's reply does.
 func (w *world) reply() {
 	w.change()
 	if w.pairing && w.rng.IntN(8) == 0 {
@@ -231,7 +232,7 @@ func (w *world) reply() {
 	}
 }
 
-// between is what goes on while a snapshot is copied.
+// between does what others may do while a snapshot is copied.
 func (w *world) between() {
 	w.copied = w.hist.mark()
 	switch w.rng.IntN(6) {
@@ -247,7 +248,7 @@ func (w *world) between() {
 	}
 }
 
-// turnOff has the log turned off: from then on, a start finds nothing.
+// turnOff turns the log off: from then on, a start finds nothing.
 func (w *world) turnOff() {
 	for i := range w.hist.keys {
 		w.hist.add(i, nil)
@@ -264,7 +265,7 @@ func (w *world) turnOff() {
 	}
 }
 
-// turnOn has it turned on again: from then on, a start finds all.
+// turnOn turns the log on again: from then on, a start finds everything.
 func (w *world) turnOn() {
 	for i := range w.hist.keys {
 		w.hist.add(i, w.table.get(keyOf(i)))
@@ -324,7 +325,7 @@ func (w *world) step() {
 	case what == 20:
 		if err := w.store.Snapshot(); err == nil {
 			w.settle()
-			w.hist.ack(w.copied) // the log has it as well as the base
+			w.hist.ack(w.copied) // both the log and the base have it
 		} else if !errors.Is(err, errCrashed) && !errors.Is(err, ErrFailed) {
 			w.t.Fatal(err)
 		}
@@ -333,7 +334,7 @@ func (w *world) step() {
 	}
 }
 
-// killed is what the clocks do while the process does not run.
+// killed sets the clocks after the process was killed.
 func (w *world) killed() {
 	w.ahead = 0
 	if w.rng.IntN(4) == 0 {
@@ -342,7 +343,7 @@ func (w *world) killed() {
 	}
 }
 
-// crash cuts the power. Another start of the machine follows, a little later or with a wrong clock.
+// crash cuts the power. The machine starts again a little later, or with a wrong clock.
 func (w *world) crash() {
 	w.fs = w.fs.crash(w.rng)
 	w.ahead = 0
@@ -387,7 +388,7 @@ func (w *world) life() {
 				w.aheads++
 			}
 			w.crash()
-		} else { // only the process was killed: the kernel still has what was written
+		} else { // only the process was killed: the kernel still has everything written
 			w.fs.syncing = nil
 			w.killed()
 		}
@@ -403,10 +404,10 @@ func (w *world) life() {
 	}
 }
 
-// long tells whether the longer mode was asked for.
+// long reports whether the longer mode was asked for.
 func long() bool { return os.Getenv("LIMITDB_LONG") != "" }
 
-// seeds is how many there are to try.
+// seeds returns how many seeds to try.
 func seeds(short int) uint64 {
 	if long() {
 		return 10_000
@@ -414,19 +415,19 @@ func seeds(short int) uint64 {
 	return uint64(short)
 }
 
-// No acknowledged decision is lost by a crash that keeps any subset of what was not synced.
+// No acknowledged decision is lost in a crash that keeps any subset of the unsynced data.
 func TestCrashesLoseNothingAlways(t *testing.T) { crashes(t, Always, "") }
 
-// What a sync has covered is not lost, nor is the order of changes.
+// Synced changes are not lost, and neither is the order of changes.
 func TestCrashesLoseNothingSynced(t *testing.T) { crashes(t, EverySec, "") }
 
-// The same when the policy changes, and zeros that were written under one are there under the other.
+// The same while the policy changes, so that a log under one policy has zeros written under another.
 func TestCrashesLoseNothingWhenThePolicyChanges(t *testing.T) {
 	crashes(t, Always, "policy")
 }
 
-// The same when the log is turned off and on: what it had before is never found, and what is acknowledged
-// after it is on is not lost.
+// The same while the log is turned off and on: the state before that is never found, and what is acknowledged
+// afterwards is not lost.
 func TestCrashesLoseNothingWhenTheLogIsSwitched(t *testing.T) { crashes(t, Always, "policy and log") }
 
 func crashes(t *testing.T, policy Policy, changes string) {

@@ -11,18 +11,19 @@ import (
 	"limitdb/internal/journal"
 )
 
-// image is a directory with a log of batches that were synced one by one, and
-// what the keys were after each.
+// image is a directory with a log whose batches were synced one by one, and the states of the keys after
+// each.
 type image struct {
 	files map[string][]byte
-	// sameBoot: the machine has run on since.
+	// sameBoot: the machine has not restarted since.
 	sameBoot bool
 	log      string
 	ends     []int    // where each batch ends
-	states   [][]byte // of all keys, joined, after each batch; the first is of before
+	states   [][]byte // of all keys, joined, after each batch; the first is from before
 }
 
-// makeImage writes until the log has size bytes, with zeros written ahead. The mark at its end is there if marked is set.
+// makeImage writes until the log has size bytes, with this many zeros ahead. The log ends in a mark if marked
+// is set.
 func makeImage(t *testing.T, size int, marked bool, zeros int) *image {
 	t.Helper()
 	w := newWorld(t, 7, Always)
@@ -55,7 +56,7 @@ func makeImage(t *testing.T, size int, marked bool, zeros int) *image {
 	return im
 }
 
-// joined is all that the table has.
+// joined returns the states of all keys, joined.
 func (w *world) joined() []byte {
 	var b []byte
 	for i := range w.hist.keys {
@@ -65,7 +66,7 @@ func (w *world) joined() []byte {
 	return b
 }
 
-// open starts from the image with the log changed, and returns the world's keys.
+// open starts from the image with another log, and returns the states of all keys.
 func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
 	w := newWorld(t, 1, Always)
 	w.wall = startAt // nothing has expired
@@ -89,7 +90,7 @@ func (im *image) open(t *testing.T, log []byte) ([]byte, Loaded, error) {
 	return w.joined(), loaded, err
 }
 
-// after looks at a directory that was loaded: nothing is wrong with it any more, and no zeros are left.
+// after checks a directory that was loaded: it has no problems any more, and no zeros.
 func (im *image) after(t *testing.T, w *world) {
 	t.Helper()
 	rep, err := Check(CheckOptions{Dir: dataDir, FS: w.fs})
@@ -103,7 +104,7 @@ func (im *image) after(t *testing.T, w *world) {
 	}
 }
 
-// A log that is cut anywhere is found as it was after its last whole batch.
+// A log that is cut anywhere is loaded up to its last whole batch.
 func TestLogCutAtEveryByte(t *testing.T) {
 	size := 8 << 10
 	if long() {
@@ -136,7 +137,7 @@ func cutAtEveryByte(t *testing.T, im *image) {
 		if n > 0 {
 			end = im.ends[n-1]
 		}
-		// What ends in zeros has lost nothing that can be told.
+		// Whether zeros were lost cannot be known.
 		torn := len(bytes.TrimRight(log[end:cut], "\x00"))
 		if loaded.CutBytes != int64(torn) || torn > 0 != (loaded.CutAside != "") || torn > 0 && loaded.CutAt != int64(end) {
 			t.Fatalf("cut at %d: reported %+v", cut, loaded)
@@ -144,8 +145,8 @@ func cutAtEveryByte(t *testing.T, im *image) {
 	}
 }
 
-// A log in which a bit is wrong is refused. Only in the mark at its end and in the zeros behind it, where
-// nothing tells, a wrong bit passes for a torn write; no state is in them.
+// A log with a wrong bit is refused. A wrong bit passes for a torn write only in the mark at the log's end
+// and in the zeros after it, which hold no state.
 func TestLogWithEveryBitFlipped(t *testing.T) {
 	for _, zeros := range []int{0, 1500} {
 		t.Run(fmt.Sprint(zeros, " zeros"), func(t *testing.T) { everyBitFlipped(t, makeImage(t, 64<<10, true, zeros)) })
@@ -183,8 +184,8 @@ func everyBitFlipped(t *testing.T, im *image) {
 	}
 }
 
-// A log of which a batch or a sector has become zeros is refused, too: what is there behind it
-// tells that it was no end.
+// A log in which a batch or a sector has become zeros is refused, too: the batches after it show that it was
+// not the end.
 func TestLogWithPartsZeroed(t *testing.T) {
 	im := makeImage(t, 16<<10, true, 1500)
 	log := im.files[im.log]
@@ -291,8 +292,8 @@ func directoryWithBitsFlipped(t *testing.T, policy Policy, zeros int) {
 	}
 }
 
-// A batch that is wrong, with others behind it of which none says that it had been synced, was torn by a
-// power cut, or is damage where there was none.
+// A bad batch is followed by others, and none of them says that it had been synced. If the machine has
+// restarted, a power cut tore it; if not, it is damage.
 func TestDamageInTheSameBoot(t *testing.T) {
 	for _, sameBoot := range []bool{false, true} {
 		im := unsyncedImage(t, sameBoot)
@@ -303,7 +304,7 @@ func TestDamageInTheSameBoot(t *testing.T) {
 			bad := slices.Clone(log)
 			bad[at] ^= 1 << (bit % 8)
 			got, loaded, err := im.open(t, bad)
-			if sameBoot && at < last { // the last one may have been cut short by a kill
+			if sameBoot && at < last { // a kill may have cut the last one short
 				var corrupt *CorruptError
 				if !errors.As(err, &corrupt) || corrupt.Offset > int64(at) {
 					t.Fatalf("bit %d at %d: %v", bit, at, err)
@@ -318,7 +319,7 @@ func TestDamageInTheSameBoot(t *testing.T) {
 	}
 }
 
-// unsyncedImage is an image whose batches were never synced.
+// unsyncedImage returns an image whose batches were never synced.
 func unsyncedImage(t *testing.T, sameBoot bool) *image {
 	t.Helper()
 	w := newWorld(t, 9, Never)
@@ -343,8 +344,8 @@ func unsyncedImage(t *testing.T, sameBoot bool) *image {
 	return im
 }
 
-// A MANIFEST that is older than what is there, from a backup say, is refused, and nothing is removed. All is
-// in a repaired copy.
+// A MANIFEST that is older than the logs, from a backup for example, is refused, and nothing is removed. A
+// repaired copy has everything.
 func TestOlderManifest(t *testing.T) {
 	for _, boots := range []uint64{0, 1} {
 		w := newWorld(t, 11, EverySec)
@@ -402,7 +403,7 @@ func TestOlderManifest(t *testing.T) {
 	}
 }
 
-// Flags and operations that this version does not know are a newer version's, for a start and for check.
+// Both a start and Check report unknown flags and operations as a newer version's.
 func TestNewerParts(t *testing.T) {
 	payload := journal.Buffer{}
 	payload.Set(1, 1, []byte("k"), stateAt(startAt+hour))
@@ -438,7 +439,7 @@ func TestNewerParts(t *testing.T) {
 	}
 }
 
-// What is not the tail of the last log is never cut off.
+// Only the tail of the last log is ever cut off.
 func TestDamageThatIsNoTail(t *testing.T) {
 	begin := func() *world {
 		w := newWorld(t, 5, EverySec)

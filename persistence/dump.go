@@ -11,7 +11,7 @@ import (
 	"limitdb/internal/journal"
 )
 
-// errDump is returned where the dump cannot be written.
+// errDump is returned if the dump cannot be written.
 var errDump = errors.New("writing the dump")
 
 // dumper writes records as lines of JSON.
@@ -20,14 +20,14 @@ type dumper struct{ w io.Writer }
 // dumped is one line.
 type dumped struct {
 	File    string `json:"file"`
-	Offset  int64  `json:"offset"` // of its batch
+	Offset  int64  `json:"offset"` // of the record's batch
 	Batch   uint64 `json:"batch"`
 	Clock   int64  `json:"clock"` // Unix ns
 	Op      string `json:"op"`
 	Version uint64 `json:"version"`
 	Kind    byte   `json:"kind,omitempty"` // the algorithm's number
 	Key     string `json:"key,omitempty"`
-	KeyHex  string `json:"key_hex,omitempty"` // where it is not UTF-8
+	KeyHex  string `json:"key_hex,omitempty"` // if the key is not UTF-8
 	Expires int64  `json:"expires,omitempty"` // Unix ns
 	State   string `json:"state,omitempty"`   // hexadecimal
 }

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a directory at the start. Each needs its owner: the
-// store changes nothing.
+// Errors of a directory at the start. The store changes nothing; the operator must act.
 var (
-	// ErrLocked is returned where another process uses the directory.
+	// ErrLocked is returned if another process uses the directory.
 	ErrLocked = errors.New("persistence: another process uses the directory")
 	// ErrNoManifest is returned for a directory that has data but no MANIFEST.
 	ErrNoManifest = errors.New("persistence: there is data but no MANIFEST that lists the files that count: " +
@@ -17,20 +16,20 @@ var (
 	ErrFormat = errors.New("persistence: unknown format: the file was written by a newer version")
 )
 
-// What a call can have wrong while the store runs.
+// Errors of calls while the store runs.
 var (
 	// ErrBusy is returned while another snapshot is being written.
 	ErrBusy = errors.New("persistence: a snapshot is being written")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("persistence: closed")
-	// ErrFailed is returned where the log cannot be written.
+	// ErrFailed is returned if the log cannot be written.
 	ErrFailed = errors.New("persistence: the log cannot be written")
 )
 
-// CorruptError says that a file does not hold what was once written and synced.
+// CorruptError reports that a file does not hold what was once written and synced.
 type CorruptError struct {
 	File   string
-	Offset int64 // in bytes, where the damage begins
+	Offset int64 // where the damage begins, in bytes
 	Reason string
 }
 

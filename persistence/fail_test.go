@@ -18,7 +18,7 @@ func faults() []fault {
 	return []fault{{"EIO", syscall.EIO, false}, {"ENOSPC", syscall.ENOSPC, false}, {"short write", syscall.ENOSPC, true}}
 }
 
-// everyFault runs fn with the n-th operation failing, for every n, in every way.
+// everyFault runs fn once for each operation n and each fault, with the n-th operation failing.
 func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *failFS) (done bool)) {
 	for _, policy := range []Policy{Always, EverySec} {
 		for _, f := range faults() {
@@ -43,8 +43,7 @@ func everyFault(t *testing.T, fn func(t *testing.T, w *world, fs *failFS) (done 
 	}
 }
 
-// work does a bit of everything and stops at the first sign of a failure, or
-// where stop says so.
+// work does a bit of everything. It stops at the first sign of a failure, or when stop says so.
 func (w *world) work(stop func() bool) error {
 	for i := range 30 {
 		for range 3 {
@@ -77,14 +76,13 @@ func (w *world) work(stop func() bool) error {
 	return nil
 }
 
-// No failure is hidden, and none of them loses what was acknowledged, neither
-// before it nor after it was healed.
+// No failure is hidden, and none loses what was acknowledged before it or after the recovery.
 func TestEveryOperationFails(t *testing.T) {
 	everyFault(t, func(t *testing.T, w *world, fs *failFS) bool {
 		err := w.start(fs)
 		if err == nil {
-			w.full = w.store.Failing() != nil // which heals under every policy
-			// The crash may come at once, or when the damage has been there for a while.
+			w.full = w.store.Failing() != nil // under every policy the store recovers from that
+			// The crash may come right away, or some time after the failure.
 			left := w.rng.IntN(4)
 			err = w.work(func() bool {
 				if fs.hit != "" {
@@ -99,7 +97,7 @@ func TestEveryOperationFails(t *testing.T) {
 		} else if fs.hit == "" || !errors.Is(err, fs.err) {
 			t.Fatalf("start: %v", err)
 		}
-		// What no sync has covered is lost now, and what one of them did not do.
+		// The crash loses everything unsynced, including what a failed sync should have covered.
 		w.crash()
 		if err := w.start(w.fs); err != nil {
 			t.Fatalf("after it (%s): %v", fs.hit, err)
@@ -108,7 +106,7 @@ func TestEveryOperationFails(t *testing.T) {
 	})
 }
 
-// after looks at a store of which an operation has failed.
+// after checks a store after one of its operations has failed.
 func (w *world) after(t *testing.T, fs *failFS, err error) {
 	if w.policy == Always && !w.full {
 		if w.store.Failing() != nil && w.fatal == nil {
@@ -134,13 +132,13 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 		}
 		w.hist.ack(w.copied) // the base has it
 	}
-	// A sync that succeeds now says nothing about what an earlier one did not do.
+	// A sync that succeeds now says nothing about what an earlier one failed to sync.
 	w.store.second()
 	w.settle()
 	if w.rng.IntN(2) == 0 {
 		return
 	}
-	// Files that could not be removed, say, do not matter: all goes on.
+	// Some failures do not matter, such as a file that could not be removed: the store goes on.
 	left := w.rng.IntN(30)
 	if again := w.work(func() bool { left--; return left < 0 }); again != nil {
 		t.Fatalf("after %v: %v", err, again)
@@ -149,8 +147,7 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 	w.settle()
 }
 
-// A disk that is full for a while refuses, and is found well again by itself
-// when there is room.
+// The store refuses writers while the disk is full, and recovers by itself when there is room.
 func TestFullDiskHeals(t *testing.T) {
 	w := newWorld(t, 1, EverySec)
 	fs := &failFS{memFS: w.fs, n: -1, err: syscall.ENOSPC, short: true}
@@ -172,13 +169,13 @@ func TestFullDiskHeals(t *testing.T) {
 		if err := w.store.rescue(); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("rescued on a full disk: %v", err)
 		}
-		w.commit() // drains and drops: the parts have it
+		w.commit() // drains the records and drops them: the parts have the changes
 	}
 	names, err := w.fs.List(dataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// There is room for a part of what healing takes, until there is enough.
+	// First there is room for only a part of the recovery, finally for all of it.
 	for n := 2; ; n++ {
 		fs.n = n
 		if err := w.store.rescue(); err == nil {
@@ -196,7 +193,7 @@ func TestFullDiskHeals(t *testing.T) {
 	}
 	w.hist.ack(w.hist.mark())
 	fs.forever = false
-	if err := w.store.Snapshot(); err != nil { // and removes what is left from the attempts
+	if err := w.store.Snapshot(); err != nil { // this also removes the remains of the attempts
 		t.Fatal(err)
 	}
 	if after, _ := w.fs.List(dataDir); len(after) > len(names) {

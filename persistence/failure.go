@@ -9,12 +9,12 @@ import (
 // retryEvery is the time between two attempts to write again.
 const retryEvery = time.Second
 
-// fail takes note that the log cannot be written. io is held.
+// fail records that the log cannot be written. The caller holds io.
 //
-// What was written to it and not synced may be lost, whatever a later sync
-// says, so nothing is ever written or synced there again. Under Always that is the end of
-// the process: no reply that waits can be released. Else, and where files were removed from under
-// a disk that is sound, writers are refused until a new base, written from memory, is durable.
+// Bytes that were written and not synced may be lost even if a later sync succeeds, so the store never writes
+// or syncs that file again. Under Always the process must end, because no waiting reply can be released.
+// Under another policy, or if files were removed while the disk is sound, the store refuses writers until a
+// new base, written from memory, is durable.
 func (s *Store) fail(err error) {
 	for _, l := range []*logFile{s.old, s.cur} {
 		if l != nil {
@@ -24,7 +24,7 @@ func (s *Store) fail(err error) {
 	s.old, s.cur = nil, nil
 	s.unsynced.reset()
 	if s.failure.Load() != nil {
-		return // this was an attempt to heal that
+		return // this was an attempt to recover from that failure
 	}
 	s.failure.Store(&failure{err})
 	s.counters.failures.Add(1)
@@ -40,10 +40,10 @@ func (s *Store) fail(err error) {
 	signal(s.broken)
 }
 
-// noRoom reports whether a write has failed because the disk is full, or the owner's share of it.
+// noRoom reports whether a write failed because the disk, or its owner's quota, is full.
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// tend makes the snapshots that come by themselves, and heals the log.
+// tend makes snapshots when the log has grown, and repairs a log that cannot be written.
 func (s *Store) tend() {
 	retry := time.NewTimer(0)
 	<-retry.C
@@ -65,8 +65,8 @@ func (s *Store) tend() {
 	}
 }
 
-// rescue writes all that the parts have as a new base with a new log behind
-// it, and so leaves behind a log that cannot be written.
+// rescue replaces a log that cannot be written: it writes everything that the parts have as a new base, with
+// a new log after it.
 func (s *Store) rescue() error {
 	if s.Failing() == nil {
 		return nil
@@ -85,7 +85,7 @@ func (s *Store) rescue() error {
 	if err != nil {
 		s.io.Lock()
 		if s.cur != nil {
-			s.cur.f.Close() // nothing names it
+			s.cur.f.Close() // no MANIFEST names it
 			s.cur = nil
 		}
 		s.io.Unlock()
@@ -103,7 +103,7 @@ func (s *Store) renew() (size int64, err error) {
 	}
 	e := logEntry{number: s.number, id: next.id}
 	s.io.Lock()
-	// What has been drained and dropped is in the parts, and will be in the base.
+	// Records that were drained and dropped are still in the parts, and so will be in the base.
 	at, err := s.flush()
 	next.seq, next.first = 1, 1
 	e.first = next.seq
@@ -134,7 +134,8 @@ func (s *Store) renew() (size int64, err error) {
 	return base.length, nil
 }
 
-// outgrown tells whether the logs have outgrown the base. io is held.
+// outgrown reports whether a snapshot is due, because the logs have outgrown the base or one was forced. The
+// caller holds io.
 func (s *Store) outgrown() bool {
 	percent, least := s.rewrite[0].Load(), s.rewrite[1].Load()
 	logs := s.counters.logBytes.Load()
@@ -144,7 +145,7 @@ func (s *Store) outgrown() bool {
 	return percent > 0 && s.cur != nil && logs >= least && logs/percent >= s.counters.baseBytes.Load()/100
 }
 
-// compact makes a snapshot because the logs have outgrown the base.
+// compact makes a snapshot if one is due.
 func (s *Store) compact() {
 	s.io.Lock()
 	due := s.outgrown() && s.o.Now() >= s.notBefore()

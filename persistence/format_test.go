@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of the format anew")
 
-// newerFormat returns a file's bytes with a format version that is not known, and a header that is right.
+// newerFormat returns a file's bytes with an unknown format version and a valid header.
 func newerFormat(b []byte) []byte {
 	b = slices.Clone(b)
 	binary.LittleEndian.PutUint32(b[8:], formatVersion+1)
@@ -23,7 +23,7 @@ func newerFormat(b []byte) []byte {
 	return b
 }
 
-// counting is entropy that is the same each time.
+// counting is a source of entropy that is the same each time.
 type counting struct{ n byte }
 
 func (c *counting) Read(b []byte) (int, error) {
@@ -34,15 +34,15 @@ func (c *counting) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// goldenDir is what the format looks like: a directory that was closed, with a base, two logs,
-// all kinds of records, and zeros behind them (fewer than usual). The keys are those of format 1's.
+// goldenDir makes a directory that was closed, with a base, two logs, all kinds of records, and zeros after
+// them (fewer than usual). The keys are those of format 1.
 func goldenDir(t *testing.T, dir string) *table {
 	t.Helper()
 	tab := newTable(2)
 	now := startAt
 	s, err := Open(Options{
 		Dir: dir, FS: OS{}, Parts: []Part{tab.part()}, Policy: Always, Entropy: &counting{},
-		Now:  func() int64 { return now }, // how often it is read is no part of the format
+		Now:  func() int64 { return now }, // how often it is read is not part of the format
 		Boot: func() (uint64, int64) { return 0x1122334455667788, now - startAt },
 	})
 	if err != nil {
@@ -81,7 +81,7 @@ func goldenDir(t *testing.T, dir string) *table {
 	return tab
 }
 
-// goldenCopy copies a golden directory: loading it changes it.
+// goldenCopy copies a golden directory, since loading changes it.
 func goldenCopy(t *testing.T, golden string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
@@ -127,7 +127,7 @@ func TestGoldenFormat2(t *testing.T) {
 	}
 }
 
-// Every format that was ever released can be read, and goes on in this version's.
+// Every format that was ever released can be read, and the store goes on in this version's format.
 func TestGoldenFormatsAreRead(t *testing.T) {
 	want := goldenDir(t, t.TempDir())
 	for _, format := range []string{"format1", "format2"} {
@@ -164,7 +164,7 @@ func TestGoldenFormatsAreRead(t *testing.T) {
 	}
 }
 
-// goldenFiles are seeds for the fuzz targets.
+// goldenFiles adds the golden files as seeds for a fuzz target.
 func goldenFiles(f *testing.F, pattern string) {
 	names, err := filepath.Glob(filepath.Join("testdata", "format[0-9]", pattern))
 	if err != nil || len(names) == 0 {
@@ -201,8 +201,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// FuzzLog reads hostile bytes as a log, with checksums made right in places, so
-// that what is behind them is reached.
+// FuzzLog reads hostile bytes as a log. It corrects some checksums so that the code behind them is reached.
 func FuzzLog(f *testing.F) {
 	names, err := filepath.Glob("testdata/format1/log-*")
 	if err != nil || len(names) == 0 {
@@ -261,7 +260,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// mendHeader makes the file's header right, and the batch's at an offset.
+// mendHeader corrects the header of the file, and that of the batch at an offset.
 func mendHeader(b []byte, at int) {
 	if len(b) < headerSize {
 		return

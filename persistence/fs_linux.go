@@ -10,12 +10,12 @@ import (
 )
 
 func datasync(f *os.File) error {
-	conn, err := f.SyscallConn() // holds the file while it syncs
+	conn, err := f.SyscallConn() // keeps the descriptor open while it syncs
 	if err != nil {
 		return err
 	}
 	controlErr := conn.Control(func(fd uintptr) {
-		// A signal may come between, which says nothing about the disk.
+		// A signal may interrupt the call, which says nothing about the disk.
 		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
 			err = unix.Fdatasync(int(fd))
 		}
@@ -29,15 +29,14 @@ func datasync(f *os.File) error {
 	return nil
 }
 
-// forget drops pages from the kernel's cache. It is only advice: an error changes nothing.
+// forget drops pages from the kernel's cache. It is only advice, so an error does not matter.
 func forget(f *os.File, off, length int64) {
 	if conn, err := f.SyscallConn(); err == nil {
 		_ = conn.Control(func(fd uintptr) { _ = unix.Fadvise(int(fd), off, length, unix.FADV_DONTNEED) })
 	}
 }
 
-// SystemBoot returns what Options.Boot wants: what names the machine's start, 0
-// where the system does not tell, and the time since, in ns.
+// SystemBoot returns a function for Options.Boot. Its id is 0 if the system has none.
 func SystemBoot() func() (id uint64, elapsed int64) {
 	name, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

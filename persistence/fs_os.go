@@ -9,7 +9,7 @@ import (
 // OS is the system's file system.
 type OS struct{}
 
-// Open is of FS.
+// Open implements FS.
 func (OS) Open(name string) (File, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -18,7 +18,7 @@ func (OS) Open(name string) (File, error) {
 	return osFile{f}, nil
 }
 
-// Create is of FS. Only the owner may read the file, since keys may be names of people.
+// Create implements FS. Only the owner may read the file, since keys may be names of people.
 func (OS) Create(name string) (File, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -27,7 +27,7 @@ func (OS) Create(name string) (File, error) {
 	return osFile{f}, nil
 }
 
-// Truncate is of FS.
+// Truncate implements FS.
 func (OS) Truncate(name string, size int64) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -40,16 +40,16 @@ func (OS) Truncate(name string, size int64) error {
 	return f.Sync()
 }
 
-// Link is of FS.
+// Link implements FS.
 func (OS) Link(name, second string) error { return os.Link(name, second) }
 
-// Rename is of FS.
+// Rename implements FS.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
-// Remove is of FS.
+// Remove implements FS.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// List is of FS.
+// List implements FS.
 func (OS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,10 +64,10 @@ func (OS) List(dir string) ([]string, error) {
 	return names, nil
 }
 
-// Mkdir is of FS. Only the owner may look inside.
+// Mkdir implements FS. Only the owner may look inside.
 func (OS) Mkdir(dir string) error { return os.Mkdir(dir, 0o700) }
 
-// SyncDir is of FS.
+// SyncDir implements FS.
 func (OS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -79,10 +79,10 @@ func (OS) SyncDir(dir string) error {
 
 type osFile struct{ *os.File }
 
-// Named is of File.
+// Named implements File.
 func (f osFile) Named(name string) (bool, error) { return named(f.File, name) }
 
-// named reports whether a name leads to an open file or directory.
+// named reports whether name refers to an open file or directory.
 func named(f *os.File, name string) (bool, error) {
 	there, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func named(f *os.File, name string) (bool, error) {
 	return err == nil && os.SameFile(there, open), err
 }
 
-// Size is of File.
+// Size implements File.
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -104,8 +104,8 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Sync is of File. It leaves out the file's times, which nobody reads.
+// Sync implements File. It leaves out the file's times, which nobody reads.
 func (f osFile) Sync() error { return datasync(f.File) }
 
-// Forget is of File.
+// Forget implements File.
 func (f osFile) Forget(off, length int64) { forget(f.File, off, length) }

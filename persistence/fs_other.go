@@ -8,7 +8,7 @@ func datasync(f *os.File) error { return f.Sync() }
 
 func forget(*os.File, int64, int64) {}
 
-// SystemBoot knows nothing on this system. See Options.Boot.
+// SystemBoot returns a function that knows nothing about the machine's start. See Options.Boot.
 func SystemBoot() func() (id uint64, elapsed int64) {
 	return func() (uint64, int64) { return 0, 0 }
 }

@@ -18,11 +18,11 @@ import (
 const (
 	headerSize = 64
 	magic      = "LIMITDB"
-	// formatVersion is the version that is written. All from 1 on are read.
+	// formatVersion is the version that the store writes. It reads every version from 1 on.
 	formatVersion = 2
 )
 
-// knownFlags returns the flags of batches that a version of the format has.
+// knownFlags returns the batch flags that a version of the format has.
 func knownFlags(version uint32) uint32 {
 	if version == 1 {
 		return flagEnd
@@ -40,17 +40,17 @@ const (
 	kindClean    fileKind = 'C'
 )
 
-// header is what a file says about itself.
+// header is the header of a file.
 type header struct {
 	kind     fileKind
 	version  uint32   // of the format, as read
-	instance [16]byte // of the directory that the file belongs to
+	instance [16]byte // the directory that the file belongs to
 	id       uint64   // of the file; random
 	base     uint64   // the id of the base that a log follows; 0 for none
-	boot     uint64   // of the machine when it was written; 0 where unknown
+	boot     uint64   // names the machine's start when the file was written; 0 if unknown
 }
 
-// errHeader is returned for bytes that are no header.
+// errHeader is returned for bytes that are not a header.
 var errHeader = errors.New("not a header of a limitdb file, or a damaged one")
 
 func appendFileHeader(b []byte, h *header) []byte {
@@ -67,13 +67,13 @@ func appendFileHeader(b []byte, h *header) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:], crcTable()))
 }
 
-// parseHeader reads a header of one kind. Errors: errHeader, ErrFormat.
+// parseHeader reads a header of the given kind. Errors: errHeader, ErrFormat.
 func parseHeader(b []byte, kind fileKind) (h header, err error) {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic {
 		return h, errHeader
 	}
-	// The checksum is where it is in every format, so that a damaged header is
-	// not taken for a newer one.
+	// The checksum has the same place in every format, so that a damaged header is not mistaken for a newer
+	// one.
 	if crc32.Checksum(b[:60], crcTable()) != binary.LittleEndian.Uint32(b[60:]) {
 		return h, errHeader
 	}
@@ -91,12 +91,12 @@ func parseHeader(b []byte, kind fileKind) (h header, err error) {
 	return h, nil
 }
 
-// crcTable is the table of CRC32C, which the standard library makes once and
-// for which processors have an instruction.
+// crcTable returns the table of CRC32C. The standard library builds it once, and processors have an
+// instruction for it.
 func crcTable() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// seedOf is where the checksums inside of a file begin: bytes of another file, which may
-// stand in a block that the file system has used before, do not pass for its own.
+// seedOf returns the value from which the checksums inside a file start. A disk block may still hold bytes of
+// another file; with that file's seed their checksums do not match.
 func seedOf(id uint64) uint32 {
 	return uint32(id) ^ bits.RotateLeft32(uint32(id>>32), 7)
 }

@@ -11,25 +11,24 @@ import (
 	"limitdb/internal/journal"
 )
 
-// How records reach the parts. One goroutine reads and checks batches, of the base
-// and then of the logs, and hands each to all workers. A worker parses all of
-// them, and has the parts apply those whose keys are in its share:
+// loader hands records to the parts. One goroutine reads and checks the batches of the base and then of the
+// logs, and gives each to all workers. Each worker parses every batch, and has the parts apply the records
+// whose keys are in its share:
 //
 //	             ┌► worker 0 ─► Part.Apply(records, 0, 2) ─► one half of the keys
 //	base, logs ──┤
 //	             └► worker 1 ─► Part.Apply(records, 1, 2) ─► the other half
 //
-// So the changes of a key are applied in their order, no two workers want the
-// same memory, and the file is read on meanwhile. That the last record of a key
-// wins needs no table of versions: a log that follows a base has all that the base
-// has seen (see snapshot.go).
+// So the changes of a key are applied in order, no two workers touch the same memory, and the reader reads
+// ahead. The last record of a key wins, without a table of versions, because a log that follows a base
+// contains every change that the base has seen (see snapshot.go).
 //
-// A Flush is not applied in its turn: the records of a drain stand shard by shard, so that
-// some before it in the file came after it. What is older than the newest Flush of all files
-// is left out from the start.
+// A Flush is not applied where it stands: a drain writes its records shard by shard, so a record before the
+// Flush in the file may be newer than the Flush. Instead the workers skip every record that is older than the
+// newest Flush of all files.
 //
-// Rejected: to have each record parsed by one worker, and handed on to the one
-// whose key it has. Parsing and hashing it again costs less.
+// Rejected: parsing each record in one worker, which passes it to the worker that has the key. Parsing and
+// hashing it again costs less.
 type loader struct {
 	parts []Part
 	now   int64
@@ -47,9 +46,9 @@ type loader struct {
 }
 
 const (
-	// queued is how many chunks wait for each worker.
+	// queued is how many chunks may wait for each worker.
 	queued = 2
-	// together is how many records a part is given at once.
+	// together is how many records a part gets in one call.
 	together = 512
 )
 
@@ -73,7 +72,7 @@ func (r *recovery) load() error {
 		ld.total += f.size
 	}
 	err := ld.run(files, max(1, r.s.o.Workers))
-	w := ld.workers[0] // as good as any: each has seen all records
+	w := ld.workers[0] // any will do: each has seen all records
 	r.Sets, r.Deletes, r.Expired, r.Bytes = w.sets, w.deletes, w.expired, ld.done
 	r.version = max(w.version, r.flush)
 	return err
@@ -104,7 +103,7 @@ func (ld *loader) run(files []*reader, workers int) error {
 	return errors.Join(err, ld.err)
 }
 
-// feed reads one file and hands on its chunks.
+// feed reads one file and passes its chunks to the workers.
 func (ld *loader) feed(f *reader) error {
 	for !ld.failed.Load() {
 		c := <-ld.free
@@ -139,12 +138,12 @@ type worker struct {
 	share int
 	feed  chan *chunk
 
-	batch   []journal.Record // what part is to be given next
-	part    *Part            // nil for an empty batch
-	name    string           // of the file
-	clamped []byte           // states of the batch that are not as the file has them
+	batch   []journal.Record // what part will get next
+	part    *Part            // nil if batch is empty
+	name    string           // the file's
+	clamped []byte           // the states of batch that differ from those in the file
 
-	// Counts of all records, in whichever share they are.
+	// Counts of all records, whatever share they are in.
 	sets, deletes, expired, version uint64
 }
 
@@ -192,13 +191,13 @@ func (w *worker) piece(p *piece, log bool) error {
 	return w.apply()
 }
 
-// record makes one record, which was written at clock, part of the next batch.
+// record adds one record, which was written at clock, to the next batch.
 func (w *worker) record(r *journal.Record, clock int64, log bool) error {
 	w.version = max(w.version, r.Version)
 	if r.Op == journal.Flush || r.Kind < journal.Foreign && r.Version < w.ld.flush {
 		return nil
 	}
-	// First of all: clamped is of one batch.
+	// Apply before anything else: clamped belongs to one batch.
 	if len(w.batch) == together || w.part != nil && !w.part.Owns(r.Kind) {
 		if err := w.apply(); err != nil {
 			return err
@@ -212,7 +211,7 @@ func (w *worker) record(r *journal.Record, clock int64, log bool) error {
 		if !log {
 			return nil
 		}
-		r.Op, r.State = journal.Delete, nil // it may have taken the place of one that lives on
+		r.Op, r.State = journal.Delete, nil // the key may have an older state that has not expired
 	default:
 		w.sets++
 	}
@@ -225,7 +224,7 @@ func (w *worker) record(r *journal.Record, clock int64, log bool) error {
 	return nil
 }
 
-// apply gives the part what has been gathered for it.
+// apply passes the gathered records to the part.
 func (w *worker) apply() error {
 	if w.part == nil {
 		return nil
@@ -238,14 +237,14 @@ func (w *worker) apply() error {
 	return err
 }
 
-// expires bounds what a state owes now by what it owed when it was written, at
-// clock, and returns when it expires. Since decisions go on at clock or later, this
-// changes something only where the wall clock was asked for (Options.WallClock).
+// expires returns when a state expires. A state must not be owed more time now than when it was written, at
+// clock; if it would be, expires shortens it. Decisions go on at clock or later, so this happens only with
+// Options.WallClock.
 func (w *worker) expires(r *journal.Record, clock int64) int64 {
 	at, now := r.Expires(), w.ld.now
 	if journal.Timed(r.Kind) && now < clock && at > clock {
 		at = now + (at - clock)
-		from := len(w.clamped) // other workers read what stands in the file
+		from := len(w.clamped) // a copy, because other workers read the chunk
 		w.clamped = append(w.clamped, r.State...)
 		r.State = w.clamped[from:len(w.clamped):len(w.clamped)]
 		binary.LittleEndian.PutUint64(r.State, uint64(at))

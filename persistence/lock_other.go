@@ -7,6 +7,5 @@ import (
 	"os"
 )
 
-// Lock makes sure that there is a directory; this system has no locks that end
-// with their process.
+// Lock only opens the directory: this system has no locks that end with their process.
 func Lock(dir string) (io.Closer, error) { return os.Open(dir) }

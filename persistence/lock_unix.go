@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock locks a directory against other processes for as long as this one
-// lives or until the result is closed. The error is ErrLocked where another
-// has it.
+// Lock locks a directory against other processes, until this process ends or the result is closed. It returns
+// ErrLocked if another process has the lock.
 func Lock(dir string) (io.Closer, error) {
 	d, err := os.Open(dir)
 	if err != nil {

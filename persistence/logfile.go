@@ -8,25 +8,23 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Zeros ahead. A sync after which a file is longer than before has the file system write its
-// sizes and blocks as well, which takes twice as long as the data alone. So under Always, where every
-// batch has a sync and small ones are frequent, the log is made longer in steps, with zeros, and
-// batches are written over them:
+// Zeros ahead. After a sync that makes a file longer, the file system must also write its size and blocks,
+// which takes twice as long as the data alone. Under Always every batch is synced, and small batches are
+// frequent. So the store lengthens the log in steps, with zeros, and writes batches over them:
 //
 //	┌────────┬───────┬───────┬───────┬─────────────────────────┐
 //	│ header │ batch │ batch │ batch │ 0 0 0 0 …               │
 //	└────────┴───────┴───────┴───────┴─────────────────────────┘
 //	                                 end                       length
 //
-// Where a batch would be next and there are zeros up to the file's end, the log ends (reader.ends). The zeros
-// are never cut off by the one who writes: that would be one more thing that can fail.
+// The log ends where the next batch would begin, if only zeros follow up to the end of the file
+// (reader.ends). The writer never cuts the zeros off: that would be one more operation that can fail.
 //
-// Rejected: fallocate. The first write to a block that it has set aside changes the file's
-// metadata, too.
+// Rejected: fallocate. The first write to a block that it has reserved changes the file's metadata, too.
 const (
-	// aheadBytes is how far the zeros reach.
+	// aheadBytes is how many zeros are written ahead, in bytes.
 	aheadBytes = 256 << 10
-	// aheadBelow is the size from which a batch is simply appended: it pays for its sync by itself.
+	// aheadBelow is the size of a batch, in bytes, from which zeros do not pay: the batch is appended.
 	aheadBelow = 32 << 10
 )
 
@@ -35,25 +33,25 @@ type logFile struct {
 	f      File
 	name   string
 	id     uint64
-	end    int64 // of the last batch
-	length int64 // of the file: what is beyond end are zeros
-	synced int64 // up to which it is durable
-	// forgotten is up to which it has been given up to the disk, see Store.forget.
+	end    int64 // where the last batch ends
+	length int64 // of the file; the bytes beyond end are zeros
+	synced int64 // the offset up to which the file is durable
+	// forgotten is the offset up to which the system was told to forget the file; see Store.forget.
 	forgotten int64
 	seq       uint64 // of the next batch
-	first     uint64 // of the first one
-	// cramped: there was no room for zeros ahead, and batches are simply appended.
+	first     uint64 // of the first batch
+	// cramped: there was no room for zeros, so batches are appended.
 	cramped bool
-	// marked: the last batch is a mark, see mark.
+	// marked: the last batch is a mark; see mark.
 	marked bool
-	// flags are those of each batch: flagNamed and flagSettled.
+	// flags are set in each batch: flagNamed and flagSettled.
 	flags uint32
-	// split is the size of payload at which a batch is closed.
+	// split is the size of the payload, in bytes, at which a batch is closed.
 	split int
 	out   journal.Buffer
 }
 
-// createLog makes an empty log and makes its header durable.
+// createLog makes an empty log with a durable header.
 func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 	h.kind, h.id = kindLog, e.id
 	name := filepath.Join(dir, e.name())
@@ -76,7 +74,7 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 	return &logFile{f: f, name: name, id: e.id, end: headerSize, length: headerSize, synced: headerSize, split: batchBytes}, nil
 }
 
-// writeAll writes b at an offset; fewer bytes than that are an error.
+// writeAll writes b at an offset. Writing fewer bytes is an error.
 func writeAll(f File, b []byte, off int64) error {
 	n, err := f.WriteAt(b, off)
 	if err == nil && n < len(b) {
@@ -87,10 +85,9 @@ func writeAll(f File, b []byte, off int64) error {
 
 var errShort = fmt.Errorf("short write")
 
-// append writes records, which stand in b after room for a batch header, as
-// one batch, or as a group of several. stamp has the times of the batches; its other fields
-// but flush are filled in, and flush is kept up to date. zeros are what is
-// written ahead of small batches, none for nothing.
+// append writes records as one batch or, if they are too large, as a group of batches. b holds the records
+// after room for a batch header. stamp has the times of the batches; append keeps its flush up to date and
+// fills in the other fields. zeros are what to write ahead of small batches; empty means nothing.
 func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte) error {
 	if len(b.Bytes)-batchHeaderSize <= l.split {
 		return l.appendBatch(b, stamp, zeros, 0)
@@ -112,8 +109,8 @@ func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte) error {
 	return nil
 }
 
-// prefix makes a batch in out, with room for its header, of the records at the start of b
-// that fit into limit bytes, one at the least, and returns the others.
+// prefix copies the records at the start of b to out, after room for a header: as many as fit into limit
+// bytes, and at least one. It returns the others.
 func prefix(b []byte, limit int, out *journal.Buffer) (rest []byte, err error) {
 	out.Reset(batchHeaderSize)
 	n := 0
@@ -135,7 +132,7 @@ func prefix(b []byte, limit int, out *journal.Buffer) (rest []byte, err error) {
 	return b[n:], nil
 }
 
-// appendBatch writes one batch: records, after room for its header.
+// appendBatch writes one batch. b holds its records after room for the header.
 func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, flags uint32) error {
 	stamp.flush = max(stamp.flush, b.Flushed)
 	h := *stamp
@@ -151,7 +148,7 @@ func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, fla
 	return nil
 }
 
-// write writes a batch behind the one before, over zeros if that pays.
+// write writes a batch after the last one, over zeros if that pays.
 func (l *logFile) write(b, zeros []byte) error {
 	end := l.end + int64(len(b))
 	if end > l.length && len(b) < aheadBelow && len(zeros) > 0 && !l.cramped {
@@ -160,7 +157,7 @@ func (l *logFile) write(b, zeros []byte) error {
 			l.length += int64(len(zeros))
 		case !noRoom(err):
 			return err
-		default: // the batch itself may still have room
+		default: // there may be room for the batch itself
 			l.cramped = true
 		}
 	}
@@ -171,7 +168,7 @@ func (l *logFile) write(b, zeros []byte) error {
 	return nil
 }
 
-// seal puts the header of a batch before its payload.
+// seal writes the header of a batch in front of its payload.
 func seal(buf []byte, h *batch, id uint64) {
 	seed := seedOf(id)
 	h.crc = crc32.Update(seed, crcTable(), buf[batchHeaderSize:])
@@ -183,8 +180,8 @@ func (l *logFile) empty() bool {
 	return l.end == headerSize || l.marked && l.end == headerSize+batchHeaderSize
 }
 
-// mark writes an empty batch, which says that all before it is durable: from
-// then on, damage to it cannot pass for a torn tail. It also keeps the clock.
+// mark writes an empty batch. It shows that everything before it is durable, so that damage to it is not
+// mistaken for a torn tail. It also saves the time.
 func (l *logFile) mark(stamp *batch, zeros []byte) error {
 	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp, zeros, 0)
 }

@@ -21,18 +21,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// diskFS is the system's, with faults.
+// diskFS is the system's file system with faults.
 type diskFS struct {
 	OS
 	full atomic.Bool // writes fail
-	// least is from how many bytes on a write fails, after half of them; 0 for none.
+	// least is the size in bytes from which a write fails, after half of it; 0 means none.
 	least atomic.Int64
 	syncs atomic.Int64
-	// busy holds up every sync until it is closed; nil for not.
+	// busy holds up every sync until it is closed; nil means none.
 	busy chan struct{}
-	// hang is busy for all files but temporary ones, and can be set while the store runs.
+	// hang is like busy for all files but temporary ones, and can be set while the store runs.
 	hang atomic.Pointer[chan struct{}]
-	// syncing is told of every sync, and of how many bytes it is for; nil for not.
+	// syncing is called for every sync with the bytes that it covers; nil means no call.
 	syncing func(bytes int)
 }
 
@@ -78,7 +78,7 @@ func (f *diskFile) Sync() error {
 	return f.File.Sync()
 }
 
-// running is a store that runs, in a bubble whose time is fake.
+// running is a store that runs in a synctest bubble, with fake time.
 type running struct {
 	*Store
 	t    *testing.T
@@ -116,7 +116,7 @@ func (r *running) close() {
 	}
 }
 
-// logSize is how many bytes the log has on the disk.
+// logSize returns the size of the log on disk, in bytes.
 func (r *running) logSize() int64 {
 	r.files.Lock()
 	defer r.files.Unlock()
@@ -127,8 +127,7 @@ func (r *running) logSize() int64 {
 	return info.Size()
 }
 
-// At every policy, a change is in the kernel's hands after 10 ms, and under
-// EverySec it is durable after a second.
+// Under every policy, a change is written after 10 ms, and under EverySec it is durable after a second.
 func TestChangesAreWrittenSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, t.TempDir(), Options{Policy: EverySec})
@@ -157,8 +156,7 @@ func TestChangesAreWrittenSoon(t *testing.T) {
 	})
 }
 
-// Under Always, who waits is called after the sync, all that gathered at once,
-// and an idle store does nothing.
+// Under Always, all waiters that gathered are called after one sync, and an idle store does nothing.
 func TestRepliesWaitForTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, t.TempDir(), Options{Policy: Always})
@@ -194,7 +192,7 @@ func TestRepliesWaitForTheSync(t *testing.T) {
 	})
 }
 
-// A disk that is full refuses, and heals by itself.
+// The store refuses writers while the disk is full, and recovers by itself.
 func TestFailureHealsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -238,8 +236,7 @@ func TestFailureHealsByItself(t *testing.T) {
 	})
 }
 
-// A disk that does not answer refuses until it does: what changes meanwhile
-// would only gather in memory.
+// The store refuses writers while the disk does not respond, since changes would only gather in memory.
 func TestStalledDiskRefuses(t *testing.T) {
 	var refusing []string
 	now, tab := clock.NewFake(startAt), newTable(1)
@@ -252,7 +249,7 @@ func TestStalledDiskRefuses(t *testing.T) {
 	}
 	disk := s.fs.(*diskFS)
 	for range 10 {
-		disk.busy <- struct{}{} // it answers
+		disk.busy <- struct{}{} // the disk responds
 	}
 	if _, err := s.Load(); err != nil {
 		t.Fatal(err)
@@ -300,8 +297,8 @@ func TestStalledDiskRefuses(t *testing.T) {
 	}
 }
 
-// While a sync hangs, whoever asked for it, what changes is written on, so a kill loses no more than ever. Once
-// the oldest byte that is not durable is too old, writers are refused, until the disk answers.
+// While a sync hangs, whoever asked for it, changes are still written, so a kill loses no more than usual.
+// When the oldest byte that is not durable is too old, writers are refused until the disk responds.
 func TestSyncThatHangs(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy Policy
@@ -351,7 +348,7 @@ func TestSyncThatHangs(t *testing.T) {
 				for range 60 {
 					set()
 				}
-				// As after kill -9: all is there.
+				// As after kill -9: everything is there.
 				image := filepath.Join(t.TempDir(), "image")
 				if err := os.CopyFS(image, os.DirFS(dir)); err != nil {
 					t.Fatal(err)
@@ -387,7 +384,7 @@ func TestSyncThatHangs(t *testing.T) {
 	}
 }
 
-// refusals are what the server was told about writers.
+// refusals records what the store told the server about writers.
 type refusals struct {
 	mu   sync.Mutex
 	told []string
@@ -405,7 +402,7 @@ func (r *refusals) all() []string {
 	return slices.Clone(r.told)
 }
 
-// Under Always a failure goes to main, and nothing that waits is released.
+// Under Always a failure is passed to main, and no waiter is released.
 func TestFailureUnderAlwaysIsFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fatal atomic.Int64
@@ -437,7 +434,7 @@ func TestFailureUnderAlwaysIsFatal(t *testing.T) {
 	})
 }
 
-// The log is compacted when it has outgrown the base, over and over.
+// The log is compacted each time it has outgrown the base.
 func TestLogIsCompacted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, t.TempDir(), Options{Policy: EverySec, RewritePercent: 100, RewriteMin: 20 << 10})
@@ -466,7 +463,7 @@ func TestLogIsCompacted(t *testing.T) {
 	})
 }
 
-// Under load from many sides with snapshots in between, nothing is lost.
+// Nothing is lost with many writers and snapshots at the same time.
 func TestManyWriters(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t, dir, Options{Policy: Always, RewritePercent: 1, RewriteMin: 1})
@@ -492,7 +489,7 @@ func TestManyWriters(t *testing.T) {
 		}
 	}
 	all.Wait()
-	// As after kill -9: what was acknowledged is there.
+	// As after kill -9: everything acknowledged is there.
 	image := filepath.Join(t.TempDir(), "image")
 	r.files.Lock() // no snapshot meanwhile
 	err := os.CopyFS(image, os.DirFS(dir))
@@ -508,8 +505,8 @@ func TestManyWriters(t *testing.T) {
 	again.close()
 }
 
-// A snapshot syncs what has gathered in the log for a second while others
-// write: else a kill in that time would lose more than it may.
+// During a snapshot, the log is still synced each second while others write; else a kill could lose more than
+// it may.
 func TestSnapshotDoesNotHoldUpTheLog(t *testing.T) {
 	tab, disk := newTable(4), &diskFS{}
 	s, err := Open(Options{Dir: t.TempDir(), FS: disk, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// Who removes or replaces the data directory, or files in it, while the server runs, has the
-// next start find nothing, though every write and sync succeeds. So once a second the store looks whether the names
-// still lead to its files. All that there is is in memory: where the place is free the store makes the directory anew
-// and writes a new base into it, and until that is durable writers are refused and replies
-// wait. Where another directory with data has taken the place, it is left alone.
+// If somebody removes or replaces the data directory, or files in it, while the server runs, every write and
+// sync succeeds and yet the next start finds nothing. So once a second the store checks that the names still
+// refer to its files. All state is in memory: if the place is free, the store makes the directory again and
+// writes a new base into it. Until that is durable, writers are refused and replies wait. If another
+// directory with data has taken the place, the store leaves it alone.
 
-// errLost is why writers are refused then.
+// errLost is why writers are refused after that.
 var errLost = errors.New("the data directory, or a file in it, was removed or replaced")
 
-// lookForFiles makes sure that a start would find what is written.
+// lookForFiles checks that a start would find what the store writes.
 func (s *Store) lookForFiles() {
 	s.io.Lock()
 	l := s.cur
@@ -28,7 +28,7 @@ func (s *Store) lookForFiles() {
 	if there, err := l.f.Named(l.name); !there && err == nil {
 		s.lost(l, l.name)
 	} else if s.manifestLost() {
-		// It may have been renamed a moment ago, by Retire.
+		// Retire may have renamed it a moment ago.
 		s.files.Lock()
 		defer s.files.Unlock()
 		if !s.stopped() && s.manifestLost() {
@@ -37,14 +37,14 @@ func (s *Store) lookForFiles() {
 	}
 }
 
-// manifestLost reports whether MANIFEST is not there, or none of this directory's.
+// manifestLost reports whether MANIFEST is missing, damaged or another directory's.
 func (s *Store) manifestLost() bool {
 	m, err := parseManifestFile(s.fs, filepath.Join(s.o.Dir, manifestName))
 	var corrupt *CorruptError
 	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &corrupt) || err == nil && m.instance != s.instance
 }
 
-// lost takes note that a file is lost, if l is still being written.
+// lost records that a file is lost, if l is still the current log.
 func (s *Store) lost(l *logFile, name string) {
 	s.io.Lock()
 	defer s.io.Unlock()
@@ -53,7 +53,7 @@ func (s *Store) lost(l *logFile, name string) {
 	}
 }
 
-// retake makes sure that the directory is there, and this store's. files is held.
+// retake makes sure that the directory exists and is this store's. The caller holds files.
 func (s *Store) retake() error {
 	held, system := s.lock.(*os.File)
 	if system {

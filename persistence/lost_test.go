@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A directory or a file that is removed from under the store is noticed within a second, and
-// made anew from memory; replies wait until it is durable.
+// If a directory or a file is removed while the store runs, the store notices within a second and writes it
+// again from memory. Replies wait until that is durable.
 func TestFilesThatAreRemoved(t *testing.T) {
 	remove := func(names ...string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -101,7 +101,7 @@ func removeFiles(t *testing.T, policy Policy, way func(t *testing.T, dir string)
 	}
 }
 
-// A directory with data of its own that takes the place is left alone.
+// If another directory with data takes the place, the store leaves it alone.
 func TestDirectoryThatIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		top := t.TempDir()
@@ -144,7 +144,7 @@ func TestDirectoryThatIsReplaced(t *testing.T) {
 	})
 }
 
-// A store whose disk is full at the start gives what it has, refuses, and heals when there is room.
+// A store whose disk is full at the start loads its state, refuses writers, and recovers when there is room.
 func TestFullDiskAtTheStart(t *testing.T) {
 	for _, torn := range []bool{false, true} {
 		for keys := range 2 {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The MANIFEST says which files count: at most one base, and the logs that
-// follow it in their order. After the file's header:
+// The MANIFEST lists the files that count: at most one base, and the logs that follow it, in order. After the
+// file's header:
 //
 //	 64       68 …                                     end−4   end
 //	┌────────┬────────────────────────────────────────┬───────┐
@@ -21,7 +21,7 @@ import (
 const (
 	manifestName = "MANIFEST"
 	cleanName    = "CLEAN"
-	// retiredName is what MANIFEST is called once the log was turned off, see Retire.
+	// retiredName is the name of MANIFEST once the log was turned off; see Retire.
 	retiredName = "MANIFEST.off"
 	tmpSuffix   = ".tmp"
 
@@ -29,7 +29,7 @@ const (
 	maxFiles  = 1 << 16
 )
 
-// manifest is what MANIFEST holds.
+// manifest is the content of MANIFEST.
 type manifest struct {
 	header
 	base *baseEntry // nil for none
@@ -43,7 +43,7 @@ type baseEntry struct {
 
 type logEntry struct {
 	number, id uint64
-	// first is the sequence of the log's first batch, 0 where the log before it tells.
+	// first is the sequence number of the log's first batch; 0 means that it follows from the log before.
 	first uint64
 }
 
@@ -53,7 +53,7 @@ var errManifest = errors.New("not a manifest, or a damaged one")
 func (e *baseEntry) name() string { return fileName("base", e.number) }
 func (e *logEntry) name() string  { return fileName("log", e.number) }
 
-// next is a number that no file of the manifest has.
+// next returns a number that no file of the manifest has.
 func (m *manifest) next() uint64 {
 	n := uint64(0)
 	if m.base != nil {
@@ -65,7 +65,7 @@ func (m *manifest) next() uint64 {
 	return n + 1
 }
 
-// names tells whether the manifest has a file of this name.
+// names reports whether the manifest lists a file of this name.
 func (m *manifest) names(name string) bool {
 	if m.base != nil && m.base.name() == name {
 		return true
@@ -80,7 +80,7 @@ func (m *manifest) names(name string) bool {
 
 func fileName(kind string, number uint64) string { return fmt.Sprintf("%s-%08d", kind, number) }
 
-// fileNumber is the number in the name of a log or base; false for other names.
+// fileNumber returns the kind and the number in the name of a log or base; ok is false for other names.
 func fileNumber(name string) (kind fileKind, number uint64, ok bool) {
 	prefix, digits, found := strings.Cut(name, "-")
 	switch {
@@ -122,7 +122,7 @@ func (m *manifest) appendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Update(seedOf(h.id), crcTable(), b[at:]))
 }
 
-// parseManifest reads a whole file. Errors: errHeader, errManifest, ErrFormat.
+// parseManifest parses the bytes of a whole file. Errors: errHeader, errManifest, ErrFormat.
 func parseManifest(b []byte) (*manifest, error) {
 	h, err := parseHeader(b, kindManifest)
 	if err != nil {
@@ -161,9 +161,9 @@ func parseManifest(b []byte) (*manifest, error) {
 	return m, nil
 }
 
-// CLEAN is written when all has been synced at the end of a run, and removed
-// before the next one writes: after the file's header, whose base field is the
-// id of the last log (or of the base where there is none),
+// CLEAN is written at the end of a run, once everything is synced. The next run removes it before it writes
+// anything. The base field of its header is the id of the last log, or of the base if there is no log. After
+// the header:
 //
 //	 64       72         80      88     96    100
 //	┌────────┬──────────┬───────┬──────┬─────┐
@@ -171,7 +171,7 @@ func parseManifest(b []byte) (*manifest, error) {
 //	└────────┴──────────┴───────┴──────┴─────┘
 const cleanSize = headerSize + 36
 
-// clean is what CLEAN holds.
+// clean is the content of CLEAN.
 type clean struct {
 	header
 	length      int64  // of the last file
@@ -193,7 +193,7 @@ func (c *clean) appendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Update(seedOf(h.id), crcTable(), b[at:]))
 }
 
-// parseClean reads a whole file. Errors: errHeader, errClean, ErrFormat.
+// parseClean parses the bytes of a whole file. Errors: errHeader, errClean, ErrFormat.
 func parseClean(b []byte) (c clean, err error) {
 	if c.header, err = parseHeader(b, kindClean); err != nil {
 		return c, err

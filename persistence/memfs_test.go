@@ -14,18 +14,18 @@ import (
 // errCrashed is what every operation returns after the crash.
 var errCrashed = errors.New("crashed")
 
-// memFS is a file system in memory. At a crash it keeps of what was not synced
-// any subset: writes whole, torn at any byte or with any of their 512-byte sectors missing,
-// and of a directory's changes since its last sync any ones. Where a write is missing, there is what was
-// there before it, or zeros beyond the file's old end, or nothing where the length has not grown.
+// memFS is a file system in memory. A crash keeps any subset of what was not synced: each write may be whole,
+// torn at any byte or without any of its 512-byte sectors, and each change of a directory since its last sync
+// may be kept or lost. In place of a missing write there are the bytes from before it, zeros beyond the
+// file's old end, or nothing if the file has not grown.
 type memFS struct {
 	dirs map[string]*memDir
-	// left counts the operations until the crash; negative for none.
+	// left counts the operations until the crash; negative means none.
 	left    int
 	crashed bool
-	// ops counts those that have been begun.
+	// ops counts the operations begun.
 	ops int
-	// syncing is called in the middle of a file's Sync: what it writes is not synced. nil for nothing.
+	// syncing is called in the middle of a file's Sync; what it writes is not synced. nil means no call.
 	syncing func()
 }
 
@@ -39,7 +39,7 @@ type inode struct {
 	pending       []write
 }
 
-// write is a write that was not synced; a nil b is a cut to off bytes.
+// write is an unsynced write; if b is nil, it is a truncation to off bytes.
 type write struct {
 	off int
 	b   []byte
@@ -79,7 +79,7 @@ func (m *memFS) find(name string) (*memDir, *inode, string, error) {
 	return d, n, base, nil
 }
 
-// change makes a change of a directory that is not yet durable.
+// change changes a directory, not yet durably.
 func (d *memDir) change(fn func(map[string]*inode)) {
 	fn(d.now)
 	d.pending = append(d.pending, fn)
@@ -120,7 +120,7 @@ func (n *inode) cut(size int) {
 
 func (n *inode) sync() { n.syncFirst(len(n.pending)) }
 
-// syncFirst makes the first writes durable that were not.
+// syncFirst makes the first unsynced writes durable.
 func (n *inode) syncFirst(writes int) {
 	for _, w := range n.pending[:writes] {
 		n.durable = w.apply(n.durable)
@@ -128,7 +128,7 @@ func (n *inode) syncFirst(writes int) {
 	n.pending = slices.Clone(n.pending[writes:])
 }
 
-// apply returns data after the write. It changes data in place where that is long enough.
+// apply returns data after the write. It changes data in place if it is long enough.
 func (w write) apply(data []byte) []byte {
 	if w.b == nil {
 		n := min(len(data), w.off)
@@ -248,7 +248,7 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	if f.m.crashed {
 		return 0, errCrashed
 	}
-	// The write that the crash comes upon may still reach the disk in part.
+	// A write during which the crash happens may still reach the disk in part.
 	w := write{int(off), slices.Clone(b)}
 	f.n.pending = append(f.n.pending, w)
 	f.n.data = w.apply(f.n.data)
@@ -294,11 +294,11 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
-// failSync is what Linux does when a write to the disk fails during a sync:
-// the pages count as written, and no later sync tries again.
+// failSync does what Linux does when writing to the disk fails during a sync: the pages count as written, and
+// no later sync tries again.
 func (f *memFile) failSync() { f.n.pending = nil }
 
-// crash returns what is there after the machine has started again.
+// crash returns the file system after the machine has started again.
 func (m *memFS) crash(rng *rand.Rand) *memFS {
 	after := newMemFS()
 	kept := map[*inode]*inode{}
@@ -328,7 +328,7 @@ func (m *memFS) crash(rng *rand.Rand) *memFS {
 	return after
 }
 
-// survive is what is left of the file's bytes.
+// survive returns what is left of the file's bytes.
 func (n *inode) survive(rng *rand.Rand) []byte {
 	data := slices.Clone(n.durable)
 	all := rng.IntN(4) == 0
@@ -343,7 +343,7 @@ func (n *inode) survive(rng *rand.Rand) []byte {
 		switch how := rng.IntN(5); {
 		case all || how == 0:
 			data = w.apply(data)
-		case how == 1: // none of it
+		case how == 1: // nothing
 		case how == 2: // torn
 			data = write{w.off, w.b[:rng.IntN(len(w.b)+1)]}.apply(data)
 		default: // any sectors
@@ -355,7 +355,7 @@ func (n *inode) survive(rng *rand.Rand) []byte {
 				at = next
 			}
 		}
-		// The length may have grown by itself.
+		// The length may have grown without the data.
 		if grow := w.off + len(w.b) - max(end, len(data)); grow > 0 && rng.IntN(2) == 0 {
 			data = append(data, make([]byte, grow)...)
 		}
@@ -363,11 +363,11 @@ func (n *inode) survive(rng *rand.Rand) []byte {
 	return data
 }
 
-// sector is how much of a file reaches the disk as a whole or not at all.
+// sector is how many bytes reach the disk as a whole or not at all.
 const sector = 512
 
-// failFS fails the n-th operation that writes, with an error; if short is set and it is a
-// WriteAt, half of it is done before.
+// failFS fails the n-th operation that writes. If short is set and the operation is a WriteAt, half of it is
+// done first.
 type failFS struct {
 	*memFS
 	n     int

@@ -15,11 +15,11 @@ import (
 // table is a Part in plain Go: a map for each shard.
 type table struct {
 	shards []*tableShard
-	// onCopy is called between two steps of a copy; nil for nothing.
+	// onCopy is called between two steps of a copy, unless it is nil.
 	onCopy func()
 	// perStep is how many keys a step of Copy takes.
 	perStep int
-	// onCut is called after each shard that was cut; nil for nothing.
+	// onCut is called after each shard is cut, unless it is nil.
 	onCut func()
 }
 
@@ -27,7 +27,7 @@ type tableShard struct {
 	mu      sync.Mutex
 	version uint64
 	pending journal.Buffer
-	aside   journal.Buffer // what the last cut has set aside
+	aside   journal.Buffer // what the last cut set aside
 	states  map[string]value
 }
 
@@ -56,7 +56,7 @@ func (t *table) index(key []byte) int {
 
 func (t *table) shard(key []byte) *tableShard { return t.shards[t.index(key)] }
 
-// recover is a change without a record of it.
+// recover applies a change without a record of it.
 func (t *table) recover(r *journal.Record) {
 	s := t.shard(r.Key)
 	s.mu.Lock()
@@ -90,7 +90,7 @@ func (t *table) delete(key string) {
 	s.pending.Delete(s.version, v.kind, []byte(key))
 }
 
-// flush forgets everything, with between called after each shard.
+// flush removes all keys, and calls between after each shard.
 func (t *table) flush(between func()) {
 	v := uint64(0)
 	for _, s := range t.shards {
@@ -109,7 +109,7 @@ func (t *table) flush(between func()) {
 	}
 }
 
-// retire forgets what changes the table has noted, as who has no journal.
+// retire drops the records of changes, as a table without a journal does.
 func (t *table) retire() {
 	for _, s := range t.shards {
 		s.version = 0
@@ -166,8 +166,8 @@ func (t *table) part() Part {
 	}
 }
 
-// copy walks the keys of each shard in the order of their numbers. A cursor is
-// a shard and the number of the key that comes next.
+// copy walks the keys of each shard in the order of their numbers. A cursor consists of a shard and the
+// number of the next key.
 func (t *table) copy(cursor uint64, dst *journal.Buffer) (next uint64) {
 	if t.onCopy != nil {
 		t.onCopy()
@@ -197,7 +197,7 @@ func (t *table) copy(cursor uint64, dst *journal.Buffer) (next uint64) {
 	return uint64(at+1) << 32
 }
 
-// get is the key's state, nil for none.
+// get returns the key's state, or nil.
 func (t *table) get(key string) []byte {
 	s := t.shard([]byte(key))
 	s.mu.Lock()
@@ -213,16 +213,16 @@ func (t *table) len() int {
 	return n
 }
 
-// stateAt is a state that expires at a time, with some bytes behind.
+// stateAt returns a state that expires at a time, followed by more.
 func stateAt(expires int64, more ...byte) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(expires)), more...)
 }
 
-// history is what each key has been, and what of that must not be lost.
+// history has the past states of each key, and which of them must not be lost.
 type history struct {
-	keys [][][]byte // for each key its states in their order, nil for gone
-	safe []int      // for each key, the first of its states that it may be found with
-	seen []int      // for each key, how many of its states are what the last start may have found
+	keys [][][]byte // the states of each key in order; nil means none
+	safe []int      // for each key, the first of its states that may be found
+	seen []int      // for each key, how many of its states the last start may have found
 }
 
 func newHistory(keys int) *history {
@@ -235,7 +235,7 @@ func newHistory(keys int) *history {
 
 func (h *history) add(n int, state []byte) { h.keys[n] = append(h.keys[n], state) }
 
-// mark is the last state of every key.
+// mark returns the number of the last state of every key.
 func (h *history) mark() []int {
 	m := make([]int, len(h.keys))
 	for i := range m {
@@ -246,14 +246,14 @@ func (h *history) mark() []int {
 	return m
 }
 
-// ack says that what was marked must not be lost.
+// ack records that the marked states must not be lost.
 func (h *history) ack(mark []int) {
 	for i := range mark {
 		h.safe[i] = max(h.safe[i], mark[i])
 	}
 }
 
-// check compares what was recovered, to go on at now, with what it may be, and
+// check compares the recovered state, from which the store goes on at now, with what it may be. The history
 // goes on from there.
 func (h *history) check(t *table, now int64) error {
 	for i := range h.keys {
@@ -262,7 +262,7 @@ func (h *history) check(t *table, now int64) error {
 		for _, s := range h.keys[i][h.safe[i]:] {
 			gone := s == nil || expiresAt(s) <= now
 			if gone && got == nil || !gone && bytes.Equal(got, s) {
-				found = append(found, s) // an expired one too: the next start may be earlier
+				found = append(found, s) // an expired one too: the next start may be at an earlier time
 			}
 		}
 		if found == nil {

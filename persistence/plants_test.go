@@ -8,8 +8,7 @@ import (
 	"limitdb/internal/plant"
 )
 
-// plants is the proof that the tests of this package bite. CONTRIBUTING.md has
-// the list as well.
+// plants lists bugs that the tests of this package must find. CONTRIBUTING.md has the list as well.
 func plants() []plant.Bug {
 	const always, synced = "TestCrashesLoseNothingAlways", "TestCrashesLoseNothingSynced"
 	return []plant.Bug{

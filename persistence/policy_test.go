@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A store that is retired keeps nothing any more: nobody waits, and a later start takes
-// what the directory has for dropped.
+// A retired store saves nothing any more: nobody waits, and a later start drops what the directory has.
 func TestRetire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -63,8 +62,8 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// Whoever waits is released when the policy changes, whatever the writer is doing
-// at that moment, and not before what it waits for is durable.
+// When the policy changes, every waiter is released, whatever the writer is doing at that moment, and not
+// before its change is durable.
 func TestPolicyChangesStrandNobody(t *testing.T) {
 	policies := []Policy{Always, EverySec, Never}
 	for _, from := range policies {
@@ -97,7 +96,7 @@ func changePolicy(t *testing.T, from, to Policy, moment string) {
 		r.fs.busy = busy
 		ask(1)
 		r.Kick()
-		time.Sleep(syncEvery) // the writer, or the one who syncs each second, is in a sync if there is one
+		time.Sleep(syncEvery) // the writer or tick is now in a sync, if there is one
 		ask(2)
 		r.Kick()
 		if done.Load() != 0 {

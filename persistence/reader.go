@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// chunkBytes is how much of a file is read at once.
+// chunkBytes is how many bytes of a file are read in one call, unless a batch is larger.
 const chunkBytes = 1 << 20
 
 // piece is one batch of a chunk.
@@ -18,33 +18,31 @@ type piece struct {
 	payload []byte
 }
 
-// chunk is a stretch of a file: whole batches that follow one another.
+// chunk is a part of a file: whole batches in a row.
 type chunk struct {
 	buf    []byte
 	pieces []piece
-	name   string       // of the file
-	log    bool         // rather than a base
-	left   atomic.Int32 // workers that still read it
+	name   string       // the file's
+	log    bool         // whether the file is a log, not a base
+	left   atomic.Int32 // workers that still use it
 }
 
-// reader reads the batches of a log or a base and checks what can be checked
-// without knowing what the records mean. It never reads past the file's size,
-// and so never allocates more than that.
+// reader reads the batches of a log or a base and checks what can be checked without knowing what the records
+// mean. It never reads beyond the file's size, and so never allocates more than that.
 type reader struct {
 	f    File
 	name string
 	header
-	size int64  // of the file; of a log that has been read to its end, without the zeros behind
+	size int64  // of the file, without the zeros at the end of a log that was read to its end
 	off  int64  // of the next batch
-	seq  uint64 // that the next batch must have; 0 for any
+	seq  uint64 // the sequence number that the next batch must have; 0 for any
 }
 
 // badBatch says why the bytes at an offset are not the next batch.
 type badBatch struct {
 	off    int64
 	reason string
-	// whole: the header is right, and yet it cannot be the next one. No
-	// crash brings that about.
+	// whole: the header is valid, but the batch cannot be the next one. A crash cannot cause that.
 	whole bool
 	// newer: the batch has flags that this version does not know.
 	newer bool
@@ -52,7 +50,7 @@ type badBatch struct {
 
 func (e *badBatch) Error() string { return fmt.Sprintf("%s at offset %d", e.reason, e.off) }
 
-// newReader reads the file's header. Errors: *CorruptError, ErrFormat, those of the file.
+// newReader reads the file's header. Errors: *CorruptError, ErrFormat, and those of the file.
 func newReader(f File, name string, kind fileKind) (*reader, error) {
 	size, err := f.Size()
 	if err != nil {
@@ -72,7 +70,7 @@ func newReader(f File, name string, kind fileKind) (*reader, error) {
 	return &reader{f: f, name: name, header: h, size: size, off: headerSize}, nil
 }
 
-// readAt fills b from off. A file that has become shorter meanwhile is an error.
+// readAt fills b from off. If the file has become too short, that is an error.
 func readAt(f File, b []byte, off int64) (int, error) {
 	n, err := f.ReadAt(b, off)
 	if n == len(b) {
@@ -84,8 +82,8 @@ func readAt(f File, b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// read fills c with the next batches. Errors: io.EOF at the end of the file,
-// *badBatch where no batch is next, those of the file.
+// read fills c with the next batches. It returns io.EOF at the end of the file, a *badBatch if no batch
+// follows, or the file's error.
 func (r *reader) read(c *chunk) error {
 	c.pieces = c.pieces[:0]
 	if r.off >= r.size {
@@ -110,8 +108,8 @@ func (r *reader) read(c *chunk) error {
 	}
 }
 
-// ends reports whether no batch is next because the log ends: all that is behind are zeros, which were written ahead
-// (see logFile). Then the file counts as one that ends there, and the error is io.EOF; else it is bad.
+// ends decides whether bad is merely the end of a log: only zeros follow, which were written ahead (see
+// logFile). If so, it sets the reader's size to that place and returns io.EOF; else it returns bad.
 func (r *reader) ends(bad *badBatch) error {
 	if r.kind != kindLog || bad.whole {
 		return bad
@@ -127,7 +125,7 @@ func (r *reader) ends(bad *badBatch) error {
 	return io.EOF
 }
 
-// dataEnd is where the zeros begin that the file ends in, at off at the earliest.
+// dataEnd returns the offset of the zeros that end the file, or off if they begin earlier.
 func (r *reader) dataEnd(off int64) (int64, error) {
 	var buf []byte
 	for end := r.size; end > off; end -= int64(len(buf)) {
@@ -142,8 +140,8 @@ func (r *reader) dataEnd(off int64) (int64, error) {
 	return off, nil
 }
 
-// cut makes pieces of the whole batches in c.buf. If there is not even one, it
-// returns how many bytes that would take, or what is wrong with it.
+// cut makes pieces of the whole batches in c.buf. If there is not even one, it returns how many bytes the
+// first one needs, or what is wrong with it.
 func (r *reader) cut(c *chunk) (need int64, bad *badBatch) {
 	seed := seedOf(r.id)
 	for at := 0; at < len(c.buf); {
@@ -173,14 +171,14 @@ func (r *reader) cut(c *chunk) (need int64, bad *badBatch) {
 			continue
 		}
 		if len(c.pieces) > 0 {
-			return 0, nil // the next call tells
+			return 0, nil // the next call reports it
 		}
 		return 0, bad
 	}
 	return 0, nil
 }
 
-// each calls fn for the headers of batches from off on, whichever are next, until fn returns false.
+// each calls fn for each batch header from off on, whatever its sequence number, until fn returns false.
 func (r *reader) each(off int64, fn func(at int64, h *batch) (more bool)) error {
 	const overlap = batchHeaderSize - 1
 	mark := []byte{'L', 'D', 'B', 'B'}
@@ -196,7 +194,7 @@ func (r *reader) each(off int64, fn func(at int64, h *batch) (more bool)) error 
 				break
 			}
 			i += j
-			// One that is cut off here is whole in the next stretch.
+			// A header that is cut off here is whole in the next buffer.
 			if h, ok := parseBatch(buf[i:], seedOf(r.id)); ok && !fn(off+int64(i), &h) {
 				return nil
 			}
@@ -208,8 +206,8 @@ func (r *reader) each(off int64, fn func(at int64, h *batch) (more bool)) error 
 	return nil
 }
 
-// after looks from off on for the header of a batch, whichever is next, and returns
-// its offset and what it says; false if there is none in the rest of the file.
+// after searches from off on for a batch header with any sequence number, and returns its offset and content.
+// found is false if there is none in the rest of the file.
 func (r *reader) after(off int64) (at int64, h batch, found bool, err error) {
 	err = r.each(off, func(where int64, next *batch) bool {
 		at, h, found = where, *next, true
@@ -218,7 +216,8 @@ func (r *reader) after(off int64) (at int64, h batch, found bool, err error) {
 	return at, h, found, err
 }
 
-// behind says what the batches from an offset on tell of what is before them, and of a place that may be damaged.
+// behind reports what the batches from an offset on say about the data before them, and about a place that
+// may be damaged.
 func (r *reader) behind(from, place int64) (t telling, err error) {
 	err = r.each(from, func(_ int64, h *batch) bool {
 		t.any = true
@@ -229,11 +228,11 @@ func (r *reader) behind(from, place int64) (t telling, err error) {
 	return t, err
 }
 
-// telling is what batches tell of what is before them.
+// telling is what batches say about the data before them.
 type telling struct {
-	any     bool // there are some
-	past    bool // the file had been synced past the place
-	settled bool // all logs before had been synced
+	any     bool // there is a batch
+	past    bool // the file had been synced beyond the place
+	settled bool // all earlier logs had been synced
 }
 
 // grow returns b with length n.

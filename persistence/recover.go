@@ -9,30 +9,28 @@ import (
 	"slices"
 )
 
-// Loaded says what Load has found.
+// Loaded is the result of Load.
 type Loaded struct {
-	// Now is the time from which decisions go on, in Unix ns: not before any
-	// that was made. The clock must not be behind it.
+	// Now is the time from which decisions go on, in Unix ns. It is not before any earlier decision, unless
+	// Options.WallClock is set. The clock must not be behind it.
 	Now int64
-	// Clean tells that the last run had made everything durable when it ended,
-	// or that there was none.
+	// Clean reports that the last run made everything durable before it ended, or that there was none.
 	Clean bool
-	// Fresh tells that the directory was empty.
+	// Fresh reports that the directory was empty.
 	Fresh bool
-	// Sets, Deletes and Expired count records: states that were set (those
-	// that others took the place of among them), keys forgotten, and states that
-	// had expired meanwhile. Bytes is how much was read.
+	// Sets, Deletes and Expired count the records that set a state (even if a later record replaces it), that
+	// deleted a key, and whose state had expired. Bytes is how much was read.
 	Sets, Deletes, Expired uint64
 	Bytes                  int64
-	// CutFile, CutAt and CutBytes tell of a torn tail that was cut off, without the zeros that it ends in,
-	// and CutAside where a copy of it is; empty for none.
+	// CutFile, CutAt and CutBytes describe a torn tail that was cut off, without the zeros at its end.
+	// CutAside is the path of a copy of it. They are empty if there was none.
 	CutFile  string
 	CutAt    int64
 	CutBytes int64
 	CutAside string
 }
 
-// readManifest reads MANIFEST, if there is one, or sees that nothing is there.
+// readManifest reads MANIFEST, or finds that there is no data.
 func (s *Store) readManifest() error {
 	m, err := parseManifestFile(s.fs, filepath.Join(s.o.Dir, manifestName))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +40,7 @@ func (s *Store) readManifest() error {
 	m, err = parseManifestFile(s.fs, filepath.Join(s.o.Dir, retiredName))
 	if err == nil {
 		s.log.Warn("the log was turned off while the server ran: the directory's state is older than what clients were told, and is dropped", "dir", s.o.Dir)
-		s.man, s.dropped = &manifest{header: m.header}, true // its files are left over
+		s.man, s.dropped = &manifest{header: m.header}, true // its files are leftovers
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +58,8 @@ func (s *Store) readManifest() error {
 	return nil
 }
 
-// parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, those of the file system.
+// parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, and those of the file
+// system.
 func parseManifestFile(fsys FS, name string) (*manifest, error) {
 	b, err := readFile(fsys, name)
 	if err != nil {
@@ -76,7 +75,7 @@ func parseManifestFile(fsys FS, name string) (*manifest, error) {
 	return m, nil
 }
 
-// readFile reads a small file, at most 4 MB of it.
+// readFile reads the first 4 MB of a file.
 func readFile(fsys FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -92,49 +91,49 @@ func readFile(fsys FS, name string) ([]byte, error) {
 	return b, err
 }
 
-// leastRecord is less than what any record of a state has, in bytes.
+// leastRecord is below the size of any record of a state, in bytes.
 const leastRecord = 8
 
 // recovery is what Load gathers on its way.
 type recovery struct {
 	Loaded
 	s    *Store
-	base *reader // nil for none
+	base *reader // nil if there is none
 	logs []*reader
-	// last is the newest batch header of all, and lastBoot the id that its boot time belongs to.
+	// last is the header of the newest batch of all. lastBoot names the machine's start that its boot time
+	// counts from.
 	last     batch
 	lastBoot uint64
 	flush    uint64 // the highest version of a Flush
-	// seq is the next batch's; firsts are those of the logs' first ones.
+	// seq is the sequence number of the next batch; firsts has that of each log's first batch.
 	seq    uint64
 	firsts []uint64
-	// clean is CLEAN, nil without one that can be read.
+	// clean is the content of CLEAN; nil if it is missing or damaged.
 	clean *clean
-	// tail is where the last log that has batches ends before its file does.
+	// tail is the place where the last log with batches ends before its file does.
 	tail *badBatch
-	// tailEnd is where the zeros behind the tail begin.
+	// tailEnd is where the zeros after the tail begin.
 	tailEnd int64
-	// behind are the indices of later logs that are not empty: they go with the tail.
+	// behind has the indices of later logs that are not empty. They are cut off with the tail.
 	behind []int
-	// written is the index of the last log that has batches that count, -1 for none; settled is that of the
-	// last log before which all are durable.
+	// written is the index of the last log that has batches that count, or −1. settled is the index of the
+	// last log that says that all earlier logs are durable.
 	written, settled int
 	// stale: the MANIFEST is older than a log.
 	stale bool
-	// group are the headers of a group that has begun, which is at groupAt.
+	// group has the headers of an incomplete group, which begins at groupAt.
 	group   []batch
 	groupAt int64
-	// expected is how many records the base has, which are as many keys.
+	// expected is how many records, and so how many keys, the base has.
 	expected int64
-	// version is the highest of all.
+	// version is the highest version of all records.
 	version uint64
 }
 
-// Load gives the parts what the directory has, and begins a new log. On a disk that is full it does the first, and the
-// store begins as one whose log cannot be written. An error
-// changes nothing on the disk but, if it comes from writing there, what had
-// been done until then, and Load can be tried again by another process.
-// Errors: *CorruptError, ErrFormat, those of the parts and of the file system.
+// Load gives the parts the state in the directory, and begins a new log. If the disk is full, it still gives
+// the parts the state, and the store begins as one whose log cannot be written. An error leaves the disk
+// unchanged, unless it comes from writing there; either way another process can try Load again. Errors:
+// *CorruptError, ErrFormat, and those of the parts and of the file system.
 func (s *Store) Load() (Loaded, error) {
 	s.files.Lock()
 	defer s.files.Unlock()
@@ -174,17 +173,17 @@ func (s *Store) Load() (Loaded, error) {
 	return r.Loaded, full
 }
 
-// beginFull begins a run on a disk that is full: what was loaded can be asked for, writers are refused, and
-// a new base takes the place of all that was there as soon as there is room.
+// beginFull begins a run on a full disk: clients can read what was loaded, writers are refused, and a new
+// base replaces all files as soon as there is room.
 func (r *recovery) beginFull(full error) error {
 	s := r.s
-	for _, l := range r.logs { // from now on there may be replies that have seen it
+	for _, l := range r.logs { // from now on, replies may have seen it
 		if err := l.f.Sync(); err != nil {
 			return fmt.Errorf("syncing %s: %w", l.name, err)
 		}
 	}
 	if s.cur != nil {
-		s.cur.f.Close() // nothing names it
+		s.cur.f.Close() // no MANIFEST names it
 		s.cur = nil
 	}
 	s.failure.Store(&failure{full})
@@ -193,8 +192,8 @@ func (r *recovery) beginFull(full error) error {
 	return nil
 }
 
-// begin writes the first MANIFEST of a directory, which names no files: from
-// then on, files without one mean that it was lost.
+// begin writes the first MANIFEST of a directory, which names no files. If there are files and no MANIFEST
+// later, it was lost.
 func (s *Store) begin() error {
 	s.man = &manifest{}
 	if _, err := io.ReadFull(s.o.Entropy, s.man.instance[:]); err != nil {
@@ -214,7 +213,7 @@ func (r *recovery) close() {
 	}
 }
 
-// open opens all files that count and makes sure that they are what they should be.
+// open opens all files that count and checks that they are the right ones.
 func (r *recovery) open() error {
 	s := r.s
 	s.instance = s.man.instance
@@ -244,7 +243,7 @@ func (r *recovery) open() error {
 	}
 	b, err := readFile(s.fs, filepath.Join(s.o.Dir, cleanName))
 	if err == nil {
-		// One that cannot be read counts as none: then the end was not clean.
+		// If it cannot be read, the last run did not end cleanly.
 		if c, err := parseClean(b); err == nil && c.instance == s.man.instance {
 			r.clean = &c
 		}
@@ -254,7 +253,7 @@ func (r *recovery) open() error {
 	return nil
 }
 
-// foreign looks for files that no MANIFEST of this directory has named.
+// foreign examines the files that the MANIFEST does not name.
 func (r *recovery) foreign() error {
 	s := r.s
 	names, err := s.fs.List(s.o.Dir)
@@ -289,8 +288,8 @@ func (r *recovery) foreign() error {
 	return nil
 }
 
-// stranger judges a file with a good header that the MANIFEST does not name. It may be a leftover, which
-// is removed in the end. It may not be of another directory, nor a log that a later MANIFEST has named.
+// stranger judges a file that has a valid header and that the MANIFEST does not name. A leftover is fine and
+// is removed in the end. A file of another directory, or a log that a later MANIFEST has named, is an error.
 func (r *recovery) stranger(f *reader, number uint64) error {
 	m := r.s.man
 	if f.instance != m.instance {
@@ -329,8 +328,8 @@ func (r *recovery) openFile(name string, kind fileKind, id uint64) (*reader, err
 	return rd, nil
 }
 
-// verify reads the logs' batches and the base's end: all that must be known
-// before the first record is applied.
+// verify reads the batches of the logs and the end of the base: everything that must be known before the
+// first record is applied.
 func (r *recovery) verify() error {
 	if r.base != nil {
 		if err := r.verifyBase(); err != nil {
@@ -374,7 +373,7 @@ func (r *recovery) verify() error {
 	return r.verifyClean()
 }
 
-// verifyLog reads one log to its end, or to where no batch is next.
+// verifyLog reads one log to its end, or to where no batch follows.
 func (r *recovery) verifyLog(i int, l *reader, c *chunk) (*badBatch, error) {
 	for {
 		err := l.read(c)
@@ -397,7 +396,7 @@ func (r *recovery) corrupt(l *reader, bad *badBatch) error {
 	return &CorruptError{l.name, bad.off, bad.reason}
 }
 
-// next takes note of a batch of log i, once its group is whole.
+// next adds a batch of log i to its group, and accepts the group once it is complete.
 func (r *recovery) next(i int, l *reader, p *piece) {
 	if len(r.group) == 0 {
 		r.groupAt = p.off
@@ -416,8 +415,8 @@ func (r *recovery) next(i int, l *reader, p *piece) {
 	r.group = r.group[:0]
 }
 
-// torn decides whether log i ends in a write, or a group of them, that a crash has cut short. bad is where
-// no batch is next, nil for the end of the file in the middle of a group.
+// torn decides whether log i ends in a write, or a group of writes, that a crash cut short. bad is the place
+// where no batch follows; nil means that the file ends in the middle of a group.
 func (r *recovery) torn(i int, bad *badBatch) error {
 	l := r.logs[i]
 	if bad == nil {
@@ -447,12 +446,12 @@ func (r *recovery) torn(i int, bad *badBatch) error {
 	return nil
 }
 
-// sameBoot reports whether the machine has run on since a log was made. What was written to it is there
-// then, synced or not, but for the end of a write that a kill has cut short.
+// sameBoot reports whether the machine has run without a restart since a log was made. If so, everything
+// written to the log is there, synced or not, except perhaps the end of a write that a kill cut short.
 func (r *recovery) sameBoot(l *reader) bool { return l.boot != 0 && l.boot == r.s.boot }
 
-// lacksTail reports whether log i, whose first batch would have the sequence r.seq, goes on behind batches that a
-// crash has left nothing of: the tail of the log before is torn at its end.
+// lacksTail reports whether batches before those of log i are missing, because a crash left nothing of the
+// end of the log before. r.seq is the sequence number that log i should begin with.
 func (r *recovery) lacksTail(i int, l *reader) (bool, error) {
 	if i == 0 {
 		return false, nil
@@ -471,8 +470,8 @@ func (r *recovery) lacksTail(i int, l *reader) (bool, error) {
 	return true, r.behindTail(i, l)
 }
 
-// behindTail looks at a log after one that has a torn tail. Its batches may have been written before
-// the tail was durable. Then they go with it; else the tail is none.
+// behindTail examines a log after one with a torn tail. Its batches may have been written before the tail was
+// durable; then they are cut off with it. If they cannot have been, the tail is corruption.
 func (r *recovery) behindTail(i int, l *reader) error {
 	t, err := l.behind(headerSize, l.size)
 	if err != nil {
@@ -506,13 +505,13 @@ func (r *recovery) verifyBase() error {
 	if !ok || h.flags != flagEnd || h.length != 0 || h.crc != seedOf(b.id) {
 		return &CorruptError{b.name, at, "it has no end"}
 	}
-	// A count that the file has no room for is not believed.
+	// Do not believe a count that the file has no room for.
 	r.expected = min(int64(h.records), b.size/leastRecord)
 	r.note(&h, b.boot)
 	return nil
 }
 
-// verifyClean compares the end with what CLEAN says.
+// verifyClean compares the end of the last file with CLEAN.
 func (r *recovery) verifyClean() error {
 	c := r.clean
 	if c == nil {
@@ -521,7 +520,7 @@ func (r *recovery) verifyClean() error {
 	}
 	last := r.base
 	if len(r.logs) > 0 {
-		// Those that the start of a run has made since are empty, but for a torn tail's.
+		// Logs that later starts have made are empty, except for those with a torn tail.
 		for _, l := range r.logs {
 			if l.id == c.base || l.size > headerSize {
 				last = l
@@ -529,7 +528,7 @@ func (r *recovery) verifyClean() error {
 		}
 	}
 	if last != nil && last.id != c.base || last == nil && c.base != 0 {
-		return nil // it is of another time, and says nothing
+		return nil // it is from another time, and says nothing
 	}
 	if last != nil && (last.size != c.length || r.tail != nil || last.kind == kindLog && last.seq != c.seq+1) {
 		return &CorruptError{last.name, min(last.size, c.length), fmt.Sprintf("it was whole when the last run ended, with %d bytes", c.length)}
@@ -539,7 +538,7 @@ func (r *recovery) verifyClean() error {
 	return nil
 }
 
-// note keeps what a batch says beside its records.
+// note keeps the flush, the clock and the boot time of a batch.
 func (r *recovery) note(h *batch, boot uint64) {
 	r.flush = max(r.flush, h.flush)
 	if h.clock >= r.last.clock {
@@ -547,7 +546,7 @@ func (r *recovery) note(h *batch, boot uint64) {
 	}
 }
 
-// setNow decides at which time decisions go on.
+// setNow sets the time from which decisions go on.
 func (r *recovery) setNow() {
 	s := r.s
 	wall := s.o.Now()
@@ -556,16 +555,16 @@ func (r *recovery) setNow() {
 	switch mark := r.last.clock; {
 	case s.o.WallClock || mark == 0:
 	case id != 0 && id == r.lastBoot && elapsed >= r.last.boot:
-		// The machine has run on since: its own count of the time is right
-		// whatever has been done to the wall clock.
+		// The machine has not restarted, so the time since its start is right even if somebody has changed
+		// the wall clock.
 		r.Now = mark + elapsed - r.last.boot
 	default:
 		r.Now = max(wall, mark)
 	}
 }
 
-// finish brings the directory to where a run can go on: a torn tail is cut
-// off, and a new log begins, because what was recovered is never appended to.
+// finish prepares the directory for a run: it cuts off a torn tail and begins a new log, because a recovered
+// log is never appended to.
 func (r *recovery) finish() error {
 	s := r.s
 	s.stamp.clock, s.stamp.flush = r.Now, r.flush
@@ -578,7 +577,7 @@ func (r *recovery) finish() error {
 	m := &manifest{header: s.man.header, base: s.man.base}
 	total := int64(0)
 	for i, e := range s.man.logs {
-		if i <= r.written && r.logs[i].size > headerSize { // what has no batch need not be kept
+		if i <= r.written && r.logs[i].size > headerSize { // a log without batches need not be kept
 			e.first = r.firsts[i]
 			m.logs = append(m.logs, e)
 			total += r.logs[i].size
@@ -601,12 +600,12 @@ func (r *recovery) finish() error {
 	}
 	s.man = m
 	s.removeRest()
-	// The old marks of the clock must go with the files that hold them.
+	// Replace the files with the old times by a snapshot.
 	s.forced.Store(s.o.WallClock && r.last.clock > r.Now)
 	return nil
 }
 
-// removeClean removes CLEAN, durably, before anything is written that it does not know.
+// removeClean removes CLEAN, durably, before the store writes anything that CLEAN does not cover.
 func (s *Store) removeClean() error {
 	err := s.fs.Remove(filepath.Join(s.o.Dir, cleanName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -618,9 +617,8 @@ func (s *Store) removeClean() error {
 	return s.fs.SyncDir(s.o.Dir)
 }
 
-// cutTail keeps a copy of a torn tail aside and cuts it off. Without one, it cuts off zeros
-// only, and syncs what may have been written and not synced before the process was
-// killed: from now on there may be replies that have seen it.
+// cutTail keeps a copy of a torn tail and cuts the tail off. If there is none, it cuts off zeros only, and
+// syncs what the last process may have written and not synced: from now on, replies may have seen it.
 func (r *recovery) cutTail() error {
 	if r.written < 0 {
 		return nil
@@ -634,7 +632,7 @@ func (r *recovery) cutTail() error {
 	if r.tail == nil {
 		return r.s.fs.Truncate(l.name, l.size)
 	}
-	// The last first: what is behind a tail must not be there without it.
+	// Last log first: what follows a tail must not remain without it.
 	for _, i := range slices.Backward(r.behind) {
 		if _, err := r.cutOff(r.logs[i], headerSize, r.logs[i].size, "the part before it was cut off"); err != nil {
 			return err
@@ -650,7 +648,8 @@ func (r *recovery) cutTail() error {
 	return err
 }
 
-// cutOff cuts a log off at an offset and keeps a copy, which it returns the name of, of what was there up to end.
+// cutOff cuts a log off at an offset. It keeps a copy of the bytes from there up to end, and returns its
+// path.
 func (r *recovery) cutOff(l *reader, off, end int64, reason string) (aside string, err error) {
 	s := r.s
 	aside = filepath.Join(s.o.Dir, fmt.Sprintf("cut-%s-%d", filepath.Base(l.name), off))
@@ -667,7 +666,7 @@ func (r *recovery) cutOff(l *reader, off, end int64, reason string) (aside strin
 	return aside, nil
 }
 
-// copyRange makes a durable file, but for its name, of part of another.
+// copyRange copies part of a file to a new file and syncs it. The new file's name is not durable yet.
 func copyRange(fsys FS, from File, off, end int64, name string) error {
 	f, err := fsys.Create(name)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"limitdb/internal/journal"
 )
 
-// repairer writes a copy of all batches that can be read: one base of those of
-// bases, one log of those of logs, in a new directory. Nothing is interpreted:
-// the records are the same, in the same order.
+// repairer copies all batches that can be read to a new directory: those of bases to one base, those of logs
+// to one log. It does not interpret the records: they stay the same, in the same order.
 type repairer struct {
-	s    *Store // whose directory it is; it has no parts
+	s    *Store // of the copy's directory; it has no parts
 	base *baseWriter
 	at   *baseEntry
 	file File
@@ -55,7 +54,7 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 	if len(p.payload) == 0 {
 		return nil
 	}
-	// The time since the machine's start says nothing in another file.
+	// The time since the machine's start means nothing in another file.
 	stamp := batch{clock: p.clock, flush: p.flush}
 	var records journal.Buffer
 	if _, err := prefix(p.payload, len(p.payload), &records); err != nil {

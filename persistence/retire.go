@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 )
 
-// Empty reports whether Open has found nothing to load.
+// Empty reports whether Open found nothing to load.
 func (s *Store) Empty() bool {
 	return s.man == nil || s.man.base == nil && len(s.man.logs) == 0
 }
 
-// HasData reports whether a directory of the system has data that a start would load, or
-// files of which nothing says whether they count.
+// HasData reports whether a directory of the system's file system has data that a start would load, or files
+// that no MANIFEST accounts for.
 func HasData(dir string) bool {
 	s := &Store{o: Options{Dir: dir}, fs: OS{}, log: slog.New(slog.DiscardHandler)}
 	err := s.readManifest()
@@ -21,11 +21,11 @@ func HasData(dir string) bool {
 	return !s.Empty() || errors.As(err, &corrupt) || errors.Is(err, ErrNoManifest) || errors.Is(err, ErrFormat)
 }
 
-// Retire ends the store while its parts go on changing: from now on nothing is kept, and
-// what the directory has grows old. So MANIFEST is renamed first; a later start takes what the
-// directory has for dropped, never for current. Those who wait are released: they
-// wait for nothing any more. Retire does not sync, and so works on a disk that is full. After an
-// error of the rename the store goes on as before. Errors: ErrClosed, those of the file system.
+// Retire ends the store while its parts go on changing. From then on nothing is saved, and the directory's
+// data grows old. So Retire renames MANIFEST first; a later start drops what the directory has, and never
+// takes it for current. Callers of Wait are released: there is nothing to wait for any more. Retire does not
+// sync, and so works on a full disk. If the rename fails, the store goes on as before. Errors: ErrClosed, and
+// those of the file system.
 func (s *Store) Retire() error {
 	s.files.Lock()
 	if s.stopped() {
@@ -40,7 +40,8 @@ func (s *Store) Retire() error {
 	return nil
 }
 
-// Abandon ends a store that was opened and nothing was promised of, as Retire does, even if MANIFEST cannot be renamed.
+// Abandon ends a store that has made no promises yet. It does the same as Retire, even if MANIFEST cannot be
+// renamed.
 func (s *Store) Abandon() {
 	s.files.Lock()
 	if s.stopped() {
@@ -53,7 +54,8 @@ func (s *Store) Abandon() {
 	s.end()
 }
 
-// end ends the loops, releases who waits and gives the directory back. It releases files, which is held.
+// end stops the store's goroutines, releases the callers of Wait, and unlocks the directory. The caller holds
+// files; end unlocks it.
 func (s *Store) end() {
 	s.stopOnce.Do(func() { close(s.stop) })
 	s.files.Unlock()
@@ -73,7 +75,7 @@ func (s *Store) end() {
 	defer s.io.Unlock()
 	for _, l := range []*logFile{s.old, s.cur} {
 		if l != nil {
-			l.f.Close() // nothing names it
+			l.f.Close() // no MANIFEST names it
 		}
 	}
 	s.old, s.cur = nil, nil
@@ -91,11 +93,12 @@ func (s *Store) setAside() error {
 	}
 	err := s.fs.SyncDir(s.o.Dir)
 	if err != nil {
-		// The store goes on, and needs its MANIFEST: if this fails, too, the next one that is written takes its place.
+		// The store goes on and needs its MANIFEST. If this fails too, the next MANIFEST that is written
+		// takes its place.
 		_ = s.fs.Rename(aside, name)
 	}
 	return err
 }
 
-// Release gives back a directory that Open has taken, and that was not loaded.
+// Release unlocks a directory that Open has taken and nobody has loaded.
 func (s *Store) Release() { s.unlock() }

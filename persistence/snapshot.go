@@ -9,33 +9,32 @@ import (
 	"limitdb/internal/journal"
 )
 
-// syncStretch is how much of a base is written between two syncs: one sync of
-// all of it at the end would hold up those of the log. What is synced is dropped
-// from the kernel's cache, so that a snapshot passes through a few MB of memory,
-// the same ones again and again, instead of filling as much as it is long.
+// syncStretch is how many bytes of a base are written between two syncs. One sync at the end would delay the
+// syncs of the log. What is synced is dropped from the kernel's cache, so that a snapshot reuses a few MB of
+// memory instead of filling as much as its own size.
 const syncStretch = 4 << 20
 
-// blockPause is a rest after each block, some times as long as making it takes.
+// blockPause is the pause after each block. It is several times as long as making the block takes.
 const blockPause = time.Millisecond
 
-// A snapshot, which is also how the logs are compacted:
+// How a snapshot is made, which also compacts the log:
 //
-//  1. A new log is made, and a MANIFEST that names it after the others.
-//  2. The writer goes on in the new one, and the one before is synced. All
-//     that is in the older ones was in the parts by then.
-//  3. The parts are copied, a stretch at a time under a lock of theirs, into a
-//     new base: each key as it is at some moment after 2.
-//  4. The base is synced and gets its name; the log is synced, so that it has
-//     all that the copies have seen: replaying it over the base cannot end
-//     at an older state than the base's.
-//  5. A MANIFEST that names the base and the new log only takes the place of the other.
-//  6. What no MANIFEST names any more is removed.
+//  1. Make a new log, and a MANIFEST that names it after the others.
+//  2. The writer moves to the new log, and the log before is synced. The parts
+//     have seen everything that is in the older logs by then.
+//  3. Copy the parts, a stretch at a time under one of their locks, into a new
+//     base: each key as it is at some moment after step 2.
+//  4. Sync the base and rename it; sync the log, so that it contains every
+//     change that the copies have seen. Replaying it over the base then cannot
+//     end at an older state than the base's.
+//  5. Replace the MANIFEST by one that names only the base and the new log.
+//  6. Remove the files that the MANIFEST no longer names.
 //
-// A crash at any point leaves a MANIFEST whose files are all there. After an
-// error nothing that the one on the disk may name is removed.
+// A crash at any point leaves a MANIFEST whose files all exist. After an error
+// no file is removed that the MANIFEST on disk may name.
 
-// Snapshot writes a base with all that the parts have, and drops the logs before it.
-// Errors: ErrBusy, ErrClosed, ErrFailed, those of the file system.
+// Snapshot writes everything that the parts have to a base, and drops the logs before it.
+// Errors: ErrBusy, ErrClosed, ErrFailed, and those of the file system.
 func (s *Store) Snapshot() error {
 	if !s.files.TryLock() {
 		return ErrBusy
@@ -71,7 +70,7 @@ func (s *Store) snapshot() (size int64, err error) {
 	return base.length, nil
 }
 
-// rotate makes the writer go on in a new log, unless it has just begun one.
+// rotate moves the writer to a new log, unless the current one is empty.
 func (s *Store) rotate() (logEntry, error) {
 	s.io.Lock()
 	if l := s.cur; l != nil && l.empty() {
@@ -119,8 +118,8 @@ func (s *Store) newLog() (*logFile, error) {
 	return l, err
 }
 
-// switchTo has the writer go on in next, and makes everything in the log before durable.
-// It returns the sequence of next's first batch.
+// switchTo moves the writer to next, and makes everything in the log before durable.
+// It returns the sequence number of next's first batch.
 func (s *Store) switchTo(next *logFile) (uint64, error) {
 	s.io.Lock()
 	if s.cur == nil {
@@ -138,7 +137,7 @@ func (s *Store) switchTo(next *logFile) (uint64, error) {
 	return next.first, nil
 }
 
-// barrier makes durable in the log all that has been seen until now.
+// barrier writes every change up to now to the log and makes it durable.
 func (s *Store) barrier() error {
 	if s.gather() != nil || s.sync() != nil {
 		return ErrFailed
@@ -151,7 +150,7 @@ func (s *Store) barrier() error {
 	return nil
 }
 
-// install makes base and logs all that counts, and removes the rest.
+// install makes base and logs the only files that count, and removes the rest.
 func (s *Store) install(base *baseEntry, logs []logEntry) error {
 	m := &manifest{header: s.man.header, base: base, logs: logs}
 	if err := s.writeManifest(m); err != nil {
@@ -170,8 +169,7 @@ func (s *Store) install(base *baseEntry, logs []logEntry) error {
 	return nil
 }
 
-// writeManifest makes m durable as the MANIFEST. After an error either may be
-// it that was before, or m.
+// writeManifest makes m durable as the MANIFEST. After an error, the MANIFEST on disk is either the old one or m.
 func (s *Store) writeManifest(m *manifest) error {
 	id, err := s.randomID()
 	if err != nil {
@@ -190,7 +188,7 @@ func (s *Store) writeManifest(m *manifest) error {
 	return nil
 }
 
-// writeTmp makes a file that is to have a name, with these bytes, durable but for its name.
+// writeTmp writes b to a temporary file for name, and syncs it. putInPlace then gives the file its name.
 func writeTmp(fs FS, dir, name string, b []byte) (tmp string, err error) {
 	tmp = filepath.Join(dir, name+tmpSuffix)
 	f, err := fs.Create(tmp)
@@ -210,7 +208,7 @@ func writeTmp(fs FS, dir, name string, b []byte) (tmp string, err error) {
 	return tmp, nil
 }
 
-// putInPlace gives a file its name, durably.
+// putInPlace renames a file that writeTmp has written, durably.
 func putInPlace(fs FS, dir, tmp string) error {
 	if err := fs.Rename(tmp, strings.TrimSuffix(tmp, tmpSuffix)); err != nil {
 		return err
@@ -218,8 +216,8 @@ func putInPlace(fs FS, dir, tmp string) error {
 	return fs.SyncDir(dir)
 }
 
-// removeRest removes what the MANIFEST does not name, unless it is in doubt which one that is.
-// What cannot be removed now is removed after the next start.
+// removeRest removes the files that the MANIFEST does not name, unless it is unknown which MANIFEST is on disk.
+// A file that cannot be removed now is removed after the next start.
 func (s *Store) removeRest() {
 	if s.doubt {
 		return
@@ -242,13 +240,13 @@ func (s *Store) removeRest() {
 	}
 }
 
-// isLeftover reports whether a name is one that the store makes, and m does not name it.
+// isLeftover reports whether the store makes files of this name and m does not list it.
 func isLeftover(name string, m *manifest) bool {
 	_, _, data := fileNumber(name)
 	return data && !m.names(name) || name == retiredName || filepath.Ext(name) == tmpSuffix
 }
 
-// writeBase copies the parts into a base that is durable under its name.
+// writeBase copies the parts to a new base, and makes it and its name durable.
 func (s *Store) writeBase() (*baseEntry, error) {
 	id, err := s.randomID()
 	if err != nil {
@@ -276,7 +274,7 @@ func (s *Store) writeBase() (*baseEntry, error) {
 		err = closeErr
 	}
 	if err != nil {
-		// Best effort: the next start removes it in any case.
+		// If this fails, the next start removes the file.
 		_ = s.fs.Remove(name + tmpSuffix)
 		return nil, fmt.Errorf("writing %s: %w", name, err)
 	}
@@ -298,7 +296,7 @@ func (s *Store) copyPart(w *baseWriter, p *Part) error {
 			}
 		}
 		if full && cursor != 0 {
-			time.Sleep(blockPause) // not to take a whole processor from those who decide
+			time.Sleep(blockPause) // leaves a processor to decisions
 		}
 		if cursor == 0 {
 			return nil
@@ -306,7 +304,7 @@ func (s *Store) copyPart(w *baseWriter, p *Part) error {
 	}
 }
 
-// now is a batch header with the times of now.
+// now returns a batch header with the current times.
 func (s *Store) now() batch {
 	s.io.Lock()
 	defer s.io.Unlock()
@@ -328,7 +326,7 @@ type baseWriter struct {
 	f       File
 	id      uint64
 	stamp   func() batch
-	buf     journal.Buffer // room for a header, and records
+	buf     journal.Buffer // records after room for a header
 	end     int64
 	synced  int64
 	seq     uint64
@@ -336,7 +334,7 @@ type baseWriter struct {
 	out     journal.Buffer
 }
 
-// block writes the records that have been gathered.
+// block writes the gathered records.
 func (w *baseWriter) block() error {
 	defer w.buf.Reset(batchHeaderSize)
 	if len(w.buf.Bytes)-batchHeaderSize <= batchBytes {
@@ -354,7 +352,7 @@ func (w *baseWriter) block() error {
 	return nil
 }
 
-// batch writes records, which stand after room for a batch header, if there are any.
+// batch writes one batch, unless it has no records. b holds the records after room for the header.
 func (w *baseWriter) batch(b *journal.Buffer) error {
 	if b.Records == 0 {
 		return nil
@@ -392,7 +390,7 @@ func (w *baseWriter) sync() error {
 	return err
 }
 
-// finish writes the end and makes all durable.
+// finish writes the last batch and makes everything durable.
 func (w *baseWriter) finish() error {
 	if err := w.seal(make([]byte, batchHeaderSize), w.records, flagEnd); err != nil {
 		return err

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// stalledAfter is how old what is not durable may get until writers are refused: what
-	// they are promised would be lost with the power, or gathers in memory.
+	// stalledAfter is the default of Options.MaxUnsynced. Beyond it, a power cut would lose too much that
+	// clients were told, or too much would gather in memory.
 	stalledAfter = 2 * time.Second
-	// watchEvery is how often that is looked at.
+	// watchEvery is the time between two checks.
 	watchEvery = 100 * time.Millisecond
 )
 
-// SetMaxUnsynced changes how old a byte may get that is not durable, see Options.
+// SetMaxUnsynced changes Options.MaxUnsynced, in ns; 0 means the default.
 func (s *Store) SetMaxUnsynced(ns int64) {
 	if ns == 0 {
 		ns = int64(stalledAfter)
@@ -21,7 +21,7 @@ func (s *Store) SetMaxUnsynced(ns int64) {
 	s.maxUnsynced.Store(ns)
 }
 
-// watch refuses writers while the disk does not keep up.
+// watch refuses writers while the disk is too slow.
 func (s *Store) watch() {
 	t := time.NewTicker(watchEvery)
 	defer t.Stop()
@@ -35,7 +35,7 @@ func (s *Store) watch() {
 	}
 }
 
-// lag is the age of the oldest byte that should be durable by now, or at least written, and is not, in ns.
+// lag returns the age, in ns, of the oldest byte that should be written or durable by now and is not.
 func (s *Store) lag() int64 {
 	since := s.busySince.Load()
 	if t := s.unsynced.since(); t != 0 && s.Policy() != Never && (since == 0 || t < since) {
@@ -61,12 +61,12 @@ func (s *Store) lookForStall() {
 	s.tellRefusing()
 }
 
-// errStalled is why writers are refused while the disk does not answer.
+// errStalled returns the reason for which writers are refused while the disk does not respond.
 func (s *Store) errStalled() error {
 	return fmt.Errorf("the disk has not synced what was written for %v", time.Duration(s.maxUnsynced.Load()))
 }
 
-// tellRefusing tells the server whether writers must be refused, and why.
+// tellRefusing reports to Options.Refusing whether writers must be refused, and why.
 func (s *Store) tellRefusing() {
 	s.telling.Lock()
 	defer s.telling.Unlock()
@@ -79,5 +79,6 @@ func (s *Store) tellRefusing() {
 	}
 }
 
-// Sync makes durable all that has changed until now, under any policy. The error is ErrFailed.
+// Sync makes every change up to now durable, under any policy. It returns ErrFailed if the log cannot be
+// written.
 func (s *Store) Sync() error { return s.barrier() }

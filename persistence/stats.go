@@ -7,10 +7,10 @@ import (
 	"limitdb/internal/stats"
 )
 
-// snapshotPause is how long no snapshot is begun by itself after one has failed.
+// snapshotPause is how long, in ns, the store waits after a failed snapshot before it begins one by itself.
 const snapshotPause = int64(10 * time.Second)
 
-// counters are what Stats reads and many write.
+// counters are atomic, since many goroutines write what Stats reads.
 type counters struct {
 	logBytes, baseBytes       atomic.Int64
 	written                   atomic.Uint64
@@ -19,12 +19,12 @@ type counters struct {
 	lastSync                  atomic.Int64
 }
 
-// status is about snapshots.
+// status describes snapshots.
 type status struct {
 	running      bool
 	began        int64 // ns
-	ended        int64 // ns; of the last one that was made
-	lastDuration int64 // ns; of the last one, made or not
+	ended        int64 // ns; of the last one that succeeded
+	lastDuration int64 // ns; of the last one, successful or not
 	lastErr      error
 	notBefore    int64 // ns
 }
@@ -33,11 +33,11 @@ type status struct {
 type Stats struct {
 	stats.Durability
 	Policy          Policy
-	LastSnapshotErr error // nil if the last one was made
-	Failing         error // as Failing tells
+	LastSnapshotErr error // nil if the last one succeeded
+	Failing         error // the result of Store.Failing
 }
 
-// Stats returns the numbers of now.
+// Stats returns the current figures.
 func (s *Store) Stats() Stats {
 	c := &s.counters
 	st := Stats{Policy: s.Policy(), Failing: s.Failing(), Durability: stats.Durability{
@@ -61,13 +61,13 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// hasSynced notes that the log has been made durable.
+// hasSynced notes that the log is durable.
 func (s *Store) hasSynced() {
 	s.counters.syncs.Add(1)
 	s.counters.lastSync.Store(s.o.Now())
 }
 
-// began notes that a snapshot begins and returns when.
+// began notes that a snapshot begins, and returns the time in ns.
 func (s *Store) began() int64 {
 	now := s.o.Now()
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *Store) began() int64 {
 	return now
 }
 
-// ended notes how it went.
+// ended notes the result of a snapshot.
 func (s *Store) ended(began, size int64, err error) {
 	now := s.o.Now()
 	s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Store) ended(began, size int64, err error) {
 	}
 }
 
-// notBefore is when the next snapshot may begin by itself.
+// notBefore returns the earliest time, in Unix ns, at which the store may begin a snapshot by itself.
 func (s *Store) notBefore() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,132 +14,130 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Policy says when what was written is made durable.
+// Policy says when written changes are synced.
 type Policy uint32
 
 // The policies, as Redis' appendfsync names them.
 const (
-	// Always: before any reply leaves that has seen it.
+	// Always syncs before any reply leaves that has seen the change.
 	Always Policy = iota + 1
-	// EverySec: once a second.
+	// EverySec syncs once a second.
 	EverySec
-	// Never: when the kernel does it by itself.
+	// Never leaves it to the kernel.
 	Never
 )
 
-// Options configures a Store. Fields whose comment names no default must be set.
+// Options configures a Store. A field whose comment names no default must be set.
 type Options struct {
-	// Dir is the directory; it is made if its parent is there.
+	// Dir is the directory. Open makes it if its parent exists.
 	Dir string
-	// FS is where Dir is; nil means the system's, and that Dir is locked.
+	// FS is the file system of Dir; nil means the system's, and then Open locks Dir.
 	FS FS
 	// Parts hold the state.
 	Parts []Part
-	// Policy is the first one; 0 means EverySec. See SetPolicy.
+	// Policy is the policy at first; 0 means EverySec. See SetPolicy.
 	Policy Policy
-	// Now is the clock of decisions, in Unix ns; it never runs backwards.
+	// Now is the clock of decisions, in Unix ns. It never runs backwards.
 	Now func() int64
-	// Boot returns what names the machine's start, and the time since, in ns: between two
-	// runs without a start in between that clock is believed, whatever the wall clock says.
-	// nil, or an id of 0, means that nothing is known.
+	// Boot returns an id of the machine's last start and the time since then, in ns. If the machine has not
+	// restarted between two runs, the store trusts that time and not the wall clock. A nil Boot, or an id of
+	// 0, means that nothing is known.
 	Boot func() (id uint64, elapsed int64)
-	// WallClock starts at the wall clock even if decisions were made later
-	// than that: what was owed then is owed from now. See Loaded.Now.
+	// WallClock makes decisions go on at the wall clock's time even if earlier decisions were made later than
+	// that. No key is then owed more time than when its state was written. See Loaded.Now.
 	WallClock bool
-	// Recovering is called during Load, before the first Part.Set, with Now
-	// and Clean set; nil means that nobody wants to know.
+	// Recovering is called during Load, before the first Part.Apply, with Now and Clean set; nil means no
+	// call.
 	Recovering func(Loaded)
-	// Progress is called during Load with the bytes done and to do; may be nil.
+	// Progress is called during Load with the bytes read so far and the bytes to read; nil means no call.
 	Progress func(done, total int64)
-	// Workers is how many goroutines Load feeds; 0 means 1.
+	// Workers is the number of goroutines that apply records during Load; 0 means 1.
 	Workers int
-	// RewritePercent and RewriteMin make a snapshot when the logs together have
-	// at least RewriteMin bytes, and that percentage of the base; 0 percent
-	// means never. See SetRewrite.
+	// RewritePercent and RewriteMin say when the store makes a snapshot by itself: when the logs together
+	// have at least RewriteMin bytes and at least RewritePercent of the base's size. 0 percent means never.
+	// See SetRewrite.
 	RewritePercent, RewriteMin int64
-	// MaxUnsynced is how old a byte may get, in ns, that was written and is not durable, until writers
-	// are refused; 0 means 2 s. See SetMaxUnsynced.
+	// MaxUnsynced is the age in ns that written bytes may reach without being durable; beyond it writers are
+	// refused. 0 means 2 s. See SetMaxUnsynced.
 	MaxUnsynced int64
-	// Refusing is called when writers must be refused, with the reason, and with
-	// nil when they need not be any more; nil means that Failing is asked. It must not block.
+	// Refusing is called with the reason when writers must be refused, and with nil when they may write
+	// again. If it is nil, call Failing instead. It must not block.
 	Refusing func(error)
-	// Fatal is called once when the log cannot be written under Always: nothing
-	// that waits is ever released, and the process must end. It must not block.
+	// Fatal is called once when the log cannot be written under Always. Nothing that waits is ever released,
+	// so the process must end. It must not block.
 	Fatal func(error)
-	// Log is where news goes; nil means nowhere.
+	// Log receives messages; nil means nowhere.
 	Log *slog.Logger
 	// Entropy makes ids; nil means crypto/rand.
 	Entropy io.Reader
 }
 
-// Store keeps the state of its parts in one directory. Its life is Open, Load,
-// Start, and Close or Retire.
+// Store keeps the state of its parts in one directory. Its life is Open, Load, Start, and Close or Retire.
 //
-// How a change becomes durable: its part appends a record to a buffer under a
-// lock of its own. The writer (one goroutine) drains all buffers, writes them
-// as one batch, syncs by the policy, publishes how far that is durable, and
-// calls those who wait. While it syncs, other changes gather: group commit
-// forms by itself.
+// How a change becomes durable: its part appends a record to a buffer under a lock of its own. The writer
+// (one goroutine) drains all buffers, writes the records as one batch, syncs if the policy says so, publishes
+// what is durable, and calls the waiters for it. Other changes gather during a sync; the next batch and sync
+// serve them all (group commit).
 //
-// The numbers of drains say how far. opened is raised before a drain, and durable
-// set to that number after the sync. Who finds its part dirty waits for
-// opened+1: its change may have missed the drain that is going on. Who finds it
-// clean waits for opened only, since all it can have seen was drained.
-// The order of the two reads matters: dirty first.
+// Drains are numbered. The writer raises opened before a drain, and sets durable to that number after the
+// sync. A caller of Wait whose part is dirty waits for drain opened+1, since its change may have missed the
+// drain in progress. A caller whose part is clean waits for drain opened only, since everything that it can
+// have seen was drained. The order of the two reads matters: dirty first.
 //
 // Locks, outermost first: files, syncing, io, gate, mu.
 type Store struct {
 	o    Options
 	fs   FS
 	log  *slog.Logger
-	lock io.Closer // of the directory; nil without one
+	lock io.Closer // on the directory; nil if there is none
 
-	files  sync.Mutex // guards man, number and doubt, and that one at a time changes what the directory has
+	files  sync.Mutex // guards man, number and doubt; held while the set of files changes
 	man    *manifest
 	number uint64 // of the last file
-	// dropped: there is no MANIFEST but one that was retired, so nothing in the directory counts.
+	// dropped: the only MANIFEST was retired, so nothing in the directory counts.
 	dropped bool
-	doubt   bool // the MANIFEST on the disk may be another than man
+	doubt   bool // the MANIFEST on disk may differ from man
 
 	syncing sync.Mutex // held while a log is synced
 
 	gate journal.Gate // closed while the parts are cut
 
-	io       sync.Mutex // guards cur, old and what belongs to writing them; never held during a sync
-	cur      *logFile   // nil where there is none, or none that can be written
-	old      *logFile   // the one before, while it is not durable
+	io       sync.Mutex // guards cur, old and the fields for writing them; never held during a sync
+	cur      *logFile   // the current log; nil if there is none, or it cannot be written
+	old      *logFile   // the log before cur, until it is durable
 	stamp    batch      // clock, boot and flush of the last batch
 	buf      journal.Buffer
-	zeros    []byte   // see ahead; made when it is needed first, by the tests before that
-	split    int      // logFile.split of the tests; 0 for what it is
+	zeros    []byte   // see ahead; made at first use, or before that by tests
+	split    int      // logFile.split for tests; 0 means the default
 	instance [16]byte // the directory's, once it is loaded
-	// boot is the machine's id in this run's files.
+	// boot is the id of the machine's start in the headers of this run's files.
 	boot uint64
 
 	opened, durable atomic.Uint64
-	unkicked        atomic.Bool // somebody waits, and the writer has not been told
+	unkicked        atomic.Bool // somebody waits, and the writer does not know it yet
 	policy          atomic.Uint32
-	// failure is why writers are refused; nil while all is well.
+	// failure is why writers are refused; nil if they are not.
 	failure atomic.Pointer[failure]
 
 	mu      sync.Mutex // guards waiters, retired and status
 	waiters []waiter
-	retired bool // nobody waits any more, see Retire
+	retired bool // nobody waits any more; see Retire
 	status  status
 
-	// busySince is when the commit under way began, 0 for none; stalled that it takes too long.
+	// busySince is when the commit in progress began, 0 if there is none. stalled means that the disk is too
+	// slow.
 	busySince atomic.Int64
 	unsynced  age
 	// maxUnsynced is Options.MaxUnsynced.
 	maxUnsynced atomic.Int64
 	stalled     atomic.Bool
-	telling     sync.Mutex // held while the server is told what Refusing tells
-	// forced asks for a snapshot however small the logs are.
+	telling     sync.Mutex // held while Refusing is called
+	// forced asks for a snapshot even if the logs are small.
 	forced   atomic.Bool
 	counters counters
 	rewrite  [2]atomic.Int64 // percent, least bytes
 
-	kick, dirtied, broken, grown chan struct{} // of one place each
+	kick, dirtied, broken, grown chan struct{} // each with room for one signal
 	stop                         chan struct{}
 	stopOnce                     sync.Once
 	loops                        sync.WaitGroup
@@ -147,15 +145,14 @@ type Store struct {
 
 type failure struct{ err error }
 
-// waiter is called when the drain of this number is durable.
+// waiter's fn is called when the drain with number at is durable.
 type waiter struct {
 	at uint64
 	fn func()
 }
 
-// Open takes the directory and reads its MANIFEST. Nothing else is read or
-// written yet: that is Load's. Errors: ErrLocked, ErrNoManifest, ErrFormat,
-// *CorruptError, those of the file system.
+// Open locks the directory and reads its MANIFEST. Load reads and writes the rest. Errors: ErrLocked,
+// ErrNoManifest, ErrFormat, *CorruptError, and those of the file system.
 func Open(o Options) (*Store, error) {
 	s := &Store{
 		o: o, fs: o.FS, log: o.Log,
@@ -189,11 +186,11 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// takeDir makes the directory if need be, and locks it.
+// takeDir makes the directory if needed, and locks it.
 func (s *Store) takeDir() error {
 	s.fs = OS{}
 	if err := s.fs.Mkdir(s.o.Dir); err == nil {
-		// Its name must be durable before anything that it holds is.
+		// The directory's name must be durable before anything in it is.
 		if err := s.fs.SyncDir(parent(s.o.Dir)); err != nil {
 			return err
 		}
@@ -218,17 +215,17 @@ func (s *Store) SetPolicy(p Policy) {
 	signal(s.kick)
 }
 
-// Policy is the policy in force.
+// Policy returns the current policy.
 func (s *Store) Policy() Policy { return Policy(s.policy.Load()) }
 
-// SetRewrite changes when snapshots are made by themselves, see Options.
+// SetRewrite changes Options.RewritePercent and Options.RewriteMin.
 func (s *Store) SetRewrite(percent, least int64) {
 	s.rewrite[0].Store(percent)
 	s.rewrite[1].Store(least)
 }
 
-// Failing returns why writers must be refused, nil where they need not be: the
-// log cannot be written. It heals by itself, see rescue. It is cheap.
+// Failing returns why the log cannot be written, or nil if it can. Writers must be refused until then; see
+// rescue. It is cheap.
 func (s *Store) Failing() error {
 	if f := s.failure.Load(); f != nil {
 		return f.err
@@ -236,7 +233,7 @@ func (s *Store) Failing() error {
 	return nil
 }
 
-// randomID is a number that no other file has, and not 0.
+// randomID returns a random number that is not 0.
 func (s *Store) randomID() (uint64, error) {
 	var b [8]byte
 	for {
@@ -249,7 +246,7 @@ func (s *Store) randomID() (uint64, error) {
 	}
 }
 
-// signal wakes whoever receives from c, now or when it next does.
+// signal wakes the receiver of c, now or the next time it receives.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

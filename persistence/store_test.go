@@ -58,7 +58,7 @@ func TestBackupCanBeStartedFrom(t *testing.T) {
 	again.close()
 }
 
-// A backup has what was done just before it, also where the log has nothing yet.
+// A backup has the changes made just before it, even if the log has nothing yet.
 func TestBackupHasTheLatest(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t, dir, Options{Policy: EverySec})
@@ -122,13 +122,13 @@ func TestDirectoryIsLocked(t *testing.T) {
 	}
 }
 
-// The clock goes on where decisions were made, whatever the wall clock says
-// between two starts of the machine, and never earlier in any case.
+// Decisions go on at the time where they stopped, whatever happened to the wall clock between two starts of
+// the machine, and never earlier.
 func TestClockAfterRestart(t *testing.T) {
 	for _, test := range []struct {
 		name             string
 		sameBoot         bool
-		wall             int64 // the wall clock's step
+		wall             int64 // by how much the wall clock is changed
 		elapsed          int64
 		trust            bool
 		want             int64 // after the last decision
@@ -194,8 +194,8 @@ func TestClockAfterRestart(t *testing.T) {
 	}
 }
 
-// Whatever number and lengths states have, those that are clamped keep the rest
-// of their bytes, and those that are not are as they were.
+// For any number and lengths of states, those that are clamped keep the rest of their bytes, and the others
+// do not change.
 func TestClampedStatesKeepTheirBytes(t *testing.T) {
 	const keys = 5 * together
 	m, now := newMemFS(dataDir), startAt
@@ -224,7 +224,7 @@ func TestClampedStatesKeepTheirBytes(t *testing.T) {
 		want[keyOf(i)] = stateAt(startAt-24*hour+hour, more...)
 	}
 	s.commit()
-	for range 2 { // from the log, and then as clamped states are kept
+	for range 2 { // first from the log, then with the states as they were clamped
 		now = startAt - 24*hour
 		tab = newTable(2)
 		s = open(tab)
@@ -239,7 +239,7 @@ func TestClampedStatesKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// A second part joins with kinds of its own, which FLUSHALL does not reach.
+// A second part has its own kinds, which FLUSHALL does not reach.
 func TestSecondPart(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (*Store, *table, *table) {
@@ -276,7 +276,7 @@ func TestSecondPart(t *testing.T) {
 	}
 }
 
-// A batch that is larger than one may be is written as several.
+// A drain that is too large for one batch is written as several.
 func TestLargeBatches(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t, dir, Options{})

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// How what was written becomes durable. A sync may take as long as the disk likes, so no
-// lock that the writer needs is held meanwhile: the writer goes on, and what it writes is for the
-// next sync. One sync at a time is under way.
+// How written bytes become durable. A sync may take as long as the disk likes, so no lock that the writer
+// needs is held during one: the writer goes on, and the next sync covers what it writes. Only one sync runs
+// at a time.
 //
-// When the writer goes on in a new log, the one before is synced first. Until it is durable,
-// it is the store's old log, and batches in the new one lack flagSettled: after a power cut they count
-// only if the old log is whole.
+// When the writer moves to a new log, the log before is synced first. Until that is durable, it is the
+// store's old log and batches in the new one lack flagSettled: after a power cut they count only if the old
+// log is complete.
 
-// sync makes durable what was written until now, while others write, and calls those who wait for
-// it. The error is that of the file; the store has failed then.
+// sync makes durable everything that was written before the call, and calls the waiters for it. Others may
+// write meanwhile. If it returns the file's error, the store has failed.
 func (s *Store) sync() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
@@ -23,7 +23,7 @@ func (s *Store) sync() error {
 	s.unsynced.begin()
 	s.io.Unlock()
 	if cur == nil {
-		return nil // it cannot be written: who waits, waits for a new base
+		return nil // the log cannot be written: waiters wait for a new base
 	}
 	if old != nil {
 		if err := s.syncFile(old); err != nil {
@@ -43,7 +43,7 @@ func (s *Store) sync() error {
 	return nil
 }
 
-// syncFile makes durable what a log has now. syncing is held.
+// syncFile makes everything in a log so far durable. The caller holds syncing.
 func (s *Store) syncFile(l *logFile) error {
 	s.io.Lock()
 	end := l.end
@@ -67,15 +67,15 @@ func (s *Store) syncFile(l *logFile) error {
 	return nil
 }
 
-// settle takes note that the old log is durable. The mark in the new one says so: from
-// then on, damage to the old one cannot pass for a torn tail. syncing is held.
+// settle records that the old log is durable, and writes a mark to the new log that says so. From then on,
+// damage to the old log is not mistaken for a torn tail. The caller holds syncing.
 func (s *Store) settle(old *logFile) error {
 	s.io.Lock()
 	defer s.io.Unlock()
 	if s.old != old {
-		return nil // the store has failed meanwhile
+		return nil // the store failed in the meantime
 	}
-	old.f.Close() // all of it is durable: what closing says tells nothing
+	old.f.Close() // everything is durable, so an error of Close means nothing
 	s.old = nil
 	s.cur.flags |= flagSettled
 	s.setStamp()
@@ -87,12 +87,12 @@ func (s *Store) settle(old *logFile) error {
 	return nil
 }
 
-// forget gives up the memory in which the system keeps what is durable of the log: nobody
-// reads it before the next start. What is written next is then written to the same
-// memory, which is cheaper than to take and later reclaim ever more of it.
+// forget drops the durable part of the log from the system's cache, since nobody reads it before the next
+// start. The system then reuses that memory for what is written next, which is cheaper than taking and later
+// reclaiming more.
 func (s *Store) forget() {
 	if !s.syncing.TryLock() {
-		return // the next time will do
+		return // the next call will do it
 	}
 	defer s.syncing.Unlock()
 	s.io.Lock()
@@ -104,17 +104,17 @@ func (s *Store) forget() {
 	from, to := l.forgotten, l.synced
 	l.forgotten = to
 	s.io.Unlock()
-	l.f.Forget(from, to-from) // may take ms
+	l.f.Forget(from, to-from) // may take milliseconds
 }
 
-// markEnd writes a mark where all has been durable for a while.
+// markEnd writes a mark if everything has been durable for a while.
 func (s *Store) markEnd() {
 	if s.mark() && s.Policy() == Always {
-		_ = s.sync() // it has told of its failure
+		_ = s.sync() // sync has reported its failure
 	}
 }
 
-// mark is markEnd without the sync of the mark. It reports whether it wrote one.
+// mark does what markEnd does, without syncing the mark. It reports whether it wrote one.
 func (s *Store) mark() bool {
 	s.io.Lock()
 	defer s.io.Unlock()
@@ -131,10 +131,10 @@ func (s *Store) mark() bool {
 	return true
 }
 
-// publish says that the drains up to this number are durable.
+// publish records that all drains up to this number are durable, and calls their waiters.
 //
-// Tried and left: to wake an event loop once, when all of its connections are due, instead of at the
-// first of them (no difference at 64 commands in a pipeline, 6 % dearer at one).
+// Tried and rejected: waking an event loop once, when the replies of all its connections may leave, instead
+// of at the first (no difference at 64 commands in a pipeline, 6 % slower at one).
 func (s *Store) publish(at uint64) {
 	s.mu.Lock()
 	if at <= s.durable.Load() {
@@ -147,7 +147,7 @@ func (s *Store) publish(at uint64) {
 		n++
 	}
 	ready := s.waiters[:n:n]
-	// Numbers are nearly in order; who comes after one that must wait longer waits with it.
+	// Numbers are nearly in order; a waiter behind one with a higher number waits with it.
 	s.waiters = append([]waiter(nil), s.waiters[n:]...)
 	s.mu.Unlock()
 	for _, w := range ready {
@@ -155,25 +155,25 @@ func (s *Store) publish(at uint64) {
 	}
 }
 
-// age knows since when there are bytes that were written and are not durable. Times are in Unix
-// ns, 0 for none.
+// age tracks since when there are bytes that were written and are not durable. Times are in Unix ns; 0 means
+// none.
 type age struct {
-	// oldest is when the oldest byte was written that no sync has begun for; syncing is that of
-	// the sync under way.
+	// oldest is when the oldest byte was written that no sync covers yet. syncing is the same for the sync in
+	// progress.
 	oldest, syncing atomic.Int64
 }
 
-// wrote notes that something is written at now. io is held.
+// wrote notes that bytes were written at now. The caller holds io.
 func (a *age) wrote(now int64, p Policy) {
 	switch {
 	case p == Never:
-		a.oldest.Store(0) // nobody syncs it
+		a.oldest.Store(0) // nothing syncs them
 	case a.oldest.Load() == 0:
 		a.oldest.Store(now)
 	}
 }
 
-// begin notes that a sync begins. io is held.
+// begin notes that a sync begins. The caller holds io.
 func (a *age) begin() {
 	if a.syncing.Load() == 0 {
 		a.syncing.Store(a.oldest.Load())
@@ -181,16 +181,16 @@ func (a *age) begin() {
 	a.oldest.Store(0)
 }
 
-// end notes that the sync that began last has ended well.
+// end notes that the last sync succeeded.
 func (a *age) end() { a.syncing.Store(0) }
 
-// reset says that there is nothing to sync any more.
+// reset notes that there is nothing left to sync.
 func (a *age) reset() {
 	a.oldest.Store(0)
 	a.syncing.Store(0)
 }
 
-// since returns when the oldest byte was written that is not durable, 0 for none.
+// since returns when the oldest byte that is not durable was written, 0 if there is none.
 func (a *age) since() int64 {
 	if t := a.syncing.Load(); t != 0 {
 		return t

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// Where there is no room for zeros ahead there may be some for the batch itself: it is appended.
+// If there is no room for zeros, there may still be room for the batch itself, which is appended.
 func TestNoRoomForZeros(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -38,8 +38,8 @@ func TestNoRoomForZeros(t *testing.T) {
 	})
 }
 
-// Under Always a log becomes longer in steps, so that the syncs between them
-// change no size. Large batches, and other policies, need no zeros.
+// Under Always a log grows in steps, so that most syncs change no size. Large batches and other policies need
+// no zeros.
 func TestZerosAreWrittenAhead(t *testing.T) {
 	tab := newTable(1)
 	s, err := Open(Options{Dir: t.TempDir(), Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return startAt }})
@@ -104,14 +104,14 @@ func TestZerosAreWrittenAhead(t *testing.T) {
 	}
 }
 
-// Zeros behind the last batch are an end like any other, in every log: no torn
-// tail, no damage. What is not all zeros is one or the other, as ever.
+// Any log may end in zeros: that is neither a torn tail nor damage. Anything but zeros is one or the other,
+// as before.
 func TestLogsThatEndInZeros(t *testing.T) {
 	const open, sealed = 1, 0
 	for _, test := range []struct {
 		name  string
 		clean bool
-		// damage changes a log, whose last batch is from last to end, with zeros from there on.
+		// damage changes a log whose last batch lies from last to end, with zeros after it.
 		log    int
 		damage func(b []byte, last, end int64)
 		want   string // "end", "torn" or "corrupt"
@@ -162,7 +162,7 @@ func TestLogsThatEndInZeros(t *testing.T) {
 	}
 }
 
-// A log that has nothing but zeros is as good as an empty one.
+// A log with nothing but zeros counts as empty.
 func TestLogOfZerosIsEmpty(t *testing.T) {
 	w := newWorld(t, 0, Always)
 	if err := w.start(w.fs); err != nil {
@@ -175,7 +175,7 @@ func TestLogOfZerosIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := w.store.man.logs[1].name()
-	// The zeros are there, and the mark is lost; the log before it has a torn tail.
+	// The zeros are there and the mark is lost; the log before has a torn tail.
 	n := w.fs.dirs[dataDir].now[name]
 	clear(n.data[headerSize:])
 	if len(n.data) == headerSize {
@@ -229,7 +229,7 @@ func (w *world) expect(want string, keys int) {
 			t.Errorf("%x was kept aside, %v; %+v", kept, err, loaded)
 		}
 	}
-	last := s.man.logs[len(s.man.logs)-2] // before the new one
+	last := s.man.logs[len(s.man.logs)-2] // the one before the new log
 	if f, err := w.fs.Open(filepath.Join(dataDir, last.name())); err != nil {
 		t.Error(err)
 	} else if size, _ := f.Size(); size != headerSize+loaded.Bytes && len(s.man.logs) == 2 {
