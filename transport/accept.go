@@ -14,8 +14,8 @@ const (
 	reportEvery = time.Second
 )
 
-// acceptLoop accepts until the listener is stopped. It never spins: a failure is
-// followed by a pause that doubles, or uses up a waiting connection.
+// acceptLoop accepts connections until the listener is stopped. It never spins: after a failure it either
+// pauses, twice as long each time, or uses up a waiting connection.
 func (g *Group) acceptLoop(l *listener) {
 	defer g.accepting.Done()
 	spare := newSpare()
@@ -59,7 +59,7 @@ func (l *listener) stopped() bool {
 	}
 }
 
-// pause waits; it returns false if the listener was stopped in the meantime.
+// pause waits for d. It returns false if the listener is stopped in the meantime.
 func (l *listener) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -71,10 +71,10 @@ func (l *listener) pause(d time.Duration) bool {
 	}
 }
 
-// refuse deals with a failure for want of descriptors: it gives up the spare one to accept
-// one waiting connection, tells it so and closes it. Otherwise the peer would wait in the
-// dark and accept would fail again at once. It returns false if err is another, or if
-// somebody else took the descriptor.
+// refuse handles the failure that the process has no descriptors left. It closes the spare descriptor to
+// accept one waiting connection, sends it the refusal and closes it. Otherwise the peer would wait without an
+// answer, and accept would fail again immediately. It returns false if err is another error, or if somebody
+// else took the descriptor.
 func (g *Group) refuse(l *listener, s *spare, err error) bool {
 	if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
 		return false
@@ -84,7 +84,7 @@ func (g *Group) refuse(l *listener, s *spare, err error) bool {
 		return false
 	}
 	defer s.open()
-	// Somebody else may have accepted what was waiting, so do not wait for the next.
+	// Somebody else may have accepted the waiting connection, so do not wait long for another.
 	if d, ok := l.Listener.(interface{ SetDeadline(time.Time) error }); ok {
 		_ = d.SetDeadline(time.Now().Add(minBackoff))
 		defer func() { _ = d.SetDeadline(time.Time{}) }()
@@ -98,7 +98,7 @@ func (g *Group) refuse(l *listener, s *spare, err error) bool {
 	return true
 }
 
-// spare is a descriptor kept for the moment at which there is no other.
+// spare is a descriptor kept for the time when there is no other.
 type spare struct{ f *os.File }
 
 func newSpare() *spare {
@@ -113,7 +113,7 @@ func (s *spare) open() {
 	}
 }
 
-// close gives the descriptor up; it returns false if there was none.
+// close closes the descriptor. It returns false if there was none.
 func (s *spare) close() bool {
 	if s.f == nil {
 		return false
@@ -123,15 +123,15 @@ func (s *spare) close() bool {
 	return true
 }
 
-// accepted is a new connection, before anything is known of it.
+// accepted is a new connection of which nothing is known yet.
 type accepted interface {
-	// begin hands it to the Handler and serves it.
+	// begin passes it to the Handler and serves it.
 	begin()
-	// refuse sends it a short text, if that is possible at once, and closes it.
+	// refuse sends it a short text, if that is possible without waiting, and closes it.
 	refuse(text []byte)
 }
 
-// acceptedStream is to be served by a goroutine of its own.
+// acceptedStream is a new connection that a goroutine of its own will serve.
 type acceptedStream struct {
 	g   *Group
 	nc  net.Conn
@@ -141,7 +141,7 @@ type acceptedStream struct {
 func (a acceptedStream) begin() {
 	c, err := newStream(a.g, a.nc)
 	if err != nil {
-		_ = a.nc.Close() // it was reset already
+		_ = a.nc.Close() // it was already reset
 		return
 	}
 	if a.tls != nil {
@@ -165,8 +165,8 @@ func (a acceptedStream) refuse(text []byte) {
 	}
 }
 
-// refuse writes text to a new, non-blocking socket, which has room for it, and reads what the peer
-// has sent, since closing with unread input would reset the connection and lose the text.
+// refuse writes text to a new, non-blocking socket, which has room for it. It also reads what the peer has
+// sent, since closing with unread input would reset the connection and lose the text.
 func refuse(fd int, text []byte) {
 	var b [4096]byte
 	_, _ = syscall.Write(fd, text)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// scripted is a listener whose Accept gives what the test sends; it ends when closed.
+// scripted is a listener whose Accept returns what the test sends. It ends when it is closed.
 type scripted struct {
 	results chan any // error or net.Conn
 	closed  chan struct{}
@@ -53,7 +53,7 @@ func startScripted(t *testing.T, o Options) (*Group, *scripted, chan report) {
 	return g, s, reports
 }
 
-// pair is a connection over loopback.
+// pair returns both ends of a connection over loopback.
 func pair(t *testing.T) (server, client net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,7 +85,7 @@ func TestAcceptErrorsBackOff(t *testing.T) {
 	server, client := pair(t)
 	s.results <- server
 	ping(t, client)
-	if took := time.Since(begin); took < 31*minBackoff { // 5+10+20+40+80 ms; slower is no fault
+	if took := time.Since(begin); took < 31*minBackoff { // 5+10+20+40+80 ms; slower is fine
 		t.Errorf("five failures were over after %v: too fast", took)
 	}
 	if n := g.Stats().AcceptErrors; n != 5 {
@@ -156,8 +156,8 @@ func (echoer) Resume() bool         { return true }
 func (echoer) EOF() bool            { return true }
 func (echoer) Closed(error)         {}
 
-// A process with 32 descriptors refuses the rest of 100 clients, with a text, and serves new ones
-// when the old have gone.
+// A process with 32 descriptors refuses the rest of 100 clients with a text, and serves new ones when the old
+// ones have gone.
 func TestUlimit(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "TRANSPORT_TEST_CHILD=1")
@@ -200,7 +200,7 @@ func TestUlimit(t *testing.T) {
 		case err == nil && string(buf[:n]) == "ping":
 			served = append(served, c)
 		case err == nil && string(buf[:n]) == "-ERR full\r\n", errors.Is(err, syscall.ECONNRESET):
-			refused++ // the text is lost if the input came after it
+			refused++ // the text is lost if input arrives after it
 		default:
 			t.Fatalf("read %q, %v", buf[:n], err)
 		}

@@ -29,7 +29,7 @@ func TestHalfCloseThenRead(t *testing.T) {
 	})
 }
 
-// A session that is parked when the peer ends answers later and closes by itself.
+// A session that is parked when the peer ends answers later and closes the connection itself.
 func TestEOFParks(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		eof := newOnce()
@@ -60,7 +60,7 @@ func TestEOFParks(t *testing.T) {
 func TestReset(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		if d.network != "tcp" {
-			return // unix sockets know no reset
+			return // unix sockets have no reset
 		}
 		got := newOnce()
 		fx := start(t, d, Options{}, func(f *funcs) {
@@ -76,7 +76,7 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// The peer can read the last reply although the server did not read all that the peer sent.
+// The peer can read the last reply even if the server did not read everything that the peer sent.
 func TestCloseAfterFlushLetsThePeerReadIt(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(f *funcs) {
@@ -112,13 +112,13 @@ func TestCloseIsAtOnceAndTheFirstReasonWins(t *testing.T) {
 		f.conn.Close(io.EOF)
 		f.conn.CloseAfterFlush(io.EOF)
 		if _, err := io.ReadAll(p); err != nil {
-			t.Logf("read: %v", err) // a reset is right, too
+			t.Logf("read: %v", err) // a reset is fine, too
 		}
 		wantReason(t, f, errTest)
 	})
 }
 
-// A peer that does not read cannot keep a closing connection.
+// A peer that does not read cannot keep a closing connection open.
 func TestFlushTimeout(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		o := Options{FlushTimeout: 20 * time.Millisecond}
@@ -135,7 +135,7 @@ func TestFlushTimeout(t *testing.T) {
 	})
 }
 
-// A peer that does not end cannot keep a closing connection either.
+// Neither can a peer that does not end.
 func TestLingerTime(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{LingerTime: 20 * time.Millisecond}, func(f *funcs) {
@@ -147,7 +147,7 @@ func TestLingerTime(t *testing.T) {
 	})
 }
 
-// Everything at once from everywhere: what the harness checks must hold.
+// The harness's checks hold while everything happens at the same time from many goroutines.
 func TestCloseRaces(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		o := Options{LingerTime: time.Millisecond, FlushTimeout: 10 * time.Millisecond, PauseAbove: 1 << 10, StallAfter: time.Millisecond}
@@ -178,7 +178,7 @@ func TestCloseRaces(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						runtime.Gosched() // not to starve what is tested
+						runtime.Gosched() // leave time to the code under test
 					}
 				}
 			})
@@ -220,8 +220,8 @@ func TestRefusedByTheHandler(t *testing.T) {
 	})
 }
 
-// Close cuts the peer off before it returns, even while whoever drives the
-// connection is busy: nothing that is written afterwards can seem to be served.
+// Close cuts the peer off before it returns, even while the goroutine that drives the connection is busy:
+// nothing that is written afterwards reaches the peer.
 func TestCloseCutsOffAtOnce(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		busy, release := make(chan struct{}), make(chan struct{})

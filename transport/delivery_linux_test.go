@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A closing connection is given more time for as long as its peer goes on reading.
+// A closing connection gets more time as long as its peer goes on reading.
 func TestDeliveryGoesOn(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(f *funcs) {
@@ -39,7 +39,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 	})
 }
 
-// goesOnOf returns the look that a connection's deadline for flushing takes.
+// goesOnOf returns the function that a connection's flush deadline calls.
 func goesOnOf(c Conn) func() bool {
 	switch c := c.(type) {
 	case *loopConn:

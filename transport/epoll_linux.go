@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// The system calls of an event loop. Those that cannot wait are made without telling
-// Go's scheduler, which saves a tenth of a microsecond each.
+// The system calls of an event loop. Calls that cannot wait are made without notifying Go's scheduler, which
+// saves 0.1 µs each.
 
-// maxEvents is how many ready connections are taken at once.
+// maxEvents is the maximum number of ready connections taken in one call.
 const maxEvents = 256
 
 // poll is an epoll descriptor and an event descriptor that interrupts its wait.
@@ -42,7 +42,7 @@ func (p *poll) close() {
 	_ = syscall.Close(p.ep)
 }
 
-// control changes what events of fd are waited for.
+// control changes the events of fd that the poll waits for.
 func (p *poll) control(op, fd int, events uint32) error {
 	ev := syscall.EpollEvent{Events: events, Fd: int32(fd)}
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.ep), uintptr(op), uintptr(fd),
@@ -53,7 +53,7 @@ func (p *poll) control(op, fd int, events uint32) error {
 	return nil
 }
 
-// look returns the events that are there; it does not wait.
+// look returns the events that are ready. It does not wait.
 func (p *poll) look() []syscall.EpollEvent {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.ep),
 		uintptr(unsafe.Pointer(&p.events)), maxEvents, 0, 0, 0)
@@ -63,7 +63,7 @@ func (p *poll) look() []syscall.EpollEvent {
 	return p.events[:n]
 }
 
-// wait waits for events. Go's scheduler is told, so that the processor serves others meanwhile.
+// wait waits for events. It notifies Go's scheduler, so that the processor can run other goroutines.
 func (p *poll) wait() []syscall.EpollEvent {
 	n, _, errno := syscall.Syscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.ep),
 		uintptr(unsafe.Pointer(&p.events)), maxEvents, ^uintptr(0), 0, 0)
@@ -73,13 +73,13 @@ func (p *poll) wait() []syscall.EpollEvent {
 	return p.events[:n]
 }
 
-// interrupt ends a wait, from any goroutine.
+// interrupt ends a wait. Any goroutine may call it.
 func (p *poll) interrupt() {
 	one := uint64(1)
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.event), uintptr(unsafe.Pointer(&one)), 8)
 }
 
-// readNow and writeNow move bytes of a non-blocking socket. p must not be empty.
+// readNow and writeNow read from and write to a non-blocking socket. p must not be empty.
 func readNow(fd int, p []byte) (int, error)  { return moveNow(syscall.SYS_READ, fd, p) }
 func writeNow(fd int, p []byte) (int, error) { return moveNow(syscall.SYS_WRITE, fd, p) }
 

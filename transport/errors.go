@@ -7,31 +7,31 @@ import (
 	"syscall"
 )
 
-// Reasons that a connection ends with. Session.Closed gets one of these, or an error that
-// wraps one, unless the session itself gave another to Close or CloseAfterFlush.
+// Reasons for which a connection ends. Session.Closed gets one of these, or an error that wraps one, unless
+// the session itself passed another to Close or CloseAfterFlush.
 var (
-	// ErrPeerClosed says that the peer finished sending and all replies went out.
+	// ErrPeerClosed means that the peer finished sending and all replies were sent.
 	ErrPeerClosed = errors.New("the peer closed the connection")
-	// ErrPeerReset says that the peer, or the network, broke the connection.
+	// ErrPeerReset means that the peer, or the network, broke the connection.
 	ErrPeerReset = errors.New("the peer reset the connection")
-	// ErrIO says that reading or writing failed in another way.
+	// ErrIO means that reading or writing failed in another way.
 	ErrIO = errors.New("input/output error on the connection")
-	// ErrStopped says that the Group was closed.
+	// ErrStopped means that the Group was closed.
 	ErrStopped = errors.New("the server stops")
-	// ErrRefused says that the Handler returned no session.
+	// ErrRefused means that the Handler returned no session.
 	ErrRefused = errors.New("the connection was refused")
-	// ErrHandshake says that no TLS session could be agreed on.
+	// ErrHandshake means that the TLS handshake failed.
 	ErrHandshake = errors.New("the TLS handshake failed")
-	// ErrNotTLS says that the peer sent something other than TLS to a TLS port.
+	// ErrNotTLS means that the peer sent something other than TLS to a TLS port.
 	ErrNotTLS = errors.New("the peer does not speak TLS")
-	// ErrHandshakeTimeout says that the peer did not finish the handshake in time.
+	// ErrHandshakeTimeout means that the peer did not finish the handshake in time.
 	ErrHandshakeTimeout = errors.New("the TLS handshake took too long")
 )
 
-// maxQuoted is how many bytes from a peer are shown in an error.
+// maxQuoted is how many bytes from a peer an error shows at most.
 const maxQuoted = 128
 
-// reason gives err from a socket the sentinel it belongs to.
+// reason wraps a socket's error in the sentinel that it belongs to.
 func reason(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):

@@ -9,42 +9,42 @@ import (
 	"time"
 )
 
-// Group is a set of listeners and the connections they accepted, all served by one Handler.
-// Its methods may be called from any goroutine.
+// Group is a set of listeners and the connections that they accepted, all served by one Handler. Any
+// goroutine may call its methods.
 type Group struct {
 	handler Handler
 	opts    Options
 	bufs    buffers
-	start   time.Time // what monotonic times count from
+	start   time.Time // monotonic times count from here
 
 	mu        sync.Mutex // guards what follows
 	listeners []*listener
 	members   map[member]struct{}
 	loops     loops
-	stopping  bool // no more listeners
-	closed    bool // no more connections
+	stopping  bool // no new listeners
+	closed    bool // no new connections
 
-	turns     chan struct{}  // taken by streams that have more to do
+	turns     chan struct{}  // held by streams that have more to do
 	accepting sync.WaitGroup // accept loops
 	running   sync.WaitGroup // goroutines of connections
 
 	accepted, acceptErrors, refused atomic.Int64
-	keepAlive                       atomic.Int64 // ns, see Options.KeepAlive
+	keepAlive                       atomic.Int64 // ns; see Options.KeepAlive
 }
 
 // member is a connection as the Group sees it.
 type member interface {
 	Conn
-	// stop closes the connection after what the session is doing now and what
-	// is queued then.
+	// stop closes the connection once the session's current method has returned and the queued bytes are
+	// sent.
 	stop(reason error)
 }
 
-// Stats counts what a Group did.
+// Stats counts what a Group has done.
 type Stats struct {
-	Accepted     int64 // connections handed to the Handler
+	Accepted     int64 // connections passed to the Handler
 	AcceptErrors int64 // failures to accept
-	Refused      int64 // connections closed for want of descriptors
+	Refused      int64 // connections closed because the process had no descriptors left
 	Open         int64 // connections now
 }
 
@@ -61,7 +61,7 @@ func New(h Handler, o Options) *Group {
 	return g
 }
 
-// Addrs are the addresses listened on, in the order of the calls of Listen.
+// Addrs returns the addresses that the Group listens on, in the order of the calls of Listen.
 func (g *Group) Addrs() []net.Addr {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +72,7 @@ func (g *Group) Addrs() []net.Addr {
 	return addrs
 }
 
-// Stats returns the counts as they are now.
+// Stats returns the current counts.
 func (g *Group) Stats() Stats {
 	g.mu.Lock()
 	open := int64(len(g.members))
@@ -85,8 +85,8 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// StopAccepting closes the listeners, removes the files of unix sockets and returns when
-// no further call of Handler.Accept will begin. Connections go on. It may be called again.
+// StopAccepting closes the listeners and removes the files of unix sockets. When it returns, no further call
+// of Handler.Accept begins. Connections go on. It may be called more than once.
 func (g *Group) StopAccepting() {
 	g.mu.Lock()
 	g.stopping = true
@@ -99,9 +99,9 @@ func (g *Group) StopAccepting() {
 	g.accepting.Wait()
 }
 
-// Close stops accepting and closes every connection: after the method that its session is
-// running and after what is queued, or at once when ctx ends. It returns when every
-// Session.Closed has returned, with the error of ctx if that cut it short.
+// Close stops accepting and closes every connection, once its session's current method has returned and the
+// queued bytes are sent, or immediately when ctx ends. Close returns when every Session.Closed has returned.
+// Its error is that of ctx if ctx ended first.
 func (g *Group) Close(ctx context.Context) error {
 	g.StopAccepting()
 	g.mu.Lock()
@@ -139,7 +139,7 @@ func (g *Group) all() []member {
 	return all
 }
 
-// add registers m and counts its first goroutine, unless the Group is closed.
+// add registers m and counts its first goroutine. It returns false if the Group is closed.
 func (g *Group) add(m member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,5 +157,5 @@ func (g *Group) remove(m member) {
 	g.mu.Unlock()
 }
 
-// mono is a monotonic time in nanoseconds, for pauses.
+// mono returns a monotonic time in ns, for pauses.
 func (g *Group) mono() int64 { return int64(time.Since(g.start)) }

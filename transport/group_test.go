@@ -104,7 +104,7 @@ func TestUnixSocketFile(t *testing.T) {
 	}
 }
 
-// Close lets the running method finish and its replies go out.
+// Close lets the current method finish and its replies be sent.
 func TestCloseAnswersWhatWasRead(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		inside, goOn := newOnce(), make(chan struct{})
@@ -136,7 +136,7 @@ func TestCloseAnswersWhatWasRead(t *testing.T) {
 	})
 }
 
-// Who was woken before Close has its Resume first.
+// A session that was woken before Close has its Resume first.
 func TestCloseAnswersWhoWasWoken(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(f *funcs) {

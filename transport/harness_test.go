@@ -20,18 +20,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// deadline is generous: a test that meets it hangs.
+// deadline is generous: a test that reaches it hangs.
 const deadline = 2 * time.Minute
 
-// funcs is a session made of functions; nil ones do nothing. It checks what the driver
-// promises: no two methods at once, Closed once and last.
+// funcs is a session made of functions; nil ones do nothing. It checks what the driver promises: never two
+// methods at the same time, and Closed once and last.
 type funcs struct {
 	t      testing.TB
 	conn   Conn
 	data   func(b []byte) bool
 	resume func() bool
 	eof    func() bool
-	closed chan error // gets the reason
+	closed chan error // receives the reason
 
 	inside atomic.Bool
 	over   atomic.Bool
@@ -76,12 +76,12 @@ func (f *funcs) Closed(reason error) {
 	f.closed <- reason
 }
 
-// handlerFunc is a Handler.
+// handlerFunc implements Handler.
 type handlerFunc func(Conn) Session
 
 func (f handlerFunc) Accept(c Conn) Session { return f(c) }
 
-// driver is one way of serving connections; tests range over all.
+// driver is a way of serving connections; the tests run with each.
 type driver struct {
 	name    string
 	network string
@@ -155,17 +155,17 @@ func start(t testing.TB, d driver, o Options, setup func(f *funcs)) *fixture {
 	return fx
 }
 
-// peer is the other end of a connection.
+// peer is the remote end of a connection.
 type peer struct {
 	net.Conn
-	raw net.Conn // under TLS
+	raw net.Conn // the connection under TLS
 }
 
 func (p *peer) CloseWrite() error {
 	return p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// reset makes the connection end in a reset. TCP only.
+// reset makes the connection end in a reset. It works only for TCP.
 func (p *peer) reset() {
 	_ = p.raw.(*net.TCPConn).SetLinger(0)
 	_ = p.raw.Close()
@@ -188,7 +188,7 @@ func (fx *fixture) dial() (*peer, *funcs) {
 	return p, receive(fx.t, fx.sessions)
 }
 
-// receive waits for a value.
+// receive returns the next value from c.
 func receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -211,7 +211,7 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// wantReason checks what the session was closed with.
+// wantReason checks the reason that the session was closed with.
 func wantReason(t testing.TB, f *funcs, want error) {
 	t.Helper()
 	if got := receive(t, f.closed); !errors.Is(got, want) {
@@ -219,7 +219,7 @@ func wantReason(t testing.TB, f *funcs, want error) {
 	}
 }
 
-// lines splits a byte stream at newlines, however it is cut.
+// lines splits a byte stream at newlines, whatever pieces it comes in.
 type lines struct{ rest []byte }
 
 func (l *lines) add(b []byte, each func(line []byte)) {
@@ -232,7 +232,7 @@ func (l *lines) add(b []byte, each func(line []byte)) {
 	}
 }
 
-// once is a channel that can be closed twice.
+// once is a channel that may be closed twice.
 type once struct {
 	sync.Once
 	c chan struct{}

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Life is the one place that says how far a connection has come. The driver, the
-// session and whoever else closes a connection all go by it; nobody keeps a copy.
+// Life holds the phase of a connection. It is the only place for that: the driver, the session and everybody
+// else who closes the connection use it, and nobody keeps a copy.
 //
 //		        Drain          CloseAfterFlush         sent, or given up
 //		open ──────────► draining ──────────► flushing ──────────────────► closed
@@ -15,21 +15,19 @@ import (
 //		  └── Close, or an error of the socket, from any of the three ────────┘
 //
 //	  - open: commands run.
-//	  - draining: no command begins any more. What the session still holds back
-//	    may be written.
-//	  - flushing: nothing is written any more. What is queued is sent, and input is
-//	    thrown away.
-//	  - closed: nothing gets through. The socket is closed, or is about to be.
+//	  - draining: no command begins any more. The session may still write what it holds back.
+//	  - flushing: nothing is written any more. Queued bytes are sent, and input is thrown away.
+//	  - closed: nothing is sent any more. The socket is closed, or is about to be.
 //
-// A connection never goes back, and keeps the first reason that it was given. All
-// methods may be called from any goroutine.
+// A connection never goes back to an earlier phase, and keeps the first reason that it was given. Any
+// goroutine may call the methods.
 type Life struct {
 	phase  atomic.Int32
-	mu     sync.Mutex // guards every change of phase, and reason
+	mu     sync.Mutex // guards reason and every change of phase
 	reason error
 }
 
-// The phases, in their order.
+// The phases, in order.
 const (
 	open int32 = iota
 	draining
@@ -40,43 +38,41 @@ const (
 // Open reports whether commands may run.
 func (l *Life) Open() bool { return l.phase.Load() == open }
 
-// Draining reports whether all that is left to do is to write what the session
-// holds back.
+// Draining reports whether only the output that the session holds back is left to be written.
 func (l *Life) Draining() bool { return l.phase.Load() == draining }
 
-// Drain ends the running of commands. It reports whether it was the one to do so.
-// The session then calls CloseAfterFlush once it has written what it holds back.
+// Drain stops the connection from running commands. It returns false if somebody has already done so. The
+// session calls CloseAfterFlush once it has written what it holds back.
 func (l *Life) Drain(reason error) bool {
 	_, ok := l.enter(draining, reason)
 	return ok
 }
 
-// Reason is what the connection was, or is being, closed for; nil while it is open.
+// Reason returns why the connection was or is being closed, or nil while it is open.
 func (l *Life) Reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reason
 }
 
-// Serving reports whether the session's methods run and may write.
+// Serving reports whether the session's methods may run and write.
 func (l *Life) Serving() bool { return l.phase.Load() <= draining }
 
-// Flush moves on to flushing, for drivers. It reports whether the connection was
-// not that far.
+// Flush moves to the flushing phase, for drivers. It returns false if the connection was in that phase or a
+// later one.
 func (l *Life) Flush(reason error) bool {
 	_, ok := l.enter(flushing, reason)
 	return ok
 }
 
-// End moves on to closed, for drivers. It reports whether the connection was not
-// that far.
+// End moves to the closed phase, for drivers. It returns false if the connection was in that phase.
 func (l *Life) End(reason error) bool {
 	_, ok := l.enter(closed, reason)
 	return ok
 }
 
-// enter moves to a later phase, and returns the one before it; false if the
-// connection is there already.
+// enter moves to a later phase, and returns the phase before. ok is false if the connection is already in
+// that phase or a later one.
 func (l *Life) enter(to int32, reason error) (from int32, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

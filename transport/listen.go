@@ -16,17 +16,17 @@ import (
 // listener is one listening socket.
 type listener struct {
 	net.Listener
-	take  func() (accepted, error) // accepts
+	take  func() (accepted, error) // accepts a connection
 	quit  chan struct{}
-	file  os.FileInfo // of a unix socket, so that only our own file is removed
+	file  os.FileInfo // of a unix socket, so that stop removes only our own file
 	asked string      // the address that Listen was given
 }
 
-// Listen opens a listening socket and serves it until StopAccepting. network is tcp, tcp4, tcp6 or
-// unix; addr is host:port, or the path of the socket. With t, connections speak TLS.
+// Listen opens a listening socket and serves it until StopAccepting. network is tcp, tcp4, tcp6 or unix; addr
+// is host:port, or the path of the socket. If t is not nil, connections use TLS.
 //
-// A socket file that nobody listens on is replaced. The error names the address and
-// wraps the system's: syscall.EADDRINUSE when it is taken.
+// Listen replaces a socket file that nobody listens on. The error names the address and wraps the system's
+// error, such as syscall.EADDRINUSE if the address is taken.
 func (g *Group) Listen(network, addr string, t *TLS) error {
 	var l net.Listener
 	var file os.FileInfo
@@ -55,8 +55,7 @@ func (g *Group) Listen(network, addr string, t *TLS) error {
 	return g.serve(ln)
 }
 
-// Unlisten closes the listeners that Listen has opened for addr. The connections
-// that they have accepted go on.
+// Unlisten closes the listeners that Listen opened for addr. The connections that they accepted go on.
 func (g *Group) Unlisten(addr string) {
 	g.mu.Lock()
 	var found []*listener
@@ -72,8 +71,7 @@ func (g *Group) Unlisten(addr string) {
 	}
 }
 
-// SetKeepAlive changes Options.KeepAlive for the connections that are accepted from
-// now on.
+// SetKeepAlive changes Options.KeepAlive for connections accepted from now on.
 func (g *Group) SetKeepAlive(d time.Duration) error {
 	g.keepAlive.Store(int64(d))
 	g.mu.Lock()
@@ -91,7 +89,7 @@ func (g *Group) SetKeepAlive(d time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// streamListener accepts from l for a goroutine for each connection.
+// streamListener returns a listener that serves each connection from l with a goroutine.
 func (g *Group) streamListener(l net.Listener, t *TLS) *listener {
 	return &listener{Listener: l, take: func() (accepted, error) {
 		nc, err := l.Accept()
@@ -105,8 +103,8 @@ func (g *Group) streamListener(l net.Listener, t *TLS) *listener {
 	}}
 }
 
-// keepStreamAlive sets what a connection does not inherit from its listener on
-// systems other than Linux. It may fail only if the peer has gone.
+// keepStreamAlive sets the options that a connection does not inherit from its listener on systems other than
+// Linux. It fails only if the peer has gone.
 func (g *Group) keepStreamAlive(c *net.TCPConn) {
 	d := time.Duration(g.keepAlive.Load())
 	idle, interval := keepAliveTimes(d)
@@ -129,8 +127,8 @@ func (g *Group) serve(l *listener) error {
 }
 
 func (g *Group) listenTCP(network, addr string) (net.Listener, error) {
-	// Accepted sockets inherit what setTCP sets; KeepAlive -1 keeps package net from
-	// setting its own on each of them.
+	// Accepted sockets inherit what setTCP sets. KeepAlive -1 keeps package net from setting its own values
+	// on each of them.
 	lc := net.ListenConfig{KeepAlive: -1}
 	d := time.Duration(g.keepAlive.Load())
 	lc.Control = func(_, _ string, c syscall.RawConn) error {
@@ -143,10 +141,10 @@ func (g *Group) listenTCP(network, addr string) (net.Listener, error) {
 	return lc.Listen(context.Background(), network, addr)
 }
 
-// keepAliveProbes is how many probes go unanswered before a connection is given up.
+// keepAliveProbes is the number of unanswered probes after which a connection is closed.
 const keepAliveProbes = 3
 
-// keepAliveTimes are the time until the first probe and between them.
+// keepAliveTimes returns the time until the first probe and the time between probes.
 func keepAliveTimes(d time.Duration) (idle, interval time.Duration) {
 	return max(d, time.Second), max(d/keepAliveProbes, time.Second)
 }
@@ -163,7 +161,7 @@ func (g *Group) listenUnix(path string) (net.Listener, os.FileInfo, error) {
 		if perm == 0 || abstract {
 			return nil
 		}
-		// Before bind, so that there is no instant at which the file allows more.
+		// Set the umask before bind, so that the file never allows more, not even for an instant.
 		var err error
 		if cerr := c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), uint32(perm.Perm())) }); cerr != nil {
 			return cerr
@@ -174,9 +172,9 @@ func (g *Group) listenUnix(path string) (net.Listener, os.FileInfo, error) {
 	if err != nil || abstract {
 		return l, nil, err
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // listener.stop does it, more carefully
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // listener.stop removes the file, more carefully
 	if perm != 0 {
-		// The umask narrowed what bind gave.
+		// The umask narrowed the mode that bind set.
 		if err := os.Chmod(path, perm.Perm()); err != nil {
 			return nil, nil, errors.Join(err, l.Close(), os.Remove(path))
 		}
@@ -188,7 +186,7 @@ func (g *Group) listenUnix(path string) (net.Listener, os.FileInfo, error) {
 	return l, file, nil
 }
 
-// removeStale removes a socket file that a process left when it was killed.
+// removeStale removes a socket file that a killed process left behind.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,7 +209,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// cause strips what package net says once more about the address.
+// cause removes the address that package net repeats in its errors.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -220,7 +218,7 @@ func cause(err error) error {
 	return err
 }
 
-// stop closes the socket and removes its file, unless another process has put its own there.
+// stop closes the socket and removes its file, unless another process has replaced the file with its own.
 func (l *listener) stop() {
 	close(l.quit)
 	if l.file != nil {

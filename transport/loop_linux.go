@@ -9,57 +9,56 @@ import (
 	"limitdb/internal/pulse"
 )
 
-// loop is an event loop: one goroutine that waits for its connections' sockets and runs their
-// sessions.
+// loop is an event loop: one goroutine that waits for the sockets of its connections and runs their sessions.
 //
-// A round takes the ready sockets, gives each one read of at most loopReadSize bytes, fewer where they are many,
-// and one stretch of writing, then does what was posted, and then gives those who have yielded
-// another turn, in the order in which they did: for the last two it takes moreTime
-// each, and leaves the rest to the next round. Readiness is level-triggered: what a turn left is
-// ready again, and no read is made only to learn that there is nothing more.
+// Each round takes the ready sockets and does for each one read and one stretch of writing. A read takes at
+// most loopReadSize bytes, fewer if many sockets are ready. Then the round does what was posted, and then
+// gives each connection that has yielded another turn, in the order in which they yielded. For each of the
+// last two it takes at most moreTime, and leaves the rest to the next round. Readiness is level-triggered: if
+// a turn leaves input, the socket is ready again, and no read is made only to learn that there is nothing
+// more.
 //
-// Tried and left: waiting at once instead of looking first (the same for one connection,
-// 6 % dearer for many), yielding to other goroutines between the two (a fifth dearer), looking again for
-// 20 or 50 µs before waiting (half as much again to twice the processor time, and slower where
-// others need it), a short wait without giving the processor away (no difference), a thread of its
-// own (no difference). A library was not taken because it cannot stop reading one connection.
+// Tried and rejected: waiting without looking first (the same for one connection, 6 % slower for many),
+// yielding to other goroutines between the two (20 % slower), looking again for 20 or 50 µs before waiting
+// (1.5 to 2 times the processor time, and slower if others need the processor), a short wait that keeps the
+// processor (no difference), a thread for the loop (no difference). A library was not used because it cannot
+// stop reading from one connection.
 //
-// The loop alone reads, runs sessions and closes sockets. Writing is done by whoever writes.
+// Only the loop reads, runs sessions and closes sockets. Any goroutine may write.
 type loop struct {
 	g     *Group
 	poll  *poll
-	conns []*loopConn   // by descriptor
-	buf   []byte        // what was read; valid for one call of Session.Data
-	now   int64         // the clock, read once a round
+	conns []*loopConn   // indexed by descriptor
+	buf   []byte        // the bytes read; valid for one call of Session.Data
+	now   int64         // the clock, read once in a round
 	pulse pulse.Pulse   // rests while the loop waits
-	turn  time.Duration // of the session that runs
-	read  int           // bytes that are read from each in this round
+	turn  time.Duration // the turn of the session that runs
+	read  int           // bytes to read from each connection in this round
 	todo  []*loopConn   // taken from the inbox, not yet done
-	more  []*loopConn   // have yielded
+	more  []*loopConn   // connections that have yielded
 	count atomic.Int64
 
 	mu     sync.Mutex // guards inbox, quit and ended
 	inbox  []*loopConn
-	quit   bool        // to end
+	quit   bool        // the loop must end
 	ended  bool        // the descriptors are closed
-	asleep atomic.Bool // the loop waits, or is about to
+	asleep atomic.Bool // the loop waits, or is about to wait
 	spare  []*loopConn // the inbox's other half, empty
 
 	yielded int64 // when the loop last let others run
-	settled int64 // when Settled was called last
+	settled int64 // when Settled was last called
 }
 
-// loopReadSize is the most that is read from a connection in its turn.
+// loopReadSize is the maximum number of bytes read from a connection in its turn.
 const loopReadSize = 64 << 10
 
-// yieldEvery is less than the 10 ms after which Go's scheduler takes the
-// processor of a goroutine that has not given it up, by means of a thread that looks
-// every 20 µs from then on: that would cost more than yielding does.
+// yieldEvery is less than 10 ms, after which Go's scheduler takes the processor from a goroutine that has not
+// yielded. A thread then looks every 20 µs, which would cost more than yielding does.
 const yieldEvery = int64(5 * time.Millisecond)
 
-// gatherFor is how long a loop that finds more and more to do goes on without a call of Options.Settled. To
-// call it after each round costs 7 % more at one command for each sync, and is slower for the clients, too: more
-// syncs, each for fewer.
+// gatherFor is how long, in ns, a loop that always finds more to do goes on without a call of
+// Options.Settled. Calling it after each round costs 7 % more at one command for each sync, and is slower for
+// the clients, too: there are more syncs, and each serves fewer clients.
 const gatherFor = int64(300 * time.Microsecond)
 
 func newLoop(g *Group) (*loop, error) {
@@ -80,7 +79,8 @@ func (l *loop) run() {
 			l.settle()
 		}
 		if len(events) == 0 && len(l.todo)+len(l.more) == 0 {
-			// Announce the sleep, then look at the inbox: who posts after that look interrupts.
+			// Announce the sleep before looking at the inbox: whoever posts after that look interrupts the
+			// wait.
 			l.asleep.Store(true)
 			if l.idle() {
 				l.pulse.Rest()
@@ -96,7 +96,7 @@ func (l *loop) run() {
 		}
 		l.turn, l.read = turnOf(len(events)), readOf(len(events))
 		for i := range events {
-			// A closed connection's descriptor has none until the next is taken from the inbox.
+			// A closed connection's descriptor has no entry here until enter gives it a new one.
 			if c := l.conn(int(events[i].Fd)); c != nil {
 				c.ready(events[i].Events)
 			}
@@ -111,7 +111,7 @@ func (l *loop) run() {
 	}
 }
 
-// settle says that what was ready has been done, or much of it.
+// settle calls Options.Settled.
 func (l *loop) settle() {
 	l.settled = l.now
 	if l.g.opts.Settled != nil {
@@ -126,14 +126,14 @@ func (l *loop) conn(fd int) *loopConn {
 	return nil
 }
 
-// idle reports whether nothing is in the inbox.
+// idle reports whether the inbox is empty.
 func (l *loop) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.inbox) == 0 && !l.quit
 }
 
-// take does what was posted before. It returns true when the loop is to end.
+// take does what was posted before the call. It returns true if the loop must end.
 func (l *loop) take() (quit bool) {
 	if len(l.todo) == 0 {
 		l.mu.Lock()
@@ -145,7 +145,7 @@ func (l *loop) take() (quit bool) {
 		l.spare = l.todo
 		return quit
 	}
-	const look = 16 // at the clock, after so many
+	const look = 16 // read the clock after this many
 	l.turn = turnOf(len(l.todo))
 	all, start := l.todo, int64(0)
 	for i, c := range all {
@@ -166,14 +166,14 @@ func (l *loop) take() (quit bool) {
 	return false
 }
 
-// goOn gives turns to those who have yielded.
+// goOn gives turns to the connections that have yielded.
 func (l *loop) goOn() {
 	if len(l.more) == 0 {
 		return
 	}
 	l.turn = longTurn
 	start := l.g.opts.Clock.Now()
-	for n := len(l.more); n > 0; n-- { // who yields again waits for the next round
+	for n := len(l.more); n > 0; n-- { // a session that yields again waits for the next round
 		c := l.more[0]
 		l.more[0] = nil
 		l.more = l.more[1:]
@@ -184,7 +184,7 @@ func (l *loop) goOn() {
 	}
 }
 
-// put adds c to the inbox, from any goroutine.
+// put adds c to the inbox. Any goroutine may call it.
 func (l *loop) put(c *loopConn) {
 	l.mu.Lock()
 	l.inbox = append(l.inbox, c)
@@ -192,7 +192,8 @@ func (l *loop) put(c *loopConn) {
 	l.mu.Unlock()
 }
 
-// rouse ends the loop's sleep. mu is held, so that the descriptor is not another's by now.
+// rouse ends the loop's sleep. The caller holds mu, so that the descriptor cannot have been closed and
+// reused.
 func (l *loop) rouse() {
 	if !l.ended && l.asleep.CompareAndSwap(true, false) {
 		l.poll.interrupt()
@@ -206,7 +207,7 @@ func (l *loop) close() {
 	l.mu.Unlock()
 }
 
-// stop ends the loop once its inbox is empty. Its connections have been closed before.
+// stop ends the loop once its inbox is empty. Its connections are already closed.
 func (l *loop) stop() {
 	l.mu.Lock()
 	l.quit = true

@@ -10,8 +10,8 @@ import (
 	"limitdb/internal/clock"
 )
 
-// rests checks that the loops sleep and go on sleeping: an event that is reported again and again
-// would keep them busy.
+// rests checks that the loops sleep and stay asleep: an event that is reported again and again would keep
+// them busy.
 func (fx *fixture) rests(what string) {
 	fx.t.Helper()
 	for _, l := range fx.g.loops.all {
@@ -20,7 +20,7 @@ func (fx *fixture) rests(what string) {
 				if !l.asleep.Load() {
 					return false
 				}
-				time.Sleep(100 * time.Microsecond) // in all 2 ms at the least, a thousand rounds of a busy loop
+				time.Sleep(100 * time.Microsecond) // at least 2 ms in all, a thousand rounds of a busy loop
 			}
 			return true
 		})
@@ -97,7 +97,7 @@ func TestLoopRests(t *testing.T) {
 			fx.rests("lingering")
 			_ = l.Close()
 			wantReason(t, lf, errTest)
-			// The rest is cut off when the test ends: a linger of an hour is not waited for.
+			// Do not wait for a linger of an hour: cut off the rest when the test ends.
 			for _, m := range fx.g.all() {
 				m.Close(errTest)
 			}
@@ -118,7 +118,7 @@ func TestLoopsShareConnections(t *testing.T) {
 	}
 }
 
-// In one round a connection is given at most one read.
+// A connection gets at most one read in a round.
 func TestTurnIsBounded(t *testing.T) {
 	inside, goOn := make(chan int), make(chan struct{})
 	fx := start(t, driver{network: "tcp", loops: 1}, Options{}, func(f *funcs) {
@@ -136,7 +136,7 @@ func TestTurnIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, inside)
-	// The loop is in the first one's turn. Meanwhile it sends much, and the second a little.
+	// The loop is in the first one's turn. Meanwhile the first sends much, and the second a little.
 	if _, err := first.Write(make([]byte, 3*loopReadSize)); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestTurnIsBounded(t *testing.T) {
 		if n > loopReadSize {
 			t.Errorf("%d bytes in one turn", n)
 		}
-		// Two: the second may be taken from the inbox after the round that follows.
+		// Two turns, because the second connection may be taken from the inbox after the next round.
 		if turns++; turns > 2 {
 			t.Fatal("the second connection waits for more than the first one's turns")
 		}
@@ -174,8 +174,8 @@ func TestTurnIsBounded(t *testing.T) {
 	close(inside)
 }
 
-// Settled is called after what sessions were given, so that what many of them
-// ask for can be done once.
+// Settled is called after the sessions have received their input, so that work for many of them can be done
+// once.
 func TestSettled(t *testing.T) {
 	for _, d := range drivers() {
 		if d.loops <= 0 {
@@ -201,12 +201,12 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// eager is a clock on which a millisecond passes between any two looks.
+// eager is a clock on which a millisecond passes between two reads.
 type eager struct{ ns atomic.Int64 }
 
 func (e *eager) Now() int64 { return e.ns.Add(int64(time.Millisecond)) }
 
-// A loop that never comes to rest settles as well.
+// A loop that never runs out of work calls Settled as well.
 func TestBusyLoopSettles(t *testing.T) {
 	for _, d := range drivers() {
 		if d.loops <= 0 {
@@ -239,7 +239,7 @@ func TestBusyLoopSettles(t *testing.T) {
 	}
 }
 
-// A loop whose session does not return is stuck; one that waits is not.
+// A loop whose session does not return is stuck; a loop that waits is not.
 func TestStuck(t *testing.T) {
 	fake := clock.NewFake(int64(time.Hour))
 	release, inside := make(chan struct{}), newOnce()

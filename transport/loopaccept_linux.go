@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// loops are a Group's event loops, made with its first plain listener.
+// loops are the event loops of a Group. They are made with its first plain listener.
 type loops struct {
 	all     []*loop
 	running sync.WaitGroup
-	next    atomic.Uint32 // where the search for the least busy begins
+	next    atomic.Uint32 // where the search for the least busy loop begins
 }
 
-// Stuck returns for how many nanoseconds the loop that has been longest without an end
-// of its round is in it now: a loop that works ends a round in milliseconds. Connections with a
-// goroutine of their own are not looked at.
+// Stuck returns for how long, in ns, the slowest loop has been in its current round. A loop normally ends a
+// round within milliseconds. Connections with a goroutine of their own do not count.
 func (g *Group) Stuck() int64 {
 	now := g.opts.Clock.Now()
 	longest := int64(0)
@@ -32,7 +31,7 @@ func (g *Group) Stuck() int64 {
 	return longest
 }
 
-// startLoops makes the loops, once.
+// startLoops makes the loops once.
 func (g *Group) startLoops() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,7 +56,7 @@ func (g *Group) startLoops() error {
 	return nil
 }
 
-// stopLoops ends the loops when no connection is left.
+// stopLoops ends the loops when no connections are left.
 func (g *Group) stopLoops() {
 	g.mu.Lock()
 	all := g.loops.all
@@ -68,7 +67,7 @@ func (g *Group) stopLoops() {
 	g.loops.running.Wait()
 }
 
-// pick is the loop with the fewest connections; among equals, each in its turn.
+// pick returns the loop with the fewest connections; it takes equal loops in turn.
 func (s *loops) pick() *loop {
 	first := int(s.next.Add(1))
 	best := s.all[first%len(s.all)]
@@ -80,8 +79,8 @@ func (s *loops) pick() *loop {
 	return best
 }
 
-// pollable is a listener whose descriptor can be waited for without accepting by package net,
-// whose own epoll would be told of each event of what it accepted.
+// pollable is a listener that can wait on its descriptor without accepting through package net, which would
+// add each accepted connection to its own epoll.
 type pollable struct {
 	net.Listener
 	file *os.File // a duplicate of the descriptor
@@ -105,7 +104,7 @@ func newPollable(l net.Listener) (*pollable, error) {
 	if errno != 0 {
 		return nil, os.NewSyscallError("fcntl", errno)
 	}
-	p.file = os.NewFile(fd, l.Addr().String()) // finds it non-blocking, so reading waits in Go's scheduler
+	p.file = os.NewFile(fd, l.Addr().String()) // NewFile sees that it is non-blocking, so reading waits in Go's scheduler
 	if p.raw, err = p.file.SyscallConn(); err != nil {
 		return nil, errors.Join(err, p.file.Close())
 	}
@@ -118,7 +117,7 @@ func (p *pollable) Close() error { return errors.Join(p.file.Close(), p.Listener
 // SyscallConn implements syscall.Conn.
 func (p *pollable) SyscallConn() (syscall.RawConn, error) { return p.raw, nil }
 
-// SetDeadline bounds the wait of accept.
+// SetDeadline bounds how long accept waits.
 func (p *pollable) SetDeadline(t time.Time) error { return p.file.SetDeadline(t) }
 
 // accept waits for a connection.
@@ -140,7 +139,7 @@ func (p *pollable) accept() (fd int, from syscall.Sockaddr, err error) {
 	return fd, from, nil
 }
 
-// loopListener accepts from l for the event loops.
+// loopListener returns a listener that serves the connections from l with the event loops.
 func (g *Group) loopListener(l net.Listener) (*listener, error) {
 	if err := g.startLoops(); err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func (g *Group) loopListener(l net.Listener) (*listener, error) {
 	}}, nil
 }
 
-// acceptedLoop is to be served by an event loop.
+// acceptedLoop is a new connection that an event loop will serve.
 type acceptedLoop struct {
 	g      *Group
 	fd     int
@@ -197,7 +196,7 @@ func (a acceptedLoop) refuse(text []byte) {
 	_ = syscall.Close(a.fd)
 }
 
-// netAddr is sa as package net writes it.
+// netAddr converts sa to the address that package net would return.
 func netAddr(sa syscall.Sockaddr) net.Addr {
 	switch sa := sa.(type) {
 	case *syscall.SockaddrInet4:

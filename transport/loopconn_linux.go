@@ -11,9 +11,9 @@ import (
 // loopConn is a connection that an event loop serves.
 //
 // Invariants:
-//   - methods of the session run on the loop's goroutine, Handler.Accept before it knows the connection;
-//   - the socket is written to, and the events waited for are changed, under mu;
-//   - the socket is closed by the loop under mu, so fd is valid on the loop and under mu while life is not closed;
+//   - the session's methods run on the loop's goroutine; Handler.Accept runs before the loop knows the connection;
+//   - writing to the socket and changing the events to wait for happen under mu;
+//   - the loop closes the socket under mu, so fd is valid on the loop, and under mu while life is not closed;
 //   - mu is held for system calls that do not wait, never for a method of the session.
 type loopConn struct {
 	l             *loop
@@ -21,8 +21,8 @@ type loopConn struct {
 	local, remote net.Addr
 	session       Session
 
-	todo    atomic.Uint32 // what the loop shall do: bits of the post constants
-	life    Life          // changed under mu, but for Drain
+	todo    atomic.Uint32 // what the loop must do: bits of the post constants
+	life    Life          // changed under mu, except by Drain
 	pending atomic.Int64
 	out     delivery
 	moved   atomic.Int64 // Progress
@@ -30,20 +30,20 @@ type loopConn struct {
 	mu       sync.Mutex // guards what follows
 	q        queue
 	linger   time.Duration
-	reading  bool   // input is waited for; changed by the loop alone
-	events   uint32 // what epoll has been told
+	reading  bool   // the connection waits for input; changed only by the loop
+	events   uint32 // the events that epoll was given
 	entered  bool   // the loop knows the connection
-	released bool   // the socket was closed
+	released bool   // the socket is closed
 
-	// The loop's own.
+	// These belong to the loop.
 	parked   bool // Data or Resume returned false
-	yielded  bool // in the loop's list of those who have more to do
-	finished bool // the peer has sent its end
-	shut     bool // we have sent ours
+	yielded  bool // in the loop's list of connections that have yielded
+	finished bool // the peer has ended
+	shut     bool // we have ended
 	left     int64
 	pacer    pacer
 	timer    *time.Timer
-	due      int64 // when timer means something, monotonic
+	due      int64 // the time at which timer counts, monotonic
 }
 
 // What can be posted to the loop.
@@ -55,7 +55,7 @@ const (
 	postTimer                    // the timer fired
 )
 
-// post asks the loop to do something. One that is in the inbox already is not put there twice.
+// post asks the loop to do something. It does not add the connection to the inbox twice.
 func (c *loopConn) post(what uint32) {
 	if c.todo.Or(what) == 0 {
 		c.l.put(c)
@@ -73,7 +73,7 @@ func (c *loopConn) act() {
 		c.mu.Unlock()
 		c.update()
 	}
-	if todo&postWake != 0 && c.life.Serving() && !c.yielded { // else Resume is called in its turn
+	if todo&postWake != 0 && c.life.Serving() && !c.yielded { // a session that has yielded is resumed in its turn
 		c.settle(c.session.Resume())
 	}
 	if todo&postStop != 0 {
@@ -87,7 +87,7 @@ func (c *loopConn) act() {
 	}
 }
 
-// ready takes the connection's turn after epoll reported it.
+// ready runs the connection's turn after epoll reported it.
 func (c *loopConn) ready(events uint32) {
 	const broken = syscall.EPOLLHUP | syscall.EPOLLERR
 	if events&(syscall.EPOLLOUT|broken) != 0 && c.pending.Load() > 0 {
@@ -117,19 +117,19 @@ func (c *loopConn) read() {
 	}
 }
 
-// end acts on the end of input: the peer's, or what we are willing to throw away.
+// end handles the end of input: the peer has ended, or sent more than we are willing to throw away.
 func (c *loopConn) end() {
 	c.finished = true
 	if c.life.Serving() && c.session.EOF() {
 		c.CloseAfterFlush(ErrPeerClosed)
 	}
 	if c.shut {
-		c.Close(nil) // the reason is there already
+		c.Close(nil) // the reason is already set
 	}
 	c.update()
 }
 
-// settle acts on what Data or Resume returned.
+// settle handles the result of Data or Resume.
 func (c *loopConn) settle(more bool) {
 	c.parked = !more
 	c.update()
@@ -149,8 +149,8 @@ func (c *loopConn) update() {
 	}
 }
 
-// paced asks the pacer whether to read, and has it asked again when that is due. Every
-// byte sent asks it, too.
+// paced asks the pacer whether to read, and sets a timer to ask it again when that is due. The pacer is also
+// asked when bytes are sent.
 func (c *loopConn) paced() bool {
 	unsent := c.pending.Load()
 	if !c.pacer.free(unsent) {
@@ -163,14 +163,14 @@ func (c *loopConn) paced() bool {
 	return ok
 }
 
-// hear notes what the peer has taken since. The socket must be open.
+// hear notes what the peer has taken since the last call. The socket must be open.
 func (c *loopConn) hear() {
 	if c.out.look(c.fd) {
 		c.moved.Store(c.l.g.opts.Clock.Now())
 	}
 }
 
-// after has postTimer posted in d.
+// after posts postTimer in d.
 func (c *loopConn) after(d time.Duration) {
 	c.due = c.l.g.mono() + int64(d)
 	if c.timer == nil {
@@ -184,15 +184,15 @@ func (c *loopConn) timeout() {
 	switch {
 	case c.life.Serving():
 		c.update()
-	case c.due > c.l.g.mono(): // set for something else since
+	case c.due > c.l.g.mono(): // the timer was set for something else since
 	case !c.released && !c.shut && c.out.goesOn(c.fd):
 		c.after(c.l.g.opts.FlushTimeout)
 	default:
-		c.Close(nil) // of flushing or lingering; the reason is there already
+		c.Close(nil) // of flushing or lingering; the reason is already set
 	}
 }
 
-// closing goes on with a connection that is flushing or closed.
+// closing continues to close a connection that is flushing or closed.
 func (c *loopConn) closing() {
 	switch {
 	case c.released:
@@ -207,7 +207,7 @@ func (c *loopConn) closing() {
 	}
 }
 
-// hangUp sends our end, after the last byte, and lingers for the peer's.
+// hangUp ends our side after the last byte, and lingers until the peer ends.
 func (c *loopConn) hangUp() {
 	if c.shut {
 		return
@@ -222,7 +222,7 @@ func (c *loopConn) hangUp() {
 	c.update()
 }
 
-// release closes the socket and runs Closed, the last of the session.
+// release closes the socket and runs the session's Closed.
 func (c *loopConn) release() {
 	if c.timer != nil {
 		c.timer.Stop()
@@ -230,7 +230,7 @@ func (c *loopConn) release() {
 	c.l.conns[c.fd] = nil
 	c.mu.Lock()
 	c.released = true
-	_ = syscall.Close(c.fd) // epoll forgets it
+	_ = syscall.Close(c.fd) // epoll drops a closed socket
 	c.mu.Unlock()
 	c.session.Closed(c.life.Reason())
 	c.l.count.Add(-1)

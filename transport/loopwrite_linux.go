@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// flushTurn is the most that is sent from a connection's queue in its turn.
+// flushTurn is the maximum number of bytes sent from a connection's queue in its turn.
 const flushTurn = 256 << 10
 
-// Write implements Conn. Whoever calls it makes the system call.
+// Write implements Conn. The system call is made on the caller's goroutine.
 func (c *loopConn) Write(p []byte) {
 	if len(p) == 0 {
 		return
@@ -36,7 +36,7 @@ func (c *loopConn) Write(p []byte) {
 	}
 }
 
-// send makes one write. A full socket is a success of no bytes. mu is held.
+// send makes one write. It returns 0 and no error if the socket is full. The caller holds mu.
 func (c *loopConn) send(p []byte) (int, error) {
 	n, err := writeNow(c.fd, p)
 	if err == syscall.EAGAIN {
@@ -49,7 +49,7 @@ func (c *loopConn) send(p []byte) (int, error) {
 	return n, err
 }
 
-// flush sends from the queue what the socket takes, on the loop.
+// flush sends from the queue what the socket takes. It runs on the loop.
 func (c *loopConn) flush() {
 	c.mu.Lock()
 	var err error
@@ -79,8 +79,8 @@ func (c *loopConn) flush() {
 	}
 }
 
-// arm tells epoll what to wait for. With nothing to wait for, the socket is taken out: else a
-// broken one would be reported again and again. mu is held.
+// arm updates the events that epoll waits for. If there are none, it removes the socket; otherwise epoll
+// would report a broken one again and again. The caller holds mu.
 func (c *loopConn) arm() {
 	var events uint32
 	if c.reading {
@@ -105,8 +105,8 @@ func (c *loopConn) arm() {
 	}
 }
 
-// leave moves to a later phase and has the loop act on it; it returns false if that was done
-// already. mu is held.
+// leave moves to a later phase and posts that to the loop. It returns false if the connection was already
+// there. The caller holds mu.
 func (c *loopConn) leave(to int32, reason error) bool {
 	if _, ok := c.life.enter(to, reason); !ok {
 		return false
@@ -127,7 +127,7 @@ func (c *loopConn) Close(reason error) bool {
 		return false
 	}
 	if !c.released {
-		// The loop closes the socket in its turn; nothing gets through from now on.
+		// The loop closes the socket in its turn; from now on nothing is sent.
 		_ = syscall.Shutdown(c.fd, syscall.SHUT_RDWR)
 	}
 	return true
@@ -177,7 +177,7 @@ func (c *loopConn) again() {
 	if !c.life.Serving() {
 		return
 	}
-	// Nothing is read from the socket meanwhile, so that nothing else finds a reset.
+	// Nothing reads from the socket meanwhile, so only this check can find a reset.
 	if errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR); err == nil && errno != 0 {
 		c.Close(reason(syscall.Errno(errno)))
 		return

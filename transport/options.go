@@ -9,60 +9,61 @@ import (
 	"limitdb/internal/clock"
 )
 
-// Options of a Group. The zero value of each field is useful.
+// Options configures a Group. The zero value of each field is useful.
 type Options struct {
-	// Clock is what Conn.Progress is told in. Nil: the real one.
+	// Clock is the clock of Conn.Progress. Nil means the real one.
 	Clock clock.Clock
-	// KeepAlive is the idle time after which TCP probes a silent peer; three unanswered
-	// probes, a third of it apart, end the connection. Zero: 300 s. Negative: no probes.
+	// KeepAlive is the idle time after which TCP probes a silent peer. Three unanswered probes, a third of
+	// KeepAlive apart, end the connection. Zero means 300 s; a negative value means no probes.
 	KeepAlive time.Duration
-	// Backlog is how many connections may wait to be accepted, within what the system
-	// allows. Zero: what the system allows.
+	// Backlog is how many connections may wait to be accepted, up to the system's limit. Zero means the
+	// system's limit.
 	Backlog int
-	// UnixPerm is the mode of the files of unix sockets. Zero: what the umask leaves.
+	// UnixPerm is the mode of the files of unix sockets. Zero leaves it to the umask.
 	UnixPerm fs.FileMode
 
-	// Loops is the number of event loops that serve plain connections; TLS ones have a
-	// goroutine each. Zero: DefaultLoops. Negative: no loops, a goroutine for each connection. Systems
+	// Loops is the number of event loops that serve plain connections; each TLS connection has a goroutine.
+	// Zero means DefaultLoops. A negative value means no loops, and a goroutine for each connection. Systems
 	// other than Linux have no loops.
 	Loops int
 
-	// Settled is called by a loop when its sessions have been given all that there was, or 300 µs and a round of
-	// it at the most: then it is time for what is better done once for many. It must not block. Nil: nobody is.
+	// Settled is called by a loop when its sessions have received all the input that was ready, and at the
+	// latest 300 µs and a round after its last call. It is for work that is cheaper done once for many
+	// sessions. It must not block. Nil means no call.
 	Settled func()
 
-	// PauseAbove is the number of unsent bytes above which a peer that reads is not read from.
-	// Zero: 1 MB.
+	// PauseAbove is the number of unsent bytes above which the transport stops reading from a peer that
+	// reads. Zero means 1 MB.
 	PauseAbove int64
-	// PauseMost returns the number of unsent bytes above which a peer is not read from, whether
-	// it reads or not. Nil: there is no such bound.
+	// PauseMost returns the number of unsent bytes above which the transport stops reading from any peer. Nil
+	// means no such bound.
 	PauseMost func() int64
-	// StallAfter is the time without a byte taken after which a paused peer may be one that writes
-	// everything before it reads. It is read from until twice as much is unsent, and so on
-	// each time this passes again. Zero: 100 ms.
+	// StallAfter is how long a paused peer may take no byte before it is treated as one that writes
+	// everything before it reads. The transport then reads from it until twice as much is unsent, and so on
+	// each time StallAfter passes again. Zero means 100 ms.
 	StallAfter time.Duration
 
-	// FlushTimeout bounds the time without a byte taken by the peer while what is queued is sent
-	// on a connection that is being closed. Zero: 10 s.
+	// FlushTimeout is how long the peer of a closing connection may take no byte while queued bytes are sent.
+	// Zero means 10 s.
 	FlushTimeout time.Duration
-	// LingerTime bounds the wait for the peer's end after the last byte was sent, in which its
-	// input is thrown away. Zero: 1 s.
+	// LingerTime is how long a closing connection waits for the peer to end after the last byte was sent.
+	// Input is thrown away meanwhile. Zero means 1 s.
 	LingerTime time.Duration
-	// LingerBytes bounds the input thrown away from CloseAfterFlush on. Zero: 4 MB.
+	// LingerBytes is how much input is thrown away from CloseAfterFlush on. Zero means 4 MB.
 	LingerBytes int64
-	// HandshakeTimeout bounds a TLS handshake. Zero: 10 s.
+	// HandshakeTimeout bounds the time of a TLS handshake. Zero means 10 s.
 	HandshakeTimeout time.Duration
 
-	// OnAcceptError is told of the first of a run of failures to accept, and then of at
-	// most one a second. wait is the pause that follows; zero when a connection could be
-	// refused for want of descriptors, so that no pause is needed. Nil: not told.
+	// OnAcceptError is called for the first of a run of failures to accept, and then at most once a second.
+	// wait is the pause that follows; it is zero if a connection could be refused because the process has no
+	// descriptors left, since no pause is then needed. Nil means no call.
 	OnAcceptError func(on net.Addr, err error, wait time.Duration)
-	// Refusal is sent to a connection that is refused because the process has no
-	// descriptor left for it. TLS connections are closed without it.
+	// Refusal is sent to a connection that is refused because the process has no descriptors left. TLS
+	// connections are closed without it.
 	Refusal []byte
 }
 
-// withDefaults fills in what zero stands for.
+// withDefaults replaces zero values with the defaults.
 func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.NewReal()
@@ -99,8 +100,8 @@ func (o *Options) pacer() pacer {
 	return pacer{above: o.PauseAbove, after: o.StallAfter, most: o.PauseMost}
 }
 
-// DefaultLoops is the number of event loops where none is given: one for every two processors,
-// at least one. The kernel's work for a socket and everything that is not a loop need the
-// others; and few loops find more ready connections in each round, which makes a request cheaper. Measured
-// with two processors: two loops spend half as much again on a request as one.
+// DefaultLoops returns the default number of event loops: one for every two processors, and at least one. The
+// other processors are needed for the kernel's work on sockets and for everything that is not a loop. Fewer
+// loops also find more ready connections in each round, which makes a request cheaper. With two processors,
+// two loops used 1.5 times as much processor time for a request as one.
 func DefaultLoops() int { return max(1, runtime.GOMAXPROCS(0)/2) }

@@ -2,28 +2,28 @@ package transport
 
 import "time"
 
-// pacer decides whether to read from a peer that has many replies unread. A peer that
-// reads is made to wait until it has read more. A peer that writes everything before it reads
-// would wait for ever, and so would we. It is silent: it takes nothing for a while. For such
-// a peer the bound is doubled, again and again while the silence lasts, up to most.
+// pacer decides whether to read from a peer that has many unread replies. A peer that reads must wait until
+// it has read more. A peer that writes everything before it reads would wait forever, and so would we. Such a
+// peer is silent: it takes nothing for a while. For a silent peer the bound is doubled, again and again while
+// the silence lasts, up to most.
 //
-// A slow peer is silent between two reads. Silence that has ended was no stall, so from
-// then on twice as much of it is needed, until the peer has caught up.
+// A slow peer is silent between two reads. When a silence ends, it was not a stall; from then on a silence
+// must last twice as long, until the peer has caught up.
 type pacer struct {
-	above int64         // unsent bytes at which to pause
-	after time.Duration // of silence that doubles the bound
-	most  func() int64  // unsent bytes at which nothing is read any more; nil: no such bound
+	above int64         // the number of unsent bytes at which to pause
+	after time.Duration // the silence that doubles the bound
+	most  func() int64  // the number of unsent bytes at which reading stops for any peer; nil means no bound
 
 	waiting  bool          // more than above is unsent
-	mark     int64         // bytes taken, ever, when the silence began
-	since    int64         // when the silence began, in nanoseconds
-	patience time.Duration // the silence that is no stall
+	mark     int64         // bytes ever taken when the silence began
+	since    int64         // when the silence began, in ns
+	patience time.Duration // how long a silence may last without being a stall
 }
 
-// maxPatience bounds patience: a peer that reads more seldom is read up to most.
+// maxPatience bounds patience. A peer that reads less often is read from until most bytes are unsent.
 const maxPatience = 5 * time.Second
 
-// free reports whether so few bytes are unsent that the peer is read from at once.
+// free reports whether few enough bytes are unsent to read without asking read.
 func (p *pacer) free(unsent int64) bool {
 	if unsent == 0 || unsent <= p.above && (p.most == nil || unsent <= p.most()) {
 		p.waiting = false
@@ -32,9 +32,9 @@ func (p *pacer) free(unsent int64) bool {
 	return false
 }
 
-// read reports whether to read now, given the bytes unsent, the bytes that the peer has taken
-// ever and a monotonic time in nanoseconds. If not, ask again when bytes were sent, at the
-// latest after wait.
+// read reports whether to read now, given the number of unsent bytes, the number of bytes that the peer has
+// ever taken, and a monotonic time in ns. If not, ask again when bytes were sent, and at the latest after
+// wait, in ns.
 func (p *pacer) read(unsent, taken, now int64) (ok bool, wait time.Duration) {
 	if p.free(unsent) {
 		return true, 0

@@ -18,8 +18,8 @@ type chunk struct {
 	r, w int
 }
 
-// buffers lends chunks of 4 to 64 kB. A connection holds one only while it has bytes in it,
-// so that an idle connection costs none.
+// buffers lends chunks of 4 to 64 kB. A connection holds one only while it has bytes in it, so an idle
+// connection has none.
 type buffers struct {
 	pools [maxChunk - minChunk + 1]sync.Pool
 }
@@ -33,14 +33,14 @@ func (b *buffers) get(n int) *chunk {
 	return &chunk{buf: make([]byte, 1<<class)}
 }
 
-// put takes c back.
+// put takes back c.
 func (b *buffers) put(c *chunk) {
 	c.next, c.r, c.w = nil, 0, 0
 	b.pools[bits.Len(uint(len(c.buf)))-1-minChunk].Put(c)
 }
 
-// queue holds unsent bytes in order. Its memory is below twice the bytes it holds, plus 4 kB.
-// The zero value is empty; it is not safe for concurrent use.
+// queue holds unsent bytes in order. Its memory is less than twice the bytes it holds, plus 4 kB. The zero
+// value is an empty queue. A queue is not safe for concurrent use.
 type queue struct {
 	first, last *chunk
 	size        int
@@ -53,7 +53,7 @@ func (q *queue) push(b *buffers, p []byte) {
 	q.size += len(p)
 	for len(p) > 0 {
 		if q.last == nil || q.last.w == len(q.last.buf) {
-			// As large as what is there already: few chunks, yet little of them empty.
+			// As large as what the queue already holds: this gives few chunks with little empty space.
 			c := b.get(max(len(p), q.size-len(p)))
 			if q.last == nil {
 				q.first = c
@@ -70,7 +70,7 @@ func (q *queue) push(b *buffers, p []byte) {
 	}
 }
 
-// head is the first stretch of bytes; empty when the queue is. It stays as it is while others push.
+// head returns the first stretch of bytes, empty if the queue is. It stays valid while others push.
 func (q *queue) head() []byte {
 	if q.first == nil {
 		return nil
@@ -86,7 +86,7 @@ func (q *queue) pop(b *buffers, n int) {
 	if c.r < c.w {
 		return
 	}
-	// A chunk that was sent whole goes back even if it has room: nothing idle is kept.
+	// A chunk that was sent goes back even if it has room, so that an idle queue holds nothing.
 	q.first = c.next
 	if q.first == nil {
 		q.last = nil

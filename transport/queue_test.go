@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The queue against a plain buffer, with its promise about memory.
+// The queue behaves like a plain buffer and keeps its promise about memory.
 func TestQueueIsABuffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
@@ -56,7 +56,7 @@ func TestQueueIsABuffer(t *testing.T) {
 	})
 }
 
-// Memory follows the bytes, also when they come in small pieces.
+// Memory is proportional to the bytes, even if they come in small pieces.
 func TestQueueMemory(t *testing.T) {
 	for _, piece := range []int{1, 10, 1000, 5000, 70_000} {
 		var q queue

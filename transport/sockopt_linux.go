@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// setTCP sets the options of a listening socket that the sockets it accepts inherit, which saves
-// five system calls for each. Replies are sent as they are written: TCP_NODELAY.
+// setTCP sets options on a listening socket that accepted sockets inherit, which saves five system calls for
+// each. TCP_NODELAY sends replies as they are written.
 func setTCP(fd int, keepAlive time.Duration) error {
 	type option struct{ level, name, value int }
 	on := 0
@@ -32,8 +32,8 @@ func setTCP(fd int, keepAlive time.Duration) error {
 	return nil
 }
 
-// setBacklog bounds the queue of a listening socket, unless n is 0. Package net takes the most
-// that the system allows; listening again changes that.
+// setBacklog bounds the queue of a listening socket, unless n is 0. Package net uses the system's limit;
+// listening again changes that.
 func setBacklog(l net.Listener, n int) error {
 	c, ok := l.(syscall.Conn)
 	if n == 0 || !ok {

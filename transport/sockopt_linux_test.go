@@ -44,7 +44,7 @@ func TestTCPOptions(t *testing.T) {
 	}
 }
 
-// SetKeepAlive holds for the connections that come later.
+// SetKeepAlive applies to connections accepted later.
 func TestSetKeepAlive(t *testing.T) {
 	for _, d := range drivers() {
 		if d.network != "tcp" {
@@ -71,7 +71,7 @@ func TestSetKeepAlive(t *testing.T) {
 	}
 }
 
-// Unlisten ends one listener; what it has accepted goes on.
+// Unlisten ends one listener; the connections that it accepted go on.
 func TestUnlisten(t *testing.T) {
 	g := newEcho(t, Options{})
 	for range 2 {
@@ -116,7 +116,7 @@ func TestBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := raw.Control(func(fd uintptr) {
-		// Of a listening socket, the kernel tells the queue's bound here.
+		// For a listening socket, the kernel reports the bound of the queue here.
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil {
 			t.Error(err)

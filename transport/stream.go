@@ -11,45 +11,45 @@ import (
 	"time"
 )
 
-// stream is a connection that has a goroutine of its own, which reads. A second one writes, while
-// the socket does not take what was written to it; and a short one runs Session.Resume.
+// stream is a connection with a goroutine of its own, which reads. A second goroutine writes while the socket
+// is full, and a short-lived one runs Session.Resume.
 //
 // Invariants:
-//   - methods of the session run under run, and none after Closed;
-//   - the socket is written to under out.mu or, while out.busy, by the flusher alone;
+//   - the session's methods run under run, and none after Closed;
+//   - the socket is written to under out.mu or, while out.busy is set, by the flusher alone;
 //   - the reader is the first goroutine to start and the last to end: it runs Closed;
 //   - locks are taken in the order run, cipher.mu, out.mu, mu.
 //
-// One goroutine for each direction from the start would be simpler, and was rejected: it
-// costs a switch for each reply and a second stack for each idle connection.
+// Rejected: one goroutine for each direction from the start. It would be simpler, but costs a switch for each
+// reply and a second stack for each idle connection.
 type stream struct {
 	g        *Group
 	nc       net.Conn
 	raw      syscall.RawConn
 	fd       int
 	tls      *tls.Conn   // nil: plain
-	cipher   *cipherSide // under tls
+	cipher   *cipherSide // the connection under tls
 	out      outbox
 	in       input
-	pacer    pacer        // the reader's
+	pacer    pacer        // belongs to the reader
 	wake     atomic.Bool  // a Resume is due
 	parked   atomic.Bool  // Data or Resume returned false
-	finished atomic.Bool  // the peer has sent its end
+	finished atomic.Bool  // the peer has ended
 	moved    atomic.Int64 // Progress
 
-	run     sync.Mutex // held while a method of the session runs; guards the next four, and parked's changes
+	run     sync.Mutex // held while a method of the session runs; guards the next four fields, and changes of parked
 	session Session
 	ended   bool          // Closed has run
-	turn    time.Duration // of the method that runs
-	yielded bool          // another turn is to come
+	turn    time.Duration // the turn of the method that runs
+	yielded bool          // the session gets another turn
 
-	mu   sync.Mutex // guards over, and the changes of life but for Drain
+	mu   sync.Mutex // guards over, and changes of life except by Drain
 	over bool       // the reader has ended: no goroutine may start
 	life Life
 
-	stopped chan struct{} // closed when the session's methods no longer begin
+	stopped chan struct{} // closed when no more methods of the session begin
 	dead    chan struct{} // closed with the socket
-	unpark  chan struct{} // told when Resume returned true; holds one
+	unpark  chan struct{} // receives when Resume returned true; holds one
 }
 
 func newStream(g *Group, nc net.Conn) (*stream, error) {
@@ -89,7 +89,7 @@ func (c *stream) begin(h Handler) {
 	go c.serve()
 }
 
-// noSession stands in where the handler gave none.
+// noSession is used if the handler returned no session.
 type noSession struct{}
 
 func (noSession) Data([]byte) bool { return true }
@@ -97,7 +97,7 @@ func (noSession) Resume() bool     { return true }
 func (noSession) EOF() bool        { return true }
 func (noSession) Closed(error)     {}
 
-// serve is the reader: the connection's life from begin to end.
+// serve is the reader. It runs for the whole life of the connection.
 func (c *stream) serve() {
 	defer c.end()
 	if c.tls != nil {
@@ -122,8 +122,8 @@ func (c *stream) serve() {
 	c.drain()
 }
 
-// mayRead waits until the session wants more and the peer has taken enough of what was
-// written. It returns false once the connection is being closed.
+// mayRead waits until the session wants more input and the peer has taken enough output. It returns false if
+// the connection is being closed.
 func (c *stream) mayRead() bool {
 	return c.wanted() && c.paced() && c.life.Serving()
 }
@@ -144,17 +144,17 @@ func (c *stream) wanted() bool {
 	}
 }
 
-// paced waits while the peer has more to read than it should.
+// paced waits while the peer has too much unread output.
 func (c *stream) paced() bool {
 	if c.pacer.free(c.out.pending.Load()) {
-		return true // the usual case, without reading the time
+		return true // the usual case, without reading the clock
 	}
 	return c.out.pace()
 }
 
-// deliver hands b to the session.
+// deliver passes b to the session.
 func (c *stream) deliver(b []byte) {
-	for c.wanted() { // a Resume may have parked the session while we were reading
+	for c.wanted() { // a Resume may have parked the session during the read
 		c.run.Lock()
 		if !c.parked.Load() {
 			if c.life.Serving() {
@@ -168,7 +168,7 @@ func (c *stream) deliver(b []byte) {
 	}
 }
 
-// readFailed acts on the end of input: the peer's, or the connection's.
+// readFailed handles the end of input: the peer has ended, or the connection is closed.
 func (c *stream) readFailed(err error) {
 	if !c.life.Serving() {
 		return // the deadline of a connection that is being closed
@@ -188,15 +188,15 @@ func (c *stream) readFailed(err error) {
 		c.CloseAfterFlush(ErrPeerClosed)
 		return
 	}
-	<-c.stopped // the session closes it
+	<-c.stopped // the session closes the connection
 }
 
-// drain throws input away while what is queued is sent and until the peer ends, so that a
-// reset caused by unread input does not take the last reply from the peer. It closes the socket.
+// drain throws input away while the queue is sent and until the peer ends, so that no reset because of unread
+// input takes the last reply from the peer. Then it closes the socket.
 func (c *stream) drain() {
 	left := c.g.opts.LingerBytes
 	for left > 0 && c.life.isFlushing() {
-		b, err := c.in.wait() // has a deadline, since CloseAfterFlush
+		b, err := c.in.wait() // has a deadline since CloseAfterFlush
 		left -= int64(len(b))
 		c.in.release()
 		if err != nil {
@@ -206,10 +206,10 @@ func (c *stream) drain() {
 	if c.life.isFlushing() {
 		c.out.await()
 	}
-	c.Close(nil) // the reason is there already
+	c.Close(nil) // the reason is already set
 }
 
-// end runs Closed; nothing of the session runs afterwards.
+// end runs Closed. No method of the session runs afterwards.
 func (c *stream) end() {
 	c.in.release()
 	c.mu.Lock()
@@ -247,8 +247,8 @@ func (c *stream) Wake() {
 func (c *stream) resume() {
 	c.run.Lock()
 	defer c.run.Unlock()
-	if !c.wake.Swap(false) { // before Resume: what wakes during it asks for another
-		return // stop has been here
+	if !c.wake.Swap(false) { // before Resume, so that a Wake during it asks for another
+		return // stop has already run Resume
 	}
 	if c.yielded {
 		return // Resume is called in its turn
@@ -256,7 +256,7 @@ func (c *stream) resume() {
 	c.goOn(shortTurn)
 }
 
-// goOn calls Resume. run is held.
+// goOn calls Resume. The caller holds run.
 func (c *stream) goOn(turn time.Duration) {
 	if c.ended || !c.life.Serving() {
 		return
@@ -278,8 +278,8 @@ func (c *stream) Life() *Life { return &c.life }
 // Turn implements Conn.
 func (c *stream) Turn() time.Duration { return c.turn }
 
-// Yield implements Conn. Those who have more to do share a few turns, so that the
-// scheduler has few of them to run beside those who have little.
+// Yield implements Conn. The connections that have more to do share a few turns, so that the scheduler runs
+// few of them beside those with little to do.
 func (c *stream) Yield() {
 	c.yielded = true
 	c.spawn(func() {
@@ -300,8 +300,7 @@ func (c *stream) Yield() {
 	})
 }
 
-// broken is the socket's error, nil if it has none. Nothing is read meanwhile, so
-// that nothing else finds a reset.
+// broken returns the socket's error, or nil. Nothing reads meanwhile, so only this check can find a reset.
 func (c *stream) broken() error {
 	var errno int
 	err := c.raw.Control(func(fd uintptr) {
@@ -313,8 +312,8 @@ func (c *stream) broken() error {
 	return err
 }
 
-// stop implements member. Taking run puts it after what the session does now; a
-// wake-up that came before it has its Resume.
+// stop implements member. It takes run, so it follows the session's current method; a session that was woken
+// before has its Resume.
 func (c *stream) stop(reason error) {
 	c.spawn(func() {
 		c.resume()
@@ -324,8 +323,8 @@ func (c *stream) stop(reason error) {
 	})
 }
 
-// stopLinger is the linger time of a Group that closes: its peers are mostly idle and do
-// not notice, so each would take the whole time.
+// stopLinger is the linger time when a Group closes. Its peers are mostly idle and do not notice, so each
+// would take the whole time.
 const stopLinger = 100 * time.Millisecond
 
 // CloseAfterFlush implements Conn.
@@ -335,7 +334,7 @@ func (c *stream) CloseAfterFlush(reason error) {
 
 func (c *stream) closeAfterFlush(reason error, linger time.Duration) {
 	if c.tls != nil && !c.cipher.ready.Load() {
-		// Nothing can be said to the peer yet, and a handshake is too dear for a refusal.
+		// The peer cannot be told anything yet, and a handshake is too expensive for a refusal.
 		c.Close(reason)
 		return
 	}
@@ -343,10 +342,10 @@ func (c *stream) closeAfterFlush(reason error, linger time.Duration) {
 		return
 	}
 	if c.tls != nil {
-		_ = c.tls.CloseWrite() // queues the alert that ends the session
+		_ = c.tls.CloseWrite() // queues the alert that ends the TLS session
 	}
 	if c.finished.Load() {
-		linger = 0 // nothing comes that would cause a reset
+		linger = 0 // no input can come that would cause a reset
 	}
 	c.out.finish(linger)
 }
@@ -361,7 +360,7 @@ func (c *stream) Close(reason error) bool {
 	return true
 }
 
-// leave moves to a later phase; it returns false if that was done already.
+// leave moves to a later phase. It returns false if the connection was already there.
 func (c *stream) leave(to int32, reason error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

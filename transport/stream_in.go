@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// input reads a stream's socket. It waits without a buffer and takes one when there is
-// something to read, so that an idle connection holds none.
+// input reads a stream's socket. It waits without a buffer and takes one when there is something to read, so
+// an idle connection has none.
 type input struct {
 	c   *stream
-	try func(fd uintptr) bool // readOnce, made once so that a read allocates nothing
+	try func(fd uintptr) bool // readOnce, stored once so that a read allocates nothing
 	buf *chunk
 	n   int
 	err error
@@ -20,8 +20,8 @@ func (in *input) init(c *stream) {
 	in.try = in.readOnce
 }
 
-// wait returns what there is to read, once there is something. The bytes are valid
-// until release. A peer that ended gives io.EOF.
+// wait waits for input and returns it. The bytes are valid until release. It returns io.EOF if the peer has
+// ended.
 func (in *input) wait() ([]byte, error) {
 	in.n, in.err = 0, nil
 	if err := in.c.raw.Read(in.try); err != nil {
@@ -35,7 +35,7 @@ func (in *input) wait() ([]byte, error) {
 	return in.buf.buf[:in.n], nil
 }
 
-// release gives the buffer back.
+// release returns the buffer to the pool.
 func (in *input) release() {
 	if in.buf != nil {
 		in.c.g.bufs.put(in.buf)
@@ -43,7 +43,8 @@ func (in *input) release() {
 	}
 }
 
-// readOnce reads what is there. It returns false if that is nothing, to be called again when there is.
+// readOnce reads the available bytes. If there are none, it returns false, and is called again when there
+// are.
 func (in *input) readOnce(fd uintptr) bool {
 	if in.buf == nil {
 		in.buf = in.c.g.bufs.get(in.c.readSize())
@@ -62,8 +63,8 @@ func (in *input) readOnce(fd uintptr) bool {
 	return true
 }
 
-// readSize is how much is read at once. Two buffers are in use where there is TLS, and its
-// records are no larger.
+// readSize returns how many bytes to read in one call. TLS connections use two buffers, and TLS records are
+// no larger than tlsReadSize.
 func (c *stream) readSize() int {
 	if c.tls != nil {
 		return tlsReadSize

@@ -10,29 +10,29 @@ import (
 	"time"
 )
 
-// outbox writes to a stream's socket without ever making the writer wait: what the socket
-// does not take is queued, and a goroutine that lives while the queue is not empty sends it.
+// outbox writes to a stream's socket without making the caller wait. It queues what the socket does not take,
+// and a goroutine that lives while the queue is not empty sends it.
 type outbox struct {
 	c       *stream
-	try     func(fd uintptr) bool // writeOnce, made once so that a write allocates nothing
+	try     func(fd uintptr) bool // writeOnce, stored once so that a write allocates nothing
 	pending atomic.Int64          // bytes queued
 	total   delivery
-	pausing atomic.Bool   // pace wants to be told of progress
-	moved   chan struct{} // tells it; holds one
-	flushed chan struct{} // closed when all is sent after finish
+	pausing atomic.Bool   // pace waits for progress
+	moved   chan struct{} // signals progress to pace; holds one
+	flushed chan struct{} // closed when everything is sent after finish
 
 	mu     sync.Mutex // guards what follows, and writing to the socket while not busy
 	q      queue
-	busy   bool          // the flusher runs
-	last   bool          // finish was called: nothing is queued any more
-	closed bool          // the socket is
-	linger time.Duration // from finish
+	busy   bool          // the flusher is running
+	last   bool          // finish was called: nothing more is queued
+	closed bool          // the socket is closed
+	linger time.Duration // set by finish
 
-	// One write's argument and results. Owned by who may write.
+	// The argument and the results of one write. They belong to the goroutine that may write.
 	p   []byte
 	n   int
 	err error
-	// block makes writeOnce ask to wait for a socket that is full.
+	// block makes writeOnce ask to wait when the socket is full.
 	block bool
 }
 
@@ -43,7 +43,7 @@ func (o *outbox) init(c *stream) {
 	o.flushed = make(chan struct{})
 }
 
-// write sends what the socket takes of p now and queues the rest. After finish or close it drops p.
+// write sends as much of p as the socket takes now, and queues the rest. After finish or close it drops p.
 func (o *outbox) write(p []byte) error {
 	o.mu.Lock()
 	if o.closed || o.last {
@@ -71,8 +71,7 @@ func (o *outbox) write(p []byte) error {
 	return err
 }
 
-// send makes one successful write, or fails. Unless wait is set, a socket that is full is a success of
-// no bytes.
+// send makes one write. If the socket is full, it waits if wait is set; otherwise it returns 0 and no error.
 func (o *outbox) send(p []byte, wait bool) (int, error) {
 	o.p, o.n, o.err, o.block = p, 0, nil, wait
 	if err := o.c.raw.Write(o.try); err != nil {
@@ -86,7 +85,7 @@ func (o *outbox) send(p []byte, wait bool) (int, error) {
 	return o.n, o.err
 }
 
-// writeOnce is what raw.Write calls, again when the socket has room if it returns false.
+// writeOnce is called by raw.Write. If it returns false, raw.Write calls it again when the socket has room.
 func (o *outbox) writeOnce(fd uintptr) bool {
 	n, err := ignoringEINTR(syscall.Write, int(fd), o.p)
 	if err == syscall.EAGAIN {
@@ -96,7 +95,7 @@ func (o *outbox) writeOnce(fd uintptr) bool {
 	return true
 }
 
-// flush is the flusher: it sends the queue until it is empty.
+// flush is the flusher: it sends the queue until the queue is empty.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	for !o.closed && o.q.size > 0 {
@@ -123,9 +122,9 @@ func (o *outbox) flush() {
 	o.mu.Unlock()
 }
 
-// hear notes what the peer has taken since.
+// hear notes what the peer has taken since the last call.
 func (o *outbox) hear() {
-	_ = o.c.raw.Control(func(fd uintptr) { // an error: the socket is closed
+	_ = o.c.raw.Control(func(fd uintptr) { // it fails only if the socket is closed
 		if o.total.look(int(fd)) {
 			o.c.touch()
 		}
@@ -134,7 +133,7 @@ func (o *outbox) hear() {
 
 // goesOn reports whether the peer has taken anything since the last call.
 func (o *outbox) goesOn() (moved bool) {
-	_ = o.c.raw.Control(func(fd uintptr) { moved = o.total.goesOn(int(fd)) }) // an error: the socket is closed
+	_ = o.c.raw.Control(func(fd uintptr) { moved = o.total.goesOn(int(fd)) }) // it fails only if the socket is closed
 	return moved
 }
 
@@ -146,11 +145,11 @@ func (o *outbox) tell() {
 	}
 }
 
-// settle does what is due when the flusher does not run. mu is held.
+// settle does what is due when the flusher does not run. The caller holds mu.
 func (o *outbox) settle() {
 	switch {
 	case o.closed:
-		// Not before the flusher is done: it reads from the queue's memory.
+		// Not before the flusher is done, since it reads from the queue's memory.
 		o.pending.Add(-int64(o.q.size))
 		o.q.clear(&o.c.g.bufs)
 	case o.last:
@@ -162,8 +161,8 @@ func (o *outbox) settle() {
 	}
 }
 
-// finish ends writing: after what is queued the peer sees the end, and then has the
-// linger time to end, too.
+// finish ends writing. After the queued bytes the peer sees the end, and then has the linger time to end,
+// too.
 func (o *outbox) finish(linger time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,7 +178,7 @@ func (o *outbox) finish(linger time.Duration) {
 	}
 }
 
-// close drops what is queued.
+// close drops the queue.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,8 +188,8 @@ func (o *outbox) close() {
 	}
 }
 
-// await returns when all is sent after finish, or the connection is closed; the latest when the flusher
-// meets the deadline.
+// await returns when everything is sent after finish, or when the connection is closed, at the latest at the
+// flusher's deadline.
 func (o *outbox) await() {
 	select {
 	case <-o.flushed:

@@ -58,8 +58,8 @@ func TestEchoKeepsBytesAndOrder(t *testing.T) {
 	})
 }
 
-// A client that writes all its requests before it reads the first reply is served in full, and
-// without a pause for each read.
+// A client that writes all its requests before it reads the first reply is served completely, and without a
+// pause for each read.
 func TestWriteEverythingBeforeReading(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		const requests = 200_000
@@ -91,7 +91,7 @@ func TestWriteEverythingBeforeReading(t *testing.T) {
 	})
 }
 
-// A peer that never reads fills the queue up to where its session closes it.
+// A peer that never reads fills the queue until its session closes it.
 func TestNeverReadingPeer(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		const bound = 4 << 20
@@ -117,7 +117,7 @@ func TestNeverReadingPeer(t *testing.T) {
 	})
 }
 
-// A peer that reads slowly is read from only as fast as it reads.
+// A peer that reads slowly is read from at the same pace.
 func TestSlowReaderIsPaused(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		const total = 32 << 20
@@ -149,10 +149,10 @@ func TestSlowReaderIsPaused(t *testing.T) {
 	})
 }
 
-// What the peer reads is progress, also while the system's buffer is too full to take more.
+// Bytes that the peer reads are progress, even while the system's buffer is too full to take more.
 func TestProgressIsWhatThePeerTakes(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // the system does not say what the peer has taken
+		return // this system does not report what the peer has taken
 	}
 	eachDriver(t, func(t *testing.T, d driver) {
 		fake := clock.NewFake(1)
@@ -193,7 +193,8 @@ func TestProgressIsWhatThePeerTakes(t *testing.T) {
 	})
 }
 
-// A peer that does not read is not read from beyond a bound. Whenever it reads, it is served in full.
+// The server stops reading from a peer that does not read, above a bound. Whenever the peer reads, it is
+// served completely.
 func TestSilentPeerIsPausedAtTheMost(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		const bound = 1 << 20
@@ -214,7 +215,7 @@ func TestSilentPeerIsPausedAtTheMost(t *testing.T) {
 			k, err := p.Write(block[n%len(block):])
 			n += k
 			if err != nil {
-				break // it is not read from, or the machine is slow
+				break // the server does not read from it, or the machine is slow
 			}
 		}
 		if _, err := io.CopyN(io.Discard, p, int64(n)); err != nil {
@@ -229,7 +230,7 @@ func TestSilentPeerIsPausedAtTheMost(t *testing.T) {
 func TestParkedSessionIsNotGivenData(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		got := make(chan string, 16)
-		resumed := make(chan bool) // what Resume returns
+		resumed := make(chan bool) // the results of Resume
 		fx := start(t, d, Options{}, func(f *funcs) {
 			f.data = func(b []byte) bool { got <- string(b); return false }
 			f.resume = func() bool { return <-resumed }
@@ -269,7 +270,7 @@ func TestParkedSessionIsNotGivenData(t *testing.T) {
 	})
 }
 
-// A Resume that parks while nothing was to read holds back what comes.
+// If a Resume parks the session while there is no input, later input waits.
 func TestResumeParks(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		got := make(chan string, 16)
@@ -299,7 +300,7 @@ func TestResumeParks(t *testing.T) {
 	})
 }
 
-// A Wake during Resume asks for another.
+// A Wake during Resume causes another Resume.
 func TestWakeDuringResume(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		begun := make(chan struct{})
@@ -320,7 +321,7 @@ func TestWakeDuringResume(t *testing.T) {
 	})
 }
 
-// Wakes from many goroutines are merged, but after each one a Resume begins.
+// Wakes from many goroutines are merged, but a Resume begins after each of them.
 func TestWakeIsCoalescedAndNeverLost(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		var asked, seen, resumes atomic.Int64
@@ -344,7 +345,7 @@ func TestWakeIsCoalescedAndNeverLost(t *testing.T) {
 	})
 }
 
-// Whatever other goroutines write keeps whole and in each one's order.
+// What several goroutines write stays whole and in each one's order.
 func TestConcurrentWriters(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		const writers, each = 8, 600
@@ -392,7 +393,7 @@ func TestIdleMemory(t *testing.T) {
 		heap := func() int64 {
 			var m runtime.MemStats
 			runtime.GC()
-			runtime.GC() // the second empties the pools
+			runtime.GC() // the second run empties the pools
 			runtime.ReadMemStats(&m)
 			return int64(m.HeapAlloc)
 		}
@@ -415,7 +416,7 @@ func TestIdleMemory(t *testing.T) {
 	})
 }
 
-// A session that always has more to do does not keep the others waiting.
+// A session that always has more to do does not make the others wait.
 func TestBusySessionIsFair(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		var busy atomic.Int64
@@ -434,7 +435,7 @@ func TestBusySessionIsFair(t *testing.T) {
 	})
 }
 
-// A connection that floods does not keep the others waiting.
+// A connection that floods the server does not make the others wait.
 func TestFloodIsFair(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(f *funcs) {

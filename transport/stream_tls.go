@@ -12,21 +12,22 @@ import (
 	"time"
 )
 
-// tlsReadSize is the size of a TLS connection's two buffers, each only held while there is input.
+// tlsReadSize is the size in bytes of a TLS connection's two buffers, which it holds only while there is
+// input.
 const tlsReadSize = 16 << 10
 
-// cipherSide is the connection that crypto/tls reads from and writes to. Writing goes to
-// the outbox, so it never waits, as plain writing. Reading waits during the handshake only;
-// then it gives what the reader has read and, when that is used up, a temporary error, which crypto/tls
-// takes as it takes a deadline that passed: it keeps what it has and can be asked again. So
-// waiting is done in one place, and without a buffer for plain text.
+// cipherSide is the connection that crypto/tls reads from and writes to. A write goes to the outbox, so it
+// never waits, as with plain connections. A read waits only during the handshake. After that it returns what
+// the reader has read and, when that is used up, a temporary error. crypto/tls treats the error like a passed
+// deadline: it keeps its state and can be called again. So only the reader waits, and it waits without a
+// buffer for plain text.
 type cipherSide struct {
 	c     *stream
-	ready atomic.Bool // the handshake is done
-	in    []byte      // read, not yet taken by crypto/tls. Owned by the reader
+	ready atomic.Bool // the handshake is complete
+	in    []byte      // read, and not yet taken by crypto/tls; belongs to the reader
 
-	mu    sync.Mutex // guards early, and its order with the first write after the handshake
-	early []byte     // written before the handshake was done
+	mu    sync.Mutex // guards early, and its order before the first write after the handshake
+	early []byte     // written before the handshake was complete
 }
 
 // errNoInput is the temporary error.
@@ -72,8 +73,7 @@ func (s *cipherSide) LocalAddr() net.Addr { return s.c.nc.LocalAddr() }
 // RemoteAddr implements net.Conn.
 func (s *cipherSide) RemoteAddr() net.Addr { return s.c.nc.RemoteAddr() }
 
-// SetDeadline implements net.Conn. Deadlines are the stream's matter: crypto/tls
-// would set one that stops the flusher.
+// SetDeadline implements net.Conn. It does nothing: a deadline that crypto/tls sets would stop the flusher.
 func (s *cipherSide) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline implements net.Conn.
@@ -93,13 +93,13 @@ func (c *stream) Write(p []byte) {
 	switch {
 	case len(p) == 0 || !c.life.Serving():
 	case c.tls == nil:
-		_ = c.out.write(p) // a failure closes the connection
+		_ = c.out.write(p) // an error closes the connection
 	case c.cipher.ready.Load() || !c.keep(p):
 		_, _ = c.tls.Write(p)
 	}
 }
 
-// keep holds p until the handshake is done; it returns false if it is.
+// keep holds p until the handshake is complete. It returns false if it already is.
 func (c *stream) keep(p []byte) bool {
 	s := c.cipher
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (c *stream) keep(p []byte) bool {
 	return true
 }
 
-// early is the number of bytes kept until the handshake is done.
+// early returns the number of bytes held until the handshake is complete.
 func (c *stream) early() int64 {
 	if c.tls == nil || c.cipher.ready.Load() {
 		return 0
@@ -121,7 +121,7 @@ func (c *stream) early() int64 {
 	return int64(len(c.cipher.early))
 }
 
-// handshake returns false if it failed; the connection is then being closed.
+// handshake runs the TLS handshake. It returns false if that failed and the connection is being closed.
 func (c *stream) handshake() bool {
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.g.opts.HandshakeTimeout))
 	err := c.tls.Handshake()
@@ -153,13 +153,13 @@ func handshakeReason(err error) error {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: the peer closed the connection", ErrHandshake)
 	default:
-		text := err.Error() // may quote the peer
+		text := err.Error() // it may quote the peer
 		return fmt.Errorf("%w: %.*q", ErrHandshake, maxQuoted, text)
 	}
 }
 
-// decrypt delivers all that can be had of what was read, and gives the buffer back. It
-// returns false if that was the last.
+// decrypt decrypts and delivers what was read, and returns the buffer to the pool. It returns false if
+// nothing more will come.
 func (c *stream) decrypt() bool {
 	if c.in.buf != nil {
 		c.cipher.in = c.in.buf.buf[:c.in.n]

@@ -10,17 +10,17 @@ import (
 	"sync/atomic"
 )
 
-// ClientAuth says whether clients must show a certificate.
+// ClientAuth says whether clients must present a certificate.
 type ClientAuth int
 
 // The values of ClientAuth.
 const (
-	ClientAuthNo       ClientAuth = iota // none is asked for
-	ClientAuthOptional                   // one that is shown must be valid
-	ClientAuthYes                        // a valid one must be shown
+	ClientAuthNo       ClientAuth = iota // clients are not asked for a certificate
+	ClientAuthOptional                   // a certificate is optional, but must be valid
+	ClientAuthYes                        // a valid certificate is required
 )
 
-// ParseClientAuth reads "no", "optional" or "yes".
+// ParseClientAuth parses "no", "optional" or "yes".
 func ParseClientAuth(s string) (ClientAuth, error) {
 	for a := ClientAuthNo; a <= ClientAuthYes; a++ {
 		if a.String() == s {
@@ -30,7 +30,7 @@ func ParseClientAuth(s string) (ClientAuth, error) {
 	return 0, fmt.Errorf("%.*q is none of no, optional, yes", maxQuoted, s)
 }
 
-// String is what ParseClientAuth reads.
+// String returns the text that ParseClientAuth parses.
 func (a ClientAuth) String() string {
 	switch a {
 	case ClientAuthNo:
@@ -44,16 +44,15 @@ func (a ClientAuth) String() string {
 	}
 }
 
-// TLSOptions say where the certificates are, as files in PEM form.
+// TLSOptions names the certificate files, in PEM form.
 type TLSOptions struct {
 	CertFile   string     // the server's certificate, with its chain
 	KeyFile    string     // its private key
-	CAFile     string     // who signs clients' certificates; needed unless ClientAuth is no
-	ClientAuth ClientAuth // whether clients must show a certificate
+	CAFile     string     // the authorities that sign clients' certificates; required unless ClientAuth is no
+	ClientAuth ClientAuth // whether clients must present a certificate
 }
 
-// TLS holds certificates that can be exchanged while connections are accepted.
-// Version 1.2 is the least that is spoken.
+// TLS holds certificates that can be replaced while connections are accepted. The minimum version is TLS 1.2.
 type TLS struct {
 	mu      sync.Mutex // guards opts and the order of reloads
 	opts    TLSOptions
@@ -69,23 +68,22 @@ func LoadTLS(o TLSOptions) (*TLS, error) {
 	return t, nil
 }
 
-// Set loads other files, for connections accepted from now on. On an error it
-// changes nothing.
+// Set loads other files for connections accepted from now on. If it returns an error, it has changed nothing.
 func (t *TLS) Set(o TLSOptions) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.load(o)
 }
 
-// Reload reads the files again, for connections accepted from now on. On an error the
-// certificates read before stay in use.
+// Reload reads the files again for connections accepted from now on. If it returns an error, the old
+// certificates stay in use.
 func (t *TLS) Reload() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.load(t.opts)
 }
 
-// load makes o current. mu is held.
+// load reads the files and makes o current. The caller holds mu.
 func (t *TLS) load(o TLSOptions) error {
 	conf, err := o.config()
 	if err != nil {
@@ -112,7 +110,7 @@ func (o TLSOptions) config() (*tls.Config, error) {
 	conf := &tls.Config{
 		Certificates: []tls.Certificate{cert},
 		MinVersion:   tls.VersionTLS12,
-		// Batches of replies go out as few large records.
+		// Batches of replies are sent as a few large records.
 		DynamicRecordSizingDisabled: true,
 	}
 	switch o.ClientAuth {
@@ -133,7 +131,7 @@ func (o TLSOptions) config() (*tls.Config, error) {
 	if !conf.ClientCAs.AppendCertsFromPEM(caPEM) {
 		return nil, fmt.Errorf("CA certificate %q: no certificate in it", o.CAFile)
 	}
-	// A ticket would let in a client whose CA has been removed since.
+	// A ticket would admit a client whose CA has been removed since.
 	conf.SessionTicketsDisabled = true
 	return conf, nil
 }
@@ -153,7 +151,7 @@ func readPEM(what, file string) ([]byte, error) {
 	return b, nil
 }
 
-// server is the configuration of one connection: what is current when it begins its handshake.
+// server returns the configuration for one connection: the current one when its handshake begins.
 func (t *TLS) server() *tls.Config {
 	return t.current.Load()
 }

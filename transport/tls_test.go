@@ -62,7 +62,7 @@ func TestParseClientAuth(t *testing.T) {
 	}
 }
 
-// listenTLS serves echo sessions and returns the channel of the reasons they end with.
+// listenTLS serves echo sessions. It returns a channel with the reasons for which they end.
 func listenTLS(t *testing.T, conf *TLS, o Options) (addr string, ends chan error) {
 	t.Helper()
 	ends = make(chan error, 16)
@@ -168,7 +168,7 @@ func TestClientCertificates(t *testing.T) {
 				addr, ends := listenTLS(t, conf, Options{})
 				c := tls.Client(dialRaw(t, addr), &tls.Config{
 					RootCAs: trusted.pool, ServerName: "localhost", MaxVersion: version,
-					// Sent whether or not the server says that it would accept it.
+					// The client sends it whether or not the server says that it would accept it.
 					GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 						if list := shown[tc.cert]; list != nil {
 							return &list[0], nil
@@ -181,7 +181,7 @@ func TestClientCertificates(t *testing.T) {
 					return
 				}
 				_, _ = io.WriteString(c, "ping")
-				// The alert gets through; a reset would hide it.
+				// The alert arrives; a reset would hide it.
 				if _, err := c.Read(make([]byte, 4)); err == nil || !strings.Contains(err.Error(), "remote error: tls:") {
 					t.Errorf("the client was told %v", err)
 				}
@@ -253,7 +253,7 @@ func TestWrongProtocol(t *testing.T) {
 	})
 }
 
-// What a session writes before the handshake is done comes first after it.
+// What a session writes before the handshake is complete is sent first after it.
 func TestWriteBeforeTheHandshake(t *testing.T) {
 	fx := start(t, driver{network: "tcp", tls: true}, Options{}, func(f *funcs) {
 		f.conn.Write([]byte("wel"))
@@ -272,7 +272,7 @@ func TestWriteBeforeTheHandshake(t *testing.T) {
 	}
 }
 
-// Records that come byte by byte are put together.
+// Records that arrive byte by byte are put together.
 func TestTLSRecordsInPieces(t *testing.T) {
 	certs := newCerts(t)
 	conf, err := LoadTLS(certs.server("localhost", ClientAuthNo))
@@ -286,7 +286,7 @@ func TestTLSRecordsInPieces(t *testing.T) {
 	}
 }
 
-// dribble sends each byte by itself.
+// dribble writes each byte by itself.
 type dribble struct{ net.Conn }
 
 func (d dribble) Write(p []byte) (int, error) {
@@ -298,14 +298,14 @@ func (d dribble) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Many records that come at once are all delivered.
+// Many records that arrive together are all delivered.
 func TestManyTLSRecords(t *testing.T) {
 	fx := start(t, driver{network: "tcp", tls: true}, Options{}, echo)
 	p, _ := fx.dial()
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 4096)
 	go func() {
 		for i := 0; i < len(sent); i += 64 {
-			_, _ = p.Write(sent[i : i+64]) // a record each
+			_, _ = p.Write(sent[i : i+64]) // one record each
 		}
 	}()
 	got := make([]byte, len(sent))

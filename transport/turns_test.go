@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Sessions that always have more to do keep nobody from being answered.
+// Sessions that always have more to do do not keep others from being answered.
 func TestYieldingSessionsLetOthersIn(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		var turns atomic.Int64
@@ -46,7 +46,7 @@ func TestYieldingSessionsLetOthersIn(t *testing.T) {
 	})
 }
 
-// Those who have yielded get their turns one after the other.
+// Sessions that have yielded get their turns one after the other.
 func TestTurnsAreFair(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		const clients = 8
@@ -80,11 +80,11 @@ func TestTurnsAreFair(t *testing.T) {
 	})
 }
 
-// A peer that resets the connection gets no more turns, though nothing is read or written.
+// A peer that resets the connection gets no more turns, even if nothing is read or written.
 func TestNoTurnAfterAReset(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		if d.network != "tcp" {
-			return // a unix socket knows no reset
+			return // a unix socket has no reset
 		}
 		fx := start(t, d, Options{}, func(f *funcs) {
 			more := func() bool {
@@ -107,7 +107,7 @@ func TestNoTurnAfterAReset(t *testing.T) {
 	})
 }
 
-// A wake-up does not give a session that has yielded a turn before the others'.
+// A Wake does not give a session that has yielded a turn before the others.
 func TestWakeIsNoTurn(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(f *funcs) {

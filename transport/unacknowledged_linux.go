@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// unacknowledged is the number of bytes in a socket's send buffer: not sent, or sent and not
-// acknowledged. For a unix socket it is the memory of what the peer has not read.
+// unacknowledged returns the number of bytes in a socket's send buffer: unsent, or sent and not acknowledged.
+// For a unix socket it returns the memory of what the peer has not read.
 func unacknowledged(fd int) int64 {
 	var n int32
 	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&n)))
