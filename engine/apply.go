@@ -38,6 +38,6 @@ func (s *shard) apply(h uint64, now int64, key []byte, kind limit.Algorithm, ste
 	if err := s.store(now, h, g, at, key, mark(kind), next, false); err != nil {
 		return err
 	}
-	s.changed(now, s.waits.find(key))
+	s.changed(now, s.waits.find(key), nil)
 	return nil
 }

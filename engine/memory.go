@@ -63,6 +63,12 @@ func (t *table) relieve(now int64, g *segment, keys, size int) bool {
 // evictShare is the part of a segment's keys that is evicted at once.
 const evictShare = 16
 
+// mayGo reports whether a key may be evicted: it is not being changed, and nobody
+// waits for a turn of it.
+func (t *table) mayGo(key []byte) bool {
+	return !bytes.Equal(key, t.pinned) && (len(t.waits.lines) == 0 || t.waits.lines[string(key)] == nil)
+}
+
 // evict drops the keys of g that rank lowest, and returns how many: a sixteenth
 // of those that may go, and as many as have size bytes together. If all of them do
 // not have so many, it drops none. Callers that are denied now go only if the
@@ -75,7 +81,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 	defer t.arena.ranks.Put(buf)
 	all, free := (*buf)[:0], 0
 	g.each(func(r record) {
-		if rank, ok := t.rank(now, r); ok && !bytes.Equal(r.key(), t.pinned) {
+		if rank, ok := t.rank(now, r); ok && t.mayGo(r.key()) {
 			all = append(all, rank)
 			free += r.size()
 		}
@@ -95,7 +101,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 		last := all[want-1]
 		g.each(func(r record) {
 			rank, ok := t.rank(now, r)
-			if !ok || rank > last || dropped == want || bytes.Equal(r.key(), t.pinned) {
+			if !ok || rank > last || dropped == want || !t.mayGo(r.key()) {
 				return
 			}
 			freed += r.size()

@@ -15,16 +15,18 @@ type queue struct {
 	key   string
 
 	first, last *Waiter
+	head        *Waiter // the first that can be granted in time; nil for none
 	n           int
 	joined      uint32        // waiters, ever
 	limits      heap[*Waiter] // the waiters again, the first to give up first
 	due         int64         // when the head can be granted, if nothing else happens
+	under       limit.Limit   // which the key was last changed under, if that is known
 	forecast    forecast
 	// turn is set for a QUEUE's request, which has been granted already: due is
-	// when its turn comes, granted what it took, full when the state expires that
-	// it has left.
-	turn          bool
-	granted, full int64
+	// when its turn comes, granted what it took, from and full when the state expired
+	// before and after that.
+	turn                bool
+	granted, from, full int64
 	// The turns before and after it, of its key; hole is its limit once nobody waits
 	// for it any more.
 	ahead, behind *queue
@@ -95,22 +97,53 @@ func (l *waitlist) stir() {
 		return
 	}
 	for _, q := range l.queues {
+		q.note(nil)
 		l.alarms.set(q, math.MinInt64)
+	}
+}
+
+// stirOne is changed for a step in several shards: the next Wake settles the queue.
+func (s *shard) stirOne(key []byte, under *limit.Limit) {
+	if q := s.waits.find(key); q != nil {
+		q.note(under)
+		s.waits.alarms.set(q, math.MinInt64)
+	}
+}
+
+// holds reports whether a later request must not take before somebody in q. A nil
+// q holds nobody.
+func (q *queue) holds() bool { return q != nil && q.head != nil }
+
+// note notes that the key has changed: under a limit or, if that is nil, by
+// something that may have given back. Who has stepped aside is looked at again
+// unless it was under the same limit as before, which makes no wait shorter.
+func (q *queue) note(under *limit.Limit) {
+	q.forecast.stale++
+	q.look(under)
+}
+
+// look is note for a change that was foreseen.
+func (q *queue) look(under *limit.Limit) {
+	switch {
+	case under == nil:
+		q.head, q.under = q.first, limit.Limit{}
+	case q.under != *under:
+		q.head, q.under = q.first, *under
 	}
 }
 
 // bytes is the key, not to be written to.
 func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
 
-func newQueue(s *shard, h uint64, key []byte, due int64) *queue {
-	return &queue{shard: s, hash: h, key: string(key), due: due, place: -1}
+func newQueue(s *shard, h uint64, key []byte) *queue {
+	return &queue{shard: s, hash: h, key: string(key), due: math.MaxInt64, place: -1}
 }
 
-// park has w wait behind q, or in a new queue where that is nil, the head of
-// which can be granted at due.
-func (s *shard) park(h uint64, key []byte, q *queue, w *Waiter, due int64) {
+// park has w, which could be granted at due, wait behind q, or in a new queue if
+// that is nil.
+func (s *shard) park(now int64, h uint64, key []byte, q *queue, w *Waiter, due int64) {
 	if q == nil {
-		q = newQueue(s, h, key, due)
+		q = newQueue(s, h, key)
 		if s.waits.queues == nil {
 			s.waits.queues = map[string]*queue{}
 		}
@@ -118,6 +151,11 @@ func (s *shard) park(h uint64, key []byte, q *queue, w *Waiter, due int64) {
 		s.waits.n++
 	}
 	q.join(w)
+	if q.head == w {
+		if q.due = due; w.isTooLate(now, due) {
+			q.head, q.due = nil, math.MaxInt64
+		}
+	}
 	q.forecast.extend(w)
 	s.waits.alarms.set(q, min(q.due, q.limits[0].Until))
 }
@@ -131,6 +169,9 @@ func (q *queue) join(w *Waiter) {
 		q.last.next = w
 	}
 	q.last = w
+	if q.head == nil {
+		q.head = w
+	}
 	q.joined++
 	w.number = q.joined
 	q.n++
@@ -141,6 +182,9 @@ func (q *queue) join(w *Waiter) {
 
 // leave takes w out of q.
 func (q *queue) leave(w *Waiter) {
+	if q.head == w {
+		q.head = w.next
+	}
 	if w.prev == nil {
 		q.first = w.next
 	} else {
@@ -191,33 +235,30 @@ func (s *shard) ring(now int64, q *queue) {
 	}
 }
 
-// settle decides those of q that can be decided at now, and tells whether any
-// are left. Who can be granted at the last moment of its time is granted; who
-// could have been before now only, is not.
+// settle decides those of q that can be decided at now, and reports whether any
+// are left. A waiter that can be granted at its Until is granted then; one that
+// could have been granted before now only is denied.
 func (s *shard) settle(now int64, q *queue) bool {
 	expected := q.due
-	q.due = math.MaxInt64
 	for left := settleMost; q.n > 0; left-- {
+		q.due = math.MaxInt64
 		if left == 0 {
 			q.due = now // the rest at the next Wake
 			break
 		}
+		late := q.limits[0].Until < now // it might have been granted
+		if !late && q.head != nil && s.advance(now, q) {
+			if now != expected {
+				q.forecast.stale++
+			}
+			continue
+		}
 		w := q.limits[0]
-		if w.Until >= now {
-			if s.grant(now, q) {
-				if now != expected {
-					q.forecast.stale++
-				}
-				continue
-			}
-			if w.Until > now {
-				break
-			}
-			if q.first.Until == now {
-				w = q.first // the next may still be granted
-			}
-		} else {
-			q.forecast.stale++ // it might have been granted
+		if w.Until > now {
+			break
+		}
+		if late {
+			q.forecast.stale++
 		}
 		s.deny(now, q, w, nil)
 		s.tell(w)
@@ -260,9 +301,10 @@ func (l *waitlist) remove(q *queue) {
 	}
 }
 
-// grant decides the head of q, if that is not to wait any longer.
-func (s *shard) grant(now int64, q *queue) bool {
-	w := q.first
+// advance decides the head of q, or has it step aside, and reports whether there is
+// another head to look at. If not, the head waits until q.due.
+func (s *shard) advance(now int64, q *queue) bool {
+	w := q.head
 	d := &w.decision
 	g, at := s.live(q.hash, now, q.bytes())
 	state, err := s.stateAsked(g, at, &w.Request)
@@ -270,19 +312,29 @@ func (s *shard) grant(now int64, q *queue) bool {
 		err = w.peek(state, now, d)
 	}
 	if err == nil && d.Limited && d.Wait != limit.Never {
-		var moved bool
-		if moved, err = s.move(now, q.hash, g, at, q.bytes(), state, &w.Request); err == nil {
-			q.due = later(now, d.Wait)
-			if moved {
-				q.forecast.stale++
+		moved, err := s.move(now, q.hash, g, at, q.bytes(), state, &w.Request)
+		if err == nil {
+			switch q.due = later(now, d.Wait); {
+			case moved:
+				q.look(nil)
+			case w.isTooLate(now, q.due):
+				q.head = w.next
+			default:
+				return false
 			}
-			return false
+			return true
 		}
 	}
 	if err == nil {
 		w.granted, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
 	}
 	q.leave(w)
+	switch {
+	case w.Lease != nil:
+		q.look(nil) // those who stand aside give up now: they are few
+	case w.granted > 0:
+		q.look(&w.Limit)
+	}
 	s.decided(w, err)
 	s.tell(w)
 	return true
@@ -335,12 +387,15 @@ func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	if err == nil {
 		err = w.peek(state, now, d)
 	}
-	if err == nil && d.Limited { // an ordinary denial, which some algorithms count
+	q.leave(w)
+	switch {
+	case err != nil:
+	case d.Limited && w.Lease == nil && w.Limit.CountDenied:
 		_, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
-	} else if err == nil {
+		q.look(&w.Limit)
+	default: // it has moved the key, if at all, when it asked and when it was the head
 		s.countDenied(now, q.hash, q.bytes())
 	}
-	q.leave(w)
 	if err == nil {
 		err = s.behind(now, q, state, &w.Request, d)
 	}

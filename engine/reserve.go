@@ -18,14 +18,15 @@ func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait in
 
 func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	now = s.clamp(now)
 	g, at := s.live(h, now, key)
 	state, err := s.stateFor(g, at, l)
 	if err != nil {
 		return err
 	}
-	if q := s.waits.find(key); q != nil && cost > 0 {
+	q := s.waits.find(key)
+	if q.holds() && cost > 0 {
 		// What is reserved would be taken from those who wait.
 		if _, err := limit.Reserve(l, state, now, cost, maxWait, s.next[:0], d); err != nil {
 			return err
@@ -37,5 +38,11 @@ func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, m
 	if err != nil {
 		return err
 	}
-	return s.commit(now, h, g, at, key, markOf(l, cost, d), next, d)
+	if err := s.commit(now, h, g, at, key, markOf(l, cost, d), next, d); err != nil {
+		return err
+	}
+	if next != nil {
+		s.changed(now, q, l)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 
 	"limitdb/limit"
 )
@@ -36,7 +37,7 @@ func (e *Engine) checkWaits() {
 				panic(fmt.Sprintf("the queue of %q has no alarm", key))
 			}
 			q.check()
-			s.checkHead(q)
+			s.checkDue(q)
 		}
 	}
 }
@@ -60,9 +61,9 @@ func (q *queue) check() {
 	}
 }
 
-// checkHead asks whether the head of a queue that is not due can be granted when
-// the queue says so, and not now.
-func (s *shard) checkHead(q *queue) {
+// checkDue asks whether the head of a queue that is not due can be granted when the
+// queue says so, and not now, and those who have stepped aside not in time.
+func (s *shard) checkDue(q *queue) {
 	if q.at <= s.last {
 		return
 	}
@@ -73,8 +74,21 @@ func (s *shard) checkHead(q *queue) {
 	if g, at := s.table.find(q.hash, q.bytes()); at != nil && s.table.expires(g.record(at)) > s.last {
 		state = s.table.state(g.record(at))
 	}
-	var d limit.Decision
-	if err := q.first.peek(state, s.last, &d); err != nil || !d.Limited || later(s.last, d.Wait) != q.due {
-		panic(fmt.Sprintf("at %d the head of %q gets %+v, %v; it is due at %d", s.last, q.key, d, err, q.due))
+	if q.head == nil && q.due != math.MaxInt64 {
+		panic(fmt.Sprintf("%q has no head, and is due at %d", q.key, q.due))
+	}
+	for w := q.first; w != nil; w = w.next {
+		var d limit.Decision
+		err := w.peek(state, s.last, &d)
+		due := later(s.last, d.Wait)
+		if err != nil || !d.Limited || w.isTooLate(s.last, due) != (w != q.head) {
+			panic(fmt.Sprintf("at %d a waiter of %q gets %+v, %v", s.last, q.key, d, err))
+		}
+		if w == q.head {
+			if due != q.due {
+				panic(fmt.Sprintf("the head of %q is due at %d, not at %d", q.key, due, q.due))
+			}
+			return
+		}
 	}
 }

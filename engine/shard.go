@@ -207,7 +207,7 @@ func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	if err := limit.Peek(l, state, now, cost, d); err != nil {
 		return err
 	}
-	if q := s.waits.find(key); q != nil && cost > 0 {
+	if q := s.waits.find(key); q.holds() && cost > 0 {
 		if err := s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 		if err := s.store(now, h, g, at, key, markOf(l, 1, d), next, at != nil); err != nil {
 			return err
 		}
-		s.changed(now, s.waits.find(key))
+		s.changed(now, s.waits.find(key), nil)
 	}
 	s.refunded++
 	return nil
@@ -255,7 +255,10 @@ func (s *shard) reset(h uint64, now int64, key []byte) bool {
 		c.forget(g.record(at).algorithm(), key)
 	}
 	s.table.remove(g, h, at)
-	s.changed(now, s.waits.find(key))
+	if line := s.waits.lines[string(key)]; line != nil {
+		s.keepTurns(now, line)
+	}
+	s.changed(now, s.waits.find(key), nil)
 	return true
 }
 
@@ -286,6 +289,9 @@ func (s *shard) flush(version uint64) {
 	clear(s.skip[:])
 	if c := s.table.changes; c != nil {
 		c.flushed(version)
+	}
+	for _, line := range s.waits.lines {
+		s.keepTurns(s.last, line)
 	}
 	s.waits.stir()
 }
@@ -325,6 +331,6 @@ func (s *shard) addTo(sum *Stats) {
 	sum.EvictedDenied += s.table.evictedDenied
 	sum.Forgiven += s.table.forgiven
 	sum.Waiting += int64(s.waits.waiting)
-	sum.WaitingKeys += int64(s.waits.n)
+	sum.WaitingKeys += int64(len(s.waits.queues) + len(s.waits.lines))
 	sum.Waited += s.waits.waited
 }

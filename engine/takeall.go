@@ -147,7 +147,7 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	if c.changed && r.ds[c.at].Limited {
 		c.state, c.moved, c.changed = next, true, false
 	}
-	if q := c.s.waits.find(key); q != nil && r.costs[c.at] > 0 {
+	if q := c.s.waits.find(key); q.holds() && r.costs[c.at] > 0 {
 		return c.s.behind(now, q, state, &Request{Limit: *l, Cost: r.costs[c.at]}, &r.ds[c.at])
 	}
 	if c.changed && !c.late {
@@ -267,10 +267,7 @@ func (p *plan) move(c *charge, now int64, r *request) error {
 	if err := c.s.store(now, c.h, g, slot, key, markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
 		return err
 	}
-	if q := c.s.waits.find(key); q != nil {
-		q.forecast.stale++
-		c.s.waits.alarms.set(q, math.MinInt64) // the next Wake settles it
-	}
+	c.s.stirOne(key, nil)
 	return nil
 }
 
@@ -294,6 +291,7 @@ func (p *plan) store(now int64, r *request) (at int, err error) {
 			if err := c.s.store(now, c.h, g, slot, r.keys[c.at], markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
 				return c.at, err
 			}
+			c.s.stirOne(r.keys[c.at], l)
 		}
 	}
 	for i := range p.charges {

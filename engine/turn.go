@@ -10,7 +10,9 @@ import "limitdb/limit"
 //
 // A turn can be given back only from the end of the line, for those behind it have
 // been told when to go. So the turns of a key are kept in their order as long as
-// somebody waits for one.
+// somebody waits for one. A turn once given stays: a key that is reset or flushed
+// then is as if only its turns had been taken, and it is not evicted. (A request of
+// another algorithm that moves the key to a faster pace does shorten the line.)
 type turns struct {
 	last    *queue // the turn that was given last
 	waiting int    // of the turns, those that somebody waits for
@@ -23,6 +25,7 @@ func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []b
 	if err != nil {
 		return 0, err
 	}
+	from := limit.Expires(w.kind(), state)
 	next, err := limit.Reserve(&w.Limit, state, now, part, max(0, w.Until-now), s.scratch(w.kind(), state), d)
 	if err != nil {
 		return 0, err
@@ -34,11 +37,12 @@ func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []b
 	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
 		return 0, err
 	}
-	if d.Wait == limit.Never {
+	if d.Wait == limit.Never || part == 0 { // what takes nothing has no turn
 		return part, nil
 	}
-	q := newQueue(s, h, key, later(now, d.Wait))
-	q.turn, q.full, q.granted = true, full, part
+	q := newQueue(s, h, key)
+	q.due = later(now, d.Wait)
+	q.turn, q.from, q.full, q.granted = true, from, full, part
 	q.join(w)
 	s.waits.lineUp(q)
 	s.waits.alarms.set(q, q.due)
@@ -133,39 +137,71 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	s.decided(w, err)
 }
 
-// merge makes one of a hole and the one before it, so that there are never more
-// holes than waiters, and one more.
+// merge makes one of a hole and the one before it, and forgets a hole behind which
+// somebody went who did not wait: nobody can give that turn back. So there are
+// never more holes than waiters, and one more.
 func (line *turns) merge(q *queue) {
 	for _, pair := range [2][2]*queue{{q.ahead, q}, {q, q.behind}} {
 		front, back := pair[0], pair[1]
-		if front != nil && back != nil && front.hole != nil && back.hole != nil && *front.hole == *back.hole {
+		switch {
+		case front == nil || back == nil || front.hole == nil:
+		case front.full != back.from:
+			line.stepOut(front)
+		case back.hole != nil && *front.hole == *back.hole:
 			back.granted += front.granted
+			back.from = front.from
 			line.stepOut(front)
 		}
 	}
 }
 
 // closeHoles gives back the holes at the end of a line. A turn is at the end if the
-// state is what it has made of it: a request that did not wait may be behind it.
+// state is what it has made of it: a request that did not wait may be behind it. If
+// the state has been forgotten, there is nothing to give back.
 func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) error {
 	for last := line.last; last != nil && last.hole != nil; last = line.last {
 		r := Request{Limit: *last.hole}
 		g, at := s.live(q.hash, now, q.bytes())
-		state, err := s.stateAsked(g, at, &r)
-		if err != nil || limit.Expires(r.kind(), state) != last.full {
-			return err
-		}
-		next, err := limit.Refund(&r.Limit, state, now, last.granted, s.scratch(r.kind(), state), d)
-		if err == nil && next != nil {
-			err = s.store(now, q.hash, g, at, q.bytes(), r.mark(d), next, true)
-		}
+		state, err := s.stateOf(g, at, r.kind())
 		if err != nil {
 			return err
 		}
+		switch full := limit.Expires(r.kind(), state); {
+		case full > last.full: // somebody is behind it
+			line.stepOut(last)
+			return nil
+		case full == last.full:
+			next, err := limit.Refund(&r.Limit, state, now, last.granted, s.scratch(r.kind(), state), d)
+			if err == nil && next != nil {
+				err = s.store(now, q.hash, g, at, q.bytes(), r.mark(d), next, true)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		line.stepOut(last)
-		s.changed(now, s.waits.find(q.bytes()))
+		s.changed(now, s.waits.find(q.bytes()), nil)
 	}
 	return nil
+}
+
+// keepTurns gives a key that has been forgotten the state that keeps the next
+// request away from the turns of its line.
+func (s *shard) keepTurns(now int64, line *turns) {
+	q := line.last
+	l := q.hole
+	if l == nil {
+		l = &q.first.Limit
+	}
+	var d limit.Decision
+	next, err := limit.Take(l, nil, now, 1, s.next[:0], &d)
+	if err != nil {
+		return // as it was granted before, it cannot
+	}
+	limit.Prolong(next, q.full)
+	g, at := s.live(q.hash, now, q.bytes())
+	// The error is one of the system: then the turns are as good as forgotten.
+	_ = s.store(now, q.hash, g, at, q.bytes(), unknown(limit.QUEUE), next, true)
 }
 
 // holdTurns has a refund, from which next comes, give back no more than what is

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -108,4 +110,48 @@ func TestTurnsAreApart(t *testing.T) {
 			t.Fatal("a line is left")
 		}
 	})
+}
+
+// TestTurnsStay: whatever makes a server forget a QUEUE's key, nobody goes close to
+// a turn that somebody waits for, and the journal has what keeps them away.
+func TestTurnsStay(t *testing.T) {
+	l := limit.Limit{Algorithm: limit.QUEUE, Max: 10, Burst: 20, Period: second}
+	for name, forget := range map[string]func(e *Engine){
+		"reset": func(e *Engine) { e.Reset(start, key(1)) },
+		"flush": func(e *Engine) { e.Flush() },
+		"eviction": func(e *Engine) {
+			e.SetMaxMemory(1, LeastDebt)
+			e.Sweep(start, 1<<20)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := New(Options{Shards: 1})
+			e.StartJournal(0, new(journal.Gate), func() {})
+			mustTake(t, e, start, key(1), &l, 1)
+			mustTake(t, e, start, key(2), &l, 1)
+			var told wakes
+			w := &Waiter{Request: Request{Limit: l, Cost: 1}, Until: start + second, Owner: &told}
+			if !e.Ask(start, key(1), w) {
+				t.Fatal("it does not wait")
+			}
+			forget(e)
+			if _, there := e.Info(start, key(2)); there && name != "reset" {
+				t.Error("the other key is still there")
+			}
+			d := mustTake(t, e, start, key(1), &l, 1)
+			if d.Limited || d.Wait != 200*ms {
+				t.Errorf("the next: %+v, want a wait of 200 ms", d)
+			}
+			var log journal.Buffer
+			drain(e, &log)
+			again := New(Options{Shards: 1, Seed: e.seed})
+			if err := replay(again, start, nil, log.Bytes); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := contents(again, start), contents(e, start); !maps.Equal(got, want) {
+				t.Errorf("the journal gives %v, there is %v", got, want)
+			}
+			e.check()
+		})
+	}
 }

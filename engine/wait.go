@@ -13,15 +13,23 @@ import (
 //  1. Ask decides as Take would. A denial with something to wait for parks the
 //     request. Who waits holds nothing: the state is not touched, but that the key
 //     moves to the pace of a limit that has been raised, as it does at any denial.
-//  2. The queue has one deadline: the moment at which its head can be granted,
+//  2. The head of the queue is the first waiter that can be granted in time. One
+//     whose limit would grant it after its Until only, as things are, steps aside: it
+//     holds up nobody. So a waiter under 1/h that waits for a minute does not stop
+//     callers of 1000/h. A lease never steps aside: it may be released long before it
+//     ends, and a request for a large share would never get it if small ones passed.
+//  3. The queue has one deadline: the moment at which its head can be granted,
 //     which a denial tells exactly, or at which the first of its waiters' times is
 //     over, whichever is first. All queues' deadlines are in one heap.
-//  3. Wake(now) settles the queues that are due: heads are granted, by an
+//  4. Wake(now) settles the queues that are due: heads are granted, by an
 //     ordinary take, as long as the algorithm grants; those whose time is over are
 //     denied; a new deadline is set.
-//  4. Whatever gives back (Refund, Reset, Release, a waiter that leaves, Flush,
-//     eviction) settles the queue at once, by itself or by making it due.
-//  5. A later request does not overtake: while there is a queue, what takes
+//  5. Whatever gives back (Refund, Reset, Release, a waiter that leaves, Flush,
+//     eviction) settles the queue at once, by itself or by making it due. Whatever may
+//     shorten a wait (these, a faster pace, a grant under another limit than the
+//     last) brings those who have stepped aside back to their places: among those
+//     that can be granted in time, the order is always that of asking.
+//  6. A later request does not overtake: while there is a head, what takes
 //     something is denied or parked behind it. What takes nothing (cost 0, a lease
 //     that is renewed, a refund) goes through.
 //
@@ -34,7 +42,8 @@ import (
 //     counts them. So without waiters a decision pays one comparison.
 //   - It is in the heap, at a time by which its head can be granted or one of its
 //     waiters gives up, if nothing else happens.
-//   - At the time of the last step no head could be granted.
+//   - At the time of the last step no head could be granted, and none of those who
+//     have stepped aside in time. They are the first ones of the queue.
 //
 // Rejected: a timer for each waiter that tries again. It wakes waiters that
 // cannot be granted, and those that ask last are as likely to win as those that
@@ -71,7 +80,7 @@ type Waiter struct {
 	number     uint32  // of those of the queue, in the order in which they came
 }
 
-// Done tells whether the request has been decided. It may be called at any time.
+// Done reports whether the request has been decided. It may be called at any time.
 func (w *Waiter) Done() bool { return w.done.Load() }
 
 // Result is what was decided, once Done: as Take, TakePartial and Lease return.
@@ -86,6 +95,12 @@ func (w *Waiter) before(other *Waiter) bool {
 }
 
 func (w *Waiter) setPlace(i int) { w.place = int32(i) }
+
+// isTooLate reports whether w, which could be granted at due if nothing else
+// happens, is to step aside at now.
+func (w *Waiter) isTooLate(now, due int64) bool {
+	return w.Until <= now || w.Lease == nil && due > w.Until
+}
 
 // Ask asks for w at now, and lets it wait if it is denied at first, until w.Until
 // at the latest; it is false if w has been decided already. What can never be granted
@@ -184,7 +199,7 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 			return 0, err
 		}
 		if moved { // those who wait may wait for less now
-			s.changed(now, q)
+			s.changed(now, q, nil)
 			q = s.waits.find(key)
 			g, at = s.live(h, now, key)
 			if state, err = s.stateAsked(g, at, r); err != nil {
@@ -196,12 +211,16 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 		}
 	}
 	anew := at != nil && state == nil // and those who wait for what it was go with that
-	behind := q != nil && !d.Limited && !anew && r.takes(state, now)
+	behind := q.holds() && !d.Limited && !anew && r.takes(state, now)
 	switch {
-	case w != nil && r.hasTurns() && q == nil:
-		return s.askTurn(h, now, g, at, key, state, w)
+	case w != nil && r.hasTurns() && !q.holds():
+		granted, err = s.askTurn(h, now, g, at, key, state, w)
+		if err == nil || err == errParked {
+			s.changed(now, q, &r.Limit)
+		}
+		return granted, err
 	case w != nil && w.Until > now && !r.hasTurns() && (behind || d.Limited && d.Wait != limit.Never):
-		s.park(h, key, q, w, later(now, d.Wait))
+		s.park(now, h, key, q, w, later(now, d.Wait))
 		return 0, errParked
 	case behind:
 		s.countDenied(now, h, key)
@@ -211,8 +230,8 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 	if err != nil || q == nil {
 		return granted, err
 	}
-	if !d.Limited || r.Limit.CountDenied {
-		s.changed(now, q)
+	if granted > 0 || r.Lease != nil && !d.Limited || r.Limit.CountDenied && r.Cost > 0 {
+		s.changed(now, q, &r.Limit)
 	}
 	if d.Limited {
 		err = s.behind(now, q, nil, r, d)
@@ -228,16 +247,17 @@ func (s *shard) behind(now int64, q *queue, state []byte, r *Request, d *limit.D
 			return err
 		}
 	}
-	if d.Wait != limit.Never && q.n > 0 {
+	if d.Wait != limit.Never && q.holds() {
 		d.Wait = s.foresee(now, q, r)
 	}
 	return nil
 }
 
-// changed settles q after a step on its key.
-func (s *shard) changed(now int64, q *queue) {
+// changed settles q, if that is not nil, after a step on its key: one that took under
+// a limit or, if that is nil, one that may have given back.
+func (s *shard) changed(now int64, q *queue, under *limit.Limit) {
 	if q != nil {
-		q.forecast.stale++
+		q.note(under)
 		s.settle(now, q)
 	}
 }
@@ -255,7 +275,8 @@ func (s *shard) cancel(now int64, w *Waiter, err error) bool {
 	default:
 		now = s.clamp(now)
 		s.deny(now, q, w, err)
-		s.changed(now, q)
+		q.forecast.stale++
+		s.settle(now, q)
 	}
 	return true
 }

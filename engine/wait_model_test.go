@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -40,12 +41,24 @@ type waitModelKey struct {
 	state []byte
 	kind  limit.Algorithm
 	queue []modelWaiter
+	turns []modelTurn // in the order in which they were given
 }
 
 type modelWaiter struct {
 	id    int
 	until int64
 	r     Request
+}
+
+// modelTurn is a turn of a QUEUE.
+type modelTurn struct {
+	id         int
+	due        int64 // when it is
+	from, full int64 // how long the line was before it and behind it
+	granted    int64
+	l          limit.Limit
+	d          limit.Decision
+	hole       bool // nobody waits for it any more
 }
 
 // outcome is how the wait of a request has ended.
@@ -62,7 +75,7 @@ type outcome struct {
 func (m *waitModel) clone() *waitModel {
 	c := &waitModel{keys: map[string]*waitModelKey{}}
 	for name, k := range m.keys {
-		c.keys[name] = &waitModelKey{bytes.Clone(k.state), k.kind, slices.Clone(k.queue)}
+		c.keys[name] = &waitModelKey{bytes.Clone(k.state), k.kind, slices.Clone(k.queue), slices.Clone(k.turns)}
 	}
 	return c
 }
@@ -83,6 +96,20 @@ func (k *waitModelKey) live(now int64) {
 	}
 }
 
+// forget forgets the state, but for the turns that somebody waits for.
+func (k *waitModelKey) forget(now int64) {
+	k.state = nil
+	if n := len(k.turns); n > 0 {
+		t := &k.turns[n-1]
+		state, err := limit.Take(&t.l, nil, now, 1, nil, new(limit.Decision))
+		if err != nil {
+			panic(err)
+		}
+		limit.Prolong(state, t.full)
+		k.keep(now, limit.QUEUE, state)
+	}
+}
+
 // try decides r if it can be granted or never will be; else it returns false, and
 // nothing changes, but that the key moves to a faster pace.
 func (k *waitModelKey) try(now int64, r *Request, d *limit.Decision) (decided bool, granted int64, err error) {
@@ -90,13 +117,13 @@ func (k *waitModelKey) try(now int64, r *Request, d *limit.Decision) (decided bo
 	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
 		return true, 0, ErrWrongType
 	}
-	next, granted, err := r.take(bytes.Clone(k.state), now, nil, d)
-	switch {
-	case err != nil:
-		return true, 0, err
-	case d.Limited && d.Wait != limit.Never:
+	if err := r.peek(bytes.Clone(k.state), now, d); err == nil && d.Limited && d.Wait != limit.Never {
 		k.move(now, r)
 		return false, 0, nil
+	}
+	next, granted, err := r.take(bytes.Clone(k.state), now, nil, d)
+	if err != nil {
+		return true, 0, err
 	}
 	k.keep(now, r.kind(), next)
 	return true, granted, nil
@@ -124,6 +151,7 @@ func (k *waitModelKey) keep(now int64, kind limit.Algorithm, next []byte) {
 // settle decides whom it can at now.
 func (m *waitModel) settle(now int64, name string) {
 	k := m.key(name)
+	m.comeTurns(now, name)
 	end := func(i int, o outcome) {
 		o.key, o.id, o.at = name, k.queue[i].id, now
 		m.log = append(m.log, o)
@@ -144,15 +172,125 @@ func (m *waitModel) settle(now int64, name string) {
 	}
 	for giveUp(now - 1) {
 	}
-	for len(k.queue) > 0 {
-		var d limit.Decision
-		decided, granted, err := k.try(now, &k.queue[0].r, &d)
-		if decided {
-			end(0, outcome{limited: d.Limited, granted: granted, err: err, left: d})
-		} else if !giveUp(now) {
-			return
+	for again := true; again; again = again || giveUp(now) {
+		again = false
+		for i := 0; i < len(k.queue) && !again; i++ {
+			var d limit.Decision
+			w, before := k.queue[i], bytes.Clone(k.state)
+			decided, granted, err := k.try(now, &w.r, &d)
+			switch {
+			case decided:
+				end(i, outcome{limited: d.Limited, granted: granted, err: err, left: d})
+				again = true
+			case !bytes.Equal(k.state, before):
+				again = true
+			case !w.isTooLate(now, d.Wait):
+				i = len(k.queue) // it is the head: nobody overtakes it
+			}
 		}
 	}
+}
+
+// isTooLate reports whether w, which can be granted after a wait, cannot be in time.
+func (w *modelWaiter) isTooLate(now, wait int64) bool {
+	return w.until <= now || w.r.Lease == nil && now+wait > w.until
+}
+
+// holds reports whether somebody can be granted in time whom nobody overtakes.
+func (k *waitModelKey) holds(now int64) bool {
+	return slices.ContainsFunc(k.queue, func(w modelWaiter) bool {
+		var d limit.Decision
+		err := w.r.peek(bytes.Clone(k.state), now, &d)
+		return err != nil || !d.Limited || !w.isTooLate(now, d.Wait)
+	})
+}
+
+// comeTurns ends the waits of those whose turn it is.
+func (m *waitModel) comeTurns(now int64, name string) {
+	k := m.key(name)
+	for i := 0; i < len(k.turns); i++ {
+		t := &k.turns[i]
+		if t.hole || t.due > now {
+			continue
+		}
+		t.d.Wait = 0
+		m.log = append(m.log, outcome{key: name + " turn", id: t.id, at: now, granted: t.granted, left: t.d})
+		for k.turns = slices.Delete(k.turns, i, i+1); i > 0 && k.turns[i-1].hole; i-- {
+			k.turns = slices.Delete(k.turns, i-1, i) // it has passed
+		}
+		k.forgetHoles()
+		i = -1
+	}
+}
+
+// forgetHoles forgets the turns that nobody waits for once nobody waits for any.
+func (k *waitModelKey) forgetHoles() {
+	if !slices.ContainsFunc(k.turns, func(t modelTurn) bool { return !t.hole }) {
+		k.turns = nil
+	}
+}
+
+// askTurn is ask for a request of a QUEUE.
+func (m *waitModel) askTurn(now int64, name string, id int, r Request, until int64) (waiting bool, o outcome) {
+	k := m.key(name)
+	state := bytes.Clone(k.state)
+	part, err := r.part(state, now)
+	if err != nil {
+		return false, outcome{err: err}
+	}
+	var d limit.Decision
+	next, err := limit.Reserve(&r.Limit, state, now, part, max(0, until-now), nil, &d)
+	if err != nil {
+		return false, outcome{err: err}
+	}
+	from, full := limit.Expires(limit.QUEUE, state), limit.Expires(limit.QUEUE, next)
+	k.keep(now, limit.QUEUE, next)
+	m.count(d.Limited, nil)
+	switch {
+	case d.Limited:
+		return false, outcome{limited: true}
+	case d.Wait == limit.Never || part == 0:
+		o = outcome{granted: part, left: d}
+	default:
+		k.turns = append(k.turns, modelTurn{id: id, due: now + d.Wait, from: from, full: full, granted: part, l: r.Limit, d: d})
+		waiting = true
+	}
+	m.settle(now, name)
+	return waiting, o
+}
+
+// leaveTurn gives up a turn, and gives back those at the end of the line that
+// nobody waits for.
+func (m *waitModel) leaveTurn(now int64, name string, id int) {
+	k := m.key(name)
+	for i := range k.turns {
+		k.turns[i].hole = k.turns[i].hole || k.turns[i].id == id
+	}
+	for i := 0; i+1 < len(k.turns); i++ {
+		if k.turns[i].hole && k.turns[i].full != k.turns[i+1].from { // somebody went in between
+			k.turns = slices.Delete(k.turns, i, i+1)
+			i--
+		}
+	}
+	for n := len(k.turns); n > 0 && k.turns[n-1].hole; n = len(k.turns) {
+		t := k.turns[n-1]
+		k.live(now)
+		full := limit.Expires(limit.QUEUE, k.state)
+		if full > t.full {
+			k.turns = k.turns[:n-1]
+			break
+		}
+		if full == t.full {
+			next, err := limit.Refund(&t.l, bytes.Clone(k.state), now, t.granted, nil, new(limit.Decision))
+			if err != nil {
+				panic(err)
+			}
+			k.keep(now, limit.QUEUE, next)
+		}
+		k.turns = k.turns[:n-1]
+		m.settle(now, name)
+	}
+	k.forgetHoles()
 }
 
 // denial is what a request gets that has waited in vain. It counts, with the
@@ -163,10 +301,11 @@ func (m *waitModel) denial(now int64, k *waitModelKey, r *Request) outcome {
 	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
 		return outcome{err: ErrWrongType}
 	}
-	if err := r.peek(k.state, now, &d); err != nil || !d.Limited {
+	state := bytes.Clone(k.state)
+	if err := r.peek(state, now, &d); err != nil || !d.Limited || !r.Limit.CountDenied {
 		return outcome{limited: err == nil, err: err}
 	}
-	next, _, err := r.take(bytes.Clone(k.state), now, nil, &d)
+	next, _, err := r.take(state, now, nil, &d)
 	k.keep(now, r.kind(), next)
 	return outcome{limited: true, err: err}
 }
@@ -180,25 +319,28 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
 		return false, outcome{err: ErrWrongType}
 	}
-	if err := r.peek(k.state, now, &d); err != nil {
+	if err := r.peek(bytes.Clone(k.state), now, &d); err != nil {
 		return false, outcome{err: err}
 	}
 	if d.Limited {
 		k.move(now, &r)
 		m.settle(now, name)
-		if err := r.peek(k.state, now, &d); err != nil {
+		if err := r.peek(bytes.Clone(k.state), now, &d); err != nil {
 			return false, outcome{err: err}
 		}
 	}
-	free := len(k.queue) == 0 || !r.takes(k.state, now)
+	held := k.holds(now)
+	free := !held || !r.takes(k.state, now)
 	switch {
+	case until > math.MinInt64 && r.hasTurns() && !held:
+		return m.askTurn(now, name, id, r, until)
 	case !d.Limited && free, d.Limited && d.Wait == limit.Never:
 		_, granted, err := k.try(now, &r, &d)
 		o = outcome{limited: d.Limited, granted: granted, err: err, left: d}
 		m.count(o.limited, err)
 		m.settle(now, name)
 		return false, o
-	case until > now:
+	case until > now && !r.hasTurns():
 		k.queue = append(k.queue, modelWaiter{id, until, r})
 		return true, o
 	}
@@ -249,6 +391,9 @@ func (o owner) Wake() {
 func (p *waitPair) note(id int, w *Waiter) {
 	d, granted, err := w.Result()
 	o := outcome{key: p.names[id], id: id, at: p.now, limited: err == nil && d.Limited, granted: granted, err: err}
+	if w.Lease == nil && w.Limit.Algorithm == limit.QUEUE {
+		o.key += " turn"
+	}
 	if err == nil && !d.Limited {
 		o.left = d
 	}
@@ -305,6 +450,9 @@ func (p *waitPair) compare() error {
 				denied[o.key] = append(denied[o.key], o)
 			} else {
 				o.left.Wait = 0
+				if strings.HasSuffix(o.key, " turn") { // it may come before or after others at that moment
+					o.left.Remaining, o.left.Reset = 0, 0
+				}
 				granted[o.key] = append(granted[o.key], o)
 			}
 		}
@@ -352,7 +500,8 @@ func (p *waitPair) ask(id int, name string, r Request, until int64) error {
 	if (err == nil) != (want.err == nil) || err == nil && (d.Limited != want.limited || granted != want.granted) {
 		return fmt.Errorf("%+v on %s at %d: %+v, %d, %v; want %+v", r, name, p.now, d, granted, err, want)
 	}
-	if err == nil && d.Limited {
+	// A QUEUE's denial tells when a turn would be in time, not when it would be there.
+	if err == nil && d.Limited && (until == math.MinInt64 || !r.hasTurns()) {
 		if err := p.checkTold(before, name, r, d.Wait); err != nil {
 			return err
 		}
@@ -400,7 +549,14 @@ func (p *waitPair) change(name string, kind limit.Algorithm, real func() error, 
 		want = ErrWrongType
 	} else {
 		var next []byte
-		if next, want = model(bytes.Clone(k.state)); want == nil && next != nil {
+		state := bytes.Clone(k.state)
+		before := limit.Expires(kind, state)
+		if next, want = model(state); want == nil && next != nil {
+			if n := len(k.turns); n > 0 {
+				if least := min(before, k.turns[n-1].full); limit.Expires(kind, next) < least {
+					limit.Prolong(next, least)
+				}
+			}
 			k.keep(p.now, kind, next)
 			p.m.settle(p.now, name)
 		}
@@ -420,11 +576,17 @@ func (p *waitPair) cancel(n int, cause error) error {
 	id := ids[n%len(ids)]
 	w, name := p.waiters[id], p.names[id]
 	k := p.m.key(name)
-	i := slices.IndexFunc(k.queue, func(w modelWaiter) bool { return w.id == id })
-	o := p.m.denial(p.now, k, &k.queue[i].r)
-	k.queue = slices.Delete(k.queue, i, i+1)
-	p.m.count(o.limited, o.err)
-	if o.key, o.id, o.at = name, id, p.now; cause != nil {
+	var o outcome
+	if i := slices.IndexFunc(k.queue, func(w modelWaiter) bool { return w.id == id }); i >= 0 {
+		o = p.m.denial(p.now, k, &k.queue[i].r)
+		o.key = name
+		k.queue = slices.Delete(k.queue, i, i+1)
+		p.m.count(o.limited, o.err)
+	} else {
+		p.m.leaveTurn(p.now, name, id)
+		o = outcome{key: name + " turn", limited: true}
+	}
+	if o.id, o.at = id, p.now; cause != nil {
 		o.err, o.limited = cause, false
 	}
 	p.m.log = append(p.m.log, o)
@@ -495,13 +657,13 @@ func (p *waitPair) step(id int, st waitStep) error {
 		return p.forget(name)
 	case 14:
 		for name := range p.m.keys {
-			p.m.key(name).state = nil
+			p.m.key(name).forget(p.now)
 		}
 		p.e.Flush()
 		select {
 		case <-p.e.Sooner():
 		default:
-			if len(p.waiters) > 0 {
+			if len(p.e.shards[0].waits.queues) > 0 {
 				return fmt.Errorf("Flush has not told that there is something to do")
 			}
 		}
@@ -514,7 +676,8 @@ func (p *waitPair) forget(name string) error {
 	k := p.m.key(name)
 	k.live(p.now)
 	want := k.state != nil
-	if k.state = nil; want {
+	if want {
+		k.forget(p.now)
 		p.m.settle(p.now, name)
 	}
 	if got := p.e.Reset(p.now, []byte(name)); got != want {
@@ -528,7 +691,7 @@ func (p *waitPair) forget(name string) error {
 func waitLimits(tb testing.TB) []limit.Limit {
 	all := everyLimit(tb, "5/100ns")
 	all = append(all, everyLimit(tb, "4/40ns")...)
-	return slices.DeleteFunc(all, func(l limit.Limit) bool { return l.Algorithm == limit.QUEUE })
+	return append(all, everyLimit(tb, "1/150ns")...)
 }
 
 func TestWaitModel(t *testing.T) {
@@ -537,6 +700,10 @@ func TestWaitModel(t *testing.T) {
 		some := limits
 		if rapid.Bool().Draw(t, "one limit") {
 			some = limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit"):][:1]
+		} else {
+			// Whether a denial moves SLIDING depends on the moment, and the model
+			// denies who waits at each.
+			some = slices.DeleteFunc(slices.Clone(limits), func(l limit.Limit) bool { return l.Algorithm == limit.SLIDING })
 		}
 		p := newWaitPair(some)
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
@@ -585,7 +752,7 @@ func (p *waitPair) end() error {
 func FuzzWait(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x02\x28\x07\x00\x00\x01\x00\x0a\x00\x00\x01\x00\x08\x00\x00\x00\x20"))
 	f.Add([]byte("\x00\x02\x00\x00\x30\x00\x02\x00\x01\x30\x00\x02\x01\x02\x30\x0a\x02\x00\x00\x00\x09\x00\x00\x00\x32\x0c\x00\x00\x00\x00"))
-	limits := waitLimits(f)
+	limits := slices.DeleteFunc(waitLimits(f), func(l limit.Limit) bool { return l.Algorithm == limit.SLIDING })
 	f.Fuzz(func(t *testing.T, in []byte) {
 		p := newWaitPair(limits)
 		for i := 0; len(in) >= 5 && i < 200; i, in = i+1, in[5:] {

@@ -242,7 +242,7 @@ func TestWaitSteps(t *testing.T) {
 			{"a takes 2 for 100ms", "waits"},
 			{"b takes 2 for 100ms", "waits"},
 			{"c takes 1 for 100ms", "waits"},
-			{"+100ms", "idle; a: denied for 200ms; b: denied for 200ms; c: granted 1"},
+			{"+100ms", "idle; c: granted 1; a: denied for 200ms; b: denied for 200ms"},
 		})
 	})
 	t.Run("what is told follows", func(t *testing.T) {
@@ -256,10 +256,10 @@ func TestWaitSteps(t *testing.T) {
 			{"takes 1", "denied for 500ms"},
 			{"b leaves", "true"},
 			{"takes 1", "denied for 300ms"},
-			{"c takes 9 for 100ms", "waits"}, // in vain, but in the way of nobody by then
+			{"c takes 9 for 100ms", "waits"}, // in vain, and in nobody's way
 			{"takes 1", "denied for 300ms"},
 			{"d takes 9 for 400ms", "waits"},
-			{"takes 1", "denied for 400ms"},
+			{"takes 1", "denied for 300ms"},
 		})
 	})
 	t.Run("who is cut off", func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestQueueTurns(t *testing.T) {
 	if d, _, err := s.waiters["f"].Result(); !d.Limited || d.Remaining != 1 || d.Wait != 1 || err != nil {
 		t.Errorf("f, which has left: %+v, %v", d, err)
 	}
-	if d, _, err := s.waiters["h"].Result(); d.Remaining != 5 || d.Reset != 0 || err != nil {
+	if d, _, err := s.waiters["h"].Result(); d.Remaining != 4 || d.Reset != 100*ms || err != nil {
 		t.Errorf("h, after a reset: %+v, %v", d, err)
 	}
 	if _, n, err := s.waiters["c"].Result(); n != 0 || err != errLeft {
@@ -518,4 +518,69 @@ func TestCancelOfNobody(t *testing.T) {
 	if d, n, err := w.Result(); d.Limited || n != 1 || err != nil {
 		t.Errorf("%+v, %d, %v", d, n, err)
 	}
+}
+
+// TestWaitInVain: a waiter whose limit cannot grant it in time holds up nobody, and
+// is the first again as soon as it can be granted.
+func TestWaitInVain(t *testing.T) {
+	fast := limit.Limit{Algorithm: limit.GCRA, Max: 1000, Period: 3600 * second, Burst: 1000}
+	ask := func(e *Engine, until int64, l limit.Limit) *Waiter {
+		t.Helper()
+		w := &Waiter{Request: Request{Limit: l, Cost: 1}, Until: until, Owner: nobody{}}
+		if !e.Ask(start, key(1), w) {
+			t.Fatal("it does not wait")
+		}
+		return w
+	}
+	t.Run("a take passes", func(t *testing.T) {
+		e := New(Options{Shards: 1})
+		mustTake(t, e, start, key(1), &oneAnHour, 1)
+		slow := ask(e, start+60*second, oneAnHour)
+		if d := mustTake(t, e, start, key(1), &fast, 1); d.Limited {
+			t.Errorf("held up: %+v", d)
+		}
+		// The faster pace gives the slow one its token back as well.
+		if next := e.Wake(start); next != start+7200*ms {
+			t.Errorf("the next deadline is in %d ns, want 7.2 s", next-start)
+		}
+		if e.Wake(start + 7200*ms); !slow.Done() || slow.decision.Limited {
+			t.Error("not granted")
+		}
+		e.check()
+	})
+	t.Run("so does who waits", func(t *testing.T) {
+		e := New(Options{Shards: 1})
+		mustTake(t, e, start, key(1), &oneASecond, 1)
+		slow := ask(e, start+second/2, oneASecond)
+		next := ask(e, start+10*second, oneASecond)
+		if e.Wake(start + second); !next.Done() || next.decision.Limited || !slow.decision.Limited {
+			t.Errorf("%+v, %+v", next.decision, slow.decision)
+		}
+		e.check()
+	})
+	t.Run("and it comes back", func(t *testing.T) {
+		e := New(Options{Shards: 1})
+		mustTake(t, e, start, key(1), &oneAnHour, 1)
+		slow, later := ask(e, start+60*second, oneAnHour), ask(e, start+7200*second, oneAnHour)
+		if err := e.Refund(start, key(1), &oneAnHour, 1, new(limit.Decision)); err != nil {
+			t.Fatal(err)
+		}
+		if !slow.Done() || slow.decision.Limited || later.Done() {
+			t.Errorf("%+v, %v", slow.decision, later.Done())
+		}
+		e.check()
+	})
+	t.Run("a takeall passes", func(t *testing.T) {
+		e := New(Options{Shards: 4})
+		mustTake(t, e, start, key(1), &oneAnHour, 1)
+		ask(e, start+60*second, oneAnHour)
+		ds := make([]limit.Decision, 2)
+		if at, err := e.TakeAll(start, [][]byte{key(1), key(2)}, []limit.Limit{fast, fast}, []int64{1, 1}, ds); at != -1 || err != nil {
+			t.Errorf("%d, %v, %+v", at, err, ds)
+		}
+		if e.Wake(start); e.Stats().Waiting != 1 {
+			t.Error("it waits no more")
+		}
+		e.check()
+	})
 }
