@@ -265,3 +265,31 @@ func TestStuck(t *testing.T) {
 	close(release)
 	until(t, "the loop waits again", func() bool { return fx.g.Stuck() == 0 })
 }
+
+// What a peer sent before it reset the connection is not run.
+func TestNothingIsReadAfterAReset(t *testing.T) {
+	held, goOn := make(chan struct{}), make(chan struct{})
+	var ran atomic.Bool
+	fx := start(t, driver{name: "loop tcp", network: "tcp", loops: 1}, Options{}, func(f *funcs) {
+		f.data = func(b []byte) bool {
+			if string(b) == "hold" {
+				close(held)
+				<-goOn
+			} else {
+				ran.Store(true)
+			}
+			return true
+		}
+	})
+	busy, _ := fx.dial()
+	p, f := fx.dial()
+	_, _ = io.WriteString(busy, "hold")
+	<-held // the loop is busy while the other sends and resets
+	_, _ = io.WriteString(p, "command")
+	p.reset()
+	close(goOn)
+	wantReason(t, f, ErrPeerReset)
+	if ran.Load() {
+		t.Error("a command of a connection that was reset has run")
+	}
+}

@@ -90,6 +90,9 @@ func (c *loopConn) act() {
 // ready runs the connection's turn after epoll reported it.
 func (c *loopConn) ready(events uint32) {
 	const broken = syscall.EPOLLHUP | syscall.EPOLLERR
+	if events&broken != 0 && c.reset() {
+		return // what it has sent is not run: nobody waits for the replies
+	}
 	if events&(syscall.EPOLLOUT|broken) != 0 && c.pending.Load() > 0 {
 		c.flush()
 	}

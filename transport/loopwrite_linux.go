@@ -177,12 +177,21 @@ func (c *loopConn) again() {
 	if !c.life.Serving() {
 		return
 	}
-	// Nothing reads from the socket meanwhile, so only this check can find a reset.
-	if errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR); err == nil && errno != 0 {
-		c.Close(reason(syscall.Errno(errno)))
+	if c.reset() {
 		return
 	}
 	c.settle(c.session.Resume())
+}
+
+// reset closes the connection if its peer has reset it, and reports whether it
+// has. A connection that is not read from learns of a reset in no other way.
+func (c *loopConn) reset() bool {
+	errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
+	if err != nil || errno == 0 {
+		return false
+	}
+	c.Close(reason(syscall.Errno(errno)))
+	return true
 }
 
 // Settles reports whether Options.Settled is called after what the session does.
