@@ -62,6 +62,34 @@ func notEmpty(s string) error {
 	return nil
 }
 
+// errLoopback is the reason while nodes do not make sure who their peers are.
+var errLoopback = errors.New("argument must be an IP address of loopback and a port")
+
+func loopbackAddress(s string) error {
+	if a, err := netip.ParseAddrPort(s); s != "" && (err != nil || !a.Addr().IsLoopback() || a.Port() == 0) {
+		return errLoopback
+	}
+	return nil
+}
+
+// checkRaft refuses directives that do not go together.
+func checkRaft(s *Settings) error {
+	on := s.RaftAddr.Get() != ""
+	switch {
+	case !on && s.RaftBootstrap.Get():
+		return errors.New("raft-bootstrap needs raft-addr")
+	case !on && s.RaftID.Get() != "":
+		return errors.New("raft-id needs raft-addr")
+	case on && len(s.Save.Get()) > 0:
+		return errors.New("save does nothing with raft-addr: nodes make snapshots as their log grows")
+	case on && s.RecoveryMode.Get() != "normal":
+		return errors.New("recovery-mode conservative is not for a server with raft-addr: what was answered is on a majority of the nodes")
+	case on && s.TLSPort.Get() != 0 && s.Port.Get() == 0:
+		return errors.New("raft-addr needs port: MOVED names the plain port")
+	}
+	return nil
+}
+
 func powerOfTwo(n int64) error {
 	if n&(n-1) != 0 {
 		return errPower

@@ -61,6 +61,11 @@ type Settings struct {
 	RecoveryMode   *Enum // normal, conservative
 	RecoveryClock  *Enum // auto, wall
 
+	// Replication.
+	RaftAddr      *Text // "": one server alone
+	RaftBootstrap *Bool
+	RaftID        *Text
+
 	// Observation.
 	LogLevel             *Enum // debug, verbose, notice, warning
 	LogFile              *Text // "": standard error
@@ -91,6 +96,7 @@ func New() (*Registry, *Settings) {
 	declareNetwork(r, s)
 	declareLimits(r, s)
 	declareEngine(r, s)
+	declareReplication(r, s)
 	declareObservation(r, s)
 	return r, s
 }
@@ -159,6 +165,18 @@ func declareLimits(r *Registry, s *Settings) {
 		"Close the client with the largest buffers while the buffers of all clients hold more than this. A percentage is of maxmemory, or of the memory of the machine or cgroup if maxmemory is 0. 0: no limit.")
 	r.checks = append(r.checks, func() error { return checkLengths(s) })
 	r.advice = append(r.advice, func() string { return remarkOutput(s) })
+}
+
+func declareReplication(r *Registry, s *Settings) {
+	g := group{r, "Replication"}
+	s.RaftAddr = g.text("raft-addr", "", fixed,
+		"The address at which the other nodes of a cluster reach this one, an IP address and a port; it must be one of loopback. Empty: this server stands alone. See docs/replication.md.")
+	s.RaftAddr.check = loopbackAddress
+	s.RaftBootstrap = g.bool("raft-bootstrap", "no", fixed,
+		"Whether a node whose directory has no cluster begins one.")
+	s.RaftID = g.text("raft-id", "", fixed,
+		"The name of this node in its cluster, for ever; empty: that of the directory, or a new one that is stored there.")
+	r.checks = append(r.checks, func() error { return checkRaft(s) })
 }
 
 func declareEngine(r *Registry, s *Settings) {

@@ -223,7 +223,7 @@ func (w *world) reply() {
 		w.pair()
 	}
 	mark, at := w.hist.mark(), w.changedAt
-	if !w.store.Wait(func() {
+	if !w.store.Wait(func(error) {
 		w.hist.ack(mark)
 		w.latest = max(w.latest, at)
 		w.replied++

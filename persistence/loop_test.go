@@ -149,7 +149,7 @@ func TestChangesAreWrittenSoon(t *testing.T) {
 		if r.durable.Load() != r.opened.Load() {
 			t.Errorf("%d of %d drains are durable after a second", r.durable.Load(), r.opened.Load())
 		}
-		if r.Wait(func() {}) {
+		if r.Wait(func(error) {}) {
 			t.Error("replies wait under EverySec")
 		}
 		r.close()
@@ -165,7 +165,7 @@ func TestRepliesWaitForTheSync(t *testing.T) {
 		r.fs.busy = make(chan struct{})
 		for i := range 100 {
 			r.set(i)
-			if !r.Wait(func() { done.Add(1) }) {
+			if !r.Wait(func(error) { done.Add(1) }) {
 				t.Fatal("a change is durable at once")
 			}
 			r.Kick()
@@ -182,7 +182,7 @@ func TestRepliesWaitForTheSync(t *testing.T) {
 		if n := r.fs.syncs.Load() - before; n > 2 {
 			t.Errorf("%d syncs for 100 changes that came together", n)
 		}
-		if r.Wait(func() {}) {
+		if r.Wait(func(error) {}) {
 			t.Error("a reply waits though all is durable")
 		}
 		if st := r.Stats(); st.Waiting != 0 || st.Policy != Always {
@@ -414,11 +414,11 @@ func TestFailureUnderAlwaysIsFatal(t *testing.T) {
 		}})
 		r.fs.full.Store(true)
 		r.set(1)
-		r.Wait(func() { t.Error("released") })
+		r.Wait(func(error) { t.Error("released") })
 		r.Kick()
 		time.Sleep(10 * time.Second)
 		r.set(2)
-		r.Wait(func() { t.Error("released") })
+		r.Wait(func(error) { t.Error("released") })
 		r.Kick()
 		r.fs.full.Store(false)
 		time.Sleep(10 * time.Second)
@@ -473,7 +473,7 @@ func TestManyWriters(t *testing.T) {
 			done := make(chan struct{}, 1)
 			for i := range 50 {
 				r.set(g*1000 + i)
-				if r.Wait(func() { done <- struct{}{} }) {
+				if r.Wait(func(error) { done <- struct{}{} }) {
 					r.Kick()
 					<-done
 				}

@@ -76,7 +76,7 @@ func removeFiles(t *testing.T, policy Policy, way func(t *testing.T, dir string)
 	time.Sleep(time.Second)
 	released := false
 	set(3)
-	waits := s.Wait(func() { released = true })
+	waits := s.Wait(func(error) { released = true })
 	s.Kick()
 	time.Sleep(2 * retryEvery)
 	synctest.Wait()

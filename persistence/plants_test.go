@@ -20,7 +20,7 @@ func plants() []plant.Bug {
 		{"waiters-left-behind-by-a-policy", "commit.go", "if s.Policy() == Always || s.waiting() {", "if s.Policy() == Always {", "TestPolicyChangesStrandNobody"},
 		{"old-log-left-in-force", "retire.go", "if err := s.setAside(); err != nil {", "if err := error(nil); err != nil {", "TestCrashesLoseNothingWhenTheLogIsSwitched"},
 		{"state-of-a-log-turned-off-loaded", "recover.go", "s.man, s.dropped = &manifest{header: m.header}, true", "s.man = m", "TestCrashesLoseNothingWhenTheLogIsSwitched"},
-		{"waiters-left-behind-by-a-log-turned-off", "retire.go", "for _, w := range ready {\n		w.fn()\n	}", "_ = ready", "TestRetire"},
+		{"waiters-left-behind-by-a-log-turned-off", "retire.go", "for _, w := range ready {\n		w.fn(nil)\n	}", "_ = ready", "TestRetire"},
 		{"no-room-for-zeros-is-fatal", "logfile.go", "case !noRoom(err):", "case err != nil:", "TestNoRoomForZeros"},
 		{"removed-files-not-noticed", "commit.go", "	s.lookForFiles()\n", "", "TestFilesThatAreRemoved"},
 		{"another-directory-written-to", "lost.go", "if HasData(s.o.Dir) {", "if false {", "TestDirectoryThatIsReplaced"},

@@ -22,7 +22,7 @@ func TestRetire(t *testing.T) {
 		r.fs.busy = busy
 		var released atomic.Bool
 		r.set(2)
-		r.Wait(func() { released.Store(true) })
+		r.Wait(func(error) { released.Store(true) })
 		r.Kick()
 		synctest.Wait()
 		retired := make(chan error)
@@ -32,7 +32,7 @@ func TestRetire(t *testing.T) {
 			t.Error("who waits is not released while the disk hangs")
 		}
 		r.set(3)
-		if r.Wait(func() {}) {
+		if r.Wait(func(error) {}) {
 			t.Error("a reply waits for a store that is retired")
 		}
 		if HasData(dir) {
@@ -82,7 +82,7 @@ func changePolicy(t *testing.T, from, to Policy, moment string) {
 	var waiting, done atomic.Int64
 	ask := func(n int) {
 		r.set(n)
-		if r.Wait(func() { done.Add(1) }) {
+		if r.Wait(func(error) { done.Add(1) }) {
 			waiting.Add(1)
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Store) end() {
 	s.waiters = nil
 	s.mu.Unlock()
 	for _, w := range ready {
-		w.fn()
+		w.fn(nil)
 	}
 	s.loops.Wait()
 	s.syncing.Lock()

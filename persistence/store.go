@@ -148,7 +148,7 @@ type failure struct{ err error }
 // waiter's fn is called when the drain with number at is durable.
 type waiter struct {
 	at uint64
-	fn func()
+	fn func(error)
 }
 
 // Open locks the directory and reads its MANIFEST. Load reads and writes the rest. Errors: ErrLocked,

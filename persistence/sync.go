@@ -151,7 +151,7 @@ func (s *Store) publish(at uint64) {
 	s.waiters = append([]waiter(nil), s.waiters[n:]...)
 	s.mu.Unlock()
 	for _, w := range ready {
-		w.fn()
+		w.fn(nil)
 	}
 }
 

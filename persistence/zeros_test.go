@@ -18,7 +18,7 @@ func TestNoRoomForZeros(t *testing.T) {
 		for i := range 3 {
 			released := false
 			r.set(i)
-			r.Wait(func() { released = true })
+			r.Wait(func(error) { released = true })
 			r.Kick()
 			synctest.Wait()
 			if err := r.Failing(); err != nil || !released {

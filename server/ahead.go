@@ -83,7 +83,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 func (s *session) runQueue(a *ahead) {
 	warm := a.n >= aheadFew
 	if warm {
-		s.srv.engine.Warm(a.keys[:a.n], a.places[:])
+		s.srv.states().Warm(a.keys[:a.n], a.places[:])
 	}
 	start := 0
 	for i := range a.n {

@@ -145,7 +145,7 @@ func (srv *Server) forget(s *session, reason error) {
 	srv.pause.remove(s)
 	srv.authDelays.remove(s)
 	if w := s.pub.waits.Load(); w != nil {
-		srv.engine.Cancel(srv.clock.Now(), &w.Waiter, nil)
+		srv.states().Cancel(srv.clock.Now(), &w.Waiter, nil)
 	}
 	srv.clientBytes.Add(-s.pub.accounted.Swap(0))
 	srv.counters.closed[reasonOf(reason)].Add(1)

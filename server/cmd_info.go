@@ -60,7 +60,7 @@ func (c *call) info() {
 	sections, shard := infoSections(), 0
 	c.inSteps(nil, func() bool {
 		if shard >= 0 {
-			if shard = c.srv.engine.AddStats(&t.engine, shard, statsStep); shard == 0 {
+			if shard = c.srv.states().AddStats(&t.engine, shard, statsStep); shard == 0 {
 				shard = -1 // all have been added
 			}
 			return false

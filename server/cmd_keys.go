@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -98,18 +99,18 @@ func (c *call) eachKey(keys [][]byte, do func(key []byte) bool) {
 }
 
 func (c *call) del() {
-	c.eachKey(c.args[1:], func(key []byte) bool { return c.srv.engine.Reset(c.now, key) })
+	c.eachKey(c.args[1:], func(key []byte) bool { return c.srv.states().Reset(c.now, key) })
 }
 
 func (c *call) exists() {
 	c.eachKey(c.args[1:], func(key []byte) bool {
-		_, ok := c.srv.engine.Info(c.now, key)
+		_, ok := c.srv.states().Info(c.now, key)
 		return ok
 	})
 }
 
 func (c *call) ttl(unit func(int64) int64) {
-	info, ok := c.srv.engine.Info(c.now, c.args[1])
+	info, ok := c.srv.states().Info(c.now, c.args[1])
 	if !ok {
 		c.int(-2)
 		return
@@ -118,7 +119,7 @@ func (c *call) ttl(unit func(int64) int64) {
 }
 
 func (c *call) typeOf() {
-	info, _ := c.srv.engine.Info(c.now, c.args[1])
+	info, _ := c.srv.states().Info(c.now, c.args[1])
 	c.simple(info.Algorithm.TypeName())
 }
 
@@ -173,7 +174,7 @@ func (c *call) scan() {
 	}
 	left := int(min(count, scanMost))
 	c.inSteps(nil, func() bool {
-		cursor = c.srv.engine.Range(c.now, cursor, min(left, walkStep), visit)
+		cursor = c.srv.states().Range(c.now, cursor, min(left, walkStep), visit)
 		c.holds = int64(cap(found))
 		if left -= walkStep; left > 0 && cursor != 0 {
 			return false
@@ -201,7 +202,7 @@ func (c *call) keys() {
 		}
 	}
 	c.inSteps(nil, func() bool {
-		cursor = c.srv.engine.Range(c.now, cursor, walkStep, visit)
+		cursor = c.srv.states().Range(c.now, cursor, walkStep, visit)
 		c.holds = int64(cap(found))
 		switch {
 		case len(found) > most:
@@ -217,7 +218,7 @@ func (c *call) keys() {
 }
 
 func (c *call) randomKey() {
-	key, begin, ok := c.srv.engine.Random(c.now, nil)
+	key, begin, ok := c.srv.states().Random(c.now, nil)
 	if ok {
 		c.bulk(key)
 		return
@@ -230,7 +231,7 @@ func (c *call) randomKey() {
 	}
 	cursor, wrapped := begin, false
 	c.inSteps(nil, func() bool {
-		cursor = c.srv.engine.Range(c.now, cursor, walkStep, visit)
+		cursor = c.srv.states().Range(c.now, cursor, walkStep, visit)
 		wrapped = wrapped || cursor == 0
 		switch {
 		case ok:
@@ -252,9 +253,35 @@ func (c *call) flushAll() {
 		c.fail(errSyntax)
 		return
 	}
-	flush := c.srv.engine.BeginFlush()
+	if c.srv.opts.Replication != nil {
+		c.flushEach()
+		return
+	}
+	flush := c.srv.states().BeginFlush()
 	c.inSteps(nil, func() bool {
 		if !flush.Step(flushStep) {
+			return false
+		}
+		c.ok()
+		return true
+	})
+}
+
+// flushEach forgets the keys one by one. The followers of a node do not have its shards, which
+// a Flush forgets one after the other.
+func (c *call) flushEach() {
+	var found [][]byte
+	cursor := uint64(0)
+	e := c.srv.states()
+	c.inSteps(nil, func() bool {
+		found = found[:0]
+		cursor = e.Range(c.now, cursor, walkStep, func(key []byte, _ engine.Info) {
+			found = append(found, bytes.Clone(key))
+		})
+		for _, key := range found {
+			e.Reset(c.now, key)
+		}
+		if cursor != 0 {
 			return false
 		}
 		c.ok()
@@ -269,7 +296,7 @@ func (c *call) dbSize() {
 	var sum engine.Stats
 	shard := 0
 	c.inSteps(nil, func() bool {
-		if shard = c.srv.engine.AddStats(&sum, shard, statsStep); shard != 0 {
+		if shard = c.srv.states().AddStats(&sum, shard, statsStep); shard != 0 {
 			return false
 		}
 		c.int(sum.Keys)

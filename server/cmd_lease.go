@@ -155,7 +155,7 @@ func (c *call) rlLease() {
 		return
 	}
 	var d limit.Decision
-	c.decided(c.args[1], limit.LEASE, &d, c.srv.engine.Lease(c.now, c.args[1], &a.Lease, &d))
+	c.decided(c.args[1], limit.LEASE, &d, c.srv.states().Lease(c.now, c.args[1], &a.Lease, &d))
 }
 
 func (c *call) rlRenew() {
@@ -168,13 +168,13 @@ func (c *call) rlRenew() {
 		c.fail(text)
 		return
 	}
-	n, err := c.srv.engine.Renew(c.now, c.args[1], id, ttl)
+	n, err := c.srv.states().Renew(c.now, c.args[1], id, ttl)
 	c.weight(c.args[1], n, err)
 }
 
 func (c *call) rlRelease() {
 	if id, ok := c.idWord(c.args[2:]); ok {
-		n, err := c.srv.engine.Release(c.now, c.args[1], id)
+		n, err := c.srv.states().Release(c.now, c.args[1], id)
 		c.weight(c.args[1], n, err)
 	}
 }
@@ -191,7 +191,7 @@ func (c *call) weight(key []byte, n int64, err error) {
 func (c *call) rlHolders() {
 	var found []byte
 	n := 0
-	err := c.srv.engine.Holders(c.now, c.args[1], func(h limit.Holder) {
+	err := c.srv.states().Holders(c.now, c.args[1], func(h limit.Holder) {
 		found = resp.AppendArray(found, 3)
 		found = resp.AppendBulk(found, h.ID)
 		found = resp.AppendInt(found, h.Weight)

@@ -50,7 +50,7 @@ func (c *call) memoryUsage() {
 			return
 		}
 	}
-	info, ok := c.srv.engine.Info(c.now, c.args[2])
+	info, ok := c.srv.states().Info(c.now, c.args[2])
 	if !ok {
 		c.null()
 		return
@@ -73,7 +73,7 @@ type memoryFigures struct {
 func (srv *Server) memoryFigures() memoryFigures {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(sample)
-	table := srv.engine.Stats()
+	table := srv.states().Stats()
 	f := memoryFigures{
 		used:     int64(sample[0].Value.Uint64()),
 		idle:     int64(sample[2].Value.Uint64()),

@@ -56,6 +56,10 @@ func (c *call) clock() {
 	switch {
 	case len(c.args) == 1:
 	case len(c.args) == 2 && foldEqual(c.args[1], "ADOPT"):
+		if c.srv.opts.Replication != nil {
+			c.fail("ERR the time is that of the cluster, which no node moves")
+			return
+		}
 		if moved = c.srv.clock.Adopt(); moved > 0 {
 			c.srv.log.Warn("decisions adopted the machine's clock, as a client asked", "addr", c.client.addr(), "forwards", time.Duration(moved))
 		}

@@ -158,7 +158,7 @@ func (c *call) decidedInPart(key []byte, a limit.Algorithm, d *limit.Decision, g
 }
 
 func (c *call) rlInfo() {
-	info, ok := c.srv.engine.Info(c.now, c.args[1])
+	info, ok := c.srv.states().Info(c.now, c.args[1])
 	if !ok {
 		c.null()
 		return

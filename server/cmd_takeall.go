@@ -57,7 +57,7 @@ func (c *call) rlTakeAll() {
 		c.fail(text)
 		return
 	}
-	at, err := c.srv.engine.TakeAll(c.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
+	at, err := c.srv.states().TakeAll(c.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
 	if err != nil {
 		c.fail(c.takeAllError(err, at, keys, t.limits[:n]))
 		return

@@ -36,7 +36,7 @@ func (c *call) rlTop() {
 		c.fail(text)
 		return
 	}
-	top := c.srv.engine.Top(c.now, q.by, q.count, q.namespace)
+	top := c.srv.states().Top(c.now, q.by, q.count, q.namespace)
 	c.array(len(top))
 	for _, k := range top {
 		c.array(2)

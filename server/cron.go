@@ -28,7 +28,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.pause.expire(now)
 			srv.authDelays.release(now)
 			srv.rates.Sample(now, srv.counts.Traffic())
-			if b := srv.engine.Bytes(); b > srv.peakBytes.Load() {
+			if b := srv.states().Bytes(); b > srv.peakBytes.Load() {
 				srv.peakBytes.Store(b)
 			}
 		}
@@ -175,7 +175,7 @@ func (srv *Server) sweep(ctx context.Context) {
 		if srv.special.Load()&specialLoading != 0 {
 			continue // the clock may be wrong until then, and an engine never goes back
 		}
-		if srv.engine.Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
+		if srv.states().Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
 			wait = min(wait, sweepRest)
 		}
 		srv.authLimiter.Sweep(srv.clock.Now(), 100)

@@ -1,11 +1,15 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
+	"io"
 	"sync/atomic"
 	"time"
 
 	"limitdb/internal/stats"
+	"limitdb/resp"
 )
 
 // Durability is what a server asks of whoever keeps its state on a disk. All
@@ -14,10 +18,13 @@ type Durability struct {
 	// Switch does what the directives appendonly and save say by now, and blocks until that is
 	// done: until all that there is is durable, or the log has ended.
 	Switch func() error
+	// Turn is asked before anything is decided, and what it returns is given to Wait: it names the time in which this
+	// node leads, where there are several. nil: there is one node.
+	Turn func() uint64
 	// Wait calls fn, which does not block, once all that can have been seen
-	// until now is durable. False: nothing is to be waited for, and fn is never
+	// until now is durable. fn gets an error where that will never be known; it may be called before Wait returns. False: nothing is to be waited for, and fn is never
 	// called. The sync begins at the next Kick.
-	Wait func(fn func()) bool
+	Wait func(turn uint64, fn func(err error)) bool
 	// Holds reports whether Wait may return true. It is cheap.
 	Holds func() bool
 	// Kick begins the sync that is waited for, if any is. The transport calls
@@ -44,6 +51,14 @@ type durable struct {
 	changed atomic.Int64
 	running atomic.Bool // BGSAVE
 	syncs   syncs       // WAITAOF
+}
+
+// turn is what Turn returns, where there is one.
+func (d *durable) turn() uint64 {
+	if d.Durability == nil || d.Turn == nil {
+		return 0
+	}
+	return d.Turn()
 }
 
 // stats returns the numbers of now.
@@ -84,9 +99,11 @@ type owed struct {
 	b       []byte
 	covered int // bytes of b that the wait under way is for
 	waiting bool
-	told    bool // what stands behind covered tells of state
+	told    bool   // what stands behind covered tells of state
+	turn    uint64 // of what stands behind covered; 0: of more than one
 	due     atomic.Bool
-	wake    func()
+	lost    atomic.Bool // what is covered has an outcome that is not known
+	wake    func(err error)
 }
 
 // tell notes whether the reply that begins at mark tells of state, which the command cmd has seen.
@@ -110,14 +127,24 @@ func (s *session) hold(told bool) bool {
 		s.owed = &owed{}
 		o := s.owed
 		conn := s.conn
-		o.wake = func() { o.due.Store(true); conn.Wake() }
+		o.wake = func(err error) {
+			o.lost.Store(err != nil)
+			o.due.Store(true)
+			conn.Wake()
+		}
 	}
 	o := s.owed
 	if o.waiting {
+		switch {
+		case len(o.b) == o.covered:
+			o.turn = s.turn
+		case o.turn != s.turn:
+			o.turn = 0
+		}
 		o.b = append(o.b, s.call.out...)
 		o.told = o.told || told
 	} else {
-		if !s.await() {
+		if !s.await(s.turn) {
 			return false
 		}
 		if s.quiet > 0 {
@@ -133,9 +160,9 @@ func (s *session) hold(told bool) bool {
 	return true
 }
 
-// await begins to wait for what has been seen until now.
-func (s *session) await() bool {
-	if !s.srv.durable.Wait(s.owed.wake) {
+// await begins to wait for what has been seen until now, in a turn.
+func (s *session) await(turn uint64) bool {
+	if !s.srv.durable.Wait(turn, s.owed.wake) {
 		return false
 	}
 	if in, ok := s.conn.(interface{ Settles() bool }); !ok || !in.Settles() {
@@ -150,11 +177,15 @@ func (s *session) release() {
 	if o == nil || !o.due.Swap(false) {
 		return
 	}
-	s.conn.Write(o.b[:o.covered])
+	if o.lost.Load() {
+		s.writeUnknown(o.b[:o.covered])
+	} else {
+		s.conn.Write(o.b[:o.covered])
+	}
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if o.told && s.await() {
+		if o.told && s.await(o.turn) {
 			o.waiting, o.covered, o.told = true, len(o.b), false
 			return
 		}
@@ -170,12 +201,36 @@ func (s *session) release() {
 	}
 }
 
+// writeUnknown sends one error in the place of each reply of b. A reply that is there in part, which only
+// those are that a client reads in pieces, is followed by the end of the connection.
+func (s *session) writeUnknown(b []byte) {
+	from := bufio.NewReader(bytes.NewReader(b))
+	var out []byte
+	for {
+		v, err := resp.ReadReply(from, len(b))
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			s.conn.Close(errUnknown)
+			return
+		}
+		if v.Kind != '>' {
+			out = resp.AppendError(out, errUnknownOutcome)
+		}
+	}
+	s.conn.Write(out)
+}
+
+// errUnknown closes a connection on which half of a reply was sent.
+var errUnknown = errors.New("the outcome of a command is not known")
+
 // owing tells whether replies are held back.
 func (s *session) owing() bool { return s.owed != nil && s.owed.waiting }
 
 // changes is how many decisions have changed something since the start, as far as it is counted.
 func (srv *Server) changes() int64 {
-	e := srv.engine.Stats()
+	e := srv.states().Stats()
 	return int64(e.Allowed + e.Refunded)
 }
 

@@ -22,14 +22,14 @@ import (
 type disk struct {
 	mu      sync.Mutex
 	always  bool // replies wait
-	waiting []func()
+	waiting []func(error)
 	kicks   atomic.Int64
 	saving  chan error // what Snapshot returns, when the test sends it
 	stats   stats.Durability
 	backups []string
 }
 
-func (d *disk) wait(fn func()) bool {
+func (d *disk) wait(_ uint64, fn func(error)) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.always {
@@ -45,7 +45,7 @@ func (d *disk) sync() int {
 	d.waiting = nil
 	d.mu.Unlock()
 	for _, fn := range ready {
-		fn()
+		fn(nil)
 	}
 	return len(ready)
 }

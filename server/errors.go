@@ -28,6 +28,9 @@ const (
 	errWrongType       = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errCostNegative    = "ERR COST is negative"
 	errMaxClients      = "ERR max number of clients reached"
+	errNoLeader        = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
+	errUnknownOutcome  = "UNKNOWNOUTCOME the node stopped leading before this was on a majority of the nodes: it may have been counted"
+	errNoRaft          = "ERR this server stands alone: raft-addr is not set"
 	errNoCluster       = "ERR This instance has cluster support disabled"
 	errNoPersistence   = "ERR this server keeps its state in memory only: there is nothing to save (CONFIG SET appendonly yes turns the log on)"
 	errLoading         = "LOADING limitdb is loading the dataset in memory"
@@ -81,6 +84,8 @@ func limitError(err error) string {
 		return errWrongType
 	case errors.Is(err, engine.ErrOOM):
 		return errOOM
+	case errors.Is(err, engine.ErrClosed):
+		return errNoLeader
 	case errors.Is(err, limit.ErrNoLease):
 		return "NOLEASE " + err.Error()
 	}
@@ -90,9 +95,9 @@ func limitError(err error) string {
 // limitErrorOf is limitError with what the key holds in the place of what the
 // algorithm wants.
 func (c *call) limitErrorOf(err error, key []byte, wants limit.Algorithm) string {
-	c.reveals = !errors.Is(err, engine.ErrOOM)
+	c.reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
 	if errors.Is(err, engine.ErrWrongType) {
-		if info, ok := c.srv.engine.Info(c.now, key); ok {
+		if info, ok := c.srv.states().Info(c.now, key); ok {
 			return wrongType(info.Algorithm, wants)
 		}
 	}

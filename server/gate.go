@@ -15,9 +15,10 @@ import (
 const (
 	specialMonitor uint32 = 1 << iota
 	specialPause
-	specialTimeEach // time every command by itself, for a low slowlog threshold
-	specialLoading  // the state is being loaded
-	specialMisconf  // the log cannot be written
+	specialTimeEach  // time every command by itself, for a low slowlog threshold
+	specialLoading   // the state is being loaded
+	specialMisconf   // the log cannot be written
+	specialFollowing // another node decides
 )
 
 func (srv *Server) setSpecial(bit uint32, on bool) {
@@ -66,6 +67,8 @@ func (c *call) refusal(special uint32) string {
 		return errLoading
 	case special&specialMisconf != 0 && cmd.flags&flagWrite != 0:
 		return *c.srv.misconf.Load()
+	case special&specialFollowing != 0 && cmd.flags&(flagWrite|flagReadonly) != 0:
+		return c.elsewhere()
 	}
 	return ""
 }

@@ -24,10 +24,11 @@ const testStart = 1_600_000_000 * int64(time.Second)
 // testServer is a server without sockets, on a clock that the test moves.
 type testServer struct {
 	*Server
-	t     testing.TB
-	clock *clock.Fake
-	stops []bool // what SHUTDOWN asked for
-	mu    sync.Mutex
+	t      testing.TB
+	engine *engine.Engine
+	clock  *clock.Fake
+	stops  []bool // what SHUTDOWN asked for
+	mu     sync.Mutex
 }
 
 // newTestServer starts a server with directives given as "name value".
@@ -42,9 +43,9 @@ func newTestServer(t testing.TB, directives ...string) *testServer {
 	if err := registry.Load(config.Sources{Args: args}); err != nil {
 		t.Fatal(err)
 	}
-	ts := &testServer{t: t, clock: clock.NewFake(testStart)}
+	ts := &testServer{t: t, clock: clock.NewFake(testStart), engine: engine.New(engine.Options{Seed: 1})}
 	ts.Server = New(Options{
-		Settings: set, Registry: registry, Engine: engine.New(engine.Options{Seed: 1}), Clock: ts.clock, Version: "test",
+		Settings: set, Registry: registry, Engine: ts.engine, Clock: ts.clock, Version: "test",
 		Shutdown: func(now bool) {
 			ts.mu.Lock()
 			ts.stops = append(ts.stops, now)

@@ -54,13 +54,13 @@ func (c *call) carryOut(p *plan, key []byte) {
 	var err error
 	switch p.op {
 	case opTake:
-		err = c.srv.engine.TakeAt(c.place, c.now, key, &p.limit, p.cost, &d)
+		err = c.srv.states().TakeAt(c.place, c.now, key, &p.limit, p.cost, &d)
 	case opPeek:
-		err = c.srv.engine.Peek(c.now, key, &p.limit, p.cost, &d)
+		err = c.srv.states().Peek(c.now, key, &p.limit, p.cost, &d)
 	case opRefund:
-		err = c.srv.engine.Refund(c.now, key, &p.limit, p.cost, &d)
+		err = c.srv.states().Refund(c.now, key, &p.limit, p.cost, &d)
 	case opReserve:
-		err = c.srv.engine.Reserve(c.now, key, &p.limit, p.cost, p.maxWait, &d)
+		err = c.srv.states().Reserve(c.now, key, &p.limit, p.cost, p.maxWait, &d)
 	}
 	switch {
 	case err != nil:
@@ -90,9 +90,9 @@ func (c *call) carryOutTake(p *plan, key []byte) {
 		c.askFor(key, &waiting{Waiter: engine.Waiter{Request: r}}, p.maxWait)
 		return
 	case r.Replace:
-		granted, err = c.srv.engine.TakeFor(c.now, key, &r, &d)
+		granted, err = c.srv.states().TakeFor(c.now, key, &r, &d)
 	default:
-		granted, err = c.srv.engine.TakePartial(c.now, key, &p.limit, p.cost, &d)
+		granted, err = c.srv.states().TakePartial(c.now, key, &p.limit, p.cost, &d)
 	}
 	if r.Partial {
 		c.decidedInPart(key, p.limit.Algorithm, &d, granted, err)

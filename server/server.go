@@ -44,6 +44,8 @@ type Options struct {
 	Shutdown func(now bool)
 	// Durability keeps the state on a disk; nil: nobody does.
 	Durability *Durability
+	// Replication keeps the state on several nodes; nil: this one stands alone.
+	Replication *Replication
 	// Memory bounds the memory that the process may use, in bytes; 0: the machine's
 	// alone does.
 	Memory int64
@@ -56,7 +58,8 @@ type Options struct {
 type Server struct {
 	set      *config.Settings
 	registry *config.Registry
-	engine   *engine.Engine
+	engine   atomic.Pointer[engine.Engine] // see states
+	swapped  chan struct{}                 // another engine is in force, capacity 1
 	clock    Clock
 	log      *slog.Logger
 	version  string
@@ -115,7 +118,6 @@ func New(o Options) *Server {
 	srv := &Server{
 		set:      o.Settings,
 		registry: o.Registry,
-		engine:   o.Engine,
 		clock:    o.Clock,
 		log:      o.Log,
 		version:  o.Version,
@@ -124,6 +126,7 @@ func New(o Options) *Server {
 		started:  o.Clock.Now(),
 		table:    newTable(),
 		evict:    make(chan struct{}, 1),
+		swapped:  make(chan struct{}, 1),
 
 		authLimiter: engine.New(engine.Options{Shards: 4}),
 		// What is reserved is paid for later, so Burst + 1 are granted at once.
@@ -137,6 +140,7 @@ func New(o Options) *Server {
 		c := srv.table.find(name)
 		return c != nil && c.flags&flagWide != 0
 	}
+	srv.engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
 	srv.timingChanged()
 	o.Registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)

@@ -28,7 +28,7 @@ type session struct {
 
 	rd   resp.Reader
 	call call // the command that runs, and the batch's replies so far
-	// early is specialLoading where the state was being loaded at that moment: commands of this batch are refused
+	// early is specialLoading and specialFollowing, as they were at that moment: commands of this batch are refused
 	// even if it is there by now.
 	early uint32
 	tally stats.Tally
@@ -53,6 +53,7 @@ type session struct {
 	yielded  bool      // parked only until its next turn
 	stepping *stepping // the command that has yielded, or nil
 	owed     *owed     // replies that wait for the disk; nil if none ever did
+	turn     uint64    // see Durability.Turn; of the batch, or of the command that is parked
 	held     [][]byte  // the command that a pause holds back
 
 	lengths  uint32   // of Server.lengths that the reader's limits are of
@@ -163,7 +164,10 @@ func (s *session) Closed(reason error) {
 }
 
 func (s *session) begin() {
-	s.early = s.srv.special.Load() & specialLoading // before the clock is read: only then it is right
+	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // before the clock is read: only then it is right
+	if s.resume == nil {
+		s.turn = s.srv.durable.turn() // before anything is decided
+	}
 	s.call.now = s.srv.clock.Now()
 	s.slow = 0
 	if s.lengths != s.srv.lengths.Load() {

@@ -67,7 +67,7 @@ func (srv *Server) resetStats() {
 		commands[t.cmd] = t.Command
 	}
 	values := make(map[string]uint64)
-	e := srv.engine.Stats()
+	e := srv.states().Stats()
 	for _, v := range srv.statValues(&e) {
 		values[v.name] = v.n
 	}

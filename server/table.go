@@ -35,6 +35,7 @@ func families() [][]command {
 		memoryCommands(),
 		commandCommands(),
 		clusterCommands(),
+		raftCommands(),
 		pubsubCommands(),
 	}
 }

@@ -32,7 +32,7 @@ func (c *call) askFor(key []byte, w *waiting, most int64) {
 	if s != nil && s.mayWait() == nil {
 		w.Owner, w.Until = s.conn, c.now+min(most, math.MaxInt64-c.now)
 	}
-	if !c.srv.engine.Ask(c.now, key, &w.Waiter) {
+	if !c.srv.states().Ask(c.now, key, &w.Waiter) {
 		c.answer(w, key)
 		return
 	}
@@ -67,7 +67,7 @@ func (s *session) waited(w *waiting) bool {
 		if cause != errWaitRefused {
 			cause = nil // it is denied
 		}
-		s.srv.engine.Cancel(s.call.now, &w.Waiter, cause)
+		s.srv.states().Cancel(s.call.now, &w.Waiter, cause)
 	}
 	s.pub.waits.Store(nil)
 	s.call.failed = false
@@ -102,7 +102,7 @@ func (c *call) answer(w *waiting, key []byte) {
 // whether it was waiting. Any goroutine may call it.
 func (s *session) unblock(now int64, cause error) bool {
 	w := s.pub.waits.Load()
-	if w == nil || !s.srv.engine.Cancel(now, &w.Waiter, cause) {
+	if w == nil || !s.srv.states().Cancel(now, &w.Waiter, cause) {
 		return false
 	}
 	s.conn.Wake()
@@ -132,10 +132,11 @@ func (srv *Server) ring(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-srv.engine.Sooner():
+		case <-srv.states().Sooner():
+		case <-srv.swapped:
 		}
 		srv.pulses.ring.Beat(srv.clock.Now())
-		if next := srv.engine.Wake(srv.clock.Now()); next != math.MaxInt64 {
+		if next := srv.states().Wake(srv.clock.Now()); next != math.MaxInt64 {
 			timer.Reset(min(ringMost, max(0, time.Duration(next-srv.clock.Now()))))
 		}
 	}

@@ -26,7 +26,7 @@ import (
 type durability struct {
 	p     *process
 	store atomic.Pointer[persistence.Store] // nil while nothing is kept
-	fatal chan error                        // the log cannot be written, and nothing may be answered any more
+	fatal chan error                        // the log, or the node of a cluster, cannot be written, and nothing may be answered any more
 
 	switching switching
 
@@ -68,6 +68,9 @@ func openDurability(p *process) (*durability, error) {
 		}
 		return nil
 	}, p.set.FsyncMaxDelay)
+	if p.replica != nil {
+		return d, d.replaced()
+	}
 	if !d.wanted() {
 		return d, d.ignore()
 	}
@@ -88,6 +91,14 @@ func openDurability(p *process) (*durability, error) {
 // wanted reports whether the configuration wants anything kept.
 func (d *durability) wanted() bool {
 	return d.p.set.AppendOnly.Get() || len(d.p.set.Save.Get()) > 0
+}
+
+// replaced makes sure that no node of a cluster leaves a server's state unread in its directory.
+func (d *durability) replaced() error {
+	if persistence.HasData(d.dir) {
+		return fmt.Errorf("%s has the state of a server that stood alone, which a node with raft-addr does not read: give the node another --dir", d.dir)
+	}
+	return nil
 }
 
 // ignore makes sure that nobody starts without a log by mistake in a directory that has state.
@@ -164,7 +175,7 @@ func (d *durability) keys() persistence.Part {
 }
 
 // wait, holds, kick and sync are the store's, where there is one.
-func (d *durability) wait(fn func()) bool {
+func (d *durability) wait(_ uint64, fn func(error)) bool {
 	store := d.store.Load()
 	return store != nil && store.Wait(fn)
 }

@@ -9,7 +9,7 @@ import (
 // snapshot gathers the numbers that the HTTP port publishes.
 func (p *process) snapshot() observe.Snapshot {
 	f := p.server.Figures()
-	e := p.engine.Stats()
+	e := p.states().Stats()
 	t := p.group.Stats()
 	s := observe.Snapshot{
 		Version:     f.Version,

@@ -71,6 +71,7 @@ type process struct {
 	tls      *transport.TLS // nil without tls-port
 	http     *observe.Server
 	durable  *durability
+	replica  *replica // nil: this server stands alone
 	reloads  reloads
 	stop     chan bool // true: at once
 }
@@ -98,6 +99,9 @@ func (p *process) run() error {
 		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
 	}
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
+	if p.set.RaftAddr.Get() != "" {
+		p.replica = newReplica(p)
+	}
 	p.budgetChanged()
 	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)
 	// The data directory is taken before any port opens: a second process on it
@@ -106,8 +110,8 @@ func (p *process) run() error {
 		return err
 	}
 	p.server = server.New(server.Options{
-		Durability: p.durable.forServer(),
-		Settings:   p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
+		Durability: p.keeper(), Replication: p.replica.forServer(),
+		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
 	})
 	p.group = transport.New(p.server, p.transportOptions())
@@ -119,6 +123,9 @@ func (p *process) run() error {
 	defer cancel()
 	// Clients are answered with -LOADING until the state is there.
 	p.server.SetLoading(p.durable.loading.Load())
+	if p.replica != nil {
+		p.server.Follow()
+	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
 
@@ -134,6 +141,10 @@ func (p *process) run() error {
 		return err
 	}
 	if err := p.listen(); err != nil {
+		p.close(true, signals)
+		return err
+	}
+	if err := p.replica.open(ctx, &background); err != nil {
 		p.close(true, signals)
 		return err
 	}
@@ -157,6 +168,9 @@ func (p *process) run() error {
 		if err := p.server.Snapshot(); err != nil {
 			p.log.Error("the last snapshot failed", "err", err)
 		}
+	}
+	if err := p.replica.close(); err != nil {
+		return fmt.Errorf("the node did not stop well: %w", err)
 	}
 	if err := p.durable.close(); err != nil {
 		return fmt.Errorf("the state was not saved: %w", err)
@@ -210,6 +224,9 @@ func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 		case now := <-p.stop:
 			return now, nil
 		case err := <-p.durable.fatal:
+			if p.replica != nil {
+				return true, err
+			}
 			return true, errLog(err)
 		}
 	}
@@ -282,7 +299,7 @@ func (p *process) transportOptions() transport.Options {
 		Clock:     p.clock,
 		Backlog:   int(p.set.TCPBacklog.Get()),
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
-		Settled:   p.durable.kick, // one sync is for all that a loop has found to do
+		Settled:   p.keeper().Kick, // one sync is for all that a loop has found to do
 		PauseMost: p.server.MostUnsent,
 		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
@@ -299,7 +316,7 @@ func (p *process) budgetChanged() error {
 	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
 		policy = engine.LeastDebt
 	}
-	p.engine.SetMaxMemory(p.set.MaxMemory.Get(), policy)
+	p.states().SetMaxMemory(p.set.MaxMemory.Get(), policy)
 	return nil
 }
 
@@ -336,6 +353,9 @@ func (p *process) slewClock(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if p.replica != nil {
+				continue // the time is the cluster's
+			}
 			p.reloads.clockOffset.Store(p.clock.Slew())
 		}
 	}

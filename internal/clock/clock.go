@@ -39,6 +39,15 @@ func (c *Real) Now() int64 {
 // decision: whoever recovers state knows from when on to go on.
 func (c *Real) Set(now int64) { c.off.Add(now - c.Now()) }
 
+// Elapsed is a monotonic time in nanoseconds.
+func (c *Real) Elapsed() int64 { return int64(time.Since(c.start)) }
+
+// Shift makes the clock Elapsed plus ahead, at once. It must not be slewed or adopt the wall clock afterwards.
+func (c *Real) Shift(ahead int64) { c.off.Store(ahead - c.base) }
+
+// Wall is the machine's clock.
+func (c *Real) Wall() int64 { return c.wall() }
+
 // MaxSlew is how far one call of Slew moves the clock, in nanoseconds: called once a second,
 // 500 parts per million.
 const MaxSlew = 500_000

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"limitdb/engine"
+	"limitdb/internal/journal"
+	"limitdb/internal/stats"
+	"limitdb/replication"
+	"limitdb/server"
+)
+
+// replica joins the engine and the server with the node of a cluster, whose table it is.
+//
+// Each time that the node leads, the server gets an engine, which is closed for ever when the node leads no more: a decision that comes late
+// finds it closed, and cannot reach the table that entries of the log are applied to. That one is another, which no
+// client sees before the node leads again.
+type replica struct {
+	p      *process
+	node   atomic.Pointer[replication.Node]
+	states atomic.Pointer[engine.Engine] // the table
+}
+
+// raftDir is the directory of the node in that of the data.
+const raftDir = "raft"
+
+func newReplica(p *process) *replica {
+	r := &replica{p: p}
+	r.states.Store(p.newEngine())
+	p.engine.Close()
+	return r
+}
+
+func (p *process) newEngine() *engine.Engine {
+	return engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
+}
+
+// states is the engine whose numbers are the server's.
+func (p *process) states() *engine.Engine {
+	if p.replica != nil {
+		return p.replica.states.Load()
+	}
+	return p.engine
+}
+
+// keeper is who makes replies wait.
+func (p *process) keeper() *server.Durability {
+	if p.replica != nil {
+		return p.replica.keeper()
+	}
+	return p.durable.forServer()
+}
+
+// open starts the node, once the ports are open: it tells the others where clients reach it.
+func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
+	if r == nil {
+		return nil
+	}
+	p := r.p
+	bind := p.set.RaftAddr.Get()
+	host, _, err := net.SplitHostPort(bind)
+	if err != nil {
+		return err
+	}
+	node, err := replication.Open(replication.Options{
+		ID: p.set.RaftID.Get(), Address: net.JoinHostPort(host, strconv.Itoa(p.tcpPort())), Table: r,
+		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
+		Fatal: func(err error) {
+			select {
+			case p.durable.fatal <- err:
+			default: // the process ends already
+			}
+		},
+		Log: p.log,
+	}, replication.Disk{Dir: filepath.Join(p.durable.dir, raftDir), Bind: bind, Bootstrap: p.set.RaftBootstrap.Get()})
+	if err != nil {
+		return err
+	}
+	r.node.Store(node)
+	p.log.Info("this is a node of a cluster", "raft-id", node.ID(), "raft-addr", bind)
+	background.Go(func() { r.sweep(ctx) })
+	return nil
+}
+
+func (r *replica) close() error {
+	if r == nil || r.node.Load() == nil {
+		return nil
+	}
+	return r.node.Load().Close()
+}
+
+// sweepSlots is how many slots of the table are looked at at once, sweepRest how long it rests then.
+const (
+	sweepSlots = 4_000
+	sweepPause = 10 * time.Millisecond
+)
+
+// sweep drops what has expired at the replicated time, while nobody decides: the server does it otherwise.
+func (r *replica) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if node := r.node.Load(); node.Turn() == 0 {
+			r.states.Load().Sweep(node.Now(), sweepSlots)
+		}
+	}
+}
+
+// What follows is replication.Table.
+
+// Lead puts the table in force.
+func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
+	e := r.states.Load()
+	r.p.clock.Shift(ahead)
+	e.StartJournal(0, gate, dirtied)
+	_ = r.p.budgetChanged() // never fails
+	r.p.server.Lead(e)
+}
+
+// Follow closes the table that was in force.
+func (r *replica) Follow() {
+	e := r.states.Load()
+	r.p.server.Follow()
+	e.Close()
+	e.StopJournal()
+}
+
+// Dirty reports whether Cut would find something.
+func (r *replica) Dirty() bool { return r.states.Load().Dirty() }
+
+// Cut sets what has changed aside.
+func (r *replica) Cut() { r.states.Load().Cut() }
+
+// Drain adds what Cut has set aside.
+func (r *replica) Drain(dst *journal.Buffer) { r.states.Load().Drain(dst) }
+
+// Clear makes the table an empty one.
+func (r *replica) Clear() error {
+	e := r.p.newEngine()
+	r.states.Swap(e).Close()
+	return nil
+}
+
+// Apply applies records to the table. A Flush is none that a node proposes.
+func (r *replica) Apply(_ int64, records []journal.Record) error {
+	for i := range records {
+		if records[i].Op == journal.Flush {
+			return journal.ErrNewer
+		}
+	}
+	return r.states.Load().Restore(records, 0, 1)
+}
+
+// Copy adds states that are live at a time.
+func (r *replica) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {
+	return r.states.Load().Copy(now, cursor, dst)
+}
+
+// errByRaft is the answer to what a cluster has no use for.
+var errByRaft = errors.New("with raft-addr, the state is kept in the log of the cluster")
+
+// keeper is what the server asks of whoever keeps its state: replies wait for a majority of the nodes.
+func (r *replica) keeper() *server.Durability {
+	return &server.Durability{
+		Turn: func() uint64 {
+			if node := r.node.Load(); node != nil {
+				return node.Turn()
+			}
+			return 0
+		},
+		Wait: func(turn uint64, fn func(error)) bool {
+			if node := r.node.Load(); node != nil {
+				node.Wait(turn, fn)
+				return true
+			}
+			return false
+		},
+		Holds: func() bool { return r.node.Load() != nil },
+		Kick: func() {
+			if node := r.node.Load(); node != nil {
+				node.Kick()
+			}
+		},
+		Sync:     func() error { return errByRaft },
+		Switch:   func() error { return errByRaft },
+		Snapshot: func() error { return r.node.Load().Snapshot() },
+		Backup:   func(string) (string, error) { return "", errByRaft },
+		Stats:    func() stats.Durability { return stats.Durability{Kept: true} },
+	}
+}
+
+// forServer is what the server asks about the nodes, nil where it stands alone.
+func (r *replica) forServer() *server.Replication {
+	if r == nil {
+		return nil
+	}
+	return &server.Replication{
+		Leader: func() (id, leader string) {
+			if node := r.node.Load(); node != nil {
+				return node.ID(), node.Leader()
+			}
+			return "", ""
+		},
+		Members: func() ([]server.Member, error) {
+			node := r.node.Load()
+			if node == nil {
+				return nil, replication.ErrNotReady
+			}
+			all, err := node.Members()
+			members := make([]server.Member, len(all))
+			for i, m := range all {
+				members[i] = server.Member(m)
+			}
+			return members, err
+		},
+		Add: func(id, address string) error {
+			node := r.node.Load()
+			if node == nil {
+				return replication.ErrNotReady
+			}
+			return node.Add(id, address)
+		},
+	}
+}

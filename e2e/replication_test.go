@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"limitdb/resp"
+)
+
+// raftNode is a node of a cluster, through all its runs.
+type raftNode struct {
+	*proc
+	id, raft string
+	args     []string
+}
+
+// startCluster starts nodes of which the first begins a cluster, and adds the others.
+func startCluster(t *testing.T, size int) []*raftNode {
+	var nodes []*raftNode
+	for i := range size {
+		n := &raftNode{id: fmt.Sprint("n", i+1), raft: "127.0.0.1:" + freePort(t)}
+		n.args = []string{"--raft-addr", n.raft, "--raft-id", n.id}
+		if i == 0 {
+			n.args = append(n.args, "--raft-bootstrap", "yes")
+		}
+		n.proc = start(t, n.args...)
+		nodes = append(nodes, n)
+	}
+	first := nodes[0]
+	eventually(t, "the first node leads", func() bool { return first.ask(t, "RAFT", "LEADER") == first.Addr })
+	for _, n := range nodes[1:] {
+		if got := first.ask(t, "RAFT", "ADD", n.id, n.raft); got != "OK" {
+			t.Fatalf("adding %s: %s", n.id, got)
+		}
+	}
+	return nodes
+}
+
+// ask runs a command on the node, and returns the text of the reply or error.
+func (n *raftNode) ask(t *testing.T, words ...string) string {
+	t.Helper()
+	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, MaxRetries: -1, ReadTimeout: deadline})
+	defer func() { _ = c.Close() }()
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = w
+	}
+	v, err := c.Do(context.Background(), args...).Result()
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(v)
+}
+
+// restart starts the node again, on its directory.
+func (n *raftNode) restart(t *testing.T) {
+	t.Helper()
+	for range 3 {
+		if n.proc = launch(t, options{bin: plainBinary(t), ready: func(p *proc) bool { return answers(p.Addr) }}, n.Dir, n.args); n.proc != nil {
+			t.Cleanup(n.Stop)
+			return
+		}
+	}
+	t.Fatal("no port stayed free")
+}
+
+// leader waits until a node that is up decides.
+func leader(t *testing.T, nodes []*raftNode) *raftNode {
+	t.Helper()
+	var at *raftNode
+	eventually(t, "a node decides", func() bool {
+		for _, n := range nodes {
+			if n.proc != nil && strings.HasPrefix(n.ask(t, "RL.PEEK", "probe", "GCRA", "1/d"), "[") {
+				at = n
+				return true
+			}
+		}
+		return false
+	})
+	return at
+}
+
+// takes asks for the key again and again, pipelined, until the connection ends, and counts what was granted and what is not known.
+func takes(addr, command string) (granted, unknown int) {
+	const pipeline = 16
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return 0, 0
+	}
+	defer func() { _ = conn.Close() }()
+	r := bufio.NewReader(conn)
+	for {
+		if _, err := io.WriteString(conn, strings.Repeat(command, pipeline)); err != nil {
+			return granted, unknown + pipeline
+		}
+		for i := range pipeline {
+			v, err := resp.ReadReply(r, 1<<20)
+			switch {
+			case err != nil:
+				return granted, unknown + pipeline - i
+			case v.Err() != nil && strings.HasPrefix(v.Err().Error(), "UNKNOWNOUTCOME"):
+				unknown++
+			case v.Err() != nil: // it was not decided
+			case v.Elems[0].Int == 0:
+				granted++
+			}
+		}
+	}
+}
+
+// Three nodes, and clients on the leader, which is killed: what was granted is counted exactly by the others, but for what was in flight.
+func TestKilledLeaderLosesNoCount(t *testing.T) {
+	nodes := startCluster(t, 3)
+	const burst = 1_000_000
+	limit := []string{"GCRA", "1/h", "BURST", fmt.Sprint(burst)}
+	command := strings.Join(append([]string{"RL.TAKE", "key"}, limit...), " ") + "\r\n"
+	granted, unknown := 0, 0
+	for round := range 3 {
+		at := leader(t, nodes)
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				g, u := takes(at.Addr, command)
+				mu.Lock()
+				defer mu.Unlock()
+				granted, unknown = granted+g, unknown+u
+			})
+		}
+		time.Sleep(time.Duration(150+50*round) * time.Millisecond) // load, not a condition
+		at.Kill()
+		killed := time.Now()
+		all.Wait()
+		down := *at
+		at.proc = nil
+		next := leader(t, nodes)
+		t.Logf("%s decides %v after %s was killed", next.id, time.Since(killed).Round(time.Millisecond), down.id)
+		used := usedOf(t, next, limit, burst)
+		if used < granted || used > granted+unknown {
+			t.Fatalf("%d are used; %d were granted and %d are not known", used, granted, unknown)
+		}
+		granted, unknown = used, 0
+		at.proc = down.proc
+		at.restart(t)
+	}
+	if granted == 0 {
+		t.Error("nothing was granted")
+	}
+	t.Logf("%d granted", granted)
+}
+
+// usedOf is how much of the key's burst is used.
+func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
+	t.Helper()
+	reply := n.ask(t, append([]string{"RL.PEEK", "key"}, limit...)...)
+	var allowed, most, remaining int
+	if _, err := fmt.Sscanf(reply, "[%d %d %d", &allowed, &most, &remaining); err != nil {
+		t.Fatalf("%q: %v", reply, err)
+	}
+	return most - remaining
+}
+
+// What a client gets where no decision can be made, and where it is not made.
+func TestNodesThatDoNotLead(t *testing.T) {
+	nodes := startCluster(t, 3)
+	at := leader(t, nodes)
+	for _, n := range nodes {
+		if n == at {
+			continue
+		}
+		if got, want := n.ask(t, "RL.TAKE", "foo", "GCRA", "1/s"), "MOVED 12182 "+at.Addr; got != want {
+			t.Errorf("%s: %q, want %q", n.id, got, want)
+		}
+		if got := n.ask(t, "PING"); got != "PONG" {
+			t.Errorf("PING: %s", got)
+		}
+	}
+	at.ask(t, "RL.TAKE", "a", "GCRA", "1/d")
+	at.ask(t, "RL.TAKE", "b", "GCRA", "1/d")
+	if got := at.ask(t, "FLUSHALL") + at.ask(t, "DBSIZE"); got != "OK0" {
+		t.Errorf("FLUSHALL and DBSIZE: %s", got)
+	}
+	if got := at.ask(t, "CONFIG", "SET", "appendonly", "no"); !strings.Contains(got, "raft-addr") {
+		t.Errorf("CONFIG SET appendonly: %s", got)
+	}
+	if got := at.ask(t, "BGSAVE"); got != "Background saving started" {
+		t.Errorf("BGSAVE: %s", got)
+	}
+	for _, n := range nodes {
+		if n != at {
+			n.Kill()
+		}
+	}
+	eventually(t, "the node without a majority refuses", func() bool {
+		got := at.ask(t, "RL.TAKE", "a", "GCRA", "1/d")
+		return strings.HasPrefix(got, "CLUSTERDOWN")
+	})
+}
+
+// Directives and directories that do not go together.
+func TestClusterRefusesToStart(t *testing.T) {
+	alone := start(t)
+	alone.Stop()
+	for name, c := range map[string]struct {
+		want string
+		args []string
+	}{
+		"off loopback":              {"raft-addr", []string{"--raft-addr", "0.0.0.0:7000"}},
+		"bootstrap without raft":    {"raft-bootstrap needs raft-addr", []string{"--raft-bootstrap", "yes"}},
+		"an id without raft":        {"raft-id needs raft-addr", []string{"--raft-id", "a"}},
+		"save":                      {"save", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--save", "60 1"}},
+		"conservative":              {"recovery-mode", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--recovery-mode", "conservative"}},
+		"a directory of one server": {"stood alone", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--dir", alone.Dir}},
+	} {
+		args := append([]string{"--port", freePort(t), "--http-port", "0", "--dir", t.TempDir()}, c.args...)
+		r := run(t, "", plainBinary(t), args...)
+		if r.Code != 1 || !strings.Contains(r.Stderr, c.want) {
+			t.Errorf("%s: exit %d, %s", name, r.Code, r.Stderr)
+		}
+	}
+}

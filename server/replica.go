@@ -1,0 +1,143 @@
+package server
+
+import (
+	"strconv"
+
+	"limitdb/engine"
+	"limitdb/resp"
+)
+
+// Replication is what a server asks of whoever keeps its state on several nodes. Any
+// goroutine may call the functions; those that say so block.
+type Replication struct {
+	// Leader is the id of this node, and the address at which clients reach the node that leads; "" while that is not known.
+	Leader func() (id, leader string)
+	// Members are the nodes of the cluster.
+	Members func() ([]Member, error)
+	// Add makes a node a member, and blocks until it has a vote.
+	Add func(id, address string) error
+}
+
+// Member is a node of the cluster.
+type Member struct {
+	ID, Address   string // Address is the one that peers dial
+	Voter, Leader bool
+}
+
+// states is the engine in force. A node has another one for each time that it leads: a decision that comes late meets an engine that is closed.
+func (srv *Server) states() *engine.Engine { return srv.engine.Load() }
+
+// Lead puts an engine in force and lets it be decided on.
+func (srv *Server) Lead(e *engine.Engine) {
+	srv.engine.Store(e)
+	srv.setSpecial(specialFollowing, false)
+	select {
+	case srv.swapped <- struct{}{}:
+	default:
+	}
+}
+
+// Follow refuses commands that read or change state from now on, and tells clients where the node is that serves them. What has passed
+// before meets the engine, which the caller closes.
+func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
+
+// elsewhere is the refusal of a command that another node is to serve.
+func (c *call) elsewhere() string {
+	if c.srv.opts.Replication == nil {
+		return errNoLeader
+	}
+	_, leader := c.srv.opts.Replication.Leader()
+	if leader == "" {
+		return errNoLeader
+	}
+	slot := 0
+	first := true
+	c.cmd.keys(c.args, func(i int) {
+		if first {
+			slot, first = resp.Slot(c.args[i]), false
+		}
+	})
+	return "MOVED " + strconv.Itoa(slot) + " " + leader
+}
+
+// raftCommands are those about the nodes.
+func raftCommands() []command {
+	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
+			complexity: "O(1)", summary: summary, args: args, run: run,
+		}
+	}
+	text := func(name string) argument { return argument{name: name, kind: "string"} }
+	return []command{{
+		name: "RAFT", arity: -2, group: "cluster", since: "1.0.0", complexity: "O(1)",
+		summary: "A container for commands about the nodes that hold one state.",
+		subs: []command{
+			row("LEADER", 2, flagFast|flagLoading|flagStale, "Returns the address at which clients reach the node that leads, or null.", (*call).raftLeader),
+			row("LIST", 2, flagAdmin|flagLoading|flagStale, "Returns the nodes of the cluster: id, address for peers, voter or nonvoter, leader or follower.", (*call).raftList),
+			row("ADD", 4, flagAdmin|flagClient, "Makes a node a member, and replies when it has a vote.", (*call).raftAdd, text("id"), text("address")),
+			row("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
+			row("ID", 2, flagFast|flagLoading|flagStale, "Returns the id of this node.", func(c *call) {
+				if r := c.replicated(); r != nil {
+					id, _ := r.Leader()
+					c.bulk([]byte(id))
+				}
+			}),
+		},
+	}}
+}
+
+// replicated returns what the server has of replication, or replies that there is none.
+func (c *call) replicated() *Replication {
+	if c.srv.opts.Replication == nil {
+		c.fail(errNoRaft)
+	}
+	return c.srv.opts.Replication
+}
+
+func (c *call) raftLeader() {
+	r := c.replicated()
+	if r == nil {
+		return
+	}
+	if _, leader := r.Leader(); leader != "" {
+		c.bulk([]byte(leader))
+		return
+	}
+	c.null()
+}
+
+func (c *call) raftList() {
+	r := c.replicated()
+	if r == nil {
+		return
+	}
+	all, err := r.Members()
+	if err != nil {
+		c.fail("ERR " + plainCut([]byte(err.Error())))
+		return
+	}
+	c.array(len(all))
+	for _, m := range all {
+		c.array(4)
+		c.bulk([]byte(m.ID))
+		c.bulk([]byte(m.Address))
+		c.text(map[bool]string{true: "voter", false: "nonvoter"}[m.Voter])
+		c.text(map[bool]string{true: "leader", false: "follower"}[m.Leader])
+	}
+}
+
+func (c *call) raftAdd() {
+	r := c.replicated()
+	if r == nil {
+		return
+	}
+	id, address := string(c.args[2]), string(c.args[3])
+	c.inBackground(func() error { return r.Add(id, address) }, func(err error) {
+		if err != nil {
+			c.fail("ERR " + plainCut([]byte(err.Error())))
+			return
+		}
+		c.ok()
+	})
+}

@@ -1,0 +1,168 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"limitdb/engine"
+)
+
+// primary is a Durability of a node that leads in turns.
+type primary struct {
+	turn    uint64
+	asked   []uint64 // the turns that Wait got
+	waiting []func(error)
+	leader  string
+}
+
+// newNode starts a server that is a node of a cluster.
+func newNode(t *testing.T) (*testServer, *primary) {
+	p := &primary{turn: 1}
+	ts := newTestServer(t)
+	ts.Server.opts.Replication = &Replication{
+		Leader: func() (id, leader string) { return "me", p.leader },
+		Members: func() ([]Member, error) {
+			return []Member{{"me", "127.0.0.1:7000", true, true}, {"b", "127.0.0.1:7001", false, false}}, nil
+		},
+		Add: func(id, _ string) error { return errors.New("no room for " + id) },
+	}
+	ts.Server.durable.Durability = &Durability{
+		Turn: func() uint64 { return p.turn },
+		Wait: func(turn uint64, fn func(error)) bool {
+			p.asked = append(p.asked, turn)
+			p.waiting = append(p.waiting, fn)
+			return true
+		},
+		Holds: func() bool { return true },
+		Kick:  func() {},
+	}
+	return ts, p
+}
+
+func (p *primary) settle(err error) {
+	ready := p.waiting
+	p.waiting = nil
+	for _, fn := range ready {
+		fn(err)
+	}
+}
+
+const unknown = "-" + errUnknownOutcome + "\r\n"
+
+// Each reply that was held back and has no known outcome is one error.
+func TestUnknownOutcomes(t *testing.T) {
+	ts, p := newNode(t)
+	c := ts.client()
+	if got := c.raw("RL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE a TOKEN 1/m\r\nRL.INFO a\r\n"); got != "" {
+		t.Fatalf("%q left", got)
+	}
+	if got := c.raw("RL.PEEK a GCRA 1/m\r\n"); got != "" {
+		t.Fatalf("%q left", got)
+	}
+	p.settle(errors.New("abdicated"))
+	if got := c.resume(); got != strings.Repeat(unknown, 4) {
+		t.Fatalf("%q", got)
+	}
+	p.settle(nil)
+	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:1\r\n") {
+		t.Fatalf("%q", got)
+	}
+}
+
+// A reply waits in the turn in which its batch began, or its command was parked.
+func TestRepliesWaitInTheirTurn(t *testing.T) {
+	ts, p := newNode(t)
+	c := ts.client()
+	c.raw("RL.TAKE a GCRA 1/m\r\n") // waits in turn 1
+	c.raw("RL.PEEK a GCRA 1/m\r\n") // behind it, in turn 1
+	p.turn = 2
+	c.raw("RL.PEEK a GCRA 1/m\r\n") // behind both, in turn 2
+	p.settle(nil)
+	c.resume()
+	p.settle(errors.New("of two turns"))
+	if got := c.resume(); got != unknown+unknown {
+		t.Fatalf("%q", got)
+	}
+	c.raw("RL.TAKE a GCRA 1/m WAIT 1d\r\n") // parked in turn 2
+	p.turn = 3
+	ts.clock.Advance(2 * 60e9)
+	ts.engine.Wake(ts.clock.Now())
+	if got := c.resume(); got != "" {
+		t.Fatalf("%q", got)
+	}
+	if want := []uint64{1, 0, 2}; len(p.asked) != 3 || p.asked[0] != want[0] || p.asked[1] != want[1] || p.asked[2] != want[2] {
+		t.Errorf("the waits were in turns %v, want %v", p.asked, want)
+	}
+}
+
+// A node that does not lead says who does, and what came late meets an engine that is closed.
+func TestNodeThatFollows(t *testing.T) {
+	ts, p := newNode(t)
+	c := ts.client()
+	ts.Follow()
+	if got := c.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "-"+errNoLeader+"\r\n" {
+		t.Errorf("%q", got)
+	}
+	p.leader = "127.0.0.1:7"
+	for in, want := range map[string]string{
+		"RL.TAKE foo GCRA 1/m":                   "-MOVED 12182 127.0.0.1:7\r\n",
+		"RL.TAKEALL 2 bar foo GCRA 1/m GCRA 1/m": "-MOVED 5061 127.0.0.1:7\r\n",
+		"DBSIZE":                                 "-MOVED 0 127.0.0.1:7\r\n",
+		"PING":                                   "+PONG\r\n",
+		"RAFT LEADER":                            "$11\r\n127.0.0.1:7\r\n",
+		"RAFT ID":                                "$2\r\nme\r\n",
+		"RAFT LIST":                              "*2\r\n*4\r\n$2\r\nme\r\n$14\r\n127.0.0.1:7000\r\n$5\r\nvoter\r\n$6\r\nleader\r\n*4\r\n$1\r\nb\r\n$14\r\n127.0.0.1:7001\r\n$8\r\nnonvoter\r\n$8\r\nfollower\r\n",
+		"RL.CLOCK ADOPT":                         "-ERR the time is that of the cluster, which no node moves\r\n",
+	} {
+		if got := c.raw(in + "\r\n"); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+	c.raw("RAFT ADD x 127.0.0.1:1\r\n")
+	if got := c.resume(); got != "-ERR no room for x\r\n" {
+		t.Errorf("RAFT ADD: %q", got)
+	}
+
+	// It leads: with another engine.
+	e := engine.New(engine.Options{Seed: 2})
+	ts.Lead(e)
+	c.raw("RL.TAKE foo GCRA 1/m\r\n")
+	p.settle(nil)
+	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") || e.Stats().Keys != 1 {
+		t.Errorf("%q, %d keys", got, e.Stats().Keys)
+	}
+	// Somebody is parked, and it leads no more.
+	c.raw("RL.TAKE foo GCRA 1/m WAIT 1d\r\n")
+	late := ts.client()
+	e.Close()
+	if got := c.resume(); got != "-"+errNoLeader+"\r\n" {
+		t.Errorf("who was parked: %q", got)
+	}
+	if got := late.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "-"+errNoLeader+"\r\n" {
+		t.Errorf("who came late: %q", got)
+	}
+}
+
+func TestServerThatStandsAlone(t *testing.T) {
+	c := newTestServer(t).client()
+	for _, in := range []string{"RAFT LEADER", "RAFT LIST", "RAFT ID", "RAFT ADD a b"} {
+		if got := c.raw(in + "\r\n"); got != "-"+errNoRaft+"\r\n" {
+			t.Errorf("%s: %q", in, got)
+		}
+	}
+}
+
+// FLUSHALL of a node forgets key by key, with a record of each.
+func TestFlushOfANode(t *testing.T) {
+	ts, p := newNode(t)
+	c := ts.client()
+	for _, k := range []string{"a", "b", "c"} {
+		c.raw("RL.TAKE " + k + " GCRA 1/m\r\n")
+	}
+	c.raw("FLUSHALL\r\n")
+	p.settle(nil)
+	if n := ts.engine.Stats().Keys; n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
