@@ -17,14 +17,14 @@ var (
 	errNoAddress  = errors.New("at least one address is needed")
 )
 
-// SavePoint asks for a snapshot when so many decisions have changed something
-// and the last snapshot is so long ago.
+// SavePoint asks for a snapshot when that many decisions have changed something and the last snapshot is that
+// old.
 type SavePoint struct {
 	After   time.Duration
 	Changes int64
 }
 
-// SavePoints are the points that save has.
+// SavePoints returns the points in the directive save.
 func (s *Settings) SavePoints() []SavePoint {
 	points, err := parseSavePoints(s.Save.Get())
 	if err != nil {
@@ -38,7 +38,7 @@ func savePoints(words []string) error {
 	return err
 }
 
-// parseSavePoints reads pairs of seconds and changes.
+// parseSavePoints parses pairs of seconds and changes.
 func parseSavePoints(words []string) ([]SavePoint, error) {
 	if len(words)%2 != 0 {
 		return nil, errSavePoints
@@ -97,7 +97,7 @@ func powerOfTwo(n int64) error {
 	return nil
 }
 
-// maxSocketPath is the longest path of a unix socket that Linux takes.
+// maxSocketPath is the maximum length of a unix socket's path on Linux.
 const maxSocketPath = 107
 
 func socketPath(s string) error {
@@ -107,20 +107,18 @@ func socketPath(s string) error {
 	return nil
 }
 
-// Addr is one address to listen on.
+// Addr is an address to listen on.
 type Addr struct {
-	// Host is an IP address or the name of a host, or "" for all addresses of
-	// both families.
+	// Host is an IP address, the name of a host, or "" for all addresses of both families.
 	Host string
-	// Optional says that it is no error if the machine has no such address.
+	// Optional means that it is no error if the machine has no such address.
 	Optional bool
 }
 
-// Addrs returns the addresses that bind names.
+// Addrs returns the addresses in bind.
 func (s *Settings) Addrs() []Addr { return addrs(s.Bind.Get()) }
 
-// HTTPAddrs returns the addresses of the HTTP port: those that http-bind names
-// or, if it is empty, those of bind.
+// HTTPAddrs returns the addresses of the HTTP port: those in http-bind or, if it is empty, those in bind.
 func (s *Settings) HTTPAddrs() []Addr {
 	if words := s.HTTPBind.Get(); len(words) > 0 {
 		return addrs(words)
@@ -128,8 +126,8 @@ func (s *Settings) HTTPAddrs() []Addr {
 	return s.Addrs()
 }
 
-// addrs reads the words of bind. "*" is all addresses of both families here, so
-// that "::*" beside it, as in Redis' own configuration, adds nothing.
+// addrs parses the words of bind. Here "*" means all addresses of both families, so "::*" beside it, as in
+// Redis' own configuration, adds nothing.
 func addrs(words []string) []Addr {
 	var all []Addr
 	for _, w := range words {
@@ -147,10 +145,10 @@ func addrs(words []string) []Addr {
 	return all
 }
 
-// allIPv6 is Redis' word for all addresses of IPv6.
+// allIPv6 is Redis' word for all IPv6 addresses.
 const allIPv6 = "::*"
 
-// maxAddrs is as in Redis.
+// maxAddrs is the maximum number of addresses, the same as in Redis.
 const maxAddrs = 16
 
 func addresses(words []string) error {
@@ -169,9 +167,8 @@ func addresses(words []string) error {
 	return nil
 }
 
-// hostName reports whether s can be the name of a host: labels of letters,
-// digits, - and _ with dots between them, the last one not all digits, so that a
-// misspelt IP address is none.
+// hostName reports whether s can be a host name: labels of letters, digits, - and _, separated by dots. The
+// last label must not be all digits, so that a misspelt IP address is not a host name.
 func hostName(s string) bool {
 	const longest, longestLabel = 253, 63
 	labels := strings.Split(strings.TrimSuffix(s, "."), ".")
@@ -201,13 +198,13 @@ func percentiles(words []string) error {
 
 func parsePercentile(word string) (float64, error) {
 	p, err := strconv.ParseFloat(word, 64)
-	if err != nil || !(p >= 0 && p <= 100) { // NaN is neither
+	if err != nil || !(p >= 0 && p <= 100) { // NaN fails both comparisons
 		return 0, fmt.Errorf("%s is not a percentile: use numbers from 0 to 100", quote(word))
 	}
 	return p, nil
 }
 
-// Percentiles returns the percentiles that latency-tracking-info-percentiles has.
+// Percentiles returns the percentiles in latency-tracking-info-percentiles.
 func (s *Settings) Percentiles() []float64 {
 	var all []float64
 	for _, w := range s.LatencyPercentiles.Get() {
@@ -218,7 +215,7 @@ func (s *Settings) Percentiles() []float64 {
 	return all
 }
 
-// shutdownWords checks what a signal may ask for.
+// shutdownWords checks the words for a signal.
 func shutdownWords(words []string) error {
 	for _, w := range words {
 		if !slices.Contains([]string{"default", "save", "nosave", "now", "force"}, strings.ToLower(w)) {
@@ -232,20 +229,19 @@ func shutdownWords(words []string) error {
 	return nil
 }
 
-// hasWord reports whether word is among words in any case.
+// hasWord reports whether word is among words, ignoring case.
 func hasWord(words []string, word string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
 }
 
-// Shutdown is how a signal stops the server.
+// Shutdown is the way in which a signal stops the server.
 type Shutdown struct {
-	Now  bool // clients are not waited for
-	Save bool // a snapshot is made
+	Now  bool // do not wait for clients
+	Save bool // make a snapshot
 }
 
-// OnSignal returns what shutdown-on-sigterm or shutdown-on-sigint asks for. Nosave
-// and force ask for nothing: a stop makes no snapshot, and a snapshot that fails
-// never keeps the server.
+// OnSignal returns the meaning of shutdown-on-sigterm or shutdown-on-sigint. The words nosave and force have
+// no effect: a stop makes no snapshot by default, and a failed snapshot never prevents the stop.
 func OnSignal(h *Words) Shutdown {
 	words := h.Get()
 	return Shutdown{Now: hasWord(words, "now"), Save: hasWord(words, "save")}
@@ -258,7 +254,7 @@ func someAddresses(words []string) error {
 	return addresses(words)
 }
 
-// checkTLS finds settings of TLS that do not fit together.
+// checkTLS finds TLS settings that contradict one another.
 func checkTLS(r *Registry, s *Settings) error {
 	port := s.TLSPort.Get()
 	if port == 0 {
@@ -273,14 +269,13 @@ func checkTLS(r *Registry, s *Settings) error {
 	case auth != "no" && authority == "":
 		return fmt.Errorf("tls-auth-clients %s needs tls-ca-cert-file", auth)
 	case authority != "" && r.byName[s.TLSAuthClients.Name()].source == fromDefault:
-		// Redis would ask for certificates here, so the user may think
-		// that we do.
+		// Redis would ask for certificates here, so the user may believe that limitdb does.
 		return errors.New("tls-ca-cert-file needs tls-auth-clients: set it to yes, optional or no")
 	}
 	return nil
 }
 
-// checkLengths finds limits of which one makes another pointless.
+// checkLengths finds limits that make another limit useless.
 func checkLengths(s *Settings) error {
 	bulk := s.ProtoMaxBulkLen.Get()
 	if query := s.ClientQueryBufferLimit.Get(); bulk > query {
@@ -289,7 +284,7 @@ func checkLengths(s *Settings) error {
 	return nil
 }
 
-// remarkOutput warns of clients whose replies have no bound of their own.
+// remarkOutput warns about clients whose replies have no limit of their own.
 func remarkOutput(s *Settings) string {
 	if l := s.ClientOutputBufferLimit.Get(NormalClient); l.Hard > 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxSeconds is the longest time that Redis accepts for timeout.
+// maxSeconds is the longest time in seconds that Redis accepts for timeout.
 const maxSeconds = math.MaxInt32
 
 // Whether CONFIG SET may change a directive.
@@ -21,8 +21,8 @@ type group struct {
 	title string
 }
 
-// add enters a directive into the registry. A default that is not allowed is a
-// mistake in the table and stops the program at its start.
+// add adds a directive to the registry. A default that is not allowed is a mistake in the table, and stops
+// the program at its start.
 func (g group) add(h Handle, name, def string, mutable bool, doc string) {
 	h.setName(name)
 	text, err := h.parse([]string{def})
@@ -98,8 +98,7 @@ func (g group) enum(name, def string, values []string, mutable bool, doc string)
 	return h
 }
 
-// keep makes a directive secret and file the one that names a file which holds
-// the secret.
+// keep makes a directive secret, and file the directive that names a file with the secret.
 func (g group) keep(secret, file *Text) {
 	secret.bytes = true
 	d := g.r.byName[secret.Name()]

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// foreignRow is about directives of Redis that have no meaning here.
+// foreignRow describes directives of Redis that limitdb does not have.
 type foreignRow struct {
 	names string // patterns
-	// harmless are the values that ask for nothing that limitdb does not do.
+	// harmless are the values that ask for nothing that limitdb lacks.
 	harmless []string
-	refused  bool   // a server that went on would do what nobody wants
-	advice   string // what to do instead; "": nothing, the directive tunes what is not there
+	refused  bool   // ignoring it would do what nobody wants
+	advice   string // what to do instead; "" if the directive only tunes something that limitdb does not have
 }
 
-// foreign finds what to say of a directive that is Redis' and not ours.
+// foreign returns the row of a directive that Redis has and limitdb does not.
 func foreign(name string) (foreignRow, bool) {
 	name = strings.ToLower(name)
 	for _, row := range [...]foreignRow{
@@ -42,7 +42,7 @@ func foreign(name string) (foreignRow, bool) {
 		{names: "tls-protocols tls-ciphers tls-ciphersuites", advice: "limitdb speaks TLS 1.2 and 1.3 with Go's choice of ciphers"},
 		{names: "masterauth masteruser", advice: "limitdb has no replicas"},
 
-		// What tunes parts that limitdb does not have.
+		// Directives that tune parts that limitdb does not have.
 		{names: "always-show-logo set-proc-title proc-title-template syslog-* crash-* disable-thp oom-score-adj-values locale-collate " +
 			"rdb* sanitize-dump-payload dbfilename appendfilename appenddirname aof-* no-appendfsync-on-rewrite key-load-delay " +
 			"replica-* slave-* repl-* masterport min-*-max-lag propagation-error-behavior " +
@@ -60,14 +60,14 @@ func foreign(name string) (foreignRow, bool) {
 	return foreignRow{}, false
 }
 
-// remarks gathers what Load has to say and is no error.
+// remarks gathers the warnings of Load.
 type remarks struct {
 	lines   []string
-	ignored []string // directives of Redis that have no meaning here
+	ignored []string // directives of Redis that limitdb does not have
 }
 
-// foreign takes note of a directive of Redis; known is false if it is none. The
-// error is that of a directive that cannot be ignored.
+// foreign notes a directive of Redis; known is false if Redis has none of this name. It returns an error if
+// the directive cannot be ignored.
 func (m *remarks) foreign(where, name string, words []string) (known bool, err error) {
 	row, known := foreign(name)
 	if !known || slices.Contains(row.harmless, strings.ToLower(strings.Join(words, " "))) {
@@ -94,8 +94,8 @@ func (m *remarks) all() []string {
 	return lines
 }
 
-// foreignAdvice is what CONFIG SET says of a directive of Redis; "" if it is
-// none.
+// foreignAdvice returns what CONFIG SET says about a directive of Redis, or "" if Redis has none of this
+// name.
 func foreignAdvice(name string) string {
 	row, known := foreign(name)
 	switch {

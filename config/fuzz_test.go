@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// oneLine fails if err is not fit to be the last line of a failed start.
+// oneLine fails the test if err cannot be the last line of a failed start.
 func oneLine(t *testing.T, err error) {
 	t.Helper()
 	text := err.Error()
-	// Two quotations of 128 bytes, each byte escaped as \xff, and the words around them.
+	// Two quotations of 128 bytes, with each byte escaped as \xff, and the words around them.
 	if len(text) > 2*4*maxShown+200 {
 		t.Errorf("an error of %d bytes", len(text))
 	}
@@ -21,8 +21,7 @@ func oneLine(t *testing.T, err error) {
 	}
 }
 
-// FuzzFile loads any file. A file that is accepted is right as it is, and
-// after a change it is accepted again.
+// FuzzFile loads any file. A file that is accepted is still accepted after a change.
 func FuzzFile(f *testing.F) {
 	r, _ := New()
 	f.Add(r.AppendExample(nil))

@@ -6,8 +6,8 @@ import (
 	"limitdb/internal/glob"
 )
 
-// foldPatterns compiles patterns that are matched, as CONFIG GET does, with names in lower case.
-// One that is too long matches nothing and is left out.
+// foldPatterns compiles patterns for matching names in lower case, as CONFIG GET does. It leaves out a
+// pattern that is too long, which matches nothing.
 func foldPatterns(patterns []string) []*glob.Pattern {
 	var out []*glob.Pattern
 	for _, text := range patterns {

@@ -9,25 +9,24 @@ import (
 	"strings"
 )
 
-// The bounds of include: how deep files may include one another, and how many
-// may be read in all.
+// The limits of include: how deep files may include one another, and how many files may be read in total.
 const (
 	maxDepth = 16
 	maxFiles = 1000
 )
 
-// fileParser reads a configuration file and those that it includes.
+// fileParser parses a configuration file and the files that it includes.
 type fileParser struct {
 	r        *Registry
 	readFile func(path string) ([]byte, error)
 	remarks  *remarks
-	open     []string // the files that are being read, the configuration file first
+	open     []string // the files being read, the configuration file first
 	files    int
 	all      []assignment
 }
 
-// parse reads the configuration file, called file in errors, and returns what it
-// and the files that it includes say, in their order.
+// parse parses the configuration file, which errors call file. It returns the assignments of that file and
+// those that it includes, in order.
 func (p *fileParser) parse(file string, data []byte) ([]assignment, error) {
 	if err := p.file(file, data); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func (p *fileParser) file(file string, data []byte) error {
 	return nil
 }
 
-// line reads the words of one line.
+// line parses the words of one line.
 func (p *fileParser) line(i int, where string, words []string) error {
 	name := words[0]
 	if strings.EqualFold(name, "include") {
@@ -74,9 +73,8 @@ func (p *fileParser) line(i int, where string, words []string) error {
 	return nil
 }
 
-// include reads the files that words name: one path, or a pattern, whose files
-// are read in the order of their names. A path is relative to the folder of the
-// file that includes it. A pattern may match nothing.
+// include reads the files that words name: one path, or a pattern, whose files are read in the order of their
+// names. A path is relative to the folder of the including file. A pattern may match nothing.
 func (p *fileParser) include(where string, words []string) error {
 	path, err := one(words)
 	if err != nil {
@@ -107,7 +105,7 @@ func (p *fileParser) include(where string, words []string) error {
 	return nil
 }
 
-// mayRead is nil unless path is being read already, or there is too much.
+// mayRead returns an error if path is already being read, or if there are too many files.
 func (p *fileParser) mayRead(path string) error {
 	for _, f := range p.open {
 		if sameFile(f, path) {
@@ -123,7 +121,7 @@ func (p *fileParser) mayRead(path string) error {
 	return nil
 }
 
-// sameFile reports whether two paths lead to one file.
+// sameFile reports whether two paths refer to the same file.
 func sameFile(a, b string) bool {
 	if filepath.Clean(a) == filepath.Clean(b) {
 		return true

@@ -9,34 +9,33 @@ import (
 	"time"
 )
 
-// Handle is a directive's typed handle: one of *Int, *Bytes, *Duration,
-// *Share, *OutputLimit, *Bool, *Text, *Enum and *Words. The set is closed.
+// Handle is the typed handle of a directive: one of *Int, *Bytes, *Duration, *Share, *OutputLimit, *Bool,
+// *Text, *Enum and *Words. There are no others.
 type Handle interface {
-	// Name is the directive's name in lower case, as "maxclients".
+	// Name returns the directive's name in lower case, such as "maxclients".
 	Name() string
 
 	// parse checks words and returns the canonical text. It stores nothing.
 	parse(words []string) (string, error)
-	// store makes text, which parse has returned before, the value.
+	// store sets the value to text, which parse has returned.
 	store(text string)
-	// spell is how a file is to say text: shorter than the canonical text
-	// where there are units, quoted where it must be.
+	// spell returns text as a file should have it: with units where that is shorter, and quoted if necessary.
 	spell(text string) string
-	// limits says in words what is allowed.
+	// limits describes the allowed values in words.
 	limits() string
 
 	setName(name string)
 }
 
-// named is the part that all handles share.
+// named is the common part of all handles.
 type named struct{ name string }
 
-// Name is the directive's name in lower case.
+// Name returns the directive's name in lower case.
 func (n *named) Name() string { return n.name }
 
 func (n *named) setName(name string) { n.name = name }
 
-// one refuses all but a single word.
+// one returns the only word of words, or an error if there is not exactly one.
 func one(words []string) (string, error) {
 	if len(words) != 1 {
 		return "", fmt.Errorf("one value is expected, not %d (quote a value that has spaces)", len(words))
@@ -51,17 +50,16 @@ var (
 	errNUL        = errors.New("argument must not contain a NUL byte")
 )
 
-// number is the part that Int, Bytes and Duration share: an integer with a
-// lowest and a highest value.
+// number is the common part of Int, Bytes and Duration: an integer with a minimum and a maximum.
 type number struct {
 	named
 	v        atomic.Int64
 	min, max int64
 	octal    bool
-	check    func(int64) error // more than the range, or nil
+	check    func(int64) error // a check beyond the range, or nil
 }
 
-// base is the base that the number is written in.
+// base returns the base in which the number is written.
 func (h *number) base() int {
 	if h.octal {
 		return 8
@@ -69,10 +67,10 @@ func (h *number) base() int {
 	return 10
 }
 
-// format is the canonical text of n.
+// format returns the canonical text of n.
 func (h *number) format(n int64) string { return strconv.FormatInt(n, h.base()) }
 
-// within is nil if n is allowed.
+// within returns nil if n is allowed.
 func (h *number) within(n int64) error {
 	if n < h.min || n > h.max {
 		return fmt.Errorf("argument must be between %s and %s inclusive", h.format(h.min), h.format(h.max))
@@ -118,8 +116,7 @@ func (h *Int) limits() string {
 	return h.format(h.min) + " to " + h.format(h.max)
 }
 
-// Duration is a time, written as a whole number of the directive's unit
-// (seconds, for all directives so far).
+// Duration is a time, written as a whole number of the directive's unit (so far always seconds).
 type Duration struct {
 	number
 	unit time.Duration
@@ -158,7 +155,7 @@ func (h *Duration) limits() string {
 	return fmt.Sprintf("%d to %d %s", h.min, h.max, unit)
 }
 
-// Bytes is a size in bytes. As in Redis 1k is 1000 and 1kb is 1024.
+// Bytes is a size in bytes. As in Redis, 1k is 1000 and 1kb is 1024.
 type Bytes struct{ number }
 
 // Get returns the current value in bytes.
@@ -229,7 +226,7 @@ type Text struct {
 	named
 	v     atomic.Pointer[string]
 	check func(string) error // or nil
-	bytes bool               // NUL is as good as any byte: no path, a password
+	bytes bool               // NUL is allowed: the text is a password, not a path
 }
 
 // Get returns the current value.
@@ -257,7 +254,7 @@ func (h *Text) spell(text string) string { return quoteWord(text) }
 
 func (h *Text) limits() string { return "" }
 
-// Enum is one of a few words; case is not looked at.
+// Enum is one of a few words, in upper or lower case.
 type Enum struct {
 	named
 	v      atomic.Pointer[string]
@@ -286,16 +283,15 @@ func (h *Enum) spell(text string) string { return text }
 
 func (h *Enum) limits() string { return strings.Join(h.values, ", ") }
 
-// Words is a list of words, which can be given one by one or in one text with
-// spaces between them.
+// Words is a list of words, which can be given one by one or in one text with spaces between them.
 type Words struct {
 	named
 	v     atomic.Pointer[[]string]
 	check func([]string) error // or nil
-	adds  bool                 // the lines of one source add up; an empty one starts anew
+	adds  bool                 // the lines of one source add up; an empty line starts over
 }
 
-// Get returns the current value; it must not be written to.
+// Get returns the current value, which the caller must not change.
 func (h *Words) Get() []string { return *h.v.Load() }
 
 func (h *Words) parse(words []string) (string, error) {

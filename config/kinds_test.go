@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// kindCase is one text given to a handle. want is the canonical text, or the
-// error if it begins with "!".
+// kindCase is one text given to a handle. want is the canonical text, or the error if it begins with "!".
 type kindCase struct {
 	given string // words, separated by |
 	want  string

@@ -11,22 +11,21 @@ import (
 	"strings"
 )
 
-// Sources is where Load finds what the user has configured.
+// Sources is where Load finds the user's configuration.
 type Sources struct {
-	// Args is the command line without the program's name:
-	// [FILE] [--directive value …]. FILE "-" is the standard input.
+	// Args is the command line without the program's name: [FILE] [--directive value …]. FILE "-" is standard
+	// input.
 	Args []string
 	// Environ is the environment in the form of os.Environ.
 	Environ []string
 	// Stdin is read for the file "-"; nil means os.Stdin.
 	Stdin io.Reader
-	// ReadFile reads the configuration file and requirepass-file; nil means
-	// from the disk, up to 1 MiB.
+	// ReadFile reads the configuration file and requirepass-file. Nil means reading from disk, up to 1 MiB.
 	ReadFile func(path string) ([]byte, error)
 }
 
-// maxFile is the longest file that is read, in bytes: enough for any
-// configuration, and it stops what never ends, as /dev/zero.
+// maxFile is the maximum size of a file in bytes. It is enough for any configuration, and stops reading from
+// files without an end, such as /dev/zero.
 const maxFile = 1 << 20
 
 // assignment is a value that a source gives to a directive.
@@ -34,15 +33,13 @@ type assignment struct {
 	to    *directive
 	words []string
 	from  source
-	where string // what an error begins with: "limitdb.conf:12: port"
-	line  int    // in the configuration file, from 0; -1 elsewhere, as in a file that it includes
+	where string // the start of an error: "limitdb.conf:12: port"
+	line  int    // in the configuration file, from 0; -1 elsewhere, such as in an included file
 }
 
-// Load reads the file, the environment and the command line and sets every
-// directive; hooks do not run. It is called once, at the start. On an error
-// nothing has changed; the error is one line that says which line of which
-// file, which option or which variable is wrong, and why, and it never shows a
-// secret.
+// Load reads the file, the environment and the command line and sets every directive. Hooks do not run. Call
+// it once, at the start. If it returns an error, nothing has changed. The error is one line that says which
+// line of which file, which option or which variable is wrong, and why; it never shows a secret.
 func (r *Registry) Load(src Sources) error {
 	if src.ReadFile == nil {
 		src.ReadFile = readFile
@@ -87,7 +84,7 @@ func (r *Registry) Load(src Sources) error {
 		return err
 	}
 	if file != "" && file != "-" {
-		// The absolute path, for the working directory may change.
+		// Make the path absolute, since the working directory may change.
 		if r.file, err = filepath.Abs(file); err != nil {
 			r.file = file
 		}
@@ -95,8 +92,7 @@ func (r *Registry) Load(src Sources) error {
 	return nil
 }
 
-// assign carries out the assignments, which come in the order of precedence,
-// the weaker first.
+// assign carries out the assignments, which come in the order of precedence, weakest first.
 func (r *Registry) assign(all []assignment) error {
 	now := make(map[*directive]value)
 	for _, a := range all {
@@ -119,7 +115,7 @@ func (r *Registry) assign(all []assignment) error {
 	return r.check()
 }
 
-// remarkSecrets warns of passwords among the options of the command line.
+// remarkSecrets warns about passwords among the options on the command line.
 func (r *Registry) remarkSecrets(opts []assignment) {
 	for _, a := range opts {
 		if a.to.secret && strings.Join(a.words, "") != "" {
@@ -129,7 +125,7 @@ func (r *Registry) remarkSecrets(opts []assignment) {
 	}
 }
 
-// refusal is the error for a value that is not allowed.
+// refusal returns the error for a value that is not allowed.
 func (a assignment) refusal(err error) error {
 	if a.to.secret || len(a.words) != 1 {
 		return fmt.Errorf("%s: %w", a.where, err)
@@ -137,8 +133,8 @@ func (a assignment) refusal(err error) error {
 	return fmt.Errorf("%s %s: %w", a.where, quote(a.words[0]), err)
 }
 
-// loadSecrets reads the files that hold secrets, where they are asked for and
-// the secret itself is not given by a stronger source.
+// loadSecrets reads the files with secrets, where one is configured and no stronger source gives the secret
+// itself.
 func (r *Registry) loadSecrets() error {
 	for _, d := range r.list {
 		if d.secretFile == nil || d.secretFile.text == "" {
@@ -159,8 +155,7 @@ func (r *Registry) loadSecrets() error {
 	return nil
 }
 
-// readSecret returns the secret that the file of d holds, without the newline
-// at its end.
+// readSecret returns the secret in d's file, without the newline at its end.
 func (r *Registry) readSecret(d *directive) (string, error) {
 	where := d.secretFile.name + " " + quote(d.secretFile.text)
 	data, err := r.readFile(d.secretFile.text)
@@ -172,7 +167,7 @@ func (r *Registry) readSecret(d *directive) (string, error) {
 		text = strings.TrimSuffix(text, "\r")
 	}
 	if text == "" {
-		// It would turn the password off where one is wanted.
+		// An empty password would turn authentication off although it is wanted.
 		return "", fmt.Errorf("%s: the file is empty", where)
 	}
 	if text, err = d.parse([]string{text}); err != nil {
@@ -181,8 +176,8 @@ func (r *Registry) readSecret(d *directive) (string, error) {
 	return text, nil
 }
 
-// ReloadSecrets reads requirepass-file again, if it is in use, and calls the
-// hooks if the password has changed. On an error the old password stays.
+// ReloadSecrets reads requirepass-file again, if it is in use, and calls the hooks if the password has
+// changed. If it returns an error, the old password stays.
 func (r *Registry) ReloadSecrets() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +203,7 @@ func (r *Registry) ReloadSecrets() error {
 	return nil
 }
 
-// read returns what the file named on the command line holds.
+// read returns the contents of the file named on the command line.
 func (src Sources) read(file string) ([]byte, error) {
 	if file == "-" {
 		return readAll(src.Stdin)
@@ -233,8 +228,8 @@ func readAll(from io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// bare returns err without the path that the os package puts before it, since
-// ours already names the file, and in a way that stays on one line.
+// bare returns err without the path that package os puts in front, since our errors already name the file,
+// quoted so that it stays on one line.
 func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

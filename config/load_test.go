@@ -67,8 +67,7 @@ func TestLoadFileSyntax(t *testing.T) {
 	}
 }
 
-// TestLoadErrors has the exact line for each kind of mistake. A file is read
-// if the case has one.
+// TestLoadErrors has the exact line for each kind of mistake. Cases with a file read it.
 func TestLoadErrors(t *testing.T) {
 	const secret = "s3cret"
 	long := strings.Repeat("x", 300)
@@ -175,7 +174,7 @@ func TestLoadTLS(t *testing.T) {
 	}
 }
 
-// readMap is a ReadFile for files in memory.
+// readMap returns a ReadFile for files in memory.
 func readMap(files map[string]string) func(string) ([]byte, error) {
 	return func(path string) ([]byte, error) {
 		data, ok := files[path]
@@ -186,8 +185,8 @@ func readMap(files map[string]string) func(string) ([]byte, error) {
 	}
 }
 
-// TestLoadInKubernetes has the variables that a service called limitdb puts
-// into each container of its namespace, ours too.
+// TestLoadInKubernetes has the variables that a service called limitdb puts into each container of its
+// namespace, including our own.
 func TestLoadInKubernetes(t *testing.T) {
 	env := []string{
 		"LIMITDB_SERVICE_HOST=10.1.2.3", "LIMITDB_SERVICE_PORT=6379", "LIMITDB_SERVICE_PORT_RESP=6379",
@@ -324,7 +323,7 @@ func TestAddrs(t *testing.T) {
 	check(s.Addrs(), []Addr{{"127.0.0.1", false}, {"::1", false}})
 }
 
-// Redis' own default line must not be refused.
+// The default line of Redis' own configuration is accepted.
 func TestBindOfRedis(t *testing.T) {
 	for _, test := range []struct {
 		bind string

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// ClientClass is a class of clients with an output limit of its own.
+// ClientClass is a class of clients with its own output limit.
 type ClientClass int
 
-// The classes, in the order in which CONFIG GET shows them.
+// The classes, in the order of CONFIG GET.
 const (
 	NormalClient ClientClass = iota
 	ReplicaClient
 	PubSubClient
 )
 
-// BufferLimit bounds the replies that wait to be sent to one client.
+// BufferLimit limits the replies that wait to be sent to one client.
 type BufferLimit struct {
-	// Hard is how many bytes close the client at once; 0: no number does.
+	// Hard is the number of bytes that closes the client immediately; 0 means no limit.
 	Hard int64
-	// Soft is how many bytes close the client when they have been there for
-	// SoftTime; 0: no number does.
+	// Soft is the number of bytes that closes the client when they have been there for SoftTime; 0 means no
+	// limit.
 	Soft     int64
 	SoftTime time.Duration
 }
@@ -31,13 +31,13 @@ type BufferLimit struct {
 // outputLimits has the limit of each class.
 type outputLimits [3]BufferLimit
 
-// OutputLimit is a limit for each class of clients, written as Redis writes it,
-// "class hard soft seconds" for one or more classes. What is not named keeps its
-// limit. One size alone is the hard limit of all classes.
+// OutputLimit is a limit for each class of clients. It is written as in Redis, "class hard soft seconds" for
+// one or more classes. Classes that are not named keep their limit. A single size is the hard limit of all
+// classes.
 type OutputLimit struct {
 	named
 	v        atomic.Pointer[outputLimits]
-	min, max int64 // of a hard limit that is not 0
+	min, max int64 // of a hard limit other than 0
 }
 
 // Get returns the current limit of a class.
@@ -45,8 +45,8 @@ func (h *OutputLimit) Get(c ClientClass) BufferLimit { return h.v.Load()[c] }
 
 func (h *OutputLimit) parse(words []string) (string, error) { return h.parseOnto("", words) }
 
-// parseOnto is parse for a value in which the classes that words do not name
-// have the limits of before, a canonical text or "".
+// parseOnto is like parse, but classes that words do not name keep their limits from before, a canonical text
+// or "".
 func (h *OutputLimit) parseOnto(before string, words []string) (string, error) {
 	all := readOutputLimits(before)
 	fields := strings.Fields(strings.Join(words, " "))
@@ -87,7 +87,7 @@ func clientClass(word string) (ClientClass, error) {
 	return 0, fmt.Errorf("Invalid client class specified in buffer limit configuration: %s (normal, replica and pubsub are known)", quote(word))
 }
 
-// limit reads the hard limit, the soft limit and its seconds.
+// limit parses the hard limit, the soft limit and its seconds.
 func (h *OutputLimit) limit(words []string) (l BufferLimit, err error) {
 	if l.Hard, err = h.hard(words[0]); err != nil {
 		return l, err
@@ -104,7 +104,7 @@ func (h *OutputLimit) limit(words []string) (l BufferLimit, err error) {
 	return l, nil
 }
 
-// hard reads a hard limit.
+// hard parses a hard limit.
 func (h *OutputLimit) hard(word string) (int64, error) {
 	n, err := parseSize(word)
 	if err == nil && n != 0 && (n < h.min || n > h.max) {
@@ -113,7 +113,7 @@ func (h *OutputLimit) hard(word string) (int64, error) {
 	return n, err
 }
 
-// text is the canonical text, the one of Redis' CONFIG GET.
+// text returns the canonical text, which is that of Redis' CONFIG GET.
 func (l *outputLimits) text() string {
 	return l.spell(func(n int64) string { return strconv.FormatInt(n, 10) }, "slave")
 }
@@ -126,7 +126,7 @@ func (l *outputLimits) spell(size func(int64) string, replica string) string {
 	return strings.Join(parts, " ")
 }
 
-// readOutputLimits reads a canonical text.
+// readOutputLimits parses a canonical text.
 func readOutputLimits(text string) (l outputLimits) {
 	fields := strings.Fields(text)
 	for i := range len(fields) / 4 {

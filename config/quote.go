@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// maxShown is how many bytes of what came from outside an error repeats.
+// maxShown is how many bytes of outside input an error shows at most.
 const maxShown = 128
 
-// quote makes s fit for an error: cut, on one line, in double quotes.
+// quote makes s safe for an error: cut, on one line, in double quotes.
 func quote(s string) string { return `"` + escape(s) + `"` }
 
-// single is quote with single quotes, as Redis' errors have them.
+// single is quote with single quotes, as in Redis' errors.
 func single(s string) string { return "'" + escape(s) + "'" }
 
-// escape is quote without the quotes around.
+// escape is quote without the quotes.
 func escape(s string) string {
 	more := ""
 	if len(s) > maxShown {
@@ -25,8 +25,7 @@ func escape(s string) string {
 	return q[1:len(q)-1] + more
 }
 
-// quoteWord spells a word of a directive's line so that splitLine reads it
-// back: as it is if it can be, else in double quotes.
+// quoteWord writes a word so that splitLine reads it back: unchanged if possible, else in double quotes.
 func quoteWord(s string) string {
 	plain := s != ""
 	for i := range len(s) {
@@ -63,10 +62,9 @@ func quoteWord(s string) string {
 
 var errQuotes = errors.New("unbalanced quotes")
 
-// splitLine takes a line of the file apart into words, as Redis does: words
-// are separated by spaces; in "…" the escapes \n \r \t \b \a \xHH are known and
-// any other escaped character is itself; in '…' only \' is. A closing quote
-// must be followed by a space or the end.
+// splitLine splits a line of the file into words, as Redis does. Words are separated by spaces. In "…" the
+// escapes \n \r \t \b \a \xHH have their meaning, and any other escaped character stands for itself; in '…'
+// only \' is special. A closing quote must be followed by a space or the end.
 func splitLine(line string) ([]string, error) {
 	var words []string
 	for i := 0; ; {
@@ -85,8 +83,7 @@ func splitLine(line string) ([]string, error) {
 	}
 }
 
-// splitWord reads one word at the start of s and returns it and its length in
-// s.
+// splitWord parses one word at the start of s and returns it and its length in s.
 func splitWord(s string) (word string, n int, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -107,8 +104,8 @@ func splitWord(s string) (word string, n int, err error) {
 	return b.String(), len(s), nil
 }
 
-// unquote writes to b what the quotes at the start of s hold and returns their
-// length in s; ok is false if they do not end.
+// unquote writes the text in the quotes at the start of s to b. It returns the length in s of the quoted
+// text, quotes included. ok is false if the closing quote is missing.
 func unquote(b *strings.Builder, s string) (n int, ok bool) {
 	end := s[0]
 	for i := 1; i < len(s); i++ {
@@ -127,8 +124,8 @@ func unquote(b *strings.Builder, s string) (n int, ok bool) {
 	return 0, false
 }
 
-// escaped writes the character that stands after a backslash at the start of s
-// and returns its length in s.
+// escaped writes the character for the escape at the start of s, after the backslash, and returns the
+// escape's length in s.
 func escaped(b *strings.Builder, s string) int {
 	if s[0] == 'x' && len(s) >= 3 {
 		if v, err := strconv.ParseUint(s[1:3], 16, 8); err == nil {

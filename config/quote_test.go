@@ -11,7 +11,7 @@ import (
 func TestSplitLine(t *testing.T) {
 	cases := []struct {
 		line string
-		want []string // nil: unbalanced quotes
+		want []string // nil means unbalanced quotes
 	}{
 		{"", []string{}},
 		{" \t ", []string{}},

@@ -45,7 +45,7 @@ func TestForeignDirectives(t *testing.T) {
 	for _, c := range []struct {
 		file string
 		err  string // the start fails
-		warn string // or goes on with this warning; "": with none
+		warn string // the start goes on with this warning; "" means none
 	}{
 		{file: "rename-command CONFIG \"\"", err: "limitdb.conf:1: rename-command: limitdb cannot rename or hide commands"},
 		{file: "hz 20\nreplicaof 10.0.0.1 6379", err: "limitdb.conf:2: replicaof: limitdb has no replicas"},
@@ -76,14 +76,14 @@ func TestForeignDirectives(t *testing.T) {
 			t.Errorf("%s: %v\n got %s\nwant %s", c.file, err, warned, c.warn)
 		}
 	}
-	// None of ours is among them.
+	// None of limitdb's own directives is among them.
 	r, _ := New()
 	for _, e := range r.Reference() {
 		if _, is := foreign(e.Name); is {
 			t.Errorf("%s is said to have no meaning", e.Name)
 		}
 	}
-	// On the command line and in CONFIG SET as well.
+	// The same on the command line and in CONFIG SET.
 	if err := r.Load(Sources{Args: []string{"--daemonize", "yes", "--hz", "20", "--lazyfree-lazy-expire=no"}}); err != nil || len(r.Warnings()) != 2 {
 		t.Errorf("%v, %q", err, r.Warnings())
 	}
@@ -108,8 +108,7 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// Lines of save add up, as in Redis; an empty one starts anew, and a stronger
-// source replaces a weaker one.
+// Lines of save add up, as in Redis. An empty line starts over, and a stronger source replaces a weaker one.
 func TestSaveLinesAddUp(t *testing.T) {
 	for _, c := range []struct {
 		file string
@@ -136,7 +135,7 @@ func TestSaveLinesAddUp(t *testing.T) {
 	}
 }
 
-// CONFIG SET changes the classes that it names.
+// CONFIG SET changes only the classes that it names.
 func TestSetOutputLimitOfOneClass(t *testing.T) {
 	r, _ := New()
 	for _, step := range []struct{ set, want string }{
@@ -155,7 +154,7 @@ func TestSetOutputLimitOfOneClass(t *testing.T) {
 	}
 }
 
-// Any bytes are a password, in the file, too, and CONFIG REWRITE keeps them.
+// A password may have any bytes, also in the file, and CONFIG REWRITE keeps them.
 func TestPasswordOfAnyBytes(t *testing.T) {
 	every := make([]byte, 256)
 	for i := range every {
@@ -180,7 +179,7 @@ func TestPasswordOfAnyBytes(t *testing.T) {
 			t.Errorf("%q reads back as %q from %q", p, got, file)
 		}
 	}
-	// A space of Unicode at the end of a line is a part of the password.
+	// A Unicode space at the end of a line is part of the password.
 	if _, s := load(t, "requirepass a\u00a0\n"); s.RequirePass.Get() != "a\u00a0" {
 		t.Errorf("%q", s.RequirePass.Get())
 	}
@@ -217,7 +216,7 @@ func TestShutdownWords(t *testing.T) {
 	}
 }
 
-// write makes files below a folder of the test's own.
+// write makes files in a folder of the test's own.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -242,7 +241,7 @@ func TestInclude(t *testing.T) {
 		name  string
 		files map[string]string
 		hz    string
-		err   string // with DIR for the folder
+		err   string // with DIR in place of the folder
 	}{
 		{name: "in its place", files: map[string]string{"main.conf": "hz 1\ninclude a.conf\n", "a.conf": "hz 2\n"}, hz: "2"},
 		{name: "the last counts", files: map[string]string{"main.conf": "include a.conf\nhz 1\n", "a.conf": "hz 2\n"}, hz: "1"},
@@ -276,8 +275,8 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// CONFIG REWRITE changes the file itself, never one that it includes, and what
-// it writes wins over them.
+// CONFIG REWRITE changes the file itself, never an included file, and what it writes takes precedence over
+// them.
 func TestRewriteWithIncludes(t *testing.T) {
 	for _, c := range []struct {
 		name, main, included string

@@ -5,20 +5,19 @@ import (
 	"strings"
 )
 
-// Entry describes one directive for people.
+// Entry describes a directive for people.
 type Entry struct {
 	Name        string // as in the file
 	Environment string // the environment variable
-	Group       string // the heading it stands under
-	Default     string // as in the file, "" quoted
-	Range       string // what is allowed, or "" for any text
+	Group       string // the heading of its group
+	Default     string // as in the file; "" is quoted
+	Range       string // the allowed values, or "" for any text
 	Doc         string // one line
 	Mutable     bool   // CONFIG SET may change it
 	Secret      bool   // CONFIG GET does not show it
 }
 
-// Reference returns all directives in the order of their declaration; those of
-// one group stand together.
+// Reference returns all directives in the order of their declaration. Directives of one group are together.
 func (r *Registry) Reference() []Entry {
 	all := make([]Entry, len(r.list))
 	for i, d := range r.list {
@@ -49,8 +48,8 @@ const exampleHead = `# limitdb's configuration: every directive, at its default.
 # marked "while running"; CONFIG REWRITE then writes them here.
 `
 
-// AppendExample appends a configuration file in which every directive stands
-// with its meaning and its default, commented out.
+// AppendExample appends a configuration file that has every directive with its meaning and its default,
+// commented out.
 func (r *Registry) AppendExample(b []byte) []byte {
 	b = append(b, exampleHead...)
 	group := ""
@@ -131,7 +130,7 @@ func (r *Registry) AppendMarkdown(b []byte) []byte {
 	return b
 }
 
-// wrap breaks text into lines of at most width bytes, each after prefix.
+// wrap breaks text into lines of at most width bytes, each with prefix in front.
 func wrap(text, prefix string, width int) string {
 	var b strings.Builder
 	line := prefix

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// go test ./config -run Generated -update writes the files anew.
+// go test ./config -run Generated -update writes the files again.
 var update = flag.Bool("update", false, "write the files that are generated from the table")
 
 func TestGeneratedFiles(t *testing.T) {
@@ -29,8 +29,7 @@ func TestGeneratedFiles(t *testing.T) {
 	}
 }
 
-// TestExampleSaysTheDefaults takes the comment signs away from the example's
-// directives and loads it.
+// TestExampleSaysTheDefaults removes the comment signs in front of the example's directives, and loads it.
 func TestExampleSaysTheDefaults(t *testing.T) {
 	r, _ := New()
 	before := r.Get("*")
@@ -44,7 +43,7 @@ func TestExampleSaysTheDefaults(t *testing.T) {
 		}
 		file.WriteString(line)
 	}
-	// A line of some directive's meaning could look like a directive.
+	// A line of a directive's description could look like a directive.
 	if found != len(r.list) {
 		t.Fatalf("%d directives in the example, want %d", found, len(r.list))
 	}
@@ -56,7 +55,7 @@ func TestExampleSaysTheDefaults(t *testing.T) {
 	}
 }
 
-// TestTable holds the table to what its readers rely on.
+// TestTable checks what the readers of the table rely on.
 func TestTable(t *testing.T) {
 	r, _ := New()
 	name := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
@@ -83,8 +82,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestUnit loads what the systemd unit gives: its command line and, without
-// the comment sign, its environment.
+// TestUnit loads the configuration in the systemd unit: its command line and, without the comment sign, its
+// environment.
 func TestUnit(t *testing.T) {
 	unit, err := os.ReadFile("../deploy/limitdb.service")
 	if err != nil {

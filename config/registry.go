@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// source says where a directive's value comes from, the weaker first.
+// source is where a directive's value comes from, weakest first.
 type source uint8
 
 const (
@@ -13,11 +13,11 @@ const (
 	fromFile
 	fromEnvironment
 	fromArguments
-	fromSecretFile // what requirepass-file holds
+	fromSecretFile // from the file in requirepass-file
 	fromCommand    // CONFIG SET
 )
 
-// directive is one directive: what is declared and what is current.
+// directive is a directive: its declaration and its current value.
 type directive struct {
 	handle     Handle
 	name       string
@@ -26,43 +26,42 @@ type directive struct {
 	def        string // canonical text of the default
 	mutable    bool
 	secret     bool
-	secretFile *directive // the directive that names a file which holds this one, or nil
+	secretFile *directive // the directive that names a file with this secret, or nil
 
 	// Guarded by Registry.mu.
 	text   string // canonical text of the current value; the handle holds the same
 	source source
 }
 
-// hook is a function to run after a change of any of its directives.
+// hook is a function to run after any of its directives changes.
 type hook struct {
 	run  func() error
 	over []*directive
 }
 
-// Registry holds all directives. [New] makes it. Its methods may be called by
-// several goroutines at once; hooks run while it is locked, so that a hook must
-// not call it, but may read handles.
+// Registry holds all directives. [New] makes it. Several goroutines may call its methods at the same time.
+// Hooks run while it is locked, so a hook must not call it, but may read handles.
 type Registry struct {
 	// Fixed once New has returned.
 	list   []*directive
 	byName map[string]*directive
-	checks []func() error  // what must hold between several directives
-	advice []func() string // what is allowed and may surprise, or ""
+	checks []func() error  // conditions on several directives
+	advice []func() string // warnings about values that are allowed and may surprise, or ""
 
-	mu       sync.Mutex // guards all below, and text and source of each directive
+	mu       sync.Mutex // guards the fields below, and text and source of each directive
 	hooks    []hook
 	file     string // absolute path of the configuration file, or ""
 	readFile func(path string) ([]byte, error)
-	remarks  remarks // of Load
+	remarks  remarks // from Load
 }
 
 // Pair is a directive's name and its value as text.
 type Pair struct{ Name, Value string }
 
-// redacted stands for the value of a secret that is set.
+// redacted is shown in place of a secret that is set.
 const redacted = "(redacted)"
 
-// shown is text as others may see it.
+// shown returns text as others may see it.
 func (d *directive) shown(text string) string {
 	if d.secret && text != "" {
 		return redacted
@@ -70,7 +69,7 @@ func (d *directive) shown(text string) string {
 	return text
 }
 
-// find returns the directive called name in any case, or nil.
+// find returns the directive with this name, ignoring case, or nil.
 func (r *Registry) find(name string) *directive {
 	if d := r.byName[name]; d != nil {
 		return d
@@ -78,10 +77,10 @@ func (r *Registry) find(name string) *directive {
 	return r.byName[strings.ToLower(name)]
 }
 
-// Get returns the directives whose names match any of the patterns (as Redis
-// matches them: * ? [a-z] [^a] and \ before a character; case does not matter),
-// each once, in the order of their declaration. A secret that is set reads
-// "(redacted)". A pattern of more than glob.MaxPattern bytes matches nothing.
+// Get returns the directives whose names match any of the patterns, each once, in the order of their
+// declaration. Patterns are those of Redis: * ? [a-z] [^a] and \ before a character; case does not matter.
+// The value of a secret that is set is "(redacted)". A pattern longer than glob.MaxPattern bytes matches
+// nothing.
 func (r *Registry) Get(patterns ...string) []Pair {
 	compiled := foldPatterns(patterns)
 	r.mu.Lock()
@@ -98,17 +97,15 @@ func (r *Registry) Get(patterns ...string) []Pair {
 	return pairs
 }
 
-// File returns the absolute path of the configuration file, or "" if there is
-// none.
+// File returns the absolute path of the configuration file, or "" if there is none.
 func (r *Registry) File() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.file
 }
 
-// Warnings returns what Load has found that is no error, a line each: directives
-// of Redis that are ignored, passwords on the command line, values that may
-// surprise.
+// Warnings returns the warnings of Load, one a line: directives of Redis that are ignored, passwords on the
+// command line, values that may surprise.
 func (r *Registry) Warnings() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,10 +118,9 @@ func (r *Registry) Warnings() []string {
 	return lines
 }
 
-// OnChange has run called after Set has changed one or more of the handles,
-// once for each Set, in the order of the calls of OnChange. The handles have
-// their new values by then. If run fails, Set takes all of its changes back,
-// calls again the hooks that had been called, and fails.
+// OnChange registers run to be called after a Set that has changed at least one of the handles, once for each
+// Set. Hooks run in the order of the calls of OnChange, and see the new values. If run fails, Set restores
+// all values, calls the hooks that it had called again, and returns an error.
 func (r *Registry) OnChange(run func() error, handles ...Handle) {
 	h := hook{run: run}
 	for _, handle := range handles {
@@ -135,13 +131,13 @@ func (r *Registry) OnChange(run func() error, handles ...Handle) {
 	r.hooks = append(r.hooks, h)
 }
 
-// value is what a directive held at some time.
+// value is the value of a directive at some time.
 type value struct {
 	text   string
 	source source
 }
 
-// values returns what all directives hold.
+// values returns the values of all directives.
 func (r *Registry) values() []value {
 	all := make([]value, len(r.list))
 	for i, d := range r.list {
@@ -150,14 +146,14 @@ func (r *Registry) values() []value {
 	return all
 }
 
-// restore goes back to what values returned.
+// restore sets all directives to values that values returned.
 func (r *Registry) restore(all []value) {
 	for i, d := range r.list {
 		d.set(all[i])
 	}
 }
 
-// set makes v the current value. The handle is written only on a change.
+// set makes v the current value. It writes the handle only if the text has changed.
 func (d *directive) set(v value) {
 	if v.text != d.text {
 		d.handle.store(v.text)
@@ -165,7 +161,7 @@ func (d *directive) set(v value) {
 	d.text, d.source = v.text, v.source
 }
 
-// check runs what must hold between several directives.
+// check runs the checks on several directives.
 func (r *Registry) check() error {
 	for _, c := range r.checks {
 		if err := c(); err != nil {

@@ -152,7 +152,7 @@ func TestRewriteErrors(t *testing.T) {
 	if err := r.Set(Pair{"hz", "30"}); err != nil {
 		t.Fatal(err)
 	}
-	// The file has been removed: it is made anew.
+	// The file has been removed, so it is made again.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestRewriteErrors(t *testing.T) {
 	if err := r.Rewrite(); err == nil || err.Error() != "Rewriting config file: no such file or directory" {
 		t.Errorf("a removed folder: %v", err)
 	}
-	// A folder in the file's place cannot be replaced; nothing is left over.
+	// A folder in the file's place cannot be replaced; no other file is left behind.
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestRewriteErrors(t *testing.T) {
 	}
 }
 
-// anyValue draws a text that the directive accepts, most of the time.
+// anyValue draws a text that the directive usually accepts.
 func anyValue(d *directive) *rapid.Generator[string] {
 	switch h := d.handle.(type) {
 	case *Int:
@@ -205,8 +205,7 @@ func anyValue(d *directive) *rapid.Generator[string] {
 	}
 }
 
-// TestRoundTrip sets anything, rewrites any file, and loads it: everything is
-// as it was.
+// TestRoundTrip sets anything, rewrites any file, and loads it: every value is the same.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, _ := New()
@@ -227,7 +226,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		r, err := load(file.String())
 		if err != nil {
-			return // settings that do not fit together
+			return // settings that contradict one another
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "sets") {
 			d := rapid.SampledFrom(r.list).Draw(t, "directive")
@@ -238,7 +237,7 @@ func TestRoundTrip(t *testing.T) {
 			if want, _ := d.handle.parse([]string{given}); d.text != want {
 				t.Fatalf("%s %q reads %q, want %q", d.name, given, d.text, want)
 			}
-			// What CONFIG GET shows can be given back.
+			// Set accepts what CONFIG GET shows.
 			if shown := r.Get(d.name)[0].Value; !d.secret {
 				if err := r.Set(Pair{d.name, shown}); err != nil {
 					t.Fatal(err)

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// Set changes directives while the server runs: all of them or, on an error,
-// none. The errors are Redis' own for CONFIG SET, without the "ERR " before
-// them.
+// Set changes directives while the server runs: all of them or, if it returns an error, none. The errors are
+// those of Redis' CONFIG SET, without the leading "ERR ".
 func (r *Registry) Set(pairs ...Pair) error {
 	_, err := r.Swap(pairs...)
 	return err
 }
 
-// Swap is Set for a caller who may find out later that the change cannot be: back takes it back, but
-// for what was set again meanwhile.
+// Swap is like Set, for a caller that may find out later that the change is impossible. back undoes the
+// change, except for directives that were set again since.
 func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +60,7 @@ func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	return func() { r.takeBack(before, after) }, nil
 }
 
-// takeBack gives the directives that differ between before and after their values of before, unless they
-// have been set again.
+// takeBack restores the directives that differ between before and after, unless they have been set again.
 func (r *Registry) takeBack(before, after []value) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,11 +72,11 @@ func (r *Registry) takeBack(before, after []value) {
 			changed = append(changed, d)
 		}
 	}
-	_, _ = r.settle(changed, now) // these values have been accepted before
+	_, _ = r.settle(changed, now) // these values were accepted before
 }
 
-// settle checks and announces what has changed, or restores what was before
-// and returns the error and the directive it is about.
+// settle checks the changes and runs the hooks. On failure it restores the values before, and returns the
+// error and the directive that it is about.
 func (r *Registry) settle(changed []*directive, before []value) (*directive, error) {
 	if len(changed) == 0 {
 		return nil, nil
@@ -94,8 +92,8 @@ func (r *Registry) settle(changed []*directive, before []value) (*directive, err
 		}
 		if err := h.run(); err != nil {
 			r.restore(before)
-			// The hooks that have acted on the new values, the failed one
-			// too, now act on the old ones, which they have accepted before.
+			// The hooks that have run, including the failed one, run again with the old values, which they
+			// accepted before.
 			for _, h := range r.hooks[:i+1] {
 				if h.first(changed) != nil {
 					_ = h.run()
@@ -107,7 +105,7 @@ func (r *Registry) settle(changed []*directive, before []value) (*directive, err
 	return nil, nil
 }
 
-// first returns the first of the hook's directives that is among changed.
+// first returns the first of the hook's directives that has changed.
 func (h hook) first(changed []*directive) *directive {
 	for _, d := range h.over {
 		if slices.Contains(changed, d) {
@@ -117,8 +115,8 @@ func (h hook) first(changed []*directive) *directive {
 	return nil
 }
 
-// parseOnto is parse for a directive that has the canonical text before. again
-// reports whether the same source has given it.
+// parseOnto is like parse, for a directive with the canonical text before. again reports whether the same
+// source has given before.
 func (d *directive) parseOnto(before string, again bool, words []string) (string, error) {
 	switch h := d.handle.(type) {
 	case *OutputLimit:
@@ -131,8 +129,8 @@ func (d *directive) parseOnto(before string, again bool, words []string) (string
 	return d.parse(words)
 }
 
-// parse is the handle's parse; a secret cannot be set to what hides it, as a
-// program would do that copies the answer of CONFIG GET back.
+// parse calls the handle's parse. It does not accept "(redacted)" for a secret, which a program would send
+// that copies the reply of CONFIG GET.
 func (d *directive) parse(words []string) (string, error) {
 	text, err := d.handle.parse(words)
 	if err == nil && d.secret && text == redacted {

@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// load returns a registry that has loaded a file of this text, called
-// limitdb.conf, and these options.
+// load returns a registry that has loaded a file with this text, called limitdb.conf, and these options.
 func load(t *testing.T, file string, args ...string) (*Registry, *Settings) {
 	t.Helper()
 	r, s := New()
@@ -155,7 +154,7 @@ func TestHooks(t *testing.T) {
 		want  []string
 	}{
 		{[]Pair{{"hz", "20"}, {"maxclients", "50"}}, []string{"clients or hz", "hz"}},
-		{[]Pair{{"hz", "20"}}, nil}, // as it was
+		{[]Pair{{"hz", "20"}}, nil}, // the same as before
 		{[]Pair{{"maxclients", "51"}, {"hz", "20"}}, []string{"clients or hz"}},
 		{[]Pair{{"loglevel", "debug"}, {"timeout", "1"}}, []string{"level"}},
 	}
@@ -201,8 +200,8 @@ func TestHookFails(t *testing.T) {
 	}
 }
 
-// TestReadWhileSet is of use with -race: handles are read while they change,
-// and a reader sees only values that were set.
+// TestReadWhileSet is useful with -race: readers read handles while they change, and see only values that
+// were set.
 func TestReadWhileSet(t *testing.T) {
 	r, s := New()
 	var wg sync.WaitGroup

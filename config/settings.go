@@ -6,25 +6,24 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Settings is the handles of all directives. Each is described in the table
-// below and in docs/configuration.md.
+// Settings has the handles of all directives. The table below and docs/configuration.md describe them.
 type Settings struct {
 	// Network.
-	Port           *Int // 0: none
+	Port           *Int // 0 means none
 	Bind           *Words
 	UnixSocket     *Text
-	UnixSocketPerm *Int // permission bits; 0: as the umask says
+	UnixSocketPerm *Int // permission bits; 0 means those of the umask
 	ProtectedMode  *Bool
 	TCPBacklog     *Int
-	TCPKeepalive   *Duration // 0: off
-	Timeout        *Duration // 0: never
+	TCPKeepalive   *Duration // 0 means off
+	Timeout        *Duration // 0 means never
 
 	// Passwords.
 	RequirePass     *Text
 	RequirePassFile *Text
 
 	// TLS.
-	TLSPort        *Int // 0: none
+	TLSPort        *Int // 0 means none
 	TLSCertFile    *Text
 	TLSKeyFile     *Text
 	TLSCACertFile  *Text
@@ -39,14 +38,14 @@ type Settings struct {
 	ProtoMaxBulkLen         *Bytes
 	ClientQueryBufferLimit  *Bytes
 	ClientOutputBufferLimit *OutputLimit
-	MaxMemoryClients        *Share // of maxmemory or else of the machine; 0: no limit
+	MaxMemoryClients        *Share // of maxmemory, or of the machine's memory if that is not set; 0 means no limit
 
 	// Engine.
 	Databases       *Int
 	Shards          *Int // a power of two
-	Loops           *Int // 0: automatic
+	Loops           *Int // 0 means automatic
 	Hz              *Int
-	MaxMemory       *Bytes // 0: no limit
+	MaxMemory       *Bytes // 0 means no limit
 	MaxMemoryPolicy *Enum  // noeviction, least-debt
 
 	// Persistence.
@@ -55,7 +54,7 @@ type Settings struct {
 	IgnoreData     *Bool
 	AppendFsync    *Enum  // always, everysec, no
 	Save           *Words // see SavePoints
-	RewritePercent *Int   // 0: never
+	RewritePercent *Int   // 0 means never
 	RewriteMinSize *Bytes
 	FsyncMaxDelay  *Duration
 	RecoveryMode   *Enum // normal, conservative
@@ -68,14 +67,14 @@ type Settings struct {
 
 	// Observation.
 	LogLevel             *Enum // debug, verbose, notice, warning
-	LogFile              *Text // "": standard error
-	SlowlogLogSlowerThan *Int  // microseconds; -1: off
+	LogFile              *Text // "" means standard error
+	SlowlogLogSlowerThan *Int  // microseconds; -1 means off
 	SlowlogMaxLen        *Int
 	LatencyTracking      *Bool
 	LatencyPercentiles   *Words // see Percentiles
-	LatencyThreshold     *Int   // milliseconds; 0: off
-	HTTPPort             *Int   // 0: none
-	HTTPBind             *Words // none: as Bind
+	LatencyThreshold     *Int   // milliseconds; 0 means off
+	HTTPPort             *Int   // 0 means none
+	HTTPBind             *Words // empty means the same as Bind
 	HTTPPassword         *Text
 	HTTPPasswordFile     *Text
 	Pprof                *Bool
@@ -88,8 +87,7 @@ type Settings struct {
 	DebugCommand      *Enum // no, yes, local
 }
 
-// New returns the registry of all directives, each at its default, and their
-// handles.
+// New returns the registry of all directives, each with its default, and their handles.
 func New() (*Registry, *Settings) {
 	r := &Registry{byName: map[string]*directive{}}
 	s := &Settings{}

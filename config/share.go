@@ -8,17 +8,17 @@ import (
 )
 
 // Share is a size in bytes, or a percentage of another size.
-type Share struct{ number } // v: the size, or minus the percentage
+type Share struct{ number } // v is the size, or minus the percentage
 
 var errShare = errors.New("argument must be a memory or percent value")
 
-// Get returns the current value in bytes; whole is what a percentage is of.
+// Get returns the current value in bytes. A percentage is that of whole.
 func (h *Share) Get(whole int64) int64 {
 	n := h.v.Load()
 	if n >= 0 {
 		return n
 	}
-	// At most whole, so it fits.
+	// The result is at most whole, so it fits.
 	high, low := bits.Mul64(uint64(max(0, whole)), uint64(-n))
 	part, _ := bits.Div64(high, low, 100)
 	return int64(part)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// parseSize reads a size as Redis does: digits and one of b, k, kb, m, mb, g,
-// gb in any case, where k is 1000 and kb is 1024.
+// parseSize parses a size as Redis does: digits and one of b, k, kb, m, mb, g, gb in upper or lower case,
+// where k is 1000 and kb is 1024.
 func parseSize(s string) (int64, error) {
 	digits := 0
 	for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' {
@@ -39,7 +39,7 @@ func parseSize(s string) (int64, error) {
 	return n * unit, nil
 }
 
-// formatSize spells n with the largest of gb, mb and kb that divides it.
+// formatSize writes n with the largest of gb, mb and kb that divides it.
 func formatSize(n int64) string {
 	switch {
 	case n == 0:

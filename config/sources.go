@@ -11,26 +11,25 @@ import (
 	"limitdb/internal/suggest"
 )
 
-// fileLine is one line of the file.
+// fileLine is a line of the file.
 type fileLine struct {
 	raw   string   // with its newline, if it has one
-	words []string // the directive and its value; none in a comment or an empty line
+	words []string // the directive and its value; empty for a comment or an empty line
 	err   error    // unbalanced quotes
 }
 
-// blanks are what isSpace calls a space. A line's end is not trimmed of other
-// spaces of Unicode, which may belong to a password.
+// blanks are the characters that isSpace accepts. Other Unicode spaces at the end of a line are kept, since
+// they may belong to a password.
 const blanks = " \t\n\v\f\r"
 
-// splitFile takes the file apart into lines. The lines' raw text, put
-// together, is the file.
+// splitFile splits the file into lines. Their raw texts joined are the file.
 func splitFile(data []byte) []fileLine {
 	var lines []fileLine
 	for text := range bytes.Lines(data) {
 		raw := string(text)
 		l := fileLine{raw: raw}
 		if len(lines) == 0 {
-			raw = strings.TrimPrefix(raw, "\ufeff") // some editors begin a file with it
+			raw = strings.TrimPrefix(raw, "\ufeff") // some editors write this at the start of a file
 		}
 		raw = strings.Trim(raw, blanks)
 		if raw != "" && raw[0] != '#' {
@@ -43,12 +42,12 @@ func splitFile(data []byte) []fileLine {
 
 const envPrefix = "LIMITDB_"
 
-// envName is the environment variable of a directive.
+// envName returns the name of a directive's environment variable.
 func envName(name string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// parseEnviron reads the variables that begin with LIMITDB_.
+// parseEnviron parses the variables that begin with LIMITDB_.
 func (r *Registry) parseEnviron(environ []string) ([]assignment, error) {
 	var all []assignment
 	for _, e := range environ {
@@ -68,9 +67,9 @@ func (r *Registry) parseEnviron(environ []string) ([]assignment, error) {
 	return all, nil
 }
 
-// ofKubernetes reports whether LIMITDB_ and rest is a variable that Kubernetes
-// (as Docker's links before it) sets in every container for a service that is
-// called limitdb or limitdb-something: not ours, though LIMITDB_PORT looks so.
+// ofKubernetes reports whether LIMITDB_ and rest form a variable that Kubernetes (like Docker's links before
+// it) sets in every container for a service called limitdb or limitdb-something. Such a variable,
+// LIMITDB_PORT for example, is not a directive.
 func ofKubernetes(rest, val string) bool {
 	if rest == "PORT" || strings.HasSuffix(rest, "_PORT") {
 		scheme, _, found := strings.Cut(val, "://")
@@ -95,14 +94,13 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// parseArgs reads the options of the command line. A value goes on until the
-// next word that begins with "--"; a value that begins so itself is written
-// --directive=value.
+// parseArgs parses the options of the command line. A value ends before the next word that begins with "--".
+// A value that itself begins with "--" is written --directive=value.
 func (r *Registry) parseArgs(args []string) ([]assignment, error) {
 	var all []assignment
 	for i := 0; i < len(args); {
 		if !strings.HasPrefix(args[i], "--") {
-			return nil, errors.New("unexpected argument " + quote(args[i])) // only the first can be
+			return nil, errors.New("unexpected argument " + quote(args[i])) // only the first can be unexpected
 		}
 		name, val, joined := strings.Cut(args[i][len("--"):], "=")
 		d := r.find(name)
@@ -126,7 +124,7 @@ func (r *Registry) parseArgs(args []string) ([]assignment, error) {
 	return all, nil
 }
 
-// optionEnd is how many of args belong to the option before them.
+// optionEnd returns how many of args belong to the option before them.
 func optionEnd(args []string) int {
 	end := 0
 	for end < len(args) && !strings.HasPrefix(args[end], "--") {
@@ -135,8 +133,7 @@ func optionEnd(args []string) int {
 	return end
 }
 
-// optionWords is an option's value: val, if it is joined to the name, and what
-// follows in args.
+// optionWords returns the value of an option: val, if it is joined to the name, and the args that follow.
 func optionWords(args []string, val string, joined bool) []string {
 	words := slices.Clone(args[:optionEnd(args)])
 	if joined {
@@ -145,8 +142,7 @@ func optionWords(args []string, val string, joined bool) []string {
 	return words
 }
 
-// suggest returns " (did you mean …?)" for a name that is close to a
-// directive's, else "".
+// suggest returns " (did you mean …?)" if name is close to the name of a directive, else "".
 func (r *Registry) suggest(name string, quote func(string) string) string {
 	near, ok := suggest.Nearest(name, func(yield func(string) bool) {
 		for _, d := range r.list {
@@ -161,7 +157,7 @@ func (r *Registry) suggest(name string, quote func(string) string) string {
 	return " (did you mean " + quote(near) + "?)"
 }
 
-// onOneLine returns a path as it is if it can be printed, else quoted and cut.
+// onOneLine returns path unchanged if it is printable, else quoted and cut.
 func onOneLine(path string) string {
 	const longest = 512
 	if q := strconv.Quote(path); path == "" || len(path) > longest || q[1:len(q)-1] != path {

@@ -9,7 +9,7 @@ import (
 	"limitdb/internal/stats"
 )
 
-// namespace is in front of every metric of our own.
+// namespace is the prefix of all our metrics.
 const namespace = "limitdb"
 
 // scalar is a metric without labels: one number of a Snapshot.
@@ -19,12 +19,12 @@ type scalar struct {
 	value func(*Snapshot) float64
 }
 
-// collector turns a Snapshot into constant metrics at each scrape. The server
-// counts in counters of its own, so that counting costs nothing here.
+// collector turns a Snapshot into constant metrics at each scrape. The server has counters of its own, so
+// counting costs nothing here.
 type collector struct {
 	snapshot func() Snapshot
 	scalars  []scalar
-	durable  []scalar // sent where something is kept on a disk
+	durable  []scalar // sent only if state is kept on disk
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
@@ -64,7 +64,7 @@ func counter(name, help string, value func(*Snapshot) float64) scalar {
 	return scalar{describe(name, help), prometheus.CounterValue, value}
 }
 
-// clientScalars are the numbers about connections.
+// clientScalars returns the metrics of connections.
 func clientScalars() []scalar {
 	return []scalar{
 		gauge("clients", "Clients connected now.",
@@ -98,7 +98,7 @@ func clientScalars() []scalar {
 	}
 }
 
-// serverScalars are the numbers about the process and its table of keys.
+// serverScalars returns the metrics of the process and its table of keys.
 func serverScalars() []scalar {
 	return []scalar{
 		gauge("uptime_seconds", "Time since the server started.",
@@ -132,8 +132,8 @@ func serverScalars() []scalar {
 	}
 }
 
-// Describe sends what Collect can send, so that a clash of names is found
-// when the collector is registered.
+// Describe sends everything that Collect can send, so that registering the collector reports a clash of
+// names.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range slices.Concat(c.scalars, c.durable) {
 		ch <- s.desc
@@ -146,7 +146,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect takes one Snapshot and sends it all.
+// Collect takes one Snapshot and sends all of it.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.snapshot()
 	for _, m := range c.scalars {
@@ -175,8 +175,8 @@ func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []stat
 		cmd := &commands[i]
 		send(ch, c.calls, prometheus.CounterValue, float64(cmd.Calls()), cmd.Name)
 		send(ch, c.errors, prometheus.CounterValue, float64(cmd.Errors()), cmd.Name)
-		// Two dozen lines for each of a hundred commands that nobody calls
-		// would be most of the page.
+		// Leave out the two dozen lines of each command that was never called: they would be most of the
+		// page.
 		if n := cmd.Latency.Count(); n > 0 {
 			sendHistogram(ch, c.duration, &cmd.Latency, n, cmd.Name)
 		}
@@ -192,8 +192,7 @@ func (c *collector) collectConfig(ch chan<- prometheus.Metric, g *Config) {
 	}
 }
 
-// send sends one number. What cannot be a metric becomes an error of the
-// scrape.
+// send sends one number. If it cannot be a metric, the scrape gets an error.
 func send(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 	m, err := prometheus.NewConstMetric(d, kind, v, labels...)
 	if err != nil {
@@ -203,8 +202,8 @@ func send(ch chan<- prometheus.Metric, d *prometheus.Desc, kind prometheus.Value
 }
 
 func sendHistogram(ch chan<- prometheus.Metric, d *prometheus.Desc, h *stats.Histogram, count uint64, labels ...string) {
-	// Prometheus wants cumulative counts. The last bucket has no upper bound
-	// and is the difference to count.
+	// Prometheus wants cumulative counts. The last bucket has no upper bound; it is the difference to the
+	// total count.
 	upTo := make(map[float64]uint64, stats.Buckets-1)
 	var n uint64
 	for i, b := range h.Buckets[:stats.Buckets-1] {

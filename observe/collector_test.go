@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample has another number in every field, so that two that are swapped show.
+// sample has a different number in every field, so that swapped fields show.
 func sample() Snapshot {
 	s := Snapshot{
 		Version:     "1.2.3",
@@ -68,7 +68,7 @@ func sample() Snapshot {
 	return s
 }
 
-// Without a data directory there is nothing to tell of it.
+// Without a data directory there are no metrics of it.
 func TestNothingKept(t *testing.T) {
 	s := sample()
 	s.Durability = stats.Durability{}
@@ -79,7 +79,7 @@ func TestNothingKept(t *testing.T) {
 	}
 }
 
-// scrape reads /metrics of a registry that has nothing but our collector.
+// scrape reads /metrics of a registry that has only our collector.
 func scrape(t *testing.T, s Snapshot) string {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
@@ -133,7 +133,7 @@ func TestEveryMetricIsOurs(t *testing.T) {
 	}
 }
 
-// A label that cannot be written fails the scrape and not the process.
+// A label that cannot be written fails the scrape, not the process.
 func TestBadLabelFailsTheScrape(t *testing.T) {
 	for name, s := range map[string]Snapshot{
 		"not UTF-8": {Clients: Clients{Closed: []Count{{"\xff", 1}}}},

@@ -1,6 +1,6 @@
 package observe
 
-// durabilityScalars are the numbers about what is kept on a disk.
+// durabilityScalars returns the metrics of what is kept on disk.
 func durabilityScalars() []scalar {
 	return []scalar{
 		gauge("loading", "Whether the state is being loaded: 1 or 0.",
@@ -47,8 +47,8 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// seconds is a duration in nanoseconds, in seconds.
+// seconds converts a duration in ns to seconds.
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// unixSeconds is a time in nanoseconds of Unix time, in seconds with three digits.
+// unixSeconds converts a time in Unix ns to seconds with three decimals.
 func unixSeconds(ns int64) float64 { return float64(ns/1e6) / 1e3 }

@@ -18,9 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// newRegistry returns a registry of the server's numbers, the process's and
-// the Go runtime's. It is never the global one, so that no library can add to
-// what is exposed.
+// newRegistry returns a registry of the metrics of the server, the process and the Go runtime. It does not
+// use the global registry, so no library can add metrics.
 func newRegistry(snapshot func() Snapshot) (*prometheus.Registry, error) {
 	r := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
@@ -35,7 +34,7 @@ func newRegistry(snapshot func() Snapshot) (*prometheus.Registry, error) {
 	return r, nil
 }
 
-// endpoints answers requests. There is no state here but for the registry.
+// endpoints answers requests. Its only state is the registry.
 type endpoints struct {
 	source Source
 	pprof  bool
@@ -58,7 +57,7 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 		Timeout:             10 * time.Second,
 	}))
 	if o.Pprof {
-		// Not pprof.Cmdline: a password may stand on the command line.
+		// Not pprof.Cmdline, because the command line may contain a password.
 		mux.Handle("GET /debug/pprof/", onlyLocal(pprof.Index))
 		mux.Handle("GET /debug/pprof/profile", onlyLocal(pprof.Profile))
 		mux.Handle("GET /debug/pprof/symbol", onlyLocal(pprof.Symbol))
@@ -77,12 +76,11 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	}), nil
 }
 
-// isProbe reports whether a request asks for the health of the server, which
-// whoever watches it may know without a password.
+// isProbe reports whether a request asks for the health of the server, for which no password is needed.
 func isProbe(r *http.Request) bool { return r.URL.Path == "/livez" || r.URL.Path == "/readyz" }
 
-// knows reports whether a request has the password, of Basic authentication with
-// any user name or as a Bearer token, or whether there is none to have.
+// knows reports whether a request has the password, or none is set. The password may come in Basic
+// authentication with any user name, or as a Bearer token.
 func knows(r *http.Request, password string) bool {
 	if password == "" {
 		return true
@@ -95,7 +93,7 @@ func knows(r *http.Request, password string) bool {
 		}
 		given = strings.TrimSpace(token)
 	}
-	// Hashed first, so that the comparison does not tell the length.
+	// Compare hashes, so that the time of the comparison does not reveal the length.
 	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(password))
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
@@ -106,7 +104,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// index lists what there is, for a person who opens the port in a browser.
+// index lists the pages, for people who open the port in a browser.
 func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "limitdb %s\n\n", e.source.Snapshot().Version)
@@ -119,8 +117,8 @@ func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, b.String())
 }
 
-// livez says whether the server makes progress. A restart heals a process that
-// hangs, not one that is loading or overloaded.
+// livez reports whether the server makes progress. A restart cures a process that hangs, but not one that is
+// loading or overloaded.
 func (e *endpoints) livez(w http.ResponseWriter, _ *http.Request) {
 	if e.source.Live != nil {
 		if err := e.source.Live(); err != nil {
@@ -139,8 +137,7 @@ func (e *endpoints) readyz(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "ok")
 }
 
-// onlyLocal answers 404 to whoever is not on this machine, as if the page did
-// not exist.
+// onlyLocal answers 404 to requests from other machines, as if the page did not exist.
 func onlyLocal(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !local(r) {
@@ -151,10 +148,9 @@ func onlyLocal(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// local tells whether a request was made on this machine: it came from a
-// loopback address to a listener bound to one. It must also name this machine
-// as its host, which a web page elsewhere that resolved its own name to
-// 127.0.0.1 does not, and must not have been passed on by a proxy.
+// local reports whether a request was made on this machine: it came from a loopback address to a listener
+// bound to one. A proxy must not have forwarded it, and its Host must name this machine; that of a web page
+// elsewhere whose own name resolves to 127.0.0.1 does not.
 func local(r *http.Request) bool {
 	listener, _ := r.Context().Value(listenerKey{}).(net.Addr)
 	if listener == nil || !loopbackHost(listener.String()) || !loopbackHost(r.RemoteAddr) {
@@ -168,8 +164,7 @@ func local(r *http.Request) bool {
 	return loopbackHost(r.Host)
 }
 
-// loopbackHost tells whether "host:port" or "host" is this machine's loopback.
-// No name is looked up but the one that is fixed.
+// loopbackHost reports whether "host:port" or "host" is the loopback of this machine. It looks up no names.
 func loopbackHost(s string) bool {
 	host, _, err := net.SplitHostPort(s)
 	if err != nil {
@@ -182,7 +177,7 @@ func loopbackHost(s string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-// listenerKey is where a request's context keeps the address of its listener.
+// listenerKey is the key under which a request's context has the address of its listener.
 type listenerKey struct{}
 
 func withListener(l net.Listener) context.Context {

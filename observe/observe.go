@@ -1,7 +1,6 @@
-// Package observe is the HTTP port: Prometheus metrics, health checks and,
-// where it is enabled, profiles. It reads numbers that the server hands over
-// as a Source and knows nothing of how they are kept. Labels never carry what
-// a client sent: a caller's identity is neither safe nor bounded.
+// Package observe is the HTTP port: Prometheus metrics, health checks and, if enabled, profiles. It reads the
+// server's figures from a Source and does not know how they are kept. Labels never contain what a client
+// sent: a caller's identity is neither safe nor bounded.
 package observe
 
 import (
@@ -20,24 +19,23 @@ import (
 
 // Options configures a Server.
 type Options struct {
-	// Addrs are the addresses to listen on, as host:port. A leading "-" means
-	// that the start goes on without it where the machine has no such address
-	// (as with IPv6 turned off); a port that is taken is still an error.
+	// Addrs are the addresses to listen on, as host:port. An address with a leading "-" is optional: Listen
+	// goes on without it if the machine has no such address (for example, with IPv6 turned off). A port that
+	// is taken is still an error.
 	Addrs []string
-	// Source is where the numbers come from. Snapshot and Ready are needed.
+	// Source provides the figures. Snapshot and Ready are required.
 	Source Source
-	// Pprof serves profiles under /debug/pprof/, to requests from loopback
-	// addresses on a listener that is bound to a loopback address.
+	// Pprof enables profiles under /debug/pprof/, for requests from loopback addresses to a listener that is
+	// bound to a loopback address.
 	Pprof bool
-	// Password returns the password of all pages but /livez and /readyz, "" for
-	// none; nil: there is none. It is asked at each request.
+	// Password returns the password for all pages but /livez and /readyz, or "" if there is none. It is
+	// called at each request. Nil means no password.
 	Password func() string
-	// Log is told about what goes wrong; nil: nobody is.
+	// Log receives messages about failures; nil means nowhere.
 	Log *slog.Logger
 }
 
-// bounds are what a stranger may cost. They are no options: nothing that a
-// scraper or a probe does comes near them.
+// bounds limit what a stranger may use. They are not options: no scraper or probe comes near them.
 type bounds struct {
 	header, read, write, idle time.Duration
 	headerBytes               int
@@ -61,8 +59,8 @@ type Server struct {
 	listeners []net.Listener
 }
 
-// Listen binds every address, so that a port that is taken is an error at the
-// start, which names the address. Nothing is answered until Serve.
+// Listen binds every address, so that a port that is taken is an error at the start. The error names the
+// address. Requests are answered from Serve on.
 func Listen(o Options) (*Server, error) {
 	return listen(o, defaultBounds())
 }
@@ -120,8 +118,8 @@ func bind(addrs []string) ([]net.Listener, error) {
 	return ls, nil
 }
 
-// network is "tcp4" or "tcp6" for an address in numbers, so that [::] leaves
-// IPv4 alone and can stand beside 0.0.0.0.
+// network returns "tcp4" or "tcp6" for a numeric address, so that [::] does not include IPv4 and can be used
+// beside 0.0.0.0.
 func network(addr string) string {
 	host, _, _ := net.SplitHostPort(addr)
 	ip, err := netip.ParseAddr(host)
@@ -135,7 +133,7 @@ func network(addr string) string {
 	}
 }
 
-// absent tells whether err says that the machine has no such address.
+// absent reports whether err means that the machine has no such address.
 func absent(err error) bool {
 	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) ||
 		errors.Is(err, syscall.EPROTONOSUPPORT)
@@ -143,14 +141,13 @@ func absent(err error) bool {
 
 func closeAll(ls []net.Listener) {
 	for _, l := range ls {
-		// Closing twice is the only way to fail here.
+		// Close fails only when it is called twice.
 		_ = l.Close()
 	}
 }
 
-// limitConnections closes a connection at once when there are more than n.
-// Leaving it unaccepted instead would let idle connections hold up a probe for
-// as long as they may idle.
+// limitConnections closes a new connection immediately if there are more than n. If it stayed unaccepted
+// instead, idle connections could delay a probe for as long as they may idle.
 func limitConnections(n int64) func(net.Conn, http.ConnState) {
 	var open atomic.Int64
 	return func(c net.Conn, s http.ConnState) {
@@ -165,7 +162,7 @@ func limitConnections(n int64) func(net.Conn, http.ConnState) {
 	}
 }
 
-// Addrs are the addresses bound, with the ports that port 0 was given.
+// Addrs returns the bound addresses, with the actual port in place of port 0.
 func (s *Server) Addrs() []net.Addr {
 	addrs := make([]net.Addr, len(s.listeners))
 	for i, l := range s.listeners {
@@ -174,8 +171,8 @@ func (s *Server) Addrs() []net.Addr {
 	return addrs
 }
 
-// Serve answers until Shutdown, which makes it return nil. Another error is
-// that of a listener which failed for good; the others are closed then.
+// Serve answers requests until Shutdown, and then returns nil. If a listener fails for good, Serve closes the
+// others and returns its error.
 func (s *Server) Serve() error {
 	errs := make(chan error, len(s.listeners))
 	for _, l := range s.listeners {
@@ -192,13 +189,12 @@ func (s *Server) Serve() error {
 	return first
 }
 
-// Shutdown stops listening, waits for the requests under way until ctx ends,
-// and then closes what is left. It returns ctx's error if there was something
-// left to close.
+// Shutdown stops listening, waits for the requests in progress until ctx ends, and then closes the rest. It
+// returns ctx's error if there was something left to close.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
-	// Only now, so that Serve knows why its listeners close. Those that it has
-	// not taken over yet are unknown to http.Server.
+	// After closing has begun, so that Serve knows why its listeners close. http.Server does not know
+	// listeners that it has not taken over yet.
 	closeAll(s.listeners)
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		_ = s.http.Close()

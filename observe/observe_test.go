@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// deadline is how long a test waits for what should come at once.
+// deadline bounds the wait for what should come immediately.
 const deadline = 2 * time.Minute
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -28,7 +28,7 @@ func testSource() Source {
 	return Source{Snapshot: sample, Ready: func() error { return nil }}
 }
 
-// start serves o and stops at the end of the test.
+// start serves o until the end of the test.
 func start(t *testing.T, o Options, b bounds) *Server {
 	t.Helper()
 	if o.Source.Snapshot == nil {
@@ -53,7 +53,7 @@ func start(t *testing.T, o Options, b bounds) *Server {
 	return s
 }
 
-// do sends one request over a connection of its own.
+// do sends one request on a connection of its own.
 func do(t *testing.T, method, url string) (status int, header http.Header, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -81,7 +81,7 @@ func TestEndpoints(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		status       int
-		kind, body   string // what the content type begins with, what the body contains
+		kind, body   string // the start of the content type, and text that the body contains
 	}{
 		{"GET", "/", 200, "text/plain", "limitdb 1.2.3\n\n/metrics"},
 		{"HEAD", "/", 200, "text/plain", ""},
@@ -163,8 +163,7 @@ func TestLivezSaysWhatIsStuck(t *testing.T) {
 	}
 }
 
-// Who may see profiles, asked of the handler, since a test has no address but
-// loopback.
+// Who may see profiles. The test asks the handler, since it has only loopback addresses.
 func TestProfilesAreForThisMachineOnly(t *testing.T) {
 	const lo = "127.0.0.1:6380"
 	for _, c := range []struct {
@@ -234,7 +233,7 @@ func TestProfilesNeverShowTheCommandLine(t *testing.T) {
 func TestListenOnSeveral(t *testing.T) {
 	addrs := []string{"127.0.0.1:0", "127.0.0.1:0", "-[::1]:0", "-192.0.2.77:0"}
 	s := start(t, Options{Addrs: addrs}, defaultBounds())
-	// 192.0.2.77 is nobody's; IPv6 may be turned off where the test runs.
+	// 192.0.2.77 belongs to nobody; IPv6 may be turned off where the test runs.
 	if n := len(s.Addrs()); n != 2 && n != 3 {
 		t.Fatalf("bound %v", s.Addrs())
 	}
@@ -245,7 +244,7 @@ func TestListenOnSeveral(t *testing.T) {
 	}
 }
 
-// Every address of both families, side by side on one port.
+// All addresses of both families can be used side by side on one port.
 func TestListenOnEveryAddress(t *testing.T) {
 	s, err := bind([]string{"0.0.0.0:0"})
 	if err != nil {
@@ -292,7 +291,7 @@ func TestListenErrors(t *testing.T) {
 			}
 		})
 	}
-	// The address that was free is given back.
+	// The address that was free is free again.
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +330,7 @@ func dial(t *testing.T, s *Server, text string) net.Conn {
 	return c
 }
 
-// patient bounds never end a test by themselves.
+// patient returns bounds that never end a test by themselves.
 func patient() bounds {
 	b := defaultBounds()
 	b.header, b.read, b.write, b.idle = time.Hour, time.Hour, time.Hour, time.Hour
@@ -430,7 +429,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	if n, err := over.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("one too many: %d bytes, %v", n, err)
 	}
-	// One that goes makes room for another.
+	// When one closes, there is room for another.
 	held[0].Close()
 	for end := time.Now().Add(deadline); ; {
 		c, err := net.Dial("tcp", s.Addrs()[0].String())
@@ -450,7 +449,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// A request that is under way is answered, though the port is closed.
+// A request in progress is answered, although the port is closed.
 func TestShutdownWaitsForRequests(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	src := testSource()
@@ -527,7 +526,7 @@ func TestShutdownBeforeServe(t *testing.T) {
 	}
 }
 
-// A listener that fails for good ends Serve with its error.
+// If a listener fails for good, Serve ends with its error.
 func TestServeReportsAFailedListener(t *testing.T) {
 	s, err := Listen(Options{Addrs: []string{"127.0.0.1:0", "127.0.0.1:0"}, Source: testSource()})
 	if err != nil {
@@ -566,7 +565,7 @@ func (f fakeListener) Addr() net.Addr            { return f }
 func (f fakeListener) Network() string           { return "tcp" }
 func (f fakeListener) String() string            { return string(f) }
 
-// With a password, whoever lacks it sees nothing but the probes.
+// With a password, a client without it sees only the probes.
 func TestPassword(t *testing.T) {
 	var password atomic.Pointer[string]
 	set := func(p string) { password.Store(&p) }
