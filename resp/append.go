@@ -18,7 +18,24 @@ const (
 )
 
 // AppendInt appends an integer.
-func AppendInt(b []byte, n int64) []byte { return redcon.AppendInt(b, n) }
+func AppendInt(b []byte, n int64) []byte {
+	switch u := uint64(n); {
+	case u < 10:
+		return append(b, ':', '0'+byte(u), '\r', '\n')
+	case u < 100:
+		return append(b, ':', pairs[2*u], pairs[2*u+1], '\r', '\n')
+	case u < 1000:
+		rest := u % 100
+		return append(b, ':', '0'+byte(u/100), pairs[2*rest], pairs[2*rest+1], '\r', '\n')
+	case n == -1:
+		return append(b, ":-1\r\n"...)
+	}
+	return append(strconv.AppendInt(append(b, ':'), n, 10), '\r', '\n')
+}
+
+// pairs has the digits of 0 to 99: most integers in replies are small.
+const pairs = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849" +
+	"5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
 
 // AppendString appends a simple string; a CR or LF in it becomes a space.
 func AppendString(b []byte, s string) []byte { return redcon.AppendString(b, s) }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -201,4 +202,18 @@ func someReply(t *rapid.T, p Proto, b []byte, depth int) ([]byte, Value) {
 		v.Elems = append(v.Elems, e)
 	}
 	return b, v
+}
+
+// Integers of every length are written as strconv writes them, small ones from a table.
+func TestAppendInt(t *testing.T) {
+	for n := int64(-1100); n < 11_000; n++ {
+		if got, want := string(AppendInt([]byte("x"), n)), "x:"+strconv.FormatInt(n, 10)+"\r\n"; got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	for _, n := range []int64{math.MinInt64, math.MaxInt64} {
+		if got, want := string(AppendInt(nil, n)), ":"+strconv.FormatInt(n, 10)+"\r\n"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
