@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/internal/stats"
 )
 
 func TestLatencyHistogram(t *testing.T) {
@@ -56,5 +58,32 @@ func TestLatencyEvents(t *testing.T) {
 	ts.counts.Stripe(0).Record(ts.table.find([]byte("KEYS")).id, 20_000_000, false)
 	if got := c.do("LATENCY", "DOCTOR").Text; !strings.Contains(got, "- keys: ") || strings.Contains(got, "- latency|") {
 		t.Error(got)
+	}
+}
+
+// Sessions of one loop count in one stripe, those of others elsewhere.
+func TestCountersPerLoop(t *testing.T) {
+	ts := newTestServer(t)
+	stripe := func(loop int) *stats.Stripe {
+		c := ts.client()
+		c.conn.loop = loop
+		return ts.stripeOf(c.conn, c.s.id)
+	}
+	loops := ts.counts.Stripes() / 2
+	seen := map[*stats.Stripe]bool{}
+	for loop := range loops {
+		s := stripe(loop)
+		if s != stripe(loop) || seen[s] {
+			t.Errorf("loop %d has no stripe of its own", loop)
+		}
+		seen[s] = true
+	}
+	for range 4 {
+		if s := stripe(-1); seen[s] {
+			t.Error("a connection without a loop counts in a loop's stripe")
+		}
+	}
+	if s := stripe(loops); !seen[s] {
+		t.Error("of more loops than stripes, the rest does not share those")
 	}
 }

@@ -188,6 +188,7 @@ type fakeConn struct {
 	life          transport.Life
 	turn          time.Duration
 	yields        int // calls of Yield
+	loop          int
 }
 
 func (f *fakeConn) Write(p []byte) {
@@ -268,6 +269,7 @@ func (f *fakeConn) reason() error {
 	return f.closed
 }
 
+func (f *fakeConn) Loop() int            { return f.loop }
 func (f *fakeConn) RemoteAddr() net.Addr { return f.remote }
 func (f *fakeConn) LocalAddr() net.Addr  { return f.local }
 func (f *fakeConn) FD() int              { return 9 }

@@ -183,12 +183,23 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		srv.counters.rejected.Add(1)
 		refuse = errMaxClients
 	}
-	s.stripe = srv.counts.Stripe(int(s.id))
+	s.stripe = srv.stripeOf(c, s.id)
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(errRefused)
 	}
 	return s
+}
+
+// stripeOf returns the counters of a connection's session. A loop has a stripe of its own, to which no
+// other core writes, unless there are more loops than processors. Connections with a goroutine of
+// their own share the other half.
+func (srv *Server) stripeOf(c transport.Conn, id int64) *stats.Stripe {
+	n := srv.counts.Stripes() / 2
+	if loop := c.Loop(); loop >= 0 {
+		return srv.counts.Stripe(loop % n)
+	}
+	return srv.counts.Stripe(n + int(id)%n)
 }
 
 // protected tells whether protected mode refuses this peer.

@@ -330,8 +330,8 @@ func (srv *Server) MostUnsent() int64 {
 
 // account keeps the sum of all clients' buffers.
 func (s *session) account() {
-	s.pub.buffered.Store(int64(s.rd.Buffered()))
-	s.pub.queryMemory.Store(int64(s.rd.Memory()))
+	storeChanged(&s.pub.buffered, int64(s.rd.Buffered()))
+	storeChanged(&s.pub.queryMemory, int64(s.rd.Memory()))
 	if s.owed != nil {
 		s.pub.owed.Store(int64(len(s.owed.b)))
 	}
@@ -341,6 +341,13 @@ func (s *session) account() {
 		if s.srv.clientBytes.Add(held-before) > s.srv.clientsBudget() {
 			s.srv.kickEviction()
 		}
+	}
+}
+
+// storeChanged stores n, which is mostly there already: to look costs less.
+func storeChanged(to *atomic.Int64, n int64) {
+	if to.Load() != n {
+		to.Store(n)
 	}
 }
 

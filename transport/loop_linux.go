@@ -27,6 +27,7 @@ import (
 // Only the loop reads, runs sessions and closes sockets. Any goroutine may write.
 type loop struct {
 	g     *Group
+	id    int // its place among the loops
 	poll  *poll
 	conns []*loopConn   // indexed by descriptor
 	buf   []byte        // the bytes read; valid for one call of Session.Data
@@ -61,12 +62,12 @@ const yieldEvery = int64(5 * time.Millisecond)
 // the clients, too: there are more syncs, and each serves fewer clients.
 const gatherFor = int64(300 * time.Microsecond)
 
-func newLoop(g *Group) (*loop, error) {
+func newLoop(g *Group, id int) (*loop, error) {
 	p, err := newPoll()
 	if err != nil {
 		return nil, err
 	}
-	return &loop{g: g, poll: p, buf: make([]byte, loopReadSize)}, nil
+	return &loop{g: g, id: id, poll: p, buf: make([]byte, loopReadSize)}, nil
 }
 
 // run is the loop's goroutine.

@@ -201,6 +201,28 @@ func TestSettled(t *testing.T) {
 	}
 }
 
+// A connection says which loop alone runs its session, or that none does.
+func TestConnectionsNameTheirLoop(t *testing.T) {
+	for _, d := range drivers() {
+		t.Run(d.name, func(t *testing.T) {
+			fx := start(t, d, Options{}, func(f *funcs) {})
+			seen := map[int]bool{}
+			for range 4 * max(1, d.loops) {
+				_, f := fx.dial()
+				seen[f.conn.Loop()] = true
+			}
+			for loop := range seen {
+				if (loop < 0) != (d.loops <= 0) || loop >= max(1, d.loops) {
+					t.Errorf("one of %d loops calls itself %d", d.loops, loop)
+				}
+			}
+			if len(seen) != max(1, d.loops) {
+				t.Errorf("%d of %d loops have connections", len(seen), d.loops)
+			}
+		})
+	}
+}
+
 // eager is a clock on which a millisecond passes between two reads.
 type eager struct{ ns atomic.Int64 }
 

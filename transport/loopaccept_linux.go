@@ -39,8 +39,8 @@ func (g *Group) startLoops() error {
 		return nil
 	}
 	var all []*loop
-	for range g.opts.Loops {
-		l, err := newLoop(g)
+	for i := range g.opts.Loops {
+		l, err := newLoop(g, i)
 		if err != nil {
 			for _, l := range all {
 				l.close()

@@ -197,6 +197,9 @@ func (c *loopConn) reset() bool {
 // Settles reports whether Options.Settled is called after what the session does.
 func (c *loopConn) Settles() bool { return c.l.g.opts.Settled != nil }
 
+// Loop implements Conn.
+func (c *loopConn) Loop() int { return c.l.id }
+
 // Pending implements Conn.
 func (c *loopConn) Pending() int64 { return c.pending.Load() }
 

@@ -403,6 +403,9 @@ func (c *stream) Progress() int64 {
 
 func (c *stream) touch() { c.moved.Store(c.g.opts.Clock.Now()) }
 
+// Loop implements Conn.
+func (c *stream) Loop() int { return -1 }
+
 // RemoteAddr implements Conn.
 func (c *stream) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 

@@ -62,6 +62,9 @@ func NewCounters(stripes, commands int) *Counters {
 	return c
 }
 
+// Stripes returns how many stripes there are.
+func (c *Counters) Stripes() int { return len(c.stripes) }
+
 // Stripe returns a stripe for any i of 0 or more.
 func (c *Counters) Stripe(i int) *Stripe { return &c.stripes[i%len(c.stripes)] }
 
