@@ -48,6 +48,8 @@ type arena struct {
 	cold []unsafe.Pointer // free spans without any page
 	warm []warmSpan       // free spans that still have pages; the newest is last
 	gets int              // spans handed out since the last trim
+
+	aside []remains // of tables that were flushed
 }
 
 type warmSpan struct {

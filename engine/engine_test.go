@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -318,25 +320,55 @@ func randomOf(e *Engine, now int64, dst []byte) (key []byte, ok bool) {
 	return key, ok
 }
 
-// Two that are under way at once forget what was there before both, and nothing that came
-// after them.
-func TestFlushesUnderWayAtOnce(t *testing.T) {
+// A flush forgets the keys at once, and frees their memory in steps. What comes
+// between stays, of a TakeAll everything.
+func TestFlushIsOneStep(t *testing.T) {
 	e := New(Options{Seed: 7, Shards: 4})
-	mustTake(t, e, start, key(1), perSecond(1), 1)
+	gate := new(journal.Gate)
+	e.StartJournal(0, gate, func() {})
+	before := e.Bytes()
+	for i := range 100 {
+		mustTake(t, e, start, key(i), perSecond(1), 1)
+	}
 	first := e.BeginFlush()
-	second := e.BeginFlush()
-	if first.version >= second.version {
-		t.Errorf("versions %d and %d", first.version, second.version)
-	}
-	for first.Step(1) {
-		t.Fatal("one step did it all")
-	}
-	for !second.Step(1) {
-	}
-	for !first.Step(1) {
-	}
 	if n := e.Stats().Keys; n != 0 {
 		t.Errorf("%d keys are left", n)
+	}
+	keys := make([][]byte, 8)
+	limits, costs := make([]limit.Limit, 8), make([]int64, 8)
+	for i := range keys {
+		keys[i], limits[i], costs[i] = key(i), *perSecond(1), 1
+	}
+	if at, err := e.TakeAll(start, keys, limits, costs, make([]limit.Decision, 8)); at != -1 || err != nil {
+		t.Fatal(at, err)
+	}
+	steps := 1
+	for ; !first.Step(1); steps++ {
+		e.check()
+	}
+	if n := e.Stats().Keys; n != 8 || steps != 5 {
+		t.Errorf("%d keys and %d steps, want 8 and 5", n, steps)
+	}
+	var log journal.Buffer
+	drain(e, &log)
+	again := New(Options{Shards: 4, Seed: 7})
+	if err := replay(again, start, nil, log.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := contents(again, start), contents(e, start); !maps.Equal(got, want) {
+		t.Errorf("the journal gives %v, there is %v", got, want)
+	}
+	// A flush that nobody goes on with is freed by Sweep.
+	e.BeginFlush()
+	for range 3 {
+		e.Sweep(start, 1<<20)
+	}
+	if after := e.Bytes(); after != before {
+		t.Errorf("%d bytes are left of %d", after, before)
+	}
+	e.check()
+	if gate.Closed() {
+		t.Error("the gate is not free")
 	}
 }
 

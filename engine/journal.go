@@ -15,7 +15,7 @@ import (
 // aside, and Drain copies what was set aside.
 //
 // A TakeAll changes several shards, and is in one cut as a whole: it enters the
-// gate before it locks its shards, and the gate is closed during Cut.
+// gate before it locks its shards, and the gate is closed during Cut. So does Flush.
 //
 // A long state is not copied at each change. Its key is noted as owed, and Drain copies the
 // state, once. That is later than the cut, so the state may have changes in it that came after the
@@ -238,22 +238,6 @@ func (t *table) payFirst(key []byte) {
 			t.pay(string(key), &c.due.paid)
 		}
 	}
-}
-
-// flushVersion is a version above all that any shard has, above all that any can reach
-// while Flush goes from one to the next, and above that of any other Flush.
-func (e *Engine) flushVersion() uint64 {
-	const headroom = 1 << 32
-	v := e.flushed
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
-		if c := s.table.changes; c != nil {
-			v = max(v, c.version)
-		}
-		s.mu.Unlock()
-	}
-	return v + headroom
 }
 
 // flushed adds the record of all keys having gone, under its version.

@@ -177,6 +177,11 @@ func (e *Engine) reclaim(now int64) bool {
 	if now < e.barrenUntil.Load() {
 		return false
 	}
+	for e.arena.bury() {
+		if e.arena.trim(true); enough() {
+			return true
+		}
+	}
 	for i := 0; i < sweeps && e.Sweep(now, slots) > 0; i++ {
 		if e.arena.trim(true); enough() {
 			return true

@@ -21,6 +21,13 @@ func (e *Engine) check() {
 	for _, s := range a.warm {
 		want += s.touched
 	}
+	for _, r := range a.aside {
+		want += pointerBytes * len(r.dir.segs)
+		r.each(func(g *segment) { want += segmentBytes + g.touched })
+		for _, box := range r.boxes {
+			want += cap(box)
+		}
+	}
 	if used := a.budget.used.Load(); used != int64(want) {
 		panic(fmt.Sprintf("the budget counts %d bytes, there are %d", used, want))
 	}

@@ -276,13 +276,8 @@ func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
 	return info, true
 }
 
-// flush forgets all keys; version is the record's.
+// flush forgets all keys; version is the record's. The shard is locked.
 func (s *shard) flush(version uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.table.changes; c != nil && c.version > version {
-		return // a Flush that began later has been here: what is there now has come since
-	}
 	s.table.payAll()
 	s.table.flush()
 	*s.following = following{}
@@ -294,6 +289,13 @@ func (s *shard) flush(version uint64) {
 		s.keepTurns(s.last, line)
 	}
 	s.waits.stir()
+}
+
+// payAll pays for all keys that are owed.
+func (s *shard) payAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.payAll()
 }
 
 // close is Close.

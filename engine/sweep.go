@@ -9,6 +9,10 @@ const (
 	restShare = 16
 )
 
+// sweepBury is how many shards' memory Sweep frees after a Flush that nobody has
+// gone on with.
+const sweepBury = 8
+
 // skipChunk is how many segments with nothing to do are passed under one hold
 // of a shard's lock.
 const skipChunk = 64
@@ -20,6 +24,9 @@ const skipChunk = 64
 // that has work. It also gives unused memory back to the system. Call it from a
 // background ticker.
 func (e *Engine) Sweep(now int64, budget int) int {
+	for range sweepBury {
+		e.arena.bury()
+	}
 	e.arena.trim(false)
 	dropped := 0
 	cursor := e.sweepAt.Load()

@@ -120,25 +120,61 @@ func (t *table) reset() {
 	t.n = 0
 }
 
-// flush forgets all keys. Their spans go to the arena as they are.
+// flush forgets all keys. What they have is set aside, for the arena to free.
 func (t *table) flush() {
-	d := t.dir.Load()
+	t.arena.setAside(remains{t.dir.Load(), t.boxes})
+	t.segments, t.boxes = 0, nil
+	t.reset()
+}
+
+// remains are what a table had.
+type remains struct {
+	dir   *directory
+	boxes map[uint32][]byte
+}
+
+// setAside keeps what a table had until bury frees it. It counts until then.
+func (a *arena) setAside(r remains) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.aside = append(a.aside, r)
+}
+
+// bury frees what one table had, and reports whether there was any. Spans stay as
+// they are: giving them back takes the system its time, and is left to trim.
+func (a *arena) bury() bool {
+	a.mu.Lock()
+	n := len(a.aside)
+	if n == 0 {
+		a.mu.Unlock()
+		return false
+	}
+	r := a.aside[n-1]
+	a.aside[n-1] = remains{}
+	a.aside = a.aside[:n-1]
+	a.mu.Unlock()
 	var spans []warmSpan
-	for i := 0; i < len(d.segs); {
-		g := d.segs[i].Load()
-		i += 1 << (d.depth - g.depth)
+	r.each(func(g *segment) {
 		if g.base != nil {
 			spans = append(spans, warmSpan{g.base, g.touched})
 		}
-		t.arena.budget.add(-segmentBytes)
+		a.budget.add(-segmentBytes)
+	})
+	a.keep(spans)
+	a.budget.add(-pointerBytes * len(r.dir.segs))
+	for _, box := range r.boxes {
+		a.free(box)
 	}
-	t.segments = 0
-	t.arena.keep(spans)
-	t.arena.budget.add(-pointerBytes * len(d.segs))
-	for id := range t.boxes {
-		t.unbox(id)
+	return true
+}
+
+// each calls fn for each segment once.
+func (r remains) each(fn func(g *segment)) {
+	for i := 0; i < len(r.dir.segs); {
+		g := r.dir.segs[i].Load()
+		i += 1 << (r.dir.depth - g.depth)
+		fn(g)
 	}
-	t.reset()
 }
 
 func (t *table) hash(key []byte) uint64 { return xxh3.HashSeed(key, t.seed) }
