@@ -1,3 +1,3 @@
-// Package limitdb is the root of a rate-limiter server that speaks RESP. It
-// holds no code: the server is cmd/limitdb, and ARCHITECTURE.md tells what is where.
+// Package limitdb is the root of a rate-limiter server that speaks RESP. It has no code: the server is
+// cmd/limitdb, and ARCHITECTURE.md says where everything is.
 package limitdb

@@ -7,11 +7,11 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// Proto is the version of the protocol that a client speaks; HELLO changes it. What is below
-// RESP3, the zero value too, is answered as RESP2.
+// Proto is the version of the protocol that a client speaks; HELLO changes it. Any value below RESP3,
+// including zero, means RESP2.
 type Proto uint8
 
-// The versions there are.
+// The versions of the protocol.
 const (
 	RESP2 Proto = 2
 	RESP3 Proto = 3
@@ -43,8 +43,8 @@ func AppendString(b []byte, s string) []byte { return redcon.AppendString(b, s) 
 // AppendOK appends the simple string OK.
 func AppendOK(b []byte) []byte { return redcon.AppendOK(b) }
 
-// AppendError appends an error. The text begins with its prefix ("ERR …"); a CR or LF in it
-// becomes a space. What a client sent goes into it by AppendQuoted or Quote.
+// AppendError appends an error. The text begins with its prefix ("ERR …"); a CR or LF in it becomes a space.
+// Quote what a client sent with AppendQuoted or Quote.
 func AppendError(b []byte, text string) []byte { return redcon.AppendError(b, text) }
 
 // AppendBulk appends a bulk string.
@@ -70,7 +70,7 @@ func AppendNull(b []byte, p Proto) []byte {
 	return redcon.AppendNull(b)
 }
 
-// AppendNullArray appends the null that stands for an array; RESP3 knows one null only.
+// AppendNullArray appends the null that stands for an array. RESP3 has only one null.
 func AppendNullArray(b []byte, p Proto) []byte {
 	if p >= RESP3 {
 		return AppendNull(b, p)
@@ -91,8 +91,8 @@ func AppendBool(b []byte, p Proto, v bool) []byte {
 	return redcon.AppendInt(b, 0)
 }
 
-// AppendDouble appends a number that is no integer, in as few digits as tell it
-// apart; in RESP2 a bulk string. Infinities are inf and -inf, what is no number is nan.
+// AppendDouble appends a floating-point number in as few digits as identify it; in RESP2 as a bulk string.
+// Infinities are inf and -inf, and not-a-number is nan.
 func AppendDouble(b []byte, p Proto, f float64) []byte {
 	var digits [32]byte
 	text := digits[:0]
@@ -116,8 +116,8 @@ func AppendDouble(b []byte, p Proto, f float64) []byte {
 	return append(b, '\r', '\n')
 }
 
-// AppendMap appends the header of a map; a key and a value follow, n times. In
-// RESP2 it is an array of 2n elements.
+// AppendMap appends the header of a map; n pairs of a key and a value follow. In RESP2 it is an array of 2n
+// elements.
 func AppendMap(b []byte, p Proto, n int) []byte {
 	if p >= RESP3 {
 		return appendHeader(b, '%', n)
@@ -128,12 +128,12 @@ func AppendMap(b []byte, p Proto, n int) []byte {
 // AppendSet appends the header of a set; n elements follow. In RESP2 it is an array.
 func AppendSet(b []byte, p Proto, n int) []byte { return appendArrayLike(b, p, '~', n) }
 
-// AppendPush appends the header of a push, which is no reply to a command; n
-// elements follow, the first naming its kind. In RESP2 it is an array.
+// AppendPush appends the header of a push, which is not the reply to a command. n elements follow; the first
+// names its kind. In RESP2 it is an array.
 func AppendPush(b []byte, p Proto, n int) []byte { return appendArrayLike(b, p, '>', n) }
 
-// AppendVerbatim appends a text that is meant to be shown as it is; in RESP2 a
-// bulk string. The format is three bytes, "txt" or "mkd"; any other length counts as "txt".
+// AppendVerbatim appends a text that is to be shown unchanged; in RESP2 as a bulk string. The format has
+// three bytes, "txt" or "mkd"; with any other length it counts as "txt".
 func AppendVerbatim(b []byte, p Proto, format, text string) []byte {
 	if p < RESP3 {
 		return redcon.AppendBulkString(b, text)

@@ -16,7 +16,7 @@ func TestWriters(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		write        func(b []byte, p Proto) []byte
-		resp2, resp3 string // resp3 is empty where it is the same
+		resp2, resp3 string // resp3 is empty if it is the same
 	}{
 		{"int", func(b []byte, _ Proto) []byte { return AppendInt(b, math.MinInt64) }, ":-9223372036854775808\r\n", ""},
 		{"small int", func(b []byte, _ Proto) []byte { return AppendInt(b, 7) }, ":7\r\n", ""},
@@ -125,7 +125,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// What the writers write, ReadReply reads.
+// ReadReply reads what the writers write.
 func TestRepliesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SampledFrom([]Proto{RESP2, RESP3}).Draw(t, "proto")
@@ -142,7 +142,7 @@ func TestRepliesRoundTrip(t *testing.T) {
 	})
 }
 
-// someReply writes a reply and says what it should be read as.
+// someReply writes a reply and returns the value that it should be read as.
 func someReply(t *rapid.T, p Proto, b []byte, depth int) ([]byte, Value) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("ab\r\n*$1")), 0, 40, -1)
 	oneLine := func() string { return strings.NewReplacer("\r", "", "\n", "").Replace(text.Draw(t, "line")) }

@@ -33,8 +33,7 @@ func BenchmarkReader(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(commands), "ns/command")
 		})
 	}
-	// Every read ends in the middle of a command, as it does when reads are
-	// shorter than a pipeline.
+	// Every read ends in the middle of a command, as when reads are shorter than a pipeline.
 	b.Run("cut", func(b *testing.B) {
 		in := bytes.Repeat(throttle, 64)
 		r := &Reader{Limits: normal}

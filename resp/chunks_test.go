@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Any stream, cut in any way, gives what the model reads in it.
+// Any stream, cut in any way, gives what the model reads from it.
 func TestReaderAgainstModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stream := streams().Draw(rt, "stream")
@@ -25,8 +25,8 @@ func TestReaderAgainstModel(t *testing.T) {
 	})
 }
 
-// The rounds may be of any shape: several Feeds, commands left for a later round, Keep at
-// any time. Arguments stay as they are until Keep or Feed.
+// Rounds may have any form: several Feeds, commands left for a later round, Keep at any time. Arguments do
+// not change until Keep or Feed.
 func TestRoundsOfAnyShape(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stream := streams().Draw(rt, "stream")
@@ -89,7 +89,7 @@ func TestRoundsOfAnyShape(t *testing.T) {
 	})
 }
 
-// Limits may change at any time, also in the middle of a command.
+// Limits may change at any time, even in the middle of a command.
 func TestLimitsChangeAtAnyTime(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stream := streams().Draw(rt, "stream")
@@ -107,7 +107,7 @@ func TestLimitsChangeAtAnyTime(t *testing.T) {
 	})
 }
 
-// After AUTH the higher limits hold for the next command of the same pipeline, and no sooner.
+// After AUTH the higher limits apply to the next command of the same pipeline, and not earlier.
 func TestLimitsRaisedInAPipeline(t *testing.T) {
 	auth := command("AUTH", "secret")
 	big := command("MGET", long(20000), "3", "4", "5", "6", "7", "8", "9", "10", "11", "12")
@@ -141,7 +141,7 @@ func TestLimitsRaisedInAPipeline(t *testing.T) {
 	}
 }
 
-// An error is final, and nothing is held after it.
+// An error is final, and the reader holds nothing after it.
 func TestErrorIsFinal(t *testing.T) {
 	r := &Reader{Limits: tiny}
 	r.Feed([]byte("*1\r\n$4\r\nPI"))
@@ -164,7 +164,7 @@ func TestErrorIsFinal(t *testing.T) {
 	}
 }
 
-// The zero Reader with no limits set accepts nothing and does not break.
+// A Reader without limits accepts nothing and does not break.
 func TestNoLimits(t *testing.T) {
 	for _, in := range []string{pingIn, "PING\r\n", "*", "\n"} {
 		if got := read(t, &Reader{}, []byte(in)); got.err == "" {
@@ -173,8 +173,8 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
-// streams generates what is nearly right: commands and broken ones, pieces of syntax, and
-// wrong bytes thrown in.
+// streams generates almost valid streams: commands, broken commands, pieces of syntax, and wrong bytes in
+// between.
 func streams() *rapid.Generator[[]byte] {
 	word := rapid.OneOf(
 		rapid.SampledFrom([]string{"", "a", "MGET", "mget", "\r\n", "\x00", "$1\r\na\r\n", "*1\r\n", `"`}),

@@ -12,8 +12,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// FuzzReader compares the reader with the model. The lengths of the pieces that the stream
-// comes in are taken from cuts, again and again.
+// FuzzReader compares the reader with the model. cuts gives the lengths of the pieces of the stream, over and
+// over.
 func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream, cuts []byte, which byte) {
 		limits := []Limits{tiny, before, normal}[which%3]
@@ -36,7 +36,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzInline compares how an inline command is split with the model.
+// FuzzInline compares the splitting of inline commands with the model.
 func FuzzInline(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.ContainsRune(line, '\n') || bytes.HasPrefix(line, []byte("*")) {
@@ -55,8 +55,8 @@ func FuzzInline(f *testing.F) {
 	})
 }
 
-// FuzzReaderVsRedcon compares the reader with redcon's: it reads the same commands in all
-// those that redcon handles, and none in what is here an error or incomplete.
+// FuzzReaderVsRedcon compares the reader with redcon's. It reads the same commands from everything that
+// redcon handles, and redcon reads none from what is an error or incomplete here.
 func FuzzReaderVsRedcon(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		r := &Reader{Limits: normal, Wide: wide}
@@ -67,7 +67,7 @@ func FuzzReaderVsRedcon(f *testing.F) {
 			from := len(stream) - r.Buffered()
 			args, err := r.Next()
 			if args == nil {
-				// Empty commands before an incomplete one are among it.
+				// It may include empty commands before an incomplete one.
 				noCommandForRedcon(t, stream[from:], err)
 				break
 			}
@@ -85,13 +85,12 @@ func FuzzReaderVsRedcon(f *testing.F) {
 }
 
 var (
-	// Redis and so this reader skip these; redcon errs on some of them.
+	// Redis, and so this reader, skips these; redcon returns an error for some of them.
 	emptyCommands = regexp.MustCompile(`^(?:\*(?:0|-[1-9][0-9]*)\r\n|[ \t\v\f\r]*\n)*`)
-	// redcon splits lines so only: by spaces alone, with quotes around whole words, without
-	// \a, \b and \x, and with the escapes of "…" in '…' as well.
+	// redcon splits lines only at spaces, with quotes only around whole words, without \a, \b and \x, and
+	// accepts the escapes of "…" in '…' as well.
 	redconInline = regexp.MustCompile(`^(?: *(?:[^ \t\n\v\f\r"'*][^ \t\n\v\f\r"']*|"(?:[^"\\\n\r]|\\[nrt"\\])*"|'[^'\\\n\r]*')(?: +|\r?\n))+$`)
-	// redcon panics on such lengths, turns long ones into others, and is slow to count
-	// to them.
+	// redcon panics on such lengths, turns long ones into others, and takes long to count to them.
 	badForRedcon = regexp.MustCompile(`[0-9]{6}|-`)
 )
 
@@ -106,8 +105,8 @@ func redconReads(stream []byte) (commands [][]string) {
 	}
 }
 
-// noCommandForRedcon checks that redcon finds no command at the start of what is
-// incomplete or wrong here.
+// noCommandForRedcon checks that redcon finds no command at the start of tail, which is incomplete or wrong
+// here.
 func noCommandForRedcon(t *testing.T, tail []byte, err error) {
 	tail = tail[len(emptyCommands.Find(tail)):]
 	if len(tail) == 0 || badForRedcon.Match(tail) {
@@ -116,7 +115,7 @@ func noCommandForRedcon(t *testing.T, tail []byte, err error) {
 	if err != nil {
 		switch text := err.Error(); {
 		case text == errArgs, text == errBulk, text == errInline, text == errQuotes:
-			return // redcon's numbers and quotes are others, and it has no limits
+			return // redcon has other rules for numbers and quotes, and no limits
 		}
 	}
 	if got := redconReads(tail); len(got) > 0 {
@@ -124,7 +123,7 @@ func noCommandForRedcon(t *testing.T, tail []byte, err error) {
 	}
 }
 
-// FuzzReply reads replies at once and byte by byte, and writes them again.
+// FuzzReply reads replies whole and byte by byte, and writes them again.
 func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		const most = 1 << 14
@@ -151,7 +150,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// appendValue writes a value as it would be sent.
+// appendValue writes a value as a server would send it.
 func appendValue(b []byte, v Value) []byte {
 	b = append(b, v.Kind)
 	number := func(n int) []byte { return append(strconv.AppendInt(b, int64(n), 10), "\r\n"...) }

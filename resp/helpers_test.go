@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The limits of a client that has given its password, of one that has not, and limits
-// so small that a short stream reaches each of them.
+// The limits of a client that is authenticated, of one that is not, and limits so small that a short stream
+// reaches each of them.
 var (
 	normal = Limits{Args: 1024, WideArgs: 65536, Bulk: 64 << 10, Inline: 64 << 10, Query: 1 << 20}
 	before = Limits{Args: 10, WideArgs: 10, Bulk: 16 << 10, Inline: 4 << 10, Query: 64 << 10, Unauthenticated: true}
@@ -20,7 +20,7 @@ var (
 // wide is the Wide of most tests.
 func wide(name []byte) bool { return EqualFold(name, "mget") }
 
-// command is a command as a client library sends it.
+// command returns a command as a client library sends it.
 func command(args ...string) []byte {
 	b := AppendArray(nil, len(args))
 	for _, a := range args {
@@ -29,10 +29,10 @@ func command(args ...string) []byte {
 	return b
 }
 
-// outcome is all that was read from a stream.
+// outcome is everything that was read from a stream.
 type outcome struct {
 	commands [][]string
-	err      string // of a ProtocolError; empty: none
+	err      string // of a ProtocolError; empty means none
 	partial  bool   // a command has begun and is not complete
 }
 
@@ -55,7 +55,7 @@ func (o outcome) equal(other outcome) bool {
 		slices.EqualFunc(o.commands, other.commands, slices.Equal)
 }
 
-// drain reads all commands that there are, and tells whether the stream goes on.
+// drain reads all available commands, and reports whether the stream goes on.
 func (o *outcome) drain(t testing.TB, r *Reader) bool {
 	t.Helper()
 	for {
@@ -84,8 +84,8 @@ func texts(args [][]byte) []string {
 	return s
 }
 
-// read reads a stream that comes in the given pieces through one buffer, as an
-// event loop would: after each round, the next read overwrites it.
+// read reads a stream in the given pieces through one buffer, as an event loop would: each read overwrites
+// the one before.
 func read(t testing.TB, r *Reader, pieces ...[]byte) (o outcome) {
 	t.Helper()
 	longest := 0

@@ -1,12 +1,11 @@
 package resp
 
-// splitInline splits a line, without its LF, into r.args as Redis does (its
-// sdssplitargs): words are parted by blanks; "…" and '…' may begin inside a word
-// and end it; in "…" a backslash begins \n \r \t \b \a \xHH or stands for the
-// byte after it; in '…' only \' is special. A NUL is a byte like any other.
+// splitInline splits a line, without its LF, into r.args as Redis does (its sdssplitargs). Words are
+// separated by blanks. "…" and '…' may begin inside a word, and end it. In "…" a backslash begins \n \r \t \b
+// \a \xHH or stands for the byte after it; in '…' only \' is special. A NUL is a byte like any other.
 //
-// Words without quotes are slices of the line. The others are written to a buffer of their
-// own, since the line is the caller's.
+// Words without quotes are slices of the line. The others are written to a buffer of their own, because the
+// line belongs to the caller.
 func (r *Reader) splitInline(line []byte) *ProtocolError {
 	r.args = r.args[:0]
 	limit := r.Limits.Args
@@ -45,11 +44,11 @@ func (r *Reader) splitInline(line []byte) *ProtocolError {
 	}
 }
 
-// blank tells whether c parts words, as C's isspace.
+// blank reports whether c separates words, like C's isspace.
 func blank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// plain tells whether c goes on with a word outside quotes. A vertical tab and a form feed
-// do, although they are skipped between words: so does Redis.
+// plain reports whether c continues a word outside quotes. As in Redis, a vertical tab and a form feed do,
+// although they are skipped between words.
 func plain(c byte) bool {
 	switch c {
 	case ' ', '\t', '\n', '\r', '"', '\'':
@@ -58,8 +57,8 @@ func plain(c byte) bool {
 	return true
 }
 
-// appendWord appends the word at line[i], which has quotes, to b. It returns the
-// index after the word, or -1 if its quotes are unbalanced.
+// appendWord appends the word at line[i], which has quotes, to b. It returns the index after the word, or -1
+// if the quotes are unbalanced.
 func appendWord(b, line []byte, i int) ([]byte, int) {
 	for i < len(line) && plain(line[i]) {
 		b = append(b, line[i])
@@ -78,15 +77,15 @@ func appendWord(b, line []byte, i int) ([]byte, int) {
 		b = append(b, c)
 		i += n
 	}
-	i++ // the closing quote, which a blank or the end must follow
+	i++ // the closing quote; a blank or the end must follow it
 	if i > len(line) || i < len(line) && !blank(line[i]) {
 		return b, -1
 	}
 	return b, i
 }
 
-// unescape returns the byte that the escape sequence at the start of s stands for and the
-// sequence's length. What is none is a backslash.
+// unescape returns the byte for the escape sequence at the start of s, and the length of the sequence. If
+// there is no such sequence, the byte is a backslash.
 func unescape(s []byte, quote byte) (c byte, n int) {
 	if len(s) < 2 || quote == '\'' && s[1] != '\'' {
 		return '\\', 1

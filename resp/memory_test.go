@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// allocated is how many bytes f allocates.
+// allocated returns how many bytes f allocates.
 func allocated(f func()) uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -18,7 +18,7 @@ func allocated(f func()) uint64 {
 	return m.TotalAlloc - before
 }
 
-// round is what a connection does with one read; it returns the number of commands.
+// round does what a connection does with one read, and returns the number of commands.
 func round(t testing.TB, r *Reader, b []byte) (n int) {
 	r.Feed(b)
 	for {
@@ -34,7 +34,7 @@ func round(t testing.TB, r *Reader, b []byte) (n int) {
 	}
 }
 
-// Announcing much costs nothing: memory is sized by what has come.
+// Announcing a large number costs nothing: memory depends on the bytes received.
 func TestAnnouncedLengthsCostNothing(t *testing.T) {
 	limits := Limits{Args: 1 << 20, WideArgs: 1 << 30, Bulk: 1 << 40, Inline: 1 << 30, Query: 1 << 40}
 	for _, in := range []string{
@@ -66,9 +66,8 @@ func TestAnnouncedLengthsCostNothing(t *testing.T) {
 	}
 }
 
-// Two million reads of one byte inside one bulk, and fewer in each other element that can be
-// long. Were a read's cost to grow with what is held, this would take hours and allocate
-// terabytes.
+// Two million reads of one byte inside one bulk, and fewer inside each other element that can be long. If the
+// cost of a read grew with the bytes held, this would take hours and allocate terabytes.
 func TestMillionsOfOneByteReads(t *testing.T) {
 	limits := Limits{Args: 1 << 20, WideArgs: 1, Bulk: 4 << 20, Inline: 4 << 20, Query: 8 << 20}
 	for name, tt := range map[string]struct {
@@ -95,7 +94,7 @@ func TestMillionsOfOneByteReads(t *testing.T) {
 			if commands != 1 || r.Buffered() != 0 {
 				t.Errorf("%d commands, %d bytes left", commands, r.Buffered())
 			}
-			// A small buffer for each command cut in two, a doubling one for a long one.
+			// A small buffer for each command cut in two, and a doubling one for a long command.
 			if size > uint64(100*len(in)) {
 				t.Errorf("%d bytes allocated for %d", size, len(in))
 			}
@@ -103,7 +102,7 @@ func TestMillionsOfOneByteReads(t *testing.T) {
 	}
 }
 
-// A header line of any length that never ends is an error, reached in linear time.
+// An endless header line is an error, found in linear time.
 func TestEndlessHeader(t *testing.T) {
 	r := &Reader{Limits: Limits{Args: 9, WideArgs: 9, Bulk: 9, Inline: 1 << 18, Query: 1 << 20}}
 	in := []byte("*1\r\n$" + strings.Repeat("1", 1<<18))
@@ -113,8 +112,7 @@ func TestEndlessHeader(t *testing.T) {
 	}
 }
 
-// A backlog that is taken one command a round stays linear, too, and gives its memory back on
-// the way.
+// A backlog that is taken one command a round stays linear, too, and releases its memory along the way.
 func TestBacklogOfCommands(t *testing.T) {
 	const n = 100_000
 	in := bytes.Repeat(command("CL.THROTTLE", "user123", "15", "30", "60"), n)
@@ -145,7 +143,7 @@ func TestBacklogOfCommands(t *testing.T) {
 	}
 }
 
-// Nothing big outlives the command that needed it.
+// A command's large buffers do not outlive it.
 func TestMemoryIsGivenBack(t *testing.T) {
 	words := strings.Fields(strings.Repeat("a ", 65535))
 	whole := command(append([]string{"MGET"}, words...)...)
@@ -175,7 +173,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// The slice of arguments, which is used again, keeps no buffer alive.
+// The slice of arguments, which is reused, keeps no buffer alive.
 func TestArgumentsKeepNoBufferAlive(t *testing.T) {
 	r := &Reader{Limits: normal}
 	b := append(make([]byte, 0, 4096), pingIn...)
@@ -204,8 +202,7 @@ func TestReaderAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations a round", name, n)
 		}
 	}
-	// A pipeline that is always cut in the middle of a command holds one small
-	// buffer and goes on with it.
+	// A pipeline that is always cut in the middle of a command uses one small buffer over and over.
 	in := bytes.Repeat(throttle, 64)
 	half := len(throttle) / 2
 	in = append(append(append([]byte(nil), in[half:]...), throttle...), in[:half]...)

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// The model reads commands in the plainest way: over the whole stream, by strings,
-// with numbers of any size.
+// The model reads commands in the simplest way: over the whole stream, as strings, with numbers of any size.
 
 type verdict int
 
@@ -140,7 +139,7 @@ func modelInline(s string, l Limits, wide func([]byte) bool) (args []string, res
 		return nil, rest, incomplete, ""
 	}
 	args, balanced := modelSplit(line)
-	// Words are counted from the left, so too many come before a later wrong quote.
+	// Words are counted from the left, so too many words count before a later wrong quote.
 	if len(args) > l.Args {
 		isWide := !l.Unauthenticated && wide != nil && wide([]byte(args[0]))
 		if !isWide || len(args) > l.WideArgs {
@@ -153,8 +152,8 @@ func modelInline(s string, l Limits, wide func([]byte) bool) (args []string, res
 	return args, rest, complete, ""
 }
 
-// modelSplit splits an inline command by a state for each byte. If the quotes are
-// unbalanced, it returns the words up to and with the one that is wrong.
+// modelSplit splits an inline command with a state for each byte. If the quotes are unbalanced, it returns
+// the words up to and including the bad one.
 func modelSplit(line string) (words []string, balanced bool) {
 	state := "between"
 	word := ""

@@ -5,28 +5,26 @@ import (
 	"math"
 )
 
-// A command is read in one of two ways. cut takes one that lies whole in the buffer
-// and breaks no rule, which is nearly every one. Where cut gives up, step goes through the
-// command one element at a time, remembers how far it came, and finds every error;
-// when the last byte is there, cut is run again to slice up the arguments, so that no
-// argument is held or counted before its command is complete.
+// A command is read in one of two ways. cut reads a command that lies whole in the buffer and breaks no rule,
+// as nearly every one does. If cut gives up, step goes through the command one element at a time, remembers
+// how far it has come, and finds every error. When the last byte is there, cut runs again to slice up the
+// arguments, so no argument is held or counted before its command is complete.
 
-// progress is how far step has come in a command. The zero value: at its start.
+// progress is how far step has come in a command. The zero value is the start of a command.
 type progress struct {
-	pos     int  // where the current element begins, from the command's start
+	pos     int  // where the current element begins, counted from the command's start
 	scanned int  // bytes of the current line known to hold no line end
-	left    int  // arguments to come; 0: the multibulk header is to come
-	bulk    int  // the length of the current argument, if payload
+	left    int  // arguments to come; 0 means that the multibulk header is to come
+	bulk    int  // the length of the current argument, if payload is set
 	payload bool // the current element is an argument's bytes, not a header
-	wide    bool // there are more than Limits.Args arguments, and Wide is to be asked
+	wide    bool // there are more than Limits.Args arguments, and Wide must be asked
 }
 
-// cut slices up the multibulk command at the start of b into r.args and returns its
-// length in bytes. It returns 0 for everything that is incomplete, wrong, unusual
-// or above the limits given.
+// cut slices up the multibulk command at the start of b into r.args and returns its length in bytes. It
+// returns 0 if the command is incomplete, wrong, unusual or above the given limits.
 func (r *Reader) cut(b []byte, maxArgs, maxBulk int) int {
 	count, i := cutNumber(b, 1)
-	// The shortest argument is "$0\r\n\r\n": the slice is sized by bytes received.
+	// The shortest argument is "$0\r\n\r\n", so the slice grows only with the bytes received.
 	if i == 0 || count == 0 || count > maxArgs || count > (len(b)-i)/6 {
 		return 0
 	}
@@ -61,8 +59,8 @@ func (r *Reader) cut(b []byte, maxArgs, maxBulk int) int {
 	return i
 }
 
-// cutNumber reads the decimal number at b[i] and the CRLF after it, and returns
-// it with the index after them; 0 for what is not a plain number of at most 18 digits.
+// cutNumber reads the decimal number at b[i] and the CRLF after it. It returns the number and the index after
+// both; the index is 0 if this is not a plain number of at most 18 digits.
 func cutNumber(b []byte, i int) (n, next int) {
 	end := min(len(b)-1, i+18)
 	from := i
@@ -80,13 +78,12 @@ func cutNumber(b []byte, i int) (n, next int) {
 	return n, i + 2
 }
 
-// step goes on with the command that begins at b. It returns its length in bytes when it is
-// complete, its arguments being in r.args (none: an empty command), and 0 when more bytes
-// are needed.
+// step continues the command that begins at b. It returns the length of the command in bytes if it is
+// complete, with the arguments in r.args (none for an empty command), and 0 if more bytes are needed.
 //
-// Only the first Limits.Query bytes are looked at. So a command that is too long gets the
-// same answer whether it comes at once or byte by byte, and so it is with every other limit:
-// what is found in some bytes does not depend on those after them.
+// It looks only at the first Limits.Query bytes. So a command that is too long gets the same answer whether
+// it comes whole or byte by byte. The same holds for every other limit: what is found in some bytes does not
+// depend on the bytes after them.
 func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
 	if r.err != nil || len(b) == 0 {
 		return 0, r.err
@@ -129,7 +126,7 @@ func (r *Reader) stepMultibulk(b []byte) (int, *ProtocolError) {
 	return r.cut(b, math.MaxInt, math.MaxInt), nil
 }
 
-// checkCount judges the number of arguments announced, which is above 0.
+// checkCount checks the announced number of arguments, which is above 0.
 func (r *Reader) checkCount(n int64) *ProtocolError {
 	l := &r.Limits
 	switch {
@@ -144,7 +141,7 @@ func (r *Reader) checkCount(n int64) *ProtocolError {
 	return nil
 }
 
-// stepArgument goes past one argument, or tells that it needs more bytes.
+// stepArgument moves past one argument, or reports that it needs more bytes.
 func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
 	at := &r.at
 	if !at.payload {
@@ -182,13 +179,12 @@ func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
 	return false, nil
 }
 
-// minHeader is the length of a header line that is always taken; every int64 fits.
+// minHeader is the length of a header line that is always accepted; every int64 fits.
 const minHeader = 24
 
-// header reads the line at r.at.pos: a type byte, a number, CRLF. It returns
-// the number and the index after the line, or 0 as index when more bytes are
-// needed. The texts are those for a bad number, a line that is too long and a wrong
-// line end.
+// header reads the line at r.at.pos: a type byte, a number, CRLF. It returns the number and the index after
+// the line; the index is 0 if more bytes are needed. bad, long and end are the error texts for a bad number,
+// a line that is too long and a wrong line end.
 func (r *Reader) header(b []byte, bad, long, end string) (n int64, next int, err *ProtocolError) {
 	line := b[r.at.pos:]
 	i := r.at.scanned

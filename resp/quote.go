@@ -1,11 +1,10 @@
 package resp
 
-// maxQuoted is how many bytes of a client's input are shown in an error or a log.
+// maxQuoted is how many bytes of a client's input an error or a log shows at most.
 const maxQuoted = 128
 
-// AppendQuoted appends what a client sent, for an error or a log: in double quotes, its
-// unprintable bytes and quotes escaped as Redis does, cut after 128 bytes, which
-// three dots after the closing quote tell.
+// AppendQuoted appends what a client sent, for an error or a log: in double quotes, with unprintable bytes
+// and quotes escaped as in Redis. After 128 bytes it is cut, and three dots follow the closing quote.
 func AppendQuoted(b, untrusted []byte) []byte {
 	b = append(b, '"')
 	for _, c := range untrusted[:min(len(untrusted), maxQuoted)] {
@@ -25,7 +24,7 @@ func AppendQuoted(b, untrusted []byte) []byte {
 // Quote returns what AppendQuoted appends, as a string.
 func Quote(untrusted []byte) string { return string(AppendQuoted(nil, untrusted)) }
 
-// appendEscaped appends c, spelled out if it is not a printable ASCII character.
+// appendEscaped appends c, escaped if it is not a printable ASCII character.
 func appendEscaped(b []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch {

@@ -2,9 +2,8 @@ package resp
 
 import "bytes"
 
-// Reader cuts a stream of bytes into commands. The zero value with Limits set
-// is ready. A round is one Feed with what was read, Next until it returns nil, and
-// one Keep:
+// Reader cuts a stream of bytes into commands. The zero value with Limits set is ready to use. A round
+// consists of one Feed with what was read, calls of Next until it returns nil, and one Keep:
 //
 //	r.Feed(b)
 //	for {
@@ -14,44 +13,42 @@ import "bytes"
 //	}
 //	r.Keep()
 //
-// Where the bytes are. A command that lies whole in b is parsed there, and its
-// arguments point there. Only a command cut in two is copied, into the
-// reader's own buffer: its first part by Keep, the missing rest of it (and no
-// more) by Next when the next b has come. After that command, parsing goes on in place.
+// Where the bytes are: a command that lies whole in b is parsed there, and its arguments point there. Only a
+// command that is cut in two is copied to the reader's own buffer: Keep copies its first part, and Next the
+// rest of it (and no more) when the next b has come. After that command, parsing continues in place.
 //
 //	own:  [consumed | first part of a command] + [its rest]
 //	b:                                           [its rest | commands, parsed in place | first part …]
 //
-// Each byte is looked at and copied a bounded number of times however the stream is cut,
-// and memory is sized by the bytes received, never by a length announced.
+// Each byte is looked at and copied a bounded number of times, however the stream is cut. Memory grows with
+// the bytes received, never with an announced length.
 type Reader struct {
 	Limits Limits
-	// Wide tells whether a command may have WideArgs arguments; nil: none may.
-	// It is asked when the first argument of such a command has come.
+	// Wide reports whether a command may have WideArgs arguments; nil means that none may. It is called when
+	// the first argument of such a command has come.
 	Wide func(name []byte) bool
 
-	buf     []byte // what is parsed: own, or what Feed was given
-	rest    []byte // what Feed was given, while buf is own
-	own     []byte // holds what has to outlive a round
+	buf     []byte // what is parsed: own, or what Feed got
+	rest    []byte // what Feed got, while buf is own
+	own     []byte // holds what must outlive a round
 	start   int    // where the current command begins in buf
-	size    int    // the length of the command before it
-	inPlace bool   // buf is what Feed was given
+	size    int    // the length of the command before
+	inPlace bool   // buf is what Feed got
 
-	args [][]byte // given out by Next
+	args [][]byte // returned by Next
 	at   progress
 	err  *ProtocolError
 }
 
-// What a Reader may hold on to between rounds, and how it begins.
+// What a Reader may keep between rounds, and how it begins.
 const (
-	minOwn     = 128 // bytes; the smallest buffer of its own
+	minOwn     = 128 // bytes; the minimum size of its own buffer
 	minArgs    = 8
-	maxOldArgs = 64 // a longer slice of arguments is given up at the end of the round
+	maxOldArgs = 64 // a longer slice of arguments is dropped at the end of the round
 )
 
-// Feed hands b to the reader, which may use it until Keep. Without a leftover of earlier
-// rounds, b is parsed in place; otherwise it completes the leftover. It is never
-// written to.
+// Feed passes b to the reader, which may use it until Keep. Without a rest from earlier rounds, b is parsed
+// in place; otherwise it completes the rest. The reader never writes to b.
 func (r *Reader) Feed(b []byte) {
 	if r.err != nil {
 		return
@@ -66,11 +63,10 @@ func (r *Reader) Feed(b []byte) {
 	r.buf, r.start, r.inPlace = b, 0, true
 }
 
-// Next returns the next complete command, or nil when more bytes are needed.
-// The arguments are slices into the buffer, valid until Keep or Feed; the
-// slice that holds them is valid until the next call. An
-// empty command (an empty line, *0, *-1) is skipped. An error is a
-// *ProtocolError and final: the stream cannot be read on.
+// Next returns the next complete command, or nil if more bytes are needed. The arguments are slices of the
+// buffer, valid until Keep or Feed; the slice that holds them is valid until the next call. Next skips empty
+// commands (an empty line, *0, *-1). An error is a *ProtocolError and final: the stream cannot be read any
+// further.
 func (r *Reader) Next() (args [][]byte, err error) {
 	for {
 		b := r.buf[r.start:]
@@ -105,9 +101,8 @@ func (r *Reader) fail(err *ProtocolError) error {
 	return err
 }
 
-// pull goes on with what Feed was given: with all of it, in place, when the
-// reader holds nothing, or else with what the current command lacks. It returns
-// false when there is nothing more.
+// pull continues with what Feed got: all of it, in place, if the reader holds nothing, and otherwise what the
+// current command lacks. It returns false if there is nothing more.
 func (r *Reader) pull() bool {
 	if len(r.rest) == 0 {
 		return false
@@ -122,9 +117,8 @@ func (r *Reader) pull() bool {
 	return true
 }
 
-// lacking is how many bytes of rest the current element of the current command needs. What
-// is taken beyond the end of the command, if its line end is wrong, belongs to an
-// error.
+// lacking returns how many bytes of rest the current element of the current command needs. If it takes bytes
+// beyond the end of the command because its line end is wrong, they belong to an error.
 func (r *Reader) lacking() int {
 	all := len(r.rest)
 	if r.at.payload {
@@ -140,9 +134,8 @@ func (r *Reader) lacking() int {
 	return all
 }
 
-// Keep ends the round: what was not consumed is copied to the reader's own
-// buffer, which is given up when it is empty. Commands that are complete may be among
-// it; Next returns them without another Feed.
+// Keep ends the round. It copies the unread bytes to the reader's own buffer, or releases that buffer if
+// there are none. The unread bytes may contain complete commands, which Next returns without another Feed.
 func (r *Reader) Keep() {
 	r.dropArgs()
 	tail := r.buf[r.start:]
@@ -154,8 +147,8 @@ func (r *Reader) Keep() {
 		r.own = append(roomFor(r.own, held), tail...)
 		r.start = 0
 	default:
-		// The tail is moved only if it is no longer than what was consumed since it
-		// was last moved: a long backlog taken command by command stays linear.
+		// The tail is moved only if it is no longer than what was consumed since the last move. So the cost
+		// of a long backlog that is taken command by command stays linear.
 		if r.start > 0 && r.start >= len(tail) {
 			r.own = append(roomFor(r.own, held), tail...)
 			r.start = 0
@@ -165,8 +158,7 @@ func (r *Reader) Keep() {
 	r.buf, r.rest, r.inPlace = r.own, nil, false
 }
 
-// roomFor returns own, emptied, or a new buffer where own is too small for n bytes or
-// much too big.
+// roomFor returns own, emptied, or a new buffer if own is too small for n bytes or much too large.
 func roomFor(own []byte, n int) []byte {
 	if cap(own) < n || cap(own) > max(4*n, 4*minOwn) {
 		return make([]byte, 0, max(n, minOwn))
@@ -174,7 +166,7 @@ func roomFor(own []byte, n int) []byte {
 	return own[:0]
 }
 
-// dropArgs forgets the arguments given out, so that they keep no buffer alive.
+// dropArgs clears the slice of arguments, so that it keeps no buffer alive.
 func (r *Reader) dropArgs() {
 	if cap(r.args) > maxOldArgs {
 		r.args = nil
@@ -184,12 +176,12 @@ func (r *Reader) dropArgs() {
 	r.args = r.args[:0]
 }
 
-// Buffered is the number of bytes that were fed and are not consumed: between rounds, what
-// the reader holds a copy of.
+// Buffered returns the number of bytes that were fed and not consumed. Between rounds, the reader holds a
+// copy of them.
 func (r *Reader) Buffered() int { return len(r.buf) - r.start + len(r.rest) }
 
-// Memory is the number of bytes allocated for the reader's own buffer and its slice of arguments.
+// Memory returns the number of bytes allocated for the reader's own buffer and its slice of arguments.
 func (r *Reader) Memory() int { return cap(r.own) + 24*cap(r.args) }
 
-// Partial tells, after Next has returned nil, whether a command has begun and is not complete.
+// Partial reports, after Next has returned nil, whether a command has begun and is incomplete.
 func (r *Reader) Partial() bool { return r.Buffered() > 0 }

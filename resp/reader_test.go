@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// long is an argument of n bytes.
+// long returns an argument of n bytes.
 func long(n int) string { return strings.Repeat("k", n) }
 
 func cmds(c ...[]string) [][]string { return c }
@@ -20,14 +20,14 @@ var (
 	partial = "partial"
 )
 
-// Each stream is read in one piece, byte by byte and cut in two at each place.
+// Each stream is read whole, byte by byte, and cut in two at each place.
 func TestReader(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		limits Limits
 		in     string
 		want   [][]string
-		err    string // without "Protocol error: "; partial: no error, and a part of a command is held
+		err    string // without "Protocol error: "; partial means no error, but part of a command is held
 	}{
 		{"nothing", tiny, "", nil, ""},
 		{"one", tiny, pingIn, cmds(ping), ""},
@@ -128,7 +128,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// Every length at and around the bounds of the integers that it might be held in.
+// Every length at and around the limits of the integers that might hold it.
 func TestIntegerBounds(t *testing.T) {
 	const huge = 1<<63 - 1
 	open := Limits{Args: huge, WideArgs: huge, Bulk: huge, Inline: 64, Query: huge}
@@ -219,8 +219,8 @@ func TestIntegerBounds(t *testing.T) {
 	}
 }
 
-// A number that is right for the header must be wrong in the quick path, too: the whole
-// command is there.
+// A number that is right for the header must be wrong in the fast path, too, since the whole command is
+// there.
 func TestNumbersOfWholeCommands(t *testing.T) {
 	for in, want := range map[string]string{
 		"*01\r\n$4\r\nPING\r\n":                    "invalid multibulk length",

@@ -17,13 +17,13 @@ type Value struct {
 	Null bool
 	// Int is the value of : and, as 1 or 0, of #.
 	Int int64
-	// Text is the value of + - $ ! , ( and =, the last without its format.
+	// Text is the value of + - $ ! , ( and =, for the last without its format.
 	Text string
-	// Elems are the elements of * ~ and >, and of % key, value, key, value.
+	// Elems are the elements of * ~ and >, and the keys and values of %, in turn.
 	Elems []Value
 }
 
-// Err returns the error that the reply is, or nil.
+// Err returns the reply as an error if it is one, else nil.
 func (v Value) Err() error {
 	if v.Kind == '-' || v.Kind == '!' {
 		return errors.New(v.Text)
@@ -31,13 +31,13 @@ func (v Value) Err() error {
 	return nil
 }
 
-// maxReplyDepth is how deep arrays may stand in arrays.
+// maxReplyDepth is how deeply arrays may be nested.
 const maxReplyDepth = 32
 
-// ReadReply reads one reply of at most maxBytes bytes, RESP2 or RESP3, for tools and tests.
-// An error reply is a Value, see Value.Err; an attribute before the reply is dropped. The
-// error is io.EOF if the stream ends before the reply begins, or tells why it cannot be read
-// on. Memory is sized by bytes received.
+// ReadReply reads one reply of at most maxBytes bytes, RESP2 or RESP3, for tools and tests. An error reply is
+// a Value; see Value.Err. An attribute before the reply is dropped. ReadReply returns io.EOF if the stream
+// ends before the reply begins, or an error that says why the stream cannot be read any further. Memory grows
+// with the bytes received.
 func ReadReply(r *bufio.Reader, maxBytes int) (Value, error) {
 	if _, err := r.Peek(1); err != nil {
 		return Value{}, err
@@ -76,7 +76,7 @@ func (r *replyReader) value(depth int) (Value, error) {
 	}
 }
 
-// body reads what follows the first byte of a reply; the rest of its first line is given.
+// body reads what follows the first byte of a reply. line is the rest of its first line.
 func (r *replyReader) body(kind byte, line string, depth int) (v Value, attribute bool, err error) {
 	v.Kind = kind
 	switch kind {

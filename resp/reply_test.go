@@ -100,7 +100,7 @@ func TestReadReplyErrors(t *testing.T) {
 	}
 }
 
-// A length announced costs nothing.
+// An announced length costs nothing.
 func TestReadReplyMemory(t *testing.T) {
 	for _, in := range []string{"$1000000000\r\nabc", "*300000000\r\n+a\r\n", "%100000000\r\n"} {
 		r := bufio.NewReader(strings.NewReader(in))

@@ -1,36 +1,32 @@
-// Package resp is the wire: a bounded, incremental reader of RESP commands
-// (RESP2 arrays and inline), append-style writers for RESP2 and RESP3, and a
-// reader of replies for tools and tests. It knows no command.
+// Package resp is the wire protocol: a bounded, incremental reader of RESP commands (RESP2 arrays and
+// inline), append-style writers for RESP2 and RESP3, and a reader of replies for tools and tests. It knows no
+// commands.
 package resp
 
-// Limits bounds what a Reader accepts. All are counts or bytes; every number
-// must be above 0. They may be changed between two calls of Reader.Next, and
-// hold for what is parsed from then on.
+// Limits bounds what a Reader accepts. All fields are counts or bytes, and must be above 0. They may be
+// changed between two calls of Reader.Next, and apply to what is parsed after that.
 type Limits struct {
-	// Args is the most arguments of a command; WideArgs is the same for
-	// the commands that Wide names.
+	// Args is the maximum number of arguments of a command. WideArgs is the same for the commands that Wide
+	// accepts.
 	Args, WideArgs int
-	// Bulk is the most bytes of one argument.
+	// Bulk is the maximum number of bytes of one argument.
 	Bulk int
-	// Inline is the most bytes of an inline command before its LF, and of a
-	// header line before its CR; a header line of 24 bytes is always taken.
+	// Inline is the maximum number of bytes of an inline command before its LF, and of a header line before
+	// its CR. A header line of 24 bytes is always accepted.
 	Inline int
-	// Query is the most bytes of one command as it is sent, whether it
-	// comes in one piece or in many.
+	// Query is the maximum number of bytes of one command as it is sent, in one piece or in many.
 	Query int
-	// Unauthenticated says that these are the limits of a client that has
-	// yet to give its password. Errors then have the words that Redis has for it,
-	// and no command may have WideArgs arguments.
+	// Unauthenticated means that the client has not given its password yet. Errors then have Redis' words for
+	// that case, and no command may have WideArgs arguments.
 	Unauthenticated bool
 }
 
-// ProtocolError says why a stream cannot be read on. Its text is what the
-// client is told after "-ERR ".
+// ProtocolError says why a stream cannot be read any further. Clients get its text after "-ERR ".
 type ProtocolError struct{ Text string }
 
 func (e *ProtocolError) Error() string { return e.Text }
 
-// What a client is told; the words are Redis' own where Redis has any.
+// Error texts for clients, in Redis' words if Redis has them.
 const (
 	errArgs          = "Protocol error: invalid multibulk length"
 	errArgsUnauth    = "Protocol error: unauthenticated multibulk length"

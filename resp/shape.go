@@ -1,19 +1,19 @@
 package resp
 
-// A Shape is how a command is written, but for its second argument, the key. Clients send the
-// same command for one key after the other; NextOf takes such a command without slicing it up.
-// The zero value is the shape of no command.
+// A Shape is everything in a command but its second argument, the key. Clients often send the same command
+// for one key after the other; NextOf reads such a command without slicing it up. The zero value is the shape
+// of no command.
 type Shape struct {
-	head, tail []byte // what stands before and behind the key, with its length and line end
-	args, bulk int    // the number of arguments, and the length of the longest beside the key
+	head, tail []byte // what comes before and after the key, with its length and line end
+	args, bulk int    // the number of arguments, and the length of the longest other than the key
 }
 
-// maxShape is the most bytes of a Shape.
+// maxShape is the maximum size of a Shape, in bytes.
 const maxShape = 256
 
-// Shape stores in s the shape of the command that Next has just returned. It reports whether
-// that has one: it is no inline command, has a second argument and is no longer than 256 bytes without it. Otherwise
-// s becomes the zero value, but for its memory.
+// Shape stores in s the shape of the command that Next has just returned, and reports whether the command has
+// one: it is not inline, has a second argument, and has at most 256 bytes without that argument. Otherwise it
+// empties s, but keeps its memory.
 func (r *Reader) Shape(s *Shape) bool {
 	s.head, s.tail = s.head[:0], s.tail[:0]
 	b := r.buf[r.start-r.size : r.start]
@@ -45,14 +45,15 @@ func (r *Reader) Shape(s *Shape) bool {
 	return true
 }
 
-// NextOf returns the key of the next command, as Next would return it, if that has the shape s, a key of at
-// most so many bytes, and lies whole in the buffer. Otherwise it returns nil, and Next returns the command.
+// NextOf returns the key of the next command, as Next would return it, if the command has the shape s, its
+// key has at most most bytes, and it lies whole in the buffer. Otherwise NextOf returns nil, and Next returns
+// the command.
 func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
 	b, head := r.buf[r.start:], len(s.head)
 	if head == 0 || len(b) < head+len(s.tail)+len("$0\r\n\r\n") || string(b[:head]) != string(s.head) {
 		return nil
 	}
-	// The command has not been begun by step, being whole.
+	// step has not begun this command, since it lies whole in the buffer.
 	if s.args > r.Limits.Args || s.bulk > r.Limits.Bulk {
 		return nil
 	}

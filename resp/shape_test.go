@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// NextOf returns what Next would: a reader that remembers the shape of the last command reads
-// any stream, cut anywhere and under limits that change, as one that remembers none.
+// NextOf returns what Next would: a reader that remembers the shape of the last command reads any stream,
+// however it is cut and while limits change, like a reader that does not.
 func TestShapesReadTheSame(t *testing.T) {
 	pieces := []string{
 		string(command("GET", "k")), string(command("GET", "key")), string(command("GET", "")), string(command("SET", "k", "v")), string(command("SET", "key", "v")),
@@ -28,7 +28,7 @@ func TestShapesReadTheSame(t *testing.T) {
 		plain, quick := &Reader{}, &Reader{}
 		var shape Shape
 		most := rapid.SampledFrom([]int{2, 50, 1000}).Draw(t, "longest key")
-		var last []string // the command that shape is of
+		var last []string // the command of shape
 		for len(stream) > 0 {
 			n := rapid.IntRange(1, len(stream)).Draw(t, "read")
 			plain.Feed(stream[:n])
@@ -72,7 +72,7 @@ func TestShapesReadTheSame(t *testing.T) {
 	}
 }
 
-// A shape is of one command with all its arguments but the key.
+// A shape includes the whole command with all its arguments but the key.
 func TestShapeIsExact(t *testing.T) {
 	var shape Shape
 	r := &Reader{Limits: normal}

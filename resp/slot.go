@@ -2,11 +2,11 @@ package resp
 
 import "bytes"
 
-// Slots is how many hash slots a cluster has.
+// Slots is the number of hash slots of a cluster.
 const Slots = 16384
 
-// Slot returns the hash slot of a key as the Redis Cluster specification has it: CRC-16/XMODEM of the key, or of what
-// stands between its first { and the next }, if that is not empty.
+// Slot returns the hash slot of a key, from 0 to Slots−1, as in the Redis Cluster specification: the CRC-16/XMODEM of
+// the key or, if its first { and the next } enclose at least one byte, of the bytes between them.
 func Slot(key []byte) int {
 	if i := bytes.IndexByte(key, '{'); i >= 0 {
 		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {

@@ -11,15 +11,15 @@ import (
 func TestInline(t *testing.T) {
 	for _, tt := range []struct {
 		line string
-		want []string // nil: unbalanced quotes
+		want []string // nil means unbalanced quotes
 	}{
 		{"", []string{}},
 		{"  \t\v\f\r ", []string{}},
 		{"a", []string{"a"}},
 		{" a  b ", []string{"a", "b"}},
 		{`a\nb`, []string{`a\nb`}},
-		{"a\vb\fc", []string{"a\vb\fc"}}, // parts no words, yet
-		{"\va", []string{"a"}},           // is skipped before one
+		{"a\vb\fc", []string{"a\vb\fc"}}, // these separate no words
+		{"\va", []string{"a"}},           // but are skipped before one
 		{`""`, []string{""}},
 		{`''`, []string{""}},
 		{`a "" b`, []string{"a", "", "b"}},
@@ -61,7 +61,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// checkInline reads a line; want is nil where its quotes are unbalanced.
+// checkInline reads a line. want is nil if its quotes are unbalanced.
 func checkInline(t interface {
 	Helper()
 	Errorf(string, ...any)
@@ -84,7 +84,7 @@ func checkInline(t interface {
 	}
 }
 
-// Growing one argument must not write into the next.
+// Appending to one argument must not change the next.
 func TestArgumentsAreApart(t *testing.T) {
 	for _, in := range []string{"*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "a b c\r\n", "\"a\" 'b' \"c\"\r\n"} {
 		r := &Reader{Limits: normal}
@@ -100,7 +100,7 @@ func TestArgumentsAreApart(t *testing.T) {
 	}
 }
 
-// What AppendQuoted writes is read back as one word.
+// AppendQuoted's output is read back as one word.
 func TestQuotedIsOneWord(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, maxQuoted), 1, 5).Draw(t, "words")

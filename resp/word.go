@@ -2,8 +2,8 @@ package resp
 
 import "math"
 
-// ParseInt reads a decimal int64 as strictly as Redis' string2ll: an optional
-// minus, then digits without a leading zero. No plus, no blanks, no "-0", no overflow.
+// ParseInt parses a decimal int64 as strictly as Redis' string2ll: an optional minus, then digits without a
+// leading zero. It accepts no plus, no blanks, no "-0" and no overflow.
 func ParseInt(b []byte) (n int64, ok bool) {
 	digits := b
 	negative := len(b) > 0 && b[0] == '-'
@@ -32,8 +32,7 @@ func ParseInt(b []byte) (n int64, ok bool) {
 	return 0, false
 }
 
-// EqualFold tells whether b is word, where ASCII letters in either case are
-// the same. It allocates nothing.
+// EqualFold reports whether b is equal to word, ignoring the case of ASCII letters. It allocates nothing.
 func EqualFold(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false

@@ -52,7 +52,7 @@ func TestParseInt(t *testing.T) {
 	}
 }
 
-// What ParseInt accepts is what strconv accepts and prints the same way.
+// ParseInt accepts exactly what strconv accepts and prints the same way.
 func TestParseIntAgainstStrconv(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(
@@ -82,7 +82,7 @@ func TestEqualFold(t *testing.T) {
 		{"cost", "cos", false},
 		{"cos", "cost", false},
 		{"cosT", "cosS", false},
-		{"@", "`", false}, // they differ in the bit that letters' case is
+		{"@", "`", false}, // they differ in the bit that distinguishes the case of letters
 		{"[", "{", false},
 		{"\x00", " ", false},
 		{"K", "\u212a", false}, // Kelvin

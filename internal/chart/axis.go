@@ -12,8 +12,8 @@ type Tick struct {
 	Label string
 }
 
-// Linear returns ticks from 0 to the first round number that is not below most,
-// about n of them. format prints a value; nil is as short as can be.
+// Linear returns about n ticks from 0 to the first round number that is at least most. format prints a value;
+// nil means as short as possible.
 func Linear(most float64, n int, format func(float64) string) []Tick {
 	if format == nil {
 		format = short
@@ -32,14 +32,13 @@ func Linear(most float64, n int, format func(float64) string) []Tick {
 	}
 }
 
-// clockSteps are the distances of ticks on a time axis, in seconds.
+// clockSteps are the distances between ticks of a time axis, in seconds.
 var clockSteps = [...]int64{
 	1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600,
 	86_400, 2 * 86_400, 7 * 86_400, 14 * 86_400, 28 * 86_400, 91 * 86_400, 182 * 86_400, 364 * 86_400,
 }
 
-// Clock returns ticks between two times in Unix nanoseconds, in UTC, n of them at
-// the most. Values are in nanoseconds after from.
+// Clock returns at most n ticks, in UTC, between two times in Unix ns. Their values are in ns after from.
 func Clock(from, to int64, n int) []Tick {
 	span := float64(to) - float64(from)
 	step := clockSteps[len(clockSteps)-1]
@@ -79,7 +78,7 @@ func Clock(from, to int64, n int) []Tick {
 	}
 }
 
-// round125 is the least of 1, 2 and 5 times a power of ten that is not below v.
+// round125 returns the smallest of 1, 2 and 5 times a power of ten that is at least v.
 func round125(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range [...]float64{1, 2, 5} {
@@ -90,7 +89,7 @@ func round125(v float64) float64 {
 	return 10 * power
 }
 
-// short prints a number with k, M or G for thousands.
+// short prints a number, with k, M, G or T if it is large.
 func short(v float64) string {
 	for _, u := range [...]struct {
 		size float64

@@ -1,8 +1,7 @@
-// Package chart draws small SVG charts: [Lines] over two axes, and [Strips], rows
-// of bars over one time axis. The SVG has no scripts and fetches nothing. Its
-// colours suit light and dark; see [CSS].
+// Package chart draws small SVG charts: [Lines] over two axes, and [Strips], rows of bars over one time axis.
+// The SVG has no scripts and loads nothing. Its colours suit light and dark backgrounds; see [CSS].
 //
-// It is for pictures only, so it calculates in floats.
+// It calculates in floating point, since the results are only pictures.
 package chart
 
 import (
@@ -11,9 +10,8 @@ import (
 	"strings"
 )
 
-// CSS is the style that the drawings need: within a page, once, in its style
-// element. A drawing of its own has it inside. There are no CSS variables in it, for
-// not everything that shows SVG knows them.
+// CSS returns the style that the drawings need. A page has it once, in its style element; a standalone
+// drawing contains it. It has no CSS variables, because some programs that show SVG do not know them.
 func CSS() string {
 	const fixed = `.chart{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","DejaVu Sans",sans-serif}` +
 		`.chart .name{font-weight:600}.chart .end{text-anchor:end}.chart .mid{text-anchor:middle}` +
@@ -26,7 +24,7 @@ func CSS() string {
 	return fixed + light.String() + "@media(prefers-color-scheme:dark){" + dark.String() + "}"
 }
 
-// colours are those on light and on dark paper.
+// colours are the colours on a light and on a dark background.
 var colours = [...]struct{ selector, property, light, dark string }{
 	{".paper", "fill", "#fff", "#0d1117"},
 	{"text", "fill", "#1f2328", "#e6edf3"},
@@ -47,15 +45,15 @@ var colours = [...]struct{ selector, property, light, dark string }{
 	{".c9", "stroke", "#4d2d00", "#d4a373"},
 }
 
-// palette is how many colours of series there are.
+// palette is the number of colours for series.
 const palette = 10
 
-// svg gathers a drawing.
+// svg builds a drawing.
 type svg struct {
 	strings.Builder
 }
 
-// open begins a drawing; title is what a screen reader tells.
+// open begins a drawing. Screen readers read title.
 func (s *svg) open(width, height int, title string, standalone bool) {
 	w, h := strconv.Itoa(width), strconv.Itoa(height)
 	s.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 ` + w + ` ` + h + `"`)
@@ -74,7 +72,7 @@ func (s *svg) close() string {
 	return s.String()
 }
 
-// text writes at x, y in the given classes.
+// text writes a text at x, y with the given classes.
 func (s *svg) text(x, y float64, class, text string) {
 	s.WriteString(`<text x="` + num(x) + `" y="` + num(y) + `"`)
 	if class != "" {
@@ -88,7 +86,7 @@ func (s *svg) line(x1, y1, x2, y2 float64) {
 	s.WriteString(`<path class="grid" d="M` + num(x1) + " " + num(y1) + "L" + num(x2) + " " + num(y2) + `"/>` + "\n")
 }
 
-// num prints a coordinate, to a tenth.
+// num prints a coordinate with one decimal.
 func num(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		v = 0
@@ -96,8 +94,8 @@ func num(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }
 
-// escape makes text safe within an element and an attribute; what XML cannot hold
-// becomes the replacement character.
+// escape makes text safe inside an element or an attribute. Characters that XML cannot have become the
+// replacement character.
 func escape(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xfffe || r == 0xffff {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wellFormed reads a drawing as XML, which SVG on its own must be.
+// wellFormed parses a drawing as XML, which a standalone SVG must be.
 func wellFormed(t interface{ Fatalf(string, ...any) }, svg string) {
 	d := xml.NewDecoder(strings.NewReader(svg))
 	for {
@@ -24,8 +24,8 @@ func wellFormed(t interface{ Fatalf(string, ...any) }, svg string) {
 	}
 }
 
-// Whatever the names and the values, a drawing is well-formed, has no markup of
-// theirs, and no coordinate that is no number.
+// Whatever the names and values, a drawing is well-formed, has no markup from them, and no coordinate that is
+// not a number.
 func TestDrawingsAreWellFormed(t *testing.T) {
 	value := rapid.OneOf(rapid.Float64Range(0, 1e9), rapid.SampledFrom([]float64{0, 1, math.Inf(1), math.NaN(), 1e300}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,7 +55,7 @@ func TestDrawingsAreWellFormed(t *testing.T) {
 		for _, svg := range []string{lines.SVG(standalone), strips.SVG(standalone)} {
 			wellFormed(t, svg)
 			for _, bad := range []string{"NaN", "Inf", "<script"} {
-				// A name may say so, a coordinate may not.
+				// A name may contain it, but a coordinate may not.
 				if strings.Contains(svg, `"`+bad) || bad == "<script" && strings.Contains(svg, bad) {
 					t.Fatalf("%s in %s", bad, svg)
 				}
@@ -100,7 +100,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// The last tick of an axis is at or above the most there is.
+// The last tick of an axis is at or above the maximum.
 func TestLinearCovers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most, n := rapid.Float64Range(1e-9, 1e15).Draw(t, "most"), rapid.IntRange(1, 12).Draw(t, "n")

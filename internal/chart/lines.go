@@ -5,37 +5,36 @@ import (
 	"strconv"
 )
 
-// narrow is the width below which names stand below or above a drawing, not beside it.
+// narrow is the width, in pixels, below which names are below or above a drawing, not beside it.
 const narrow = 600
 
-// Lines is a chart of one or more lines over two axes. The legend is beside it,
-// or below it where it is narrow; Height is without that.
+// Lines is a chart of one or more lines over two axes. The legend is beside it, or below it if the chart is
+// narrow. Height does not include the legend.
 type Lines struct {
 	Title         string
 	Width, Height int
-	// XLabel and YLabel stand below and above the axes.
+	// XLabel and YLabel are the labels below and above the axes.
 	XLabel, YLabel string
-	// X and Y are the ticks; the first and the last are the axis' ends. LogX makes the
-	// X axis logarithmic.
+	// X and Y are the ticks. The first and the last are the ends of the axis. LogX makes the X axis
+	// logarithmic.
 	X, Y   []Tick
 	LogX   bool
 	Series []Series
 }
 
-// Series is one line. The colour is that of its place; after ten they come again,
-// dashed.
+// Series is one line. Its colour follows from its index; after ten lines the colours repeat, dashed.
 type Series struct {
 	Name   string
 	Points []Point
-	// Steps draws it as a step function, with Dots each point is marked.
+	// Steps draws the line as a step function; Dots marks each point.
 	Steps bool
 	Dots  bool
 }
 
-// Point is a point of a line, in the axes' values.
+// Point is a point of a line, in the units of the axes.
 type Point struct{ X, Y float64 }
 
-// SVG draws the chart: for a page that has CSS, or on its own.
+// SVG draws the chart, for a page that has CSS or as a standalone drawing.
 func (c *Lines) SVG(standalone bool) string {
 	var s svg
 	const top, left, bottom, letter, lineHeight = 30.0, 52.0, 40.0, 8.6, 18.0
@@ -81,7 +80,7 @@ func (c *Lines) SVG(standalone bool) string {
 	return s.close()
 }
 
-// longestName is how much of a name the legend has; a line's own title has all.
+// longestName is how much of a name the legend shows; the line's title has all of it.
 const longestName = 36
 
 func cut(name string) string {
@@ -91,7 +90,7 @@ func cut(name string) string {
 	return name
 }
 
-// stroke is how the line of a place looks.
+// stroke returns the style of the line with this index.
 func stroke(place int) string {
 	style := ` class="line c` + strconv.Itoa(place%palette) + `"`
 	if place >= palette {
@@ -128,7 +127,7 @@ func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
 	s.WriteString(`"/>`)
 	if l.Dots {
 		for _, p := range l.Points {
-			// A dot is a line of no length with round ends.
+			// A dot is a line of length zero with round ends.
 			s.WriteString(`<path class="c` + strconv.Itoa(place%palette) + `" stroke-width="7" stroke-linecap="round" d="M` +
 				num(x(p.X)) + " " + num(y(p.Y)) + `h0"/>`)
 		}
@@ -136,7 +135,7 @@ func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
 	s.WriteString("</g>\n")
 }
 
-// scale maps values between the first and the last tick to from and to.
+// scale returns a function that maps the values from the first to the last tick to from … to.
 func scale(ticks []Tick, from, to float64, log bool) func(float64) float64 {
 	f := func(v float64) float64 { return v }
 	if log {

@@ -1,34 +1,33 @@
 package chart
 
-// Strips are rows of bars over one time axis: in each a part before a whole. The
-// names of the rows are beside them, or above them where the drawing is narrow.
+// Strips are rows of bars over one time axis. Each row shows a part in front of a whole. The names are beside
+// the rows, or above them if the drawing is narrow.
 type Strips struct {
 	Title string
 	Width int
-	// Row is a row's height, 40 if it is 0.
+	// Row is a row's height; 0 means 40.
 	Row int
-	// XLabel stands below the axis. X are its ticks, and Span is where it ends, both
-	// from 0.
+	// XLabel is the label below the axis. X are its ticks, and Span is its end; both count from 0.
 	XLabel string
 	X      []Tick
 	Span   float64
-	// Whole and Part are what the legend calls the two.
+	// Whole and Part are the names of the two in the legend.
 	Whole, Part string
 	// Alarm draws the part in red.
 	Alarm bool
 	Rows  []Strip
 }
 
-// Strip is a row. The bars are equally wide and fill the axis.
+// Strip is a row. Its bars are equally wide and fill the axis.
 type Strip struct {
 	Name string
-	// Note stands below the name, less boldly.
+	// Note is written below the name, in a lighter style.
 	Note string
-	// Whole and Part are the bars' heights.
+	// Whole and Part are the heights of the bars.
 	Whole, Part []float64
 }
 
-// SVG draws the strips: for a page that has CSS, or on its own.
+// SVG draws the strips, for a page that has CSS or as a standalone drawing.
 func (c *Strips) SVG(standalone bool) string {
 	const top, bottom, letter = 30, 40, 8.4
 	gap, row := 10, c.Row
@@ -105,8 +104,7 @@ func (s *svg) legend(c *Strips, left float64) {
 	}
 }
 
-// bars draws one area, with a step for each value; a space stays between bars that
-// are wide enough for it.
+// bars draws one area with a step for each value. If the bars are wide enough, it leaves a gap between them.
 func (s *svg) bars(class string, values []float64, left, right, base, height float64) {
 	if len(values) == 0 {
 		return
@@ -123,7 +121,7 @@ func (s *svg) bars(class string, values []float64, left, right, base, height flo
 			continue
 		}
 		from := i
-		// Bars without a space between them are drawn as one, if they are equally high.
+		// Adjacent bars of the same height without a gap are drawn as one.
 		for space == 0 && i+1 < len(values) && values[i+1] == v {
 			i++
 		}

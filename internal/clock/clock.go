@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Clock tells the time in nanoseconds of Unix time.
+// Clock returns the time, in Unix ns.
 type Clock interface {
 	Now() int64
 }
 
-// Real is the process's clock: the wall time at its making plus the monotonic
-// time since, so that a step of the machine's clock does not reach a limit. Slew moves
-// it slowly to the wall clock, and Adopt at once.
+// Real is the process's clock: the wall time when it was made plus the monotonic time since, so that a step
+// of the machine's clock does not affect limits. Slew moves it slowly to the wall clock, and Adopt
+// immediately.
 type Real struct {
 	start time.Time
 	base  int64
 	off   atomic.Int64
 	wall  func() int64
 
-	moving sync.Mutex // held by whatever moves the clock by how far it is off
+	moving sync.Mutex // held while the clock is moved by an offset that was measured
 }
 
 // NewReal returns a clock that starts at the wall time.
@@ -30,30 +30,30 @@ func NewReal() *Real {
 	return &Real{start: t, base: t.UnixNano(), wall: func() int64 { return time.Now().UnixNano() }}
 }
 
-// Now is the time in nanoseconds of Unix time.
+// Now returns the time in Unix ns.
 func (c *Real) Now() int64 {
 	return c.base + c.off.Load() + int64(time.Since(c.start))
 }
 
-// Set moves the clock to now, at once. It is for the start only, before any
-// decision: whoever recovers state knows from when on to go on.
+// Set moves the clock to now immediately. It is only for the start, before any decision, to continue at the
+// time of recovered state.
 func (c *Real) Set(now int64) { c.off.Add(now - c.Now()) }
 
-// Elapsed is a monotonic time in nanoseconds.
+// Elapsed returns the monotonic time since the clock was made, in ns.
 func (c *Real) Elapsed() int64 { return int64(time.Since(c.start)) }
 
-// Shift makes the clock Elapsed plus ahead, at once. It must not be slewed or adopt the wall clock afterwards.
+// Shift sets the clock to Elapsed plus ahead, in ns, immediately. Do not call Slew or Adopt afterwards.
 func (c *Real) Shift(ahead int64) { c.off.Store(ahead - c.base) }
 
-// Wall is the machine's clock.
+// Wall returns the time of the machine's clock, in Unix ns.
 func (c *Real) Wall() int64 { return c.wall() }
 
-// MaxSlew is how far one call of Slew moves the clock, in nanoseconds: called once a second,
-// 500 parts per million.
+// MaxSlew is how far one call of Slew moves the clock at most, in ns. At one call a second this is 500 parts
+// per million.
 const MaxSlew = 500_000
 
-// Slew moves the clock towards the wall clock by at most MaxSlew and returns how
-// far it is off afterwards, in nanoseconds. Call it once a second.
+// Slew moves the clock towards the wall clock by at most MaxSlew, and returns the difference that is left, in
+// ns. Call it once a second.
 func (c *Real) Slew() int64 {
 	c.moving.Lock()
 	defer c.moving.Unlock()
@@ -63,12 +63,12 @@ func (c *Real) Slew() int64 {
 	return diff - step
 }
 
-// Behind is how far the clock is behind the wall clock, in nanoseconds; negative if
-// it is ahead. The machine may have been suspended, or its clock been set.
+// Behind returns how far the clock is behind the wall clock, in ns; it is negative if the clock is ahead. It
+// can be large after the machine was suspended or its clock was set.
 func (c *Real) Behind() int64 { return c.wall() - c.Now() }
 
-// Adopt moves the clock forward to the wall clock, at once, and returns by how many
-// nanoseconds. It never moves it back: it is 0 then, and the clock goes on.
+// Adopt moves the clock forward to the wall clock immediately, and returns by how many ns. It never moves the
+// clock back: then it returns 0.
 func (c *Real) Adopt() int64 {
 	c.moving.Lock()
 	defer c.moving.Unlock()
@@ -77,17 +77,17 @@ func (c *Real) Adopt() int64 {
 	return diff
 }
 
-// Fake is a clock for tests that stands still until it is told to move.
+// Fake is a clock for tests that moves only when it is told to.
 type Fake struct{ now, behind atomic.Int64 }
 
-// NewFake returns a clock that stands at now.
+// NewFake returns a clock that is at now.
 func NewFake(now int64) *Fake {
 	f := &Fake{}
 	f.now.Store(now)
 	return f
 }
 
-// Now is the time that was set last, in nanoseconds.
+// Now returns the time that was last set, in ns.
 func (c *Fake) Now() int64 { return c.now.Load() }
 
 // Advance moves the clock by d, which may be negative.
@@ -96,13 +96,13 @@ func (c *Fake) Advance(d time.Duration) { c.now.Add(int64(d)) }
 // Set sets the clock to now, in nanoseconds.
 func (c *Fake) Set(now int64) { c.now.Store(now) }
 
-// SetBehind has the clock be behind a wall clock by so many nanoseconds.
+// SetBehind sets how far the clock is behind a wall clock, in ns.
 func (c *Fake) SetBehind(ns int64) { c.behind.Store(ns) }
 
-// Behind is what SetBehind has set, less what was adopted.
+// Behind returns what SetBehind has set, less what Adopt has moved.
 func (c *Fake) Behind() int64 { return c.behind.Load() }
 
-// Adopt is as that of Real.
+// Adopt does what Adopt of Real does.
 func (c *Fake) Adopt() int64 {
 	by := max(0, c.behind.Load())
 	c.behind.Add(-by)

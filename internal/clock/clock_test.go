@@ -16,7 +16,7 @@ func TestSlewIsBoundedAndConverges(t *testing.T) {
 	for range 100 {
 		c.Slew()
 	}
-	// The clocks are now apart by no more than the time between two readings of them.
+	// The clocks now differ by no more than the time between reading them.
 	if left := c.Slew(); left > int64(time.Second) || left < -int64(time.Second) {
 		t.Errorf("%d ns off after many calls", left)
 	}

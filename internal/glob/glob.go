@@ -3,35 +3,33 @@ package glob
 
 import "math/bits"
 
-// MaxPattern is the most bytes of a pattern.
+// MaxPattern is the maximum length of a pattern, in bytes.
 const MaxPattern = 1024
 
-// Pattern is a pattern that was compiled. It is not changed by matching, so that many
-// goroutines may use it.
+// Pattern is a compiled pattern. Matching does not change it, so several goroutines may use it.
 //
-// It is an automaton whose states are bits: bit i is set while the first i elements of
-// the pattern match what has been read. A byte moves every state whose next element
-// accepts it one up; a star keeps its state where it is. This takes a time for each byte that
-// depends on the pattern's length alone, whatever it holds. See Navarro and Raffinot,
+// It is an automaton whose states are bits: bit i is set while the first i elements of the pattern match what
+// has been read. Each byte moves every state whose next element accepts it one up; a star keeps its state
+// where it is. The time for each byte depends only on the length of the pattern. See Navarro and Raffinot,
 // "Flexible Pattern Matching in Strings" (2002), chapter 4.
 type Pattern struct {
 	words int      // 64-bit words of a set of states
 	last  int      // the state that means a match
 	stars []uint64 // the states that a star keeps
 	any   []uint64 // the states that every byte leads to
-	// next has, for each byte, the states that it leads to beyond any. It is nil
-	// where the pattern is of stars and question marks alone.
+	// next has, for each byte, the states that it leads to in addition to any. It is nil if the pattern has
+	// only stars and question marks.
 	next []uint64
 }
 
-// Compile reads a pattern. It returns false if that has more than MaxPattern bytes.
-// A class or a backslash that is not finished ends with the pattern, as in Redis.
+// Compile compiles a pattern. It returns false if the pattern has more than MaxPattern bytes. An unfinished
+// class or backslash ends with the pattern, as in Redis.
 func Compile[P ~string | ~[]byte](pattern P) (*Pattern, bool) {
 	if len(pattern) > MaxPattern {
 		return nil, false
 	}
 	var elements []element
-	p, first := &Pattern{}, uint64(0) // whether it begins with a star
+	p, first := &Pattern{}, uint64(0) // whether the pattern begins with a star
 	for i := 0; i < len(pattern); {
 		if pattern[i] == '*' {
 			i++
@@ -52,12 +50,12 @@ func Compile[P ~string | ~[]byte](pattern P) (*Pattern, bool) {
 
 // element is what one byte is matched with.
 type element struct {
-	any     bool      // every byte
-	star    bool      // is followed by a star
-	accepts [4]uint64 // a bit for each byte, unless any
+	any     bool      // accepts every byte
+	star    bool      // a star follows
+	accepts [4]uint64 // a bit for each byte, unless any is set
 }
 
-// read reads the element, not a star, at the start of the pattern, and returns its length.
+// read parses the element, not a star, at the start of the pattern, and returns its length.
 func read[P ~string | ~[]byte](pattern P) (e element, n int) {
 	switch c := pattern[0]; {
 	case c == '?':
@@ -104,7 +102,7 @@ func (p *Pattern) build(first uint64, elements []element) {
 
 func set(s []uint64, i int) { s[i>>6] |= 1 << (i & 63) }
 
-// class reads a class, from "[" to its end, and returns the bytes that it accepts and its length.
+// class parses a class from "[" to its end, and returns the bytes that it accepts and its length.
 func class[P ~string | ~[]byte](pattern P) (accepted [4]uint64, n int) {
 	i := 1
 	not := i < len(pattern) && pattern[i] == '^'
@@ -134,8 +132,8 @@ func class[P ~string | ~[]byte](pattern P) (accepted [4]uint64, n int) {
 	return accepted, min(i+1, len(pattern))
 }
 
-// Match reports whether all of s matches. Its time is that of len(s) steps, each of a word
-// for 64 bytes of the pattern.
+// Match reports whether all of s matches. It takes len(s) steps, each of one word for 64 bytes of the
+// pattern.
 func (p *Pattern) Match(s []byte) bool {
 	if p.words == 1 {
 		return p.matchShort(s)
@@ -167,7 +165,7 @@ func (p *Pattern) Match(s []byte) bool {
 	return at[p.last>>6]>>(p.last&63)&1 == 1
 }
 
-// matchShort is Match for a set of states of one word.
+// matchShort is Match for patterns whose states fit into one word.
 func (p *Pattern) matchShort(s []byte) bool {
 	stars, any, at := p.stars[0], p.any[0], uint64(1)
 	for _, c := range s {

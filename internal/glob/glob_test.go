@@ -24,7 +24,7 @@ func TestCompileRefusesLongPatterns(t *testing.T) {
 	}
 }
 
-// However a pattern is made, a byte of the text costs a step for 64 bytes of it.
+// For any pattern, a byte of the text costs a step for each 64 bytes of the pattern.
 func BenchmarkMatch(b *testing.B) {
 	for _, c := range []struct{ name, pattern, s string }{
 		{"prefix", "user:*", "user:123456789"},
@@ -88,8 +88,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// slowMatch says the same in the plainest way: by trying all that a star can
-// stand for.
+// slowMatch matches in the simplest way: it tries everything that a star can stand for.
 func slowMatch(pattern, s string) bool {
 	if pattern == "" {
 		return s == ""

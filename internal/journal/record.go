@@ -1,9 +1,8 @@
-// Package journal is the encoding of one change of state, as it is written to
-// disk: who holds states appends records, who keeps them parses them, and the
-// two need not know one another.
+// Package journal is the encoding of one change of state, as it is written to disk. What holds state appends
+// records and what saves it parses them, and neither needs to know the other.
 //
-// The record of a change is the new state, not the request: it is idempotent,
-// the last writer wins, and replay needs no clock and no algorithm.
+// The record of a change is the new state, not the request. So records are idempotent, the last one wins, and
+// replay needs neither a clock nor an algorithm.
 package journal
 
 import (
@@ -15,13 +14,13 @@ import (
 // Op says what a record does. The numbers are written to disk, so they never change.
 type Op uint8
 
-// What a record can do.
+// The operations of records.
 const (
 	// Set gives a key a state, whatever it had before.
 	Set Op = iota + 1
-	// Delete forgets a key.
+	// Delete removes a key.
 	Delete
-	// Flush forgets every key of the table whose version is below its own.
+	// Flush removes every key of the table whose version is below that of the Flush.
 	Flush
 )
 
@@ -32,43 +31,41 @@ const (
 //	│ varint        │ varint     │ varint       │ varint  │       │     │
 //	└───────────────┴────────────┴──────────────┴─────────┴───────┴─────┘
 //
-// A Delete has no state and no length of it, a Flush no key either. Numbers are
-// unsigned varints (of encoding/binary) in as few bytes as they need. The state of a
-// kind that is Timed begins with its expiry: 8 bytes, int64, little-endian, Unix nanoseconds.
+// A Delete has neither a state nor its length, and a Flush has no key either. Numbers are unsigned varints
+// (of encoding/binary) in as few bytes as possible. The state of a Timed kind begins with its expiry: 8
+// bytes, int64, little-endian, Unix ns.
 //
-// Most records have some 7 bytes before a state of 8 and a key of 17: a log is
-// as fast as it is short.
+// Most records have about 7 bytes before a state of 8 and a key of 17: the shorter the log, the faster it is.
 const (
-	// MinSize is how many bytes a record has at least.
+	// MinSize is the minimum size of a record, in bytes.
 	MinSize = 2
-	// MaxKey is the most bytes of a key, on the disk and in memory; max-key-len
-	// cannot be more.
+	// MaxKey is the maximum length of a key, in bytes, on disk and in memory. max-key-len cannot be above it.
 	MaxKey = 8 << 10
-	// Strings is the first kind that is not of limits, see Timed.
+	// Strings is the first kind that does not belong to limits; see Timed.
 	Strings = 64
-	// Foreign is the first kind of what is kept beside the table's keys, such as
-	// rules. Flush does not reach it, and its states have no expiry.
+	// Foreign is the first kind of state that is not in the table of keys, such as rules. Flush does not
+	// remove it, and its states have no expiry.
 	Foreign = 128
 
 	opBits     = 2
 	expirySize = 8
-	// short is the first number that takes two bytes.
+	// short is the first number that needs two bytes.
 	short = 0x80
 )
 
-// What Parse can have wrong.
+// Errors of Parse.
 var (
-	// ErrRecord is returned for bytes that are no record.
+	// ErrRecord is returned for bytes that are not a record.
 	ErrRecord = errors.New("journal: not a record")
-	// ErrNewer is returned for what only a newer version can have written.
+	// ErrNewer is returned for bytes that only a newer version can have written.
 	ErrNewer = errors.New("journal: a record of a newer version")
 )
 
-// Timed reports whether the states of a kind begin with their expiry. Those of limits do; of strings
-// and collections, those of even kinds.
+// Timed reports whether the states of a kind begin with their expiry. Those of limits do; among strings and
+// collections, those of even kinds do.
 func Timed(kind byte) bool { return kind < Strings || kind < Foreign && kind%2 == 0 }
 
-// Record is one change. Key and State are slices of what it was parsed from.
+// Record is one change. Key and State are slices of the bytes that it was parsed from.
 type Record struct {
 	Op   Op
 	Kind byte
@@ -77,17 +74,17 @@ type Record struct {
 	Key, State []byte
 }
 
-// Buffer gathers records, and what their writer would have to read them again for.
+// Buffer gathers records, and figures that their writer needs.
 type Buffer struct {
-	// Bytes has the records, behind one another; what stands before the first is the owner's.
+	// Bytes has the records, one after the other. The bytes before the first belong to the owner.
 	Bytes []byte
-	// Records is how many were added.
+	// Records is the number of records.
 	Records int
-	// Flushed is the highest version of a Flush among them, 0 without one.
+	// Flushed is the highest version of a Flush among them, or 0.
 	Flushed uint64
 }
 
-// Set adds the record of key's new state.
+// Set adds a record of key's new state.
 func (b *Buffer) Set(version uint64, kind byte, key, state []byte) {
 	buf := b.Bytes
 	if kind < short>>opBits && len(key) < short && len(state) < short {
@@ -103,7 +100,7 @@ func (b *Buffer) Set(version uint64, kind byte, key, state []byte) {
 	b.Records++
 }
 
-// Delete adds the record of key having gone.
+// Delete adds a record that removes key.
 func (b *Buffer) Delete(version uint64, kind byte, key []byte) {
 	buf := appendHead(b.Bytes, Delete, kind)
 	buf = binary.AppendUvarint(buf, uint64(len(key)))
@@ -112,27 +109,27 @@ func (b *Buffer) Delete(version uint64, kind byte, key []byte) {
 	b.Records++
 }
 
-// Flush adds the record of all keys with lower versions having gone.
+// Flush adds a record that removes all keys with lower versions.
 func (b *Buffer) Flush(version uint64) {
 	b.Bytes = binary.AppendUvarint(appendHead(b.Bytes, Flush, 0), version)
 	b.Records++
 	b.Flushed = max(b.Flushed, version)
 }
 
-// Add adds all that another has.
+// Add adds all records of other.
 func (b *Buffer) Add(other *Buffer) {
 	b.Bytes = append(b.Bytes, other.Bytes...)
 	b.Records += other.Records
 	b.Flushed = max(b.Flushed, other.Flushed)
 }
 
-// Cut takes back one record, n bytes from an offset in Bytes on, that is no Flush.
+// Cut removes one record, which must not be a Flush: n bytes of Bytes from an offset.
 func (b *Buffer) Cut(at, n int) {
 	b.Bytes = append(b.Bytes[:at], b.Bytes[at+n:]...)
 	b.Records--
 }
 
-// Reset makes it empty, with room for the owner's n bytes before the first record.
+// Reset empties the buffer, and leaves room for n bytes of the owner before the first record.
 func (b *Buffer) Reset(n int) {
 	if cap(b.Bytes) < n {
 		b.Bytes = make([]byte, n)
@@ -144,8 +141,7 @@ func appendHead(b []byte, op Op, kind byte) []byte {
 	return binary.AppendUvarint(b, uint64(kind)<<opBits|uint64(op))
 }
 
-// Parse reads the record at the start of b and returns what follows it. The
-// errors are ErrRecord and ErrNewer.
+// Parse parses the record at the start of b and returns the bytes after it. Errors: ErrRecord, ErrNewer.
 func Parse(b []byte) (r Record, rest []byte, err error) {
 	var klen, slen uint64
 	ok := true
@@ -168,7 +164,7 @@ func Parse(b []byte) (r Record, rest []byte, err error) {
 	return r, b[slen+klen:], nil
 }
 
-// parseHead reads what stands before the version.
+// parseHead parses the part before the version.
 func (r *Record) parseHead(b []byte) (klen, slen uint64, rest []byte, ok bool) {
 	head, b, ok := number(b)
 	if !ok || head>>opBits > math.MaxUint8 {
@@ -184,7 +180,7 @@ func (r *Record) parseHead(b []byte) (klen, slen uint64, rest []byte, ok bool) {
 	return klen, slen, b, ok && klen <= MaxKey
 }
 
-// number reads a varint, which must be as short as it can be.
+// number parses a varint, which must be as short as possible.
 func number(b []byte) (v uint64, rest []byte, ok bool) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 || n > 1 && b[n-1] == 0 {
@@ -193,7 +189,7 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 	return v, b[n:], true
 }
 
-// plausible tells whether a record of this op and kind can have a state of such a length.
+// plausible reports whether a record of this op and kind can have a state of this length.
 func (r *Record) plausible(slen uint64) bool {
 	switch r.Op {
 	case Set:
@@ -206,8 +202,7 @@ func (r *Record) plausible(slen uint64) bool {
 	return false
 }
 
-// Expires is when the state of a Set no longer matters, in Unix nanoseconds;
-// never (the highest number) for a kind that is not Timed.
+// Expires returns when the state of a Set expires, in Unix ns, or the highest int64 if the kind is not Timed.
 func (r *Record) Expires() int64 {
 	if !Timed(r.Kind) {
 		return math.MaxInt64

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// add adds r, but for what its op leaves out.
+// add adds r, without the fields that its op does not have.
 func add(b *Buffer, r *Record) {
 	switch r.Op {
 	case Set:
@@ -112,7 +112,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Operations that this version does not have are a newer version's, not damage.
+// An unknown operation comes from a newer version; it is not damage.
 func TestReservedOperations(t *testing.T) {
 	for _, b := range []string{"\x04\x01\x08\x01" + "12345678" + "k", "\x00\x01", "\x80\x02\x01"} {
 		if r, _, err := Parse([]byte(b)); err != ErrNewer {
@@ -121,7 +121,7 @@ func TestReservedOperations(t *testing.T) {
 	}
 }
 
-// What a record is, byte for byte: FORMAT.md says so too.
+// A record, byte by byte. FORMAT.md says the same.
 func TestBytesOfRecords(t *testing.T) {
 	for want, add := range map[string]func(*Buffer){
 		"\x05\x01\x08\x07" + "12345678" + "k":          func(b *Buffer) { b.Set(7, 1, []byte("k"), []byte("12345678")) },

@@ -1,5 +1,5 @@
-// Package plant shows that tests bite: it puts known bugs into the code, one at a time, and
-// makes sure that a test finds each. Only tests use it.
+// Package plant shows that tests find bugs: it puts known bugs into the code, one at a time, and checks that
+// a test fails for each. Only tests use it.
 package plant
 
 import (
@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// Bug is a bug that is put into the code, and the test that must find it.
+// Bug is a bug to put into the code, and the test that must find it.
 type Bug struct {
 	Name string
-	// File is relative to the directory of the calling test; Test is in the same directory as File.
+	// File is relative to the directory of the calling test. Test is in the same directory as File.
 	File string
-	// From is exactly one place in the file, To what stands there instead.
+	// From must occur exactly once in the file; To replaces it.
 	From, To string
 	Test     string
 }
 
-// Check runs each bug's test with the bug, and fails where that test passes or the bug's name is not in the file contributing.
+// Check runs the test of each bug with the bug in place. It fails if the test passes, or if the file
+// contributing does not name the bug.
 func Check(t *testing.T, contributing string, bugs []Bug) {
 	text, err := os.ReadFile(contributing)
 	if err != nil {
@@ -46,7 +47,7 @@ func Check(t *testing.T, contributing string, bugs []Bug) {
 	}
 }
 
-// run runs the test with the bug, by way of an overlay of one file.
+// run runs the test with the bug, using an overlay for one file.
 func (b *Bug) run(t *testing.T) (string, error) {
 	code, err := os.ReadFile(b.File)
 	if err != nil {

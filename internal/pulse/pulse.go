@@ -3,19 +3,18 @@ package pulse
 
 import "sync/atomic"
 
-// Pulse is one worker's. The zero value is of one that rests. Its methods may be called from
-// any goroutine.
+// Pulse tracks one worker. The zero value is a worker that rests. Any goroutine may call its methods.
 type Pulse struct {
-	since atomic.Int64 // when the round under way began; 0: none is
+	since atomic.Int64 // when the current round began; 0 if there is none
 }
 
-// Beat begins a round at now, in nanoseconds of any clock, and ends the one before it.
+// Beat ends the current round and begins the next at now, in ns of any clock.
 func (p *Pulse) Beat(now int64) { p.since.Store(now) }
 
 // Rest ends the round: there is nothing to do, for however long.
 func (p *Pulse) Rest() { p.since.Store(0) }
 
-// Stuck returns for how many nanoseconds the round under way has lasted at now, 0 if none is.
+// Stuck returns how long the current round has lasted at now, in ns, or 0 if there is none.
 func (p *Pulse) Stuck(now int64) int64 {
 	since := p.since.Load()
 	if since == 0 {

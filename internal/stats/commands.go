@@ -4,12 +4,12 @@ import "sync/atomic"
 
 // Command has the figures of one command.
 type Command struct {
-	// Name is in lower case, a subcommand's after a bar: client|list.
+	// Name is in lower case. A subcommand's name follows a bar: client|list.
 	Name string
-	// Rejected calls did not run. Failed ones ran, and were answered with an error. A
-	// denial is no error.
+	// Rejected counts calls that did not run, and Failed calls that ran and were answered with an error. A
+	// denial is not an error.
 	Rejected, Failed uint64
-	// Latency is the time of the calls that ran, without the network.
+	// Latency has the times of the calls that ran, without the network.
 	Latency Histogram
 }
 
@@ -19,7 +19,7 @@ func (c *Command) Calls() uint64 { return c.Latency.Count() }
 // Errors returns how many calls were answered with an error.
 func (c *Command) Errors() uint64 { return c.Failed + c.Rejected }
 
-// Since returns the figures less what they were before.
+// Since returns the difference between c and earlier figures.
 func (c Command) Since(before Command) Command {
 	c.Rejected -= before.Rejected
 	c.Failed -= before.Failed
@@ -27,7 +27,7 @@ func (c Command) Since(before Command) Command {
 	return c
 }
 
-// Traffic has the figures of all commands together.
+// Traffic has the totals of all commands.
 type Traffic struct {
 	// Reads counts batches of commands, Calls the commands that ran.
 	Reads, Calls uint64
@@ -35,11 +35,11 @@ type Traffic struct {
 	In, Out uint64
 }
 
-// Counters are those of a server, in stripes, so that cores rarely write to one
-// cache line. Its methods may be called from any goroutine.
+// Counters are the counters of a server. They are split into stripes, so that cores rarely write to the same
+// cache line. Any goroutine may call the methods.
 type Counters struct{ stripes []Stripe }
 
-// A Stripe is a part of a server's counters. Those who count choose one.
+// A Stripe is a part of a server's counters. Each writer chooses one.
 type Stripe struct {
 	_        [64]byte
 	Reads    atomic.Uint64
@@ -53,7 +53,7 @@ type command struct {
 	hist                 [Buckets]atomic.Uint64
 }
 
-// NewCounters returns counters of commands that are numbered from 0.
+// NewCounters returns counters for commands numbered from 0.
 func NewCounters(stripes, commands int) *Counters {
 	c := &Counters{stripes: make([]Stripe, stripes)}
 	for i := range c.stripes {
@@ -62,13 +62,13 @@ func NewCounters(stripes, commands int) *Counters {
 	return c
 }
 
-// Stripes returns how many stripes there are.
+// Stripes returns the number of stripes.
 func (c *Counters) Stripes() int { return len(c.stripes) }
 
-// Stripe returns a stripe for any i of 0 or more.
+// Stripe returns a stripe for any i ≥ 0.
 func (c *Counters) Stripe(i int) *Stripe { return &c.stripes[i%len(c.stripes)] }
 
-// Command adds the stripes up for the command numbered id.
+// Command adds up the stripes for the command with number id.
 func (c *Counters) Command(id int) Command {
 	var sum Command
 	for i := range c.stripes {
@@ -83,7 +83,7 @@ func (c *Counters) Command(id int) Command {
 	return sum
 }
 
-// Traffic adds the stripes up for all commands.
+// Traffic adds up the stripes for all commands.
 func (c *Counters) Traffic() Traffic {
 	var sum Traffic
 	for i := range c.stripes {
@@ -103,10 +103,10 @@ func (c *Counters) Traffic() Traffic {
 // Reject counts a call that did not run.
 func (s *Stripe) Reject(id int) { s.commands[id].rejected.Add(1) }
 
-// Fail counts the error of a call that was counted before as if it went well.
+// Fail counts an error for a call that was already counted as successful.
 func (s *Stripe) Fail(id int) { s.commands[id].failed.Add(1) }
 
-// Record counts one call that was timed by itself.
+// Record counts one call that took ns nanoseconds.
 func (s *Stripe) Record(id int, ns int64, failed bool) {
 	calls := row{id: id, calls: 1}
 	if failed {
@@ -115,7 +115,7 @@ func (s *Stripe) Record(id int, ns int64, failed bool) {
 	s.add(calls, max(ns, 0))
 }
 
-// add counts calls that took each nanoseconds.
+// add counts calls that each took the given nanoseconds.
 func (s *Stripe) add(r row, each int64) {
 	cmd := &s.commands[r.id]
 	cmd.ns.Add(uint64(each) * uint64(r.calls))
@@ -125,8 +125,8 @@ func (s *Stripe) add(r row, each int64) {
 	}
 }
 
-// A Tally gathers what one batch ran, so that a pipeline of one command costs one
-// addition to each counter.
+// A Tally gathers the calls of one batch, so that a pipeline of one command costs one addition for each
+// counter.
 type Tally struct {
 	rows [8]row
 	n    int
@@ -140,7 +140,7 @@ type row struct {
 // Empty reports whether nothing has been counted since the last Flush.
 func (t *Tally) Empty() bool { return t.n == 0 }
 
-// Add counts one call; it returns false when the tally is full and must be flushed first.
+// Add counts one call. It returns false if the tally is full; then call Flush first.
 func (t *Tally) Add(id int, failed bool) bool {
 	var f uint32
 	if failed {
@@ -161,8 +161,8 @@ func (t *Tally) Add(id int, failed bool) bool {
 	return true
 }
 
-// Flush moves what was counted to s. elapsed is the time of the whole batch in
-// nanoseconds; each command is counted with the batch's mean.
+// Flush moves the counts to s. elapsed is the time of the whole batch in ns; each command counts with the
+// mean of the batch.
 func (t *Tally) Flush(s *Stripe, elapsed int64) {
 	var calls int64
 	for _, r := range t.rows[:t.n] {

@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Errors counts error replies by their prefix, as INFO errorstats shows them. The zero value
-// is ready. Its methods may be called from any goroutine.
+// Errors counts error replies by prefix, as INFO errorstats shows them. The zero value is ready to use. Any
+// goroutine may call its methods.
 type Errors struct {
 	mu       sync.Mutex // guards byPrefix and total
 	byPrefix map[string]uint64
 	total    uint64
 }
 
-// prefixesMost bounds the table; error texts are the server's own, so it is never reached in practice.
+// prefixesMost bounds the table. Error texts are the server's own, so it is never reached in practice.
 const prefixesMost = 128
 
-// Count adds one for text's first word.
+// Count adds one for the first word of text.
 func (e *Errors) Count(text string) {
 	prefix, _, _ := strings.Cut(text, " ")
 	e.mu.Lock()
@@ -31,7 +31,7 @@ func (e *Errors) Count(text string) {
 	}
 }
 
-// Reset starts anew.
+// Reset sets all counts to zero.
 func (e *Errors) Reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -39,7 +39,7 @@ func (e *Errors) Reset() {
 	e.total = 0
 }
 
-// Snapshot returns a copy, and the total.
+// Snapshot returns a copy of the counts, and their total.
 func (e *Errors) Snapshot() (map[string]uint64, uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

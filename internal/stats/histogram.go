@@ -1,5 +1,5 @@
-// Package stats counts what commands do and how long they take, and has the
-// figures that INFO and the HTTP port show alike.
+// Package stats counts what commands do and how long they take. It has the figures that both INFO and the
+// HTTP port show.
 package stats
 
 import "math/bits"
@@ -7,8 +7,7 @@ import "math/bits"
 // Buckets is the number of buckets of a Histogram.
 const Buckets = 22
 
-// Bucket returns the index of the bucket that counts a duration in nanoseconds.
-// A negative duration counts as 0.
+// Bucket returns the index of the bucket for a duration in ns. A negative duration counts as 0.
 func Bucket(ns int64) int {
 	if ns <= 1000 {
 		return 0
@@ -16,16 +15,15 @@ func Bucket(ns int64) int {
 	return min(bits.Len64(uint64(ns-1)/1000), Buckets-1)
 }
 
-// Bound returns the upper bound of bucket i in nanoseconds, which belongs to
-// the bucket. The last bucket has none: it counts all longer durations.
+// Bound returns the upper bound of bucket i, inclusive, in ns. The last bucket has none: it counts all longer
+// durations.
 func Bound(i int) int64 { return 1000 << i }
 
-// A Histogram counts durations in buckets that double. Bucket i counts those
-// above 2^(i-1) µs and up to 2^i µs: bucket 0 up to 1 µs, bucket 20 up to
-// 1.05 s. The last counts all that were longer.
+// A Histogram counts durations in buckets that double in width. Bucket i counts those above 2^(i-1) µs and up
+// to 2^i µs: bucket 0 up to 1 µs, bucket 20 up to 1.05 s. The last counts all that are longer.
 type Histogram struct {
 	Buckets [Buckets]uint64
-	// Sum is that of all durations, in nanoseconds.
+	// Sum is the sum of all durations, in ns.
 	Sum uint64
 }
 
@@ -38,8 +36,7 @@ func (h *Histogram) Count() uint64 {
 	return n
 }
 
-// Quantile returns the bound, in nanoseconds, of the bucket that holds the
-// quantile q, from 0 to 1.
+// Quantile returns the upper bound, in ns, of the bucket with the quantile q, from 0 to 1.
 func (h *Histogram) Quantile(q float64) int64 {
 	var n uint64
 	least := q * float64(h.Count())
@@ -52,7 +49,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return Bound(Buckets - 1)
 }
 
-// sub takes away what was counted before.
+// sub subtracts earlier counts.
 func (h *Histogram) sub(before *Histogram) {
 	for i, n := range before.Buckets {
 		h.Buckets[i] -= n

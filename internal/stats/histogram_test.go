@@ -32,7 +32,7 @@ func TestBucketBounds(t *testing.T) {
 	}
 }
 
-// The plain definition: the first bucket whose upper bound is not below ns.
+// The plain definition: the first bucket whose upper bound is at least ns.
 func TestBucketIsTheFirstThatFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.Int64Range(0, 4<<30).Draw(t, "ns")
@@ -48,8 +48,7 @@ func TestBucketIsTheFirstThatFits(t *testing.T) {
 	})
 }
 
-// A pipeline's commands are counted with the mean of their batch, and what is counted adds up
-// over the stripes.
+// The commands of a pipeline count with the mean of their batch, and the counts add up over the stripes.
 func TestTally(t *testing.T) {
 	c := NewCounters(3, 20)
 	for stripe := range 4 { // the last one is the first again

@@ -2,21 +2,21 @@ package stats
 
 import "sync"
 
-// Rates keeps INFO's instantaneous figures: a mean over the last samples. The zero value
-// is ready. Its methods may be called from any goroutine.
+// Rates keeps INFO's instantaneous figures: a mean over the last samples. The zero value is ready to use. Any
+// goroutine may call its methods.
 type Rates struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	samples [16]rateSample
 	next    int
 }
 
-// rateSample is what the counters stood at at one time, in ns.
+// rateSample has the values of the counters at a time in ns.
 type rateSample struct {
 	at int64
 	Traffic
 }
 
-// Sample records the counters at now, in nanoseconds.
+// Sample records the counters at now, in ns.
 func (r *Rates) Sample(now int64, t Traffic) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -24,7 +24,7 @@ func (r *Rates) Sample(now int64, t Traffic) {
 	r.next++
 }
 
-// PerSecond returns commands and bytes in and out for each second.
+// PerSecond returns commands, bytes in and bytes out per second.
 func (r *Rates) PerSecond() (calls, in, out float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// The words that are compared: of a shorter one a change leaves nothing, and a
-// longer one takes long.
+// The lengths of words that are compared. A single change leaves nothing of a shorter word, and a longer word
+// takes too long.
 const (
 	minLen = 3
 	maxLen = 64
 )
 
-// Nearest returns the name that is the fewest changes away from word, and
-// whether there is one that is near enough: one change, and in a long word one
-// for every four bytes. Case does not matter. Of several names that are equally
-// near it returns the first.
+// Nearest returns the name that is the fewest changes away from word, and whether one is near enough: one
+// change, and in a long word one for every four bytes. Case does not matter. Among equally near names it
+// returns the first.
 func Nearest(word string, names iter.Seq[string]) (string, bool) {
 	if len(word) < minLen || len(word) > maxLen {
 		return "", false
@@ -34,13 +33,12 @@ func Nearest(word string, names iter.Seq[string]) (string, bool) {
 	return best, best != ""
 }
 
-// Distance is the number of bytes that must be added, removed or replaced, or
-// of neighbours that must be swapped, to get from a to b. No byte is changed
-// twice: this is the optimal string alignment, the restricted form of the
-// distance of Damerau (1964) and Levenshtein (1965).
+// Distance returns the number of bytes that must be added, removed or replaced, or of neighbours that must be
+// swapped, to get from a to b. No byte is changed twice: this is the optimal string alignment, the restricted
+// form of the distance of Damerau (1964) and Levenshtein (1965).
 func Distance(a, b string) int {
-	// Row i has the distances of a[:i] from b[:0], b[:1], ...; two rows before
-	// it are kept, of which a swap needs the older one.
+	// Row i has the distances of a[:i] from b[:0], b[:1], … Two earlier rows are kept; a swap needs the older
+	// one.
 	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -17,7 +17,7 @@ func TestNearest(t *testing.T) {
 		{"pin", "PING"},
 		{"CONFG", "CONFIG"},
 		{"maxcleints", "maxclients"},
-		{"MAXMEM", ""}, // three are missing
+		{"MAXMEM", ""}, // three letters are missing
 		{"x", ""},
 		{"", ""},
 		{"completely-different", ""},
