@@ -155,6 +155,7 @@ type member struct {
 	dir     string
 	offset  atomic.Int64 // of its wall clock
 	hold    atomic.Pointer[chan struct{}]
+	boot    atomic.Uint64
 	drift   int64 // of its monotonic clock, parts in a thousand
 }
 
@@ -163,6 +164,7 @@ func newCluster(t *testing.T, seed uint64, size int) *cluster {
 	var servers []raft.Server
 	for i := range size {
 		m := &member{c: c, number: i, address: raft.ServerAddress(fmt.Sprint("n", i)), logs: raft.NewInmemStore(), drift: c.rand.Int64N(3) - 1, dir: filepath.Join(t.TempDir(), fmt.Sprint(i))}
+		m.boot.Store(1)
 		c.nodes = append(c.nodes, m)
 		servers = append(servers, raft.Server{ID: raft.ServerID(m.address), Address: m.address})
 	}
@@ -178,6 +180,7 @@ func (m *member) options() Options {
 		ID: string(m.address), Address: "client-" + string(m.address), Table: m.table,
 		Clock: Clock{
 			Wall:    func() int64 { return time.Now().UnixNano() + m.offset.Load() },
+			Boot:    func() (uint64, int64) { return m.boot.Load(), int64(time.Since(m.c.began)) * (1000 + m.drift) / 1000 },
 			Elapsed: func() int64 { return int64(time.Since(m.c.began)) * (1000 + m.drift) / 1000 },
 		},
 		TrailingBytes: 1, SnapshotBytes: 1 << 40,
@@ -229,11 +232,11 @@ func (c *cluster) note(format string, args ...any) {
 func (m *member) start(members ...raft.Server) {
 	m.table = &list{states: map[string]string{}}
 	_, m.trans = raft.NewInmemTransportWithTimeout(m.address, 300*time.Millisecond)
-	snapshots, err := openSnapshots(m.dir)
+	snapshots, err := openSnapshots(filepath.Join(m.dir, snapshotsDir))
 	if err != nil {
 		m.c.t.Fatal(err)
 	}
-	p := parts{logs: &heldLogs{m.logs, &m.hold}, stable: m.logs, snapshots: snapshots, transport: m.trans, close: m.trans.Close}
+	p := parts{logs: &heldLogs{m.logs, &m.hold}, stable: m.logs, snapshots: snapshots, transport: m.trans, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
 	o := m.options()
 	if len(members) > 0 {
 		if err := bootstrap(o, p, members...); err != nil {
@@ -485,6 +488,44 @@ func TestReplyWaitsForItsOwnGroup(t *testing.T) {
 	})
 }
 
+// The time goes on while all nodes are down, as long as their machines run.
+func TestTimeWhileAllAreDown(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		boot      uint64
+		text      string
+		least, to time.Duration
+	}{
+		{"the machine runs", 1, "", 3598 * time.Second, 3620 * time.Second},
+		{"the machine was started anew", 2, "", -time.Second, 20 * time.Second},
+		{"the note is damaged", 1, "{", -time.Second, 20 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newCluster(t, 6, 1)
+				defer k.close()
+				m := k.leader()
+				m.decide()
+				time.Sleep(10 * time.Second)
+				before := m.node.Now()
+				m.kill()
+				if c.text != "" {
+					if err := os.WriteFile(filepath.Join(m.dir, noteFile), []byte(c.text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Hour)
+				m.boot.Store(c.boot)
+				m.start()
+				after := k.leader().node.Now()
+				if went := time.Duration(after - before); went < c.least || went > c.to {
+					t.Errorf("the time went on by %v", went)
+				}
+			})
+		})
+	}
+}
+
 // A reply that tells of an epoch does not leave because of a later one.
 func TestReplyOfAnEpochThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -552,6 +593,7 @@ func TestFaultsAtRandom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, seed, 3)
 				defer c.close()
+				c.leader() // the first epoch begins at a wall clock's time, which is right so far
 				c.faults(60)
 				c.agree()
 				answered, unknown = answered+len(c.accepted), unknown+c.unknown

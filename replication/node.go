@@ -71,6 +71,7 @@ type Node struct {
 	machine  machine
 	primary  primary
 	turns    uint64 // epochs of this node that were opened
+	noted    int64  // what an earlier run has noted: the time has reached this plus Elapsed; 0 without a note
 	clockAt  int64  // Elapsed when the newest time was applied
 	failed   bool
 	applied  uint64 // index of the last entry
@@ -90,6 +91,7 @@ type parts struct {
 	snapshots raft.SnapshotStore
 	transport raft.Transport
 	lastLog   func(raft.ServerAddress) uint64
+	note      string       // the path of the note, "" for none
 	close     func() error // after Raft has stopped
 }
 
@@ -135,13 +137,15 @@ func start(o Options, p parts) (*Node, error) {
 		proposed: make(chan proposal, maxProposed), stop: make(chan struct{}),
 	}
 	n.clockAt = n.clock.Elapsed()
+	n.readNote()
 	r, err := raft.NewRaft(o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
 	if err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
 	n.raft = r
 	n.started.Store(true)
-	n.loops.Add(4)
+	n.loops.Add(5)
+	go n.takeNotes()
 	go n.compact()
 	go n.lead()
 	go n.propose()
@@ -262,7 +266,7 @@ func (n *Node) beginning() int64 {
 	if n.machine.clock == 0 {
 		return wall
 	}
-	least := n.machine.clock + n.clock.Elapsed() - n.clockAt
+	least := n.reached()
 	return max(least, min(wall, least+maxAhead))
 }
 

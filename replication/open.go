@@ -166,7 +166,7 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	return parts{logs: logs, stable: g, snapshots: snapshots, transport: t, lastLog: t.lastLog, close: func() error {
+	return parts{logs: logs, stable: g, snapshots: snapshots, transport: t, note: filepath.Join(d.Dir, noteFile), lastLog: t.lastLog, close: func() error {
 		return errors.Join(t.Close(), bolt.Close())
 	}}, nil
 }

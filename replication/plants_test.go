@@ -30,6 +30,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"reply-of-an-epoch-that-is-over", "primary.go", "if turn == 0 || turn != n.turn.Load() {", "if false {", "TestReplyOfAnEpochThatIsOver"},
 		{"no-reload", "node.go", "		n.rebuildSoon()\n", "", faults},
 		{"snapshot-published-too-early", "fsm.go", "return c.n.settled(c.broken)", "return nil", "TestSnapshotWaitsForWhatItHas"},
+		{"note-of-another-boot-believed", "note.go", "was.Boot != boot", "false", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "node.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
 	})
 }

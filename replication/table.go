@@ -35,6 +35,8 @@ type Clock struct {
 	Wall func() int64
 	// Elapsed is a monotonic time: it neither jumps nor goes back.
 	Elapsed func() int64
+	// Boot is an id of the machine's run, 0 where that is not known, and the time since that began. nil: nothing of it is known.
+	Boot func() (id uint64, elapsed int64)
 }
 
 // ErrUnknown is the outcome of a step whose node has abdicated before it was known to be accepted: it

@@ -71,7 +71,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	}
 	node, err := replication.Open(replication.Options{
 		ID: p.set.RaftID.Get(), Address: net.JoinHostPort(host, strconv.Itoa(p.tcpPort())), Table: r,
-		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
+		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot},
 		Fatal: func(err error) {
 			select {
 			case p.durable.fatal <- err:

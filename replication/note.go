@@ -1,0 +1,92 @@
+package replication
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+)
+
+// A node notes each second, beside its log, what the replicated time is and how long the machine has been
+// running. When all nodes were down, the log says only when the last decision was made; the note says how long ago that is, as
+// long as the machine has not been started anew. Without it, the time would stand still while nobody runs, which
+// admits less, never more. So the note is not synced, and one that cannot be read is none.
+
+// noteFile is its name in the node's directory.
+const noteFile = "clock"
+
+// noteEvery is how often it is written.
+const noteEvery = time.Second
+
+// note is what the file has, as JSON. Times are in ns.
+type note struct {
+	Clock   int64  // the replicated time, Unix
+	Boot    uint64 // the id of the machine's run
+	Elapsed int64  // since that began, when Clock was
+}
+
+// readNote sets from when on the time has gone on, if the machine has run since the note was written.
+func (n *Node) readNote() {
+	if n.clock.Boot == nil || n.parts.note == "" {
+		return
+	}
+	b, err := os.ReadFile(n.parts.note)
+	if err != nil {
+		return
+	}
+	var was note
+	boot, elapsed := n.clock.Boot()
+	if json.Unmarshal(b, &was) != nil || boot == 0 || was.Boot != boot || was.Clock <= 0 || elapsed < was.Elapsed {
+		return
+	}
+	n.noted = was.Clock + elapsed - was.Elapsed - n.clock.Elapsed()
+}
+
+// takeNotes writes the note until the node stops.
+func (n *Node) takeNotes() {
+	defer n.loops.Done()
+	tick := time.NewTicker(noteEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.stop:
+			return
+		case <-tick.C:
+		}
+		if err := n.writeNote(); err != nil {
+			n.log.Warn("the note of the time cannot be written", "err", err)
+		}
+	}
+}
+
+func (n *Node) writeNote() error {
+	if n.clock.Boot == nil || n.parts.note == "" {
+		return nil
+	}
+	n.mu.Lock()
+	clock := n.reached()
+	boot, elapsed := n.clock.Boot()
+	unknown := n.machine.clock == 0
+	n.mu.Unlock()
+	if unknown || boot == 0 {
+		return nil
+	}
+	b, err := json.Marshal(note{clock, boot, elapsed})
+	if err != nil {
+		return err
+	}
+	tmp := n.parts.note + tmpSuffix
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, n.parts.note)
+}
+
+// reached is the time that the replicated time has reached at the least, by what has elapsed. The lock is held.
+func (n *Node) reached() int64 {
+	elapsed := n.clock.Elapsed()
+	at := n.machine.clock + elapsed - n.clockAt
+	if n.noted != 0 {
+		at = max(at, n.noted+elapsed)
+	}
+	return at
+}
