@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,7 +107,7 @@ func newWorkload(r *rand.Rand, limits []limit.Limit) *workload {
 	w.limitMemory(w.most)
 	for i := range 4 {
 		w.callers = append(w.callers, &caller{
-			w: w, name: byte(i), r: rand.New(rand.NewPCG(r.Uint64(), 0)), keys: map[string]modelEntry{},
+			w: w, name: byte(i), r: rand.New(rand.NewPCG(r.Uint64(), 0)), keys: map[string][]modelEntry{},
 			spread: 1 + r.IntN(20_000),
 		})
 	}
@@ -223,21 +224,12 @@ func (w *workload) verify() error {
 	}
 	live := 0
 	for _, c := range w.callers {
-		for k, x := range c.keys {
+		for k := range c.keys {
 			info, there := seen[k]
-			switch {
-			case x.expires() <= w.latest:
-				delete(c.keys, k)
-				continue
-			case !there && w.forgets:
-				delete(c.keys, k)
-				continue
-			case !there:
-				return fmt.Errorf("%.20q is lost", k)
-			case info.Algorithm != x.algorithm || info.Expires != x.expires():
-				return fmt.Errorf("%.20q is %+v, want %v until %d", k, info, x.algorithm, x.expires())
+			if err := c.found([]byte(k), info, there); err != nil {
+				return err
 			}
-			live++
+			live += min(1, len(c.keys[k]))
 		}
 	}
 	if live != len(seen) {
@@ -262,10 +254,13 @@ func (w *workload) end() error {
 
 // caller takes from keys of its own, which begin with its name.
 type caller struct {
-	w      *workload
-	name   byte
-	r      *rand.Rand
-	keys   map[string]modelEntry
+	w    *workload
+	name byte
+	r    *rand.Rand
+	// keys has the states that a key may have. Without forgets that is one. With
+	// forgets, no state is always possible as well, and an answer that is the same
+	// for several states leaves all of them possible.
+	keys   map[string][]modelEntry
 	spread int // how many different keys
 }
 
@@ -291,30 +286,62 @@ const (
 	stepKinds
 )
 
+// states returns the states that a key may have now, with one that is empty if
+// it may have none.
+func (c *caller) states(key []byte) []modelEntry {
+	all := slices.DeleteFunc(c.keys[string(key)], func(x modelEntry) bool { return x.expires() <= c.w.latest })
+	c.keep(key, all)
+	if c.w.forgets || len(all) == 0 {
+		all = append(slices.Clip(all), modelEntry{})
+	}
+	return all
+}
+
+// keep makes these the states that a key may have.
+func (c *caller) keep(key []byte, all []modelEntry) {
+	if len(all) == 0 {
+		delete(c.keys, string(key))
+		return
+	}
+	c.keys[string(key)] = all
+}
+
+// found narrows the states of a key to those that the engine may mean.
+func (c *caller) found(key []byte, info Info, there bool) error {
+	all := c.states(key)
+	possible := all[:0:0]
+	free := false
+	for _, x := range all {
+		switch {
+		case x.state == nil:
+			free = true
+		case there && info.Algorithm == x.algorithm && info.Expires == x.expires():
+			possible = append(possible, x)
+		}
+	}
+	if there && len(possible) == 0 || !there && !free {
+		return fmt.Errorf("%.20q is %+v, %v, want one of %v", key, info, there, all)
+	}
+	c.keep(key, possible)
+	return nil
+}
+
 func (c *caller) step(now int64) error {
 	key := c.key()
-	x, live := c.keys[string(key)]
-	if live && x.expires() <= c.w.latest {
-		delete(c.keys, string(key))
-		x, live = modelEntry{}, false
-	}
 	kind := max(0, c.r.IntN(2*stepKinds)-stepKinds) // half of them take
 	switch kind {
 	case stepReset:
-		got := c.w.e.Reset(now, key)
+		all := c.states(key)
+		got, live := c.w.e.Reset(now, key), all[0].state != nil
 		delete(c.keys, string(key))
 		if got != live && !(live && c.w.forgets) {
 			return fmt.Errorf("Reset(%.20q) = %v", key, got)
 		}
 	case stepInfo:
-		info, got := c.w.e.Info(now, key)
-		if !got && c.w.forgets {
-			delete(c.keys, string(key))
-		} else if got != live || got && (info.Algorithm != x.algorithm || info.Expires != x.expires()) {
-			return fmt.Errorf("Info(%.20q) = %+v, %v, want %v until %d", key, info, got, x.algorithm, x.expires())
-		}
+		info, there := c.w.e.Info(now, key)
+		return c.found(key, info, there)
 	default:
-		return c.decide(now, kind, key, x, live)
+		return c.decide(now, kind, key)
 	}
 	return nil
 }
@@ -332,27 +359,39 @@ type answer struct {
 	err     error
 }
 
-func (c *caller) decide(now int64, kind int, key []byte, x modelEntry, live bool) error {
+func (c *caller) decide(now int64, kind int, key []byte) error {
 	q := question{kind, c.w.limits[c.r.IntN(len(c.w.limits))], c.r.Int64N(12), c.r.Int64N(100_000)}
 	got := q.ask(c.w.e, now, key)
-	want, next := q.expect(x, c.w.latest)
-	if got != want && c.w.forgets && live { // the engine may have forgotten it
-		delete(c.keys, string(key))
-		x, live = modelEntry{}, false
-		want, next = q.expect(x, c.w.latest)
+	all := c.states(key)
+	var possible []modelEntry
+	answered := false
+	for _, x := range all {
+		want, next := q.expect(x, c.w.latest)
+		gone := next != nil && limit.Expires(q.l.Algorithm, next) <= c.w.latest
+		switch {
+		case got.err == ErrOOM && c.w.most > 0 && len(next) > len(x.state) && !gone:
+			next = nil // nothing has changed
+		case got != want:
+			continue
+		}
+		answered = true
+		if next != nil {
+			x = modelEntry{q.l.Algorithm, bytes.Clone(next)}
+		}
+		if x.state != nil && !gone && !slices.ContainsFunc(possible, x.equal) {
+			possible = append(possible, x)
+		}
 	}
-	gone := next != nil && limit.Expires(q.l.Algorithm, next) <= c.w.latest
-	switch {
-	case got.err == ErrOOM && c.w.most > 0 && (!live || len(next) > len(x.state)) && next != nil && !gone:
-		return nil // nothing has changed
-	case got != want:
-		return fmt.Errorf("%+v of %.20q at %d, live: %v, is %+v, want %+v", q, key, now, live, got, want)
-	case gone:
-		delete(c.keys, string(key))
-	case next != nil:
-		c.keys[string(key)] = modelEntry{q.l.Algorithm, bytes.Clone(next)}
+	if !answered {
+		want, _ := q.expect(all[0], c.w.latest)
+		return fmt.Errorf("%+v of %.20q at %d is %+v, want %+v with %v", q, key, now, got, want, all)
 	}
+	c.keep(key, possible)
 	return nil
+}
+
+func (x modelEntry) equal(y modelEntry) bool {
+	return x.algorithm == y.algorithm && bytes.Equal(x.state, y.state)
 }
 
 func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
