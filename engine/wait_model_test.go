@@ -18,7 +18,9 @@ import (
 )
 
 // waitModel is waiting in plain slow Go: it looks at every queue at every
-// nanosecond and tries again what it finds at its head.
+// nanosecond, and decides whom it can. A denial may move a key to a faster pace. A
+// waiter is denied, for that, when it comes and when something happens to its key,
+// not at every nanosecond.
 type waitModel struct {
 	keys map[string]*waitModelKey
 	log  []outcome
@@ -42,6 +44,7 @@ type waitModelKey struct {
 	kind  limit.Algorithm
 	queue []modelWaiter
 	turns []modelTurn // in the order in which they were given
+	head  int         // the id of the head, −1 if there is none
 }
 
 type modelWaiter struct {
@@ -75,7 +78,7 @@ type outcome struct {
 func (m *waitModel) clone() *waitModel {
 	c := &waitModel{keys: map[string]*waitModelKey{}}
 	for name, k := range m.keys {
-		c.keys[name] = &waitModelKey{bytes.Clone(k.state), k.kind, slices.Clone(k.queue), slices.Clone(k.turns)}
+		c.keys[name] = &waitModelKey{bytes.Clone(k.state), k.kind, slices.Clone(k.queue), slices.Clone(k.turns), k.head}
 	}
 	return c
 }
@@ -83,7 +86,7 @@ func (m *waitModel) clone() *waitModel {
 func (m *waitModel) key(name string) *waitModelKey {
 	k := m.keys[name]
 	if k == nil {
-		k = &waitModelKey{}
+		k = &waitModelKey{head: -1}
 		m.keys[name] = k
 	}
 	return k
@@ -188,6 +191,35 @@ func (m *waitModel) settle(now int64, name string) {
 				i = len(k.queue) // it is the head: nobody overtakes it
 			}
 		}
+	}
+	k.findHead(now)
+}
+
+// findHead finds the waiter that can be granted in time and whom nobody overtakes.
+func (k *waitModelKey) findHead(now int64) {
+	k.head = -1
+	for _, w := range k.queue {
+		var d limit.Decision
+		if err := w.r.peek(bytes.Clone(k.state), now, &d); err != nil || !d.Limited || !w.isTooLate(now, d.Wait) {
+			k.head = w.id
+			return
+		}
+	}
+}
+
+// tick lets time pass: nothing happens to a key, unless a turn has come, somebody
+// gives up, or the head can be decided.
+func (m *waitModel) tick(now int64, name string) {
+	k := m.key(name)
+	k.live(now)
+	due := slices.ContainsFunc(k.turns, func(t modelTurn) bool { return !t.hole && t.due <= now })
+	for _, w := range k.queue {
+		var d limit.Decision
+		due = due || w.until <= now || w.id == k.head &&
+			(w.r.peek(bytes.Clone(k.state), now, &d) != nil || !d.Limited || d.Wait == limit.Never)
+	}
+	if due {
+		m.settle(now, name)
 	}
 }
 
@@ -342,6 +374,7 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 		return false, o
 	case until > now && !r.hasTurns():
 		k.queue = append(k.queue, modelWaiter{id, until, r})
+		k.findHead(now)
 		return true, o
 	}
 	o = m.denial(now, k, &r)
@@ -356,8 +389,9 @@ func (m *waitModel) granted(now, wait int64, name string, r Request) bool {
 	c := m.clone()
 	c.settle(now, name)
 	c.key(name).move(now, &r)
+	c.settle(now, name)
 	for t := now; t <= now+wait; t++ {
-		c.settle(t, name)
+		c.tick(t, name)
 	}
 	_, o := c.ask(now+wait, name, 0, r, math.MinInt64)
 	return o.err == nil && !o.limited
@@ -417,7 +451,7 @@ func (p *waitPair) advance(dt int64, exact bool) error {
 	if exact {
 		for t := p.now + 1; t <= to; t++ {
 			for _, name := range slices.Sorted(maps.Keys(p.m.keys)) {
-				p.m.settle(t, name)
+				p.m.tick(t, name)
 			}
 		}
 		for {
@@ -433,7 +467,7 @@ func (p *waitPair) advance(dt int64, exact bool) error {
 	}
 	p.now = to
 	for _, name := range slices.Sorted(maps.Keys(p.m.keys)) {
-		p.m.settle(to, name)
+		p.m.tick(to, name)
 	}
 	p.e.Wake(to)
 	p.e.check()
@@ -658,6 +692,7 @@ func (p *waitPair) step(id int, st waitStep) error {
 	case 14:
 		for name := range p.m.keys {
 			p.m.key(name).forget(p.now)
+			p.m.settle(p.now, name)
 		}
 		p.e.Flush()
 		select {
@@ -691,7 +726,42 @@ func (p *waitPair) forget(name string) error {
 func waitLimits(tb testing.TB) []limit.Limit {
 	all := everyLimit(tb, "5/100ns")
 	all = append(all, everyLimit(tb, "4/40ns")...)
+	all = append(all, everyLimit(tb, "3/42ns")...) // in parts that do not divide it
 	return append(all, everyLimit(tb, "1/150ns")...)
+}
+
+// A waiter is granted when its denial said, although another denial in between would
+// have moved the key: of 5 in use under 100 ns, 2 leave, and 3 would leave sooner
+// with the limit that is waited for.
+func TestWaitIsForWhatWasTold(t *testing.T) {
+	parse := func(s string) limit.Limit {
+		l, err := limit.Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	slow, fast := parse("SEGMENTED 5/100ns SEGMENTS 4"), parse("SEGMENTED 3/42ns SEGMENTS 4")
+	p := newWaitPair(nil)
+	for i, st := range []struct {
+		later int64
+		r     Request
+		until int64
+	}{
+		{0, Request{Limit: slow, Cost: 2}, 0},
+		{90, Request{Limit: slow, Cost: 3}, 0},
+		{5, Request{Limit: fast, Cost: 1}, 1_000_200},
+	} {
+		if err := errors.Join(p.advance(st.later, true), p.ask(i, "k", st.r, st.until)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.advance(79, true); err != nil || len(p.waiters) != 1 {
+		t.Fatalf("79 ns after it asked: %d wait, %v", len(p.waiters), err)
+	}
+	if err := p.advance(1, true); err != nil || len(p.waiters) != 0 {
+		t.Fatalf("80 ns after it asked: %d wait, %v", len(p.waiters), err)
+	}
 }
 
 func TestWaitModel(t *testing.T) {

@@ -138,9 +138,11 @@ func TestLimitChangesQueue(t *testing.T) {
 	})
 }
 
-// A denial's wait is true under the limit that was denied, and a denial makes
-// nobody wait longer, whatever limit that caller has, but for the rounding; where
-// INTERVAL is among them, nobody with the limit that was denied.
+// A denial's wait is exact for the limit that was denied. A denial moves the key
+// only to a pace that brings every token back no later, and makes nobody wait
+// longer, but for the rounding. Where INTERVAL is among the limits, two of them can
+// each be faster than the pace of the state, and neither faster than the other. The
+// first to be denied decides then, so the last promise holds for its callers only.
 func TestLimitChangesDenial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := make([]Limit, 3)
@@ -160,6 +162,7 @@ func TestLimitChangesDenial(t *testing.T) {
 			if next == nil {
 				return
 			}
+			checkNoLater(t, state, next, now)
 			for _, other := range limits {
 				if mixed && other != l {
 					continue
@@ -174,6 +177,23 @@ func TestLimitChangesDenial(t *testing.T) {
 			}
 		})
 	})
+}
+
+// checkNoLater checks that every token of a state comes back no later after a
+// denial, whatever the pace is now.
+func checkNoLater(t rapid.TB, state, next []byte, now int64) {
+	t.Helper()
+	var was, is use
+	before, _ := bucketAhead(state, now)
+	after, _ := bucketAhead(next, now)
+	if !useAt(&was, &Limit{}, state, before, 1) || !useAt(&is, &Limit{}, next, after, 1) || is.missing != was.missing {
+		t.Fatalf("%x becomes %x: %d are missing, and were %d", state, next, is.missing, was.missing)
+	}
+	for room := range was.missing {
+		if is.until(room) > was.until(room) {
+			t.Fatalf("%x becomes %x: no more than %d are missing in %d, and were in %d", state, next, room, is.until(room), was.until(room))
+		}
+	}
 }
 
 // Limits in turn give nothing that either alone would not.

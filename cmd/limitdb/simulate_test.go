@@ -104,7 +104,7 @@ func TestSimulateErrors(t *testing.T) {
 		{"--limit|bucket 1/s|-", short, 2, `--limit "bucket 1/s": unknown algorithm: "bucket"`},
 		{"--limit|gcra 1/s burst|-", short, 2, `a value is missing after "burst"`},
 		{"--sweep|10|-", short, 2, `--sweep: "10" is not a list of rates`},
-		{"--sweep|10/m|--algorithm|bucket|-", short, 2, `unknown algorithm: "bucket"`},
+		{"--sweep|10/m|--algorithm|bucket|-", short, 2, `unknown algorithm: "bucket"; there are GCRA, TOKEN, LEAKY, `},
 		{"--limit|gcra 1/s|--algorithm|gcra|-", short, 2, "--algorithm works only with --sweep"},
 		{"--limit|gcra 1/s|--format|xml|-", short, 2, `unknown format "xml"`},
 		{"--limit|gcra 1/s|--unit|h|-", short, 2, `unknown unit "h"`},
