@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// mayImport is the import law: what each folder may import of this module.
-// A folder stands for those below it. Tests are held to it as well, but for
-// e2e, which drives the whole. Whatever is not named may import nothing of ours.
+// mayImport is the import law: what each folder may import from this module. A folder includes those below
+// it. Tests must keep to it as well, except in e2e, which drives the whole. A folder that is not listed may
+// import nothing of ours.
 var mayImport = map[string][]string{
 	"limit":       {},
 	"resp":        {},
@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"e2e":         {"resp", "config"},
 }
 
-// onlyIn are modules of others that one folder alone may import.
+// onlyIn lists foreign modules that only one folder may import.
 var onlyIn = map[string]string{
 	"github.com/hashicorp/raft":           "replication",
 	"github.com/hashicorp/raft-boltdb":    "replication",
@@ -84,7 +84,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestLimitIsStdlibOnly keeps the domain free of everything but the language.
+// TestLimitIsStdlibOnly checks that the domain imports only the standard library.
 func TestLimitIsStdlibOnly(t *testing.T) {
 	eachFile(t, func(file string, f *ast.File, _ *token.FileSet) {
 		if !strings.HasPrefix(file, "limit/") || strings.HasSuffix(file, "_test.go") {
@@ -98,8 +98,8 @@ func TestLimitIsStdlibOnly(t *testing.T) {
 	})
 }
 
-// readsClock names the folders in which time.Now and time.Since may stand:
-// the edge. Below it, time is an argument.
+// readsClock lists the folders in which time.Now and time.Since may occur, at the edge of the program. Below
+// it, time is an argument.
 var readsClock = []string{"internal/clock", "cmd", "bench", "observe", "transport", "e2e"}
 
 func TestTimeIsAnArgument(t *testing.T) {
@@ -118,8 +118,8 @@ func TestTimeIsAnArgument(t *testing.T) {
 	})
 }
 
-// TestNoMutableGlobals forbids package-level variables but for errors, and
-// what is never assigned: blank assertions and the linker's version.
+// TestNoMutableGlobals forbids package-level variables, except for errors and for what is never assigned:
+// blank assertions and the linker's version.
 func TestNoMutableGlobals(t *testing.T) {
 	eachFile(t, func(file string, f *ast.File, fset *token.FileSet) {
 		if strings.HasSuffix(file, "_test.go") || !strings.Contains(file, "/") {
@@ -143,7 +143,7 @@ func TestNoMutableGlobals(t *testing.T) {
 	})
 }
 
-// isTable tells a composite literal of an array, which is how constant tables are written in Go.
+// isTable reports whether v is a composite literal of an array, which is how Go code writes constant tables.
 func isTable(v *ast.ValueSpec) bool {
 	for _, val := range v.Values {
 		c, ok := val.(*ast.CompositeLit)
@@ -157,7 +157,7 @@ func isTable(v *ast.ValueSpec) bool {
 	return len(v.Values) > 0
 }
 
-// TestNoExitBelowMain keeps the end of the process in cmd/.
+// TestNoExitBelowMain checks that only cmd/ ends the process.
 func TestNoExitBelowMain(t *testing.T) {
 	eachFile(t, func(file string, f *ast.File, fset *token.FileSet) {
 		if strings.HasSuffix(file, "_test.go") || under(file, []string{"cmd", "e2e"}) {

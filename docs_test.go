@@ -27,7 +27,7 @@ func pages(t *testing.T) (files []string) {
 	return files
 }
 
-// anchors returns the names that links to the headings of a page use.
+// anchors returns the anchors of a page's headings.
 func anchors(page string) map[string]bool {
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	found := map[string]bool{}
@@ -44,7 +44,7 @@ func TestLinks(t *testing.T) {
 	for _, file := range pages(t) {
 		dir := filepath.Dir(file)
 		if dir == filepath.Join("docs", "commands") && filepath.Base(file) != "README.md" {
-			continue // a part of docs/commands.md, which is followed
+			continue // a part of docs/commands.md, whose links are checked there
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -68,7 +68,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestDocsIndex holds docs/README.md to a line for each page of docs and of the root.
+// TestDocsIndex checks that docs/README.md has a line for each page of docs and of the root.
 func TestDocsIndex(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join("docs", "README.md"))
 	if err != nil {

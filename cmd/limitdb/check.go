@@ -12,8 +12,7 @@ import (
 	"limitdb/persistence"
 )
 
-// exitCorrupt is the status of a process that found data that is not what was
-// once written: EX_DATAERR of sysexits.h.
+// exitCorrupt is the exit status if data is not what was once written: EX_DATAERR of sysexits.h.
 const exitCorrupt = exitCode(65)
 
 func checkCommand() *cobra.Command {
@@ -64,7 +63,7 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 	return c
 }
 
-// knownKind reports whether this version knows the states of a kind.
+// knownKind reports whether this version can load states of a kind.
 func knownKind(kind byte) bool { return kind == usedUpKind || limit.Algorithm(kind).Known() }
 
 // sound checks a repaired copy.

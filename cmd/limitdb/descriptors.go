@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// reservedFDs are the descriptors that are not clients': logs, listeners, HTTP.
+// reservedFDs is the number of descriptors that are not for clients: logs, listeners, HTTP.
 const reservedFDs = 32
 
 // descriptors is the limit on open files.
@@ -21,15 +21,15 @@ func systemDescriptors() descriptors {
 	}
 }
 
-// room raises the limit, if it must, so that so many clients have a descriptor
-// each, and returns how many have: want, or what the system allows.
+// room raises the limit if necessary, so that want clients can have a descriptor each. It returns how many
+// can: want, or what the system allows.
 func (d descriptors) room(want int64) (clients int64, err error) {
 	need := uint64(want) + reservedFDs
 	r, err := d.get()
 	if err != nil || r.Cur >= need {
 		return want, err
 	}
-	// Root may raise the hard limit as well; for anybody else it is the most.
+	// Root may raise the hard limit as well; for others it is the maximum.
 	for _, try := range []syscall.Rlimit{{Cur: need, Max: max(need, r.Max)}, {Cur: min(need, r.Max), Max: r.Max}} {
 		if d.set(try) == nil {
 			r.Cur = try.Cur
@@ -39,8 +39,8 @@ func (d descriptors) room(want int64) (clients int64, err error) {
 	return min(want, max(1, int64(r.Cur)-reservedFDs)), nil
 }
 
-// fitMaxClients lowers maxclients to what the limit on open files allows, and
-// has CONFIG SET refuse more from then on.
+// fitMaxClients lowers maxclients to what the limit on open files allows, and makes CONFIG SET refuse higher
+// values.
 func (p *process) fitMaxClients(d descriptors) {
 	want := p.set.MaxClients.Get()
 	fit, err := d.room(want)

@@ -22,16 +22,16 @@ import (
 	"limitdb/server"
 )
 
-// durability joins the engine, the server and the store that keeps the engine's state on a disk.
+// durability connects the engine, the server and the store that saves the engine's state to disk.
 type durability struct {
 	p     *process
-	store atomic.Pointer[persistence.Store] // nil while nothing is kept
-	fatal chan error                        // the log, or the node of a cluster, cannot be written, and nothing may be answered any more
+	store atomic.Pointer[persistence.Store] // nil while nothing is saved
+	fatal chan error                        // receives an error if the log, or the node of a cluster, cannot be written; no replies may then be sent
 
 	switching switching
 
-	// usedUp is when everything counts as used up, see assumption; kept is what
-	// an earlier run has said of that. 0 for never.
+	// usedUp is the time since when everything counts as used up (see assumption). kept is the same as an
+	// earlier run has saved it. 0 means never.
 	usedUp, kept atomic.Int64
 
 	dir  string    // absolute
@@ -42,7 +42,7 @@ type durability struct {
 	total, loaded atomic.Int64
 }
 
-// openDurability takes the data directory, unless the configuration wants nothing kept.
+// openDurability opens the data directory, unless the configuration asks for no saving.
 func openDurability(p *process) (*durability, error) {
 	dir, err := filepath.Abs(p.set.Dir.Get())
 	if err != nil {
@@ -88,12 +88,13 @@ func openDurability(p *process) (*durability, error) {
 	return d, nil
 }
 
-// wanted reports whether the configuration wants anything kept.
+// wanted reports whether the configuration asks for saving.
 func (d *durability) wanted() bool {
 	return d.p.set.AppendOnly.Get() || len(d.p.set.Save.Get()) > 0
 }
 
-// replaced makes sure that no node of a cluster leaves a server's state unread in its directory.
+// replaced returns an error if a node of a cluster would leave the state of a standalone server unread in its
+// directory.
 func (d *durability) replaced() error {
 	if persistence.HasData(d.dir) {
 		return fmt.Errorf("%s has the state of a server that stood alone, which a node with raft-addr does not read: give the node another --dir", d.dir)
@@ -101,7 +102,8 @@ func (d *durability) replaced() error {
 	return nil
 }
 
-// ignore makes sure that nobody starts without a log by mistake in a directory that has state.
+// ignore returns an error if a server that saves nothing would start, probably by mistake, in a directory
+// that has state.
 func (d *durability) ignore() error {
 	switch {
 	case !persistence.HasData(d.dir):
@@ -114,7 +116,7 @@ func (d *durability) ignore() error {
 	return nil
 }
 
-// options are those of a store that is opened while the server runs.
+// options returns the options of a store, as for one that is opened while the server runs.
 func (d *durability) options() persistence.Options {
 	p := d.p
 	return persistence.Options{
@@ -129,12 +131,12 @@ func (d *durability) options() persistence.Options {
 	}
 }
 
-// roomForSyncs gives Go's scheduler one processor more under appendfsync always, once.
+// roomForSyncs gives Go's scheduler one more processor under appendfsync always, once.
 //
-// The writer is in a system call nearly all the time then. Where the others are busy, the scheduler takes its
-// processor away after each 20 µs of that, by a thread that never sleeps longer: a fifth
-// of all CPU time at one command for each sync. With one to spare it does not. GOMAXPROCS in
-// the environment is left as it is.
+// The writer then spends nearly all its time in a system call. If the other goroutines are busy, the
+// scheduler takes the writer's processor away after every 20 µs of that, with a thread that never sleeps
+// longer. That costs a fifth of all CPU time at one command for each sync; with one more processor it does
+// not happen. GOMAXPROCS in the environment is left unchanged.
 func (d *durability) roomForSyncs() {
 	if d.policy() != persistence.Always || os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -142,7 +144,7 @@ func (d *durability) roomForSyncs() {
 	d.room.Do(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1) })
 }
 
-// keys is the engine's table as a part of the store.
+// keys returns the engine's table as a part of the store.
 func (d *durability) keys() persistence.Part {
 	e := d.p.engine
 	return persistence.Part{
@@ -174,7 +176,7 @@ func (d *durability) keys() persistence.Part {
 	}
 }
 
-// wait, holds, kick and sync are the store's, where there is one.
+// wait, holds, kick and sync call the store, if there is one.
 func (d *durability) wait(_ uint64, fn func(error)) bool {
 	store := d.store.Load()
 	return store != nil && store.Wait(fn)
@@ -193,7 +195,7 @@ func (d *durability) kick() {
 
 func (d *durability) sync() error { return d.call((*persistence.Store).Sync) }
 
-// call calls a function of the store, where there is one.
+// call calls a function of the store, if there is one.
 func (d *durability) call(fn func(*persistence.Store) error) error {
 	store := d.store.Load()
 	if store == nil {
@@ -205,11 +207,11 @@ func (d *durability) call(fn func(*persistence.Store) error) error {
 	return server.ErrSnapshotting
 }
 
-// errNothingKept is returned where the log was turned off a moment ago.
+// errNothingKept is returned if the log has just been turned off.
 var errNothingKept = errors.New("no state is kept on disk")
 
-// policy is what appendfsync says. With save alone there is a log as well, which is never synced but by
-// snapshots.
+// policy returns the policy for appendfsync. With only save there is a log as well, but only snapshots sync
+// it.
 func (d *durability) policy() persistence.Policy {
 	switch fsync := d.p.set.AppendFsync.Get(); {
 	case fsync == "no" || !d.p.set.AppendOnly.Get():
@@ -220,7 +222,7 @@ func (d *durability) policy() persistence.Policy {
 	return persistence.EverySec
 }
 
-// recovering sets the clock to where decisions go on, before any is made.
+// recovering sets the clock to the time from which decisions go on, before the first decision.
 func (d *durability) recovering(l persistence.Loaded) {
 	wall := d.p.clock.Now()
 	if ahead := time.Duration(l.Now - wall); ahead.Abs() > time.Second {
@@ -240,12 +242,11 @@ func (d *durability) assume(at int64) {
 	d.p.engine.AssumeUsedUp(at)
 }
 
-// usedUpKind is the kind of the one state that assumption keeps.
+// usedUpKind is the kind of the only state in assumption.
 const usedUpKind = journal.Foreign
 
-// assumption is a part of the store that keeps one time: since when everything
-// counts as used up because a crash may have lost what was. It changes at a start only, and
-// load makes a snapshot then.
+// assumption returns a part of the store that saves one time: since when everything counts as used up,
+// because a crash may have lost state. The time changes only at a start, and load then makes a snapshot.
 func (d *durability) assumption() persistence.Part {
 	return persistence.Part{
 		Owns:  func(kind byte) bool { return kind == usedUpKind },
@@ -275,7 +276,7 @@ func (d *durability) assumption() persistence.Part {
 	}
 }
 
-// load gives the engine what was kept, while the server already answers -LOADING.
+// load loads the saved state into the engine. Meanwhile the server answers -LOADING.
 func (d *durability) load() error {
 	start, store := time.Now(), d.store.Load()
 	l, err := store.Load()
@@ -286,8 +287,8 @@ func (d *durability) load() error {
 		"expired", l.Expired, "clean", l.Clean, "took", time.Since(start).Round(time.Millisecond))
 	store.Start()
 	if d.usedUp.Load() != 0 && !l.Clean {
-		// What the disk has of before must not come back at the next start.
-		if err := store.Snapshot(); err != nil && !errors.Is(err, persistence.ErrFailed) { // else it comes when there is room
+		// The old state on disk must not come back at the next start.
+		if err := store.Snapshot(); err != nil && !errors.Is(err, persistence.ErrFailed) { // if the disk is full, rescue writes it later
 			return fmt.Errorf("recording that everything is used up: %w", err)
 		}
 	}
@@ -295,7 +296,8 @@ func (d *durability) load() error {
 	return nil
 }
 
-// refused says what to do about a directory that cannot be used. Data that needs its owner has an exit status of its own.
+// refused adds what to do to the error of a directory that cannot be used. Damaged data has an exit status of
+// its own.
 func (d *durability) refused(err error) error {
 	var corrupt *persistence.CorruptError
 	switch {
@@ -309,7 +311,7 @@ func (d *durability) refused(err error) error {
 	return err
 }
 
-// forServer is what the server asks of it.
+// forServer returns the functions that the server needs.
 func (d *durability) forServer() *server.Durability {
 	return &server.Durability{
 		Wait:     d.wait,
@@ -374,7 +376,7 @@ func (d *durability) savePoints(ctx context.Context) {
 	}
 }
 
-// errLog is the end of a process whose replies could not be made durable.
+// errLog wraps the error that ends a process whose replies cannot be made durable.
 func errLog(err error) error {
 	return fmt.Errorf("appendfsync is always, and the log cannot be written: %w", err)
 }

@@ -13,7 +13,7 @@ func TestHurry(t *testing.T) {
 	for name, c := range map[string]struct {
 		signals   []os.Signal
 		cancelled bool
-		ends      time.Duration // after the last signal; negative: never
+		ends      time.Duration // after the last signal; negative means never
 	}{
 		"none":            {nil, false, -1},
 		"a reload":        {[]os.Signal{syscall.SIGHUP}, false, -1},
@@ -45,7 +45,7 @@ func TestHurry(t *testing.T) {
 					t.Error("the process ended")
 				case <-time.After(time.Hour):
 				}
-				signals <- syscall.SIGTERM // so that the goroutine ends
+				signals <- syscall.SIGTERM // ends the goroutine
 				<-ended
 			})
 		})

@@ -21,7 +21,7 @@ import (
 type endpoint struct {
 	addr     string // host:port
 	tls      bool
-	optional bool // the machine need not have it
+	optional bool // it is no error if the machine does not have it
 }
 
 // listener is the part of transport.Group that listens.
@@ -30,18 +30,17 @@ type listener interface {
 	Unlisten(addr string)
 }
 
-// ports is what the server listens on. The registry's lock guards it once the
-// server runs.
+// ports has the endpoints that the server listens on. Once the server runs, the registry's lock guards it.
 type ports struct {
 	group listener
 	tls   *transport.TLS
 	open  []endpoint
 }
 
-// lookupTime bounds the search for the addresses of a host.
+// lookupTime bounds the time of looking up a host's addresses.
 const lookupTime = 5 * time.Second
 
-// resolve puts its addresses in the place of each host name.
+// resolve replaces each host name by its addresses.
 func resolve(all []config.Addr) ([]config.Addr, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
@@ -62,7 +61,7 @@ func resolve(all []config.Addr) ([]config.Addr, error) {
 	return out, nil
 }
 
-// endpoints returns what bind, port and tls-port name.
+// endpoints returns the endpoints that bind, port and tls-port name.
 func endpoints(set *config.Settings) ([]endpoint, error) {
 	addrs, err := resolve(set.Addrs())
 	if err != nil {
@@ -83,15 +82,15 @@ func endpoints(set *config.Settings) ([]endpoint, error) {
 	return all, nil
 }
 
-// same reports whether e and other are one address.
+// same reports whether e and other have the same address.
 func (e endpoint) same(other endpoint) bool { return e.addr == other.addr }
 
-// without returns those of all that are not among others.
+// without returns the endpoints of all that are not in others.
 func without(all, others []endpoint) []endpoint {
 	return slices.DeleteFunc(slices.Clone(all), func(e endpoint) bool { return slices.ContainsFunc(others, e.same) })
 }
 
-// listen listens on all of them or, on an error, on none.
+// listen listens on all endpoints or, if it returns an error, on none.
 func (p *ports) listen(all []endpoint) error {
 	before := p.open
 	for _, e := range all {
@@ -112,7 +111,7 @@ func (p *ports) listen(all []endpoint) error {
 	return nil
 }
 
-// taken adds what to do to an error that says that another process has the port.
+// taken adds what to do to the error that another process uses the port.
 func taken(err error, option string) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%w: another process has this port; choose one with %s", err, option)
@@ -127,13 +126,12 @@ func (p *ports) unlisten(all []endpoint) {
 	p.open = without(p.open, all)
 }
 
-// move listens on what want names and on nothing else. On an error all is as it
-// was.
+// move listens on exactly the endpoints in want. If it returns an error, nothing has changed.
 func (p *ports) move(want []endpoint) error {
 	old := without(p.open, want)
 	err := p.listen(without(want, p.open))
 	if errors.Is(err, syscall.EADDRINUSE) && len(old) > 0 {
-		// An old address may be a part of a new one, as of all addresses.
+		// A new address may include an old one: the wildcard includes all.
 		p.unlisten(old)
 		if err = p.listen(without(want, p.open)); err != nil {
 			return errors.Join(err, p.listen(old))
@@ -146,16 +144,15 @@ func (p *ports) move(want []endpoint) error {
 	return err
 }
 
-// noSuchAddress reports whether the machine has no such address, as with IPv6
-// turned off.
+// noSuchAddress reports whether err means that the machine has no such address (for example, with IPv6 turned
+// off).
 func noSuchAddress(err error) bool {
 	return errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)
 }
 
 var errNothingToListenOn = errors.New("nothing to listen on: port and tls-port are 0 and unixsocket is empty, or the machine has none of the addresses in bind")
 
-// listen opens the RESP ports and the unix socket, and follows the settings from
-// then on.
+// listen opens the RESP ports and the unix socket, and follows changes of the settings from then on.
 func (p *process) listen() error {
 	want, err := endpoints(p.set)
 	if err != nil {
@@ -187,7 +184,7 @@ func (p *process) portsChanged() error {
 		return errNothingToListenOn
 	}
 	if len(without(want, p.ports.open))+len(without(p.ports.open, want)) == 0 {
-		return nil // a change was taken back
+		return nil // Set restores the old values
 	}
 	if err := p.ports.move(want); err != nil {
 		return err
@@ -234,7 +231,7 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 	return nil
 }
 
-// beyondThisMachine returns the addresses that others can reach.
+// beyondThisMachine returns the addresses that other machines can reach.
 func beyondThisMachine(addrs []net.Addr) []string {
 	var open []string
 	for _, a := range addrs {
@@ -245,7 +242,7 @@ func beyondThisMachine(addrs []net.Addr) []string {
 	return open
 }
 
-// tcpPort is the port that is listened on, which differs from the directive where that is 0.
+// tcpPort returns the actual port, which differs from the directive if that is 0.
 func (p *process) tcpPort() int {
 	for _, a := range p.group.Addrs() {
 		if t, ok := a.(*net.TCPAddr); ok {

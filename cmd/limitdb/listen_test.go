@@ -14,9 +14,9 @@ import (
 	"limitdb/transport"
 )
 
-// fakeListener keeps what is listened on. Addresses that begin with "taken" are,
-// those that begin with "absent" are not on the machine, and all addresses
-// (":port") cannot be had while one of that port is in use.
+// fakeListener records the addresses that are listened on. Addresses that begin with "taken" are in use,
+// those that begin with "absent" are not on the machine, and the wildcard (":port") fails while another
+// address with that port is in use.
 type fakeListener struct{ open []string }
 
 func (f *fakeListener) Listen(_, addr string, _ *transport.TLS) error {
@@ -40,7 +40,7 @@ func TestMovePorts(t *testing.T) {
 	f := &fakeListener{}
 	p := &ports{group: f}
 	for _, step := range []struct {
-		want string // addresses; with a - before one that the machine need not have
+		want string // addresses; a leading - means that the machine need not have it
 		err  error
 		open string
 	}{
@@ -51,7 +51,7 @@ func TestMovePorts(t *testing.T) {
 		{"c:2 taken:2", syscall.EADDRINUSE, "b:2"},
 		{"absent:2", syscall.EADDRNOTAVAIL, "b:2"},
 		{"b:2 -absent:2", nil, "b:2"},
-		{":2", nil, ":2"}, // b:2 is a part of it
+		{":2", nil, ":2"}, // :2 includes b:2
 		{"d:3", nil, "d:3"},
 		{"taken:3", syscall.EADDRINUSE, "d:3"},
 	} {
@@ -95,7 +95,7 @@ func TestEndpoints(t *testing.T) {
 
 func TestRoomForClients(t *testing.T) {
 	for _, c := range []struct {
-		cur, max, highest uint64 // highest: the hard limit that the process may set
+		cur, max, highest uint64 // highest is the hard limit that the process may set
 		want, fit         int64
 		left              uint64
 	}{
@@ -122,7 +122,7 @@ func TestRoomForClients(t *testing.T) {
 	}
 }
 
-// CONFIG SET maxclients beyond the descriptors is refused, with what would go.
+// CONFIG SET maxclients above the number of descriptors is refused, with the possible value.
 func TestMaxClientsBeyondTheDescriptors(t *testing.T) {
 	registry, set := config.New()
 	p := &process{registry: registry, set: set, log: slog.New(slog.DiscardHandler)}

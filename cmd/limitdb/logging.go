@@ -17,13 +17,13 @@ import (
 	"limitdb/server"
 )
 
-// logOutput is where the log goes: standard error or a file that can be reopened.
+// logOutput writes the log to standard error or to a file that can be reopened.
 type logOutput struct {
 	set   *config.Settings
 	level slog.LevelVar
 	mu    sync.Mutex // guards file and lost
 	file  *os.File
-	lost  int // lines, because nobody took them
+	lost  int // number of lines that were dropped because nothing read them
 }
 
 func newLogOutput(set *config.Settings) (*logOutput, error) {
@@ -34,8 +34,7 @@ func newLogOutput(set *config.Settings) (*logOutput, error) {
 	return l, l.levelChanged()
 }
 
-// reopen opens the log file by its name, so that it can be moved away and
-// SIGHUP sent.
+// reopen opens the log file again by its name, so that it can be rotated: move it away and send SIGHUP.
 func (l *logOutput) reopen() error {
 	path := l.set.LogFile.Get()
 	if path == "" {
@@ -63,11 +62,12 @@ func (l *logOutput) close() {
 	}
 }
 
-// pipeBuf is how much a pipe or a terminal that can be written to takes without waiting.
+// pipeBuf is how many bytes a writable pipe or terminal takes without waiting.
 const pipeBuf = 4096
 
-// Write is for the log handler. It never waits: an event loop may be the caller, and who reads
-// the log may have stopped. A line that nobody takes is lost, and the next one is preceded by their number.
+// Write is for the log handler. It never waits, because an event loop may be the caller and the reader of the
+// log may have stopped. If nothing takes a line, the line is dropped, and the next line comes after a count
+// of the dropped ones.
 func (l *logOutput) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *logOutput) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// write reports whether all of b was taken.
+// write reports whether it wrote all of b.
 func (l *logOutput) write(b []byte) bool {
 	for len(b) > 0 {
 		poll := []unix.PollFd{{Fd: int32(l.file.Fd()), Events: unix.POLLOUT}}
@@ -107,7 +107,7 @@ func (l *logOutput) levelChanged() error {
 	return nil
 }
 
-// logger writes text lines, each kind of message at a bounded rate.
+// logger returns a logger that writes text lines, with a bounded rate for each message.
 func (l *logOutput) logger() *slog.Logger {
 	return slog.New(&limitedHandler{next: slog.NewTextHandler(io.Writer(l), &slog.HandlerOptions{
 		Level: &l.level,
@@ -132,9 +132,8 @@ func levelName(l slog.Level) string {
 	return "warning"
 }
 
-// limitedHandler passes on at most a few records a second of each message, so
-// that hostile clients cannot fill the disk; the next one that passes says how many were
-// left out.
+// limitedHandler passes on only a few records a second for each message, so that hostile clients cannot fill
+// the disk. The next record that passes says how many were left out.
 type limitedHandler struct {
 	next   slog.Handler
 	shared *logLimits
@@ -143,7 +142,7 @@ type limitedHandler struct {
 type logLimits struct {
 	clock  clock.Clock
 	mu     sync.Mutex           // guards states
-	states map[string]*logState // by message: they are constants of the program
+	states map[string]*logState // by message: messages are constants of the program
 }
 
 type logState struct {
@@ -151,12 +150,12 @@ type logState struct {
 	skipped int
 }
 
-// Enabled asks the handler behind.
+// Enabled calls the next handler.
 func (h *limitedHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
 
-// Handle passes r on if its message is inside its limit: 10 a second, 50 at once.
+// Handle passes r on if its message is within its limit: 10 a second, with a burst of 50.
 func (h *limitedHandler) Handle(ctx context.Context, r slog.Record) error {
 	l := limit.Limit{Algorithm: limit.GCRA, Max: 10, Period: 1e9, Burst: 50}
 	h.shared.mu.Lock()
@@ -185,12 +184,12 @@ func (h *limitedHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// WithAttrs keeps the limits.
+// WithAttrs returns a handler that shares the limits.
 func (h *limitedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &limitedHandler{next: h.next.WithAttrs(attrs), shared: h.shared}
 }
 
-// WithGroup keeps the limits.
+// WithGroup returns a handler that shares the limits.
 func (h *limitedHandler) WithGroup(name string) slog.Handler {
 	return &limitedHandler{next: h.next.WithGroup(name), shared: h.shared}
 }

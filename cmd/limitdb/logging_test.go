@@ -13,7 +13,7 @@ import (
 	"limitdb/internal/clock"
 )
 
-// Who stops reading the log stops nobody who writes it, and is told what was lost.
+// If the reader of the log stops, writers do not wait, and later the log says how many lines were dropped.
 func TestLogDoesNotWaitForItsReader(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestLogDoesNotWaitForItsReader(t *testing.T) {
 	}
 }
 
-// A crowd of hostile clients cannot fill the disk, and what is left out is told.
+// A crowd of hostile clients cannot fill the disk, and the log says how many lines were left out.
 func TestLogLimitsItself(t *testing.T) {
 	var out bytes.Buffer
 	fake := clock.NewFake(1_600_000_000 * int64(time.Second))

@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	_ "time/tzdata" // time zones, for a machine or a container that has none
+	_ "time/tzdata" // time zones, for machines and containers without any
 
 	"github.com/spf13/cobra"
 
@@ -34,16 +34,15 @@ func main() {
 	os.Exit(1)
 }
 
-// exitCode ends the process with itself as status; the message is that of the
-// error that withStatus puts it to.
+// exitCode is the exit status of the process. The error that withStatus attaches it to has the message.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
 
-// usageError is a mistake on the command line: exit status 2.
+// usageError makes err a mistake on the command line, with exit status 2.
 func usageError(err error) error { return withStatus{err, 2} }
 
-// withStatus is an error that ends the process with that status.
+// withStatus is an error with the exit status that it causes.
 type withStatus struct {
 	error
 	code exitCode
@@ -51,8 +50,8 @@ type withStatus struct {
 
 func (e withStatus) Unwrap() []error { return []error{e.error, e.code} }
 
-// run dispatches. The server's own arguments are directives, which cobra does
-// not know, so only a subcommand's name is given to it.
+// run runs the server or a subcommand. The server's own arguments are directives, which cobra does not know,
+// so cobra gets only subcommands.
 func run(args []string) error {
 	root := commands()
 	if len(args) > 0 {
@@ -76,8 +75,7 @@ func run(args []string) error {
 	return serve(args)
 }
 
-// mistyped is the error for a word that is no file and is near the name of a
-// subcommand.
+// mistyped returns an error if word is not a file and resembles the name of a subcommand.
 func mistyped(word string, root *cobra.Command) error {
 	if strings.HasPrefix(word, "-") {
 		return nil

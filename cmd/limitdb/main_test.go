@@ -22,7 +22,8 @@ func TestMistypedSubcommand(t *testing.T) {
 			t.Errorf("limitdb %s: %v, want %s and exit status 2", c.args, err, c.want)
 		}
 	}
-	// A file of that name is a configuration, and what is near nothing is a file that is not there.
+	// If a file of that name exists, it is a configuration. A word that resembles nothing is a file that does
+	// not exist.
 	if err := os.WriteFile("chekc", []byte("nonsense 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

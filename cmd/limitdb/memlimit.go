@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// leastHeap is the least memory limit given to the Go heap: below it the
-// collector would only run in circles.
+// leastHeap is the lowest memory limit, in bytes, for the Go heap. With less, the garbage collector would run
+// all the time.
 const leastHeap = 64 << 20
 
-// limitHeap tells Go's collector what the cgroup leaves for the heap: nine tenths
-// of its limit, less what the table may take outside the heap (maxmemory). GOMEMLIMIT in the
-// environment is stronger. It returns the limit in bytes, 0 for none.
+// limitHeap sets the memory limit of the Go heap to what the cgroup leaves for it: nine tenths of the
+// cgroup's limit, less what the table may use outside the heap (maxmemory). GOMEMLIMIT in the environment
+// takes precedence. It returns the limit in bytes, 0 for none.
 func limitHeap(root fs.FS, getenv func(string) string, maxMemory int64) int64 {
 	if getenv("GOMEMLIMIT") != "" {
 		return 0
@@ -30,7 +30,8 @@ func limitHeap(root fs.FS, getenv func(string) string, maxMemory int64) int64 {
 	return heap
 }
 
-// cgroupLimit is the least memory limit of the process's cgroup and those above it, in bytes; 0 where there is none.
+// cgroupLimit returns the lowest memory limit, in bytes, of the process's cgroup and those above it, 0 if
+// there is none.
 func cgroupLimit(root fs.FS) int64 {
 	least := int64(0)
 	note := func(path string) {
@@ -38,7 +39,7 @@ func cgroupLimit(root fs.FS) int64 {
 		if err != nil {
 			return
 		}
-		// "max", and the huge number of cgroup v1, are no limit.
+		// "max", and the huge number of cgroup v1, mean no limit.
 		n, err := strconv.ParseInt(string(bytes.TrimSpace(data)), 10, 64)
 		if err == nil && n > 0 && n < math.MaxInt64/2 && (least == 0 || n < least) {
 			least = n
@@ -75,5 +76,5 @@ func cgroupLimit(root fs.FS) int64 {
 	return least
 }
 
-// systemRoot is the file system from its root.
+// systemRoot returns the file system from its root.
 func systemRoot() fs.FS { return os.DirFS("/") }

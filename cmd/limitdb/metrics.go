@@ -6,7 +6,7 @@ import (
 	"limitdb/observe"
 )
 
-// snapshot gathers the numbers that the HTTP port publishes.
+// snapshot gathers the figures for the HTTP port.
 func (p *process) snapshot() observe.Snapshot {
 	f := p.server.Figures()
 	e := p.states().Stats()

@@ -16,7 +16,7 @@ import (
 	"limitdb/resp"
 )
 
-// pingTimeout bounds the whole of limitdb ping.
+// pingTimeout bounds the time of limitdb ping.
 const pingTimeout = 5 * time.Second
 
 func pingCommand() *cobra.Command {
@@ -45,7 +45,7 @@ prints PONG. It reads the configuration as the server does, so that in a contain
 	}
 }
 
-// ping connects as set says and returns the reply to PING.
+// ping connects according to set and returns the reply to PING.
 func ping(set *config.Settings) (string, error) {
 	conn, err := dialServer(set)
 	if err != nil {
@@ -63,7 +63,7 @@ func ping(set *config.Settings) (string, error) {
 	}
 	reply, err := call(conn, r, "PING")
 	if err != nil && strings.Contains(err.Error(), "NOAUTH") {
-		// It answers; that it wants a password does not make it ill.
+		// The server answers; asking for a password does not make it unhealthy.
 		return "PONG (it requires a password)", nil
 	}
 	return reply, err
@@ -85,7 +85,7 @@ func call(conn net.Conn, r *bufio.Reader, words ...string) (string, error) {
 	return v.Text, v.Err()
 }
 
-// dialServer connects to the first place where a server with these settings listens.
+// dialServer connects to the first address on which a server with these settings listens.
 func dialServer(set *config.Settings) (net.Conn, error) {
 	d := net.Dialer{Timeout: pingTimeout}
 	if port := set.Port.Get(); port != 0 {
@@ -95,7 +95,7 @@ func dialServer(set *config.Settings) (net.Conn, error) {
 		return d.Dial("unix", path)
 	}
 	if port := set.TLSPort.Get(); port != 0 {
-		// Who answers on this machine's own port is not in question.
+		// There is no need to authenticate the server on this machine's own port.
 		c := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
 		if cert, err := tls.LoadX509KeyPair(set.TLSCertFile.Get(), set.TLSKeyFile.Get()); err == nil {
 			c.Certificates = []tls.Certificate{cert}
@@ -105,8 +105,7 @@ func dialServer(set *config.Settings) (net.Conn, error) {
 	return nil, fmt.Errorf("the configuration has no port, no tls-port and no unixsocket")
 }
 
-// dialHost is the first address that is listened on; a wildcard is reached
-// through loopback.
+// dialHost returns the first address that the server listens on. It replaces a wildcard by loopback.
 func dialHost(set *config.Settings) string {
 	addrs := set.Addrs()
 	if len(addrs) == 0 {
@@ -114,7 +113,7 @@ func dialHost(set *config.Settings) string {
 	}
 	host := addrs[0].Host
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		return "127.0.0.1" // no names are needed to find it
+		return "127.0.0.1" // needs no look-up of a name
 	}
 	return host
 }

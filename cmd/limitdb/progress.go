@@ -9,18 +9,18 @@ import (
 	"golang.org/x/term"
 )
 
-// progress is a bar on a terminal that tells how much of some files has been read.
-// It comes only when that takes long.
+// progress is a bar on a terminal that shows how much of some files has been read. It appears only if that
+// takes long.
 type progress struct {
-	out   io.Writer // nil for no bar
+	out   io.Writer // nil means no bar
 	doing string
-	total int64 // bytes, -1 if not known
+	total int64 // bytes; -1 if unknown
 	read  int64
 	since time.Time
 	bar   *progressbar.ProgressBar
 }
 
-// patience is how long it takes for the bar to come.
+// patience is the time after which the bar appears.
 const patience = 500 * time.Millisecond
 
 func newProgress(out io.Writer, doing string, files []string, quiet bool) *progress {
@@ -39,7 +39,7 @@ func newProgress(out io.Writer, doing string, files []string, quiet bool) *progr
 	return p
 }
 
-// reader counts what is read of r.
+// reader returns a reader that counts what is read from r.
 func (p *progress) reader(r io.Reader) io.Reader {
 	if p.out == nil {
 		return r
@@ -60,7 +60,7 @@ func (r *progressReader) Read(b []byte) (int, error) {
 
 func (p *progress) add(n int) { p.set(p.read+int64(n), p.total) }
 
-// set says how much has been read, and of how much.
+// set sets how much has been read, and of how much.
 func (p *progress) set(read, total int64) {
 	p.read, p.total = read, total
 	if p.out == nil {
@@ -75,11 +75,11 @@ func (p *progress) set(read, total int64) {
 			progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 	}
-	// A bar that cannot be drawn is no reason to stop.
+	// If the bar cannot be drawn, go on without it.
 	_ = p.bar.Set64(min(p.read, max(p.total, p.read)))
 }
 
-// close takes the bar away; more reading brings it again.
+// close removes the bar; further reading shows it again.
 func (p *progress) close() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

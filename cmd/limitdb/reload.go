@@ -10,16 +10,16 @@ import (
 	"limitdb/transport"
 )
 
-// reloads counts what SIGHUP brought about.
+// reloads counts the results of SIGHUP.
 type reloads struct {
 	done, failed atomic.Uint64
 	lastFailed   atomic.Bool
-	at           atomic.Int64 // ns of Unix time
+	at           atomic.Int64 // Unix ns
 	clockOffset  atomic.Int64 // ns
 }
 
-// reload reads again what SIGHUP asks for: the log file, passwords from files
-// and certificates. What fails keeps its old value.
+// reload handles SIGHUP: it reopens the log file and reads password files and certificates again. If one of
+// these fails, its old value stays.
 func (p *process) reload() {
 	p.notify(daemon.SdNotifyReloading)
 	defer p.notify(daemon.SdNotifyReady)
@@ -52,7 +52,7 @@ func (p *process) reload() {
 	p.log.Info("reloaded")
 }
 
-// loadTLS reads the certificates, or returns nil where there is no TLS port.
+// loadTLS reads the certificates, or returns nil if there is no TLS port.
 func loadTLS(set *config.Settings) (*transport.TLS, error) {
 	if set.TLSPort.Get() == 0 {
 		return nil, nil

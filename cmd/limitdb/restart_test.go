@@ -14,21 +14,21 @@ import (
 	"limitdb/resp"
 )
 
-// deadline is how long a test waits for what takes milliseconds.
+// deadline bounds the wait for what takes milliseconds.
 const deadline = 2 * time.Minute
 
-// machine is what outlives the process: its directory, and the clocks.
+// machine is what outlives the process: a directory and the clocks.
 type machine struct {
 	t    *testing.T
 	dir  string
-	off  time.Duration // by which the wall clock is wrong
+	off  time.Duration // how far the wall clock is wrong
 	boot uint64
 	up   time.Time // when the machine was started
-	p    *process  // that ran last
-	args []string  // directives; nil for appendfsync always
+	p    *process  // the one that ran last
+	args []string  // directives; nil means appendfsync always
 }
 
-// run runs the whole server on the machine as it is, and fn with a client of it.
+// run runs the whole server on the machine, and calls fn with a client of it.
 func (m *machine) run(fn func(do func(line string) resp.Value)) {
 	m.t.Helper()
 	m.t.Setenv("GOMAXPROCS", "kept") // see roomForSyncs
@@ -40,7 +40,7 @@ func (m *machine) run(fn func(do func(line string) resp.Value)) {
 	}
 	err := registry.Load(config.Sources{Args: append([]string{
 		"--port", "0", "--http-port", "0", "--unixsocket", socket, "--dir", m.dir, "--logfile", filepath.Join(m.dir, "server.out"),
-		"--appendfsync-max-delay", "3600", // a busy machine's disk may hang for longer than by default
+		"--appendfsync-max-delay", "3600", // a busy machine's disk may hang for longer than the default allows
 	}, args...)})
 	if err != nil {
 		m.t.Fatal(err)
@@ -76,7 +76,8 @@ func (m *machine) run(fn func(do func(line string) resp.Value)) {
 	}
 }
 
-// client returns what sends a command on c and reads its reply; c is closed at the end of the test.
+// client returns a function that sends a command on c and reads its reply. c is closed at the end of the
+// test.
 func (m *machine) client(c net.Conn) (do func(line string) resp.Value) {
 	m.t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(deadline))
@@ -99,8 +100,7 @@ func (m *machine) client(c net.Conn) (do func(line string) resp.Value) {
 	}
 }
 
-// A clock that is wrong when the server starts again neither hands out a fresh
-// quota nor locks anybody out.
+// If the clock is wrong when the server starts again, no caller gets a fresh quota and none is locked out.
 func TestRestartUnderAWrongClock(t *testing.T) {
 	const (
 		take     = "CL.THROTTLE user 9 10 3600"
@@ -111,13 +111,13 @@ func TestRestartUnderAWrongClock(t *testing.T) {
 		name    string
 		off     time.Duration // at the second start
 		reboot  bool
-		elapsed bool // so much time that the quota is there again, as far as anybody can tell
+		elapsed bool // the quota is full again, as far as anybody can know
 	}{
 		{name: "right"},
 		{name: "an hour back", off: -time.Hour},
 		{name: "ten years on", off: years},
 		{name: "an hour back after the machine's start", off: -time.Hour, reboot: true},
-		// Nothing but the wall clock tells how long the machine was off.
+		// Only the wall clock shows how long the machine was off.
 		{name: "ten years on after the machine's start", off: years, reboot: true, elapsed: true},
 	} {
 		t.Run(strings.ReplaceAll(test.name, " ", "-"), func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestRestartUnderAWrongClock(t *testing.T) {
 					}
 				}
 			})
-			// Once with the wrong clock, and once when it has been put right.
+			// First with the wrong clock, then after it was corrected.
 			for _, off := range []time.Duration{test.off, 0} {
 				m.off = off
 				if test.reboot {
@@ -154,7 +154,7 @@ func TestRestartUnderAWrongClock(t *testing.T) {
 	}
 }
 
-// What is kept on the disk shows in the metrics.
+// The metrics show the state on disk.
 func TestMetricsOfDurability(t *testing.T) {
 	m := &machine{t: t, dir: t.TempDir(), boot: 1, up: time.Now()}
 	m.run(func(do func(string) resp.Value) {

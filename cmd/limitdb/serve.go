@@ -24,8 +24,7 @@ import (
 	"limitdb/transport"
 )
 
-// serve reads the configuration and runs the server until a signal or
-// SHUTDOWN ends it.
+// serve reads the configuration and runs the server until a signal or SHUTDOWN stops it.
 func serve(args []string) error {
 	args, checkOnly := cutFlag(args, "--check-config")
 	registry, set := config.New()
@@ -42,43 +41,43 @@ func serve(args []string) error {
 		fmt.Println("limitdb: the configuration is valid")
 		return nil
 	}
-	// By default Go ends a process that writes to standard output or standard error
-	// once nobody reads them. The server goes on without its log.
+	// By default, Go ends a process that writes to standard output or standard error when nothing reads them.
+	// The server must go on without its log.
 	signal.Ignore(syscall.SIGPIPE)
 	p := &process{registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
 	return p.run()
 }
 
-// cutFlag removes a flag that is no directive from args.
+// cutFlag removes a flag that is not a directive from args.
 func cutFlag(args []string, flag string) (rest []string, found bool) {
 	rest = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == flag })
 	return rest, len(rest) < len(args)
 }
 
-// process is the running server and all it is made of.
+// process is the running server and all its parts.
 type process struct {
 	registry *config.Registry
 	set      *config.Settings
 	clock    *clock.Real
-	boot     func() (id uint64, elapsed int64) // as persistence.Options wants it
+	boot     func() (id uint64, elapsed int64) // for persistence.Options
 	log      *slog.Logger
 	logs     *logOutput
 	engine   *engine.Engine
 	server   *server.Server
 	group    *transport.Group
 	ports    ports
-	saves    bool           // a snapshot is the last thing that is made
+	saves    bool           // make a snapshot last
 	tls      *transport.TLS // nil without tls-port
 	http     *observe.Server
 	durable  *durability
-	replica  *replica // nil: this server stands alone
+	replica  *replica // nil for a standalone server
 	reloads  reloads
-	stop     chan bool // true: at once
+	stop     chan bool // true means immediately
 }
 
-// run starts the parts in their order, waits, and stops them in the reverse order.
+// run starts the parts in order, waits, and stops them in reverse order.
 func (p *process) run() error {
-	// The log comes first: everything below may have something to say.
+	// The log comes first, since everything below may write to it.
 	logs, err := newLogOutput(p.set)
 	if err != nil {
 		return err
@@ -87,7 +86,7 @@ func (p *process) run() error {
 	defer logs.close()
 	p.registry.OnChange(logs.levelChanged, p.set.LogLevel)
 
-	// Certificates are read before any port opens, so that a wrong one ends the start.
+	// Read certificates before any port opens, so that a wrong one prevents the start.
 	if p.tls, err = loadTLS(p.set); err != nil {
 		return err
 	}
@@ -104,8 +103,8 @@ func (p *process) run() error {
 	}
 	p.budgetChanged()
 	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)
-	// The data directory is taken before any port opens: a second process on it
-	// ends here, and so does one whose MANIFEST is damaged.
+	// Open the data directory before any port. A second process on it ends here, and so does one whose
+	// MANIFEST is damaged.
 	if p.durable, err = openDurability(p); err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (p *process) run() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer background.Wait()
 	defer cancel()
-	// Clients are answered with -LOADING until the state is there.
+	// Clients get -LOADING until the state is loaded.
 	p.server.SetLoading(p.durable.loading.Load())
 	if p.replica != nil {
 		p.server.Follow()
@@ -129,13 +128,13 @@ func (p *process) run() error {
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
 
-	// Signals are caught before the ports open: whoever sees a port answer may send one.
+	// Catch signals before the ports open: a client that sees a port answer may send one.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	// The HTTP port is bound first: once the RESP ports are open, a rush of
-	// clients could leave it no descriptor.
+	// Bind the HTTP port first. Once the RESP ports are open, a rush of clients could leave no descriptor for
+	// it.
 	if err := p.listenHTTP(&background); err != nil {
 		p.close(true, signals)
 		return err
@@ -161,7 +160,7 @@ func (p *process) run() error {
 	if err != nil {
 		return err
 	}
-	// Last, when nothing can change any more: what is durable now is all.
+	// Last, when nothing can change any more, make the final state durable.
 	cancel()
 	background.Wait()
 	if p.saves && p.durable.store.Load() != nil {
@@ -179,8 +178,8 @@ func (p *process) run() error {
 	return nil
 }
 
-// load loads what was kept. It tells whether a signal came meanwhile, which
-// ends the process: nothing has changed yet that could be lost.
+// load loads the saved state. stopped reports that a signal came meanwhile, which ends the process: nothing
+// that could be lost has changed yet.
 func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx context.Context) (stopped bool, err error) {
 	savePoints := func() { p.durable.savePoints(ctx) }
 	if !p.durable.loading.Load() {
@@ -209,8 +208,8 @@ func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx
 	}
 }
 
-// wait returns when the server is to stop; now says whether at once. The error
-// is of a log that cannot be written.
+// wait returns when the server must stop; now reports whether immediately. Its error is that of a log that
+// cannot be written.
 func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 	for {
 		select {
@@ -232,8 +231,7 @@ func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 	}
 }
 
-// stopBy takes note of what shutdown-on-sigterm or shutdown-on-sigint asks for, and
-// reports whether the stop is to be at once.
+// stopBy notes the configured way to stop for this signal, and reports whether to stop immediately.
 func (p *process) stopBy(s os.Signal) (now bool) {
 	asks := config.OnSignal(p.set.ShutdownOnSIGTERM)
 	if s == syscall.SIGINT {
@@ -243,8 +241,8 @@ func (p *process) stopBy(s os.Signal) (now bool) {
 	return asks.Now
 }
 
-// close stops listening, answers what was read and closes the clients. Another
-// signal hurries it, and all that is done after it.
+// close stops listening, answers the commands that were read, and closes the clients. A second signal
+// shortens this and the rest of the stop.
 func (p *process) close(now bool, signals <-chan os.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.set.ShutdownTimeout.Get())
 	defer cancel()
@@ -263,13 +261,12 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 	}
 }
 
-// hurryTime is what a stop in a hurry may take: long enough for what is in memory to be
-// written to a disk that works.
+// hurryTime bounds a hurried stop. It is long enough to write what is in memory to a disk that works.
 const hurryTime = 2 * time.Second
 
-// hurry acts on the signals that come while the process stops, and goes on until it has
-// ended. The first one calls cancel, which cuts clients off. If the process is still there
-// after hurryTime, or another signal comes, something hangs: then the process ends as it is.
+// hurry handles the signals that come while the process stops, until it has ended. The first one calls
+// cancel, which disconnects the clients. If the process still runs after hurryTime, or another signal comes,
+// something hangs, and hurry ends the process.
 func hurry(signals <-chan os.Signal, log *slog.Logger, cancel func(), exit func(code int)) {
 	var over <-chan time.Time
 	for {
@@ -299,9 +296,9 @@ func (p *process) transportOptions() transport.Options {
 		Clock:     p.clock,
 		Backlog:   int(p.set.TCPBacklog.Get()),
 		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
-		Settled:   p.keeper().Kick, // one sync is for all that a loop has found to do
+		Settled:   p.keeper().Kick, // one sync serves everything that a loop has found to do
 		PauseMost: p.server.MostUnsent,
-		Loops:     int(p.set.Loops.Get()), // 0: as many as the transport finds best
+		Loops:     int(p.set.Loops.Get()), // 0 means the transport's default
 		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
 		Refusal:   []byte("-ERR max number of clients reached\r\n"),
 		OnAcceptError: func(on net.Addr, err error, wait time.Duration) {
@@ -310,7 +307,7 @@ func (p *process) transportOptions() transport.Options {
 	}
 }
 
-// budgetChanged tells the engine what maxmemory and its policy say.
+// budgetChanged passes maxmemory and its policy to the engine.
 func (p *process) budgetChanged() error {
 	policy := engine.NoEviction
 	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
@@ -320,7 +317,7 @@ func (p *process) budgetChanged() error {
 	return nil
 }
 
-// keepAlive is the transport's option: 0 in the directive turns probes off.
+// keepAlive converts the directive to the transport's option: 0 means no probes.
 func keepAlive(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -328,7 +325,7 @@ func keepAlive(d time.Duration) time.Duration {
 	return d
 }
 
-// live says whether the server makes progress; the error names what does not.
+// live returns an error if the server makes no progress; the error names what is stuck.
 func (p *process) live() error {
 	if stuck := p.group.Stuck(); stuck > server.StuckAfter {
 		return fmt.Errorf("an event loop has made no progress for %v", time.Duration(stuck).Round(time.Second))
@@ -336,7 +333,7 @@ func (p *process) live() error {
 	return p.server.Live()
 }
 
-// ready says whether decisions are served.
+// ready returns nil while the server makes decisions.
 func (p *process) ready() error {
 	if err := p.live(); err != nil {
 		return err
@@ -344,7 +341,7 @@ func (p *process) ready() error {
 	return p.server.Ready()
 }
 
-// slewClock keeps the clock of decisions near the machine's.
+// slewClock keeps the clock of decisions close to the machine's.
 func (p *process) slewClock(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -354,14 +351,14 @@ func (p *process) slewClock(ctx context.Context) {
 			return
 		case <-tick.C:
 			if p.replica != nil {
-				continue // the time is the cluster's
+				continue // the cluster sets the time
 			}
 			p.reloads.clockOffset.Store(p.clock.Slew())
 		}
 	}
 }
 
-// notify tells systemd, where the configuration says that it supervises.
+// notify notifies systemd, if the configuration says that it supervises.
 func (p *process) notify(state string) {
 	if p.set.Supervised.Get() == "no" {
 		return
@@ -371,7 +368,7 @@ func (p *process) notify(state string) {
 	}
 }
 
-// lowerMaxClients makes maxclients fit.
+// lowerMaxClients lowers maxclients to fit, and logs that it does.
 func (p *process) lowerMaxClients(fit, want int64) {
 	if err := p.registry.Set(config.Pair{Name: "maxclients", Value: strconv.FormatInt(fit, 10)}); err != nil {
 		p.log.Warn("lowering maxclients", "err", err)

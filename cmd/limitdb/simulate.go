@@ -14,10 +14,10 @@ import (
 	"limitdb/simulate"
 )
 
-// toldLines is how many bad lines of a trace are told; the others are counted.
+// toldLines is how many bad lines of a trace are printed; the others are only counted.
 const toldLines = 5
 
-// simulation is what the command line of limitdb simulate says.
+// simulation is the parsed command line of limitdb simulate.
 type simulation struct {
 	limits, algorithms []string
 	sweep              string
@@ -115,7 +115,7 @@ func (s *simulation) run(cmd *cobra.Command, files []string) error {
 	return s.write(cmd.OutOrStdout(), result, files)
 }
 
-// replay makes a replay against all limits asked for.
+// replay makes a replay against all requested limits.
 func (s *simulation) replay() (*simulate.Replay, error) {
 	var limits []limit.Limit
 	for _, text := range s.limits {
@@ -140,7 +140,7 @@ func (s *simulation) replay() (*simulate.Replay, error) {
 	return simulate.NewReplay(limits)
 }
 
-// parseUnit reads the unit of times that are numbers.
+// parseUnit parses the unit of times that are numbers.
 func parseUnit(name string) (simulate.Unit, error) {
 	switch name {
 	case "auto":
@@ -163,7 +163,7 @@ func (s *simulation) file(stdin io.Reader, name string, replay *simulate.Replay,
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			// The caller says which file.
+			// The caller adds the name of the file.
 			if wrapped := errors.Unwrap(err); wrapped != nil {
 				err = wrapped
 			}
@@ -179,7 +179,7 @@ func (s *simulation) file(stdin io.Reader, name string, replay *simulate.Replay,
 	return simulate.Run(trace, replay, simulate.RunOptions{Strict: s.strict, Bad: bad})
 }
 
-// write prints the result, and writes the page if there is to be one.
+// write prints the result, and writes the page if one was requested.
 func (s *simulation) write(out io.Writer, result *simulate.Result, files []string) error {
 	write := result.WriteTable
 	if s.json {
@@ -199,7 +199,7 @@ func (s *simulation) write(out io.Writer, result *simulate.Result, files []strin
 	return f.Close()
 }
 
-// commandLine is limitdb with its arguments, as a shell takes them.
+// commandLine returns limitdb and its arguments, quoted for a shell.
 func commandLine(args []string) string {
 	words := []string{"limitdb"}
 	for _, a := range args {
@@ -213,7 +213,7 @@ func commandLine(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// about names what is replayed.
+// about describes what is replayed.
 func about(files []string) string {
 	names := make([]string, len(files))
 	for i, name := range files {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// simulateRun is limitdb simulate with these arguments; status is what the process
-// would end with.
+// simulateRun runs limitdb simulate with these arguments; status is the exit status.
 func simulateRun(t *testing.T, stdin string, args ...string) (out, errOut string, status int) {
 	t.Helper()
 	root := commands()
@@ -32,7 +31,7 @@ func simulateRun(t *testing.T, stdin string, args ...string) (out, errOut string
 	return stdout.String(), stderr.String(), status
 }
 
-// short is 6 requests in a second of a, and one of b.
+// short has 6 requests of a within a second, and one of b.
 const short = "0,a\n0.1,a\n0.2,a\n0.3,b\n0.4,a\n0.5,a\n0.6,a\n"
 
 func TestSimulateTable(t *testing.T) {
@@ -94,7 +93,7 @@ func TestSimulateTellsBadLines(t *testing.T) {
 
 func TestSimulateErrors(t *testing.T) {
 	for _, test := range []struct {
-		args   string // apart by "|"
+		args   string // separated by "|"
 		stdin  string
 		status int
 		want   string

@@ -8,22 +8,22 @@ import (
 	"limitdb/persistence"
 )
 
-// switching is what turns the log on and off while the server runs.
+// switching guards turning the log on and off while the server runs.
 type switching struct {
-	sync.Mutex      // held while that goes on
-	logged     bool // what appendonly said when it was done last
+	sync.Mutex      // held during a switch
+	logged     bool // the value of appendonly at the last switch
 	closed     bool
 }
 
-// errLoading and errStopping are returned where the log cannot be turned on or off now.
+// errLoading and errStopping are returned if the log cannot be turned on or off now.
 var (
 	errLoading  = errors.New("the state is still being loaded")
 	errStopping = errors.New("the server is stopping")
 )
 
-// switchOver does what appendonly and save say by now. When it returns nil, all that was decided
-// before it was called is kept as they promise, or the log is off and nobody waits for it. After an error
-// all is as it was. It blocks for as long as a snapshot takes.
+// switchOver applies the current values of appendonly and save. When it returns nil, every decision from
+// before the call is as durable as they promise, or the log is off and no replies wait. If it returns an
+// error, nothing has changed. It blocks for as long as a snapshot takes.
 func (d *durability) switchOver() error {
 	d.switching.Lock()
 	defer d.switching.Unlock()
@@ -53,10 +53,10 @@ func (d *durability) switchOver() error {
 	return err
 }
 
-// turnOn opens a store and writes all that the engine has. Replies wait for it only then.
+// turnOn opens a store and writes everything that the engine has. Only after that do replies wait for it.
 func (d *durability) turnOn() error {
 	o := d.options()
-	o.Policy = persistence.Never // nothing is promised yet, and no failure ends the process
+	o.Policy = persistence.Never // nothing is promised yet, so a failure must not end the process
 	store, err := persistence.Open(o)
 	if err != nil {
 		return d.refused(err)
@@ -91,7 +91,7 @@ func (d *durability) turnOff(store *persistence.Store) error {
 	return nil
 }
 
-// stopped is done after a store has ended and the engine goes on.
+// stopped resets what belonged to a store that has ended, while the engine goes on.
 func (d *durability) stopped() {
 	d.p.engine.StopJournal()
 	d.p.server.SetRefusing(nil)
@@ -99,7 +99,7 @@ func (d *durability) stopped() {
 
 // close makes everything durable.
 func (d *durability) close() error {
-	d.switching.Lock() // a switch that goes on is awaited
+	d.switching.Lock() // waits for a switch in progress
 	defer d.switching.Unlock()
 	d.switching.closed = true
 	store := d.store.Load()

@@ -16,7 +16,7 @@ import (
 	"limitdb/resp"
 )
 
-// modes are the ways of keeping state, as directives.
+// modes returns the ways of saving state, as directives.
 func modes() map[string]string {
 	return map[string]string{
 		"always":   "appendonly yes appendfsync always",
@@ -26,8 +26,8 @@ func modes() map[string]string {
 	}
 }
 
-// Whoever waits for a reply gets it, whatever the policy changes from and to, and what was
-// decided while the log is on is there after the next start.
+// Every client gets its reply, whatever the policy changes from and to, and what was decided while the log is
+// on is there after the next start.
 func TestEverySwitchUnderLoad(t *testing.T) {
 	const clients, each = 8, 30
 	m := &machine{t: t, dir: t.TempDir(), boot: 1, up: time.Now()}
@@ -51,7 +51,7 @@ func TestEverySwitchUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		// Each of the twelve, once.
+		// Each of the twelve switches once.
 		for _, to := range strings.Fields("everysec always no always off everysec no everysec off no off always") {
 			if v := do("CONFIG SET " + modes()[to]); v.Text != "OK" {
 				t.Fatalf("to %s: %+v", to, v)
@@ -75,7 +75,7 @@ func TestEverySwitchUnderLoad(t *testing.T) {
 	})
 }
 
-// remaining is what is left of ten, -1 for an error.
+// remaining returns how much of ten is left, or -1 for an error.
 func remaining(v resp.Value) int64 {
 	if len(v.Elems) != 5 {
 		return -1
@@ -83,7 +83,7 @@ func remaining(v resp.Value) int64 {
 	return v.Elems[2].Int
 }
 
-// What was kept before the log was turned off is not taken for current by a later start.
+// A later start does not load what was saved before the log was turned off.
 func TestLogThatWasTurnedOff(t *testing.T) {
 	const take = "RL.TAKE key FIXED 10/365d FIRST"
 	for _, mode := range []struct {
@@ -117,7 +117,7 @@ func TestLogThatWasTurnedOff(t *testing.T) {
 	}
 }
 
-// With save alone all that changes is kept over a stop, whatever was done before, and while a snapshot is written.
+// With only save, every change survives a stop, whatever was done before, even while a snapshot is written.
 func TestSaveAlone(t *testing.T) {
 	const take = "RL.TAKE key FIXED 10/365d FIRST"
 	m := &machine{t: t, dir: t.TempDir(), boot: 1, up: time.Now()}
@@ -141,7 +141,7 @@ func TestSaveAlone(t *testing.T) {
 			do("BGSAVE")
 		})
 	}
-	// Turned off and on again while it runs.
+	// The same when save is turned off and on again while the server runs.
 	m.run(func(do func(string) resp.Value) {
 		for _, set := range []string{`save ""`, `save "60 1"`, `save "" appendonly yes`} {
 			if v := do("CONFIG SET " + set); v.Text != "OK" {
@@ -158,7 +158,7 @@ func TestSaveAlone(t *testing.T) {
 	})
 }
 
-// A server that keeps nothing leaves alone what a directory has, and says so.
+// A server that saves nothing leaves the data in a directory alone, and says so.
 func TestDataThatWouldBeIgnored(t *testing.T) {
 	m := &machine{t: t, dir: t.TempDir(), boot: 1, up: time.Now()}
 	m.run(func(do func(string) resp.Value) { do("RL.TAKE key FIXED 10/365d FIRST") })

@@ -22,7 +22,7 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// revision is the commit that the binary was built from, if the build recorded it.
+// revision returns the commit that the binary was built from, if the build recorded it.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
