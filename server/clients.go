@@ -2,10 +2,7 @@ package server
 
 import (
 	"cmp"
-	"net"
-	"net/netip"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -139,7 +136,7 @@ func (srv *Server) forget(s *session, reason error) {
 	}
 	srv.monitors.remove(s)
 	s.setParked(false)
-	if s.subs.count > 0 {
+	if s.subs.Len() > 0 {
 		s.dropSubscriptions()
 	}
 	srv.pause.remove(s)
@@ -160,66 +157,4 @@ func (srv *Server) closeForOutput(s *session) {
 	}
 	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.addr(),
 		"unsent", unsent, "limit", s.outputLimit())
-}
-
-// addrText is the peer's address as Redis shows it; a unix socket by its path.
-func addrText(remote, local net.Addr) string { return string(appendAddr(nil, remote, local)) }
-
-func appendAddr(b []byte, remote, local net.Addr) []byte {
-	if isUnix(local) {
-		return append(append(b, local.String()...), ":0"...)
-	}
-	if tcp, ok := remote.(*net.TCPAddr); ok && tcp.Zone == "" {
-		if ip, ok := netip.AddrFromSlice(tcp.IP); ok {
-			return netip.AddrPortFrom(ip.Unmap(), uint16(tcp.Port)).AppendTo(b)
-		}
-	}
-	if remote == nil {
-		return append(b, "?:0"...)
-	}
-	return append(b, remote.String()...)
-}
-
-// lineOf is a line of CLIENT LIST being written.
-type lineOf []byte
-
-func (l *lineOf) int(name string, n int64) { *l = strconv.AppendInt(append(*l, name...), n, 10) }
-
-func (l *lineOf) text(name, value string) { *l = append(append(*l, name...), value...) }
-
-func isUnix(a net.Addr) bool {
-	_, ok := a.(*net.UnixAddr)
-	return ok
-}
-
-// isLocal tells whether the peer is on this machine.
-func isLocal(remote net.Addr) bool {
-	switch a := remote.(type) {
-	case *net.UnixAddr:
-		return true
-	case *net.TCPAddr:
-		return a.IP.IsLoopback()
-	}
-	return false
-}
-
-// bufferPool keeps reply buffers, so that an idle client holds none.
-type bufferPool struct{ pool sync.Pool }
-
-const (
-	bufferSize = 16 << 10
-	bufferKeep = 256 << 10 // larger ones are left to the garbage collector
-)
-
-func (p *bufferPool) get() []byte {
-	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
-		return b[:0]
-	}
-	return make([]byte, 0, bufferSize)
-}
-
-func (p *bufferPool) put(b []byte) {
-	if cap(b) >= bufferSize && cap(b) <= bufferKeep {
-		p.pool.Put((*[bufferSize]byte)(b[:bufferSize]))
-	}
 }

@@ -100,7 +100,7 @@ func (c *call) sleep(d time.Duration) {
 			return false
 		}
 		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
-		c.srv.slowlog.take(c.client, cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
+		c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
 		c.ok()
 		return true
 	})

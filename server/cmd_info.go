@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/server/pubsub"
 )
 
 // infoSections are the sections of INFO in their order, with the fields that Redis' tools read.
@@ -236,8 +237,8 @@ func (t *infoText) stats() {
 	t.field("expired_time_cap_reached_count", 0)
 	t.field("keyspace_hits", 0) // no key is ever missed: it is as if never used
 	t.field("keyspace_misses", 0)
-	t.field("pubsub_channels", srv.topics.len(subChannel))
-	t.field("pubsub_patterns", srv.topics.len(subPattern))
+	t.field("pubsub_channels", srv.topics.Len(pubsub.Channel))
+	t.field("pubsub_patterns", srv.topics.Len(pubsub.Pattern))
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("slave_expires_tracked_keys", 0)

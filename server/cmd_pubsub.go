@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"limitdb/internal/glob"
+	"limitdb/server/pubsub"
 )
 
 // Publish and subscribe. Libraries subscribe to hear of failovers and the
@@ -27,36 +28,36 @@ func pubsubCommands() []command {
 	some := func(name string) argument {
 		return argument{name: name, kind: "string", multiple: true, optional: true}
 	}
-	on := func(kind subKind, word string) func(*call) {
+	on := func(kind pubsub.Kind, word string) func(*call) {
 		return func(c *call) { c.subscribe(kind, word, c.args[1:]) }
 	}
-	off := func(kind subKind, word string) func(*call) {
+	off := func(kind pubsub.Kind, word string) func(*call) {
 		return func(c *call) { c.unsubscribe(kind, word, c.args[1:]) }
 	}
 	publish := func(c *call) { c.int(0) }
 	message := []argument{{name: "channel", kind: "string"}, {name: "message", kind: "string"}}
 	return []command{
-		row("SUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(subChannel, "subscribe"), many("channel")),
-		row("PSUBSCRIBE", -2, own, "O(n) for n patterns", "Subscribes to patterns of channels; nothing is ever published.", on(subPattern, "psubscribe"), many("pattern")),
-		sharded(row("SSUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to shard channels; nothing is ever published.", on(subShard, "ssubscribe"), many("shardchannel")), -1),
-		row("UNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(subChannel, "unsubscribe"), some("channel")),
-		row("PUNSUBSCRIBE", -1, own, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(subPattern, "punsubscribe"), some("pattern")),
-		sharded(row("SUNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(subShard, "sunsubscribe"), some("shardchannel")), -1),
+		row("SUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(pubsub.Channel, "subscribe"), many("channel")),
+		row("PSUBSCRIBE", -2, own, "O(n) for n patterns", "Subscribes to patterns of channels; nothing is ever published.", on(pubsub.Pattern, "psubscribe"), many("pattern")),
+		sharded(row("SSUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to shard channels; nothing is ever published.", on(pubsub.Shard, "ssubscribe"), many("shardchannel")), -1),
+		row("UNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(pubsub.Channel, "unsubscribe"), some("channel")),
+		row("PUNSUBSCRIBE", -1, own, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(pubsub.Pattern, "punsubscribe"), some("pattern")),
+		sharded(row("SUNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(pubsub.Shard, "sunsubscribe"), some("shardchannel")), -1),
 		row("PUBLISH", 3, quick|flagFast, "O(1)", "Returns 0, the number of clients that got the message: no client gets it.", publish, message...),
 		sharded(row("SPUBLISH", 3, quick|flagFast, "O(1)", "Returns 0, the number of clients that got the message: no client gets it.", publish, message...), 1),
 		{
 			name: "PUBSUB", arity: -2, group: "pubsub", since: "1.0.0", complexity: "Depends on subcommand.",
 			summary: "Container for commands about subscriptions.",
 			subs: []command{
-				row("CHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the channels that clients subscribe to.", subscribed(subChannel),
+				row("CHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the channels that clients subscribe to.", subscribed(pubsub.Channel),
 					argument{name: "pattern", kind: "pattern", optional: true}),
-				row("NUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of channels.", subscriberCounts(subChannel), some("channel")),
+				row("NUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of channels.", subscriberCounts(pubsub.Channel), some("channel")),
 				row("NUMPAT", 2, quick, "O(n) for n subscriptions", "Counts the patterns that clients subscribe to.", func(c *call) {
-					c.int(int64(c.srv.topics.len(subPattern)))
+					c.int(int64(c.srv.topics.Len(pubsub.Pattern)))
 				}),
-				row("SHARDCHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the shard channels that clients subscribe to.", subscribed(subShard),
+				row("SHARDCHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the shard channels that clients subscribe to.", subscribed(pubsub.Shard),
 					argument{name: "pattern", kind: "pattern", optional: true}),
-				row("SHARDNUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of shard channels.", subscriberCounts(subShard), some("shardchannel")),
+				row("SHARDNUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of shard channels.", subscriberCounts(pubsub.Shard), some("shardchannel")),
 				row("HELP", 2, flagLoading|flagStale, "O(1)", "Lists the subcommands.", (*call).help),
 			},
 		},
@@ -64,13 +65,13 @@ func pubsubCommands() []command {
 }
 
 // subscribe replies once for each name, as Redis does; a push in RESP3.
-func (c *call) subscribe(kind subKind, word string, names [][]byte) {
+func (c *call) subscribe(kind pubsub.Kind, word string, names [][]byte) {
 	for _, name := range names {
-		if kind == subPattern && len(name) > glob.MaxPattern {
+		if kind == pubsub.Pattern && len(name) > glob.MaxPattern {
 			c.fail(errPatternTooLong)
 			break
 		}
-		if !c.client.subs.add(kind, name) {
+		if !c.client.subs.Add(kind, name) {
 			c.fail(errTooManyChannels)
 			break
 		}
@@ -79,9 +80,9 @@ func (c *call) subscribe(kind subKind, word string, names [][]byte) {
 	c.client.publishSubs()
 }
 
-func (c *call) unsubscribe(kind subKind, word string, names [][]byte) {
+func (c *call) unsubscribe(kind pubsub.Kind, word string, names [][]byte) {
 	if len(names) == 0 {
-		for _, name := range c.client.subs.list(kind) {
+		for _, name := range c.client.subs.List(kind) {
 			names = append(names, []byte(name))
 		}
 		if len(names) == 0 {
@@ -90,7 +91,7 @@ func (c *call) unsubscribe(kind subKind, word string, names [][]byte) {
 		}
 	}
 	for _, name := range names {
-		c.client.subs.remove(kind, name)
+		c.client.subs.Remove(kind, name)
 		c.subscription(kind, word, name)
 	}
 	c.client.publishSubs()
@@ -98,7 +99,7 @@ func (c *call) unsubscribe(kind subKind, word string, names [][]byte) {
 
 // subscription replies what has just been done and how many there are now;
 // name nil: there was nothing to end.
-func (c *call) subscription(kind subKind, word string, name []byte) {
+func (c *call) subscription(kind pubsub.Kind, word string, name []byte) {
 	c.push(3)
 	c.text(word)
 	if name == nil {
@@ -106,16 +107,16 @@ func (c *call) subscription(kind subKind, word string, name []byte) {
 	} else {
 		c.bulk(name)
 	}
-	c.int(c.client.subs.shown(kind))
+	c.int(c.client.subs.Shown(kind))
 }
 
-func subscribed(kind subKind) func(*call) {
+func subscribed(kind pubsub.Kind) func(*call) {
 	return func(c *call) {
 		if len(c.args) > 3 {
 			c.fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(c.args[1])) + "' command")
 			return
 		}
-		names := c.srv.topics.all(kind)
+		names := c.srv.topics.All(kind)
 		if len(c.args) == 3 {
 			pattern, ok := glob.Compile(c.args[2])
 			if !ok {
@@ -129,12 +130,33 @@ func subscribed(kind subKind) func(*call) {
 	}
 }
 
-func subscriberCounts(kind subKind) func(*call) {
+func subscriberCounts(kind pubsub.Kind) func(*call) {
 	return func(c *call) {
 		c.array(2 * (len(c.args) - 2)) // no map in RESP3 either, as in Redis
 		for _, name := range c.args[2:] {
 			c.bulk(name)
-			c.int(c.srv.topics.of(kind, name))
+			c.int(c.srv.topics.Count(kind, name))
 		}
 	}
+}
+
+// dropSubscriptions ends them all without a reply, for RESET.
+func (s *session) dropSubscriptions() {
+	s.subs.Clear()
+	s.publishSubs()
+}
+
+// subOverhead is about what a map holds for a name beyond its bytes.
+const subOverhead = 64
+
+// publishSubs lets others know how much there is now.
+func (s *session) publishSubs() {
+	before := s.pub.subscribed.Swap(int32(s.subs.Len()))
+	switch now := int32(s.subs.Len()); {
+	case before == 0 && now > 0:
+		s.srv.subscribed.Add(1)
+	case before > 0 && now == 0:
+		s.srv.subscribed.Add(-1)
+	}
+	s.pub.subBytes.Store(int64(s.subs.Bytes() + s.subs.Len()*subOverhead))
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"limitdb/resp"
+	"limitdb/server/pubsub"
 )
 
 // replies runs one command and renders all its replies.
@@ -89,28 +90,28 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	c.do("HELLO", "3")
-	for i := range subsMost {
+	for i := range pubsub.MaxNames {
 		c.replies("SUBSCRIBE", fmt.Sprint(i))
 	}
 	if got := c.replies("PSUBSCRIBE", "one*"); got != "-"+errTooManyChannels+" " {
 		t.Errorf("%q", got)
 	}
-	if got := c.replies("SUBSCRIBE", "5"); got != fmt.Sprintf(">3 $9 subscribe $1 5 :%d ", subsMost) { // it has that one
+	if got := c.replies("SUBSCRIBE", "5"); got != fmt.Sprintf(">3 $9 subscribe $1 5 :%d ", pubsub.MaxNames) { // it has that one
 		t.Errorf("%q", got)
 	}
 	c.replies("UNSUBSCRIBE", "7")
-	if got := c.replies("SUBSCRIBE", "x", "y"); got != fmt.Sprintf(">3 $9 subscribe $1 x :%d -%s ", subsMost, errTooManyChannels) {
+	if got := c.replies("SUBSCRIBE", "x", "y"); got != fmt.Sprintf(">3 $9 subscribe $1 x :%d -%s ", pubsub.MaxNames, errTooManyChannels) {
 		t.Errorf("%q", got)
 	}
 	c.replies("UNSUBSCRIBE")
-	long := strings.Repeat("x", subsBytesMost/2)
+	long := strings.Repeat("x", pubsub.MaxBytes/2)
 	c.replies("SUBSCRIBE", "a"+long[1:])
 	c.replies("SUBSCRIBE", "b"+long[1:])
 	if got := c.replies("SUBSCRIBE", "c"); got != "-"+errTooManyChannels+" " {
 		t.Errorf("%q", got)
 	}
-	if c.s.subs.count != 2 || c.s.subs.bytes != subsBytesMost || c.s.pub.subscribed.Load() != 2 {
-		t.Errorf("%d subscriptions of %d bytes", c.s.subs.count, c.s.subs.bytes)
+	if c.s.subs.Len() != 2 || c.s.subs.Bytes() != pubsub.MaxBytes || c.s.pub.subscribed.Load() != 2 {
+		t.Errorf("%d subscriptions of %d bytes", c.s.subs.Len(), c.s.subs.Bytes())
 	}
 }
 
@@ -137,16 +138,16 @@ func TestSubscriptionsAreAccounted(t *testing.T) {
 // Whatever a client says, the counts are those of plain sets.
 func TestSubscriptionsAgainstSets(t *testing.T) {
 	ts := newTestServer(t)
-	words := [subKinds][2]string{{"SUBSCRIBE", "UNSUBSCRIBE"}, {"PSUBSCRIBE", "PUNSUBSCRIBE"}, {"SSUBSCRIBE", "SUNSUBSCRIBE"}}
+	words := [pubsub.Kinds][2]string{{"SUBSCRIBE", "UNSUBSCRIBE"}, {"PSUBSCRIBE", "PUNSUBSCRIBE"}, {"SSUBSCRIBE", "SUNSUBSCRIBE"}}
 	rapid.Check(t, func(rt *rapid.T) {
 		c := ts.client()
 		c.do("HELLO", "3")
-		var model [subKinds]map[string]bool
+		var model [pubsub.Kinds]map[string]bool
 		for k := range model {
 			model[k] = make(map[string]bool)
 		}
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
-			kind := rapid.IntRange(0, int(subKinds)-1).Draw(rt, "kind")
+			kind := rapid.IntRange(0, int(pubsub.Kinds)-1).Draw(rt, "kind")
 			end := rapid.Bool().Draw(rt, "end")
 			names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bb", "ccc", "dddd"}), 0, 3).Draw(rt, "names")
 			switch {
@@ -175,12 +176,12 @@ func TestSubscriptionsAgainstSets(t *testing.T) {
 					bytes += len(n)
 				}
 				slices.Sort(want)
-				if got := c.s.subs.list(subKind(k)); !slices.Equal(got, want) {
+				if got := c.s.subs.List(pubsub.Kind(k)); !slices.Equal(got, want) {
 					rt.Fatalf("%s: %q, want %q", words[k][0], got, want)
 				}
 			}
-			if c.s.subs.count != count || c.s.subs.bytes != bytes || int(c.s.pub.subscribed.Load()) != count {
-				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.count, c.s.subs.bytes, c.s.pub.subscribed.Load(), count, bytes)
+			if c.s.subs.Len() != count || c.s.subs.Bytes() != bytes || int(c.s.pub.subscribed.Load()) != count {
+				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.Len(), c.s.subs.Bytes(), c.s.pub.subscribed.Load(), count, bytes)
 			}
 		}
 		if c.s.call.proto != resp.RESP3 {

@@ -1,6 +1,11 @@
 package server
 
-import "limitdb/resp"
+import (
+	"time"
+
+	"limitdb/resp"
+	"limitdb/server/slowlog"
+)
 
 // SLOWLOG: the last commands that took long.
 func slowlogCommands() []command {
@@ -16,9 +21,9 @@ func slowlogCommands() []command {
 		subs: []command{
 			sub("GET", -2, flagAdmin, "O(n) for n entries", "Returns the newest entries, 10 by default; -1: all.", (*call).slowlogGet,
 				argument{name: "count", kind: "integer", optional: true}),
-			sub("LEN", 2, flagAdmin, "O(1)", "Counts the entries.", func(c *call) { c.int(c.srv.slowlog.len()) }),
+			sub("LEN", 2, flagAdmin, "O(1)", "Counts the entries.", func(c *call) { c.int(c.srv.slowlog.Len()) }),
 			sub("RESET", 2, flagAdmin, "O(1)", "Forgets the entries.", func(c *call) {
-				c.srv.slowlog.reset()
+				c.srv.slowlog.Reset()
 				c.ok()
 			}),
 			sub("HELP", 2, 0, "O(1)", "Lists the subcommands.", (*call).help),
@@ -39,15 +44,46 @@ func (c *call) slowlogGet() {
 			return
 		}
 	}
-	entries := c.srv.slowlog.last(count)
+	entries := c.srv.slowlog.Last(count)
 	c.array(len(entries))
 	for _, e := range entries {
 		c.array(6)
-		c.int(e.id)
-		c.int(e.at)
-		c.int(e.us)
-		c.texts(e.args)
-		c.text(e.addr)
-		c.text(e.name)
+		c.int(e.ID)
+		c.int(e.At)
+		c.int(e.Micros)
+		c.texts(e.Args)
+		c.text(e.Addr)
+		c.text(e.Name)
 	}
+}
+
+// offerSlow logs a command that has run for took nanoseconds, if that is slow. A command that has
+// parked its session is not through yet, and waiting is no work: it is left out.
+func (s *session) offerSlow(cmd *command, args [][]byte, took int64) {
+	if s.resume == nil {
+		s.logSlow(cmd, args, took)
+	}
+}
+
+// logSlow is offerSlow for any command.
+func (s *session) logSlow(cmd *command, args [][]byte, took int64) {
+	if s.srv.isSlow(took) {
+		s.noteSlow(slowlog.Cut(s.srv.redact(cmd, args)), took)
+	}
+}
+
+// isSlow goes by slowlog-log-slower-than.
+func (srv *Server) isSlow(took int64) bool {
+	least := srv.set.SlowlogLogSlowerThan.Get()
+	return least >= 0 && took/int64(time.Microsecond) >= least
+}
+
+// noteSlow is logSlow for arguments that were redacted and cut before.
+func (s *session) noteSlow(args []string, took int64) {
+	if !s.srv.isSlow(took) {
+		return
+	}
+	s.srv.slowlog.Add(int(s.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
+		At: s.call.now / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: s.addr(), Name: loadText(&s.pub.name),
+	})
 }

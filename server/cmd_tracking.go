@@ -2,6 +2,7 @@ package server
 
 import (
 	"limitdb/resp"
+	"limitdb/server/pubsub"
 )
 
 // tracking is what CLIENT TRACKING has asked for. limitdb does not remember who has read
@@ -199,7 +200,7 @@ func (s *session) invalidateElsewhere(keys [][]byte) {
 		}
 	case to.pub.resp3.Load():
 		to.deliver(appendInvalidation(nil, resp.RESP3, keys))
-	case to.subs.heard(subChannel, invalidateChannel):
+	case to.subs.Heard(pubsub.Channel, invalidateChannel):
 		to.deliver(appendInvalidation(nil, resp.RESP2, keys))
 	}
 }

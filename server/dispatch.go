@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"limitdb/resp"
+	"limitdb/server/slowlog"
 )
 
 // execute runs one command, with what CLIENT REPLY and CLIENT CACHING have said about it.
@@ -87,14 +88,14 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	s.tell(cmd, mark)
 	switch {
 	case s.stepping != nil:
-		s.stepping.args = cutArgs(s.srv.redact(cmd, args))
+		s.stepping.args = slowlog.Cut(s.srv.redact(cmd, args))
 	case together:
 		s.count()
 	default:
 		took := s.srv.clock.Now() - start
 		s.slow += took
 		s.stripe.Record(cmd.id, took, c.failed)
-		s.srv.slowlog.offer(s, cmd, args, took)
+		s.offerSlow(cmd, args, took)
 		if special&specialTimeEach != 0 {
 			s.srv.offerLatency(cmd, c.now, took)
 		}

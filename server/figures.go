@@ -41,7 +41,7 @@ func (srv *Server) Figures() Figures {
 		BytesIn: traffic.In, BytesOut: traffic.Out,
 		Closed: make(map[string]uint64),
 	}
-	f.SlowlogEntries, f.SlowCommands = srv.slowlog.counts()
+	f.SlowlogEntries, f.SlowCommands = srv.slowlog.Len(), srv.slowlog.Total()
 	f.Accepted = c.connections.Load() - f.RejectedMax - f.RejectedMode
 	for i, name := range reasonNames() {
 		f.Closed[name] = c.closed[i].Load()
@@ -82,11 +82,4 @@ func (srv *Server) Ready() error {
 		return errors.New("the state is being loaded")
 	}
 	return nil
-}
-
-// counts is how many entries are held, and how many there were since the start.
-func (l *slowlog) counts() (held int64, total uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return int64(len(l.entries)), uint64(l.nextID)
 }

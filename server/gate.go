@@ -75,7 +75,7 @@ func (c *call) refusal(special uint32) string {
 
 // subscribed reports whether the client's replies could not be told from messages.
 func (c *call) subscribed() bool {
-	return c.client != nil && c.client.subs.count > 0 && c.proto == resp.RESP2
+	return c.client != nil && c.client.subs.Len() > 0 && c.proto == resp.RESP2
 }
 
 // checkKeys holds every key against max-key-len.
@@ -135,5 +135,5 @@ func (s *session) holdBack(args [][]byte) {
 // mayQueue reports whether the session is in the state in which commands run one
 // after the other and nothing comes between: all that refusal looks at beside the command.
 func (s *session) mayQueue() bool {
-	return s.authed && s.replies == replyOn && !s.caching() && s.subs.count == 0 && s.srv.special.Load()|s.early == 0
+	return s.authed && s.replies == replyOn && !s.caching() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0
 }

@@ -17,6 +17,8 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/pubsub"
+	"limitdb/server/slowlog"
 	"limitdb/transport"
 )
 
@@ -71,7 +73,7 @@ type Server struct {
 	counts   *stats.Counters
 	counters counters
 	errors   stats.Errors
-	slowlog  slowlog
+	slowlog  slowlog.Log
 	latency  latencyMonitor
 	lengths  atomic.Uint32 // counts the changes of the bounds of what clients send
 	monitors monitors
@@ -97,7 +99,7 @@ type Server struct {
 	evict       chan struct{} // asks cron to evict clients, capacity 1
 	statsBase   statsBase
 	pulses      pulses
-	topics      topics
+	topics      pubsub.Topics
 	parked      atomic.Int64 // clients that wait for something
 	subscribed  atomic.Int64 // clients with a subscription
 	queryMost   atomic.Int64 // the most that a client had unread, and unsent, when the
@@ -165,7 +167,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
 	s.rd.Wide = srv.wide
-	s.subs.topics = &srv.topics
+	s.subs.Topics = &srv.topics
 	s.authed = srv.password() == ""
 	s.pub.authed.Store(s.authed)
 	s.pub.created = srv.clock.Now()

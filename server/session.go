@@ -13,6 +13,7 @@ import (
 	"limitdb/config"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/pubsub"
 	"limitdb/transport"
 )
 
@@ -43,7 +44,7 @@ type session struct {
 	replies replyMode
 	mute    bool   // the parked command's reply is dropped
 	after   []byte // an invalidation that follows the parked command's reply
-	subs    subscriptions
+	subs    pubsub.Subscriptions
 
 	tracking *tracking // CLIENT TRACKING; nil: off
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/server/slowlog"
 )
 
 // slow runs a command as if it had taken d.
@@ -19,7 +21,7 @@ func (c *testClient) slow(d time.Duration, words ...string) {
 		cmd = cmd.sub(args[1])
 	}
 	c.s.call.now = c.s.srv.clock.Now()
-	c.s.srv.slowlog.offer(c.s, cmd, args, int64(d))
+	c.s.offerSlow(cmd, args, int64(d))
 }
 
 func TestSlowlog(t *testing.T) {
@@ -48,7 +50,7 @@ func TestSlowlog(t *testing.T) {
 	if got := c.do("SLOWLOG", "GET", "-1"); len(got.Elems) != 3 || got.Elems[0].Elems[0].Int != 21 || got.Elems[2].Elems[3].Elems[1].Text != "17" {
 		t.Errorf("not the last three: %s", line(got))
 	}
-	if n := ts.slowlog.total(); n != 22 {
+	if n := ts.slowlog.Total(); n != 22 {
 		t.Errorf("total %d", n)
 	}
 	c.steps(ts, [2]string{"SLOWLOG RESET", "OK"}, [2]string{"SLOWLOG LEN", "0"})
@@ -125,13 +127,13 @@ func TestCutArgs(t *testing.T) {
 		{33, 32, "... (2 more arguments)"},
 		{40, 32, "... (9 more arguments)"},
 	} {
-		got := cutArgs(args[:step.n])
+		got := slowlog.Cut(args[:step.n])
 		if len(got) != step.want || got[len(got)-1] != step.last {
 			t.Errorf("%d arguments: %d, the last %q", step.n, len(got), got[len(got)-1])
 		}
 	}
 	long := []byte(strings.Repeat("x", 129))
-	if got := cutArgs([][]byte{long[:128], long}); got[0] != string(long[:128]) || got[1] != string(long[:128])+"... (1 more bytes)" {
+	if got := slowlog.Cut([][]byte{long[:128], long}); got[0] != string(long[:128]) || got[1] != string(long[:128])+"... (1 more bytes)" {
 		t.Errorf("%q", got)
 	}
 }
@@ -162,7 +164,7 @@ func TestRedactCopies(t *testing.T) {
 		if len(cmd.subs) > 0 {
 			cmd = cmd.sub(args[1])
 		}
-		if got := strings.Join(cutArgs(ts.redact(cmd, args)), " "); got != tc.want {
+		if got := strings.Join(slowlog.Cut(ts.redact(cmd, args)), " "); got != tc.want {
 			t.Errorf("%s: %s", tc.in, got)
 		}
 	}

@@ -110,7 +110,7 @@ func (s *session) stepOn(st *stepping) bool {
 	s.stepping = nil
 	s.pub.stepMemory.Store(0)
 	s.stripe.Record(st.cmd.id, st.took, st.failed)
-	s.srv.slowlog.note(s, st.args, st.took)
+	s.noteSlow(st.args, st.took)
 	s.call.out = append(s.call.out, st.reply...)
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"limitdb/server/pubsub"
 	"limitdb/transport"
 )
 
@@ -226,13 +227,13 @@ func TestStepsInTheSlowLog(t *testing.T) {
 	c := ts.client().tiny()
 	c.all("KEYS pattern*\r\n")
 	n := 0
-	for _, e := range ts.slowlog.last(-1) {
-		if e.args[0] == "KEYS" && e.args[1] == "pattern*" {
+	for _, e := range ts.slowlog.Last(-1) {
+		if e.Args[0] == "KEYS" && e.Args[1] == "pattern*" {
 			n++
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d entries: %+v", n, ts.slowlog.last(-1))
+		t.Errorf("%d entries: %+v", n, ts.slowlog.Last(-1))
 	}
 }
 
@@ -332,7 +333,7 @@ func TestClientFigures(t *testing.T) {
 	w.raw("RL.TAKE k GCRA 1/h\r\nRL.TAKE k GCRA 1/h WAIT 1h\r\n")
 	figures := func(want string) {
 		t.Helper()
-		got := fmt.Sprint(ts.parked.Load(), ts.subscribed.Load(), ts.topics.len(subChannel), ts.topics.len(subPattern))
+		got := fmt.Sprint(ts.parked.Load(), ts.subscribed.Load(), ts.topics.Len(pubsub.Channel), ts.topics.Len(pubsub.Pattern))
 		if got != want {
 			t.Errorf("waiting, subscribed, channels, patterns: %s, want %s", got, want)
 		}

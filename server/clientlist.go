@@ -1,0 +1,139 @@
+package server
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"limitdb/resp"
+	"limitdb/server/pubsub"
+)
+
+// CLIENT LIST and CLIENT INFO.
+
+// lineOf is a line of CLIENT LIST being written.
+type lineOf []byte
+
+func (l *lineOf) int(name string, n int64) { *l = strconv.AppendInt(append(*l, name...), n, 10) }
+
+func (l *lineOf) text(name, value string) { *l = append(append(*l, name...), value...) }
+
+// describe is the connection's line of CLIENT LIST.
+func (s *session) describe(now int64) string { return string(s.appendLine(nil, now)) }
+
+// appendLine appends what describe returns to b.
+func (s *session) appendLine(b []byte, now int64) []byte {
+	p := &s.pub
+	l := lineOf(b)
+	local := s.conn.LocalAddr()
+	l.int("id=", s.id)
+	l = appendAddr(append(l, " addr="...), s.conn.RemoteAddr(), local)
+	l = appendAddr(append(l, " laddr="...), local, local)
+	l.int(" fd=", int64(s.conn.FD()))
+	l.text(" name=", loadText(&p.name))
+	l.int(" age=", (now-p.created)/int64(time.Second))
+	l.int(" idle=", max(0, now-p.lastActive.Load())/int64(time.Second))
+	l = append(l, " flags="...)
+	none := len(l)
+	for _, f := range [...]struct {
+		on   bool
+		flag byte
+	}{
+		{p.monitor.Load(), 'O'},
+		{p.subscribed.Load() > 0, 'P'},
+		{p.parked.Load(), 'b'},
+		{p.redirect.Load() >= 0, 't'},
+		{p.noEvict.Load(), 'e'},
+		{isUnix(local), 'U'},
+	} {
+		if f.on {
+			l = append(l, f.flag)
+		}
+	}
+	if len(l) == none {
+		l = append(l, 'N')
+	}
+	subs := s.subs.Counts()
+	l.int(" db=0 sub=", int64(subs[pubsub.Channel]))
+	l.int(" psub=", int64(subs[pubsub.Pattern]))
+	l.int(" ssub=", int64(subs[pubsub.Shard]))
+	queued, mem := p.buffered.Load(), s.memory()
+	l.int(" multi=-1 watch=0 qbuf=", queued)
+	l.int(" qbuf-free=", max(0, mem.query-queued))
+	l.int(" argv-mem=", mem.args)
+	l.int(" multi-mem=0 rbs=0 rbp=0 obl=", mem.held)
+	l.int(" oll=", mem.unsentIn)
+	l.int(" omem=", mem.unsent)
+	l.int(" tot-mem=", mem.total())
+	cmd := "NULL"
+	if c := p.lastCmd.Load(); c != nil {
+		cmd = c.full
+	}
+	l.text(" events=r cmd=", cmd)
+	version := int64(2)
+	if p.resp3.Load() {
+		version = 3
+	}
+	l.int(" user=default redir=", p.redirect.Load())
+	l.int(" resp=", version)
+	l.text(" lib-name=", loadText(&p.libName))
+	l.text(" lib-ver=", loadText(&p.libVer))
+	return l
+}
+
+func (c *call) clientList() {
+	var list []byte
+	now := c.srv.clock.Now()
+	line := func(other *session) {
+		list = append(other.appendLine(list, now), '\n')
+		c.holds = int64(cap(list))
+	}
+	end := func() { c.verbatim(string(list)) }
+	switch {
+	case len(c.args) == 2:
+		c.eachClient(line, end)
+	case len(c.args) == 4 && foldEqual(c.args[2], "TYPE"):
+		keep, ok := clientType(c.args[3])
+		if !ok {
+			c.fail("ERR Unknown client type '" + plainCut(c.args[3]) + "'")
+			return
+		}
+		c.eachClient(func(other *session) {
+			if keep(other) {
+				line(other)
+			}
+		}, end)
+	case len(c.args) >= 4 && foldEqual(c.args[2], "ID"):
+		ids := make([]int64, 0, len(c.args)-3)
+		for _, a := range c.args[3:] {
+			id, ok := resp.ParseInt(a)
+			if !ok || id < 1 {
+				c.fail("ERR Invalid client ID")
+				return
+			}
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+		c.eachStep(len(ids), walkClients, nil, func(i int) {
+			if other := c.srv.clients.find(ids[i]); other != nil {
+				line(other)
+			}
+		}, end)
+	default:
+		c.fail(errSyntax)
+	}
+}
+
+// clientType returns the test for a type of CLIENT LIST and KILL.
+func clientType(word []byte) (keep func(*session) bool, ok bool) {
+	switch {
+	case foldEqual(word, "NORMAL"):
+		return func(c *session) bool { return c.pub.subscribed.Load() == 0 }, true
+	case foldEqual(word, "PUBSUB"):
+		return func(c *session) bool { return c.pub.subscribed.Load() > 0 }, true
+	case foldEqual(word, "MASTER"), foldEqual(word, "REPLICA"), foldEqual(word, "SLAVE"):
+		return func(*session) bool { return false }, true
+	}
+	return nil, false
+}

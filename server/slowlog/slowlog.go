@@ -1,0 +1,98 @@
+// Package slowlog keeps the last commands that took long.
+package slowlog
+
+import (
+	"strconv"
+	"sync"
+)
+
+// A Log holds the last commands that took long. The zero value is ready. Any goroutine may call its methods.
+type Log struct {
+	mu      sync.Mutex // guards all below
+	entries []Entry    // oldest first
+	nextID  int64
+}
+
+// An Entry is one command that took long.
+type Entry struct {
+	ID     int64 // numbered from 0, by Add
+	At     int64 // Unix seconds
+	Micros int64 // how long it ran
+	Args   []string
+	Addr   string // of the client
+	Name   string // of the client, as it has called itself
+}
+
+// What an entry keeps of a command, as in Redis.
+const (
+	maxArgs  = 32
+	maxBytes = 128
+)
+
+// Add numbers e, stores it and drops the oldest over most.
+func (l *Log) Add(most int, e Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.ID = l.nextID
+	l.nextID++
+	l.entries = append(l.entries, e)
+	if over := len(l.entries) - most; over > 0 {
+		clear(l.entries[:over])
+		l.entries = l.entries[over:]
+	}
+}
+
+// Last returns the newest n entries, the newest first; n < 0: all.
+func (l *Log) Last(n int64) []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || n > int64(len(l.entries)) {
+		n = int64(len(l.entries))
+	}
+	out := make([]Entry, 0, n)
+	for i := len(l.entries) - 1; int64(len(out)) < n; i-- {
+		out = append(out, l.entries[i])
+	}
+	return out
+}
+
+// Len returns how many entries are held.
+func (l *Log) Len() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int64(len(l.entries))
+}
+
+// Total returns how many commands there ever were, dropped and forgotten ones included.
+func (l *Log) Total() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(l.nextID)
+}
+
+// Reset forgets the entries; numbers go on.
+func (l *Log) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = nil
+}
+
+// Cut copies arguments as far as an entry keeps them, and says what is missing.
+func Cut(args [][]byte) []string {
+	n := len(args)
+	if n > maxArgs {
+		n = maxArgs - 1
+	}
+	out := make([]string, n, n+1)
+	for i, a := range args[:n] {
+		if len(a) <= maxBytes {
+			out[i] = string(a)
+			continue
+		}
+		out[i] = string(a[:maxBytes]) + "... (" + strconv.Itoa(len(a)-maxBytes) + " more bytes)"
+	}
+	if n < len(args) {
+		out = append(out, "... ("+strconv.Itoa(len(args)-n)+" more arguments)")
+	}
+	return out
+}
