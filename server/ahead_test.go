@@ -99,7 +99,7 @@ func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 // patient sends bytes and lets time pass until nothing waits any more.
 func (ts *testServer) patient(c *testClient, in string) string {
 	out := c.raw(in)
-	for c.s.resume != nil {
+	for c.s.state != running {
 		if c.s.held != nil {
 			ts.pause.stop()
 		} else {

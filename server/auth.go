@@ -87,7 +87,7 @@ func (c *call) refuseLogin() {
 
 func (c *call) turnAway() {
 	c.fail(errTooManyAuth)
-	c.client.closeAfterReply(errGuesses)
+	c.client.life.Drain(errGuesses)
 }
 
 // authShare is the part of maxclients, one in so many, that may wait for the reply to a wrong password.

@@ -57,7 +57,7 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 		t.Errorf("the next command overtakes: %q", got)
 	}
 	ts.passAuth(time.Second - 1)
-	if first.s.Resume(); first.s.resume == nil {
+	if first.s.Resume(); first.s.state == running {
 		t.Fatal("answered too early")
 	}
 	ts.passAuth(1)

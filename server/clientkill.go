@@ -23,7 +23,7 @@ func (c *call) clientKill() {
 				c.fail(errNoSuchClient)
 			case c.client:
 				c.ok()
-				c.client.life.Drain(errKilled) // closed by finish, after the reply
+				c.client.life.Drain(errKilled)
 			default:
 				c.kill(killed)
 				c.ok()
@@ -63,7 +63,7 @@ func (c *call) clientKill() {
 	}, func() {
 		c.int(killed)
 		if me {
-			c.client.life.Drain(errKilled) // closed by finish, after the reply
+			c.client.life.Drain(errKilled)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func connectionCommands() []command {
 			summary: "Closes the connection.",
 			run: func(c *call) {
 				c.ok()
-				c.client.closeAfterReply(errQuit)
+				c.client.life.Drain(errQuit)
 			},
 		},
 		{

@@ -125,3 +125,16 @@ func TestSmallConnectionCommands(t *testing.T) {
 		t.Errorf("QUIT: closed for %v", c.conn.reason())
 	}
 }
+
+// QUIT closes behind all replies, and says nothing to a client that wants none.
+func TestQuitClosesBehindTheReplies(t *testing.T) {
+	for in, want := range map[string]string{
+		"PING\r\nQUIT\r\nPING\r\n":             "+PONG\r\n+OK\r\n",
+		"CLIENT REPLY OFF\r\nQUIT\r\nPING\r\n": "",
+	} {
+		c := newTestServer(t).client()
+		if got := c.raw(in); got != want || c.conn.reason() != errQuit || !c.conn.flushed {
+			t.Errorf("%q: %q, closed for %v", in, got, c.conn.reason())
+		}
+	}
+}

@@ -60,7 +60,7 @@ func (c *call) slowlogGet() {
 // offerSlow logs a command that has run for took nanoseconds, if that is slow. A command that has
 // parked its session is not through yet, and waiting is no work: it is left out.
 func (s *session) offerSlow(cmd *command, args [][]byte, took int64) {
-	if s.resume == nil {
+	if s.state == running {
 		s.logSlow(cmd, args, took)
 	}
 }

@@ -179,7 +179,7 @@ func (s *session) invalidate(args [][]byte) {
 		return
 	}
 	b := appendInvalidation(nil, resp.RESP3, keys)
-	if s.resume != nil {
+	if s.state != running {
 		s.after = b
 		return
 	}

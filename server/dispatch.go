@@ -35,27 +35,7 @@ func (s *session) executeSilenced(args [][]byte) {
 		s.replies = replyOn
 	}
 	s.call.out = s.call.out[:min(mark, len(s.call.out))]
-	s.mute = s.resume != nil
-}
-
-// resumed calls resume, and drops the reply of a parked command that CLIENT REPLY
-// has silenced. It reports whether the command has finished.
-func (s *session) resumed() bool {
-	mark := len(s.call.out)
-	s.call.failed = false
-	done := s.resume()
-	if cmd := s.pub.lastCmd.Load(); cmd != nil {
-		s.tell(cmd, mark)
-	}
-	if s.mute {
-		s.call.out = s.call.out[:min(mark, len(s.call.out))]
-		s.mute = !done
-	}
-	if done {
-		s.call.out = append(s.call.out, s.after...)
-		s.after = nil
-	}
-	return done
+	s.mute = s.state != running
 }
 
 func (s *session) executeOne(args [][]byte) {

@@ -196,9 +196,7 @@ func (s *session) release() {
 	if cap(o.b) > flushAt {
 		o.b = nil
 	}
-	if s.life.Draining() {
-		s.conn.CloseAfterFlush(s.life.Reason())
-	}
+	s.end()
 }
 
 // writeUnknown sends one error in the place of each reply of b. A reply that is there in part, which only

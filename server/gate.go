@@ -124,11 +124,11 @@ func (s *session) holdBack(args [][]byte) {
 		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
 			return false
 		}
-		s.held, s.resume = nil, nil
+		s.held, s.state = nil, running
 		s.pub.argMemory.Store(0)
 		s.execute(args)
 		// Executing may have parked the session again, for a reason of its own.
-		return s.resume == nil
+		return s.state == running
 	})
 }
 

@@ -48,14 +48,12 @@ type session struct {
 
 	tracking *tracking // CLIENT TRACKING; nil: off
 
-	// resume is set while the session is parked: it is asked at each wake-up
-	// whether the session may go on. The batch's replies so far have been sent.
-	resume   func() bool
-	yielded  bool      // parked only until its next turn
-	stepping *stepping // the command that has yielded, or nil
-	owed     *owed     // replies that wait for the disk; nil if none ever did
-	turn     uint64    // see Durability.Turn; of the batch, or of the command that is parked
-	held     [][]byte  // the command that a pause holds back
+	state    state
+	resume   func() bool // of a session that does not run, see parking.go
+	stepping *stepping   // the command that has yielded, or nil
+	owed     *owed       // replies that wait for the disk; nil if none ever did
+	turn     uint64      // see Durability.Turn; of the batch, or of the command that is parked
+	held     [][]byte    // the command that a pause holds back
 
 	lengths  uint32   // of Server.lengths that the reader's limits are of
 	last     *command // the last command found, for pipelines of one command
@@ -124,41 +122,6 @@ func (s *session) Data(b []byte) (more bool) {
 	return more
 }
 
-// Resume goes on after a park.
-func (s *session) Resume() (more bool) {
-	defer s.contain()
-	s.release()
-	if !s.life.Open() {
-		return true
-	}
-	s.begin()
-	if s.resume != nil {
-		s.yielded = false
-		if !s.resumed() {
-			s.finish()
-			return s.roomWhileParked()
-		}
-		s.resume = nil
-		s.setParked(false)
-	}
-	s.rd.Feed(nil)
-	more = s.run()
-	s.finish()
-	if s.eof && s.resume == nil && s.life.Open() {
-		s.closeAfterReply(errEOF)
-	}
-	return more
-}
-
-// EOF lets a parked command finish before the connection goes.
-func (s *session) EOF() (done bool) {
-	s.eof = true
-	if s.pub.waits.Load() != nil {
-		s.conn.Wake() // who is not there any more has given up its place
-	}
-	return s.resume == nil && !s.owing()
-}
-
 // Closed forgets the session everywhere.
 func (s *session) Closed(reason error) {
 	s.srv.forget(s, reason)
@@ -166,7 +129,7 @@ func (s *session) Closed(reason error) {
 
 func (s *session) begin() {
 	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // before the clock is read: only then it is right
-	if s.resume == nil {
+	if s.state == running {
 		s.turn = s.srv.durable.turn() // before anything is decided
 	}
 	s.call.now = s.srv.clock.Now()
@@ -187,7 +150,7 @@ func (s *session) run() (more bool) {
 	var args [][]byte
 	var err error
 	for s.life.Open() {
-		if s.resume != nil {
+		if s.state != running {
 			return s.roomWhileParked()
 		}
 		if quiet {
@@ -224,17 +187,11 @@ func (s *session) run() (more bool) {
 			s.flush()
 			s.ran = turnCheck // writing takes time, too
 		}
-		if s.overTurn(1) && s.resume == nil && s.rd.Buffered() > 0 {
+		if s.overTurn(1) && s.state == running && s.rd.Buffered() > 0 {
 			s.yield(goOn)
 		}
 	}
 	return false
-}
-
-// roomWhileParked reports whether more input may be taken in while a command waits.
-// Who has yielded has enough to do.
-func (s *session) roomWhileParked() bool {
-	return !s.yielded && int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
 }
 
 // finish ends a batch: the tail of the input is kept, replies go out, counters and the
@@ -243,16 +200,14 @@ func (s *session) finish() {
 	ran := !s.tally.Empty() || s.slow > 0
 	s.rd.Keep()
 	s.flush()
-	if s.life.Draining() && !s.owing() {
-		s.conn.CloseAfterFlush(s.life.Reason())
-	}
+	s.end()
 	s.settle()
 	s.srv.buffers.put(s.call.out)
 	s.call.out = nil
 
 	since := s.pub.partialSince.Load()
 	switch {
-	case !s.rd.Partial() || s.resume != nil:
+	case !s.rd.Partial() || s.state != running:
 		if since != 0 {
 			s.pub.partialSince.Store(0)
 		}
@@ -361,30 +316,7 @@ func (s *session) protocolError(err error) {
 	s.srv.counters.protocolErrors.Add(1)
 	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.addr(), "err", pe.Text)
 	s.call.out = resp.AppendError(s.call.out, "ERR "+pe.Text)
-	s.closeAfterReply(errProtocol)
-}
-
-// closeAfterReply ends the session once its replies are sent.
-func (s *session) closeAfterReply(reason error) {
-	s.flush()
-	if s.owing() {
-		s.life.Drain(reason)
-		return
-	}
-	s.conn.CloseAfterFlush(reason)
-}
-
-// park stops the session until resume, asked at every wake-up, returns true.
-func (s *session) park(resume func() bool) {
-	s.resume = resume
-	s.setParked(true)
-}
-
-// setParked publishes whether the session waits for something.
-func (s *session) setParked(on bool) {
-	if s.pub.parked.Swap(on) != on {
-		s.srv.parked.Add(map[bool]int64{true: 1, false: -1}[on])
-	}
+	s.life.Drain(errProtocol)
 }
 
 // contain keeps a panic in a handler to its connection. A panic below a

@@ -30,17 +30,6 @@ func (s *session) overTurn(ran int) bool {
 	return s.spent()
 }
 
-// yield has the session go on with resume, as after park, when the others have had
-// their turn.
-func (s *session) yield(resume func() bool) {
-	s.resume = resume
-	s.yielded = true
-	s.conn.Yield()
-}
-
-// goOn is the resume of a session that has yielded between two commands.
-func goOn() bool { return true }
-
 // stepping is a command that has yielded.
 type stepping struct {
 	cmd    *command

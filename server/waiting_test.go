@@ -143,7 +143,7 @@ func TestWaitSteps(t *testing.T) {
 			got += c.woken()
 		}
 		c.expect(test.name, got, test.want)
-		if c.s.resume != nil || c.s.pub.waits.Load() != nil {
+		if c.s.state != running || c.s.pub.waits.Load() != nil {
 			t.Errorf("%s: it still waits", test.name)
 		}
 	}

@@ -1,0 +1,117 @@
+package server
+
+// How a session stands between two calls of the transport:
+//
+//	            park                            yield
+//	parked ◄──────────────────── running ────────────────────► yielded
+//	   │                          ▲   ▲                           │
+//	   └── woken, and resume ─────┘   └───── in its next turn, ───┘
+//	       returns true                      resume returns true
+//
+// A parked session waits for something, a yielded one for the others to have had their turn. Neither
+// begins another command. A parked one takes input in meanwhile, a yielded one has enough.
+//
+// How far its connection has come is transport.Life's to say. A session that has replied all and is
+// to be closed for a reason, drains the connection for it; so does the last command of a peer that has
+// finished sending. end then closes it, as soon as no reply is owed (durable.go) any more.
+type state uint8
+
+const (
+	running state = iota
+	parked
+	yielded
+)
+
+// park stops the session until resume, asked at every wake-up, returns true.
+func (s *session) park(resume func() bool) {
+	s.state, s.resume = parked, resume
+	s.setParked(true)
+}
+
+// yield has the session go on with resume, as after park, when the others have had
+// their turn.
+func (s *session) yield(resume func() bool) {
+	s.state, s.resume = yielded, resume
+	s.conn.Yield()
+}
+
+// goOn is the resume of a session that has yielded between two commands.
+func goOn() bool { return true }
+
+// unpark lets the session run again.
+func (s *session) unpark() {
+	s.state, s.resume = running, nil
+	s.setParked(false)
+}
+
+// setParked publishes whether the session waits for something.
+func (s *session) setParked(on bool) {
+	if s.pub.parked.Swap(on) != on {
+		s.srv.parked.Add(map[bool]int64{true: 1, false: -1}[on])
+	}
+}
+
+// Resume implements transport.Session.
+func (s *session) Resume() (more bool) {
+	defer s.contain()
+	s.release()
+	if !s.life.Open() {
+		return true
+	}
+	s.begin()
+	if s.state != running {
+		if !s.resumed() {
+			s.finish()
+			return s.roomWhileParked()
+		}
+		s.unpark()
+	}
+	s.rd.Feed(nil)
+	more = s.run()
+	s.finish()
+	return more
+}
+
+// resumed calls resume, and drops the reply of a parked command that CLIENT REPLY
+// has silenced. It reports whether the command has finished.
+func (s *session) resumed() bool {
+	mark := len(s.call.out)
+	s.call.failed = false
+	done := s.resume()
+	if cmd := s.pub.lastCmd.Load(); cmd != nil {
+		s.tell(cmd, mark)
+	}
+	if s.mute {
+		s.call.out = s.call.out[:min(mark, len(s.call.out))]
+		s.mute = !done
+	}
+	if done {
+		s.call.out = append(s.call.out, s.after...)
+		s.after = nil
+	}
+	return done
+}
+
+// roomWhileParked reports whether more input may be taken in meanwhile.
+func (s *session) roomWhileParked() bool {
+	return s.state != yielded && int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
+}
+
+// EOF implements transport.Session: what is parked, or owed, may still be replied.
+func (s *session) EOF() (done bool) {
+	s.eof = true
+	if s.pub.waits.Load() != nil {
+		s.conn.Wake() // who is not there any more has given up its place
+	}
+	return s.state == running && !s.owing()
+}
+
+// end closes the connection if all has been replied that ever will be.
+func (s *session) end() {
+	if s.eof && s.state == running {
+		s.life.Drain(errEOF)
+	}
+	if s.life.Draining() && !s.owing() {
+		s.conn.CloseAfterFlush(s.life.Reason())
+	}
+}
