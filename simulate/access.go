@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// accessField is a field of an access log's line.
+// accessField is a field of a line in an access log.
 type accessField uint8
 
 const (
@@ -26,8 +26,8 @@ const (
 	accessFields
 )
 
-// AccessFields returns the names of an access log's fields, of which a key can
-// be made: path is uri without the query, request is the whole request line.
+// AccessFields returns the names of the fields of an access log that a key can consist of: path is uri
+// without the query, request is the whole request line.
 func AccessFields() []string {
 	return []string{
 		"addr", "ident", "user", "host", "method", "uri", "path", "protocol", "request", "status", "bytes", "referer", "agent",
@@ -44,9 +44,8 @@ var (
 //
 //	addr ident user [time] "request" status bytes "referer" "agent"
 //
-// Whatever stands in quotes has its own quotes escaped, by nginx as by Apache, and
-// so has the user, whom a hostile client chooses. So the first quote begins the
-// request, and the last bracket before it the time.
+// Quotes inside quoted text are escaped, by nginx and by Apache. So are those in the user, which a hostile
+// client chooses. So the first quote begins the request, and the last bracket before it ends the time.
 type accessLine struct {
 	head []byte // before the time
 	time []byte
@@ -68,7 +67,7 @@ func (a *accessLine) cut(line []byte) error {
 	return nil
 }
 
-// indexQuote finds the first quote that no backslash stands before.
+// indexQuote finds the first quote without a backslash before it.
 func indexQuote(b []byte) int {
 	from := 0
 	for {
@@ -88,14 +87,14 @@ func indexQuote(b []byte) int {
 	}
 }
 
-// accessParser reads an access log.
+// accessParser parses an access log.
 type accessParser struct {
 	key     key
 	wants   []accessField
-	cost    accessField // accessFields if there is none
-	all     bool        // wants more than addr
-	tail    bool        // wants what stands after the time
-	nothing [1]byte     // how a log writes what there is not
+	cost    accessField // accessFields means none
+	all     bool        // needs more than addr
+	tail    bool        // needs what follows the time
+	nothing [1]byte     // how a log writes a missing value
 	line    accessLine
 	fields  [accessFields][]byte
 	values  [maxKeyFields][]byte
@@ -160,9 +159,8 @@ func (p *accessParser) parse(line []byte, req *Request) (err error) {
 	return err
 }
 
-// cutHead cuts "addr ident user", or "host addr ident user". Only a user may have
-// blanks, and an ident is nearly always "-", so of four words the first is a host
-// if the third is "-" and the second is not.
+// cutHead cuts "addr ident user", or "host addr ident user". Only a user may contain blanks, and an ident is
+// nearly always "-". So of four words the first is a host if the third is "-" and the second is not.
 func (p *accessParser) cutHead() error {
 	head := bytes.TrimRight(p.line.head, " ")
 	addr, after := word(head)
@@ -184,8 +182,8 @@ func (p *accessParser) cutHead() error {
 	return nil
 }
 
-// cutTail cuts what stands after the request's first quote. A request without two
-// words is garbage: its method and uri are "-".
+// cutTail cuts what follows the first quote of the request. A request without two words is garbage: its
+// method and uri are "-".
 func (p *accessParser) cutTail() {
 	for f := fieldMethod; f < accessFields; f++ {
 		p.fields[f] = nil
@@ -216,7 +214,7 @@ func (p *accessParser) cutTail() {
 	}
 }
 
-// word cuts b at its first blank; after has no blanks in front.
+// word cuts b at its first blank; after does not begin with blanks.
 func word(b []byte) (first, after []byte) {
 	i := bytes.IndexByte(b, ' ')
 	if i < 0 {
@@ -234,7 +232,7 @@ func untilQuote(b []byte) (quoted, after []byte) {
 	return b[:i:i], b[i+1:]
 }
 
-// orNil makes what is empty nil.
+// orNil returns nil for an empty b.
 func orNil(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"limitdb/limit"
 )
 
-// benchTrace makes lines of 100 000 callers, few of whom ask for much, a millisecond
-// apart.
+// benchTrace returns lines of 100 000 callers, a millisecond apart. Few callers send many requests.
 func benchTrace(format Format, lines int) string {
 	random := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(random, 1.1, 10, 99_999)
@@ -32,8 +31,7 @@ func benchTrace(format Format, lines int) string {
 	return b.String()
 }
 
-// BenchmarkRun is the whole: read, parse, decide and count. One operation is
-// 500 000 lines.
+// BenchmarkRun measures everything: read, parse, decide and count. One operation is 500 000 lines.
 func BenchmarkRun(b *testing.B) {
 	for _, format := range []Format{CSV, JSON, AccessLog} {
 		const lines = 500_000
@@ -71,7 +69,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// BenchmarkParse is parsing alone.
+// BenchmarkParse measures parsing alone.
 func BenchmarkParse(b *testing.B) {
 	for _, format := range []Format{CSV, JSON, AccessLog} {
 		b.Run(format.String(), func(b *testing.B) {

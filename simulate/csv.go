@@ -15,27 +15,26 @@ var (
 	errKeyMissing = errors.New("the key is empty")
 )
 
-// maxColumns is the most columns of a CSV that are looked at.
+// maxColumns is the maximum number of columns of a CSV that are read.
 const maxColumns = 1024
 
-// csvParser reads comma-separated values as in RFC 4180, but with each record on
-// one line.
+// csvParser parses comma-separated values as in RFC 4180, but with each record on one line.
 type csvParser struct {
 	key     key
 	unit    Unit
 	time    int   // columns, from 0
-	cost    int   // -1 for none
+	cost    int   // -1 means none
 	keys    []int // in the order of the key
-	last    int   // the last column that matters
+	last    int   // the last column that is needed
 	columns []string
 	line    bytes.Buffer // what reader reads: one line at a time
 	reader  *csv.Reader
-	text    []byte // the columns that matter, as bytes
+	text    []byte // the columns that are needed, as bytes
 	values  [maxKeyFields][]byte
 }
 
-// newCSVParser finds the columns. first is the first line, which is a header if no
-// time can be read where the time should be.
+// newCSVParser finds the columns. first is the first line. It is a header if the time cannot be parsed where
+// it should be.
 func newCSVParser(o TraceOptions, first []byte) (p *csvParser, header bool, err error) {
 	p = &csvParser{unit: o.Unit}
 	p.reader = csv.NewReader(&p.line)
@@ -59,7 +58,7 @@ func newCSVParser(o TraceOptions, first []byte) (p *csvParser, header bool, err 
 	return p, header, p.find(o, names, header)
 }
 
-// find fills in the columns' numbers.
+// find sets the numbers of the columns.
 func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error) {
 	if !header {
 		names = names[:0:0]
@@ -71,7 +70,7 @@ func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error
 		if o.Cost != "" {
 			return err
 		}
-		p.cost = -1 // there need not be one
+		p.cost = -1 // the cost is optional
 	}
 	wanted := o.Key
 	if wanted == nil {
@@ -94,12 +93,11 @@ func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error
 	return nil
 }
 
-// timeNames are the names of a field that is taken for the time, the first that
-// there is.
+// timeNames returns the usual names of the field with the time, in order of precedence.
 func timeNames() []string { return []string{"time", "timestamp", "ts", "@timestamp"} }
 
-// column is the number of a column: of that name; or if there is no name, the
-// first there is of usual, or without a header the one at place.
+// column returns the number of the column with this name. Without a name it is the first of usual that exists
+// or, without a header, the one at place.
 func column(names []string, name string, place int, usual []string) (int, error) {
 	if n, ok := columnNumber(name); ok {
 		return n, nil
@@ -123,7 +121,7 @@ func column(names []string, name string, place int, usual []string) (int, error)
 	return 0, fieldError(usual[0], names)
 }
 
-// columnNumber reads a column's number, from 1.
+// columnNumber parses the number of a column, from 1.
 func columnNumber(name string) (column int, ok bool) {
 	n, err := strconv.Atoi(name)
 	return n - 1, err == nil && n >= 1 && n <= maxColumns
@@ -153,7 +151,7 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 	return err
 }
 
-// split cuts a line into columns, maxColumns at most.
+// split cuts a line into at most maxColumns columns.
 func (p *csvParser) split(line []byte) error {
 	p.line.Reset()
 	p.line.Write(line)

@@ -6,13 +6,12 @@ import (
 	"limitdb/limit"
 )
 
-// demand is the most that each caller asks for in any window of a period,
-// whatever the limits make of it.
+// demand tracks how much each caller asks for at most in any window of a period, whatever the limits decide.
 type demand struct {
 	period  int64
 	seats   pages[asked]
 	held    int // bytes of windows
-	sweepAt int // held from which windows are shrunk
+	sweepAt int // the value of held at which windows are shrunk
 }
 
 // asked is what demand keeps for a caller.
@@ -21,7 +20,7 @@ type asked struct {
 	peak   uint64
 }
 
-// maxAsked is the cost that larger ones count as, so that sums do not overflow.
+// maxAsked replaces larger costs, so that sums do not overflow.
 const maxAsked = 1 << 40
 
 // add counts a request of caller n.
@@ -44,22 +43,22 @@ func (d *demand) add(n uint32, now, cost int64) {
 	}
 }
 
-// Demand is the most that callers ask for in any window, whatever the limits.
+// Demand says how much callers ask for at most in any window, whatever the limits decide.
 type Demand struct {
 	// Window is the period of the first limit, in ns.
 	Window int64 `json:"window_ns"`
-	// Half of the callers ask for at most Median, 99 % for at most P99, and the
-	// busiest, MostBy, for Most.
+	// Half of the callers ask for at most Median, and 99 % for at most P99. The busiest caller, MostBy, asks
+	// for Most.
 	Median uint64 `json:"median"`
 	P99    uint64 `json:"p99"`
 	Most   uint64 `json:"most"`
 	MostBy string `json:"most_by,omitempty"`
-	// Suggested is a limit that denies nothing to 99 % of the callers: GCRA admits
-	// every sequence of which no window holds more than its limit. "" if there is none.
+	// Suggested is a limit that denies nothing to 99 % of the callers, since GCRA admits every sequence in
+	// which no window exceeds its limit. It is "" if there is no such limit.
 	Suggested string `json:"suggested,omitempty"`
 }
 
-// result sums up what callers have asked for.
+// result sums up the demand of all callers.
 func (d *demand) result(callers *pages[caller]) Demand {
 	r := Demand{Window: d.period}
 	peaks := make([]uint64, 0, d.seats.n)

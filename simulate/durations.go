@@ -2,16 +2,16 @@ package simulate
 
 import "math"
 
-// durations counts times in nanoseconds to three decimal digits, rounded up as
-// waits are. Its memory is bounded: a row of 900 counts for each power of ten.
+// durations counts times in ns to three decimal digits, rounded up like waits. Its memory is bounded: a row
+// of 900 counts for each power of ten.
 type durations struct {
 	rows  [20]*[900]uint64 // rows[e][m-100] counts m·10^e; m < 100 in rows[0] only
-	small [100]uint64      // counts what is below 100 ns
+	small [100]uint64      // counts times below 100 ns
 	count uint64
 	worst int64
 }
 
-// add counts ns, 0 or more.
+// add counts ns, which must be 0 or more.
 func (d *durations) add(ns int64) {
 	d.count++
 	d.worst = max(d.worst, ns)
@@ -26,7 +26,7 @@ func (d *durations) add(ns int64) {
 	d.rows[e][m-100]++
 }
 
-// digits rounds ns, 100 or more, up to m·10^e with m from 100 to 999.
+// digits rounds ns, which must be at least 100, up to m·10^e with m from 100 to 999.
 func digits(ns int64) (e int, m int64) {
 	scale := int64(1)
 	for m = ns; m > 999; m = ns / scale {
@@ -42,7 +42,7 @@ func digits(ns int64) (e int, m int64) {
 	return e, m
 }
 
-// each calls f for every time that was counted, in order, until f returns false.
+// each calls f for every counted time, in order, until f returns false.
 func (d *durations) each(f func(ns int64, n uint64) bool) {
 	for ns, n := range d.small {
 		if n > 0 && !f(int64(ns), n) {
@@ -60,7 +60,7 @@ func (d *durations) each(f func(ns int64, n uint64) bool) {
 	}
 }
 
-// eachOf is each for one row. What the last count stands for may not fit.
+// eachOf does what each does, for one row. The time of the last count may not fit into an int64.
 func (d *durations) eachOf(row *[900]uint64, scale int64, f func(ns int64, n uint64) bool) bool {
 	for i, n := range row {
 		ns := d.worst
@@ -74,7 +74,8 @@ func (d *durations) eachOf(row *[900]uint64, scale int64, f func(ns int64, n uin
 	return true
 }
 
-// quantile is the least time that q of 100 of all are not above, 0 if there are none.
+// quantile returns the shortest time that at least q percent of all times do not exceed, or 0 if there are
+// none.
 func (d *durations) quantile(q uint64) (ns int64) {
 	rank := d.count/100*q + (d.count%100*q+99)/100
 	seen := uint64(0)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FuzzLineAccess feeds the access log's parser anything, and lines written as nginx
-// and Apache write them, of fields that a hostile client may choose.
+// FuzzLineAccess gives the parser of access logs any line, and lines that nginx and Apache would write for
+// fields that a hostile client chooses.
 func FuzzLineAccess(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte, user, uri, agent string) {
 		p, err := newAccessParser(TraceOptions{Key: AccessFields()[:1]})
@@ -48,8 +48,8 @@ func FuzzLineAccess(f *testing.F) {
 	})
 }
 
-// logged writes what a client chose as Apache does: quotes and backslashes behind a
-// backslash, control characters as \xhh.
+// logged returns what Apache writes for a field: quotes and backslashes after a backslash, control characters
+// as \xhh.
 func logged(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {
@@ -65,7 +65,7 @@ func logged(s string) string {
 	return b.String()
 }
 
-// FuzzLine reads anything as a trace of any format, found out or given.
+// FuzzLine reads anything as a trace of any format, detected or given.
 func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, format byte, trace []byte) {
 		r, err := NewTrace(bytes.NewReader(trace), TraceOptions{Format: Format(format % 4)})

@@ -14,10 +14,10 @@ import (
 	"limitdb/limit"
 )
 
-// go test ./simulate -run Golden -update writes the expected results anew.
+// go test ./simulate -run Golden -update writes the expected results again.
 var update = flag.Bool("update", false, "write testdata anew")
 
-// goldens are the traces of testdata with what they are replayed against.
+// goldens has the traces of testdata and the limits for their replay.
 var goldens = []struct {
 	trace  string
 	o      TraceOptions
@@ -89,7 +89,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A page is one whole document, shows hostile keys as text, and fetches nothing.
+// A page is a complete document, shows hostile keys as text, and loads nothing.
 func TestPageIsSelfContained(t *testing.T) {
 	l, err := limit.Parse("gcra 1/h burst 1")
 	if err != nil {

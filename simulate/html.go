@@ -14,26 +14,25 @@ import (
 	"limitdb/internal/chart"
 )
 
-// maxPanels is how many limits a page shows over time and with their callers;
-// tables and comparisons have all of them.
+// maxPanels is the maximum number of limits that a page shows over time and with their callers; tables and
+// comparisons have all of them.
 const (
 	maxPanels = 40
 	// maxOpen is how many lists of callers are open at first.
 	maxOpen = 4
-	// maxLines is how many lines the eye can tell apart in one chart.
+	// maxLines is how many lines people can tell apart in one chart.
 	maxLines = 8
 )
 
-// Page says what a page of WriteHTML is about. Both are text, not HTML.
+// Page describes a page of WriteHTML. Both fields are text, not HTML.
 type Page struct {
-	// About says what was replayed, such as the files' names.
+	// About says what was replayed, for example the names of the files.
 	About string
 	// Command is the command line that made the page; "" if there is none.
 	Command string
 }
 
-// WriteHTML writes the result as one page that needs nothing else: no scripts, no
-// fonts, no pictures from elsewhere.
+// WriteHTML writes the result as a single page that loads nothing: no scripts, no fonts, no pictures.
 func (r *Result) WriteHTML(w io.Writer, p Page) error {
 	t, err := template.New("page").Parse(pageTemplate)
 	if err != nil {
@@ -58,8 +57,8 @@ func (r *Result) WriteHTML(w io.Writer, p Page) error {
 	return t.Execute(w, view)
 }
 
-// The widths at which charts are drawn, for wide and for narrow screens. A page
-// shows the one that fits, so that letters keep their size.
+// The widths of charts for wide and for narrow screens, in pixels. A page shows the one that fits, so that
+// the letters keep their size.
 const (
 	wideChart   = 960
 	narrowChart = 358
@@ -70,7 +69,7 @@ func both(draw func(width int) string) template.HTML {
 	return template.HTML(`<div class="wide">` + draw(wideChart) + `</div><div class="narrow">` + draw(narrowChart) + `</div>`)
 }
 
-// pageView is what the page's template is filled with.
+// pageView is the data of the page's template.
 type pageView struct {
 	About    string
 	Command  string
@@ -111,7 +110,7 @@ type pageCaller struct {
 	Bar                             string
 }
 
-// mergeHead makes one head cell of a head and the empty ones behind it.
+// mergeHead makes one head cell of a head and the empty cells after it.
 func mergeHead(cells []string) (head []pageHead) {
 	for _, c := range cells {
 		if c == "" {
@@ -136,11 +135,10 @@ func panel(o *Outcome, open bool) pagePanel {
 	return p
 }
 
-// maxBars is how many bars there are over time, about as many as the eye can tell
-// apart.
+// maxBars is the maximum number of bars over time, about as many as people can tell apart.
 const maxBars = 360
 
-// printable replaces what cannot stand in a page, as a key may be any bytes.
+// printable replaces what a page cannot contain, since a key may have any bytes.
 func printable(key string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -150,7 +148,7 @@ func printable(key string) string {
 	}, strings.ToValidUTF8(key, string(utf8.RuneError)))
 }
 
-// strips shows requests and denials over time, a row for each limit.
+// strips draws requests and denials over time, one row for each limit.
 func (r *Result) strips() template.HTML {
 	t := &r.Timeline
 	width := t.Width
@@ -180,7 +178,7 @@ func (r *Result) strips() template.HTML {
 	})
 }
 
-// merged adds up as many neighbours as many says.
+// merged adds up groups of many adjacent values.
 func merged(row []uint64, many int) []float64 {
 	out := make([]float64, 0, maxBars)
 	for i, n := range row {
@@ -192,7 +190,7 @@ func merged(row []uint64, many int) []float64 {
 	return out
 }
 
-// roundWaits are the ticks of an axis of waits, in ns.
+// roundWaits are the possible ticks of an axis of waits, in ns.
 var roundWaits = [...]int64{
 	1, 10, 100, 1e3, 1e4, 1e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 10e9, 20e9, 30e9,
 	60e9, 120e9, 300e9, 600e9, 1200e9, 1800e9, 3600e9, 2 * 3600e9, 4 * 3600e9, 8 * 3600e9, 12 * 3600e9,
@@ -200,7 +198,7 @@ var roundWaits = [...]int64{
 	365 * 24 * 3600e9, 3650 * 24 * 3600e9, 36500 * 24 * 3600e9,
 }
 
-// waitTicks are ticks around least and most, about n of them.
+// waitTicks returns about n ticks that include least and most.
 func waitTicks(least, most int64, n int) (ticks []chart.Tick) {
 	from, to := 0, len(roundWaits)-1
 	for from < to && roundWaits[from+1] <= least {
@@ -211,7 +209,7 @@ func waitTicks(least, most int64, n int) (ticks []chart.Tick) {
 	}
 	step := (to-from)/n + 1
 	if odd := (to - from) % step; odd > 0 && from >= step-odd {
-		from -= step - odd // so that all are equally far apart
+		from -= step - odd // makes all of them equally far apart
 	}
 	for i := from; i < to; i += step {
 		ticks = append(ticks, chart.Tick{Value: float64(roundWaits[i]), Label: duration(roundWaits[i])})
@@ -219,7 +217,7 @@ func waitTicks(least, most int64, n int) (ticks []chart.Tick) {
 	return append(ticks, chart.Tick{Value: float64(roundWaits[to]), Label: duration(roundWaits[to])})
 }
 
-// waitChart compares after how long the denied may come back.
+// waitChart compares after how long denied callers may come back.
 func (r *Result) waitChart() template.HTML {
 	c := chart.Lines{
 		Title: "How long the denied are told to wait", Height: 320, LogX: true,
@@ -243,7 +241,7 @@ func (r *Result) waitChart() template.HTML {
 	if len(c.Series) == 0 {
 		return ""
 	}
-	// What is far below a thousandth of the worst would only squeeze the rest.
+	// Values far below a thousandth of the worst would only squeeze the rest.
 	least = max(least, most/1e6, 1)
 	c.Series = together(c.Series)
 	return both(func(width int) string {
@@ -258,8 +256,8 @@ func (r *Result) waitChart() template.HTML {
 	})
 }
 
-// mostDenying has the limits that deny most with a wait, in the order of the
-// table: as many as a chart can show.
+// mostDenying returns the limits that deny most with a wait, in the order of the table: as many as a chart
+// can show.
 func (r *Result) mostDenying() []Outcome {
 	var all []Outcome
 	for _, o := range r.Limits {
@@ -280,8 +278,8 @@ func (r *Result) mostDenying() []Outcome {
 	return all
 }
 
-// sweepCharts draws what changes with the limit, if the same algorithm with the same
-// options and period has been tried with several: one pair of charts for a period.
+// sweepCharts draws what changes with the limit, if the same algorithm was tried with several limits of the
+// same options and period. It returns one pair of charts for each period.
 func (r *Result) sweepCharts() (charts []template.HTML) {
 	var periods []int64
 	byPeriod := map[int64][]int{}
@@ -304,8 +302,7 @@ func (r *Result) sweepCharts() (charts []template.HTML) {
 	return charts
 }
 
-// sweepLines makes a line for each algorithm with its options; nil if each would
-// have one point only.
+// sweepLines returns a line for each algorithm with its options, or nil if each would have only one point.
 func (r *Result) sweepLines(limits []int, y func(*Outcome) float64) (lines []chart.Series) {
 	long := false
 	for _, i := range limits {
@@ -327,7 +324,7 @@ func (r *Result) sweepLines(limits []int, y func(*Outcome) float64) (lines []cha
 	return together(lines)
 }
 
-// together makes one of lines that are the same, for the last would hide the others.
+// together merges equal lines into one, since the last would hide the others.
 func together(lines []chart.Series) (out []chart.Series) {
 	for _, l := range lines {
 		same := slices.IndexFunc(out, func(o chart.Series) bool { return slices.Equal(o.Points, l.Points) })

@@ -11,11 +11,11 @@ var (
 	errJSONValue = errors.New("a field is neither a string nor a number")
 )
 
-// jsonParser reads one JSON object from each line.
+// jsonParser parses one JSON object from each line.
 type jsonParser struct {
 	key    key
 	unit   Unit
-	times  []string // names of the time; the first that is there counts
+	times  []string // names of the time; the first that exists counts
 	keys   []string
 	cost   string
 	values [maxKeyFields][]byte
@@ -81,9 +81,9 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 	return err
 }
 
-// member returns a member's value: the text of a string, or the digits of a
-// number; nil where there is none or where it is null. The name a.b means the
-// member "a.b", which is how some write nested objects, or else b within a.
+// member returns the value of a member: the text of a string, or the digits of a number. It returns nil if
+// there is none or if it is null. The name a.b means the member "a.b", as some programs write nested objects,
+// or else b within a.
 func member(members map[string]json.RawMessage, name string) ([]byte, error) {
 	if raw, there := members[name]; there {
 		return value(raw)
@@ -99,7 +99,7 @@ func member(members map[string]json.RawMessage, name string) ([]byte, error) {
 	return member(within, inner)
 }
 
-// value returns a value as member does.
+// value returns a value in the form of member.
 func value(raw json.RawMessage) ([]byte, error) {
 	switch raw[0] {
 	case '{', '[':

@@ -6,29 +6,28 @@ import (
 	"io"
 )
 
-// maxLine is the most bytes of a line that is read.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 1 << 20
 
 var errLongLine = errors.New("the line is longer than 1 MB")
 
-// lines cuts a stream into lines. A line is valid until the next one is asked for.
+// lines cuts a stream into lines. A line is valid until the next call.
 type lines struct {
 	r     io.Reader
 	buf   []byte
-	begin int // what is unread is buf[begin:end]
+	begin int // the unread bytes are buf[begin:end]
 	end   int
-	err   error // of r, told when all before it has been read
+	err   error // of r, returned after everything before it
 }
 
 func newLines(r io.Reader) *lines {
 	return &lines{r: r, buf: make([]byte, 256<<10)}
 }
 
-// next returns a line without its end, which may be \n or \r\n. The error is
-// errLongLine for one that is too long, which is passed over, io.EOF at the end, or
-// the reader's.
+// next returns a line without its end, \n or \r\n. The error is errLongLine for a line that is too long,
+// which is skipped, io.EOF at the end, or the reader's.
 func (l *lines) next() ([]byte, error) {
-	seen := 0 // how much of the unread is known to hold no \n
+	seen := 0 // how many of the unread bytes are known to have no \n
 	for {
 		unread := l.buf[l.begin:l.end]
 		if i := bytes.IndexByte(unread[seen:], '\n'); i >= 0 {
@@ -50,7 +49,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// trim takes the \r of a \r\n away.
+// trim removes the \r of a \r\n.
 func trim(line []byte) ([]byte, error) {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
@@ -61,7 +60,7 @@ func trim(line []byte) ([]byte, error) {
 	return line, nil
 }
 
-// skip passes over the rest of a line that is too long.
+// skip skips the rest of a line that is too long.
 func (l *lines) skip() error {
 	for {
 		if i := bytes.IndexByte(l.buf[l.begin:l.end], '\n'); i >= 0 {
@@ -76,8 +75,8 @@ func (l *lines) skip() error {
 	}
 }
 
-// fill reads more, after moving the unread to the front or, if it fills the
-// buffer, doubling that.
+// fill reads more. First it moves the unread bytes to the front or, if they fill the buffer, doubles the
+// buffer.
 func (l *lines) fill() {
 	if l.begin > 0 {
 		l.end = copy(l.buf, l.buf[l.begin:l.end])
@@ -86,7 +85,7 @@ func (l *lines) fill() {
 	if l.end == len(l.buf) {
 		l.buf = append(l.buf, make([]byte, len(l.buf))...)
 	}
-	const patience = 100 // with a reader that gives nothing, as bufio has
+	const patience = 100 // with a reader that returns nothing, as in package bufio
 	for range patience {
 		n, err := l.r.Read(l.buf[l.end:])
 		l.end += n
@@ -98,7 +97,7 @@ func (l *lines) fill() {
 	l.err = io.ErrNoProgress
 }
 
-// peek returns up to n bytes of what comes next, fewer only if there are no more.
+// peek returns the next n bytes, or fewer if there are no more.
 func (l *lines) peek(n int) []byte {
 	for l.end-l.begin < n && l.err == nil {
 		l.fill()

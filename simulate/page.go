@@ -1,6 +1,6 @@
 package simulate
 
-// pageCSS is the page's style, besides that of its charts.
+// pageCSS is the style of the page, except for its charts.
 const pageCSS = `:root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--grid:#d8dee4;--bar:#cf222e33;--paper:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--grid:#30363d;--bar:#f8514955;--paper:#0d1117}}
 body{max-width:1200px;margin:2rem auto;padding:0 1rem;background:var(--paper);color:var(--ink);
@@ -20,8 +20,8 @@ h1,p,li,summary{overflow-wrap:anywhere}ul{margin:.3rem 0;padding-left:1.2rem}
 details{border-bottom:1px solid var(--grid);padding:.4rem 0}summary{cursor:pointer;font-weight:600}
 `
 
-// pageTemplate is the page of WriteHTML. Charts come in drawn; everything else is
-// escaped by html/template.
+// pageTemplate is the page of WriteHTML. Charts are inserted as they are; html/template escapes everything
+// else.
 const pageTemplate = `<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -8,10 +8,10 @@ import (
 	"limitdb/limit"
 )
 
-// Replay decides requests, each against every limit, and keeps count.
+// Replay decides requests, each against every limit, and counts.
 type Replay struct {
 	lanes     []*lane
-	index     map[string]uint32 // of callers, by their keys
+	index     map[string]uint32 // of callers, by key
 	callers   pages[caller]
 	decisions []limit.Decision
 	timeline  timeline
@@ -19,7 +19,7 @@ type Replay struct {
 
 	requests uint64
 	cost     uint64
-	plain    bool // no cost was other than 1
+	plain    bool // every cost was 1
 	first    int64
 	now      int64
 	late     uint64
@@ -34,11 +34,10 @@ type caller struct {
 	requests uint64
 }
 
-// MaxLimits is the most limits that one Replay compares.
+// MaxLimits is the maximum number of limits that one Replay compares.
 const MaxLimits = 1000
 
-// NewReplay makes a replay against one or more limits. The error names the limit
-// that is wrong.
+// NewReplay makes a replay against one or more limits. Its error names the wrong limit.
 func NewReplay(limits []limit.Limit) (*Replay, error) {
 	if len(limits) == 0 {
 		return nil, errors.New("there is no limit to replay against")
@@ -58,10 +57,10 @@ func NewReplay(limits []limit.Limit) (*Replay, error) {
 	return r, nil
 }
 
-// Add decides one request. A time before that of the request before is taken for
-// that, and counted: a log may be out of order by a little. The decisions, one for
-// each limit, are valid until the next Add; that of a limit which cannot decide the
-// request, for its cost or time is out of range, is the zero Decision.
+// Add decides one request. If its time is before that of the last request, Add counts it as late and uses the
+// time of the last, since a log may be slightly out of order. The decisions, one for each limit, are valid
+// until the next Add. If a limit cannot decide the request because its cost or time is out of range, its
+// decision is the zero Decision.
 func (r *Replay) Add(req *Request) []limit.Decision {
 	if r.requests == 0 {
 		r.first, r.now = req.Time, req.Time
@@ -100,7 +99,7 @@ func (r *Replay) Add(req *Request) []limit.Decision {
 	return r.decisions
 }
 
-// less is a − b, the most there is if it does not fit; a ≥ b.
+// less returns a − b for a ≥ b, or the highest int64 if that does not fit.
 func less(a, b int64) int64 {
 	if d := a - b; d >= 0 {
 		return d
@@ -108,22 +107,22 @@ func less(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// lane is one limit, with what it has decided.
+// lane is one limit and the counts of its decisions.
 type lane struct {
 	limit  limit.Limit
 	period int64
 	seats  pages[seat]
 
 	held     int // bytes of states and windows
-	sweepAt  int // held from which the dead are swept out
+	sweepAt  int // the value of held at which sweep runs
 	denied   uint64
-	cost     uint64 // of what was denied
-	affected uint64 // callers who were denied once or more
+	cost     uint64 // of denied requests
+	affected uint64 // callers that were denied at least once
 	never    uint64 // denials without a time to come back
 	waits    durations
-	delays   durations // of what was admitted, but not at once
+	delays   durations // of requests that were admitted after a wait
 	errors   uint64
-	err      error // the first
+	err      error // the first error
 	peak     uint64
 	peakAt   int64
 	peakBy   uint32
@@ -136,7 +135,7 @@ type seat struct {
 	denied uint64
 }
 
-// decide asks the limit, and counts.
+// decide asks the limit, and counts the decision.
 func (l *lane) decide(n uint32, now, cost int64, d *limit.Decision) {
 	s := l.seats.at(n)
 	before := cap(s.state) + cap(s.window.buf)
@@ -174,7 +173,7 @@ func (l *lane) deny(s *seat, cost int64, d *limit.Decision) {
 	}
 }
 
-// admit counts what a caller is admitted at the time at which it may go ahead.
+// admit counts what a caller is admitted, at the time when it may go ahead.
 func (l *lane) admit(s *seat, n uint32, now, cost int64, d *limit.Decision) {
 	if d.Wait > 0 {
 		l.delays.add(d.Wait)
@@ -190,8 +189,8 @@ func (l *lane) admit(s *seat, n uint32, now, cost int64, d *limit.Decision) {
 	}
 }
 
-// sweep drops the states that have expired and the windows that have passed. It
-// comes when they have doubled, so that it costs each request a constant share.
+// sweep drops expired states and shrinks windows. It runs when their size has doubled, so its cost for each
+// request is constant on average.
 func (l *lane) sweep(now int64) {
 	l.held = 0
 	for n := range l.seats.n {
@@ -206,8 +205,8 @@ func (l *lane) sweep(now int64) {
 	l.sweepAt = 2*l.held + least
 }
 
-// periodOf is the length of the windows in which a limit's peak is looked for: its
-// period, or what a calendar's unit is without summer time and leap days.
+// periodOf returns the length of the windows for a limit's peak, in ns: its period, or the length of a
+// calendar unit without daylight saving time and leap days.
 func periodOf(l *limit.Limit) int64 {
 	const day = 24 * 3600 * second
 	switch l.Calendar {
@@ -239,7 +238,7 @@ type pages[T any] struct {
 
 const pageLen = 1024
 
-// add appends a zero value and returns its number.
+// add appends a zero value and returns its index.
 func (p *pages[T]) add() uint32 {
 	if p.n%pageLen == 0 {
 		p.list = append(p.list, new([pageLen]T))

@@ -14,7 +14,7 @@ import (
 	"limitdb/limit"
 )
 
-// samples are limits of every algorithm there is, with options.
+// samples returns limits of every algorithm, with options.
 func samples(t testing.TB) (limits []limit.Limit) {
 	t.Helper()
 	swept, err := Sweep("1,3,20/s", nil)
@@ -35,8 +35,8 @@ func samples(t testing.TB) (limits []limit.Limit) {
 	return swept
 }
 
-// naive is an Outcome by other means: every admission and every wait is kept, and
-// sums are made anew each time.
+// naive computes an Outcome in another way: it keeps every admission and every wait, and adds up everything
+// again each time.
 func naive(l limit.Limit, requests []Request) Outcome {
 	type entry struct{ at, cost int64 }
 	o := Outcome{Limit: l.String(), Window: periodOf(&l)}
@@ -134,7 +134,7 @@ func TestReplayAgainstNaive(t *testing.T) {
 		}
 		for i := range requests {
 			r.Add(&requests[i])
-			if i%16 == 0 { // memory is given back far more often than usual
+			if i%16 == 0 { // release memory far more often than usual
 				for _, l := range r.lanes {
 					l.sweep(r.now)
 				}
@@ -220,8 +220,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Memory grows with the callers and what they were admitted in a period, not with
-// the requests.
+// Memory grows with the callers and with what they were admitted in a period, not with the requests.
 func TestMemoryIsThatOfCallers(t *testing.T) {
 	l, err := limit.Parse("gcra 100/m")
 	if err != nil {

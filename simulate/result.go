@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// Result is what a replay has found. Times are in nanoseconds, shares from 0 to 1.
+// Result is the result of a replay. Times are in ns, shares from 0 to 1.
 type Result struct {
-	// Lines is how many lines there were, but for empty ones; Bad how many of them
-	// were no requests.
+	// Lines is the number of lines, without empty ones. Bad is how many of them were not requests.
 	Lines int64 `json:"lines"`
 	Bad   int64 `json:"bad_lines"`
 
@@ -21,8 +20,8 @@ type Result struct {
 	Callers  int       `json:"callers"`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
-	// Late is how many requests came with a time before that of the one before them,
-	// by LateBy at the most. They were taken to come with it.
+	// Late is how many requests had a time before that of the request before them, and LateBy by how much at
+	// most. They count at the later time.
 	Late   uint64 `json:"late"`
 	LateBy int64  `json:"late_by_ns"`
 
@@ -33,24 +32,24 @@ type Result struct {
 	plain bool // every cost was 1
 }
 
-// Outcome is what one limit has done.
+// Outcome is what one limit did.
 type Outcome struct {
-	// Limit is its spelling.
+	// Limit is the limit in text form.
 	Limit string `json:"limit"`
 
 	Denied      uint64  `json:"denied"`
 	DeniedShare float64 `json:"denied_share"`
-	// DeniedCost is the cost of what was denied.
+	// DeniedCost is the cost of the denied requests.
 	DeniedCost uint64 `json:"denied_cost"`
-	// Callers is how many were denied once or more.
+	// Callers is the number of callers that were denied at least once.
 	Callers      uint64  `json:"callers_denied"`
 	CallersShare float64 `json:"callers_denied_share"`
 
-	// Wait sums up after how long the denied were told to ask again; Never is how
-	// many were not, because they never could be let through.
+	// Wait sums up the waits that denied callers were told. Never is the number of denials without one,
+	// because the request could never be admitted.
 	Wait  Times  `json:"wait"`
 	Never uint64 `json:"never"`
-	// Delay sums up how long those had to wait who were let through, but not at once.
+	// Delay sums up the waits of requests that were admitted after a wait.
 	Delay Times `json:"delay"`
 
 	// Peak is the most that one caller was admitted in any Window.
@@ -59,18 +58,18 @@ type Outcome struct {
 	PeakAt time.Time `json:"peak_at"`
 	Window int64     `json:"window_ns"`
 
-	// Errors counts requests that the limit could not decide; Error is the first's.
+	// Errors counts requests that the limit could not decide. Error is the first error.
 	Errors uint64 `json:"errors"`
 	Error  string `json:"error,omitempty"`
 
-	// Top has the callers who were denied most often, MaxTop at most.
+	// Top has the callers that were denied most often, at most MaxTop.
 	Top []Caller `json:"top"`
 
 	algorithm string // with options, but without the rate
 	max       int64
 }
 
-// Times sums up durations: Median and P90 to three digits, rounded up.
+// Times sums up durations. Median and P90 have three digits, rounded up.
 type Times struct {
 	Count  uint64 `json:"count"`
 	Median int64  `json:"median_ns"`
@@ -80,13 +79,13 @@ type Times struct {
 	curve []point
 }
 
-// point is a duration, and the share of all that are not longer.
+// point is a duration, and the share of all durations that are not longer.
 type point struct {
 	ns    int64
 	share float64
 }
 
-// Caller is one who was denied.
+// Caller is a caller that was denied.
 type Caller struct {
 	Caller   string `json:"caller"`
 	Requests uint64 `json:"requests"`
@@ -102,10 +101,10 @@ type Timeline struct {
 	Denied [][]uint64 `json:"denied"`
 }
 
-// MaxTop is the most callers that Outcome.Top has.
+// MaxTop is the maximum number of callers in Outcome.Top.
 const MaxTop = 10
 
-// Result sums up what there has been so far.
+// Result sums up the replay so far.
 func (r *Replay) Result() *Result {
 	res := &Result{
 		Lines: r.lines, Bad: r.bad,
@@ -123,7 +122,7 @@ func (r *Replay) Result() *Result {
 	return res
 }
 
-// timeAt is a time in UTC, whatever the machine's zone.
+// timeAt returns a time in UTC, whatever the machine's zone.
 func timeAt(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 func (r *Replay) outcome(l *lane) Outcome {
@@ -148,7 +147,7 @@ func (r *Replay) outcome(l *lane) Outcome {
 	return o
 }
 
-// top lists who was denied most often.
+// top returns the callers that were denied most often.
 func (r *Replay) top(l *lane) []Caller {
 	top := []Caller{}
 	for n := range l.seats.n {
@@ -166,7 +165,7 @@ func (r *Replay) top(l *lane) []Caller {
 	return top
 }
 
-// times sums up what was counted.
+// times sums up the counted durations.
 func (d *durations) times() Times {
 	t := Times{Count: d.count, Median: d.quantile(50), P90: d.quantile(90), Worst: d.worst}
 	seen := uint64(0)
@@ -178,7 +177,7 @@ func (d *durations) times() Times {
 	return t
 }
 
-// share is part of whole, 0 of nothing.
+// share returns part / whole, or 0 if whole is 0.
 func share(part, whole uint64) float64 {
 	if whole == 0 {
 		return 0
@@ -186,8 +185,8 @@ func share(part, whole uint64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// WriteJSON writes the result as one indented object. Keys that are not UTF-8 have
-// the replacement character in place of what is not.
+// WriteJSON writes the result as one indented object. In keys, bytes that are not UTF-8 become the
+// replacement character.
 func (r *Result) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// RunOptions says what to do about lines that are no requests.
+// RunOptions says what to do with lines that are not requests.
 type RunOptions struct {
-	// Strict makes the first of them end the run, as its error.
+	// Strict makes the first such line end the run, as its error.
 	Strict bool
-	// Bad is called for each of them, if it is not nil.
+	// Bad is called for each such line, if it is not nil.
 	Bad func(*LineError)
 }
 
-// Run replays a trace from where it stands to its end. Several traces can be run
-// one after the other, such as the pieces of a rotated log, oldest first. The error
-// is what the trace's reader said, or with Strict a *LineError.
+// Run replays a trace from its current line to its end. Several traces can be run one after the other, such
+// as the pieces of a rotated log, oldest first. The error is that of the trace's reader or, with Strict, a
+// *LineError.
 func Run(t *Trace, r *Replay, o RunOptions) error {
 	var req Request
 	var wrong *LineError

@@ -8,13 +8,12 @@ import (
 	"limitdb/limit"
 )
 
-// Sweep makes limits to compare: each of the algorithms at each of the rates.
+// Sweep returns limits to compare: each of the algorithms at each of the rates.
 //
-// Rates are a list such as 50,100,200/m: the period after a slash goes for those
-// before it as well, as far as the slash before. An algorithm is a name, with
-// options if need be, such as "gcra burst 20"; none at all stands for every
-// algorithm, SEGMENTED with ten segments, and LOG only where the rate is not above
-// what it can hold. The error names the word that is wrong.
+// Rates are a list such as 50,100,200/m. The period after a slash also applies to the rates before it, back
+// to the slash before. An algorithm is a name, with options if needed, such as "gcra burst 20". An empty list
+// means every algorithm: SEGMENTED with ten segments, and LOG only if the rate is not above what it can hold.
+// The error names the word that is wrong.
 func Sweep(rates string, algorithms []string) ([]limit.Limit, error) {
 	words, err := splitRates(rates)
 	if err != nil {
@@ -35,7 +34,7 @@ func Sweep(rates string, algorithms []string) ([]limit.Limit, error) {
 		for _, rate := range words {
 			text := strings.TrimSpace(name + " " + rate + " " + options)
 			l, err := limit.Parse(text)
-			// The first algorithm has told what is wrong with the rate itself.
+			// The first algorithm has reported any mistake in the rate itself.
 			if every && len(limits) > 0 && errors.Is(err, limit.ErrMax) {
 				continue
 			}
@@ -48,7 +47,7 @@ func Sweep(rates string, algorithms []string) ([]limit.Limit, error) {
 	return limits, nil
 }
 
-// splitRates writes the period behind each rate of a list.
+// splitRates adds the period to each rate of a list.
 func splitRates(list string) ([]string, error) {
 	words := strings.Split(list, ",")
 	period := ""

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// WriteTable writes the result for a person.
+// WriteTable writes the result as a table for people.
 func (r *Result) WriteTable(w io.Writer) error {
 	r = r.merged()
 	var b strings.Builder
@@ -31,7 +31,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 	return err
 }
 
-// summary tells of the trace, in one or two lines.
+// summary describes the trace in one or two lines.
 func (r *Result) summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s of %s", plural(r.Requests, "request"), plural(uint64(r.Callers), "caller"))
@@ -50,7 +50,7 @@ func (r *Result) summary() string {
 	return b.String()
 }
 
-// rows is the table, the first row its head. Columns that would be empty are left out.
+// rows returns the table. The first row is its head. Columns that would be empty are left out.
 func (r *Result) rows() [][]string {
 	var never, delay bool
 	for _, o := range r.Limits {
@@ -109,7 +109,7 @@ func writeColumns(b *strings.Builder, rows [][]string) {
 	}
 }
 
-// wait is a duration, if there is any.
+// wait prints a duration, or nothing if count is 0.
 func wait(count uint64, ns int64) string {
 	if count == 0 {
 		return "-"
@@ -117,8 +117,7 @@ func wait(count uint64, ns int64) string {
 	return duration(ns)
 }
 
-// duration prints ns rounded up: to three digits below a minute, and above in two
-// units that suit it.
+// duration prints ns rounded up: to three digits below a minute, and otherwise in two suitable units.
 func duration(ns int64) string {
 	const minute, hour, day = 60 * second, 3600 * second, 86_400 * second
 	if ns >= 100 && ns < minute {
@@ -140,7 +139,7 @@ func duration(ns int64) string {
 	return two(ns, day, "d", hour, "h")
 }
 
-// small is duration below a second.
+// small prints a duration below a second.
 func small(ns int64) string {
 	switch {
 	case ns < 1e3:
@@ -151,7 +150,7 @@ func small(ns int64) string {
 	return decimals(ns, 1e6) + " ms"
 }
 
-// decimals is ns, which has three digits, in a unit.
+// decimals prints ns, which has three digits, in a unit.
 func decimals(ns, unit int64) string {
 	places := 2
 	for n := ns / unit; n >= 10 && places > 0; n /= 10 {
@@ -170,7 +169,7 @@ func decimals(ns, unit int64) string {
 	return s
 }
 
-// two is ns in two units, rounded up.
+// two prints ns in two units, rounded up.
 func two(ns, big int64, bigName string, part int64, partName string) string {
 	n := ns / part
 	if n*part < ns {
@@ -184,7 +183,7 @@ func two(ns, big int64, bigName string, part int64, partName string) string {
 	return s
 }
 
-// percent prints a share to two digits, without rounding anything to nothing.
+// percent prints a share with two digits, and never rounds a positive share to zero.
 func percent(share float64) string {
 	p := 100 * share
 	switch {

@@ -2,8 +2,8 @@ package simulate
 
 import "math"
 
-// timeline counts requests in buckets of time, from that of the first request on.
-// When there are too many, the buckets become wider.
+// timeline counts requests in buckets of time, from the first request on. If there are too many buckets, it
+// makes them wider.
 type timeline struct {
 	width    int64 // of a bucket, in ns
 	step     int   // widths[step]
@@ -12,17 +12,17 @@ type timeline struct {
 	denied   [][]uint64 // by limit
 }
 
-// maxBuckets is from when on buckets are made wider.
+// maxBuckets is the number of buckets above which they are made wider.
 const maxBuckets = 720
 
-// widths are those of buckets, in ms; each divides the next.
+// widths are the possible widths of buckets, in ms; each divides the next.
 var widths = [...]int64{
 	1, 5, 10, 50, 100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000,
 	3 * 3_600_000, 6 * 3_600_000, 12 * 3_600_000, 24 * 3_600_000, 7 * 24 * 3_600_000, 28 * 24 * 3_600_000,
 	364 * 24 * 3_600_000,
 }
 
-// at is the number of the bucket of time t, which is not before any other so far.
+// at returns the index of the bucket for time t, which must not be before any earlier one.
 func (l *timeline) at(t int64) int {
 	if l.width == 0 {
 		l.width = widths[0] * 1e6
@@ -45,7 +45,7 @@ func (l *timeline) bucket(t int64) uint64 {
 	return (uint64(t) - uint64(l.start)) / uint64(l.width)
 }
 
-// widen puts buckets together.
+// widen merges buckets.
 func (l *timeline) widen() {
 	l.step++
 	width := widths[l.step] * 1e6
@@ -70,7 +70,7 @@ func (l *timeline) widen() {
 	l.start, l.width = start, width
 }
 
-// align is the last multiple of width that is not after t, if it fits.
+// align returns the last multiple of width that is not after t, if it fits.
 func align(t, width int64) int64 {
 	m := t % width
 	if m < 0 {

@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// Unit is what a bare number means as a time.
+// Unit is the unit of times that are bare numbers.
 type Unit int64
 
-// The units of Unix time. AutoUnit takes a number for seconds if it is below
-// 10¹¹ (the year 5138), for milliseconds below 10¹⁴, for microseconds below
-// 10¹⁷, and else for nanoseconds.
+// The units of Unix time. AutoUnit means seconds for a number below 10¹¹ (the year 5138), milliseconds below
+// 10¹⁴, microseconds below 10¹⁷, and otherwise nanoseconds.
 const (
 	AutoUnit     Unit = 0
 	Nanoseconds  Unit = 1
@@ -24,8 +23,7 @@ var (
 	errTimeRange = errors.New("the time is not within 1677 to 2262")
 )
 
-// parseTime reads Unix time, with a fraction if need be, or RFC 3339, as
-// nanoseconds since the epoch.
+// parseTime parses Unix time, possibly with a fraction, or RFC 3339. It returns ns since the epoch.
 func parseTime(b []byte, unit Unit) (int64, error) {
 	digits := b
 	if len(b) > 0 && b[0] == '-' {
@@ -41,8 +39,7 @@ func parseTime(b []byte, unit Unit) (int64, error) {
 	return parseRFC3339(b)
 }
 
-// parseUnix reads a decimal number of units. What is less than a nanosecond is
-// cut off.
+// parseUnix parses a decimal number of units. It cuts off fractions of a nanosecond.
 func parseUnix(b []byte, unit Unit) (int64, error) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
@@ -95,7 +92,7 @@ func unitOf(n int64) Unit {
 	return Nanoseconds
 }
 
-// parseFraction reads a point and digits as a part of scale.
+// parseFraction parses a point and digits as a part of scale.
 func parseFraction(b []byte, scale int64) (part int64, ok bool) {
 	if len(b) < 2 || b[0] != '.' && b[0] != ',' {
 		return 0, false
@@ -110,9 +107,8 @@ func parseFraction(b []byte, scale int64) (part int64, ok bool) {
 	return part, true
 }
 
-// parseRFC3339 reads 2006-01-02T15:04:05.999999999Z, with an offset such as
-// +02:00 or +0200 in place of the Z. A blank may stand for the T; without an
-// offset it is UTC.
+// parseRFC3339 parses 2006-01-02T15:04:05.999999999Z, with an offset such as +02:00 or +0200 in place of the
+// Z. A blank may replace the T. Without an offset the time is in UTC.
 func parseRFC3339(b []byte) (int64, error) {
 	const shortest = len("2006-01-02T15:04:05")
 	if len(b) < shortest || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' {
@@ -146,7 +142,7 @@ func parseRFC3339(b []byte) (int64, error) {
 	return d.unix(offset, fraction)
 }
 
-// parseOffset reads Z, +hh:mm, +hhmm or nothing, as seconds.
+// parseOffset parses Z, +hh:mm, +hhmm or nothing, and returns seconds.
 func parseOffset(b []byte) (seconds int64, ok bool) {
 	switch {
 	case len(b) == 0, len(b) == 1 && (b[0] == 'Z' || b[0] == 'z'):
@@ -173,7 +169,7 @@ func parseZone(sign byte, hh, mm []byte) (seconds int64, ok bool) {
 	return 0, false
 }
 
-// parseCLF reads the time of an access log, 10/Oct/2000:13:55:36 -0700.
+// parseCLF parses the time in an access log, 10/Oct/2000:13:55:36 -0700.
 func parseCLF(b []byte) (int64, error) {
 	if len(b) != len("10/Oct/2000:13:55:36 -0700") ||
 		b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {
@@ -195,7 +191,7 @@ func parseCLF(b []byte) (int64, error) {
 
 var errLogTime = errors.New("the time is not of the form 10/Oct/2000:13:55:36 -0700")
 
-// monthOf is the number of an English month's first three letters, 0 for none.
+// monthOf returns the number of the month whose English name begins with these three letters, or 0.
 func monthOf(b []byte) int64 {
 	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for m := range int64(12) {
@@ -206,15 +202,15 @@ func monthOf(b []byte) int64 {
 	return 0
 }
 
-// date is a civil date and time of day.
+// date is a date and a time of day.
 type date struct {
 	year, month, day, hour, minute, second int64
 }
 
 const second = int64(Seconds)
 
-// unix is the date in nanoseconds since the epoch; offset is the zone's, in
-// seconds east. A leap second is the first of the next minute.
+// unix returns the date in ns since the epoch. offset is that of the zone, in seconds east of UTC. A leap
+// second counts as the first second of the next minute.
 func (d *date) unix(offset, ns int64) (int64, error) {
 	if d.month < 1 || d.month > 12 || d.day < 1 || d.day > daysIn(d.year, d.month) ||
 		d.hour > 23 || d.minute > 59 || d.second > 60 {
@@ -240,8 +236,8 @@ func daysIn(year, month int64) int64 {
 	return 31
 }
 
-// daysSinceEpoch counts days of the Gregorian calendar from 1970-01-01. The year
-// is taken to begin in March, so that a leap day is its last.
+// daysSinceEpoch returns the number of days in the Gregorian calendar since 1970-01-01. It lets the year
+// begin in March, so that a leap day is the last day of the year.
 func daysSinceEpoch(year, month, day int64) int64 {
 	if month <= 2 {
 		year--
@@ -260,7 +256,7 @@ func floorDiv(a, b int64) int64 {
 	return a / b
 }
 
-// number reads digits and nothing else.
+// number parses digits and nothing else.
 func number(b []byte, n *int64) bool {
 	*n = 0
 	for _, c := range b {

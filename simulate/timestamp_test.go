@@ -60,7 +60,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// Dates agree with package time, over all that int64 nanoseconds can hold.
+// Dates agree with package time for everything that int64 nanoseconds can hold.
 func TestTimesAgreeWithTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.Int64Range(math.MinInt64+2e9, math.MaxInt64-2e9).Draw(t, "ns")

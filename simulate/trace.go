@@ -12,31 +12,31 @@ import (
 
 // Request is one line of a trace.
 type Request struct {
-	// Time is in nanoseconds since the Unix epoch.
+	// Time is in Unix ns.
 	Time int64
-	// Key tells callers apart. It is valid until the next request is read.
+	// Key identifies the caller. It is valid until the next request is read.
 	Key []byte
-	// Cost is 0 or more; 1 if the trace does not tell.
+	// Cost is 0 or more; it is 1 if the trace has none.
 	Cost int64
 }
 
-// Format is how the lines of a trace are written.
+// Format is the format of a trace's lines.
 type Format uint8
 
 // The formats of traces.
 const (
-	// Auto finds out from the first lines.
+	// Auto detects the format from the first lines.
 	Auto Format = iota
-	// CSV is time,key[,cost], or columns named by a first line.
+	// CSV is time,key[,cost], or columns that the first line names.
 	CSV
 	// JSON is one object a line, with the members time, key and cost.
 	JSON
-	// AccessLog is the common or the combined log format of nginx and Apache,
-	// also with the virtual host in front.
+	// AccessLog is the common or combined log format of nginx and Apache, with or without the virtual host in
+	// front.
 	AccessLog
 )
 
-// ParseFormat finds a format by its name: auto, csv, json or access.
+// ParseFormat parses the name of a format: auto, csv, json or access.
 func ParseFormat(name string) (Format, error) {
 	for f := Auto; f <= AccessLog; f++ {
 		if name == f.String() {
@@ -46,7 +46,7 @@ func ParseFormat(name string) (Format, error) {
 	return Auto, fmt.Errorf("unknown format %q: it is auto, csv, json or access", name)
 }
 
-// String is the format's name, as ParseFormat reads it.
+// String returns the name of the format, as ParseFormat parses it.
 func (f Format) String() string {
 	switch f {
 	case Auto:
@@ -61,26 +61,24 @@ func (f Format) String() string {
 	return "Format(" + strconv.Itoa(int(f)) + ")"
 }
 
-// TraceOptions says how to read a trace. The zero value is right for a trace of
-// the plain form.
+// TraceOptions says how to read a trace. The zero value suits a trace in the simplest form.
 type TraceOptions struct {
 	Format Format
-	// Key has the names of the fields that make up the key: columns of a CSV
-	// (also by number, from 1), members of JSON objects (a.b is b within a), or
-	// fields of an access log, which AccessFields lists. nil is "key", or the second
-	// column, or the client's address; with no names at all, everybody is one caller.
+	// Key names the fields of which the key consists: columns of a CSV (also by number, from 1), members of
+	// JSON objects (a.b is b within a), or fields of an access log, which AccessFields lists. Nil means
+	// "key", the second column, or the client's address. If it is empty but not nil, all requests come from
+	// one caller.
 	Key []string
-	// Time is the name of the field with the time; "" is the first column, or the
-	// first there is of time, timestamp, ts and @timestamp. An access log's is its own.
+	// Time is the name of the field with the time. "" means the first column, or the first that exists of
+	// time, timestamp, ts and @timestamp. An access log has its own.
 	Time string
-	// Cost is the name of the field with the cost; "" is the third column or "cost",
-	// if there is one.
+	// Cost is the name of the field with the cost. "" means the third column or "cost", if it exists.
 	Cost string
-	// Unit is that of times that are numbers.
+	// Unit is the unit of times that are numbers.
 	Unit Unit
 }
 
-// maxKeyFields is the most fields of a key.
+// maxKeyFields is the maximum number of fields in a key.
 const maxKeyFields = 16
 
 // Trace reads requests, one from each line.
@@ -91,15 +89,14 @@ type Trace struct {
 	line   int64
 }
 
-// parser reads lines of one format.
+// parser parses lines of one format.
 type parser interface {
-	// parse reads one line; req.Key is valid until the next call.
+	// parse parses one line; req.Key is valid until the next call.
 	parse(line []byte, req *Request) error
 }
 
-// NewTrace begins to read a trace, which may be compressed with gzip. It is an
-// error if there are no lines, if their format cannot be told, or if the options
-// ask for what the trace does not have.
+// NewTrace begins to read a trace, which may be compressed with gzip. It returns an error if there are no
+// lines, if their format is unknown, or if the options name something that the trace does not have.
 func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
 	if len(o.Key) > maxKeyFields {
 		return nil, fmt.Errorf("a key has at most %d fields", maxKeyFields)
@@ -129,7 +126,7 @@ func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
 	return t, t.begin(o)
 }
 
-// begin makes the parser, and reads a CSV's header.
+// begin makes the parser, and reads the header of a CSV.
 func (t *Trace) begin(o TraceOptions) (err error) {
 	switch t.format {
 	case Auto:
@@ -144,7 +141,7 @@ func (t *Trace) begin(o TraceOptions) (err error) {
 	return err
 }
 
-// beginCSV looks at the first line that is not empty: without a time, it is a header.
+// beginCSV examines the first line that is not empty: without a time, it is a header.
 func (t *Trace) beginCSV(o TraceOptions) error {
 	head := t.lines.peek(64 << 10)
 	for len(head) > 0 && (head[0] == '\n' || head[0] == '\r') {
@@ -167,7 +164,7 @@ func (t *Trace) beginCSV(o TraceOptions) error {
 	return nil
 }
 
-// detect tells the format of the first lines, Auto if it is none.
+// detect returns the format of the first lines, or Auto if it is none of the known ones.
 func detect(head []byte) Format {
 	var access accessLine
 	commas := false
@@ -187,16 +184,16 @@ func detect(head []byte) Format {
 		}
 	}
 	if commas {
-		return CSV // under a header, or in another order
+		return CSV // with a header, or with the columns in another order
 	}
 	return Auto
 }
 
-// Format is that of the trace, as given or as found out.
+// Format returns the format of the trace, given or detected.
 func (t *Trace) Format() Format { return t.format }
 
-// Next reads the next request. The error is a *LineError if a line is wrong, and
-// reading can go on after it; io.EOF at the end; or what the reader said.
+// Next reads the next request. It returns a *LineError if a line is wrong, and reading can go on after it;
+// io.EOF at the end; or the reader's error.
 func (t *Trace) Next(req *Request) error {
 	for {
 		line, err := t.lines.next()
@@ -222,17 +219,17 @@ func (t *Trace) Next(req *Request) error {
 	}
 }
 
-// LineError is a line that is no request.
+// LineError describes a line that is not a request.
 type LineError struct {
-	// Line is its number, from 1.
+	// Line is the number of the line, from 1.
 	Line int64
-	// Text is its beginning, quoted.
+	// Text is the beginning of the line, quoted.
 	Text string
 	// Err says what is wrong.
 	Err error
 }
 
-// Error tells the line's number, what is wrong, and how the line begins.
+// Error returns the line's number, what is wrong, and how the line begins.
 func (e *LineError) Error() string {
 	return fmt.Sprintf("line %d: %v: %s", e.Line, e.Err, e.Text)
 }
@@ -240,7 +237,7 @@ func (e *LineError) Error() string {
 // Unwrap returns Err.
 func (e *LineError) Unwrap() error { return e.Err }
 
-// quoteLine makes a line's beginning printable.
+// quoteLine makes the beginning of a line printable.
 func quoteLine(line []byte) string {
 	const most = 80
 	if len(line) > most {
@@ -264,13 +261,13 @@ func (r *rest) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// key puts the values of fields together to one key.
+// key joins the values of fields to one key.
 type key struct {
 	buf []byte
 }
 
-// join makes a key of values. One is the key as it is; several are apart by blanks,
-// and quoted where they could be taken for others.
+// join makes a key of values. A single value is the key itself. Several are separated by blanks, and quoted
+// if they would be ambiguous.
 func (k *key) join(values [][]byte) []byte {
 	if len(values) == 1 {
 		return values[0]
@@ -291,7 +288,7 @@ func (k *key) join(values [][]byte) []byte {
 
 func needsQuotes(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r == 0x7f }
 
-// parseCost reads a cost, an integer of 0 or more.
+// parseCost parses a cost, an integer of 0 or more.
 func parseCost(b []byte) (int64, error) {
 	n := int64(0)
 	for _, c := range b {
@@ -313,7 +310,7 @@ var (
 	errNoField = errors.New("a field is missing")
 )
 
-// fieldError names a field that a line or a format does not have.
+// fieldError returns an error that names a field which a line or a format does not have.
 func fieldError(name string, have []string) error {
 	return fmt.Errorf("there is no field %q: there are %s", name, strings.Join(have, " "))
 }

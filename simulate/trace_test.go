@@ -11,8 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// readAll reads a trace to its end: "time key cost" for each request, and the error
-// of each bad line.
+// readAll reads a trace to its end. It returns "time key cost" for each request, and the error of each bad
+// line.
 func readAll(t *testing.T, r io.Reader, o TraceOptions) (requests []string, bad []error) {
 	t.Helper()
 	trace, err := NewTrace(r, o)
@@ -43,7 +43,7 @@ func TestFormats(t *testing.T) {
 		name  string
 		trace string
 		o     TraceOptions
-		want  string // requests, apart by "|"
+		want  string // requests, separated by "|"
 		bad   int
 	}{
 		{"csv", "1,a\n2,b,5\n\n3,\"c,\"\"d\",0\r\n", TraceOptions{}, `1 a 1|2 b 5|3 c,"d 0`, 0},
@@ -144,7 +144,7 @@ func TestLineErrorTellsWhere(t *testing.T) {
 
 func TestGzip(t *testing.T) {
 	var z bytes.Buffer
-	for _, part := range []string{"1,a\n2,", "b\n3,c\n"} { // as cat of two files
+	for _, part := range []string{"1,a\n2,", "b\n3,c\n"} { // like cat of two files
 		w := gzip.NewWriter(&z)
 		fmt.Fprint(w, part)
 		if err := w.Close(); err != nil {
@@ -156,7 +156,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// A reader's error comes after the lines before it, and says where.
+// A reader's error comes after the lines before it, and says where it happened.
 func TestReaderFails(t *testing.T) {
 	fails := errors.New("the disk is gone")
 	trace, err := NewTrace(io.MultiReader(strings.NewReader("1,a\n2,b"), iotest.ErrReader(fails)), TraceOptions{Format: CSV})
@@ -213,7 +213,7 @@ func TestParseFormat(t *testing.T) {
 	}
 }
 
-// Parsing an access log, which is the usual trace, allocates nothing.
+// Parsing an access log, the most common trace, allocates nothing.
 func TestParsingAllocatesNothing(t *testing.T) {
 	for _, o := range []TraceOptions{{}, {Key: []string{"addr", "path", "agent"}, Cost: "bytes"}} {
 		line := []byte(strings.TrimSpace(combined))

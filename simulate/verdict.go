@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// merged is the result with one row for limits that differ in nothing but the
-// name of their algorithm: "GCRA, TOKEN 20/m".
+// merged returns the result with one row for limits that differ only in the name of their algorithm: "GCRA,
+// TOKEN 20/m".
 func (r *Result) merged() *Result {
 	m := *r
 	m.Limits, m.Timeline.Denied = nil, nil
@@ -36,11 +36,11 @@ func (r *Result) merged() *Result {
 }
 
 const (
-	// maxVerdicts is the most limits that have a sentence of their own.
+	// maxVerdicts is the maximum number of limits with a sentence of their own.
 	maxVerdicts = 4
-	// maxNamed is the most callers that a sentence names.
+	// maxNamed is the maximum number of callers that a sentence names.
 	maxNamed = 3
-	// maxCaller is the most characters of a caller's name in a sentence.
+	// maxCaller is the maximum number of characters of a caller's name in a sentence.
 	maxCaller = 40
 )
 
@@ -63,7 +63,7 @@ func (r *Result) verdict(o *Outcome) string {
 	return fmt.Sprintf("%s would touch %s of %s: %s.", o.Limit, thousands(o.Callers), plural(uint64(r.Callers), "caller"), listed(named)) + delayed
 }
 
-// verdicts has a sentence for each limit, as far as they can be read.
+// verdicts returns a sentence for each limit, up to maxVerdicts.
 func (r *Result) verdicts() []string {
 	var all []string
 	for i := range r.Limits[:min(len(r.Limits), maxVerdicts)] {
@@ -89,7 +89,7 @@ func (r *Result) advice() string {
 	return text
 }
 
-// shortName is a caller's name in a sentence.
+// shortName returns a caller's name for a sentence.
 func shortName(caller string) string {
 	name := []rune(printable(caller))
 	switch {
@@ -101,7 +101,7 @@ func shortName(caller string) string {
 	return string(name)
 }
 
-// listed is "a, b and c".
+// listed returns "a, b and c".
 func listed(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

@@ -31,8 +31,8 @@ func replayOf(t interface{ Fatal(...any) }, requests []Request, limits ...string
 	return r.Result()
 }
 
-// The suggested limit denies nothing to 99 % of the callers, and demand is what a
-// slow count over all windows finds.
+// The suggested limit denies nothing to 99 % of the callers, and demand finds the same as a slow count over
+// all windows.
 func TestSuggestedLimitDeniesFew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var requests []Request
@@ -61,7 +61,7 @@ func TestSuggestedLimitDeniesFew(t *testing.T) {
 			return
 		}
 		o := replayOf(t, requests, d.Suggested).Limits[0]
-		if 100*o.Callers > uint64(6) { // of at most 6 callers, 1 % is none
+		if 100*o.Callers > uint64(6) { // 1 % of at most 6 callers is none
 			t.Fatalf("%s denies %d callers", d.Suggested, o.Callers)
 		}
 	})
@@ -96,7 +96,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Limits whose outcomes differ have rows of their own.
+// Limits whose outcomes differ have separate rows.
 func TestMergedKeepsWhatDiffers(t *testing.T) {
 	requests := []Request{{Time: 0, Key: []byte("a"), Cost: 3}, {Time: 1, Key: []byte("a"), Cost: 3}}
 	r := replayOf(t, requests, "gcra 4/m", "token 4/m", "gcra 4/m burst 3", "fixed 4/m", "log 6/m").merged()

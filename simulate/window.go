@@ -2,15 +2,14 @@ package simulate
 
 import "encoding/binary"
 
-// window is how much one caller was admitted within the last period, exactly: a
-// queue of times, each with an amount. The newest is in the struct, so a caller
-// who asks less than once a period costs no bytes besides.
+// window tracks exactly how much one caller was admitted within the last period: a queue of times, each with
+// an amount. The newest is in the struct, so a caller that asks less than once a period needs no more memory.
 //
-// The older are in buf, from head on, oldest first, each as two uvarints:
+// The older ones are in buf, from head on, oldest first, each as two uvarints:
 //
 //	[amount][nanoseconds until the next one]
 //
-// which is 6 bytes for requests a second apart.
+// That is 6 bytes for requests a second apart.
 type window struct {
 	buf    []byte
 	head   int
@@ -20,9 +19,8 @@ type window struct {
 	sum    uint64 // of all
 }
 
-// add admits n at time t, not before the newest, and returns the sum over
-// (t − period, t]. A sum stays below 2⁶⁴, for no algorithm admits more than
-// twice its limit in a period.
+// add admits n at time t, which must not be before the newest, and returns the sum over (t − period, t]. A
+// sum stays below 2⁶⁴, since no algorithm admits more than twice its limit in a period.
 func (w *window) add(t int64, n uint64, period int64) uint64 {
 	switch {
 	case w.sum == 0:
@@ -40,15 +38,15 @@ func (w *window) add(t int64, n uint64, period int64) uint64 {
 	return w.sum
 }
 
-// within tells whether old is in (t − period, t]; old ≤ t.
+// within reports whether old is in (t − period, t], for old ≤ t.
 func within(old, t, period int64) bool {
 	return uint64(t)-uint64(old) < uint64(period)
 }
 
-// push puts the newest among the older; the next is at t.
+// push moves the newest to the older ones; the next one is at t.
 func (w *window) push(t int64) {
 	if w.head > 0 && len(w.buf)+2*binary.MaxVarintLen64 > cap(w.buf) {
-		// At least half is free: moving the rest costs less than was dropped.
+		// At least half is free, so moving the rest costs less than what was dropped.
 		if w.head >= len(w.buf)/2 {
 			w.buf = w.buf[:copy(w.buf, w.buf[w.head:])]
 			w.head = 0
@@ -59,7 +57,7 @@ func (w *window) push(t int64) {
 	w.newest = t
 }
 
-// drop forgets the oldest, of those in buf.
+// drop removes the oldest in buf.
 func (w *window) drop() {
 	n, size := binary.Uvarint(w.buf[w.head:])
 	w.head += size
@@ -72,7 +70,7 @@ func (w *window) drop() {
 	}
 }
 
-// shrink gives memory back at time now.
+// shrink releases memory at time now.
 func (w *window) shrink(now, period int64) {
 	for w.head < len(w.buf) && w.oldest <= now && !within(w.oldest, now, period) {
 		w.drop()

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A window's sum is that of a list of everything, whenever memory is given back.
+// A window's sum is that of a list of everything, whenever memory is released.
 func TestWindowAgainstList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := rapid.Int64Range(1, 1000).Draw(t, "period")
@@ -35,7 +35,7 @@ func TestWindowAgainstList(t *testing.T) {
 	})
 }
 
-// What a window holds is bounded by what is within a period, however long it lives.
+// The size of a window is bounded by what is within a period, however long the window lives.
 func TestWindowStaysSmall(t *testing.T) {
 	var w window
 	most := 0
@@ -52,7 +52,7 @@ func TestWindowStaysSmall(t *testing.T) {
 	}
 }
 
-// Quantiles are those of the sorted list, each rounded up to three digits.
+// Quantiles are those of the sorted list, rounded up to three digits.
 func TestDurationsAgainstList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.OneOf(
@@ -106,7 +106,7 @@ func roundUp3(ns, worst int64) int64 {
 	return m * scale
 }
 
-// A timeline loses no request, and has each in the bucket of its time.
+// A timeline loses no request, and counts each in the bucket of its time.
 func TestTimelineAgainstList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := rapid.OneOf(rapid.Int64(), rapid.Just(int64(1.7e18)), rapid.Just(int64(math.MinInt64))).Draw(t, "start")
