@@ -527,3 +527,24 @@ func TestSnapshotClosesTheEpoch(t *testing.T) {
 		t.Error("a proposal from before the snapshot opens an epoch")
 	}
 }
+
+// A snapshot in the middle of a group has what was gathered of it.
+func TestSnapshotHasAnUnfinishedGroup(t *testing.T) {
+	var first, second journal.Buffer
+	first.Set(1, 201, []byte("a"), []byte("1"))
+	second.Set(1, 201, []byte("b"), []byte("2"))
+	m := machine{fence: fence{epoch: id{1, 1}, address: "a:1"}}
+	if _, err := m.apply(&entry{kind: kindBatch, epoch: id{1, 1}, sequence: 1, clock: 7, records: first.Bytes}, 0); err != nil {
+		t.Fatal(err)
+	}
+	f, err := parseFence(m.appendTo(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loaded machine
+	loaded.restore(f)
+	r, err := loaded.apply(&entry{kind: kindBatch, epoch: id{1, 1}, sequence: 2, clock: 5, last: true, records: second.Bytes}, 0)
+	if err != nil || !r.accepted || string(r.records) != string(first.Bytes)+string(second.Bytes) || loaded.clock != 7 {
+		t.Errorf("%+v, %v, time %d", r, err, loaded.clock)
+	}
+}

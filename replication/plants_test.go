@@ -22,7 +22,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"own-batch-ignored-in-silence", "machine.go", "abdicate: e.epoch == m.own && m.close()}", "abdicate: false}", "TestOwnBatchThatIsIgnored"},
 		{"opened-over-an-open-epoch", "machine.go", "if waited && !r.abdicate {", "if waited {", fold},
 		{"own-records-of-a-closed-epoch-not-restored", "machine.go", "own: m.own == e.epoch,", "own: e.epoch.node == m.asked.node || m.own == e.epoch,", fold},
-		{"snapshot-without-its-group", "machine.go", "return append(b, f.group...)", "return b", fold},
+		{"snapshot-without-its-group", "machine.go", "return append(b, f.group...)", "return b", "TestSnapshotHasAnUnfinishedGroup"},
 		{"snapshot-keeps-an-epoch-open", "machine.go", "abdicate = m.close()\n", "abdicate = m.open()\n", "TestSnapshotClosesTheEpoch"},
 		{"clock-of-an-epoch-ignored", "machine.go", "clock: max(m.clock, e.clock), address", "clock: m.clock, address", fold},
 		{"clock-of-a-group-ignored", "machine.go", "m.clock, m.pending, m.group = max(m.clock, m.pending), 0, nil", "m.pending, m.group = 0, nil", fold},
