@@ -109,7 +109,13 @@ func (r *Registry) File() string {
 func (r *Registry) Warnings() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	lines := r.remarks.all()
+	return append(r.remarks.all(), r.Advice()...)
+}
+
+// Advice returns the warnings about values in force that are allowed and may surprise, one a line. A hook of
+// OnChange may call it.
+func (r *Registry) Advice() []string {
+	var lines []string
 	for _, a := range r.advice {
 		if line := a(); line != "" {
 			lines = append(lines, line)

@@ -90,9 +90,8 @@ func (p *process) run() error {
 	if p.tls, err = loadTLS(p.set); err != nil {
 		return err
 	}
-	for _, w := range p.registry.Warnings() {
-		p.log.Warn(w)
-	}
+	p.warn(p.registry.Warnings())
+	p.registry.OnChange(func() error { p.warn(p.registry.Advice()); return nil }, p.set.ClientOutputBufferLimit)
 	p.fitMaxClients(systemDescriptors())
 	if heap := limitHeap(systemRoot(), os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
 		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)
@@ -375,4 +374,11 @@ func (p *process) lowerMaxClients(fit, want int64) {
 		return
 	}
 	p.log.Warn("maxclients is lowered: the limit on open files allows no more", "maxclients", fit, "wanted", want)
+}
+
+// warn logs what an operator should know about the configuration.
+func (p *process) warn(lines []string) {
+	for _, line := range lines {
+		p.log.Warn(line)
+	}
 }

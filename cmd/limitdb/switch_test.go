@@ -200,3 +200,16 @@ func TestDataThatWouldBeIgnored(t *testing.T) {
 	}
 	fails("cannot be written", "--dir", file, "--appendonly", "yes")
 }
+
+// A limit that is taken away while the server runs is warned of, as one in the file is.
+func TestAdviceAtRunTime(t *testing.T) {
+	m := &machine{t: t, dir: t.TempDir(), boot: 1, up: time.Now()}
+	m.run(func(do func(string) resp.Value) {
+		if v := do(`CONFIG SET client-output-buffer-limit "normal 0 0 0"`); v.Text != "OK" {
+			t.Fatalf("%+v", v)
+		}
+	})
+	if log, err := os.ReadFile(filepath.Join(m.dir, "server.out")); err != nil || !strings.Contains(string(log), "no hard limit for normal clients") {
+		t.Errorf("%v\n%s", err, log)
+	}
+}
