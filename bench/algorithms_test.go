@@ -11,8 +11,8 @@ import (
 	"limitdb/limit"
 )
 
-// typical is 1000 an hour in the words of every algorithm, and with the options
-// that make another state of it.
+// typical returns a limit of 1000 an hour for every algorithm, and again for the options that change its
+// state.
 func typical(b *testing.B) (all []limit.Limit) {
 	b.Helper()
 	for _, a := range limit.Algorithms() {
@@ -32,9 +32,9 @@ func typical(b *testing.B) (all []limit.Limit) {
 // id8 writes user i in 8 bytes.
 func id8(buf []byte, i int) []byte { return binary.LittleEndian.AppendUint64(buf[:0], uint64(i)) }
 
-// BenchmarkAlgorithms is a table of what a decision costs under each algorithm,
-// and of what a user takes who asks 100 times an hour: the state alone, and with
-// an 8-byte key, the record around both, and a place in the index.
+// BenchmarkAlgorithms shows what a decision costs under each algorithm, and the memory of a user who asks 100
+// times an hour: for the state alone, and with an 8-byte key, the record around both, and a slot in the
+// index.
 func BenchmarkAlgorithms(b *testing.B) {
 	const users, asks = 10_000, 100
 	for _, l := range typical(b) {
@@ -70,7 +70,7 @@ func BenchmarkAlgorithms(b *testing.B) {
 	}
 }
 
-// stateBytes is the longest state of one user who asks so often in an hour.
+// stateBytes returns the size of the longest state of one user who asks this often in an hour.
 func stateBytes(b *testing.B, l limit.Limit, asks int) int {
 	b.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -91,14 +91,13 @@ func stateBytes(b *testing.B, l limit.Limit, asks int) int {
 	return longest
 }
 
-// BenchmarkCounterBytes reports the resident memory of counters above that of an
-// empty engine: a million users of 8 bytes in one window, and users with
-// something in each of 60 sub-windows, little or much.
+// BenchmarkCounterBytes reports how much more resident memory counters take than an empty engine: a million
+// users of 8 bytes in one window, and users with small or large counts in each of 60 sub-windows.
 func BenchmarkCounterBytes(b *testing.B) {
 	for _, test := range []struct {
 		limit       string
-		users, asks int   // asks of each user, spread over an hour
-		cost        int64 // of each
+		users, asks int   // asks is the number of each user's requests, spread over an hour
+		cost        int64 // of each request
 	}{
 		{"FIXED 100/h", 1_000_000, 1, 1},
 		{"SLIDING 100/h", 1_000_000, 1, 1},

@@ -1,6 +1,6 @@
-// Package bench holds the benchmarks of whole properties: what a key costs in
-// memory, how long growth and expiry make a decision wait, what the garbage
-// collector has to do. Benchmarks of one function stand beside it.
+// Package bench has the benchmarks of whole properties: what a key costs in memory, how long growth and
+// expiry make a decision wait, how much work the garbage collector has. Benchmarks of single functions are in
+// their own packages.
 package bench
 
 import (
@@ -48,8 +48,8 @@ func fill(b *testing.B, e *engine.Engine, n int, key func([]byte, int) []byte) {
 	}
 }
 
-// resident is the process's resident memory in bytes, after what the Go heap
-// does not need was given back.
+// resident returns the process's resident memory in bytes, after the Go heap has returned what it does not
+// need.
 func resident(b *testing.B) int64 {
 	b.Helper()
 	debug.FreeOSMemory()
@@ -64,7 +64,7 @@ func resident(b *testing.B) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// cpu is the CPU time that the process has used.
+// cpu returns the CPU time that the process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -73,7 +73,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkBytesPerKey reports resident bytes for each key, GCRA, with expiry.
+// BenchmarkBytesPerKey reports resident bytes for each key, under GCRA and with expiry.
 func BenchmarkBytesPerKey(b *testing.B) {
 	for _, test := range []struct {
 		name string
@@ -99,10 +99,9 @@ func BenchmarkBytesPerKey(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowthPause times every decision while the table grows from
-// nothing to 10 M keys, and reports the longest. With BENCH_PLOT=file it
-// writes, for each 100 000 keys, the 99.9th percentile and the longest in
-// nanoseconds.
+// BenchmarkGrowthPause times every decision while the table grows from nothing to 10 M keys, and reports the
+// longest. With BENCH_PLOT=file it writes, for each 100 000 keys, the 99.9th percentile and the longest time,
+// in ns.
 func BenchmarkGrowthPause(b *testing.B) {
 	const n, slice = 10_000_000, 100_000
 	for b.Loop() {
@@ -163,13 +162,13 @@ func BenchmarkGCCycle(b *testing.B) {
 	runtime.KeepAlive(e)
 }
 
-// BenchmarkMassExpiry lets 5 M keys expire in one instant, as the server's
-// sweeper would find them, and reports the longest decision meanwhile on keys
-// that stay, the time until all are gone, and the memory that is left.
+// BenchmarkMassExpiry lets 5 M keys expire at the same instant, and removes them as the server's sweeper
+// would. It reports the longest decision meanwhile on other keys, the time until all are gone, and the memory
+// that is left.
 func BenchmarkMassExpiry(b *testing.B) {
 	const n, stay = 5_000_000, 10_000
 	took := make([]time.Duration, 20_000_000)
-	clear(took) // resident before anything is measured
+	clear(took) // makes it resident before anything is measured
 	for b.Loop() {
 		took = took[:0]
 		before := resident(b)
@@ -216,10 +215,9 @@ func BenchmarkMassExpiry(b *testing.B) {
 	}
 }
 
-// BenchmarkLogBytes reports resident bytes for each of 10 000 users with 500
-// entries in the last hour, at random times, everything included: key, index,
-// free space. full is as they have filled it in one hour; steady is a second hour
-// later, in which one entry has gone for each that came.
+// BenchmarkLogBytes reports resident bytes for each of 10 000 users with 500 entries in the last hour, at
+// random times. The figure includes everything: key, index, free space. full is measured after one hour;
+// steady is measured after a second hour, in which one entry has expired for each that came.
 func BenchmarkLogBytes(b *testing.B) {
 	const users, entries = 10_000, 500
 	l := limit.Limit{Algorithm: limit.LOG, Max: 2 * entries, Period: int64(time.Hour), Burst: 2 * entries}

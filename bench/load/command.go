@@ -14,12 +14,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// passwordVariable is where redis-cli looks for a password, too.
+// passwordVariable is where redis-cli also looks for a password.
 const passwordVariable = "REDISCLI_AUTH"
 
-// Command returns the subcommand "bench", which runs the generator. It writes
-// the result to standard output and, where standard error is a terminal, a
-// progress line there. Replies that are errors make it fail in the end.
+// Command returns the subcommand "bench", which runs the generator. It writes the result to standard output
+// and, if standard error is a terminal, a progress line there. Error replies make it fail at the end.
 func Command() *cobra.Command {
 	var c Config
 	var asJSON, quiet bool
@@ -104,7 +103,7 @@ func terminal(f *os.File) bool {
 	return err == nil && st.Mode()&os.ModeCharDevice != 0
 }
 
-// String is the progress line.
+// String returns the progress line.
 func (p Progress) String() string {
 	var b strings.Builder
 	if p.Warming {

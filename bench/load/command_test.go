@@ -26,7 +26,7 @@ func loopback(t *testing.T, f *fake) string {
 	return l.Addr().String()
 }
 
-// respond knows INFO; it says that it is this process.
+// respond returns a function that answers INFO with the id of this process, and other commands with other.
 func respond(other string) func(int, []string) string {
 	return func(_ int, args []string) string {
 		switch args[0] {

@@ -10,19 +10,18 @@ import (
 	"limitdb/resp"
 )
 
-// fake is a server that answers every command by a function.
+// fake is a server whose replies come from a function.
 type fake struct {
-	// answer returns the reply to command n of a connection, counted from 0.
-	// It may sleep; commands go on being read meanwhile. An empty reply closes
-	// the connection.
+	// answer returns the reply to command n of a connection, counted from 0. It may sleep; commands are still
+	// read meanwhile. An empty reply closes the connection.
 	answer func(n int, args []string) string
 
 	mu       sync.Mutex // guards commands
-	commands [][]string // all that came, in order
+	commands [][]string // all commands that came, in order
 	wg       sync.WaitGroup
 }
 
-// runFake is Run where time is fake, of which the kernel's timers know nothing.
+// runFake calls Run with fake time, which the kernel's timers do not know.
 func runFake(ctx context.Context, c Config) (*Result, error) {
 	c.newNap = newGoNap
 	return Run(ctx, c)
@@ -32,8 +31,7 @@ const granted = "*5\r\n:0\r\n:101\r\n:100\r\n:-1\r\n:36\r\n"
 
 const denied = "*5\r\n:1\r\n:101\r\n:0\r\n:36\r\n:3600\r\n"
 
-// pipe is a Dial that connects to the fake without a network, so that it works
-// where time is fake.
+// pipe is a Dial that connects to the fake without a network, so that it works with fake time.
 func (f *fake) pipe(context.Context) (net.Conn, error) {
 	client, server := net.Pipe()
 	f.serve(server)
@@ -55,7 +53,7 @@ func (f *fake) listen(l net.Listener) {
 
 func (f *fake) serve(c net.Conn) {
 	requests := make(chan []string, 1<<11)
-	f.wg.Go(func() { // reads, and never waits for the replies
+	f.wg.Go(func() { // this goroutine reads, and never waits for the replies
 		defer close(requests)
 		r := resp.Reader{Limits: resp.Limits{Args: 64, WideArgs: 64, Bulk: 1 << 16, Inline: 1 << 16, Query: 1 << 20}}
 		buf := make([]byte, 64<<10)
@@ -109,14 +107,14 @@ func words(args [][]byte) []string {
 	return w
 }
 
-// count is how many commands came.
+// count returns how many commands came.
 func (f *fake) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.commands)
 }
 
-// always answers reply after d.
+// always returns a function that answers reply after d.
 func always(reply string, d time.Duration) func(int, []string) string {
 	return func(int, []string) string {
 		time.Sleep(d)

@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Distribution is how the keys of requests are drawn.
+// Distribution is the way in which keys are chosen.
 type Distribution string
 
 // The distributions.
 const (
-	Uniform    Distribution = "uniform"    // every key as likely as any other
-	Zipf       Distribution = "zipf"       // key k is drawn in proportion to 1/(1+k)^s
-	Sequential Distribution = "sequential" // all keys in order, and again
-	Single     Distribution = "single"     // key 0 always
+	Uniform    Distribution = "uniform"    // each key is equally likely
+	Zipf       Distribution = "zipf"       // key k has a probability proportional to 1/(1+k)^s
+	Sequential Distribution = "sequential" // all keys in order, over and over
+	Single     Distribution = "single"     // always key 0
 )
 
 func (d Distribution) check() error {
@@ -24,17 +24,16 @@ func (d Distribution) check() error {
 	return fmt.Errorf("unknown distribution %q: uniform, zipf, sequential or single", string(d))
 }
 
-// maxKeys is how many different keys the digits of a key can tell apart.
+// maxKeys is the number of different keys that the digits of a key allow.
 const maxKeys = 1_000_000_000_000
 
-// picker draws the numbers of keys for one connection.
+// picker chooses the numbers of keys for one connection.
 type picker struct {
 	next func() uint64
 }
 
-// newPicker returns the picker of connection index of connections. The same
-// arguments give the same numbers. Sequential connections share the keys out
-// among themselves: together they go through all of them.
+// newPicker returns the picker of connection index. The same arguments give the same numbers. Sequential
+// connections divide the keys among themselves: together they go through all of them.
 func newPicker(c *Config, index int) picker {
 	rng := rand.New(rand.NewPCG(c.Seed, uint64(index)))
 	n := c.Keys

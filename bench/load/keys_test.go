@@ -32,8 +32,8 @@ func TestSameSeedSameKeys(t *testing.T) {
 	}
 }
 
-// Pearson's statistic over 100 keys has 99 degrees of freedom: above 149 once
-// in a thousand draws. The seed is fixed, so the test is not one of luck.
+// Pearson's statistic over 100 keys has 99 degrees of freedom: it exceeds 149 once in a thousand draws. The
+// seed is fixed, so the test does not depend on luck.
 func TestUniform(t *testing.T) {
 	const keys, n = 100, 100_000
 	var counts [keys]float64

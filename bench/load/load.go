@@ -1,8 +1,7 @@
 // Package load is a load generator for servers that speak RESP: limitdb bench.
-// It runs a fixed number of connections, closed loop (the next request follows
-// the reply) or open loop (requests are due at times that do not depend on
-// replies), and reports throughput, a histogram of latencies and, for a server
-// on this machine, the CPU time that each operation cost it.
+// It runs a fixed number of connections, closed loop (the next request follows the reply) or open loop
+// (requests are due at times that do not depend on replies). It reports throughput, a histogram of latencies
+// and, for a server on this machine, the CPU time of each operation.
 package load
 
 import (
@@ -17,56 +16,52 @@ import (
 	"time"
 )
 
-// Config says what to send, how, and for how long. Zero fields mean the default
-// that the comment names.
+// Config says what to send, how, and for how long. A zero field means the default in its comment.
 type Config struct {
-	// Addr is host:port, or the path of a unix socket if it holds a slash;
-	// default 127.0.0.1:6379.
+	// Addr is host:port, or the path of a unix socket if it contains a slash. Default: 127.0.0.1:6379.
 	Addr string
-	// Password is sent with AUTH on each connection, unless empty.
+	// Password is sent with AUTH on each connection, unless it is empty.
 	Password string
-	// Dial replaces the connecting to Addr; nil: a net.Dialer.
+	// Dial connects to the server; nil means a net.Dialer that connects to Addr.
 	Dial func(context.Context) (net.Conn, error)
 
-	// Command is the command as words; Placeholder in a word stands for the
-	// number of a key. Default: CL.THROTTLE user:{key} 100 100 3600.
+	// Command has the words of the command. Placeholder in a word is replaced by the number of a key.
+	// Default: CL.THROTTLE user:{key} 100 100 3600.
 	Command []string
-	// Keys is how many keys there are; default 1 000 000.
+	// Keys is the number of keys. Default: 1 000 000.
 	Keys uint64
-	// Distribution is how they are drawn; default Uniform.
+	// Distribution is how keys are chosen. Default: Uniform.
 	Distribution Distribution
-	// ZipfS is Zipf's exponent, above 1; default 1.1.
+	// ZipfS is Zipf's exponent, above 1. Default: 1.1.
 	ZipfS float64
 	// Seed makes the keys of two runs the same.
 	Seed uint64
 
-	// Connections is how many there are, 50 by default; Pipeline is how many
-	// requests are sent together, 1 by default.
+	// Connections is the number of connections (default: 50), and Pipeline the number of requests that are
+	// sent together (default: 1).
 	Connections, Pipeline int
-	// Rate is the number of requests a second of all connections together,
-	// due at even times. 0 is a closed loop.
+	// Rate is the number of requests a second of all connections together, due at regular intervals. 0 means
+	// a closed loop.
 	Rate uint64
-	// Requests ends the measurement after so many, rounded up to whole
-	// pipelines; Duration ends it after so long. Whichever comes first; with
-	// neither, 10 s.
+	// Requests ends the measurement after this many requests, rounded up to whole pipelines, and Duration
+	// after this time, whichever comes first. If neither is set, it ends after 10 s.
 	Requests uint64
 	Duration time.Duration
-	// Warmup comes before the measurement and is not counted.
+	// Warmup is the time before the measurement; its requests do not count.
 	Warmup time.Duration
-	// Timeout is how long a connection may be without any reply while it waits
-	// for one; default 10 s.
+	// Timeout is how long a connection may wait for replies without receiving any. Default: 10 s.
 	Timeout time.Duration
 
-	// PID is the server's process, whose CPU time is measured. 0: none.
+	// PID is the server's process, whose CPU time is measured. 0 means none.
 	PID int
-	// Progress is called about once a second, unless nil.
+	// Progress is called about once a second, unless it is nil.
 	Progress func(Progress)
 
-	// newNap makes what the pacer of an open loop sleeps with, until the context ends.
+	// newNap makes the nap with which the pacer of an open loop sleeps, until the context ends.
 	newNap func(context.Context) (nap, error)
 }
 
-// Progress tells how a run is going.
+// Progress describes a run in progress.
 type Progress struct {
 	// Warming is true before the measurement begins.
 	Warming bool
@@ -74,7 +69,7 @@ type Progress struct {
 	Elapsed time.Duration
 	// Requests and Errors count the replies so far.
 	Requests, Errors uint64
-	// PerSecond, P50 and P99 are those of the time since the last call.
+	// PerSecond, P50 and P99 cover the time since the last call.
 	PerSecond float64
 	P50, P99  time.Duration
 }
@@ -88,7 +83,7 @@ const (
 	writeBufferSize = 64 << 10
 )
 
-// withDefaults fills in the zero fields and refuses what makes no sense.
+// withDefaults sets zero fields to their defaults, and returns an error if the configuration makes no sense.
 func (c Config) withDefaults() (Config, error) {
 	if c.Addr == "" {
 		c.Addr = defaultAddr
@@ -150,22 +145,20 @@ func dialer(addr string) func(context.Context) (net.Conn, error) {
 	}
 }
 
-// run is one run under way. Its fields do not change after start, but for the
-// counters.
+// run is a run in progress. Its fields do not change after the start, except for the counters.
 type run struct {
 	Config
 	template *template
 	stats    *stats
-	// start is when the first request is due; measureFrom is the end of the
-	// warm-up; stopAt is when no further request is begun, zero for never.
+	// start is when the first request is due, measureFrom when the warm-up ends, and stopAt when no further
+	// request begins, zero for never.
 	start, measureFrom, stopAt time.Time
-	// begun counts requests of the measurement that a closed loop has begun.
+	// begun counts the requests of the measurement that a closed loop has begun.
 	begun atomic.Uint64
 }
 
-// Run connects, sends and returns what it measured. When ctx ends, it stops and
-// returns what there is so far. A connection that is lost ends the run with an
-// error; an error that the server replies is counted and does not.
+// Run connects, sends requests and returns what it measured. When ctx ends, it stops and returns the results
+// so far. A lost connection ends the run with an error. Error replies are counted and do not end it.
 func Run(ctx context.Context, c Config) (*Result, error) {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -216,7 +209,7 @@ func closeAll(workers []*worker) {
 	}
 }
 
-// measure runs the workers and the once-a-second reader of their figures.
+// measure runs the workers, and reads their figures once a second.
 func (r *run) measure(ctx context.Context, workers []*worker) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -232,7 +225,7 @@ func (r *run) measure(ctx context.Context, workers []*worker) (*Result, error) {
 		wg.Go(func() {
 			if err := f(); err != nil {
 				errs <- err
-				cancel() // the others stop as well
+				cancel() // stops the others as well
 			}
 		})
 	}
@@ -262,8 +255,7 @@ type cpuUsed struct {
 	haveServer, measured bool
 }
 
-// watch reads the figures until finished is closed, and the CPU time at both
-// ends of the measurement.
+// watch reads the figures until finished is closed, and the CPU time at both ends of the measurement.
 func (r *run) watch(finished <-chan struct{}) cpuUsed {
 	var begin, used cpuUsed
 	sample := func() (c cpuUsed) {
@@ -308,8 +300,8 @@ func (r *run) watch(finished <-chan struct{}) cpuUsed {
 	}
 }
 
-// report hands the figures of the last interval to Progress. It also keeps the
-// shards' histograms from being read for the first time at the end.
+// report passes the figures of the last interval to Progress. Reading them regularly also prevents a long
+// first read of the shards' histograms at the end.
 func (r *run) report(now time.Time, interval time.Duration) {
 	recent := r.stats.collect()
 	if r.Progress == nil {
@@ -330,8 +322,8 @@ func (r *run) report(now time.Time, interval time.Duration) {
 	r.Progress(p)
 }
 
-// PIDOf asks the server at addr for its process id, for one on this machine:
-// a unix socket or a loopback address. 0 when it is elsewhere or does not tell.
+// PIDOf asks the server at addr for its process id, if the server is on this machine: at a unix socket or a
+// loopback address. It returns 0 if the server is elsewhere or does not report its id.
 func PIDOf(ctx context.Context, c Config) int {
 	c, err := c.withDefaults()
 	if err != nil {
@@ -352,7 +344,7 @@ func PIDOf(ctx context.Context, c Config) int {
 	if err != nil {
 		return 0
 	}
-	// In another container the number means another process, or none.
+	// If the server is in another container, the number means another process, or none.
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/stat", pid)); err != nil {
 		return 0
 	}

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// nap is what the pacer of an open loop sleeps with.
+// nap is how the pacer of an open loop sleeps.
 type nap interface {
-	// until sleeps until t, or until the run ends: then it may return early.
+	// until sleeps until t. It may return early if the run ends.
 	until(t time.Time) error
 	close()
 }
 
-// pace gives every worker its turn when a pipeline of its is due, all of them from one
-// goroutine, so that the process has one timer to wake up for. It does not wait for
-// anyone: a worker that is still busy finds by itself what has become due meanwhile.
+// pace signals every worker when one of its pipelines is due. A single goroutine does so for all workers, so
+// that only one timer wakes the process. It waits for nobody: a worker that is still busy will see by itself
+// what has become due.
 func (r *run) pace(ctx context.Context, workers []*worker) error {
 	n, err := r.newNap(ctx)
 	if err != nil {
 		return fmt.Errorf("open loop: %w", err)
 	}
 	defer n.close()
-	// Dealt out in turn, the pipelines of all connections are those of a single one.
+	// The pipelines of all connections, dealt out in turn, are those of a single connection.
 	all := &schedule{rate: r.Rate, pipeline: uint64(r.Pipeline), connections: 1}
 	for k, end := uint64(0), all.count(&r.Config); k < end; {
 		err := n.until(r.start.Add(all.due(k)))
@@ -39,7 +39,8 @@ func (r *run) pace(ctx context.Context, workers []*worker) error {
 	return nil
 }
 
-// turn tells a worker that something is due. One that was not taken yet is not given twice.
+// turn signals to a worker that something is due. A second signal is dropped if the first was not received
+// yet.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
@@ -51,8 +52,8 @@ func (t turn) give() {
 	}
 }
 
-// goNap sleeps with one of Go's timers. They are late by up to a millisecond where nothing
-// else wakes the process, since the runtime waits in whole milliseconds.
+// goNap sleeps with a timer of Go. Such timers are up to a millisecond late if nothing else wakes the
+// process, because the runtime waits in whole milliseconds.
 type goNap struct {
 	ctx   context.Context
 	timer *time.Timer

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// kernelNap sleeps with a timer of the kernel's own (timerfd), exact to some microseconds,
-// as a file that Go's poller waits for.
+// kernelNap sleeps with a timer of the kernel (timerfd), which Go's poller waits for like a file. It is exact
+// to a few microseconds.
 type kernelNap struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -34,14 +34,14 @@ func newNap(ctx context.Context) (nap, error) {
 
 func (n *kernelNap) until(t time.Time) error {
 	var failed error
-	// Read waits for the timer to fire after each false. It is never read: each time that it
-	// is set and fires is an event of its own.
+	// Each time the function returns false, Read waits for the timer to fire. The timer is never read: each
+	// time that it is set and fires is an event of its own.
 	err := n.raw.Read(func(fd uintptr) bool {
 		left := time.Until(t)
 		if left <= 0 {
 			return true
 		}
-		spec := [2]syscall.Timespec{1: syscall.NsecToTimespec(int64(left))} // once
+		spec := [2]syscall.Timespec{1: syscall.NsecToTimespec(int64(left))} // no interval: fires once
 		_, _, errno := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 		if errno != 0 {
 			failed = os.NewSyscallError("timerfd_settime", errno)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// naps are both kinds of sleep, on the real clock.
+// naps runs test with both kinds of nap, on the real clock.
 func naps(t *testing.T, test func(t *testing.T, newNap func(context.Context) (nap, error))) {
 	t.Run("of Go", func(t *testing.T) { test(t, newGoNap) })
 	t.Run("of the system", func(t *testing.T) { test(t, newNap) })
@@ -25,7 +25,7 @@ func TestNapEndsNoEarlier(t *testing.T) {
 		defer n.close()
 		due := time.Now()
 		for i := range 300 {
-			// Some are due already, and some are over before the sleep begins.
+			// Some are already due, and some are over before the sleep begins.
 			due = due.Add(time.Duration(i%7-1) * 20 * time.Microsecond)
 			if err := n.until(due); err != nil {
 				t.Fatal(err)
@@ -47,12 +47,12 @@ func TestNapEndsWithTheRun(t *testing.T) {
 		defer n.close()
 		time.AfterFunc(time.Millisecond, cancel)
 		for range 2 { // the second begins after the end
-			_ = n.until(time.Now().Add(time.Hour)) // else the test takes an hour
+			_ = n.until(time.Now().Add(time.Hour)) // otherwise the test takes an hour
 		}
 	})
 }
 
-// An open loop on the system's own timer sends every request, and stops when its context ends.
+// With the system's timer, an open loop sends every request, and stops when its context ends.
 func TestOpenLoopInRealTime(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,7 +118,7 @@ func TestFailedNapEndsTheRun(t *testing.T) {
 	}
 }
 
-// All that one pacer gives its turn to goes at the very instant.
+// A worker gets its turn from the pacer at the exact instant.
 func TestPacerIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, 0)}

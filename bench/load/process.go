@@ -15,11 +15,11 @@ import (
 	"limitdb/resp"
 )
 
-// userHZ is the unit of times in /proc, fixed by Linux for all programs.
+// userHZ is the unit of times in /proc, which Linux fixes for all programs.
 const userHZ = 100
 
-// processCPU is the user and system time of all threads of a process, those
-// that ended included, in steps of 10 ms. Linux only.
+// processCPU returns the user and system time of all threads of a process, including ended ones, in steps of
+// 10 ms. Linux only.
 func processCPU(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -29,7 +29,7 @@ func processCPU(pid int) (time.Duration, error) {
 }
 
 func parseStat(b []byte) (time.Duration, error) {
-	// Field 2 is the name in parentheses, which may hold blanks and parentheses.
+	// Field 2 is the name in parentheses, which may contain blanks and parentheses.
 	i := bytes.LastIndexByte(b, ')')
 	fields := strings.Fields(string(b[i+1:]))
 	if i < 0 || len(fields) < 13 {
@@ -46,7 +46,7 @@ func parseStat(b []byte) (time.Duration, error) {
 	return time.Duration(ticks) * (time.Second / userHZ), nil
 }
 
-// ownCPU is the user and system time of this process.
+// ownCPU returns the user and system time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -55,7 +55,7 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// maxAnswer bounds the replies of ask: INFO is the longest.
+// maxAnswer bounds the size of replies to ask, in bytes: the reply to INFO is the longest.
 const maxAnswer = 1 << 20
 
 // ask sends one command and returns the text of its reply.

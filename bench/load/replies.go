@@ -7,26 +7,25 @@ import (
 	"limitdb/resp"
 )
 
-// maxReplyNumber bounds lengths in replies: no reply that is measured comes near.
+// maxReplyNumber bounds lengths in replies; no measured reply comes near it.
 const maxReplyNumber = 512 << 20
 
-// replies counts complete replies in a stream, of RESP2 or RESP3, and keeps
-// none of them. It is fed what was read, in pieces of any size.
+// replies counts complete replies in a stream of RESP2 or RESP3, and keeps none of them. It takes input in
+// pieces of any size.
 type replies struct {
-	// done, errors and limited count complete replies: all, errors, and
-	// decisions (arrays of five elements or more, the first an integer) that
-	// say 1.
+	// done, errors and limited count complete replies: all of them, errors, and denials (arrays of five
+	// elements or more, the first of which is the integer 1).
 	done, errors, limited uint64
 	// firstError is the text of the first error.
 	firstError string
 
-	pending int    // values until the reply is complete; 0: between replies
-	skip    int    // bytes of a bulk still to be passed over
-	line    []byte // the beginning of a line that was cut
+	pending int    // values until the reply is complete; 0 means between replies
+	skip    int    // bytes of a bulk still to be skipped
+	line    []byte // the beginning of a line that was cut off
 	shape   shape
 }
 
-// shape follows one reply far enough to know a decision.
+// shape follows one reply far enough to recognise a decision.
 type shape struct {
 	elements, seen int
 	deny, failed   bool
@@ -44,7 +43,7 @@ func (r *replies) feed(b []byte) error {
 			}
 			continue
 		}
-		// Lines of decisions are a few bytes: a call would cost more than this.
+		// Lines of decisions are a few bytes long: a call would cost more than this loop.
 		end := 0
 		for end < len(b) && b[end] != '\n' {
 			end++
@@ -73,7 +72,7 @@ func (r *replies) feed(b []byte) error {
 	return nil
 }
 
-// header takes one line: a scalar, or the head of what follows.
+// header parses one line: a scalar, or the header of what follows.
 func (r *replies) header(line []byte) error {
 	if len(line) == 0 {
 		return errors.New("a reply that begins with an empty line")
@@ -125,7 +124,7 @@ func (r *replies) header(line []byte) error {
 		r.pending += n
 		r.complete()
 	case '|':
-		// Attributes stand before a value and are none themselves.
+		// Attributes come before a value and are not values themselves.
 		n, _, err := length(line)
 		if err != nil {
 			return err
@@ -155,7 +154,7 @@ func (r *replies) complete() {
 	}
 }
 
-// fail notes that the reply is an error, which counts when it is complete.
+// fail notes that the reply is an error, which counts when the reply is complete.
 func (r *replies) fail(text []byte) {
 	if r.errors == 0 {
 		r.firstError = resp.Quote(text)
@@ -163,7 +162,7 @@ func (r *replies) fail(text []byte) {
 	r.shape.failed = true
 }
 
-// length reads the number of a header; −1 is null.
+// length parses the number in a header; −1 is null.
 func length(line []byte) (n int, null bool, err error) {
 	v, ok := resp.ParseInt(line[1:])
 	if !ok || v < -1 || v > maxReplyNumber {

@@ -68,7 +68,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 	}
 }
 
-// reply draws a reply, as text.
+// reply generates a reply, as text.
 func reply(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		kinds := []string{"+OK\r\n", ":1\r\n", ":-42\r\n", "-ERR x\r\n", "$-1\r\n", "$0\r\n\r\n", "$4\r\n\r\n:1\r\n", "_\r\n", "#t\r\n", ",1\r\n", "*-1\r\n"}
@@ -126,8 +126,7 @@ func TestRepliesAgainstReadReply(t *testing.T) {
 	})
 }
 
-// Whatever a server sends, nothing breaks, and where the pieces end makes no
-// difference.
+// Whatever a server sends, nothing breaks, and it does not matter where the pieces end.
 func FuzzReplies(f *testing.F) {
 	for _, s := range []string{granted, denied, "-ERR x\r\n$3\r\nabc\r\n", "%1\r\n+a\r\n|1\r\n:1\r\n:2\r\n_\r\n", "*3\r\n$-1\r\n*-1\r\n!2\r\nab\r\n", "hello\r\n"} {
 		f.Add([]byte(s), uint8(3))

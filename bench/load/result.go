@@ -11,7 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Result is what a run measured. Times are in nanoseconds.
+// Result is what a run measured. Times are in ns.
 type Result struct {
 	Addr         string       `json:"addr"`
 	Command      string       `json:"command"`
@@ -20,32 +20,32 @@ type Result struct {
 	Distribution Distribution `json:"distribution"`
 	Keys         uint64       `json:"keys"`
 	Seed         uint64       `json:"seed"`
-	// Rate is what was asked for in an open loop, 0 in a closed loop.
+	// Rate is the requested rate in an open loop, 0 in a closed loop.
 	Rate uint64 `json:"rate"`
 
 	Seconds           float64 `json:"seconds"`
 	Requests          uint64  `json:"requests"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
-	// Limited counts decisions that were denials.
+	// Limited counts denials.
 	Limited uint64 `json:"limited"`
-	// Errors counts error replies; FirstError is the text of one, quoted.
+	// Errors counts error replies. FirstError is the text of the first, quoted.
 	Errors     uint64 `json:"errors"`
 	FirstError string `json:"first_error,omitempty"`
 
-	// Latency is from when a request was sent, in an open loop from when it was
-	// due, to when its reply was read.
+	// Latency is the time from when a request was sent, or was due in an open loop, to when its reply was
+	// read.
 	Latency Latency `json:"latency_ns"`
-	// SendLag is how late the generator itself was in an open loop: from when a
-	// request was due to when it was sent. Latency contains it.
+	// SendLag is how late the generator itself was in an open loop: the time from when a request was due to
+	// when it was sent. It is included in Latency.
 	SendLag *Latency `json:"send_lag_ns,omitempty"`
 
-	// ServerCPU and ClientCPU are the CPU time for each request, of the server,
-	// if its process is known, and of the generator. 0 when they are not known.
+	// ServerCPU and ClientCPU are the CPU time of the server and of the generator for each request. They are
+	// 0 if unknown.
 	ServerCPU int64 `json:"server_cpu_ns_per_request,omitempty"`
 	ClientCPU int64 `json:"client_cpu_ns_per_request,omitempty"`
 }
 
-// Latency sums up a histogram, in nanoseconds, to three digits.
+// Latency summarises a histogram, in ns, to three digits.
 type Latency struct {
 	Min   int64 `json:"min"`
 	Mean  int64 `json:"mean"`
@@ -68,7 +68,7 @@ func newLatency(h *hdrhistogram.Histogram) Latency {
 	}
 }
 
-// result sums the run up. end is when the last reply had come.
+// result summarises the run. end is when the last reply came.
 func (r *run) result(end time.Time, cpu cpuUsed) *Result {
 	t := r.stats.total
 	res := &Result{
@@ -105,7 +105,7 @@ func (r *Result) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// WriteTable writes the result for a person.
+// WriteTable writes the result as a table for people.
 func (r *Result) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	keys := fmt.Sprintf("%s over %d keys", r.Distribution, r.Keys)
@@ -142,13 +142,13 @@ func (r *Result) WriteTable(w io.Writer) error {
 	return err
 }
 
-// String lists the figures on one line.
+// String returns the figures on one line.
 func (l Latency) String() string {
 	return fmt.Sprintf("mean %s  p50 %s  p90 %s  p99 %s  p99.9 %s  p99.99 %s  max %s",
 		span(l.Mean), span(l.P50), span(l.P90), span(l.P99), span(l.P999), span(l.P9999), span(l.Max))
 }
 
-// span prints nanoseconds with three digits or so.
+// span prints a duration in ns with about three digits.
 func span(ns int64) string {
 	v, unit := float64(ns), "ns"
 	for _, u := range []string{"µs", "ms", "s"} {
@@ -163,7 +163,7 @@ func span(ns int64) string {
 	return digits(v) + " " + unit
 }
 
-// amount prints a count with three digits or so.
+// amount prints a count with about three digits.
 func amount(v float64) string {
 	unit := ""
 	for _, u := range []string{" k", " M", " G"} {

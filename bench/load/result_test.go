@@ -31,7 +31,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// sampleRun is a run with figures of its own making.
+// sampleRun returns a run with made-up figures.
 func sampleRun(rate uint64) *Result {
 	c, err := Config{Rate: rate, Pipeline: 16, Seed: 3}.withDefaults()
 	if err != nil {

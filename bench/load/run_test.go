@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// In these tests time is fake: it stands still while anything can run, so every
-// latency is exactly what the fake server makes it.
+// In these tests time is fake: it stands still while anything can run, so every latency is exactly what the
+// fake server makes it.
 
-// near tells whether a figure of a histogram of three digits can be want.
+// near reports whether a figure of a histogram with three digits can be want.
 func near(got int64, want time.Duration) bool {
 	off := time.Duration(got) - want
 	return off.Abs() <= want/500+64
@@ -23,8 +23,7 @@ func near(got int64, want time.Duration) bool {
 func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(n int, _ []string) string {
-			// 4 commands of a pipeline take 2 ms each, so the first is answered
-			// 6 ms before the last.
+			// The 4 commands of a pipeline take 2 ms each, so the first is answered 6 ms before the last.
 			time.Sleep(2 * time.Millisecond)
 			if n%4 == 3 {
 				return denied
@@ -102,9 +101,8 @@ func TestWarmupIsNotCounted(t *testing.T) {
 	}
 }
 
-// The server stops for half a second. A closed loop would send one request in
-// that time and call the others fast; here every request that was due counts
-// from when it was.
+// The server stops for half a second. A closed loop would send one request in that time and report the others
+// as fast. Here every request counts from when it was due.
 func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -134,7 +132,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	})
 }
 
-// A server that takes longer than requests are apart is not spared.
+// A server that takes longer than the interval between requests gets no relief.
 func TestOpenLoopDoesNotSlowDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, 2*time.Millisecond)}
@@ -143,14 +141,14 @@ func TestOpenLoopDoesNotSlowDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.wg.Wait()
-		// 1000 requests of 2 ms; the last pipeline was due at 990 ms and ends at 2 s.
+		// 1000 requests of 2 ms. The last pipeline was due at 990 ms and ends at 2 s.
 		if res.Requests != 1000 || res.Seconds != 2 || !near(res.Latency.Max, 1010*time.Millisecond) {
 			t.Errorf("%d requests in %v s, latency %v", res.Requests, res.Seconds, res.Latency)
 		}
 	})
 }
 
-// At a low rate a connection waits longer than the timeout, for nothing.
+// At a low rate a connection may be idle for longer than the timeout.
 func TestOpenLoopMayIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, time.Millisecond)}
@@ -224,7 +222,7 @@ func TestBrokenServers(t *testing.T) {
 	}
 }
 
-// One connection that fails ends the run; the others do not hang.
+// If one connection fails, the run ends, and the others do not hang.
 func TestOneLostConnectionEndsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -281,8 +279,7 @@ func TestProgress(t *testing.T) {
 		if p := seen[0]; !p.Warming || p.Elapsed != time.Second || p.Requests != 0 {
 			t.Errorf("after 1 s: %+v", p)
 		}
-		// A request that is answered at the very instant of the tick may or may
-		// not be in it.
+		// A request that is answered at the exact instant of the tick may or may not be included.
 		if p := seen[1]; p.Warming || p.Elapsed != 500*time.Millisecond || p.Requests < 49 || p.Requests > 50 || !near(int64(p.P99), 10*time.Millisecond) {
 			t.Errorf("after 2 s: %+v", p)
 		}
@@ -328,7 +325,7 @@ func TestConnectionRefused(t *testing.T) {
 	if err == nil || err.Error() != "connection 3 of 3: refused" {
 		t.Errorf("%v", err)
 	}
-	f.wg.Wait() // those that were open are closed
+	f.wg.Wait() // open connections are closed
 }
 
 func TestConfigErrors(t *testing.T) {
@@ -355,7 +352,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// Connections share the keys of a sequential run out among themselves.
+// The connections of a sequential run divide the keys among themselves.
 func TestSequentialRunTouchesEveryKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always("+OK\r\n", time.Millisecond)}
@@ -377,7 +374,7 @@ func TestSequentialRunTouchesEveryKey(t *testing.T) {
 	})
 }
 
-// brokenPipe is a connection that cannot be written to after some writes.
+// brokenPipe is a connection whose writes fail after some time.
 type brokenPipe struct {
 	net.Conn
 	left int
@@ -390,7 +387,7 @@ func (b *brokenPipe) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
-// The reader of an open loop does not wait for replies to what was never sent.
+// The reader of an open loop does not wait for replies to requests that were never sent.
 func TestFailedWriteEndsTheRun(t *testing.T) {
 	for _, rate := range []uint64{0, 1000} {
 		synctest.Test(t, func(t *testing.T) {
@@ -411,8 +408,7 @@ func TestFailedWriteEndsTheRun(t *testing.T) {
 	}
 }
 
-// A deadline that is moved on when the run has just been stopped does not wake
-// the connection later than the stop would have.
+// Extending a deadline just after the run was stopped does not delay the end of the connection.
 func TestExtendAfterTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// schedule says when the pipelines of one connection are due in an open loop.
-// Pipelines of all connections together are numbered from 0, due at even times,
-// and dealt out in turn: connection i has i, i+connections, and so on. Integers
-// only, so that a long run does not drift.
+// schedule says when the pipelines of one connection are due in an open loop. The pipelines of all
+// connections together are numbered from 0, due at regular intervals, and dealt out in turn: connection i has
+// i, i+connections, and so on. It uses only integers, so that a long run does not drift.
 type schedule struct {
-	rate, pipeline uint64 // requests a second; requests sent together
+	rate, pipeline uint64 // requests a second; requests that are sent together
 	connections    uint64
 	index          uint64
 }
 
-// due is when pipeline k of this connection is due, after the start.
+// due returns when pipeline k of this connection is due, counted from the start.
 func (s *schedule) due(k uint64) time.Duration {
 	requests := (k*s.connections + s.index) * s.pipeline
 	hi, lo := bits.Mul64(requests, uint64(time.Second))
@@ -23,7 +22,7 @@ func (s *schedule) due(k uint64) time.Duration {
 	return time.Duration(ns)
 }
 
-// before is how many pipelines of all connections are due before t.
+// before returns how many pipelines of all connections are due before t.
 func (s *schedule) before(t time.Duration) uint64 {
 	hi, lo := bits.Mul64(uint64(t), s.rate)
 	n, rest := bits.Div64(hi, lo, s.pipeline*uint64(time.Second))
@@ -33,8 +32,8 @@ func (s *schedule) before(t time.Duration) uint64 {
 	return n
 }
 
-// count is how many pipelines this connection sends in a run as c describes:
-// those of the warm-up and those that are measured.
+// count returns how many pipelines this connection sends in the run that c describes, in the warm-up and in
+// the measurement.
 func (s *schedule) count(c *Config) uint64 {
 	warm := s.before(c.Warmup)
 	all := uint64(1 << 63)

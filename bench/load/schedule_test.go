@@ -28,8 +28,8 @@ func TestScheduleDue(t *testing.T) {
 	}
 }
 
-// All connections together send what was asked for: as many pipelines as are
-// due before the end, each due at its own even time.
+// All connections together send what was requested: every pipeline that is due before the end, at regular
+// intervals.
 func TestScheduleAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -43,7 +43,7 @@ func TestScheduleAddsUp(t *testing.T) {
 		if c.Duration == 0 && c.Requests == 0 {
 			c.Requests = 1
 		}
-		// Plainly: number the pipelines and stop at the first that is too many.
+		// The plain way: number the pipelines and stop at the first that is too many.
 		var want, measured uint64
 		for {
 			due := time.Duration(want * uint64(c.Pipeline) * uint64(time.Second) / c.Rate)

@@ -7,18 +7,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// shards is how many locks the figures are spread over. A histogram for each
-// connection would take 200 kB of each.
+// shards is the number of locks over which the figures are spread. A histogram for each connection would take
+// 200 kB of memory each.
 const shards = 8
 
-// figures are counts and latencies of an interval.
+// figures has the counts and latencies of an interval.
 type figures struct {
-	latency, lag             *hdrhistogram.Histogram // in nanoseconds
+	latency, lag             *hdrhistogram.Histogram // in ns
 	requests, errors, denied uint64
 	firstError               string
 }
 
-// longest is the longest latency that can be told; above it, it is this.
+// longest is the maximum latency that the histogram records; longer ones count as this.
 const longest = time.Hour
 
 func newFigures() *figures {
@@ -44,18 +44,18 @@ func (f *figures) add(o *figures) {
 	}
 }
 
-// shard is what some of the connections count into.
+// shard is where some of the connections count.
 type shard struct {
 	mu     sync.Mutex // guards recent
 	recent *figures
-	spare  *figures // empty, changes places with recent
+	spare  *figures // empty; swapped with recent
 }
 
-// record counts the replies of g, all with one latency.
+// record counts the replies of g, all with the same latency.
 func (s *shard) record(d time.Duration, g got, firstError string) {
 	s.mu.Lock()
 	f := s.recent
-	// In range always, so there is no error.
+	// The value is always in range, so there is no error.
 	_ = f.latency.RecordValues(clamp(d), int64(g.replies))
 	f.requests += g.replies
 	f.denied += g.limited
@@ -66,7 +66,7 @@ func (s *shard) record(d time.Duration, g got, firstError string) {
 	s.mu.Unlock()
 }
 
-// recordLag counts how late a request was sent that had been waited for.
+// recordLag counts how late a request was sent.
 func (s *shard) recordLag(d time.Duration) {
 	s.mu.Lock()
 	_ = s.recent.lag.RecordValue(clamp(d))
@@ -75,7 +75,7 @@ func (s *shard) recordLag(d time.Duration) {
 
 func clamp(d time.Duration) int64 { return int64(min(max(d, 0), longest)) }
 
-// stats gathers the shards' figures. One goroutine calls collect.
+// stats gathers the figures of the shards. Only one goroutine calls collect.
 type stats struct {
 	shards []*shard
 	total  *figures
@@ -91,9 +91,8 @@ func newStats(connections int) *stats {
 
 func (s *stats) shard(index int) *shard { return s.shards[index%len(s.shards)] }
 
-// collect moves what was counted since the last call into the total, and
-// returns it. The lock is held only while two pointers change places, for
-// merging takes long enough to show in a latency.
+// collect adds what was counted since the last call to the total, and returns it. It holds a lock only to
+// swap two pointers, because merging takes long enough to show in a latency.
 func (s *stats) collect() *figures {
 	interval := newFigures()
 	for _, sh := range s.shards {

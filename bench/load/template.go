@@ -7,17 +7,16 @@ import (
 	"limitdb/resp"
 )
 
-// Placeholder stands for the number of a key, in 12 digits, so that all
-// commands of a run are of one length. It is what redis-benchmark writes as
-// __rand_int__.
+// Placeholder is replaced by the number of a key in 12 digits, so that all commands of a run have the same
+// length. redis-benchmark's word for it is __rand_int__.
 const Placeholder = "{key}"
 
-// DefaultCommand is sent when none is given.
+// DefaultCommand is the default of Config.Command, in words.
 const DefaultCommand = "CL.THROTTLE user:" + Placeholder + " 100 100 3600"
 
 const keyDigits = 12
 
-// template is a command, encoded, and where the digits of its key go.
+// template is an encoded command, and the places for the digits of its key.
 type template struct {
 	text   []byte
 	digits []int // offsets into text
@@ -33,7 +32,7 @@ func newTemplate(words []string) (*template, error) {
 		b := strings.ReplaceAll(w, Placeholder, zeros)
 		t.text = resp.AppendBulkString(t.text, b)
 		start := len(t.text) - len(b) - len("\r\n")
-		// The offsets of the placeholders, each as far on as those before it grew.
+		// The offsets of the placeholders. Each is shifted by how much those before it grew.
 		for from, grown := 0, 0; ; grown += keyDigits - len(Placeholder) {
 			i := strings.Index(w[from:], Placeholder)
 			if i < 0 {

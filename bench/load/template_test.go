@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encode is the obvious way.
+// encode encodes a command in the obvious way.
 func encode(words []string, key uint64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
@@ -29,7 +29,7 @@ func TestTemplateAgainstTheObvious(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Twice, since nothing of the first key may stay.
+		// Twice, since nothing of the first key may remain.
 		got := string(tpl.appendTo(tpl.appendTo([]byte("x"), maxKeys-1), key))
 		if want := "x" + encode(words, maxKeys-1) + encode(words, key); got != want {
 			t.Fatalf("%q\n%q", got, want)

@@ -20,7 +20,7 @@ type worker struct {
 	shard   *shard
 	replies replies
 	in, out []byte
-	turn    turn // given by the pacer of an open loop
+	turn    turn // the pacer of an open loop signals here
 }
 
 func newWorker(r *run, index int, conn net.Conn) *worker {
@@ -37,9 +37,8 @@ func newWorker(r *run, index int, conn net.Conn) *worker {
 func (w *worker) work(ctx context.Context) error {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// A deadline in the past is what wakes a connection that waits. It is set
-	// after the context that the loops look at has ended: one that wakes and
-	// finds it going on will be woken again.
+	// A deadline in the past wakes a waiting connection. It is set after the context that the loops check has
+	// ended. If a loop wakes before that, it goes on and is woken again.
 	stop := context.AfterFunc(own, w.interrupt)
 	defer stop()
 	var err error
@@ -61,14 +60,13 @@ func (w *worker) work(ctx context.Context) error {
 
 func (w *worker) interrupt() { _ = w.conn.SetDeadline(time.Unix(1, 0)) }
 
-// deadline is one of a connection's deadlines, moved on by whoever uses it.
+// deadline is one of the deadlines of a connection.
 type deadline struct {
 	set   func(time.Time) error
 	moved time.Time
 }
 
-// extend moves the deadline on, but not at every call: that would cost as much
-// as a request.
+// extend moves the deadline on, but not at every call, since that would cost as much as a request.
 func (w *worker) extend(ctx context.Context, d *deadline, now time.Time) error {
 	if now.Sub(d.moved) < w.run.Timeout/8 {
 		return nil
@@ -78,7 +76,7 @@ func (w *worker) extend(ctx context.Context, d *deadline, now time.Time) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		w.interrupt() // the one that was set when ctx ended may be undone
+		w.interrupt() // this may have replaced the deadline that was set when ctx ended
 	}
 	return nil
 }
@@ -91,7 +89,7 @@ func (w *worker) appendPipeline(b []byte) []byte {
 	return b
 }
 
-// got is what one read brought.
+// got is the result of one read.
 type got struct {
 	replies, errors, limited uint64
 	at                       time.Time
@@ -149,7 +147,7 @@ func (w *worker) closedLoop(ctx context.Context) error {
 	}
 }
 
-// begin tells whether a closed loop may begin another pipeline at now.
+// begin reports whether a closed loop may begin another pipeline at now.
 func (r *run) begin(now time.Time, measured bool) bool {
 	if !r.stopAt.IsZero() && !now.Before(r.stopAt) {
 		return false
@@ -161,14 +159,12 @@ func (r *run) begin(now time.Time, measured bool) bool {
 	return true
 }
 
-// openLoop sends pipelines when they are due, whether or not earlier ones are
-// answered, and measures from then: what a request waits for in this process,
-// in the kernel or in the server while an earlier one is slow is part of its
-// latency, as it is for a caller that does not know of the others.
+// openLoop sends pipelines when they are due, whether or not earlier ones are answered, and measures from
+// then. So the latency includes the time that a request waits in this process, in the kernel or in the server
+// because an earlier one is slow, as it would for a caller that does not know about the others.
 //
-// Writer and reader share the count of what was sent and nothing else: the
-// n-th reply is to the n-th request, and its due time is computed. Whichever
-// fails cancels ctx, so that the other does not wait for what cannot come.
+// Writer and reader share only the count of sent requests: the n-th reply belongs to the n-th request, whose
+// due time is computed. If either fails, it cancels ctx, so that the other does not wait forever.
 func (w *worker) openLoop(ctx context.Context, cancel context.CancelFunc) error {
 	s := &schedule{
 		rate: w.run.Rate, pipeline: uint64(w.run.Pipeline),
@@ -212,7 +208,7 @@ func (w *worker) writeDue(ctx context.Context, s *schedule, pipelines uint64, se
 		if waited && s.due(k) >= w.run.Warmup {
 			w.shard.recordLag(now.Sub(due))
 		}
-		// One that is late does not move those after it: all that are due go.
+		// A late pipeline does not delay those after it: send all that are due.
 		w.out = w.out[:0]
 		for k < pipelines && len(w.out) < writeBufferSize && w.run.start.Add(s.due(k)).Compare(now) <= 0 {
 			w.out = w.appendPipeline(w.out)
@@ -240,7 +236,7 @@ func (w *worker) readDue(ctx context.Context, s *schedule, pipelines uint64, sen
 		}
 		g, err := w.read()
 		if errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil && !(waiting && silent == received) {
-			// Nothing may be due for long, or the last request may be young.
+			// Perhaps nothing is due for a long time, or the last request is recent.
 			waiting, silent = received < sent.Load()*s.pipeline, received
 			d.moved = time.Time{}
 			continue
@@ -258,7 +254,7 @@ func (w *worker) readDue(ctx context.Context, s *schedule, pipelines uint64, sen
 				part := got{replies: n, errors: g.errors, limited: g.limited}
 				w.shard.record(g.at.Sub(w.run.start)-due, part, w.replies.firstError)
 			}
-			// Which of the replies of one read were errors is not kept.
+			// Which of the replies of one read were errors is unknown.
 			g.errors, g.limited = 0, 0
 			received += n
 			g.replies -= n

@@ -8,22 +8,22 @@ import (
 	"limitdb/simulate"
 )
 
-// Errors is how far an estimate's decisions are from those of the exact log.
+// Errors says how far the decisions of an estimate are from those of the exact log.
 type Errors struct {
 	Limit    limit.Limit
 	Requests int
-	// Over is how many requests were admitted that LOG denies; Under the other way
-	// round. Each limit goes on from its own decisions.
+	// Over is how many requests were admitted that LOG denies, and Under the reverse. Each limit goes on from
+	// its own decisions.
 	Over, Under int
-	// Blind is how many were decided otherwise with COUNTDENIED, where all count the
-	// same requests, so that nothing but the estimate differs.
+	// Blind is how many were decided differently with COUNTDENIED. All limits then count the same requests,
+	// so that only the estimate differs.
 	Blind int
-	// Excess is by how much the most in any window was above the limit.
+	// Excess is by how much the most in any window exceeded the limit.
 	Excess int64
 }
 
-// Measure replays traffic against estimates, each a limit's spelling, and against
-// LOG with the same rate. It also tells how many requests LOG denies.
+// Measure replays traffic through estimates, each a limit in text form, and through LOG with the same rate.
+// It also returns how many requests LOG denies.
 func Measure(traffic Traffic, rate string, estimates []string) (errors []Errors, denied int, err error) {
 	var limits []limit.Limit
 	for _, text := range append([]string{"LOG " + rate}, estimates...) {
@@ -68,11 +68,10 @@ func Measure(traffic Traffic, rate string, estimates []string) (errors []Errors,
 	return errors, denied, nil
 }
 
-// The limit of the table of errors, and the estimates that it compares.
+// The limit of the table of errors.
 const errorRate = "100/m"
 
-// estimates are the algorithms that remember less than LOG. FIXED is there for
-// comparison.
+// estimates returns the algorithms that remember less than LOG. FIXED is included for comparison.
 func estimates() []string {
 	return []string{
 		"SLIDING " + errorRate, "SEGMENTED " + errorRate + " SEGMENTS 6", "SEGMENTED " + errorRate + " SEGMENTS 60",
@@ -80,8 +79,8 @@ func estimates() []string {
 	}
 }
 
-// ErrorTable measures every traffic and writes a table in Markdown, then what the
-// traffics are.
+// ErrorTable measures all traffic, and returns a table in Markdown followed by a description of each kind of
+// traffic.
 func ErrorTable() (string, error) {
 	var b, notes strings.Builder
 	b.WriteString("| traffic | algorithm | decided otherwise | admitted too many | denied too many | worst window | otherwise, COUNTDENIED |\n" +
@@ -109,7 +108,7 @@ func ErrorTable() (string, error) {
 	return b.String() + "\n" + notes.String(), nil
 }
 
-// excess prints how far above the limit a window was.
+// excess prints how far a window exceeded the limit.
 func excess(by, limit int64) string {
 	if by == 0 {
 		return "as the limit"
@@ -117,10 +116,10 @@ func excess(by, limit int64) string {
 	return fmt.Sprintf("+%d %%", (by*100+limit-1)/limit)
 }
 
-// percent prints a share with as many places as it takes to see it, in integers, so
-// that every machine prints the same.
+// percent prints a share with as many decimals as it needs. It uses integers, so that every machine prints
+// the same.
 func percent(part, whole int) string {
-	millis := (part*100_000 + whole/2) / whole // of a percent
+	millis := (part*100_000 + whole/2) / whole // thousandths of a percent
 	switch {
 	case part == 0:
 		return "0"

@@ -1,10 +1,9 @@
-// Package gen makes what docs/algorithms.md shows: the plot of admitted requests,
-// the sizes of states and the measured errors. All come from the functions of
-// package limit, through package simulate, so they change only when those do.
+// Package gen makes the figures of docs/algorithms.md: the plot of admitted requests, the sizes of states and
+// the measured errors. They all come from the functions of package limit, through package simulate, so they
+// change only when those do.
 //
-// scripts/docs writes them again, and scripts/docs -check tells whether they are
-// what the functions say. The same numbers come out on every machine: requests are
-// drawn from a seed, in integers.
+// scripts/docs writes them, and scripts/docs -check checks that they are current. The figures are the same on
+// every machine: requests are drawn from a seed, in integers.
 package gen
 
 import (
@@ -14,8 +13,8 @@ import (
 	"limitdb/limit"
 )
 
-// Sample is the spelling of a limit for each algorithm at a rate such as 10/s.
-// Options are those that an algorithm cannot do without.
+// Sample returns a limit of an algorithm at a rate such as 10/s, with the options that the algorithm
+// requires.
 func Sample(a limit.Algorithm, rate string) (limit.Limit, error) {
 	text := a.String() + " " + rate
 	if a == limit.SEGMENTED {
@@ -24,8 +23,8 @@ func Sample(a limit.Algorithm, rate string) (limit.Limit, error) {
 	return limit.Parse(text)
 }
 
-// Fill replaces what stands in a page between <!-- begin NAME --> and
-// <!-- end NAME -->. It is an error if a name has no place in the page.
+// Fill replaces the text in a page between <!-- begin NAME --> and <!-- end NAME -->. It returns an error if
+// the page does not have a name.
 func Fill(page string, blocks map[string]string) (string, error) {
 	for name, text := range blocks {
 		begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"

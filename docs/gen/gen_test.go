@@ -12,7 +12,7 @@ import (
 	"limitdb/simulate"
 )
 
-// scripts/docs writes the files anew; so does go test ./docs/gen -run Generated -update.
+// scripts/docs writes the files; so does go test ./docs/gen -run Generated -update.
 var update = flag.Bool("update", false, "write docs/algorithms.md's numbers and its plot")
 
 const page = "../algorithms.md"
@@ -45,8 +45,8 @@ func TestGeneratedNumbers(t *testing.T) {
 	current(t, page, want)
 }
 
-// LOG agrees with itself, and never goes above its limit; the callers of each
-// traffic come in the order of their times.
+// LOG agrees with itself and never exceeds its limit. The requests of each kind of traffic are in order of
+// time.
 func TestMeasure(t *testing.T) {
 	for _, traffic := range Traffics() {
 		if !slices.IsSortedFunc(traffic.Requests, func(a, b simulate.Request) int { return cmp.Compare(a.Time, b.Time) }) {
@@ -60,7 +60,7 @@ func TestMeasure(t *testing.T) {
 	if e := errors[0]; e.Over != 0 || e.Under != 0 || e.Blind != 0 || e.Excess != 0 || denied == 0 {
 		t.Errorf("LOG against itself: %+v, %d denied", e, denied)
 	}
-	// At each edge FIXED lets 100 through on either side, and LOG 100 of all 240.
+	// At each edge FIXED admits 100 on either side, and LOG 100 of all 240.
 	if e := errors[1]; e.Excess != 100 || e.Over < e.Requests/3 {
 		t.Errorf("FIXED at the edge: %+v", e)
 	}
@@ -80,7 +80,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// Every algorithm has its part in the page.
+// The page has a part for every algorithm.
 func TestPageIsComplete(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -108,7 +108,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// current writes a file, or checks that it is what it should be.
+// current writes a file, or checks that its contents are current.
 func current(t *testing.T, path, want string) {
 	t.Helper()
 	if *update {

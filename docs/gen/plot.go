@@ -8,15 +8,15 @@ import (
 	"limitdb/simulate"
 )
 
-// The plot's traffic and limit: 10 in 10 s.
+// The traffic and the limit of the plot: 10 in 10 s.
 const (
 	plotRate   = "10/10s"
 	plotPeriod = 10 * second
 	plotLength = 80 * second
 )
 
-// plotTraffic asks for too much around the edge of a window, then steadily for
-// twice the limit, then for just the limit, and rests in between.
+// plotTraffic asks for too much around the edge of a window, then steadily for twice the limit, then for
+// exactly the limit, with rests in between.
 func plotTraffic() (requests []simulate.Request) {
 	evenly := func(from, to int64, n int64) {
 		for i := range n {
@@ -30,8 +30,8 @@ func plotTraffic() (requests []simulate.Request) {
 	return requests
 }
 
-// Plot draws what each algorithm admits of the same traffic, second by second. What
-// QUEUE admits is drawn when it may go.
+// Plot draws what each algorithm admits of the same traffic, second by second. Requests that QUEUE admits are
+// drawn at the time when they may go.
 func Plot() (string, error) {
 	requests := plotTraffic()
 	c := chart.Strips{
@@ -61,7 +61,7 @@ func Plot() (string, error) {
 	return c.SVG(true), nil
 }
 
-// plotRow replays the traffic.
+// plotRow replays the traffic through one limit.
 func plotRow(l limit.Limit, requests []simulate.Request) (chart.Strip, error) {
 	r, err := simulate.NewReplay([]limit.Limit{l})
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"limitdb/limit"
 )
 
-// SizeTable measures how many bytes of state a caller has, for the limit 100/m, and
-// writes a table in Markdown: after one request, and after 50 and 100 of them,
-// spread over a minute.
+// SizeTable measures the size of a caller's state in bytes, for the limit 100/m, after 1, 50 and 100 requests
+// spread over a minute. It returns a table in Markdown.
 func SizeTable() (string, error) {
 	var b strings.Builder
 	b.WriteString("| algorithm | after 1 request | 50, over a minute | 100, over a minute |\n|---|---|---|---|\n")
@@ -31,7 +30,7 @@ func SizeTable() (string, error) {
 	return b.String(), nil
 }
 
-// stateSize is the size of a state after n requests, evenly over a minute.
+// stateSize returns the size of a state after n requests, spread evenly over a minute.
 func stateSize(l *limit.Limit, n int64) (int, error) {
 	var state []byte
 	var d limit.Decision

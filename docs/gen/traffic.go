@@ -15,20 +15,19 @@ const (
 	minute = 60 * second
 )
 
-// noon is when all traffic begins: a full hour, so that windows of the clock begin
-// with it. Unix ns.
+// noon is when all traffic begins, in Unix ns: a full hour, so that clock windows begin with it.
 const noon = int64(1_800_000_000) * second
 
-// Traffic is a list of requests in the order of their times.
+// Traffic is a list of requests in order of time.
 type Traffic struct {
 	Name string
-	// About says what it is like, for a limit of 100 a minute.
+	// About describes it, for a limit of 100 a minute.
 	About    string
 	Requests []simulate.Request
 }
 
-// Traffics are what errors are measured over: 20 minutes each, for a limit of
-// 100 a minute and caller.
+// Traffics returns the traffic for measuring errors: 20 minutes each, for a limit of 100 a minute for each
+// caller.
 func Traffics() []Traffic {
 	return []Traffic{
 		steady(), bursty(), edge(),
@@ -52,7 +51,7 @@ func (s *stream) add(caller int, at int64) {
 	s.requests = append(s.requests, simulate.Request{Time: at, Key: []byte{byte(caller >> 16), byte(caller >> 8), byte(caller)}, Cost: 1})
 }
 
-// sorted returns the requests in the order of their times.
+// sorted returns the requests in order of time.
 func (s *stream) sorted() []simulate.Request {
 	slices.SortStableFunc(s.requests, func(a, b simulate.Request) int {
 		switch {
@@ -71,7 +70,7 @@ func (s *stream) between(least, most int64) int64 {
 	return least + s.random.Int64N(most-least+1)
 }
 
-// steady: callers, from half the limit to twice as much, at random times.
+// steady has callers that ask for half of the limit up to twice as much, at random times.
 func steady() Traffic {
 	const callers, length = 24, 20 * minute
 	s := newStream(1)
@@ -84,7 +83,7 @@ func steady() Traffic {
 	return Traffic{"steady", "24 callers, each at its own rate of 50 to 200 a minute, at random times", s.sorted()}
 }
 
-// bursty: callers who ask for a page with all that is on it, then read.
+// bursty has callers that ask for a page with everything on it, and then read.
 func bursty() Traffic {
 	const callers, length = 24, 20 * minute
 	s := newStream(2)
@@ -99,8 +98,8 @@ func bursty() Traffic {
 	return Traffic{"bursty", "24 callers, each with bursts of 10 to 70 within seconds, 2 s to a minute apart", s.sorted()}
 }
 
-// edge: on and off around the edges of the clock's minutes, the worst there is for
-// windows that begin with the clock.
+// edge has requests on and off around the edges of the clock's minutes, the worst case for windows that begin
+// with the clock.
 func edge() Traffic {
 	const callers, length = 24, 20 * minute
 	s := newStream(3)
@@ -114,8 +113,8 @@ func edge() Traffic {
 	return Traffic{"on-off at the edge", "24 callers, each 240 times around every other full minute, 6 s before to 6 s after, and else not at all", s.sorted()}
 }
 
-// zipf: callers of whom a few ask for most, as on a public service, perSecond all
-// together; and some more who flood it.
+// zipf has callers of which a few ask for most, as on a public service, perSecond in total, and some more
+// that flood it.
 func zipf(name, about string, callers int, perSecond int64, floods int, seed uint64) Traffic {
 	const length = 20 * minute
 	s := newStream(seed)
