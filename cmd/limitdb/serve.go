@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -75,15 +76,71 @@ type process struct {
 	stop     chan bool // true means immediately
 }
 
-// run starts the parts in order, waits, and stops them in reverse order.
-func (p *process) run() error {
+// run starts the parts in their order, waits, and stops them in the reverse order. A start that fails
+// stops those that have started.
+func (p *process) run() (err error) {
+	var undo cleanups
+	defer func() { err = cmp.Or(err, undo.run()) }()
+	if err := p.build(&undo); err != nil {
+		return err
+	}
+	// Catch signals before the ports open: a client that sees a port answer may send one.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	undo.add(func() error { signal.Stop(signals); return nil })
+
+	served := false // and nothing has gone wrong
+	undo.add(func() error {
+		if served {
+			return p.keepState()
+		}
+		return nil
+	})
+	var background sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	undo.add(func() error { cancel(); background.Wait(); return nil })
+	// Clients get -LOADING until the state is loaded.
+	p.server.SetLoading(p.durable.loading.Load())
+	if p.replica != nil {
+		p.server.Follow()
+	}
+	background.Go(func() { p.server.Run(ctx) })
+	background.Go(func() { p.slewClock(ctx) })
+
+	now := true // as after a start that fails
+	undo.add(func() error { p.close(now, signals); return nil })
+	// Bind the HTTP port first. Once the RESP ports are open, a rush of clients could leave no descriptor for
+	// it.
+	if err := p.listenHTTP(&background); err != nil {
+		return err
+	}
+	if err := p.listen(); err != nil {
+		return err
+	}
+	if err := p.replica.open(ctx, &background); err != nil {
+		return err
+	}
+	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
+		return err
+	}
+	p.log.Info("limitdb is ready", "version", version, "pid", os.Getpid(), "addresses", p.addresses())
+	p.notify(daemon.SdNotifyReady)
+
+	now, err = p.wait(signals)
+	p.notify(daemon.SdNotifyStopping)
+	served = err == nil
+	return err
+}
+
+// build makes the parts, of which none runs yet.
+func (p *process) build(undo *cleanups) error {
 	// The log comes first, since everything below may write to it.
 	logs, err := newLogOutput(p.set)
 	if err != nil {
 		return err
 	}
 	p.logs, p.log = logs, logs.logger()
-	defer logs.close()
+	undo.add(func() error { logs.close(); return nil })
 	p.registry.OnChange(logs.levelChanged, p.set.LogLevel)
 
 	// Read certificates before any port opens, so that a wrong one prevents the start.
@@ -114,54 +171,11 @@ func (p *process) run() error {
 	})
 	p.group = transport.New(p.server, p.transportOptions())
 	p.durable.roomForSyncs()
+	return nil
+}
 
-	var background sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
-	defer background.Wait()
-	defer cancel()
-	// Clients get -LOADING until the state is loaded.
-	p.server.SetLoading(p.durable.loading.Load())
-	if p.replica != nil {
-		p.server.Follow()
-	}
-	background.Go(func() { p.server.Run(ctx) })
-	background.Go(func() { p.slewClock(ctx) })
-
-	// Catch signals before the ports open: a client that sees a port answer may send one.
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(signals)
-
-	// Bind the HTTP port first. Once the RESP ports are open, a rush of clients could leave no descriptor for
-	// it.
-	if err := p.listenHTTP(&background); err != nil {
-		p.close(true, signals)
-		return err
-	}
-	if err := p.listen(); err != nil {
-		p.close(true, signals)
-		return err
-	}
-	if err := p.replica.open(ctx, &background); err != nil {
-		p.close(true, signals)
-		return err
-	}
-	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
-		p.close(true, signals)
-		return err
-	}
-	p.log.Info("limitdb is ready", "version", version, "pid", os.Getpid(), "addresses", p.addresses())
-	p.notify(daemon.SdNotifyReady)
-
-	now, err := p.wait(signals)
-	p.notify(daemon.SdNotifyStopping)
-	p.close(now, signals)
-	if err != nil {
-		return err
-	}
-	// Last, when nothing can change any more, make the final state durable.
-	cancel()
-	background.Wait()
+// keepState makes the final state durable, when nothing can change any more.
+func (p *process) keepState() error {
 	if p.saves && p.durable.store.Load() != nil {
 		if err := p.server.Snapshot(); err != nil {
 			p.log.Error("the last snapshot failed", "err", err)
