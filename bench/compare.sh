@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
-# Measures limitdb and its peers with redis-benchmark, one after the other and
-# round after round, and prints a Markdown table of throughput and of the
-# server's CPU time for each operation.
+# Measures limitdb and its peers with redis-benchmark, one after the other in several rounds, and prints a
+# Markdown table of throughput and of the server's CPU time for each operation.
 #
-# CPU time is the fair figure: load generator and server share the machine, and
-# a faster machine moves all rows alike. Each round runs every row once, the
-# next one in the opposite order, so a drift of the machine's speed falls on all
-# rows. A ratio is the median of the rounds' ratios.
+# CPU time is the fair figure: load generator and server share the machine, and a faster machine affects all
+# rows alike. Each round runs every row once, in the opposite order of the round before, so that a drift of
+# the machine's speed affects all rows. A ratio is the median of the rounds' ratios.
 set -euo pipefail
 
 usage() {
@@ -112,12 +110,11 @@ free_port() {
   next_port=$((next_port + 1))
 }
 
-# Of each row: its name, server process, port, what it is compared to, and the
-# command that is measured. A row has a process of its own, so that no row
-# carries the keys of another.
+# For each row: its name, the server's process, the port, the row to compare with, and the command to measure.
+# Each row has its own process, so that no row has the keys of another.
 names=() row_pid=() row_port=() base=() measured=() preloads=()
 
-# serve NAME COMMAND... starts a server that listens on $port, sets pid.
+# serve NAME COMMAND... starts a server that listens on $port, and sets pid.
 serve() {
   local name=$1
   shift
@@ -128,7 +125,7 @@ serve() {
   local try
   for ((try = 0; try < 100; try++)); do
     kill -0 "$pid" 2>/dev/null || break
-    # An error is an answer, too: not every peer knows PING.
+    # An error counts as an answer, too: not every peer knows PING.
     if "$cli" -p "$port" PING >/dev/null 2>&1; then
       return
     fi
@@ -138,9 +135,8 @@ serve() {
   die "$name does not answer on port $port"
 }
 
-# row NAME KIND BASE PRELOAD COMMAND starts the server of a row. BASE is the
-# name of the row of limitdb that it is compared to; PRELOAD is the command that
-# makes a key resident, - for none.
+# row NAME KIND BASE PRELOAD COMMAND starts the server of a row. BASE is the name of the limitdb row to
+# compare with; PRELOAD is the command that makes a key resident, or - for none.
 row() {
   free_port
   local quiet=(--port "$port" --bind 127.0.0.1 --save '' --appendonly no)
@@ -190,8 +186,8 @@ for p in ${peers//,/ }; do
   esac
 done
 
-# A hundred an hour, and thirty taken beforehand: a key stays for a quarter of an
-# hour and is never limited, so every measured operation takes.
+# A hundred an hour, thirty of them taken in advance: a key stays for a quarter of an hour and is never
+# limited, so every measured operation takes.
 key=resi:__rand_int__
 throttle="$key 100 100 3600"
 taken='100 100 3600 30'
@@ -234,14 +230,14 @@ if there valkey; then lua_and_counters Valkey valkey; fi
 
 # ---- measuring
 
-# preload ROW makes every key resident, each taken once.
+# preload ROW makes every key resident with one take.
 preload() {
   local port=${row_port[$1]} text=${preloads[$1]} report
   [[ $text != - ]] || return 0
   "$cli" -p "$port" FLUSHALL >/dev/null 2>&1 || true
   if [[ $("$cli" -p "$port" ECHO there 2>/dev/null) != there ]]; then
-    # redis-cli --pipe ends with ECHO. Without it: random keys, often enough
-    # that 99 of 100 are there.
+    # redis-cli --pipe ends with ECHO. A peer without ECHO gets random keys, often enough that 99 of 100 are
+    # there.
     # shellcheck disable=SC2086
     "$benchmark" -p "$port" -c 50 -P 64 -n $((keys * 5)) -r "$keys" -q ${text/KEY/$key} >/dev/null
     return
@@ -259,8 +255,8 @@ preload() {
   [[ $report == *"errors: 0, replies: $keys"* ]] || die "${names[$1]}: preloading failed: $report"
 }
 
-# cpu_ticks PID prints user and system time of all its threads, those that
-# ended included. The name in field 2 may hold blanks.
+# cpu_ticks PID prints the user and system time of all threads of a process, including ended ones. The name in
+# field 2 may contain blanks.
 cpu_ticks() {
   local stat
   stat=$(<"/proc/$1/stat")

@@ -10,8 +10,8 @@
 # snapshot  latency and RSS while 10 M keys are saved
 # script    40 of a burst of 50 at 5 a second, a restart, and what is left
 #
-# REQUESTS, KEYS and ROUNDS make it shorter. Needs redis-benchmark, redis-cli
-# and redis-server. The data go to DATA, or to a folder in bench/.
+# REQUESTS, KEYS and ROUNDS make it shorter. It needs redis-benchmark, redis-cli and redis-server. The data
+# are in DATA, or in a folder in bench/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,7 +28,7 @@ CGO_ENABLED=0 go build -o "$work/limitdb" ./cmd/limitdb
 requests=${REQUESTS:-2000000} keys=${KEYS:-10000000} rounds=${ROUNDS:-3}
 next_port=17930
 
-# start NAME FLAGS… starts limitdb with a directory of its own; sets server and port.
+# start NAME FLAGS… starts limitdb in a directory of its own, and sets server and port.
 start() {
   local name=$1
   shift
@@ -47,7 +47,7 @@ ready() {
 }
 stop() { kill "$server" && wait "$server" || true; }
 
-# cpu PID prints its CPU time so far, in ticks.
+# cpu PID prints the CPU time of a process so far, in ticks.
 cpu() {
   local stat
   stat=$(<"/proc/$1/stat")
@@ -171,7 +171,7 @@ PY
 # fill makes KEYS keys of 17 bytes that live for a day.
 fill() { load $port -n "$keys" -r "$keys" -P 256 --distribution sequential -- CL.THROTTLE 'user:{key}' 1 1 86400 >/dev/null; }
 
-# reload NAME FLAGS… starts with what is there and prints how long that takes.
+# reload NAME FLAGS… starts the server with the saved data and prints how long that takes.
 reload() {
   local begin end
   begin=$(date +%s%N)
@@ -220,7 +220,7 @@ snapshot() {
   json=$(load $port -w 2s -d 10s "${steady[@]}")
   row idle "$json" "$(rss "$server" VmRSS)"
   for i in 1 2 3; do
-    # Saves go on, one behind another, as long as the load does.
+    # Saves go on, one after the other, as long as the load does.
     : >"$work/saving"
     (while [[ -e $work/saving ]]; do redis-cli -p $port SAVE >/dev/null; echo >>"$work/saves.$i"; done) &
     saver=$!
@@ -238,7 +238,7 @@ snapshot() {
   stop
 }
 
-# script spends 40 of a burst of 50, at 5 a second, and asks after a restart.
+# script spends 40 of a burst of 50, at 5 a second, and asks again after a restart.
 script() {
   local i left
   echo "### 40 calls, then a restart"

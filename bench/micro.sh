@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the Go benchmarks of all packages and prints benchstat's summary. With
-# -against REV the same benchmarks of that revision run in between, one round of
-# each in turn, so that a drift of the machine's speed falls on both.
+# Runs the Go benchmarks of all packages and prints benchstat's summary. With -against REV it also runs the
+# same benchmarks of that revision, in alternating rounds, so that a drift of the machine's speed affects
+# both.
 set -euo pipefail
 
 usage() {
@@ -56,8 +56,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 : >"$out/new.txt"
 
-# measure DIR FILE appends one round. Packages that the revision lacks are
-# left out.
+# measure DIR FILE appends one round. It leaves out packages that the revision does not have.
 measure() {
   local p there=()
   for p in "${packages[@]}"; do

@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
-# Measures what needs a whole server: latency at half of the peak load beside
-# Redis with a GCRA script, memory for each key, latency while the table grows to 10 M keys
-# and while 5 M keys expire. Prints Markdown.
+# Measures what needs a whole server: latency at half of the peak load compared with Redis and a GCRA script,
+# memory for each key, and latency while the table grows to 10 M keys and while 5 M keys expire. Prints
+# Markdown.
 #
 #     bench/server.sh [latency] [memory] [growth] [expiry]    default: all
 #     bench/server.sh churn                                   30 minutes
 #
-# LATENCY_RATE=25000 puts so many requests a second on both servers, instead of
-# half of the peak measured then.
+# LATENCY_RATE=25000 sends that many requests a second to both servers, instead of half of the measured peak.
 #
-# Needs redis-server and redis-cli for the first. growth also writes
-# bench/growth.svg.
+# The first needs redis-server and redis-cli. growth also writes bench/growth.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -129,7 +127,7 @@ expiry() {
   empty=$(rss "$server")
   load $port -n 100000 -r 100000 -P 64 --distribution sequential -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400 >/dev/null
   local steady=(-r 100000 --rate 20000 -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400)
-  # Every key dies 25 s after it was made; making all takes some seconds.
+  # Every key expires 25 s after it was made; making all of them takes some seconds.
   load $port -n 5000000 -r 5000000 -P 256 --distribution sequential -- CL.THROTTLE 'gone:{key}' 0 1 25 >/dev/null
   full=$(rss "$server")
   idle=$(load $port -d 8s "${steady[@]}" | field p999)

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// attack is one connection's worth of hostility. It is called again and again.
+// attack is the hostile behaviour of one connection. It is called again and again.
 type attack struct {
 	name string
-	n    int // how many do it at once
+	n    int // how many connections do it at the same time
 	run  func(c net.Conn)
 }
 
-// attacks are what single clients do to have the server for themselves.
+// attacks returns what single clients do to have the server for themselves.
 func attacks(keys int) []attack {
 	discard := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 	send := func(c net.Conn, text string, times int) {
@@ -65,9 +65,9 @@ func attacks(keys int) []attack {
 	}
 }
 
-// TestAttacksStallNobody has all attacks go on at once beside a client that only wants its
-// replies. It asserts that the client gets each of them, and prints how long the slowest took.
-// That client is a process of its own: beside the attackers' goroutines it would wait for them.
+// TestAttacksStallNobody runs all attacks at the same time, beside a client that only wants its replies. It
+// checks that the client gets each of them, and prints how long the slowest took. That client is a process of
+// its own, because beside the attackers' goroutines it would wait for them.
 func TestAttacksStallNobody(t *testing.T) {
 	keys, crowd, lasts := 20_000, 200, "3s"
 	if long() {
@@ -135,7 +135,7 @@ func TestAttacksStallNobody(t *testing.T) {
 	t.Logf("INFO ran %s times", calls[1])
 }
 
-// fill makes keys by a pipeline.
+// fill makes keys with a pipeline.
 func fill(t *testing.T, addr string, keys int) {
 	t.Helper()
 	c := dial(t, addr)
@@ -159,8 +159,8 @@ func fill(t *testing.T, addr string, keys int) {
 	}
 }
 
-// TestResetEndsAPipeline sends thousands of commands and resets the connection: of those behind the
-// reset next to none runs, so that the server is free at once.
+// TestResetEndsAPipeline sends thousands of commands and resets the connection: hardly any of the commands
+// after the reset run, so that the server is free immediately.
 func TestResetEndsAPipeline(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--appendonly", "no")
@@ -176,7 +176,7 @@ func TestResetEndsAPipeline(t *testing.T) {
 	info := c.do("INFO", "commandstats")
 	calls := regexp.MustCompile(`cmdstat_command\|docs:calls=(\d+)`).FindStringSubmatch(info)
 	if calls == nil {
-		return // not one
+		return // this is not one of them
 	}
 	if n, _ := strconv.Atoi(calls[1]); n >= clients*each {
 		t.Errorf("%d commands ran, all that were sent", n)

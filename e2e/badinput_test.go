@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// TestBadInput sends what no client should to the binary with the race
-// detector in it. Each case gets the replies it should and, with close,
-// a closed connection; a good client is served throughout.
+// TestBadInput sends what no client should send to the binary with the race detector. Each case gets the
+// right replies and, with close, a closed connection. A good client is served all the time.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	p := startRace(t)
@@ -26,7 +25,7 @@ func TestBadInput(t *testing.T) {
 	)
 	tests := []struct {
 		name, send string
-		want       string // a regular expression for all that comes back, lines ended by ;
+		want       string // a regular expression for everything that comes back, with ; at the end of each line
 		close      bool
 	}{
 		{"max int64 in $", "*1\r\n$9223372036854775807\r\n", bulk, true},
@@ -68,8 +67,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := dial(t, p.Addr)
-		// The server may close before it has taken in everything, so errors of
-		// writing do not matter.
+		// The server may close the connection before it has read everything, so write errors do not matter.
 		io.WriteString(c, tt.send)
 		if !tt.close || strings.HasPrefix(tt.name, "half") {
 			c.Conn.(*net.TCPConn).CloseWrite()
@@ -115,8 +113,7 @@ func TestPlainOnTLS(t *testing.T) {
 	}
 }
 
-// TestAuthOfAMegabyte gives a password of 1 MB, which is over the limit for a
-// client that nobody knows yet.
+// TestAuthOfAMegabyte sends a password of 1 MB, which is over the limit for an unauthenticated client.
 func TestAuthOfAMegabyte(t *testing.T) {
 	t.Parallel()
 	p := startRace(t, "--requirepass", password)

@@ -21,9 +21,8 @@ import (
 
 const password = "correct horse battery staple"
 
-// certificate writes a self-signed certificate for 127.0.0.1 and localhost to
-// dir, and returns the paths of the certificate and of its key. It is its own
-// authority.
+// certificate writes a self-signed certificate for 127.0.0.1 and localhost to dir, and returns the paths of
+// the certificate and of its key. It is its own authority.
 func certificate(t *testing.T, dir, name string) (cert, key string) {
 	t.Helper()
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -64,7 +63,7 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// trust is a TLS configuration that trusts the certificate in the file.
+// trust returns a TLS configuration that trusts the certificate in the file.
 func trust(t *testing.T, cert string) *tls.Config {
 	t.Helper()
 	b, err := os.ReadFile(cert)
@@ -78,8 +77,7 @@ func trust(t *testing.T, cert string) *tls.Config {
 	return &tls.Config{RootCAs: pool}
 }
 
-// fixture is what every client is tested against: a server with a plain and a
-// TLS port, and one with a password.
+// fixture is what every client is tested with: a server with a plain and a TLS port, and one with a password.
 type fixture struct {
 	open, locked *proc
 	tlsPort      string
@@ -96,8 +94,8 @@ func startFixture(t *testing.T) *fixture {
 	return f
 }
 
-// env is the fixture as the client programs are told of it. key is the prefix
-// of the keys they may use.
+// env returns the environment that describes the fixture to client programs. key is the prefix of the keys
+// that they may use.
 func (f *fixture) env(key string) []string {
 	return []string{
 		"LIMITDB_HOST=127.0.0.1",
@@ -110,8 +108,8 @@ func (f *fixture) env(key string) []string {
 	}
 }
 
-// The checks that every client program passes, and what some pass as well.
-// Each prints a line "ok NAME" for every check.
+// The checks that every client program passes; some pass more. A program prints a line "ok NAME" for each
+// check.
 var everyClient = []string{"ping", "throttle", "take", "error", "setname", "pipeline", "reconnect", "auth", "wrongpass"}
 
 // TestClients drives the server with the client libraries of other languages.
@@ -137,7 +135,7 @@ func TestClients(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			line := tt.line(t)
-			// Its own fixture: failed attempts to log in are limited by address.
+			// Its own fixture, since failed logins are limited by address.
 			f := startFixture(t)
 			r := runEnv(t, f.env("e2e"), "", line[0], line[1:]...)
 			if r.Code != 0 {
@@ -152,7 +150,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// passed lists the names in the lines "ok NAME", sorted.
+// passed returns the names in the lines "ok NAME", sorted.
 func passed(out string) []string {
 	var names []string
 	for line := range strings.Lines(out) {
@@ -164,8 +162,8 @@ func passed(out string) []string {
 	return names
 }
 
-// script is the command line of a program in clients/ for an interpreter, and
-// first asks the interpreter whether it has the library.
+// script returns a function for the command line of a program in clients/. The function first asks the
+// interpreter whether it has the library.
 func script(interpreter, probe, probeFlag, path string) func(t *testing.T) []string {
 	return func(t *testing.T) []string {
 		bin := need(t, interpreter)
@@ -176,7 +174,7 @@ func script(interpreter, probe, probeFlag, path string) func(t *testing.T) []str
 	}
 }
 
-// node is the command line of a program that uses one of the libraries of
+// node returns a function for the command line of a program that uses one of the libraries in
 // clients/node/package.json.
 func node(path, library string) func(t *testing.T) []string {
 	return func(t *testing.T) []string {

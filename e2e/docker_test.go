@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// imageConfig is what the test reads of an image's configuration in Docker's format.
+// imageConfig is the part of an image's configuration, in Docker's format, that the test reads.
 type imageConfig struct {
 	Config struct {
 		User         string
@@ -27,8 +27,8 @@ type imageConfig struct {
 	} `json:"config"`
 }
 
-// TestDockerfile builds the image and runs the container, with buildah, which
-// needs neither a daemon nor a registry.
+// TestDockerfile builds the image and runs the container with buildah, which needs neither a daemon nor a
+// registry.
 func TestDockerfile(t *testing.T) {
 	need(t, "buildah")
 	if _, err := os.Stat("/bin/busybox"); err != nil {
@@ -78,7 +78,7 @@ func TestDockerfile(t *testing.T) {
 	if got := c.do("CL.THROTTLE", "user123", "15", "30", "60"); got != "[:0 :16 :15 :-1 :2]" {
 		t.Errorf("CL.THROTTLE in the container: %q", got)
 	}
-	// The image has no time zones but those in the binary.
+	// The image has no time zones except those in the binary.
 	if got := c.do("RL.TAKE", "k", "FIXED", "5", "CALENDAR", "day", "TZ", "Europe/Berlin"); !strings.HasPrefix(got, "[:0 :5 :4 :-1 ") {
 		t.Errorf("a time zone in the container: %q", got)
 	}

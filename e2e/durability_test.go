@@ -19,20 +19,20 @@ import (
 	"limitdb/resp"
 )
 
-// taking is a key of which one client takes as fast as it can. Hardly anything
-// comes back: what is left tells exactly how often it was granted.
+// taking is a key from which one client takes as fast as it can. Hardly anything comes back, so what is left
+// shows exactly how many requests were granted.
 const (
 	takeBurst = 1_000_000
 	takeLine  = "CL.THROTTLE %s 999999 1 900\r\n"
 )
 
-// taker is a client that takes in pipelines, and what it was told.
+// taker is a client that takes in pipelines, and the replies it got.
 type taker struct {
 	key  string
 	acks []ack
 }
 
-// ack is a count of granted requests and when it was known.
+// ack is a number of granted requests and the time when it was known.
 type ack struct {
 	at time.Time
 	n  int
@@ -69,7 +69,7 @@ func (k *taker) run(addr string, pipeline int) error {
 	}
 }
 
-// renew takes another key before this one, of which had are taken, is used up in the middle of a round.
+// renew takes from another key before this one, of which had are taken, is used up in the middle of a round.
 func (k *taker) renew(had int) int {
 	if had < takeBurst/2 {
 		return had
@@ -79,7 +79,7 @@ func (k *taker) renew(had int) int {
 	return 0
 }
 
-// acked is how many grants were known at a time.
+// acked returns how many grants were known at a time.
 func (k *taker) acked(at time.Time) int {
 	n := 0
 	for _, a := range k.acks {
@@ -114,7 +114,7 @@ func one(t *testing.T, addr string, words ...string) resp.Value {
 	return v
 }
 
-// used is how often a key was granted, as the server sees it.
+// used returns how often a key was granted, as the server sees it.
 func used(t *testing.T, addr, key string) int {
 	t.Helper()
 	v := one(t, addr, "CL.THROTTLE", key, "999999", "1", "900", "0")
@@ -124,7 +124,7 @@ func used(t *testing.T, addr, key string) int {
 	return takeBurst - int(v.Elems[2].Int)
 }
 
-// hasLoaded tells whether a server has loaded what there is.
+// hasLoaded reports whether a server has loaded its state.
 func hasLoaded(p *proc) bool {
 	c, err := net.DialTimeout("tcp", p.Addr, time.Second)
 	if err != nil {
@@ -139,8 +139,8 @@ func hasLoaded(p *proc) bool {
 	return line == "+PONG\r\n"
 }
 
-// startIn starts a server on a directory that may have been used, and waits
-// until it has loaded what is there.
+// startIn starts a server in a directory that may have been used, and waits until it has loaded the state
+// there.
 func startIn(t *testing.T, dir string, args ...string) *proc {
 	t.Helper()
 	o := options{bin: plainBinary(t), ready: hasLoaded}
@@ -154,7 +154,7 @@ func startIn(t *testing.T, dir string, args ...string) *proc {
 	return nil
 }
 
-// rounds is how often a loop of ends goes around.
+// rounds returns how many rounds to run: short, or all in the longer mode.
 func rounds(short, all int) int {
 	if long() {
 		return all
@@ -162,11 +162,10 @@ func rounds(short, all int) int {
 	return short
 }
 
-// Kills under load, at every policy and while snapshots rotate, rename and
-// unlink: what was acknowledged is there, but for the last 50 ms where
-// the policy does not promise that.
+// After kills under load, at every policy and while snapshots rotate, rename and unlink, everything
+// acknowledged is there. Only the last 50 ms may be missing if the policy does not promise more.
 func TestKillsUnderLoad(t *testing.T) {
-	if !long() { // then it is alone, and the promise can be held to
+	if !long() { // in the longer mode the test runs alone, and the promise can be checked
 		t.Parallel()
 	}
 	for _, policy := range []string{"always", "everysec", "no"} {
@@ -185,7 +184,7 @@ func TestKillsUnderLoad(t *testing.T) {
 				p := startIn(t, dir, args...)
 				for _, k := range takers {
 					had := k.renew(used(t, p.Addr, k.key))
-					k.acks = append(k.acks, ack{time.Now(), had}) // it goes on from what was kept
+					k.acks = append(k.acks, ack{time.Now(), had}) // it continues from what was kept
 				}
 				var clients sync.WaitGroup
 				for i, k := range takers {
@@ -228,7 +227,7 @@ func TestKillsUnderLoad(t *testing.T) {
 	}
 }
 
-// pairTaker is a client that takes from two keys at once, always the same from both.
+// pairTaker is a client that takes from two keys in one command, always the same amount from both.
 type pairTaker struct {
 	keys   [2]string
 	limits [2]string
@@ -263,7 +262,7 @@ func (k *pairTaker) run(addr string, pipeline int) error {
 	}
 }
 
-// taken is how much was taken from each of the two keys, as the server sees it.
+// taken returns how much was taken from each of the two keys, as the server sees it.
 func (k *pairTaker) taken(t *testing.T, addr string) (n [2]int) {
 	t.Helper()
 	for i, key := range k.keys {
@@ -276,11 +275,11 @@ func (k *pairTaker) taken(t *testing.T, addr string) (n [2]int) {
 	return n
 }
 
-// pairMost is how much can be taken from each key of a pair; next to nothing comes back.
+// pairMost is how much can be taken from each key of a pair; hardly anything comes back.
 const pairMost = 60_000
 
-// Kills under load while the log is rewritten without a pause: what was taken from two keys at once is taken from
-// both or from neither, whether their states are short, long, or one of each.
+// Kills under load while the log is rewritten without a pause: what one command took from two keys is taken
+// from both or from neither, whether their states are short, long, or one of each.
 func TestKillsTearNoPair(t *testing.T) {
 	if !long() {
 		t.Parallel()
@@ -353,7 +352,8 @@ func TestKillsTearNoPair(t *testing.T) {
 	}
 }
 
-// rewrite has the log rewritten again and again until the connection ends or it is to stop, and returns how often.
+// rewrite has the log rewritten again and again until the connection ends or stop is closed, and returns how
+// often.
 func rewrite(addr string, stop <-chan struct{}) (n int) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -381,7 +381,7 @@ func rewrite(addr string, stop <-chan struct{}) (n int) {
 	}
 }
 
-// check runs limitdb check, which must find nothing wrong.
+// check runs limitdb check, which must find no problems.
 func check(t *testing.T, dir string) string {
 	t.Helper()
 	out, err := exec.Command(plainBinary(t), "check", dir).CombinedOutput()
@@ -391,7 +391,7 @@ func check(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// A stop by signal loses nothing, at any policy, and leaves a clean end.
+// A stop by signal loses nothing, at any policy, and counts as a clean end.
 func TestStopsUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -466,15 +466,14 @@ func TestSyncPrecedesTheReply(t *testing.T) {
 	}
 }
 
-// A level is the same after a restart, plus what has come back meanwhile.
-// Redis with redis-cell gets this wrong: it runs the commands again, against
-// the time of the restart.
+// After a restart a level is the same, plus what has come back meanwhile. Redis with redis-cell gets this
+// wrong: it runs the commands again at the time of the restart.
 func TestLevelAfterRestart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startIn(t, dir, "--appendonly", "yes")
 	var left int64
-	for range 40 { // 5 a second, 50 at once
+	for range 40 { // 5 a second with a burst of 50
 		left = one(t, p.Addr, "CL.THROTTLE", "k", "49", "5", "1").Elems[2].Int
 		time.Sleep(50 * time.Millisecond) // a client's pace
 	}
@@ -489,7 +488,7 @@ func TestLevelAfterRestart(t *testing.T) {
 	}
 }
 
-// A data directory is for one process; one that is damaged ends the start with 65.
+// Only one process may use a data directory. A damaged directory ends the start with exit status 65.
 func TestDataThatNeedsItsOwner(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -518,7 +517,7 @@ func TestDataThatNeedsItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	b[len(b)/2] ^= 1
-	if err := os.Remove(log); err != nil { // the backup has the same file
+	if err := os.Remove(log); err != nil { // the backup has a link to the same file
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(log, b, 0o600); err != nil {
@@ -536,7 +535,7 @@ func TestDataThatNeedsItsOwner(t *testing.T) {
 	}
 }
 
-// With save alone, at save points, over a kill and at the stop.
+// Snapshots only: at save points, after a kill and at the stop.
 func TestSnapshotsOnly(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -562,8 +561,8 @@ func TestSnapshotsOnly(t *testing.T) {
 	}
 }
 
-// After an unclean stop with recovery-mode conservative nothing is handed out
-// that may have been handed out before, also not after a clean restart.
+// With recovery-mode conservative, nothing is granted after an unclean stop that may have been granted before
+// it, not even after a further clean restart.
 func TestConservativeRecovery(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -588,8 +587,8 @@ func TestConservativeRecovery(t *testing.T) {
 	}
 }
 
-// A disk that is full refuses writers, serves who only asks, and is found well by itself
-// when there is room again.
+// When the disk is full, the server refuses writers, still answers reads, and recovers by itself when there
+// is room again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

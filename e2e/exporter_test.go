@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// get fetches a page, or returns "" when there is none (yet).
+// get fetches a page, or returns "" if there is none (yet).
 func get(url string) string {
 	client := &http.Client{Timeout: deadline}
 	defer client.CloseIdleConnections()
@@ -24,9 +24,9 @@ func get(url string) string {
 	return string(b)
 }
 
-// TestRedisExporter has Prometheus' redis_exporter scrape a server that has
-// been at work and wants no complaint in its log. It asks for all it can but
-// -check-keys, which knows the sizes of Redis' own types only.
+// TestRedisExporter has Prometheus' redis_exporter scrape a server with some activity, and expects no
+// complaint in its log. It enables all options except -check-keys, which supports only the sizes of Redis'
+// own types.
 func TestRedisExporter(t *testing.T) {
 	t.Parallel()
 	exporter := need(t, "prometheus-redis-exporter")

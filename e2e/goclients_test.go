@@ -18,14 +18,14 @@ const notANumber = "Cell error: Store error: Couldn't parse as integer: sixty"
 
 // goClient is what the tests below need of a library.
 type goClient struct {
-	// do runs a command; integers come back as int64, arrays as []any.
+	// do runs a command. Integers are returned as int64, arrays as []any.
 	do func(args ...any) (any, error)
 	// pipeline sends one command n times before it reads.
 	pipeline func(n int, args ...any) ([]any, error)
 	close    func()
 }
 
-// dialOptions is how a library is asked to connect.
+// dialOptions says how a library should connect.
 type dialOptions struct {
 	addr, password, name string
 	tls                  *tls.Config
@@ -121,7 +121,7 @@ func asMap(v any) (any, bool) {
 	return v, false
 }
 
-// refused is the error of connecting, or else of the first command.
+// refused returns the error of connecting, or else of the first command.
 func refused(dial func(dialOptions) (*goClient, error), o dialOptions) error {
 	c, err := dial(o)
 	if err != nil {
@@ -132,7 +132,7 @@ func refused(dial func(dialOptions) (*goClient, error), o dialOptions) error {
 	return err
 }
 
-// reconnect has other kill c's connection, and sees c come back by itself.
+// reconnect lets other kill c's connection, and checks that c comes back by itself.
 func reconnect(t *testing.T, c, other *goClient) {
 	t.Helper()
 	id, err := c.do("CLIENT", "ID")

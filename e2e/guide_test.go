@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// guide returns the code of docs/clients.md by file name: what its fences that
-// name one hold. Two may have the same name in two languages.
+// guide returns the code of docs/clients.md by file name, from the fences that name a file. Files in two
+// languages may have the same name.
 func guide(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repository(t), "docs", "clients.md"))
@@ -30,17 +30,17 @@ func guide(t *testing.T) map[string]string {
 	return files
 }
 
-// TestGuide runs the limiters of docs/clients.md against a server that answers, is
-// stalled, goes on, is killed, and is started again.
+// TestGuide runs the limiters of docs/clients.md with a server that answers, stalls, goes on, is killed, and
+// is started again.
 func TestGuide(t *testing.T) {
 	t.Parallel()
 	files := guide(t)
 	for _, test := range []struct {
 		name    string
-		files   []string // of the page
-		driver  string   // of testdata/guide
+		files   []string // in the page
+		driver  string   // in testdata/guide
 		command func(t *testing.T, dir string) []string
-		timeout string // 2 s: a busy machine may take that long
+		timeout string // 2 s, since a busy machine may take that long
 		memory  bool   // it remembers denials
 		http    bool   // it has a middleware
 	}{
@@ -122,7 +122,7 @@ func nodeRun(library string) func(t *testing.T, dir string) []string {
 		if _, err := os.Stat(filepath.Join(modules, "express")); err != nil {
 			lacking(t, "no express: run `npm ci` in e2e/clients/node")
 		}
-		// The tests have two versions of each library; the page is about the newer.
+		// The tests have two versions of each library; the page is about the newer one.
 		if err := os.Mkdir(filepath.Join(dir, "node_modules"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -158,15 +158,14 @@ func stall(t *testing.T, p *proc) {
 	})
 }
 
-// startAt starts a server on a data directory and an address that one has left.
+// startAt starts a server with the data directory and the address of an earlier one.
 func startAt(t *testing.T, dir, addr string) *proc {
 	t.Helper()
 	port := addr[strings.LastIndexByte(addr, ':')+1:]
 	return startWith(t, options{noPort: true, ready: func(*proc) bool { return answers(addr) }}, "--port", port, "--dir", dir)
 }
 
-// driver is a program that takes from the key of each line of its input, and
-// prints what came of it.
+// driver is a program that takes from the key on each line of its input, and prints the result.
 type driver struct {
 	in  io.Writer
 	out *bufio.Scanner
@@ -207,7 +206,7 @@ func (d *driver) take(t *testing.T, key string) string {
 	return d.out.Text()
 }
 
-// eventually takes from a key until the answer is want; once, unless again.
+// eventually takes from a key until the answer is want; only once, unless again is set.
 func (d *driver) eventually(t *testing.T, what, key, want string, again bool) {
 	t.Helper()
 	got := ""
@@ -221,7 +220,8 @@ func (d *driver) eventually(t *testing.T, what, key, want string, again bool) {
 	}
 }
 
-// away checks what the limiter says without a server: a was denied, new callers are let through.
+// away checks the limiter's answers without a server: it denies a, which was denied before, and admits new
+// callers.
 func (d *driver) away(t *testing.T, memory bool) {
 	t.Helper()
 	a := map[bool]string{true: "denied away", false: "allowed away"}[memory]
@@ -233,7 +233,7 @@ func (d *driver) away(t *testing.T, memory bool) {
 	}
 }
 
-// middleware asks a web server for its page until it is limited.
+// middleware requests the page of a web server until it is limited.
 func middleware(t *testing.T, url string) {
 	t.Helper()
 	var last *http.Response

@@ -20,14 +20,14 @@ import (
 	"time"
 )
 
-// deadline is how long a test waits for anything that a healthy machine does
-// in milliseconds. It is generous because it only matters when a test fails.
+// deadline bounds the wait for anything that a healthy machine does in milliseconds. It is generous because
+// it only matters when a test fails.
 const deadline = 2 * time.Minute
 
-// long tells whether the soak tests take their full time.
+// long reports whether the soak tests take their full time.
 func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
 
-// builds holds the binaries of this run, each built once when first asked for.
+// builds has the binaries of this run, each built at first use.
 var builds struct {
 	dir         string
 	plain, race func() (string, error)
@@ -60,10 +60,10 @@ func build(dir, name string, flags ...string) (string, error) {
 	return out, nil
 }
 
-// plainBinary is the binary as users run it.
+// plainBinary returns the binary as users run it.
 func plainBinary(t *testing.T) string { return must(t)(builds.plain()) }
 
-// raceBinary is the binary with the race detector in it.
+// raceBinary returns the binary with the race detector.
 func raceBinary(t *testing.T) string { return must(t)(builds.race()) }
 
 func must(t *testing.T) func(string, error) string {
@@ -76,8 +76,8 @@ func must(t *testing.T) func(string, error) string {
 	}
 }
 
-// need returns the path of a tool of the machine. Without the tool the test
-// is skipped, or fails where LIMITDB_E2E=1 promises that all tools are there.
+// need returns the path of a tool. If the machine lacks it, the test is skipped, or fails if LIMITDB_E2E=1
+// promises that all tools are there.
 func need(t *testing.T, tool string) string {
 	t.Helper()
 	path, err := exec.LookPath(tool)
@@ -96,8 +96,7 @@ func lacking(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// logBuffer collects what a process prints. It may be written and read by
-// several goroutines.
+// logBuffer collects what a process prints. Several goroutines may use it.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
@@ -115,14 +114,14 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// proc is a running limitdb. It is stopped at the end of its test, which fails
-// if the process does not exit with 0 or its log shows a panic or a data race.
+// proc is a running limitdb. It is stopped at the end of its test. The test fails if the process does not
+// exit with 0, or if its log shows a panic or a data race.
 type proc struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	log  *logBuffer
 	done chan struct{} // closed when the process has ended
-	// gone is set when the test has ended the process itself.
+	// gone: the test has ended the process itself.
 	gone bool
 
 	// Addr is host:port of the RESP port, HTTPAddr that of the HTTP port.
@@ -131,23 +130,22 @@ type proc struct {
 	Dir string
 }
 
-// options says how to start a process where the defaults of start will not do.
+// options says how to start a process differently from start.
 type options struct {
 	bin   string   // default: the plain binary
-	first []string // arguments of bin before the server's
-	chdir string   // where it runs; default: here
+	first []string // arguments of bin before those of the server
+	chdir string   // the working directory; default: the test's
 	wrap  []string // a command line in front of the binary's
-	env   []string // beside the environment of the test
-	// output gets what the process prints; default: the log of the proc.
+	env   []string // in addition to the environment of the test
+	// output receives what the process prints; default: the log of the proc.
 	output io.Writer
-	// noPort starts the server without the RESP port on Addr, and ready tells
-	// when it is up; by default it is when Addr answers a PING.
+	// noPort starts the server without the RESP port on Addr. ready reports whether it is up; the default is
+	// that Addr answers a PING.
 	noPort bool
 	ready  func(p *proc) bool
 }
 
-// start starts the plain binary on free ports of 127.0.0.1 with args, and
-// waits until it answers.
+// start starts the plain binary on free ports of 127.0.0.1 with args, and waits until it answers.
 func start(t *testing.T, args ...string) *proc {
 	t.Helper()
 	return startWith(t, options{}, args...)
@@ -169,12 +167,12 @@ func startWith(t *testing.T, o options, args ...string) *proc {
 			if hasLoaded(p) {
 				return true
 			}
-			// Behind a password, only the HTTP port says whether the state is loaded.
+			// Behind a password, only the HTTP port reports whether the state is loaded.
 			return answers(p.Addr) && get("http://"+p.HTTPAddr+"/readyz") != ""
 		}
 	}
 	dir := t.TempDir()
-	// A port that was free may be taken before the server binds it: try again.
+	// A free port may be taken before the server binds it, so try again.
 	for range 3 {
 		p := launch(t, o, dir, args)
 		if p != nil {
@@ -186,8 +184,7 @@ func startWith(t *testing.T, o options, args ...string) *proc {
 	return nil
 }
 
-// launch starts one process and waits until it is ready. It returns nil when a
-// port was taken.
+// launch starts one process and waits until it is ready. It returns nil if a port was taken.
 func launch(t *testing.T, o options, dir string, args []string) *proc {
 	t.Helper()
 	port, httpPort := freePort(t), freePort(t)
@@ -200,12 +197,12 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	if !o.noPort {
 		line = append(line, "--port", port)
 	}
-	// A busy machine's disk may hang for longer than a server puts up with by default.
+	// A busy machine's disk may hang for longer than the default allows.
 	line = append(line, "--bind", "127.0.0.1", "--http-port", httpPort, "--dir", dir, "--appendfsync-max-delay", "3600")
 	line = append(line, args...)
 	p.cmd = exec.Command(line[0], line[1:]...)
 	p.cmd.Dir = o.chdir
-	// A binary with the race detector would wait for a second at its end.
+	// By default, a binary with the race detector waits for a second at its end.
 	p.cmd.Env = append(cleanEnviron(), "GORACE=atexit_sleep_ms=0")
 	p.cmd.Env = append(p.cmd.Env, o.env...)
 	if o.output == nil {
@@ -237,16 +234,15 @@ func launch(t *testing.T, o options, dir string, args []string) *proc {
 	return nil
 }
 
-// cleanEnviron is the environment of the tests without what the server would
-// take for its configuration.
+// cleanEnviron returns the environment of the tests without what the server would read as its configuration.
 func cleanEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "LIMITDB_") || strings.HasPrefix(e, "NOTIFY_SOCKET=")
 	})
 }
 
-// answers reports whether a RESP server at addr replies to PING, be it with
-// NOAUTH, and has loaded its state.
+// answers reports whether a RESP server at addr replies to PING, even if with NOAUTH, and has loaded its
+// state.
 func answers(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -272,16 +268,16 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// Port is the number in Addr.
+// Port returns the port number in Addr.
 func (p *proc) Port() string {
 	_, port, _ := net.SplitHostPort(p.Addr)
 	return port
 }
 
-// pid is the process's number.
+// pid returns the process's id.
 func (p *proc) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
 
-// Log is what the process has printed.
+// Log returns what the process has printed.
 func (p *proc) Log() string { return p.log.String() }
 
 // Signal sends sig to the process.
@@ -292,7 +288,7 @@ func (p *proc) Signal(sig os.Signal) {
 	}
 }
 
-// Kill ends the process at once, as a power cut does.
+// Kill ends the process immediately, without warning it.
 func (p *proc) Kill() {
 	p.gone = true
 	p.cmd.Process.Kill()
@@ -317,8 +313,7 @@ func (p *proc) Wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Stop ends the process by SIGTERM and checks how it ended. A second call does
-// nothing but the check of the log.
+// Stop ends the process with SIGTERM and checks how it ended. A second call only checks the log.
 func (p *proc) Stop() {
 	p.t.Helper()
 	if !p.gone {
@@ -338,7 +333,7 @@ func (p *proc) Stop() {
 	}
 }
 
-// tail is the end of s, n bytes at most.
+// tail returns the end of s, at most n bytes.
 func tail(s string, n int) string {
 	if len(s) > n {
 		return "…" + s[len(s)-n:]
@@ -346,10 +341,10 @@ func tail(s string, n int) string {
 	return s
 }
 
-// RSS is the process's resident memory in bytes.
+// RSS returns the process's resident memory in bytes.
 func (p *proc) RSS() int64 { return p.memory("VmRSS:") }
 
-// PeakRSS is the most resident memory that the process ever had, in bytes.
+// PeakRSS returns the maximum resident memory that the process ever had, in bytes.
 func (p *proc) PeakRSS() int64 { return p.memory("VmHWM:") }
 
 func (p *proc) memory(field string) int64 {
@@ -371,7 +366,7 @@ func (p *proc) memory(field string) int64 {
 	return 0
 }
 
-// result is what a program that ran to its end left.
+// result is the result of a program that has ended.
 type result struct {
 	Code           int
 	Stdout, Stderr string
@@ -383,7 +378,7 @@ func run(t *testing.T, input, name string, args ...string) result {
 	return runEnv(t, nil, input, name, args...)
 }
 
-// runEnv is run with more environment.
+// runEnv is run with additional environment variables.
 func runEnv(t *testing.T, env []string, input, name string, args ...string) result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*deadline)

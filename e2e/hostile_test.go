@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// serves fails the test unless a new client gets a PING and a decision
-// answered.
+// serves fails the test unless a new client gets replies to a PING and a decision.
 func serves(t *testing.T, p *proc) {
 	t.Helper()
 	c := dial(t, p.Addr)
@@ -28,8 +27,8 @@ func serves(t *testing.T, p *proc) {
 	}
 }
 
-// TestWriteAllReadLater writes 200 000 commands before it reads the first
-// reply, as many libraries do with a long pipeline. It is served in full.
+// TestWriteAllReadLater writes 200 000 commands before it reads the first reply, as many libraries do with a
+// long pipeline. The client is served completely.
 func TestWriteAllReadLater(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -55,8 +54,8 @@ func TestWriteAllReadLater(t *testing.T) {
 	serves(t, p)
 }
 
-// TestSlowReader pipelines until the server reads no more, and only then reads. It is
-// served in full: who reads within write-timeout is not closed, at whatever pace.
+// TestSlowReader pipelines until the server stops reading, and only then reads. It is served completely: a
+// client that takes something within write-timeout is not closed, however slow it is.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--client-output-buffer-limit", "4mb")
@@ -84,8 +83,8 @@ func TestSlowReader(t *testing.T) {
 	serves(t, p)
 }
 
-// TestNeverReads pipelines for ever and reads nothing: the client is closed
-// after write-timeout, and holds little until then.
+// TestNeverReads pipelines forever and reads nothing. The client is closed after write-timeout, and uses
+// little memory until then.
 func TestNeverReads(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--client-output-buffer-limit", "8mb", "--write-timeout", "1", "--loglevel", "verbose")
@@ -114,8 +113,7 @@ func TestNeverReads(t *testing.T) {
 	serves(t, p)
 }
 
-// TestSilentHalves has 2 000 clients send half a command and then nothing.
-// All are closed in time.
+// TestSilentHalves has 2 000 clients send half a command and then nothing. All of them are closed in time.
 func TestSilentHalves(t *testing.T) {
 	t.Parallel()
 	p := startRace(t, "--command-timeout", "1")
@@ -136,8 +134,7 @@ func TestSilentHalves(t *testing.T) {
 	})
 }
 
-// TestAnnouncers has 1 000 clients announce a million arguments before AUTH.
-// Announcing costs nothing.
+// TestAnnouncers has 1 000 clients announce a million arguments before AUTH. Announcing costs nothing.
 func TestAnnouncers(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--requirepass", password)
@@ -155,8 +152,7 @@ func TestAnnouncers(t *testing.T) {
 	}
 }
 
-// TestSilentBeforeAuth has clients connect and say nothing, where a password
-// is asked for.
+// TestSilentBeforeAuth has clients connect to a server with a password and send nothing.
 func TestSilentBeforeAuth(t *testing.T) {
 	t.Parallel()
 	p := startRace(t, "--requirepass", password, "--auth-timeout", "1")
@@ -168,13 +164,13 @@ func TestSilentBeforeAuth(t *testing.T) {
 	}
 }
 
-// TestMaxClients fills the server up. One more is told so, and a place that is
-// given up can be had.
+// TestMaxClients connects the maximum number of clients. One more gets an error, and can connect when another
+// leaves.
 func TestMaxClients(t *testing.T) {
 	t.Parallel()
 	p := startRace(t, "--maxclients", "20")
 	var conns []*rawConn
-	eventually(t, "20 clients are connected", func() bool { // the readiness probe may still hold a place
+	eventually(t, "20 clients are connected", func() bool { // the readiness probe may still be connected
 		conns = nil
 		for range 20 {
 			c := dial(t, p.Addr)
@@ -205,7 +201,7 @@ func TestMaxClients(t *testing.T) {
 	})
 }
 
-// TestResets breaks connections in the midst of their pipelines.
+// TestResets breaks connections in the middle of their pipelines.
 func TestResets(t *testing.T) {
 	t.Parallel()
 	p := startRace(t)
@@ -227,7 +223,7 @@ func TestResets(t *testing.T) {
 	})
 }
 
-// TestHalfClose sends a long pipeline, finishes sending, and reads it all.
+// TestHalfClose sends a long pipeline, finishes sending, and reads all replies.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
 	p := startRace(t)
@@ -242,9 +238,9 @@ func TestHalfClose(t *testing.T) {
 	}
 }
 
-// TestHostileCrowd keeps 2 000 hostile connections busy for 30 s, by every
-// means above at once. Memory stays inside the configured limits, and a good
-// client is served all the while. The longer mode goes on for 5 minutes.
+// TestHostileCrowd keeps 2 000 hostile connections busy for 30 s, in all the ways above at the same time.
+// Memory stays within the configured limits, and a good client is served all the time. The longer mode runs
+// for 5 minutes.
 func TestHostileCrowd(t *testing.T) {
 	span := 30 * time.Second
 	if long() {
@@ -256,8 +252,8 @@ func TestHostileCrowd(t *testing.T) {
 		"--write-timeout", "2", "--maxclients", "3000")
 	idle := p.RSS()
 
-	// The crowd is a process of its own, and a modest one, so that it is the
-	// server that the good client waits for, and not this process.
+	// The crowd is a process of its own, with low priority, so that the good client waits for the server and
+	// not for this process.
 	crowd := exec.Command("nice", os.Args[0], "-test.run", "^TestCrowd$", "-test.timeout", "0")
 	crowd.Env = append(os.Environ(), fmt.Sprintf("E2E_CROWD=%s %d %s", p.Addr, clients, span))
 	out := &logBuffer{}
@@ -293,8 +289,8 @@ func TestHostileCrowd(t *testing.T) {
 		}
 	}
 	peak := p.PeakRSS()
-	// What clients may have in buffers and what each connection costs (a read
-	// buffer, a socket, two stacks), and the same again for the garbage collector.
+	// The buffers that clients may have and the cost of each connection (a read buffer, a socket, two
+	// stacks), twice, because of the garbage collector.
 	limit := idle + 2*(buffers+3000*perClient)
 	t.Logf("%d decisions for the good client, the slowest after %v; up to %d clients; RSS %d MB idle, %d MB at its peak, at most %d MB allowed",
 		served, slowest, connected, idle>>20, peak>>20, limit>>20)
@@ -307,7 +303,7 @@ func TestHostileCrowd(t *testing.T) {
 	serves(t, p)
 }
 
-// TestCrowd is the process of the crowd above; it does nothing by itself.
+// TestCrowd is the process of the crowd above. It does nothing by itself.
 func TestCrowd(t *testing.T) {
 	var addr, span string
 	var clients int
@@ -326,7 +322,7 @@ func TestCrowd(t *testing.T) {
 	wg.Wait()
 }
 
-// hostile misbehaves in the i-th way on one connection after the other.
+// hostile misbehaves in the i-th way, on one connection after the other.
 func hostile(addr string, i int, end time.Time) {
 	half := command("CL.THROTTLE", "user", "15", "30", "60")
 	flood := []byte(strings.Repeat(command("ECHO", strings.Repeat("x", 1000)), 100))
@@ -341,10 +337,10 @@ func hostile(addr string, i int, end time.Time) {
 			for err == nil {
 				_, err = c.Write(flood)
 			}
-		case 1: // stops in the midst of a command
+		case 1: // stops in the middle of a command
 			io.WriteString(c, half[:len(half)/2])
 			io.Copy(io.Discard, c)
-		case 2: // resets in mid-pipeline
+		case 2: // resets in the middle of a pipeline
 			c.(*net.TCPConn).SetLinger(0)
 			c.Write(flood)
 		case 3: // a large bulk, half sent

@@ -27,7 +27,7 @@ func operations(t *testing.T, language string) string {
 	return string(m[1])
 }
 
-// TestStandby types what docs/operations.md says of a standby, with other folders and ports: the
+// TestStandby runs the commands for a standby in docs/operations.md, with other folders and ports. The
 // standby counts every key as used up.
 func TestStandby(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestStandby(t *testing.T) {
 	if last[0] != "limitdb" || last[3] != "--port" {
 		t.Fatalf("the page starts the standby by %q", last)
 	}
-	second := start(t, append(last[1:3:3], last[5:]...)...) // the port is the test's
+	second := start(t, append(last[1:3:3], last[5:]...)...) // with the test's port
 	for _, key := range []string{"user:1", "user:2"} {
 		if got := strings.Join(strings.Fields(cli(second, "RL.PEEK", key, "GCRA", "10/d"))[:3], " "); got != "1 10 0" {
 			t.Errorf("the standby says %s of %s, want it denied", got, key)
@@ -61,8 +61,8 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestSharding uses the ring of docs/operations.md: each key is on one of two servers, where its limit
-// holds, and stays there when that server is lost.
+// TestSharding uses the ring of docs/operations.md: each key is on one of two servers, where its limit holds,
+// and stays there when the other server is lost.
 func TestSharding(t *testing.T) {
 	t.Parallel()
 	a, b := start(t), start(t)

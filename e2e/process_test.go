@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// TestRefusesToStart gives the server what it cannot start with: it ends with
-// 1 and one line that says why.
+// TestRefusesToStart starts the server with wrong settings. It ends with status 1 and one line that says why.
 func TestRefusesToStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +70,7 @@ func TestRefusesToStart(t *testing.T) {
 		if r.Code != 1 {
 			t.Errorf("%s: exit code %d, want 1", tt.name, r.Code)
 		}
-		// The log may precede the last line, which is the reason.
+		// Log lines may come before the last line, which is the reason.
 		lines := strings.Split(strings.TrimSuffix(r.Stderr, "\n"), "\n")
 		last := lines[len(lines)-1]
 		if !regexp.MustCompile(`^limitdb: ` + tt.want + `$`).MatchString(last) {
@@ -132,7 +131,7 @@ func TestPing(t *testing.T) {
 		env  []string
 		code int
 		out  string
-		err  string // what the line begins with
+		err  string // the start of the line
 	}{
 		{"plain", []string{"--port", f.open.Port()}, nil, 0, "PONG\n", ""},
 		{"from the environment", nil, []string{"LIMITDB_PORT=" + f.open.Port()}, 0, "PONG\n", ""},
@@ -152,8 +151,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestStop stops the server while a client has commands under way: what was
-// read is answered.
+// TestStop stops the server while a client's commands are running. The commands that were read are answered.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -172,8 +170,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestSecondSignal stops a server whose client does not take its replies. The
-// first SIGTERM waits for it, a second one does not.
+// TestSecondSignal stops a server whose client does not read its replies. After the first SIGTERM the server
+// waits for the client; after the second it does not.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--shutdown-timeout", "3600", "--write-timeout", "3600", "--client-output-buffer-limit", "256mb")
@@ -202,7 +200,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestShutdownCommand stops the server as a client may.
+// TestShutdownCommand stops the server with SHUTDOWN.
 func TestShutdownCommand(t *testing.T) {
 	t.Parallel()
 	p := startRace(t)
@@ -216,9 +214,9 @@ func TestShutdownCommand(t *testing.T) {
 	}
 }
 
-// TestFewDescriptors starts the server with 64 descriptors and opens more
-// connections than that. It refuses some, goes on serving the others without burning the
-// processor, and takes new ones when there is room again.
+// TestFewDescriptors starts the server with 64 descriptors and opens more connections than that. The server
+// refuses some, goes on serving the others without using the processor in vain, and accepts new ones when
+// there is room again.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	p := startWith(t, options{bin: raceBinary(t), wrap: []string{"bash", "-c", `ulimit -n 64 && exec "$0" "$@"`}})
@@ -252,7 +250,7 @@ func TestFewDescriptors(t *testing.T) {
 		t.Errorf("a connected client gets %q", got)
 	}
 	before := cpuTicks(t, p)
-	time.Sleep(500 * time.Millisecond) // the span that is measured, not waited for
+	time.Sleep(500 * time.Millisecond) // the time span that is measured, not a wait
 	if used := cpuTicks(t, p) - before; used > 25 {
 		t.Errorf("the server used %d0 ms of processor time in half a second of nothing to do", used)
 	}
@@ -263,7 +261,7 @@ func TestFewDescriptors(t *testing.T) {
 	serves(t, p)
 }
 
-// cpuTicks is the processor time that p has used, in hundredths of a second.
+// cpuTicks returns the processor time that p has used, in hundredths of a second.
 func cpuTicks(t *testing.T, p *proc) int {
 	t.Helper()
 	stat, err := os.ReadFile("/proc/" + p.pid() + "/stat")
@@ -304,7 +302,7 @@ func TestReloadCertificate(t *testing.T) {
 		t.Error("a reload that failed did not keep the certificate")
 	}
 
-	certificate(t, dir, "server") // another one in the same files
+	certificate(t, dir, "server") // another certificate in the same files
 	p.Signal(syscall.SIGHUP)
 	eventually(t, "the new certificate is shown", func() bool { return !bytes.Equal(shown(), first) })
 	c := dialTLS(t, addr, trust(t, cert))
@@ -333,7 +331,8 @@ func TestClientCertificates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Without the callback Go would not send what no asked-for authority signed.
+			// Without the callback, Go would not send a certificate that none of the requested authorities
+			// signed.
 			conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
 		c, err := tls.Dial("tcp", "127.0.0.1:"+port, conf)
@@ -385,7 +384,7 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
-// TestHTTPPort asks what a probe and Prometheus ask.
+// TestHTTPPort sends the requests of a probe and of Prometheus.
 func TestHTTPPort(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -407,13 +406,13 @@ func TestHTTPPort(t *testing.T) {
 	}
 }
 
-// TestNobodyReadsTheLog closes the pipe that standard output and standard error go
-// to at the first line: the server goes on, and stops as ever.
+// TestNobodyReadsTheLog closes the pipe of standard output and standard error at the first line. The server
+// goes on, and stops as usual.
 func TestNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	p := startWith(t, options{output: brokenPipe{}}, "--requirepass", "secret")
 	c := dial(t, p.Addr)
-	for range 3 { // each is a line of the log
+	for range 3 { // each writes a line to the log
 		if got := c.do("AUTH", "wrong"); !strings.HasPrefix(got, "-WRONGPASS") {
 			t.Fatalf("a wrong password: %q", got)
 		}
@@ -423,7 +422,7 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	}
 }
 
-// brokenPipe has package exec close the reading end of a process's output.
+// brokenPipe makes package exec close the reading end of a process's output.
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }

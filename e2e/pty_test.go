@@ -18,8 +18,8 @@ type terminal struct {
 	screen *logBuffer
 }
 
-// openTerminal starts a program in a pseudo-terminal of 200 columns. It is
-// killed at the end of the test.
+// openTerminal starts a program in a pseudo-terminal of 200 columns. The program is killed at the end of the
+// test.
 func openTerminal(t *testing.T, name string, args ...string) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -58,7 +58,7 @@ func openTerminal(t *testing.T, name string, args ...string) *terminal {
 		for {
 			n, err := master.Read(b)
 			if err != nil {
-				return // EIO, when the program has ended
+				return // EIO, because the program has ended
 			}
 			term.screen.Write(b[:n])
 		}
@@ -72,8 +72,7 @@ func openTerminal(t *testing.T, name string, args ...string) *terminal {
 	return term
 }
 
-// press sends keys and returns what the terminal has shown since, once that
-// contains want.
+// press sends keys, and returns what the terminal has shown since, once that contains want.
 func (term *terminal) press(keys, want string) string {
 	term.t.Helper()
 	before := len(term.screen.String())

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// rawConn is a connection that writes bytes as they are and reads replies in
-// the plainest way: the tests' own eyes, with no client library between.
+// rawConn is a connection that writes bytes unchanged and reads replies in the simplest way, without a client
+// library.
 type rawConn struct {
 	t *testing.T
 	net.Conn
@@ -30,7 +30,7 @@ func dial(t *testing.T, addr string) *rawConn {
 	return raw(t, c)
 }
 
-// dialTLS is dial for a TLS port.
+// dialTLS does what dial does, for a TLS port.
 func dialTLS(t *testing.T, addr string, conf *tls.Config) *rawConn {
 	t.Helper()
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: deadline}, "tcp", addr, conf)
@@ -46,7 +46,7 @@ func raw(t *testing.T, c net.Conn) *rawConn {
 	return &rawConn{t: t, Conn: c, r: bufio.NewReaderSize(c, 1<<16)}
 }
 
-// send writes s as it is.
+// send writes s unchanged.
 func (c *rawConn) send(s string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c, s); err != nil {
@@ -54,14 +54,14 @@ func (c *rawConn) send(s string) {
 	}
 }
 
-// do sends one command and returns its reply as read does.
+// do sends one command and returns its reply in the form of readReply.
 func (c *rawConn) do(args ...string) string {
 	c.t.Helper()
 	c.send(command(args...))
 	return c.reply()
 }
 
-// reply reads one reply and fails the test where there is none.
+// reply reads one reply, and fails the test if there is none.
 func (c *rawConn) reply() string {
 	c.t.Helper()
 	s, err := readReply(c.r)
@@ -81,7 +81,7 @@ func (c *rawConn) rest() string {
 	return string(b)
 }
 
-// command is args as RESP.
+// command returns args as a RESP command.
 func command(args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -91,9 +91,8 @@ func command(args ...string) string {
 	return b.String()
 }
 
-// readReply reads one reply and spells it on one line: simple strings, errors
-// and numbers with their type's byte, bulk strings as they are, aggregates as
-// "[a b c]", a map as "{a b}", null as "(nil)".
+// readReply reads one reply and prints it on one line: simple strings, errors and numbers with the byte of
+// their type, bulk strings unchanged, aggregates as "[a b c]", a map as "{a b}", null as "(nil)".
 func readReply(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// indented are the README's commands: the lines of four blanks outside of fences.
+// indented returns the README's commands: the lines indented by four spaces outside of fences.
 func indented(readme string) []string {
 	var out []string
 	fenced := false
@@ -24,8 +24,8 @@ func indented(readme string) []string {
 	return out
 }
 
-// sessions are the README's fenced dialogues: a command after "$ ", and the
-// lines that it prints without the comments beside them.
+// sessions returns the README's fenced sessions: each command after "$ " with its output, without the
+// comments beside it.
 func sessions(readme string) (out [][2]string) {
 	comment := regexp.MustCompile(`\s+#.*`)
 	for i, block := range strings.Split(readme, "```") {
@@ -39,9 +39,8 @@ func sessions(readme string) (out [][2]string) {
 	return out
 }
 
-// TestReadme runs the README's first command in a copy of what is committed, in an empty
-// directory, and types what the README types. Only the ports are others, since the
-// usual ones may be taken.
+// TestReadme copies the committed files to an empty directory, runs the README's first command there, and
+// types what the README types. Only the ports are different, since the usual ones may be taken.
 func TestReadme(t *testing.T) {
 	cli := need(t, "redis-cli")
 	root := repository(t)
@@ -66,7 +65,7 @@ func TestReadme(t *testing.T) {
 	}
 	fields := strings.Fields(commands[0])
 	p := startWith(t, options{bin: fields[0], first: fields[1:], chdir: dir})
-	// go run does not hand signals on, so the server is stopped by a command.
+	// go run does not pass signals on, so a command stops the server.
 	defer func() {
 		exec.Command(cli, "-p", p.Port(), "SHUTDOWN").Run()
 		if code := p.Wait(); code != 0 {
@@ -77,7 +76,7 @@ func TestReadme(t *testing.T) {
 	if len(dialogues) < 2 {
 		t.Fatalf("the README shows %d dialogues", len(dialogues))
 	}
-	times := regexp.MustCompile(`\d{4,}`) // milliseconds depend on how fast one types
+	times := regexp.MustCompile(`\d{4,}`) // milliseconds depend on the typing speed
 	for _, d := range dialogues {
 		words := strings.Fields(d[0])
 		if words[0] != "redis-cli" {
@@ -94,7 +93,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// repository is the root of the checkout.
+// repository returns the root of the checkout.
 func repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("..")

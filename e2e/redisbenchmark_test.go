@@ -34,7 +34,7 @@ func TestRedisBenchmark(t *testing.T) {
 		}
 	}
 
-	// Nobody is a cluster: it says so and ends, rather than hang.
+	// The server is not a cluster: redis-benchmark says so and ends; it does not hang.
 	r := run(t, "", bench, "-p", p.Port(), "--cluster", "-n", "100", "PING")
 	if r.Code != 1 || !strings.Contains(r.Stderr, "ERR This instance has cluster support disabled") {
 		t.Errorf("--cluster ended with %d and printed\n%s%s", r.Code, r.Stdout, r.Stderr)

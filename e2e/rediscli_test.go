@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// follow starts a program that does not end by itself and collects what it
-// prints. It is killed at the end of the test.
+// follow starts a program that does not end by itself, and collects what it prints. The program is killed at
+// the end of the test.
 func follow(t *testing.T, name string, args ...string) *logBuffer {
 	t.Helper()
 	out := &logBuffer{}
@@ -62,8 +62,7 @@ func TestRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRedisCLIHints types into redis-cli as a person would, and sees what it
-// makes of COMMAND DOCS.
+// TestRedisCLIHints types into redis-cli as a user would, and checks what it shows from COMMAND DOCS.
 func TestRedisCLIHints(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -145,7 +144,7 @@ func TestRedisCLIModes(t *testing.T) {
 	})
 }
 
-// TestRedisCLISecure connects with a password, by TLS and by a unix socket.
+// TestRedisCLISecure connects with a password, over TLS and over a unix socket.
 func TestRedisCLISecure(t *testing.T) {
 	t.Parallel()
 	cli := need(t, "redis-cli")

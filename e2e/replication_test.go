@@ -23,7 +23,7 @@ type raftNode struct {
 	args     []string
 }
 
-// startCluster starts nodes of which the first begins a cluster, and adds the others.
+// startCluster starts size nodes. The first begins a cluster, and the others join it.
 func startCluster(t *testing.T, size int) []*raftNode {
 	var nodes []*raftNode
 	for i := range size {
@@ -61,7 +61,7 @@ func (n *raftNode) ask(t *testing.T, words ...string) string {
 	return fmt.Sprint(v)
 }
 
-// restart starts the node again, on its directory.
+// restart starts the node again in its directory.
 func (n *raftNode) restart(t *testing.T) {
 	t.Helper()
 	for range 3 {
@@ -73,7 +73,7 @@ func (n *raftNode) restart(t *testing.T) {
 	t.Fatal("no port stayed free")
 }
 
-// leader waits until a node that is up decides.
+// leader waits until a node that is up makes decisions, and returns it.
 func leader(t *testing.T, nodes []*raftNode) *raftNode {
 	t.Helper()
 	var at *raftNode
@@ -89,7 +89,8 @@ func leader(t *testing.T, nodes []*raftNode) *raftNode {
 	return at
 }
 
-// takes asks for the key again and again, pipelined, until the connection ends, and counts what was granted and what is not known.
+// takes asks for the key again and again, pipelined, until the connection ends. It returns how many requests
+// were granted, and for how many the result is unknown.
 func takes(addr, command string) (granted, unknown int) {
 	const pipeline = 16
 	conn, err := net.Dial("tcp", addr)
@@ -117,7 +118,8 @@ func takes(addr, command string) (granted, unknown int) {
 	}
 }
 
-// Three nodes, and clients on the leader, which is killed: what was granted is counted exactly by the others, but for what was in flight.
+// Clients take from the leader of three nodes, which is killed. The other nodes count exactly what was
+// granted, except for requests in flight.
 func TestKilledLeaderLosesNoCount(t *testing.T) {
 	nodes := startCluster(t, 3)
 	const burst = 1_000_000
@@ -136,7 +138,7 @@ func TestKilledLeaderLosesNoCount(t *testing.T) {
 				granted, unknown = granted+g, unknown+u
 			})
 		}
-		time.Sleep(time.Duration(150+50*round) * time.Millisecond) // load, not a condition
+		time.Sleep(time.Duration(150+50*round) * time.Millisecond) // the load, not a wait
 		at.Kill()
 		killed := time.Now()
 		all.Wait()
@@ -158,7 +160,7 @@ func TestKilledLeaderLosesNoCount(t *testing.T) {
 	t.Logf("%d granted", granted)
 }
 
-// usedOf is how much of the key's burst is used.
+// usedOf returns how much of the key's burst is used.
 func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
 	t.Helper()
 	reply := n.ask(t, append([]string{"RL.PEEK", "key"}, limit...)...)
@@ -169,7 +171,7 @@ func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
 	return most - remaining
 }
 
-// What a client gets where no decision can be made, and where it is not made.
+// The replies of a node that can make no decision, and of one that does not make it.
 func TestNodesThatDoNotLead(t *testing.T) {
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
@@ -206,7 +208,7 @@ func TestNodesThatDoNotLead(t *testing.T) {
 	})
 }
 
-// Directives and directories that do not go together.
+// Directives and directories that contradict one another.
 func TestClusterRefusesToStart(t *testing.T) {
 	alone := start(t)
 	alone.Stop()

@@ -16,8 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// patient connects a go-redis client of one connection that waits for its
-// replies as long as it takes.
+// patient returns a go-redis client with one connection that waits for replies as long as they take.
 func patient(t *testing.T, addr string) *goredis.Client {
 	t.Helper()
 	c := goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: 1, ReadTimeout: -1, MaxRetries: -1})
@@ -25,7 +24,7 @@ func patient(t *testing.T, addr string) *goredis.Client {
 	return c
 }
 
-// asks sends a command and gives its reply over a channel, as fmt.Sprint prints it.
+// asks sends a command and returns a channel with its reply, as fmt.Sprint prints it.
 func asks(c *goredis.Client, command string) <-chan string {
 	var args []any
 	for _, w := range strings.Fields(command) {
@@ -61,7 +60,7 @@ func says(t *testing.T, c *goredis.Client, command, want string) {
 	}
 }
 
-// waiting waits until n requests wait.
+// waiting waits until there are n waiters.
 func waiting(t *testing.T, c *goredis.Client, n int) {
 	t.Helper()
 	want := fmt.Sprintf("\nwaiting:%d\r", n)
@@ -70,8 +69,7 @@ func waiting(t *testing.T, c *goredis.Client, n int) {
 	})
 }
 
-// Clients that wait are granted in the order in which they asked. Those that go
-// meanwhile, however they go, are passed over.
+// Waiters are granted in the order in which they asked. Waiters that leave, in whatever way, are skipped.
 func TestWaitOrder(t *testing.T) {
 	t.Parallel()
 	p := startRace(t)
@@ -128,8 +126,8 @@ func TestWaitOrder(t *testing.T) {
 	says(t, admin, "EXISTS job", "0")
 }
 
-// By the server's clock: what waits is granted at the pace of the limit, no
-// sooner, and not after its time.
+// By the server's clock, waiters are granted at the pace of the limit, not earlier, and not after their time
+// is over.
 func TestWaitTakes(t *testing.T) {
 	t.Parallel()
 	p := start(t)
@@ -156,7 +154,7 @@ func TestWaitTakes(t *testing.T) {
 	if got := soon(t, reply); got != "[0 1 0 -1 3600000]" {
 		t.Errorf("after a reset: %s", got)
 	}
-	// A pipeline: what comes before is answered before the wait.
+	// In a pipeline, the commands before the wait are answered before it.
 	raw, err := net.Dial("tcp", p.Addr)
 	if err != nil {
 		t.Fatal(err)
@@ -179,8 +177,8 @@ func TestWaitTakes(t *testing.T) {
 	expect("*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:3600000\r\n$5\r\nafter\r\n")
 }
 
-// A connection that ends gives up its wait, with TLS, too; one that has only
-// finished sending is answered.
+// When a connection ends, its wait ends, with TLS, too. A connection that has only finished sending still
+// gets its reply.
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	f := startFixture(t)
@@ -221,8 +219,8 @@ func TestWaitEnds(t *testing.T) {
 	waiting(t, admin, 0)
 }
 
-// A server that stops answers those who wait, and keeps leases. What was waited for
-// is on the disk before it is answered.
+// A server that stops answers its waiters, and keeps leases. What a waiter was granted is on disk before the
+// reply.
 func TestStopWhileWaiting(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
