@@ -150,3 +150,13 @@ func TestWarmTakesAnything(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestBytesOfAKey: a typical key, of 17 bytes and under GCRA, takes 42 bytes at most,
+// however many there are.
+func TestBytesOfAKey(t *testing.T) {
+	for _, n := range []int{400_000, 700_000} {
+		if got := bytesPerKey(t, n); got > 42 {
+			t.Errorf("%.1f bytes for each of %d keys", got, n)
+		}
+	}
+}

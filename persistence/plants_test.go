@@ -60,7 +60,7 @@ func plants() []plant.Bug {
 		{"no-gate", "commit.go", "s.gate.Close()\n	defer s.gate.Open()\n", "", always},
 		{"gate-not-entered", "../engine/plan.go", "		p.gate = j.gate\n", "", "TestCutHasAllOfATakeAll"},
 		{"owed-not-paid-before-a-group", "../engine/takeall.go", "			c.s.table.payFirst(r.keys[c.at])\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
-		{"owed-not-paid-before-a-flush", "../engine/shard.go", "	s.table.payAll()\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
+		{"owed-not-paid-before-a-flush", "../engine/journal.go", "		for key := range c.due.keys {\n			t.pay(key, &c.due.paid)\n		}\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
 		{"group-not-marked", "logfile.go", "flags = flagMore", "flags = 0", always},
 		{"group-not-whole", "recover.go", "if p.flags&flagMore != 0 {", "if false {", always},
 		{"new-log-vouches-for-one-that-is-not-durable", "snapshot.go", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed|flagSettled", synced},
