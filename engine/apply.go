@@ -30,11 +30,12 @@ func (s *shard) apply(h uint64, now int64, key []byte, kind limit.Algorithm, ste
 	if err != nil {
 		return err
 	}
-	next, err := step(now, state, s.spare())
+	buf := s.table.arena.takeBuffer()
+	next, err := step(now, state, *buf)
+	defer func() { s.table.arena.putBuffer(buf, next) }()
 	if err != nil || next == nil {
 		return err
 	}
-	s.keepSpare(next)
 	if err := s.store(now, h, g, at, key, mark(kind), next, false); err != nil {
 		return err
 	}

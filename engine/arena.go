@@ -40,6 +40,10 @@ type arena struct {
 	// ranks are buffers for evict, *[]uint64: one for each processor at most.
 	ranks sync.Pool
 
+	// buffers are for states of any size, *[]byte, so that none is changed in place
+	// before there is room for the next: one for each processor at most.
+	buffers sync.Pool
+
 	// regions is what is reserved. It is an object of its own so that it can be
 	// given back when the arena is garbage.
 	regions *regions
@@ -78,6 +82,25 @@ func (r *regions) unmap() {
 		unreserve(region)
 	}
 	r.all, r.large = nil, nil
+}
+
+// maxBuffer is the largest buffer that is kept.
+const maxBuffer = 1 << 20
+
+// takeBuffer returns an empty buffer, for putBuffer to take back.
+func (a *arena) takeBuffer() *[]byte {
+	if buf, _ := a.buffers.Get().(*[]byte); buf != nil {
+		return buf
+	}
+	return new([]byte)
+}
+
+// putBuffer takes a buffer back as what it has become; the one before if that is nil.
+func (a *arena) putBuffer(buf *[]byte, now []byte) {
+	if now != nil && cap(now) <= maxBuffer {
+		*buf = now[:0]
+	}
+	a.buffers.Put(buf)
 }
 
 // pages rounds n up to whole pages.

@@ -50,21 +50,6 @@ type waitlist struct {
 
 	// Those that have been decided and are to be told when the lock is free.
 	told, lastTold *Waiter
-	// buf is where states of any size are written, so that none is changed in place
-	// before there is room for the next.
-	buf []byte
-}
-
-// spareMost is how large a buffer is kept.
-const spareMost = 1 << 10
-
-// spare is a buffer for the next state; keepSpare keeps the one it has become.
-func (s *shard) spare() []byte { return s.waits.buf[:0] }
-
-func (s *shard) keepSpare(next []byte) {
-	if next != nil && cap(next) <= spareMost {
-		s.waits.buf = next
-	}
 }
 
 // settleMost is how many waiters are decided under one hold of a shard's lock.
@@ -360,14 +345,16 @@ func (s *shard) move(now int64, h uint64, g *segment, at slot, key, state []byte
 func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
-		dst = s.spare()
+		buf := s.table.arena.takeBuffer()
+		dst = *buf
+		defer func() { s.table.arena.putBuffer(buf, dst) }()
 	}
 	next, granted, err := r.take(state, now, dst, d)
 	if err != nil {
 		return 0, err
 	}
-	if r.Lease != nil {
-		s.keepSpare(next)
+	if r.Lease != nil && next != nil {
+		dst = next
 	}
 	if next == nil && state == nil {
 		at = nil // what a denied Replace leaves as it is

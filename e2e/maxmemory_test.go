@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestStatesThatGrowStayInBounds has 300 keys of each kind whose states grow take
+// until maxmemory is used up. All that the process takes for it, above what it has
+// when it is idle, stays within a tenth and 16 MB of maxmemory.
+func TestStatesThatGrowStayInBounds(t *testing.T) {
+	const maxMemory, keys = 8 << 20, 300
+	for name, tt := range map[string]struct {
+		rounds int
+		call   func(key, round int) string
+	}{
+		"LOG": {6000, func(key, _ int) string { return fmt.Sprintf("RL.TAKE k%d LOG 65536/1h\r\n", key) }},
+		"SEGMENTED": {1500, func(key, _ int) string {
+			return fmt.Sprintf("RL.TAKE k%d SEGMENTED 1000000/60s SEGMENTS 1024\r\n", key)
+		}},
+		"leases": {1500, func(key, round int) string {
+			return fmt.Sprintf("RL.LEASE k%d 8192 1h ID holder-number-%d\r\n", key, round)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, "--maxmemory", strconv.Itoa(maxMemory), "--appendonly", "no", "--save", "")
+			idle := p.RSS()
+			c := dial(t, p.Addr)
+			answered := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, c.Conn)
+				answered <- err
+			}()
+			for round := range tt.rounds {
+				var batch strings.Builder
+				for key := range keys {
+					batch.WriteString(tt.call(key, round))
+				}
+				c.send(batch.String())
+			}
+			c.send("QUIT\r\n")
+			if err := <-answered; err != nil {
+				t.Fatal(err)
+			}
+			if info := dial(t, p.Addr).do("INFO", "memory"); !strings.Contains(info, "maxmemory:8388608") {
+				t.Fatalf("maxmemory is not in force: %q", info)
+			}
+			most := idle + maxMemory*11/10 + 16<<20
+			t.Logf("%.1f MB idle, %.1f MB now, %.1f MB at most; the bar is %.1f MB", mb(idle), mb(p.RSS()), mb(p.PeakRSS()), mb(most))
+			if p.PeakRSS() > most {
+				t.Errorf("%.1f MB, more than %.1f MB", mb(p.PeakRSS()), mb(most))
+			}
+		})
+	}
+}
+
+func mb(bytes int64) float64 { return float64(bytes) / (1 << 20) }
