@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -158,6 +159,17 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 	f.Add(int64(9), int64(3600e9), int64(1.7e18), int64(9), int64(1.7e18+1e9), int64(1), uint8(0x10), uint16(2))
 	f.Add(int64(9), int64(3600e9), int64(1.7e18), int64(2), int64(1.7e18+1e9), int64(5), uint8(0x30), uint16(2))
 	f.Add(int64(9), int64(3600e9), int64(1.7e18), int64(2), int64(1.7e18+1e9), int64(5), uint8(0x40), calendarDay|berlin)
+	// Another period, where the first is used up: denied under a faster and a slower
+	// one, with counts and times near the ends, and parts that do not divide them.
+	for _, most := range []int64{3, 7, math.MaxInt64 / 3, math.MaxInt64} {
+		for _, period := range []int64{42, 43 * 256, 60e9, math.MaxInt64 / 4, math.MaxInt64} {
+			for _, calls := range []uint8{0x10, 0x14, 0x1c} {
+				f.Add(most, period, int64(1.7e18), most-1, 1.7e18+period/3, int64(2), calls, uint16(2<<9))
+				f.Add(most, period, int64(math.MinInt64), most, math.MinInt64+period, most/2+1, calls, uint16(0))
+				f.Add(most, period, math.MaxInt64-period, most, int64(math.MaxInt64), most, calls, uint16(1022<<6))
+			}
+		}
+	}
 	f.Fuzz(func(t *testing.T, most, period, now1, cost1, now2, cost2 int64, calls uint8, options uint16) {
 		has := func(o option) bool { return table[a].options&o != 0 }
 		l := plain(a, most, period, most)
@@ -199,12 +211,22 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 func FuzzState(f *testing.F) {
 	f.Add(uint8(FIXED), []byte("12345678\x01\x07"), int64(0), int64(1), uint8(0))
 	f.Add(uint8(GCRA), []byte("12345678"), int64(math.MaxInt64), int64(1), uint8(1))
+	for _, hostile := range hostileStates() {
+		for kind := range uint8(8) {
+			f.Add(uint8(hostile.a), hostile.state, int64(0), int64(1+kind), kind)
+		}
+	}
 	f.Fuzz(func(t *testing.T, number uint8, state []byte, now, cost int64, kind uint8) {
 		a := Algorithm(number)
 		if !a.Valid() {
 			return
 		}
 		l := sample(t, a)
+		if kind&2 != 0 { // not the period of the seeds
+			l.Period = l.Period/7 + 1
+		}
+		l.Interval = kind&4 != 0 && a == TOKEN
+		l.First = kind&4 != 0 && a == FIXED
 		call := take
 		if kind&1 == 1 {
 			call = refund
@@ -222,6 +244,68 @@ func FuzzState(f *testing.F) {
 			t.Fatalf("%v of %x left %x: %v", a, state, next, err)
 		}
 	})
+}
+
+// hostileState is a state with one thing wrong, or as large as it can be.
+type hostileState struct {
+	a     Algorithm
+	state []byte
+}
+
+// hostileStates are states of every form, whole, cut short at each byte, with a
+// byte more, and with each byte as large as can be. They end late, so that they are
+// in force at 0.
+func hostileStates() (all []hostileState) {
+	const (
+		huge = "\xff\xff\xff\xff\xff\xff\xff\xff\x7f" // the largest count
+		end  = "\x00\x00\x00\x00\x00\x00\x00\x10"
+		late = "\xff\xff\xff\xff\xff\xff\xff\x7f"
+	)
+	for _, form := range []struct {
+		a    Algorithm
+		tail string
+	}{
+		{GCRA, "\x06\x40"},
+		{GCRA, "\x38\x80"},
+		{GCRA, "\x00\x00\x00\x00\x49\x96\x02\xd3"},
+		{GCRA, "\x00\x80"},
+		{GCRA, "\x01\x00\x00\x00\x00\x00\x00\x00\x05\x02"},
+		{QUEUE, "\x24\x58"},
+		{LEAKY, "\x06\x40"},
+		{TOKEN, "\x01\x00\x00\x00\x00\x00\x00\x00" + huge + huge},
+		{TOKEN, "\x00\xca\x9a\x3b\x00\x00\x00\x00\x01\x0a"},
+		{WARMUP, "\x05\x00\x06\x40"},
+		{WARMUP, huge + huge + "\x06\x40"},
+		{WARMUP, "\x05\x00" + late},
+		{WARMUP, "\x05\x00\x00\x80"},
+		{FIXED, "\x20\x04"},
+		{FIXED, "\xa2\x04"},
+		{FIXED, "\x20" + huge},
+		{FIXED, "\x80" + huge + huge},
+		{SLIDING, "\x80" + huge + huge + huge},
+		{SLIDING, "\x80\x01" + huge + huge},
+		{SLIDING, "\xc1\x00\x04"},
+		{SEGMENTED, "\x22\x10\x04"},
+		{SEGMENTED, "\x00" + huge + "\x13" + late + late},
+		{SEGMENTED, "\x00\x01\x08\xff\xff"},
+		{LOG, "\x80\x01\x41\x00\x09"},
+		{LOG, "\x80" + huge + "\x41" + huge + "\x09"},
+		{LOG, "\x81\x00" + huge + "\x00\x09\x02"},
+		{LOG, "\x1f\x0c\x00" + strings.Repeat("\x01", 40)},
+		{LOG, "\x3f\x0c\x00" + strings.Repeat("\x7f", 60)},
+	} {
+		for _, expires := range []string{end, late} {
+			whole := expires + form.tail
+			add := func(state string) { all = append(all, hostileState{form.a, []byte(state)}) }
+			add(whole + "\x01")
+			for i := range form.tail {
+				add(whole[:8+i])
+				add(whole[:8+i] + "\xff" + whole[9+i:])
+			}
+			add(whole)
+		}
+	}
+	return all
 }
 
 // checkWait asks again when a denial says, and 1 ns before.

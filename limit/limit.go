@@ -160,7 +160,8 @@ func (l *Limit) validateWarmUp() error {
 	if l.Max == 0 {
 		return nil
 	}
-	if after, ok := (warmth{}).take(l, l.Max); !ok || !after.fits(0) || after.reset() > MaxPeriod {
+	var after warmth
+	if !after.take(l, interval(l), l.Max) || !after.fits(0) || after.reset() > MaxPeriod {
 		return errWarmSpan
 	}
 	return l.validateRate()

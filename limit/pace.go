@@ -151,6 +151,17 @@ func putBucket(dst []byte, tat, e int64, code paceCode) []byte {
 	return dst
 }
 
+// appendPace appends pace e to b. Its code is noCode if it has to be encoded.
+func appendPace(b []byte, e int64, code paceCode) []byte {
+	if code == noCode {
+		code = encodePace(e)
+	}
+	if code == rawCode {
+		return binary.BigEndian.AppendUint64(b, uint64(e))
+	}
+	return binary.LittleEndian.AppendUint16(b, uint16(code))
+}
+
 // scaleUp is ⌈a·b/c⌉, or the greatest int64 if it does not fit. Neither is
 // negative, and c is 1 or more.
 func scaleUp(a, b, c int64) int64 {

@@ -5,6 +5,43 @@ import (
 	"testing"
 )
 
+// changedStates has what is on disks of limits that have changed: 4 were taken under
+// the first limit, and a second later 1 was asked for under the second.
+var changedStates = []struct {
+	first, then string
+	state       string
+	remaining   int64
+	wait        int64 // of the second, −1 if it is granted
+}{
+	{"WARMUP 100/m", "WARMUP 200/m", "0049dfb3ff9c971780b0b4f808000340", 0, 3_004_000_000},   // expires, heat, spent, pace
+	{"FIXED 10/h", "FIXED 3/m", "00e8a07e159d97172004", 0, 99_000_000_000},                   // the empty tag
+	{"FIXED 10/h FIRST", "FIXED 3/m FIRST", "00b0b8261a9d9717a204", 0, 119_000_000_000},      // since when it counts
+	{"SLIDING 10/h", "SLIDING 3/m", "00ea2312119d97178080c0fc82aa020004", 0, 40_000_000_000}, // with the bit of FIRST
+	{"SEGMENTED 10/h SEGMENTS 6", "SEGMENTED 3/m SEGMENTS 4", "00e8a07e159d9717221004", 0, 99_000_000_000},
+	{"LOG 10/h", "LOG 30/m", "00a0e26644a097178080acf7a8df6841000980a8d6b907", 25, -1}, // held for an hour
+}
+
+// The bytes of the counters and of WARMUP stay readable for good, also where the
+// limit has changed.
+func TestChangedStatesOnDisk(t *testing.T) {
+	const now = 1_700_000_000_000_000_000
+	for _, tt := range changedStates {
+		l, then := mustParse(t, tt.first), mustParse(t, tt.then)
+		state, _, err := take(&l, nil, now, 4, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, d, err := take(&then, state, now+second, 1, nil)
+		if got := hex.EncodeToString(state); err != nil || got != tt.state || d.Remaining != tt.remaining || d.Wait != tt.wait {
+			t.Errorf("%s, %s: %s, %+v, %v, want %+v", tt.first, tt.then, got, d, err, tt)
+		}
+		kept, _ := hex.DecodeString(tt.state)
+		if again := mustPeek(t, then, kept, now+second, 1); d.Limited && again != d {
+			t.Errorf("%s: read as %+v, written as %+v", tt.then, again, d)
+		}
+	}
+}
+
 // The bytes of a bucket's state are on disks: they stay readable for good.
 func TestStatesOnDisk(t *testing.T) {
 	const now = 1_700_000_000_000_000_000 // 00002a36fe9c9717

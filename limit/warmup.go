@@ -56,14 +56,14 @@ import (
 // while none was stored: that is the spent heat, beyond Warm, until free has come.
 // Once it has, a refund stores permits and gives no time.
 //
-//	0         8         … + 1…9   … + 1…9   … + 1…9
+//	0         8         … + 1…9   … + 1…9   … + 2 or 8
 //	┌─────────┬─────────┬─────────┬─────────┐
 //	│ expires │ heat    │ spent   │ S       │   little-endian int64, Unix ns;
-//	└─────────┴─────────┴─────────┴─────────┘   uvarints of ns
+//	└─────────┴─────────┴─────────┴─────────┘   uvarints of ns; S as in pace.go
 //
 // where free = expires − heat. What is 0 at the end is left out. S is that of
-// what is owed, and 0 if nothing is. A state of an earlier version has no S: then
-// it is that of the limit asked for.
+// what is owed, and left out if nothing is. A state of an earlier version has no S:
+// then it is that of the limit asked for.
 //
 // When the limit changes, what is owed becomes S'/S as much, rounded up. A denial
 // under a shorter interval writes that, and keeps the heat; under a longer one the
@@ -77,21 +77,24 @@ const maxWarm = math.MaxInt64 / 4
 
 // warmth is the state of a key, seen from a time.
 type warmth struct {
-	owed int64 // how long it takes until free
-	heat int64 // Warm at most
-	more int64 // the heat that has been spent beyond
-	pace int64 // the S of what is owed, 0 if it is not known
+	owed int64    // how long it takes until free
+	heat int64    // Warm at most
+	more int64    // the heat that has been spent beyond
+	pace int64    // the S of what is owed, 0 if it is not known
+	code paceCode // of pace, or of the S of the limit while pace is 0; or noCode
 }
 
 // kept is what a state says for as long as nobody writes it anew.
 type kept struct {
 	ends int64 // how long it takes until it expires
 	heat int64 // its heat, of the Warm under which it was written
+	s    int64 // the S of the limit, 0 if that allows nothing
 }
 
 // warmTake is Take for WARMUP.
 func warmTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	w, changed, err := warmDecide(d, l, state, now, cost)
+	var w warmth
+	changed, err := w.decide(d, l, state, now, cost)
 	if err != nil || !changed {
 		return nil, err
 	}
@@ -100,79 +103,82 @@ func warmTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) 
 
 // warmPeek is Peek for WARMUP.
 func warmPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
-	_, _, err := warmDecide(d, l, state, now, cost)
+	var w warmth
+	_, err := w.decide(d, l, state, now, cost)
 	return err
 }
 
-// warmDecide fills in the decision, and returns the state after it and whether
-// that is another.
-func warmDecide(d *Decision, l *Limit, state []byte, now, cost int64) (after warmth, changed bool, err error) {
-	w, k, err := warmOpen(l, state, now, cost)
-	if err != nil {
-		return w, false, err
-	}
-	remaining := l.Max
-	if w.owed > 0 {
-		remaining = 0
+// decide fills in the decision and the state after it, and reports whether that is
+// another.
+func (w *warmth) decide(d *Decision, l *Limit, state []byte, now, cost int64) (changed bool, err error) {
+	var k kept
+	if err := w.open(&k, l, state, now, cost); err != nil {
+		return false, err
 	}
 	if cost > l.Max || l.Max == 0 {
-		*d = Decision{Limited: true, Limit: l.Max, Remaining: remaining, Wait: Never, Reset: k.ends}
-		return w, false, nil
+		*d = Decision{Limited: true, Limit: l.Max, Wait: Never, Reset: k.ends}
+		if w.owed == 0 {
+			d.Remaining = l.Max
+		}
+		return false, nil
 	}
 	// Also if it is denied: what it would lead to when it is granted must fit.
-	after, ok := w.take(l, cost)
+	after := *w
+	if !after.take(l, k.s, cost) || !after.fits(now) {
+		return false, ErrOverflow
+	}
 	switch {
-	case !ok || !after.fits(now):
-		return w, false, ErrOverflow
 	case w.owed > 0:
 		sooner := int64(0)
-		if cost > 0 {
-			sooner = w.hasten(after.pace, k)
+		if cost > 0 && w.pace > k.s {
+			sooner = w.hasten(&k)
 		}
 		*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed, Reset: k.ends - sooner}
-		return w, sooner > 0, nil
+		return sooner > 0, nil
 	case cost > 0:
 		*d = Decision{Limit: l.Max, Wait: Never, Reset: after.reset()}
-		return after, true, nil
+		*w = after
+		return true, nil
 	}
 	*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never, Reset: k.ends}
-	return w, false, nil
+	return false, nil
 }
 
-// hasten makes what is owed come back at another pace, if that is sooner, and
-// returns by how much. The heat is then that which is kept.
-func (w *warmth) hasten(s int64, k kept) (sooner int64) {
-	if w.pace <= s {
+// hasten makes the debt come back at the pace of the limit, if that is sooner, and
+// returns by how much. The heat is then the one that is kept.
+func (w *warmth) hasten(k *kept) (sooner int64) {
+	if w.pace <= k.s {
 		return 0
 	}
-	owed := share(w.owed, s, w.pace)
+	owed := share(w.owed, k.s, w.pace)
 	if sooner = w.owed - owed; sooner > 0 {
-		*w = warmth{owed: owed, heat: k.heat, more: w.heat + w.more - k.heat, pace: s}
+		*w = warmth{owed: owed, heat: k.heat, more: w.heat + w.more - k.heat, pace: k.s}
 	}
 	return sooner
 }
 
 // warmReserve is Reserve for WARMUP.
 func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
-	w, k, err := warmOpen(l, state, now, cost)
-	if err != nil {
+	var w warmth
+	var k kept
+	if err := w.open(&k, l, state, now, cost); err != nil {
 		return nil, err
 	}
 	if l.Max == 0 {
 		*d = Decision{Limited: true, Wait: Never, Reset: k.ends}
 		return nil, nil
 	}
-	if s := interval(l); w.pace != 0 && w.pace != s {
-		if most, _ := scale(maxWait, w.pace, s); maxWait >= 0 && w.owed > most {
-			return w.tooLate(d, l, k, now, cost, maxWait, dst)
+	if w.pace != 0 && w.pace != k.s {
+		if most, _ := scale(maxWait, w.pace, k.s); maxWait >= 0 && w.owed > most {
+			return w.tooLate(d, l, &k, now, cost, maxWait, dst)
 		}
-		owed, exact := scale(w.owed, s, w.pace)
+		owed, exact := scale(w.owed, k.s, w.pace)
 		if w.owed = owed; !exact {
 			w.owed = addUpTo(owed, 1)
 		}
 	}
-	after, ok := w.take(l, cost)
-	if !ok || !after.fits(now) {
+	after := w
+	if !after.take(l, k.s, cost) || !after.fits(now) {
 		return nil, ErrOverflow
 	}
 	limited, wait := within(w.owed, maxWait)
@@ -193,12 +199,12 @@ func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, 
 // tooLate denies a reservation that would have to wait for longer than maxWait, at
 // another pace than that of what is owed. At a longer interval the time that is
 // owed must run on until it is worth no more than maxWait.
-func (w warmth) tooLate(d *Decision, l *Limit, k kept, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
-	s, least := interval(l), maxWait
-	if w.pace < s {
-		least, _ = mulDiv(maxWait, w.pace, s)
+func (w *warmth) tooLate(d *Decision, l *Limit, k *kept, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
+	least := maxWait
+	if w.pace < k.s {
+		least, _ = mulDiv(maxWait, w.pace, k.s)
 	}
-	sooner := w.hasten(s, k)
+	sooner := w.hasten(k)
 	*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed - least, Reset: k.ends - sooner}
 	if sooner == 0 || cost == 0 {
 		return nil, nil
@@ -208,13 +214,14 @@ func (w warmth) tooLate(d *Decision, l *Limit, k kept, now, cost, maxWait int64,
 
 // warmRefund is Refund for WARMUP.
 func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
-	w, k, err := warmOpen(l, state, now, cost)
-	if err != nil {
+	var w warmth
+	var k kept
+	if err := w.open(&k, l, state, now, cost); err != nil {
 		return nil, err
 	}
 	before := w
 	if l.Max > 0 {
-		w.giveBack(l, cost)
+		w.giveBack(l, k.s, cost)
 	}
 	*d = Decision{Limit: l.Max, Remaining: l.Max, Wait: Never, Reset: w.reset()}
 	if w.owed > 0 {
@@ -227,49 +234,61 @@ func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte
 	return w.put(dst, now), nil
 }
 
-// warmOpen checks the arguments and reads the state as it is at a time: what is
-// owed has been paid, and the rest of the time has cooled.
-func warmOpen(l *Limit, state []byte, now, cost int64) (w warmth, k kept, err error) {
+// open checks the arguments and reads the state as it is at a time: the debt has
+// been paid off until then, and in the rest of the time it has cooled.
+func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 	switch {
 	case l.Max|cost < 0 || l.Period < 1:
-		return w, k, badArgument(l, cost)
+		return badArgument(l, cost)
 	case l.Warm < 1:
-		return w, k, ErrWarm
+		return ErrWarm
 	case l.Cold < 1 || l.Cold > MaxCold:
-		return w, k, ErrCold
+		return ErrCold
 	case l.Warm > maxWarm:
-		return w, k, ErrOverflow
-	case len(state) == 0:
-		return w, k, nil
-	case len(state) < 8:
-		return w, k, ErrState
+		return ErrOverflow
+	}
+	if l.Max > 0 {
+		k.s = interval(l)
+	}
+	if len(state) < 8 {
+		if len(state) == 0 {
+			return nil
+		}
+		return ErrState
 	}
 	expires := int64(binary.LittleEndian.Uint64(state))
 	if expires <= now {
-		return w, k, nil
+		return nil
 	}
-	if len(state) > 8 && !w.read(state[8:]) || w.heat > 0 && expires < math.MinInt64+w.heat {
-		return w, k, ErrState
+	if len(state) > 8 && !w.read(state[8:], k.s) || w.heat > 0 && expires < math.MinInt64+w.heat {
+		return ErrState
 	}
-	k = kept{expires - now, w.heat}
+	k.ends, k.heat = expires-now, w.heat
 	if k.ends < 0 {
-		return w, k, ErrOverflow
+		return ErrOverflow
 	}
 	if w.owed = k.ends - w.heat; w.owed <= 0 {
 		// It has been free for a while: ends is what is left of the heat.
-		return warmth{heat: min(k.ends, l.Warm)}, k, nil
+		w.owed, w.more = 0, 0
+		w.heat = min(k.ends, l.Warm)
+		if w.pace != k.s {
+			w.code = noCode
+		}
+		w.pace = 0
+		return nil
 	}
 	if w.heat += w.more; w.heat < 0 {
-		return w, k, ErrState
+		return ErrState
 	}
-	if w = w.heated(l, w.heat); !w.fits(now) {
-		return w, k, ErrOverflow // with a longer Warm than it had
+	if w.heated(l, w.heat); !w.fits(now) {
+		return ErrOverflow // with a longer Warm than it had
 	}
-	return w, k, nil
+	return nil
 }
 
 // read reads what a state has behind its end, and reports whether that is right.
-func (w *warmth) read(b []byte) bool {
+// For the S of the limit it needs no division.
+func (w *warmth) read(b []byte, s int64) bool {
 	heat, n := readCount(b)
 	w.heat = heat
 	if b = b[n:]; len(b) == 0 || n == 0 {
@@ -279,32 +298,38 @@ func (w *warmth) read(b []byte) bool {
 	if b = b[n:]; len(b) == 0 || n == 0 {
 		return n > 0
 	}
-	w.pace, n = readCount(b)
-	return n > 0 && n == len(b)
+	switch len(b) {
+	case bucketLen - timeLen:
+		w.code = paceCode(binary.LittleEndian.Uint16(b))
+		if w.pace = s; !w.code.is(s) {
+			w.pace = w.code.pace()
+		}
+		return w.pace > 0 && !w.code.isOlder()
+	case rawLen - timeLen:
+		w.code, w.pace = rawCode, int64(binary.BigEndian.Uint64(b))
+	}
+	return w.pace > 0
 }
 
-// heated is w with so much heat in all.
-func (w warmth) heated(l *Limit, all int64) warmth {
+// heated makes so much the heat in all.
+func (w *warmth) heated(l *Limit, all int64) {
 	w.heat = min(all, l.Warm)
 	w.more = all - w.heat
-	return w
 }
 
 // put writes the state as of now.
-func (w warmth) put(dst []byte, now int64) []byte {
-	if w.owed == 0 {
-		w.pace = 0
-	}
-	var room [8 + 3*binary.MaxVarintLen64]byte
+func (w *warmth) put(dst []byte, now int64) []byte {
+	var room [8 + 2*binary.MaxVarintLen64 + 8]byte
 	b := binary.LittleEndian.AppendUint64(room[:0], uint64(now+w.owed+w.heat))
-	if w.heat|w.more|w.pace > 0 {
+	paced := w.owed > 0 && w.pace > 0
+	if w.heat|w.more > 0 || paced {
 		b = binary.AppendUvarint(b, uint64(w.heat))
 	}
-	if w.more|w.pace > 0 {
+	if w.more > 0 || paced {
 		b = binary.AppendUvarint(b, uint64(w.more))
 	}
-	if w.pace > 0 {
-		b = binary.AppendUvarint(b, uint64(w.pace))
+	if paced {
+		b = appendPace(b, w.pace, w.code)
 	}
 	return append(dst[:0], b...) // at once: dst stays as it is where it has no room
 }
@@ -323,33 +348,34 @@ func scale(ns, to, from int64) (scaled int64, exact bool) {
 }
 
 // reset is how long it takes until the key is cold and owes nothing.
-func (w warmth) reset() int64 { return w.owed + w.heat }
+func (w *warmth) reset() int64 { return w.owed + w.heat }
 
 // fits reports whether the end of the state can be written.
-func (w warmth) fits(now int64) bool {
+func (w *warmth) fits(now int64) bool {
 	return w.reset() >= 0 && w.reset() <= math.MaxInt64-max(0, now)
 }
 
-// take is the state after a cost has been taken, and whether it fits.
-func (w warmth) take(l *Limit, cost int64) (after warmth, ok bool) {
-	after.pace = interval(l)
-	over, q := mul(after.pace, cost)
+// take takes a cost, at l's S, and reports whether that fits.
+func (w *warmth) take(l *Limit, s, cost int64) (ok bool) {
+	if w.pace != 0 && w.pace != s {
+		w.code = noCode
+	}
+	w.pace = s
+	over, q := mul(s, cost)
 	if over != 0 || q < 0 {
-		return w, false
+		return false
 	}
 	area, fits := l.area(w.heat, q)
 	more, ok := l.heats(q)
 	all := w.heat + w.more + more
-	after.owed = w.owed + area
-	if !ok || !fits || after.owed < 0 || all < 0 {
-		return w, false
-	}
-	return after.heated(l, all), true
+	w.owed += area
+	w.heated(l, all)
+	return ok && fits && w.owed >= 0 && all >= 0
 }
 
-// giveBack takes a cost back.
-func (w *warmth) giveBack(l *Limit, cost int64) {
-	over, q := mul(interval(l), cost)
+// giveBack takes a cost back. S is l's.
+func (w *warmth) giveBack(l *Limit, s, cost int64) {
+	over, q := mul(s, cost)
 	if over != 0 || q < 0 {
 		*w = warmth{} // more than can have been taken
 		return
@@ -360,9 +386,9 @@ func (w *warmth) giveBack(l *Limit, cost int64) {
 		*w = warmth{}
 		return
 	}
-	*w = w.heated(l, all)
+	w.heated(l, all)
 	if area, ok := l.area(w.heat, q); ok {
-		if s := interval(l); w.pace != 0 && w.pace != s {
+		if w.pace != 0 && w.pace != s {
 			area, _ = scale(area, w.pace, s)
 		}
 		if area < w.owed {

@@ -287,8 +287,8 @@ func TestWarmUpAddsUp(t *testing.T) {
 		w := warmth{heat: heat}
 		sum := int64(0)
 		for _, cost := range costs {
-			after, ok := w.take(&l, cost)
-			if !ok {
+			after := w
+			if !after.take(&l, interval(&l), cost) {
 				t.Fatalf("%+v: %d do not fit", w, cost)
 			}
 			price := after.owed - w.owed
@@ -298,7 +298,8 @@ func TestWarmUpAddsUp(t *testing.T) {
 			sum += cost
 			w = after
 		}
-		at, ok := warmth{heat: heat}.take(&l, sum)
+		at := warmth{heat: heat}
+		ok := at.take(&l, interval(&l), sum)
 		// Each step rounds its price up, and its heat down by less than 1 ns: then the
 		// next ones, COLD·S/2 of cooling at the most, cost a little more.
 		slack := int64(len(costs)) * (2 + l.Cold)
@@ -379,7 +380,7 @@ func TestWarmUpErrors(t *testing.T) {
 		{"negative cost", good, nil, 0, -1, ErrCost},
 		{"short state", good, []byte{1}, 0, 1, ErrState},
 		{"half a heat", good, append(stateAt(5), 0x80), 0, 1, ErrState},
-		{"more than a state", good, append(stateAt(5), 1, 1, 1, 1), 0, 1, ErrState},
+		{"more than a state", good, append(stateAt(5), 1, 1, 1, 1, 1), 0, 1, ErrState},
 		{"too much heat", good, append(stateAt(5), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1), 0, 1, ErrState},
 		{"heat from before time", good, append(stateAt(least+1), 2), least, 1, ErrState},
 		{"more heat than fits", good, binary.AppendUvarint(binary.AppendUvarint(stateAt(1<<62), 1<<62), most), -1, 1, ErrState},
