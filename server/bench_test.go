@@ -52,6 +52,7 @@ func BenchmarkCommands(b *testing.B) {
 func BenchmarkPipelines(b *testing.B) {
 	for _, text := range []string{
 		"CL.THROTTLE %s 100 100 360000", "GCRA %s 100 100 360000", "RL.TAKE %s GCRA 100/h", "RL.TAKE %s SLIDING 100/h COST 2", "RL.PEEK %s GCRA 100/h",
+		"RL.TAKE %[1]s GCRA 50/h COST 2|RL.TAKE x%[1]s GCRA 100/m",
 	} {
 		for _, depth := range []int{1, 16, 64} {
 			b.Run(fmt.Sprintf("%s/P=%d", strings.Fields(text)[0]+strings.Fields(text)[2], depth), func(b *testing.B) {
@@ -61,7 +62,11 @@ func BenchmarkPipelines(b *testing.B) {
 				for i := 0; i < 10_000; i += depth {
 					var batch []byte
 					for k := range depth {
-						batch = append(batch, encode(strings.Fields(fmt.Sprintf(text, fmt.Sprintf("user:%07d", (i+k)*7919%10_000)))...)...)
+						line := fmt.Sprintf(text, fmt.Sprintf("user:%07d", (i+k)*7919%10_000))
+						if first, second, ok := strings.Cut(line, "|"); ok { // in turn
+							line = []string{first, second}[k%2]
+						}
+						batch = append(batch, encode(strings.Fields(line)...)...)
 					}
 					batches = append(batches, batch)
 				}

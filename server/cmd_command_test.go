@@ -206,7 +206,7 @@ func TestSyntax(t *testing.T) {
 			t.Errorf("got %q, want %q", got, step.want)
 		}
 	}
-	if b := newTable().findFull([]byte("Config|Get")).appendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
+	if b := newTable(families()).findFull([]byte("Config|Get")).appendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
 		t.Errorf("%s", b)
 	}
 }

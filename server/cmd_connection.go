@@ -90,26 +90,6 @@ func (c *call) reset() {
 	c.simple("RESET")
 }
 
-func (s *session) setAuthed(on bool) {
-	s.authed = on
-	s.pub.authed.Store(on)
-	s.setReaderLimits()
-}
-
-// setReaderLimits gives the reader the bounds for a client before or after AUTH.
-func (s *session) setReaderLimits() {
-	set := s.srv.set
-	s.lengths = s.srv.lengths.Load()
-	if !s.authed {
-		s.rd.Limits = resp.Limits{Args: 10, WideArgs: 10, Bulk: 16 << 10, Inline: 4 << 10, Query: 64 << 10, Unauthenticated: true}
-		return
-	}
-	s.rd.Limits = resp.Limits{
-		Args: 1024, WideArgs: 65536, Inline: 64 << 10,
-		Bulk: int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
-	}
-}
-
 func (c *call) hello() {
 	proto := c.proto
 	if len(c.args) > 1 {

@@ -208,16 +208,6 @@ func crossProtocol(args [][]byte) bool {
 	return false
 }
 
-// plainCut is client bytes inside single quotes: escaped and cut at 128 bytes.
-func plainCut(b []byte) string {
-	q := quoted(b)
-	if len(q) >= 2 && q[0] == '"' {
-		i := strings.LastIndexByte(q, '"')
-		return q[1:i] + q[i+1:]
-	}
-	return q
-}
-
 // reject answers with an error before the command has run.
 func (s *session) reject(cmd *command, text string) {
 	s.stripe.Reject(cmd.id)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"strings"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -124,4 +125,14 @@ func logged(b []byte) string {
 		return string(b[:maxLogged]) + "..."
 	}
 	return string(b)
+}
+
+// plainCut is client bytes inside single quotes: escaped and cut at 128 bytes.
+func plainCut(b []byte) string {
+	q := quoted(b)
+	if len(q) >= 2 && q[0] == '"' {
+		i := strings.LastIndexByte(q, '"')
+		return q[1:i] + q[i+1:]
+	}
+	return q
 }

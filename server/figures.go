@@ -1,11 +1,6 @@
 package server
 
 import (
-	"errors"
-	"fmt"
-	"time"
-
-	"limitdb/internal/pulse"
 	"limitdb/internal/stats"
 )
 
@@ -50,36 +45,4 @@ func (srv *Server) Figures() Figures {
 		f.Commands = append(f.Commands, t.Command)
 	}
 	return f
-}
-
-// pulses are those of the goroutines that Run has.
-type pulses struct{ house, sweep, ring pulse.Pulse }
-
-// StuckAfter is for how long, in nanoseconds, something that takes milliseconds may go on
-// before it counts as stuck.
-const StuckAfter = int64(5 * time.Second)
-
-// Live returns nil while the server's own goroutines make progress, and otherwise says which does not.
-func (srv *Server) Live() error {
-	now := srv.clock.Now()
-	for _, p := range []struct {
-		name string
-		*pulse.Pulse
-	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking who waits", &srv.pulses.ring}} {
-		if stuck := p.Stuck(now); stuck > StuckAfter {
-			return fmt.Errorf("%s has made no progress for %v", p.name, time.Duration(stuck).Round(time.Second))
-		}
-	}
-	return nil
-}
-
-// Ready returns nil while decisions are served, and why not otherwise.
-func (srv *Server) Ready() error {
-	if srv.stopping.Load() {
-		return errStopped
-	}
-	if srv.special.Load()&specialLoading != 0 {
-		return errors.New("the state is being loaded")
-	}
-	return nil
 }

@@ -1,13 +1,7 @@
 package server
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"sync/atomic"
 
 	"limitdb/config"
@@ -96,154 +90,6 @@ const (
 	replySkipping // the running command's reply is dropped
 )
 
-// flushAt is how much a batch may append before it is handed to the
-// connection, so that a small query with a large reply cannot outgrow the limit unseen.
-const flushAt = 64 << 10
-
-// Data runs every complete command of b and writes the replies once.
-func (s *session) Data(b []byte) (more bool) {
-	defer s.contain()
-	if !s.life.Open() {
-		return true
-	}
-	s.begin()
-	s.stripe.Reads.Add(1)
-	s.stripe.In.Add(uint64(len(b)))
-	first := s.pub.lastCmd.Load() == nil && s.rd.Buffered() == 0
-	if first && looksLikeTLS(b) {
-		s.srv.counters.crossProtocol.Add(1)
-		s.srv.log.Warn("a TLS hello on a plain port", "addr", s.addr())
-		s.conn.Close(errCross)
-		return false
-	}
-	s.rd.Feed(b)
-	more = s.run()
-	s.finish()
-	return more
-}
-
-// Closed forgets the session everywhere.
-func (s *session) Closed(reason error) {
-	s.srv.forget(s, reason)
-}
-
-func (s *session) begin() {
-	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // before the clock is read: only then it is right
-	if s.state == running {
-		s.turn = s.srv.durable.turn() // before anything is decided
-	}
-	s.call.now = s.srv.clock.Now()
-	s.slow = 0
-	if s.lengths != s.srv.lengths.Load() {
-		s.setReaderLimits()
-	}
-	if s.call.out == nil {
-		s.call.out = s.srv.buffers.get()
-	}
-}
-
-// run executes what is complete.
-func (s *session) run() (more bool) {
-	queue := s.srv.queues.get()
-	defer s.srv.queues.put(queue)
-	quiet, queued := s.mayQueue(), false
-	var args [][]byte
-	var err error
-	for s.life.Open() {
-		if s.state != running {
-			return s.roomWhileParked()
-		}
-		if quiet {
-			args, err, queued = s.queue(queue)
-		} else {
-			args, err = s.rd.Next()
-		}
-		if queued {
-			if queued = false; queue.n == aheadMost {
-				s.runQueue(queue)
-				if s.overTurn(aheadMost) && s.rd.Buffered() > 0 {
-					s.yield(goOn)
-				}
-			}
-			continue
-		}
-		if queue.n > 0 {
-			s.ran += queue.n
-			s.runQueue(queue)
-			if !s.life.Open() {
-				break
-			}
-		}
-		if err != nil {
-			s.protocolError(err)
-			return false
-		}
-		if args == nil {
-			return true
-		}
-		s.execute(args)
-		quiet = s.mayQueue()
-		if len(s.call.out) >= flushAt {
-			s.flush()
-			s.ran = turnCheck // writing takes time, too
-		}
-		if s.overTurn(1) && s.state == running && s.rd.Buffered() > 0 {
-			s.yield(goOn)
-		}
-	}
-	return false
-}
-
-// finish ends a batch: the tail of the input is kept, replies go out, counters and the
-// published state are brought up to date.
-func (s *session) finish() {
-	ran := !s.tally.Empty() || s.slow > 0
-	s.rd.Keep()
-	s.flush()
-	s.end()
-	s.settle()
-	s.srv.buffers.put(s.call.out)
-	s.call.out = nil
-
-	since := s.pub.partialSince.Load()
-	switch {
-	case !s.rd.Partial() || s.state != running:
-		if since != 0 {
-			s.pub.partialSince.Store(0)
-		}
-	case since == 0 || ran:
-		s.pub.partialSince.Store(s.call.now)
-	}
-	s.pub.lastActive.Store(s.call.now)
-	s.account()
-}
-
-// settle moves the tally into the counters.
-func (s *session) settle() {
-	if !s.tally.Empty() {
-		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.now-s.slow)
-	}
-}
-
-// flush hands the replies to the connection and closes a client that does not
-// read them.
-func (s *session) flush() {
-	told := s.told
-	s.told = false
-	if len(s.call.out) == 0 {
-		return
-	}
-	s.stripe.Out.Add(uint64(len(s.call.out)))
-	if (told || s.owing()) && s.hold(told) {
-		return
-	}
-	s.conn.Write(s.call.out)
-	s.call.out = s.call.out[:0]
-	if s.life.Open() && s.conn.Pending() > s.outputLimit() {
-		s.srv.closeForOutput(s)
-	}
-}
-
 // unauthOutput is how many bytes of replies are held for a client before AUTH.
 const unauthOutput = 64 << 10
 
@@ -284,79 +130,25 @@ func (srv *Server) MostUnsent() int64 {
 	return most / 4 * 3
 }
 
-// account keeps the sum of all clients' buffers.
-func (s *session) account() {
-	storeChanged(&s.pub.buffered, int64(s.rd.Buffered()))
-	storeChanged(&s.pub.queryMemory, int64(s.rd.Memory()))
-	if s.owed != nil {
-		s.pub.owed.Store(int64(len(s.owed.b)))
-	}
-	held := s.holding()
-	if before := s.pub.accounted.Load(); before != held {
-		s.pub.accounted.Store(held)
-		if s.srv.clientBytes.Add(held-before) > s.srv.clientsBudget() {
-			s.srv.kickEviction()
-		}
-	}
-}
-
-// storeChanged stores n, which is mostly there already: to look costs less.
-func storeChanged(to *atomic.Int64, n int64) {
-	if to.Load() != n {
-		to.Store(n)
-	}
-}
-
-// protocolError tells the client why its stream cannot be read on, and closes.
-func (s *session) protocolError(err error) {
-	var pe *resp.ProtocolError
-	if !errors.As(err, &pe) {
-		pe = &resp.ProtocolError{Text: "Protocol error"}
-	}
-	s.srv.counters.protocolErrors.Add(1)
-	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.addr(), "err", pe.Text)
-	s.call.out = resp.AppendError(s.call.out, "ERR "+pe.Text)
-	s.life.Drain(errProtocol)
-}
-
-// contain keeps a panic in a handler to its connection. A panic below a
-// shard's lock leaves the state suspect: it ends the process.
-func (s *session) contain() {
-	r := recover()
-	if r == nil {
-		return
-	}
-	if panickedInEngine() {
-		panic(r)
-	}
-	s.srv.counters.panics.Add(1)
-	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.addr(),
-		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-	s.call.out = resp.AppendError(s.call.out, errInternal)
-	s.conn.Write(s.call.out)
-	s.call.out = nil
-	s.conn.CloseAfterFlush(errPanic)
-}
-
-// panickedInEngine looks for a frame of the engine above the panic.
-func panickedInEngine() bool {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for {
-		f, more := frames.Next()
-		if strings.HasPrefix(f.Function, "limitdb/engine.") {
-			return true
-		}
-		if !more {
-			return false
-		}
-	}
-}
-
-// looksLikeTLS tells a TLS client hello from RESP.
-func looksLikeTLS(b []byte) bool {
-	return len(b) >= 3 && b[0] == 0x16 && b[1] == 0x03 && b[2] <= 0x04
-}
-
 // addr is the peer as CLIENT LIST shows it.
 func (s *session) addr() string { return addrText(s.conn.RemoteAddr(), s.conn.LocalAddr()) }
+
+func (s *session) setAuthed(on bool) {
+	s.authed = on
+	s.pub.authed.Store(on)
+	s.setReaderLimits()
+}
+
+// setReaderLimits gives the reader the bounds for a client before or after AUTH.
+func (s *session) setReaderLimits() {
+	set := s.srv.set
+	s.lengths = s.srv.lengths.Load()
+	if !s.authed {
+		s.rd.Limits = resp.Limits{Args: 10, WideArgs: 10, Bulk: 16 << 10, Inline: 4 << 10, Query: 64 << 10, Unauthenticated: true}
+		return
+	}
+	s.rd.Limits = resp.Limits{
+		Args: 1024, WideArgs: 65536, Inline: 64 << 10,
+		Bulk: int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
+	}
+}

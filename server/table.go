@@ -14,37 +14,11 @@ type table struct {
 
 const tableBits = 9
 
-// families are the tables of the cmd_*.go files, in the order of the reference.
-func families() [][]command {
-	return [][]command{
-		cellCommands(),
-		takeCommands(),
-		takeAllCommands(),
-		leaseCommands(),
-		topCommands(),
-		keyCommands(),
-		connectionCommands(),
-		clientCommands(),
-		serverCommands(),
-		saveCommands(),
-		configCommands(),
-		debugCommands(),
-		aclCommands(),
-		slowlogCommands(),
-		latencyCommands(),
-		memoryCommands(),
-		commandCommands(),
-		clusterCommands(),
-		raftCommands(),
-		pubsubCommands(),
-	}
-}
-
 // newTable builds the table. Two commands with one name are a mistake in the
 // program, caught by every test that starts a server.
-func newTable() *table {
+func newTable(families [][]command) *table {
 	t := &table{}
-	for _, family := range families() {
+	for _, family := range families {
 		for i := range family {
 			t.add(&family[i])
 		}

@@ -1,0 +1,27 @@
+package server
+
+// families are the tables of the cmd_*.go files, in the order of the reference.
+func families() [][]command {
+	return [][]command{
+		cellCommands(),
+		takeCommands(),
+		takeAllCommands(),
+		leaseCommands(),
+		topCommands(),
+		keyCommands(),
+		connectionCommands(),
+		clientCommands(),
+		serverCommands(),
+		saveCommands(),
+		configCommands(),
+		debugCommands(),
+		aclCommands(),
+		slowlogCommands(),
+		latencyCommands(),
+		memoryCommands(),
+		commandCommands(),
+		clusterCommands(),
+		raftCommands(),
+		pubsubCommands(),
+	}
+}

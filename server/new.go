@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"runtime"
+	"sync"
+
+	"limitdb/engine"
+	"limitdb/internal/stats"
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/transport"
+)
+
+// New returns a server that has no listeners yet.
+func New(o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if all := int64(min(totalMemory(), math.MaxInt64)); o.Memory == 0 || all > 0 && all < o.Memory {
+		o.Memory = all
+	}
+	srv := &Server{
+		set:      o.Settings,
+		registry: o.Registry,
+		clock:    o.Clock,
+		log:      o.Log,
+		version:  o.Version,
+		opts:     o,
+		runID:    newRunID(),
+		started:  o.Clock.Now(),
+		table:    newTable(families()),
+		evict:    make(chan struct{}, 1),
+		swapped:  make(chan struct{}, 1),
+
+		authLimiter: engine.New(engine.Options{Shards: 4}),
+		// What is reserved is paid for later, so Burst + 1 are granted at once.
+		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
+	}
+	srv.counts = stats.NewCounters(2*runtime.GOMAXPROCS(0), len(srv.table.all))
+	srv.monitors.init(srv)
+	srv.pause.init(srv)
+	srv.authDelays.init()
+	srv.wide = func(name []byte) bool {
+		c := srv.table.find(name)
+		return c != nil && c.flags&flagWide != 0
+	}
+	srv.engine.Store(o.Engine)
+	srv.durable.Durability = o.Durability
+	srv.timingChanged()
+	o.Registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)
+	o.Registry.OnChange(func() error { srv.lengths.Add(1); return nil }, srv.set.ProtoMaxBulkLen, srv.set.ClientQueryBufferLimit)
+	return srv
+}
+
+// timeEachBelow is the slowlog threshold in µs under which every command is
+// timed by itself rather than as its share of a batch.
+const timeEachBelow = 1000
+
+// timingChanged decides whether every command is timed by itself.
+func (srv *Server) timingChanged() {
+	us := srv.set.SlowlogLogSlowerThan.Get()
+	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
+}
+
+// Accept makes the session of a new connection, or refuses it with an error
+// that says why.
+func (srv *Server) Accept(c transport.Conn) transport.Session {
+	srv.counters.connections.Add(1)
+	s := &session{srv: srv, conn: c, life: c.Life()}
+	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
+	s.rd.Wide = srv.wide
+	s.subs.Topics = &srv.topics
+	s.authed = srv.password() == ""
+	s.pub.authed.Store(s.authed)
+	s.pub.created = srv.clock.Now()
+	s.pub.lastActive.Store(s.pub.created)
+	s.pub.redirect.Store(-1)
+	s.setReaderLimits()
+	refuse := ""
+	switch {
+	case srv.stopping.Load():
+		refuse = errShuttingDown
+	case srv.protected(c):
+		srv.counters.denied.Add(1)
+		refuse = errProtectedMode
+	case !srv.clients.add(s, int(srv.set.MaxClients.Get())):
+		srv.counters.rejected.Add(1)
+		refuse = errMaxClients
+	}
+	s.stripe = srv.stripeOf(c, s.id)
+	if refuse != "" {
+		c.Write(resp.AppendError(nil, refuse))
+		c.CloseAfterFlush(errRefused)
+	}
+	return s
+}
+
+// stripeOf returns the counters of a connection's session. A loop has a stripe of its own, to which no
+// other core writes, unless there are more loops than processors. Connections with a goroutine of
+// their own share the other half.
+func (srv *Server) stripeOf(c transport.Conn, id int64) *stats.Stripe {
+	n := srv.counts.Stripes() / 2
+	if loop := c.Loop(); loop >= 0 {
+		return srv.counts.Stripe(loop % n)
+	}
+	return srv.counts.Stripe(n + int(id)%n)
+}
+
+// protected tells whether protected mode refuses this peer.
+func (srv *Server) protected(c transport.Conn) bool {
+	return srv.set.ProtectedMode.Get() && srv.password() == "" && !isLocal(c.RemoteAddr())
+}
+
+// Run keeps house until ctx ends: deadlines, expiry, eviction of clients, rates,
+// and requests that wait for their turn.
+func (srv *Server) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { srv.keepHouse(ctx) })
+	wg.Go(func() { srv.sweep(ctx) })
+	wg.Go(func() { srv.ring(ctx) })
+	wg.Wait()
+}
+
+// Stopping refuses new clients from now on, has those who wait for their turn
+// answered, and makes Ready say so. Whoever owns the transport then closes the connections.
+func (srv *Server) Stopping() {
+	srv.stopping.Store(true)
+	srv.stopWaits()
+}
