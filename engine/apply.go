@@ -14,18 +14,18 @@ type Step func(now int64, state, dst []byte) (next []byte, err error)
 // error nothing has changed.
 func (e *Engine) Apply(now int64, key []byte, kind limit.Algorithm, step Step) error {
 	h, s := e.place(key)
-	err := s.apply(h, now, key, kind, step)
+	err := s.apply(now, h, key, kind, step)
 	if err == errNoRoom && e.reclaim(now) {
-		err = s.apply(h, now, key, kind, step)
+		err = s.apply(now, h, key, kind, step)
 	}
 	return s.refuse(err)
 }
 
-func (s *shard) apply(h uint64, now int64, key []byte, kind limit.Algorithm, step Step) error {
+func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Algorithm, step Step) error {
 	s.mu.Lock()
 	defer s.unlock()
 	now = s.clamp(now)
-	g, at := s.live(h, now, key)
+	g, at := s.live(now, h, key)
 	state, err := s.stateOf(g, at, kind)
 	if err != nil {
 		return err

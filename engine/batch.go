@@ -88,9 +88,9 @@ func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost
 		h, _ = e.place(key)
 	}
 	s := &e.shards[h>>(64-e.shardBits)]
-	err := s.take(h, now, key, l, cost, d)
+	err := s.take(now, h, key, l, cost, d)
 	if err != nil {
-		err = e.takeAgain(err, h, s, now, key, l, cost, d)
+		err = e.takeAgain(err, now, h, s, key, l, cost, d)
 	}
 	return err
 }

@@ -131,7 +131,7 @@ func TestMemoryStaysWhileACallIsInside(t *testing.T) {
 		for range 3 {
 			runtime.GC()
 		}
-		if _, there := s.info(h, start, key(1)); !there {
+		if _, there := s.info(start, h, key(1)); !there {
 			t.Fatal("the key has gone")
 		}
 	}

@@ -163,12 +163,12 @@ func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 
 // takeAgain is Take where err has come of it: the key's segment has no room, or
 // others wait for the key. Any other err stays.
-func (e *Engine) takeAgain(err error, h uint64, s *shard, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	if err == errNoRoom && e.reclaim(now) {
-		err = s.take(h, now, key, l, cost, d)
+		err = s.take(now, h, key, l, cost, d)
 	}
 	if err == errBehind {
-		_, err = e.ask(h, s, now, key, &Request{Limit: *l, Cost: cost}, nil, d)
+		_, err = e.ask(now, h, s, key, &Request{Limit: *l, Cost: cost}, nil, d)
 	}
 	return s.refuse(err)
 }
@@ -177,7 +177,7 @@ func (e *Engine) takeAgain(err error, h uint64, s *shard, now int64, key []byte,
 // and those of limit.Peek.
 func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	return s.peek(h, now, key, l, cost, d)
+	return s.peek(now, h, key, l, cost, d)
 }
 
 // Refund gives cost back, never above full; a key that is full again is
@@ -185,9 +185,9 @@ func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 // ErrOOM for a key that is not there and counts as used up (see AssumeUsedUp).
 func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	err := s.refund(h, now, key, l, cost, d)
+	err := s.refund(now, h, key, l, cost, d)
 	if err == errNoRoom && e.reclaim(now) {
-		err = s.refund(h, now, key, l, cost, d)
+		err = s.refund(now, h, key, l, cost, d)
 	}
 	return s.refuse(err)
 }
@@ -195,13 +195,13 @@ func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *li
 // Reset forgets key and tells whether it was live at now.
 func (e *Engine) Reset(now int64, key []byte) bool {
 	h, s := e.place(key)
-	return s.reset(h, now, key)
+	return s.reset(now, h, key)
 }
 
 // Info tells about key, or false where it is not live at now.
 func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 	h, s := e.place(key)
-	return s.info(h, now, key)
+	return s.info(now, h, key)
 }
 
 // Flush forgets every key, in one step. The memory goes back to the system with the

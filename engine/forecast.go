@@ -83,7 +83,7 @@ func (r *Request) grantedFrom(state []byte, soonest int64) int64 {
 
 func (s *shard) makeForecast(now int64, q *queue) {
 	q.forecast = forecast{made: true, at: now, under: q.under, again: forecastAgain}
-	g, at := s.live(q.hash, now, q.bytes())
+	g, at := s.live(now, q.hash, q.bytes())
 	state, err := s.stateAsked(g, at, &q.first.Request)
 	q.forecast.state, q.forecast.bad = bytes.Clone(state), err != nil
 	for w := q.first; w != nil; w = w.next {

@@ -7,7 +7,7 @@ import "limitdb/limit"
 // and for a new key ErrKey and ErrOOM; after an error nothing has changed.
 func (e *Engine) Lease(now int64, key []byte, l *limit.Lease, d *limit.Decision) error {
 	h, s := e.place(key)
-	_, err := e.ask(h, s, now, key, &Request{Lease: l}, nil, d)
+	_, err := e.ask(now, h, s, key, &Request{Lease: l}, nil, d)
 	return err
 }
 

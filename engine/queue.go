@@ -291,7 +291,7 @@ func (l *waitlist) remove(q *queue) {
 func (s *shard) advance(now int64, q *queue) bool {
 	w := q.head
 	d := &w.decision
-	g, at := s.live(q.hash, now, q.bytes())
+	g, at := s.live(now, q.hash, q.bytes())
 	state, err := s.stateAsked(g, at, &w.Request)
 	if err == nil {
 		err = w.peek(state, now, d)
@@ -369,7 +369,7 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 // denial.
 func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	d := &w.decision
-	g, at := s.live(q.hash, now, q.bytes())
+	g, at := s.live(now, q.hash, q.bytes())
 	state, err := s.stateAsked(g, at, &w.Request)
 	if err == nil {
 		err = w.peek(state, now, d)

@@ -9,19 +9,17 @@ import "limitdb/limit"
 // changed.
 func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	err := s.reserve(h, now, key, l, cost, maxWait, d)
+	err := s.reserve(now, h, key, l, cost, maxWait, d)
 	if err == errNoRoom && e.reclaim(now) {
-		err = s.reserve(h, now, key, l, cost, maxWait, d)
+		err = s.reserve(now, h, key, l, cost, maxWait, d)
 	}
 	return s.refuse(err)
 }
 
-func (s *shard) reserve(h uint64, now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
+func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.unlock()
-	now = s.clamp(now)
-	g, at := s.live(h, now, key)
-	state, err := s.stateFor(g, at, l)
+	now, g, at, state, err := s.open(now, h, key, l)
 	if err != nil {
 		return err
 	}

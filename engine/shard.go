@@ -50,7 +50,7 @@ func (s *shard) clamp(now int64) int64 {
 }
 
 // live finds key, and drops it instead if its time has come.
-func (s *shard) live(h uint64, now int64, key []byte) (*segment, slot) {
+func (s *shard) live(now int64, h uint64, key []byte) (*segment, slot) {
 	g, at := s.table.find(h, key)
 	if at != nil && s.table.expires(g.record(at)) <= now {
 		s.table.remove(g, h, at)
@@ -67,6 +67,15 @@ func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 		return s.emptied(l)
 	}
 	return s.stateOf(g, at, l.Algorithm)
+}
+
+// open is how a step on a limit begins, once the shard is locked: it returns the shard's
+// time, where key is, and its state.
+func (s *shard) open(now int64, h uint64, key []byte, l *limit.Limit) (_ int64, g *segment, at slot, state []byte, err error) {
+	now = s.clamp(now)
+	g, at = s.live(now, h, key)
+	state, err = s.stateFor(g, at, l)
+	return now, g, at, state, err
 }
 
 // stateOf is stateFor for whatever a key can hold.
@@ -166,14 +175,14 @@ func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, m m
 
 // take writes its answer to *d, as package limit does. It means something only
 // if there is no error; errBehind leaves the decision to ask.
-func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waits.n != 0 && s.waits.find(key) != nil {
 		return errBehind
 	}
 	now = s.clamp(now)
-	g, at := s.live(h, now, key)
+	g, at := s.live(now, h, key)
 	state, err := s.stateFor(g, at, l)
 	if err != nil {
 		return err
@@ -195,12 +204,10 @@ func (s *shard) take(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	return nil
 }
 
-func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = s.clamp(now)
-	g, at := s.live(h, now, key)
-	state, err := s.stateFor(g, at, l)
+	now, _, _, state, err := s.open(now, h, key, l)
 	if err != nil {
 		return err
 	}
@@ -216,12 +223,10 @@ func (s *shard) peek(h uint64, now int64, key []byte, l *limit.Limit, cost int64
 	return nil
 }
 
-func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.unlock()
-	now = s.clamp(now)
-	g, at := s.live(h, now, key)
-	state, err := s.stateFor(g, at, l)
+	now, g, at, state, err := s.open(now, h, key, l)
 	if err != nil {
 		return err
 	}
@@ -243,11 +248,11 @@ func (s *shard) refund(h uint64, now int64, key []byte, l *limit.Limit, cost int
 	return nil
 }
 
-func (s *shard) reset(h uint64, now int64, key []byte) bool {
+func (s *shard) reset(now int64, h uint64, key []byte) bool {
 	s.mu.Lock()
 	defer s.unlock()
 	now = s.clamp(now)
-	g, at := s.live(h, now, key)
+	g, at := s.live(now, h, key)
 	if at == nil {
 		return false
 	}
@@ -262,11 +267,11 @@ func (s *shard) reset(h uint64, now int64, key []byte) bool {
 	return true
 }
 
-func (s *shard) info(h uint64, now int64, key []byte) (Info, bool) {
+func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.clamp(now)
-	g, at := s.live(h, now, key)
+	g, at := s.live(now, h, key)
 	if at == nil {
 		return Info{}, false
 	}

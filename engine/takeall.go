@@ -119,7 +119,7 @@ func (p *plan) decide(now int64, r *request) (at int, err error) {
 
 func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	key, l := r.keys[c.at], &r.limits[c.at]
-	g, slot := c.s.live(c.h, now, key)
+	g, slot := c.s.live(now, c.h, key)
 	state, err := c.s.stateFor(g, slot, l)
 	if err != nil {
 		return err

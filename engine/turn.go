@@ -19,7 +19,7 @@ type turns struct {
 }
 
 // askTurn reserves for w, which is of a QUEUE, and parks it until its turn.
-func (s *shard) askTurn(h uint64, now int64, g *segment, at slot, key, state []byte, w *Waiter) (granted int64, err error) {
+func (s *shard) askTurn(now int64, h uint64, g *segment, at slot, key, state []byte, w *Waiter) (granted int64, err error) {
 	d := &w.decision
 	part, err := w.part(state, now)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *shard) comeTurn(now int64, q *queue) {
 	w := q.first
 	d := &w.decision
 	d.Wait = limit.Never
-	g, at := s.live(q.hash, now, q.bytes())
+	g, at := s.live(now, q.hash, q.bytes())
 	if state, err := s.stateAsked(g, at, &w.Request); err == nil {
 		var there limit.Decision
 		if limit.Peek(&w.Limit, state, now, 0, &there) == nil {
@@ -123,7 +123,7 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	err := s.closeHoles(now, q, line, &w.decision)
 	s.waits.leaveLine(q)
 	if err == nil {
-		g, at := s.live(q.hash, now, q.bytes())
+		g, at := s.live(now, q.hash, q.bytes())
 		var state []byte
 		if state, err = s.stateAsked(g, at, &w.Request); err == nil {
 			err = w.stand(state, now, &w.decision)
@@ -161,7 +161,7 @@ func (line *turns) merge(q *queue) {
 func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) error {
 	for last := line.last; last != nil && last.hole != nil; last = line.last {
 		r := Request{Limit: *last.hole}
-		g, at := s.live(q.hash, now, q.bytes())
+		g, at := s.live(now, q.hash, q.bytes())
 		state, err := s.stateOf(g, at, r.kind())
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (s *shard) keepTurns(now int64, line *turns) {
 		return // as it was granted before, it cannot
 	}
 	limit.Prolong(next, q.full)
-	g, at := s.live(q.hash, now, q.bytes())
+	g, at := s.live(now, q.hash, q.bytes())
 	// The error is one of the system: then the turns are as good as forgotten.
 	_ = s.store(now, q.hash, g, at, q.bytes(), unknown(limit.QUEUE), next, true)
 }

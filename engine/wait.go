@@ -114,7 +114,7 @@ func (w *Waiter) isTooLate(now, due int64) bool {
 // arise when a waiting request is decided at last.
 func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
 	h, s := e.place(key)
-	granted, err := e.ask(h, s, now, key, &w.Request, w, &w.decision)
+	granted, err := e.ask(now, h, s, key, &w.Request, w, &w.decision)
 	if err == errParked {
 		return true // and may have been decided since
 	}
@@ -160,21 +160,21 @@ var errBehind = errors.New("engine: others wait for the key")
 // granted. It is for what r can say besides: Replace.
 func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	h, s := e.place(key)
-	return e.ask(h, s, now, key, r, nil, d)
+	return e.ask(now, h, s, key, r, nil, d)
 }
 
 // ask decides r, and makes room for it if there is none.
-func (e *Engine) ask(h uint64, s *shard, now int64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
-	granted, err = s.ask(h, now, key, r, w, d)
+func (e *Engine) ask(now int64, h uint64, s *shard, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
+	granted, err = s.ask(now, h, key, r, w, d)
 	if err == errNoRoom && e.reclaim(now) {
-		granted, err = s.ask(h, now, key, r, w, d)
+		granted, err = s.ask(now, h, key, r, w, d)
 	}
 	return granted, s.refuse(err)
 }
 
 // ask decides r at now. It parks w, if that is not nil, in the place of a denial
 // with something to wait for, and returns errParked.
-func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
+func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
 	s.mu.Lock()
 	defer s.unlock()
 	now = s.clamp(now)
@@ -182,7 +182,7 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 	if q != nil && !s.settle(now, q) {
 		q = nil
 	}
-	g, at := s.live(h, now, key)
+	g, at := s.live(now, h, key)
 	state, err := s.stateAsked(g, at, r)
 	if err != nil {
 		return 0, err
@@ -201,7 +201,7 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 		if moved { // those who wait may wait for less now
 			s.changed(now, q, nil)
 			q = s.waits.find(key)
-			g, at = s.live(h, now, key)
+			g, at = s.live(now, h, key)
 			if state, err = s.stateAsked(g, at, r); err != nil {
 				return 0, err
 			}
@@ -214,7 +214,7 @@ func (s *shard) ask(h uint64, now int64, key []byte, r *Request, w *Waiter, d *l
 	behind := q.holds() && !d.Limited && !anew && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && !q.holds():
-		granted, err = s.askTurn(h, now, g, at, key, state, w)
+		granted, err = s.askTurn(now, h, g, at, key, state, w)
 		if err == nil || err == errParked {
 			s.changed(now, q, &r.Limit)
 		}
