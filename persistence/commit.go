@@ -46,7 +46,7 @@ func (s *Store) Wait(fn func(error)) bool {
 		s.mu.Unlock()
 		return false
 	}
-	s.waiters = append(s.waiters, waiter{at, fn})
+	s.held = append(s.held, heldReply{at, fn})
 	s.mu.Unlock()
 	s.unkicked.Store(true)
 	return true
@@ -63,7 +63,7 @@ func (s *Store) Kick() {
 func (s *Store) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.waiters) > 0
+	return len(s.held) > 0
 }
 
 // position returns the number of the drain that includes every change up to now.

@@ -156,7 +156,7 @@ func TestChangesAreWrittenSoon(t *testing.T) {
 	})
 }
 
-// Under Always, all waiters that gathered are called after one sync, and an idle store does nothing.
+// Under Always, all replies that gathered are released after one sync, and an idle store does nothing.
 func TestRepliesWaitForTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, t.TempDir(), Options{Policy: Always})
@@ -402,7 +402,7 @@ func (r *refusals) all() []string {
 	return slices.Clone(r.told)
 }
 
-// Under Always a failure is passed to main, and no waiter is released.
+// Under Always a failure is passed to main, and no reply is released.
 func TestFailureUnderAlwaysIsFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fatal atomic.Int64

@@ -62,7 +62,7 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// When the policy changes, every waiter is released, whatever the writer is doing at that moment, and not
+// When the policy changes, every waiting reply is released, whatever the writer is doing at that moment, and not
 // before its change is durable.
 func TestPolicyChangesStrandNobody(t *testing.T) {
 	policies := []Policy{Always, EverySec, Never}

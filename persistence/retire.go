@@ -62,8 +62,8 @@ func (s *Store) end() {
 
 	s.mu.Lock()
 	s.retired = true
-	ready := s.waiters
-	s.waiters = nil
+	ready := s.held
+	s.held = nil
 	s.mu.Unlock()
 	for _, w := range ready {
 		w.fn(nil)

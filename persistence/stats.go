@@ -54,7 +54,7 @@ func (s *Store) Stats() Stats {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.Waiting = len(s.waiters)
+	st.Waiting = len(s.held)
 	st.Snapshotting, st.SnapshotBegan = s.status.running, s.status.began
 	st.LastSnapshot, st.LastSnapshotTook, st.LastSnapshotErr = s.status.ended, s.status.lastDuration, s.status.lastErr
 	st.LastSnapshotFailed = st.LastSnapshotErr != nil

@@ -76,7 +76,7 @@ type Options struct {
 //
 // How a change becomes durable: its part appends a record to a buffer under a lock of its own. The writer
 // (one goroutine) drains all buffers, writes the records as one batch, syncs if the policy says so, publishes
-// what is durable, and calls the waiters for it. Other changes gather during a sync; the next batch and sync
+// what is durable, and releases the replies that wait for it. Other changes gather during a sync; the next batch and sync
 // serve them all (group commit).
 //
 // Drains are numbered. The writer raises opened before a drain, and sets durable to that number after the
@@ -119,8 +119,8 @@ type Store struct {
 	// failure is why writers are refused; nil if they are not.
 	failure atomic.Pointer[failure]
 
-	mu      sync.Mutex // guards waiters, retired and status
-	waiters []waiter
+	mu      sync.Mutex // guards held, retired and status
+	held    []heldReply
 	retired bool // nobody waits any more; see Retire
 	status  status
 
@@ -145,8 +145,8 @@ type Store struct {
 
 type failure struct{ err error }
 
-// waiter's fn is called when the drain with number at is durable.
-type waiter struct {
+// heldReply is a reply that waits: its fn is called when the drain with number at is durable.
+type heldReply struct {
 	at uint64
 	fn func(error)
 }

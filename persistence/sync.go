@@ -13,7 +13,7 @@ import (
 // store's old log and batches in the new one lack flagSettled: after a power cut they count only if the old
 // log is complete.
 
-// sync makes durable everything that was written before the call, and calls the waiters for it. Others may
+// sync makes durable everything that was written before the call, and releases the replies that wait for it. Others may
 // write meanwhile. If it returns the file's error, the store has failed.
 func (s *Store) sync() error {
 	s.syncing.Lock()
@@ -23,7 +23,7 @@ func (s *Store) sync() error {
 	s.unsynced.begin()
 	s.io.Unlock()
 	if cur == nil {
-		return nil // the log cannot be written: waiters wait for a new base
+		return nil // the log cannot be written: replies wait for a new base
 	}
 	if old != nil {
 		if err := s.syncFile(old); err != nil {
@@ -131,7 +131,7 @@ func (s *Store) mark() bool {
 	return true
 }
 
-// publish records that all drains up to this number are durable, and calls their waiters.
+// publish records that all drains up to this number are durable, and releases the replies that wait for them.
 //
 // Tried and rejected: waking an event loop once, when the replies of all its connections may leave, instead
 // of at the first (no difference at 64 commands in a pipeline, 6 % slower at one).
@@ -143,12 +143,12 @@ func (s *Store) publish(at uint64) {
 	}
 	s.durable.Store(at)
 	n := 0
-	for n < len(s.waiters) && s.waiters[n].at <= at {
+	for n < len(s.held) && s.held[n].at <= at {
 		n++
 	}
-	ready := s.waiters[:n:n]
-	// Numbers are nearly in order; a waiter behind one with a higher number waits with it.
-	s.waiters = append([]waiter(nil), s.waiters[n:]...)
+	ready := s.held[:n:n]
+	// Numbers are nearly in order; a reply behind one with a higher number waits with it.
+	s.held = append([]heldReply(nil), s.held[n:]...)
 	s.mu.Unlock()
 	for _, w := range ready {
 		w.fn(nil)

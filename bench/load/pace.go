@@ -33,21 +33,21 @@ func (r *run) pace(ctx context.Context, workers []*worker) error {
 			return fmt.Errorf("open loop: %w", err)
 		}
 		for now := time.Since(r.start); k < end && all.due(k) <= now; k++ {
-			workers[k%uint64(len(workers))].turn.give()
+			workers[k%uint64(len(workers))].wake.give()
 		}
 	}
 	return nil
 }
 
-// turn signals to a worker that something is due. A second signal is dropped if the first was not received
+// wake signals to a worker that something is due. A second signal is dropped if the first was not received
 // yet.
-type turn chan struct{}
+type wake chan struct{}
 
-func newTurn() turn { return make(turn, 1) }
+func newWake() wake { return make(wake, 1) }
 
-func (t turn) give() {
+func (c wake) give() {
 	select {
-	case t <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

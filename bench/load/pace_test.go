@@ -118,7 +118,7 @@ func TestFailedNapEndsTheRun(t *testing.T) {
 	}
 }
 
-// A worker gets its turn from the pacer at the exact instant.
+// The pacer wakes a worker at the exact instant.
 func TestPacerIsExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: always(granted, 0)}

@@ -20,7 +20,7 @@ type worker struct {
 	shard   *shard
 	replies replies
 	in, out []byte
-	turn    turn // the pacer of an open loop signals here
+	wake    wake // the pacer of an open loop signals here
 }
 
 func newWorker(r *run, index int, conn net.Conn) *worker {
@@ -29,7 +29,7 @@ func newWorker(r *run, index int, conn net.Conn) *worker {
 		keys:  newPicker(&r.Config, index),
 		shard: r.stats.shard(index),
 		in:    make([]byte, writeBufferSize),
-		turn:  newTurn(),
+		wake:  newWake(),
 	}
 }
 
@@ -199,7 +199,7 @@ func (w *worker) writeDue(ctx context.Context, s *schedule, pipelines uint64, se
 		waited := now.Before(due)
 		for now.Before(due) {
 			select {
-			case <-w.turn:
+			case <-w.wake:
 			case <-ctx.Done():
 				return nil
 			}
