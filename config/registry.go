@@ -112,8 +112,8 @@ func (r *Registry) Warnings() []string {
 	return append(r.remarks.all(), r.Advice()...)
 }
 
-// Advice returns the warnings about values in force that are allowed and may surprise, one a line. A hook of
-// OnChange may call it.
+// Advice returns the warnings about current values that are allowed and may surprise, one a line. Hooks may
+// call it.
 func (r *Registry) Advice() []string {
 	var lines []string
 	for _, a := range r.advice {

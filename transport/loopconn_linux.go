@@ -91,7 +91,7 @@ func (c *loopConn) act() {
 func (c *loopConn) ready(events uint32) {
 	const broken = syscall.EPOLLHUP | syscall.EPOLLERR
 	if events&broken != 0 && c.reset() {
-		return // what it has sent is not run: nobody waits for the replies
+		return // do not run what it has sent: nobody waits for the replies
 	}
 	if events&(syscall.EPOLLOUT|broken) != 0 && c.pending.Load() > 0 {
 		c.flush()

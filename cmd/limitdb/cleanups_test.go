@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What was done last is undone first, all of it, and once.
+// The last step is undone first, and each step is undone once.
 func TestCleanups(t *testing.T) {
 	var c cleanups
 	var ran []int

@@ -17,18 +17,19 @@ import (
 	"limitdb/server"
 )
 
-// replica joins the engine and the server with the node of a cluster, whose table it is.
+// replica connects the engine and the server with the node of a cluster. It holds the node's table.
 //
-// Each time that the node leads, the server gets an engine, which is closed for ever when the node leads no more: a decision that comes late
-// finds it closed, and cannot reach the table that entries of the log are applied to. That one is another, which no
-// client sees before the node leads again.
+// Each time the node becomes the leader, the server gets an engine, which is closed for good when the node
+// stops being the leader. A decision that comes late finds the engine closed, and cannot change the table to
+// which the node applies the log's entries. That table is another engine, which no client sees before the
+// node leads again.
 type replica struct {
 	p      *process
 	node   atomic.Pointer[replication.Node]
-	states atomic.Pointer[engine.Engine] // the table
+	states atomic.Pointer[engine.Engine] // the node's table
 }
 
-// raftDir is the directory of the node in that of the data.
+// raftDir is the node's directory inside the data directory.
 const raftDir = "raft"
 
 func newReplica(p *process) *replica {
@@ -42,7 +43,7 @@ func (p *process) newEngine() *engine.Engine {
 	return engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 }
 
-// states is the engine whose numbers are the server's.
+// states returns the engine whose figures the server shows.
 func (p *process) states() *engine.Engine {
 	if p.replica != nil {
 		return p.replica.states.Load()
@@ -50,7 +51,7 @@ func (p *process) states() *engine.Engine {
 	return p.engine
 }
 
-// keeper is who makes replies wait.
+// keeper returns the functions with which replies wait.
 func (p *process) keeper() *server.Durability {
 	if p.replica != nil {
 		return p.replica.keeper()
@@ -58,7 +59,7 @@ func (p *process) keeper() *server.Durability {
 	return p.durable.forServer()
 }
 
-// open starts the node, once the ports are open: it tells the others where clients reach it.
+// open starts the node. The ports must be open, since the node tells the others where clients reach it.
 func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	if r == nil {
 		return nil
@@ -75,7 +76,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 		Fatal: func(err error) {
 			select {
 			case p.durable.fatal <- err:
-			default: // the process ends already
+			default: // the process is already ending
 			}
 		},
 		Log: p.log,
@@ -96,13 +97,14 @@ func (r *replica) close() error {
 	return r.node.Load().Close()
 }
 
-// sweepSlots is how many slots of the table are looked at at once, sweepRest how long it rests then.
+// sweepSlots is how many slots of the table one sweep looks at, and sweepPause the time between two sweeps.
 const (
 	sweepSlots = 4_000
 	sweepPause = 10 * time.Millisecond
 )
 
-// sweep drops what has expired at the replicated time, while nobody decides: the server does it otherwise.
+// sweep removes what has expired at the replicated time while this node makes no decisions. At other times
+// the server does it.
 func (r *replica) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepPause)
 	defer tick.Stop()
@@ -118,18 +120,18 @@ func (r *replica) sweep(ctx context.Context) {
 	}
 }
 
-// What follows is replication.Table.
+// The methods below implement replication.Table.
 
-// Lead puts the table in force.
+// Lead hands the table to the server, which begins to decide.
 func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e := r.states.Load()
 	r.p.clock.Shift(ahead)
 	e.StartJournal(0, gate, dirtied)
-	_ = r.p.budgetChanged() // never fails
+	_ = r.p.budgetChanged() // it never fails
 	r.p.server.Lead(e)
 }
 
-// Follow closes the table that was in force.
+// Follow takes the table back from the server and closes it.
 func (r *replica) Follow() {
 	e := r.states.Load()
 	r.p.server.Follow()
@@ -137,23 +139,23 @@ func (r *replica) Follow() {
 	e.StopJournal()
 }
 
-// Dirty reports whether Cut would find something.
+// Dirty reports whether there is anything to cut.
 func (r *replica) Dirty() bool { return r.states.Load().Dirty() }
 
-// Cut sets what has changed aside.
+// Cut sets aside the records of all changes.
 func (r *replica) Cut() { r.states.Load().Cut() }
 
-// Drain adds what Cut has set aside.
+// Drain adds the records that Cut has set aside.
 func (r *replica) Drain(dst *journal.Buffer) { r.states.Load().Drain(dst) }
 
-// Clear makes the table an empty one.
+// Clear replaces the table by an empty one.
 func (r *replica) Clear() error {
 	e := r.p.newEngine()
 	r.states.Swap(e).Close()
 	return nil
 }
 
-// Apply applies records to the table. A Flush is none that a node proposes.
+// Apply applies records to the table. It returns journal.ErrNewer for a Flush, which no node proposes.
 func (r *replica) Apply(_ int64, records []journal.Record) error {
 	for i := range records {
 		if records[i].Op == journal.Flush {
@@ -163,15 +165,15 @@ func (r *replica) Apply(_ int64, records []journal.Record) error {
 	return r.states.Load().Restore(records, 0, 1)
 }
 
-// Copy adds states that are live at a time.
+// Copy adds the states that have not expired at now, beginning at a cursor, and returns the next cursor.
 func (r *replica) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {
 	return r.states.Load().Copy(now, cursor, dst)
 }
 
-// errByRaft is the answer to what a cluster has no use for.
+// errByRaft is the answer to commands that make no sense in a cluster.
 var errByRaft = errors.New("with raft-addr, the state is kept in the log of the cluster")
 
-// keeper is what the server asks of whoever keeps its state: replies wait for a majority of the nodes.
+// keeper returns the functions with which replies wait for a majority of the nodes.
 func (r *replica) keeper() *server.Durability {
 	return &server.Durability{
 		Turn: func() uint64 {
@@ -201,7 +203,7 @@ func (r *replica) keeper() *server.Durability {
 	}
 }
 
-// forServer is what the server asks about the nodes, nil where it stands alone.
+// forServer returns what the server asks about the nodes, or nil for a standalone server.
 func (r *replica) forServer() *server.Replication {
 	if r == nil {
 		return nil

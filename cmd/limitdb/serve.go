@@ -89,7 +89,7 @@ func (p *process) run() (err error) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	undo.add(func() error { signal.Stop(signals); return nil })
 
-	served := false // and nothing has gone wrong
+	served := false // and nothing went wrong
 	undo.add(func() error {
 		if served {
 			return p.keepState()
@@ -132,7 +132,7 @@ func (p *process) run() (err error) {
 	return err
 }
 
-// build makes the parts, of which none runs yet.
+// build makes the parts. None of them runs yet.
 func (p *process) build(undo *cleanups) error {
 	// The log comes first, since everything below may write to it.
 	logs, err := newLogOutput(p.set)

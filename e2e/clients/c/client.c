@@ -21,7 +21,7 @@ static void ok(const char *name, const char *got, const char *want) {
     printf("ok %s\n", name);
 }
 
-/* print spells a reply in buf and frees it: an array's integers with blanks between. */
+/* print writes a reply to buf and frees it: an array as integers with blanks between. */
 static const char *print(redisReply *r, char *buf, size_t size) {
     if (r == NULL) {
         snprintf(buf, size, "no reply");

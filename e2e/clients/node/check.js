@@ -1,4 +1,4 @@
-// What the Node.js programs share: the environment that the test gives, and
+// What the Node.js programs share: the environment that the test sets, and
 // one "ok name" line for each check that passed.
 'use strict'
 const assert = require('node:assert/strict')
@@ -20,7 +20,7 @@ exports.check = async (name, fn) => {
   console.log(`ok ${name}`)
 }
 
-// main runs fn and ends the process: with 1 and the stack when it throws.
+// main runs fn and ends the process. If fn throws, it prints the stack and exits with 1.
 exports.main = (fn) => {
   fn().then(() => process.exit(0), (err) => {
     console.error(err)

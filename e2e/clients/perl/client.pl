@@ -15,7 +15,7 @@ sub ok {
     print "ok $name\n";
 }
 
-# command sends a command whose name is no word of Perl's.
+# command sends a command whose name is not a valid Perl identifier.
 sub command {
     my ($client, $name, @args) = @_;
     return $client->__std_cmd($name, @args);

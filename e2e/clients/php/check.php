@@ -1,5 +1,5 @@
 <?php
-// What the PHP programs share: the environment that the test gives, and one
+// What the PHP programs share: the environment that the test sets, and one
 // "ok name" line for each check that passed.
 define('HOST', getenv('LIMITDB_HOST'));
 define('PORT', (int) getenv('LIMITDB_PORT'));
@@ -23,7 +23,7 @@ function ok(string $name, mixed $got, mixed $want): void
     echo "ok $name\n";
 }
 
-// message is the text of what $call throws, or ''.
+// message returns the text of what $call throws, or ''.
 function message(callable $call): string
 {
     try {

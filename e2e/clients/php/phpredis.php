@@ -7,7 +7,7 @@ $client->connect(HOST, PORT);
 ok('ping', $client->ping(), true);
 ok('throttle', $client->rawCommand('CL.THROTTLE', key_('throttle'), 15, 30, 60), [0, 16, 15, -1, 2]);
 ok('take', $client->rawCommand('RL.TAKE', key_('take'), 'GCRA', '5/m'), [0, 5, 4, -1, 12000]);
-// An error that does not begin with ERR is an exception for phpredis.
+// phpredis throws an exception for an error that does not begin with ERR.
 ok('error', message(fn () => $client->rawCommand('CL.THROTTLE', key_('error'), 15, 30, 'sixty')), ERROR);
 ok('setname', [$client->client('setname', 'e2e-php'), $client->client('getname')], [true, 'e2e-php']);
 
@@ -21,8 +21,8 @@ $id = $client->rawCommand('CLIENT', 'ID');
 $other = new Redis();
 $other->connect(HOST, PORT);
 ok('kill', $other->rawCommand('CLIENT', 'KILL', 'ID', $id), 1);
-// Wait until the connection is gone: phpredis never sends a command again whose
-// connection ends between the writing and the reading, but waits for its reply.
+// Wait until the connection is closed: if it closes between writing a command and
+// reading its reply, phpredis does not send the command again, but waits for the reply.
 while ($other->rawCommand('CLIENT', 'LIST', 'ID', $id) !== '') {
     usleep(1000);
 }

@@ -13,7 +13,7 @@ $text = $client->executeRaw(['CL.THROTTLE', key_('error'), '15', '30', 'sixty'],
 ok('error', [$failed, $text], [true, ERROR]);
 ok('setname', [(string) $client->client('SETNAME', 'e2e-php'), $client->client('GETNAME')], ['OK', 'e2e-php']);
 
-// A command that Predis does not know goes into a pipeline as a RawCommand.
+// Predis can put a command that it does not know into a pipeline as a RawCommand.
 $replies = $client->pipeline(function ($pipe) {
     for ($i = 0; $i < 1000; $i++) {
         $pipe->executeCommand(new Predis\Command\RawCommand(['CL.THROTTLE', key_('pipeline'), 499, 1, 86400]));
