@@ -185,25 +185,17 @@ func (l *Limit) validateTime() error {
 	return l.validateRate()
 }
 
-// validateOptions checks that options of the algorithm are in range, and that
+// validateOptions checks that the options of the algorithm are in range, and that
 // there are no others.
 func (l *Limit) validateOptions() error {
-	allowed := table[l.Algorithm].options
-	has := func(o option) bool { return allowed&o != 0 }
-	switch {
-	case !has(optBurst) && l.Burst != l.Max,
-		!has(optInterval) && l.Interval,
-		!has(optFirst) && l.First,
-		!has(optCountDenied) && l.CountDenied,
-		!has(optCalendar) && l.Calendar != NoUnit,
-		l.First && l.Calendar != NoUnit:
-		return ErrOption
-	case has(optSegments) && !optSegments.allows(l.Segments), !has(optSegments) && l.Segments != 0:
-		return ErrSegments
-	case has(optWarm) && l.Warm < 1, !has(optWarm) && l.Warm != 0:
-		return ErrWarm
-	case has(optCold) && !optCold.allows(l.Cold), !has(optCold) && l.Cold != 0:
-		return ErrCold
+	allowed, given := table[l.Algorithm].options, l.given()
+	if others := given &^ allowed; others != 0 {
+		return others.row().bad
+	}
+	for check := allowed & (given | optNeeded); check != 0; {
+		if r := check.next(); r.valid != nil && !r.valid(*l) {
+			return r.bad
+		}
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package limit
 
 import (
-	"math"
+	"fmt"
 	"math/bits"
+	"strconv"
 )
 
 // option is a set of the words that may follow "ALGORITHM limit period".
@@ -20,38 +21,179 @@ const (
 	optCountDenied
 )
 
-// optionRow is what the package knows about an option.
+// optionRow is what the package knows about an option. Its functions take a Limit
+// by value and return it: through a pointer, each caller's Limit would be moved to
+// the heap.
 type optionRow struct {
-	name  string // in upper case
-	value string // the name of its value; "" for an option without one
-	// least and most bound an option whose value is an integer; most is 0 for
-	// one whose value is none.
-	least, most int64
+	name    string // in upper case
+	value   string // the name of its value; "" for an option without one
+	integer bool   // the value is an integer
+	// bad is the error of a limit that has the option out of range, or has it
+	// although its algorithm has not.
+	bad error
+	// read reads the value, or for an option without one the option itself.
+	read func(l Limit, word []byte, zones *Zones) (Limit, error)
+	// fill gives the option its default where it was not given, if it is one of
+	// optNeeded.
+	fill func(l Limit) (Limit, error)
+	// valid reports whether a limit of an algorithm with the option has it in range;
+	// nil if any value is.
+	valid func(l Limit) bool
+	// text appends the option as it is written, or nothing if it is the default; nil
+	// if it is written elsewhere.
+	text func(b []byte, l Limit) []byte
 }
 
-// options has a row for each option, in the order of the bits. The parser,
-// the validation and [Options], from which the server describes its commands,
-// read it.
+// optNeeded are the options that an algorithm which has them cannot do without.
+const optNeeded = optWarm | optCold | optSegments
+
+const (
+	minSegments = 2
+	minCold     = 1
+	defaultCold = 3 // Guava's cold factor
+)
+
+// options has a row for each option, in the order of the bits, which is that in
+// which they are printed. A new option needs its bit, its row, its field in Limit
+// and a line in given; table.go says which algorithms have it. The parser, the
+// printer, the validation and [Options], from which the server describes its
+// commands, read the table.
 var options = [...]optionRow{
-	{name: "BURST", value: "burst", least: 1, most: math.MaxInt64},
-	{name: "INTERVAL"},
-	{name: "WARM", value: "time"},
-	{name: "COLD", value: "factor", least: 1, most: MaxCold},
-	{name: "FIRST"},
-	{name: "CALENDAR", value: "unit"},
-	{name: "TZ", value: "zone"},
-	{name: "SEGMENTS", value: "segments", least: 2, most: MaxSegments},
-	{name: "COUNTDENIED"},
+	{
+		name: "BURST", value: "burst", integer: true, bad: ErrOption,
+		read: readBurst,
+		text: func(b []byte, l Limit) []byte { return appendNumber(b, " BURST ", l.Burst) },
+	},
+	{
+		name: "INTERVAL", bad: ErrOption,
+		read: func(l Limit, _ []byte, _ *Zones) (Limit, error) { l.Interval = true; return l, nil },
+		text: func(b []byte, _ Limit) []byte { return append(b, " INTERVAL"...) },
+	},
+	{
+		name: "WARM", value: "time", bad: ErrWarm,
+		read: func(l Limit, word []byte, _ *Zones) (_ Limit, err error) {
+			l.Warm, err = parseTime(word, false, ErrWarm)
+			return l, err
+		},
+		fill:  func(l Limit) (Limit, error) { l.Warm = l.Period; return l, nil },
+		valid: func(l Limit) bool { return l.Warm >= 1 },
+		text: func(b []byte, l Limit) []byte {
+			if l.Warm == l.Period {
+				return b
+			}
+			return appendTime(append(b, " WARM "...), l.Warm)
+		},
+	},
+	{
+		name: "COLD", value: "factor", integer: true, bad: ErrCold,
+		read: func(l Limit, word []byte, _ *Zones) (_ Limit, err error) {
+			l.Cold, err = parseRange(word, minCold, MaxCold, ErrCold)
+			return l, err
+		},
+		fill:  func(l Limit) (Limit, error) { l.Cold = defaultCold; return l, nil },
+		valid: func(l Limit) bool { return minCold <= l.Cold && l.Cold <= MaxCold },
+		text: func(b []byte, l Limit) []byte {
+			if l.Cold == defaultCold {
+				return b
+			}
+			return appendNumber(b, " COLD ", l.Cold)
+		},
+	},
+	{
+		name: "FIRST", bad: ErrOption,
+		read: func(l Limit, word []byte, _ *Zones) (Limit, error) {
+			if l.Calendar != NoUnit {
+				return l, fmt.Errorf("%w: %s does not work with CALENDAR", ErrSyntax, quote(word))
+			}
+			l.First = true
+			return l, nil
+		},
+		valid: func(l Limit) bool { return !l.First || l.Calendar == NoUnit },
+		text:  func(b []byte, _ Limit) []byte { return append(b, " FIRST"...) },
+	},
+	{
+		name: "CALENDAR", value: "unit", bad: ErrOption,
+		read: func(l Limit, _ []byte, _ *Zones) (Limit, error) {
+			return l, fmt.Errorf(`%w: "CALENDAR" takes the place of the period`, ErrSyntax)
+		},
+	},
+	{
+		name: "TZ", value: "zone", bad: ErrCalendar,
+		read: func(l Limit, word []byte, zones *Zones) (_ Limit, err error) {
+			if l.Calendar == NoUnit {
+				return l, fmt.Errorf(`%w: "TZ" works only with CALENDAR`, ErrSyntax)
+			}
+			l.Zone, err = zones.Find(word)
+			return l, err
+		},
+		text: func(b []byte, l Limit) []byte { return append(append(b, " TZ "...), l.Zone.String()...) },
+	},
+	{
+		name: "SEGMENTS", value: "segments", integer: true, bad: ErrSegments,
+		read: func(l Limit, word []byte, _ *Zones) (_ Limit, err error) {
+			l.Segments, err = parseRange(word, minSegments, MaxSegments, ErrSegments)
+			return l, err
+		},
+		fill: func(l Limit) (Limit, error) {
+			return l, fmt.Errorf("%w: %s needs SEGMENTS n", ErrSyntax, l.Algorithm)
+		},
+		valid: func(l Limit) bool { return minSegments <= l.Segments && l.Segments <= MaxSegments },
+		text:  func(b []byte, l Limit) []byte { return appendNumber(b, " SEGMENTS ", l.Segments) },
+	},
+	{
+		name: "COUNTDENIED", bad: ErrOption,
+		read: func(l Limit, _ []byte, _ *Zones) (Limit, error) { l.CountDenied = true; return l, nil },
+		text: func(b []byte, _ Limit) []byte { return append(b, " COUNTDENIED"...) },
+	},
 }
 
-// row returns the row of one option.
-func (o option) row() *optionRow { return &options[bits.TrailingZeros16(uint16(o))] }
+// given returns the options that l has: those that it would not have without.
+func (l *Limit) given() option {
+	return optBurst.only(l.Burst != l.Max) |
+		optInterval.only(l.Interval) |
+		optWarm.only(l.Warm != 0) |
+		optCold.only(l.Cold != 0) |
+		optFirst.only(l.First) |
+		optCalendar.only(l.Calendar != NoUnit) |
+		optZone.only(l.Zone != nil) |
+		optSegments.only(l.Segments != 0) |
+		optCountDenied.only(l.CountDenied)
+}
 
-// allows reports whether n is in the option's range.
-func (o option) allows(n int64) bool {
+// only returns the option if something is, else none.
+func (o option) only(is bool) option {
+	if is {
+		return o
+	}
+	return 0
+}
+
+// readBurst reads the value of BURST.
+func readBurst(l Limit, word []byte, _ *Zones) (_ Limit, err error) {
+	if l.Algorithm == QUEUE {
+		l.Burst, err = parseInt(word, errQueueBurst)
+		return l, err
+	}
+	if l.Burst, err = parseInt(word, ErrBurst); err == nil && l.Burst == 0 && l.Max > 0 {
+		err = at(ErrBurst, word)
+	}
+	return l, err
+}
+
+// appendNumber appends an option and its value.
+func appendNumber(b []byte, option string, n int64) []byte {
+	return strconv.AppendInt(append(b, option...), n, 10)
+}
+
+// next takes the lowest of a set of options out of it.
+func (o *option) next() *optionRow {
 	r := o.row()
-	return r.least <= n && n <= r.most
+	*o &= *o - 1
+	return r
 }
+
+// row returns the row of the lowest of a set of options.
+func (o option) row() *optionRow { return &options[bits.TrailingZeros16(uint16(o))] }
 
 // Option describes one of the words that may follow "ALGORITHM limit period".
 type Option struct {
@@ -69,7 +211,7 @@ type Option struct {
 func Options() []Option {
 	all := make([]Option, len(options))
 	for i, r := range options {
-		all[i] = Option{Name: r.name, Value: r.value, Integer: r.most > 0}
+		all[i] = Option{Name: r.name, Value: r.value, Integer: r.integer}
 		for _, a := range Algorithms() {
 			if table[a].options&(1<<i) != 0 {
 				all[i].Algorithms = append(all[i].Algorithms, a)

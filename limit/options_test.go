@@ -68,12 +68,13 @@ func TestOptionRanges(t *testing.T) {
 		}
 	}
 	for _, o := range []struct {
-		opt option
-		bad error
-		set func(*Limit, int64)
+		opt         option
+		bad         error
+		least, most int64
+		set         func(*Limit, int64)
 	}{
-		{optSegments, ErrSegments, func(l *Limit, n int64) { l.Segments = n }},
-		{optCold, ErrCold, func(l *Limit, n int64) { l.Cold = n }},
+		{optSegments, ErrSegments, minSegments, MaxSegments, func(l *Limit, n int64) { l.Segments = n }},
+		{optCold, ErrCold, minCold, MaxCold, func(l *Limit, n int64) { l.Cold = n }},
 	} {
 		spelling := "SEGMENTED 10/m SEGMENTS 6"
 		if o.opt == optCold {
@@ -81,9 +82,9 @@ func TestOptionRanges(t *testing.T) {
 		}
 		l := mustParse(t, spelling)
 		r := o.opt.row()
-		for _, n := range []int64{r.least - 1, r.least, r.most, r.most + 1} {
+		for _, n := range []int64{o.least - 1, o.least, o.most, o.most + 1} {
 			o.set(&l, n)
-			if err := l.Validate(); errors.Is(err, o.bad) == o.opt.allows(n) {
+			if err := l.Validate(); errors.Is(err, o.bad) == (o.least <= n && n <= o.most) {
 				t.Errorf("%s %d: %v", r.name, n, err)
 			}
 		}

@@ -106,13 +106,15 @@ func (p *Parser) Option(words [][]byte) (n int, err error) {
 		return 0, fmt.Errorf("%w: %s is given twice", ErrSyntax, quote(words[0]))
 	}
 	p.seen |= o
-	if o.row().value == "" {
-		return 1, p.flag(o, words[0])
+	r := o.row()
+	if n = 1; r.value != "" {
+		n = 2
 	}
-	if len(words) < 2 {
+	if len(words) < n {
 		return 0, fmt.Errorf("%w: a value is missing after %s", ErrSyntax, quote(words[0]))
 	}
-	return 2, p.value(o, words)
+	p.limit, err = r.read(p.limit, words[n-1], p.Zones)
+	return n, err
 }
 
 // known is the option of that name, if the algorithm has it.
@@ -126,87 +128,22 @@ func (p *Parser) known(word []byte) option {
 	return 0
 }
 
-// flag sets an option without a value.
-func (p *Parser) flag(o option, word []byte) error {
-	switch o {
-	case optInterval:
-		p.limit.Interval = true
-	case optFirst:
-		if p.limit.Calendar != NoUnit {
-			return fmt.Errorf("%w: %s does not work with CALENDAR", ErrSyntax, quote(word))
-		}
-		p.limit.First = true
-	case optCountDenied:
-		p.limit.CountDenied = true
-	}
-	return nil
-}
-
-// value reads an option's value: words are its name and what follows.
-func (p *Parser) value(o option, words [][]byte) (err error) {
-	word := words[1]
-	switch o {
-	case optBurst:
-		p.limit.Burst, err = p.burst(word)
-	case optSegments:
-		p.limit.Segments, err = o.parse(word, ErrSegments)
-	case optCold:
-		p.limit.Cold, err = o.parse(word, ErrCold)
-	case optWarm:
-		p.limit.Warm, err = parseTime(word, false, ErrWarm)
-	case optZone:
-		if p.limit.Calendar == NoUnit {
-			return fmt.Errorf("%w: %s works only with CALENDAR", ErrSyntax, quote(words[0]))
-		}
-		p.limit.Zone, err = p.Zones.Find(word)
-	case optCalendar:
-		return fmt.Errorf("%w: %s takes the place of the period", ErrSyntax, quote(words[0]))
-	}
-	return err
-}
-
-// parse reads the value of an option that is an integer.
-func (o option) parse(word []byte, bad error) (int64, error) {
-	return parseRange(word, o.row().least, o.row().most, bad)
-}
-
-// burst reads the value of BURST.
-func (p *Parser) burst(word []byte) (int64, error) {
-	if p.limit.Algorithm == QUEUE {
-		return parseInt(word, errQueueBurst)
-	}
-	n, err := parseInt(word, ErrBurst)
-	if err == nil && n == 0 && p.limit.Max > 0 {
-		err = at(ErrBurst, word)
-	}
-	return n, err
-}
-
-// Finish fills in the defaults, of options that were not given, and returns the
+// Finish fills in the defaults of options that were not given, and returns the
 // limit if it is valid.
-func (p *Parser) Finish() (Limit, error) {
-	l := &p.limit
-	allowed := table[l.Algorithm].options
+func (p *Parser) Finish() (l Limit, err error) {
 	if p.seen&optBurst == 0 {
-		l.Burst = l.Max
+		p.limit.Burst = p.limit.Max
 	}
-	if allowed&optWarm != 0 && p.seen&optWarm == 0 {
-		l.Warm = l.Period
-	}
-	if allowed&optCold != 0 && p.seen&optCold == 0 {
-		l.Cold = defaultCold
-	}
-	if allowed&optSegments != 0 && p.seen&optSegments == 0 {
-		return Limit{}, fmt.Errorf("%w: %s needs SEGMENTS n", ErrSyntax, l.Algorithm)
+	for missing := table[p.limit.Algorithm].options & optNeeded &^ p.seen; missing != 0; {
+		if p.limit, err = missing.next().fill(p.limit); err != nil {
+			return Limit{}, err
+		}
 	}
 	if err := p.limit.Validate(); err != nil {
 		return Limit{}, err
 	}
 	return p.limit, nil
 }
-
-// defaultCold is Guava's cold factor.
-const defaultCold = 3
 
 // Parse reads a limit from its spelling, words apart by blanks.
 func Parse(s string) (Limit, error) {

@@ -27,32 +27,9 @@ func (l Limit) AppendText(b []byte) ([]byte, error) {
 
 // appendOptions appends the options that are not the default.
 func (l *Limit) appendOptions(b []byte) []byte {
-	if l.Zone != nil {
-		b = append(b, " TZ "...)
-		b = append(b, l.Zone.String()...)
-	}
-	if l.Burst != l.Max {
-		b = append(b, " BURST "...)
-		b = strconv.AppendInt(b, l.Burst, 10)
-	}
-	if l.Segments != 0 {
-		b = append(b, " SEGMENTS "...)
-		b = strconv.AppendInt(b, l.Segments, 10)
-	}
-	if l.Warm != 0 && l.Warm != l.Period {
-		b = append(b, " WARM "...)
-		b = appendTime(b, l.Warm)
-	}
-	if l.Cold != 0 && l.Cold != defaultCold {
-		b = append(b, " COLD "...)
-		b = strconv.AppendInt(b, l.Cold, 10)
-	}
-	for _, flag := range [...]struct {
-		on   bool
-		name string
-	}{{l.Interval, " INTERVAL"}, {l.First, " FIRST"}, {l.CountDenied, " COUNTDENIED"}} {
-		if flag.on {
-			b = append(b, flag.name...)
+	for given := l.given(); given != 0; {
+		if r := given.next(); r.text != nil {
+			b = r.text(b, *l)
 		}
 	}
 	return b
