@@ -29,8 +29,8 @@ func (s *Store) Start() {
 // Dirtied notifies the store that a part has something to drain. It never blocks.
 func (s *Store) Dirtied() { signal(s.dirtied) }
 
-// Wait arranges for fn to be called, with nil, once every change that anyone can have seen is durable, and returns true.
-// If there is nothing to wait for, or the policy is not Always, it returns false and never calls fn. The
+// Wait arranges for fn(nil) to be called once every change that anyone can have seen is durable, and returns
+// true. If there is nothing to wait for, or the policy is not Always, it returns false and never calls fn. The
 // writer's goroutine calls fn, which must not block. The writer begins at the next Kick, so that many callers
 // share one sync.
 func (s *Store) Wait(fn func(error)) bool {

@@ -76,8 +76,8 @@ type Options struct {
 //
 // How a change becomes durable: its part appends a record to a buffer under a lock of its own. The writer
 // (one goroutine) drains all buffers, writes the records as one batch, syncs if the policy says so, publishes
-// what is durable, and releases the replies that wait for it. Other changes gather during a sync; the next batch and sync
-// serve them all (group commit).
+// what is durable, and releases the replies that wait for it. Other changes gather during a sync; the next
+// batch and sync serve them all (group commit).
 //
 // Drains are numbered. The writer raises opened before a drain, and sets durable to that number after the
 // sync. A caller of Wait whose part is dirty waits for drain opened+1, since its change may have missed the

@@ -13,8 +13,8 @@ import (
 // store's old log and batches in the new one lack flagSettled: after a power cut they count only if the old
 // log is complete.
 
-// sync makes durable everything that was written before the call, and releases the replies that wait for it. Others may
-// write meanwhile. If it returns the file's error, the store has failed.
+// sync makes durable everything that was written before the call, and releases the replies that wait for it.
+// Others may write meanwhile. If it returns the file's error, the store has failed.
 func (s *Store) sync() error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()

@@ -61,8 +61,8 @@ type Conn interface {
 	// Close closes the connection immediately. It returns false if the connection was already closed.
 	// Session.Closed gets the first reason that was given.
 	Close(reason error) bool
-	// Loop is the number, from 0, of the event loop that alone runs the session, or -1 for a connection
-	// with a goroutine of its own.
+	// Loop returns the number, from 0, of the event loop that runs the session, or -1 if the connection has
+	// a goroutine of its own.
 	Loop() int
 	RemoteAddr() net.Addr
 	LocalAddr() net.Addr
