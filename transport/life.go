@@ -41,7 +41,7 @@ func (l *Life) Open() bool { return l.phase.Load() == open }
 // Draining reports whether only the output that the session holds back is left to be written.
 func (l *Life) Draining() bool { return l.phase.Load() == draining }
 
-// Drain stops the connection from running commands. It returns false if somebody has already done so. The
+// Drain stops the connection from running commands. It returns false if the connection was no longer open. The
 // session calls CloseAfterFlush once it has written what it holds back.
 func (l *Life) Drain(reason error) bool {
 	_, ok := l.enter(draining, reason)
