@@ -48,6 +48,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 			if a.last == nil {
 				a.last = &m.plan
 			}
+			m.missed = 0
 			a.add(m.cmd, a.last, key)
 			return nil, nil, true
 		}
@@ -70,11 +71,13 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 		return args, nil, false
 	}
 	if m == nil {
-		m = &remembered{}
+		m = &remembered{missed: 1}
 		s.remembered = m
 	}
-	s.rd.Shape(&m.shape)
-	m.cmd, a.last = cmd, p
+	if m.missed++; m.worth() {
+		s.rd.Shape(&m.shape)
+		m.cmd, a.last = cmd, p
+	}
 	a.add(cmd, p, args[1])
 	return nil, nil, true
 }
