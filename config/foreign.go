@@ -21,9 +21,9 @@ func foreign(name string) (foreignRow, bool) {
 	name = strings.ToLower(name)
 	for _, row := range [...]foreignRow{
 		{names: "rename-command", refused: true, advice: "limitdb cannot rename or hide commands: keep strangers away with bind, requirepass and TLS, and remove the line"},
-		{names: "replicaof slaveof", harmless: []string{"no one"}, refused: true, advice: "limitdb has no replicas: remove the line"},
-		{names: "min-replicas-to-write min-slaves-to-write", harmless: []string{"0"}, refused: true, advice: "limitdb has no replicas: remove the line; appendfsync always makes a reply wait for the disk"},
-		{names: "cluster-enabled", harmless: []string{"no"}, refused: true, advice: "limitdb has no cluster mode: set no, and give each server its own share of the callers"},
+		{names: "replicaof slaveof", harmless: []string{"no one"}, refused: true, advice: "nodes that hold the same state are set up with raft-addr (docs/replication.md): remove the line"},
+		{names: "min-replicas-to-write min-slaves-to-write", harmless: []string{"0"}, refused: true, advice: "with raft-addr a reply waits for a majority of the nodes, and without it appendfsync always makes a reply wait for the disk: remove the line"},
+		{names: "cluster-enabled", harmless: []string{"no"}, refused: true, advice: "limitdb does not spread keys over nodes: set no; nodes that hold the same keys are set up with raft-addr"},
 		{names: "user", refused: true, advice: "there is one user, default: set its password with requirepass or requirepass-file"},
 		{names: "aclfile", harmless: []string{""}, refused: true, advice: "there is one user, default: set its password with requirepass or requirepass-file"},
 		{names: "tls-ca-cert-dir", harmless: []string{""}, refused: true, advice: "put the authorities into one file and name it with tls-ca-cert-file"},
@@ -40,7 +40,7 @@ func foreign(name string) (foreignRow, bool) {
 		{names: "aof-load-truncated", harmless: []string{"yes"}, advice: "limitdb always cuts off a torn tail, and always refuses other damage"},
 		{names: "stop-writes-on-bgsave-error", harmless: []string{"yes", "no"}, advice: ""},
 		{names: "tls-protocols tls-ciphers tls-ciphersuites", advice: "limitdb speaks TLS 1.2 and 1.3 with Go's choice of ciphers"},
-		{names: "masterauth masteruser", advice: "limitdb has no replicas"},
+		{names: "masterauth masteruser", advice: "the nodes of raft-addr have no password of their own"},
 
 		// Directives that tune parts that limitdb does not have.
 		{names: "always-show-logo set-proc-title proc-title-template syslog-* crash-* disable-thp oom-score-adj-values locale-collate " +

@@ -48,13 +48,13 @@ func TestForeignDirectives(t *testing.T) {
 		warn string // the start goes on with this warning; "" means none
 	}{
 		{file: "rename-command CONFIG \"\"", err: "limitdb.conf:1: rename-command: limitdb cannot rename or hide commands"},
-		{file: "hz 20\nreplicaof 10.0.0.1 6379", err: "limitdb.conf:2: replicaof: limitdb has no replicas"},
+		{file: "hz 20\nreplicaof 10.0.0.1 6379", err: "limitdb.conf:2: replicaof: nodes that hold the same state are set up with raft-addr"},
 		{file: "slaveof no one"},
-		{file: "cluster-enabled yes", err: "limitdb.conf:1: cluster-enabled: limitdb has no cluster mode"},
+		{file: "cluster-enabled yes", err: "limitdb.conf:1: cluster-enabled: limitdb does not spread keys over nodes"},
 		{file: "cluster-enabled no"},
 		{file: "user alice on >secret ~* +@all", err: "limitdb.conf:1: user: there is one user"},
 		{file: "aclfile \"\""},
-		{file: "min-replicas-to-write 1", err: "limitdb.conf:1: min-replicas-to-write: limitdb has no replicas"},
+		{file: "min-replicas-to-write 1", err: "limitdb.conf:1: min-replicas-to-write: with raft-addr a reply waits for a majority"},
 		{file: "DAEMONIZE YES", warn: "limitdb.conf:1: daemonize is ignored: limitdb stays in the foreground"},
 		{file: "daemonize no"},
 		{file: "loadmodule /usr/lib/libredis_cell.so", warn: "limitdb.conf:1: loadmodule is ignored: limitdb loads no modules; CL.THROTTLE is built in"},

@@ -32,7 +32,7 @@ func startCluster(t *testing.T, size int) []*raftNode {
 		if i == 0 {
 			n.args = append(n.args, "--raft-bootstrap", "yes")
 		}
-		n.proc = start(t, n.args...)
+		n.begin(t, t.TempDir())
 		nodes = append(nodes, n)
 	}
 	first := nodes[0]
@@ -64,8 +64,14 @@ func (n *raftNode) ask(t *testing.T, words ...string) string {
 // restart starts the node again in its directory.
 func (n *raftNode) restart(t *testing.T) {
 	t.Helper()
+	n.begin(t, n.Dir)
+}
+
+// begin starts the node on a directory, and waits until it answers: it is not ready before it is a member.
+func (n *raftNode) begin(t *testing.T, dir string) {
+	t.Helper()
 	for range 3 {
-		if n.proc = launch(t, options{bin: plainBinary(t), ready: func(p *proc) bool { return answers(p.Addr) }}, n.Dir, n.args); n.proc != nil {
+		if n.proc = launch(t, options{bin: plainBinary(t), ready: func(p *proc) bool { return answers(p.Addr) }}, dir, n.args); n.proc != nil {
 			t.Cleanup(n.Stop)
 			return
 		}
@@ -229,4 +235,49 @@ func TestClusterRefusesToStart(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", name, r.Code, r.Stderr)
 		}
 	}
+}
+
+// What the nodes say of themselves, with a leader and without one.
+func TestNodesSayWhatTheyAre(t *testing.T) {
+	nodes := startCluster(t, 3)
+	at := leader(t, nodes)
+	var other *raftNode
+	for _, n := range nodes {
+		if n != at {
+			other = n
+		}
+	}
+	has := func(n *raftNode, parts ...string) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%s says %q", n.id, parts), func() bool {
+			got := n.ask(t, "INFO", "replication")
+			for _, part := range parts {
+				if !strings.Contains(got, part) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	host, port, _ := net.SplitHostPort(at.Addr)
+	has(at, "role:master\r\n", "connected_slaves:2\r\n", "raft_serves:decisions\r\n", "raft_leader:"+at.Addr+"\r\n", "raft_voters:3\r\n")
+	has(other, "role:slave\r\n", "master_host:"+host+"\r\n", "master_port:"+port+"\r\n", "master_link_status:up\r\n", "raft_serves:redirects\r\n")
+	if got := other.ask(t, "ROLE"); !strings.HasPrefix(got, "[slave "+host+" "+port+" connected ") {
+		t.Errorf("ROLE: %s", got)
+	}
+	for _, n := range nodes {
+		if got := get("http://" + n.HTTPAddr + "/readyz"); got == "" {
+			t.Errorf("%s is not ready", n.id)
+		}
+	}
+	if got := get("http://" + at.HTTPAddr + "/metrics"); !strings.Contains(got, "\nlimitdb_raft_leading 1\n") {
+		t.Errorf("the leader's metrics do not say so:\n%s", got)
+	}
+	for _, n := range nodes {
+		if n != other {
+			n.Kill()
+		}
+	}
+	eventually(t, "the node that is left is not ready", func() bool { return get("http://"+other.HTTPAddr+"/readyz") == "" })
+	has(other, "role:slave\r\n", "master_link_status:down\r\n", "raft_serves:nothing\r\n")
 }

@@ -25,6 +25,7 @@ type collector struct {
 	snapshot func() Snapshot
 	scalars  []scalar
 	durable  []scalar // sent only if state is kept on disk
+	cluster  []scalar // sent only if several nodes hold the state
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
@@ -40,6 +41,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		snapshot: snapshot,
 		scalars:  append(clientScalars(), serverScalars()...),
 		durable:  durabilityScalars(),
+		cluster:  replicationScalars(),
 
 		build:     describe("build_info", "Always 1; the labels tell what is running.", "version", "goversion"),
 		rejected:  describe("connections_rejected_total", "Connections turned away, by reason.", "reason"),
@@ -135,7 +137,7 @@ func serverScalars() []scalar {
 // Describe sends everything that Collect can send, so that registering the collector reports a clash of
 // names.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, s := range slices.Concat(c.scalars, c.durable) {
+	for _, s := range slices.Concat(c.scalars, c.durable, c.cluster) {
 		ch <- s.desc
 	}
 	for _, d := range []*prometheus.Desc{
@@ -154,6 +156,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	if s.Durability.Kept {
 		for _, m := range c.durable {
+			send(ch, m.desc, m.kind, m.value(&s))
+		}
+	}
+	if s.Replication.On {
+		for _, m := range c.cluster {
 			send(ch, m.desc, m.kind, m.value(&s))
 		}
 	}

@@ -56,6 +56,9 @@ func sample() Snapshot {
 			LastSync: 1_700_000_001_250e6, UnsyncedAge: 54e6, Waiting: 49, Snapshotting: true,
 			Snapshots: 50, SnapshotErrors: 51, LastSnapshot: 1_700_000_002_250e6, LastSnapshotTook: 52e9, LastSnapshotFailed: true,
 		},
+		Replication: stats.Replication{
+			On: true, Leads: true, Term: 55, Last: 56, Committed: 57, Applied: 58, LastContact: 59e6, Epochs: 60, Ignored: 61, Rebuilds: 62,
+		},
 		Refusing:       true,
 		SlowlogEntries: 38,
 		SlowCommands:   39,
@@ -71,7 +74,7 @@ func sample() Snapshot {
 // Without a data directory there are no metrics of it.
 func TestNothingKept(t *testing.T) {
 	s := sample()
-	s.Durability = stats.Durability{}
+	s.Durability, s.Replication = stats.Durability{}, stats.Replication{}
 	for _, name := range []string{"limitdb_log_", "limitdb_snapshot", "limitdb_loading", "limitdb_writes_refused"} {
 		if strings.Contains(scrape(t, s), name) {
 			t.Errorf("there is %s…", name)

@@ -39,6 +39,8 @@ type Snapshot struct {
 	// cannot be written.
 	Durability stats.Durability
 	Refusing   bool
+	// Replication describes this node of a cluster.
+	Replication stats.Replication
 
 	// SlowlogEntries is the current number of entries in the slow log.
 	SlowlogEntries int64

@@ -55,6 +55,9 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 		n.fail(fmt.Errorf("entry %d of the log: %w", l.Index, err))
 		return nil, nil
 	}
+	if r.ignored {
+		n.ignored++
+	}
 	if r.abdicate {
 		lost = n.closed(errSuperseded)
 	}

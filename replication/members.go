@@ -13,6 +13,9 @@ type Member struct {
 	ID, Address string // Address is the one that peers dial
 	Voter       bool
 	Leader      bool
+	Self        bool   // this node
+	Client      string // where clients reach it, "" if it did not answer when it was asked last
+	Last        uint64 // the last entry of the log that it is known to have, 0 if this node does not know
 }
 
 // Errors of a change of the members.
@@ -43,7 +46,14 @@ func (n *Node) Members() ([]Member, error) {
 	_, leader := n.raft.LeaderWithID()
 	var all []Member
 	for _, s := range f.Configuration().Servers {
-		all = append(all, Member{string(s.ID), string(s.Address), s.Suffrage == raft.Voter, s.ID == leader})
+		m := Member{ID: string(s.ID), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: string(s.ID) == n.o.ID}
+		switch {
+		case m.Self:
+			m.Client, m.Last = n.o.Address, n.raft.LastIndex()
+		case n.parts.client != nil:
+			m.Client, m.Last = n.parts.client(s.Address), n.parts.lastLog(s.Address)
+		}
+		all = append(all, m)
 	}
 	return all, nil
 }

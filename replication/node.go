@@ -76,6 +76,7 @@ type Node struct {
 	failed   bool
 	applied  uint64 // index of the last entry
 	rebuilds uint64 // begun, or made needless
+	ignored  uint64 // entries that the fence has stopped
 	// rebuilding says that the table is built anew: entries only count meanwhile.
 	rebuilding bool
 	// broken counts what makes a copy of the table worthless: abdications and snapshots that were installed.
@@ -91,8 +92,10 @@ type parts struct {
 	snapshots raft.SnapshotStore
 	transport raft.Transport
 	lastLog   func(raft.ServerAddress) uint64
-	note      string       // the path of the note, "" for none
-	close     func() error // after Raft has stopped
+	ask       func(raft.ServerAddress)        // calls a peer
+	client    func(raft.ServerAddress) string // where clients reach a peer, "" if it does not answer
+	note      string                          // the path of the note, "" for none
+	close     func() error                    // after Raft has stopped
 }
 
 // The defaults of the timeouts. A follower whose disk stalls longer than the heartbeat's asks for votes, since
@@ -145,6 +148,9 @@ func start(o Options, p parts) (*Node, error) {
 	n.raft = r
 	n.started.Store(true)
 	n.loops.Add(5)
+	if p.ask != nil {
+		n.loops.Go(n.askPeers)
+	}
 	go n.takeNotes()
 	go n.compact()
 	go n.lead()
@@ -175,13 +181,18 @@ func (n *Node) Close() error {
 	return err
 }
 
-// Leader is where clients reach the node that leads, "" where none is known to.
+// Leader is where clients reach the node that decides, "" if this node knows of none. A leader of Raft's whose epoch is not yet
+// open decides nothing.
 func (n *Node) Leader() string {
-	if _, leader := n.raft.LeaderWithID(); leader == "" {
-		return ""
-	}
+	_, leader := n.raft.LeaderWithID()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	switch {
+	case leader == "" || n.machine.epoch.node != nodeNumber(string(leader)):
+		return ""
+	case string(leader) == n.o.ID && n.turn.Load() == 0:
+		return ""
+	}
 	return n.machine.address
 }
 

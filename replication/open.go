@@ -162,11 +162,11 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	t, err := listen(d.Bind, o.Log)
+	t, err := listen(d.Bind, o.Address, o.Log)
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	return parts{logs: logs, stable: g, snapshots: snapshots, transport: t, note: filepath.Join(d.Dir, noteFile), lastLog: t.lastLog, close: func() error {
+	return parts{logs: logs, stable: g, snapshots: snapshots, transport: t, note: filepath.Join(d.Dir, noteFile), lastLog: t.lastLog, ask: t.l.ask, client: t.l.client, close: func() error {
 		return errors.Join(t.Close(), bolt.Close())
 	}}, nil
 }

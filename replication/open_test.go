@@ -93,6 +93,24 @@ func TestNodesOnDisks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for i, n := range nodes { // each knows where clients reach the others, also who never leads
+		until(t, "the addresses for clients", func() bool {
+			all, err := n.Members()
+			for j, m := range all {
+				if m.ID != ids[j] || m.Client != "client-"+ids[j] || m.Self != (i == j) {
+					return false
+				}
+			}
+			return err == nil && len(all) == 3
+		})
+	}
+	if s := nodes[0].Status(); !s.Leads || s.Leader != "client-a" || s.State != "leader" || s.Term == 0 || s.Applied == 0 || s.Epochs != 1 || s.LastContact != 0 {
+		t.Errorf("the leader says %+v", s)
+	}
+	until(t, "a follower that knows its leader", func() bool {
+		s := nodes[1].Status()
+		return !s.Leads && s.Leader == "client-a" && s.State == "follower" && s.Epochs == 0 && s.Current && s.LastContact >= 0
+	})
 	if err := nodes[0].Add("b", addresses[0]); !errors.Is(err, ErrMember) {
 		t.Errorf("another address for b: %v", err)
 	}
@@ -167,7 +185,7 @@ func TestDirectoryOfAnotherNode(t *testing.T) {
 
 // Whoever does not greet as a node does is closed, and nobody else notices.
 func TestForeignConnections(t *testing.T) {
-	w, err := listen("127.0.0.1:0", slog.New(slog.NewTextHandler(io.Discard, nil)))
+	w, err := listen("127.0.0.1:0", "a client's", slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +205,10 @@ func TestForeignConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(idle, greeting)
+	answer := make([]byte, len("\x0aa client's"))
+	if _, err := io.ReadFull(idle, answer); err != nil || string(answer) != "\x0aa client's" {
+		t.Errorf("a node is answered %q: %v", answer, err)
+	}
 	until(t, "an accepted connection", func() bool {
 		w.l.mu.Lock()
 		defer w.l.mu.Unlock()

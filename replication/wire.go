@@ -12,11 +12,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Connections between nodes begin with a greeting of 8 bytes: LDBR, the format, three zeros. Whoever says something else, or nothing
-// for some seconds, is closed.
+// Connections between nodes begin with a greeting of 8 bytes: LDBR, the format, three zeros. The node that was called answers with the
+// address at which clients reach it: its length in one byte, and the address. It closes a connection that begins otherwise, or
+// says nothing for some seconds.
 const (
 	greeting     = "LDBR\x01\x00\x00\x00"
 	greetTimeout = 5 * time.Second
+	askTimeout   = 500 * time.Millisecond
 )
 
 var errGreeting = errors.New("replication: a connection that is no node's of this version")
@@ -66,13 +68,16 @@ func (w *wire) Close() error {
 	return err
 }
 
-// listen opens the port of a node.
-func listen(bind string, log *slog.Logger) (*wire, error) {
+// listen opens the port of a node that clients reach at an address.
+func listen(bind, address string, log *slog.Logger) (*wire, error) {
+	if len(address) > maxAddress {
+		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", address, maxAddress)
+	}
 	ln, err := net.Listen("tcp", bind)
 	if err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
-	l := &layer{Listener: ln, log: log, open: map[net.Conn]struct{}{}}
+	l := &layer{Listener: ln, address: address, log: log, open: map[net.Conn]struct{}{}, clients: map[raft.ServerAddress]string{}}
 	return &wire{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: l, MaxPool: maxPool, MaxRPCsInFlight: 1, Timeout: rpcTimeout, Logger: newRaftLog(log),
 	}), l: l, last: map[raft.ServerAddress]uint64{}}, nil
@@ -81,22 +86,63 @@ func listen(bind string, log *slog.Logger) (*wire, error) {
 // layer dials and accepts.
 type layer struct {
 	net.Listener
-	log *slog.Logger
+	address string
+	log     *slog.Logger
 
 	mu   sync.Mutex
 	open map[net.Conn]struct{} // accepted; nil when closed
+	// clients is where clients reach each peer that answered the last call.
+	clients map[raft.ServerAddress]string
 }
 
-// Dial connects to a peer.
+// Dial connects to a peer, and notes where clients reach it.
 func (l *layer) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	c, err := net.DialTimeout("tcp", string(to), timeout)
+	c, address, err := greet(to, timeout)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err != nil {
+		delete(l.clients, to)
 		return nil, err
 	}
-	if _, err := io.WriteString(c, greeting); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
+	l.clients[to] = address
 	return c, nil
+}
+
+// greet connects to a peer, and returns the address that it answers with.
+func greet(to raft.ServerAddress, timeout time.Duration) (c net.Conn, address string, err error) {
+	if c, err = net.DialTimeout("tcp", string(to), timeout); err != nil {
+		return nil, "", err
+	}
+	late := time.AfterFunc(timeout, func() { _ = c.Close() })
+	answer := make([]byte, 1+maxAddress)
+	if _, err = io.WriteString(c, greeting); err == nil {
+		_, err = io.ReadFull(c, answer[:1])
+	}
+	if err == nil {
+		answer = answer[1 : 1+int(answer[0])]
+		_, err = io.ReadFull(c, answer)
+	}
+	if !late.Stop() && err == nil {
+		err = net.ErrClosed
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, c.Close())
+	}
+	return c, string(answer), nil
+}
+
+// ask calls a peer only to learn whether it answers, and where clients reach it.
+func (l *layer) ask(peer raft.ServerAddress) {
+	if c, err := l.Dial(peer, askTimeout); err == nil {
+		_ = c.Close()
+	}
+}
+
+// client is where clients reach a peer, "" if it did not answer the last call.
+func (l *layer) client(peer raft.ServerAddress) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.clients[peer]
 }
 
 // Accept returns the next connection. Its greeting is read with its first bytes, so that nobody waits for it.
@@ -153,7 +199,8 @@ func (a *accepted) greet() error {
 	if string(b[:]) != greeting {
 		return errGreeting
 	}
-	return nil
+	_, err := a.Conn.Write(append([]byte{byte(len(a.l.address))}, a.l.address...))
+	return err
 }
 
 func (a *accepted) Close() error {

@@ -28,12 +28,7 @@ func clusterCommands() []command {
 			integer("numreplicas"), integer("timeout")),
 		row("WAITAOF", 4, flagClient|flagConn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
-		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Returns that this is a master without replicas.", func(c *call) {
-			c.array(3)
-			c.text("master")
-			c.int(0)
-			c.array(0)
-		}),
+		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Returns whether this node decides (master) or another does (slave), and which.", (*call).roleReply),
 	}
 }
 

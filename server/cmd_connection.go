@@ -144,9 +144,9 @@ func (c *call) hello() {
 	c.text("id")
 	c.int(c.client.id)
 	c.text("mode")
-	c.text("standalone")
+	c.text(c.srv.mode())
 	c.text("role")
-	c.text("master")
+	c.text(c.srv.role("replica"))
 	c.text("modules")
 	c.array(0)
 }

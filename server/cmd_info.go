@@ -31,7 +31,7 @@ func infoSections() []infoSection {
 		{"commandstats", true, (*infoText).commandStats},
 		{"latencystats", true, (*infoText).latencyStats},
 		{"errorstats", false, (*infoText).errorStats},
-		{"cluster", false, func(t *infoText) { t.field("cluster_enabled", 0) }},
+		{"cluster", false, func(t *infoText) { t.field("cluster_enabled", yesNo(t.srv.opts.Replication != nil)) }},
 		{"keyspace", false, (*infoText).keyspace},
 		{"limiter", false, (*infoText).limiter},
 	}
@@ -58,10 +58,10 @@ func (c *call) info() {
 		}
 	}
 	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
-	sections, shard := infoSections(), 0
+	sections, shard, table := infoSections(), 0, c.srv.held()
 	c.inSteps(nil, func() bool {
 		if shard >= 0 {
-			if shard = c.srv.states().AddStats(&t.engine, shard, statsStep); shard == 0 {
+			if shard = table.AddStats(&t.engine, shard, statsStep); shard == 0 {
 				shard = -1 // all have been added
 			}
 			return false
@@ -132,7 +132,7 @@ func (t *infoText) server() {
 	t.field("redis_git_sha1", "00000000")
 	t.field("redis_git_dirty", 0)
 	t.field("redis_build_id", "0")
-	t.field("redis_mode", "standalone")
+	t.field("redis_mode", srv.mode())
 	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.field("arch_bits", 64)
 	t.field("monotonic_clock", "POSIX clock_gettime")
@@ -251,6 +251,10 @@ func (t *infoText) stats() {
 }
 
 func (t *infoText) replication() {
+	if t.srv.opts.Replication != nil {
+		t.node()
+		return
+	}
 	t.field("role", "master")
 	t.field("connected_slaves", 0)
 	t.field("master_failover_state", "no-failover")

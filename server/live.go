@@ -37,5 +37,8 @@ func (srv *Server) Ready() error {
 	if srv.special.Load()&specialLoading != 0 {
 		return errors.New("the state is being loaded")
 	}
+	if r := srv.opts.Replication; r != nil && !r.serves() {
+		return errors.New("no node leads, as far as this one knows")
+	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"limitdb/engine"
+	"limitdb/internal/stats"
 	"limitdb/resp"
 )
 
@@ -14,6 +15,10 @@ type Replication struct {
 	Leader func() (id, leader string)
 	// Members are the nodes of the cluster.
 	Members func() ([]Member, error)
+	// Status is what this node knows of itself and the cluster.
+	Status func() stats.Replication
+	// Table has the states that the node holds while another leads.
+	Table func() *engine.Engine
 	// Add makes a node a member, and blocks until it has a vote.
 	Add func(id, address string) error
 }
@@ -22,6 +27,9 @@ type Replication struct {
 type Member struct {
 	ID, Address   string // Address is the one that peers dial
 	Voter, Leader bool
+	Self          bool   // this node
+	Client        string // where clients reach it, "" if it does not answer
+	Last          uint64 // the last entry of the log that it is known to have
 }
 
 // states is the engine in force. A node has another one for each time that it leads: a decision that comes late meets an engine that is closed.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"limitdb/engine"
+	"limitdb/internal/stats"
 )
 
 // primary is a Durability of a node that leads in turns.
@@ -14,6 +15,7 @@ type primary struct {
 	asked   []uint64 // the turns that Wait got
 	waiting []func(error)
 	leader  string
+	status  stats.Replication
 }
 
 // newNode starts a server that is a node of a cluster.
@@ -23,9 +25,18 @@ func newNode(t *testing.T) (*testServer, *primary) {
 	ts.Server.opts.Replication = &Replication{
 		Leader: func() (id, leader string) { return "me", p.leader },
 		Members: func() ([]Member, error) {
-			return []Member{{"me", "127.0.0.1:7000", true, true}, {"b", "127.0.0.1:7001", false, false}}, nil
+			return []Member{
+				{ID: "me", Address: "127.0.0.1:7000", Voter: true, Leader: p.status.Leads, Self: true, Client: "127.0.0.1:6", Last: 9},
+				{ID: "b", Address: "127.0.0.1:7001", Leader: p.leader == "127.0.0.1:7", Client: "127.0.0.1:7", Last: 8},
+				{ID: "c", Address: "127.0.0.1:7002", Voter: true}, // does not answer
+			}, nil
 		},
-		Add: func(id, _ string) error { return errors.New("no room for " + id) },
+		Status: func() stats.Replication {
+			p.status.Leader = p.leader
+			return p.status
+		},
+		Table: ts.Server.states,
+		Add:   func(id, _ string) error { return errors.New("no room for " + id) },
 	}
 	ts.Server.durable.Durability = &Durability{
 		Turn: func() uint64 { return p.turn },
@@ -112,7 +123,7 @@ func TestNodeThatFollows(t *testing.T) {
 		"PING":                                   "+PONG\r\n",
 		"RAFT LEADER":                            "$11\r\n127.0.0.1:7\r\n",
 		"RAFT ID":                                "$2\r\nme\r\n",
-		"RAFT LIST":                              "*2\r\n*4\r\n$2\r\nme\r\n$14\r\n127.0.0.1:7000\r\n$5\r\nvoter\r\n$6\r\nleader\r\n*4\r\n$1\r\nb\r\n$14\r\n127.0.0.1:7001\r\n$8\r\nnonvoter\r\n$8\r\nfollower\r\n",
+		"RAFT LIST":                              "*3\r\n*4\r\n$2\r\nme\r\n$14\r\n127.0.0.1:7000\r\n$5\r\nvoter\r\n$8\r\nfollower\r\n*4\r\n$1\r\nb\r\n$14\r\n127.0.0.1:7001\r\n$8\r\nnonvoter\r\n$6\r\nleader\r\n*4\r\n$1\r\nc\r\n$14\r\n127.0.0.1:7002\r\n$5\r\nvoter\r\n$8\r\nfollower\r\n",
 		"RL.CLOCK ADOPT":                         "-ERR the time is that of the cluster, which no node moves\r\n",
 	} {
 		if got := c.raw(in + "\r\n"); got != want {

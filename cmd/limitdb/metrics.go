@@ -38,6 +38,7 @@ func (p *process) snapshot() observe.Snapshot {
 		},
 		Commands:       f.Commands,
 		Durability:     p.durable.stats(),
+		Replication:    p.replica.status(),
 		Refusing:       p.server.Refusing(),
 		SlowlogEntries: f.SlowlogEntries,
 		SlowCommands:   f.SlowCommands,

@@ -203,6 +203,17 @@ func (r *replica) keeper() *server.Durability {
 	}
 }
 
+// status is what the node knows of itself and the cluster, all 0 where the server stands alone.
+func (r *replica) status() stats.Replication {
+	if r == nil {
+		return stats.Replication{}
+	}
+	if node := r.node.Load(); node != nil {
+		return node.Status()
+	}
+	return stats.Replication{On: true}
+}
+
 // forServer returns what the server asks about the nodes, or nil for a standalone server.
 func (r *replica) forServer() *server.Replication {
 	if r == nil {
@@ -227,6 +238,8 @@ func (r *replica) forServer() *server.Replication {
 			}
 			return members, err
 		},
+		Status: r.status,
+		Table:  r.states.Load,
 		Add: func(id, address string) error {
 			node := r.node.Load()
 			if node == nil {

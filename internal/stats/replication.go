@@ -1,0 +1,27 @@
+package stats
+
+// Replication describes a node of a cluster. Times are in ns.
+type Replication struct {
+	On bool   // several nodes hold the state; if not, the other fields are 0
+	ID string // of the node
+
+	Leads   bool   // the node decides
+	Leader  string // where clients reach the node that decides, "" if this one knows of none
+	State   string // Raft's: follower, candidate, leader or shutdown
+	Current bool   // the table is what the log says up to Applied; it is not while it is built anew
+
+	Term                     uint64 // Raft's
+	Last, Committed, Applied uint64 // indexes of the log
+	LastContact              int64  // how long ago the leader was heard; 0 on the leader, -1 for never
+
+	Epoch               string // of the last primary that the log names
+	EpochTerm, Sequence uint64 // the log's term of its Epoch, and its last batch
+	Clock               int64  // the replicated time, of Unix
+
+	Epochs   uint64 // of this node, that were opened since the start
+	Ignored  uint64 // entries of the log that came too late to count, since the start
+	Rebuilds uint64 // of the table, since the start
+}
+
+// Serves reports whether the node decides, or can say which node does.
+func (r *Replication) Serves() bool { return r.Leads || r.Leader != "" }

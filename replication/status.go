@@ -1,0 +1,56 @@
+package replication
+
+import (
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/stats"
+)
+
+// askEvery is how often a node asks its peers whether they answer, and where clients reach them.
+const askEvery = time.Second
+
+// askPeers keeps what the node says of its peers true.
+func (n *Node) askPeers() {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		members, err := n.Members()
+		if err != nil {
+			return // Raft has stopped
+		}
+		for _, m := range members {
+			if !m.Self {
+				n.parts.ask(raft.ServerAddress(m.Address))
+			}
+		}
+		select {
+		case <-n.stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Status is what the node knows of itself and its cluster.
+func (n *Node) Status() stats.Replication {
+	s := stats.Replication{
+		On: true, ID: n.o.ID, Leader: n.Leader(), State: strings.ToLower(n.raft.State().String()),
+		Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), LastContact: -1,
+	}
+	if ago, err := time.ParseDuration(n.raft.Stats()["last_contact"]); err == nil { // else "never"
+		s.LastContact = int64(ago)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.Leads = n.turn.Load() != 0
+	if s.Leads {
+		s.LastContact = 0
+	}
+	s.Current = !n.rebuilding && !n.failed
+	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
+	s.Epoch, s.EpochTerm, s.Sequence, s.Clock = n.machine.epoch.String(), n.machine.term, n.machine.sequence, n.machine.clock
+	return s
+}
