@@ -12,7 +12,7 @@ type Step func(now int64, state, dst []byte) (next []byte, err error)
 // now is the shard's time. It is for states that are not of limits. The errors
 // are ErrWrongType, those of step, and for a new key ErrKey and ErrOOM; after an
 // error nothing has changed.
-func (e *Engine) Apply(now int64, key []byte, kind limit.Algorithm, step Step) error {
+func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error {
 	h, s := e.place(key)
 	err := s.apply(now, h, key, kind, step)
 	if err == errNoRoom && e.reclaim(now) {
@@ -21,7 +21,7 @@ func (e *Engine) Apply(now int64, key []byte, kind limit.Algorithm, step Step) e
 	return s.refuse(err)
 }
 
-func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Algorithm, step Step) error {
+func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Step) error {
 	s.mu.Lock()
 	defer s.unlock()
 	now = s.clamp(now)

@@ -162,9 +162,9 @@ func TestReplace(t *testing.T) {
 		}
 		return d
 	}
-	holds := func(a limit.Algorithm) {
+	holds := func(a limit.Kind) {
 		t.Helper()
-		if info, ok := e.Info(start, key(1)); !ok || info.Algorithm != a {
+		if info, ok := e.Info(start, key(1)); !ok || info.Kind != a {
 			t.Fatalf("%+v, %v, want %v", info, ok, a)
 		}
 		e.check()
@@ -176,7 +176,7 @@ func TestReplace(t *testing.T) {
 	if d := replace(bucket, 6); !d.Limited {
 		t.Error(d)
 	}
-	holds(limit.FIXED)
+	holds(limit.FIXED.Kind())
 	var d limit.Decision
 	if err := e.Take(start, key(1), &bucket, 1, &d); err != ErrWrongType {
 		t.Errorf("without it: %v", err)
@@ -184,7 +184,7 @@ func TestReplace(t *testing.T) {
 	if d := replace(bucket, 1); d.Remaining != 4 {
 		t.Error(d)
 	}
-	holds(limit.GCRA)
+	holds(limit.GCRA.Kind())
 	if d := replace(bucket, 1); d.Remaining != 3 {
 		t.Errorf("it began anew in its own family: %+v", d)
 	}
@@ -200,12 +200,12 @@ func TestReplace(t *testing.T) {
 	if _, _, err := w.Result(); !w.Done() || err != ErrWrongType {
 		t.Errorf("who waited: %v, %v", w.Done(), err)
 	}
-	holds(limit.FIXED)
+	holds(limit.FIXED.Kind())
 	// With WAIT, of a QUEUE as well.
 	if w := (&Waiter{Request: Request{Limit: line, Cost: 2, Replace: true}, Until: start + second, Owner: nobody{}}); e.Ask(start, key(1), w) {
 		t.Error("waits for nothing")
 	} else if d, granted, err := w.Result(); err != nil || granted != 2 || d.Limited {
 		t.Error(d, granted, err)
 	}
-	holds(limit.QUEUE)
+	holds(limit.QUEUE.Kind())
 }

@@ -36,8 +36,8 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 	g.each(func(r record) {
 		if r.isBoxed() {
 			boxes = append(boxes, append([]byte(nil), r.key()...))
-		} else if state := r.state(); limit.Expires(r.algorithm(), state) > now {
-			dst.Set(version, byte(r.algorithm()), r.key(), state)
+		} else if state := r.state(); limit.Expires(r.kind(), state) > now {
+			dst.Set(version, byte(r.kind()), r.key(), state)
 		}
 	})
 	return boxes, g.end()
@@ -47,7 +47,7 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 func (t *table) copyKey(h uint64, key []byte, dst *journal.Buffer) {
 	if g, at := t.find(h, key); at != nil {
 		r := g.record(at)
-		dst.Set(t.version(), byte(r.algorithm()), key, t.state(r))
+		dst.Set(t.version(), byte(r.kind()), key, t.state(r))
 	}
 }
 

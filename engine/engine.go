@@ -65,7 +65,7 @@ type Options struct {
 
 // Info describes one live key.
 type Info struct {
-	Algorithm limit.Algorithm
+	Kind limit.Kind
 	// Expires is the Unix time in nanoseconds from which the state no longer matters.
 	Expires int64
 	// Level is the state in one number, as limit.Level tells it; 0 from Range.

@@ -269,7 +269,7 @@ func TestLimitChangesAtEveryCall(t *testing.T) {
 func bucketOf(r *rand.Rand) limit.Algorithm {
 	all := limit.Algorithms()
 	for {
-		if a := all[r.IntN(len(all))]; limit.SameFamily(a, limit.GCRA) {
+		if a := all[r.IntN(len(all))]; limit.SameFamily(a.Kind(), limit.GCRA.Kind()) {
 			return a
 		}
 	}
@@ -288,7 +288,7 @@ func changingLimits(t *testing.T, n int, limitOf func(i int) *limit.Limit, keys 
 		waits.begin()
 		err := e.Take(now, key(k), l, int64(i%3), &d)
 		waits.end()
-		if len(states[k]) > 0 && limit.Expires(l.Algorithm, states[k]) <= now {
+		if len(states[k]) > 0 && limit.Expires(l.Algorithm.Kind(), states[k]) <= now {
 			states[k] = nil
 		}
 		next, wantErr := limit.Take(l, states[k], now, int64(i%3), nil, &want)

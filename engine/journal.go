@@ -32,7 +32,7 @@ type changes struct {
 	version uint64
 	buf     journal.Buffer
 	// owed are the keys with long states that have changed since the last cut, with the algorithms of these.
-	owed map[string]limit.Algorithm
+	owed map[string]limit.Kind
 	// due is what is owed by the last cut, until Drain has taken it.
 	due debt
 	// full, spare and aside belong to Cut and Drain: the records that were set aside, a buffer
@@ -48,7 +48,7 @@ type changes struct {
 // debt is what a cut owes: records of long states.
 type debt struct {
 	// keys have no record yet.
-	keys map[string]limit.Algorithm
+	keys map[string]limit.Kind
 	// paid are the records of the others.
 	paid journal.Buffer
 	// version is that of the records: above those of all changes before the cut, below
@@ -73,7 +73,7 @@ const (
 )
 
 // set adds the record of a key's new state and returns where it begins.
-func (c *changes) set(a limit.Algorithm, key, state []byte) (at int) {
+func (c *changes) set(a limit.Kind, key, state []byte) (at int) {
 	c.begin()
 	at = len(c.buf.Bytes)
 	c.buf.Set(c.version, byte(a), key, state)
@@ -81,7 +81,7 @@ func (c *changes) set(a limit.Algorithm, key, state []byte) (at int) {
 }
 
 // forget adds the record of a key having gone.
-func (c *changes) forget(a limit.Algorithm, key []byte) (at int) {
+func (c *changes) forget(a limit.Kind, key []byte) (at int) {
 	c.begin()
 	at = len(c.buf.Bytes)
 	c.buf.Delete(c.version, byte(a), key)
@@ -89,10 +89,10 @@ func (c *changes) forget(a limit.Algorithm, key []byte) (at int) {
 }
 
 // owe notes a key that has a new state.
-func (c *changes) owe(a limit.Algorithm, key []byte) {
+func (c *changes) owe(a limit.Kind, key []byte) {
 	c.begin()
 	if c.owed == nil {
-		c.owed = map[string]limit.Algorithm{}
+		c.owed = map[string]limit.Kind{}
 	}
 	if had, there := c.owed[string(key)]; !there || had != a {
 		c.owed[string(key)] = a
@@ -224,7 +224,7 @@ func (t *table) pay(key string, dst *journal.Buffer) {
 	k := []byte(key)
 	if g, at := t.find(t.hash(k), k); at != nil {
 		r := g.record(at)
-		dst.Set(due.version, byte(r.algorithm()), k, t.state(r))
+		dst.Set(due.version, byte(r.kind()), k, t.state(r))
 	} else {
 		dst.Delete(due.version, byte(due.keys[key]), k)
 	}

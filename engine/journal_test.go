@@ -38,7 +38,7 @@ func contents(e *Engine, now int64) map[string]string {
 			j += 1 << (d.depth - g.depth)
 			g.each(func(r record) {
 				if t.expires(r) > now {
-					all[string(r.key())] = fmt.Sprintf("%v %x", r.algorithm(), t.state(r))
+					all[string(r.key())] = fmt.Sprintf("%v %x", r.kind(), t.state(r))
 				}
 			})
 		}

@@ -38,7 +38,7 @@ func TestHolders(t *testing.T) {
 	if got := list(start + second); got != "b a" {
 		t.Errorf("after a second the holders are %q", got)
 	}
-	if info, ok := e.Info(start+second, key(1)); !ok || info.Algorithm != limit.LEASE || info.Level != 2 || info.Expires != start+3*second {
+	if info, ok := e.Info(start+second, key(1)); !ok || info.Kind != limit.LEASE || info.Level != 2 || info.Expires != start+3*second {
 		t.Errorf("%+v, %v", info, ok)
 	}
 	mustTake(t, e, start, key(2), perSecond(1), 1)

@@ -12,7 +12,7 @@ import (
 //
 //	 15            8    7       6      5   4          0
 //	┌───────────────┬───────┬────────┬───┬─────────────┐
-//	│ bound         │ boxed │ denied │ – │  algorithm  │
+//	│ bound         │ boxed │ denied │ – │  kind       │
 //	└───────────────┴───────┴────────┴───┴─────────────┘
 //
 // denied is set if the last decision was a denial, or left nothing. The bound is
@@ -23,13 +23,13 @@ import (
 type mark uint16
 
 const (
-	markSize      = 2
-	algorithmBits = 0x1f
-	denied        = 0x40
-	boundShift    = 8
+	markSize   = 2
+	kindBits   = 0x1f
+	denied     = 0x40
+	boundShift = 8
 )
 
-func (m mark) algorithm() limit.Algorithm { return limit.Algorithm(m & algorithmBits) }
+func (m mark) kind() limit.Kind { return limit.Kind(m & kindBits) }
 
 // bound is the bound that is kept, at most the one that was given.
 func (m mark) bound() int64 {
@@ -65,7 +65,7 @@ func (g *segment) markAfter(at slot, l *limit.Limit, cost int64, d *limit.Decisi
 }
 
 // unknown is the mark of a key whose limit nobody has told yet.
-func unknown(a limit.Algorithm) mark { return mark(a) | denied }
+func unknown(a limit.Kind) mark { return mark(a) | denied }
 
 // boundCode is a bound, 0 or more, in a byte.
 func boundCode(bound int64) uint8 {
@@ -93,7 +93,7 @@ const (
 // never forgotten: what they allow has not ended.
 func (t *table) rank(now int64, r record) (uint64, bool) {
 	m, state := r.mark(), t.state(r)
-	a := m.algorithm()
+	a := m.kind()
 	if a == limit.LEASE {
 		return 0, false
 	}

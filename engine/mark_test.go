@@ -65,7 +65,7 @@ func TestRankTellsTheDenied(t *testing.T) {
 func TestRestoredKeysCountAsUsedUp(t *testing.T) {
 	tb := newTableModel(1).t
 	k := key(1)
-	if err := tb.insert(start, tb.hash(k), k, unknown(limit.FIXED), fixedState10(t), true); err != nil {
+	if err := tb.insert(start, tb.hash(k), k, unknown(limit.FIXED.Kind()), fixedState10(t), true); err != nil {
 		t.Fatal(err)
 	}
 	g, at := tb.find(tb.hash(k), k)

@@ -118,7 +118,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 // forgive drops a key that is evicted.
 func (t *table) forgive(now int64, g *segment, r record, rank uint64) {
 	if t.changes != nil {
-		t.changes.forget(r.algorithm(), r.key())
+		t.changes.forget(r.kind(), r.key())
 	}
 	t.evicted++
 	if rank >= rankDenied {

@@ -17,11 +17,11 @@ type model struct {
 }
 
 type modelEntry struct {
-	algorithm limit.Algorithm
-	state     []byte
+	kind  limit.Kind
+	state []byte
 }
 
-func (x modelEntry) expires() int64 { return limit.Expires(x.algorithm, x.state) }
+func (x modelEntry) expires() int64 { return limit.Expires(x.kind, x.state) }
 
 // pair runs every step on an engine and on the model and compares the answers.
 type pair struct {
@@ -94,7 +94,7 @@ func (p *pair) run(now int64, st step) error {
 		clock := p.m.clamp(s, now)
 		x, want := p.m.live(clock, key)
 		info, got := p.e.Info(now, key)
-		if got != want || got && (info.Algorithm != x.algorithm || info.Expires != x.expires() || info.Level != limit.Level(x.algorithm, x.state, clock) || info.Bytes < int64(len(key)+len(x.state))) {
+		if got != want || got && (info.Kind != x.kind || info.Expires != x.expires() || info.Level != limit.Level(x.kind, x.state, clock) || info.Bytes < int64(len(key)+len(x.state))) {
 			return fmt.Errorf("Info(%q) = %+v, %v; want %+v, %v", key, info, got, x, want)
 		}
 	case 7:
@@ -144,7 +144,7 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		next              []byte
 		got, want         limit.Decision
 		gotErr, wantErr   error
-		mismatch, changes = ok && !limit.SameFamily(x.algorithm, l.Algorithm), op != 3
+		mismatch, changes = ok && !limit.SameFamily(x.kind, l.Algorithm.Kind()), op != 3
 	)
 	switch op {
 	case 3:
@@ -174,7 +174,7 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		return fmt.Errorf("op %d on %q at %d with %+v, cost %d = %+v, %v; want %+v, %v", op, key, now, *l, cost, got, gotErr, want, wantErr)
 	}
 	if wantErr == nil && changes && next != nil {
-		p.m.keys[string(key)] = modelEntry{l.Algorithm, bytes.Clone(next)}
+		p.m.keys[string(key)] = modelEntry{l.Algorithm.Kind(), bytes.Clone(next)}
 		p.m.live(clock, key)
 	}
 	if wantErr == nil {
@@ -235,7 +235,7 @@ func (p *pair) all(now int64, count int) error {
 		return fmt.Errorf("Range at %d found %q, want %q", now, keys, want)
 	}
 	for key, x := range p.m.keys {
-		if info := got[key]; info.Expires != x.expires() || info.Algorithm != x.algorithm {
+		if info := got[key]; info.Expires != x.expires() || info.Kind != x.kind {
 			return fmt.Errorf("Range says %+v of %q, want %+v", info, key, x)
 		}
 	}

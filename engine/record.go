@@ -80,10 +80,10 @@ func put(p unsafe.Pointer, m mark, key, state []byte) {
 	copy(r.state(), state)
 }
 
-func (r record) mark() mark                 { return *(*mark)(r.at) }
-func (r record) algorithm() limit.Algorithm { return r.mark().algorithm() }
-func (r record) isDead() bool               { return *(*byte)(r.at) == dead }
-func (r record) isBoxed() bool              { return *(*byte)(r.at)&boxed != 0 }
+func (r record) mark() mark       { return *(*mark)(r.at) }
+func (r record) kind() limit.Kind { return r.mark().kind() }
+func (r record) isDead() bool     { return *(*byte)(r.at) == dead }
+func (r record) isBoxed() bool    { return *(*byte)(r.at)&boxed != 0 }
 
 // kill makes the record garbage.
 func (r record) kill() { *(*byte)(r.at) = dead }
@@ -97,7 +97,7 @@ func (r record) setMark(m mark) {
 // setUse changes what the mark of a record tells of its use, if it is another.
 func (r record) setUse(m mark) {
 	p := (*mark)(r.at)
-	const kept = boxed | algorithmBits
+	const kept = boxed | kindBits
 	if next := *p&kept | m&^kept; next != *p {
 		*p = next
 	}

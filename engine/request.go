@@ -20,11 +20,11 @@ type Request struct {
 }
 
 // kind is what the key's state is, or becomes.
-func (r *Request) kind() limit.Algorithm {
+func (r *Request) kind() limit.Kind {
 	if r.Lease != nil {
 		return limit.LEASE
 	}
-	return r.Limit.Algorithm
+	return r.Limit.Algorithm.Kind()
 }
 
 // mark is the record's after a decision on the request.

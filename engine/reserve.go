@@ -32,7 +32,7 @@ func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, m
 		s.countDenied(now, h, key)
 		return s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d)
 	}
-	next, err := limit.Reserve(l, state, now, cost, maxWait, s.scratch(l.Algorithm, state), d)
+	next, err := limit.Reserve(l, state, now, cost, maxWait, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 		return ErrClosed
 	}
 	t := &s.table
-	a := limit.Algorithm(r.Kind)
+	a := limit.Kind(r.Kind)
 	g, at := t.find(h, r.Key)
 	switch {
 	case r.Op == journal.Delete:

@@ -66,7 +66,7 @@ func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 	if at == nil && s.usedUp != 0 && !s.closed {
 		return s.emptied(l)
 	}
-	return s.stateOf(g, at, l.Algorithm)
+	return s.stateOf(g, at, l.Algorithm.Kind())
 }
 
 // open is how a step on a limit begins, once the shard is locked: it returns the shard's
@@ -79,7 +79,7 @@ func (s *shard) open(now int64, h uint64, key []byte, l *limit.Limit) (_ int64, 
 }
 
 // stateOf is stateFor for whatever a key can hold.
-func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, error) {
+func (s *shard) stateOf(g *segment, at slot, kind limit.Kind) ([]byte, error) {
 	if at == nil {
 		if s.closed {
 			return nil, ErrClosed
@@ -87,17 +87,17 @@ func (s *shard) stateOf(g *segment, at slot, kind limit.Algorithm) ([]byte, erro
 		return nil, nil
 	}
 	r := g.record(at)
-	if r.algorithm() != kind && !limit.SameFamily(r.algorithm(), kind) {
+	if r.kind() != kind && !limit.SameFamily(r.kind(), kind) {
 		return nil, ErrWrongType
 	}
 	return s.table.state(r), nil
 }
 
-// scratch is where algorithm a writes the next state: in place if there is one.
+// scratch is where a step on kind k writes the next state: in place if there is one.
 // A short one that may change its length is written beside it, for in place it
 // would need a new buffer to grow by a byte.
-func (s *shard) scratch(a limit.Algorithm, state []byte) []byte {
-	if n := len(state); (n != fixedState || a > limit.QUEUE) && n <= len(s.next) {
+func (s *shard) scratch(k limit.Kind, state []byte) []byte {
+	if n := len(state); (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
 		return s.next[:0]
 	}
 	return state[:0]
@@ -113,7 +113,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m ma
 	if s.table.changes == nil {
 		return s.keep(now, h, g, at, key, m, next, must)
 	}
-	a := m.algorithm()
+	a := m.kind()
 	c := s.table.changes
 	gone := limit.Expires(a, next) <= now
 	if !gone && len(next) >= longState {
@@ -143,7 +143,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m ma
 
 // keep is store without a record of it.
 func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
-	gone := limit.Expires(m.algorithm(), next) <= now
+	gone := limit.Expires(m.kind(), next) <= now
 	switch {
 	case at == nil && gone:
 		return nil
@@ -187,7 +187,7 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	next, err := limit.Take(l, state, now, cost, s.scratch(l.Algorithm, state), d)
+	next, err := limit.Take(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err
 	}
@@ -230,8 +230,8 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 	if err != nil {
 		return err
 	}
-	before := limit.Expires(l.Algorithm, state)
-	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm, state), d)
+	before := limit.Expires(l.Algorithm.Kind(), state)
+	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (s *shard) reset(now int64, h uint64, key []byte) bool {
 		return false
 	}
 	if c := s.table.changes; c != nil {
-		c.forget(g.record(at).algorithm(), key)
+		c.forget(g.record(at).kind(), key)
 	}
 	s.table.remove(g, h, at)
 	if line := s.waits.lines[string(key)]; line != nil {
@@ -277,7 +277,7 @@ func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
 	}
 	r := g.record(at)
 	info := s.table.info(r)
-	info.Level = limit.Level(r.algorithm(), s.table.state(r), now)
+	info.Level = limit.Level(r.kind(), s.table.state(r), now)
 	return info, true
 }
 

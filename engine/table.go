@@ -199,7 +199,7 @@ func (t *table) state(r record) []byte {
 	return r.state()
 }
 
-func (t *table) expires(r record) int64 { return limit.Expires(r.algorithm(), t.state(r)) }
+func (t *table) expires(r record) int64 { return limit.Expires(r.kind(), t.state(r)) }
 
 func (t *table) info(r record) Info {
 	const slotBytes = 4
@@ -207,7 +207,7 @@ func (t *table) info(r record) Info {
 	if r.isBoxed() {
 		n += cap(t.state(r))
 	}
-	return Info{Algorithm: r.algorithm(), Expires: t.expires(r), Bytes: int64(n)}
+	return Info{Kind: r.kind(), Expires: t.expires(r), Bytes: int64(n)}
 }
 
 // insert adds a key that is not there. Errors: ErrKey, errNoRoom (never if
@@ -262,7 +262,7 @@ func (t *table) content(m mark, state []byte, must bool) ([]byte, mark, error) {
 
 // place appends the key to a segment that has room for it.
 func (t *table) place(g *segment, h uint64, key []byte, m mark, state, content []byte) {
-	g.expects(limit.Expires(m.algorithm(), state))
+	g.expects(limit.Expires(m.kind(), state))
 	g.add(h, m, key, content)
 }
 
@@ -275,7 +275,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 	r := g.record(at)
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
 		r.setMark(m)
-		g.expects(limit.Expires(m.algorithm(), state)) // written in place: nothing to copy
+		g.expects(limit.Expires(m.kind(), state)) // written in place: nothing to copy
 		return nil
 	}
 	if r.isBoxed() {
@@ -288,7 +288,7 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 			r.slen = len(state)
 		}
 		copy(r.state(), state) // nothing, where it is in place already
-		g.expects(limit.Expires(m.algorithm(), state))
+		g.expects(limit.Expires(m.kind(), state))
 		return nil
 	}
 	// Making room may move the record; a state in place would move with it.

@@ -93,7 +93,7 @@ func (m *tableModel) remove(key []byte) error {
 func (m *tableModel) sweep(now int64) error {
 	want := 0
 	for k, s := range m.want {
-		if limit.Expires(limit.GCRA, s) <= now {
+		if limit.Expires(limit.GCRA.Kind(), s) <= now {
 			delete(m.want, k)
 			want++
 		}

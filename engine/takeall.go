@@ -152,7 +152,7 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	}
 	if c.changed && !c.late {
 		c.state = next
-		if c.gone = limit.Expires(l.Algorithm, next) <= now; !c.gone {
+		if c.gone = limit.Expires(l.Algorithm.Kind(), next) <= now; !c.gone {
 			// However segments are rewritten until it is stored, a record is copied
 			// as it is, so this stays true.
 			c.needs = c.s.table.needs(g, slot, key, next)

@@ -61,7 +61,7 @@ func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limi
 		l := limits[i]
 		l.CountDenied = false
 		x, ok := m.live(now, key)
-		if ok && !limit.SameFamily(x.algorithm, l.Algorithm) {
+		if ok && !limit.SameFamily(x.kind, l.Algorithm.Kind()) {
 			return nil, i, ErrWrongType
 		}
 		if err := limit.Peek(&l, x.state, now, costs[i], &ds[i]); err != nil {
@@ -84,7 +84,7 @@ func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limi
 				return nil, i, err
 			}
 			if next != nil {
-				m.keys[string(key)] = modelEntry{l.Algorithm, bytes.Clone(next)}
+				m.keys[string(key)] = modelEntry{l.Algorithm.Kind(), bytes.Clone(next)}
 			}
 		case at >= 0:
 			m.want.Peeked++
@@ -98,7 +98,7 @@ func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limi
 				return nil, i, err
 			}
 			if next != nil {
-				m.keys[string(key)] = modelEntry{limits[i].Algorithm, bytes.Clone(next)}
+				m.keys[string(key)] = modelEntry{limits[i].Algorithm.Kind(), bytes.Clone(next)}
 			}
 		}
 	}

@@ -201,7 +201,7 @@ func (s *shard) keepTurns(now int64, line *turns) {
 	limit.Prolong(next, q.full)
 	g, at := s.live(now, q.hash, q.bytes())
 	// The error is one of the system: then the turns are as good as forgotten.
-	_ = s.store(now, q.hash, g, at, q.bytes(), unknown(limit.QUEUE), next, true)
+	_ = s.store(now, q.hash, g, at, q.bytes(), unknown(limit.QUEUE.Kind()), next, true)
 }
 
 // holdTurns has a refund, from which next comes, give back no more than what is
@@ -209,7 +209,7 @@ func (s *shard) keepTurns(now int64, line *turns) {
 // one of them. before is when the state expired before the refund.
 func (s *shard) holdTurns(now, before int64, key []byte, l *limit.Limit, next []byte, d *limit.Decision) error {
 	line := s.waits.lines[string(key)]
-	if line == nil || line.last == nil || limit.Expires(l.Algorithm, next) >= min(before, line.last.full) {
+	if line == nil || line.last == nil || limit.Expires(l.Algorithm.Kind(), next) >= min(before, line.last.full) {
 		return nil
 	}
 	limit.Prolong(next, min(before, line.last.full))

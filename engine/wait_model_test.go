@@ -41,7 +41,7 @@ func (m *waitModel) count(limited bool, err error) {
 
 type waitModelKey struct {
 	state []byte
-	kind  limit.Algorithm
+	kind  limit.Kind
 	queue []modelWaiter
 	turns []modelTurn // in the order in which they were given
 	head  int         // the id of the head, −1 if there is none
@@ -109,7 +109,7 @@ func (k *waitModelKey) forget(now int64) {
 			panic(err)
 		}
 		limit.Prolong(state, t.full)
-		k.keep(now, limit.QUEUE, state)
+		k.keep(now, limit.QUEUE.Kind(), state)
 	}
 }
 
@@ -144,7 +144,7 @@ func (k *waitModelKey) move(now int64, r *Request) {
 	}
 }
 
-func (k *waitModelKey) keep(now int64, kind limit.Algorithm, next []byte) {
+func (k *waitModelKey) keep(now int64, kind limit.Kind, next []byte) {
 	if next != nil {
 		k.state, k.kind = next, kind
 		k.live(now)
@@ -275,8 +275,8 @@ func (m *waitModel) askTurn(now int64, name string, id int, r Request, until int
 	if err != nil {
 		return false, outcome{err: err}
 	}
-	from, full := limit.Expires(limit.QUEUE, state), limit.Expires(limit.QUEUE, next)
-	k.keep(now, limit.QUEUE, next)
+	from, full := limit.Expires(limit.QUEUE.Kind(), state), limit.Expires(limit.QUEUE.Kind(), next)
+	k.keep(now, limit.QUEUE.Kind(), next)
 	m.count(d.Limited, nil)
 	switch {
 	case d.Limited:
@@ -307,7 +307,7 @@ func (m *waitModel) leaveTurn(now int64, name string, id int) {
 	for n := len(k.turns); n > 0 && k.turns[n-1].hole; n = len(k.turns) {
 		t := k.turns[n-1]
 		k.live(now)
-		full := limit.Expires(limit.QUEUE, k.state)
+		full := limit.Expires(limit.QUEUE.Kind(), k.state)
 		if full > t.full {
 			k.turns = k.turns[:n-1]
 			break
@@ -317,7 +317,7 @@ func (m *waitModel) leaveTurn(now int64, name string, id int) {
 			if err != nil {
 				panic(err)
 			}
-			k.keep(now, limit.QUEUE, next)
+			k.keep(now, limit.QUEUE.Kind(), next)
 		}
 		k.turns = k.turns[:n-1]
 		m.settle(now, name)
@@ -575,7 +575,7 @@ func (p *waitPair) checkTold(before *waitModel, name string, r Request, wait int
 }
 
 // change runs what gives back, on both sides.
-func (p *waitPair) change(name string, kind limit.Algorithm, real func() error, model func(state []byte) ([]byte, error)) error {
+func (p *waitPair) change(name string, kind limit.Kind, real func() error, model func(state []byte) ([]byte, error)) error {
 	k := p.m.key(name)
 	k.live(p.now)
 	var want error
@@ -672,7 +672,7 @@ func (p *waitPair) step(id int, st waitStep) error {
 				return next, err
 			})
 		}
-		return p.change(name, l.Algorithm, func() error {
+		return p.change(name, l.Algorithm.Kind(), func() error {
 			return p.e.Refund(p.now, []byte(name), &l, r.Cost, new(limit.Decision))
 		}, func(state []byte) ([]byte, error) {
 			return limit.Refund(&l, state, p.now, r.Cost, nil, new(limit.Decision))

@@ -315,7 +315,7 @@ func (c *caller) found(key []byte, info Info, there bool) error {
 		switch {
 		case x.state == nil:
 			free = true
-		case there && info.Algorithm == x.algorithm && info.Expires == x.expires():
+		case there && info.Kind == x.kind && info.Expires == x.expires():
 			possible = append(possible, x)
 		}
 	}
@@ -367,7 +367,7 @@ func (c *caller) decide(now int64, kind int, key []byte) error {
 	answered := false
 	for _, x := range all {
 		want, next := q.expect(x, c.w.latest)
-		gone := next != nil && limit.Expires(q.l.Algorithm, next) <= c.w.latest
+		gone := next != nil && limit.Expires(q.l.Algorithm.Kind(), next) <= c.w.latest
 		switch {
 		case got.err == ErrOOM && c.w.most > 0 && len(next) > len(x.state) && !gone:
 			next = nil // nothing has changed
@@ -376,7 +376,7 @@ func (c *caller) decide(now int64, kind int, key []byte) error {
 		}
 		answered = true
 		if next != nil {
-			x = modelEntry{q.l.Algorithm, bytes.Clone(next)}
+			x = modelEntry{q.l.Algorithm.Kind(), bytes.Clone(next)}
 		}
 		if x.state != nil && !gone && !slices.ContainsFunc(possible, x.equal) {
 			possible = append(possible, x)
@@ -391,7 +391,7 @@ func (c *caller) decide(now int64, kind int, key []byte) error {
 }
 
 func (x modelEntry) equal(y modelEntry) bool {
-	return x.algorithm == y.algorithm && bytes.Equal(x.state, y.state)
+	return x.kind == y.kind && bytes.Equal(x.state, y.state)
 }
 
 func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
@@ -420,7 +420,7 @@ func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
 // expect is the algorithm's own answer, and the state to keep if that is not nil.
 func (q question) expect(x modelEntry, now int64) (a answer, next []byte) {
 	x.state = bytes.Clone(x.state) // next may be the same bytes, changed
-	if x.state != nil && !limit.SameFamily(x.algorithm, q.l.Algorithm) {
+	if x.state != nil && !limit.SameFamily(x.kind, q.l.Algorithm.Kind()) {
 		return answer{err: ErrWrongType}, nil
 	}
 	switch q.kind {

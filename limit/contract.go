@@ -157,10 +157,10 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 	}
 }
 
-// Expires is the time, in Unix nanoseconds, from which a state of algorithm a
-// behaves as none. It is the least int64 for bytes that are no state of a.
-func Expires(a Algorithm, state []byte) int64 {
-	if !a.Known() || len(state) < 8 {
+// Expires is the time, in Unix nanoseconds, from which a state of kind k behaves as
+// none. It is the least int64 for bytes that are no state of k.
+func Expires(k Kind, state []byte) int64 {
+	if !k.Known() || len(state) < 8 {
 		return math.MinInt64
 	}
 	return int64(binary.LittleEndian.Uint64(state))
@@ -175,13 +175,16 @@ func Prolong(state []byte, until int64) {
 // and WARMUP the time in ns until it is full, or cold, again, for the counters what is counted now (a
 // fraction of SLIDING's rounded up), for leases what is in flight; 0 for bytes that
 // are no state.
-func Level(a Algorithm, state []byte, now int64) int64 {
+func Level(k Kind, state []byte, now int64) int64 {
 	if len(state) == 0 {
 		return 0
 	}
-	switch a {
+	if k == LEASE {
+		return leaseLevel(state, now)
+	}
+	switch k.Algorithm() {
 	case GCRA, TOKEN, LEAKY, QUEUE, WARMUP:
-		return until(Expires(a, state), now)
+		return until(Expires(k, state), now)
 	case FIXED:
 		return fixedLevel(state, now)
 	case SLIDING:
@@ -190,8 +193,6 @@ func Level(a Algorithm, state []byte, now int64) int64 {
 		return segmentedLevel(state, now)
 	case LOG:
 		return logLevel(state, now)
-	case LEASE:
-		return leaseLevel(state, now)
 	}
 	return 0
 }

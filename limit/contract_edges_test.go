@@ -87,11 +87,11 @@ func TestExpiresOfNoState(t *testing.T) {
 		a     Algorithm
 		state []byte
 	}{{GCRA, nil}, {GCRA, make([]byte, 7)}, {None, stateAt(5)}, {255, stateAt(5)}} {
-		if got := Expires(tt.a, tt.state); got != math.MinInt64 {
+		if got := Expires(tt.a.Kind(), tt.state); got != math.MinInt64 {
 			t.Errorf("Expires(%v, %x) = %d", tt.a, tt.state, got)
 		}
 	}
-	if got := Expires(GCRA, stateAt(-5)); got != -5 {
+	if got := Expires(GCRA.Kind(), stateAt(-5)); got != -5 {
 		t.Errorf("Expires = %d, want -5", got)
 	}
 }
@@ -117,7 +117,7 @@ func TestContractAllocatesNothing(t *testing.T) {
 			if _, _, err := take(&l, state, 1, -1, nil); err == nil {
 				t.Fatal("no error")
 			}
-			if Expires(a, state) > 1 {
+			if Expires(a.Kind(), state) > 1 {
 				t.Fatal("not full")
 			}
 			if _, _, err := reserve(&l, state, 1, 1, 0, state); err != nil && err != ErrReserve {

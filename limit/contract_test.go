@@ -427,8 +427,8 @@ func TestContractRefund(t *testing.T) {
 		if err != nil || d.Remaining != fresh.Remaining || d.Reset != 0 {
 			t.Fatalf("refund of everything: %+v, %v", d, err)
 		}
-		if full != nil && Expires(a, full) > now {
-			t.Fatalf("full, and not forgotten before %d", Expires(a, full)-now)
+		if full != nil && Expires(a.Kind(), full) > now {
+			t.Fatalf("full, and not forgotten before %d", Expires(a.Kind(), full)-now)
 		}
 	})
 }
@@ -459,7 +459,7 @@ func TestContractExpires(t *testing.T) {
 		if state == nil {
 			return
 		}
-		expires := Expires(a, state)
+		expires := Expires(a.Kind(), state)
 		if d := mustPeek(t, l, state, now, 0); d.Reset != max(0, expires-now) {
 			t.Fatalf("reset in %d, expires in %d", d.Reset, expires-now)
 		}

@@ -211,7 +211,7 @@ func TestFIXEDWaitsAfterAChange(t *testing.T) {
 			if err != nil || !d.Limited || d.Wait != want || d.Reset != want {
 				t.Fatalf("%+v, %v, want to wait %d", d, err, want)
 			}
-			if (next != nil) != (want != was.Reset) || next != nil && Expires(FIXED, next) != now+want {
+			if (next != nil) != (want != was.Reset) || next != nil && Expires(FIXED.Kind(), next) != now+want {
 				t.Fatalf("left %x", next)
 			}
 		})
@@ -375,7 +375,7 @@ func TestFIXEDCountsNoFurther(t *testing.T) {
 		}
 		state = next
 	}
-	if got := Level(FIXED, state, 0); got != math.MaxInt64 {
+	if got := Level(FIXED.Kind(), state, 0); got != math.MaxInt64 {
 		t.Errorf("%d are counted", got)
 	}
 }

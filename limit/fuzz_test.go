@@ -236,7 +236,7 @@ func FuzzState(f *testing.F) {
 		if string(state) != before {
 			t.Fatalf("the state was changed in place from %x to %x", before, state)
 		}
-		Level(a, state, now)
+		Level(a.Kind(), state, now)
 		if err != nil || next == nil {
 			return
 		}

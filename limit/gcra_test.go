@@ -236,7 +236,7 @@ func TestGCRAReserve(t *testing.T) {
 		next, d, err := reserve(&tt.limit, tt.state, tt.now, tt.cost, tt.mostWait, nil)
 		full := int64(0)
 		if next != nil {
-			full = Expires(GCRA, next)
+			full = Expires(GCRA.Kind(), next)
 		}
 		if d != tt.want || full != tt.full || !errors.Is(err, tt.err) {
 			t.Errorf("%s:\n got %+v, full at %d, %v\nwant %+v, full at %d, %v", tt.name, d, full, err, tt.want, tt.full, tt.err)

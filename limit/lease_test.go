@@ -401,16 +401,16 @@ func TestLeaseIsNoAlgorithm(t *testing.T) {
 	if LEASE != 16 { // it is on disk
 		t.Errorf("LEASE is %d", LEASE)
 	}
-	if _, ok := Lookup([]byte("lease")); ok || LEASE.Valid() || slices.Contains(Algorithms(), LEASE) {
+	if _, ok := Lookup([]byte("lease")); ok || LEASE.Algorithm() != None || Algorithm(LEASE).Valid() {
 		t.Error("LEASE is an algorithm of limits")
 	}
 	if LEASE.TypeName() != "lease" || LEASE.String() != "LEASE" {
 		t.Errorf("LEASE is %q, %q", LEASE.TypeName(), LEASE)
 	}
-	if !SameFamily(LEASE, LEASE) || SameFamily(LEASE, GCRA) || SameFamily(None, LEASE) {
+	if !SameFamily(LEASE, LEASE) || SameFamily(LEASE, GCRA.Kind()) || SameFamily(None.Kind(), LEASE) {
 		t.Error("LEASE is of another family")
 	}
-	l := plain(LEASE, 1, 1, 1)
+	l := plain(Algorithm(LEASE), 1, 1, 1)
 	if _, _, err := take(&l, nil, 0, 1, nil); !errors.Is(err, ErrAlgorithm) || !errors.Is(l.Validate(), ErrAlgorithm) {
 		t.Errorf("taking with it: %v, %v", err, l.Validate())
 	}

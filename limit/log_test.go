@@ -551,7 +551,7 @@ func useDamaged(l Limit, state []byte, now, cost int64) (refused int) {
 	if _, _, err := refund(&l, state, now, cost, nil); errors.Is(err, ErrState) {
 		refused++
 	}
-	Level(LOG, state, now)
+	Level(LOG.Kind(), state, now)
 	return refused
 }
 
@@ -569,7 +569,7 @@ func TestLogLevel(t *testing.T) {
 	for _, tt := range []struct{ now, want int64 }{
 		{0, 60}, {29 * sec, 60}, {59 * sec, 60}, {60 * sec, 58}, {70*sec - 1, 40}, {88 * sec, 2}, {89 * sec, 0}, {1 << 62, 0},
 	} {
-		if got := Level(LOG, state, tt.now); got != tt.want {
+		if got := Level(LOG.Kind(), state, tt.now); got != tt.want {
 			t.Errorf("at %d: %d, want %d", tt.now, got, tt.want)
 		}
 	}

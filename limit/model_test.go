@@ -131,11 +131,11 @@ func (tw *twin) sameExpiry(l Limit, now int64, told string) error {
 	case tw.state == nil && expires.Cmp(big.NewInt(now)) <= 0:
 	case tw.state == nil:
 		return fmt.Errorf("%s: no state, the model's expires at %v", told, expires)
-	case expires == nil && Expires(l.Algorithm, tw.state) <= now:
+	case expires == nil && Expires(l.Algorithm.Kind(), tw.state) <= now:
 	case expires == nil:
 		return fmt.Errorf("%s: state %x, the model has none", told, tw.state)
-	case !expires.IsInt64() || expires.Int64() != Expires(l.Algorithm, tw.state):
-		return fmt.Errorf("%s: state %x expires at %d, the model's at %v", told, tw.state, Expires(l.Algorithm, tw.state), expires)
+	case !expires.IsInt64() || expires.Int64() != Expires(l.Algorithm.Kind(), tw.state):
+		return fmt.Errorf("%s: state %x expires at %d, the model's at %v", told, tw.state, Expires(l.Algorithm.Kind(), tw.state), expires)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func TestQUEUEReserve(t *testing.T) {
 		next, d, err := reserve(&l, tt.state, tt.now, tt.cost, tt.mostWait, nil)
 		empty := int64(0)
 		if next != nil {
-			empty = Expires(QUEUE, next)
+			empty = Expires(QUEUE.Kind(), next)
 		}
 		if err != nil || d != tt.want || empty != tt.empty {
 			t.Errorf("%s:\n got %+v, empty at %d, %v\nwant %+v, empty at %d", tt.name, d, empty, err, tt.want, tt.empty)

@@ -431,7 +431,7 @@ func TestSEGMENTEDCountsNoFurther(t *testing.T) {
 		}
 		state = next
 	}
-	if got := Level(SEGMENTED, state, 2e9); got != math.MaxInt64 {
+	if got := Level(SEGMENTED.Kind(), state, 2e9); got != math.MaxInt64 {
 		t.Errorf("%d are counted", got)
 	}
 	for _, want := range []int64{0, 0, 5} {

@@ -23,13 +23,6 @@ const (
 	LOG
 )
 
-// What a key can hold that is not the state of a limit's algorithm. The numbers
-// leave room for more algorithms.
-const (
-	// LEASE is the state of leases, which TakeLease and its like work on.
-	LEASE Algorithm = 16
-)
-
 // family is a set of algorithms that read each other's state.
 type family uint8
 
@@ -46,14 +39,6 @@ const (
 	// logbook keeps each unit with its time; see logstate.go.
 	logbook
 )
-
-// The families that are no limits': nobody can name them in a limit, and Take,
-// Peek and Refund do not work on them.
-const (
-	leases family = iota + 128
-)
-
-func (f family) ofLimits() bool { return f < leases }
 
 // row is what the package knows about an algorithm besides its functions.
 type row struct {
@@ -78,8 +63,6 @@ var table = [...]row{
 	SLIDING:   {"SLIDING", "sliding", sliding, optCountDenied},
 	SEGMENTED: {"SEGMENTED", "segmented", segmented, optSegments | optCountDenied},
 	LOG:       {"LOG", "log", logbook, optCountDenied},
-
-	LEASE: {"LEASE", "lease", leases, 0},
 }
 
 // Algorithms returns every algorithm of limits, in the order of their numbers.
@@ -112,39 +95,17 @@ func Lookup(name []byte) (Algorithm, bool) {
 	return None, false
 }
 
-// Valid tells whether a is an algorithm of limits.
+// Valid reports whether a is an algorithm.
 func (a Algorithm) Valid() bool {
-	return a.Known() && table[a].family.ofLimits()
-}
-
-// Known tells whether a is of the table: an algorithm of limits, or another
-// kind of state.
-func (a Algorithm) Known() bool {
 	return int(a) < len(table) && table[a].name != ""
 }
 
 // String is the algorithm's name in upper case, as in a limit's spelling.
 func (a Algorithm) String() string {
-	if !a.Known() {
+	if !a.Valid() {
 		return "Algorithm(" + strconv.Itoa(int(a)) + ")"
 	}
 	return table[a].name
-}
-
-// TypeName is the algorithm's name in lower case, as the TYPE command tells it;
-// "none" for no algorithm.
-func (a Algorithm) TypeName() string {
-	if !a.Known() {
-		return "none"
-	}
-	return table[a].lower
-}
-
-// SameFamily tells whether a and b read each other's state. A key that lives
-// with one may then be used with the other; any other pair on one key is the
-// caller's error.
-func SameFamily(a, b Algorithm) bool {
-	return a.Known() && b.Known() && table[a].family == table[b].family
 }
 
 // equalFold compares ASCII letters in any case; upper is in upper case.

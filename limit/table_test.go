@@ -8,10 +8,10 @@ import (
 
 func TestNames(t *testing.T) {
 	for _, a := range Algorithms() {
-		if a.String() != strings.ToUpper(a.TypeName()) || a.TypeName() != strings.ToLower(a.String()) {
-			t.Errorf("%d: %q and %q", a, a.String(), a.TypeName())
+		if a.String() != strings.ToUpper(a.Kind().TypeName()) || a.Kind().TypeName() != strings.ToLower(a.String()) {
+			t.Errorf("%d: %q and %q", a, a.String(), a.Kind().TypeName())
 		}
-		for _, name := range []string{a.String(), a.TypeName(), a.String()[:1] + a.TypeName()[1:]} {
+		for _, name := range []string{a.String(), a.Kind().TypeName(), a.String()[:1] + a.Kind().TypeName()[1:]} {
 			if got, ok := Lookup([]byte(name)); got != a || !ok {
 				t.Errorf("Lookup(%q) = %v, %t", name, got, ok)
 			}
@@ -25,8 +25,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("Lookup(%q) = %v, %t", name, got, ok)
 		}
 	}
-	if None.String() != "Algorithm(0)" || None.TypeName() != "none" || Algorithm(255).TypeName() != "none" {
-		t.Errorf("none is %q, %q", None.String(), None.TypeName())
+	if None.String() != "Algorithm(0)" || None.Kind().TypeName() != "none" || Algorithm(255).Kind().TypeName() != "none" {
+		t.Errorf("none is %q, %q", None.String(), None.Kind().TypeName())
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSameFamily(t *testing.T) {
 		{LOG, GCRA, false},
 	}
 	for _, tt := range tests {
-		if got := SameFamily(tt.a, tt.b); got != tt.want {
+		if got := SameFamily(tt.a.Kind(), tt.b.Kind()); got != tt.want {
 			t.Errorf("SameFamily(%v, %v) = %t", tt.a, tt.b, got)
 		}
 	}
@@ -114,7 +114,7 @@ func TestLevel(t *testing.T) {
 		{SEGMENTED, stateAt(5), 4, 0},
 	}
 	for _, tt := range tests {
-		if got := Level(tt.a, tt.state, tt.now); got != tt.want {
+		if got := Level(tt.a.Kind(), tt.state, tt.now); got != tt.want {
 			t.Errorf("Level(%v, %x, %d) = %d, want %d", tt.a, tt.state, tt.now, got, tt.want)
 		}
 	}

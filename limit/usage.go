@@ -47,9 +47,9 @@ func (l *Limit) boundTime(tokens int64) int64 {
 // both 0 or more, in the units of Level. If used reaches what it returns as the
 // bound, the limit denies. The argument bound is what Bound has returned for the
 // limit.
-func Usage(a Algorithm, state []byte, now, bound int64) (used, of int64) {
-	used = Level(a, state, now)
-	if a != WARMUP || len(state) < 8 {
+func Usage(k Kind, state []byte, now, bound int64) (used, of int64) {
+	used = Level(k, state, now)
+	if k != WARMUP.Kind() || len(state) < 8 {
 		return used, bound
 	}
 	heat := int64(0)

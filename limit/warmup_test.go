@@ -170,7 +170,7 @@ func TestWarmUpRateChanges(t *testing.T) {
 	}
 	// With a shorter Warm no more than that is left of the heat, but it goes only
 	// when the state expires.
-	ends := Expires(WARMUP, state) - now
+	ends := Expires(WARMUP.Kind(), state) - now
 	if ends <= 1000*ms {
 		t.Fatalf("it is cold in %d", ends)
 	}
@@ -202,7 +202,7 @@ func TestWarmUpPaceChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := Expires(WARMUP, state) - now
+	ends := Expires(WARMUP.Kind(), state) - now
 	if next, d, err := take(&hour, state, now, 1, nil); next != nil || err != nil || d != (Decision{true, 60, 0, 60_000 * ms, ends}) {
 		t.Errorf("under a slower limit: %x, %+v, %v", next, d, err)
 	}

@@ -120,7 +120,7 @@ func (c *call) ttl(unit func(int64) int64) {
 
 func (c *call) typeOf() {
 	info, _ := c.srv.states().Info(c.now, c.args[1])
-	c.simple(info.Algorithm.TypeName())
+	c.simple(info.Kind.TypeName())
 }
 
 // Walks of the table.
@@ -167,7 +167,7 @@ func (c *call) scan() {
 	var found []byte
 	n := 0
 	visit := func(key []byte, info engine.Info) {
-		if (match == nil || match.Match(key)) && (kind == "" || kind == info.Algorithm.TypeName()) {
+		if (match == nil || match.Match(key)) && (kind == "" || kind == info.Kind.TypeName()) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}

@@ -138,7 +138,7 @@ func (p *plan) parse(srv *Server, op planOp, args [][]byte, allowed ownOptions) 
 }
 
 // decided replies with a decision on a key, or with the error in its place.
-func (c *call) decided(key []byte, a limit.Algorithm, d *limit.Decision, err error) {
+func (c *call) decided(key []byte, a limit.Kind, d *limit.Decision, err error) {
 	if err != nil {
 		c.fail(c.limitErrorOf(err, key, a))
 		return
@@ -147,7 +147,7 @@ func (c *call) decided(key []byte, a limit.Algorithm, d *limit.Decision, err err
 }
 
 // decidedInPart replies with a decision and how much was granted.
-func (c *call) decidedInPart(key []byte, a limit.Algorithm, d *limit.Decision, granted int64, err error) {
+func (c *call) decidedInPart(key []byte, a limit.Kind, d *limit.Decision, granted int64, err error) {
 	if err != nil {
 		c.fail(c.limitErrorOf(err, key, a))
 		return
@@ -166,7 +166,7 @@ func (c *call) rlInfo() {
 	left := limit.Milliseconds(info.Expires - c.now)
 	c.mapOf(5)
 	c.text("algorithm")
-	c.text(info.Algorithm.TypeName())
+	c.text(info.Kind.TypeName())
 	c.text("state")
 	c.int(info.Expires)
 	c.text("level")

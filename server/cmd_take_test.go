@@ -47,7 +47,7 @@ func TestTakeFixed(t *testing.T) {
 		[2]string{"RL.TAKE k fixed 2 60000 COST 2", "[1 2 1 20000 20000]"},
 		[2]string{"RL.TAKE k fixed 2/m countdenied COST 2", "[1 2 0 20000 20000]"},
 		[2]string{"RL.PEEK k FIXED 9/m", "[0 9 5 -1 20000]"},
-		[2]string{"RL.TAKE k GCRA 2/m", "-" + wrongType(limit.FIXED, limit.GCRA)},
+		[2]string{"RL.TAKE k GCRA 2/m", "-" + wrongType(limit.FIXED.Kind(), limit.GCRA.Kind())},
 		[2]string{"TYPE k", "fixed"},
 		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 1 -1 20000]"},
 		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 2 -1 0]"},
@@ -75,7 +75,7 @@ func TestTakeSliding(t *testing.T) {
 		[2]string{"RL.PEEK k SLIDING 8/m COST 0", "[0 8 4 -1 30000]"},
 		[2]string{"RL.TAKE k sliding 8 60000 COUNTDENIED COST 5", "[1 8 0 54000 90000]"},
 		[2]string{"TYPE k", "sliding"},
-		[2]string{"RL.TAKE k FIXED 8/m", "-" + wrongType(limit.SLIDING, limit.FIXED)},
+		[2]string{"RL.TAKE k FIXED 8/m", "-" + wrongType(limit.SLIDING.Kind(), limit.FIXED.Kind())},
 	)
 	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "sliding" "state" 1600000140000000000 "level" 9 "resets_in" 90000 "memory" `) {
 		t.Errorf("got %s", got)
@@ -92,7 +92,7 @@ func TestTakeSegmented(t *testing.T) {
 		[2]string{"RL.TAKE k SEGMENTED 4/3s SEGMENTS 3", "[1 4 0 2000 3000]"},
 		[2]string{"RL.REFUND k SEGMENTED 4/3s SEGMENTS 3 COST 2", "[0 4 2 -1 2000]"},
 		[2]string{"TYPE k", "segmented"},
-		[2]string{"RL.TAKE k SLIDING 4/3s", "-" + wrongType(limit.SEGMENTED, limit.SLIDING)},
+		[2]string{"RL.TAKE k SLIDING 4/3s", "-" + wrongType(limit.SEGMENTED.Kind(), limit.SLIDING.Kind())},
 	)
 	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "segmented" "state" 1600000003000000000 "level" 2 "resets_in" 2000 "memory" `) {
 		t.Errorf("got %s", got)

@@ -120,7 +120,7 @@ func (c *call) takeAllError(err error, at int, keys [][]byte, limits []limit.Lim
 	case err == engine.ErrDuplicate:
 		return "ERR a key is given twice: " + quoted(keys[at])
 	}
-	return c.limitErrorOf(err, keys[at], limits[at].Algorithm) + ": " + quoted(keys[at])
+	return c.limitErrorOf(err, keys[at], limits[at].Algorithm.Kind()) + ": " + quoted(keys[at])
 }
 
 // plural is a number and a noun: 1 key, 2 keys.

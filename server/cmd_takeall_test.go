@@ -60,8 +60,8 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKEALL 2 live k GCRA 5/m COST 1 COST 1 GCRA 6/m", "ERR limit 1 of 2: syntax error: COST is given twice"},
 		{"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m PARTIAL", `ERR limit 2 of 2: unknown option "PARTIAL" for GCRA`},
 		{"RL.TAKEALL 3 live k live GCRA 5/m GCRA 6/m GCRA 5/m", `ERR a key is given twice: "live"`},
-		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", wrongType(limit.FIXED, limit.GCRA) + `: "counter"`},
-		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", wrongType(limit.FIXED, limit.GCRA) + `: "counter"`}, // rather than a denial
+		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", wrongType(limit.FIXED.Kind(), limit.GCRA.Kind()) + `: "counter"`},
+		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", wrongType(limit.FIXED.Kind(), limit.GCRA.Kind()) + `: "counter"`}, // rather than a denial
 		{"RL.TAKEALL 2 live 123456789012345678901 GCRA 5/m GCRA 6/m", "ERR key is longer than max-key-len allows"},
 		{
 			"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m COST 9223372036854775807",

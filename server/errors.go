@@ -95,18 +95,18 @@ func limitError(err error) string {
 
 // limitErrorOf is limitError with what the key holds in the place of what the
 // algorithm wants.
-func (c *call) limitErrorOf(err error, key []byte, wants limit.Algorithm) string {
+func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
 	c.reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
 	if errors.Is(err, engine.ErrWrongType) {
 		if info, ok := c.srv.states().Info(c.now, key); ok {
-			return wrongType(info.Algorithm, wants)
+			return wrongType(info.Kind, wants)
 		}
 	}
 	return limitError(err)
 }
 
 // wrongType is the error for a key that holds another kind of state.
-func wrongType(holds, wants limit.Algorithm) string {
+func wrongType(holds, wants limit.Kind) string {
 	return errWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
 }
 

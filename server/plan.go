@@ -95,9 +95,9 @@ func (c *call) carryOutTake(p *plan, key []byte) {
 		granted, err = c.srv.states().TakePartial(c.now, key, &p.limit, p.cost, &d)
 	}
 	if r.Partial {
-		c.decidedInPart(key, p.limit.Algorithm, &d, granted, err)
+		c.decidedInPart(key, p.limit.Algorithm.Kind(), &d, granted, err)
 	} else {
-		c.decided(key, p.limit.Algorithm, &d, err)
+		c.decided(key, p.limit.Algorithm.Kind(), &d, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *call) planError(p *plan, key []byte, err error) string {
 	case p.style == asCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // which are the server's
 		return cellError(err)
 	}
-	return c.limitErrorOf(err, key, p.limit.Algorithm)
+	return c.limitErrorOf(err, key, p.limit.Algorithm.Kind())
 }
 
 // remembered is the last command that had a plan. Most clients send one command again and again, for

@@ -82,7 +82,7 @@ func (s *session) waited(w *waiting) bool {
 // request has waited: the engine alone keeps it then.
 func (c *call) answer(w *waiting, key []byte) {
 	d, granted, err := w.Result()
-	wants := w.Limit.Algorithm
+	wants := w.Limit.Algorithm.Kind()
 	if w.Lease != nil {
 		wants = limit.LEASE
 	}

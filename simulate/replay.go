@@ -195,7 +195,7 @@ func (l *lane) sweep(now int64) {
 	l.held = 0
 	for n := range l.seats.n {
 		s := l.seats.at(n)
-		if s.state != nil && limit.Expires(l.limit.Algorithm, s.state) <= now {
+		if s.state != nil && limit.Expires(l.limit.Algorithm.Kind(), s.state) <= now {
 			s.state = nil
 		}
 		s.window.shrink(now, l.period)

@@ -22,7 +22,7 @@ func Sweep(rates string, algorithms []string) ([]limit.Limit, error) {
 	every := len(algorithms) == 0
 	if every {
 		for _, a := range limit.Algorithms() {
-			algorithms = append(algorithms, a.TypeName())
+			algorithms = append(algorithms, a.Kind().TypeName())
 		}
 	}
 	var limits []limit.Limit
