@@ -12,8 +12,8 @@ import (
 	"limitdb/resp"
 )
 
-// flushAt is how much a batch may append before it is handed to the
-// connection, so that a small query with a large reply cannot outgrow the limit unseen.
+// flushAt is how many bytes of replies a batch collects before it hands them to the
+// connection, so that small queries with large replies cannot exceed the output limit unseen.
 const flushAt = 64 << 10
 
 // Data runs every complete command of b and writes the replies once.
@@ -44,7 +44,7 @@ func (s *session) Closed(reason error) {
 }
 
 func (s *session) begin() {
-	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // before the clock is read: only then it is right
+	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	if s.state == running {
 		s.turn = s.srv.durable.turn() // before anything is decided
 	}
@@ -58,7 +58,7 @@ func (s *session) begin() {
 	}
 }
 
-// run executes what is complete.
+// run executes the complete commands of the input.
 func (s *session) run() (more bool) {
 	queue := s.srv.queues.get()
 	defer s.srv.queues.put(queue)
@@ -110,8 +110,8 @@ func (s *session) run() (more bool) {
 	return false
 }
 
-// finish ends a batch: the tail of the input is kept, replies go out, counters and the
-// published state are brought up to date.
+// finish ends a batch: it keeps the rest of the input, sends the replies, and updates the
+// counters and the published state.
 func (s *session) finish() {
 	ran := !s.tally.Empty() || s.slow > 0
 	s.rd.Keep()
@@ -141,8 +141,7 @@ func (s *session) settle() {
 	}
 }
 
-// flush hands the replies to the connection and closes a client that does not
-// read them.
+// flush hands the replies to the connection, and closes a client that does not read them.
 func (s *session) flush() {
 	told := s.told
 	s.told = false
@@ -160,7 +159,7 @@ func (s *session) flush() {
 	}
 }
 
-// account keeps the sum of all clients' buffers.
+// account publishes the sizes of the client's buffers and updates the sum of all clients'.
 func (s *session) account() {
 	storeChanged(&s.pub.buffered, int64(s.rd.Buffered()))
 	storeChanged(&s.pub.queryMemory, int64(s.rd.Memory()))
@@ -176,14 +175,15 @@ func (s *session) account() {
 	}
 }
 
-// storeChanged stores n, which is mostly there already: to look costs less.
+// storeChanged stores n unless it is there already, which is usual. A load costs less than a store.
 func storeChanged(to *atomic.Int64, n int64) {
 	if to.Load() != n {
 		to.Store(n)
 	}
 }
 
-// protocolError tells the client why its stream cannot be read on, and closes.
+// protocolError tells the client why the server cannot read its stream any further, and
+// closes the connection.
 func (s *session) protocolError(err error) {
 	var pe *resp.ProtocolError
 	if !errors.As(err, &pe) {
@@ -195,8 +195,8 @@ func (s *session) protocolError(err error) {
 	s.life.Drain(errProtocol)
 }
 
-// contain keeps a panic in a handler to its connection. A panic below a
-// shard's lock leaves the state suspect: it ends the process.
+// contain limits the damage of a panic in a handler to its connection. A panic in the engine
+// may leave the state inconsistent, so it ends the process.
 func (s *session) contain() {
 	r := recover()
 	if r == nil {
@@ -214,7 +214,7 @@ func (s *session) contain() {
 	s.conn.CloseAfterFlush(errPanic)
 }
 
-// panickedInEngine looks for a frame of the engine above the panic.
+// panickedInEngine reports whether the panicking stack has a frame of the engine.
 func panickedInEngine() bool {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -229,7 +229,7 @@ func panickedInEngine() bool {
 	}
 }
 
-// looksLikeTLS tells a TLS client hello from RESP.
+// looksLikeTLS reports whether b begins like a TLS client hello.
 func looksLikeTLS(b []byte) bool {
 	return len(b) >= 3 && b[0] == 0x16 && b[1] == 0x03 && b[2] <= 0x04
 }

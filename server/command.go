@@ -11,13 +11,13 @@ import (
 // subcommands, ACL categories and docs/commands.md all come from it.
 type command struct {
 	name  string // upper case; a subcommand's is without its parent's
-	arity int    // as Redis: with the command's name; negative: at least that many
+	arity int    // as in Redis: counts the command's name; negative: at least that many
 	flags flags
 	// firstKey, lastKey and step give the key positions as Redis does;
 	// firstKey 0: no keys; lastKey negative: counted from the end.
 	firstKey, lastKey, step int
-	// numKeys is the position of the number of keys, which stand behind it; 0:
-	// the keys are where firstKey, lastKey and step say.
+	// numKeys is the position of the argument that gives the number of keys; the keys follow
+	// it. 0: firstKey, lastKey and step give the positions.
 	numKeys  int
 	keyFlags []string // Redis' key spec flags; nil: as flags say
 
@@ -27,7 +27,7 @@ type command struct {
 	complexity string
 	args       []argument
 	usage      string // the reply to a wrong number of arguments; empty: Redis' own
-	example    string // a call that works, which that reply shows behind the syntax
+	example    string // a valid call, which that reply shows after the syntax
 
 	run  func(c *call)
 	plan func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
@@ -38,7 +38,7 @@ type command struct {
 	parent *command // of a subcommand
 }
 
-// flags are Redis' command flags, as far as they mean something here, and a few of our own.
+// flags are the Redis command flags that mean something here, and a few of our own.
 type flags uint32
 
 const (
@@ -79,7 +79,7 @@ var flagNames = [...]struct {
 	{flagMovableKeys, "movablekeys"},
 }
 
-// names lists the flags that clients are shown.
+// names returns the names of the flags that clients are shown.
 func (f flags) names() []string {
 	var out []string
 	for _, n := range flagNames {
@@ -94,13 +94,13 @@ func (f flags) names() []string {
 type argument struct {
 	name     string
 	kind     string // key string integer double pure-token oneof block
-	token    string // the word that stands before it
+	token    string // the word before it
 	optional bool
 	multiple bool
 	args     []argument
 }
 
-// categories are the command's ACL categories, derived from its flags and group.
+// categories returns the command's ACL categories, derived from its flags and group.
 func (c *command) categories() []string {
 	var out []string
 	add := func(when bool, name string) {
@@ -121,13 +121,13 @@ func (c *command) categories() []string {
 	return out
 }
 
-// removing marks a row whose command forgets its keys.
+// removing marks c as a command that removes its keys.
 func removing(c command) command {
 	c.keyFlags = []string{"RM", "delete"}
 	return c
 }
 
-// keySpecFlags say what the command does with its keys, in Redis' words.
+// keySpecFlags returns Redis' key spec flags, which say what the command does with its keys.
 func (c *command) keySpecFlags() []string {
 	switch {
 	case c.keyFlags != nil:
@@ -138,7 +138,7 @@ func (c *command) keySpecFlags() []string {
 	return []string{"RO", "access"}
 }
 
-// fullName is the name as Redis writes it in statistics: lower case, "config|get".
+// fullName returns the name as Redis writes it in statistics: lower case, as "config|get".
 func (c *command) fullName() string {
 	if c.parent != nil {
 		return strings.ToLower(c.parent.name + "|" + c.name)
@@ -146,10 +146,10 @@ func (c *command) fullName() string {
 	return strings.ToLower(c.name)
 }
 
-// hasKeys tells whether the command takes keys.
+// hasKeys reports whether the command takes keys.
 func (c *command) hasKeys() bool { return c.firstKey|c.numKeys > 0 }
 
-// keys yields the positions of the keys in args, or none.
+// keys yields the positions of the keys in args.
 func (c *command) keys(args [][]byte, yield func(i int)) {
 	if c.numKeys > 0 {
 		n, ok := resp.ParseInt(args[c.numKeys])
@@ -170,7 +170,7 @@ func (c *command) keys(args [][]byte, yield func(i int)) {
 	}
 }
 
-// arityOK tells whether n arguments, the name included, fit.
+// arityOK reports whether the command accepts n arguments, the name included.
 func (c *command) arityOK(n int) bool {
 	if c.arity < 0 {
 		return n >= -c.arity

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// houseEvery is how often deadlines are looked at.
+// houseEvery is how often deadlines are checked.
 const houseEvery = 100 * time.Millisecond
 
 func (srv *Server) keepHouse(ctx context.Context) {
@@ -35,8 +35,8 @@ func (srv *Server) keepHouse(ctx context.Context) {
 	}
 }
 
-// checkClients closes those over a deadline or a limit and corrects the sum of
-// their buffers.
+// checkClients closes clients that are over a deadline or a limit, and corrects the sum of
+// the clients' buffers.
 func (srv *Server) checkClients(ctx context.Context, now int64) {
 	var sum, query, unsent int64
 	srv.clients.each(func(s *session) {
@@ -61,8 +61,8 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 	}
 }
 
-// overSoft reports whether more has waited to be sent than the soft limit of the
-// client's class for as long as that may be.
+// overSoft reports whether the client's unsent replies have exceeded the soft limit of its
+// class for longer than that limit allows.
 func (s *session) overSoft(now int64) bool {
 	l := s.srv.set.ClientOutputBufferLimit.Get(s.class())
 	if l.Soft == 0 || s.conn.Pending() <= l.Soft {
@@ -75,7 +75,7 @@ func (s *session) overSoft(now int64) bool {
 	return now-s.pub.softSince.Load() > int64(l.SoftTime)
 }
 
-// clientsBudget is maxmemory-clients in bytes, 0 for no limit. A percentage is of
+// clientsBudget returns maxmemory-clients in bytes, 0 for no limit. A percentage is of
 // maxmemory or, without it, of the memory that the process may use.
 func (srv *Server) clientsBudget() int64 {
 	whole := srv.set.MaxMemory.Get()
@@ -117,8 +117,8 @@ func (srv *Server) kickEviction() {
 	}
 }
 
-// evictClients closes the clients that hold most until all of them together
-// are inside maxmemory-clients. CLIENT NO-EVICT exempts a client.
+// evictClients closes the clients that hold the most memory until the rest together fit in
+// maxmemory-clients. CLIENT NO-EVICT exempts a client.
 func (srv *Server) evictClients() {
 	type holder struct {
 		s    *session
@@ -129,7 +129,7 @@ func (srv *Server) evictClients() {
 	var all []holder
 	srv.clients.each(func(s *session) {
 		if !s.life.Serving() {
-			return // it goes as soon as its loop gets to it
+			return // its loop closes it as soon as it can
 		}
 		held := s.holding()
 		sum += held
@@ -151,17 +151,17 @@ func (srv *Server) evictClients() {
 	srv.clientBytes.Store(sum)
 }
 
-// The sweeper's steps. Each step looks at sweepBudget slots of the table, well
-// under a millisecond; while there is much to drop, steps follow one another
-// after sweepRest, so that traffic has most of a core between them.
+// The sweeper's steps. Each step looks at sweepBudget slots of the table, which takes well
+// under a millisecond. While there is much to drop, the sweeper rests only for sweepRest
+// between steps, which still leaves most of a core to traffic.
 const (
 	sweepBudget = 4_000
 	sweepRest   = 2 * time.Millisecond
 )
 
-// sweep drops expired keys, and evicts what is beyond a lowered maxmemory, hz times
-// a second and more often while there is much to drop. Eviction takes a sixteenth
-// of the keys that it looks at, so the bound lies below that.
+// sweep drops expired keys, and evicts keys after maxmemory was lowered. It runs hz times a
+// second, and more often while there is much to drop. Eviction removes a sixteenth of the keys
+// that it looks at, so the threshold for "much" is below that.
 func (srv *Server) sweep(ctx context.Context) {
 	for wait := sweepRest; ; {
 		srv.pulses.sweep.Rest()
@@ -173,7 +173,7 @@ func (srv *Server) sweep(ctx context.Context) {
 		srv.pulses.sweep.Beat(srv.clock.Now())
 		wait = time.Second / time.Duration(max(1, srv.set.Hz.Get()))
 		if srv.special.Load()&specialLoading != 0 {
-			continue // the clock may be wrong until then, and an engine never goes back
+			continue // the clock may be wrong while loading, and an engine's time never goes back
 		}
 		if srv.states().Sweep(srv.clock.Now(), sweepBudget) > sweepBudget/20 {
 			wait = min(wait, sweepRest)

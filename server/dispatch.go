@@ -8,7 +8,7 @@ import (
 	"limitdb/server/slowlog"
 )
 
-// execute runs one command, with what CLIENT REPLY and CLIENT CACHING have said about it.
+// execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
 func (s *session) execute(args [][]byte) {
 	caching := s.caching()
 	if s.replies == replyOn {
@@ -45,7 +45,7 @@ func (s *session) executeOne(args [][]byte) {
 		return
 	}
 	s.invoke(cmd, args, special)
-	// Afterwards, as Redis does: RESET ends its client's MONITOR first.
+	// Feed the monitors after the command, as Redis does: RESET ends its client's MONITOR first.
 	if special&specialMonitor != 0 && cmd.flags&flagSkipMonitor == 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
@@ -82,7 +82,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	}
 }
 
-// invokePlan is invoke for a command that has a plan, and nothing unusual is on.
+// invokePlan is invoke for a command that has a plan, while mayQueue holds.
 func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
 	c := &s.call
 	c.cmd, c.failed = cmd, false
@@ -95,7 +95,7 @@ func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
 	s.count()
 }
 
-// count counts the command that has run together with those of its batch.
+// count adds the command that has just run to the counts of its batch.
 func (s *session) count() {
 	if !s.tally.Add(s.call.cmd.id, s.call.failed) {
 		s.settle()
@@ -103,9 +103,9 @@ func (s *session) count() {
 	}
 }
 
-// run runs a command that is nobody's, and appends its reply to b. The caller has been let
-// through the gate itself, and counts and times what it runs as its own. A command that needs
-// a client's connection is refused; one that would wait is decided at once.
+// run runs a command that belongs to no client, and appends its reply to b. The caller has
+// passed the gate itself, and counts and times the command as its own. run refuses a command
+// that needs a client's connection, and decides one that would wait at once.
 func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []byte {
 	c := call{srv: srv, args: args, now: now, reply: reply{out: b, proto: proto}}
 	text := ""
@@ -122,8 +122,8 @@ func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []b
 	return c.out
 }
 
-// find returns the command of that name, or nil. Pipelines are mostly of one
-// command, so the last one is compared first.
+// find returns the command of that name, or nil. A pipeline usually repeats one command, so
+// find compares the last one first.
 func (s *session) find(name []byte) *command {
 	if s.last != nil && bytes.Equal(name, s.lastName) {
 		return s.last
@@ -135,8 +135,8 @@ func (s *session) find(name []byte) *command {
 	return cmd
 }
 
-// lookup finds the command and checks its arity; it replies with the error
-// and returns nil where it cannot.
+// lookup finds the command and checks its arity. If either fails, it replies with the error
+// and returns nil.
 func (s *session) lookup(args [][]byte) *command {
 	cmd := s.find(args[0])
 	if cmd == nil {
@@ -156,8 +156,8 @@ func (s *session) lookup(args [][]byte) *command {
 	return cmd
 }
 
-// resolve returns the command or subcommand that args, which begin with c's name, are for, and
-// the error to reply with where there is none or the number of arguments is wrong.
+// resolve returns the command or subcommand that args call; args begin with c's name. If
+// there is none, or the number of arguments is wrong, text is the error to reply with.
 func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 	if len(c.subs) > 0 && len(args) > 1 {
 		sub := c.sub(args[1])
@@ -182,7 +182,7 @@ func (s *session) closeCrossProtocol(args [][]byte) {
 	s.conn.Close(errCross)
 }
 
-// unknownCommand is the reply to a command that there is not, as Redis words it.
+// unknownCommand returns the reply to an unknown command, in Redis' words.
 func (srv *Server) unknownCommand(args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '")
@@ -197,7 +197,7 @@ func (srv *Server) unknownCommand(args [][]byte) string {
 	return aside(b.String(), srv.table.commandHint(args[0]))
 }
 
-// crossProtocol recognises HTTP: no client library sends these words.
+// crossProtocol reports whether args look like HTTP. No client library sends these words.
 func crossProtocol(args [][]byte) bool {
 	switch {
 	case foldEqual(args[0], "POST"), foldEqual(args[0], "HOST:"):
@@ -208,7 +208,7 @@ func crossProtocol(args [][]byte) bool {
 	return false
 }
 
-// reject answers with an error before the command has run.
+// reject replies with an error instead of running the command.
 func (s *session) reject(cmd *command, text string) {
 	s.stripe.Reject(cmd.id)
 	s.call.fail(text)

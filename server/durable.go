@@ -12,48 +12,49 @@ import (
 	"limitdb/resp"
 )
 
-// Durability is what a server asks of whoever keeps its state on a disk. All
-// functions may be called from any goroutine, and those that say so block.
+// Durability is the server's interface to the code that keeps its state on disk. Any
+// goroutine may call the functions. Those that block say so.
 type Durability struct {
-	// Switch does what the directives appendonly and save say by now, and blocks until that is
-	// done: until all that there is is durable, or the log has ended.
+	// Switch applies the current values of the directives appendonly and save. It blocks until
+	// the whole state is durable, or the log has ended.
 	Switch func() error
-	// Turn is asked before anything is decided, and what it returns is given to Wait: it names the time in which this
-	// node leads, where there are several. nil: there is one node.
+	// Turn identifies this node's current period of leadership. The server calls it before it
+	// decides anything and passes the result to Wait. It is nil if there is only one node.
 	Turn func() uint64
-	// Wait calls fn, which does not block, once all that can have been seen
-	// until now is durable. fn gets an error where that will never be known; it may be called before Wait returns. False: nothing is to be waited for, and fn is never
+	// Wait arranges a call of fn once everything that can have been seen until now is durable.
+	// fn receives an error if that can never be known. It must not block, and may be called
+	// before Wait returns. Wait returns false if there is nothing to wait for; fn is then never
 	// called. The sync begins at the next Kick.
 	Wait func(turn uint64, fn func(err error)) bool
 	// Holds reports whether Wait may return true. It is cheap.
 	Holds func() bool
-	// Kick begins the sync that is waited for, if any is. The transport calls
-	// it after each round of its loops, the server for connections that are in none.
+	// Kick begins the sync that callers of Wait are waiting for, if any. The transport calls it
+	// after each round of its loops. The server calls it for connections that are in no loop.
 	Kick func()
-	// Sync makes all until now durable, and blocks.
+	// Sync makes everything until now durable, and blocks.
 	Sync func() error
-	// Snapshot writes one, and blocks until it is durable. ErrSnapshotting
-	// while another is written.
+	// Snapshot writes a snapshot and blocks until it is durable. It returns ErrSnapshotting
+	// while another is being written.
 	Snapshot func() error
-	// Backup makes one below the data directory, tells where, and blocks.
+	// Backup makes a backup below the data directory and returns its path. It blocks.
 	Backup func(name string) (path string, err error)
-	// Stats tells how things are.
+	// Stats returns the current figures.
 	Stats func() stats.Durability
 }
 
 // ErrSnapshotting is what Durability.Snapshot and Backup return while a snapshot is being written.
 var ErrSnapshotting = errors.New("a snapshot is being written")
 
-// durable is the server's side of it.
+// durable is the server's side of Durability.
 type durable struct {
-	*Durability // nil where nothing can be kept
-	// changed counts decisions that changed something until the last snapshot.
+	*Durability // nil if nothing can be kept
+	// changed is the number of decisions that had changed something when the last snapshot began.
 	changed atomic.Int64
 	running atomic.Bool // BGSAVE
 	syncs   syncs       // WAITAOF
 }
 
-// turn is what Turn returns, where there is one.
+// turn returns the result of Turn, or 0 if there is no Turn.
 func (d *durable) turn() uint64 {
 	if d.Durability == nil || d.Turn == nil {
 		return 0
@@ -61,7 +62,7 @@ func (d *durable) turn() uint64 {
 	return d.Turn()
 }
 
-// stats returns the numbers of now.
+// stats returns the current figures.
 func (d *durable) stats() stats.Durability {
 	if d.Durability == nil {
 		return stats.Durability{}
@@ -69,12 +70,13 @@ func (d *durable) stats() stats.Durability {
 	return d.Stats()
 }
 
-// SetLoading says that the state is being loaded: but for a few, commands are
-// refused with -LOADING. Until then the clock may be set; nothing that the engine would remember is done by
-// what it tells before. So on is said before Run.
+// SetLoading sets whether the state is being loaded. While it is, the server refuses all but a
+// few commands with -LOADING. Loading may set the clock, and the engine must not remember an
+// earlier reading, so call SetLoading(true) before Run.
 func (srv *Server) SetLoading(on bool) { srv.setSpecial(specialLoading, on) }
 
-// SetRefusing says why commands that write are refused with -MISCONF; nil: they are not.
+// SetRefusing makes the server refuse commands that write with -MISCONF, for the reason err.
+// If err is nil, it accepts them again.
 func (srv *Server) SetRefusing(err error) {
 	if err != nil {
 		text := "MISCONF limitdb cannot write its log and refuses commands that change something until it can (" + plainCut([]byte(err.Error())) + ")"
@@ -86,27 +88,28 @@ func (srv *Server) SetRefusing(err error) {
 	}
 }
 
-// Refusing tells whether commands that write are refused, see SetRefusing.
+// Refusing reports whether commands that write are refused. See SetRefusing.
 func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf != 0 }
 
-// owed are replies that wait until what they tell of state is durable. They belong to
-// the session, but for due, which the one who syncs sets before he wakes it. Replies that tell nothing
-// of state (PING, INFO, CONFIG, what is refused) wait only for those before them.
+// owed holds the replies that wait until the state they reveal is durable. Only the session
+// uses its fields, except due and lost, which the syncing goroutine sets before it wakes the
+// session. Replies that reveal no state (PING, INFO, CONFIG, refusals) wait only for the
+// replies before them.
 //
-// One wait at a time is under way. What is replied meanwhile, by commands that
-// ran meanwhile, stands behind, and gets a wait of its own when the first is over.
+// One wait is under way at a time. Replies of commands that run meanwhile are appended, and
+// get a wait of their own when the first is over.
 type owed struct {
 	b       []byte
-	covered int // bytes of b that the wait under way is for
+	covered int // the wait under way is for these first bytes of b
 	waiting bool
-	told    bool   // what stands behind covered tells of state
-	turn    uint64 // of what stands behind covered; 0: of more than one
+	told    bool   // the bytes after covered reveal state
+	turn    uint64 // of the bytes after covered; 0: of more than one turn
 	due     atomic.Bool
-	lost    atomic.Bool // what is covered has an outcome that is not known
+	lost    atomic.Bool // the outcome of the covered commands is unknown
 	wake    func(err error)
 }
 
-// tell notes whether the reply that begins at mark tells of state, which the command cmd has seen.
+// tell records whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *command, mark int) {
 	if cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.call.out) <= mark || s.call.failed && !s.call.reveals {
 		return
@@ -117,8 +120,8 @@ func (s *session) tell(cmd *command, mark int) {
 	}
 }
 
-// hold keeps the replies back if they must wait, and reports whether it did. told
-// says that those after the first quiet bytes tell of state.
+// hold keeps the replies back if they must wait, and reports whether it did. If told is true,
+// the replies after the first quiet bytes reveal state.
 func (s *session) hold(told bool) bool {
 	if s.owed == nil {
 		if s.srv.durable.Durability == nil || !s.srv.durable.Holds() {
@@ -160,7 +163,7 @@ func (s *session) hold(told bool) bool {
 	return true
 }
 
-// await begins to wait for what has been seen until now, in a turn.
+// await begins to wait until everything seen so far in a turn is durable.
 func (s *session) await(turn uint64) bool {
 	if !s.srv.durable.Wait(turn, s.owed.wake) {
 		return false
@@ -199,8 +202,8 @@ func (s *session) release() {
 	s.end()
 }
 
-// writeUnknown sends one error in the place of each reply of b. A reply that is there in part, which only
-// those are that a client reads in pieces, is followed by the end of the connection.
+// writeUnknown sends an error in place of each reply in b. If b has only part of a reply, which
+// a large reply sent in pieces may leave, it sends nothing and closes the connection.
 func (s *session) writeUnknown(b []byte) {
 	from := bufio.NewReader(bytes.NewReader(b))
 	var out []byte
@@ -223,22 +226,23 @@ func (s *session) writeUnknown(b []byte) {
 // errUnknown closes a connection on which half of a reply was sent.
 var errUnknown = errors.New("the outcome of a command is not known")
 
-// owing tells whether replies are held back.
+// owing reports whether replies are held back.
 func (s *session) owing() bool { return s.owed != nil && s.owed.waiting }
 
-// changes is how many decisions have changed something since the start, as far as it is counted.
+// changes returns the number of decisions counted so far that have changed something since the start.
 func (srv *Server) changes() int64 {
 	e := srv.states().Stats()
 	return int64(e.Allowed + e.Refunded)
 }
 
-// ChangesSinceSnapshot is how many decisions have changed something since the last snapshot began.
+// ChangesSinceSnapshot returns the number of decisions that have changed something since the
+// last snapshot began.
 func (srv *Server) ChangesSinceSnapshot() int64 {
 	return max(0, srv.changes()-srv.durable.changed.Load())
 }
 
-// Snapshot writes a snapshot and blocks until it is durable; ErrSnapshotting
-// while another is written.
+// Snapshot writes a snapshot and blocks until it is durable. It returns ErrSnapshotting while
+// another is being written.
 func (srv *Server) Snapshot() error {
 	before := srv.changes()
 	err := srv.durable.Snapshot()
@@ -248,8 +252,8 @@ func (srv *Server) Snapshot() error {
 	return err
 }
 
-// inBackground parks the session until work, which runs in a goroutine of its
-// own, has returned; then reply gets to say what came of it.
+// inBackground runs work in its own goroutine and parks the session until work returns. It
+// then calls reply with the error.
 func (c *call) inBackground(work func() error, reply func(err error)) {
 	var done atomic.Bool
 	var result error
@@ -268,7 +272,7 @@ func (c *call) inBackground(work func() error, reply func(err error)) {
 	})
 }
 
-// snapshotError is the reply for an error of a snapshot.
+// snapshotError returns the reply for an error of a snapshot.
 func snapshotError(err error) string {
 	if errors.Is(err, ErrSnapshotting) {
 		return errSnapshotting
@@ -276,7 +280,7 @@ func snapshotError(err error) string {
 	return "ERR " + plainCut([]byte(err.Error()))
 }
 
-// persistence writes the section of INFO.
+// persistence writes the persistence section of INFO.
 func (t *infoText) persistence() {
 	srv := t.srv
 	st := srv.durable.stats()

@@ -1,6 +1,6 @@
 package server
 
-// How a session stands between two calls of the transport:
+// A state is that of a session between two calls of the transport:
 //
 //	            park                            yield
 //	parked ◄──────────────────── running ────────────────────► yielded
@@ -8,12 +8,13 @@ package server
 //	   └── woken, and resume ─────┘   └───── in its next turn, ───┘
 //	       returns true                      resume returns true
 //
-// A parked session waits for something, a yielded one for the others to have had their turn. Neither
-// begins another command. A parked one takes input in meanwhile, a yielded one has enough.
+// A parked session waits for an event. A yielded session waits until the others have had their
+// turn. Neither begins another command. A parked session still takes in input; a yielded
+// session does not.
 //
-// How far its connection has come is transport.Life's to say. A session that has replied all and is
-// to be closed for a reason, drains the connection for it; so does the last command of a peer that has
-// finished sending. end then closes it, as soon as no reply is owed (durable.go) any more.
+// transport.Life holds the state of the connection. To close a connection after its last reply,
+// the session drains it with the reason. It also does so after the last command of a peer that
+// has finished sending. end closes the connection once no reply is owed (durable.go).
 type state uint8
 
 const (
@@ -22,20 +23,20 @@ const (
 	yielded
 )
 
-// park stops the session until resume, asked at every wake-up, returns true.
+// park stops the session until resume returns true. Every wake-up calls resume.
 func (s *session) park(resume func() bool) {
 	s.state, s.resume = parked, resume
 	s.setParked(true)
 }
 
-// yield has the session go on with resume, as after park, when the others have had
-// their turn.
+// yield stops the session until the others have had their turn. It then continues with
+// resume, as after park.
 func (s *session) yield(resume func() bool) {
 	s.state, s.resume = yielded, resume
 	s.conn.Yield()
 }
 
-// goOn is the resume of a session that has yielded between two commands.
+// goOn is the resume function of a session that has yielded between two commands.
 func goOn() bool { return true }
 
 // unpark lets the session run again.
@@ -97,16 +98,17 @@ func (s *session) roomWhileParked() bool {
 	return s.state != yielded && int64(s.rd.Buffered()) < s.srv.set.ClientQueryBufferLimit.Get()
 }
 
-// EOF implements transport.Session: what is parked, or owed, may still be replied.
+// EOF implements transport.Session. A parked command may still reply, and owed replies may
+// still be sent.
 func (s *session) EOF() (done bool) {
 	s.eof = true
 	if s.pub.waits.Load() != nil {
-		s.conn.Wake() // who is not there any more has given up its place
+		s.conn.Wake() // a client that has gone gives up its place
 	}
 	return s.state == running && !s.owing()
 }
 
-// end closes the connection if all has been replied that ever will be.
+// end closes the connection if no more replies will come.
 func (s *session) end() {
 	if s.eof && s.state == running {
 		s.life.Drain(errEOF)
