@@ -1,11 +1,11 @@
-// Package engine keeps the state of every key in a lock-striped table and runs
-// one atomic step of an algorithm under one shard's lock. Time is an argument
-// of every call, in nanoseconds of Unix time.
+// Package engine keeps the state of every key in a lock-striped table. It runs
+// each step of an algorithm atomically, under the lock of one shard. Time is an
+// argument of every call, in nanoseconds of Unix time.
 //
 // A key's hash, seeded for each process, is its place on a line: the top bits
-// choose the shard and the next ones the segment. Every walk (Range, Sweep)
-// follows that line, so its cursor is a place on it and means the same
-// whatever the shards' tables have become since.
+// choose the shard and the next ones the segment. Range and Sweep walk along
+// that line. Their cursors are places on it, so a cursor stays valid when the
+// shards' tables grow or shrink.
 package engine
 
 import (
@@ -22,26 +22,27 @@ import (
 	"limitdb/limit"
 )
 
-// What a call can have wrong, besides the errors of package limit. After each
-// of them nothing has changed.
+// Errors that a call can return besides those of package limit. A call that
+// returns one of them has changed nothing.
 var (
 	// ErrWrongType is returned when a live key holds the state of another
 	// algorithm family.
 	ErrWrongType = errors.New("engine: key holds another kind of state")
 	// ErrKey is returned for a new key of more than MaxKey bytes.
 	ErrKey = errors.New("engine: key is too long")
-	// ErrOOM is returned for a new key, or a state that grows, for which the memory
-	// budget has no room.
+	// ErrOOM is returned when the memory budget has no room for a new key or
+	// for a state that grows.
 	ErrOOM = errors.New("engine: the memory budget is used up")
 )
 
 // ErrClosed is returned by every decision after Close.
 var ErrClosed = errors.New("engine: closed")
 
-// errNoRoom is ErrOOM before all has been tried.
+// errNoRoom is returned when there is no room, until reclaim has been tried;
+// then the caller gets ErrOOM.
 var errNoRoom = errors.New("engine: no room")
 
-// shardBytes is what a shard has in Go's heap from the start.
+// shardBytes is the size of a new shard in Go's heap.
 const shardBytes = int(unsafe.Sizeof(shard{}) + unsafe.Sizeof(following{}))
 
 const (
@@ -49,7 +50,8 @@ const (
 	maxShards     = 1 << 16
 )
 
-// Options configures an Engine. Zero fields mean the default that the comment names.
+// Options configures an Engine. A zero field means the default that its comment
+// names.
 type Options struct {
 	// Shards is the number of stripes, rounded up to a power of two, at most
 	// 65 536; 0 means 256.
@@ -68,26 +70,29 @@ type Info struct {
 	Kind limit.Kind
 	// Expires is the Unix time in nanoseconds from which the state no longer matters.
 	Expires int64
-	// Level is the state in one number, as limit.Level tells it; 0 from Range.
+	// Level is the state as one number, as limit.Level returns it; 0 from
+	// Range.
 	Level int64
-	// Bytes is what the key costs: its record and its slot in the index.
+	// Bytes is the memory that the key uses: its record and its slot in the
+	// index.
 	Bytes int64
 }
 
 // Stats is the sum of all shards' counters since the start.
 type Stats struct {
 	Keys  int64
-	Bytes int64 // that the engine has from the system, exactly
-	// Decisions; Refused counts those that ErrOOM took the place of.
+	Bytes int64 // memory taken from the system, exactly
+	// Decisions. Refused counts those that ended with ErrOOM instead.
 	Allowed, Limited, Peeked, Refunded, Refused uint64
-	Expired                                     uint64 // keys dropped because their time had come
-	Evicted                                     uint64 // keys dropped to keep to the memory budget
-	// EvictedDenied counts those of the evicted keys whose callers were denied.
+	Expired                                     uint64 // keys dropped because they had expired
+	Evicted                                     uint64 // keys dropped to stay within the memory budget
+	// EvictedDenied counts the evicted keys whose callers were being denied.
 	EvictedDenied uint64
-	// Forgiven is the debt of the evicted keys: the sum, in nanoseconds, of the
-	// times after which they would have been full.
+	// Forgiven is the debt of the evicted keys: the sum of the times, in
+	// nanoseconds, that they still needed to become full.
 	Forgiven uint64
-	// Waiting requests there are now, on WaitingKeys keys; Waited had to, ever.
+	// Waiting is the number of requests that wait now, on WaitingKeys keys.
+	// Waited counts all that have ever had to wait.
 	Waiting, WaitingKeys int64
 	Waited               uint64
 }
@@ -98,27 +103,30 @@ type Engine struct {
 	shardBits uint
 	seed      uint64
 
-	// arena has the memory of all shards, alarms the deadlines of their queues.
+	// arena holds the memory of all shards, alarms the deadlines of their
+	// queues.
 	arena  *arena
 	alarms *alarms
 
 	// sweepAt and squeezeAt are the places on the line where the next Sweep and
-	// the next eviction for another shard's key go on.
+	// the next eviction for another shard's key continue.
 	sweepAt, squeezeAt atomic.Uint64
 	// barrenUntil is when reclaim may try again.
 	barrenUntil atomic.Int64
-	// journal is what the shards' records of changes share; nil without them.
+	// journal is the part of the change log that the shards share; nil if
+	// changes are not recorded.
 	journal  atomic.Pointer[changeLog]
 	flushing sync.Mutex // guards flushed
-	flushed  uint64     // the version of the last Flush
-	// plans are of TakeAll, *plan, to be used again.
+	flushed  uint64     // version of the last Flush
+	// plans holds plans (*plan) of TakeAll for reuse.
 	plans sync.Pool
-	// draws numbers the calls of Random, so that each looks elsewhere.
+	// draws numbers the calls of Random, so that each looks in a different
+	// place.
 	draws atomic.Uint64
 }
 
-// New returns an empty engine. Its memory goes back to the system at Close, or
-// when it is garbage.
+// New returns an empty engine. Its memory returns to the system at Close, or
+// when the engine is garbage collected.
 func New(o Options) *Engine {
 	n := o.Shards
 	if n <= 0 {
@@ -154,15 +162,16 @@ func (e *Engine) place(key []byte) (uint64, *shard) {
 }
 
 // Take decides whether cost may be taken from key at now, takes it if so, and
-// writes the answer to *d, which means something only if there is no error.
-// Errors: ErrWrongType, those of limit.Take, and for a new key ErrKey and
-// ErrOOM; after an error nothing has changed.
+// writes the answer to *d, which is valid only if the error is nil. Errors:
+// ErrWrongType, those of limit.Take, and for a new key ErrKey and ErrOOM. After
+// an error nothing has changed.
 func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	return e.TakeAt(0, now, key, l, cost, d)
 }
 
-// takeAgain is Take where err has come of it: the key's segment has no room, or
-// others wait for the key. Any other err stays.
+// takeAgain continues a Take that returned err because the key's segment has no
+// room or because others wait for the key. It returns any other error
+// unchanged.
 func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	if err == errNoRoom && e.reclaim(now) {
 		err = s.take(now, h, key, l, cost, d)
@@ -180,9 +189,10 @@ func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 	return s.peek(now, h, key, l, cost, d)
 }
 
-// Refund gives cost back, never above full; a key that is full again is
-// forgotten. Its errors are ErrWrongType and those of limit.Refund, and ErrKey and
-// ErrOOM for a key that is not there and counts as used up (see AssumeUsedUp).
+// Refund gives cost back, but never beyond full. It forgets a key that is full
+// again. Its errors are ErrWrongType and those of limit.Refund. For an absent
+// key that counts as used up (see AssumeUsedUp), they are also ErrKey and
+// ErrOOM.
 func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	err := s.refund(now, h, key, l, cost, d)
@@ -192,36 +202,37 @@ func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *li
 	return s.refuse(err)
 }
 
-// Reset forgets key and tells whether it was live at now.
+// Reset forgets key and reports whether it was live at now.
 func (e *Engine) Reset(now int64, key []byte) bool {
 	h, s := e.place(key)
 	return s.reset(now, h, key)
 }
 
-// Info tells about key, or false where it is not live at now.
+// Info returns what is known about key, and false if it is not live at now.
 func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 	h, s := e.place(key)
 	return s.info(now, h, key)
 }
 
-// Flush forgets every key, in one step. The memory goes back to the system with the
-// next calls of Sweep, unless new keys take it.
+// Flush forgets every key in one step. Later calls of Sweep return the memory
+// to the system, unless new keys use it.
 func (e *Engine) Flush() {
 	f := e.BeginFlush()
 	f.Step(len(e.shards))
 }
 
-// Flushing is a Flush that has forgotten the keys, and has not freed all memory yet.
+// Flushing is a Flush that has forgotten the keys but has not yet freed all
+// memory.
 type Flushing struct{ e *Engine }
 
-// BeginFlush forgets every key in one step of all shards, so that a TakeAll is
-// wholly before it or wholly after it. It only sets the tables aside, which takes
-// well below a microsecond for each shard. Step frees their memory.
+// BeginFlush forgets every key in one step of all shards, so that a TakeAll
+// happens wholly before it or wholly after it. It only sets the tables aside,
+// which takes well under a microsecond for each shard. Step frees their memory.
 func (e *Engine) BeginFlush() Flushing {
-	e.flushing.Lock() // the versions of two would be the same
+	e.flushing.Lock() // two flushes at once would get the same version
 	defer e.flushing.Unlock()
 	for i := range e.shards {
-		e.shards[i].payAll() // most of it, with the other shards free
+		e.shards[i].payAll() // pays for most keys before all shards are locked
 	}
 	if j := e.journal.Load(); j != nil {
 		j.gate.Enter()
@@ -242,8 +253,8 @@ func (e *Engine) BeginFlush() Flushing {
 	return Flushing{e}
 }
 
-// Step frees the memory of that many shards, and reports whether none is left.
-// Sweep frees what nobody has freed by then.
+// Step frees the memory of at most that many shards, and reports whether none
+// is left. Sweep frees the rest.
 func (f *Flushing) Step(shards int) (done bool) {
 	for ; shards > 0; shards-- {
 		if !f.e.arena.bury() {
@@ -253,10 +264,10 @@ func (f *Flushing) Step(shards int) (done bool) {
 	return false
 }
 
-// Close forgets every key without a record of it, ends the waiting of all requests
-// with ErrClosed, and gives the memory back to the system. Every decision from then on
-// is ErrClosed, and there is nothing to walk over. A call that is inside the engine
-// at that moment ends as if it had come before or after Close.
+// Close forgets every key without recording it, ends all waiting requests with
+// ErrClosed, and returns the memory to the system. Every later decision returns
+// ErrClosed, and walks find no keys. A call that runs during Close ends as if
+// it had come before or after it.
 func (e *Engine) Close() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -283,9 +294,9 @@ func (e *Engine) Stats() Stats {
 	return sum
 }
 
-// AddStats adds up the counters of at most that many shards from one on, and returns
-// the shard to go on with, or 0 after the last. So Stats is taken in steps: from 0 on, with a
-// sum that is zero at first.
+// AddStats adds the counters of at most that many shards, beginning with shard
+// from, to sum. It returns the next shard, or 0 after the last one. To take
+// Stats in steps, begin with shard 0 and a zero sum.
 func (e *Engine) AddStats(sum *Stats, from, shards int) (next int) {
 	last := min(len(e.shards), from+shards)
 	for i := from; i < last; i++ {
@@ -298,5 +309,5 @@ func (e *Engine) AddStats(sum *Stats, from, shards int) (next int) {
 	return 0
 }
 
-// Bytes is what the engine has from the system, as Stats says it.
+// Bytes returns the memory taken from the system, as in Stats.Bytes.
 func (e *Engine) Bytes() int64 { return e.arena.budget.used.Load() }

@@ -8,32 +8,34 @@ import (
 )
 
 // shard is one stripe: everything about the keys of one stretch of the line.
-// Shards are padded so that two cores working on neighbours do not share a
-// cache line (two lines, because the processor fetches them in pairs).
+// Shards are padded so that two cores that work on neighbours do not share a
+// cache line. The padding is two lines, because the processor fetches them in
+// pairs.
 type shard struct {
 	shardData
 	_ [(128 - unsafe.Sizeof(shardData{})%128) % 128]byte
 }
 
-// shardData begins with what every decision needs, but for waits.n, in one cache
-// line.
+// shardData begins with the fields that every decision needs, in one cache
+// line. Only waits.n lies outside it.
 type shardData struct {
 	mu sync.Mutex // guards all fields below
 
 	// last is the latest time that this shard has seen. Callers read the clock
-	// before they wait for the lock, so times arrive out of order; a step never
-	// runs earlier than the step before it.
+	// before they wait for the lock, so times arrive out of order. A step never
+	// runs at an earlier time than the step before it.
 	last int64
 
 	allowed, limited uint64
-	skip             [topOrders]int32 // decisions to pass over before the next to follow
+	skip             [topOrders]int32 // decisions to skip before following one
 
 	table table
 	waits waitlist
 
-	// usedUp is when everything was used up, as AssumeUsedUp says; 0 for never.
+	// usedUp is the time given to AssumeUsedUp; 0 for never.
 	usedUp int64
-	// closed is set by Close. There is no key then, so only what finds none looks.
+	// closed is set by Close. A closed shard has no keys, so only code that
+	// finds no key needs to check it.
 	closed bool
 
 	peeked, refunded, refused uint64
@@ -43,13 +45,13 @@ type shardData struct {
 	next [limit.MaxState]byte
 }
 
-// clamp returns now, or the shard's time where that is later.
+// clamp returns now, or the shard's time if that is later.
 func (s *shard) clamp(now int64) int64 {
 	s.last = max(s.last, now)
 	return s.last
 }
 
-// live finds key, and drops it instead if its time has come.
+// live finds key. If the key has expired, live drops it.
 func (s *shard) live(now int64, h uint64, key []byte) (*segment, slot) {
 	g, at := s.table.find(h, key)
 	if at != nil && s.table.expires(g.record(at)) <= now {
@@ -60,8 +62,8 @@ func (s *shard) live(now int64, h uint64, key []byte) (*segment, slot) {
 	return g, at
 }
 
-// stateFor returns the state that l's algorithm is to work on, nil for a key
-// that is not there. The algorithm may write the next state over it.
+// stateFor returns the state for l's algorithm to work on, nil for an absent
+// key. The algorithm may write the next state over it.
 func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 	if at == nil && s.usedUp != 0 && !s.closed {
 		return s.emptied(l)
@@ -69,8 +71,8 @@ func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
 	return s.stateOf(g, at, l.Algorithm.Kind())
 }
 
-// open is how a step on a limit begins, once the shard is locked: it returns the shard's
-// time, where key is, and its state.
+// open begins a step on a limit, once the shard is locked. It returns the
+// shard's time, the key's segment and slot, and its state.
 func (s *shard) open(now int64, h uint64, key []byte, l *limit.Limit) (_ int64, g *segment, at slot, state []byte, err error) {
 	now = s.clamp(now)
 	g, at = s.live(now, h, key)
@@ -78,7 +80,7 @@ func (s *shard) open(now int64, h uint64, key []byte, l *limit.Limit) (_ int64, 
 	return now, g, at, state, err
 }
 
-// stateOf is stateFor for whatever a key can hold.
+// stateOf is stateFor for anything that a key can hold.
 func (s *shard) stateOf(g *segment, at slot, kind limit.Kind) ([]byte, error) {
 	if at == nil {
 		if s.closed {
@@ -103,12 +105,12 @@ func (s *shard) scratch(k limit.Kind, state []byte) []byte {
 	return state[:0]
 }
 
-// fixedState is the length of most states of a bucket (GCRA to QUEUE): a time and
+// fixedState is the length of most bucket states (GCRA to QUEUE): a time and
 // its pace.
 const fixedState = 10
 
-// store keeps the state that an algorithm has made, unless it says no more
-// than an absent key does. With must a new key heeds no budget.
+// store keeps the state that an algorithm has made, unless an absent key would
+// mean the same. If must is set, a new key ignores the budget.
 func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
 	if s.table.changes == nil {
 		return s.keep(now, h, g, at, key, m, next, must)
@@ -123,7 +125,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m ma
 		}
 		return err
 	}
-	// The record comes first: next may lie in a segment that keep leaves behind.
+	// Write the record first: next may lie in a segment that keep abandons.
 	var mark int
 	switch {
 	case at == nil && gone:
@@ -141,7 +143,7 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m ma
 	return err
 }
 
-// keep is store without a record of it.
+// keep is store without recording the change.
 func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
 	gone := limit.Expires(m.kind(), next) <= now
 	switch {
@@ -156,8 +158,8 @@ func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, m mar
 	return s.table.update(now, h, g, at, key, m, next, must)
 }
 
-// commit stores what a decision has made of a key, nil for nothing, notes its
-// use, and counts the decision.
+// commit stores the state that a decision has made for a key, if next is not
+// nil, marks the key as used, and counts the decision.
 func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, d *limit.Decision) error {
 	switch {
 	case next != nil:
@@ -173,8 +175,8 @@ func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, m m
 	return nil
 }
 
-// take writes its answer to *d, as package limit does. It means something only
-// if there is no error; errBehind leaves the decision to ask.
+// take writes its answer to *d, as package limit does; it is valid only if the
+// error is nil. The error errBehind leaves the decision to ask.
 func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +283,7 @@ func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
 	return info, true
 }
 
-// flush forgets all keys; version is the record's. The shard is locked.
+// flush forgets all keys. It records version. The shard is locked.
 func (s *shard) flush(version uint64) {
 	s.table.payAll()
 	s.table.flush()
@@ -303,7 +305,7 @@ func (s *shard) payAll() {
 	s.table.payAll()
 }
 
-// close is Close.
+// close does Close for one shard.
 func (s *shard) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,8 +314,8 @@ func (s *shard) close() {
 	*s.following = following{}
 }
 
-// refuse counts a decision that failed for want of room, and returns ErrOOM for
-// errNoRoom, or err as it is.
+// refuse returns err. For errNoRoom it counts the refused decision and returns
+// ErrOOM.
 func (s *shard) refuse(err error) error {
 	if err != errNoRoom {
 		return err

@@ -34,47 +34,48 @@ import (
 //	                                              └──────────────────────────────┘
 //
 // Finding a key touches two or three cache lines of far memory: one of the
-// index, one or two of the record. A key of 17 bytes with a state of 8 costs
-// 29 bytes for the record and about 6 for its slot.
+// index and one or two of the record. A key of 17 bytes with a state of 8 bytes
+// takes 29 bytes for the record and about 6 for its slot.
 //
-// There is one way to grow, shrink, and collect garbage: to write a segment
-// anew into another span, with an index of the right size (resize), into two
-// (split), or two into one (merge). That moves at most one span's bytes, some
-// tens of microseconds, and is the longest that a decision waits. Each segment
-// is split at a size of its own (maxKeys), or else they would all be split at
-// about the same time, and all be half empty after it.
+// A table grows, shrinks, and collects garbage in only one way: it rewrites a
+// segment into another span with an index of the right size (resize), into two
+// (split), or two segments into one (merge). This moves at most the bytes of
+// one span and takes some tens of microseconds, the longest that a decision
+// waits. Each segment has its own size at which it is split (maxKeys).
+// Otherwise all segments would be split at about the same time, and would then
+// all be half empty.
 //
-// Rejected: offsets into one arena for each shard, with free lists. Slots are
-// then twice as large, freed records leave holes of their own size, and memory
-// goes back to the system only if all that shares its pages has gone.
+// Rejected: offsets into one arena for each shard, with free lists. Slots would
+// be twice as large, freed records would leave holes of their own size, and a
+// page could return to the system only after everything on it is gone.
 //
 // Invariants, checked after every step by builds with the tag selfcheck:
 //
 //   - The directory's entries for a segment's stretch point to that segment.
-//   - Each record that lives has one slot, on its home line or, if that was
-//     full, on one of the next reach lines; the home line counts it.
-//   - Records lie one behind another from the index to top; those that are
-//     dead sum up to garbage. touched is whole pages and not below top.
+//   - Each live record has one slot, on its home line or, if that was full, on
+//     one of the next reach lines; the home line counts such strays.
+//   - Records lie one behind another from the index to top; garbage is the total
+//     size of the dead ones. touched is whole pages and not below top.
 //   - No key of a segment expires before due.
-//   - The budget counts what the arena, the segments, the directories and the
-//     boxes have.
+//   - The budget counts the memory of the arena, the segments, the directories
+//     and the boxes.
 type table struct {
 	dir       atomic.Pointer[directory] // Warm reads it without the shard's lock
 	shardBits uint
-	// changes keeps records of what changes, nil where nobody wants them.
+	// changes records the changes; nil if nobody wants them.
 	changes *changes
 
 	arena *arena
-	waits *waitlist // to be told of what is evicted
-	// pinned is a key that is not to be evicted now, nil for none.
+	waits *waitlist // is told of evictions
+	// pinned is a key that must not be evicted now; nil for none.
 	pinned []byte
 	seed   uint64
 	shard  uint64
 
 	n        int // keys
 	segments int
-	// boxes holds the states that are too large for a record; their capacity is
-	// whole pages.
+	// boxes holds the states that are too large for a record. Their capacities
+	// are whole pages.
 	boxes   map[uint32][]byte
 	lastBox uint32
 
@@ -84,21 +85,22 @@ type table struct {
 // directory finds a segment by the leading bits of a place within the shard.
 type directory struct {
 	depth   uint
-	deepest int // segments that are as deep as the directory
+	deepest int // number of segments as deep as the directory
 	segs    []atomic.Pointer[segment]
 }
 
 const (
-	// placeBits is how many leading bits of a hash are its place.
+	// placeBits is the number of leading bits of a hash that form its place.
 	placeBits  = 48
 	placeShift = 64 - placeBits
 
 	// maxDepth bounds the directory.
 	maxDepth = 20
-	// minKeys is the least number of keys at which a segment is split. Some are
-	// split at half as many more.
+	// minKeys is the smallest number of keys at which a segment is split. Some
+	// segments are split only at up to half as many more.
 	minKeys = 1024
-	// mergeKeys is the most keys of two segments that become one.
+	// mergeKeys is the largest number of keys that two segments may have
+	// together to be merged.
 	mergeKeys = minKeys / 3
 
 	segmentBytes = int(unsafe.Sizeof(segment{}))
@@ -110,7 +112,7 @@ func (t *table) init(a *arena, w *waitlist, seed uint64, shardBits uint, shard i
 	t.reset()
 }
 
-// reset makes the table empty. What it had must be released before.
+// reset makes the table empty. The caller has released its former contents.
 func (t *table) reset() {
 	width := placeBits - t.shardBits
 	d := &directory{deepest: 1, segs: make([]atomic.Pointer[segment], 1)}
@@ -120,28 +122,30 @@ func (t *table) reset() {
 	t.n = 0
 }
 
-// flush forgets all keys. What they have is set aside, for the arena to free.
+// flush forgets all keys. It sets their memory aside for the arena to free.
 func (t *table) flush() {
 	t.arena.setAside(remains{t.dir.Load(), t.boxes})
 	t.segments, t.boxes = 0, nil
 	t.reset()
 }
 
-// remains are what a table had.
+// remains is the former contents of a table.
 type remains struct {
 	dir   *directory
 	boxes map[uint32][]byte
 }
 
-// setAside keeps what a table had until bury frees it. It counts until then.
+// setAside keeps the contents of a table until bury frees them. The budget
+// counts them until then.
 func (a *arena) setAside(r remains) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.aside = append(a.aside, r)
 }
 
-// bury frees what one table had, and reports whether there was any. Spans stay as
-// they are: giving them back takes the system its time, and is left to trim.
+// bury frees the contents of one table, and reports whether there was one. Its
+// spans keep their pages: returning pages takes the system some time, so trim
+// does that.
 func (a *arena) bury() bool {
 	a.mu.Lock()
 	n := len(a.aside)
@@ -191,7 +195,7 @@ func (t *table) find(h uint64, key []byte) (*segment, slot) {
 	return g, g.find(h, key)
 }
 
-// state is the record's state, wherever it is.
+// state returns the record's state, from the record or from its box.
 func (t *table) state(r record) []byte {
 	if r.isBoxed() {
 		return t.boxes[boxOf(r)]
@@ -210,8 +214,8 @@ func (t *table) info(r record) Info {
 	return Info{Kind: r.kind(), Expires: t.expires(r), Bytes: int64(n)}
 }
 
-// insert adds a key that is not there. Errors: ErrKey, errNoRoom (never if
-// must is set) and those of the system.
+// insert adds a key that is not in the table. Errors: ErrKey, errNoRoom (never
+// if must is set) and those of the system.
 func (t *table) insert(now int64, h uint64, key []byte, m mark, state []byte, must bool) error {
 	if len(key) > MaxKey {
 		return ErrKey
@@ -230,7 +234,7 @@ func (t *table) insert(now int64, h uint64, key []byte, m mark, state []byte, mu
 	return nil
 }
 
-// inline is how many bytes of a record stand for a state.
+// inline returns the number of bytes that a state takes in its record.
 func inline(state []byte) int {
 	if len(state) > maxInline {
 		return boxID
@@ -238,8 +242,8 @@ func inline(state []byte) int {
 	return len(state)
 }
 
-// needs is how many bytes insert takes or, for a key that is there, update at
-// most; 0 if the record can stay where it is.
+// needs returns the number of bytes that insert takes. For an existing key it
+// returns the most that update takes, or 0 if the record can stay in place.
 func (t *table) needs(g *segment, at slot, key, state []byte) int {
 	if at != nil {
 		r := g.record(at)
@@ -250,8 +254,9 @@ func (t *table) needs(g *segment, at slot, key, state []byte) int {
 	return sizeOf(len(key), inline(state))
 }
 
-// content is what a new record holds as its state, and its mark: the state, or
-// the number of a box with it. Errors are those of rebox.
+// content returns what a new record stores as its state, and its mark. That is
+// the state itself, or the number of a new box that holds it. Errors are those
+// of rebox.
 func (t *table) content(m mark, state []byte, must bool) ([]byte, mark, error) {
 	if len(state) <= maxInline {
 		return state, m, nil
@@ -266,11 +271,11 @@ func (t *table) place(g *segment, h uint64, key []byte, m mark, state, content [
 	g.add(h, m, key, content)
 }
 
-// update gives a key that is there another state, which may have been written
-// over the old one in place. The slot is of no use afterwards. Errors: errNoRoom
-// for a state that grows, never if must is set, and those of the system; nothing
-// has changed then, but a state that was written in place and cannot be kept is
-// forgotten.
+// update replaces the state of an existing key. The new state may have been
+// written over the old one in place. The slot is not valid afterwards. Errors:
+// errNoRoom for a state that grows (never if must is set), and those of the
+// system. After an error nothing has changed, except that a state that was
+// written in place and cannot be kept is forgotten.
 func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte, must bool) error {
 	r := g.record(at)
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
@@ -287,11 +292,11 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 			r.setStateLen(len(state))
 			r.slen = len(state)
 		}
-		copy(r.state(), state) // nothing, where it is in place already
+		copy(r.state(), state) // copies nothing if it is already in place
 		g.expects(limit.Expires(m.kind(), state))
 		return nil
 	}
-	// Making room may move the record; a state in place would move with it.
+	// Making room may move the record, and a state in place with it.
 	inPlace := unsafe.SliceData(state) == unsafe.SliceData(r.state())
 	if inPlace {
 		state = append([]byte(nil), state...)
@@ -303,8 +308,8 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 	return err
 }
 
-// replace writes the record of a key that is there anew. It is not evicted for
-// its own sake.
+// replace rewrites the record of an existing key. It does not evict that key to
+// make room for it.
 func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte, must bool) error {
 	t.pinned = key
 	defer func() { t.pinned = nil }()
@@ -322,8 +327,8 @@ func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte, m
 	return nil
 }
 
-// updateBox is update for a state in a box. It comes out of it if it has become
-// short, and there is room for it.
+// updateBox is update for a state in a box. A state that has become short moves
+// back into its record if there is room.
 func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte, must bool) error {
 	r := g.record(at)
 	if err := t.rebox(boxOf(r), state, must); err != nil {
@@ -332,7 +337,7 @@ func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, 
 	r.setMark(m)
 	g.expects(t.expires(r))
 	if len(state) <= minBoxed {
-		// Dropping the old record gives the box back.
+		// Dropping the old record frees the box.
 		_ = t.replace(now, h, key, m, bytes.Clone(t.state(r)), true)
 	}
 	return nil
@@ -344,7 +349,7 @@ func (t *table) remove(g *segment, h uint64, at slot) {
 	t.settle(g)
 }
 
-// drop is remove without tidying up.
+// drop is remove without settle.
 func (t *table) drop(g *segment, h uint64, at slot) {
 	if r := g.record(at); r.isBoxed() {
 		t.unbox(boxOf(r))
@@ -353,8 +358,8 @@ func (t *table) drop(g *segment, h uint64, at slot) {
 	t.n--
 }
 
-// box keeps a state outside the records and returns what stands in its place.
-// Errors are those of rebox.
+// box stores a state outside the records and returns the box number to store in
+// its place. Errors are those of rebox.
 func (t *table) box(state []byte, must bool) ([]byte, error) {
 	if t.boxes == nil {
 		t.boxes = map[uint32][]byte{}
@@ -369,9 +374,9 @@ func (t *table) box(state []byte, must bool) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(nil, t.lastBox), nil
 }
 
-// rebox changes the state that a box holds. It moves nothing if the state has been
-// written there in place. Errors: errNoRoom for a box that grows, never if must is
-// set, and those of the system; nothing has changed then.
+// rebox changes the state that a box holds. It moves nothing if the state was
+// written there in place. Errors: errNoRoom for a box that grows (never if must
+// is set), and those of the system. After an error nothing has changed.
 func (t *table) rebox(id uint32, state []byte, must bool) error {
 	box := t.boxes[id]
 	if n := len(state); cap(box) < n || cap(box) > 2*n {
