@@ -767,7 +767,7 @@ func TestWaitIsForWhatWasTold(t *testing.T) {
 func TestWaitModel(t *testing.T) {
 	limits := waitLimits(t)
 	rapid.Check(t, func(t *rapid.T) {
-		some := limits
+		var some []limit.Limit
 		if rapid.Bool().Draw(t, "one limit") {
 			some = limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit"):][:1]
 		} else {
