@@ -6,20 +6,19 @@ import (
 	"limitdb/engine"
 )
 
-// ahead holds commands that were read but not yet run. A decision on a key
-// that is in far memory mostly waits for memory; when the keys of a pipeline are known before the
-// first is decided, the engine lets those waits overlap.
+// ahead holds commands that were read but have not run yet. A decision on a key outside the
+// caches mostly waits for memory. When the engine knows the keys of a pipeline before the first
+// decision, it lets those waits overlap.
 //
-// Only commands of one key that run at once are queued (flagAhead, and no WAIT), and
-// only while nothing unusual is on, so running them later than they were read cannot
-// be told from running them one by one.
+// Only commands of one key that run at once are queued (flagAhead, and no WAIT), and only
+// while mayQueue holds. So a client cannot distinguish this from running them one by one.
 type ahead struct {
 	n      int
 	cmds   [aheadMost]*command
 	keys   [aheadMost][]byte
 	places [aheadMost]engine.Place
-	plans  [aheadMost]*plan // what the commands ask for; nil: the handler finds out
-	ends   [aheadMost]int   // where the words of those without a plan end in words
+	plans  [aheadMost]*plan // what the commands ask for; nil: the handler parses it
+	ends   [aheadMost]int   // where the words of the commands without a plan end in words
 	words  [][]byte
 
 	made [aheadMost]plan // room for the plans
@@ -28,18 +27,18 @@ type ahead struct {
 
 const (
 	aheadMost = 64
-	// aheadFew is the number of keys from which on fetching them first pays.
+	// aheadFew is the least number of keys for which fetching them first pays.
 	aheadFew = 4
 )
 
-// add queues a command, without its plan. Its words are valid as long as the reader's buffer.
+// add queues a command. Its words are valid as long as the reader's buffer.
 func (a *ahead) add(cmd *command, p *plan, key []byte) {
 	a.cmds[a.n], a.plans[a.n], a.keys[a.n], a.ends[a.n] = cmd, p, key, len(a.words)
 	a.n++
 }
 
-// queue queues the next command if it may wait for those behind it, or returns false and
-// what the reader has returned. It is refusal for the commands that mayQueue leaves.
+// queue queues the next command if it may wait for the ones after it. Otherwise it returns false
+// and the result of the reader. It makes the checks of refusal that mayQueue leaves.
 func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
@@ -82,7 +81,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	return nil, nil, true
 }
 
-// runQueue runs what was queued, in order.
+// runQueue runs the queued commands in order.
 func (s *session) runQueue(a *ahead) {
 	warm := a.n >= aheadFew
 	if warm {
@@ -113,7 +112,7 @@ func (s *session) runQueue(a *ahead) {
 	}
 }
 
-// aheadPool lends a queue for the time of one batch.
+// aheadPool lends a queue for one batch.
 type aheadPool struct{ pool sync.Pool }
 
 func (p *aheadPool) get() *ahead {
@@ -123,8 +122,8 @@ func (p *aheadPool) get() *ahead {
 	return &ahead{words: make([][]byte, 0, aheadMost*8)}
 }
 
-// put takes a queue back. What it points to may be overwritten or freed: the
-// pointers into read buffers are harmless, being reset before they are read.
+// put takes a queue back. Its pointers into read buffers may point to overwritten bytes. They
+// are harmless, because they are set again before they are read.
 func (p *aheadPool) put(a *ahead) {
 	a.n, a.words, a.last = 0, a.words[:0], nil
 	p.pool.Put(a)

@@ -10,16 +10,16 @@ import (
 	"limitdb/limit"
 )
 
-// Failed AUTH attempts cost time. The first ten of an address are answered at once,
-// those after them one a second, by address. The right password is never delayed: it
-// passes whatever others at its address have done.
+// Failed AUTH attempts cost time. The server answers the first ten from an address at once, and
+// then one a second. It never delays the right password, whatever other clients at that
+// address have done.
 const (
 	authPeriod  = int64(time.Second)
 	authBurst   = 10
 	authMaxWait = 8 * int64(time.Second)
 )
 
-// password is what AUTH must be given; empty: none.
+// password returns the password that AUTH requires, "" for none.
 func (srv *Server) password() string { return srv.set.RequirePass.Get() }
 
 func (c *call) auth() {
@@ -40,8 +40,8 @@ func (c *call) auth() {
 	}
 }
 
-// login reports whether the password is right. If it is wrong, login has replied, or
-// has parked the session until it is time to.
+// login reports whether the password is right. If it is wrong, login has replied, or has
+// parked the session until it is time to reply.
 func (c *call) login(user, pass []byte) bool {
 	want := c.srv.password()
 	// Hashed first, so that the time of the comparison does not depend on the length.
@@ -57,8 +57,8 @@ func (c *call) login(user, pass []byte) bool {
 	return false
 }
 
-// refuseLogin answers a wrong password when it is the address's turn. A client that would
-// wait too long, or for which there is no place to wait, is closed at once.
+// refuseLogin replies to a wrong password when it is the address's turn. If the client would
+// wait too long, or too many clients wait already, refuseLogin closes it at once.
 func (c *call) refuseLogin() {
 	var d limit.Decision
 	err := c.srv.authLimiter.Reserve(c.now, hostOf(c.client.conn.RemoteAddr()), &c.srv.authLimit, 1, authMaxWait, &d)
@@ -90,7 +90,7 @@ func (c *call) turnAway() {
 	c.client.life.Drain(errGuesses)
 }
 
-// authShare is the part of maxclients, one in so many, that may wait for the reply to a wrong password.
+// authShare bounds the clients that wait for the reply to a wrong password: one in authShare of maxclients.
 const authShare = 8
 
 // authDelays are the sessions that wait for the reply to a wrong password.
@@ -101,7 +101,7 @@ type authDelays struct {
 
 func (a *authDelays) init() { a.until = make(map[*session]int64) }
 
-// add has s woken at a time. It returns false if most wait already.
+// add arranges for s to be woken at the time until. It returns false if most sessions wait already.
 func (a *authDelays) add(s *session, until, most int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,8 +130,8 @@ func (a *authDelays) remove(s *session) {
 	a.mu.Unlock()
 }
 
-// hostOf is what failed AUTH attempts are counted by: the IPv4 address, the /64 network of
-// an IPv6 address, which one machine has all of, or the word local.
+// hostOf returns the name under which failed AUTH attempts are counted: the IPv4 address, the
+// /64 network of an IPv6 address, since one machine may have all of it, or the word local.
 func hostOf(remote net.Addr) []byte {
 	a, ok := remote.(*net.TCPAddr)
 	switch {

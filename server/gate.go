@@ -8,10 +8,10 @@ import (
 	"limitdb/resp"
 )
 
-// The gate: who may run what, and when. Every command passes admits, but for those of which
-// mayQueue says that nothing could hold them up.
+// The gate decides which client may run which command, and when. Every command passes admits,
+// except those that run while mayQueue holds, when nothing can hold them up.
 
-// Reasons to look twice at a command, one bit each, so that it pays one atomic load for all of them.
+// Reasons to check a command further, one bit each, so that one atomic load covers all of them.
 const (
 	specialMonitor uint32 = 1 << iota
 	specialPause
@@ -29,7 +29,7 @@ func (srv *Server) setSpecial(bit uint32, on bool) {
 	}
 }
 
-// admits reports whether cmd may run now. Otherwise it has replied with the reason, or holds
+// admits reports whether cmd may run now. If not, it has replied with the reason, or holds
 // the command back until a pause is over.
 func (s *session) admits(cmd *command, args [][]byte, special uint32) bool {
 	c := &s.call
@@ -45,7 +45,7 @@ func (s *session) admits(cmd *command, args [][]byte, special uint32) bool {
 	return true
 }
 
-// refusal is why the call's command may not run, "" if it may.
+// refusal returns the error for a command that may not run, "" if it may.
 func (c *call) refusal(special uint32) string {
 	s, cmd := c.client, c.cmd
 	if s != nil && !s.authed && cmd.flags&flagNoAuth == 0 {
@@ -73,12 +73,12 @@ func (c *call) refusal(special uint32) string {
 	return ""
 }
 
-// subscribed reports whether the client's replies could not be told from messages.
+// subscribed reports whether the client has subscriptions and cannot tell replies from messages.
 func (c *call) subscribed() bool {
 	return c.client != nil && c.client.subs.Len() > 0 && c.proto == resp.RESP2
 }
 
-// checkKeys holds every key against max-key-len.
+// checkKeys checks every key against max-key-len.
 func (srv *Server) checkKeys(cmd *command, args [][]byte) string {
 	most := int(srv.set.MaxKeyLen.Get())
 	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
@@ -96,8 +96,7 @@ func (srv *Server) checkKeys(cmd *command, args [][]byte) string {
 	return text
 }
 
-// allowedWhileSubscribed names what a RESP2 client may say while its replies
-// could not be told from messages.
+// allowedWhileSubscribed reports whether a RESP2 client that has subscriptions may run cmd.
 func allowedWhileSubscribed(cmd *command) bool {
 	if cmd.parent != nil {
 		return false
@@ -132,8 +131,8 @@ func (s *session) holdBack(args [][]byte) {
 	})
 }
 
-// mayQueue reports whether the session is in the state in which commands run one
-// after the other and nothing comes between: all that refusal looks at beside the command.
+// mayQueue reports whether nothing but the command itself can make refusal refuse it, so that
+// commands run one after the other.
 func (s *session) mayQueue() bool {
 	return s.authed && s.replies == replyOn && !s.caching() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0
 }

@@ -36,7 +36,7 @@ func New(o Options) *Server {
 		swapped:  make(chan struct{}, 1),
 
 		authLimiter: engine.New(engine.Options{Shards: 4}),
-		// What is reserved is paid for later, so Burst + 1 are granted at once.
+		// A reservation is paid for later, so Burst + 1 attempts are granted at once.
 		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
 	srv.counts = stats.NewCounters(2*runtime.GOMAXPROCS(0), len(srv.table.all))
@@ -59,13 +59,14 @@ func New(o Options) *Server {
 // timed by itself rather than as its share of a batch.
 const timeEachBelow = 1000
 
-// timingChanged decides whether every command is timed by itself.
+// timingChanged decides from the thresholds of the slow log and the latency monitor whether
+// every command is timed by itself.
 func (srv *Server) timingChanged() {
 	us := srv.set.SlowlogLogSlowerThan.Get()
 	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
 }
 
-// Accept makes the session of a new connection, or refuses it with an error
+// Accept returns the session of a new connection, or refuses the connection with an error
 // that says why.
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
@@ -98,9 +99,9 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	return s
 }
 
-// stripeOf returns the counters of a connection's session. A loop has a stripe of its own, to which no
-// other core writes, unless there are more loops than processors. Connections with a goroutine of
-// their own share the other half.
+// stripeOf returns the counters of a connection's session. Each loop has its own stripe, which no
+// other core writes, unless there are more loops than processors. Connections with a goroutine
+// of their own share the other half of the stripes.
 func (srv *Server) stripeOf(c transport.Conn, id int64) *stats.Stripe {
 	n := srv.counts.Stripes() / 2
 	if loop := c.Loop(); loop >= 0 {
@@ -109,13 +110,13 @@ func (srv *Server) stripeOf(c transport.Conn, id int64) *stats.Stripe {
 	return srv.counts.Stripe(n + int(id)%n)
 }
 
-// protected tells whether protected mode refuses this peer.
+// protected reports whether protected mode refuses this peer.
 func (srv *Server) protected(c transport.Conn) bool {
 	return srv.set.ProtectedMode.Get() && srv.password() == "" && !isLocal(c.RemoteAddr())
 }
 
-// Run keeps house until ctx ends: deadlines, expiry, eviction of clients, rates,
-// and requests that wait for their turn.
+// Run does the server's periodic work until ctx ends: deadlines, expiry, eviction of clients,
+// rates, and requests that wait for their turn.
 func (srv *Server) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { srv.keepHouse(ctx) })
@@ -124,8 +125,8 @@ func (srv *Server) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// Stopping refuses new clients from now on, has those who wait for their turn
-// answered, and makes Ready say so. Whoever owns the transport then closes the connections.
+// Stopping makes the server refuse new clients and answer the clients that wait for their turn.
+// From now on Ready returns an error. The owner of the transport then closes the connections.
 func (srv *Server) Stopping() {
 	srv.stopping.Store(true)
 	srv.stopWaits()

@@ -8,15 +8,15 @@ import (
 	"limitdb/resp"
 )
 
-// A plan is what a command asks of one key: all its arguments but the key, understood. It
-// depends on them alone, so that one plan serves for the same command on other keys.
+// A plan is a command on one key with all its arguments but the key parsed. It depends only
+// on those, so one plan serves the same command on other keys.
 type plan struct {
 	limitArgs
 	op    planOp
 	style planStyle
 }
 
-// planOp is what is done.
+// planOp is the operation of a plan.
 type planOp uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	opReserve
 )
 
-// planStyle is how it is answered.
+// planStyle is the form of a plan's reply.
 type planStyle uint8
 
 const (
@@ -35,7 +35,8 @@ const (
 	asCell              // in seconds, with redis-cell's errors
 )
 
-// planned replies with the text of an error, or carries the plan out on the command's key.
+// planned replies with text if it is an error. Otherwise it carries the plan out on the
+// command's key.
 func (c *call) planned(text string, p *plan) {
 	if text != "" {
 		c.fail(text)
@@ -72,14 +73,14 @@ func (c *call) carryOut(p *plan, key []byte) {
 	}
 }
 
-// request is what a asks the engine for.
+// request returns the engine's request for a.
 func (a *limitArgs) request() engine.Request {
 	return engine.Request{
 		Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0, Replace: a.given&ownReplace != 0,
 	}
 }
 
-// carryOutTake is carryOut for a take that waits, takes a part, or may start anew.
+// carryOutTake is carryOut for a take that may wait, take a part, or replace the key's state.
 func (c *call) carryOutTake(p *plan, key []byte) {
 	r := p.request()
 	var d limit.Decision
@@ -101,21 +102,21 @@ func (c *call) carryOutTake(p *plan, key []byte) {
 	}
 }
 
-// planError is the reply where the engine has returned an error.
+// planError returns the reply for an error of the engine.
 func (c *call) planError(p *plan, key []byte, err error) string {
 	switch {
 	case p.op == opReserve && err == limit.ErrReserve:
 		return "ERR " + p.limit.Algorithm.String() + " does not reserve: " + err.Error()
-	case p.style == asCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // which are the server's
+	case p.style == asCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // these have the server's texts
 		return cellError(err)
 	}
 	return c.limitErrorOf(err, key, p.limit.Algorithm.Kind())
 }
 
-// remembered is the last command that had a plan. Most clients send one command again and again, for
-// other keys: it is known by its bytes, and neither sliced up nor understood anew. Nothing but
-// these bytes decides what a plan is, hence no setting makes it out of date. Who may
-// run what is looked at before.
+// remembered is the last command that had a plan. Most clients repeat one command for different
+// keys. The session recognizes it by its bytes, and does not split or parse it again. A plan
+// depends on nothing but these bytes, so no setting makes it out of date. Whether the client may
+// run the command is checked before.
 type remembered struct {
 	shape resp.Shape
 	cmd   *command
@@ -124,6 +125,7 @@ type remembered struct {
 	missed uint8 // commands in a row that were others
 }
 
-// worth reports whether another command is to be remembered in its place. That costs a little, so one that comes in
-// between is not, and few are of a client that sends no command twice.
+// worth reports whether to remember another command instead. Remembering costs a little, so a
+// command that only comes in between is not remembered, and of a client that repeats no command
+// only a few are.
 func (m *remembered) worth() bool { return m.missed == 2 || m.missed == 3 || m.missed%32 == 0 }

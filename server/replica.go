@@ -8,12 +8,13 @@ import (
 	"limitdb/resp"
 )
 
-// Replication is what a server asks of whoever keeps its state on several nodes. Any
-// goroutine may call the functions; those that say so block.
+// Replication is the server's interface to the code that keeps its state on several nodes. Any
+// goroutine may call the functions. Those that block say so.
 type Replication struct {
-	// Leader is the id of this node, and the address at which clients reach the node that leads; "" while that is not known.
+	// Leader returns the id of this node, and the address at which clients reach the leader,
+	// "" while that is unknown.
 	Leader func() (id, leader string)
-	// Members are the nodes of the cluster.
+	// Members returns the nodes of the cluster.
 	Members func() ([]Member, error)
 	// Status is what this node knows of itself and the cluster.
 	Status func() stats.Replication
@@ -32,10 +33,11 @@ type Member struct {
 	Last          uint64 // the last entry of the log that it is known to have
 }
 
-// states is the engine in force. A node has another one for each time that it leads: a decision that comes late meets an engine that is closed.
+// states returns the engine in force. A node uses a new engine each time that it becomes leader,
+// so that a late decision meets a closed engine.
 func (srv *Server) states() *engine.Engine { return srv.engine.Load() }
 
-// Lead puts an engine in force and lets it be decided on.
+// Lead puts an engine in force and allows decisions on it.
 func (srv *Server) Lead(e *engine.Engine) {
 	srv.engine.Store(e)
 	srv.setSpecial(specialFollowing, false)
@@ -45,11 +47,12 @@ func (srv *Server) Lead(e *engine.Engine) {
 	}
 }
 
-// Follow refuses commands that read or change state from now on, and tells clients where the node is that serves them. What has passed
-// before meets the engine, which the caller closes.
+// Follow makes the server refuse commands that read or change state from now on, and tell
+// clients which node serves them. Commands admitted before still reach the engine, which the
+// caller closes.
 func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
 
-// elsewhere is the refusal of a command that another node is to serve.
+// elsewhere returns the error for a command that another node must serve.
 func (c *call) elsewhere() string {
 	if c.srv.opts.Replication == nil {
 		return errNoLeader
@@ -68,7 +71,7 @@ func (c *call) elsewhere() string {
 	return "MOVED " + strconv.Itoa(slot) + " " + leader
 }
 
-// raftCommands are those about the nodes.
+// raftCommands are the commands about the nodes of a cluster.
 func raftCommands() []command {
 	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
 		return command{
@@ -95,7 +98,8 @@ func raftCommands() []command {
 	}}
 }
 
-// replicated returns what the server has of replication, or replies that there is none.
+// replicated returns the server's Replication. If there is none, it replies with an error and
+// returns nil.
 func (c *call) replicated() *Replication {
 	if c.srv.opts.Replication == nil {
 		c.fail(errNoRaft)

@@ -1,6 +1,6 @@
 // Package server speaks RESP to clients: sessions, the command table with one
 // file for each command family (cmd_*.go), limits and deadlines, statistics.
-// Sockets are the transport's, decisions the engine's.
+// Package transport handles the sockets, and package engine makes the decisions.
 package server
 
 import (
@@ -16,36 +16,38 @@ import (
 	"limitdb/server/slowlog"
 )
 
-// Clock is the time that decisions are made by, beside the wall clock.
+// Clock is the clock that decisions use. It may differ from the wall clock.
 type Clock interface {
 	clock.Clock
-	// Behind is by how many nanoseconds the clock is behind the wall clock.
+	// Behind returns by how many nanoseconds the clock is behind the wall clock.
 	Behind() int64
-	// Adopt moves the clock to the wall clock, forwards only, and returns by how
+	// Adopt moves the clock forward to the wall clock, never back, and returns by how
 	// many nanoseconds.
 	Adopt() int64
 }
 
-// Options are a server's parts. All fields must be set unless they say otherwise.
+// Options holds the parts of a server. A field must be set unless its comment says otherwise.
 type Options struct {
 	Settings *config.Settings
 	Registry *config.Registry
 	Engine   *engine.Engine
 	Clock    Clock
-	// Log gets what operators should see; nil: nothing is logged.
+	// Log receives messages for operators. If nil, the server logs nothing.
 	Log *slog.Logger
 	// Version is limitdb's own version, for INFO and HELLO.
 	Version string
-	// Shutdown is called, once and from its own goroutine, when a client says SHUTDOWN; nil: SHUTDOWN is refused.
+	// Shutdown is called once, in its own goroutine, when a client sends SHUTDOWN. If nil,
+	// the server refuses SHUTDOWN.
 	Shutdown func(now bool)
-	// Durability keeps the state on a disk; nil: nobody does.
+	// Durability keeps the state on disk. If nil, the state is in memory only.
 	Durability *Durability
-	// Replication keeps the state on several nodes; nil: this one stands alone.
+	// Replication keeps the state on several nodes. If nil, this node is alone.
 	Replication *Replication
-	// Memory bounds the memory that the process may use, in bytes; 0: the machine's
-	// alone does.
+	// Memory is the most memory that the process may use, in bytes. If 0, only the machine's
+	// memory bounds it.
 	Memory int64
-	// Ports tells where the server listens, for INFO; nil: the settings' port.
+	// Ports returns the port that the server listens on, for INFO. If nil, INFO shows the
+	// port of the settings.
 	Ports func() (tcp int)
 }
 
@@ -69,7 +71,7 @@ type Server struct {
 	errors   stats.Errors
 	slowlog  slowlog.Log
 	latency  latencyMonitor
-	lengths  atomic.Uint32 // counts the changes of the bounds of what clients send
+	lengths  atomic.Uint32 // counts changes of the limits on client input
 	monitors monitors
 	pause    pause
 	clients  clients
@@ -77,15 +79,15 @@ type Server struct {
 	queues   aheadPool
 	together togetherPool
 	wide     func(name []byte) bool
-	zones    limit.Zones // that limits have named
+	zones    limit.Zones // the time zones that limits have named
 
-	// authLimiter counts failed AUTH attempts by address: the server's own engine at work.
+	// authLimiter limits failed AUTH attempts by address. It is an engine of the server's own.
 	authLimiter *engine.Engine
 	authLimit   limit.Limit
 	authDelays  authDelays
 
 	durable durable
-	misconf atomic.Pointer[string] // the reply to what is refused under specialMisconf
+	misconf atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
 	special     atomic.Uint32
 	clientBytes atomic.Int64 // held in all clients' buffers
@@ -103,5 +105,5 @@ type Server struct {
 	peakBytes   atomic.Int64
 }
 
-// Clients is the number of connected clients.
+// Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.count() }

@@ -11,9 +11,9 @@ import (
 	"limitdb/transport"
 )
 
-// A session is the state of one client. It has no goroutine: the transport
-// calls Data, Resume and EOF, one at a time, and everything outside of pub
-// belongs to that caller. Commands append to out; a whole batch is written at once.
+// A session is the state of one client. It has no goroutine: the transport calls Data,
+// Resume and EOF, one at a time, and only that caller may use the fields other than pub.
+// Commands append their replies to out, and a whole batch is written at once.
 type session struct {
 	srv    *Server
 	conn   transport.Conn
@@ -22,7 +22,7 @@ type session struct {
 	stripe *stats.Stripe
 
 	rd   resp.Reader
-	call call // the command that runs, and the batch's replies so far
+	call call // the running command, and the batch's replies so far
 	// early is specialLoading and specialFollowing, as they were at that moment: commands of this batch are refused
 	// even if it is there by now.
 	early uint32
@@ -33,7 +33,7 @@ type session struct {
 
 	authed  bool
 	eof     bool // the peer has finished sending
-	told    bool // out has a reply that tells of state, see owed
+	told    bool // out has a reply that reveals state, see owed
 	quiet   int  // bytes of out before that reply
 	replies replyMode
 	mute    bool   // the parked command's reply is dropped
@@ -43,13 +43,13 @@ type session struct {
 	tracking *tracking // CLIENT TRACKING; nil: off
 
 	state    state
-	resume   func() bool // of a session that does not run, see parking.go
+	resume   func() bool // of a session that is not running, see parking.go
 	stepping *stepping   // the command that has yielded, or nil
 	owed     *owed       // replies that wait for the disk; nil if none ever did
-	turn     uint64      // see Durability.Turn; of the batch, or of the command that is parked
+	turn     uint64      // see Durability.Turn; of the batch, or of the parked command
 	held     [][]byte    // the command that a pause holds back
 
-	lengths  uint32   // of Server.lengths that the reader's limits are of
+	lengths  uint32   // the value of Server.lengths when the reader's limits were set
 	last     *command // the last command found, for pipelines of one command
 	lastName []byte
 
@@ -58,7 +58,7 @@ type session struct {
 	pub public
 }
 
-// public is what other goroutines may read of a session.
+// public holds the fields of a session that other goroutines may read.
 type public struct {
 	created                  int64
 	name, libName, libVer    atomic.Pointer[string]
@@ -90,7 +90,7 @@ const (
 	replySkipping // the running command's reply is dropped
 )
 
-// unauthOutput is how many bytes of replies are held for a client before AUTH.
+// unauthOutput is the most bytes of replies that the server holds for a client before AUTH.
 const unauthOutput = 64 << 10
 
 func (s *session) outputLimit() int64 {
@@ -100,7 +100,7 @@ func (s *session) outputLimit() int64 {
 	return s.srv.outputLimit(s.class())
 }
 
-// outputLimit bounds the bytes of unsent replies of a client of some class.
+// outputLimit returns the most bytes of unsent replies that a client of a class may have.
 func (srv *Server) outputLimit(class config.ClientClass) int64 {
 	if l := srv.set.ClientOutputBufferLimit.Get(class); l.Hard > 0 {
 		return l.Hard
@@ -108,7 +108,7 @@ func (srv *Server) outputLimit(class config.ClientClass) int64 {
 	return math.MaxInt64
 }
 
-// class is the one whose client-output-buffer-limit holds for the client.
+// class returns the class whose client-output-buffer-limit applies to the client.
 func (s *session) class() config.ClientClass {
 	if s.pub.subscribed.Load() > 0 {
 		return config.PubSubClient
@@ -116,13 +116,13 @@ func (s *session) class() config.ClientClass {
 	return config.NormalClient
 }
 
-// MostUnsent is the number of unsent bytes above which no client is read from: three
-// quarters of client-output-buffer-limit, so that no pipeline, however slowly its replies are read,
-// takes its client over the limit.
+// MostUnsent returns the number of unsent bytes above which the transport stops reading from a
+// client. It is three quarters of client-output-buffer-limit, so that a pipeline cannot take its
+// client over the limit, however slowly the client reads the replies.
 func (srv *Server) MostUnsent() int64 {
 	most := srv.set.ClientOutputBufferLimit.Get(config.NormalClient).Hard
 	if most == 0 {
-		most = srv.clientsBudget() // which may be no bound either
+		most = srv.clientsBudget() // may also be 0, for no limit
 	}
 	if most == 0 {
 		return math.MaxInt64
@@ -130,7 +130,7 @@ func (srv *Server) MostUnsent() int64 {
 	return most / 4 * 3
 }
 
-// addr is the peer as CLIENT LIST shows it.
+// addr returns the peer's address as CLIENT LIST shows it.
 func (s *session) addr() string { return addrText(s.conn.RemoteAddr(), s.conn.LocalAddr()) }
 
 func (s *session) setAuthed(on bool) {
@@ -139,7 +139,7 @@ func (s *session) setAuthed(on bool) {
 	s.setReaderLimits()
 }
 
-// setReaderLimits gives the reader the bounds for a client before or after AUTH.
+// setReaderLimits sets the reader's limits, which differ before and after AUTH.
 func (s *session) setReaderLimits() {
 	set := s.srv.set
 	s.lengths = s.srv.lengths.Load()

@@ -31,15 +31,15 @@ func (srv *Server) allTotals() []totals {
 // commandTotals is allTotals since CONFIG RESETSTAT.
 func (srv *Server) commandTotals() []totals { return srv.statsBase.since(srv.allTotals()) }
 
-// statsBase is what the counters stood at when CONFIG RESETSTAT was called.
-// Counters only ever grow, as Prometheus needs them; INFO shows the difference.
+// statsBase holds the values of the counters at the last CONFIG RESETSTAT. Counters only grow,
+// as Prometheus requires; INFO shows the difference.
 type statsBase struct {
 	mu       sync.Mutex // guards all below
 	commands map[*command]stats.Command
 	values   map[string]uint64
 }
 
-// since returns all less what was there at the last reset.
+// since returns all less their values at the last reset.
 func (b *statsBase) since(all []totals) []totals {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,14 +53,14 @@ func (b *statsBase) since(all []totals) []totals {
 	return out
 }
 
-// value returns a counter less what it was at the last reset.
+// value returns a counter less its value at the last reset.
 func (b *statsBase) value(name string, now uint64) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now - b.values[name]
 }
 
-// resetStats starts the figures of INFO anew.
+// resetStats restarts the figures of INFO from zero.
 func (srv *Server) resetStats() {
 	commands := make(map[*command]stats.Command)
 	for _, t := range srv.allTotals() {
@@ -85,7 +85,7 @@ type statValue struct {
 	n    uint64
 }
 
-// statValues lists them as they stand since the start; e is the engine's.
+// statValues returns these counters since the start of the process; e has the engine's.
 func (srv *Server) statValues(e *engine.Stats) []statValue {
 	traffic := srv.counts.Traffic()
 	c := &srv.counters
@@ -117,7 +117,7 @@ func (srv *Server) statValues(e *engine.Stats) []statValue {
 	}
 }
 
-// counters holds what is counted rarely enough to be shared.
+// counters holds the counters that change rarely enough for all sessions to share them.
 type counters struct {
 	connections    atomic.Uint64 // accepted
 	rejected       atomic.Uint64 // over maxclients

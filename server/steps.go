@@ -1,15 +1,15 @@
 package server
 
-// Turns. A session runs commands for as long as its connection's turn lasts. Then it
-// yields: it keeps what is left of its input, and goes on when the others have had their
-// turn. Between commands this costs a look at the clock for every turnCheck of them; a
-// command that was timed by itself has looked already.
+// Turns. A session runs commands until its connection's turn is over. Then it yields: it keeps
+// the rest of its input, and continues when the others have had their turn. To know when, it
+// reads the clock once every turnCheck commands. A command that is timed by itself has read it
+// already.
 //
-// A command that may take longer than a turn runs in steps, and may yield between
-// any two of them. Other clients' commands then run in between, as they always
-// could beside it on another loop: what a step sees is true at its own time.
+// A command that may take longer than a turn runs in steps, and may yield between any two of
+// them. Other clients' commands may then run in between, as commands on another loop always
+// can. So each step sees the state at its own time.
 
-// turnCheck is how many commands run between two looks at the clock.
+// turnCheck is how many commands run between two readings of the clock.
 const turnCheck = 64
 
 // spent reports whether the session's turn is over.
@@ -17,7 +17,7 @@ func (s *session) spent() bool {
 	return s.srv.clock.Now()-s.call.now >= int64(s.conn.Turn())
 }
 
-// overTurn is spent after a number of commands, and looks at the clock only if it must.
+// overTurn is spent after a number of commands. It reads the clock only if it must.
 func (s *session) overTurn(ran int) bool {
 	if s.slow > 0 && s.slow >= int64(s.conn.Turn()) {
 		return true
@@ -35,17 +35,17 @@ type stepping struct {
 	cmd    *command
 	step   func() (done bool)
 	args   []string // for the slow log, as it keeps them
-	reply  []byte   // what it has replied so far: it is sent as a whole
-	holds  int64    // bytes of what it has found so far, or keeps of its arguments
+	reply  []byte   // the reply so far, which is sent as a whole
+	holds  int64    // bytes of its results so far and of the arguments that it keeps
 	took   int64
 	failed bool
 }
 
-// inSteps runs a command as steps: step does a little, well below a turn, and reports whether
-// that was the last. It may reply at any step. What it keeps of the command's arguments
-// is valid in the first turn only; lasting, unless nil, is called before the second to
-// copy what is needed later. It says in c.holds how many bytes it holds, which count
-// towards maxmemory-clients. A call that is nobody's has a single turn.
+// inSteps runs a command in steps. Each call of step does a little work, well below a turn,
+// and reports whether it was the last. A step may reply. The command's arguments are valid in
+// the first turn only. Before the second turn inSteps calls lasting, unless it is nil, to copy
+// what is needed later. The command sets c.holds to the number of bytes that it holds, which
+// count towards maxmemory-clients. A call that belongs to no client has a single turn.
 func (c *call) inSteps(lasting func(), step func() (done bool)) {
 	s, mark, start := c.client, len(c.out), int64(0)
 	c.holds = 0
@@ -75,8 +75,8 @@ func (c *call) inSteps(lasting func(), step func() (done bool)) {
 	}
 }
 
-// stepOn gives a command that has yielded another turn. It reports whether the
-// command is done.
+// stepOn gives another turn to a command that has yielded, and reports whether the command
+// is done.
 func (s *session) stepOn(st *stepping) bool {
 	start, mark := s.srv.clock.Now(), len(s.call.out)
 	s.call.failed, s.call.holds = st.failed, st.holds
@@ -104,7 +104,7 @@ func (s *session) stepOn(st *stepping) bool {
 	return true
 }
 
-// cloneArgs copies arguments that must outlive the turn, in one piece.
+// cloneArgs copies arguments that must outlive the turn into one allocation.
 func cloneArgs(args [][]byte) [][]byte {
 	n := 0
 	for _, a := range args {
@@ -119,7 +119,7 @@ func cloneArgs(args [][]byte) [][]byte {
 	return out
 }
 
-// eachStep runs do for the numbers from 0 to n in steps of a few.
+// eachStep calls do for the numbers from 0 up to n, a few in each step.
 func (c *call) eachStep(n, few int, lasting func(from int), do func(i int), end func()) {
 	i := 0
 	var keep func()

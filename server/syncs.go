@@ -2,17 +2,17 @@ package server
 
 import "sync"
 
-// syncs lets many who want all until now to be durable share syncs. One goroutine
-// runs them, one after the other, for as long as anybody waits: however many clients give up on a disk that
-// hangs, they leave nothing behind.
+// syncs lets many clients that wait for durability share syncs. One goroutine runs the syncs, one
+// after the other, as long as a client waits. Clients that give up on a disk that hangs leave
+// nothing behind, however many they are.
 type syncs struct {
 	mu      sync.Mutex // guards all below
 	running bool
-	next    []chan error // who waits for a sync that has not begun
+	next    []chan error // receivers that wait for a sync that has not begun
 }
 
-// join returns what receives the error of a sync that begins from now on. A receiver that
-// gives up says so by leave.
+// join returns a channel that receives the error of a sync that begins after the call. A
+// receiver that gives up calls leave.
 func (y *syncs) join(run func() error) chan error {
 	done := make(chan error, 1)
 	y.mu.Lock()

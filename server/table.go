@@ -71,8 +71,8 @@ func (c *command) sub(name []byte) *command {
 	return nil
 }
 
-// hashName is FNV-1a over the name with the case bit cleared, folded to the
-// table's size. The table is no secret and its names are fixed, so a seed is not needed.
+// hashName returns FNV-1a of the name with the case bit cleared, folded to the table's size.
+// The names in the table are fixed and public, so the hash needs no seed.
 func hashName(name []byte) uint32 {
 	h := uint32(2166136261)
 	for _, b := range name {

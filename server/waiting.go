@@ -10,22 +10,22 @@ import (
 	"limitdb/limit"
 )
 
-// waiting is a command that holds its reply back until the engine has decided
-// (WAIT). Its session is parked and has no goroutine; the engine wakes the
-// connection. The wait is not counted as the command's time.
+// waiting is a command that holds its reply back until the engine has decided (WAIT). Its
+// session is parked and has no goroutine; the engine wakes the connection. The wait does not
+// count as the command's time.
 type waiting struct {
 	engine.Waiter
 	cmd *command
 }
 
-// What a wait can end with besides a decision and the engine's errors.
+// The errors that a wait can end with, besides the engine's.
 var (
 	errWaitUnblocked = errors.New("unblocked by CLIENT UNBLOCK ERROR")
 	errWaitRefused   = errors.New("the log cannot be written")
 )
 
-// askFor asks for w, and replies when it is decided, in most nanoseconds at the
-// latest. What is nobody's is decided at once.
+// askFor asks the engine for w, and replies when it is decided, after at most most nanoseconds.
+// A call that belongs to no client is decided at once.
 func (c *call) askFor(key []byte, w *waiting, most int64) {
 	s := c.client
 	w.Until = c.now
@@ -39,30 +39,30 @@ func (c *call) askFor(key []byte, w *waiting, most int64) {
 	w.cmd = c.cmd
 	s.pub.waits.Store(w)
 	s.park(func() bool { return s.waited(w) })
-	if s.mayWait() != nil { // since the look above, and this one has not been seen
+	if s.mayWait() != nil { // it changed after the check above, when this wait was not yet visible
 		s.conn.Wake()
 	}
 }
 
-// mayWait tells why nobody, or not this client, may wait; nil: it may.
+// mayWait returns nil if this client may wait, and otherwise an error that says why not.
 func (s *session) mayWait() error {
 	switch {
 	case s.srv.special.Load()&specialMisconf != 0:
 		return errWaitRefused
 	case s.srv.stopping.Load():
 		return errStopped
-	case s.eof: // who has finished sending has likely gone
+	case s.eof: // a client that has finished sending has probably gone
 		return errEOF
 	}
 	return nil
 }
 
-// waited replies if w has been decided, or is to be given up.
+// waited replies if w has been decided or must be given up, and reports whether it did.
 func (s *session) waited(w *waiting) bool {
 	if !w.Done() {
 		cause := s.mayWait()
 		if cause == nil {
-			return false // woken for something else
+			return false // it was woken for another reason
 		}
 		if cause != errWaitRefused {
 			cause = nil // it is denied
@@ -78,8 +78,8 @@ func (s *session) waited(w *waiting) bool {
 	return true
 }
 
-// answer replies with what was decided. The key, for the error, is nil when the
-// request has waited: the engine alone keeps it then.
+// answer replies with the decision. The key is for the error; it is nil when the request has
+// waited, since only the engine keeps it then.
 func (c *call) answer(w *waiting, key []byte) {
 	d, granted, err := w.Result()
 	wants := w.Limit.Algorithm.Kind()
@@ -98,8 +98,8 @@ func (c *call) answer(w *waiting, key []byte) {
 	}
 }
 
-// unblock ends the session's wait, with cause or else with a denial, and tells
-// whether it was waiting. Any goroutine may call it.
+// unblock ends the session's wait with cause, or with a denial if cause is nil. It reports
+// whether the session was waiting. Any goroutine may call it.
 func (s *session) unblock(now int64, cause error) bool {
 	w := s.pub.waits.Load()
 	if w == nil || !s.srv.states().Cancel(now, &w.Waiter, cause) {
@@ -109,7 +109,7 @@ func (s *session) unblock(now int64, cause error) bool {
 	return true
 }
 
-// stopWaits has all who wait look whether they may.
+// stopWaits makes every session that waits check whether it still may.
 func (srv *Server) stopWaits() {
 	srv.clients.each(func(s *session) {
 		if s.pub.waits.Load() != nil {
@@ -118,11 +118,11 @@ func (srv *Server) stopWaits() {
 	})
 }
 
-// ringMost is the longest sleep between looks at the clock, which the engine's
-// deadlines go by: it may be moved against the time that sleeps are measured in.
+// ringMost is the longest sleep before ring reads the clock again. The engine's deadlines are
+// in that clock's time, which may be set while a sleep runs in monotonic time.
 const ringMost = time.Second / 4
 
-// ring grants those who wait when their time has come.
+// ring makes the engine decide the requests that wait, when their time has come.
 func (srv *Server) ring(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -1,5 +1,5 @@
-// Package pubsub keeps who has subscribed to what. It knows no client and no protocol, and nothing
-// is ever published.
+// Package pubsub keeps the subscriptions of clients. It knows no connection and no protocol.
+// Nothing is ever published.
 package pubsub
 
 import (
@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// A Kind is one of three kinds of subscription. Each has names of its own.
+// A Kind is one of three kinds of subscription. Each kind has its own names.
 type Kind uint8
 
-// The kinds there are.
+// The kinds of subscription.
 const (
 	Channel Kind = iota
 	Pattern
@@ -19,15 +19,15 @@ const (
 	Kinds // their number
 )
 
-// What one client may subscribe to: nothing is ever published, so that more than a
-// library's few channels only takes memory.
+// The limits of one client's subscriptions. Nothing is ever published, so more than the few
+// channels of a client library would only take memory.
 const (
 	MaxNames = 1024
 	MaxBytes = 64 << 10 // of all names together
 )
 
-// Subscriptions is what one session has subscribed to. Only the session itself
-// changes it, so that it reads without the lock; others read under it. Topics must be set.
+// Subscriptions holds the subscriptions of one session. Only the session changes them, so it
+// reads them without the lock; other goroutines take the lock. Topics must be set.
 type Subscriptions struct {
 	Topics *Topics // the server's
 	count  int     // of all kinds
@@ -37,19 +37,19 @@ type Subscriptions struct {
 	names [Kinds]map[string]struct{}
 }
 
-// Len returns how many names there are, of all kinds.
+// Len returns the number of names of all kinds.
 func (b *Subscriptions) Len() int { return b.count }
 
-// Bytes returns how long all names are together.
+// Bytes returns the total length of all names.
 func (b *Subscriptions) Bytes() int { return b.bytes }
 
-// Has reports whether name is subscribed to.
+// Has reports whether b has a subscription to name. Only the session may call it.
 func (b *Subscriptions) Has(kind Kind, name []byte) bool {
 	_, ok := b.names[kind][string(name)]
 	return ok
 }
 
-// Add subscribes to name. It returns false where there is no room.
+// Add subscribes to name. It returns false if there is no room.
 func (b *Subscriptions) Add(kind Kind, name []byte) bool {
 	if b.Has(kind, name) {
 		return true
@@ -95,7 +95,7 @@ func (b *Subscriptions) Clear() {
 	b.count, b.bytes = 0, 0
 }
 
-// Heard reports whether name is subscribed to. Any goroutine may call it.
+// Heard reports whether b has a subscription to name. Any goroutine may call it.
 func (b *Subscriptions) Heard(kind Kind, name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *Subscriptions) Heard(kind Kind, name string) bool {
 	return ok
 }
 
-// Counts returns how many names of each kind there are. Any goroutine may call it.
+// Counts returns the number of names of each kind. Any goroutine may call it.
 func (b *Subscriptions) Counts() (n [Kinds]int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,8 +125,8 @@ func (b *Subscriptions) List(kind Kind) []string {
 	return out
 }
 
-// Shown returns the count in replies about kind: channels and patterns are
-// counted together, shard channels by themselves.
+// Shown returns the count to show in replies about kind. Channels and patterns are counted
+// together, shard channels by themselves.
 func (b *Subscriptions) Shown(kind Kind) int64 {
 	if kind == Shard {
 		return int64(len(b.names[Shard]))
@@ -134,8 +134,7 @@ func (b *Subscriptions) Shown(kind Kind) int64 {
 	return int64(len(b.names[Channel]) + len(b.names[Pattern]))
 }
 
-// Topics counts, for every name of each kind, the clients that subscribe to it. Any goroutine may call
-// its methods.
+// Topics counts the subscribers of every name of each kind. Any goroutine may call its methods.
 type Topics struct {
 	mu    sync.Mutex // guards names
 	names [Kinds]map[string]int64

@@ -1,4 +1,4 @@
-// Package slowlog keeps the last commands that took long.
+// Package slowlog keeps the last slow commands.
 package slowlog
 
 import (
@@ -6,30 +6,31 @@ import (
 	"sync"
 )
 
-// A Log holds the last commands that took long. The zero value is ready. Any goroutine may call its methods.
+// A Log holds the last slow commands. The zero value is ready to use. Any goroutine may call
+// its methods.
 type Log struct {
 	mu      sync.Mutex // guards all below
 	entries []Entry    // oldest first
 	nextID  int64
 }
 
-// An Entry is one command that took long.
+// An Entry is one slow command.
 type Entry struct {
 	ID     int64 // numbered from 0, by Add
 	At     int64 // Unix seconds
 	Micros int64 // how long it ran
 	Args   []string
 	Addr   string // of the client
-	Name   string // of the client, as it has called itself
+	Name   string // of the client, as set by CLIENT SETNAME
 }
 
-// What an entry keeps of a command, as in Redis.
+// Limits on the arguments that an entry keeps, as in Redis.
 const (
 	maxArgs  = 32
 	maxBytes = 128
 )
 
-// Add numbers e, stores it and drops the oldest over most.
+// Add numbers e, stores it and drops the oldest entries beyond most.
 func (l *Log) Add(most int, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +43,7 @@ func (l *Log) Add(most int, e Entry) {
 	}
 }
 
-// Last returns the newest n entries, the newest first; n < 0: all.
+// Last returns the newest n entries, or all if n < 0, the newest first.
 func (l *Log) Last(n int64) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,28 +57,28 @@ func (l *Log) Last(n int64) []Entry {
 	return out
 }
 
-// Len returns how many entries are held.
+// Len returns the number of entries.
 func (l *Log) Len() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int64(len(l.entries))
 }
 
-// Total returns how many commands there ever were, dropped and forgotten ones included.
+// Total returns the number of entries ever added.
 func (l *Log) Total() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(l.nextID)
 }
 
-// Reset forgets the entries; numbers go on.
+// Reset removes all entries. The numbering continues.
 func (l *Log) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries = nil
 }
 
-// Cut copies arguments as far as an entry keeps them, and says what is missing.
+// Cut returns a copy of args cut to the limits of an entry, with notes of what is missing.
 func Cut(args [][]byte) []string {
 	n := len(args)
 	if n > maxArgs {
