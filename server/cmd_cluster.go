@@ -7,7 +7,7 @@ import (
 	"limitdb/resp"
 )
 
-// Cluster and replication: this server stands alone, and says so.
+// Cluster and replication, as Redis has them. A server that stands alone says so.
 func clusterCommands() []command {
 	const conn = flagFast | flagLoading | flagStale | flagConn
 	alone := func(c *call) { c.fail(errNoCluster) }
@@ -19,10 +19,12 @@ func clusterCommands() []command {
 	}
 	integer := func(name string) argument { return argument{name: name, kind: "integer"} }
 	return []command{
-		row("CLUSTER", -2, flagStale, "Returns an error: cluster support is disabled.", alone,
-			argument{name: "subcommand", kind: "string"}, argument{name: "argument", kind: "string", optional: true, multiple: true}),
-		row("READONLY", 1, conn, "Returns an error: cluster support is disabled.", alone),
-		row("READWRITE", 1, conn, "Returns an error: cluster support is disabled.", alone),
+		{
+			name: "CLUSTER", arity: -2, group: "cluster", since: "1.0.0", complexity: "O(1)",
+			summary: "A container for commands by which clients find the nodes. Without raft-addr, each is an error.", subs: clusterSubs(),
+		},
+		row("READONLY", 1, conn, "Changes nothing: reads, too, are served by the node that decides. An error without raft-addr.", (*call).direct),
+		row("READWRITE", 1, conn, "Changes nothing, as READONLY.", (*call).direct),
 		row("ASKING", 1, flagFast|flagConn, "Returns an error: cluster support is disabled.", alone),
 		row("WAIT", 3, flagConn, "Returns 0 at once: there are no replicas to wait for.", (*call).wait,
 			integer("numreplicas"), integer("timeout")),

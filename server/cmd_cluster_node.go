@@ -1,0 +1,255 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"limitdb/engine"
+	"limitdb/internal/stats"
+	"limitdb/resp"
+)
+
+// CLUSTER, for clients that know clusters. All slots are those of the node that decides; the others are its replicas. There is
+// one group of nodes, so no slot ever moves without the others.
+
+// slots is how many there are.
+const slots = 16384
+
+// shard is what CLUSTER says of the nodes.
+type shard struct {
+	stats.Replication
+	// nodes are the members of which an address for clients is known, the primary first: the node that decides, or this one
+	// while none is known. A client asks that one again, and learns which node decides.
+	nodes []Member
+	// absent are the other members.
+	absent []Member
+}
+
+// shard returns the nodes, or replies with the error.
+func (c *call) shard() (s shard, ok bool) {
+	r := c.srv.opts.Replication
+	if r == nil {
+		c.fail(errNoCluster)
+		return s, false
+	}
+	all, err := r.Members()
+	if err != nil {
+		c.fail("ERR " + plainCut([]byte(err.Error())))
+		return s, false
+	}
+	s.Replication = r.Status()
+	for _, m := range all {
+		first := m.Self && s.Leader == "" || m.Client != "" && m.Client == s.Leader
+		switch {
+		case m.Client == "":
+			s.absent = append(s.absent, m)
+		case first:
+			s.nodes = append([]Member{m}, s.nodes...)
+		default:
+			s.nodes = append(s.nodes, m)
+		}
+	}
+	return s, true
+}
+
+// role is what Redis calls the role of a node.
+func (s *shard) role(m *Member) string {
+	if len(s.nodes) > 0 && m.ID == s.nodes[0].ID {
+		return "master"
+	}
+	return "replica"
+}
+
+// nodeID is the name of a node as Redis has it, 40 digits: of its raft-id.
+func nodeID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:20])
+}
+
+// clusterSubs are the subcommands of CLUSTER.
+func clusterSubs() []command {
+	const about = flagLoading | flagStale
+	row := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
+		return command{name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0", complexity: complexity, summary: summary, args: args, run: run}
+	}
+	const each = "O(n) for n nodes"
+	return []command{
+		row("SLOTS", 2, about, each, "Returns the nodes of all slots, first the one that decides.", (*call).clusterSlots),
+		row("SHARDS", 2, about, each, "Returns the nodes of all slots, with their roles and whether they answer.", (*call).clusterShards),
+		row("NODES", 2, about, each, "Returns the nodes, a line for each.", (*call).clusterNodes),
+		row("INFO", 2, about, each, "Returns the state of the cluster.", (*call).clusterInfo),
+		row("MYID", 2, about, "O(1)", "Returns the name of this node in the other replies.", (*call).clusterMyID),
+		row("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", (*call).clusterKeySlot, argument{name: "key", kind: "string"}),
+		row("COUNTKEYSINSLOT", 3, flagReadonly, "O(n) for n keys in the table", "Counts the keys of a slot.", (*call).clusterCountKeys, argument{name: "slot", kind: "integer"}),
+		row("HELP", 2, about, "O(1)", "Lists the subcommands.", (*call).help),
+	}
+}
+
+func (c *call) clusterSlots() {
+	s, ok := c.shard()
+	if !ok {
+		return
+	}
+	c.array(1)
+	c.array(2 + len(s.nodes))
+	c.int(0)
+	c.int(slots - 1)
+	for _, m := range s.nodes {
+		host, port := splitAddress(m.Client)
+		c.array(4)
+		c.text(host)
+		c.int(int64(port))
+		c.text(nodeID(m.ID))
+		c.array(0)
+	}
+}
+
+func (c *call) clusterShards() {
+	s, ok := c.shard()
+	if !ok {
+		return
+	}
+	c.array(1)
+	c.mapOf(2)
+	c.text("slots")
+	c.array(2)
+	c.int(0)
+	c.int(slots - 1)
+	c.text("nodes")
+	c.array(len(s.nodes))
+	for i := range s.nodes {
+		m := &s.nodes[i]
+		host, port := splitAddress(m.Client)
+		c.mapOf(7)
+		c.text("id")
+		c.text(nodeID(m.ID))
+		c.text("port")
+		c.int(int64(port))
+		c.text("ip")
+		c.text(host)
+		c.text("endpoint")
+		c.text(host)
+		c.text("role")
+		c.text(s.role(m))
+		c.text("replication-offset")
+		c.int(int64(m.Last))
+		c.text("health")
+		if m.Self && !s.Current {
+			c.text("loading")
+		} else {
+			c.text("online")
+		}
+	}
+}
+
+// clusterNodes replies a line for each node: id, address, flags, the id of its master, two times, the term, whether it answers, slots.
+func (c *call) clusterNodes() {
+	s, ok := c.shard()
+	if !ok {
+		return
+	}
+	var b strings.Builder
+	line := func(m *Member, flags, master, link, slots string) {
+		if m.Self {
+			flags = "myself," + flags
+		}
+		host, port := splitAddress(m.Client)
+		_, bus := splitAddress(m.Address)
+		fmt.Fprintf(&b, "%s %s:%d@%d %s %s 0 0 %d %s%s\n", nodeID(m.ID), host, port, bus, flags, master, s.Term, link, slots)
+	}
+	master := "-"
+	for i := range s.nodes {
+		m := &s.nodes[i]
+		if i == 0 {
+			line(m, "master", "-", "connected", " 0-"+strconv.Itoa(slots-1))
+			master = nodeID(m.ID)
+			continue
+		}
+		line(m, "slave", master, "connected", "")
+	}
+	for i := range s.absent {
+		line(&s.absent[i], "slave,fail,noaddr", master, "disconnected", "")
+	}
+	c.verbatim(b.String())
+}
+
+func (c *call) clusterInfo() {
+	s, ok := c.shard()
+	if !ok {
+		return
+	}
+	state, served := "ok", slots
+	if s.Leader == "" {
+		state, served = "fail", 0
+	}
+	t := infoText{}
+	t.field("cluster_enabled", 1)
+	t.field("cluster_state", state)
+	t.field("cluster_slots_assigned", slots)
+	t.field("cluster_slots_ok", served)
+	t.field("cluster_slots_pfail", 0)
+	t.field("cluster_slots_fail", slots-served)
+	t.field("cluster_known_nodes", len(s.nodes)+len(s.absent))
+	t.field("cluster_size", 1)
+	t.field("cluster_current_epoch", s.Term)
+	t.field("cluster_my_epoch", s.Term)
+	c.verbatim(string(t.b))
+}
+
+func (c *call) clusterMyID() {
+	if r := c.srv.opts.Replication; r != nil {
+		id, _ := r.Leader()
+		c.text(nodeID(id))
+		return
+	}
+	c.fail(errNoCluster)
+}
+
+func (c *call) clusterKeySlot() {
+	if c.srv.opts.Replication == nil {
+		c.fail(errNoCluster)
+		return
+	}
+	c.int(int64(resp.Slot(c.args[2])))
+}
+
+func (c *call) clusterCountKeys() {
+	if c.srv.opts.Replication == nil {
+		c.fail(errNoCluster)
+		return
+	}
+	slot, ok := resp.ParseInt(c.args[2])
+	switch {
+	case !ok:
+		c.fail(errNotInt)
+		return
+	case slot < 0 || slot >= slots:
+		c.fail("ERR Invalid slot")
+		return
+	}
+	n, cursor := int64(0), uint64(0)
+	visit := func(key []byte, _ engine.Info) {
+		if resp.Slot(key) == int(slot) {
+			n++
+		}
+	}
+	c.inSteps(nil, func() bool {
+		if cursor = c.srv.states().Range(c.now, cursor, walkStep, visit); cursor != 0 {
+			return false
+		}
+		c.int(n)
+		return true
+	})
+}
+
+// direct is READONLY and READWRITE: they change nothing, since every reply comes from the node that decides.
+func (c *call) direct() {
+	if c.srv.opts.Replication == nil {
+		c.fail(errNoCluster)
+		return
+	}
+	c.ok()
+}
