@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// addrText is the peer's address as Redis shows it; a unix socket by its path.
+// addrText returns the peer's address as Redis shows it: for a unix socket, its path.
 func addrText(remote, local net.Addr) string { return string(appendAddr(nil, remote, local)) }
 
 func appendAddr(b []byte, remote, local net.Addr) []byte {
@@ -28,7 +28,7 @@ func isUnix(a net.Addr) bool {
 	return ok
 }
 
-// isLocal tells whether the peer is on this machine.
+// isLocal reports whether the peer is on this machine.
 func isLocal(remote net.Addr) bool {
 	switch a := remote.(type) {
 	case *net.UnixAddr:

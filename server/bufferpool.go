@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// bufferPool keeps reply buffers, so that an idle client holds none.
+// bufferPool holds reply buffers for reuse, so that an idle client holds none.
 type bufferPool struct{ pool sync.Pool }
 
 const (

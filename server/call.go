@@ -6,21 +6,21 @@ import (
 	"limitdb/resp"
 )
 
-// A call is one run of a command: all that a handler is given, and where it replies.
-// A session uses one call again and again. A call may also be nobody's, as one in a
-// transaction or a script is: see Server.run.
+// A call is one run of a command: everything that a handler receives, and the reply that it
+// writes. A session reuses one call. A call may also belong to no client, as in a transaction
+// or a script: see Server.run.
 type call struct {
 	srv    *Server
-	client *session // whose command it is; nil: nobody's
+	client *session // the client that sent the command; nil: no client
 	cmd    *command
 	args   [][]byte     // the command's name first; valid in the call's first turn only
 	now    int64        // the clock at the start of the batch, ns of Unix time
-	place  engine.Place // where the engine has found the key; zero if it was not asked
+	place  engine.Place // where the engine found the key; zero if it was not asked
 	holds  int64        // bytes that the handler holds between two steps
 	reply
 }
 
-// outputLimit bounds the bytes of a reply.
+// outputLimit returns the most bytes that a reply may have.
 func (c *call) outputLimit() int64 {
 	if c.client == nil {
 		return c.srv.outputLimit(config.NormalClient)
@@ -28,8 +28,8 @@ func (c *call) outputLimit() int64 {
 	return c.client.outputLimit()
 }
 
-// fail replies with an error and marks the command as failed. The counters by
-// prefix are what INFO errorstats shows.
+// fail replies with an error and marks the command as failed. It counts the error by its
+// prefix, for INFO errorstats.
 func (c *call) fail(text string) {
 	c.failed = true
 	c.srv.errors.Count(text)

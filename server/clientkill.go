@@ -8,7 +8,7 @@ import (
 	"limitdb/resp"
 )
 
-// clientKill has two forms: an address alone, or filters, all of which must hold.
+// clientKill accepts either an address alone or filters, all of which must match.
 func (c *call) clientKill() {
 	if len(c.args) == 3 {
 		addr := string(c.args[2])
@@ -68,7 +68,7 @@ func (c *call) clientKill() {
 	})
 }
 
-// killFilter reads one filter of CLIENT KILL; text is the error to reply with.
+// killFilter parses one filter of CLIENT KILL. If it fails, text is the error to reply with.
 func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) {
 	value := string(v)
 	switch {

@@ -18,10 +18,10 @@ func (l *lineOf) int(name string, n int64) { *l = strconv.AppendInt(append(*l, n
 
 func (l *lineOf) text(name, value string) { *l = append(append(*l, name...), value...) }
 
-// describe is the connection's line of CLIENT LIST.
+// describe returns the connection's line of CLIENT LIST.
 func (s *session) describe(now int64) string { return string(s.appendLine(nil, now)) }
 
-// appendLine appends what describe returns to b.
+// appendLine appends the connection's line of CLIENT LIST to b.
 func (s *session) appendLine(b []byte, now int64) []byte {
 	p := &s.pub
 	l := lineOf(b)
@@ -125,7 +125,7 @@ func (c *call) clientList() {
 	}
 }
 
-// clientType returns the test for a type of CLIENT LIST and KILL.
+// clientType returns the filter for a client type of CLIENT LIST and KILL.
 func clientType(word []byte) (keep func(*session) bool, ok bool) {
 	switch {
 	case foldEqual(word, "NORMAL"):

@@ -2,22 +2,22 @@ package server
 
 import "unsafe"
 
-// connMemory is about what a connection takes of the transport's memory.
+// connMemory is roughly the memory that the transport uses for a connection, in bytes.
 const connMemory = 512
 
-// clientMemory is what a client makes the server hold, in bytes.
+// clientMemory is the memory that the server holds for a client, in bytes.
 type clientMemory struct {
-	query     int64 // the buffer of what it has sent and what has not run
-	args      int64 // the command that a pause holds back, or that has yielded, with what it has found
+	query     int64 // the buffer of input that has not run
+	args      int64 // the command that a pause holds back, or that has yielded, with its results so far
 	texts     int64 // its names
 	subs      int64 // its subscriptions
 	held      int64 // replies that wait for the disk
-	unsent    int64 // the buffers of replies that it has not taken
+	unsent    int64 // the buffers of replies that it has not read
 	unsentIn  int64 // the number of these buffers
 	connected int64 // the session itself
 }
 
-// memory is what s holds. Any goroutine may call it.
+// memory returns the memory that the server holds for s. Any goroutine may call it.
 func (s *session) memory() clientMemory {
 	buffers, unsent := s.conn.Queue()
 	return clientMemory{
@@ -27,15 +27,15 @@ func (s *session) memory() clientMemory {
 	}
 }
 
-// growing is the part of it that a client can make larger: what maxmemory-clients bounds.
+// growing returns the part that a client can make larger, which maxmemory-clients bounds.
 func (m *clientMemory) growing() int64 {
 	return m.query + m.args + m.texts + m.subs + m.held + m.unsent
 }
 
-// total is CLIENT LIST's tot-mem.
+// total returns tot-mem of CLIENT LIST.
 func (m *clientMemory) total() int64 { return m.growing() + m.connected }
 
-// holding is what maxmemory-clients bounds.
+// holding returns the memory of s that maxmemory-clients bounds.
 func (s *session) holding() int64 {
 	m := s.memory()
 	return m.growing()

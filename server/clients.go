@@ -7,26 +7,26 @@ import (
 	"sync/atomic"
 )
 
-// clients is the set of connected sessions, in the order of their ids. Walks go from id to id
-// and hold the lock for a few at a time only, so that one can take as many turns as it needs.
+// clients is the set of connected sessions, in the order of their ids. A walk goes from id to id
+// and locks for a few sessions at a time, so that it can take as many turns as it needs.
 type clients struct {
 	mu     sync.Mutex // guards all, gone and lastID
 	all    []client   // by id
 	gone   int        // entries of all whose session has gone
 	lastID int64
 	n      atomic.Int64
-	max    atomic.Int64 // the most there ever were
+	max    atomic.Int64 // the most connected so far
 }
 
 type client struct {
 	id int64
-	s  *session // nil: it has gone
+	s  *session // nil: the session has gone
 }
 
-// walkClients is how many clients are looked at in one step of a walk.
+// walkClients is how many clients one step of a walk visits.
 const walkClients = 64
 
-// add registers s and gives it an id, unless there are most clients already.
+// add registers s and gives it an id. It returns false if there are most clients already.
 func (c *clients) add(s *session, most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *clients) remove(s *session) bool {
 	return true
 }
 
-// counted publishes how many there are. mu is held.
+// counted publishes the number of clients. The caller holds mu.
 func (c *clients) counted() {
 	n := int64(len(c.all) - c.gone)
 	c.n.Store(n)
@@ -67,7 +67,7 @@ func (c *clients) counted() {
 	}
 }
 
-// at finds the place of an id. mu is held.
+// at returns the index of an id in all. The caller holds mu.
 func (c *clients) at(id int64) (i int, ok bool) {
 	return slices.BinarySearchFunc(c.all, id, func(x client, id int64) int { return cmp.Compare(x.id, id) })
 }
@@ -82,7 +82,8 @@ func (c *clients) find(id int64) *session {
 	return nil
 }
 
-// after fills into with the next sessions whose ids are above id. None: there are no more.
+// after fills into with the next sessions whose ids are above id. An empty result means that
+// there are no more.
 func (c *clients) after(id int64, into []*session) []*session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *clients) each(fn func(*session)) {
 	}
 }
 
-// eachClient calls do for every client in steps, and then end.
+// eachClient calls do for every client, in steps, and then calls end.
 func (c *call) eachClient(do func(*session), end func()) {
 	last, some := int64(0), make([]*session, 0, walkClients)
 	c.inSteps(nil, func() bool {
@@ -129,7 +130,7 @@ func (c *call) eachClient(do func(*session), end func()) {
 
 func (c *clients) count() int { return int(c.n.Load()) }
 
-// forget drops everything the server holds for a session that is closed.
+// forget drops everything that the server holds for a closed session.
 func (srv *Server) forget(s *session, reason error) {
 	if !srv.clients.remove(s) {
 		return
@@ -153,7 +154,7 @@ func (srv *Server) forget(s *session, reason error) {
 func (srv *Server) closeForOutput(s *session) {
 	unsent := s.conn.Pending()
 	if !s.conn.Close(errOutput) {
-		return // by somebody else meanwhile
+		return // another goroutine has closed it meanwhile
 	}
 	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.addr(),
 		"unsent", unsent, "limit", s.outputLimit())

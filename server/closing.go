@@ -5,8 +5,7 @@ import (
 	"log/slog"
 )
 
-// LevelVerbose is the log level, between debug and info, of what single
-// clients bring about.
+// LevelVerbose is the log level, between debug and info, of events that a single client causes.
 const LevelVerbose = slog.Level(-2)
 
 // Reasons for closing a connection, as they appear in the log.
@@ -31,7 +30,8 @@ var (
 // reasons is the number of values of the metric's reason label.
 const reasons = 14
 
-// reasonNames are the values, by reasonOf: what is no reason of the server's comes first.
+// reasonNames returns the values of the reason label, indexed by reasonOf. The first stands for
+// every error that is not one of the server's reasons.
 func reasonNames() [reasons]string {
 	return [reasons]string{
 		"client", "killed", "panic", "stopping", "protocol", "output-buffer", "maxmemory-clients",
@@ -39,7 +39,7 @@ func reasonNames() [reasons]string {
 	}
 }
 
-// reasonOf is the position of a closed connection's reason in reasonNames.
+// reasonOf returns the index in reasonNames of the reason for closing a connection.
 func reasonOf(err error) int {
 	list := [reasons]error{
 		nil, errKilled, errPanic, errStopped, errProtocol, errOutput, errEvicted,
@@ -53,7 +53,7 @@ func reasonOf(err error) int {
 	return 0
 }
 
-// timedOut is the number of connections closed for a deadline.
+// timedOut returns the number of connections closed because of a deadline.
 func (c *counters) timedOut() uint64 {
 	var n uint64
 	for _, r := range []error{errIdle, errAuthTime, errCommandTime, errWriteTime} {

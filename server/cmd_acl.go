@@ -35,8 +35,8 @@ func aclCommands() []command {
 	}}
 }
 
-// passwordRule is the user's password in ACL's notation. Redis shows a hash
-// here, from which a weak password can be found.
+// passwordRule returns the user's password in ACL notation. Redis shows a hash here, from which
+// an attacker can find a weak password.
 func (srv *Server) passwordRule() string {
 	if srv.password() == "" {
 		return "nopass"

@@ -8,7 +8,7 @@ import (
 	"limitdb/resp"
 )
 
-// What users of redis-cell and of Redis' own GCRA command call.
+// cellCommands are the commands of redis-cell, and Redis' own GCRA command.
 func cellCommands() []command {
 	return []command{
 		{
@@ -40,7 +40,7 @@ func cellCommands() []command {
 	}
 }
 
-// redis-cell's words for its errors: without "ERR", so that code which compares them goes on working.
+// redis-cell's error texts. They have no "ERR" prefix, so that code which compares them still works.
 const (
 	cellPrefix   = "Cell error: Store error: "
 	cellUsage    = cellPrefix + "Usage: cl.throttle <key> <max_burst> <count per period> <period> [<quantity>]"
@@ -99,7 +99,7 @@ func parseCellInt(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false
 	}
-	// Gathered as a negative number, which has room for the least int64.
+	// Accumulate a negative number, since only that can hold the least int64.
 	var n int64
 	for _, c := range b {
 		d := int64(c - '0')

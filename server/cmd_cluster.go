@@ -34,7 +34,7 @@ func clusterCommands() []command {
 	}
 }
 
-// wait does not wait: no replica could ever come to acknowledge a write.
+// wait replies at once, since there is no replica that could acknowledge a write.
 func (c *call) wait() {
 	if _, ok := resp.ParseInt(c.args[1]); !ok {
 		c.fail(errNotInt)
@@ -70,10 +70,10 @@ func (c *call) waitAOF() {
 // logged reports whether a log is kept.
 func (c *call) logged() bool { return c.srv.durable.stats().Log }
 
-// waitSync replies 1 and 0 when all until now is durable, or 0 and 0 if that
-// takes longer than a timeout in milliseconds, 0 for none, or fails.
+// waitSync replies 1 and 0 when everything until now is durable. It replies 0 and 0 if that
+// fails or takes longer than timeout, in milliseconds, 0 for no timeout.
 func (c *call) waitSync(timeout []byte) {
-	ms, _ := resp.ParseInt(timeout) // goodTimeout has seen it
+	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
 	d := &c.srv.durable
 	c.inBackground(func() error {
 		done := d.syncs.join(d.Sync)
@@ -96,13 +96,13 @@ func (c *call) waitSync(timeout []byte) {
 	})
 }
 
-// maxWait is a timeout beyond which there is none.
+// maxWait is the longest timeout. A longer one counts as none.
 const maxWait = 24 * time.Hour
 
-// errLate is the end of a wait.
+// errLate ends a wait that has timed out.
 var errLate = errors.New("it takes too long")
 
-// goodTimeout checks a timeout in milliseconds and replies with the error if it is none.
+// goodTimeout reports whether arg is a timeout in milliseconds. If not, it replies with an error.
 func (c *call) goodTimeout(arg []byte) bool {
 	ms, ok := resp.ParseInt(arg)
 	switch {

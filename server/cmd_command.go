@@ -7,8 +7,8 @@ import (
 	"limitdb/internal/glob"
 )
 
-// COMMAND: the table, told to clients. What is asked for most is DOCS, for the
-// hints of redis-cli, and the rows, by clients of clusters.
+// commandCommands are COMMAND and its subcommands, which describe the command table to clients.
+// redis-cli asks for DOCS, for its hints; cluster clients ask for the rows.
 func commandCommands() []command {
 	sub := func(name string, arity int, complexity, summary string, run func(*call), args ...argument) command {
 		return command{
@@ -74,7 +74,7 @@ func (c *call) commandInfo() {
 	}, nil)
 }
 
-// commandRow replies the ten fields that Redis 7 describes a command by.
+// commandRow replies with the ten fields with which Redis 7 describes a command.
 func (c *call) commandRow(cmd *command) {
 	c.array(10)
 	c.text(cmd.fullName())
@@ -92,7 +92,7 @@ func (c *call) commandRow(cmd *command) {
 	}
 }
 
-// simpleSet replies a set of simple strings.
+// simpleSet replies with a set of simple strings.
 func (c *call) simpleSet(words []string) {
 	c.set(len(words))
 	for _, w := range words {
@@ -100,7 +100,7 @@ func (c *call) simpleSet(words []string) {
 	}
 }
 
-// keySpecs replies where the keys are and what the command does with them.
+// keySpecs replies with the positions of the keys and what the command does with them.
 func (c *call) keySpecs(cmd *command) {
 	if !cmd.hasKeys() {
 		c.set(0)
@@ -136,7 +136,7 @@ func (c *call) keySpecs(cmd *command) {
 	c.integers([]string{"lastkey", "keystep", "limit"}, last, cmd.step, 0)
 }
 
-// integers replies a map of integers.
+// integers replies with a map of integers.
 func (c *call) integers(names []string, values ...int) {
 	c.mapOf(len(names))
 	for i, name := range names {
@@ -197,8 +197,8 @@ func (c *call) commandGetKeysAndFlags() {
 	}
 }
 
-// keysOf finds the command that line is and the positions of its keys; it
-// replies with the error and returns nil where there are none.
+// keysOf returns the command that line calls and the positions of its keys. If there are none,
+// it replies with an error and returns nil.
 func (c *call) keysOf(line [][]byte) (*command, []int) {
 	cmd := c.srv.table.find(line[0])
 	if cmd != nil && len(cmd.subs) > 0 && len(line) > 1 {
@@ -238,7 +238,8 @@ func (t *table) findFull(name []byte) *command {
 	return c
 }
 
-// names lists the full names of the commands and subcommands to keep, by name.
+// names returns the full names of the commands and subcommands for which keep returns true,
+// sorted by name.
 func (t *table) names(keep func(*command) bool) []string {
 	out := []string{}
 	for _, c := range t.byName {
@@ -254,7 +255,7 @@ func (t *table) names(keep func(*command) bool) []string {
 	return out
 }
 
-// inCategory tells whether c is in the ACL category called name, without its @.
+// inCategory reports whether c is in the ACL category name, written without its @.
 func (c *command) inCategory(name []byte) bool {
 	for _, cat := range c.categories() {
 		if strings.EqualFold(cat[1:], string(name)) {

@@ -1,6 +1,7 @@
 package server
 
-// COMMAND DOCS: a map for each command, from which redis-cli makes its hints.
+// commandDocs replies to COMMAND DOCS with a map for each command. redis-cli builds its hints
+// from it.
 func (c *call) commandDocs() {
 	list := c.srv.table.byName
 	if len(c.args) > 2 {
@@ -54,8 +55,8 @@ func (c *call) argumentDocs(cmd *command, args []argument) {
 	}
 }
 
-// argumentDoc replies one argument. A field that says nothing is left out, as
-// in Redis: clients take a field's being there for its being true.
+// argumentDoc replies with one argument. It leaves out empty and false fields, as Redis does:
+// clients take a field that is present as true.
 func (c *call) argumentDoc(cmd *command, a *argument) {
 	leaf := a.kind != "oneof" && a.kind != "block"
 	isKey := a.kind == "key" && cmd.hasKeys()

@@ -35,8 +35,8 @@ func configCommands() []command {
 	}}
 }
 
-// patternBytes is the most that the patterns of one CONFIG GET have together: each
-// is compiled, and held against every directive.
+// patternBytes is the most bytes that the patterns of one CONFIG GET have together. Each
+// pattern is compiled and matched against every directive.
 const patternBytes = 16 << 10
 
 func (c *call) configGet() {
@@ -67,7 +67,7 @@ func (c *call) configSet() {
 	}
 	about := switches(pairs)
 	if about != "" && (c.srv.special.Load()|c.client.early)&specialLoading != 0 {
-		c.fail(errLoading) // what is to be kept is not there yet
+		c.fail(errLoading) // the state to keep is not loaded yet
 		return
 	}
 	kept := about != "" && c.srv.durable.Durability != nil
@@ -82,7 +82,7 @@ func (c *call) configSet() {
 		}
 		return nil
 	}
-	if kept || opens(pairs) { // which takes its time: for the disk, to look up a host's name
+	if kept || opens(pairs) { // this takes time, for the disk or to look up a host name
 		c.inBackground(set, c.okOrFail)
 		return
 	}
@@ -91,7 +91,7 @@ func (c *call) configSet() {
 	c.okOrFail(err)
 }
 
-// switches returns the name of the first directive in pairs that turns the log on or off, "" for none.
+// switches returns the name of the first directive in pairs that turns the log on or off, or "".
 func switches(pairs []config.Pair) string {
 	for _, p := range pairs {
 		if strings.EqualFold(p.Name, "appendonly") || strings.EqualFold(p.Name, "save") {
@@ -101,14 +101,14 @@ func switches(pairs []config.Pair) string {
 	return ""
 }
 
-// opens reports whether any of the pairs makes the server listen elsewhere.
+// opens reports whether any of the pairs changes where the server listens.
 func opens(pairs []config.Pair) bool {
 	return slices.ContainsFunc(pairs, func(p config.Pair) bool {
 		return strings.EqualFold(p.Name, "bind") || strings.EqualFold(p.Name, "port")
 	})
 }
 
-// okOrFail replies with OK, or with the error.
+// okOrFail replies with OK if err is nil, and otherwise with the error.
 func (c *call) okOrFail(err error) {
 	if err != nil {
 		c.fail("ERR " + err.Error())

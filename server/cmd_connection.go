@@ -151,7 +151,7 @@ func (c *call) hello() {
 	c.array(0)
 }
 
-// redisVersion is the version whose replies clients may count on.
+// redisVersion is the version of Redis whose replies clients may expect.
 const redisVersion = "7.4.0"
 
 func (c *call) selectDB() {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What is asked of every Redis server and means little here: DEBUG, MODULE,
-// FUNCTION, LOLWUT.
+// debugCommands are commands that clients send to every Redis server and that mean little here:
+// DEBUG, MODULE, FUNCTION, LOLWUT.
 func debugCommands() []command {
 	row := func(name string, arity int, f flags, group, summary string, run func(*call), args ...argument) command {
 		return command{
@@ -73,11 +73,11 @@ func (c *call) debug() {
 	c.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
 }
 
-// sleepStep bounds for how long a timer keeps a session that has been closed.
+// sleepStep bounds how long a timer keeps a closed session in memory.
 const sleepStep = time.Second
 
-// sleep parks the session for d and replies OK. Nothing runs meanwhile but a
-// timer, so that all other sessions go on. The slow log has it as if it had worked.
+// sleep parks the session for d and replies OK. Only a timer runs meanwhile, so all other
+// sessions continue. The slow log records the sleep as if it were work.
 func (c *call) sleep(d time.Duration) {
 	cmd := c.cmd
 	due, left := new(atomic.Bool), d
@@ -142,8 +142,8 @@ const (
 	bucketWidth = 24
 )
 
-// lolwut draws a bucket whose water leaks out in the course of each minute. It
-// accepts any arguments, as Redis does.
+// lolwut draws a bucket that leaks empty in the course of each minute. It accepts any
+// arguments, as Redis does.
 func (c *call) lolwut() {
 	second := int(c.now / int64(time.Second) % 60)
 	surface := second * bucketRows / 60

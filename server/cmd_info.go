@@ -43,7 +43,7 @@ type infoSection struct {
 	write func(*infoText)
 }
 
-// info replies the sections that were asked for: default, all, everything or names.
+// info replies with the requested sections: default, all, everything or names.
 func (c *call) info() {
 	want := make(map[string]bool)
 	all, def := false, len(c.args) == 1
@@ -62,7 +62,7 @@ func (c *call) info() {
 	c.inSteps(nil, func() bool {
 		if shard >= 0 {
 			if shard = table.AddStats(&t.engine, shard, statsStep); shard == 0 {
-				shard = -1 // all have been added
+				shard = -1 // all shards have been added
 			}
 			return false
 		}
@@ -235,7 +235,7 @@ func (t *infoText) stats() {
 	t.field("total_error_replies", errorsTotal)
 	t.field("expired_stale_perc", "0.00")
 	t.field("expired_time_cap_reached_count", 0)
-	t.field("keyspace_hits", 0) // no key is ever missed: it is as if never used
+	t.field("keyspace_hits", 0) // no key is ever missing: a key without state counts as unused
 	t.field("keyspace_misses", 0)
 	t.field("pubsub_channels", srv.topics.Len(pubsub.Channel))
 	t.field("pubsub_patterns", srv.topics.Len(pubsub.Pattern))
@@ -358,8 +358,8 @@ func human(n uint64) string {
 	return fmt.Sprintf("%.2f%c", f, units[i])
 }
 
-// memoryReading is what the system was last asked about the process's memory. That is
-// dear, so it is asked again after memoryEvery at the soonest.
+// memoryReading holds the last reading of the process's memory from the system. A reading is
+// expensive, so there is at most one every memoryEvery.
 type memoryReading struct {
 	mu               sync.Mutex // guards all below
 	at               int64      // ns of Unix time; 0: never
@@ -368,8 +368,8 @@ type memoryReading struct {
 
 const memoryEvery = int64(100 * time.Millisecond)
 
-// read returns the resident bytes, those of Go's heap, and the machine's, as they were a tenth of a
-// second ago at most.
+// read returns the bytes of resident memory, of Go's heap and of the machine. They are at most a
+// tenth of a second old.
 func (m *memoryReading) read(now int64) (rss, heap, total uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -379,7 +379,7 @@ func (m *memoryReading) read(now int64) (rss, heap, total uint64) {
 	return m.rss, m.heap, m.total
 }
 
-// heapBytes is what the Go heap holds.
+// heapBytes returns the bytes of the objects on the Go heap.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -389,7 +389,7 @@ func heapBytes() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// residentBytes is the process's resident memory, 0 where /proc does not tell.
+// residentBytes returns the process's resident memory, or 0 if /proc does not have it.
 func residentBytes() uint64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

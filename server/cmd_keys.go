@@ -81,7 +81,8 @@ func keyCommands() []command {
 // keysStep is how many keys a step looks up.
 const keysStep = 64
 
-// eachKey runs do for every key of the command, and then replies the number that do returned true for.
+// eachKey calls do for every key of the command, and replies with the number of keys for which
+// do returned true.
 func (c *call) eachKey(keys [][]byte, do func(key []byte) bool) {
 	n := int64(0)
 	count := func(i int) {
@@ -126,7 +127,7 @@ func (c *call) typeOf() {
 // Walks of the table.
 const (
 	scanMost = 100_000 // the most of COUNT
-	walkStep = 32      // slots of the table in a step: they are matched under a shard's lock
+	walkStep = 32      // slots of the table in a step, which are matched under a shard's lock
 )
 
 func (c *call) scan() {
@@ -223,7 +224,7 @@ func (c *call) randomKey() {
 		c.bulk(key)
 		return
 	}
-	// Few keys are left of many, or none: the first one from there on.
+	// Few keys are left of many, or none: take the first one from here on.
 	visit := func(k []byte, _ engine.Info) {
 		if !ok {
 			key, ok = append(key[:0], k...), true
@@ -267,8 +268,8 @@ func (c *call) flushAll() {
 	})
 }
 
-// flushEach forgets the keys one by one. The followers of a node do not have its shards, which
-// a Flush forgets one after the other.
+// flushEach removes the keys one by one. A Flush removes them shard by shard, and the followers
+// of a node have other shards.
 func (c *call) flushEach() {
 	var found [][]byte
 	cursor := uint64(0)

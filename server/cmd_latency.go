@@ -37,9 +37,9 @@ func latencyCommands() []command {
 	}}
 }
 
-// latencyHistogram replies, for every command that was called, its calls and
-// a map from microseconds to the number of calls that took no longer. A bound
-// that adds no calls is left out, as in Redis.
+// latencyHistogram replies, for every command that was called, with its calls and a map from
+// microseconds to the number of calls that took no longer. It leaves out a bound that adds no
+// calls, as Redis does.
 func (c *call) latencyHistogram() {
 	all := c.called()
 	if len(c.args) > 2 {
@@ -78,7 +78,7 @@ func (c *call) latencyHistogram() {
 	}
 }
 
-// called is the totals of the commands that have run, in the table's order.
+// called returns the totals of the commands that have run, in the table's order.
 func (c *call) called() []totals {
 	all := c.srv.commandTotals()
 	kept := all[:0]
@@ -96,7 +96,7 @@ type latencyPoint struct {
 	calls uint64
 }
 
-// cumulative is the histogram as points, the last one for all calls.
+// cumulative returns the histogram as points. The last point counts all calls.
 func (t *totals) cumulative() []latencyPoint {
 	var points []latencyPoint
 	var calls uint64
@@ -109,8 +109,8 @@ func (t *totals) cumulative() []latencyPoint {
 	return points
 }
 
-// slowCall is from where LATENCY DOCTOR calls a command slow: what a slow
-// log at its default takes in.
+// slowCall is the duration from which LATENCY DOCTOR calls a command slow. It equals the
+// default threshold of the slow log.
 const slowCall = 10 * time.Millisecond
 
 func (c *call) latencyDoctor() {

@@ -8,7 +8,7 @@ import (
 	"limitdb/resp"
 )
 
-// Leases: how much may be in flight at a time.
+// leaseCommands are the commands of leases, which limit how much may be in flight at a time.
 func leaseCommands() []command {
 	key := argument{name: "key", kind: "key"}
 	id := argument{name: "token", kind: "string", token: "ID"}
@@ -30,8 +30,7 @@ func leaseCommands() []command {
 	}
 }
 
-// leaseArgs is what stands behind the key of RL.LEASE. The id is a part of the
-// arguments.
+// leaseArgs are the arguments after the key of RL.LEASE. The id is a slice of the arguments.
 type leaseArgs struct {
 	limit.Lease
 	wait  int64 // ns, negative if not given
@@ -59,8 +58,8 @@ func leaseOption(word []byte) (o leaseOptions, name string) {
 	return 0, ""
 }
 
-// parseLease reads limit, ttl and options, in any order, or tells the text of
-// the error.
+// parseLease parses the limit, the ttl and the options, which may be in any order. It returns the
+// text of the error, or "".
 func parseLease(words [][]byte, a *leaseArgs) (text string) {
 	a.Lease, a.wait, a.given = limit.Lease{Weight: 1}, -1, 0
 	var ok bool
@@ -110,7 +109,7 @@ func (a *leaseArgs) set(o leaseOptions, name string, word []byte) (text string) 
 	return ""
 }
 
-// parseTTL reads a positive time.
+// parseTTL parses a positive duration.
 func parseTTL(word []byte) (ns int64, text string) {
 	ns, err := limit.ParseTime(word)
 	switch {
@@ -129,7 +128,7 @@ func checkLeaseID(word []byte) (text string) {
 	return ""
 }
 
-// idWord reads "ID token" and replies with the error where it cannot.
+// idWord parses "ID token". If it fails, it replies with an error.
 func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
 	text := checkLeaseID(words[1])
 	if !foldEqual(words[0], "ID") {
@@ -150,7 +149,7 @@ func (c *call) rlLease() {
 	}
 	if a.given&leaseWait != 0 {
 		l := a.Lease
-		l.ID = bytes.Clone(a.ID) // which is read again when the wait is over
+		l.ID = bytes.Clone(a.ID) // the id is read again when the wait is over
 		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
 		return
 	}
@@ -179,7 +178,7 @@ func (c *call) rlRelease() {
 	}
 }
 
-// weight replies with a lease's weight, or with the error in its place.
+// weight replies with a lease's weight, or with the error if there is one.
 func (c *call) weight(key []byte, n int64, err error) {
 	if err != nil {
 		c.fail(c.limitErrorOf(err, key, limit.LEASE))

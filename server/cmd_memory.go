@@ -58,7 +58,7 @@ func (c *call) memoryUsage() {
 	c.int(info.Bytes)
 }
 
-// memoryFigures is what MEMORY STATS and DOCTOR tell, in bytes.
+// memoryFigures holds the figures of MEMORY STATS and DOCTOR, in bytes.
 type memoryFigures struct {
 	used     int64 // live objects on the heap, the table among them
 	active   int64 // the heap's pages in use
@@ -131,8 +131,8 @@ func (c *call) memoryDoctor() {
 	c.verbatim(memoryAdvice(c.srv.memoryFigures(), c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
 }
 
-// memoryAdvice says in words what the figures mean; maxKeys is maxmemory and
-// maxClients maxmemory-clients, in bytes, 0: no limit.
+// memoryAdvice says in words what the figures mean. maxKeys is maxmemory and maxClients is
+// maxmemory-clients, in bytes, 0 for no limit.
 func memoryAdvice(f memoryFigures, maxKeys, maxClients int64) string {
 	size := func(n int64) string { return human(uint64(n)) }
 	var advice []string
@@ -152,8 +152,8 @@ func memoryAdvice(f memoryFigures, maxKeys, maxClients int64) string {
 	return "- " + strings.Join(advice, "\n- ") + "\n"
 }
 
-// memoryPurge leaves the work to a goroutine, since a collection of a large
-// heap would hold up every client that shares this one's.
+// memoryPurge collects garbage in its own goroutine, since the collection of a large heap would
+// delay every client that shares this one's goroutine.
 func (c *call) memoryPurge() {
 	c.inBackground(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
 }

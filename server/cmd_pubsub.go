@@ -8,8 +8,9 @@ import (
 	"limitdb/server/pubsub"
 )
 
-// Publish and subscribe. Libraries subscribe to hear of failovers and the
-// like; that is accepted and counted, but nothing is ever published.
+// pubsubCommands are the commands to publish and subscribe. Client libraries subscribe to learn
+// of events such as failovers. The server accepts and counts subscriptions, but never publishes
+// anything.
 func pubsubCommands() []command {
 	const quick = flagPubSub | flagLoading | flagStale
 	const own = quick | flagClient
@@ -19,7 +20,7 @@ func pubsubCommands() []command {
 			complexity: complexity, summary: summary, args: args, run: run,
 		}
 	}
-	// Shard channels stand where keys do: clients find a node by them.
+	// Shard channels count as keys, since clients choose a node by them.
 	sharded := func(c command, last int) command {
 		c.firstKey, c.lastKey, c.step, c.keyFlags = 1, last, 1, []string{"not_key"}
 		return c
@@ -64,7 +65,7 @@ func pubsubCommands() []command {
 	}
 }
 
-// subscribe replies once for each name, as Redis does; a push in RESP3.
+// subscribe replies once for each name, as Redis does, in RESP3 with a push.
 func (c *call) subscribe(kind pubsub.Kind, word string, names [][]byte) {
 	for _, name := range names {
 		if kind == pubsub.Pattern && len(name) > glob.MaxPattern {
@@ -97,8 +98,8 @@ func (c *call) unsubscribe(kind pubsub.Kind, word string, names [][]byte) {
 	c.client.publishSubs()
 }
 
-// subscription replies what has just been done and how many there are now;
-// name nil: there was nothing to end.
+// subscription replies with what was just done and the number of subscriptions now. name is nil
+// if there was nothing to end.
 func (c *call) subscription(kind pubsub.Kind, word string, name []byte) {
 	c.push(3)
 	c.text(word)
@@ -140,16 +141,16 @@ func subscriberCounts(kind pubsub.Kind) func(*call) {
 	}
 }
 
-// dropSubscriptions ends them all without a reply, for RESET.
+// dropSubscriptions ends all subscriptions without a reply.
 func (s *session) dropSubscriptions() {
 	s.subs.Clear()
 	s.publishSubs()
 }
 
-// subOverhead is about what a map holds for a name beyond its bytes.
+// subOverhead is roughly the memory that a map uses for a name beyond its bytes.
 const subOverhead = 64
 
-// publishSubs lets others know how much there is now.
+// publishSubs publishes the size of the subscriptions to other goroutines.
 func (s *session) publishSubs() {
 	before := s.pub.subscribed.Swap(int32(s.subs.Len()))
 	switch now := int32(s.subs.Len()); {

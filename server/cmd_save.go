@@ -28,7 +28,7 @@ func saveCommands() []command {
 	}
 }
 
-// keeps reports whether anything is kept on a disk, and replies that nothing is.
+// keeps reports whether the server keeps its state on disk. If not, it replies with an error.
 func (c *call) keeps() bool {
 	if c.srv.durable.stats().Kept {
 		return true
@@ -62,7 +62,7 @@ func (c *call) bgRewrite() {
 	c.background("Background append only file rewriting started")
 }
 
-// background begins a snapshot that nobody waits for.
+// background begins a snapshot that no client waits for.
 func (c *call) background(reply string) {
 	if !c.keeps() {
 		return

@@ -7,7 +7,7 @@ import (
 	"limitdb/server/slowlog"
 )
 
-// SLOWLOG: the last commands that took long.
+// slowlogCommands are SLOWLOG and its subcommands, which show the last slow commands.
 func slowlogCommands() []command {
 	sub := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
 		return command{
@@ -57,8 +57,8 @@ func (c *call) slowlogGet() {
 	}
 }
 
-// offerSlow logs a command that has run for took nanoseconds, if that is slow. A command that has
-// parked its session is not through yet, and waiting is no work: it is left out.
+// offerSlow logs a command that has run for took nanoseconds, if that is slow. It leaves out a
+// command that has parked its session, since that one is not finished, and waiting is not work.
 func (s *session) offerSlow(cmd *command, args [][]byte, took int64) {
 	if s.state == running {
 		s.logSlow(cmd, args, took)
@@ -72,7 +72,7 @@ func (s *session) logSlow(cmd *command, args [][]byte, took int64) {
 	}
 }
 
-// isSlow goes by slowlog-log-slower-than.
+// isSlow reports whether took, in nanoseconds, reaches slowlog-log-slower-than.
 func (srv *Server) isSlow(took int64) bool {
 	least := srv.set.SlowlogLogSlowerThan.Get()
 	return least >= 0 && took/int64(time.Microsecond) >= least

@@ -6,7 +6,7 @@ import (
 	"limitdb/limit"
 )
 
-// limitWords are the words of a limit, and more.
+// limitWords returns the arguments that describe a limit, followed by more.
 func limitWords(more ...argument) []argument {
 	words := []argument{
 		{name: "algorithm", kind: "string"},
@@ -26,7 +26,7 @@ func limitWords(more ...argument) []argument {
 	return append(words, more...)
 }
 
-// limitOf are the words of a key and its limit, and more.
+// limitOf returns the arguments that describe a key and its limit, followed by more.
 func limitOf(more ...argument) []argument {
 	return append([]argument{{name: "key", kind: "key"}}, limitWords(more...)...)
 }
@@ -39,7 +39,7 @@ func waitWord() argument {
 	return argument{name: "wait", kind: "string", token: "WAIT", optional: true}
 }
 
-// The limiter's own commands: a limit is given at every call, in its one spelling.
+// takeCommands are the limiter's own commands. Every call states its limit, always in the same form.
 func takeCommands() []command {
 	cost := costWord()
 	return []command{
@@ -125,8 +125,8 @@ func planReserve(srv *Server, args [][]byte, p *plan) (text string) {
 	return p.parse(srv, opReserve, args, ownCost|ownMaxWait)
 }
 
-// parse reads the limit behind a key, with those of the command's own options that it may have, in
-// any order after the limit's first words. It returns the text of the error.
+// parse parses the limit after a key, and those of the command's own options that are allowed,
+// in any order after the limit's first words. It returns the text of the error, or "".
 func (p *plan) parse(srv *Server, op planOp, args [][]byte, allowed ownOptions) (text string) {
 	p.op, p.style = op, inMillis
 	words := args[2:]
@@ -137,7 +137,7 @@ func (p *plan) parse(srv *Server, op planOp, args [][]byte, allowed ownOptions) 
 	return text
 }
 
-// decided replies with a decision on a key, or with the error in its place.
+// decided replies with a decision on a key, or with err if it is not nil.
 func (c *call) decided(key []byte, a limit.Kind, d *limit.Decision, err error) {
 	if err != nil {
 		c.fail(c.limitErrorOf(err, key, a))
@@ -146,7 +146,7 @@ func (c *call) decided(key []byte, a limit.Kind, d *limit.Decision, err error) {
 	c.decisionMillis(d)
 }
 
-// decidedInPart replies with a decision and how much was granted.
+// decidedInPart replies with a decision and the amount granted.
 func (c *call) decidedInPart(key []byte, a limit.Kind, d *limit.Decision, granted int64, err error) {
 	if err != nil {
 		c.fail(c.limitErrorOf(err, key, a))

@@ -10,7 +10,7 @@ import (
 	"limitdb/resp"
 )
 
-// Several limits in one step, all or none.
+// takeAllCommands are the commands that take from several limits in one step, from all or none.
 func takeAllCommands() []command {
 	return []command{{
 		name: "RL.TAKEALL", example: "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", arity: -5, flags: flagWrite | flagFast | flagMovableKeys, numKeys: 1,
@@ -25,14 +25,14 @@ func takeAllCommands() []command {
 	}}
 }
 
-// together is what an RL.TAKEALL asks for and gets, but for its keys.
+// together holds the limits and the decisions of an RL.TAKEALL, without its keys.
 type together struct {
 	limits [engine.MaxAll]limit.Limit
 	costs  [engine.MaxAll]int64
 	ds     [engine.MaxAll]limit.Decision
 }
 
-// togetherPool lends one for the time of a command.
+// togetherPool lends a together for one command.
 type togetherPool struct{ pool sync.Pool }
 
 func (p *togetherPool) get() *together {
@@ -74,7 +74,7 @@ func (c *call) rlTakeAll() {
 	}
 }
 
-// numKeys reads the number of keys and checks that so many words follow.
+// numKeys parses the number of keys and checks that as many words follow.
 func numKeys(words [][]byte) (n int, text string) {
 	many, ok := resp.ParseInt(words[0])
 	switch {
@@ -86,7 +86,7 @@ func numKeys(words [][]byte) (n int, text string) {
 	return int(many), ""
 }
 
-// parse reads n limits, each from its algorithm's name up to that of the next.
+// parse parses n limits. Each extends from its algorithm's name to that of the next.
 func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string) {
 	for i := range n {
 		if len(words) == 0 {
@@ -111,7 +111,7 @@ func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string
 	return ""
 }
 
-// takeAllError is the reply for an error that the key or the limit at has.
+// takeAllError returns the reply for an error of the key or the limit at index at.
 func (c *call) takeAllError(err error, at int, keys [][]byte, limits []limit.Limit) string {
 	text := limitError(err)
 	switch {
@@ -123,7 +123,7 @@ func (c *call) takeAllError(err error, at int, keys [][]byte, limits []limit.Lim
 	return c.limitErrorOf(err, keys[at], limits[at].Algorithm.Kind()) + ": " + quoted(keys[at])
 }
 
-// plural is a number and a noun: 1 key, 2 keys.
+// plural returns a number and a noun: 1 key, 2 keys.
 func plural(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -7,7 +7,7 @@ import (
 	"limitdb/resp"
 )
 
-// Who is being limited now.
+// topCommands are the commands that show which keys are being limited now.
 func topCommands() []command {
 	return []command{{
 		name: "RL.TOP", example: "RL.TOP COUNT 20", arity: -1, flags: flagReadonly,
@@ -45,14 +45,14 @@ func (c *call) rlTop() {
 	}
 }
 
-// topQuery is what RL.TOP asks for.
+// topQuery holds the arguments of RL.TOP.
 type topQuery struct {
 	by        engine.TopOrder
 	count     int
 	namespace []byte // nil: all
 }
 
-// parseTop reads the words behind RL.TOP, or returns the text of the error.
+// parseTop parses the arguments of RL.TOP. If it fails, text is the error.
 func parseTop(words [][]byte) (q topQuery, text string) {
 	q.count = topCount
 	seen := map[string]bool{}

@@ -5,18 +5,18 @@ import (
 	"limitdb/server/pubsub"
 )
 
-// tracking is what CLIENT TRACKING has asked for. limitdb does not remember who has read
-// which key, and a decision changes its key anyway, so nothing may be cached. Of Redis'
-// modes only OPTIN can be kept to without a lie: a client caches what it announces by CLIENT
-// CACHING YES, and is told at once that the key has changed.
+// tracking is the state of CLIENT TRACKING. limitdb does not remember which client has read
+// which key, and a decision changes its key anyway, so clients must not cache anything. Of Redis'
+// modes it can honor only OPTIN: a client caches only the keys that it announces by CLIENT
+// CACHING YES, and the server tells it at once that they have changed.
 type tracking struct {
-	redirect int64 // the client that is told; 0: this one
+	redirect int64 // the client that receives invalidations; 0: this one
 	noLoop   bool
-	broken   bool // the client that is told has gone
+	broken   bool // the client of redirect has gone
 	caching  bool // the next command's keys are invalidated
 }
 
-// invalidateChannel is where RESP2 clients hear of invalidations.
+// invalidateChannel is the channel on which RESP2 clients receive invalidations.
 const invalidateChannel = "__redis__:invalidate"
 
 // trackingOptions are the arguments of CLIENT TRACKING.
@@ -25,7 +25,7 @@ type trackingOptions struct {
 	bcast, optIn, optOut, prefix bool
 }
 
-// parse returns the error to reply with, or "".
+// parse parses the options. It returns the error to reply with, or "".
 func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 	for i := 0; i < len(args); i++ {
 		more := i+1 < len(args)
@@ -61,8 +61,9 @@ func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 	return ""
 }
 
-// check returns why a client cannot turn tracking on with these options, in Redis' order and
-// words, or "". on reports whether tracking is on, which is with OPTIN.
+// check returns the error for a client that cannot turn tracking on with these options, or "".
+// The order of the checks and the texts are Redis'. on reports whether tracking is on already,
+// which is always with OPTIN.
 func (o *trackingOptions) check(on bool) string {
 	switch {
 	case o.prefix && !o.bcast:
@@ -103,7 +104,7 @@ func (c *call) clientTracking() {
 	c.ok()
 }
 
-// track turns tracking on, or off with nil.
+// track turns tracking on, or off if t is nil.
 func (s *session) track(t *tracking) {
 	s.tracking = t
 	shown := int64(-1)
@@ -152,11 +153,11 @@ func (c *call) clientTrackingInfo() {
 	c.array(0)
 }
 
-// caching reports whether the next command's keys are to be invalidated.
+// caching reports whether the server must invalidate the next command's keys.
 func (s *session) caching() bool { return s.tracking != nil && s.tracking.caching }
 
-// invalidate tells the client, behind the reply to args, not to keep what it has read. As in
-// Redis, CLIENT CACHING is for the next command that is none of CLIENT.
+// invalidate tells the client, after the reply to args, not to cache the keys that it has read.
+// As in Redis, CLIENT CACHING applies to the next command other than CLIENT.
 func (s *session) invalidate(args [][]byte) {
 	cmd := s.find(args[0])
 	if cmd != nil && cmd.name == "CLIENT" {
@@ -186,7 +187,7 @@ func (s *session) invalidate(args [][]byte) {
 	s.call.out = append(s.call.out, b...)
 }
 
-// invalidateElsewhere tells the client of CLIENT TRACKING's REDIRECT.
+// invalidateElsewhere sends the invalidation to the client of CLIENT TRACKING's REDIRECT.
 func (s *session) invalidateElsewhere(keys [][]byte) {
 	t := s.tracking
 	to := s.srv.clients.find(t.redirect)
@@ -205,8 +206,8 @@ func (s *session) invalidateElsewhere(keys [][]byte) {
 	}
 }
 
-// appendInvalidation appends the message that keys have changed: a push, or what a subscriber
-// of Redis' channel gets.
+// appendInvalidation appends the message that keys have changed: a push in RESP3, and in RESP2 a
+// message on invalidateChannel.
 func appendInvalidation(b []byte, proto resp.Proto, keys [][]byte) []byte {
 	if proto == resp.RESP3 {
 		b = resp.AppendPush(b, proto, 2)

@@ -9,7 +9,7 @@ import (
 	"limitdb/resp"
 )
 
-// Every error text that a client can be sent. Texts without a prefix get "ERR ".
+// The error texts for clients. A text without a prefix is sent with "ERR ".
 const (
 	errUnauthenticated = "NOAUTH Authentication required."
 	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
@@ -78,7 +78,7 @@ const (
 	errNumReplicas = "ERR value is out of range, must be positive"
 )
 
-// limitError is the reply for an error of packages limit and engine.
+// limitError returns the reply for an error of package limit or engine.
 func limitError(err error) string {
 	switch {
 	case errors.Is(err, engine.ErrWrongType):
@@ -93,8 +93,8 @@ func limitError(err error) string {
 	return "ERR " + err.Error()
 }
 
-// limitErrorOf is limitError with what the key holds in the place of what the
-// algorithm wants.
+// limitErrorOf is limitError for an error on key. For a wrong type, it names the kind of state
+// that the key holds and the kind that wants needs.
 func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
 	c.reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
 	if errors.Is(err, engine.ErrWrongType) {
@@ -105,20 +105,20 @@ func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
 	return limitError(err)
 }
 
-// wrongType is the error for a key that holds another kind of state.
+// wrongType returns the error for a key that holds another kind of state.
 func wrongType(holds, wants limit.Kind) string {
 	return errWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
 }
 
-// quoted returns client bytes fit to stand in a reply: escaped and cut.
+// quoted returns bytes from a client in a form fit for a reply: escaped and cut.
 func quoted(b []byte) string {
 	return string(resp.AppendQuoted(nil, b))
 }
 
-// maxLogged is how many bytes of what a client sent a log line repeats.
+// maxLogged is how many bytes from a client a log line repeats.
 const maxLogged = 128
 
-// logged returns client bytes fit to stand in a log line: cut. The log's handler
+// logged returns bytes from a client in a form fit for a log line: cut. The log's handler
 // escapes them.
 func logged(b []byte) string {
 	if len(b) > maxLogged {
@@ -127,7 +127,8 @@ func logged(b []byte) string {
 	return string(b)
 }
 
-// plainCut is client bytes inside single quotes: escaped and cut at 128 bytes.
+// plainCut returns bytes from a client in a form fit for single quotes: escaped and cut at 128
+// bytes.
 func plainCut(b []byte) string {
 	q := quoted(b)
 	if len(q) >= 2 && q[0] == '"' {

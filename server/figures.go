@@ -4,8 +4,8 @@ import (
 	"limitdb/internal/stats"
 )
 
-// Figures are the server's counters for whoever publishes them. They count
-// from the start of the process and never go down.
+// Figures holds the server's counters for metrics. They count from the start of the process and
+// never decrease.
 type Figures struct {
 	Version string
 	// Uptime is in nanoseconds.
@@ -22,7 +22,7 @@ type Figures struct {
 	SlowCommands                         uint64
 }
 
-// Figures adds the counters up.
+// Figures returns the sums of the counters.
 func (srv *Server) Figures() Figures {
 	traffic := srv.counts.Traffic()
 	c := &srv.counters

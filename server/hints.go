@@ -8,10 +8,10 @@ import (
 	"limitdb/limit"
 )
 
-// What errors add to Redis' own words: the name that was meant, the usage, an
-// example. All of it stands behind the text that clients know and take apart.
+// Hints that errors add to Redis' own texts: a similar name, the usage, an example. A hint
+// follows the text that clients know and parse.
 
-// aside appends a hint to a text; there may be none.
+// aside appends a hint, which may be empty, to a text.
 func aside(text, hint string) string {
 	if hint == "" {
 		return text
@@ -19,7 +19,7 @@ func aside(text, hint string) string {
 	return strings.TrimSuffix(text, " ") + " (" + hint + ")"
 }
 
-// meant returns "did you mean 'X'?" for a word that is near one of names, else "".
+// meant returns "did you mean 'X'?" if word is similar to one of names, and otherwise "".
 func meant(word []byte, names iter.Seq[string]) string {
 	if name, ok := suggest.Nearest(string(word), names); ok {
 		return "did you mean '" + name + "'?"
@@ -38,7 +38,7 @@ func namesOf[C any](commands []C, name func(*C) string) iter.Seq[string] {
 	}
 }
 
-// commandHint says what may have been meant by a command that there is not.
+// commandHint returns a hint for an unknown command.
 func (t *table) commandHint(name []byte) string {
 	if use := insteadOf(name); use != "" {
 		return use
@@ -46,14 +46,14 @@ func (t *table) commandHint(name []byte) string {
 	return meant(name, namesOf(t.byName, func(c **command) string { return (*c).name }))
 }
 
-// noSubcommand is the reply to a subcommand that there is not.
+// noSubcommand returns the reply to an unknown subcommand.
 func (c *command) noSubcommand(name []byte) string {
 	return aside("ERR unknown subcommand '"+plainCut(name)+"'. Try "+c.name+" HELP.",
 		meant(name, namesOf(c.subs, func(c *command) string { return c.name })))
 }
 
-// wrongArity is the reply to a wrong number of arguments: Redis' words, and for
-// our own commands the usage.
+// wrongArity returns the reply to a wrong number of arguments: Redis' text, followed by the usage
+// for our own commands.
 func (c *command) wrongArity() string {
 	if c.usage != "" {
 		return c.usage
@@ -65,7 +65,7 @@ func (c *command) wrongArity() string {
 	return text + ". Usage: " + string(c.appendSyntax(nil)) + ". Example: " + c.example
 }
 
-// noAlgorithm says what may have been meant by a word that names no algorithm.
+// noAlgorithm returns a hint for a word that names no algorithm.
 func noAlgorithm(word []byte) string {
 	if len(word) > 0 && '0' <= word[0] && word[0] <= '9' {
 		return "the algorithm comes first, as in GCRA 100/m"
@@ -79,8 +79,8 @@ func noAlgorithm(word []byte) string {
 	})
 }
 
-// noOption says what may have been meant by a word that is no option of the
-// algorithm and none of those that the command has of its own.
+// noOption returns a hint for a word that is neither an option of the algorithm nor one of the
+// command's own.
 func noOption(word []byte, a limit.Algorithm, allowed ownOptions) string {
 	var known, owners []string
 	for _, o := range limit.Options() {

@@ -2,9 +2,8 @@ package server
 
 import "strings"
 
-// insteadOf names what limitdb has for what a caller wants with a command of
-// Redis that is not here; "" for any other word. A command that arrives leaves
-// this table.
+// insteadOf returns what to use in limitdb instead of a Redis command that it does not have, or
+// "" for any other word. When limitdb gains a command, remove it from this table.
 func insteadOf(name []byte) string {
 	word := strings.ToUpper(string(name))
 	for _, row := range [...]struct{ commands, use string }{

@@ -10,14 +10,14 @@ import (
 // latencySamples is how many samples of an event are kept, as in Redis.
 const latencySamples = 160
 
-// latencyMonitor keeps the last times that commands took latency-monitor-threshold
-// or longer. Its zero value is ready.
+// latencyMonitor keeps the latest samples of commands that took latency-monitor-threshold or
+// longer. Its zero value is ready to use.
 type latencyMonitor struct {
 	mu     sync.Mutex // guards events
 	events map[string]*latencyEvent
 }
 
-// latencyEvent is what has been seen of one kind of event.
+// latencyEvent holds the samples of one kind of event.
 type latencyEvent struct {
 	samples []latencySample // the oldest first
 	max     int64           // ms, the longest since the last reset
@@ -31,7 +31,7 @@ const (
 	eventFastCommand = "fast-command"
 )
 
-// offerLatency records that cmd took so many ns, if that is long.
+// offerLatency records that cmd took that many nanoseconds, if that reaches the threshold.
 func (srv *Server) offerLatency(cmd *command, now, took int64) {
 	least, ms := srv.set.LatencyThreshold.Get(), took/int64(time.Millisecond)
 	if least == 0 || ms < least {
@@ -44,7 +44,7 @@ func (srv *Server) offerLatency(cmd *command, now, took int64) {
 	srv.latency.add(name, latencySample{now / int64(time.Second), ms})
 }
 
-// add records a sample; of one second the longest is kept.
+// add records a sample. It keeps only the longest of each second.
 func (m *latencyMonitor) add(name string, s latencySample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,8 +96,7 @@ func (m *latencyMonitor) history(name string) []latencySample {
 	return nil
 }
 
-// reset forgets the events of those names, or all, and returns how many those
-// were.
+// reset removes the events of these names, or all, and returns how many it removed.
 func (m *latencyMonitor) reset(names ...string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

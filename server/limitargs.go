@@ -7,8 +7,8 @@ import (
 	"limitdb/resp"
 )
 
-// limitArgs is what stands behind the key of a command that decides: a limit,
-// and what the command itself can be told.
+// limitArgs are the arguments after the key of a command that decides: a limit, and the command's
+// own options.
 type limitArgs struct {
 	limit   limit.Limit
 	cost    int64 // 1 if not given
@@ -16,7 +16,7 @@ type limitArgs struct {
 	given   ownOptions
 }
 
-// ownOptions is a set of the options that are a command's own, not the limit's.
+// ownOptions is a set of options that belong to a command, not to the limit.
 type ownOptions uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	ownReplace
 )
 
-// ownOption finds an option by its name in any case; 0 if there is none.
+// ownOption finds an option by its name in any case. It returns 0 if there is none.
 func ownOption(word []byte) (o ownOptions, name string) {
 	for i, name := range ownNames() {
 		if foldEqual(word, name) {
@@ -37,11 +37,11 @@ func ownOption(word []byte) (o ownOptions, name string) {
 	return 0, ""
 }
 
-// ownNames has the names of the options, in the order of their bits.
+// ownNames returns the names of the options, in the order of their bits.
 func ownNames() [5]string { return [...]string{"COST", "PARTIAL", "MAXWAIT", "WAIT", "REPLACE"} }
 
-// parseLimit reads as many words as belong to a limit and its options, and tells
-// how many those are, or the text of the error.
+// parseLimit parses the words of a limit and its options from the start of words. It returns how
+// many they are, or the text of the error.
 func parseLimit(zones *limit.Zones, words [][]byte, allowed ownOptions, a *limitArgs) (n int, text string) {
 	p := limit.Parser{Zones: zones}
 	a.cost, a.maxWait, a.given = 1, -1, 0
@@ -70,8 +70,8 @@ func parseLimit(zones *limit.Zones, words [][]byte, allowed ownOptions, a *limit
 	return n, ""
 }
 
-// own reads one of the command's own options from the start of words and tells
-// how many words that were; 0 if the first is none that is allowed.
+// own parses one of the command's own options from the start of words. It returns how many words
+// the option has, 0 if the first word is not an allowed option.
 func (a *limitArgs) own(words [][]byte, allowed ownOptions) (n int, text string) {
 	o, name := ownOption(words[0])
 	switch {
@@ -110,8 +110,8 @@ func (a *limitArgs) setCost(word []byte) (text string) {
 	return ""
 }
 
-// errUnknownOption is the text for a word that is no option of the limit and none
-// of the command's own.
+// errUnknownOption returns the error for a word that is neither an option of the limit nor one of
+// the command's own.
 func errUnknownOption(word []byte, a *limitArgs, allowed ownOptions) string {
 	return aside("ERR unknown option "+quoted(word)+" for "+a.limit.Algorithm.String(), noOption(word, a.limit.Algorithm, allowed))
 }

@@ -8,14 +8,15 @@ import (
 	"limitdb/internal/pulse"
 )
 
-// pulses are those of the goroutines that Run has.
+// pulses are the pulses of the goroutines that Run starts.
 type pulses struct{ house, sweep, ring pulse.Pulse }
 
-// StuckAfter is for how long, in nanoseconds, something that takes milliseconds may go on
-// before it counts as stuck.
+// StuckAfter is how long, in nanoseconds, a task that takes milliseconds may run before it
+// counts as stuck.
 const StuckAfter = int64(5 * time.Second)
 
-// Live returns nil while the server's own goroutines make progress, and otherwise says which does not.
+// Live returns nil if the server's own goroutines make progress, and otherwise an error that
+// names one that does not.
 func (srv *Server) Live() error {
 	now := srv.clock.Now()
 	for _, p := range []struct {
@@ -29,7 +30,7 @@ func (srv *Server) Live() error {
 	return nil
 }
 
-// Ready returns nil while decisions are served, and why not otherwise.
+// Ready returns nil if the server serves decisions, and otherwise an error that says why not.
 func (srv *Server) Ready() error {
 	if srv.stopping.Load() {
 		return errStopped

@@ -2,7 +2,7 @@ package server
 
 import "syscall"
 
-// totalMemory is the machine's, in bytes.
+// totalMemory returns the machine's memory in bytes.
 func totalMemory() uint64 {
 	var si syscall.Sysinfo_t
 	if err := syscall.Sysinfo(&si); err != nil {

@@ -2,5 +2,5 @@
 
 package server
 
-// totalMemory is 0: this system is not asked.
+// totalMemory returns 0, since it does not ask this system.
 func totalMemory() uint64 { return 0 }

@@ -7,7 +7,7 @@ import (
 	"limitdb/resp"
 )
 
-// monitors are the clients that said MONITOR: each command that runs is sent to them.
+// monitors are the clients that have sent MONITOR. The server sends them each command that runs.
 type monitors struct {
 	srv *Server
 	mu  sync.Mutex // guards set
@@ -69,7 +69,7 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
-		if to == s { // behind the reply
+		if to == s { // after the reply
 			s.call.out = append(s.call.out, line...)
 			continue
 		}
@@ -77,7 +77,7 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	}
 }
 
-// deliver sends b, which no command of this client has asked for. Any goroutine may call it.
+// deliver sends b, which is not a reply, to the client. Any goroutine may call it.
 func (s *session) deliver(b []byte) {
 	s.conn.Write(b)
 	if s.conn.Pending() > s.outputLimit() {

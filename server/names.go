@@ -2,13 +2,13 @@ package server
 
 import "sync/atomic"
 
-// What a client says about itself: its name, and its library's name and version.
+// The texts that a client sets about itself: its name, and its library's name and version.
 
 // nameMost bounds each of these texts, in bytes.
 const nameMost = 1024
 
-// nameError returns why b cannot be one of these texts, or "". As in Redis, it has printable
-// ASCII only and no blanks: wrong is the error that says so.
+// nameError returns the error if b cannot be one of these texts, or "". As in Redis, b must be
+// printable ASCII without blanks; wrong is the error if it is not.
 func nameError(b []byte, wrong string) string {
 	if len(b) > nameMost {
 		return errNameLong
@@ -21,7 +21,7 @@ func nameError(b []byte, wrong string) string {
 	return ""
 }
 
-// storeText stores b, which nameError has accepted. An empty one is none.
+// storeText stores b, which nameError has accepted. An empty b removes the text.
 func (s *session) storeText(to *atomic.Pointer[string], b []byte) {
 	s.pub.textMemory.Add(int64(len(b) - len(loadText(to))))
 	if len(b) == 0 {

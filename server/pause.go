@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pause is CLIENT PAUSE: commands are held back until a time.
+// pause is the state of CLIENT PAUSE, which holds commands back until a time.
 type pause struct {
 	srv     *Server
 	mu      sync.Mutex // guards all below
@@ -21,8 +21,8 @@ func (p *pause) init(srv *Server) {
 	p.waiting = make(map[*session]bool)
 }
 
-// start pauses until a time. Of two pauses at once, the later end and the stronger
-// kind count, as in Redis.
+// start pauses until a time. If a pause is on already, the later end and the stronger kind
+// apply, as in Redis.
 func (p *pause) start(now, until int64, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,8 +37,8 @@ func (p *pause) start(now, until int64, all bool) {
 	p.timer = time.AfterFunc(time.Duration(until-now), func() { p.expire(p.srv.clock.Now()) })
 }
 
-// holds reports whether cmd must wait; if so the session is woken when the
-// pause ends. CLIENT itself always runs, so that a pause can be ended.
+// holds reports whether cmd must wait. If so, the end of the pause wakes the session. CLIENT
+// itself always runs, so that a client can end the pause.
 func (p *pause) holds(s *session, cmd *command) bool {
 	if cmd.parent != nil && cmd.parent.name == "CLIENT" {
 		return false
@@ -55,7 +55,7 @@ func (p *pause) holds(s *session, cmd *command) bool {
 // stop ends the pause and wakes the sessions that it held.
 func (p *pause) stop() { p.expire(math.MaxInt64) }
 
-// expire does the same if the pause has ended by now.
+// expire does the same as stop if the pause's end is not after now.
 func (p *pause) expire(now int64) {
 	p.mu.Lock()
 	if p.until == 0 || now < p.until {
@@ -82,7 +82,7 @@ func (p *pause) remove(s *session) {
 	p.mu.Unlock()
 }
 
-// held is the number of sessions that wait for the end of the pause.
+// held returns the number of sessions that wait for the end of the pause.
 func (p *pause) held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

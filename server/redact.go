@@ -7,11 +7,11 @@ import (
 	"limitdb/config"
 )
 
-// redactedText stands where a secret stood.
+// redactedText replaces a secret.
 const redactedText = "(redacted)"
 
-// redact returns args fit for MONITOR and the slow log: passwords replaced.
-// args itself is left as it is, and returned where it holds none.
+// redact returns args with passwords replaced, for MONITOR and the slow log. It does not change
+// args, and returns args itself if it holds no password.
 func (srv *Server) redact(cmd *command, args [][]byte) [][]byte {
 	hide := func(from, n int) {
 		for i := from; i < min(from+n, len(args)); i++ {
@@ -31,7 +31,7 @@ func (srv *Server) redact(cmd *command, args [][]byte) [][]byte {
 			}
 		}
 	case "config|set":
-		// Wherever the name stands: a value may have been forgotten before it.
+		// Look for the name at any position: the client may have left out a value before it.
 		args = slices.Clone(args)
 		for i := 2; i < len(args); i++ {
 			if srv.isSecret(string(args[i])) {
@@ -43,7 +43,7 @@ func (srv *Server) redact(cmd *command, args [][]byte) [][]byte {
 	return args
 }
 
-// isSecret tells whether a directive of that name holds a secret.
+// isSecret reports whether the directive of that name holds a secret.
 func (srv *Server) isSecret(name string) bool {
 	return slices.ContainsFunc(srv.registry.Reference(), func(e config.Entry) bool {
 		return e.Secret && strings.EqualFold(e.Name, name)

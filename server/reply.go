@@ -2,8 +2,8 @@ package server
 
 import "limitdb/resp"
 
-// A reply is what commands have answered so far, in the client's protocol.
-// Handlers append to it by these methods and by nothing else.
+// A reply holds the replies of commands so far, in the client's protocol. Handlers append to it
+// only by its methods.
 type reply struct {
 	out     []byte
 	proto   resp.Proto

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// newRunID is 40 random hexadecimal digits, as Redis' run_id.
+// newRunID returns 40 random hexadecimal digits, as in Redis' run_id.
 func newRunID() string {
 	var b [20]byte
 	rand.Read(b[:]) // never fails

@@ -42,7 +42,7 @@ func (a *argument) appendSyntax(b []byte) []byte {
 	return b
 }
 
-// valueSyntax is what stands after the argument's token, once.
+// valueSyntax returns the syntax of the argument's value, without its token and not repeated.
 func (a *argument) valueSyntax() string {
 	if len(a.args) == 0 {
 		return a.name
@@ -56,7 +56,7 @@ func (a *argument) valueSyntax() string {
 	}
 	one := strings.Join(parts, " | ")
 	if a.optional && a.token == "" && !a.multiple {
-		return one // the brackets hold it together
+		return one // the brackets group it
 	}
 	return "<" + one + ">"
 }
