@@ -11,41 +11,44 @@ import (
 
 const (
 	spanBits = 17
-	// spanSize is how much address space a segment has. Memory is behind the
-	// pages only that the segment has touched.
+	// spanSize is the address space of a segment. Only the pages that the
+	// segment has touched use memory.
 	spanSize = 1 << spanBits
 	// spansPerRegion is how many spans are reserved at once: 64 MB of address space.
 	spansPerRegion = 512
-	// maxWarm is how many free spans keep their pages.
+	// maxWarm is the number of free spans that keep their pages.
 	maxWarm = 8
-	// trimMost is how many spans trim gives back at once: a few milliseconds' work.
+	// trimMost is the most spans that trim gives back at once: a few
+	// milliseconds' work.
 	trimMost = 256
 )
 
-// arena hands out spans of memory outside Go's heap: the garbage collector has
-// nothing to scan there, and is not paced by it.
+// arena hands out spans of memory outside Go's heap. The garbage collector does
+// not scan them, and their size does not affect its pace.
 //
 //	region  ┌────────┬────────┬────────┬───  reserved as a whole, 64 MB
 //	span    │▓▓▓▓    │▓▓▓▓▓▓  │        │     128 kB; a segment grows in it
 //	        └────────┴────────┴────────┴───  ▓ pages touched: real memory
 //
-// All spans have the same size, so that nothing fragments: a segment takes the
-// pages it needs, from the span's start, and gives back those behind its end.
-// A region stays reserved as long as anybody can reach the arena, which every
-// shard can: so a call that is inside a shard is never left without its memory,
-// even if the engine is garbage by then. The pages go before that.
+// All spans have the same size, so nothing fragments. A segment takes the pages
+// it needs from the start of its span and gives back those behind its end. A
+// region stays reserved as long as anything can reach the arena. Every shard
+// can, so a call inside a shard never loses its memory, even if the engine
+// itself is already garbage. Pages may go back earlier.
 type arena struct {
 	budget budget
 	page   int
-	// ranks are buffers for evict, *[]uint64: one for each processor at most.
+	// ranks holds buffers (*[]uint64) for evict, at most one for each
+	// processor.
 	ranks sync.Pool
 
-	// buffers are for states of any size, *[]byte, so that none is changed in place
-	// before there is room for the next: one for each processor at most.
+	// buffers holds buffers (*[]byte) for states of any size, so that a state
+	// is not changed in place before there is room for the next. There is at
+	// most one for each processor.
 	buffers sync.Pool
 
-	// regions is what is reserved. It is an object of its own so that it can be
-	// given back when the arena is garbage.
+	// regions is the reserved address space. It is a separate object so that it
+	// can be released when the arena is garbage.
 	regions *regions
 
 	mu   sync.Mutex       // guards all fields below
@@ -53,7 +56,7 @@ type arena struct {
 	warm []warmSpan       // free spans that still have pages; the newest is last
 	gets int              // spans handed out since the last trim
 
-	aside []remains // of tables that were flushed
+	aside []remains // contents of flushed tables
 }
 
 type warmSpan struct {
@@ -64,7 +67,7 @@ type warmSpan struct {
 // regions are stretches of address space.
 type regions struct {
 	all   [][]byte
-	large map[*byte][]byte // of boxes that are larger than a span
+	large map[*byte][]byte // the mappings of boxes that are larger than a span
 }
 
 func newArena() *arena {
@@ -73,7 +76,7 @@ func newArena() *arena {
 	return a
 }
 
-// unmap gives the address space back. Nothing may use it any more.
+// unmap releases the address space. Nothing may use it afterwards.
 func (r *regions) unmap() {
 	for _, region := range r.all {
 		unreserve(region)
@@ -84,7 +87,7 @@ func (r *regions) unmap() {
 	r.all, r.large = nil, nil
 }
 
-// maxBuffer is the largest buffer that is kept.
+// maxBuffer is the size of the largest buffer that is kept.
 const maxBuffer = 1 << 20
 
 // takeBuffer returns an empty buffer, for putBuffer to take back.
@@ -95,7 +98,8 @@ func (a *arena) takeBuffer() *[]byte {
 	return new([]byte)
 }
 
-// putBuffer takes a buffer back as what it has become; the one before if that is nil.
+// putBuffer takes a buffer back. Its new memory is now or, if that is nil,
+// unchanged.
 func (a *arena) putBuffer(buf *[]byte, now []byte) {
 	if now != nil && cap(now) <= maxBuffer {
 		*buf = now[:0]
@@ -106,9 +110,9 @@ func (a *arena) putBuffer(buf *[]byte, now []byte) {
 // pages rounds n up to whole pages.
 func (a *arena) pages(n int) int { return (n + a.page - 1) &^ (a.page - 1) }
 
-// get returns a span with at least need bytes of it accounted for, and how
-// many those are. The bytes are not zero. It fails if there is no address
-// space left.
+// get returns a span of which at least need bytes are counted by the budget,
+// and how many are. The bytes are not zeroed. It fails if no address space is
+// left.
 func (a *arena) get(need int) (unsafe.Pointer, int, error) {
 	need = a.pages(need)
 	s, err := a.pick()
@@ -147,7 +151,7 @@ func (a *arena) pick() (warmSpan, error) {
 	return s, nil
 }
 
-// put takes a span back, of which touched bytes are accounted for.
+// put takes back a span of which touched bytes are counted by the budget.
 func (a *arena) put(base unsafe.Pointer, touched int) {
 	if !a.budget.over(0) && a.keepWarm(warmSpan{base, touched}) {
 		return
@@ -165,8 +169,8 @@ func (a *arena) keepWarm(s warmSpan) bool {
 	return true
 }
 
-// keep takes spans back with their pages, however many there are: giving them
-// back takes the system its time, and is left to trim.
+// keep takes spans back with their pages, however many there are. Returning
+// pages takes the system some time, so trim does that.
 func (a *arena) keep(spans []warmSpan) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,9 +185,9 @@ func (a *arena) release(s warmSpan) {
 	a.cold = append(a.cold, s.base)
 }
 
-// trim gives the pages of free spans back, of trimMost at most: of those beyond
-// maxWarm, or of all if force is set or none was wanted since the last trim. It
-// reports whether there were any.
+// trim returns the pages of at most trimMost free spans to the system: of those
+// beyond maxWarm, or of all if force is set or no span was handed out since the
+// last trim. It reports whether there were any.
 func (a *arena) trim(force bool) bool {
 	a.mu.Lock()
 	n := len(a.warm)
@@ -201,8 +205,8 @@ func (a *arena) trim(force bool) bool {
 	return n > 0
 }
 
-// budget counts the engine's bytes: pages of spans, and what Go's heap holds
-// of shards, directories and segments.
+// budget counts the engine's bytes: the pages of spans, and the shards,
+// directories and segments in Go's heap.
 type budget struct {
 	used atomic.Int64
 	max  atomic.Int64 // 0: no limit
@@ -212,7 +216,7 @@ type budget struct {
 
 func (b *budget) add(n int) { b.used.Add(int64(n)) }
 
-// over tells whether n more bytes are more than allowed.
+// over reports whether n more bytes would exceed the budget.
 func (b *budget) over(n int) bool {
 	m := b.max.Load()
 	return m > 0 && b.used.Load()+int64(n) > m

@@ -16,18 +16,18 @@ import (
 //	│  1 byte   │ 1     │ 1–2 bytes   │  1–2 bytes   │       │         │       │
 //	└───────────┴───────┴─────────────┴──────────────┴───────┴─────────┴───────┘
 //
-// Lengths have 7 bits in each byte, the low ones first, and the top bit set
-// where another byte follows. The algorithm is 0 in a record that is dead: its
-// bytes are garbage until the segment is rewritten. Its top bit is set where
-// the state is too large for a span: then the 4 bytes of the number of a box
-// (see table.box) stand in place of the state. The first two bytes together are
+// Lengths have 7 bits in each byte, the low ones first. The top bit is set if
+// another byte follows. The algorithm of a dead record is 0: its bytes are
+// garbage until the segment is rewritten. The algorithm's top bit is set if the
+// state is too large for a span. The record then holds the 4-byte number of a
+// box (see table.box) instead of the state. The first two bytes together are
 // the record's mark (see mark.go).
 //
-// There is no expiry in a record, since the state tells it.
+// A record has no expiry field: the state determines when it expires.
 //
-// A longer state has some slack behind it (see room), so that it can grow a
-// while where it is. What it no longer needs becomes a dead record behind it, and
-// its own again when it grows (see segment.fit).
+// A longer state has some slack behind it (see room), so that it can grow in
+// place for a while. The bytes that it no longer needs become a dead record
+// behind it. It takes them back when it grows again (see segment.fit).
 type record struct {
 	at   unsafe.Pointer
 	head int // bytes before the key
@@ -41,11 +41,12 @@ const (
 
 	boxID = 4 // bytes of a box's number
 
-	// MaxKey is the most bytes of a key.
+	// MaxKey is the largest length of a key in bytes.
 	MaxKey = journal.MaxKey
-	// maxInline is the most bytes of a state that is kept in a record. One that
-	// was longer comes back into its record below minBoxed: a state that goes up
-	// and down around the one is not moved each time.
+	// maxInline is the largest state, in bytes, that is kept in a record. A
+	// larger one moves to a box, and returns to its record only at minBoxed
+	// bytes or fewer. A state whose length varies around maxInline is thus not
+	// moved each time.
 	maxInline = 8 << 10
 	minBoxed  = maxInline * 3 / 4
 )
@@ -61,7 +62,7 @@ func view(p unsafe.Pointer) record {
 	return record{p, markSize + n + m, klen, slen}
 }
 
-// isOf reports whether the record at p is of key.
+// isOf reports whether the record at p belongs to key.
 func isOf(p unsafe.Pointer, key []byte) bool {
 	k, s := *(*byte)(unsafe.Add(p, markSize)), *(*byte)(unsafe.Add(p, markSize+1))
 	if k|s < 0x80 {
@@ -88,13 +89,14 @@ func (r record) isBoxed() bool    { return *(*byte)(r.at)&boxed != 0 }
 // kill makes the record garbage.
 func (r record) kill() { *(*byte)(r.at) = dead }
 
-// setMark changes the mark of a record that lives, but for where its state is.
+// setMark changes the mark of a live record, except for its boxed bit.
 func (r record) setMark(m mark) {
 	p := (*mark)(r.at)
 	*p = m | *p&boxed
 }
 
-// setUse changes what the mark of a record tells of its use, if it is another.
+// setUse changes the part of a record's mark that describes its use. It writes
+// nothing if that part stays the same.
 func (r record) setUse(m mark) {
 	p := (*mark)(r.at)
 	const kept = boxed | kindBits
@@ -107,26 +109,27 @@ func (r record) key() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head)), r.klen)
 }
 
-// state is what the record holds as its state; its capacity is what a state that
-// is written over it may have.
+// state returns the bytes that the record holds as its state. Its capacity is
+// the room for a state written over it.
 func (r record) state() []byte {
 	most := room(r.slen)
 	if r.slen < 1<<7 {
-		most = min(most, 1<<7-1) // else the length has another byte
+		most = min(most, 1<<7-1) // a longer one needs another length byte
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head+r.klen)), most)[:r.slen]
 }
 
-// size is how many bytes the record has in its span.
+// size returns the number of bytes that the record takes in its span.
 func (r record) size() int { return r.head + r.klen + room(r.slen) }
 
-// holds tells whether a state of n bytes can take the place of this one.
+// holds reports whether a state of n bytes fits exactly in the room of this
+// one.
 func (r record) holds(n int) bool {
 	return room(n) == room(r.slen) && lengthLen(n) == lengthLen(r.slen)
 }
 
-// cuts tells whether a shorter state, of n bytes, can take the place of this one:
-// whether what is left over is enough for a dead record.
+// cuts reports whether a shorter state of n bytes can replace this one in
+// place: whether the rest is large enough for a dead record.
 func (r record) cuts(n int) bool {
 	return n < r.slen && r.size()-sizeOf(r.klen, n) >= minRecord && lengthLen(n) == lengthLen(r.slen)
 }
@@ -134,17 +137,18 @@ func (r record) cuts(n int) bool {
 const (
 	// minRecord is the size of a record without key and state.
 	minRecord = markSize + 2
-	// maxDead is less than what the lengths of a record can tell.
+	// maxDead is less than the largest size that a record's lengths can
+	// express.
 	maxDead = 1<<14 - 1
 )
 
-// putDead makes a dead record of n bytes at p, from minRecord to maxDead.
+// putDead writes a dead record of n bytes at p; n is from minRecord to maxDead.
 func putDead(p unsafe.Pointer, n int) {
 	*(*byte)(p) = dead
 	klen, slen := n-minRecord, 0
 	if klen >= 1<<7 {
-		// The length has a byte more, and the key one less; if that is few enough
-		// for a length of one byte again, the state has it.
+		// The key's length takes a byte more, so the key gets one less. If its
+		// length then fits into one byte again, the state gets that byte.
 		if klen--; klen < 1<<7 {
 			slen = 1
 		}
@@ -157,13 +161,14 @@ func (r record) setStateLen(n int) {
 	putLength(unsafe.Add(r.at, markSize+lengthLen(r.klen)), n)
 }
 
-// sizeOf is how many bytes a record of these lengths has in a span.
+// sizeOf returns the number of bytes that a record with these lengths takes in
+// a span.
 func sizeOf(klen, slen int) int {
 	return markSize + lengthLen(klen) + lengthLen(slen) + klen + room(slen)
 }
 
-// room is how many bytes are set apart for a state of n bytes: none more for a
-// small one, which is likely of fixed size, else up to an eighth more.
+// room returns the number of bytes reserved for a state of n bytes: n for a
+// small one, whose size is probably fixed, otherwise up to an eighth more.
 func room(n int) int {
 	if n <= 32 {
 		return n

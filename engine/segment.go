@@ -9,10 +9,11 @@ import (
 const (
 	cacheLine = 64
 
-	// slotsPerLine is how many keys a line can point to: its first word counts.
+	// slotsPerLine is how many keys a line can point to. Its first word holds
+	// counts.
 	slotsPerLine = 15
-	// fill is how many keys there are for each line at most, on average. Lines
-	// fill unevenly: with 12 of 15, one key in twenty has to go to a neighbour.
+	// fill is the largest average number of keys for each line. Lines fill
+	// unevenly: with 12 of 15, one key in twenty has to go to a neighbour.
 	fill = 12
 
 	offsetMask = spanSize - 1
@@ -25,7 +26,7 @@ const (
 //	word 1–15:  tag (the hash's low 15 bits), the record's offset in the span
 //	            (17 bits)
 //
-// The slots in use are the first ones.
+// The slots in use come first.
 type line [cacheLine / 4]uint32
 
 func (ln *line) used() int { return int(ln[0] & 0xff) }
@@ -35,8 +36,8 @@ func (ln *line) strays() uint32 { return ln[0] >> 8 }
 const oneStray = 1 << 8
 
 // segment is a stretch of the line of hashes with at most some 1 500 keys, in
-// one span of memory. The fields of the first group never change, so that Warm
-// can read them without a lock: a segment that needs another index is replaced.
+// one span of memory. The fields of the first group never change, so Warm can
+// read them without a lock. A segment that needs another index is replaced.
 type segment struct {
 	base  unsafe.Pointer // of the span, outside Go's heap; nil if there are no keys
 	lines uint64         // of the index
@@ -47,42 +48,43 @@ type segment struct {
 	n       int   // keys
 	top     int   // end of the last record
 	garbage int   // bytes of dead records
-	touched int   // end of the span's pages that are in use, and are accounted for
-	reach   int   // how many lines the farthest stray is away from its own
-	due     int64 // no key expires before
-	rest    int64 // Sweep leaves the segment alone until then
+	touched int   // end of the span's pages that are in use and counted by the budget
+	reach   int   // distance, in lines, of the farthest stray from its home line
+	due     int64 // no key expires before this time
+	rest    int64 // Sweep skips the segment until this time
 }
 
-// slot points to the word of a line that a key was found by; nil if it was not.
-// It is one word so that it stays in a register.
+// slot points to the word of a line that refers to a key; nil if the key was
+// not found. It is a single word so that it stays in a register.
 type slot = *uint32
 
-// lineOf is the line that has a slot, and which of its words that is. Lines
-// stand at multiples of their size.
+// lineOf returns the line that contains a slot, and the index of the slot in
+// it. Lines are aligned to their size.
 func lineOf(at slot) (*line, int) {
 	in := uintptr(unsafe.Pointer(at)) % cacheLine
 	return (*line)(unsafe.Add(unsafe.Pointer(at), -int(in))), int(in / unsafe.Sizeof(*at))
 }
 
-// record is the record that a slot points to.
+// record returns the record that a slot points to.
 func (g *segment) record(at slot) record { return view(g.at(*at & offsetMask)) }
 
 func (g *segment) line(b uint64) *line {
 	return (*line)(unsafe.Add(g.base, b*cacheLine))
 }
 
-// home is the line where a key with hash h belongs. It goes by the leading 48
-// bits only, so that a line is a stretch that cursors can name exactly.
+// home returns the line where a key with hash h belongs. It uses only the
+// leading 48 bits, so that a line is a stretch that cursors can name exactly.
 func (g *segment) home(h uint64) uint64 {
 	return (h >> placeShift & (1<<g.width - 1)) * g.lines >> g.width
 }
 
-// lineStart is the place where line b's stretch begins: the inverse of home.
+// lineStart returns the place where line b's stretch begins. It is the inverse
+// of home.
 func (g *segment) lineStart(b uint64) uint64 {
 	return g.start + (b<<g.width+g.lines-1)/g.lines
 }
 
-// after is the line after b; the last one is followed by the first.
+// after returns the line after b. The first line follows the last.
 func (g *segment) after(b uint64) uint64 {
 	if b++; b < g.lines {
 		return b
@@ -92,16 +94,16 @@ func (g *segment) after(b uint64) uint64 {
 
 func (g *segment) at(off uint32) unsafe.Pointer { return unsafe.Add(g.base, off) }
 
-// records is the offset of the first record.
+// records returns the offset of the first record.
 func (g *segment) records() int { return int(g.lines) * cacheLine }
 
-// live is how many bytes the records that are not dead have.
+// live returns the size of the live records in bytes.
 func (g *segment) live() int { return g.top - g.records() - g.garbage }
 
 func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
 
-// expects notes that a key expires at a time. It hardly ever changes anything,
-// and then it writes nothing, so that processors can share what they read here.
+// expects notes that a key expires at a time. It rarely changes anything. When
+// it does not, it writes nothing, so that processors can share the cache line.
 func (g *segment) expects(at int64) {
 	if at < g.due {
 		g.due = at
@@ -132,7 +134,8 @@ func (g *segment) find(h uint64, key []byte) slot {
 	}
 }
 
-// add appends a record and points to it. There must be room for both.
+// add appends a record and enters it into the index. There must be room for
+// both.
 func (g *segment) add(h uint64, m mark, key, state []byte) {
 	put(g.at(uint32(g.top)), m, key, state)
 	g.point(h, g.top)
@@ -166,7 +169,7 @@ func (g *segment) point(h uint64, off int) {
 	ln[ln.used()] = tagOf(h)<<spanBits | uint32(off)
 }
 
-// drop takes the key at a slot, with hash h, out of the index and makes its
+// drop removes the key at a slot, with hash h, from the index and makes its
 // record garbage.
 func (g *segment) drop(h uint64, at slot) {
 	r := g.record(at)
@@ -183,9 +186,10 @@ func (g *segment) drop(h uint64, at slot) {
 	g.n--
 }
 
-// fit makes a record hold a state of n bytes where it is, if it can: with what it
-// has to spare, with the garbage or the free space behind it, or without what it
-// no longer needs, which becomes garbage until it grows again.
+// fit resizes a record in place for a state of n bytes, and reports whether it
+// could. A record grows into its slack, into the garbage behind it, or into the
+// free space behind it. When it shrinks, the bytes that it no longer needs
+// become garbage until it grows again.
 func (g *segment) fit(r record, n int) bool {
 	if r.holds(n) {
 		return true
@@ -222,7 +226,7 @@ func (g *segment) fit(r record, n int) bool {
 	return true
 }
 
-// each calls fn for every record that lives, in the order of their offsets.
+// each calls fn for every live record, in the order of their offsets.
 func (g *segment) each(fn func(r record)) {
 	if g.base == nil {
 		return
@@ -236,7 +240,8 @@ func (g *segment) each(fn func(r record)) {
 	}
 }
 
-// eachOf calls fn for every record that belongs to line b. seed is the hash's.
+// eachOf calls fn for every record that belongs to line b. seed is the hash's
+// seed.
 func (g *segment) eachOf(b, seed uint64, fn func(r record)) {
 	lines := 1
 	if g.line(b).strays() > 0 {
@@ -246,7 +251,7 @@ func (g *segment) eachOf(b, seed uint64, fn func(r record)) {
 		ln := g.line(x)
 		for i := 1; i <= ln.used(); i++ {
 			r := view(g.at(ln[i] & offsetMask))
-			// Where nothing has strayed, all that is here belongs here.
+			// If no key has strayed, every record of a line belongs to it.
 			if g.reach == 0 || g.home(xxh3.HashSeed(r.key(), seed)) == b {
 				fn(r)
 			}
