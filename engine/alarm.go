@@ -5,15 +5,16 @@ import (
 	"sync"
 )
 
-// alarms has the next deadline of every queue of every shard. Shards take its
-// lock while they hold their own, never the other way round.
+// alarms holds the next deadline of every queue of every shard. A shard takes
+// its lock while holding its own, never the other way round.
 type alarms struct {
-	mu   sync.Mutex // guards all below but for the channel
+	mu   sync.Mutex // guards all fields below except the channel
 	heap heap[*queue]
-	made uint64 // queues so far: the order of those that are due at once
+	made uint64 // queues so far; orders those that are due at the same time
 	told int64  // what Wake returned last
 
-	// sooner tells that there is an earlier deadline than told; holds one.
+	// sooner receives when a deadline earlier than told appears; it buffers
+	// one.
 	sooner chan struct{}
 }
 
@@ -57,8 +58,9 @@ func (a *alarms) drop(q *queue) {
 	}
 }
 
-// take takes out the first queue that is due at now. If none is, it returns nil
-// and when the first will be; math.MaxInt64 if there is none at all.
+// take removes and returns the first queue that is due at now. If none is due,
+// it returns nil and the time when the first will be, math.MaxInt64 if there is
+// none.
 func (a *alarms) take(now int64) (*queue, int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +76,7 @@ func (a *alarms) take(now int64) (*queue, int64) {
 	return q, 0
 }
 
-// before is the order of the alarms.
+// before orders the alarms.
 func (q *queue) before(other *queue) bool {
 	return q.at < other.at || q.at == other.at && q.number < other.number
 }

@@ -2,16 +2,16 @@ package engine
 
 import "limitdb/limit"
 
-// Step computes a key's next state from its state at now: nil where nothing
-// changes, or one that has expired where nothing is left. The state is nil for a
-// key that is not there. next is written over dst, or is a larger buffer; it must
-// not be a part of state. A step may be run twice, so it must do nothing else.
+// Step computes a key's next state from its state at now. It returns nil if
+// nothing changes, or an expired state if nothing is left. state is nil for an
+// absent key. next is written over dst or is a larger buffer; it must not share
+// memory with state. A step may run twice, so it must have no side effects.
 type Step func(now int64, state, dst []byte) (next []byte, err error)
 
-// Apply runs step on the state of key, which is of a kind, under its shard's lock:
-// now is the shard's time. It is for states that are not of limits. The errors
-// are ErrWrongType, those of step, and for a new key ErrKey and ErrOOM; after an
-// error nothing has changed.
+// Apply runs step on the state of key, which has the given kind, under its
+// shard's lock. The time given to step is the shard's time. Apply is for states
+// that are not of limits. Its errors are ErrWrongType, those of step, and for a
+// new key ErrKey and ErrOOM. After an error nothing has changed.
 func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error {
 	h, s := e.place(key)
 	err := s.apply(now, h, key, kind, step)

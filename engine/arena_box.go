@@ -2,12 +2,12 @@ package engine
 
 import "unsafe"
 
-// Boxes are memory of the arena for one long state each. One of up to a span's
-// bytes has a span, in which it grows and shrinks by pages; a larger one is
-// mapped by itself, with an eighth to spare, so that one that grows is copied a few
+// A box is arena memory for one long state. A box of up to a span's size is a
+// span, and grows and shrinks in it by pages. A larger box is a mapping of its
+// own, with an eighth to spare, so that a growing state is copied only a few
 // times for all its bytes.
 
-// boxSize is how many bytes a new box for n bytes has.
+// boxSize returns the size of a new box for n bytes.
 func (a *arena) boxSize(n int) int {
 	if n > spanSize {
 		n += n / 8
@@ -15,16 +15,16 @@ func (a *arena) boxSize(n int) int {
 	return a.pages(n)
 }
 
-// resize returns a box that holds state, which may be in the old box, and has whole
-// pages as its capacity. The old box, and a state in it, must not be used any more.
-// The error is one of the system; nothing has changed then.
+// resize returns a box that holds state; its capacity is whole pages. state may
+// lie in the old box. The old box, and a state in it, must not be used
+// afterwards. The error is one of the system; nothing has changed then.
 func (a *arena) resize(box, state []byte) ([]byte, error) {
 	need := a.boxSize(len(state))
 	if base := unsafe.SliceData(box); base != nil && max(cap(box), need) <= spanSize {
 		discard(unsafe.Pointer(base), need, cap(box))
 		a.budget.add(need - cap(box))
 		next := unsafe.Slice(base, need)[:len(state)]
-		copy(next, state) // nothing, where it is in place already
+		copy(next, state) // copies nothing if it is already in place
 		return next, nil
 	}
 	next, err := a.allot(len(state))
@@ -76,11 +76,11 @@ func (a *arena) free(box []byte) {
 	a.budget.add(-size)
 }
 
-// lateGrowth is more than one step makes a long state longer by.
+// lateGrowth is larger than the growth of a long state in one step.
 const lateGrowth = 256
 
-// tight reports whether the box of a key that is there may have to grow, and the
-// budget would not let it.
+// tight reports whether the box of an existing key may have to grow while the
+// budget does not allow it.
 func (t *table) tight(h uint64, key []byte) bool {
 	g, at := t.find(h, key)
 	if at == nil || !g.record(at).isBoxed() {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Elsewhere than on Linux spans are plain byte slices of Go's heap: it all
-// works, but freed memory goes back to the system only with the whole engine.
+// On systems other than Linux, spans are byte slices in Go's heap. Everything
+// works, but the memory is freed only with the whole engine.
 
 func pageSize() int { return os.Getpagesize() }
 

@@ -8,24 +8,25 @@ import (
 	"limitdb/limit"
 )
 
-// warmBatch is how many keys are warmed at once: enough to keep the memory
-// system busy, few enough for the first to be still there after the last.
+// warmBatch is the number of keys that are warmed at once: enough to keep the
+// memory system busy, and few enough that the first is still cached after the
+// last.
 const warmBatch = 64
 
-// Place is where a key is: its hash, seeded for this engine. It saves hashing
-// the key again. Zero is no place.
+// Place is the location of a key: its hash, seeded for this engine. It saves
+// hashing the key again. Zero is no place.
 type Place uint64
 
-// Warm fetches what the next calls need of keys into the processor's caches,
-// and writes the keys' places to places, which is as long.
+// Warm prefetches what the next calls need of keys into the processor's caches,
+// and writes the keys' places to places, which has the same length.
 //
-// A decision on a key that is in far memory mostly waits for it, for its index
-// line and then for its record; here the waits of all keys overlap. It pays
-// from about four keys on, if the table is larger than the caches.
+// A decision on a key in far memory spends most of its time waiting, first for
+// its index line and then for its record. Warm overlaps the waits of all keys.
+// It pays from about four keys on, if the table is larger than the caches.
 //
-// It takes no lock and decides nothing: it may read what is being changed, and
-// the worst that comes of it is that something else is fetched. What it reads
-// is in spans, which stay mapped as long as the engine lives.
+// Warm takes no lock and decides nothing. It may read memory that is being
+// changed; at worst it then fetches something else. It reads only spans, which
+// stay mapped as long as the engine lives.
 func (e *Engine) Warm(keys [][]byte, places []Place) {
 	for len(keys) > 0 {
 		n := min(len(keys), warmBatch)
@@ -38,7 +39,7 @@ func (e *Engine) Warm(keys [][]byte, places []Place) {
 	}
 }
 
-// fetch is Warm for warmBatch keys at most, whose places are known.
+// fetch is Warm for at most warmBatch keys whose places are known.
 func (e *Engine) fetch(keys [][]byte, places []Place) {
 	var (
 		segs  [warmBatch]*segment
@@ -80,8 +81,8 @@ func (ln *line) guess(h uint64) uint32 {
 	return 0
 }
 
-// TakeAt is Take for a key whose place Warm has told; or Take itself if place
-// is zero.
+// TakeAt is Take for a key whose place Warm has returned. If place is zero, it
+// is Take.
 func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h := uint64(place)
 	if h == 0 {

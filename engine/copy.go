@@ -5,14 +5,15 @@ import (
 	"limitdb/limit"
 )
 
-// Copy adds records with the states of some of the keys that are live at
-// now, those that come next at a cursor, and returns the cursor behind them; 0
-// to begin, and 0 at the end. A key that is live all the time is copied at least
-// once, as it is at that moment, and with the version of its shard's last change.
+// Copy appends records of some of the keys that are live at now, beginning at
+// cursor, and returns the next cursor. The walk begins and ends with cursor 0.
+// A key that is live during the whole walk is copied at least once, with its
+// state at that moment and the version of its shard's last change.
 //
-// One segment is copied at a time: its records lie behind one another, which is
-// the fastest that memory is read, and at most one span's bytes, which bounds how
-// long the shard is held. The states in boxes follow one by one.
+// Copy handles one segment in each call. Its records lie one behind another,
+// which is the fastest way to read memory. They are at most one span's bytes,
+// which bounds how long the shard is locked. The states in boxes follow one by
+// one.
 func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
 	boxes, next := e.copySegment(now, cursor, dst)
 	for _, key := range boxes {
@@ -24,7 +25,8 @@ func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint6
 	return next
 }
 
-// copySegment copies the segment at a cursor and returns the keys whose states are in boxes.
+// copySegment copies the segment at a cursor. It returns the keys whose states
+// are in boxes and the next cursor.
 func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (boxes [][]byte, next uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
@@ -43,7 +45,8 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 	return boxes, g.end()
 }
 
-// copyKey adds the record of one key as it is, if it is there.
+// copyKey appends a record of one key with its current state, if the key is
+// there.
 func (t *table) copyKey(h uint64, key []byte, dst *journal.Buffer) {
 	if g, at := t.find(h, key); at != nil {
 		r := g.record(at)
@@ -51,7 +54,8 @@ func (t *table) copyKey(h uint64, key []byte, dst *journal.Buffer) {
 	}
 }
 
-// version is that of the last change, 0 where nobody keeps records of them.
+// version returns the version of the last change, or 0 if changes are not
+// recorded.
 func (t *table) version() uint64 {
 	if t.changes == nil {
 		return 0

@@ -7,40 +7,42 @@ import (
 	"limitdb/limit"
 )
 
-// forecast is what becomes of a key if all goes as it looks: each waiter of its
-// queue is granted as soon as it can be, in the order of wait.go, and nobody else
-// comes. It tells a request that must not overtake how long to wait: not shorter than
-// it is, so that a caller that does not wait here is not told to come back in vain.
+// forecast predicts the state of a key if each waiter of its queue is granted
+// as soon as possible, in the order of wait.go, and nobody else asks. It tells
+// a request that must not overtake how long to wait. That wait is never too
+// short, so that a caller that does not wait here does not come back in vain.
 //
-// Denials that count and are still to come are not foreseen, and neither is the
-// return of those who have stepped aside, if the limits of a long queue change more
-// often than forecastAgain allows for.
+// A forecast does not include future denials that count. Nor does it include
+// the return of waiters that have stepped aside, if the limits of a long queue
+// change more often than forecastAgain allows.
 //
-// It is made when it is asked for first, and extended by each waiter that comes.
-// What happens otherwise than planned makes it stale: mostly too late, which is no
-// harm, so that a long queue's is made anew only when an eighth of it has changed.
+// It is made when it is first needed, and each new waiter extends it. Events
+// that differ from the plan make it stale. A stale forecast is mostly too late,
+// which does no harm. So the forecast of a long queue is made anew only when an
+// eighth of the queue has changed.
 type forecast struct {
 	made  bool
 	bad   bool   // something could not be computed
 	state []byte // after the last waiter
-	at    int64  // when that is granted
-	until int64  // when the last of all is gone
+	at    int64  // when the last waiter is granted
+	until int64  // when the last of all waiters is gone
 	stale int    // events that were not planned
 
-	under limit.Limit // which the state comes of, if that is known
+	under limit.Limit // the limit that the state comes from, if known
 	aside []*Waiter   // in the order of asking
-	again int         // of those, how many may still be looked at again
+	again int         // how many looks at waiters that stepped aside are left
 }
 
 const (
-	// forecastFew is how many waiters are planned anew whenever the plan is stale.
+	// forecastFew is the longest queue that is planned anew whenever the plan
+	// is stale.
 	forecastFew = 64
-	// forecastAgain is how many waiters one forecast looks at again.
+	// forecastAgain is the number of waiters that one forecast looks at again.
 	forecastAgain = 4096
 )
 
-// foresee is how long r has to wait until all of q have gone and it can be granted;
-// 1 ns at least, for now it cannot.
+// foresee returns how long r must wait until all of q have gone and r can be
+// granted. It is at least 1 ns, since r cannot be granted now.
 func (s *shard) foresee(now int64, q *queue, r *Request) int64 {
 	p := &q.forecast
 	if !p.made || p.at < now || p.stale > 0 && (q.n <= forecastFew || 8*p.stale >= q.n) {
@@ -58,9 +60,10 @@ func (s *shard) foresee(now int64, q *queue, r *Request) int64 {
 	return max(1, t-now)
 }
 
-// grantedFrom is the time from which r is granted if nobody asks before. A denial
-// tells the soonest; but if it has moved the state to a faster pace for that,
-// it is later, for nobody asks then and moves it.
+// grantedFrom returns the time from which r is granted if nobody asks before. A
+// denial gives the soonest time. But if the denial moved the state to a faster
+// pace to get there, the true time is later, because nobody will ask and move
+// it.
 func (r *Request) grantedFrom(state []byte, soonest int64) int64 {
 	granted := func(t int64) bool {
 		var d limit.Decision
@@ -69,7 +72,7 @@ func (r *Request) grantedFrom(state []byte, soonest int64) int64 {
 	if granted(soonest) {
 		return soonest
 	}
-	// A state that has expired is none, and none denies for ever only.
+	// An expired state is like no state, and no state denies only for ever.
 	low, high := soonest, max(soonest, limit.Expires(r.kind(), state))
 	for low+1 < high {
 		if mid := low + (high-low)/2; granted(mid) {
@@ -91,7 +94,7 @@ func (s *shard) makeForecast(now int64, q *queue) {
 	}
 }
 
-// extend plans for one waiter more, if there is a plan.
+// extend plans for one more waiter, if there is a plan.
 func (p *forecast) extend(w *Waiter) {
 	if !p.made {
 		return
@@ -113,8 +116,8 @@ func (p *forecast) extend(w *Waiter) {
 	}
 }
 
-// plan plans for a waiter that is to be looked at: it is gone, or has stepped aside.
-// look is set if those who have stepped aside are to be looked at again.
+// plan plans for one waiter: it is gone, or it has stepped aside. look reports
+// whether to look again at the waiters that have stepped aside.
 func (p *forecast) plan(w *Waiter) (gone, look bool) {
 	if w.Until < p.at {
 		return true, false
@@ -136,7 +139,7 @@ func (p *forecast) plan(w *Waiter) (gone, look bool) {
 		switch {
 		case err != nil:
 		case w.Lease != nil && t > w.Until:
-			p.at = max(p.at, w.Until) // until then it is in the way
+			p.at = max(p.at, w.Until) // it blocks the queue until then
 			return false, false
 		case w.isTooLate(p.at, t):
 			return false, false

@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// How a table grows and shrinks: by segments that are written anew.
+// A table grows and shrinks by rewriting segments.
 
-// settle gives memory back after keys of g have gone, if that is worth the
-// work: if about a third of it or more.
+// settle gives memory back after keys of g have gone, if that saves about a
+// third of it or more.
 func (t *table) settle(g *segment) {
 	if g.n == 0 {
 		g.top, g.garbage, g.reach, g.due = g.records(), 0, 0, math.MaxInt64
@@ -18,15 +18,17 @@ func (t *table) settle(g *segment) {
 		return
 	}
 	if need := t.arena.pages(needs(g.n, g.live())) + t.arena.page; g.base != nil && need*3/2 <= g.touched {
-		// It can fail only if no other span can be had: then it stays as it is.
+		// resize fails only if no other span is available; then g stays as it
+		// is.
 		_, _ = t.resize(g, 0, 0)
 	}
 }
 
-// linesFor is how many lines an index has for n keys and some more to come.
+// linesFor returns the number of index lines for n keys and some more to come.
 func linesFor(n int) int { return (n + n/4 + fill) / fill }
 
-// needs is how many bytes of a span n keys need, whose records have so many bytes.
+// needs returns the bytes of a span that n keys need, whose records take bytes
+// bytes.
 func needs(n, bytes int) int {
 	if n == 0 && bytes == 0 {
 		return 0
@@ -34,14 +36,14 @@ func needs(n, bytes int) int {
 	return linesFor(n)*cacheLine + bytes
 }
 
-// maxKeys is the number of keys above which g is split.
+// maxKeys returns the number of keys at which g is split.
 func (t *table) maxKeys(g *segment) int {
 	return minKeys + int(mix(t.seed^g.start^uint64(g.depth))%(minKeys/2))
 }
 
-// makeRoom returns the segment for a key with hash h, after it has seen to it
-// that so many keys, whose records have size bytes in all, can be added there.
-// With must it heeds no budget.
+// makeRoom makes room for keys more keys, whose records take size bytes
+// together, in the segment for hash h, and returns that segment. If must is
+// set, it ignores the budget.
 func (t *table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segment, error) {
 	relieved := false
 	for {
@@ -66,18 +68,19 @@ func (t *table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segme
 	}
 }
 
-// fits tells whether records can be added as things are.
+// fits reports whether the records can be added without enlarging the segment.
 func (g *segment) fits(keys, size int) bool {
 	return g.hasLines(keys) && g.top+size <= g.touched
 }
 
-// hasLines tells whether the index has slots for more keys.
+// hasLines reports whether the index has slots for more keys.
 func (g *segment) hasLines(keys int) bool {
 	return g.base != nil && g.n+keys <= int(g.lines)*fill
 }
 
-// enlarge takes one step towards room for more records in g's stretch: more
-// pages, another size, or two segments. It tells whether the budget allowed it.
+// enlarge takes one step towards room for more records in g's stretch: it adds
+// pages, resizes the segment, or splits it. It reports whether the budget
+// allowed that.
 func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	a := t.arena
 	if g.hasLines(keys) && g.top+size <= spanSize && g.garbage <= g.live()/4 {
@@ -89,7 +92,7 @@ func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	}
 	need := needs(g.n+keys, g.live()+size)
 	if g.n >= 2 && t.splittable(g) && (g.n >= t.maxKeys(g) || need > spanSize) {
-		// Each half may begin another page, and the directory double.
+		// Each half may need another page, and the directory may double.
 		if !must && a.budget.over(2*a.page+segmentBytes+pointerBytes*len(t.dir.Load().segs)) {
 			return false, nil
 		}
@@ -105,29 +108,30 @@ func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	return true, err
 }
 
-// splittable tells whether g may be split. Hashes that are nearly the same, and
-// that nobody can find who does not know the seed, would have the directory
-// doubled time and again for one segment: then that one grows, until its span
-// is full.
+// splittable reports whether g may be split. Hashes that are nearly the same
+// would double the directory again and again for one segment. (Nobody can find
+// such keys without knowing the seed.) Such a segment grows instead, until its
+// span is full.
 func (t *table) splittable(g *segment) bool {
 	d := t.dir.Load()
 	return g.depth < d.depth || d.depth < maxDepth && len(d.segs) <= 16*t.segments
 }
 
-// empty returns a segment without keys, at a depth and a place.
+// empty returns a segment without keys at a depth and a place.
 func (t *table) empty(depth uint, start uint64) *segment {
 	t.arena.budget.add(segmentBytes)
 	t.segments++
 	return &segment{start: start, width: placeBits - t.shardBits - depth, depth: depth, due: math.MaxInt64}
 }
 
-// build returns an empty segment with room for n keys in so many bytes.
+// build returns an empty segment with room for n keys whose records take that
+// many bytes.
 func (t *table) build(depth uint, start uint64, n, bytes int) (*segment, error) {
 	g := t.empty(depth, start)
 	if n == 0 && bytes == 0 {
 		return g, nil
 	}
-	// What fitted into one span still fits, with fewer spare lines.
+	// Contents that fit into one span still fit, with fewer spare lines.
 	lines := min(linesFor(n), (spanSize-bytes)/cacheLine)
 	base, touched, err := t.arena.get(lines*cacheLine + bytes)
 	if err != nil {
@@ -140,7 +144,7 @@ func (t *table) build(depth uint, start uint64, n, bytes int) (*segment, error) 
 	return g, nil
 }
 
-// retire gives back what a segment has that is no longer in the directory.
+// retire frees a segment that is no longer in the directory.
 func (t *table) retire(g *segment) {
 	t.arena.budget.add(-segmentBytes)
 	t.segments--
@@ -149,7 +153,7 @@ func (t *table) retire(g *segment) {
 	}
 }
 
-// copyTo copies g's records to the segments that to chooses by their hashes.
+// copyTo copies each of g's records to the segment that to chooses by its hash.
 func (t *table) copyTo(g *segment, to func(h uint64) *segment) {
 	g.each(func(r record) {
 		h := t.hash(r.key())
@@ -159,7 +163,8 @@ func (t *table) copyTo(g *segment, to func(h uint64) *segment) {
 	})
 }
 
-// resize writes g anew without its garbage, with room for so many more keys and bytes.
+// resize rewrites g without its garbage, with room for that many more keys and
+// bytes.
 func (t *table) resize(g *segment, keys, bytes int) (*segment, error) {
 	next, err := t.build(g.depth, g.start, g.n+keys, g.live()+bytes)
 	if err != nil {
@@ -172,7 +177,7 @@ func (t *table) resize(g *segment, keys, bytes int) (*segment, error) {
 	return next, nil
 }
 
-// split writes g anew as two segments.
+// split rewrites g as two segments.
 func (t *table) split(g *segment) error {
 	right := func(h uint64) int { return int(h >> placeShift >> (g.width - 1) & 1) }
 	var n, bytes [2]int
@@ -207,8 +212,8 @@ func (t *table) split(g *segment) error {
 	return nil
 }
 
-// merge makes one segment of g and its other half, if both are nearly empty,
-// and goes on with the result. It tells whether it did.
+// merge merges g with its other half if both are nearly empty, and continues
+// with the result. It reports whether it merged any.
 func (t *table) merge(g *segment) bool {
 	merged := false
 	for g.n <= mergeKeys && g.depth > 0 {
@@ -247,7 +252,7 @@ func (t *table) publish(g *segment) {
 	}
 }
 
-// double makes a directory of twice the size.
+// double replaces the directory with one of twice the size.
 func (t *table) double(d *directory) {
 	next := &directory{depth: d.depth + 1, segs: make([]atomic.Pointer[segment], 2*len(d.segs))}
 	for i := range next.segs {
@@ -257,7 +262,7 @@ func (t *table) double(d *directory) {
 	t.dir.Store(next)
 }
 
-// halve makes the directory smaller while no segment needs it as it is.
+// halve shrinks the directory while no segment needs its full depth.
 func (t *table) halve(d *directory) {
 	for d.depth > 0 && d.deepest == 0 {
 		next := &directory{depth: d.depth - 1, segs: make([]atomic.Pointer[segment], len(d.segs)/2)}

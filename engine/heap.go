@@ -1,14 +1,14 @@
 package engine
 
-// heap is a binary heap of items that know their places, so that any of them
-// can be moved or taken out: Williams, "Algorithm 232: Heapsort" (1964). The
-// zero value is empty.
+// heap is a binary heap of items that know their positions, so that any of them
+// can be moved or removed. Source: Williams, "Algorithm 232: Heapsort" (1964).
+// The zero value is empty.
 type heap[T heapItem[T]] []T
 
 type heapItem[T any] interface {
-	// before tells whether the item comes before another.
+	// before reports whether the item comes before other.
 	before(other T) bool
-	// setPlace notes where in the heap the item is, −1 for nowhere.
+	// setPlace records the item's index in the heap, −1 for none.
 	setPlace(i int)
 }
 
@@ -17,14 +17,14 @@ func (h *heap[T]) push(item T) {
 	h.up(len(*h) - 1)
 }
 
-// fix restores the order after the item at place i has changed.
+// fix restores the order after the item at index i has changed.
 func (h *heap[T]) fix(i int) {
 	if !h.down(i) {
 		h.up(i)
 	}
 }
 
-// remove takes out the item at place i.
+// remove removes the item at index i.
 func (h *heap[T]) remove(i int) {
 	var none T
 	items := *h
@@ -39,7 +39,7 @@ func (h *heap[T]) remove(i int) {
 	}
 }
 
-// up moves the item at place i to where it belongs among those above it.
+// up moves the item at index i up to where it belongs.
 func (h *heap[T]) up(i int) {
 	items := *h
 	item := items[i]
@@ -56,8 +56,8 @@ func (h *heap[T]) up(i int) {
 	item.setPlace(i)
 }
 
-// down moves the item at place i to where it belongs among those below it, and
-// tells whether it moved. One that does not has its place noted.
+// down moves the item at index i down to where it belongs and reports whether
+// it moved. It records the item's index even if it did not move.
 func (h *heap[T]) down(i int) bool {
 	items := *h
 	item, from := items[i], i

@@ -7,72 +7,82 @@ import (
 	"limitdb/limit"
 )
 
-// What a change of state leaves behind for those who keep it on a disk.
+// The shards record their changes of state for those who keep them on disk.
 //
-// Each shard has a buffer. Under the shard's lock it gets a record of every state that is
-// stored and of every key that is forgotten before its time (expiry needs none: the state
-// has it). Whoever writes the records takes them in two steps. Cut sets the buffers of all shards
-// aside, and Drain copies what was set aside.
+// Each shard has a buffer. Under the shard's lock, the buffer gets a record of
+// every state that is stored and of every key that is forgotten before it
+// expires. (Expiry needs no record, since the state determines it.) The writer
+// takes the records in two steps: Cut sets the buffers of all shards aside, and
+// Drain copies what Cut set aside.
 //
-// A TakeAll changes several shards, and is in one cut as a whole: it enters the
-// gate before it locks its shards, and the gate is closed during Cut. So does Flush.
+// A TakeAll changes several shards, and one cut contains all of it: it enters
+// the gate before it locks its shards, and the gate is closed during Cut. Flush
+// does the same.
 //
-// A long state is not copied at each change. Its key is noted as owed, and Drain copies the
-// state, once. That is later than the cut, so the state may have changes in it that came after the
-// cut. Those of a step on one key do no harm: the key is further on than the
-// others, as if the step had come first. Those of a TakeAll would be half of it. So
-// a TakeAll, and Flush for the same reason, pays what is still owed of its keys before it changes them.
+// A long state is not copied at each change. Its key is noted as owed, and
+// Drain copies the state once. Drain runs after the cut, so the copy may
+// contain changes that were made after the cut. Changes by steps on one key do
+// no harm: the key is ahead of the others, as if those steps had come first.
+// But a change by a TakeAll would be one half of it. So a TakeAll pays what is
+// still owed for its keys before it changes them. Flush does so for the same
+// reason.
 //
-// Without StartJournal there is no buffer, and a change costs one look at a nil.
+// Without StartJournal there is no buffer, and a change costs one comparison
+// with nil.
 
-// changes is a shard's buffer; the shard's lock guards its fields but pending.
+// changes is a shard's buffer. The shard's lock guards its fields except
+// pending.
 type changes struct {
 	journal *changeLog
 	// version numbers the shard's changes.
 	version uint64
 	buf     journal.Buffer
-	// owed are the keys with long states that have changed since the last cut, with the algorithms of these.
+	// owed holds the keys whose long states have changed since the last cut,
+	// with the kinds of these states.
 	owed map[string]limit.Kind
-	// due is what is owed by the last cut, until Drain has taken it.
+	// due is what the last cut owes, until Drain has taken it.
 	due debt
-	// full, spare and aside belong to Cut and Drain: the records that were set aside, a buffer
-	// for what comes next, and whether there is anything for Drain.
+	// full, spare and aside belong to Cut and Drain: the records that were set
+	// aside, a buffer for the next records, and whether Drain has anything to
+	// do.
 	full  journal.Buffer
 	spare []byte
 	aside bool
-	// pending says that there is something, so that Cut need not lock shards
-	// in which nothing has happened.
+	// pending is set if there are records, so that Cut need not lock shards in
+	// which nothing has happened.
 	pending atomic.Bool
 }
 
-// debt is what a cut owes: records of long states.
+// debt is the set of records of long states that a cut owes.
 type debt struct {
-	// keys have no record yet.
+	// keys are the keys that have no record yet.
 	keys map[string]limit.Kind
-	// paid are the records of the others.
+	// paid holds the records of the other keys.
 	paid journal.Buffer
-	// version is that of the records: above those of all changes before the cut, below
-	// those of all after it.
+	// version is the version of these records. It is above those of all changes
+	// before the cut and below those of all changes after it.
 	version uint64
 }
 
 // changeLog is what all shards' buffers share.
 type changeLog struct {
 	gate *journal.Gate
-	// dirty says that a cut would find something. It is set before a change can be seen.
+	// dirty is set if a cut would find something. It is set before a change
+	// becomes visible.
 	dirty  atomic.Bool
 	notify func()
 }
 
 const (
-	// maxSpare is the largest buffer that a shard keeps for what comes next.
+	// maxSpare is the size of the largest buffer that a shard keeps for its
+	// next records.
 	maxSpare = 64 << 10
-	// longState is how many bytes a state has that is owed. Finding the key
-	// again costs as much as copying some hundred bytes.
+	// longState is the least number of bytes of a state that is owed. Finding
+	// the key again costs as much as copying some hundred bytes.
 	longState = 256
 )
 
-// set adds the record of a key's new state and returns where it begins.
+// set appends the record of a key's new state and returns its offset.
 func (c *changes) set(a limit.Kind, key, state []byte) (at int) {
 	c.begin()
 	at = len(c.buf.Bytes)
@@ -80,7 +90,7 @@ func (c *changes) set(a limit.Kind, key, state []byte) (at int) {
 	return at
 }
 
-// forget adds the record of a key having gone.
+// forget appends the record that a key has gone and returns its offset.
 func (c *changes) forget(a limit.Kind, key []byte) (at int) {
 	c.begin()
 	at = len(c.buf.Bytes)
@@ -88,7 +98,7 @@ func (c *changes) forget(a limit.Kind, key []byte) (at int) {
 	return at
 }
 
-// owe notes a key that has a new state.
+// owe notes that a key has a new state.
 func (c *changes) owe(a limit.Kind, key []byte) {
 	c.begin()
 	if c.owed == nil {
@@ -102,7 +112,7 @@ func (c *changes) owe(a limit.Kind, key []byte) {
 func (c *changes) begin() {
 	c.version++
 	if len(c.buf.Bytes) > 0 || c.pending.Load() {
-		return // whoever put the first record there has said so
+		return // the first record has already set pending
 	}
 	c.pending.Store(true)
 	if !c.journal.dirty.Load() && c.journal.dirty.CompareAndSwap(false, true) {
@@ -110,17 +120,17 @@ func (c *changes) begin() {
 	}
 }
 
-// undo takes back the record that begins at an offset and has n bytes; there
-// may be others behind it.
+// undo removes the record of n bytes at an offset. Other records may follow it.
 func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
 
-// StartJournal begins to keep records of changes, with versions above version.
-// A TakeAll enters gate; Cut is called while it is closed.
-// notify is called when there is something to cut and there was not before,
-// under a shard's lock: it must not block. Of changes that are made while StartJournal runs some
-// have records and some have not: whoever wants all copies the table afterwards.
+// StartJournal begins to record changes, with versions above version. A TakeAll
+// enters gate; Cut is called while gate is closed. The engine calls notify,
+// under a shard's lock, when there is something to cut and there was not
+// before; notify must not block. Only some of the changes that are made while
+// StartJournal runs are recorded. A caller that needs all of them copies the
+// table afterwards.
 func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func()) {
-	e.flushing.Lock() // a Flush has a record of all shards or of none
+	e.flushing.Lock() // all shards record a Flush, or none
 	defer e.flushing.Unlock()
 	shared := &changeLog{gate: gate, notify: notify}
 	for i := range e.shards {
@@ -132,8 +142,8 @@ func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func())
 	e.journal.Store(shared)
 }
 
-// StopJournal keeps no records from now on and drops those that nobody has drained. No
-// Cut or Drain may be running.
+// StopJournal stops recording changes and drops the records that have not been
+// drained. No Cut or Drain may be running.
 func (e *Engine) StopJournal() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
@@ -146,21 +156,22 @@ func (e *Engine) StopJournal() {
 	}
 }
 
-// Dirty reports whether Cut would find something. Where it reports false, all
-// changes that anybody can have seen are in a cut that has begun.
+// Dirty reports whether Cut would find something. If it returns false, every
+// change that anybody can have seen is in a cut that has begun.
 func (e *Engine) Dirty() bool {
 	j := e.journal.Load()
 	return j != nil && j.dirty.Load()
 }
 
-// Cut sets the records of all changes since the last Cut aside, for Drain. One goroutine may
-// call Cut and Drain, in turn, with the gate closed during Cut.
+// Cut sets the records of all changes since the last Cut aside for Drain. One
+// goroutine may call Cut and Drain, in turn. The gate must be closed during
+// Cut.
 func (e *Engine) Cut() {
 	j := e.journal.Load()
 	if j == nil {
 		return
 	}
-	j.dirty.Store(false) // first: what comes from now on says so again
+	j.dirty.Store(false) // first: later changes set it again
 	for i := range e.shards {
 		s := &e.shards[i]
 		if s.table.changes.pending.Load() {
@@ -181,8 +192,8 @@ func (c *changes) setAside() {
 	c.pending.Store(false)
 }
 
-// Drain adds the records that the last Cut has set aside, those of one key in
-// their order.
+// Drain appends to dst the records that the last Cut has set aside. The records
+// of one key are in their order.
 func (e *Engine) Drain(dst *journal.Buffer) {
 	if e.journal.Load() == nil {
 		return
@@ -198,7 +209,7 @@ func (e *Engine) Drain(dst *journal.Buffer) {
 			c.spare = nil
 		}
 		c.full, c.aside = journal.Buffer{}, false
-		for more := true; more; { // with the lock free between any two
+		for more := true; more; { // the lock is free between any two
 			more = s.payOne(dst)
 		}
 	}
@@ -218,7 +229,7 @@ func (s *shard) payOne(dst *journal.Buffer) bool {
 	return false
 }
 
-// pay adds the record of a key that is owed, as it is now.
+// pay appends the record of an owed key with its current state.
 func (t *table) pay(key string, dst *journal.Buffer) {
 	due := &t.changes.due
 	k := []byte(key)
@@ -231,7 +242,8 @@ func (t *table) pay(key string, dst *journal.Buffer) {
 	delete(due.keys, key)
 }
 
-// payFirst pays for a key, if it is owed, before a step changes it that is not to be in the last cut.
+// payFirst pays for a key, if it is owed, before a step that must not be in the
+// last cut changes it.
 func (t *table) payFirst(key []byte) {
 	if c := t.changes; c != nil && len(c.due.keys) > 0 {
 		if _, owed := c.due.keys[string(key)]; owed {
@@ -240,7 +252,7 @@ func (t *table) payFirst(key []byte) {
 	}
 }
 
-// flushed adds the record of all keys having gone, under its version.
+// flushed appends the record that all keys have gone, with version.
 func (c *changes) flushed(version uint64) {
 	c.begin()
 	c.version = version
@@ -248,7 +260,7 @@ func (c *changes) flushed(version uint64) {
 	c.buf.Flush(version)
 }
 
-// payAll pays for all keys that are owed, before they go.
+// payAll pays for all owed keys before they go.
 func (t *table) payAll() {
 	if c := t.changes; c != nil {
 		for key := range c.due.keys {

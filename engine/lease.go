@@ -3,16 +3,16 @@ package engine
 import "limitdb/limit"
 
 // Lease asks for a lease of key at now and writes the answer to *d, as
-// limit.TakeLease does. The errors are ErrWrongType and those of limit.TakeLease,
-// and for a new key ErrKey and ErrOOM; after an error nothing has changed.
+// limit.TakeLease does. The errors are ErrWrongType, those of limit.TakeLease,
+// and for a new key ErrKey and ErrOOM. After an error nothing has changed.
 func (e *Engine) Lease(now int64, key []byte, l *limit.Lease, d *limit.Decision) error {
 	h, s := e.place(key)
 	_, err := e.ask(now, h, s, key, &Request{Lease: l}, nil, d)
 	return err
 }
 
-// Renew has the lease of id end ttl nanoseconds from now, and returns how much it
-// holds. The errors are ErrWrongType and those of limit.RenewLease.
+// Renew makes the lease of id end ttl nanoseconds after now, and returns its
+// weight. The errors are ErrWrongType and those of limit.RenewLease.
 func (e *Engine) Renew(now int64, key, id []byte, ttl int64) (weight int64, err error) {
 	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
 		next, weight, err = limit.RenewLease(id, ttl, state, now, dst)
@@ -21,8 +21,8 @@ func (e *Engine) Renew(now int64, key, id []byte, ttl int64) (weight int64, err 
 	return weight, err
 }
 
-// Release ends the lease of id, and returns how much it held. The errors are
-// ErrWrongType and those of limit.ReleaseLease.
+// Release ends the lease of id and returns the weight that it had. The errors
+// are ErrWrongType and those of limit.ReleaseLease.
 func (e *Engine) Release(now int64, key, id []byte) (weight int64, err error) {
 	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
 		next, weight, err = limit.ReleaseLease(id, state, now, dst)
@@ -31,8 +31,8 @@ func (e *Engine) Release(now int64, key, id []byte) (weight int64, err error) {
 	return weight, err
 }
 
-// Holders calls fn for the leases of key that there are at now, the soonest to
-// end first. A holder's id is valid during the call only; fn must not call the
+// Holders calls fn for each lease of key at now, in the order in which they
+// end. A holder's id is valid only during the call. fn must not call the
 // engine. The error is ErrWrongType.
 func (e *Engine) Holders(now int64, key []byte, fn func(h limit.Holder)) error {
 	return e.Apply(now, key, limit.LEASE, func(now int64, state, _ []byte) ([]byte, error) {

@@ -6,20 +6,21 @@ import (
 	"limitdb/limit"
 )
 
-// mark is the first two bytes of a record: what kind of state it has, and what
-// eviction needs to know of its limit, which the state does not tell. It is in
-// memory only.
+// mark is the first two bytes of a record: the kind of its state, and what
+// eviction needs to know about its limit, which the state does not contain. It
+// exists only in memory.
 //
 //	 15            8    7       6      5   4          0
 //	┌───────────────┬───────┬────────┬───┬─────────────┐
 //	│ bound         │ boxed │ denied │ – │  kind       │
 //	└───────────────┴───────┴────────┴───┴─────────────┘
 //
-// denied is set if the last decision was a denial, or left nothing. The bound is
-// limit.Bound at that decision, or at an earlier one if that was no denial either,
-// rounded down to two bits after the first. With the state it tells what share of
-// the limit is used at any later time.
-// A record that was restored is denied with a bound of 0: as fully used as can be.
+// denied is set if the last decision was a denial or left nothing. The bound is
+// limit.Bound at that decision, rounded down to two bits after the first. If
+// that decision was no denial, it may be the bound of an earlier one that was
+// no denial either. From the bound and the state follows the share of the limit
+// that is used at any later time. A restored record is marked denied with a
+// bound of 0: as fully used as can be.
 type mark uint16
 
 const (
@@ -31,7 +32,7 @@ const (
 
 func (m mark) kind() limit.Kind { return limit.Kind(m & kindBits) }
 
-// bound is the bound that is kept, at most the one that was given.
+// bound returns the stored bound. It is at most the original one.
 func (m mark) bound() int64 {
 	c := uint64(m >> boundShift)
 	if c < 8 {
@@ -40,7 +41,7 @@ func (m mark) bound() int64 {
 	return int64((4 | c&3) << (c/4 - 1))
 }
 
-// markOf is the mark of a key after the decision on a cost.
+// markOf returns the mark of a key after the decision on a cost.
 func markOf(l *limit.Limit, cost int64, d *limit.Decision) mark {
 	m := mark(l.Algorithm)
 	if !d.Limited {
@@ -52,9 +53,10 @@ func markOf(l *limit.Limit, cost int64, d *limit.Decision) mark {
 	return m | mark(boundCode(limit.Bound(l, cost)))<<boundShift
 }
 
-// markAfter is markOf for a key that may be there. A key that is far from being
-// denied, as it was before, keeps the bound that it has: nearly all decisions are
-// such, and a bound that another limit has left misleads nobody until then.
+// markAfter is markOf for a key that may be there. A key that is, and was, far
+// from being denied keeps its bound. Nearly all decisions are of this kind, and
+// until the key comes close to a denial, a bound left by another limit does no
+// harm.
 func (g *segment) markAfter(at slot, l *limit.Limit, cost int64, d *limit.Decision) mark {
 	if at != nil && d.Remaining > 0 && !d.Limited {
 		if m := *(*mark)(g.at(*at & offsetMask)) &^ boxed; m&(1<<boundShift-1) == mark(l.Algorithm) {
@@ -64,10 +66,10 @@ func (g *segment) markAfter(at slot, l *limit.Limit, cost int64, d *limit.Decisi
 	return markOf(l, cost, d)
 }
 
-// unknown is the mark of a key whose limit nobody has told yet.
+// unknown returns the mark of a key whose limit is not known yet.
 func unknown(a limit.Kind) mark { return mark(a) | denied }
 
-// boundCode is a bound, 0 or more, in a byte.
+// boundCode encodes a bound, 0 or more, in a byte.
 func boundCode(bound int64) uint8 {
 	if bound < 8 {
 		return uint8(bound)
@@ -89,8 +91,8 @@ const (
 	rankTime   = 24
 )
 
-// rank is the rank of a record that lives. It is false for leases, which are
-// never forgotten: what they allow has not ended.
+// rank returns the rank of a live record. It returns false for leases, which
+// are never evicted: what they allow has not ended.
 func (t *table) rank(now int64, r record) (uint64, bool) {
 	m, state := r.mark(), t.state(r)
 	a := m.kind()

@@ -6,24 +6,26 @@ import (
 	"slices"
 )
 
-// The memory budget. What counts is what the engine itself has (see budget). Only
-// a new key is ever refused, or one whose state has to grow beyond its record: all
-// others go on working.
+// The memory budget counts the memory of the engine itself (see budget). Only a
+// new key, or one whose state has to grow beyond its record, is ever refused.
+// All other keys continue to work.
+//
+// A step that needs memory when none is left gets it in this order:
 //
 // What needs memory where there is none left gets, in this order:
 //
-//  1. the room of expired keys of its own segment, and then of others;
-//  2. with the policy LeastDebt, the room of those keys of its segment that use
-//     the smallest share of their limits (see rank). Keys are spread over the
-//     segments by a seeded hash, so a segment is a fair sample of all. A
-//     sixteenth of it goes at once, which makes room for the next keys too. A
-//     caller that is denied now goes only where all others have gone, and a
-//     lease never;
-//  3. ErrOOM.
+//  1. It takes the room of expired keys, first of its own segment, then of others.
+//  2. With the policy LeastDebt, it takes the room of those keys of its segment
+//     that use the smallest share of their limits (see rank). A seeded hash
+//     spreads the keys over the segments, so a segment is a fair sample of all.
+//     A sixteenth of its keys goes at once, which makes room for the next keys
+//     too. The key of a caller that is denied now goes only after all others,
+//     and a lease never goes.
+//  3. Otherwise it fails with ErrOOM.
 //
-// Memory is given back in pages. A rewrite needs its new span before it can
-// release the old one: for that moment, some microseconds, the count may be
-// over the budget by a span for each processor.
+// Memory is returned in pages. A rewrite needs its new span before it can
+// release the old one. For those few microseconds the count may exceed the
+// budget by one span for each processor.
 
 // Policy says what happens to a new key when the memory budget is used up.
 type Policy uint8
@@ -32,21 +34,22 @@ const (
 	// NoEviction refuses new keys with ErrOOM.
 	NoEviction Policy = iota
 	// LeastDebt forgets those keys of a sample that use the smallest share of
-	// their limits: that forgives least. Never the least recently used, for then a
-	// spray of new keys would hand a fresh quota to the caller that is being limited.
+	// their limits, because that forgives least. It does not evict the least
+	// recently used keys: then a flood of new keys would give a fresh quota to
+	// the caller that is being limited.
 	LeastDebt
 )
 
-// SetMaxMemory sets the budget in bytes, 0 for none, and what to do when it is
-// used up. Keys beyond a lowered budget are evicted by Sweep and by new keys.
+// SetMaxMemory sets the budget in bytes, 0 for none, and the policy for when it
+// is used up. If the budget is lowered, Sweep and new keys evict the excess.
 func (e *Engine) SetMaxMemory(bytes int64, p Policy) {
 	e.arena.budget.max.Store(max(bytes, 0))
 	e.arena.budget.leastDebt.Store(p == LeastDebt)
 }
 
-// relieve makes room in g's stretch at the cost of its keys: those that have
-// expired, or else, if the policy says so, those that are used least. It reports
-// whether it found any.
+// relieve makes room in g's stretch at the cost of its keys: the expired ones
+// or, if there are none and the policy allows it, the least used ones. It
+// reports whether it found any.
 func (t *table) relieve(now int64, g *segment, keys, size int) bool {
 	if t.cull(now, g) == 0 && (!t.arena.budget.leastDebt.Load() || t.evict(now, g, size) == 0) {
 		return false
@@ -54,25 +57,25 @@ func (t *table) relieve(now int64, g *segment, keys, size int) bool {
 	need := needs(g.n+keys, g.live()+size)
 	more := t.arena.pages(need) - g.touched
 	if need > spanSize || more > 0 && t.arena.budget.over(more) {
-		keys, size = 0, 0 // it is to be split, or relieved again
+		keys, size = 0, 0 // it will be split, or relieved again
 	}
 	_, err := t.resize(g, keys, size)
 	return err == nil
 }
 
-// evictShare is the part of a segment's keys that is evicted at once.
+// evictShare: one in evictShare of a segment's keys is evicted at once.
 const evictShare = 16
 
-// mayGo reports whether a key may be evicted: it is not being changed, and nobody
-// waits for a turn of it.
+// mayGo reports whether a key may be evicted: it is not being changed, and
+// nobody waits for a turn of it.
 func (t *table) mayGo(key []byte) bool {
 	return !bytes.Equal(key, t.pinned) && (len(t.waits.lines) == 0 || t.waits.lines[string(key)] == nil)
 }
 
-// evict drops the keys of g that rank lowest, and returns how many: a sixteenth
-// of those that may go, and as many as have size bytes together. If all of them do
-// not have so many, it drops none. Callers that are denied now go only if the
-// others do not have size bytes.
+// evict drops the lowest-ranking keys of g and returns how many: a sixteenth of
+// those that may go, and more if needed to free size bytes. If even all of them
+// would not free size bytes, it drops none. Callers that are denied now go only
+// if the others do not free enough.
 func (t *table) evict(now int64, g *segment, size int) int {
 	buf, _ := t.arena.ranks.Get().(*[]uint64)
 	if buf == nil {
@@ -95,7 +98,8 @@ func (t *table) evict(now int64, g *segment, size int) int {
 	if calm, _ := slices.BinarySearch(all, rankDenied); calm > 0 {
 		want = min(want, calm)
 	}
-	// Mostly one turn; where the records are small for size, some more.
+	// One round is usually enough. If the records are small compared to size,
+	// it takes more.
 	dropped, freed := 0, 0
 	for ; ; want = min(2*want, len(all)) {
 		last := all[want-1]
@@ -115,7 +119,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 	}
 }
 
-// forgive drops a key that is evicted.
+// forgive evicts a key.
 func (t *table) forgive(now int64, g *segment, r record, rank uint64) {
 	if t.changes != nil {
 		t.changes.forget(r.kind(), r.key())
@@ -128,8 +132,7 @@ func (t *table) forgive(now int64, g *segment, r record, rank uint64) {
 	t.dropRecord(g, r)
 }
 
-// cull drops the keys of g that have expired, and returns how many. It leaves
-// due exact.
+// cull drops the expired keys of g and returns how many. It leaves due exact.
 func (t *table) cull(now int64, g *segment) int {
 	if g.due > now {
 		return 0
@@ -149,27 +152,29 @@ func (t *table) cull(now int64, g *segment) int {
 	return dropped
 }
 
-// dropRecord drops a key that was found by its record.
+// dropRecord drops the key of a record.
 func (t *table) dropRecord(g *segment, r record) {
 	h := t.hash(r.key())
 	t.drop(g, h, g.find(h, r.key()))
 }
 
-// barren is for how long reclaim does not try again after it has found nothing,
-// in nanoseconds: a spray of new keys that are all refused costs no sweep each.
+// barren is the time in nanoseconds for which reclaim does not try again after
+// it has found nothing. A flood of refused new keys thus does not cost a sweep
+// each.
 const barren = 1_000_000
 
-// reclaimed is how many bytes reclaim looks for: what any state grows by at once.
+// reclaimed is the number of bytes that reclaim looks for: the most that a
+// state grows at once.
 const reclaimed = 16 << 10
 
-// reclaim makes room for a new key whose own segment has none to give: it
-// drops what has expired elsewhere or, if the policy says so, evicts. No lock
-// is held when it is called. It tells whether there is more room now.
+// reclaim makes room for a new key whose own segment has none. It drops expired
+// keys elsewhere or, if the policy allows it, evicts keys. The caller must hold
+// no lock. It reports whether there is more room now.
 func (e *Engine) reclaim(now int64) bool {
 	const (
-		slots    = 4 * minKeys // that are looked at for expired keys,
-		sweeps   = 16          // as often as that finds some
-		segments = 64          // whose keys may be evicted
+		slots    = 4 * minKeys // slots to look at for expired keys in each sweep
+		sweeps   = 16          // the most sweeps, while each finds some
+		segments = 64          // the most segments to evict from
 	)
 	b := &e.arena.budget
 	before := b.used.Load()
@@ -202,7 +207,7 @@ func (e *Engine) reclaim(now int64) bool {
 }
 
 // squeeze evicts from the next segment that has keys, and reports whether it
-// has found one.
+// found one.
 func (e *Engine) squeeze(now int64) (found bool) {
 	cursor := e.squeezeAt.Load()
 	for range len(e.shards) {
@@ -222,8 +227,8 @@ func (e *Engine) squeeze(now int64) (found bool) {
 	return found
 }
 
-// shed drops what has expired from g, or else evicts, and gives the memory back.
-// It returns how many keys went.
+// shed drops the expired keys of g or, if there are none, evicts some, and
+// gives the memory back. It returns how many keys went.
 func (t *table) shed(now int64, g *segment) (dropped int) {
 	if dropped = t.cull(now, g); dropped == 0 {
 		dropped = t.evict(now, g, 0)

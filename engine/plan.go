@@ -9,13 +9,13 @@ import (
 	"limitdb/limit"
 )
 
-// plan is a TakeAll under way: a charge for each key, in the order of their
-// hashes, which is the order of their shards and of the segments in them. Plans
-// are used again, with the buffers that their charges have grown.
+// plan is a TakeAll in progress. It has a charge for each key, in the order of
+// their hashes, which is the order of their shards and of the segments in them.
+// Plans are reused, with the buffers that their charges have grown.
 type plan struct {
 	charges   []charge
 	places    [MaxAll]Place // of the request's keys
-	order     [MaxAll]uint8 // the request's keys in the order of the charges
+	order     [MaxAll]uint8 // indexes of the request's keys, in the order of the charges
 	uncounted limit.Limit   // a limit without its CountDenied
 	gate      *journal.Gate // to enter; nil for none
 }
@@ -24,25 +24,25 @@ type plan struct {
 type charge struct {
 	h       uint64
 	s       *shard
-	at      int    // which of the request's keys it is
+	at      int    // index of the key in the request
 	there   bool   // the key is live
-	moved   bool   // the limit denies, and its key moves to a faster pace: state,
-	changed bool   // state is the one to store,
-	gone    bool   // which says no more than an absent key does
-	needs   int    // bytes of its segment that storing it takes: 0 where it can stay
-	must    bool   // needs is for a state that does not grow, whatever the budget
-	late    bool   // the state is long, and is only written when it is stored
-	state   []byte // in a buffer of the charge's own
+	moved   bool   // the limit denies and moves its key to a faster pace, as state says
+	changed bool   // state is to be stored
+	gone    bool   // an absent key would mean the same as state
+	needs   int    // bytes that storing state takes in its segment; 0 if it stays in place
+	must    bool   // state does not grow, so needs ignores the budget
+	late    bool   // the state is long, and is written only when it is stored
+	state   []byte // in a buffer of the charge
 }
 
 const (
-	// stateBytes is how many bytes a charge's buffer has at first,
+	// stateBytes is the initial size of a charge's buffer.
 	stateBytes = 64
-	// bigState is how many it keeps from one plan to the next at most.
+	// bigState is the largest buffer that a charge keeps for the next plan.
 	bigState = 1 << 10
 )
 
-// plan orders the keys.
+// plan returns a plan for keys, with the charges in order.
 func (e *Engine) plan(keys [][]byte) *plan {
 	p, _ := e.plans.Get().(*plan)
 	if p == nil {
@@ -60,7 +60,7 @@ func (e *Engine) plan(keys [][]byte) *plan {
 		h, _ := e.place(keys[0])
 		p.places[0] = Place(h)
 	} else {
-		// The keys' misses overlap here, before the locks are held.
+		// The cache misses of the keys overlap here, before the locks are held.
 		e.Warm(keys, p.places[:])
 	}
 	order := p.order[:len(keys)]
@@ -85,7 +85,7 @@ func (e *Engine) plan(keys [][]byte) *plan {
 	return p
 }
 
-// done takes a plan back.
+// done returns a plan for reuse.
 func (e *Engine) done(p *plan) {
 	for i := range p.charges {
 		if cap(p.charges[i].state) > bigState {
@@ -95,8 +95,8 @@ func (e *Engine) done(p *plan) {
 	e.plans.Put(p)
 }
 
-// duplicate is the first key, in the request's order, that stands there before,
-// or -1.
+// duplicate returns the index of the first key that repeats an earlier one, or
+// -1.
 func (p *plan) duplicate(keys [][]byte) int {
 	at := -1
 	for i := range p.charges {
@@ -111,7 +111,7 @@ func (p *plan) duplicate(keys [][]byte) int {
 }
 
 // lock locks the shards and returns the time for all of them. A step in several
-// shards enters the journal's gate before.
+// shards enters the journal's gate first.
 func (p *plan) lock(now int64) int64 {
 	if p.gate != nil {
 		p.gate.Enter()
@@ -139,7 +139,7 @@ func (p *plan) unlock() {
 	}
 }
 
-// find looks for the key.
+// find finds the charge's key.
 func (c *charge) find(r *request) (*segment, slot) {
 	return c.s.table.find(c.h, r.keys[c.at])
 }
@@ -151,8 +151,8 @@ func (c *charge) count(now int64, r *request) {
 	}
 }
 
-// makeRoom sees to it that all charges can be stored one after the other. If
-// it cannot, it returns the key for which there is no room.
+// makeRoom makes room so that all charges can be stored one after the other. If
+// it cannot, it returns the index of the key that has no room.
 func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 	for i := range p.charges {
 		if c := &p.charges[i]; c.late && c.changed && c.s.table.tight(c.h, r.keys[c.at]) {
@@ -163,7 +163,7 @@ func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 		first := &rest[0]
 		t := &first.s.table
 		g := t.lookup(first.h)
-		// What the charges of one segment need is added up.
+		// Add up what the charges of one segment need.
 		keys, size, must, n := 0, 0, true, 0
 		for ; n < len(rest) && rest[n].s == first.s && t.lookup(rest[n].h) == g; n++ {
 			if more := rest[n].needs; more > 0 {
@@ -175,7 +175,8 @@ func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 			if err != nil {
 				return first.at, err
 			}
-			// The segment may have been split, and the last ones be in the other half.
+			// The segment may have been split, and the last charges may be in
+			// the other half.
 			n = 0
 			for n < len(rest) && rest[n].s == first.s && t.lookup(rest[n].h) == g {
 				n++
@@ -186,7 +187,7 @@ func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 	return -1, nil
 }
 
-// lost tells whether a key that was there has been evicted to make room.
+// lost reports whether a key that was there has been evicted to make room.
 func (p *plan) lost(r *request) bool {
 	for i := range p.charges {
 		c := &p.charges[i]

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// prefetch touches the first n addresses. The loads are atomic to stay in the
-// program: nobody uses what they read.
+// prefetch touches the first n addresses. The loads are atomic so that the
+// compiler keeps them, although their results are not used.
 func prefetch(at *[warmBatch]unsafe.Pointer, n int) {
 	for _, p := range at[:n] {
 		if p != nil {

@@ -4,22 +4,23 @@ import (
 	"limitdb/limit"
 )
 
-// Request is what can be waited for: a take from a limit or, where Lease is set,
+// Request is a request that can wait: a take from a limit or, if Lease is set,
 // a lease.
 type Request struct {
 	Limit limit.Limit
-	// Cost is how much to take, 0 or more.
+	// Cost is the amount to take, 0 or more.
 	Cost int64
-	// Partial takes what there is, up to Cost, as TakePartial does.
+	// Partial takes as much of Cost as is available, as TakePartial does.
 	Partial bool
-	// Replace starts anew if the key holds the state of another family, in place of
-	// ErrWrongType. If nothing is granted, the key stays as it is.
+	// Replace makes a key that holds the state of another family start anew,
+	// instead of failing with ErrWrongType. If nothing is granted, the key
+	// stays as it is.
 	Replace bool
-	// Lease asks for a lease; the fields above mean nothing then.
+	// Lease asks for a lease. The fields above are then ignored.
 	Lease *limit.Lease
 }
 
-// kind is what the key's state is, or becomes.
+// kind returns the kind of state that the request works on.
 func (r *Request) kind() limit.Kind {
 	if r.Lease != nil {
 		return limit.LEASE
@@ -27,7 +28,7 @@ func (r *Request) kind() limit.Kind {
 	return r.Limit.Algorithm.Kind()
 }
 
-// mark is the record's after a decision on the request.
+// mark returns the record's mark after a decision on the request.
 func (r *Request) mark(d *limit.Decision) mark {
 	if r.Lease != nil {
 		return mark(limit.LEASE)
@@ -39,8 +40,9 @@ func (r *Request) mark(d *limit.Decision) mark {
 	return markOf(&r.Limit, cost, d)
 }
 
-// move is what becomes of a state on which peek has denied the request: nil, or
-// one at a faster pace (see limit.Take). It is written over dst.
+// move returns the new state after peek has denied the request on a state: nil
+// if it does not change, or one at a faster pace (see limit.Take). It is
+// written over dst.
 func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, err error) {
 	if r.Lease != nil {
 		return nil, nil
@@ -50,7 +52,7 @@ func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (
 		return nil, err
 	}
 	l := r.Limit
-	l.CountDenied = false // who waits has not been denied
+	l.CountDenied = false // a request that waits has not been denied
 	return limit.Take(&l, state, now, part, dst, d)
 }
 
@@ -66,8 +68,8 @@ func (s *shard) stateAsked(g *segment, at slot, r *Request) ([]byte, error) {
 	return state, err
 }
 
-// takes tells whether a request that could be granted takes something, so that
-// it must let those go first who wait.
+// takes reports whether the request, if granted, takes something. Such a
+// request must let those that wait go first.
 func (r *Request) takes(state []byte, now int64) bool {
 	if r.Lease != nil {
 		return !r.Lease.Renews(state, now)
@@ -75,13 +77,14 @@ func (r *Request) takes(state []byte, now int64) bool {
 	return r.Cost > 0
 }
 
-// hasTurns tells whether a request is granted at once and told when to go.
+// hasTurns reports whether the request is granted when it asks and then waits
+// for its turn.
 func (r *Request) hasTurns() bool {
 	return r.Lease == nil && r.Limit.Algorithm == limit.QUEUE
 }
 
-// peek answers as take would, and changes nothing. With a limit that counts
-// denials as well, it is not counted itself: who waits has not been denied.
+// peek answers as take would and changes nothing. If the limit counts denials,
+// peek does not count this one: a request that waits has not been denied.
 func (r *Request) peek(state []byte, now int64, d *limit.Decision) error {
 	if r.Lease != nil {
 		return limit.PeekLease(r.Lease, state, now, d)
@@ -98,8 +101,8 @@ func (r *Request) peek(state []byte, now int64, d *limit.Decision) error {
 	return limit.Peek(&l, state, now, part, d)
 }
 
-// take decides on a state, as limit.Take and limit.TakeLease do, and tells how
-// much was granted.
+// take decides on a state, as limit.Take and limit.TakeLease do, and returns
+// how much was granted.
 func (r *Request) take(state []byte, now int64, dst []byte, d *limit.Decision) (next []byte, granted int64, err error) {
 	if r.Lease != nil {
 		next, err = limit.TakeLease(r.Lease, state, now, dst, d)
@@ -116,8 +119,8 @@ func (r *Request) take(state []byte, now int64, dst []byte, d *limit.Decision) (
 	return next, part, err
 }
 
-// part is how much to ask for: the whole cost or, if a part will do, what there
-// is of it, and 1 at least.
+// part returns how much to ask for: the whole cost or, for Partial, as much of
+// it as is available and at least 1.
 func (r *Request) part(state []byte, now int64) (int64, error) {
 	if !r.Partial || r.Cost <= 1 {
 		return r.Cost, nil
@@ -129,8 +132,8 @@ func (r *Request) part(state []byte, now int64) (int64, error) {
 	return min(r.Cost, max(1, there.Remaining)), nil
 }
 
-// stand makes *d a denial of what could be granted: nothing is taken, and there
-// is nothing to wait for but others, 1 ns at least.
+// stand makes *d the denial of a request that could be granted by itself:
+// nothing is taken, and the request waits only for others, for at least 1 ns.
 func (r *Request) stand(state []byte, now int64, d *limit.Decision) (err error) {
 	if r.Lease != nil {
 		err = limit.DenyLease(r.Lease, state, now, d)

@@ -3,10 +3,10 @@ package engine
 import "limitdb/limit"
 
 // Reserve takes cost from key at now in advance and writes the answer to *d, as
-// limit.Reserve does: granted, go ahead after d.Wait, which is at most maxWait
-// nanoseconds unless that is negative. The errors are those of Take, and
-// limit.ErrReserve for an algorithm that cannot; after an error nothing has
-// changed.
+// limit.Reserve does. If granted, the caller goes ahead after d.Wait, which is
+// at most maxWait nanoseconds unless maxWait is negative. The errors are those
+// of Take, and limit.ErrReserve for an algorithm that cannot reserve. After an
+// error nothing has changed.
 func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	err := s.reserve(now, h, key, l, cost, maxWait, d)
@@ -25,7 +25,7 @@ func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, m
 	}
 	q := s.waits.find(key)
 	if q.holds() && cost > 0 {
-		// What is reserved would be taken from those who wait.
+		// A reservation would take from those that wait.
 		if _, err := limit.Reserve(l, state, now, cost, maxWait, s.next[:0], d); err != nil {
 			return err
 		}

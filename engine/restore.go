@@ -8,24 +8,25 @@ import (
 	"limitdb/limit"
 )
 
-// How a table that was kept on a disk comes back: Expect, then Restore for all
+// A table comes back from disk in three steps: Expect, then Restore for all
 // records, from as many goroutines as there are shares, then Settle.
 //
-// Nearly every key that comes back is in far memory: it was not asked for yet,
-// and a snapshot stands in the order of another seed's hashes. So Restore fetches
-// the memory of a batch of keys before it goes to the first. Each goroutine has
-// shards of its own: it neither waits for another's lock nor takes cache lines
-// away from it. And a table that knows how many keys to expect is not split
-// and copied again and again on its way there.
+// Nearly every key that comes back is in far memory: nobody has asked for it
+// yet, and a snapshot is in the order of another seed's hashes. So Restore
+// prefetches the memory of a batch of keys before it handles the first. Each
+// goroutine has its own shards, so it neither waits for another's lock nor
+// takes cache lines away from it. A table that knows how many keys to expect is
+// not split and copied again and again while it fills.
 
-// leastKey is less than any key costs, in bytes.
+// leastKey is less than the memory of any key, in bytes.
 const leastKey = 16
 
-// Expect prepares an empty engine for so many keys: it makes the segments that
-// it would have grown by then, with indexes for those keys. Each key that does not
-// come costs some 7 bytes until Settle; what comes beyond them costs nothing. Sweep, called with
-// times like now, leaves these segments alone for some seconds. The error is one of
-// the system; the engine is sound after it.
+// Expect prepares an empty engine for that many keys. It creates the segments
+// that the engine would have grown for them, with indexes of the right size.
+// Each expected key that does not come costs some 7 bytes until Settle. Keys
+// beyond the expected number cost nothing extra. Sweep, called with times like
+// now, skips these segments for some seconds. The error is one of the system;
+// the engine is sound after it.
 func (e *Engine) Expect(now, keys int64) error {
 	if most := e.arena.budget.max.Load(); most > 0 {
 		keys = min(keys, most/leastKey)
@@ -54,8 +55,8 @@ func (s *shard) expect(now int64, keys int) error {
 	return t.expect(g, keys)
 }
 
-// expect splits g, which is empty, as so many keys would have it split, and gives
-// what comes of it an index for them.
+// expect splits g, which is empty, as that many keys would, and gives each
+// resulting segment an index for its keys.
 func (t *table) expect(g *segment, keys int) error {
 	// The index has some lines to spare, since hashes do not fall evenly.
 	if keys < t.maxKeys(g) || g.depth == maxDepth {
@@ -74,12 +75,12 @@ func (t *table) expect(g *segment, keys int) error {
 	return nil
 }
 
-// Restore applies changes that were recovered, in their order, whatever the
-// budget, and keeps no record of them. Of their keys it takes those that are in one share
-// out of so many, 0 to shares−1. Every key is in one of them, and calls for different
-// shares may run at the same time. Errors: of an algorithm that this version does
-// not know, ErrKey, those of the system. What stands before the change at
-// fault has been applied then.
+// Restore applies recovered changes in their order, ignores the budget, and
+// does not record them. It handles only the keys of one share, numbered 0 to
+// shares−1. Every key belongs to exactly one share, and calls for different
+// shares may run at the same time. Errors: journal.ErrNewer for a kind that
+// this version does not know, ErrKey, and those of the system. The changes
+// before the one at fault have then been applied.
 func (e *Engine) Restore(changes []journal.Record, share, shares int) error {
 	b := recovered{e: e}
 	for i := range changes {
@@ -107,7 +108,7 @@ type recovered struct {
 	places  [warmBatch]Place
 }
 
-// apply applies what there is, and empties the batch.
+// apply applies the changes of the batch and empties it.
 func (b *recovered) apply() error {
 	b.e.fetch(b.keys[:b.n], b.places[:b.n])
 	for i, r := range b.changes[:b.n] {
@@ -143,7 +144,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	return t.insert(s.last, h, r.Key, unknown(a), r.State, true)
 }
 
-// Settle gives back what Expect has set apart for keys that did not come.
+// Settle frees what Expect has reserved for keys that did not come.
 func (e *Engine) Settle() {
 	for i := range e.shards {
 		e.shards[i].tidy()

@@ -1,14 +1,16 @@
 package engine
 
 // Walks go along the line of hashes. A cursor is a place on it: the leading 48
-// bits of a hash, 48 so that clients that read cursors as doubles keep them
-// exact. What lies before it has been visited, whatever the segments have
-// become since; a line that begins before it is visited once more.
+// bits of a hash. 48 bits stay exact in clients that read cursors as doubles.
+// Everything before a cursor has been visited, however the segments have
+// changed since. An index line that begins before the cursor is visited once
+// more.
 
-// walkChunk is how many lines are walked under one hold of a shard's lock.
+// walkChunk is the number of lines that are walked under one hold of a shard's
+// lock.
 const walkChunk = 64
 
-// tries is how many places Random tries.
+// tries is the number of places that Random tries.
 const tries = 16
 
 func (e *Engine) shardAt(cursor uint64) *shard {
@@ -16,8 +18,8 @@ func (e *Engine) shardAt(cursor uint64) *shard {
 }
 
 // walk calls visit for the live keys of up to count lines of the segment at
-// cursor, under its shard's lock, and returns how many lines there were and
-// the cursor behind them. An empty segment counts as a line.
+// cursor, under its shard's lock. It returns the number of lines and the next
+// cursor. An empty segment counts as one line.
 func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
@@ -42,11 +44,11 @@ func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte
 	return int(to - from), g.lineStart(to)
 }
 
-// Range visits live keys from cursor on (0 starts), about count slots of the
-// table, and returns the next cursor (0: the end). A key that is live during
-// the whole iteration is visited at least once, whatever grows or shrinks
-// meanwhile. key is valid during the call only; fn must not call the engine.
-// A cursor has 48 bits; any other number counts as its low 48 bits.
+// Range calls fn for live keys from cursor on (0 to begin), for about count
+// slots of the table, and returns the next cursor (0 at the end). A key that is
+// live during the whole iteration is visited at least once, however the table
+// grows or shrinks meanwhile. key is valid only during the call. fn must not
+// call the engine. A cursor has 48 bits; higher bits are ignored.
 func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, info Info)) uint64 {
 	cursor &= 1<<placeBits - 1
 	for left := max(count, 1); left > 0; {
@@ -60,9 +62,10 @@ func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, 
 	return cursor
 }
 
-// Random appends a random live key to dst. It chooses a place on the line, then one
-// of the keys there, and returns false when it has found none at a few places: then
-// few are left of many, or none, and Range from the cursor on finds one.
+// Random appends a random live key to dst. It chooses a place on the line, then
+// one of the keys there. It returns false if it found no key at a few places.
+// Then only few keys are left of many, or none, and Range from the returned
+// cursor finds one if there is any.
 func (e *Engine) Random(now int64, dst []byte) (key []byte, cursor uint64, ok bool) {
 	base, seen := len(dst), uint64(0)
 	draw := mix(e.seed + e.draws.Add(1))
@@ -84,8 +87,9 @@ func (e *Engine) Random(now int64, dst []byte) (key []byte, cursor uint64, ok bo
 	return dst, mix(draw) >> placeShift, false
 }
 
-// mix is the finaliser of SplitMix64: every bit of x changes half of the result.
-// See Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014).
+// mix is the finaliser of SplitMix64: changing a bit of x changes half of the
+// result's bits on average. See Steele, Lea, Flood, "Fast splittable
+// pseudorandom number generators" (2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

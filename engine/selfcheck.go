@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// check verifies every invariant of the engine, whose methods must not run
-// meanwhile, and panics where one does not hold.
+// check verifies every invariant of the engine and panics if one does not hold.
+// No method of the engine may run meanwhile.
 func (e *Engine) check() {
 	want := len(e.shards) * shardBytes
 	for i := range e.shards {
@@ -33,7 +33,7 @@ func (e *Engine) check() {
 	}
 }
 
-// census verifies the table and returns its bytes.
+// census verifies the table and returns the bytes it uses.
 func (t *table) census() int {
 	d := t.dir.Load()
 	if len(d.segs) != 1<<d.depth {
@@ -77,7 +77,8 @@ func (t *table) census() int {
 	return sum
 }
 
-// checkSegment verifies a segment and returns how many of its states are in boxes.
+// checkSegment verifies a segment and returns how many of its states are in
+// boxes.
 func (t *table) checkSegment(g *segment) (boxes int) {
 	if g.base == nil {
 		if g.n != 0 || g.top != 0 || g.touched != 0 || g.lines != 0 {

@@ -61,8 +61,9 @@ func (q *queue) check() {
 	}
 }
 
-// checkDue asks whether the head of a queue that is not due can be granted when the
-// queue says so, and not now, and those who have stepped aside not in time.
+// checkDue verifies a queue that is not due yet: its head cannot be granted now
+// but can be when the queue is due, and waiters that have stepped aside cannot
+// be granted in time.
 func (s *shard) checkDue(q *queue) {
 	if q.at <= s.last {
 		return

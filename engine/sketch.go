@@ -2,40 +2,41 @@ package engine
 
 import "math"
 
-// A sketch follows the keys of a stream that come most often, in little memory
-// of fixed size: Space-Saving, from Metwally, Agrawal, El Abbadi, "Efficient
-// Computation of Frequent and Top-k Elements in Data Streams" (ICDT 2005). A key
-// that is not followed takes the place of the one with the least count, and
-// takes over that count as its error:
+// A sketch follows the most frequent keys of a stream in a small, fixed amount
+// of memory. The algorithm is Space-Saving, from Metwally, Agrawal, El Abbadi,
+// "Efficient Computation of Frequent and Top-k Elements in Data Streams" (ICDT
+// 2005). A key that is not followed takes the slot of the key with the least
+// count, and takes over that count as its error:
 //
 //	count − error ≤ how often the key came ≤ count
 //	a key that came more often than the least count is followed
 //	the least count ≤ all counts together / sketchKeys
 //
-// What is told is count − error, never more than there was: a key that has only
-// just taken a place is told with what it has had since.
+// The sketch reports count − error, which is never above the truth. For a key
+// that has only just taken a slot, it reports what came since.
 //
-// Once a minute all counts are halved, so that they tell of now: what came in
-// this minute counts in full, in the one before as half, then as a quarter, and
-// so on. Errors are rounded up and counts down: what is told is still not above
-// the truth, but may be 3 further below.
+// Once a minute all counts are halved, so that they describe the present: what
+// came in this minute counts in full, in the minute before as half, then as a
+// quarter, and so on. Errors are rounded up and counts down. What is reported
+// is still not above the truth, but may be 3 further below it.
 //
-// Not everything is looked at where much comes: of a stream, the first exactly in
-// a minute are, and then one in stride, which counts for as many. It is one at
-// random of each stride (stratified), because of callers that take turns some
-// would else be hit always and others never. The draws come from the hashes, so
-// the same stream gives the same sketch under the same seed.
+// A busy stream is sampled. In each minute, the sketch looks at the first keys
+// (exactly of them), and then at one key in each stride, which counts for the
+// whole stride. It picks that key at random (stratified sampling). Otherwise,
+// if callers take turns, some would be picked always and others never. The
+// random numbers come from the hashes, so the same stream gives the same sketch
+// under the same seed.
 //
 // Looking at a key that is not followed costs four cache lines, mostly of far
-// memory: tags, counts, and the two of the place that it takes.
+// memory: tags, counts, and the two of the slot that it takes.
 //
-// Rejected: HeavyKeeper (Gong et al., 2018), which tells less about the keys
-// behind the first few, and whose counters decay by chance and not by time.
+// Rejected: HeavyKeeper (Gong et al., 2018). It says less about the keys behind
+// the first few, and its counters decay by chance rather than by time.
 type sketch struct {
 	tags   [sketchKeys]uint32 // the hashes' upper halves
-	minute int64              // since the epoch, of the last halving
-	seen   uint32             // since then
-	behind int32              // how many of its stride come after the last one looked at
+	minute int64              // of the last halving, counted from the epoch
+	seen   uint32             // keys looked at since then
+	behind int32              // keys of its stride that follow the last one looked at
 	counts [sketchKeys]uint32 // 0: the slot is free
 	_      [16]byte
 	slots  [sketchKeys]sketchSlot
@@ -49,10 +50,11 @@ type sketchSlot struct {
 }
 
 const (
-	// sketchKeys is how many keys a sketch follows. A shard has two, so that
-	// there are 3072 for each order with the usual 256 shards.
+	// sketchKeys is the number of keys that a sketch follows. A shard has one
+	// sketch for each order, so there are 3072 keys for each order with the
+	// usual 256 shards.
 	sketchKeys = 12
-	// sketchText is how many bytes of a key it keeps.
+	// sketchText is the number of bytes of a key that a sketch keeps.
 	sketchText = 82
 
 	exactly = 256
@@ -61,7 +63,7 @@ const (
 	minute = 60_000_000_000
 )
 
-// note counts a key, and returns how many are to be passed over before the next.
+// note counts a key, and returns how many to skip before the next.
 func (t *sketch) note(now int64, h uint64, key []byte) (skip int32) {
 	t.age(now)
 	w := uint32(1)
@@ -78,7 +80,7 @@ func (t *sketch) note(now int64, h uint64, key []byte) (skip int32) {
 	return skip
 }
 
-// age halves the counts once for each minute that has gone by.
+// age halves the counts once for each minute that has passed.
 func (t *sketch) age(now int64) {
 	if now < (t.minute+1)*minute {
 		return
@@ -112,7 +114,7 @@ func (t *sketch) add(h uint64, key []byte, w uint32) {
 	t.counts[least] = plus(t.counts[least], w)
 }
 
-// plus adds, and stops at the most that there can be.
+// plus adds a and b, and saturates at the largest value.
 func plus(a, b uint32) uint32 {
 	if sum := a + b; sum >= a {
 		return sum
@@ -120,7 +122,7 @@ func plus(a, b uint32) uint32 {
 	return math.MaxUint32
 }
 
-// each calls fn for every key that is followed and has a count to tell.
+// each calls fn for every followed key with a count to report.
 func (t *sketch) each(fn func(h uint64, key []byte, length int, count uint32)) {
 	for i, count := range t.counts {
 		if s := &t.slots[i]; count > s.err {

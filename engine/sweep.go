@@ -1,27 +1,27 @@
 package engine
 
-// sweepRest is for how long Sweep leaves a segment alone after a look that was
-// not worth it, in nanoseconds: fewer than one in restShare had expired. Mass
-// expiry is found at once; a trickle costs a look at each key in five seconds
-// at most, and keeps little memory from being used again.
+// sweepRest is the time in nanoseconds for which Sweep skips a segment after a
+// look that was not worth it, because fewer than one key in restShare had
+// expired. Mass expiry is found at once. A trickle costs at most one look at
+// each key in five seconds, and keeps little memory from being reused.
 const (
 	sweepRest = 5_000_000_000
 	restShare = 16
 )
 
-// sweepBury is how many shards' memory Sweep frees after a Flush that nobody has
-// gone on with.
+// sweepBury is the number of shards whose memory each Sweep frees after a Flush
+// that its caller has not finished with Step.
 const sweepBury = 8
 
-// skipChunk is how many segments with nothing to do are passed under one hold
-// of a shard's lock.
+// skipChunk is the number of segments without work that are passed under one
+// hold of a shard's lock.
 const skipChunk = 64
 
-// Sweep drops expired keys, looking at about budget slots, and evicts from what is
-// beyond a lowered memory budget; it returns how many keys it dropped. It goes on
-// where the sweep before it stopped, and passes over segments in which nothing
-// can have expired. It holds one shard's lock at a time, each for one segment
-// that has work. It also gives unused memory back to the system. Call it from a
+// Sweep drops expired keys, looks at about budget slots, and returns how many
+// keys it dropped. It also evicts keys to meet a lowered memory budget, and
+// returns unused memory to the system. It continues where the last sweep
+// stopped and skips segments in which nothing can have expired. It locks one
+// shard at a time, each for one segment that has work. Call it from a
 // background ticker.
 func (e *Engine) Sweep(now int64, budget int) int {
 	for range sweepBury {
@@ -30,8 +30,9 @@ func (e *Engine) Sweep(now int64, budget int) int {
 	e.arena.trim(false)
 	dropped := 0
 	cursor := e.sweepAt.Load()
-	// Once around the line at most. The place to stop at is counted rather than
-	// waited for: segments have become others since, and none may end there.
+	// Go around the line at most once. Count the distance instead of comparing
+	// with the starting place: segments change meanwhile, and none may end
+	// there.
 	for left := uint64(1) << placeBits; budget > 0 && left > 0; {
 		n, looked, next := e.sweepSome(now, cursor, min(budget, skipChunk))
 		dropped += n
@@ -43,10 +44,10 @@ func (e *Engine) Sweep(now int64, budget int) int {
 	return dropped
 }
 
-// sweepSome passes up to max segments of one shard from cursor on, up to and
+// sweepSome passes up to most segments of one shard from cursor on, up to and
 // including the first that has work. It returns how many keys it dropped, how
-// many slots it looked at (one for a segment without work), and the cursor
-// behind them.
+// many slots it looked at (one for a segment without work), and the next
+// cursor.
 func (e *Engine) sweepSome(now int64, cursor uint64, most int) (dropped, looked int, next uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
@@ -70,13 +71,13 @@ func (e *Engine) sweepSome(now int64, cursor uint64, most int) (dropped, looked 
 	return 0, looked, next
 }
 
-// end is the place behind g's stretch, or 0 where the line ends.
+// end returns the place behind g's stretch, or 0 at the end of the line.
 func (g *segment) end() uint64 {
 	return (g.start + 1<<g.width) & (1<<placeBits - 1)
 }
 
-// tend does what there is to do for g, and tells how many keys it dropped and
-// whether there was anything to do.
+// tend does the work that g needs. It returns how many keys it dropped and
+// whether there was any work.
 func (t *table) tend(now int64, g *segment) (dropped int, work bool) {
 	over := t.arena.budget.leastDebt.Load() && t.arena.budget.over(0)
 	switch {
@@ -97,14 +98,14 @@ func (t *table) tend(now int64, g *segment) (dropped int, work bool) {
 	case g.n == 0:
 		t.vacate(g)
 	case dropped > 0 && scarce:
-		_, _ = t.resize(g, 0, 0) // where it fails, it stays as it is
+		_, _ = t.resize(g, 0, 0) // if it fails, the segment stays as it is
 	case dropped > 0:
 		t.settle(g)
 	}
 	return dropped, true
 }
 
-// vacate gives back the span of a segment that has no keys left.
+// vacate frees the span of a segment that has no keys left.
 func (t *table) vacate(g *segment) {
 	next := t.empty(g.depth, g.start)
 	t.publish(next)

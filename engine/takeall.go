@@ -9,27 +9,28 @@ import (
 
 // Many keys in one atomic step.
 //
-// The keys' shards are locked, each once and in the order of their index. So do
-// all who lock more than one, hence none waits for another in a circle. The time
-// is then the latest that any of the shards has seen. Three phases follow, and
-// only the last one changes anything:
+// TakeAll locks the keys' shards, each once and in the order of their index.
+// Everything that locks more than one shard does so in this order, so there is
+// no deadlock. The time of the step is the latest that any of the shards has
+// seen. Three phases follow, and only the last one changes anything:
 //
-//  1. Decide every limit, on a copy of its state, or by peeking if that is long. If
-//     one denies, this is the end.
-//  2. Make room for what has to be stored. That may rewrite segments, drop what
-//     has expired and, if the policy says so, evict, as a single Take would.
-//     If a key of ours was evicted, it is back to phase 1: each turn leaves fewer
-//     that can be. If there is no room, nothing of ours has changed yet.
-//  3. Store the new states, which cannot fail any more.
+//  1. Decide every limit on a copy of its state or, if the state is long, by
+//     peeking. If one denies, stop.
+//  2. Make room for the new states. That may rewrite segments, drop expired keys
+//     and, if the policy allows it, evict, as a single Take would. If that evicted
+//     a key of this step, go back to phase 1; each round leaves fewer keys that
+//     can be evicted. If there is no room, no key of this step has changed yet.
+//  3. Store the new states, which can no longer fail.
 //
-// Rejected: to store one key after the other and undo what was stored if the
-// next one finds no room. The old state needs room, too, once the record has
-// moved, and an eviction for the last key may hit the first.
+// Rejected: storing one key after the other, and undoing that if the next one
+// finds no room. The old state needs room, too, once the record has moved, and
+// an eviction for the last key may hit the first.
 
-// MaxAll is the most keys of one TakeAll: what it locks must be released soon.
+// MaxAll is the largest number of keys of one TakeAll. It bounds how long the
+// shards are locked.
 const MaxAll = 128
 
-// What TakeAll can have wrong, besides what Take can.
+// Errors of TakeAll, besides those of Take.
 var (
 	// ErrDuplicate is returned for a key that is given twice.
 	ErrDuplicate = errors.New("engine: a key is given twice")
@@ -37,21 +38,21 @@ var (
 	ErrTooMany = errors.New("engine: too many keys at once")
 )
 
-// TakeAll takes costs[i] from keys[i] under limits[i] for all i, or nothing from
-// any if one of them denies, in one atomic step, and writes the answers to ds.
-// All four have the same length.
+// TakeAll takes costs[i] from keys[i] under limits[i] for all i in one atomic
+// step, or nothing from any key if one limit denies. It writes the answers to
+// ds. All four slices have the same length.
 //
-// at is -1 if all was granted. If not, it is the limit that denies for the
-// longest time, the first of several; a denial for ever is the longest. After
-// its Wait all is granted, if nobody else asks. A limit denies, too, if others
-// wait for its key (see Ask). Nothing has changed then, but
-// that keys which deny have moved to the pace of a limit that was raised;
-// so limits with CountDenied count nothing either, and the decisions of those
-// limits that would have granted tell what there is.
+// If everything was granted, at is -1. Otherwise at is the limit that denies
+// for the longest time, the first of several; a denial for ever is the longest.
+// After its Wait everything is granted, if nobody else asks. A limit also
+// denies if others wait for its key (see Ask). After a denial nothing has
+// changed, except that denying keys have moved to the pace of a limit that was
+// raised. So limits with CountDenied count nothing either. The decisions of the
+// limits that would have granted say what is available.
 //
-// The errors are those of Take, ErrDuplicate and ErrTooMany, with the key at
-// fault in at, -1 for ErrTooMany. After an error nothing has changed, and ds
-// means nothing.
+// The errors are those of Take, ErrDuplicate and ErrTooMany; at is then the key
+// at fault, -1 for ErrTooMany. After an error nothing has changed, and ds is
+// not valid.
 func (e *Engine) TakeAll(now int64, keys [][]byte, limits []limit.Limit, costs []int64, ds []limit.Decision) (at int, err error) {
 	if len(keys) > MaxAll {
 		return -1, ErrTooMany
@@ -73,7 +74,7 @@ func (e *Engine) TakeAll(now int64, keys [][]byte, limits []limit.Limit, costs [
 	return at, err
 }
 
-// request is what TakeAll was asked, and where its answers go.
+// request is the arguments of TakeAll, including where its answers go.
 type request struct {
 	keys   [][]byte
 	limits []limit.Limit
@@ -81,7 +82,8 @@ type request struct {
 	ds     []limit.Decision
 }
 
-// take is TakeAll, with errNoRoom for what might find room elsewhere.
+// take is TakeAll, except that it returns errNoRoom if there might be room
+// elsewhere.
 func (p *plan) take(now int64, r *request) (at int, err error) {
 	now = p.lock(now)
 	defer p.unlock()
@@ -105,8 +107,8 @@ func (p *plan) take(now int64, r *request) (at int, err error) {
 	return p.store(now, r)
 }
 
-// decide has every limit answer, and keeps the states that would come of it. Of
-// several errors it returns the one of the first key.
+// decide decides every limit and keeps the resulting states. Of several errors
+// it returns that of the first key.
 func (p *plan) decide(now int64, r *request) (at int, err error) {
 	for i := range p.charges {
 		c := &p.charges[i]
@@ -153,8 +155,8 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	if c.changed && !c.late {
 		c.state = next
 		if c.gone = limit.Expires(l.Algorithm.Kind(), next) <= now; !c.gone {
-			// However segments are rewritten until it is stored, a record is copied
-			// as it is, so this stays true.
+			// Segments may be rewritten before the state is stored, but a
+			// record is copied unchanged, so this stays true.
 			c.needs = c.s.table.needs(g, slot, key, next)
 			c.must = slot != nil && len(next) <= len(state)
 		}
@@ -162,9 +164,9 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	return nil
 }
 
-// takeLate takes from a long state, in its box, what has been decided: to copy it
-// as the others are would take longer than all the rest. Peek has answered that
-// it is granted, so this cannot fail any more.
+// takeLate takes the decided cost from a long state in its box. Copying it as
+// the others are copied would take longer than all the rest. Peek has granted
+// it, so this can no longer fail.
 func (c *charge) takeLate(g *segment, slot slot, now int64, r *request) ([]byte, error) {
 	l := &r.limits[c.at]
 	state, err := c.s.stateFor(g, slot, l)
@@ -174,7 +176,7 @@ func (c *charge) takeLate(g *segment, slot slot, now int64, r *request) ([]byte,
 	return limit.Take(l, state, now, r.costs[c.at], state[:0], &r.ds[c.at])
 }
 
-// worst is the limit that denies for the longest time, or -1.
+// worst returns the limit that denies for the longest time, or -1.
 func (r *request) worst() int {
 	at, longest := -1, int64(-1)
 	for i := range r.ds {
@@ -191,7 +193,7 @@ func (r *request) worst() int {
 	return at
 }
 
-// tooLong is the first key to be stored that is too long to be new, or -1.
+// tooLong returns the first new key to be stored that is too long, or -1.
 func (p *plan) tooLong(r *request) int {
 	at := -1
 	for i := range p.charges {
@@ -203,7 +205,7 @@ func (p *plan) tooLong(r *request) int {
 	return at
 }
 
-// needsRoom tells whether there is anything to make room for.
+// needsRoom reports whether anything needs room.
 func (p *plan) needsRoom() bool {
 	for i := range p.charges {
 		if c := &p.charges[i]; c.needs > 0 || c.late && c.changed {
@@ -213,8 +215,8 @@ func (p *plan) needsRoom() bool {
 	return false
 }
 
-// deny makes the answers of those that would have granted say what there is,
-// and counts.
+// deny makes the answers of the limits that would have granted say what is
+// available, and counts the decisions.
 func (p *plan) deny(now int64, r *request, worst int) (at int, err error) {
 	for i := range p.charges {
 		c := &p.charges[i]
@@ -245,7 +247,8 @@ func (p *plan) deny(now int64, r *request, worst int) (at int, err error) {
 	return worst, nil
 }
 
-// move keeps the faster pace of a key whose limit denies, so that its wait is true.
+// move stores the faster pace of a key whose limit denies, so that its wait is
+// true.
 func (p *plan) move(c *charge, now int64, r *request) error {
 	if !c.moved {
 		return nil
@@ -271,8 +274,8 @@ func (p *plan) move(c *charge, now int64, r *request) error {
 	return nil
 }
 
-// store keeps what has been decided, and counts. Keys that are to be forgotten
-// come last, for the segments may shrink then, in which room has been made.
+// store stores what has been decided, and counts the decisions. It forgets keys
+// last, because the segments in which room was made may then shrink.
 func (p *plan) store(now int64, r *request) (at int, err error) {
 	for _, gone := range [...]bool{false, true} {
 		for i := range p.charges {

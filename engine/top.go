@@ -12,29 +12,30 @@ import (
 // TopOrder is what Top ranks keys by.
 type TopOrder uint8
 
-// By what Top can rank: how often a key was denied, or asked for at all.
+// Top can rank keys by how often they were denied or asked for.
 const (
 	ByLimited TopOrder = iota
 	ByRequests
 	topOrders
 )
 
-// TopKey is a key that Top tells of.
+// TopKey is a key in the result of Top.
 type TopKey struct {
-	// Key is the key as it is, or if it is longer than 82 bytes the first ones,
-	// three dots, and eight digits that tell it from others which begin so.
+	// Key is the key. If it is longer than 82 bytes, it is the first 82, three
+	// dots, and eight digits that distinguish it from other keys with the same
+	// beginning.
 	Key []byte
-	// Count is how often it was, lately: see Top.
+	// Count is how often the key came lately; see Top.
 	Count int64
 }
 
-// following are a shard's sketches. They are not in the shard itself: shards so
-// far apart would have their first lines compete for the same places in the
-// processor's caches.
+// following is a shard's sketches. They are outside the shard: otherwise shards
+// would be so far apart that their first lines compete for the same places in
+// the processor's caches.
 type following [topOrders]sketch
 
-// count counts a decision that asked for something, and tells whether follow is
-// to be called.
+// count counts a decision that asked for something, and reports whether the
+// caller must call follow.
 func (s *shard) count(d *limit.Decision) (follow bool) {
 	s.skip[ByRequests]--
 	if !d.Limited {
@@ -46,14 +47,15 @@ func (s *shard) count(d *limit.Decision) (follow bool) {
 	return s.skip[ByRequests]|s.skip[ByLimited] < 0
 }
 
-// countDenied counts a denial that no algorithm has made: others are before it.
+// countDenied counts a denial that no algorithm has made, because others wait
+// before the request.
 func (s *shard) countDenied(now int64, h uint64, key []byte) {
 	if s.count(&limit.Decision{Limited: true}) {
 		s.follow(now, h, key)
 	}
 }
 
-// follow notes key where it is to be looked at.
+// follow notes key in each sketch that is to look at it.
 func (s *shard) follow(now int64, h uint64, key []byte) {
 	for by := range s.following {
 		if s.skip[by] < 0 {
@@ -62,16 +64,17 @@ func (s *shard) follow(now int64, h uint64, key []byte) {
 	}
 }
 
-// Top tells which keys were denied, or asked for, most often of late, the most
-// frequent first: at most n, and of one namespace only, unless that is nil. A
-// namespace is what stands in a key before its first colon; keys without one are
-// of the empty namespace.
+// Top returns the keys that were denied, or asked for, most often lately, the
+// most frequent first. It returns at most n, and only those of one namespace
+// unless namespace is nil. A key's namespace is the part before its first
+// colon; a key without a colon is in the empty namespace.
 //
-// A count says how often in this minute of the clock, with half of the count in
-// the minute before, a quarter of the one before that, and so on. Where a shard
-// has up to 256 decisions, or denials, a minute, it is not above the truth, and
-// below it by a twelfth of all that the shard has had at most; beyond that, one in
-// 128 is looked at, and counts for 128. See sketch.
+// A count is how often the key came in this minute of the clock, plus half of
+// the count in the minute before, a quarter of the one before that, and so on.
+// If a shard has up to 256 decisions, or denials, a minute, the count is not
+// above the truth, and below it by at most a twelfth of all that the shard has
+// had. Beyond 256, the shard looks at one in 128 and counts it as 128. See
+// sketch.
 func (e *Engine) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
 	var all []TopKey
 	for i := range e.shards {
@@ -95,8 +98,8 @@ func (e *Engine) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
 	return all[:min(n, len(all))]
 }
 
-// isIn tells whether a key of so many bytes, of which these are the first, is in
-// a namespace.
+// isIn reports whether a key is in a namespace. The key has length bytes; key
+// holds its first ones.
 func isIn(namespace, key []byte, length int) bool {
 	own, _, found := bytes.Cut(key, []byte(":"))
 	if !found {
@@ -105,12 +108,13 @@ func isIn(namespace, key []byte, length int) bool {
 	return bytes.Equal(own, namespace)
 }
 
-// shown is a copy of a key of so many bytes, of which these are the first.
+// shown returns the text to show for a key of length bytes; key holds its first
+// ones.
 func shown(h uint64, key []byte, length int) []byte {
 	if length == len(key) {
 		return bytes.Clone(key)
 	}
-	h = mix(h) // the hash itself is nobody's business
+	h = mix(h) // do not reveal the hash itself
 	text := append(bytes.Clone(key), "..."...)
 	return hex.AppendEncode(text, []byte{byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)})
 }

@@ -2,23 +2,25 @@ package engine
 
 import "limitdb/limit"
 
-// A QUEUE's request has its turn from the moment at which it asks, and waits for
-// that in a queue of its own. Who leaves before gives the turn back:
+// A request of a QUEUE gets its turn when it asks, and waits for the turn in a
+// queue of its own. If it leaves early, it gives the turn back:
 //
 //	now ──┬─ a ─┬─ b ─┬─ c ─┬─►      b leaves: its turn is a hole
 //	      └─────┴─────┴─────┘        c leaves: c's and b's are given back
 //
-// A turn can be given back only from the end of the line, for those behind it have
-// been told when to go. So the turns of a key are kept in their order as long as
-// somebody waits for one. A turn once given stays: a key that is reset or flushed
-// then is as if only its turns had been taken, and it is not evicted. (A request of
-// another algorithm that moves the key to a faster pace does shorten the line.)
+// Only the last turn of a line can be given back, because the requests behind
+// it have been told when to go. So the turns of a key are kept in their order
+// as long as anybody waits for one. A turn, once given, stays. If its key is
+// reset or flushed, only the turns remain taken. The key is not evicted. (A
+// request of another algorithm that moves the key to a faster pace does shorten
+// the line.)
 type turns struct {
-	last    *queue // the turn that was given last
-	waiting int    // of the turns, those that somebody waits for
+	last    *queue // the last turn given
+	waiting int    // number of turns that somebody waits for
 }
 
-// askTurn reserves for w, which is of a QUEUE, and parks it until its turn.
+// askTurn reserves a turn for w, which is a request of a QUEUE, and parks w
+// until then.
 func (s *shard) askTurn(now int64, h uint64, g *segment, at slot, key, state []byte, w *Waiter) (granted int64, err error) {
 	d := &w.decision
 	part, err := w.part(state, now)
@@ -31,13 +33,13 @@ func (s *shard) askTurn(now int64, h uint64, g *segment, at slot, key, state []b
 		return 0, err
 	}
 	if next == nil && state == nil {
-		at = nil // what a denied Replace leaves as it is
+		at = nil // a denied Replace leaves the key as it is
 	}
 	full := limit.Expires(w.kind(), next)
 	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
 		return 0, err
 	}
-	if d.Wait == limit.Never || part == 0 { // what takes nothing has no turn
+	if d.Wait == limit.Never || part == 0 { // a request that takes nothing has no turn
 		return part, nil
 	}
 	q := newQueue(s, h, key)
@@ -79,8 +81,8 @@ func (line *turns) stepOut(q *queue) {
 	q.ahead, q.behind = nil, nil
 }
 
-// leaveLine notes that nobody waits for a turn any more, and forgets the line if
-// that was the last one.
+// leaveLine notes that nobody waits for a turn any more, and forgets the line
+// if that was its last one.
 func (l *waitlist) leaveLine(q *queue) {
 	line := l.lines[q.key]
 	if line.waiting--; line.waiting == 0 {
@@ -112,8 +114,8 @@ func (s *shard) comeTurn(now int64, q *queue) {
 	s.tell(w)
 }
 
-// giveTurnBack gives up the turn of a QUEUE's request, and those holes before it
-// that are at the end of the line then.
+// giveTurnBack gives up the turn of a QUEUE's request, together with the holes
+// before it that are then at the end of the line.
 func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	w := q.first
 	l := w.Limit
@@ -137,9 +139,9 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	s.decided(w, err)
 }
 
-// merge makes one of a hole and the one before it, and forgets a hole behind which
-// somebody went who did not wait: nobody can give that turn back. So there are
-// never more holes than waiters, and one more.
+// merge merges a hole with the hole before it. It forgets a hole if a request
+// that did not wait went behind it, because that turn can never be given back.
+// So there is at most one more hole than there are waiters.
 func (line *turns) merge(q *queue) {
 	for _, pair := range [2][2]*queue{{q.ahead, q}, {q, q.behind}} {
 		front, back := pair[0], pair[1]
@@ -155,9 +157,10 @@ func (line *turns) merge(q *queue) {
 	}
 }
 
-// closeHoles gives back the holes at the end of a line. A turn is at the end if the
-// state is what it has made of it: a request that did not wait may be behind it. If
-// the state has been forgotten, there is nothing to give back.
+// closeHoles gives back the holes at the end of a line. A request that did not
+// wait may be behind a turn, so a turn is at the end only if the state is the
+// one that the turn left. If the state has been forgotten, there is nothing to
+// give back.
 func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) error {
 	for last := line.last; last != nil && last.hole != nil; last = line.last {
 		r := Request{Limit: *last.hole}
@@ -167,7 +170,7 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 			return err
 		}
 		switch full := limit.Expires(r.kind(), state); {
-		case full > last.full: // somebody is behind it
+		case full > last.full: // another request is behind it
 			line.stepOut(last)
 			return nil
 		case full == last.full:
@@ -185,8 +188,8 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 	return nil
 }
 
-// keepTurns gives a key that has been forgotten the state that keeps the next
-// request away from the turns of its line.
+// keepTurns gives a forgotten key a state that keeps the next request behind
+// the turns of its line.
 func (s *shard) keepTurns(now int64, line *turns) {
 	q := line.last
 	l := q.hole
@@ -196,17 +199,17 @@ func (s *shard) keepTurns(now int64, line *turns) {
 	var d limit.Decision
 	next, err := limit.Take(l, nil, now, 1, s.next[:0], &d)
 	if err != nil {
-		return // as it was granted before, it cannot
+		return // impossible, since it was granted before
 	}
 	limit.Prolong(next, q.full)
 	g, at := s.live(now, q.hash, q.bytes())
-	// The error is one of the system: then the turns are as good as forgotten.
+	// The error is one of the system. The turns are then forgotten.
 	_ = s.store(now, q.hash, g, at, q.bytes(), unknown(limit.QUEUE.Kind()), next, true)
 }
 
-// holdTurns has a refund, from which next comes, give back no more than what is
-// behind the turns of those who wait: else the next request would go together with
-// one of them. before is when the state expired before the refund.
+// holdTurns limits a refund, whose new state is next, to what lies behind the
+// turns of those that wait. Otherwise the next request would go at the same
+// time as one of them. before is when the state expired before the refund.
 func (s *shard) holdTurns(now, before int64, key []byte, l *limit.Limit, next []byte, d *limit.Decision) error {
 	line := s.waits.lines[string(key)]
 	if line == nil || line.last == nil || limit.Expires(l.Algorithm.Kind(), next) >= min(before, line.last.full) {

@@ -2,10 +2,11 @@ package engine
 
 import "limitdb/limit"
 
-// AssumeUsedUp has every key that is not there, or comes back, count as one of which
-// all that could be taken was taken at a time: after a crash that may have lost
-// the last changes of some keys, nobody knows which, no limit is exceeded then,
-// however many they were. It costs a new key a second decision.
+// AssumeUsedUp makes every key that is absent, or is forgotten later, count as
+// if all of its limit had been taken at time at. It is for a restart after a
+// crash that may have lost the last changes of unknown keys: no limit is
+// exceeded then, however many changes were lost. It costs a new key a second
+// decision.
 func (e *Engine) AssumeUsedUp(at int64) {
 	for i := range e.shards {
 		s := &e.shards[i]
@@ -15,8 +16,8 @@ func (e *Engine) AssumeUsedUp(at int64) {
 	}
 }
 
-// emptied is the state of a key of which all was taken at usedUp. Once that
-// does not matter any more, the state says no more than none does.
+// emptied returns the state of a key from which all was taken at usedUp. Once
+// that no longer matters, this state means the same as none.
 func (s *shard) emptied(l *limit.Limit) ([]byte, error) {
 	var d limit.Decision
 	if err := limit.Peek(l, nil, s.usedUp, 0, &d); err != nil || d.Remaining <= 0 {

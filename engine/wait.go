@@ -8,62 +8,64 @@ import (
 )
 
 // Waiting. A request that is denied but may wait is parked in the queue of its
-// key: a list, in the order of arrival, that exists only while somebody waits.
+// key: a list in the order of arrival that exists only while somebody waits.
 //
-//  1. Ask decides as Take would. A denial with something to wait for parks the
-//     request. Who waits holds nothing: the state is not touched, but that the key
-//     moves to the pace of a limit that has been raised, as it does at any denial.
-//  2. The head of the queue is the first waiter that can be granted in time. One
-//     whose limit would grant it after its Until only, as things are, steps aside: it
-//     holds up nobody. So a waiter under 1/h that waits for a minute does not stop
-//     callers of 1000/h. A lease never steps aside: it may be released long before it
-//     ends, and a request for a large share would never get it if small ones passed.
-//  3. The queue has one deadline: the moment at which its head can be granted,
-//     which a denial tells exactly, or at which the first of its waiters' times is
-//     over, whichever is first. All queues' deadlines are in one heap.
-//  4. Wake(now) settles the queues that are due: heads are granted, by an
-//     ordinary take, as long as the algorithm grants; those whose time is over are
-//     denied; a new deadline is set.
-//  5. Whatever gives back (Refund, Reset, Release, a waiter that leaves, Flush,
-//     eviction) settles the queue at once, by itself or by making it due. Whatever may
-//     shorten a wait (these, a faster pace, a grant under another limit than the
-//     last) brings those who have stepped aside back to their places: among those
-//     that can be granted in time, the order is always that of asking.
-//  6. A later request does not overtake: while there is a head, what takes
-//     something is denied or parked behind it. What takes nothing (cost 0, a lease
-//     that is renewed, a refund) goes through.
+//  1. Ask decides as Take would. If the denial has something to wait for, Ask
+//     parks the request. A waiter holds nothing: the state stays as it is, except
+//     that the key moves to the pace of a raised limit, as at any denial.
+//  2. The head of the queue is the first waiter that can be granted in time. A
+//     waiter that could be granted only after its Until steps aside and blocks
+//     nobody. So a waiter under 1/h that waits for a minute does not stop callers
+//     of 1000/h. A lease never steps aside: another lease may be released long
+//     before it ends, and a request for a large share would never get it if small
+//     ones passed it.
+//  3. The queue has one deadline: the moment when its head can be granted, which
+//     a denial states exactly, or the first Until of its waiters, whichever comes
+//     first. All queues' deadlines are in one heap.
+//  4. Wake(now) settles the queues that are due. It grants heads by an ordinary
+//     take, as long as the algorithm grants, denies waiters whose time is over,
+//     and sets a new deadline.
+//  5. Everything that gives back (Refund, Reset, Release, a waiter that leaves,
+//     Flush, eviction) settles the queue at once or makes it due. Everything that
+//     may shorten a wait (these, a faster pace, a grant under another limit than
+//     the last) returns the waiters that have stepped aside to their places. So
+//     waiters that can be granted in time are always in the order of asking.
+//  6. A later request does not overtake. While there is a head, a request that
+//     takes something is denied or parked behind it. A request that takes nothing
+//     (cost 0, the renewal of a lease, a refund) goes through.
 //
-// The engine has no clock: its owner calls Wake when the time that the last Wake
-// has told is there, and when Sooner says that an earlier one has appeared.
+// The engine has no clock. Its owner calls Wake at the time that the last Wake
+// returned, and when Sooner says that there is an earlier one.
 //
 // Invariants, checked by builds with the tag selfcheck while nothing runs:
 //
-//   - A queue has waiters, and is in its shard's map under its key; waits.n
-//     counts them. So without waiters a decision pays one comparison.
-//   - It is in the heap, at a time by which its head can be granted or one of its
-//     waiters gives up, if nothing else happens.
-//   - At the time of the last step no head could be granted, and none of those who
-//     have stepped aside in time. They are the first ones of the queue.
+//   - A queue has waiters, and is in its shard's map under its key; waits.n counts
+//     the queues. So without waiters a decision pays one comparison.
+//   - A queue is in the heap, at a time by which its head can be granted or one of
+//     its waiters gives up, if nothing else happens.
+//   - At the time of the last step the head could not be granted, and no waiter
+//     that has stepped aside could be granted in time. Those waiters come first.
 //
 // Rejected: a timer for each waiter that tries again. It wakes waiters that
-// cannot be granted, and those that ask last are as likely to win as those that
-// ask first. Rejected, too: to take for the waiter at once, into the future, as
-// Reserve does. What is taken cannot be handed to the next one exactly when a
-// waiter goes, and windows and logs have no future to take from. A QUEUE has:
-// its requests get their turn when they arrive, and only the answer waits.
+// cannot be granted, and the last to ask are as likely to win as the first.
+// Also rejected: taking for the waiter at once, in the future, as Reserve does.
+// When a waiter leaves, what it took cannot be handed on exactly, and windows
+// and logs have no future to take from. A QUEUE has one: its requests get their
+// turn when they arrive, and only the answer waits.
 
-// Waker is told that a request has been decided, from any goroutine, once. It
-// must not block.
+// Waker is notified once, from any goroutine, that a request has been decided.
+// Wake must not block.
 type Waker interface {
 	Wake()
 }
 
-// Waiter is one request to Ask. It must not be used for another.
+// Waiter is one request to Ask. It must not be reused.
 type Waiter struct {
 	Request
-	// Until is the last moment, in Unix ns, at which the request may be granted.
+	// Until is the last moment, in Unix nanoseconds, at which the request may
+	// be granted.
 	Until int64
-	// Owner is told if the request had to wait.
+	// Owner is notified if the request had to wait.
 	Owner Waker
 
 	done     atomic.Bool
@@ -71,70 +73,73 @@ type Waiter struct {
 	granted  int64
 	err      error
 
-	shard *shard // where it waits, or has waited
+	shard *shard // where it waits or has waited
 
 	// Guarded by the shard's lock, as is the queue.
-	queue      *queue  // nil: it does not wait
-	next, prev *Waiter // in the queue, or of those to be told
+	queue      *queue  // nil if it does not wait
+	next, prev *Waiter // in the queue, or among those to notify
 	place      int32   // in queue.limits
-	number     uint32  // of those of the queue, in the order in which they came
+	number     uint32  // order of arrival in the queue
 }
 
 // Done reports whether the request has been decided. It may be called at any time.
 func (w *Waiter) Done() bool { return w.done.Load() }
 
-// Result is what was decided, once Done: as Take, TakePartial and Lease return.
-// A granted request has nothing to wait for any more.
+// Result returns the decision, once Done reports true, as Take, TakePartial and
+// Lease do. A granted request has nothing left to wait for.
 func (w *Waiter) Result() (d limit.Decision, granted int64, err error) {
 	return w.decision, w.granted, w.err
 }
 
-// before is the order in which waiters of one queue give up.
+// before orders the waiters of a queue by when they give up.
 func (w *Waiter) before(other *Waiter) bool {
 	return w.Until < other.Until || w.Until == other.Until && int32(w.number-other.number) < 0
 }
 
 func (w *Waiter) setPlace(i int) { w.place = int32(i) }
 
-// isTooLate reports whether w, which could be granted at due if nothing else
-// happens, is to step aside at now.
+// isTooLate reports whether w must step aside at now. due is when it could be
+// granted if nothing else happens.
 func (w *Waiter) isTooLate(now, due int64) bool {
 	return w.Until <= now || w.Lease == nil && due > w.Until
 }
 
-// Ask asks for w at now, and lets it wait if it is denied at first, until w.Until
-// at the latest; it is false if w has been decided already. What can never be granted
-// is denied at once. Requests of one key that wait are granted in the order in which they
-// came, each at the very moment at which it can be, if Wake is called then.
+// Ask asks for w at now. If w is denied at first, Ask lets it wait, until
+// w.Until at the latest. It returns false if w has been decided already. A
+// request that can never be granted is denied at once. Waiting requests of one
+// key are granted in the order of arrival, each at the very moment at which it
+// can be, if Wake is called then.
 //
-// A request of QUEUE has its turn from now on, and is granted when that comes;
-// it is denied at once if that would be after w.Until.
+// A request of QUEUE gets its turn now and is granted when the turn comes. It
+// is denied at once if that would be after w.Until.
 //
-// The errors, in w's Result, are those of Take, TakePartial and Lease, and those that
-// arise when a waiting request is decided at last.
+// The errors, in w's Result, are those of Take, TakePartial and Lease. They may
+// also arise when a waiting request is finally decided.
 func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
 	h, s := e.place(key)
 	granted, err := e.ask(now, h, s, key, &w.Request, w, &w.decision)
 	if err == errParked {
-		return true // and may have been decided since
+		return true // it may have been decided since
 	}
 	w.granted, w.err = granted, err
 	w.done.Store(true)
 	return false
 }
 
-// Cancel gives up w's place at now: w is decided, with err or, if that is nil,
-// with a denial. It is false if w had been decided before. Owner is not told.
+// Cancel gives up w's place at now. It decides w with err or, if err is nil,
+// with a denial. It returns false if w had been decided before. Owner is not
+// notified.
 //
-// A QUEUE's turn is given back as soon as nobody is behind it any more: at once, or
-// when those behind it have left as well. Until then it may pass unused.
+// A QUEUE's turn is given back as soon as no turn is behind it: at once, or
+// when those behind it have been cancelled as well. Until then it may pass
+// unused.
 func (e *Engine) Cancel(now int64, w *Waiter, err error) bool {
 	return !w.Done() && w.shard != nil && w.shard.cancel(now, w, err)
 }
 
-// Wake grants what can be granted at now, denies those whose time is over, and
-// returns when to come again: math.MaxInt64 if nobody waits. Sooner tells when
-// an earlier time has appeared meanwhile.
+// Wake grants the waiters that can be granted at now, denies those whose time
+// is over, and returns when to call it again: math.MaxInt64 if nobody waits.
+// Sooner signals when an earlier time appears meanwhile.
 func (e *Engine) Wake(now int64) (next int64) {
 	for {
 		q, next := e.alarms.take(now)
@@ -145,25 +150,25 @@ func (e *Engine) Wake(now int64) (next int64) {
 	}
 }
 
-// Sooner tells that Wake wants to be called: there is an earlier deadline than it
-// has returned last.
+// Sooner returns a channel that receives when Wake should be called, because
+// there is an earlier deadline than the last Wake returned.
 func (e *Engine) Sooner() <-chan struct{} { return e.alarms.sooner }
 
-// errParked is no error: the request waits now.
+// errParked is not a failure: the request now waits.
 var errParked = errors.New("engine: the request waits")
 
-// errBehind says that there is a queue for the key, which the path of a decision
-// leaves to ask.
+// errBehind says that the key has a queue. Take leaves such a decision to ask.
 var errBehind = errors.New("engine: others wait for the key")
 
 // TakeFor decides r at now as Take and TakePartial do, and returns how much was
-// granted. It is for what r can say besides: Replace.
+// granted. Unlike them, it supports Replace.
 func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	h, s := e.place(key)
 	return e.ask(now, h, s, key, r, nil, d)
 }
 
-// ask decides r, and makes room for it if there is none.
+// ask decides r. If there is no room for it, ask reclaims memory and tries
+// again.
 func (e *Engine) ask(now int64, h uint64, s *shard, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
 	granted, err = s.ask(now, h, key, r, w, d)
 	if err == errNoRoom && e.reclaim(now) {
@@ -172,8 +177,8 @@ func (e *Engine) ask(now int64, h uint64, s *shard, key []byte, r *Request, w *W
 	return granted, s.refuse(err)
 }
 
-// ask decides r at now. It parks w, if that is not nil, in the place of a denial
-// with something to wait for, and returns errParked.
+// ask decides r at now. If w is not nil and the denial has something to wait
+// for, it parks w instead and returns errParked.
 func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -198,7 +203,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 		if err != nil {
 			return 0, err
 		}
-		if moved { // those who wait may wait for less now
+		if moved { // waits may be shorter now
 			s.changed(now, q, nil)
 			q = s.waits.find(key)
 			g, at = s.live(now, h, key)
@@ -210,7 +215,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 			}
 		}
 	}
-	anew := at != nil && state == nil // and those who wait for what it was go with that
+	anew := at != nil && state == nil // the key starts anew; its waiters wait for its former state
 	behind := q.holds() && !d.Limited && !anew && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && !q.holds():
@@ -239,8 +244,9 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 	return granted, err
 }
 
-// behind makes *d, the decision on r if there were no queue, the denial of what
-// must let q go first. The state is needed if r is not denied yet.
+// behind makes *d a denial of r, which must let q go first. Before the call, *d
+// is the decision on r as if there were no queue. state is needed only if *d is
+// not a denial yet.
 func (s *shard) behind(now int64, q *queue, state []byte, r *Request, d *limit.Decision) error {
 	if !d.Limited {
 		if err := r.stand(state, now, d); err != nil {
@@ -253,8 +259,8 @@ func (s *shard) behind(now int64, q *queue, state []byte, r *Request, d *limit.D
 	return nil
 }
 
-// changed settles q, if that is not nil, after a step on its key: one that took under
-// a limit or, if that is nil, one that may have given back.
+// changed settles q, if it is not nil, after a step on its key. under is the
+// limit of a step that took, or nil for a step that may have given back.
 func (s *shard) changed(now int64, q *queue, under *limit.Limit) {
 	if q != nil {
 		q.note(under)
@@ -262,7 +268,7 @@ func (s *shard) changed(now int64, q *queue, under *limit.Limit) {
 	}
 }
 
-// cancel is Cancel.
+// cancel does Cancel under the shard's lock.
 func (s *shard) cancel(now int64, w *Waiter, err error) bool {
 	s.mu.Lock()
 	defer s.unlock()
