@@ -12,8 +12,6 @@ import (
 //
 // A step that needs memory when none is left gets it in this order:
 //
-// What needs memory where there is none left gets, in this order:
-//
 //  1. It takes the room of expired keys, first of its own segment, then of others.
 //  2. With the policy LeastDebt, it takes the room of those keys of its segment
 //     that use the smallest share of their limits (see rank). A seeded hash

@@ -7,8 +7,8 @@ import (
 	"limitdb/limit"
 )
 
-// queue is who waits for one key, or one request of a QUEUE that waits for its
-// turn. Its shard's lock guards it, but for the last group.
+// queue holds the waiters of one key, or one request of a QUEUE that waits for
+// its turn. Its shard's lock guards all fields except the last group.
 type queue struct {
 	shard *shard
 	hash  uint64
@@ -52,10 +52,12 @@ type waitlist struct {
 	told, lastTold *Waiter
 }
 
-// settleMost is how many waiters are decided under one hold of a shard's lock.
+// settleMost is the most waiters that are decided under one hold of a shard's
+// lock.
 const settleMost = 256
 
-// unlock tells those that have been decided while the lock was held.
+// unlock releases the lock, and then notifies the owners of the waiters that
+// have been decided meanwhile.
 func (s *shard) unlock() {
 	w := s.waits.told
 	s.waits.told, s.waits.lastTold = nil, nil
@@ -68,7 +70,7 @@ func (s *shard) unlock() {
 	}
 }
 
-// find returns who waits for key, or nil.
+// find returns the queue of key, or nil.
 func (l *waitlist) find(key []byte) *queue {
 	if l.n == 0 {
 		return nil
@@ -76,7 +78,7 @@ func (l *waitlist) find(key []byte) *queue {
 	return l.queues[string(key)]
 }
 
-// stir has all queues settled by the next Wake.
+// stir makes the next Wake settle all queues.
 func (l *waitlist) stir() {
 	if l.n == 0 {
 		return
@@ -99,15 +101,15 @@ func (s *shard) stirOne(key []byte, under *limit.Limit) {
 // q holds nobody.
 func (q *queue) holds() bool { return q != nil && q.head != nil }
 
-// note notes that the key has changed: under a limit or, if that is nil, by
-// something that may have given back. Who has stepped aside is looked at again
-// unless it was under the same limit as before, which makes no wait shorter.
+// note notes that the key has changed: under a limit or, if that is nil, by a
+// step that may have given back. The waiters that have stepped aside are looked
+// at again, unless the limit is the same as before: that makes no wait shorter.
 func (q *queue) note(under *limit.Limit) {
 	q.forecast.stale++
 	q.look(under)
 }
 
-// look is note for a change that was foreseen.
+// look is note for a change that was planned.
 func (q *queue) look(under *limit.Limit) {
 	switch {
 	case under == nil:
@@ -117,7 +119,7 @@ func (q *queue) look(under *limit.Limit) {
 	}
 }
 
-// bytes is the key, not to be written to.
+// bytes returns the key, which must not be written to.
 func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
 
 func newQueue(s *shard, h uint64, key []byte) *queue {
@@ -197,7 +199,7 @@ func (s *shard) decided(w *Waiter, err error) {
 	w.done.Store(true)
 }
 
-// tell has w's owner told when the lock is free.
+// tell makes unlock notify w's owner.
 func (s *shard) tell(w *Waiter) {
 	if s.waits.told == nil {
 		s.waits.told = w
@@ -220,9 +222,9 @@ func (s *shard) ring(now int64, q *queue) {
 	}
 }
 
-// settle decides those of q that can be decided at now, and reports whether any
-// are left. A waiter that can be granted at its Until is granted then; one that
-// could have been granted before now only is denied.
+// settle decides the waiters of q that can be decided at now, and reports whether
+// any are left. It grants a waiter that can be granted at its Until, and denies
+// one that could have been granted only before now.
 func (s *shard) settle(now int64, q *queue) bool {
 	expected := q.due
 	for left := settleMost; q.n > 0; left-- {
@@ -256,7 +258,7 @@ func (s *shard) settle(now int64, q *queue) bool {
 	return true
 }
 
-// abandon ends the waiting of all of q, for the engine is closed.
+// abandon ends the waiting of all of q, because the engine is closed.
 func (s *shard) abandon(q *queue) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -276,7 +278,7 @@ func (s *shard) abandon(q *queue) {
 	}
 }
 
-// remove forgets a queue that is empty.
+// remove forgets an empty queue.
 func (l *waitlist) remove(q *queue) {
 	delete(l.queues, q.key)
 	l.n--
@@ -341,7 +343,7 @@ func (s *shard) move(now int64, h uint64, g *segment, at slot, key, state []byte
 }
 
 // takeFor takes for a request and counts the decision. The slot and the state
-// are of no use afterwards.
+// are not valid afterwards.
 func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
@@ -365,8 +367,8 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 	return granted, nil
 }
 
-// deny decides that w has waited in vain: with cause or, if that is nil, with a
-// denial.
+// deny ends w's waiting without a grant: with the error cause or, if that is nil,
+// with a denial.
 func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	d := &w.decision
 	g, at := s.live(now, q.hash, q.bytes())
@@ -392,7 +394,7 @@ func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	s.decided(w, err)
 }
 
-// later is t + d, or the end of time.
+// later returns t + d, or math.MaxInt64 if that overflows.
 func later(t, d int64) int64 {
 	if d > math.MaxInt64-t && t > 0 {
 		return math.MaxInt64

@@ -95,9 +95,10 @@ func (s *shard) stateOf(g *segment, at slot, kind limit.Kind) ([]byte, error) {
 	return s.table.state(r), nil
 }
 
-// scratch is where a step on kind k writes the next state: in place if there is one.
-// A short one that may change its length is written beside it, for in place it
-// would need a new buffer to grow by a byte.
+// scratch returns the buffer for a step on kind k to write the next state to:
+// the state itself if there is one. A short state whose length may change is
+// written to a separate buffer, because in place it would need a new buffer to
+// grow by a byte.
 func (s *shard) scratch(k limit.Kind, state []byte) []byte {
 	if n := len(state); (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
 		return s.next[:0]
