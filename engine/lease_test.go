@@ -194,7 +194,7 @@ func TestLeasesAllocateNothing(t *testing.T) {
 		if _, err := e.Release(start, k, l.ID); err != nil {
 			t.Fatal(err)
 		}
-	}); n != 0 {
+	}); n != 0 && !raceDetector || n > 4 { // of the pool of buffers
 		t.Errorf("%v allocations", n)
 	}
 }
