@@ -19,6 +19,7 @@ usage: bench/compare.sh [option ...]
   -keys K        resident keys, drawn uniformly (default 1000000)
   -peers LIST    of limitdb,redis,redis-cell,valkey,valkey-cell,throttlecrab,
                  dragonfly (default: those that are there)
+  -tls           add rows over TLS: limitdb, and Redis' INCR
   -samples FILE  write every single measurement, tab-separated
   -quick         a look, not a result: 1 round, 200000 requests, P=1,64,
                  100000 keys (later options override)
@@ -40,7 +41,7 @@ note() { echo "$*" >&2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 requests=2000000 rounds=3 depths=1,16,64,256 clients=50 keys=1000000
-peers='' samples='' command_line="bench/compare.sh $*"
+peers='' samples='' tls='' command_line="bench/compare.sh $*"
 
 number() {
   [[ $2 =~ ^[1-9][0-9]*$ ]] || die "$1 needs a number above 0, not '$2'"
@@ -52,6 +53,11 @@ while (($#)); do
   case $option in
     -quick)
       requests=200000 rounds=1 depths=1,64 keys=100000
+      shift
+      continue
+      ;;
+    -tls)
+      tls=yes
       shift
       continue
       ;;
@@ -110,9 +116,19 @@ free_port() {
   next_port=$((next_port + 1))
 }
 
-# For each row: its name, the server's process, the port, the row to compare with, and the command to measure.
-# Each row has its own process, so that no row has the keys of another.
-names=() row_pid=() row_port=() base=() measured=() preloads=()
+# For each row: its name, the server's process, the port, the options with which a client reaches that port, the row to
+# compare with, and the command to measure. Each row has its own process, so that no row has the keys of another.
+names=() row_pid=() row_port=() row_secure=() base=() measured=() preloads=()
+
+# The certificate of the rows over TLS. Clients do not check it: checking happens once a connection, not once a request.
+secure=() tls_files=()
+if [[ -n $tls ]]; then
+  command -v openssl >/dev/null || die "-tls needs openssl"
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+    -keyout "$work/key.pem" -out "$work/cert.pem" 2>/dev/null
+  tls_files=(--tls-cert-file "$work/cert.pem" --tls-key-file "$work/key.pem" --tls-ca-cert-file "$work/cert.pem"
+    --tls-auth-clients no)
+fi
 
 # serve NAME COMMAND... starts a server that listens on $port, and sets pid.
 serve() {
@@ -126,7 +142,7 @@ serve() {
   for ((try = 0; try < 100; try++)); do
     kill -0 "$pid" 2>/dev/null || break
     # An error counts as an answer, too: not every peer knows PING.
-    if "$cli" -p "$port" PING >/dev/null 2>&1; then
+    if "$cli" -p "$port" "${secure[@]}" PING >/dev/null 2>&1; then
       return
     fi
     sleep 0.1
@@ -140,7 +156,12 @@ serve() {
 row() {
   free_port
   local quiet=(--port "$port" --bind 127.0.0.1 --save '' --appendonly no)
-  case $2 in
+  secure=()
+  if [[ $2 == *-tls ]]; then
+    quiet=(--port 0 --tls-port "$port" "${tls_files[@]}" "${quiet[@]:2}")
+    secure=(--tls --insecure)
+  fi
+  case ${2%-tls} in
     limitdb) serve "$1" "$limitdb" "${quiet[@]}" --http-port 0 ;;
     redis) serve "$1" "$redis" "${quiet[@]}" ;;
     redis-cell) serve "$1" "$redis" "${quiet[@]}" --loadmodule "$REDIS_CELL" ;;
@@ -149,6 +170,7 @@ row() {
     throttlecrab) serve "$1" "$THROTTLECRAB" --redis --redis-host 127.0.0.1 --redis-port "$port" ;;
     dragonfly) serve "$1" "$DRAGONFLY" --bind 127.0.0.1 --port "$port" --dbfilename '' ;;
   esac
+  row_secure+=("${secure[*]}")
   names+=("$1") row_pid+=("$pid") row_port+=("$port") base+=("$3") preloads+=("$4") measured+=("$5")
 }
 
@@ -186,11 +208,11 @@ for p in ${peers//,/ }; do
   esac
 done
 
-# A hundred an hour, thirty of them taken in advance: a key stays for a quarter of an hour and is never
-# limited, so every measured operation takes.
+# A key that was loaded stays for hours, longer than any run, and is not limited before 71 more requests. So a measured
+# operation neither inserts a key nor is denied.
 key=resi:__rand_int__
-throttle="$key 100 100 3600"
-taken='100 100 3600 30'
+throttle="$key 100 100 360000"
+taken='100 100 360000 30'
 script=$(<"$here/gcra.lua")
 sha=$(printf %s "$script" | sha1sum | cut -d' ' -f1)
 
@@ -211,6 +233,9 @@ if there limitdb; then
   fi
   row 'limitdb, CL.THROTTLE' limitdb decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
   row 'limitdb, PING' limitdb ping - PING
+  if [[ -n $tls ]]; then
+    row 'limitdb, CL.THROTTLE, TLS' limitdb-tls decide-tls "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
+  fi
 fi
 if there redis-cell; then
   row 'Redis + redis-cell, CL.THROTTLE' redis-cell decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
@@ -224,7 +249,10 @@ fi
 if there dragonfly; then
   row 'Dragonfly, CL.THROTTLE' dragonfly decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
 fi
-if there redis; then lua_and_counters Redis redis; fi
+if there redis; then
+  lua_and_counters Redis redis
+  if [[ -n $tls ]]; then row 'Redis, INCR, TLS' redis-tls decide-tls 'INCR KEY' "INCR $key"; fi
+fi
 if there valkey; then lua_and_counters Valkey valkey; fi
 ((${#names[@]})) || die "nothing to measure: apt-get install redis-server, or name a peer's binary"
 
@@ -233,13 +261,14 @@ if there valkey; then lua_and_counters Valkey valkey; fi
 # preload ROW makes every key resident with one take.
 preload() {
   local port=${row_port[$1]} text=${preloads[$1]} report
+  read -ra secure <<<"${row_secure[$1]}"
   [[ $text != - ]] || return 0
-  "$cli" -p "$port" FLUSHALL >/dev/null 2>&1 || true
-  if [[ $("$cli" -p "$port" ECHO there 2>/dev/null) != there ]]; then
+  "$cli" -p "$port" "${secure[@]}" FLUSHALL >/dev/null 2>&1 || true
+  if [[ $("$cli" -p "$port" "${secure[@]}" ECHO there 2>/dev/null) != there ]]; then
     # redis-cli --pipe ends with ECHO. A peer without ECHO gets random keys, often enough that 99 of 100 are
     # there.
     # shellcheck disable=SC2086
-    "$benchmark" -p "$port" -c 50 -P 64 -n $((keys * 5)) -r "$keys" -q ${text/KEY/$key} >/dev/null
+    "$benchmark" -p "$port" "${secure[@]}" -c 50 -P 64 -n $((keys * 5)) -r "$keys" -q ${text/KEY/$key} >/dev/null
     return
   fi
   report=$(awk -v text="$text" -v keys="$keys" 'BEGIN {
@@ -251,7 +280,7 @@ preload() {
         printf "$%d\r\n%s\r\n", length(v), v
       }
     }
-  }' | "$cli" -p "$port" --pipe)
+  }' | "$cli" -p "$port" "${secure[@]}" --pipe)
   [[ $report == *"errors: 0, replies: $keys"* ]] || die "${names[$1]}: preloading failed: $report"
 }
 
@@ -271,9 +300,10 @@ ticks=$(getconf CLK_TCK)
 measure() {
   local n=$requests pid=${row_pid[$3]} before after out rps
   (($2 > 1)) || n=$(((requests + 7) / 8))
+  read -ra secure <<<"${row_secure[$3]}"
   before=$(cpu_ticks "$pid")
   # shellcheck disable=SC2086
-  out=$("$benchmark" -p "${row_port[$3]}" -n "$n" -r "$keys" -c "$clients" -P "$2" --csv ${measured[$3]} 2>&1) ||
+  out=$("$benchmark" -p "${row_port[$3]}" "${secure[@]}" -n "$n" -r "$keys" -c "$clients" -P "$2" --csv ${measured[$3]} 2>&1) ||
     die "${names[$3]}: redis-benchmark failed: ${out: -300}"
   after=$(cpu_ticks "$pid") || die "${names[$3]}: the server is gone"
   rps=$(awk -F'","' 'END { print $2 }' <<<"$out")
