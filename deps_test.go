@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"limit":       {},
 	"resp":        {},
 	"config":      {"internal"},
+	"value":       {"resp"},
 	"internal":    {},
 	"transport":   {"internal"},
 	"engine":      {"limit", "internal"},
