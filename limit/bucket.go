@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// The bucket family: GCRA, TOKEN, LEAKY and QUEUE keep one time, and tell it in
-// words of their own: the theoretical arrival time, when the bucket is full of
+// The bucket family: GCRA, TOKEN, LEAKY and QUEUE keep one time, each under a name
+// of its own: the theoretical arrival time, the time when the bucket is full of
 // tokens, when it is empty of water, when the queue is empty. They read each
-// other's state: carry.go says what becomes of it when the limit changes.
+// other's state. carry.go says what becomes of it when the limit changes.
 //
 //	0        8      10
 //	+--------+------+
@@ -19,20 +19,20 @@ import (
 //	|  time  | period, missing, … |       of INTERVAL: see token_interval.go
 //	+--------+--------------------+
 //
-// What they share is here, in the words of GCRA: see gcra.go for the formulas.
-// The code keeps TAT − now, here "ahead", in place of TAT. It is never negative,
-// and a request is compared with the room that it needs, DVT − increment: so all
-// that is left to check are two products and the new TAT.
+// This file has what they share, in the words of GCRA; see gcra.go for the formulas.
+// The code uses TAT − now, called "ahead", in place of TAT. It is never negative,
+// and is compared with the room that a request needs, DVT − increment. So only two
+// products and the new TAT can overflow.
 //
 // The interval E is rounded up to a whole nanosecond, so the rate kept is never
 // above the rate asked for, and is the same where Max divides Period. The loss
 // is below Max/Period: 1 in 10⁹ at one a second, 1 in 1000 at a million a second
 // if Max does not divide Period. Validate refuses a limit that loses more than
-// 1 %. To round once for each request, in place of each token, would be finer, but
-// does not keep the promise: of 7/s BURST 7, requests of one would get 6 at once.
+// 1 %. Rounding once for each request, instead of each token, would be finer but
+// would break the promise: under 7/s BURST 7, requests of cost 1 would get 6 at once.
 
 // bucketTake is Take with room for size at once. A size that has wrapped to the
-// least int64 is found to overflow. With keep it writes the next state over dst.
+// least int64 is an overflow. With keep it writes the next state over dst.
 func bucketTake(d *Decision, l *Limit, size int64, state []byte, now, cost int64, dst []byte, keep bool) (next []byte, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
 		return nil, badArgument(l, cost)
@@ -149,7 +149,7 @@ func bucketReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64
 		}
 	}
 	limited, wait := within(c-dvt, maxWait)
-	if c == maxInt64 && !same && maxWait >= 0 { // it may be more
+	if c == maxInt64 && !same && maxWait >= 0 { // the debt may be more than that
 		limited = u.reserveWait(e, dvt, maxWait) > 0
 	}
 	if limited {
@@ -177,9 +177,9 @@ func bucketReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64
 	return putBucket(dst, tat, e, code), nil
 }
 
-// within reports whether a wait is too long, and the decision's Wait: the wait
-// itself of what is granted, Never for one of 0 or less, and how much too long it
-// is of what is limited. A negative maxWait is no bound.
+// within reports whether a wait is longer than maxWait, and returns the decision's
+// Wait: for a grant the wait itself, or Never if it is 0 or less; for a denial, how
+// much too long it is. A negative maxWait is no bound.
 func within(wait, maxWait int64) (limited bool, told int64) {
 	switch {
 	case wait <= 0:
@@ -201,7 +201,7 @@ func bucketRefund(d *Decision, l *Limit, size int64, state []byte, now, cost int
 		return nil, badState(state)
 	}
 	if l.Max == 0 {
-		// At no rate at all a cost is no time, so there is nothing to give.
+		// A limit of 0 gives nothing back.
 		*d = Decision{Wait: Never, Reset: ahead}
 		return nil, nil
 	}
@@ -243,8 +243,8 @@ func carryRefund(d *Decision, l *Limit, size int64, state []byte, ahead, now, co
 	return next, nil
 }
 
-// bucketAhead is how far the state's time lies ahead of now, 0 or more. It is
-// not ok if that does not fit, or if the state is not the family's.
+// bucketAhead returns how far the state's time lies ahead of now, 0 or more. ok is
+// false if that does not fit, or if the state is not one of the family's.
 func bucketAhead(state []byte, now int64) (ahead int64, ok bool) {
 	if n := len(state); n != bucketLen && n != timeLen && !ofBucket(state) {
 		return 0, n == 0
@@ -256,8 +256,8 @@ func bucketAhead(state []byte, now int64) (ahead int64, ok bool) {
 	return tat - now, tat-now > 0
 }
 
-// ofBucket reports whether a state is the family's, as far as its length and what
-// stands without a pace can show.
+// ofBucket reports whether a state can be one of the family's. It looks at the
+// length, and at what follows the time if that is not a pace.
 func ofBucket(state []byte) bool {
 	switch n := len(state); {
 	case n < timeLen:
@@ -276,7 +276,7 @@ func putTime(dst []byte, at int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst[:0], uint64(at))
 }
 
-// badState is the error of a state that bucketAhead has not taken.
+// badState returns the error of a state that bucketAhead has refused.
 func badState(state []byte) error {
 	if !ofBucket(state) {
 		return ErrState
@@ -284,7 +284,7 @@ func badState(state []byte) error {
 	return ErrOverflow
 }
 
-// badArgument is the error of the first argument that is out of range.
+// badArgument returns the error of the first argument that is out of range.
 func badArgument(l *Limit, cost int64) error {
 	switch {
 	case l.Max < 0:
@@ -297,7 +297,7 @@ func badArgument(l *Limit, cost int64) error {
 	return ErrCost
 }
 
-// interval is the emission interval ⌈Period/Max⌉ in ns, 1 or more. Period and
+// interval returns the emission interval ⌈Period/Max⌉ in ns, 1 or more. Period and
 // Max are positive, so their sum fits in uint64.
 func interval(l *Limit) int64 {
 	if l.Max == 1 {
@@ -307,7 +307,7 @@ func interval(l *Limit) int64 {
 	return int64((uint64(l.Period) + m - 1) / m)
 }
 
-// whole is how many e there are in a length, 0 if it is negative.
+// whole returns how many times e fits in length, 0 if length is negative.
 func whole(length, e int64) int64 {
 	if length < e {
 		return 0
@@ -315,8 +315,8 @@ func whole(length, e int64) int64 {
 	return int64(uint64(length) / uint64(e))
 }
 
-// mul is a·b of two integers that are not negative. It fits in int64 if neither
-// over is set nor the product negative.
+// mul returns a·b of two integers that are not negative. The product fits in int64
+// if over is 0 and the product is not negative.
 func mul(a, b int64) (over uint64, product int64) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	return hi, int64(lo)

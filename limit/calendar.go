@@ -71,7 +71,7 @@ const (
 	lookBack = 2 * daySeconds
 )
 
-// calendarEnd is when the window that sec lies in ends.
+// calendarEnd returns the end of the window around sec.
 func calendarEnd(u Unit, zone *time.Location, sec int64) int64 {
 	if zone == nil || u == Second {
 		return nextBeginning(u, sec)
@@ -160,7 +160,7 @@ func stretchAt(zone *time.Location, sec int64) stretch {
 	return s
 }
 
-// nextBeginning is when the unit after the one of local begins.
+// nextBeginning returns the beginning of the unit after that of local.
 func nextBeginning(u Unit, local int64) int64 {
 	switch u {
 	case Second:

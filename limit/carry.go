@@ -11,7 +11,7 @@ const maxInt64 = math.MaxInt64
 // When the limit of a bucket changes, what is in use stays in use: the tokens
 // that are missing carry over in full, and the new pace brings them back.
 //
-//	used     = a/E of a time that is a ahead at pace E, or the missing of INTERVAL
+//	used     = a/E if the state's time is a ahead at pace E; the missing tokens of INTERVAL
 //	limited  ⇔ used + cost > Burst′
 //	c        = ⌈used·E′⌉, a itself where E = E′
 //	granted  TAT = now + c + cost·E′, at pace E′
@@ -20,32 +20,34 @@ const maxInt64 = math.MaxInt64
 //	         moves to it: TAT = now + c, wait = c + cost·E′ − Burst′·E′
 //	refund   used − cost, at the old pace
 //
-// Without the last rule, a raise would help only once the old pace has let a
-// request through. Nothing is capped at the new burst: a denial under a small limit
-// would else give back what was used under a large one.
+// Without the last rule, a raise would help only after the old pace has let a
+// request through. Nothing is capped at the new burst. Otherwise a denial under a
+// small limit would give back what was used under a large one.
 //
-// It promises, whatever the limits are one after the other: in any time t, at
-// most the largest Burst + t/E of the fastest pace, and with INTERVAL at most
-// the largest Burst + the largest Max·⌈t/Period⌉ of the shortest Period. Each
-// change rounds c up, by less than 1 ns of the new pace.
+// Promise, for any sequence of limits: in any time t, at most the largest Burst +
+// t/E of the fastest pace; with INTERVAL, at most the largest Burst + the largest
+// Max·⌈t/Period⌉ of the shortest Period. Each change rounds c up, by less than 1 ns
+// of the new pace.
 //
 // QUEUE carries the time, not the tokens: see queue.go.
 
-// use is what a state says is in use, in the terms that it was left in: either
-// one token comes back each e, or most of them together each period.
+// use is what is in use according to a state, in the terms of the limit that wrote
+// it: either one token comes back each e, or most tokens come back together each
+// period.
 type use struct {
 	ahead   int64 // how long until all is back
-	missing int64 // tokens, a part of one counted as one
+	missing int64 // tokens; a part of a token counts as one
 	e       int64 // 0 if they come back together
-	// Of those that come together:
-	next, period, most int64 // how long until the next arrive
+	// For tokens that come together:
+	next, period, most int64 // next: how long until the next arrive
 }
 
-// minTerms is the least length of a state that has the terms of INTERVAL.
+// minTerms is the smallest length of a state with the terms of INTERVAL.
 const minTerms = timeLen + 8 + 1 + 1
 
-// useAt reads a state whose time is ahead, by more than 0. One without a pace has
-// e, or the terms of l if that has INTERVAL. It is false if the state is damaged.
+// useAt reads a state whose time is ahead of now by more than 0. A state without a
+// pace has pace e, or the terms of l if l has INTERVAL. useAt returns false if the
+// state is damaged.
 func useAt(u *use, l *Limit, state []byte, ahead, e int64) bool {
 	*u = use{ahead: ahead, e: e}
 	switch n := len(state); {
@@ -80,8 +82,8 @@ func (u *use) readTerms(state []byte) bool {
 	return true
 }
 
-// together counts those that have arrived, most of them each period, when so
-// many were missing.
+// together sets the terms of tokens that come together, most of them each period,
+// and takes those that have arrived off the missing ones.
 func (u *use) together(missing, period, most int64) {
 	if missing < 1 {
 		return
@@ -93,8 +95,8 @@ func (u *use) together(missing, period, most int64) {
 	u.next = u.ahead - (left-1)*period
 }
 
-// until is how long it takes until no more than room are missing, of those that
-// are: they are more.
+// until returns the time until no more than room tokens are missing. More than
+// room are missing now.
 func (u *use) until(room int64) int64 {
 	if u.e != 0 {
 		return u.ahead - room*u.e
@@ -102,8 +104,8 @@ func (u *use) until(room int64) int64 {
 	return u.next + (groups(u.missing-room, u.most)-1)*u.period
 }
 
-// untilFull is until of room 0, or 0 if none is missing. It is false if that does
-// not fit.
+// untilFull returns the time until no token is missing. It returns false if the
+// time does not fit.
 func (u *use) untilFull() (ahead int64, ok bool) {
 	if u.missing == 0 {
 		return 0, true
@@ -113,8 +115,8 @@ func (u *use) untilFull() (ahead int64, ok bool) {
 	return ahead, over == 0 && more|ahead >= 0
 }
 
-// carried is how long the missing tokens take at pace e, rounded up, or the
-// greatest int64.
+// carried returns the time that the missing tokens take at pace e, rounded up; the
+// largest int64 if it does not fit.
 func (u *use) carried(e int64) int64 {
 	switch u.e {
 	case e:
@@ -125,7 +127,7 @@ func (u *use) carried(e int64) int64 {
 	return scaleUp(u.ahead, e, u.e)
 }
 
-// outrun reports whether one token each e brings back each of them no later.
+// outrun reports whether pace e brings back no missing token later than u does.
 func (u *use) outrun(e int64) bool {
 	if u.e != 0 {
 		return e < u.e
@@ -134,7 +136,7 @@ func (u *use) outrun(e int64) bool {
 	return over == 0 && each >= 0 && each <= u.period && min(u.most, u.missing)*e <= u.next
 }
 
-// refund gives back cost, at the pace of the state, and returns the next state.
+// refund gives cost back at the pace of the state, and returns the next state.
 func (u *use) refund(now, cost int64, dst []byte) (next []byte) {
 	if u.e != 0 {
 		u.ahead = max(0, u.ahead-scaleUp(u.e, cost, 1))
@@ -150,17 +152,17 @@ func (u *use) refund(now, cost int64, dst []byte) (next []byte) {
 
 // put writes the state of tokens that come together over dst.
 func (u *use) put(dst []byte, now int64) []byte {
-	// All or nothing goes into dst, which may be the state.
+	// dst may be the state, so it must not be written in part.
 	var buf [timeLen + 8 + 2*binary.MaxVarintLen64]byte
 	b := binary.LittleEndian.AppendUint64(buf[:0], uint64(now+u.ahead))
 	b = binary.LittleEndian.AppendUint64(b, uint64(u.period))
-	b = binary.AppendUvarint(b, uint64(max(1, u.missing))) // of none, the time says it
+	b = binary.AppendUvarint(b, uint64(max(1, u.missing))) // the time says if none is
 	b = binary.AppendUvarint(b, uint64(u.most))
 	return append(dst[:0], b...)
 }
 
-// reserveWait is how long it takes until a debt at pace e, of what is missing
-// above dvt, is at most maxWait; 0 or less if it is now.
+// reserveWait returns the time until the debt is at most maxWait; 0 or less if it is
+// already. The debt is the time that the missing tokens take at pace e, less dvt.
 func (u *use) reserveWait(e, dvt, maxWait int64) int64 {
 	sum := uint64(dvt) + uint64(maxWait)
 	if u.e == 0 {

@@ -5,39 +5,39 @@ import (
 	"math"
 )
 
-// What every algorithm keeps to, and the contract tests check for each:
+// Every algorithm keeps these rules, and the contract tests check each:
 //
-//   - No state is a key never seen.
-//   - Admitted in any time t: what the algorithm promises at its file's head;
-//     for most of them no more than Burst + Max/Period·t.
-//   - A denial, a peek and an error change nothing; but with COUNTDENIED a denial
-//     counts, and its Wait is from then on.
-//   - A denial's Wait is exact: the same request succeeds then and not 1 ns
+//   - No state means that the key has never been seen.
+//   - In any time t, an algorithm admits at most what its file promises at the
+//     head; for most of them that is Burst + Max/Period·t.
+//   - A denial, a peek and an error change nothing. With COUNTDENIED a denial
+//     counts, and its Wait includes it.
+//   - A denial's Wait is exact: the same request succeeds then, and not 1 ns
 //     before. It never grows while nobody asks.
 //   - A clock that runs backwards never gives anything.
 //   - A refund never fills above full.
-//   - From Expires on, a state behaves as none. So that this can be told
-//     without knowing the limit, a state begins with that time: 8 bytes,
-//     little-endian int64, Unix nanoseconds.
+//   - From Expires on, a state behaves like no state. A state begins with that
+//     time, so that it can be read without the limit: 8 bytes, little-endian
+//     int64, Unix nanoseconds.
 //   - Any int64 gives the exact answer or an error.
 
-// MaxState is the most bytes of a state of fixed size, of the first state of any
-// key, and of a short log: a buffer of that capacity is room enough for next.
+// MaxState is the largest number of bytes of a state of fixed size, of the first
+// state of any key, and of a short log. A buffer of that capacity holds next.
 const MaxState = 64
 
 // Take asks for cost at time now, in Unix nanoseconds, and writes the answer to
-// *d: a pointer, for the copies of a returned Decision would take longer than
-// the decision. A cost of 0 is a peek.
+// *d. It takes a pointer because copying a returned Decision would take longer
+// than deciding. A cost of 0 is a peek.
 //
-// state is what the key's last Take or Refund has left; nil or empty is a key
-// never seen. next is the state to keep from now on, or nil if nothing changes:
-// the request is denied and that does not count, or is a peek. It is written over
-// dst, or is a larger buffer if dst has no room, which leaves dst as it was, or
-// may be state itself, changed in place. dst and state may begin at the same
+// state is what the key's last Take or Refund returned; nil or empty means that
+// the key has never been seen. next is the state to keep from now on, or nil if
+// nothing changes: a peek, or a denial that does not count. Take writes next over
+// dst; if dst is too small, next is a new buffer and dst stays as it was. next may
+// also be state itself, changed in place. dst and state may begin at the same
 // byte, but must not overlap otherwise.
 //
-// The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow;
-// nothing has changed then, *d neither.
+// The errors are those of Limit.Validate, and ErrCost, ErrState, ErrOverflow.
+// After an error nothing has changed, and neither has *d.
 func Take(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
 	switch l.Algorithm {
 	case GCRA, LEAKY:
@@ -92,10 +92,9 @@ func Peek(l *Limit, state []byte, now, cost int64, d *Decision) (err error) {
 	return err
 }
 
-// Refund gives cost back at time now; never above full. The decision tells what
-// there is afterwards: it is not Limited and has nothing to Wait for. State,
-// next, dst, d and the errors are as in Take; next is nil if there was nothing
-// to give back.
+// Refund gives cost back at time now, up to full. The decision says what is left
+// afterwards: it is not Limited, and its Wait is Never. state, next, dst, d and the
+// errors are as in Take; next is nil if there was nothing to give back.
 func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (next []byte, err error) {
 	switch l.Algorithm {
 	case GCRA, LEAKY:
@@ -121,21 +120,20 @@ func Refund(l *Limit, state []byte, now, cost int64, dst []byte, d *Decision) (n
 	return nil, ErrAlgorithm
 }
 
-// Reserve takes cost at time now in advance: where Take denies what is not there
-// yet, Reserve grants it and tells how long to wait before going ahead. So does
-// Guava's RateLimiter, and so does Reserve: a request waits only for the debts
-// of those before it, then goes whatever its size, and the next one pays for it.
-// Admitted in any time t, counted where the waiting ends: what Take promises for
-// t, and one request.
+// Reserve takes cost at time now in advance. Where Take denies, Reserve grants
+// and says how long to wait before going ahead. As in Guava's RateLimiter, a
+// request waits only for the debts of those before it; it then goes whatever its
+// size, and the next one pays for it. In any time t, counted where the waiting
+// ends, Reserve admits what Take promises for t, and one request more.
 //
-// Granted is not Limited, with the time to wait in Wait, Never if there is none.
-// While there are debts, Remaining is 0 and Take denies. A wait longer than
-// maxWait, in nanoseconds, is Limited and changes nothing: ask again after Wait,
-// by when the wait has become maxWait if nobody else asks. A negative maxWait is
-// no bound. QUEUE keeps to its size as well, as Take does.
+// A granted request is not Limited. Wait is the time to wait, Never if there is
+// none. While there are debts, Remaining is 0 and Take denies. If the wait would be
+// longer than maxWait, in nanoseconds, the request is Limited and changes nothing;
+// after Wait the same request has to wait for maxWait, if nobody else asks. A
+// negative maxWait is no bound. QUEUE keeps to its size as well, as Take does.
 //
-// A cost of 0 is a peek. State, next, dst, d and the errors are as in Take, and
-// ErrReserve for an algorithm that cannot.
+// A cost of 0 is a peek. state, next, dst, d and the errors are as in Take. The
+// error is ErrReserve for an algorithm that cannot grant in advance.
 func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *Decision) (next []byte, err error) {
 	switch l.Algorithm {
 	case GCRA:
@@ -157,8 +155,8 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 	}
 }
 
-// Expires is the time, in Unix nanoseconds, from which a state of kind k behaves as
-// none. It is the least int64 for bytes that are no state of k.
+// Expires returns the time, in Unix nanoseconds, from which a state of kind k
+// behaves like no state; the least int64 for bytes that are not a state of k.
 func Expires(k Kind, state []byte) int64 {
 	if !k.Known() || len(state) < 8 {
 		return math.MinInt64
@@ -166,15 +164,16 @@ func Expires(k Kind, state []byte) int64 {
 	return int64(binary.LittleEndian.Uint64(state))
 }
 
-// Prolong has a state expire at a time, which is not before it did.
+// Prolong makes a state expire at until, which must not be sooner than before.
 func Prolong(state []byte, until int64) {
 	binary.LittleEndian.PutUint64(state, uint64(until))
 }
 
-// Level is the state in one number, as RL.INFO tells it: for the bucket family
-// and WARMUP the time in ns until it is full, or cold, again, for the counters what is counted now (a
-// fraction of SLIDING's rounded up), for leases what is in flight; 0 for bytes that
-// are no state.
+// Level returns the state as one number, which RL.INFO shows. For the bucket family
+// it is the time in ns until the bucket is full again; for WARMUP, until the key is
+// cold again. For counters it is what counts now, with a fraction of SLIDING's
+// rounded up. For leases it is what is in flight. It is 0 for bytes that are not a
+// state.
 func Level(k Kind, state []byte, now int64) int64 {
 	if len(state) == 0 {
 		return 0
@@ -197,7 +196,7 @@ func Level(k Kind, state []byte, now int64) int64 {
 	return 0
 }
 
-// until is the time from now to then, 0 if that is past, the greatest int64 if
+// until returns the time from now to then: 0 if then is past, the largest int64 if
 // it does not fit.
 func until(then, now int64) int64 {
 	switch left := then - now; {

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// The fixed window counter: what Redis users build with INCR and EXPIRE, and
-// the Envoy rate limit service with a window's number in the key. Time is cut
-// into windows, and each admits Max:
+// The fixed window counter, as Redis users build it with INCR and EXPIRE, and the
+// Envoy rate limit service with the window's number in the key. Time is cut into
+// windows, and each admits Max:
 //
 //	count     = what has been taken in the window of now
 //	limited   ⇔ count + cost > Max
@@ -15,13 +15,13 @@ import (
 //	wait      = end − now if cost ≤ Max, else Never
 //	reset     = end − now
 //
-// Windows begin every Period from the epoch on; or, with FIRST, when a key is
-// taken from that has no window, each for itself; or are units of the calendar
-// (see calendar.go).
+// Windows begin every Period from the epoch on. With FIRST, a key's window begins
+// when it is taken from and has none. With CALENDAR, windows are units of the
+// calendar (see calendar.go).
 //
 // Promise: at most Max in each window, so at most Max·(⌈t/Period⌉ + 1) in any
-// time t. That is twice Max in a moment where two windows meet: who cannot have
-// that chooses another algorithm.
+// time t. Twice Max may go in the moment where two windows meet; the other
+// algorithms do not allow that.
 //
 // The state:
 //
@@ -31,38 +31,37 @@ import (
 //	│ 8 bytes, LE   │ 1 to 10 bytes   │ 1 to 9 bytes   │
 //	└───────────────┴─────────────────┴────────────────┘
 //
-// A window is in force until its end, also at times before it (the clock has
-// gone back). With another Max, the count stays.
+// A window is in force until its end, also at times before it begins (if the clock
+// has gone back). With another Max, the count stays.
 //
 // A limit with another kind of window (Period, FIRST, unit, or a zone in which no
-// window ends at that end) carries the count over. Let e be the end of the new
-// limit's window: of the one that now lies in, or with FIRST, of the one that
-// began when the old one did if it has not ended yet, else of the one that begins
-// now. Then
+// window ends at that end) takes the count over. Let e be the end of the new
+// limit's window around now. With FIRST, it is the window that began when the old
+// one did; or one that begins now, if that has ended. Then
 //
 //	granted: end = e
 //	denied:  end = e + (⌈count/Max⌉ − 1) windows more, if that is sooner
 //
-// A denial is written only if it moves the end. It moves it as far as the new
+// A denial is written only if it moves the end. It leaves as much time as the new
 // limit needs to admit the count: a count of 1000 must not be forgotten after a
-// minute because a limit of 10 a minute was asked. Such an end is no window's, so
-// the state has an empty tag, and every limit has another kind of window; of a
-// FIRST window the tag keeps the beginning. A denial does not look further ahead
+// minute because somebody asked with 10 a minute. Such an end belongs to no
+// window, so the state gets the empty tag, which differs from every limit's; the
+// tag of a FIRST window keeps its beginning. A denial does not look further ahead
 // than 64 windows of the calendar.
 //
-// Promise, if limits i change on one key: at most M + ΣMaxᵢ·(⌊t/Periodᵢ⌋ + 1) in
-// any time t, where M is the largest Max. A count is forgotten at the end of a
-// window that admits as much, or of several that do together.
+// Promise, if limits i alternate on one key: at most M + ΣMaxᵢ·(⌊t/Periodᵢ⌋ + 1) in
+// any time t, where M is the largest Max. A count is forgotten only at the end of
+// windows that together admit as much.
 
-// mostUnits is how many windows of the calendar a denial looks ahead.
+// mostUnits is the number of calendar windows that a denial looks ahead.
 const mostUnits = 64
 
-// fixedWindow is what is in force, or nothing.
+// fixedWindow is the window in force, if there is one.
 type fixedWindow struct {
 	end, count int64
 	live       bool      // there is a window in force
-	other      bool      // it is of another kind than the limit's,
-	tag        windowTag // and this is its tag
+	other      bool      // it is of another kind than the limit's
+	tag        windowTag // of a window of another kind
 }
 
 // fixedTake is Take for FIXED.
@@ -82,7 +81,7 @@ func fixedPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 	return err
 }
 
-// fixedRefund is Refund for FIXED: the count goes down, not below 0.
+// fixedRefund is Refund for FIXED. The count goes down to 0 at most.
 func fixedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	var w fixedWindow
 	if err := w.find(l, state, now, cost); err != nil {
@@ -98,8 +97,8 @@ func fixedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byt
 	return w.put(dst, l), nil
 }
 
-// decide fills in the decision and the window, with the request if it has been
-// counted. It reports whether the window has changed.
+// decide fills in the decision and the window, which includes the request if it
+// counts. It reports whether the window has changed.
 func (w *fixedWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (changed bool, err error) {
 	if err = w.find(l, state, now, cost); err != nil {
 		return false, err
@@ -126,14 +125,14 @@ func (w *fixedWindow) decide(d *Decision, l *Limit, state []byte, now, cost int6
 	return changed, nil
 }
 
-// hasten moves the end of another limit's window to where l has admitted as much
-// as is counted, 1 or more, and reports whether that is sooner.
+// hasten moves the end of another limit's window to the time by which l admits as
+// much as the count, which is 1 or more. It reports whether that is sooner.
 func (w *fixedWindow) hasten(l *Limit, now int64) bool {
 	end, err := w.windowEnd(l, now)
 	if err != nil || end >= w.end {
 		return false
 	}
-	more := (w.count - 1) / l.Max // windows behind the first
+	more := (w.count - 1) / l.Max // windows after the first
 	if l.Calendar == NoUnit {
 		if more > (w.end-1-end)/l.Period {
 			return false
@@ -157,7 +156,7 @@ func (w *fixedWindow) hasten(l *Limit, now int64) bool {
 	return true
 }
 
-// windowEnd is when l's window ends, if w is none or another limit's.
+// windowEnd returns the end of l's window, where w is none of l's.
 func (w *fixedWindow) windowEnd(l *Limit, now int64) (end int64, err error) {
 	if w.other && l.First && w.tag.first {
 		longer := l.Period - w.tag.period
@@ -169,7 +168,7 @@ func (w *fixedWindow) windowEnd(l *Limit, now int64) (end int64, err error) {
 	return fixedEnd(l, now)
 }
 
-// tell fills in the decision on a request that is granted.
+// tell fills in the decision of a granted request.
 func (w *fixedWindow) tell(d *Decision, l *Limit, now int64) {
 	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-w.count), Wait: Never}
 	if w.live {
@@ -203,7 +202,8 @@ func (w *fixedWindow) find(l *Limit, state []byte, now, cost int64) error {
 	return nil
 }
 
-// fixedEnd is when the window ends that begins at now, or that now lies in.
+// fixedEnd returns the end of the window around now; with FIRST, of one that begins
+// now.
 func fixedEnd(l *Limit, now int64) (end int64, err error) {
 	switch {
 	case l.Calendar != NoUnit:
@@ -253,8 +253,7 @@ func (w *fixedWindow) read(state []byte) (t windowTag, err error) {
 	return t, nil
 }
 
-// put writes the window over dst. One that has nothing left is written as long
-// expired.
+// put writes the window over dst. A window whose count is 0 is written as expired.
 func (w *fixedWindow) put(dst []byte, l *Limit) []byte {
 	end := w.end
 	if !w.live {
@@ -271,8 +270,7 @@ func (w *fixedWindow) put(dst []byte, l *Limit) []byte {
 	return append(dst[:0], b...)
 }
 
-// badCounter is the error of the first argument of a counter that is out of
-// range.
+// badCounter returns the error of a counter's first argument that is out of range.
 func badCounter(l *Limit, cost int64) error {
 	switch {
 	case l.Max < 0:
@@ -287,8 +285,8 @@ func badCounter(l *Limit, cost int64) error {
 	return ErrCost
 }
 
-// addUpTo is a + b of two integers that are not negative, or the largest there
-// is: an exact count no longer matters there.
+// addUpTo returns a + b, or the largest int64 if it does not fit: no limit is above
+// that, so the exact sum does not matter. Neither may be negative.
 func addUpTo(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

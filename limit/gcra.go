@@ -25,4 +25,4 @@ package limit
 // state has E as well, so that what is in use carries over to another limit: see
 // carry.go.
 //
-// It promises: in any time t, at most Burst + t/E.
+// Promise: in any time t, at most Burst + t/E.

@@ -25,4 +25,4 @@ package limit
 // is no queue: a request goes at once or not at all. QUEUE is the leaky bucket
 // that holds the requests back.
 //
-// It promises: in any time t, at most Burst + t/E.
+// Promise: in any time t, at most Burst + t/E.

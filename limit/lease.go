@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Leases limit what is in flight: each holder, named by an id, has a share of a
-// limit until it gives it back or its time runs out. The semaphore is Dijkstra's
-// (1965), the lease Gray's and Cheriton's (1989): what is held expires by
-// itself, so a holder that dies holds nothing up for longer than its time.
+// Leases limit what is in flight. Each holder, named by an id, has a share of a
+// limit until it gives the share back or its time runs out. The semaphore is
+// Dijkstra's (1965), the lease Gray's and Cheriton's (1989). A lease expires by
+// itself, so a holder that dies blocks nobody for longer than its time.
 //
 // The state is the time at which the last lease ends, as Expires wants it, and
 // an entry for each lease, the soonest to end first:
@@ -22,17 +22,17 @@ import (
 //	└──────────────┴─────────┴──────────────┴───────────┴──────┴─────────┴─ …
 //	                └────────── a lease, 10 + id bytes or more ─┘
 //
-// The order makes the ended ones a prefix, and a denial's wait a walk from the
-// front: until as much has ended as is wanted. No lease lasts longer than the
-// state: where the last end has been brought forward (a restart under another
-// clock does that), those that would end later end then.
+// With this order the ended leases are a prefix, and the wait of a denial is found
+// by a walk from the front, until enough has ended. No lease lasts longer than the
+// state: where the last end has been brought forward, as a restart under another
+// clock does, leases that would end later end then.
 
 // The bounds of leases.
 const (
-	// MaxLeaseID is the most bytes of a lease's id.
+	// MaxLeaseID is the largest number of bytes of a lease's id.
 	MaxLeaseID = 255
-	// MaxHolders is the most leases of one key at a time. A step walks over all
-	// of them; what needs more can be leased in larger weights.
+	// MaxHolders is the largest number of leases of one key at a time. A step walks
+	// over all of them. Larger weights serve where more would be needed.
 	MaxHolders = 8192
 )
 
@@ -48,15 +48,16 @@ type Lease struct {
 	ID []byte
 }
 
-// Holder is one lease that has not ended.
+// Holder is a lease that has not ended.
 type Holder struct {
-	ID     []byte // a part of the state: valid as long as that
+	ID     []byte // a part of the state, valid as long as the state
 	Weight int64
 	// End is the Unix time in ns from which the lease is over.
 	End int64
 }
 
-// Validate tells whether l can be asked for: ErrMax, ErrTTL, ErrWeight, ErrLeaseID.
+// Validate returns ErrMax, ErrTTL, ErrWeight or ErrLeaseID for a field that is out
+// of range.
 func (l *Lease) Validate() error {
 	switch {
 	case l.Limit < 0:
@@ -71,17 +72,18 @@ func (l *Lease) Validate() error {
 	return nil
 }
 
-// TakeLease asks for a lease at time now and writes the answer to *d: Limit is
-// the lease's, Remaining what may still be leased, Wait the time after which
-// enough leases have ended if none is given back or renewed, Reset the time until the last has.
+// TakeLease asks for a lease at time now and writes the answer to *d. Limit is the
+// lease's; Remaining is what may still be leased; Wait is the time after which enough
+// leases have ended if none is given back or renewed; Reset is the time until the
+// last one has ended.
 //
-// An id that holds a lease already renews it, and may change its weight; it
-// does not count twice. One that does not grow is never denied, even where the
-// limit has shrunk below what is in flight. A denial leaves it as it was.
+// An id that holds a lease renews it, and may change its weight; it does not count
+// twice. A lease that does not grow is never denied, even if the limit has shrunk
+// below what is in flight. A denial leaves the lease as it was.
 //
 // state, next and dst are as in Take; next may be larger than MaxState. The
-// errors are those of Lease.Validate, and ErrHolders, ErrState, ErrOverflow;
-// nothing has changed then.
+// errors are those of Lease.Validate, and ErrHolders, ErrState, ErrOverflow. After
+// an error nothing has changed.
 func TakeLease(l *Lease, state []byte, now int64, dst []byte, d *Decision) (next []byte, err error) {
 	s, err := l.decide(state, now, d)
 	if err != nil || d.Limited {
@@ -96,8 +98,8 @@ func PeekLease(l *Lease, state []byte, now int64, d *Decision) error {
 	return err
 }
 
-// DenyLease answers with a denial, whatever there is: l has to let others go
-// first. Wait is 0 where l could be granted. The errors are those of TakeLease.
+// DenyLease answers with a denial, because l has to let others go first. Wait is 0
+// if l could be granted. The errors are those of TakeLease.
 func DenyLease(l *Lease, state []byte, now int64, d *Decision) error {
 	if err := l.Validate(); err != nil {
 		return err
@@ -109,16 +111,16 @@ func DenyLease(l *Lease, state []byte, now int64, d *Decision) error {
 	return l.deny(&s, state, now, d)
 }
 
-// Renews tells whether the id holds as much already, so that l is not a request
-// for more: TakeLease would not deny it. It is false for what is no state.
+// Renews reports whether the id already holds as much as l asks for, so that
+// TakeLease would not deny it. It returns false if state is damaged.
 func (l *Lease) Renews(state []byte, now int64) bool {
 	s, err := surveyLeases(state, now, l.ID)
 	return err == nil && l.Weight <= s.own
 }
 
-// RenewLease has the lease of id end ttl ns from now and returns how much it
-// holds. It is ErrNoLease if id holds none; ErrTTL, ErrState and ErrOverflow
-// are the other errors. state, next and dst are as in TakeLease.
+// RenewLease makes the lease of id end ttl ns from now, and returns its weight. The
+// error is ErrNoLease if id holds none; the others are ErrTTL, ErrState and
+// ErrOverflow. state, next and dst are as in TakeLease.
 func RenewLease(id []byte, ttl int64, state []byte, now int64, dst []byte) (next []byte, weight int64, err error) {
 	end := now + ttl
 	switch {
@@ -137,9 +139,9 @@ func RenewLease(id []byte, ttl int64, state []byte, now int64, dst []byte) (next
 	return s.put(state, dst, id, s.own, end), s.own, nil
 }
 
-// ReleaseLease ends the lease of id and returns how much it held. It is
-// ErrNoLease if id holds none, ErrState for what is no state. state, next and
-// dst are as in TakeLease; a next that holds no lease any more has expired.
+// ReleaseLease ends the lease of id and returns its weight. The error is ErrNoLease
+// if id holds none, ErrState if state is damaged. state, next and dst are as in
+// TakeLease; a next without leases has expired.
 func ReleaseLease(id, state []byte, now int64, dst []byte) (next []byte, weight int64, err error) {
 	s, err := surveyLeases(state, now, id)
 	switch {
@@ -180,16 +182,16 @@ func leaseLevel(state []byte, now int64) int64 {
 type leaseSurvey struct {
 	others int64 // the weight of the leases of other ids
 	n      int   // how many these are
-	last   int64 // the end of the last of them; never: none
+	last   int64 // the end of the last of them; never if there is none
 	live   int   // the offset of the first lease that has not ended
 	moved  bool  // some would end later than the state
 
-	own         int64 // the weight of the id's lease; 0: none
+	own         int64 // the weight of the id's lease, 0 if it has none
 	ownEnd      int64
-	from, until int // the offsets of it
+	from, until int // the offsets of that lease
 }
 
-// surveyLeases walks over a state. It is ErrState if that is none of leases.
+// surveyLeases walks over a state. The error is ErrState if the state is damaged.
 func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error) {
 	s.live, s.last, s.ownEnd = timeSize, never, never
 	if len(state) == 0 {
@@ -228,7 +230,7 @@ func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error)
 	return s, nil
 }
 
-// decide is TakeLease but for the next state.
+// decide is TakeLease without the next state.
 func (l *Lease) decide(state []byte, now int64, d *Decision) (s leaseSurvey, err error) {
 	if err := l.Validate(); err != nil {
 		return s, err
@@ -269,8 +271,8 @@ func (l *Lease) deny(s *leaseSurvey, state []byte, now int64, d *Decision) error
 	return nil
 }
 
-// freed is when want has ended of the leases of other ids than id; now, if that
-// is nothing.
+// freed returns when leases of other ids with a weight of want have ended; now if
+// want is 0 or less.
 func (s *leaseSurvey) freed(state []byte, want int64, id []byte, now int64) int64 {
 	if want <= 0 {
 		return now
@@ -288,14 +290,14 @@ func (s *leaseSurvey) freed(state []byte, want int64, id []byte, now int64) int6
 	return s.last
 }
 
-// put writes the leases that have not ended over dst, that of id with another
-// weight and end; without it for a weight of 0.
+// put writes the leases that have not ended over dst. The lease of id gets weight
+// and end; it is left out if weight is 0.
 func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
 	last := s.last
 	if weight > 0 {
 		last = max(last, end)
 	}
-	// What is kept moves to the front, so that dst may be state.
+	// The leases that stay move towards the front, so dst may be state.
 	before, after := []byte(nil), []byte(nil)
 	if s.own > 0 {
 		before, after = state[s.live:s.from], state[s.until:]
@@ -327,7 +329,7 @@ func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
 	return slices.Insert(next, place, entry...)
 }
 
-// bringForward has no lease of a state end after a time.
+// bringForward makes no lease of a state end after to.
 func bringForward(state []byte, to int64) {
 	for off := timeSize; off < len(state); {
 		h, size := lease(state[off:])
@@ -341,7 +343,7 @@ const never int64 = math.MinInt64
 
 const (
 	timeSize = 8
-	// leaseSize is the most bytes of one lease's entry.
+	// leaseSize is the largest number of bytes of one lease's entry.
 	leaseSize = timeSize + binary.MaxVarintLen64 + 1 + MaxLeaseID
 )
 

@@ -36,8 +36,8 @@
 //		state = append(state[:0], next...)
 //	}
 //
-// No state is a key never seen. From the time that [Expires] tells, a state
-// behaves as none, so it can then be forgotten.
+// No state means a key never seen. From the time that [Expires] returns, a state
+// behaves like no state, so it can be forgotten.
 //
 // All times are int64 nanoseconds since the Unix epoch and all arithmetic is in
 // integers. What does not fit is [ErrOverflow], never a wrap.

@@ -2,45 +2,44 @@ package limit
 
 import "math"
 
-// The sliding window log: every unit that was admitted is kept with its time,
-// and no window of a Period ever holds more than Max of them. Others do it with a
-// sorted set of timestamps for each caller: P. Hayes, "Better rate limiting with
-// Redis sorted sets", ClassDojo Engineering (2015), which counts denied requests,
-// too.
+// The sliding window log: every admitted unit is kept with its time, and no window
+// of a Period ever holds more than Max of them. Others keep a sorted set of
+// timestamps for each caller: P. Hayes, "Better rate limiting with Redis sorted
+// sets", ClassDojo Engineering (2015), which counts denied requests too.
 //
 //	latest    = max(now, the time of the newest unit)
 //	live      = units later than latest − Period
 //	limited   ⇔ live + cost > Max
-//	wait      = (time of unit number live + cost − Max of those) + Period − now if cost ≤ Max, else Never
+//	wait      = (time of live unit number live + cost − Max) + Period − now if cost ≤ Max, else Never
 //	reset     = (time of the newest unit) + Period − now
 //	remaining = Max − live
 //
-// Admitted in any time t: at most Max·(⌊t/Period⌋ + 1), so Max in any time
-// shorter than a Period. A unit is admitted at latest: a clock that has gone
-// back makes nothing older than it is.
+// Promise: in any time t, at most Max·(⌊t/Period⌋ + 1), so Max in any time shorter
+// than a Period. A unit is admitted at latest, so a clock that has gone back makes
+// no unit older than it is.
 //
 // With COUNTDENIED a denied request enters the log as well, with its whole cost,
-// and the newest Max units are kept. Who goes on asking too often is then let
-// through never again; wait supposes that nobody asks until it is over.
+// and the newest Max units are kept. A caller who goes on asking too often is then
+// never let through again. wait assumes that nobody asks until it is over.
 //
-// A refund takes the newest units out of the log. That undoes the last Take; if
-// others have taken since, it is their units that go, and the one given back
+// A refund takes the newest units out of the log. That undoes the last Take. If
+// others have taken since then, their units go, and the unit that was given back
 // stays until its time.
 //
-// With another Period, the log is the same, and each limit counts the units of its
-// own window. Units are dropped when the log changes, and then those stay that a
-// longer Period counts, for as long as a unit that was admitted under it does: the
-// log is held for that Period, until the end that it had. Of a log that is held no
-// more than the newest MaxLog units stay, more than any limit counts. From its end
-// on there is no log, so a longer Period finds only what one before has kept.
+// With another Period the log is the same, and each limit counts the units of its
+// own window. Units are dropped when the log changes. Those that a longer Period
+// counts stay for as long as a unit that was admitted under it: the log is held for
+// that Period, until the end that it had. Of a log that is held, only the newest
+// MaxLog units stay, which is more than any limit counts. From its end on there is
+// no log, so a longer Period finds only what an earlier one has kept.
 //
 // Promise, if the limit changes: at most the sum of what the limits promise.
 //
-// The state is in logstate.go: a unit has 4 bytes where 8 a second or more come, 5
-// down to one each 17 s, 6 to one each 36 min; all further units of one time have
-// 1 to 3 bytes together. Each call costs the same, however long the log, but for
-// the units that it drops or gives back, and for O(log n) steps to find where the
-// window begins.
+// logstate.go has the state. A unit has 4 bytes where 8 a second or more come, 5
+// down to one each 17 s, 6 down to one each 36 min; all further units of one time
+// have 1 to 3 bytes together. A call costs the same however long the log is, except
+// for the units that it drops or gives back, and for O(log n) steps to find where
+// the window begins.
 
 // logTake is Take for LOG.
 func logTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
@@ -67,21 +66,21 @@ func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 	return logDecide(d, l, &g, &e, state[g.at:], now, cost)
 }
 
-// entry is what a request enters in the log: units at a time, after which the
-// log ends at expires. All units before number skip, which is in the token keep,
-// are dropped.
+// entry is what a request adds to the log: units at a time, after which the log
+// ends at expires. All units before number skip, which is in the token keep, are
+// dropped.
 type entry struct {
 	keep                       mark
 	skip, time, units, expires int64
 	hold, held                 int64 // for which period the log is held, and until when; 0 if for l's
 }
 
-// isHeld reports whether the log is held for longer than l's Period at that time.
+// isHeld reports whether the log is held at latest for a longer Period than l's.
 func (g *entries) isHeld(l *Limit, latest int64) bool {
 	return g.hold > l.Period && g.held > latest
 }
 
-// retain makes e leave all units in the log that it is held for.
+// retain makes e keep all units of the Period that the log is held for.
 func (g *entries) retain(e *entry, body []byte) (ok bool) {
 	e.hold, e.held = g.hold, g.held
 	if g.expires > e.expires {
@@ -97,7 +96,7 @@ func (g *entries) retain(e *entry, body []byte) (ok bool) {
 	return ok
 }
 
-// logDecide fills in the decision, and in e what to enter, if anything.
+// logDecide fills in the decision, and e with what to add, if anything.
 func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cost int64) error {
 	if l.Max == 0 {
 		*d = Decision{Limited: true, Wait: Never, Reset: g.until(g.newest, l.Period, now)}
@@ -132,18 +131,18 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 	return nil
 }
 
-// logDeny fills in the decision of a request that is denied.
+// logDeny fills in the decision of a denied request.
 func logDeny(d *Decision, l *Limit, g *entries, body []byte, now, cost, left int64) error {
 	wait := Never
 	if cost <= l.Max {
-		// The last unit that has to go; all those that have gone count as well.
+		// The last unit that has to go, counted from the first that has gone.
 		last, ok := g.unit(body, g.count+cost-l.Max)
 		if !ok {
 			return ErrState
 		}
 		wait = g.until(last.time, l.Period, now)
 		if cost > 0 && now+wait > math.MaxInt64-l.Period {
-			return ErrOverflow // it could never be entered
+			return ErrOverflow // it could never be added
 		}
 	}
 	*d = Decision{
@@ -153,9 +152,9 @@ func logDeny(d *Decision, l *Limit, g *entries, body []byte, now, cost, left int
 	return nil
 }
 
-// logCount enters a request although it is denied, Max units of it at most, and
-// drops the oldest beyond Max. The log is full then: as many units as the request
-// has must go before it can be granted.
+// logCount adds a denied request, up to Max units of it, and drops the oldest beyond
+// Max. The log is then full: as many units as the request has must go before it can
+// be granted.
 func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cost int64) error {
 	latest := g.latest(now)
 	expires := latest + l.Period
@@ -199,7 +198,7 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 	}
 	body := state[g.at:]
 	if l.Max == 0 {
-		// As for the others: at no rate at all there is nothing to give.
+		// As with the other algorithms, a limit of 0 gives nothing back.
 		*d = Decision{Wait: Never, Reset: g.until(g.newest, l.Period, now)}
 		return nil, nil
 	}
@@ -260,7 +259,7 @@ func logOpen(l *Limit, g *entries, state []byte, now, cost int64) error {
 	return g.open(state, now)
 }
 
-// latest is the time that a call at time now has for the log.
+// latest returns the time at which the log sees a call at now.
 func (g *entries) latest(now int64) int64 {
 	if g.count == 0 {
 		return now
@@ -268,8 +267,8 @@ func (g *entries) latest(now int64) int64 {
 	return max(now, g.newest)
 }
 
-// until is how long it takes from now until a unit has left the window, or the
-// log has ended; 0 if it has.
+// until returns the time from now until a unit has left the window, or the log has
+// ended; 0 if it has.
 func (g *entries) until(unit, period, now int64) int64 {
 	gone := g.expires
 	if g.count > 0 && unit <= math.MaxInt64-period {

@@ -17,9 +17,8 @@ import (
 //	│ 1 │ n, 12 bits     │ unit │floor│   E = ⌈unit/n⌉, or ⌊unit/n⌋ with floor;
 //	└───┴────────────────┴──────┴─────┘   a unit is a second, minute, hour or day
 //
-// Both are little-endian. Bit 15 is clear and bit 7 set in no code: those are
-// the uvarints of two bytes that older files have in its place (see
-// token_interval.go).
+// Both are little-endian. No code has bit 15 clear and bit 7 set: such two bytes are
+// the uvarint that older files have in its place (see token_interval.go).
 type paceCode uint16
 
 const (
@@ -43,7 +42,7 @@ const (
 
 var powersOfTen = [codePowers]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
-// isOlder reports whether the two bytes are no code but a uvarint.
+// isOlder reports whether the two bytes are the uvarint of an older file.
 func (c paceCode) isOlder() bool { return c&(codeUnit|codeOlder) == codeOlder }
 
 // is reports whether c is the code of e. It needs no division.
@@ -59,7 +58,7 @@ func (c paceCode) is(e int64) bool {
 	return over < n && uint64(e) <= unit
 }
 
-// pace is the E of a code, 0 if there is none.
+// pace returns the E of a code, 0 if it has none.
 func (c paceCode) pace() int64 {
 	if c < codeUnit {
 		return int64(uint64(c&0x7f|c>>1&0x380) * powersOfTen[c>>11])
@@ -101,14 +100,14 @@ func encodePace(e int64) paceCode {
 	return rawCode
 }
 
-// codeIn returns the two bytes behind the time of a state of bucketLen.
+// codeIn returns the two bytes after the time of a state of bucketLen.
 func codeIn(state []byte) paceCode {
 	return paceCode(binary.LittleEndian.Uint16(state[timeLen:]))
 }
 
-// hasPace reports whether a state that is no key never seen is at pace e, and
-// the code to write for it, noCode if it has to be encoded. A state without a
-// pace, from an older file, has the pace of the call.
+// hasPace reports whether a state, which is not empty, is at pace e. It returns the
+// code to write for e, noCode if e has to be encoded. A state without a pace, from
+// an older file, has the pace of the call.
 func hasPace(state []byte, e int64) (code paceCode, same bool) {
 	switch len(state) {
 	case bucketLen:
@@ -125,8 +124,8 @@ func hasPace(state []byte, e int64) (code paceCode, same bool) {
 	return noCode, len(state) < minTerms
 }
 
-// rawPace is the pace behind the time of a state of rawLen, 0 or less if that is
-// a uvarint of an older file.
+// rawPace returns the pace after the time of a state of rawLen; 0 or less if that is
+// the uvarint of an older file.
 func rawPace(state []byte) int64 {
 	return int64(binary.BigEndian.Uint64(state[timeLen:]))
 }
@@ -162,8 +161,8 @@ func appendPace(b []byte, e int64, code paceCode) []byte {
 	return binary.LittleEndian.AppendUint16(b, uint16(code))
 }
 
-// scaleUp is ⌈a·b/c⌉, or the greatest int64 if it does not fit. Neither is
-// negative, and c is 1 or more.
+// scaleUp returns ⌈a·b/c⌉, or the largest int64 if it does not fit. a and b are 0 or
+// more, c is 1 or more.
 func scaleUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(c)-1, 0)

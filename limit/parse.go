@@ -30,8 +30,8 @@ type Parser struct {
 	seen  option // the options that have been given
 }
 
-// Head reads "ALGORITHM limit period" from the start of words and tells how
-// many words that were: 3, or 2 if limit and period are one word, or 4 for
+// Head reads "ALGORITHM limit period" from the start of words and returns how many
+// words it has read: 3, or 2 if limit and period are one word, or 4 for
 // "FIXED limit CALENDAR unit".
 func (p *Parser) Head(words [][]byte) (n int, err error) {
 	*p = Parser{Zones: p.Zones}
@@ -91,9 +91,9 @@ func parseMax(word []byte, a Algorithm) (int64, error) {
 	return parseInt(word, ErrMax)
 }
 
-// Option reads one option of the algorithm from the start of words and tells
-// how many words that were; 0 if the first word is no option of the algorithm.
-// An option given twice is an error.
+// Option reads one option of the algorithm from the start of words and returns how
+// many words it has read; 0 if the first word is not an option of the algorithm. An
+// option that is given twice is an error.
 func (p *Parser) Option(words [][]byte) (n int, err error) {
 	if len(words) == 0 {
 		return 0, nil
@@ -145,7 +145,7 @@ func (p *Parser) Finish() (l Limit, err error) {
 	return p.limit, nil
 }
 
-// Parse reads a limit from its spelling, words apart by blanks.
+// Parse reads a limit from its spelling. Blanks separate the words.
 func Parse(s string) (Limit, error) {
 	return new(Parser).Parse(s)
 }

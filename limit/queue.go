@@ -24,16 +24,16 @@ package limit
 // the last ones of the queue, for those behind the place that is given back keep
 // their departures.
 //
-// "Empty" is GCRA's TAT. What GCRA lets go at once, QUEUE holds back. When the
-// limit changes, the queue stays as long as it is, and the next departs when it is
-// empty, whatever the pace of those before it: nobody overtakes, and behind the
-// queue the new pace counts. To convert the places would either let several
-// depart at once, or have one wait for hours behind some that have gone.
+// "Empty" is GCRA's TAT. QUEUE holds back what GCRA lets go at once. When the
+// limit changes, the queue stays as long as it is, and the next request departs
+// when it is empty, whatever the pace of those before it. Nobody overtakes, and
+// the new pace counts after the queue. Converting the places would either let
+// several depart at once, or make one wait for hours after those that have gone.
 //
-// It promises: departures are never closer than E, so in any time t, at most
-// 1 + t/E; of limits that change, E is the shortest.
+// Promise: departures are never closer than E, so in any time t, at most 1 + t/E.
+// If the limit changes, E is the shortest of all.
 
-// A Burst + 1 that wraps is found to overflow by bucketTake and bucketRefund.
+// If Burst + 1 wraps, bucketTake and bucketRefund return ErrOverflow.
 
 func queueTake(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte, keep bool) (next []byte, err error) {
 	ahead, _ := bucketAhead(state, now) // dst may be the state

@@ -9,13 +9,13 @@ import "math"
 //	counted   = sum of the sub-windows that count
 //	limited   ⇔ counted + cost > Max
 //	remaining = max(0, Max − counted)
-//	wait      = until so many of the oldest have left that it fits
+//	wait      = until enough of the oldest have left
 //	reset     = until the newest has left
 //
-// A sub-window leaves n sub-windows after it began, so a request counts for more
-// than n−1 of them and for n at most.
+// A sub-window leaves n sub-windows after it began, so a request counts for longer
+// than n−1 of them and for at most n.
 //
-// Promise: at most Max in any n sub-windows that follow each other, so at most
+// Promise: at most Max in any n consecutive sub-windows, so at most
 // Max in any time up to (n−1)·S, and at most Max·⌈(⌈t/S⌉ + 1)/n⌉ in any time t.
 // The more sub-windows, the closer that is to the log, and the larger the state.
 //
@@ -28,34 +28,34 @@ import "math"
 //	└───────────────┴─────────────────┴──────────────────────┴──────────────────┘
 //
 // The counts are those from the oldest that is not 0 to the newest, which is not
-// 0 either; the end is when the newest leaves. They all have the width of the
-// largest, 1, 2, 4 or 8 bytes: it grows when it must, and shrinks again when
-// sub-windows leave. Before the newest sub-window begins (the clock has gone back),
-// it is as at its beginning.
+// 0 either; the end is when the newest leaves. All have the width of the largest,
+// 1, 2, 4 or 8 bytes, which grows when it must, and shrinks again when sub-windows
+// leave. At a time before the newest sub-window (if the clock has gone back), the
+// state is as at the beginning of that sub-window.
 //
-// With another Period or n, all that is counted carries over:
+// With another Period or n, all that counts carries over:
 //
 //	granted: into the current sub-window of the new limit, with the request
 //	denied:  into the current one of windows of ⌈counted/Max⌉ Periods and the new n
 //
-// A denial is written only if all of it leaves before the first did.
+// A denial is written only if all of it then leaves before the first part did.
 //
 // Promise, if the limit changes: at most M·(⌊t/D⌋ + 1) in any time t, with the
 // largest Max and the least D = (n−1)·S. Whatever the limit becomes, a request
-// counts for no less than D.
+// counts for at least D.
 
-// segments is what is in force, or nothing, but for the counts that count now:
-// they are a slice of the state, and go from hand to hand beside the struct,
-// because what is stored through a pointer escapes.
+// segments is the state in force, if there is one, without its counts. The counts
+// are a slice of the state and are passed beside the struct, because a slice that
+// is stored through a pointer escapes.
 type segments struct {
 	end    int64  // when the newest leaves
 	width  int    // bytes of a count
-	period int64  // of the limit that the sub-windows are of,
-	n      int64  // and how many of them count
+	period int64  // of the limit whose sub-windows these are
+	n      int64  // how many sub-windows count
 	length int64  // S
 	since  int64  // how many sub-windows have begun since the newest
 	total  uint64 // of counts, or the largest uint64
-	moved  int64  // what is in the current sub-window, in place of all counts
+	moved  int64  // the count of the current sub-window, in place of all others
 	live   bool   // there is a state in force
 	other  bool   // it has other sub-windows than the limit
 }
@@ -94,8 +94,8 @@ func segmentedRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst [
 	return next, nil
 }
 
-// decide fills in the decision, and s with what is in force, without the request.
-// It returns how much to add, and whether that or anything else changes the state.
+// decide fills in the decision, and s without the request. It returns how much to
+// add, and whether the state changes.
 func (s *segments) decide(d *Decision, l *Limit, state []byte, now, cost int64) (counts []byte, added int64, changed bool, err error) {
 	if counts, err = s.find(l, state, now, cost); err != nil {
 		return nil, 0, false, err
@@ -136,7 +136,7 @@ func (s *segments) decide(d *Decision, l *Limit, state []byte, now, cost int64) 
 	return counts, added, changed, nil
 }
 
-// move moves all counts into the current one of other sub-windows, and reports
+// move moves all counts into the current one of n sub-windows of period, and reports
 // whether their end fits.
 func (s *segments) move(period, n, now int64) bool {
 	length := subWindow(period, n)
@@ -152,8 +152,8 @@ func (s *segments) move(period, n, now int64) bool {
 	return true
 }
 
-// hasten moves all counts to where l has admitted as much, if all of them leave
-// before the first would, and reports whether they do.
+// hasten moves all counts to where l admits as much, if all of them then leave
+// before the first one would now. It reports whether it has.
 func (s *segments) hasten(l *Limit, counts []byte, now int64) bool {
 	if s.total > math.MaxInt64 {
 		return false
@@ -174,21 +174,20 @@ func (s *segments) hasten(l *Limit, counts []byte, now int64) bool {
 	return true
 }
 
-// nextEnd is when the current sub-window leaves.
+// nextEnd returns when the current sub-window leaves.
 func (s *segments) nextEnd(now int64) (int64, error) {
 	end := s.end + s.since*s.length
 	if !s.live {
 		end = now - modulo(now, s.length) + s.n*s.length
 	}
-	if end < now { // it is no more than n·S after now
+	if end < now { // it is at most n·S after now
 		return 0, ErrOverflow
 	}
 	return end, nil
 }
 
-// fits is when so many of the oldest have left that no more than places count;
-// added is what has come to the current sub-window. It is not ok if that is too
-// much by itself.
+// fits returns when enough of the oldest have left that at most places count. added
+// has come to the current sub-window; ok is false if added alone is more.
 func (s *segments) fits(counts []byte, places, added int64) (at int64, ok bool) {
 	n := len(counts) / s.width
 	if s.since > 0 {
@@ -208,7 +207,7 @@ func (s *segments) fits(counts []byte, places, added int64) (at int64, ok bool) 
 	return 0, false
 }
 
-// find checks the arguments and finds what is in force.
+// find checks the arguments and finds the state in force.
 func (s *segments) find(l *Limit, state []byte, now, cost int64) (counts []byte, err error) {
 	s.width = 1
 	if l.Max|cost < 0 || l.Period < 1 || l.Segments < 2 || l.Segments > MaxSegments {
@@ -241,7 +240,7 @@ func (s *segments) find(l *Limit, state []byte, now, cost int64) (counts []byte,
 	return counts, nil
 }
 
-// cut makes n sub-windows of a period, and reports whether they fit in int64.
+// cut sets the sub-windows to n of period, and reports whether they fit in int64.
 func (s *segments) cut(period, n int64) bool {
 	s.period, s.n = period, n
 	s.length = subWindow(period, n)
@@ -249,8 +248,8 @@ func (s *segments) cut(period, n int64) bool {
 	return over == 0 && span >= 0
 }
 
-// place returns those that count now, if the newest leaves after left, and sums
-// them up. It is not ok if one of them is no count.
+// place returns the counts that count now, if the newest leaves after left, and sums
+// them up. ok is false if one of them is damaged.
 func (s *segments) place(counts []byte, n, left int64) (now []byte, ok bool) {
 	if left <= (n-1)*s.length {
 		s.since = n - int64((uint64(left)+uint64(s.length)-1)/uint64(s.length))
@@ -262,7 +261,7 @@ func (s *segments) place(counts []byte, n, left int64) (now []byte, ok bool) {
 	return counts, ok
 }
 
-// subWindow is S = ⌈Period/n⌉.
+// subWindow returns S = ⌈Period/n⌉.
 func subWindow(period, n int64) int64 {
 	return int64((uint64(period) + uint64(n) - 1) / uint64(n))
 }

@@ -8,9 +8,9 @@ import (
 
 // The sliding window counter with two weighted windows: Cloudflare's, described
 // in "How we built rate limiting capable of scaling to millions of domains"
-// (2017). Time is cut into windows of Period from the epoch on. What was counted
-// in the window before the current one is taken to have come evenly, so that it
-// counts for the part of it that a window ending now still covers:
+// (2017). Time is cut into windows of Period from the epoch on. The requests of the
+// previous window are assumed to have come evenly, so they count by the share of
+// that window which a window that ends now still covers:
 //
 //	weighted  = ⌈previous·(Period − elapsed)/Period⌉
 //	limited   ⇔ weighted + current + cost > Max
@@ -20,16 +20,15 @@ import (
 // where elapsed is the time since the current window began. Rounding up changes
 // no answer, since all else is whole: x ≤ n ⇔ ⌈x⌉ ≤ n.
 //
-// The wait ends when the weight has become small enough: with the free places
-// f = Max − current − cost of the current window, when Period − elapsed is at
-// most ⌊f·Period/previous⌋. If there are none, it goes on in the next window,
-// where current is the previous.
+// The wait ends when the weight is small enough. With f = Max − current − cost free
+// places in the current window, that is when Period − elapsed is at most
+// ⌊f·Period/previous⌋. If f is negative, the wait goes on in the next window, whose
+// previous is current.
 //
 // Promise: at most Max + Max/Period·t in any time t. A window admits at most Max;
 // and where the last request of a time t is e into its window, that window and
 // the one before have admitted at most Max + Max·e/Period. So it can be as much
-// as GCRA's with a burst of Max, and is no more than Max if requests do come
-// evenly.
+// as GCRA with a burst of Max, and is at most Max if requests do come evenly.
 //
 // The state:
 //
@@ -39,39 +38,40 @@ import (
 //	│ 8 bytes, LE   │ 1 to 10 bytes   │ 1 to 9 bytes      │ 1 to 9 bytes     │
 //	└───────────────┴─────────────────┴───────────────────┴──────────────────┘
 //
-// The end is that of the window after the current one of the state, since until
-// then its count matters. Before its current window begins (the clock has gone
-// back), a state is as at its beginning, where the weight is largest.
+// The end is that of the window after the state's current one, because the count
+// of the current window matters until then. At a time before its current window (if
+// the clock has gone back), a state is as at the beginning of that window, where
+// the weight is largest.
 //
 // With another Period, what is used, u = previous·(Period − elapsed)/Period +
-// current, carries over to windows of another phase, until nothing counts any
-// more. With U = ⌈u⌉:
+// current, carries over to windows of another phase, until nothing of it counts.
+// With U = ⌈u⌉:
 //
 //	granted: previous = U, current = cost, in windows of the new Period
 //	denied:  previous = U, current = 0,    in windows of ⌈U·Period/Max⌉
 //
-// and both begin ⌊(U − u)/U⌋ of that length ago, so that u is what it was. After a
-// denial u comes back at the pace of the new limit. It is written only if that
-// makes no wait longer: between the ends of the current windows of both, all waits
-// are linear, so that comparing those few is enough. The tag then has the bit of
-// FIRST, and no limit has such windows.
+// and both begin ⌊(U − u)/U⌋ of that length ago, so that u stays the same. After a
+// denial u comes back at the pace of the new limit. A denial is written only if that
+// makes no wait longer. Waits are linear between the ends of the current windows of
+// both, so it is enough to compare them there. The tag of such windows has the bit
+// of FIRST, which no limit of SLIDING has.
 //
 // Promise, if the limit changes: at most M + R·t in any time t, with the largest
-// Max and the fastest R = Max/Period, for no count is ever divided by a shorter
-// time than the limit's that has admitted it, or that follows.
+// Max and the fastest R = Max/Period. No count is ever divided by a shorter time
+// than that of the limit that admitted it, or of a later one.
 
-// slidingWindow is what is in force, or nothing.
+// slidingWindow is the two windows in force, if there are any.
 type slidingWindow struct {
-	end       int64 // from when on nothing counts
+	end       int64 // nothing counts from then on
 	period    int64 // of the windows
 	prev, cur int64
-	// weight is what is left of the current window, and early how long it is
+	// weight is the time that is left of the current window; early is the time
 	// until it begins, if the clock has gone back.
 	weight, early int64
-	// live: there is a state in force. rolled: its current window is over, and
-	// is prev here. other: it is not of the limit's windows.
+	// live: a state is in force. rolled: its current window is over, and is prev
+	// here. other: its windows are not the limit's.
 	live, rolled, other bool
-	moved               bool // by a denial: it is of no limit
+	moved               bool // a denial has moved the windows: they are no limit's
 }
 
 // slidingTake is Take for SLIDING.
@@ -91,8 +91,8 @@ func slidingPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 	return err
 }
 
-// decide fills in the decision and the windows, with the request if it has been
-// counted. It reports whether the windows have changed.
+// decide fills in the decision and the windows, which include the request if it
+// counts. It reports whether the windows have changed.
 func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost int64) (changed bool, err error) {
 	if err = w.find(l, state, now, cost); err != nil {
 		return false, err
@@ -116,8 +116,8 @@ func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost in
 	return counted || changed, nil
 }
 
-// change carries what is used over to windows of l, for a denial only if that
-// makes a wait shorter and none longer, and reports whether it has.
+// change carries what is used over to windows of l, and reports whether it has. If
+// limited, it does so only if that makes a wait shorter and none longer.
 func (w *slidingWindow) change(l *Limit, now int64, used uint64, limited bool) bool {
 	next := slidingWindow{period: l.Period, prev: int64(used), live: true, rolled: true, moved: limited}
 	if limited {
@@ -165,7 +165,7 @@ func (w *slidingWindow) slower(next *slidingWindow, now int64) bool {
 	return shorter
 }
 
-// slack is by how much ⌈weighted⌉ is more than weighted, in parts of the period.
+// slack returns ⌈weighted⌉ − weighted, in parts of the period.
 func (w *slidingWindow) slack() int64 {
 	hi, lo := bits.Mul64(uint64(w.prev), uint64(w.weight))
 	_, rem := bits.Div64(hi, lo, uint64(w.period)) // the weight is no more than the period
@@ -187,7 +187,7 @@ func slidingRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []b
 		fromCur := min(w.cur, cost)
 		w.cur -= fromCur
 		w.prev -= min(w.prev, cost-fromCur)
-		if w.cur == 0 && !w.rolled { // the window before is the last that counts
+		if w.cur == 0 && !w.rolled { // only the previous window counts
 			w.rolled = true
 			w.end -= w.period
 		}
@@ -200,7 +200,7 @@ func slidingRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []b
 	return w.put(dst), nil
 }
 
-// find checks the arguments and finds what is in force.
+// find checks the arguments and finds the windows in force.
 func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 	if l.Max|cost < 0 || l.Period < 1 {
 		return badCounter(l, cost)
@@ -224,7 +224,7 @@ func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 	return nil
 }
 
-// place tells where in the windows the time is, if the state ends after left.
+// place sets weight, early and rolled for a state that ends after left.
 func (w *slidingWindow) place(left int64) {
 	period := w.period
 	switch {
@@ -238,7 +238,7 @@ func (w *slidingWindow) place(left int64) {
 	}
 }
 
-// used is what counts now.
+// used returns how much counts now.
 func (w *slidingWindow) used() uint64 {
 	return uint64(share(w.prev, w.weight, w.period)) + uint64(w.cur)
 }
@@ -252,7 +252,7 @@ func (w *slidingWindow) count(now, cost int64) error {
 	case w.rolled:
 		end += w.period
 	}
-	// It is no more than two Periods after now, which may wrap but not lap.
+	// The end is at most two Periods after now: it may wrap, but not twice.
 	if end < now || end-now < 0 {
 		return ErrOverflow
 	}
@@ -261,11 +261,10 @@ func (w *slidingWindow) count(now, cost int64) error {
 	return nil
 }
 
-// wait is how long it takes until no more than so many places are used; more are
-// now.
+// wait returns the time until at most places are used. More are used now.
 func (w *slidingWindow) wait(places int64) int64 {
 	if w.cur <= places {
-		// They are used by prev, which is more than the free places therefore.
+		// prev uses the rest, so it is more than the places that are left.
 		weight, _ := mulDiv(places-w.cur, w.period, w.prev)
 		return w.early + w.weight - weight
 	}
@@ -273,7 +272,7 @@ func (w *slidingWindow) wait(places int64) int64 {
 	return w.early + w.weight + (w.period - weight)
 }
 
-// tell fills in the decision on a request that is granted.
+// tell fills in the decision of a granted request.
 func (w *slidingWindow) tell(d *Decision, l *Limit, now int64, used uint64) {
 	*d = Decision{Limit: l.Max, Remaining: remaining(l.Max, used), Wait: Never}
 	if w.live {
@@ -310,8 +309,7 @@ func (w *slidingWindow) read(state []byte) error {
 	return nil
 }
 
-// put writes the windows over dst. Those that have nothing left are written as
-// long expired.
+// put writes the windows over dst. Windows whose counts are 0 are written as expired.
 func (w *slidingWindow) put(dst []byte) []byte {
 	end, prev, cur := w.end, w.prev, w.cur
 	if w.rolled {
@@ -328,7 +326,7 @@ func (w *slidingWindow) put(dst []byte) []byte {
 	return append(dst[:0], b...)
 }
 
-// remaining is what is left of most.
+// remaining returns what is left of most.
 func remaining(most int64, used uint64) int64 {
 	if used >= uint64(most) {
 		return 0
@@ -336,7 +334,7 @@ func remaining(most int64, used uint64) int64 {
 	return most - int64(used)
 }
 
-// share is ⌈n·part/whole⌉, for a part from 0 to the whole.
+// share returns ⌈n·part/whole⌉, for a part from 0 to the whole.
 func share(n, part, whole int64) int64 {
 	if n == 0 || part == whole {
 		return n
@@ -348,8 +346,8 @@ func share(n, part, whole int64) int64 {
 	return q
 }
 
-// mulDiv is ⌊a·b/c⌋, which must be less than 2⁶³, and whether it is exact. All
-// are 0 or more, and c is not 0.
+// mulDiv returns ⌊a·b/c⌋, which must be less than 2⁶³, and whether it is exact.
+// a and b are 0 or more, c is 1 or more.
 func mulDiv(a, b, c int64) (q int64, exact bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi == 0 {

@@ -2,9 +2,9 @@ package limit
 
 import "encoding/binary"
 
-// A counter's state has a tag that says which windows it counts in, so that one
-// of other windows is not taken for it. It is one byte for the usual ones, a
-// second to a month:
+// A counter's state has a tag that says which windows it counts in, so that a limit
+// with other windows recognises it. The tag is one byte for the usual windows, from
+// a second to a month:
 //
 //	 7       6  5    4 3 2 1 0
 //	┌───────┬──────┬───────────┐
@@ -20,7 +20,7 @@ import "encoding/binary"
 //	│      1       │     0     │   no windows: the empty tag, see fixed.go
 //	└──────────────┴───────────┘
 
-// windowTag says which windows those are; the zero value is the empty tag.
+// windowTag says which windows a counter counts in. The zero value is the empty tag.
 type windowTag struct {
 	period int64 // 0 with a calendar, and in the empty tag
 	first  bool
@@ -68,7 +68,7 @@ func appendTag(b []byte, t windowTag) []byte {
 	return binary.AppendUvarint(append(b, flag), uint64(t.period))
 }
 
-// readTag reads the tag at the start of b and tells how many bytes it has, 0 if
+// readTag reads the tag at the start of b and returns how many bytes it has, 0 if
 // there is none.
 func readTag(b []byte) (t windowTag, n int) {
 	if len(b) == 0 {
@@ -93,7 +93,7 @@ func readTag(b []byte) (t windowTag, n int) {
 }
 
 // readCount reads the uvarint at the start of b, of an int64 of 0 or more, and
-// tells how many bytes it has, 0 if there is none.
+// returns how many bytes it has, 0 if there is none.
 func readCount(b []byte) (count int64, n int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return int64(b[0]), 1

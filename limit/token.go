@@ -25,4 +25,4 @@ package limit
 // nanosecond for nanosecond. With INTERVAL, the tokens arrive together; see
 // token_interval.go.
 //
-// It promises: in any time t, at most Burst + t/E.
+// Promise: in any time t, at most Burst + t/E.

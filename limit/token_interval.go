@@ -4,22 +4,22 @@ import "encoding/binary"
 
 // TOKEN with INTERVAL: the token bucket whose tokens arrive together, Max of them
 // once a Period, as in Bucket4j's "intervally" refill. The first Period begins
-// when a full bucket is taken from. A bucket that holds less than Max gets no
-// more than it holds: Max is Burst then, here and below.
+// when a full bucket is taken from. A bucket that holds less than Max gets only as
+// much as it holds; read Max as Burst then, here and below.
 //
 // The state is the time when the bucket will be full, the Period, how many tokens
-// are missing, and how many arrive at once; while any are missing, Max more arrive
-// at full, full − Period, full − 2·Period and so on.
+// are missing, and how many arrive at once. While any are missing, Max arrive at
+// full, full − Period, full − 2·Period and so on.
 //
 //	0        8          16
 //	+--------+----------+---------+---------+
 //	|  full  |  Period  | missing |   Max   |   int64, int64, little-endian; uvarints
 //	+--------+----------+---------+---------+
 //
-// Older files have missing alone behind the time: then Period and Max are those of
+// Older files have only missing after the time; Period and Max are then those of
 // the call. With the arrivals that are still to come
 //
-//	left     = ⌈(full − now)/Period⌉, but no more than ⌈missing/Max⌉
+//	left     = ⌈(full − now)/Period⌉, but at most ⌈missing/Max⌉
 //	missing  = missing − Max·(⌈missing/Max⌉ − left)
 //	next     = full − (left − 1)·Period, or now + Period if none is missing
 //
@@ -36,17 +36,16 @@ import "encoding/binary"
 //
 // When the limit changes, missing tokens arrive as the state says until a request
 // is granted. From then on they arrive as the new limit says: at the same times if
-// the Period is the same, else for the first time at next or, if that is sooner,
-// now + Period′. A denial that moves to a faster pace does so as well; see
-// carry.go.
+// the Period is the same; else first at next, or at now + Period′ if that is
+// sooner. A denial that moves to a faster pace does so as well; see carry.go.
 //
-// The time and pace of another algorithm of the family say that ⌈(full − now)/E⌉
-// are missing, and until the first is taken with INTERVAL each E brings one. For
-// the others, the missing tokens are what is used.
+// By the time and pace of another algorithm of the family, ⌈(full − now)/E⌉ tokens
+// are missing, and one arrives each E until the first is taken with INTERVAL. For
+// the other algorithms, the missing tokens are what is in use.
 //
-// It promises: in any time t, at most Burst + Max·⌈t/Period⌉.
+// Promise: in any time t, at most Burst + Max·⌈t/Period⌉.
 
-// together is how many tokens arrive at once.
+// together returns how many tokens arrive at once.
 func together(l *Limit) int64 {
 	if l.Burst < l.Max && l.Burst > 0 {
 		return l.Burst
@@ -54,15 +53,15 @@ func together(l *Limit) int64 {
 	return l.Max
 }
 
-// intervalUse is what an INTERVAL limit makes of a state.
+// intervalUse is what is in use according to a state, under an INTERVAL limit.
 type intervalUse struct {
 	use        // in the terms of the state
-	same  bool // which are those of the limit
+	same  bool // the terms of the state are those of the limit
 	after use  // in the terms of the limit
 }
 
-// read reads a state at a time; l has passed the checks, and allows some. It is
-// false if the state is damaged.
+// read reads a state whose time is ahead of now. l is valid and its Max is not 0.
+// read returns false if the state is damaged.
 func (x *intervalUse) read(l *Limit, state []byte, ahead int64) bool {
 	most := together(l)
 	x.after = use{next: l.Period, period: l.Period, most: most}
@@ -81,7 +80,7 @@ func (x *intervalUse) read(l *Limit, state []byte, ahead int64) bool {
 		c := x.carried(e)
 		over, before := mul(groups(x.missing, most)-1, l.Period)
 		if over != 0 || before < 0 || c == maxInt64 && !x.same {
-			x.after.missing = maxInt64 // more than can be added to
+			x.after.missing = maxInt64 // so that no cost can be added
 		}
 		x.after.ahead, x.after.next = c, c-before
 	case x.period == l.Period:
@@ -94,8 +93,8 @@ func (x *intervalUse) read(l *Limit, state []byte, ahead int64) bool {
 	return true
 }
 
-// outrun reports whether the terms of the limit bring back each token no later,
-// and some sooner.
+// outrun reports whether the terms of the limit bring no token back later, and some
+// sooner.
 func (x *intervalUse) outrun(l *Limit) bool {
 	switch {
 	case x.same:
@@ -103,23 +102,23 @@ func (x *intervalUse) outrun(l *Limit) bool {
 	case x.e != 0:
 		return x.use.outrun(groups(l.Period, together(l)))
 	}
-	// As many as arrived at once come in no more than the old period, and the
-	// first of them no later than before.
+	// As many tokens as arrived at once come within the old period, and the first of
+	// them no later than before.
 	y := &x.after
 	over, each := mul(groups(x.most, y.most), y.period)
 	over2, more := mul(groups(min(x.most, x.missing), y.most)-1, y.period)
 	return over|over2 == 0 && each|more >= 0 && each <= x.period && more <= x.next-y.next
 }
 
-// denied tells of a denial that waits until no more than room are missing. If the
-// terms of the limit are faster, keep moves to them.
+// denied fills in a denial that waits until no more than room tokens are missing.
+// With keep, the state moves to the terms of the limit if they are faster.
 func (x *intervalUse) denied(d *Decision, l *Limit, room, now int64, dst []byte, keep bool) (next []byte) {
 	if !x.outrun(l) {
 		d.Wait = x.until(room)
 		return nil
 	}
 	if x.e != 0 {
-		// Until one is taken they come one by one.
+		// Until one is taken, they come one by one.
 		e := groups(l.Period, together(l))
 		c := x.carried(e)
 		d.Wait, d.Reset = c-room*e, c
@@ -137,7 +136,7 @@ func (x *intervalUse) denied(d *Decision, l *Limit, room, now int64, dst []byte,
 	return x.after.put(dst, now)
 }
 
-// take adds cost to what is missing, in the terms of the limit. It is false if
+// take adds cost to what is missing, in the terms of the limit. It returns false if
 // that does not fit.
 func (x *intervalUse) take(now, cost int64) (ok bool) {
 	y := &x.after
@@ -148,8 +147,8 @@ func (x *intervalUse) take(now, cost int64) (ok bool) {
 	return ok && now+y.ahead >= now
 }
 
-// intervalRead checks the arguments and reads the state. With Max 0 there is
-// nothing but its time.
+// intervalRead checks the arguments and reads the state; of a limit whose Max is 0,
+// only the state's time.
 func intervalRead(x *intervalUse, l *Limit, state []byte, now, cost int64) (ahead int64, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
 		return 0, badArgument(l, cost)
@@ -240,8 +239,8 @@ func intervalReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int
 	return next, nil
 }
 
-// debt is how long it takes, in the terms of the limit, until no more than the
-// burst are missing, or the greatest int64.
+// debt returns the time, in the terms of the limit, until no more than the burst are
+// missing; the largest int64 if it does not fit.
 func (x *intervalUse) debt(l *Limit) int64 {
 	switch {
 	case x.missing <= l.Burst:
@@ -263,12 +262,12 @@ func (x *intervalUse) debt(l *Limit) int64 {
 	return maxInt64
 }
 
-// reserveWait is how long it takes until the debt is at most maxWait; it is more
-// now, and its terms are not those of the limit.
+// reserveWait returns the time until the debt is at most maxWait. The debt is more
+// than that now, and the terms of the state are not those of the limit.
 //
-// Between two arrivals the debt is the time to the next, or Period′ if that is
-// less, and as many more Period′ as it takes. What is to be found is the arrival
-// after which these are few enough.
+// Between two arrivals the debt is the time to the next one, or Period′ if that is
+// less, and as many more Period′ as it takes. reserveWait finds the arrival after
+// which these are few enough.
 func (x *intervalUse) reserveWait(l *Limit, debt, maxWait int64) int64 {
 	y := &x.after
 	if x.e != 0 {
@@ -278,7 +277,7 @@ func (x *intervalUse) reserveWait(l *Limit, debt, maxWait int64) int64 {
 	if wait := debt - maxWait; x.period == y.period && x.next > y.period && debt < maxInt64 && wait < x.next {
 		return wait // the clock has gone back
 	}
-	// at is how long until no more than the burst and n·Max′ are missing.
+	// at returns the time until no more than the burst and n·Max′ are missing.
 	at := func(n int64) (wait, arrivals int64) {
 		over, room := mul(n, y.most)
 		room += l.Burst
@@ -330,7 +329,7 @@ func olderMissing(state []byte) (missing int64, ok bool) {
 	return int64(n), size == len(state)-timeLen && int64(n) > 0
 }
 
-// groups is ⌈n/size⌉, of an n of 1 or more.
+// groups returns ⌈n/size⌉. n is 1 or more.
 func groups(n, size int64) int64 {
 	if n <= size {
 		return 1

@@ -5,11 +5,10 @@ import (
 	"math/bits"
 )
 
-// Bound returns the Level from which on l denies a cost: how far a key can be used
-// before that, 0 or more. It is a measure to compare keys by, not a decision. For
-// buckets it may be too low, by one part in eight or one arrival of INTERVAL, so
-// that it mostly needs no division. For WARMUP, whose states tell when they deny,
-// it is Warm.
+// Bound returns the Level, 0 or more, from which l denies a cost. It is a measure to
+// compare keys by, not a decision. For buckets it may be too low by one part in
+// eight, or by one arrival of INTERVAL, so that it seldom needs a division. For
+// WARMUP it is Warm, because its states say when they deny.
 func Bound(l *Limit, cost int64) int64 {
 	switch l.Algorithm {
 	case GCRA, TOKEN, LEAKY:
@@ -22,7 +21,7 @@ func Bound(l *Limit, cost int64) int64 {
 	return max(0, l.Max-cost+1)
 }
 
-// boundTime is how long it takes until so many tokens are back, roughly.
+// boundTime returns roughly how long it takes until so many tokens are back.
 func (l *Limit) boundTime(tokens int64) int64 {
 	switch {
 	case tokens <= 0 || l.Max <= 0:
@@ -43,10 +42,9 @@ func (l *Limit) boundTime(tokens int64) int64 {
 	return int64(min(t, uint64(MaxSpan)))
 }
 
-// Usage returns how much of its limit a state uses at now: used out of bound,
-// both 0 or more, in the units of Level. If used reaches what it returns as the
-// bound, the limit denies. The argument bound is what Bound has returned for the
-// limit.
+// Usage returns how much of its limit a state uses at now: used out of of, both 0
+// or more, in the units of Level. The limit denies if used reaches of. bound is what
+// Bound has returned for the limit.
 func Usage(k Kind, state []byte, now, bound int64) (used, of int64) {
 	used = Level(k, state, now)
 	if k != WARMUP.Kind() || len(state) < 8 {

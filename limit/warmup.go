@@ -7,12 +7,11 @@ import (
 )
 
 // Guava's SmoothWarmingUp, as the comment of its SmoothRateLimiter describes it:
-// a rate that is slow when it begins and after it has not been used, for services
-// that are not at their best then (caches to fill, connections to open).
+// a rate that is slow at first and after a rest, for services that must warm up
+// (caches to fill, connections to open).
 //
-// Permits that are not used are stored, and those that are stored are dear. One
-// costs S, the stable interval ⌈Period/Max⌉, up to a threshold, and more above,
-// up to COLD times as much:
+// Unused permits are stored, and a stored permit may cost more. Up to a threshold
+// it costs S, the stable interval ⌈Period/Max⌉; above it, up to COLD times as much:
 //
 //	cost of one  ▲
 //	    COLD·S   │              ╱│      threshold = Warm / 2S
@@ -25,9 +24,9 @@ import (
 //	             0   threshold  most    permits stored
 //
 // A fresh key is cold: it has stored the most. A request takes stored permits
-// first, from the right, and others for S each; the area under what it takes is
-// the time that it costs. It goes at once, whatever it costs, and the next one
-// waits until that time is over:
+// first, from the right, and further permits for S each. The area under what it
+// takes is the time that it costs. The request goes at once, whatever it costs, and
+// the next one waits until that time is over:
 //
 //	limited   ⇔ now < free
 //	wait      = free − now if cost ≤ Max, else Never
@@ -37,9 +36,9 @@ import (
 //
 // In advance, a request of any cost waits until free, and then goes.
 //
-// What is stored is kept as the heat, the time until the most is stored, Warm at
-// most: permits are heat/cooling from the right end. Then with S in whole
-// nanoseconds all is in integers. With q = S·cost and f = COLD:
+// The state keeps the stored permits as heat, the time until the most is stored,
+// which is Warm at most: heat/cooling permits are missing from the most. With S in
+// whole nanoseconds, all arithmetic is in integers. With q = S·cost and f = COLD:
 //
 //	heat' = heat + ⌊2(f+1)q / (f+5)⌋              2(f+1)S/(f+5) is cooling
 //	a     = max(0, 4·Warm − (f+5)·heat)           (f+5) times the heat to the threshold
@@ -51,42 +50,41 @@ import (
 //
 // Promise: at most Max + t/S in any time t; fewer while it warms up.
 //
-// A refund goes back the way it came: it stores the permits again and takes off
-// free what taking them from there costs. It needs to know how many were taken
-// while none was stored: that is the spent heat, beyond Warm, until free has come.
-// Once it has, a refund stores permits and gives no time.
+// A refund stores the permits again, and takes the time that they cost off free. It
+// must know how many were taken while none was stored. That is the spent heat,
+// which is beyond Warm and kept until free. After free, a refund stores permits and
+// gives no time back.
 //
 //	0         8         … + 1…9   … + 1…9   … + 2 or 8
 //	┌─────────┬─────────┬─────────┬─────────┐
 //	│ expires │ heat    │ spent   │ S       │   little-endian int64, Unix ns;
 //	└─────────┴─────────┴─────────┴─────────┘   uvarints of ns; S as in pace.go
 //
-// where free = expires − heat. What is 0 at the end is left out. S is that of
-// what is owed, and left out if nothing is. A state of an earlier version has no S:
-// then it is that of the limit asked for.
+// where free = expires − heat. Zeros at the end are left out. S is the interval of
+// the debt, and is left out if there is none. A state of an earlier version has no
+// S, and takes that of the call's limit.
 //
-// When the limit changes, what is owed becomes S'/S as much, rounded up. A denial
-// under a shorter interval writes that, and keeps the heat; under a longer one the
-// time that is owed runs on as it is. The heat stays, but no more of it counts
-// than the Warm asked for. A refund gives time back at the pace at which it is
-// owed. So in any time t at most Max + t/S are admitted, with the largest Max and
-// the shortest S.
+// When the limit changes, a debt becomes S'/S times as much, rounded up. A denial
+// under a shorter interval writes that, and keeps the heat; under a longer interval
+// the debt runs on as it is. The heat stays, but it counts only up to the Warm of the
+// call. A refund gives time back at the pace of the debt. So in any time t at most
+// Max + t/S are admitted, with the largest Max and the shortest S.
 
-// maxWarm is the longest Warm that the formulas have room for, 73 years.
+// maxWarm is the longest Warm for which the formulas fit, 73 years.
 const maxWarm = math.MaxInt64 / 4
 
-// warmth is the state of a key, seen from a time.
+// warmth is the state of a key at a time.
 type warmth struct {
-	owed int64    // how long it takes until free
+	owed int64    // the time until free
 	heat int64    // Warm at most
-	more int64    // the heat that has been spent beyond
-	pace int64    // the S of what is owed, 0 if it is not known
-	code paceCode // of pace, or of the S of the limit while pace is 0; or noCode
+	more int64    // the spent heat beyond Warm
+	pace int64    // the S of the debt, 0 if it is not known
+	code paceCode // of pace, or of the limit's S while pace is 0; or noCode
 }
 
-// kept is what a state says for as long as nobody writes it anew.
+// kept is what the state says until it is written again.
 type kept struct {
-	ends int64 // how long it takes until it expires
+	ends int64 // the time until it expires
 	heat int64 // its heat, of the Warm under which it was written
 	s    int64 // the S of the limit, 0 if that allows nothing
 }
@@ -108,8 +106,8 @@ func warmPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 	return err
 }
 
-// decide fills in the decision and the state after it, and reports whether that is
-// another.
+// decide fills in the decision and the state after it, and reports whether the
+// state has changed.
 func (w *warmth) decide(d *Decision, l *Limit, state []byte, now, cost int64) (changed bool, err error) {
 	var k kept
 	if err := w.open(&k, l, state, now, cost); err != nil {
@@ -122,7 +120,7 @@ func (w *warmth) decide(d *Decision, l *Limit, state []byte, now, cost int64) (c
 		}
 		return false, nil
 	}
-	// Also if it is denied: what it would lead to when it is granted must fit.
+	// A denial must fit as well: its request will be granted later.
 	after := *w
 	if !after.take(l, k.s, cost) || !after.fits(now) {
 		return false, ErrOverflow
@@ -144,8 +142,8 @@ func (w *warmth) decide(d *Decision, l *Limit, state []byte, now, cost int64) (c
 	return false, nil
 }
 
-// hasten makes the debt come back at the pace of the limit, if that is sooner, and
-// returns by how much. The heat is then the one that is kept.
+// hasten changes the debt to the pace of the limit, if that is sooner, and returns
+// by how much. The heat is then that of k.
 func (w *warmth) hasten(k *kept) (sooner int64) {
 	if w.pace <= k.s {
 		return 0
@@ -196,9 +194,9 @@ func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, 
 	return after.put(dst, now), nil
 }
 
-// tooLate denies a reservation that would have to wait for longer than maxWait, at
-// another pace than that of what is owed. At a longer interval the time that is
-// owed must run on until it is worth no more than maxWait.
+// tooLate denies a reservation that would have to wait for longer than maxWait, where
+// the limit's pace is not that of the debt. At a longer interval the debt must run
+// on until it is worth at most maxWait.
 func (w *warmth) tooLate(d *Decision, l *Limit, k *kept, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
 	least := maxWait
 	if w.pace < k.s {
@@ -234,8 +232,8 @@ func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte
 	return w.put(dst, now), nil
 }
 
-// open checks the arguments and reads the state as it is at a time: the debt has
-// been paid off until then, and in the rest of the time it has cooled.
+// open checks the arguments and reads the state as it is at now: first the debt has
+// been paid off, and in the rest of the time the key has cooled.
 func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 	switch {
 	case l.Max|cost < 0 || l.Period < 1:
@@ -268,7 +266,7 @@ func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 		return ErrOverflow
 	}
 	if w.owed = k.ends - w.heat; w.owed <= 0 {
-		// It has been free for a while: ends is what is left of the heat.
+		// It has been free for a while, so ends is the rest of the heat.
 		w.owed, w.more = 0, 0
 		w.heat = min(k.ends, l.Warm)
 		if w.pace != k.s {
@@ -281,13 +279,13 @@ func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 		return ErrState
 	}
 	if w.heated(l, w.heat); !w.fits(now) {
-		return ErrOverflow // with a longer Warm than it had
+		return ErrOverflow // the Warm is longer than it was
 	}
 	return nil
 }
 
-// read reads what a state has behind its end, and reports whether that is right.
-// For the S of the limit it needs no division.
+// read reads the rest of a state, after the time at which it expires, and reports
+// whether that is well formed. It needs no division if S is that of the limit.
 func (w *warmth) read(b []byte, s int64) bool {
 	heat, n := readCount(b)
 	w.heat = heat
@@ -311,7 +309,7 @@ func (w *warmth) read(b []byte, s int64) bool {
 	return w.pace > 0
 }
 
-// heated makes so much the heat in all.
+// heated sets the heat, and the spent heat beyond Warm, of all together.
 func (w *warmth) heated(l *Limit, all int64) {
 	w.heat = min(all, l.Warm)
 	w.more = all - w.heat
@@ -331,10 +329,10 @@ func (w *warmth) put(dst []byte, now int64) []byte {
 	if paced {
 		b = appendPace(b, w.pace, w.code)
 	}
-	return append(dst[:0], b...) // at once: dst stays as it is where it has no room
+	return append(dst[:0], b...) // in one piece: a dst that is too small stays as it is
 }
 
-// scale is ⌊ns·to/from⌋, or the largest int64, and whether that is exact.
+// scale returns ⌊ns·to/from⌋ or the largest int64, and whether that is exact.
 func scale(ns, to, from int64) (scaled int64, exact bool) {
 	hi, lo := bits.Mul64(uint64(ns), uint64(to))
 	if hi >= uint64(from) {
@@ -347,15 +345,15 @@ func scale(ns, to, from int64) (scaled int64, exact bool) {
 	return int64(quo), rem == 0
 }
 
-// reset is how long it takes until the key is cold and owes nothing.
+// reset returns the time until the key is cold and owes nothing.
 func (w *warmth) reset() int64 { return w.owed + w.heat }
 
-// fits reports whether the end of the state can be written.
+// fits reports whether the time at which the state expires fits in int64.
 func (w *warmth) fits(now int64) bool {
 	return w.reset() >= 0 && w.reset() <= math.MaxInt64-max(0, now)
 }
 
-// take takes a cost, at l's S, and reports whether that fits.
+// take takes a cost; s is l's S. It reports whether the result fits.
 func (w *warmth) take(l *Limit, s, cost int64) (ok bool) {
 	if w.pace != 0 && w.pace != s {
 		w.code = noCode
@@ -373,11 +371,11 @@ func (w *warmth) take(l *Limit, s, cost int64) (ok bool) {
 	return ok && fits && w.owed >= 0 && all >= 0
 }
 
-// giveBack takes a cost back. S is l's.
+// giveBack takes a cost back; s is l's S.
 func (w *warmth) giveBack(l *Limit, s, cost int64) {
 	over, q := mul(s, cost)
 	if over != 0 || q < 0 {
-		*w = warmth{} // more than can have been taken
+		*w = warmth{} // so much cannot have been taken
 		return
 	}
 	less, ok := l.heats(q)
@@ -399,20 +397,20 @@ func (w *warmth) giveBack(l *Limit, s, cost int64) {
 	w.owed, w.more = 0, 0
 }
 
-// heats is by how much permits of q ns at the stable rate heat, and whether it
+// heats returns the heat of permits that take q ns at the stable rate, and whether it
 // fits.
 func (l *Limit) heats(q int64) (heat int64, ok bool) {
 	if l.Cold == defaultCold {
 		return q, true
 	}
 	hi, lo := bits.Mul64(uint64(q), uint64(2*(l.Cold+1)))
-	// Less than twice q, so that it fits in 64 bits.
+	// It is less than twice q, so it fits in 64 bits.
 	n, _ := bits.Div64(hi, lo, uint64(l.Cold+5))
 	return int64(n), n <= math.MaxInt64
 }
 
-// area is what permits of q ns at the stable rate cost, from a heat on, and
-// whether it fits.
+// area returns what permits that take q ns at the stable rate cost, from a heat on,
+// and whether it fits.
 func (l *Limit) area(heat, q int64) (ns int64, ok bool) {
 	f, warm := uint64(l.Cold), uint64(l.Warm)
 	hi, x := bits.Mul64(f+5, uint64(heat))
@@ -433,15 +431,15 @@ func (l *Limit) area(heat, q int64) (ns int64, ok bool) {
 	return ns, ns >= 0
 }
 
-// overThreshold is ⌈(f−1)·a² / (16(f+1)·warm)⌉: the area above S that is left
-// from a place on, with a at most 4·warm. ⌈x/(yz)⌉ is ⌈⌈x/y⌉/z⌉.
+// overThreshold returns ⌈(f−1)·a² / (16(f+1)·warm)⌉, the area above S that is left;
+// a is at most 4·warm. ⌈x/(yz)⌉ is ⌈⌈x/y⌉/z⌉.
 func overThreshold(f, a, warm uint64) uint64 {
 	hi, lo := bits.Mul64(a, a)
 	carry, lo := bits.Mul64(lo, f-1)
 	top, hi := bits.Mul64(hi, f-1)
 	hi, c := bits.Add64(hi, carry, 0)
 	top += c
-	// (f−1)·a² is at most 16(f−1)·warm², so that top is less than warm.
+	// (f−1)·a² is at most 16(f−1)·warm², so top is less than warm.
 	high, rest := bits.Div64(top, hi, warm)
 	low, rest := bits.Div64(rest, lo, warm)
 	if rest > 0 {
@@ -451,7 +449,7 @@ func overThreshold(f, a, warm uint64) uint64 {
 	return divideUp(high, low, 16*(f+1))
 }
 
-// divideUp is ⌈(hi, lo)/by⌉, which must fit.
+// divideUp returns ⌈(hi, lo)/by⌉, which must fit.
 func divideUp(hi, lo, by uint64) uint64 {
 	n, rest := bits.Div64(hi, lo, by)
 	if rest > 0 {

@@ -44,7 +44,7 @@ func (z *Zones) Find(name []byte) (*time.Location, error) {
 	return z.keep(zone), nil
 }
 
-// keep makes a zone the one of its name, unless another has been before.
+// keep keeps a zone under its name, and returns it; or the one that is kept already.
 func (z *Zones) keep(zone *time.Location) *time.Location {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -72,11 +72,11 @@ func loadZone(name []byte) (*time.Location, error) {
 	return zone, nil
 }
 
-// isZoneName tells whether name is of the form that the database's names have.
-// It has one spelling of each path, so that nobody can make many of one zone,
-// and none outside the database. Local is refused, since it is another zone on
-// each machine, and so are the copies of the database under posix and right: the
-// times of the latter are off by the leap seconds.
+// isZoneName reports whether name has the form of the database's names. It accepts
+// one spelling of each path, so that nobody can load a zone many times, and no path
+// outside the database. It refuses Local, which is another zone on each machine, and
+// the copies of the database under posix and right; the times of right are off by
+// the leap seconds.
 func isZoneName(name []byte) bool {
 	if len(name) > maxZoneName || equalFold(name, "LOCAL") {
 		return false
