@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -155,6 +156,8 @@ type member struct {
 	dir     string
 	offset  atomic.Int64 // of its wall clock
 	hold    atomic.Pointer[chan struct{}]
+	full    atomic.Bool // of its disk
+	ends    error       // why it has stopped, guarded by c.mu
 	boot    atomic.Uint64
 	drift   int64 // of its monotonic clock, parts in a thousand
 }
@@ -187,7 +190,7 @@ func (m *member) options() Options {
 		Fatal: func(err error) {
 			m.c.mu.Lock()
 			defer m.c.mu.Unlock()
-			m.c.fatal = append(m.c.fatal, err)
+			m.c.fatal, m.ends = append(m.c.fatal, err), err
 		},
 		Log: slog.New(slog.NewTextHandler(historian{m}, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -202,13 +205,34 @@ func (m *member) options() Options {
 type heldLogs struct {
 	*raft.InmemStore
 	hold *atomic.Pointer[chan struct{}]
+	full *atomic.Bool
 }
 
 func (l *heldLogs) StoreLogs(logs []*raft.Log) error {
 	if hold := l.hold.Load(); hold != nil {
 		<-*hold
 	}
+	if l.full.Load() {
+		return errFull
+	}
 	return l.InmemStore.StoreLogs(logs)
+}
+
+var errFull = errors.New("no space left on the device")
+
+// SetUint64 stores a number: the term, or the term of a vote.
+func (l *heldLogs) SetUint64(key []byte, val uint64) error {
+	if l.full.Load() {
+		return errFull
+	}
+	return l.InmemStore.SetUint64(key, val)
+}
+
+// ended returns why a node has stopped by itself, nil if it has not.
+func (c *cluster) ended(m *member) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return m.ends
 }
 
 // historian adds what a node logs to the history.
@@ -236,14 +260,20 @@ func (m *member) start(members ...raft.Server) {
 	if err != nil {
 		m.c.t.Fatal(err)
 	}
-	p := parts{logs: &heldLogs{m.logs, &m.hold}, stable: m.logs, snapshots: snapshots, transport: m.trans, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
+	held := &heldLogs{m.logs, &m.hold, &m.full}
 	o := m.options()
+	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, stable: held, snapshots: snapshots, fatal: o.Fatal}
+	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: m.trans, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
 	if len(members) > 0 {
 		if err := bootstrap(o, p, members...); err != nil {
 			m.c.t.Fatal(err)
 		}
 	}
-	if m.node, err = start(o, p); err != nil {
+	switch m.node, err = start(o, p); {
+	case err != nil && m.full.Load():
+		m.c.note("%s does not start: %v", m.address, err)
+		_ = p.close()
+	case err != nil:
 		m.c.t.Fatal(err)
 	}
 }

@@ -64,6 +64,9 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 	if n.machine.clock > before || r.opened {
 		n.clockAt = n.clock.Elapsed()
 	}
+	if r.accepted && len(r.records) > 0 {
+		n.hashes.changed++
+	}
 	switch {
 	case r.accepted && r.own:
 		n.primary.accepted++
@@ -73,6 +76,9 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 		if err := applyRecords(n.table, n.machine.clock, r.records); err != nil {
 			n.fail(fmt.Errorf("entry %d of the log: %w", l.Index, err))
 		}
+	}
+	if r.accepted && len(r.records) == 0 && (!r.own || n.settledLocked()) {
+		n.hashAt(l.Index)
 	}
 	if e.kind == kindEpoch && !r.ignored {
 		n.log.Debug("an epoch begins", "epoch", e.epoch.String(), "index", l.Index, "clock", n.machine.clock)
@@ -131,6 +137,9 @@ func (f *fsm) Restore(from io.ReadCloser) error {
 	defer n.building.Unlock()
 	var m machine
 	err := n.load(&m, from)
+	if err == nil {
+		err = n.parts.guarded.discardConflicting(n.parts.logs)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil {

@@ -81,6 +81,8 @@ type Node struct {
 	rebuilding bool
 	// broken counts what makes a copy of the table worthless: abdications and snapshots that were installed.
 	broken uint64
+	hashes hashes
+	sizes  groupSizes
 	// logBytes and logEntries are of the entries since the last snapshot began.
 	logBytes, logEntries uint64
 }
@@ -89,7 +91,8 @@ type Node struct {
 type parts struct {
 	logs      raft.LogStore
 	stable    raft.StableStore
-	snapshots raft.SnapshotStore
+	guarded   *guarded // below logs
+	snapshots *snapshotStore
 	transport raft.Transport
 	lastLog   func(raft.ServerAddress) uint64
 	ask       func(raft.ServerAddress)        // calls a peer
@@ -141,11 +144,12 @@ func start(o Options, p parts) (*Node, error) {
 	}
 	n.clockAt = n.clock.Elapsed()
 	n.readNote()
-	r, err := raft.NewRaft(o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
-	if err != nil {
+	if err := p.guarded.discardConflicting(p.logs); err != nil {
+		return nil, err
+	}
+	if err := n.startRaft(); err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
-	n.raft = r
 	n.started.Store(true)
 	n.loops.Add(5)
 	if p.ask != nil {
@@ -157,6 +161,26 @@ func start(o Options, p parts) (*Node, error) {
 	go n.propose()
 	go n.answers()
 	return n, nil
+}
+
+// startRaft starts Raft, in a goroutine of its own, since an error of the store ends that.
+func (n *Node) startRaft() (err error) {
+	p := &n.parts
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%v", r)
+			}
+		}()
+		n.raft, err = raft.NewRaft(n.o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
+	}()
+	<-done
+	if ended := p.guarded.ended.Load(); ended != nil {
+		return *ended
+	}
+	return err
 }
 
 // bootstrap makes the node the only member of a new cluster.

@@ -157,7 +157,7 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	g := &guarded{LogStore: bolt, stable: bolt, fatal: o.Fatal}
+	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: bolt, stable: bolt, snapshots: snapshots, fatal: o.Fatal}
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
@@ -166,7 +166,7 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	return parts{logs: logs, stable: g, snapshots: snapshots, transport: t, note: filepath.Join(d.Dir, noteFile), lastLog: t.lastLog, ask: t.l.ask, client: t.l.client, close: func() error {
+	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, transport: t, note: filepath.Join(d.Dir, noteFile), lastLog: t.lastLog, ask: t.l.ask, client: t.l.client, close: func() error {
 		return errors.Join(t.Close(), bolt.Close())
 	}}, nil
 }

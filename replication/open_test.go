@@ -260,7 +260,7 @@ func (f *failing) StoreLogs(logs []*raft.Log) error {
 func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
 	var ends []error
 	broken := errors.New("broken")
-	g := &guarded{LogStore: &failing{raft.NewInmemStore(), broken, nil}, fatal: func(err error) { ends = append(ends, err) }}
+	g := &guarded{elapsed: noTime, LogStore: &failing{raft.NewInmemStore(), broken, nil}, fatal: func(err error) { ends = append(ends, err) }}
 	for range 2 {
 		if err := g.StoreLog(&raft.Log{Index: 1}); !errors.Is(err, broken) {
 			t.Error(err)

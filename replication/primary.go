@@ -158,6 +158,7 @@ func (n *Node) drain() bool {
 	n.mu.Lock()
 	clock := n.nowLocked() // behind the drain: no decision in it is later
 	n.primary.large = len(buf.Bytes) >= largeGroup
+	n.sizes.add(len(buf.Bytes))
 	over := n.turn.Load() != turn
 	n.mu.Unlock()
 	if over {

@@ -112,6 +112,15 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	return all, nil
 }
 
+// newest returns what is known of the newest snapshot, nil if there is none.
+func (s *snapshotStore) newest() (*raft.SnapshotMeta, error) {
+	all, err := s.List()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return all[0], nil
+}
+
 func (s *snapshotStore) meta(name string) (*raft.SnapshotMeta, error) {
 	path := filepath.Join(s.dir, name, metaFile)
 	b, err := os.ReadFile(path)

@@ -51,6 +51,11 @@ func (n *Node) Status() stats.Replication {
 	}
 	s.Current = !n.rebuilding && !n.failed
 	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
+	s.HashIndex, s.Hash = n.hashes.done.index, n.hashes.done.sum
+	s.GroupBytes, s.WriteP99 = n.sizes.mean(), n.parts.guarded.writes.p99()
+	if n.machine.clock != 0 {
+		s.Offset = n.clock.Wall() - n.reached()
+	}
 	s.Epoch, s.EpochTerm, s.Sequence, s.Clock = n.machine.epoch.String(), n.machine.term, n.machine.sequence, n.machine.clock
 	return s
 }

@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -17,13 +18,16 @@ const (
 	stallLimit = 3 * time.Second
 )
 
-// guarded is a log and a stable store whose errors end the node: none is tried again, and
-// none is hidden. A write that hangs ends it as well.
+// guarded is a log and a stable store whose errors end the node: the node retries none and
+// hides none. A write that hangs ends it as well.
 type guarded struct {
 	raft.LogStore
-	stable raft.StableStore
-	fatal  func(error)
-	ended  atomic.Bool
+	stable    raft.StableStore
+	snapshots *snapshotStore // nil if there are none
+	elapsed   func() int64   // a monotonic time, in ns
+	fatal     func(error)
+	ended     atomic.Pointer[error]
+	writes    writeTimes
 }
 
 // guard runs a write.
@@ -31,7 +35,9 @@ func (g *guarded) guard(what string, write func() error) error {
 	watch := time.AfterFunc(stallLimit, func() {
 		g.end(fmt.Errorf("replication: %s has taken %v: the disk hangs", what, stallLimit))
 	})
+	began := g.elapsed()
 	err := write()
+	g.writes.add(g.elapsed() - began)
 	watch.Stop()
 	if err != nil {
 		err = fmt.Errorf("replication: %s: %w", what, err)
@@ -41,7 +47,7 @@ func (g *guarded) guard(what string, write func() error) error {
 }
 
 func (g *guarded) end(err error) {
-	if !g.ended.Swap(true) {
+	if g.ended.CompareAndSwap(nil, &err) {
 		g.fatal(err)
 	}
 }
@@ -58,10 +64,10 @@ func (g *guarded) StoreLogs(logs []*raft.Log) error {
 // on to the log's end goes from the end: a log that ends in the middle of this has no gap.
 func (g *guarded) DeleteRange(first, last uint64) error {
 	begin, err := g.FirstIndex()
-	if err != nil {
+	if err != nil || begin == 0 {
 		return err
 	}
-	return g.guardEach(first, last, first > begin)
+	return g.guardEach(max(first, begin), last, first > begin)
 }
 
 func (g *guarded) guardEach(first, last uint64, fromEnd bool) error {
@@ -84,12 +90,21 @@ func (g *guarded) guardEach(first, last uint64, fromEnd bool) error {
 
 // Set stores a value.
 func (g *guarded) Set(key, val []byte) error {
-	return g.guard("a write of the term", func() error { return g.stable.Set(key, val) })
+	return g.orGoexit(g.guard("a write of the term", func() error { return g.stable.Set(key, val) }))
 }
 
 // SetUint64 stores a number.
 func (g *guarded) SetUint64(key []byte, val uint64) error {
-	return g.guard("a write of the term", func() error { return g.stable.SetUint64(key, val) })
+	return g.orGoexit(g.guard("a write of the term", func() error { return g.stable.SetUint64(key, val) }))
+}
+
+// orGoexit ends Raft's goroutine after an error, where Raft would panic: the node stops in order, and
+// says why.
+func (g *guarded) orGoexit(err error) error {
+	if err != nil {
+		runtime.Goexit()
+	}
+	return nil
 }
 
 // Get returns a value. Raft tells one that is not there by the error's text, which is raft-boltdb's.

@@ -78,9 +78,11 @@ func listen(bind, address string, log *slog.Logger) (*wire, error) {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
 	l := &layer{Listener: ln, address: address, log: log, open: map[net.Conn]struct{}{}, clients: map[raft.ServerAddress]string{}}
-	return &wire{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: l, MaxPool: maxPool, MaxRPCsInFlight: 1, Timeout: rpcTimeout, Logger: newRaftLog(log),
-	}), l: l, last: map[raft.ServerAddress]uint64{}}, nil
+	})
+	t.TimeoutScale = timeoutScale
+	return &wire{NetworkTransport: t, l: l, last: map[raft.ServerAddress]uint64{}}, nil
 }
 
 // layer dials and accepts.

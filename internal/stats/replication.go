@@ -18,6 +18,11 @@ type Replication struct {
 	EpochTerm, Sequence uint64 // the log's term of its Epoch, and its last batch
 	Clock               int64  // the replicated time, of Unix
 
+	HashIndex, Hash uint64 // of all states, at an index when nothing was in flight; 0 for none yet
+	GroupBytes      uint64 // mean size of the groups that this node has proposed of late
+	WriteP99        int64  // how long 99 of 100 writes of the log took at most, with their syncs
+	Offset          int64  // how far the machine's clock is ahead of the replicated time
+
 	Epochs   uint64 // of this node, that were opened since the start
 	Ignored  uint64 // entries of the log that came too late to count, since the start
 	Rebuilds uint64 // of the table, since the start

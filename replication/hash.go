@@ -1,0 +1,93 @@
+package replication
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"limitdb/internal/journal"
+)
+
+// All nodes have the same states at the same index of the log. To show that they do, each node hashes its table at certain
+// indexes: those of idle batches, when nothing is in flight, at times that all nodes choose alike from the replicated
+// time. The hash does not depend on the order of the states.
+
+const (
+	// hashMargin: states that expire this soon do not count. Nodes remove what has expired at different moments.
+	hashMargin = 10 * time.Second
+	// hashShare: hashing may take one part in this many of a node's time.
+	hashShare = 100
+)
+
+// hashed is a hash of the table's states at an index.
+type hashed struct{ index, sum uint64 }
+
+// hashes is a node's work on them. The node's lock guards it.
+type hashes struct {
+	done    hashed
+	period  int64  // in seconds of the replicated time, a power of two
+	running bool   // a hash is being made
+	changed uint64 // counts the groups that have changed the table
+}
+
+// hashAt has the table hashed as it is at an index, if its time has come. The lock is held.
+func (n *Node) hashAt(index uint64) {
+	h := &n.hashes
+	if h.running || n.rebuilding || n.failed || n.machine.clock/int64(time.Second)%max(h.period, 1) != 0 {
+		return
+	}
+	select {
+	case <-n.stop:
+		return
+	default:
+	}
+	h.running = true
+	changed, broken, clock := h.changed, n.broken, n.machine.clock
+	n.loops.Go(func() {
+		began := n.clock.Elapsed()
+		sum := hashTable(n.table, clock+int64(hashMargin), n.stop)
+		took := n.clock.Elapsed() - began
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		h.running = false
+		for h.period = 1; h.period*int64(time.Second) < hashShare*took; h.period *= 2 {
+		}
+		if h.changed == changed && n.broken == broken && n.settledLocked() {
+			h.done = hashed{index, sum}
+		}
+	})
+}
+
+// settledLocked reports whether the table has nothing that is not accepted. The lock is held.
+func (n *Node) settledLocked() bool {
+	return n.turn.Load() == 0 || n.primary.begun == n.primary.accepted && !n.table.Dirty()
+}
+
+// hashTable returns the sum of the hashes of all states that have not expired at a time.
+func hashTable(t Table, at int64, stop <-chan struct{}) (sum uint64) {
+	var buf journal.Buffer
+	var b []byte
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		select {
+		case <-stop:
+			return 0
+		default:
+		}
+		buf.Reset(0)
+		cursor = t.Copy(at, cursor, &buf)
+		for rest := buf.Bytes; len(rest) > 0; {
+			r, after, err := journal.Parse(rest)
+			if err != nil {
+				return 0 // the table has made it
+			}
+			rest = after
+			if journal.Timed(r.Kind) && len(r.State) >= 8 && int64(binary.LittleEndian.Uint64(r.State)) <= at {
+				continue
+			}
+			b = append(append(append(b[:0], r.Kind, byte(len(r.Key)), byte(len(r.Key)>>8)), r.Key...), r.State...)
+			sum += xxh3.Hash(b)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,331 @@
+package replication
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Raft's own way for heartbeats, past the writes of the log, stays closed: a heartbeat comes out where all requests do.
+func TestHeartbeatsWaitTheirTurn(t *testing.T) {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	to, err := listen("127.0.0.1:0", "to", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = to.Close() }()
+	from, err := listen("127.0.0.1:0", "from", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = from.Close() }()
+	raft.Transport(to).SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(nil, errors.New("past the log")) })
+	go func() {
+		rpc := <-to.Consumer()
+		rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil)
+	}()
+	var resp raft.AppendEntriesResponse
+	heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: 7, Leader: []byte("from")}
+	if err := from.AppendEntries("to", to.LocalAddr(), heartbeat, &resp); err != nil || resp.Term != 7 {
+		t.Errorf("%+v, %v", resp, err)
+	}
+}
+
+// With one request in flight there is no pipeline that could lock up.
+func TestNoPipeline(t *testing.T) {
+	w, err := listen("127.0.0.1:0", "", slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close() }()
+	if _, err := w.AppendEntriesPipeline("x", w.LocalAddr()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+		t.Errorf("a pipeline: %v", err)
+	}
+}
+
+// Raft counts entries, where ours have up to 256 kB.
+func TestRaftIsGivenBytes(t *testing.T) {
+	c := (&Options{ID: "a", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}).config()
+	if c.MaxAppendEntries < 8 || c.MaxAppendEntries > 16 || c.BatchApplyCh || c.ShutdownOnRemove || c.SnapshotThreshold < 1<<40 {
+		t.Errorf("%+v", c)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		k := newCluster(t, 8, 1)
+		defer k.close()
+		m := k.leader()
+		const group = 100 // bytes, about
+		m.node.o.TrailingBytes = 200 * group
+		for range 1000 {
+			m.table.decide(strings.Repeat("x", group), "k")
+			m.table.mu.Lock()
+			m.table.states["k"] = strings.Repeat("x", group)
+			m.table.mu.Unlock()
+			turn := m.node.Turn()
+			done := make(chan error, 1)
+			m.node.Wait(turn, func(err error) { done <- err })
+			m.node.Kick()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.node.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		first, _ := m.logs.FirstIndex()
+		last, _ := m.logs.LastIndex()
+		if kept := last - first; kept < 64 || kept > 300 {
+			t.Errorf("%d entries are kept", kept)
+		}
+	})
+}
+
+// answered decides once on the leader, and waits until that is accepted.
+func (c *cluster) answered(m *member) {
+	c.t.Helper()
+	turn := m.node.Turn()
+	m.decide()
+	done := make(chan error, 1)
+	m.node.Wait(turn, func(err error) { done <- err })
+	m.node.Kick()
+	if err := <-done; err != nil {
+		c.fail("not accepted: %v", err)
+	}
+}
+
+// A node whose log goes on behind a snapshot that it gets, with entries that no majority ever had.
+func TestSnapshotOverAConflictingLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 9, 3)
+		defer c.close()
+		was := c.leader()
+		for range 20 {
+			c.answered(was)
+		}
+		term := was.node.raft.CurrentTerm()
+		was.kill()
+		last, err := was.logs.LastIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := entry{kind: kindBatch, epoch: id{1, 1}, sequence: 1, last: true, clock: 1}
+		for i := range uint64(1000) { // proposed, and sent to nobody
+			if err := was.logs.StoreLog(&raft.Log{Index: last + 1 + i, Term: term, Data: e.appendTo(nil)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := c.leader()
+		for range 300 {
+			c.answered(next)
+		}
+		for _, m := range c.nodes {
+			if m.node == nil {
+				continue
+			}
+			if err := m.node.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			if first, _ := m.logs.FirstIndex(); first <= last {
+				t.Fatalf("%s still has entry %d", m.address, first)
+			}
+		}
+		was.start()
+		c.reconnect(nil)
+		c.agree()
+		c.answered(c.leader())
+		c.agree()
+		installed := 0
+		for _, h := range c.history {
+			if strings.Contains(h, "Installed remote") {
+				installed++
+			}
+		}
+		if installed != 1 {
+			c.fail("the snapshot was installed %d times", installed)
+		}
+		for index := uint64(1); ; index++ {
+			first, _ := was.logs.FirstIndex()
+			end, _ := was.logs.LastIndex()
+			if index = max(index, first); index > end {
+				break
+			}
+			var l raft.Log
+			if err := was.logs.GetLog(index, &l); err != nil || l.Term == term && index > last {
+				c.fail("entry %d of %d-%d: term %d, %v", index, first, end, l.Term, err)
+			}
+		}
+	})
+}
+
+// What a log keeps when the newest snapshot ends at 200.
+func TestDiscardConflicting(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, last, term uint64 // of the log
+		want              [2]uint64
+	}{
+		"it has the snapshot's entry":        {150, 250, 3, [2]uint64{150, 250}},
+		"it ends at the snapshot's":          {150, 200, 3, [2]uint64{150, 200}},
+		"it begins behind":                   {201, 250, 2, [2]uint64{201, 250}},
+		"another entry, and what follows":    {150, 250, 2, [2]uint64{201, 250}},
+		"another entry at its end":           {150, 200, 2, [2]uint64{0, 0}},
+		"it ends before":                     {100, 150, 3, [2]uint64{0, 0}},
+		"it is empty":                        {0, 0, 0, [2]uint64{0, 0}},
+		"one entry, which is the snapshot's": {200, 200, 3, [2]uint64{200, 200}},
+	} {
+		snapshots, err := openSnapshots(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink, err := snapshots.Create(1, 200, 3, raft.Configuration{}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sink.Close(); err != nil {
+			t.Fatal(err)
+		}
+		g := &guarded{elapsed: noTime, LogStore: raft.NewInmemStore(), snapshots: snapshots, fatal: func(err error) { t.Error(err) }}
+		logs, err := raft.NewLogCache(64, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := c.first; c.first > 0 && i <= c.last; i++ {
+			if err := logs.StoreLog(&raft.Log{Index: i, Term: c.term}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.discardConflicting(logs); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		first, _ := logs.FirstIndex()
+		last, _ := logs.LastIndex()
+		var l raft.Log
+		if first > last {
+			first, last = 0, 0
+		}
+		if got := [2]uint64{first, last}; got != c.want {
+			t.Errorf("%s: it keeps %v, want %v", name, got, c.want)
+		}
+		if err := logs.GetLog(200, &l); err != nil || l.Term != 3 || l.Index != 200 {
+			t.Errorf("%s: entry 200: %+v, %v", name, l, err)
+		}
+		if err := logs.GetLog(199, &l); (err == nil) != (c.want[0] <= 199 && c.want[0] > 0) {
+			t.Errorf("%s: entry 199: %v", name, err)
+		}
+	}
+}
+
+// A node that finds its disk full stops, and asks for no vote afterwards: the vote for itself cannot be written.
+func TestFullDiskIsNotElected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 10, 3)
+		defer c.close()
+		m := c.leader()
+		m.full.Store(true)
+		m.decide()
+		m.node.Kick()
+		synctest.Wait()
+		for c.ended(m) == nil {
+			time.Sleep(time.Millisecond)
+		}
+		m.kill() // as the process does
+		next := c.leader()
+		if next == m {
+			t.Fatal("a node that cannot write leads")
+		}
+		for range 5 { // it is started again and again, and goes down at its first write
+			if m.start(); m.node != nil {
+				c.reconnect(nil)
+			}
+			for range 10 {
+				c.answered(c.leader())
+				time.Sleep(time.Second)
+				if c.leader() == m {
+					t.Fatal("a node that cannot write leads")
+				}
+			}
+			if m.node != nil {
+				m.kill()
+			}
+		}
+		m.full.Store(false)
+		c.mu.Lock()
+		c.fatal = nil
+		c.mu.Unlock()
+		m.start()
+		c.reconnect(nil)
+		c.agree()
+	})
+}
+
+func TestSnapshotsAreSentSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 10*snapshotRate + 5
+		began := time.Now()
+		n, err := io.Copy(io.Discard, &throttled{from: io.LimitReader(zeros{}, size), rate: snapshotRate})
+		if took := time.Since(began).Round(100 * time.Millisecond); n != size || err != nil || took != 10*time.Second {
+			t.Errorf("%d bytes in %v, %v", n, took, err)
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// Nodes hash what they hold at the same indexes, and the hashes differ where the states do.
+func TestStateHashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 11, 3)
+		defer c.close()
+		at := func() (hashes map[uint64][]uint64) {
+			hashes = map[uint64][]uint64{}
+			for range 30 {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				seen := map[uint64][]uint64{}
+				for _, m := range c.nodes {
+					if s := m.node.Status(); s.HashIndex > 0 {
+						seen[s.HashIndex] = append(seen[s.HashIndex], s.Hash)
+					}
+				}
+				for index, sums := range seen {
+					if len(sums) == len(c.nodes) {
+						hashes[index] = sums
+					}
+				}
+			}
+			return hashes
+		}
+		m := c.leader()
+		for range 100 {
+			c.answered(m)
+		}
+		same := at()
+		for index, sums := range same {
+			if sums[0] != sums[1] || sums[1] != sums[2] {
+				c.fail("entry %d: %x", index, sums)
+			}
+		}
+		if len(same) < 10 {
+			c.fail("%d hashes in 30 s", len(same))
+		}
+		wrong := c.nodes[(m.number+1)%3]
+		wrong.table.mu.Lock()
+		wrong.table.states["k0"] += "?"
+		wrong.table.mu.Unlock()
+		differ := 0
+		for _, sums := range at() {
+			if sums[0] != sums[1] || sums[1] != sums[2] {
+				differ++
+			}
+		}
+		if differ < 10 {
+			c.fail("%d hashes differ", differ)
+		}
+	})
+}

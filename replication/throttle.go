@@ -1,0 +1,36 @@
+package replication
+
+import (
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// snapshotRate is how many bytes of a snapshot a node sends to another in a second: a transfer must not take the network
+	// and the disk from the log.
+	snapshotRate = 32 << 20
+	// timeoutScale is for how many bytes of a snapshot a receiver has rpcTimeout, so a fourth of snapshotRate is in time. With raft's
+	// default, the leader would wait for 40 minutes for a receiver of 300 MB that has stopped.
+	timeoutScale = 16 << 20
+	throttleRead = 256 << 10
+)
+
+// InstallSnapshot sends a snapshot at no more than snapshotRate.
+func (w *wire) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return w.NetworkTransport.InstallSnapshot(id, to, args, resp, &throttled{from: data, rate: snapshotRate})
+}
+
+// throttled reads from another reader at no more than rate bytes a second.
+type throttled struct {
+	from io.Reader
+	rate int
+}
+
+// Read reads at most 256 kB, and sleeps for their time first.
+func (t *throttled) Read(b []byte) (int, error) {
+	b = b[:min(len(b), throttleRead)]
+	time.Sleep(time.Duration(len(b)) * time.Second / time.Duration(t.rate))
+	return t.from.Read(b)
+}
