@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -16,14 +17,26 @@ type Member struct {
 	Self        bool   // this node
 	Client      string // where clients reach it, "" if it did not answer when it was asked last
 	Last        uint64 // the last entry of the log that it is known to have, 0 if this node does not know
+
+	server string // for Raft
 }
 
 // Errors of a change of the members.
 var (
 	// ErrNotLeader is returned where another node leads, or none.
 	ErrNotLeader = errors.New("replication: this node does not lead")
-	// ErrMember is returned for a node that is a member already, under another address or id.
+	// ErrMember is returned for an id or an address that another node has.
 	ErrMember = errors.New("replication: another member has this id or this address")
+	// ErrNoMember is returned for an id that no member has.
+	ErrNoMember = errors.New("replication: no member has this id")
+	// ErrSelf is returned for a change that a node cannot make of itself.
+	ErrSelf = errors.New("replication: this node leads: transfer the leadership first")
+	// ErrLost is returned for a member that has lost its directory, and with it what it has voted and acknowledged.
+	ErrLost = errors.New("replication: the node has lost the directory that it had as a member: remove the member first, and add it again")
+	// ErrVoters is returned for a change that would leave no majority of voters that answer.
+	ErrVoters = errors.New("replication: without it, no majority of the voters would answer")
+	// ErrLags is returned for a node that does not have the end of the log yet. The change may be asked for again.
+	ErrLags = errors.New("replication: the node has not caught up yet")
 )
 
 // memberTimeout is how long a change of the members may wait for its turn, catchUp how long
@@ -46,62 +59,202 @@ func (n *Node) Members() ([]Member, error) {
 	_, leader := n.raft.LeaderWithID()
 	var all []Member
 	for _, s := range f.Configuration().Servers {
-		m := Member{ID: string(s.ID), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, Leader: s.ID == leader, Self: string(s.ID) == n.o.ID}
+		m := Member{
+			ID: nameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
+			Leader: s.ID == leader, Self: string(s.ID) == n.o.server, server: string(s.ID),
+		}
 		switch {
 		case m.Self:
 			m.Client, m.Last = n.o.Address, n.raft.LastIndex()
-		case n.parts.client != nil:
-			m.Client, m.Last = n.parts.client(s.Address), n.parts.lastLog(s.Address)
+		case n.parts.wire != nil:
+			m.Client, m.Last = n.parts.wire.l.peer(s.ID).Client, n.parts.wire.lastLog(s.ID)
 		}
 		all = append(all, m)
 	}
 	return all, nil
 }
 
-// Add makes a node a member, and blocks until it is a voter. It has no vote until it has
-// the log: a vote that cannot be had would stop the cluster.
+// admits returns why a server may not talk to this node now, or nil. A node that hears no leader may not know the
+// members of today, so it listens to all.
+func (n *Node) admits(server string) error {
+	if _, leader := n.raft.LeaderWithID(); leader == "" {
+		return nil
+	}
+	f := n.raft.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return err
+	}
+	for _, s := range f.Configuration().Servers {
+		if string(s.ID) == server {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is no member", nameOf(server))
+}
+
+// DialLeader connects to the node that leads, for the commands of this node's clients: see Options.Clients.
+// It returns ErrNotLeader if this node leads or knows of no leader.
+func (n *Node) DialLeader() (net.Conn, error) {
+	address, leader := n.raft.LeaderWithID()
+	if leader == "" || string(leader) == n.o.server || n.parts.wire == nil {
+		return nil, ErrNotLeader
+	}
+	c, _, err := n.parts.wire.l.call(callClients, string(address), string(leader), rpcTimeout)
+	return c, err
+}
+
+// leading returns the members if this node leads.
+func (n *Node) leading() ([]Member, error) {
+	if n.Turn() == 0 {
+		return nil, ErrNotLeader
+	}
+	return n.Members()
+}
+
+// find returns the member with an id.
+func find(all []Member, id string) (*Member, error) {
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i], nil
+		}
+	}
+	return nil, ErrNoMember
+}
+
+// Add makes the node that peers reach at an address a member, and blocks until it is a voter. It has no vote until it has
+// the log: a vote that cannot be had would stop the cluster. A member whose address has changed gets the new one.
 func (n *Node) Add(id, address string) error {
-	members, err := n.Members()
+	all, err := n.leading()
 	if err != nil {
 		return err
 	}
-	for _, m := range members {
+	if id == n.o.ID {
+		return ErrSelf
+	}
+	server := id
+	if n.parts.wire != nil {
+		_, h, err := n.parts.wire.l.call(callAsk, address, id, rpcTimeout)
+		if err != nil {
+			return fmt.Errorf("replication: node %s at %s: %w", id, address, err)
+		}
+		server = h.From
+	}
+	for _, m := range all {
 		switch {
+		case m.ID == id && m.server != server:
+			return ErrLost
 		case m.ID == id && m.Address == address && m.Voter:
 			return nil
-		case (m.ID == id) != (m.Address == address):
+		case m.ID != id && m.Address == address:
 			return ErrMember
 		}
 	}
-	if n.Turn() == 0 {
-		return ErrNotLeader
-	}
-	if err := n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), 0, memberTimeout).Error(); err != nil {
-		return fmt.Errorf("replication: %w", err)
-	}
-	if err := n.awaitCaughtUp(address); err != nil {
+	if err := change(n.raft.AddNonvoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout)); err != nil {
 		return err
 	}
-	if err := n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(address), 0, memberTimeout).Error(); err != nil {
+	if err := n.awaitCaughtUp(raft.ServerID(server)); err != nil {
+		return err
+	}
+	return change(n.raft.AddVoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout))
+}
+
+// change waits for a change of the members.
+func change(f raft.IndexFuture) error {
+	if err := f.Error(); err != nil {
 		return fmt.Errorf("replication: %w", err)
 	}
 	return nil
 }
 
-// awaitCaughtUp waits until a member has all but the last few entries of the log.
-func (n *Node) awaitCaughtUp(address string) error {
+// Remove ends a node's membership. It returns ErrSelf for the node that leads, and ErrVoters if the others could decide nothing without the node.
+func (n *Node) Remove(id string) error {
+	m, err := n.dispensable(id)
+	if err != nil {
+		return err
+	}
+	return change(n.raft.RemoveServer(raft.ServerID(m.server), 0, memberTimeout))
+}
+
+// Demote takes a member's vote away. Its errors are those of Remove.
+func (n *Node) Demote(id string) error {
+	m, err := n.dispensable(id)
+	if err != nil || !m.Voter {
+		return err
+	}
+	return change(n.raft.DemoteVoter(raft.ServerID(m.server), 0, memberTimeout))
+}
+
+// Promote gives a member a vote. It returns ErrLags for one that does not have the log yet.
+func (n *Node) Promote(id string) error {
+	all, err := n.leading()
+	if err != nil {
+		return err
+	}
+	m, err := find(all, id)
+	switch {
+	case err != nil || m.Voter:
+		return err
+	case !n.caughtUp(raft.ServerID(m.server)):
+		return ErrLags
+	}
+	return change(n.raft.AddVoter(raft.ServerID(m.server), raft.ServerAddress(m.Address), 0, memberTimeout))
+}
+
+// dispensable returns the member with an id, if a majority of the voters answers without it.
+func (n *Node) dispensable(id string) (*Member, error) {
+	all, err := n.leading()
+	if err != nil {
+		return nil, err
+	}
+	m, err := find(all, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case !m.Voter:
+		return m, nil
+	}
+	voters, answer := 0, 0
+	for _, other := range all {
+		if !other.Voter || other.ID == id {
+			continue
+		}
+		voters++
+		if other.Self || n.parts.wire == nil || other.Client != "" {
+			answer++
+		}
+	}
+	switch {
+	case answer <= voters/2:
+		return nil, ErrVoters
+	case m.Self:
+		return nil, ErrSelf
+	}
+	return m, nil
+}
+
+// caughtUp reports whether a member has all but the last few entries of the log.
+func (n *Node) caughtUp(server raft.ServerID) bool {
+	if n.parts.wire == nil {
+		return true
+	}
+	last := n.parts.wire.lastLog(server)
+	return last > 0 && last+trailingLeast >= n.raft.CommitIndex()
+}
+
+// awaitCaughtUp waits until a member has caught up. It returns ErrLags if that takes long.
+func (n *Node) awaitCaughtUp(server raft.ServerID) error {
 	tick := time.NewTicker(catchUpLook)
 	defer tick.Stop()
 	late := time.NewTimer(catchUp)
 	defer late.Stop()
 	for {
-		if last := n.parts.lastLog(raft.ServerAddress(address)); last > 0 && last+trailingLeast >= n.raft.CommitIndex() {
+		if n.caughtUp(server) {
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-late.C:
-			return errors.New("replication: the new member has not caught up yet; it stays a member without a vote")
+			return fmt.Errorf("%w: it stays a member without a vote; ask again", ErrLags)
 		case <-n.stop:
 			return raft.ErrRaftShutdown
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,11 +26,18 @@ type Options struct {
 	// Changed is called when the node begins or ends to lead, or knows of another leader. It must not block.
 	Changed func()
 	Log     *slog.Logger
+	// Clients serves a connection on which another node forwards its clients' commands, and closes it. from names that node.
+	// nil: such connections are refused.
+	Clients func(c net.Conn, from string)
+	// Agree returns what all nodes must have alike, by its name. Nodes compare it, and warn.
+	Agree func() map[string]string
 	// Heartbeat is after how long without the leader a node asks for votes, Election how long it waits for them,
 	// Lease after how long without a majority a leader steps down. 0 for the defaults.
 	Heartbeat, Election, Lease time.Duration
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0 for the defaults.
 	SnapshotBytes, TrailingBytes int64
+
+	server string // the node's server id: see identity.go; its ID where nothing else is known
 }
 
 // Node is one of those that hold the same state.
@@ -94,11 +102,10 @@ type parts struct {
 	guarded   *guarded // below logs
 	snapshots *snapshotStore
 	transport raft.Transport
-	lastLog   func(raft.ServerAddress) uint64
-	ask       func(raft.ServerAddress)        // calls a peer
-	client    func(raft.ServerAddress) string // where clients reach a peer, "" if it does not answer
-	note      string                          // the path of the note, "" for none
-	close     func() error                    // after Raft has stopped
+	wire      *wire        // the transport, nil for one in memory
+	who       *identity    // nil for a node in memory
+	note      string       // the path of the note, "" for none
+	close     func() error // after Raft has stopped
 }
 
 // The defaults of the timeouts. A follower whose disk stalls longer than the heartbeat's asks for votes, since
@@ -112,7 +119,7 @@ const (
 // config is Raft's, see PROTOCOL.md for the reasons.
 func (o *Options) config() *raft.Config {
 	c := raft.DefaultConfig()
-	c.LocalID = raft.ServerID(o.ID)
+	c.LocalID = raft.ServerID(o.server)
 	c.HeartbeatTimeout = orDefault(o.Heartbeat, defaultHeartbeat)
 	c.ElectionTimeout = orDefault(o.Election, defaultElection)
 	c.LeaderLeaseTimeout = orDefault(o.Lease, min(defaultLease, c.HeartbeatTimeout))
@@ -137,6 +144,9 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 // start starts a node on its parts, which it closes.
 func start(o Options, p parts) (*Node, error) {
+	if o.server == "" {
+		o.server = o.ID
+	}
 	n := &Node{
 		o: o, table: o.Table, clock: o.Clock, log: o.Log, parts: p,
 		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), retry: make(chan struct{}, 1), grown: make(chan struct{}, 1),
@@ -152,7 +162,9 @@ func start(o Options, p parts) (*Node, error) {
 	}
 	n.started.Store(true)
 	n.loops.Add(5)
-	if p.ask != nil {
+	if p.wire != nil {
+		admits := n.admits
+		p.wire.l.admits.Store(&admits)
 		n.loops.Go(n.askPeers)
 	}
 	go n.takeNotes()
@@ -185,6 +197,9 @@ func (n *Node) startRaft() (err error) {
 
 // bootstrap makes the node the only member of a new cluster.
 func bootstrap(o Options, p parts, members ...raft.Server) error {
+	if o.server == "" {
+		o.server = o.ID
+	}
 	return raft.BootstrapCluster(o.config(), p.logs, p.stable, p.snapshots, p.transport, raft.Configuration{Servers: members})
 }
 
@@ -214,7 +229,7 @@ func (n *Node) Leader() string {
 	switch {
 	case leader == "" || n.machine.epoch.node != nodeNumber(string(leader)):
 		return ""
-	case string(leader) == n.o.ID && n.turn.Load() == 0:
+	case string(leader) == n.o.server && n.turn.Load() == 0:
 		return ""
 	}
 	return n.machine.address
@@ -264,7 +279,7 @@ func (n *Node) open() error {
 	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // never fails
-	own := id{node: nodeNumber(n.o.ID), nonce: binary.LittleEndian.Uint64(nonce[:]) | 1}
+	own := id{node: nodeNumber(n.o.server), nonce: binary.LittleEndian.Uint64(nonce[:]) | 1}
 	n.mu.Lock()
 	if n.rebuilding || n.failed {
 		n.mu.Unlock()

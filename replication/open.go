@@ -1,12 +1,8 @@
 package replication
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,8 +16,11 @@ import (
 type Disk struct {
 	// Dir is the directory, which is made where it is missing.
 	Dir string
-	// Bind is the address at which the node listens for its peers and which they dial: an IP address of loopback and a port.
-	Bind string
+	// Address is what the node's peers dial: a host and a port, at which the node listens. Without Certificates, the host must be
+	// an IP address of loopback.
+	Address string
+	// Certificates are by which the nodes know one another, or nil.
+	Certificates *Certificates
 	// Bootstrap starts a cluster of one where the directory has none.
 	Bootstrap bool
 }
@@ -33,28 +32,47 @@ const (
 	snapshotsDir = "snapshots"
 )
 
-// identity is what the file "node" has, as JSON.
-type identity struct {
-	Format int
-	ID     string
-}
-
 // Open starts a node on its directory. An empty ID in the options is that of the directory, or a new one.
 func Open(o Options, d Disk) (*Node, error) {
-	if err := checkBind(d.Bind); err != nil {
+	l, err := listen(d.Address, d.Certificates, o.Log)
+	if err != nil {
 		return nil, err
+	}
+	n, err := openOn(o, d, l)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return n, nil
+}
+
+// openOn starts a node that listens already. After an error, the layer is still open.
+func openOn(o Options, d Disk, l *layer) (*Node, error) {
+	if len(o.Address) > maxAddress {
+		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", o.Address, maxAddress)
 	}
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	var err error
-	if o.ID, err = identify(d.Dir, o.ID); err != nil {
+	who, err := identify(d.Dir, o.ID)
+	if err != nil {
 		return nil, err
 	}
+	if d.Certificates != nil {
+		if err := d.Certificates.Check(who.ID); err != nil {
+			return nil, fmt.Errorf("replication: %w", err)
+		}
+	}
+	o.ID, o.server = who.ID, who.server()
 	p, err := openParts(&o, d)
 	if err != nil {
 		return nil, err
 	}
+	p.who = who
+	l.join, l.clients, l.self = who.join, o.Clients, func() hello { return o.hello(who) }
+	p.wire = newWire(l)
+	p.transport = p.wire
+	stores := p.close
+	p.close = func() error { return errors.Join(p.wire.Close(), stores()) }
 	if err := begin(o, p, d); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -65,70 +83,28 @@ func Open(o Options, d Disk) (*Node, error) {
 	return n, nil
 }
 
+// hello is what the node says of itself.
+func (o *Options) hello(who *identity) hello {
+	h := hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: Format}
+	if o.Agree != nil {
+		h.Agree = o.Agree()
+	}
+	return h
+}
+
 // begin makes a new cluster where the directory has none and one is asked for.
 func begin(o Options, p parts, d Disk) error {
 	has, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
 	if err != nil || has || !d.Bootstrap {
 		return err
 	}
-	o.Log.Info("a new cluster begins with this node", "id", o.ID)
-	return bootstrap(o, p, raft.Server{ID: raft.ServerID(o.ID), Address: raft.ServerAddress(d.Bind)})
-}
-
-// checkBind refuses what everybody could reach: the nodes do not yet make sure who their peers are.
-func checkBind(bind string) error {
-	host, port, err := net.SplitHostPort(bind)
-	if err != nil {
-		return fmt.Errorf("replication: %w", err)
+	if p.who.cluster() == "" {
+		if err := p.who.join(draw()); err != nil {
+			return err
+		}
 	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() || port == "0" {
-		return fmt.Errorf("replication: %s is not an IP address of loopback and a port: without TLS between the nodes, no other is accepted", bind)
-	}
-	return nil
-}
-
-// identify returns the id of the directory's node, which is id where the directory is new, or drawn where that is empty.
-func identify(dir, id string) (string, error) {
-	path := filepath.Join(dir, nodeFile)
-	b, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		if exists(filepath.Join(dir, logFile)) {
-			return "", fmt.Errorf("replication: %s has a log, and no file %q that says whose it is", dir, nodeFile)
-		}
-		if id == "" {
-			var drawn [8]byte
-			_, _ = rand.Read(drawn[:])
-			id = hex.EncodeToString(drawn[:])
-		}
-		b, err := json.Marshal(identity{Format: Format, ID: id})
-		if err != nil {
-			return "", err
-		}
-		tmp := path + tmpSuffix
-		if err := os.RemoveAll(tmp); err != nil {
-			return "", err
-		}
-		if err := writeSynced(tmp, b); err != nil {
-			return "", err
-		}
-		if err := os.Rename(tmp, path); err != nil {
-			return "", err
-		}
-		return id, syncDir(dir)
-	}
-	if err != nil {
-		return "", err
-	}
-	var had identity
-	switch err := json.Unmarshal(b, &had); {
-	case err != nil:
-		return "", fmt.Errorf("replication: %s: %w", path, err)
-	case had.Format > Format:
-		return "", fmt.Errorf("%w: %s", ErrNewer, path)
-	case id != "" && id != had.ID:
-		return "", fmt.Errorf("replication: %s is the directory of node %s, and not of %s", dir, had.ID, id)
-	}
-	return had.ID, nil
+	o.Log.Info("a new cluster begins with this node", "id", o.ID, "cluster", p.who.cluster())
+	return bootstrap(o, p, raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(d.Address)})
 }
 
 const (
@@ -141,7 +117,7 @@ const (
 	maxPool    = 3
 )
 
-// openParts opens the stores and listens.
+// openParts opens the stores.
 func openParts(o *Options, d Disk) (parts, error) {
 	// Each commit writes the pages that it has changed, syncs, writes the meta page, and syncs. The list of
 	// free pages is not written with them: it is found again at the start. As a map it
@@ -162,11 +138,5 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	t, err := listen(d.Bind, o.Address, o.Log)
-	if err != nil {
-		return parts{}, errors.Join(err, bolt.Close())
-	}
-	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, transport: t, note: filepath.Join(d.Dir, noteFile), lastLog: t.lastLog, ask: t.l.ask, client: t.l.client, close: func() error {
-		return errors.Join(t.Close(), bolt.Close())
-	}}, nil
+	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, note: filepath.Join(d.Dir, noteFile), close: bolt.Close}, nil
 }

@@ -55,7 +55,7 @@ func TestNodesOnDisks(t *testing.T) {
 	startOne := func(i int, bootstrap bool) {
 		tables[i] = &list{states: map[string]string{}}
 		var err error
-		if nodes[i], err = Open(realOptions(t, ids[i], tables[i]), Disk{Dir: filepath.Join(dir, ids[i]), Bind: addresses[i], Bootstrap: bootstrap}); err != nil {
+		if nodes[i], err = Open(realOptions(t, ids[i], tables[i]), Disk{Dir: filepath.Join(dir, ids[i]), Address: addresses[i], Bootstrap: bootstrap}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,8 +111,8 @@ func TestNodesOnDisks(t *testing.T) {
 		s := nodes[1].Status()
 		return !s.Leads && s.Leader == "client-a" && s.State == "follower" && s.Epochs == 0 && s.Current && s.LastContact >= 0
 	})
-	if err := nodes[0].Add("b", addresses[0]); !errors.Is(err, ErrMember) {
-		t.Errorf("another address for b: %v", err)
+	if err := nodes[0].Add("b", addresses[0]); err == nil || !strings.Contains(err.Error(), "is a, and not b") {
+		t.Errorf("another node's address for b: %v", err)
 	}
 	if err := nodes[1].Add("d", freeAddress(t)); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("added by a follower: %v", err)
@@ -148,7 +148,7 @@ func TestNodesOnDisks(t *testing.T) {
 
 func TestDirectoryOfAnotherNode(t *testing.T) {
 	dir, bind := t.TempDir(), freeAddress(t)
-	n, err := Open(realOptions(t, "", &list{states: map[string]string{}}), Disk{Dir: dir, Bind: bind})
+	n, err := Open(realOptions(t, "", &list{states: map[string]string{}}), Disk{Dir: dir, Address: bind})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,14 +161,15 @@ func TestDirectoryOfAnotherNode(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ id, bind, want string }{
 		"another node":    {"other", bind, "is the directory of node " + id},
-		"off loopback":    {"", "0.0.0.0:7000", "not an IP address of loopback"},
+		"all addresses":   {"", "0.0.0.0:7000", "peers cannot dial"},
+		"off loopback":    {"", "192.0.2.1:7000", "not an IP address of loopback"},
 		"a name":          {"", "localhost:7000", "not an IP address of loopback"},
-		"any port":        {"", "127.0.0.1:0", "not an IP address of loopback"},
+		"any port":        {"", "127.0.0.1:0", "peers cannot dial"},
 		"without a port":  {"", "127.0.0.1", "missing port"},
 		"the same id":     {id, bind, ""},
 		"no id, as at it": {"", bind, ""},
 	} {
-		n, err := Open(realOptions(t, c.id, &list{states: map[string]string{}}), Disk{Dir: dir, Bind: c.bind})
+		n, err := Open(realOptions(t, c.id, &list{states: map[string]string{}}), Disk{Dir: dir, Address: c.bind})
 		switch {
 		case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v", name, err)
@@ -180,45 +181,6 @@ func TestDirectoryOfAnotherNode(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	}
-}
-
-// Whoever does not greet as a node does is closed, and nobody else notices.
-func TestForeignConnections(t *testing.T) {
-	w, err := listen("127.0.0.1:0", "a client's", slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, hello := range []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x02\x00\x00\x00", strings.Repeat("\xff", 100)} {
-		c, err := net.Dial("tcp", w.l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.WriteString(c, hello)
-		if n, err := c.Read(make([]byte, 1)); err == nil || n > 0 {
-			t.Errorf("%q is answered", hello)
-		}
-		_ = c.Close()
-	}
-	idle, err := net.Dial("tcp", w.l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.WriteString(idle, greeting)
-	answer := make([]byte, len("\x0aa client's"))
-	if _, err := io.ReadFull(idle, answer); err != nil || string(answer) != "\x0aa client's" {
-		t.Errorf("a node is answered %q: %v", answer, err)
-	}
-	until(t, "an accepted connection", func() bool {
-		w.l.mu.Lock()
-		defer w.l.mu.Unlock()
-		return len(w.l.open) > 0
-	})
-	if err := w.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := idle.Read(make([]byte, 1)); err == nil {
-		t.Error("a connection that was accepted stays open")
 	}
 }
 

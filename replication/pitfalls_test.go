@@ -14,16 +14,8 @@ import (
 
 // Raft's own way for heartbeats, past the writes of the log, stays closed: a heartbeat comes out where all requests do.
 func TestHeartbeatsWaitTheirTurn(t *testing.T) {
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	to, err := listen("127.0.0.1:0", "to", quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to, from := newWireOn(newPeer(t, "to", nil).layer), newWireOn(newPeer(t, "from", nil).layer)
 	defer func() { _ = to.Close() }()
-	from, err := listen("127.0.0.1:0", "from", quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer func() { _ = from.Close() }()
 	raft.Transport(to).SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(nil, errors.New("past the log")) })
 	go func() {
@@ -32,17 +24,14 @@ func TestHeartbeatsWaitTheirTurn(t *testing.T) {
 	}()
 	var resp raft.AppendEntriesResponse
 	heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: 7, Leader: []byte("from")}
-	if err := from.AppendEntries("to", to.LocalAddr(), heartbeat, &resp); err != nil || resp.Term != 7 {
+	if err := from.AppendEntries("to@1", to.LocalAddr(), heartbeat, &resp); err != nil || resp.Term != 7 {
 		t.Errorf("%+v, %v", resp, err)
 	}
 }
 
 // With one request in flight there is no pipeline that could lock up.
 func TestNoPipeline(t *testing.T) {
-	w, err := listen("127.0.0.1:0", "", slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := newWireOn(newPeer(t, "a", nil).layer)
 	defer func() { _ = w.Close() }()
 	if _, err := w.AppendEntriesPipeline("x", w.LocalAddr()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
 		t.Errorf("a pipeline: %v", err)

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"limitdb/internal/stats"
 )
 
@@ -23,7 +21,7 @@ func (n *Node) askPeers() {
 		}
 		for _, m := range members {
 			if !m.Self {
-				n.parts.ask(raft.ServerAddress(m.Address))
+				_, _, _ = n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout) // who does not answer is noted
 			}
 		}
 		select {
@@ -39,6 +37,10 @@ func (n *Node) Status() stats.Replication {
 	s := stats.Replication{
 		On: true, ID: n.o.ID, Leader: n.Leader(), State: strings.ToLower(n.raft.State().String()),
 		Term: n.raft.CurrentTerm(), Last: n.raft.LastIndex(), Committed: n.raft.CommitIndex(), LastContact: -1,
+	}
+	if n.parts.wire != nil {
+		s.Refused = n.parts.wire.l.refused.Load()
+		s.Cluster = n.parts.who.cluster()
 	}
 	if ago, err := time.ParseDuration(n.raft.Stats()["last_contact"]); err == nil { // else "never"
 		s.LastContact = int64(ago)

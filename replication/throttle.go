@@ -19,6 +19,7 @@ const (
 
 // InstallSnapshot sends a snapshot at no more than snapshotRate.
 func (w *wire) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	w.l.expects(id, to)
 	return w.NetworkTransport.InstallSnapshot(id, to, args, resp, &throttled{from: data, rate: snapshotRate})
 }
 

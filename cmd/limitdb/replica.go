@@ -80,7 +80,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 			}
 		},
 		Log: p.log,
-	}, replication.Disk{Dir: filepath.Join(p.durable.dir, raftDir), Bind: bind, Bootstrap: p.set.RaftBootstrap.Get()})
+	}, replication.Disk{Dir: filepath.Join(p.durable.dir, raftDir), Address: bind, Bootstrap: p.set.RaftBootstrap.Get()})
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (r *replica) forServer() *server.Replication {
 			all, err := node.Members()
 			members := make([]server.Member, len(all))
 			for i, m := range all {
-				members[i] = server.Member(m)
+				members[i] = server.Member{ID: m.ID, Address: m.Address, Voter: m.Voter, Leader: m.Leader, Self: m.Self, Client: m.Client, Last: m.Last}
 			}
 			return members, err
 		},

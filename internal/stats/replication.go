@@ -4,6 +4,8 @@ package stats
 type Replication struct {
 	On bool   // several nodes hold the state; if not, the other fields are 0
 	ID string // of the node
+	// Cluster is the id of the cluster, "" until the node is a member of one.
+	Cluster string
 
 	Leads   bool   // the node decides
 	Leader  string // where clients reach the node that decides, "" if this one knows of none
@@ -26,6 +28,7 @@ type Replication struct {
 	Epochs   uint64 // of this node, that were opened since the start
 	Ignored  uint64 // entries of the log that came too late to count, since the start
 	Rebuilds uint64 // of the table, since the start
+	Refused  uint64 // connections on the Raft port that were closed because of what they said, since the start
 }
 
 // Serves reports whether the node decides, or can say which node does.

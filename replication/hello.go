@@ -1,0 +1,86 @@
+package replication
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A connection between nodes begins with a hello of the node that dials. The other node answers with its own,
+// and closes the connection if the answer says that it refuses.
+//
+//	 0      4        5      6               8
+//	┌──────┬────────┬──────┬───────────────┬──────┐
+//	│ LDBR │ wire 1 │ call │ length of the │ JSON │
+//	└──────┴────────┴──────┴───────────────┴──────┘
+const (
+	helloMagic = "LDBR"
+	helloWire  = 1
+	helloHead  = 8
+	// maxHello is the longest JSON that is believed.
+	maxHello = 4 << 10
+)
+
+// call says what a connection is for.
+type call byte
+
+const (
+	// callRaft carries the messages of hashicorp/raft.
+	callRaft call = iota + 1
+	// callAsk carries nothing more: the answer is what the caller wants.
+	callAsk
+	// callClients carries what Options.Clients makes of it.
+	callClients
+)
+
+// hello is what a node says of itself.
+type hello struct {
+	From    string            // the node's server id: its raft-id and its incarnation
+	To      string            `json:",omitempty"` // the server id or raft-id of the node that the caller means; of a call only
+	Cluster string            `json:",omitempty"` // the id of the cluster, empty until the node is a member of one
+	Client  string            `json:",omitempty"` // where clients reach the node
+	Reads   int               // the newest format of entries that it reads
+	Writes  int               // the format of entries that it writes
+	Agree   map[string]string `json:",omitempty"` // what all nodes must have alike: see Options.Agree
+	Refused string            `json:",omitempty"` // why the connection is closed; of an answer only
+}
+
+var errHello = errors.New("no node of this version")
+
+// send writes a hello.
+func (h *hello) send(w io.Writer, c call) error {
+	b, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxHello {
+		return fmt.Errorf("replication: a hello of %d bytes", len(b))
+	}
+	head := append(make([]byte, 0, helloHead+len(b)), helloMagic...)
+	head = append(head, helloWire, byte(c))
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(b)))
+	_, err = w.Write(append(head, b...))
+	return err
+}
+
+// readHello reads exactly a hello. It returns errHello for bytes that are none.
+func readHello(r io.Reader) (h hello, c call, err error) {
+	var head [helloHead]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return h, 0, err
+	}
+	length := int(binary.LittleEndian.Uint16(head[6:]))
+	if string(head[:4]) != helloMagic || head[4] != helloWire || length > maxHello {
+		return h, 0, errHello
+	}
+	b := make([]byte, length)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return h, 0, err
+	}
+	if json.Unmarshal(b, &h) != nil || h.From == "" {
+		return h, 0, errHello
+	}
+	return h, call(head[5]), nil
+}

@@ -1,0 +1,125 @@
+package replication
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// A node's directory has an incarnation, which is drawn when the directory is made. Raft knows the node by a server id, the raft-id and the
+// incarnation: a node that has lost its directory is another server for Raft. It has forgotten what it voted for and what it
+// acknowledged, so it must not count as the one that the others know.
+
+// ErrDirectory is returned for a directory that is not this node's, or whose cluster is another.
+var ErrDirectory = errors.New("replication: not the directory of this node")
+
+// stored is what the file "node" has, as JSON.
+type stored struct {
+	Format      int
+	ID          string // the raft-id
+	Incarnation string
+	Cluster     string // "" until the node is a member of one
+}
+
+// identity is who a node is, and the file that says so.
+type identity struct {
+	path string
+
+	mu sync.Mutex // guards stored
+	stored
+}
+
+// incarnationSep stands between the raft-id and the incarnation in a server id. A raft-id has none.
+const incarnationSep = "@"
+
+// nameOf returns the raft-id in a server id.
+func nameOf(server string) string {
+	name, _, _ := strings.Cut(server, incarnationSep)
+	return name
+}
+
+// draw returns 16 random hexadecimal digits.
+func draw() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// identify returns the identity in a directory. If there is none, it stores a new one with the given raft-id, or a random one if that is empty.
+func identify(dir, name string) (*identity, error) {
+	who := &identity{path: filepath.Join(dir, nodeFile)}
+	b, err := os.ReadFile(who.path)
+	if errors.Is(err, os.ErrNotExist) {
+		if exists(filepath.Join(dir, logFile)) {
+			return nil, fmt.Errorf("%w: %s has a log, but no file %q that says whose it is", ErrDirectory, dir, nodeFile)
+		}
+		who.stored = stored{Format: Format, ID: name, Incarnation: draw()}
+		if name == "" {
+			who.ID = draw()
+		}
+		return who, who.store()
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch err := json.Unmarshal(b, &who.stored); {
+	case err != nil:
+		return nil, fmt.Errorf("replication: %s: %w", who.path, err)
+	case who.Format > Format:
+		return nil, fmt.Errorf("%w: %s", ErrNewer, who.path)
+	case who.ID == "" || who.Incarnation == "":
+		return nil, fmt.Errorf("%w: %s names no node", ErrDirectory, who.path)
+	case name != "" && name != who.ID:
+		return nil, fmt.Errorf("%w: %s is the directory of node %s, and not of %s", ErrDirectory, dir, who.ID, name)
+	}
+	return who, nil
+}
+
+// store makes the identity durable. The caller holds the lock, or is alone.
+func (who *identity) store() error {
+	b, err := json.Marshal(who.stored)
+	if err != nil {
+		return err
+	}
+	tmp := who.path + tmpSuffix
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	if err := writeSynced(tmp, b); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, who.path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(who.path))
+}
+
+// server returns the node's server id.
+func (who *identity) server() string { return who.ID + incarnationSep + who.Incarnation }
+
+// cluster returns the id of the node's cluster, or "" if it is a member of none.
+func (who *identity) cluster() string {
+	who.mu.Lock()
+	defer who.mu.Unlock()
+	return who.Cluster
+}
+
+// join stores the id of the node's cluster. It returns ErrDirectory if the node is a member of another.
+func (who *identity) join(cluster string) error {
+	who.mu.Lock()
+	defer who.mu.Unlock()
+	switch who.Cluster {
+	case cluster:
+		return nil
+	case "":
+		who.Cluster = cluster
+		return who.store()
+	}
+	return fmt.Errorf("%w: it is of the cluster %s, and not of %s", ErrDirectory, who.Cluster, cluster)
+}

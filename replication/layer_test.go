@@ -1,0 +1,375 @@
+package replication
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// authority signs certificates of nodes.
+type authority struct {
+	t    testing.TB
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	var err error
+	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &a.key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.write("ca.crt", "CERTIFICATE", der)
+	return a
+}
+
+func (a *authority) write(name, kind string, der []byte) {
+	a.t.Helper()
+	if err := os.WriteFile(filepath.Join(a.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// files issues the certificate of a node, which is valid for some time from now on, and returns its files.
+func (a *authority) files(name string, valid time.Duration) CertificateFiles {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "not " + name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.write(name+".crt", "CERTIFICATE", der)
+	a.write(name+".key", "PRIVATE KEY", pkcs8)
+	return CertificateFiles{Cert: filepath.Join(a.dir, name+".crt"), Key: filepath.Join(a.dir, name+".key"), CA: filepath.Join(a.dir, "ca.crt")}
+}
+
+func (a *authority) issue(name string, valid time.Duration) *Certificates {
+	a.t.Helper()
+	c, err := LoadCertificates(a.files(name, valid))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return c
+}
+
+// peer is a layer without a node behind it.
+type peer struct {
+	*layer
+	hello hello
+}
+
+// newPeer listens as the node with a raft-id of the cluster c, whose incarnation is 1.
+func newPeer(t *testing.T, name string, certs *Certificates) *peer {
+	t.Helper()
+	l, err := listen(freeAddress(t), certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{layer: l, hello: hello{From: name + "@1", Cluster: "c", Client: "client-" + name, Reads: Format, Writes: Format}}
+	l.self = func() hello { return p.hello }
+	l.join = func(cluster string) error { p.hello.Cluster = cluster; return nil }
+	l.loops.Add(1)
+	go l.serve()
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// refusals waits until a layer has refused so many connections.
+func (p *peer) refusals(t *testing.T, n uint64) {
+	t.Helper()
+	until(t, "a connection that is refused", func() bool { return p.refused.Load() >= n })
+	if got := p.refused.Load(); got != n {
+		t.Errorf("%d connections are refused, not %d", got, n)
+	}
+}
+
+// What two nodes must say of themselves to work together.
+func TestHellos(t *testing.T) {
+	p := newPeer(t, "p", nil)
+	for name, c := range map[string]struct {
+		call   call
+		caller hello
+		means  string
+		want   string
+	}{
+		"a peer":                 {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", ""},
+		"an older peer":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: 9, Writes: 1}, "p@1", ""},
+		"a newer one":            {callRaft, hello{From: "q@1", Cluster: "c", Reads: 2, Writes: 2}, "p@1", "newer version"},
+		"one that reads less":    {callRaft, hello{From: "q@1", Cluster: "c"}, "p@1", "newer version"},
+		"another cluster":        {callRaft, hello{From: "q@1", Cluster: "d", Reads: 1, Writes: 1}, "p@1", "another cluster"},
+		"no cluster":             {callRaft, hello{From: "q@1", Reads: 1, Writes: 1}, "p@1", "not of this cluster"},
+		"no cluster, but asks":   {callAsk, hello{From: "q@1", Reads: 1, Writes: 1}, "p", ""},
+		"means another":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "q@1", "is p, and not q"},
+		"means a lost directory": {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@0", "another directory"},
+		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", "takes no commands"},
+		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", "no node of this version"},
+	} {
+		l := newLayer(nil, "", p.log)
+		l.self = func() hello { return c.caller }
+		conn, _, err := l.call(c.call, p.address, c.means, deadline)
+		switch {
+		case c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", name, err)
+		case err == nil && c.call == callRaft:
+			got, err := p.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = got.Close()
+			_ = conn.Close()
+		}
+	}
+}
+
+// A node that is of no cluster becomes a member of that which knows its directory, and of no other.
+func TestClusterIsLearnt(t *testing.T) {
+	p := newPeer(t, "p", nil)
+	p.hello.Cluster = ""
+	q := newPeer(t, "q", nil)
+	if _, _, err := q.call(callRaft, p.address, "p", deadline); err == nil || p.hello.Cluster != "" {
+		t.Errorf("by one that does not know it: %v, %q", err, p.hello.Cluster)
+	}
+	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	if err != nil || p.hello.Cluster != "c" {
+		t.Fatalf("%v, %q", err, p.hello.Cluster)
+	}
+	_ = conn.Close()
+	if h := q.peer("p@1"); h.Client != "client-p" {
+		t.Errorf("it knows %+v", h)
+	}
+}
+
+// Connections that begin otherwise than a node's are closed and counted.
+func TestForeignConnections(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		var certs *Certificates
+		if secure {
+			certs = newAuthority(t).issue("p", time.Hour)
+		}
+		p := newPeer(t, "p", certs)
+		all := []string{"GET / HTTP/1.1\r\n\r\n", "LDBR\x02\x01\x00\x00", "LDBR\x01\x01\xff\xff", "LDBR\x01\x01\x02\x00{}", strings.Repeat("\xff", 100), ""}
+		for i, text := range all {
+			c, err := net.Dial("tcp", p.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(c, text)
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c) // until it is closed
+			_ = c.Close()
+			p.refusals(t, uint64(i+1))
+		}
+	}
+}
+
+// Close ends the connections that were accepted.
+func TestCloseEndsConnections(t *testing.T) {
+	p, q := newPeer(t, "p", nil), newPeer(t, "q", nil)
+	w := newWireOn(p.layer)
+	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection that was accepted stays open")
+	}
+	_ = conn.Close()
+}
+
+// Those who say nothing have places of their own, and do not hold up who is there already.
+func TestManyThatSayNothing(t *testing.T) {
+	p := newPeer(t, "p", nil)
+	var silent []net.Conn
+	for range maxGreeting + 1 {
+		c, err := net.Dial("tcp", p.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, c)
+	}
+	p.refusals(t, 1)
+	_ = silent[0].Close()
+	p.refusals(t, 2)
+	q := newPeer(t, "q", nil)
+	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil {
+		t.Error(err)
+	}
+	for _, c := range silent[1:] {
+		_ = c.Close()
+	}
+	p.refusals(t, maxGreeting+1)
+}
+
+// Both ends have a certificate of the nodes' authority with the node's name, which is valid now.
+func TestCertificates(t *testing.T) {
+	ours, foreign := newAuthority(t), newAuthority(t)
+	p := newPeer(t, "p", ours.issue("p", time.Hour))
+	q := newPeer(t, "q", ours.issue("q", time.Hour))
+	for _, c := range []struct {
+		name, as, means string
+		certs           *Certificates
+		ok              bool
+	}{
+		{"its own", "q", "p@1", q.certs, true},
+		{"one for another node", "q", "p@1", ours.issue("r", time.Hour), false},
+		{"an expired one", "q", "p@1", ours.issue("q", -time.Hour), false},
+		{"a foreign one", "q", "p@1", foreign.issue("q", time.Hour), false},
+		{"none", "q", "p@1", nil, false},
+		{"means another", "q", "r@1", q.certs, false},
+	} {
+		before := p.refused.Load()
+		l := newLayer(nil, "", p.log)
+		l.certs = c.certs
+		l.self = func() hello { return hello{From: c.as + "@1", Cluster: "c", Reads: Format, Writes: Format} }
+		_, _, err := l.call(callAsk, p.address, c.means, deadline)
+		if c.ok != (err == nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if !c.ok {
+			until(t, "a refusal", func() bool { return p.refused.Load() > before })
+		}
+	}
+	// A peer whose authority is unknown is not believed either.
+	stranger := newPeer(t, "p", foreign.issue("p", time.Hour))
+	if _, _, err := q.call(callAsk, stranger.address, "p@1", deadline); err == nil {
+		t.Error("a foreign certificate at the other end is believed")
+	}
+	// Without a certificate, TLS 1.3 ends at the first read.
+	conf := q.certs.toPeer("p")
+	conf.Certificates = nil
+	c, err := tls.Dial("tcp", p.address, conf)
+	if err == nil {
+		_, err = c.Read(make([]byte, 1))
+		_ = c.Close()
+	}
+	if err == nil {
+		t.Error("no certificate is one")
+	}
+}
+
+// A certificate is renewed while connections go on, and one that cannot be read changes nothing.
+func TestCertificatesAreRenewed(t *testing.T) {
+	a := newAuthority(t)
+	p := newPeer(t, "p", a.issue("p", time.Hour))
+	q := newPeer(t, "q", a.issue("q", -time.Hour))
+	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err == nil {
+		t.Fatal("an expired certificate is believed")
+	}
+	f := a.files("q", time.Hour)
+	if err := q.certs.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(f.Key, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.certs.Reload(); err == nil {
+		t.Error("a key that is none is loaded")
+	}
+	got, err := p.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if _, err := got.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil {
+		t.Error(err)
+	}
+	_ = conn.Close()
+	_ = got.Close()
+	if err := q.certs.Check("r"); err == nil {
+		t.Error("the certificate is one of another node, too")
+	}
+	if err := q.certs.Check("q"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer that says that 4 GB follow gets no memory for them.
+func TestLongMessages(t *testing.T) {
+	p := newPeer(t, "p", nil)
+	w := newWireOn(p.layer)
+	defer func() { _ = w.Close() }()
+	q := newPeer(t, "q", nil)
+	for i, message := range []string{
+		"\x77" + strings.Repeat("\xff", 100),             // no message
+		"\x00\x81\xa7Entries\xdd\xff\xff\xff\xff",        // an array of 4 G entries
+		"\x00\x81\xa6Leader\xc6\xff\xff\xff\xff",         // 4 GB of bytes
+		"\x00\x81\xdb\xff\xff\xff\xff",                   // a name of 4 GB
+		"\x02\x81\xadConfiguration\xc6\xff\xff\xff\xff",  // of a snapshot
+		"\x00" + strings.Repeat("\x91", 10_000) + "\x01", // deep
+	} {
+		conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = io.WriteString(conn, message)
+		_ = conn.(*net.TCPConn).CloseWrite()
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+		if i == 0 {
+			p.refusals(t, 1) // some of the others only end early
+		}
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+			t.Errorf("message %d: %d bytes are allocated", i, used)
+		}
+	}
+}
+
+const deadline = 30 * time.Second
