@@ -53,7 +53,7 @@ func TestEvictionKeepsTheDenied(t *testing.T) {
 
 func testEviction(t *testing.T, l *limit.Limit, denied bool) {
 	const abusers, leases = 200, 50
-	sprayed, budget := 15_000, int64(512<<10)
+	sprayed, budget := 20_000, int64(512<<10)
 	if os.Getenv("LIMITDB_LONG") != "" {
 		sprayed, budget = 150_000, 3<<20
 	}
