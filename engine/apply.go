@@ -24,9 +24,9 @@ func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error 
 func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Step) error {
 	s.mu.Lock()
 	defer s.unlock()
-	now = s.clamp(now)
-	g, at := s.live(now, h, key)
-	state, err := s.stateOf(g, at, kind)
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	state, err := s.stateOf(&sp, kind)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Ste
 	if err != nil || next == nil {
 		return err
 	}
-	if err := s.store(now, h, g, at, key, mark(kind), next, false); err != nil {
+	if err := s.store(now, &sp, mark(kind), next, false); err != nil {
 		return err
 	}
 	s.changed(now, s.waits.find(key), nil)

@@ -81,11 +81,10 @@ const lateGrowth = 256
 
 // tight reports whether the box of an existing key may have to grow while the
 // budget does not allow it.
-func (t *table) tight(h uint64, key []byte) bool {
-	g, at := t.find(h, key)
-	if at == nil || !g.record(at).isBoxed() {
+func (t *table) tight(sp *spot) bool {
+	if sp.at == nil || !sp.r.isBoxed() {
 		return false
 	}
-	state := t.state(g.record(at))
+	state := t.state(sp.r)
 	return cap(state)-len(state) < lateGrowth && t.arena.budget.over(t.arena.page)
 }

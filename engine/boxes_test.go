@@ -295,11 +295,11 @@ type boundary struct {
 }
 
 func (s *boundary) state() []byte {
-	g, at := s.t.find(s.t.hash(key(1)), key(1))
-	if at == nil {
+	sp := s.t.spotOf(key(1))
+	if sp.at == nil {
 		return nil
 	}
-	return s.t.state(g.record(at))
+	return s.t.state(sp.r)
 }
 
 func (s *boundary) take() {

@@ -52,7 +52,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 	e.check()
 	var d limit.Decision
 	k := key(1)
-	_, partial := e.TakePartial(start, k, &slow, 2, &d)
+	_, partial := takePartial(e, start, k, &slow, 2, &d)
 	_, all := e.TakeAll(start, [][]byte{k}, []limit.Limit{slow}, []int64{1}, make([]limit.Decision, 1))
 	_, renew := e.Renew(start, k, []byte("id"), 1)
 	w := &Waiter{Request: Request{Limit: slow, Cost: 1}, Until: start + second, Owner: &told}

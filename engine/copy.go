@@ -17,9 +17,9 @@ import (
 func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
 	boxes, next := e.copySegment(now, cursor, dst)
 	for _, key := range boxes {
-		h, s := e.place(key)
+		_, s := e.place(key)
 		s.mu.Lock()
-		s.table.copyKey(h, key, dst)
+		s.table.copyKey(key, dst)
 		s.mu.Unlock()
 	}
 	return next
@@ -47,9 +47,9 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 
 // copyKey appends a record of one key with its current state, if the key is
 // there.
-func (t *table) copyKey(h uint64, key []byte, dst *journal.Buffer) {
-	if g, at := t.find(h, key); at != nil {
-		r := g.record(at)
+func (t *table) copyKey(key []byte, dst *journal.Buffer) {
+	if sp := t.spotOf(key); sp.at != nil {
+		r := sp.r
 		dst.Set(t.version(), byte(r.kind()), key, t.state(r))
 	}
 }

@@ -111,15 +111,16 @@ func TestWrongType(t *testing.T) {
 	e := New(Options{Shards: 1})
 	mustTake(t, e, start, key(1), perSecond(1), 1)
 	s := &e.shards[0]
-	g, at := s.table.find(s.table.hash(key(1)), key(1))
-	if state, err := s.stateFor(g, at, perSecond(1)); err != nil || len(state) != fixedState {
+	sp := s.table.spotOf(key(1))
+	if state, err := s.stateFor(&sp, perSecond(1)); err != nil || len(state) != fixedState {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
-	g.record(at).setMark(31)
-	if state, err := s.stateFor(g, at, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
+	sp.r.setMark(30)
+	if state, err := s.stateFor(&sp, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
 		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
 	}
-	if state, err := s.stateFor(g, nil, perSecond(1)); err != nil || state != nil {
+	sp.at = nil
+	if state, err := s.stateFor(&sp, perSecond(1)); err != nil || state != nil {
 		t.Errorf("stateFor no key = %v, %v", state, err)
 	}
 }
@@ -621,7 +622,7 @@ func TestAllocatesNothing(t *testing.T) {
 		},
 		"TakePartial": func() {
 			now += second / 1000
-			if _, err := e.TakePartial(now, k, l, 3, &d); err != nil {
+			if _, err := takePartial(e, now, k, l, 3, &d); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -86,8 +86,8 @@ func (r *Request) grantedFrom(state []byte, soonest int64) int64 {
 
 func (s *shard) makeForecast(now int64, q *queue) {
 	q.forecast = forecast{made: true, at: now, under: q.under, again: forecastAgain}
-	g, at := s.live(now, q.hash, q.bytes())
-	state, err := s.stateAsked(g, at, &q.first.Request)
+	sp := s.liveOf(now, q)
+	state, err := s.stateAsked(&sp, &q.first.Request)
 	q.forecast.state, q.forecast.bad = bytes.Clone(state), err != nil
 	for w := q.first; w != nil; w = w.next {
 		q.forecast.extend(w)

@@ -82,10 +82,10 @@ func TestGrowingStatesStayWithinTheBudget(t *testing.T) {
 
 // stateIn is a copy of a key's state.
 func stateIn(e *Engine, k []byte) []byte {
-	h, s := e.place(k)
-	g, at := s.table.find(h, k)
-	if at == nil {
+	_, s := e.place(k)
+	sp := s.table.spotOf(k)
+	if sp.at == nil {
 		return nil
 	}
-	return slices.Clone(s.table.state(g.record(at)))
+	return slices.Clone(s.table.state(sp.r))
 }

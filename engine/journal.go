@@ -233,8 +233,8 @@ func (s *shard) payOne(dst *journal.Buffer) bool {
 func (t *table) pay(key string, dst *journal.Buffer) {
 	due := &t.changes.due
 	k := []byte(key)
-	if g, at := t.find(t.hash(k), k); at != nil {
-		r := g.record(at)
+	if sp := t.spotOf(k); sp.at != nil {
+		r := sp.r
 		dst.Set(due.version, byte(r.kind()), k, t.state(r))
 	} else {
 		dst.Delete(due.version, byte(due.keys[key]), k)

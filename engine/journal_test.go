@@ -451,9 +451,8 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 }
 
 func (e *Engine) exists(key string) bool {
-	h, s := e.place([]byte(key))
-	_, at := s.table.find(h, []byte(key))
-	return at != nil
+	_, s := e.place([]byte(key))
+	return s.table.spotOf([]byte(key)).at != nil
 }
 
 // A copy has every key once while nothing changes, those with states in boxes

@@ -57,9 +57,9 @@ func markOf(l *limit.Limit, cost int64, d *limit.Decision) mark {
 // from being denied keeps its bound. Nearly all decisions are of this kind, and
 // until the key comes close to a denial, a bound left by another limit does no
 // harm.
-func (g *segment) markAfter(at slot, l *limit.Limit, cost int64, d *limit.Decision) mark {
-	if at != nil && d.Remaining > 0 && !d.Limited {
-		if m := *(*mark)(g.at(*at & offsetMask)) &^ boxed; m&(1<<boundShift-1) == mark(l.Algorithm) {
+func (sp *spot) markAfter(l *limit.Limit, cost int64, d *limit.Decision) mark {
+	if sp.at != nil && d.Remaining > 0 && !d.Limited {
+		if m := sp.r.mark() &^ boxed; m&(1<<boundShift-1) == mark(l.Algorithm) {
 			return m
 		}
 	}

@@ -49,13 +49,13 @@ func TestRankTellsTheDenied(t *testing.T) {
 			t.Fatal(err)
 		}
 		tb := &e.shards[0].table
-		g, at := tb.find(tb.hash(key(1)), key(1))
-		if at == nil || tb.expires(g.record(at)) <= now {
+		sp := tb.spotOf(key(1))
+		if sp.at == nil || tb.expires(sp.r) <= now {
 			return
 		}
-		rank, ok := tb.rank(now, g.record(at))
+		rank, ok := tb.rank(now, sp.r)
 		if is := rank >= rankDenied; !ok || d.Limited && !is || !was && is {
-			t.Fatalf("denied before: %v, now: %v; rank %x, mark %x", was, d.Limited, rank, g.record(at).mark())
+			t.Fatalf("denied before: %v, now: %v; rank %x, mark %x", was, d.Limited, rank, sp.r.mark())
 		}
 	})
 }
@@ -65,11 +65,11 @@ func TestRankTellsTheDenied(t *testing.T) {
 func TestRestoredKeysCountAsUsedUp(t *testing.T) {
 	tb := newTableModel(1).t
 	k := key(1)
-	if err := tb.insert(start, tb.hash(k), k, unknown(limit.FIXED.Kind()), fixedState10(t), true); err != nil {
+	if err := tb.insert(start, &spot{h: tb.hash(k), key: k}, unknown(limit.FIXED.Kind()), fixedState10(t), true); err != nil {
 		t.Fatal(err)
 	}
-	g, at := tb.find(tb.hash(k), k)
-	if rank, ok := tb.rank(start, g.record(at)); !ok || rank < rankDenied {
+	sp := tb.spotOf(k)
+	if rank, ok := tb.rank(start, sp.r); !ok || rank < rankDenied {
 		t.Errorf("rank %x, %v", rank, ok)
 	}
 }

@@ -153,7 +153,7 @@ func (t *table) cull(now int64, g *segment) int {
 // dropRecord drops the key of a record.
 func (t *table) dropRecord(g *segment, r record) {
 	h := t.hash(r.key())
-	t.drop(g, h, g.find(h, r.key()))
+	t.drop(&spot{h, r.key(), g, g.find(h, r.key()), r})
 }
 
 // barren is the time in nanoseconds for which reclaim does not try again after

@@ -158,7 +158,7 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		next, wantErr = limit.Reserve(l, x.state, clock, cost, 1_000, nil, &want)
 	case 10:
 		var granted, wantGranted int64
-		granted, gotErr = p.e.TakePartial(now, key, l, cost, &got)
+		granted, gotErr = takePartial(p.e, now, key, l, cost, &got)
 		next, wantGranted, wantErr = takePart(l, x.state, clock, cost, &want)
 		if !mismatch && granted != wantGranted {
 			return fmt.Errorf("TakePartial(%q) of %d with %+v grants %d, want %d", key, cost, *l, granted, wantGranted)

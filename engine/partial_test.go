@@ -29,6 +29,11 @@ func everyLimit(tb testing.TB, rate string) []limit.Limit {
 
 // A partial request gets the most that would have been granted at once, and one
 // that gets nothing is told exactly when there is something.
+// takePartial takes as much of cost as is available.
+func takePartial(e *Engine, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) (granted int64, err error) {
+	return e.TakeFor(now, key, &Request{Limit: *l, Cost: cost, Partial: true}, d)
+}
+
 func TestTakePartial(t *testing.T) {
 	for _, l := range everyLimit(t, "10/s") {
 		t.Run(l.String(), func(t *testing.T) {
@@ -48,7 +53,7 @@ func TestTakePartial(t *testing.T) {
 					}
 					wantWait, _ := peek(e, now, key(1), &l, max(1, want))
 					var d limit.Decision
-					got, err := e.TakePartial(now, key(1), &l, cost, &d)
+					got, err := takePartial(e, now, key(1), &l, cost, &d)
 					if err != nil || got != want || d != wantWait || d.Limited != (want == 0) {
 						rt.Fatalf("at +%d, %d: granted %d with %+v, %v; want %d with %+v", now-start, cost, got, d, err, want, wantWait)
 					}
@@ -61,13 +66,13 @@ func TestTakePartial(t *testing.T) {
 func TestTakePartialErrors(t *testing.T) {
 	e := New(Options{Shards: 1})
 	var d limit.Decision
-	if _, err := e.TakePartial(start, key(1), perSecond(5), -1, &d); err != limit.ErrCost {
+	if _, err := takePartial(e, start, key(1), perSecond(5), -1, &d); err != limit.ErrCost {
 		t.Errorf("cost -1: %v", err)
 	}
-	if got, err := e.TakePartial(start, key(1), perSecond(5), 0, &d); got != 0 || err != nil || d.Remaining != 5 {
+	if got, err := takePartial(e, start, key(1), perSecond(5), 0, &d); got != 0 || err != nil || d.Remaining != 5 {
 		t.Errorf("cost 0: %d, %+v, %v", got, d, err)
 	}
-	if got, err := e.TakePartial(start, key(1), &limit.Limit{Algorithm: limit.GCRA, Period: second}, 3, &d); got != 0 || err != nil || !d.Limited || d.Wait != limit.Never {
+	if got, err := takePartial(e, start, key(1), &limit.Limit{Algorithm: limit.GCRA, Period: second}, 3, &d); got != 0 || err != nil || !d.Limited || d.Wait != limit.Never {
 		t.Errorf("limit 0: %d, %+v, %v", got, d, err)
 	}
 	if st := e.Stats(); st.Keys != 0 || st.Limited != 1 || st.Allowed != 1 {
@@ -81,7 +86,7 @@ func TestRefusedHoweverTaken(t *testing.T) {
 	mustTake(t, e, start, key(1), perSecond(5), 1)
 	e.SetMaxMemory(1, NoEviction)
 	var d limit.Decision
-	if _, err := e.TakePartial(start, key(2), perSecond(5), 9, &d); err != ErrOOM {
+	if _, err := takePartial(e, start, key(2), perSecond(5), 9, &d); err != ErrOOM {
 		t.Errorf("TakePartial: %v", err)
 	}
 	if err := e.Reserve(start, key(2), perSecond(5), 9, -1, &d); err != ErrOOM {
@@ -90,7 +95,7 @@ func TestRefusedHoweverTaken(t *testing.T) {
 	if st := e.Stats(); st.Refused != 2 || st.Keys != 1 {
 		t.Errorf("%+v", st)
 	}
-	if got, err := e.TakePartial(start, key(1), perSecond(5), 9, &d); got != 4 || err != nil {
+	if got, err := takePartial(e, start, key(1), perSecond(5), 9, &d); got != 4 || err != nil {
 		t.Errorf("a key that exists: %d, %v", got, err)
 	}
 }

@@ -140,8 +140,8 @@ func (p *plan) unlock() {
 }
 
 // find finds the charge's key.
-func (c *charge) find(r *request) (*segment, slot) {
-	return c.s.table.find(c.h, r.keys[c.at])
+func (c *charge) find(r *request) spot {
+	return c.s.table.spotOf(r.keys[c.at])
 }
 
 // count counts the decision on the key.
@@ -155,8 +155,10 @@ func (c *charge) count(now int64, r *request) {
 // it cannot, it returns the index of the key that has no room.
 func (p *plan) makeRoom(now int64, r *request) (at int, err error) {
 	for i := range p.charges {
-		if c := &p.charges[i]; c.late && c.changed && c.s.table.tight(c.h, r.keys[c.at]) {
-			return c.at, errNoRoom
+		if c := &p.charges[i]; c.late && c.changed {
+			if sp := c.find(r); c.s.table.tight(&sp) {
+				return c.at, errNoRoom
+			}
 		}
 	}
 	for rest := p.charges; len(rest) > 0; {
@@ -192,7 +194,7 @@ func (p *plan) lost(r *request) bool {
 	for i := range p.charges {
 		c := &p.charges[i]
 		if c.there {
-			if _, slot := c.find(r); slot == nil {
+			if sp := c.find(r); sp.at == nil {
 				return true
 			}
 		}

@@ -122,15 +122,22 @@ func (q *queue) look(under *limit.Limit) {
 // bytes returns the key, which must not be written to.
 func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
 
-func newQueue(s *shard, h uint64, key []byte) *queue {
-	return &queue{shard: s, hash: h, key: string(key), due: math.MaxInt64, place: -1}
+// liveOf finds the key of q.
+func (s *shard) liveOf(now int64, q *queue) spot {
+	sp := spot{h: q.hash, key: q.bytes()}
+	s.live(now, &sp)
+	return sp
+}
+
+func newQueue(s *shard, sp *spot) *queue {
+	return &queue{shard: s, hash: sp.h, key: string(sp.key), due: math.MaxInt64, place: -1}
 }
 
 // park has w, which could be granted at due, wait behind q, or in a new queue if
 // that is nil.
-func (s *shard) park(now int64, h uint64, key []byte, q *queue, w *Waiter, due int64) {
+func (s *shard) park(now int64, sp *spot, q *queue, w *Waiter, due int64) {
 	if q == nil {
-		q = newQueue(s, h, key)
+		q = newQueue(s, sp)
 		if s.waits.queues == nil {
 			s.waits.queues = map[string]*queue{}
 		}
@@ -293,13 +300,13 @@ func (l *waitlist) remove(q *queue) {
 func (s *shard) advance(now int64, q *queue) bool {
 	w := q.head
 	d := &w.decision
-	g, at := s.live(now, q.hash, q.bytes())
-	state, err := s.stateAsked(g, at, &w.Request)
+	sp := s.liveOf(now, q)
+	state, err := s.stateAsked(&sp, &w.Request)
 	if err == nil {
 		err = w.peek(state, now, d)
 	}
 	if err == nil && d.Limited && d.Wait != limit.Never {
-		moved, err := s.move(now, q.hash, g, at, q.bytes(), state, &w.Request)
+		moved, err := s.move(now, &sp, state, &w.Request)
 		if err == nil {
 			switch q.due = later(now, d.Wait); {
 			case moved:
@@ -313,7 +320,7 @@ func (s *shard) advance(now int64, q *queue) bool {
 		}
 	}
 	if err == nil {
-		w.granted, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
+		w.granted, err = s.takeFor(now, &sp, state, &w.Request, d)
 	}
 	q.leave(w)
 	switch {
@@ -328,10 +335,10 @@ func (s *shard) advance(now int64, q *queue) bool {
 }
 
 // move keeps the faster pace that a denial of r moves the key to, so that its wait
-// is true, and reports whether there is one. The slot and the state are of no use
+// is true, and reports whether there is one. The spot and the state are not valid
 // then.
-func (s *shard) move(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request) (moved bool, err error) {
-	if at == nil {
+func (s *shard) move(now int64, sp *spot, state []byte, r *Request) (moved bool, err error) {
+	if sp.at == nil {
 		return false, nil
 	}
 	var d limit.Decision
@@ -339,12 +346,12 @@ func (s *shard) move(now int64, h uint64, g *segment, at slot, key, state []byte
 	if err != nil || next == nil || !d.Limited {
 		return false, err
 	}
-	return true, s.store(now, h, g, at, key, r.mark(&d), next, false)
+	return true, s.store(now, sp, r.mark(&d), next, false)
 }
 
-// takeFor takes for a request and counts the decision. The slot and the state
-// are not valid afterwards.
-func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+// takeFor takes for a request and counts the decision. The spot and the
+// state are not valid afterwards.
+func (s *shard) takeFor(now int64, sp *spot, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
 		buf := s.table.arena.takeBuffer()
@@ -359,9 +366,9 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 		dst = next
 	}
 	if next == nil && state == nil {
-		at = nil // what a denied Replace leaves as it is
+		sp.at = nil // what a denied Replace leaves as it is
 	}
-	if err := s.commit(now, h, g, at, key, r.mark(d), next, d); err != nil {
+	if err := s.commit(now, sp, r.mark(d), next, d); err != nil {
 		return 0, err
 	}
 	return granted, nil
@@ -371,8 +378,8 @@ func (s *shard) takeFor(now int64, h uint64, g *segment, at slot, key, state []b
 // with a denial.
 func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	d := &w.decision
-	g, at := s.live(now, q.hash, q.bytes())
-	state, err := s.stateAsked(g, at, &w.Request)
+	sp := s.liveOf(now, q)
+	state, err := s.stateAsked(&sp, &w.Request)
 	if err == nil {
 		err = w.peek(state, now, d)
 	}
@@ -380,10 +387,10 @@ func (s *shard) deny(now int64, q *queue, w *Waiter, cause error) {
 	switch {
 	case err != nil:
 	case d.Limited && w.Lease == nil && w.Limit.CountDenied:
-		_, err = s.takeFor(now, q.hash, g, at, q.bytes(), state, &w.Request, d)
+		_, err = s.takeFor(now, &sp, state, &w.Request, d)
 		q.look(&w.Limit)
 	default: // it has moved the key, if at all, when it asked and when it was the head
-		s.countDenied(now, q.hash, q.bytes())
+		s.countDenied(now, &sp)
 	}
 	if err == nil {
 		err = s.behind(now, q, state, &w.Request, d)

@@ -10,7 +10,9 @@ type Request struct {
 	Limit limit.Limit
 	// Cost is the amount to take, 0 or more.
 	Cost int64
-	// Partial takes as much of Cost as is available, as TakePartial does.
+	// Partial takes as much of Cost as is available, at least 1. The decision is
+	// the one on that amount. If nothing is available, it is the denial of a cost
+	// of 1, so its Wait is the time until something is available again.
 	Partial bool
 	// Replace makes a key that holds the state of another family start anew,
 	// instead of failing with ErrWrongType. If nothing is granted, the key
@@ -57,11 +59,11 @@ func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (
 }
 
 // stateAsked is stateFor for a request.
-func (s *shard) stateAsked(g *segment, at slot, r *Request) ([]byte, error) {
+func (s *shard) stateAsked(sp *spot, r *Request) ([]byte, error) {
 	if r.Lease != nil {
-		return s.stateOf(g, at, limit.LEASE)
+		return s.stateOf(sp, limit.LEASE)
 	}
-	state, err := s.stateFor(g, at, &r.Limit)
+	state, err := s.stateFor(sp, &r.Limit)
 	if err == ErrWrongType && r.Replace {
 		return nil, nil
 	}

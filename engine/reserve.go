@@ -19,7 +19,9 @@ func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait in
 func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.unlock()
-	now, g, at, state, err := s.open(now, h, key, l)
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	state, err := s.stateFor(&sp, l)
 	if err != nil {
 		return err
 	}
@@ -29,14 +31,14 @@ func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, m
 		if _, err := limit.Reserve(l, state, now, cost, maxWait, s.next[:0], d); err != nil {
 			return err
 		}
-		s.countDenied(now, h, key)
+		s.countDenied(now, &sp)
 		return s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d)
 	}
 	next, err := limit.Reserve(l, state, now, cost, maxWait, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err
 	}
-	if err := s.commit(now, h, g, at, key, markOf(l, cost, d), next, d); err != nil {
+	if err := s.commit(now, &sp, markOf(l, cost, d), next, d); err != nil {
 		return err
 	}
 	if next != nil {

@@ -129,19 +129,20 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	}
 	t := &s.table
 	a := limit.Kind(r.Kind)
-	g, at := t.find(h, r.Key)
+	sp := spot{h: h, key: r.Key}
+	t.find(&sp)
 	switch {
 	case r.Op == journal.Delete:
-		if at != nil {
-			t.remove(g, h, at)
+		if sp.at != nil {
+			t.remove(&sp)
 		}
 		return nil
 	case !a.Known():
 		return fmt.Errorf("engine: a state is of algorithm %d: %w", r.Kind, journal.ErrNewer)
-	case at != nil:
-		return t.update(s.last, h, g, at, r.Key, unknown(a), r.State, true)
+	case sp.at != nil:
+		return t.update(s.last, &sp, unknown(a), r.State, true)
 	}
-	return t.insert(s.last, h, r.Key, unknown(a), r.State, true)
+	return t.insert(s.last, &sp, unknown(a), r.State, true)
 }
 
 // Settle frees what Expect has reserved for keys that did not come.

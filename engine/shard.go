@@ -51,44 +51,42 @@ func (s *shard) clamp(now int64) int64 {
 	return s.last
 }
 
-// live finds key. If the key has expired, live drops it.
-func (s *shard) live(now int64, h uint64, key []byte) (*segment, slot) {
-	g, at := s.table.find(h, key)
-	if at != nil && s.table.expires(g.record(at)) <= now {
-		s.table.remove(g, h, at)
+// live finds a key. If the key has expired, live drops it.
+func (s *shard) live(now int64, sp *spot) {
+	s.table.find(sp)
+	if sp.at != nil && s.table.expires(sp.r) <= now {
+		s.table.remove(sp)
 		s.table.expired++
-		return g, nil
+		sp.at = nil
 	}
-	return g, at
 }
 
 // stateFor returns the state for l's algorithm to work on, nil for an absent
 // key. The algorithm may write the next state over it.
-func (s *shard) stateFor(g *segment, at slot, l *limit.Limit) ([]byte, error) {
-	if at == nil && s.usedUp != 0 && !s.closed {
+func (s *shard) stateFor(sp *spot, l *limit.Limit) ([]byte, error) {
+	if sp.at == nil && s.usedUp != 0 && !s.closed {
 		return s.emptied(l)
 	}
-	return s.stateOf(g, at, l.Algorithm.Kind())
+	return s.stateOf(sp, l.Algorithm.Kind())
 }
 
-// open begins a step on a limit, once the shard is locked. It returns the
-// shard's time, the key's segment and slot, and its state.
-func (s *shard) open(now int64, h uint64, key []byte, l *limit.Limit) (_ int64, g *segment, at slot, state []byte, err error) {
+// open begins a step on a key, once the shard is locked. It returns the shard's
+// time.
+func (s *shard) open(now int64, sp *spot) int64 {
 	now = s.clamp(now)
-	g, at = s.live(now, h, key)
-	state, err = s.stateFor(g, at, l)
-	return now, g, at, state, err
+	s.live(now, sp)
+	return now
 }
 
 // stateOf is stateFor for anything that a key can hold.
-func (s *shard) stateOf(g *segment, at slot, kind limit.Kind) ([]byte, error) {
-	if at == nil {
+func (s *shard) stateOf(sp *spot, kind limit.Kind) ([]byte, error) {
+	if sp.at == nil {
 		if s.closed {
 			return nil, ErrClosed
 		}
 		return nil, nil
 	}
-	r := g.record(at)
+	r := sp.r
 	if r.kind() != kind && !limit.SameFamily(r.kind(), kind) {
 		return nil, ErrWrongType
 	}
@@ -112,32 +110,32 @@ const fixedState = 10
 
 // store keeps the state that an algorithm has made, unless an absent key would
 // mean the same. If must is set, a new key ignores the budget.
-func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
+func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error {
 	if s.table.changes == nil {
-		return s.keep(now, h, g, at, key, m, next, must)
+		return s.keep(now, sp, m, next, must)
 	}
 	a := m.kind()
 	c := s.table.changes
 	gone := limit.Expires(a, next) <= now
 	if !gone && len(next) >= longState {
-		err := s.keep(now, h, g, at, key, m, next, must)
+		err := s.keep(now, sp, m, next, must)
 		if err == nil {
-			c.owe(a, key)
+			c.owe(a, sp.key)
 		}
 		return err
 	}
 	// Write the record first: next may lie in a segment that keep abandons.
 	var mark int
 	switch {
-	case at == nil && gone:
+	case sp.at == nil && gone:
 		return nil
 	case gone:
-		mark = c.forget(a, key)
+		mark = c.forget(a, sp.key)
 	default:
-		mark = c.set(a, key, next)
+		mark = c.set(a, sp.key, next)
 	}
 	n := len(c.buf.Bytes) - mark
-	err := s.keep(now, h, g, at, key, m, next, must)
+	err := s.keep(now, sp, m, next, must)
 	if err != nil {
 		c.undo(mark, n)
 	}
@@ -145,33 +143,33 @@ func (s *shard) store(now int64, h uint64, g *segment, at slot, key []byte, m ma
 }
 
 // keep is store without recording the change.
-func (s *shard) keep(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, must bool) error {
+func (s *shard) keep(now int64, sp *spot, m mark, next []byte, must bool) error {
 	gone := limit.Expires(m.kind(), next) <= now
 	switch {
-	case at == nil && gone:
+	case sp.at == nil && gone:
 		return nil
-	case at == nil:
-		return s.table.insert(now, h, key, m, next, must)
+	case sp.at == nil:
+		return s.table.insert(now, sp, m, next, must)
 	case gone:
-		s.table.remove(g, h, at)
+		s.table.remove(sp)
 		return nil
 	}
-	return s.table.update(now, h, g, at, key, m, next, must)
+	return s.table.update(now, sp, m, next, must)
 }
 
 // commit stores the state that a decision has made for a key, if next is not
 // nil, marks the key as used, and counts the decision.
-func (s *shard) commit(now int64, h uint64, g *segment, at slot, key []byte, m mark, next []byte, d *limit.Decision) error {
+func (s *shard) commit(now int64, sp *spot, m mark, next []byte, d *limit.Decision) error {
 	switch {
 	case next != nil:
-		if err := s.store(now, h, g, at, key, m, next, false); err != nil {
+		if err := s.store(now, sp, m, next, false); err != nil {
 			return err
 		}
-	case at != nil:
-		g.record(at).setUse(m)
+	case sp.at != nil:
+		sp.r.setUse(m)
 	}
 	if s.count(d) {
-		s.follow(now, h, key)
+		s.follow(now, sp.h, sp.key)
 	}
 	return nil
 }
@@ -184,9 +182,9 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if s.waits.n != 0 && s.waits.find(key) != nil {
 		return errBehind
 	}
-	now = s.clamp(now)
-	g, at := s.live(now, h, key)
-	state, err := s.stateFor(g, at, l)
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	state, err := s.stateFor(&sp, l)
 	if err != nil {
 		return err
 	}
@@ -194,23 +192,15 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	if next != nil {
-		if err := s.store(now, h, g, at, key, g.markAfter(at, l, cost, d), next, false); err != nil {
-			return err
-		}
-	} else if at != nil {
-		g.record(at).setUse(markOf(l, cost, d))
-	}
-	if s.count(d) {
-		s.follow(now, h, key)
-	}
-	return nil
+	return s.commit(now, &sp, sp.markAfter(l, cost, d), next, d)
 }
 
 func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, _, _, state, err := s.open(now, h, key, l)
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	state, err := s.stateFor(&sp, l)
 	if err != nil {
 		return err
 	}
@@ -229,7 +219,9 @@ func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.unlock()
-	now, g, at, state, err := s.open(now, h, key, l)
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	state, err := s.stateFor(&sp, l)
 	if err != nil {
 		return err
 	}
@@ -242,7 +234,7 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 		if err := s.holdTurns(now, before, key, l, next, d); err != nil {
 			return err
 		}
-		if err := s.store(now, h, g, at, key, markOf(l, 1, d), next, at != nil); err != nil {
+		if err := s.store(now, &sp, markOf(l, 1, d), next, sp.at != nil); err != nil {
 			return err
 		}
 		s.changed(now, s.waits.find(key), nil)
@@ -254,15 +246,15 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 func (s *shard) reset(now int64, h uint64, key []byte) bool {
 	s.mu.Lock()
 	defer s.unlock()
-	now = s.clamp(now)
-	g, at := s.live(now, h, key)
-	if at == nil {
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	if sp.at == nil {
 		return false
 	}
 	if c := s.table.changes; c != nil {
-		c.forget(g.record(at).kind(), key)
+		c.forget(sp.r.kind(), key)
 	}
-	s.table.remove(g, h, at)
+	s.table.remove(&sp)
 	if line := s.waits.lines[string(key)]; line != nil {
 		s.keepTurns(now, line)
 	}
@@ -273,12 +265,12 @@ func (s *shard) reset(now int64, h uint64, key []byte) bool {
 func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = s.clamp(now)
-	g, at := s.live(now, h, key)
-	if at == nil {
+	sp := spot{h: h, key: key}
+	now = s.open(now, &sp)
+	if sp.at == nil {
 		return Info{}, false
 	}
-	r := g.record(at)
+	r := sp.r
 	info := s.table.info(r)
 	info.Level = limit.Level(r.kind(), s.table.state(r), now)
 	return info, true

@@ -189,10 +189,30 @@ func (d *directory) lookup(h uint64, shardBits uint) *segment {
 	return d.segs[h<<shardBits>>(64-d.depth)].Load()
 }
 
-// find looks for key, whose hash is h.
-func (t *table) find(h uint64, key []byte) (*segment, slot) {
-	g := t.lookup(h)
-	return g, g.find(h, key)
+// spot is a key with hash h, and where the table has it. It is valid until the
+// table changes.
+type spot struct {
+	h   uint64
+	key []byte
+	g   *segment // where the key is or would be
+	at  slot     // nil if the key is not there
+	r   record   // of a key that is there
+}
+
+// find looks for the key of a spot that has only its key and hash, and
+// completes the spot.
+func (t *table) find(sp *spot) {
+	sp.g = t.lookup(sp.h)
+	if sp.at = sp.g.find(sp.h, sp.key); sp.at != nil {
+		sp.r = sp.g.record(sp.at)
+	}
+}
+
+// spotOf finds key.
+func (t *table) spotOf(key []byte) spot {
+	sp := spot{h: t.hash(key), key: key}
+	t.find(&sp)
+	return sp
 }
 
 // state returns the record's state, from the record or from its box.
@@ -216,12 +236,11 @@ func (t *table) info(r record) Info {
 
 // insert adds a key that is not in the table. Errors: ErrKey, errNoRoom (never
 // if must is set) and those of the system.
-func (t *table) insert(now int64, h uint64, key []byte, m mark, state []byte, must bool) error {
-	if len(key) > MaxKey {
+func (t *table) insert(now int64, sp *spot, m mark, state []byte, must bool) error {
+	if len(sp.key) > MaxKey {
 		return ErrKey
 	}
-	slen := inline(state)
-	g, err := t.makeRoom(now, h, 1, sizeOf(len(key), slen), must)
+	g, err := t.makeRoom(now, sp.h, 1, sizeOf(len(sp.key), inline(state)), must)
 	if err != nil {
 		return err
 	}
@@ -229,7 +248,7 @@ func (t *table) insert(now int64, h uint64, key []byte, m mark, state []byte, mu
 	if err != nil {
 		return err
 	}
-	t.place(g, h, key, m, state, content)
+	t.place(g, sp.h, sp.key, m, state, content)
 	t.n++
 	return nil
 }
@@ -244,14 +263,14 @@ func inline(state []byte) int {
 
 // needs returns the number of bytes that insert takes. For an existing key it
 // returns the most that update takes, or 0 if the record can stay in place.
-func (t *table) needs(g *segment, at slot, key, state []byte) int {
-	if at != nil {
-		r := g.record(at)
+func (t *table) needs(sp *spot, state []byte) int {
+	if sp.at != nil {
+		r := sp.r
 		if r.isBoxed() && len(state) > minBoxed || !r.isBoxed() && (r.holds(len(state)) || r.cuts(len(state))) {
 			return 0
 		}
 	}
-	return sizeOf(len(key), inline(state))
+	return sizeOf(len(sp.key), inline(state))
 }
 
 // content returns what a new record stores as its state, and its mark. That is
@@ -272,19 +291,19 @@ func (t *table) place(g *segment, h uint64, key []byte, m mark, state, content [
 }
 
 // update replaces the state of an existing key. The new state may have been
-// written over the old one in place. The slot is not valid afterwards. Errors:
-// errNoRoom for a state that grows (never if must is set), and those of the
-// system. After an error nothing has changed, except that a state that was
-// written in place and cannot be kept is forgotten.
-func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte, must bool) error {
-	r := g.record(at)
+// written over the old one in place. Errors: errNoRoom for a state that grows
+// (never if must is set), and those of the system. After an error nothing has
+// changed, except that a state that was written in place and cannot be kept is
+// forgotten.
+func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) error {
+	g, r := sp.g, sp.r
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
 		r.setMark(m)
 		g.expects(limit.Expires(m.kind(), state)) // written in place: nothing to copy
 		return nil
 	}
 	if r.isBoxed() {
-		return t.updateBox(now, h, g, at, key, m, state, must)
+		return t.updateBox(now, sp, m, state, must)
 	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
 		r.setMark(m)
@@ -301,19 +320,20 @@ func (t *table) update(now int64, h uint64, g *segment, at slot, key []byte, m m
 	if inPlace {
 		state = append([]byte(nil), state...)
 	}
-	err := t.replace(now, h, key, m, state, must || len(state) <= r.slen)
+	err := t.replace(now, sp, m, state, must || len(state) <= r.slen)
 	if err != nil && inPlace {
-		t.remove(g, h, at)
+		t.find(sp) // it may have moved
+		t.remove(sp)
 	}
 	return err
 }
 
 // replace rewrites the record of an existing key. It does not evict that key to
 // make room for it.
-func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte, must bool) error {
-	t.pinned = key
+func (t *table) replace(now int64, sp *spot, m mark, state []byte, must bool) error {
+	t.pinned = sp.key
 	defer func() { t.pinned = nil }()
-	g, err := t.makeRoom(now, h, 1, sizeOf(len(key), inline(state)), must)
+	_, err := t.makeRoom(now, sp.h, 1, sizeOf(len(sp.key), inline(state)), must)
 	if err != nil {
 		return err
 	}
@@ -321,40 +341,41 @@ func (t *table) replace(now int64, h uint64, key []byte, m mark, state []byte, m
 	if err != nil {
 		return err
 	}
-	t.drop(g, h, g.find(h, key))
-	t.place(g, h, key, m, state, content)
+	t.find(sp)
+	t.drop(sp)
+	t.place(sp.g, sp.h, sp.key, m, state, content)
 	t.n++
 	return nil
 }
 
 // updateBox is update for a state in a box. A state that has become short moves
 // back into its record if there is room.
-func (t *table) updateBox(now int64, h uint64, g *segment, at slot, key []byte, m mark, state []byte, must bool) error {
-	r := g.record(at)
+func (t *table) updateBox(now int64, sp *spot, m mark, state []byte, must bool) error {
+	r := sp.r
 	if err := t.rebox(boxOf(r), state, must); err != nil {
 		return err
 	}
 	r.setMark(m)
-	g.expects(t.expires(r))
+	sp.g.expects(t.expires(r))
 	if len(state) <= minBoxed {
 		// Dropping the old record frees the box.
-		_ = t.replace(now, h, key, m, bytes.Clone(t.state(r)), true)
+		_ = t.replace(now, sp, m, bytes.Clone(t.state(r)), true)
 	}
 	return nil
 }
 
-// remove drops the key at a slot.
-func (t *table) remove(g *segment, h uint64, at slot) {
-	t.drop(g, h, at)
-	t.settle(g)
+// remove drops a key that is there.
+func (t *table) remove(sp *spot) {
+	t.drop(sp)
+	t.settle(sp.g)
 }
 
 // drop is remove without settle.
-func (t *table) drop(g *segment, h uint64, at slot) {
-	if r := g.record(at); r.isBoxed() {
-		t.unbox(boxOf(r))
+func (t *table) drop(sp *spot) {
+	if sp.r.isBoxed() {
+		t.unbox(boxOf(sp.r))
 	}
-	g.drop(h, at)
+	sp.g.drop(sp.h, sp.at)
 	t.n--
 }
 

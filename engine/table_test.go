@@ -34,16 +34,15 @@ func stateOf(expires int64, n int, salt byte) []byte {
 }
 
 func (m *tableModel) set(key, state []byte) error {
-	h := m.t.hash(key)
-	g, at := m.t.find(h, key)
-	if (at != nil) != (m.want[string(key)] != nil) {
-		return fmt.Errorf("%.20q is there: %v", key, at != nil)
+	sp := m.t.spotOf(key)
+	if (sp.at != nil) != (m.want[string(key)] != nil) {
+		return fmt.Errorf("%.20q is there: %v", key, sp.at != nil)
 	}
 	var err error
-	if at == nil {
-		err = m.t.insert(start, h, key, mark(limit.GCRA), state, false)
+	if sp.at == nil {
+		err = m.t.insert(start, &sp, mark(limit.GCRA), state, false)
 	} else {
-		err = m.t.update(start, h, g, at, key, mark(limit.GCRA), state, true)
+		err = m.t.update(start, &sp, mark(limit.GCRA), state, true)
 	}
 	m.want[string(key)] = bytes.Clone(state)
 	return err
@@ -52,38 +51,35 @@ func (m *tableModel) set(key, state []byte) error {
 // grow appends to a state in place, as an algorithm may that was given its
 // slack to write to.
 func (m *tableModel) grow(key []byte, n int) error {
-	h := m.t.hash(key)
-	g, at := m.t.find(h, key)
-	if at == nil {
+	sp := m.t.spotOf(key)
+	if sp.at == nil {
 		return nil
 	}
-	old := m.t.state(g.record(at))
+	old := m.t.state(sp.r)
 	next := append(old, bytes.Repeat([]byte{byte(n)}, n)...)
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next, true)
+	return m.t.update(start, &sp, mark(limit.GCRA), next, true)
 }
 
 // shorten cuts a state in place.
 func (m *tableModel) shorten(key []byte, n int) error {
-	h := m.t.hash(key)
-	g, at := m.t.find(h, key)
-	if at == nil {
+	sp := m.t.spotOf(key)
+	if sp.at == nil {
 		return nil
 	}
-	next := m.t.state(g.record(at))
+	next := m.t.state(sp.r)
 	next = next[:max(8, len(next)-n)]
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, h, g, at, key, mark(limit.GCRA), next, true)
+	return m.t.update(start, &sp, mark(limit.GCRA), next, true)
 }
 
 func (m *tableModel) remove(key []byte) error {
-	h := m.t.hash(key)
-	g, at := m.t.find(h, key)
-	if (at != nil) != (m.want[string(key)] != nil) {
-		return fmt.Errorf("%.20q is there: %v", key, at != nil)
+	sp := m.t.spotOf(key)
+	if (sp.at != nil) != (m.want[string(key)] != nil) {
+		return fmt.Errorf("%.20q is there: %v", key, sp.at != nil)
 	}
-	if at != nil {
-		m.t.remove(g, h, at)
+	if sp.at != nil {
+		m.t.remove(&sp)
 	}
 	delete(m.want, string(key))
 	return nil
@@ -111,11 +107,11 @@ func (m *tableModel) compare() error {
 		return fmt.Errorf("%d keys, want %d", m.t.n, len(m.want))
 	}
 	for k, want := range m.want {
-		g, at := m.t.find(m.t.hash([]byte(k)), []byte(k))
-		if at == nil {
+		sp := m.t.spotOf([]byte(k))
+		if sp.at == nil {
 			return fmt.Errorf("%.20q is not there", k)
 		}
-		r := g.record(at)
+		r := sp.r
 		if got := m.t.state(r); !bytes.Equal(got, want) || string(r.key()) != k {
 			return fmt.Errorf("%.20q has %d bytes of state, want %d", k, len(got), len(want))
 		}
@@ -250,7 +246,7 @@ func TestBytesPerKey(t *testing.T) {
 		m := newTableModel(5)
 		for i := range n {
 			k := fmt.Appendf(nil, "key:%013d", i)
-			if err := m.t.insert(start, m.t.hash(k), k, mark(limit.GCRA), stateOf(start, 8, 0), false); err != nil {
+			if err := m.t.insert(start, &spot{h: m.t.hash(k), key: k}, mark(limit.GCRA), stateOf(start, 8, 0), false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -269,7 +265,7 @@ func TestChurnLeavesNothing(t *testing.T) {
 		now := start + int64(gen)*second
 		for i := range 3000 {
 			k := key(gen*3000 + i)
-			if err := m.t.insert(now, m.t.hash(k), k, mark(limit.GCRA), stateOf(now+2*second, 8+gen%3*100, 1), false); err != nil {
+			if err := m.t.insert(now, &spot{h: m.t.hash(k), key: k}, mark(limit.GCRA), stateOf(now+2*second, 8+gen%3*100, 1), false); err != nil {
 				t.Fatal(err)
 			}
 		}

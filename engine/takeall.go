@@ -121,8 +121,9 @@ func (p *plan) decide(now int64, r *request) (at int, err error) {
 
 func (p *plan) decideOne(c *charge, now int64, r *request) error {
 	key, l := r.keys[c.at], &r.limits[c.at]
-	g, slot := c.s.live(now, c.h, key)
-	state, err := c.s.stateFor(g, slot, l)
+	sp := spot{h: c.h, key: key}
+	c.s.live(now, &sp)
+	state, err := c.s.stateFor(&sp, l)
 	if err != nil {
 		return err
 	}
@@ -131,8 +132,8 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 		p.uncounted.CountDenied = false
 		l = &p.uncounted
 	}
-	c.there, c.gone, c.moved, c.needs = slot != nil, false, false, 0
-	c.late = slot != nil && g.record(slot).isBoxed()
+	c.there, c.gone, c.moved, c.needs = sp.at != nil, false, false, 0
+	c.late = sp.at != nil && sp.r.isBoxed()
 	var next []byte
 	if c.late {
 		err = limit.Peek(l, state, now, r.costs[c.at], &r.ds[c.at])
@@ -157,8 +158,8 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 		if c.gone = limit.Expires(l.Algorithm.Kind(), next) <= now; !c.gone {
 			// Segments may be rewritten before the state is stored, but a
 			// record is copied unchanged, so this stays true.
-			c.needs = c.s.table.needs(g, slot, key, next)
-			c.must = slot != nil && len(next) <= len(state)
+			c.needs = c.s.table.needs(&sp, next)
+			c.must = sp.at != nil && len(next) <= len(state)
 		}
 	}
 	return nil
@@ -167,9 +168,9 @@ func (p *plan) decideOne(c *charge, now int64, r *request) error {
 // takeLate takes the decided cost from a long state in its box. Copying it as
 // the others are copied would take longer than all the rest. Peek has granted
 // it, so this can no longer fail.
-func (c *charge) takeLate(g *segment, slot slot, now int64, r *request) ([]byte, error) {
+func (c *charge) takeLate(sp spot, now int64, r *request) ([]byte, error) {
 	l := &r.limits[c.at]
-	state, err := c.s.stateFor(g, slot, l)
+	state, err := c.s.stateFor(&sp, l)
 	if err != nil {
 		return nil, err
 	}
@@ -224,8 +225,8 @@ func (p *plan) deny(now int64, r *request, worst int) (at int, err error) {
 		if d.Limited {
 			continue
 		}
-		g, slot := c.find(r)
-		state, err := c.s.stateFor(g, slot, l)
+		sp := c.find(r)
+		state, err := c.s.stateFor(&sp, l)
 		if err == nil {
 			err = limit.Peek(l, state, now, 0, d)
 		}
@@ -254,10 +255,10 @@ func (p *plan) move(c *charge, now int64, r *request) error {
 		return nil
 	}
 	key, l, state := r.keys[c.at], &r.limits[c.at], c.state
-	g, slot := c.find(r)
+	sp := c.find(r)
 	var d limit.Decision
 	if c.late {
-		old, err := c.s.stateFor(g, slot, l)
+		old, err := c.s.stateFor(&sp, l)
 		if err != nil {
 			return err
 		}
@@ -267,7 +268,7 @@ func (p *plan) move(c *charge, now int64, r *request) error {
 			return err
 		}
 	}
-	if err := c.s.store(now, c.h, g, slot, key, markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
+	if err := c.s.store(now, &sp, markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
 		return err
 	}
 	c.s.stirOne(key, nil)
@@ -283,15 +284,15 @@ func (p *plan) store(now int64, r *request) (at int, err error) {
 			if !c.changed || c.gone != gone {
 				continue
 			}
-			g, slot := c.find(r)
+			sp := c.find(r)
 			l, state := &r.limits[c.at], c.state
 			c.s.table.payFirst(r.keys[c.at])
 			if c.late {
-				if state, err = c.takeLate(g, slot, now, r); err != nil {
+				if state, err = c.takeLate(sp, now, r); err != nil {
 					return c.at, err
 				}
 			}
-			if err := c.s.store(now, c.h, g, slot, r.keys[c.at], markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
+			if err := c.s.store(now, &sp, markOf(l, r.costs[c.at], &r.ds[c.at]), state, true); err != nil {
 				return c.at, err
 			}
 			c.s.stirOne(r.keys[c.at], l)

@@ -49,9 +49,9 @@ func (s *shard) count(d *limit.Decision) (follow bool) {
 
 // countDenied counts a denial that no algorithm has made, because others wait
 // before the request.
-func (s *shard) countDenied(now int64, h uint64, key []byte) {
+func (s *shard) countDenied(now int64, sp *spot) {
 	if s.count(&limit.Decision{Limited: true}) {
-		s.follow(now, h, key)
+		s.follow(now, sp.h, sp.key)
 	}
 }
 

@@ -21,7 +21,7 @@ type turns struct {
 
 // askTurn reserves a turn for w, which is a request of a QUEUE, and parks w
 // until then.
-func (s *shard) askTurn(now int64, h uint64, g *segment, at slot, key, state []byte, w *Waiter) (granted int64, err error) {
+func (s *shard) askTurn(now int64, sp *spot, state []byte, w *Waiter) (granted int64, err error) {
 	d := &w.decision
 	part, err := w.part(state, now)
 	if err != nil {
@@ -33,16 +33,16 @@ func (s *shard) askTurn(now int64, h uint64, g *segment, at slot, key, state []b
 		return 0, err
 	}
 	if next == nil && state == nil {
-		at = nil // a denied Replace leaves the key as it is
+		sp.at = nil // a denied Replace leaves the key as it is
 	}
 	full := limit.Expires(w.kind(), next)
-	if err := s.commit(now, h, g, at, key, w.mark(d), next, d); err != nil || d.Limited {
+	if err := s.commit(now, sp, w.mark(d), next, d); err != nil || d.Limited {
 		return 0, err
 	}
 	if d.Wait == limit.Never || part == 0 { // a request that takes nothing has no turn
 		return part, nil
 	}
-	q := newQueue(s, h, key)
+	q := newQueue(s, sp)
 	q.due = later(now, d.Wait)
 	q.turn, q.from, q.full, q.granted = true, from, full, part
 	q.join(w)
@@ -95,8 +95,8 @@ func (s *shard) comeTurn(now int64, q *queue) {
 	w := q.first
 	d := &w.decision
 	d.Wait = limit.Never
-	g, at := s.live(now, q.hash, q.bytes())
-	if state, err := s.stateAsked(g, at, &w.Request); err == nil {
+	sp := s.liveOf(now, q)
+	if state, err := s.stateAsked(&sp, &w.Request); err == nil {
 		var there limit.Decision
 		if limit.Peek(&w.Limit, state, now, 0, &there) == nil {
 			d.Remaining, d.Reset = there.Remaining, there.Reset
@@ -125,9 +125,9 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	err := s.closeHoles(now, q, line, &w.decision)
 	s.waits.leaveLine(q)
 	if err == nil {
-		g, at := s.live(now, q.hash, q.bytes())
+		sp := s.liveOf(now, q)
 		var state []byte
-		if state, err = s.stateAsked(g, at, &w.Request); err == nil {
+		if state, err = s.stateAsked(&sp, &w.Request); err == nil {
 			err = w.stand(state, now, &w.decision)
 		}
 	}
@@ -164,8 +164,8 @@ func (line *turns) merge(q *queue) {
 func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) error {
 	for last := line.last; last != nil && last.hole != nil; last = line.last {
 		r := Request{Limit: *last.hole}
-		g, at := s.live(now, q.hash, q.bytes())
-		state, err := s.stateOf(g, at, r.kind())
+		sp := s.liveOf(now, q)
+		state, err := s.stateOf(&sp, r.kind())
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 		case full == last.full:
 			next, err := limit.Refund(&r.Limit, state, now, last.granted, s.scratch(r.kind(), state), d)
 			if err == nil && next != nil {
-				err = s.store(now, q.hash, g, at, q.bytes(), r.mark(d), next, true)
+				err = s.store(now, &sp, r.mark(d), next, true)
 			}
 			if err != nil {
 				return err
@@ -202,9 +202,9 @@ func (s *shard) keepTurns(now int64, line *turns) {
 		return // impossible, since it was granted before
 	}
 	limit.Prolong(next, q.full)
-	g, at := s.live(now, q.hash, q.bytes())
+	sp := s.liveOf(now, q)
 	// The error is one of the system. The turns are then forgotten.
-	_ = s.store(now, q.hash, g, at, q.bytes(), unknown(limit.QUEUE.Kind()), next, true)
+	_ = s.store(now, &sp, unknown(limit.QUEUE.Kind()), next, true)
 }
 
 // holdTurns limits a refund, whose new state is next, to what lies behind the

@@ -85,8 +85,8 @@ type Waiter struct {
 // Done reports whether the request has been decided. It may be called at any time.
 func (w *Waiter) Done() bool { return w.done.Load() }
 
-// Result returns the decision, once Done reports true, as Take, TakePartial and
-// Lease do. A granted request has nothing left to wait for.
+// Result returns the decision, once Done reports true, as TakeFor and Lease
+// do. A granted request has nothing left to wait for.
 func (w *Waiter) Result() (d limit.Decision, granted int64, err error) {
 	return w.decision, w.granted, w.err
 }
@@ -113,7 +113,7 @@ func (w *Waiter) isTooLate(now, due int64) bool {
 // A request of QUEUE gets its turn now and is granted when the turn comes. It
 // is denied at once if that would be after w.Until.
 //
-// The errors, in w's Result, are those of Take, TakePartial and Lease. They may
+// The errors, in w's Result, are those of TakeFor and Lease. They may
 // also arise when a waiting request is finally decided.
 func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
 	h, s := e.place(key)
@@ -160,8 +160,7 @@ var errParked = errors.New("engine: the request waits")
 // errBehind says that the key has a queue. Take leaves such a decision to ask.
 var errBehind = errors.New("engine: others wait for the key")
 
-// TakeFor decides r at now as Take and TakePartial do, and returns how much was
-// granted. Unlike them, it supports Replace.
+// TakeFor decides r at now as Take does, and returns how much was granted.
 func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	h, s := e.place(key)
 	return e.ask(now, h, s, key, r, nil, d)
@@ -187,27 +186,28 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 	if q != nil && !s.settle(now, q) {
 		q = nil
 	}
-	g, at := s.live(now, h, key)
-	state, err := s.stateAsked(g, at, r)
+	sp := spot{h: h, key: key}
+	s.live(now, &sp)
+	state, err := s.stateAsked(&sp, r)
 	if err != nil {
 		return 0, err
 	}
 	if q == nil && w == nil {
-		return s.takeFor(now, h, g, at, key, state, r, d)
+		return s.takeFor(now, &sp, state, r, d)
 	}
 	if err := r.peek(state, now, d); err != nil {
 		return 0, err
 	}
 	if d.Limited && d.Wait != limit.Never {
-		moved, err := s.move(now, h, g, at, key, state, r)
+		moved, err := s.move(now, &sp, state, r)
 		if err != nil {
 			return 0, err
 		}
 		if moved { // waits may be shorter now
 			s.changed(now, q, nil)
 			q = s.waits.find(key)
-			g, at = s.live(now, h, key)
-			if state, err = s.stateAsked(g, at, r); err != nil {
+			s.live(now, &sp)
+			if state, err = s.stateAsked(&sp, r); err != nil {
 				return 0, err
 			}
 			if err := r.peek(state, now, d); err != nil {
@@ -215,23 +215,23 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 			}
 		}
 	}
-	anew := at != nil && state == nil // the key starts anew; its waiters wait for its former state
+	anew := sp.at != nil && state == nil // the key starts anew; its waiters wait for its former state
 	behind := q.holds() && !d.Limited && !anew && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && !q.holds():
-		granted, err = s.askTurn(now, h, g, at, key, state, w)
+		granted, err = s.askTurn(now, &sp, state, w)
 		if err == nil || err == errParked {
 			s.changed(now, q, &r.Limit)
 		}
 		return granted, err
 	case w != nil && w.Until > now && !r.hasTurns() && (behind || d.Limited && d.Wait != limit.Never):
-		s.park(now, h, key, q, w, later(now, d.Wait))
+		s.park(now, &sp, q, w, later(now, d.Wait))
 		return 0, errParked
 	case behind:
-		s.countDenied(now, h, key)
+		s.countDenied(now, &sp)
 		return 0, s.behind(now, q, state, r, d)
 	}
-	granted, err = s.takeFor(now, h, g, at, key, state, r, d)
+	granted, err = s.takeFor(now, &sp, state, r, d)
 	if err != nil || q == nil {
 		return granted, err
 	}

@@ -549,7 +549,7 @@ func (p *waitPair) plain(name string, w *Waiter) {
 	case w.Lease != nil:
 		w.err = p.e.Lease(p.now, key, w.Lease, &w.decision)
 	case w.Partial:
-		w.granted, w.err = p.e.TakePartial(p.now, key, &w.Limit, w.Cost, &w.decision)
+		w.granted, w.err = takePartial(p.e, p.now, key, &w.Limit, w.Cost, &w.decision)
 	default:
 		if w.err = p.e.Take(p.now, key, &w.Limit, w.Cost, &w.decision); w.err == nil && !w.decision.Limited {
 			w.granted = w.Cost

@@ -147,7 +147,7 @@ func (s *waitScript) plain(l *limit.Limit, f []string) string {
 	case "reserves":
 		granted, err = n, s.e.Reserve(s.now, key(1), l, n, -1, &d)
 	case "parts":
-		granted, err = s.e.TakePartial(s.now, key(1), l, n, &d)
+		granted, err = takePartial(s.e, s.now, key(1), l, n, &d)
 	case "refunds":
 		granted, err = n, s.e.Refund(s.now, key(1), l, n, &d)
 	case "resets":

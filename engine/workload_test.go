@@ -401,7 +401,7 @@ func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
 	case stepRefund:
 		a.err = e.Refund(now, key, &q.l, q.cost, &a.d)
 	case stepPartial:
-		a.granted, a.err = e.TakePartial(now, key, &q.l, q.cost, &a.d)
+		a.granted, a.err = takePartial(e, now, key, &q.l, q.cost, &a.d)
 	case stepReserve:
 		a.err = e.Reserve(now, key, &q.l, q.cost, q.maxWait, &a.d)
 	case stepTakeAt:

@@ -84,17 +84,11 @@ func (a *limitArgs) request() engine.Request {
 func (c *call) carryOutTake(p *plan, key []byte) {
 	r := p.request()
 	var d limit.Decision
-	var granted int64
-	var err error
-	switch {
-	case p.given&ownWait != 0:
+	if p.given&ownWait != 0 {
 		c.askFor(key, &waiting{Waiter: engine.Waiter{Request: r}}, p.maxWait)
 		return
-	case r.Replace:
-		granted, err = c.srv.states().TakeFor(c.now, key, &r, &d)
-	default:
-		granted, err = c.srv.states().TakePartial(c.now, key, &p.limit, p.cost, &d)
 	}
+	granted, err := c.srv.states().TakeFor(c.now, key, &r, &d)
 	if r.Partial {
 		c.decidedInPart(key, p.limit.Algorithm.Kind(), &d, granted, err)
 	} else {
