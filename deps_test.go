@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"config":      {"internal"},
 	"value":       {"resp"},
 	"internal":    {},
+	"rules":       {"limit", "internal"},
 	"transport":   {"internal"},
 	"engine":      {"limit", "internal"},
 	"persistence": {"engine", "limit", "internal"},
@@ -43,6 +44,7 @@ var onlyIn = map[string]string{
 	"github.com/prometheus/client_golang": "observe",
 	"github.com/tidwall/redcon":           "resp",
 	"github.com/spf13/cobra":              "cmd bench",
+	"go.yaml.in/yaml/v3":                  "rules",
 }
 
 const module = "limitdb"

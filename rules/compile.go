@@ -1,0 +1,322 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"limitdb/limit"
+)
+
+// maxRules is the most rules of a file, and maxOverrides the most overrides of all its rules.
+const (
+	maxRules     = 50_000
+	maxOverrides = 200_000
+)
+
+// Parse parses a file. zones keeps the time zones; nil loads each one anew. The error is an Errors.
+func Parse(text []byte, zones *limit.Zones) (*Set, error) {
+	root, err := parseTree(text)
+	if err != nil {
+		return nil, err
+	}
+	d := &decoder{}
+	c := compiler{decoder: d, zones: zones, set: &Set{byName: map[string]*Namespace{}, text: slices.Clone(text)}}
+	err = d.guard(func() {
+		if root == nil {
+			d.fail(nil, "the file is empty: it needs at least version and namespaces")
+			return
+		}
+		var doc fileDoc
+		object(d, d.resolve(root), "the file", fileRows(), &doc)
+		if len(d.errs) == 0 { // a mistake would make others of what depends on it
+			c.file(&doc)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.set, nil
+}
+
+// compiler makes a Set of what a file says.
+type compiler struct {
+	*decoder
+	zones     *limit.Zones
+	set       *Set
+	doc       *fileDoc
+	algorithm string
+	overrides int
+	group     int32
+	ns        *Namespace
+	plans     map[string]*planDoc
+}
+
+func (c *compiler) file(doc *fileDoc) {
+	c.doc, c.algorithm, c.plans = doc, doc.defaults.algorithm, map[string]*planDoc{}
+	if c.algorithm == "" {
+		c.algorithm = limit.GCRA.String()
+	}
+	for i := range doc.plans {
+		c.plans[doc.plans[i].name.text] = &doc.plans[i]
+		c.checkPlan(&doc.plans[i])
+	}
+	for i := range doc.namespaces {
+		c.namespace(&doc.namespaces[i])
+	}
+}
+
+// checkPlan checks limits of a plan that are whole, which no rule may use yet.
+func (c *compiler) checkPlan(p *planDoc) {
+	for _, t := range p.tiers {
+		if s := spell(t.value.text); s.rate == nil && !strings.EqualFold(strings.TrimSpace(t.value.text), "unlimited") {
+			c.fail(t.value.at, "a plan's limit is a rate such as 60/m, a limit, or unlimited, not %s", quote(t.value.text))
+		}
+	}
+}
+
+func (c *compiler) namespace(doc *namespaceDoc) {
+	ns := &Namespace{name: doc.name.text, fields: map[string]int32{}}
+	c.ns = ns
+	names := map[string]bool{}
+	add := func(r *ruleDoc, group int32) *Rule {
+		if names[r.name.text] {
+			c.fail(r.name.at, "there are two rules with the name %s", quote(r.name.text))
+		}
+		names[r.name.text] = true
+		rule := c.rule(r)
+		rule.group = group
+		return rule
+	}
+	for i := range doc.entries {
+		e := &doc.entries[i]
+		if e.grouped == nil {
+			add(&e.rule, 0)
+			continue
+		}
+		c.group++
+		if len(e.rules) == 0 {
+			c.fail(e.grouped, "the group has no rules")
+		}
+		var before []*Rule
+		for j := range e.rules {
+			r := add(&e.rules[j], c.group)
+			c.unreachable(e.rules[j].name, r, before)
+			before = append(before, r)
+		}
+	}
+	ns.index = makeIndex(len(ns.rules), func(i int) ([]condition, []int32) { return ns.rules[i].conditions, ns.rules[i].key })
+	c.set.namespaces = append(c.set.namespaces, ns)
+	c.set.byName[ns.name] = ns
+	for _, r := range ns.rules {
+		r.sum = r.checksum()
+	}
+}
+
+// maxCompared is how many earlier rules, or overrides, one is compared with, so that a file takes no
+// time that grows with the square of its size.
+const maxCompared = 100
+
+// unreachable fails if an earlier rule of the group always matches where r does.
+func (c *compiler) unreachable(at spot, r *Rule, before []*Rule) {
+	for _, b := range before[:min(len(before), maxCompared)] {
+		if b.Mode != Off && covers(b.conditions, r.conditions, b.fields, r.fields) {
+			c.fail(at.at, "this rule can never apply: %s before it matches whatever it matches", quote(b.Name))
+			return
+		}
+	}
+}
+
+func (c *compiler) rule(doc *ruleDoc) *Rule {
+	r := &Rule{
+		Name: doc.name.text, Namespace: c.ns.name, Index: len(c.set.rules),
+		Mode: doc.mode, cost: -1, address: -1, plans: plans{field: -1},
+	}
+	if !doc.hasMode {
+		r.Mode = c.doc.defaults.mode
+	}
+	if len(c.set.rules) == maxRules {
+		c.fail(doc.at, "the file has more than %d rules", maxRules)
+		panic(errGiveUp)
+	}
+	c.set.rules = append(c.set.rules, r)
+	c.ns.rules = append(c.ns.rules, r)
+	r.conditions = c.conditions(doc.match)
+	for _, k := range doc.key {
+		r.key = append(r.key, c.field(k.text))
+		r.fields = append(r.fields, k.text)
+	}
+	if doc.cost.given() {
+		r.cost, r.costName = c.field(doc.cost.text), doc.cost.text
+	}
+	c.addresses(doc, r)
+	r.stem = r.makeStem()
+	c.limits(doc, r)
+	c.exceptions(doc, r)
+	return r
+}
+
+// field returns the number of a field of the namespace.
+func (c *compiler) field(name string) int32 {
+	n, ok := c.ns.fields[name]
+	if !ok {
+		n = int32(len(c.ns.fields))
+		c.ns.fields[name] = n
+	}
+	return n
+}
+
+func (c *compiler) conditions(match []pairDoc) []condition {
+	all := make([]condition, len(match))
+	for i, m := range match {
+		all[i] = condition{c.field(m.name.text), m.name.text, m.value.text, parsePattern(m.value.text)}
+	}
+	return all
+}
+
+// addresses decides which field of the key is an address that is cut to its network.
+func (c *compiler) addresses(doc *ruleDoc, r *Rule) {
+	if doc.v4 == 0 && doc.v6 == 0 && !doc.ipField.given() {
+		return
+	}
+	r.v4, r.v6 = 32, 128
+	if doc.v4 > 0 {
+		r.v4 = doc.v4
+	}
+	if doc.v6 > 0 {
+		r.v6 = doc.v6
+	}
+	name := "ip"
+	switch {
+	case doc.ipField.given():
+		name = doc.ipField.text
+	case len(r.fields) == 1:
+		name = r.fields[0]
+	}
+	if r.address = slices.Index(r.fields, name); r.address < 0 {
+		c.fail(doc.at, "the key has no field %s: name the one with the address in ip_field", quote(name))
+	}
+}
+
+// limits compiles the limit of a rule, or its plans.
+func (c *compiler) limits(doc *ruleDoc, r *Rule) {
+	switch {
+	case doc.unlimited.given():
+		if doc.limit.given() || doc.plan.at != nil || doc.burst.given() || doc.candidate.given() || len(doc.overrides) > 0 {
+			c.fail(doc.unlimited.at, "unlimited does not go with limit, plan, burst, overrides or candidate")
+		}
+		r.terms.unlimited = true
+		return
+	case doc.plan.at != nil:
+		c.plan(doc, r)
+	case doc.limit.given():
+		r.terms = c.terms(doc.limit, doc.burst)
+	default:
+		c.fail(doc.at, "rule %s needs a limit, a plan, or unlimited", quote(r.Name))
+	}
+	if doc.candidate.given() {
+		t := c.terms(doc.candidate, spot{})
+		r.candidate = &t
+	}
+}
+
+// terms parses a limit that has a rate.
+func (c *compiler) terms(text, burst spot) terms {
+	t, err := parseLimit(text.text, c.algorithm, burst.text, c.zones)
+	if err != nil {
+		c.fail(text.at, "%v", err)
+	}
+	return t
+}
+
+func (c *compiler) plan(doc *ruleDoc, r *Rule) {
+	p := &doc.plan
+	if c.plans[p.standard.text] == nil {
+		c.fail(p.standard.at, "there is no plan %s", quote(p.standard.text))
+	}
+	r.plans = plans{
+		field: c.field(p.field.text), fieldName: p.field.text, tier: p.limit.text,
+		byName: map[string]*terms{}, standard: p.standard.text,
+	}
+	for i := range c.doc.plans {
+		plan := &c.doc.plans[i]
+		at := slices.IndexFunc(plan.tiers, func(t pairDoc) bool { return t.name.text == p.limit.text })
+		if at < 0 {
+			c.fail(p.limit.at, "plan %s has no limit %s; write unlimited there if it is to have none", quote(plan.name.text), quote(p.limit.text))
+			continue
+		}
+		t, err := parsePlan(plan.tiers[at].value.text, doc.limit.text, c.algorithm, doc.burst.text, c.zones)
+		if err != nil {
+			c.fail(p.limit.at, "with plan %s: %v", quote(plan.name.text), err)
+		}
+		r.plans.byName[plan.name.text] = &t
+		r.plans.names = append(r.plans.names, plan.name.text)
+	}
+}
+
+func (c *compiler) exceptions(doc *ruleDoc, r *Rule) {
+	for i := range doc.overrides {
+		o := &doc.overrides[i]
+		if c.overrides++; c.overrides > maxOverrides {
+			c.fail(o.at, "the file has more than %d overrides", maxOverrides)
+			panic(errGiveUp)
+		}
+		over := override{conditions: c.conditions(o.match)}
+		switch {
+		case o.unlimited.given() && (o.limit.given() || o.burst.given()):
+			c.fail(o.unlimited.at, "unlimited does not go with limit or burst")
+		case o.unlimited.given():
+			over.terms.unlimited = true
+		case o.limit.given():
+			over.terms = c.terms(o.limit, o.burst)
+		default:
+			c.fail(o.at, "an override needs a limit or unlimited")
+		}
+		c.override(o, over.conditions, r)
+		r.overrides = append(r.overrides, over)
+	}
+	r.exempt = makeIndex(len(r.overrides), func(i int) ([]condition, []int32) { return r.overrides[i].conditions, nil })
+}
+
+// override fails if an override can never count.
+func (c *compiler) override(o *overrideDoc, conditions []condition, r *Rule) {
+	for i := range conditions {
+		for j := range r.conditions {
+			if a, b := &conditions[i], &r.conditions[j]; a.name == b.name && a.pattern.excludes(&b.pattern) {
+				c.fail(o.match[i].value.at, "this override can never count: the rule matches %s only where it is %s", b.name, quote(b.text))
+			}
+		}
+	}
+	for i := range r.overrides[:min(len(r.overrides), maxCompared)] {
+		if covers(r.overrides[i].conditions, conditions, nil, nil) {
+			c.fail(o.at, "this override can never count: one before it matches whatever it matches")
+			return
+		}
+	}
+}
+
+// checksum returns a hash of what the rule means.
+func (r *Rule) checksum() [sha256.Size]byte {
+	h := sha256.New()
+	write := func(args ...any) { fmt.Fprintf(h, "%q\n", fmt.Sprint(args...)) }
+	conditions := func(cs []condition) {
+		for i := range cs {
+			write(cs[i].name, "\x00", cs[i].text)
+		}
+		write("")
+	}
+	write(r.Path(), " ", r.Mode, " ", r.group > 0, " ", r.costName, " ", r.v4, "/", r.v6)
+	write(r.stem)
+	conditions(r.conditions)
+	write(r.terms.String(), "\x00", r.Candidate())
+	write(r.plans.fieldName, "\x00", r.plans.tier, "\x00", r.plans.standard)
+	for name, l := range r.Plans() {
+		write(name, "\x00", l)
+	}
+	for i := range r.overrides {
+		conditions(r.overrides[i].conditions)
+		write(r.overrides[i].terms.String())
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}

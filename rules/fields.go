@@ -1,0 +1,361 @@
+package rules
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"limitdb/internal/glob"
+	"limitdb/limit"
+)
+
+// The structs have what a file says, with the places that errors name. compile.go gives it a meaning.
+
+type fileDoc struct {
+	defaults   defaultsDoc
+	plans      []planDoc
+	namespaces []namespaceDoc
+}
+
+type defaultsDoc struct {
+	algorithm string
+	mode      Mode
+}
+
+// planDoc is a plan: a limit for each tier.
+type planDoc struct {
+	name  spot
+	tiers []pairDoc
+}
+
+type namespaceDoc struct {
+	name    spot
+	entries []entryDoc
+}
+
+// entryDoc is a rule, or a group of rules.
+type entryDoc struct {
+	at        *yaml.Node
+	rule      ruleDoc
+	exclusive bool
+	rules     []ruleDoc
+	grouped   *yaml.Node // where "rules" is
+}
+
+type ruleDoc struct {
+	at        *yaml.Node
+	name      spot
+	match     []pairDoc
+	key       []spot
+	limit     spot
+	unlimited spot
+	plan      planRefDoc
+	burst     spot
+	cost      spot
+	overrides []overrideDoc
+	v4, v6    int // 0: not given
+	ipField   spot
+	mode      Mode
+	hasMode   bool
+	candidate spot
+}
+
+type planRefDoc struct {
+	at                     *yaml.Node
+	field, limit, standard spot
+}
+
+type overrideDoc struct {
+	at                      *yaml.Node
+	match                   []pairDoc
+	limit, burst, unlimited spot
+}
+
+// pairDoc is a name and a text.
+type pairDoc struct{ name, value spot }
+
+// JSON Schemas of fields that several objects have.
+const (
+	schemaText  = `{"type": ["string", "number", "boolean"]}`
+	schemaName  = `{"type": "string", "pattern": "` + namePattern + `"}`
+	schemaMatch = `{"type": "object", "minProperties": 1, "additionalProperties": ` + schemaText + `}`
+	schemaBurst = `{"type": "integer", "minimum": 0}`
+	schemaLimit = `{"type": "string", "examples": ["100/m", "gcra 100/m burst 20", "sliding 500/s", "fixed 1000 calendar day tz Europe/Berlin"]}`
+)
+
+func fileRows() []row[fileDoc] {
+	return []row[fileDoc]{
+		{
+			"version", true, `{"const": 1}`, "The version of the format: 1.",
+			func(d *decoder, n *yaml.Node, _ *fileDoc) {
+				if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Value != "1" {
+					d.fail(n, "version must be 1, not %s", what(n))
+				}
+			},
+		},
+		{
+			"defaults", false, `{"$ref": "#/$defs/defaults"}`, "What rules have that do not say otherwise.",
+			func(d *decoder, n *yaml.Node, to *fileDoc) { object(d, n, "defaults", defaultsRows(), &to.defaults) },
+		},
+		{
+			"plans", false, `{"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}}`,
+			"Plans by name; each has limits by name: a rate such as 60/m, a limit, or unlimited.",
+			readPlans,
+		},
+		{
+			"namespaces", true, `{"type": "object", "additionalProperties": {"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}}`,
+			"Lists of rules by name. A check names one.",
+			readNamespaces,
+		},
+	}
+}
+
+func defaultsRows() []row[defaultsDoc] {
+	return []row[defaultsDoc]{
+		{
+			"algorithm", false, `{"type": "string", "examples": ["gcra", "sliding", "fixed"]}`, "The algorithm of limits that name none; gcra if not given.",
+			func(d *decoder, n *yaml.Node, to *defaultsDoc) {
+				s, ok := d.scalar(n, "algorithm")
+				a, known := limit.Lookup([]byte(s))
+				if ok && !known {
+					d.fail(n, "unknown algorithm %s", quote(s))
+				} else if known {
+					to.algorithm = a.String()
+				}
+			},
+		},
+		{
+			"mode", false, schemaMode(), "The mode of rules that name none; enforce if not given.",
+			func(d *decoder, n *yaml.Node, to *defaultsDoc) { to.mode = d.mode(n) },
+		},
+	}
+}
+
+func groupRows() []row[entryDoc] {
+	return []row[entryDoc]{
+		{
+			"exclusive", true, `{"const": true}`, "Of the rules of this group, only the first that matches applies.",
+			func(d *decoder, n *yaml.Node, to *entryDoc) {
+				if to.exclusive = d.yes(n, "exclusive"); !to.exclusive {
+					d.fail(n, "exclusive must be true: without it, write the rules into the namespace's list")
+				}
+			},
+		},
+		{
+			"rules", true, `{"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/rule"}}`, "The rules of the group.",
+			func(d *decoder, n *yaml.Node, to *entryDoc) {
+				to.grouped = n
+				d.items(n, "rules", func(item *yaml.Node) { to.rules = append(to.rules, d.rule(item)) })
+			},
+		},
+	}
+}
+
+func ruleRows() []row[ruleDoc] {
+	return []row[ruleDoc]{
+		{
+			"name", true, schemaName, "The rule's name, unique in the namespace.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.name = spot{d.name(n, "name"), n} },
+		},
+		{
+			"description", false, `{"type": "string"}`, "For people; it has no effect.",
+			func(d *decoder, n *yaml.Node, _ *ruleDoc) { d.scalar(n, "description") },
+		},
+		{
+			"match", false, schemaMatch, "The fields that a check must have, with their values; * stands for any bytes.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.match = d.match(n) },
+		},
+		{
+			"key", false, `{"type": "array", "items": ` + schemaName + `, "uniqueItems": true}`, "The fields that identify a caller. Without it all callers share the limit.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { d.key(n, to) },
+		},
+		{
+			"limit", false, schemaLimit, "The limit, as for RL.TAKE. With plan, it has no rate.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.limit = d.spot(n, "limit") },
+		},
+		{
+			"unlimited", false, `{"const": true}`, "The rule limits nobody; in an exclusive group it keeps the rules after it away.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.unlimited = d.flag(n, "unlimited") },
+		},
+		{
+			"plan", false, `{"$ref": "#/$defs/plan"}`, "Takes the rate from the caller's plan.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) {
+				to.plan.at = n
+				object(d, n, "plan", planRows(), &to.plan)
+			},
+		},
+		{
+			"burst", false, schemaBurst, "BURST of the limit, or of the plans' limits that have none.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.burst = d.burst(n) },
+		},
+		{
+			"cost", false, schemaName, "The field with the cost. A check without it costs what COST says, or 1.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.cost = spot{d.name(n, "cost"), n} },
+		},
+		{
+			"overrides", false, `{"type": "array", "items": {"$ref": "#/$defs/override"}}`, "Other limits for some callers; the first that matches counts.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) {
+				d.items(n, "overrides", func(item *yaml.Node) {
+					o := overrideDoc{at: item}
+					object(d, item, "an override", overrideRows(), &o)
+					to.overrides = append(to.overrides, o)
+				})
+			},
+		},
+		{
+			"ipv4_prefix", false, `{"type": "integer", "minimum": 1, "maximum": 32}`, "One limit for a whole IPv4 network of this many bits.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.v4 = int(d.number(n, "ipv4_prefix", 1, 32)) },
+		},
+		{
+			"ipv6_prefix", false, `{"type": "integer", "minimum": 1, "maximum": 128}`, "One limit for a whole IPv6 network of this many bits.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.v6 = int(d.number(n, "ipv6_prefix", 1, 128)) },
+		},
+		{
+			"ip_field", false, schemaName, "Which field of the key is the address: ip, or the only one, if not given.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.ipField = spot{d.name(n, "ip_field"), n} },
+		},
+		{
+			"mode", false, schemaMode(), "enforce, shadow (only count what would be denied) or off.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.mode, to.hasMode = d.mode(n), true },
+		},
+		{
+			"candidate", false, schemaLimit, "A limit that is tried beside the rule's, counted, and never enforced.",
+			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.candidate = d.spot(n, "candidate") },
+		},
+	}
+}
+
+func planRows() []row[planRefDoc] {
+	return []row[planRefDoc]{
+		{
+			"field", true, schemaName, "The field with the name of the caller's plan.",
+			func(d *decoder, n *yaml.Node, to *planRefDoc) { to.field = spot{d.name(n, "field"), n} },
+		},
+		{
+			"limit", true, schemaName, "Which of the plan's limits.",
+			func(d *decoder, n *yaml.Node, to *planRefDoc) { to.limit = d.spot(n, "limit") },
+		},
+		{
+			"default", true, schemaText, "The plan of callers that name none, or one that there is not.",
+			func(d *decoder, n *yaml.Node, to *planRefDoc) { to.standard = d.spot(n, "default") },
+		},
+	}
+}
+
+func overrideRows() []row[overrideDoc] {
+	return []row[overrideDoc]{
+		{
+			"match", true, schemaMatch, "For which callers.",
+			func(d *decoder, n *yaml.Node, to *overrideDoc) { to.match = d.match(n) },
+		},
+		{
+			"limit", false, schemaLimit, "Their limit.",
+			func(d *decoder, n *yaml.Node, to *overrideDoc) { to.limit = d.spot(n, "limit") },
+		},
+		{
+			"burst", false, schemaBurst, "BURST of their limit.",
+			func(d *decoder, n *yaml.Node, to *overrideDoc) { to.burst = d.burst(n) },
+		},
+		{
+			"unlimited", false, `{"const": true}`, "The rule does not limit them.",
+			func(d *decoder, n *yaml.Node, to *overrideDoc) { to.unlimited = d.flag(n, "unlimited") },
+		},
+	}
+}
+
+func schemaMode() string { return `{"enum": ["` + strings.Join(modeNames[:], `", "`) + `"]}` }
+
+func (d *decoder) mode(n *yaml.Node) Mode {
+	s, ok := d.scalar(n, "mode")
+	m, known := ParseMode(s)
+	if ok && !known {
+		d.fail(n, "mode must be %s, not %s", list(modeNames[:]), quote(s))
+	}
+	return m
+}
+
+// flag reads a field that is true if it is there.
+func (d *decoder) flag(n *yaml.Node, kind string) spot {
+	if !d.yes(n, kind) {
+		d.fail(n, "%s can only be true: leave it out otherwise", kind)
+	}
+	return spot{"true", n}
+}
+
+func (d *decoder) burst(n *yaml.Node) spot {
+	return spot{strconv.FormatInt(d.number(n, "burst", 0, math.MaxInt64), 10), n}
+}
+
+func (d *decoder) key(n *yaml.Node, to *ruleDoc) {
+	seen := map[string]bool{}
+	d.items(n, "key", func(item *yaml.Node) {
+		s := spot{d.name(item, "a field of the key"), item}
+		if seen[s.text] {
+			d.fail(item, "%s is in the key twice", quote(s.text))
+		}
+		seen[s.text] = true
+		to.key = append(to.key, s)
+	})
+	if len(to.key) > MaxFields {
+		d.fail(n, "the key has more than %d fields", MaxFields)
+	}
+}
+
+// match reads the conditions of a rule or an override.
+func (d *decoder) match(n *yaml.Node) (all []pairDoc) {
+	d.pairs(n, "match", func(key, value *yaml.Node) {
+		p := pairDoc{spot{d.name(key, "the name of a field"), key}, d.spot(d.resolve(value), "the value of "+quote(key.Value))}
+		if len(p.value.text) > glob.MaxPattern {
+			d.fail(value, "the pattern has more than %d bytes", glob.MaxPattern)
+		}
+		all = append(all, p)
+	})
+	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
+		d.fail(n, "match is empty")
+	}
+	return all
+}
+
+func (d *decoder) rule(n *yaml.Node) ruleDoc {
+	r := ruleDoc{at: n}
+	object(d, n, "a rule", ruleRows(), &r)
+	return r
+}
+
+func readPlans(d *decoder, n *yaml.Node, to *fileDoc) {
+	d.pairs(n, "plans", func(key, value *yaml.Node) {
+		p := planDoc{name: d.spot(key, "a plan's name")}
+		d.pairs(d.resolve(value), "a plan", func(tier, rate *yaml.Node) {
+			p.tiers = append(p.tiers, pairDoc{spot{d.name(tier, "the name of a plan's limit"), tier}, d.spot(d.resolve(rate), "a plan's limit")})
+		})
+		to.plans = append(to.plans, p)
+	})
+}
+
+func readNamespaces(d *decoder, n *yaml.Node, to *fileDoc) {
+	d.pairs(n, "namespaces", func(key, value *yaml.Node) {
+		ns := namespaceDoc{name: spot{d.name(key, "a namespace's name"), key}}
+		d.items(d.resolve(value), "a namespace", func(item *yaml.Node) {
+			e := entryDoc{at: item}
+			if isGroup(item) {
+				object(d, item, "a group", groupRows(), &e)
+			} else {
+				e.rule = d.rule(item)
+			}
+			ns.entries = append(ns.entries, e)
+		})
+		to.namespaces = append(to.namespaces, ns)
+	})
+}
+
+// isGroup reports whether an entry of a namespace has the fields of a group.
+func isGroup(n *yaml.Node) bool {
+	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if k := n.Content[i].Value; k == "exclusive" || k == "rules" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/netip"
+	"strings"
+	"unsafe"
+
+	"limitdb/limit"
+)
+
+// The key of a caller:
+//
+//	┌────────┬────────┬─────┬───┬───────────┬───┬──────┬───┬───────┬─
+//	│ \x00rl │ family │ tag │ : │ namespace │ : │ rule │ : │ value │ …
+//	└────────┴────────┴─────┴───┴───────────┴───┴──────┴───┴───────┴─
+//	    3        1       3    1
+//
+// There is a value for each field of the rule's key, in the order of the rule. In a value, % : and #
+// are written %25, %3A and %23, so two callers never share a key.
+//
+// The family is a letter for the algorithm's family, since the states of one family mean nothing
+// to another; in upper case it is a candidate's. The tag is a hash of what the values are: if a
+// rule is changed so that other fields or networks identify a caller, no caller inherits what
+// somebody else has used. A limit is in neither, so what was used stays used when it changes.
+//
+// Values that would make the key longer than MaxKey are replaced by # and a hash of 128 bits, with
+// a secret, so that nobody can make two callers meet.
+
+const (
+	// Prefix is what the keys of all callers begin with.
+	Prefix = "\x00rl"
+	// MaxKey is the most bytes of a caller's key. A stem has at most 137.
+	MaxKey = 256
+
+	familyAt = len(Prefix)
+	tagBytes = 3
+	nameAt   = familyAt + 1 + tagBytes + 1
+	hashBits = 128
+)
+
+// familyOf returns the letter of an algorithm's family.
+func familyOf(a limit.Algorithm) byte {
+	for _, first := range limit.Algorithms() {
+		if limit.SameFamily(first.Kind(), a.Kind()) {
+			return 'a' + byte(first)
+		}
+	}
+	return '?'
+}
+
+// makeStem returns what the keys of a rule's callers begin with. Its family is still to be filled in.
+func (r *Rule) makeStem() string {
+	h := sha256.New()
+	for i, name := range r.fields {
+		h.Write([]byte(name))
+		h.Write([]byte{0})
+		if i == r.address {
+			h.Write([]byte{byte(r.v4), byte(r.v6), 0})
+		}
+	}
+	tag := base64.RawURLEncoding.EncodeToString(h.Sum(nil))[:tagBytes]
+	return Prefix + "?" + tag + ":" + r.Namespace + ":" + r.Name
+}
+
+// appendKey appends the key of the caller that q describes.
+func (r *Rule) appendKey(b []byte, q *Query, family byte) []byte {
+	start := len(b)
+	b = append(b, r.stem...)
+	b[start+familyAt] = family
+	values := len(b)
+	for i, field := range r.key {
+		b = append(b, ':')
+		if v := q.values[field]; i == r.address {
+			b = appendNetwork(b, v, r.v4, r.v6)
+		} else {
+			b = appendEscaped(b, v)
+		}
+	}
+	if len(b)-start <= MaxKey {
+		return b
+	}
+	h := sha256.New()
+	h.Write(q.Secret)
+	h.Write(b[start:values])
+	h.Write(b[values:])
+	b = append(b[:values], ":#"...)
+	var sum [sha256.Size]byte
+	return base64.RawURLEncoding.AppendEncode(b, h.Sum(sum[:0])[:hashBits/8])
+}
+
+// appendEscaped appends a value as keys have it.
+func appendEscaped(b, v []byte) []byte {
+	from := 0
+	for i, c := range v {
+		if c != '%' && c != ':' && c != '#' {
+			continue
+		}
+		b = append(b, v[from:i]...)
+		b = append(b, '%', '2', '5')
+		switch from = i + 1; c {
+		case ':':
+			b[len(b)-2], b[len(b)-1] = '3', 'A'
+		case '#':
+			b[len(b)-1] = '3'
+		}
+	}
+	return append(b, v[from:]...)
+}
+
+// appendNetwork appends the network of an address: its first v4 or v6 bits. An IPv4 address in the
+// form of IPv6 (::ffff:192.0.2.1) is an IPv4 address. A zone (%eth0) is left out. What is no
+// address is appended as it is.
+func appendNetwork(b, v []byte, v4, v6 int) []byte {
+	text := v
+	if i := bytes.IndexByte(v, '%'); i >= 0 {
+		text = v[:i]
+	}
+	if len(text) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
+		return appendEscaped(b, v)
+	}
+	// The address keeps no part of the text, since it has no zone.
+	a, err := netip.ParseAddr(unsafe.String(unsafe.SliceData(text), len(text)))
+	if err != nil {
+		return appendEscaped(b, v)
+	}
+	a = a.Unmap()
+	bits := v6
+	if a.Is4() {
+		bits = v4
+	}
+	net, err := a.Prefix(bits)
+	if err != nil {
+		return appendEscaped(b, v)
+	}
+	var buf [64]byte
+	if bits == a.BitLen() {
+		return appendEscaped(b, a.AppendTo(buf[:0]))
+	}
+	return appendEscaped(b, net.AppendTo(buf[:0]))
+}
+
+// asBytes returns the bytes of a string, which must not be changed.
+func asBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// Caller is what a key says about the caller that it is of.
+type Caller struct {
+	Namespace, Rule string
+	// Values are those of the fields of the rule's key.
+	Values []string
+	// Hashed reports whether the values are too long, and Values has a hash of them.
+	Hashed bool
+	// Candidate reports whether the state is that of the rule's candidate.
+	Candidate bool
+}
+
+// ParseKey reads the key of a caller. It returns false for any other key.
+func ParseKey(key []byte) (Caller, bool) {
+	if len(key) < nameAt || string(key[:len(Prefix)]) != Prefix || key[nameAt-1] != ':' {
+		return Caller{}, false
+	}
+	parts := strings.Split(string(key[nameAt:]), ":")
+	if len(parts) < 2 {
+		return Caller{}, false
+	}
+	c := Caller{Namespace: parts[0], Rule: parts[1], Values: parts[2:], Candidate: key[familyAt] <= 'Z'}
+	if len(c.Values) == 1 && strings.HasPrefix(c.Values[0], "#") {
+		c.Hashed = true
+		return c, true
+	}
+	unescape := strings.NewReplacer("%25", "%", "%3A", ":", "%23", "#")
+	for i, v := range c.Values {
+		c.Values[i] = unescape.Replace(v)
+	}
+	return c, true
+}
+
+// IsKey reports whether a key is that of a caller.
+func IsKey(key []byte) bool { return len(key) >= len(Prefix) && string(key[:len(Prefix)]) == Prefix }

@@ -1,0 +1,233 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The model tries each rule, and matches patterns by trying every way to divide the value.
+
+func modelMatches(pattern, value string) bool {
+	if pattern == "" {
+		return value == ""
+	}
+	switch {
+	case pattern[0] == '*':
+		return modelMatches(pattern[1:], value) || value != "" && modelMatches(pattern, value[1:])
+	case pattern[0] == '\\' && len(pattern) > 1:
+		pattern = pattern[1:]
+	}
+	return value != "" && value[0] == pattern[0] && modelMatches(pattern[1:], value[1:])
+}
+
+// modelRule is a rule as the model has it.
+type modelRule struct {
+	name  string
+	match map[string]string
+	key   []string
+	group int // 0: none
+	over  []map[string]string
+}
+
+func (r *modelRule) applies(fields map[string]string) bool {
+	for _, k := range r.key {
+		if _, ok := fields[k]; !ok {
+			return false
+		}
+	}
+	return modelHolds(r.match, fields)
+}
+
+func modelHolds(match, fields map[string]string) bool {
+	for name, pattern := range match {
+		if v, ok := fields[name]; !ok || !modelMatches(pattern, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// modelAll returns the names of the rules that apply, each with the number of its override.
+func modelAll(rules []modelRule, fields map[string]string) (all []string) {
+	taken := 0
+	for i := range rules {
+		r := &rules[i]
+		if r.group != 0 && r.group == taken || !r.applies(fields) {
+			continue
+		}
+		taken = r.group
+		over := slices.IndexFunc(r.over, func(m map[string]string) bool { return modelHolds(m, fields) })
+		all = append(all, fmt.Sprintf("%s %d", r.name, over+1))
+	}
+	return all
+}
+
+// yaml writes the rules as a file. The limit says which override it is of.
+func modelFile(rules []modelRule) string {
+	var b strings.Builder
+	mapping := func(m map[string]string) {
+		b.WriteString("{")
+		for _, name := range slices.Sorted(keys(m)) {
+			fmt.Fprintf(&b, "%s: %q, ", name, m[name])
+		}
+		b.WriteString("}")
+	}
+	b.WriteString("version: 1\nnamespaces:\n  n:\n")
+	for i, r := range rules {
+		indent := "    "
+		if r.group > 0 {
+			if i == 0 || rules[i-1].group != r.group {
+				b.WriteString("    - exclusive: true\n      rules:\n")
+			}
+			indent = "        "
+		}
+		fmt.Fprintf(&b, "%s- {name: %s, key: [%s], limit: 1/m, ", indent, r.name, strings.Join(r.key, ", "))
+		if len(r.match) > 0 {
+			b.WriteString("match: ")
+			mapping(r.match)
+			b.WriteString(", ")
+		}
+		b.WriteString("overrides: [")
+		for j, o := range r.over {
+			b.WriteString("{match: ")
+			mapping(o)
+			fmt.Fprintf(&b, ", limit: %d/m}, ", j+2)
+		}
+		b.WriteString("]}\n")
+	}
+	return b.String()
+}
+
+func keys(m map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// TestFindsWhatTryingEachFinds compares the index with the model, on files and checks in which much nearly
+// matches.
+func TestFindsWhatTryingEachFinds(t *testing.T) {
+	field := rapid.SampledFrom([]string{"a", "b", "c"})
+	value := rapid.StringMatching(`[/xy*\\]{0,5}`)
+	pattern := rapid.OneOf(value, rapid.StringMatching(`\*[/xy]{0,3}`), rapid.StringMatching(`[/xy]{0,3}\*[xy]?`), rapid.StringMatching(`[xy]?\*[xy]{1,2}\*[xy]?`))
+	match := func(least int) *rapid.Generator[map[string]string] { return rapid.MapOfN(field, pattern, least, 3) }
+	rapid.Check(t, func(t *rapid.T) {
+		rules := make([]modelRule, rapid.IntRange(1, 12).Draw(t, "rules"))
+		group := 0
+		for i := range rules {
+			if rapid.IntRange(0, 2).Draw(t, "another group") == 0 {
+				group++
+			}
+			r := &rules[i]
+			*r = modelRule{
+				name: fmt.Sprint("r", i), match: match(0).Draw(t, "match"), group: group * (group % 2),
+				key:  rapid.SliceOfNDistinct(field, 0, 2, rapid.ID[string]).Draw(t, "key"),
+				over: rapid.SliceOfN(match(1), 0, 3).Draw(t, "overrides"),
+			}
+		}
+		set, err := Parse([]byte(modelFile(rules)), nil)
+		if err != nil {
+			if !strings.Contains(err.Error(), "can never") {
+				t.Fatalf("%v\n%s", err, modelFile(rules))
+			}
+			t.Skip("a match that can never hold")
+		}
+		var q Query
+		for range 20 {
+			fields := rapid.MapOfN(field, value, 0, 3).Draw(t, "fields")
+			q.Begin(set.Namespace([]byte("n")))
+			for name, v := range fields {
+				if err := q.Add([]byte(name), []byte(v)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := q.Match(1); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, c := range q.Charges {
+				got = append(got, fmt.Sprintf("%s %d", c.Rule.Name, c.Limit.Max-1))
+			}
+			if want := modelAll(rules, fields); !slices.Equal(got, want) {
+				t.Fatalf("got %v, want %v for %q in\n%s", got, want, fields, modelFile(rules))
+			}
+		}
+	})
+}
+
+// TestPatterns compares patterns with the model, and what is said of two of them with all short values.
+func TestPatterns(t *testing.T) {
+	text := rapid.StringMatching(`[ab*\\]{0,6}`)
+	var values []string
+	for _, n := range []string{"", "a", "b", `\`, "*"} {
+		for _, m := range []string{"", "a", "b", `\`, "*"} {
+			for _, o := range []string{"", "a", "b", "ab", "ba", "*"} {
+				values = append(values, n+m+o)
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := text.Draw(t, "pattern"), text.Draw(t, "other")
+		p, q := parsePattern(a), parsePattern(b)
+		covers, excludes := p.covers(&q), p.excludes(&q)
+		for _, v := range values {
+			inP, inQ := p.match([]byte(v)), q.match([]byte(v))
+			if inP != modelMatches(a, v) {
+				t.Fatalf("%q matches %q: %v", a, v, inP)
+			}
+			if covers && inQ && !inP || excludes && inP && inQ {
+				t.Fatalf("%q and %q, covers %v, excludes %v: %q", a, b, covers, excludes, v)
+			}
+		}
+	})
+}
+
+// thousand is a namespace of 1000 rules, 5 of which apply to the fields of benchmark.
+func thousand(t testing.TB) *Set {
+	var b strings.Builder
+	b.WriteString("version: 1\nnamespaces:\n  n:\n    - {name: all, limit: 1000000/s}\n    - {name: user, key: [user], limit: 100/s}\n")
+	for i := range 499 {
+		fmt.Fprintf(&b, "    - {name: path%d, match: {method: POST, path: /v1/things/%d}, key: [user], limit: 10/s}\n", i, i)
+		fmt.Fprintf(&b, "    - {name: glob%d, match: {path: /v1/things/%d*}, limit: 1000/s}\n", i, i)
+	}
+	return mustParse(t, b.String())
+}
+
+// check is a check to which 5 of them apply.
+func check(q *Query, ns *Namespace) error {
+	q.Begin(ns)
+	for _, f := range [...][2]string{{"method", "POST"}, {"path", "/v1/things/17"}, {"user", "u123456"}, {"tenant", "t5"}} {
+		if err := q.Add(asBytes(f[0]), asBytes(f[1])); err != nil {
+			return err
+		}
+	}
+	return q.Match(1)
+}
+
+func TestMatchAllocatesNothing(t *testing.T) {
+	ns, q := thousand(t).Namespace([]byte("n")), new(Query)
+	if err := check(q, ns); err != nil || len(q.Charges) != 5 {
+		t.Fatalf("%v, %v", applied(q), err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = check(q, ns) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	ns, q := thousand(b).Namespace([]byte("n")), new(Query)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := check(q, ns); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

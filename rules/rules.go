@@ -1,0 +1,256 @@
+// Package rules reads a file of rate-limit rules and finds, for a request that is described by
+// fields, the rules that apply to it, the limit of each, and the key under which its caller is
+// counted. It decides nothing: the caller takes from the limits, all or none.
+//
+//	set, err := rules.Parse(text, nil)
+//	q := new(rules.Query)
+//	q.Begin(set.Namespace([]byte("shop")))
+//	q.Add([]byte("user"), []byte("u17"))
+//	err = q.Match(1)
+//	for _, c := range q.Charges { … take c.Cost from c.Limit at c.Key … }
+//
+// A [Set] never changes, so goroutines may share it. A Query belongs to one goroutine and is
+// reused, so a match allocates nothing.
+package rules
+
+import (
+	"crypto/sha256"
+	"iter"
+	"slices"
+	"strings"
+
+	"limitdb/limit"
+)
+
+// The bounds of a file, and of one check.
+const (
+	// MaxText is the most bytes that a file may have.
+	MaxText = 4 << 20
+	// MaxFields is the most fields of one check.
+	MaxFields = 64
+	// MaxValue is the most bytes of the value of a field in a check.
+	MaxValue = 8 << 10
+	// MaxCharges is the most limits that apply to one check.
+	MaxCharges = 64
+	// maxName is the most bytes of a name.
+	maxName = 64
+)
+
+// Set is a parsed file of rules.
+type Set struct {
+	namespaces []*Namespace
+	byName     map[string]*Namespace
+	rules      []*Rule
+	text       []byte
+}
+
+// Namespace returns the namespace of that name, or nil.
+func (s *Set) Namespace(name []byte) *Namespace { return s.byName[string(name)] }
+
+// Namespaces returns the namespaces in the order of the file. The caller must not change them.
+func (s *Set) Namespaces() []*Namespace { return s.namespaces }
+
+// Rules returns the rules of all namespaces; each is at its Index. The caller must not change them.
+func (s *Set) Rules() []*Rule { return s.rules }
+
+// Text returns the file that the set was parsed from. The caller must not change it.
+func (s *Set) Text() []byte { return s.text }
+
+// Sum returns a checksum of what the rules mean: files that differ only in comments and layout
+// have the same one.
+func (s *Set) Sum() [sha256.Size]byte {
+	h := sha256.New()
+	for _, r := range s.rules {
+		h.Write(r.sum[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// Namespace is a list of rules that are checked together.
+type Namespace struct {
+	name   string
+	rules  []*Rule
+	fields map[string]int32 // the numbers of the fields that the rules name
+	index  index            // of the rules' conditions
+}
+
+// Name returns the namespace's name.
+func (n *Namespace) Name() string { return n.name }
+
+// Rules returns the rules in the order of the file. The caller must not change them.
+func (n *Namespace) Rules() []*Rule { return n.rules }
+
+// Rule returns the rule of that name, or nil.
+func (n *Namespace) Rule(name string) *Rule {
+	for _, r := range n.rules {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// Fields returns the names of the fields that the rules look at, sorted.
+func (n *Namespace) Fields() []string {
+	names := make([]string, 0, len(n.fields))
+	for name := range n.fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Mode says what a rule does.
+type Mode uint8
+
+// The modes of a rule.
+const (
+	// Enforce denies what is above the limit.
+	Enforce Mode = iota
+	// Shadow counts what it would deny, and denies nothing.
+	Shadow
+	// Off does nothing: the rule does not match.
+	Off
+)
+
+// modeNames has the modes' names.
+var modeNames = [...]string{Enforce: "enforce", Shadow: "shadow", Off: "off"}
+
+// String returns the mode's name.
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode finds a mode by its name, in any case.
+func ParseMode(name string) (Mode, bool) {
+	i := slices.IndexFunc(modeNames[:], func(n string) bool { return strings.EqualFold(n, name) })
+	return Mode(max(i, 0)), i >= 0
+}
+
+// Rule is one rule of a namespace.
+type Rule struct {
+	// Name is unique in the namespace, and Namespace is that one's name.
+	Name, Namespace string
+	// Index is the rule's position in Set.Rules.
+	Index int
+	Mode  Mode
+
+	conditions []condition // all must hold
+	group      int32       // of rules of which the first that matches is the only one; 0: none
+	key        []int32     // the fields that identify the caller
+	fields     []string    // their names
+	address    int         // which of them is an address that is cut to its network; -1: none
+	v4, v6     int         // bits of the networks
+	cost       int32       // the field with the cost; -1: none
+	costName   string
+	stem       string // what the keys of the callers begin with, see identity.go
+
+	terms     terms // of callers for which no override is
+	plans     plans
+	overrides []override
+	exempt    index // of the overrides' conditions
+	candidate *terms
+	sum       [sha256.Size]byte
+}
+
+// terms is what a caller may do.
+type terms struct {
+	limit     limit.Limit
+	family    byte // of the algorithm, as keys have it
+	unlimited bool
+}
+
+func (t *terms) String() string {
+	if t.unlimited {
+		return "unlimited"
+	}
+	return t.limit.String()
+}
+
+// plans chooses a rule's terms by the value of a field.
+type plans struct {
+	field     int32 // -1: the rule has no plans
+	fieldName string
+	tier      string
+	byName    map[string]*terms
+	names     []string // in the order of the file
+	standard  string   // the plan of callers that name none that there is
+}
+
+// override is the terms of some callers.
+type override struct {
+	conditions []condition
+	terms      terms
+}
+
+// Limit describes the rule's limit in one line, as LIST shows it.
+func (r *Rule) Limit() string {
+	if r.plans.field < 0 {
+		return r.terms.String()
+	}
+	return r.plans.tier + " of the plan in " + r.plans.fieldName
+}
+
+// Key returns the names of the fields that identify a caller. The caller must not change them.
+func (r *Rule) Key() []string { return r.fields }
+
+// Candidate returns the limit that is tried beside the rule's, "" if there is none.
+func (r *Rule) Candidate() string {
+	if r.candidate == nil {
+		return ""
+	}
+	return r.candidate.String()
+}
+
+// Plans yields the plans of a rule that has some, with their limits.
+func (r *Rule) Plans() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, name := range r.plans.names {
+			if !yield(name, r.plans.byName[name].String()) {
+				return
+			}
+		}
+	}
+}
+
+// Overrides returns the number of overrides of the rule.
+func (r *Rule) Overrides() int { return len(r.overrides) }
+
+// Changes says how one set differs from another. Rules are named namespace/name.
+type Changes struct {
+	Added, Removed, Changed []string
+	// Same counts the rules that mean the same as before.
+	Same int
+}
+
+// Diff returns what changes when after replaces before, which may be nil.
+func Diff(before, after *Set) Changes {
+	var c Changes
+	old := map[string]*Rule{}
+	if before != nil {
+		for _, r := range before.rules {
+			old[r.Path()] = r
+		}
+	}
+	for _, r := range after.rules {
+		was := old[r.Path()]
+		delete(old, r.Path())
+		switch {
+		case was == nil:
+			c.Added = append(c.Added, r.Path())
+		case was.sum != r.sum:
+			c.Changed = append(c.Changed, r.Path())
+		default:
+			c.Same++
+		}
+	}
+	if before != nil {
+		for _, r := range before.rules {
+			if old[r.Path()] != nil {
+				c.Removed = append(c.Removed, r.Path())
+			}
+		}
+	}
+	return c
+}
+
+// Path returns namespace/name.
+func (r *Rule) Path() string { return r.Namespace + "/" + r.Name }
