@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -50,14 +51,14 @@ func TestGrowingStatesStayWithinTheBudget(t *testing.T) {
 					var before []byte
 					if refused < 100 {
 						before = stateIn(e, k)
-						e.Drain(new(journal.Buffer))
+						e.Drain(new(journal.Buffer), math.MaxInt)
 					}
 					err := step(e, k, i/keys)
 					switch {
 					case errors.Is(err, ErrOOM):
 						if refused < 100 {
 							var b journal.Buffer
-							e.Drain(&b)
+							e.Drain(&b, math.MaxInt)
 							if !slices.Equal(stateIn(e, k), before) || p == NoEviction && len(b.Bytes) > 0 {
 								t.Fatalf("a refused step changed %x to %x and left %d bytes of records", before, stateIn(e, k), len(b.Bytes))
 							}

@@ -13,7 +13,8 @@ import (
 // every state that is stored and of every key that is forgotten before it
 // expires. (Expiry needs no record, since the state determines it.) The writer
 // takes the records in two steps: Cut sets the buffers of all shards aside, and
-// Drain copies what Cut set aside.
+// Drain copies what Cut set aside, as much in one call as the caller has room
+// for.
 //
 // A TakeAll changes several shards, and one cut contains all of it: it enters
 // the gate before it locks its shards, and the gate is closed during Cut. Flush
@@ -43,8 +44,8 @@ type changes struct {
 	// due is what the last cut owes, until Drain has taken it.
 	due debt
 	// full, spare and aside belong to Cut and Drain: the records that were set
-	// aside, a buffer for the next records, and whether Drain has anything to
-	// do.
+	// aside, a buffer for the next records, and whether Drain has anything left
+	// to do.
 	full  journal.Buffer
 	spare []byte
 	aside bool
@@ -74,9 +75,9 @@ type changeLog struct {
 }
 
 const (
-	// maxSpare is the size of the largest buffer that a shard keeps for its
-	// next records.
-	maxSpare = 64 << 10
+	// maxSpares is the most bytes of buffers that all shards together keep for
+	// their next records. They have as much again in the buffers in use.
+	maxSpares = 2 << 20
 	// longState is the least number of bytes of a state that is owed. Finding
 	// the key again costs as much as copying some hundred bytes.
 	longState = 256
@@ -183,7 +184,7 @@ func (e *Engine) Cut() {
 }
 
 func (c *changes) setAside() {
-	c.full, c.buf = c.buf, journal.Buffer{Bytes: c.spare[:0]}
+	c.full, c.buf, c.spare = c.buf, journal.Buffer{Bytes: c.spare[:0]}, nil
 	if len(c.owed) > 0 {
 		c.version++
 		c.due, c.owed = debt{keys: c.owed, version: c.version}, nil
@@ -192,27 +193,40 @@ func (c *changes) setAside() {
 	c.pending.Store(false)
 }
 
-// Drain appends to dst the records that the last Cut has set aside. The records
-// of one key are in their order.
-func (e *Engine) Drain(dst *journal.Buffer) {
+// Drain appends to dst the records that the last Cut has set aside, until dst
+// has limit bytes, and reports whether there may be more. The records of one
+// key are in their order. The last record, or the records of one shard, may
+// exceed the limit.
+func (e *Engine) Drain(dst *journal.Buffer, limit int) (more bool) {
 	if e.journal.Load() == nil {
-		return
+		return false
 	}
 	for i := range e.shards {
 		s := &e.shards[i]
-		c := s.table.changes
-		if !c.aside {
-			continue
-		}
-		dst.Add(&c.full)
-		if c.spare = c.full.Bytes; cap(c.spare) > maxSpare {
-			c.spare = nil
-		}
-		c.full, c.aside = journal.Buffer{}, false
-		for more := true; more; { // the lock is free between any two
-			more = s.payOne(dst)
+		if s.table.changes.aside && !s.drain(dst, limit, maxSpares/len(e.shards)) {
+			return true
 		}
 	}
+	return false
+}
+
+// drain does what Drain does for one shard, and reports whether the shard is
+// done. The shard keeps a buffer of at most maxSpare bytes.
+func (s *shard) drain(dst *journal.Buffer, limit, maxSpare int) (done bool) {
+	c := s.table.changes
+	dst.Add(&c.full)
+	if n := cap(c.full.Bytes); n > 0 && n <= maxSpare {
+		c.spare = c.full.Bytes
+	}
+	c.full = journal.Buffer{}
+	for more := true; more; { // the lock is free between any two
+		if len(dst.Bytes) >= limit {
+			return false
+		}
+		more = s.payOne(dst)
+	}
+	c.aside = false
+	return true
 }
 
 // payOne pays for one key that is owed, and reports whether there was one.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -14,7 +15,7 @@ import (
 	"limitdb/limit"
 )
 
-// drain cuts and drains, as a store does, if there is a journal.
+// drain cuts and drains in small parts, as a store does, if there is a journal.
 func drain(e *Engine, dst *journal.Buffer) {
 	j := e.journal.Load()
 	if j == nil {
@@ -24,7 +25,11 @@ func drain(e *Engine, dst *journal.Buffer) {
 	gate.Close()
 	e.Cut()
 	gate.Open()
-	e.Drain(dst)
+	for more := true; more; {
+		var part journal.Buffer
+		more = e.Drain(&part, 500)
+		dst.Add(&part)
+	}
 }
 
 // contents is every key that is live at now, with its algorithm and state.
@@ -400,10 +405,11 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 	now := int64(1e18)
 	l := *logLimit(2000)
 	keys := [][]byte{[]byte("a"), []byte("b")}
-	for name, test := range map[string]struct {
+	type when struct {
 		meanwhile func(e *Engine)
 		want      int // units of either key in the cut
-	}{
+	}
+	tests := map[string]when{
 		"nothing": {func(*Engine) {}, 300},
 		"a TakeAll": {func(e *Engine) {
 			ds := make([]limit.Decision, 2)
@@ -413,7 +419,8 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 		}, 300},
 		"FLUSHALL":   {func(e *Engine) { e.Flush() }, 300},
 		"two resets": {func(e *Engine) { e.Reset(now, keys[0]); e.Reset(now, keys[1]) }, 0},
-	} {
+	}
+	check := func(name string, test when, parts int) {
 		e := New(Options{Shards: 16})
 		e.StartJournal(0, new(journal.Gate), func() {})
 		ds := make([]limit.Decision, 2)
@@ -423,9 +430,14 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 			}
 		}
 		e.Cut()
-		test.meanwhile(e)
 		var log journal.Buffer
-		e.Drain(&log)
+		for range parts {
+			if !e.Drain(&log, 1) {
+				t.Fatal("all is drained at once")
+			}
+		}
+		test.meanwhile(e)
+		e.Drain(&log, math.MaxInt)
 		again := New(Options{})
 		if err := replay(again, now, nil, log.Bytes); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -435,8 +447,8 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 			if err := again.Peek(now, key, &l, 0, &d); err != nil {
 				t.Fatal(err)
 			}
-			if got := int(2000 - d.Remaining); got != test.want {
-				t.Errorf("%s: %d units of %s are in the cut, want %d", name, got, key, test.want)
+			if got := int(2000 - d.Remaining); got != test.want && parts == 0 || got != test.want && got != 300 {
+				t.Errorf("%s after %d parts: %d units of %s are in the cut, want %d", name, parts, got, key, test.want)
 			}
 		}
 		drain(e, &log)
@@ -447,6 +459,45 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 		if want, got := contents(e, now), contents(again, now); fmt.Sprint(want) != fmt.Sprint(got) {
 			t.Errorf("%s: after the next cut %v, want %v", name, got, want)
 		}
+	}
+	for name, test := range tests {
+		for parts := range 2 {
+			check(name, test, parts)
+		}
+	}
+}
+
+// A drain of many long states never has more than its limit and one record at once.
+func TestDrainInParts(t *testing.T) {
+	now := int64(1e18)
+	e := New(Options{Shards: 4})
+	e.StartJournal(0, new(journal.Gate), func() {})
+	l := logLimit(2000)
+	for i := range 20 * 300 {
+		if i == 20*200 { // all states are long from here on
+			drain(e, new(journal.Buffer))
+		}
+		mustTake(t, e, now+int64(i)*1_000_001, fmt.Appendf(nil, "key:%d", i%20), l, 1)
+	}
+	e.Cut()
+	const limit = 3000
+	var all journal.Buffer
+	for more := true; more; {
+		var part journal.Buffer
+		if more = e.Drain(&part, limit); len(part.Bytes) > 2*limit {
+			t.Fatalf("%d bytes at once", len(part.Bytes))
+		}
+		all.Add(&part)
+	}
+	if e.Drain(&all, limit) || len(all.Bytes) < 5*limit {
+		t.Errorf("%d bytes, and there is more", len(all.Bytes))
+	}
+	again := New(Options{})
+	if err := replay(again, now, nil, all.Bytes); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := contents(e, now), contents(again, now); fmt.Sprint(want) != fmt.Sprint(got) {
+		t.Errorf("%d keys, want %d", len(got), len(want))
 	}
 }
 

@@ -104,7 +104,10 @@ func BenchmarkCommit(b *testing.B) {
 	for i := range 1000 {
 		records.Set(uint64(i), 1, fmt.Appendf(nil, "user:%012d", i), binary.LittleEndian.AppendUint64(nil, 1))
 	}
-	part.Drain = func(dst *journal.Buffer) { dst.Add(&records) }
+	part.Drain = func(dst *journal.Buffer, _ int) bool {
+		dst.Add(&records)
+		return false
+	}
 	s, err := Open(Options{Dir: b.TempDir(), FS: OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
 	if err != nil {
 		b.Fatal(err)

@@ -2,6 +2,8 @@ package persistence
 
 import (
 	"time"
+
+	"limitdb/internal/journal"
 )
 
 const (
@@ -10,8 +12,11 @@ const (
 	writeDelay = 10 * time.Millisecond
 	// syncEvery is the time between two syncs under EverySec.
 	syncEvery = time.Second
+	// drainBytes is about how many bytes of records are drained before they are written. A longer drain
+	// becomes several batches of one group, so the store's memory does not grow with what has changed.
+	drainBytes = 1 << 20
 	// keepBuffer is the largest buffer, in bytes, that is kept for the next drain.
-	keepBuffer = 8 << 20
+	keepBuffer = 2 * drainBytes
 )
 
 // Start starts the goroutines that write what the parts have. Call it after Load.
@@ -167,33 +172,52 @@ func (s *Store) gather() error {
 	return err
 }
 
-// flush drains the parts, writes their records, and returns the number of the drain. The caller holds io.
-func (s *Store) flush() (uint64, error) {
-	at := s.opened.Add(1) // before the drain; see Store
-	buf := &s.buf
-	buf.Reset(batchHeaderSize)
+// flush drains the parts, writes their records as one group, and returns the number of the drain. After an
+// error, and without a log, it drops the records: the next base will contain everything. The caller holds io.
+func (s *Store) flush() (at uint64, err error) {
+	at = s.opened.Add(1) // before the drain; see Store
 	s.cut()
-	for i := range s.o.Parts {
-		s.o.Parts[i].Drain(buf)
-	}
-	defer func() {
-		if cap(buf.Bytes) > keepBuffer {
-			buf.Bytes = nil
+	buf := &s.buf
+	begun := false
+	for more := true; more; {
+		buf.Reset(batchHeaderSize)
+		more = s.drain(buf)
+		if s.cur != nil && err == nil && (begun || buf.Records > 0) {
+			begun, err = true, s.writeRecords(more)
 		}
-	}()
-	if s.cur == nil || buf.Records == 0 {
-		return at, nil // without a log: the next base will contain everything
 	}
+	if cap(buf.Bytes) > keepBuffer {
+		buf.Bytes = nil
+	}
+	return at, err
+}
+
+// drain fills buf with records that the parts have set aside, and reports whether there may be more.
+func (s *Store) drain(buf *journal.Buffer) (more bool) {
+	limit := drainBytes
+	if s.split > 0 {
+		limit = s.split
+	}
+	for i := range s.o.Parts {
+		if s.o.Parts[i].Drain(buf, limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// writeRecords writes what is in buf. more means that the group continues. The caller holds io.
+func (s *Store) writeRecords(more bool) error {
 	// Read the clock after the drain, so that no decision in it is later.
 	s.setStamp()
 	s.unsynced.wrote(s.stamp.clock, s.Policy())
 	before := s.cur.end
-	if err := s.cur.append(buf, &s.stamp, s.ahead()); err != nil {
-		return 0, err
+	if err := s.cur.append(&s.buf, &s.stamp, s.ahead(), more); err != nil {
+		return err
 	}
 	s.counters.logBytes.Add(s.cur.end - before)
 	s.counters.written.Add(uint64(s.cur.end - before))
-	return at, nil
+	return nil
 }
 
 // ahead returns the zeros to write ahead of small batches. The caller holds io.

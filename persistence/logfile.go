@@ -85,28 +85,33 @@ func writeAll(f File, b []byte, off int64) error {
 
 var errShort = fmt.Errorf("short write")
 
-// append writes records as one batch or, if they are too large, as a group of batches. b holds the records
-// after room for a batch header. stamp has the times of the batches; append keeps its flush up to date and
-// fills in the other fields. zeros are what to write ahead of small batches; empty means nothing.
-func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte) error {
+// append writes records as one batch or, if they are too large, as several batches of one group. more means
+// that the group continues with the next call. b holds the records after room for a batch header. stamp has
+// the times of the batches; append keeps its flush up to date and fills in the other fields. zeros are what to
+// write ahead of small batches; empty means nothing.
+func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte, more bool) error {
 	if len(b.Bytes)-batchHeaderSize <= l.split {
-		return l.appendBatch(b, stamp, zeros, 0)
+		return l.appendBatch(b, stamp, zeros, groupFlags(more))
 	}
 	for rest := b.Bytes[batchHeaderSize:]; len(rest) > 0; {
 		var err error
 		if rest, err = prefix(rest, l.split, &l.out); err != nil {
 			return err
 		}
-		flags := uint32(0)
-		if len(rest) > 0 {
-			flags = flagMore
-		}
-		if err := l.appendBatch(&l.out, stamp, nil, flags); err != nil {
+		if err := l.appendBatch(&l.out, stamp, nil, groupFlags(more || len(rest) > 0)); err != nil {
 			return err
 		}
 	}
 	l.out = journal.Buffer{}
 	return nil
+}
+
+// groupFlags returns the flags of a batch of which more means that the group continues after it.
+func groupFlags(more bool) (flags uint32) {
+	if more {
+		flags = flagMore
+	}
+	return flags
 }
 
 // prefix copies the records at the start of b to out, after room for a header: as many as fit into limit
@@ -144,7 +149,7 @@ func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, fla
 		return fmt.Errorf("writing %s: %w", l.name, err)
 	}
 	l.seq++
-	l.marked = b.Records == 0
+	l.marked = false
 	return nil
 }
 
@@ -183,5 +188,7 @@ func (l *logFile) empty() bool {
 // mark writes an empty batch. It shows that everything before it is durable, so that damage to it is not
 // mistaken for a torn tail. It also saves the time.
 func (l *logFile) mark(stamp *batch, zeros []byte) error {
-	return l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp, zeros, 0)
+	err := l.appendBatch(&journal.Buffer{Bytes: make([]byte, batchHeaderSize)}, stamp, zeros, 0)
+	l.marked = err == nil
+	return err
 }

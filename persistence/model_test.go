@@ -142,12 +142,7 @@ func (t *table) part() Part {
 				}
 			}
 		},
-		Drain: func(dst *journal.Buffer) {
-			for _, s := range t.shards {
-				dst.Add(&s.aside)
-				s.aside.Reset(0)
-			}
-		},
+		Drain:  t.drain,
 		Copy:   t.copy,
 		Expect: func(int64) error { return nil },
 		Apply: func(records []journal.Record, share, shares int) error {
@@ -164,6 +159,19 @@ func (t *table) part() Part {
 			}
 		},
 	}
+}
+
+// drain adds records of one shard after the other, and stops between two shards, or after the last, once dst
+// has limit bytes.
+func (t *table) drain(dst *journal.Buffer, limit int) (more bool) {
+	for _, s := range t.shards {
+		dst.Add(&s.aside)
+		s.aside.Reset(0)
+		if len(dst.Bytes) >= limit {
+			return true
+		}
+	}
+	return false
 }
 
 // copy walks the keys of each shard in the order of their numbers. A cursor consists of a shard and the

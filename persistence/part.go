@@ -17,8 +17,9 @@ type Part struct {
 	// the first part and opens it after the last, so Cut must be quick. All changes of a step that enters the
 	// gate are then in one cut, in whichever parts they are.
 	Cut func()
-	// Drain adds the records that the last Cut set aside. The records of one key are in order.
-	Drain func(dst *journal.Buffer)
+	// Drain adds records that the last Cut set aside, until dst has about limit bytes, and reports whether
+	// there may be more. The store calls it until there are none. The records of one key are in order.
+	Drain func(dst *journal.Buffer, limit int) (more bool)
 	// Copy adds Set records with the states of some keys, beginning at a cursor, and returns the next cursor.
 	// The first cursor is 0, and Copy returns 0 when it is done. A key that exists throughout is copied at
 	// least once; a later copy has its later state. The version of a copied record is at least that of each

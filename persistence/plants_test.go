@@ -62,6 +62,7 @@ func plants() []plant.Bug {
 		{"owed-not-paid-before-a-group", "../engine/takeall.go", "			c.s.table.payFirst(r.keys[c.at])\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
 		{"owed-not-paid-before-a-flush", "../engine/journal.go", "		for key := range c.due.keys {\n			t.pay(key, &c.due.paid)\n		}\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
 		{"group-not-marked", "logfile.go", "flags = flagMore", "flags = 0", always},
+		{"group-ends-after-its-first-part", "commit.go", "s.writeRecords(more)", "s.writeRecords(false)", always},
 		{"group-not-whole", "recover.go", "if p.flags&flagMore != 0 {", "if false {", always},
 		{"new-log-vouches-for-one-that-is-not-durable", "snapshot.go", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed|flagSettled", synced},
 		{"tail-cut-and-what-is-behind-kept", "recover.go", "if l.size > headerSize {\n		r.behind", "if false {\n		r.behind", synced},

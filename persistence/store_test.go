@@ -299,3 +299,47 @@ func TestLargeBatches(t *testing.T) {
 	}
 	r.close()
 }
+
+// A drain of 6 MB is one group of batches, and never in memory as a whole.
+func TestLargeDrainIsWrittenInParts(t *testing.T) {
+	tab, most := newTable(50), 0
+	part := tab.part()
+	drain := part.Drain
+	part.Drain = func(dst *journal.Buffer, limit int) bool {
+		more := drain(dst, limit)
+		most = max(most, len(dst.Bytes))
+		return more
+	}
+	fs := newMemFS(dataDir)
+	open := func(tab *table, part Part) *Store {
+		s, err := Open(Options{Dir: dataDir, FS: fs, Parts: []Part{part}, Now: func() int64 { return startAt }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open(tab, part)
+	for i := range 100 {
+		tab.set(1, keyOf(i), stateAt(startAt+hour, make([]byte, 60_000)...))
+	}
+	before := s.cur.seq
+	s.commit()
+	if batches := s.cur.seq - before; batches < 5 {
+		t.Errorf("%d batches", batches)
+	}
+	if most > drainBytes+200_000 || cap(s.buf.Bytes) > keepBuffer {
+		t.Errorf("%d bytes were drained at once, and %d are kept", most, cap(s.buf.Bytes))
+	}
+	if err := s.sync(); err != nil {
+		t.Fatal(err)
+	}
+	fs = fs.crash(seeded(1))
+	again := newTable(3)
+	open(again, again.part())
+	if again.len() != 100 {
+		t.Errorf("%d keys after a crash, want 100", again.len())
+	}
+}

@@ -59,13 +59,16 @@ func (l *list) Cut() {
 	l.aside, l.dirty = append(l.aside, l.dirty...), nil
 }
 
-func (l *list) Drain(dst *journal.Buffer) {
+// Drain adds one key at a time, so that most groups consist of several batches.
+func (l *list) Drain(dst *journal.Buffer, _ int) (more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, k := range l.aside {
+	if len(l.aside) > 0 {
+		k := l.aside[0]
+		l.aside = l.aside[1:]
 		dst.Set(1, 201, []byte(k), []byte(l.states[k]))
 	}
-	l.aside = nil
+	return len(l.aside) > 0
 }
 
 func (l *list) Clear() error {

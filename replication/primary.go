@@ -29,8 +29,11 @@ const (
 	enqueueTimeout = 3 * time.Second
 	// maxProposed is how many entries may be proposed and not yet answered.
 	maxProposed = 64
+	// drainBytes is about how many bytes of records are drained before they are proposed. A longer drain continues
+	// after that, so the node's memory does not grow with what has changed.
+	drainBytes = 1 << 20
 	// keepBuffer is the largest buffer that is kept between drains.
-	keepBuffer = 1 << 20
+	keepBuffer = 2 * drainBytes
 )
 
 // primary is the state of an open epoch. The node's lock guards it.
@@ -151,31 +154,30 @@ func (n *Node) drain() bool {
 	turn, epoch := n.turn.Load(), n.primary.epoch
 	n.primary.begun++ // before the cut: who waits from now on waits for the next
 	n.mu.Unlock()
-	buf := &n.buf
-	if turn == 0 || !n.cut(turn, buf) {
-		return false
-	}
-	n.mu.Lock()
-	clock := n.nowLocked() // behind the drain: no decision in it is later
-	n.primary.large = len(buf.Bytes) >= largeGroup
-	n.sizes.add(len(buf.Bytes))
-	over := n.turn.Load() != turn
-	n.mu.Unlock()
-	if over {
+	if turn == 0 {
 		return false
 	}
 	if n.sequenceOf != turn {
 		n.sequenceOf, n.sequence = turn, 0
 	}
-	for rest, last := buf.Bytes, false; !last; {
-		size := batchSize(rest)
-		last = size == len(rest)
-		n.sequence++
-		e := entry{kind: kindBatch, epoch: epoch, sequence: n.sequence, clock: clock, last: last, records: rest[:size]}
-		rest = rest[size:]
-		select {
-		case n.proposed <- proposal{epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+size)), enqueueTimeout)}:
-		case <-n.stop:
+	buf := &n.buf
+	size := 0
+	for first, more := true, true; more; first = false {
+		var open bool
+		if more, open = n.take(turn, first, buf); !open {
+			return false // the machine drops the unfinished group
+		}
+		n.mu.Lock()
+		clock := n.nowLocked() // after the drain: no decision in it is later
+		if first {
+			n.primary.large = len(buf.Bytes) >= largeGroup
+		}
+		if size += len(buf.Bytes); !more {
+			n.sizes.add(size)
+		}
+		over := n.turn.Load() != turn
+		n.mu.Unlock()
+		if over || !n.proposeBatches(epoch, clock, buf.Bytes, !more) {
 			return false
 		}
 	}
@@ -185,19 +187,41 @@ func (n *Node) drain() bool {
 	return true
 }
 
-// cut takes what the table has changed, if the epoch of turn is still open.
-func (n *Node) cut(turn uint64, buf *journal.Buffer) bool {
+// take fills buf with what the table has changed, after a cut if it is the first time for this group, and reports whether
+// there may be more. open is false if the epoch of turn is over.
+func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bool) {
 	n.draining.Lock()
 	defer n.draining.Unlock()
 	if n.turn.Load() != turn {
-		return false
+		return false, false
+	}
+	if first {
+		n.gate.Close()
+		n.table.Cut()
+		n.gate.Open()
 	}
 	buf.Reset(0)
-	n.gate.Close()
-	n.table.Cut()
-	n.gate.Open()
-	n.table.Drain(buf)
-	return true
+	return n.table.Drain(buf, drainBytes), true
+}
+
+// proposeBatches proposes records as batches of one group, at least one batch; last means that they end the group. It
+// reports whether the node still runs.
+func (n *Node) proposeBatches(epoch id, clock int64, records []byte, last bool) bool {
+	for {
+		size := batchSize(records)
+		ends := size == len(records)
+		n.sequence++
+		e := entry{kind: kindBatch, epoch: epoch, sequence: n.sequence, clock: clock, last: ends && last, records: records[:size]}
+		select {
+		case n.proposed <- proposal{epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+size)), enqueueTimeout)}:
+		case <-n.stop:
+			return false
+		}
+		if ends {
+			return true
+		}
+		records = records[size:]
+	}
 }
 
 // batchSize is how many bytes of records the next batch has: whole records, and at least one.

@@ -15,11 +15,12 @@ type Table interface {
 	// Follow ends that. When it returns, no step passes any more, and whoever waits for one is told to ask
 	// again. The table may have changes then that nobody has drained. It does not wait for a reply to leave.
 	Follow()
-	// Dirty, Cut and Drain are called while the table is decided on, Cut with the gate closed. Drain
-	// adds what the last Cut has set aside.
+	// Dirty, Cut and Drain are called while the table is decided on, Cut with the gate closed. Drain adds
+	// records that the last Cut has set aside, until dst has about limit bytes, and reports whether there may
+	// be more.
 	Dirty() bool
 	Cut()
-	Drain(dst *journal.Buffer)
+	Drain(dst *journal.Buffer, limit int) (more bool)
 	// Clear empties the table, which is not decided on.
 	Clear() error
 	// Apply applies records, in their order. now is the replicated time, before which nothing expires that was replicated.

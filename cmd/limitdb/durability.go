@@ -252,7 +252,7 @@ func (d *durability) assumption() persistence.Part {
 		Owns:  func(kind byte) bool { return kind == usedUpKind },
 		Dirty: func() bool { return false },
 		Cut:   func() {},
-		Drain: func(*journal.Buffer) {},
+		Drain: func(*journal.Buffer, int) bool { return false },
 		Copy: func(_ uint64, dst *journal.Buffer) uint64 {
 			if at := d.usedUp.Load(); at != 0 {
 				dst.Set(0, usedUpKind, []byte("used-up"), binary.LittleEndian.AppendUint64(nil, uint64(at)))

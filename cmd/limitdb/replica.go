@@ -145,8 +145,10 @@ func (r *replica) Dirty() bool { return r.states.Load().Dirty() }
 // Cut sets aside the records of all changes.
 func (r *replica) Cut() { r.states.Load().Cut() }
 
-// Drain adds the records that Cut has set aside.
-func (r *replica) Drain(dst *journal.Buffer) { r.states.Load().Drain(dst) }
+// Drain adds records that Cut has set aside, about limit bytes, and reports whether there may be more.
+func (r *replica) Drain(dst *journal.Buffer, limit int) (more bool) {
+	return r.states.Load().Drain(dst, limit)
+}
 
 // Clear replaces the table by an empty one.
 func (r *replica) Clear() error {
