@@ -38,7 +38,7 @@ func startCluster(t *testing.T, size int) []*raftNode {
 	first := nodes[0]
 	eventually(t, "the first node leads", func() bool { return first.ask(t, "RAFT", "LEADER") == first.Addr })
 	for _, n := range nodes[1:] {
-		if got := first.ask(t, "RAFT", "ADD", n.id, n.raft); got != "OK" {
+		if got := first.ask(t, "RAFT", "SERVER", "ADD", n.id, n.raft); got != "OK" {
 			t.Fatalf("adding %s: %s", n.id, got)
 		}
 	}

@@ -41,6 +41,8 @@ func (l *list) Lead(_ int64, gate *journal.Gate, dirtied func()) {
 	l.leads, l.gate, l.told, l.dirty, l.aside = true, gate, dirtied, nil, nil
 }
 
+func (l *list) Pause() { l.Follow() }
+
 func (l *list) Follow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +164,9 @@ type member struct {
 	full    atomic.Bool // of its disk
 	ends    error       // why it has stopped, guarded by c.mu
 	boot    atomic.Uint64
-	drift   int64 // of its monotonic clock, parts in a thousand
+	// stubborn, while it is set, keeps requests to take over the leadership from being answered.
+	stubborn atomic.Pointer[chan struct{}]
+	drift    int64 // of its monotonic clock, parts in a thousand
 }
 
 func newCluster(t *testing.T, seed uint64, size int) *cluster {
@@ -266,7 +270,7 @@ func (m *member) start(members ...raft.Server) {
 	held := &heldLogs{m.logs, &m.hold, &m.full}
 	o := m.options()
 	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, stable: held, snapshots: snapshots, fatal: o.Fatal}
-	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: m.trans, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
+	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: stubborn{m.trans, &m.stubborn}, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
 	if len(members) > 0 {
 		if err := bootstrap(o, p, members...); err != nil {
 			m.c.t.Fatal(err)

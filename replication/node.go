@@ -68,6 +68,13 @@ type Node struct {
 	buf        journal.Buffer
 	sequence   uint64
 	sequenceOf uint64 // a turn
+	// refusing is Elapsed when Raft began to refuse entries because of a transfer, 0 while it does not. It belongs to lead.
+	refusing int64
+	// transfer is held during a transfer of the leadership. While handing is set, no epoch of this node is opened. leaving
+	// says that the node is about to stop, so that its table needs not be built anew.
+	transfer         sync.Mutex
+	handing, leaving atomic.Bool
+
 	// draining is held while the table is cut and drained. Whoever holds it takes no other lock of the node.
 	draining sync.Mutex
 
@@ -229,7 +236,7 @@ func (n *Node) Leader() string {
 	switch {
 	case leader == "" || n.machine.epoch.node != nodeNumber(string(leader)):
 		return ""
-	case string(leader) == n.o.server && n.turn.Load() == 0:
+	case string(leader) == n.o.server && (n.turn.Load() == 0 || n.handing.Load()):
 		return ""
 	}
 	return n.machine.address
@@ -264,10 +271,12 @@ func (n *Node) lead() {
 		case <-n.retry:
 		case <-tick.C:
 		}
-		if n.raft.State() == raft.Leader && n.Turn() == 0 && n.Ready() {
-			if err := n.open(); err != nil {
+		if n.raft.State() == raft.Leader && n.Turn() == 0 && n.Ready() && !n.handing.Load() {
+			err := n.open()
+			if err != nil {
 				n.log.Info("the epoch is not open", "err", err)
 			}
+			n.watchTransfer(err)
 		}
 	}
 }

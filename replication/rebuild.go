@@ -17,6 +17,9 @@ var errOvertaken = errors.New("overtaken by a snapshot")
 func (n *Node) rebuildSoon() {
 	n.rebuilding = true
 	n.rebuilds++
+	if n.leaving.Load() {
+		return
+	}
 	select {
 	case <-n.stop:
 		return

@@ -12,6 +12,8 @@ type Table interface {
 	// which a step that enters the gate is in one cut as a whole. dirtied is called when there is something to cut and there
 	// was not; it does not block.
 	Lead(ahead int64, gate *journal.Gate, dirtied func())
+	// Pause refuses decisions from now on. Those that have begun may still be made. Follow or Lead comes next.
+	Pause()
 	// Follow ends that. When it returns, no step passes any more, and whoever waits for one is told to ask
 	// again. The table may have changes then that nobody has drained. It does not wait for a reply to leave.
 	Follow()

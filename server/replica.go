@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"strconv"
 
 	"limitdb/engine"
@@ -20,9 +21,20 @@ type Replication struct {
 	Status func() stats.Replication
 	// Table has the states that the node holds while another leads.
 	Table func() *engine.Engine
-	// Add makes a node a member, and blocks until it has a vote.
-	Add func(id, address string) error
+	// Add makes a node a member, and blocks until it has a vote. Remove, Promote and Demote change one
+	// of the members, and Transfer makes another one lead, any if id is "". They block. Their errors may be
+	// ErrNotLeading and ErrNotYet.
+	Add                               func(id, address string) error
+	Remove, Promote, Demote, Transfer func(id string) error
 }
+
+// Errors of the functions of Replication.
+var (
+	// ErrNotLeading is returned for what only the node that leads can do.
+	ErrNotLeading = errors.New("this node does not lead")
+	// ErrNotYet is returned for what will be possible soon.
+	ErrNotYet = errors.New("not yet")
+)
 
 // Member is a node of the cluster.
 type Member struct {
@@ -69,87 +81,4 @@ func (c *call) elsewhere() string {
 		}
 	})
 	return "MOVED " + strconv.Itoa(slot) + " " + leader
-}
-
-// raftCommands are the commands about the nodes of a cluster.
-func raftCommands() []command {
-	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
-		return command{
-			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
-			complexity: "O(1)", summary: summary, args: args, run: run,
-		}
-	}
-	text := func(name string) argument { return argument{name: name, kind: "string"} }
-	return []command{{
-		name: "RAFT", arity: -2, group: "cluster", since: "1.0.0", complexity: "O(1)",
-		summary: "A container for commands about the nodes that hold one state.",
-		subs: []command{
-			row("LEADER", 2, flagFast|flagLoading|flagStale, "Returns the address at which clients reach the node that leads, or null.", (*call).raftLeader),
-			row("LIST", 2, flagAdmin|flagLoading|flagStale, "Returns the nodes of the cluster: id, address for peers, voter or nonvoter, leader or follower.", (*call).raftList),
-			row("ADD", 4, flagAdmin|flagClient, "Makes a node a member, and replies when it has a vote.", (*call).raftAdd, text("id"), text("address")),
-			row("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
-			row("ID", 2, flagFast|flagLoading|flagStale, "Returns the id of this node.", func(c *call) {
-				if r := c.replicated(); r != nil {
-					id, _ := r.Leader()
-					c.bulk([]byte(id))
-				}
-			}),
-		},
-	}}
-}
-
-// replicated returns the server's Replication. If there is none, it replies with an error and
-// returns nil.
-func (c *call) replicated() *Replication {
-	if c.srv.opts.Replication == nil {
-		c.fail(errNoRaft)
-	}
-	return c.srv.opts.Replication
-}
-
-func (c *call) raftLeader() {
-	r := c.replicated()
-	if r == nil {
-		return
-	}
-	if _, leader := r.Leader(); leader != "" {
-		c.bulk([]byte(leader))
-		return
-	}
-	c.null()
-}
-
-func (c *call) raftList() {
-	r := c.replicated()
-	if r == nil {
-		return
-	}
-	all, err := r.Members()
-	if err != nil {
-		c.fail("ERR " + plainCut([]byte(err.Error())))
-		return
-	}
-	c.array(len(all))
-	for _, m := range all {
-		c.array(4)
-		c.bulk([]byte(m.ID))
-		c.bulk([]byte(m.Address))
-		c.text(map[bool]string{true: "voter", false: "nonvoter"}[m.Voter])
-		c.text(map[bool]string{true: "leader", false: "follower"}[m.Leader])
-	}
-}
-
-func (c *call) raftAdd() {
-	r := c.replicated()
-	if r == nil {
-		return
-	}
-	id, address := string(c.args[2]), string(c.args[3])
-	c.inBackground(func() error { return r.Add(id, address) }, func(err error) {
-		if err != nil {
-			c.fail("ERR " + plainCut([]byte(err.Error())))
-			return
-		}
-		c.ok()
-	})
 }

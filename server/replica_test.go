@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,8 +36,12 @@ func newNode(t *testing.T) (*testServer, *primary) {
 			p.status.Leader = p.leader
 			return p.status
 		},
-		Table: ts.Server.states,
-		Add:   func(id, _ string) error { return errors.New("no room for " + id) },
+		Table:    ts.Server.states,
+		Add:      func(id, _ string) error { return errors.New("replication: no room for " + id) },
+		Remove:   func(string) error { return ErrNotLeading },
+		Promote:  func(id string) error { return fmt.Errorf("%w: %s", ErrNotYet, id) },
+		Demote:   func(string) error { return nil },
+		Transfer: func(id string) error { return errors.New("to [" + id + "]") },
 	}
 	ts.Server.durable.Durability = &Durability{
 		Turn: func() uint64 { return p.turn },
@@ -122,17 +127,11 @@ func TestNodeThatFollows(t *testing.T) {
 		"DBSIZE":                                 "-MOVED 0 127.0.0.1:7\r\n",
 		"PING":                                   "+PONG\r\n",
 		"RAFT LEADER":                            "$11\r\n127.0.0.1:7\r\n",
-		"RAFT ID":                                "$2\r\nme\r\n",
-		"RAFT LIST":                              "*3\r\n*4\r\n$2\r\nme\r\n$14\r\n127.0.0.1:7000\r\n$5\r\nvoter\r\n$8\r\nfollower\r\n*4\r\n$1\r\nb\r\n$14\r\n127.0.0.1:7001\r\n$8\r\nnonvoter\r\n$6\r\nleader\r\n*4\r\n$1\r\nc\r\n$14\r\n127.0.0.1:7002\r\n$5\r\nvoter\r\n$8\r\nfollower\r\n",
 		"RL.CLOCK ADOPT":                         "-ERR the time is that of the cluster, which no node moves\r\n",
 	} {
 		if got := c.raw(in + "\r\n"); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
 		}
-	}
-	c.raw("RAFT ADD x 127.0.0.1:1\r\n")
-	if got := c.resume(); got != "-ERR no room for x\r\n" {
-		t.Errorf("RAFT ADD: %q", got)
 	}
 
 	// It leads: with another engine.
@@ -157,7 +156,7 @@ func TestNodeThatFollows(t *testing.T) {
 
 func TestServerThatStandsAlone(t *testing.T) {
 	c := newTestServer(t).client()
-	for _, in := range []string{"RAFT LEADER", "RAFT LIST", "RAFT ID", "RAFT ADD a b"} {
+	for _, in := range []string{"RAFT LEADER", "RAFT INFO", "RAFT SERVER LIST", "RAFT SERVER ADD a b", "RAFT TRANSFER", "RAFT SNAPSHOT"} {
 		if got := c.raw(in + "\r\n"); got != "-"+errNoRaft+"\r\n" {
 			t.Errorf("%s: %q", in, got)
 		}

@@ -90,6 +90,16 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	return nil
 }
 
+// leave has another node lead before this one stops, so that clients wait no longer than that takes.
+func (r *replica) leave() {
+	if r == nil || r.node.Load() == nil {
+		return
+	}
+	if err := r.node.Load().Leave(); err != nil {
+		r.p.log.Warn("the node stops while it leads: clients wait until another one is elected", "err", err)
+	}
+}
+
 func (r *replica) close() error {
 	if r == nil || r.node.Load() == nil {
 		return nil
@@ -130,6 +140,9 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	_ = r.p.budgetChanged() // it never fails
 	r.p.server.Lead(e)
 }
+
+// Pause has the server refuse commands about keys.
+func (r *replica) Pause() { r.p.server.Follow() }
 
 // Follow takes the table back from the server and closes it.
 func (r *replica) Follow() {
@@ -197,11 +210,16 @@ func (r *replica) keeper() *server.Durability {
 				node.Kick()
 			}
 		},
-		Sync:     func() error { return errByRaft },
-		Switch:   func() error { return errByRaft },
-		Snapshot: func() error { return r.node.Load().Snapshot() },
-		Backup:   func(string) (string, error) { return "", errByRaft },
-		Stats:    func() stats.Durability { return stats.Durability{Kept: true} },
+		Sync:   func() error { return errByRaft },
+		Switch: func() error { return errByRaft },
+		Snapshot: func() error {
+			if node := r.node.Load(); node != nil {
+				return node.Snapshot()
+			}
+			return replication.ErrNotReady
+		},
+		Backup: func(string) (string, error) { return "", errByRaft },
+		Stats:  func() stats.Durability { return stats.Durability{Kept: true} },
 	}
 }
 
@@ -247,7 +265,42 @@ func (r *replica) forServer() *server.Replication {
 			if node == nil {
 				return replication.ErrNotReady
 			}
-			return node.Add(id, address)
+			return raftError(node.Add(id, address))
 		},
+		Remove:   r.change((*replication.Node).Remove),
+		Promote:  r.change((*replication.Node).Promote),
+		Demote:   r.change((*replication.Node).Demote),
+		Transfer: r.change((*replication.Node).Transfer),
 	}
 }
+
+// change returns a change of the members as the server calls it.
+func (r *replica) change(fn func(*replication.Node, string) error) func(string) error {
+	return func(id string) error {
+		node := r.node.Load()
+		if node == nil {
+			return replication.ErrNotReady
+		}
+		return raftError(fn(node, id))
+	}
+}
+
+// raftError translates the errors that the server replies to in its own way.
+func raftError(err error) error {
+	switch {
+	case errors.Is(err, replication.ErrNotLeader):
+		return withKind{err, server.ErrNotLeading}
+	case errors.Is(err, replication.ErrLags):
+		return withKind{err, server.ErrNotYet}
+	}
+	return err
+}
+
+// withKind is an error that is one of the server's as well.
+type withKind struct {
+	error
+	kind error
+}
+
+func (w withKind) Is(target error) bool { return target == w.kind }
+func (w withKind) Unwrap() error        { return w.error }

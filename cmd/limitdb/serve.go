@@ -127,6 +127,9 @@ func (p *process) run() (err error) {
 	p.notify(daemon.SdNotifyReady)
 
 	now, err = p.wait(signals)
+	if err == nil && !now {
+		p.replica.leave()
+	}
 	p.notify(daemon.SdNotifyStopping)
 	served = err == nil
 	return err

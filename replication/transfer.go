@@ -1,0 +1,160 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A planned transfer: stop deciding, drain, wait until all is accepted, close the epoch, and only then have Raft hand over. So
+// no reply is left without an outcome, and the next leader begins with everything.
+//
+// A transfer of Raft's that is interrupted at a bad moment leaves a leader that refuses every entry, for ever (hashicorp/raft #696). The
+// watchdog ends such a node: the others elect a leader, and a supervisor starts the node again.
+
+const (
+	// settleRounds is the most groups that a transfer waits for before it closes the epoch.
+	settleRounds = 100
+	// succession bounds the wait for the next leader's epoch.
+	succession = 5 * time.Second
+	// stuckTransfer is how long Raft may refuse entries because of a transfer.
+	stuckTransfer = 6 * time.Second
+)
+
+var (
+	errTransfer      = errors.New("the leadership is transferred")
+	errStuckTransfer = errors.New("replication: a transfer of the leadership was not finished, and Raft refuses all entries since")
+	// ErrNoSuccessor is returned if no other voter has caught up.
+	ErrNoSuccessor = errors.New("replication: no other voter has caught up")
+)
+
+// Transfer makes another member lead, the one with an id, or any that has caught up if that is empty. It returns when that one decides. All
+// replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrSelf for this node itself, ErrLags for a member
+// that has not caught up or does not answer, and ErrNoSuccessor.
+func (n *Node) Transfer(id string) error {
+	n.transfer.Lock()
+	defer n.transfer.Unlock()
+	to, err := n.successor(id)
+	if err != nil {
+		return err
+	}
+	n.handing.Store(true)
+	defer func() {
+		n.handing.Store(false)
+		signal(n.retry)
+	}()
+	if err := n.settle(); err != nil {
+		return err
+	}
+	if err := n.raft.LeadershipTransferToServer(raft.ServerID(to.server), raft.ServerAddress(to.Address)).Error(); err != nil {
+		return fmt.Errorf("replication: the leadership was not transferred: %w", err)
+	}
+	return n.awaitSuccessor()
+}
+
+// Leave transfers the leadership if this node leads, for a node that is about to stop. It returns nil if no other member could lead.
+func (n *Node) Leave() error {
+	n.leaving.Store(true)
+	err := n.Transfer("")
+	if errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoSuccessor) {
+		return nil
+	}
+	return err
+}
+
+// successor returns the member to which the leadership may be transferred.
+func (n *Node) successor(id string) (*Member, error) {
+	all, err := n.leading()
+	if err != nil {
+		return nil, err
+	}
+	var best *Member
+	for i := range all {
+		m := &all[i]
+		able := m.Voter && (n.parts.wire == nil || m.Client != "") && n.caughtUp(raft.ServerID(m.server))
+		switch {
+		case id != "" && m.ID != id:
+		case m.Self && id != "":
+			return nil, ErrSelf
+		case m.Self:
+		case able && (best == nil || m.Last > best.Last):
+			best = m
+		case id != "" && !able:
+			return nil, ErrLags
+		}
+	}
+	switch {
+	case best != nil:
+		return best, nil
+	case id != "":
+		return nil, ErrNoMember
+	}
+	return nil, ErrNoSuccessor
+}
+
+// settle has the table decide nothing more, waits until all that it has decided is accepted, and closes the epoch.
+func (n *Node) settle() error {
+	turn := n.Turn()
+	n.table.Pause()
+	quiet := 0 // groups in a row behind which nothing was decided
+	for range settleRounds {
+		done := make(chan error, 1)
+		n.Wait(turn, func(err error) { done <- err })
+		n.Kick()
+		select {
+		case err := <-done:
+			if err != nil {
+				return fmt.Errorf("replication: the leadership was lost: %w", err)
+			}
+		case <-n.stop:
+			return raft.ErrRaftShutdown
+		}
+		if quiet++; n.table.Dirty() || n.waited() {
+			quiet = 0
+		}
+		if quiet == 2 {
+			break
+		}
+	}
+	n.abdicateAny(errTransfer)
+	return nil
+}
+
+// awaitSuccessor waits until this node knows that another one decides.
+func (n *Node) awaitSuccessor() error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.NewTimer(succession)
+	defer late.Stop()
+	for {
+		if leader := n.Leader(); leader != "" && n.Turn() == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-late.C:
+			return fmt.Errorf("replication: no node has begun to decide within %v", succession)
+		case <-n.stop:
+			return raft.ErrRaftShutdown
+		}
+	}
+}
+
+// watchTransfer ends the node if Raft refuses entries because of a transfer for too long. err is that of an attempt to open an epoch.
+func (n *Node) watchTransfer(err error) {
+	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+		n.refusing = 0
+		return
+	}
+	now := n.clock.Elapsed()
+	switch {
+	case n.refusing == 0:
+		n.refusing = max(now, 1)
+	case now-n.refusing >= int64(stuckTransfer):
+		n.mu.Lock()
+		n.fail(errStuckTransfer)
+		n.mu.Unlock()
+	}
+}

@@ -1,0 +1,214 @@
+package replication
+
+import (
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// stubborn is a transport whose TimeoutNow is not answered while until is set.
+type stubborn struct {
+	*raft.InmemTransport
+	until *atomic.Pointer[chan struct{}]
+}
+
+func (s stubborn) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	if until := s.until.Load(); until != nil {
+		<-*until
+		return errors.New("too late")
+	}
+	return s.InmemTransport.TimeoutNow(id, to, args, resp)
+}
+
+// The leadership goes round under load, and no reply is left without an outcome.
+func TestTransfers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newCluster(t, 3, 3)
+		defer k.close()
+		stop := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				for _, m := range k.nodes {
+					m.decide()
+				}
+			}
+		}()
+		for range 10 {
+			at := k.leader()
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			if err := at.node.Transfer(""); err != nil {
+				k.fail("%s: %v", at.address, err)
+			}
+			if took := time.Since(began); took > 100*time.Millisecond { // of virtual time
+				k.fail("the transfer takes %v", took)
+			}
+			if at.node.Turn() != 0 {
+				k.fail("%s decides still", at.address)
+			}
+		}
+		close(stop)
+		<-ended
+		k.agree()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.unknown > 0 || len(k.accepted) < 100 {
+			t.Errorf("%d replies have no outcome, %d have one", k.unknown, len(k.accepted))
+		}
+	})
+}
+
+// A transfer that Raft does not finish leaves a leader that refuses everything. That node ends, and the others go on.
+func TestTransferThatIsNotFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newCluster(t, 4, 3)
+		defer k.close()
+		at := k.leader()
+		hang := make(chan struct{})
+		at.stubborn.Store(&hang)
+		if err := at.node.Transfer(""); err == nil {
+			t.Error("it is transferred")
+		}
+		time.Sleep(2 * stuckTransfer)
+		synctest.Wait()
+		if err := k.ended(at); !errors.Is(err, errStuckTransfer) {
+			k.fail("the node goes on: %v", err)
+		}
+		close(hang)
+		at.kill()
+		k.mu.Lock()
+		k.fatal = nil
+		k.mu.Unlock()
+		next := k.leader()
+		if !next.decide() {
+			t.Error("the others do not decide")
+		}
+	})
+}
+
+// A node to which nothing can be transferred goes on deciding.
+func TestTransfersThatAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	table := &list{states: map[string]string{}}
+	a, err := Open(realOptions(t, "a", table), Disk{Dir: filepath.Join(dir, "a"), Address: addresses[0], Bootstrap: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	until(t, "a leader", func() bool { return a.Turn() != 0 })
+	for name, c := range map[string]struct {
+		err  error
+		want error
+	}{
+		"transfer of the only node":    {a.Transfer(""), ErrNoSuccessor},
+		"transfer to itself":           {a.Transfer("a"), ErrSelf},
+		"transfer to a stranger":       {a.Transfer("z"), ErrNoMember},
+		"leaving as the only node":     {a.Leave(), nil},
+		"adding itself":                {a.Add("a", addresses[0]), ErrSelf},
+		"removing the last voter":      {a.Remove("a"), ErrVoters},
+		"demoting the last voter":      {a.Demote("a"), ErrVoters},
+		"removing a stranger":          {a.Remove("z"), ErrNoMember},
+		"promoting a voter":            {a.Promote("a"), nil},
+		"promoting a stranger":         {a.Promote("z"), ErrNoMember},
+		"an address of another's node": {a.Add("b", addresses[0]), errAny},
+	} {
+		if c.want == errAny && c.err == nil || c.want != errAny && !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v", name, c.err)
+		}
+	}
+	a.leaving.Store(false)
+	b, err := Open(realOptions(t, "b", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, "b"), Address: addresses[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Add("b", addresses[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Remove("a"); !errors.Is(err, ErrSelf) {
+		t.Errorf("removing the leader: %v", err)
+	}
+	if err := b.Transfer(""); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a transfer by a follower: %v", err)
+	}
+	if err := a.Demote("b"); err != nil {
+		t.Error(err)
+	}
+	if err := a.Transfer("b"); !errors.Is(err, ErrLags) {
+		t.Errorf("a transfer to one without a vote: %v", err)
+	}
+	if err := a.Promote("b"); err != nil {
+		t.Error(err)
+	}
+	if err := a.Transfer("b"); err != nil {
+		t.Error(err)
+	}
+	until(t, "b leads", func() bool { return b.Turn() != 0 })
+	if err := b.Remove("a"); err != nil {
+		t.Error(err)
+	}
+	if all, err := b.Members(); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+var errAny = errors.New("any error")
+
+// A member that comes back without its directory is refused until it is removed.
+func TestDirectoryThatIsLost(t *testing.T) {
+	dir := t.TempDir()
+	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
+	open := func(i int, id, sub string) *Node {
+		n, err := Open(realOptions(t, id, &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, sub), Address: addresses[i], Bootstrap: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	a, b, c := open(0, "a", "a"), open(1, "b", "b"), open(2, "c", "c")
+	defer func() { _ = a.Close() }()
+	defer func() { _ = c.Close() }()
+	until(t, "a leader", func() bool { return a.Turn() != 0 })
+	for i, id := range []string{"b", "c"} {
+		if err := a.Add(id, addresses[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lost := open(1, "b", "another")
+	if err := a.Add("b", addresses[1]); !errors.Is(err, ErrLost) {
+		t.Errorf("it is added: %v", err)
+	}
+	if lost.parts.who.cluster() != "" || lost.raft.LastIndex() != 0 {
+		t.Errorf("it has become a member of %q with %d entries", lost.parts.who.cluster(), lost.raft.LastIndex())
+	}
+	if err := a.Remove("b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Add("b", addresses[1]); err != nil {
+		t.Fatal(err)
+	}
+	if lost.parts.who.cluster() != a.parts.who.cluster() {
+		t.Errorf("it is of the cluster %q", lost.parts.who.cluster())
+	}
+	if err := lost.Close(); err != nil {
+		t.Error(err)
+	}
+}
