@@ -28,11 +28,12 @@ var mayImport = map[string][]string{
 	"persistence": {"engine", "limit", "internal"},
 	"replication": {"engine", "limit", "internal"},
 	"observe":     {"engine", "limit", "internal"},
+	"httpapi":     {"limit", "resp", "internal"},
 	"simulate":    {"limit", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
 	"server":      {"engine", "limit", "resp", "config", "transport", "internal"},
 	"bench":       {"resp", "limit", "engine", "internal"},
-	"cmd":         {"bench", "config", "engine", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport"},
+	"cmd":         {"bench", "config", "engine", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport"},
 	"e2e":         {"resp", "config"},
 }
 

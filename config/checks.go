@@ -167,6 +167,48 @@ func addresses(words []string) error {
 	return nil
 }
 
+// TrustedProxies returns the networks in http-trusted-proxies.
+func (s *Settings) TrustedProxies() []netip.Prefix {
+	nets, err := parseNetworks(s.HTTPTrustedProxies.Get())
+	if err != nil {
+		return nil // it was checked when it was set
+	}
+	return nets
+}
+
+func networks(words []string) error {
+	_, err := parseNetworks(words)
+	return err
+}
+
+// parseNetworks parses addresses, and networks such as 10.0.0.0/8.
+func parseNetworks(words []string) ([]netip.Prefix, error) {
+	if len(words) > maxNetworks {
+		return nil, fmt.Errorf("at most %d networks can be given", maxNetworks)
+	}
+	var nets []netip.Prefix
+	for _, w := range words {
+		net, err := netip.ParsePrefix(w)
+		if err != nil {
+			var a netip.Addr
+			if a, err = netip.ParseAddr(w); err == nil {
+				net = netip.PrefixFrom(a.WithZone(""), a.BitLen())
+			}
+		}
+		switch {
+		case err != nil || net.Addr().Is4In6():
+			return nil, fmt.Errorf("%s is neither an IP address nor a network such as 10.0.0.0/8", quote(w))
+		case net != net.Masked():
+			return nil, fmt.Errorf("%s has bits of an address in it: the network is %s", quote(w), net.Masked())
+		}
+		nets = append(nets, net)
+	}
+	return nets, nil
+}
+
+// maxNetworks is the maximum number of networks in a directive.
+const maxNetworks = 256
+
 // hostName reports whether s can be a host name: labels of letters, digits, - and _, separated by dots. The
 // last label must not be all digits, so that a misspelt IP address is not a host name.
 func hostName(s string) bool {
@@ -256,16 +298,18 @@ func someAddresses(words []string) error {
 
 // checkTLS finds TLS settings that contradict one another.
 func checkTLS(r *Registry, s *Settings) error {
-	port := s.TLSPort.Get()
+	port, needs := s.TLSPort.Get(), "tls-port"
 	if port == 0 {
-		return nil
+		if needs = "http-tls"; !s.HTTPTLS.Get() {
+			return nil
+		}
 	}
 	auth, authority := s.TLSAuthClients.Get(), s.TLSCACertFile.Get()
 	switch {
-	case port == s.Port.Get():
+	case port != 0 && port == s.Port.Get():
 		return fmt.Errorf("port and tls-port are both %d", port)
 	case s.TLSCertFile.Get() == "" || s.TLSKeyFile.Get() == "":
-		return errors.New("tls-port needs tls-cert-file and tls-key-file")
+		return errors.New(needs + " needs tls-cert-file and tls-key-file")
 	case auth != "no" && authority == "":
 		return fmt.Errorf("tls-auth-clients %s needs tls-ca-cert-file", auth)
 	case authority != "" && r.byName[s.TLSAuthClients.Name()].source == fromDefault:

@@ -77,6 +77,9 @@ type Settings struct {
 	HTTPBind             *Words // empty means the same as Bind
 	HTTPPassword         *Text
 	HTTPPasswordFile     *Text
+	HTTPTLS              *Bool
+	HTTPDecisions        *Bool
+	HTTPTrustedProxies   *Words // see TrustedProxies
 	Pprof                *Bool
 
 	// Process.
@@ -236,15 +239,22 @@ func declareObservation(r *Registry, s *Settings) {
 	s.LatencyThreshold = g.int("latency-monitor-threshold", "0", 0, maxSeconds, mutable,
 		"LATENCY LATEST and HISTORY record commands that take this many milliseconds or more; 0: none. While this is on, every command is timed individually.")
 	s.HTTPPort = g.int("http-port", "6380", 0, 65535, fixed,
-		"The HTTP port for metrics and health; 0: none.")
+		"The HTTP port, for metrics and health and, if they are on, decisions; 0: none. See docs/http.md.")
 	s.HTTPBind = g.words("http-bind", "", fixed,
 		"The addresses of the HTTP port, in the form of bind; empty: those of bind.")
 	s.HTTPBind.check = addresses
 	s.HTTPPassword = g.text("http-password", "", mutable,
-		"The password for /metrics and profiles on the HTTP port: Basic authentication with any user name, or a Bearer token. /livez and /readyz need none. Empty: none.")
+		"The password of the HTTP port: Basic authentication with any user name, or a Bearer token. /livez and /readyz need none, nor does /auth, which is for http-trusted-proxies. Empty: none.")
 	s.HTTPPasswordFile = g.text("http-password-file", "", fixed,
 		"A file with the password, in place of http-password; a newline at its end is ignored.")
 	g.keep(s.HTTPPassword, s.HTTPPasswordFile)
+	s.HTTPTLS = g.bool("http-tls", "no", fixed,
+		"Whether the HTTP port speaks TLS, with tls-cert-file and tls-key-file.")
+	s.HTTPDecisions = g.bool("http-decisions", "no", fixed,
+		"Whether the HTTP port makes decisions: /v1/take for services, /auth for reverse proxies. See docs/http.md.")
+	s.HTTPTrustedProxies = g.words("http-trusted-proxies", "127.0.0.0/8 ::1/128", mutable,
+		"The addresses and networks of the proxies that may ask /auth, and whose X-Forwarded-For, X-Forwarded-Uri and other headers it believes.")
+	s.HTTPTrustedProxies.check = networks
 	s.Pprof = g.bool("pprof", "no", fixed,
 		"Whether the HTTP port serves Go's profiles, to this machine only.")
 

@@ -38,6 +38,7 @@ func newRegistry(snapshot func() Snapshot) (*prometheus.Registry, error) {
 type endpoints struct {
 	source Source
 	pprof  bool
+	decide bool
 }
 
 func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
@@ -45,8 +46,12 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil}
 	mux := http.NewServeMux()
+	if e.decide {
+		mux.Handle("/v1/", o.Decisions)
+		mux.Handle("/auth", o.Decisions)
+	}
 	mux.HandleFunc("GET /{$}", e.index)
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /readyz", e.readyz)
@@ -67,7 +72,7 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if o.Password != nil && !isProbe(r) && !knows(r, o.Password()) {
+		if o.Password != nil && !e.open(r) && !knows(r, o.Password()) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
 			plain(w, http.StatusUnauthorized, "a password is required (http-password): Basic authentication with any user name, or a Bearer token")
 			return
@@ -76,8 +81,17 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	}), nil
 }
 
-// isProbe reports whether a request asks for the health of the server, for which no password is needed.
-func isProbe(r *http.Request) bool { return r.URL.Path == "/livez" || r.URL.Path == "/readyz" }
+// open reports whether a request needs no password: it asks for the health of the server, or is a proxy's
+// question, whose Authorization header is its caller's. Decisions checks the proxy's address instead.
+func (e *endpoints) open(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/livez", "/readyz":
+		return true
+	case "/auth":
+		return e.decide
+	}
+	return false
+}
 
 // knows reports whether a request has the password, or none is set. The password may come in Basic
 // authentication with any user name, or as a Bearer token.
@@ -111,6 +125,10 @@ func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 	b.WriteString("/metrics        metrics for Prometheus\n")
 	b.WriteString("/livez          200 while the server makes progress\n")
 	b.WriteString("/readyz         200 while decisions are served")
+	if e.decide {
+		b.WriteString("\n/v1/take        decisions: POST a JSON object\n")
+		b.WriteString("/auth           decisions for reverse proxies")
+	}
 	if e.pprof && local(r) {
 		b.WriteString("\n/debug/pprof/   profiles")
 	}

@@ -1,10 +1,11 @@
-// Package observe is the HTTP port: Prometheus metrics, health checks and, if enabled, profiles. It reads the
-// server's figures from a Source and does not know how they are kept. Labels never contain what a client
+// Package observe is the HTTP port: Prometheus metrics, health checks and, if enabled, profiles. Decisions over
+// HTTP come from a handler that it is given. It reads the server's figures from a Source and does not know how they are kept. Labels never contain what a client
 // sent: a caller's identity is neither safe nor bounded.
 package observe
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,9 +29,13 @@ type Options struct {
 	// Pprof enables profiles under /debug/pprof/, for requests from loopback addresses to a listener that is
 	// bound to a loopback address.
 	Pprof bool
-	// Password returns the password for all pages but /livez and /readyz, or "" if there is none. It is
+	// Password returns the password for all pages but /livez, /readyz and /auth, or "" if there is none. It is
 	// called at each request. Nil means no password.
 	Password func() string
+	// Decisions answers /v1/ and /auth. Nil means that there are no such pages.
+	Decisions http.Handler
+	// TLS makes the port speak TLS. Nil means plain HTTP.
+	TLS *tls.Config
 	// Log receives messages about failures; nil means nowhere.
 	Log *slog.Logger
 }
@@ -53,10 +58,14 @@ func defaultBounds() bounds {
 	}
 }
 
+// decidingConnections is how many connections there may be with Options.Decisions. Proxies keep many open.
+const decidingConnections = 4096
+
 // Server is the HTTP port.
 type Server struct {
 	http      *http.Server
 	listeners []net.Listener
+	tls       *tls.Config // nil for plain HTTP
 }
 
 // Listen binds every address, so that a port that is taken is an error at the start. The error names the
@@ -81,12 +90,16 @@ func listen(o Options, b bounds) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Decisions != nil {
+		b.connections = max(b.connections, decidingConnections)
+	}
 	return &Server{
 		listeners: listeners,
+		tls:       o.TLS,
 		http: &http.Server{
 			Handler:           handler,
 			BaseContext:       withListener,
-			ConnState:         limitConnections(b.connections),
+			ConnState:         limitConnections(b.connections, o.TLS == nil),
 			ReadHeaderTimeout: b.header,
 			ReadTimeout:       b.read,
 			WriteTimeout:      b.write,
@@ -146,16 +159,24 @@ func closeAll(ls []net.Listener) {
 	}
 }
 
-// limitConnections closes a new connection immediately if there are more than n. If it stayed unaccepted
-// instead, idle connections could delay a probe for as long as they may idle.
-func limitConnections(n int64) func(net.Conn, http.ConnState) {
+// tooMany is the answer to a connection that is one too many.
+const tooMany = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n" +
+	"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 31\r\n\r\ntoo many connections: try later"
+
+// limitConnections closes a new connection immediately if there are more than n; if plain is true, with an
+// answer. If it stayed unaccepted instead, idle connections could delay a probe for as long as they may idle.
+func limitConnections(n int64, plain bool) func(net.Conn, http.ConnState) {
 	var open atomic.Int64
 	return func(c net.Conn, s http.ConnState) {
 		switch s {
 		case http.StateNew:
-			if open.Add(1) > n {
-				_ = c.Close()
+			if open.Add(1) <= n {
+				return
 			}
+			if plain {
+				_, _ = c.Write([]byte(tooMany)) // the socket is new, so it has room
+			}
+			_ = c.Close()
 		case http.StateClosed, http.StateHijacked:
 			open.Add(-1)
 		}
@@ -176,7 +197,12 @@ func (s *Server) Addrs() []net.Addr {
 func (s *Server) Serve() error {
 	errs := make(chan error, len(s.listeners))
 	for _, l := range s.listeners {
-		go func() { errs <- s.http.Serve(l) }()
+		go func() {
+			if s.tls != nil {
+				l = tls.NewListener(l, s.tls)
+			}
+			errs <- s.http.Serve(l)
+		}()
 	}
 	var first error
 	for range s.listeners {

@@ -47,25 +47,11 @@ func (m *monitors) count() int {
 //
 // to every monitor, with secrets left out.
 func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
-	line := make([]byte, 0, 256)
-	line = append(line, '+')
-	line = strconv.AppendInt(line, s.call.now/1e9, 10)
-	line = append(line, '.')
-	us := strconv.Itoa(int(s.call.now / 1e3 % 1e6))
-	line = append(append(line, "000000"[len(us):]...), us...)
-	line = append(line, " [0 "...)
+	from := s.addr()
 	if local := s.conn.LocalAddr(); isUnix(local) {
-		line = append(append(line, "unix:"...), local.String()...)
-	} else {
-		line = append(line, s.addr()...)
+		from = "unix:" + local.String()
 	}
-	line = append(line, ']')
-	for _, a := range m.srv.redact(cmd, args) {
-		line = append(line, ' ')
-		line = resp.AppendQuoted(line, a)
-	}
-	line = append(line, "\r\n"...)
-
+	line := m.line(&s.call, from, cmd, args)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
@@ -75,6 +61,34 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 		}
 		to.deliver(line)
 	}
+}
+
+// feedDirect is feed for a call that belongs to no client.
+func (m *monitors) feedDirect(c *call) {
+	line := m.line(c, directAddr, c.cmd, c.args)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for to := range m.set {
+		to.deliver(line)
+	}
+}
+
+// line returns the line that monitors get for a command.
+func (m *monitors) line(c *call, from string, cmd *command, args [][]byte) []byte {
+	line := make([]byte, 0, 256)
+	line = append(line, '+')
+	line = strconv.AppendInt(line, c.now/1e9, 10)
+	line = append(line, '.')
+	us := strconv.Itoa(int(c.now / 1e3 % 1e6))
+	line = append(append(line, "000000"[len(us):]...), us...)
+	line = append(line, " [0 "...)
+	line = append(line, from...)
+	line = append(line, ']')
+	for _, a := range m.srv.redact(cmd, args) {
+		line = append(line, ' ')
+		line = resp.AppendQuoted(line, a)
+	}
+	return append(line, "\r\n"...)
 }
 
 // deliver sends b, which is not a reply, to the client. Any goroutine may call it.

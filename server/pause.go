@@ -40,16 +40,28 @@ func (p *pause) start(now, until int64, all bool) {
 // holds reports whether cmd must wait. If so, the end of the pause wakes the session. CLIENT
 // itself always runs, so that a client can end the pause.
 func (p *pause) holds(s *session, cmd *command) bool {
-	if cmd.parent != nil && cmd.parent.name == "CLIENT" {
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.until == 0 || s.srv.clock.Now() >= p.until || (!p.all && cmd.flags&flagWrite == 0) {
+	if !p.applies(cmd) {
 		return false
 	}
 	p.waiting[s] = true
 	return true
+}
+
+// stops reports whether cmd may not run now, for a caller that cannot wait.
+func (p *pause) stops(cmd *command) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.applies(cmd)
+}
+
+// applies reports whether the pause is on for cmd. The caller holds mu.
+func (p *pause) applies(cmd *command) bool {
+	if cmd.parent != nil && cmd.parent.name == "CLIENT" {
+		return false
+	}
+	return p.until != 0 && p.srv.clock.Now() < p.until && (p.all || cmd.flags&flagWrite != 0)
 }
 
 // stop ends the pause and wakes the sessions that it held.

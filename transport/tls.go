@@ -151,6 +151,15 @@ func readPEM(what, file string) ([]byte, error) {
 	return b, nil
 }
 
+// Config returns a configuration for a listener of another kind, such as HTTP's. It always has the
+// certificates that are current when a handshake begins.
+func (t *TLS) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.server(), nil },
+	}
+}
+
 // server returns the configuration for one connection: the current one when its handshake begins.
 func (t *TLS) server() *tls.Config {
 	return t.current.Load()

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"limitdb/config"
+	"limitdb/httpapi"
 	"limitdb/observe"
 	"limitdb/transport"
 )
@@ -211,24 +215,65 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 		}
 		addrs = append(addrs, addr)
 	}
-	h, err := observe.Listen(observe.Options{
+	o := observe.Options{
 		Addrs: addrs, Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get,
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
-	})
+	}
+	if p.set.HTTPDecisions.Get() {
+		o.Decisions = p.decisions()
+	}
+	if p.set.HTTPTLS.Get() {
+		o.TLS = p.tls.Config()
+	}
+	h, err := observe.Listen(o)
 	if err != nil {
 		return taken(fmt.Errorf("http-port: %w", err), "--http-port N (0 for none)")
 	}
 	p.http = h
-	if open := beyondThisMachine(h.Addrs()); len(open) > 0 && p.set.HTTPPassword.Get() == "" {
-		p.log.Warn("the HTTP port is open to other machines without a password: set http-password or http-password-file, or http-bind to 127.0.0.1",
-			"addresses", open, "pages", "/metrics /livez /readyz")
-	}
+	p.sayWhatIsOpen(h.Addrs())
 	background.Go(func() {
 		if err := h.Serve(); err != nil {
 			p.log.Error("the HTTP port has failed", "err", err)
 		}
 	})
 	return nil
+}
+
+// decisions returns the handler of decisions over HTTP.
+func (p *process) decisions() http.Handler {
+	var trusted atomic.Pointer[[]netip.Prefix]
+	changed := func() error {
+		nets := p.set.TrustedProxies()
+		trusted.Store(&nets)
+		return nil
+	}
+	_ = changed() // it never fails
+	p.registry.OnChange(changed, p.set.HTTPTrustedProxies)
+	return httpapi.New(httpapi.Options{
+		Do:      p.server.Do,
+		Trusted: func() []netip.Prefix { return *trusted.Load() },
+		Closed:  func() bool { return p.set.ProtectedMode.Get() && p.set.HTTPPassword.Get() == "" },
+		Log:     p.log,
+	})
+}
+
+// sayWhatIsOpen logs which pages of the HTTP port other machines can reach.
+func (p *process) sayWhatIsOpen(addrs []net.Addr) {
+	open := beyondThisMachine(addrs)
+	if len(open) == 0 {
+		return
+	}
+	pages := "/metrics /livez /readyz"
+	if p.set.HTTPDecisions.Get() {
+		p.log.Info("the HTTP port makes decisions", "addresses", open, "/auth", "for "+strings.Join(p.set.HTTPTrustedProxies.Get(), " "))
+		if !p.set.ProtectedMode.Get() {
+			pages += " /v1/take"
+		}
+	}
+	if p.set.HTTPPassword.Get() == "" {
+		p.log.Warn("the HTTP port is open to other machines without a password: set http-password or http-password-file, or http-bind to 127.0.0.1",
+			"addresses", open, "pages", pages)
+	}
 }
 
 // beyondThisMachine returns the addresses that other machines can reach.
@@ -258,8 +303,12 @@ func (p *process) addresses() []string {
 		out = append(out, a.String())
 	}
 	if p.http != nil {
+		scheme := "http://"
+		if p.set.HTTPTLS.Get() {
+			scheme = "https://"
+		}
 		for _, a := range p.http.Addrs() {
-			out = append(out, "http://"+a.String())
+			out = append(out, scheme+a.String())
 		}
 	}
 	return out

@@ -52,9 +52,9 @@ func (p *process) reload() {
 	p.log.Info("reloaded")
 }
 
-// loadTLS reads the certificates, or returns nil if there is no TLS port.
+// loadTLS reads the certificates, or returns nil if no port speaks TLS.
 func loadTLS(set *config.Settings) (*transport.TLS, error) {
-	if set.TLSPort.Get() == 0 {
+	if set.TLSPort.Get() == 0 && !set.HTTPTLS.Get() {
 		return nil, nil
 	}
 	auth, err := transport.ParseClientAuth(set.TLSAuthClients.Get())

@@ -68,7 +68,7 @@ type process struct {
 	group    *transport.Group
 	ports    ports
 	saves    bool           // make a snapshot last
-	tls      *transport.TLS // nil without tls-port
+	tls      *transport.TLS // nil if no port speaks TLS
 	http     *observe.Server
 	durable  *durability
 	replica  *replica // nil for a standalone server

@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// post sends a JSON object and returns the status and the answer.
+func post(t *testing.T, c *http.Client, url, body, user string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if user != "" {
+		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, strings.TrimSpace(string(b))
+}
+
+// TestHTTPDecisions takes from one key over HTTP with TLS and over RESP.
+func TestHTTPDecisions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, "http")
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	p := startWith(t, options{ready: func(p *proc) bool { return answers(p.Addr) }},
+		"--http-decisions", "yes", "--http-tls", "yes", "--tls-cert-file", cert, "--tls-key-file", key, "--appendfsync", "always", "--http-password", "secret")
+	url := "https://" + p.HTTPAddr
+	take := `{"key": "user:42", "limit": "GCRA 3/h"}`
+	if status, _ := post(t, c, url+"/v1/take", take, "x:wrong"); status != 401 {
+		t.Errorf("a wrong password: %d", status)
+	}
+	for i, want := range []string{
+		`{"limited":false,"limit":3,"remaining":2,"wait_ms":-1,"reset_ms":1200000}`,
+		`{"limited":false,"limit":3,"remaining":0,"wait_ms":-1,"reset_ms":`,
+		`{"limited":true,"limit":3,"remaining":0,"wait_ms":`,
+	} {
+		if status, body := post(t, c, url+"/v1/take", take, "x:secret"); status != 200 || !strings.HasPrefix(body, want) {
+			t.Errorf("request %d: %d %s, want %s", i+1, status, body, want)
+		}
+		if i == 0 {
+			dial(t, p.Addr).do("RL.TAKE", "user:42", "GCRA", "3/h")
+		}
+	}
+	if status, body := post(t, c, url+"/v1/take", `{"key": "user:42", "limit": "LOG 3/h"}`, "x:secret"); status != 409 {
+		t.Errorf("another family: %d %s", status, body)
+	}
+	if r := run(t, "", plainBinary(t), "--http-tls", "yes", "--port", "0"); r.Code != 1 || !strings.Contains(r.Stderr, "http-tls needs tls-cert-file and tls-key-file") {
+		t.Errorf("without a certificate: %d %s", r.Code, r.Stderr)
+	}
+}

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// proxyConfig writes a configuration of deploy/proxies with other addresses, and returns its path.
+func proxyConfig(t *testing.T, name, dir string, change ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "proxies", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(change); i += 2 {
+		if !strings.Contains(string(text), change[i]) {
+			t.Fatalf("%s has no %q", name, change[i])
+		}
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(strings.NewReplacer(change...).Replace(string(text))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// runProxy runs a reverse proxy until the end of the test, and waits until it listens on addr.
+func runProxy(t *testing.T, addr string, line ...string) {
+	t.Helper()
+	cmd := exec.Command(need(t, line[0]), line[1:]...)
+	log := &logBuffer{}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", line[0], log)
+		}
+	})
+	eventually(t, line[0]+" listens", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+// ask sends a request and returns its status and headers.
+func ask(t *testing.T, url string) (int, http.Header, string) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(body)
+}
+
+// TestProxies runs nginx and HAProxy with the configurations in deploy/proxies in front of a service.
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "served "+r.URL.Path)
+	}))
+	t.Cleanup(app.Close)
+	appAddr := strings.TrimPrefix(app.URL, "http://")
+	const theirs, ours = "GCRA+100/m+BURST+20", "GCRA+2/h"
+	for _, c := range []struct {
+		name string
+		run  func(addr, limitdb, dir string)
+	}{
+		{"nginx", func(addr, limitdb, dir string) {
+			conf := proxyConfig(t, "nginx.conf", dir, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours)
+			runProxy(t, addr, "nginx", "-p", dir, "-e", "stderr", "-c", conf,
+				"-g", "daemon off; master_process off; pid "+filepath.Join(dir, "pid")+";")
+		}},
+		{"haproxy", func(addr, limitdb, dir string) {
+			lua := proxyConfig(t, "limitdb.lua", dir)
+			conf := proxyConfig(t, "haproxy.cfg", dir, "/etc/haproxy/limitdb.lua", lua, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours)
+			runProxy(t, addr, "haproxy", "-db", "-f", conf)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := start(t, "--http-decisions", "yes")
+			addr := "127.0.0.1:" + freePort(t)
+			c.run(addr, p.HTTPAddr, t.TempDir())
+			url := "http://" + addr + "/page?x=1"
+			for i, state := range []string{`"api";r=1;t=1800`, `"api";r=0;t=3600`} {
+				status, header, body := ask(t, url)
+				if status != 200 || body != "served /page" || header.Get("RateLimit") != state || header.Get("RateLimit-Policy") != `"api";q=2;w=3600` {
+					t.Errorf("request %d: %d %q %v", i+1, status, body, header)
+				}
+			}
+			status, header, _ := ask(t, url)
+			if status != 429 || header.Get("Retry-After") != "1800" || header.Get("RateLimit") != `"api";r=0;t=3600` {
+				t.Errorf("over the limit: %d %v", status, header)
+			}
+			// Requests pass while limitdb is away.
+			p.Stop()
+			if status, _, body := ask(t, url); status != 200 || body != "served /page" {
+				t.Errorf("without limitdb: %d %q", status, body)
+			}
+		})
+	}
+}

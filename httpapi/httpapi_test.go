@@ -1,0 +1,319 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// fake is a server that notes the last command and always gives the same reply.
+type fake struct {
+	words []string
+	reply string
+	err   error
+}
+
+const granted = "*5\r\n:0\r\n:20\r\n:19\r\n:-1\r\n:600\r\n"
+
+func (f *fake) do(_ context.Context, args ...[]byte) ([]byte, error) {
+	f.words = nil
+	for _, a := range args {
+		f.words = append(f.words, string(a))
+	}
+	return []byte(f.reply), f.err
+}
+
+func (f *fake) handler() http.Handler {
+	return New(Options{
+		Do:      f.do,
+		Trusted: func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} },
+	})
+}
+
+// serve sends a request from the trusted proxy 10.0.0.1. Headers are given as "Name: value".
+func (f *fake) serve(method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.RemoteAddr = "10.0.0.1:4000"
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	f.handler().ServeHTTP(w, r)
+	return w
+}
+
+const jsonType = "Content-Type: application/json"
+
+func TestTake(t *testing.T) {
+	for _, c := range []struct{ body, reply, words, answer string }{
+		{`{"key":"u","limit":"GCRA 100/m BURST 20"}`, granted, "RL.TAKE u GCRA 100/m BURST 20 COST 1", `{"limited":false,"limit":20,"remaining":19,"wait_ms":-1,"reset_ms":600}`},
+		{`{"key":"ü ","limit":" gcra\t100 1m","cost":0}`, granted, "RL.TAKE ü  gcra 100 1m COST 0", ""},
+		{`{"key":"u","limit":"LOG 5/m","cost":9223372036854775807,"peek":true}`, granted, "RL.PEEK u LOG 5/m COST 9223372036854775807", ""},
+		{`{"key":"u","limit":"LOG 5/m","cost":7,"partial":true}`, "*6\r\n:1\r\n:20\r\n:0\r\n:30\r\n:600\r\n:0\r\n", "RL.TAKE u LOG 5/m COST 7 PARTIAL", `{"limited":true,"limit":20,"remaining":0,"wait_ms":30,"reset_ms":600,"granted":0}`},
+	} {
+		f := &fake{reply: c.reply}
+		w := f.serve("POST", "/v1/take", c.body, jsonType)
+		if got := strings.Join(f.words, " "); w.Code != 200 || got != c.words {
+			t.Errorf("%s: %d, %q, want %q: %s", c.body, w.Code, got, c.words, w.Body)
+		}
+		if c.answer != "" && strings.TrimSpace(w.Body.String()) != c.answer {
+			t.Errorf("%s: %s, want %s", c.body, w.Body, c.answer)
+		}
+	}
+}
+
+// A request that is wrong gets an error that says what is wrong, and nothing is asked of the server.
+func TestWrongRequests(t *testing.T) {
+	ok := `"key":"u","limit":"GCRA 1/m"`
+	for _, c := range []struct {
+		method, path, body, kind string
+		status                   int
+		text                     string
+	}{
+		{"GET", "/v1/take", "", jsonType, 405, "use POST"},
+		{"POST", "/v1/take", "{" + ok + "}", "Content-Type: text/plain", 415, "application/json"},
+		{"POST", "/v1/take", "{" + ok + "}", "X: y", 415, "application/json"},
+		{"POST", "/v1/nothing", "{}", jsonType, 404, `there is no \"/v1/nothing\"`},
+		{"POST", "/v1/take", strings.Repeat(" ", maxBody+1), jsonType, 413, "65536 bytes"},
+		{"POST", "/v1/take", "", jsonType, 400, "line 1, column 1: the JSON ends too early"},
+		{"POST", "/v1/take", "[]", jsonType, 400, "an object is expected"},
+		{"POST", "/v1/take", strings.Repeat("[", 60000), jsonType, 400, "an object is expected"},
+		{"POST", "/v1/take", "{\n  \"key\": \"u\",\n  \"limt\": 1}", jsonType, 400, `line 3, column 9: there is no field \"limt\"`},
+		{"POST", "/v1/take", `{"key":"a","key":"b"}`, jsonType, 400, `\"key\" is given twice`},
+		{"POST", "/v1/take", `{"key":7}`, jsonType, 400, "key must be a string"},
+		{"POST", "/v1/take", `{"key":null}`, jsonType, 400, "key must be a string"},
+		{"POST", "/v1/take", `{"key":["u"]}`, jsonType, 400, "key must be a string"},
+		{"POST", "/v1/take", "{\"key\":\"\xff\"}", jsonType, 400, "key is not Unicode"},
+		{"POST", "/v1/take", `{"key":"\ud800"}`, jsonType, 400, "key is not Unicode"},
+		{"POST", "/v1/take", `{"key":""}`, jsonType, 400, "key is missing or empty"},
+		{"POST", "/v1/take", `{"key":"u"}`, jsonType, 400, "limit is missing"},
+		{"POST", "/v1/take", "{" + ok + `,"cost":-1}`, jsonType, 400, "cost must be a whole number"},
+		{"POST", "/v1/take", "{" + ok + `,"cost":1.5}`, jsonType, 400, "cost must be a whole number"},
+		{"POST", "/v1/take", "{" + ok + `,"cost":9223372036854775808}`, jsonType, 400, "cost must be a whole number"},
+		{"POST", "/v1/take", "{" + ok + `,"cost":"1"}`, jsonType, 400, "cost must be a whole number"},
+		{"POST", "/v1/take", "{" + ok + `,"peek":1}`, jsonType, 400, "peek must be true or false"},
+		{"POST", "/v1/take", "{" + ok + `,"peek":true,"partial":true}`, jsonType, 400, "leave partial out"},
+		{"POST", "/v1/take", "{" + ok + "} x", jsonType, 400, "more after the object"},
+		{"POST", "/v1/take", "{" + ok, jsonType, 400, "ends too early"},
+		{"POST", "/v1/take", `{"key":"u","limit":"GCRA 1/m WAIT 5s"}`, jsonType, 400, "limit: "},
+		{"POST", "/v1/take", `{"key":"u","limit":"GCRA 1/m REPLACE"}`, jsonType, 400, "limit: "},
+		{"POST", "/v1/take", `{"key":"u","limit":"GRCA 1/m"}`, jsonType, 400, "limit: "},
+		{"GET", "/auth", "", "", 400, "limit is missing"},
+		{"GET", "/auth?limit=GCRA+1/m&limit=GCRA+2/m", "", "", 400, "given twice"},
+		{"GET", "/auth?limit=GCRA+1/m&nothing=1", "", "", 400, `no parameter \"nothing\"`},
+		{"GET", "/auth?limit=GCRA+1/m&key=ip", "", "", 400, "must set X-Forwarded-For"},
+		{"GET", "/auth?limit=GCRA+1/m&key=ip", "", "X-Forwarded-For: unknown", 400, "no address"},
+		{"GET", "/auth?limit=GCRA+1/m&key=path", "", "X-Forwarded-Uri: %", 400, "no path"},
+		{"GET", "/auth?limit=GCRA+1/m&key=nothing", "", "", 400, `no field \"nothing\"`},
+		{"GET", "/auth?limit=GCRA+1/m&key=ip,", "", "X-Forwarded-For: 1.1.1.1", 400, "commas"},
+		{"GET", "/auth?limit=GCRA+1/m&denied=200", "", "", 400, "from 400 to 499"},
+		{"GET", "/auth?limit=GCRA+1/m&cost=-1", "", "", 400, "cost must be"},
+		{"GET", "/auth?limit=GCRA+1/m&ipv6-prefix=0", "", "", 400, "from 1 to 128"},
+		{"GET", "/auth?limit=GCRA+1/m&headers=y", "", "", 400, "headers must be x"},
+		{"GET", "/auth?limit=GCRA+1/m&name=", "", "", 400, "name must be"},
+		{"GET", "/auth?%zz", "", "", 400, "the query"},
+	} {
+		f := &fake{reply: granted}
+		w := f.serve(c.method, c.path, c.body, c.kind)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.text) || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s %s %.60q: %d %s, want %d %q", c.method, c.path, c.body, w.Code, w.Body, c.status, c.text)
+		}
+		if f.words != nil {
+			t.Errorf("%s %.60q: the server was asked %q", c.path, c.body, f.words)
+		}
+	}
+}
+
+// slowBody is a body whose connection has failed.
+type slowBody struct{}
+
+func (slowBody) Read([]byte) (int, error) { return 0, errors.New("too slow") }
+
+func TestBodyThatDoesNotCome(t *testing.T) {
+	f := &fake{}
+	r := httptest.NewRequest("POST", "/v1/take", io.NopCloser(slowBody{}))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	f.handler().ServeHTTP(w, r)
+	if w.Code != 408 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestErrorsOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		reply  string
+		err    error
+		status int
+		after  string
+		body   string
+	}{
+		{"-ERR max is too large", nil, 400, "", `{"error":{"code":"ERR","message":"max is too large"}}`},
+		{"-ERR the server is shutting down", nil, 503, "", `"code":"ERR"`},
+		{"-WRONGTYPE the key holds LOG", nil, 409, "", `"code":"WRONGTYPE"`},
+		{"-OOM too much", nil, 503, "1", `"code":"OOM"`},
+		{"-MISCONF disk", nil, 503, "1", `"code":"MISCONF"`},
+		{"-LOADING wait", nil, 503, "1", `"code":"LOADING"`},
+		{"-CLUSTERDOWN no leader", nil, 503, "1", `"code":"CLUSTERDOWN"`},
+		{"-PAUSED wait", nil, 503, "1", `"code":"PAUSED"`},
+		{"-UNKNOWNOUTCOME it may have been counted", nil, 503, "", `"code":"UNKNOWNOUTCOME"`},
+		{"-MOVED 7 10.1.1.1:6379", nil, 503, "1", `"leader":"10.1.1.1:6379"`},
+		{"", context.DeadlineExceeded, 503, "", `"code":"UNKNOWNOUTCOME"`},
+	} {
+		f := &fake{reply: c.reply + "\r\n", err: c.err}
+		for _, w := range []*httptest.ResponseRecorder{
+			f.serve("POST", "/v1/take", `{"key":"u","limit":"GCRA 1/m"}`, jsonType),
+			f.serve("GET", "/auth?limit=GCRA+1/m", ""),
+		} {
+			if w.Code != c.status || w.Header().Get("Retry-After") != c.after || !strings.Contains(w.Body.String(), c.body) {
+				t.Errorf("%s: %d, Retry-After %q, %s", c.reply, w.Code, w.Header().Get("Retry-After"), w.Body)
+			}
+		}
+	}
+}
+
+func TestAuth(t *testing.T) {
+	const denied = "*5\r\n:1\r\n:20\r\n:0\r\n:1500\r\n:60000\r\n"
+	const never = "*5\r\n:1\r\n:20\r\n:20\r\n:-1\r\n:0\r\n"
+	for _, c := range []struct {
+		query, reply string
+		status       int
+		want         map[string]string
+	}{
+		{"limit=GCRA+100/m+BURST+20", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=100;w=60`, "RateLimit": `"default";r=19;t=1`, "Retry-After": "", "X-RateLimit-Limit": ""}},
+		{"limit=GCRA+100/m+BURST+20&headers=x&name=a%22b%C3%BC", denied, 429, map[string]string{
+			"RateLimit-Policy": `"a\"b??";q=100;w=60`, "RateLimit": `"a\"b??";r=0;t=60`, "Retry-After": "2",
+			"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60",
+		}},
+		{"limit=GCRA+5/10ms&denied=403&cost=30", never, 403, map[string]string{"RateLimit-Policy": `"default";q=5;w=1`, "Retry-After": ""}},
+		{"limit=FIXED+5+CALENDAR+month", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=5`}},
+	} {
+		f := &fake{reply: c.reply}
+		w := f.serve("GET", "/auth?"+c.query, "")
+		if w.Code != c.status {
+			t.Errorf("%s: %d %s", c.query, w.Code, w.Body)
+		}
+		for name, value := range c.want {
+			if got := w.Header().Get(name); got != value {
+				t.Errorf("%s: %s is %q, want %q", c.query, name, got, value)
+			}
+		}
+	}
+}
+
+// Who the caller is, by what the proxy says.
+func TestKeys(t *testing.T) {
+	for _, c := range []struct{ query, headers, key string }{
+		{"", "", "auth:default"},
+		{"name=a:b", "", "auth:a%3Ab"},
+		{"key=ip", "X-Forwarded-For: 192.0.2.7", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 1.2.3.4, 192.0.2.7", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 1.2.3.4, 192.0.2.7,10.0.0.9", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 1.2.3.4|X-Forwarded-For: 192.0.2.7", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: garbage, 192.0.2.7", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 10.0.0.8, 10.0.0.9", "auth:default:10.0.0.8"},
+		{"key=ip", "X-Forwarded-For: 192.0.2.7:5000", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: ::ffff:192.0.2.7", "auth:default:192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: [2001:db8:1:2:3::4]:5000", "auth:default:2001%3Adb8%3A1%3A2%3A%3A"},
+		{"key=ip", "X-Forwarded-For: 2001:db8:1:2:ffff::", "auth:default:2001%3Adb8%3A1%3A2%3A%3A"},
+		{"key=ip&ipv6-prefix=128", "X-Forwarded-For: 2001:db8::4", "auth:default:2001%3Adb8%3A%3A4"},
+		{"key=method,host,path", "X-Forwarded-Method: GET|X-Forwarded-Host: A.Example|X-Forwarded-Uri: /%6cogin//x/../y/?a=b", "auth:default:GET:a.example:%2Flogin%2Fy%2F"},
+		{"key=user&header.user=X-User", "X-User: a:b", "auth:default:a%3Ab"},
+		{"key=user&header.user=X-User", "", "auth:default:"},
+		{"key=user&header.user=X-User", "X-User: " + strings.Repeat("u", 600), "auth:default:!4da9ff2ba48e0a88f0cac2ad5a2f11ee7d5d9ccfea4b1cf9a1ccd6ba21ae26ba"},
+	} {
+		f := &fake{reply: granted}
+		var headers []string
+		if c.headers != "" {
+			headers = strings.Split(c.headers, "|")
+		}
+		w := f.serve("GET", "/auth?limit=GCRA+1/m&"+c.query, "", headers...)
+		if len(f.words) < 2 || len(f.words[1]) > maxIdentity || f.words[1] != c.key && !strings.Contains(c.key, "!") {
+			t.Errorf("%s, %.80s: %q, want %q: %s", c.query, c.headers, f.words, c.key, w.Body)
+		}
+	}
+}
+
+// Two callers that differ never share a key.
+func TestKeysNeverClash(t *testing.T) {
+	value := rapid.StringMatching(`[a:%!,"\x{e9} ]{0,4}`)
+	key := func(t *rapid.T, a, b string) string {
+		f := &fake{reply: granted}
+		r := httptest.NewRequest("GET", "/auth?limit=GCRA+1/m&key=a,b&header.a=A&header.b=B", nil)
+		r.RemoteAddr = "10.0.0.1:4000"
+		r.Header["A"], r.Header["B"] = []string{a}, []string{b}
+		f.handler().ServeHTTP(httptest.NewRecorder(), r)
+		if len(f.words) < 2 {
+			t.Fatal("no decision")
+		}
+		return f.words[1]
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c, d := value.Draw(t, "a"), value.Draw(t, "b"), value.Draw(t, "c"), value.Draw(t, "d")
+		if same := a == c && b == d; (key(t, a, b) == key(t, c, d)) != same {
+			t.Errorf("%q %q and %q %q", a, b, c, d)
+		}
+	})
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	f := &fake{reply: granted}
+	h := New(Options{Do: f.do, Trusted: func() []netip.Prefix {
+		return []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	}, Closed: func() bool { return true }})
+	for _, c := range []struct {
+		peer       string
+		auth, take int
+	}{
+		{"10.1.2.3:4000", 200, 403},
+		{"[::ffff:10.1.2.3]:4000", 200, 403},
+		{"[fd00::1]:4000", 200, 403},
+		{"192.0.2.1:4000", 400, 403},
+		{"127.0.0.1:4000", 400, 200},
+		{"[::1]:4000", 400, 200},
+		{"", 400, 403},
+	} {
+		for path, want := range map[string]int{"/auth?limit=GCRA+1/m": c.auth, "/v1/take": c.take} {
+			r := httptest.NewRequest("POST", path, bytes.NewReader([]byte(`{"key":"u","limit":"GCRA 1/m"}`)))
+			r.RemoteAddr = c.peer
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s from %q: %d, want %d: %s", path, c.peer, w.Code, want, w.Body)
+			}
+		}
+	}
+	if New(Options{Do: f.do}) == nil {
+		t.Error("no handler")
+	}
+}
+
+// What a body has never makes the handler fail, and what reaches the server is a limit and nothing else.
+func FuzzTake(f *testing.F) {
+	for _, s := range []string{`{"key":"u","limit":"GCRA 1/m"}`, `{"key":"u","limit":"FIXED 1 CALENDAR day","cost":2,"peek":true}`, `{`, `{"key":"\ud800"}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		fk := &fake{reply: granted}
+		w := fk.serve("POST", "/v1/take", string(body), jsonType)
+		if w.Code != 200 && w.Code != 400 && w.Code != 413 || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		for _, word := range fk.words[min(2, len(fk.words)):] {
+			if strings.EqualFold(word, "WAIT") || strings.EqualFold(word, "REPLACE") {
+				t.Errorf("%q", fk.words)
+			}
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// object reads a JSON object strictly: a field that is unknown, given twice or of another type is an error,
+// and so is anything behind the object. Errors name the line and the column.
+type object struct {
+	dec  *json.Decoder
+	body []byte
+}
+
+// readObject calls field for each field of the object in body. The function reads the value by the methods of
+// o, and returns false if there is no such field.
+func readObject(body []byte, field func(o *object, name string) (known bool, err error)) error {
+	o := &object{dec: json.NewDecoder(bytes.NewReader(body)), body: body}
+	o.dec.UseNumber()
+	if err := o.fields(field); err != nil {
+		return err
+	}
+	if _, err := o.dec.Token(); !errors.Is(err, io.EOF) {
+		return o.wrong("there is more after the object")
+	}
+	return nil
+}
+
+func (o *object) fields(field func(o *object, name string) (known bool, err error)) error {
+	t, err := o.token()
+	if err != nil {
+		return err
+	}
+	if t != json.Delim('{') {
+		return o.wrong("an object is expected")
+	}
+	seen := map[string]bool{}
+	for o.dec.More() {
+		name, err := o.text("a name")
+		if err != nil {
+			return err
+		}
+		if seen[name] {
+			return o.wrong("%s is given twice", clip(name))
+		}
+		seen[name] = true
+		known, err := field(o, name)
+		if err != nil {
+			return err
+		}
+		if !known {
+			return o.wrong("there is no field %s", clip(name))
+		}
+	}
+	_, err = o.token()
+	return err
+}
+
+// text reads a string. Strings with characters that are not Unicode, or the one that stands for such, are
+// refused: two that differ would become the same.
+func (o *object) text(what string) (string, error) {
+	t, err := o.token()
+	if err != nil {
+		return "", err
+	}
+	s, ok := t.(string)
+	switch {
+	case !ok:
+		return "", o.wrong("%s must be a string", what)
+	case strings.ContainsRune(s, '\uFFFD'):
+		return "", o.wrong("%s is not Unicode", what)
+	}
+	return s, nil
+}
+
+// integer reads a whole number of 0 or more.
+func (o *object) integer(what string) (int64, error) {
+	t, err := o.token()
+	if err != nil {
+		return 0, err
+	}
+	n, isNumber := t.(json.Number)
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	if !isNumber || err != nil || i < 0 {
+		return 0, o.wrong("%s must be a whole number from 0 to %d", what, math.MaxInt64)
+	}
+	return i, nil
+}
+
+// boolean reads true or false.
+func (o *object) boolean(what string) (bool, error) {
+	t, err := o.token()
+	if err != nil {
+		return false, err
+	}
+	b, ok := t.(bool)
+	if !ok {
+		return false, o.wrong("%s must be true or false", what)
+	}
+	return b, nil
+}
+
+func (o *object) token() (json.Token, error) {
+	t, err := o.dec.Token()
+	if err != nil {
+		syntax := new(json.SyntaxError)
+		switch {
+		case errors.As(err, &syntax):
+			return nil, o.wrong("%s", strings.TrimPrefix(syntax.Error(), "json: "))
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, o.wrong("the JSON ends too early")
+		}
+		return nil, o.wrong("%s", err)
+	}
+	return t, nil
+}
+
+// wrong returns an error with the place that has been read up to.
+func (o *object) wrong(format string, args ...any) error {
+	read := o.body[:min(o.dec.InputOffset(), int64(len(o.body)))]
+	line := bytes.Count(read, []byte("\n")) + 1
+	column := len(read) - bytes.LastIndexByte(read, '\n')
+	return invalid("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"limitdb/resp"
+)
+
+// direct asks Do and parses its reply.
+func direct(t *testing.T, srv *Server, words ...string) resp.Value {
+	t.Helper()
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	b, err := srv.Do(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), 1<<20)
+	if err != nil {
+		t.Fatalf("%q: %v", b, err)
+	}
+	return v
+}
+
+// Do decides on the same state, with the same answers and counts, as a client.
+func TestDoIsAClientsCommand(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for _, words := range [][]string{
+		{"RL.TAKE", "k", "GCRA", "10/m"},
+		{"RL.PEEK", "k", "GCRA", "10/m"},
+		{"RL.TAKE", "k", "GCRA", "10/m", "COST", "11"},
+		{"RL.TAKE", "k", "NONE", "10/m"},
+		{"NOTHING"},
+		{"RL.TAKE", "k"},
+		{"RL.TAKE", strings.Repeat("k", 5000), "GCRA", "1/m"},
+		{"RL.TAKE", "k", "LOG", "10/m"},
+	} {
+		a := direct(t, ts.Server, words...)
+		c.do("DEL", "k")
+		if words[0] != "RL.TAKE" || a.Err() != nil {
+			continue
+		}
+		if b := c.do(words...); b.Err() != nil || len(a.Elems) != 5 {
+			t.Errorf("%q: %+v by Do, %+v by a client", words, a, b)
+		}
+	}
+	c.do("DEL", "k")
+	before := c.do("RL.PEEK", "k", "GCRA", "10/m")
+	direct(t, ts.Server, "RL.TAKE", "k", "GCRA", "10/m", "COST", "3")
+	if after := c.do("RL.PEEK", "k", "GCRA", "10/m"); after.Elems[2].Int != before.Elems[2].Int-3 {
+		t.Errorf("a client sees %d left, then %d", before.Elems[2].Int, after.Elems[2].Int)
+	}
+	ts.client().do("RL.TAKE", "k", "GCRA", "10/m")
+	for _, cmd := range ts.Figures().Commands {
+		if cmd.Name == "rl.take" && (cmd.Calls() < 4 || cmd.Errors() < 3) {
+			t.Errorf("%d calls and %d errors of RL.TAKE are counted", cmd.Calls(), cmd.Errors())
+		}
+	}
+}
+
+func TestDoIsRefused(t *testing.T) {
+	ts := newTestServer(t)
+	take := []string{"RL.TAKE", "k", "GCRA", "10/m"}
+	want := func(text string, words ...string) {
+		t.Helper()
+		if v := direct(t, ts.Server, words...); !strings.HasPrefix(v.Text, text) || v.Kind != '-' {
+			t.Errorf("%q: %+v, want %q", words, v, text)
+		}
+	}
+	want("ERR monitor needs a connection", "MONITOR")
+	ts.SetLoading(true)
+	want("LOADING", take...)
+	ts.SetLoading(false)
+	ts.SetRefusing(errors.New("full"))
+	want("MISCONF", take...)
+	ts.SetRefusing(nil)
+	c := ts.client()
+	c.do("CLIENT", "PAUSE", "1000", "WRITE")
+	want("PAUSED", take...)
+	if v := direct(t, ts.Server, "RL.PEEK", "k", "GCRA", "10/m"); v.Err() != nil {
+		t.Error(v.Err())
+	}
+	c.do("CLIENT", "UNPAUSE")
+	ts.Follow()
+	want("CLUSTERDOWN", take...)
+	ts.Lead(ts.engine)
+	if v := direct(t, ts.Server, take...); v.Err() != nil || v.Elems[2].Int != 9 {
+		t.Errorf("nothing was to be taken before: %+v", v)
+	}
+	ts.Stopping()
+	want("ERR the server is shutting down", take...)
+}
+
+// A reply that reveals state waits until it is durable. Others do not.
+func TestDoWaitsForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, d := newDiskServer(t)
+		d.setAlways(true)
+		replies := make(chan []byte, 1)
+		ask := func(ctx context.Context, words ...string) {
+			args := make([][]byte, len(words))
+			for i, w := range words {
+				args[i] = []byte(w)
+			}
+			go func() {
+				b, err := ts.Do(ctx, args...)
+				if err != nil {
+					b = []byte(err.Error())
+				}
+				replies <- b
+			}()
+			synctest.Wait()
+		}
+		ask(t.Context(), "RL.TAKE", "k", "GCRA", "1/h")
+		if len(replies) > 0 {
+			t.Fatalf("replied before the sync: %q", <-replies)
+		}
+		d.sync()
+		if b := <-replies; !bytes.HasPrefix(b, []byte("*5\r\n:0")) {
+			t.Errorf("%q", b)
+		}
+		ask(t.Context(), "PING")
+		if b := <-replies; string(b) != "+PONG\r\n" {
+			t.Errorf("%q", b)
+		}
+		ask(t.Context(), "RL.TAKE", "k", "GCRA", "1/h", "COST", "-1")
+		if b := <-replies; b[0] != '-' {
+			t.Errorf("%q", b)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ask(ctx, "RL.TAKE", "k", "GCRA", "1/h")
+		time.Sleep(2 * time.Second)
+		if b := <-replies; string(b) != context.DeadlineExceeded.Error() {
+			t.Errorf("%q", b)
+		}
+		d.sync()
+	})
+}
+
+// Monitors see the commands of Do.
+func TestDoIsMonitored(t *testing.T) {
+	ts := newTestServer(t)
+	m := ts.client()
+	m.do("MONITOR")
+	direct(t, ts.Server, "RL.TAKE", "k", "GCRA", "1/h")
+	if line := string(m.conn.take()); !strings.HasSuffix(line, ` [0 http] "RL.TAKE" "k" "GCRA" "1/h"`+"\r\n") {
+		t.Errorf("%q", line)
+	}
+}
+
+// A panic in a handler is an error of that call alone.
+func TestDoContainsAPanic(t *testing.T) {
+	ts := newTestServer(t)
+	ts.table.find([]byte("PING")).run = func(*call) { panic("a test") }
+	if v := direct(t, ts.Server, "PING"); v.Text != errInternalDirect {
+		t.Errorf("%+v", v)
+	}
+}
