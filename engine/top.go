@@ -76,26 +76,42 @@ func (s *shard) follow(now int64, h uint64, key []byte) {
 // had. Beyond 256, the shard looks at one in 128 and counts it as 128. See
 // sketch.
 func (e *Engine) Top(now int64, by TopOrder, n int, namespace []byte) []TopKey {
-	var all []TopKey
-	for i := range e.shards {
+	top, _ := e.AddTop(nil, now, by, n, namespace, 0, len(e.shards))
+	return top
+}
+
+// AddTop adds the keys of at most that many shards, beginning with shard from,
+// to top, which is in order, and cuts it to n keys. It also returns the next
+// shard, or 0 after the last one. To take Top in steps, begin with shard 0 and
+// no keys.
+func (e *Engine) AddTop(top []TopKey, now int64, by TopOrder, n int, namespace []byte, from, shards int) (all []TopKey, next int) {
+	last := min(len(e.shards), from+shards)
+	for i := from; i < last; i++ {
 		s := &e.shards[i]
 		s.mu.Lock()
 		t := &s.following[by]
 		t.age(s.clamp(now))
 		t.each(func(h uint64, key []byte, length int, count uint32) {
 			if namespace == nil || isIn(namespace, key, length) {
-				all = append(all, TopKey{shown(h, key, length), int64(count)})
+				top = append(top, TopKey{shown(h, key, length), int64(count)})
 			}
 		})
 		s.mu.Unlock()
 	}
-	slices.SortFunc(all, func(a, b TopKey) int {
+	slices.SortFunc(top, func(a, b TopKey) int {
 		if a.Count != b.Count {
 			return cmp.Compare(b.Count, a.Count)
 		}
 		return bytes.Compare(a.Key, b.Key)
 	})
-	return all[:min(n, len(all))]
+	if len(top) > n {
+		clear(top[n:])
+		top = top[:n]
+	}
+	if last == len(e.shards) {
+		last = 0
+	}
+	return top, last
 }
 
 // isIn reports whether a key is in a namespace. The key has length bytes; key

@@ -52,7 +52,7 @@ func (c *call) clientKill() {
 		filters = append(filters, f)
 	}
 	killed, me := int64(0), false
-	c.eachClient(func(other *session) {
+	c.fewClients(max(1, walkClients/max(1, len(filters))), func(other *session) {
 		if (other == c.client && skipMe) || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(other) }) {
 			return
 		}

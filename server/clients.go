@@ -111,8 +111,11 @@ func (c *clients) each(fn func(*session)) {
 }
 
 // eachClient calls do for every client, in steps, and then calls end.
-func (c *call) eachClient(do func(*session), end func()) {
-	last, some := int64(0), make([]*session, 0, walkClients)
+func (c *call) eachClient(do func(*session), end func()) { c.fewClients(walkClients, do, end) }
+
+// fewClients is eachClient with few clients in each step, for a do that takes long.
+func (c *call) fewClients(few int, do func(*session), end func()) {
+	last, some := int64(0), make([]*session, 0, few)
 	c.inSteps(nil, func() bool {
 		some = c.srv.clients.after(last, some)
 		for _, other := range some {

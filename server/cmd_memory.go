@@ -6,6 +6,7 @@ import (
 	"runtime/metrics"
 	"strings"
 
+	"limitdb/engine"
 	"limitdb/resp"
 )
 
@@ -70,10 +71,23 @@ type memoryFigures struct {
 	keys     int64
 }
 
-func (srv *Server) memoryFigures() memoryFigures {
+// withFigures calls reply with the figures. It walks the shards in steps.
+func (c *call) withFigures(reply func(*memoryFigures)) {
+	var sum engine.Stats
+	table, shard := c.srv.states(), 0
+	c.inSteps(nil, func() bool {
+		if shard = table.AddStats(&sum, shard, statsStep); shard > 0 {
+			return false
+		}
+		f := c.srv.memoryFigures(&sum)
+		reply(&f)
+		return true
+	})
+}
+
+func (srv *Server) memoryFigures(table *engine.Stats) memoryFigures {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(sample)
-	table := srv.states().Stats()
 	f := memoryFigures{
 		used:     int64(sample[0].Value.Uint64()),
 		idle:     int64(sample[2].Value.Uint64()),
@@ -87,8 +101,9 @@ func (srv *Server) memoryFigures() memoryFigures {
 	return f
 }
 
-func (c *call) memoryStats() {
-	f := c.srv.memoryFigures()
+func (c *call) memoryStats() { c.withFigures(c.figures) }
+
+func (c *call) figures(f *memoryFigures) {
 	ratio := func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
 	perKey := int64(0)
 	if f.keys > 0 {
@@ -128,12 +143,14 @@ func (c *call) memoryStats() {
 }
 
 func (c *call) memoryDoctor() {
-	c.verbatim(memoryAdvice(c.srv.memoryFigures(), c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
+	c.withFigures(func(f *memoryFigures) {
+		c.verbatim(memoryAdvice(f, c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
+	})
 }
 
 // memoryAdvice says in words what the figures mean. maxKeys is maxmemory and maxClients is
 // maxmemory-clients, in bytes, 0 for no limit.
-func memoryAdvice(f memoryFigures, maxKeys, maxClients int64) string {
+func memoryAdvice(f *memoryFigures, maxKeys, maxClients int64) string {
 	size := func(n int64) string { return human(uint64(n)) }
 	var advice []string
 	if maxKeys > 0 && f.table > maxKeys/10*9 {

@@ -81,7 +81,7 @@ func TestMemoryAdvice(t *testing.T) {
 		{"idle pages", memoryFigures{active: 100 * mb, idle: 101 * mb, resident: 300 * mb}, 0, 0, []string{"MEMORY PURGE does it now"}},
 		{"all", memoryFigures{table: 95 * mb, active: 100 * mb, idle: 200 * mb, resident: 300 * mb, clients: 99}, 100 * mb, 100, []string{"- The keys", "\n- The clients'", "\n- The process"}},
 	} {
-		got := memoryAdvice(step.f, step.maxKeys, step.maxClients)
+		got := memoryAdvice(&step.f, step.maxKeys, step.maxClients)
 		for _, w := range step.want {
 			if !strings.Contains(got, w) {
 				t.Errorf("%s: no %q in %q", step.name, w, got)

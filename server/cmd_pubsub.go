@@ -1,10 +1,10 @@
 package server
 
 import (
-	"slices"
 	"strings"
 
 	"limitdb/internal/glob"
+	"limitdb/resp"
 	"limitdb/server/pubsub"
 )
 
@@ -117,18 +117,42 @@ func subscribed(kind pubsub.Kind) func(*call) {
 			c.fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(c.args[1])) + "' command")
 			return
 		}
-		names := c.srv.topics.All(kind)
+		pattern := (*glob.Pattern)(nil)
 		if len(c.args) == 3 {
-			pattern, ok := glob.Compile(c.args[2])
-			if !ok {
+			var ok bool
+			if pattern, ok = glob.Compile(c.args[2]); !ok {
 				c.fail(errPatternTooLong)
 				return
 			}
-			names = slices.DeleteFunc(names, func(n string) bool { return !pattern.Match([]byte(n)) })
 		}
-		slices.Sort(names)
-		c.texts(names)
+		c.subscribedTo(kind, pattern)
 	}
+}
+
+// subscribedTo replies with the names of a kind that clients subscribe to, those that match
+// pattern unless it is nil. A step looks at the names of one client.
+func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
+	var found []byte
+	seen, most := make(map[string]bool), int(c.outputLimit())
+	c.fewClients(1, func(other *session) {
+		if other.pub.subscribed.Load() == 0 || len(found) > most {
+			return
+		}
+		for _, name := range other.subs.List(kind) {
+			if !seen[name] && (pattern == nil || pattern.Match([]byte(name))) {
+				seen[name] = true
+				found = resp.AppendBulk(found, []byte(name))
+			}
+		}
+		c.holds = int64(cap(found) + len(seen)*subOverhead)
+	}, func() {
+		if len(found) > most {
+			c.fail("ERR the reply would be over client-output-buffer-limit: use a pattern")
+			return
+		}
+		c.array(len(seen))
+		c.out = append(c.out, found...)
+	})
 }
 
 func subscriberCounts(kind pubsub.Kind) func(*call) {

@@ -30,12 +30,8 @@ func serverCommands() []command {
 		},
 		{
 			name: "MONITOR", arity: 1, flags: flagClient | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Streams every command that the server runs from now on.",
-			run: func(c *call) {
-				c.ok()
-				c.client.flush() // the reply comes before the first line
-				c.srv.monitors.add(c.client)
-			},
+			summary: "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
+			run:     (*call).monitor,
 		},
 		{
 			name: "SHUTDOWN", arity: -1, flags: flagClient | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
@@ -75,6 +71,16 @@ func (c *call) clock() {
 	c.int(c.srv.clock.Behind() / 1e3)
 	c.text("moved")
 	c.int(moved / 1e3)
+}
+
+func (c *call) monitor() {
+	added := c.srv.monitors.add(c.client, func() {
+		c.ok()
+		c.client.flush()
+	})
+	if !added {
+		c.fail("ERR MONITOR is refused: " + strconv.Itoa(maxMonitors) + " clients monitor already")
+	}
 }
 
 func (c *call) shutdown() {

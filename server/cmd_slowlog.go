@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"time"
 
 	"limitdb/resp"
@@ -44,17 +45,40 @@ func (c *call) slowlogGet() {
 			return
 		}
 	}
-	entries := c.srv.slowlog.Last(count)
-	c.array(len(entries))
-	for _, e := range entries {
-		c.array(6)
-		c.int(e.ID)
-		c.int(e.At)
-		c.int(e.Micros)
-		c.texts(e.Args)
-		c.text(e.Addr)
-		c.text(e.Name)
+	if count < 0 {
+		count = math.MaxInt64
 	}
+	var found []byte
+	n, before := 0, int64(math.MaxInt64)
+	c.inSteps(nil, func() bool {
+		entries := c.srv.slowlog.Before(before, min(count-int64(n), slowlogStep))
+		found = c.aside(found, func() {
+			for i := range entries {
+				c.slowEntry(&entries[i])
+				before = entries[i].ID
+			}
+		})
+		n += len(entries)
+		if c.holds = int64(cap(found)); len(entries) == slowlogStep {
+			return false
+		}
+		c.array(n)
+		c.out = append(c.out, found...)
+		return true
+	})
+}
+
+// slowlogStep is how many entries a step replies.
+const slowlogStep = 64
+
+func (c *call) slowEntry(e *slowlog.Entry) {
+	c.array(6)
+	c.int(e.ID)
+	c.int(e.At)
+	c.int(e.Micros)
+	c.texts(e.Args)
+	c.text(e.Addr)
+	c.text(e.Name)
 }
 
 // offerSlow logs a command that has run for took nanoseconds, if that is slow. It leaves out a

@@ -28,6 +28,7 @@ func topCommands() []command {
 const (
 	topCount    = 10
 	topMaxCount = 1000
+	topStep     = 16 // shards in a step
 )
 
 func (c *call) rlTop() {
@@ -36,13 +37,20 @@ func (c *call) rlTop() {
 		c.fail(text)
 		return
 	}
-	top := c.srv.states().Top(c.now, q.by, q.count, q.namespace)
-	c.array(len(top))
-	for _, k := range top {
-		c.array(2)
-		c.bulk(k.Key)
-		c.int(k.Count)
-	}
+	var top []engine.TopKey
+	table, shard := c.srv.states(), 0
+	c.inSteps(nil, func() bool {
+		if top, shard = table.AddTop(top, c.now, q.by, q.count, q.namespace, shard, topStep); shard > 0 {
+			return false
+		}
+		c.array(len(top))
+		for _, k := range top {
+			c.array(2)
+			c.bulk(k.Key)
+			c.int(k.Count)
+		}
+		return true
+	})
 }
 
 // topQuery holds the arguments of RL.TOP.

@@ -7,6 +7,14 @@ import (
 	"limitdb/resp"
 )
 
+const (
+	// maxMonitors is the most clients that may monitor at once. The client whose command runs
+	// spends its turn on writing to all of them.
+	maxMonitors = 32
+	// monitorLine is the length, in bytes, after which a line has no further argument.
+	monitorLine = 4 << 10
+)
+
 // monitors are the clients that have sent MONITOR. The server sends them each command that runs.
 type monitors struct {
 	srv *Server
@@ -19,12 +27,19 @@ func (m *monitors) init(srv *Server) {
 	m.set = make(map[*session]bool)
 }
 
-func (m *monitors) add(s *session) {
+// add makes s a monitor, and reports whether there was room for it. It calls ready before it
+// gives s the first line.
+func (m *monitors) add(s *session, ready func()) bool {
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.set) >= maxMonitors && !m.set[s] {
+		return false
+	}
+	ready()
 	m.set[s] = true
 	m.srv.setSpecial(specialMonitor, true)
-	m.mu.Unlock()
 	s.pub.monitor.Store(true)
+	return true
 }
 
 func (m *monitors) remove(s *session) {
@@ -84,11 +99,23 @@ func (m *monitors) line(c *call, from string, cmd *command, args [][]byte) []byt
 	line = append(line, " [0 "...)
 	line = append(line, from...)
 	line = append(line, ']')
-	for _, a := range m.srv.redact(cmd, args) {
+	line = appendMonitored(line, m.srv.redact(cmd, args))
+	return append(line, "\r\n"...)
+}
+
+// appendMonitored appends arguments to a line. If there are too many, it notes how many are
+// left out.
+func appendMonitored(line []byte, args [][]byte) []byte {
+	for i, a := range args {
 		line = append(line, ' ')
+		if len(line) > monitorLine {
+			line = append(line, "... ("...)
+			line = strconv.AppendInt(line, int64(len(args)-i), 10)
+			return append(line, " more arguments)"...)
+		}
 		line = resp.AppendQuoted(line, a)
 	}
-	return append(line, "\r\n"...)
+	return line
 }
 
 // deliver sends b, which is not a reply, to the client. Any goroutine may call it.

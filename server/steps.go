@@ -104,6 +104,16 @@ func (s *session) stepOn(st *stepping) bool {
 	return true
 }
 
+// aside returns b with what write replies. Where the head of a reply has the number of what
+// follows, the rest must be made first.
+func (c *call) aside(b []byte, write func()) []byte {
+	out := c.out
+	c.out = b
+	write()
+	b, c.out = c.out, out
+	return b
+}
+
 // cloneArgs copies arguments that must outlive the turn into one allocation.
 func cloneArgs(args [][]byte) [][]byte {
 	n := 0

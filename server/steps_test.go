@@ -3,10 +3,13 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"limitdb/engine"
 	"limitdb/server/pubsub"
+	"limitdb/server/slowlog"
 	"limitdb/transport"
 )
 
@@ -156,6 +159,11 @@ func TestStepsReplyTheSame(t *testing.T) {
 		{"COMMAND"},
 		{"COMMAND", "DOCS"},
 		{"COMMAND", "INFO", "ping", "nosuch", "client"},
+		{"RL.TOP", "BY", "REQUESTS", "COUNT", "100"},
+		{"PUBSUB", "CHANNELS"},
+		{"PUBSUB", "SHARDCHANNELS", "s*3"},
+		{"SLOWLOG", "GET", "-1"},
+		{"SLOWLOG", "GET", "100"},
 	} {
 		t.Run(words[0], func(t *testing.T) {
 			var replies [2]string
@@ -163,6 +171,12 @@ func TestStepsReplyTheSame(t *testing.T) {
 				ts := newTestServer(t)
 				for _, k := range keys(1500) {
 					ts.client().do("RL.TAKE", k, "GCRA", "5/h")
+				}
+				for i := range 200 {
+					sub := ts.client()
+					sub.do("SSUBSCRIBE", fmt.Sprint("shard:", i%40))
+					sub.raw(fmt.Sprintf("SUBSCRIBE b:%d a:%d same\r\n", i, i))
+					ts.slowlog.Add(1000, slowlog.Entry{At: int64(i), Args: []string{"a", fmt.Sprint(i)}})
 				}
 				c := ts.client()
 				if i == 1 {
@@ -172,7 +186,7 @@ func TestStepsReplyTheSame(t *testing.T) {
 				if yields := c.conn.yields; i == 1 && yields == 0 && words[0] != "DBSIZE" {
 					t.Error("it never yielded")
 				}
-				if n := ts.callsOf(strings.ToLower(words[0])); n != 1 && words[0] != "COMMAND" {
+				if n := ts.callsOf(strings.ToLower(words[0])); n != 1 && !slices.Contains([]string{"COMMAND", "PUBSUB", "SLOWLOG"}, words[0]) {
 					t.Errorf("counted %d times", n)
 				}
 				if words[0] == "FLUSHALL" && ts.engine.Stats().Keys != 0 {
@@ -395,5 +409,54 @@ func TestStepsAreAccounted(t *testing.T) {
 		if got := ts.clientBytes.Load() - before; got > 1000 {
 			t.Errorf("%s: %d bytes are still counted", words[0], got)
 		}
+	}
+}
+
+// What a command costs the turn of its client does not depend on how many want to see it.
+func TestMonitorsAreBounded(t *testing.T) {
+	ts := newTestServer(t)
+	var monitors []*testClient
+	for range maxMonitors {
+		m := ts.client()
+		if got := m.raw("MONITOR\r\n"); !strings.HasPrefix(got, "+OK\r\n") {
+			t.Fatal(got)
+		}
+		monitors = append(monitors, m)
+	}
+	late := ts.client()
+	if got, want := line(late.do("MONITOR")), "-ERR MONITOR is refused: 32 clients monitor already"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := monitors[1].raw("MONITOR\r\n"); !strings.HasPrefix(got, "+OK\r\n") {
+		t.Errorf("a second MONITOR of one client: %s", got)
+	}
+	monitors[0].hangUp(transport.ErrPeerClosed)
+	if got := late.raw("MONITOR\r\n"); !strings.HasPrefix(got, "+OK\r\n") {
+		t.Errorf("after one has gone: %s", got)
+	}
+	late.conn.take()
+	c := ts.client()
+	c.do(append([]string{"DEL"}, strings.Fields(strings.Repeat(strings.Repeat("k", 1000)+" ", 100))...)...)
+	if got, want := string(late.conn.take()), " more arguments)\r\n"; !strings.HasSuffix(got, want) || len(got) > monitorLine+1000 {
+		t.Errorf("a line with many arguments: %d bytes, %q", len(got), got[max(0, len(got)-100):])
+	}
+}
+
+// Many names, and the figures of many shards, take several turns.
+func TestFiguresInSteps(t *testing.T) {
+	ts := newTestServer(t)
+	ts.Server.engine.Store(engine.New(engine.Options{Shards: 4096}))
+	for _, words := range [][]string{{"MEMORY", "STATS"}, {"MEMORY", "DOCTOR"}, {"RL.TOP"}} {
+		c := ts.client().tiny()
+		if c.all(string(encode(words...))); c.conn.yields == 0 || c.s.state != running {
+			t.Errorf("%q never yielded", words)
+		}
+	}
+	ts = newTestServer(t, "client-output-buffer-limit normal 64kb 0 0")
+	for i := range 200 {
+		ts.client().do("SUBSCRIBE", fmt.Sprint(strings.Repeat("channel", 60), i))
+	}
+	if got := line(ts.client().do("PUBSUB", "CHANNELS")); got != "-ERR the reply would be over client-output-buffer-limit: use a pattern" {
+		t.Errorf("over the limit: %.100s", got)
 	}
 }

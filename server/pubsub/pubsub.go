@@ -3,7 +3,6 @@
 package pubsub
 
 import (
-	"maps"
 	"slices"
 	"sync"
 )
@@ -164,11 +163,4 @@ func (t *Topics) Len(kind Kind) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.names[kind])
-}
-
-// All returns the names, in no order.
-func (t *Topics) All(kind Kind) []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Keys(t.names[kind]))
 }

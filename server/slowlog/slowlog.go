@@ -2,6 +2,8 @@
 package slowlog
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -44,16 +46,21 @@ func (l *Log) Add(most int, e Entry) {
 }
 
 // Last returns the newest n entries, or all if n < 0, the newest first.
-func (l *Log) Last(n int64) []Entry {
+func (l *Log) Last(n int64) []Entry { return l.Before(math.MaxInt64, n) }
+
+// Before is Last for the entries with an ID below id.
+func (l *Log) Before(id, n int64) []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n < 0 || n > int64(len(l.entries)) {
-		n = int64(len(l.entries))
+	end := int64(len(l.entries))
+	if end > 0 {
+		end = min(max(0, id-l.entries[0].ID), end)
 	}
-	out := make([]Entry, 0, n)
-	for i := len(l.entries) - 1; int64(len(out)) < n; i-- {
-		out = append(out, l.entries[i])
+	if n < 0 || n > end {
+		n = end
 	}
+	out := slices.Clone(l.entries[end-n : end])
+	slices.Reverse(out)
 	return out
 }
 
