@@ -62,16 +62,6 @@ func notEmpty(s string) error {
 	return nil
 }
 
-// errLoopback is the reason while nodes do not make sure who their peers are.
-var errLoopback = errors.New("argument must be an IP address of loopback and a port")
-
-func loopbackAddress(s string) error {
-	if a, err := netip.ParseAddrPort(s); s != "" && (err != nil || !a.Addr().IsLoopback() || a.Port() == 0) {
-		return errLoopback
-	}
-	return nil
-}
-
 // checkRaft refuses directives that do not go together.
 func checkRaft(s *Settings) error {
 	on := s.RaftAddr.Get() != ""

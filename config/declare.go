@@ -56,6 +56,12 @@ func (g group) seconds(name, def string, low, high int64, mutable bool, doc stri
 	return h
 }
 
+func (g group) milliseconds(name, def string, low, high int64, mutable bool, doc string) *Duration {
+	h := &Duration{number: number{min: low, max: high}, unit: time.Millisecond}
+	g.add(h, name, def, mutable, doc)
+	return h
+}
+
 func (g group) bytes(name, def string, low, high int64, mutable bool, doc string) *Bytes {
 	h := &Bytes{number{min: low, max: high}}
 	g.add(h, name, def, mutable, doc)

@@ -64,6 +64,10 @@ type Settings struct {
 	RaftAddr      *Text // "": one server alone
 	RaftBootstrap *Bool
 	RaftID        *Text
+	// RaftJoin is where clients reach some member of the cluster.
+	RaftJoin                                           *Text
+	RaftTLSCertFile, RaftTLSKeyFile, RaftTLSCACertFile *Text
+	RaftHeartbeat, RaftElection, RaftLease             *Duration
 
 	// Observation.
 	LogLevel             *Enum // debug, verbose, notice, warning
@@ -171,13 +175,29 @@ func declareLimits(r *Registry, s *Settings) {
 func declareReplication(r *Registry, s *Settings) {
 	g := group{r, "Replication"}
 	s.RaftAddr = g.text("raft-addr", "", fixed,
-		"The address at which the other nodes of a cluster reach this one, an IP address and a port; it must be one of loopback. Empty: this server stands alone. See docs/replication.md.")
-	s.RaftAddr.check = loopbackAddress
+		"The address at which the other nodes of a cluster dial this one: a host and a port. One that other machines can reach needs certificates. Empty: this server stands alone. See docs/replication.md.")
+	s.RaftAddr.check = hostPort
 	s.RaftBootstrap = g.bool("raft-bootstrap", "no", fixed,
 		"Whether a node whose directory has no cluster begins one.")
 	s.RaftID = g.text("raft-id", "", fixed,
 		"The name of this node in its cluster, for ever; empty: that of the directory, or a new one that is stored there.")
-	r.checks = append(r.checks, func() error { return checkRaft(s) })
+	s.RaftID.check = raftID
+	s.RaftJoin = g.text("raft-join", "", fixed,
+		"Where clients reach any member of the cluster, a host and a port. A node that is no member asks there to be added, with its own requirepass. With raft-bootstrap, a node begins a cluster only if nobody there is in one.")
+	s.RaftJoin.check = hostPort
+	s.RaftTLSCertFile = g.text("raft-tls-cert-file", "", fixed,
+		"The certificate with which this node proves to the others who it is, and its chain, in PEM. Its DNS names include raft-id. SIGHUP reloads it.")
+	s.RaftTLSKeyFile = g.text("raft-tls-key-file", "", fixed,
+		"The key of that certificate, in PEM; SIGHUP reloads it.")
+	s.RaftTLSCACertFile = g.text("raft-tls-ca-cert-file", "", fixed,
+		"The authorities that sign the certificates of all nodes, in PEM; SIGHUP reloads it.")
+	s.RaftHeartbeat = g.milliseconds("raft-heartbeat-timeout", "500", 50, 60_000, mutable,
+		"After how many milliseconds without the leader a node asks the others to vote for it. Set the same on all nodes.")
+	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, 60_000, mutable,
+		"How many milliseconds a node waits for votes before it asks again; at least raft-heartbeat-timeout.")
+	s.RaftLease = g.milliseconds("raft-lease-timeout", "250", 25, 60_000, fixed,
+		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout.")
+	r.checks = append(r.checks, func() error { return checkRaft(s) }, func() error { return checkNodes(s) })
 }
 
 func declareEngine(r *Registry, s *Settings) {

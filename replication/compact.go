@@ -2,6 +2,7 @@ package replication
 
 import (
 	"errors"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -34,6 +35,13 @@ func (n *Node) Snapshot() error {
 		return nil
 	}
 	return err
+}
+
+// SetTimeouts changes the timeouts of a running node: see Options.
+func (n *Node) SetTimeouts(heartbeat, election time.Duration) error {
+	c := n.raft.ReloadableConfig()
+	c.HeartbeatTimeout, c.ElectionTimeout = orDefault(heartbeat, defaultHeartbeat), orDefault(election, defaultElection)
+	return n.raft.ReloadConfig(c)
 }
 
 func (n *Node) reloadable(trailing uint64) raft.ReloadableConfig {

@@ -25,6 +25,7 @@ type stored struct {
 	ID          string // the raft-id
 	Incarnation string
 	Cluster     string // "" until the node is a member of one
+	Began       bool   // the node has begun the cluster
 }
 
 // identity is who a node is, and the file that says so.
@@ -108,6 +109,24 @@ func (who *identity) cluster() string {
 	who.mu.Lock()
 	defer who.mu.Unlock()
 	return who.Cluster
+}
+
+// begin makes the node one that begins a cluster. It returns false if another node has begun the node's cluster already, which is to come back.
+func (who *identity) begin() (bool, error) {
+	who.mu.Lock()
+	defer who.mu.Unlock()
+	if who.Cluster == "" {
+		who.Cluster, who.Began = draw(), true
+		return true, who.store()
+	}
+	return who.Began, nil
+}
+
+// InCluster reports whether a directory is that of a node that is, or was, a member of a cluster.
+func InCluster(dir string) bool {
+	b, err := os.ReadFile(filepath.Join(dir, nodeFile))
+	var s stored
+	return err == nil && json.Unmarshal(b, &s) == nil && s.Cluster != ""
 }
 
 // join stores the id of the node's cluster. It returns ErrDirectory if the node is a member of another.

@@ -1,8 +1,10 @@
 package replication
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -35,6 +37,8 @@ var (
 	ErrLost = errors.New("replication: the node has lost the directory that it had as a member: remove the member first, and add it again")
 	// ErrVoters is returned for a change that would leave no majority of voters that answer.
 	ErrVoters = errors.New("replication: without it, no majority of the voters would answer")
+	// ErrUnreachable is returned for a node that does not answer. The change may be asked for again.
+	ErrUnreachable = errors.New("replication: the node does not answer")
 	// ErrLags is returned for a node that does not have the end of the log yet. The change may be asked for again.
 	ErrLags = errors.New("replication: the node has not caught up yet")
 )
@@ -135,7 +139,7 @@ func (n *Node) Add(id, address string) error {
 	if n.parts.wire != nil {
 		_, h, err := n.parts.wire.l.call(callAsk, address, id, rpcTimeout)
 		if err != nil {
-			return fmt.Errorf("replication: node %s at %s: %w", id, address, err)
+			return unreachable(fmt.Errorf("replication: node %s at %s: %w", id, address, err))
 		}
 		server = h.From
 	}
@@ -145,6 +149,8 @@ func (n *Node) Add(id, address string) error {
 			return ErrLost
 		case m.ID == id && m.Address == address && m.Voter:
 			return nil
+		case m.ID == id && m.Address != address:
+			return change(n.raft.AddNonvoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout)) // which leaves it its vote
 		case m.ID != id && m.Address == address:
 			return ErrMember
 		}
@@ -156,6 +162,15 @@ func (n *Node) Add(id, address string) error {
 		return err
 	}
 	return change(n.raft.AddVoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout))
+}
+
+// unreachable says of an error of the network that it is one.
+func unreachable(err error) error {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return err
 }
 
 // change waits for a change of the members.

@@ -98,10 +98,8 @@ func begin(o Options, p parts, d Disk) error {
 	if err != nil || has || !d.Bootstrap {
 		return err
 	}
-	if p.who.cluster() == "" {
-		if err := p.who.join(draw()); err != nil {
-			return err
-		}
+	if begins, err := p.who.begin(); err != nil || !begins {
+		return err
 	}
 	o.Log.Info("a new cluster begins with this node", "id", o.ID, "cluster", p.who.cluster())
 	return bootstrap(o, p, raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(d.Address)})

@@ -36,6 +36,12 @@ func (p *process) reload() {
 			}
 			return p.tls.Reload()
 		}},
+		{"certificates of the node", func() error {
+			if p.replica == nil || p.replica.certs == nil {
+				return nil
+			}
+			return p.replica.certs.Reload()
+		}},
 	} {
 		if err := part.read(); err != nil {
 			failed = true

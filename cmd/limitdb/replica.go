@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
+	"fmt"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,16 +26,21 @@ type replica struct {
 	p      *process
 	node   atomic.Pointer[replication.Node]
 	states atomic.Pointer[engine.Engine] // the node's table
+	certs  *replication.Certificates     // nil without raft-tls-cert-file
 }
 
 // raftDir is the node's directory inside the data directory.
 const raftDir = "raft"
 
-func newReplica(p *process) *replica {
-	r := &replica{p: p}
+func newReplica(p *process) (*replica, error) {
+	certs, err := loadNodeTLS(p.set)
+	if err != nil {
+		return nil, fmt.Errorf("raft-tls: %w", err)
+	}
+	r := &replica{p: p, certs: certs}
 	r.states.Store(p.newEngine())
 	p.engine.Close()
-	return r
+	return r, nil
 }
 
 func (p *process) newEngine() *engine.Engine {
@@ -64,29 +68,34 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	if r == nil {
 		return nil
 	}
-	p := r.p
-	bind := p.set.RaftAddr.Get()
-	host, _, err := net.SplitHostPort(bind)
+	p, set := r.p, r.p.set
+	address, err := r.advertised()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(p.durable.dir, raftDir)
+	bootstrap, err := r.begins(ctx, dir)
 	if err != nil {
 		return err
 	}
 	node, err := replication.Open(replication.Options{
-		ID: p.set.RaftID.Get(), Address: net.JoinHostPort(host, strconv.Itoa(p.tcpPort())), Table: r,
+		ID: set.RaftID.Get(), Address: address, Table: r,
 		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot},
-		Fatal: func(err error) {
-			select {
-			case p.durable.fatal <- err:
-			default: // the process is already ending
-			}
-		},
-		Log: p.log,
-	}, replication.Disk{Dir: filepath.Join(p.durable.dir, raftDir), Address: bind, Bootstrap: p.set.RaftBootstrap.Get()})
+		Fatal: r.fatal, Log: p.log, Agree: r.agree,
+		Heartbeat: set.RaftHeartbeat.Get(), Election: set.RaftElection.Get(), Lease: set.RaftLease.Get(),
+	}, replication.Disk{Dir: dir, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap})
 	if err != nil {
 		return err
 	}
 	r.node.Store(node)
-	p.log.Info("this is a node of a cluster", "raft-id", node.ID(), "raft-addr", bind)
+	p.registry.OnChange(func() error {
+		return node.SetTimeouts(set.RaftHeartbeat.Get(), set.RaftElection.Get())
+	}, set.RaftHeartbeat, set.RaftElection)
+	p.log.Info("this is a node of a cluster", "raft-id", node.ID(), "raft-addr", set.RaftAddr.Get())
 	background.Go(func() { r.sweep(ctx) })
+	if set.RaftJoin.Get() != "" {
+		background.Go(func() { r.joiner().run(ctx, node) })
+	}
 	return nil
 }
 
@@ -290,7 +299,7 @@ func raftError(err error) error {
 	switch {
 	case errors.Is(err, replication.ErrNotLeader):
 		return withKind{err, server.ErrNotLeading}
-	case errors.Is(err, replication.ErrLags):
+	case errors.Is(err, replication.ErrLags), errors.Is(err, replication.ErrUnreachable):
 		return withKind{err, server.ErrNotYet}
 	}
 	return err

@@ -36,6 +36,9 @@ func serve(args []string) error {
 		if _, err := loadTLS(set); err != nil {
 			return err
 		}
+		if _, err := loadNodeTLS(set); err != nil {
+			return err
+		}
 		for _, w := range registry.Warnings() {
 			fmt.Fprintln(os.Stderr, "limitdb: "+w)
 		}
@@ -158,7 +161,9 @@ func (p *process) build(undo *cleanups) error {
 	}
 	p.engine = engine.New(engine.Options{Shards: int(p.set.Shards.Get())})
 	if p.set.RaftAddr.Get() != "" {
-		p.replica = newReplica(p)
+		if p.replica, err = newReplica(p); err != nil {
+			return err
+		}
 	}
 	p.budgetChanged()
 	p.registry.OnChange(p.budgetChanged, p.set.MaxMemory, p.set.MaxMemoryPolicy)

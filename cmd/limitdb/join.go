@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"limitdb/replication"
+	"limitdb/resp"
+)
+
+// raft-join: a node asks a member of the cluster, at the port for clients, to be added. It authenticates there with its own requirepass, which
+// all nodes have alike.
+
+const (
+	// joinPause is the time between two attempts, joinTime what one call may take. A node that is added replies when it has caught up.
+	joinPause = 500 * time.Millisecond
+	joinTime  = time.Minute
+	dialTime  = 2 * time.Second
+	// joinHops is how often a member may name another one that leads.
+	joinHops = 3
+)
+
+// errNotNow is the cause of an attempt that is worth repeating.
+var errNotNow = errors.New("not now")
+
+// joiner asks the members at an address.
+type joiner struct {
+	r       *replica
+	address string // raft-join
+	raft    string // raft-addr
+}
+
+func (r *replica) joiner() *joiner {
+	return &joiner{r: r, address: r.p.set.RaftJoin.Get(), raft: r.p.set.RaftAddr.Get()}
+}
+
+// clusterThere returns whether anybody at the address is in a cluster. It asks until that is clear: somebody who is starting, or
+// does not answer, may be. A port that nobody listens at is in none, and so is a name that does not exist.
+func (j *joiner) clusterThere(ctx context.Context) (found bool, err error) {
+	for said := ""; ; {
+		unclear := error(nil)
+		ips, err := j.resolve(ctx, j.address)
+		if err != nil {
+			unclear = err
+		}
+		for _, ip := range ips {
+			info, err := j.info(ctx, ip)
+			switch {
+			case errors.Is(err, errSelf) || errors.Is(err, syscall.ECONNREFUSED):
+			case errors.Is(err, errNotNow):
+				unclear = err
+			case err != nil:
+				return false, fmt.Errorf("raft-join %s: %w", j.address, err)
+			case info["id"] == "":
+				unclear = fmt.Errorf("%w: %s is starting", errNotNow, ip)
+			case info["cluster"] != "":
+				return true, nil
+			}
+		}
+		if unclear == nil {
+			return false, nil
+		}
+		said = j.say(said, unclear)
+		if !sleep(ctx, joinPause) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// say logs why an attempt did not succeed, unless it said the same before.
+func (j *joiner) say(before string, err error) string {
+	if err.Error() != before {
+		j.r.p.log.Warn("raft-join is tried again", "address", j.address, "err", err)
+	}
+	return err.Error()
+}
+
+// run has the node added, if it is no member or its address has changed. It ends the process if the cluster refuses the node.
+func (j *joiner) run(ctx context.Context, node *replication.Node) {
+	said := ""
+	for {
+		err := j.attempt(ctx, node)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case !errors.Is(err, errNotNow) && !errors.Is(err, syscall.ECONNREFUSED):
+			j.r.fatal(fmt.Errorf("raft-join %s: %w", j.address, err))
+			return
+		}
+		said = j.say(said, err)
+		if !sleep(ctx, joinPause) {
+			return
+		}
+	}
+}
+
+// isMember reports whether the node is a member, as far as it knows, and the others dial its address.
+func (j *joiner) isMember(node *replication.Node) bool {
+	all, err := node.Members()
+	for _, m := range all {
+		if err == nil && m.Self {
+			return m.Address == j.raft
+		}
+	}
+	return false
+}
+
+func (j *joiner) attempt(ctx context.Context, node *replication.Node) error {
+	ips, err := j.resolve(ctx, j.address)
+	if err != nil {
+		return err
+	}
+	for _, ip := range ips {
+		var info map[string]string
+		if info, err = j.info(ctx, ip); err != nil {
+			continue
+		}
+		own := node.Status().Cluster
+		switch {
+		case info["cluster"] == "":
+			err = fmt.Errorf("%w: %s is in no cluster yet", errNotNow, ip)
+			continue
+		case own != "" && info["cluster"] != own:
+			return fmt.Errorf("it is of the cluster %s, and the directory of %s", info["cluster"], own)
+		case j.isMember(node):
+			return nil
+		}
+		if err = j.add(ctx, ip, node.ID()); err == nil || !errors.Is(err, errNotNow) {
+			return err
+		}
+	}
+	if errors.Is(err, errSelf) {
+		if j.isMember(node) {
+			return nil
+		}
+		return fmt.Errorf("%w: nobody else answers", errNotNow)
+	}
+	return err
+}
+
+// add asks a member to add the node, and whoever leads if that member does not.
+func (j *joiner) add(ctx context.Context, at, id string) error {
+	for range joinHops {
+		_, err := j.call(ctx, at, "RAFT", "SERVER", "ADD", id, j.raft)
+		var leader string
+		if err == nil {
+			j.r.p.log.Info("this node was added to the cluster", "by", at)
+			return nil
+		}
+		if _, serr := fmt.Sscanf(err.Error(), "MOVED 0 %s", &leader); serr != nil {
+			return err
+		}
+		at = leader
+	}
+	return fmt.Errorf("%w: the leader changes", errNotNow)
+}
+
+// info returns what the member at an address says of itself.
+func (j *joiner) info(ctx context.Context, at string) (map[string]string, error) {
+	v, err := j.call(ctx, at, "RAFT", "INFO")
+	if err != nil {
+		return nil, err
+	}
+	info := map[string]string{}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		info[v.Elems[i].Text] = v.Elems[i+1].Text
+	}
+	return info, nil
+}
+
+// resolve returns the addresses that a host and port have now; none if there is no such host.
+func (j *joiner) resolve(ctx context.Context, address string) ([]string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if net.ParseIP(host) != nil {
+		return []string{address}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotNow, err)
+	}
+	for i := range found {
+		found[i] = net.JoinHostPort(found[i], port)
+	}
+	return found, nil
+}
+
+// errSelf is the error for a call that has reached this process itself.
+var errSelf = fmt.Errorf("%w: this is the node itself", errNotNow)
+
+// call runs a command at an address. Errors that are worth another attempt are errNotNow.
+func (j *joiner) call(ctx context.Context, at string, words ...string) (resp.Value, error) {
+	d := net.Dialer{Timeout: dialTime}
+	conn, err := d.DialContext(ctx, "tcp", at)
+	if err != nil {
+		return resp.Value{}, fmt.Errorf("%w: %w", errNotNow, err)
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer conn.Close()
+	if j.isSelf(conn) {
+		return resp.Value{}, errSelf
+	}
+	if err := conn.SetDeadline(time.Now().Add(joinTime)); err != nil {
+		return resp.Value{}, err
+	}
+	r := bufio.NewReader(conn)
+	if pass := j.r.p.set.RequirePass.Get(); pass != "" {
+		if _, err := ask(conn, r, "AUTH", pass); err != nil && !strings.HasPrefix(err.Error(), "ERR") { // else: no password is set there
+			return resp.Value{}, fmt.Errorf("requirepass is not the password there: %w", err)
+		}
+	}
+	return ask(conn, r, words...)
+}
+
+// ask sends one command and returns its reply.
+func ask(conn net.Conn, r *bufio.Reader, words ...string) (resp.Value, error) {
+	b := resp.AppendArray(nil, len(words))
+	for _, w := range words {
+		b = resp.AppendBulkString(b, w)
+	}
+	if _, err := conn.Write(b); err != nil {
+		return resp.Value{}, fmt.Errorf("%w: %w", errNotNow, err)
+	}
+	v, err := resp.ReadReply(r, 1<<20)
+	if err != nil {
+		return v, fmt.Errorf("%w: %w", errNotNow, err)
+	}
+	err = v.Err()
+	for _, soon := range []string{"TRYAGAIN", "CLUSTERDOWN", "LOADING"} {
+		if err != nil && strings.HasPrefix(err.Error(), soon) {
+			err = fmt.Errorf("%w: %w", errNotNow, err)
+		}
+	}
+	return v, err
+}
+
+// isSelf reports whether a connection has reached this process: its two ends have one address, and the port is this process's own.
+func (j *joiner) isSelf(conn net.Conn) bool {
+	here, ok1 := conn.LocalAddr().(*net.TCPAddr)
+	there, ok2 := conn.RemoteAddr().(*net.TCPAddr)
+	return ok1 && ok2 && here.IP.Equal(there.IP) && there.Port == j.r.p.tcpPort()
+}
+
+// sleep waits, and reports false if ctx ends before that.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// begins returns whether the node begins a cluster, if its directory has none.
+func (r *replica) begins(ctx context.Context, dir string) (bool, error) {
+	bootstrap := r.p.set.RaftBootstrap.Get()
+	if !bootstrap || r.p.set.RaftJoin.Get() == "" || replication.InCluster(dir) {
+		return bootstrap, nil
+	}
+	found, err := r.joiner().clusterThere(ctx)
+	return !found, err
+}
+
+// advertised is where clients reach the node: the host that its peers dial, and the plain port.
+func (r *replica) advertised() (string, error) {
+	host, _, err := net.SplitHostPort(r.p.set.RaftAddr.Get())
+	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), fmt.Sprint(r.p.tcpPort())), err
+}
+
+// fatal ends the process.
+func (r *replica) fatal(err error) {
+	select {
+	case r.p.durable.fatal <- err:
+	default: // the process is already ending
+	}
+}
