@@ -82,6 +82,7 @@ type Settings struct {
 	HTTPPassword         *Text
 	HTTPPasswordFile     *Text
 	HTTPTLS              *Bool
+	MetricsTopKeys       *Int // 0 means none
 	HTTPDecisions        *Bool
 	HTTPTrustedProxies   *Words // see TrustedProxies
 	Pprof                *Bool
@@ -270,6 +271,8 @@ func declareObservation(r *Registry, s *Settings) {
 	g.keep(s.HTTPPassword, s.HTTPPasswordFile)
 	s.HTTPTLS = g.bool("http-tls", "no", fixed,
 		"Whether the HTTP port speaks TLS, with tls-cert-file and tls-key-file.")
+	s.MetricsTopKeys = g.int("metrics-top-keys", "0", 0, 100, mutable,
+		"How many of the keys that are denied most often now /metrics names; 0: none. Each key is a time series, and whoever reads the metrics sees it.")
 	s.HTTPDecisions = g.bool("http-decisions", "no", fixed,
 		"Whether the HTTP port makes decisions: /v1/take for services, /auth for reverse proxies. See docs/http.md.")
 	s.HTTPTrustedProxies = g.words("http-trusted-proxies", "127.0.0.0/8 ::1/128", mutable,

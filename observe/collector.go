@@ -3,6 +3,7 @@ package observe
 import (
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -29,6 +30,7 @@ type collector struct {
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
+	top                                     *prometheus.Desc
 	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
 }
 
@@ -50,6 +52,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		errors:    describe("command_errors_total", "Calls of each command that were answered with an error. A denial is not an error.", "command"),
 		duration:  describe("command_duration_seconds", "Time that each command took, without the network.", "command"),
 		decisions: describe("decisions_total", "Requests to take something, by result.", "result"),
+		top:       describe("key_denials", "Denials of the keys that are denied most often, halved every minute; only with metrics-top-keys.", "key"),
 
 		reloads:          describe("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		reloadSuccessful: describe("config_last_reload_successful", "Whether the last reload of the configuration succeeded: 1 or 0."),
@@ -141,7 +144,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- s.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions,
+		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top,
 		c.reloads, c.reloadSuccessful, c.reloadedTime,
 	} {
 		ch <- d
@@ -173,8 +176,28 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Allowed), "allowed")
 	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Limited), "limited")
+	for name, n := range labels(s.TopLimited) {
+		send(ch, c.top, prometheus.GaugeValue, float64(n), name)
+	}
 	c.collectCommands(ch, s.Commands)
 	c.collectConfig(ch, &s.Config)
+}
+
+// maxLabel is the most bytes of a key in a label.
+const maxLabel = 128
+
+// labels returns the keys as labels, which must be UTF-8. Keys that look the same when they are cut count as
+// one.
+func labels(keys []Count) map[string]uint64 {
+	m := make(map[string]uint64, len(keys))
+	for _, k := range keys {
+		name := strings.ToValidUTF8(k.Name, "\uFFFD")
+		if len(name) > maxLabel {
+			name = strings.ToValidUTF8(name[:maxLabel], "") + "…"
+		}
+		m[name] += k.N
+	}
+	return m
 }
 
 func (c *collector) collectCommands(ch chan<- prometheus.Metric, commands []stats.Command) {

@@ -42,6 +42,10 @@ type Snapshot struct {
 	// Replication describes this node of a cluster.
 	Replication stats.Replication
 
+	// TopLimited has the keys that are denied most often now, with their counts of the last minutes. It is
+	// empty unless metrics-top-keys asks for some.
+	TopLimited []Count
+
 	// SlowlogEntries is the current number of entries in the slow log.
 	SlowlogEntries int64
 	// SlowCommands counts the commands that were slow enough for the slow log.
@@ -80,7 +84,8 @@ type Traffic struct {
 	BytesIn, BytesOut uint64
 }
 
-// Count is a counter for one value of a label. Names are words of the server's own, never what a client sent.
+// Count is a counter for one value of a label. Names are words of the server's own, never what a client sent,
+// except in TopLimited.
 type Count struct {
 	Name string
 	N    uint64

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"limitdb/engine"
 	"limitdb/observe"
 )
 
@@ -45,6 +46,11 @@ func (p *process) snapshot() observe.Snapshot {
 	}
 	for reason, n := range f.Closed {
 		s.Clients.Closed = append(s.Clients.Closed, observe.Count{Name: reason, N: n})
+	}
+	if most := int(p.set.MetricsTopKeys.Get()); most > 0 {
+		for _, k := range p.states().Top(p.clock.Now(), engine.ByLimited, most, nil) {
+			s.TopLimited = append(s.TopLimited, observe.Count{Name: string(k.Key), N: uint64(max(0, k.Count))})
+		}
 	}
 	return s
 }
