@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"replication": {"engine", "limit", "internal"},
 	"observe":     {"engine", "limit", "internal"},
 	"httpapi":     {"limit", "resp", "internal"},
+	"script":      {},
 	"simulate":    {"limit", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
 	"server":      {"engine", "limit", "resp", "config", "transport", "internal"},
@@ -44,6 +45,7 @@ var onlyIn = map[string]string{
 	"go.etcd.io/bbolt":                    "replication",
 	"github.com/prometheus/client_golang": "observe",
 	"github.com/tidwall/redcon":           "resp",
+	"github.com/yuin/gopher-lua":          "script",
 	"github.com/spf13/cobra":              "cmd bench",
 	"go.yaml.in/yaml/v3":                  "rules",
 }

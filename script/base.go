@@ -1,0 +1,290 @@
+package script
+
+import (
+	"math"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// openLibraries fills in what scripts see: the functions of Lua that can do no harm, and those of Redis.
+func (vm *VM) openLibraries() {
+	L := vm.state
+	vm.library = L.NewTable()
+	vm.globals = L.NewTable()
+
+	// The library's own base functions, of which most are taken over as they are.
+	lua.OpenBase(L)
+	lua.OpenMath(L)
+	lua.OpenTable(L)
+	own := L.G.Global
+	for _, name := range []string{
+		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "select", "type",
+		"unpack", "xpcall", "_VERSION",
+	} {
+		vm.library.RawSetString(name, own.RawGetString(name))
+	}
+	vm.functions(vm.library, map[string]lua.LGFunction{
+		fnConcat: vm.concat, fnTable: vm.newTable, fnClosure: vm.newClosure, fnStore: vm.store,
+		"rawset": vm.rawSet, "setmetatable": vm.setMetatable, "tostring": vm.toString, "tonumber": vm.toNumber,
+		"load": vm.load, "loadstring": vm.load, "collectgarbage": vm.collect, "gcinfo": vm.collect,
+	})
+	vm.library.RawSetString("_G", vm.globals)
+
+	maths := own.RawGetString("math").(*lua.LTable)
+	maths.ForEach(func(name, f lua.LValue) {
+		if f, ok := f.(*lua.LFunction); ok {
+			maths.RawSet(name, L.NewFunction(numeric(f.GFunction)))
+		}
+	})
+	maths.RawSetString("huge", lua.LNumber(math.Inf(1)))
+	vm.functions(maths, map[string]lua.LGFunction{"random": vm.mathRandom, "randomseed": vm.mathRandomSeed})
+	vm.module("math", maths)
+	vm.module("table", vm.functions(own.RawGetString("table").(*lua.LTable), map[string]lua.LGFunction{
+		"concat": vm.tableConcat, "insert": vm.tableInsert, "remove": vm.worked(own, "remove"), "sort": vm.worked(own, "sort"),
+	}))
+	strs := vm.functions(L.NewTable(), vm.stringFunctions())
+	vm.module("string", strs)
+	meta := vm.functions(L.NewTable(), vm.arithmetic())
+	meta.RawSetString("__index", strs)
+	meta.RawSetString("__metatable", lua.LFalse)
+	L.SetMetatable(lua.LString(""), meta)
+	vm.module("bit", vm.functions(L.NewTable(), bitFunctions()))
+	vm.module("struct", vm.functions(L.NewTable(), map[string]lua.LGFunction{
+		"pack": vm.structPack, "unpack": vm.structUnpack, "size": vm.structSize,
+	}))
+	vm.module("cjson", vm.cjson())
+	vm.module("cmsgpack", vm.functions(L.NewTable(), map[string]lua.LGFunction{
+		"pack": vm.msgpackPack, "unpack": vm.msgpackUnpack,
+	}))
+	redis := vm.redis()
+	vm.module("redis", redis)
+	vm.module("server", redis)
+
+	// Scripts see an empty table, so that each assignment to a global variable meets __newindex.
+	missing := L.NewTable()
+	missing.RawSetString("__index", L.NewFunction(func(L *lua.LState) int {
+		L.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(L.ToStringMeta(L.Get(2))))
+		return 0
+	}))
+	vm.library.Metatable = missing
+	proxy := L.NewTable()
+	proxy.RawSetString("__index", vm.library)
+	proxy.RawSetString("__newindex", L.NewFunction(func(L *lua.LState) int {
+		L.RaiseError("Attempt to modify a readonly table")
+		return 0
+	}))
+	proxy.RawSetString("__metatable", lua.LFalse)
+	vm.globals.Metatable = proxy
+	vm.readOnly[vm.globals] = true
+	L.Env = vm.globals
+	L.G.Global = vm.globals
+}
+
+// functions adds functions to a table.
+func (vm *VM) functions(t *lua.LTable, functions map[string]lua.LGFunction) *lua.LTable {
+	for name, f := range functions {
+		t.RawSetString(name, vm.state.NewFunction(f))
+	}
+	return t
+}
+
+// module makes a table a global variable that scripts cannot change.
+func (vm *VM) module(name string, t *lua.LTable) {
+	vm.library.RawSetString(name, t)
+	vm.readOnly[t] = true
+}
+
+// concat is a .. b .. c.
+func (vm *VM) concat(L *lua.LState) int {
+	n := L.GetTop()
+	total, plain := 0, true
+	for i := 1; i <= n; i++ {
+		s, ok := text(L.Get(i))
+		plain = plain && ok
+		total += len(s)
+	}
+	if !plain {
+		return vm.concatMeta(L, n)
+	}
+	vm.charge(L, total+stringSize)
+	var b strings.Builder
+	b.Grow(total)
+	for i := 1; i <= n; i++ {
+		s, _ := text(L.Get(i))
+		b.WriteString(s)
+	}
+	L.Push(lua.LString(b.String()))
+	return 1
+}
+
+// concatMeta concatenates values of which some are neither strings nor numbers, from the right.
+func (vm *VM) concatMeta(L *lua.LState, n int) int {
+	right := L.Get(n)
+	for i := n - 1; i >= 1; i-- {
+		left := L.Get(i)
+		l, ok := text(left)
+		r, also := text(right)
+		if ok && also {
+			vm.charge(L, len(l)+len(r)+stringSize)
+			right = lua.LString(l + r)
+			continue
+		}
+		f := L.GetMetaField(left, "__concat")
+		if f.Type() != lua.LTFunction {
+			f = L.GetMetaField(right, "__concat")
+		}
+		if f.Type() != lua.LTFunction {
+			bad := left
+			if ok {
+				bad = right
+			}
+			L.RaiseError("attempt to concatenate a %s value", bad.Type())
+		}
+		L.Push(f)
+		L.Push(left)
+		L.Push(right)
+		L.Call(2, 1)
+		right = L.Get(-1)
+		L.Pop(1)
+	}
+	L.Push(right)
+	return 1
+}
+
+// newTable charges the table that a constructor has made.
+func (vm *VM) newTable(L *lua.LState) int {
+	t := L.CheckTable(1)
+	vm.charge(L, tableSize+t.MaxN()*elementSize)
+	return 1
+}
+
+// newClosure charges a closure.
+func (vm *VM) newClosure(L *lua.LState) int {
+	vm.charge(L, closureSize)
+	return 1
+}
+
+// store is t[k] = v.
+func (vm *VM) store(L *lua.LState) int {
+	object, key, v := L.Get(1), L.Get(2), L.Get(3)
+	if t, ok := object.(*lua.LTable); ok {
+		vm.beforeStore(L, t, key, v)
+	}
+	L.SetTable(object, key, v)
+	return 0
+}
+
+// beforeStore charges what a table grows by, and refuses tables that scripts cannot change.
+func (vm *VM) beforeStore(L *lua.LState, t *lua.LTable, key, v lua.LValue) {
+	if vm.readOnly[t] {
+		L.RaiseError("Attempt to modify a readonly table")
+	}
+	n, ok := key.(lua.LNumber)
+	if !ok {
+		if t.RawGet(key) == lua.LNil {
+			vm.charge(L, entrySize)
+		}
+		return
+	}
+	if math.IsNaN(float64(n)) {
+		L.RaiseError("table index is NaN")
+	}
+	switch length := lua.LNumber(arrayLen(t)); {
+	case n != lua.LNumber(math.Floor(float64(n))), n < 1, n >= lua.LNumber(lua.MaxArrayIndex):
+		if t.RawGet(key) == lua.LNil {
+			vm.charge(L, entrySize)
+		}
+	case n > length:
+		// The library fills the array up to the index.
+		vm.charge(L, int(n-length)*elementSize)
+	}
+}
+
+// arrayLen returns the length of a table's array with the holes at its end, as far as it can be seen.
+func arrayLen(t *lua.LTable) int { return t.MaxN() }
+
+func (vm *VM) rawSet(L *lua.LState) int {
+	t := L.CheckTable(1)
+	vm.beforeStore(L, t, L.CheckAny(2), L.CheckAny(3))
+	t.RawSet(L.Get(2), L.Get(3))
+	L.SetTop(1)
+	return 1
+}
+
+func (vm *VM) setMetatable(L *lua.LState) int {
+	t := L.CheckTable(1)
+	if vm.readOnly[t] {
+		L.RaiseError("Attempt to modify a readonly table")
+	}
+	meta := L.Get(2)
+	if meta.Type() != lua.LTNil && meta.Type() != lua.LTTable {
+		L.ArgError(2, "nil or table expected")
+	}
+	if L.GetMetaField(t, "__metatable") != lua.LNil {
+		L.RaiseError("cannot change a protected metatable")
+	}
+	t.Metatable = meta
+	L.SetTop(1)
+	return 1
+}
+
+func (vm *VM) toString(L *lua.LState) int {
+	v := L.CheckAny(1)
+	if f := L.GetMetaField(v, "__tostring"); f != lua.LNil {
+		L.Push(f)
+		L.Push(v)
+		L.Call(1, 1)
+		return 1
+	}
+	if s, ok := text(v); ok {
+		return vm.push(L, s)
+	}
+	return vm.push(L, v.String())
+}
+
+// load compiles a string, or what a function returns piece by piece.
+func (vm *VM) load(L *lua.LState) int {
+	var source string
+	switch v := L.CheckAny(1).(type) {
+	case *lua.LFunction:
+		for {
+			L.Push(v)
+			L.Call(0, 1)
+			piece, _ := text(L.Get(-1))
+			L.Pop(1)
+			if piece == "" {
+				break
+			}
+			vm.charge(L, len(source)+len(piece))
+			source += piece
+		}
+	default:
+		source = L.CheckString(1)
+	}
+	vm.work(L, len(source))
+	vm.charge(L, 17*len(source)+tableSize)
+	name := L.OptString(2, source)
+	if len(name) > 60 {
+		name = name[:60]
+	}
+	if len(source) > MaxSource {
+		source, name = "?", "=(load)"
+	}
+	proto, err := compile(source, "[string \""+strings.TrimPrefix(name, "@")+"\"]")
+	if err != nil {
+		L.Push(lua.LNil)
+		vm.push(L, err.Error())
+		return 2
+	}
+	fn := L.NewFunctionFromProto(proto)
+	fn.Env = vm.globals
+	L.Push(fn)
+	return 1
+}
+
+// collect is collectgarbage: there is nothing to do, and how much memory is used is not for scripts to know.
+func (vm *VM) collect(L *lua.LState) int {
+	L.Push(lua.LNumber(0))
+	return 1
+}

@@ -1,0 +1,385 @@
+package script
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "record testdata/redis.json from a redis-server")
+
+var roomy = Bounds{Steps: 10_000_000, Memory: 64 << 20}
+
+// fakeHost has the few commands that the tests call, with Redis' replies.
+type fakeHost struct {
+	strings map[string]string
+	logged  []string
+}
+
+func (h *fakeHost) Log(level int, message string) {
+	h.logged = append(h.logged, fmt.Sprint(level, " ", message))
+}
+
+func (h *fakeHost) Call(args [][]byte, resp3 bool, b []byte) []byte {
+	word := func(i int) string { return string(args[i]) }
+	bulk := func(s string) []byte { return fmt.Appendf(b, "$%d\r\n%s\r\n", len(s), s) }
+	switch strings.ToUpper(word(0)) {
+	case "PING":
+		return append(b, "+PONG\r\n"...)
+	case "ECHO":
+		return bulk(word(1))
+	case "SET":
+		h.strings[word(1)] = word(2)
+		return append(b, "+OK\r\n"...)
+	case "GET":
+		if s, ok := h.strings[word(1)]; ok {
+			return bulk(s)
+		}
+		if resp3 {
+			return append(b, "_\r\n"...)
+		}
+		return append(b, "$-1\r\n"...)
+	case "INCRBY":
+		n, err := strconv.ParseInt(h.strings[word(1)]+"", 10, 64)
+		if err != nil && h.strings[word(1)] != "" {
+			return append(b, "-ERR value is not an integer or out of range\r\n"...)
+		}
+		by, _ := strconv.ParseInt(word(2), 10, 64)
+		h.strings[word(1)] = strconv.FormatInt(n+by, 10)
+		return fmt.Appendf(b, ":%d\r\n", n+by)
+	case "MGET":
+		b = fmt.Appendf(b, "*%d\r\n", len(args)-1)
+		for i := range args[1:] {
+			b = h.Call([][]byte{[]byte("GET"), args[i+1]}, resp3, b)
+		}
+		return b
+	}
+	return fmt.Appendf(b, "-ERR Unknown Redis command called from script\r\n")
+}
+
+// run compiles and runs a script in a fresh VM.
+func runScript(t *testing.T, source string, keys, argv []string) string {
+	t.Helper()
+	s, err := Compile([]byte(source))
+	if err != nil {
+		return "-ERR " + err.Error() + "\r\n"
+	}
+	b, err := NewVM(1).Run(s, list(keys), list(argv), &fakeHost{strings: map[string]string{}}, roomy, new(atomic.Bool), false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func list(words []string) [][]byte {
+	out := make([][]byte, len(words))
+	for i, w := range words {
+		out[i] = []byte(w)
+	}
+	return out
+}
+
+// TestAsRedis compares replies with those that a redis-server 7.0 has given. "go test ./script -run AsRedis -update"
+// records them again.
+func TestAsRedis(t *testing.T) {
+	const file = "testdata/redis.json"
+	want := map[string]string{}
+	if *update {
+		record(t, want)
+		data, err := json.MarshalIndent(want, "", " ")
+		if err == nil {
+			err = os.WriteFile(file, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range asRedis {
+		reply, ok := want[source]
+		if !ok {
+			t.Errorf("no recorded reply; run with -update: %s", source)
+			continue
+		}
+		want, err := strconv.Unquote(reply)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := runScript(t, source, []string{"k1", "k2"}, []string{"10", "abc"})
+		if luaError(want) && luaError(got) {
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s\n%s", source, diff)
+		}
+	}
+}
+
+// luaError reports whether a reply is an error that Lua has found in line 1. The library words some of them differently.
+func luaError(reply string) bool {
+	return strings.HasPrefix(reply, "-ERR user_script:1: ") && strings.HasSuffix(reply, ", on @user_script:1.\r\n")
+}
+
+// record asks a redis-server for the replies.
+func record(t *testing.T, replies map[string]string) {
+	socket := t.TempDir() + "/redis.sock"
+	cmd := exec.CommandContext(t.Context(), "redis-server", "--port", "0", "--unixsocket", socket, "--save", "")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	var c net.Conn
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		var err error
+		if c, err = net.Dial("unix", socket); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for _, source := range asRedis {
+		fmt.Fprintf(c, "FLUSHALL\r\n*7\r\n$4\r\nEVAL\r\n$%d\r\n%s\r\n$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$2\r\n10\r\n$3\r\nabc\r\n", len(source), source)
+		readRaw(t, r)
+		replies[source] = strconv.Quote(readRaw(t, r))
+	}
+}
+
+// readRaw reads the bytes of one reply.
+func readRaw(t *testing.T, r *bufio.Reader) string {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+	switch line[0] {
+	case '$':
+		if n >= 0 {
+			body := make([]byte, n+2)
+			for i := range body {
+				body[i], _ = r.ReadByte()
+			}
+			return line + string(body)
+		}
+	case '*':
+		var b strings.Builder
+		b.WriteString(line)
+		for range n {
+			b.WriteString(readRaw(t, r))
+		}
+		return b.String()
+	}
+	return line
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	for name, source := range map[string]string{
+		"concat":          `local s = 'x' while true do s = s .. s end`,
+		"rep":             `return string.rep('x', 1e9)`,
+		"rep of rep":      `return ('x'):rep(1e6):rep(1e6)`,
+		"gsub":            `local s = 'x' while true do s = s:gsub('x', 'xxxxxxxxxx') end`,
+		"format":          `local s = 'x' while true do s = string.format('%s%s', s, s) end`,
+		"table.concat":    `local s = 'x' while true do s = table.concat({s, s, s}) end`,
+		"array":           `local t = {} for i = 1, 1e9 do t[i] = i end`,
+		"far index":       `local t = {} t[60000000] = 1`,
+		"keys":            `local t = {} for i = 1, 1e9 do t['a' .. i] = i end`,
+		"tables":          `local t for i = 1, 1e9 do t = {t} end`,
+		"named field":     `local t for i = 1, 1e9 do local n = {} n.next = t t = n end`,
+		"closures":        `local f = function() end while true do local g = f local h = function() return g end f = h end`,
+		"insert":          `local t = {} while true do table.insert(t, 'x') end`,
+		"insert in front": `local t = {} while true do table.insert(t, 1, 'x') end`,
+		"rawset":          `local t = {} local i = 0 while true do i = i + 1 rawset(t, i, i) end`,
+		"several targets": `local t, i = {}, 0 while true do i = i + 1 t[i], t[-i] = i, i end`,
+		"method":          `local t = {} while true do local n = {} function n:f() return t end t = n end`,
+		"load":            `local s = 'return 1' while true do s = s .. ' ' loadstring(s) end`,
+		"json":            `local s = '1' while true do s = cjson.encode({s, s}) end`,
+		"json decode":     `local s = '[' .. ('1,'):rep(100000) .. '1]' local t = {} while true do t = {t, cjson.decode(s)} end`,
+		"msgpack":         `local s = 'x' while true do s = cmsgpack.pack(s, s) end`,
+		"struct":          `return struct.pack('c1000000000', 'x')`,
+		"calls":           `local t = {} while true do t = {t, redis.call('ECHO', ('x'):rep(10000))} end`,
+		"pcall":           `local s = 'x' while true do pcall(function() while true do s = s .. s end end) end`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Compile([]byte(source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := NewVM(1).Run(s, nil, nil, &fakeHost{}, Bounds{Steps: 1e9, Memory: 1 << 20}, new(atomic.Bool), false, nil)
+			if err != ErrMemory {
+				t.Fatalf("%q, %v; want ErrMemory", b, err)
+			}
+		})
+	}
+}
+
+func TestStepsAreBounded(t *testing.T) {
+	for name, source := range map[string]string{
+		"loop":       `while true do end`,
+		"goto":       `::a:: goto a`,
+		"recursion":  `local function f() return f() end return f()`,
+		"pcall":      `while true do pcall(error) end`,
+		"xpcall":     `while true do xpcall(error, function() while true do end end) end`,
+		"pattern":    `return string.find(('a'):rep(3000), ('a*'):rep(20) .. 'b')`,
+		"gsub":       `return string.gsub(('a'):rep(100000), 'a-b', '')`,
+		"gmatch":     `for a in string.gmatch(('a'):rep(30000), '.-b') do end`,
+		"sort":       `local t = {} for i = 1, 1000 do t[i] = i end while true do table.sort(t, function(a, b) return a > b end) end`,
+		"metatable":  `local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) while true do pcall(function() return t[1] end) end`,
+		"sorts":      `local t = {} for i = 1, 1000 do t[i] = i end while true do table.sort(t) end`,
+		"removals":   `local t = {} for i = 1, 5000 do t[i] = i end while true do t[5000] = 1 for i = 1, 10 do table.remove(t, 1) end end`,
+		"sha1":       `local s = ('x'):rep(100000) while true do redis.sha1hex(s) end`,
+		"the client": `while true do redis.call('PING') end`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Compile([]byte(source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := NewVM(1).Run(s, nil, nil, &fakeHost{}, Bounds{Steps: 50_000, Memory: 1 << 30}, new(atomic.Bool), false, nil)
+			if err != ErrSteps {
+				t.Fatalf("%q, %v; want ErrSteps", b, err)
+			}
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	s, err := Compile([]byte(`redis.call('SET', 'a', 1) while true do end`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	h := stopper{&fakeHost{strings: map[string]string{}}, &stop}
+	if b, err := NewVM(1).Run(s, nil, nil, h, Bounds{Steps: 1 << 60, Memory: 1 << 20}, &stop, false, nil); err != ErrStopped {
+		t.Fatalf("%q, %v; want ErrStopped", b, err)
+	}
+}
+
+// stopper stops the script that calls a command.
+type stopper struct {
+	*fakeHost
+	stop *atomic.Bool
+}
+
+func (s stopper) Call(args [][]byte, resp3 bool, b []byte) []byte {
+	s.stop.Store(true)
+	return s.fakeHost.Call(args, resp3, b)
+}
+
+// TestNothingIsLeftBehind runs scripts one after the other in one VM.
+func TestNothingIsLeftBehind(t *testing.T) {
+	vm := NewVM(1)
+	h := &fakeHost{strings: map[string]string{}}
+	do := func(source string, argv ...string) string {
+		s, err := Compile([]byte(source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := vm.Run(s, nil, list(argv), h, Bounds{Steps: 1e6, Memory: 1 << 20}, new(atomic.Bool), false, nil)
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	}
+	for _, source := range []string{
+		`x = 1`, `redis = nil`, `string.rep = nil`, `_G.x = 1`, `rawset(_G, 'x', 1)`, `rawset(string, 'rep', nil)`,
+		`setmetatable(_G, {})`, `getmetatable('').__index = nil`, `function foo() end`, `function string.foo() end`,
+		`KEYS = nil`, `table.insert(table, 1)`, `string.x, math.x = 1, 2`,
+	} {
+		if got := do(source); !strings.HasPrefix(got, "-") {
+			t.Errorf("%s: %q, want an error", source, got)
+		}
+	}
+	do(`math.randomseed(7) redis.setresp(3) while true do end`)
+	do(`local s = 'x' while true do s = s .. s end`)
+	do(`error({})`)
+	if got, want := do(`return {type(redis), ('x'):rep(3), #ARGV, type(string.foo)}`, "a", "b"),
+		"*4\r\n$5\r\ntable\r\n$3\r\nxxx\r\n:2\r\n$3\r\nnil\r\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := do(`return ARGV[1]`); got != "$-1\r\n" {
+		t.Errorf("the arguments of another script: %q", got)
+	}
+}
+
+func TestShebang(t *testing.T) {
+	s, err := Compile([]byte("#!lua flags=no-writes,allow-stale\nreturn 1"))
+	if err != nil || !s.ReadOnly {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for _, source := range []string{"#!python\nreturn 1", "#!lua flags=nothing\nreturn 1", "#!lua name=x\nreturn 1", "#!\n"} {
+		if _, err := Compile([]byte(source)); err == nil {
+			t.Errorf("%q: no error", source)
+		}
+	}
+}
+
+// TestHostileSource compiles what must not end the process.
+func TestHostileSource(t *testing.T) {
+	for name, source := range map[string]string{
+		"parentheses": "return " + strings.Repeat("(", 100_000) + "1" + strings.Repeat(")", 100_000),
+		"tables":      "return " + strings.Repeat("{", 100_000) + strings.Repeat("}", 100_000),
+		"blocks":      strings.Repeat("do ", 100_000) + strings.Repeat(" end", 100_000),
+		"functions":   strings.Repeat("return function() ", 10_000) + strings.Repeat(" end", 10_000),
+		"minus":       "return " + strings.Repeat("- ", 100_000) + "1",
+		"sums":        "return 1" + strings.Repeat("+1", 100_000),
+		"concats":     "return ''" + strings.Repeat("..''", 100_000),
+		"locals":      strings.Repeat("local a ", 1000),
+		"arguments":   "return f(" + strings.Repeat("1,", 1000) + "1)",
+		"zero byte":   "return '\x00'",
+		"too long":    strings.Repeat(" ", MaxSource+1),
+		"unfinished":  "return 'abc",
+		"comment":     "--[==[ ",
+		"number":      "return 1e99999999, 0x" + strings.Repeat("f", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Compile([]byte(source))
+			if err != nil {
+				if strings.ContainsAny(err.Error(), "\r\n") {
+					t.Errorf("the error has several lines: %q", err)
+				}
+				return
+			}
+			if _, err := NewVM(1).Run(s, nil, nil, &fakeHost{}, roomy, new(atomic.Bool), false, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func FuzzScript(f *testing.F) {
+	for _, source := range asRedis {
+		f.Add([]byte(source))
+	}
+	vm := NewVM(1)
+	f.Fuzz(func(t *testing.T, source []byte) {
+		s, err := Compile(source)
+		if err != nil {
+			return
+		}
+		h := &fakeHost{strings: map[string]string{}}
+		b, err := vm.Run(s, nil, nil, h, Bounds{Steps: 20_000, Memory: 1 << 20}, new(atomic.Bool), false, nil)
+		if err == nil && !bytes.HasSuffix(b, []byte("\r\n")) {
+			t.Errorf("not a reply: %q", b)
+		}
+	})
+}

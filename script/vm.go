@@ -1,0 +1,187 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Host is what a script runs in.
+type Host interface {
+	// Call runs a command and appends its reply to b, in RESP3 if resp3 is set, else in RESP2. The arguments are valid
+	// until Call returns.
+	Call(args [][]byte, resp3 bool, b []byte) []byte
+	// Log writes a line to the server's log. level is 0 (debug) to 3 (warning).
+	Log(level int, message string)
+}
+
+// Bounds are the most that one run may use.
+type Bounds struct {
+	// Steps is how many instructions of the virtual machine.
+	Steps int64
+	// Memory is how many bytes it may allocate, whether it still uses them or not.
+	Memory int64
+}
+
+// The ends of a run that the script cannot catch.
+const (
+	// ErrSteps is a run that has used all its steps.
+	ErrSteps = wording("Script ended: it has run for too many steps")
+	// ErrMemory is a run that has used all its memory.
+	ErrMemory = wording("Script ended: it has used too much memory")
+	// ErrStopped is a run that another goroutine has stopped.
+	ErrStopped = wording("Script killed by user with SCRIPT KILL.")
+)
+
+// The bounds of a virtual machine: the depth of calls, and the registers of all calls together.
+const (
+	maxCalls     = 2000
+	minRegisters = 1024
+	maxRegisters = 64 * 1024
+)
+
+// VM runs scripts, one at a time. What a script does to it is gone before the next one runs.
+type VM struct {
+	state    *lua.LState
+	globals  *lua.LTable // what a script sees as its global variables; always empty
+	library  *lua.LTable // what globals falls back to
+	readOnly map[*lua.LTable]bool
+	meter    meter
+	random   rand48
+	run      run
+}
+
+// run is what belongs to one run.
+type run struct {
+	host   Host
+	resp3  bool        // as redis.setresp has set it
+	raised lua.LString // the text of the last error reply that has ended redis.call
+	args   [][]byte
+	reply  []byte
+}
+
+// meter counts what a run uses. It is the context of the virtual machine, which asks for Done before each instruction.
+type meter struct {
+	context.Context
+	steps, memory int64
+	stop          *atomic.Bool
+	end           error
+	closed        chan struct{}
+}
+
+// Done counts a step. The channel that it returns is closed once the run has to end.
+func (m *meter) Done() <-chan struct{} {
+	m.steps--
+	if m.steps < 0 && m.end == nil {
+		m.end = ErrSteps
+	}
+	if m.stop.Load() && m.end == nil {
+		m.end = ErrStopped
+	}
+	if m.end != nil {
+		return m.closed
+	}
+	return nil
+}
+
+// Err returns why the run has to end.
+func (m *meter) Err() error { return m.end }
+
+// NewVM returns a virtual machine. The random numbers of its scripts follow from seed.
+func NewVM(seed uint32) *VM {
+	vm := &VM{readOnly: map[*lua.LTable]bool{}, random: seedRand48(seed)}
+	vm.meter.Context, vm.meter.closed = context.Background(), make(chan struct{})
+	vm.meter.stop = new(atomic.Bool)
+	close(vm.meter.closed)
+	vm.state = lua.NewState(lua.Options{
+		CallStackSize: maxCalls, MinimizeStackMemory: true,
+		RegistrySize: minRegisters, RegistryMaxSize: maxRegisters, RegistryGrowStep: minRegisters,
+		SkipOpenLibs: true,
+	})
+	vm.openLibraries()
+	return vm
+}
+
+// Run runs a script and appends its reply to b, in RESP3 if resp3 is set. The error of a script is an error reply. stop may
+// be set by another goroutine to end the run. An error that Run returns is one of those above, after which what the script
+// has written must be dropped; b has no reply then.
+func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop *atomic.Bool, resp3 bool, b []byte) (reply []byte, err error) {
+	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, stop, nil
+	vm.run = run{host: host, args: vm.run.args, reply: vm.run.reply}
+	L := vm.state
+	vm.library.RawSetString("KEYS", vm.list(keys))
+	vm.library.RawSetString("ARGV", vm.list(argv))
+	defer func() {
+		if p := recover(); p != nil {
+			// A defect of the library, such as an index out of its stack, must not end the server.
+			*vm = *NewVM(uint32(vm.random.next()))
+			reply, err = appendError(b, fmt.Sprintf("ERR Error running script: %v", p)), nil
+		}
+	}()
+	fn := L.NewFunctionFromProto(s.proto)
+	fn.Env = vm.globals
+	L.SetContext(&vm.meter)
+	L.Push(fn)
+	err = L.PCall(0, 1, L.NewFunction(vm.where))
+	L.RemoveContext()
+	if vm.meter.end != nil {
+		L.SetTop(0)
+		return b, vm.meter.end
+	}
+	if err != nil {
+		L.SetTop(0)
+		return appendFailure(b, s, err), nil
+	}
+	v := L.Get(-1)
+	L.SetTop(0)
+	return vm.appendReply(b, v, resp3, 0), nil
+}
+
+// list makes a table of arguments.
+func (vm *VM) list(args [][]byte) *lua.LTable {
+	t := vm.state.CreateTable(len(args), 0)
+	for _, a := range args {
+		t.Append(lua.LString(a))
+	}
+	return t
+}
+
+// charge counts bytes that a script is about to use, and ends the run if they are too many.
+func (vm *VM) charge(L *lua.LState, bytes int) {
+	vm.meter.memory -= int64(bytes)
+	if vm.meter.memory < 0 {
+		if vm.meter.end == nil {
+			vm.meter.end = ErrMemory
+		}
+		L.RaiseError("%s", ErrMemory.Error())
+	}
+}
+
+// work counts steps for what a function of the library does.
+func (vm *VM) work(L *lua.LState, steps int) {
+	vm.meter.steps -= int64(steps)
+	if vm.meter.steps < 0 {
+		if vm.meter.end == nil {
+			vm.meter.end = ErrSteps
+		}
+		L.RaiseError("%s", ErrSteps.Error())
+	}
+}
+
+// push pushes a string that has just been made, and charges its bytes.
+func (vm *VM) push(L *lua.LState, s string) int {
+	vm.charge(L, len(s)+stringSize)
+	L.Push(lua.LString(s))
+	return 1
+}
+
+// About how many bytes each takes.
+const (
+	stringSize  = 32
+	tableSize   = 160
+	entrySize   = 112 // a key and value of a table, in its maps
+	elementSize = 32  // of an array, which may be grown to twice its length
+	closureSize = 160
+)
