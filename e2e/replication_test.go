@@ -23,12 +23,12 @@ type raftNode struct {
 	args     []string
 }
 
-// startCluster starts size nodes. The first begins a cluster, and the others join it.
-func startCluster(t *testing.T, size int) []*raftNode {
+// startCluster starts size nodes, all with args. The first begins a cluster, and the others join it.
+func startCluster(t *testing.T, size int, args ...string) []*raftNode {
 	var nodes []*raftNode
 	for i := range size {
 		n := &raftNode{id: fmt.Sprint("n", i+1), raft: "127.0.0.1:" + freePort(t)}
-		n.args = []string{"--raft-addr", n.raft, "--raft-id", n.id}
+		n.args = append([]string{"--raft-addr", n.raft, "--raft-id", n.id}, args...)
 		if i == 0 {
 			n.args = append(n.args, "--raft-bootstrap", "yes")
 		}

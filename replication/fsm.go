@@ -24,6 +24,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	n.applied = l.Index
 	n.grew(len(l.Data))
 	if n.failed || n.rebuilding {
+		n.overhear(l)
 		n.mu.Unlock()
 		return nil
 	}

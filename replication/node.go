@@ -94,6 +94,8 @@ type Node struct {
 	ignored  uint64 // entries that the fence has stopped
 	// rebuilding says that the table is built anew: entries only count meanwhile.
 	rebuilding bool
+	// overheard is the newest Epoch that went by meanwhile. Whether the fence accepts it is not known yet.
+	overheard entry
 	// broken counts what makes a copy of the table worthless: abdications and snapshots that were installed.
 	broken uint64
 	hashes hashes
@@ -233,13 +235,17 @@ func (n *Node) Leader() string {
 	_, leader := n.raft.LeaderWithID()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	epoch, address := n.machine.epoch, n.machine.address
+	if n.rebuilding {
+		epoch, address = n.overheard.epoch, n.overheard.address
+	}
 	switch {
-	case leader == "" || n.machine.epoch.node != nodeNumber(string(leader)):
+	case leader == "" || epoch.node != nodeNumber(string(leader)):
 		return ""
 	case string(leader) == n.o.server && (n.turn.Load() == 0 || n.handing.Load()):
 		return ""
 	}
-	return n.machine.address
+	return address
 }
 
 // Ready reports whether the node's table is what its log says; it is not while it is built anew.

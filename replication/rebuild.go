@@ -39,6 +39,13 @@ func (n *Node) rebuildSoon() {
 	}()
 }
 
+// overhear notes who leads while entries only count, so that clients can be told. The lock is held.
+func (n *Node) overhear(l *raft.Log) {
+	if e, err := parseEntry(l.Data); err == nil && e.kind == kindEpoch {
+		n.overheard = entry{epoch: e.epoch, address: e.address}
+	}
+}
+
 func (n *Node) rebuild(number uint64) error {
 	n.building.Lock()
 	defer n.building.Unlock()

@@ -70,6 +70,23 @@ func TestTransfers(t *testing.T) {
 	})
 }
 
+// A node that is about to stop hands over, and says who leads although it builds no table any more.
+func TestLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newCluster(t, 5, 3)
+		defer k.close()
+		at := k.leader()
+		at.decide()
+		if err := at.node.Leave(); err != nil {
+			k.fail("%v", err)
+		}
+		next := k.leader()
+		if got, want := at.node.Leader(), "client-"+string(next.address); next == at || got != want {
+			k.fail("%s says that %s leads, not %s", at.address, got, want)
+		}
+	})
+}
+
 // A transfer that Raft does not finish leaves a leader that refuses everything. That node ends, and the others go on.
 func TestTransferThatIsNotFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
