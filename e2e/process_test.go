@@ -200,6 +200,41 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// TestShutdownOnSIGTERM stops servers as the directive says: now, although a client does not read its replies,
+// and with a snapshot.
+func TestShutdownOnSIGTERM(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--shutdown-on-sigterm", "now", "--shutdown-timeout", "3600", "--write-timeout", "3600", "--client-output-buffer-limit", "256mb")
+	c := dial(t, p.Addr)
+	c.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	other := dial(t, p.Addr)
+	for range 40 {
+		c.send(strings.Repeat(command("ECHO", strings.Repeat("x", 10_000)), 100))
+	}
+	eventually(t, "replies wait", func() bool {
+		list := other.do("CLIENT", "LIST")
+		return strings.Contains(list, "cmd=echo") && !regexp.MustCompile(` cmd=echo .* omem=0 `).MatchString(list)
+	})
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(); code != 0 {
+		t.Errorf("now: exit code %d, want 0", code)
+	}
+
+	p = start(t, "--shutdown-on-sigterm", "save")
+	c = dial(t, p.Addr)
+	c.do("RL.TAKE", "k", "GCRA", "5/h")
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(); code != 0 {
+		t.Errorf("save: exit code %d, want 0", code)
+	}
+	if bases, err := filepath.Glob(filepath.Join(p.Dir, "base-*")); err != nil || len(bases) != 1 || !strings.Contains(p.Log(), "a snapshot is durable") {
+		t.Errorf("save: the snapshots %q, and the log %s", bases, p.Log())
+	}
+	if n := used(t, startIn(t, p.Dir).Addr, "k"); n != 1 {
+		t.Errorf("%d units are used after the next start, want 1", n)
+	}
+}
+
 // TestShutdownCommand stops the server with SHUTDOWN.
 func TestShutdownCommand(t *testing.T) {
 	t.Parallel()
@@ -403,6 +438,20 @@ func TestHTTPPort(t *testing.T) {
 	}
 	if get("http://"+p.HTTPAddr+"/debug/pprof/") != "" {
 		t.Error("profiles are given without being asked for")
+	}
+	// Without http-bind, it follows bind.
+	if got := c.do("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2"); got != "+OK" {
+		t.Fatal(got)
+	}
+	_, port, _ := net.SplitHostPort(p.HTTPAddr)
+	if get("http://127.0.0.2:"+port+"/livez") == "" || get("http://"+p.HTTPAddr+"/livez") == "" {
+		t.Error("one of the addresses does not answer")
+	}
+	if got := c.do("CONFIG", "SET", "bind", "127.0.0.2"); got != "+OK" {
+		t.Fatal(got)
+	}
+	if get("http://127.0.0.2:"+port+"/livez") == "" || get("http://"+p.HTTPAddr+"/livez") != "" {
+		t.Error("the HTTP port has not followed bind")
 	}
 }
 

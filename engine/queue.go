@@ -156,6 +156,7 @@ func (s *shard) park(now int64, sp *spot, q *queue, w *Waiter, due int64) {
 
 // join puts w at the end of q.
 func (q *queue) join(w *Waiter) {
+	w.key = q.key
 	w.shard, w.queue, w.prev = q.shard, q, q.last
 	if q.last == nil {
 		q.first = w

@@ -77,6 +77,7 @@ type Waiter struct {
 
 	// Guarded by the shard's lock, as is the queue.
 	queue      *queue  // nil if it does not wait
+	key        string  // of the queue, also when it waits no more
 	next, prev *Waiter // in the queue, or among those to notify
 	place      int32   // in queue.limits
 	number     uint32  // order of arrival in the queue
@@ -90,6 +91,9 @@ func (w *Waiter) Done() bool { return w.done.Load() }
 func (w *Waiter) Result() (d limit.Decision, granted int64, err error) {
 	return w.decision, w.granted, w.err
 }
+
+// Key returns the key of a request that has had to wait, once Done reports true.
+func (w *Waiter) Key() string { return w.key }
 
 // before orders the waiters of a queue by when they give up.
 func (w *Waiter) before(other *Waiter) bool {

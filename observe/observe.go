@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,7 +24,7 @@ import (
 type Options struct {
 	// Addrs are the addresses to listen on, as host:port. An address with a leading "-" is optional: Listen
 	// goes on without it if the machine has no such address (for example, with IPv6 turned off). A port that
-	// is taken is still an error.
+	// is taken is still an error. Listen binds all of them, or none; without any, call Add.
 	Addrs []string
 	// Source provides the figures. Snapshot and Ready are required.
 	Source Source
@@ -63,9 +65,20 @@ const decidingConnections = 4096
 
 // Server is the HTTP port.
 type Server struct {
-	http      *http.Server
-	listeners []net.Listener
-	tls       *tls.Config // nil for plain HTTP
+	http  *http.Server
+	tls   *tls.Config // nil for plain HTTP
+	ended chan error  // receives why Serve must end; has room for one
+	loops sync.WaitGroup
+
+	mu              sync.Mutex // guards all below
+	listeners       []listener
+	serving, ending bool
+}
+
+// listener is a listener and the address that was asked for.
+type listener struct {
+	net.Listener
+	name string
 }
 
 // Listen binds every address, so that a port that is taken is an error at the start. The error names the
@@ -96,6 +109,7 @@ func listen(o Options, b bounds) (*Server, error) {
 	return &Server{
 		listeners: listeners,
 		tls:       o.TLS,
+		ended:     make(chan error, 1),
 		http: &http.Server{
 			Handler:           handler,
 			BaseContext:       withListener,
@@ -111,24 +125,32 @@ func listen(o Options, b bounds) (*Server, error) {
 }
 
 // bind listens on all of addrs or on none.
-func bind(addrs []string) ([]net.Listener, error) {
-	var ls []net.Listener
+func bind(addrs []string) ([]listener, error) {
+	var ls []listener
 	for _, a := range addrs {
 		name, optional := strings.CutPrefix(a, "-")
-		l, err := net.Listen(network(name), name)
+		l, err := bindOne(name)
 		if err != nil {
 			if optional && absent(err) {
 				continue
 			}
 			closeAll(ls)
-			return nil, fmt.Errorf("http port: %w", err)
+			return nil, err
 		}
 		ls = append(ls, l)
 	}
-	if len(ls) == 0 {
+	if len(ls) == 0 && len(addrs) > 0 {
 		return nil, errors.New("http port: no address to listen on")
 	}
 	return ls, nil
+}
+
+func bindOne(addr string) (listener, error) {
+	l, err := net.Listen(network(addr), addr)
+	if err != nil {
+		return listener{}, fmt.Errorf("http port: %w", err)
+	}
+	return listener{l, addr}, nil
 }
 
 // network returns "tcp4" or "tcp6" for a numeric address, so that [::] does not include IPv4 and can be used
@@ -152,7 +174,7 @@ func absent(err error) bool {
 		errors.Is(err, syscall.EPROTONOSUPPORT)
 }
 
-func closeAll(ls []net.Listener) {
+func closeAll(ls []listener) {
 	for _, l := range ls {
 		// Close fails only when it is called twice.
 		_ = l.Close()
@@ -185,6 +207,8 @@ func limitConnections(n int64, plain bool) func(net.Conn, http.ConnState) {
 
 // Addrs returns the bound addresses, with the actual port in place of port 0.
 func (s *Server) Addrs() []net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	addrs := make([]net.Addr, len(s.listeners))
 	for i, l := range s.listeners {
 		addrs[i] = l.Addr()
@@ -192,36 +216,83 @@ func (s *Server) Addrs() []net.Addr {
 	return addrs
 }
 
+// Add listens on one more address, a host:port.
+func (s *Server) Add(addr string) error {
+	l, err := bindOne(addr)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		closeAll([]listener{l})
+		return http.ErrServerClosed
+	}
+	s.listeners = append(s.listeners, l)
+	if s.serving {
+		s.loops.Go(func() { s.serve(l) })
+	}
+	return nil
+}
+
+// Remove stops listening on an address that Listen or Add was given. Connections that it has accepted remain.
+func (s *Server) Remove(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = slices.DeleteFunc(s.listeners, func(l listener) bool {
+		if l.name == addr {
+			closeAll([]listener{l})
+		}
+		return l.name == addr
+	})
+}
+
 // Serve answers requests until Shutdown, and then returns nil. If a listener fails for good, Serve closes the
 // others and returns its error.
 func (s *Server) Serve() error {
-	errs := make(chan error, len(s.listeners))
-	for _, l := range s.listeners {
-		go func() {
-			if s.tls != nil {
-				l = tls.NewListener(l, s.tls)
-			}
-			errs <- s.http.Serve(l)
-		}()
-	}
-	var first error
-	for range s.listeners {
-		err := <-errs
-		if first == nil && !errors.Is(err, http.ErrServerClosed) {
-			first = fmt.Errorf("http port: %w", err)
-			_ = s.http.Close()
+	s.mu.Lock()
+	s.serving = !s.ending
+	if s.serving {
+		for _, l := range s.listeners {
+			s.loops.Go(func() { s.serve(l) })
 		}
 	}
-	return first
+	s.mu.Unlock()
+	err := <-s.ended
+	s.loops.Wait()
+	return err
+}
+
+// serve accepts from l until that is closed.
+func (s *Server) serve(l listener) {
+	accept := l.Listener
+	if s.tls != nil {
+		accept = tls.NewListener(l, s.tls)
+	}
+	err := s.http.Serve(accept)
+	s.mu.Lock()
+	removed := !slices.Contains(s.listeners, l)
+	if !removed && !s.ending {
+		s.ending = true
+		s.ended <- fmt.Errorf("http port: %w", err)
+		_ = s.http.Close()
+	}
+	s.mu.Unlock()
 }
 
 // Shutdown stops listening, waits for the requests in progress until ctx ends, and then closes the rest. It
 // returns ctx's error if there was something left to close.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.ending {
+		s.ending = true
+		s.ended <- nil
+	}
+	all := slices.Clone(s.listeners)
+	s.mu.Unlock()
 	err := s.http.Shutdown(ctx)
-	// After closing has begun, so that Serve knows why its listeners close. http.Server does not know
-	// listeners that it has not taken over yet.
-	closeAll(s.listeners)
+	// http.Server does not know listeners that it has not taken over yet.
+	closeAll(all)
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		_ = s.http.Close()
 		return fmt.Errorf("http port: %w", err)

@@ -276,7 +276,6 @@ func TestListenErrors(t *testing.T) {
 		{"not ours", []string{"192.0.2.77:0"}, "http port: listen tcp4 192.0.2.77:0: bind: cannot assign requested address"},
 		{"no port", []string{"127.0.0.1"}, "http port: listen tcp: address 127.0.0.1: missing port in address"},
 		{"port too high", []string{"127.0.0.1:65536"}, "http port: listen tcp4: address 65536: invalid port"},
-		{"none", nil, "http port: no address to listen on"},
 		{"none left", []string{"-192.0.2.77:0"}, "http port: no address to listen on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -543,6 +542,62 @@ func TestServeReportsAFailedListener(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", s.listeners[1].Addr().String()); err == nil {
 		t.Error("the other one still listens")
+	}
+}
+
+// Addresses come and go while the port serves. A connection outlives its address.
+func TestAddressesComeAndGo(t *testing.T) {
+	s, err := Listen(Options{Source: testSource()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	first := s.Addrs()[0].String()
+	answers := func(addr string) bool {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		b, _ := io.ReadAll(c)
+		return strings.HasPrefix(string(b), "HTTP/1.1 200 ")
+	}
+	if !answers(first) {
+		t.Error("the first address does not answer")
+	}
+	kept := dial(t, s, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+	if _, err := kept.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Add("127.0.0.2:0"); err != nil {
+		t.Fatal(err)
+	}
+	second := s.Addrs()[1].String()
+	if err := s.Add(second); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("an address that is taken: %v", err)
+	}
+	s.Remove("127.0.0.1:0")
+	if answers(first) || !answers(second) || len(s.Addrs()) != 1 {
+		t.Errorf("after the first was removed: %v", s.Addrs())
+	}
+	fmt.Fprint(kept, "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	if b, _ := io.ReadAll(kept); strings.Count(string(b), "HTTP/1.1 200 ") != 1 {
+		t.Errorf("the connection to the first address: %q", b)
+	}
+	s.Remove("127.0.0.2:0")
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if err := s.Add("127.0.0.1:0"); err == nil {
+		t.Error("an address was added after the end")
 	}
 }
 

@@ -71,15 +71,14 @@ func (s *session) waited(w *waiting) bool {
 	}
 	s.pub.waits.Store(nil)
 	s.call.failed = false
-	s.call.answer(w, nil)
+	s.call.answer(w, []byte(w.Key()))
 	if s.call.failed {
 		s.stripe.Fail(w.cmd.id)
 	}
 	return true
 }
 
-// answer replies with the decision. The key is for the error; it is nil when the request has
-// waited, since only the engine keeps it then.
+// answer replies with the decision. The key is for the error.
 func (c *call) answer(w *waiting, key []byte) {
 	d, granted, err := w.Result()
 	wants := w.Limit.Algorithm.Kind()

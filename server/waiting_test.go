@@ -330,6 +330,30 @@ func TestWaitOutlivesItsInput(t *testing.T) {
 	other.expect("the holders", other.say("RL.HOLDERS key-of-leases"), `[["second" 1 10000]]`)
 }
 
+// A key that changes its kind while somebody waits for it: the error says what it holds.
+func TestWrongTypeAfterAWait(t *testing.T) {
+	ts := newTestServer(t)
+	c, other := ts.client(), ts.client()
+	for cmd, wants := range map[string]limit.Kind{
+		"RL.TAKE k GCRA 1/h WAIT 2h":         limit.GCRA.Kind(),
+		"RL.TAKE k GCRA 1/h PARTIAL WAIT 2h": limit.GCRA.Kind(),
+		"RL.LEASE k 1 1h ID b WAIT 2h":       limit.LEASE,
+	} {
+		other.say("RL.RESET k")
+		if wants == limit.LEASE {
+			other.say("RL.LEASE k 1 1h ID a")
+		} else {
+			other.say("RL.TAKE k GCRA 1/h")
+		}
+		if got := c.raw(cmd + "\r\n"); got != "" {
+			t.Fatalf("%s: it does not wait: %q", cmd, got)
+		}
+		other.say("RL.TAKE k FIXED 1/h REPLACE")
+		ts.pass(time.Second)
+		c.expect(cmd, c.woken(), "-"+wrongType(limit.FIXED.Kind(), wants))
+	}
+}
+
 // A command that a pause has held back may wait afterwards.
 func TestWaitAfterPause(t *testing.T) {
 	ts := newTestServer(t)

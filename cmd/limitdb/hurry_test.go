@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"log/slog"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -50,4 +52,25 @@ func TestHurry(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A stop that the disk holds up says so, once.
+func TestSlowStopIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		told := tellIfSlow(log)
+		time.Sleep(slowStop / 2)
+		told.Stop()
+		defer tellIfSlow(log).Stop()
+		time.Sleep(slowStop - 1)
+		if out.Len() > 0 {
+			t.Errorf("too early: %s", out.String())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := strings.Count(out.String(), "the stop waits for the disk"); n != 1 {
+			t.Errorf("%d times: %s", n, out.String())
+		}
+	})
 }

@@ -203,20 +203,12 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 	if port == 0 {
 		return nil
 	}
-	resolved, err := resolve(p.set.HTTPAddrs())
+	want, err := httpEndpoints(p.set)
 	if err != nil {
 		return fmt.Errorf("http-port: %w", err)
 	}
-	var addrs []string
-	for _, a := range resolved {
-		addr := net.JoinHostPort(a.Host, strconv.FormatInt(port, 10))
-		if a.Optional {
-			addr = "-" + addr
-		}
-		addrs = append(addrs, addr)
-	}
 	o := observe.Options{
-		Addrs: addrs, Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get,
+		Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get,
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	}
 	if p.set.HTTPDecisions.Get() {
@@ -227,15 +219,70 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 	}
 	h, err := observe.Listen(o)
 	if err != nil {
+		return err
+	}
+	p.httpPorts = ports{group: httpListener{h}}
+	if err := p.httpPorts.listen(want); err != nil {
 		return taken(fmt.Errorf("http-port: %w", err), "--http-port N (0 for none)")
+	}
+	if len(h.Addrs()) == 0 {
+		return errors.New("http-port: the machine has none of the addresses in " + p.httpBind().Name())
 	}
 	p.http = h
 	p.sayWhatIsOpen(h.Addrs())
+	p.registry.OnChange(p.httpPortsChanged, p.httpBind())
 	background.Go(func() {
 		if err := h.Serve(); err != nil {
 			p.log.Error("the HTTP port has failed", "err", err)
 		}
 	})
+	return nil
+}
+
+// httpListener makes the HTTP port a listener.
+type httpListener struct{ *observe.Server }
+
+func (h httpListener) Listen(_, addr string, _ *transport.TLS) error { return h.Add(addr) }
+
+func (h httpListener) Unlisten(addr string) { h.Remove(addr) }
+
+// httpBind returns the directive with the addresses of the HTTP port.
+func (p *process) httpBind() *config.Words {
+	if len(p.set.HTTPBind.Get()) > 0 {
+		return p.set.HTTPBind
+	}
+	return p.set.Bind
+}
+
+// httpEndpoints returns the endpoints of the HTTP port.
+func httpEndpoints(set *config.Settings) ([]endpoint, error) {
+	addrs, err := resolve(set.HTTPAddrs())
+	if err != nil {
+		return nil, err
+	}
+	var all []endpoint
+	for _, a := range addrs {
+		e := endpoint{addr: net.JoinHostPort(a.Host, strconv.FormatInt(set.HTTPPort.Get(), 10)), optional: a.Optional}
+		if !slices.ContainsFunc(all, e.same) {
+			all = append(all, e)
+		}
+	}
+	return all, nil
+}
+
+// httpPortsChanged makes the HTTP port follow bind.
+func (p *process) httpPortsChanged() error {
+	want, err := httpEndpoints(p.set)
+	if err != nil {
+		return err
+	}
+	if len(without(want, p.httpPorts.open))+len(without(p.httpPorts.open, want)) == 0 {
+		return nil // Set restores the old values
+	}
+	if err := p.httpPorts.move(want); err != nil {
+		return fmt.Errorf("http-port: %w", err)
+	}
+	p.sayWhatIsOpen(p.http.Addrs())
 	return nil
 }
 

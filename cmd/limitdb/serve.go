@@ -60,23 +60,24 @@ func cutFlag(args []string, flag string) (rest []string, found bool) {
 
 // process is the running server and all its parts.
 type process struct {
-	registry *config.Registry
-	set      *config.Settings
-	clock    *clock.Real
-	boot     func() (id uint64, elapsed int64) // for persistence.Options
-	log      *slog.Logger
-	logs     *logOutput
-	engine   *engine.Engine
-	server   *server.Server
-	group    *transport.Group
-	ports    ports
-	saves    bool           // make a snapshot last
-	tls      *transport.TLS // nil if no port speaks TLS
-	http     *observe.Server
-	durable  *durability
-	replica  *replica // nil for a standalone server
-	reloads  reloads
-	stop     chan bool // true means immediately
+	registry  *config.Registry
+	set       *config.Settings
+	clock     *clock.Real
+	boot      func() (id uint64, elapsed int64) // for persistence.Options
+	log       *slog.Logger
+	logs      *logOutput
+	engine    *engine.Engine
+	server    *server.Server
+	group     *transport.Group
+	ports     ports
+	saves     bool           // make a snapshot last
+	tls       *transport.TLS // nil if no port speaks TLS
+	http      *observe.Server
+	httpPorts ports
+	durable   *durability
+	replica   *replica // nil for a standalone server
+	reloads   reloads
+	stop      chan bool // true means immediately
 }
 
 // run starts the parts in their order, waits, and stops them in the reverse order. A start that fails
@@ -184,6 +185,7 @@ func (p *process) build(undo *cleanups) error {
 
 // keepState makes the final state durable, when nothing can change any more.
 func (p *process) keepState() error {
+	defer tellIfSlow(p.log).Stop()
 	if p.saves && p.durable.store.Load() != nil {
 		if err := p.server.Snapshot(); err != nil {
 			p.log.Error("the last snapshot failed", "err", err)
@@ -197,6 +199,17 @@ func (p *process) keepState() error {
 	}
 	p.log.Info("limitdb has stopped")
 	return nil
+}
+
+// slowStop is how long the state may take to be kept before the log says so.
+const slowStop = 5 * time.Second
+
+// tellIfSlow logs what an operator can do about a disk that holds up the stop. The stop itself is not bounded:
+// a disk may hang for a while and then keep everything.
+func tellIfSlow(log *slog.Logger) *time.Timer {
+	return time.AfterFunc(slowStop, func() {
+		log.Warn("the stop waits for the disk: another signal ends the process without it", "after", slowStop)
+	})
 }
 
 // load loads the saved state. stopped reports that a signal came meanwhile, which ends the process: nothing
