@@ -20,6 +20,7 @@ type Real struct {
 	base  int64
 	off   atomic.Int64
 	wall  func() int64
+	skew  skew // none in production
 
 	moving sync.Mutex // held while the clock is moved by an offset that was measured
 }
@@ -27,12 +28,14 @@ type Real struct {
 // NewReal returns a clock that starts at the wall time.
 func NewReal() *Real {
 	t := time.Now()
-	return &Real{start: t, base: t.UnixNano(), wall: func() int64 { return time.Now().UnixNano() }}
+	c := &Real{start: t, base: t.UnixNano(), skew: newSkew()}
+	c.wall = func() int64 { return c.skew.wall(time.Now().UnixNano()) }
+	return c
 }
 
 // Now returns the time in Unix ns.
 func (c *Real) Now() int64 {
-	return c.base + c.off.Load() + int64(time.Since(c.start))
+	return c.base + c.off.Load() + c.Elapsed()
 }
 
 // Set moves the clock to now immediately. It is only for the start, before any decision, to continue at the
@@ -40,7 +43,7 @@ func (c *Real) Now() int64 {
 func (c *Real) Set(now int64) { c.off.Add(now - c.Now()) }
 
 // Elapsed returns the monotonic time since the clock was made, in ns.
-func (c *Real) Elapsed() int64 { return int64(time.Since(c.start)) }
+func (c *Real) Elapsed() int64 { return c.skew.elapsed(int64(time.Since(c.start))) }
 
 // Shift sets the clock to Elapsed plus ahead, in ns, immediately. Do not call Slew or Adopt afterwards.
 func (c *Real) Shift(ahead int64) { c.off.Store(ahead - c.base) }
