@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// skew makes the machine's clocks wrong, as the file says that LIMITDB_TEST_CLOCK names: two numbers, by how many ns the
+// skew makes the machine's clocks wrong, as the file says that TESTCLOCK_FILE names: two numbers, by how many ns the
 // wall clock is ahead, and by how many millionths the monotonic clock is fast. Tests change it at any time. Only the tests of
 // e2e build this.
 type skew struct{ *skewed }
@@ -24,7 +24,7 @@ type skewed struct {
 
 func newSkew() skew {
 	s := skew{&skewed{}}
-	path := os.Getenv("LIMITDB_TEST_CLOCK")
+	path := os.Getenv("TESTCLOCK_FILE")
 	if path == "" {
 		return s
 	}

@@ -1,0 +1,104 @@
+package torture
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Some keys are not for porcupine but for counting: of one with a rate, no more may be granted than the rate allows, and
+// of one with a large quota, as much must be used as clients were granted.
+const (
+	rate       = 200 // per second
+	rateBurst  = 100
+	quota      = 1_000_000
+	rateLimit  = "GCRA 200/s BURST 100"
+	quotaLimit = "GCRA 1/h BURST 1000000"
+	pipeline   = 8
+	maxMinutes = 128
+)
+
+type counts struct {
+	began            time.Time
+	lastReply        atomic.Int64 // since began
+	granted, answers atomic.Int64
+	taken, maybe     [maxMinutes]atomic.Int64 // of the quota of each minute
+}
+
+func (k *counts) run(t *testing.T, c *client, gate *sync.RWMutex, stop <-chan struct{}) {
+	byRate := line("RL.TAKE", "rate", rateLimit)
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		gate.RLock()
+		k.count(t, c, byRate, &k.granted, nil)
+		minute := int(time.Since(k.began)/time.Minute) % maxMinutes
+		k.count(t, c, line("RL.TAKE", fmt.Sprint("quota", minute), quotaLimit), &k.taken[minute], &k.maybe[minute])
+		gate.RUnlock()
+	}
+}
+
+func (k *counts) count(t *testing.T, c *client, command string, granted, maybe *atomic.Int64) {
+	all := make([]string, pipeline)
+	for i := range all {
+		all[i] = command
+	}
+	values, outcomes := c.call(all...)
+	k.lastReply.Store(max(k.lastReply.Load(), int64(time.Since(k.began))))
+	for i, o := range outcomes {
+		switch {
+		case o == answered:
+			k.answers.Add(1)
+			if values[i].Elems[0].Int == 0 {
+				granted.Add(1)
+			}
+		case o == unknown && maybe != nil:
+			maybe.Add(1)
+		case o == violation:
+			t.Errorf("%q is answered %q", command, values[i].Text)
+		}
+	}
+}
+
+// check compares the counts with what the cluster says at the end. epochs is how many there have been.
+func (k *counts) check(t *testing.T, leader *node, epochs int) {
+	elapsed := k.lastReply.Load()
+	most := int64(rateBurst) + (elapsed+elapsed/1000+int64(epochs)*int64(250*time.Millisecond))*rate/int64(time.Second) + 1
+	if k.granted.Load() > most {
+		t.Errorf("%d were granted at %s within %v and %d epochs: at most %d may be", k.granted.Load(), rateLimit, time.Duration(elapsed), epochs, most)
+	}
+	for i := range maxMinutes {
+		taken, maybe := k.taken[i].Load(), k.maybe[i].Load()
+		if taken+maybe == 0 {
+			continue
+		}
+		v, err := leader.ask(strings.Fields(fmt.Sprintf("RL.PEEK quota%d %s", i, quotaLimit))...)
+		if err != nil {
+			t.Errorf("the leader at the end: %v", err)
+			return
+		}
+		n, err := ints(v)
+		if err != nil || len(n) != 5 {
+			t.Errorf("the leader at the end: %v, %v", v, err)
+			return
+		}
+		used, back := int64(quota-n[2]+n[0]-1), elapsed/int64(time.Hour)+1 // PEEK says what a TAKE would; and what has come back
+		if used+back < taken || used > taken+maybe {
+			t.Errorf("%d of a quota are used; clients were granted %d, and do not know of %d", used, taken, maybe)
+		}
+	}
+}
+
+func (k *counts) String() string {
+	taken, maybe := int64(0), int64(0)
+	for i := range maxMinutes {
+		taken, maybe = taken+k.taken[i].Load(), maybe+k.maybe[i].Load()
+	}
+	return fmt.Sprintf("%d answers to who counts, %d granted by rate, %d taken of quotas and %d unknown", k.answers.Load(), k.granted.Load(), taken, maybe)
+}

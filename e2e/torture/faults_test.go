@@ -1,0 +1,217 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cluster is the nodes, the network between them, and what is wrong with them at the moment.
+type cluster struct {
+	t     *testing.T
+	rand  *rand.Rand
+	began time.Time
+	nodes []*node // the last one is a member at times
+	net   *network
+
+	active   []fault
+	history  []string
+	counts   map[string]int
+	guests   int            // how often the last node became a member
+	joined   bool           // it is one
+	changes  sync.WaitGroup // of the members, under way
+	changing chan struct{}
+}
+
+// fault is something that goes on until a time.
+type fault struct {
+	until time.Time
+	heal  func()
+}
+
+func (c *cluster) note(what string) {
+	c.counts[strings.Fields(what)[0]]++
+	c.history = append(c.history, fmt.Sprintf("%7.2f %s", time.Since(c.began).Seconds(), what))
+}
+
+// for has something end after a random time.
+func (c *cluster) end(most time.Duration, heal func()) {
+	c.active = append(c.active, fault{time.Now().Add(100*time.Millisecond + rand.N(most)), heal})
+}
+
+// expire heals what is due, or everything.
+func (c *cluster) expire(all bool) {
+	c.active = slices.DeleteFunc(c.active, func(f fault) bool {
+		if all || time.Now().After(f.until) {
+			f.heal()
+			return true
+		}
+		return false
+	})
+}
+
+// pick returns a node, half of the time the one that leads.
+func (c *cluster) pick() *node {
+	if c.rand.IntN(2) == 0 {
+		if n := c.leader(); n != nil {
+			return n
+		}
+	}
+	return c.nodes[c.rand.IntN(members)]
+}
+
+// leader returns the node that decides, as the first that answers says.
+func (c *cluster) leader() *node {
+	for _, n := range c.nodes {
+		if n.stoppedOrDown() {
+			continue
+		}
+		if i, err := n.info(); err == nil {
+			for _, l := range c.nodes {
+				if l.addr == i["raft_leader"] {
+					return l
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (n *node) stoppedOrDown() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stopped || n.cmd == nil
+}
+
+// oneFault does something at random.
+func (c *cluster) oneFault() {
+	n := c.pick()
+	other := c.nodes[(n.number+1+c.rand.IntN(members-1))%members]
+	switch c.rand.IntN(14) {
+	case 0, 1: // one way
+		from, to := n.number, other.number
+		if c.rand.IntN(2) == 0 {
+			from, to = to, from
+		}
+		c.note(fmt.Sprintf("one-way-cut %d → %d", from, to))
+		c.net.set(from, to, way{cut: true})
+		c.end(4*time.Second, func() { c.net.set(from, to, way{}) })
+	case 2, 3: // a node is cut off, or deaf, or mute
+		how := c.rand.IntN(3)
+		c.note(fmt.Sprintf("partition of %s, %s", n.id, []string{"both ways", "it hears nothing", "nobody hears it"}[how]))
+		set := func(w way) {
+			for _, o := range c.nodes {
+				if o != n && how != 2 {
+					c.net.set(o.number, n.number, w)
+				}
+				if o != n && how != 1 {
+					c.net.set(n.number, o.number, w)
+				}
+			}
+		}
+		set(way{cut: true})
+		c.end(5*time.Second, func() { set(way{}) })
+	case 4:
+		delay := time.Duration(1+c.rand.IntN(150)) * time.Millisecond
+		c.note(fmt.Sprintf("delay of %v between %s and %s", delay, n.id, other.id))
+		c.net.set(n.number, other.number, way{delay: delay})
+		c.net.set(other.number, n.number, way{delay: delay})
+		c.end(4*time.Second, func() { c.net.set(n.number, other.number, way{}); c.net.set(other.number, n.number, way{}) })
+	case 5:
+		c.note(fmt.Sprintf("reset of the connections between %s and %s", n.id, other.id))
+		c.net.reset(n.number, other.number)
+	case 6:
+		c.note("pause of " + n.id)
+		n.signal(syscall.SIGSTOP)
+		c.end(4*time.Second, func() { n.signal(syscall.SIGCONT) })
+	case 7:
+		c.note("kill of " + n.id)
+		n.signal(syscall.SIGKILL)
+		c.end(3*time.Second, func() { n.start(c.t) })
+	case 8:
+		c.note("restart of " + n.id)
+		n.signal(syscall.SIGCONT)
+		n.signal(syscall.SIGTERM)
+		c.end(time.Second, func() { n.start(c.t) })
+	case 9:
+		ahead := time.Duration(c.rand.IntN(7200)-3600) * time.Second
+		ppm := int64(c.rand.IntN(1800) - 900)
+		c.note(fmt.Sprintf("clock of %s %v ahead, %d ppm fast", n.id, ahead, ppm))
+		n.setClock(c.t, ahead, ppm)
+	case 10:
+		c.note("full disk of " + n.id)
+		if err := n.fill(true); err != nil {
+			c.note("not-full " + err.Error())
+			return
+		}
+		c.end(3*time.Second, func() {
+			if err := n.fill(false); err != nil {
+				c.t.Errorf("the disk of %s stays full: %v", n.id, err)
+			}
+			n.start(c.t)
+		})
+	case 11:
+		c.note("snapshot of " + n.id)
+		_, _ = n.askSoon("BGSAVE") // it may be down
+	case 12:
+		c.note("transfer")
+		if l := c.leader(); l != nil {
+			go func() { _, _ = l.ask("RAFT", "TRANSFER") }()
+		}
+	case 13:
+		c.guest()
+	}
+}
+
+// guest makes the last node a member, or no member any more. It may fail while other things go wrong.
+func (c *cluster) guest() {
+	select {
+	case c.changing <- struct{}{}:
+	default:
+		return // one change at a time
+	}
+	n := c.nodes[members]
+	joins := !c.joined
+	c.note(fmt.Sprintf("member %s, joins: %v", n.id, joins))
+	if joins {
+		if !n.up() {
+			c.guests++
+			n.id = fmt.Sprintf("n%d-%d", n.number, c.guests)
+			n.start(c.t)
+		}
+		c.joined = true
+	}
+	c.changes.Go(func() {
+		defer func() { <-c.changing }()
+		if joins {
+			c.asLeader("RAFT", "SERVER", "ADD", n.id, n.raft)
+			return
+		}
+		if c.asLeader("RAFT", "SERVER", "REMOVE", n.id) {
+			n.signal(syscall.SIGKILL)
+			if err := syscall.Unmount(n.dir, 0); err != nil {
+				c.t.Errorf("the disk of %s: %v", n.id, err)
+			}
+			n.mount(c.t)
+			c.joined = false
+		}
+	})
+}
+
+// asLeader runs a command on the node that leads, and reports whether one has done it.
+func (c *cluster) asLeader(args ...string) bool {
+	for range 20 {
+		if l := c.leader(); l != nil {
+			if v, err := l.ask(args...); err == nil && v.Text == "OK" {
+				return true
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	return false
+}
