@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"math/bits"
 
 	"limitdb/limit"
@@ -30,7 +31,38 @@ const (
 	boundShift = 8
 )
 
-func (m mark) kind() limit.Kind { return limit.Kind(m & kindBits) }
+func (m mark) kind() limit.Kind {
+	if k := limit.Kind(m & kindBits); k <= limit.LEASE {
+		return k
+	}
+	return valueKind(m & kindBits)
+}
+
+// The kinds of values have numbers that do not fit into a mark. There they follow
+// that of leases, in their order.
+const (
+	stringCode     = mark(limit.LEASE) + 1
+	collectionCode = stringCode + 2
+)
+
+// valueKind returns the kind of values with a code.
+func valueKind(code mark) limit.Kind {
+	if code < collectionCode {
+		return limit.STRING + limit.Kind(code-stringCode)
+	}
+	return limit.SORTEDSET + limit.Kind(code-collectionCode)
+}
+
+// kindMark returns the mark of a kind, without what it says of a limit.
+func kindMark(k limit.Kind) mark {
+	switch {
+	case k < limit.STRING:
+		return mark(k)
+	case k < limit.SORTEDSET:
+		return stringCode + mark(k-limit.STRING)
+	}
+	return collectionCode + mark(k-limit.SORTEDSET)
+}
 
 // bound returns the stored bound. It is at most the original one.
 func (m mark) bound() int64 {
@@ -67,7 +99,7 @@ func (sp *spot) markAfter(l *limit.Limit, cost int64, d *limit.Decision) mark {
 }
 
 // unknown returns the mark of a key whose limit is not known yet.
-func unknown(a limit.Kind) mark { return mark(a) | denied }
+func unknown(a limit.Kind) mark { return kindMark(a) | denied }
 
 // boundCode encodes a bound, 0 or more, in a byte.
 func boundCode(bound int64) uint8 {
@@ -92,12 +124,15 @@ const (
 )
 
 // rank returns the rank of a live record. It returns false for leases, which
-// are never evicted: what they allow has not ended.
+// are never evicted, since what they allow has not ended, and for values that
+// never expire. Other values rank as limits that are used up but do not deny:
+// nobody knows what they count.
 func (t *table) rank(now int64, r record) (uint64, bool) {
 	m, state := r.mark(), t.state(r)
 	a := m.kind()
-	if a == limit.LEASE {
-		return 0, false
+	if a >= limit.LEASE {
+		expires := limit.Expires(a, state)
+		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a != limit.LEASE && expires != math.MaxInt64
 	}
 	used, bound := limit.Usage(a, state, now, m.bound())
 	share := uint64(shareMost)

@@ -156,8 +156,12 @@ func Reserve(l *Limit, state []byte, now, cost, maxWait int64, dst []byte, d *De
 }
 
 // Expires returns the time, in Unix nanoseconds, from which a state of kind k
-// behaves like no state; the least int64 for bytes that are not a state of k.
+// behaves like no state: the greatest int64 for a value that never expires, and the
+// least one for bytes that are not a state of k.
 func Expires(k Kind, state []byte) int64 {
+	if k >= STRING && k&1 == 1 && k.Known() && len(state) > 0 {
+		return math.MaxInt64
+	}
 	if !k.Known() || len(state) < 8 {
 		return math.MinInt64
 	}

@@ -1,14 +1,38 @@
 package limit
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
-// Kind is what a key holds: the state of an algorithm, whose number it then has, or
-// leases. The numbers are written to disk, so they never change; 0 is nothing.
+// Kind is what a key holds: the state of an algorithm, whose number it then has,
+// leases, or a value (see package value). The numbers are written to disk, so they
+// never change; 0 is nothing.
 type Kind uint8
 
 // LEASE is the kind of leases, which TakeLease and the like work on. Its number
 // leaves room for more algorithms.
 const LEASE Kind = 16
+
+// The kinds of values that expire. Their states begin with their expiry. The next
+// number is that of values of the same type that never expire.
+const (
+	STRING    Kind = 64
+	SORTEDSET Kind = 96
+	HASH      Kind = 98
+	LIST      Kind = 100
+	SET       Kind = 102
+)
+
+// Value returns the kind of a value of the type that expires, whether it does, and
+// false if k is no value's.
+func (k Kind) Value() (of Kind, timed, ok bool) {
+	of = k &^ 1
+	return of, k == of, of == STRING || of >= SORTEDSET && of <= SET
+}
+
+// Lasting returns the kind of values of the same type as k that never expire.
+func (k Kind) Lasting() Kind { return k | 1 }
 
 // Kind returns the kind of the algorithm's states.
 func (a Algorithm) Kind() Kind { return Kind(a) }
@@ -23,7 +47,33 @@ func (k Kind) Algorithm() Algorithm {
 }
 
 // Known reports whether there is such a kind.
-func (k Kind) Known() bool { return k == LEASE || Algorithm(k).Valid() }
+func (k Kind) Known() bool {
+	if k == LEASE || Algorithm(k).Valid() {
+		return true
+	}
+	_, _, value := k.Value()
+	return value
+}
+
+// valueName returns the name of a value's type, as Redis' TYPE command returns it;
+// "" for other kinds.
+func (k Kind) valueName() string {
+	of, _, ok := k.Value()
+	if !ok {
+		return ""
+	}
+	switch of {
+	case STRING:
+		return "string"
+	case SORTEDSET:
+		return "zset"
+	case HASH:
+		return "hash"
+	case LIST:
+		return "list"
+	}
+	return "set"
+}
 
 // String returns the kind's name in upper case.
 func (k Kind) String() string {
@@ -32,6 +82,8 @@ func (k Kind) String() string {
 		return "LEASE"
 	case !k.Known():
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
+	case k >= STRING:
+		return strings.ToUpper(k.valueName())
 	}
 	return Algorithm(k).String()
 }
@@ -44,6 +96,8 @@ func (k Kind) TypeName() string {
 		return "lease"
 	case !k.Known():
 		return "none"
+	case k >= STRING:
+		return k.valueName()
 	}
 	return table[k].lower
 }

@@ -129,3 +129,24 @@ func TestLookupAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// The numbers of values' kinds are on disk.
+func TestKindsOfValues(t *testing.T) {
+	for k, name := range map[Kind]string{64: "string", 65: "string", 96: "zset", 97: "zset", 98: "hash", 99: "hash", 100: "list", 101: "list", 102: "set", 103: "set"} {
+		of, timed, ok := k.Value()
+		if !ok || timed != (k%2 == 0) || of.Lasting() != k|1 || k.TypeName() != name || k.String() != strings.ToUpper(name) || !k.Known() {
+			t.Errorf("%d is %q, %v, %v, %v", k, k.TypeName(), of, timed, ok)
+		}
+		if SameFamily(k, GCRA.Kind()) || k.Algorithm() != None {
+			t.Errorf("%d is taken for a limit", k)
+		}
+	}
+	for _, k := range []Kind{0, 15, 16, 63, 66, 95, 104, 127, 128, 255} {
+		if _, _, ok := k.Value(); ok {
+			t.Errorf("%d is taken for a value", k)
+		}
+	}
+	if Expires(STRING.Lasting(), []byte{1}) != math.MaxInt64 || Expires(STRING, []byte{1}) != math.MinInt64 || Expires(STRING.Lasting(), nil) != math.MinInt64 {
+		t.Error("the expiry of strings")
+	}
+}
