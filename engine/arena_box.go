@@ -15,11 +15,11 @@ func (a *arena) boxSize(n int) int {
 	return a.pages(n)
 }
 
-// resize returns a box that holds state; its capacity is whole pages. state may
-// lie in the old box. The old box, and a state in it, must not be used
+// resize returns a box that holds state and has room for more bytes; its
+// capacity is whole pages. state may lie in the old box. The old box, and a state in it, must not be used
 // afterwards. The error is one of the system; nothing has changed then.
-func (a *arena) resize(box, state []byte) ([]byte, error) {
-	need := a.boxSize(len(state))
+func (a *arena) resize(box, state []byte, more int) ([]byte, error) {
+	need := a.boxSize(len(state) + more)
 	if base := unsafe.SliceData(box); base != nil && max(cap(box), need) <= spanSize {
 		discard(unsafe.Pointer(base), need, cap(box))
 		a.budget.add(need - cap(box))
@@ -27,7 +27,7 @@ func (a *arena) resize(box, state []byte) ([]byte, error) {
 		copy(next, state) // copies nothing if it is already in place
 		return next, nil
 	}
-	next, err := a.allot(len(state))
+	next, err := a.allot(len(state) + more)
 	if err != nil {
 		return nil, err
 	}
@@ -74,17 +74,4 @@ func (a *arena) free(box []byte) {
 	a.mu.Unlock()
 	unreserve(region)
 	a.budget.add(-size)
-}
-
-// lateGrowth is larger than the growth of a long state in one step.
-const lateGrowth = 256
-
-// tight reports whether the box of an existing key may have to grow while the
-// budget does not allow it.
-func (t *table) tight(sp *spot) bool {
-	if sp.at == nil || !sp.r.isBoxed() {
-		return false
-	}
-	state := t.state(sp.r)
-	return cap(state)-len(state) < lateGrowth && t.arena.budget.over(t.arena.page)
 }

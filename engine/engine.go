@@ -118,8 +118,8 @@ type Engine struct {
 	journal  atomic.Pointer[changeLog]
 	flushing sync.Mutex // guards flushed
 	flushed  uint64     // version of the last Flush
-	// plans holds plans (*plan) of TakeAll for reuse.
-	plans sync.Pool
+	// txns holds transactions (*Txn) for reuse.
+	txns sync.Pool
 	// draws numbers the calls of Random, so that each looks in a different
 	// place.
 	draws atomic.Uint64

@@ -13,7 +13,7 @@ import (
 //
 //	 15            8    7       6      5   4          0
 //	┌───────────────┬───────┬────────┬───┬─────────────┐
-//	│ bound         │ boxed │ denied │ – │  kind       │
+//	│ bound         │ boxed │ denied │pin│  kind       │
 //	└───────────────┴───────┴────────┴───┴─────────────┘
 //
 // denied is set if the last decision was a denial or left nothing. The bound is

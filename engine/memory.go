@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"math"
 	"slices"
 )
@@ -66,8 +65,8 @@ const evictShare = 16
 
 // mayGo reports whether a key may be evicted: it is not being changed, and
 // nobody waits for a turn of it.
-func (t *table) mayGo(key []byte) bool {
-	return !bytes.Equal(key, t.pinned) && (len(t.waits.lines) == 0 || t.waits.lines[string(key)] == nil)
+func (t *table) mayGo(r record) bool {
+	return r.mark()&pinned == 0 && (len(t.waits.lines) == 0 || t.waits.lines[string(r.key())] == nil)
 }
 
 // evict drops the lowest-ranking keys of g and returns how many: a sixteenth of
@@ -82,7 +81,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 	defer t.arena.ranks.Put(buf)
 	all, free := (*buf)[:0], 0
 	g.each(func(r record) {
-		if rank, ok := t.rank(now, r); ok && t.mayGo(r.key()) {
+		if rank, ok := t.rank(now, r); ok && t.mayGo(r) {
 			all = append(all, rank)
 			free += r.size()
 		}
@@ -103,7 +102,7 @@ func (t *table) evict(now int64, g *segment, size int) int {
 		last := all[want-1]
 		g.each(func(r record) {
 			rank, ok := t.rank(now, r)
-			if !ok || rank > last || dropped == want || !t.mayGo(r.key()) {
+			if !ok || rank > last || dropped == want || !t.mayGo(r) {
 				return
 			}
 			freed += r.size()

@@ -38,6 +38,9 @@ type record struct {
 const (
 	dead  = 0    // the algorithm of a dead record
 	boxed = 0x80 // a bit of the mark: the state is in a box
+	// pinned is a bit of the mark: the record must not be evicted now. It is set
+	// only within a step.
+	pinned = 0x20
 
 	boxID = 4 // bytes of a box's number
 
@@ -88,6 +91,14 @@ func (r record) isBoxed() bool    { return *(*byte)(r.at)&boxed != 0 }
 
 // kill makes the record garbage.
 func (r record) kill() { *(*byte)(r.at) = dead }
+
+// pin sets or clears the record's pinned bit.
+func (r record) pin(on bool) {
+	p := (*mark)(r.at)
+	if *p &^= pinned; on {
+		*p |= pinned
+	}
+}
 
 // setMark changes the mark of a live record, except for its boxed bit.
 func (r record) setMark(m mark) {

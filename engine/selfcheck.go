@@ -99,6 +99,9 @@ func (t *table) checkSegment(g *segment) (boxes int) {
 			continue
 		}
 		n++
+		if r.mark()&pinned != 0 {
+			panic(fmt.Sprintf("%q is pinned", r.key()))
+		}
 		if r.isBoxed() {
 			boxes++
 		} else if r.slen > maxInline {

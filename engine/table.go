@@ -67,10 +67,8 @@ type table struct {
 
 	arena *arena
 	waits *waitlist // is told of evictions
-	// pinned is a key that must not be evicted now; nil for none.
-	pinned []byte
-	seed   uint64
-	shard  uint64
+	seed  uint64
+	shard uint64
 
 	n        int // keys
 	segments int
@@ -78,6 +76,9 @@ type table struct {
 	// are whole pages.
 	boxes   map[uint32][]byte
 	lastBox uint32
+	// ready is a box that already holds the long state that is about to be
+	// stored; nil for none.
+	ready []byte
 
 	expired, evicted, evictedDenied, forgiven uint64
 }
@@ -322,7 +323,6 @@ func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) err
 	}
 	err := t.replace(now, sp, m, state, must || len(state) <= r.slen)
 	if err != nil && inPlace {
-		t.find(sp) // it may have moved
 		t.remove(sp)
 	}
 	return err
@@ -331,17 +331,17 @@ func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) err
 // replace rewrites the record of an existing key. It does not evict that key to
 // make room for it.
 func (t *table) replace(now int64, sp *spot, m mark, state []byte, must bool) error {
-	t.pinned = sp.key
-	defer func() { t.pinned = nil }()
+	sp.r.pin(true)
 	_, err := t.makeRoom(now, sp.h, 1, sizeOf(len(sp.key), inline(state)), must)
-	if err != nil {
-		return err
-	}
-	content, m, err := t.content(m, state, must)
-	if err != nil {
-		return err
+	var content []byte
+	if err == nil {
+		content, m, err = t.content(m, state, must)
 	}
 	t.find(sp)
+	if err != nil {
+		sp.r.pin(false)
+		return err
+	}
 	t.drop(sp)
 	t.place(sp.g, sp.h, sp.key, m, state, content)
 	t.n++
@@ -400,11 +400,16 @@ func (t *table) box(state []byte, must bool) ([]byte, error) {
 // is set), and those of the system. After an error nothing has changed.
 func (t *table) rebox(id uint32, state []byte, must bool) error {
 	box := t.boxes[id]
+	if t.ready != nil {
+		t.arena.free(box)
+		t.boxes[id], t.ready = t.ready, nil
+		return nil
+	}
 	if n := len(state); cap(box) < n || cap(box) > 2*n {
 		if more := t.arena.boxSize(n) - cap(box); !must && more > 0 && t.arena.budget.over(more) {
 			return errNoRoom
 		}
-		next, err := t.arena.resize(box, state)
+		next, err := t.arena.resize(box, state, 0)
 		if err == nil {
 			t.boxes[id] = next
 		}
@@ -418,6 +423,39 @@ func (t *table) rebox(id uint32, state []byte, must bool) error {
 	t.boxes[id] = box
 	return nil
 }
+
+// newBox returns a new box that holds a copy of state. It is not in use yet.
+// Errors are those of rebox.
+func (t *table) newBox(state []byte, must bool) ([]byte, error) {
+	if !must && t.arena.budget.over(t.arena.boxSize(len(state))) {
+		return nil, errNoRoom
+	}
+	box, err := t.arena.allot(len(state))
+	if err != nil {
+		return nil, err
+	}
+	return append(box, state...), nil
+}
+
+// widen makes room in a box for the growth of its state in one step. Errors are
+// those of rebox.
+func (t *table) widen(id uint32) error {
+	box := t.boxes[id]
+	if cap(box)-len(box) >= lateGrowth {
+		return nil
+	}
+	if t.arena.budget.over(t.arena.page) {
+		return errNoRoom
+	}
+	next, err := t.arena.resize(box, box, lateGrowth)
+	if err == nil {
+		t.boxes[id] = next
+	}
+	return err
+}
+
+// lateGrowth is larger than the growth of a long state in one step.
+const lateGrowth = 256
 
 func (t *table) unbox(id uint32) {
 	t.arena.free(t.boxes[id])
