@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"limitdb/config"
+)
+
+// composeFile is the part of deploy/docker-compose.yml that the tests read.
+type composeFile struct {
+	Services map[string]struct {
+		Command     []string
+		Environment map[string]string
+		Volumes     []string
+		Hostname    string
+	}
+	Volumes map[string]any
+}
+
+// object is the part of a Kubernetes object that the tests read.
+type object struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string
+	Spec     struct {
+		ClusterIP   string `yaml:"clusterIP"`
+		ServiceName string `yaml:"serviceName"`
+		Replicas    int
+		Publish     bool `yaml:"publishNotReadyAddresses"`
+		Selector    map[string]any
+		Template    struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
+				Containers []struct {
+					Args           []string
+					Ports          []struct{ Name string }
+					ReadinessProbe struct {
+						HTTPGet struct{ Path string } `yaml:"httpGet"`
+					} `yaml:"readinessProbe"`
+				}
+			}
+		}
+	}
+}
+
+// readYAML decodes each document of a file with its anchors.
+func readYAML[T any](t *testing.T, file string) []T {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []T
+	for d := yaml.NewDecoder(bytes.NewReader(b)); ; {
+		var v T
+		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, v)
+	}
+}
+
+// on replaces the addresses of a service's nodes and the paths of containers by those of this machine.
+func on(args []string, pairs ...string) []string {
+	args = slices.Clone(args)
+	for i := range args {
+		args[i] = strings.NewReplacer(pairs...).Replace(args[i])
+	}
+	return args
+}
+
+// The nodes of the compose file, with the addresses of this machine for those of the containers, form a cluster.
+func TestComposeFile(t *testing.T) {
+	file := readYAML[composeFile](t, "../deploy/docker-compose.yml")[0]
+	names := []string{"n1", "n2", "n3"}
+	if len(file.Services) != len(names) || len(file.Volumes) != len(names) {
+		t.Fatalf("%+v", file)
+	}
+	certs := t.TempDir()
+	nodeCerts(t, certs, names...)
+	places := []string{"/certs", certs}
+	for _, n := range names {
+		places = append(places, n+":7380", "127.0.0.1:"+freePort(t), n+":6379", "127.0.0.1:"+freePort(t))
+	}
+	var nodes []*raftNode
+	for i, n := range names {
+		s := file.Services[n]
+		for _, v := range s.Volumes {
+			from, to, _ := strings.Cut(v, ":")
+			mounted := strings.HasPrefix(to, "/certs/") && slices.Contains(on(s.Command), strings.TrimSuffix(to, ":ro"))
+			if v != n+":/data" && (!mounted || !strings.HasPrefix(from, "./certs/")) {
+				t.Errorf("%s mounts %s", n, v)
+			}
+		}
+		if s.Hostname != n || s.Environment["LIMITDB_REQUIREPASS"] == "" {
+			t.Errorf("%s: %+v", n, s)
+		}
+		_, port, _ := strings.Cut(places[5+4*i], ":")
+		node := &raftNode{id: n, args: append(on(s.Command, places...), "--requirepass", clusterPassword, "--port", port)}
+		addr := places[5+4*i]
+		o := options{bin: plainBinary(t), noPort: true, ready: func(*proc) bool { return answers(addr) }}
+		if node.proc = launch(t, o, t.TempDir(), node.args); node.proc == nil {
+			t.Fatal("a port is taken")
+		}
+		t.Cleanup(node.Stop)
+		node.Addr = addr
+		nodes = append(nodes, node)
+	}
+	for _, n := range nodes {
+		n.has(t, "voters", "3")
+	}
+}
+
+// What the objects for Kubernetes name is there, and the command lines of all pods are valid.
+func TestKubernetesFile(t *testing.T) {
+	all := map[string]object{}
+	for _, o := range readYAML[object](t, "../deploy/kubernetes/limitdb.yaml") {
+		all[o.Kind+" "+o.Metadata.Name] = o
+	}
+	set := all["StatefulSet limitdb"]
+	pod := set.Spec.Template
+	nodes := all["Service "+set.Spec.ServiceName]
+	if nodes.Spec.ClusterIP != "None" || !nodes.Spec.Publish || all["Service limitdb"].Kind == "" || all["PodDisruptionBudget limitdb"].Kind == "" {
+		t.Errorf("%+v", all)
+	}
+	if nodes.Spec.Selector["app"] != pod.Metadata.Labels["app"] || pod.Metadata.Labels["app"] == "" {
+		t.Errorf("the service selects %v of %v", nodes.Spec.Selector, pod.Metadata.Labels)
+	}
+	work := t.TempDir()
+	certs, password := filepath.Join(work, "certs"), filepath.Join(work, "password")
+	var names []string
+	for i := range set.Spec.Replicas {
+		names = append(names, "limitdb-"+string(rune('0'+i)))
+	}
+	nodeCerts(t, certs, names...)
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(password, "password"), "secret\n")
+	places := []string{"/certs", certs, "/password/", password + "/", "/etc/limitdb", filepath.Join(work, "etc")}
+	for name, text := range all["ConfigMap limitdb"].Data {
+		write(filepath.Join(work, "etc", name), on([]string{text}, places...)[0])
+	}
+	if len(pod.Spec.Containers) != 1 {
+		t.Fatalf("%+v", pod)
+	}
+	for i, name := range names {
+		args := on(pod.Spec.Containers[0].Args, append([]string{"$(POD_NAME)", name}, places...)...)
+		r, s := config.New()
+		if err := r.Load(config.Sources{Args: args}); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if s.RaftID.Get() != name || s.RaftAddr.Get() != name+"."+set.Spec.ServiceName+":7380" || s.RaftBootstrap.Get() != (i == 0) ||
+			s.RaftJoin.Get() != set.Spec.ServiceName+":6379" || s.RequirePass.Get() != "secret" {
+			t.Errorf("%s: %v", name, args)
+		}
+		if got := run(t, "", plainBinary(t), append(args, "--check-config")...); got.Code != 0 {
+			t.Errorf("%s: %s", name, got.Stderr)
+		}
+	}
+	if path := pod.Spec.Containers[0].ReadinessProbe.HTTPGet.Path; path != "/readyz" {
+		t.Errorf("readiness is %s", path)
+	}
+}
