@@ -32,9 +32,10 @@ var mayImport = map[string][]string{
 	"script":      {},
 	"simulate":    {"limit", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
-	"server":      {"engine", "limit", "resp", "config", "transport", "internal"},
+	"uplink":      {"transport", "internal"},
+	"server":      {"engine", "limit", "resp", "config", "transport", "uplink", "internal"},
 	"bench":       {"resp", "limit", "engine", "internal"},
-	"cmd":         {"bench", "config", "engine", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport"},
+	"cmd":         {"bench", "config", "engine", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport", "uplink"},
 	"e2e":         {"resp", "config"},
 }
 

@@ -68,6 +68,8 @@ type Settings struct {
 	RaftJoin                                           *Text
 	RaftTLSCertFile, RaftTLSKeyFile, RaftTLSCACertFile *Text
 	RaftHeartbeat, RaftElection, RaftLease             *Duration
+	RaftRedirect                                       *Enum
+	RaftAck                                            *Enum
 
 	// Observation.
 	LogLevel             *Enum // debug, verbose, notice, warning
@@ -198,6 +200,10 @@ func declareReplication(r *Registry, s *Settings) {
 		"How many milliseconds a node waits for votes before it asks again; at least raft-heartbeat-timeout.")
 	s.RaftLease = g.milliseconds("raft-lease-timeout", "250", 25, 60_000, fixed,
 		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout.")
+	s.RaftRedirect = g.enum("raft-redirect", "forward", []string{"forward", "moved"}, mutable,
+		"What a node does that does not lead: forward sends a client's commands to the leader, unless the client knows clusters; moved tells every client which node leads.")
+	s.RaftAck = g.enum("raft-ack", "quorum", []string{"quorum", "leader"}, mutable,
+		"When a reply leaves: quorum, when a majority of the nodes has all that it tells; leader, at once, so that a failover may forget what was answered in its last moments. FLUSHALL always waits for the quorum.")
 	r.checks = append(r.checks, func() error { return checkRaft(s) }, func() error { return checkNodes(s) })
 }
 

@@ -85,7 +85,7 @@ func leader(t *testing.T, nodes []*raftNode) *raftNode {
 	var at *raftNode
 	eventually(t, "a node decides", func() bool {
 		for _, n := range nodes {
-			if n.proc != nil && strings.HasPrefix(n.ask(t, "RL.PEEK", "probe", "GCRA", "1/d"), "[") {
+			if n.proc != nil && n.ask(t, "RAFT", "LEADER") == n.Addr && strings.HasPrefix(n.ask(t, "RL.PEEK", "probe", "GCRA", "1/d"), "[") {
 				at = n
 				return true
 			}
@@ -177,9 +177,9 @@ func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
 	return most - remaining
 }
 
-// The replies of a node that can make no decision, and of one that does not make it.
+// The replies of a node that can make no decision, and of one that does not make it and says who does.
 func TestNodesThatDoNotLead(t *testing.T) {
-	nodes := startCluster(t, 3)
+	nodes := startCluster(t, 3, "--raft-redirect", "moved")
 	at := leader(t, nodes)
 	for _, n := range nodes {
 		if n == at {

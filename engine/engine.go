@@ -102,6 +102,7 @@ type Engine struct {
 	shards    []shard
 	shardBits uint
 	seed      uint64
+	mark      uint16 // see Mark
 
 	// arena holds the memory of all shards, alarms the deadlines of their
 	// queues.
@@ -138,6 +139,7 @@ func New(o Options) *Engine {
 		shards:    make([]shard, 1<<shardBits),
 		shardBits: shardBits,
 		seed:      o.Seed,
+		mark:      uint16(rand.Uint32()),
 		arena:     newArena(),
 		alarms:    newAlarms(),
 	}

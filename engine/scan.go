@@ -62,6 +62,10 @@ func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, 
 	return cursor
 }
 
+// Mark returns a number that was drawn for this engine. Another engine most likely has another one, and keys have
+// other places there, so a cursor of Range means nothing to it.
+func (e *Engine) Mark() uint16 { return e.mark }
+
 // Random appends a random live key to dst. It chooses a place on the line, then
 // one of the keys there. It returns false if it found no key at a few places.
 // Then only few keys are left of many, or none, and Range from the returned

@@ -71,6 +71,7 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 	switch {
 	case r.accepted && r.own:
 		n.primary.accepted++
+		n.confirmed()
 		done = n.primary.released()
 		signal(n.advanced)
 	case r.accepted && !n.rebuilding:

@@ -63,6 +63,9 @@ type Node struct {
 	// turn is not 0 while the node's own epoch is open and the table is decided on. Each epoch has another. It
 	// is changed under mu.
 	turn atomic.Uint64
+	// until is the Elapsed up to which Deciding allows decisions, lease the lease timeout.
+	until atomic.Int64
+	lease time.Duration
 
 	// buf, and the sequence of an epoch's last batch, belong to the proposer.
 	buf        journal.Buffer
@@ -195,7 +198,9 @@ func (n *Node) startRaft() (err error) {
 				err = fmt.Errorf("%v", r)
 			}
 		}()
-		n.raft, err = raft.NewRaft(n.o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
+		c := n.o.config()
+		n.lease = c.LeaderLeaseTimeout
+		n.raft, err = raft.NewRaft(c, (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
 	}()
 	<-done
 	if ended := p.guarded.ended.Load(); ended != nil {
@@ -246,6 +251,18 @@ func (n *Node) Leader() string {
 		return ""
 	}
 	return address
+}
+
+// Peer is the address that peers dial of the node that decides. It is "" if this node decides, or knows of none
+// that does.
+func (n *Node) Peer() string {
+	address, leader := n.raft.LeaderWithID()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if string(leader) == n.o.server || leader == "" || n.machine.epoch.node != nodeNumber(string(leader)) {
+		return ""
+	}
+	return string(address)
 }
 
 // Ready reports whether the node's table is what its log says; it is not while it is built anew.
@@ -313,6 +330,7 @@ func (n *Node) open() error {
 	}
 	n.turns++
 	n.primary = primary{epoch: own, start: n.machine.clock, since: n.clockAt}
+	n.confirmed()
 	n.table.Lead(n.primary.start-n.primary.since, &n.gate, func() { signal(n.dirtied) })
 	n.turn.Store(n.turns)
 	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)

@@ -43,8 +43,10 @@ type primary struct {
 	accepted uint64 // groups
 	large    bool   // the last group was
 	waiters  []waiter
-	start    int64 // the time of the epoch's first decision
-	since    int64 // Elapsed at that moment
+	// asked is when the last two groups were begun, in Elapsed; the older one comes first.
+	asked [2]int64
+	start int64 // the time of the epoch's first decision
+	since int64 // Elapsed at that moment
 }
 
 type waiter struct {
@@ -76,6 +78,30 @@ func (n *Node) Kick() {
 
 // Turn names the epoch of this node that is open, 0 without one. Decisions are to be made only where it is not 0.
 func (n *Node) Turn() uint64 { return n.turn.Load() }
+
+// Deciding is Turn for decisions whose replies do not wait. It is 0 as well if the node has not heard from a
+// majority for so long that another node may lead: the oldest group that is not accepted was begun a lease timeout
+// ago, or with none underway, the last was accepted so long ago that another should have been.
+func (n *Node) Deciding() uint64 {
+	turn := n.turn.Load()
+	if turn != 0 && n.clock.Elapsed() > n.until.Load() {
+		return 0
+	}
+	return turn
+}
+
+// confirmed sets the time until which Deciding allows decisions. The lock is held.
+func (n *Node) confirmed() {
+	p, lease := &n.primary, int64(n.lease)
+	switch p.begun - p.accepted {
+	case 0:
+		n.until.Store(n.clock.Elapsed() + int64(idle) + lease)
+	case 1:
+		n.until.Store(p.asked[1] + lease)
+	default:
+		n.until.Store(p.asked[0] + lease)
+	}
+}
 
 // Now is the time for decisions, while the node's own epoch is open, and the replicated time otherwise.
 func (n *Node) Now() int64 {
@@ -153,6 +179,8 @@ func (n *Node) drain() bool {
 	n.mu.Lock()
 	turn, epoch := n.turn.Load(), n.primary.epoch
 	n.primary.begun++ // before the cut: who waits from now on waits for the next
+	n.primary.asked = [2]int64{n.primary.asked[1], n.clock.Elapsed()}
+	n.confirmed()
 	n.mu.Unlock()
 	if turn == 0 {
 		return false

@@ -158,6 +158,19 @@ func (r *Reader) Keep() {
 	r.buf, r.rest, r.inPlace = r.own, nil, false
 }
 
+// Prepend puts commands back in front of the unread bytes, between two rounds. It returns false if the stream
+// cannot be read any further.
+func (r *Reader) Prepend(b []byte) bool {
+	if r.err != nil {
+		return false
+	}
+	if len(b) > 0 {
+		r.own = append(append(make([]byte, 0, len(b)+len(r.buf)-r.start), b...), r.buf[r.start:]...)
+		r.buf, r.start, r.at = r.own, 0, progress{}
+	}
+	return true
+}
+
 // roomFor returns own, emptied, or a new buffer if own is too small for n bytes or much too large.
 func roomFor(own []byte, n int) []byte {
 	if cap(own) < n || cap(own) > max(4*n, 4*minOwn) {

@@ -46,7 +46,7 @@ func (s *session) Closed(reason error) {
 func (s *session) begin() {
 	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	if s.state == running {
-		s.turn = s.srv.durable.turn() // before anything is decided
+		s.beginTurn()
 	}
 	s.call.now = s.srv.clock.Now()
 	s.slow = 0
@@ -90,6 +90,12 @@ func (s *session) run() (more bool) {
 				break
 			}
 		}
+		if (args == nil || err != nil) && s.fwd != nil {
+			if s.depart() {
+				return s.roomWhileParked()
+			}
+			s.fwd.drained()
+		}
 		if err != nil {
 			s.protocolError(err)
 			return false
@@ -103,7 +109,7 @@ func (s *session) run() (more bool) {
 			s.flush()
 			s.ran = turnCheck // writing takes time, too
 		}
-		if s.overTurn(1) && s.state == running && s.rd.Buffered() > 0 {
+		if s.overTurn(1) && s.state == running && s.rd.Buffered() > 0 && !s.depart() {
 			s.yield(goOn)
 		}
 	}

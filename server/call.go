@@ -13,11 +13,20 @@ type call struct {
 	srv    *Server
 	client *session // the client that sent the command; nil: no client
 	cmd    *command
-	args   [][]byte     // the command's name first; valid in the call's first turn only
-	now    int64        // the clock at the start of the batch, ns of Unix time
-	place  engine.Place // where the engine found the key; zero if it was not asked
-	holds  int64        // bytes that the handler holds between two steps
+	args   [][]byte       // the command's name first; valid in the call's first turn only
+	now    int64          // the clock at the start of the batch, ns of Unix time
+	place  engine.Place   // where the engine found the key; zero if it was not asked
+	holds  int64          // bytes that the handler holds between two steps
+	table  *engine.Engine // of a read after READONLY; else nil
 	reply
+}
+
+// states returns the engine that a read is served from.
+func (c *call) states() *engine.Engine {
+	if c.table != nil {
+		return c.table
+	}
+	return c.srv.states()
 }
 
 // outputLimit returns the most bytes that a reply may have.

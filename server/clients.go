@@ -145,6 +145,10 @@ func (srv *Server) forget(s *session, reason error) {
 	}
 	srv.pause.remove(s)
 	srv.authDelays.remove(s)
+	if s.fwd != nil {
+		s.closeStream()
+		srv.leaderless.remove(s)
+	}
 	if w := s.pub.waits.Load(); w != nil {
 		srv.states().Cancel(srv.clock.Now(), &w.Waiter, nil)
 	}

@@ -23,10 +23,10 @@ func clusterCommands() []command {
 			name: "CLUSTER", arity: -2, group: "cluster", since: "1.0.0", complexity: "O(1)",
 			summary: "A container for commands by which clients find the nodes. Without raft-addr, each is an error.", subs: clusterSubs(),
 		},
-		row("READONLY", 1, conn, "Changes nothing: reads, too, are served by the node that decides. An error without raft-addr.", (*call).direct),
-		row("READWRITE", 1, conn, "Changes nothing, as READONLY.", (*call).direct),
+		row("READONLY", 1, conn|flagClient, "Lets a node that does not lead serve reads from its own table, which may be out of date. An error without raft-addr.", func(c *call) { c.readsMay(true) }),
+		row("READWRITE", 1, conn|flagClient, "Ends READONLY.", func(c *call) { c.readsMay(false) }),
 		row("ASKING", 1, flagFast|flagConn, "Returns an error: cluster support is disabled.", alone),
-		row("WAIT", 3, flagConn, "Returns 0 at once: there are no replicas to wait for.", (*call).wait,
+		row("WAIT", 3, flagConn|flagLead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
 			integer("numreplicas"), integer("timeout")),
 		row("WAITAOF", 4, flagClient|flagConn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
@@ -34,14 +34,60 @@ func clusterCommands() []command {
 	}
 }
 
-// wait replies at once, since there is no replica that could acknowledge a write.
+// wait replies with the number of other nodes that surely have what the connection has seen: all but one of a
+// majority. A server that stands alone has none.
 func (c *call) wait() {
 	if _, ok := resp.ParseInt(c.args[1]); !ok {
 		c.fail(errNotInt)
 		return
 	}
-	if c.goodTimeout(c.args[2]) {
+	if !c.goodTimeout(c.args[2]) {
+		return
+	}
+	r := c.srv.opts.Replication
+	if r == nil || c.client == nil {
 		c.int(0)
+		return
+	}
+	ms, _ := resp.ParseInt(c.args[2]) // goodTimeout has checked it
+	turn, others := c.client.turn, 0
+	c.inBackground(func() error {
+		done := make(chan error, 1)
+		if c.srv.durable.Wait(turn, func(err error) { done <- err }) {
+			c.srv.durable.Kick()
+			if err := within(done, ms); err != nil {
+				return err
+			}
+		}
+		members, err := r.Members()
+		for _, m := range members {
+			if m.Voter {
+				others++
+			}
+		}
+		others /= 2
+		return err
+	}, func(err error) {
+		if err != nil && err != errLate {
+			c.fail(errUnknownOutcome)
+			return
+		}
+		c.int(int64(others))
+	})
+}
+
+// within returns what comes, or errLate after a number of milliseconds, 0 for no end.
+func within(done <-chan error, ms int64) error {
+	if ms == 0 || ms > int64(maxWait/time.Millisecond) {
+		return <-done
+	}
+	late := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return errLate
 	}
 }
 
@@ -77,18 +123,11 @@ func (c *call) waitSync(timeout []byte) {
 	d := &c.srv.durable
 	c.inBackground(func() error {
 		done := d.syncs.join(d.Sync)
-		if ms == 0 || ms > int64(maxWait/time.Millisecond) {
-			return <-done
-		}
-		late := time.NewTimer(time.Duration(ms) * time.Millisecond)
-		defer late.Stop()
-		select {
-		case err := <-done:
-			return err
-		case <-late.C:
+		err := within(done, ms)
+		if err == errLate {
 			d.syncs.leave(done)
-			return errLate
 		}
+		return err
 	}, func(err error) {
 		c.array(2)
 		c.int(int64(yesNo(err == nil)))

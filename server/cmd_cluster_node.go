@@ -83,7 +83,7 @@ func clusterSubs() []command {
 		row("INFO", 2, about, each, "Returns the state of the cluster.", (*call).clusterInfo),
 		row("MYID", 2, about, "O(1)", "Returns the name of this node in the other replies.", (*call).clusterMyID),
 		row("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", (*call).clusterKeySlot, argument{name: "key", kind: "string"}),
-		row("COUNTKEYSINSLOT", 3, flagReadonly, "O(n) for n keys in the table", "Counts the keys of a slot.", (*call).clusterCountKeys, argument{name: "slot", kind: "integer"}),
+		row("COUNTKEYSINSLOT", 3, flagReadonly|flagStaleRead, "O(n) for n keys in the table", "Counts the keys of a slot.", (*call).clusterCountKeys, argument{name: "slot", kind: "integer"}),
 		row("HELP", 2, about, "O(1)", "Lists the subcommands.", (*call).help),
 	}
 }
@@ -93,6 +93,7 @@ func (c *call) clusterSlots() {
 	if !ok {
 		return
 	}
+	c.asksForNodes()
 	c.array(1)
 	c.array(2 + len(s.nodes))
 	c.int(0)
@@ -112,6 +113,7 @@ func (c *call) clusterShards() {
 	if !ok {
 		return
 	}
+	c.asksForNodes()
 	c.array(1)
 	c.mapOf(2)
 	c.text("slots")
@@ -151,6 +153,7 @@ func (c *call) clusterNodes() {
 	if !ok {
 		return
 	}
+	c.asksForNodes()
 	var b strings.Builder
 	line := func(m *Member, flags, master, link, slots string) {
 		if m.Self {
@@ -237,7 +240,7 @@ func (c *call) clusterCountKeys() {
 		}
 	}
 	c.inSteps(nil, func() bool {
-		if cursor = c.srv.states().Range(c.now, cursor, walkStep, visit); cursor != 0 {
+		if cursor = c.states().Range(c.now, cursor, walkStep, visit); cursor != 0 {
 			return false
 		}
 		c.int(n)
@@ -245,11 +248,19 @@ func (c *call) clusterCountKeys() {
 	})
 }
 
-// direct is READONLY and READWRITE: they change nothing, since every reply comes from the node that decides.
-func (c *call) direct() {
+// readsMay is READONLY and READWRITE: whether a node that does not lead may serve reads from its own table.
+func (c *call) readsMay(on bool) {
 	if c.srv.opts.Replication == nil {
 		c.fail(errNoCluster)
 		return
 	}
+	c.client.knowsClusters, c.client.readOnly = true, on
 	c.ok()
+}
+
+// asksForNodes notes that the client knows clusters: from now on it is told which node leads.
+func (c *call) asksForNodes() {
+	if c.client != nil {
+		c.client.knowsClusters = true
+	}
 }

@@ -82,6 +82,8 @@ func (c *call) reset() {
 	c.client.dropSubscriptions()
 	c.client.track(nil)
 	c.client.replies = replyOn
+	c.client.closeStream()
+	c.client.knowsClusters, c.client.readOnly = false, false
 	c.proto = resp.RESP2
 	c.client.pub.resp3.Store(false)
 	c.client.storeText(&c.client.pub.name, nil)
@@ -132,6 +134,7 @@ func (c *call) hello() {
 	if name != nil {
 		c.client.storeText(&c.client.pub.name, name)
 	}
+	c.client.closeStream() // the next one says what is true now
 	c.proto = proto
 	c.client.pub.resp3.Store(proto == resp.RESP3)
 	c.mapOf(7)

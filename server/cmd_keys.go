@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 
 	"limitdb/engine"
@@ -28,20 +27,20 @@ func keyCommands() []command {
 	}
 	one := func(name, summary string, run func(*call)) command {
 		return command{
-			name: name, arity: 2, flags: flagReadonly | flagFast, firstKey: 1, lastKey: 1, step: 1,
+			name: name, arity: 2, flags: flagReadonly | flagStaleRead | flagFast, firstKey: 1, lastKey: 1, step: 1,
 			group: "generic", since: "1.0.0", complexity: "O(1)", summary: summary, args: key, run: run,
 		}
 	}
 	return []command{
 		removing(many("DEL", "Forgets keys; returns how many existed.", flagWrite, (*call).del)),
 		removing(many("UNLINK", "Forgets keys; returns how many existed.", flagWrite, (*call).del)),
-		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", flagReadonly, (*call).exists),
-		many("TOUCH", "Counts the keys that exist. This does not change a key.", flagReadonly, (*call).exists),
+		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", flagReadonly|flagStaleRead, (*call).exists),
+		many("TOUCH", "Counts the keys that exist. This does not change a key.", flagReadonly|flagStaleRead, (*call).exists),
 		one("TTL", "Returns the seconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Seconds) }),
 		one("PTTL", "Returns the milliseconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Milliseconds) }),
 		one("TYPE", "Returns a key's algorithm in lower case, or none.", (*call).typeOf),
 		{
-			name: "SCAN", arity: -2, flags: flagReadonly, group: "generic", since: "1.0.0",
+			name: "SCAN", arity: -2, flags: flagReadonly | flagStaleRead, group: "generic", since: "1.0.0",
 			complexity: "O(1) for each call, O(n) for a whole iteration",
 			summary:    "Iterates over the keys. A key that exists throughout is returned at least once.",
 			args: []argument{
@@ -53,26 +52,26 @@ func keyCommands() []command {
 			run: (*call).scan,
 		},
 		{
-			name: "KEYS", arity: 2, flags: flagReadonly | flagDangerous, group: "generic", since: "1.0.0",
+			name: "KEYS", arity: 2, flags: flagReadonly | flagStaleRead | flagDangerous, group: "generic", since: "1.0.0",
 			complexity: "O(n) for n keys in the table",
 			summary:    "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
 			args:       []argument{{name: "pattern", kind: "string"}},
 			run:        (*call).keys,
 		},
 		{
-			name: "RANDOMKEY", arity: 1, flags: flagReadonly, group: "generic", since: "1.0.0", complexity: "O(1)",
+			name: "RANDOMKEY", arity: 1, flags: flagReadonly | flagStaleRead, group: "generic", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns some key, or null.", run: (*call).randomKey,
 		},
 		{
-			name: "DBSIZE", arity: 1, flags: flagReadonly | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "DBSIZE", arity: 1, flags: flagReadonly | flagStaleRead | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Counts the keys.", run: (*call).dbSize,
 		},
 		{
-			name: "FLUSHALL", arity: -1, flags: flagWrite | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "FLUSHALL", arity: -1, flags: flagWrite | flagQuorum | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Forgets every key.", args: flush, run: (*call).flushAll,
 		},
 		{
-			name: "FLUSHDB", arity: -1, flags: flagWrite | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "FLUSHDB", arity: -1, flags: flagWrite | flagQuorum | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Forgets every key.", args: flush, run: (*call).flushAll,
 		},
 	}
@@ -105,13 +104,13 @@ func (c *call) del() {
 
 func (c *call) exists() {
 	c.eachKey(c.args[1:], func(key []byte) bool {
-		_, ok := c.srv.states().Info(c.now, key)
+		_, ok := c.states().Info(c.now, key)
 		return ok
 	})
 }
 
 func (c *call) ttl(unit func(int64) int64) {
-	info, ok := c.srv.states().Info(c.now, c.args[1])
+	info, ok := c.states().Info(c.now, c.args[1])
 	if !ok {
 		c.int(-2)
 		return
@@ -120,7 +119,7 @@ func (c *call) ttl(unit func(int64) int64) {
 }
 
 func (c *call) typeOf() {
-	info, _ := c.srv.states().Info(c.now, c.args[1])
+	info, _ := c.states().Info(c.now, c.args[1])
 	c.simple(info.Kind.TypeName())
 }
 
@@ -131,9 +130,9 @@ const (
 )
 
 func (c *call) scan() {
-	cursor, err := strconv.ParseUint(string(c.args[1]), 10, 64)
-	if err != nil {
-		c.fail(errInvalidCursor)
+	cursor, text := c.scanCursor(c.args[1])
+	if text != "" {
+		c.fail(text)
 		return
 	}
 	count, match, kind := int64(10), (*glob.Pattern)(nil), ""
@@ -175,13 +174,13 @@ func (c *call) scan() {
 	}
 	left := int(min(count, scanMost))
 	c.inSteps(nil, func() bool {
-		cursor = c.srv.states().Range(c.now, cursor, min(left, walkStep), visit)
+		cursor = c.states().Range(c.now, cursor, min(left, walkStep), visit)
 		c.holds = int64(cap(found))
 		if left -= walkStep; left > 0 && cursor != 0 {
 			return false
 		}
 		c.array(2)
-		c.text(strconv.FormatUint(cursor, 10))
+		c.text(c.scanText(cursor))
 		c.array(n)
 		c.out = append(c.out, found...)
 		return true
@@ -203,7 +202,7 @@ func (c *call) keys() {
 		}
 	}
 	c.inSteps(nil, func() bool {
-		cursor = c.srv.states().Range(c.now, cursor, walkStep, visit)
+		cursor = c.states().Range(c.now, cursor, walkStep, visit)
 		c.holds = int64(cap(found))
 		switch {
 		case len(found) > most:
@@ -219,7 +218,7 @@ func (c *call) keys() {
 }
 
 func (c *call) randomKey() {
-	key, begin, ok := c.srv.states().Random(c.now, nil)
+	key, begin, ok := c.states().Random(c.now, nil)
 	if ok {
 		c.bulk(key)
 		return
@@ -232,7 +231,7 @@ func (c *call) randomKey() {
 	}
 	cursor, wrapped := begin, false
 	c.inSteps(nil, func() bool {
-		cursor = c.srv.states().Range(c.now, cursor, walkStep, visit)
+		cursor = c.states().Range(c.now, cursor, walkStep, visit)
 		wrapped = wrapped || cursor == 0
 		switch {
 		case ok:
@@ -297,7 +296,7 @@ func (c *call) dbSize() {
 	var sum engine.Stats
 	shard := 0
 	c.inSteps(nil, func() bool {
-		if shard = c.srv.states().AddStats(&sum, shard, statsStep); shard != 0 {
+		if shard = c.states().AddStats(&sum, shard, statsStep); shard != 0 {
 			return false
 		}
 		c.int(sum.Keys)

@@ -80,7 +80,7 @@ func takeCommands() []command {
 			run:     (*call).del,
 		},
 		{
-			name: "RL.INFO", example: "RL.INFO user:17", arity: 2, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
+			name: "RL.INFO", example: "RL.INFO user:17", arity: 2, flags: flagReadonly | flagStaleRead | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
 			args:    []argument{{name: "key", kind: "key"}},

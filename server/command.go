@@ -60,6 +60,9 @@ const (
 	flagClient    // needs a client's connection
 	flagDangerous // ACL category only
 	flagConn      // ACL category @connection
+	flagLead      // only the node that leads can run it, like one that reads or writes
+	flagQuorum    // its reply waits for a majority of the nodes, also with raft-ack leader
+	flagStaleRead // after READONLY, another node may run it on its own table
 )
 
 var flagNames = [...]struct {

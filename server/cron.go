@@ -27,6 +27,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.checkClients(ctx, now)
 			srv.pause.expire(now)
 			srv.authDelays.release(now)
+			srv.leaderless.wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
 			if b := srv.states().Bytes(); b > srv.peakBytes.Load() {
 				srv.peakBytes.Store(b)
@@ -87,6 +88,9 @@ func (srv *Server) clientsBudget() int64 {
 
 // overdue returns why s must be closed at now, or nil.
 func (srv *Server) overdue(s *session, now int64) error {
+	if s.forwarded {
+		return nil // its own node sees to it
+	}
 	after := func(since int64, d time.Duration) bool { return d > 0 && now-since > int64(d) }
 	if !s.pub.authed.Load() && after(s.pub.created, srv.set.AuthTimeout.Get()) {
 		return errAuthTime

@@ -16,13 +16,13 @@ import (
 func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err error) {
 	defer srv.containDirect(&out)
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
-	turn := srv.durable.turn()                                        // before anything is decided
+	turn, following := srv.durable.turn()                             // before anything is decided
 	c := call{srv: srv, args: args, now: srv.clock.Now(), reply: reply{proto: resp.RESP3}}
 	if srv.stopping.Load() {
 		return resp.AppendError(nil, errShuttingDown), nil
 	}
-	c.runAlone(srv.special.Load() | early)
-	if !c.reveals || srv.durable.Durability == nil || !srv.durable.Holds() {
+	c.runAlone(srv.special.Load() | early | following)
+	if !c.reveals || srv.durable.ackLeader.Load() && c.cmd.flags&flagQuorum == 0 || srv.durable.Durability == nil || !srv.durable.Holds() {
 		return c.out, nil
 	}
 	over := make(chan error, 1)

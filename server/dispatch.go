@@ -40,6 +40,9 @@ func (s *session) executeSilenced(args [][]byte) {
 
 func (s *session) executeOne(args [][]byte) {
 	special := s.srv.special.Load() | s.early
+	if special&specialFollowing != 0 && s.elsewhere(args, special) {
+		return
+	}
 	cmd := s.lookup(args)
 	if cmd == nil || !s.admits(cmd, args, special) {
 		return

@@ -51,15 +51,27 @@ type durable struct {
 	// changed is the number of decisions that had changed something when the last snapshot began.
 	changed atomic.Int64
 	running atomic.Bool // BGSAVE
-	syncs   syncs       // WAITAOF
+	// ackLeader is raft-ack leader.
+	ackLeader atomic.Bool
+	syncs     syncs // WAITAOF
 }
 
-// turn returns the result of Turn, or 0 if there is no Turn.
-func (d *durable) turn() uint64 {
+// turn returns the node's turn, before anything is decided, and specialFollowing if it has none.
+func (d *durable) turn() (turn uint64, special uint32) {
 	if d.Durability == nil || d.Turn == nil {
-		return 0
+		return 0, 0
 	}
-	return d.Turn()
+	if turn = d.Turn(); turn == 0 {
+		return 0, specialFollowing
+	}
+	return turn, 0
+}
+
+// beginTurn notes the node's turn.
+func (s *session) beginTurn() {
+	turn, special := s.srv.durable.turn()
+	s.turn = turn
+	s.early |= special
 }
 
 // stats returns the current figures.
@@ -111,13 +123,14 @@ type owed struct {
 
 // tell records whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *command, mark int) {
-	if cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.call.out) <= mark || s.call.failed && !s.call.reveals {
+	if cmd.flags&(flagWrite|flagReadonly) == 0 || s.call.table != nil || len(s.call.out) <= mark || s.call.failed && !s.call.reveals {
 		return
 	}
 	s.call.reveals = false
-	if !s.told {
-		s.told, s.quiet = true, mark
+	if s.told || s.srv.durable.ackLeader.Load() && cmd.flags&flagQuorum == 0 && s.state == running {
+		return
 	}
+	s.told, s.quiet = true, mark
 }
 
 // hold keeps the replies back if they must wait, and reports whether it did. If told is true,

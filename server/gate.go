@@ -67,7 +67,7 @@ func (c *call) refusal(special uint32) string {
 		return errLoading
 	case special&specialMisconf != 0 && cmd.flags&flagWrite != 0:
 		return *c.srv.misconf.Load()
-	case special&specialFollowing != 0 && cmd.flags&(flagWrite|flagReadonly) != 0:
+	case s == nil && special&specialFollowing != 0 && cmd.leads(): // a session has been asked before
 		return c.elsewhere()
 	}
 	return ""

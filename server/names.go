@@ -40,6 +40,7 @@ func loadText(from *atomic.Pointer[string]) string {
 }
 
 func (c *call) clientSetName() {
+	c.client.closeStream() // the next one says the name
 	c.setText(&c.client.pub.name, c.args[2], errClientName)
 }
 

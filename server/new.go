@@ -12,6 +12,7 @@ import (
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/transport"
+	"limitdb/uplink"
 )
 
 // New returns a server that has no listeners yet.
@@ -49,6 +50,10 @@ func New(o Options) *Server {
 	}
 	srv.engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
+	if o.Replication != nil {
+		srv.ackChanged()
+		o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
+	}
 	srv.timingChanged()
 	o.Registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)
 	o.Registry.OnChange(func() error { srv.lengths.Add(1); return nil }, srv.set.ProtoMaxBulkLen, srv.set.ClientQueryBufferLimit)
@@ -66,6 +71,8 @@ func (srv *Server) timingChanged() {
 	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
 }
 
+func (srv *Server) ackChanged() { srv.durable.ackLeader.Store(srv.set.RaftAck.Get() == "leader") }
+
 // Accept returns the session of a new connection, or refuses the connection with an error
 // that says why.
 func (srv *Server) Accept(c transport.Conn) transport.Session {
@@ -74,7 +81,11 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
 	s.rd.Wide = srv.wide
 	s.subs.Topics = &srv.topics
-	s.authed = srv.password() == ""
+	v, forwarded := c.(*uplink.Conn)
+	if forwarded {
+		s.adopt(v.Client())
+	}
+	s.authed = forwarded || srv.password() == "" // the client's node has asked it
 	s.pub.authed.Store(s.authed)
 	s.pub.created = srv.clock.Now()
 	s.pub.lastActive.Store(s.pub.created)
@@ -84,10 +95,10 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	switch {
 	case srv.stopping.Load():
 		refuse = errShuttingDown
-	case srv.protected(c):
+	case !forwarded && srv.protected(c):
 		srv.counters.denied.Add(1)
 		refuse = errProtectedMode
-	case !srv.clients.add(s, int(srv.set.MaxClients.Get())):
+	case !srv.clients.add(s, srv.mostClients(s)):
 		srv.counters.rejected.Add(1)
 		refuse = errMaxClients
 	}
@@ -97,6 +108,27 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		c.CloseAfterFlush(errRefused)
 	}
 	return s
+}
+
+// adopt makes the session that of another node's client.
+func (s *session) adopt(client *uplink.Client) {
+	s.forwarded = true
+	if client.RESP3 {
+		s.call.proto = resp.RESP3
+		s.pub.resp3.Store(true)
+	}
+	if nameError([]byte(client.Name), errClientName) == "" {
+		s.storeText(&s.pub.name, []byte(client.Name))
+	}
+}
+
+// mostClients returns the number of clients from which on s is refused. The client of another node takes no
+// descriptor; its uplink bounds it.
+func (srv *Server) mostClients(s *session) int {
+	if s.forwarded {
+		return math.MaxInt
+	}
+	return int(srv.set.MaxClients.Get())
 }
 
 // stripeOf returns the counters of a connection's session. Each loop has its own stripe, which no

@@ -78,9 +78,13 @@ func (s *session) Resume() (more bool) {
 func (s *session) resumed() bool {
 	mark := len(s.call.out)
 	s.call.failed = false
+	away := s.away() // what comes from the leader waits for nothing here
 	done := s.resume()
-	if cmd := s.pub.lastCmd.Load(); cmd != nil {
+	if cmd := s.pub.lastCmd.Load(); cmd != nil && !away {
 		s.tell(cmd, mark)
+	}
+	if done {
+		s.call.table = nil
 	}
 	if s.mute {
 		s.call.out = s.call.out[:min(mark, len(s.call.out))]
@@ -102,6 +106,9 @@ func (s *session) roomWhileParked() bool {
 // still be sent.
 func (s *session) EOF() (done bool) {
 	s.eof = true
+	if s.away() && s.rd.Buffered() == 0 && len(s.fwd.back) == 0 && s.fwd.stream != nil {
+		s.fwd.stream.End()
+	}
 	if s.pub.waits.Load() != nil {
 		s.conn.Wake() // a client that has gone gives up its place
 	}

@@ -7,6 +7,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/uplink"
 )
 
 // Replication is the server's interface to the code that keeps its state on several nodes. Any
@@ -21,6 +22,11 @@ type Replication struct {
 	Status func() stats.Replication
 	// Table has the states that the node holds while another leads.
 	Table func() *engine.Engine
+	// Uplink returns the uplink to the leader for the clients of an event loop, -1 for none. It returns nil if
+	// there is none now; LeaderChanged is called when there is. nil: nothing is forwarded.
+	Uplink func(loop int) *uplink.Link
+	// Read returns the states of a node that does not lead, the replicated time, and whether they are current.
+	Read func() (states *engine.Engine, now int64, current bool)
 	// Add makes a node a member, and blocks until it has a vote. Remove, Promote and Demote change one
 	// of the members, and Transfer makes another one lead, any if id is "". They block. Their errors may be
 	// ErrNotLeading and ErrNotYet.

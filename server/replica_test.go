@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"limitdb/engine"
@@ -16,12 +18,15 @@ type primary struct {
 	asked   []uint64 // the turns that Wait got
 	waiting []func(error)
 	leader  string
+	holds   atomic.Bool // replies wait
+	mu      sync.Mutex  // guards asked and waiting
 	status  stats.Replication
 }
 
 // newNode starts a server that is a node of a cluster.
 func newNode(t *testing.T) (*testServer, *primary) {
 	p := &primary{turn: 1}
+	p.holds.Store(true)
 	ts := newTestServer(t)
 	ts.Server.opts.Replication = &Replication{
 		Leader: func() (id, leader string) { return "me", p.leader },
@@ -46,19 +51,26 @@ func newNode(t *testing.T) (*testServer, *primary) {
 	ts.Server.durable.Durability = &Durability{
 		Turn: func() uint64 { return p.turn },
 		Wait: func(turn uint64, fn func(error)) bool {
+			if !p.holds.Load() {
+				return false
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.asked = append(p.asked, turn)
 			p.waiting = append(p.waiting, fn)
 			return true
 		},
-		Holds: func() bool { return true },
+		Holds: p.holds.Load,
 		Kick:  func() {},
 	}
 	return ts, p
 }
 
 func (p *primary) settle(err error) {
+	p.mu.Lock()
 	ready := p.waiting
 	p.waiting = nil
+	p.mu.Unlock()
 	for _, fn := range ready {
 		fn(err)
 	}
@@ -117,7 +129,13 @@ func TestNodeThatFollows(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
 	ts.Follow()
-	if got := c.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "-"+errNoLeader+"\r\n" {
+	c.raw("CONFIG SET raft-redirect moved\r\n")
+	if got := c.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "" {
+		t.Errorf("%q", got)
+	}
+	ts.clock.Advance(leaderWait)
+	ts.LeaderChanged()
+	if got := c.resume(); got != "-"+errNoLeader+"\r\n" {
 		t.Errorf("%q", got)
 	}
 	p.leader = "127.0.0.1:7"

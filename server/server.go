@@ -86,8 +86,9 @@ type Server struct {
 	authLimit   limit.Limit
 	authDelays  authDelays
 
-	durable durable
-	misconf atomic.Pointer[string] // the reply to commands refused under specialMisconf
+	durable    durable
+	leaderless leaderless
+	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
 	special     atomic.Uint32
 	clientBytes atomic.Int64 // held in all clients' buffers

@@ -48,6 +48,11 @@ type session struct {
 	owed     *owed       // replies that wait for the disk; nil if none ever did
 	turn     uint64      // see Durability.Turn; of the batch, or of the parked command
 	held     [][]byte    // the command that a pause holds back
+	fwd      *forwarding // nil if no command was ever forwarded
+	// forwarded: the client is connected to another node.
+	forwarded bool
+	// knowsClusters: the client has asked for the nodes, so it is told which one leads. readOnly: READONLY.
+	knowsClusters, readOnly bool
 
 	lengths  uint32   // the value of Server.lengths when the reader's limits were set
 	last     *command // the last command found, for pipelines of one command

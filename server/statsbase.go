@@ -119,13 +119,15 @@ func (srv *Server) statValues(e *engine.Stats) []statValue {
 
 // counters holds the counters that change rarely enough for all sessions to share them.
 type counters struct {
-	connections    atomic.Uint64 // accepted
-	rejected       atomic.Uint64 // over maxclients
-	denied         atomic.Uint64 // protected mode
-	authFailures   atomic.Uint64
-	protocolErrors atomic.Uint64
-	crossProtocol  atomic.Uint64
-	panics         atomic.Uint64
-	unknown        atomic.Uint64 // unknown commands
-	closed         [reasons]atomic.Uint64
+	connections  atomic.Uint64 // accepted
+	rejected     atomic.Uint64 // over maxclients
+	denied       atomic.Uint64 // protected mode
+	authFailures atomic.Uint64
+	// forwarded counts commands that went to the leader, unknownOutcomes those for which no reply came back.
+	forwarded, unknownOutcomes atomic.Uint64
+	protocolErrors             atomic.Uint64
+	crossProtocol              atomic.Uint64
+	panics                     atomic.Uint64
+	unknown                    atomic.Uint64 // unknown commands
+	closed                     [reasons]atomic.Uint64
 }

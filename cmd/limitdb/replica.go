@@ -23,10 +23,11 @@ import (
 // which the node applies the log's entries. That table is another engine, which no client sees before the
 // node leads again.
 type replica struct {
-	p      *process
-	node   atomic.Pointer[replication.Node]
-	states atomic.Pointer[engine.Engine] // the node's table
-	certs  *replication.Certificates     // nil without raft-tls-cert-file
+	p       *process
+	node    atomic.Pointer[replication.Node]
+	states  atomic.Pointer[engine.Engine] // the node's table
+	certs   *replication.Certificates     // nil without raft-tls-cert-file
+	uplinks uplinks
 }
 
 // raftDir is the node's directory inside the data directory.
@@ -38,6 +39,7 @@ func newReplica(p *process) (*replica, error) {
 		return nil, fmt.Errorf("raft-tls: %w", err)
 	}
 	r := &replica{p: p, certs: certs}
+	r.uplinks.p, r.uplinks.look = p, make(chan struct{}, 1)
 	r.states.Store(p.newEngine())
 	p.engine.Close()
 	return r, nil
@@ -82,6 +84,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 		ID: set.RaftID.Get(), Address: address, Table: r,
 		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot},
 		Fatal: r.fatal, Log: p.log, Agree: r.agree,
+		Changed: r.uplinks.changed, Clients: r.uplinks.serve,
 		Heartbeat: set.RaftHeartbeat.Get(), Election: set.RaftElection.Get(), Lease: set.RaftLease.Get(),
 	}, replication.Disk{Dir: dir, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap})
 	if err != nil {
@@ -92,6 +95,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 		return node.SetTimeouts(set.RaftHeartbeat.Get(), set.RaftElection.Get())
 	}, set.RaftHeartbeat, set.RaftElection)
 	p.log.Info("this is a node of a cluster", "raft-id", node.ID(), "raft-addr", set.RaftAddr.Get())
+	background.Go(func() { r.followLeader(ctx, node) })
 	background.Go(func() { r.sweep(ctx) })
 	if set.RaftJoin.Get() != "" {
 		background.Go(func() { r.joiner().run(ctx, node) })
@@ -199,9 +203,13 @@ var errByRaft = errors.New("with raft-addr, the state is kept in the log of the 
 
 // keeper returns the functions with which replies wait for a majority of the nodes.
 func (r *replica) keeper() *server.Durability {
+	p := r.p
 	return &server.Durability{
 		Turn: func() uint64 {
 			if node := r.node.Load(); node != nil {
+				if p.set.RaftAck.Get() == "leader" {
+					return node.Deciding()
+				}
 				return node.Turn()
 			}
 			return 0
@@ -268,6 +276,8 @@ func (r *replica) forServer() *server.Replication {
 			return members, err
 		},
 		Status: r.status,
+		Uplink: r.uplinks.link,
+		Read:   r.read,
 		Table:  r.states.Load,
 		Add: func(id, address string) error {
 			node := r.node.Load()

@@ -23,6 +23,7 @@ import (
 	"limitdb/persistence"
 	"limitdb/server"
 	"limitdb/transport"
+	"limitdb/uplink"
 )
 
 // serve reads the configuration and runs the server until a signal or SHUTDOWN stops it.
@@ -179,6 +180,9 @@ func (p *process) build(undo *cleanups) error {
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
 	})
 	p.group = transport.New(p.server, p.transportOptions())
+	if p.replica != nil {
+		p.replica.uplinks.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock))
+	}
 	p.durable.roomForSyncs()
 	return nil
 }
@@ -287,6 +291,9 @@ func (p *process) close(now bool, signals <-chan os.Signal) {
 	p.server.Stopping()
 	if err := p.group.Close(ctx); err != nil && !now {
 		p.log.Warn("clients were cut off", "err", err)
+	}
+	if p.replica != nil {
+		p.replica.uplinks.close(ctx)
 	}
 	if p.http != nil {
 		if err := p.http.Shutdown(ctx); err != nil && !now {

@@ -1,0 +1,352 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"limitdb/resp"
+	"limitdb/uplink"
+)
+
+// Forwarding: a node that does not lead sends the leader what only a leader can do, and passes the replies on.
+//
+//	run ── such a command ──► collected ── end of the input, or another command ──► depart
+//	                                                                                  │
+//	    ┌────────────── no uplink: the commands go back into the reader ◄─────────────┤
+//	    ▼                                                                             ▼ sent
+//	waiting (at most leaderWait) ── an uplink, or this node leads ──► run          underway ── all answered ──► run
+//	    │            ▲                                                                │
+//	    │            └── the other node does not lead: the rest goes back ◄───────────┤
+//	    ▼ too late                                                                    ▼ the uplink ends
+//	-CLUSTERDOWN for what waits                                     -UNKNOWNOUTCOME for each without a reply
+//
+// A session is parked while it waits and while commands are underway. So one batch of a client's commands is
+// underway at a time, and what follows stays in the reader, which bounds it. A node that does not lead begins
+// no command after the first that it refuses, so the rest of a batch may be sent again.
+
+const (
+	// batchBytes and batchMost are at how many bytes and commands a batch departs.
+	batchBytes = 64 << 10
+	batchMost  = 1024
+	// forwardMost is the longest command that is forwarded.
+	forwardMost = 16 << 20
+)
+
+var (
+	errUplinkReply  = errors.New("the node that leads has sent what is no reply")
+	errClosedByLead = errors.New("closed by the node that leads")
+)
+
+// forwarding is a session's part in it.
+type forwarding struct {
+	batch    []byte // commands that are not answered, as RESP
+	ends     []int  // where each of them ends in batch
+	answered int    // of them
+	muted    bool   // their replies are dropped
+	skip     bool   // by CLIENT REPLY SKIP; the batch is one command
+
+	stream *uplink.Stream // nil: none
+	in     *inbox         // of stream
+	scan   resp.ReplyScanner
+
+	back    []byte // commands that go back into the reader
+	since   int64  // when the session began to wait; 0: it has not
+	refused bool   // the node that was asked last does not lead
+	gaveUp  bool   // it has waited in vain: what is in the reader is refused
+}
+
+// leads reports whether only the leader can run the command.
+func (c *command) leads() bool { return c.flags&(flagWrite|flagReadonly|flagLead) != 0 }
+
+// elsewhere deals with a command while another node leads. It returns false if the command is to run here, or
+// to be refused for another reason.
+func (s *session) elsewhere(args [][]byte, special uint32) bool {
+	cmd := s.srv.table.find(args[0])
+	text := ""
+	if cmd != nil {
+		cmd, text = cmd.resolve(args)
+	}
+	if cmd == nil || text != "" || !cmd.leads() {
+		return s.postpone(args)
+	}
+	c := &s.call
+	c.cmd, c.args = cmd, args
+	switch {
+	case c.refusal(special) != "", special&specialPause != 0 && s.srv.pause.holds(s, cmd):
+		return s.postpone(args)
+	case s.forwarded:
+		s.life.Drain(uplink.ErrNotLeading) // one hop at most
+		return true
+	case s.readOnly && cmd.flags&flagStaleRead != 0:
+		if !s.postpone(args) {
+			s.readHere(cmd, args, special)
+		}
+		return true
+	case s.redirected() || s.caching():
+		if s.postpone(args) {
+			return true
+		}
+		if _, leader := s.srv.opts.Replication.Leader(); leader == "" && !s.gaveUp() {
+			f := s.forwarding()
+			f.back = appendCommand(f.back, args)
+			s.awaitLeader()
+			return true
+		}
+		s.reject(cmd, c.elsewhere())
+		return true
+	}
+	s.collect(cmd, args, special)
+	return true
+}
+
+// redirected reports whether the client is told where the leader is.
+func (s *session) redirected() bool {
+	return s.knowsClusters || s.srv.set.RaftRedirect.Get() == "moved"
+}
+
+// forwarding returns the session's part in forwarding.
+func (s *session) forwarding() *forwarding {
+	if s.fwd == nil {
+		s.fwd = &forwarding{}
+	}
+	return s.fwd
+}
+
+// collect adds a command to the batch.
+func (s *session) collect(cmd *command, args [][]byte, special uint32) {
+	f := s.forwarding()
+	muted := s.replies != replyOn || s.mute
+	skip := muted && s.replies != replyOff
+	if (muted != f.muted || skip) && s.postpone(args) {
+		return
+	}
+	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
+		if !s.postpone(args) {
+			s.reject(cmd, s.call.elsewhere())
+		}
+		return
+	}
+	begin := len(f.batch)
+	f.batch = appendCommand(f.batch, args)
+	if len(f.batch)-begin > forwardMost {
+		f.batch = f.batch[:begin]
+		if !s.postpone(args) {
+			s.reject(cmd, errForwardSize)
+		}
+		return
+	}
+	f.ends = append(f.ends, len(f.batch))
+	f.muted, f.skip = muted, skip
+	s.early |= specialFollowing // until the batch has departed, nothing runs here
+	s.pub.lastCmd.Store(cmd)
+	if special&specialMonitor != 0 {
+		s.srv.monitors.feed(s, cmd, args)
+	}
+	if skip || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
+		s.depart()
+	}
+}
+
+// appendCommand appends a command as RESP.
+func appendCommand(b []byte, args [][]byte) []byte {
+	b = resp.AppendArray(b, len(args))
+	for _, a := range args {
+		b = resp.AppendBulk(b, a)
+	}
+	return b
+}
+
+// drop empties the batch.
+func (f *forwarding) drop() {
+	f.batch, f.ends, f.answered, f.muted, f.skip = f.batch[:0], f.ends[:0], 0, false, false
+	if cap(f.batch) > 2*batchBytes {
+		f.batch = nil
+	}
+}
+
+// postpone sends the batch, if there is one, and puts a command back, whose turn comes when the batch is
+// answered. It reports whether it did.
+func (s *session) postpone(args [][]byte) bool {
+	if s.fwd == nil || len(s.fwd.ends) == 0 {
+		return false
+	}
+	s.fwd.back = appendCommand(s.fwd.back, args)
+	if s.replies == replySkipping {
+		s.replies = replySkip
+	}
+	return s.depart()
+}
+
+// depart sends the batch, if there is one, and parks the session. It reports whether it did.
+func (s *session) depart() bool {
+	f := s.fwd
+	if f == nil || len(f.ends) == 0 {
+		return false
+	}
+	if !s.send() {
+		s.again()
+		return true
+	}
+	s.mute = f.muted
+	s.pub.argMemory.Store(int64(cap(f.batch) + cap(f.back)))
+	s.park(s.underway)
+	return true
+}
+
+// send sends the batch, and reports whether it did.
+func (s *session) send() bool {
+	f := s.fwd
+	link := s.srv.uplink(s.conn.Loop())
+	if link == nil {
+		return false
+	}
+	if f.stream != nil && !f.stream.Of(link) {
+		s.closeStream()
+	}
+	if f.stream == nil {
+		f.in = &inbox{wake: s.conn.Wake}
+		f.scan = resp.ReplyScanner{}
+		f.stream = link.Open(s.portrait(), f.in)
+	}
+	if f.stream == nil || !f.stream.Send(f.batch) {
+		s.closeStream()
+		return false
+	}
+	s.srv.counters.forwarded.Add(uint64(len(f.ends)))
+	if s.eof && s.rd.Buffered() == 0 && len(f.back) == 0 {
+		f.stream.End()
+	}
+	return true
+}
+
+// portrait is what the leader is told of the client.
+func (s *session) portrait() *uplink.Client {
+	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
+	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.proto == resp.RESP3, Name: loadText(&s.pub.name)}
+	if c.Unix = isUnix(local); c.Unix {
+		c.Remote, c.Local = local.String(), local.String()
+	} else {
+		c.Remote, c.Local = addrText(remote, local), addrText(local, local)
+	}
+	return c
+}
+
+// closeStream ends the session's stream, if it has one. The next batch opens another.
+func (s *session) closeStream() {
+	if s.fwd != nil && s.fwd.stream != nil {
+		s.fwd.stream.Close()
+		s.fwd.stream = nil
+	}
+}
+
+// away reports whether the session's commands are at the leader.
+func (s *session) away() bool { return s.fwd != nil && len(s.fwd.ends) > 0 }
+
+// underway is the resume function of a session whose batch is at the leader.
+func (s *session) underway() bool {
+	f := s.fwd
+	in, ended, cause := f.in.take()
+	if !s.relay(in) {
+		s.closeStream()
+		s.life.Drain(errUplinkReply)
+		return false
+	}
+	if ended {
+		f.stream = nil
+	}
+	switch {
+	case f.answered == len(f.ends):
+	case !ended:
+		return false
+	case cause == uplink.Closed:
+		s.life.Drain(errClosedByLead)
+		return false
+	case f.scan.Within():
+		s.life.Drain(errUnknown) // part of a reply was sent
+		return false
+	case cause == uplink.NotLeading:
+		f.refused = true
+		s.again()
+		return false
+	default:
+		for range len(f.ends) - f.answered {
+			s.srv.counters.unknownOutcomes.Add(1)
+			s.call.fail(errUnknownOutcome)
+		}
+	}
+	f.drop()
+	return s.goBack()
+}
+
+// relay passes replies on to the client. It returns false if they are none, or more than there are commands.
+func (s *session) relay(in []byte) bool {
+	f := s.fwd
+	for len(in) > 0 {
+		n, whole, err := f.scan.Scan(in)
+		if err != nil || f.answered == len(f.ends) {
+			return false
+		}
+		s.call.out = append(s.call.out, in[:n]...)
+		in = in[n:]
+		if whole {
+			f.answered++
+			f.since, f.refused, f.gaveUp = 0, false, false
+		}
+		if len(s.call.out) >= flushAt && !s.mute {
+			s.flush()
+		}
+	}
+	return true
+}
+
+// again has the commands without a reply wait, to be sent again: the leader has begun none of them.
+func (s *session) again() {
+	f := s.fwd
+	from := 0
+	if f.answered > 0 {
+		from = f.ends[f.answered-1]
+	}
+	if f.skip {
+		s.replies = replySkip
+	}
+	f.back = slices.Concat(f.batch[from:], f.back)
+	f.drop()
+	s.awaitLeader()
+}
+
+// drained notes that the reader has no more commands: those that come later may wait for a leader again.
+func (f *forwarding) drained() {
+	if f.gaveUp {
+		f.since, f.refused, f.gaveUp = 0, false, false
+	}
+}
+
+// goBack puts back into the reader what waits for its turn, and returns true: the session runs again.
+func (s *session) goBack() bool {
+	f := s.fwd
+	back := f.back
+	f.back = nil
+	s.pub.argMemory.Store(0)
+	if !s.rd.Prepend(back) { // what follows is no command, and the connection ends with it
+		for range countCommands(back) {
+			s.call.fail(errNoLeader)
+		}
+	}
+	s.beginTurn()
+	return true
+}
+
+// countCommands counts the commands that appendCommand has appended to b.
+func countCommands(b []byte) (n int) {
+	for ; len(b) > 0; n++ {
+		line, rest, _ := bytes.Cut(b, []byte("\r\n"))
+		args, _ := resp.ParseInt(line[1:])
+		for b = rest; args > 0; args-- {
+			line, rest, _ = bytes.Cut(b, []byte("\r\n"))
+			size, _ := resp.ParseInt(line[1:])
+			b = rest[size+2:]
+		}
+	}
+	return n
+}

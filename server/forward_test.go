@@ -1,0 +1,337 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"limitdb/resp"
+	"limitdb/uplink"
+)
+
+// twoNodes are a node that leads and one that does not, with an uplink between them.
+type twoNodes struct {
+	t                *testing.T
+	leader, follower *testServer
+	primary, other   *primary // what each of them keeps its replies for
+	link             atomic.Pointer[uplink.Link]
+	host             *uplink.Host
+	far              net.Conn // the leader's end
+}
+
+func newTwoNodes(t *testing.T) *twoNodes {
+	n := &twoNodes{t: t}
+	n.leader, n.primary = newNode(t)
+	n.follower, n.other = newNode(t)
+	n.other.turn, n.other.leader = 0, "127.0.0.1:7"
+	n.follower.opts.Replication.Uplink = func(int) *uplink.Link { return n.link.Load() }
+	n.follower.Follow()
+	n.primary.holds.Store(false)
+	n.host = uplink.NewHost(n.leader.Server, func() {}, n.leader.clock)
+	n.connect()
+	return n
+}
+
+// connect replaces the uplink.
+func (n *twoNodes) connect() {
+	near, far := net.Pipe()
+	n.far = far
+	l := uplink.NewLink(near)
+	n.t.Cleanup(l.Close)
+	go func() { _ = n.host.Serve(far) }()
+	n.link.Store(l)
+	n.follower.LeaderChanged()
+}
+
+// cut ends the uplink, and leaves none.
+func (n *twoNodes) cut() {
+	n.link.Swap(nil).Close()
+}
+
+// send has the client send bytes, and returns the replies up to the given number of them.
+func (c *testClient) send(in string, replies int) []string {
+	c.t.Helper()
+	c.conn.take()
+	c.s.Data([]byte(in))
+	return c.receive(replies)
+}
+
+// receive runs the session as the transport would until there are so many replies, and renders them.
+func (c *testClient) receive(replies int) (got []string) {
+	c.t.Helper()
+	r := bufio.NewReader(&pump{c})
+	for range replies {
+		v, err := resp.ReadReply(r, 64<<20)
+		if err != nil {
+			return append(got, "end")
+		}
+		got = append(got, line(v))
+	}
+	if n := r.Buffered(); n > 0 {
+		b, _ := r.Peek(n)
+		c.t.Fatalf("more than %d replies: %q", replies, b)
+	}
+	return got
+}
+
+// pump reads what the session writes, and resumes it when it is woken.
+type pump struct{ *testClient }
+
+func (p *pump) Read(b []byte) (int, error) {
+	for {
+		if out := p.conn.take(); len(out) > 0 {
+			n := copy(b, out)
+			p.conn.putBack(out[n:])
+			return n, nil
+		}
+		if p.conn.reason() != nil {
+			return 0, io.EOF
+		}
+		select {
+		case <-p.conn.woken:
+			p.s.Resume()
+		case <-time.After(time.Minute):
+			p.t.Fatal("no reply comes")
+		}
+	}
+}
+
+func (f *fakeConn) putBack(b []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out = append(append([]byte(nil), b...), f.out...)
+}
+
+func (c *testClient) gets(in string, want ...string) {
+	c.t.Helper()
+	if got := c.send(in, len(want)); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		c.t.Errorf("%q:\n got %q\nwant %q", in, got, want)
+	}
+}
+
+// A client of a node that does not lead gets the replies of the leader, one for each command, in their order.
+func TestForwarding(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.client()
+	c.gets("RL.TAKE a GCRA 1/m\r\n", "[0 1 0 -1 60000]")
+	c.gets("RL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE b GCRA 1/m\r\nnonsense\r\nDBSIZE\r\nRL.TAKE\r\nPING x\r\n",
+		"[1 1 0 60000 60000]", "PONG", "[0 1 0 -1 60000]",
+		"-ERR unknown command 'nonsense', with args beginning with: ", "2", "-"+n.leader.table.find([]byte("RL.TAKE")).wrongArity(), `"x"`)
+	if n.follower.engine.Stats().Keys != 0 || n.leader.engine.Stats().Keys != 2 {
+		t.Error("the follower decides")
+	}
+	c.gets("KEYS a*\r\nRL.INFO none\r\n*x\r\n", `["a"]`, "nil", "-ERR Protocol error: invalid multibulk length")
+}
+
+// A long pipeline departs in several batches, and in between other clients are served.
+func TestForwardedPipeline(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.client()
+	const many = 5000
+	got := c.send(strings.Repeat("RL.TAKE a GCRA 3000/h BURST 3000\r\nPING\r\n", 3)+strings.Repeat("RL.TAKE a GCRA 3000/h BURST 3000\r\n", many), many+6)
+	granted := 0
+	for _, g := range got {
+		if strings.HasPrefix(g, "[0 ") {
+			granted++
+		}
+	}
+	if granted != 3000 || got[1] != "PONG" || got[5] != "PONG" {
+		t.Errorf("%d granted", granted)
+	}
+}
+
+// The modes of the connection are those of the client's, wherever its commands run.
+func TestForwardingKeepsModes(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.client()
+	c.send("RL.INFO none\r\nHELLO 3\r\n", 2)
+	c.conn.take()
+	c.s.Data([]byte("RL.INFO none\r\n"))
+	<-c.conn.woken
+	c.s.Resume()
+	if got := string(c.conn.take()); got != "_\r\n" {
+		t.Errorf("RESP3: %q", got)
+	}
+	c.send("HELLO 2\r\n", 1)
+	c.gets("CLIENT REPLY OFF\r\nRL.TAKE a GCRA 9/h\r\nRL.TAKE a GCRA 9/h\r\nCLIENT REPLY ON\r\nRL.PEEK a GCRA 9/h\r\n",
+		"OK", "[0 9 6 -1 1200000]")
+	c.gets("RL.TAKE b GCRA 9/h\r\nCLIENT REPLY SKIP\r\nRL.TAKE b GCRA 9/h\r\nRL.PEEK b GCRA 9/h\r\nCLIENT REPLY SKIP\r\nPING\r\nPING\r\n",
+		"[0 9 8 -1 400000]", "[0 9 6 -1 1200000]", "PONG")
+	name := strings.Fields(line(c.do("CLIENT", "INFO")))[1]
+	c.gets("CLIENT SETNAME me\r\nRL.PEEK a GCRA 9/h\r\n", "OK", "[0 9 6 -1 1200000]")
+	list := n.leader.client().do("CLIENT", "LIST").Text
+	if !strings.Contains(list, " name=me ") || !strings.Contains(list, name) {
+		t.Errorf("the leader's CLIENT LIST: %s; the client's %s", list, name)
+	}
+}
+
+// A client that is killed at the leader is gone, and what ends it there ends it.
+func TestForwardedClientIsKilled(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.clientFrom("127.0.0.1:40001")
+	c.gets("RL.TAKE a GCRA 1/m\r\n", "[0 1 0 -1 60000]")
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m WAIT 1d\r\n"))
+	admin := n.leader.client()
+	for !strings.Contains(admin.do("CLIENT", "LIST").Text, "flags=b ") {
+		runtime.Gosched()
+	}
+	if got := line(admin.do("CLIENT", "KILL", "ADDR", "127.0.0.1:40001")); got != "1" {
+		t.Fatal(got)
+	}
+	if got := c.receive(1); got[0] != "end" || !errors.Is(c.conn.reason(), errClosedByLead) {
+		t.Errorf("%q, %v", got, c.conn.reason())
+	}
+}
+
+// A client that goes away gives up its place at the leader.
+func TestForwardedClientGoesAway(t *testing.T) {
+	n := newTwoNodes(t)
+	for name, leave := range map[string]func(*testClient){
+		"half-closed": func(c *testClient) { c.s.EOF() },
+		"closed":      func(c *testClient) { c.hangUp(errEOF) },
+	} {
+		c := n.follower.client()
+		c.send("RL.RESET a\r\n", 1)
+		c.gets("RL.TAKE a GCRA 1/m\r\n", "[0 1 0 -1 60000]")
+		c.s.Data([]byte("RL.TAKE a GCRA 1/m WAIT 1d\r\n"))
+		for n.leader.engine.Stats().Waiting == 0 {
+			runtime.Gosched()
+		}
+		leave(c)
+		for n.leader.engine.Stats().Waiting != 0 {
+			runtime.Gosched()
+		}
+		if name == "half-closed" {
+			if got := c.receive(1); got[0] != "[1 1 0 60000 60000]" {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+}
+
+// An uplink that ends takes the replies with it: each command that was sent gets one that says so, and what was
+// not sent yet is sent over the next.
+func TestUplinkThatEnds(t *testing.T) {
+	n := newTwoNodes(t)
+	n.primary.holds.Store(true)
+	c := n.follower.client()
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\nRL.TAKE b GCRA 1/m\r\nPING\r\nRL.TAKE c GCRA 1/m\r\n"))
+	for n.leader.engine.Stats().Keys < 2 {
+		runtime.Gosched()
+	}
+	n.cut()
+	if got := c.receive(3); strings.Join(got, " ") != "-"+errUnknownOutcome+" -"+errUnknownOutcome+" PONG" {
+		t.Errorf("%q", got)
+	}
+	n.primary.holds.Store(false)
+	n.connect()
+	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A node that leads no more has begun none of the commands that it does not answer. They wait, and are decided once.
+func TestLeaderThatSteppedDown(t *testing.T) {
+	n := newTwoNodes(t)
+	n.primary.holds.Store(true)
+	c := n.follower.client()
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
+	for n.leader.engine.Stats().Keys < 1 {
+		runtime.Gosched()
+	}
+	n.leader.Follow()
+	n.primary.settle(errors.New("abdicated"))
+	if got := c.receive(1); got[0] != "-"+errUnknownOutcome {
+		t.Errorf("%q", got)
+	}
+	// Its next commands are refused there. Another node leads, and is this one.
+	c.s.Data([]byte("RL.TAKE b GCRA 1/m\r\nRL.TAKE b GCRA 1/m\r\nPING\r\n"))
+	<-c.conn.woken // refused
+	c.s.Resume()
+	if got := c.conn.take(); len(got) > 0 {
+		t.Fatalf("%q", got)
+	}
+	n.other.turn = 1
+	n.other.holds.Store(false)
+	n.link.Store(nil)
+	n.follower.Lead(n.follower.engine)
+	n.follower.LeaderChanged()
+	if got := strings.Join(c.receive(3), " "); got != "[0 1 0 -1 60000] [1 1 0 60000 60000] PONG" {
+		t.Errorf("%q", got)
+	}
+}
+
+// While there is no leader, commands wait, and then are refused.
+func TestWaitForALeader(t *testing.T) {
+	n := newTwoNodes(t)
+	n.cut()
+	n.other.leader = ""
+	c := n.follower.client()
+	down := "-" + errNoLeader
+	look := func(by time.Duration) {
+		n.follower.clock.Advance(by)
+		n.follower.LeaderChanged()
+		<-c.conn.woken
+		c.s.Resume()
+	}
+	c.s.Data([]byte("PING\r\nRL.TAKE a GCRA 1/m\r\nRL.TAKE a GCRA 1/m\r\nPING\r\n"))
+	look(leaderWait - 1)
+	if got := string(c.conn.take()); got != "+PONG\r\n" {
+		t.Errorf("%q", got)
+	}
+	look(1)
+	if got := strings.Join(c.receive(3), " "); got != down+" "+down+" PONG" {
+		t.Errorf("%q", got)
+	}
+	// What comes later waits for itself.
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
+	look(leaderWait / 2)
+	n.connect()
+	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
+		t.Errorf("%q", got)
+	}
+	if len(n.follower.leaderless.set) != 0 {
+		t.Error("somebody still waits")
+	}
+	// A node that refuses for as long as that is no leader.
+	n.leader.Follow()
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
+	for range 3 {
+		<-c.conn.woken // refused
+		c.s.Resume()
+		look(leaderWait / 3)
+	}
+	if got := c.receive(1); got[0] != down {
+		t.Errorf("%q", got)
+	}
+	// The queue is bounded.
+	n.cut()
+	for range leaderWaits {
+		n.follower.leaderless.add(&session{conn: c.conn})
+	}
+	c.gets("RL.TAKE a GCRA 1/m\r\n", down)
+}
+
+// A client that knows clusters is told where the leader is.
+func TestClientsThatKnowClusters(t *testing.T) {
+	n := newTwoNodes(t)
+	moved := "-MOVED 12182 127.0.0.1:7"
+	for _, word := range []string{"CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES", "READONLY", "READWRITE"} {
+		c := n.follower.client()
+		c.send("RL.TAKE foo GCRA 1/m\r\n", 1)
+		c.send(word+"\r\n", 1)
+		c.gets("RL.TAKE foo GCRA 1/m\r\nPING\r\n", moved, "PONG")
+		c.send("RESET\r\n", 1)
+		if got := c.send("RL.PEEK foo GCRA 1/m\r\n", 1); !strings.HasPrefix(got[0], "[") {
+			t.Errorf("after %s and RESET: %q", word, got)
+		}
+	}
+	c := n.follower.client()
+	c.gets("CONFIG SET raft-redirect moved\r\nRL.TAKE foo GCRA 1/m\r\n", "OK", moved)
+}

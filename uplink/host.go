@@ -1,0 +1,208 @@
+package uplink
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"limitdb/internal/clock"
+	"limitdb/transport"
+)
+
+const (
+	// maxStreams is the most streams of an uplink, and maxPorts the most uplinks of a node.
+	maxStreams = 1 << 16
+	maxPorts   = 1024
+	// maxInput is how many bytes of commands an uplink may have that no session takes.
+	maxInput = 32 << 20
+)
+
+// Host serves the uplinks of other nodes.
+type Host struct {
+	handler transport.Handler
+	settled func()
+	clock   clock.Clock
+
+	mu    sync.Mutex // guards ports
+	ports map[*port]struct{}
+}
+
+// NewHost returns a Host whose streams get their sessions from a handler. It calls settled when the sessions
+// have received all the input that was ready, as transport.Options says.
+func NewHost(h transport.Handler, settled func(), c clock.Clock) *Host {
+	return &Host{handler: h, settled: settled, clock: c, ports: map[*port]struct{}{}}
+}
+
+// Serve serves an uplink until it ends, and closes it. The error says why this node has ended it, if it has.
+func (h *Host) Serve(conn net.Conn) error {
+	p := &port{h: h, out: newOutbox(conn), streams: map[uint32]*Conn{}, work: make(chan struct{}, 1), gone: make(chan struct{})}
+	h.mu.Lock()
+	full := h.ports == nil || len(h.ports) >= maxPorts
+	if !full {
+		h.ports[p] = struct{}{}
+	}
+	h.mu.Unlock()
+	if full {
+		_ = conn.Close()
+		return errTooMany
+	}
+	var helpers sync.WaitGroup
+	helpers.Go(p.out.run)
+	helpers.Go(p.wakeUp)
+	err := p.read()
+	p.end()
+	helpers.Wait()
+	h.mu.Lock()
+	delete(h.ports, p)
+	h.mu.Unlock()
+	return err
+}
+
+var errTooMany = errors.New("uplink: there are too many, or the node stops")
+
+// Close ends all uplinks, once the replies that are there are sent, or when ctx ends.
+func (h *Host) Close(ctx context.Context) {
+	h.mu.Lock()
+	ports := h.ports
+	h.ports = nil
+	h.mu.Unlock()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for p := range ports {
+		for ctx.Err() == nil && !p.out.idle() {
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+		p.out.stop()
+		<-p.gone
+	}
+}
+
+// port is one uplink at the node that was called. One goroutine reads and gives the sessions their input,
+// another one resumes those that were woken, a third one writes.
+type port struct {
+	h    *Host
+	out  *outbox
+	work chan struct{} // something was posted, capacity 1
+	gone chan struct{} // closed at the end
+
+	run     sync.Mutex // held while a method of a session runs; guards the next two
+	streams map[uint32]*Conn
+	held    int // bytes that no session has taken
+
+	mu     sync.Mutex // guards posted
+	posted []*Conn
+}
+
+// read gives the sessions their input until the connection ends. It returns nil unless the peer has sent what
+// no node sends.
+func (p *port) read() error {
+	r := frameReader{from: bufio.NewReaderSize(p.out.conn, readSize)}
+	for {
+		f, err := r.next()
+		p.run.Lock()
+		for err == nil {
+			if !p.handle(f) {
+				err = errFrame
+				break
+			}
+			if !r.more() {
+				break
+			}
+			f, err = r.next()
+		}
+		p.run.Unlock()
+		p.h.settled()
+		switch {
+		case err == errFrame:
+			return err
+		case err != nil:
+			return nil
+		}
+	}
+}
+
+// handle handles a frame, and reports whether it was one. The caller holds run.
+func (p *port) handle(f frame) bool {
+	c := p.streams[f.stream]
+	switch f.kind {
+	case kindOpen:
+		client, ok := parseClient(f.payload)
+		if !ok || c != nil || len(p.streams) >= maxStreams {
+			return false
+		}
+		p.open(f.stream, client)
+	case kindData:
+		if c != nil {
+			c.input(f.payload)
+		}
+	case kindEnd:
+		if c != nil && !c.finished {
+			c.finished = true
+			c.eof()
+		}
+	case kindClose:
+		if c != nil {
+			c.Close(transport.ErrPeerClosed)
+		}
+	}
+	return p.held <= maxInput
+}
+
+func (p *port) open(id uint32, client Client) {
+	c := newConn(p, id, client)
+	p.streams[id] = c
+	c.session = p.h.handler.Accept(c)
+}
+
+// post has act called on a connection.
+func (p *port) post(c *Conn) {
+	p.mu.Lock()
+	p.posted = append(p.posted, c)
+	p.mu.Unlock()
+	select {
+	case p.work <- struct{}{}:
+	default:
+	}
+}
+
+// wakeUp resumes the sessions that were woken or have yielded.
+func (p *port) wakeUp() {
+	for {
+		select {
+		case <-p.work:
+		case <-p.gone:
+			return
+		}
+		p.mu.Lock()
+		posted := p.posted
+		p.posted = nil
+		p.mu.Unlock()
+		for _, c := range posted {
+			p.run.Lock() // for each, so that the reader comes in between
+			c.act()
+			p.run.Unlock()
+		}
+		p.h.settled()
+	}
+}
+
+// errLost closes the sessions of an uplink that has ended.
+var errLost = errors.New("the uplink of its node has ended")
+
+// end closes all sessions.
+func (p *port) end() {
+	p.out.stop()
+	p.run.Lock()
+	defer p.run.Unlock()
+	for _, c := range p.streams {
+		c.Close(errLost)
+		c.act()
+	}
+	close(p.gone)
+}

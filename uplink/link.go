@@ -1,0 +1,147 @@
+package uplink
+
+import (
+	"bufio"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxUnsent is how many bytes an uplink holds that its peer has not taken.
+	maxUnsent = 4 << 20
+	readSize  = 64 << 10
+)
+
+// Link is an uplink at the node that has called. Any goroutine may call its methods, none of which blocks.
+type Link struct {
+	out  *outbox
+	over atomic.Bool
+
+	mu      sync.Mutex // guards what follows
+	streams map[uint32]*Stream
+	last    uint32
+}
+
+// Receiver is told what comes back in a stream, by one goroutine. Its methods must not block.
+type Receiver interface {
+	// Received gets replies. b is valid only during the call.
+	Received(b []byte)
+	// Ended is called once, at last, unless the stream was closed by this node.
+	Ended(Cause)
+}
+
+// NewLink returns an uplink over a connection, which it closes.
+func NewLink(conn net.Conn) *Link {
+	l := &Link{out: newOutbox(conn), streams: map[uint32]*Stream{}}
+	go l.out.run()
+	go l.read()
+	return l
+}
+
+// Alive reports whether the uplink has not ended.
+func (l *Link) Alive() bool { return !l.over.Load() }
+
+// Close ends the uplink. All its streams are Lost.
+func (l *Link) Close() { l.out.stop() }
+
+// Stream is what one client has of an uplink.
+type Stream struct {
+	l  *Link
+	id uint32
+	to Receiver
+}
+
+// Open begins a stream, or returns nil if the uplink has ended or holds too much.
+func (l *Link) Open(c *Client, to Receiver) *Stream {
+	if l.out.unsent() > maxUnsent {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over.Load() || len(l.streams) >= maxStreams {
+		return nil
+	}
+	l.last++
+	for l.last == 0 || l.streams[l.last] != nil {
+		l.last++
+	}
+	s := &Stream{l: l, id: l.last, to: to}
+	if !l.out.add(nil, s.id, kindOpen, c.appendTo(nil)) {
+		return nil
+	}
+	l.streams[s.id] = s
+	return s
+}
+
+// Of reports whether the stream is one of l.
+func (s *Stream) Of(l *Link) bool { return s.l == l }
+
+// Send sends commands. It returns false if nothing of them was sent, since the stream is over or
+// the uplink holds too much.
+func (s *Stream) Send(b []byte) bool {
+	if s.l.out.unsent() > maxUnsent {
+		return false
+	}
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	return s.l.streams[s.id] == s && s.l.out.add(nil, s.id, kindData, b)
+}
+
+// End says that the client sends nothing more. Replies still come.
+func (s *Stream) End() { s.l.out.add(nil, s.id, kindEnd, nil) }
+
+// Close ends the stream. Its Receiver is told nothing more, except for a call that is under way.
+func (s *Stream) Close() {
+	if s.l.forget(s.id) != nil {
+		s.l.out.add(nil, s.id, kindClose, nil)
+	}
+}
+
+func (l *Link) forget(id uint32) *Stream {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.streams[id]
+	delete(l.streams, id)
+	return s
+}
+
+// read passes on what comes, until the connection ends.
+func (l *Link) read() {
+	r := frameReader{from: bufio.NewReaderSize(l.out.conn, readSize)}
+	for {
+		f, err := r.next()
+		if err != nil || !l.handle(f) {
+			break
+		}
+	}
+	l.out.stop()
+	l.mu.Lock()
+	l.over.Store(true)
+	lost := l.streams
+	l.streams = nil
+	l.mu.Unlock()
+	for _, s := range lost {
+		s.to.Ended(Lost)
+	}
+}
+
+// handle passes a frame on, and reports whether it was one. A stream that is unknown was closed by this node.
+func (l *Link) handle(f frame) bool {
+	switch {
+	case f.kind == kindData:
+		l.mu.Lock()
+		s := l.streams[f.stream]
+		l.mu.Unlock()
+		if s != nil {
+			s.to.Received(f.payload)
+		}
+		return true
+	case f.kind == kindClose && len(f.payload) == 1 && Cause(f.payload[0]) <= Finished:
+		if s := l.forget(f.stream); s != nil {
+			s.to.Ended(Cause(f.payload[0]))
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package uplink
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// grace is how long the uplinks to a node that leads no more may still bring replies.
+const grace = time.Second
+
+// Pool has the uplinks to the node that leads, one for each event loop.
+type Pool struct {
+	dial    func() (net.Conn, error)
+	changed func()
+	leader  atomic.Pointer[string] // nil: none that could be called
+	slots   []slot
+}
+
+type slot struct {
+	now atomic.Pointer[linkTo]
+
+	mu      sync.Mutex // guards dialing
+	dialing bool
+}
+
+type linkTo struct {
+	*Link
+	to *string
+}
+
+// NewPool returns a pool for as many loops. dial calls the node that leads. The pool calls changed, in another goroutine, when an uplink is there,
+// or may be had.
+func NewPool(loops int, dial func() (net.Conn, error), changed func()) *Pool {
+	return &Pool{dial: dial, changed: changed, slots: make([]slot, loops+1)}
+}
+
+// SetLeader says which node leads, "" for none or this one.
+func (p *Pool) SetLeader(to string) {
+	before := p.leader.Load()
+	switch {
+	case before != nil && *before == to, before == nil && to == "":
+		return
+	case to == "":
+		p.leader.Store(nil)
+	default:
+		p.leader.Store(&to)
+	}
+	for i := range p.slots {
+		if l := p.slots[i].now.Swap(nil); l != nil {
+			time.AfterFunc(grace, l.Close)
+		}
+	}
+	go p.changed()
+}
+
+// Link returns the uplink of a loop, -1 for none. It returns nil if there is none now. If a node leads, that is
+// called then.
+func (p *Pool) Link(loop int) *Link {
+	to := p.leader.Load()
+	if to == nil {
+		return nil
+	}
+	s := &p.slots[(loop+1)%len(p.slots)]
+	if l := s.now.Load(); l != nil && l.to == to && l.Alive() {
+		return l.Link
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.dialing {
+		s.dialing = true
+		go p.call(s, to)
+	}
+	return nil
+}
+
+// call dials. What has failed is tried again when somebody asks for the uplink.
+func (p *Pool) call(s *slot, to *string) {
+	conn, err := p.dial()
+	if err == nil {
+		l := &linkTo{NewLink(conn), to}
+		if old := s.now.Swap(l); old != nil {
+			old.Close()
+		}
+		if p.leader.Load() != to && s.now.CompareAndSwap(l, nil) {
+			l.Close()
+		}
+	}
+	s.mu.Lock()
+	s.dialing = false
+	s.mu.Unlock()
+	if err == nil {
+		p.changed()
+	}
+}
+
+// Close ends all uplinks.
+func (p *Pool) Close() {
+	p.leader.Store(nil)
+	for i := range p.slots {
+		if l := p.slots[i].now.Swap(nil); l != nil {
+			l.Close()
+		}
+	}
+}

@@ -1,0 +1,362 @@
+package uplink
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"limitdb/internal/clock"
+	"limitdb/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo is a Handler whose sessions answer with what they get. A session that gets "yield" takes nothing more for a turn;
+// one that gets "stop" refuses; "hold" parks it until it is woken.
+type echo struct {
+	mu       sync.Mutex
+	sessions []*echoSession
+}
+
+type echoSession struct {
+	c       transport.Conn
+	resumes int
+	closed  error
+	eof     bool
+}
+
+func (e *echo) Accept(c transport.Conn) transport.Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := &echoSession{c: c}
+	e.sessions = append(e.sessions, s)
+	return s
+}
+
+func (e *echo) at(i int) *echoSession {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sessions[i]
+}
+
+func (s *echoSession) Data(b []byte) bool {
+	switch string(b) {
+	case "yield":
+		s.c.Yield()
+		return false
+	case "hold":
+		return false
+	case "stop":
+		s.c.CloseAfterFlush(ErrNotLeading)
+		return false
+	}
+	s.c.Write(b)
+	return true
+}
+
+func (s *echoSession) Resume() bool {
+	s.resumes++
+	s.c.Write([]byte("resumed,"))
+	return true
+}
+
+func (s *echoSession) EOF() bool {
+	s.eof = true
+	return true
+}
+
+func (s *echoSession) Closed(reason error) { s.closed = reason }
+
+// client is a Receiver that keeps what it gets.
+type client struct {
+	mu    sync.Mutex
+	got   []byte
+	ended bool
+	cause Cause
+}
+
+func (c *client) Received(b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.got = append(c.got, b...)
+}
+
+func (c *client) Ended(cause Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended, c.cause = true, cause
+}
+
+func (c *client) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.got)
+}
+
+// pair returns an uplink and its sessions.
+func pair(t *testing.T) (*Link, *echo, *Host) {
+	near, far := net.Pipe()
+	e := &echo{}
+	h := NewHost(e, func() {}, clock.NewFake(1))
+	go func() { _ = h.Serve(far) }()
+	l := NewLink(near)
+	t.Cleanup(l.Close)
+	return l, e, h
+}
+
+// Streams carry bytes both ways, each by itself, and end each for itself.
+func TestStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e, _ := pair(t)
+		var to [3]client
+		var s [3]*Stream
+		for i := range s {
+			s[i] = l.Open(&Client{Remote: "10.0.0.1:5", Local: "10.0.0.2:6", Name: "a", RESP3: true}, &to[i])
+			s[i].Send([]byte{'a' + byte(i)})
+		}
+		synctest.Wait()
+		for i := range to {
+			if got := to[i].text(); got != string('a'+byte(i)) {
+				t.Errorf("stream %d: %q", i, got)
+			}
+		}
+		c := e.at(0).c.(*Conn)
+		if c.RemoteAddr().String() != "10.0.0.1:5" || c.LocalAddr().String() != "10.0.0.2:6" || c.Client().Name != "a" || c.Loop() != -1 || c.FD() != -1 {
+			t.Errorf("%+v", c.Client())
+		}
+		long := bytes.Repeat([]byte("x"), 3*maxFrame+1)
+		s[0].Send(long)
+		s[1].Send([]byte("yield"))
+		s[1].Send([]byte("later"))
+		s[2].Send([]byte("stop"))
+		s[2].Send([]byte("nothing"))
+		synctest.Wait()
+		if got := to[0].text(); got != "a"+string(long) {
+			t.Errorf("%d bytes came back", len(got))
+		}
+		if got := to[1].text(); got != "bresumed,later" {
+			t.Errorf("%q", got)
+		}
+		if to[2].text() != "c" || !to[2].ended || to[2].cause != NotLeading || !errors.Is(e.at(2).closed, ErrNotLeading) {
+			t.Errorf("%q, %v %v, %v", to[2].text(), to[2].ended, to[2].cause, e.at(2).closed)
+		}
+		if s[2].Send([]byte("x")) {
+			t.Error("a stream that is over takes more")
+		}
+		s[0].End()
+		s[1].Close()
+		synctest.Wait()
+		if !e.at(0).eof || !to[0].ended || to[0].cause != Finished || to[1].ended || e.at(1).closed == nil {
+			t.Errorf("%v, %v %v, %v, %v", e.at(0).eof, to[0].ended, to[0].cause, to[1].ended, e.at(1).closed)
+		}
+	})
+}
+
+// What is parked takes its input later, and a session that is closed at the other end ends.
+func TestStreamThatIsParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e, _ := pair(t)
+		var to client
+		s := l.Open(&Client{Remote: "/tmp/s", Local: "/tmp/s", Unix: true}, &to)
+		s.Send([]byte("hold"))
+		s.Send([]byte("one,"))
+		s.End()
+		synctest.Wait()
+		if to.text() != "" || e.at(0).eof {
+			t.Fatalf("%q, %v", to.text(), e.at(0).eof)
+		}
+		e.at(0).c.Wake()
+		e.at(0).c.Wake()
+		synctest.Wait()
+		if to.text() != "resumed,one," || !e.at(0).eof || e.at(0).resumes != 1 || to.cause != Finished {
+			t.Errorf("%q, %v, %d resumes", to.text(), e.at(0).eof, e.at(0).resumes)
+		}
+		var other client
+		s = l.Open(&Client{}, &other)
+		s.Send([]byte("x"))
+		synctest.Wait()
+		e.at(1).c.Close(errors.New("killed"))
+		synctest.Wait()
+		if !other.ended || other.cause != Closed {
+			t.Errorf("%v %v", other.ended, other.cause)
+		}
+	})
+}
+
+// An uplink that ends ends the streams at both ends.
+func TestUplinkThatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, e, h := pair(t)
+		var to client
+		s := l.Open(&Client{}, &to)
+		s.Send([]byte("a"))
+		synctest.Wait()
+		h.Close(context.Background())
+		synctest.Wait()
+		if !to.ended || to.cause != Lost || !errors.Is(e.at(0).closed, errLost) || l.Alive() || s.Send([]byte("b")) || l.Open(&Client{}, &to) != nil {
+			t.Errorf("%v %v, %v, %v", to.ended, to.cause, e.at(0).closed, l.Alive())
+		}
+	})
+}
+
+// A peer that takes nothing is given up, and what it should take is bounded meanwhile.
+func TestPeerThatTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		l := NewLink(near)
+		var to client
+		s := l.Open(&Client{}, &to)
+		sent := 0
+		for s.Send(make([]byte, 100<<10)) {
+			if sent += 100 << 10; sent > 2*maxUnsent {
+				t.Fatal("it takes everything")
+			}
+		}
+		if l.Open(&Client{}, &to) != nil {
+			t.Error("a stream begins")
+		}
+		time.Sleep(writeTimeout + time.Second)
+		synctest.Wait()
+		if l.Alive() || !to.ended || to.cause != Lost {
+			t.Error("the uplink goes on")
+		}
+	})
+}
+
+// Frames that no node sends end their uplink, and nothing else.
+func TestHostileFrames(t *testing.T) {
+	open := appendFrame(nil, 1, kindOpen, (&Client{}).appendTo(nil))
+	huge := binary.LittleEndian.AppendUint32(nil, 1<<31)
+	for name, b := range map[string][]byte{
+		"a huge length":        append(huge, make([]byte, 5)...),
+		"kind 0":               appendFrame(nil, 1, 0, nil),
+		"an unknown kind":      appendFrame(nil, 1, 9, nil),
+		"a client that is cut": appendFrame(nil, 1, kindOpen, []byte{0, 9, 9}),
+		"a stream twice":       append(append([]byte(nil), open...), open...),
+		"too much for a session that takes nothing": append(append(append([]byte(nil), open...), appendFrame(nil, 1, kindData, []byte("hold"))...),
+			appendFrame(nil, 1, kindData, make([]byte, maxInput+1))...),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe()
+			e := &echo{}
+			h := NewHost(e, func() {}, clock.NewFake(1))
+			var err error
+			var over sync.WaitGroup
+			over.Go(func() { err = h.Serve(far) })
+			_, _ = near.Write(b)
+			over.Wait()
+			_ = near.Close()
+			if !errors.Is(err, errFrame) {
+				t.Errorf("%s: %v", name, err)
+			}
+			for _, s := range e.sessions {
+				if s.closed == nil {
+					t.Errorf("%s: a session goes on", name)
+				}
+			}
+		})
+	}
+	// And at the other end.
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		l := NewLink(near)
+		var to client
+		l.Open(&Client{}, &to)
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		_, _ = far.Write(appendFrame(nil, 1, kindClose, []byte{99}))
+		synctest.Wait()
+		if l.Alive() || to.cause != Lost || !to.ended {
+			t.Error("the uplink goes on")
+		}
+		_ = far.Close()
+	})
+}
+
+// Any bytes are an error or a Client, which is the one that they were made of.
+func TestClientsAreReadAsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := func(name string) string { return rapid.StringN(0, 30, 60).Draw(t, name) }
+		c := Client{
+			Remote: text("remote"), Local: text("local"), Name: text("name"),
+			Unix: rapid.Bool().Draw(t, "unix"), TLS: rapid.Bool().Draw(t, "tls"), RESP3: rapid.Bool().Draw(t, "resp3"),
+		}
+		b := c.appendTo(nil)
+		if got, ok := parseClient(b); !ok || got != c {
+			t.Fatalf("%+v, want %+v", got, c)
+		}
+		if _, ok := parseClient(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")]); ok {
+			t.Fatal("a part is read")
+		}
+		_, _ = parseClient(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
+	})
+}
+
+// The pool calls the leader when an uplink is asked for, and leaves it when another one leads.
+func TestPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHost(&echo{}, func() {}, clock.NewFake(1))
+		calls, fail := 0, errors.New("nobody there")
+		var changed atomic.Int64
+		p := NewPool(2, func() (net.Conn, error) {
+			calls++
+			if fail != nil {
+				return nil, fail
+			}
+			near, far := net.Pipe()
+			go func() { _ = h.Serve(far) }()
+			return near, nil
+		}, func() { changed.Add(1) })
+		if p.Link(0) != nil || calls != 0 {
+			t.Error("it calls nobody")
+		}
+		p.SetLeader("a")
+		synctest.Wait()
+		for range 2 {
+			if p.Link(0) != nil {
+				t.Error("an uplink without a call")
+			}
+			synctest.Wait()
+		}
+		fail = nil
+		p.Link(0)
+		synctest.Wait()
+		first := p.Link(0)
+		if first == nil || p.Link(0) != first || calls != 3 || changed.Load() != 2 {
+			t.Fatalf("%v, %d calls, %d changes", first, calls, changed.Load())
+		}
+		p.Link(-1)
+		synctest.Wait()
+		if other := p.Link(-1); other == nil || other == first {
+			t.Error("connections in no loop have no uplink of their own")
+		}
+		p.SetLeader("b")
+		p.SetLeader("b")
+		if p.Link(0) != nil || !first.Alive() {
+			t.Error("replies of the node that led are lost")
+		}
+		time.Sleep(2 * grace)
+		synctest.Wait()
+		if next := p.Link(0); next == nil || next == first || first.Alive() {
+			t.Error("the node that led is still asked")
+		}
+		p.SetLeader("")
+		if p.Link(0) != nil {
+			t.Error("there is no leader")
+		}
+		time.Sleep(2 * grace)
+		p.Close()
+		synctest.Wait()
+	})
+}
