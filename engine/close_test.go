@@ -54,7 +54,7 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 	k := key(1)
 	_, partial := takePartial(e, start, k, &slow, 2, &d)
 	_, all := e.TakeAll(start, [][]byte{k}, []limit.Limit{slow}, []int64{1}, make([]limit.Decision, 1))
-	_, renew := e.Renew(start, k, []byte("id"), 1)
+	_, _, renew := e.Renew(start, k, []byte("id"), 1)
 	w := &Waiter{Request: Request{Limit: slow, Cost: 1}, Until: start + second, Owner: &told}
 	e.Ask(start, k, w)
 	_, _, asked := w.Result()

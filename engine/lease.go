@@ -12,23 +12,27 @@ func (e *Engine) Lease(now int64, key []byte, l *limit.Lease, d *limit.Decision)
 }
 
 // Renew makes the lease of id end ttl nanoseconds after now, and returns its
-// weight. The errors are ErrWrongType and those of limit.RenewLease.
-func (e *Engine) Renew(now int64, key, id []byte, ttl int64) (weight int64, err error) {
+// weight, and the bytes of the key's state, which the time it took is
+// proportional to. The errors are ErrWrongType and those of limit.RenewLease.
+func (e *Engine) Renew(now int64, key, id []byte, ttl int64) (weight int64, size int, err error) {
 	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
+		size = len(state)
 		next, weight, err = limit.RenewLease(id, ttl, state, now, dst)
 		return next, err
 	})
-	return weight, err
+	return weight, size, err
 }
 
-// Release ends the lease of id and returns the weight that it had. The errors
-// are ErrWrongType and those of limit.ReleaseLease.
-func (e *Engine) Release(now int64, key, id []byte) (weight int64, err error) {
+// Release ends the lease of id, and returns the weight that it had, and the
+// bytes of the key's state as Renew does. The errors are ErrWrongType and those
+// of limit.ReleaseLease.
+func (e *Engine) Release(now int64, key, id []byte) (weight int64, size int, err error) {
 	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
+		size = len(state)
 		next, weight, err = limit.ReleaseLease(id, state, now, dst)
 		return next, err
 	})
-	return weight, err
+	return weight, size, err
 }
 
 // Holders calls fn for each lease of key at now, in the order in which they

@@ -59,7 +59,7 @@ func TestLeaseWithoutRoom(t *testing.T) {
 	if err := e.Lease(start, key(1), &limit.Lease{Limit: 3, TTL: second, Weight: 1, ID: []byte("a")}, &d); err != ErrOOM {
 		t.Errorf("no room: %v", err)
 	}
-	if _, err := e.Release(start, key(1), []byte("a")); err == nil {
+	if _, _, err := e.Release(start, key(1), []byte("a")); err == nil {
 		t.Error("a lease that was refused is held")
 	}
 	if st := e.Stats(); st.Keys != 0 || st.Refused != 1 {
@@ -74,7 +74,7 @@ func TestLeaseWithoutRoom(t *testing.T) {
 		e.check()
 	}
 	for i := range 2000 {
-		if n, err := e.Release(start, key(1), key(i)); n != 1 || err != nil {
+		if n, _, err := e.Release(start, key(1), key(i)); n != 1 || err != nil {
 			t.Fatalf("release %d: %d, %v", i, n, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestLeasesAreLinearizable(t *testing.T) {
 						})
 					}
 					do(c, input{"release", id}, func() string {
-						if n, err := e.Release(start, key(1), []byte(id)); n != 1 || err != nil {
+						if n, _, err := e.Release(start, key(1), []byte(id)); n != 1 || err != nil {
 							return "not held"
 						}
 						return ""
@@ -188,10 +188,10 @@ func TestLeasesAllocateNothing(t *testing.T) {
 		if err := e.Lease(start, k, &l, &d); err != nil || d.Limited {
 			t.Fatal(d, err)
 		}
-		if _, err := e.Renew(start, k, l.ID, second); err != nil {
+		if _, _, err := e.Renew(start, k, l.ID, second); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.Release(start, k, l.ID); err != nil {
+		if _, _, err := e.Release(start, k, l.ID); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 && !raceDetector || n > 4 { // of the pool of buffers

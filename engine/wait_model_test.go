@@ -665,7 +665,7 @@ func (p *waitPair) step(id int, st waitStep) error {
 	case 10:
 		if r.Lease != nil {
 			return p.change(name, limit.LEASE, func() error {
-				_, err := p.e.Release(p.now, []byte(name), lease.ID)
+				_, _, err := p.e.Release(p.now, []byte(name), lease.ID)
 				return err
 			}, func(state []byte) (next []byte, err error) {
 				next, _, err = limit.ReleaseLease(lease.ID, state, p.now, nil)
@@ -679,7 +679,7 @@ func (p *waitPair) step(id int, st waitStep) error {
 		})
 	case 11:
 		return p.change(name, limit.LEASE, func() error {
-			_, err := p.e.Renew(p.now, []byte(name), lease.ID, lease.TTL)
+			_, _, err := p.e.Renew(p.now, []byte(name), lease.ID, lease.TTL)
 			return err
 		}, func(state []byte) (next []byte, err error) {
 			next, _, err = limit.RenewLease(lease.ID, lease.TTL, state, p.now, nil)

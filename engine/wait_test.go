@@ -64,7 +64,7 @@ func (s *waitScript) run(l *limit.Limit, step string) string {
 	case len(f) > 1 && f[1] == "is":
 		out = fmt.Sprint(s.e.Cancel(s.now, s.waiters[f[0]], errLeft))
 	case len(f) > 1 && f[1] == "releases":
-		n, err := s.e.Release(s.now, key(1), []byte(f[0]))
+		n, _, err := s.e.Release(s.now, key(1), []byte(f[0]))
 		out = fmt.Sprint(n, err)
 	default:
 		out = s.plain(l, f)

@@ -155,6 +155,7 @@ func (c *call) rlLease() {
 	}
 	var d limit.Decision
 	c.decided(c.args[1], limit.LEASE, &d, c.srv.states().Lease(c.now, c.args[1], &a.Lease, &d))
+	c.worked((d.Limit - d.Remaining) / leaseWork) // each holder has a weight of at least 1
 }
 
 func (c *call) rlRenew() {
@@ -167,13 +168,15 @@ func (c *call) rlRenew() {
 		c.fail(text)
 		return
 	}
-	n, err := c.srv.states().Renew(c.now, c.args[1], id, ttl)
+	n, size, err := c.srv.states().Renew(c.now, c.args[1], id, ttl)
+	c.worked(int64(size) / leaseBytes)
 	c.weight(c.args[1], n, err)
 }
 
 func (c *call) rlRelease() {
 	if id, ok := c.idWord(c.args[2:]); ok {
-		n, err := c.srv.states().Release(c.now, c.args[1], id)
+		n, size, err := c.srv.states().Release(c.now, c.args[1], id)
+		c.worked(int64(size) / leaseBytes)
 		c.weight(c.args[1], n, err)
 	}
 }
@@ -201,6 +204,14 @@ func (c *call) rlHolders() {
 		c.fail(c.limitErrorOf(err, c.args[1], limit.LEASE))
 		return
 	}
+	c.worked(int64(n) / leaseWork)
 	c.array(n)
 	c.out = append(c.out, found...)
 }
+
+// What a step on a key of leases takes the time of one decision for: so many holders, or so many
+// bytes of its state.
+const (
+	leaseWork  = 16
+	leaseBytes = 512
+)

@@ -58,6 +58,7 @@ func (c *call) rlTakeAll() {
 		return
 	}
 	at, err := c.srv.states().TakeAll(c.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
+	c.worked(int64(n))
 	if err != nil {
 		c.fail(c.takeAllError(err, at, keys, t.limits[:n]))
 		return

@@ -30,6 +30,14 @@ func (s *session) overTurn(ran int) bool {
 	return s.spent()
 }
 
+// worked notes that a command which counts as one took the time of n decisions, so that the clock
+// is read in time.
+func (c *call) worked(n int64) {
+	if c.client != nil {
+		c.client.ran += int(min(n, turnCheck))
+	}
+}
+
 // stepping is a command that has yielded.
 type stepping struct {
 	cmd    *command

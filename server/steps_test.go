@@ -460,3 +460,29 @@ func TestFiguresInSteps(t *testing.T) {
 		t.Errorf("over the limit: %.100s", got)
 	}
 }
+
+// The more a command of a pipeline does, the sooner its client's turn ends.
+func TestLongCommandsEndTheTurnSooner(t *testing.T) {
+	ts := newTestServer(t)
+	for i := range 2000 {
+		ts.client().do("RL.LEASE", "many", "5000", "1h", "ID", fmt.Sprint("holder-number-", i))
+	}
+	keys := strings.Fields(strings.Repeat("x ", 64))
+	for i := range keys {
+		keys[i] = fmt.Sprint("key:", i)
+	}
+	all := append(append([]string{"RL.TAKEALL", "64"}, keys...), strings.Fields(strings.Repeat("GCRA 100/h ", 64))...)
+	for _, words := range [][]string{
+		all,
+		{"RL.LEASE", "many", "5000", "1h", "ID", "holder-number-7"},
+		{"RL.RENEW", "many", "ID", "holder-number-7", "1h"},
+		{"RL.RELEASE", "many", "ID", "nobody"},
+		{"RL.HOLDERS", "many"},
+	} {
+		c := ts.client().tiny()
+		c.all(strings.Repeat(string(encode(words...)), 10))
+		if c.conn.yields < 9 {
+			t.Errorf("ten of %s: %d turns", words[0], c.conn.yields)
+		}
+	}
+}
