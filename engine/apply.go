@@ -36,7 +36,7 @@ func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Ste
 	if err != nil || next == nil {
 		return err
 	}
-	if err := s.store(now, &sp, mark(kind), next, false); err != nil {
+	if err := s.store(now, &sp, kindMark(kind), next, false); err != nil {
 		return err
 	}
 	s.changed(now, s.waits.find(key), nil)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"limitdb/internal/journal"
-	"limitdb/limit"
 )
 
 // Copy appends records of some of the keys that are live at now, beginning at
@@ -38,7 +37,7 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 	g.each(func(r record) {
 		if r.isBoxed() {
 			boxes = append(boxes, append([]byte(nil), r.key()...))
-		} else if state := r.state(); limit.Expires(r.kind(), state) > now {
+		} else if state := r.state(); expires(r.kind(), state) > now {
 			dst.Set(version, byte(r.kind()), r.key(), state)
 		}
 	})

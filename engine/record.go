@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"unsafe"
 
@@ -211,4 +212,12 @@ func getLength(p unsafe.Pointer) (n, size int) {
 		return int(b), 1
 	}
 	return int(b&0x7f) | int(*(*byte)(unsafe.Add(p, 1)))<<7, 2
+}
+
+// expires is limit.Expires for a kind that is known, as all in the table are.
+func expires(k limit.Kind, state []byte) int64 {
+	if k <= limit.LEASE && len(state) >= 8 {
+		return int64(binary.LittleEndian.Uint64(state))
+	}
+	return limit.Expires(k, state)
 }

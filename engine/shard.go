@@ -116,7 +116,7 @@ func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error
 	}
 	a := m.kind()
 	c := s.table.changes
-	gone := limit.Expires(a, next) <= now
+	gone := expires(a, next) <= now
 	if !gone && len(next) >= longState {
 		err := s.keep(now, sp, m, next, must)
 		if err == nil {
@@ -144,7 +144,7 @@ func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error
 
 // keep is store without recording the change.
 func (s *shard) keep(now int64, sp *spot, m mark, next []byte, must bool) error {
-	gone := limit.Expires(m.kind(), next) <= now
+	gone := expires(m.kind(), next) <= now
 	switch {
 	case sp.at == nil && gone:
 		return nil
@@ -225,7 +225,7 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 	if err != nil {
 		return err
 	}
-	before := limit.Expires(l.Algorithm.Kind(), state)
+	before := expires(l.Algorithm.Kind(), state)
 	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err

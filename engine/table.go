@@ -7,8 +7,6 @@ import (
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
-
-	"limitdb/limit"
 )
 
 // A table is a directory of segments, as in extendible hashing (Fagin,
@@ -224,7 +222,7 @@ func (t *table) state(r record) []byte {
 	return r.state()
 }
 
-func (t *table) expires(r record) int64 { return limit.Expires(r.kind(), t.state(r)) }
+func (t *table) expires(r record) int64 { return expires(r.kind(), t.state(r)) }
 
 func (t *table) info(r record) Info {
 	const slotBytes = 4
@@ -287,7 +285,7 @@ func (t *table) content(m mark, state []byte, must bool) ([]byte, mark, error) {
 
 // place appends the key to a segment that has room for it.
 func (t *table) place(g *segment, h uint64, key []byte, m mark, state, content []byte) {
-	g.expects(limit.Expires(m.kind(), state))
+	g.expects(expires(m.kind(), state))
 	g.add(h, m, key, content)
 }
 
@@ -300,7 +298,7 @@ func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) err
 	g, r := sp.g, sp.r
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
 		r.setMark(m)
-		g.expects(limit.Expires(m.kind(), state)) // written in place: nothing to copy
+		g.expects(expires(m.kind(), state)) // written in place: nothing to copy
 		return nil
 	}
 	if r.isBoxed() {
@@ -313,7 +311,7 @@ func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) err
 			r.slen = len(state)
 		}
 		copy(r.state(), state) // copies nothing if it is already in place
-		g.expects(limit.Expires(m.kind(), state))
+		g.expects(expires(m.kind(), state))
 		return nil
 	}
 	// Making room may move the record, and a state in place with it.

@@ -360,7 +360,7 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	if err != nil || next == nil {
 		return err
 	}
-	return t.write(it, mark(kind), next)
+	return t.write(it, kindMark(kind), next)
 }
 
 // write notes the state to store for an item. It may lie in the item's buffer.
