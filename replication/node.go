@@ -154,16 +154,21 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
+// newNode returns a node that does nothing yet.
+func newNode(o Options, p parts) *Node {
+	return &Node{
+		o: o, table: o.Table, clock: o.Clock, log: o.Log, parts: p,
+		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), retry: make(chan struct{}, 1), grown: make(chan struct{}, 1),
+		proposed: make(chan proposal, maxProposed), stop: make(chan struct{}),
+	}
+}
+
 // start starts a node on its parts, which it closes.
 func start(o Options, p parts) (*Node, error) {
 	if o.server == "" {
 		o.server = o.ID
 	}
-	n := &Node{
-		o: o, table: o.Table, clock: o.Clock, log: o.Log, parts: p,
-		dirtied: make(chan struct{}, 1), kick: make(chan struct{}, 1), advanced: make(chan struct{}, 1), retry: make(chan struct{}, 1), grown: make(chan struct{}, 1),
-		proposed: make(chan proposal, maxProposed), stop: make(chan struct{}),
-	}
+	n := newNode(o, p)
 	n.clockAt = n.clock.Elapsed()
 	n.readNote()
 	if err := p.guarded.discardConflicting(p.logs); err != nil {

@@ -2,9 +2,11 @@ package replication
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"strings"
@@ -14,9 +16,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// freeAddress is an address of loopback that nobody listens at.
+// freeAddress returns an address of loopback that nobody listens at. Its IP address is a random one where the system has
+// them all: a port of 127.0.0.1 may be taken meanwhile, also by a connection from there.
 func freeAddress(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
+	if err != nil {
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,15 @@ func checkCommand() *cobra.Command {
 changes nothing. The exit status is 0 if a server can start from the directory, and 65 if it is
 corrupt. A torn tail of the last log is not corruption: the next start cuts it off.
 
+Of a node of a cluster, it prints the members, and where its log and its state end.
+
 --repair DIR2 makes DIR2 with all that can still be read; the exit status is 0 if a server can
 start from DIR2. --dump prints every record as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if all, err := checked(c.OutOrStdout(), args[0], repair != "" || dump); all || err != nil {
+				return err
+			}
 			o := persistence.CheckOptions{Dir: args[0], Repair: repair, Known: knownKind, Boot: persistence.SystemBoot()}
 			text := c.OutOrStdout()
 			if dump {

@@ -112,6 +112,6 @@ valid, and ends. docs/configuration.md lists the directives.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), checkCommand(), versionCommand())
+	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), checkCommand(), recoverCommand(), versionCommand())
 	return root
 }

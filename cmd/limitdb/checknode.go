@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/persistence"
+	"limitdb/replication"
+)
+
+// checkNode checks the directory of a node of a cluster.
+func checkNode(w io.Writer, dir string) error {
+	r, err := replication.Check(replication.CheckOptions{Dir: dir, Known: knownKind})
+	if err != nil {
+		return err
+	}
+	printNode(w, r)
+	if len(r.Problems) > 0 {
+		return withStatus{fmt.Errorf("%s is corrupt in %d places: let the node get its state from the others (docs/replication.md)", dir, len(r.Problems)), exitCorrupt}
+	}
+	fmt.Fprintln(w, "all is well")
+	return nil
+}
+
+func printNode(w io.Writer, r *replication.Report) {
+	cluster := "of no cluster yet"
+	if r.Cluster != "" {
+		cluster = "of the cluster " + r.Cluster
+	}
+	fmt.Fprintf(w, "node %s, incarnation %s, %s\n", r.ID, r.Incarnation, cluster)
+	for _, s := range r.Snapshots {
+		fmt.Fprintf(w, "snapshot %s: up to entry %d of term %d, %d bytes, %d records\n", s.Name, s.Index, s.Term, s.Bytes, s.Records)
+	}
+	fmt.Fprintf(w, "log: entries %d to %d, term %d, %d epochs, %d batches, %d records\n", r.First, r.Last, r.Term, r.Epochs, r.Batches, r.Records)
+	for _, m := range r.Members {
+		vote := "voter"
+		if !m.Voter {
+			vote = "nonvoter"
+		}
+		fmt.Fprintf(w, "member %s: %s, %s\n", m.ID, m.Address, vote)
+	}
+	if r.Clock != 0 {
+		fmt.Fprintf(w, "state: epoch %s, batch %d, of the leader at %s, until %s\n", r.Epoch, r.Sequence, r.Leader, time.Unix(0, r.Clock).UTC().Format(time.RFC3339))
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "corrupt: %s\n", p)
+	}
+}
+
+func recoverCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "recover DIR",
+		Short: "Make what is left of a cluster a new one, after a majority is lost for good",
+		Long: `Makes the node in a data directory the only member of a new cluster, which begins with all that
+this node has. Decisions that only the lost nodes had are gone. Do this on one node, the one whose
+log ends last (limitdb check says where it ends), then start it, and add new nodes.
+
+The nodes of the old cluster are refused from then on: give them empty directories.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := filepath.Join(args[0], raftDir)
+			if !replication.HasNode(dir) {
+				return fmt.Errorf("%s has no node of a cluster", args[0])
+			}
+			registry, set := config.New()
+			if err := registry.Load(config.Sources{}); err != nil {
+				return err
+			}
+			log := slog.New(slog.NewTextHandler(io.Discard, nil))
+			p := &process{set: set, registry: registry, clock: clock.NewReal(), log: log}
+			p.replica = &replica{p: p}
+			p.replica.states.Store(engine.New(engine.Options{Shards: int(set.Shards.Get())}))
+			var fatal error
+			r, err := replication.Recover(replication.Options{
+				Table: p.replica, Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
+				Fatal: func(err error) { fatal = errors.Join(fatal, err) }, Log: log,
+			}, dir)
+			if r != nil {
+				printNode(c.OutOrStdout(), r)
+			}
+			if err = errors.Join(err, fatal); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "node %s is a cluster of its own now: start it, and add the others with empty directories\n", r.ID)
+			return nil
+		},
+	}
+}
+
+// checked checks the node in a data directory, if there is one, and reports whether there is nothing else to check.
+func checked(w io.Writer, dir string, other bool) (all bool, err error) {
+	raft := filepath.Join(dir, raftDir)
+	if !replication.HasNode(raft) {
+		return false, nil
+	}
+	if other {
+		return true, errors.New("--repair and --dump are for a server that stands alone: a node gets its state from the others")
+	}
+	err = checkNode(w, raft)
+	return err != nil || !persistence.HasData(dir), err
+}

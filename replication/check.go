@@ -1,0 +1,250 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+
+	"limitdb/internal/journal"
+)
+
+// Report is what Check has found in a node's directory.
+type Report struct {
+	ID, Incarnation, Cluster string // Cluster is "" for a node that was never a member
+	Term                     uint64
+	First, Last              uint64 // entries of the log; 0 for an empty one
+	Epochs, Batches, Records uint64 // in the log; entries that the fence ignores count as well
+	Snapshots                []SnapshotReport
+	Members                  []Member // as the newest configuration in the directory has them, which may not be committed
+	// Epoch, Sequence and Clock are the fence at the log's end.
+	Epoch, Leader string
+	Sequence      uint64
+	Clock         int64
+	// Problems are what a node cannot start with. Each names its file.
+	Problems []string
+}
+
+// SnapshotReport is what Check has found of a snapshot.
+type SnapshotReport struct {
+	Name           string
+	Index, Term    uint64
+	Bytes, Records int64
+}
+
+// CheckOptions say what Check reads.
+type CheckOptions struct {
+	Dir string // the node's
+	// Known reports whether this version can load states of a kind.
+	Known func(kind byte) bool
+}
+
+// HasNode reports whether a directory is that of a node.
+func HasNode(dir string) bool {
+	return exists(filepath.Join(dir, nodeFile)) || exists(filepath.Join(dir, logFile))
+}
+
+// Check reads all that a node's directory has, and changes nothing. Damage is in the report; an error means that the directory could not be read, for
+// example because a node runs on it.
+func Check(o CheckOptions) (*Report, error) {
+	c := &checker{o: o, r: &Report{}}
+	if !exists(filepath.Join(o.Dir, nodeFile)) {
+		c.problem(nodeFile, errors.New("it is missing"))
+	} else if who, err := identify(o.Dir, ""); err != nil {
+		c.problem(nodeFile, err)
+	} else {
+		c.r.ID, c.r.Incarnation, c.r.Cluster = who.ID, who.Incarnation, who.Cluster
+	}
+	snapshots := &snapshotStore{dir: filepath.Join(o.Dir, snapshotsDir)}
+	newest := c.snapshots(snapshots)
+	if !exists(filepath.Join(o.Dir, logFile)) {
+		c.problem(logFile, errors.New("it is missing"))
+		return c.r, nil
+	}
+	bolt, err := openReadOnly(filepath.Join(o.Dir, logFile))
+	if err != nil {
+		if errors.Is(err, bbolt.ErrTimeout) || errors.Is(err, os.ErrPermission) {
+			return nil, fmt.Errorf("%s: another process uses it: %w", o.Dir, err)
+		}
+		c.problem(logFile, err)
+		return c.r, nil
+	}
+	c.guard(logFile, func() error { return c.log(bolt, newest) })
+	c.r.Epoch, c.r.Leader, c.r.Sequence, c.r.Clock = c.m.epoch.String(), c.m.address, c.m.sequence, c.m.clock
+	return c.r, bolt.Close()
+}
+
+// openReadOnly opens a log without changing it.
+func openReadOnly(path string) (bolt *raftboltdb.BoltStore, err error) {
+	defer recoverTo(&err)()
+	return raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}})
+}
+
+// recoverTo returns a function that makes a panic an error: bbolt trusts its file, and reads it as memory.
+func recoverTo(err *error) func() {
+	before := debug.SetPanicOnFault(true)
+	return func() {
+		debug.SetPanicOnFault(before)
+		if p := recover(); p != nil {
+			*err = fmt.Errorf("damaged: %v", p)
+		}
+	}
+}
+
+// checker is a check under way.
+type checker struct {
+	o CheckOptions
+	r *Report
+	m machine
+}
+
+func (c *checker) problem(file string, err error) {
+	c.r.Problems = append(c.r.Problems, fmt.Sprintf("%s: %v", filepath.Join(c.o.Dir, file), err))
+}
+
+// guard runs a part of the check, whose error is a problem of a file.
+func (c *checker) guard(file string, part func() error) {
+	err := func() (err error) {
+		defer recoverTo(&err)()
+		return part()
+	}()
+	if err != nil {
+		c.problem(file, err)
+	}
+}
+
+// snapshots reads all snapshots, and returns the newest.
+func (c *checker) snapshots(s *snapshotStore) *raft.SnapshotMeta {
+	if !exists(s.dir) {
+		return nil
+	}
+	all, err := s.List()
+	if err != nil {
+		c.problem(snapshotsDir, err)
+		return nil
+	}
+	for i, meta := range all {
+		file := filepath.Join(snapshotsDir, meta.ID, stateFile)
+		sr := SnapshotReport{Name: meta.ID, Index: meta.Index, Term: meta.Term, Bytes: meta.Size}
+		c.guard(file, func() error {
+			_, from, err := s.Open(meta.ID)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = from.Close() }()
+			t := &counting{known: c.o.Known}
+			var m machine
+			err = loadInto(&m, t, from)
+			sr.Records = t.records
+			if i == 0 {
+				c.m = m
+			}
+			return err
+		})
+		c.r.Snapshots = append(c.r.Snapshots, sr)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	c.members(all[0].Configuration)
+	return all[0]
+}
+
+// loadInto reads a snapshot into an empty table and a machine.
+func loadInto(m *machine, t Table, from io.Reader) error {
+	f, err := readSnapshot(from, t)
+	if err == nil {
+		m.restore(f)
+	}
+	return err
+}
+
+// log reads all entries of the log, and applies those behind the newest snapshot.
+func (c *checker) log(bolt *raftboltdb.BoltStore, newest *raft.SnapshotMeta) error {
+	var err error
+	if c.r.Term, err = bolt.GetUint64([]byte("CurrentTerm")); err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return err
+	}
+	if c.r.First, err = bolt.FirstIndex(); err != nil {
+		return err
+	}
+	if c.r.Last, err = bolt.LastIndex(); err != nil {
+		return err
+	}
+	from := uint64(0)
+	if newest != nil {
+		from = newest.Index
+	}
+	if c.r.First > from+1 {
+		return fmt.Errorf("it begins with entry %d, and the newest snapshot ends with %d", c.r.First, from)
+	}
+	t := &counting{known: c.o.Known}
+	var l, before raft.Log
+	for i := max(c.r.First, 1); i <= c.r.Last; i++ {
+		before, l = l, raft.Log{}
+		if err := bolt.GetLog(i, &l); err != nil {
+			return fmt.Errorf("entry %d: %w", i, err)
+		}
+		switch {
+		case l.Index != i || l.Term < before.Term || l.Term > c.r.Term:
+			return fmt.Errorf("entry %d says that it is %d of term %d, behind term %d; the node's is %d", i, l.Index, l.Term, before.Term, c.r.Term)
+		case l.Type == raft.LogConfiguration:
+			c.members(raft.DecodeConfiguration(l.Data))
+		case l.Type == raft.LogCommand:
+			if err := c.entry(&l, t, i > from); err != nil {
+				return fmt.Errorf("entry %d: %w", i, err)
+			}
+		}
+	}
+	c.r.Records = uint64(t.records)
+	return nil
+}
+
+// entry reads an entry, and applies it if it is behind the newest snapshot.
+func (c *checker) entry(l *raft.Log, t *counting, apply bool) error {
+	e, err := parseEntry(l.Data)
+	if err != nil {
+		return err
+	}
+	if e.kind == kindEpoch {
+		c.r.Epochs++
+	} else {
+		c.r.Batches++
+	}
+	if err := applyRecords(t, 0, e.records); err != nil || !apply {
+		return err
+	}
+	_, err = c.m.apply(&e, l.Term)
+	return err
+}
+
+func (c *checker) members(conf raft.Configuration) {
+	c.r.Members = nil
+	for _, s := range conf.Servers {
+		c.r.Members = append(c.r.Members, Member{ID: nameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter, server: string(s.ID)})
+	}
+}
+
+// counting is a table that only counts records.
+type counting struct {
+	Table
+	known   func(kind byte) bool
+	records int64
+}
+
+// Apply counts records. It returns ErrNewer for a state of an unknown kind.
+func (t *counting) Apply(_ int64, records []journal.Record) error {
+	for i := range records {
+		if records[i].Op == journal.Set && t.known != nil && !t.known(records[i].Kind) {
+			return fmt.Errorf("%w: a state of kind %d", ErrNewer, records[i].Kind)
+		}
+	}
+	t.records += int64(len(records))
+	return nil
+}

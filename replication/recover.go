@@ -1,0 +1,58 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// ErrNothing is returned by Recover for a directory with nothing to go on from.
+var ErrNothing = errors.New("replication: the directory has no state of a cluster")
+
+// Recover makes the node of a directory the only member of a new cluster, with all that the directory has. It is for a cluster that has lost the majority of its voters for good:
+// what only the lost nodes had is gone, and what this one has counts, whether it was accepted or not. It returns how the report of Check would be before.
+//
+// The cluster has a new id. So nodes of the old one, should they come back, are refused.
+func Recover(o Options, dir string) (*Report, error) {
+	report, err := Check(CheckOptions{Dir: dir})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(report.Problems) > 0:
+		return report, errors.New(report.Problems[0])
+	}
+	var self *Member
+	for i := range report.Members {
+		if report.Members[i].server == report.ID+incarnationSep+report.Incarnation {
+			self = &report.Members[i]
+		}
+	}
+	if self == nil {
+		return report, ErrNothing
+	}
+	who, err := identify(dir, "")
+	if err != nil {
+		return report, err
+	}
+	o.ID, o.server = who.ID, who.server()
+	p, err := openParts(&o, Disk{Dir: dir})
+	if err != nil {
+		return report, err
+	}
+	return report, errors.Join(recoverOn(o, p, who, raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(self.Address)}), p.close())
+}
+
+func recoverOn(o Options, p parts, who *identity, self raft.Server) error {
+	// The new id comes first: a cluster that was recovered by half is no part of the old one any more.
+	who.Cluster, who.Began = draw(), true
+	if err := who.store(); err != nil {
+		return err
+	}
+	n := newNode(o, p)
+	_, transport := raft.NewInmemTransport(self.Address)
+	if err := raft.RecoverCluster(o.config(), (*fsm)(n), p.logs, p.stable, p.snapshots, transport, raft.Configuration{Servers: []raft.Server{self}}); err != nil {
+		return fmt.Errorf("replication: %w", err)
+	}
+	return nil
+}
