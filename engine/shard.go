@@ -41,6 +41,7 @@ type shardData struct {
 	peeked, refunded, refused uint64
 
 	following *following
+	watched   *Watch // the first of the list; nil: nobody watches a key
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
 }
@@ -145,9 +146,13 @@ func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error
 // keep is store without recording the change.
 func (s *shard) keep(now int64, sp *spot, m mark, next []byte, must bool) error {
 	gone := expires(m.kind(), next) <= now
-	switch {
-	case sp.at == nil && gone:
+	if sp.at == nil && gone {
 		return nil
+	}
+	if s.watched != nil {
+		s.touch(sp)
+	}
+	switch {
 	case sp.at == nil:
 		return s.table.insert(now, sp, m, next, must)
 	case gone:

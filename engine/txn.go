@@ -111,8 +111,8 @@ const (
 // again if there is no room for what it has written. So fn must have no side
 // effects. It must not call the engine, and must return soon.
 //
-// The errors are those of fn and, for what it has written, ErrKey and ErrOOM.
-// ErrTooMany is returned for more than MaxTxn keys. After an error nothing has
+// The errors are those of fn, ErrClosed and, for what it has written, ErrKey and
+// ErrOOM. ErrTooMany is returned for more than MaxTxn keys. After an error nothing has
 // changed.
 func (e *Engine) Update(now int64, keys [][]byte, fn func(t *Txn) error) error {
 	if len(keys) > MaxTxn {
@@ -120,8 +120,23 @@ func (e *Engine) Update(now int64, keys [][]byte, fn func(t *Txn) error) error {
 	}
 	t := e.begin(keys)
 	defer e.end(t)
-	_, err := t.run(now, func() (int, error) { return -1, fn(t) })
+	_, err := t.run(now, func() (int, error) {
+		if t.isClosed() {
+			return -1, ErrClosed
+		}
+		return -1, fn(t)
+	})
 	return err
+}
+
+// isClosed reports whether one of the shards is closed.
+func (t *Txn) isClosed() bool {
+	for _, i := range t.shards {
+		if t.e.shards[i].closed {
+			return true
+		}
+	}
+	return false
 }
 
 // run runs step in t and commits. The index is that of the item at fault.

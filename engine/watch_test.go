@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"testing"
+
+	"limitdb/limit"
+)
+
+// changed reports in a transaction whether a watched key has changed.
+func changed(t *testing.T, e *Engine, now int64, w *Watch) (yes bool) {
+	t.Helper()
+	if err := e.Update(now, [][]byte{w.Key()}, func(t *Txn) error {
+		yes = t.Changed(w)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return yes
+}
+
+func TestWatchSeesEveryChange(t *testing.T) {
+	put := func(e *Engine, now int64, state []byte) {
+		if err := e.Update(now, [][]byte{key(1)}, func(t *Txn) error { return t.Put(key(1), limit.STRING, state) }); err != nil {
+			t.Error(err)
+		}
+	}
+	state := someValue(start + second)
+	for name, tt := range map[string]struct {
+		there  bool
+		change func(e *Engine)
+		at     int64
+		want   bool
+	}{
+		"nothing":          {true, func(*Engine) {}, start, false},
+		"the same state":   {true, func(e *Engine) { put(e, start, state) }, start, true},
+		"another key":      {true, func(e *Engine) { mustTake(t, e, start, key(2), perSecond(1), 1) }, start, false},
+		"forgotten":        {true, func(e *Engine) { e.Reset(start, key(1)) }, start, true},
+		"flushed":          {true, func(e *Engine) { e.Flush() }, start, true},
+		"expired":          {true, func(*Engine) {}, start + second, true},
+		"swept":            {true, func(e *Engine) { e.Sweep(start+second, 1<<20) }, start + second, true},
+		"gone and back":    {true, func(e *Engine) { e.Reset(start, key(1)); put(e, start, state) }, start, true},
+		"new":              {false, func(e *Engine) { put(e, start, state) }, start, true},
+		"still absent":     {false, func(e *Engine) { e.Reset(start, key(1)); e.Flush() }, start, false},
+		"come and gone":    {false, func(e *Engine) { put(e, start, state); e.Reset(start, key(1)) }, start, true},
+		"taken by a limit": {false, func(e *Engine) { mustTake(t, e, start, key(1), perSecond(1), 1) }, start, true},
+	} {
+		e := New(Options{Shards: 1})
+		if tt.there {
+			put(e, start, state)
+		}
+		w, other := e.Watch(start, key(1)), e.Watch(start, key(3))
+		tt.change(e)
+		if got := changed(t, e, tt.at, w); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if changed(t, e, tt.at, other) {
+			t.Errorf("%s: a key that nobody has changed", name)
+		}
+		w.Stop()
+		other.Stop()
+		if e.shards[0].watched != nil {
+			t.Errorf("%s: a watch is left", name)
+		}
+		if !changed(t, New(Options{}), start, w) {
+			t.Errorf("%s: unchanged in another engine", name)
+		}
+	}
+}
+
+func TestUpdateOfAClosedEngine(t *testing.T) {
+	e := New(Options{})
+	e.Close()
+	if err := e.Update(start, [][]byte{key(1)}, func(t *Txn) error { return t.Put(key(1), limit.STRING, someValue(start+second)) }); err != ErrClosed {
+		t.Error(err)
+	}
+}
