@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"simulate":    {"limit", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
 	"uplink":      {"transport", "internal"},
-	"server":      {"engine", "limit", "resp", "config", "transport", "uplink", "internal"},
+	"server":      {"engine", "value", "limit", "resp", "config", "transport", "uplink", "internal"},
 	"bench":       {"resp", "limit", "engine", "internal"},
 	"cmd":         {"bench", "config", "engine", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "server", "simulate", "transport", "uplink"},
 	"e2e":         {"resp", "config"},

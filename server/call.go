@@ -18,7 +18,11 @@ type call struct {
 	place  engine.Place   // where the engine found the key; zero if it was not asked
 	holds  int64          // bytes that the handler holds between two steps
 	table  *engine.Engine // of a read after READONLY; else nil
+	whole  bool           // the command must not yield
 	reply
+
+	declared    [][]byte // of a command on values
+	body, state []byte   // room for what a command on values writes
 }
 
 // states returns the engine that a read is served from.

@@ -21,7 +21,7 @@ type clientMemory struct {
 func (s *session) memory() clientMemory {
 	buffers, unsent := s.conn.Queue()
 	return clientMemory{
-		query: s.pub.queryMemory.Load(), args: s.pub.argMemory.Load() + s.pub.stepMemory.Load(), texts: s.pub.textMemory.Load(),
+		query: s.pub.queryMemory.Load(), args: s.pub.argMemory.Load() + s.pub.stepMemory.Load() + s.pub.multiMemory.Load(), texts: s.pub.textMemory.Load(),
 		subs: s.pub.subBytes.Load(), held: s.pub.owed.Load(), unsent: unsent, unsentIn: buffers,
 		connected: int64(unsafe.Sizeof(*s)) + connMemory,
 	}

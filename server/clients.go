@@ -143,6 +143,7 @@ func (srv *Server) forget(s *session, reason error) {
 	if s.subs.Len() > 0 {
 		s.dropSubscriptions()
 	}
+	s.endMulti()
 	srv.pause.remove(s)
 	srv.authDelays.remove(s)
 	if s.fwd != nil {

@@ -22,7 +22,7 @@ func cellCommands() []command {
 				{name: "period", kind: "integer"},
 				{name: "quantity", kind: "integer", optional: true},
 			},
-			run: (*call).clThrottle, plan: planThrottle,
+			run: (*call).clThrottle, plan: planThrottle, atomic: (*call).decideIn,
 		},
 		{
 			name: "GCRA", example: "GCRA user:17 15 30 60", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
@@ -35,7 +35,7 @@ func cellCommands() []command {
 				{name: "period", kind: "double"},
 				{name: "tokens", kind: "integer", token: "TOKENS", optional: true},
 			},
-			run: (*call).gcra, plan: planGCRA,
+			run: (*call).gcra, plan: planGCRA, atomic: (*call).decideIn,
 		},
 	}
 }

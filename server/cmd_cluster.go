@@ -28,7 +28,7 @@ func clusterCommands() []command {
 		row("ASKING", 1, flagFast|flagConn, "Returns an error: cluster support is disabled.", alone),
 		row("WAIT", 3, flagConn|flagLead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
 			integer("numreplicas"), integer("timeout")),
-		row("WAITAOF", 4, flagClient|flagConn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
+		row("WAITAOF", 4, flagNoMulti|flagClient|flagConn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			integer("numlocal"), integer("numreplicas"), integer("timeout")),
 		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Returns whether this node decides (master) or another does (slave), and which.", (*call).roleReply),
 	}

@@ -19,7 +19,7 @@ func connectionCommands() []command {
 			run: func(c *call) { c.bulk(c.args[1]) },
 		},
 		{
-			name: "QUIT", arity: -1, flags: conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "QUIT", arity: -1, flags: flagNow | conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Closes the connection.",
 			run: func(c *call) {
 				c.ok()
@@ -27,17 +27,17 @@ func connectionCommands() []command {
 			},
 		},
 		{
-			name: "RESET", arity: 1, flags: conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "RESET", arity: 1, flags: flagNow | conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Resets the connection to its initial state.", run: (*call).reset,
 		},
 		{
-			name: "AUTH", arity: -2, flags: conn | flagNoAuth | flagClient | flagSkipMonitor, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "AUTH", arity: -2, flags: flagNoMulti | conn | flagNoAuth | flagClient | flagSkipMonitor, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Authenticates the connection.",
 			args:    []argument{{name: "username", kind: "string", optional: true}, {name: "password", kind: "string"}},
 			run:     (*call).auth,
 		},
 		{
-			name: "HELLO", arity: -1, flags: conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "HELLO", arity: -1, flags: flagNoMulti | conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.",
 			args: []argument{{name: "arguments", kind: "block", optional: true, args: []argument{
 				{name: "protover", kind: "integer"},
@@ -81,6 +81,7 @@ func (c *call) reset() {
 	c.srv.monitors.remove(c.client)
 	c.client.dropSubscriptions()
 	c.client.track(nil)
+	c.client.endMulti()
 	c.client.replies = replyOn
 	c.client.closeStream()
 	c.client.knowsClusters, c.client.readOnly = false, false

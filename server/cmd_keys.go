@@ -6,39 +6,28 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/glob"
-	"limitdb/limit"
 	"limitdb/resp"
 )
 
 // Keys of every kind.
 func keyCommands() []command {
-	key := []argument{{name: "key", kind: "key"}}
 	keys := []argument{{name: "key", kind: "key", multiple: true}}
 	pattern := argument{name: "pattern", kind: "string", token: "MATCH", optional: true}
 	flush := []argument{{name: "flush-type", kind: "oneof", optional: true, args: []argument{
 		{name: "async", kind: "pure-token", token: "ASYNC"},
 		{name: "sync", kind: "pure-token", token: "SYNC"},
 	}}}
-	many := func(name, summary string, f flags, run func(*call)) command {
+	many := func(name, summary string, f flags, run func(*call), atomic func(*call, *txn)) command {
 		return command{
 			name: name, arity: -2, flags: f | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1,
-			group: "generic", since: "1.0.0", complexity: "O(n) for n keys", summary: summary, args: keys, run: run,
-		}
-	}
-	one := func(name, summary string, run func(*call)) command {
-		return command{
-			name: name, arity: 2, flags: flagReadonly | flagStaleRead | flagFast, firstKey: 1, lastKey: 1, step: 1,
-			group: "generic", since: "1.0.0", complexity: "O(1)", summary: summary, args: key, run: run,
+			group: "generic", since: "1.0.0", complexity: "O(n) for n keys", summary: summary, args: keys, run: run, atomic: atomic,
 		}
 	}
 	return []command{
-		removing(many("DEL", "Forgets keys; returns how many existed.", flagWrite, (*call).del)),
-		removing(many("UNLINK", "Forgets keys; returns how many existed.", flagWrite, (*call).del)),
-		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", flagReadonly|flagStaleRead, (*call).exists),
-		many("TOUCH", "Counts the keys that exist. This does not change a key.", flagReadonly|flagStaleRead, (*call).exists),
-		one("TTL", "Returns the seconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Seconds) }),
-		one("PTTL", "Returns the milliseconds until a key is as if never used; -2: no such key.", func(c *call) { c.ttl(limit.Milliseconds) }),
-		one("TYPE", "Returns a key's algorithm in lower case, or none.", (*call).typeOf),
+		removing(many("DEL", "Forgets keys; returns how many existed.", flagWrite, (*call).del, (*call).delIn)),
+		removing(many("UNLINK", "Forgets keys; returns how many existed.", flagWrite, (*call).del, (*call).delIn)),
+		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", flagReadonly|flagStaleRead, (*call).exists, (*call).existsIn),
+		many("TOUCH", "Counts the keys that exist. This does not change a key.", flagReadonly|flagStaleRead, (*call).exists, (*call).existsIn),
 		{
 			name: "SCAN", arity: -2, flags: flagReadonly | flagStaleRead, group: "generic", since: "1.0.0",
 			complexity: "O(1) for each call, O(n) for a whole iteration",
@@ -109,18 +98,26 @@ func (c *call) exists() {
 	})
 }
 
-func (c *call) ttl(unit func(int64) int64) {
-	info, ok := c.states().Info(c.now, c.args[1])
-	if !ok {
-		c.int(-2)
-		return
+// delIn is del in a transaction.
+func (c *call) delIn(t *txn) {
+	n := int64(0)
+	for _, key := range c.args[1:] {
+		if t.remove(key) {
+			n++
+		}
 	}
-	c.int(unit(info.Expires - c.now))
+	c.int(n)
 }
 
-func (c *call) typeOf() {
-	info, _ := c.states().Info(c.now, c.args[1])
-	c.simple(info.Kind.TypeName())
+// existsIn is exists in a transaction.
+func (c *call) existsIn(t *txn) {
+	n := int64(0)
+	for _, key := range c.args[1:] {
+		if kind, _ := t.get(key); kind != 0 {
+			n++
+		}
+	}
+	c.int(n)
 }
 
 // Walks of the table.

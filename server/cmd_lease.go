@@ -13,20 +13,20 @@ func leaseCommands() []command {
 	key := argument{name: "key", kind: "key"}
 	id := argument{name: "token", kind: "string", token: "ID"}
 	ttl := argument{name: "ttl", kind: "string"}
-	row := func(name, example string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	row := func(name, example string, arity int, f flags, summary string, run func(*call), atomic func(*call, *txn), args ...argument) command {
 		return command{
 			name: name, example: name + " " + example, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n leases of the key",
-			summary: summary, args: append([]argument{key}, args...), run: run,
+			summary: summary, args: append([]argument{key}, args...), run: run, atomic: atomic,
 		}
 	}
 	return []command{
-		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a lease: a share of what may be in flight, for a time.", (*call).rlLease,
+		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a lease: a share of what may be in flight, for a time.", (*call).rlLease, (*call).rlLeaseIn,
 			argument{name: "limit", kind: "integer"}, ttl, id,
 			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
-		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Sets when a lease ends; returns its weight.", (*call).rlRenew, id, ttl),
-		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; returns its weight.", (*call).rlRelease, id),
-		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders),
+		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Sets when a lease ends; returns its weight.", (*call).rlRenew, (*call).rlRenewIn, id, ttl),
+		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; returns its weight.", (*call).rlRelease, (*call).rlReleaseIn, id),
+		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders, (*call).rlHoldersIn),
 	}
 }
 

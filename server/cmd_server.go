@@ -34,7 +34,7 @@ func serverCommands() []command {
 			run:     (*call).monitor,
 		},
 		{
-			name: "SHUTDOWN", arity: -1, flags: flagClient | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "SHUTDOWN", arity: -1, flags: flagClient | flagNoMulti | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Stops the server.",
 			args: []argument{
 				{name: "save-selector", kind: "oneof", optional: true, args: []argument{{name: "nosave", kind: "pure-token", token: "NOSAVE"}, {name: "save", kind: "pure-token", token: "SAVE"}}},

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"math"
 	"strings"
 
+	"limitdb/engine"
 	"limitdb/limit"
 )
 
@@ -49,7 +51,7 @@ func takeCommands() []command {
 			summary: "Takes from a limit, or is denied; with WAIT, waits for it.",
 			args: limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true},
 				argument{name: "replace", kind: "pure-token", token: "REPLACE", optional: true}),
-			run: (*call).rlTake, plan: planTake,
+			run: (*call).rlTake, plan: planTake, atomic: (*call).decideIn,
 		},
 		{
 			name: "RL.PEEK", example: "RL.PEEK user:17 GCRA 100/m", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
@@ -77,14 +79,14 @@ func takeCommands() []command {
 			group: "limiter", since: "1.0.0", complexity: "O(n) for n keys",
 			summary: "Forgets keys; returns how many existed.",
 			args:    []argument{{name: "key", kind: "key", multiple: true}},
-			run:     (*call).del,
+			run:     (*call).del, atomic: (*call).delIn,
 		},
 		{
 			name: "RL.INFO", example: "RL.INFO user:17", arity: 2, flags: flagReadonly | flagStaleRead | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
 			group: "limiter", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
 			args:    []argument{{name: "key", kind: "key"}},
-			run:     (*call).rlInfo,
+			run:     (*call).rlInfo, atomic: (*call).rlInfoIn,
 		},
 	}
 }
@@ -163,7 +165,15 @@ func (c *call) rlInfo() {
 		c.null()
 		return
 	}
+	c.keyInfo(&info)
+}
+
+// keyInfo replies with what is known about a key.
+func (c *call) keyInfo(info *engine.Info) {
 	left := limit.Milliseconds(info.Expires - c.now)
+	if info.Expires == math.MaxInt64 {
+		left = -1
+	}
 	c.mapOf(5)
 	c.text("algorithm")
 	c.text(info.Kind.TypeName())

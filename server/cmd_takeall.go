@@ -21,7 +21,7 @@ func takeAllCommands() []command {
 			{name: "key", kind: "key", multiple: true},
 			{name: "limits", kind: "block", multiple: true, args: limitWords(costWord())},
 		},
-		run: (*call).rlTakeAll,
+		run: (*call).rlTakeAll, atomic: (*call).rlTakeAllIn,
 	}}
 }
 

@@ -29,9 +29,12 @@ type command struct {
 	usage      string // the reply to a wrong number of arguments; empty: Redis' own
 	example    string // a valid call, which that reply shows after the syntax
 
-	run  func(c *call)
-	plan func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
-	subs []command
+	run func(c *call)
+	// atomic is what a command on values does in one step on its keys: see values.go. Its run is
+	// atomically.
+	atomic func(c *call, t *txn)
+	plan   func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
+	subs   []command
 
 	full   string   // fullName, given by newTable
 	id     int      // position in the statistics, given by newTable
@@ -58,6 +61,9 @@ const (
 	flagWide      // may have limits' WideArgs arguments
 	flagAhead     // takes one key, the first argument, and always runs at once: see ahead.go
 	flagClient    // needs a client's connection
+	flagNow       // runs at once in a transaction, too
+	flagNoMulti   // cannot be in a transaction
+	flagTouches   // counts as a change of a collection that exists, also if it makes none
 	flagDangerous // ACL category only
 	flagConn      // ACL category @connection
 	flagLead      // only the node that leads can run it, like one that reads or writes

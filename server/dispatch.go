@@ -40,11 +40,14 @@ func (s *session) executeSilenced(args [][]byte) {
 
 func (s *session) executeOne(args [][]byte) {
 	special := s.srv.special.Load() | s.early
-	if special&specialFollowing != 0 && s.elsewhere(args, special) {
+	if special&specialFollowing != 0 && !s.inMulti() && s.elsewhere(args, special) {
 		return
 	}
 	cmd := s.lookup(args)
 	if cmd == nil || !s.admits(cmd, args, special) {
+		return
+	}
+	if s.queues(cmd, args) {
 		return
 	}
 	s.invoke(cmd, args, special)
@@ -144,6 +147,7 @@ func (s *session) lookup(args [][]byte) *command {
 	cmd := s.find(args[0])
 	if cmd == nil {
 		s.srv.counters.unknown.Add(1)
+		s.breaks()
 		if crossProtocol(args) {
 			s.closeCrossProtocol(args)
 		} else {
@@ -152,11 +156,15 @@ func (s *session) lookup(args [][]byte) *command {
 		return nil
 	}
 	cmd, text := cmd.resolve(args)
-	if text != "" {
+	switch {
+	case text == "":
+		return cmd
+	case crossProtocol(args):
+		s.closeCrossProtocol(args)
+	default:
 		s.reject(cmd, text)
-		return nil
 	}
-	return cmd
+	return nil
 }
 
 // resolve returns the command or subcommand that args call; args begin with c's name. If
@@ -213,6 +221,7 @@ func crossProtocol(args [][]byte) bool {
 
 // reject replies with an error instead of running the command.
 func (s *session) reject(cmd *command, text string) {
+	s.breaks()
 	s.stripe.Reject(cmd.id)
 	s.call.fail(text)
 }

@@ -134,5 +134,5 @@ func (s *session) holdBack(args [][]byte) {
 // mayQueue reports whether nothing but the command itself can make refusal refuse it, so that
 // commands run one after the other.
 func (s *session) mayQueue() bool {
-	return s.authed && s.replies == replyOn && !s.caching() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0
+	return s.authed && s.replies == replyOn && !s.caching() && s.subs.Len() == 0 && s.srv.special.Load()|s.early == 0 && s.multi == nil
 }

@@ -175,6 +175,12 @@ func groupTitle(group string) string {
 		return "Connections"
 	case "pubsub":
 		return "Publish and subscribe"
+	case "string", "list", "set":
+		return strings.ToUpper(group[:1]) + group[1:] + "s"
+	case "hash":
+		return "Hashes"
+	case "sorted-set":
+		return "Sorted sets"
 	}
 	return strings.ToUpper(group[:1]) + group[1:]
 }

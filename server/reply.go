@@ -21,6 +21,7 @@ func (r *reply) mapOf(n int)          { r.out = resp.AppendMap(r.out, r.proto, n
 func (r *reply) set(n int)            { r.out = resp.AppendSet(r.out, r.proto, n) }
 func (r *reply) push(n int)           { r.out = resp.AppendPush(r.out, r.proto, n) }
 func (r *reply) null()                { r.out = resp.AppendNull(r.out, r.proto) }
+func (r *reply) nullArray()           { r.out = resp.AppendNullArray(r.out, r.proto) }
 func (r *reply) verbatim(text string) { r.out = resp.AppendVerbatim(r.out, r.proto, "txt", text) }
 func (r *reply) double(f float64)     { r.out = resp.AppendDouble(r.out, r.proto, f) }
 

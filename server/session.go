@@ -59,6 +59,7 @@ type session struct {
 	lastName []byte
 
 	remembered *remembered // nil: none yet
+	multi      *multi      // what MULTI and WATCH have begun; nil: nothing
 
 	pub public
 }
@@ -73,6 +74,7 @@ type public struct {
 	buffered                 atomic.Int64 // bytes of query held
 	queryMemory              atomic.Int64 // of the buffer that holds them
 	argMemory                atomic.Int64 // of the command that a pause holds back
+	multiMemory              atomic.Int64 // of commands that wait for EXEC
 	textMemory               atomic.Int64 // of name, libName and libVer
 	accounted                atomic.Int64 // bytes counted in Server.clientBytes
 	authed, monitor, noEvict atomic.Bool

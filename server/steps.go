@@ -58,7 +58,7 @@ func (c *call) inSteps(lasting func(), step func() (done bool)) {
 	s, mark, start := c.client, len(c.out), int64(0)
 	c.holds = 0
 	for !step() {
-		if s == nil {
+		if s == nil || c.whole {
 			continue
 		}
 		now := c.srv.clock.Now()

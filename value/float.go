@@ -210,3 +210,40 @@ func (f Float) Append(dst []byte) []byte {
 	}
 	return dst
 }
+
+// Minus returns the difference of two finite numbers.
+func (f Float) Minus(g Float) Float {
+	return Float{x: new(big.Float).SetPrec(mantissa).Sub(f.x, g.x)}
+}
+
+// ParseBound parses a bound of a range of scores as Redis does: a text that begins
+// with a parenthesis leaves the bound itself out. It takes all that strtod of C
+// takes up to a zero byte, also nothing and blanks before the number. The error is
+// ErrNotFloat.
+func ParseBound(b []byte) (x float64, open bool, err error) {
+	if len(b) > 0 && b[0] == '(' {
+		b, open = b[1:], true
+	}
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	if len(b) == 0 {
+		return 0, open, nil
+	}
+	f, ok := splitFloat(bytes.TrimLeft(b, " \t\n\v\f\r"))
+	switch {
+	case !ok:
+		return 0, open, ErrNotFloat
+	case f.inf || f.zero:
+		x = 0
+		if f.inf {
+			x = math.Inf(1)
+		}
+		if f.negative {
+			x = -x
+		}
+		return x, open, nil
+	}
+	x, _ = strconv.ParseFloat(f.text(), 64) // out of range is infinite or 0
+	return x, open, nil
+}

@@ -44,8 +44,9 @@ func (z *SortedSetOf) Score(member []byte) (float64, bool) {
 }
 
 // Set gives a member a score, which is not NaN, and reports whether the member is
-// new.
+// new. A score of -0 is kept as 0, as Redis does in small sets.
 func (z *SortedSetOf) Set(member []byte, score float64) (added bool) {
+	score += 0 // -0 + 0 is 0
 	old, at, end, there := z.find(member)
 	if there {
 		if old == score {
@@ -172,4 +173,17 @@ func (z *SortedSetOf) RemoveSpan(s Span) {
 		z.splice(s.from, s.to-s.from)
 		z.setLen(z.Len() - s.Count)
 	}
+}
+
+// Rank returns the number of elements before a member, -1 if it is not there.
+func (z *SortedSetOf) Rank(member []byte) int {
+	at := headSize
+	for rank := range z.Len() {
+		_, m, next := z.element(at)
+		if bytes.Equal(m, member) {
+			return rank
+		}
+		at = next
+	}
+	return -1
 }

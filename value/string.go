@@ -73,6 +73,14 @@ func StringText(dst, body []byte) []byte {
 	return append(dst, body[1:]...)
 }
 
+// Text returns the text of a string: a part of body, or a number written over buf.
+func Text(body, buf []byte) []byte {
+	if len(body) > 0 && body[0] != tagInt {
+		return body[1:]
+	}
+	return StringText(buf[:0], body)
+}
+
 // StringLen returns the length of a string's text in bytes.
 func StringLen(body []byte) int {
 	if len(body) > 0 && body[0] == tagInt {

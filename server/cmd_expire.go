@@ -1,0 +1,172 @@
+package server
+
+import (
+	"limitdb/resp"
+)
+
+// The expiry of keys. A limit's key expires when its limit is full again, and a lease's when the
+// last lease ends: no command moves these.
+func expireCommands() []command {
+	option := oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT"))
+	return []command{
+		onKey("EXPIRE", -3, flagWrite|flagFast, "generic", "Sets after how many seconds a key expires.", func(c *call, t *txn) { c.expire(t, true, c.nowMillis()) }, integer("seconds"), option),
+		onKey("PEXPIRE", -3, flagWrite|flagFast, "generic", "Sets after how many milliseconds a key expires.", func(c *call, t *txn) { c.expire(t, false, c.nowMillis()) }, integer("milliseconds"), option),
+		onKey("EXPIREAT", -3, flagWrite|flagFast, "generic", "Sets at which Unix time a key expires, in seconds.", func(c *call, t *txn) { c.expire(t, true, 0) }, integer("unix-time-seconds"), option),
+		onKey("PEXPIREAT", -3, flagWrite|flagFast, "generic", "Sets at which Unix time a key expires, in milliseconds.", func(c *call, t *txn) { c.expire(t, false, 0) }, integer("unix-time-milliseconds"), option),
+		onKey("PERSIST", 2, flagWrite|flagFast, "generic", "Makes a key never expire.", (*call).persist),
+		onKey("TTL", 2, flagReadonly|flagFast, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).ttl),
+		onKey("PTTL", 2, flagReadonly|flagFast, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).pTTL),
+		onKey("EXPIRETIME", 2, flagReadonly|flagFast, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*call).expireTime),
+		onKey("PEXPIRETIME", 2, flagReadonly|flagFast, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", (*call).pExpireTime),
+	}
+}
+
+// expireCondition is a set of EXPIRE's conditions.
+type expireCondition uint8
+
+const (
+	expireNX expireCondition = 1 << iota
+	expireXX
+	expireGT
+	expireLT
+)
+
+// parseExpireConditions parses the conditions. It returns the text of the error, or "".
+func parseExpireConditions(words [][]byte) (o expireCondition, text string) {
+	for _, w := range words {
+		switch {
+		case foldEqual(w, "NX"):
+			o |= expireNX
+		case foldEqual(w, "XX"):
+			o |= expireXX
+		case foldEqual(w, "GT"):
+			o |= expireGT
+		case foldEqual(w, "LT"):
+			o |= expireLT
+		default:
+			return 0, "ERR Unsupported option " + plainCut(w)
+		}
+	}
+	switch {
+	case o&expireNX != 0 && o != expireNX:
+		return 0, "ERR NX and XX, GT or LT options at the same time are not compatible"
+	case o&expireGT != 0 && o&expireLT != 0:
+		return 0, "ERR GT and LT options at the same time are not compatible"
+	}
+	return o, ""
+}
+
+// met reports whether a key that expires at before, 0 for never, may from now on expire at ms.
+func (o expireCondition) met(before, ms int64) bool {
+	switch {
+	case o&expireNX != 0 && before != 0,
+		o&expireXX != 0 && before == 0,
+		o&expireGT != 0 && (before == 0 || ms <= before),
+		o&expireLT != 0 && before != 0 && ms >= before:
+		return false
+	}
+	return true
+}
+
+// expire sets the expiry of the command's key to a time after base, which is in ms of Unix time.
+func (c *call) expire(t *txn, seconds bool, base int64) {
+	o, text := parseExpireConditions(c.args[3:])
+	if text != "" {
+		c.fail(text)
+		return
+	}
+	n, ok := resp.ParseInt(c.args[2])
+	if !ok {
+		c.fail(errNotInt)
+		return
+	}
+	ms, ok := addTime(n, seconds, base)
+	if !ok {
+		c.failExpiry()
+		return
+	}
+	it := c.item(t, c.args[1])
+	switch {
+	case !it.exists():
+		c.int(0)
+	case !c.movable(&it):
+	case !o.met(it.expires, ms):
+		c.int(0)
+	case ms <= c.nowMillis():
+		t.remove(c.args[1])
+		c.int(1)
+	default:
+		it.expires = ms
+		c.put(t, c.args[1], &it)
+		c.int(1)
+	}
+}
+
+// movable reports whether commands may set when a key expires, rename it or copy it. It replies
+// with the error for a limit or a lease.
+func (c *call) movable(it *item) bool {
+	if it.kind == 0 {
+		return true
+	}
+	c.failState(errWrongType + ": it holds " + it.kind.String() + ", which expires by itself and stays under its name; RL.RESET forgets it")
+	return false
+}
+
+func (c *call) persist(t *txn) {
+	it := c.item(t, c.args[1])
+	switch {
+	case !c.movable(&it):
+	case it.expires == 0:
+		c.int(0)
+	default:
+		it.expires = 0
+		c.put(t, c.args[1], &it)
+		c.int(1)
+	}
+}
+
+func (c *call) ttl(t *txn) {
+	it := c.item(t, c.args[1])
+	ms := c.ttlOf(&it)
+	switch {
+	case ms < 0:
+		c.int(ms)
+	case it.kind != 0:
+		c.int((ms + 999) / 1000) // rounded up: a limit never says 0 while it is not full
+	default:
+		c.int((ms + 500) / 1000)
+	}
+}
+
+func (c *call) pTTL(t *txn) {
+	it := c.item(t, c.args[1])
+	c.int(c.ttlOf(&it))
+}
+
+func (c *call) expireTime(t *txn) {
+	it := c.item(t, c.args[1])
+	switch ms := expiresAt(&it); {
+	case ms < 0:
+		c.int(ms)
+	case it.kind != 0:
+		c.int((ms + 999) / 1000)
+	default:
+		c.int((ms + 500) / 1000)
+	}
+}
+
+func (c *call) pExpireTime(t *txn) {
+	it := c.item(t, c.args[1])
+	c.int(expiresAt(&it))
+}
+
+// expiresAt returns when a key expires in ms of Unix time: -2 for no such key, -1 for never.
+func expiresAt(it *item) int64 {
+	switch {
+	case !it.exists():
+		return -2
+	case it.expires == 0:
+		return -1
+	}
+	return it.expires
+}

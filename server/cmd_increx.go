@@ -1,0 +1,199 @@
+package server
+
+import (
+	"math"
+
+	"limitdb/resp"
+	"limitdb/value"
+)
+
+// increxOptions are the options of INCREX.
+type increxOptions struct {
+	setOptions
+	words [increxWords][]byte // the values of the options that have one, nil if not given
+	given uint8               // those that have none, and the expiry, as bits
+}
+
+const (
+	increxByInt = iota
+	increxByFloat
+	increxLower
+	increxUpper
+	increxWords
+)
+
+const (
+	increxSaturate = 1 << iota
+	increxENX
+	increxExpiry
+)
+
+// parseIncrEX parses the options, which may be in any order, each once.
+func parseIncrEX(words [][]byte) (o increxOptions, ok bool) {
+	for i := 0; i < len(words); i++ {
+		at, flag := -1, uint8(0)
+		switch w := words[i]; {
+		case foldEqual(w, "BYINT"):
+			at = increxByInt
+		case foldEqual(w, "BYFLOAT"):
+			at = increxByFloat
+		case foldEqual(w, "LBOUND"):
+			at = increxLower
+		case foldEqual(w, "UBOUND"):
+			at = increxUpper
+		case foldEqual(w, "SATURATE"):
+			flag = increxSaturate
+		case foldEqual(w, "ENX"):
+			flag = increxENX
+		default:
+			option, _ := setOptionOf(w)
+			if option&(setTimes|setPersist) == 0 {
+				return o, false
+			}
+			flag = increxExpiry
+			o.setOptions.given = option
+			if option&setTimes != 0 {
+				if i++; i == len(words) {
+					return o, false
+				}
+				o.time = words[i]
+			}
+		}
+		if at >= 0 {
+			if i++; i == len(words) || o.words[at] != nil {
+				return o, false
+			}
+			o.words[at] = words[i]
+		}
+		if o.given&flag != 0 {
+			return o, false
+		}
+		o.given |= flag
+	}
+	both := o.words[increxByInt] != nil && o.words[increxByFloat] != nil
+	return o, !both && (o.given&increxENX == 0 || o.setOptions.given&setTimes != 0)
+}
+
+func (c *call) incrEX(t *txn) {
+	o, ok := parseIncrEX(c.args[2:])
+	if !ok {
+		c.fail(errSyntax)
+		return
+	}
+	expires := int64(0)
+	if o.setOptions.given&setTimes != 0 {
+		if expires, ok = c.expiry(&o.setOptions); !ok {
+			return
+		}
+	}
+	it, ok := c.of(t, c.args[1], value.String)
+	if !ok {
+		return
+	}
+	keeps := o.given&increxExpiry == 0 || o.given&increxENX != 0 && it.expires != 0
+	if keeps {
+		expires = it.expires
+	}
+	if o.words[increxByFloat] != nil {
+		c.incrEXFloat(t, &o, &it, expires)
+	} else {
+		c.incrEXInt(t, &o, &it, expires)
+	}
+}
+
+// parseIntOr parses a word; it returns otherwise for one that is not given.
+func parseIntOr(word []byte, otherwise int64) (int64, bool) {
+	if word == nil {
+		return otherwise, true
+	}
+	return resp.ParseInt(word)
+}
+
+func (c *call) incrEXInt(t *txn, o *increxOptions, it *item, expires int64) {
+	by, ok1 := parseIntOr(o.words[increxByInt], 1)
+	low, ok2 := parseIntOr(o.words[increxLower], math.MinInt64)
+	high, ok3 := parseIntOr(o.words[increxUpper], math.MaxInt64)
+	switch {
+	case !ok1 || !ok2 || !ok3:
+		c.fail(errNotInt)
+		return
+	case low > high:
+		c.fail(errBounds)
+		return
+	}
+	now, err := value.StringInt(it.body)
+	if err != nil {
+		c.failState(errNotInt)
+		return
+	}
+	sum, err := value.Add(now, by)
+	if err != nil && by > 0 {
+		sum = math.MaxInt64
+	} else if err != nil {
+		sum = math.MinInt64
+	}
+	outside := err != nil || sum < low || sum > high
+	if outside && o.given&increxSaturate == 0 {
+		c.array(2)
+		c.int(now)
+		c.int(0)
+		return
+	}
+	sum = max(low, min(high, sum))
+	applied, err := value.Add(sum, -now)
+	if err != nil || now == math.MinInt64 && sum >= 0 {
+		c.failState(errSumOverflow)
+		return
+	}
+	c.putCounter(t, sum, expires)
+	c.array(2)
+	c.int(sum)
+	c.int(applied)
+}
+
+func (c *call) incrEXFloat(t *txn, o *increxOptions, it *item, expires int64) {
+	x, err := floatOf(it)
+	if err != nil || !x.Finite() {
+		c.failState(errNotFloat)
+		return
+	}
+	var n [increxWords]value.Float
+	for i, w := range o.words {
+		if w == nil {
+			continue
+		}
+		if n[i], err = value.ParseFloat(w); err != nil || !n[i].Finite() {
+			c.fail(errNotFloat)
+			return
+		}
+	}
+	lower, upper := o.words[increxLower] != nil, o.words[increxUpper] != nil
+	if lower && upper && n[increxLower].Cmp(n[increxUpper]) > 0 {
+		c.fail(errBounds)
+		return
+	}
+	sum, err := x.Plus(n[increxByFloat])
+	if err != nil {
+		c.failState(errNaN)
+		return
+	}
+	clamped := sum
+	if lower && sum.Cmp(n[increxLower]) < 0 {
+		clamped = n[increxLower]
+	} else if upper && sum.Cmp(n[increxUpper]) > 0 {
+		clamped = n[increxUpper]
+	}
+	if clamped.Cmp(sum) != 0 && o.given&increxSaturate == 0 {
+		c.array(2)
+		c.bulk(x.Append(nil))
+		c.text("0")
+		return
+	}
+	applied := n[increxByFloat]
+	if clamped.Cmp(sum) != 0 {
+		applied = clamped.Minus(x)
+	}
+	c.array(2)
+	c.bulk(c.putFloat(t, clamped, expires))
+	c.bulk(applied.Append(nil))
+}

@@ -1,0 +1,630 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"limitdb/resp"
+)
+
+// The differential test runs random commands on Debian's redis-server and on this server, and compares the
+// replies. Time is virtual: this server's clock is moved, and in Redis the expiry of every key is brought
+// forward by as much. All times to live differ by at least 10 s, so that the time that the test takes does
+// not matter.
+
+// realRedis is a redis-server of this test.
+type realRedis struct {
+	t    testing.TB
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func startRedis(t testing.TB) *realRedis {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("LIMITDB_E2E") == "1" {
+			t.Fatal("redis-server is not installed (scripts/install-test-tools installs it)")
+		}
+		t.Skip("redis-server is not installed (scripts/install-test-tools installs it)")
+	}
+	dir, err := os.MkdirTemp("", "redis") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = os.RemoveAll(dir)
+	})
+	for begin := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			return &realRedis{t, conn, bufio.NewReaderSize(conn, 1<<16)}
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+}
+
+// do sends commands in one pipeline and returns their replies.
+func (r *realRedis) do(commands ...[]string) []resp.Value {
+	r.t.Helper()
+	var b []byte
+	for _, words := range commands {
+		b = append(b, encode(words...)...)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := r.conn.Write(b)
+		sent <- err
+	}()
+	return readReplies(r.t, r.r, len(commands), sent)
+}
+
+func readReplies(t testing.TB, r *bufio.Reader, n int, sent <-chan error) []resp.Value {
+	t.Helper()
+	out := make([]resp.Value, n)
+	for i := range out {
+		var err error
+		if out[i], err = resp.ReadReply(r, 64<<20); err != nil {
+			t.Fatalf("reply %d of %d: %v", i, n, err)
+		}
+	}
+	if sent != nil {
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// pipeline sends commands to this server in one pipeline.
+func (c *testClient) pipeline(commands ...[]string) []resp.Value {
+	c.t.Helper()
+	c.conn.take()
+	for _, words := range commands {
+		c.s.Data(encode(words...))
+	}
+	return readReplies(c.t, bufio.NewReader(bytes.NewReader(c.conn.take())), len(commands), nil)
+}
+
+// a twin is one command for both servers. An absolute time in it differs between them.
+type twin struct {
+	ours, redis []string
+	render      func(v resp.Value, base int64) string
+}
+
+// twins makes random commands.
+type twins struct {
+	*rand.Rand
+	counter    int64 // makes every time to live different
+	now, other int64 // Unix seconds of this server and of Redis
+}
+
+const twinPeriod = 1_000_000 // seconds; virtual time moves by multiples of it
+
+// ttl returns a time to live in seconds.
+func (g *twins) ttl() int64 {
+	g.counter++
+	return int64(g.IntN(4))*twinPeriod + 10*g.counter
+}
+
+func (g *twins) pick(words ...string) string { return words[g.IntN(len(words))] }
+
+func (g *twins) key() string {
+	if g.IntN(10) == 0 {
+		return g.pick(allKeys()...)
+	}
+	return g.pick("a", "b", "c", "d", "e", "f")
+}
+
+// text returns a value, often a number.
+func (g *twins) text() string {
+	switch g.IntN(10) {
+	case 0, 1, 2:
+		return strconv.Itoa(g.IntN(200) - 100)
+	case 3:
+		return g.pick("9223372036854775807", "-9223372036854775808", "9223372036854775808", "9223372036854775806")
+	case 4:
+		return g.pick("", " 1", "1 ", "+1", "01", "-0", "0x10", "1e3", "1.5", "-.25", "3.", "inf", "-inf", "nan", "1e400", "1e5000", "0.1", "5e-320")
+	case 5:
+		return strings.Repeat("x", g.IntN(100))
+	case 6:
+		return strconv.FormatFloat(g.NormFloat64()*1000, 'g', g.IntN(17)+1, 64)
+	default:
+		return g.pick("foo", "bar", "Hello World", "\x00\xff\r\n", "10", "0", "7")
+	}
+}
+
+func (g *twins) index() string { return strconv.Itoa(g.IntN(24) - 12) }
+
+// maybe returns words, or nothing.
+func (g *twins) maybe(words ...string) []string {
+	if g.IntN(2) == 0 {
+		return nil
+	}
+	return words
+}
+
+// plain is a command that is the same for both servers.
+func plain(words ...string) twin { return twin{ours: words, redis: words} }
+
+// with appends words to a command.
+func (w twin) with(words ...string) twin {
+	w.ours = append(slices.Clone(w.ours), words...)
+	w.redis = append(slices.Clone(w.redis), words...)
+	return w
+}
+
+// at appends an absolute time in seconds after now, in units of so many ms.
+func (g *twins) at(w twin, after, unit int64) twin {
+	w.ours = append(slices.Clone(w.ours), strconv.FormatInt((g.now+after)*1000/unit, 10))
+	w.redis = append(slices.Clone(w.redis), strconv.FormatInt((g.other+after)*1000/unit, 10))
+	return w
+}
+
+// expiry appends one of the options that set an expiry.
+func (g *twins) expiry(w twin) twin {
+	switch g.IntN(8) {
+	case 0, 1:
+		return w.with("EX", strconv.FormatInt(g.ttl(), 10))
+	case 2, 3:
+		return w.with("PX", strconv.FormatInt(g.ttl()*1000, 10))
+	case 4:
+		return g.at(w.with("EXAT"), g.ttl()-twinPeriod, 1000)
+	case 5:
+		return g.at(w.with("pxat"), g.ttl()-twinPeriod, 1)
+	case 6:
+		return w.with(g.pick("EX", "PX", "EXAT", "PXAT"), g.pick("0", "-1", "9223372036854775807", "x", "", "9223372036854775808"))
+	}
+	return w.with(g.pick("EX", "PX", "KEEPTTL", "PERSIST"))
+}
+
+// times renders a time to live, or an absolute time after base, so that small differences do not show.
+func times(unit int64, absolute bool) func(v resp.Value, base int64) string {
+	return func(v resp.Value, base int64) string {
+		if v.Kind != ':' || v.Int < 0 {
+			return line(v)
+		}
+		n := v.Int
+		if absolute {
+			n -= base * 1000 / unit
+		}
+		if n >= (lastExpiry-base*1000)/unit-twinPeriod {
+			return "after 2262" // where limitdb's times end
+		}
+		return "about " + strconv.FormatInt((n*unit+5000)/10000*10, 10) + " s"
+	}
+}
+
+func (g *twins) next() twin {
+	makers := []func() twin{
+		g.stringRead, g.stringWrite, g.stringWrite, g.counterWrite, g.expireWrite, g.expireRead, g.keyspace,
+		g.sortedSetRead, g.sortedSetWrite, g.sortedSetWrite, g.hashOp, g.hashOp, g.listOp, g.listOp, g.setOp,
+	}
+	return makers[g.IntN(len(makers))]()
+}
+
+func (g *twins) stringRead() twin {
+	switch g.IntN(7) {
+	case 0:
+		return plain("MGET", g.key(), g.key(), g.key())
+	case 1:
+		return plain("STRLEN", g.key())
+	case 2:
+		return plain(g.pick("GETRANGE", "substr"), g.key(), g.index(), g.pick(g.index(), g.index(), "x", "9223372036854775807"))
+	case 3:
+		return plain("GETDEL", g.key())
+	case 4:
+		w := plain("GETEX", g.key())
+		if g.IntN(3) > 0 {
+			w = g.expiry(w)
+		}
+		return w.with(g.maybe(g.maybe(g.pick("PERSIST", "NX", "foo"))...)...)
+	}
+	return plain("GET", g.key())
+}
+
+func (g *twins) stringWrite() twin {
+	k, v := g.key(), g.text()
+	switch g.IntN(14) {
+	case 0:
+		return plain("SETNX", k, v)
+	case 1:
+		return plain("SETEX", k, g.pick(strconv.FormatInt(g.ttl(), 10), "0", "-5", "x", "9223372036854775807"), v)
+	case 2:
+		return plain("PSETEX", k, g.pick(strconv.FormatInt(g.ttl()*1000, 10), "0", "x", "9223372036854775807"), v)
+	case 3:
+		return plain("GETSET", k, v)
+	case 4:
+		return plain("MSET", k, v, g.key(), g.text()).with(g.maybe(g.maybe("odd")...)...)
+	case 5:
+		return plain("MSETNX", k, v, g.key(), g.text()).with(g.maybe(g.maybe("odd")...)...)
+	case 6, 7:
+		return plain("APPEND", k, v)
+	case 8:
+		return plain("SETRANGE", k, g.pick("0", "1", "5", "30", "-1", "x"), v)
+	}
+	w := plain("SET", k, v).with(g.maybe(g.pick("NX", "XX", "GET", "nx"))...)
+	if g.IntN(2) == 0 {
+		w = g.expiry(w)
+	}
+	return w.with(g.maybe(g.maybe(g.pick("NX", "XX", "GET", "KEEPTTL", "PERSIST", "bar", "EX"))...)...)
+}
+
+func (g *twins) counterWrite() twin {
+	k, v := g.key(), g.text()
+	switch g.IntN(6) {
+	case 0, 1:
+		return plain("INCR", k)
+	case 2:
+		return plain("DECR", k)
+	case 3:
+		return plain("INCRBY", k, v)
+	case 4:
+		return plain("DECRBY", k, v)
+	}
+	return plain("INCRBYFLOAT", k, v)
+}
+
+func (g *twins) expireWrite() twin {
+	k, past := g.key(), int64(0)
+	if g.IntN(8) == 0 {
+		past = 5 * twinPeriod
+	}
+	var w twin
+	switch t := g.ttl() - past; g.IntN(7) {
+	case 0, 1:
+		w = plain("EXPIRE", k, strconv.FormatInt(t, 10))
+	case 2:
+		w = plain("PEXPIRE", k, strconv.FormatInt(t*1000, 10))
+	case 3:
+		w = g.at(plain("EXPIREAT", k), t, 1000)
+	case 4:
+		w = g.at(plain("PEXPIREAT", k), t, 1)
+	case 5:
+		return plain(g.pick("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"), k, g.pick("x", "9223372036854775807", "-9223372036854775808", "", "-1", "0"))
+	default:
+		return plain("PERSIST", k)
+	}
+	for range g.IntN(2) + g.IntN(2) {
+		w = w.with(g.pick("NX", "XX", "GT", "LT", "gt", "lt", "AB"))
+	}
+	return w
+}
+
+func (g *twins) expireRead() twin {
+	w := plain("TTL", g.key())
+	switch g.IntN(4) {
+	case 0:
+		w.render = times(1000, false)
+	case 1:
+		w = plain("PTTL", g.key())
+		w.render = times(1, false)
+	case 2:
+		w = plain("EXPIRETIME", g.key())
+		w.render = times(1000, true)
+	default:
+		w = plain("PEXPIRETIME", g.key())
+		w.render = times(1, true)
+	}
+	if w.render == nil {
+		w.render = times(1000, false)
+	}
+	return w
+}
+
+func (g *twins) keyspace() twin {
+	k := g.key()
+	switch g.IntN(12) {
+	case 0:
+		return plain(g.pick("DEL", "UNLINK"), k)
+	case 1:
+		return plain("DEL", k, g.key())
+	case 2:
+		return plain("EXISTS", k, g.key(), k)
+	case 3, 4:
+		return plain("TYPE", k)
+	case 5:
+		return plain("RENAME", k, g.key())
+	case 6:
+		return plain("RENAMENX", k, g.key())
+	case 7:
+		return plain("COPY", k, g.key()).with(g.maybe(g.pick("REPLACE", "replace", "foo", "DB"))...)
+	case 8:
+		return plain("TOUCH", k, g.key())
+	case 9:
+		return plain("EXISTS", "a", "b", "c", "d", "e", "f")
+	case 10:
+		w := plain("OBJECT", "ENCODING", k)
+		w.render = func(v resp.Value, _ int64) string { // Redis does not turn a collection back to its small form
+			return strings.NewReplacer("skiplist", "listpack", "hashtable", "listpack", "intset", "listpack").Replace(line(v))
+		}
+		return w
+	}
+	return plain(g.pick("GET", "SET", "INCR", "EXPIRE", "COPY", "GETRANGE", "PERSIST", "SETEX"), g.pick(k, "x"))
+}
+
+// ofType returns a key that often holds a value of a type.
+func (g *twins) ofType(name string) string {
+	if g.IntN(12) == 0 {
+		return g.key()
+	}
+	return name + g.pick("1", "2")
+}
+
+func (g *twins) member() string {
+	return g.pick("m", "n", "o", "p", "q", "", "10", "-7", "Hello World")
+}
+
+func (g *twins) score() string {
+	return g.pick("0", "1", "2", "-1", "1.5", "0.1", "1e20", "inf", "-inf", "3", "4", "5", "6", g.text())
+}
+
+func (g *twins) bound() string {
+	return g.pick("-inf", "+inf", "(1", "2", "(2", "0", "5", "(5", "", "(", " 1", "x", "nan", "(inf", "1e999", g.score())
+}
+
+func (g *twins) sortedSetWrite() twin {
+	k := g.ofType("z")
+	switch g.IntN(10) {
+	case 0:
+		return plain("ZINCRBY", k, g.score(), g.member())
+	case 1:
+		return plain("ZREM", k, g.member(), g.member())
+	case 2:
+		return plain("ZREMRANGEBYSCORE", k, g.bound(), g.bound())
+	case 3:
+		return plain("ZREMRANGEBYRANK", k, g.index(), g.pick(g.index(), "x"))
+	}
+	w := plain("ZADD", k)
+	for g.IntN(3) == 0 {
+		w = w.with(g.pick("NX", "XX", "GT", "LT", "CH", "INCR", "ch"))
+	}
+	for {
+		w = w.with(g.score(), g.member())
+		if g.IntN(3) > 0 {
+			return w.with(g.maybe(g.maybe(g.maybe("odd")...)...)...)
+		}
+	}
+}
+
+func (g *twins) sortedSetRead() twin {
+	k := g.ofType("z")
+	var w twin
+	switch g.IntN(10) {
+	case 0:
+		return plain("ZCARD", k)
+	case 1:
+		return plain("ZCOUNT", k, g.bound(), g.bound())
+	case 2:
+		return plain("ZSCORE", k, g.member())
+	case 3:
+		return plain(g.pick("ZRANK", "ZREVRANK"), k, g.member())
+	case 4:
+		return plain("ZMSCORE", k, g.member(), g.member())
+	case 5:
+		w = plain("ZRANGE", k, g.bound(), g.bound(), "BYSCORE")
+	case 6:
+		w = plain(g.pick("ZRANGEBYSCORE", "ZREVRANGEBYSCORE"), k, g.bound(), g.bound())
+	case 7:
+		w = plain("ZREVRANGE", k, g.index(), g.index())
+	default:
+		w = plain("ZRANGE", k, g.index(), g.index())
+	}
+	for g.IntN(2) == 0 {
+		switch g.IntN(6) {
+		case 0:
+			w = w.with("REV")
+		case 1:
+			w = w.with("LIMIT", g.index(), g.pick(g.index(), "x"))
+		case 2:
+			w = w.with(g.pick("foo", "LIMIT", "BYSCORE"))
+		default:
+			w = w.with("WITHSCORES")
+		}
+	}
+	return w
+}
+
+func (g *twins) hashOp() twin {
+	k, f := g.ofType("h"), g.member()
+	switch g.IntN(16) {
+	case 0:
+		return plain("HGET", k, f)
+	case 1:
+		return plain("HMGET", k, f, g.member())
+	case 2:
+		w := plain(g.pick("HGETALL", "HKEYS", "HVALS"), k)
+		w.render = anyOrder
+		return w
+	case 3:
+		return plain("HDEL", k, f, g.member())
+	case 4:
+		return plain("HEXISTS", k, f)
+	case 5:
+		return plain("HLEN", k)
+	case 6:
+		return plain("HSTRLEN", k, f)
+	case 7:
+		return plain("HSETNX", k, f, g.text())
+	case 8:
+		return plain("HMSET", k, f, g.text(), g.member(), g.text()).with(g.maybe(g.maybe(g.maybe("odd")...)...)...)
+	case 9, 10:
+		return plain("HINCRBY", k, f, g.text())
+	case 11:
+		return plain("HINCRBYFLOAT", k, f, g.text())
+	}
+	return plain("HSET", k, f, g.text()).with(g.maybe(g.member(), g.text())...).with(g.maybe(g.maybe(g.maybe("odd")...)...)...)
+}
+
+func (g *twins) listOp() twin {
+	k := g.ofType("l")
+	switch g.IntN(12) {
+	case 0:
+		return plain("LLEN", k)
+	case 1:
+		return plain("LINDEX", k, g.pick(g.index(), g.index(), "x"))
+	case 2:
+		return plain("LRANGE", k, g.index(), g.pick(g.index(), g.index(), "x"))
+	case 3:
+		return plain("LTRIM", k, g.index(), g.pick(g.index(), g.index(), "x"))
+	case 4, 5:
+		return plain(g.pick("LPOP", "RPOP"), k).with(g.maybe(g.pick("0", "1", "2", "-1", "x"))...)
+	case 6:
+		return plain(g.pick("LPUSHX", "RPUSHX"), k, g.text(), g.text())
+	}
+	return plain(g.pick("LPUSH", "RPUSH"), k, g.text()).with(g.maybe(g.text(), g.text())...)
+}
+
+// anyOrder renders an array in an order of its own.
+func anyOrder(v resp.Value, _ int64) string {
+	out := []string{}
+	for _, e := range v.Elems {
+		out = append(out, line(e))
+	}
+	slices.Sort(out)
+	if v.Elems == nil {
+		return line(v)
+	}
+	return strings.Join(out, " ")
+}
+
+func (g *twins) setOp() twin {
+	k := g.ofType("s")
+	switch g.IntN(8) {
+	case 0:
+		return plain("SREM", k, g.member(), g.text())
+	case 1:
+		return plain("SISMEMBER", k, g.member())
+	case 2:
+		return plain("SMISMEMBER", k, g.member(), g.member())
+	case 3:
+		return plain("SCARD", k)
+	case 4:
+		w := plain("SMEMBERS", k)
+		w.render = anyOrder
+		return w
+	}
+	return plain("SADD", k, g.member(), g.pick(g.text(), g.member()))
+}
+
+// allKeys are the keys of the test.
+func allKeys() []string {
+	return strings.Fields("a b c d e f z1 z2 h1 h2 l1 l2 s1 s2")
+}
+
+// dump is what both servers are asked for at the end of each sequence.
+func dump() (all []twin) {
+	for _, k := range allKeys() {
+		ttl := plain("PTTL", k)
+		ttl.render = times(1, false)
+		members := plain("SMEMBERS", k)
+		members.render = anyOrder
+		hash := plain("HGETALL", k)
+		hash.render = anyOrder
+		all = append(all, plain("TYPE", k), ttl, plain("GET", k), plain("ZRANGE", k, "0", "-1", "WITHSCORES"), hash, plain("LRANGE", k, "0", "-1"), members)
+	}
+	return all
+}
+
+// advance moves both servers' time.
+func (d *differential) advance(g *twins) {
+	by := int64(1+g.IntN(2)) * twinPeriod
+	d.ts.clock.Advance(time.Duration(by) * time.Second)
+	g.now += by
+	var ask, set [][]string
+	for _, k := range allKeys() {
+		ask = append(ask, []string{"PTTL", k})
+	}
+	for i, v := range d.redis.do(ask...) {
+		if v.Int >= 0 {
+			set = append(set, []string{"PEXPIRE", ask[i][1], strconv.FormatInt(v.Int-by*1000, 10)})
+		}
+	}
+	d.redis.do(set...)
+}
+
+// differential is both servers.
+type differential struct {
+	t     *testing.T
+	ts    *testServer
+	ours  *testClient
+	redis *realRedis
+}
+
+// compare runs commands on both, and compares the replies.
+func (d *differential) compare(g *twins, seed uint64, all []twin) {
+	d.t.Helper()
+	ours, redis := make([][]string, len(all)), make([][]string, len(all))
+	for i := range all {
+		ours[i], redis[i] = all[i].ours, all[i].redis
+	}
+	a, b := d.ours.pipeline(ours...), d.redis.do(redis...)
+	for i, w := range all {
+		render := func(v resp.Value, _ int64) string { return line(v) }
+		if w.render != nil {
+			render = w.render
+		}
+		if x, y := render(a[i], g.now), render(b[i], g.other); x != y {
+			var before strings.Builder
+			for j := max(0, i-60); j < i; j++ {
+				fmt.Fprintf(&before, "  %q -> %s\n", ours[j], line(b[j]))
+			}
+			d.t.Fatalf("seed %d: %q\n%s  ours  %s\n  Redis %s", seed, ours[i], before.String(), x, y)
+		}
+	}
+}
+
+func TestRepliesAreThoseOfRedis(t *testing.T) {
+	d := &differential{t: t, redis: startRedis(t)}
+	commands := 20_000
+	if os.Getenv("LIMITDB_LONG") == "1" {
+		commands = 1_200_000
+	}
+	first := rand.Uint64()
+	if s := os.Getenv("LIMITDB_SEED"); s != "" {
+		first, _ = strconv.ParseUint(s, 10, 64)
+		commands = 1
+	}
+	t.Logf("the first seed is %d (LIMITDB_SEED repeats one)", first)
+	for seed := first; commands > 0; seed++ {
+		if (seed-first)%20 == 0 { // before virtual time comes to its end
+			d.ts = newTestServer(t)
+			d.ours = d.ts.client()
+		}
+		g := &twins{Rand: rand.New(rand.NewPCG(seed, 0))}
+		g.now = d.ts.clock.Now() / int64(time.Second)
+		g.other = time.Now().Unix()
+		d.ours.pipeline([]string{"FLUSHALL"})
+		d.redis.do([]string{"FLUSHALL"})
+		for range 20 {
+			var all []twin
+			for range 50 {
+				all = append(all, g.next())
+			}
+			d.compare(g, seed, all)
+			d.advance(g)
+			commands -= len(all)
+		}
+		d.compare(g, seed, dump())
+	}
+}

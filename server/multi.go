@@ -1,0 +1,277 @@
+package server
+
+import (
+	"fmt"
+
+	"limitdb/engine"
+)
+
+// Transactions. After MULTI a session queues its commands, and EXEC runs them: those on keys in
+// one transaction of the engine, so others see all of them or none. The rest, such as PING, has
+// nothing to do with keys and runs after it; the replies are in the order of the commands. A
+// command that reads or changes many keys without naming them cannot be queued.
+//
+// WATCH makes EXEC do nothing if one of its keys has changed since.
+
+// multi is what a client has queued and what it watches.
+type multi struct {
+	open    bool // after MULTI
+	broken  bool // a command could not be queued
+	queued  []queued
+	bytes   int64 // of what is queued
+	watched []*engine.Watch
+}
+
+// queued is a command that waits for EXEC.
+type queued struct {
+	cmd  *command
+	args [][]byte
+}
+
+// queuedOverhead is roughly the memory for a queued command and each of its arguments.
+const queuedOverhead = 48
+
+// watchMost is the most keys that a client may watch.
+const watchMost = 1024
+
+// inMulti reports whether the session queues its commands.
+func (s *session) inMulti() bool { return s.multi != nil && s.multi.open }
+
+// breaks notes that a command could not be queued, so that EXEC runs none.
+func (s *session) breaks() {
+	if s.inMulti() {
+		s.multi.broken = true
+	}
+}
+
+// queues reports whether the session queues cmd instead of running it, and does so.
+func (s *session) queues(cmd *command, args [][]byte) bool {
+	if !s.inMulti() || cmd.flags&flagNow != 0 {
+		return false
+	}
+	m := s.multi
+	if text := cmd.unfit(); text != "" {
+		s.reject(cmd, text)
+		return true
+	}
+	n := m.bytes + queuedOverhead
+	for _, a := range args {
+		n += int64(len(a)) + queuedOverhead
+	}
+	if n > s.srv.set.ClientQueryBufferLimit.Get() {
+		s.reject(cmd, "ERR a transaction may have as many bytes as client-query-buffer-limit")
+		return true
+	}
+	m.bytes = n
+	m.queued = append(m.queued, queued{cmd, cloneArgs(args)})
+	s.pub.multiMemory.Store(n)
+	s.call.cmd, s.call.failed = cmd, false
+	s.call.simple("QUEUED")
+	return true
+}
+
+// unfit returns the error for a command that cannot be part of a transaction, "" for others.
+func (c *command) unfit() string {
+	switch {
+	case c.flags&flagNoMulti != 0, c.flags&flagClient != 0 && c.flags&flagAdmin != 0: // they may take their time
+		return "ERR Command not allowed inside a transaction"
+	case c.atomic == nil && c.flags&(flagWrite|flagReadonly|flagBlocking) != 0:
+		return "ERR " + c.full + " cannot be part of a transaction"
+	}
+	return ""
+}
+
+// endMulti forgets the queue and what is watched.
+func (s *session) endMulti() {
+	if s.multi == nil {
+		return
+	}
+	s.unwatch()
+	s.multi = nil
+	s.pub.multiMemory.Store(0)
+}
+
+func (s *session) unwatch() {
+	for _, w := range s.multi.watched {
+		w.Stop()
+	}
+	s.multi.watched = nil
+}
+
+// multiCommands are the commands of transactions.
+func multiCommands() []command {
+	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f | flagClient | flagNow | flagLoading | flagStale | flagFast, group: "transactions", since: "1.0.0",
+			complexity: "O(1)", summary: summary, run: run, args: args,
+		}
+	}
+	watch := row("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, argument{name: "key", kind: "key", multiple: true})
+	watch.firstKey, watch.lastKey, watch.step = 1, -1, 1
+	exec := row("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
+	exec.flags &^= flagFast
+	return []command{
+		row("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),
+		exec,
+		row("DISCARD", 1, 0, "Forgets the commands since MULTI.", (*call).discard),
+		watch,
+		row("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch),
+	}
+}
+
+func (c *call) multi() {
+	s := c.client
+	switch {
+	case s.inMulti():
+		c.fail("ERR MULTI calls can not be nested")
+		return
+	case s.multi == nil:
+		s.multi = &multi{}
+	}
+	s.multi.open = true
+	c.ok()
+}
+
+func (c *call) discard() {
+	if !c.client.inMulti() {
+		c.fail("ERR DISCARD without MULTI")
+		return
+	}
+	c.client.endMulti()
+	c.ok()
+}
+
+func (c *call) watch() {
+	s := c.client
+	if s.inMulti() {
+		c.fail("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	if (c.srv.special.Load()|s.early)&specialFollowing != 0 {
+		c.fail(c.elsewhere())
+		return
+	}
+	if s.multi == nil {
+		s.multi = &multi{}
+	}
+	for _, key := range c.args[1:] {
+		if len(s.multi.watched) == watchMost {
+			c.fail(fmt.Sprintf("ERR a client may watch %d keys", watchMost))
+			return
+		}
+		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.now, key))
+	}
+	s.pub.multiMemory.Store(int64(len(s.multi.watched)) * queuedOverhead)
+	c.ok()
+}
+
+func (c *call) unwatch() {
+	if m := c.client.multi; m != nil && !m.open {
+		c.client.endMulti()
+	}
+	c.ok()
+}
+
+func (c *call) exec() {
+	s := c.client
+	if !s.inMulti() {
+		c.fail("ERR EXEC without MULTI")
+		return
+	}
+	m := s.multi
+	defer s.endMulti()
+	if m.broken {
+		c.fail("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	special := c.srv.special.Load() | s.early
+	if special&specialFollowing != 0 && len(m.queued) > 0 {
+		c.fail("EXECABORT Transaction discarded because of: " + c.elsewhere())
+		return
+	}
+	own := c.cmd
+	defer func() { c.cmd, c.args = own, nil }()
+	for _, q := range m.queued {
+		if c.cmd, c.args = q.cmd, q.args; q.cmd.flags&flagNow == 0 {
+			if text := c.refusal(special); text != "" {
+				c.fail("EXECABORT Transaction discarded because of: " + text)
+				return
+			}
+		}
+	}
+	c.execAll(m)
+}
+
+// execAll runs the queued commands and replies.
+func (c *call) execAll(m *multi) {
+	mark := len(c.out)
+	before := c.out[:mark:mark] // the replies to the commands before EXEC
+	ends := make([]int, len(m.queued))
+	failed := make([]bool, len(m.queued))
+	var replies []byte
+	unchanged, err := c.inTransaction(m.keys(), func(t *txn) bool {
+		for _, w := range m.watched {
+			if t.Changed(w) {
+				return false
+			}
+		}
+		c.out = replies[:0]
+		for i, q := range m.queued {
+			if q.cmd.atomic != nil {
+				c.cmd, c.args, c.failed = q.cmd, q.args, false
+				c.cmd.atomic(c, t)
+				failed[i] = c.failed
+			}
+			ends[i] = len(c.out)
+		}
+		replies = c.out
+		return true
+	})
+	c.out, c.failed = before, false
+	switch {
+	case err != nil:
+		c.fail(limitError(err))
+		return
+	case !unchanged:
+		c.nullArray()
+		c.client.told = true
+		return
+	}
+	c.array(len(m.queued))
+	begin := 0
+	for i, q := range m.queued {
+		c.cmd, c.args, c.failed = q.cmd, q.args, failed[i]
+		at := len(c.out)
+		if c.out = append(c.out, replies[begin:ends[i]]...); q.cmd.atomic == nil {
+			c.runQueued(q.cmd)
+		}
+		begin = ends[i]
+		c.client.tell(q.cmd, at)
+		c.client.stripe.Record(q.cmd.id, 0, c.failed)
+	}
+	c.failed = false
+}
+
+// runQueued runs a command of a transaction that has nothing to do with keys.
+func (c *call) runQueued(cmd *command) {
+	if cmd.name == "WAIT" {
+		c.int(0) // nobody waits in a transaction
+		return
+	}
+	c.whole = true
+	defer func() { c.whole = false }()
+	cmd.run(c)
+}
+
+// keys returns the keys of all queued commands, and those that are watched.
+func (m *multi) keys() (keys [][]byte) {
+	for _, w := range m.watched {
+		keys = append(keys, w.Key())
+	}
+	for _, q := range m.queued {
+		if q.cmd.atomic != nil {
+			q.cmd.keys(q.args, func(i int) { keys = append(keys, q.args[i]) })
+		}
+	}
+	return keys
+}

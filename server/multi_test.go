@@ -1,0 +1,132 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMulti(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.steps(ts,
+		[2]string{"EXEC", "-ERR EXEC without MULTI"},
+		[2]string{"DISCARD", "-ERR DISCARD without MULTI"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"MULTI", "-ERR MULTI calls can not be nested"},
+		[2]string{"SET a 1", "QUEUED"},
+		[2]string{"WATCH a", "-ERR WATCH inside MULTI is not allowed"},
+		[2]string{"INCR a", "QUEUED"},
+		[2]string{"PING", "QUEUED"},
+		[2]string{"WAIT 1 1000", "QUEUED"},
+		[2]string{"CL.THROTTLE cell 1 2 60", "QUEUED"},
+		[2]string{"RL.TAKE k FIXED 2/m COST 5 PARTIAL", "QUEUED"},
+		[2]string{"RL.TAKE k FIXED 2/m WAIT 1h", "QUEUED"},
+		[2]string{"RL.TAKEALL 2 x y GCRA 5/m GCRA 5/m", "QUEUED"},
+		[2]string{"RL.LEASE jobs 1 30s ID me", "QUEUED"},
+		[2]string{"RL.RELEASE jobs ID me", "QUEUED"},
+		[2]string{"HSET a f v", "QUEUED"},
+		[2]string{"DEL a k", "QUEUED"},
+		[2]string{"EXISTS a", "QUEUED"},
+		[2]string{"EXEC", `[OK 2 PONG 0 [0 2 1 -1 30] [0 2 0 -1 20000 2] [1 2 0 20000 20000] [0 -1 [0 5 4 -1 12000] [0 5 4 -1 12000]] ` +
+			`[0 1 0 -1 30000] 1 -WRONGTYPE Operation against a key holding the wrong kind of value 2 0]`},
+		[2]string{"EXEC", "-ERR EXEC without MULTI"},
+		[2]string{"RL.PEEK x GCRA 5/m COST 0", "[0 5 4 -1 12000]"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"SET a 1", "QUEUED"},
+		[2]string{"DISCARD", "OK"},
+		[2]string{"GET a", "nil"},
+		[2]string{"MULTI", "OK"},
+		[2]string{"EXEC", "[]"},
+	)
+}
+
+// A command that cannot be queued makes EXEC run none.
+func TestMultiBreaks(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	for _, bad := range []string{"NOSUCH", "GET", "FLUSHALL", "KEYS *", "SHUTDOWN", "DEBUG SLEEP 1", "SAVE"} {
+		c.do("MULTI")
+		c.do("SET", "a", "1")
+		if got := line(c.do(strings.Fields(bad)...)); got[0] != '-' {
+			t.Errorf("%s: %s", bad, got)
+		}
+		if got := line(c.do("EXEC")); got != "-EXECABORT Transaction discarded because of previous errors." {
+			t.Errorf("%s: EXEC: %s", bad, got)
+		}
+		if got := line(c.do("GET", "a")); got != "nil" {
+			t.Errorf("%s: a is %s", bad, got)
+		}
+	}
+	c.do("MULTI")
+	for range 20 {
+		if v := c.do("SET", "a", strings.Repeat("x", 60<<10)); v.Kind == '-' {
+			if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-EXECABORT") || c.s.pub.multiMemory.Load() != 0 {
+				t.Errorf("EXEC: %s", got)
+			}
+			return
+		}
+	}
+	t.Error("the queue has no bound")
+}
+
+func TestWatch(t *testing.T) {
+	ts := newTestServer(t)
+	a, b := ts.client(), ts.client()
+	for _, tt := range []struct {
+		before, change string
+		runs           bool
+	}{
+		{"SET k 1", "", true},
+		{"SET k 1", "SET other 1", true},
+		{"SET k 1", "GET k", true},
+		{"SET k 1", "SET k 1", false},
+		{"SET k 1", "INCRBY k 0", false},
+		{"DEL k", "DEL k", true},
+		{"DEL k", "SET k 1", false},
+		{"SET k 1", "DEL k", false},
+		{"SET k 1", "FLUSHALL", false},
+		{"DEL k", "FLUSHALL", true},
+		{"SET k 1 PX 100", "+50ms", true},
+		{"SET k 1 PX 100", "+100ms", false},
+		{"SET k 1 EX 100", "PERSIST k", false},
+		{"HSET k f v", "HSET k f v", false},
+		{"HSET k f v", "HDEL k g", true},
+		{"RPUSH k v", "LTRIM k 0 -1", false},
+		{"CL.THROTTLE k 1 1 60", "CL.THROTTLE k 1 1 60", false},
+		{"CL.THROTTLE k 1 1 60", "CL.THROTTLE k 1 1 60 9", true}, // denied
+		{"SET k 1", "RENAME k other", false},
+		{"SET k 1", "COPY k other REPLACE", true},
+	} {
+		a.do("DEL", "k", "other")
+		a.do(strings.Fields(tt.before)...)
+		a.do("WATCH", "k")
+		a.do("MULTI")
+		a.do("SET", "done", "1")
+		if tt.change != "" {
+			if strings.HasPrefix(tt.change, "+") {
+				b.steps(ts, [2]string{tt.change}) // time passes
+			} else {
+				b.do(strings.Fields(tt.change)...)
+			}
+		}
+		if got := line(a.do("EXEC")); (got == "[OK]") != tt.runs || got != "[OK]" && got != "nil" {
+			t.Errorf("%s, %s: %s", tt.before, tt.change, got)
+		}
+	}
+	a.steps(ts,
+		[2]string{"WATCH k", "OK"}, [2]string{"SET k 2", "OK"}, [2]string{"UNWATCH", "OK"}, [2]string{"MULTI", "OK"}, [2]string{"GET k", "QUEUED"}, [2]string{"EXEC", `["2"]`},
+		[2]string{"WATCH k", "OK"}, [2]string{"SET k 3", "OK"}, [2]string{"MULTI", "OK"}, [2]string{"GET k", "QUEUED"}, [2]string{"EXEC", "nil"},
+		[2]string{"MULTI", "OK"}, [2]string{"GET k", "QUEUED"}, [2]string{"EXEC", `["3"]`}, // EXEC forgets what was watched
+	)
+}
+
+// EXEC that finds no room says so before anything has run.
+func TestExecWithoutRoom(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.do("SET", "counter", "1")
+	ts.engine.SetMaxMemory(1, 0)
+	c.steps(ts,
+		[2]string{"MULTI", "OK"}, [2]string{"INCR counter", "QUEUED"}, [2]string{"SET new 1", "QUEUED"},
+		[2]string{"EXEC", "-" + errOOM}, [2]string{"GET counter", `"1"`})
+}
