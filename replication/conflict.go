@@ -47,13 +47,14 @@ func (g *guarded) discardConflicting(logs raft.LogStore) error {
 }
 
 // GetLog returns an entry. For the last entry of the newest snapshot, which the log need not have, it returns
-// one with its index and term.
+// one with its index and term. Raft asks for it to compare the terms. It never sends it: it would look at the entry before it first, does not
+// find that, and sends the snapshot.
 func (g *guarded) GetLog(index uint64, l *raft.Log) error {
 	err := g.LogStore.GetLog(index, l)
 	if g.snapshots == nil || !errors.Is(err, raft.ErrLogNotFound) {
 		return err
 	}
-	if newest, nerr := g.snapshots.newest(); nerr == nil && newest != nil && newest.Index == index {
+	if newest, nerr := g.snapshots.newest(); nerr == nil && newest != nil && newest.Index == index && index > 1 {
 		*l = raft.Log{Index: index, Term: newest.Term, Type: raft.LogNoop}
 		return nil
 	}

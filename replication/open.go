@@ -23,6 +23,8 @@ type Disk struct {
 	Certificates *Certificates
 	// Bootstrap starts a cluster of one where the directory has none.
 	Bootstrap bool
+	// Import returns the state with which that cluster begins, or nil. If it is nil, there is none.
+	Import func() (*Import, error)
 }
 
 // The node's directory has a file "node", which says whose it is, Raft's log, and the snapshots.
@@ -102,7 +104,16 @@ func begin(o Options, p parts, d Disk) error {
 		return err
 	}
 	o.Log.Info("a new cluster begins with this node", "id", o.ID, "cluster", p.who.cluster())
-	return bootstrap(o, p, raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(d.Address)})
+	self := raft.Server{ID: raft.ServerID(o.server), Address: raft.ServerAddress(d.Address)}
+	if d.Import != nil {
+		if from, err := d.Import(); err != nil || from != nil {
+			if err == nil {
+				err = importState(&p, self, from)
+			}
+			return err
+		}
+	}
+	return bootstrap(o, p, self)
 }
 
 const (

@@ -31,7 +31,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"no-reload", "node.go", "		n.rebuildSoon()\n", "", faults},
 		{"snapshot-published-too-early", "fsm.go", "return c.n.settled(c.broken)", "return nil", "TestSnapshotWaitsForWhatItHas"},
 		{"conflicting-log-kept", "conflict.go", "return logs.DeleteRange(first, min(last, newest.Index))", "return nil", "TestDiscardConflicting"},
-		{"entry-of-a-snapshot-not-answered", "conflict.go", "newest.Index == index", "newest.Index == index+1<<60", "TestSnapshotOverAConflictingLog"},
+		{"entry-of-a-snapshot-not-answered", "conflict.go", "newest.Index == index &&", "newest.Index == index+1<<60 &&", "TestSnapshotOverAConflictingLog"},
 		{"heartbeats-past-the-log", "wire.go", "func (*wire) SetHeartbeatHandler(func(raft.RPC)) {}", "", "TestHeartbeatsWaitTheirTurn"},
 		{"requests-in-a-pipeline", "wire.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
 		{"note-of-another-boot-believed", "note.go", "was.Boot != boot", "false", "TestTimeWhileAllAreDown"},

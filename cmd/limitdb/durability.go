@@ -19,6 +19,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/persistence"
+	"limitdb/replication"
 	"limitdb/server"
 )
 
@@ -71,6 +72,10 @@ func openDurability(p *process) (*durability, error) {
 	if p.replica != nil {
 		return d, d.replaced()
 	}
+	if replication.InCluster(filepath.Join(dir, raftDir)) && !p.set.IgnoreData.Get() {
+		return nil, fmt.Errorf("%s has the state of a node of a cluster, which a server that stands alone does not read: start it with --raft-addr, "+
+			"make another directory with limitdb export, or leave the state unread with --ignore-existing-data yes", dir)
+	}
 	if !d.wanted() {
 		return d, d.ignore()
 	}
@@ -94,10 +99,10 @@ func (d *durability) wanted() bool {
 }
 
 // replaced returns an error if a node of a cluster would leave the state of a standalone server unread in its
-// directory.
+// directory. A node that begins a cluster imports it.
 func (d *durability) replaced() error {
-	if persistence.HasData(d.dir) {
-		return fmt.Errorf("%s has the state of a server that stood alone, which a node with raft-addr does not read: give the node another --dir", d.dir)
+	if persistence.HasData(d.dir) && !d.p.set.RaftBootstrap.Get() {
+		return fmt.Errorf("%s has the state of a server that stood alone: begin a cluster with it by --raft-bootstrap yes, or give the node another --dir", d.dir)
 	}
 	return nil
 }

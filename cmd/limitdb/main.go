@@ -5,6 +5,7 @@
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits
 //	limitdb check DIR                      verify a data directory
+//	limitdb export DIR DIR2                make a standalone server's directory from a node's
 //	limitdb version                        print the version
 package main
 
@@ -112,6 +113,6 @@ valid, and ends. docs/configuration.md lists the directives.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), checkCommand(), recoverCommand(), versionCommand())
+	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
 	return root
 }

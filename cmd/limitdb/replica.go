@@ -80,15 +80,23 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
+	alone, err := r.openStandalone(dir)
+	if err != nil {
+		return err
+	}
 	node, err := replication.Open(replication.Options{
 		ID: set.RaftID.Get(), Address: address, Table: r,
 		Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed, Boot: p.boot},
 		Fatal: r.fatal, Log: p.log, Agree: r.agree,
 		Changed: r.uplinks.changed, Clients: r.uplinks.serve,
 		Heartbeat: set.RaftHeartbeat.Get(), Election: set.RaftElection.Get(), Lease: set.RaftLease.Get(),
-	}, replication.Disk{Dir: dir, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap})
+	}, replication.Disk{Dir: dir, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap, Import: alone.read})
 	if err != nil {
+		alone.release()
 		return err
+	}
+	if err := alone.retire(); err != nil {
+		return errors.Join(err, node.Close())
 	}
 	r.node.Store(node)
 	p.registry.OnChange(func() error {

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func exportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "export DIR DIR2",
+		Short: "Make a standalone server's directory from that of a node",
+		Long: `Reads the data directory of a node that does not run, with its snapshot and all of its log, and makes DIR2, from
+which a server can start that stands alone. It changes nothing in DIR.
+
+Export from the node that has the newest log: stop all nodes, run the command for each, and keep the result with
+the highest term and, among those, the highest index. The end of that log may have changes whose clients have no
+answer yet.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			x, keys, err := export(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s has %d keys, as of term %d, index %d, %s\n", args[1], keys, x.Term, x.Index, time.Unix(0, x.Clock).UTC().Format(time.RFC3339))
+			return nil
+		},
+	}
+}

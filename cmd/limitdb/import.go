@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"limitdb/engine"
+	"limitdb/internal/journal"
+	"limitdb/persistence"
+	"limitdb/replication"
+)
+
+// The first node of a cluster can begin with the state of the server that stood alone in its directory. That state becomes the node's first snapshot. Until this is
+// durable, the files of the server stay as they are. Then the node retires them: a server that started from them later would give back what was
+// used since.
+
+// importedFile is in the node's directory. It names the instance whose state the node has imported, or is about to.
+const importedFile = "imported"
+
+// standalone is the state of a server that stood alone, in the directory of a node.
+type standalone struct {
+	p      *process
+	store  *persistence.Store
+	engine *engine.Engine
+	marker string // a path
+}
+
+// openStandalone locks the state in the data directory. It returns nil if there is none.
+func (r *replica) openStandalone(dir string) (*standalone, error) {
+	d := r.p.durable
+	if !persistence.HasData(d.dir) {
+		return nil, nil
+	}
+	a := &standalone{p: r.p, engine: r.p.newEngine(), marker: filepath.Join(dir, importedFile)}
+	o := d.options()
+	o.Parts = []persistence.Part{a.keys(), a.others()}
+	var err error
+	if a.store, err = persistence.Open(o); err != nil {
+		return nil, d.refused(err)
+	}
+	return a, nil
+}
+
+// keys returns the part of the store that takes the keys.
+func (a *standalone) keys() persistence.Part {
+	return persistence.Part{
+		Owns:   func(kind byte) bool { return kind < journal.Foreign },
+		Expect: func(keys int64) error { return a.engine.Expect(a.p.clock.Now(), keys) },
+		Apply:  a.engine.Restore,
+	}
+}
+
+// errImport is returned for a state that a cluster cannot take over.
+var errImport = errors.New("its state has more than keys, such as the mark of recovery-mode conservative, which a cluster cannot take over: start it once alone without that")
+
+// others returns the part that refuses everything else.
+func (a *standalone) others() persistence.Part {
+	return persistence.Part{
+		Owns:   func(kind byte) bool { return kind >= journal.Foreign },
+		Expect: func(int64) error { return nil },
+		Apply: func(records []journal.Record, share, _ int) error {
+			if len(records) > 0 && share == 0 {
+				return errImport
+			}
+			return nil
+		},
+	}
+}
+
+// read returns the state for a cluster that begins.
+func (a *standalone) read() (*replication.Import, error) {
+	if a == nil {
+		return nil, nil
+	}
+	l, err := a.store.Read()
+	if err != nil {
+		return nil, a.p.durable.refused(err)
+	}
+	a.engine.Settle()
+	if err := a.mark(); err != nil {
+		return nil, err
+	}
+	a.p.log.Info("the cluster begins with the state of the server that stood alone here", "keys", a.engine.Stats().Keys, "bytes", l.Bytes, "clean", l.Clean)
+	return &replication.Import{Clock: l.Now, Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
+		return a.engine.Copy(l.Now, cursor, dst)
+	}}, nil
+}
+
+func (a *standalone) instance() string {
+	id := a.store.Instance()
+	return hex.EncodeToString(id[:])
+}
+
+// mark notes durably whose state is about to be imported.
+func (a *standalone) mark() error {
+	f, err := os.OpenFile(a.marker, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteString(a.instance() + "\n"); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return persistence.OS{}.SyncDir(filepath.Dir(a.marker))
+}
+
+// retire ends the state in the data directory, which the node has imported durably. It returns an error if the node has imported another, or none.
+func (a *standalone) retire() error {
+	if a == nil {
+		return nil
+	}
+	defer a.engine.Close()
+	b, err := os.ReadFile(a.marker)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if strings.TrimSpace(string(b)) != a.instance() {
+		a.store.Release()
+		return fmt.Errorf("%s has the state of a node, and also that of a server that stood alone, which the node has not imported: move one of them away", a.p.durable.dir)
+	}
+	return a.store.Retire()
+}
+
+// release unlocks the state.
+func (a *standalone) release() {
+	if a != nil {
+		a.store.Release()
+		a.engine.Close()
+	}
+}
+
+// loading is a table that is only loaded.
+type loading struct {
+	replication.Table
+	engine *engine.Engine
+	shards int
+}
+
+// Clear makes the table empty.
+func (l *loading) Clear() error {
+	if l.engine != nil {
+		l.engine.Close()
+	}
+	l.engine = engine.New(engine.Options{Shards: l.shards})
+	return nil
+}
+
+// Apply applies records.
+func (l *loading) Apply(_ int64, records []journal.Record) error {
+	return l.engine.Restore(records, 0, 1)
+}
+
+// export makes a directory for a standalone server from that of a node.
+func export(dir, to string) (replication.Exported, int64, error) {
+	from := &loading{}
+	x, err := replication.Export(filepath.Join(dir, raftDir), from)
+	if err != nil {
+		return x, 0, err
+	}
+	e := from.engine
+	defer e.Close()
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return x, 0, fmt.Errorf("%w: give a directory that is not there yet", err)
+	}
+	now := func() int64 { return x.Clock }
+	store, err := persistence.Open(persistence.Options{
+		Dir: to, Now: now, Boot: persistence.SystemBoot(), Policy: persistence.Never, Workers: runtime.GOMAXPROCS(0),
+		Fatal: func(error) {},
+		Parts: []persistence.Part{{
+			Owns:   func(kind byte) bool { return kind < journal.Foreign },
+			Dirty:  e.Dirty,
+			Cut:    e.Cut,
+			Drain:  e.Drain,
+			Copy:   func(cursor uint64, dst *journal.Buffer) uint64 { return e.Copy(x.Clock, cursor, dst) },
+			Expect: func(int64) error { return nil },
+			Apply:  func([]journal.Record, int, int) error { return nil },
+			Resume: func(version uint64, gate *journal.Gate, dirtied func()) {
+				e.Settle()
+				e.StartJournal(version, gate, dirtied)
+			},
+		}},
+	})
+	if err != nil {
+		return x, 0, err
+	}
+	if _, err := store.Load(); err != nil {
+		return x, 0, err
+	}
+	store.Start()
+	return x, int64(e.Stats().Keys), errors.Join(store.Snapshot(), store.Close())
+}

@@ -1,0 +1,91 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+
+	"limitdb/internal/journal"
+)
+
+// Import is a state that was not in any cluster's log: a new cluster can begin with it.
+type Import struct {
+	// Clock is the time from which decisions go on, Unix ns.
+	Clock int64
+	// Copy has the same meaning as in Table.
+	Copy func(cursor uint64, dst *journal.Buffer) (next uint64)
+}
+
+// importIndex and importTerm are of the entry that an imported state stands for. It is not the first of the log: a leader sends the first to
+// whoever has nothing, without a look at what is before it, and so would not send the snapshot.
+const importIndex, importTerm = 2, 1
+
+// importState begins a cluster of one node with a state: it is the first snapshot. When importState returns nil, that is durable.
+func importState(p *parts, server raft.Server, from *Import) error {
+	members := raft.Configuration{Servers: []raft.Server{server}}
+	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, importIndex, importTerm, members, importIndex, p.transport)
+	if err != nil {
+		return err
+	}
+	f := fence{clock: from.Clock}
+	if err := writeSnapshot(sink, f.appendTo(nil), from.Copy); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Exported describes the state that Export has read.
+type Exported struct {
+	Clock int64  // the replicated time, Unix ns
+	Index uint64 // of the last entry of the node's log
+	Term  uint64 // of that entry
+}
+
+// Export gives a table the state of a node that does not run: its newest snapshot, and all of its log. The end of the log may have changes that no
+// majority had when the node stopped, and whose clients have no answer. Export changes nothing in the directory.
+func Export(dir string, t Table) (Exported, error) {
+	var x Exported
+	path := filepath.Join(dir, logFile)
+	if !exists(path) {
+		return x, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
+	}
+	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTimeout}})
+	if errors.Is(err, bbolt.ErrTimeout) {
+		return x, fmt.Errorf("replication: another process uses %s: stop the node first", dir)
+	}
+	if err != nil {
+		return x, fmt.Errorf("replication: %s: %w", dir, err)
+	}
+	defer func() { _ = bolt.Close() }()
+	n := &Node{table: t, parts: parts{logs: bolt, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
+	var m machine
+	at, err := n.loadNewest(&m)
+	if err != nil {
+		return x, err
+	}
+	if newest, err := n.parts.snapshots.newest(); err == nil && newest != nil {
+		x.Term = newest.Term
+	}
+	last, err := bolt.LastIndex()
+	if err != nil {
+		return x, err
+	}
+	for ; at < last; at++ {
+		if err := n.replay(&m, at+1); err != nil {
+			return x, err
+		}
+	}
+	if last > 0 {
+		var l raft.Log
+		if err := bolt.GetLog(last, &l); err != nil {
+			return x, err
+		}
+		x.Term = max(x.Term, l.Term)
+	}
+	x.Clock, x.Index = m.clock, at
+	return x, nil
+}
