@@ -199,6 +199,15 @@ func parseNetworks(words []string) ([]netip.Prefix, error) {
 // maxNetworks is the maximum number of networks in a directive.
 const maxNetworks = 256
 
+func hostNames(words []string) error {
+	for _, w := range words {
+		if !hostName(w) {
+			return fmt.Errorf("%s is not the name of a host", quote(w))
+		}
+	}
+	return nil
+}
+
 // hostName reports whether s can be a host name: labels of letters, digits, - and _, separated by dots. The
 // last label must not be all digits, so that a misspelt IP address is not a host name.
 func hostName(s string) bool {

@@ -84,6 +84,8 @@ type Settings struct {
 	HTTPPassword         *Text
 	HTTPPasswordFile     *Text
 	HTTPTLS              *Bool
+	HTTPDashboard        *Bool
+	HTTPHosts            *Words
 	MetricsTopKeys       *Int // 0 means none
 	HTTPDecisions        *Bool
 	HTTPTrustedProxies   *Words // see TrustedProxies
@@ -277,6 +279,11 @@ func declareObservation(r *Registry, s *Settings) {
 	g.keep(s.HTTPPassword, s.HTTPPasswordFile)
 	s.HTTPTLS = g.bool("http-tls", "no", fixed,
 		"Whether the HTTP port speaks TLS, with tls-cert-file and tls-key-file.")
+	s.HTTPDashboard = g.bool("http-dashboard", "yes", fixed,
+		"Whether the HTTP port has /dashboard/. While no http-password is set, it is for this machine only. See docs/http.md.")
+	s.HTTPHosts = g.words("http-hosts", "", mutable,
+		"The host names, besides addresses and localhost, by which browsers may open the dashboard.")
+	s.HTTPHosts.check = hostNames
 	s.MetricsTopKeys = g.int("metrics-top-keys", "0", 0, 100, mutable,
 		"How many of the keys that are denied most often now /metrics names; 0: none. Each key is a time series, and whoever reads the metrics sees it.")
 	s.HTTPDecisions = g.bool("http-decisions", "no", fixed,

@@ -39,6 +39,7 @@ type endpoints struct {
 	source Source
 	pprof  bool
 	decide bool
+	board  bool
 }
 
 func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
@@ -46,8 +47,11 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil}
 	mux := http.NewServeMux()
+	if e.board {
+		mux.Handle(dashboardPath, o.Dashboard)
+	}
 	if e.decide {
 		mux.Handle("/v1/", o.Decisions)
 		mux.Handle("/auth", o.Decisions)
@@ -82,16 +86,27 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 }
 
 // open reports whether a request needs no password: it asks for the health of the server, or is a proxy's
-// question, whose Authorization header is its caller's. Decisions checks the proxy's address instead.
+// question, whose Authorization header is its caller's; Decisions checks the proxy's address instead. The
+// dashboard asks for the password itself.
 func (e *endpoints) open(r *http.Request) bool {
 	switch r.URL.Path {
 	case "/livez", "/readyz":
 		return true
 	case "/auth":
 		return e.decide
+	case "/":
+		return e.leads(r)
 	}
-	return false
+	return e.board && strings.HasPrefix(r.URL.Path, dashboardPath)
 }
+
+// leads reports whether a request for / is a browser's, which is led to the dashboard.
+func (e *endpoints) leads(r *http.Request) bool {
+	return e.board && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// dashboardPath is where the dashboard is.
+const dashboardPath = "/dashboard/"
 
 // knows reports whether a request has the password, or none is set. The password may come in Basic
 // authentication with any user name, or as a Bearer token.
@@ -120,16 +135,23 @@ func plain(w http.ResponseWriter, status int, text string) {
 
 // index lists the pages, for people who open the port in a browser.
 func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
+	if e.leads(r) {
+		http.Redirect(w, r, dashboardPath, http.StatusSeeOther)
+		return
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "limitdb %s\n\n", e.source.Snapshot().Version)
 	b.WriteString("/metrics        metrics for Prometheus\n")
 	b.WriteString("/livez          200 while the server makes progress\n")
 	b.WriteString("/readyz         200 while decisions are served")
+	if e.board {
+		b.WriteString("\n/dashboard/     what the server does now, for browsers")
+	}
 	if e.decide {
 		b.WriteString("\n/v1/take        decisions: POST a JSON object\n")
 		b.WriteString("/auth           decisions for reverse proxies")
 	}
-	if e.pprof && local(r) {
+	if e.pprof && Local(r) {
 		b.WriteString("\n/debug/pprof/   profiles")
 	}
 	plain(w, http.StatusOK, b.String())
@@ -158,7 +180,7 @@ func (e *endpoints) readyz(w http.ResponseWriter, _ *http.Request) {
 // onlyLocal answers 404 to requests from other machines, as if the page did not exist.
 func onlyLocal(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !local(r) {
+		if !Local(r) {
 			http.NotFound(w, r)
 			return
 		}
@@ -166,10 +188,10 @@ func onlyLocal(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// local reports whether a request was made on this machine: it came from a loopback address to a listener
+// Local reports whether a request was made on this machine: it came from a loopback address to a listener
 // bound to one. A proxy must not have forwarded it, and its Host must name this machine; that of a web page
 // elsewhere whose own name resolves to 127.0.0.1 does not.
-func local(r *http.Request) bool {
+func Local(r *http.Request) bool {
 	listener, _ := r.Context().Value(listenerKey{}).(net.Addr)
 	if listener == nil || !loopbackHost(listener.String()) || !loopbackHost(r.RemoteAddr) {
 		return false

@@ -36,6 +36,8 @@ type Options struct {
 	Password func() string
 	// Decisions answers /v1/ and /auth. Nil means that there are no such pages.
 	Decisions http.Handler
+	// Dashboard answers /dashboard/, and checks the password itself. Nil means that there is no such page.
+	Dashboard http.Handler
 	// TLS makes the port speak TLS. Nil means plain HTTP.
 	TLS *tls.Config
 	// Log receives messages about failures; nil means nowhere.

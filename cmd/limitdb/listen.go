@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"limitdb/config"
+	"limitdb/dashboard"
 	"limitdb/httpapi"
 	"limitdb/observe"
 	"limitdb/transport"
@@ -198,7 +199,7 @@ func (p *process) portsChanged() error {
 }
 
 // listenHTTP opens the HTTP port, unless it is 0.
-func (p *process) listenHTTP(background *sync.WaitGroup) error {
+func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) error {
 	port := p.set.HTTPPort.Get()
 	if port == 0 {
 		return nil
@@ -213,6 +214,11 @@ func (p *process) listenHTTP(background *sync.WaitGroup) error {
 	}
 	if p.set.HTTPDecisions.Get() {
 		o.Decisions = p.decisions()
+	}
+	if p.set.HTTPDashboard.Get() {
+		board := p.dashboard()
+		o.Dashboard = board
+		background.Go(func() { board.Run(ctx) })
 	}
 	if p.set.HTTPTLS.Get() {
 		o.TLS = p.tls.Config()
@@ -301,6 +307,14 @@ func (p *process) decisions() http.Handler {
 		Trusted: func() []netip.Prefix { return *trusted.Load() },
 		Closed:  func() bool { return p.set.ProtectedMode.Get() && p.set.HTTPPassword.Get() == "" },
 		Log:     p.log,
+	})
+}
+
+// dashboard returns the handler of the dashboard.
+func (p *process) dashboard() *dashboard.Dashboard {
+	return dashboard.New(dashboard.Options{
+		Snapshot: p.snapshot, Ready: p.ready, Do: p.server.Do, Now: time.Now,
+		Password: p.set.HTTPPassword.Get, Hosts: p.set.HTTPHosts.Get, Port: p.tcpPort, Log: p.log,
 	})
 }
 

@@ -116,7 +116,7 @@ func (p *process) run() (err error) {
 	undo.add(func() error { p.close(now, signals); return nil })
 	// Bind the HTTP port first. Once the RESP ports are open, a rush of clients could leave no descriptor for
 	// it.
-	if err := p.listenHTTP(&background); err != nil {
+	if err := p.listenHTTP(ctx, &background); err != nil {
 		return err
 	}
 	if err := p.listen(); err != nil {

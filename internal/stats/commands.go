@@ -23,7 +23,7 @@ func (c *Command) Errors() uint64 { return c.Failed + c.Rejected }
 func (c Command) Since(before Command) Command {
 	c.Rejected -= before.Rejected
 	c.Failed -= before.Failed
-	c.Latency.sub(&before.Latency)
+	c.Latency.Sub(&before.Latency)
 	return c
 }
 

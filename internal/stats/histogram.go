@@ -49,8 +49,16 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return Bound(Buckets - 1)
 }
 
-// sub subtracts earlier counts.
-func (h *Histogram) sub(before *Histogram) {
+// Add adds the counts of other.
+func (h *Histogram) Add(other *Histogram) {
+	for i, n := range other.Buckets {
+		h.Buckets[i] += n
+	}
+	h.Sum += other.Sum
+}
+
+// Sub subtracts earlier counts.
+func (h *Histogram) Sub(before *Histogram) {
 	for i, n := range before.Buckets {
 		h.Buckets[i] -= n
 	}

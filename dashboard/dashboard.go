@@ -1,0 +1,166 @@
+// Package dashboard is the page of the HTTP port that shows what the server does now: decisions, their times,
+// keys and memory, who is limited, the state of the log and of the cluster. Its files are in the binary, and
+// the page loads nothing from elsewhere.
+//
+// Without a password the page is for this machine only, and shows. With one, whoever signs in can also forget
+// a key. Page and calls refuse a Host that is a name they do not know: a web page elsewhere can make its own
+// name resolve to this server (DNS rebinding), and would then be of the same origin.
+package dashboard
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"limitdb/observe"
+)
+
+// Options configures a Dashboard. Snapshot, Ready, Do and Now must be set.
+type Options struct {
+	// Snapshot returns the server's figures. It is called every second.
+	Snapshot func() observe.Snapshot
+	// Ready returns nil while the server makes decisions, and otherwise an error that says why not.
+	Ready func() error
+	// Do runs a command and returns its reply.
+	Do func(ctx context.Context, args ...[]byte) ([]byte, error)
+	// Now returns the wall clock's time.
+	Now func() time.Time
+	// Password returns the password to sign in with, "" if there is none. Nil means that there is none.
+	Password func() string
+	// Hosts returns the names, besides addresses and localhost, by which browsers may open the page. Nil means
+	// that there are none.
+	Hosts func() []string
+	// Port returns the RESP port, for the command that an empty page shows. Nil means 6379.
+	Port func() int
+	// Log receives what an operator should know. Nil means nowhere.
+	Log *slog.Logger
+	// GuessDelay is how long the answer to a wrong password takes; 0 means a second.
+	GuessDelay time.Duration
+}
+
+// Path is where the page is.
+const Path = "/dashboard/"
+
+//go:embed assets
+var assets embed.FS
+
+// Dashboard serves the page. Its history grows while Run runs.
+type Dashboard struct {
+	Options
+	history  history
+	sessions sessions
+	mux      *http.ServeMux
+}
+
+// New returns a Dashboard.
+func New(o Options) *Dashboard {
+	d := &Dashboard{Options: o}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.GuessDelay == 0 {
+		d.GuessDelay = time.Second
+	}
+	d.sessions.init()
+	d.mux = http.NewServeMux()
+	d.mux.HandleFunc("GET "+Path+"{$}", d.asset)
+	d.mux.HandleFunc("GET "+Path+"{file}", d.asset)
+	d.mux.HandleFunc("GET "+Path+"api/state", d.signedIn(d.state))
+	d.mux.HandleFunc("GET "+Path+"api/key", d.signedIn(d.key))
+	d.mux.HandleFunc("POST "+Path+"api/signin", d.signIn)
+	d.mux.HandleFunc("POST "+Path+"api/signout", d.write(d.signOut))
+	d.mux.HandleFunc("POST "+Path+"api/reset", d.write(d.reset))
+	return d
+}
+
+// Run records the history until ctx ends.
+func (d *Dashboard) Run(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		d.Sample()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Sample adds the figures of this moment to the history.
+func (d *Dashboard) Sample() {
+	s := d.Snapshot()
+	d.history.add(d.Now().UnixMilli(), &s)
+}
+
+// ServeHTTP serves the page and its calls.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	switch {
+	case !d.knowsHost(r.Host):
+		refuse(w, http.StatusMisdirectedRequest, "this page is served under an address or localhost; to use a name, add it to http-hosts")
+	case d.password() == "" && !observe.Local(r):
+		refuse(w, http.StatusForbidden, "without a password, this page is for the machine that limitdb runs on: set http-password-file (or http-password)")
+	default:
+		d.mux.ServeHTTP(w, r)
+	}
+}
+
+func (d *Dashboard) password() string {
+	if d.Password == nil {
+		return ""
+	}
+	return d.Password()
+}
+
+// knowsHost reports whether the Host of a request is an address, localhost, or one of the names in Hosts.
+func (d *Dashboard) knowsHost(hostPort string) bool {
+	host, _, err := net.SplitHostPort(hostPort)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
+	}
+	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
+		return true
+	}
+	return d.Hosts != nil && slices.ContainsFunc(d.Hosts(), func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// asset serves a file of the page.
+func (d *Dashboard) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	if name == "" {
+		name = "index.html"
+	}
+	http.ServeFileFS(w, r, assets, "assets/"+name)
+}
+
+// answer sends a JSON object.
+func answer(w http.ResponseWriter, status int, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		refuse(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // a browser that has gone needs no answer
+}
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, status int, text string) {
+	answer(w, status, map[string]string{"error": text})
+}

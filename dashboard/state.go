@@ -1,0 +1,198 @@
+package dashboard
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"limitdb/internal/stats"
+	"limitdb/resp"
+)
+
+// state is what the page shows, beside the answer to a question for a key.
+type state struct {
+	Version   string `json:"version"`
+	Uptime    int64  `json:"uptime_s"`
+	NotReady  string `json:"not_ready"` // why no decisions are made, "" if they are
+	MayWrite  bool   `json:"may_write"`
+	Password  bool   `json:"password"` // there is one
+	Port      int    `json:"port"`
+	Decisions uint64 `json:"decisions"` // since the start
+	Limited   uint64 `json:"limited"`
+
+	Samples []sample `json:"samples"`
+	Top     []topKey `json:"top"`
+
+	KeysMax    int64  `json:"bytes_max"`
+	Expired    uint64 `json:"expired"`
+	Evicted    uint64 `json:"evicted"`
+	ClientsMax int64  `json:"clients_max"`
+
+	Log     logState     `json:"log"`
+	Cluster clusterState `json:"cluster"`
+}
+
+// topKey is a key that is denied often. ID has all its bytes; Text is for people.
+type topKey struct {
+	ID    string `json:"id"`
+	Text  string `json:"text"`
+	Count int64  `json:"count"`
+}
+
+type logState struct {
+	Kept         bool  `json:"kept"`
+	On           bool  `json:"on"`
+	Loading      bool  `json:"loading"`
+	Refusing     bool  `json:"refusing"`
+	Bytes        int64 `json:"bytes"`
+	Snapshot     int64 `json:"snapshot_bytes"`
+	Age          int64 `json:"unsynced_ms"`
+	LastSync     int64 `json:"last_sync"`     // Unix ms, 0 for never
+	LastSnapshot int64 `json:"last_snapshot"` // Unix ms, 0 for never
+	Failed       bool  `json:"snapshot_failed"`
+	Snapshotting bool  `json:"snapshotting"`
+	Failures     int64 `json:"failures"`
+}
+
+type clusterState struct {
+	On      bool   `json:"on"`
+	ID      string `json:"id"`
+	Leads   bool   `json:"leads"`
+	Leader  string `json:"leader"`
+	Term    uint64 `json:"term"`
+	Behind  uint64 `json:"behind"`     // entries to apply
+	Contact int64  `json:"contact_ms"` // since the leader was heard, -1 for never
+}
+
+// state answers with what has changed since the time in the query.
+func (d *Dashboard) state(w http.ResponseWriter, r *http.Request) {
+	since, _ := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
+	s := d.Snapshot()
+	st := state{
+		Version: s.Version, Uptime: int64(s.Uptime.Seconds()), MayWrite: d.mayWrite(r), Password: d.password() != "", Port: 6379,
+		Decisions: s.Engine.Allowed + s.Engine.Limited, Limited: s.Engine.Limited,
+		Samples: d.history.after(since), Top: d.top(r.Context()),
+		KeysMax: s.Engine.BytesMax, Expired: s.Engine.Expired, Evicted: s.Engine.Evicted, ClientsMax: s.Clients.Max,
+		Log: logOf(&s.Durability, s.Refusing), Cluster: clusterOf(&s.Replication),
+	}
+	if d.Port != nil {
+		st.Port = d.Port()
+	}
+	if err := d.Ready(); err != nil {
+		st.NotReady = err.Error()
+	}
+	answer(w, http.StatusOK, st)
+}
+
+func logOf(s *stats.Durability, refusing bool) logState {
+	return logState{
+		Kept: s.Kept, On: s.Log, Loading: s.Loading, Refusing: refusing, Bytes: s.LogBytes, Snapshot: s.BaseBytes,
+		Age: s.UnsyncedAge / 1e6, LastSync: s.LastSync / 1e6, LastSnapshot: s.LastSnapshot / 1e6,
+		Failed: s.LastSnapshotFailed, Snapshotting: s.Snapshotting, Failures: int64(s.Failures),
+	}
+}
+
+func clusterOf(s *stats.Replication) clusterState {
+	c := clusterState{On: s.On, ID: s.ID, Leads: s.Leads, Leader: s.Leader, Term: s.Term, Contact: s.LastContact}
+	if s.LastContact > 0 {
+		c.Contact = s.LastContact / 1e6
+	}
+	c.Behind = s.Committed - min(s.Committed, s.Applied)
+	return c
+}
+
+// run runs a command and returns its reply.
+func (d *Dashboard) run(ctx context.Context, args ...[]byte) (resp.Value, error) {
+	b, err := d.Do(ctx, args...)
+	if err != nil {
+		return resp.Value{}, err
+	}
+	v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), 1<<20)
+	if err == nil {
+		err = v.Err()
+	}
+	return v, err
+}
+
+// top returns the keys that are denied most often now. A node that does not lead has none.
+func (d *Dashboard) top(ctx context.Context) []topKey {
+	keys := []topKey{}
+	v, err := d.run(ctx, []byte("RL.TOP"), []byte("COUNT"), []byte("12"))
+	if err != nil {
+		return keys
+	}
+	for _, e := range v.Elems {
+		if len(e.Elems) == 2 {
+			keys = append(keys, topKey{ID: idOf(e.Elems[0].Text), Text: textOf(e.Elems[0].Text), Count: e.Elems[1].Int})
+		}
+	}
+	return keys
+}
+
+// idOf returns a key as a word that has all its bytes.
+func idOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
+
+// textOf returns a key for people: as it is if it is printable, else quoted.
+func textOf(key string) string {
+	if q := strconv.Quote(key); q[1:len(q)-1] != key || !utf8.ValidString(key) {
+		return q
+	}
+	return key
+}
+
+// keyOf returns the key that a request names: by its bytes (id) or by its text (key).
+func keyOf(id, text string) ([]byte, bool) {
+	if id == "" {
+		return []byte(text), text != ""
+	}
+	b, err := base64.RawURLEncoding.DecodeString(id)
+	return b, err == nil && len(b) > 0
+}
+
+// key answers with what the server knows of a key.
+func (d *Dashboard) key(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	key, ok := keyOf(q.Get("id"), q.Get("key"))
+	if !ok {
+		refuse(w, http.StatusBadRequest, "no key is given")
+		return
+	}
+	v, err := d.run(r.Context(), []byte("RL.INFO"), key)
+	if err != nil {
+		refuse(w, http.StatusConflict, err.Error())
+		return
+	}
+	info := map[string]any{"id": idOf(string(key)), "text": textOf(string(key)), "found": !v.Null}
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		if value := v.Elems[i+1]; value.Kind == ':' {
+			info[v.Elems[i].Text] = value.Int
+		} else {
+			info[v.Elems[i].Text] = textOf(value.Text)
+		}
+	}
+	answer(w, http.StatusOK, info)
+}
+
+// reset forgets a key.
+func (d *Dashboard) reset(w http.ResponseWriter, r *http.Request) {
+	var q struct{ ID string }
+	if !readJSON(w, r, &q) {
+		return
+	}
+	key, ok := keyOf(q.ID, "")
+	if !ok {
+		refuse(w, http.StatusBadRequest, "no key is given")
+		return
+	}
+	v, err := d.run(r.Context(), []byte("RL.RESET"), key)
+	if err != nil {
+		refuse(w, http.StatusConflict, err.Error())
+		return
+	}
+	d.Log.Info("a key was reset on the dashboard", "addr", r.RemoteAddr, "key", string(resp.AppendQuoted(nil, key[:min(len(key), 128)])))
+	answer(w, http.StatusOK, map[string]any{"found": v.Int > 0})
+}
