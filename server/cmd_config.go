@@ -78,7 +78,7 @@ func (c *call) configSet() {
 		}
 		if err := c.srv.durable.Switch(); err != nil {
 			back()
-			return errors.New("CONFIG SET failed (possibly related to argument '" + about + "') - " + plainCut([]byte(err.Error())))
+			return errors.New("CONFIG SET failed (possibly related to argument '" + about + "') - " + err.Error())
 		}
 		return nil
 	}

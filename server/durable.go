@@ -290,7 +290,7 @@ func snapshotError(err error) string {
 	if errors.Is(err, ErrSnapshotting) {
 		return errSnapshotting
 	}
-	return "ERR " + plainCut([]byte(err.Error()))
+	return "ERR " + err.Error()
 }
 
 // persistence writes the persistence section of INFO.

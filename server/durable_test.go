@@ -319,8 +319,9 @@ func TestSave(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	c.raw("SAVE\r\n")
-	d.saving <- errors.New("the disk is full")
-	if got := c.resume(); got != "-ERR the disk is full\r\n" {
+	whole := strings.Repeat("the disk is full, ", 20) // it says what to do at its end
+	d.saving <- errors.New(whole)
+	if got := c.resume(); got != "-ERR "+whole+"\r\n" {
 		t.Errorf("%q", got)
 	}
 	if got := c.raw("BACKUP monday\r\n"); got != "" {
