@@ -32,10 +32,10 @@ func TestClusterOfANode(t *testing.T) {
 		"CLUSTER KEYSLOT foo":       "12182",
 		"CLUSTER KEYSLOT {foo}bar":  "12182",
 		"CLUSTER COUNTKEYSINSLOT 1": "-MOVED 0 127.0.0.1:7",
-		"READONLY":                  "OK",
-		"READWRITE":                 "OK",
 		"ASKING":                    "-" + errNoCluster,
 	})
+	// In this order: after READONLY, the node's own table answers.
+	c.steps(ts, [2]string{"READONLY", "OK"}, [2]string{"READWRITE", "OK"})
 	nodes := fmt.Sprintf("%s 127.0.0.1:7@7001 master - 0 0 5 connected 0-16383\n%s 127.0.0.1:6@7000 myself,slave %s 0 0 5 connected\n%s :0@7002 slave,fail,noaddr %s 0 0 5 disconnected\n",
 		b, me, b, absent, b)
 	for _, part := range strings.Split(nodes, "\n") {
