@@ -58,6 +58,7 @@ func sample() Snapshot {
 		},
 		Replication: stats.Replication{
 			On: true, Leads: true, Term: 55, Last: 56, Committed: 57, Applied: 58, LastContact: 59e6, Epochs: 60, Ignored: 61, Rebuilds: 62,
+			Member: true, Voter: true, Members: 63, Voters: 64, Answering: 65, Refused: 66, Differ: []string{"maxmemory of n2"},
 		},
 		TopLimited:     []Count{{"user:1", 63}, {"bad \xff", 64}, {strings.Repeat("k", 200) + "1", 65}, {strings.Repeat("k", 200) + "2", 66}},
 		Refusing:       true,

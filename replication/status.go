@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ func (n *Node) askPeers() {
 				_, _, _ = n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout) // who does not answer is noted
 			}
 		}
+		n.compare(members)
 		select {
 		case <-n.stop:
 			return
@@ -42,6 +44,19 @@ func (n *Node) Status() stats.Replication {
 		s.Refused = n.parts.wire.l.refused.Load()
 		s.Cluster = n.parts.who.cluster()
 	}
+	all, _ := n.Members() // none while the node stops
+	for _, m := range all {
+		s.Members++
+		if m.Voter {
+			s.Voters++
+		}
+		if m.Self {
+			s.Member, s.Voter = true, m.Voter
+		}
+		if m.Self || m.Client != "" {
+			s.Answering++
+		}
+	}
 	if ago, err := time.ParseDuration(n.raft.Stats()["last_contact"]); err == nil { // else "never"
 		s.LastContact = int64(ago)
 	}
@@ -51,6 +66,7 @@ func (n *Node) Status() stats.Replication {
 	if s.Leads {
 		s.LastContact = 0
 	}
+	s.Differ = slices.Clone(n.differ)
 	s.Current = !n.rebuilding && !n.failed
 	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
 	s.HashIndex, s.Hash = n.hashes.done.index, n.hashes.done.sum

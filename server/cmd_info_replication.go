@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"limitdb/engine"
@@ -31,11 +32,6 @@ func (srv *Server) role(follower string) string {
 func (r *Replication) leads() bool {
 	s := r.Status()
 	return s.Leads
-}
-
-func (r *Replication) serves() bool {
-	s := r.Status()
-	return s.Serves()
 }
 
 // held is the engine that holds the server's states, also while another node leads.
@@ -99,11 +95,13 @@ func (t *infoText) node() {
 		voters += yesNo(m.Voter)
 	}
 	t.field("raft_id", s.ID)
+	t.field("raft_cluster", s.Cluster)
 	t.field("raft_state", s.State)
 	t.field("raft_leader", s.Leader)
 	t.field("raft_serves", serving(&s))
 	t.field("raft_members", len(all))
 	t.field("raft_voters", voters)
+	t.field("raft_settings_that_differ", strings.Join(s.Differ, ", "))
 	t.field("raft_term", s.Term)
 	t.field("raft_last_index", s.Last)
 	t.field("raft_commit_index", s.Committed)
@@ -122,6 +120,7 @@ func (t *infoText) node() {
 	t.field("raft_epochs", s.Epochs)
 	t.field("raft_ignored_entries", s.Ignored)
 	t.field("raft_rebuilds", s.Rebuilds)
+	t.field("raft_refused_connections", s.Refused)
 }
 
 // serving is what clients get from the node.

@@ -57,7 +57,14 @@ func TestNodeSaysWhatItIs(t *testing.T) {
 	p.leader, p.status.LastContact = "", -1
 	info("role:slave master_host: master_port:0 master_link_status:down master_last_io_seconds_ago:-1 raft_serves:nothing master_sync_in_progress:1")
 	role(`["slave" "" 0 "connect" 8]`, "replica")
-	if err := ts.Ready(); err == nil || !strings.Contains(err.Error(), "no node leads") {
-		t.Errorf("without a leader: %v", err)
+	for _, c := range []struct {
+		members int
+		member  bool
+		want    string
+	}{{3, true, "no node leads"}, {0, false, "a member of no cluster yet"}, {2, false, "removed from its cluster"}} {
+		p.status.Members, p.status.Member = c.members, c.member
+		if err := ts.Ready(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("without a leader: %v, want %q", err, c.want)
+		}
 	}
 }

@@ -38,8 +38,10 @@ func (srv *Server) Ready() error {
 	if srv.special.Load()&specialLoading != 0 {
 		return errors.New("the state is being loaded")
 	}
-	if r := srv.opts.Replication; r != nil && !r.serves() {
-		return errors.New("no node leads, as far as this one knows")
+	if r := srv.opts.Replication; r != nil {
+		if s := r.Status(); !s.Serves() {
+			return errors.New(s.Unready())
+		}
 	}
 	return nil
 }

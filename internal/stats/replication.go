@@ -6,6 +6,12 @@ type Replication struct {
 	ID string // of the node
 	// Cluster is the id of the cluster, "" until the node is a member of one.
 	Cluster string
+	// Member says that the node is one of the Members of its cluster, as far as it knows, and Voter that it has a vote. Voters have one, and Answering
+	// of the members answer this node.
+	Member, Voter              bool
+	Members, Voters, Answering int
+	// Differ has what all nodes must have alike and do not, such as "maxmemory of n2".
+	Differ []string
 
 	Leads   bool   // the node decides
 	Leader  string // where clients reach the node that decides, "" if this one knows of none
@@ -29,6 +35,19 @@ type Replication struct {
 	Ignored  uint64 // entries of the log that came too late to count, since the start
 	Rebuilds uint64 // of the table, since the start
 	Refused  uint64 // connections on the Raft port that were closed because of what they said, since the start
+}
+
+// Unready returns why the node serves nobody, "" if it does.
+func (r *Replication) Unready() string {
+	switch {
+	case r.Serves():
+		return ""
+	case r.Members == 0:
+		return "this node is a member of no cluster yet"
+	case !r.Member:
+		return "this node was removed from its cluster"
+	}
+	return "no node leads, as far as this one knows"
 }
 
 // Serves reports whether the node decides, or can say which node does.

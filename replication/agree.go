@@ -1,0 +1,57 @@
+package replication
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// What all nodes must have alike, such as the password, is set on each node. Nodes compare it and warn: each serves all clients, and any may lead.
+
+// differences returns what this node and its peers, of those that answer, do not have alike.
+func (n *Node) differences(all []Member) []string {
+	if n.o.Agree == nil {
+		return nil
+	}
+	own := n.o.Agree()
+	var out []string
+	for _, m := range all {
+		theirs := n.peerOf(&m).Agree
+		if m.Self || theirs == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			if value, said := theirs[name]; said && value != own[name] {
+				out = append(out, fmt.Sprintf("%s of %s", name, m.ID))
+			}
+		}
+	}
+	return out
+}
+
+// peerOf returns what a member says of itself, the zero hello if it did not answer.
+func (n *Node) peerOf(m *Member) hello {
+	if n.parts.wire == nil {
+		return hello{}
+	}
+	return n.parts.wire.l.peer(raft.ServerID(m.server))
+}
+
+// compare notes the differences, and warns when they change.
+func (n *Node) compare(all []Member) {
+	found := n.differences(all)
+	n.mu.Lock()
+	before := n.differ
+	n.differ = found
+	n.mu.Unlock()
+	switch {
+	case slices.Equal(before, found):
+	case len(found) == 0:
+		n.log.Info("all nodes that answer have the same settings")
+	default:
+		n.log.Warn("settings that all nodes must have alike differ from this node's", "of", strings.Join(found, ", "))
+	}
+}

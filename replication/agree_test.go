@@ -1,0 +1,44 @@
+package replication
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// Nodes compare what they must have alike, and say what differs and of whom.
+func TestNodesCompare(t *testing.T) {
+	dir := t.TempDir()
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	var nodes []*Node
+	for i, memory := range []string{"100", "200"} {
+		o := realOptions(t, []string{"a", "b"}[i], &list{states: map[string]string{}})
+		o.Agree = func() map[string]string { return map[string]string{"maxmemory": memory, "requirepass": "set"} }
+		n, err := Open(o, Disk{Dir: filepath.Join(dir, o.ID), Address: addresses[i], Bootstrap: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.Close() }()
+		nodes = append(nodes, n)
+	}
+	if s := nodes[1].Status(); s.Member || s.Members != 0 || s.Unready() != "this node is a member of no cluster yet" {
+		t.Errorf("%+v", s)
+	}
+	until(t, "a leader", func() bool { return nodes[0].Turn() != 0 })
+	if err := nodes[0].Add("b", addresses[1]); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"maxmemory of b", "maxmemory of a"} {
+		until(t, want, func() bool { return slices.Equal(nodes[i].Status().Differ, []string{want}) })
+		until(t, "both answer", func() bool {
+			s := nodes[i].Status()
+			return s.Member && s.Voter && s.Members == 2 && s.Voters == 2 && s.Answering == 2 && s.Unready() == ""
+		})
+	}
+	if err := nodes[0].SetTimeouts(1, 1); err == nil {
+		t.Error("timeouts of a nanosecond are accepted")
+	}
+	if err := nodes[0].SetTimeouts(700e6, 800e6); err != nil || nodes[0].raft.ReloadableConfig().HeartbeatTimeout != 700e6 {
+		t.Errorf("%v, %+v", err, nodes[0].raft.ReloadableConfig())
+	}
+}
