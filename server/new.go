@@ -50,10 +50,8 @@ func New(o Options) *Server {
 	}
 	srv.engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
-	if o.Replication != nil {
-		srv.ackChanged()
-		o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
-	}
+	srv.ackChanged()
+	o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
 	srv.timingChanged()
 	o.Registry.OnChange(func() error { srv.timingChanged(); return nil }, srv.set.SlowlogLogSlowerThan, srv.set.LatencyThreshold)
 	o.Registry.OnChange(func() error { srv.lengths.Add(1); return nil }, srv.set.ProtoMaxBulkLen, srv.set.ClientQueryBufferLimit)
@@ -71,7 +69,9 @@ func (srv *Server) timingChanged() {
 	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
 }
 
-func (srv *Server) ackChanged() { srv.durable.ackLeader.Store(srv.set.RaftAck.Get() == "leader") }
+func (srv *Server) ackChanged() {
+	srv.durable.ackLeader.Store(srv.opts.Replication != nil && srv.set.RaftAck.Get() == "leader")
+}
 
 // Accept returns the session of a new connection, or refuses the connection with an error
 // that says why.

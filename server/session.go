@@ -53,6 +53,7 @@ type session struct {
 	forwarded bool
 	// knowsClusters: the client has asked for the nodes, so it is told which one leads. readOnly: READONLY.
 	knowsClusters, readOnly bool
+	behind                  int64 // how far call.now is behind the clock, during a read after READONLY
 
 	lengths  uint32   // the value of Server.lengths when the reader's limits were set
 	last     *command // the last command found, for pipelines of one command

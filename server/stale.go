@@ -24,9 +24,9 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 		}
 	}
 	now, mark := c.now, len(c.out)
-	c.table, c.now = table, at
+	c.table, c.now, s.behind = table, at, now-at
 	s.invoke(cmd, args, special)
-	c.now = now
+	c.now, s.behind = now, 0
 	if special&specialMonitor != 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
@@ -38,9 +38,9 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	resume := s.resume
 	s.resume = func() bool {
 		now, mark := c.now, len(c.out)
-		c.now = at
+		c.now, s.behind = at, now-at
 		done := resume()
-		c.now = now
+		c.now, s.behind = now, 0
 		if done {
 			check(mark)
 		}

@@ -14,7 +14,7 @@ const turnCheck = 64
 
 // spent reports whether the session's turn is over.
 func (s *session) spent() bool {
-	return s.srv.clock.Now()-s.call.now >= int64(s.conn.Turn())
+	return s.srv.clock.Now()-s.call.now-s.behind >= int64(s.conn.Turn())
 }
 
 // overTurn is spent after a number of commands. It reads the clock only if it must.
@@ -65,7 +65,7 @@ func (c *call) inSteps(lasting func(), step func() (done bool)) {
 		if start == 0 {
 			start = now
 		}
-		if now-c.now < int64(s.conn.Turn()) {
+		if now-c.now-s.behind < int64(s.conn.Turn()) {
 			continue
 		}
 		if lasting != nil {

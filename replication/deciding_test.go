@@ -1,0 +1,66 @@
+package replication
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// With replies that do not wait, a leader decides for no longer than a lease timeout after its oldest change that is not
+// accepted, whether its disk hangs or it is cut off. So that is how long it may grant what another leader does not know of.
+func TestLeaderStopsDeciding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 7, 3)
+		defer c.close()
+		m := c.leader()
+		// decides has the node decide each millisecond, and returns for how long it does.
+		decides := func() (took time.Duration) {
+			began := time.Now()
+			for range 5000 {
+				if m.node.Deciding() == 0 {
+					return time.Since(began)
+				}
+				m.decide()
+				time.Sleep(time.Millisecond)
+			}
+			return time.Since(began)
+		}
+		if took := decides(); took < 5*time.Second {
+			t.Fatalf("it stops after %v", took)
+		}
+		lease := m.node.lease
+		bound := lease + lease/100 // a clock may be a thousandth off, and a drain begins a millisecond after a change
+
+		hang := make(chan struct{})
+		m.hold.Store(&hang)
+		if took := decides(); took < lease/2 || took > bound || m.node.Turn() == 0 {
+			t.Errorf("its disk hangs: it stops after %v, in turn %d", took, m.node.Turn())
+		}
+		m.hold.Store(nil)
+		close(hang)
+		time.Sleep(100 * time.Millisecond)
+		if m.node.Deciding() == 0 {
+			t.Error("it does not go on")
+		}
+
+		// Nothing is in flight: the empty group of each second shows that a majority is there.
+		time.Sleep(10 * time.Second)
+		if m.node.Deciding() == 0 {
+			t.Error("it stops when it has nothing to do")
+		}
+		m.part()
+		if took := decides(); took > bound {
+			t.Errorf("it is cut off: it stops after %v", took)
+		}
+		c.reconnect(nil)
+		m = c.leader()
+		m.part()
+		for began := time.Now(); m.node.Deciding() != 0; time.Sleep(time.Millisecond) {
+			if time.Since(began) > idle+lease+lease/100 {
+				t.Fatal("it is cut off with nothing to do, and goes on")
+			}
+		}
+		c.reconnect(nil)
+		c.agree()
+	})
+}
