@@ -2,6 +2,7 @@
 //
 //	limitdb [FILE] [--directive value …]   run the server
 //	limitdb ping                           ask a running server whether it answers
+//	limitdb top                            watch a running server
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits
 //	limitdb check DIR                      verify a data directory
@@ -113,6 +114,6 @@ valid, and ends. docs/configuration.md lists the directives.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(pingCommand(), load.Command(), simulateCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
+	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
 	return root
 }

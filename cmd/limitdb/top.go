@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"limitdb/config"
+	"limitdb/resp"
+)
+
+func topCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "top [--once] [FILE] [--directive value …]",
+		Short: "Watch a running server: decisions, their times, keys, and who is limited",
+		Long: `Connects to the address that a server with this configuration listens on, and shows every
+second what it does. q ends it. Without a terminal it prints each picture below the last;
+--once prints one, of one second, and ends.`,
+		Example:            "  limitdb top\n  limitdb top --port 7000\n  limitdb top --once",
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
+				return c.Help()
+			}
+			args, once := cutFlag(args, "--once")
+			registry, set := config.New()
+			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
+				return err
+			}
+			return top(set, once)
+		},
+	}
+}
+
+// topEvery is the time between two looks.
+const topEvery = time.Second
+
+// top shows the server's figures until somebody presses q.
+func top(set *config.Settings, once bool) error {
+	t := &topClient{set: set}
+	defer t.close()
+	view := topView{}
+	in, out := int(os.Stdin.Fd()), int(os.Stdout.Fd())
+	screen := !once && term.IsTerminal(in) && term.IsTerminal(out)
+	quit := make(chan struct{})
+	if screen {
+		before, err := term.MakeRaw(in)
+		if err != nil {
+			return err
+		}
+		// The other screen, without a cursor.
+		fmt.Print("\x1b[?1049h\x1b[?25l")
+		defer func() {
+			fmt.Print("\x1b[?25h\x1b[?1049l")
+			_ = term.Restore(in, before)
+		}()
+		go waitForQuit(os.Stdin, quit)
+	}
+	for looks := 1; ; looks++ {
+		s, err := t.look()
+		if err != nil {
+			if t.close(); !screen {
+				return fmt.Errorf("no answer: %w", err)
+			}
+			view.problem = err
+		} else {
+			view.add(s)
+		}
+		view.address = t.address
+		switch {
+		case screen:
+			width, height, err := term.GetSize(out)
+			if err != nil {
+				width, height = 80, 24
+			}
+			fmt.Print("\x1b[H\x1b[2J" + strings.ReplaceAll(strings.TrimSuffix(view.text(width, height), "\n"), "\n", "\r\n"))
+		case looks > 1:
+			fmt.Println(view.text(200, 50))
+			if once {
+				return nil
+			}
+		}
+		select {
+		case <-quit:
+			return nil
+		case <-time.After(topEvery):
+		}
+	}
+}
+
+// waitForQuit closes quit when q, Escape or Ctrl+C is typed, or nothing more can be.
+func waitForQuit(in io.Reader, quit chan<- struct{}) {
+	defer close(quit)
+	key := make([]byte, 1)
+	for {
+		if _, err := in.Read(key); err != nil || strings.ContainsRune("qQ\x1b\x03\x04", rune(key[0])) {
+			return
+		}
+	}
+}
+
+// topClient is a connection to a server, made anew when it has failed.
+type topClient struct {
+	set     *config.Settings
+	address string
+	conn    net.Conn
+	r       *bufio.Reader
+}
+
+func (t *topClient) close() {
+	if t.conn != nil {
+		_ = t.conn.Close()
+		t.conn = nil
+	}
+}
+
+// ask sends a command and returns its reply.
+func (t *topClient) ask(words ...string) (resp.Value, error) {
+	b := resp.AppendArray(nil, len(words))
+	for _, w := range words {
+		b = resp.AppendBulkString(b, w)
+	}
+	if _, err := t.conn.Write(b); err != nil {
+		return resp.Value{}, err
+	}
+	v, err := resp.ReadReply(t.r, 4<<20)
+	if err == nil {
+		err = v.Err()
+	}
+	return v, err
+}
+
+// look asks for the server's figures.
+func (t *topClient) look() (*topSample, error) {
+	if t.conn == nil {
+		conn, err := dialServer(t.set)
+		if err != nil {
+			return nil, err
+		}
+		t.conn, t.r, t.address = conn, bufio.NewReader(conn), conn.RemoteAddr().String()
+		if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
+			return nil, err
+		}
+		if pass := t.set.RequirePass.Get(); pass != "" {
+			if _, err := t.ask("AUTH", pass); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := t.conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
+		return nil, err
+	}
+	info, err := t.ask("INFO", "everything")
+	if err != nil {
+		return nil, err
+	}
+	s := &topSample{at: time.Now(), info: map[string]string{}, times: map[int64]int64{}}
+	for line := range strings.Lines(info.Text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			s.info[name] = value
+		}
+	}
+	times, err := t.ask("LATENCY", "HISTOGRAM", "cl.throttle", "gcra", "rl.take", "rl.takeall", "rl.check", "rl.reserve")
+	if err != nil {
+		return nil, err
+	}
+	s.addTimes(times)
+	// A node that does not lead may know of nobody.
+	if keys, err := t.ask("RL.TOP", "COUNT", "40"); err == nil {
+		for _, e := range keys.Elems {
+			if len(e.Elems) == 2 {
+				s.denied = append(s.denied, topKey{e.Elems[0].Text, e.Elems[1].Int})
+			}
+		}
+	}
+	return s, nil
+}
+
+// addTimes adds the reply to LATENCY HISTOGRAM: for each command "calls", a number, "histogram_usec", and
+// bounds with how many calls took at most that.
+func (s *topSample) addTimes(v resp.Value) {
+	all := map[int64][]int64{} // the counts of commands that have a bound
+	var each []map[int64]int64
+	for i := 1; i < len(v.Elems); i += 2 {
+		e := v.Elems[i].Elems
+		if len(e) != 4 {
+			continue
+		}
+		s.calls += e[1].Int
+		times := map[int64]int64{}
+		for j := 0; j+1 < len(e[3].Elems); j += 2 {
+			times[e[3].Elems[j].Int] = e[3].Elems[j+1].Int
+			all[e[3].Elems[j].Int] = nil
+		}
+		each = append(each, times)
+	}
+	for bound := range all {
+		for _, times := range each {
+			s.times[bound] += atMost(times, bound)
+		}
+	}
+}
