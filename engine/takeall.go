@@ -31,39 +31,88 @@ var ErrDuplicate = errors.New("engine: a key is given twice")
 // at fault, -1 for ErrTooMany. After an error nothing has changed, and ds is
 // not valid.
 func (e *Engine) TakeAll(now int64, keys [][]byte, limits []limit.Limit, costs []int64, ds []limit.Decision) (at int, err error) {
-	if len(keys) > MaxAll {
+	return e.Together(now, &Together{Keys: keys, Limits: limits, Costs: costs, Decisions: ds})
+}
+
+// Together is a TakeAll with more to say. Its slices are as those of TakeAll.
+type Together struct {
+	Keys   [][]byte
+	Limits []limit.Limit
+	Costs  []int64
+	// Decisions receives the answers.
+	Decisions []limit.Decision
+	// Soft are the limits that cannot deny: what they grant is taken if the others
+	// grant, and a denial of theirs shows only in its decision. nil means none.
+	Soft []bool
+	// Peek decides as if everything was taken, and changes nothing.
+	Peek bool
+}
+
+// soft reports whether the limit at an index cannot deny.
+func (r *Together) soft(at int) bool { return r.Soft != nil && r.Soft[at] }
+
+// Together takes from all limits in one atomic step, as TakeAll does, or from
+// none. The limit that denies is never a soft one.
+func (e *Engine) Together(now int64, r *Together) (at int, err error) {
+	if len(r.Keys) > MaxAll {
 		return -1, ErrTooMany
 	}
-	t := e.begin(keys)
+	t := e.begin(r.Keys)
 	defer e.end(t)
 	if at := t.duplicate(); at >= 0 {
 		return at, ErrDuplicate
 	}
-	return t.run(now, func() (int, error) { return t.takeAll(limits, costs, ds) })
+	return t.run(now, func() (int, error) { return t.together(r) })
 }
 
-// takeAll decides on all items.
-func (t *Txn) takeAll(limits []limit.Limit, costs []int64, ds []limit.Decision) (at int, err error) {
+// together decides on all items.
+func (t *Txn) together(r *Together) (at int, err error) {
 	for i := range t.items {
-		if err := t.decide(&t.items[i], &limits[i], costs[i], &ds[i]); err != nil {
+		if err := t.decide(&t.items[i], &r.Limits[i], r.Costs[i], &r.Decisions[i]); err != nil {
 			return i, err
 		}
 	}
-	at = worst(ds)
-	if at < 0 {
-		return at, nil
-	}
-	if err := t.Retract(); err != nil {
-		return at, err
-	}
-	for i := range t.items {
-		if d := &ds[i]; !d.Limited {
-			if err := t.peek(&t.items[i], &limits[i], 0, d); err != nil {
-				return i, err
+	at = r.worst()
+	if at >= 0 {
+		if err := t.Retract(); err != nil {
+			return at, err
+		}
+		for i := range t.items {
+			if d := &r.Decisions[i]; !d.Limited {
+				if err := t.peek(&t.items[i], &r.Limits[i], 0, d); err != nil {
+					return i, err
+				}
 			}
 		}
 	}
+	for i := range t.items {
+		it := &t.items[i]
+		switch {
+		case r.Peek:
+			it.revert()
+			it.allowed, it.denied, it.peeked = 0, 0, 0
+		case r.soft(i) && it.denied > 0:
+			it.revert()
+			it.denied, it.peeked = 0, it.peeked+it.denied
+		}
+	}
 	return at, nil
+}
+
+// RefundAll gives costs[i] back to keys[i] under limits[i] for all i, each as
+// Refund does. All of it is one group of the journal. After an error some may
+// have been given back.
+func (e *Engine) RefundAll(now int64, keys [][]byte, limits []limit.Limit, costs []int64, ds []limit.Decision) error {
+	if j := e.journal.Load(); j != nil {
+		j.gate.Enter()
+		defer j.gate.Leave()
+	}
+	for i := range keys {
+		if err := e.Refund(now, keys[i], &limits[i], costs[i], &ds[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // duplicate returns the index of the first key that repeats an earlier one, or
@@ -80,12 +129,12 @@ func (t *Txn) duplicate() int {
 	return at
 }
 
-// worst returns the decision that denies for the longest time, or -1. A denial
-// for ever is the longest.
-func worst(ds []limit.Decision) int {
+// worst returns the limit that denies for the longest time and is not soft, or
+// -1. A denial for ever is the longest.
+func (r *Together) worst() int {
 	at, longest := -1, int64(-1)
-	for i := range ds {
-		if d := &ds[i]; d.Limited {
+	for i := range r.Decisions {
+		if d := &r.Decisions[i]; d.Limited && !r.soft(i) {
 			wait := d.Wait
 			if wait == limit.Never {
 				wait = math.MaxInt64

@@ -7,7 +7,7 @@ import (
 	"limitdb/limit"
 )
 
-// takeAll runs a step as a TakeAll of two to five keys.
+// takeAll runs a step as a TakeAll of two to five keys, some of whose limits may be soft.
 func (p *pair) takeAll(now int64, st step) error {
 	n := 2 + int(st.cost)%4
 	keys, shards := make([][]byte, n), make([]*shard, n)
@@ -22,8 +22,15 @@ func (p *pair) takeAll(now int64, st step) error {
 		keys[n-1] = keys[0]
 	}
 	got := make([]limit.Decision, n)
-	gotAt, gotErr := p.e.TakeAll(now, keys, limits, costs, got)
-	want, wantAt, wantErr := p.m.takeAll(now, shards, keys, limits, costs)
+	all := Together{Keys: keys, Limits: limits, Costs: costs, Decisions: got, Peek: st.limit%16 == 9}
+	if st.key%3 == 0 {
+		all.Soft = make([]bool, n)
+		for i := range n {
+			all.Soft[i] = st.key>>i&1 == 1
+		}
+	}
+	gotAt, gotErr := p.e.Together(now, &all)
+	want, wantAt, wantErr := p.m.takeAll(now, shards, &all)
 	if gotAt != wantAt || gotErr != wantErr || wantErr == nil && !equal(got, want) {
 		return fmt.Errorf("TakeAll(%q, %v) at %d = %+v, %d, %v; want %+v, %d, %v", keys, costs, now, got, gotAt, gotErr, want, wantAt, wantErr)
 	}
@@ -40,7 +47,8 @@ func equal(a, b []limit.Decision) bool {
 }
 
 // takeAll is TakeAll as one would write it down: ask all, then take or not.
-func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limit.Limit, costs []int64) (ds []limit.Decision, at int, err error) {
+func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.Decision, at int, err error) {
+	keys, limits, costs := all.Keys, all.Limits, all.Costs
 	for i := range keys {
 		for j := range i {
 			if bytes.Equal(keys[i], keys[j]) {
@@ -68,13 +76,17 @@ func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limi
 			return nil, i, err
 		}
 		wait := uint64(ds[i].Wait) // Never is the largest
-		if ds[i].Limited && (at < 0 || wait > uint64(longest)) {
+		if ds[i].Limited && !all.soft(i) && (at < 0 || wait > uint64(longest)) {
 			at, longest = i, int64(wait)
 		}
 	}
 	for i, key := range keys {
 		x, _ := m.live(now, key)
 		switch {
+		case all.Peek && (at < 0 || ds[i].Limited), all.soft(i) && ds[i].Limited:
+			if !all.Peek {
+				m.want.Peeked++
+			}
 		case at >= 0 && ds[i].Limited:
 			m.want.Limited++
 			l := limits[i] // a denial moves to a faster pace, and counts nothing
@@ -87,7 +99,9 @@ func (m *model) takeAll(now int64, shards []*shard, keys [][]byte, limits []limi
 				m.keys[string(key)] = modelEntry{l.Algorithm.Kind(), bytes.Clone(next)}
 			}
 		case at >= 0:
-			m.want.Peeked++
+			if !all.Peek {
+				m.want.Peeked++
+			}
 			if err := limit.Peek(&limits[i], x.state, now, 0, &ds[i]); err != nil {
 				return nil, i, err
 			}
