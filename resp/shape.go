@@ -46,7 +46,7 @@ func (r *Reader) Shape(s *Shape) bool {
 }
 
 // NextOf returns the key of the next command, as Next would return it, if the command has the shape s, its
-// key has at most most bytes, and it lies whole in the buffer. Otherwise NextOf returns nil, and Next returns
+// key has at most most bytes and does not begin with a zero byte, and it lies whole in the buffer. Otherwise NextOf returns nil, and Next returns
 // the command.
 func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
 	b, head := r.buf[r.start:], len(s.head)
@@ -65,6 +65,9 @@ func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
 	end := from + n
 	if b[end] != '\r' || b[end+1] != '\n' || string(b[end+2:size]) != string(s.tail) {
 		return nil
+	}
+	if n > 0 && b[from] == 0 {
+		return nil // it may be one that the caller reserves
 	}
 	r.start += size
 	r.size = size

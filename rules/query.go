@@ -276,3 +276,33 @@ func outranks(a, b *limit.Decision) bool {
 
 // NearLimit reports whether a decision that grants leaves a fifth of the limit or less.
 func NearLimit(d *limit.Decision) bool { return !d.Limited && d.Remaining <= d.Limit/5 }
+
+// KeysOf appends to keys every key under which a rule may count the caller that q describes, whatever
+// its plan. It returns false if q lacks a field of the rule's key.
+func (q *Query) KeysOf(r *Rule, keys [][]byte) ([][]byte, bool) {
+	for _, f := range r.key {
+		if q.values[f] == nil {
+			return keys, false
+		}
+	}
+	var seen [256]bool
+	add := func(t *terms, family byte) {
+		if !t.unlimited && !seen[family] {
+			seen[family] = true
+			keys = append(keys, r.appendKey(nil, q, family))
+		}
+	}
+	if r.plans.field < 0 {
+		add(&r.terms, r.terms.family)
+	}
+	for _, t := range r.plans.byName {
+		add(t, t.family)
+	}
+	for i := range r.overrides {
+		add(&r.overrides[i].terms, r.overrides[i].terms.family)
+	}
+	if r.candidate != nil {
+		add(r.candidate, r.candidate.family-'a'+'A')
+	}
+	return keys, true
+}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"limitdb/engine"
+	"limitdb/rules"
 )
 
 // ahead holds commands that were read but have not run yet. A decision on a key outside the
@@ -57,7 +58,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 		return args, err, false
 	}
 	cmd := s.find(args[0])
-	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) || len(args[1]) > keyMost {
+	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) || len(args[1]) > keyMost || rules.IsKey(args[1]) {
 		return args, nil, false
 	}
 	p := &a.made[a.n]

@@ -116,7 +116,7 @@ func TestACL(t *testing.T) {
 		[2]string{"ACL LIST", `["user default on nopass ~* &* +@all"]`},
 		[2]string{"ACL GETUSER default", `["flags" ["on" "nopass"] "passwords" [] "commands" "+@all" "keys" "~*" "channels" "&*" "selectors" []]`},
 		[2]string{"ACL GETUSER nobody", "nil"},
-		[2]string{"ACL CAT", `["write" "fast" "blocking" "read" "slow" "keyspace" "dangerous" "connection" "admin" "pubsub"]`},
+		[2]string{"ACL CAT", `["write" "fast" "blocking" "read" "slow" "admin" "dangerous" "keyspace" "connection" "pubsub"]`},
 		[2]string{"ACL CAT keyspace", `["copy" "del" "exists" "expire" "expireat" "expiretime" "keys" "object" "object|encoding" "object|freq" "object|idletime" "object|refcount" "object|help" "persist" "pexpire" "pexpireat" "pexpiretime" "pttl" "randomkey" "rename" "renamenx" "scan" "touch" "ttl" "type" "unlink"]`},
 		[2]string{"ACL CAT nosuch", "-ERR Unknown category 'nosuch'"},
 		[2]string{"ACL LOG", "[]"},

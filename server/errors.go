@@ -19,6 +19,7 @@ const (
 	errNoProto         = "NOPROTO unsupported protocol version"
 	errProtoNotInt     = "ERR Protocol version is not an integer or out of range"
 	errSyntax          = "ERR syntax error"
+	errKeyOfRule       = "ERR the key belongs to a rule: use RL.CHECK, RL.RULES RESET or RL.RULES INFO"
 	errNotInt          = "ERR value is not an integer or out of range"
 	errTimeoutNegative = "ERR timeout is negative"
 	errTimeoutNotInt   = "ERR timeout is not an integer or out of range"

@@ -7,6 +7,8 @@ func families() [][]command {
 		takeCommands(),
 		takeAllCommands(),
 		leaseCommands(),
+		checkCommands(),
+		rulesCommands(),
 		topCommands(),
 		keyCommands(),
 		objectCommands(),

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"limitdb/resp"
+	"limitdb/rules"
 )
 
 // The gate decides which client may run which command, and when. Every command passes admits,
@@ -78,21 +79,23 @@ func (c *call) subscribed() bool {
 	return c.client != nil && c.client.subs.Len() > 0 && c.proto == resp.RESP2
 }
 
-// checkKeys checks every key against max-key-len.
-func (srv *Server) checkKeys(cmd *command, args [][]byte) string {
+// checkKeys checks every key against max-key-len. The keys of rules' callers may be read, but only rules
+// change them.
+func (srv *Server) checkKeys(cmd *command, args [][]byte) (text string) {
 	most := int(srv.set.MaxKeyLen.Get())
-	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
-		if len(args[cmd.firstKey]) > most {
-			return errKeyTooLong
-		}
-		return ""
-	}
-	text := ""
-	cmd.keys(args, func(i int) {
-		if len(args[i]) > most {
+	check := func(key []byte) {
+		switch {
+		case len(key) > most:
 			text = errKeyTooLong
+		case cmd.flags&flagReadonly == 0 && rules.IsKey(key):
+			text = errKeyOfRule
 		}
-	})
+	}
+	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
+		check(args[cmd.firstKey])
+		return text
+	}
+	cmd.keys(args, func(i int) { check(args[i]) })
 	return text
 }
 

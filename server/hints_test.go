@@ -55,7 +55,7 @@ func TestErrorsSayWhatWasMeant(t *testing.T) {
 
 // The example of every command works, and every limiter command has one.
 func TestExamplesWork(t *testing.T) {
-	ts := newTestServer(t)
+	ts := withRules(t, shopRules(t))
 	c := ts.client()
 	for _, cmd := range ts.table.byName {
 		if cmd.example == "" {

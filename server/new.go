@@ -48,6 +48,7 @@ func New(o Options) *Server {
 		c := srv.table.find(name)
 		return c != nil && c.flags&flagWide != 0
 	}
+	srv.rules.init(srv.started)
 	srv.engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
 	srv.ackChanged()
@@ -102,7 +103,8 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		srv.counters.rejected.Add(1)
 		refuse = errMaxClients
 	}
-	s.stripe = srv.stripeOf(c, s.id)
+	s.lane = srv.laneOf(c, s.id)
+	s.stripe = srv.counts.Stripe(s.lane)
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(errRefused)
@@ -131,15 +133,15 @@ func (srv *Server) mostClients(s *session) int {
 	return int(srv.set.MaxClients.Get())
 }
 
-// stripeOf returns the counters of a connection's session. Each loop has its own stripe, which no
+// laneOf returns the number of the counters of a connection's session. Each loop has its own, which no
 // other core writes, unless there are more loops than processors. Connections with a goroutine
-// of their own share the other half of the stripes.
-func (srv *Server) stripeOf(c transport.Conn, id int64) *stats.Stripe {
+// of their own share the other half.
+func (srv *Server) laneOf(c transport.Conn, id int64) int {
 	n := srv.counts.Stripes() / 2
 	if loop := c.Loop(); loop >= 0 {
-		return srv.counts.Stripe(loop % n)
+		return loop % n
 	}
-	return srv.counts.Stripe(n + int(id)%n)
+	return n + int(id)%n
 }
 
 // protected reports whether protected mode refuses this peer.

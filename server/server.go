@@ -43,6 +43,8 @@ type Options struct {
 	Durability *Durability
 	// Replication keeps the state on several nodes. If nil, this node is alone.
 	Replication *Replication
+	// Rules says where rules come from and where they are kept.
+	Rules RuleSource
 	// Memory is the most memory that the process may use, in bytes. If 0, only the machine's
 	// memory bounds it.
 	Memory int64
@@ -78,6 +80,7 @@ type Server struct {
 	buffers  bufferPool
 	queues   aheadPool
 	together togetherPool
+	rules    ruleBook
 	wide     func(name []byte) bool
 	zones    limit.Zones // the time zones that limits have named
 

@@ -19,6 +19,7 @@ type session struct {
 	conn   transport.Conn
 	life   *transport.Life // conn's: commands run while it is open
 	id     int64
+	lane   int // the number of its counters
 	stripe *stats.Stripe
 
 	rd   resp.Reader

@@ -1,0 +1,226 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Empty is a file without rules.
+const Empty = "version: 1\nnamespaces: {}\n"
+
+// Errors of an edit, besides an Errors of what was given.
+var (
+	// ErrNoRule is returned for a rule that there is not.
+	ErrNoRule = errors.New("there is no such rule")
+	// ErrAliased is returned for a rule that is written in one place and used in several.
+	ErrAliased = errors.New("an alias stands for the rule: load the whole file instead")
+	// ErrName is returned for a rule with another name than it is set under.
+	ErrName = errors.New("the rule has another name")
+
+	errNamespace = errors.New("a namespace's name has letters, digits or any of _ . / -, at most " + strconv.Itoa(maxName) + " in all")
+)
+
+// Set returns the text of a file in which a rule, written in YAML or JSON, has been added to the end of a
+// namespace, or has replaced the one of its name in its place. Mistakes in the rule are at their places in it. What
+// it means beside the others is not checked: parse the text.
+func (s *Set) Set(namespace, name string, rule []byte) ([]byte, error) {
+	n, err := parseTree(rule)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil, Errors{{1, 1, "a rule must be a mapping"}}
+	}
+	switch named := nodeOf(n, "name"); {
+	case named == nil:
+		n.Content = append([]*yaml.Node{text("name"), text(name)}, n.Content...)
+	case named.Value != name:
+		return nil, ErrName
+	}
+	if !isName(namespace) {
+		return nil, errNamespace
+	}
+	return s.edit(func(root *yaml.Node) error {
+		if err := checkRule(root, n); err != nil {
+			return err
+		}
+		list, i, err := findRule(root, namespace, name)
+		if err == nil {
+			list.Content[i] = n
+			return nil
+		}
+		if err != ErrNoRule {
+			return err
+		}
+		all := nodeOf(root, "namespaces")
+		ns := nodeOf(all, namespace)
+		switch {
+		case all == nil || all.Kind != yaml.MappingNode || ns != nil && ns.Kind != yaml.SequenceNode:
+			return ErrAliased
+		case ns == nil:
+			ns = &yaml.Node{Kind: yaml.SequenceNode}
+			all.Style, all.Content = 0, append(all.Content, text(namespace), ns)
+		}
+		ns.Style, ns.Content = 0, append(ns.Content, n)
+		return nil
+	})
+}
+
+// checkRule finds the mistakes of one rule that is to be added to a file.
+func checkRule(root, rule *yaml.Node) error {
+	d := &decoder{}
+	c := compiler{decoder: d, set: &Set{byName: map[string]*Namespace{}}}
+	return d.guard(func() {
+		var doc fileDoc
+		object(d, root, "the file", fileRows(), &doc)
+		doc.namespaces = nil
+		c.file(&doc)
+		c.ns = &Namespace{fields: map[string]int32{}}
+		if r := d.rule(rule); len(d.errs) == 0 {
+			c.rule(&r)
+		}
+	})
+}
+
+// Delete returns the text of a file without a rule. A namespace or a group goes with its last rule.
+func (s *Set) Delete(namespace, name string) ([]byte, error) {
+	return s.edit(func(root *yaml.Node) error {
+		list, i, err := findRule(root, namespace, name)
+		if err != nil {
+			return err
+		}
+		list.Content = append(list.Content[:i], list.Content[i+1:]...)
+		all := nodeOf(root, "namespaces")
+		ns := nodeOf(all, namespace)
+		for j, entry := range ns.Content {
+			if nodeOf(entry, "rules") == list && len(list.Content) == 0 {
+				ns.Content = append(ns.Content[:j], ns.Content[j+1:]...)
+				break
+			}
+		}
+		for j := 0; len(ns.Content) == 0 && j < len(all.Content); j += 2 {
+			if all.Content[j+1] == ns {
+				all.Content = append(all.Content[:j], all.Content[j+2:]...)
+				break
+			}
+		}
+		return nil
+	})
+}
+
+// SetMode returns the text of a file in which a rule has a mode.
+func (s *Set) SetMode(namespace, name string, mode Mode) ([]byte, error) {
+	return s.edit(func(root *yaml.Node) error {
+		list, i, err := findRule(root, namespace, name)
+		if err != nil {
+			return err
+		}
+		rule := list.Content[i]
+		if n := nodeOf(rule, "mode"); n != nil {
+			*n = *text(mode.String())
+			return nil
+		}
+		rule.Content = append(rule.Content, text("mode"), text(mode.String()))
+		return nil
+	})
+}
+
+// Excerpt returns a rule as it is written, or the whole list of a namespace if name is "".
+func (s *Set) Excerpt(namespace, name string) ([]byte, error) {
+	root, err := parseTree(s.text)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		ns := nodeOf(follow(nodeOf(root, "namespaces")), namespace)
+		if ns == nil {
+			return nil, ErrNoRule
+		}
+		return encode(follow(ns))
+	}
+	list, i, err := findRule(root, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return encode(list.Content[i])
+}
+
+// edit applies fn to the tree of the file and returns its text.
+func (s *Set) edit(fn func(root *yaml.Node) error) ([]byte, error) {
+	root, err := parseTree(s.text)
+	if err != nil {
+		return nil, err
+	}
+	if err := fn(root); err != nil {
+		return nil, err
+	}
+	return encode(root)
+}
+
+// findRule finds a rule: the list that it is in, and its index there.
+func findRule(root *yaml.Node, namespace, name string) (list *yaml.Node, i int, err error) {
+	all := nodeOf(root, "namespaces")
+	ns := nodeOf(follow(all), namespace)
+	if ns == nil {
+		return nil, 0, ErrNoRule
+	}
+	aliased := all.Kind == yaml.AliasNode || ns.Kind == yaml.AliasNode
+	find := func(in *yaml.Node, aliased bool) error {
+		list = follow(in)
+		for i = range list.Content {
+			rule := list.Content[i]
+			if n := nodeOf(follow(rule), "name"); n != nil && follow(n).Value == name {
+				if aliased || in.Kind == yaml.AliasNode || rule.Kind == yaml.AliasNode || rule.Anchor != "" {
+					return ErrAliased
+				}
+				return nil
+			}
+		}
+		return ErrNoRule
+	}
+	if err = find(ns, aliased); err != ErrNoRule {
+		return list, i, err
+	}
+	for _, entry := range follow(ns).Content {
+		if group := nodeOf(follow(entry), "rules"); group != nil {
+			if err = find(group, aliased || entry.Kind == yaml.AliasNode); err != ErrNoRule {
+				return list, i, err
+			}
+		}
+	}
+	return nil, 0, ErrNoRule
+}
+
+// follow returns what an alias stands for, and any other node itself.
+func follow(n *yaml.Node) *yaml.Node {
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// nodeOf returns the value of a field of a mapping, or nil.
+func nodeOf(n *yaml.Node, field string) *yaml.Node {
+	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == field {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func text(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }
+
+func encode(n *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(n); err != nil {
+		return nil, fmt.Errorf("writing the rules: %w", err)
+	}
+	return out.Bytes(), nil
+}

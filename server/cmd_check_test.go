@@ -1,0 +1,315 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"limitdb/limit"
+	"limitdb/rules"
+)
+
+// withRules starts a server with rules in force.
+func withRules(t testing.TB, text string) *testServer {
+	t.Helper()
+	ts := newTestServer(t)
+	if _, err := ts.LoadRules([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return ts
+}
+
+// shopRules is the file of docs/rules.md.
+func shopRules(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("../rules/testdata/shop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestCheck(t *testing.T) {
+	ts := withRules(t, shopRules(t))
+	c := ts.client()
+	c.steps(ts,
+		// The rule with the least left answers; all have taken.
+		[2]string{"RL.CHECK shop 0", `[0 20000 19999 -1 1 "global"]`},
+		[2]string{"RL.CHECK shop 2 user u1 path /cart", `[0 20 19 -1 1000 "user-api"]`},
+		[2]string{"RL.CHECK shop 2 user u1 path /cart COST 19", `[0 20 0 -1 20000 "user-api"]`},
+		[2]string{"RL.CHECK shop 2 path /cart user u1", `[1 20 0 1000 20000 "user-api"]`},
+		[2]string{"RL.CHECK shop 2 user u1 path /other", `[0 20 19 -1 1000 "user-api"]`},
+		// The day has counted 1 + 19 + 1; the denial took nothing.
+		[2]string{"RL.CHECK shop 1 user u1 COST 0", `[0 1000 979 -1 34400000 "user-day"]`},
+		[2]string{"RL.CHECK shop 1 user u1 COST 979 PEEK", `[0 1000 0 -1 34400000 "user-day"]`},
+		[2]string{"RL.CHECK shop 1 user u1 COST 980", `[1 1000 979 34400000 34400000 "user-day"]`},
+		[2]string{"RL.CHECK shop 1 user u1 COST 1001", `[1 1000 979 -1 34400000 "user-day"]`},
+		[2]string{"RL.CHECK shop 2 user u1 path /cart REFUND COST 20", `[0 20 20 -1 0 "user-api"]`},
+		[2]string{"RL.CHECK shop 1 user u1 COST 0", `[0 1000 999 -1 34400000 "user-day"]`},
+		// Plans and overrides.
+		[2]string{"RL.CHECK shop 3 user u2 path /cart plan pro", `[0 20 19 -1 100 "user-api"]`},
+		[2]string{"RL.CHECK shop 2 user acme-batch path /cart", `[0 1000 999 -1 34400000 "user-day"]`},
+		[2]string{"RL.CHECK shop 2 user healthcheck path /cart", `[0 1000 999 -1 34400000 "user-day"]`},
+		// Candidates and shadow mode never deny.
+		[2]string{"RL.CHECK shop 2 path /export/csv tenant t EXPLAIN", `[0 3 2 -1 1200000 "exports" [["global" "enforce" "GCRA 20000/s" 1 [0 20000 19994 -1 1]] ["exports" "enforce" "GCRA 3/h" 1 [0 3 2 -1 1200000]] ["exports" "candidate" "GCRA 10/h" 1 [0 10 9 -1 360000]]]]`},
+		[2]string{"RL.CHECK shop 2 path /export/csv tenant t COST 3", `[1 3 2 1200000 1200000 "exports"]`},
+		[2]string{"+1s", ""},
+		[2]string{"RL.CHECK shop 2 path /login ip 2001:db8::1 COST 5", `[0 20000 19995 -1 1 "global"]`},
+		[2]string{"RL.CHECK shop 2 path /login ip 2001:db8::2 EXPLAIN", `[0 20000 19994 -1 1 "global" [["global" "enforce" "GCRA 20000/s" 1 [0 20000 19994 -1 1]] ["login-ip" "shadow" "LOG 5/m" 1 [1 5 0 60000 60000]]]]`},
+	)
+}
+
+func TestCheckWithoutLimits(t *testing.T) {
+	ts := withRules(t, `{version: 1, namespaces: {a: [{name: x, match: {u: v}, limit: 1/s}, {name: y, key: [k], unlimited: true}, {name: s, key: [s], limit: 0/s, mode: shadow}], b: []}}`)
+	ts.client().steps(ts,
+		[2]string{"RL.CHECK a 0", `[0 -1 -1 -1 0 ""]`},
+		[2]string{"RL.CHECK b 0 EXPLAIN", `[0 -1 -1 -1 0 "" []]`},
+		[2]string{"RL.CHECK a 1 k 1", `[0 -1 -1 -1 0 "y"]`},
+		[2]string{"RL.CHECK a 1 s 1", `[0 -1 -1 -1 0 ""]`},
+		[2]string{"RL.CHECK c 0", `-NORULE no rules are in that namespace: "c"`},
+		[2]string{"RL.CHECK A 0", `-NORULE no rules are in that namespace: "A"`},
+	)
+}
+
+// TestCheckErrors checks that an error names the argument, and that nothing is taken.
+func TestCheckErrors(t *testing.T) {
+	ts := withRules(t, `{version: 1, namespaces: {a: [{name: all, limit: 10/s}, {name: x, key: [u], cost: c, limit: 5/s}]}}`)
+	c := ts.client()
+	thousand := "RL.CHECK a 1000" + strings.Repeat(" f v", 1000)
+	for _, test := range []struct{ in, want string }{
+		{"RL.CHECK a", "-ERR wrong number of arguments for 'rl.check' command"},
+		{"RL.CHECK a x", `-ERR numfields must be an integer from 0 to 64: "x"`},
+		{"RL.CHECK a -1", `-ERR numfields must be an integer from 0 to 64: "-1"`},
+		{"RL.CHECK a 65" + strings.Repeat(" f v", 65), `-ERR numfields must be an integer from 0 to 64: "65"`},
+		{"RL.CHECK a 2 u v", "-ERR numfields is 2, but 2 words follow; each field has a name and a value"},
+		{"RL.CHECK a 1 u", "-ERR numfields is 1, but 1 words follow; each field has a name and a value"},
+		{"RL.CHECK a 1 u v w", `-ERR unknown option "w" for RL.CHECK: is numfields right?`},
+		{"RL.CHECK a 2 u v u v", `-ERR field "u": given twice`},
+		{"RL.CHECK a 1 u " + strings.Repeat("x", rules.MaxValue+1), `-ERR field "u": the value has more than 8192 bytes`},
+		{"RL.CHECK a 2 u v c -1", `-ERR field "c": the cost must be an integer from 0 to 9223372036854775807`},
+		{"RL.CHECK a 0 COST", "-ERR syntax error: COST without its value"},
+		{"RL.CHECK a 0 COST -1", "-ERR COST is negative"},
+		{"RL.CHECK a 0 COST x", `-ERR COST must be an integer: "x"`},
+		{"RL.CHECK a 0 COST 1 COST 1", `-ERR syntax error: "COST" is given twice, or with what excludes it`},
+		{"RL.CHECK a 0 PEEK REFUND", `-ERR syntax error: "REFUND" is given twice, or with what excludes it`},
+	} {
+		got := line(c.do(strings.Fields(test.in)...))
+		if !strings.HasPrefix(got, test.want) {
+			t.Errorf("%.60s: got %s, want %s", test.in, got, test.want)
+		}
+	}
+	if got := line(ts.client().do(strings.Fields(thousand)...)); !strings.HasPrefix(got, "-ERR Protocol error") {
+		t.Errorf("1000 fields: %s", got)
+	}
+	c.steps(ts, [2]string{"RL.CHECK a 1 u v COST 0", `[0 5 5 -1 0 "x"]`}, [2]string{"DBSIZE", "0"})
+}
+
+// TestKeysOfRules checks that a client can look at the keys of rules' callers, and cannot change them but by RL.RULES.
+func TestKeysOfRules(t *testing.T) {
+	ts := withRules(t, `{version: 1, namespaces: {a: [{name: x, key: [u], limit: 5/m, candidate: 9/m, overrides: [{match: {vip: 1}, limit: sliding 5/m}]}]}}`)
+	c := ts.client()
+	c.do("RL.CHECK", "a", "1", "u", "v")
+	c.do("RL.CHECK", "a", "2", "u", "v", "vip", "1")
+	keys := c.do("KEYS", "*").Elems
+	if len(keys) != 3 {
+		t.Fatalf("%d keys", len(keys))
+	}
+	for _, key := range keys {
+		k := key.Text
+		who, ok := rules.ParseKey([]byte(k))
+		if !ok || who.Rule != "x" || who.Values[0] != "v" {
+			t.Errorf("%q is %+v", k, who)
+		}
+		for _, words := range [][]string{
+			{"RL.TAKE", k, "GCRA", "5/m"},
+			{"RL.TAKE", k, "GCRA", "5/m", "REPLACE"},
+			{"RL.REFUND", k, "GCRA", "5/m"},
+			{"CL.THROTTLE", k, "1", "1", "1"},
+			{"DEL", "other", k},
+			{"RL.RESET", k},
+			{"RL.LEASE", k, "1", "1s", "ID", "i"},
+			{"RL.TAKEALL", "2", "other", k, "GCRA", "5/m", "GCRA", "5/m"},
+		} {
+			if got := line(c.do(words...)); got != "-"+errKeyOfRule {
+				t.Errorf("%q: %s", words, got)
+			}
+		}
+		if got := line(c.do("TYPE", k)); got != "gcra" && got != "sliding" {
+			t.Errorf("TYPE is %s", got)
+		}
+	}
+	// In a pipeline, commands are recognized without being split.
+	var pipeline []byte
+	for range 5 {
+		for _, k := range []string{"k", keys[0].Text} {
+			pipeline = append(pipeline, encode("RL.TAKE", k, "GCRA", "5/m")...)
+		}
+	}
+	if got := strings.Count(c.raw(string(pipeline)), errKeyOfRule); got != 5 {
+		t.Errorf("%d of 5 are refused", got)
+	}
+	c.do("RL.RESET", "k")
+	c.steps(ts,
+		[2]string{"DBSIZE", "3"},
+		[2]string{"RL.CHECK a 1 u v COST 0", `[0 5 4 -1 12000 "x"]`},
+		[2]string{"RL.RULES INFO a x u v", `["algorithm" "gcra" "state" 1600000012000000000 "level" 12000000000 "resets_in" 12000 "memory" ` + memoryOf(c) + `]`},
+		[2]string{"RL.RULES INFO a x u w", "nil"},
+		[2]string{"RL.RULES INFO a y u w", "-NORULE there is no such rule"},
+		[2]string{"RL.RULES RESET a x", "-ERR the rule's callers are identified by u: give all of these fields"},
+		[2]string{"RL.RULES RESET a x u", "-ERR give the fields of the rule's key, each with its value"},
+		[2]string{"RL.RULES RESET b x u v", "-NORULE no rules are in that namespace"},
+		[2]string{"RL.RULES RESET a x u w", "0"},
+		[2]string{"RL.RULES RESET a x u v", "3"},
+		[2]string{"DBSIZE", "0"},
+	)
+}
+
+// memoryOf returns the last field of RL.RULES INFO, which depends on the table.
+func memoryOf(c *testClient) string {
+	e := c.do("RL.RULES", "INFO", "a", "x", "u", "v").Elems
+	return strconv.FormatInt(e[len(e)-1].Int, 10)
+}
+
+// TestRuleCounters checks what each rule counts.
+func TestRuleCounters(t *testing.T) {
+	ts := withRules(t, `
+version: 1
+namespaces:
+  a:
+    - {name: both, limit: 10/h}
+    - {name: hard, key: [u], limit: 5/h, candidate: 2/h}
+    - {name: soft, key: [u], limit: 3/h, mode: shadow}
+`)
+	c := ts.client()
+	for range 7 {
+		c.do("RL.CHECK", "a", "1", "u", "v")
+	}
+	c.do("RL.CHECK", "a", "1", "u", "v", "PEEK")
+	c.do("RL.CHECK", "a", "1", "u", "v", "COST", "0")
+	c.do("RL.CHECK", "a", "1", "u", "v", "REFUND")
+	if got, want := figures(ts), "both 5 0 0 0 0, hard 5 2 2 0 5, soft 3 1 0 4 0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	got := line(c.do("RL.RULES", "STATS", "a"))
+	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5]`; !strings.Contains(got, want) {
+		t.Error(got)
+	}
+}
+
+// figures are the counters of all rules: allowed, near, limited, shadow and candidate.
+func figures(ts *testServer) string {
+	var all []string
+	for _, r := range ts.RulesStatus().Rules {
+		n := r.Counts
+		all = append(all, fmt.Sprintf("%s %d %d %d %d %d", r.Rule.Name, n.Allowed, n.Near, n.Limited, n.ShadowLimited, n.CandidateLimited))
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestServerCheck checks the function that HTTP decides with.
+func TestServerCheck(t *testing.T) {
+	ts := withRules(t, shopRules(t))
+	r := CheckRequest{Namespace: []byte("shop"), Fields: []Field{{[]byte("user"), []byte("u")}, {[]byte("path"), []byte("/x")}}, Cost: 20, Explain: true}
+	a, err := ts.Check(testStart, &r)
+	if err != nil || a.Rule != "user-api" || a.Remaining != 0 || a.Spelling != "GCRA 60/m BURST 20" || len(a.Parts) != 3 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a, err = ts.Check(testStart, &r); err != nil || !a.Limited || a.Wait != 20*int64(time.Second) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	r.Namespace = []byte("none")
+	if _, err = ts.Check(testStart, &r); err == nil || err.Error() != `NORULE no rules are in that namespace: "none"` {
+		t.Error(err)
+	}
+	ts.SetLoading(true)
+	if _, err = ts.Check(testStart, &r); err == nil || err.Error() != errLoading {
+		t.Error(err)
+	}
+}
+
+// TestReloadUnderLoad replaces the rules again and again while many goroutines check. No check may see half a
+// set, no count may be lost, and a caller of rules that stay must be admitted exactly as often as the limit says.
+func TestReloadUnderLoad(t *testing.T) {
+	file := func(i int) string {
+		return fmt.Sprintf(`
+version: 1
+namespaces:
+  a:
+    - {name: stays, key: [u], limit: 1000/d}
+    - {name: changes, key: [u], limit: gcra %d/d burst 1000}
+    - {name: gone%d, limit: 1000000/s}
+`, 2000+i%2, i)
+	}
+	ts := withRules(t, file(0))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	allowed, limited := 0, 0
+	for lane := range 8 {
+		wg.Go(func() {
+			for range 500 {
+				a, err := ts.Check(testStart, &CheckRequest{Namespace: []byte("a"), Fields: []Field{{[]byte("u"), []byte("v")}}, Cost: 1, Lane: lane, Explain: true})
+				if err != nil || len(a.Parts) != 3 {
+					t.Errorf("%+v, %v", a, err)
+					return
+				}
+				mu.Lock()
+				if a.Limited {
+					limited++
+				} else {
+					allowed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range 200 {
+		if _, err := ts.LoadRules([]byte(file(i + 1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	if allowed != 1000 || limited != 3000 {
+		t.Errorf("%d allowed, %d limited", allowed, limited)
+	}
+	for _, r := range ts.RulesStatus().Rules[:2] {
+		if r.Counts.Allowed != 1000 || r.Rule.Name == "stays" && r.Counts.Limited != 3000 {
+			t.Errorf("%s counts %+v", r.Rule.Name, r.Counts)
+		}
+	}
+}
+
+// TestCheckAllocatesNothing checks that a check of several rules allocates nothing.
+func TestCheckAllocatesNothing(t *testing.T) {
+	ts := withRules(t, shopRules(t))
+	c := ts.client()
+	words := encode("RL.CHECK", "shop", "3", "user", "u17", "path", "/cart", "plan", "pro")
+	c.s.Data(words)
+	if n := testing.AllocsPerRun(100, func() { c.s.Data(words); c.conn.out = c.conn.out[:0] }); n > 0 && !raceDetector {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	ts := withRules(b, shopRules(b))
+	k := ts.checking()
+	words := [][]byte{[]byte("shop"), []byte("3"), []byte("user"), []byte("u17"), []byte("path"), []byte("/cart"), []byte("plan"), []byte("pro")}
+	b.Run("check of 3 rules", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			k.parse(ts.Server, words)
+			_ = k.decide(ts.Server, 0, testStart)
+		}
+	})
+	l, _ := limit.Parse("gcra 60/m")
+	var d limit.Decision
+	b.Run("one take", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = ts.engine.Take(testStart, words[3], &l, 1, &d)
+		}
+	})
+}

@@ -1,0 +1,327 @@
+package server
+
+import (
+	"errors"
+	"strings"
+
+	"limitdb/rules"
+)
+
+// rulesCommands are the commands that look at the rules and change them.
+func rulesCommands() []command {
+	text := func(name string) argument { return argument{name: name, kind: "string"} }
+	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+		return command{
+			name: name, arity: arity, flags: f, group: "rules", since: "1.0.0",
+			complexity: "O(n) for n rules", summary: summary, args: args, run: run,
+		}
+	}
+	ns, name, yaml := text("namespace"), text("name"), text("yaml")
+	anyNS := argument{name: "namespace", kind: "string", optional: true}
+	fields := argument{name: "data", kind: "block", multiple: true, optional: true, args: []argument{text("field"), text("value")}}
+	modes := argument{name: "mode", kind: "oneof"}
+	for m := rules.Enforce; m <= rules.Off; m++ {
+		modes.args = append(modes.args, argument{name: m.String(), kind: "pure-token", token: strings.ToUpper(m.String())})
+	}
+	const changes = flagAdmin | flagWrite | flagClient
+	return []command{{
+		name: "RL.RULES", arity: -2, group: "rules", since: "1.0.0", complexity: "Depends on subcommand.",
+		summary: "A container for commands about rules.",
+		subs: []command{
+			row("LIST", -2, flagReadonly, "Lists the namespaces, or the rules of one.", (*call).rulesList, anyNS),
+			row("GET", -3, flagReadonly, "Returns a rule as it is written, or the rules of a namespace.", (*call).rulesGet, ns, argument{name: "name", kind: "string", optional: true}),
+			row("SET", 5, changes, "Adds a rule, or replaces it.", (*call).rulesSet, ns, name, yaml),
+			row("DEL", 4, changes, "Deletes a rule.", (*call).rulesDel, ns, name),
+			row("LOAD", 3, changes, "Replaces all rules by those of a file's text.", (*call).rulesLoad, yaml),
+			row("VALIDATE", 3, flagAdmin|flagClient, "Checks the text of a file, and says what it would change.", (*call).rulesValidate, yaml),
+			row("RELOAD", 2, changes, "Reads the rules file again.", (*call).rulesReload),
+			row("MODE", 5, changes, "Makes a rule enforce, only count (shadow), or do nothing (off).", (*call).rulesMode, ns, name, modes),
+			row("STATS", -2, flagReadonly, "Returns the counters of the rules.", (*call).rulesStats, anyNS),
+			row("RESET", -4, flagWrite, "Forgets a caller of a rule; returns how many states there were.", (*call).rulesReset, ns, name, fields),
+			row("INFO", -4, flagReadonly, "Returns the state of a caller of a rule, as RL.INFO does.", (*call).rulesInfo, ns, name, fields),
+			row("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
+		},
+	}}
+}
+
+// rulesError returns the reply for an error of a change of the rules.
+func rulesError(err error) string {
+	var mistakes rules.Errors
+	if errors.Is(err, rules.ErrNoRule) || errors.Is(err, errNoNamespace) {
+		return "NORULE " + err.Error()
+	}
+	if errors.As(err, &mistakes) {
+		return "ERR the rules stay as they are: " + mistakes.Error()
+	}
+	return "ERR " + plainCut([]byte(err.Error()))
+}
+
+// changeRules runs a change in the background, since parsing a large file takes longer than a turn, and
+// replies with what has changed.
+func (c *call) changeRules(change func() (rules.Changes, error)) {
+	var done rules.Changes
+	c.inBackground(func() (err error) { done, err = change(); return err }, func(err error) {
+		if err != nil {
+			c.fail(rulesError(err))
+			return
+		}
+		c.changed(done)
+	})
+}
+
+// maxShown is how many names of changed rules a reply has.
+const maxShown = 100
+
+// changed replies with what has changed.
+func (c *call) changed(done rules.Changes) {
+	c.mapOf(4)
+	for _, part := range []struct {
+		name  string
+		rules []string
+	}{{"added", done.Added}, {"changed", done.Changed}, {"removed", done.Removed}} {
+		c.text(part.name)
+		c.texts(part.rules[:min(len(part.rules), maxShown)])
+	}
+	c.text("same")
+	c.int(int64(done.Same))
+}
+
+func (c *call) rulesLoad() {
+	text := []byte(string(c.args[2]))
+	c.changeRules(func() (rules.Changes, error) {
+		return c.srv.EditRules(false, func(*rules.Set) ([]byte, error) { return text, nil })
+	})
+}
+
+func (c *call) rulesValidate() {
+	text, srv := []byte(string(c.args[2])), c.srv
+	c.changeRules(func() (rules.Changes, error) {
+		srv.rules.mu.Lock() // one large file at a time
+		defer srv.rules.mu.Unlock()
+		set, err := rules.Parse(text, &srv.zones)
+		if err != nil {
+			return rules.Changes{}, err
+		}
+		return rules.Diff(srv.Rules(), set), nil
+	})
+}
+
+func (c *call) rulesSet() {
+	ns, name, text := string(c.args[2]), string(c.args[3]), []byte(string(c.args[4]))
+	c.changeRules(func() (rules.Changes, error) {
+		return c.srv.EditRules(false, func(s *rules.Set) ([]byte, error) { return s.Set(ns, name, text) })
+	})
+}
+
+func (c *call) rulesDel() {
+	ns, name := string(c.args[2]), string(c.args[3])
+	c.changeRules(func() (rules.Changes, error) {
+		return c.srv.EditRules(false, func(s *rules.Set) ([]byte, error) { return s.Delete(ns, name) })
+	})
+}
+
+func (c *call) rulesReload() { c.changeRules(c.srv.ReloadRules) }
+
+func (c *call) rulesMode() {
+	ns, name := string(c.args[2]), string(c.args[3])
+	mode, ok := rules.ParseMode(string(c.args[4]))
+	if !ok {
+		c.fail("ERR mode must be enforce, shadow or off: " + quoted(c.args[4]))
+		return
+	}
+	c.inBackground(func() error { return c.srv.SetRuleMode(ns, name, mode) }, func(err error) {
+		if err != nil {
+			c.fail(rulesError(err))
+			return
+		}
+		c.ok()
+	})
+}
+
+// namespace returns the namespace that an optional argument names, or nil for all. If there is no such
+// namespace, it replies with an error and returns false.
+func (c *call) namespace(f *rulesInForce) (ns *rules.Namespace, ok bool) {
+	if len(c.args) < 3 {
+		return nil, true
+	}
+	if len(c.args) > 3 {
+		c.fail(c.cmd.wrongArity())
+		return nil, false
+	}
+	if ns = f.set.Namespace(c.args[2]); ns == nil {
+		c.fail(checkError(errNoNamespace, c.args[2]))
+		return nil, false
+	}
+	return ns, true
+}
+
+func (c *call) rulesList() {
+	f := c.srv.rules.force.Load()
+	ns, ok := c.namespace(f)
+	if !ok {
+		return
+	}
+	if ns == nil {
+		all := f.set.Namespaces()
+		c.array(len(all))
+		for _, ns := range all {
+			c.text(ns.Name())
+		}
+		return
+	}
+	list := ns.Rules()
+	c.array(len(list))
+	for _, r := range list {
+		c.mapOf(5)
+		c.text("name")
+		c.text(r.Name)
+		c.text("mode")
+		c.text(r.Mode.String())
+		c.text("limit")
+		c.text(r.Limit())
+		c.text("key")
+		c.texts(r.Key())
+		c.text("candidate")
+		c.text(r.Candidate())
+	}
+}
+
+func (c *call) rulesGet() {
+	name := ""
+	switch {
+	case len(c.args) > 4:
+		c.fail(c.cmd.wrongArity())
+		return
+	case len(c.args) == 4:
+		name = string(c.args[3])
+	}
+	text, err := c.srv.Rules().Excerpt(string(c.args[2]), name)
+	if err != nil {
+		c.fail(rulesError(err))
+		return
+	}
+	c.bulk(text)
+}
+
+func (c *call) rulesStats() {
+	f := c.srv.rules.force.Load()
+	ns, ok := c.namespace(f)
+	if !ok {
+		return
+	}
+	list := f.set.Rules()
+	if ns != nil {
+		list = ns.Rules()
+	}
+	c.array(len(list))
+	for _, r := range list {
+		sum := f.counters[r.Index].Sum()
+		c.mapOf(8)
+		c.text("namespace")
+		c.text(r.Namespace)
+		c.text("name")
+		c.text(r.Name)
+		c.text("mode")
+		c.text(r.Mode.String())
+		for _, v := range [...]struct {
+			name string
+			n    uint64
+		}{
+			{"allowed", sum.Allowed},
+			{"near_limit", sum.Near},
+			{"limited", sum.Limited},
+			{"shadow_limited", sum.ShadowLimited},
+			{"candidate_limited", sum.CandidateLimited},
+		} {
+			c.text(v.name)
+			c.int(int64(v.n))
+		}
+	}
+}
+
+// RuleCallerKeys returns the keys under which a rule may count the caller that fields describe. The errors are
+// those of a check, rules.ErrNoRule, and one that names the fields of the rule's key.
+func (srv *Server) RuleCallerKeys(namespace, name string, fields []Field) ([][]byte, error) {
+	k := srv.checking()
+	defer srv.doneChecking(k)
+	if err := k.begin(srv, []byte(namespace)); err != nil {
+		return nil, err
+	}
+	r := k.ns.Rule(name)
+	if r == nil {
+		return nil, rules.ErrNoRule
+	}
+	for _, f := range fields {
+		if err := k.Add(f.Name, f.Value); err != nil {
+			return nil, err
+		}
+	}
+	keys, ok := k.KeysOf(r, nil)
+	if !ok {
+		return nil, errors.New("the rule's callers are identified by " + strings.Join(r.Key(), ", ") + ": give all of these fields")
+	}
+	return keys, nil
+}
+
+// ResetRuleCaller forgets a caller of a rule, and returns how many states there were. The errors are those of
+// RuleCallerKeys.
+func (srv *Server) ResetRuleCaller(now int64, namespace, name string, fields []Field) (int, error) {
+	keys, err := srv.RuleCallerKeys(namespace, name, fields)
+	n := 0
+	for _, key := range keys {
+		if srv.states().Reset(now, key) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// caller returns the fields of a caller from the arguments after the rule's name. It replies with an error if
+// they are not pairs.
+func (c *call) caller() ([]Field, bool) {
+	words := c.args[4:]
+	if len(words)%2 != 0 || len(words) > 2*rules.MaxFields {
+		c.fail("ERR give the fields of the rule's key, each with its value")
+		return nil, false
+	}
+	var fields []Field
+	for ; len(words) > 0; words = words[2:] {
+		fields = append(fields, Field{words[0], words[1]})
+	}
+	return fields, true
+}
+
+func (c *call) rulesReset() {
+	fields, ok := c.caller()
+	if !ok {
+		return
+	}
+	n, err := c.srv.ResetRuleCaller(c.now, string(c.args[2]), string(c.args[3]), fields)
+	if err != nil {
+		c.fail(rulesError(err))
+		return
+	}
+	c.int(int64(n))
+}
+
+func (c *call) rulesInfo() {
+	fields, ok := c.caller()
+	if !ok {
+		return
+	}
+	keys, err := c.srv.RuleCallerKeys(string(c.args[2]), string(c.args[3]), fields)
+	if err != nil {
+		c.fail(rulesError(err))
+		return
+	}
+	for _, key := range keys {
+		if caller, _ := rules.ParseKey(key); caller.Candidate {
+			continue
+		}
+		if info, ok := c.srv.states().Info(c.now, key); ok {
+			c.keyInfo(&info)
+			return
+		}
+	}
+	c.null()
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"strings"
+	"testing"
+
+	"limitdb/resp"
+)
+
+// later runs a command that works in the background, and returns its reply as line renders it.
+func (c *testClient) later(words ...string) string {
+	c.t.Helper()
+	out := c.raw(string(encode(words...)))
+	if out == "" {
+		out = c.resume()
+	}
+	v, err := resp.ReadReply(bufio.NewReader(strings.NewReader(out)), 64<<20)
+	if err != nil {
+		c.t.Fatalf("%q: %v in %q", words, err, out)
+	}
+	return line(v)
+}
+
+// inTurn runs commands that work in the background, each with its reply.
+func (c *testClient) inTurn(table ...[]string) {
+	c.t.Helper()
+	for _, step := range table {
+		words, want := step[:len(step)-1], step[len(step)-1]
+		if got := c.later(words...); got != want {
+			c.t.Errorf("%q\n got %s\nwant %s", words, got, want)
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	ts := newTestServer(t)
+	var kept []string
+	ts.opts.Rules.Keep = func(text []byte) { kept = append(kept, string(text)) }
+	c := ts.client()
+	c.inTurn(
+		[]string{"RL.RULES", "LIST", "[]"},
+		[]string{"RL.RULES", "SET", "a", "x", "{limit: 5/m, key: [u], candidate: 9/m}", `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.CHECK", "a", "1", "u", "v", `[0 5 4 -1 12000 "x"]`},
+		[]string{"RL.RULES", "SET", "a", "x", `{"limit": "10/m", "key": ["u"]}`, `["added" [] "changed" ["a/x"] "removed" [] "same" 0]`},
+		[]string{"RL.CHECK", "a", "1", "u", "v", `[0 10 8 -1 12000 "x"]`}, // what was used stays used
+		[]string{"RL.RULES", "SET", "a", "y", "limit: 1/m\nmatch: {m: GET}", `["added" ["a/y"] "changed" [] "removed" [] "same" 1]`},
+		[]string{"RL.RULES", "MODE", "a", "y", "Shadow", "OK"},
+		[]string{"RL.RULES", "LIST", `["a"]`},
+		[]string{"RL.RULES", "LIST", "a", `[["name" "x" "mode" "enforce" "limit" "GCRA 10/m" "key" ["u"] "candidate" ""] ["name" "y" "mode" "shadow" "limit" "GCRA 1/m" "key" [] "candidate" ""]]`},
+		[]string{"RL.RULES", "GET", "a", "y", `"name: y\nlimit: 1/m\nmatch: {m: GET}\nmode: shadow\n"`},
+		[]string{"RL.RULES", "DEL", "a", "y", `["added" [] "changed" [] "removed" ["a/y"] "same" 1]`},
+		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}", `["added" ["b/z"] "changed" [] "removed" ["a/x"] "same" 0]`},
+		[]string{"RL.RULES", "VALIDATE", "version: 1\nnamespaces: {b: [{name: z, limit: 2/m}]}", `["added" [] "changed" ["b/z"] "removed" [] "same" 0]`},
+		[]string{"RL.CHECK", "b", "0", `[0 1 0 -1 60000 "z"]`},
+	)
+	if len(kept) != 6 || kept[5] != "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}" {
+		t.Errorf("kept %q", kept)
+	}
+}
+
+// TestRulesErrors checks that mistakes leave the rules as they are.
+func TestRulesErrors(t *testing.T) {
+	ts := withRules(t, "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")
+	kept := 0
+	ts.opts.Rules.Keep = func([]byte) { kept++ }
+	c := ts.client()
+	c.inTurn(
+		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}", `-ERR the rules stay as they are: line 2, column 35: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
+		[]string{"RL.RULES", "VALIDATE", "[", "-ERR the rules stay as they are: line 1, column 1: did not find expected node content"},
+		[]string{"RL.RULES", "SET", "a", "x", "{name: y, limit: 1/m}", "-ERR the rule has another name"},
+		[]string{"RL.RULES", "SET", "a", "y", "{limits: 1/m}", `-ERR the rules stay as they are: line 1, column 2: a rule has no field "limits"; did you mean "limit"?`},
+		[]string{"RL.RULES", "SET", "a b", "y", "{limit: 1/m}", "-ERR a namespace's name has letters, digits or any of _ . / -, at most 64 in all"},
+		[]string{"RL.RULES", "SET", "a", "y", "{key: [u],\n  limit: 1/q}", `-ERR the rules stay as they are: line 2, column 10: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
+		[]string{"RL.RULES", "DEL", "a", "y", "-NORULE there is no such rule"},
+		[]string{"RL.RULES", "GET", "b", "-NORULE there is no such rule"},
+		[]string{"RL.RULES", "MODE", "a", "x", "on", `-ERR mode must be enforce, shadow or off: "on"`},
+		[]string{"RL.RULES", "MODE", "a", "y", "off", "-NORULE there is no such rule"},
+		[]string{"RL.RULES", "RELOAD", "-ERR there is no rules-file: use RL.RULES LOAD or SET"},
+		[]string{"RL.RULES", "LIST", "b", `-NORULE no rules are in that namespace: "b"`},
+		[]string{"RL.CHECK", "a", "0", `[0 1 0 -1 60000 "x"]`},
+	)
+	if kept > 0 {
+		t.Errorf("kept %d times", kept)
+	}
+}
+
+// TestRulesFromAFile checks what commands may do where there is a file.
+func TestRulesFromAFile(t *testing.T) {
+	ts := newTestServer(t)
+	text, err := "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}", error(nil)
+	ts.opts.Rules.Read = func() ([]byte, error) { return []byte(text), err }
+	c := ts.client()
+	c.inTurn(
+		[]string{"RL.RULES", "RELOAD", `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "SET", "a", "x", "limit: 2/m", "-ERR " + errRulesFromFile.Error()},
+		[]string{"RL.RULES", "DEL", "a", "x", "-ERR " + errRulesFromFile.Error()},
+		[]string{"RL.RULES", "LOAD", text, "-ERR " + errRulesFromFile.Error()},
+		[]string{"RL.RULES", "MODE", "a", "x", "off", "OK"},
+		[]string{"RL.CHECK", "a", "0", `[0 -1 -1 -1 0 ""]`},
+		[]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["a/x"] "removed" [] "same" 0]`},
+		[]string{"RL.CHECK", "a", "0", `[0 1 0 -1 60000 "x"]`},
+	)
+	err = errors.New("it is gone")
+	c.inTurn([]string{"RL.RULES", "RELOAD", "-ERR reading rules-file: it is gone"})
+	if st := ts.RulesStatus(); st.Problem != "it is gone" || st.Failed != 1 || st.Loaded != 3 || len(st.Rules) != 1 || !st.FromFile {
+		t.Errorf("%+v", st)
+	}
+	text, err = "version: 2", nil
+	c.inTurn([]string{"RL.RULES", "RELOAD", `-ERR the rules stay as they are: line 1, column 1: the file has no "namespaces" (and 1 more)`},
+		[]string{"RL.CHECK", "a", "0", `[1 1 0 60000 60000 "x"]`})
+}

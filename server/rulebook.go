@@ -1,0 +1,187 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"limitdb/internal/stats"
+	"limitdb/rules"
+)
+
+// RuleSource is where the server's rules come from and where they are kept. Any goroutine may call the
+// functions, but only one at a time.
+type RuleSource struct {
+	// Read reads the file with the rules. If it is nil, there is no file, and rules are set by command.
+	Read func() ([]byte, error)
+	// Keep keeps rules that were set by command. It is nil if nothing can be kept.
+	Keep func(text []byte)
+}
+
+// ruleBook holds the rules in force.
+type ruleBook struct {
+	force  atomic.Pointer[rulesInForce] // never nil
+	secret [16]byte                     // hashed with long identities
+	pool   sync.Pool                    // of *checking
+
+	mu       sync.Mutex // held while the rules change
+	counters map[string]*stats.RuleCounters
+	problem  atomic.Pointer[string] // why the last change failed; nil: it did not
+	changes  atomic.Uint64
+	failures atomic.Uint64
+}
+
+// rulesInForce is a set of rules with their counters. A check uses one from its beginning to its end.
+type rulesInForce struct {
+	set      *rules.Set
+	counters []*stats.RuleCounters // by Rule.Index
+	since    int64                 // when they came into force, ns of Unix time
+}
+
+func (b *ruleBook) init(now int64) {
+	rand.Read(b.secret[:])
+	set, err := rules.Parse([]byte(rules.Empty), nil)
+	if err != nil {
+		panic(err) // a constant
+	}
+	b.counters = map[string]*stats.RuleCounters{}
+	b.force.Store(&rulesInForce{set: set, since: now})
+}
+
+// errRulesFromFile refuses to change by command what a file says.
+var errRulesFromFile = errors.New("the rules come from rules-file: change the file, which is read when it changes, at SIGHUP and by RL.RULES RELOAD")
+
+// errNoRulesFile refuses RELOAD.
+var errNoRulesFile = errors.New("there is no rules-file: use RL.RULES LOAD or SET")
+
+// LoadRules puts the rules of a text in force, and returns what has changed. If the text has a mistake, the old
+// rules stay; the error is a rules.Errors. Rules that are unchanged, and those of which only the limit has
+// changed, keep their callers' state and their counters.
+func (srv *Server) LoadRules(text []byte) (rules.Changes, error) {
+	srv.rules.mu.Lock()
+	defer srv.rules.mu.Unlock()
+	return srv.loadRules(text)
+}
+
+// loadRules is LoadRules with the lock held.
+func (srv *Server) loadRules(text []byte) (rules.Changes, error) {
+	b := &srv.rules
+	set, err := rules.Parse(text, &srv.zones)
+	if err != nil {
+		b.note(err)
+		return rules.Changes{}, err
+	}
+	old := b.force.Load()
+	next := &rulesInForce{set: set, since: srv.clock.Now(), counters: make([]*stats.RuleCounters, len(set.Rules()))}
+	there := make(map[string]bool, len(set.Rules()))
+	for i, r := range set.Rules() {
+		path := r.Path()
+		there[path] = true
+		if b.counters[path] == nil {
+			b.counters[path] = stats.NewRuleCounters(srv.counts.Stripes())
+		}
+		next.counters[i] = b.counters[path]
+	}
+	maps.DeleteFunc(b.counters, func(path string, _ *stats.RuleCounters) bool { return !there[path] })
+	b.force.Store(next)
+	b.changes.Add(1)
+	b.problem.Store(nil)
+	changes := rules.Diff(old.set, set)
+	srv.log.Info("the rules are loaded", "rules", len(set.Rules()), "added", len(changes.Added), "changed", len(changes.Changed),
+		"removed", len(changes.Removed), "same", changes.Same)
+	return changes, nil
+}
+
+// note remembers why a change of the rules has failed.
+func (b *ruleBook) note(err error) {
+	text := err.Error()
+	b.problem.Store(&text)
+	b.failures.Add(1)
+}
+
+// ReloadRules reads the rules file again. If that fails, the old rules stay in force.
+func (srv *Server) ReloadRules() (rules.Changes, error) {
+	srv.rules.mu.Lock()
+	defer srv.rules.mu.Unlock()
+	src := srv.opts.Rules
+	if src.Read == nil {
+		return rules.Changes{}, errNoRulesFile
+	}
+	text, err := src.Read()
+	if err != nil {
+		srv.rules.note(err)
+		return rules.Changes{}, fmt.Errorf("reading rules-file: %w", err)
+	}
+	return srv.loadRules(text)
+}
+
+// EditRules changes the rules by command. edit returns the new text of the file. Without a rules file the
+// new rules are kept with the data. With one, only an edit that is transient is allowed: it lasts until
+// the file is read again.
+func (srv *Server) EditRules(transient bool, edit func(*rules.Set) ([]byte, error)) (rules.Changes, error) {
+	srv.rules.mu.Lock()
+	defer srv.rules.mu.Unlock()
+	src := srv.opts.Rules
+	if src.Read != nil && !transient {
+		return rules.Changes{}, errRulesFromFile
+	}
+	text, err := edit(srv.rules.force.Load().set)
+	if err != nil {
+		return rules.Changes{}, err
+	}
+	changes, err := srv.loadRules(text)
+	if err == nil && src.Read == nil && src.Keep != nil {
+		src.Keep(text)
+	}
+	return changes, err
+}
+
+// SetRuleMode gives a rule a mode. The errors are rules.ErrNoRule and rules.ErrAliased.
+func (srv *Server) SetRuleMode(namespace, name string, mode rules.Mode) error {
+	_, err := srv.EditRules(true, func(s *rules.Set) ([]byte, error) { return s.SetMode(namespace, name, mode) })
+	return err
+}
+
+// Rules returns the rules in force.
+func (srv *Server) Rules() *rules.Set { return srv.rules.force.Load().set }
+
+// RuleFigures are the counters of one rule.
+type RuleFigures struct {
+	Rule   *rules.Rule
+	Counts stats.Rule
+}
+
+// RulesStatus says what rules are in force, for metrics and the dashboard.
+type RulesStatus struct {
+	Rules []RuleFigures
+	// Since is when these rules came into force, in ns of Unix time. The counters count from the start of the
+	// process, or from when the rule first came into force.
+	Since int64
+	// FromFile reports whether they come from rules-file.
+	FromFile bool
+	// Loaded and Failed count changes that came into force and changes that had a mistake.
+	Loaded, Failed uint64
+	// Problem says why the last change did not come into force; "" if it did.
+	Problem string
+}
+
+// RulesStatus returns the rules in force and their counters.
+func (srv *Server) RulesStatus() RulesStatus {
+	b := &srv.rules
+	f := b.force.Load()
+	st := RulesStatus{Since: f.since, FromFile: srv.opts.Rules.Read != nil, Loaded: b.changes.Load(), Failed: b.failures.Load()}
+	if p := b.problem.Load(); p != nil {
+		st.Problem = *p
+	}
+	for i, r := range f.set.Rules() {
+		st.Rules = append(st.Rules, RuleFigures{r, f.counters[i].Sum()})
+	}
+	return st
+}
+
+// SetRulesSecret sets what is hashed with identities that are too long for a key. It must be the same wherever
+// the state is read again. Call it before the first check.
+func (srv *Server) SetRulesSecret(secret [16]byte) { srv.rules.secret = secret }
