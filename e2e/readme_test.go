@@ -102,3 +102,58 @@ func repository(t *testing.T) string {
 	}
 	return root
 }
+
+// TestReadmeNodes starts three nodes with the README's commands, types what the README types, and kills the leader.
+func TestReadmeNodes(t *testing.T) {
+	cli := need(t, "redis-cli")
+	data, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, work := plainBinary(t), t.TempDir()
+	ports := strings.NewReplacer("7001", freePort(t), "7002", freePort(t), "7003", freePort(t), "7101", freePort(t), "7102", freePort(t), "7103", freePort(t))
+	var nodes []*exec.Cmd
+	var replies []string
+	typed := ""
+	for _, line := range strings.Split(string(data), "\n") {
+		if args, ok := strings.CutPrefix(line, "limitdb --port "); ok {
+			c := exec.Command(bin, strings.Fields("--port "+ports.Replace(strings.TrimSuffix(args, " &")))...)
+			c.Dir, c.Env = work, cleanEnviron()
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
+			nodes = append(nodes, c)
+		}
+		if _, command, ok := strings.Cut(line, "redis-cli --json -p 7003 "); ok && strings.HasPrefix(line, "n3$ ") {
+			typed = command
+			continue
+		}
+		if typed != "" {
+			replies = append(replies, line)
+			typed = ""
+		}
+	}
+	if len(nodes) != 3 || len(replies) != 2 {
+		t.Fatalf("the README starts %d nodes and shows %q", len(nodes), replies)
+	}
+	ask := func(words ...string) string {
+		out, err := exec.Command(cli, append([]string{"--json", "-p", ports.Replace("7003")}, words...)...).CombinedOutput()
+		if err != nil {
+			return err.Error()
+		}
+		return strings.TrimSpace(string(out))
+	}
+	eventually(t, "all have a vote", func() bool { return strings.Contains(ask("RAFT", "INFO"), `"voters":3`) })
+	eventually(t, "the first node leads", func() bool { return ask("RAFT", "LEADER") == `"127.0.0.1:`+ports.Replace("7001")+`"` })
+	last := regexp.MustCompile(`\d+\]$`) // milliseconds, which depend on the typing speed
+	for i, want := range replies {
+		got := ask(strings.Fields("RL.TAKE user123 GCRA 30/m BURST 16")...)
+		if last.ReplaceAllString(got, "N") != last.ReplaceAllString(want, "N") {
+			t.Errorf("reply %d is %s, and %s in the README", i+1, got, want)
+		}
+		if i == 0 {
+			_ = nodes[0].Process.Kill()
+		}
+	}
+}
