@@ -74,7 +74,10 @@ type Settings struct {
 	// Observation.
 	LogLevel             *Enum // debug, verbose, notice, warning
 	LogFile              *Text // "" means standard error
-	SlowlogLogSlowerThan *Int  // microseconds; -1 means off
+	DecisionLog          *Text // "" means none
+	DecisionLogOneIn     *Int
+	DecisionLogMaxSize   *Bytes
+	SlowlogLogSlowerThan *Int // microseconds; -1 means off
 	SlowlogMaxLen        *Int
 	LatencyTracking      *Bool
 	LatencyPercentiles   *Words // see Percentiles
@@ -256,6 +259,12 @@ func declareObservation(r *Registry, s *Settings) {
 		"How much is logged.")
 	s.LogFile = g.text("logfile", "", fixed,
 		"The file to log to; empty: the standard error.")
+	s.DecisionLog = g.text("decision-log", "", fixed,
+		"A file to which decisions are logged, as JSON lines that limitdb simulate reads; SIGHUP opens it anew. It has the callers' keys. Empty: none.")
+	s.DecisionLogOneIn = g.int("decision-log-one-in", "1", 1, 1_000_000_000, mutable,
+		"Log one caller in so many, and all of that caller's decisions.")
+	s.DecisionLogMaxSize = g.bytes("decision-log-max-size", "256mb", 64<<10, 1<<50, fixed,
+		"The most that decision-log and the file before it, whose name ends in .1, may take together.")
 	s.SlowlogLogSlowerThan = g.int("slowlog-log-slower-than", "10000", -1, int64(time.Hour/time.Microsecond), mutable,
 		"The slow log records commands that take more than this many microseconds; 0: all, -1: none.")
 	s.SlowlogMaxLen = g.int("slowlog-max-len", "128", 0, 100_000, mutable,

@@ -30,7 +30,7 @@ type collector struct {
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
-	top                                     *prometheus.Desc
+	top, logged, dropped                    *prometheus.Desc
 	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
 }
 
@@ -53,6 +53,8 @@ func newCollector(snapshot func() Snapshot) *collector {
 		duration:  describe("command_duration_seconds", "Time that each command took, without the network.", "command"),
 		decisions: describe("decisions_total", "Requests to take something, by result.", "result"),
 		top:       describe("key_denials", "Denials of the keys that are denied most often, halved every minute; only with metrics-top-keys.", "key"),
+		logged:    describe("decision_log_written_total", "Decisions written to decision-log."),
+		dropped:   describe("decision_log_dropped_total", "Decisions that decision-log should have and has not, because it could not be written, or not fast enough."),
 
 		reloads:          describe("config_reloads_total", "Reloads of the configuration, by result.", "result"),
 		reloadSuccessful: describe("config_last_reload_successful", "Whether the last reload of the configuration succeeded: 1 or 0."),
@@ -144,7 +146,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- s.desc
 	}
 	for _, d := range []*prometheus.Desc{
-		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top,
+		c.build, c.rejected, c.closed, c.calls, c.errors, c.duration, c.decisions, c.top, c.logged, c.dropped,
 		c.reloads, c.reloadSuccessful, c.reloadedTime,
 	} {
 		ch <- d
@@ -178,6 +180,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send(ch, c.decisions, prometheus.CounterValue, float64(s.Engine.Limited), "limited")
 	for name, n := range labels(s.TopLimited) {
 		send(ch, c.top, prometheus.GaugeValue, float64(n), name)
+	}
+	if s.DecisionLog {
+		send(ch, c.logged, prometheus.CounterValue, float64(s.DecisionsLogged))
+		send(ch, c.dropped, prometheus.CounterValue, float64(s.DecisionsDropped))
 	}
 	c.collectCommands(ch, s.Commands)
 	c.collectConfig(ch, &s.Config)

@@ -46,6 +46,11 @@ type Snapshot struct {
 	// empty unless metrics-top-keys asks for some.
 	TopLimited []Count
 
+	// DecisionLog reports whether decisions are logged, DecisionsLogged and DecisionsDropped how many were, and
+	// how many were not because the file was too slow or could not be written.
+	DecisionLog                       bool
+	DecisionsLogged, DecisionsDropped uint64
+
 	// SlowlogEntries is the current number of entries in the slow log.
 	SlowlogEntries int64
 	// SlowCommands counts the commands that were slow enough for the slow log.

@@ -63,6 +63,11 @@ func (c *call) rlTakeAll() {
 		c.fail(c.takeAllError(err, at, keys, t.limits[:n]))
 		return
 	}
+	for i := range n {
+		if c.srv.decisions != nil {
+			c.log(keys[i], t.costs[i], &t.ds[i])
+		}
+	}
 	c.array(2 + n)
 	if at < 0 {
 		c.int(0)

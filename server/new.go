@@ -24,17 +24,18 @@ func New(o Options) *Server {
 		o.Memory = all
 	}
 	srv := &Server{
-		set:      o.Settings,
-		registry: o.Registry,
-		clock:    o.Clock,
-		log:      o.Log,
-		version:  o.Version,
-		opts:     o,
-		runID:    newRunID(),
-		started:  o.Clock.Now(),
-		table:    newTable(families()),
-		evict:    make(chan struct{}, 1),
-		swapped:  make(chan struct{}, 1),
+		set:       o.Settings,
+		registry:  o.Registry,
+		clock:     o.Clock,
+		log:       o.Log,
+		version:   o.Version,
+		opts:      o,
+		decisions: o.Decisions,
+		runID:     newRunID(),
+		started:   o.Clock.Now(),
+		table:     newTable(families()),
+		evict:     make(chan struct{}, 1),
+		swapped:   make(chan struct{}, 1),
 
 		authLimiter: engine.New(engine.Options{Shards: 4}),
 		// A reservation is paid for later, so Burst + 1 attempts are granted at once.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"limitdb/engine"
+	"limitdb/internal/decisionlog"
 	"limitdb/limit"
 	"limitdb/resp"
 )
@@ -63,6 +64,9 @@ func (c *call) carryOut(p *plan, key []byte) {
 	case opReserve:
 		err = c.srv.states().Reserve(c.now, key, &p.limit, p.cost, p.maxWait, &d)
 	}
+	if c.srv.decisions != nil && err == nil && (p.op == opTake || p.op == opReserve) {
+		c.log(key, p.cost, &d)
+	}
 	switch {
 	case err != nil:
 		c.fail(c.planError(p, key, err))
@@ -70,6 +74,13 @@ func (c *call) carryOut(p *plan, key []byte) {
 		c.decisionMillis(&d)
 	default:
 		c.decisionSeconds(&d)
+	}
+}
+
+// log offers a decision to the log of decisions.
+func (c *call) log(key []byte, cost int64, d *limit.Decision) {
+	if cost > 0 {
+		c.srv.decisions.Offer(&decisionlog.Decision{Time: c.now, Key: key, Cost: cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining})
 	}
 }
 
@@ -89,6 +100,9 @@ func (c *call) carryOutTake(p *plan, key []byte) {
 		return
 	}
 	granted, err := c.srv.states().TakeFor(c.now, key, &r, &d)
+	if c.srv.decisions != nil && err == nil {
+		c.log(key, p.cost, &d)
+	}
 	if r.Partial {
 		c.decidedInPart(key, p.limit.Algorithm.Kind(), &d, granted, err)
 	} else {

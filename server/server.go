@@ -10,6 +10,7 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/internal/clock"
+	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/server/pubsub"
@@ -45,6 +46,8 @@ type Options struct {
 	Replication *Replication
 	// Rules says where rules come from and where they are kept.
 	Rules RuleSource
+	// Decisions logs decisions. If nil, none are logged.
+	Decisions *decisionlog.Log
 	// Memory is the most memory that the process may use, in bytes. If 0, only the machine's
 	// memory bounds it.
 	Memory int64
@@ -56,16 +59,17 @@ type Options struct {
 // Server runs the commands of all sessions. Make it with New, give it to a
 // transport as its Handler, and call Run.
 type Server struct {
-	set      *config.Settings
-	registry *config.Registry
-	engine   atomic.Pointer[engine.Engine] // see states
-	swapped  chan struct{}                 // another engine is in force, capacity 1
-	clock    Clock
-	log      *slog.Logger
-	version  string
-	opts     Options
-	runID    string
-	started  int64 // ns of Unix time
+	set       *config.Settings
+	registry  *config.Registry
+	engine    atomic.Pointer[engine.Engine] // see states
+	swapped   chan struct{}                 // another engine is in force, capacity 1
+	clock     Clock
+	log       *slog.Logger
+	version   string
+	opts      Options
+	decisions *decisionlog.Log // nil: none
+	runID     string
+	started   int64 // ns of Unix time
 
 	table    *table
 	counts   *stats.Counters

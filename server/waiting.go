@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -15,7 +16,8 @@ import (
 // count as the command's time.
 type waiting struct {
 	engine.Waiter
-	cmd *command
+	cmd    *command
+	logged []byte // the key, if the decision is to be logged
 }
 
 // The errors that a wait can end with, besides the engine's.
@@ -29,6 +31,9 @@ var (
 func (c *call) askFor(key []byte, w *waiting, most int64) {
 	s := c.client
 	w.Until = c.now
+	if log := c.srv.decisions; log != nil && w.Lease == nil && log.Wants(key) {
+		w.logged = bytes.Clone(key)
+	}
 	if s != nil && s.mayWait() == nil {
 		w.Owner, w.Until = s.conn, c.now+min(most, math.MaxInt64-c.now)
 	}
@@ -84,6 +89,9 @@ func (c *call) answer(w *waiting, key []byte) {
 	wants := w.Limit.Algorithm.Kind()
 	if w.Lease != nil {
 		wants = limit.LEASE
+	}
+	if w.logged != nil && err == nil {
+		c.log(w.logged, w.Cost, &d)
 	}
 	switch {
 	case err == errWaitUnblocked:

@@ -47,6 +47,10 @@ func (p *process) snapshot() observe.Snapshot {
 	for reason, n := range f.Closed {
 		s.Clients.Closed = append(s.Clients.Closed, observe.Count{Name: reason, N: n})
 	}
+	if p.decisionLog != nil {
+		s.DecisionLog = true
+		s.DecisionsLogged, s.DecisionsDropped = p.decisionLog.Counts()
+	}
 	if most := int(p.set.MetricsTopKeys.Get()); most > 0 {
 		for _, k := range p.states().Top(p.clock.Now(), engine.ByLimited, most, nil) {
 			s.TopLimited = append(s.TopLimited, observe.Count{Name: string(k.Key), N: uint64(max(0, k.Count))})

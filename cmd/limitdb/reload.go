@@ -18,7 +18,7 @@ type reloads struct {
 	clockOffset  atomic.Int64 // ns
 }
 
-// reload handles SIGHUP: it reopens the log file and reads password files and certificates again. If one of
+// reload handles SIGHUP: it reopens the log files and reads password files and certificates again. If one of
 // these fails, its old value stays.
 func (p *process) reload() {
 	p.notify(daemon.SdNotifyReloading)
@@ -29,6 +29,12 @@ func (p *process) reload() {
 		read func() error
 	}{
 		{"logfile", p.logs.reopen},
+		{"decision-log", func() error {
+			if p.decisionLog == nil {
+				return nil
+			}
+			return p.decisionLog.Reopen()
+		}},
 		{"requirepass-file", p.registry.ReloadSecrets},
 		{"certificates", func() error {
 			if p.tls == nil {

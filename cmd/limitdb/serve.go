@@ -19,6 +19,7 @@ import (
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/internal/clock"
+	"limitdb/internal/decisionlog"
 	"limitdb/observe"
 	"limitdb/persistence"
 	"limitdb/server"
@@ -61,24 +62,25 @@ func cutFlag(args []string, flag string) (rest []string, found bool) {
 
 // process is the running server and all its parts.
 type process struct {
-	registry  *config.Registry
-	set       *config.Settings
-	clock     *clock.Real
-	boot      func() (id uint64, elapsed int64) // for persistence.Options
-	log       *slog.Logger
-	logs      *logOutput
-	engine    *engine.Engine
-	server    *server.Server
-	group     *transport.Group
-	ports     ports
-	saves     bool           // make a snapshot last
-	tls       *transport.TLS // nil if no port speaks TLS
-	http      *observe.Server
-	httpPorts ports
-	durable   *durability
-	replica   *replica // nil for a standalone server
-	reloads   reloads
-	stop      chan bool // true means immediately
+	registry    *config.Registry
+	set         *config.Settings
+	clock       *clock.Real
+	boot        func() (id uint64, elapsed int64) // for persistence.Options
+	log         *slog.Logger
+	logs        *logOutput
+	engine      *engine.Engine
+	server      *server.Server
+	group       *transport.Group
+	ports       ports
+	saves       bool           // make a snapshot last
+	tls         *transport.TLS // nil if no port speaks TLS
+	http        *observe.Server
+	httpPorts   ports
+	durable     *durability
+	decisionLog *decisionlog.Log // nil without decision-log
+	replica     *replica         // nil for a standalone server
+	reloads     reloads
+	stop        chan bool // true means immediately
 }
 
 // run starts the parts in their order, waits, and stops them in the reverse order. A start that fails
@@ -111,6 +113,10 @@ func (p *process) run() (err error) {
 	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
+
+	if p.decisionLog != nil {
+		background.Go(func() { p.decisionLog.Run(ctx) })
+	}
 
 	now := true // as after a start that fails
 	undo.add(func() error { p.close(now, signals); return nil })
@@ -174,7 +180,16 @@ func (p *process) build(undo *cleanups) error {
 	if p.durable, err = openDurability(p); err != nil {
 		return err
 	}
+	if path := p.set.DecisionLog.Get(); path != "" {
+		p.decisionLog, err = decisionlog.Open(decisionlog.Options{
+			Path: path, MaxBytes: p.set.DecisionLogMaxSize.Get(), OneIn: p.set.DecisionLogOneIn.Get, Log: p.log,
+		})
+		if err != nil {
+			return err
+		}
+	}
 	p.server = server.New(server.Options{
+		Decisions:  p.decisionLog,
 		Durability: p.keeper(), Replication: p.replica.forServer(),
 		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),

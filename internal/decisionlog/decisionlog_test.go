@@ -1,0 +1,154 @@
+package decisionlog
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// runLog opens a log, runs it, and returns a function that ends it.
+func runLog(t *testing.T, o Options) (l *Log, end func()) {
+	t.Helper()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { l.Run(ctx); close(done) }()
+	return l, func() { cancel(); <-done }
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, end := runLog(t, Options{Path: path, MaxBytes: 1 << 20})
+	l.Offer(&Decision{Time: 1_600_000_000_000_000_001, Key: []byte("user:1"), Cost: 1, Limit: 10, Remaining: 9})
+	l.Offer(&Decision{Time: 2, Key: []byte("a\"\\\n\xffü"), Cost: 3, Limited: true, Rule: "r"})
+	end()
+	want := `{"time":1600000000000000001,"key":"user:1","cost":1,"limited":false,"limit":10,"remaining":9}` + "\n" +
+		`{"time":2,"key":"a\"\\\\\u000a\\xffü","cost":3,"limited":true,"limit":0,"remaining":0,"rule":"r"}` + "\n"
+	if got := read(t, path); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if w, d := l.Counts(); w != 2 || d != 0 {
+		t.Errorf("%d written, %d dropped", w, d)
+	}
+}
+
+// Different keys are different strings of JSON.
+func TestKeysStayDifferent(t *testing.T) {
+	keys := rapid.SliceOfN(rapid.SampledFrom([]byte("\\x0f\xff\xc3\xbc\"\x00")), 0, 6)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := keys.Draw(t, "a"), keys.Draw(t, "b")
+		var x, y string
+		if err := json.Unmarshal(appendString(nil, a), &x); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(appendString(nil, b), &y); err != nil {
+			t.Fatal(err)
+		}
+		if (x == y) != (string(a) == string(b)) {
+			t.Errorf("%q and %q are %q and %q", a, b, x, y)
+		}
+	})
+}
+
+// A caller is logged always or never.
+func TestSample(t *testing.T) {
+	l, err := Open(Options{Path: filepath.Join(t.TempDir(), "log"), MaxBytes: 1 << 20, OneIn: func() int64 { return 10 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := 0
+	for i := range 10_000 {
+		key := fmt.Append(nil, "user:", i)
+		if l.Wants(key) {
+			logged++
+		}
+		if l.Wants(key) != l.Wants(key) {
+			t.Fatal("not always the same")
+		}
+	}
+	if logged < 800 || logged > 1200 {
+		t.Errorf("%d of 10000 are logged", logged)
+	}
+}
+
+func TestSizeIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	const most = 4000
+	l, end := runLog(t, Options{Path: path, MaxBytes: most})
+	for i := range 1000 {
+		l.Offer(&Decision{Time: int64(i), Key: []byte("user:1")})
+	}
+	end()
+	written, dropped := l.Counts()
+	if written+dropped != 1000 {
+		t.Errorf("%d and %d are not 1000", written, dropped)
+	}
+	if n := len(read(t, path)) + len(read(t, path+".1")); n > most {
+		t.Errorf("%d bytes", n)
+	}
+	if !strings.Contains(read(t, path), `"time":999`) {
+		t.Error("the latest is not there")
+	}
+}
+
+// Decisions that nobody writes are dropped and counted, and Offer never waits.
+func TestDropped(t *testing.T) {
+	l, err := Open(Options{Path: filepath.Join(t.TempDir(), "log"), MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range waiting + 5 {
+		l.Offer(&Decision{Key: []byte("a")})
+	}
+	if _, dropped := l.Counts(); dropped != 5 {
+		t.Errorf("%d were dropped", dropped)
+	}
+}
+
+// A file that cannot be made is tried again.
+func TestFileThatFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	path := filepath.Join(dir, "log")
+	if _, err := Open(Options{Path: path, MaxBytes: 1 << 20}); err == nil {
+		t.Fatal("opened in no folder")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Path: dir, MaxBytes: 1 << 20}); err == nil {
+		t.Error("a folder was opened")
+	}
+	l, err := Open(Options{Path: path, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.drop()
+	l.write([]byte("a\n"))
+	l.Flush()
+	l.write([]byte("b\n"))
+	l.Flush()
+	if got := read(t, path); got != "b\n" {
+		t.Errorf("%q", got)
+	}
+	if w, d := l.Counts(); w != 1 || d != 1 {
+		t.Errorf("%d written, %d dropped", w, d)
+	}
+}
