@@ -24,7 +24,11 @@ func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = s.clamp(now)
+	return s.walk(s.clamp(now), cursor, count, visit)
+}
+
+// walk is Engine.walk in a shard that is locked.
+func (s *shard) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
 	g := s.table.lookup(cursor << placeShift)
 	if g.n == 0 {
 		return 1, g.end()

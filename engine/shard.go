@@ -112,6 +112,9 @@ const fixedState = 10
 // store keeps the state that an algorithm has made, unless an absent key would
 // mean the same. If must is set, a new key ignores the budget.
 func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error {
+	if s.watched != nil {
+		s.touch(sp)
+	}
 	if s.table.changes == nil {
 		return s.keep(now, sp, m, next, must)
 	}
@@ -148,9 +151,6 @@ func (s *shard) keep(now int64, sp *spot, m mark, next []byte, must bool) error 
 	gone := expires(m.kind(), next) <= now
 	if sp.at == nil && gone {
 		return nil
-	}
-	if s.watched != nil {
-		s.touch(sp)
 	}
 	switch {
 	case sp.at == nil:

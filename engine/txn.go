@@ -352,8 +352,10 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	was = it.kind != 0
-	return was, t.write(it, unknown(it.kind), nil)
+	if was = it.kind != 0; !was {
+		return false, nil
+	}
+	return true, t.write(it, unknown(it.kind), nil)
 }
 
 // Step runs step on the state of key, which has the given kind, as Apply does.

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"maps"
+	"strconv"
+	"testing"
+
+	"limitdb/limit"
+)
+
+// A walk in a transaction finds what the transaction has made of the keys.
+func TestEachInATransaction(t *testing.T) {
+	e := New(Options{Shards: 4})
+	want := map[string]limit.Kind{}
+	for i := range 300 {
+		mustTake(t, e, start, key(i), perSecond(10), 5)
+		want[string(key(i))] = limit.GCRA.Kind()
+	}
+	runs := 0
+	err := e.Update(start, [][]byte{key(1)}, func(tx *Txn) error {
+		runs++
+		if _, err := tx.Delete(key(1)); err != nil {
+			return err
+		}
+		if err := tx.Put(key(2), limit.STRING, someValue(start+second)); err != nil {
+			return err
+		}
+		if err := tx.Put([]byte("new"), limit.HASH, someValue(start+second)); err != nil {
+			return err
+		}
+		got := map[string]limit.Kind{}
+		if err := tx.Each(func(key []byte, kind limit.Kind) bool { got[string(key)] = kind; return true }); err != nil {
+			return err
+		}
+		delete(want, string(key(1)))
+		want[string(key(2))], want["new"] = limit.STRING, limit.HASH
+		if !maps.Equal(got, want) {
+			t.Errorf("%d keys, not %d", len(got), len(want))
+		}
+		n := 0
+		return tx.Each(func([]byte, limit.Kind) bool { n++; return strconv.Itoa(n) != "7" && n < 8 })
+	})
+	if err != nil || runs != 2 {
+		t.Errorf("%v after %d runs", err, runs)
+	}
+	e.check()
+}
