@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"simulate":    {"limit", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
 	"uplink":      {"transport", "internal"},
-	"server":      {"engine", "value", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
+	"server":      {"engine", "value", "script", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
 	"bench":       {"resp", "limit", "engine", "internal"},
 	"cmd":         {"bench", "config", "dashboard", "engine", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "rules", "server", "simulate", "transport", "uplink"},
 	"e2e":         {"resp", "config"},

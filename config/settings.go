@@ -35,6 +35,8 @@ type Settings struct {
 	CommandTimeout          *Duration
 	WriteTimeout            *Duration
 	MaxKeyLen               *Bytes
+	Scripts                 *Enum
+	ScriptTimeLimit         *Duration
 	ProtoMaxBulkLen         *Bytes
 	ClientQueryBufferLimit  *Bytes
 	ClientOutputBufferLimit *OutputLimit
@@ -166,6 +168,10 @@ func declareLimits(r *Registry, s *Settings) {
 		"Close a client that has not completed a command this many seconds after it began it.")
 	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600, mutable,
 		"Close a client that has read none of its pending replies for this many seconds.")
+	s.Scripts = g.enum("scripts", "yes", []string{"yes", "known", "no"}, mutable,
+		"Which Lua scripts EVAL runs: yes, any script; known, those of published versions of well-known limiters; no, none.")
+	s.ScriptTimeLimit = g.milliseconds("script-time-limit", "1000", 10, 60_000, mutable,
+		"End a script that has run for this many milliseconds. It leaves nothing.")
 	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
 	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,

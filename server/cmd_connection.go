@@ -9,12 +9,12 @@ func connectionCommands() []command {
 	const conn = flagFast | flagLoading | flagStale | flagConn
 	return []command{
 		{
-			name: "PING", arity: -1, flags: flagFast | flagConn, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "PING", arity: -1, flags: flagScript | flagFast | flagConn, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns PONG, or its argument.", args: []argument{{name: "message", kind: "string", optional: true}},
 			run: (*call).ping,
 		},
 		{
-			name: "ECHO", arity: 2, flags: conn, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "ECHO", arity: 2, flags: flagScript | conn, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns its argument.", args: []argument{{name: "message", kind: "string"}},
 			run: func(c *call) { c.bulk(c.args[1]) },
 		},
@@ -47,7 +47,7 @@ func connectionCommands() []command {
 			run: (*call).hello,
 		},
 		{
-			name: "SELECT", arity: 2, flags: conn, group: "connection", since: "1.0.0", complexity: "O(1)",
+			name: "SELECT", arity: 2, flags: flagScript | conn, group: "connection", since: "1.0.0", complexity: "O(1)",
 			summary: "Accepts any index below databases; they all share one key space.",
 			args:    []argument{{name: "index", kind: "integer"}},
 			run:     (*call).selectDB,

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/glob"
+	"limitdb/limit"
 	"limitdb/resp"
 )
 
@@ -38,30 +39,30 @@ func keyCommands() []command {
 				{name: "count", kind: "integer", token: "COUNT", optional: true},
 				{name: "type", kind: "string", token: "TYPE", optional: true},
 			},
-			run: (*call).scan,
+			run: (*call).scan, atomic: (*call).scanIn,
 		},
 		{
 			name: "KEYS", arity: 2, flags: flagReadonly | flagStaleRead | flagDangerous, group: "generic", since: "1.0.0",
 			complexity: "O(n) for n keys in the table",
 			summary:    "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
 			args:       []argument{{name: "pattern", kind: "string"}},
-			run:        (*call).keys,
+			run:        (*call).keys, atomic: (*call).keysIn,
 		},
 		{
 			name: "RANDOMKEY", arity: 1, flags: flagReadonly | flagStaleRead, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns some key, or null.", run: (*call).randomKey,
+			summary: "Returns some key, or null.", run: (*call).randomKey, atomic: (*call).randomKeyIn,
 		},
 		{
 			name: "DBSIZE", arity: 1, flags: flagReadonly | flagStaleRead | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Counts the keys.", run: (*call).dbSize,
+			summary: "Counts the keys.", run: (*call).dbSize, atomic: (*call).dbSizeIn,
 		},
 		{
 			name: "FLUSHALL", arity: -1, flags: flagWrite | flagQuorum | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Forgets every key.", args: flush, run: (*call).flushAll,
+			summary: "Forgets every key.", args: flush, run: (*call).flushAll, atomic: (*call).flushAllIn,
 		},
 		{
 			name: "FLUSHDB", arity: -1, flags: flagWrite | flagQuorum | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Forgets every key.", args: flush, run: (*call).flushAll,
+			summary: "Forgets every key.", args: flush, run: (*call).flushAll, atomic: (*call).flushAllIn,
 		},
 	}
 }
@@ -126,50 +127,67 @@ const (
 	walkStep = 32      // slots of the table in a step, which are matched under a shard's lock
 )
 
+// scanArgs are the options of SCAN.
+type scanArgs struct {
+	count int64
+	match *glob.Pattern // nil: any key
+	kind  string        // "": any
+}
+
+// parseScan parses the options of SCAN. It returns the text of the error, or "".
+func parseScan(words [][]byte) (a scanArgs, text string) {
+	a.count = 10
+	for ; len(words) > 0; words = words[2:] {
+		if len(words) == 1 {
+			return a, errSyntax
+		}
+		var ok bool
+		switch v := words[1]; {
+		case foldEqual(words[0], "MATCH"):
+			if a.match, ok = glob.Compile(v); !ok {
+				return a, errPatternTooLong
+			}
+		case foldEqual(words[0], "TYPE"):
+			a.kind = strings.ToLower(string(v))
+		case foldEqual(words[0], "COUNT"):
+			if a.count, ok = resp.ParseInt(v); !ok {
+				return a, errNotInt
+			}
+			if a.count < 1 {
+				return a, errSyntax
+			}
+		default:
+			return a, errSyntax
+		}
+	}
+	return a, ""
+}
+
+// wants reports whether SCAN returns a key.
+func (a *scanArgs) wants(key []byte, kind limit.Kind) bool {
+	return (a.match == nil || a.match.Match(key)) && (a.kind == "" || a.kind == kind.TypeName())
+}
+
 func (c *call) scan() {
 	cursor, text := c.scanCursor(c.args[1])
 	if text != "" {
 		c.fail(text)
 		return
 	}
-	count, match, kind := int64(10), (*glob.Pattern)(nil), ""
-	for i := 2; i < len(c.args); i += 2 {
-		if i+1 == len(c.args) {
-			c.fail(errSyntax)
-			return
-		}
-		var ok bool
-		switch v := c.args[i+1]; {
-		case foldEqual(c.args[i], "MATCH"):
-			if match, ok = glob.Compile(v); !ok {
-				c.fail(errPatternTooLong)
-				return
-			}
-		case foldEqual(c.args[i], "TYPE"):
-			kind = strings.ToLower(string(v))
-		case foldEqual(c.args[i], "COUNT"):
-			if count, ok = resp.ParseInt(v); !ok {
-				c.fail(errNotInt)
-				return
-			}
-			if count < 1 {
-				c.fail(errSyntax)
-				return
-			}
-		default:
-			c.fail(errSyntax)
-			return
-		}
+	a, text := parseScan(c.args[2:])
+	if text != "" {
+		c.fail(text)
+		return
 	}
 	var found []byte
 	n := 0
 	visit := func(key []byte, info engine.Info) {
-		if (match == nil || match.Match(key)) && (kind == "" || kind == info.Kind.TypeName()) {
+		if a.wants(key, info.Kind) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}
 	}
-	left := int(min(count, scanMost))
+	left := int(min(a.count, scanMost))
 	c.inSteps(nil, func() bool {
 		cursor = c.states().Range(c.now, cursor, min(left, walkStep), visit)
 		c.holds = int64(cap(found))
@@ -245,9 +263,17 @@ func (c *call) randomKey() {
 // flushStep is how many shards are emptied in a step.
 const flushStep = 8
 
+// flushError returns the error for wrong arguments of FLUSHALL, or "".
+func flushError(args [][]byte) string {
+	if len(args) > 2 || len(args) == 2 && !foldEqual(args[1], "ASYNC") && !foldEqual(args[1], "SYNC") {
+		return errSyntax
+	}
+	return ""
+}
+
 func (c *call) flushAll() {
-	if len(c.args) > 2 || (len(c.args) == 2 && !foldEqual(c.args[1], "ASYNC") && !foldEqual(c.args[1], "SYNC")) {
-		c.fail(errSyntax)
+	if text := flushError(c.args); text != "" {
+		c.fail(text)
 		return
 	}
 	if c.srv.opts.Replication != nil {

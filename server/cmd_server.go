@@ -14,7 +14,7 @@ func serverCommands() []command {
 			run: (*call).info,
 		},
 		{
-			name: "TIME", arity: 1, flags: flagFast | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
+			name: "TIME", arity: 1, flags: flagScript | flagFast | flagLoading | flagStale, group: "server", since: "1.0.0", complexity: "O(1)",
 			summary: "Returns the time of decisions: Unix seconds and microseconds.",
 			run: func(c *call) {
 				c.array(2)

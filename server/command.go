@@ -64,6 +64,7 @@ const (
 	flagNow       // runs at once in a transaction, too
 	flagNoMulti   // cannot be in a transaction
 	flagTouches   // counts as a change of a collection that exists, also if it makes none
+	flagScript    // touches no key, and may be called by scripts
 	flagDangerous // ACL category only
 	flagConn      // ACL category @connection
 	flagLead      // only the node that leads can run it, like one that reads or writes

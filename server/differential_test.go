@@ -201,6 +201,9 @@ func (g *twins) expiry(w twin) twin {
 // times renders a time to live, or an absolute time after base, so that small differences do not show.
 func times(unit int64, absolute bool) func(v resp.Value, base int64) string {
 	return func(v resp.Value, base int64) string {
+		if v.Kind == ':' && v.Int < -2 { // a script has no int64
+			return "after 2262"
+		}
 		if v.Kind != ':' || v.Int < 0 {
 			return line(v)
 		}
@@ -215,7 +218,73 @@ func times(unit int64, absolute bool) func(v resp.Value, base int64) string {
 	}
 }
 
-func (g *twins) next() twin {
+// next returns the next commands: mostly one, sometimes a transaction or a script.
+func (g *twins) next() []twin {
+	switch g.IntN(40) {
+	case 0:
+		return g.transaction()
+	case 1, 2:
+		return []twin{g.one().scripted()}
+	}
+	return []twin{g.one()}
+}
+
+// transaction returns the commands of a transaction, sometimes with keys that are watched, and changed.
+func (g *twins) transaction() (all []twin) {
+	if g.IntN(2) == 0 {
+		all = append(all, plain("WATCH", g.key(), g.key()))
+		for range g.IntN(3) {
+			all = append(all, g.one())
+		}
+	}
+	all = append(all, plain("MULTI"))
+	var parts []twin
+	for range g.IntN(6) {
+		w := g.one()
+		if g.IntN(5) == 0 {
+			w = w.scripted()
+		}
+		parts = append(parts, w)
+		all = append(all, twin{ours: w.ours, redis: w.redis})
+	}
+	if g.IntN(10) == 0 {
+		all = append(all, plain(g.pick("MULTI", "WATCH", "UNWATCH", "DISCARD")))
+	}
+	exec := plain(g.pick("EXEC", "EXEC", "EXEC", "EXEC", "DISCARD"))
+	exec.render = func(v resp.Value, base int64) string {
+		if v.Null || len(v.Elems) < len(parts) {
+			return line(v)
+		}
+		out := []string{}
+		for i, e := range v.Elems {
+			var w twin
+			if i < len(parts) {
+				w = parts[i]
+			}
+			out = append(out, w.line(e, base))
+		}
+		return strings.Join(out, ", ")
+	}
+	return append(all, exec, plain("UNWATCH"))
+}
+
+// scripted returns the command as a script runs it.
+func (w twin) scripted() twin {
+	of := func(words []string) []string {
+		return append([]string{"EVAL", "return redis.pcall(unpack(ARGV))", "0"}, words...)
+	}
+	return twin{ours: of(w.ours), redis: of(w.redis), render: w.render}
+}
+
+// line renders a reply to the command.
+func (w twin) line(v resp.Value, base int64) string {
+	if w.render != nil {
+		return w.render(v, base)
+	}
+	return line(v)
+}
+
+func (g *twins) one() twin {
 	makers := []func() twin{
 		g.stringRead, g.stringWrite, g.stringWrite, g.counterWrite, g.expireWrite, g.expireRead, g.keyspace,
 		g.sortedSetRead, g.sortedSetWrite, g.sortedSetWrite, g.hashOp, g.hashOp, g.listOp, g.listOp, g.setOp,
@@ -580,11 +649,7 @@ func (d *differential) compare(g *twins, seed uint64, all []twin) {
 	}
 	a, b := d.ours.pipeline(ours...), d.redis.do(redis...)
 	for i, w := range all {
-		render := func(v resp.Value, _ int64) string { return line(v) }
-		if w.render != nil {
-			render = w.render
-		}
-		if x, y := render(a[i], g.now), render(b[i], g.other); x != y {
+		if x, y := w.line(a[i], g.now), w.line(b[i], g.other); x != y {
 			var before strings.Builder
 			for j := max(0, i-60); j < i; j++ {
 				fmt.Fprintf(&before, "  %q -> %s\n", ours[j], line(b[j]))
@@ -619,7 +684,7 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 		for range 20 {
 			var all []twin
 			for range 50 {
-				all = append(all, g.next())
+				all = append(all, g.next()...)
 			}
 			d.compare(g, seed, all)
 			d.advance(g)

@@ -19,6 +19,7 @@ func families() [][]command {
 		hashCommands(),
 		listCommands(),
 		multiCommands(),
+		scriptCommands(),
 		connectionCommands(),
 		clientCommands(),
 		serverCommands(),

@@ -18,7 +18,7 @@ func TestErrorsSayWhatWasMeant(t *testing.T) {
 		{"RL.TAEK a GCRA 5/m", "-ERR unknown command 'RL.TAEK', with args beginning with: 'a' 'GCRA' '5/m' (", "did you mean 'RL.TAKE'?"},
 		{"PIGN", "-ERR unknown command 'PIGN', with args beginning with: (", "did you mean 'PING'?"},
 		{"blpop a 0", "-ERR unknown command 'blpop', with args beginning with: 'a' '0' (", "RL.TAKE key QUEUE"},
-		{"EVALSHA a 0", "-ERR unknown command 'EVALSHA', with args beginning with: 'a' '0' (", "RL.TAKEALL"},
+		{"FCALL a 0", "-ERR unknown command 'FCALL', with args beginning with: 'a' '0' (", "RL.TAKE key GCRA"},
 		{"CLIENT LITS", "-ERR unknown subcommand 'LITS'. Try CLIENT HELP.", "did you mean 'LIST'?"},
 		{"COMMAND DOSC", "-ERR unknown subcommand 'DOSC'. Try COMMAND HELP.", "did you mean 'DOCS'?"},
 		{"CONFIG SET maxcleints 5", "-ERR Unknown option or number of arguments for CONFIG SET - 'maxcleints'", "did you mean 'maxclients'?"},
@@ -84,7 +84,7 @@ func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 			t.Errorf("%s is there, and its line in insteadOf is to go", name.name)
 		}
 	}
-	for _, name := range []string{"EVAL", "blpop", "XADD"} {
+	for _, name := range []string{"FCALL", "blpop", "XADD"} {
 		use := insteadOf([]byte(name))
 		if use == "" {
 			t.Errorf("%s: nothing is named", name)

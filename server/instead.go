@@ -8,8 +8,8 @@ func insteadOf(name []byte) string {
 	word := strings.ToUpper(string(name))
 	for _, row := range [...]struct{ commands, use string }{
 		{
-			"EVAL EVAL_RO EVALSHA EVALSHA_RO SCRIPT FCALL FCALL_RO",
-			"limitdb runs no scripts: RL.TAKE key GCRA 100/m decides in one atomic step, RL.TAKEALL over several keys",
+			"FCALL FCALL_RO",
+			"limitdb has no functions: EVAL runs a script, and RL.TAKE key GCRA 100/m decides in one atomic step",
 		},
 		{
 			"BLPOP BRPOP BLMOVE XADD XREAD",

@@ -110,12 +110,14 @@ func multiCommands() []command {
 	watch.firstKey, watch.lastKey, watch.step = 1, -1, 1
 	exec := row("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
 	exec.flags &^= flagFast
+	unwatch := row("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch)
+	unwatch.flags &^= flagNow
 	return []command{
 		row("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),
 		exec,
 		row("DISCARD", 1, 0, "Forgets the commands since MULTI.", (*call).discard),
 		watch,
-		row("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch),
+		unwatch,
 	}
 }
 

@@ -186,13 +186,13 @@ func groupTitle(group string) string {
 }
 
 // link is a Markdown link to a heading of the same page: an anchor is the
-// heading in lower case, blanks as dashes, other signs left out.
+// heading in lower case, blanks as dashes, other signs but the underscore left out.
 func link(text, heading string) string {
 	anchor := strings.Map(func(r rune) rune {
 		switch {
 		case r == ' ':
 			return '-'
-		case r == '-' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z':
+		case r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z':
 			return r
 		}
 		return -1

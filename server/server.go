@@ -85,6 +85,7 @@ type Server struct {
 	queues   aheadPool
 	together togetherPool
 	rules    ruleBook
+	scripts  scripts
 	wide     func(name []byte) bool
 	zones    limit.Zones // the time zones that limits have named
 

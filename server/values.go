@@ -157,9 +157,9 @@ func (c *call) item(t *txn, key []byte) (it item) {
 	return it
 }
 
-// put makes key hold a value. One without a body, or that has expired, is no value.
+// put makes key hold a value. One without a body is no value, nor is one that has expired.
 func (c *call) put(t *txn, key []byte, it *item) {
-	if it.body == nil || it.expires != 0 && it.expires <= c.nowMillis() {
+	if it.body == nil {
 		t.remove(key)
 		return
 	}

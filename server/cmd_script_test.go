@@ -1,0 +1,161 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"limitdb/script"
+)
+
+// eval runs a script with one key and returns the reply on one line.
+func (c *testClient) eval(source string, words ...string) string {
+	c.t.Helper()
+	return line(c.do(append([]string{"EVAL", source}, words...)...))
+}
+
+func TestScripts(t *testing.T) {
+	c := newTestServer(t).client()
+	for _, tt := range [][]string{
+		{"return redis.call('SET', KEYS[1], ARGV[1])", "1 k v", "OK"},
+		{"return {redis.call('GET', KEYS[1]), redis.call('TTL', KEYS[1]), redis.call('TYPE', 'cell').ok}", "1 k", `["v" -1 "none"]`},
+		{"return redis.call('CL.THROTTLE', KEYS[1], 1, 2, 60)", "1 cell", "[0 2 1 -1 30]"},
+		{"return redis.call('RL.TAKE', 'undeclared', 'GCRA', '5/m')", "0", "[0 5 4 -1 12000]"},
+		{"redis.call('INCR', 'n') redis.call('EXPIRE', 'n', 10) return redis.call('PTTL', 'n')", "0", "10000"},
+		{"redis.call('SET', 'kept', 1) return redis.call('INCR', 'cell')", "0", "-WRONGTYPE Operation against a key holding the wrong kind of value: it holds GCRA"},
+		{"return redis.call('GET', 'kept')", "0", `"1"`},
+		{"return redis.pcall('INCR', 'cell').err", "0", `"WRONGTYPE`},
+		{"local t = redis.call('TIME') return t[1]", "0", `"1600000000"`},
+		{"return redis.call('WAIT', 1, 1000)", "0", "0"},
+		{"return redis.call('KEYS', 'k*')", "0", `["`},
+		{"return #redis.call('SCAN', 0, 'TYPE', 'string')[2]", "0", "3"},
+		{"redis.call('SET', 'k9', 1) redis.call('DEL', 'k') return {redis.call('DBSIZE'), redis.call('EXISTS', 'k', 'k9')}", "0", "[5 1]"},
+		{"for _, k in ipairs(redis.call('KEYS', 'k*')) do redis.call('DEL', k) end return redis.call('DBSIZE')", "0", "3"},
+		{"redis.call('FLUSHALL') redis.call('SET', 'only', 1) return redis.call('KEYS', '*')", "0", `["only"]`},
+		{"return redis.call('RANDOMKEY')", "0", `"only"`},
+		{"return redis.call('NOSUCH')", "0", "-ERR Unknown Redis command called from script"},
+		{"return redis.call('GET')", "0", "-ERR Wrong number of args calling Redis command from script"},
+		{"return redis.call('MULTI')", "0", "-ERR This Redis command is not allowed from script"},
+		{"return redis.call('SUBSCRIBE', 'a')", "0", "-ERR This Redis command is not allowed from script"},
+		{"return redis.call('INFO')", "0", "-ERR This Redis command is not allowed from script"},
+		{"return redis.call('EVAL', 'return 1', 0)", "0", "-ERR This Redis command is not allowed from script"},
+		{"return redis.sha1hex('')", "0", `"da39a3ee5e6b4b0d3255bfef95601890afd80709"`},
+		{"this is not lua", "0", "-ERR Error compiling script"},
+		{"return 1", "x", "-" + errNotInt},
+		{"return 1", "2 a", "-ERR Number of keys can't be greater than number of args"},
+		{"return 1", "-1", "-ERR Number of keys can't be negative"},
+	} {
+		if got := c.eval(tt[0], strings.Fields(tt[1])...); !strings.HasPrefix(got, tt[2]) {
+			t.Errorf("%s\n got %s\nwant %s", tt[0], got, tt[2])
+		}
+	}
+	if got := line(c.do("EVAL_RO", "return redis.call('SET', 'a', 1)", "0")); !strings.HasPrefix(got, "-ERR Write commands are not allowed from read-only scripts.") {
+		t.Error(got)
+	}
+	if got := line(c.do("EVAL_RO", "return redis.call('GET', 'only')", "0")); got != `"1"` {
+		t.Error(got)
+	}
+}
+
+func TestScriptCache(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	const one = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db" // return 1
+	for _, step := range [][2]string{
+		{"EVALSHA " + one + " 0", "-NOSCRIPT No matching script. Please use EVAL."},
+		{"EVAL return\x001 0", "1"},
+		{"EVALSHA " + strings.ToUpper(one) + " 0", "1"},
+		{"EVALSHA_RO " + one + " 0", "1"},
+		{"SCRIPT EXISTS " + one + " abc", "[1 0]"},
+		{"SCRIPT FLUSH", "OK"},
+		{"SCRIPT EXISTS " + one, "[0]"},
+		{"SCRIPT LOAD return\x001", `"` + one + `"`},
+		{"SCRIPT LOAD return\x00(", "-ERR Error compiling script"},
+		{"SCRIPT KILL", "-NOTBUSY No scripts in execution right now."},
+		{"CONFIG SET scripts known", "OK"},
+		{"EVALSHA " + one + " 0", "-" + errUnknownScript},
+		{"SCRIPT LOAD return\x002", "-" + errUnknownScript},
+		{"CONFIG SET scripts no", "OK"},
+		{"EVAL return\x001 0", "-ERR scripts are turned off by the directive scripts"},
+	} {
+		words := strings.Fields(step[0])
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "\x00", " ")
+		}
+		if got := line(c.do(words...)); !strings.HasPrefix(got, step[1]) {
+			t.Errorf("%q: %s, not %s", step[0], got, step[1])
+		}
+	}
+	c.do("CONFIG", "SET", "scripts", "yes")
+	for i := range cachedScripts + 100 {
+		c.eval("return "+strconv.Itoa(i), "0")
+	}
+	if n := ts.scripts.order.Len(); n != cachedScripts || len(ts.scripts.bySHA) != n {
+		t.Errorf("%d scripts are cached", n)
+	}
+}
+
+// A script that is ended leaves nothing, alone and in a transaction.
+func TestScriptThatIsEnded(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	const endless = "redis.call('SET', 'a', 1) while true do end"
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() { // the housekeeper, with a clock that has gone on
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				ts.scripts.expire(testStart + 1)
+			}
+		}
+	}()
+	for _, undeclared := range []string{"", "redis.call('GET', 'x') "} {
+		if got := c.eval(undeclared+endless, "1", "a"); got != "-ERR Script ended: it has run for longer than script-time-limit" {
+			t.Error(got)
+		}
+	}
+	c.do("MULTI")
+	c.do("SET", "b", "1")
+	c.do("EVAL", endless, "1", "a")
+	if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-ERR Script ended") {
+		t.Error(got)
+	}
+	close(stop)
+	<-ended
+	if got := line(c.do("EXISTS", "a", "b")); got != "0" {
+		t.Errorf("%s keys are left", got)
+	}
+	if got := c.eval("redis.call('SET', 'a', 1) local s = 'x' while true do s = s .. s end", "1", "a"); got != "-ERR "+script.ErrMemory.Error() {
+		t.Error(got)
+	}
+	if got := line(c.do("EXISTS", "a")); got != "0" {
+		t.Error("a key is left")
+	}
+}
+
+// Scripts work in a transaction, and have the transaction's writes.
+func TestScriptInMulti(t *testing.T) {
+	c := newTestServer(t).client()
+	for _, words := range [][]string{{"MULTI"}, {"SET", "a", "1"}, {"EVAL", "return redis.call('INCR', KEYS[1])", "1", "a"}, {"EVAL", "return redis.call('GET', 'a')", "0"}, {"DBSIZE"}, {"KEYS", "*"}, {"FLUSHALL"}, {"GET", "a"}} {
+		c.do(words...)
+	}
+	if got := line(c.do("EXEC")); got != `[OK 2 "2" 1 ["a"] OK nil]` {
+		t.Error(got)
+	}
+}
+
+func TestKnownScripts(t *testing.T) {
+	if got := knownScript("f74233f556d3f99c50b61169cf8aa8d5deb63fb2"); got != "ulule/limiter" {
+		t.Error(got)
+	}
+	for _, sha := range []string{"", "f7", strings.Repeat("0", 40), "ulule/limiter"} {
+		if got := knownScript(sha); got != "" {
+			t.Errorf("%q is of %s", sha, got)
+		}
+	}
+}

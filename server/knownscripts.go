@@ -1,0 +1,133 @@
+package server
+
+import "strings"
+
+// knownScript returns the library that a script belongs to, by its SHA-1; "" if limitdb does not
+// know it. These are the scripts of published versions of limiters, which `scripts known` allows.
+func knownScript(sha string) string {
+	for _, row := range [...]struct{ library, scripts string }{
+		{"go-redis/redis_rate", `
+			f52a5b566060d79fd321d695df55bc918339c4aa
+			054143318f521948424aa25df61d7f7ba835a9d7
+			b51fcf1fec2622e401ecd1495ba719a525362891
+			a6aad3b47e739a75dad60abfc23778c5cf863397
+			ed56c8a55853f0875fb1b3ec6a5f0d599ae50fb7
+			879df209aa81c6045299275bd92eddc98dc3ba7d
+			c63c96596849c7e5dd745dda1f81821c2f36a85d
+		`},
+		{"ulule/limiter", `
+			f74233f556d3f99c50b61169cf8aa8d5deb63fb2
+			566f5c6a17e5fddb9a10bf389f754edd0d899c61
+		`},
+		{"throttled v2", `
+			ebd682e30de074a6919bde872b507734c7c3ebe5
+			6bdec824e189de50c67af6376ce88933ad7728a3
+		`},
+		{"rate-limiter-flexible", `
+			a1de965f42e177aa339706bd580f049065eca79a
+			0aa93fe6a34317527000a66828426c0ae2104618
+			6370ccec6af5c40163f676dde54c68fb5372ffd6
+		`},
+		{"@fastify/rate-limit", `
+			b8a19d47785922bb04e7a9fdb49e90d89be1b8af
+			4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc
+			b72d57bf75a045b8d6f72ca5b553e356583723f0
+			f80d0c65a05e27559602a2b43fbe989df31fc5f6
+			3f481dd9e75a7c63c2facb091af19e1ab17f2cc7
+		`},
+		{"rate-limit-redis", `
+			81dbecea94d2d10514719b20ed51faf711529d9d
+			b829ec02dca78a148dfc75dd3c86f488ed007c68
+			3f424a504987d231baa2e19159bb5def8ad32f87
+			6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a
+		`},
+		{"limits", `
+			628bd136a573a06b346879695681af12ccef300f
+			ab9a35aa62ed8fa50cf1c655a522698512c9b126
+			f2994557f1daca13bfef97c2a31ca4b174e031ca
+			3136f0028c572d2959b5cdc5ec15b287fab6a9ff
+			bf95c654b6be0a54713252ef2362a25546faf877
+			f2ef2962263bbe72f66f5bbd0da234e74d880068
+			ad795214f59fe26d6fdec07973836dd16586f5ec
+			d2a3aeb88bc5648c36fed2636c03c52d5ae2ce18
+			d19f37c18768a509dbf1310a257bfc35be65609f
+			bec85d5af0739203306474d2cac591c3d6f907d2
+			19c9778cd6391e2ee9f90aa518bf56256d15b4ae
+			741eab638ba93ed71020bb821c45c022d0fa02c4
+			e7a0a27d4101baabb124af209bb0245197a359a1
+			e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7
+		`},
+		{"Spring Cloud Gateway", `
+			0ad5736ed1c04aae6ec194376c784b89b8c08a7a
+			775635cca91092477cbcee85fd800accb6adc4b2
+			76a566c51f92d8f643d16e0ef0101663d5380dba
+			9d491aea731237273f4274f9ed9660b432b23791
+			eec77786d43c65f7fd568900b5d2b63b692318dc
+		`},
+		{"Kong rate-limiting", `
+			5d30863604236a151eb61aae06fd7c8ba051d3e0
+			c0c8112b7b72f6e62996d9728dce30fac38286b6
+			4d1cce2e153d24bd33d85877f6eb28065aa92546
+		`},
+		{"Laravel cache RateLimiter", `
+			a08c9c69b7c07ae2485190873b90d128a23e502d
+			647c65a442733a1aa440f99908d249d13b4d6c4a
+			d5f94f1848f0c54fff99d99dbc4d54184a157c02
+		`},
+		{"Laravel Redis::throttle", `
+			29cc07bd431ccbf64637e5dcb60484560fdfa2da
+			1c5d436d6863e949247f4fa66fa1e32b7fa18da9
+		`},
+		{"Laravel Redis::funnel", `
+			420ca604de4310d8301943a71390ee669720d640
+			a50243715157b186c5162c69e02eff3bf0c7994a
+			da2d0debfcb15563d58979b79fcb9fd1ee01a3d2
+			f019fadb2be7f759e6da999f739efe1250879ebd
+		`},
+		{"bucket4j", `
+			9450de540565d89de15092a716555821601f128b
+			535b2fd00a12a23393fe15cf99599ecc51cd3007
+			1fed031c105d7c0315b3fc2e4a75e697247264f5
+			c0569386b0382069581dfaa1a8d241140bc0eeb4
+			6cad3abd039c32c68cc4638ca3513684cd302a58
+			70b34c1df15244e38adcc5356cabe59b8aca7254
+		`},
+		{"rwz redis-gcra", `
+			a9981050630e3925a2c740c80f07a1d0e24e78fb
+			87d3712ed6eb1ea48f2afdba5473ef21b3ddb03c
+			7f098c7a5a829f0b66bbfc3601a83fd2c5a8e174
+			4628336da5ca85d07cc6b1964e2a7468f2d9febb
+			d9221875db05e13f52cb59c413f98b1f4f55bec0
+			9dea6282b5030c1dcb7d3a2a13f22f4591591895
+			eec5cb1afecb11ab103c09edf26092d6f0f04fc4
+		`},
+		{"redlock", `
+			96da70f7716f27d278a5218544df37fd8b0a5e4c
+			aed6f382e410db8ba7926d4e5e9aab410bf2a78a
+			e4612211c9f8f51c257e26e056b0a654b3187242
+			e5a322e2634ef59a516e8ea150cb085afafee684
+			ce46f80993d5dac20dd066eb301a4e37994bdbed
+			0f0f23b9048b36752b5be114f357ba083449f908
+		`},
+		{"@upstash/ratelimit", `
+			472e55443b62f60d0991028456c57815a387066d
+			40515c9dd0a08f8584f5f9b593935f6a87c1c1c3
+			b13943e359636db027ad280f1def143f02158c13
+			8c4c341934502aee132643ffbe58ead3450e5208
+			977fb636fb5ceb7e98a96d1b3a1272ba018efdae
+			ee3a3265fad822f83acad23f8a1e2f5c0b156b03
+			e1391e429b699c780eb0480350cd5b7280fd9213
+			b35c5bc0b7fdae7dd0573d4529911cabaf9d1d89
+			deb03663e8af5a968deee895dd081be553d2611b
+			5bece90aeef8189a8cfd28995b479529e270b3c6
+			c26b12703dd137939b9a69a3a9b18e906a2d940f
+			8e8f222ccae68b595ee6e3f3bf2199629a62b91a
+			54bd274ddc59fb3be0f42deee2f64322a10e2b50
+		`},
+	} {
+		if len(sha) == 40 && strings.Contains(row.scripts, sha) {
+			return row.library
+		}
+	}
+	return ""
+}

@@ -1,0 +1,230 @@
+package server
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"limitdb/resp"
+	"limitdb/script"
+)
+
+// Scripts. A script runs in one transaction of the engine, with the handlers that clients'
+// commands have. It runs on the event loop of its client and holds the shards of its keys, or all
+// shards if it needs a key that it has not named. So its steps, its memory and its time are
+// bounded. What it has written is stored when it ends; one that is ended leaves nothing.
+
+const (
+	// scriptSteps and scriptMemory bound one run: instructions of the virtual machine, and bytes
+	// that the script allocates.
+	scriptSteps  = 100_000_000
+	scriptMemory = 64 << 20
+	// cachedScripts and cachedBytes bound the scripts that EVALSHA knows.
+	cachedScripts = 1000
+	cachedBytes   = 64 << 20
+)
+
+// scripts holds the compiled scripts, the virtual machines and the runs.
+type scripts struct {
+	mu      sync.Mutex
+	bySHA   map[string]*list.Element // of *script.Script, in order
+	order   list.List                // the one used last comes first
+	bytes   int
+	idle    []*script.VM
+	running map[*scriptRun]bool
+	seed    uint32
+}
+
+// scriptRun is a script that runs.
+type scriptRun struct {
+	since int64 // ns of Unix time
+	stop  atomic.Bool
+	late  atomic.Bool // it was stopped because its time is over
+}
+
+// compiled returns the script with that SHA-1, nil if it is not cached.
+func (s *scripts) compiled(sha string) *script.Script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.bySHA[sha]
+	if at == nil {
+		return nil
+	}
+	s.order.MoveToFront(at)
+	return at.Value.(*script.Script)
+}
+
+// compile returns the script with that source.
+func (s *scripts) compile(source []byte) (*script.Script, error) {
+	if known := s.compiled(script.SHA(source)); known != nil {
+		return known, nil
+	}
+	compiled, err := script.Compile(source)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bySHA == nil {
+		s.bySHA = map[string]*list.Element{}
+	}
+	if s.bySHA[compiled.SHA] == nil {
+		s.bySHA[compiled.SHA] = s.order.PushFront(compiled)
+		s.bytes += compiled.Size
+	}
+	for s.order.Len() > 1 && (s.order.Len() > cachedScripts || s.bytes > cachedBytes) {
+		last := s.order.Remove(s.order.Back()).(*script.Script)
+		delete(s.bySHA, last.SHA)
+		s.bytes -= last.Size
+	}
+	return compiled, nil
+}
+
+// flush forgets all scripts.
+func (s *scripts) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bySHA, s.bytes = nil, 0
+	s.order.Init()
+}
+
+// begin returns a virtual machine and a run, which end gives back.
+func (s *scripts) begin(now int64) (*script.VM, *scriptRun) {
+	run := &scriptRun{since: now}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		s.running = map[*scriptRun]bool{}
+	}
+	s.running[run] = true
+	if n := len(s.idle); n > 0 {
+		vm := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		return vm, run
+	}
+	s.seed++
+	return script.NewVM(s.seed), run
+}
+
+func (s *scripts) end(vm *script.VM, run *scriptRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, run)
+	s.idle = append(s.idle, vm) // as many as have ever run at once
+}
+
+// expire stops the runs that began before a time.
+func (s *scripts) expire(before int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for run := range s.running {
+		if run.since < before {
+			run.late.Store(true)
+			run.stop.Store(true)
+		}
+	}
+}
+
+// kill stops all runs, and reports whether there was one.
+func (s *scripts) kill() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for run := range s.running {
+		run.stop.Store(true)
+	}
+	return len(s.running) > 0
+}
+
+// host runs the commands of a script.
+type host struct {
+	call
+	t        *txn
+	run      *scriptRun
+	readOnly bool
+}
+
+// Call runs one command of the script.
+func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
+	h.out, h.proto, h.failed = b, resp.RESP2, false
+	if resp3 {
+		h.proto = resp.RESP3
+	}
+	h.args = args
+	if text := h.admit(); text != "" {
+		h.fail(text)
+		return h.out
+	}
+	mark := len(h.out)
+	switch {
+	case h.cmd.atomic != nil:
+		h.cmd.atomic(&h.call, h.t)
+	case h.cmd.name == "WAIT":
+		h.int(0)
+	default:
+		h.cmd.run(&h.call)
+	}
+	if h.t.err != nil { // the transaction begins again, or is given up
+		h.run.stop.Store(true)
+		h.out = resp.AppendError(h.out[:mark], "ERR "+h.t.err.Error())
+	}
+	return h.out
+}
+
+// admit finds the command and returns the error if the script may not run it, or "".
+func (h *host) admit() string {
+	cmd := h.srv.table.find(h.args[0])
+	if cmd == nil {
+		return "ERR Unknown Redis command called from script"
+	}
+	cmd, text := cmd.resolve(h.args)
+	h.cmd = cmd
+	switch {
+	case text != "":
+		return "ERR Wrong number of args calling Redis command from script"
+	case cmd.group == "scripting", cmd.atomic == nil && cmd.flags&flagScript == 0 && cmd.name != "WAIT":
+		return "ERR This Redis command is not allowed from script"
+	case h.readOnly && cmd.flags&flagWrite != 0:
+		return "ERR Write commands are not allowed from read-only scripts."
+	}
+	if cmd.hasKeys() {
+		return h.srv.checkKeys(cmd, h.args)
+	}
+	return ""
+}
+
+// Log writes a line of the script to the server's log.
+func (h *host) Log(level int, message string) {
+	if level >= 2 {
+		h.srv.log.Info("a script says", "message", logged([]byte(message)))
+	}
+}
+
+// eval runs a script in a transaction and replies.
+func (c *call) eval(t *txn, s *script.Script, readOnly bool) {
+	n, _ := resp.ParseInt(c.args[2])
+	keys, argv := c.args[3:3+n], c.args[3+n:]
+	vm, run := c.srv.scripts.begin(c.srv.clock.Now())
+	defer c.srv.scripts.end(vm, run)
+	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: call{srv: c.srv, now: c.now, table: c.table}}
+	mark := len(c.out)
+	out, err := vm.Run(s, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.proto == resp.RESP3, c.out)
+	switch {
+	case t.err != nil:
+		return
+	case err != nil && run.late.Load():
+		t.err = errScriptTime
+	case err != nil:
+		t.err = scriptError{err}
+	default:
+		if c.out = out; len(out) > mark && out[mark] == '-' {
+			c.failed, c.reveals = true, true
+		}
+	}
+}
+
+// scriptError is the end of a script that passed a bound.
+type scriptError struct{ error }
+
+// errScriptTime is the end of a script that ran for too long.
+var errScriptTime = scriptError{errors.New("Script ended: it has run for longer than script-time-limit")}

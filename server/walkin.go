@@ -1,0 +1,99 @@
+package server
+
+import (
+	"bytes"
+
+	"limitdb/internal/glob"
+	"limitdb/limit"
+	"limitdb/resp"
+)
+
+// Commands on all keys in a transaction or a script: one atomic step of all shards, for tables of
+// up to a million keys. They have no cursors.
+
+// each calls fn for every key, as the transaction has made it, until fn returns false.
+func (t *txn) each(fn func(key []byte, kind limit.Kind) bool) { _ = t.note(t.Each(fn)) }
+
+// found replies with the keys for which wants returns true.
+func (c *call) found(t *txn, wants func(key []byte, kind limit.Kind) bool) {
+	var found []byte
+	n, most := 0, int(c.outputLimit())
+	t.each(func(key []byte, kind limit.Kind) bool {
+		if wants(key, kind) {
+			found = resp.AppendBulk(found, key)
+			n++
+		}
+		return len(found) <= most
+	})
+	if len(found) > most {
+		c.fail("ERR the reply would be over client-output-buffer-limit")
+		return
+	}
+	c.array(n)
+	c.out = append(c.out, found...)
+}
+
+func (c *call) keysIn(t *txn) {
+	pattern, ok := glob.Compile(c.args[1])
+	if !ok {
+		c.fail(errPatternTooLong)
+		return
+	}
+	c.found(t, func(key []byte, _ limit.Kind) bool { return pattern.Match(key) })
+}
+
+// scanIn returns all keys at once: nothing may change between two calls.
+func (c *call) scanIn(t *txn) {
+	if !isCursor(c.args[1]) {
+		c.fail(errInvalidCursor)
+		return
+	}
+	a, text := parseScan(c.args[2:])
+	if text != "" {
+		c.fail(text)
+		return
+	}
+	c.array(2)
+	c.text("0")
+	c.found(t, a.wants)
+}
+
+// isCursor reports whether b is a number of digits.
+func isCursor(b []byte) bool {
+	return len(b) > 0 && len(bytes.Trim(b, "0123456789")) == 0
+}
+
+func (c *call) randomKeyIn(t *txn) {
+	var some []byte
+	t.each(func(key []byte, _ limit.Kind) bool {
+		some = bytes.Clone(key)
+		return false
+	})
+	if some == nil {
+		c.null()
+		return
+	}
+	c.bulk(some)
+}
+
+func (c *call) dbSizeIn(t *txn) {
+	n := int64(0)
+	t.each(func([]byte, limit.Kind) bool { n++; return true })
+	c.int(n)
+}
+
+func (c *call) flushAllIn(t *txn) {
+	if text := flushError(c.args); text != "" {
+		c.fail(text)
+		return
+	}
+	var keys [][]byte
+	t.each(func(key []byte, _ limit.Kind) bool {
+		keys = append(keys, bytes.Clone(key))
+		return true
+	})
+	for _, key := range keys {
+		t.remove(key)
+	}
+	c.ok()
+}
