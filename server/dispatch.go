@@ -40,8 +40,10 @@ func (s *session) executeSilenced(args [][]byte) {
 
 func (s *session) executeOne(args [][]byte) {
 	special := s.srv.special.Load() | s.early
-	if special&specialFollowing != 0 && !s.inMulti() && s.elsewhere(args, special) {
-		return
+	if special&specialFollowing != 0 {
+		if s.inMulti() && s.execElsewhere(args, special) || !s.inMulti() && s.elsewhere(args, special) {
+			return
+		}
 	}
 	cmd := s.lookup(args)
 	if cmd == nil || !s.admits(cmd, args, special) {

@@ -130,7 +130,14 @@ func (s *session) tell(cmd *command, mark int) {
 	if s.told || s.srv.durable.ackLeader.Load() && cmd.flags&flagQuorum == 0 && s.state == running {
 		return
 	}
-	s.told, s.quiet = true, mark
+	s.tellAll(mark)
+}
+
+// tellAll records that the replies from mark on reveal state.
+func (s *session) tellAll(mark int) {
+	if !s.told {
+		s.told, s.quiet = true, mark
+	}
 }
 
 // hold keeps the replies back if they must wait, and reports whether it did. If told is true,

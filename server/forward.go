@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 
@@ -45,6 +46,8 @@ type forwarding struct {
 	answered int    // of them
 	muted    bool   // their replies are dropped
 	skip     bool   // by CLIENT REPLY SKIP; the batch is one command
+	hidden   int    // replies that come first, and that the client has had already
+	multi    *multi // the transaction that is the batch; else nil
 
 	stream *uplink.Stream // nil: none
 	in     *inbox         // of stream
@@ -76,7 +79,7 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 	case c.refusal(special) != "", special&specialPause != 0 && s.srv.pause.holds(s, cmd):
 		return s.postpone(args)
 	case s.forwarded:
-		s.life.Drain(uplink.ErrNotLeading) // one hop at most
+		s.drainNotLeading()
 		return true
 	case s.readOnly && cmd.flags&flagStaleRead != 0:
 		if !s.postpone(args) {
@@ -99,6 +102,9 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 	s.collect(cmd, args, special)
 	return true
 }
+
+// drainNotLeading ends the session of another node's client: commands take one hop at most.
+func (s *session) drainNotLeading() { s.life.Drain(uplink.ErrNotLeading) }
 
 // redirected reports whether the client is told where the leader is.
 func (s *session) redirected() bool {
@@ -159,7 +165,7 @@ func appendCommand(b []byte, args [][]byte) []byte {
 
 // drop empties the batch.
 func (f *forwarding) drop() {
-	f.batch, f.ends, f.answered, f.muted, f.skip = f.batch[:0], f.ends[:0], 0, false, false
+	f.batch, f.ends, f.answered, f.muted, f.skip, f.hidden, f.multi = f.batch[:0], f.ends[:0], 0, false, false, 0, nil
 	if cap(f.batch) > 2*batchBytes {
 		f.batch = nil
 	}
@@ -262,7 +268,7 @@ func (s *session) underway() bool {
 	case cause == uplink.Closed:
 		s.life.Drain(errClosedByLead)
 		return false
-	case f.scan.Within():
+	case f.scan.Within() && f.hidden == 0:
 		s.life.Drain(errUnknown) // part of a reply was sent
 		return false
 	case cause == uplink.NotLeading:
@@ -287,9 +293,14 @@ func (s *session) relay(in []byte) bool {
 		if err != nil || f.answered == len(f.ends) {
 			return false
 		}
-		s.call.out = append(s.call.out, in[:n]...)
+		if f.hidden == 0 {
+			s.call.out = append(s.call.out, in[:n]...)
+		}
 		in = in[n:]
-		if whole {
+		switch {
+		case whole && f.hidden > 0:
+			f.hidden--
+		case whole:
 			f.answered++
 			f.since, f.refused, f.gaveUp = 0, false, false
 		}
@@ -310,7 +321,11 @@ func (s *session) again() {
 	if f.skip {
 		s.replies = replySkip
 	}
-	f.back = slices.Concat(f.batch[from:], f.back)
+	again := f.batch[from:]
+	if s.multi = cmp.Or(f.multi, s.multi); f.multi != nil {
+		again = appendCommand(nil, [][]byte{[]byte("EXEC")})
+	}
+	f.back = slices.Concat(again, f.back)
 	f.drop()
 	s.awaitLeader()
 }

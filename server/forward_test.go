@@ -335,3 +335,39 @@ func TestClientsThatKnowClusters(t *testing.T) {
 	c := n.follower.client()
 	c.gets("CONFIG SET raft-redirect moved\r\nRL.TAKE foo GCRA 1/m\r\n", "OK", moved)
 }
+
+// A transaction of a client of another node is carried out at the leader, whole, and is queued again if that does not lead.
+func TestForwardedTransaction(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.client()
+	c.gets("RL.TAKE a GCRA 1/m\r\nMULTI\r\nRL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE b GCRA 1/m\r\nEXEC\r\nPING\r\n",
+		"[0 1 0 -1 60000]", "OK", "QUEUED", "QUEUED", "QUEUED", "[[1 1 0 60000 60000] PONG [0 1 0 -1 60000]]", "PONG")
+	c.gets("MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nRL.TAKE\r\nEXEC\r\n",
+		"OK", "QUEUED", "[PONG]", "OK", "-"+n.leader.table.find([]byte("RL.TAKE")).wrongArity(), "-EXECABORT Transaction discarded because of previous errors.")
+
+	// The uplink ends: one reply.
+	n.primary.holds.Store(true)
+	c.s.Data([]byte("MULTI\r\nRL.TAKE c GCRA 1/m\r\nEXEC\r\n"))
+	for n.leader.engine.Stats().Keys < 3 {
+		runtime.Gosched()
+	}
+	n.cut()
+	if got := strings.Join(c.receive(3), " "); got != "OK QUEUED -"+errUnknownOutcome {
+		t.Errorf("%q", got)
+	}
+	// The node that led does not, and this one does.
+	n.primary.holds.Store(false)
+	n.connect()
+	n.leader.Follow()
+	c.s.Data([]byte("MULTI\r\nRL.TAKE d GCRA 1/m\r\nEXEC\r\nPING\r\n"))
+	<-c.conn.woken // refused
+	c.s.Resume()
+	n.other.turn = 1
+	n.other.holds.Store(false)
+	n.link.Store(nil)
+	n.follower.Lead(n.follower.engine)
+	n.follower.LeaderChanged()
+	if got := strings.Join(c.receive(4), " "); got != "OK QUEUED [[0 1 0 -1 60000]] PONG" {
+		t.Errorf("%q", got)
+	}
+}

@@ -236,19 +236,18 @@ func (c *call) execAll(m *multi) {
 		return
 	case !unchanged:
 		c.nullArray()
-		c.client.told = true
+		c.client.tellAll(mark)
 		return
 	}
 	c.array(len(m.queued))
 	begin := 0
 	for i, q := range m.queued {
 		c.cmd, c.args, c.failed = q.cmd, q.args, failed[i]
-		at := len(c.out)
 		if c.out = append(c.out, replies[begin:ends[i]]...); q.cmd.atomic == nil {
 			c.runQueued(q.cmd)
 		}
 		begin = ends[i]
-		c.client.tell(q.cmd, at)
+		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
 		c.client.stripe.Record(q.cmd.id, 0, c.failed)
 	}
 	c.failed = false
