@@ -74,6 +74,8 @@ func checkRaft(s *Settings) error {
 		return errors.New("save does nothing with raft-addr: nodes make snapshots as their log grows")
 	case on && s.RecoveryMode.Get() != "normal":
 		return errors.New("recovery-mode conservative is not for a server with raft-addr: what was answered is on a majority of the nodes")
+	case on && s.RecoveryClock.Get() == "wall":
+		return errors.New("recovery-clock wall is not for a server with raft-addr: the nodes agree on the time")
 	case on && s.TLSPort.Get() != 0 && s.Port.Get() == 0:
 		return errors.New("raft-addr needs port: MOVED names the plain port")
 	}

@@ -51,6 +51,9 @@ func openDurability(p *process) (*durability, error) {
 	}
 	d := &durability{p: p, dir: dir, fatal: make(chan error, 1)}
 	p.registry.OnChange(func() error {
+		if p.replica != nil {
+			return errByRaft
+		}
 		if store := d.store.Load(); store != nil {
 			store.SetPolicy(d.policy())
 		}

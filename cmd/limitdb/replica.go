@@ -102,7 +102,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	p.registry.OnChange(func() error {
 		return node.SetTimeouts(set.RaftHeartbeat.Get(), set.RaftElection.Get())
 	}, set.RaftHeartbeat, set.RaftElection)
-	p.log.Info("this is a node of a cluster", "raft-id", node.ID(), "raft-addr", set.RaftAddr.Get())
+	p.log.Info("this is a node of a cluster, whose log takes the place of appendonly and appendfsync", "raft-id", node.ID(), "raft-addr", set.RaftAddr.Get())
 	background.Go(func() { r.followLeader(ctx, node) })
 	background.Go(func() { r.sweep(ctx) })
 	if set.RaftJoin.Get() != "" {
