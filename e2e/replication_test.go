@@ -21,6 +21,7 @@ type raftNode struct {
 	*proc
 	id, raft string
 	args     []string
+	bin      string // "" for the plain binary
 }
 
 // startCluster starts size nodes, all with args. The first begins a cluster, and the others join it.
@@ -70,8 +71,12 @@ func (n *raftNode) restart(t *testing.T) {
 // begin starts the node on a directory, and waits until it answers: it is not ready before it is a member.
 func (n *raftNode) begin(t *testing.T, dir string) {
 	t.Helper()
+	bin := n.bin
+	if bin == "" {
+		bin = plainBinary(t)
+	}
 	for range 3 {
-		if n.proc = launch(t, options{bin: plainBinary(t), ready: func(p *proc) bool { return answers(p.Addr) }}, dir, n.args); n.proc != nil {
+		if n.proc = launch(t, options{bin: bin, ready: func(p *proc) bool { return answers(p.Addr) }}, dir, n.args); n.proc != nil {
 			t.Cleanup(n.Stop)
 			return
 		}

@@ -23,9 +23,6 @@ const (
 	idSize    = 16
 	crcAt     = 40
 
-	// Format is the number of the format that this version writes. It reads no other.
-	Format = 1
-
 	flagLast = 1
 	// maxAddress is the longest address of a leader, in bytes.
 	maxAddress = 255
@@ -58,8 +55,9 @@ func (e id) String() string { return fmt.Sprintf("%x-%x", e.node, e.nonce) }
 
 // entry is an entry that was parsed, or is to be encoded.
 type entry struct {
-	kind  kind
-	epoch id
+	format uint8 // 0 for 1
+	kind   kind
+	epoch  id
 	// sequence numbers the batches of an epoch from 1 on; 0 for an Epoch.
 	sequence uint64
 	// clock is the start of an Epoch, or a time that no decision of the Batch is later than. Unix ns.
@@ -79,13 +77,16 @@ func (e *entry) appendTo(b []byte) []byte {
 	if e.last {
 		flags = flagLast
 	}
-	b = append(b, Format, byte(e.kind))
+	b = append(b, max(e.format, 1), byte(e.kind))
 	b = binary.LittleEndian.AppendUint16(b, flags)
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = e.epoch.appendTo(b)
 	b = binary.LittleEndian.AppendUint64(b, e.sequence)
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.clock))
 	b = binary.LittleEndian.AppendUint32(b, 0)
+	if e.format > 1 {
+		b = append(b, make([]byte, nextExtra)...)
+	}
 	if e.kind == kindEpoch {
 		b = e.after.appendTo(b)
 		b = append(b, e.address...)
@@ -118,15 +119,21 @@ func parseEntry(b []byte) (e entry, err error) {
 		return e, ErrEntry
 	case b[0] > Format:
 		return e, fmt.Errorf("%w: format %d", ErrNewer, b[0])
-	case b[0] != Format || len(b) < entryHead || checksum(b) != binary.LittleEndian.Uint32(b[crcAt:]):
+	case b[0] == 0 || len(b) < entryHead || checksum(b) != binary.LittleEndian.Uint32(b[crcAt:]):
 		return e, ErrEntry
 	}
 	flags, group := binary.LittleEndian.Uint16(b[2:]), binary.LittleEndian.Uint32(b[4:])
 	e = entry{
-		kind: kind(b[1]), epoch: parseID(b[8:]), last: flags&flagLast != 0,
+		format: b[0], kind: kind(b[1]), epoch: parseID(b[8:]), last: flags&flagLast != 0,
 		sequence: binary.LittleEndian.Uint64(b[24:]), clock: int64(binary.LittleEndian.Uint64(b[32:])),
 	}
 	body := b[entryHead:]
+	if e.format > 1 {
+		if len(body) < nextExtra {
+			return entry{}, ErrEntry
+		}
+		body = body[nextExtra:]
+	}
 	switch {
 	case group != 0:
 		return entry{}, fmt.Errorf("%w: group %d", ErrNewer, group)

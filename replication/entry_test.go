@@ -24,7 +24,7 @@ func drawID(t *rapid.T, name string) id {
 
 func TestEntriesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := entry{kind: kindBatch, epoch: drawID(t, "epoch"), clock: rapid.Int64().Draw(t, "clock")}
+		e := entry{format: 1, kind: kindBatch, epoch: drawID(t, "epoch"), clock: rapid.Int64().Draw(t, "clock")}
 		if rapid.Bool().Draw(t, "an epoch") {
 			e.kind = kindEpoch
 			e.after = id{e.epoch.node, e.epoch.nonce - 1}

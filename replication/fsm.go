@@ -83,6 +83,7 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 		n.hashAt(l.Index)
 	}
 	if e.kind == kindEpoch && !r.ignored {
+		n.tellFormat()
 		n.log.Debug("an epoch begins", "epoch", e.epoch.String(), "index", l.Index, "clock", n.machine.clock)
 		n.changed()
 	}
@@ -118,7 +119,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if n.rebuilding || n.failed {
 		return nil, ErrNotReady // so nothing is compacted that the rebuilding reads
 	}
-	return &copying{n: n, fence: n.machine.appendTo(nil), clock: n.machine.clock, broken: n.broken}, nil
+	return &copying{n: n, fence: n.machine.appendTo(nil), format: n.machine.inForce(), clock: n.machine.clock, broken: n.broken}, nil
 }
 
 // Restore makes a snapshot the node's state.
@@ -149,6 +150,7 @@ func (f *fsm) Restore(from io.ReadCloser) error {
 		return err
 	}
 	n.machine, n.rebuilding = m, false
+	n.tellFormat()
 	n.clockAt = n.clock.Elapsed()
 	n.changed()
 	return nil
@@ -170,6 +172,7 @@ func (n *Node) load(m *machine, from io.Reader) error {
 type copying struct {
 	n      *Node
 	fence  []byte
+	format uint8
 	clock  int64
 	broken uint64
 }
@@ -178,7 +181,7 @@ type copying struct {
 // follow in the log and make the same of it again. On a node whose epoch is open it may have what no entry has yet;
 // so it is published only when a group was accepted that was drained after the copy's end.
 func (c *copying) Persist(sink raft.SnapshotSink) error {
-	if err := writeSnapshot(sink, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
+	if err := writeSnapshot(sink, c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
 		return c.n.table.Copy(c.clock, cursor, dst)
 	}); err != nil {
 		return err

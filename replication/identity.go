@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // A node's directory has an incarnation, which is drawn when the directory is made. Raft knows the node by a server id, the raft-id and the
@@ -31,6 +32,8 @@ type stored struct {
 // identity is who a node is, and the file that says so.
 type identity struct {
 	path string
+
+	inForce atomic.Uint32 // the format of entries in force, 0 until the node knows
 
 	mu sync.Mutex // guards stored
 	stored
@@ -60,7 +63,7 @@ func identify(dir, name string) (*identity, error) {
 		if exists(filepath.Join(dir, logFile)) {
 			return nil, fmt.Errorf("%w: %s has a log, but no file %q that says whose it is", ErrDirectory, dir, nodeFile)
 		}
-		who.stored = stored{Format: Format, ID: name, Incarnation: draw()}
+		who.stored = stored{Format: fileFormat, ID: name, Incarnation: draw()}
 		if name == "" {
 			who.ID = draw()
 		}
@@ -72,7 +75,7 @@ func identify(dir, name string) (*identity, error) {
 	switch err := json.Unmarshal(b, &who.stored); {
 	case err != nil:
 		return nil, fmt.Errorf("replication: %s: %w", who.path, err)
-	case who.Format > Format:
+	case who.Format > fileFormat:
 		return nil, fmt.Errorf("%w: %s", ErrNewer, who.path)
 	case who.ID == "" || who.Incarnation == "":
 		return nil, fmt.Errorf("%w: %s names no node", ErrDirectory, who.path)

@@ -53,6 +53,7 @@ type fence struct {
 	pending  int64  // the clock of an unfinished group
 	group    []byte // the records of an unfinished group
 	address  string // where clients reach the primary
+	format   uint8  // of the epoch's entries, 0 before the first
 }
 
 // result is what has become of an entry.
@@ -92,7 +93,7 @@ func (m *machine) applyEpoch(e *entry, term uint64) result {
 	if waited && !r.abdicate { // else the table is not what the log says, and must be built anew first
 		m.own, r.opened = e.epoch, true
 	}
-	m.fence = fence{epoch: e.epoch, term: term, clock: max(m.clock, e.clock), address: e.address}
+	m.fence = fence{epoch: e.epoch, term: term, clock: max(m.clock, e.clock), address: e.address, format: e.format}
 	return r
 }
 

@@ -175,6 +175,9 @@ func start(o Options, p parts) (*Node, error) {
 	if err := p.guarded.discardConflicting(p.logs); err != nil {
 		return nil, err
 	}
+	if err := n.checkFormat(); err != nil {
+		return nil, err
+	}
 	if err := n.startRaft(); err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
 	}
@@ -315,6 +318,10 @@ func (n *Node) open() error {
 	if err := n.raft.Barrier(enqueueTimeout).Error(); err != nil {
 		return err
 	}
+	format, err := n.chooseFormat()
+	if err != nil {
+		return err
+	}
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	own := id{node: nodeNumber(n.o.server), nonce: binary.LittleEndian.Uint64(nonce[:]) | 1}
@@ -324,7 +331,7 @@ func (n *Node) open() error {
 		return ErrNotReady
 	}
 	n.machine.ask(own)
-	e := entry{kind: kindEpoch, epoch: own, after: n.machine.epoch, clock: n.beginning(), address: n.o.Address}
+	e := entry{format: format, kind: kindEpoch, epoch: own, after: n.machine.epoch, clock: n.beginning(), address: n.o.Address}
 	n.mu.Unlock()
 	if err := n.raft.Apply(e.appendTo(nil), enqueueTimeout).Error(); err != nil {
 		return err
@@ -335,7 +342,7 @@ func (n *Node) open() error {
 		return ErrNotReady
 	}
 	n.turns++
-	n.primary = primary{epoch: own, start: n.machine.clock, since: n.clockAt}
+	n.primary = primary{epoch: own, format: format, start: n.machine.clock, since: n.clockAt}
 	n.confirmed()
 	n.table.Lead(n.primary.start-n.primary.since, &n.gate, func() { signal(n.dirtied) })
 	n.turn.Store(n.turns)

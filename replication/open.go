@@ -87,7 +87,7 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 
 // hello is what the node says of itself.
 func (o *Options) hello(who *identity) hello {
-	h := hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: Format}
+	h := hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: max(int(who.inForce.Load()), 1)}
 	if o.Agree != nil {
 		h.Agree = o.Agree()
 	}

@@ -39,6 +39,7 @@ const (
 // primary is the state of an open epoch. The node's lock guards it.
 type primary struct {
 	epoch    id
+	format   uint8
 	begun    uint64 // drains
 	accepted uint64 // groups
 	large    bool   // the last group was
@@ -177,7 +178,7 @@ func (n *Node) waited() bool {
 // drain proposes what the table has changed as one group, and reports whether it did.
 func (n *Node) drain() bool {
 	n.mu.Lock()
-	turn, epoch := n.turn.Load(), n.primary.epoch
+	turn, in := n.turn.Load(), entry{kind: kindBatch, format: n.primary.format, epoch: n.primary.epoch}
 	n.primary.begun++ // before the cut: who waits from now on waits for the next
 	n.primary.asked = [2]int64{n.primary.asked[1], n.clock.Elapsed()}
 	n.confirmed()
@@ -205,7 +206,7 @@ func (n *Node) drain() bool {
 		}
 		over := n.turn.Load() != turn
 		n.mu.Unlock()
-		if over || !n.proposeBatches(epoch, clock, buf.Bytes, !more) {
+		if over || !n.proposeBatches(in, clock, buf.Bytes, !more) {
 			return false
 		}
 	}
@@ -232,16 +233,16 @@ func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bo
 	return n.table.Drain(buf, drainBytes), true
 }
 
-// proposeBatches proposes records as batches of one group, at least one batch; last means that they end the group. It
+// proposeBatches proposes records as batches of one group, at least one batch, each like e; last means that they end the group. It
 // reports whether the node still runs.
-func (n *Node) proposeBatches(epoch id, clock int64, records []byte, last bool) bool {
+func (n *Node) proposeBatches(e entry, clock int64, records []byte, last bool) bool {
 	for {
 		size := batchSize(records)
 		ends := size == len(records)
 		n.sequence++
-		e := entry{kind: kindBatch, epoch: epoch, sequence: n.sequence, clock: clock, last: ends && last, records: records[:size]}
+		e.sequence, e.clock, e.last, e.records = n.sequence, clock, ends && last, records[:size]
 		select {
-		case n.proposed <- proposal{epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+size)), enqueueTimeout)}:
+		case n.proposed <- proposal{e.epoch, n.raft.Apply(e.appendTo(make([]byte, 0, entryHead+size)), enqueueTimeout)}:
 		case <-n.stop:
 			return false
 		}

@@ -25,17 +25,17 @@ const (
 	// maxBlock is the longest payload that is believed: a segment of the table, or the gathered part of a group.
 	maxBlock = 1 << 30
 
-	blockFence   = Format<<8 | 1
-	blockRecords = Format<<8 | 2
-	blockEnd     = Format<<8 | 3
+	blockFence   = 1
+	blockRecords = 2
+	blockEnd     = 3
 )
 
 // errSnapshot is returned for what is no snapshot.
 var errSnapshot = errors.New("replication: a damaged snapshot")
 
-// writeSnapshot writes a fence and all that copy yields.
-func writeSnapshot(w io.Writer, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64) error {
-	if err := writeBlock(w, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
+// writeSnapshot writes a fence and all that copy yields, in a format.
+func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64) error {
+	if err := writeBlock(w, format, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
 		return err
 	}
 	var buf journal.Buffer
@@ -48,18 +48,18 @@ func writeSnapshot(w io.Writer, fence []byte, copy func(cursor uint64, dst *jour
 			continue
 		}
 		records += uint64(buf.Records)
-		if err := writeBlock(w, blockRecords, buf.Bytes); err != nil {
+		if err := writeBlock(w, format, blockRecords, buf.Bytes); err != nil {
 			return err
 		}
 		buf.Reset(blockHead)
 	}
-	return writeBlock(w, blockEnd, binary.LittleEndian.AppendUint64(make([]byte, blockHead), records))
+	return writeBlock(w, format, blockEnd, binary.LittleEndian.AppendUint64(make([]byte, blockHead), records))
 }
 
 // writeBlock writes a block, whose payload stands behind room for its head.
-func writeBlock(w io.Writer, kind uint32, b []byte) error {
+func writeBlock(w io.Writer, format uint8, kind uint32, b []byte) error {
 	binary.LittleEndian.PutUint32(b, blockMagic)
-	binary.LittleEndian.PutUint32(b[4:], kind)
+	binary.LittleEndian.PutUint32(b[4:], kind|uint32(format)<<8)
 	binary.LittleEndian.PutUint32(b[8:], uint32(len(b)-blockHead))
 	binary.LittleEndian.PutUint32(b[12:], blockSum(b))
 	_, err := w.Write(b)
@@ -82,13 +82,18 @@ func readSnapshot(r io.Reader, t Table) (f fence, err error) {
 			return f, err
 		}
 		payload := b[blockHead:]
+		format := kind >> 8
+		kind &= 0xff
 		switch {
-		case kind>>8 > Format:
-			return f, fmt.Errorf("%w: a snapshot of format %d", ErrNewer, kind>>8)
+		case format > Format:
+			return f, fmt.Errorf("%w: a snapshot of format %d", ErrNewer, format)
+		case format == 0 || !first && format != uint32(f.inForce()):
+			return f, errSnapshot
 		case first != (kind == blockFence):
 			return f, errSnapshot
 		case kind == blockFence:
 			f, err = parseFence(payload)
+			f.format = uint8(format)
 		case kind == blockRecords:
 			count := uint64(0)
 			if count, err = countRecords(payload); err == nil {

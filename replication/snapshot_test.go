@@ -17,7 +17,7 @@ import (
 func encodedSnapshot(t testing.TB, f *fence, states map[string]string) []byte {
 	from := &list{states: states}
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, f.appendTo(nil), func(cursor uint64, dst *journal.Buffer) uint64 { return from.Copy(0, cursor, dst) }); err != nil {
+	if err := writeSnapshot(&b, f.inForce(), f.appendTo(nil), func(cursor uint64, dst *journal.Buffer) uint64 { return from.Copy(0, cursor, dst) }); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -131,7 +131,7 @@ func (s *snapshotStore) meta(name string) (*raft.SnapshotMeta, error) {
 	if err := json.Unmarshal(b, &m); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errSnapshot, path, err)
 	}
-	if m.Format > Format {
+	if m.Format > fileFormat {
 		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
 	}
 	sum, err := metaSum(&m.Meta)
@@ -220,7 +220,7 @@ func (k *sink) publish() error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(storedMeta{Format: Format, Meta: k.meta, CRC: sum})
+	b, err := json.Marshal(storedMeta{Format: fileFormat, Meta: k.meta, CRC: sum})
 	if err != nil {
 		return err
 	}

@@ -74,6 +74,7 @@ func (n *Node) Status() stats.Replication {
 	if n.machine.clock != 0 {
 		s.Offset = n.clock.Wall() - n.reached()
 	}
+	s.Format = int(n.machine.inForce())
 	s.Epoch, s.EpochTerm, s.Sequence, s.Clock = n.machine.epoch.String(), n.machine.term, n.machine.sequence, n.machine.clock
 	return s
 }

@@ -1,0 +1,9 @@
+//go:build !nextformat
+
+package replication
+
+// Format is the newest format of entries and snapshots that this version reads. It writes it when all members read it.
+const Format = 1
+
+// nextExtra is what only the build with the tag nextformat has.
+const nextExtra = 0
