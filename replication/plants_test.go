@@ -36,5 +36,16 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"requests-in-a-pipeline", "wire.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
 		{"note-of-another-boot-believed", "note.go", "was.Boot != boot", "false", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "node.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
+		{"transfer-without-waiting", "transfer.go", "if err := n.settle(); err != nil {", "n.abdicateAny(errTransfer)\n\tif err := error(nil); err != nil {", "TestTransfers"},
+		{"stuck-transfer-not-watched", "node.go", "			n.watchTransfer(err)\n", "", "TestTransferThatIsNotFinished"},
+		{"successor-not-overheard", "fsm.go", "		n.overhear(l)\n", "", "TestLeave"},
+		{"vote-before-the-log", "members.go", "if err := n.awaitCaughtUp(raft.ServerID(server)); err != nil {", "if err := error(nil); err != nil {", "TestNoVoteBeforeTheLog"},
+		{"last-voter-removed", "members.go", "case answer <= voters/2:", "case false:", "TestTransfersThatAreRefused"},
+		{"stranger-admitted", "members.go", `return fmt.Errorf("%s is no member", nameOf(server))`, "return nil", "TestStrangersAreRefused"},
+		{"certificate-of-any-node", "layer.go", "checkPeer(proof, nameOf(h.From))", "error(nil)", "TestCertificates"},
+		{"certificate-of-any-authority", "certificates.go", "tls.RequireAndVerifyClientCert", "tls.RequireAnyClientCert", "TestCertificates"},
+		{"lost-directory-taken-for-the-member", "layer.go", "case nameOf(means) != means && h.From != means:", "case false:", "TestHellos"},
+		{"another-cluster-accepted", "layer.go", "own.Cluster != h.Cluster:", "false:", "TestHellos"},
+		{"old-cluster-after-a-recovery", "recover.go", "who.Cluster, who.Began = draw(), true", "who.Began = true", "TestRecover"},
 	})
 }
