@@ -38,7 +38,7 @@ func TestNodesCompare(t *testing.T) {
 	if err := nodes[0].SetTimeouts(1, 1); err == nil {
 		t.Error("timeouts of a nanosecond are accepted")
 	}
-	if err := nodes[0].SetTimeouts(700e6, 800e6); err != nil || nodes[0].raft.ReloadableConfig().HeartbeatTimeout != 700e6 {
+	if err := nodes[0].SetTimeouts(1700e6, 1800e6); err != nil || nodes[0].raft.ReloadableConfig().HeartbeatTimeout != 1700e6 {
 		t.Errorf("%v, %+v", err, nodes[0].raft.ReloadableConfig())
 	}
 }

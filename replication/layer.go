@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,8 @@ const (
 	greetTimeout = 5 * time.Second
 	// askTimeout bounds a call that only asks who is there.
 	askTimeout = 500 * time.Millisecond
-	// maxGreeting is how many connections may be there that have not said who they are. Further ones are closed.
+	// maxGreeting is how many connections may be there that have not said who they are. The oldest makes room for a further one: a
+	// node says it within milliseconds.
 	maxGreeting = 64
 )
 
@@ -41,19 +43,19 @@ type layer struct {
 
 	refused  atomic.Uint64 // connections closed because of what they said, or did not say
 	accepted chan net.Conn // for Raft
-	greeting chan struct{}
 	done     chan struct{}
 	loops    sync.WaitGroup
 
 	mu     sync.Mutex
 	open   map[net.Conn]struct{} // accepted; nil when closed
+	silent []*incoming           // of those, the ones that have not said who they are, the oldest first
 	expect map[raft.ServerAddress]string
 	peers  map[string]hello // of those servers that answered the last call
 }
 
 func newLayer(ln net.Listener, address string, log *slog.Logger) *layer {
 	return &layer{
-		ln: ln, address: address, log: log, accepted: make(chan net.Conn), greeting: make(chan struct{}, maxGreeting), done: make(chan struct{}),
+		ln: ln, address: address, log: log, accepted: make(chan net.Conn), done: make(chan struct{}),
 		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]hello{},
 	}
 }
@@ -169,14 +171,26 @@ func (l *layer) serve() {
 			return
 		}
 		l.open[a] = struct{}{}
-		l.mu.Unlock()
-		select {
-		case l.greeting <- struct{}{}:
-			l.loops.Go(func() { l.answer(a) })
-		default:
-			l.refuse(a, errors.New("too many connections that have not said who they are"))
+		l.silent = append(l.silent, a)
+		if len(l.silent) > maxGreeting {
+			l.silent[0].crowded = true
+			_ = l.silent[0].Conn.Close()
+			l.silent = l.silent[1:]
 		}
+		l.mu.Unlock()
+		l.loops.Go(func() { l.answer(a) })
 	}
+}
+
+// spoke notes that a connection has said who it is, or never will. It returns the error for one that had to make room.
+func (l *layer) spoke(a *incoming, err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.silent = slices.DeleteFunc(l.silent, func(other *incoming) bool { return other == a })
+	if a.crowded {
+		return errors.New("too many connections that have not said who they are")
+	}
+	return err
 }
 
 func (l *layer) refuse(a net.Conn, err error) {
@@ -188,7 +202,7 @@ func (l *layer) refuse(a net.Conn, err error) {
 // answer has a connection say who it is, and passes it on.
 func (l *layer) answer(a *incoming) {
 	conn, c, from, err := l.admit(a)
-	<-l.greeting
+	err = l.spoke(a, err)
 	switch {
 	case err != nil:
 		l.refuse(a, err)
@@ -310,7 +324,8 @@ func (l *layer) Close() error {
 // incoming is a connection that a peer has made.
 type incoming struct {
 	net.Conn
-	l *layer
+	l       *layer
+	crowded bool // it was closed to make room, guarded by l.mu
 }
 
 // Close closes the connection.

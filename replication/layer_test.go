@@ -234,13 +234,13 @@ func TestManyThatSayNothing(t *testing.T) {
 		silent = append(silent, c)
 	}
 	p.refusals(t, 1)
-	_ = silent[0].Close()
+	_ = silent[1].Close()
 	p.refusals(t, 2)
 	q := newPeer(t, "q", nil)
 	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil {
 		t.Error(err)
 	}
-	for _, c := range silent[1:] {
+	for _, c := range silent {
 		_ = c.Close()
 	}
 	p.refusals(t, maxGreeting+1)
