@@ -51,6 +51,7 @@ type Settings struct {
 	MaxMemoryPolicy *Enum  // noeviction, least-debt
 
 	// Persistence.
+	RulesFile      *Text // "": rules are set by command
 	Dir            *Text
 	AppendOnly     *Bool
 	IgnoreData     *Bool
@@ -233,6 +234,10 @@ func declareEngine(r *Registry, s *Settings) {
 		"How much memory keys and their state may take; 0: no limit.")
 	s.MaxMemoryPolicy = g.enum("maxmemory-policy", "noeviction", []string{"noeviction", "least-debt"}, mutable,
 		"What happens at maxmemory: noeviction refuses new keys; least-debt forgets the keys that use the smallest share of their limit.")
+
+	g = group{r, "Rules"}
+	s.RulesFile = g.text("rules-file", "", fixed,
+		"The file with the rules of RL.CHECK. It is read at the start, when it changes, at SIGHUP and by RL.RULES RELOAD; empty: rules are set by RL.RULES and kept with the data.")
 
 	g = group{r, "Persistence"}
 	s.Dir = g.text("dir", "./limitdb-data", fixed,

@@ -44,8 +44,8 @@ func (srv *Server) checking() *checking {
 	k, ok := srv.rules.pool.Get().(*checking)
 	if !ok {
 		k = new(checking)
-		k.Secret = srv.rules.secret[:]
 	}
+	k.Secret = srv.rules.secret.Load()[:]
 	return k
 }
 

@@ -37,7 +37,7 @@ func (c *testClient) inTurn(table ...[]string) {
 func TestRules(t *testing.T) {
 	ts := newTestServer(t)
 	var kept []string
-	ts.opts.Rules.Keep = func(text []byte) { kept = append(kept, string(text)) }
+	ts.opts.Rules.Keep = func(text []byte, _ [16]byte) { kept = append(kept, string(text)) }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LIST", "[]"},
@@ -64,7 +64,7 @@ func TestRules(t *testing.T) {
 func TestRulesErrors(t *testing.T) {
 	ts := withRules(t, "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")
 	kept := 0
-	ts.opts.Rules.Keep = func([]byte) { kept++ }
+	ts.opts.Rules.Keep = func([]byte, [16]byte) { kept++ }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}", `-ERR the rules stay as they are: line 2, column 35: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},

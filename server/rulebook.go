@@ -17,14 +17,15 @@ import (
 type RuleSource struct {
 	// Read reads the file with the rules. If it is nil, there is no file, and rules are set by command.
 	Read func() ([]byte, error)
-	// Keep keeps rules that were set by command. It is nil if nothing can be kept.
-	Keep func(text []byte)
+	// Keep keeps rules that were set by command, and the secret that is hashed with long identities. It is nil if
+	// nothing can be kept.
+	Keep func(text []byte, secret [16]byte)
 }
 
 // ruleBook holds the rules in force.
 type ruleBook struct {
 	force  atomic.Pointer[rulesInForce] // never nil
-	secret [16]byte                     // hashed with long identities
+	secret atomic.Pointer[[16]byte]     // hashed with long identities
 	pool   sync.Pool                    // of *checking
 
 	mu       sync.Mutex // held while the rules change
@@ -42,7 +43,9 @@ type rulesInForce struct {
 }
 
 func (b *ruleBook) init(now int64) {
-	rand.Read(b.secret[:])
+	secret := new([16]byte)
+	rand.Read(secret[:])
+	b.secret.Store(secret)
 	set, err := rules.Parse([]byte(rules.Empty), nil)
 	if err != nil {
 		panic(err) // a constant
@@ -134,7 +137,7 @@ func (srv *Server) EditRules(transient bool, edit func(*rules.Set) ([]byte, erro
 	}
 	changes, err := srv.loadRules(text)
 	if err == nil && src.Read == nil && src.Keep != nil {
-		src.Keep(text)
+		src.Keep(text, srv.RulesSecret())
 	}
 	return changes, err
 }
@@ -183,5 +186,8 @@ func (srv *Server) RulesStatus() RulesStatus {
 }
 
 // SetRulesSecret sets what is hashed with identities that are too long for a key. It must be the same wherever
-// the state is read again. Call it before the first check.
-func (srv *Server) SetRulesSecret(secret [16]byte) { srv.rules.secret = secret }
+// the state is read again. Call it before the first check on that state.
+func (srv *Server) SetRulesSecret(secret [16]byte) { srv.rules.secret.Store(&secret) }
+
+// RulesSecret returns what is hashed with long identities.
+func (srv *Server) RulesSecret() [16]byte { return *srv.rules.secret.Load() }

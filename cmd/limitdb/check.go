@@ -69,7 +69,9 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 }
 
 // knownKind reports whether this version can load states of a kind.
-func knownKind(kind byte) bool { return kind == usedUpKind || limit.Kind(kind).Known() }
+func knownKind(kind byte) bool {
+	return kind == usedUpKind || kind == rulesKind || limit.Kind(kind).Known()
+}
 
 // sound checks a repaired copy.
 func sound(dir string) error {

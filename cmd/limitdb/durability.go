@@ -128,7 +128,7 @@ func (d *durability) ignore() error {
 func (d *durability) options() persistence.Options {
 	p := d.p
 	return persistence.Options{
-		Dir: d.dir, Parts: []persistence.Part{d.keys(), d.assumption()}, Policy: d.policy(),
+		Dir: d.dir, Parts: []persistence.Part{d.keys(), d.assumption(), d.p.kept.part()}, Policy: d.policy(),
 		Now: p.clock.Now, Boot: p.boot, WallClock: p.set.RecoveryClock.Get() == "wall",
 		Workers:        runtime.GOMAXPROCS(0),
 		RewritePercent: p.set.RewritePercent.Get(), RewriteMin: p.set.RewriteMinSize.Get(),
@@ -300,6 +300,7 @@ func (d *durability) load() error {
 			return fmt.Errorf("recording that everything is used up: %w", err)
 		}
 	}
+	d.p.rulesLoaded()
 	d.loading.Store(false)
 	return nil
 }

@@ -28,6 +28,7 @@ type standalone struct {
 	p      *process
 	store  *persistence.Store
 	engine *engine.Engine
+	kept   keptRules
 	marker string // a path
 }
 
@@ -39,7 +40,7 @@ func (r *replica) openStandalone(dir string) (*standalone, error) {
 	}
 	a := &standalone{p: r.p, engine: r.p.newEngine(), marker: filepath.Join(dir, importedFile)}
 	o := d.options()
-	o.Parts = []persistence.Part{a.keys(), a.others()}
+	o.Parts = []persistence.Part{a.keys(), a.kept.part(), a.others()}
 	var err error
 	if a.store, err = persistence.Open(o); err != nil {
 		return nil, d.refused(err)
@@ -62,7 +63,7 @@ var errImport = errors.New("its state has more than keys, such as the mark of re
 // others returns the part that refuses everything else.
 func (a *standalone) others() persistence.Part {
 	return persistence.Part{
-		Owns:   func(kind byte) bool { return kind >= journal.Foreign },
+		Owns:   func(kind byte) bool { return kind >= journal.Foreign && kind != rulesKind },
 		Expect: func(int64) error { return nil },
 		Apply: func(records []journal.Record, share, _ int) error {
 			if len(records) > 0 && share == 0 {
@@ -88,6 +89,9 @@ func (a *standalone) read() (*replication.Import, error) {
 	}
 	a.p.log.Info("the cluster begins with the state of the server that stood alone here", "keys", a.engine.Stats().Keys, "bytes", l.Bytes, "clean", l.Clean)
 	return &replication.Import{Clock: l.Now, Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
+		if cursor == 0 {
+			a.kept.copyTo(dst)
+		}
 		return a.engine.Copy(l.Now, cursor, dst)
 	}}, nil
 }
@@ -141,6 +145,7 @@ func (a *standalone) release() {
 type loading struct {
 	replication.Table
 	engine *engine.Engine
+	kept   keptRules
 	shards int
 }
 
@@ -150,12 +155,13 @@ func (l *loading) Clear() error {
 		l.engine.Close()
 	}
 	l.engine = engine.New(engine.Options{Shards: l.shards})
+	l.kept.clear()
 	return nil
 }
 
 // Apply applies records.
 func (l *loading) Apply(_ int64, records []journal.Record) error {
-	return l.engine.Restore(records, 0, 1)
+	return l.engine.Restore(l.kept.apply(records), 0, 1)
 }
 
 // export makes a directory for a standalone server from that of a node.
@@ -186,7 +192,7 @@ func export(dir, to string) (replication.Exported, int64, error) {
 				e.Settle()
 				e.StartJournal(version, gate, dirtied)
 			},
-		}},
+		}, from.kept.part()},
 	})
 	if err != nil {
 		return x, 0, err

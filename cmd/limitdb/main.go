@@ -5,6 +5,7 @@
 //	limitdb top                            watch a running server
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits
+//	limitdb rules                          check, explain, test and import files of rules
 //	limitdb check DIR                      verify a data directory
 //	limitdb export DIR DIR2                make a standalone server's directory from a node's
 //	limitdb version                        print the version
@@ -114,6 +115,6 @@ valid, and ends. docs/configuration.md lists the directives.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
+	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
 	return root
 }

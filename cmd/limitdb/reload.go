@@ -36,6 +36,13 @@ func (p *process) reload() {
 			return p.decisionLog.Reopen()
 		}},
 		{"requirepass-file", p.registry.ReloadSecrets},
+		{"rules-file", func() error {
+			if p.rules == nil {
+				return nil
+			}
+			_, err := p.server.ReloadRules()
+			return err
+		}},
 		{"certificates", func() error {
 			if p.tls == nil {
 				return nil

@@ -158,6 +158,8 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e := r.states.Load()
 	r.p.clock.Shift(ahead)
 	e.StartJournal(0, gate, dirtied)
+	r.p.kept.resume(0, dirtied)
+	r.p.rulesLoaded()
 	_ = r.p.budgetChanged() // it never fails
 	r.p.server.Lead(e)
 }
@@ -174,13 +176,17 @@ func (r *replica) Follow() {
 }
 
 // Dirty reports whether there is anything to cut.
-func (r *replica) Dirty() bool { return r.states.Load().Dirty() }
+func (r *replica) Dirty() bool { return r.states.Load().Dirty() || r.p.kept.dirty() }
 
 // Cut sets aside the records of all changes.
-func (r *replica) Cut() { r.states.Load().Cut() }
+func (r *replica) Cut() {
+	r.states.Load().Cut()
+	r.p.kept.cutOff()
+}
 
 // Drain adds records that Cut has set aside, about limit bytes, and reports whether there may be more.
 func (r *replica) Drain(dst *journal.Buffer, limit int) (more bool) {
+	r.p.kept.drain(dst, limit)
 	return r.states.Load().Drain(dst, limit)
 }
 
@@ -188,6 +194,7 @@ func (r *replica) Drain(dst *journal.Buffer, limit int) (more bool) {
 func (r *replica) Clear() error {
 	e := r.p.newEngine()
 	r.states.Swap(e).Close()
+	r.p.kept.clear()
 	return nil
 }
 
@@ -198,11 +205,14 @@ func (r *replica) Apply(_ int64, records []journal.Record) error {
 			return journal.ErrNewer
 		}
 	}
-	return r.states.Load().Restore(records, 0, 1)
+	return r.states.Load().Restore(r.p.kept.apply(records), 0, 1)
 }
 
 // Copy adds the states that have not expired at now, beginning at a cursor, and returns the next cursor.
 func (r *replica) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {
+	if cursor == 0 {
+		r.p.kept.copyTo(dst)
+	}
 	return r.states.Load().Copy(now, cursor, dst)
 }
 

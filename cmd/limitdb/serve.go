@@ -38,6 +38,11 @@ func serve(args []string) error {
 		if _, err := loadTLS(set); err != nil {
 			return err
 		}
+		if path := set.RulesFile.Get(); path != "" {
+			if _, err := readRules(path); err != nil {
+				return fmt.Errorf("rules-file %s: %w", path, err)
+			}
+		}
 		if _, err := loadNodeTLS(set); err != nil {
 			return err
 		}
@@ -77,6 +82,8 @@ type process struct {
 	http        *observe.Server
 	httpPorts   ports
 	durable     *durability
+	rules       *rulesFile // nil without rules-file
+	kept        keptRules
 	decisionLog *decisionlog.Log // nil without decision-log
 	replica     *replica         // nil for a standalone server
 	reloads     reloads
@@ -113,6 +120,9 @@ func (p *process) run() (err error) {
 	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
+	if p.rules != nil {
+		background.Go(func() { p.watchRules(ctx) })
+	}
 
 	if p.decisionLog != nil {
 		background.Go(func() { p.decisionLog.Run(ctx) })
@@ -199,7 +209,7 @@ func (p *process) build(undo *cleanups) error {
 		p.replica.uplinks.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock))
 	}
 	p.durable.roomForSyncs()
-	return nil
+	return p.loadRules()
 }
 
 // keepState makes the final state durable, when nothing can change any more.

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+
+	"limitdb/internal/journal"
+	"limitdb/persistence"
+)
+
+// rulesKind is the kind of records of what rules keep with the data: their text, where they were set by command, and
+// the secret that is hashed with long identities.
+const rulesKind = journal.Foreign + 1
+
+// keptRules holds what rules keep with the data: as a part of the store, or of a node's table.
+type keptRules struct {
+	mu      sync.Mutex // guards all below
+	values  map[string][]byte
+	changed []string // names whose values are to be cut
+	cut     []string // names that have been cut, to be drained
+	version uint64
+	dirtied func() // nil while nothing is kept
+}
+
+// The names of the values.
+const (
+	rulesText   = "text"
+	rulesSecret = "secret"
+)
+
+// keep keeps the text of rules that were set by command, unless it is nil, and the secret, unless one is kept.
+func (k *keptRules) keep(text []byte, secret [16]byte) {
+	if text != nil {
+		k.put(rulesText, text)
+	}
+	if _, ok := k.secret(); !ok {
+		k.put(rulesSecret, secret[:])
+	}
+}
+
+func (k *keptRules) put(name string, value []byte) {
+	k.mu.Lock()
+	if k.values == nil {
+		k.values = map[string][]byte{}
+	}
+	k.values[name] = bytes.Clone(value)
+	k.version++
+	if !slices.Contains(k.changed, name) {
+		k.changed = append(k.changed, name)
+	}
+	dirtied := k.dirtied
+	k.mu.Unlock()
+	if dirtied != nil {
+		dirtied()
+	}
+}
+
+// text returns the text of the rules, nil if none were set by command.
+func (k *keptRules) text() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.values[rulesText]
+}
+
+// secret returns the secret, and whether one is kept.
+func (k *keptRules) secret() (secret [16]byte, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b := k.values[rulesSecret]
+	return secret, copy(secret[:], b) == len(secret) && len(b) == len(secret)
+}
+
+// clear forgets everything.
+func (k *keptRules) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.values, k.changed, k.cut = nil, nil, nil
+}
+
+// The functions of a persistence.Part.
+
+func (k *keptRules) dirty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.changed) > 0
+}
+
+func (k *keptRules) cutOff() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cut, k.changed = append(k.cut, k.changed...), nil
+}
+
+func (k *keptRules) drain(dst *journal.Buffer, _ int) (more bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range k.cut {
+		dst.Set(k.version, rulesKind, []byte(name), k.values[name])
+	}
+	k.cut = nil
+	return false
+}
+
+func (k *keptRules) copyTo(dst *journal.Buffer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, value := range k.values {
+		dst.Set(k.version, rulesKind, []byte(name), value)
+	}
+}
+
+// apply takes the values of records of rulesKind, and returns the others.
+func (k *keptRules) apply(records []journal.Record) (others []journal.Record) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.DeleteFunc(records, func(r journal.Record) bool {
+		if r.Kind != rulesKind {
+			return false
+		}
+		if k.values == nil {
+			k.values = map[string][]byte{}
+		}
+		if delete(k.values, string(r.Key)); r.Op == journal.Set {
+			k.values[string(r.Key)] = bytes.Clone(r.State)
+		}
+		return true
+	})
+}
+
+// resume ends recovery: changes are told to dirtied from now on.
+func (k *keptRules) resume(version uint64, dirtied func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.version, k.dirtied = max(k.version, version), dirtied
+}
+
+// part returns k as a part of the store of a server that stands alone.
+func (k *keptRules) part() persistence.Part {
+	return persistence.Part{
+		Owns:   func(kind byte) bool { return kind == rulesKind },
+		Dirty:  k.dirty,
+		Cut:    k.cutOff,
+		Drain:  k.drain,
+		Copy:   func(_ uint64, dst *journal.Buffer) uint64 { k.copyTo(dst); return 0 },
+		Expect: func(int64) error { return nil },
+		Apply: func(records []journal.Record, share, _ int) error {
+			if share == 0 {
+				k.apply(slices.Clone(records))
+			}
+			return nil
+		},
+		Resume: func(version uint64, _ *journal.Gate, dirtied func()) { k.resume(version, dirtied) },
+	}
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"limitdb/rules"
+)
+
+func rulesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "rules",
+		Short: "Check, explain, test and import files of rules",
+		Long:  "Works on files of rules (docs/rules.md) without a server. The exit status is 1 if a file has a mistake or a test fails.",
+	}
+	c.AddCommand(rulesCheckCommand(), rulesExplainCommand(), rulesTestCommand(), rulesImportCommand())
+	return c
+}
+
+func rulesCheckCommand() *cobra.Command {
+	var schema bool
+	c := &cobra.Command{
+		Use:     "check FILE …",
+		Short:   "Find the mistakes in files of rules",
+		Example: "  limitdb rules check rules.yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && !schema {
+				return usageError(errors.New("name a file"))
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if schema {
+				_, err := c.OutOrStdout().Write(rules.Schema())
+				return err
+			}
+			bad := 0
+			for _, name := range args {
+				set, err := readRules(name)
+				if err != nil {
+					bad += printMistakes(c.ErrOrStderr(), name, err)
+					continue
+				}
+				fmt.Fprintf(c.OutOrStdout(), "%s: %d rules in %d namespaces\n", name, len(set.Rules()), len(set.Namespaces()))
+			}
+			if bad > 0 {
+				return fmt.Errorf("%d mistakes", bad)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of files of rules")
+	return c
+}
+
+// readRules reads a file of rules; - is standard input.
+func readRules(name string) (*rules.Set, error) {
+	text, err := readBounded(name, rules.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	return rules.Parse(text, nil)
+}
+
+// readBounded reads a file, but no more than one byte above most.
+func readBounded(name string, most int64) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(os.Stdin, most+1))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", name)
+	}
+	return io.ReadAll(io.LimitReader(f, most+1))
+}
+
+// printMistakes prints the mistakes of a file as compilers do, and returns how many there are.
+func printMistakes(w io.Writer, name string, err error) int {
+	var es rules.Errors
+	if !errors.As(err, &es) {
+		fmt.Fprintln(w, err)
+		return 1
+	}
+	for _, e := range es {
+		fmt.Fprintf(w, "%s:%d:%d: %s\n", name, e.Line, e.Column, e.Text)
+	}
+	return len(es)
+}
+
+func rulesExplainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "explain FILE NAMESPACE [field=value …]",
+		Short:   "Say which rules apply to a request, and why the others do not",
+		Example: "  limitdb rules explain rules.yaml shop user=u17 path=/cart plan=pro",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := readRules(args[0])
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			var fields [][2]string
+			for _, arg := range args[2:] {
+				name, value, ok := strings.Cut(arg, "=")
+				if !ok {
+					return usageError(fmt.Errorf("%q is not field=value", arg))
+				}
+				fields = append(fields, [2]string{name, value})
+			}
+			q, err := set.Query(args[1], fields, 1)
+			if err != nil {
+				return err
+			}
+			explain(c.OutOrStdout(), set.Namespace([]byte(args[1])), q, fields)
+			return nil
+		},
+	}
+}
+
+// explain prints what a query has matched.
+func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]string) {
+	known := ns.Fields()
+	for _, f := range fields {
+		if !contains(known, f[0]) {
+			fmt.Fprintf(w, "no rule looks at the field %s\n", f[0])
+		}
+	}
+	for _, r := range ns.Rules() {
+		applies := false
+		for i := range q.Charges {
+			charge := &q.Charges[i]
+			if charge.Rule != r {
+				continue
+			}
+			applies = true
+			caller, _ := rules.ParseKey(charge.Key)
+			who := "all callers together"
+			switch {
+			case caller.Hashed:
+				who = "a caller whose values are too long for a key"
+			case len(caller.Values) > 0:
+				who = "the caller " + fmt.Sprintf("%q", caller.Values)
+			}
+			role := [...]string{rules.Enforced: "", rules.Shadowed: "in shadow mode ", rules.Candidate: "as a candidate "}[charge.Role]
+			fmt.Fprintf(w, "%s: %slimits %s to %s, cost %d\n", r.Name, role, who, charge.Limit, charge.Cost)
+		}
+		why := q.Why(r)
+		switch {
+		case applies:
+		case why == "" && r == q.Unlimited:
+			fmt.Fprintf(w, "%s: does not limit the caller\n", r.Name)
+		case why == "":
+			fmt.Fprintf(w, "%s: matches, but does not limit the caller, or another rule of its group comes first\n", r.Name)
+		default:
+			fmt.Fprintf(w, "%s: does not match: %s\n", r.Name, why)
+		}
+	}
+}
+
+func contains(all []string, s string) bool {
+	for _, a := range all {
+		if a == s {
+			return true
+		}
+	}
+	return false
+}
+
+// testStart is when tables of cases begin: midnight of a Monday, UTC.
+const testStart = 1_577_664_000 * int64(1e9)
+
+func rulesTestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "test FILE CASES …",
+		Short: "Run tables of requests and expected answers against a file of rules",
+		Long: `Runs tables of requests against a file of rules, on a clock of their own, which begins at midnight of a
+Monday, UTC. Each table begins without any state. CASES is a YAML list:
+
+  - {namespace: shop, fields: {user: u1, path: /cart}, repeat: 20, want: allowed, rule: user-api, remaining: 0}
+  - {namespace: shop, fields: {user: u1, path: /cart}, want: limited}
+  - {namespace: shop, fields: {user: u1, path: /cart}, at: 1s, want: allowed}`,
+		Example: "  limitdb rules test rules.yaml cases.yaml",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := readRules(args[0])
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			failed, ran := 0, 0
+			for _, name := range args[1:] {
+				text, err := readBounded(name, rules.MaxText)
+				if err != nil {
+					return err
+				}
+				cases, err := rules.ParseCases(text)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				for _, f := range set.Run(cases, testStart) {
+					fmt.Fprintf(c.ErrOrStderr(), "%s:%d: want %s, got %s\n", name, f.Line, f.Want(), f.Got)
+					failed++
+				}
+				ran += len(cases)
+			}
+			if failed > 0 {
+				return fmt.Errorf("%d of %d cases fail", failed, ran)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d cases pass\n", ran)
+			return nil
+		},
+	}
+}
+
+func rulesImportCommand() *cobra.Command {
+	var from string
+	c := &cobra.Command{
+		Use:   "import --from envoy|limitador FILE",
+		Short: "Translate the file of another limiter into a file of rules",
+		Long: `Writes a file of rules to standard output, and what cannot be carried over to standard error. The limits
+become FIXED, with the windows that the other limiter has; gcra is smoother.`,
+		Example: "  limitdb rules import --from envoy ratelimit.yaml >rules.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := readBounded(args[0], rules.MaxText)
+			if err != nil {
+				return err
+			}
+			out, notes, err := rules.Import(from, text)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			for _, note := range notes {
+				fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", args[0], note)
+			}
+			_, err = io.Copy(c.OutOrStdout(), bytes.NewReader(out))
+			return err
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "envoy (its ratelimit service) or limitador")
+	_ = c.MarkFlagRequired("from") // it is there
+	return c
+}

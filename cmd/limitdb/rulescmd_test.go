@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"limitdb/rules"
+)
+
+// runRules runs limitdb rules, and returns what it prints.
+func runRules(t *testing.T, args ...string) (out, errOut string) {
+	t.Helper()
+	root := commands()
+	var stdout, stderr bytes.Buffer
+	root.SetArgs(append([]string{"rules"}, args...))
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	if err := root.Execute(); err != nil {
+		stderr.WriteString("error: " + err.Error() + "\n")
+	}
+	return stdout.String(), stderr.String()
+}
+
+// written writes a file into a directory of the test.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const shopRules = "../../rules/testdata/shop.yaml"
+
+func TestRulesCheck(t *testing.T) {
+	bad := written(t, "bad.yaml", "version: 1\nnamespaces:\n  a:\n    - {name: x}\n    - {nam: x, limit: 1/s}\n")
+	out, errOut := runRules(t, "check", shopRules, bad)
+	if out != shopRules+": 6 rules in 1 namespaces\n" || errOut != bad+":5:7: a rule has no \"name\"\n"+bad+":5:8: a rule has no field \"nam\"; did you mean \"name\"?\nerror: 2 mistakes\n" {
+		t.Errorf("%s\n%s", out, errOut)
+	}
+	if out, _ := runRules(t, "check", "--schema"); out != string(rules.Schema()) {
+		t.Error("no schema")
+	}
+	for _, args := range [][]string{{"check"}, {"check", "no such file"}, {"check", t.TempDir()}} {
+		if _, errOut := runRules(t, args...); errOut == "" {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestRulesExplain(t *testing.T) {
+	out, _ := runRules(t, "explain", shopRules, "shop", "user=healthcheck", "path=/login", "ip=2001:db8::1", "colour=red")
+	want := `no rule looks at the field colour
+global: limits all callers together to GCRA 20000/s, cost 1
+checkout: does not match: the field method is missing
+user-api: does not limit the caller
+user-day: limits the caller ["healthcheck"] to FIXED 1000 CALENDAR DAY TZ Europe/Berlin, cost 1
+login-ip: in shadow mode limits the caller ["2001:db8::/64"] to LOG 5/m, cost 1
+exports: does not match: the field tenant of its key is missing
+`
+	if out != want {
+		t.Errorf("got\n%swant\n%s", out, want)
+	}
+	for _, args := range [][]string{{"explain", shopRules, "none"}, {"explain", shopRules, "shop", "user"}, {"explain", shopRules, "shop", "user=a", "user=b"}} {
+		if _, errOut := runRules(t, args...); !strings.HasPrefix(errOut, "error: ") {
+			t.Errorf("%v: %s", args, errOut)
+		}
+	}
+}
+
+func TestRulesTest(t *testing.T) {
+	good := written(t, "good.yaml", "- {namespace: shop, fields: {user: u, path: /x}, repeat: 20, want: allowed}\n- {namespace: shop, fields: {user: u, path: /x}, want: limited, rule: user-api}\n")
+	if out, errOut := runRules(t, "test", shopRules, good, good); out != "4 cases pass\n" || errOut != "" {
+		t.Errorf("%s%s", out, errOut)
+	}
+	bad := written(t, "bad.yaml", "- {namespace: shop, fields: {user: u, path: /x}, repeat: 21, want: allowed}\n")
+	if _, errOut := runRules(t, "test", shopRules, bad); errOut != bad+":1: want allowed, got limited by user-api for 1s, 0 of 20 left\nerror: 1 of 1 cases fail\n" {
+		t.Error(errOut)
+	}
+}
+
+func TestRulesImport(t *testing.T) {
+	file := written(t, "envoy.yaml", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 5}, detailed_metric: true}]\n")
+	out, errOut := runRules(t, "import", "--from", "envoy", file)
+	if want := "version: 1\nnamespaces:\n  d:\n    - name: k\n      key: [k]\n      limit: fixed 5/1d\n"; out != want || errOut != file+": line 2: detailed_metric is not carried over\n" {
+		t.Errorf("%s%s", out, errOut)
+	}
+	if _, errOut := runRules(t, "import", "--from", "other", file); !strings.Contains(errOut, "it is envoy or limitador") {
+		t.Error(errOut)
+	}
+	var code exitCode
+	if err := run([]string{"rules", "import", file}); errors.As(err, &code) || err == nil {
+		t.Error(err)
+	}
+}

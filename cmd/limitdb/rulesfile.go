@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"limitdb/rules"
+	"limitdb/server"
+)
+
+// rulesFile is the file that rules-file names.
+type rulesFile struct{ path string }
+
+// stamp tells one state of a file from another, without reading it.
+type stamp struct{ info os.FileInfo }
+
+func (a stamp) same(b stamp) bool {
+	if a.info == nil || b.info == nil {
+		return a.info == b.info
+	}
+	return os.SameFile(a.info, b.info) && a.info.Size() == b.info.Size() && a.info.ModTime().Equal(b.info.ModTime())
+}
+
+// stampOf returns the stamp of a file, empty if there is none.
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stamp{info}
+}
+
+// read reads the file, but no more than one byte above the most that a file of rules may have.
+func (f *rulesFile) read() ([]byte, error) {
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", f.path)
+	}
+	return readBounded(f.path, rules.MaxText)
+}
+
+// Times of watching. A file that is written in place has half its text for a moment, so a change is read only when
+// nothing has happened for rulesSettle. File systems of other machines notify nobody, so rulesPoll looks as well.
+const (
+	rulesSettle = 200 * time.Millisecond
+	rulesPoll   = 5 * time.Second
+)
+
+// watchRules reads the rules file again whenever it changes, until ctx ends. It watches the directory, since editors
+// and Kubernetes replace a file, or a link on the way to it, rather than write to it.
+func (p *process) watchRules(ctx context.Context) {
+	f := p.rules
+	watcher, err := fsnotify.NewWatcher()
+	var events chan fsnotify.Event
+	if err == nil {
+		defer watcher.Close()
+		err = watcher.Add(filepath.Dir(f.path))
+		events = watcher.Events
+	}
+	if err != nil {
+		p.log.Warn("the rules file is not watched, but looked at now and then", "every", rulesPoll, "err", err)
+	}
+	settle, poll := time.NewTimer(rulesPoll), time.NewTicker(rulesPoll)
+	defer settle.Stop()
+	defer poll.Stop()
+	seen := stampOf(f.path)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, ok := <-events:
+			if !ok {
+				events = nil
+			}
+			settle.Reset(rulesSettle)
+			continue
+		case <-poll.C:
+		case <-settle.C:
+		}
+		now := stampOf(f.path)
+		if now.same(seen) {
+			continue
+		}
+		seen = now
+		p.reloadRules()
+	}
+}
+
+// reloadRules reads the rules file again. A mistake leaves the old rules in force.
+func (p *process) reloadRules() {
+	if _, err := p.server.ReloadRules(); err != nil {
+		p.log.Error("the rules file has a mistake, the old rules stay in force", "file", p.rules.path, "err", err)
+	}
+}
+
+// ruleSource says where the server's rules come from.
+func (p *process) ruleSource() server.RuleSource {
+	if path := p.set.RulesFile.Get(); path != "" {
+		p.rules = &rulesFile{path: path}
+		return server.RuleSource{Read: p.rules.read}
+	}
+	return server.RuleSource{Keep: p.kept.keep}
+}
+
+// loadRules puts the rules of the file in force, before the first check. Its error ends the start. Rules that are
+// kept with the data follow when that is loaded.
+func (p *process) loadRules() error {
+	if p.rules == nil {
+		return nil
+	}
+	if _, err := p.server.ReloadRules(); err != nil {
+		return fmt.Errorf("rules-file %s: %w", p.rules.path, err)
+	}
+	return nil
+}
+
+// rulesLoaded puts the rules in force that were kept with the data, once that is loaded, unless there is a file.
+func (p *process) rulesLoaded() {
+	if secret, ok := p.kept.secret(); ok {
+		p.server.SetRulesSecret(secret)
+	} else if p.rules != nil {
+		p.kept.keep(nil, p.server.RulesSecret())
+	}
+	if p.rules != nil {
+		return
+	}
+	text := p.kept.text()
+	if text == nil {
+		text = []byte(rules.Empty)
+	}
+	if _, err := p.server.LoadRules(text); err != nil {
+		p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
+	}
+}

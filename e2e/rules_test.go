@@ -1,0 +1,215 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"limitdb/resp"
+)
+
+// shopFile is the example of docs/rules.md.
+const shopFile = "../rules/testdata/shop.yaml"
+
+// checkOn checks "field value …" in the namespace shop, and returns the reply as one line.
+func checkOn(t *testing.T, addr, fields string) string {
+	t.Helper()
+	words := strings.Fields(fields)
+	n := len(words)
+	for i, w := range words {
+		if w == "COST" || w == "PEEK" {
+			n = i
+			break
+		}
+	}
+	return flat(one(t, addr, append([]string{"RL.CHECK", "shop", fmt.Sprint(n / 2)}, words...)...))
+}
+
+// flat renders the first four parts of a decision and the rule: limited, limit, remaining and whether there is a wait.
+func flat(v resp.Value) string {
+	if len(v.Elems) < 6 {
+		return v.Text
+	}
+	return fmt.Sprintf("%d %d %d %s", v.Elems[0].Int, v.Elems[1].Int, v.Elems[2].Int, v.Elems[5].Text)
+}
+
+// times checks n times and returns the last reply.
+func times(t *testing.T, n int, addr, fields string) (last string) {
+	t.Helper()
+	for range n {
+		last = checkOn(t, addr, fields)
+	}
+	return last
+}
+
+func expectCheck(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestShopOverTheWire asks the real server about each rule of the example file.
+func TestShopOverTheWire(t *testing.T) {
+	p := start(t, "--rules-file", abs(t, shopFile))
+	expectCheck(t, checkOn(t, p.Addr, "COST 20001"), "1 20000 20000 global")
+	expectCheck(t, checkOn(t, p.Addr, "method POST path /checkout COST 500"), "0 500 0 checkout")
+	expectCheck(t, checkOn(t, p.Addr, "method POST path /checkout COST 500"), "1 500 0 checkout")
+	expectCheck(t, times(t, 21, p.Addr, "user u1 path /a"), "1 20 0 user-api")
+	expectCheck(t, checkOn(t, p.Addr, "user u1 path /b"), "0 20 19 user-api")
+	expectCheck(t, checkOn(t, p.Addr, "user acme-batch path /a COST 500"), "0 1000 500 user-day")
+	expectCheck(t, checkOn(t, p.Addr, "user healthcheck path /a COST 900"), "0 1000 100 user-day")
+	expectCheck(t, checkOn(t, p.Addr, "user u2 plan pro path /a COST 21"), "1 20 20 user-api")
+	expectCheck(t, checkOn(t, p.Addr, "user u3 COST 1001"), "1 1000 1000 user-day")
+	expectCheck(t, times(t, 4, p.Addr, "path /export/x tenant t"), "1 3 0 exports")
+	for range 9 {
+		if got := checkOn(t, p.Addr, "path /login ip 2001:db8::7"); !strings.HasSuffix(got, " global") || got[0] != '0' {
+			t.Errorf("shadow mode denies: %s", got)
+		}
+	}
+	stats := map[string]resp.Value{}
+	for _, r := range one(t, p.Addr, "RL.RULES", "STATS", "shop").Elems {
+		stats[r.Elems[3].Text] = r
+	}
+	if n := stats["login-ip"].Elems[13].Int; n != 4 {
+		t.Errorf("login-ip would have denied %d", n)
+	}
+	if n := stats["exports"].Elems[11].Int; n != 1 {
+		t.Errorf("exports denied %d", n)
+	}
+}
+
+func abs(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// put writes a file as editors do: beside it, then over it.
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func limitFile(limit string) string {
+	return "version: 1\nnamespaces: {shop: [{name: r, limit: " + limit + "}]}\n"
+}
+
+// TestRulesFileIsReadAgain changes the file as editors, SIGHUP and Kubernetes do, with mistakes in between, while
+// clients check.
+func TestRulesFileIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	// A ConfigMap is a link to a link: rules.yaml -> ..data/rules.yaml, ..data -> version1.
+	version := func(name, text string) {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, name, "rules.yaml"), text)
+		if err := os.Symlink(name, filepath.Join(dir, "..tmp")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("version1", limitFile("fixed 10000000/52w"))
+	path := filepath.Join(dir, "rules.yaml")
+	if err := os.Symlink(filepath.Join("..data", "rules.yaml"), path); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "--rules-file", path)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	checks := 0
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				v := one(t, p.Addr, "RL.CHECK", "shop", "0")
+				if len(v.Elems) != 6 || v.Elems[0].Int != 0 || v.Elems[5].Text != "r" {
+					t.Errorf("reply %v", v)
+					return
+				}
+				mu.Lock()
+				checks++
+				mu.Unlock()
+			}
+		})
+	}
+	becomes := func(what string, limit int64) {
+		t.Helper()
+		eventually(t, what, func() bool { return one(t, p.Addr, "RL.CHECK", "shop", "0", "COST", "0").Elems[1].Int == limit })
+	}
+	version("version2", limitFile("fixed 20000000/52w"))
+	becomes("the link's new file is read", 20000000)
+	version("version3", "version: 1\nnamespaces: {shop: [{name: r, limit: 1/q}]}\n")
+	eventually(t, "the mistake is logged", func() bool { return strings.Contains(p.Log(), "line 2, column 38") })
+	becomes("the old rules stay", 20000000)
+	version("version4", limitFile("fixed 30000000/52w"))
+	becomes("the next file is read", 30000000)
+	put(t, filepath.Join(dir, "version4", "rules.yaml"), limitFile("fixed 40000000/52w")) // not in the directory that is watched
+	p.Signal(syscall.SIGHUP)
+	becomes("SIGHUP has read it", 40000000)
+	close(stop)
+	wg.Wait()
+	left := one(t, p.Addr, "RL.CHECK", "shop", "0", "COST", "0").Elems[2].Int
+	counted := one(t, p.Addr, "RL.RULES", "STATS", "shop").Elems[0].Elems[7].Int
+	if used := 40000000 - left; used != int64(checks) || counted != used {
+		t.Errorf("%d checks, but %d are used, and %d are counted", checks, used, counted)
+	}
+	p.Stop()
+}
+
+// TestStartWithBadRules checks that a server does not start with a file that has a mistake.
+func TestStartWithBadRules(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	put(t, bad, "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}\n")
+	for _, args := range [][]string{{"--rules-file", bad}, {"--check-config", "--rules-file", bad}} {
+		r := run(t, "", plainBinary(t), append(args, "--port", "0", "--http-port", "0", "--appendonly", "no")...)
+		if r.Code == 0 || !strings.Contains((r.Stdout+r.Stderr), "line 2, column 35: period must be") {
+			t.Errorf("%v: status %d, %s", args, r.Code, (r.Stdout + r.Stderr))
+		}
+	}
+}
+
+// TestRulesByCommandSurviveAKill checks that rules set by command are kept with the data, with their callers.
+func TestRulesByCommandSurviveAKill(t *testing.T) {
+	dir := t.TempDir()
+	p := startIn(t, dir, "--appendfsync", "always")
+	long := strings.Repeat("u", 4000)
+	one(t, p.Addr, "RL.RULES", "LOAD", limitFile("1000/d"))
+	one(t, p.Addr, "RL.RULES", "SET", "shop", "u", "{key: [user], limit: 10/d}")
+	one(t, p.Addr, "RL.RULES", "MODE", "shop", "r", "shadow")
+	expectCheck(t, flat(one(t, p.Addr, "RL.CHECK", "shop", "1", "user", long, "COST", "7")), "0 10 3 u")
+	p.Kill()
+	p = startIn(t, dir, "--appendfsync", "always")
+	eventually(t, "the state is loaded", func() bool { return hasLoaded(p) })
+	expectCheck(t, flat(one(t, p.Addr, "RL.CHECK", "shop", "1", "user", long, "COST", "0")), "0 10 3 u")
+	if got := one(t, p.Addr, "RL.RULES", "LIST", "shop"); len(got.Elems) != 2 || got.Elems[0].Elems[3].Text != "shadow" {
+		t.Errorf("%v", got)
+	}
+	one(t, p.Addr, "BGREWRITEAOF")
+	one(t, p.Addr, "RL.RULES", "DEL", "shop", "r")
+	p.Stop()
+	p = startIn(t, dir, "--appendfsync", "always")
+	eventually(t, "the state is loaded", func() bool { return hasLoaded(p) })
+	expectCheck(t, flat(one(t, p.Addr, "RL.CHECK", "shop", "1", "user", long, "COST", "0")), "0 10 3 u")
+	p.Stop()
+}

@@ -1,0 +1,128 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+)
+
+// imported translates a file, and returns the rules.
+func imported(t *testing.T, format, text string, notes ...string) *Set {
+	t.Helper()
+	out, got, err := Import(format, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, got, notes...)
+	return mustParse(t, string(out))
+}
+
+// TestImportEnvoy checks the lookups of Envoy's ratelimit service: a listed value comes before any value, and one
+// that leads nowhere means no limit.
+func TestImportEnvoy(t *testing.T) {
+	s := imported(t, "envoy", `
+domain: messaging
+descriptors:
+  - key: kind
+    value: sms
+    descriptors:
+      - key: to
+        rate_limit: {unit: day, requests_per_unit: 5}
+      - key: to
+        value: "+1555"
+        rate_limit: {unit: minute, unit_multiplier: 5, requests_per_unit: 30}
+      - key: to
+        value: "+49*"
+        rate_limit: {unit: month, requests_per_unit: 7}
+  - key: kind
+    rate_limit: {unit: second, requests_per_unit: 100, name: all}
+    shadow_mode: true
+  - key: kind
+    value: internal
+  - key: kind
+    value: test
+    descriptors: [{key: to, rate_limit: {unlimited: true}}]
+  - key: region
+    value: eu*
+    share_threshold: true
+    rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: all}]}
+    detailed_metric: true
+`, "line 2: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has",
+		"line 26: replaces is not carried over: put the rules into one exclusive group", "line 27: detailed_metric is not carried over")
+	for fields, want := range map[string]string{
+		"kind=sms to=+1555": "kind_sms_to__1555 FIXED 30/5m",
+		"kind=sms to=+4912": "kind_sms_to__49_ FIXED 7/30d",
+		"kind=sms to=x":     "kind_sms_to FIXED 5/d",
+		"kind=test to=x":    "",
+		"kind=internal":     "",
+		"kind=other":        "kind FIXED 100/s",
+		"region=eu-1":       "region_eu_ FIXED 1/h",
+		"region=us":         "",
+	} {
+		var got []string
+		for _, c := range match(t, s, "messaging", fields).Charges {
+			if c.Role == Enforced || fields == "kind=other" {
+				got = append(got, c.Rule.Name+" "+c.Limit.String())
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %s", fields, got, want)
+		}
+	}
+	eu := func(v string) string { return keyOf(match(t, s, "messaging", "region="+v)) }
+	if eu("eu-1") != eu("eu-2") {
+		t.Error("share_threshold is not kept")
+	}
+	if _, _, err := Import("envoy", []byte("domain: a\ndescriptors: [{key: k, rate_limit: {unit: fortnight, requests_per_unit: 1}}]")); err == nil ||
+		err.Error() != `line 2, column 36: unit must be second, minute, hour, day, week, month or year, not "fortnight"` {
+		t.Error(err)
+	}
+}
+
+func TestImportLimitador(t *testing.T) {
+	s := imported(t, "limitador", `
+- namespace: api
+  name: posts
+  max_value: 10
+  seconds: 60
+  conditions: ["descriptors[0]['req.method'] == 'POST'", "descriptors[0]['req.path'] != '/json'"]
+  variables: ["descriptors[0].user_id"]
+- namespace: api
+  max_value: 1000000
+  seconds: 1
+  conditions:
+  variables:
+- namespace: api
+  max_value: 5
+  seconds: 60
+  conditions: ["size(user) > 3"]
+- namespace: "other api"
+  max_value: 5
+  seconds: 60
+  conditions: [req_method == "GET*"]
+`, `line 16: the condition "size(user) > 3" cannot be carried over, so its limit is left out`)
+	for fields, want := range map[string]string{
+		"req.method=POST req.path=/x user_id=u":    "posts FIXED 10/m FIRST, limit_3 FIXED 1000000/s FIRST",
+		"req.method=POST req.path=/json user_id=u": "limit_3 FIXED 1000000/s FIRST",
+		"req.method=POST req.path=/x":              "limit_3 FIXED 1000000/s FIRST",
+		"":                                         "limit_3 FIXED 1000000/s FIRST",
+	} {
+		var got []string
+		for _, c := range match(t, s, "api", fields).Charges {
+			got = append(got, c.Rule.Name+" "+c.Limit.String())
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %s", fields, got, want)
+		}
+	}
+	if n := len(match(t, s, "other_api", "req_method=GETTER").Charges); n != 0 {
+		t.Error("a star of a value has become a pattern")
+	}
+	for _, bad := range []string{"", "- 1", "- {namespace: a, max_value: 1}", "- {max_value: 1, seconds: 1}", "- {namespace: a, max_value: x, seconds: 1}"} {
+		if _, _, err := Import("limitador", []byte(bad)); err == nil || !strings.HasPrefix(err.Error(), "line 1, column ") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if _, _, err := Import("other", []byte("a: b")); err == nil || err.Error() != `unknown format "other": it is envoy or limitador` {
+		t.Error(err)
+	}
+}

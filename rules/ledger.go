@@ -1,0 +1,121 @@
+package rules
+
+import (
+	"cmp"
+
+	"limitdb/limit"
+)
+
+// Ledger decides checks by itself, without a server: with the same rules, the same functions and the same
+// answers. It serves tests of a file and simulations. It is not safe for use by several goroutines. The zero
+// value is ready.
+type Ledger struct {
+	states map[string]entry
+	sweep  int // checks until what has expired is forgotten
+	ds     []limit.Decision
+}
+
+type entry struct {
+	kind  limit.Kind
+	state []byte
+}
+
+// Answer is the decision on a check.
+type Answer struct {
+	// Decision is that of the rule that decides; see Query.Deciding. Its Limit is -1 if there is none.
+	limit.Decision
+	// Rule is the name of that rule, of the first that does not limit the caller if no rule does, or "".
+	Rule string
+	// Parts has the decisions of Query.Charges. They are valid until the next call.
+	Parts []limit.Decision
+}
+
+// Decide decides q, which has been matched, at now. If a rule denies, nothing is taken.
+func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
+	if l.sweep--; l.sweep <= 0 {
+		l.forget(now)
+	}
+	l.ds = append(l.ds[:0], make([]limit.Decision, len(q.Charges))...)
+	for i := range q.Charges {
+		c := &q.Charges[i]
+		if err := limit.Peek(c.Limit, l.state(c, now), now, c.Cost, &l.ds[i]); err != nil {
+			return Answer{}, err
+		}
+	}
+	at := q.Deciding(l.ds)
+	denied := at >= 0 && l.ds[at].Limited
+	for i := range q.Charges {
+		if err := l.settle(now, &q.Charges[i], &l.ds[i], denied); err != nil {
+			return Answer{}, err
+		}
+	}
+	a := Answer{Decision: limit.Decision{Limit: -1, Remaining: -1, Wait: limit.Never}, Parts: l.ds}
+	switch {
+	case at >= 0:
+		a.Decision, a.Rule = l.ds[at], q.Charges[at].Rule.Name
+	case q.Unlimited != nil:
+		a.Rule = q.Unlimited.Name
+	}
+	return a, nil
+}
+
+// settle takes from a limit that grants, unless the check is denied. A denial moves the key to the pace of a
+// limit that was raised, and counts nothing.
+func (l *Ledger) settle(now int64, c *Charge, d *limit.Decision, denied bool) error {
+	state := l.state(c, now)
+	if denied && !d.Limited {
+		return limit.Peek(c.Limit, state, now, 0, d)
+	}
+	if d.Limited && !denied {
+		return nil // of a rule in shadow mode, or a candidate
+	}
+	lim := *c.Limit
+	lim.CountDenied = lim.CountDenied && !d.Limited
+	next, err := limit.Take(&lim, state, now, c.Cost, nil, d)
+	if err == nil && next != nil {
+		if l.states == nil {
+			l.states = map[string]entry{}
+		}
+		l.states[string(c.Key)] = entry{lim.Algorithm.Kind(), next}
+	}
+	return err
+}
+
+func (l *Ledger) state(c *Charge, now int64) []byte {
+	e := l.states[string(c.Key)]
+	if limit.Expires(e.kind, e.state) <= now {
+		return nil
+	}
+	return e.state
+}
+
+// forget drops what has expired, and decides when to do so again.
+func (l *Ledger) forget(now int64) {
+	for key, e := range l.states {
+		if limit.Expires(e.kind, e.state) <= now {
+			delete(l.states, key)
+		}
+	}
+	l.sweep = max(1000, 2*len(l.states))
+}
+
+// Why says why a rule does not apply to q, or "" if it does. It does not know of exclusive groups.
+func (q *Query) Why(r *Rule) string {
+	if r.Mode == Off {
+		return "its mode is off"
+	}
+	for i, f := range r.key {
+		if q.values[f] == nil {
+			return "the field " + r.fields[i] + " of its key is missing"
+		}
+	}
+	for i := range r.conditions {
+		c := &r.conditions[i]
+		if v := q.values[c.field]; v == nil {
+			return "the field " + c.name + " is missing"
+		} else if !c.pattern.match(v) {
+			return c.name + " is " + quote(string(v)) + ", not " + cmp.Or(c.text, `""`)
+		}
+	}
+	return ""
+}
