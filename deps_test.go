@@ -40,8 +40,9 @@ var mayImport = map[string][]string{
 	"e2e":         {"resp", "config"},
 }
 
-// onlyIn lists foreign modules that only one folder may import.
+// onlyIn lists packages that only one folder may import.
 var onlyIn = map[string]string{
+	"limitdb/engine/table":                "engine",
 	"github.com/hashicorp/raft":           "replication",
 	"github.com/hashicorp/raft-boltdb":    "replication",
 	"go.etcd.io/bbolt":                    "replication",

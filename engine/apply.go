@@ -1,6 +1,9 @@
 package engine
 
-import "limitdb/limit"
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
 
 // Step computes a key's next state from its state at now. It returns nil if
 // nothing changes, or an expired state if nothing is left. state is nil for an
@@ -15,7 +18,7 @@ type Step func(now int64, state, dst []byte) (next []byte, err error)
 func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error {
 	h, s := e.place(key)
 	err := s.apply(now, h, key, kind, step)
-	if err == errNoRoom && e.reclaim(now) {
+	if err == table.ErrNoRoom && e.reclaim(now) {
 		err = s.apply(now, h, key, kind, step)
 	}
 	return s.refuse(err)
@@ -24,19 +27,19 @@ func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error 
 func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Step) error {
 	s.mu.Lock()
 	defer s.unlock()
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
 	state, err := s.stateOf(&sp, kind)
 	if err != nil {
 		return err
 	}
-	buf := s.table.arena.takeBuffer()
+	buf := s.arena.TakeBuffer()
 	next, err := step(now, state, *buf)
-	defer func() { s.table.arena.putBuffer(buf, next) }()
+	defer func() { s.arena.PutBuffer(buf, next) }()
 	if err != nil || next == nil {
 		return err
 	}
-	if err := s.store(now, &sp, kindMark(kind), next, false); err != nil {
+	if err := s.store(now, &sp, table.KindMark(kind), next, false); err != nil {
 		return err
 	}
 	s.changed(now, s.waits.find(key), nil)

@@ -2,16 +2,10 @@ package engine
 
 import (
 	"runtime"
-	"sync/atomic"
-	"unsafe"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
-
-// warmBatch is the number of keys that are warmed at once: enough to keep the
-// memory system busy, and few enough that the first is still cached after the
-// last.
-const warmBatch = 64
 
 // Place is the location of a key: its hash, seeded for this engine. It saves
 // hashing the key again. Zero is no place.
@@ -29,7 +23,7 @@ type Place uint64
 // stay mapped as long as the engine lives.
 func (e *Engine) Warm(keys [][]byte, places []Place) {
 	for len(keys) > 0 {
-		n := min(len(keys), warmBatch)
+		n := min(len(keys), table.BatchSize)
 		for i, key := range keys[:n] {
 			h, _ := e.place(key)
 			places[i] = Place(h)
@@ -39,46 +33,15 @@ func (e *Engine) Warm(keys [][]byte, places []Place) {
 	}
 }
 
-// fetch is Warm for at most warmBatch keys whose places are known.
+// fetch is Warm for at most table.BatchSize keys whose places are known.
 func (e *Engine) fetch(keys [][]byte, places []Place) {
-	var (
-		segs  [warmBatch]*segment
-		lines [warmBatch]unsafe.Pointer
-		ends  [warmBatch]unsafe.Pointer
-	)
+	var b table.Batch
 	for i, place := range places {
 		h := uint64(place)
-		g := e.shards[h>>(64-e.shardBits)].table.lookup(h)
-		segs[i] = g
-		if g.base != nil {
-			lines[i] = unsafe.Pointer(g.line(g.home(h)))
-		}
+		b.Add(&e.shards[h>>(64-e.shardBits)].table, h, keys[i])
 	}
-	prefetch(&lines, len(places))
-	for i, key := range keys {
-		if lines[i] == nil {
-			continue
-		}
-		if off := (*line)(lines[i]).guess(uint64(places[i])); off != 0 {
-			// A short record may lie across two cache lines.
-			lines[i] = segs[i].at(off)
-			ends[i] = segs[i].at(min(off+uint32(len(key))+minRecord+7, spanSize-1))
-		}
-	}
-	prefetch(&lines, len(places))
-	prefetch(&ends, len(places))
+	b.Fetch()
 	runtime.KeepAlive(e)
-}
-
-// guess returns the offset of the first record that may have hash h, or 0.
-func (ln *line) guess(h uint64) uint32 {
-	tag := tagOf(h)
-	for i := 1; i < len(ln); i++ {
-		if v := atomic.LoadUint32(&ln[i]); v>>spanBits == tag {
-			return v & offsetMask
-		}
-	}
-	return 0
 }
 
 // TakeAt is Take for a key whose place Warm has returned. If place is zero, it

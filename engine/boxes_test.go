@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -18,7 +19,7 @@ func logLimit(most int64) *limit.Limit {
 // boxCount is how many states are in boxes.
 func boxCount(e *Engine) (n int) {
 	for i := range e.shards {
-		n += len(e.shards[i].table.boxes)
+		n += e.shards[i].table.Stats().Boxes
 	}
 	return n
 }
@@ -168,7 +169,10 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 	}
-	box := func() []byte { return e.shards[0].table.boxes[1] }
+	box := func() []byte {
+		sp := e.shards[0].table.SpotOf(k)
+		return e.shards[0].table.State(&sp)
+	}
 	at, moves := unsafe.SliceData(box()), 0
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -226,7 +230,8 @@ func TestBoxShrinks(t *testing.T) {
 		now += later
 		mustTake(t, e, now, key(1), l, 1)
 		e.check()
-		box := e.shards[0].table.boxes[1]
+		sp := e.shards[0].table.SpotOf(key(1))
+		box := e.shards[0].table.State(&sp)
 		if cap(box) > 2*len(box) || len(box) < minBoxed {
 			t.Errorf("a box of %d bytes for %d", cap(box), len(box))
 		}
@@ -288,18 +293,18 @@ func TestStateAroundABound(t *testing.T) {
 type boundary struct {
 	*testing.T
 	e *Engine
-	t *table
+	t *table.Table
 	l *limit.Limit
 
 	now, later int64 // each unit comes a nanosecond after the one before
 }
 
 func (s *boundary) state() []byte {
-	sp := s.t.spotOf(key(1))
-	if sp.at == nil {
+	sp := s.t.SpotOf(key(1))
+	if !sp.Found() {
 		return nil
 	}
-	return s.t.state(sp.r)
+	return s.t.State(&sp)
 }
 
 func (s *boundary) take() {

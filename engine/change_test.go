@@ -95,7 +95,7 @@ func TestDenialThatMovesIsKept(t *testing.T) {
 			t.Fatal(d, err)
 		}
 	}
-	if got := e.shards[0].table.changes.version; got != 1 {
+	if got := e.shards[0].changes.version; got != 1 {
 		t.Errorf("%d changes, want 1: the second denial moves nothing", got)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"limitdb/internal/journal"
+	"limitdb/limit"
 )
 
 // Copy appends records of some of the keys that are live at now, beginning at
@@ -18,7 +19,7 @@ func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint6
 	for _, key := range boxes {
 		_, s := e.place(key)
 		s.mu.Lock()
-		s.table.copyKey(key, dst)
+		s.copyKey(key, dst)
 		s.mu.Unlock()
 	}
 	return next
@@ -31,33 +32,25 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = max(now, s.last)
-	t := &s.table
-	version := t.version()
-	g := t.lookup(cursor << placeShift)
-	g.each(func(r record) {
-		if r.isBoxed() {
-			boxes = append(boxes, append([]byte(nil), r.key()...))
-		} else if state := r.state(); expires(r.kind(), state) > now {
-			dst.Set(version, byte(r.kind()), r.key(), state)
-		}
+	version := s.version()
+	return s.table.Copy(now, cursor, func(kind limit.Kind, key, state []byte) {
+		dst.Set(version, byte(kind), key, state)
 	})
-	return boxes, g.end()
 }
 
 // copyKey appends a record of one key with its current state, if the key is
 // there.
-func (t *table) copyKey(key []byte, dst *journal.Buffer) {
-	if sp := t.spotOf(key); sp.at != nil {
-		r := sp.r
-		dst.Set(t.version(), byte(r.kind()), key, t.state(r))
+func (s *shard) copyKey(key []byte, dst *journal.Buffer) {
+	if sp := s.table.SpotOf(key); sp.Found() {
+		dst.Set(s.version(), byte(sp.Kind()), key, s.table.State(&sp))
 	}
 }
 
 // version returns the version of the last change, or 0 if changes are not
 // recorded.
-func (t *table) version() uint64 {
-	if t.changes == nil {
+func (s *shard) version() uint64 {
+	if s.changes == nil {
 		return 0
 	}
-	return t.changes.version
+	return s.changes.version
 }

@@ -17,8 +17,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/zeebo/xxh3"
-
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -29,18 +28,17 @@ var (
 	// algorithm family.
 	ErrWrongType = errors.New("engine: key holds another kind of state")
 	// ErrKey is returned for a new key of more than MaxKey bytes.
-	ErrKey = errors.New("engine: key is too long")
+	ErrKey = table.ErrKey
 	// ErrOOM is returned when the memory budget has no room for a new key or
 	// for a state that grows.
-	ErrOOM = errors.New("engine: the memory budget is used up")
+	ErrOOM = table.ErrOOM
 )
 
 // ErrClosed is returned by every decision after Close.
 var ErrClosed = errors.New("engine: closed")
 
-// errNoRoom is returned when there is no room, until reclaim has been tried;
-// then the caller gets ErrOOM.
-var errNoRoom = errors.New("engine: no room")
+// MaxKey is the largest length of a key in bytes.
+const MaxKey = table.MaxKey
 
 // shardBytes is the size of a new shard in Go's heap.
 const shardBytes = int(unsafe.Sizeof(shard{}) + unsafe.Sizeof(following{}))
@@ -66,17 +64,7 @@ type Options struct {
 }
 
 // Info describes one live key.
-type Info struct {
-	Kind limit.Kind
-	// Expires is the Unix time in nanoseconds from which the state no longer matters.
-	Expires int64
-	// Level is the state as one number, as limit.Level returns it; 0 from
-	// Range.
-	Level int64
-	// Bytes is the memory that the key uses: its record and its slot in the
-	// index.
-	Bytes int64
-}
+type Info = table.Info
 
 // Stats is the sum of all shards' counters since the start.
 type Stats struct {
@@ -106,7 +94,7 @@ type Engine struct {
 
 	// arena holds the memory of all shards, alarms the deadlines of their
 	// queues.
-	arena  *arena
+	arena  *table.Arena
 	alarms *alarms
 
 	// sweepAt and squeezeAt are the places on the line where the next Sweep and
@@ -140,18 +128,18 @@ func New(o Options) *Engine {
 		shardBits: shardBits,
 		seed:      o.Seed,
 		mark:      uint16(rand.Uint32()),
-		arena:     newArena(),
+		arena:     table.NewArena(),
 		alarms:    newAlarms(),
 	}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
 	}
 	all := make([]following, len(e.shards))
-	e.arena.budget.add(len(e.shards) * shardBytes)
+	e.arena.Count(len(e.shards) * shardBytes)
 	for i := range e.shards {
-		e.shards[i].waits.alarms = e.alarms
-		e.shards[i].table.init(e.arena, &e.shards[i].waits, e.seed, shardBits, i)
-		e.shards[i].following = &all[i]
+		s := &e.shards[i]
+		s.waits.alarms, s.arena, s.following = e.alarms, e.arena, &all[i]
+		s.table.Init(e.arena, &table.Owner{Evicting: s.evicting, Evicted: s.waits.stir, Holds: s.waits.hasLine}, e.seed, shardBits, i)
 	}
 	e.SetMaxMemory(o.MaxMemory, o.Policy)
 	return e
@@ -159,7 +147,7 @@ func New(o Options) *Engine {
 
 // place returns the key's place on the line and the shard that owns it.
 func (e *Engine) place(key []byte) (uint64, *shard) {
-	h := xxh3.HashSeed(key, e.seed)
+	h := table.Hash(key, e.seed)
 	return h, &e.shards[h>>(64-e.shardBits)]
 }
 
@@ -175,7 +163,7 @@ func (e *Engine) Take(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 // room or because others wait for the key. It returns any other error
 // unchanged.
 func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	if err == errNoRoom && e.reclaim(now) {
+	if err == table.ErrNoRoom && e.reclaim(now) {
 		err = s.take(now, h, key, l, cost, d)
 	}
 	if err == errBehind {
@@ -198,7 +186,7 @@ func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limi
 func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	err := s.refund(now, h, key, l, cost, d)
-	if err == errNoRoom && e.reclaim(now) {
+	if err == table.ErrNoRoom && e.reclaim(now) {
 		err = s.refund(now, h, key, l, cost, d)
 	}
 	return s.refuse(err)
@@ -244,7 +232,7 @@ func (e *Engine) BeginFlush() Flushing {
 		s := &e.shards[i]
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if c := s.table.changes; c != nil {
+		if c := s.changes; c != nil {
 			e.flushed = max(e.flushed, c.version)
 		}
 	}
@@ -259,7 +247,7 @@ func (e *Engine) BeginFlush() Flushing {
 // is left. Sweep frees the rest.
 func (f *Flushing) Step(shards int) (done bool) {
 	for ; shards > 0; shards-- {
-		if !f.e.arena.bury() {
+		if !f.e.arena.Bury() {
 			return true
 		}
 	}
@@ -283,9 +271,9 @@ func (e *Engine) Close() {
 		}
 		q.shard.abandon(q)
 	}
-	for e.arena.bury() {
+	for e.arena.Bury() {
 	}
-	for e.arena.trim(true) {
+	for e.arena.Trim(true) {
 	}
 }
 
@@ -312,4 +300,4 @@ func (e *Engine) AddStats(sum *Stats, from, shards int) (next int) {
 }
 
 // Bytes returns the memory taken from the system, as in Stats.Bytes.
-func (e *Engine) Bytes() int64 { return e.arena.budget.used.Load() }
+func (e *Engine) Bytes() int64 { return e.arena.Used() }

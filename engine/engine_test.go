@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -22,11 +24,26 @@ const second = int64(time.Second)
 // start is the fake time at which the tests begin.
 const start = 1_700_000_000 * second
 
+// Sizes of package table.
+const (
+	spanSize  = 128 << 10
+	maxInline = 8 << 10
+	minBoxed  = 6 << 10
+	sweepRest = 5 * second
+)
+
 func perSecond(n int64) *limit.Limit {
 	return &limit.Limit{Algorithm: limit.GCRA, Max: n, Period: second, Burst: n}
 }
 
 func key(i int) []byte { return strconv.AppendInt([]byte("caller:"), int64(i), 10) }
+
+// stateOf makes a state of n bytes, 8 or more, that expires at a time.
+func stateOf(expires int64, n int, salt byte) []byte {
+	s := bytes.Repeat([]byte{salt}, max(n, 8))
+	binary.LittleEndian.PutUint64(s, uint64(expires))
+	return s
+}
 
 func mustTake(t testing.TB, e *Engine, now int64, key []byte, l *limit.Limit, cost int64) limit.Decision {
 	t.Helper()
@@ -111,15 +128,17 @@ func TestWrongType(t *testing.T) {
 	e := New(Options{Shards: 1})
 	mustTake(t, e, start, key(1), perSecond(1), 1)
 	s := &e.shards[0]
-	sp := s.table.spotOf(key(1))
+	sp := s.table.SpotOf(key(1))
 	if state, err := s.stateFor(&sp, perSecond(1)); err != nil || len(state) != fixedState {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
-	sp.r.setMark(30)
+	if err := s.table.Put(start, &sp, table.KindMark(limit.LEASE), s.table.State(&sp), true); err != nil {
+		t.Fatal(err)
+	}
 	if state, err := s.stateFor(&sp, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {
 		t.Errorf("stateFor a stranger's key = %v, %v", state, err)
 	}
-	sp.at = nil
+	sp.Forget()
 	if state, err := s.stateFor(&sp, perSecond(1)); err != nil || state != nil {
 		t.Errorf("stateFor no key = %v, %v", state, err)
 	}

@@ -84,9 +84,9 @@ func TestGrowingStatesStayWithinTheBudget(t *testing.T) {
 // stateIn is a copy of a key's state.
 func stateIn(e *Engine, k []byte) []byte {
 	_, s := e.place(k)
-	sp := s.table.spotOf(k)
-	if sp.at == nil {
+	sp := s.table.SpotOf(k)
+	if !sp.Found() {
 		return nil
 	}
-	return slices.Clone(s.table.state(sp.r))
+	return slices.Clone(s.table.State(&sp))
 }

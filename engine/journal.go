@@ -137,7 +137,7 @@ func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func())
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		s.table.changes = &changes{journal: shared, version: version}
+		s.changes = &changes{journal: shared, version: version}
 		s.mu.Unlock()
 	}
 	e.journal.Store(shared)
@@ -152,7 +152,7 @@ func (e *Engine) StopJournal() {
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		s.table.changes = nil
+		s.changes = nil
 		s.mu.Unlock()
 	}
 }
@@ -175,9 +175,9 @@ func (e *Engine) Cut() {
 	j.dirty.Store(false) // first: later changes set it again
 	for i := range e.shards {
 		s := &e.shards[i]
-		if s.table.changes.pending.Load() {
+		if s.changes.pending.Load() {
 			s.mu.Lock()
-			s.table.changes.setAside()
+			s.changes.setAside()
 			s.mu.Unlock()
 		}
 	}
@@ -203,7 +203,7 @@ func (e *Engine) Drain(dst *journal.Buffer, limit int) (more bool) {
 	}
 	for i := range e.shards {
 		s := &e.shards[i]
-		if s.table.changes.aside && !s.drain(dst, limit, maxSpares/len(e.shards)) {
+		if s.changes.aside && !s.drain(dst, limit, maxSpares/len(e.shards)) {
 			return true
 		}
 	}
@@ -213,7 +213,7 @@ func (e *Engine) Drain(dst *journal.Buffer, limit int) (more bool) {
 // drain does what Drain does for one shard, and reports whether the shard is
 // done. The shard keeps a buffer of at most maxSpare bytes.
 func (s *shard) drain(dst *journal.Buffer, limit, maxSpare int) (done bool) {
-	c := s.table.changes
+	c := s.changes
 	dst.Add(&c.full)
 	if n := cap(c.full.Bytes); n > 0 && n <= maxSpare {
 		c.spare = c.full.Bytes
@@ -233,9 +233,9 @@ func (s *shard) drain(dst *journal.Buffer, limit, maxSpare int) (done bool) {
 func (s *shard) payOne(dst *journal.Buffer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	due := &s.table.changes.due
+	due := &s.changes.due
 	for key := range due.keys {
-		s.table.pay(key, dst)
+		s.pay(key, dst)
 		return true
 	}
 	dst.Add(&due.paid)
@@ -244,12 +244,11 @@ func (s *shard) payOne(dst *journal.Buffer) bool {
 }
 
 // pay appends the record of an owed key with its current state.
-func (t *table) pay(key string, dst *journal.Buffer) {
-	due := &t.changes.due
+func (s *shard) pay(key string, dst *journal.Buffer) {
+	due := &s.changes.due
 	k := []byte(key)
-	if sp := t.spotOf(k); sp.at != nil {
-		r := sp.r
-		dst.Set(due.version, byte(r.kind()), k, t.state(r))
+	if sp := s.table.SpotOf(k); sp.Found() {
+		dst.Set(due.version, byte(sp.Kind()), k, s.table.State(&sp))
 	} else {
 		dst.Delete(due.version, byte(due.keys[key]), k)
 	}
@@ -258,10 +257,10 @@ func (t *table) pay(key string, dst *journal.Buffer) {
 
 // payFirst pays for a key, if it is owed, before a step that must not be in the
 // last cut changes it.
-func (t *table) payFirst(key []byte) {
-	if c := t.changes; c != nil && len(c.due.keys) > 0 {
+func (s *shard) payFirst(key []byte) {
+	if c := s.changes; c != nil && len(c.due.keys) > 0 {
 		if _, owed := c.due.keys[string(key)]; owed {
-			t.pay(string(key), &c.due.paid)
+			s.pay(string(key), &c.due.paid)
 		}
 	}
 }
@@ -274,11 +273,18 @@ func (c *changes) flushed(version uint64) {
 	c.buf.Flush(version)
 }
 
-// payAll pays for all owed keys before they go.
-func (t *table) payAll() {
-	if c := t.changes; c != nil {
+// payOwed pays for all owed keys before they go.
+func (s *shard) payOwed() {
+	if c := s.changes; c != nil {
 		for key := range c.due.keys {
-			t.pay(key, &c.due.paid)
+			s.pay(key, &c.due.paid)
 		}
+	}
+}
+
+// evicting records that a key is about to be evicted.
+func (s *shard) evicting(kind limit.Kind, key []byte) {
+	if s.changes != nil {
+		s.changes.forget(kind, key)
 	}
 }

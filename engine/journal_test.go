@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -36,16 +37,17 @@ func drain(e *Engine, dst *journal.Buffer) {
 func contents(e *Engine, now int64) map[string]string {
 	all := map[string]string{}
 	for i := range e.shards {
-		t := &e.shards[i].table
-		d := t.dir.Load()
-		for j := 0; j < len(d.segs); {
-			g := d.segs[j].Load()
-			j += 1 << (d.depth - g.depth)
-			g.each(func(r record) {
-				if t.expires(r) > now {
-					all[string(r.key())] = fmt.Sprintf("%v %x", r.kind(), t.state(r))
-				}
+		s := &e.shards[i]
+		for cursor, more := uint64(i)<<(table.PlaceBits-e.shardBits), true; more; more = int(cursor>>(table.PlaceBits-e.shardBits)) == i && cursor != 0 {
+			var boxes [][]byte
+			boxes, cursor = s.table.Copy(now, cursor, func(kind limit.Kind, key, state []byte) {
+				all[string(key)] = fmt.Sprintf("%v %x", kind, state)
 			})
+			for _, key := range boxes {
+				if sp := s.table.SpotOf(key); s.table.Expires(&sp) > now {
+					all[string(key)] = fmt.Sprintf("%v %x", sp.Kind(), s.table.State(&sp))
+				}
+			}
 		}
 	}
 	return all
@@ -503,7 +505,8 @@ func TestDrainInParts(t *testing.T) {
 
 func (e *Engine) exists(key string) bool {
 	_, s := e.place([]byte(key))
-	return s.table.spotOf([]byte(key)).at != nil
+	sp := s.table.SpotOf([]byte(key))
+	return sp.Found()
 }
 
 // A copy has every key once while nothing changes, those with states in boxes

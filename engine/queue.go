@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -123,19 +124,19 @@ func (q *queue) look(under *limit.Limit) {
 func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
 
 // liveOf finds the key of q.
-func (s *shard) liveOf(now int64, q *queue) spot {
-	sp := spot{h: q.hash, key: q.bytes()}
-	s.live(now, &sp)
+func (s *shard) liveOf(now int64, q *queue) table.Spot {
+	sp := table.Spot{Hash: q.hash, Key: q.bytes()}
+	s.table.Live(now, &sp)
 	return sp
 }
 
-func newQueue(s *shard, sp *spot) *queue {
-	return &queue{shard: s, hash: sp.h, key: string(sp.key), due: math.MaxInt64, place: -1}
+func newQueue(s *shard, sp *table.Spot) *queue {
+	return &queue{shard: s, hash: sp.Hash, key: string(sp.Key), due: math.MaxInt64, place: -1}
 }
 
 // park has w, which could be granted at due, wait behind q, or in a new queue if
 // that is nil.
-func (s *shard) park(now int64, sp *spot, q *queue, w *Waiter, due int64) {
+func (s *shard) park(now int64, sp *table.Spot, q *queue, w *Waiter, due int64) {
 	if q == nil {
 		q = newQueue(s, sp)
 		if s.waits.queues == nil {
@@ -197,7 +198,7 @@ func (q *queue) leave(w *Waiter) {
 
 // decided ends w's waiting.
 func (s *shard) decided(w *Waiter, err error) {
-	if err == errNoRoom {
+	if err == table.ErrNoRoom {
 		err = ErrOOM
 		s.refused++
 	}
@@ -338,8 +339,8 @@ func (s *shard) advance(now int64, q *queue) bool {
 // move keeps the faster pace that a denial of r moves the key to, so that its wait
 // is true, and reports whether there is one. The spot and the state are not valid
 // then.
-func (s *shard) move(now int64, sp *spot, state []byte, r *Request) (moved bool, err error) {
-	if sp.at == nil {
+func (s *shard) move(now int64, sp *table.Spot, state []byte, r *Request) (moved bool, err error) {
+	if !sp.Found() {
 		return false, nil
 	}
 	var d limit.Decision
@@ -352,12 +353,12 @@ func (s *shard) move(now int64, sp *spot, state []byte, r *Request) (moved bool,
 
 // takeFor takes for a request and counts the decision. The spot and the
 // state are not valid afterwards.
-func (s *shard) takeFor(now int64, sp *spot, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
+func (s *shard) takeFor(now int64, sp *table.Spot, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
-		buf := s.table.arena.takeBuffer()
+		buf := s.arena.TakeBuffer()
 		dst = *buf
-		defer func() { s.table.arena.putBuffer(buf, dst) }()
+		defer func() { s.arena.PutBuffer(buf, dst) }()
 	}
 	next, granted, err := r.take(state, now, dst, d)
 	if err != nil {
@@ -367,7 +368,7 @@ func (s *shard) takeFor(now int64, sp *spot, state []byte, r *Request, d *limit.
 		dst = next
 	}
 	if next == nil && state == nil {
-		sp.at = nil // what a denied Replace leaves as it is
+		sp.Forget() // what a denied Replace leaves as it is
 	}
 	if err := s.commit(now, sp, r.mark(d), next, d); err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -31,15 +32,15 @@ func (r *Request) kind() limit.Kind {
 }
 
 // mark returns the record's mark after a decision on the request.
-func (r *Request) mark(d *limit.Decision) mark {
+func (r *Request) mark(d *limit.Decision) table.Mark {
 	if r.Lease != nil {
-		return mark(limit.LEASE)
+		return table.Mark(limit.LEASE)
 	}
 	cost := r.Cost
 	if r.Partial {
 		cost = 1
 	}
-	return markOf(&r.Limit, cost, d)
+	return table.MarkOf(&r.Limit, cost, d)
 }
 
 // move returns the new state after peek has denied the request on a state: nil
@@ -59,7 +60,7 @@ func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (
 }
 
 // stateAsked is stateFor for a request.
-func (s *shard) stateAsked(sp *spot, r *Request) ([]byte, error) {
+func (s *shard) stateAsked(sp *table.Spot, r *Request) ([]byte, error) {
 	if r.Lease != nil {
 		return s.stateOf(sp, limit.LEASE)
 	}

@@ -1,6 +1,9 @@
 package engine
 
-import "limitdb/limit"
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
 
 // Reserve takes cost from key at now in advance and writes the answer to *d, as
 // limit.Reserve does. If granted, the caller goes ahead after d.Wait, which is
@@ -10,7 +13,7 @@ import "limitdb/limit"
 func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	h, s := e.place(key)
 	err := s.reserve(now, h, key, l, cost, maxWait, d)
-	if err == errNoRoom && e.reclaim(now) {
+	if err == table.ErrNoRoom && e.reclaim(now) {
 		err = s.reserve(now, h, key, l, cost, maxWait, d)
 	}
 	return s.refuse(err)
@@ -19,7 +22,7 @@ func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait in
 func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.unlock()
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
 	state, err := s.stateFor(&sp, l)
 	if err != nil {
@@ -38,7 +41,7 @@ func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, m
 	if err != nil {
 		return err
 	}
-	if err := s.commit(now, &sp, markOf(l, cost, d), next, d); err != nil {
+	if err := s.commit(now, &sp, table.MarkOf(l, cost, d), next, d); err != nil {
 		return err
 	}
 	if next != nil {

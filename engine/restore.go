@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -28,7 +29,7 @@ const leastKey = 16
 // now, skips these segments for some seconds. The error is one of the system;
 // the engine is sound after it.
 func (e *Engine) Expect(now, keys int64) error {
-	if most := e.arena.budget.max.Load(); most > 0 {
+	if most, _ := e.arena.Limit(); most > 0 {
 		keys = min(keys, most/leastKey)
 	}
 	each := int(min(max(keys, 0)>>e.shardBits, math.MaxInt32))
@@ -46,33 +47,7 @@ func (s *shard) expect(now int64, keys int) error {
 	if s.closed {
 		return ErrClosed
 	}
-	t := &s.table
-	if t.segments > 1 || t.n > 0 || keys < fill {
-		return nil
-	}
-	g := t.dir.Load().segs[0].Load()
-	g.rest = s.clamp(now) + sweepRest
-	return t.expect(g, keys)
-}
-
-// expect splits g, which is empty, as that many keys would, and gives each
-// resulting segment an index for its keys.
-func (t *table) expect(g *segment, keys int) error {
-	// The index has some lines to spare, since hashes do not fall evenly.
-	if keys < t.maxKeys(g) || g.depth == maxDepth {
-		_, err := t.resize(g, keys, 0)
-		return err
-	}
-	if err := t.split(g); err != nil {
-		return err
-	}
-	for i := range uint64(2) {
-		half := t.lookup((g.start + i<<(g.width-1)) << placeShift)
-		if err := t.expect(half, keys/2); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.table.Expect(s.clamp(now), keys)
 }
 
 // Restore applies recovered changes in their order, ignores the budget, and
@@ -88,7 +63,7 @@ func (e *Engine) Restore(changes []journal.Record, share, shares int) error {
 		if int(h>>(64-e.shardBits))*shares>>e.shardBits != share {
 			continue
 		}
-		if b.n == warmBatch {
+		if b.n == table.BatchSize {
 			if err := b.apply(); err != nil {
 				return err
 			}
@@ -103,9 +78,9 @@ func (e *Engine) Restore(changes []journal.Record, share, shares int) error {
 type recovered struct {
 	e       *Engine
 	n       int
-	changes [warmBatch]*journal.Record
-	keys    [warmBatch][]byte
-	places  [warmBatch]Place
+	changes [table.BatchSize]*journal.Record
+	keys    [table.BatchSize][]byte
+	places  [table.BatchSize]Place
 }
 
 // apply applies the changes of the batch and empties it.
@@ -127,22 +102,19 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	if s.closed {
 		return ErrClosed
 	}
-	t := &s.table
 	a := limit.Kind(r.Kind)
-	sp := spot{h: h, key: r.Key}
-	t.find(&sp)
+	sp := table.Spot{Hash: h, Key: r.Key}
+	s.table.Find(&sp)
 	switch {
 	case r.Op == journal.Delete:
-		if sp.at != nil {
-			t.remove(&sp)
+		if sp.Found() {
+			s.table.Remove(&sp)
 		}
 		return nil
 	case !a.Known():
 		return fmt.Errorf("engine: a state is of algorithm %d: %w", r.Kind, journal.ErrNewer)
-	case sp.at != nil:
-		return t.update(s.last, &sp, unknown(a), r.State, true)
 	}
-	return t.insert(s.last, &sp, unknown(a), r.State, true)
+	return s.table.Put(s.last, &sp, table.Unknown(a), r.State, true)
 }
 
 // Settle frees what Expect has reserved for keys that did not come.
@@ -155,15 +127,5 @@ func (e *Engine) Settle() {
 func (s *shard) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := &s.table
-	width := placeBits - t.shardBits
-	for at := t.shard << width; at>>width == t.shard; {
-		g := t.lookup(at << placeShift)
-		at = g.start + 1<<g.width
-		if g.n == 0 && g.base != nil {
-			t.vacate(g)
-		} else {
-			t.settle(g)
-		}
-	}
+	s.table.Tidy()
 }

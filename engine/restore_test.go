@@ -29,7 +29,7 @@ func restored(t *testing.T, o Options, expected int64, n int) *Engine {
 
 func segmentsOf(e *Engine) (n int) {
 	for i := range e.shards {
-		n += e.shards[i].table.segments
+		n += e.shards[i].table.Stats().Segments
 	}
 	return n
 }
@@ -72,10 +72,10 @@ func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 			t.Errorf("%d keys of %d: %d bytes", came, expected, got)
 		}
 		e.Settle()
-		e.arena.trim(true)
+		e.arena.Trim(true)
 		e.check()
 		grown := restored(t, o, 0, came)
-		grown.arena.trim(true)
+		grown.arena.Trim(true)
 		if got, want := e.Stats().Bytes, grown.Stats().Bytes; got > want*3/2 {
 			t.Errorf("%d keys of %d: %d bytes when it is settled, a table that grew has %d", came, expected, got, want)
 		}
@@ -90,7 +90,7 @@ func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 	}
 	e.Sweep(start+sweepRest, expected)
 	e.check()
-	e.arena.trim(true)
+	e.arena.Trim(true)
 	if got := e.Stats().Bytes; got != empty {
 		t.Errorf("%d bytes when it is swept, %d before", got, empty)
 	}

@@ -72,8 +72,8 @@ func (s *shard) checkDue(q *queue) {
 		panic(fmt.Sprintf("%q is due at %d, want %d", q.key, q.at, want))
 	}
 	var state []byte
-	if sp := s.table.spotOf(q.bytes()); sp.at != nil && s.table.expires(sp.r) > s.last {
-		state = s.table.state(sp.r)
+	if sp := s.table.SpotOf(q.bytes()); sp.Found() && s.table.Expires(&sp) > s.last {
+		state = s.table.State(&sp)
 	}
 	if q.head == nil && q.due != math.MaxInt64 {
 		panic(fmt.Sprintf("%q has no head, and is due at %d", q.key, q.due))

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -17,7 +18,7 @@ type shard struct {
 }
 
 // shardData begins with the fields that every decision needs, in one cache
-// line. Only waits.n lies outside it.
+// line. Only watched and waits.n lie outside it, in another.
 type shardData struct {
 	mu sync.Mutex // guards all fields below
 
@@ -29,8 +30,14 @@ type shardData struct {
 	allowed, limited uint64
 	skip             [topOrders]int32 // decisions to skip before following one
 
-	table table
-	waits waitlist
+	// changes records the changes; nil if nobody wants them.
+	changes *changes
+
+	table table.Table
+
+	watched *Watch // the first of the list; nil: nobody watches a key
+	waits   waitlist
+	arena   *table.Arena
 
 	// usedUp is the time given to AssumeUsedUp; 0 for never.
 	usedUp int64
@@ -41,7 +48,6 @@ type shardData struct {
 	peeked, refunded, refused uint64
 
 	following *following
-	watched   *Watch // the first of the list; nil: nobody watches a key
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
 }
@@ -52,20 +58,10 @@ func (s *shard) clamp(now int64) int64 {
 	return s.last
 }
 
-// live finds a key. If the key has expired, live drops it.
-func (s *shard) live(now int64, sp *spot) {
-	s.table.find(sp)
-	if sp.at != nil && s.table.expires(sp.r) <= now {
-		s.table.remove(sp)
-		s.table.expired++
-		sp.at = nil
-	}
-}
-
 // stateFor returns the state for l's algorithm to work on, nil for an absent
 // key. The algorithm may write the next state over it.
-func (s *shard) stateFor(sp *spot, l *limit.Limit) ([]byte, error) {
-	if sp.at == nil && s.usedUp != 0 && !s.closed {
+func (s *shard) stateFor(sp *table.Spot, l *limit.Limit) ([]byte, error) {
+	if !sp.Found() && s.usedUp != 0 && !s.closed {
 		return s.emptied(l)
 	}
 	return s.stateOf(sp, l.Algorithm.Kind())
@@ -73,25 +69,24 @@ func (s *shard) stateFor(sp *spot, l *limit.Limit) ([]byte, error) {
 
 // open begins a step on a key, once the shard is locked. It returns the shard's
 // time.
-func (s *shard) open(now int64, sp *spot) int64 {
+func (s *shard) open(now int64, sp *table.Spot) int64 {
 	now = s.clamp(now)
-	s.live(now, sp)
+	s.table.Live(now, sp)
 	return now
 }
 
 // stateOf is stateFor for anything that a key can hold.
-func (s *shard) stateOf(sp *spot, kind limit.Kind) ([]byte, error) {
-	if sp.at == nil {
+func (s *shard) stateOf(sp *table.Spot, kind limit.Kind) ([]byte, error) {
+	if !sp.Found() {
 		if s.closed {
 			return nil, ErrClosed
 		}
 		return nil, nil
 	}
-	r := sp.r
-	if r.kind() != kind && !limit.SameFamily(r.kind(), kind) {
+	if is := sp.Kind(); is != kind && !limit.SameFamily(is, kind) {
 		return nil, ErrWrongType
 	}
-	return s.table.state(r), nil
+	return s.table.State(sp), nil
 }
 
 // scratch returns the buffer for a step on kind k to write the next state to:
@@ -111,32 +106,32 @@ const fixedState = 10
 
 // store keeps the state that an algorithm has made, unless an absent key would
 // mean the same. If must is set, a new key ignores the budget.
-func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error {
+func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
 	if s.watched != nil {
 		s.touch(sp)
 	}
-	if s.table.changes == nil {
+	if s.changes == nil {
 		return s.keep(now, sp, m, next, must)
 	}
-	a := m.kind()
-	c := s.table.changes
-	gone := expires(a, next) <= now
+	a := m.Kind()
+	c := s.changes
+	gone := table.Expires(a, next) <= now
 	if !gone && len(next) >= longState {
 		err := s.keep(now, sp, m, next, must)
 		if err == nil {
-			c.owe(a, sp.key)
+			c.owe(a, sp.Key)
 		}
 		return err
 	}
 	// Write the record first: next may lie in a segment that keep abandons.
 	var mark int
 	switch {
-	case sp.at == nil && gone:
+	case !sp.Found() && gone:
 		return nil
 	case gone:
-		mark = c.forget(a, sp.key)
+		mark = c.forget(a, sp.Key)
 	default:
-		mark = c.set(a, sp.key, next)
+		mark = c.set(a, sp.Key, next)
 	}
 	n := len(c.buf.Bytes) - mark
 	err := s.keep(now, sp, m, next, must)
@@ -147,34 +142,30 @@ func (s *shard) store(now int64, sp *spot, m mark, next []byte, must bool) error
 }
 
 // keep is store without recording the change.
-func (s *shard) keep(now int64, sp *spot, m mark, next []byte, must bool) error {
-	gone := expires(m.kind(), next) <= now
-	if sp.at == nil && gone {
-		return nil
-	}
+func (s *shard) keep(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
+	gone := table.Expires(m.Kind(), next) <= now
 	switch {
-	case sp.at == nil:
-		return s.table.insert(now, sp, m, next, must)
-	case gone:
-		s.table.remove(sp)
-		return nil
+	case !gone:
+		return s.table.Put(now, sp, m, next, must)
+	case sp.Found():
+		s.table.Remove(sp)
 	}
-	return s.table.update(now, sp, m, next, must)
+	return nil
 }
 
 // commit stores the state that a decision has made for a key, if next is not
 // nil, marks the key as used, and counts the decision.
-func (s *shard) commit(now int64, sp *spot, m mark, next []byte, d *limit.Decision) error {
+func (s *shard) commit(now int64, sp *table.Spot, m table.Mark, next []byte, d *limit.Decision) error {
 	switch {
 	case next != nil:
 		if err := s.store(now, sp, m, next, false); err != nil {
 			return err
 		}
-	case sp.at != nil:
-		sp.r.setUse(m)
+	case sp.Found():
+		sp.Use(m)
 	}
 	if s.count(d) {
-		s.follow(now, sp.h, sp.key)
+		s.follow(now, sp.Hash, sp.Key)
 	}
 	return nil
 }
@@ -187,7 +178,7 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if s.waits.n != 0 && s.waits.find(key) != nil {
 		return errBehind
 	}
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
 	state, err := s.stateFor(&sp, l)
 	if err != nil {
@@ -197,13 +188,13 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
-	return s.commit(now, &sp, sp.markAfter(l, cost, d), next, d)
+	return s.commit(now, &sp, sp.MarkAfter(l, cost, d), next, d)
 }
 
 func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
 	state, err := s.stateFor(&sp, l)
 	if err != nil {
@@ -224,13 +215,13 @@ func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.unlock()
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
 	state, err := s.stateFor(&sp, l)
 	if err != nil {
 		return err
 	}
-	before := expires(l.Algorithm.Kind(), state)
+	before := table.Expires(l.Algorithm.Kind(), state)
 	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
 	if err != nil {
 		return err
@@ -239,7 +230,7 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 		if err := s.holdTurns(now, before, key, l, next, d); err != nil {
 			return err
 		}
-		if err := s.store(now, &sp, markOf(l, 1, d), next, sp.at != nil); err != nil {
+		if err := s.store(now, &sp, table.MarkOf(l, 1, d), next, sp.Found()); err != nil {
 			return err
 		}
 		s.changed(now, s.waits.find(key), nil)
@@ -251,15 +242,15 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 func (s *shard) reset(now int64, h uint64, key []byte) bool {
 	s.mu.Lock()
 	defer s.unlock()
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
-	if sp.at == nil {
+	if !sp.Found() {
 		return false
 	}
-	if c := s.table.changes; c != nil {
-		c.forget(sp.r.kind(), key)
+	if c := s.changes; c != nil {
+		c.forget(sp.Kind(), key)
 	}
-	s.table.remove(&sp)
+	s.table.Remove(&sp)
 	if line := s.waits.lines[string(key)]; line != nil {
 		s.keepTurns(now, line)
 	}
@@ -270,24 +261,21 @@ func (s *shard) reset(now int64, h uint64, key []byte) bool {
 func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sp := spot{h: h, key: key}
+	sp := table.Spot{Hash: h, Key: key}
 	now = s.open(now, &sp)
-	if sp.at == nil {
+	if !sp.Found() {
 		return Info{}, false
 	}
-	r := sp.r
-	info := s.table.info(r)
-	info.Level = limit.Level(r.kind(), s.table.state(r), now)
-	return info, true
+	return s.table.Info(&sp, now), true
 }
 
 // flush forgets all keys. It records version. The shard is locked.
 func (s *shard) flush(version uint64) {
-	s.table.payAll()
-	s.table.flush()
+	s.payOwed()
+	s.table.Flush()
 	*s.following = following{}
 	clear(s.skip[:])
-	if c := s.table.changes; c != nil {
+	if c := s.changes; c != nil {
 		c.flushed(version)
 	}
 	for _, line := range s.waits.lines {
@@ -300,7 +288,7 @@ func (s *shard) flush(version uint64) {
 func (s *shard) payAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.table.payAll()
+	s.payOwed()
 }
 
 // close does Close for one shard.
@@ -308,14 +296,14 @@ func (s *shard) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.table.flush()
+	s.table.Flush()
 	*s.following = following{}
 }
 
-// refuse returns err. For errNoRoom it counts the refused decision and returns
+// refuse returns err. For table.ErrNoRoom it counts the refused decision and returns
 // ErrOOM.
 func (s *shard) refuse(err error) error {
-	if err != errNoRoom {
+	if err != table.ErrNoRoom {
 		return err
 	}
 	s.mu.Lock()
@@ -327,16 +315,17 @@ func (s *shard) refuse(err error) error {
 func (s *shard) addTo(sum *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum.Keys += int64(s.table.n)
+	t := s.table.Stats()
+	sum.Keys += int64(t.Keys)
 	sum.Allowed += s.allowed
 	sum.Limited += s.limited
 	sum.Peeked += s.peeked
 	sum.Refunded += s.refunded
 	sum.Refused += s.refused
-	sum.Expired += s.table.expired
-	sum.Evicted += s.table.evicted
-	sum.EvictedDenied += s.table.evictedDenied
-	sum.Forgiven += s.table.forgiven
+	sum.Expired += t.Expired
+	sum.Evicted += t.Evicted
+	sum.EvictedDenied += t.EvictedDenied
+	sum.Forgiven += t.Forgiven
 	sum.Waiting += int64(s.waits.waiting)
 	sum.WaitingKeys += int64(len(s.waits.queues) + len(s.waits.lines))
 	sum.Waited += s.waits.waited

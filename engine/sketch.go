@@ -1,5 +1,7 @@
 package engine
 
+import "limitdb/engine/table"
+
 import "math"
 
 // A sketch follows the most frequent keys of a stream in a small, fixed amount
@@ -74,7 +76,7 @@ func (t *sketch) note(now int64, h uint64, key []byte) (skip int32) {
 	if t.seen++; t.seen < exactly {
 		return 0
 	}
-	at := int32(mix(h^uint64(t.seen)) & (stride - 1))
+	at := int32(table.Mix(h^uint64(t.seen)) & (stride - 1))
 	skip = t.behind + at
 	t.behind = stride - 1 - at
 	return skip

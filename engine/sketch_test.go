@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -31,7 +32,7 @@ func TestSketchKeepsItsBounds(t *testing.T) {
 		exact, all := map[uint64]float64{}, 0.0
 		for range rapid.IntRange(1, 4).Draw(rt, "minutes") {
 			for range rapid.IntRange(0, 5000).Draw(rt, "n") {
-				h, w := mix(zipf.Uint64()), uint32(1+r.IntN(3))
+				h, w := table.Mix(zipf.Uint64()), uint32(1+r.IntN(3))
 				sk.add(h, key(int(h%1000)), w)
 				exact[h] += float64(w)
 				all += float64(w)
@@ -95,7 +96,7 @@ func TestSketchSamples(t *testing.T) {
 		if skip--; skip < 0 {
 			looked++
 			h := uint64(i % 4) // as regular as can be
-			skip = sk.note(start, mix(h), []byte{byte(h)})
+			skip = sk.note(start, table.Mix(h), []byte{byte(h)})
 		}
 	}
 	if want := exactly + (n-exactly)/stride; looked < want-1 || looked > want+1 {

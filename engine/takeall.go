@@ -120,8 +120,8 @@ func (e *Engine) RefundAll(now int64, keys [][]byte, limits []limit.Limit, costs
 func (t *Txn) duplicate() int {
 	at := -1
 	for i, x := range t.order {
-		for j := i - 1; j >= 0 && t.items[t.order[j]].h == t.items[x].h; j-- {
-			if bytes.Equal(t.items[x].key, t.items[t.order[j]].key) && (at < 0 || int(x) < at) {
+		for j := i - 1; j >= 0 && t.items[t.order[j]].Hash == t.items[x].Hash; j-- {
+			if bytes.Equal(t.items[x].Key, t.items[t.order[j]].Key) && (at < 0 || int(x) < at) {
 				at = int(x)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -49,9 +50,9 @@ func (s *shard) count(d *limit.Decision) (follow bool) {
 
 // countDenied counts a denial that no algorithm has made, because others wait
 // before the request.
-func (s *shard) countDenied(now int64, sp *spot) {
+func (s *shard) countDenied(now int64, sp *table.Spot) {
 	if s.count(&limit.Decision{Limited: true}) {
-		s.follow(now, sp.h, sp.key)
+		s.follow(now, sp.Hash, sp.Key)
 	}
 }
 
@@ -130,7 +131,7 @@ func shown(h uint64, key []byte, length int) []byte {
 	if length == len(key) {
 		return bytes.Clone(key)
 	}
-	h = mix(h) // do not reveal the hash itself
+	h = table.Mix(h) // do not reveal the hash itself
 	text := append(bytes.Clone(key), "..."...)
 	return hex.AppendEncode(text, []byte{byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)})
 }

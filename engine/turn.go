@@ -1,6 +1,9 @@
 package engine
 
-import "limitdb/limit"
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
 
 // A request of a QUEUE gets its turn when it asks, and waits for the turn in a
 // queue of its own. If it leaves early, it gives the turn back:
@@ -21,7 +24,7 @@ type turns struct {
 
 // askTurn reserves a turn for w, which is a request of a QUEUE, and parks w
 // until then.
-func (s *shard) askTurn(now int64, sp *spot, state []byte, w *Waiter) (granted int64, err error) {
+func (s *shard) askTurn(now int64, sp *table.Spot, state []byte, w *Waiter) (granted int64, err error) {
 	d := &w.decision
 	part, err := w.part(state, now)
 	if err != nil {
@@ -33,7 +36,7 @@ func (s *shard) askTurn(now int64, sp *spot, state []byte, w *Waiter) (granted i
 		return 0, err
 	}
 	if next == nil && state == nil {
-		sp.at = nil // a denied Replace leaves the key as it is
+		sp.Forget() // a denied Replace leaves the key as it is
 	}
 	full := limit.Expires(w.kind(), next)
 	if err := s.commit(now, sp, w.mark(d), next, d); err != nil || d.Limited {
@@ -66,6 +69,12 @@ func (l *waitlist) lineUp(q *queue) {
 	}
 	line.last = q
 	line.waiting++
+}
+
+// hasLine reports whether somebody waits for a turn of key, which must then not be
+// evicted.
+func (l *waitlist) hasLine(key []byte) bool {
+	return len(l.lines) > 0 && l.lines[string(key)] != nil
 }
 
 // stepOut takes a turn out of its line.
@@ -204,7 +213,7 @@ func (s *shard) keepTurns(now int64, line *turns) {
 	limit.Prolong(next, q.full)
 	sp := s.liveOf(now, q)
 	// The error is one of the system. The turns are then forgotten.
-	_ = s.store(now, &sp, unknown(limit.QUEUE.Kind()), next, true)
+	_ = s.store(now, &sp, table.Unknown(limit.QUEUE.Kind()), next, true)
 }
 
 // holdTurns limits a refund, whose new state is next, to what lies behind the

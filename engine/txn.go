@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -67,15 +68,16 @@ type Txn struct {
 	declared int
 	// undeclared is set once the transaction needed a shard that is not locked.
 	undeclared bool
-	bytes      int         // in the buffers of items
-	places     []Place     // scratch of begin
-	uncounted  limit.Limit // a limit without its CountDenied
+	bytes      int          // in the buffers of items
+	places     []Place      // scratch of begin
+	needs      []table.Need // scratch of makeRecords
+	uncounted  limit.Limit  // a limit without its CountDenied
 }
 
 // item is a key of a transaction: its spot, as long as the table does not
 // change, and what the transaction makes of it.
 type item struct {
-	spot
+	table.Spot
 	s     *shard
 	kind  limit.Kind // what the key holds now; 0 if it is absent
 	state []byte     // in the table, or in buf once it is written
@@ -86,9 +88,9 @@ type item struct {
 	late    bool // the decision below is to be taken from the long state in its box
 	gone    bool // an absent key means the same as what was written
 	must    bool // ignores the budget
-	mark    mark
-	box     []byte // a new box with the state; nil if it needs none
+	mark    table.Mark
 	needs   int    // bytes that storing the state takes in its segment
+	box     []byte // a new box with the state; nil if it needs none
 
 	// The last decision, and how many there were.
 	limit           *limit.Limit
@@ -146,9 +148,9 @@ func (t *Txn) run(now int64, step func() (int, error)) (at int, err error) {
 		switch {
 		case t.undeclared:
 			t.lockAll()
-		case err == errNoRoom && !reclaimed && t.e.reclaim(now):
+		case err == table.ErrNoRoom && !reclaimed && t.e.reclaim(now):
 			reclaimed = true
-		case err == errNoRoom:
+		case err == table.ErrNoRoom:
 			return at, t.items[at].s.refuse(err)
 		default:
 			return at, err
@@ -197,13 +199,13 @@ func (e *Engine) begin(keys [][]byte) *Txn {
 		t.order[i] = uint16(i)
 	}
 	slices.SortFunc(t.order, func(a, b uint16) int {
-		if c := cmp.Compare(t.items[a].h, t.items[b].h); c != 0 {
+		if c := cmp.Compare(t.items[a].Hash, t.items[b].Hash); c != 0 {
 			return c
 		}
 		return cmp.Compare(a, b)
 	})
 	for _, i := range t.order {
-		shard := uint32(t.items[i].h >> (64 - e.shardBits))
+		shard := uint32(t.items[i].Hash >> (64 - e.shardBits))
 		if k := len(t.shards); k == 0 || t.shards[k-1] != shard {
 			t.shards = append(t.shards, shard)
 		}
@@ -213,7 +215,7 @@ func (e *Engine) begin(keys [][]byte) *Txn {
 
 // is makes it, which is empty, the item of a key.
 func (it *item) is(e *Engine, h uint64, key []byte) {
-	it.h, it.key, it.s = h, key, &e.shards[h>>(64-e.shardBits)]
+	it.Hash, it.Key, it.s = h, key, &e.shards[h>>(64-e.shardBits)]
 }
 
 // end gives a transaction back for reuse.
@@ -279,8 +281,8 @@ func (t *Txn) unlock() {
 
 // look finds the key.
 func (it *item) look(now int64) {
-	it.s.table.find(&it.spot)
-	it.expired = it.at != nil && it.s.table.expires(it.r) <= now
+	it.s.table.Find(&it.Spot)
+	it.expired = it.Found() && it.s.table.Expires(&it.Spot) <= now
 	it.revert()
 }
 
@@ -288,8 +290,8 @@ func (it *item) look(now int64) {
 func (it *item) revert() {
 	it.kind, it.state = 0, nil
 	it.written, it.late, it.must = false, false, false
-	if it.at != nil && !it.expired {
-		it.kind, it.state = it.r.kind(), it.s.table.state(it.r)
+	if it.Found() && !it.expired {
+		it.kind, it.state = it.Kind(), it.s.table.State(&it.Spot)
 	}
 }
 
@@ -299,9 +301,9 @@ func (t *Txn) item(key []byte) (*item, error) {
 		return nil, ErrUndeclared
 	}
 	h, _ := t.e.place(key)
-	at, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].h, h) })
-	for ; at < len(t.order) && t.items[t.order[at]].h == h; at++ {
-		if it := &t.items[t.order[at]]; bytes.Equal(it.key, key) {
+	at, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].Hash, h) })
+	for ; at < len(t.order) && t.items[t.order[at]].Hash == h; at++ {
+		if it := &t.items[t.order[at]]; bytes.Equal(it.Key, key) {
 			return it, nil
 		}
 	}
@@ -343,7 +345,7 @@ func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
 	if err != nil {
 		return err
 	}
-	return t.write(it, unknown(kind), state)
+	return t.write(it, table.Unknown(kind), state)
 }
 
 // Delete removes key and reports whether it was there.
@@ -355,7 +357,7 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 	if was = it.kind != 0; !was {
 		return false, nil
 	}
-	return true, t.write(it, unknown(it.kind), nil)
+	return true, t.write(it, table.Unknown(it.kind), nil)
 }
 
 // Step runs step on the state of key, which has the given kind, as Apply does.
@@ -371,24 +373,24 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	if err != nil {
 		return err
 	}
-	buf := t.e.arena.takeBuffer()
+	buf := t.e.arena.TakeBuffer()
 	next, err := step(t.now, state, *buf)
-	defer func() { t.e.arena.putBuffer(buf, next) }()
+	defer func() { t.e.arena.PutBuffer(buf, next) }()
 	if err != nil || next == nil {
 		return err
 	}
-	return t.write(it, kindMark(kind), next)
+	return t.write(it, table.KindMark(kind), next)
 }
 
 // write notes the state to store for an item. It may lie in the item's buffer.
-func (t *Txn) write(it *item, m mark, state []byte) error {
+func (t *Txn) write(it *item, m table.Mark, state []byte) error {
 	before := cap(it.buf)
 	it.buf = append(it.buf[:0], state...)
 	if t.bytes += cap(it.buf) - before; t.bytes > MaxTxnBytes {
 		return ErrTooMany
 	}
 	it.written, it.late, it.must, it.mark = true, false, false, m
-	if it.kind, it.state = m.kind(), it.buf; limit.Expires(it.kind, state) <= t.now {
+	if it.kind, it.state = m.Kind(), it.buf; limit.Expires(it.kind, state) <= t.now {
 		it.kind, it.state = 0, nil
 	}
 	return nil
@@ -441,9 +443,9 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 		t.uncounted.CountDenied = false
 		l = &t.uncounted
 	}
-	q := it.s.waits.find(it.key)
+	q := it.s.waits.find(it.Key)
 	held := q.holds() && cost > 0
-	late := !it.written && it.kind != 0 && it.r.isBoxed()
+	late := !it.written && it.kind != 0 && it.Boxed()
 	if late || held {
 		if err := limit.Peek(l, state, t.now, cost, d); err != nil {
 			return err
@@ -470,11 +472,11 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 	}
 	switch {
 	case late && (limited || cost > 0 && !held):
-		it.written, it.late, it.mark = true, true, markOf(asked, cost, d)
+		it.written, it.late, it.mark = true, true, table.MarkOf(asked, cost, d)
 	case next != nil:
 		before := len(it.state)
 		must := it.kind != 0 && !it.written && len(next) <= before || limited
-		if err := t.write(it, markOf(asked, cost, d), next); err != nil {
+		if err := t.write(it, table.MarkOf(asked, cost, d), next); err != nil {
 			return err
 		}
 		it.must = must
@@ -528,7 +530,7 @@ func (t *Txn) peek(it *item, l *limit.Limit, cost int64, d *limit.Decision) erro
 	if err := limit.Peek(l, state, t.now, cost, d); err != nil {
 		return err
 	}
-	if q := it.s.waits.find(it.key); q.holds() && cost > 0 {
+	if q := it.s.waits.find(it.Key); q.holds() && cost > 0 {
 		return it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d)
 	}
 	return nil

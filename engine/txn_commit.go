@@ -1,6 +1,9 @@
 package engine
 
-import "limitdb/limit"
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
 
 // commit stores what was written, and counts the decisions. The index is that
 // of the item at fault.
@@ -9,19 +12,18 @@ func (t *Txn) commit() (at int, err error) {
 	tight := false // something needs room
 	for i := range t.items {
 		it := &t.items[i]
-		it.needs, it.box = 0, nil
-		if !it.written || it.late {
-			tight = tight || it.written
-			continue
-		}
-		if it.gone = it.kind == 0; it.gone {
-			continue
-		}
-		if it.at == nil && len(it.key) > MaxKey {
-			return i, ErrKey
-		}
-		if it.needs = it.s.table.needs(&it.spot, it.state); it.needs > 0 || len(it.state) > maxInline {
+		it.needs, it.box, it.gone = 0, nil, false
+		switch {
+		case !it.written:
+		case it.late:
 			tight = true
+		case it.kind == 0:
+			it.gone = true
+		case len(it.Key) > MaxKey && !it.Found():
+			return i, ErrKey
+		default:
+			it.needs = it.s.table.Needs(&it.Spot, it.state)
+			tight = tight || it.needs > 0 || it.s.table.NeedsBox(&it.Spot, it.state)
 		}
 	}
 	if tight {
@@ -30,7 +32,7 @@ func (t *Txn) commit() (at int, err error) {
 		}
 	}
 	for i := range t.items {
-		if it := &t.items[i]; it.written && (it.late || !it.gone) {
+		if it := &t.items[i]; it.written && !it.gone {
 			if err := t.store(it, tight); err != nil {
 				return i, err
 			}
@@ -38,7 +40,7 @@ func (t *Txn) commit() (at int, err error) {
 	}
 	// Keys go last, because the segments in which room was made may then shrink.
 	for i := range t.items {
-		if it := &t.items[i]; it.written && !it.late && it.gone {
+		if it := &t.items[i]; it.gone {
 			if err := t.store(it, true); err != nil {
 				return i, err
 			}
@@ -55,20 +57,20 @@ func (t *Txn) dropExpired() {
 	dropped := false
 	for i := range t.items {
 		if it := &t.items[i]; it.expired {
-			it.s.live(t.now, &it.spot)
+			it.s.table.Live(t.now, &it.Spot)
 			it.expired, dropped = false, true
 		}
 	}
 	for i := 0; dropped && i < len(t.items); i++ {
-		t.items[i].s.table.find(&t.items[i].spot)
+		t.items[i].s.table.Find(&t.items[i].Spot)
 	}
 }
 
 // makeRoom makes room so that all items can be stored one after the other.
 func (t *Txn) makeRoom() (at int, err error) {
 	for i := range t.items {
-		if it := &t.items[i]; it.written && it.at != nil {
-			it.r.pin(true)
+		if it := &t.items[i]; it.written && it.Found() {
+			it.Pin(true)
 		}
 	}
 	if at, err = t.makeBoxes(); err == nil {
@@ -79,10 +81,10 @@ func (t *Txn) makeRoom() (at int, err error) {
 	}
 	for i := range t.items {
 		it := &t.items[i]
-		it.s.table.arena.free(it.box)
+		it.s.table.FreeBox(it.box)
 		if it.written {
-			if it.s.table.find(&it.spot); it.at != nil {
-				it.r.pin(false)
+			if it.s.table.Find(&it.Spot); it.Found() {
+				it.Pin(false)
 			}
 		}
 	}
@@ -93,13 +95,11 @@ func (t *Txn) makeRoom() (at int, err error) {
 func (t *Txn) makeBoxes() (at int, err error) {
 	for i := range t.items {
 		it := &t.items[i]
-		table := &it.s.table
-		switch n := len(it.state); {
-		case !it.written:
+		switch {
 		case it.late:
-			err = table.widen(boxOf(it.r))
-		case !it.gone && (n > maxInline || n > minBoxed && it.at != nil && it.r.isBoxed()):
-			it.box, err = table.newBox(it.state, it.must)
+			err = it.s.table.Widen(&it.Spot)
+		case it.written && !it.gone && it.s.table.NeedsBox(&it.Spot, it.state):
+			it.box, err = it.s.table.NewBox(it.state, it.must)
 		}
 		if err != nil {
 			return i, err
@@ -109,33 +109,22 @@ func (t *Txn) makeBoxes() (at int, err error) {
 }
 
 // makeRecords makes room for the records that do not stay in place, for all of
-// a segment at once.
+// a shard at once.
 func (t *Txn) makeRecords() (at int, err error) {
-	for rest := t.order; len(rest) > 0; {
-		first := &t.items[rest[0]]
-		table := &first.s.table
-		of := func(g *segment) int { // how many of rest are in g
-			n := 0
-			for n < len(rest) && t.items[rest[n]].s == first.s && table.lookup(t.items[rest[n]].h) == g {
-				n++
-			}
-			return n
+	t.needs = t.needs[:0]
+	for _, i := range t.order {
+		it := &t.items[i]
+		t.needs = append(t.needs, table.Need{Hash: it.Hash, Bytes: it.needs, Must: it.must})
+	}
+	for from := 0; from < len(t.order); {
+		s, to := t.items[t.order[from]].s, from
+		for to < len(t.order) && t.items[t.order[to]].s == s {
+			to++
 		}
-		n := of(table.lookup(first.h))
-		keys, size, must := 0, 0, true
-		for _, i := range rest[:n] {
-			if it := &t.items[i]; it.needs > 0 {
-				keys, size, must = keys+1, size+it.needs, must && it.must
-			}
+		if at, err := s.table.MakeRoom(t.now, t.needs[from:to]); err != nil {
+			return int(t.order[from+at]), err
 		}
-		if keys > 0 {
-			g, err := table.makeRoom(t.now, first.h, keys, size, must)
-			if err != nil {
-				return int(rest[0]), err
-			}
-			n = of(g) // g may be half of what was there
-		}
-		rest = rest[n:]
+		from = to
 	}
 	return -1, nil
 }
@@ -145,29 +134,30 @@ func (t *Txn) makeRecords() (at int, err error) {
 func (t *Txn) store(it *item, moved bool) (err error) {
 	s := it.s
 	if moved {
-		s.table.find(&it.spot)
+		s.table.Find(&it.Spot)
 	}
-	s.table.payFirst(it.key)
+	s.payFirst(it.Key)
 	state, under := it.state, it.limit
 	switch {
 	case it.late:
-		it.r.pin(false)
-		if state, err = it.take(t.now, s.table.state(it.r)); err != nil || state == nil {
+		it.Pin(false)
+		if state, err = it.take(t.now, s.table.State(&it.Spot)); err != nil || state == nil {
 			return err
 		}
 	case it.box != nil:
-		state, s.table.ready = it.box, it.box
+		state = it.box
+		s.table.TakeBox(&it.box)
 	}
 	if it.denied > 0 {
 		under = nil
 	}
-	if err := s.store(t.now, &it.spot, it.mark, state, true); err != nil {
+	if err := s.store(t.now, &it.Spot, it.mark, state, true); err != nil {
 		return err
 	}
-	if line := s.waits.lines[string(it.key)]; line != nil && it.gone && !it.late {
+	if line := s.waits.lines[string(it.Key)]; line != nil && it.gone {
 		s.keepTurns(t.now, line)
 	}
-	s.stirOne(it.key, under)
+	s.stirOne(it.Key, under)
 	return nil
 }
 
@@ -175,11 +165,11 @@ func (t *Txn) store(it *item, moved bool) (err error) {
 func (it *item) count(now int64) {
 	for range it.allowed {
 		if it.s.count(&limit.Decision{}) {
-			it.s.follow(now, it.h, it.key)
+			it.s.follow(now, it.Hash, it.Key)
 		}
 	}
 	for range it.denied {
-		it.s.countDenied(now, &it.spot)
+		it.s.countDenied(now, &it.Spot)
 	}
 	it.s.peeked += uint64(it.peeked)
 }

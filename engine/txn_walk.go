@@ -17,7 +17,7 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 	}
 	keys := 0
 	for i := range t.e.shards {
-		if keys += t.e.shards[i].table.n; keys > maxWalk {
+		if keys += t.e.shards[i].table.Stats().Keys; keys > maxWalk {
 			return ErrTooMany
 		}
 	}
@@ -27,8 +27,8 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 		if !it.written || it.late {
 			continue
 		}
-		written[string(it.key)] = true
-		if it.kind != 0 && !fn(it.key, it.kind) {
+		written[string(it.Key)] = true
+		if it.kind != 0 && !fn(it.Key, it.kind) {
 			return nil
 		}
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"testing"
@@ -65,51 +64,4 @@ func TestValuesOfAllKinds(t *testing.T) {
 		}
 	}
 	e.check()
-}
-
-// A value ranks above limits that are little used and below callers that are
-// denied. One that never expires is not evicted.
-func TestRankOfValues(t *testing.T) {
-	e := New(Options{Shards: 1})
-	mustTake(t, e, start, key(1), perSecond(10), 1)
-	mustTake(t, e, start, key(2), perSecond(10), 10)
-	if err := e.Restore([]journal.Record{
-		{Op: journal.Set, Kind: byte(limit.STRING), Key: key(3), State: someValue(start + 5*second)},
-		{Op: journal.Set, Kind: byte(limit.HASH), Key: key(4), State: someValue(start + 50*second)},
-		{Op: journal.Set, Kind: byte(limit.HASH.Lasting()), Key: key(5), State: someValue(0)},
-	}, 0, 1); err != nil {
-		t.Fatal(err)
-	}
-	tb := &e.shards[0].table
-	rank := func(i int) (uint64, bool) {
-		sp := spot{h: tb.hash(key(i)), key: key(i)}
-		tb.find(&sp)
-		return tb.rank(start, sp.r)
-	}
-	used, _ := rank(1)
-	denies, _ := rank(2)
-	short, ok1 := rank(3)
-	long, ok2 := rank(4)
-	if !ok1 || !ok2 || used >= short || short >= long || long >= denies {
-		t.Errorf("ranks %x %x %x %x", used, short, long, denies)
-	}
-	if _, ok := rank(5); ok {
-		t.Error("a value that never expires may be evicted")
-	}
-}
-
-func TestKindsInMarks(t *testing.T) {
-	seen := map[mark]bool{}
-	for k := range 256 {
-		if k := limit.Kind(k); k.Known() {
-			m := kindMark(k)
-			if m.kind() != k || m > kindBits || seen[m] {
-				t.Errorf("%v is marked %x, which is %v", k, m, m.kind())
-			}
-			seen[m] = true
-		}
-	}
-	if len(seen) != 20 || !bytes.Equal([]byte{byte(limit.STRING), byte(limit.SET.Lasting())}, []byte{64, 103}) {
-		t.Errorf("%d kinds", len(seen))
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -174,7 +175,7 @@ func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (
 // again.
 func (e *Engine) ask(now int64, h uint64, s *shard, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
 	granted, err = s.ask(now, h, key, r, w, d)
-	if err == errNoRoom && e.reclaim(now) {
+	if err == table.ErrNoRoom && e.reclaim(now) {
 		granted, err = s.ask(now, h, key, r, w, d)
 	}
 	return granted, s.refuse(err)
@@ -190,8 +191,8 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 	if q != nil && !s.settle(now, q) {
 		q = nil
 	}
-	sp := spot{h: h, key: key}
-	s.live(now, &sp)
+	sp := table.Spot{Hash: h, Key: key}
+	s.table.Live(now, &sp)
 	state, err := s.stateAsked(&sp, r)
 	if err != nil {
 		return 0, err
@@ -210,7 +211,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 		if moved { // waits may be shorter now
 			s.changed(now, q, nil)
 			q = s.waits.find(key)
-			s.live(now, &sp)
+			s.table.Live(now, &sp)
 			if state, err = s.stateAsked(&sp, r); err != nil {
 				return 0, err
 			}
@@ -219,7 +220,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 			}
 		}
 	}
-	anew := sp.at != nil && state == nil // the key starts anew; its waiters wait for its former state
+	anew := sp.Found() && state == nil // the key starts anew; its waiters wait for its former state
 	behind := q.holds() && !d.Limited && !anew && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && !q.holds():

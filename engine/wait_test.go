@@ -396,7 +396,7 @@ func TestWaitErrors(t *testing.T) {
 	})
 	s.steps(l, [][2]string{{"b takes 2 for 2s", "waits"}})
 	// A step that replaces the key.
-	s.e.shards[0].table.flush()
+	s.e.shards[0].table.Flush()
 	if err := s.e.Apply(s.now, key(1), limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
 		return limit.TakeLease(&limit.Lease{Limit: 1, TTL: second, Weight: 1, ID: []byte("x")}, state, now, dst, new(limit.Decision))
 	}); err != nil {

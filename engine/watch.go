@@ -1,6 +1,10 @@
 package engine
 
-import "bytes"
+import (
+	"bytes"
+
+	"limitdb/engine/table"
+)
 
 // Watching keys for changes, for transactions that must not run if one of their
 // keys has changed.
@@ -26,9 +30,9 @@ func (e *Engine) Watch(now int64, key []byte) *Watch {
 	w := &Watch{s: s, h: h, key: bytes.Clone(key)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sp := spot{h: h, key: w.key}
+	sp := table.Spot{Hash: h, Key: w.key}
 	s.open(now, &sp)
-	w.there, w.next = sp.at != nil, s.watched
+	w.there, w.next = sp.Found(), s.watched
 	s.watched = w
 	return w
 }
@@ -58,9 +62,9 @@ func (t *Txn) Changed(w *Watch) bool {
 }
 
 // touch notes that a state is being stored.
-func (s *shard) touch(sp *spot) {
+func (s *shard) touch(sp *table.Spot) {
 	for w := s.watched; w != nil; w = w.next {
-		if w.h == sp.h && bytes.Equal(w.key, sp.key) {
+		if w.h == sp.Hash && bytes.Equal(w.key, sp.Key) {
 			w.changed = true
 		}
 	}

@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package engine
+package table
 
 import (
 	"sync/atomic"
@@ -9,7 +9,7 @@ import (
 
 // prefetch touches the first n addresses. The loads are atomic so that the
 // compiler keeps them, although their results are not used.
-func prefetch(at *[warmBatch]unsafe.Pointer, n int) {
+func prefetch(at *[BatchSize]unsafe.Pointer, n int) {
 	for _, p := range at[:n] {
 		if p != nil {
 			atomic.LoadUint32((*uint32)(unsafe.Pointer(uintptr(p) &^ 3)))

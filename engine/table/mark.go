@@ -1,4 +1,4 @@
-package engine
+package table
 
 import (
 	"math"
@@ -22,7 +22,7 @@ import (
 // no denial either. From the bound and the state follows the share of the limit
 // that is used at any later time. A restored record is marked denied with a
 // bound of 0: as fully used as can be.
-type mark uint16
+type Mark uint16
 
 const (
 	markSize   = 2
@@ -31,7 +31,8 @@ const (
 	boundShift = 8
 )
 
-func (m mark) kind() limit.Kind {
+// Kind returns the kind of the state.
+func (m Mark) Kind() limit.Kind {
 	if k := limit.Kind(m & kindBits); k <= limit.LEASE {
 		return k
 	}
@@ -41,31 +42,31 @@ func (m mark) kind() limit.Kind {
 // The kinds of values have numbers that do not fit into a mark. There they follow
 // that of leases, in their order.
 const (
-	stringCode     = mark(limit.LEASE) + 1
+	stringCode     = Mark(limit.LEASE) + 1
 	collectionCode = stringCode + 2
 )
 
 // valueKind returns the kind of values with a code.
-func valueKind(code mark) limit.Kind {
+func valueKind(code Mark) limit.Kind {
 	if code < collectionCode {
 		return limit.STRING + limit.Kind(code-stringCode)
 	}
 	return limit.SORTEDSET + limit.Kind(code-collectionCode)
 }
 
-// kindMark returns the mark of a kind, without what it says of a limit.
-func kindMark(k limit.Kind) mark {
+// KindMark returns the mark of a kind, without what it says of a limit.
+func KindMark(k limit.Kind) Mark {
 	switch {
 	case k < limit.STRING:
-		return mark(k)
+		return Mark(k)
 	case k < limit.SORTEDSET:
-		return stringCode + mark(k-limit.STRING)
+		return stringCode + Mark(k-limit.STRING)
 	}
-	return collectionCode + mark(k-limit.SORTEDSET)
+	return collectionCode + Mark(k-limit.SORTEDSET)
 }
 
 // bound returns the stored bound. It is at most the original one.
-func (m mark) bound() int64 {
+func (m Mark) bound() int64 {
 	c := uint64(m >> boundShift)
 	if c < 8 {
 		return int64(c)
@@ -73,33 +74,33 @@ func (m mark) bound() int64 {
 	return int64((4 | c&3) << (c/4 - 1))
 }
 
-// markOf returns the mark of a key after the decision on a cost.
-func markOf(l *limit.Limit, cost int64, d *limit.Decision) mark {
-	m := mark(l.Algorithm)
+// MarkOf returns the mark of a key after the decision on a cost.
+func MarkOf(l *limit.Limit, cost int64, d *limit.Decision) Mark {
+	m := Mark(l.Algorithm)
 	if !d.Limited {
 		cost = 1
 	}
 	if d.Remaining == 0 || d.Limited && d.Wait != limit.Never {
 		m |= denied
 	}
-	return m | mark(boundCode(limit.Bound(l, cost)))<<boundShift
+	return m | Mark(boundCode(limit.Bound(l, cost)))<<boundShift
 }
 
-// markAfter is markOf for a key that may be there. A key that is, and was, far
+// MarkAfter is MarkOf for a key that may be there. A key that is, and was, far
 // from being denied keeps its bound. Nearly all decisions are of this kind, and
 // until the key comes close to a denial, a bound left by another limit does no
 // harm.
-func (sp *spot) markAfter(l *limit.Limit, cost int64, d *limit.Decision) mark {
+func (sp *Spot) MarkAfter(l *limit.Limit, cost int64, d *limit.Decision) Mark {
 	if sp.at != nil && d.Remaining > 0 && !d.Limited {
-		if m := sp.r.mark() &^ boxed; m&(1<<boundShift-1) == mark(l.Algorithm) {
+		if m := sp.r.mark() &^ boxed; m&(1<<boundShift-1) == Mark(l.Algorithm) {
 			return m
 		}
 	}
-	return markOf(l, cost, d)
+	return MarkOf(l, cost, d)
 }
 
-// unknown returns the mark of a key whose limit is not known yet.
-func unknown(a limit.Kind) mark { return kindMark(a) | denied }
+// Unknown returns the mark of a key whose limit is not known yet.
+func Unknown(a limit.Kind) Mark { return KindMark(a) | denied }
 
 // boundCode encodes a bound, 0 or more, in a byte.
 func boundCode(bound int64) uint8 {
@@ -127,9 +128,9 @@ const (
 // are never evicted, since what they allow has not ended, and for values that
 // never expire. Other values rank as limits that are used up but do not deny:
 // nobody knows what they count.
-func (t *table) rank(now int64, r record) (uint64, bool) {
+func (t *Table) rank(now int64, r record) (uint64, bool) {
 	m, state := r.mark(), t.state(r)
-	a := m.kind()
+	a := m.Kind()
 	if a >= limit.LEASE {
 		expires := limit.Expires(a, state)
 		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a != limit.LEASE && expires != math.MaxInt64

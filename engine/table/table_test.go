@@ -1,10 +1,12 @@
-package engine
+package table
 
 import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -14,16 +16,49 @@ import (
 // The tests of this file work on one shard's table directly, with states of
 // any size: a state begins with its expiry, and the rest means nothing here.
 
+const second = int64(time.Second)
+
+// start is the fake time at which the tests begin.
+const start = 1_700_000_000 * second
+
+func key(i int) []byte { return strconv.AppendInt([]byte("caller:"), int64(i), 10) }
+
 // tableModel is a table and the map that it must agree with.
 type tableModel struct {
-	e    *Engine
-	t    *table
+	a    *Arena
+	t    *Table
 	want map[string][]byte
 }
 
 func newTableModel(seed uint64) *tableModel {
-	e := New(Options{Shards: 1, Seed: seed})
-	return &tableModel{e: e, t: &e.shards[0].table, want: map[string][]byte{}}
+	m := &tableModel{a: NewArena(), t: new(Table), want: map[string][]byte{}}
+	m.t.Init(m.a, &Owner{
+		Evicting: func(limit.Kind, []byte) {},
+		Evicted:  func() {},
+		Holds:    func([]byte) bool { return false },
+	}, seed, 0, 0)
+	return m
+}
+
+// check verifies the invariants in builds with the tag selfcheck.
+func (m *tableModel) check() { m.a.Check(m.t.Check()) }
+
+// sweepAll sweeps all segments, and gives unused memory back.
+func (m *tableModel) sweepAll(now int64) (dropped int) {
+	for m.a.Bury() {
+	}
+	m.a.Trim(false)
+	for cursor, n := uint64(0), 0; ; dropped += n {
+		if n, _, cursor = m.t.Sweep(now, cursor, 64); cursor == 0 {
+			return dropped + n
+		}
+	}
+}
+
+// put gives a key a state, as that of a GCRA.
+func (m *tableModel) put(now int64, k, state []byte) error {
+	sp := m.t.SpotOf(k)
+	return m.t.Put(now, &sp, Mark(limit.GCRA), state, false)
 }
 
 // stateOf makes a state of n bytes, 8 or more, that expires at a time.
@@ -34,15 +69,15 @@ func stateOf(expires int64, n int, salt byte) []byte {
 }
 
 func (m *tableModel) set(key, state []byte) error {
-	sp := m.t.spotOf(key)
+	sp := m.t.SpotOf(key)
 	if (sp.at != nil) != (m.want[string(key)] != nil) {
 		return fmt.Errorf("%.20q is there: %v", key, sp.at != nil)
 	}
 	var err error
 	if sp.at == nil {
-		err = m.t.insert(start, &sp, mark(limit.GCRA), state, false)
+		err = m.t.Put(start, &sp, Mark(limit.GCRA), state, false)
 	} else {
-		err = m.t.update(start, &sp, mark(limit.GCRA), state, true)
+		err = m.t.Put(start, &sp, Mark(limit.GCRA), state, true)
 	}
 	m.want[string(key)] = bytes.Clone(state)
 	return err
@@ -51,35 +86,35 @@ func (m *tableModel) set(key, state []byte) error {
 // grow appends to a state in place, as an algorithm may that was given its
 // slack to write to.
 func (m *tableModel) grow(key []byte, n int) error {
-	sp := m.t.spotOf(key)
+	sp := m.t.SpotOf(key)
 	if sp.at == nil {
 		return nil
 	}
 	old := m.t.state(sp.r)
 	next := append(old, bytes.Repeat([]byte{byte(n)}, n)...)
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, &sp, mark(limit.GCRA), next, true)
+	return m.t.Put(start, &sp, Mark(limit.GCRA), next, true)
 }
 
 // shorten cuts a state in place.
 func (m *tableModel) shorten(key []byte, n int) error {
-	sp := m.t.spotOf(key)
+	sp := m.t.SpotOf(key)
 	if sp.at == nil {
 		return nil
 	}
 	next := m.t.state(sp.r)
 	next = next[:max(8, len(next)-n)]
 	m.want[string(key)] = bytes.Clone(next)
-	return m.t.update(start, &sp, mark(limit.GCRA), next, true)
+	return m.t.Put(start, &sp, Mark(limit.GCRA), next, true)
 }
 
 func (m *tableModel) remove(key []byte) error {
-	sp := m.t.spotOf(key)
+	sp := m.t.SpotOf(key)
 	if (sp.at != nil) != (m.want[string(key)] != nil) {
 		return fmt.Errorf("%.20q is there: %v", key, sp.at != nil)
 	}
 	if sp.at != nil {
-		m.t.remove(&sp)
+		m.t.Remove(&sp)
 	}
 	delete(m.want, string(key))
 	return nil
@@ -94,7 +129,7 @@ func (m *tableModel) sweep(now int64) error {
 			want++
 		}
 	}
-	if got := m.e.Sweep(now, 1<<40); got != want {
+	if got := m.sweepAll(now); got != want {
 		return fmt.Errorf("Sweep dropped %d, want %d", got, want)
 	}
 	return nil
@@ -102,12 +137,12 @@ func (m *tableModel) sweep(now int64) error {
 
 // compare checks every key and state.
 func (m *tableModel) compare() error {
-	m.e.check()
+	m.check()
 	if m.t.n != len(m.want) {
 		return fmt.Errorf("%d keys, want %d", m.t.n, len(m.want))
 	}
 	for k, want := range m.want {
-		sp := m.t.spotOf([]byte(k))
+		sp := m.t.SpotOf([]byte(k))
 		if sp.at == nil {
 			return fmt.Errorf("%.20q is not there", k)
 		}
@@ -144,7 +179,6 @@ func (m *tableModel) step(op, size byte, i uint16) error {
 	case 5, 6:
 		return m.remove(key)
 	}
-	m.e.shards[0].last = 0 // the next step may be earlier
 	for d := range m.t.dir.Load().segs {
 		m.t.dir.Load().segs[d].Load().rest = 0
 	}
@@ -193,7 +227,7 @@ func FuzzTableAgainstMap(f *testing.F) {
 // and again, in different orders.
 func TestTableGrowsAndShrinks(t *testing.T) {
 	m := newTableModel(3)
-	empty := m.e.Stats().Bytes
+	empty := m.a.Used()
 	for round := range 3 {
 		const n = 30_000
 		for i := range n {
@@ -224,16 +258,16 @@ func TestTableGrowsAndShrinks(t *testing.T) {
 				}
 			}
 		case 2:
-			m.e.Flush()
+			m.t.Flush()
 			clear(m.want)
 		}
 		for range 3 {
-			m.e.Sweep(0, 1<<40)
+			m.sweepAll(0)
 		}
 		if err := m.compare(); err != nil {
 			t.Fatal(err)
 		}
-		if got := m.e.Stats().Bytes; got != empty || m.t.dir.Load().depth != 0 {
+		if got := m.a.Used(); got != empty || m.t.dir.Load().depth != 0 {
 			t.Errorf("round %d: %d bytes at depth %d when empty, %d at first", round, got, m.t.dir.Load().depth, empty)
 		}
 	}
@@ -246,12 +280,12 @@ func TestBytesPerKey(t *testing.T) {
 		m := newTableModel(5)
 		for i := range n {
 			k := fmt.Appendf(nil, "key:%013d", i)
-			if err := m.t.insert(start, &spot{h: m.t.hash(k), key: k}, mark(limit.GCRA), stateOf(start, 8, 0), false); err != nil {
+			if err := m.put(start, k, stateOf(start, 8, 0)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m.e.arena.trim(true)
-		if got := float64(m.e.Stats().Bytes) / float64(n); got > 40 {
+		m.a.Trim(true)
+		if got := float64(m.a.Used()) / float64(n); got > 40 {
 			t.Errorf("%d keys: %.1f bytes each", n, got)
 		}
 	}
@@ -265,18 +299,18 @@ func TestChurnLeavesNothing(t *testing.T) {
 		now := start + int64(gen)*second
 		for i := range 3000 {
 			k := key(gen*3000 + i)
-			if err := m.t.insert(now, &spot{h: m.t.hash(k), key: k}, mark(limit.GCRA), stateOf(now+2*second, 8+gen%3*100, 1), false); err != nil {
+			if err := m.put(now, k, stateOf(now+2*second, 8+gen%3*100, 1)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		m.e.Sweep(now, 1<<40)
-		m.e.check()
+		m.sweepAll(now)
+		m.check()
 		if gen == 6 {
-			peak = m.e.Stats().Bytes
+			peak = m.a.Used()
 		}
 	}
-	if got := m.e.Stats(); got.Bytes > 2*peak || got.Keys > 4*3000 {
-		t.Errorf("%+v after 40 generations, %d bytes after 6", got, peak)
+	if got := m.a.Used(); got > 2*peak || m.t.n > 4*3000 {
+		t.Errorf("%d bytes and %d keys after 40 generations, %d bytes after 6", got, m.t.n, peak)
 	}
 }
 

@@ -1,4 +1,4 @@
-package engine
+package table
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ const (
 	spansPerRegion = 512
 	// maxWarm is the number of free spans that keep their pages.
 	maxWarm = 8
-	// trimMost is the most spans that trim gives back at once: a few
+	// trimMost is the most spans that Trim gives back at once: a few
 	// milliseconds' work.
 	trimMost = 256
 )
 
-// arena hands out spans of memory outside Go's heap. The garbage collector does
+// Arena hands out spans of memory outside Go's heap. The garbage collector does
 // not scan them, and their size does not affect its pace.
 //
 //	region  ┌────────┬────────┬────────┬───  reserved as a whole, 64 MB
@@ -35,7 +35,7 @@ const (
 // region stays reserved as long as anything can reach the arena. Every shard
 // can, so a call inside a shard never loses its memory, even if the engine
 // itself is already garbage. Pages may go back earlier.
-type arena struct {
+type Arena struct {
 	budget budget
 	page   int
 	// ranks holds buffers (*[]uint64) for evict, at most one for each
@@ -70,8 +70,9 @@ type regions struct {
 	large map[*byte][]byte // the mappings of boxes that are larger than a span
 }
 
-func newArena() *arena {
-	a := &arena{page: pageSize(), regions: new(regions)}
+// NewArena returns an arena without memory, and without a limit.
+func NewArena() *Arena {
+	a := &Arena{page: pageSize(), regions: new(regions)}
 	runtime.AddCleanup(a, (*regions).unmap, a.regions)
 	return a
 }
@@ -90,17 +91,17 @@ func (r *regions) unmap() {
 // maxBuffer is the size of the largest buffer that is kept.
 const maxBuffer = 1 << 20
 
-// takeBuffer returns an empty buffer, for putBuffer to take back.
-func (a *arena) takeBuffer() *[]byte {
+// TakeBuffer returns an empty buffer for a state, for PutBuffer to take back.
+func (a *Arena) TakeBuffer() *[]byte {
 	if buf, _ := a.buffers.Get().(*[]byte); buf != nil {
 		return buf
 	}
 	return new([]byte)
 }
 
-// putBuffer takes a buffer back. Its new memory is now or, if that is nil,
+// PutBuffer takes a buffer back. Its new memory is now or, if that is nil,
 // unchanged.
-func (a *arena) putBuffer(buf *[]byte, now []byte) {
+func (a *Arena) PutBuffer(buf *[]byte, now []byte) {
 	if now != nil && cap(now) <= maxBuffer {
 		*buf = now[:0]
 	}
@@ -108,12 +109,12 @@ func (a *arena) putBuffer(buf *[]byte, now []byte) {
 }
 
 // pages rounds n up to whole pages.
-func (a *arena) pages(n int) int { return (n + a.page - 1) &^ (a.page - 1) }
+func (a *Arena) pages(n int) int { return (n + a.page - 1) &^ (a.page - 1) }
 
 // get returns a span of which at least need bytes are counted by the budget,
 // and how many are. The bytes are not zeroed. It fails if no address space is
 // left.
-func (a *arena) get(need int) (unsafe.Pointer, int, error) {
+func (a *Arena) get(need int) (unsafe.Pointer, int, error) {
 	need = a.pages(need)
 	s, err := a.pick()
 	if err != nil {
@@ -126,7 +127,7 @@ func (a *arena) get(need int) (unsafe.Pointer, int, error) {
 	return s.base, need, nil
 }
 
-func (a *arena) pick() (warmSpan, error) {
+func (a *Arena) pick() (warmSpan, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.gets++
@@ -152,14 +153,14 @@ func (a *arena) pick() (warmSpan, error) {
 }
 
 // put takes back a span of which touched bytes are counted by the budget.
-func (a *arena) put(base unsafe.Pointer, touched int) {
+func (a *Arena) put(base unsafe.Pointer, touched int) {
 	if !a.budget.over(0) && a.keepWarm(warmSpan{base, touched}) {
 		return
 	}
 	a.release(warmSpan{base, touched})
 }
 
-func (a *arena) keepWarm(s warmSpan) bool {
+func (a *Arena) keepWarm(s warmSpan) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.warm) >= maxWarm {
@@ -170,14 +171,14 @@ func (a *arena) keepWarm(s warmSpan) bool {
 }
 
 // keep takes spans back with their pages, however many there are. Returning
-// pages takes the system some time, so trim does that.
-func (a *arena) keep(spans []warmSpan) {
+// pages takes the system some time, so Trim does that.
+func (a *Arena) keep(spans []warmSpan) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.warm = append(a.warm, spans...)
 }
 
-func (a *arena) release(s warmSpan) {
+func (a *Arena) release(s warmSpan) {
 	discard(s.base, 0, s.touched)
 	a.budget.add(-s.touched)
 	a.mu.Lock()
@@ -185,10 +186,10 @@ func (a *arena) release(s warmSpan) {
 	a.cold = append(a.cold, s.base)
 }
 
-// trim returns the pages of at most trimMost free spans to the system: of those
+// Trim returns the pages of at most trimMost free spans to the system: of those
 // beyond maxWarm, or of all if force is set or no span was handed out since the
 // last trim. It reports whether there were any.
-func (a *arena) trim(force bool) bool {
+func (a *Arena) Trim(force bool) bool {
 	a.mu.Lock()
 	n := len(a.warm)
 	if !force && a.gets > 0 {
@@ -221,3 +222,21 @@ func (b *budget) over(n int) bool {
 	m := b.max.Load()
 	return m > 0 && b.used.Load()+int64(n) > m
 }
+
+// SetLimit sets the budget in bytes, 0 for none, and whether keys are evicted
+// when it is used up.
+func (a *Arena) SetLimit(bytes int64, evict bool) {
+	a.budget.max.Store(max(bytes, 0))
+	a.budget.leastDebt.Store(evict)
+}
+
+// Limit returns what SetLimit has set.
+func (a *Arena) Limit() (bytes int64, evict bool) {
+	return a.budget.max.Load(), a.budget.leastDebt.Load()
+}
+
+// Used returns how many bytes are in use.
+func (a *Arena) Used() int64 { return a.budget.used.Load() }
+
+// Count adds n bytes, which the arena does not hold, to those in use.
+func (a *Arena) Count(n int) { a.budget.add(n) }

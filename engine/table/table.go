@@ -1,15 +1,34 @@
-package engine
+// Package table keeps the records of one shard: keys and their states, in memory
+// outside Go's heap. It finds, stores and removes them, grows and shrinks, drops
+// what has expired, and evicts when memory is used up. All that is unsafe is here.
+//
+// A Table has no lock. Its owner calls it under the shard's lock, except where a
+// method says otherwise.
+package table
 
 import (
 	"bytes"
-	"encoding/binary"
+	"errors"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/zeebo/xxh3"
+
+	"limitdb/limit"
 )
 
-// A table is a directory of segments, as in extendible hashing (Fagin,
+// Errors of Put and MakeRoom. After one of them nothing has changed.
+var (
+	// ErrKey is returned for a new key of more than MaxKey bytes.
+	ErrKey = errors.New("engine: key is too long")
+	// ErrOOM is returned for a record that no segment has room for.
+	ErrOOM = errors.New("engine: the memory budget is used up")
+	// ErrNoRoom is returned when the budget has no room for a new key or for a
+	// state that grows, and this segment's keys give none.
+	ErrNoRoom = errors.New("engine: no room")
+)
+
+// A Table is a directory of segments, as in extendible hashing (Fagin,
 // Nievergelt, Pippenger, Strong, 1979), in which the leading bits of the hash
 // choose, so that the segments stand in the order of their hashes:
 //
@@ -57,14 +76,12 @@ import (
 //   - No key of a segment expires before due.
 //   - The budget counts the memory of the arena, the segments, the directories
 //     and the boxes.
-type table struct {
+type Table struct {
 	dir       atomic.Pointer[directory] // Warm reads it without the shard's lock
 	shardBits uint
-	// changes records the changes; nil if nobody wants them.
-	changes *changes
 
-	arena *arena
-	waits *waitlist // is told of evictions
+	arena *Arena
+	owner *Owner
 	seed  uint64
 	shard uint64
 
@@ -76,9 +93,28 @@ type table struct {
 	lastBox uint32
 	// ready is a box that already holds the long state that is about to be
 	// stored; nil for none.
-	ready []byte
+	ready *[]byte
 
 	expired, evicted, evictedDenied, forgiven uint64
+}
+
+// Owner is what a Table asks of the shard that it belongs to.
+type Owner struct {
+	// Evicting is called for a key that is about to be evicted.
+	Evicting func(kind limit.Kind, key []byte)
+	// Evicted is called after some keys have been evicted.
+	Evicted func()
+	// Holds reports whether a key must not be evicted.
+	Holds func(key []byte) bool
+}
+
+// Stats counts what is in a table, and what has gone from it.
+type Stats struct {
+	Keys, Segments, Boxes int
+	// Expired and Evicted count the keys dropped for that reason, EvictedDenied
+	// those whose callers were being denied. Forgiven is the sum of the times,
+	// in nanoseconds, for which the evicted states still mattered.
+	Expired, Evicted, EvictedDenied, Forgiven uint64
 }
 
 // directory finds a segment by the leading bits of a place within the shard.
@@ -106,13 +142,15 @@ const (
 	pointerBytes = int(unsafe.Sizeof(uintptr(0)))
 )
 
-func (t *table) init(a *arena, w *waitlist, seed uint64, shardBits uint, shard int) {
-	t.arena, t.waits, t.seed, t.shardBits, t.shard = a, w, seed, shardBits, uint64(shard)
+// Init makes t the empty table of a shard. Of each hash, made with seed, the
+// first shardBits bits are the shard's number.
+func (t *Table) Init(a *Arena, w *Owner, seed uint64, shardBits uint, shard int) {
+	t.arena, t.owner, t.seed, t.shardBits, t.shard = a, w, seed, shardBits, uint64(shard)
 	t.reset()
 }
 
 // reset makes the table empty. The caller has released its former contents.
-func (t *table) reset() {
+func (t *Table) reset() {
 	width := placeBits - t.shardBits
 	d := &directory{deepest: 1, segs: make([]atomic.Pointer[segment], 1)}
 	d.segs[0].Store(t.empty(0, t.shard<<width))
@@ -121,8 +159,8 @@ func (t *table) reset() {
 	t.n = 0
 }
 
-// flush forgets all keys. It sets their memory aside for the arena to free.
-func (t *table) flush() {
+// Flush forgets all keys. It sets their memory aside for the arena to free.
+func (t *Table) Flush() {
 	t.arena.setAside(remains{t.dir.Load(), t.boxes})
 	t.segments, t.boxes = 0, nil
 	t.reset()
@@ -134,18 +172,18 @@ type remains struct {
 	boxes map[uint32][]byte
 }
 
-// setAside keeps the contents of a table until bury frees them. The budget
+// setAside keeps the contents of a table until Bury frees them. The budget
 // counts them until then.
-func (a *arena) setAside(r remains) {
+func (a *Arena) setAside(r remains) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.aside = append(a.aside, r)
 }
 
-// bury frees the contents of one table, and reports whether there was one. Its
-// spans keep their pages: returning pages takes the system some time, so trim
+// Bury frees the contents of one table, and reports whether there was one. Its
+// spans keep their pages: returning pages takes the system some time, so Trim
 // does that.
-func (a *arena) bury() bool {
+func (a *Arena) Bury() bool {
 	a.mu.Lock()
 	n := len(a.aside)
 	if n == 0 {
@@ -180,51 +218,98 @@ func (r remains) each(fn func(g *segment)) {
 	}
 }
 
-func (t *table) hash(key []byte) uint64 { return xxh3.HashSeed(key, t.seed) }
+func (t *Table) hash(key []byte) uint64 { return xxh3.HashSeed(key, t.seed) }
 
-func (t *table) lookup(h uint64) *segment { return t.dir.Load().lookup(h, t.shardBits) }
+func (t *Table) lookup(h uint64) *segment { return t.dir.Load().lookup(h, t.shardBits) }
 
 func (d *directory) lookup(h uint64, shardBits uint) *segment {
 	return d.segs[h<<shardBits>>(64-d.depth)].Load()
 }
 
-// spot is a key with hash h, and where the table has it. It is valid until the
-// table changes.
-type spot struct {
-	h   uint64
-	key []byte
-	g   *segment // where the key is or would be
-	at  slot     // nil if the key is not there
-	r   record   // of a key that is there
+// Spot is a key with its hash, and where the table has it. Find completes it. It
+// is valid until the table changes.
+type Spot struct {
+	Hash uint64
+	Key  []byte
+
+	g  *segment // where the key is or would be
+	at slot     // nil if the key is not there
+	r  record   // of a key that is there
 }
 
-// find looks for the key of a spot that has only its key and hash, and
+// Found reports whether the key is there. The methods below need that.
+func (sp *Spot) Found() bool { return sp.at != nil }
+
+// Forget makes the spot that of a key that is not there.
+func (sp *Spot) Forget() { sp.at = nil }
+
+// Kind returns the kind of the key's state.
+func (sp *Spot) Kind() limit.Kind { return sp.r.kind() }
+
+// Boxed reports whether the state is a long one, in a box.
+func (sp *Spot) Boxed() bool { return sp.r.isBoxed() }
+
+// Pin keeps the record from being evicted, or allows it again.
+func (sp *Spot) Pin(on bool) { sp.r.pin(on) }
+
+// Use notes what the last decision says about the use of the key's limit.
+func (sp *Spot) Use(m Mark) { sp.r.setUse(m) }
+
+// State returns the state of a key that is there. Its capacity is the room for a
+// state written over it.
+func (t *Table) State(sp *Spot) []byte { return t.state(sp.r) }
+
+// Expires returns the time, in Unix nanoseconds, from which the state of a key
+// that is there no longer matters.
+func (t *Table) Expires(sp *Spot) int64 { return t.expires(sp.r) }
+
+// Find looks for the key of a spot that has only its key and hash, and
 // completes the spot.
-func (t *table) find(sp *spot) {
-	sp.g = t.lookup(sp.h)
-	if sp.at = sp.g.find(sp.h, sp.key); sp.at != nil {
+func (t *Table) Find(sp *Spot) {
+	sp.g = t.lookup(sp.Hash)
+	if sp.at = sp.g.find(sp.Hash, sp.Key); sp.at != nil {
 		sp.r = sp.g.record(sp.at)
 	}
 }
 
-// spotOf finds key.
-func (t *table) spotOf(key []byte) spot {
-	sp := spot{h: t.hash(key), key: key}
-	t.find(&sp)
+// SpotOf finds key.
+func (t *Table) SpotOf(key []byte) Spot {
+	sp := Spot{Hash: t.hash(key), Key: key}
+	t.Find(&sp)
 	return sp
 }
 
 // state returns the record's state, from the record or from its box.
-func (t *table) state(r record) []byte {
+func (t *Table) state(r record) []byte {
 	if r.isBoxed() {
 		return t.boxes[boxOf(r)]
 	}
 	return r.state()
 }
 
-func (t *table) expires(r record) int64 { return expires(r.kind(), t.state(r)) }
+func (t *Table) expires(r record) int64 { return Expires(r.kind(), t.state(r)) }
 
-func (t *table) info(r record) Info {
+// Info describes one key.
+type Info struct {
+	Kind limit.Kind
+	// Expires is the Unix time in nanoseconds from which the state no longer matters.
+	Expires int64
+	// Level is the state as one number, as limit.Level returns it; 0 from
+	// walks.
+	Level int64
+	// Bytes is the memory that the key uses: its record and its slot in the
+	// index.
+	Bytes int64
+}
+
+// Info describes a key that is there, at now.
+func (t *Table) Info(sp *Spot, now int64) Info {
+	info := t.info(sp.r)
+	info.Level = limit.Level(sp.r.kind(), t.state(sp.r), now)
+	return info
+}
+
+func (t *Table) info(r record) Info {
 	const slotBytes = 4
 	n := r.size() + slotBytes
 	if r.isBoxed() {
@@ -233,13 +318,33 @@ func (t *table) info(r record) Info {
 	return Info{Kind: r.kind(), Expires: t.expires(r), Bytes: int64(n)}
 }
 
-// insert adds a key that is not in the table. Errors: ErrKey, errNoRoom (never
+// Live finds a key. If the key has expired at now, Live drops it.
+func (t *Table) Live(now int64, sp *Spot) {
+	t.Find(sp)
+	if sp.at != nil && t.expires(sp.r) <= now {
+		t.Remove(sp)
+		t.expired++
+		sp.at = nil
+	}
+}
+
+// Put gives the key of a spot a state and a mark. It ignores the budget if must
+// is set. Errors: ErrKey, ErrNoRoom, and those of the system; see update for
+// what may have changed.
+func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error {
+	if sp.at == nil {
+		return t.insert(now, sp, m, state, must)
+	}
+	return t.update(now, sp, m, state, must)
+}
+
+// insert adds a key that is not in the table. Errors: ErrKey, ErrNoRoom (never
 // if must is set) and those of the system.
-func (t *table) insert(now int64, sp *spot, m mark, state []byte, must bool) error {
-	if len(sp.key) > MaxKey {
+func (t *Table) insert(now int64, sp *Spot, m Mark, state []byte, must bool) error {
+	if len(sp.Key) > MaxKey {
 		return ErrKey
 	}
-	g, err := t.makeRoom(now, sp.h, 1, sizeOf(len(sp.key), inline(state)), must)
+	g, err := t.makeRoom(now, sp.Hash, 1, sizeOf(len(sp.Key), inline(state)), must)
 	if err != nil {
 		return err
 	}
@@ -247,7 +352,7 @@ func (t *table) insert(now int64, sp *spot, m mark, state []byte, must bool) err
 	if err != nil {
 		return err
 	}
-	t.place(g, sp.h, sp.key, m, state, content)
+	t.place(g, sp.Hash, sp.Key, m, state, content)
 	t.n++
 	return nil
 }
@@ -260,22 +365,22 @@ func inline(state []byte) int {
 	return len(state)
 }
 
-// needs returns the number of bytes that insert takes. For an existing key it
-// returns the most that update takes, or 0 if the record can stay in place.
-func (t *table) needs(sp *spot, state []byte) int {
+// Needs returns the number of bytes that Put takes for a new key. For an existing
+// key it returns the most that it takes, or 0 if the record can stay in place.
+func (t *Table) Needs(sp *Spot, state []byte) int {
 	if sp.at != nil {
 		r := sp.r
 		if r.isBoxed() && len(state) > minBoxed || !r.isBoxed() && (r.holds(len(state)) || r.cuts(len(state))) {
 			return 0
 		}
 	}
-	return sizeOf(len(sp.key), inline(state))
+	return sizeOf(len(sp.Key), inline(state))
 }
 
 // content returns what a new record stores as its state, and its mark. That is
 // the state itself, or the number of a new box that holds it. Errors are those
 // of rebox.
-func (t *table) content(m mark, state []byte, must bool) ([]byte, mark, error) {
+func (t *Table) content(m Mark, state []byte, must bool) ([]byte, Mark, error) {
 	if len(state) <= maxInline {
 		return state, m, nil
 	}
@@ -284,21 +389,21 @@ func (t *table) content(m mark, state []byte, must bool) ([]byte, mark, error) {
 }
 
 // place appends the key to a segment that has room for it.
-func (t *table) place(g *segment, h uint64, key []byte, m mark, state, content []byte) {
-	g.expects(expires(m.kind(), state))
+func (t *Table) place(g *segment, h uint64, key []byte, m Mark, state, content []byte) {
+	g.expects(Expires(m.Kind(), state))
 	g.add(h, m, key, content)
 }
 
 // update replaces the state of an existing key. The new state may have been
-// written over the old one in place. Errors: errNoRoom for a state that grows
+// written over the old one in place. Errors: ErrNoRoom for a state that grows
 // (never if must is set), and those of the system. After an error nothing has
 // changed, except that a state that was written in place and cannot be kept is
 // forgotten.
-func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) error {
+func (t *Table) update(now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	g, r := sp.g, sp.r
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
 		r.setMark(m)
-		g.expects(expires(m.kind(), state)) // written in place: nothing to copy
+		g.expects(Expires(m.Kind(), state)) // written in place: nothing to copy
 		return nil
 	}
 	if r.isBoxed() {
@@ -311,7 +416,7 @@ func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) err
 			r.slen = len(state)
 		}
 		copy(r.state(), state) // copies nothing if it is already in place
-		g.expects(expires(m.kind(), state))
+		g.expects(Expires(m.Kind(), state))
 		return nil
 	}
 	// Making room may move the record, and a state in place with it.
@@ -321,34 +426,34 @@ func (t *table) update(now int64, sp *spot, m mark, state []byte, must bool) err
 	}
 	err := t.replace(now, sp, m, state, must || len(state) <= r.slen)
 	if err != nil && inPlace {
-		t.remove(sp)
+		t.Remove(sp)
 	}
 	return err
 }
 
 // replace rewrites the record of an existing key. It does not evict that key to
 // make room for it.
-func (t *table) replace(now int64, sp *spot, m mark, state []byte, must bool) error {
+func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	sp.r.pin(true)
-	_, err := t.makeRoom(now, sp.h, 1, sizeOf(len(sp.key), inline(state)), must)
+	_, err := t.makeRoom(now, sp.Hash, 1, sizeOf(len(sp.Key), inline(state)), must)
 	var content []byte
 	if err == nil {
 		content, m, err = t.content(m, state, must)
 	}
-	t.find(sp)
+	t.Find(sp)
 	if err != nil {
 		sp.r.pin(false)
 		return err
 	}
 	t.drop(sp)
-	t.place(sp.g, sp.h, sp.key, m, state, content)
+	t.place(sp.g, sp.Hash, sp.Key, m, state, content)
 	t.n++
 	return nil
 }
 
 // updateBox is update for a state in a box. A state that has become short moves
 // back into its record if there is room.
-func (t *table) updateBox(now int64, sp *spot, m mark, state []byte, must bool) error {
+func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	r := sp.r
 	if err := t.rebox(boxOf(r), state, must); err != nil {
 		return err
@@ -362,102 +467,25 @@ func (t *table) updateBox(now int64, sp *spot, m mark, state []byte, must bool) 
 	return nil
 }
 
-// remove drops a key that is there.
-func (t *table) remove(sp *spot) {
+// Remove drops a key that is there.
+func (t *Table) Remove(sp *Spot) {
 	t.drop(sp)
 	t.settle(sp.g)
 }
 
-// drop is remove without settle.
-func (t *table) drop(sp *spot) {
+// drop is Remove without settle.
+func (t *Table) drop(sp *Spot) {
 	if sp.r.isBoxed() {
 		t.unbox(boxOf(sp.r))
 	}
-	sp.g.drop(sp.h, sp.at)
+	sp.g.drop(sp.Hash, sp.at)
 	t.n--
 }
 
-// box stores a state outside the records and returns the box number to store in
-// its place. Errors are those of rebox.
-func (t *table) box(state []byte, must bool) ([]byte, error) {
-	if t.boxes == nil {
-		t.boxes = map[uint32][]byte{}
+// Stats returns the table's counters.
+func (t *Table) Stats() Stats {
+	return Stats{
+		Keys: t.n, Segments: t.segments, Boxes: len(t.boxes),
+		Expired: t.expired, Evicted: t.evicted, EvictedDenied: t.evictedDenied, Forgiven: t.forgiven,
 	}
-	for taken := true; taken; {
-		t.lastBox++
-		_, taken = t.boxes[t.lastBox]
-	}
-	if err := t.rebox(t.lastBox, state, must); err != nil {
-		return nil, err
-	}
-	return binary.LittleEndian.AppendUint32(nil, t.lastBox), nil
 }
-
-// rebox changes the state that a box holds. It moves nothing if the state was
-// written there in place. Errors: errNoRoom for a box that grows (never if must
-// is set), and those of the system. After an error nothing has changed.
-func (t *table) rebox(id uint32, state []byte, must bool) error {
-	box := t.boxes[id]
-	if t.ready != nil {
-		t.arena.free(box)
-		t.boxes[id], t.ready = t.ready, nil
-		return nil
-	}
-	if n := len(state); cap(box) < n || cap(box) > 2*n {
-		if more := t.arena.boxSize(n) - cap(box); !must && more > 0 && t.arena.budget.over(more) {
-			return errNoRoom
-		}
-		next, err := t.arena.resize(box, state, 0)
-		if err == nil {
-			t.boxes[id] = next
-		}
-		return err
-	}
-	if unsafe.SliceData(box) == unsafe.SliceData(state) {
-		box = box[:len(state)]
-	} else {
-		box = append(box[:0], state...)
-	}
-	t.boxes[id] = box
-	return nil
-}
-
-// newBox returns a new box that holds a copy of state. It is not in use yet.
-// Errors are those of rebox.
-func (t *table) newBox(state []byte, must bool) ([]byte, error) {
-	if !must && t.arena.budget.over(t.arena.boxSize(len(state))) {
-		return nil, errNoRoom
-	}
-	box, err := t.arena.allot(len(state))
-	if err != nil {
-		return nil, err
-	}
-	return append(box, state...), nil
-}
-
-// widen makes room in a box for the growth of its state in one step. Errors are
-// those of rebox.
-func (t *table) widen(id uint32) error {
-	box := t.boxes[id]
-	if cap(box)-len(box) >= lateGrowth {
-		return nil
-	}
-	if t.arena.budget.over(t.arena.page) {
-		return errNoRoom
-	}
-	next, err := t.arena.resize(box, box, lateGrowth)
-	if err == nil {
-		t.boxes[id] = next
-	}
-	return err
-}
-
-// lateGrowth is larger than the growth of a long state in one step.
-const lateGrowth = 256
-
-func (t *table) unbox(id uint32) {
-	t.arena.free(t.boxes[id])
-	delete(t.boxes, id)
-}
-
-func boxOf(r record) uint32 { return binary.LittleEndian.Uint32(r.state()) }

@@ -1,4 +1,4 @@
-package engine
+package table
 
 import (
 	"encoding/binary"
@@ -76,8 +76,8 @@ func isOf(p unsafe.Pointer, key []byte) bool {
 }
 
 // put writes a record at p, which has sizeOf(len(key), len(state)) bytes.
-func put(p unsafe.Pointer, m mark, key, state []byte) {
-	*(*mark)(p) = m
+func put(p unsafe.Pointer, m Mark, key, state []byte) {
+	*(*Mark)(p) = m
 	n := markSize + putLength(unsafe.Add(p, markSize), len(key))
 	n += putLength(unsafe.Add(p, n), len(state))
 	r := record{p, n, len(key), len(state)}
@@ -85,8 +85,8 @@ func put(p unsafe.Pointer, m mark, key, state []byte) {
 	copy(r.state(), state)
 }
 
-func (r record) mark() mark       { return *(*mark)(r.at) }
-func (r record) kind() limit.Kind { return r.mark().kind() }
+func (r record) mark() Mark       { return *(*Mark)(r.at) }
+func (r record) kind() limit.Kind { return r.mark().Kind() }
 func (r record) isDead() bool     { return *(*byte)(r.at) == dead }
 func (r record) isBoxed() bool    { return *(*byte)(r.at)&boxed != 0 }
 
@@ -95,22 +95,22 @@ func (r record) kill() { *(*byte)(r.at) = dead }
 
 // pin sets or clears the record's pinned bit.
 func (r record) pin(on bool) {
-	p := (*mark)(r.at)
+	p := (*Mark)(r.at)
 	if *p &^= pinned; on {
 		*p |= pinned
 	}
 }
 
 // setMark changes the mark of a live record, except for its boxed bit.
-func (r record) setMark(m mark) {
-	p := (*mark)(r.at)
+func (r record) setMark(m Mark) {
+	p := (*Mark)(r.at)
 	*p = m | *p&boxed
 }
 
 // setUse changes the part of a record's mark that describes its use. It writes
 // nothing if that part stays the same.
-func (r record) setUse(m mark) {
-	p := (*mark)(r.at)
+func (r record) setUse(m Mark) {
+	p := (*Mark)(r.at)
 	const kept = boxed | kindBits
 	if next := *p&kept | m&^kept; next != *p {
 		*p = next
@@ -214,8 +214,8 @@ func getLength(p unsafe.Pointer) (n, size int) {
 	return int(b&0x7f) | int(*(*byte)(unsafe.Add(p, 1)))<<7, 2
 }
 
-// expires is limit.Expires for a kind that is known, as all in the table are.
-func expires(k limit.Kind, state []byte) int64 {
+// Expires is limit.Expires for a kind that is known, as all in the table are.
+func Expires(k limit.Kind, state []byte) int64 {
 	if k <= limit.LEASE && len(state) >= 8 {
 		return int64(binary.LittleEndian.Uint64(state))
 	}

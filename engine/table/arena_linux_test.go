@@ -1,4 +1,4 @@
-package engine
+package table
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 // residentIn asks the kernel how many bytes of the arena are in memory.
-func residentIn(t *testing.T, a *arena) int64 {
+func residentIn(t *testing.T, a *Arena) int64 {
 	t.Helper()
 	var n int64
 	for _, region := range a.regions.all {
@@ -26,37 +26,36 @@ func residentIn(t *testing.T, a *arena) int64 {
 // TestBytesAreWhatTheKernelSays compares the engine's count with the kernel's:
 // never less, and no more than the pages that a segment is about to fill.
 func TestBytesAreWhatTheKernelSays(t *testing.T) {
-	e := New(Options{})
-	empty := e.Stats().Bytes
+	m := newTableModel(1)
+	empty := m.a.Used()
 	compare := func(when string) {
 		t.Helper()
-		counted, resident := e.Stats().Bytes, residentIn(t, e.arena)
-		var outside int64 // segments and directories
-		for i := range e.shards {
-			tb := &e.shards[i].table
-			outside += int64((tb.segments-1)*segmentBytes + (len(tb.dir.Load().segs)-1)*pointerBytes)
-		}
+		counted, resident := m.a.Used(), residentIn(t, m.a)
+		// Segments and directories are elsewhere.
+		outside := int64((m.t.segments-1)*segmentBytes + (len(m.t.dir.Load().segs)-1)*pointerBytes)
 		if pages := counted - empty - outside; resident > pages || resident < pages*9/10 {
 			t.Errorf("%s: %d bytes counted, %d resident", when, pages, resident)
 		}
 	}
 	const n = 250_000
 	for i := range n {
-		mustTake(t, e, start, key(i), perSecond(1000), int64(1+i%2*500))
+		if err := m.put(start, key(i), stateOf(start+second/2*int64(1+i%2), 10, 1)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	compare("grown")
-	full := residentIn(t, e.arena)
+	full := residentIn(t, m.a)
 	for range 3 {
-		e.Sweep(start+second/4, 1<<40)
+		m.sweepAll(start + second/2)
 	}
 	compare("half expired")
-	if half := residentIn(t, e.arena); half > full*3/4 {
+	if half := residentIn(t, m.a); half > full*3/4 {
 		t.Errorf("%d bytes resident with half of the keys, %d with all", half, full)
 	}
 	for range 3 {
-		e.Sweep(start+second, 1<<40)
+		m.sweepAll(start + second)
 	}
-	if left := residentIn(t, e.arena); left != 0 || e.Stats().Bytes != empty {
-		t.Errorf("%d bytes resident and %d counted without keys, %d at first", left, e.Stats().Bytes, empty)
+	if left := residentIn(t, m.a); left != 0 || m.a.Used() != empty {
+		t.Errorf("%d bytes resident and %d counted without keys, %d at first", left, m.a.Used(), empty)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package table
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 
 // settle gives memory back after keys of g have gone, if that saves about a
 // third of it or more.
-func (t *table) settle(g *segment) {
+func (t *Table) settle(g *segment) {
 	if g.n == 0 {
 		g.top, g.garbage, g.reach, g.due = g.records(), 0, 0, math.MaxInt64
 	}
@@ -37,14 +37,14 @@ func needs(n, bytes int) int {
 }
 
 // maxKeys returns the number of keys at which g is split.
-func (t *table) maxKeys(g *segment) int {
-	return minKeys + int(mix(t.seed^g.start^uint64(g.depth))%(minKeys/2))
+func (t *Table) maxKeys(g *segment) int {
+	return minKeys + int(Mix(t.seed^g.start^uint64(g.depth))%(minKeys/2))
 }
 
 // makeRoom makes room for keys more keys, whose records take size bytes
 // together, in the segment for hash h, and returns that segment. If must is
 // set, it ignores the budget.
-func (t *table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segment, error) {
+func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segment, error) {
 	relieved := false
 	for {
 		g := t.lookup(h)
@@ -62,10 +62,49 @@ func (t *table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segme
 			}
 		}
 		if !t.relieve(now, g, keys, size) {
-			return nil, errNoRoom
+			return nil, ErrNoRoom
 		}
 		relieved = true
 	}
+}
+
+// Need is what storing one key takes, as Needs returns it.
+type Need struct {
+	Hash  uint64
+	Bytes int  // 0 if the record stays in place
+	Must  bool // ignores the budget
+}
+
+// MakeRoom makes room so that all the keys of needs, which are in the order of
+// their hashes, can be stored one after the other, without ErrNoRoom. The errors
+// are those of Put; at is then the index of a key that has no room. Records that
+// must not be evicted for it are pinned before.
+func (t *Table) MakeRoom(now int64, needs []Need) (at int, err error) {
+	for at < len(needs) {
+		rest := needs[at:]
+		g := t.lookup(rest[0].Hash)
+		keys, size, must := 0, 0, true
+		for i := range rest[:t.countIn(g, rest)] {
+			if n := &rest[i]; n.Bytes > 0 {
+				keys, size, must = keys+1, size+n.Bytes, must && n.Must
+			}
+		}
+		if keys > 0 {
+			if g, err = t.makeRoom(now, rest[0].Hash, keys, size, must); err != nil {
+				return at, err
+			}
+		}
+		at += t.countIn(g, rest) // g may be half of what was there
+	}
+	return -1, nil
+}
+
+// countIn returns how many of the first keys are in g.
+func (t *Table) countIn(g *segment, needs []Need) (n int) {
+	for n < len(needs) && t.lookup(needs[n].Hash) == g {
+		n++
+	}
+	return n
 }
 
 // fits reports whether the records can be added without enlarging the segment.
@@ -81,7 +120,7 @@ func (g *segment) hasLines(keys int) bool {
 // enlarge takes one step towards room for more records in g's stretch: it adds
 // pages, resizes the segment, or splits it. It reports whether the budget
 // allowed that.
-func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
+func (t *Table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 	a := t.arena
 	if g.hasLines(keys) && g.top+size <= spanSize && g.garbage <= g.live()/4 {
 		if more := a.pages(g.top+size) - g.touched; must || !a.budget.over(more) {
@@ -112,13 +151,13 @@ func (t *table) enlarge(g *segment, keys, size int, must bool) (bool, error) {
 // would double the directory again and again for one segment. (Nobody can find
 // such keys without knowing the seed.) Such a segment grows instead, until its
 // span is full.
-func (t *table) splittable(g *segment) bool {
+func (t *Table) splittable(g *segment) bool {
 	d := t.dir.Load()
 	return g.depth < d.depth || d.depth < maxDepth && len(d.segs) <= 16*t.segments
 }
 
 // empty returns a segment without keys at a depth and a place.
-func (t *table) empty(depth uint, start uint64) *segment {
+func (t *Table) empty(depth uint, start uint64) *segment {
 	t.arena.budget.add(segmentBytes)
 	t.segments++
 	return &segment{start: start, width: placeBits - t.shardBits - depth, depth: depth, due: math.MaxInt64}
@@ -126,7 +165,7 @@ func (t *table) empty(depth uint, start uint64) *segment {
 
 // build returns an empty segment with room for n keys whose records take that
 // many bytes.
-func (t *table) build(depth uint, start uint64, n, bytes int) (*segment, error) {
+func (t *Table) build(depth uint, start uint64, n, bytes int) (*segment, error) {
 	g := t.empty(depth, start)
 	if n == 0 && bytes == 0 {
 		return g, nil
@@ -145,7 +184,7 @@ func (t *table) build(depth uint, start uint64, n, bytes int) (*segment, error) 
 }
 
 // retire frees a segment that is no longer in the directory.
-func (t *table) retire(g *segment) {
+func (t *Table) retire(g *segment) {
 	t.arena.budget.add(-segmentBytes)
 	t.segments--
 	if g.base != nil {
@@ -154,7 +193,7 @@ func (t *table) retire(g *segment) {
 }
 
 // copyTo copies each of g's records to the segment that to chooses by its hash.
-func (t *table) copyTo(g *segment, to func(h uint64) *segment) {
+func (t *Table) copyTo(g *segment, to func(h uint64) *segment) {
 	g.each(func(r record) {
 		h := t.hash(r.key())
 		dst := to(h)
@@ -165,7 +204,7 @@ func (t *table) copyTo(g *segment, to func(h uint64) *segment) {
 
 // resize rewrites g without its garbage, with room for that many more keys and
 // bytes.
-func (t *table) resize(g *segment, keys, bytes int) (*segment, error) {
+func (t *Table) resize(g *segment, keys, bytes int) (*segment, error) {
 	next, err := t.build(g.depth, g.start, g.n+keys, g.live()+bytes)
 	if err != nil {
 		return nil, err
@@ -178,7 +217,7 @@ func (t *table) resize(g *segment, keys, bytes int) (*segment, error) {
 }
 
 // split rewrites g as two segments.
-func (t *table) split(g *segment) error {
+func (t *Table) split(g *segment) error {
 	right := func(h uint64) int { return int(h >> placeShift >> (g.width - 1) & 1) }
 	var n, bytes [2]int
 	g.each(func(r record) {
@@ -214,7 +253,7 @@ func (t *table) split(g *segment) error {
 
 // merge merges g with its other half if both are nearly empty, and continues
 // with the result. It reports whether it merged any.
-func (t *table) merge(g *segment) bool {
+func (t *Table) merge(g *segment) bool {
 	merged := false
 	for g.n <= mergeKeys && g.depth > 0 {
 		d := t.dir.Load()
@@ -244,7 +283,7 @@ func (t *table) merge(g *segment) bool {
 }
 
 // publish enters g into the directory.
-func (t *table) publish(g *segment) {
+func (t *Table) publish(g *segment) {
 	d := t.dir.Load()
 	from := g.start << placeShift << t.shardBits >> (64 - d.depth)
 	for i := range uint64(1) << (d.depth - g.depth) {
@@ -253,7 +292,7 @@ func (t *table) publish(g *segment) {
 }
 
 // double replaces the directory with one of twice the size.
-func (t *table) double(d *directory) {
+func (t *Table) double(d *directory) {
 	next := &directory{depth: d.depth + 1, segs: make([]atomic.Pointer[segment], 2*len(d.segs))}
 	for i := range next.segs {
 		next.segs[i].Store(d.segs[i/2].Load())
@@ -263,7 +302,7 @@ func (t *table) double(d *directory) {
 }
 
 // halve shrinks the directory while no segment needs its full depth.
-func (t *table) halve(d *directory) {
+func (t *Table) halve(d *directory) {
 	for d.depth > 0 && d.deepest == 0 {
 		next := &directory{depth: d.depth - 1, segs: make([]atomic.Pointer[segment], len(d.segs)/2)}
 		for i := range next.segs {

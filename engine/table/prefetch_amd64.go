@@ -1,8 +1,8 @@
-package engine
+package table
 
 import "unsafe"
 
 // prefetch asks for the cache lines at the first n addresses, and waits for none.
 //
 //go:noescape
-func prefetch(at *[warmBatch]unsafe.Pointer, n int)
+func prefetch(at *[BatchSize]unsafe.Pointer, n int)

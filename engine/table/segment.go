@@ -1,4 +1,4 @@
-package engine
+package table
 
 import (
 	"unsafe"
@@ -136,7 +136,7 @@ func (g *segment) find(h uint64, key []byte) slot {
 
 // add appends a record and enters it into the index. There must be room for
 // both.
-func (g *segment) add(h uint64, m mark, key, state []byte) {
+func (g *segment) add(h uint64, m Mark, key, state []byte) {
 	put(g.at(uint32(g.top)), m, key, state)
 	g.point(h, g.top)
 	g.top += sizeOf(len(key), len(state))

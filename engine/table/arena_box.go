@@ -1,4 +1,4 @@
-package engine
+package table
 
 import "unsafe"
 
@@ -8,7 +8,7 @@ import "unsafe"
 // times for all its bytes.
 
 // boxSize returns the size of a new box for n bytes.
-func (a *arena) boxSize(n int) int {
+func (a *Arena) boxSize(n int) int {
 	if n > spanSize {
 		n += n / 8
 	}
@@ -18,7 +18,7 @@ func (a *arena) boxSize(n int) int {
 // resize returns a box that holds state and has room for more bytes; its
 // capacity is whole pages. state may lie in the old box. The old box, and a state in it, must not be used
 // afterwards. The error is one of the system; nothing has changed then.
-func (a *arena) resize(box, state []byte, more int) ([]byte, error) {
+func (a *Arena) resize(box, state []byte, more int) ([]byte, error) {
 	need := a.boxSize(len(state) + more)
 	if base := unsafe.SliceData(box); base != nil && max(cap(box), need) <= spanSize {
 		discard(unsafe.Pointer(base), need, cap(box))
@@ -37,7 +37,7 @@ func (a *arena) resize(box, state []byte, more int) ([]byte, error) {
 }
 
 // allot returns an empty box for n bytes.
-func (a *arena) allot(n int) ([]byte, error) {
+func (a *Arena) allot(n int) ([]byte, error) {
 	if n <= spanSize {
 		base, touched, err := a.get(n)
 		if err != nil {
@@ -60,7 +60,7 @@ func (a *arena) allot(n int) ([]byte, error) {
 }
 
 // free gives a box back.
-func (a *arena) free(box []byte) {
+func (a *Arena) free(box []byte) {
 	base, size := unsafe.SliceData(box), cap(box)
 	if size <= spanSize {
 		if size > 0 {

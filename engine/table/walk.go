@@ -1,0 +1,115 @@
+package table
+
+import (
+	"github.com/zeebo/xxh3"
+
+	"limitdb/limit"
+)
+
+// Walks go along the line of hashes. A cursor is a place on it: the leading
+// PlaceBits bits of a hash. Everything before a cursor has been visited, however
+// the segments have changed since.
+
+// PlaceBits is the number of leading bits of a hash that form its place.
+const PlaceBits = placeBits
+
+// SlotsPerLine is how many keys there are in an index line, on average, when a
+// segment is full.
+const SlotsPerLine = fill
+
+// Walk calls visit for the keys that are live at now in up to count index lines
+// of the segment at cursor. It returns the number of lines and the next cursor.
+// An empty segment counts as one line.
+func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
+	g := t.lookup(cursor << placeShift)
+	if g.n == 0 {
+		return 1, g.end()
+	}
+	from := g.home(cursor << placeShift)
+	to := min(g.lines, from+uint64(count))
+	for b := from; b < to; b++ {
+		g.eachOf(b, t.seed, func(r record) {
+			if info := t.info(r); info.Expires > now {
+				visit(r.key(), info)
+			}
+		})
+	}
+	if to == g.lines {
+		return int(to - from), g.end()
+	}
+	return int(to - from), g.lineStart(to)
+}
+
+// Copy calls set for the keys that are live at now in the segment at cursor. It
+// returns the keys whose states are in boxes, for which it does not call set, and
+// the next cursor.
+func (t *Table) Copy(now int64, cursor uint64, set func(kind limit.Kind, key, state []byte)) (boxes [][]byte, next uint64) {
+	g := t.lookup(cursor << placeShift)
+	g.each(func(r record) {
+		if r.isBoxed() {
+			boxes = append(boxes, append([]byte(nil), r.key()...))
+		} else if state := r.state(); Expires(r.kind(), state) > now {
+			set(r.kind(), r.key(), state)
+		}
+	})
+	return boxes, g.end()
+}
+
+// Expect makes the segments that an empty table would have grown for that many
+// keys, with indexes of the right size. Sweep skips them for some seconds after
+// now. A table that is not empty stays as it is. The error is one of the system.
+func (t *Table) Expect(now int64, keys int) error {
+	if t.segments > 1 || t.n > 0 || keys < fill {
+		return nil
+	}
+	g := t.dir.Load().segs[0].Load()
+	g.rest = now + sweepRest
+	return t.expect(g, keys)
+}
+
+// expect splits g, which is empty, as that many keys would, and gives each
+// resulting segment an index for its keys.
+func (t *Table) expect(g *segment, keys int) error {
+	// The index has some lines to spare, since hashes do not fall evenly.
+	if keys < t.maxKeys(g) || g.depth == maxDepth {
+		_, err := t.resize(g, keys, 0)
+		return err
+	}
+	if err := t.split(g); err != nil {
+		return err
+	}
+	for i := range uint64(2) {
+		half := t.lookup((g.start + i<<(g.width-1)) << placeShift)
+		if err := t.expect(half, keys/2); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tidy frees what Expect has reserved for keys that did not come.
+func (t *Table) Tidy() {
+	width := placeBits - t.shardBits
+	for at := t.shard << width; at>>width == t.shard; {
+		g := t.lookup(at << placeShift)
+		at = g.start + 1<<g.width
+		if g.n == 0 && g.base != nil {
+			t.vacate(g)
+		} else {
+			t.settle(g)
+		}
+	}
+}
+
+// Hash returns the hash of a key, made with a seed.
+func Hash(key []byte, seed uint64) uint64 { return xxh3.HashSeed(key, seed) }
+
+// Mix is the finaliser of SplitMix64: changing a bit of x changes half of the
+// result's bits on average. See Steele, Lea, Flood, "Fast splittable
+// pseudorandom number generators" (2014).
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
