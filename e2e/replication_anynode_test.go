@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,5 +103,63 @@ func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
 	t.Logf("%+v, %d used", sum, used)
 	if used < sum.granted || used > sum.granted+sum.unknown || sum.granted == 0 || sum.denied+sum.other > 0 {
 		t.Errorf("%d are used; %+v", used, sum)
+	}
+}
+
+// Leases, and the places of QUEUE, outlive the leader: a holder renews and releases what it has, places are not given twice, and who
+// waited asks again.
+func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
+	nodes := startCluster(t, 3)
+	at := leader(t, nodes)
+	others := slices.DeleteFunc(slices.Clone(nodes), func(n *raftNode) bool { return n == at })
+	via := others[0]
+	expect := func(want string, words ...string) {
+		t.Helper()
+		if got := via.ask(t, words...); !strings.HasPrefix(got, want) {
+			t.Errorf("%v: %s, want %s", words, got, want)
+		}
+	}
+	queue := []string{"RL.RESERVE", "queue", "QUEUE", "1/m", "BURST", "10"}
+	expect("[0 2 1 ", "RL.LEASE", "lease", "2", "10m", "ID", "a")
+	expect("[0 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "b")
+	var places []int
+	place := func() {
+		t.Helper()
+		got := via.ask(t, queue...)
+		var n [6]int
+		_, _ = fmt.Sscanf(got, "[%d %d %d %d %d %d", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5])
+		if n[0] != 0 {
+			t.Errorf("RL.RESERVE: %s", got)
+		}
+		places = append(places, n[2])
+	}
+	place()
+	place()
+
+	// Somebody waits for a lease at the leader, through another node.
+	waiter, err := net.Dial("tcp", via.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = waiter.Close() }()
+	_, _ = io.WriteString(waiter, "RL.LEASE lease 2 10m ID c WAIT 10m\r\n")
+	eventually(t, "it waits", func() bool { return strings.Contains(at.ask(t, "CLIENT", "LIST"), "cmd=rl.lease ") })
+	at.Kill()
+	at.proc = nil
+	v, err := resp.ReadReply(bufio.NewReader(waiter), 1<<20)
+	if err != nil || v.Err() == nil || !strings.HasPrefix(v.Text, "UNKNOWNOUTCOME") {
+		t.Errorf("who waited: %v, %v", v, err)
+	}
+
+	leader(t, nodes)
+	expect("[1 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "c")
+	expect("1", "RL.RENEW", "lease", "ID", "a", "10m")
+	expect("1", "RL.RELEASE", "lease", "ID", "b")
+	expect("[0 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "c", "WAIT", "1m")
+	place()
+	for i := range places[1:] {
+		if places[i+1] >= places[i] {
+			t.Errorf("%v are left after each place of the queue", places)
+		}
 	}
 }

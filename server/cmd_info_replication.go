@@ -122,6 +122,8 @@ func (t *infoText) node() {
 	t.field("raft_ignored_entries", s.Ignored)
 	t.field("raft_rebuilds", s.Rebuilds)
 	t.field("raft_refused_connections", s.Refused)
+	t.field("raft_forwarded_commands", t.srv.counters.forwarded.Load())
+	t.field("raft_unknown_outcomes", t.srv.counters.unknownOutcomes.Load())
 }
 
 // serving is what clients get from the node.

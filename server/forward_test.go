@@ -234,6 +234,9 @@ func TestUplinkThatEnds(t *testing.T) {
 	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
 		t.Errorf("%q", got)
 	}
+	if info := c.do("INFO", "replication").Text; !strings.Contains(info, "raft_forwarded_commands:3\r\nraft_unknown_outcomes:2\r\n") {
+		t.Errorf("%s", info)
+	}
 }
 
 // A node that leads no more has begun none of the commands that it does not answer. They wait, and are decided once.
