@@ -64,6 +64,11 @@ func TestReadme(t *testing.T) {
 		t.Fatalf("copying the tree: %v\n%s", err, msg)
 	}
 	fields := strings.Fields(commands[0])
+	build := exec.Command("go", "build", "-o", os.DevNull, fields[len(fields)-1]) // on a busy machine it takes longer than a start may
+	build.Dir = dir
+	if msg, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building: %v\n%s", err, msg)
+	}
 	p := startWith(t, options{bin: fields[0], first: fields[1:], chdir: dir})
 	// go run does not pass signals on, so a command stops the server.
 	defer func() {

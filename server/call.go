@@ -45,6 +45,7 @@ func (c *call) outputLimit() int64 {
 // prefix, for INFO errorstats.
 func (c *call) fail(text string) {
 	c.failed = true
+	c.worked(failWork)
 	c.srv.errors.Count(text)
 	c.out = resp.AppendError(c.out, text)
 }

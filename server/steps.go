@@ -38,6 +38,9 @@ func (c *call) worked(n int64) {
 	}
 }
 
+// failWork is how many decisions take as long as one error, which may suggest what was meant.
+const failWork = turnCheck / 4
+
 // stepping is a command that has yielded.
 type stepping struct {
 	cmd    *command

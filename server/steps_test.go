@@ -478,11 +478,13 @@ func TestLongCommandsEndTheTurnSooner(t *testing.T) {
 		{"RL.RENEW", "many", "ID", "holder-number-7", "1h"},
 		{"RL.RELEASE", "many", "ID", "nobody"},
 		{"RL.HOLDERS", "many"},
+		{"nosuchcommand"},
+		{"CLIENT", "nosuchsubcommand"},
 	} {
 		c := ts.client().tiny()
-		c.all(strings.Repeat(string(encode(words...)), 10))
+		c.all(strings.Repeat(string(encode(words...)), 40))
 		if c.conn.yields < 9 {
-			t.Errorf("ten of %s: %d turns", words[0], c.conn.yields)
+			t.Errorf("40 of %s: %d turns", words[0], c.conn.yields)
 		}
 	}
 }

@@ -23,8 +23,8 @@ func Nearest(word string, names iter.Seq[string]) (string, bool) {
 	word = strings.ToLower(word)
 	best, least := "", max(1, len(word)/4)+1
 	for name := range names {
-		if len(name) > maxLen {
-			continue
+		if more := len(name) - len(word); max(more, -more) >= least {
+			continue // each byte more or less is a change
 		}
 		if n := Distance(word, strings.ToLower(name)); n < least {
 			best, least = name, n
@@ -39,7 +39,13 @@ func Nearest(word string, names iter.Seq[string]) (string, bool) {
 func Distance(a, b string) int {
 	// Row i has the distances of a[:i] from b[:0], b[:1], … Two earlier rows are kept; a swap needs the older
 	// one.
-	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	n := len(b) + 1
+	var few [3 * (2*maxLen + 1)]int
+	rows := few[:]
+	if 3*n > len(few) {
+		rows = make([]int, 3*n)
+	}
+	older, old, row := rows[:n], rows[n:2*n], rows[2*n:3*n]
 	for j := range row {
 		row[j] = j
 	}
