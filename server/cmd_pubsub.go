@@ -1,16 +1,17 @@
 package server
 
 import (
+	"bytes"
 	"strings"
 
+	"limitdb/engine"
 	"limitdb/internal/glob"
 	"limitdb/resp"
 	"limitdb/server/pubsub"
 )
 
-// pubsubCommands are the commands to publish and subscribe. Client libraries subscribe to learn
-// of events such as failovers. The server accepts and counts subscriptions, but never publishes
-// anything.
+// pubsubCommands are the commands to publish and subscribe. A message reaches the clients of this
+// node at once or not at all: it is not kept, and has no part in the log or in other nodes.
 func pubsubCommands() []command {
 	const quick = flagPubSub | flagLoading | flagStale
 	const own = quick | flagClient
@@ -35,17 +36,28 @@ func pubsubCommands() []command {
 	off := func(kind pubsub.Kind, word string) func(*call) {
 		return func(c *call) { c.unsubscribe(kind, word, c.args[1:]) }
 	}
-	publish := func(c *call) { c.int(0) }
 	message := []argument{{name: "channel", kind: "string"}, {name: "message", kind: "string"}}
+	publish := func(kind pubsub.Kind) command {
+		return command{
+			arity: 3, flags: quick | flagFast, group: "pubsub", since: "1.0.0", complexity: "O(n + m) for n subscribers and m patterns of all clients",
+			summary: "Sends a message to the subscribers of a channel; returns how many they are.", args: message,
+			run:    func(c *call) { c.publish(kind) },
+			atomic: func(c *call, t *txn) { c.publishIn(t, kind) },
+		}
+	}
+	named := func(c command, name string) command {
+		c.name = name
+		return c
+	}
 	return []command{
-		row("SUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to channels; nothing is ever published.", on(pubsub.Channel, "subscribe"), many("channel")),
-		row("PSUBSCRIBE", -2, own, "O(n) for n patterns", "Subscribes to patterns of channels; nothing is ever published.", on(pubsub.Pattern, "psubscribe"), many("pattern")),
-		sharded(row("SSUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to shard channels; nothing is ever published.", on(pubsub.Shard, "ssubscribe"), many("shardchannel")), -1),
+		row("SUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to channels.", on(pubsub.Channel, "subscribe"), many("channel")),
+		row("PSUBSCRIBE", -2, own, "O(n) for n patterns", "Subscribes to patterns of channels.", on(pubsub.Pattern, "psubscribe"), many("pattern")),
+		sharded(row("SSUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to shard channels.", on(pubsub.Shard, "ssubscribe"), many("shardchannel")), -1),
 		row("UNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(pubsub.Channel, "unsubscribe"), some("channel")),
 		row("PUNSUBSCRIBE", -1, own, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(pubsub.Pattern, "punsubscribe"), some("pattern")),
 		sharded(row("SUNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(pubsub.Shard, "sunsubscribe"), some("shardchannel")), -1),
-		row("PUBLISH", 3, quick|flagFast, "O(1)", "Returns 0, the number of clients that got the message: no client gets it.", publish, message...),
-		sharded(row("SPUBLISH", 3, quick|flagFast, "O(1)", "Returns 0, the number of clients that got the message: no client gets it.", publish, message...), 1),
+		named(publish(pubsub.Channel), "PUBLISH"),
+		sharded(named(publish(pubsub.Shard), "SPUBLISH"), 1),
 		{
 			name: "PUBSUB", arity: -2, group: "pubsub", since: "1.0.0", complexity: "Depends on subcommand.",
 			summary: "Container for commands about subscriptions.",
@@ -63,6 +75,71 @@ func pubsubCommands() []command {
 			},
 		},
 	}
+}
+
+// publishStep is how many clients get a message in a step.
+const publishStep = 64
+
+// publish sends a message to the subscribers of a channel, and replies with their number.
+func (c *call) publish(kind pubsub.Kind) {
+	to := c.srv.topics.Receivers(kind, c.args[1])
+	if len(to) == 0 {
+		c.int(0)
+		return
+	}
+	m := message{channel: bytes.Clone(c.args[1]), text: bytes.Clone(c.args[2])}
+	c.holds = int64(len(m.channel) + len(m.text))
+	c.eachStep(len(to), publishStep, nil, func(i int) { m.send(&to[i]) }, func() { c.int(int64(len(to))) })
+}
+
+// publishIn is publish in a transaction or a script: the message leaves when that is stored.
+func (c *call) publishIn(t *txn, kind pubsub.Kind) {
+	to := c.srv.topics.Receivers(kind, c.args[1])
+	c.int(int64(len(to)))
+	if len(to) == 0 {
+		return
+	}
+	m := message{channel: bytes.Clone(c.args[1]), text: bytes.Clone(c.args[2])}
+	if t.held += len(m.channel) + len(m.text); t.held > messagesMost {
+		_ = t.note(engine.ErrTooMany)
+		return
+	}
+	t.after = append(t.after, func() {
+		for i := range to {
+			m.send(&to[i])
+		}
+	})
+}
+
+// messagesMost is the most bytes of messages that a transaction publishes.
+const messagesMost = 1 << 20
+
+// message is a message to subscribers, in the forms in which they get it.
+type message struct {
+	channel, text []byte
+}
+
+// send sends the message to a subscriber. A client that does not read is closed when it is over
+// client-output-buffer-limit, which bounds what the server keeps for it.
+func (m *message) send(to *pubsub.Receiver) {
+	s := to.Owner.(*session)
+	proto, n, word := resp.RESP2, 3, "message"
+	if s.pub.resp3.Load() {
+		proto = resp.RESP3
+	}
+	switch to.Kind {
+	case pubsub.Pattern:
+		n, word = 4, "pmessage"
+	case pubsub.Shard:
+		word = "smessage"
+	}
+	b := resp.AppendPush(make([]byte, 0, len(m.channel)+len(m.text)+len(to.Pattern)+64), proto, n)
+	b = resp.AppendBulkString(b, word)
+	if to.Kind == pubsub.Pattern {
+		b = resp.AppendBulkString(b, to.Pattern)
+	}
+	b = resp.AppendBulk(b, m.channel)
+	s.deliver(resp.AppendBulk(b, m.text))
 }
 
 // subscribe replies once for each name, as Redis does, in RESP3 with a push.

@@ -72,12 +72,8 @@ func TestPubSub(t *testing.T) {
 		[2]string{"PUBSUB NUMPAT", "2"},
 		[2]string{"PUBSUB SHARDCHANNELS", `["shard"]`},
 		[2]string{"PUBSUB SHARDNUMSUB shard news", `["shard" 1 "news" 0]`},
-		[2]string{"PUBLISH news hello", "0"},
-		[2]string{"SPUBLISH shard hello", "0"},
+		[2]string{"PUBLISH quiet hello", "0"},
 	)
-	if out := sub.conn.take(); len(out) > 0 {
-		t.Errorf("something was published: %q", out)
-	}
 	gone.hangUp(errQuit)
 	c.steps(ts, [2]string{"PUBSUB NUMSUB news", `["news" 1]`})
 	c.do("HELLO", "3")
@@ -189,4 +185,45 @@ func TestSubscriptionsAgainstSets(t *testing.T) {
 		}
 		c.hangUp(errQuit)
 	})
+}
+
+// A message reaches those who have subscribed to its channel, or to a pattern of it.
+func TestPublish(t *testing.T) {
+	ts := newTestServer(t)
+	c, two, three := ts.client(), ts.client(), ts.client()
+	two.replies("SUBSCRIBE", "news")
+	two.replies("SSUBSCRIBE", "news")
+	three.do("HELLO", "3")
+	three.replies("PSUBSCRIBE", "n?ws", "x*")
+	heard := func(s *testClient) string { return strings.ReplaceAll(string(s.conn.take()), "\r\n", " ") }
+	for _, step := range []struct{ command, reply, two, three string }{
+		{"PUBLISH news hello", "2", "*3 $7 message $4 news $5 hello ", ">4 $8 pmessage $4 n?ws $4 news $5 hello "},
+		{"SPUBLISH news hello", "1", "*3 $8 smessage $4 news $5 hello ", ""},
+		{"PUBLISH xyz 1", "1", "", ">4 $8 pmessage $2 x* $3 xyz $1 1 "},
+		{"PUBLISH none 1", "0", "", ""},
+		{"MULTI", "OK", "", ""},
+		{"PUBLISH news in", "QUEUED", "", ""},
+		{"EXEC", "[2]", "*3 $7 message $4 news $2 in ", ">4 $8 pmessage $4 n?ws $4 news $2 in "},
+		{"EVAL return{redis.call('PUBLISH','news','s'),redis.call('GET','undeclared')} 0", "[2 nil]", "*3 $7 message $4 news $1 s ", ">4 $8 pmessage $4 n?ws $4 news $1 s "},
+		{"EVAL redis.call('PUBLISH','news','s')local\x00s='x'while\x00true\x00do\x00s=s..s\x00end 0", "-ERR", "", ""},
+		{"CONFIG SET client-output-buffer-limit pubsub\x0064kb\x000\x000", "OK", "", ""},
+	} {
+		two.conn.take()
+		three.conn.take()
+		words := strings.Fields(step.command)
+		for i := range words {
+			words[i] = strings.ReplaceAll(words[i], "\x00", " ")
+		}
+		if got := line(c.do(words...)); got != step.reply && !(step.reply == "-ERR" && strings.HasPrefix(got, step.reply)) {
+			t.Errorf("%s: %s", step.command, got)
+		}
+		if a, b := heard(two), heard(three); a != step.two || b != step.three {
+			t.Errorf("%s: %q, %q", step.command, a, b)
+		}
+	}
+	two.conn.setPending(64<<10 + 1) // it does not read
+	c.do("PUBLISH", "news", "more")
+	if two.conn.reason() == nil || three.conn.reason() != nil {
+		t.Errorf("closed for %v, %v", two.conn.reason(), three.conn.reason())
+	}
 }

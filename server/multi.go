@@ -28,8 +28,12 @@ type queued struct {
 	args [][]byte
 }
 
-// queuedOverhead is roughly the memory for a queued command and each of its arguments.
-const queuedOverhead = 48
+// queuedOverhead is roughly the memory for a queued command, and argOverhead that for each of its
+// arguments, beside their bytes.
+const (
+	queuedOverhead = 64
+	argOverhead    = 24
+)
 
 // watchMost is the most keys that a client may watch.
 const watchMost = 1024
@@ -56,7 +60,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 	}
 	n := m.bytes + queuedOverhead
 	for _, a := range args {
-		n += int64(len(a)) + queuedOverhead
+		n += int64(len(a)) + argOverhead
 	}
 	if n > s.srv.set.ClientQueryBufferLimit.Get() {
 		s.reject(cmd, "ERR a transaction may have as many bytes as client-query-buffer-limit")

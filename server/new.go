@@ -82,7 +82,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
 	s.rd.Wide = srv.wide
-	s.subs.Topics = &srv.topics
+	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	v, forwarded := c.(*uplink.Conn)
 	if forwarded {
 		s.adopt(v.Client())

@@ -30,7 +30,9 @@ const (
 // what the handlers have made of it is dropped.
 type txn struct {
 	*engine.Txn
-	err error
+	err   error
+	after []func() // what happens once the transaction is stored
+	held  int      // bytes that they hold
 }
 
 // note keeps an error that ends the step. It returns any other one.
@@ -65,8 +67,9 @@ func (t *txn) remove(key []byte) bool {
 // inTransaction runs fn in a transaction of the engine on keys. If fn returns false, nothing is
 // written. It may run twice.
 func (c *call) inTransaction(keys [][]byte, fn func(t *txn) bool) (ok bool, err error) {
+	var t txn
 	err = c.states().Update(c.now, keys, func(et *engine.Txn) error {
-		t := txn{Txn: et}
+		t = txn{Txn: et}
 		if ok = fn(&t); t.err != nil {
 			return t.err
 		}
@@ -76,7 +79,12 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *txn) bool) (ok bool, err 
 		return nil
 	})
 	if err == errAborted {
-		err = nil
+		return false, nil
+	}
+	if err == nil {
+		for _, then := range t.after {
+			then()
+		}
 	}
 	return ok, err
 }

@@ -1,10 +1,12 @@
-// Package pubsub keeps the subscriptions of clients. It knows no connection and no protocol.
-// Nothing is ever published.
+// Package pubsub keeps the subscriptions of clients and finds the receivers of a message. It knows
+// no connection and no protocol.
 package pubsub
 
 import (
 	"slices"
 	"sync"
+
+	"limitdb/internal/glob"
 )
 
 // A Kind is one of three kinds of subscription. Each kind has its own names.
@@ -18,8 +20,7 @@ const (
 	Kinds // their number
 )
 
-// The limits of one client's subscriptions. Nothing is ever published, so more than the few
-// channels of a client library would only take memory.
+// The limits of one client's subscriptions.
 const (
 	MaxNames = 1024
 	MaxBytes = 64 << 10 // of all names together
@@ -29,6 +30,7 @@ const (
 // reads them without the lock; other goroutines take the lock. Topics must be set.
 type Subscriptions struct {
 	Topics *Topics // the server's
+	Owner  any     // whose subscriptions they are, for Receivers
 	count  int     // of all kinds
 	bytes  int     // of all names
 
@@ -62,7 +64,7 @@ func (b *Subscriptions) Add(kind Kind, name []byte) bool {
 		b.names[kind] = make(map[string]struct{})
 	}
 	b.names[kind][string(name)] = struct{}{}
-	b.Topics.add(kind, string(name), 1)
+	b.Topics.join(kind, string(name), b)
 	b.count++
 	b.bytes += len(name)
 	return true
@@ -76,7 +78,7 @@ func (b *Subscriptions) Remove(kind Kind, name []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.names[kind], string(name))
-	b.Topics.add(kind, string(name), -1)
+	b.Topics.leave(kind, string(name), b)
 	b.count--
 	b.bytes -= len(name)
 }
@@ -87,7 +89,7 @@ func (b *Subscriptions) Clear() {
 	defer b.mu.Unlock()
 	for kind, names := range b.names {
 		for name := range names {
-			b.Topics.add(Kind(kind), name, -1)
+			b.Topics.leave(Kind(kind), name, b)
 		}
 	}
 	b.names = [Kinds]map[string]struct{}{}
@@ -133,29 +135,86 @@ func (b *Subscriptions) Shown(kind Kind) int64 {
 	return int64(len(b.names[Channel]) + len(b.names[Pattern]))
 }
 
-// Topics counts the subscribers of every name of each kind. Any goroutine may call its methods.
+// Topics knows the subscribers of every name of each kind. Any goroutine may call its methods.
 type Topics struct {
 	mu    sync.Mutex // guards names
-	names [Kinds]map[string]int64
+	names [Kinds]map[string]*topic
 }
 
-// add adds n, 1 or -1, to the subscribers of name.
-func (t *Topics) add(kind Kind, name string, n int64) {
+// topic is one name.
+type topic struct {
+	subs    map[*Subscriptions]struct{}
+	pattern *glob.Pattern // of a Pattern that is valid
+}
+
+func (t *Topics) join(kind Kind, name string, b *Subscriptions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.names[kind] == nil {
-		t.names[kind] = make(map[string]int64)
+		t.names[kind] = make(map[string]*topic)
 	}
-	if t.names[kind][name] += n; t.names[kind][name] == 0 {
+	at := t.names[kind][name]
+	if at == nil {
+		at = &topic{subs: make(map[*Subscriptions]struct{})}
+		if kind == Pattern {
+			at.pattern, _ = glob.Compile(name)
+		}
+		t.names[kind][name] = at
+	}
+	at.subs[b] = struct{}{}
+}
+
+func (t *Topics) leave(kind Kind, name string, b *Subscriptions) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.names[kind][name]
+	if at == nil {
+		return
+	}
+	if delete(at.subs, b); len(at.subs) == 0 {
 		delete(t.names[kind], name)
 	}
+}
+
+// Receiver is a subscription that a message is for.
+type Receiver struct {
+	Owner   any
+	Pattern string // the pattern that the channel matches; "" for a channel itself
+	Kind    Kind
+}
+
+// Receivers returns the subscriptions that a message is for: on a Channel those to the channel
+// and those to patterns that it matches, on a Shard channel those to it.
+func (t *Topics) Receivers(kind Kind, channel []byte) (all []Receiver) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := t.names[kind][string(channel)]; at != nil {
+		for b := range at.subs {
+			all = append(all, Receiver{Owner: b.Owner, Kind: kind})
+		}
+	}
+	if kind != Channel {
+		return all
+	}
+	for name, at := range t.names[Pattern] {
+		if at.pattern == nil || !at.pattern.Match(channel) {
+			continue
+		}
+		for b := range at.subs {
+			all = append(all, Receiver{Owner: b.Owner, Pattern: name, Kind: Pattern})
+		}
+	}
+	return all
 }
 
 // Count returns the number of subscribers of name.
 func (t *Topics) Count(kind Kind, name []byte) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.names[kind][string(name)]
+	if at := t.names[kind][string(name)]; at != nil {
+		return int64(len(at.subs))
+	}
+	return 0
 }
 
 // Len returns the number of names.
