@@ -2,21 +2,31 @@ package replication
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
 // raftLog is the server's log as Raft wants it. What Raft tells of its work is for
-// debugging; its warnings are the operator's.
+// debugging; its warnings are the operator's. While a node is away, Raft repeats some of them for every attempt to
+// reach it: a warning about the same thing is shown once in repeatAfter, and is for debugging in between.
 type raftLog struct {
 	hclog.Logger // that of nobody: for what Raft does not call
 	log          *slog.Logger
+	said         *sync.Map // warnings of late, each with what it is about
 }
 
-func newRaftLog(l *slog.Logger) hclog.Logger { return &raftLog{hclog.NewNullLogger(), l} }
+// repeatAfter is how long a warning is not repeated.
+const repeatAfter = time.Minute
+
+func newRaftLog(l *slog.Logger) hclog.Logger {
+	return &raftLog{hclog.NewNullLogger(), l, &sync.Map{}}
+}
 
 func (r *raftLog) Log(level hclog.Level, msg string, args ...any) {
 	to := slog.LevelDebug
@@ -26,7 +36,23 @@ func (r *raftLog) Log(level hclog.Level, msg string, args ...any) {
 	case hclog.Error:
 		to = slog.LevelError
 	}
+	if to != slog.LevelDebug && r.repeats(msg, args) {
+		to = slog.LevelDebug
+	}
 	r.log.Log(context.Background(), to, "raft: "+msg, args...)
+}
+
+// repeats reports whether a warning about the same thing was shown of late. If its first argument names a node, it is about that node.
+func (r *raftLog) repeats(msg string, args []any) bool {
+	about := msg
+	if len(args) > 1 && (args[0] == "peer" || args[0] == "server-id" || args[0] == "target") {
+		about += fmt.Sprint(args[1])
+	}
+	if _, said := r.said.LoadOrStore(about, nil); said {
+		return true
+	}
+	time.AfterFunc(repeatAfter, func() { r.said.Delete(about) })
+	return false
 }
 
 func (r *raftLog) Trace(msg string, args ...any) { r.Log(hclog.Trace, msg, args...) }
@@ -35,7 +61,9 @@ func (r *raftLog) Info(msg string, args ...any)  { r.Log(hclog.Info, msg, args..
 func (r *raftLog) Warn(msg string, args ...any)  { r.Log(hclog.Warn, msg, args...) }
 func (r *raftLog) Error(msg string, args ...any) { r.Log(hclog.Error, msg, args...) }
 
-func (r *raftLog) With(args ...any) hclog.Logger  { return newRaftLog(r.log.With(args...)) }
+func (r *raftLog) With(args ...any) hclog.Logger {
+	return &raftLog{r.Logger, r.log.With(args...), r.said}
+}
 func (r *raftLog) Named(string) hclog.Logger      { return r }
 func (r *raftLog) ResetNamed(string) hclog.Logger { return r }
 

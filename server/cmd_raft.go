@@ -175,7 +175,7 @@ func (c *call) raftChange(change func() error) {
 
 // raftError replies with the error of a change. One that only the leader can make is answered with its address, as for commands about keys.
 func (c *call) raftError(err error) {
-	text := plainCut([]byte(strings.TrimPrefix(err.Error(), "replication: ")))
+	text := plainCut([]byte(strings.ReplaceAll(err.Error(), "replication: ", "")))
 	switch {
 	case errors.Is(err, ErrNotYet):
 		c.fail("TRYAGAIN " + text)
