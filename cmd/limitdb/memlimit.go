@@ -30,6 +30,19 @@ func limitHeap(root fs.FS, getenv func(string) string, maxMemory int64) int64 {
 	return heap
 }
 
+// heapGrowth returns how much garbage the heap may hold, in percent of what is live, before it is collected.
+// With maxmemory it is half of Go's default: collections cost little, because the table is outside the heap.
+// GOGC in the environment takes precedence; the result is then 0.
+func heapGrowth(getenv func(string) string, maxMemory int64) (percent int) {
+	switch {
+	case getenv("GOGC") != "":
+		return 0
+	case maxMemory > 0:
+		return 50
+	}
+	return 100
+}
+
 // cgroupLimit returns the lowest memory limit, in bytes, of the process's cgroup and those above it, 0 if
 // there is none.
 func cgroupLimit(root fs.FS) int64 {

@@ -52,3 +52,16 @@ func TestLimitHeap(t *testing.T) {
 		}
 	}
 }
+
+func TestHeapGrowth(t *testing.T) {
+	for _, c := range []struct {
+		gogc      string
+		maxMemory int64
+		want      int
+	}{{"", 0, 100}, {"", 8 << 20, 50}, {"200", 8 << 20, 0}, {"off", 0, 0}} {
+		getenv := func(name string) string { return map[string]string{"GOGC": c.gogc}[name] }
+		if got := heapGrowth(getenv, c.maxMemory); got != c.want {
+			t.Errorf("GOGC=%s with maxmemory %d: %d, want %d", c.gogc, c.maxMemory, got, c.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -380,6 +381,9 @@ func (p *process) budgetChanged() error {
 		policy = engine.LeastDebt
 	}
 	p.states().SetMaxMemory(p.set.MaxMemory.Get(), policy)
+	if percent := heapGrowth(os.Getenv, p.set.MaxMemory.Get()); percent > 0 {
+		debug.SetGCPercent(percent)
+	}
 	return nil
 }
 
