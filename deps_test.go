@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"persistence": {"engine", "limit", "internal"},
 	"replication": {"engine", "limit", "internal"},
 	"observe":     {"engine", "limit", "internal"},
-	"dashboard":   {"observe", "resp", "internal"},
+	"dashboard":   {"observe", "resp", "rules", "internal"},
 	"httpapi":     {"limit", "resp", "internal"},
 	"script":      {},
 	"simulate":    {"limit", "internal"},

@@ -307,7 +307,7 @@ func declareObservation(r *Registry, s *Settings) {
 	s.MetricsTopKeys = g.int("metrics-top-keys", "0", 0, 100, mutable,
 		"How many of the keys that are denied most often now /metrics names; 0: none. Each key is a time series, and whoever reads the metrics sees it.")
 	s.HTTPDecisions = g.bool("http-decisions", "no", fixed,
-		"Whether the HTTP port makes decisions: /v1/take for services, /auth for reverse proxies. See docs/http.md.")
+		"Whether the HTTP port makes decisions: /v1/take and /v1/check for services, /auth for reverse proxies. See docs/http.md.")
 	s.HTTPTrustedProxies = g.words("http-trusted-proxies", "127.0.0.0/8 ::1/128", mutable,
 		"The addresses and networks of the proxies that may ask /auth, and whose X-Forwarded-For, X-Forwarded-Uri and other headers it believes.")
 	s.HTTPTrustedProxies.check = networks

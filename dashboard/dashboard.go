@@ -3,7 +3,7 @@
 // the page loads nothing from elsewhere.
 //
 // Without a password the page is for this machine only, and shows. With one, whoever signs in can also forget
-// a key. Page and calls refuse a Host that is a name they do not know: a web page elsewhere can make its own
+// a key and change the mode of a rule. Page and calls refuse a Host that is a name they do not know: a web page elsewhere can make its own
 // name resolve to this server (DNS rebinding), and would then be of the same origin.
 package dashboard
 
@@ -30,6 +30,8 @@ type Options struct {
 	Ready func() error
 	// Do runs a command and returns its reply.
 	Do func(ctx context.Context, args ...[]byte) ([]byte, error)
+	// SetMode gives a rule a mode: enforce, shadow or off. Nil means that it cannot be changed here.
+	SetMode func(namespace, rule, mode string) error
 	// Now returns the wall clock's time.
 	Now func() time.Time
 	// Password returns the password to sign in with, "" if there is none. Nil means that there is none.
@@ -77,6 +79,7 @@ func New(o Options) *Dashboard {
 	d.mux.HandleFunc("POST "+Path+"api/signin", d.signIn)
 	d.mux.HandleFunc("POST "+Path+"api/signout", d.write(d.signOut))
 	d.mux.HandleFunc("POST "+Path+"api/reset", d.write(d.reset))
+	d.mux.HandleFunc("POST "+Path+"api/mode", d.write(d.mode))
 	return d
 }
 

@@ -338,6 +338,45 @@ func TestState(t *testing.T) {
 	}
 }
 
+func TestRules(t *testing.T) {
+	b := newBoard()
+	b.password = "secret"
+	var set []string
+	b.SetMode = func(namespace, rule, mode string) error {
+		set = append(set, namespace+"/"+rule+" "+mode)
+		if mode == "bad" {
+			return errors.New("no such mode")
+		}
+		return nil
+	}
+	c := b.serve(t)
+	c.ask("POST", Path+"api/signin", `{"password":"secret"}`, ours()...)
+	for body, want := range map[string]int{
+		`{"namespace":"shop","rule":"login","mode":"shadow"}`: 200, `{"namespace":"shop","rule":"login","mode":"bad"}`: 409, `{"mode":1}`: 400,
+	} {
+		if code, _, text := c.ask("POST", Path+"api/mode", body, ours()...); code != want {
+			t.Errorf("%s: %d %s", body, code, text)
+		}
+	}
+	if len(set) != 2 {
+		t.Errorf("%q", set)
+	}
+	if code, _, _ := c.ask("POST", Path+"api/mode", `{"namespace":"shop","rule":"login","mode":"off"}`, "Content-Type: application/json"); code != 403 {
+		t.Errorf("another site: %d", code)
+	}
+	// The rules that limit most are shown.
+	var all []observe.Rule
+	for i := range 3 * maxRules {
+		all = append(all, observe.Rule{Rule: stats.Rule{Limited: uint64(i)}})
+	}
+	if shown, more := rulesOf(all); len(shown) != maxRules || more != 2*maxRules || shown[0].Limited != 3*maxRules-1 {
+		t.Errorf("%d are shown, the first with %d, and %d more", len(shown), shown[0].Limited, more)
+	}
+	if got := textOf("\x00rl"); got != `"\x00rl"` {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestKey(t *testing.T) {
 	b := newBoard()
 	c := b.serve(t)

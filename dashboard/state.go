@@ -3,14 +3,18 @@ package dashboard
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	"limitdb/internal/stats"
+	"limitdb/observe"
 	"limitdb/resp"
+	"limitdb/rules"
 )
 
 // state is what the page shows, beside the answer to a question for a key.
@@ -25,6 +29,8 @@ type state struct {
 	Limited   uint64 `json:"limited"`
 
 	Samples []sample `json:"samples"`
+	Rules   []rule   `json:"rules"`
+	More    int      `json:"more_rules"` // that are not in Rules
 	Top     []topKey `json:"top"`
 
 	KeysMax    int64  `json:"bytes_max"`
@@ -34,6 +40,32 @@ type state struct {
 
 	Log     logState     `json:"log"`
 	Cluster clusterState `json:"cluster"`
+}
+
+// rule is a rule with its counters.
+type rule struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Mode      string `json:"mode"`
+	Allowed   uint64 `json:"allowed"`
+	Limited   uint64 `json:"limited"`
+	Shadow    uint64 `json:"shadow"` // would have been limited, by the rule in shadow mode or by its candidate
+	Near      uint64 `json:"near"`
+}
+
+// maxRules is how many rules the page shows: those that limited most.
+const maxRules = 100
+
+// rulesOf returns the rules to show, and how many more there are.
+func rulesOf(all []observe.Rule) (shown []rule, more int) {
+	all = slices.Clone(all)
+	if more = max(0, len(all)-maxRules); more > 0 {
+		slices.SortStableFunc(all, func(a, b observe.Rule) int { return cmp.Compare(b.Limited+b.ShadowLimited, a.Limited+a.ShadowLimited) })
+	}
+	for _, r := range all[:len(all)-more] {
+		shown = append(shown, rule{r.Namespace, r.Name, r.Mode, r.Allowed, r.Limited, r.ShadowLimited + r.CandidateLimited, r.Near})
+	}
+	return shown, more
 }
 
 // topKey is a key that is denied often. ID has all its bytes; Text is for people.
@@ -79,6 +111,7 @@ func (d *Dashboard) state(w http.ResponseWriter, r *http.Request) {
 		KeysMax: s.Engine.BytesMax, Expired: s.Engine.Expired, Evicted: s.Engine.Evicted, ClientsMax: s.Clients.Max,
 		Log: logOf(&s.Durability, s.Refusing), Cluster: clusterOf(&s.Replication),
 	}
+	st.Rules, st.More = rulesOf(s.Rules)
 	if d.Port != nil {
 		st.Port = d.Port()
 	}
@@ -136,8 +169,19 @@ func (d *Dashboard) top(ctx context.Context) []topKey {
 // idOf returns a key as a word that has all its bytes.
 func idOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
-// textOf returns a key for people: as it is if it is printable, else quoted.
+// textOf returns a key for people: as it is if it is printable, else quoted. A key of a rule's caller becomes
+// the rule and the values.
 func textOf(key string) string {
+	if c, ok := rules.ParseKey([]byte(key)); ok {
+		text := c.Namespace + "/" + c.Rule
+		for _, v := range c.Values {
+			text += " " + textOf(v)
+		}
+		if c.Candidate {
+			text += " (candidate)"
+		}
+		return text
+	}
 	if q := strconv.Quote(key); q[1:len(q)-1] != key || !utf8.ValidString(key) {
 		return q
 	}
@@ -175,6 +219,24 @@ func (d *Dashboard) key(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	answer(w, http.StatusOK, info)
+}
+
+// mode changes the mode of a rule.
+func (d *Dashboard) mode(w http.ResponseWriter, r *http.Request) {
+	var q struct{ Namespace, Rule, Mode string }
+	if !readJSON(w, r, &q) {
+		return
+	}
+	if d.SetMode == nil {
+		refuse(w, http.StatusForbidden, "modes cannot be changed here")
+		return
+	}
+	if err := d.SetMode(q.Namespace, q.Rule, q.Mode); err != nil {
+		refuse(w, http.StatusConflict, err.Error())
+		return
+	}
+	d.Log.Info("a rule's mode was changed on the dashboard", "addr", r.RemoteAddr, "namespace", q.Namespace, "rule", q.Rule, "mode", q.Mode)
+	answer(w, http.StatusOK, struct{}{})
 }
 
 // reset forgets a key.

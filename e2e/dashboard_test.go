@@ -133,6 +133,16 @@ func load(t *testing.T, addr string) {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan struct{})
 	c := dial(t, addr)
+	if got := c.do("RL.RULES", "LOAD", `
+version: 1
+namespaces:
+  shop:
+    - {name: global, limit: 20000/s}
+    - {name: user-api, key: [user], limit: 60/m, candidate: 20/m}
+    - {name: login, match: {path: /login}, key: [user], limit: log 50/m, mode: shadow}
+    - {name: exports, match: {path: /export/*}, key: [user], limit: 3/h, mode: "off"}`); strings.HasPrefix(got, "-") {
+		t.Fatal(got)
+	}
 	go func() {
 		defer close(done)
 		for i := 0; ; i++ {
@@ -148,8 +158,11 @@ func load(t *testing.T, addr string) {
 			for j := range 1 + i/8%5 {
 				batch.WriteString(command("RL.TAKE", []string{"user:acme-batch", "ip:203.0.113.9", "tenant:<b>x</b>", "user:\xff\x00", "user:" + strings.Repeat("long", 40)}[j], "GCRA", "30/m"))
 			}
+			for j := range 4 {
+				batch.WriteString(command("RL.CHECK", "shop", "2", "user", fmt.Sprint("u", i%7*j), "path", "/login"))
+			}
 			c.send(batch.String())
-			for range strings.Count(batch.String(), "RL.TAKE") {
+			for range strings.Count(batch.String(), "\r\nRL.") {
 				c.reply()
 			}
 		}
@@ -180,7 +193,7 @@ func TestDashboard(t *testing.T) {
 	b.shoot("empty")
 
 	load(t, p.Addr)
-	b.until(`document.getElementById("empty").hidden && document.querySelectorAll("#top li").length === 5 && parseFloat(document.getElementById("share").textContent) > 0`)
+	b.until(`document.getElementById("empty").hidden && document.querySelectorAll("#top li").length >= 6 && document.querySelectorAll("#rules tbody tr").length === 4 && parseFloat(document.getElementById("share").textContent) > 0`)
 	if got := b.eval(`[...document.querySelectorAll("#top .key")].map(e => e.textContent).sort().join(" ")`); !strings.Contains(got, `"user:\xff\x00"`) || !strings.Contains(got, "tenant:<b>x</b>") {
 		t.Errorf("the keys that are limited are %q", got)
 	}
@@ -193,6 +206,12 @@ func TestDashboard(t *testing.T) {
 	b.do(chromedp.Click(chromedp.CSS("#sure-yes")))
 	b.until(`!document.getElementById("sure").open`)
 	eventually(t, "the key is reset", func() bool { return strings.Contains(p.Log(), `a key was reset on the dashboard`) })
+
+	// Set a rule's mode.
+	b.eval(`(() => { const s = document.querySelector("#rules tr:nth-child(3) select"); s.value = "enforce"; s.onchange({ target: s }); })()`)
+	b.until(`document.getElementById("sure").open`)
+	b.do(chromedp.Click(chromedp.CSS("#sure-yes")))
+	eventually(t, "the rule is enforced", func() bool { return strings.Contains(p.Log(), `rule=login mode=enforce`) })
 
 	if os.Getenv("LIMITDB_SCREENSHOTS") != "" {
 		b.until(`uPlot && document.querySelectorAll("canvas").length === 2`)

@@ -57,6 +57,16 @@ func TestHTTPDecisions(t *testing.T) {
 			dial(t, p.Addr).do("RL.TAKE", "user:42", "GCRA", "3/h")
 		}
 	}
+	dial(t, p.Addr).do("RL.RULES", "LOAD", "version: 1\nnamespaces: {shop: [{name: user, key: [user], limit: 2/h}, {name: all, limit: 100/h}]}")
+	for i, want := range []string{`"limited":false,"limit":2,"remaining":1,`, `"limited":false,"limit":2,"remaining":0,`, `"limited":true,"limit":2,"remaining":0,`} {
+		status, body := post(t, c, url+"/v1/check", `{"namespace": "shop", "fields": {"user": "u17"}, "explain": true}`, "x:secret")
+		if status != 200 || !strings.Contains(body, want) || !strings.Contains(body, `"rule":"user","rules":[{"rule":"user","mode":"enforce","spelling":"GCRA 2/h"`) {
+			t.Errorf("check %d: %d %s", i+1, status, body)
+		}
+	}
+	if status, body := post(t, c, url+"/v1/check", `{"namespace": "nothing"}`, "x:secret"); status != 404 || !strings.Contains(body, "NORULE") {
+		t.Errorf("no namespace: %d %s", status, body)
+	}
 	if status, body := post(t, c, url+"/v1/take", `{"key": "user:42", "limit": "LOG 3/h"}`, "x:secret"); status != 409 {
 		t.Errorf("another family: %d %s", status, body)
 	}

@@ -46,6 +46,10 @@ func TestPrometheus(t *testing.T) {
 	for range 20 {
 		c.do("RL.TAKE", "user:1", "GCRA", "10/h")
 	}
+	c.do("RL.RULES", "LOAD", "version: 1\nnamespaces: {shop: [{name: all, limit: 5/h}, {name: new, limit: 1/h, mode: shadow}]}")
+	for range 20 {
+		c.do("RL.CHECK", "shop", "0")
+	}
 	dir := t.TempDir()
 	rules, err := filepath.Abs(filepath.Join("..", "deploy", "prometheus", "limitdb.rules.yml"))
 	if err != nil {

@@ -30,14 +30,12 @@ func (a *api) auth(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), decideFor)
 	defer cancel()
-	d, p, err := a.decide(ctx, q)
+	d, policies, err := a.decide(ctx, &q)
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	if p.name != "" {
-		p.set(w.Header(), &d, q.xHeaders)
-	}
+	setHeaders(w.Header(), policies, &d, q.xHeaders)
 	if d.Limited {
 		send(w, q.denied, d)
 		return
@@ -60,6 +58,7 @@ func (a *api) trusts(addr netip.Addr) bool {
 
 // question is a request to /auth.
 type question struct {
+	rules    checkRequest // of a question under rules
 	name     string
 	limit    limit.Limit
 	words    []string // of the limit
@@ -71,6 +70,8 @@ type question struct {
 
 // Names of parameters in the query.
 const (
+	paramNS      = "ns"
+	paramFields  = "fields"
 	paramLimit   = "limit"
 	paramName    = "name"
 	paramKey     = "key"
@@ -89,13 +90,17 @@ func (a *api) parseAuth(r *http.Request) (q question, err error) {
 	}
 	q = question{name: "default", cost: 1, denied: http.StatusTooManyRequests}
 	f := fields{api: a, r: r, prefix: 64}
-	key := ""
+	key, list := "", "ip,method,host,path"
 	for name, values := range params {
 		if len(values) != 1 {
 			return q, invalid("%s is given twice", clip(name))
 		}
 		value, wrong := values[0], ""
 		switch name {
+		case paramNS:
+			q.rules.namespace, wrong = value, oneIf(value == "", "the name of a namespace")
+		case paramFields:
+			list = value
 		case paramLimit:
 			q.words = strings.Fields(value)
 			q.limit, err = a.parser().Parse(value)
@@ -128,10 +133,19 @@ func (a *api) parseAuth(r *http.Request) (q question, err error) {
 			return q, invalid("%s: %s", name, err)
 		}
 	}
-	if q.words == nil {
-		return q, invalid("limit is missing: for example limit=GCRA+100/m")
+	switch byRules := q.rules.namespace != ""; {
+	case byRules && (q.words != nil || key != "" || params.Has(paramName) || params.Has(paramPrefix)):
+		return q, invalid("ns asks for the server's rules, which say what is limited: leave out limit, key, name and ipv6-prefix")
+	case byRules:
+		q.rules.cost, q.rules.explain, f.prefix = q.cost, true, 128
+		q.rules.fields, err = f.pairs(list)
+	case q.words == nil:
+		err = invalid("limit or ns is missing: for example limit=GCRA+100/m")
+	case params.Has(paramFields):
+		err = invalid("fields belongs to ns: with limit, use key")
+	default:
+		q.key, err = f.key(q.name, key)
 	}
-	q.key, err = f.key(q.name, key)
 	return q, err
 }
 
@@ -143,13 +157,17 @@ func oneIf(yes bool, text string) string {
 }
 
 // decide asks the server.
-func (a *api) decide(ctx context.Context, q question) (Decision, policy, error) {
+func (a *api) decide(ctx context.Context, q *question) (Decision, []policy, error) {
+	if q.rules.namespace != "" {
+		answer, err := a.decideByRules(ctx, &q.rules)
+		return answer.Decision, a.policiesOf(&answer), err
+	}
 	v, err := a.run(ctx, command("RL.TAKE", q.key, q.words, q.cost)...)
 	if err != nil {
-		return Decision{}, policy{}, err
+		return Decision{}, nil, err
 	}
 	d, err := decisionOf(v)
-	return d, policyOf(q.name, &q.limit), err
+	return d, []policy{policyOf(q.name, &q.limit, &d)}, err
 }
 
 // fields finds the values of a request's fields.
@@ -190,6 +208,27 @@ func (f *fields) key(name, list string) (string, error) {
 	return "auth:" + url.QueryEscape(name) + identity, nil
 }
 
+// pairs returns names and values of the listed fields, and of those that are headers. A header of those that is
+// missing makes no field, so rules that need it do not match.
+func (f *fields) pairs(list string) (pairs []string, err error) {
+	for field := range strings.SplitSeq(list, ",") {
+		if field == "" && list == "" {
+			break
+		}
+		value, err := f.value(field)
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, field, value)
+	}
+	for _, h := range f.headers {
+		if values := f.r.Header.Values(h[1]); len(values) > 0 {
+			pairs = append(pairs, h[0], strings.Join(values, ", "))
+		}
+	}
+	return pairs, nil
+}
+
 // value returns the value of a field. A header that is missing has the value "".
 func (f *fields) value(field string) (string, error) {
 	for _, h := range f.headers {
@@ -216,7 +255,7 @@ func (f *fields) value(field string) (string, error) {
 	case "path":
 		return f.path()
 	}
-	return "", invalid("key: there is no field %s: ip, method, host, path, or header.%[1]s=Name-Of-A-Header in the query", clip(field))
+	return "", invalid("there is no field %s: ip, method, host, path, or header.%[1]s=Name-Of-A-Header in the query", clip(field))
 }
 
 func (f *fields) header(name string) (string, error) {

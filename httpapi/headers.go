@@ -8,16 +8,17 @@ import (
 	"limitdb/limit"
 )
 
-// policy is what a response says of the limit that decided.
+// policy is what a response says of a limit that applies.
 type policy struct {
-	name   string
-	quota  int64
-	window int64 // seconds, rounded up; 0 for none
+	name             string
+	quota            int64
+	window           int64 // seconds, rounded up; 0 for none
+	remaining, reset int64 // reset is in ms
 }
 
-// policyOf returns the policy of a limit.
-func policyOf(name string, l *limit.Limit) policy {
-	return policy{name: name, quota: l.Max, window: seconds(limit.Milliseconds(l.Period))}
+// policyOf returns the policy of a limit that has decided.
+func policyOf(name string, l *limit.Limit, d *Decision) policy {
+	return policy{name: name, quota: l.Max, window: seconds(limit.Milliseconds(l.Period)), remaining: d.Remaining, reset: d.Reset}
 }
 
 // seconds rounds a time in milliseconds up to seconds.
@@ -28,24 +29,30 @@ func seconds(ms int64) int64 {
 	return (ms-1)/1000 + 1
 }
 
-// set writes the header fields of draft-ietf-httpapi-ratelimit-headers-11, and Retry-After if the request is
-// denied and can be granted later. With x it writes the older X-RateLimit fields as well.
-func (p policy) set(h http.Header, d *Decision, x bool) {
-	name := sfString(p.name)
-	text := name + ";q=" + strconv.FormatInt(p.quota, 10)
-	if p.window > 0 {
-		text += ";w=" + strconv.FormatInt(p.window, 10)
+// setHeaders writes the header fields of draft-ietf-httpapi-ratelimit-headers-11, and Retry-After if the
+// request is denied and can be granted later. With x it writes the older X-RateLimit fields as well.
+func setHeaders(h http.Header, all []policy, d *Decision, x bool) {
+	var policies, states []string
+	for _, p := range all {
+		name := sfString(p.name)
+		text := name + ";q=" + strconv.FormatInt(p.quota, 10)
+		if p.window > 0 {
+			text += ";w=" + strconv.FormatInt(p.window, 10)
+		}
+		policies = append(policies, text)
+		states = append(states, name+";r="+strconv.FormatInt(p.remaining, 10)+";t="+strconv.FormatInt(seconds(p.reset), 10))
 	}
-	h.Set("RateLimit-Policy", text)
-	remaining, reset := strconv.FormatInt(d.Remaining, 10), strconv.FormatInt(seconds(d.Reset), 10)
-	h.Set("RateLimit", name+";r="+remaining+";t="+reset)
+	if len(all) > 0 {
+		h.Set("RateLimit-Policy", strings.Join(policies, ", "))
+		h.Set("RateLimit", strings.Join(states, ", "))
+	}
 	if d.Limited && d.Wait >= 0 {
 		h.Set("Retry-After", strconv.FormatInt(max(1, seconds(d.Wait)), 10))
 	}
-	if x {
+	if x && d.Limit >= 0 {
 		h.Set("X-RateLimit-Limit", strconv.FormatInt(d.Limit, 10))
-		h.Set("X-RateLimit-Remaining", remaining)
-		h.Set("X-RateLimit-Reset", reset)
+		h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Remaining, 10))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(seconds(d.Reset), 10))
 	}
 }
 

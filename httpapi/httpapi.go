@@ -1,4 +1,4 @@
-// Package httpapi makes decisions over HTTP: /v1/take for services that speak no RESP, and /auth for reverse
+// Package httpapi makes decisions over HTTP: /v1/take and /v1/check for services that speak no RESP, and /auth for reverse
 // proxies that ask before they pass a request on. It turns a request into a command, which the server runs as
 // it runs a client's, and the command's reply into a response. docs/http.md is its manual, and
 // docs/openapi.json describes it to programs.
@@ -55,6 +55,7 @@ func New(o Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/v1/take", a.post(a.take))
+	mux.Handle("/v1/check", a.post(a.check))
 	mux.HandleFunc("/auth", a.auth)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &failure{status: http.StatusNotFound, Code: "NOTFOUND", Message: "there is no " + clip(r.URL.Path) + ": see docs/http.md"})

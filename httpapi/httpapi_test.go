@@ -72,6 +72,65 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// explained is a reply to RL.CHECK with EXPLAIN: one rule enforces, another only counts.
+const explained = "*7\r\n:1\r\n:60\r\n:0\r\n:1500\r\n:60000\r\n$8\r\nuser-api\r\n*3\r\n" +
+	"*5\r\n$6\r\nglobal\r\n$7\r\nenforce\r\n$12\r\nGCRA 20000/s\r\n:1\r\n*5\r\n:0\r\n:20000\r\n:19999\r\n:-1\r\n:1\r\n" +
+	"*5\r\n$8\r\nuser-api\r\n$7\r\nenforce\r\n$9\r\nGCRA 60/m\r\n:1\r\n*5\r\n:1\r\n:60\r\n:0\r\n:1500\r\n:60000\r\n" +
+	"*5\r\n$5\r\nlogin\r\n$6\r\nshadow\r\n$7\r\nLOG 5/m\r\n:1\r\n*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60000\r\n"
+
+func TestCheck(t *testing.T) {
+	for _, c := range []struct{ body, reply, words, answer string }{
+		{
+			`{"namespace":"shop","fields":{"user":"u17","path":"/cart"}}`, "*6\r\n:0\r\n:60\r\n:59\r\n:-1\r\n:1000\r\n$8\r\nuser-api\r\n",
+			"RL.CHECK shop 2 user u17 path /cart COST 1", `{"limited":false,"limit":60,"remaining":59,"wait_ms":-1,"reset_ms":1000,"rule":"user-api"}`,
+		},
+		{
+			`{"namespace":"shop","cost":0,"peek":true}`, "*6\r\n:0\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n$0\r\n\r\n",
+			"RL.CHECK shop 0 COST 0 PEEK", `{"limited":false,"limit":-1,"remaining":-1,"wait_ms":-1,"reset_ms":0,"rule":""}`,
+		},
+		{
+			`{"namespace":"shop","explain":true}`, explained, "RL.CHECK shop 0 COST 1 EXPLAIN",
+			`{"limited":true,"limit":60,"remaining":0,"wait_ms":1500,"reset_ms":60000,"rule":"user-api","rules":[` +
+				`{"rule":"global","mode":"enforce","spelling":"GCRA 20000/s","cost":1,"limited":false,"limit":20000,"remaining":19999,"wait_ms":-1,"reset_ms":1},` +
+				`{"rule":"user-api","mode":"enforce","spelling":"GCRA 60/m","cost":1,"limited":true,"limit":60,"remaining":0,"wait_ms":1500,"reset_ms":60000},` +
+				`{"rule":"login","mode":"shadow","spelling":"LOG 5/m","cost":1,"limited":false,"limit":5,"remaining":4,"wait_ms":-1,"reset_ms":60000}]}`,
+		},
+	} {
+		f := &fake{reply: c.reply}
+		w := f.serve("POST", "/v1/check", c.body, jsonType)
+		if got := strings.Join(f.words, " "); w.Code != 200 || got != c.words || strings.TrimSpace(w.Body.String()) != c.answer {
+			t.Errorf("%s: %d, %q, want %q: %s", c.body, w.Code, got, c.words, w.Body)
+		}
+	}
+}
+
+// Under rules, /auth sends the request's fields, and the answer has all policies that are enforced.
+func TestAuthByRules(t *testing.T) {
+	f := &fake{reply: explained}
+	w := f.serve("GET", "/auth?ns=shop&header.user=X-User&header.plan=X-Plan&headers=x", "",
+		"X-Forwarded-For: 2001:db8::7", "X-Forwarded-Method: GET", "X-Forwarded-Host: a.example", "X-Forwarded-Uri: /cart?x", "X-User: u 17")
+	if got := strings.Join(f.words, "|"); got != "RL.CHECK|shop|5|ip|2001:db8::7|method|GET|host|a.example|path|/cart|user|u 17|COST|1|EXPLAIN" {
+		t.Errorf("%s: %s", got, w.Body)
+	}
+	for name, want := range map[string]string{
+		"RateLimit-Policy": `"global";q=20000;w=1, "user-api";q=60;w=60`, "RateLimit": `"global";r=19999;t=1, "user-api";r=0;t=60`,
+		"Retry-After": "2", "X-RateLimit-Limit": "60",
+	} {
+		if got := w.Header().Get(name); got != want || w.Code != 429 {
+			t.Errorf("%d, %s is %q, want %q", w.Code, name, got, want)
+		}
+	}
+	f.reply = "*7\r\n:0\r\n:-1\r\n:-1\r\n:-1\r\n:0\r\n$0\r\n\r\n*0\r\n"
+	w = f.serve("GET", "/auth?ns=shop&fields=path&headers=x", "", "X-Forwarded-Uri: /")
+	if got := strings.Join(f.words, "|"); got != "RL.CHECK|shop|1|path|/|COST|1|EXPLAIN" || w.Code != 200 || w.Header().Get("RateLimit") != "" || w.Header().Get("X-RateLimit-Limit") != "" {
+		t.Errorf("no rule: %s, %d %v", got, w.Code, w.Header())
+	}
+	f.reply = "-NORULE no rules are in that namespace\r\n"
+	if w = f.serve("GET", "/auth?ns=nothing&fields=", ""); w.Code != 404 {
+		t.Errorf("no namespace: %d", w.Code)
+	}
+}
+
 // A request that is wrong gets an error that says what is wrong, and nothing is asked of the server.
 func TestWrongRequests(t *testing.T) {
 	ok := `"key":"u","limit":"GCRA 1/m"`
@@ -108,7 +167,17 @@ func TestWrongRequests(t *testing.T) {
 		{"POST", "/v1/take", `{"key":"u","limit":"GCRA 1/m WAIT 5s"}`, jsonType, 400, "limit: "},
 		{"POST", "/v1/take", `{"key":"u","limit":"GCRA 1/m REPLACE"}`, jsonType, 400, "limit: "},
 		{"POST", "/v1/take", `{"key":"u","limit":"GRCA 1/m"}`, jsonType, 400, "limit: "},
-		{"GET", "/auth", "", "", 400, "limit is missing"},
+		{"GET", "/auth", "", "", 400, "limit or ns is missing"},
+		{"GET", "/auth?ns=shop&limit=GCRA+1/m", "", "X-Forwarded-For: 1.1.1.1", 400, "leave out limit"},
+		{"GET", "/auth?ns=shop&key=ip", "", "X-Forwarded-For: 1.1.1.1", 400, "leave out limit"},
+		{"GET", "/auth?ns=shop", "", "X-Forwarded-For: 1.1.1.1", 400, "must set X-Forwarded-Method"},
+		{"GET", "/auth?ns=", "", "", 400, "ns must be"},
+		{"GET", "/auth?limit=GCRA+1/m&fields=ip", "", "", 400, "with limit, use key"},
+		{"POST", "/v1/check", `{}`, jsonType, 400, "namespace is missing"},
+		{"POST", "/v1/check", `{"namespace":"a","fields":{"a":"1","a":"2"}}`, jsonType, 400, `\"a\" is given twice`},
+		{"POST", "/v1/check", `{"namespace":"a","fields":{"a":1}}`, jsonType, 400, `field \"a\" must be a string`},
+		{"POST", "/v1/check", `{"namespace":"a","fields":["a"]}`, jsonType, 400, "an object is expected"},
+		{"POST", "/v1/check", `{"namespace":"a","fields":{"a":{"b":"c"}}}`, jsonType, 400, "must be a string"},
 		{"GET", "/auth?limit=GCRA+1/m&limit=GCRA+2/m", "", "", 400, "given twice"},
 		{"GET", "/auth?limit=GCRA+1/m&nothing=1", "", "", 400, `no parameter \"nothing\"`},
 		{"GET", "/auth?limit=GCRA+1/m&key=ip", "", "", 400, "must set X-Forwarded-For"},

@@ -106,6 +106,16 @@ func (o *object) boolean(what string) (bool, error) {
 	return b, nil
 }
 
+// texts reads an object whose fields are strings, in the order in which they come.
+func (o *object) texts(what string) (pairs []string, err error) {
+	err = o.fields(func(o *object, name string) (bool, error) {
+		value, err := o.text(what + " " + clip(name))
+		pairs = append(pairs, name, value)
+		return true, err
+	})
+	return pairs, err
+}
+
 func (o *object) token() (json.Token, error) {
 	t, err := o.dec.Token()
 	if err != nil {

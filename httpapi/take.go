@@ -76,7 +76,11 @@ func parseTake(body []byte) (q takeRequest, err error) {
 func command(name, key string, limit []string, cost int64, more ...string) [][]byte {
 	words := append([]string{name, key}, limit...)
 	words = append(words, "COST", strconv.FormatInt(cost, 10))
-	words = append(words, more...)
+	return argsOf(append(words, more...))
+}
+
+// argsOf returns words as the arguments of a command.
+func argsOf(words []string) [][]byte {
 	args := make([][]byte, len(words))
 	for i, w := range words {
 		args[i] = []byte(w)

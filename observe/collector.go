@@ -30,6 +30,7 @@ type collector struct {
 
 	build, rejected, closed                 *prometheus.Desc
 	calls, errors, duration, decisions      *prometheus.Desc
+	rules                                   ruleMetrics
 	top, logged, dropped                    *prometheus.Desc
 	reloads, reloadSuccessful, reloadedTime *prometheus.Desc
 }
@@ -53,6 +54,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		duration:  describe("command_duration_seconds", "Time that each command took, without the network.", "command"),
 		decisions: describe("decisions_total", "Requests to take something, by result.", "result"),
 		top:       describe("key_denials", "Denials of the keys that are denied most often, halved every minute; only with metrics-top-keys.", "key"),
+		rules:     describeRules(),
 		logged:    describe("decision_log_written_total", "Decisions written to decision-log."),
 		dropped:   describe("decision_log_dropped_total", "Decisions that decision-log should have and has not, because it could not be written, or not fast enough."),
 
@@ -151,6 +153,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- d
 	}
+	for _, d := range c.rules.all() {
+		ch <- d
+	}
 }
 
 // Collect takes one Snapshot and sends all of it.
@@ -181,6 +186,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for name, n := range labels(s.TopLimited) {
 		send(ch, c.top, prometheus.GaugeValue, float64(n), name)
 	}
+	c.rules.collect(ch, &s)
 	if s.DecisionLog {
 		send(ch, c.logged, prometheus.CounterValue, float64(s.DecisionsLogged))
 		send(ch, c.dropped, prometheus.CounterValue, float64(s.DecisionsDropped))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,8 +61,13 @@ func sample() Snapshot {
 			On: true, Leads: true, Term: 55, Last: 56, Committed: 57, Applied: 58, LastContact: 59e6, Epochs: 60, Ignored: 61, Rebuilds: 62,
 			Member: true, Voter: true, Members: 63, Voters: 64, Answering: 65, Refused: 66, Differ: []string{"maxmemory of n2"},
 		},
-		TopLimited:  []Count{{"user:1", 63}, {"bad \xff", 64}, {strings.Repeat("k", 200) + "1", 65}, {strings.Repeat("k", 200) + "2", 66}},
-		DecisionLog: true, DecisionsLogged: 67, DecisionsDropped: 68,
+		TopLimited: []Count{{"user:1", 63}, {"bad \xff", 64}, {strings.Repeat("k", 200) + "1", 65}, {strings.Repeat("k", 200) + "2", 66}},
+		Rules: []Rule{
+			{"shop", "user-api", "enforce", stats.Rule{Allowed: 69, Near: 70, Limited: 71, ShadowLimited: 72, CandidateLimited: 73}},
+			{"shop", "login", "shadow", stats.Rule{}},
+		},
+		RulesProblem: true,
+		DecisionLog:  true, DecisionsLogged: 67, DecisionsDropped: 68,
 		Refusing:       true,
 		SlowlogEntries: 38,
 		SlowCommands:   39,
@@ -136,6 +142,18 @@ func TestEveryMetricIsOurs(t *testing.T) {
 		if !strings.HasPrefix(name, "limitdb_") {
 			t.Errorf("a line without the prefix: %q", line)
 		}
+	}
+}
+
+// A file with very many rules makes a bounded number of series.
+func TestRulesAreBounded(t *testing.T) {
+	s := Snapshot{}
+	for i := range 5 * maxRules {
+		s.Rules = append(s.Rules, Rule{Namespace: "n", Name: strconv.Itoa(i)})
+	}
+	page := scrape(t, s)
+	if n := strings.Count(page, "limitdb_rule_decisions_total{"); n != 4*maxRules || !strings.Contains(page, "limitdb_rules 5000\n") {
+		t.Errorf("%d series of decisions", n)
 	}
 }
 

@@ -148,7 +148,8 @@ func (e *endpoints) index(w http.ResponseWriter, r *http.Request) {
 		b.WriteString("\n/dashboard/     what the server does now, for browsers")
 	}
 	if e.decide {
-		b.WriteString("\n/v1/take        decisions: POST a JSON object\n")
+		b.WriteString("\n/v1/take        decisions: POST a JSON object with a limit\n")
+		b.WriteString("/v1/check       decisions under rules\n")
 		b.WriteString("/auth           decisions for reverse proxies")
 	}
 	if e.pprof && Local(r) {

@@ -46,6 +46,11 @@ type Snapshot struct {
 	// empty unless metrics-top-keys asks for some.
 	TopLimited []Count
 
+	// Rules has the rules in force, in their order, and RulesProblem reports whether the last change of them had
+	// a mistake.
+	Rules        []Rule
+	RulesProblem bool
+
 	// DecisionLog reports whether decisions are logged, DecisionsLogged and DecisionsDropped how many were, and
 	// how many were not because the file was too slow or could not be written.
 	DecisionLog                       bool
@@ -109,6 +114,13 @@ type Engine struct {
 	// wait.
 	Waiting, WaitingKeys int64
 	Waited               uint64
+}
+
+// Rule has the counters of a rule.
+type Rule struct {
+	Namespace, Name string
+	Mode            string // enforce, shadow, off
+	stats.Rule
 }
 
 // Config describes the reloads of the configuration.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"limitdb/engine"
+	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/rules"
@@ -91,8 +92,23 @@ func (k *checking) decide(srv *Server, lane int, now int64) error {
 	at, err := srv.states().Together(now, &k.all)
 	if err == nil && k.how == checkTakes && k.cost > 0 {
 		k.count(lane, at >= 0)
+		if srv.decisions != nil {
+			k.log(srv, now)
+		}
 	}
 	return err
+}
+
+// log offers the decisions of the rules that enforce, or would, to the log of decisions.
+func (k *checking) log(srv *Server, now int64) {
+	for i := range k.Charges {
+		c, d := &k.Charges[i], &k.ds[i]
+		if c.Role != rules.Candidate {
+			srv.decisions.Offer(&decisionlog.Decision{
+				Time: now, Key: c.Key, Cost: c.Cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining, Rule: k.ns.Name() + "/" + c.Rule.Name,
+			})
+		}
+	}
 }
 
 // count counts what a check was for each rule. Of a denied check, only the denials are counted: nothing has

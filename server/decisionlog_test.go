@@ -28,6 +28,12 @@ func TestDecisionsAreLogged(t *testing.T) {
 		c.raw(string(encode(strings.Fields(words)...)))
 	}
 	direct(t, ts.Server, "RL.TAKE", "i", "GCRA", "1/h")
+	if _, err := ts.LoadRules([]byte("version: 1\nnamespaces: {shop: [{name: x, key: [user], limit: 1/h}, {name: y, limit: 9/h, mode: shadow, candidate: 1/h}]}")); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{"RL.CHECK shop 1 user u", "RL.CHECK shop 1 user u PEEK", "RL.CHECK shop 1 user u"} {
+		c.raw(string(encode(strings.Fields(words)...)))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	log.Run(ctx)
@@ -39,12 +45,15 @@ func TestDecisionsAreLogged(t *testing.T) {
 	for line := range strings.Lines(string(text)) {
 		_, line, _ = strings.Cut(line, `"key":"`)
 		key, rest, _ := strings.Cut(line, `"`)
+		if _, rule, ok := strings.Cut(rest, `"rule":"`); ok {
+			key = strings.TrimSuffix(rule, "\"}\n")
+		}
 		if strings.Contains(rest, `"limited":true`) {
 			key += "!"
 		}
 		got = append(got, key)
 	}
-	if text, want := strings.Join(got, " "), "a b b! c d e f g h w i"; text != want {
+	if text, want := strings.Join(got, " "), "a b b! c d e f g h w i shop/x shop/y shop/x! shop/y"; text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"limitdb/dashboard"
 	"limitdb/httpapi"
 	"limitdb/observe"
+	"limitdb/rules"
 	"limitdb/transport"
 )
 
@@ -313,9 +314,18 @@ func (p *process) decisions() http.Handler {
 // dashboard returns the handler of the dashboard.
 func (p *process) dashboard() *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{
-		Snapshot: p.snapshot, Ready: p.ready, Do: p.server.Do, Now: time.Now,
+		Snapshot: p.snapshot, Ready: p.ready, Do: p.server.Do, Now: time.Now, SetMode: p.setRuleMode,
 		Password: p.set.HTTPPassword.Get, Hosts: p.set.HTTPHosts.Get, Port: p.tcpPort, Log: p.log,
 	})
+}
+
+// setRuleMode gives a rule the mode of that name.
+func (p *process) setRuleMode(namespace, rule, mode string) error {
+	m, ok := rules.ParseMode(mode)
+	if !ok {
+		return errors.New("mode must be enforce, shadow or off")
+	}
+	return p.server.SetRuleMode(namespace, rule, m)
 }
 
 // sayWhatIsOpen logs which pages of the HTTP port other machines can reach.
@@ -328,7 +338,7 @@ func (p *process) sayWhatIsOpen(addrs []net.Addr) {
 	if p.set.HTTPDecisions.Get() {
 		p.log.Info("the HTTP port makes decisions", "addresses", open, "/auth", "for "+strings.Join(p.set.HTTPTrustedProxies.Get(), " "))
 		if !p.set.ProtectedMode.Get() {
-			pages += " /v1/take"
+			pages += " /v1/take /v1/check"
 		}
 	}
 	if p.set.HTTPPassword.Get() == "" {

@@ -239,7 +239,8 @@
   function rules(s) {
     const all = s.rules || [];
     $("rules-card").hidden = all.length === 0;
-    if (document.activeElement && document.activeElement.closest("#rules select")) return; // somebody is choosing
+    set("rules-title", s.more_rules ? `Rules that limit most, of ${count(all.length + s.more_rules)}` : "Rules");
+    if (document.activeElement && document.activeElement.closest("#rules select") || $("sure").open) return; // somebody is choosing
     $("rules").tBodies[0].replaceChildren(...all.map((r) => {
       const mode = s.may_write
         ? make("select", { "aria-label": "Mode of " + r.name, onchange: (e) => changeMode(r, e.target) }, ...["enforce", "shadow", "off"].map((m) => make("option", { selected: m === r.mode }, m)))

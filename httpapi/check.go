@@ -1,0 +1,129 @@
+package httpapi
+
+import (
+	"context"
+	"strconv"
+
+	"limitdb/limit"
+	"limitdb/resp"
+)
+
+// CheckAnswer is the answer to /v1/check.
+type CheckAnswer struct {
+	// Decision is that of the rule that decides. Its Limit and Remaining are -1 if no rule limits the caller.
+	Decision
+	// Rule is the name of the rule that decides, "" if no rule matches.
+	Rule string `json:"rule"`
+	// Rules has the decisions of all rules that match, if they were asked for.
+	Rules []RuleDecision `json:"rules,omitempty"`
+}
+
+// RuleDecision is what one rule says.
+type RuleDecision struct {
+	Rule string `json:"rule"`
+	// Mode is enforce, shadow or candidate. Only a rule that enforces can deny.
+	Mode string `json:"mode"`
+	// Spelling is the rule's limit for this caller.
+	Spelling string `json:"spelling"`
+	Cost     int64  `json:"cost"`
+	Decision
+}
+
+// checkRequest is the body of /v1/check.
+type checkRequest struct {
+	namespace     string
+	fields        []string // names and values
+	cost          int64
+	peek, explain bool
+}
+
+func parseCheck(body []byte) (q checkRequest, err error) {
+	q.cost = 1
+	err = readObject(body, func(o *object, name string) (known bool, err error) {
+		switch name {
+		case "namespace":
+			q.namespace, err = o.text("namespace")
+		case "fields":
+			q.fields, err = o.texts("field")
+		case "cost":
+			q.cost, err = o.integer("cost")
+		case "peek":
+			q.peek, err = o.boolean("peek")
+		case "explain":
+			q.explain, err = o.boolean("explain")
+		default:
+			return false, nil
+		}
+		return true, err
+	})
+	if err == nil && q.namespace == "" {
+		err = invalid("namespace is missing or empty")
+	}
+	return q, err
+}
+
+func (a *api) check(ctx context.Context, body []byte) (any, error) {
+	q, err := parseCheck(body)
+	if err != nil {
+		return nil, err
+	}
+	return a.decideByRules(ctx, &q)
+}
+
+// decideByRules asks the server for a decision under its rules.
+func (a *api) decideByRules(ctx context.Context, q *checkRequest) (answer CheckAnswer, err error) {
+	words := append([]string{"RL.CHECK", q.namespace, strconv.Itoa(len(q.fields) / 2)}, q.fields...)
+	words = append(words, "COST", strconv.FormatInt(q.cost, 10))
+	if q.peek {
+		words = append(words, "PEEK")
+	}
+	if q.explain {
+		words = append(words, "EXPLAIN")
+	}
+	v, err := a.run(ctx, argsOf(words)...)
+	if err != nil {
+		return answer, err
+	}
+	if answer.Decision, err = decisionOf(v); err != nil || len(v.Elems) < 6 {
+		return answer, err
+	}
+	answer.Rule = v.Elems[5].Text
+	if q.explain && len(v.Elems) > 6 {
+		answer.Rules, err = ruleDecisions(v.Elems[6].Elems)
+	}
+	return answer, err
+}
+
+// ruleDecisions returns what the rules say in a reply with EXPLAIN.
+func ruleDecisions(parts []resp.Value) (all []RuleDecision, err error) {
+	for _, part := range parts {
+		if len(part.Elems) < 5 {
+			return nil, invalid("this is no decision")
+		}
+		e := part.Elems
+		r := RuleDecision{Rule: e[0].Text, Mode: e[1].Text, Spelling: e[2].Text, Cost: e[3].Int}
+		if r.Decision, err = decisionOf(e[4]); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// policiesOf returns the policies of the rules that enforce, with what is left of each.
+func (a *api) policiesOf(answer *CheckAnswer) (all []policy) {
+	for i := range answer.Rules {
+		r := &answer.Rules[i]
+		if r.Mode != "enforce" {
+			continue
+		}
+		p := policy{name: r.Rule, quota: r.Limit, remaining: r.Remaining, reset: r.Reset}
+		if l, err := limitOf(a, r.Spelling); err == nil {
+			p.quota, p.window = l.Max, seconds(limit.Milliseconds(l.Period))
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func limitOf(a *api, spelling string) (limit.Limit, error) { return a.parser().Parse(spelling) }
