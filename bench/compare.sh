@@ -19,6 +19,9 @@ usage: bench/compare.sh [option ...]
   -keys K        resident keys, drawn uniformly (default 1000000)
   -peers LIST    of limitdb,redis,redis-cell,valkey,valkey-cell,throttlecrab,
                  dragonfly (default: those that are there)
+  -scripts       add rows of scripts in limitdb: INCR, the GCRA script, which
+                 runs in Lua, and the script of go-redis/redis_rate, which has
+                 a handler; and of the latter in Redis
   -tls           add rows over TLS: limitdb, and Redis' INCR
   -samples FILE  write every single measurement, tab-separated
   -quick         a look, not a result: 1 round, 200000 requests, P=1,64,
@@ -41,7 +44,7 @@ note() { echo "$*" >&2; }
 
 here=$(cd "$(dirname "$0")" && pwd)
 requests=2000000 rounds=3 depths=1,16,64,256 clients=50 keys=1000000
-peers='' samples='' tls='' command_line="bench/compare.sh $*"
+peers='' samples='' tls='' scripts='' command_line="bench/compare.sh $*"
 
 number() {
   [[ $2 =~ ^[1-9][0-9]*$ ]] || die "$1 needs a number above 0, not '$2'"
@@ -58,6 +61,11 @@ while (($#)); do
       ;;
     -tls)
       tls=yes
+      shift
+      continue
+      ;;
+    -scripts)
+      scripts=yes
       shift
       continue
       ;;
@@ -216,6 +224,16 @@ taken='100 100 360000 30'
 script=$(<"$here/gcra.lua")
 sha=$(printf %s "$script" | sha1sum | cut -d' ' -f1)
 
+# redis_rate NAME KIND adds the row of go-redis/redis_rate's script: burst, rate, period and cost follow the key.
+redis_rate() {
+  local text sum
+  text=$(cd "$here/.." && sed -n '/^var allowN = /,/^`)/p' "$(go list -m -f '{{.Dir}}' github.com/go-redis/redis_rate/v10)/lua.go" | sed '1d;$d')
+  text=$'\n'$text$'\n'
+  sum=$(printf %s "$text" | sha1sum | cut -d' ' -f1)
+  row "$1, redis_rate's script" "$2" rate "EVALSHA $sum 1 KEY 100 100 360000 30" "EVALSHA $sum 1 $key 100 100 360000 1"
+  [[ $("$cli" -p "$port" SCRIPT LOAD "$text") == "$sum" ]] || die "$1 does not load the script of redis_rate"
+}
+
 # lua_and_counters NAME KIND adds the rows of a server that runs scripts.
 lua_and_counters() {
   row "$1, GCRA in Lua" "$2" decide "EVALSHA $sha 1 KEY $taken" "EVALSHA $sha 1 $throttle"
@@ -237,6 +255,12 @@ if there limitdb; then
     row 'limitdb, CL.THROTTLE, TLS' limitdb-tls decide-tls "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
   fi
 fi
+if there limitdb && [[ -n $scripts ]]; then
+  row 'limitdb, INCR' limitdb count 'INCR KEY' "INCR $key"
+  row 'limitdb, GCRA in Lua' limitdb lua "EVALSHA $sha 1 KEY $taken" "EVALSHA $sha 1 $throttle"
+  [[ $("$cli" -p "$port" SCRIPT LOAD "$script") == "$sha" ]] || die "limitdb does not load gcra.lua"
+  redis_rate limitdb limitdb
+fi
 if there redis-cell; then
   row 'Redis + redis-cell, CL.THROTTLE' redis-cell decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
 fi
@@ -251,6 +275,7 @@ if there dragonfly; then
 fi
 if there redis; then
   lua_and_counters Redis redis
+  if [[ -n $scripts ]]; then redis_rate Redis redis; fi
   if [[ -n $tls ]]; then row 'Redis, INCR, TLS' redis-tls decide-tls 'INCR KEY' "INCR $key"; fi
 fi
 if there valkey; then lua_and_counters Valkey valkey; fi

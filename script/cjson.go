@@ -54,7 +54,7 @@ func (e *jsonEncoder) value(v lua.LValue, depth int) {
 		if math.IsInf(float64(v), 0) || math.IsNaN(float64(v)) {
 			e.L.RaiseError("Cannot serialise number: must not be NaN or Inf")
 		}
-		e.out = appendNumber(e.out, float64(v), 14)
+		e.out = AppendNumber(e.out, float64(v), 14)
 	case lua.LBool:
 		e.out = strconv.AppendBool(e.out, bool(v))
 	case *lua.LTable:

@@ -145,7 +145,7 @@ func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte
 		return append(append(append(b, '+'), oneLine(string(s))...), "\r\n"...)
 	}
 	if n, ok := t.RawGetString("double").(lua.LNumber); ok {
-		text := appendNumber(nil, float64(n), 17)
+		text := AppendNumber(nil, float64(n), 17)
 		if resp3 {
 			return append(append(append(b, ','), text...), "\r\n"...)
 		}

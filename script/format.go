@@ -68,7 +68,7 @@ func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg i
 		if math.IsInf(n, 0) || math.IsNaN(n) {
 			flags := strings.TrimLeft(spec, "+ #0")
 			w, _, _ := strings.Cut(flags, ".")
-			return fmt.Appendf(out, "%"+w+"s", appendNumber(nil, n, 6))
+			return fmt.Appendf(out, "%"+w+"s", AppendNumber(nil, n, 6))
 		}
 		return fmt.Appendf(out, "%"+spec+string(verb), n)
 	case 'q':

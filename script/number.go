@@ -8,8 +8,9 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// appendNumber appends a number as C's printf does with %.<precision>g. Lua uses 14 digits, and Redis 17 for arguments.
-func appendNumber(b []byte, n float64, precision int) []byte {
+// AppendNumber appends a number as C does with %.<precision>g. Lua prints 14 digits, and Redis 17 in the arguments of a
+// command.
+func AppendNumber(b []byte, n float64, precision int) []byte {
 	switch {
 	case math.IsInf(n, 1):
 		return append(b, "inf"...)
@@ -30,7 +31,7 @@ func text(v lua.LValue) (string, bool) {
 	case lua.LString:
 		return string(v), true
 	case lua.LNumber:
-		return string(appendNumber(nil, float64(v), 14)), true
+		return string(AppendNumber(nil, float64(v), 14)), true
 	}
 	return "", false
 }

@@ -52,7 +52,7 @@ func (vm *VM) command(L *lua.LState) {
 		case lua.LString:
 			args = append(args, []byte(v))
 		case lua.LNumber:
-			args = append(args, appendNumber(nil, float64(v), 17))
+			args = append(args, AppendNumber(nil, float64(v), 17))
 		default:
 			vm.pushError(L, "ERR Lua redis lib command arguments must be strings or integers")
 			return
