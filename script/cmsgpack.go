@@ -129,8 +129,8 @@ type msgpackDecoder struct {
 }
 
 const (
-	errMsgpackShort  = wording("Missing bytes in input.")
-	errMsgpackFormat = wording("Bad data format in input.")
+	errMsgpackShort  = Wording("Missing bytes in input.")
+	errMsgpackFormat = Wording("Bad data format in input.")
 )
 
 // uint takes an integer of so many bytes.

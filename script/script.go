@@ -114,10 +114,10 @@ func parseError(err error, name string) error {
 	return fmt.Errorf("%s:%d: %s near '%s'", name, e.Pos.Line, e.Message, e.Token)
 }
 
-// wording is an error whose text is that of Redis, capitals and full stops included, because clients may look for it.
-type wording string
+// Wording is an error with the text of Redis, capitals and full stops included, because clients may look for it.
+type Wording string
 
-func (w wording) Error() string { return string(w) }
+func (w Wording) Error() string { return string(w) }
 
-// replyError returns a wording.
-func replyError(format string, args ...any) error { return wording(fmt.Sprintf(format, args...)) }
+// replyError returns a Wording.
+func replyError(format string, args ...any) error { return Wording(fmt.Sprintf(format, args...)) }

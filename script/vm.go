@@ -28,11 +28,11 @@ type Bounds struct {
 // The ends of a run that the script cannot catch.
 const (
 	// ErrSteps is a run that has used all its steps.
-	ErrSteps = wording("Script ended: it has run for too many steps")
+	ErrSteps = Wording("Script ended: it has run for too many steps")
 	// ErrMemory is a run that has used all its memory.
-	ErrMemory = wording("Script ended: it has used too much memory")
+	ErrMemory = Wording("Script ended: it has used too much memory")
 	// ErrStopped is a run that another goroutine has stopped.
-	ErrStopped = wording("Script killed by user with SCRIPT KILL.")
+	ErrStopped = Wording("Script killed by user with SCRIPT KILL.")
 )
 
 // The bounds of a virtual machine: the depth of calls, and the registers of all calls together.

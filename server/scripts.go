@@ -2,7 +2,6 @@ package server
 
 import (
 	"container/list"
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -230,4 +229,4 @@ func (c *call) eval(t *txn, s *script.Script, readOnly bool) {
 type scriptError struct{ error }
 
 // errScriptTime is the end of a script that ran for too long.
-var errScriptTime = scriptError{errors.New("Script ended: it has run for longer than script-time-limit")}
+var errScriptTime = scriptError{script.Wording("Script ended: it has run for longer than script-time-limit")}
