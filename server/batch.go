@@ -150,7 +150,7 @@ func (s *session) settle() {
 // flush hands the replies to the connection, and closes a client that does not read them.
 func (s *session) flush() {
 	told := s.told
-	s.told = false
+	s.told, s.call.reveals = false, false
 	if len(s.call.out) == 0 {
 		return
 	}

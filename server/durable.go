@@ -123,11 +123,21 @@ type owed struct {
 
 // tell records whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *command, mark int) {
-	if cmd.flags&(flagWrite|flagReadonly) == 0 || s.call.table != nil || len(s.call.out) <= mark || s.call.failed && !s.call.reveals {
+	if s.told || cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.call.out) <= mark {
 		return
 	}
-	s.call.reveals = false
-	if s.told || s.srv.durable.ackLeader.Load() && cmd.flags&flagQuorum == 0 && s.state == running {
+	s.tellFirst(cmd, mark)
+}
+
+// tellFirst is tell for the first reply of a batch that may reveal state. With raft-ack leader, most need not wait.
+// It is kept out of tell, so that the compiler puts that in the place of its calls.
+//
+//go:noinline
+func (s *session) tellFirst(cmd *command, mark int) {
+	c := &s.call
+	reveals := !c.failed || c.reveals
+	c.reveals = false
+	if !reveals || c.table != nil || s.srv.durable.ackLeader.Load() && cmd.flags&flagQuorum == 0 && s.state == running {
 		return
 	}
 	s.tellAll(mark)
