@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync/atomic"
+	"unsafe"
 
 	"limitdb/internal/journal"
 	"limitdb/limit"
@@ -31,9 +32,16 @@ import (
 // Without StartJournal there is no buffer, and a change costs one comparison
 // with nil.
 
-// changes is a shard's buffer. The shard's lock guards its fields except
-// pending.
+// changes is a shard's buffer. Like the shards, it is padded so that two cores
+// do not share a cache line of it.
 type changes struct {
+	changesData
+	_ [(128 - unsafe.Sizeof(changesData{})%128) % 128]byte
+}
+
+// changesData is what is in the buffer. The shard's lock guards its fields except
+// pending.
+type changesData struct {
 	journal *changeLog
 	// version numbers the shard's changes.
 	version uint64
@@ -137,7 +145,7 @@ func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func())
 	for i := range e.shards {
 		s := &e.shards[i]
 		s.mu.Lock()
-		s.changes = &changes{journal: shared, version: version}
+		s.changes = &changes{changesData: changesData{journal: shared, version: version}}
 		s.mu.Unlock()
 	}
 	e.journal.Store(shared)

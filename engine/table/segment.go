@@ -36,22 +36,28 @@ func (ln *line) strays() uint32 { return ln[0] >> 8 }
 const oneStray = 1 << 8
 
 // segment is a stretch of the line of hashes with at most some 1 500 keys, in
-// one span of memory. The fields of the first group never change, so Warm can
-// read them without a lock. A segment that needs another index is replaced.
+// one span of memory. A segment that needs another index is replaced. Its first
+// cache line is all that a lookup reads. It is written to when a key strays
+// farther than any before, or will expire before all others. The counters, which
+// every new key changes, are in the second.
 type segment struct {
+	// These never change, so that Batch can read them without a lock.
 	base  unsafe.Pointer // of the span, outside Go's heap; nil if there are no keys
 	lines uint64         // of the index
 	start uint64         // the place, in 48 bits, where the stretch begins
 	width uint           // the stretch is 1<<width places long
 	depth uint           // leading bits, after the shard's, that all its keys share
 
+	reach int   // distance, in lines, of the farthest stray from its home line
+	due   int64 // no key expires before this time
+	_     [8]byte
+
 	n       int   // keys
 	top     int   // end of the last record
 	garbage int   // bytes of dead records
 	touched int   // end of the span's pages that are in use and counted by the budget
-	reach   int   // distance, in lines, of the farthest stray from its home line
-	due     int64 // no key expires before this time
 	rest    int64 // Sweep skips the segment until this time
+	_       [24]byte
 }
 
 // slot points to the word of a line that refers to a key; nil if the key was
