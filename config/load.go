@@ -197,7 +197,7 @@ func (r *Registry) ReloadSecrets() error {
 			d.set(value{text, fromSecretFile})
 		}
 	}
-	if about, err := r.settle(changed, before); err != nil {
+	if about, err := r.carryOut(changed, before); err != nil {
 		return fmt.Errorf("%s: %w", about.name, err)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 		}
 		d.set(value{texts[i], fromCommand})
 	}
-	if about, err := r.settle(changed, before); err != nil {
+	if about, err := r.carryOut(changed, before); err != nil {
 		return nil, refusal(about.name, err)
 	}
 	after := r.values()
@@ -72,12 +72,12 @@ func (r *Registry) takeBack(before, after []value) {
 			changed = append(changed, d)
 		}
 	}
-	_, _ = r.settle(changed, now) // these values were accepted before
+	_, _ = r.carryOut(changed, now) // these values were accepted before
 }
 
-// settle checks the changes and runs the hooks. On failure it restores the values before, and returns the
+// carryOut checks the changes and runs the hooks. On failure it restores the values before, and returns the
 // error and the directive that it is about.
-func (r *Registry) settle(changed []*directive, before []value) (*directive, error) {
+func (r *Registry) carryOut(changed []*directive, before []value) (*directive, error) {
 	if len(changed) == 0 {
 		return nil, nil
 	}

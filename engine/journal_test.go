@@ -171,7 +171,7 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		again.check()
-		again.Settle()
+		again.Tidy()
 		again.check()
 		want, got := contents(p.e, now), contents(again, now)
 		for k, v := range want {

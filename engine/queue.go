@@ -34,7 +34,7 @@ type queue struct {
 	hole          *limit.Limit
 
 	// Guarded by the lock of the alarms.
-	at     int64 // when Wake is to settle it
+	at     int64 // when Wake is to serve it
 	place  int   // in the heap; −1: nowhere
 	number uint64
 }
@@ -53,9 +53,9 @@ type waitlist struct {
 	told, lastTold *Waiter
 }
 
-// settleMost is the most waiters that are decided under one hold of a shard's
+// serveMost is the most waiters that are decided under one hold of a shard's
 // lock.
-const settleMost = 256
+const serveMost = 256
 
 // unlock releases the lock, and then notifies the owners of the waiters that
 // have been decided meanwhile.
@@ -79,7 +79,7 @@ func (l *waitlist) find(key []byte) *queue {
 	return l.queues[string(key)]
 }
 
-// stir makes the next Wake settle all queues.
+// stir makes the next Wake serve all queues.
 func (l *waitlist) stir() {
 	if l.n == 0 {
 		return
@@ -90,7 +90,7 @@ func (l *waitlist) stir() {
 	}
 }
 
-// stirOne is changed for a step in several shards: the next Wake settles the queue.
+// stirOne is changed for a step in several shards: the next Wake serves the queue.
 func (s *shard) stirOne(key []byte, under *limit.Limit) {
 	if q := s.waits.find(key); q != nil {
 		q.note(under)
@@ -227,16 +227,16 @@ func (s *shard) ring(now int64, q *queue) {
 	case q.turn:
 		s.comeTurn(s.clamp(now), q)
 	default:
-		s.settle(s.clamp(now), q)
+		s.serve(s.clamp(now), q)
 	}
 }
 
-// settle decides the waiters of q that can be decided at now, and reports whether
+// serve decides the waiters of q that can be decided at now, and reports whether
 // any are left. It grants a waiter that can be granted at its Until, and denies
 // one that could have been granted only before now.
-func (s *shard) settle(now int64, q *queue) bool {
+func (s *shard) serve(now int64, q *queue) bool {
 	expected := q.due
-	for left := settleMost; q.n > 0; left-- {
+	for left := serveMost; q.n > 0; left-- {
 		q.due = math.MaxInt64
 		if left == 0 {
 			q.due = now // the rest at the next Wake

@@ -10,7 +10,7 @@ import (
 )
 
 // A table comes back from disk in three steps: Expect, then Restore for all
-// records, from as many goroutines as there are shares, then Settle.
+// records, from as many goroutines as there are shares, then Tidy.
 //
 // Nearly every key that comes back is in far memory: nobody has asked for it
 // yet, and a snapshot is in the order of another seed's hashes. So Restore
@@ -24,7 +24,7 @@ const leastKey = 16
 
 // Expect prepares an empty engine for that many keys. It creates the segments
 // that the engine would have grown for them, with indexes of the right size.
-// Each expected key that does not come costs some 7 bytes until Settle. Keys
+// Each expected key that does not come costs some 7 bytes until Tidy. Keys
 // beyond the expected number cost nothing extra. Sweep, called with times like
 // now, skips these segments for some seconds. The error is one of the system;
 // the engine is sound after it.
@@ -117,8 +117,8 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	return s.table.Put(s.last, &sp, table.Unknown(a), r.State, true)
 }
 
-// Settle frees what Expect has reserved for keys that did not come.
-func (e *Engine) Settle() {
+// Tidy frees what Expect has reserved for keys that did not come.
+func (e *Engine) Tidy() {
 	for i := range e.shards {
 		e.shards[i].tidy()
 	}

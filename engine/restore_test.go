@@ -52,7 +52,7 @@ func TestExpectedKeysFindTheirSegments(t *testing.T) {
 		if want := segmentsOf(grown); after > want*5/4 || after < want*3/4 {
 			t.Errorf("%d keys: %d segments, a table that grew has %d", keys, after, want)
 		}
-		e.Settle()
+		e.Tidy()
 		e.check()
 		if got, want := e.Stats().Bytes, grown.Stats().Bytes; got > want*23/20 {
 			t.Errorf("%d keys: %d bytes, a table that grew has %d", keys, got, want)
@@ -61,7 +61,7 @@ func TestExpectedKeysFindTheirSegments(t *testing.T) {
 }
 
 // What was prepared for keys that do not come is bounded, and given back: by
-// Settle, or by Sweep some seconds later.
+// Tidy, or by Sweep some seconds later.
 func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 	const expected = 200_000
 	o := Options{Shards: 8, Seed: 7}
@@ -71,7 +71,7 @@ func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 		if got := e.Stats().Bytes - empty; got > expected*16+int64(came)*100 {
 			t.Errorf("%d keys of %d: %d bytes", came, expected, got)
 		}
-		e.Settle()
+		e.Tidy()
 		e.arena.Trim(true)
 		e.check()
 		grown := restored(t, o, 0, came)
@@ -190,7 +190,7 @@ func TestRestoreBesideOthers(t *testing.T) {
 		}
 	}()
 	err := restoreShared(e, someChanges(0, 40_000), 2)
-	e.Settle()
+	e.Tidy()
 	close(stop)
 	<-done
 	if e.check(); err != nil || e.Stats().Keys != 40_000 {

@@ -23,11 +23,11 @@ import (
 //  3. The queue has one deadline: the moment when its head can be granted, which
 //     a denial states exactly, or the first Until of its waiters, whichever comes
 //     first. All queues' deadlines are in one heap.
-//  4. Wake(now) settles the queues that are due. It grants heads by an ordinary
+//  4. Wake(now) serves the queues that are due. It grants heads by an ordinary
 //     take, as long as the algorithm grants, denies waiters whose time is over,
 //     and sets a new deadline.
 //  5. Everything that gives back (Refund, Reset, Release, a waiter that leaves,
-//     Flush, eviction) settles the queue at once or makes it due. Everything that
+//     Flush, eviction) serves the queue at once or makes it due. Everything that
 //     may shorten a wait (these, a faster pace, a grant under another limit than
 //     the last) returns the waiters that have stepped aside to their places. So
 //     waiters that can be granted in time are always in the order of asking.
@@ -188,7 +188,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 	defer s.unlock()
 	now = s.clamp(now)
 	q := s.waits.find(key)
-	if q != nil && !s.settle(now, q) {
+	if q != nil && !s.serve(now, q) {
 		q = nil
 	}
 	sp := table.Spot{Hash: h, Key: key}
@@ -264,12 +264,12 @@ func (s *shard) behind(now int64, q *queue, state []byte, r *Request, d *limit.D
 	return nil
 }
 
-// changed settles q, if it is not nil, after a step on its key. under is the
+// changed serves q, if it is not nil, after a step on its key. under is the
 // limit of a step that took, or nil for a step that may have given back.
 func (s *shard) changed(now int64, q *queue, under *limit.Limit) {
 	if q != nil {
 		q.note(under)
-		s.settle(now, q)
+		s.serve(now, q)
 	}
 }
 
@@ -287,7 +287,7 @@ func (s *shard) cancel(now int64, w *Waiter, err error) bool {
 		now = s.clamp(now)
 		s.deny(now, q, w, err)
 		q.forecast.stale++
-		s.settle(now, q)
+		s.serve(now, q)
 	}
 	return true
 }

@@ -151,8 +151,8 @@ func (k *waitModelKey) keep(now int64, kind limit.Kind, next []byte) {
 	}
 }
 
-// settle decides whom it can at now.
-func (m *waitModel) settle(now int64, name string) {
+// serve decides whom it can at now.
+func (m *waitModel) serve(now int64, name string) {
 	k := m.key(name)
 	m.comeTurns(now, name)
 	end := func(i int, o outcome) {
@@ -219,7 +219,7 @@ func (m *waitModel) tick(now int64, name string) {
 			(w.r.peek(bytes.Clone(k.state), now, &d) != nil || !d.Limited || d.Wait == limit.Never)
 	}
 	if due {
-		m.settle(now, name)
+		m.serve(now, name)
 	}
 }
 
@@ -287,7 +287,7 @@ func (m *waitModel) askTurn(now int64, name string, id int, r Request, until int
 		k.turns = append(k.turns, modelTurn{id: id, due: now + d.Wait, from: from, full: full, granted: part, l: r.Limit, d: d})
 		waiting = true
 	}
-	m.settle(now, name)
+	m.serve(now, name)
 	return waiting, o
 }
 
@@ -320,7 +320,7 @@ func (m *waitModel) leaveTurn(now int64, name string, id int) {
 			k.keep(now, limit.QUEUE.Kind(), next)
 		}
 		k.turns = k.turns[:n-1]
-		m.settle(now, name)
+		m.serve(now, name)
 	}
 	k.forgetHoles()
 }
@@ -344,7 +344,7 @@ func (m *waitModel) denial(now int64, k *waitModelKey, r *Request) outcome {
 
 // ask is Ask or, with no until, Take and Lease.
 func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) (waiting bool, o outcome) {
-	m.settle(now, name)
+	m.serve(now, name)
 	k := m.key(name)
 	k.live(now)
 	var d limit.Decision
@@ -356,7 +356,7 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 	}
 	if d.Limited {
 		k.move(now, &r)
-		m.settle(now, name)
+		m.serve(now, name)
 		if err := r.peek(bytes.Clone(k.state), now, &d); err != nil {
 			return false, outcome{err: err}
 		}
@@ -370,7 +370,7 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 		_, granted, err := k.try(now, &r, &d)
 		o = outcome{limited: d.Limited, granted: granted, err: err, left: d}
 		m.count(o.limited, err)
-		m.settle(now, name)
+		m.serve(now, name)
 		return false, o
 	case until > now && !r.hasTurns():
 		k.queue = append(k.queue, modelWaiter{id, until, r})
@@ -379,7 +379,7 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 	}
 	o = m.denial(now, k, &r)
 	m.count(o.limited, o.err)
-	m.settle(now, name)
+	m.serve(now, name)
 	return false, o
 }
 
@@ -387,9 +387,9 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 // nothing else happens.
 func (m *waitModel) granted(now, wait int64, name string, r Request) bool {
 	c := m.clone()
-	c.settle(now, name)
+	c.serve(now, name)
 	c.key(name).move(now, &r)
-	c.settle(now, name)
+	c.serve(now, name)
 	for t := now; t <= now+wait; t++ {
 		c.tick(t, name)
 	}
@@ -592,7 +592,7 @@ func (p *waitPair) change(name string, kind limit.Kind, real func() error, model
 				}
 			}
 			k.keep(p.now, kind, next)
-			p.m.settle(p.now, name)
+			p.m.serve(p.now, name)
 		}
 	}
 	if err := real(); (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
@@ -624,7 +624,7 @@ func (p *waitPair) cancel(n int, cause error) error {
 		o.err, o.limited = cause, false
 	}
 	p.m.log = append(p.m.log, o)
-	p.m.settle(p.now, name)
+	p.m.serve(p.now, name)
 
 	if !p.e.Cancel(p.now, w, cause) {
 		return fmt.Errorf("the waiter %d at %d had been decided", id, p.now)
@@ -692,7 +692,7 @@ func (p *waitPair) step(id int, st waitStep) error {
 	case 14:
 		for name := range p.m.keys {
 			p.m.key(name).forget(p.now)
-			p.m.settle(p.now, name)
+			p.m.serve(p.now, name)
 		}
 		p.e.Flush()
 		select {
@@ -713,7 +713,7 @@ func (p *waitPair) forget(name string) error {
 	want := k.state != nil
 	if want {
 		k.forget(p.now)
-		p.m.settle(p.now, name)
+		p.m.serve(p.now, name)
 	}
 	if got := p.e.Reset(p.now, []byte(name)); got != want {
 		return fmt.Errorf("Reset(%s) at %d: %v, want %v", name, p.now, got, want)

@@ -466,7 +466,7 @@ func TestSooner(t *testing.T) {
 	}
 }
 
-// Queues that are due at one instant are settled in the order in which they came
+// Queues that are due at one instant are served in the order in which they came
 // to be, whatever their keys.
 func TestDueAtOnce(t *testing.T) {
 	e := New(Options{})

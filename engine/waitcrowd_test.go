@@ -78,7 +78,7 @@ func heapInUse() uint64 {
 
 // Many that give up at one instant do not hold the lock for long, and none is forgotten.
 func TestAllGiveUp(t *testing.T) {
-	const n = 5 * settleMost
+	const n = 5 * serveMost
 	e := New(Options{Shards: 1})
 	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1}
 	mustTake(t, e, start, key(1), &l, 1)
@@ -89,7 +89,7 @@ func TestAllGiveUp(t *testing.T) {
 		}
 	}
 	e.shards[0].ring(start+ms, e.shards[0].waits.find(key(1)))
-	if got := told.Load(); got != settleMost {
+	if got := told.Load(); got != serveMost {
 		t.Errorf("%d have been told under one lock", got)
 	}
 	if next := e.Wake(start + ms); next != math.MaxInt64 || told.Load() != n {

@@ -18,7 +18,7 @@ func enginePart(e *engine.Engine) Part {
 		Copy:   func(cursor uint64, dst *journal.Buffer) uint64 { return e.Copy(startAt, cursor, dst) },
 		Expect: func(keys int64) error { return e.Expect(startAt, keys) },
 		Apply:  e.Restore,
-		Resume: func(v uint64, gate *journal.Gate, notify func()) { e.Settle(); e.StartJournal(v, gate, notify) },
+		Resume: func(v uint64, gate *journal.Gate, notify func()) { e.Tidy(); e.StartJournal(v, gate, notify) },
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *session) finish() {
 	s.rd.Keep()
 	s.flush()
 	s.end()
-	s.settle()
+	s.addTally()
 	s.srv.buffers.put(s.call.out)
 	s.call.out = nil
 
@@ -140,8 +140,8 @@ func (s *session) finish() {
 	s.account()
 }
 
-// settle moves the tally into the counters.
-func (s *session) settle() {
+// addTally moves the tally into the counters.
+func (s *session) addTally() {
 	if !s.tally.Empty() {
 		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.now-s.slow)
 	}

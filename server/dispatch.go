@@ -106,7 +106,7 @@ func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
 // count adds the command that has just run to the counts of its batch.
 func (s *session) count() {
 	if !s.tally.Add(s.call.cmd.id, s.call.failed) {
-		s.settle()
+		s.addTally()
 		s.tally.Add(s.call.cmd.id, s.call.failed)
 	}
 }

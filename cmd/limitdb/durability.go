@@ -178,7 +178,7 @@ func (d *durability) keys() persistence.Part {
 			return e.Restore(records, share, shares)
 		},
 		Resume: func(version uint64, gate *journal.Gate, dirtied func()) {
-			e.Settle()
+			e.Tidy()
 			e.StartJournal(version, gate, dirtied)
 		},
 	}

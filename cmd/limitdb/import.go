@@ -83,7 +83,7 @@ func (a *standalone) read() (*replication.Import, error) {
 	if err != nil {
 		return nil, a.p.durable.refused(err)
 	}
-	a.engine.Settle()
+	a.engine.Tidy()
 	if err := a.mark(); err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func export(dir, to string) (replication.Exported, int64, error) {
 			Expect: func(int64) error { return nil },
 			Apply:  func([]journal.Record, int, int) error { return nil },
 			Resume: func(version uint64, gate *journal.Gate, dirtied func()) {
-				e.Settle()
+				e.Tidy()
 				e.StartJournal(version, gate, dirtied)
 			},
 		}, from.kept.part()},

@@ -8,9 +8,9 @@ import (
 
 // A table grows and shrinks by rewriting segments.
 
-// settle gives memory back after keys of g have gone, if that saves about a
+// compact gives memory back after keys of g have gone, if that saves about a
 // third of it or more.
-func (t *Table) settle(g *segment) {
+func (t *Table) compact(g *segment) {
 	if g.n == 0 {
 		g.top, g.garbage, g.reach, g.due = g.records(), 0, 0, math.MaxInt64
 	}

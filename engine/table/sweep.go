@@ -60,7 +60,7 @@ func (t *Table) tend(now int64, g *segment) (dropped int, work bool) {
 	case dropped > 0 && scarce:
 		_, _ = t.resize(g, 0, 0) // if it fails, the segment stays as it is
 	case dropped > 0:
-		t.settle(g)
+		t.compact(g)
 	}
 	return dropped, true
 }

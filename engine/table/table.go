@@ -470,10 +470,10 @@ func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) 
 // Remove drops a key that is there.
 func (t *Table) Remove(sp *Spot) {
 	t.drop(sp)
-	t.settle(sp.g)
+	t.compact(sp.g)
 }
 
-// drop is Remove without settle.
+// drop is Remove without compact.
 func (t *Table) drop(sp *Spot) {
 	if sp.r.isBoxed() {
 		t.unbox(boxOf(sp.r))

@@ -96,7 +96,7 @@ func (t *Table) Tidy() {
 		if g.n == 0 && g.base != nil {
 			t.vacate(g)
 		} else {
-			t.settle(g)
+			t.compact(g)
 		}
 	}
 }
