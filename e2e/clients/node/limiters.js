@@ -9,6 +9,7 @@ const { RedisStore } = require('rate-limit-redis')
 const { rateLimit } = require('express-rate-limit')
 const express = require('express')
 const fastify = require('fastify')
+const Bottleneck = require('bottleneck')
 const Redlock = require('redlock')
 
 // until calls fn until it returns something true. A test that never succeeds ends with the time limit of the process.
@@ -81,6 +82,20 @@ c.main(async () => {
     assert.deepEqual([await status(), await status(), await status()], [200, 200, 429])
     await until(async () => await status() === 200)
     await app.close()
+  })
+  await check('bottleneck', async () => {
+    const limiter = new Bottleneck({
+      id: key('bottleneck'), datastore: 'ioredis', Redis, clientOptions: { host: c.host, port: c.port },
+      reservoir: 2, maxConcurrent: 1, clearDatastore: true
+    })
+    limiter.on('error', (err) => { throw err })
+    assert.equal(await limiter.schedule(async () => 'a'), 'a')
+    assert.equal(await limiter.schedule(async () => 'b'), 'b')
+    assert.equal(await limiter.currentReservoir(), 0)
+    const third = limiter.schedule(async () => 'c')
+    await limiter.incrementReservoir(1)
+    assert.equal(await third, 'c')
+    await limiter.disconnect()
   })
   await check('redlock', async () => {
     const redlock = new Redlock([client], { retryCount: 0 })
