@@ -117,16 +117,19 @@ ms() { awk -v ns="$(field "$2" <<<"$1")" 'BEGIN {printf "%.1f ms", ns / 1e6}'; }
 snapshot() {
   local at json began took
   node big --raft-bootstrap yes && at=$port && answers "$at"
-  load "$at" -n "$keys" -r "$keys" -P 256 --distribution sequential -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400 >/dev/null
-  json=$(load "$at" --rate 5000 -r 100000 -w 1s -d 5s -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400)
+  load "$at" -n "$keys" -r "$keys" -P 256 --distribution sequential -- CL.THROTTLE 'stay:{key}' 100 100 86400 >/dev/null
+  json=$(load "$at" --rate 5000 -r 100000 -w 1s -d 5s -- CL.THROTTLE 'stay:{key}' 100 100 86400)
   echo "### A snapshot of $keys keys"
   echo
   echo "5 000 requests a second meanwhile, open loop. Idle: p99 $(ms "$json" p99), longest $(ms "$json" max)."
-  (load "$at" --rate 5000 -r 100000 -d 8s -- CL.THROTTLE 'stay:{key}' 1000000 1000000 86400 >"$work/during") &
+  (load "$at" --rate 5000 -r 100000 -d 8s -- CL.THROTTLE 'stay:{key}' 100 100 86400 >"$work/during") &
   local loader=$!
   sleep 1
   began=$(now)
-  ask "$at" RAFT SNAPSHOT >/dev/null
+  until [[ $(ask "$at" RAFT SNAPSHOT) == OK ]]; do
+    sleep 0.1
+    began=$(now) # one was under way
+  done
   took=$(since "$began")
   wait $loader
   json=$(<"$work/during")

@@ -27,6 +27,8 @@ func replicationScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Replication.Committed) }),
 		gauge("raft_applied_index", "Index of the last entry that this node has applied.",
 			func(s *Snapshot) float64 { return float64(s.Replication.Applied) }),
+		gauge("raft_over_maxmemory", "Whether this node holds more than its maxmemory: 1 or 0.",
+			func(s *Snapshot) float64 { return oneIf(s.Replication.OverMemory) }),
 		gauge("raft_last_contact_seconds", "How long ago this node heard of the leader; 0 on the leader, negative for never.",
 			func(s *Snapshot) float64 { return seconds(s.Replication.LastContact) }),
 		counter("raft_epochs_total", "How often this node began to decide.",

@@ -32,6 +32,18 @@ func (n *Node) differences(all []Member) []string {
 	return out
 }
 
+// VotersSay returns what the other voters that answer say of one of the settings that all nodes must have alike.
+func (n *Node) VotersSay(name string) []string {
+	all, _ := n.Members() // none while the node stops
+	var out []string
+	for _, m := range all {
+		if value, said := n.peerOf(&m).Agree[name]; said && m.Voter && !m.Self {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
 // peerOf returns what a member says of itself, the zero hello if it did not answer.
 func (n *Node) peerOf(m *Member) hello {
 	if n.parts.wire == nil {

@@ -113,6 +113,7 @@ func (t *infoText) node() {
 	t.field("raft_epoch_sequence", s.Sequence)
 	t.field("raft_time_usec", s.Clock/1e3)
 	t.field("raft_format", s.Format)
+	t.field("raft_over_maxmemory", yesNo(s.OverMemory))
 	t.field("raft_clock_offset_ms", s.Offset/int64(time.Millisecond))
 	t.field("raft_state_hash", fmt.Sprintf("%016x", s.Hash))
 	t.field("raft_state_hash_index", s.HashIndex)

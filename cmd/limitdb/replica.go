@@ -28,6 +28,10 @@ type replica struct {
 	states  atomic.Pointer[engine.Engine] // the node's table
 	certs   *replication.Certificates     // nil without raft-tls-cert-file
 	uplinks uplinks
+
+	leads    atomic.Bool  // the server decides on states
+	smallest atomic.Int64 // of the maxmemory of the other voters that answer, 0 if they have none
+	over     atomic.Bool  // the node holds more than its maxmemory
 }
 
 // raftDir is the node's directory inside the data directory.
@@ -105,6 +109,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	p.log.Info("this is a node of a cluster, whose log takes the place of appendonly and appendfsync", "raft-id", node.ID(), "raft-addr", set.RaftAddr.Get())
 	background.Go(func() { r.followLeader(ctx, node) })
 	background.Go(func() { r.sweep(ctx) })
+	background.Go(func() { r.watchBudget(ctx) })
 	if set.RaftJoin.Get() != "" {
 		background.Go(func() { r.joiner().run(ctx, node) })
 	}
@@ -160,6 +165,7 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e.StartJournal(0, gate, dirtied)
 	r.p.kept.resume(0, dirtied)
 	r.p.rulesLoaded()
+	r.leads.Store(true)
 	_ = r.p.budgetChanged() // it never fails
 	r.p.server.Lead(e)
 }
@@ -170,6 +176,7 @@ func (r *replica) Pause() { r.p.server.Follow() }
 // Follow takes the table back from the server and closes it.
 func (r *replica) Follow() {
 	e := r.states.Load()
+	r.leads.Store(false)
 	r.p.server.Follow()
 	e.Close()
 	e.StopJournal()
@@ -264,7 +271,9 @@ func (r *replica) status() stats.Replication {
 		return stats.Replication{}
 	}
 	if node := r.node.Load(); node != nil {
-		return node.Status()
+		s := node.Status()
+		s.OverMemory = r.over.Load()
+		return s
 	}
 	return stats.Replication{On: true}
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -372,19 +371,6 @@ func (p *process) transportOptions() transport.Options {
 			p.log.Warn("accepting a connection failed", "on", on, "err", err, "wait", wait)
 		},
 	}
-}
-
-// budgetChanged passes maxmemory and its policy to the engine.
-func (p *process) budgetChanged() error {
-	policy := engine.NoEviction
-	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
-		policy = engine.LeastDebt
-	}
-	p.states().SetMaxMemory(p.set.MaxMemory.Get(), policy)
-	if percent := heapGrowth(os.Getenv, p.set.MaxMemory.Get()); percent > 0 {
-		debug.SetGCPercent(percent)
-	}
-	return nil
 }
 
 // keepAlive converts the directive to the transport's option: 0 means no probes.

@@ -26,6 +26,7 @@ type Replication struct {
 	EpochTerm, Sequence uint64 // the log's term of its Epoch, and its last batch
 	Clock               int64  // the replicated time, of Unix
 
+	OverMemory      bool   // the node holds more than its maxmemory
 	Format          int    // of the current epoch's entries
 	HashIndex, Hash uint64 // of all states, at an index when nothing was in flight; 0 for none yet
 	GroupBytes      uint64 // mean size of the groups that this node has proposed of late

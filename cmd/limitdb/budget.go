@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"limitdb/engine"
+)
+
+// Only the node that leads keeps to a memory budget: what it evicts is in the log, and the others follow. A follower that evicted by itself would have
+// another state. So the leader's budget is the smallest maxmemory of all voters that answer, and a follower that holds more than its own warns.
+
+// budgetChanged passes maxmemory and its policy to the engine.
+func (p *process) budgetChanged() error {
+	most := p.set.MaxMemory.Get()
+	if percent := heapGrowth(os.Getenv, most); percent > 0 {
+		debug.SetGCPercent(percent)
+	}
+	p.setBudget(most)
+	return nil
+}
+
+// setBudget gives the engine that decides its budget, of at most this many bytes, 0 for any.
+func (p *process) setBudget(most int64) {
+	if r := p.replica; r != nil {
+		if !r.leads.Load() {
+			r.states.Load().SetMaxMemory(0, engine.NoEviction)
+			return
+		}
+		if of := r.smallest.Load(); of > 0 && (most == 0 || of < most) {
+			most = of
+		}
+	}
+	policy := engine.NoEviction
+	if p.set.MaxMemoryPolicy.Get() == "least-debt" {
+		policy = engine.LeastDebt
+	}
+	p.states().SetMaxMemory(most, policy)
+}
+
+// watchBudget keeps the leader's budget the smallest of all, and warns when a follower holds more than its own.
+func (r *replica) watchBudget(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		smallest := int64(0)
+		for _, text := range r.node.Load().VotersSay("maxmemory") {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && (smallest == 0 || n < smallest) {
+				smallest = n
+			}
+		}
+		r.smallest.Store(smallest)
+		r.p.setBudget(r.p.set.MaxMemory.Get()) // always: the node may just have begun, or ended, to lead
+		own := r.p.set.MaxMemory.Get()
+		over := own > 0 && r.states.Load().Stats().Bytes > own
+		if r.over.Swap(over) != over && over {
+			r.p.log.Warn("this node holds more than its maxmemory, since it holds all that the cluster has", "maxmemory", own)
+		}
+	}
+}
