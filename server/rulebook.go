@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -68,6 +69,9 @@ func (srv *Server) LoadRules(text []byte) (rules.Changes, error) {
 	defer srv.rules.mu.Unlock()
 	return srv.loadRules(text)
 }
+
+// RulesSum returns a checksum of what the rules in force mean.
+func (srv *Server) RulesSum() [sha256.Size]byte { return srv.rules.force.Load().set.Sum() }
 
 // loadRules is LoadRules with the lock held.
 func (srv *Server) loadRules(text []byte) (rules.Changes, error) {

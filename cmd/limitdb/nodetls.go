@@ -30,6 +30,11 @@ func (r *replica) agree() map[string]string {
 		"maxmemory":        strconv.FormatInt(set.MaxMemory.Get(), 10),
 		"maxmemory-policy": set.MaxMemoryPolicy.Get(),
 		"requirepass":      "none",
+		"rules":            "in the log of the cluster",
+	}
+	if set.RulesFile.Get() != "" {
+		sum := r.p.server.RulesSum()
+		all["rules"] = hex.EncodeToString(sum[:8])
 	}
 	if pass := set.RequirePass.Get(); pass != "" {
 		all["requirepass"] = "set"
