@@ -12,6 +12,7 @@ import (
 
 // progress is how far step has come in a command. The zero value is the start of a command.
 type progress struct {
+	long    bool // the command may be longer than Query
 	pos     int  // where the current element begins, counted from the command's start
 	scanned int  // bytes of the current line known to hold no line end
 	left    int  // arguments to come; 0 means that the multibulk header is to come
@@ -88,18 +89,42 @@ func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
 	if r.err != nil || len(b) == 0 {
 		return 0, r.err
 	}
-	seen := b[:min(len(b), r.Limits.Query)]
-	switch {
-	case r.at.pos > len(seen): // Query was lowered meanwhile
-	case b[0] == '*':
-		n, err = r.stepMultibulk(seen)
-	default:
-		n, err = r.stepInline(seen)
+	for {
+		query := r.query()
+		seen := b[:min(len(b), query)]
+		switch {
+		case r.at.pos > len(seen): // Query was lowered meanwhile
+		case b[0] == '*':
+			n, err = r.stepMultibulk(seen)
+		default:
+			n, err = r.stepInline(seen)
+		}
+		switch {
+		case n > 0 || err != nil || len(b) <= query:
+			return n, err
+		case r.query() == query:
+			return 0, &ProtocolError{errQuery}
+		}
+		// It has turned out to be a command that may be longer.
 	}
-	if n == 0 && err == nil && len(b) > r.Limits.Query {
-		err = &ProtocolError{errQuery}
+}
+
+// query returns the maximum length of the current command.
+func (r *Reader) query() int {
+	if r.at.long {
+		return r.Limits.Query + r.Limits.LongBulk
 	}
-	return n, err
+	return r.Limits.Query
+}
+
+// isLong reports whether the command at the start of b may have an argument of n bytes.
+func (r *Reader) isLong(b []byte, n int64) bool {
+	if r.Long == nil || n > int64(r.Limits.LongBulk) || r.Limits.Unauthenticated {
+		return false
+	}
+	_, i := cutNumber(b, 1)
+	size, from := cutNumber(b, i+1)
+	return i > 0 && from > 0 && from+size <= r.at.pos && r.Long(b[from:from+size:from+size])
 }
 
 func (r *Reader) stepMultibulk(b []byte) (int, *ProtocolError) {
@@ -156,6 +181,8 @@ func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
 			return true, err
 		}
 		switch {
+		case n > int64(r.Limits.Bulk) && r.isLong(b, n):
+			at.long = true
 		case n < 0, n > int64(r.Limits.Bulk) && !r.Limits.Unauthenticated:
 			return false, &ProtocolError{errBulk}
 		case n > int64(r.Limits.Bulk):

@@ -27,6 +27,9 @@ type Reader struct {
 	// Wide reports whether a command may have WideArgs arguments; nil means that none may. It is called when
 	// the first argument of such a command has come.
 	Wide func(name []byte) bool
+	// Long reports whether a command may have an argument of LongBulk bytes; nil means that none may. It is called
+	// when the length of such an argument has come.
+	Long func(name []byte) bool
 
 	buf     []byte // what is parsed: own, or what Feed got
 	rest    []byte // what Feed got, while buf is own

@@ -11,6 +11,9 @@ type Limits struct {
 	Args, WideArgs int
 	// Bulk is the maximum number of bytes of one argument.
 	Bulk int
+	// LongBulk is the same for the commands that Long accepts, if it is more. Such a command may be longer than
+	// Query by as much.
+	LongBulk int
 	// Inline is the maximum number of bytes of an inline command before its LF, and of a header line before
 	// its CR. A header line of 24 bytes is always accepted.
 	Inline int

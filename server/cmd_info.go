@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
 	"runtime"
@@ -342,6 +343,30 @@ func (t *infoText) limiter() {
 		}
 	}
 	t.field("shards", t.srv.set.Shards.Get())
+	t.rules()
+}
+
+// rules writes what rules are in force.
+func (t *infoText) rules() {
+	st := t.srv.RulesStatus()
+	source, status := "command", "ok"
+	if st.FromFile {
+		source = "file"
+	}
+	if st.Problem != "" {
+		status = "err"
+	}
+	sum := t.srv.Rules().Sum()
+	t.field("rules", len(st.Rules))
+	t.field("rules_source", source)
+	t.field("rules_sum", hex.EncodeToString(sum[:8]))
+	t.field("rules_in_force_since", st.Since/int64(time.Second))
+	t.field("rules_loads", st.Loaded)
+	t.field("rules_failed_loads", st.Failed)
+	t.field("rules_last_load_status", status)
+	if st.Problem != "" {
+		t.field("rules_last_error", plainCut([]byte(st.Problem)))
+	}
 }
 
 // human writes bytes as Redis does: 1.50M.

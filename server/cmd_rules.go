@@ -25,7 +25,7 @@ func rulesCommands() []command {
 	}
 	const changes = flagAdmin | flagWrite | flagClient
 	return []command{{
-		name: "RL.RULES", arity: -2, group: "rules", since: "1.0.0", complexity: "Depends on subcommand.",
+		name: "RL.RULES", arity: -2, flags: flagLong, group: "rules", since: "1.0.0", complexity: "Depends on subcommand.",
 		summary: "A container for commands about rules.",
 		subs: []command{
 			row("LIST", -2, flagReadonly, "Lists the namespaces, or the rules of one.", (*call).rulesList, anyNS),

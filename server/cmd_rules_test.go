@@ -111,3 +111,21 @@ func TestRulesFromAFile(t *testing.T) {
 	c.inTurn([]string{"RL.RULES", "RELOAD", `-ERR the rules stay as they are: line 1, column 1: the file has no "namespaces" (and 1 more)`},
 		[]string{"RL.CHECK", "a", "0", `[1 1 0 60000 60000 "x"]`})
 }
+
+// TestLongRules loads a file that is larger than an argument may be.
+func TestLongRules(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	text := "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}\n" + strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 30_000)
+	c.inTurn(
+		[]string{"RL.RULES", "LOAD", text, `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
+		[]string{"RL.RULES", "VALIDATE", text + "z: 1", `-ERR the rules stay as they are: line 30003, column 1: the file has no field "z"`},
+	)
+	if got := line(c.do("INFO", "limiter")); !strings.Contains(got, `rules:1\r\nrules_source:command\r\nrules_sum:`) ||
+		!strings.Contains(got, `rules_last_load_status:ok\r\n`) {
+		t.Error(got)
+	}
+	if got := line(c.do("RL.RULES", "LOAD", strings.Repeat("x", 4<<20+1))); got != "-ERR Protocol error: invalid bulk length" {
+		t.Error(got)
+	}
+}

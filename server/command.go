@@ -59,6 +59,7 @@ const (
 
 	// Ours, not shown to clients.
 	flagWide      // may have limits' WideArgs arguments
+	flagLong      // may have an argument of limits' LongBulk bytes
 	flagAhead     // takes one key, the first argument, and always runs at once: see ahead.go
 	flagClient    // needs a client's connection
 	flagNow       // runs at once in a transaction, too

@@ -49,6 +49,10 @@ func New(o Options) *Server {
 		c := srv.table.find(name)
 		return c != nil && c.flags&flagWide != 0
 	}
+	srv.long = func(name []byte) bool {
+		c := srv.table.find(name)
+		return c != nil && c.flags&flagLong != 0
+	}
 	srv.rules.init(srv.started)
 	srv.engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
@@ -81,7 +85,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
-	s.rd.Wide = srv.wide
+	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	v, forwarded := c.(*uplink.Conn)
 	if forwarded {

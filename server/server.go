@@ -87,6 +87,7 @@ type Server struct {
 	rules    ruleBook
 	scripts  scripts
 	wide     func(name []byte) bool
+	long     func(name []byte) bool
 	zones    limit.Zones // the time zones that limits have named
 
 	// authLimiter limits failed AUTH attempts by address. It is an engine of the server's own.

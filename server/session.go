@@ -7,6 +7,7 @@ import (
 	"limitdb/config"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/rules"
 	"limitdb/server/pubsub"
 	"limitdb/transport"
 )
@@ -158,6 +159,7 @@ func (s *session) setReaderLimits() {
 	}
 	s.rd.Limits = resp.Limits{
 		Args: 1024, WideArgs: 65536, Inline: 64 << 10,
-		Bulk: int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
+		LongBulk: rules.MaxText,
+		Bulk:     int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
 	}
 }

@@ -89,26 +89,31 @@ func indexQuote(b []byte) int {
 
 // accessParser parses an access log.
 type accessParser struct {
-	key     key
-	wants   []accessField
-	cost    accessField // accessFields means none
-	all     bool        // needs more than addr
-	tail    bool        // needs what follows the time
-	nothing [1]byte     // how a log writes a missing value
-	line    accessLine
-	fields  [accessFields][]byte
-	values  [maxKeyFields][]byte
+	key      key
+	wants    []accessField
+	cost     accessField // accessFields means none
+	all      bool        // needs more than addr
+	tail     bool        // needs what follows the time
+	nothing  [1]byte     // how a log writes a missing value
+	line     accessLine
+	fields   [accessFields][]byte
+	values   [maxKeyFields][]byte
+	optional bool
 }
 
 func newAccessParser(o TraceOptions) (*accessParser, error) {
 	p := &accessParser{cost: accessFields, nothing: [1]byte{'-'}}
+	p.optional = o.Optional
 	names := o.Key
 	if names == nil {
 		names = []string{"addr"}
 	}
 	for _, name := range names {
 		f := slices.Index(AccessFields(), name)
-		if f < 0 {
+		switch {
+		case f < 0 && o.Optional:
+			f = int(accessFields) // none
+		case f < 0:
 			return nil, fieldError(name, AccessFields())
 		}
 		p.wants = append(p.wants, accessField(f))
@@ -144,11 +149,16 @@ func (p *accessParser) parse(line []byte, req *Request) (err error) {
 		p.cutTail()
 	}
 	for i, f := range p.wants {
-		if p.values[i] = p.fields[f]; p.values[i] == nil {
+		if f == accessFields {
+			p.values[i] = nil
+			continue
+		}
+		if p.values[i] = p.fields[f]; p.values[i] == nil && !p.optional {
 			return errNoField
 		}
 	}
-	req.Key = p.key.join(p.values[:len(p.wants)])
+	req.Values = p.values[:len(p.wants)]
+	req.Key = p.key.join(req.Values)
 	if p.cost < accessFields {
 		cost := p.fields[p.cost]
 		if string(cost) == "-" {

@@ -20,17 +20,18 @@ const maxColumns = 1024
 
 // csvParser parses comma-separated values as in RFC 4180, but with each record on one line.
 type csvParser struct {
-	key     key
-	unit    Unit
-	time    int   // columns, from 0
-	cost    int   // -1 means none
-	keys    []int // in the order of the key
-	last    int   // the last column that is needed
-	columns []string
-	line    bytes.Buffer // what reader reads: one line at a time
-	reader  *csv.Reader
-	text    []byte // the columns that are needed, as bytes
-	values  [maxKeyFields][]byte
+	key      key
+	unit     Unit
+	time     int   // columns, from 0
+	cost     int   // -1 means none
+	keys     []int // in the order of the key
+	last     int   // the last column that is needed
+	columns  []string
+	line     bytes.Buffer // what reader reads: one line at a time
+	reader   *csv.Reader
+	text     []byte // the columns that are needed, as bytes
+	values   [maxKeyFields][]byte
+	optional bool
 }
 
 // newCSVParser finds the columns. first is the first line. It is a header if the time cannot be parsed where
@@ -72,13 +73,17 @@ func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error
 		}
 		p.cost = -1 // the cost is optional
 	}
+	p.optional = o.Optional
 	wanted := o.Key
 	if wanted == nil {
 		wanted = []string{""}
 	}
 	for _, name := range wanted {
 		c, err := column(names, name, 1, []string{"key"})
-		if err != nil {
+		switch {
+		case err != nil && o.Optional && len(names) > 0:
+			c = -1
+		case err != nil:
 			return err
 		}
 		p.keys = append(p.keys, c)
@@ -138,11 +143,18 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 		return err
 	}
 	for i, c := range p.keys {
-		if p.values[i] = p.bytes(p.columns[c]); len(p.values[i]) == 0 && len(p.keys) == 1 {
+		if c < 0 {
+			p.values[i] = nil
+			continue
+		}
+		if p.values[i] = p.bytes(p.columns[c]); p.optional {
+			continue
+		} else if len(p.values[i]) == 0 && len(p.keys) == 1 {
 			return errKeyMissing
 		}
 	}
-	req.Key = p.key.join(p.values[:len(p.keys)])
+	req.Values = p.values[:len(p.keys)]
+	req.Key = p.key.join(req.Values)
 	if p.cost >= 0 && p.cost < len(p.columns) {
 		if cost := p.bytes(strings.TrimSpace(p.columns[p.cost])); len(cost) > 0 {
 			req.Cost, err = parseCost(cost)

@@ -13,12 +13,13 @@ var (
 
 // jsonParser parses one JSON object from each line.
 type jsonParser struct {
-	key    key
-	unit   Unit
-	times  []string // names of the time; the first that exists counts
-	keys   []string
-	cost   string
-	values [maxKeyFields][]byte
+	key      key
+	unit     Unit
+	times    []string // names of the time; the first that exists counts
+	keys     []string
+	cost     string
+	values   [maxKeyFields][]byte
+	optional bool
 }
 
 func newJSONParser(o TraceOptions) *jsonParser {
@@ -26,6 +27,7 @@ func newJSONParser(o TraceOptions) *jsonParser {
 	if o.Time != "" {
 		p.times = []string{o.Time}
 	}
+	p.optional = o.Optional
 	if o.Key != nil {
 		p.keys = o.Key
 	}
@@ -63,6 +65,7 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 		switch {
 		case err != nil:
 			return err
+		case p.optional:
 		case value == nil:
 			return errNoField
 		case len(value) == 0 && len(p.keys) == 1:
@@ -70,7 +73,8 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 		}
 		p.values[i] = value
 	}
-	req.Key = p.key.join(p.values[:len(p.keys)])
+	req.Values = p.values[:len(p.keys)]
+	req.Key = p.key.join(req.Values)
 	cost, err := member(members, p.cost)
 	if err != nil {
 		return errCost

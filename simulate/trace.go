@@ -18,6 +18,9 @@ type Request struct {
 	Key []byte
 	// Cost is 0 or more; it is 1 if the trace has none.
 	Cost int64
+	// Values are those of the fields of TraceOptions.Key; nil for one that an Optional trace lacks here. They are
+	// valid as long as Key.
+	Values [][]byte
 }
 
 // Format is the format of a trace's lines.
@@ -69,6 +72,8 @@ type TraceOptions struct {
 	// "key", the second column, or the client's address. If it is empty but not nil, all requests come from
 	// one caller.
 	Key []string
+	// Optional accepts lines that lack fields of Key.
+	Optional bool
 	// Time is the name of the field with the time. "" means the first column, or the first that exists of
 	// time, timestamp, ts and @timestamp. An access log has its own.
 	Time string

@@ -26,12 +26,14 @@ type simulation struct {
 	strict, json       bool
 	quiet              bool
 	html               string
+	rules, namespace   string
+	fields             []string
 }
 
 func simulateCommand() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
-		Use:   "simulate (--limit LIMIT … | --sweep RATES) [flags] [FILE …]",
+		Use:   "simulate (--limit LIMIT … | --sweep RATES | --rules FILE) [flags] [FILE …]",
 		Short: "Replay recorded traffic through limits and show whom they deny",
 		Long: `Replays the requests of a trace, on a virtual clock, through the functions that the server
 runs, and reports for each limit how many would have been denied and for how long.
@@ -54,6 +56,9 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringArrayVarP(&s.limits, "limit", "l", nil, "a limit, spelled as for RL.TAKE; can be repeated")
+	f.StringVar(&s.rules, "rules", "", "replay through the rules of this `file` instead of limits")
+	f.StringVar(&s.namespace, "namespace", "", "of --rules, if it has several")
+	f.StringArrayVar(&s.fields, "field", nil, "with --rules, a field that the trace names otherwise: user=remote_user; can be repeated")
 	f.StringVar(&s.sweep, "sweep", "", "several rates, such as 50,100,200/m")
 	f.StringSliceVar(&s.algorithms, "algorithm", nil, "the algorithms of --sweep, with options if needed (default all)")
 	f.StringVar(&s.format, "format", "auto", "auto, csv, json or access")
@@ -69,10 +74,12 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	return cmd
 }
 
-func (s *simulation) run(cmd *cobra.Command, files []string) error {
-	replay, err := s.replay()
-	if err != nil {
-		return usageError(err)
+func (s *simulation) run(cmd *cobra.Command, files []string) (err error) {
+	var replay *simulate.Replay
+	if s.rules == "" {
+		if replay, err = s.replay(); err != nil {
+			return usageError(err)
+		}
 	}
 	if s.trace.Format, err = simulate.ParseFormat(s.format); err != nil {
 		return usageError(err)
@@ -82,6 +89,9 @@ func (s *simulation) run(cmd *cobra.Command, files []string) error {
 	}
 	if len(files) == 0 {
 		return usageError(errors.New("name a file to replay, or - for standard input"))
+	}
+	if s.rules != "" {
+		return s.runRules(cmd, files)
 	}
 	errOut := cmd.ErrOrStderr()
 	bar := newProgress(errOut, "replaying", files, s.quiet)
