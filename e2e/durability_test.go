@@ -225,11 +225,23 @@ func TestKillsUnderLoad(t *testing.T) {
 	}
 }
 
-// pairTaker is a client that takes from two keys in one command, always the same amount from both.
+// pairTaker is a client that takes from two keys in one step, always the same amount from both.
 type pairTaker struct {
 	keys   [2]string
 	limits [2]string
+	values string // "": takes from limits; else how it counts in a string and in a list: MULTI or EVAL
 	acks   []ack
+}
+
+// step returns the commands of one step, and how many replies they have.
+func (k *pairTaker) step() (commands string, replies int) {
+	switch k.values {
+	case "MULTI":
+		return fmt.Sprintf("MULTI\r\nINCR %s\r\nRPUSH %s x\r\nEXEC\r\n", k.keys[0], k.keys[1]), 4
+	case "EVAL":
+		return fmt.Sprintf("EVAL \"redis.call('INCR', KEYS[1]) return redis.call('RPUSH', KEYS[2], 'x')\" 2 %s %s\r\n", k.keys[0], k.keys[1]), 1
+	}
+	return fmt.Sprintf("RL.TAKEALL 2 %s %s %s %s\r\n", k.keys[0], k.keys[1], k.limits[0], k.limits[1]), 1
 }
 
 // run takes until the connection ends.
@@ -240,13 +252,14 @@ func (k *pairTaker) run(addr string, pipeline int) error {
 	}
 	defer c.Close()
 	r := bufio.NewReader(c)
-	batch := bytes.Repeat(fmt.Appendf(nil, "RL.TAKEALL 2 %s %s %s %s\r\n", k.keys[0], k.keys[1], k.limits[0], k.limits[1]), pipeline)
+	commands, replies := k.step()
+	batch := bytes.Repeat([]byte(commands), pipeline)
 	granted := k.acks[len(k.acks)-1].n
 	for {
 		if _, err := c.Write(batch); err != nil {
 			return nil
 		}
-		for range pipeline {
+		for i := range pipeline * replies {
 			v, err := resp.ReadReply(r, 1<<20)
 			if err != nil {
 				return nil
@@ -254,7 +267,9 @@ func (k *pairTaker) run(addr string, pipeline int) error {
 			if v.Err() != nil {
 				return fmt.Errorf("%s: %w", k.keys[0], v.Err())
 			}
-			granted++
+			if (i+1)%replies == 0 {
+				granted++
+			}
 		}
 		k.acks = append(k.acks, ack{time.Now(), granted})
 	}
@@ -263,6 +278,10 @@ func (k *pairTaker) run(addr string, pipeline int) error {
 // taken returns how much was taken from each of the two keys, as the server sees it.
 func (k *pairTaker) taken(t *testing.T, addr string) (n [2]int) {
 	t.Helper()
+	if k.values != "" {
+		n[0], _ = strconv.Atoi(one(t, addr, "GET", k.keys[0]).Text)
+		return [2]int{n[0], int(one(t, addr, "LLEN", k.keys[1]).Int)}
+	}
 	for i, key := range k.keys {
 		v := one(t, addr, append([]string{"RL.PEEK", key}, strings.Fields(k.limits[i])...)...)
 		if v.Err() != nil || len(v.Elems) < 3 {
@@ -276,8 +295,8 @@ func (k *pairTaker) taken(t *testing.T, addr string) (n [2]int) {
 // pairMost is how much can be taken from each key of a pair; hardly anything comes back.
 const pairMost = 60_000
 
-// Kills under load while the log is rewritten without a pause: what one command took from two keys is taken
-// from both or from neither, whether their states are short, long, or one of each.
+// Kills under load while the log is rewritten without a pause: what one command, transaction
+// or script took from two keys is taken from both or from neither, whether their states are short, long, or one of each.
 func TestKillsTearNoPair(t *testing.T) {
 	if !long() {
 		t.Parallel()
@@ -298,6 +317,7 @@ func TestKillsTearNoPair(t *testing.T) {
 					takers[i] = &pairTaker{
 						keys:   [2]string{fmt.Sprintf("a:%d:%d", round, i), fmt.Sprintf("b:%d:%d", round, i)},
 						limits: [2]string{kinds[i%2], kinds[i/2%2]}, acks: []ack{{time.Now(), 0}},
+						values: [...]string{"", "", "", "MULTI", "EVAL"}[i/4],
 					}
 				}
 				var clients sync.WaitGroup
