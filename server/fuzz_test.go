@@ -22,6 +22,9 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte("RL.TAKE k GCRA 1/m\r\nRL.TAKE k GCRA 1/m WAIT 1s\r\nRL.LEASE l 1 1s ID a\r\nCLIENT UNBLOCK 1 ERROR\r\n"), uint16(30))
 	f.Add([]byte("RL.LEASE l 1 1s ID a\r\nRL.HOLDERS l\r\nRL.RENEW l ID a 5s\r\nRL.RELEASE l ID a\r\nRL.LEASE l 1 1s ID b WEIGHT 2 WAIT 1s\r\n"), uint16(9))
 	f.Add([]byte("RL.TAKEALL 2 a b GCRA 5/m COST 2 LOG 9/h\r\nRL.TOP BY REQUESTS NS a\r\nRL.RESERVE a GCRA 5/m MAXWAIT 1s\r\nCOMMAND GETKEYS RL.TAKEALL 2 a b\r\n"), uint16(60))
+	f.Add([]byte("SET k v PX 5 GET\r\nWATCH k z\r\nMULTI\r\nZADD z NX CH 1 a 2 b\r\nZRANGE z 0 -1 WITHSCORES\r\nCOPY z k REPLACE\r\nPUBLISH c m\r\nEXEC\r\nOBJECT ENCODING z\r\n"), uint16(40))
+	f.Add([]byte("INCREX c BYFLOAT 1e10 UBOUND 5 SATURATE EX 9 ENX\r\nHSET h f 1 g 2\r\nHINCRBYFLOAT h f 1e300\r\nLPUSH l a b\r\nLTRIM l -2 5\r\nSETRANGE k 60000 x\r\nRENAME l k\r\nSADD s 1 2\r\nEXPIRE s 9223372036854775 GT\r\n"), uint16(80))
+	f.Add([]byte("EVAL \"return redis.pcall('ZADD', KEYS[1], unpack(ARGV))\" 1 z 1 a\r\nEVAL \"return redis.call('SCAN', 0)\" 0\r\nSCRIPT LOAD \"return 1\"\r\nEVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0\r\nMULTI\r\nEVAL \"return KEYS\" 1 a\r\nFLUSHALL\r\nEXEC\r\n"), uint16(70))
 	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
 		ts := newTestServer(t, "client-query-buffer-limit 1mb")
 		c := ts.client()
