@@ -22,6 +22,7 @@ type call struct {
 	reply
 
 	declared    [][]byte // of a command on values
+	txn         txn      // of a command on values
 	body, state []byte   // room for what a command on values writes
 }
 

@@ -22,6 +22,8 @@ const (
 	// cachedScripts and cachedBytes bound the scripts that EVALSHA knows.
 	cachedScripts = 1000
 	cachedBytes   = 64 << 20
+	// idleVMs is the most virtual machines that wait for a script.
+	idleVMs = 16
 )
 
 // scripts holds the compiled scripts, the virtual machines and the runs.
@@ -110,7 +112,9 @@ func (s *scripts) end(vm *script.VM, run *scriptRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, run)
-	s.idle = append(s.idle, vm) // as many as have ever run at once
+	if len(s.idle) < idleVMs {
+		s.idle = append(s.idle, vm)
+	}
 }
 
 // expire stops the runs that began before a time.

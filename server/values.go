@@ -67,10 +67,10 @@ func (t *txn) remove(key []byte) bool {
 // inTransaction runs fn in a transaction of the engine on keys. If fn returns false, nothing is
 // written. It may run twice.
 func (c *call) inTransaction(keys [][]byte, fn func(t *txn) bool) (ok bool, err error) {
-	var t txn
+	t := &c.txn
 	err = c.states().Update(c.now, keys, func(et *engine.Txn) error {
-		t = txn{Txn: et}
-		if ok = fn(&t); t.err != nil {
+		*t = txn{Txn: et}
+		if ok = fn(t); t.err != nil {
 			return t.err
 		}
 		if !ok {
@@ -78,15 +78,35 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *txn) bool) (ok bool, err 
 		}
 		return nil
 	})
+	after := t.after
+	*t = txn{}
+	c.spare()
 	if err == errAborted {
 		return false, nil
 	}
 	if err == nil {
-		for _, then := range t.after {
+		for _, then := range after {
 			then()
 		}
 	}
 	return ok, err
+}
+
+// spareMost is the largest buffer, in bytes, that an idle client keeps for its next command on
+// values.
+const spareMost = 512
+
+// spare lets go of large buffers, and of the command's arguments.
+func (c *call) spare() {
+	if cap(c.body) > spareMost {
+		c.body = nil
+	}
+	if cap(c.state) > spareMost {
+		c.state = nil
+	}
+	if clear(c.declared); cap(c.declared) > spareMost/24 {
+		c.declared = nil
+	}
 }
 
 // errAborted ends a transaction that writes nothing.
