@@ -23,15 +23,7 @@ type queue struct {
 	due         int64         // when the head can be granted, if nothing else happens
 	under       limit.Limit   // which the key was last changed under, if that is known
 	forecast    forecast
-	// turn is set for a QUEUE's request, which has been granted already: due is
-	// when its turn comes, granted what it took, from and full when the state expired
-	// before and after that.
-	turn                bool
-	granted, from, full int64
-	// The turns before and after it, of its key; hole is its limit once nobody waits
-	// for it any more.
-	ahead, behind *queue
-	hole          *limit.Limit
+	turn        *turn // of a QUEUE's request; nil for a queue of waiters
 
 	// Guarded by the lock of the alarms.
 	at     int64 // when Wake is to serve it
@@ -224,7 +216,7 @@ func (s *shard) ring(now int64, q *queue) {
 	defer s.unlock()
 	switch {
 	case q.n == 0: // the last has gone meanwhile
-	case q.turn:
+	case q.turn != nil:
 		s.comeTurn(s.clamp(now), q)
 	default:
 		s.serve(s.clamp(now), q)
@@ -280,7 +272,7 @@ func (s *shard) abandon(q *queue) {
 		s.decided(w, ErrClosed)
 		s.tell(w)
 	}
-	if q.turn {
+	if q.turn != nil {
 		delete(s.waits.lines, q.key)
 	} else {
 		s.waits.remove(q)

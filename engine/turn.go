@@ -18,8 +18,20 @@ import (
 // request of another algorithm that moves the key to a faster pace does shorten
 // the line.)
 type turns struct {
-	last    *queue // the last turn given
-	waiting int    // number of turns that somebody waits for
+	last    *turn // the last turn given
+	waiting int   // number of turns that somebody waits for
+}
+
+// turn is that of one request. The due time of its queue is when it comes.
+type turn struct {
+	queue   *queue
+	granted int64 // what it took
+	// from and full are when the state expired before and after that.
+	from, full int64
+	// ahead and behind are the turns of its key before and after it.
+	ahead, behind *turn
+	// hole is the limit of a turn that nobody waits for any more.
+	hole *limit.Limit
 }
 
 // askTurn reserves a turn for w, which is a request of a QUEUE, and parks w
@@ -47,27 +59,27 @@ func (s *shard) askTurn(now int64, sp *table.Spot, state []byte, w *Waiter) (gra
 	}
 	q := newQueue(s, sp)
 	q.due = later(now, d.Wait)
-	q.turn, q.from, q.full, q.granted = true, from, full, part
+	q.turn = &turn{queue: q, granted: part, from: from, full: full}
 	q.join(w)
-	s.waits.lineUp(q)
+	s.waits.lineUp(q.turn)
 	s.waits.alarms.set(q, q.due)
 	return 0, errParked
 }
 
 // lineUp puts a turn behind the others of its key.
-func (l *waitlist) lineUp(q *queue) {
-	line := l.lines[q.key]
+func (l *waitlist) lineUp(t *turn) {
+	line := l.lines[t.queue.key]
 	if line == nil {
 		if l.lines == nil {
 			l.lines = map[string]*turns{}
 		}
 		line = new(turns)
-		l.lines[q.key] = line
+		l.lines[t.queue.key] = line
 	}
-	if q.ahead = line.last; q.ahead != nil {
-		q.ahead.behind = q
+	if t.ahead = line.last; t.ahead != nil {
+		t.ahead.behind = t
 	}
-	line.last = q
+	line.last = t
 	line.waiting++
 }
 
@@ -78,16 +90,16 @@ func (l *waitlist) hasLine(key []byte) bool {
 }
 
 // stepOut takes a turn out of its line.
-func (line *turns) stepOut(q *queue) {
-	if q.behind == nil {
-		line.last = q.ahead
+func (line *turns) stepOut(t *turn) {
+	if t.behind == nil {
+		line.last = t.ahead
 	} else {
-		q.behind.ahead = q.ahead
+		t.behind.ahead = t.ahead
 	}
-	if q.ahead != nil {
-		q.ahead.behind = q.behind
+	if t.ahead != nil {
+		t.ahead.behind = t.behind
 	}
-	q.ahead, q.behind = nil, nil
+	t.ahead, t.behind = nil, nil
 }
 
 // leaveLine notes that nobody waits for a turn any more, and forgets the line
@@ -101,7 +113,7 @@ func (l *waitlist) leaveLine(q *queue) {
 
 // comeTurn ends the wait of a QUEUE's request.
 func (s *shard) comeTurn(now int64, q *queue) {
-	w := q.first
+	w, t := q.first, q.turn
 	d := &w.decision
 	d.Wait = limit.Never
 	sp := s.liveOf(now, q)
@@ -111,12 +123,12 @@ func (s *shard) comeTurn(now int64, q *queue) {
 			d.Remaining, d.Reset = there.Remaining, there.Reset
 		}
 	}
-	w.granted = q.granted
+	w.granted = t.granted
 	line := s.waits.lines[q.key]
-	for q.ahead != nil && q.ahead.hole != nil {
-		line.stepOut(q.ahead) // it has passed unused
+	for t.ahead != nil && t.ahead.hole != nil {
+		line.stepOut(t.ahead) // it has passed unused
 	}
-	line.stepOut(q)
+	line.stepOut(t)
 	s.waits.leaveLine(q)
 	q.leave(w)
 	s.decided(w, nil)
@@ -128,9 +140,9 @@ func (s *shard) comeTurn(now int64, q *queue) {
 func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	w := q.first
 	l := w.Limit
-	q.hole = &l
+	q.turn.hole = &l
 	line := s.waits.lines[q.key]
-	line.merge(q)
+	line.merge(q.turn)
 	err := s.closeHoles(now, q, line, &w.decision)
 	s.waits.leaveLine(q)
 	if err == nil {
@@ -151,8 +163,8 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 // merge merges a hole with the hole before it. It forgets a hole if a request
 // that did not wait went behind it, because that turn can never be given back.
 // So there is at most one more hole than there are waiters.
-func (line *turns) merge(q *queue) {
-	for _, pair := range [2][2]*queue{{q.ahead, q}, {q, q.behind}} {
+func (line *turns) merge(t *turn) {
+	for _, pair := range [2][2]*turn{{t.ahead, t}, {t, t.behind}} {
 		front, back := pair[0], pair[1]
 		switch {
 		case front == nil || back == nil || front.hole == nil:
@@ -200,8 +212,8 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 // keepTurns gives a forgotten key a state that keeps the next request behind
 // the turns of its line.
 func (s *shard) keepTurns(now int64, line *turns) {
-	q := line.last
-	l := q.hole
+	t := line.last
+	q, l := t.queue, t.hole
 	if l == nil {
 		l = &q.first.Limit
 	}
@@ -210,7 +222,7 @@ func (s *shard) keepTurns(now int64, line *turns) {
 	if err != nil {
 		return // impossible, since it was granted before
 	}
-	limit.Prolong(next, q.full)
+	limit.Prolong(next, t.full)
 	sp := s.liveOf(now, q)
 	// The error is one of the system. The turns are then forgotten.
 	_ = s.store(now, &sp, table.Unknown(limit.QUEUE.Kind()), next, true)

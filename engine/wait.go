@@ -281,7 +281,7 @@ func (s *shard) cancel(now int64, w *Waiter, err error) bool {
 	switch {
 	case q == nil:
 		return false
-	case q.turn:
+	case q.turn != nil:
 		s.giveTurnBack(s.clamp(now), q, err)
 	default:
 		now = s.clamp(now)
