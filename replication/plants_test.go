@@ -17,7 +17,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"no-term-in-the-fence", "machine.go", "|| term != m.term ||", "||", fold},
 		{"no-sequence-in-the-fence", "machine.go", "|| e.sequence != m.sequence+1 {", "{", fold},
 		{"late-epoch-accepted", "machine.go", "if e.after != m.epoch {", "if false {", fold},
-		{"unfinished-group-kept", "machine.go", "clock: max(m.clock, e.clock), address: e.address}", "clock: max(m.clock, e.clock), address: e.address, group: m.group}", fold},
+		{"unfinished-group-kept", "machine.go", "address: e.address, format: e.format}", "address: e.address, format: e.format, group: m.group}", fold},
 		{"group-applied-in-parts", "machine.go", "if !e.last {", "if false {", fold},
 		{"own-batch-ignored-in-silence", "machine.go", "abdicate: e.epoch == m.own && m.close()}", "abdicate: false}", "TestOwnBatchThatIsIgnored"},
 		{"opened-over-an-open-epoch", "machine.go", "if waited && !r.abdicate {", "if waited {", fold},
