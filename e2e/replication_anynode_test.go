@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"limitdb/resp"
 )
@@ -161,5 +164,34 @@ func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
 		if places[i+1] >= places[i] {
 			t.Errorf("%v are left after each place of the queue", places)
 		}
+	}
+}
+
+// The nodes have certificates and a password: a client that comes over TLS, with the password, is served through a node that does not lead.
+func TestAnyNodeOverTLS(t *testing.T) {
+	certs := t.TempDir()
+	nodeCerts(t, certs, "n1", "n2")
+	first := member(t, certs, "n1", "--raft-bootstrap", "yes")
+	first.begin(t, t.TempDir())
+	cert, key := certificate(t, t.TempDir(), "clients")
+	port := freePort(t)
+	second := member(t, certs, "n2", "--raft-join", first.Addr, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	second.begin(t, t.TempDir())
+	second.has(t, "leader", first.Addr)
+	ctx := context.Background()
+	c := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:" + port, Password: clusterPassword, TLSConfig: trust(t, cert), ClientName: "far", MaxRetries: -1, ReadTimeout: deadline})
+	defer func() { _ = c.Close() }()
+	eventually(t, "a decision", func() bool {
+		v, err := c.Do(ctx, "RL.TAKE", "a", "GCRA", "1/d", "BURST", "1000").Result()
+		return err == nil && strings.HasPrefix(fmt.Sprint(v), "[0 1000 ")
+	})
+	admin := goredis.NewClient(&goredis.Options{Addr: first.Addr, Password: clusterPassword})
+	defer func() { _ = admin.Close() }()
+	list, err := admin.Do(ctx, "CLIENT", "LIST").Result()
+	if err != nil || !strings.Contains(fmt.Sprint(list), " laddr=127.0.0.1:"+port+" fd=-1 name=far ") {
+		t.Errorf("CLIENT LIST: %v, %v", list, err)
+	}
+	if got := second.ask(t, "RL.TAKE", "a", "GCRA", "1/d"); !strings.HasPrefix(got, "NOAUTH") {
+		t.Errorf("without the password: %s", got)
 	}
 }
