@@ -74,11 +74,11 @@
   // --- charts -------------------------------------------------------------------------------------------
 
   // chart returns a chart with a legend of its own, which shows the figures under the pointer, or else the last.
-  function chart(element, series, value, stacked, scale) {
+  function chart(element, series, value, scale) {
     const axis = { stroke: () => colour("--soft"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     const shown = series.map((s) => ({
       stroke: () => colour(s.colour),
-      fill: stacked ? () => colour(s.colour) + "44" : undefined,
+      fill: s.area ? () => colour(s.colour) + "44" : undefined,
       width: 1.5,
       points: { show: false },
     }));
@@ -124,18 +124,11 @@
     return svg;
   }
 
-  // draw gives a chart its figures; stacked, the first series ends on top.
+  // draw gives a chart its figures. If stacked is true, the first series stands on the second.
   function draw(u, times, columns, stacked) {
     u.own = [times, ...columns];
-    let shown = columns;
-    if (stacked) {
-      shown = columns.map(() => []);
-      for (let i = 0; i < times.length; i++) {
-        let sum = 0;
-        for (let c = columns.length - 1; c >= 0; c--) { sum += columns[c][i]; shown[c][i] = sum; }
-      }
-    }
-    u.setData([times, ...shown]);
+    const first = stacked ? columns[0].map((v, i) => v + columns[1][i]) : columns[0];
+    u.setData([times, first, ...columns.slice(1)]);
     tell(u);
   }
 
@@ -143,11 +136,11 @@
     if (!charts) {
       charts = {
         decisions: chart($("decisions"), [
-          { label: "allowed", colour: "--allowed" }, { label: "limited", colour: "--limited" }, { label: "shadow", colour: "--shadow" },
-        ], rate, true, { range: (_, low, high) => [0, Math.max(high * 1.1, 8)] }),
+          { label: "allowed", colour: "--allowed", area: true }, { label: "limited", colour: "--limited", area: true }, { label: "shadow", colour: "--shadow" },
+        ], rate, { range: (_, low, high) => [0, Math.max(high * 1.1, 8)] }),
         latency: chart($("latency"), [
           { label: "99.9 %", colour: "--p999" }, { label: "99 %", colour: "--p99" }, { label: "median", colour: "--p50" },
-        ], micros, false, { distr: 3, range: (_, low, high) => [1, Math.max(10 ** Math.ceil(Math.log10(high || 1)), 1000)] }),
+        ], micros, { distr: 3, range: (_, low, high) => [1, Math.max(10 ** Math.ceil(Math.log10(high || 1)), 1000)] }),
       };
       new ResizeObserver(() => {
         for (const [name, u] of Object.entries(charts)) u.setSize({ width: Math.max(200, $(name).clientWidth), height: 200 });
@@ -173,7 +166,7 @@
     if (!now) return;
     const all = now.allowed + now.limited;
     set("rate", rate(all));
-    set("rate-more", count(s.decisions) + " since the start");
+    set("rate-more", count(s.decisions) + " so far");
     set("share", all ? (100 * now.limited / all).toFixed(1) + " %" : "–");
     set("share-more", rate(now.limited) + " a second");
     set("p99", micros(now.p99));
