@@ -70,6 +70,8 @@ func checkRaft(s *Settings) error {
 		return errors.New("raft-bootstrap needs raft-addr")
 	case !on && s.RaftID.Get() != "":
 		return errors.New("raft-id needs raft-addr")
+	case !on && s.RaftAck.Get() == "leader":
+		return errors.New("raft-ack leader needs raft-addr")
 	case on && len(s.Save.Get()) > 0:
 		return errors.New("save does nothing with raft-addr: nodes make snapshots as their log grows")
 	case on && s.RecoveryMode.Get() != "normal":

@@ -230,6 +230,7 @@ func TestClusterRefusesToStart(t *testing.T) {
 		"off loopback":              {"raft-addr", []string{"--raft-addr", "0.0.0.0:7000"}},
 		"bootstrap without raft":    {"raft-bootstrap needs raft-addr", []string{"--raft-bootstrap", "yes"}},
 		"an id without raft":        {"raft-id needs raft-addr", []string{"--raft-id", "a"}},
+		"an ack without raft":       {"raft-ack leader needs raft-addr", []string{"--raft-ack", "leader"}},
 		"save":                      {"save", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--save", "60 1"}},
 		"conservative":              {"recovery-mode", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--recovery-mode", "conservative"}},
 		"recovery-clock wall":       {"recovery-clock", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--recovery-clock", "wall"}},

@@ -24,10 +24,10 @@ type primary struct {
 }
 
 // newNode starts a server that is a node of a cluster.
-func newNode(t *testing.T) (*testServer, *primary) {
+func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 	p := &primary{turn: 1}
 	p.holds.Store(true)
-	ts := newTestServer(t)
+	ts := newTestServer(t, directives...)
 	ts.Server.opts.Replication = &Replication{
 		Leader: func() (id, leader string) { return "me", p.leader },
 		Members: func() ([]Member, error) {

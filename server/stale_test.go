@@ -118,7 +118,7 @@ func TestScanOverAFailover(t *testing.T) {
 
 // With raft-ack leader, replies leave at once, except for those that must not.
 func TestAckOfTheLeader(t *testing.T) {
-	ts, p := newNode(t)
+	ts, p := newNode(t, "raft-addr 127.0.0.1:7000")
 	c := ts.client()
 	c.do("CONFIG", "SET", "raft-ack", "leader")
 	if got := c.raw("RL.TAKE a GCRA 1/m\r\nRL.PEEK a GCRA 1/m\r\n"); !strings.HasPrefix(got, "*5\r\n:0\r\n") || len(p.asked) != 0 {
