@@ -465,13 +465,17 @@ func TestTakeAllAllocatesNothing(t *testing.T) {
 	}
 	costs, ds := []int64{1, 1, 1, 1, 1, 1, 1, 1}, make([]limit.Decision, 8)
 	now := start
+	most := 0.0
+	if raceDetector {
+		most = 4 // its pools drop some of what they are given
+	}
 	for n := 1; n <= 8; n++ {
 		if allocs := testing.AllocsPerRun(1000, func() {
 			now++
 			if _, err := e.TakeAll(now, keys[:n], limits[:n], costs[:n], ds[:n]); err != nil {
 				t.Fatal(err)
 			}
-		}); allocs != 0 {
+		}); allocs > most {
 			t.Errorf("%d keys: %v allocations", n, allocs)
 		}
 	}

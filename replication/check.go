@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"limitdb/internal/journal"
 )
@@ -69,7 +70,7 @@ func Check(o CheckOptions) (*Report, error) {
 	}
 	bolt, err := openReadOnly(filepath.Join(o.Dir, logFile))
 	if err != nil {
-		if errors.Is(err, bbolt.ErrTimeout) || errors.Is(err, os.ErrPermission) {
+		if errors.Is(err, bolterrors.ErrTimeout) || errors.Is(err, os.ErrPermission) {
 			return nil, fmt.Errorf("%s: another process uses it: %w", o.Dir, err)
 		}
 		c.problem(logFile, err)

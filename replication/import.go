@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"limitdb/internal/journal"
 )
@@ -54,7 +55,7 @@ func Export(dir string, t Table) (Exported, error) {
 		return x, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
 	}
 	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTimeout}})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return x, fmt.Errorf("replication: another process uses %s: stop the node first", dir)
 	}
 	if err != nil {

@@ -23,7 +23,7 @@ func TestHeartbeatsWaitTheirTurn(t *testing.T) {
 		rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil)
 	}()
 	var resp raft.AppendEntriesResponse
-	heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: 7, Leader: []byte("from")}
+	heartbeat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, Addr: []byte("from")}, Term: 7}
 	if err := from.AppendEntries("to@1", to.LocalAddr(), heartbeat, &resp); err != nil || resp.Term != 7 {
 		t.Errorf("%+v, %v", resp, err)
 	}

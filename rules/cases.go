@@ -32,47 +32,41 @@ type Case struct {
 // maxRepeat bounds the time of a table.
 const maxRepeat = 1_000_000
 
-// caseDoc is a case as it is written.
-type caseDoc struct {
-	c      Case
-	want   spot
-	repeat int64
-}
-
-func caseRows() []row[caseDoc] {
-	return []row[caseDoc]{
-		{"namespace", true, schemaName, "The namespace.", func(d *decoder, n *yaml.Node, to *caseDoc) { to.c.Namespace = d.name(n, "namespace") }},
-		{"at", false, `{"type": "string"}`, "When, as 90s or 1h30m after the start; that of the case before if not given.", func(d *decoder, n *yaml.Node, to *caseDoc) {
+// caseRows are the fields of a case as it is written.
+func caseRows() []row[Case] {
+	return []row[Case]{
+		{"namespace", true, schemaName, "The namespace.", func(d *decoder, n *yaml.Node, to *Case) { to.Namespace = d.name(n, "namespace") }},
+		{"at", false, `{"type": "string"}`, "When, as 90s or 1h30m after the start; that of the case before if not given.", func(d *decoder, n *yaml.Node, to *Case) {
 			t, err := time.ParseDuration(n.Value)
 			if err != nil || t < 0 {
 				d.fail(n, "at must be a time such as 90s or 1h30m, not %s", what(n))
 			}
-			to.c.At = int64(t)
+			to.At = int64(t)
 		}},
-		{"fields", false, schemaMatch, "The fields with their values.", func(d *decoder, n *yaml.Node, to *caseDoc) {
+		{"fields", false, schemaMatch, "The fields with their values.", func(d *decoder, n *yaml.Node, to *Case) {
 			d.pairs(n, "fields", func(key, value *yaml.Node) {
 				v, _ := d.scalar(d.resolve(value), "the value of a field")
-				to.c.Fields = append(to.c.Fields, [2]string{key.Value, v})
+				to.Fields = append(to.Fields, [2]string{key.Value, v})
 			})
 		}},
-		{"cost", false, `{"type": "integer"}`, "COST; 1 if not given.", func(d *decoder, n *yaml.Node, to *caseDoc) { to.c.Cost = d.number(n, "cost", 0, 1<<62) }},
-		{"repeat", false, `{"type": "integer"}`, "How many times; the last answer counts.", func(d *decoder, n *yaml.Node, to *caseDoc) {
-			to.c.Repeat = int(d.number(n, "repeat", 1, maxRepeat))
+		{"cost", false, `{"type": "integer"}`, "COST; 1 if not given.", func(d *decoder, n *yaml.Node, to *Case) { to.Cost = d.number(n, "cost", 0, 1<<62) }},
+		{"repeat", false, `{"type": "integer"}`, "How many times; the last answer counts.", func(d *decoder, n *yaml.Node, to *Case) {
+			to.Repeat = int(d.number(n, "repeat", 1, maxRepeat))
 		}},
-		{"want", true, `{"enum": ["allowed", "limited"]}`, "allowed or limited.", func(d *decoder, n *yaml.Node, to *caseDoc) {
+		{"want", true, `{"enum": ["allowed", "limited"]}`, "allowed or limited.", func(d *decoder, n *yaml.Node, to *Case) {
 			if n.Value != "allowed" && n.Value != "limited" {
 				d.fail(n, "want must be allowed or limited, not %s", what(n))
 			}
-			to.c.Limited = n.Value == "limited"
+			to.Limited = n.Value == "limited"
 		}},
-		{"rule", false, schemaName, "The rule that decides.", func(d *decoder, n *yaml.Node, to *caseDoc) {
+		{"rule", false, schemaName, "The rule that decides.", func(d *decoder, n *yaml.Node, to *Case) {
 			if s, ok := d.scalar(n, "rule"); ok {
-				to.c.Rule = &s
+				to.Rule = &s
 			}
 		}},
-		{"remaining", false, `{"type": "integer"}`, "What is left.", func(d *decoder, n *yaml.Node, to *caseDoc) {
+		{"remaining", false, `{"type": "integer"}`, "What is left.", func(d *decoder, n *yaml.Node, to *Case) {
 			v := d.number(n, "remaining", -1, 1<<62)
-			to.c.Remaining = &v
+			to.Remaining = &v
 		}},
 	}
 }
@@ -92,13 +86,13 @@ func ParseCases(text []byte) ([]Case, error) {
 		}
 		last := int64(0)
 		d.items(d.resolve(root), "the table", func(n *yaml.Node) {
-			doc := caseDoc{c: Case{Line: n.Line, At: last, Cost: 1, Repeat: 1}}
+			doc := Case{Line: n.Line, At: last, Cost: 1, Repeat: 1}
 			object(d, n, "a case", caseRows(), &doc)
-			if doc.c.At < last {
+			if doc.At < last {
 				d.fail(n, "at goes back: the case before is at %v", time.Duration(last))
 			}
-			last = doc.c.At
-			cases = append(cases, doc.c)
+			last = doc.At
+			cases = append(cases, doc)
 		})
 	})
 	return cases, err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"log/slog"
 	"os"
 	"strings"
@@ -57,20 +56,31 @@ func TestHurry(t *testing.T) {
 // A stop that the disk holds up says so, once.
 func TestSlowStopIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		log := slog.New(slog.NewTextHandler(&out, nil))
-		told := tellIfSlow(log)
+		told := make(chan string, 10)
+		log := slog.New(slog.NewTextHandler(lines(told), nil))
+		first := tellIfSlow(log)
 		time.Sleep(slowStop / 2)
-		told.Stop()
+		first.Stop()
 		defer tellIfSlow(log).Stop()
 		time.Sleep(slowStop - 1)
-		if out.Len() > 0 {
-			t.Errorf("too early: %s", out.String())
+		if n := len(told); n > 0 {
+			t.Errorf("too early: %s", <-told)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if n := strings.Count(out.String(), "the stop waits for the disk"); n != 1 {
-			t.Errorf("%d times: %s", n, out.String())
+		if n := len(told); n != 1 {
+			t.Fatalf("%d times", n)
+		}
+		if line := <-told; !strings.Contains(line, "the stop waits for the disk") {
+			t.Error(line)
 		}
 	})
+}
+
+// lines sends each line of a log.
+type lines chan<- string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
 }

@@ -199,7 +199,7 @@ func (p *process) build(undo *cleanups) error {
 		}
 	}
 	p.server = server.New(server.Options{
-		Decisions:  p.decisionLog,
+		Decisions: p.decisionLog, Rules: p.ruleSource(),
 		Durability: p.keeper(), Replication: p.replica.forServer(),
 		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
