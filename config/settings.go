@@ -215,7 +215,7 @@ func declareReplication(r *Registry, s *Settings) {
 	s.RaftRedirect = g.enum("raft-redirect", "forward", []string{"forward", "moved"}, mutable,
 		"What a node does that does not lead: forward sends a client's commands to the leader, unless the client knows clusters; moved tells every client which node leads.")
 	s.RaftAck = g.enum("raft-ack", "quorum", []string{"quorum", "leader"}, mutable,
-		"When a reply leaves: quorum, when a majority of the nodes has all that it tells; leader, at once, so that a failover may forget what was answered in its last moments. FLUSHALL always waits for the quorum.")
+		"When a reply leaves: quorum, when a majority of the nodes has all that it tells; leader, at once, so that a failover may forget what was answered in its last moments. FLUSHALL and changes of rules always wait for the quorum.")
 	r.checks = append(r.checks, func() error { return checkRaft(s) }, func() error { return checkNodes(s) })
 }
 
@@ -237,7 +237,7 @@ func declareEngine(r *Registry, s *Settings) {
 
 	g = group{r, "Rules"}
 	s.RulesFile = g.text("rules-file", "", fixed,
-		"The file with the rules of RL.CHECK. It is read at the start, when it changes, at SIGHUP and by RL.RULES RELOAD; empty: rules are set by RL.RULES and kept with the data.")
+		"The file with the rules of RL.CHECK. It is read at the start, when it changes, at SIGHUP and by RL.RULES RELOAD; empty: rules are set by RL.RULES and kept with the data, in a cluster by all nodes.")
 
 	g = group{r, "Persistence"}
 	s.Dir = g.text("dir", "./limitdb-data", fixed,

@@ -213,3 +213,49 @@ func TestRulesByCommandSurviveAKill(t *testing.T) {
 	expectCheck(t, flat(one(t, p.Addr, "RL.CHECK", "shop", "1", "user", long, "COST", "0")), "0 10 3 u")
 	p.Stop()
 }
+
+// TestRulesInACluster sets rules by command, kills the leader, and finds the rules and their callers at the next one,
+// also through a node that does not lead, and after all nodes have been restarted.
+func TestRulesInACluster(t *testing.T) {
+	nodes := startCluster(t, 3)
+	first := leader(t, nodes)
+	long := strings.Repeat("u", 4000)
+	if got := first.ask(t, "RL.RULES", "SET", "shop", "u", "{key: [user], limit: 10/d}"); !strings.Contains(got, "shop/u") {
+		t.Fatal(got)
+	}
+	if got := first.ask(t, "RL.CHECK", "shop", "1", "user", long, "COST", "7"); !strings.HasPrefix(got, "[0 10 3 ") {
+		t.Fatal(got)
+	}
+	first.Kill()
+	var others []*raftNode
+	for _, n := range nodes {
+		if n != first {
+			others = append(others, n)
+		}
+	}
+	next := leader(t, others)
+	if got := next.ask(t, "RL.CHECK", "shop", "1", "user", long, "COST", "2"); !strings.HasPrefix(got, "[0 10 1 ") {
+		t.Error(got)
+	}
+	for _, n := range others {
+		eventually(t, "every node answers for the leader", func() bool {
+			return strings.HasPrefix(n.ask(t, "RL.CHECK", "shop", "1", "user", long, "COST", "2"), "[1 10 1 ")
+		})
+	}
+	if got := next.ask(t, "RL.RULES", "MODE", "shop", "u", "shadow"); got != "OK" {
+		t.Error(got)
+	}
+	for _, n := range others {
+		n.Stop()
+	}
+	for _, n := range nodes {
+		n.restart(t)
+	}
+	last := leader(t, nodes)
+	if got := last.ask(t, "RL.RULES", "GET", "shop", "u"); !strings.Contains(got, "mode: shadow") {
+		t.Error(got)
+	}
+	if got := last.ask(t, "RL.RULES", "INFO", "shop", "u", "user", long); !strings.Contains(got, "gcra") {
+		t.Error(got)
+	}
+}

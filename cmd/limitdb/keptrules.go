@@ -68,7 +68,8 @@ func (k *keptRules) secret() (secret [16]byte, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b := k.values[rulesSecret]
-	return secret, copy(secret[:], b) == len(secret) && len(b) == len(secret)
+	copy(secret[:], b)
+	return secret, len(b) == len(secret)
 }
 
 // clear forgets everything.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"testing"
+
+	"limitdb/internal/journal"
+)
+
+// recordsIn parses records that stand behind one another.
+func recordsIn(t *testing.T, b []byte) (all []journal.Record) {
+	t.Helper()
+	for len(b) > 0 {
+		var r journal.Record
+		var err error
+		if r, b, err = journal.Parse(b); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// hand applies what give writes to another node, and checks that the node keeps the text and the secret.
+func hand(t *testing.T, how, text string, secret [16]byte, give func(*journal.Buffer)) {
+	t.Helper()
+	var buf journal.Buffer
+	give(&buf)
+	buf.Set(1, 1, []byte("key"), make([]byte, 8)) // a state of the engine
+	var to keptRules
+	if others := to.apply(recordsIn(t, buf.Bytes)); len(others) != 1 || others[0].Kind != 1 {
+		t.Errorf("%s: %v is not for the rules", how, others)
+	}
+	if got, ok := to.secret(); !ok || got != secret || string(to.text()) != text {
+		t.Errorf("%s: the other node keeps %q, %v (%v)", how, to.text(), got, ok)
+	}
+	if to.dirty() {
+		t.Errorf("%s: what was applied is to be cut again", how)
+	}
+}
+
+// TestKeptRulesReachOtherNodes hands rules to other nodes by the log and by a snapshot.
+func TestKeptRulesReachOtherNodes(t *testing.T) {
+	var k keptRules
+	dirtied := 0
+	k.resume(0, func() { dirtied++ })
+	secret := [16]byte{1, 15: 16}
+	k.keep([]byte("one"), secret)
+	k.keep([]byte("two"), [16]byte{2}) // the first secret stays
+	if dirtied == 0 || !k.dirty() {
+		t.Fatal("the change does not ask for a cut")
+	}
+	k.cutOff()
+	hand(t, "log", "two", secret, func(b *journal.Buffer) {
+		if k.drain(b, 1) || k.dirty() {
+			t.Error("there is more to drain")
+		}
+	})
+	hand(t, "snapshot", "two", secret, k.copyTo)
+	k.clear()
+	if _, ok := k.secret(); ok || k.text() != nil || k.dirty() {
+		t.Error("something is left")
+	}
+}
