@@ -583,6 +583,40 @@ func TestReplyOfAnEpochThatIsOver(t *testing.T) {
 	})
 }
 
+// A leader that was cut off has decided what nobody will accept. Its table is built anew.
+func TestDeposedLeaderForgetsWhatWasNotAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 11, 3)
+		defer c.close()
+		old := c.leader()
+		for range 10 {
+			old.decide()
+		}
+		c.agree()
+		old.part()
+		for range 10 {
+			old.decide()
+		}
+		old.table.decide("lost", "a key that nobody else changes")
+		next := old
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			if l := c.leader(); l != old {
+				next = l
+				break
+			}
+		}
+		for range 10 {
+			next.decide()
+		}
+		c.reconnect(map[*member]bool{})
+		c.agree()
+		if c.unknown == 0 {
+			t.Error("no decision of the old leader was unknown")
+		}
+	})
+}
+
 // A snapshot of a node whose epoch is open is published when all that it has is in the log.
 func TestSnapshotWaitsForWhatItHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -75,6 +75,6 @@ func (b *Bug) run(t *testing.T) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=2m", "-overlay", list, "-run", "^"+b.Test+"$", "./"+filepath.Dir(b.File)).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-s -w", "-timeout=2m", "-overlay", list, "-run", "^"+b.Test+"$", "./"+filepath.Dir(b.File)).CombinedOutput()
 	return string(out), err
 }
