@@ -31,7 +31,7 @@ type Options struct {
 	// Do runs a command and returns its reply.
 	Do func(ctx context.Context, args ...[]byte) ([]byte, error)
 	// SetMode gives a rule a mode: enforce, shadow or off. Nil means that it cannot be changed here.
-	SetMode func(namespace, rule, mode string) error
+	SetMode func(ctx context.Context, namespace, rule, mode string) error
 	// Now returns the wall clock's time.
 	Now func() time.Time
 	// Password returns the password to sign in with, "" if there is none. Nil means that there is none.

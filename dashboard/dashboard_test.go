@@ -342,7 +342,7 @@ func TestRules(t *testing.T) {
 	b := newBoard()
 	b.password = "secret"
 	var set []string
-	b.SetMode = func(namespace, rule, mode string) error {
+	b.SetMode = func(_ context.Context, namespace, rule, mode string) error {
 		set = append(set, namespace+"/"+rule+" "+mode)
 		if mode == "bad" {
 			return errors.New("no such mode")

@@ -231,7 +231,7 @@ func (d *Dashboard) mode(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "modes cannot be changed here")
 		return
 	}
-	if err := d.SetMode(q.Namespace, q.Rule, q.Mode); err != nil {
+	if err := d.SetMode(r.Context(), q.Namespace, q.Rule, q.Mode); err != nil {
 		refuse(w, http.StatusConflict, err.Error())
 		return
 	}

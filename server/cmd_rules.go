@@ -23,7 +23,7 @@ func rulesCommands() []command {
 	for m := rules.Enforce; m <= rules.Off; m++ {
 		modes.args = append(modes.args, argument{name: m.String(), kind: "pure-token", token: strings.ToUpper(m.String())})
 	}
-	const changes = flagAdmin | flagWrite | flagClient
+	const changes = flagAdmin | flagWrite | flagClient | flagQuorum
 	return []command{{
 		name: "RL.RULES", arity: -2, flags: flagLong, group: "rules", since: "1.0.0", complexity: "Depends on subcommand.",
 		summary: "A container for commands about rules.",
@@ -56,13 +56,22 @@ func rulesError(err error) string {
 	return "ERR " + plainCut([]byte(err.Error()))
 }
 
+// failChange replies with the error of a change of the rules.
+func (c *call) failChange(err error) {
+	if errors.Is(err, ErrNotLeading) {
+		c.raftError(err)
+		return
+	}
+	c.fail(rulesError(err))
+}
+
 // changeRules runs a change in the background, since parsing a large file takes longer than a turn, and
 // replies with what has changed.
 func (c *call) changeRules(change func() (rules.Changes, error)) {
 	var done rules.Changes
 	c.inBackground(func() (err error) { done, err = change(); return err }, func(err error) {
 		if err != nil {
-			c.fail(rulesError(err))
+			c.failChange(err)
 			return
 		}
 		c.changed(done)
@@ -129,9 +138,9 @@ func (c *call) rulesMode() {
 		c.fail("ERR mode must be enforce, shadow or off: " + quoted(c.args[4]))
 		return
 	}
-	c.inBackground(func() error { return c.srv.SetRuleMode(ns, name, mode) }, func(err error) {
+	c.inBackground(func() error { return c.srv.setRuleMode(ns, name, mode) }, func(err error) {
 		if err != nil {
-			c.fail(rulesError(err))
+			c.failChange(err)
 			return
 		}
 		c.ok()

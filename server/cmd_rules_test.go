@@ -2,11 +2,13 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"limitdb/resp"
+	"limitdb/rules"
 )
 
 // later runs a command that works in the background, and returns its reply as line renders it.
@@ -37,7 +39,7 @@ func (c *testClient) inTurn(table ...[]string) {
 func TestRules(t *testing.T) {
 	ts := newTestServer(t)
 	var kept []string
-	ts.opts.Rules.Keep = func(text []byte, _ [16]byte) { kept = append(kept, string(text)) }
+	ts.opts.Rules.Keep = func(text []byte, _ [16]byte) error { kept = append(kept, string(text)); return nil }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LIST", "[]"},
@@ -64,7 +66,7 @@ func TestRules(t *testing.T) {
 func TestRulesErrors(t *testing.T) {
 	ts := withRules(t, "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")
 	kept := 0
-	ts.opts.Rules.Keep = func([]byte, [16]byte) { kept++ }
+	ts.opts.Rules.Keep = func([]byte, [16]byte) error { kept++; return nil }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}", `-ERR the rules stay as they are: line 2, column 35: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
@@ -126,6 +128,64 @@ func TestLongRules(t *testing.T) {
 		t.Error(got)
 	}
 	if got := line(c.do("RL.RULES", "LOAD", strings.Repeat("x", 4<<20+1))); got != "-ERR Protocol error: invalid bulk length" {
+		t.Error(got)
+	}
+}
+
+// TestRulesInAClusterWait checks that the reply to a change of the rules waits for a majority of the nodes, also with
+// raft-ack leader, and that a node that leads no more changes nothing.
+func TestRulesInAClusterWait(t *testing.T) {
+	ts, p := newNode(t)
+	ts.durable.ackLeader.Store(true)
+	var refusal error
+	ts.opts.Rules.Keep = func([]byte, [16]byte) error { return refusal }
+	c := ts.client()
+	set := string(encode("RL.RULES", "SET", "a", "x", "limit: 5/m"))
+	for _, test := range []struct {
+		lost error
+		want string
+	}{
+		{nil, "*8\r\n$5\r\nadded\r\n"},
+		{errors.New("abdicated"), unknown},
+	} {
+		if got := c.raw(set) + c.resume(); got != "" {
+			t.Fatalf("%q left before a majority had the rules", got)
+		}
+		p.settle(test.lost)
+		if got := c.resume(); !strings.HasPrefix(got, test.want) {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+	refusal, p.leader = ErrNotLeading, "127.0.0.1:7"
+	if got := c.later("RL.RULES", "SET", "a", "y", "limit: 1/m"); got != "-MOVED 0 127.0.0.1:7" {
+		t.Error(got)
+	}
+	if len(ts.Rules().Rules()) != 1 {
+		t.Error("rules that are not kept are in force")
+	}
+}
+
+// TestRuleModeWaits sets a mode as the dashboard does.
+func TestRuleModeWaits(t *testing.T) {
+	ts, p := newNode(t)
+	if _, err := ts.LoadRules([]byte("version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := ts.SetRuleMode(ctx, "a", "x", rules.Shadow); !errors.Is(err, context.Canceled) {
+		t.Errorf("the change did not wait: %v", err)
+	}
+	p.settle(nil)
+	p.holds.Store(false)
+	if err := ts.SetRuleMode(context.Background(), "a", "x", rules.Off); err != nil {
+		t.Error(err)
+	}
+	p.turn = 0
+	if err := ts.SetRuleMode(context.Background(), "a", "x", rules.Enforce); !errors.Is(err, ErrNotLeading) {
+		t.Error(err)
+	}
+	if got := ts.Rules().Rules()[0].Mode; got != rules.Off {
 		t.Error(got)
 	}
 }

@@ -22,22 +22,33 @@ func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err erro
 		return resp.AppendError(nil, errShuttingDown), nil
 	}
 	c.runAlone(srv.special.Load() | early | following)
-	if !c.reveals || srv.durable.ackLeader.Load() && c.cmd.flags&flagQuorum == 0 || srv.durable.Durability == nil || !srv.durable.Holds() {
+	if !c.reveals || srv.durable.ackLeader.Load() && c.cmd.flags&flagQuorum == 0 {
 		return c.out, nil
 	}
+	known, err := srv.settle(ctx, turn)
+	switch {
+	case err != nil:
+		return nil, err
+	case !known:
+		return resp.AppendError(nil, errUnknownOutcome), nil
+	}
+	return c.out, nil
+}
+
+// settle blocks until everything seen so far in a turn is durable. known is false if that can never be known, and with
+// ctx's error if ctx ends before.
+func (srv *Server) settle(ctx context.Context, turn uint64) (known bool, err error) {
+	d := &srv.durable
 	over := make(chan error, 1)
-	if !srv.durable.Wait(turn, func(err error) { over <- err }) {
-		return c.out, nil
+	if d.Durability == nil || !d.Holds() || !d.Wait(turn, func(err error) { over <- err }) {
+		return true, nil
 	}
-	srv.durable.Kick()
+	d.Kick()
 	select {
-	case err := <-over:
-		if err != nil {
-			return resp.AppendError(nil, errUnknownOutcome), nil
-		}
-		return c.out, nil
+	case lost := <-over:
+		return lost == nil, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return false, ctx.Err()
 	}
 }
 

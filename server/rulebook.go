@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -19,8 +20,8 @@ type RuleSource struct {
 	// Read reads the file with the rules. If it is nil, there is no file, and rules are set by command.
 	Read func() ([]byte, error)
 	// Keep keeps rules that were set by command, and the secret that is hashed with long identities. It is nil if
-	// nothing can be kept.
-	Keep func(text []byte, secret [16]byte)
+	// nothing can be kept. It returns ErrNotLeading, and keeps nothing, on a node of a cluster that does not lead.
+	Keep func(text []byte, secret [16]byte) error
 }
 
 // ruleBook holds the rules in force.
@@ -75,12 +76,17 @@ func (srv *Server) RulesSum() [sha256.Size]byte { return srv.rules.force.Load().
 
 // loadRules is LoadRules with the lock held.
 func (srv *Server) loadRules(text []byte) (rules.Changes, error) {
-	b := &srv.rules
 	set, err := rules.Parse(text, &srv.zones)
 	if err != nil {
-		b.note(err)
+		srv.rules.note(err)
 		return rules.Changes{}, err
 	}
+	return srv.enforce(set), nil
+}
+
+// enforce puts rules in force, and returns what has changed. The lock is held.
+func (srv *Server) enforce(set *rules.Set) rules.Changes {
+	b := &srv.rules
 	old := b.force.Load()
 	next := &rulesInForce{set: set, since: srv.clock.Now(), counters: make([]*stats.RuleCounters, len(set.Rules()))}
 	there := make(map[string]bool, len(set.Rules()))
@@ -99,7 +105,7 @@ func (srv *Server) loadRules(text []byte) (rules.Changes, error) {
 	changes := rules.Diff(old.set, set)
 	srv.log.Info("the rules are loaded", "rules", len(set.Rules()), "added", len(changes.Added), "changed", len(changes.Changed),
 		"removed", len(changes.Removed), "same", changes.Same)
-	return changes, nil
+	return changes
 }
 
 // note remembers why a change of the rules has failed.
@@ -139,15 +145,39 @@ func (srv *Server) EditRules(transient bool, edit func(*rules.Set) ([]byte, erro
 	if err != nil {
 		return rules.Changes{}, err
 	}
-	changes, err := srv.loadRules(text)
-	if err == nil && src.Read == nil && src.Keep != nil {
-		src.Keep(text, srv.RulesSecret())
+	if src.Read != nil || src.Keep == nil {
+		return srv.loadRules(text)
 	}
-	return changes, err
+	set, err := rules.Parse(text, &srv.zones)
+	if err != nil {
+		srv.rules.note(err)
+		return rules.Changes{}, err
+	}
+	// Keep comes first, so that no decision is durable before the rules that it follows.
+	if err := src.Keep(text, srv.RulesSecret()); err != nil {
+		return rules.Changes{}, err
+	}
+	return srv.enforce(set), nil
 }
 
-// SetRuleMode gives a rule a mode. The errors are rules.ErrNoRule and rules.ErrAliased.
-func (srv *Server) SetRuleMode(namespace, name string, mode rules.Mode) error {
+// SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
+// error, and the change is made. Other errors are rules.ErrNoRule, rules.ErrAliased and ErrNotLeading.
+func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
+	turn, following := srv.durable.turn()
+	if following != 0 {
+		return ErrNotLeading
+	}
+	if err := srv.setRuleMode(namespace, name, mode); err != nil {
+		return err
+	}
+	known, err := srv.settle(ctx, turn)
+	if !known && err == nil {
+		return errors.New(errUnknownOutcome)
+	}
+	return err
+}
+
+func (srv *Server) setRuleMode(namespace, name string, mode rules.Mode) error {
 	_, err := srv.EditRules(true, func(s *rules.Set) ([]byte, error) { return s.SetMode(namespace, name, mode) })
 	return err
 }

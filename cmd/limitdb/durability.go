@@ -301,6 +301,7 @@ func (d *durability) load() error {
 		}
 	}
 	d.p.rulesLoaded()
+	d.p.keepSecret()
 	d.loading.Store(false)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"limitdb/internal/journal"
 	"limitdb/persistence"
+	"limitdb/server"
 )
 
 // rulesKind is the kind of records of what rules keep with the data: their text, where they were set by command, and
@@ -21,6 +22,8 @@ type keptRules struct {
 	cut     []string // names that have been cut, to be drained
 	version uint64
 	dirtied func() // nil while nothing is kept
+	// follows says that another node of the cluster decides. Only clear and apply change the values then.
+	follows bool
 }
 
 // The names of the values.
@@ -29,18 +32,30 @@ const (
 	rulesSecret = "secret"
 )
 
-// keep keeps the text of rules that were set by command, unless it is nil, and the secret, unless one is kept.
-func (k *keptRules) keep(text []byte, secret [16]byte) {
+// keep keeps the text of rules that were set by command, unless it is nil, and the secret, unless one is kept. Both
+// are in the same cut. On a node of a cluster that does not lead, it keeps nothing and returns server.ErrNotLeading.
+func (k *keptRules) keep(text []byte, secret [16]byte) error {
+	k.mu.Lock()
+	if k.follows {
+		k.mu.Unlock()
+		return server.ErrNotLeading
+	}
 	if text != nil {
 		k.put(rulesText, text)
 	}
-	if _, ok := k.secret(); !ok {
+	if len(k.values[rulesSecret]) != len(secret) {
 		k.put(rulesSecret, secret[:])
 	}
+	dirtied := k.dirtied
+	k.mu.Unlock()
+	if dirtied != nil {
+		dirtied()
+	}
+	return nil
 }
 
+// put sets a value. The lock is held.
 func (k *keptRules) put(name string, value []byte) {
-	k.mu.Lock()
 	if k.values == nil {
 		k.values = map[string][]byte{}
 	}
@@ -48,11 +63,6 @@ func (k *keptRules) put(name string, value []byte) {
 	k.version++
 	if !slices.Contains(k.changed, name) {
 		k.changed = append(k.changed, name)
-	}
-	dirtied := k.dirtied
-	k.mu.Unlock()
-	if dirtied != nil {
-		dirtied()
 	}
 }
 
@@ -129,11 +139,18 @@ func (k *keptRules) apply(records []journal.Record) (others []journal.Record) {
 	})
 }
 
-// resume ends recovery: changes are told to dirtied from now on.
+// follow makes keep refuse changes until resume, as another node of the cluster decides.
+func (k *keptRules) follow() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.follows, k.dirtied = true, nil
+}
+
+// resume allows changes, each of which calls dirtied from now on.
 func (k *keptRules) resume(version uint64, dirtied func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.version, k.dirtied = max(k.version, version), dirtied
+	k.version, k.dirtied, k.follows = max(k.version, version), dirtied, false
 }
 
 // part returns k as a part of the store of a server that stands alone.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"testing"
 
 	"limitdb/internal/journal"
+	"limitdb/server"
 )
 
 // recordsIn parses records that stand behind one another.
@@ -44,8 +46,13 @@ func TestKeptRulesReachOtherNodes(t *testing.T) {
 	dirtied := 0
 	k.resume(0, func() { dirtied++ })
 	secret := [16]byte{1, 15: 16}
-	k.keep([]byte("one"), secret)
-	k.keep([]byte("two"), [16]byte{2}) // the first secret stays
+	for _, text := range []string{"one", "two"} {
+		if err := k.keep([]byte(text), secret); err != nil {
+			t.Fatal(err)
+		}
+		secret[15]++ // the first one stays
+	}
+	secret[15] = 16
 	if dirtied == 0 || !k.dirty() {
 		t.Fatal("the change does not ask for a cut")
 	}
@@ -59,5 +66,25 @@ func TestKeptRulesReachOtherNodes(t *testing.T) {
 	k.clear()
 	if _, ok := k.secret(); ok || k.text() != nil || k.dirty() {
 		t.Error("something is left")
+	}
+}
+
+// TestKeptRulesOfAFollower checks that a node changes its rules only while it leads, and is asked for no records of
+// what it applies.
+func TestKeptRulesOfAFollower(t *testing.T) {
+	var k keptRules
+	k.follow()
+	if err := k.keep([]byte("late"), [16]byte{1}); !errors.Is(err, server.ErrNotLeading) || k.text() != nil || k.dirty() {
+		t.Errorf("a node that does not lead keeps %q: %v", k.text(), err)
+	}
+	var buf journal.Buffer
+	buf.Set(1, rulesKind, []byte(rulesText), []byte("the leader's"))
+	k.apply(recordsIn(t, buf.Bytes))
+	k.resume(0, func() {})
+	if string(k.text()) != "the leader's" || k.dirty() {
+		t.Errorf("the next leader has %q", k.text())
+	}
+	if err := k.keep([]byte("next"), [16]byte{1}); err != nil || !k.dirty() {
+		t.Errorf("the next leader does not keep rules: %v", err)
 	}
 }

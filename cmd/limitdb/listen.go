@@ -320,12 +320,12 @@ func (p *process) dashboard() *dashboard.Dashboard {
 }
 
 // setRuleMode gives a rule the mode of that name.
-func (p *process) setRuleMode(namespace, rule, mode string) error {
+func (p *process) setRuleMode(ctx context.Context, namespace, rule, mode string) error {
 	m, ok := rules.ParseMode(mode)
 	if !ok {
 		return errors.New("mode must be enforce, shadow or off")
 	}
-	return p.server.SetRuleMode(namespace, rule, m)
+	return p.server.SetRuleMode(ctx, namespace, rule, m)
 }
 
 // sayWhatIsOpen logs which pages of the HTTP port other machines can reach.

@@ -46,6 +46,7 @@ func newReplica(p *process) (*replica, error) {
 	r.uplinks.p, r.uplinks.look = p, make(chan struct{}, 1)
 	r.states.Store(p.newEngine())
 	p.engine.Close()
+	p.kept.follow()
 	return r, nil
 }
 
@@ -163,8 +164,11 @@ func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
 	e := r.states.Load()
 	r.p.clock.Shift(ahead)
 	e.StartJournal(0, gate, dirtied)
-	r.p.kept.resume(0, dirtied)
 	r.p.rulesLoaded()
+	// A change that began when the node led before has now ended, in vain. Those that begin now know the rules that
+	// the log has.
+	r.p.kept.resume(0, dirtied)
+	r.p.keepSecret()
 	r.leads.Store(true)
 	_ = r.p.budgetChanged() // it never fails
 	r.p.server.Lead(e)
@@ -178,6 +182,7 @@ func (r *replica) Follow() {
 	e := r.states.Load()
 	r.leads.Store(false)
 	r.p.server.Follow()
+	r.p.kept.follow()
 	e.Close()
 	e.StopJournal()
 }

@@ -122,8 +122,6 @@ func (p *process) loadRules() error {
 func (p *process) rulesLoaded() {
 	if secret, ok := p.kept.secret(); ok {
 		p.server.SetRulesSecret(secret)
-	} else if p.rules != nil {
-		p.kept.keep(nil, p.server.RulesSecret())
 	}
 	if p.rules != nil {
 		return
@@ -134,5 +132,16 @@ func (p *process) rulesLoaded() {
 	}
 	if _, err := p.server.LoadRules(text); err != nil {
 		p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
+	}
+}
+
+// keepSecret keeps the secret that is hashed with long identities, if a file has the rules. Without a file, the first
+// rules that are set by command are kept with it.
+func (p *process) keepSecret() {
+	if p.rules == nil {
+		return
+	}
+	if err := p.kept.keep(nil, p.server.RulesSecret()); err != nil {
+		p.log.Error("the secret of long identities is not kept", "err", err)
 	}
 }
