@@ -35,9 +35,9 @@ import "math"
 //
 // Promise, if the limit changes: at most the sum of what the limits promise.
 //
-// logstate.go has the state. A unit has 4 bytes where 8 a second or more come, 5
-// down to one each 17 s, 6 down to one each 36 min; all further units of one time
-// have 1 to 3 bytes together. A call costs the same however long the log is, except
+// logstate.go and logbody.go have the state. A unit has 4 bytes where 8 a second or
+// more come, 5 down to one each 17 s, 6 down to one each 36 min; all further units of
+// one time have 1 to 3 bytes together. A call costs the same however long the log is, except
 // for the units that it drops or gives back, and for O(log n) steps to find where
 // the window begins.
 
@@ -72,7 +72,7 @@ func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 type entry struct {
 	keep                       mark
 	skip, time, units, expires int64
-	hold, held                 int64 // for which period the log is held, and until when; 0 if for l's
+	hold, held                 int64 // for which period the log is held, and until when
 }
 
 // isHeld reports whether the log is held at latest for a longer Period than l's.
@@ -86,7 +86,7 @@ func (g *entries) retain(e *entry, body []byte) (ok bool) {
 	if g.expires > e.expires {
 		e.expires, e.held = g.expires, g.expires
 	}
-	first, ok := g.seek(body, 0, e.time, uint64(g.hold))
+	first, ok := g.since(body, e.time, g.hold)
 	skip := first.before
 	if over := g.count - skip + e.units - MaxLog; ok && over > 0 {
 		skip += over
@@ -103,7 +103,7 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 		return nil
 	}
 	latest := g.latest(now)
-	first, ok := g.seek(body, 0, latest, uint64(l.Period))
+	first, ok := g.since(body, latest, l.Period)
 	if !ok {
 		return ErrState
 	}
@@ -125,6 +125,7 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 	}
 	*d = Decision{Limit: l.Max, Remaining: left - cost, Wait: Never, Reset: expires - now}
 	e.keep, e.skip, e.time, e.units, e.expires = first, first.before, latest, cost, expires
+	e.hold, e.held = l.Period, expires
 	if g.isHeld(l, latest) && !g.retain(e, body) {
 		return ErrState
 	}
@@ -183,6 +184,7 @@ func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cos
 		}
 	}
 	e.keep, e.skip, e.time, e.units, e.expires = first, skip, latest, enter, expires
+	e.hold, e.held = l.Period, expires
 	if g.isHeld(l, latest) && !g.retain(e, body) {
 		return ErrState
 	}
@@ -202,7 +204,7 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 		*d = Decision{Wait: Never, Reset: g.until(g.newest, l.Period, now)}
 		return nil, nil
 	}
-	first, ok := g.seek(body, 0, g.latest(now), uint64(l.Period))
+	first, ok := g.since(body, g.latest(now), l.Period)
 	if !ok {
 		return nil, ErrState
 	}
@@ -214,7 +216,7 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 	window := l.Period
 	if cost = min(cost, live); g.isHeld(l, now) {
 		window = g.hold
-		if first, ok = g.seek(body, 0, g.latest(now), uint64(window)); !ok {
+		if first, ok = g.since(body, g.latest(now), window); !ok {
 			return nil, ErrState
 		}
 	}
@@ -228,8 +230,9 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 	}
 	reset := g.until(c.newest, l.Period, now)
 	c.expires = now + g.until(c.newest, window, now)
+	c.hold, c.held = c.expires-c.newest, c.expires
 	if window != l.Period {
-		c.setHold(window, min(g.held, c.expires))
+		c.hold, c.held = window, min(g.held, c.expires)
 	}
 	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live+cost), Wait: Never, Reset: reset}
 	return g.write(&c, state, dst), nil
@@ -241,7 +244,7 @@ func logLevel(state []byte, now int64) int64 {
 	if err := g.open(state, now); err != nil || g.count == 0 {
 		return 0
 	}
-	first, ok := g.seek(state[g.at:], 0, g.latest(now), uint64(g.hold))
+	first, ok := g.since(state[g.at:], g.latest(now), g.hold)
 	if !ok {
 		return 0
 	}

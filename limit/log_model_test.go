@@ -85,7 +85,7 @@ func (v *logView) wait(at *big.Int) int64 {
 	return max(0, sub(gone, v.now).Int64())
 }
 
-// canEnter tells whether the end of a log that is entered after a wait fits.
+// canEnter reports whether the end of a log that is entered after a wait fits.
 func (v *logView) canEnter(wait int64) bool {
 	return v.leaves(new(big.Int).Add(v.now, big.NewInt(wait))).IsInt64()
 }
