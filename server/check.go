@@ -111,26 +111,32 @@ func (k *checking) log(srv *Server, now int64) {
 	}
 }
 
-// count counts what a check was for each rule. Of a denied check, only the denials are counted: nothing has
-// been taken from the other rules.
+// count counts what a check was for each rule.
 func (k *checking) count(lane int, denied bool) {
 	for i := range k.Charges {
-		c, d := &k.Charges[i], &k.ds[i]
-		to := k.force.counters[c.Rule.Index]
-		switch {
-		case d.Limited && c.Role == rules.Candidate:
-			to.Add(lane, stats.RuleCandidateLimited)
-		case d.Limited && c.Role == rules.Shadowed:
-			to.Add(lane, stats.RuleShadowLimited)
-		case d.Limited:
-			to.Add(lane, stats.RuleLimited)
-		case denied || c.Role == rules.Candidate:
-		case rules.NearLimit(d):
-			to.Add(lane, stats.RuleNear)
-		default:
-			to.Add(lane, stats.RuleAllowed)
+		if as, ok := k.outcome(i, denied); ok {
+			k.force.counters[k.Charges[i].Rule.Index].Add(lane, as)
 		}
 	}
+}
+
+// outcome returns what a check was for the rule of a charge, and whether that is counted. Of a denied check, only the
+// denials are: nothing has been taken from the other rules.
+func (k *checking) outcome(i int, denied bool) (as stats.RuleOutcome, counted bool) {
+	c, d := &k.Charges[i], &k.ds[i]
+	switch {
+	case d.Limited && c.Role == rules.Candidate:
+		return stats.RuleCandidateLimited, true
+	case d.Limited && c.Role == rules.Shadowed:
+		return stats.RuleShadowLimited, true
+	case d.Limited:
+		return stats.RuleLimited, true
+	case denied || c.Role == rules.Candidate:
+		return 0, false
+	case rules.NearLimit(d):
+		return stats.RuleNear, true
+	}
+	return stats.RuleAllowed, true
 }
 
 // answer returns the decision on the whole check, and the name of the rule that it comes from.

@@ -23,7 +23,7 @@ func checkCommands() []command {
 			{name: "data", kind: "block", optional: true, multiple: true, args: []argument{{name: "field", kind: "string"}, {name: "value", kind: "string"}}},
 			costWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
 		},
-		run: (*call).rlCheck,
+		run: (*call).rlCheck, atomic: (*call).rlCheckIn,
 	}}
 }
 
@@ -39,6 +39,11 @@ func (c *call) rlCheck() {
 		c.fail(checkError(err, c.args[1]))
 		return
 	}
+	c.checked(k, explain)
+}
+
+// checked replies with the decision on a check.
+func (c *call) checked(k *checking, explain bool) {
 	d, rule := k.answer()
 	c.array(map[bool]int{false: 6, true: 7}[explain])
 	c.fiveMillis(&d)
