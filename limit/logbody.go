@@ -74,37 +74,37 @@ func (g *entries) unit(body []byte, n int64) (m mark, ok bool) {
 
 // seek finds the first token that s does not contain as a whole.
 func (g *entries) seek(body []byte, s front) (m mark, ok bool) {
-	m = mark{at: g.start, time: g.oldest}
+	at, before, time := g.start, int64(0), g.oldest
 	if g.count == 0 {
-		return m, true
+		return mark{at: at, time: time}, true
 	}
-	end := g.chunkAfter(g.start)
+	end := g.chunkAfter(at)
 	if end+chunkHead < len(body) && s.has(g.head(body, end)) {
-		at := g.seekChunk(body, end, s)
-		m.before, m.time = g.head(body, at)
-		m.at, end = at+chunkHead, at+chunk
+		at = g.seekChunk(body, end, s)
+		before, time = g.head(body, at)
+		at, end = at+chunkHead, at+chunk
 	}
 	end = min(end, len(body))
-	for m.at < end {
-		v, n := binary.Uvarint(body[m.at:end])
+	for at < end {
+		v, n := binary.Uvarint(body[at:end])
 		if n <= 0 || v < 2 {
 			return m, false
 		}
-		if m.size, m.units = n, int64(v>>1); v&1 == 0 {
-			m.time += m.units
-			m.units = 1
+		units := int64(v >> 1)
+		if v&1 == 0 {
+			units, time = 1, time+units
 		}
-		if m.units > g.count {
+		if units > g.count {
 			return m, false
 		}
-		if !s.has(m.before+m.units, m.time) {
-			return m, m.before+m.units <= g.count && m.time <= g.newest
+		if !s.has(before+units, time) {
+			ok = before+units <= g.count && time <= g.newest
+			return mark{at: at, size: n, time: time, units: units, before: before}, ok
 		}
-		m.at += n
-		m.before += m.units
+		at += n
+		before += units
 	}
-	m.size, m.units = 0, 0
-	return m, m.before == g.count && end == len(body)
+	return mark{at: at, time: time, before: before}, before == g.count && end == len(body)
 }
 
 // seekChunk returns where the last chunk begins before which s contains all units.
