@@ -108,7 +108,8 @@ type Engine struct {
 	flushing sync.Mutex // guards flushed
 	flushed  uint64     // version of the last Flush
 	// txns holds transactions (*Txn) for reuse.
-	txns sync.Pool
+	txns  sync.Pool
+	spare spare
 	// draws numbers the calls of Random, so that each looks in a different
 	// place.
 	draws atomic.Uint64
@@ -138,6 +139,7 @@ func New(o Options) *Engine {
 	e.arena.Count(len(e.shards) * shardBytes)
 	for i := range e.shards {
 		s := &e.shards[i]
+		s.spare = &e.spare
 		s.waits.alarms, s.arena, s.following = e.alarms, e.arena, &all[i]
 		s.table.Init(e.arena, &table.Owner{Evicting: s.evicting, Evicted: s.waits.stir, Holds: s.waits.hasLine}, e.seed, shardBits, i)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"fmt"
 	"os"
 	"slices"
@@ -114,4 +115,45 @@ func testEviction(t *testing.T, l *limit.Limit, denied bool) {
 		t.Errorf("%+v", st)
 	}
 	e.check()
+}
+
+// A step that finds no room for a long state leaves its buffer to the next one.
+func TestLongStatesWithoutRoomAllocateNothing(t *testing.T) {
+	e := New(Options{Shards: 1})
+	l := limit.Limit{Algorithm: limit.LOG, Max: 65536, Period: 3600e9, Burst: 65536}
+	now, key := start, key(1)
+	var d limit.Decision
+	for range 10_000 {
+		now += 1e6
+		if err := e.Take(now, key, &l, 1, &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.SetMaxMemory(1, NoEviction)
+	refused := 0
+	take := func() {
+		now += 1e6
+		if err := e.Take(now, key, &l, 1, &d); err == ErrOOM {
+			refused++
+		}
+	}
+	for range 10_000 { // until the box is full
+		take()
+	}
+	allocs := testing.AllocsPerRun(100, take)
+	if refused < 100 {
+		t.Fatalf("%d refused", refused)
+	}
+	if allocs > 1 { // the slice's header
+		t.Errorf("%v allocations", allocs)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		take()
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 100_000 {
+		t.Errorf("100 refused steps allocate %d bytes", n)
+	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"limitdb/engine/table"
@@ -50,6 +51,8 @@ type shardData struct {
 	following *following
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
+	// spare is the engine's.
+	spare *spare
 }
 
 // clamp returns now, or the shard's time if that is later.
@@ -97,7 +100,39 @@ func (s *shard) scratch(k limit.Kind, state []byte) []byte {
 	if n := len(state); (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
 		return s.next[:0]
 	}
+	if n := len(state); n > len(s.next) && cap(state)-n < growth {
+		if b := s.spare.take(n + growth); b != nil {
+			return b
+		}
+	}
 	return state[:0]
+}
+
+// growth is at least what one step adds to a long state of leases or of LOG.
+const growth = 512
+
+// spare holds a buffer of a long state that has outgrown its box, for the next
+// such step of any shard: the box gets a copy. Without it, each step on a table
+// that has no room for the new state would leave another buffer to the garbage
+// collector.
+type spare struct{ buffer atomic.Pointer[[]byte] }
+
+// take returns the buffer, empty, if it has room for n bytes; else nil.
+func (s *spare) take(n int) []byte {
+	b := s.buffer.Swap(nil)
+	if b == nil || cap(*b) < n {
+		return nil
+	}
+	return (*b)[:0]
+}
+
+// give keeps the buffer of next, unless that is state, changed in place, or is
+// short.
+func (s *spare) give(next, state []byte) {
+	if cap(next) <= growth || len(next) == 0 || len(state) > 0 && &next[0] == &state[0] {
+		return
+	}
+	s.buffer.Store(&next)
 }
 
 // fixedState is the length of most bucket states (GCRA to QUEUE): a time and
@@ -188,7 +223,16 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 	if err != nil {
 		return err
 	}
+	if len(next) > len(s.next) {
+		return s.commitLong(now, &sp, sp.MarkAfter(l, cost, d), next, state, d)
+	}
 	return s.commit(now, &sp, sp.MarkAfter(l, cost, d), next, d)
+}
+
+// commitLong is commit of a long state, whose buffer the next step may use.
+func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state []byte, d *limit.Decision) error {
+	defer s.spare.give(next, state)
+	return s.commit(now, sp, m, next, d)
 }
 
 func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
