@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"runtime"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 
