@@ -117,6 +117,7 @@ func parseError(err error, name string) error {
 // Wording is an error with the text of Redis, capitals and full stops included, because clients may look for it.
 type Wording string
 
+// Error returns the text.
 func (w Wording) Error() string { return string(w) }
 
 // replyError returns a Wording.
