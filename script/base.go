@@ -10,7 +10,7 @@ import (
 // openLibraries fills in what scripts see: the functions of Lua that can do no harm, and those of Redis.
 func (vm *VM) openLibraries() {
 	L := vm.state
-	vm.library = L.NewTable()
+	vm.shared = L.NewTable()
 	vm.globals = L.NewTable()
 
 	// The library's own base functions, of which most are taken over as they are.
@@ -22,14 +22,14 @@ func (vm *VM) openLibraries() {
 		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "select", "type",
 		"unpack", "xpcall", "_VERSION",
 	} {
-		vm.library.RawSetString(name, own.RawGetString(name))
+		vm.shared.RawSetString(name, own.RawGetString(name))
 	}
-	vm.functions(vm.library, map[string]lua.LGFunction{
+	vm.functions(vm.shared, map[string]lua.LGFunction{
 		fnConcat: vm.concat, fnTable: vm.newTable, fnClosure: vm.newClosure, fnStore: vm.store,
 		"rawset": vm.rawSet, "setmetatable": vm.setMetatable, "tostring": vm.toString, "tonumber": vm.toNumber,
 		"load": vm.load, "loadstring": vm.load, "collectgarbage": vm.collect, "gcinfo": vm.collect,
 	})
-	vm.library.RawSetString("_G", vm.globals)
+	vm.shared.RawSetString("_G", vm.globals)
 
 	maths := own.RawGetString("math").(*lua.LTable)
 	maths.ForEach(func(name, f lua.LValue) {
@@ -67,9 +67,9 @@ func (vm *VM) openLibraries() {
 		L.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(L.ToStringMeta(L.Get(2))))
 		return 0
 	}))
-	vm.library.Metatable = missing
+	vm.shared.Metatable = missing
 	proxy := L.NewTable()
-	proxy.RawSetString("__index", vm.library)
+	proxy.RawSetString("__index", vm.shared)
 	proxy.RawSetString("__newindex", L.NewFunction(func(L *lua.LState) int {
 		L.RaiseError("Attempt to modify a readonly table")
 		return 0
@@ -91,7 +91,7 @@ func (vm *VM) functions(t *lua.LTable, functions map[string]lua.LGFunction) *lua
 
 // module makes a table a global variable that scripts cannot change.
 func (vm *VM) module(name string, t *lua.LTable) {
-	vm.library.RawSetString(name, t)
+	vm.shared.RawSetString(name, t)
 	vm.readOnly[t] = true
 }
 

@@ -46,7 +46,7 @@ const (
 type VM struct {
 	state    *lua.LState
 	globals  *lua.LTable // what a script sees as its global variables; always empty
-	library  *lua.LTable // what globals falls back to
+	shared   *lua.LTable // what globals falls back to
 	readOnly map[*lua.LTable]bool
 	meter    meter
 	random   rand48
@@ -111,8 +111,8 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, stop, nil
 	vm.run = run{host: host, args: vm.run.args, reply: vm.run.reply}
 	L := vm.state
-	vm.library.RawSetString("KEYS", vm.list(keys))
-	vm.library.RawSetString("ARGV", vm.list(argv))
+	vm.shared.RawSetString("KEYS", vm.list(keys))
+	vm.shared.RawSetString("ARGV", vm.list(argv))
 	defer func() {
 		if p := recover(); p != nil {
 			// A defect of the library, such as an index out of its stack, must not end the server.

@@ -30,7 +30,7 @@ func limitHeap(root fs.FS, getenv func(string) string, maxMemory int64) int64 {
 	return heap
 }
 
-// heapGrowth returns how much garbage the heap may hold, in percent of what is live, before it is collected.
+// heapGrowth returns the percentage of garbage, relative to the live heap, at which the collector runs.
 // With maxmemory it is half of Go's default: collections cost little, because the table is outside the heap.
 // GOGC in the environment takes precedence; the result is then 0.
 func heapGrowth(getenv func(string) string, maxMemory int64) (percent int) {
