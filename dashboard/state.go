@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"limitdb/internal/stats"
@@ -151,9 +152,14 @@ func (d *Dashboard) run(ctx context.Context, args ...[]byte) (resp.Value, error)
 	return v, err
 }
 
-// top returns the keys that are denied most often now. A node that does not lead has none.
+// topWait is how long a page waits for the keys that are denied most often, which another node may have.
+const topWait = 300 * time.Millisecond
+
+// top returns the keys that are denied most often now. In a cluster, the node that leads knows them.
 func (d *Dashboard) top(ctx context.Context) []topKey {
 	keys := []topKey{}
+	ctx, cancel := context.WithTimeout(ctx, topWait)
+	defer cancel()
 	v, err := d.run(ctx, []byte("RL.TOP"), []byte("COUNT"), []byte("12"))
 	if err != nil {
 		return keys

@@ -171,7 +171,7 @@ func (a *api) run(ctx context.Context, args ...[]byte) (resp.Value, error) {
 	b, err := a.Do(ctx, args...)
 	if err != nil {
 		return resp.Value{}, &failure{
-			status: http.StatusServiceUnavailable, Code: "UNKNOWNOUTCOME",
+			status: http.StatusServiceUnavailable, retryAfter: "1", Code: "UNKNOWNOUTCOME",
 			Message: "the decision was not durable in time: it may have been counted",
 		}
 	}
@@ -200,10 +200,7 @@ func failureOf(text string) *failure {
 		f.status, f.retryAfter = http.StatusServiceUnavailable, "1"
 		f.Message = "this node does not lead: ask the one at " + f.leader + " (its RESP address)"
 	case "OOM", "MISCONF", "LOADING", "CLUSTERDOWN", "PAUSED", "UNKNOWNOUTCOME":
-		f.status = http.StatusServiceUnavailable
-		if code != "UNKNOWNOUTCOME" {
-			f.retryAfter = "1"
-		}
+		f.status, f.retryAfter = http.StatusServiceUnavailable, "1"
 	}
 	return f
 }

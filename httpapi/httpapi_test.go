@@ -235,9 +235,9 @@ func TestErrorsOfTheServer(t *testing.T) {
 		{"-LOADING wait", nil, 503, "1", `"code":"LOADING"`},
 		{"-CLUSTERDOWN no leader", nil, 503, "1", `"code":"CLUSTERDOWN"`},
 		{"-PAUSED wait", nil, 503, "1", `"code":"PAUSED"`},
-		{"-UNKNOWNOUTCOME it may have been counted", nil, 503, "", `"code":"UNKNOWNOUTCOME"`},
+		{"-UNKNOWNOUTCOME it may have been counted", nil, 503, "1", `"code":"UNKNOWNOUTCOME"`},
 		{"-MOVED 7 10.1.1.1:6379", nil, 503, "1", `"leader":"10.1.1.1:6379"`},
-		{"", context.DeadlineExceeded, 503, "", `"code":"UNKNOWNOUTCOME"`},
+		{"", context.DeadlineExceeded, 503, "1", `"code":"UNKNOWNOUTCOME"`},
 	} {
 		f := &fake{reply: c.reply + "\r\n", err: c.err}
 		for _, w := range []*httptest.ResponseRecorder{

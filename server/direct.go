@@ -12,27 +12,50 @@ import (
 // It returns the reply, in RESP3, when the reply may be sent: once the state that it reveals is
 // durable. If ctx ends before, it returns ctx's error, and the command may have been carried out.
 // A command that needs a client's connection is refused, and one that would wait for its turn is
-// decided at once. Any goroutine may call Do.
+// decided at once. A node that does not lead sends the command to the node that does, and waits for
+// a leader as it does for its clients. Any goroutine may call Do.
 func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err error) {
 	defer srv.containDirect(&out)
-	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
-	turn, following := srv.durable.turn()                             // before anything is decided
-	c := call{srv: srv, args: args, now: srv.clock.Now(), reply: reply{proto: resp.RESP3}}
 	if srv.stopping.Load() {
 		return resp.AppendError(nil, errShuttingDown), nil
 	}
-	c.runAlone(srv.special.Load() | early | following)
-	if !c.reveals || srv.durable.ackLeader.Load() && c.cmd.flags&flagQuorum == 0 {
-		return c.out, nil
+	d := srv.decideDirect(args)
+	if d.away {
+		return srv.doElsewhere(ctx, args)
 	}
-	known, err := srv.settle(ctx, turn)
+	return srv.sendDirect(ctx, &d)
+}
+
+// directCall is a call of Do.
+type directCall struct {
+	call
+	turn uint64 // see Durability.Turn
+	away bool   // only the leader can run it: it has not run
+}
+
+// decideDirect runs a command that belongs to no client, unless only the leader can.
+func (srv *Server) decideDirect(args [][]byte) (d directCall) {
+	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
+	turn, following := srv.durable.turn()                             // before anything is decided
+	d.turn = turn
+	d.call = call{srv: srv, args: args, now: srv.clock.Now(), reply: reply{proto: resp.RESP3}}
+	d.away = d.runAlone(srv.special.Load() | early | following)
+	return d
+}
+
+// sendDirect returns the reply of a call that has run, when it may be sent.
+func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, err error) {
+	if !d.reveals || srv.durable.ackLeader.Load() && d.cmd.flags&flagQuorum == 0 {
+		return d.out, nil
+	}
+	known, err := srv.settle(ctx, d.turn)
 	switch {
 	case err != nil:
 		return nil, err
 	case !known:
 		return resp.AppendError(nil, errUnknownOutcome), nil
 	}
-	return c.out, nil
+	return d.out, nil
 }
 
 // settle blocks until everything seen so far in a turn is durable. known is false if that can never be known, and with
@@ -53,26 +76,33 @@ func (srv *Server) settle(ctx context.Context, turn uint64) (known bool, err err
 }
 
 // runAlone runs the command of a call that belongs to no client, and counts it. Afterwards c.reveals
-// reports whether the reply reveals state.
-func (c *call) runAlone(special uint32) {
+// reports whether the reply reveals state. If the command is to be forwarded, runAlone does nothing
+// and returns true.
+func (c *call) runAlone(special uint32) (away bool) {
 	srv := c.srv
 	stripe := srv.counts.Stripe(srv.counts.Stripes() - 1) // of connections with a goroutine of their own
 	text := ""
 	if c.cmd = srv.table.find(c.args[0]); c.cmd == nil {
 		srv.counters.unknown.Add(1)
 		c.fail(srv.unknownCommand(c.args))
-		return
+		return false
 	}
 	if c.cmd, text = c.cmd.resolve(c.args); text == "" {
-		text = c.refusal(special)
+		text = c.refusal(special &^ specialFollowing)
 	}
 	if text == "" && special&specialPause != 0 && srv.pause.stops(c.cmd) {
 		text = errPaused
 	}
+	if text == "" && special&specialFollowing != 0 && c.cmd.leads() {
+		if srv.forwards() {
+			return true
+		}
+		text = c.elsewhere()
+	}
 	if text != "" {
 		stripe.Reject(c.cmd.id)
 		c.fail(text)
-		return
+		return false
 	}
 	c.cmd.run(c)
 	stripe.Record(c.cmd.id, srv.clock.Now()-c.now, c.failed)
@@ -80,6 +110,7 @@ func (c *call) runAlone(special uint32) {
 		srv.monitors.feedDirect(c)
 	}
 	c.reveals = c.cmd.flags&(flagWrite|flagReadonly) != 0 && (!c.failed || c.reveals)
+	return false
 }
 
 // containDirect is contain for Do.

@@ -2,6 +2,8 @@ package server
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/config"
 	"limitdb/resp"
 	"limitdb/uplink"
 )
@@ -373,4 +376,118 @@ func TestForwardedTransaction(t *testing.T) {
 	if got := strings.Join(c.receive(4), " "); got != "OK QUEUED [[0 1 0 -1 60000]] PONG" {
 		t.Errorf("%q", got)
 	}
+}
+
+// asks has Do run a command, and returns where its reply comes.
+func (n *twoNodes) asks(words ...string) <-chan string {
+	args := make([][]byte, len(words))
+	for i, w := range words {
+		args[i] = []byte(w)
+	}
+	reply := make(chan string, 1)
+	go func() {
+		b, err := n.follower.Do(n.t.Context(), args...)
+		if err != nil {
+			reply <- err.Error()
+			return
+		}
+		v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), 1<<20)
+		if err != nil {
+			reply <- err.Error()
+			return
+		}
+		reply <- line(v)
+	}()
+	return reply
+}
+
+// awaits waits until so many wait for a leader at the follower.
+func (n *twoNodes) awaits(many int) {
+	for {
+		l := &n.follower.leaderless
+		l.mu.Lock()
+		now := len(l.set)
+		l.mu.Unlock()
+		if now == many {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// What comes without a connection is forwarded as clients' commands are: it waits for a leader, is refused after that, and is unknown if
+// the uplink ends.
+func TestForwardingDirect(t *testing.T) {
+	n := newTwoNodes(t)
+	is := func(reply <-chan string, want string) {
+		t.Helper()
+		if got := <-reply; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	take := func(key string) <-chan string { return n.asks("RL.TAKE", key, "GCRA", "1/m") }
+	is(take("a"), "[0 1 0 -1 60000]")
+	is(take("a"), "[1 1 0 60000 60000]")
+	is(n.asks("RL.INFO", "none"), "nil")
+	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).wrongArity())
+	is(n.asks("MONITOR"), "-ERR monitor needs a connection of its own")
+	if kept := len(n.follower.direct.kept); kept != 1 || n.leader.clients.count() != 1 {
+		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.count())
+	}
+
+	// No leader: it waits.
+	n.cut()
+	waits := take("b")
+	n.awaits(1)
+	n.connect()
+	is(waits, "[0 1 0 -1 60000]")
+	n.cut()
+	waits = take("b")
+	n.awaits(1)
+	n.follower.clock.Advance(leaderWait)
+	n.follower.LeaderChanged()
+	is(waits, "-"+errNoLeader)
+	n.awaits(0)
+
+	// The leader steps down, so it has begun nothing; then this node leads.
+	n.connect()
+	n.leader.Follow()
+	waits = take("c")
+	n.awaits(1)
+	n.leader.Lead(n.leader.engine)
+	n.follower.LeaderChanged()
+	is(waits, "[0 1 0 -1 60000]")
+
+	// The uplink ends while the leader owes the reply.
+	n.primary.holds.Store(true)
+	waits = take("d")
+	for n.leader.engine.Stats().Keys < 4 {
+		runtime.Gosched()
+	}
+	n.cut()
+	is(waits, "-"+errUnknownOutcome)
+
+	// The caller does not wait any longer.
+	n.connect()
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() {
+		_, err := n.follower.Do(ctx, []byte("RL.TAKE"), []byte("e"), []byte("GCRA"), []byte("1/m"))
+		over <- err
+	}()
+	for n.leader.engine.Stats().Keys < 5 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := n.follower.registry.Set(config.Pair{Name: "raft-redirect", Value: "moved"}); err != nil {
+		t.Fatal(err)
+	}
+	is(take("foo"), "-MOVED 12182 127.0.0.1:7")
+	n.other.turn = 1
+	n.other.holds.Store(false)
+	n.follower.Lead(n.follower.engine)
+	is(take("a"), "[0 1 0 -1 60000]")
 }

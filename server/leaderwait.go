@@ -14,29 +14,37 @@ const (
 	leaderWaits = 10_000
 )
 
-// leaderless are the sessions whose commands wait for a leader.
+// looker is somebody whose commands wait for a leader: a session, or a caller of Do.
+type looker interface {
+	// look has it look whether there is one. It does not block.
+	look()
+}
+
+func (s *session) look() { s.conn.Wake() }
+
+// leaderless are those whose commands wait for a leader.
 type leaderless struct {
 	mu  sync.Mutex
-	set map[*session]struct{} // guarded by mu
+	set map[looker]struct{} // guarded by mu
 }
 
 // add returns false if too many wait already.
-func (l *leaderless) add(s *session) bool {
+func (l *leaderless) add(who looker) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.set) >= leaderWaits {
 		return false
 	}
 	if l.set == nil {
-		l.set = map[*session]struct{}{}
+		l.set = map[looker]struct{}{}
 	}
-	l.set[s] = struct{}{}
+	l.set[who] = struct{}{}
 	return true
 }
 
-func (l *leaderless) remove(s *session) {
+func (l *leaderless) remove(who looker) {
 	l.mu.Lock()
-	delete(l.set, s)
+	delete(l.set, who)
 	l.mu.Unlock()
 }
 
@@ -44,8 +52,8 @@ func (l *leaderless) remove(s *session) {
 func (l *leaderless) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for s := range l.set {
-		s.conn.Wake()
+	for who := range l.set {
+		who.look()
 	}
 }
 
@@ -59,6 +67,12 @@ func (srv *Server) uplink(loop int) *uplink.Link {
 		return r.Uplink(loop)
 	}
 	return nil
+}
+
+// forwards reports whether this node forwards commands while another leads.
+func (srv *Server) forwards() bool {
+	r := srv.opts.Replication
+	return r != nil && r.Uplink != nil && srv.set.RaftRedirect.Get() != "moved"
 }
 
 // gaveUp reports whether the session has waited for a leader in vain.

@@ -97,6 +97,7 @@ type Server struct {
 
 	durable    durable
 	leaderless leaderless
+	direct     directStreams
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
 	special     atomic.Uint32
