@@ -295,10 +295,18 @@ func (it *item) revert() {
 	}
 }
 
+// sameSlice reports whether a and b are the same bytes in memory.
+func sameSlice(a, b []byte) bool {
+	return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0]
+}
+
 // item returns the item of a key.
 func (t *Txn) item(key []byte) (*item, error) {
 	if t.undeclared {
 		return nil, ErrUndeclared
+	}
+	if len(t.items) > 0 && sameSlice(key, t.items[0].Key) {
+		return &t.items[0], nil // most transactions have one key, and use it several times
 	}
 	h, _ := t.e.place(key)
 	at, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].Hash, h) })

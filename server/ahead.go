@@ -103,14 +103,14 @@ func (s *session) runQueue(a *ahead) {
 			start = a.ends[i]
 		}
 		s.call.place = 0
+		if len(s.call.out) >= flushAt {
+			s.flush()
+		}
 	}
 	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
 		s.remembered.plan = *a.last
 	}
 	a.n, a.words, a.last = 0, a.words[:0], nil
-	if len(s.call.out) >= flushAt {
-		s.flush()
-	}
 }
 
 // aheadPool lends a queue for one batch.

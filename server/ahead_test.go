@@ -45,6 +45,8 @@ func pipelineLines() []string {
 		"CONFIG SET max-key-len 1", "CONFIG SET max-key-len 4096", "RL.TAKE longer GCRA 5/m", "FLUSHALL",
 		"CL.THROTTLE longer 5 30 60", "GCRA b 1 1 1", "GCRA b 1 1 0", "RL.PEEK b GCRA 5/m", "RL.PEEK b GCRA 5/m COST", "RL.TAKE b LOG 5/m REPLACE",
 		"CLIENT PAUSE 20 WRITE", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES", "MONITOR", "CONFIG SET requirepass secret", "CONFIG SET proto-max-bulk-len 1mb",
+		"INCR n", "INCRBY n 5", "INCRBY n x", "INCR a", "DECR n", "GET n", "SET n 7", "SET n 7 NX", "SET n 7 EX", "SETNX m 1", "GETDEL m", "APPEND n 1", "STRLEN n",
+		"EXPIRE n 5", "PTTL n", "PERSIST n", "INCREX n BYINT 2", "MULTI", "EXEC", "DISCARD", "WATCH n", "EVAL return(redis.call('incr',KEYS[1])) 1 n",
 	}
 }
 
@@ -109,4 +111,19 @@ func (ts *testServer) patient(c *testClient, in string) string {
 		out += c.resume()
 	}
 	return out
+}
+
+// Large replies of commands that were read ahead are sent before they fill the memory.
+func TestLargeRepliesOfAQueueAreSent(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.raw(string(encode("SET", "k", strings.Repeat("x", 60_000))))
+	want := strings.Repeat(c.raw("GET k\r\n"), aheadMost)
+	c.conn.writes = 0
+	if got := c.raw(strings.Repeat("GET k\r\n", aheadMost)); got != want {
+		t.Fatalf("%d bytes instead of %d", len(got), len(want))
+	}
+	if c.conn.writes < aheadMost/2 {
+		t.Errorf("%d bytes in %d writes", len(want), c.conn.writes)
+	}
 }

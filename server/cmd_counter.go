@@ -11,12 +11,12 @@ import (
 func counterCommands() []command {
 	by := func(name string) argument { return integer(name) }
 	return []command{
-		onKey("INCR", 2, flagWrite|flagFast, "string", "Adds 1 to the integer of a key, which begins as 0.", (*call).incr),
-		onKey("DECR", 2, flagWrite|flagFast, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*call).decr),
-		onKey("INCRBY", 3, flagWrite|flagFast, "string", "Adds to the integer of a key, which begins as 0.", (*call).incrBy, by("increment")),
-		onKey("DECRBY", 3, flagWrite|flagFast, "string", "Subtracts from the integer of a key, which begins as 0.", (*call).decrBy, by("decrement")),
-		onKey("INCRBYFLOAT", 3, flagWrite|flagFast, "string", "Adds to the number of a key, which begins as 0.", (*call).incrByFloat, argument{name: "increment", kind: "double"}),
-		onKey("INCREX", -2, flagWrite|flagFast, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*call).incrEX,
+		onKey("INCR", 2, flagWrite|flagFast|flagAhead, "string", "Adds 1 to the integer of a key, which begins as 0.", (*call).incr),
+		onKey("DECR", 2, flagWrite|flagFast|flagAhead, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*call).decr),
+		onKey("INCRBY", 3, flagWrite|flagFast|flagAhead, "string", "Adds to the integer of a key, which begins as 0.", (*call).incrBy, by("increment")),
+		onKey("DECRBY", 3, flagWrite|flagFast|flagAhead, "string", "Subtracts from the integer of a key, which begins as 0.", (*call).decrBy, by("decrement")),
+		onKey("INCRBYFLOAT", 3, flagWrite|flagFast|flagAhead, "string", "Adds to the number of a key, which begins as 0.", (*call).incrByFloat, argument{name: "increment", kind: "double"}),
+		onKey("INCREX", -2, flagWrite|flagFast|flagAhead, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*call).incrEX,
 			oneOf("increment", argument{name: "integer", kind: "integer", token: "BYINT"}, argument{name: "float", kind: "double", token: "BYFLOAT"}),
 			optional(argument{name: "lowerbound", kind: "double", token: "LBOUND"}),
 			optional(argument{name: "upperbound", kind: "double", token: "UBOUND"}),

@@ -9,15 +9,15 @@ import (
 func expireCommands() []command {
 	option := oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT"))
 	return []command{
-		onKey("EXPIRE", -3, flagWrite|flagFast, "generic", "Sets after how many seconds a key expires.", func(c *call, t *txn) { c.expire(t, true, c.nowMillis()) }, integer("seconds"), option),
-		onKey("PEXPIRE", -3, flagWrite|flagFast, "generic", "Sets after how many milliseconds a key expires.", func(c *call, t *txn) { c.expire(t, false, c.nowMillis()) }, integer("milliseconds"), option),
-		onKey("EXPIREAT", -3, flagWrite|flagFast, "generic", "Sets at which Unix time a key expires, in seconds.", func(c *call, t *txn) { c.expire(t, true, 0) }, integer("unix-time-seconds"), option),
-		onKey("PEXPIREAT", -3, flagWrite|flagFast, "generic", "Sets at which Unix time a key expires, in milliseconds.", func(c *call, t *txn) { c.expire(t, false, 0) }, integer("unix-time-milliseconds"), option),
-		onKey("PERSIST", 2, flagWrite|flagFast, "generic", "Makes a key never expire.", (*call).persist),
-		onKey("TTL", 2, flagReadonly|flagFast, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).ttl),
-		onKey("PTTL", 2, flagReadonly|flagFast, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).pTTL),
-		onKey("EXPIRETIME", 2, flagReadonly|flagFast, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*call).expireTime),
-		onKey("PEXPIRETIME", 2, flagReadonly|flagFast, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", (*call).pExpireTime),
+		onKey("EXPIRE", -3, flagWrite|flagFast|flagAhead, "generic", "Sets after how many seconds a key expires.", func(c *call, t *txn) { c.expire(t, true, c.nowMillis()) }, integer("seconds"), option),
+		onKey("PEXPIRE", -3, flagWrite|flagFast|flagAhead, "generic", "Sets after how many milliseconds a key expires.", func(c *call, t *txn) { c.expire(t, false, c.nowMillis()) }, integer("milliseconds"), option),
+		onKey("EXPIREAT", -3, flagWrite|flagFast|flagAhead, "generic", "Sets at which Unix time a key expires, in seconds.", func(c *call, t *txn) { c.expire(t, true, 0) }, integer("unix-time-seconds"), option),
+		onKey("PEXPIREAT", -3, flagWrite|flagFast|flagAhead, "generic", "Sets at which Unix time a key expires, in milliseconds.", func(c *call, t *txn) { c.expire(t, false, 0) }, integer("unix-time-milliseconds"), option),
+		onKey("PERSIST", 2, flagWrite|flagFast|flagAhead, "generic", "Makes a key never expire.", (*call).persist),
+		onKey("TTL", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).ttl),
+		onKey("PTTL", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).pTTL),
+		onKey("EXPIRETIME", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*call).expireTime),
+		onKey("PEXPIRETIME", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", (*call).pExpireTime),
 	}
 }
 

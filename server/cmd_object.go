@@ -21,7 +21,7 @@ func objectCommands() []command {
 		return c
 	}
 	return []command{
-		onKey("TYPE", 2, flagReadonly|flagFast, "generic", "Returns a key's algorithm or type in lower case, or none.", (*call).typeOf),
+		onKey("TYPE", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns a key's algorithm or type in lower case, or none.", (*call).typeOf),
 		two("RENAME", 3, "Gives a key another name.", (*call).rename),
 		two("RENAMENX", 3, "Gives a key another name that no key has.", (*call).renameNX),
 		two("COPY", -3, "Copies a key.", (*call).copyKey, optional(argument{name: "destination-db", kind: "integer", token: "DB"}), optional(word("REPLACE"))),

@@ -188,6 +188,7 @@ type fakeConn struct {
 	life          transport.Life
 	turn          time.Duration
 	yields        int // calls of Yield
+	writes        int // calls of Write
 	loop          int
 }
 
@@ -195,6 +196,7 @@ func (f *fakeConn) Write(p []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.out = append(f.out, p...)
+	f.writes++
 }
 
 func (f *fakeConn) take() []byte {
