@@ -32,7 +32,10 @@ func (s *Store) Start() {
 }
 
 // Dirtied notifies the store that a part has something to drain. It never blocks.
-func (s *Store) Dirtied() { signal(s.dirtied) }
+func (s *Store) Dirtied() {
+	s.due.CompareAndSwap(0, s.o.Now()+int64(writeDelay))
+	signal(s.dirtied)
+}
 
 // Wait arranges for fn(nil) to be called once every change that anyone can have seen is durable, and returns
 // true. If there is nothing to wait for, or the policy is not Always, it returns false and never calls fn. The
@@ -57,11 +60,22 @@ func (s *Store) Wait(fn func(error)) bool {
 	return true
 }
 
-// Kick wakes the writer if anybody waits. It is cheap if nobody does.
+// Kick wakes the writer if anybody waits or a write is due. It is cheap otherwise. Whoever makes changes calls
+// it often.
+//
+// The writer has a timer for writes that are due, but it may fire late: Go runs a timer on the thread that set
+// it, and on a busy machine the kernel may let that thread wait for 100 ms while another one goes on granting.
+// A writer that the other thread has woken runs there, as soon as that thread yields.
 func (s *Store) Kick() {
-	if s.unkicked.Load() && s.unkicked.Swap(false) {
+	if s.unkicked.Load() && s.unkicked.Swap(false) || s.overdue() {
 		signal(s.kick)
 	}
+}
+
+// overdue reports whether what the parts have should be written by now.
+func (s *Store) overdue() bool {
+	due := s.due.Load()
+	return due != 0 && s.o.Now() >= due
 }
 
 // waiting reports whether anybody waits; an earlier commit may have served all.
@@ -100,7 +114,9 @@ func (s *Store) write() {
 		case <-s.stop:
 			return
 		case <-s.kick:
-			if s.waiting() {
+			if s.waiting() || s.overdue() {
+				delay.Stop() // whatever is not in this commit arms it again
+				armed = false
 				s.commit()
 			}
 		case <-s.dirtied:
@@ -176,6 +192,7 @@ func (s *Store) gather() error {
 // error, and without a log, it drops the records: the next base will contain everything. The caller holds io.
 func (s *Store) flush() (at uint64, err error) {
 	at = s.opened.Add(1) // before the drain; see Store
+	s.due.Store(0)       // before the cut: later changes set it again
 	s.cut()
 	buf := &s.buf
 	begun := false

@@ -91,7 +91,9 @@ type running struct {
 func run(t *testing.T, dir string, o Options) *running {
 	r := &running{t: t, dir: dir, fs: &diskFS{}, tab: newTable(4)}
 	o.Dir, o.FS, o.Parts = dir, r.fs, []Part{r.tab.part()}
-	o.Now = func() int64 { return time.Now().UnixNano() }
+	if o.Now == nil {
+		o.Now = func() int64 { return time.Now().UnixNano() }
+	}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

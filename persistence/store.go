@@ -115,7 +115,9 @@ type Store struct {
 
 	opened, durable atomic.Uint64
 	unkicked        atomic.Bool // somebody waits, and the writer does not know it yet
-	policy          atomic.Uint32
+	// due is when what the parts have must be written, in Unix ns; 0 if they have nothing new.
+	due    atomic.Int64
+	policy atomic.Uint32
 	// failure is why writers are refused; nil if they are not.
 	failure atomic.Pointer[failure]
 
