@@ -99,20 +99,17 @@ func (t *Txn) together(r *Together) (at int, err error) {
 	return at, nil
 }
 
-// RefundAll gives costs[i] back to keys[i] under limits[i] for all i, each as
-// Refund does. All of it is one group of the journal. After an error some may
-// have been given back.
+// RefundAll gives costs[i] back to keys[i] under limits[i] for all i in one
+// atomic step, each as Refund does. After an error nothing has changed.
 func (e *Engine) RefundAll(now int64, keys [][]byte, limits []limit.Limit, costs []int64, ds []limit.Decision) error {
-	if j := e.journal.Load(); j != nil {
-		j.gate.Enter()
-		defer j.gate.Leave()
-	}
-	for i := range keys {
-		if err := e.Refund(now, keys[i], &limits[i], costs[i], &ds[i]); err != nil {
-			return err
+	return e.Update(now, keys, func(t *Txn) error {
+		for i := range keys {
+			if err := t.Refund(keys[i], &limits[i], costs[i], &ds[i]); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // duplicate returns the index of the first key that repeats an earlier one, or

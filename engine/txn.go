@@ -97,6 +97,10 @@ type item struct {
 	cost            int64
 	allowed, denied uint32
 	peeked          uint32
+	refunded        uint32
+	// other is set if something else than a decision has written the state: waits
+	// may be shorter now.
+	other bool
 }
 
 const (
@@ -266,7 +270,7 @@ func (t *Txn) lock(now int64) {
 	for _, i := range t.order {
 		it := &t.items[i]
 		it.look(now)
-		it.limit, it.allowed, it.denied, it.peeked = nil, 0, 0, 0
+		it.limit, it.allowed, it.denied, it.peeked, it.refunded, it.other = nil, 0, 0, 0, 0, false
 	}
 }
 
@@ -353,6 +357,7 @@ func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
 	if err != nil {
 		return err
 	}
+	it.other = true
 	return t.write(it, table.Unknown(kind), state)
 }
 
@@ -365,6 +370,7 @@ func (t *Txn) Delete(key []byte) (was bool, err error) {
 	if was = it.kind != 0; !was {
 		return false, nil
 	}
+	it.other = true
 	return true, t.write(it, table.Unknown(it.kind), nil)
 }
 
@@ -387,7 +393,39 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	if err != nil || next == nil {
 		return err
 	}
+	it.other = true
 	return t.write(it, table.KindMark(kind), next)
+}
+
+// Refund gives cost back to key, as Engine.Refund does. Its errors are
+// ErrWrongType and those of limit.Refund.
+func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	it, err := t.item(key)
+	if err == nil {
+		err = t.takeLate(it)
+	}
+	if err != nil {
+		return err
+	}
+	state, err := it.stateFor(l)
+	if err != nil {
+		return err
+	}
+	before := limit.Expires(l.Algorithm.Kind(), state)
+	buf := t.e.arena.TakeBuffer()
+	next, err := limit.Refund(l, state, t.now, cost, *buf, d)
+	defer func() { t.e.arena.PutBuffer(buf, next) }()
+	if err == nil && next != nil {
+		if err = it.s.holdTurns(t.now, before, key, l, next, d); err == nil {
+			there := it.kind != 0
+			err = t.write(it, table.MarkOf(l, 1, d), next)
+			it.must, it.other = there, true
+		}
+	}
+	if err == nil {
+		it.refunded++
+	}
+	return err
 }
 
 // write notes the state to store for an item. It may lie in the item's buffer.

@@ -148,7 +148,7 @@ func (t *Txn) store(it *item, moved bool) (err error) {
 		state = it.box
 		s.table.TakeBox(&it.box)
 	}
-	if it.denied > 0 {
+	if it.denied > 0 || it.other {
 		under = nil
 	}
 	if err := s.store(t.now, &it.Spot, it.mark, state, true); err != nil {
@@ -172,4 +172,5 @@ func (it *item) count(now int64) {
 		it.s.countDenied(now, &it.Spot)
 	}
 	it.s.peeked += uint64(it.peeked)
+	it.s.refunded += uint64(it.refunded)
 }

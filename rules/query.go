@@ -131,6 +131,17 @@ func (q *Query) Match(cost int64) error {
 	return nil
 }
 
+// Found returns a copy of what Match has found: Charges, with keys that stay valid, and Unlimited.
+func (q *Query) Found() Query {
+	found := Query{Charges: slices.Clone(q.Charges), Unlimited: q.Unlimited}
+	keys := slices.Clone(q.keys)
+	for i := range found.Charges {
+		c := &found.Charges[i]
+		c.Key = keys[c.start:c.end:c.end]
+	}
+	return found
+}
+
 // applies reports whether a rule matches.
 func (r *Rule) applies(q *Query) bool {
 	for _, f := range r.key {

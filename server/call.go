@@ -21,9 +21,10 @@ type call struct {
 	whole  bool           // the command must not yield
 	reply
 
-	declared    [][]byte // of a command on values
-	txn         txn      // of a command on values
-	body, state []byte   // room for what a command on values writes
+	resolved    *resolved // of a check in EXEC
+	declared    [][]byte  // of a command on values
+	txn         txn       // of a command on values
+	body, state []byte    // room for what a command on values writes
 }
 
 // states returns the engine that a read is served from.

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"limitdb/engine"
 	"limitdb/internal/decisionlog"
@@ -15,17 +16,14 @@ import (
 // Checkings are reused, so a check allocates nothing.
 type checking struct {
 	rules.Query
-	force *rulesInForce
-	ns    *rules.Namespace
-	how   checkHow
-	cost  int64
+	force   *rulesInForce
+	ns      *rules.Namespace
+	how     checkHow
+	cost    int64
+	explain bool
 
-	all    engine.Together
-	keys   [rules.MaxCharges][]byte
-	limits [rules.MaxCharges]limit.Limit
-	costs  [rules.MaxCharges]int64
-	ds     [rules.MaxCharges]limit.Decision
-	soft   [rules.MaxCharges]bool
+	all engine.Together  // what the engine is asked; its slices are reused
+	ds  []limit.Decision // on Charges
 }
 
 // checkHow says what a check does.
@@ -57,7 +55,7 @@ func (srv *Server) doneChecking(k *checking) {
 
 // begin begins a check in a namespace. The error is errNoNamespace.
 func (k *checking) begin(srv *Server, namespace []byte) error {
-	k.force, k.how, k.cost = srv.rules.force.Load(), checkTakes, 1
+	k.force, k.how, k.cost, k.explain = srv.rules.force.Load(), checkTakes, 1, false
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
 		return errNoNamespace
@@ -72,35 +70,44 @@ func (k *checking) decide(srv *Server, lane int, now int64) error {
 	if err := k.Match(k.cost); err != nil {
 		return err
 	}
-	if k.Unlimited != nil && k.how == checkTakes {
-		k.force.counters[k.Unlimited.Index].Add(lane, stats.RuleAllowed)
-	}
-	n := len(k.Charges)
-	if n == 0 {
+	k.charge()
+	if len(k.Charges) == 0 {
+		k.count(lane, false)
 		return nil
 	}
-	for i := range k.Charges {
-		c := &k.Charges[i]
-		k.keys[i], k.limits[i], k.costs[i], k.soft[i] = c.Key, *c.Limit, c.Cost, c.Role != rules.Enforced
-	}
 	if k.how == checkRefunds {
-		return srv.states().RefundAll(now, k.keys[:n], k.limits[:n], k.costs[:n], k.ds[:n])
-	}
-	k.all = engine.Together{
-		Keys: k.keys[:n], Limits: k.limits[:n], Costs: k.costs[:n], Decisions: k.ds[:n], Soft: k.soft[:n], Peek: k.how == checkPeeks,
+		return srv.states().RefundAll(now, k.all.Keys, k.all.Limits, k.all.Costs, k.ds)
 	}
 	at, err := srv.states().Together(now, &k.all)
-	if err == nil && k.how == checkTakes && k.cost > 0 {
+	if err == nil {
 		k.count(lane, at >= 0)
-		if srv.decisions != nil {
-			k.log(srv, now)
-		}
+		k.log(srv, now)
 	}
 	return err
 }
 
+// charge makes what the engine is asked of the charges.
+func (k *checking) charge() {
+	a := &k.all
+	a.Keys, a.Limits, a.Costs, a.Soft = a.Keys[:0], a.Limits[:0], a.Costs[:0], a.Soft[:0]
+	for i := range k.Charges {
+		c := &k.Charges[i]
+		a.Keys, a.Limits, a.Costs = append(a.Keys, c.Key), append(a.Limits, *c.Limit), append(a.Costs, c.Cost)
+		a.Soft = append(a.Soft, c.Role != rules.Enforced)
+	}
+	n := len(k.Charges)
+	k.ds = slices.Grow(k.ds[:0], n)[:n]
+	a.Decisions, a.Peek = k.ds, k.how == checkPeeks
+}
+
+// takes reports whether the check takes something, so that it is counted and logged.
+func (k *checking) takes() bool { return k.how == checkTakes && k.cost > 0 }
+
 // log offers the decisions of the rules that enforce, or would, to the log of decisions.
 func (k *checking) log(srv *Server, now int64) {
+	if srv.decisions == nil || !k.takes() {
+		return
+	}
 	for i := range k.Charges {
 		c, d := &k.Charges[i], &k.ds[i]
 		if c.Role != rules.Candidate {
@@ -113,6 +120,12 @@ func (k *checking) log(srv *Server, now int64) {
 
 // count counts what a check was for each rule.
 func (k *checking) count(lane int, denied bool) {
+	if k.Unlimited != nil && k.how == checkTakes {
+		k.force.counters[k.Unlimited.Index].Add(lane, stats.RuleAllowed)
+	}
+	if !k.takes() {
+		return
+	}
 	for i := range k.Charges {
 		if as, ok := k.outcome(i, denied); ok {
 			k.force.counters[k.Charges[i].Rule.Index].Add(lane, as)
@@ -141,7 +154,7 @@ func (k *checking) outcome(i int, denied bool) (as stats.RuleOutcome, counted bo
 
 // answer returns the decision on the whole check, and the name of the rule that it comes from.
 func (k *checking) answer() (d limit.Decision, rule string) {
-	if at := k.Deciding(k.ds[:len(k.Charges)]); at >= 0 {
+	if at := k.Deciding(k.ds); at >= 0 {
 		return k.ds[at], k.Charges[at].Rule.Name
 	}
 	if k.Unlimited != nil {
@@ -233,7 +246,7 @@ func (srv *Server) Check(now int64, r *CheckRequest) (CheckAnswer, error) {
 	}
 	var a CheckAnswer
 	a.Decision, a.Rule = k.answer()
-	if at := k.Deciding(k.ds[:len(k.Charges)]); at >= 0 {
+	if at := k.Deciding(k.ds); at >= 0 {
 		a.Spelling = k.Charges[at].Limit.String()
 	}
 	for i := range k.Charges {

@@ -2,36 +2,88 @@ package server
 
 import (
 	"limitdb/engine"
-	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/rules"
 )
 
+// A check in a transaction or a script. Its keys come from the rules, not from its words. EXEC resolves its checks
+// before it locks their shards. A script that checks locks all of them.
+
+// resolved is a check whose rules have been found.
+type resolved struct {
+	checking
+	text string // the reply, if it cannot be decided
+}
+
+// resolve finds the rules of the check. A transaction may have thousands, so what it keeps of each is small.
+func (c *call) resolve() *resolved {
+	from := c.srv.checking()
+	defer c.srv.doneChecking(from)
+	r := &resolved{text: from.parse(c.srv, c.args[1:])}
+	if r.text != "" {
+		return r
+	}
+	if err := from.Match(from.cost); err != nil {
+		r.text = checkError(err, c.args[1])
+		return r
+	}
+	r.checking = checking{Query: from.Found(), force: from.force, ns: from.ns, how: from.how, cost: from.cost, explain: from.explain}
+	r.ds = make([]limit.Decision, len(r.Charges))
+	return r
+}
+
+// resolving collects the keys of checks.
+type resolving struct {
+	keys    [][]byte
+	there   map[string]bool
+	charges int
+}
+
+// resolve resolves the check c. It returns nil if the checks have so many charges that they are an error.
+func (a *resolving) resolve(c *call) *resolved {
+	if a.charges > engine.MaxTxn {
+		return nil
+	}
+	r := c.resolve()
+	a.charges += len(r.Charges)
+	for i := range r.Charges {
+		if key := r.Charges[i].Key; !a.there[string(key)] {
+			a.there[string(key)] = true
+			a.keys = append(a.keys, key)
+		}
+	}
+	return r
+}
+
 // rlCheckIn is rlCheck in a transaction or a script.
 func (c *call) rlCheckIn(t *txn) {
-	k := &checking{} // the transaction keeps its keys until it ends
-	k.Secret = c.srv.rules.secret.Load()[:]
-	explain, text := k.parse(c.srv, c.args[1:])
-	if text != "" {
-		c.fail(text)
+	r := c.resolved
+	if r == nil {
+		r = c.resolve()
+	}
+	if r.text != "" {
+		c.fail(r.text)
 		return
 	}
-	if err := k.decideIn(t, c.lane()); err != nil {
+	if err := r.decideIn(t, c); err != nil {
 		if err = t.note(err); err != nil {
 			c.failState(checkError(err, c.args[1]))
 		}
 		return
 	}
-	c.checked(k, explain)
+	c.checked(&r.checking)
 }
 
-// decideIn is decide in a transaction. The outcome is counted once that is stored.
-func (k *checking) decideIn(t *txn, lane int) error {
-	if err := k.Match(k.cost); err != nil {
-		return err
-	}
+// decideIn is decide in a transaction, for a check whose rules have been found. The outcome is counted once the
+// transaction is stored.
+func (k *checking) decideIn(t *txn, c *call) error {
 	if k.how == checkRefunds {
-		return k.refundIn(t)
+		for i := range k.Charges {
+			if err := t.Refund(k.Charges[i].Key, k.Charges[i].Limit, k.Charges[i].Cost, &k.ds[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	denied := false
 	for i := range k.Charges {
@@ -54,50 +106,19 @@ func (k *checking) decideIn(t *txn, lane int) error {
 			return err
 		}
 	}
-	if k.how == checkTakes {
-		return k.countIn(t, lane, denied)
+	if k.how == checkPeeks {
+		return nil
 	}
-	return nil
-}
-
-func (k *checking) refundIn(t *txn) error {
-	for i := range k.Charges {
-		c, d := &k.Charges[i], &k.ds[i]
-		err := t.Step(c.Key, c.Limit.Algorithm.Kind(), func(now int64, state, dst []byte) ([]byte, error) {
-			return limit.Refund(c.Limit, state, now, c.Cost, dst, d)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// countSize is about how many bytes a count takes until the transaction is stored.
-const countSize = 64
-
-// countIn counts what a check was for each rule, once the transaction is stored.
-func (k *checking) countIn(t *txn, lane int, denied bool) error {
-	type count struct {
-		of *stats.RuleCounters
-		as stats.RuleOutcome
-	}
-	var all []count
-	if k.Unlimited != nil {
-		all = append(all, count{k.force.counters[k.Unlimited.Index], stats.RuleAllowed})
-	}
-	for i := range k.Charges {
-		if as, ok := k.outcome(i, denied); ok && k.cost > 0 {
-			all = append(all, count{k.force.counters[k.Charges[i].Rule.Index], as})
-		}
-	}
-	if t.held += len(all) * countSize; t.held > messagesMost {
+	if t.held += len(k.Charges) * countSize; t.held > messagesMost {
 		return engine.ErrTooMany
 	}
+	srv, lane, now := c.srv, c.lane(), t.Now()
 	t.after = append(t.after, func() {
-		for _, n := range all {
-			n.of.Add(lane, n.as)
-		}
+		k.count(lane, denied)
+		k.log(srv, now)
 	})
 	return nil
 }
+
+// countSize is about how many bytes a charge takes until the transaction is stored.
+const countSize = 64

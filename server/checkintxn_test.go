@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/engine"
 )
 
 // TestCheckInTransaction carries out the same checks on one server one by one, and on another in transactions and
@@ -65,4 +67,38 @@ namespaces:
 	if got := line(many.do("EXEC")); !strings.HasPrefix(got, "[-NORULE ") {
 		t.Error(got)
 	}
+}
+
+// EXEC locks the shards of what its checks charge, and no others.
+func TestCheckInTransactionLocksItsShards(t *testing.T) {
+	ts := withRules(t, "version: 1\nnamespaces: {shop: [{name: x, key: [user], limit: 1/h}, {name: y, limit: 9/h}]}")
+	c := ts.client()
+	entered, leave, left := make(chan bool), make(chan bool), make(chan bool)
+	go func() {
+		err := ts.engine.Update(ts.clock.Now(), [][]byte{[]byte("elsewhere")}, func(*engine.Txn) error {
+			close(entered)
+			<-leave
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		close(left)
+	}()
+	<-entered
+	done := make(chan string)
+	go func() {
+		c.raw("MULTI\r\nRL.CHECK shop 1 user u\r\nRL.CHECK shop 1 user u REFUND\r\nRL.CHECK shop 1 user u\r\n")
+		done <- c.raw("EXEC\r\n")
+	}()
+	select {
+	case got := <-done:
+		if want := "*3\r\n"; !strings.HasPrefix(got, want) {
+			t.Error(got)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("EXEC waits for a shard that it does not need")
+	}
+	close(leave)
+	<-left
 }

@@ -23,15 +23,14 @@ func checkCommands() []command {
 			{name: "data", kind: "block", optional: true, multiple: true, args: []argument{{name: "field", kind: "string"}, {name: "value", kind: "string"}}},
 			costWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
 		},
-		run: (*call).rlCheck, atomic: (*call).rlCheckIn,
+		run: (*call).rlCheck, atomic: (*call).rlCheckIn, resolves: true,
 	}}
 }
 
 func (c *call) rlCheck() {
 	k := c.srv.checking()
 	defer c.srv.doneChecking(k)
-	explain, text := k.parse(c.srv, c.args[1:])
-	if text != "" {
+	if text := k.parse(c.srv, c.args[1:]); text != "" {
 		c.fail(text)
 		return
 	}
@@ -39,16 +38,16 @@ func (c *call) rlCheck() {
 		c.fail(checkError(err, c.args[1]))
 		return
 	}
-	c.checked(k, explain)
+	c.checked(k)
 }
 
 // checked replies with the decision on a check.
-func (c *call) checked(k *checking, explain bool) {
+func (c *call) checked(k *checking) {
 	d, rule := k.answer()
-	c.array(map[bool]int{false: 6, true: 7}[explain])
+	c.array(map[bool]int{false: 6, true: 7}[k.explain])
 	c.fiveMillis(&d)
 	c.text(rule)
-	if explain {
+	if k.explain {
 		c.explain(k)
 	}
 }
@@ -62,21 +61,21 @@ func (c *call) lane() int {
 }
 
 // parse parses the words after the command's name: a namespace, fields and options.
-func (k *checking) parse(srv *Server, words [][]byte) (explain bool, text string) {
+func (k *checking) parse(srv *Server, words [][]byte) (text string) {
 	if err := k.begin(srv, words[0]); err != nil {
-		return false, checkError(err, words[0])
+		return checkError(err, words[0])
 	}
 	n, ok := resp.ParseInt(words[1])
 	switch {
 	case !ok || n < 0 || n > rules.MaxFields:
-		return false, "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + quoted(words[1])
+		return "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + quoted(words[1])
 	case 2*n > int64(len(words)-2):
-		return false, "ERR numfields is " + strconv.Itoa(int(n)) + ", but " + strconv.Itoa(len(words)-2) + " words follow; each field has a name and a value"
+		return "ERR numfields is " + strconv.Itoa(int(n)) + ", but " + strconv.Itoa(len(words)-2) + " words follow; each field has a name and a value"
 	}
 	words = words[2:]
 	for ; n > 0; n-- {
 		if err := k.Add(words[0], words[1]); err != nil {
-			return false, checkError(err, nil)
+			return checkError(err, nil)
 		}
 		words = words[2:]
 	}
@@ -84,17 +83,17 @@ func (k *checking) parse(srv *Server, words [][]byte) (explain bool, text string
 }
 
 // options parses the options of a check.
-func (k *checking) options(words [][]byte) (explain bool, text string) {
+func (k *checking) options(words [][]byte) (text string) {
 	costly := false
 	for len(words) > 0 {
 		switch word := words[0]; {
 		case foldEqual(word, "COST") && !costly:
 			if len(words) < 2 {
-				return false, "ERR syntax error: COST without its value"
+				return "ERR syntax error: COST without its value"
 			}
 			var a limitArgs
 			if text := a.setCost(words[1]); text != "" {
-				return false, text
+				return text
 			}
 			k.cost, costly = a.cost, true
 			words = words[1:]
@@ -102,16 +101,16 @@ func (k *checking) options(words [][]byte) (explain bool, text string) {
 			k.how = checkPeeks
 		case foldEqual(word, "REFUND") && k.how == checkTakes:
 			k.how = checkRefunds
-		case foldEqual(word, "EXPLAIN") && !explain:
-			explain = true
+		case foldEqual(word, "EXPLAIN") && !k.explain:
+			k.explain = true
 		case foldEqual(word, "PEEK"), foldEqual(word, "REFUND"), foldEqual(word, "EXPLAIN"), foldEqual(word, "COST"):
-			return false, "ERR syntax error: " + quoted(word) + " is given twice, or with what excludes it"
+			return "ERR syntax error: " + quoted(word) + " is given twice, or with what excludes it"
 		default:
-			return false, "ERR unknown option " + quoted(word) + " for RL.CHECK: is numfields right?"
+			return "ERR unknown option " + quoted(word) + " for RL.CHECK: is numfields right?"
 		}
 		words = words[1:]
 	}
-	return explain, ""
+	return ""
 }
 
 // explain replies with the answer of every rule that matched.

@@ -33,8 +33,10 @@ type command struct {
 	// atomic is what a command on values does in one step on its keys: see values.go. Its run is
 	// atomically.
 	atomic func(c *call, t *txn)
-	plan   func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
-	subs   []command
+	// resolves: its keys come from the rules; see resolve.
+	resolves bool
+	plan     func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
+	subs     []command
 
 	full   string   // fullName, given by newTable
 	id     int      // position in the statistics, given by newTable

@@ -34,6 +34,14 @@ func TestDecisionsAreLogged(t *testing.T) {
 	for _, words := range []string{"RL.CHECK shop 1 user u", "RL.CHECK shop 1 user u PEEK", "RL.CHECK shop 1 user u"} {
 		c.raw(string(encode(strings.Fields(words)...)))
 	}
+	for _, words := range []string{
+		"MULTI", "RL.TAKE ma GCRA 1/h", "RL.TAKEALL 2 mb ma GCRA 1/h GCRA 1/h", "CL.THROTTLE mc 0 1 60",
+		"RL.CHECK shop 1 user m", "RL.CHECK shop 1 user m PEEK", "EXEC",
+		"MULTI", "RL.TAKE given-up GCRA 1/h", "RL.CHECK shop 1 user given-up", "DISCARD",
+	} {
+		c.raw(string(encode(strings.Fields(words)...)))
+	}
+	c.do("EVAL", "redis.call('RL.TAKE', 's', 'GCRA', '1/h') return redis.call('RL.CHECK', 'shop', '1', 'user', 's')", "0")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	log.Run(ctx)
@@ -53,7 +61,8 @@ func TestDecisionsAreLogged(t *testing.T) {
 		}
 		got = append(got, key)
 	}
-	if text, want := strings.Join(got, " "), "a b b! c d e f g h w i shop/x shop/y shop/x! shop/y"; text != want {
+	if text, want := strings.Join(got, " "), "a b b! c d e f g h w i shop/x shop/y shop/x! shop/y"+
+		" ma mb ma! mc shop/x shop/y s shop/x shop/y"; text != want {
 		t.Errorf("%s, want %s", text, want)
 	}
 }

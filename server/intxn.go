@@ -36,6 +36,9 @@ func (c *call) decideIn(t *txn) {
 	key, kind := c.args[1], p.limit.Algorithm.Kind()
 	var d limit.Decision
 	granted, err := p.in(t, key, &d)
+	if err == nil && (p.op == opTake || p.op == opReserve) {
+		c.logIn(t, key, p.cost, &d)
+	}
 	switch {
 	case err != nil && t.note(err) != nil && p.op == opReserve && err == limit.ErrReserve,
 		err != nil && t.note(err) != nil && p.style == asCell && !errors.Is(err, engine.ErrWrongType):
@@ -50,6 +53,23 @@ func (c *call) decideIn(t *txn) {
 	}
 }
 
+// logIn is log once the transaction is stored. A transaction that takes too much memory for that is dropped from the
+// log, which counts that.
+func (c *call) logIn(t *txn, key []byte, cost int64, d *limit.Decision) {
+	log := c.srv.decisions
+	if log == nil || !log.Wants(key) {
+		return
+	}
+	const size = 128 // bytes of the decision and the function
+	if t.held+size > messagesMost {
+		log.Drop()
+		return
+	}
+	t.held += size
+	own := *d
+	t.after = append(t.after, func() { c.log(key, cost, &own) })
+}
+
 // in carries out the plan in a transaction. It returns how much was granted of a part.
 func (p *plan) in(t *txn, key []byte, d *limit.Decision) (granted int64, err error) {
 	kind := p.limit.Algorithm.Kind()
@@ -57,10 +77,7 @@ func (p *plan) in(t *txn, key []byte, d *limit.Decision) (granted int64, err err
 	case opPeek:
 		return 0, t.Peek(key, &p.limit, p.cost, d)
 	case opRefund:
-		err := t.Step(key, kind, func(now int64, state, dst []byte) ([]byte, error) {
-			return limit.Refund(&p.limit, state, now, p.cost, dst, d)
-		})
-		return 0, err
+		return 0, t.Refund(key, &p.limit, p.cost, d)
 	case opReserve:
 		err := t.Step(key, kind, func(now int64, state, dst []byte) ([]byte, error) {
 			return limit.Reserve(&p.limit, state, now, p.cost, p.maxWait, dst, d)
@@ -143,6 +160,7 @@ func (c *call) rlTakeAllIn(t *txn) {
 	c.yes(at >= 0)
 	c.int(int64(at))
 	for i := range n {
+		c.logIn(t, keys[i], all.costs[i], &all.ds[i])
 		c.decisionMillis(&all.ds[i])
 	}
 }

@@ -24,8 +24,9 @@ type multi struct {
 
 // queued is a command that waits for EXEC.
 type queued struct {
-	cmd  *command
-	args [][]byte
+	cmd   *command
+	args  [][]byte
+	check *resolved // of a check, once EXEC has resolved it
 }
 
 // queuedOverhead is roughly the memory for a queued command, and argOverhead that for each of its
@@ -67,7 +68,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 		return true
 	}
 	m.bytes = n
-	m.queued = append(m.queued, queued{cmd, cloneArgs(args)})
+	m.queued = append(m.queued, queued{cmd: cmd, args: cloneArgs(args)})
 	s.pub.multiMemory.Store(n)
 	s.call.cmd, s.call.failed = cmd, false
 	s.call.simple("QUEUED")
@@ -215,7 +216,8 @@ func (c *call) execAll(m *multi) {
 	ends := make([]int, len(m.queued))
 	failed := make([]bool, len(m.queued))
 	var replies []byte
-	unchanged, err := c.inTransaction(m.keys(), func(t *txn) bool {
+	defer func() { c.resolved = nil }()
+	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *txn) bool {
 		for _, w := range m.watched {
 			if t.Changed(w) {
 				return false
@@ -224,7 +226,7 @@ func (c *call) execAll(m *multi) {
 		c.out = replies[:0]
 		for i, q := range m.queued {
 			if q.cmd.atomic != nil {
-				c.cmd, c.args, c.failed = q.cmd, q.args, false
+				c.cmd, c.args, c.resolved, c.failed = q.cmd, q.args, q.check, false
 				c.cmd.atomic(c, t)
 				failed[i] = c.failed
 			}
@@ -268,15 +270,23 @@ func (c *call) runQueued(cmd *command) {
 	cmd.run(c)
 }
 
-// keys returns the keys of all queued commands, and those that are watched.
-func (m *multi) keys() (keys [][]byte) {
+// queuedKeys returns the keys of all queued commands, and those that are watched. It resolves the checks, whose keys
+// come from the rules.
+func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 	for _, w := range m.watched {
 		keys = append(keys, w.Key())
 	}
-	for _, q := range m.queued {
-		if q.cmd.atomic != nil {
+	checks := resolving{there: map[string]bool{}}
+	for i := range m.queued {
+		q := &m.queued[i]
+		switch {
+		case q.cmd.atomic == nil:
+		case q.cmd.resolves:
+			c.args = q.args
+			q.check = checks.resolve(c)
+		default:
 			q.cmd.keys(q.args, func(i int) { keys = append(keys, q.args[i]) })
 		}
 	}
-	return keys
+	return append(keys, checks.keys...)
 }

@@ -128,9 +128,12 @@ func (l *Log) Offer(d *Decision) {
 	select {
 	case l.lines <- d.line():
 	default:
-		l.dropped.Add(1)
+		l.Drop()
 	}
 }
+
+// Drop counts a decision that could not be offered.
+func (l *Log) Drop() { l.dropped.Add(1) }
 
 // Counts returns how many decisions were written, and how many were dropped.
 func (l *Log) Counts() (written, dropped uint64) { return l.written.Load(), l.dropped.Load() }
