@@ -5,13 +5,14 @@ import (
 
 	"limitdb/engine"
 	"limitdb/rules"
+	"limitdb/server/spec"
 )
 
 // ahead holds commands that were read but have not run yet. A decision on a key outside the
 // caches mostly waits for memory. When the engine knows the keys of a pipeline before the first
 // decision, it lets those waits overlap.
 //
-// Only commands of one key that run at once are queued (flagAhead, and no WAIT), and only
+// Only commands of one key that run at once are queued (spec.Ahead, and no WAIT), and only
 // while mayQueue holds. So a client cannot distinguish this from running them one by one.
 type ahead struct {
 	n      int
@@ -58,7 +59,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 		return args, err, false
 	}
 	cmd := s.find(args[0])
-	if cmd == nil || cmd.flags&flagAhead == 0 || !cmd.arityOK(len(args)) || len(args[1]) > keyMost || rules.IsKey(args[1]) {
+	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) || len(args[1]) > keyMost || rules.IsKey(args[1]) {
 		return args, nil, false
 	}
 	p := &a.made[a.n]
@@ -103,7 +104,7 @@ func (s *session) runQueue(a *ahead) {
 			start = a.ends[i]
 		}
 		s.call.place = 0
-		if len(s.call.out) >= flushAt {
+		if len(s.call.Out) >= flushAt {
 			s.flush()
 		}
 	}

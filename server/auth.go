@@ -23,20 +23,20 @@ const (
 func (srv *Server) password() string { return srv.set.RequirePass.Get() }
 
 func (c *call) auth() {
-	if len(c.args) > 3 {
-		c.fail(errSyntax)
+	if len(c.Args) > 3 {
+		c.Fail(errSyntax)
 		return
 	}
-	user, pass := []byte("default"), c.args[len(c.args)-1]
-	if len(c.args) == 3 {
-		user = c.args[1]
+	user, pass := []byte("default"), c.Args[len(c.Args)-1]
+	if len(c.Args) == 3 {
+		user = c.Args[1]
 	}
-	if len(c.args) == 2 && c.srv.password() == "" {
-		c.fail(errNoPassword)
+	if len(c.Args) == 2 && c.srv.password() == "" {
+		c.Fail(errNoPassword)
 		return
 	}
 	if c.login(user, pass) {
-		c.ok()
+		c.OK()
 	}
 }
 
@@ -61,32 +61,32 @@ func (c *call) login(user, pass []byte) bool {
 // wait too long, or too many clients wait already, refuseLogin closes it at once.
 func (c *call) refuseLogin() {
 	var d limit.Decision
-	err := c.srv.authLimiter.Reserve(c.now, hostOf(c.client.conn.RemoteAddr()), &c.srv.authLimit, 1, authMaxWait, &d)
+	err := c.srv.authLimiter.Reserve(c.Now, hostOf(c.client.conn.RemoteAddr()), &c.srv.authLimit, 1, authMaxWait, &d)
 	switch {
 	case err != nil:
 		c.srv.log.Error("counting a failed AUTH", "err", err)
-		c.fail(errWrongPass)
+		c.Fail(errWrongPass)
 	case d.Limited:
 		c.turnAway()
 	case d.Wait <= 0:
-		c.fail(errWrongPass)
-	case !c.srv.authDelays.add(c.client, c.now+d.Wait, c.srv.set.MaxClients.Get()/authShare):
+		c.Fail(errWrongPass)
+	case !c.srv.authDelays.add(c.client, c.Now+d.Wait, c.srv.set.MaxClients.Get()/authShare):
 		c.turnAway()
 	default:
-		cmd, until := c.cmd, c.now+d.Wait
+		cmd, until := c.cmd, c.Now+d.Wait
 		c.client.park(func() bool {
-			if c.now < until {
+			if c.Now < until {
 				return false
 			}
-			c.client.stripe.Fail(cmd.id)
-			c.fail(errWrongPass)
+			c.client.stripe.Fail(cmd.ID)
+			c.Fail(errWrongPass)
 			return true
 		})
 	}
 }
 
 func (c *call) turnAway() {
-	c.fail(errTooManyAuth)
+	c.Fail(errTooManyAuth)
 	c.client.life.Drain(errGuesses)
 }
 

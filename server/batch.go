@@ -48,13 +48,13 @@ func (s *session) begin() {
 	if s.state == running {
 		s.beginTurn()
 	}
-	s.call.now = s.srv.clock.Now()
+	s.call.Now = s.srv.clock.Now()
 	s.slow = 0
 	if s.lengths != s.srv.lengths.Load() {
 		s.setReaderLimits()
 	}
-	if s.call.out == nil {
-		s.call.out = s.srv.buffers.get()
+	if s.call.Out == nil {
+		s.call.Out = s.srv.buffers.get()
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *session) run() (more bool) {
 		}
 		s.execute(args)
 		quiet = s.mayQueue()
-		if len(s.call.out) >= flushAt {
+		if len(s.call.Out) >= flushAt {
 			s.flush()
 			s.ran = turnCheck // writing takes time, too
 		}
@@ -124,8 +124,8 @@ func (s *session) finish() {
 	s.flush()
 	s.end()
 	s.addTally()
-	s.srv.buffers.put(s.call.out)
-	s.call.out = nil
+	s.srv.buffers.put(s.call.Out)
+	s.call.Out = nil
 
 	since := s.pub.partialSince.Load()
 	switch {
@@ -134,32 +134,32 @@ func (s *session) finish() {
 			s.pub.partialSince.Store(0)
 		}
 	case since == 0 || ran:
-		s.pub.partialSince.Store(s.call.now)
+		s.pub.partialSince.Store(s.call.Now)
 	}
-	s.pub.lastActive.Store(s.call.now)
+	s.pub.lastActive.Store(s.call.Now)
 	s.account()
 }
 
 // addTally moves the tally into the counters.
 func (s *session) addTally() {
 	if !s.tally.Empty() {
-		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.now-s.slow)
+		s.tally.Flush(s.stripe, s.srv.clock.Now()-s.call.Now-s.slow)
 	}
 }
 
 // flush hands the replies to the connection, and closes a client that does not read them.
 func (s *session) flush() {
 	told := s.told
-	s.told, s.call.reveals = false, false
-	if len(s.call.out) == 0 {
+	s.told, s.call.Reveals = false, false
+	if len(s.call.Out) == 0 {
 		return
 	}
-	s.stripe.Out.Add(uint64(len(s.call.out)))
+	s.stripe.Out.Add(uint64(len(s.call.Out)))
 	if (told || s.owing()) && s.hold(told) {
 		return
 	}
-	s.conn.Write(s.call.out)
-	s.call.out = s.call.out[:0]
+	s.conn.Write(s.call.Out)
+	s.call.Out = s.call.Out[:0]
 	if s.life.Open() && s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}
@@ -197,7 +197,7 @@ func (s *session) protocolError(err error) {
 	}
 	s.srv.counters.protocolErrors.Add(1)
 	s.srv.log.Log(context.Background(), LevelVerbose, "protocol error", "addr", s.addr(), "err", pe.Text)
-	s.call.out = resp.AppendError(s.call.out, "ERR "+pe.Text)
+	s.call.Out = resp.AppendError(s.call.Out, "ERR "+pe.Text)
 	s.life.Drain(errProtocol)
 }
 
@@ -214,9 +214,9 @@ func (s *session) contain() {
 	s.srv.counters.panics.Add(1)
 	s.srv.log.Error("a command panicked: its connection is closed", "addr", s.addr(),
 		"panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-	s.call.out = resp.AppendError(s.call.out, errInternal)
-	s.conn.Write(s.call.out)
-	s.call.out = nil
+	s.call.Out = resp.AppendError(s.call.Out, errInternal)
+	s.conn.Write(s.call.Out)
+	s.call.Out = nil
 	s.conn.CloseAfterFlush(errPanic)
 }
 

@@ -1,8 +1,6 @@
 package server
 
-import (
-	"sync"
-)
+import "sync"
 
 // bufferPool holds reply buffers for reuse, so that an idle client holds none.
 type bufferPool struct{ pool sync.Pool }

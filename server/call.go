@@ -13,17 +13,19 @@ type call struct {
 	srv    *Server
 	client *session // the client that sent the command; nil: no client
 	cmd    *command
-	args   [][]byte       // the command's name first; valid in the call's first turn only
-	now    int64          // the clock at the start of the batch, ns of Unix time
+	Args   [][]byte       // the command's name first; valid in the call's first turn only
+	Now    int64          // the clock at the start of the batch, ns of Unix time
 	place  engine.Place   // where the engine found the key; zero if it was not asked
 	holds  int64          // bytes that the handler holds between two steps
 	table  *engine.Engine // of a read after READONLY; else nil
 	whole  bool           // the command must not yield
-	reply
+	resp.Reply
+	Failed  bool // the command has replied with an error
+	Reveals bool // that error depends on state
 
 	resolved    *resolved // of a check in EXEC
 	declared    [][]byte  // of a command on values
-	txn         txn       // of a command on values
+	txn         Txn       // of a command on values
 	body, state []byte    // room for what a command on values writes
 }
 
@@ -45,9 +47,9 @@ func (c *call) outputLimit() int64 {
 
 // fail replies with an error and marks the command as failed. It counts the error by its
 // prefix, for INFO errorstats.
-func (c *call) fail(text string) {
-	c.failed = true
+func (c *call) Fail(text string) {
+	c.Failed = true
 	c.worked(failWork)
 	c.srv.errors.Count(text)
-	c.out = resp.AppendError(c.out, text)
+	c.Out = resp.AppendError(c.Out, text)
 }

@@ -65,14 +65,14 @@ func TestEveryCommandIsSomebodysOrNobodys(t *testing.T) {
 		if cmd.run == nil {
 			continue
 		}
-		words := []string{cmd.name}
-		if cmd.parent != nil {
-			words = []string{cmd.parent.name, cmd.name}
+		words := []string{cmd.Name}
+		if cmd.Parent != nil {
+			words = []string{cmd.Parent.Name, cmd.Name}
 		}
-		if cmd.example != "" {
-			words = strings.Fields(cmd.example)
+		if cmd.Example != "" {
+			words = strings.Fields(cmd.Example)
 		}
-		for len(words) < max(cmd.arity, -cmd.arity) {
+		for len(words) < max(cmd.Arity, -cmd.Arity) {
 			words = append(words, "1")
 		}
 		ts.alone(words...)

@@ -19,12 +19,12 @@ type resolved struct {
 func (c *call) resolve() *resolved {
 	from := c.srv.checking()
 	defer c.srv.doneChecking(from)
-	r := &resolved{text: from.parse(c.srv, c.args[1:])}
+	r := &resolved{text: from.parse(c.srv, c.Args[1:])}
 	if r.text != "" {
 		return r
 	}
 	if err := from.Match(from.cost); err != nil {
-		r.text = checkError(err, c.args[1])
+		r.text = checkError(err, c.Args[1])
 		return r
 	}
 	r.checking = checking{Query: from.Found(), force: from.force, ns: from.ns, how: from.how, cost: from.cost, explain: from.explain}
@@ -56,18 +56,18 @@ func (a *resolving) resolve(c *call) *resolved {
 }
 
 // rlCheckIn is rlCheck in a transaction or a script.
-func (c *call) rlCheckIn(t *txn) {
+func (c *call) rlCheckIn(t *Txn) {
 	r := c.resolved
 	if r == nil {
 		r = c.resolve()
 	}
 	if r.text != "" {
-		c.fail(r.text)
+		c.Fail(r.text)
 		return
 	}
 	if err := r.decideIn(t, c); err != nil {
-		if err = t.note(err); err != nil {
-			c.failState(checkError(err, c.args[1]))
+		if err = t.Note(err); err != nil {
+			c.FailState(checkError(err, c.Args[1]))
 		}
 		return
 	}
@@ -76,7 +76,7 @@ func (c *call) rlCheckIn(t *txn) {
 
 // decideIn is decide in a transaction, for a check whose rules have been found. The outcome is counted once the
 // transaction is stored.
-func (k *checking) decideIn(t *txn, c *call) error {
+func (k *checking) decideIn(t *Txn, c *call) error {
 	if k.how == checkRefunds {
 		for i := range k.Charges {
 			if err := t.Refund(k.Charges[i].Key, k.Charges[i].Limit, k.Charges[i].Cost, &k.ds[i]); err != nil {
@@ -109,11 +109,11 @@ func (k *checking) decideIn(t *txn, c *call) error {
 	if k.how == checkPeeks {
 		return nil
 	}
-	if t.held += len(k.Charges) * countSize; t.held > messagesMost {
+	if t.Held += len(k.Charges) * countSize; t.Held > messagesMost {
 		return engine.ErrTooMany
 	}
 	srv, lane, now := c.srv, c.lane(), t.Now()
-	t.after = append(t.after, func() {
+	t.After = append(t.After, func() {
 		k.count(lane, denied)
 		k.log(srv, now)
 	})

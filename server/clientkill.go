@@ -10,8 +10,8 @@ import (
 
 // clientKill accepts either an address alone or filters, all of which must match.
 func (c *call) clientKill() {
-	if len(c.args) == 3 {
-		addr := string(c.args[2])
+	if len(c.Args) == 3 {
+		addr := string(c.Args[2])
 		killed := (*session)(nil)
 		c.eachClient(func(other *session) {
 			if killed == nil && other.addr() == addr {
@@ -20,33 +20,33 @@ func (c *call) clientKill() {
 		}, func() {
 			switch killed {
 			case nil:
-				c.fail(errNoSuchClient)
+				c.Fail(errNoSuchClient)
 			case c.client:
-				c.ok()
+				c.OK()
 				c.client.life.Drain(errKilled)
 			default:
 				c.kill(killed)
-				c.ok()
+				c.OK()
 			}
 		})
 		return
 	}
 	skipMe := true
 	var filters []func(*session) bool
-	for i := 2; i < len(c.args); i += 2 {
-		if i+1 == len(c.args) {
-			c.fail(errSyntax)
+	for i := 2; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) {
+			c.Fail(errSyntax)
 			return
 		}
-		v := c.args[i+1]
+		v := c.Args[i+1]
 		switch {
-		case foldEqual(c.args[i], "SKIPME") && (foldEqual(v, "YES") || foldEqual(v, "NO")):
-			skipMe = foldEqual(v, "YES")
+		case resp.EqualFold(c.Args[i], "SKIPME") && (resp.EqualFold(v, "YES") || resp.EqualFold(v, "NO")):
+			skipMe = resp.EqualFold(v, "YES")
 			continue
 		}
-		f, text := killFilter(c.args[i], v, c.srv.clock.Now())
+		f, text := killFilter(c.Args[i], v, c.srv.clock.Now())
 		if text != "" {
-			c.fail(text)
+			c.Fail(text)
 			return
 		}
 		filters = append(filters, f)
@@ -61,7 +61,7 @@ func (c *call) clientKill() {
 			c.kill(other)
 		}
 	}, func() {
-		c.int(killed)
+		c.Int(killed)
 		if me {
 			c.client.life.Drain(errKilled)
 		}
@@ -72,28 +72,28 @@ func (c *call) clientKill() {
 func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) {
 	value := string(v)
 	switch {
-	case foldEqual(word, "ID"):
+	case resp.EqualFold(word, "ID"):
 		id, ok := resp.ParseInt(v)
 		if !ok || id < 1 {
 			return nil, "ERR client-id should be greater than 0"
 		}
 		return func(c *session) bool { return c.id == id }, ""
-	case foldEqual(word, "ADDR"):
+	case resp.EqualFold(word, "ADDR"):
 		return func(c *session) bool { return c.addr() == value }, ""
-	case foldEqual(word, "LADDR"):
+	case resp.EqualFold(word, "LADDR"):
 		return func(c *session) bool { return addrText(c.conn.LocalAddr(), c.conn.LocalAddr()) == value }, ""
-	case foldEqual(word, "USER"):
+	case resp.EqualFold(word, "USER"):
 		if value != "default" {
 			return nil, fmt.Sprintf(errNoSuchUser, plainCut(v))
 		}
 		return func(*session) bool { return true }, ""
-	case foldEqual(word, "TYPE"):
+	case resp.EqualFold(word, "TYPE"):
 		keep, ok := clientType(v)
 		if !ok {
 			return nil, "ERR Unknown client type '" + plainCut(v) + "'"
 		}
 		return keep, ""
-	case foldEqual(word, "MAXAGE"):
+	case resp.EqualFold(word, "MAXAGE"):
 		age, ok := resp.ParseInt(v)
 		if !ok {
 			return nil, "ERR maxage is not an integer or out of range"

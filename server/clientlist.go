@@ -67,7 +67,7 @@ func (s *session) appendLine(b []byte, now int64) []byte {
 	l.int(" tot-mem=", mem.total())
 	cmd := "NULL"
 	if c := p.lastCmd.Load(); c != nil {
-		cmd = c.full
+		cmd = c.Full
 	}
 	l.text(" events=r cmd=", cmd)
 	version := int64(2)
@@ -88,14 +88,14 @@ func (c *call) clientList() {
 		list = append(other.appendLine(list, now), '\n')
 		c.holds = int64(cap(list))
 	}
-	end := func() { c.verbatim(string(list)) }
+	end := func() { c.Verbatim(string(list)) }
 	switch {
-	case len(c.args) == 2:
+	case len(c.Args) == 2:
 		c.eachClient(line, end)
-	case len(c.args) == 4 && foldEqual(c.args[2], "TYPE"):
-		keep, ok := clientType(c.args[3])
+	case len(c.Args) == 4 && resp.EqualFold(c.Args[2], "TYPE"):
+		keep, ok := clientType(c.Args[3])
 		if !ok {
-			c.fail("ERR Unknown client type '" + plainCut(c.args[3]) + "'")
+			c.Fail("ERR Unknown client type '" + plainCut(c.Args[3]) + "'")
 			return
 		}
 		c.eachClient(func(other *session) {
@@ -103,12 +103,12 @@ func (c *call) clientList() {
 				line(other)
 			}
 		}, end)
-	case len(c.args) >= 4 && foldEqual(c.args[2], "ID"):
-		ids := make([]int64, 0, len(c.args)-3)
-		for _, a := range c.args[3:] {
+	case len(c.Args) >= 4 && resp.EqualFold(c.Args[2], "ID"):
+		ids := make([]int64, 0, len(c.Args)-3)
+		for _, a := range c.Args[3:] {
 			id, ok := resp.ParseInt(a)
 			if !ok || id < 1 {
-				c.fail("ERR Invalid client ID")
+				c.Fail("ERR Invalid client ID")
 				return
 			}
 			ids = append(ids, id)
@@ -121,18 +121,18 @@ func (c *call) clientList() {
 			}
 		}, end)
 	default:
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 	}
 }
 
 // clientType returns the filter for a client type of CLIENT LIST and KILL.
 func clientType(word []byte) (keep func(*session) bool, ok bool) {
 	switch {
-	case foldEqual(word, "NORMAL"):
+	case resp.EqualFold(word, "NORMAL"):
 		return func(c *session) bool { return c.pub.subscribed.Load() == 0 }, true
-	case foldEqual(word, "PUBSUB"):
+	case resp.EqualFold(word, "PUBSUB"):
 		return func(c *session) bool { return c.pub.subscribed.Load() > 0 }, true
-	case foldEqual(word, "MASTER"), foldEqual(word, "REPLICA"), foldEqual(word, "SLAVE"):
+	case resp.EqualFold(word, "MASTER"), resp.EqualFold(word, "REPLICA"), resp.EqualFold(word, "SLAVE"):
 		return func(*session) bool { return false }, true
 	}
 	return nil, false

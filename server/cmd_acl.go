@@ -1,35 +1,45 @@
 package server
 
-import "strings"
+import (
+	"strings"
+
+	"limitdb/resp"
+	"limitdb/server/spec"
+)
 
 // ACL: there is one user, called default, who may do everything.
 func aclCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagLoading | flagStale, group: "server", since: "1.0.0",
-			complexity: "O(1)", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
+				Complexity: "O(1)", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	user := argument{name: "username", kind: "string"}
+	user := spec.Text("username")
 	return []command{{
-		name: "ACL", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "Container for commands about users. The only user, default, may do everything.",
+		Command: spec.Command{
+			Name: "ACL", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Summary: "Container for commands about users. The only user, default, may do everything.",
+		},
 		subs: []command{
-			sub("WHOAMI", 2, 0, "Returns default, the only user.", func(c *call) { c.text("default") }),
-			sub("USERS", 2, flagAdmin, "Lists the users.", func(c *call) { c.texts([]string{"default"}) }),
-			sub("LIST", 2, flagAdmin, "Describes the users.", func(c *call) {
-				c.texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
+			sub("WHOAMI", 2, 0, "Returns default, the only user.", func(c *call) { c.Text("default") }),
+			sub("USERS", 2, spec.Admin, "Lists the users.", func(c *call) { c.Texts([]string{"default"}) }),
+			sub("LIST", 2, spec.Admin, "Describes the users.", func(c *call) {
+				c.Texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
 			}),
-			sub("GETUSER", 3, flagAdmin, "Describes a user; null if there is none.", (*call).aclGetUser, user),
+			sub("GETUSER", 3, spec.Admin, "Describes a user; null if there is none.", (*call).aclGetUser, user),
 			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", (*call).aclCat,
-				argument{name: "category", kind: "string", optional: true}),
-			sub("LOG", -2, flagAdmin, "Returns an empty list: limitdb refuses no user a command.", func(c *call) {
-				if len(c.args) == 3 && foldEqual(c.args[2], "RESET") {
-					c.ok()
+				spec.Optional(spec.Text("category"))),
+			sub("LOG", -2, spec.Admin, "Returns an empty list: limitdb refuses no user a command.", func(c *call) {
+				if len(c.Args) == 3 && resp.EqualFold(c.Args[2], "RESET") {
+					c.OK()
 					return
 				}
-				c.array(0)
-			}, argument{name: "count-or-reset", kind: "string", optional: true}),
+				c.Array(0)
+			}, spec.Optional(spec.Text("count-or-reset"))),
 			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}
@@ -45,57 +55,57 @@ func (srv *Server) passwordRule() string {
 }
 
 func (c *call) aclGetUser() {
-	if string(c.args[2]) != "default" {
-		c.null()
+	if string(c.Args[2]) != "default" {
+		c.Null()
 		return
 	}
-	c.mapOf(6)
-	c.text("flags")
+	c.Map(6)
+	c.Text("flags")
 	if c.srv.password() == "" {
-		c.set(2)
-		c.text("on")
-		c.text("nopass")
+		c.Set(2)
+		c.Text("on")
+		c.Text("nopass")
 	} else {
-		c.set(1)
-		c.text("on")
+		c.Set(1)
+		c.Text("on")
 	}
-	c.text("passwords")
+	c.Text("passwords")
 	if c.srv.password() == "" {
-		c.array(0)
+		c.Array(0)
 	} else {
-		c.texts([]string{redactedText})
+		c.Texts([]string{redactedText})
 	}
 	for _, rule := range [...][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
-		c.text(rule[0])
-		c.text(rule[1])
+		c.Text(rule[0])
+		c.Text(rule[1])
 	}
-	c.text("selectors")
-	c.array(0)
+	c.Text("selectors")
+	c.Array(0)
 }
 
 func (c *call) aclCat() {
-	if len(c.args) > 3 {
-		c.fail(errSyntax)
+	if len(c.Args) > 3 {
+		c.Fail(errSyntax)
 		return
 	}
-	if len(c.args) == 3 {
-		names := c.srv.table.names(func(cmd *command) bool { return cmd.inCategory(c.args[2]) })
+	if len(c.Args) == 3 {
+		names := c.srv.table.names(func(cmd *command) bool { return cmd.InCategory(c.Args[2]) })
 		if len(names) == 0 {
-			c.fail("ERR Unknown category '" + plainCut(c.args[2]) + "'")
+			c.Fail("ERR Unknown category '" + plainCut(c.Args[2]) + "'")
 			return
 		}
-		c.texts(names)
+		c.Texts(names)
 		return
 	}
 	var list []string
 	seen := make(map[string]bool)
 	for _, cmd := range c.srv.table.all {
-		for _, cat := range cmd.categories() {
+		for _, cat := range cmd.Categories() {
 			if !seen[cat] {
 				seen[cat] = true
 				list = append(list, strings.TrimPrefix(cat, "@"))
 			}
 		}
 	}
-	c.texts(list)
+	c.Texts(list)
 }

@@ -6,34 +6,39 @@ import (
 
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // cellCommands are the commands of redis-cell, and Redis' own GCRA command.
 func cellCommands() []command {
 	return []command{
 		{
-			name: "CL.THROTTLE", example: "CL.THROTTLE user:17 15 30 60", arity: -5, usage: cellUsage, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes from a GCRA limit with redis-cell's arguments and reply.",
-			args: []argument{
-				{name: "key", kind: "key"},
-				{name: "max_burst", kind: "integer"},
-				{name: "count_per_period", kind: "integer"},
-				{name: "period", kind: "integer"},
-				{name: "quantity", kind: "integer", optional: true},
+			Command: spec.Command{
+				Name: "CL.THROTTLE", Example: "CL.THROTTLE user:17 15 30 60", Arity: -5, Usage: cellUsage, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Takes from a GCRA limit with redis-cell's arguments and reply.",
+				Args: []spec.Argument{
+					{Name: "key", Kind: "key"},
+					{Name: "max_burst", Kind: "integer"},
+					{Name: "count_per_period", Kind: "integer"},
+					{Name: "period", Kind: "integer"},
+					{Name: "quantity", Kind: "integer", Optional: true},
+				},
 			},
 			run: (*call).clThrottle, plan: planThrottle, atomic: (*call).decideIn,
 		},
 		{
-			name: "GCRA", example: "GCRA user:17 15 30 60", arity: -5, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes from a GCRA limit with the arguments of Redis' GCRA command.",
-			args: []argument{
-				{name: "key", kind: "key"},
-				{name: "max_burst", kind: "integer"},
-				{name: "tokens_per_period", kind: "integer"},
-				{name: "period", kind: "double"},
-				{name: "tokens", kind: "integer", token: "TOKENS", optional: true},
+			Command: spec.Command{
+				Name: "GCRA", Example: "GCRA user:17 15 30 60", Arity: -5, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Takes from a GCRA limit with the arguments of Redis' GCRA command.",
+				Args: []spec.Argument{
+					{Name: "key", Kind: "key"},
+					{Name: "max_burst", Kind: "integer"},
+					{Name: "tokens_per_period", Kind: "integer"},
+					{Name: "period", Kind: "double"},
+					{Name: "tokens", Kind: "integer", Token: "TOKENS", Optional: true},
+				},
 			},
 			run: (*call).gcra, plan: planGCRA, atomic: (*call).decideIn,
 		},
@@ -50,7 +55,7 @@ const (
 
 func (c *call) clThrottle() {
 	var p plan
-	c.planned(planThrottle(c.srv, c.args, &p), &p)
+	c.planned(planThrottle(c.srv, c.Args, &p), &p)
 }
 
 func planThrottle(_ *Server, args [][]byte, p *plan) (text string) {
@@ -116,7 +121,7 @@ func parseCellInt(b []byte) (int64, bool) {
 
 func (c *call) gcra() {
 	var p plan
-	c.planned(planGCRA(c.srv, c.args, &p), &p)
+	c.planned(planGCRA(c.srv, c.Args, &p), &p)
 }
 
 func planGCRA(_ *Server, args [][]byte, p *plan) (text string) {
@@ -132,7 +137,7 @@ func planGCRA(_ *Server, args [][]byte, p *plan) (text string) {
 	cost := int64(1)
 	switch {
 	case len(args) == 5:
-	case len(args) == 7 && (foldEqual(args[5], "TOKENS") || foldEqual(args[5], "NUM_REQUESTS")):
+	case len(args) == 7 && (resp.EqualFold(args[5], "TOKENS") || resp.EqualFold(args[5], "NUM_REQUESTS")):
 		var ok bool
 		if cost, ok = resp.ParseInt(args[6]); !ok || cost < 1 {
 			return "ERR TOKENS must be an integer of 1 or more"
@@ -155,7 +160,7 @@ func (c *call) decisionMillis(d *limit.Decision) {
 }
 
 func (c *call) decision(d *limit.Decision, wait, reset int64) {
-	c.array(5)
+	c.Array(5)
 	c.five(d, wait, reset)
 }
 
@@ -170,9 +175,9 @@ func (c *call) five(d *limit.Decision, wait, reset int64) {
 	if d.Limited {
 		limited = 1
 	}
-	b := resp.AppendInt(c.out, limited)
+	b := resp.AppendInt(c.Out, limited)
 	b = resp.AppendInt(b, d.Limit)
 	b = resp.AppendInt(b, d.Remaining)
 	b = resp.AppendInt(b, wait)
-	c.out = resp.AppendInt(b, reset)
+	c.Out = resp.AppendInt(b, reset)
 }

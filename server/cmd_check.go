@@ -6,22 +6,25 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/spec"
 )
 
 // checkCommands are the commands that decide under rules.
 func checkCommands() []command {
-	token := func(name string) argument {
-		return argument{name: strings.ToLower(name), kind: "pure-token", token: name, optional: true}
+	token := func(name string) spec.Argument {
+		return spec.Argument{Name: strings.ToLower(name), Kind: "pure-token", Token: name, Optional: true}
 	}
 	return []command{{
-		name: "RL.CHECK", example: "RL.CHECK shop 2 user u17 path /cart", arity: -3, flags: flagWrite | flagFast,
-		group: "rules", since: "1.0.0", complexity: "O(n log n) for n rules that match",
-		summary: "Takes from the limits of all rules that match, or from none.",
-		args: []argument{
-			{name: "namespace", kind: "string"},
-			{name: "numfields", kind: "integer"},
-			{name: "data", kind: "block", optional: true, multiple: true, args: []argument{{name: "field", kind: "string"}, {name: "value", kind: "string"}}},
-			costWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
+		Command: spec.Command{
+			Name: "RL.CHECK", Example: "RL.CHECK shop 2 user u17 path /cart", Arity: -3, Flags: spec.Write | spec.Fast,
+			Group: "rules", Since: "1.0.0", Complexity: "O(n log n) for n rules that match",
+			Summary: "Takes from the limits of all rules that match, or from none.",
+			Args: []spec.Argument{
+				{Name: "namespace", Kind: "string"},
+				{Name: "numfields", Kind: "integer"},
+				{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{{Name: "field", Kind: "string"}, {Name: "value", Kind: "string"}}},
+				costWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
+			},
 		},
 		run: (*call).rlCheck, atomic: (*call).rlCheckIn, resolves: true,
 	}}
@@ -30,12 +33,12 @@ func checkCommands() []command {
 func (c *call) rlCheck() {
 	k := c.srv.checking()
 	defer c.srv.doneChecking(k)
-	if text := k.parse(c.srv, c.args[1:]); text != "" {
-		c.fail(text)
+	if text := k.parse(c.srv, c.Args[1:]); text != "" {
+		c.Fail(text)
 		return
 	}
-	if err := k.decide(c.srv, c.lane(), c.now); err != nil {
-		c.fail(checkError(err, c.args[1]))
+	if err := k.decide(c.srv, c.lane(), c.Now); err != nil {
+		c.Fail(checkError(err, c.Args[1]))
 		return
 	}
 	c.checked(k)
@@ -44,9 +47,9 @@ func (c *call) rlCheck() {
 // checked replies with the decision on a check.
 func (c *call) checked(k *checking) {
 	d, rule := k.answer()
-	c.array(map[bool]int{false: 6, true: 7}[k.explain])
+	c.Array(map[bool]int{false: 6, true: 7}[k.explain])
 	c.fiveMillis(&d)
-	c.text(rule)
+	c.Text(rule)
 	if k.explain {
 		c.explain(k)
 	}
@@ -87,7 +90,7 @@ func (k *checking) options(words [][]byte) (text string) {
 	costly := false
 	for len(words) > 0 {
 		switch word := words[0]; {
-		case foldEqual(word, "COST") && !costly:
+		case resp.EqualFold(word, "COST") && !costly:
 			if len(words) < 2 {
 				return "ERR syntax error: COST without its value"
 			}
@@ -97,13 +100,13 @@ func (k *checking) options(words [][]byte) (text string) {
 			}
 			k.cost, costly = a.cost, true
 			words = words[1:]
-		case foldEqual(word, "PEEK") && k.how == checkTakes:
+		case resp.EqualFold(word, "PEEK") && k.how == checkTakes:
 			k.how = checkPeeks
-		case foldEqual(word, "REFUND") && k.how == checkTakes:
+		case resp.EqualFold(word, "REFUND") && k.how == checkTakes:
 			k.how = checkRefunds
-		case foldEqual(word, "EXPLAIN") && !k.explain:
+		case resp.EqualFold(word, "EXPLAIN") && !k.explain:
 			k.explain = true
-		case foldEqual(word, "PEEK"), foldEqual(word, "REFUND"), foldEqual(word, "EXPLAIN"), foldEqual(word, "COST"):
+		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "EXPLAIN"), resp.EqualFold(word, "COST"):
 			return "ERR syntax error: " + quoted(word) + " is given twice, or with what excludes it"
 		default:
 			return "ERR unknown option " + quoted(word) + " for RL.CHECK: is numfields right?"
@@ -115,14 +118,14 @@ func (k *checking) options(words [][]byte) (text string) {
 
 // explain replies with the answer of every rule that matched.
 func (c *call) explain(k *checking) {
-	c.array(len(k.Charges))
+	c.Array(len(k.Charges))
 	for i := range k.Charges {
 		charge := &k.Charges[i]
-		c.array(5)
-		c.text(charge.Rule.Name)
-		c.text(roleNames[charge.Role])
-		c.text(charge.Limit.String())
-		c.int(charge.Cost)
+		c.Array(5)
+		c.Text(charge.Rule.Name)
+		c.Text(roleNames[charge.Role])
+		c.Text(charge.Limit.String())
+		c.Int(charge.Cost)
 		c.decisionMillis(&k.ds[i])
 	}
 }

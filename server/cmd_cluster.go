@@ -5,51 +5,57 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // Cluster and replication, as Redis has them. A server that stands alone says so.
 func clusterCommands() []command {
-	const conn = flagFast | flagLoading | flagStale | flagConn
-	alone := func(c *call) { c.fail(errNoCluster) }
-	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	const conn = spec.Fast | spec.Loading | spec.Stale | spec.Conn
+	alone := func(c *call) { c.Fail(errNoCluster) }
+	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
-			complexity: "O(1)", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: "cluster", Since: "1.0.0",
+				Complexity: "O(1)", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	integer := func(name string) argument { return argument{name: name, kind: "integer"} }
 	return []command{
 		{
-			name: "CLUSTER", arity: -2, group: "cluster", since: "1.0.0", complexity: "O(1)",
-			summary: "A container for commands by which clients find the nodes. Without raft-addr, each is an error.", subs: clusterSubs(),
+			Command: spec.Command{
+				Name: "CLUSTER", Arity: -2, Group: "cluster", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "A container for commands by which clients find the nodes. Without raft-addr, each is an error.",
+			},
+			subs: clusterSubs(),
 		},
-		row("READONLY", 1, conn|flagClient, "Lets a node that does not lead serve reads from its own table, which may be out of date. An error without raft-addr.", func(c *call) { c.readsMay(true) }),
-		row("READWRITE", 1, conn|flagClient, "Ends READONLY.", func(c *call) { c.readsMay(false) }),
-		row("ASKING", 1, flagFast|flagConn, "Returns an error: cluster support is disabled.", alone),
-		row("WAIT", 3, flagConn|flagLead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
-			integer("numreplicas"), integer("timeout")),
-		row("WAITAOF", 4, flagNoMulti|flagClient|flagConn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
-			integer("numlocal"), integer("numreplicas"), integer("timeout")),
-		row("ROLE", 1, flagFast|flagLoading|flagStale|flagAdmin, "Returns whether this node decides (master) or another does (slave), and which.", (*call).roleReply),
+		row("READONLY", 1, conn|spec.Client, "Lets a node that does not lead serve reads from its own table, which may be out of date. An error without raft-addr.", func(c *call) { c.readsMay(true) }),
+		row("READWRITE", 1, conn|spec.Client, "Ends READONLY.", func(c *call) { c.readsMay(false) }),
+		row("ASKING", 1, spec.Fast|spec.Conn, "Returns an error: cluster support is disabled.", alone),
+		row("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
+			spec.Integer("numreplicas"), spec.Integer("timeout")),
+		row("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
+			spec.Integer("numlocal"), spec.Integer("numreplicas"), spec.Integer("timeout")),
+		row("ROLE", 1, spec.Fast|spec.Loading|spec.Stale|spec.Admin, "Returns whether this node decides (master) or another does (slave), and which.", (*call).roleReply),
 	}
 }
 
 // wait replies with the number of other nodes that surely have what the connection has seen: all but one of a
 // majority. A server that stands alone has none.
 func (c *call) wait() {
-	if _, ok := resp.ParseInt(c.args[1]); !ok {
-		c.fail(errNotInt)
+	if _, ok := resp.ParseInt(c.Args[1]); !ok {
+		c.Fail(errNotInt)
 		return
 	}
-	if !c.goodTimeout(c.args[2]) {
+	if !c.goodTimeout(c.Args[2]) {
 		return
 	}
 	r := c.srv.opts.Replication
 	if r == nil || c.client == nil {
-		c.int(0)
+		c.Int(0)
 		return
 	}
-	ms, _ := resp.ParseInt(c.args[2]) // goodTimeout has checked it
+	ms, _ := resp.ParseInt(c.Args[2]) // goodTimeout has checked it
 	turn, others := c.client.turn, 0
 	c.inBackground(func() error {
 		done := make(chan error, 1)
@@ -69,10 +75,10 @@ func (c *call) wait() {
 		return err
 	}, func(err error) {
 		if err != nil && err != errLate {
-			c.fail(errUnknownOutcome)
+			c.Fail(errUnknownOutcome)
 			return
 		}
-		c.int(int64(others))
+		c.Int(int64(others))
 	})
 }
 
@@ -92,24 +98,24 @@ func within(done <-chan error, ms int64) error {
 }
 
 func (c *call) waitAOF() {
-	local, ok1 := resp.ParseInt(c.args[1])
-	replicas, ok2 := resp.ParseInt(c.args[2])
+	local, ok1 := resp.ParseInt(c.Args[1])
+	replicas, ok2 := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok1 || !ok2:
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 	case local < 0 || local > 1:
-		c.fail(errWaitAOFRange)
+		c.Fail(errWaitAOFRange)
 	case replicas < 0:
-		c.fail(errNumReplicas)
-	case !c.goodTimeout(c.args[3]):
+		c.Fail(errNumReplicas)
+	case !c.goodTimeout(c.Args[3]):
 	case local == 1 && !c.logged():
-		c.fail(errWaitAOF)
+		c.Fail(errWaitAOF)
 	case local == 1:
-		c.waitSync(c.args[3])
+		c.waitSync(c.Args[3])
 	default:
-		c.array(2)
-		c.int(0)
-		c.int(0)
+		c.Array(2)
+		c.Int(0)
+		c.Int(0)
 	}
 }
 
@@ -129,9 +135,9 @@ func (c *call) waitSync(timeout []byte) {
 		}
 		return err
 	}, func(err error) {
-		c.array(2)
-		c.int(int64(yesNo(err == nil)))
-		c.int(0)
+		c.Array(2)
+		c.Int(int64(yesNo(err == nil)))
+		c.Int(0)
 	})
 }
 
@@ -146,9 +152,9 @@ func (c *call) goodTimeout(arg []byte) bool {
 	ms, ok := resp.ParseInt(arg)
 	switch {
 	case !ok:
-		c.fail(errTimeoutNotInt)
+		c.Fail(errTimeoutNotInt)
 	case ms < 0:
-		c.fail(errTimeoutNegative)
+		c.Fail(errTimeoutNegative)
 	default:
 		return true
 	}

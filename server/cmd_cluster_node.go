@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // CLUSTER, for clients that know clusters. All slots are those of the node that decides; the others are its replicas. There is
@@ -32,12 +33,12 @@ type shard struct {
 func (c *call) shard() (s shard, ok bool) {
 	r := c.srv.opts.Replication
 	if r == nil {
-		c.fail(errNoCluster)
+		c.Fail(errNoCluster)
 		return s, false
 	}
 	all, err := r.Members()
 	if err != nil {
-		c.fail("ERR " + plainCut([]byte(err.Error())))
+		c.Fail("ERR " + plainCut([]byte(err.Error())))
 		return s, false
 	}
 	s.Replication = r.Status()
@@ -71,9 +72,9 @@ func nodeID(id string) string {
 
 // clusterSubs are the subcommands of CLUSTER.
 func clusterSubs() []command {
-	const about = flagLoading | flagStale
-	row := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
-		return command{name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0", complexity: complexity, summary: summary, args: args, run: run}
+	const about = spec.Loading | spec.Stale
+	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
+		return command{Command: spec.Command{Name: name, Arity: arity, Flags: f, Group: "cluster", Since: "1.0.0", Complexity: complexity, Summary: summary, Args: args}, run: run}
 	}
 	const each = "O(n) for n nodes"
 	return []command{
@@ -82,8 +83,8 @@ func clusterSubs() []command {
 		row("NODES", 2, about, each, "Returns the nodes, a line for each.", (*call).clusterNodes),
 		row("INFO", 2, about, each, "Returns the state of the cluster.", (*call).clusterInfo),
 		row("MYID", 2, about, "O(1)", "Returns the name of this node in the other replies.", (*call).clusterMyID),
-		row("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", (*call).clusterKeySlot, argument{name: "key", kind: "string"}),
-		row("COUNTKEYSINSLOT", 3, flagReadonly|flagStaleRead, "O(n) for n keys in the table", "Counts the keys of a slot.", (*call).clusterCountKeys, argument{name: "slot", kind: "integer"}),
+		row("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", (*call).clusterKeySlot, spec.Text("key")),
+		row("COUNTKEYSINSLOT", 3, spec.Readonly|spec.StaleRead, "O(n) for n keys in the table", "Counts the keys of a slot.", (*call).clusterCountKeys, spec.Integer("slot")),
 		row("HELP", 2, about, "O(1)", "Lists the subcommands.", (*call).help),
 	}
 }
@@ -94,17 +95,17 @@ func (c *call) clusterSlots() {
 		return
 	}
 	c.asksForNodes()
-	c.array(1)
-	c.array(2 + len(s.nodes))
-	c.int(0)
-	c.int(slots - 1)
+	c.Array(1)
+	c.Array(2 + len(s.nodes))
+	c.Int(0)
+	c.Int(slots - 1)
 	for _, m := range s.nodes {
 		host, port := splitAddress(m.Client)
-		c.array(4)
-		c.text(host)
-		c.int(int64(port))
-		c.text(nodeID(m.ID))
-		c.array(0)
+		c.Array(4)
+		c.Text(host)
+		c.Int(int64(port))
+		c.Text(nodeID(m.ID))
+		c.Array(0)
 	}
 }
 
@@ -114,35 +115,35 @@ func (c *call) clusterShards() {
 		return
 	}
 	c.asksForNodes()
-	c.array(1)
-	c.mapOf(2)
-	c.text("slots")
-	c.array(2)
-	c.int(0)
-	c.int(slots - 1)
-	c.text("nodes")
-	c.array(len(s.nodes))
+	c.Array(1)
+	c.Map(2)
+	c.Text("slots")
+	c.Array(2)
+	c.Int(0)
+	c.Int(slots - 1)
+	c.Text("nodes")
+	c.Array(len(s.nodes))
 	for i := range s.nodes {
 		m := &s.nodes[i]
 		host, port := splitAddress(m.Client)
-		c.mapOf(7)
-		c.text("id")
-		c.text(nodeID(m.ID))
-		c.text("port")
-		c.int(int64(port))
-		c.text("ip")
-		c.text(host)
-		c.text("endpoint")
-		c.text(host)
-		c.text("role")
-		c.text(s.role(m))
-		c.text("replication-offset")
-		c.int(int64(m.Last))
-		c.text("health")
+		c.Map(7)
+		c.Text("id")
+		c.Text(nodeID(m.ID))
+		c.Text("port")
+		c.Int(int64(port))
+		c.Text("ip")
+		c.Text(host)
+		c.Text("endpoint")
+		c.Text(host)
+		c.Text("role")
+		c.Text(s.role(m))
+		c.Text("replication-offset")
+		c.Int(int64(m.Last))
+		c.Text("health")
 		if m.Self && !s.Current {
-			c.text("loading")
+			c.Text("loading")
 		} else {
-			c.text("online")
+			c.Text("online")
 		}
 	}
 }
@@ -176,7 +177,7 @@ func (c *call) clusterNodes() {
 	for i := range s.absent {
 		line(&s.absent[i], "slave,fail,noaddr", master, "disconnected", "")
 	}
-	c.verbatim(b.String())
+	c.Verbatim(b.String())
 }
 
 func (c *call) clusterInfo() {
@@ -199,38 +200,38 @@ func (c *call) clusterInfo() {
 	t.field("cluster_size", 1)
 	t.field("cluster_current_epoch", s.Term)
 	t.field("cluster_my_epoch", s.Term)
-	c.verbatim(string(t.b))
+	c.Verbatim(string(t.b))
 }
 
 func (c *call) clusterMyID() {
 	if r := c.srv.opts.Replication; r != nil {
 		id, _ := r.Leader()
-		c.text(nodeID(id))
+		c.Text(nodeID(id))
 		return
 	}
-	c.fail(errNoCluster)
+	c.Fail(errNoCluster)
 }
 
 func (c *call) clusterKeySlot() {
 	if c.srv.opts.Replication == nil {
-		c.fail(errNoCluster)
+		c.Fail(errNoCluster)
 		return
 	}
-	c.int(int64(resp.Slot(c.args[2])))
+	c.Int(int64(resp.Slot(c.Args[2])))
 }
 
 func (c *call) clusterCountKeys() {
 	if c.srv.opts.Replication == nil {
-		c.fail(errNoCluster)
+		c.Fail(errNoCluster)
 		return
 	}
-	slot, ok := resp.ParseInt(c.args[2])
+	slot, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return
 	case slot < 0 || slot >= slots:
-		c.fail("ERR Invalid slot")
+		c.Fail("ERR Invalid slot")
 		return
 	}
 	n, cursor := int64(0), uint64(0)
@@ -240,10 +241,10 @@ func (c *call) clusterCountKeys() {
 		}
 	}
 	c.inSteps(nil, func() bool {
-		if cursor = c.states().Range(c.now, cursor, walkStep, visit); cursor != 0 {
+		if cursor = c.states().Range(c.Now, cursor, walkStep, visit); cursor != 0 {
 			return false
 		}
-		c.int(n)
+		c.Int(n)
 		return true
 	})
 }
@@ -251,11 +252,11 @@ func (c *call) clusterCountKeys() {
 // readsMay is READONLY and READWRITE: whether a node that does not lead may serve reads from its own table.
 func (c *call) readsMay(on bool) {
 	if c.srv.opts.Replication == nil {
-		c.fail(errNoCluster)
+		c.Fail(errNoCluster)
 		return
 	}
 	c.client.knowsClusters, c.client.readOnly = true, on
-	c.ok()
+	c.OK()
 }
 
 // asksForNodes notes that the client knows clusters: from now on it is told which node leads.

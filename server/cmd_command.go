@@ -2,35 +2,42 @@ package server
 
 import (
 	"bytes"
-	"strings"
 
 	"limitdb/internal/glob"
+	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // commandCommands are COMMAND and its subcommands, which describe the command table to clients.
 // redis-cli asks for DOCS, for its hints; cluster clients ask for the rows.
 func commandCommands() []command {
-	sub := func(name string, arity int, complexity, summary string, run func(*call), args ...argument) command {
+	sub := func(name string, arity int, complexity, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: flagLoading | flagStale | flagConn, group: "server", since: "1.0.0",
-			complexity: complexity, summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: spec.Loading | spec.Stale | spec.Conn, Group: "server", Since: "1.0.0",
+				Complexity: complexity, Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	names := argument{name: "command-name", kind: "string", optional: true, multiple: true}
-	whole := []argument{
-		{name: "command", kind: "string"},
-		{name: "arg", kind: "string", optional: true, multiple: true},
+	names := spec.Argument{Name: "command-name", Kind: "string", Optional: true, Multiple: true}
+	whole := []spec.Argument{
+		{Name: "command", Kind: "string"},
+		{Name: "arg", Kind: "string", Optional: true, Multiple: true},
 	}
-	filter := argument{name: "filterby", kind: "oneof", token: "FILTERBY", optional: true, args: []argument{
-		{name: "module-name", kind: "string", token: "MODULE"},
-		{name: "category", kind: "string", token: "ACLCAT"},
-		{name: "pattern", kind: "pattern", token: "PATTERN"},
+	filter := spec.Argument{Name: "filterby", Kind: "oneof", Token: "FILTERBY", Optional: true, Args: []spec.Argument{
+		{Name: "module-name", Kind: "string", Token: "MODULE"},
+		{Name: "category", Kind: "string", Token: "ACLCAT"},
+		{Name: "pattern", Kind: "pattern", Token: "PATTERN"},
 	}}
 	return []command{{
-		name: "COMMAND", arity: -1, flags: flagLoading | flagStale | flagConn, group: "server", since: "1.0.0",
-		complexity: "O(n) for n commands", summary: "Describes all commands.", run: (*call).commandAll,
+		Command: spec.Command{
+			Name: "COMMAND", Arity: -1, Flags: spec.Loading | spec.Stale | spec.Conn, Group: "server", Since: "1.0.0",
+			Complexity: "O(n) for n commands", Summary: "Describes all commands.",
+		},
+		run: (*call).commandAll,
 		subs: []command{
-			sub("COUNT", 2, "O(1)", "Counts the commands.", func(c *call) { c.int(int64(len(c.srv.table.byName))) }),
+			sub("COUNT", 2, "O(1)", "Counts the commands.", func(c *call) { c.Int(int64(len(c.srv.table.byName))) }),
 			sub("DOCS", -2, "O(n) for n commands", "Returns documentation of commands; of all, if none is named.", (*call).commandDocs, names),
 			sub("GETKEYS", -3, "O(n) for n arguments", "Returns the keys in a command.", (*call).commandGetKeys, whole...),
 			sub("GETKEYSANDFLAGS", -3, "O(n) for n arguments", "Returns the keys in a command, and what it does with them.", (*call).commandGetKeysAndFlags, whole...),
@@ -42,8 +49,8 @@ func commandCommands() []command {
 }
 
 func (c *call) commandAll() {
-	if len(c.args) > 1 {
-		c.fail(c.srv.table.find(c.args[0]).noSubcommand(c.args[1]))
+	if len(c.Args) > 1 {
+		c.Fail(c.srv.table.find(c.Args[0]).noSubcommand(c.Args[1]))
 		return
 	}
 	c.allRows()
@@ -51,149 +58,98 @@ func (c *call) commandAll() {
 
 func (c *call) allRows() {
 	all := c.srv.table.byName
-	c.array(len(all))
-	c.eachStep(len(all), 1, nil, func(i int) { c.commandRow(all[i]) }, nil)
+	c.Array(len(all))
+	c.eachStep(len(all), 1, nil, func(i int) { all[i].AppendRow(&c.Reply) }, nil)
 }
 
 func (c *call) commandInfo() {
-	if len(c.args) == 2 {
+	if len(c.Args) == 2 {
 		c.allRows()
 		return
 	}
-	found := make([]*command, 0, len(c.args)-2)
-	for _, name := range c.args[2:] {
+	found := make([]*command, 0, len(c.Args)-2)
+	for _, name := range c.Args[2:] {
 		found = append(found, c.srv.table.findFull(name))
 	}
-	c.array(len(found))
+	c.Array(len(found))
 	c.eachStep(len(found), 1, nil, func(i int) {
 		if found[i] == nil {
-			c.null()
+			c.Null()
 			return
 		}
-		c.commandRow(found[i])
+		found[i].AppendRow(&c.Reply)
 	}, nil)
 }
 
-// commandRow replies with the ten fields with which Redis 7 describes a command.
-func (c *call) commandRow(cmd *command) {
-	c.array(10)
-	c.text(cmd.fullName())
-	c.int(int64(cmd.arity))
-	c.simpleSet(cmd.flags.names())
-	c.int(int64(cmd.firstKey))
-	c.int(int64(cmd.lastKey))
-	c.int(int64(cmd.step))
-	c.simpleSet(cmd.categories())
-	c.set(0) // tips
-	c.keySpecs(cmd)
-	c.set(len(cmd.subs))
-	for i := range cmd.subs {
-		c.commandRow(&cmd.subs[i])
+// commandDocs replies to COMMAND DOCS with a map for each command.
+func (c *call) commandDocs() {
+	list := c.srv.table.byName
+	if len(c.Args) > 2 {
+		list = nil
+		seen := make(map[*command]bool)
+		for _, name := range c.Args[2:] {
+			if cmd := c.srv.table.findFull(name); cmd != nil && !seen[cmd] {
+				seen[cmd] = true
+				list = append(list, cmd)
+			}
+		}
 	}
-}
-
-// simpleSet replies with a set of simple strings.
-func (c *call) simpleSet(words []string) {
-	c.set(len(words))
-	for _, w := range words {
-		c.simple(w)
-	}
-}
-
-// keySpecs replies with the positions of the keys and what the command does with them.
-func (c *call) keySpecs(cmd *command) {
-	if !cmd.hasKeys() {
-		c.set(0)
-		return
-	}
-	c.set(1)
-	c.mapOf(3)
-	c.text("flags")
-	c.simpleSet(cmd.keySpecFlags())
-	c.text("begin_search")
-	c.mapOf(2)
-	c.text("type")
-	c.text("index")
-	c.text("spec")
-	c.mapOf(1)
-	c.text("index")
-	c.int(int64(cmd.firstKey + cmd.numKeys)) // one of them is 0
-	c.text("find_keys")
-	c.mapOf(2)
-	c.text("type")
-	if cmd.numKeys > 0 {
-		c.text("keynum")
-		c.text("spec")
-		c.integers([]string{"keynumidx", "firstkey", "keystep"}, 0, 1, 1)
-		return
-	}
-	last := cmd.lastKey
-	if last > 0 {
-		last -= cmd.firstKey // counted from the first key
-	}
-	c.text("range")
-	c.text("spec")
-	c.integers([]string{"lastkey", "keystep", "limit"}, last, cmd.step, 0)
-}
-
-// integers replies with a map of integers.
-func (c *call) integers(names []string, values ...int) {
-	c.mapOf(len(names))
-	for i, name := range names {
-		c.text(name)
-		c.int(int64(values[i]))
-	}
+	c.Map(len(list))
+	c.eachStep(len(list), 1, nil, func(i int) {
+		c.Text(list[i].Full)
+		list[i].AppendDoc(&c.Reply)
+	}, nil)
 }
 
 func (c *call) commandList() {
 	keep := func(*command) bool { return true }
 	switch {
-	case len(c.args) == 2:
-	case len(c.args) == 5 && foldEqual(c.args[2], "FILTERBY"):
+	case len(c.Args) == 2:
+	case len(c.Args) == 5 && resp.EqualFold(c.Args[2], "FILTERBY"):
 		switch {
-		case foldEqual(c.args[3], "MODULE"):
+		case resp.EqualFold(c.Args[3], "MODULE"):
 			keep = func(*command) bool { return false }
-		case foldEqual(c.args[3], "ACLCAT"):
-			keep = func(cmd *command) bool { return cmd.inCategory(c.args[4]) }
-		case foldEqual(c.args[3], "PATTERN"):
-			pattern, ok := glob.Compile(bytes.ToLower(c.args[4]))
+		case resp.EqualFold(c.Args[3], "ACLCAT"):
+			keep = func(cmd *command) bool { return cmd.InCategory(c.Args[4]) }
+		case resp.EqualFold(c.Args[3], "PATTERN"):
+			pattern, ok := glob.Compile(bytes.ToLower(c.Args[4]))
 			if !ok {
-				c.fail(errPatternTooLong)
+				c.Fail(errPatternTooLong)
 				return
 			}
-			keep = func(cmd *command) bool { return pattern.Match([]byte(cmd.fullName())) }
+			keep = func(cmd *command) bool { return pattern.Match([]byte(cmd.Full)) }
 		default:
-			c.fail(errSyntax)
+			c.Fail(errSyntax)
 			return
 		}
 	default:
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 		return
 	}
-	c.texts(c.srv.table.names(keep))
+	c.Texts(c.srv.table.names(keep))
 }
 
 func (c *call) commandGetKeys() {
-	cmd, positions := c.keysOf(c.args[2:])
+	cmd, positions := c.keysOf(c.Args[2:])
 	if cmd == nil {
 		return
 	}
-	c.array(len(positions))
+	c.Array(len(positions))
 	for _, i := range positions {
-		c.bulk(c.args[2+i])
+		c.Bulk(c.Args[2+i])
 	}
 }
 
 func (c *call) commandGetKeysAndFlags() {
-	cmd, positions := c.keysOf(c.args[2:])
+	cmd, positions := c.keysOf(c.Args[2:])
 	if cmd == nil {
 		return
 	}
-	c.array(len(positions))
+	c.Array(len(positions))
 	for _, i := range positions {
-		c.array(2)
-		c.bulk(c.args[2+i])
-		c.simpleSet(cmd.keySpecFlags())
+		c.Array(2)
+		c.Bulk(c.Args[2+i])
+		cmd.AppendKeyFlags(&c.Reply)
 	}
 }
 
@@ -206,23 +162,23 @@ func (c *call) keysOf(line [][]byte) (*command, []int) {
 	}
 	switch {
 	case cmd == nil:
-		c.fail(errNotACommand)
+		c.Fail(errNotACommand)
 		return nil, nil
-	case !cmd.hasKeys():
-		c.fail(errNoKeyArguments)
+	case !cmd.HasKeys():
+		c.Fail(errNoKeyArguments)
 		return nil, nil
-	case !cmd.arityOK(len(line)):
-		c.fail(errCommandArgs)
+	case !cmd.ArityOK(len(line)):
+		c.Fail(errCommandArgs)
 		return nil, nil
 	}
 	var positions []int
-	cmd.keys(line, func(i int) { positions = append(positions, i) })
-	if len(positions) == 0 && cmd.numKeys > 0 {
-		c.fail(errNoKeysHere)
+	cmd.Keys(line, func(i int) { positions = append(positions, i) })
+	if len(positions) == 0 && cmd.NumKeys > 0 {
+		c.Fail(errNoKeysHere)
 		return nil, nil
 	}
 	if len(positions) == 0 {
-		c.fail(errNoKeyArguments)
+		c.Fail(errNoKeyArguments)
 		return nil, nil
 	}
 	return cmd, positions
@@ -244,23 +200,13 @@ func (t *table) names(keep func(*command) bool) []string {
 	out := []string{}
 	for _, c := range t.byName {
 		if keep(c) {
-			out = append(out, c.fullName())
+			out = append(out, c.Full)
 		}
 		for i := range c.subs {
 			if keep(&c.subs[i]) {
-				out = append(out, c.subs[i].fullName())
+				out = append(out, c.subs[i].Full)
 			}
 		}
 	}
 	return out
-}
-
-// inCategory reports whether c is in the ACL category name, written without its @.
-func (c *command) inCategory(name []byte) bool {
-	for _, cat := range c.categories() {
-		if strings.EqualFold(cat[1:], string(name)) {
-			return true
-		}
-	}
-	return false
 }

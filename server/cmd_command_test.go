@@ -11,15 +11,15 @@ import (
 func TestCommandInfo(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
-	spec := func(flags, at, last string) string {
+	keySpec := func(flags, at, last string) string {
 		return `[["flags" [` + flags + `] "begin_search" ["type" "index" "spec" ["index" ` + at + `]] ` +
 			`"find_keys" ["type" "range" "spec" ["lastkey" ` + last + ` "keystep" 1 "limit" 0]]]]`
 	}
 	c.steps(ts,
-		[2]string{"COMMAND INFO cl.throttle nosuch", `[["cl.throttle" -5 [write fast] 1 1 1 [@write @fast] [] ` + spec("RW access update", "1", "0") + ` []] nil]`},
-		[2]string{"COMMAND INFO Del", `[["del" -2 [write fast] 1 -1 1 [@keyspace @write @fast] [] ` + spec("RM delete", "1", "-1") + ` []]]`},
-		[2]string{"COMMAND INFO memory|USAGE config|nosuch get|x", `[["memory|usage" -3 [readonly] 2 2 1 [@read @slow] [] ` + spec("RO", "2", "0") + ` []] nil nil]`},
-		[2]string{"COMMAND INFO spublish", `[["spublish" 3 [pubsub loading stale fast] 1 1 1 [@pubsub @fast] [] ` + spec("not_key", "1", "0") + ` []]]`},
+		[2]string{"COMMAND INFO cl.throttle nosuch", `[["cl.throttle" -5 [write fast] 1 1 1 [@write @fast] [] ` + keySpec("RW access update", "1", "0") + ` []] nil]`},
+		[2]string{"COMMAND INFO Del", `[["del" -2 [write fast] 1 -1 1 [@keyspace @write @fast] [] ` + keySpec("RM delete", "1", "-1") + ` []]]`},
+		[2]string{"COMMAND INFO memory|USAGE config|nosuch get|x", `[["memory|usage" -3 [readonly] 2 2 1 [@read @slow] [] ` + keySpec("RO", "2", "0") + ` []] nil nil]`},
+		[2]string{"COMMAND INFO spublish", `[["spublish" 3 [pubsub loading stale fast] 1 1 1 [@pubsub @fast] [] ` + keySpec("not_key", "1", "0") + ` []]]`},
 		[2]string{"COMMAND INFO config|get", `[["config|get" -3 [admin loading stale] 0 0 0 [@admin @dangerous @slow] [] [] []]]`},
 		[2]string{"COMMAND INFO slowlog", `[["slowlog" -2 [] 0 0 0 [@slow] [] [] [` +
 			`["slowlog|get" -2 [admin loading stale] 0 0 0 [@admin @dangerous @slow] [] [] []] ` +
@@ -167,46 +167,15 @@ func TestHelp(t *testing.T) {
 		if len(cmd.subs) == 0 {
 			continue
 		}
-		v := c.do(cmd.name, "help")
+		v := c.do(cmd.Name, "help")
 		if len(v.Elems) != 1+2*len(cmd.subs) || v.Elems[0].Kind != '+' {
-			t.Errorf("%s HELP: %s", cmd.name, line(v))
+			t.Errorf("%s HELP: %s", cmd.Name, line(v))
 		}
+	}
+	if b := newTable(families()).findFull([]byte("Config|Get")).AppendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
+		t.Errorf("%s", b)
 	}
 	if got := line(c.do("SLOWLOG", "HELP")); !strings.Contains(got, "GET [count]") {
 		t.Error(got)
-	}
-}
-
-func TestSyntax(t *testing.T) {
-	t.Parallel()
-	key := argument{name: "key", kind: "key"}
-	flag := func(n string) argument { return argument{name: strings.ToLower(n), kind: "pure-token", token: n} }
-	opt := func(a argument) argument { a.optional = true; return a }
-	many := func(a argument) argument { a.multiple = true; return a }
-	block := argument{name: "b", kind: "block", args: []argument{{name: "k", kind: "string"}, {name: "v", kind: "string"}}}
-	choice := argument{name: "c", kind: "oneof", args: []argument{flag("ON"), {name: "n", kind: "integer", token: "AT"}}}
-	tokened := choice
-	tokened.token = "SET"
-	for _, step := range []struct {
-		args []argument
-		want string
-	}{
-		{nil, "X"},
-		{[]argument{key, opt(argument{name: "n", kind: "integer", token: "COUNT"})}, "X key [COUNT n]"},
-		{[]argument{many(key)}, "X key [key ...]"},
-		{[]argument{opt(many(key))}, "X [key [key ...]]"},
-		{[]argument{many(block)}, "X k v [k v ...]"},
-		{[]argument{choice, opt(flag("NOW"))}, "X <ON | AT n> [NOW]"},
-		{[]argument{opt(choice)}, "X [ON | AT n]"},
-		{[]argument{opt(tokened)}, "X [SET <ON | AT n>]"},
-		{[]argument{opt(many(argument{name: "id", kind: "integer", token: "ID"}))}, "X [ID id [id ...]]"},
-	} {
-		c := command{name: "X", args: step.args}
-		if got := string(c.appendSyntax(nil)); got != step.want {
-			t.Errorf("got %q, want %q", got, step.want)
-		}
-	}
-	if b := newTable(families()).findFull([]byte("Config|Get")).appendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
-		t.Errorf("%s", b)
 	}
 }

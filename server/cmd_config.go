@@ -7,28 +7,34 @@ import (
 
 	"limitdb/config"
 	"limitdb/internal/glob"
+	"limitdb/server/spec"
 )
 
 // CONFIG: the directives at run time.
 func configCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagAdmin | flagLoading | flagStale, group: "server", since: "1.0.0",
-			complexity: "O(n) for n directives", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f | spec.Admin | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
+				Complexity: "O(n) for n directives", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
 	return []command{{
-		name: "CONFIG", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "Container for commands about the configuration.",
+		Command: spec.Command{
+			Name: "CONFIG", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Summary: "Container for commands about the configuration.",
+		},
 		subs: []command{
 			sub("GET", -3, 0, "Returns the directives that match any of the patterns, with their values.", (*call).configGet,
-				argument{name: "parameter", kind: "string", multiple: true}),
-			sub("SET", -4, flagClient, "Sets directives: all of those given, or none.", (*call).configSet,
-				argument{name: "data", kind: "block", multiple: true, args: []argument{{name: "parameter", kind: "string"}, {name: "value", kind: "string"}}}),
+				spec.Several(spec.Text("parameter"))),
+			sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", (*call).configSet,
+				spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "parameter", Kind: "string"}, {Name: "value", Kind: "string"}}}),
 			sub("REWRITE", 2, 0, "Writes the current values to the configuration file.", (*call).configRewrite),
 			sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
 				c.srv.resetStats()
-				c.ok()
+				c.OK()
 			}),
 			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
@@ -40,34 +46,34 @@ func configCommands() []command {
 const patternBytes = 16 << 10
 
 func (c *call) configGet() {
-	patterns, bytes := make([]string, 0, len(c.args)-2), 0
-	for _, a := range c.args[2:] {
+	patterns, bytes := make([]string, 0, len(c.Args)-2), 0
+	for _, a := range c.Args[2:] {
 		patterns = append(patterns, string(a))
 		if bytes += len(a); len(a) > glob.MaxPattern || bytes > patternBytes {
-			c.fail(errPatternTooLong)
+			c.Fail(errPatternTooLong)
 			return
 		}
 	}
 	pairs := c.srv.registry.Get(patterns...)
-	c.mapOf(len(pairs))
+	c.Map(len(pairs))
 	for _, p := range pairs {
-		c.text(p.Name)
-		c.text(p.Value)
+		c.Text(p.Name)
+		c.Text(p.Value)
 	}
 }
 
 func (c *call) configSet() {
-	if len(c.args)%2 != 0 {
-		c.fail("ERR wrong number of arguments for 'config|set' command")
+	if len(c.Args)%2 != 0 {
+		c.Fail("ERR wrong number of arguments for 'config|set' command")
 		return
 	}
 	var pairs []config.Pair
-	for i := 2; i < len(c.args); i += 2 {
-		pairs = append(pairs, config.Pair{Name: string(c.args[i]), Value: string(c.args[i+1])})
+	for i := 2; i < len(c.Args); i += 2 {
+		pairs = append(pairs, config.Pair{Name: string(c.Args[i]), Value: string(c.Args[i+1])})
 	}
 	about := switches(pairs)
 	if about != "" && (c.srv.special.Load()|c.client.early)&specialLoading != 0 {
-		c.fail(errLoading) // the state to keep is not loaded yet
+		c.Fail(errLoading) // the state to keep is not loaded yet
 		return
 	}
 	kept := about != "" && c.srv.durable.Durability != nil
@@ -111,16 +117,16 @@ func opens(pairs []config.Pair) bool {
 // okOrFail replies with OK if err is nil, and otherwise with the error.
 func (c *call) okOrFail(err error) {
 	if err != nil {
-		c.fail("ERR " + err.Error())
+		c.Fail("ERR " + err.Error())
 		return
 	}
-	c.ok()
+	c.OK()
 }
 
 func (c *call) configRewrite() {
 	if err := c.srv.registry.Rewrite(); err != nil {
-		c.fail("ERR " + err.Error())
+		c.Fail("ERR " + err.Error())
 		return
 	}
-	c.ok()
+	c.OK()
 }

@@ -2,79 +2,95 @@ package server
 
 import (
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // The connection itself.
 func connectionCommands() []command {
-	const conn = flagFast | flagLoading | flagStale | flagConn
+	const conn = spec.Fast | spec.Loading | spec.Stale | spec.Conn
 	return []command{
 		{
-			name: "PING", arity: -1, flags: flagScript | flagFast | flagConn, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns PONG, or its argument.", args: []argument{{name: "message", kind: "string", optional: true}},
+			Command: spec.Command{
+				Name: "PING", Arity: -1, Flags: spec.Script | spec.Fast | spec.Conn, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Returns PONG, or its argument.", Args: []spec.Argument{{Name: "message", Kind: "string", Optional: true}},
+			},
 			run: (*call).ping,
 		},
 		{
-			name: "ECHO", arity: 2, flags: flagScript | conn, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns its argument.", args: []argument{{name: "message", kind: "string"}},
-			run: func(c *call) { c.bulk(c.args[1]) },
+			Command: spec.Command{
+				Name: "ECHO", Arity: 2, Flags: spec.Script | conn, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Returns its argument.", Args: []spec.Argument{{Name: "message", Kind: "string"}},
+			},
+			run: func(c *call) { c.Bulk(c.Args[1]) },
 		},
 		{
-			name: "QUIT", arity: -1, flags: flagNow | conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Closes the connection.",
+			Command: spec.Command{
+				Name: "QUIT", Arity: -1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Closes the connection.",
+			},
 			run: func(c *call) {
-				c.ok()
+				c.OK()
 				c.client.life.Drain(errQuit)
 			},
 		},
 		{
-			name: "RESET", arity: 1, flags: flagNow | conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Resets the connection to its initial state.", run: (*call).reset,
+			Command: spec.Command{
+				Name: "RESET", Arity: 1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Resets the connection to its initial state.",
+			},
+			run: (*call).reset,
 		},
 		{
-			name: "AUTH", arity: -2, flags: flagNoMulti | conn | flagNoAuth | flagClient | flagSkipMonitor, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Authenticates the connection.",
-			args:    []argument{{name: "username", kind: "string", optional: true}, {name: "password", kind: "string"}},
-			run:     (*call).auth,
+			Command: spec.Command{
+				Name: "AUTH", Arity: -2, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client | spec.SkipMonitor, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Authenticates the connection.",
+				Args:    []spec.Argument{{Name: "username", Kind: "string", Optional: true}, {Name: "password", Kind: "string"}},
+			},
+			run: (*call).auth,
 		},
 		{
-			name: "HELLO", arity: -1, flags: flagNoMulti | conn | flagNoAuth | flagClient, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.",
-			args: []argument{{name: "arguments", kind: "block", optional: true, args: []argument{
-				{name: "protover", kind: "integer"},
-				{name: "auth", kind: "block", token: "AUTH", optional: true, args: []argument{{name: "username", kind: "string"}, {name: "password", kind: "string"}}},
-				{name: "clientname", kind: "string", token: "SETNAME", optional: true},
-			}}},
+			Command: spec.Command{
+				Name: "HELLO", Arity: -1, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.",
+				Args: []spec.Argument{{Name: "arguments", Kind: "block", Optional: true, Args: []spec.Argument{
+					{Name: "protover", Kind: "integer"},
+					{Name: "auth", Kind: "block", Token: "AUTH", Optional: true, Args: []spec.Argument{{Name: "username", Kind: "string"}, {Name: "password", Kind: "string"}}},
+					{Name: "clientname", Kind: "string", Token: "SETNAME", Optional: true},
+				}}},
+			},
 			run: (*call).hello,
 		},
 		{
-			name: "SELECT", arity: 2, flags: flagScript | conn, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Accepts any index below databases; they all share one key space.",
-			args:    []argument{{name: "index", kind: "integer"}},
-			run:     (*call).selectDB,
+			Command: spec.Command{
+				Name: "SELECT", Arity: 2, Flags: spec.Script | conn, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Accepts any index below databases; they all share one key space.",
+				Args:    []spec.Argument{{Name: "index", Kind: "integer"}},
+			},
+			run: (*call).selectDB,
 		},
 	}
 }
 
 func (c *call) ping() {
-	if len(c.args) > 2 {
-		c.fail("ERR wrong number of arguments for 'ping' command")
+	if len(c.Args) > 2 {
+		c.Fail("ERR wrong number of arguments for 'ping' command")
 		return
 	}
 	if c.subscribed() {
-		c.array(2)
-		c.text("pong")
-		if len(c.args) == 2 {
-			c.bulk(c.args[1])
+		c.Array(2)
+		c.Text("pong")
+		if len(c.Args) == 2 {
+			c.Bulk(c.Args[1])
 		} else {
-			c.text("")
+			c.Text("")
 		}
 		return
 	}
-	if len(c.args) == 2 {
-		c.bulk(c.args[1])
+	if len(c.Args) == 2 {
+		c.Bulk(c.Args[1])
 		return
 	}
-	c.simple("PONG")
+	c.Simple("PONG")
 }
 
 func (c *call) reset() {
@@ -85,43 +101,43 @@ func (c *call) reset() {
 	c.client.replies = replyOn
 	c.client.closeStream()
 	c.client.knowsClusters, c.client.readOnly = false, false
-	c.proto = resp.RESP2
+	c.Proto = resp.RESP2
 	c.client.pub.resp3.Store(false)
 	c.client.storeText(&c.client.pub.name, nil)
 	c.client.pub.noEvict.Store(false)
 	c.client.setAuthed(c.srv.password() == "")
-	c.simple("RESET")
+	c.Simple("RESET")
 }
 
 func (c *call) hello() {
-	proto := c.proto
-	if len(c.args) > 1 {
-		v, ok := resp.ParseInt(c.args[1])
+	proto := c.Proto
+	if len(c.Args) > 1 {
+		v, ok := resp.ParseInt(c.Args[1])
 		if !ok {
-			c.fail(errProtoNotInt)
+			c.Fail(errProtoNotInt)
 			return
 		}
 		if v != 2 && v != 3 {
-			c.fail(errNoProto)
+			c.Fail(errNoProto)
 			return
 		}
 		proto = resp.Proto(v)
 	}
 	var user, pass, name []byte
-	for i := 2; i < len(c.args); {
+	for i := 2; i < len(c.Args); {
 		switch {
-		case foldEqual(c.args[i], "AUTH") && i+2 < len(c.args):
-			user, pass = c.args[i+1], c.args[i+2]
+		case resp.EqualFold(c.Args[i], "AUTH") && i+2 < len(c.Args):
+			user, pass = c.Args[i+1], c.Args[i+2]
 			i += 3
-		case foldEqual(c.args[i], "SETNAME") && i+1 < len(c.args):
-			name = c.args[i+1]
+		case resp.EqualFold(c.Args[i], "SETNAME") && i+1 < len(c.Args):
+			name = c.Args[i+1]
 			if text := nameError(name, errClientName); text != "" {
-				c.fail(text)
+				c.Fail(text)
 				return
 			}
 			i += 2
 		default:
-			c.fail("ERR Syntax error in HELLO option '" + plainCut(c.args[i]) + "'")
+			c.Fail("ERR Syntax error in HELLO option '" + plainCut(c.Args[i]) + "'")
 			return
 		}
 	}
@@ -129,44 +145,44 @@ func (c *call) hello() {
 		return
 	}
 	if !c.client.authed {
-		c.fail(errHelloNoAuth)
+		c.Fail(errHelloNoAuth)
 		return
 	}
 	if name != nil {
 		c.client.storeText(&c.client.pub.name, name)
 	}
 	c.client.closeStream() // the next one says what is true now
-	c.proto = proto
+	c.Proto = proto
 	c.client.pub.resp3.Store(proto == resp.RESP3)
-	c.mapOf(7)
-	c.text("server")
-	c.text("redis")
-	c.text("version")
-	c.text(redisVersion)
-	c.text("proto")
-	c.int(int64(proto))
-	c.text("id")
-	c.int(c.client.id)
-	c.text("mode")
-	c.text(c.srv.mode())
-	c.text("role")
-	c.text(c.srv.role("replica"))
-	c.text("modules")
-	c.array(0)
+	c.Map(7)
+	c.Text("server")
+	c.Text("redis")
+	c.Text("version")
+	c.Text(redisVersion)
+	c.Text("proto")
+	c.Int(int64(proto))
+	c.Text("id")
+	c.Int(c.client.id)
+	c.Text("mode")
+	c.Text(c.srv.mode())
+	c.Text("role")
+	c.Text(c.srv.role("replica"))
+	c.Text("modules")
+	c.Array(0)
 }
 
 // redisVersion is the version of Redis whose replies clients may expect.
 const redisVersion = "7.4.0"
 
 func (c *call) selectDB() {
-	n, ok := resp.ParseInt(c.args[1])
+	n, ok := resp.ParseInt(c.Args[1])
 	if !ok {
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return
 	}
 	if n < 0 || n >= c.srv.set.Databases.Get() {
-		c.fail(errDBIndex)
+		c.Fail(errDBIndex)
 		return
 	}
-	c.ok()
+	c.OK()
 }

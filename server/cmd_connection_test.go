@@ -100,7 +100,7 @@ func TestHello(t *testing.T) {
 		[2]string{"HELLO 3 NOSUCH", "-ERR Syntax error in HELLO option 'NOSUCH'"},
 		[2]string{"HELLO 3 AUTH someone x", "-" + errWrongPass},
 	)
-	if c.s.call.proto != resp.RESP2 {
+	if c.s.call.Proto != resp.RESP2 {
 		t.Error("a failed HELLO changed the protocol")
 	}
 }

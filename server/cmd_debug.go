@@ -6,68 +6,74 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // debugCommands are commands that clients send to every Redis server and that mean little here:
 // DEBUG, MODULE, FUNCTION, LOLWUT.
 func debugCommands() []command {
-	row := func(name string, arity int, f flags, group, summary string, run func(*call), args ...argument) command {
+	row := func(name string, arity int, f spec.Flags, group, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: group, since: "1.0.0",
-			complexity: "O(1)", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: group, Since: "1.0.0",
+				Complexity: "O(1)", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
 	container := func(name, group, summary string, subs ...command) command {
 		c := row(name, -2, 0, group, summary, nil)
-		c.complexity, c.subs = "Depends on subcommand.", subs
+		c.Complexity, c.subs = "Depends on subcommand.", subs
 		return c
 	}
-	none := func(c *call) { c.array(0) }
-	noModules := func(c *call) { c.fail(errNoSuchModule) }
-	path := argument{name: "path", kind: "string"}
-	mode := argument{name: "flush-type", kind: "oneof", optional: true, args: []argument{
-		{name: "async", kind: "pure-token", token: "ASYNC"},
-		{name: "sync", kind: "pure-token", token: "SYNC"},
+	none := func(c *call) { c.Array(0) }
+	noModules := func(c *call) { c.Fail(errNoSuchModule) }
+	path := spec.Text("path")
+	mode := spec.Argument{Name: "flush-type", Kind: "oneof", Optional: true, Args: []spec.Argument{
+		{Name: "async", Kind: "pure-token", Token: "ASYNC"},
+		{Name: "sync", Kind: "pure-token", Token: "SYNC"},
 	}}
 	return []command{
-		row("DEBUG", -2, flagClient|flagAdmin|flagLoading|flagStale, "server", "DEBUG SLEEP delays this connection's reply; other connections are served meanwhile. There is no other DEBUG.", (*call).debug,
-			argument{name: "sleep", kind: "pure-token", token: "SLEEP"}, argument{name: "seconds", kind: "double"}),
+		row("DEBUG", -2, spec.Client|spec.Admin|spec.Loading|spec.Stale, "server", "DEBUG SLEEP delays this connection's reply; other connections are served meanwhile. There is no other DEBUG.", (*call).debug,
+			spec.Argument{Name: "sleep", Kind: "pure-token", Token: "SLEEP"}, spec.Argument{Name: "seconds", Kind: "double"}),
 		container("MODULE", "server", "Container for commands about modules. There are none.",
-			row("LIST", 2, flagAdmin, "server", "Returns an empty list: no modules are loaded.", none),
-			row("LOAD", -3, flagAdmin, "server", "Returns an error: limitdb loads no modules.", noModules, path),
-			row("LOADEX", -3, flagAdmin, "server", "Returns an error: limitdb loads no modules.", noModules, path),
-			row("UNLOAD", 3, flagAdmin, "server", "Returns an error: limitdb loads no modules.", noModules, argument{name: "name", kind: "string"}),
-			row("HELP", 2, flagLoading|flagStale, "server", "Lists the subcommands.", (*call).help),
+			row("LIST", 2, spec.Admin, "server", "Returns an empty list: no modules are loaded.", none),
+			row("LOAD", -3, spec.Admin, "server", "Returns an error: limitdb loads no modules.", noModules, path),
+			row("LOADEX", -3, spec.Admin, "server", "Returns an error: limitdb loads no modules.", noModules, path),
+			row("UNLOAD", 3, spec.Admin, "server", "Returns an error: limitdb loads no modules.", noModules, spec.Text("name")),
+			row("HELP", 2, spec.Loading|spec.Stale, "server", "Lists the subcommands.", (*call).help),
 		),
 		container("FUNCTION", "scripting", "Container for commands about functions. There are none.",
-			row("FLUSH", -2, flagWrite, "scripting", "Returns OK: there are no functions to delete.", (*call).functionFlush, mode),
+			row("FLUSH", -2, spec.Write, "scripting", "Returns OK: there are no functions to delete.", (*call).functionFlush, mode),
 			row("LIST", -2, 0, "scripting", "Returns an empty list: there are no functions.", (*call).functionList,
-				argument{name: "library-name-pattern", kind: "string", token: "LIBRARYNAME", optional: true},
-				argument{name: "withcode", kind: "pure-token", token: "WITHCODE", optional: true}),
+				spec.Argument{Name: "library-name-pattern", Kind: "string", Token: "LIBRARYNAME", Optional: true},
+				spec.Argument{Name: "withcode", Kind: "pure-token", Token: "WITHCODE", Optional: true}),
 			row("STATS", 2, 0, "scripting", "Returns that no function runs and that there is no engine to run one.", (*call).functionStats),
-			row("HELP", 2, flagLoading|flagStale, "scripting", "Lists the subcommands.", (*call).help),
+			row("HELP", 2, spec.Loading|spec.Stale, "scripting", "Lists the subcommands.", (*call).help),
 		),
-		row("LOLWUT", -1, flagReadonly|flagFast, "server", "Draws a bucket and shows the version.", (*call).lolwut,
-			argument{name: "version", kind: "integer", token: "VERSION", optional: true}),
+		row("LOLWUT", -1, spec.Readonly|spec.Fast, "server", "Draws a bucket and shows the version.", (*call).lolwut,
+			spec.Argument{Name: "version", Kind: "integer", Token: "VERSION", Optional: true}),
 	}
 }
 
 func (c *call) debug() {
 	if who := c.srv.set.DebugCommand.Get(); who == "no" || who == "local" && !isLocal(c.client.conn.RemoteAddr()) {
-		c.fail(errDebugRefused)
+		c.Fail(errDebugRefused)
 		return
 	}
-	if !foldEqual(c.args[1], "SLEEP") {
-		c.fail(errNoDebug)
+	if !resp.EqualFold(c.Args[1], "SLEEP") {
+		c.Fail(errNoDebug)
 		return
 	}
-	if len(c.args) != 3 {
-		c.fail("ERR wrong number of arguments for 'debug|sleep' command")
+	if len(c.Args) != 3 {
+		c.Fail("ERR wrong number of arguments for 'debug|sleep' command")
 		return
 	}
-	seconds, err := strconv.ParseFloat(string(c.args[2]), 64)
+	seconds, err := strconv.ParseFloat(string(c.Args[2]), 64)
 	if err != nil || !(seconds >= 0 && seconds <= 3600) { // NaN is neither
-		c.fail(errSleepRange)
+		c.Fail(errSleepRange)
 		return
 	}
 	c.sleep(time.Duration(math.Round(seconds * float64(time.Second))))
@@ -101,39 +107,39 @@ func (c *call) sleep(d time.Duration) {
 		}
 		seconds := strconv.AppendFloat(nil, d.Seconds(), 'f', -1, 64)
 		c.client.logSlow(cmd, [][]byte{[]byte("DEBUG"), []byte("SLEEP"), seconds}, int64(d))
-		c.ok()
+		c.OK()
 		return true
 	})
 }
 
 func (c *call) functionFlush() {
-	if len(c.args) > 3 || (len(c.args) == 3 && !foldEqual(c.args[2], "ASYNC") && !foldEqual(c.args[2], "SYNC")) {
-		c.fail(errFunctionFlush)
+	if len(c.Args) > 3 || (len(c.Args) == 3 && !resp.EqualFold(c.Args[2], "ASYNC") && !resp.EqualFold(c.Args[2], "SYNC")) {
+		c.Fail(errFunctionFlush)
 		return
 	}
-	c.ok()
+	c.OK()
 }
 
 func (c *call) functionList() {
-	for i := 2; i < len(c.args); i++ {
+	for i := 2; i < len(c.Args); i++ {
 		switch {
-		case foldEqual(c.args[i], "WITHCODE"):
-		case foldEqual(c.args[i], "LIBRARYNAME") && i+1 < len(c.args):
+		case resp.EqualFold(c.Args[i], "WITHCODE"):
+		case resp.EqualFold(c.Args[i], "LIBRARYNAME") && i+1 < len(c.Args):
 			i++
 		default:
-			c.fail("ERR Unknown argument " + plainCut(c.args[i]))
+			c.Fail("ERR Unknown argument " + plainCut(c.Args[i]))
 			return
 		}
 	}
-	c.array(0)
+	c.Array(0)
 }
 
 func (c *call) functionStats() {
-	c.mapOf(2)
-	c.text("running_script")
-	c.null()
-	c.text("engines")
-	c.mapOf(0)
+	c.Map(2)
+	c.Text("running_script")
+	c.Null()
+	c.Text("engines")
+	c.Map(0)
 }
 
 // The bucket that LOLWUT draws, in characters.
@@ -145,7 +151,7 @@ const (
 // lolwut draws a bucket that leaks empty in the course of each minute. It accepts any
 // arguments, as Redis does.
 func (c *call) lolwut() {
-	second := int(c.now / int64(time.Second) % 60)
+	second := int(c.Now / int64(time.Second) % 60)
 	surface := second * bucketRows / 60
 	var b strings.Builder
 	for row := range bucketRows {
@@ -164,5 +170,5 @@ func (c *call) lolwut() {
 	drop := strings.Repeat(" ", 4+bucketRows+1+len(floor)) + "'.\n"
 	b.WriteString(drop + strings.Repeat("\n", second%2) + drop)
 	b.WriteString("\nA leaky bucket, a minute deep. limitdb ver. " + c.srv.version + ", speaking as Redis ver. " + redisVersion + "\n")
-	c.verbatim(b.String())
+	c.Verbatim(b.String())
 }

@@ -2,22 +2,23 @@ package server
 
 import (
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // The expiry of keys. A limit's key expires when its limit is full again, and a lease's when the
 // last lease ends: no command moves these.
 func expireCommands() []command {
-	option := oneOf("condition", word("NX"), word("XX"), word("GT"), word("LT"))
+	option := spec.OneOf("condition", spec.Word("NX"), spec.Word("XX"), spec.Word("GT"), spec.Word("LT"))
 	return []command{
-		onKey("EXPIRE", -3, flagWrite|flagFast|flagAhead, "generic", "Sets after how many seconds a key expires.", func(c *call, t *txn) { c.expire(t, true, c.nowMillis()) }, integer("seconds"), option),
-		onKey("PEXPIRE", -3, flagWrite|flagFast|flagAhead, "generic", "Sets after how many milliseconds a key expires.", func(c *call, t *txn) { c.expire(t, false, c.nowMillis()) }, integer("milliseconds"), option),
-		onKey("EXPIREAT", -3, flagWrite|flagFast|flagAhead, "generic", "Sets at which Unix time a key expires, in seconds.", func(c *call, t *txn) { c.expire(t, true, 0) }, integer("unix-time-seconds"), option),
-		onKey("PEXPIREAT", -3, flagWrite|flagFast|flagAhead, "generic", "Sets at which Unix time a key expires, in milliseconds.", func(c *call, t *txn) { c.expire(t, false, 0) }, integer("unix-time-milliseconds"), option),
-		onKey("PERSIST", 2, flagWrite|flagFast|flagAhead, "generic", "Makes a key never expire.", (*call).persist),
-		onKey("TTL", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).ttl),
-		onKey("PTTL", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).pTTL),
-		onKey("EXPIRETIME", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*call).expireTime),
-		onKey("PEXPIRETIME", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", (*call).pExpireTime),
+		onKey("EXPIRE", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets after how many seconds a key expires.", func(c *call, t *Txn) { c.expire(t, true, c.NowMillis()) }, spec.Integer("seconds"), option),
+		onKey("PEXPIRE", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets after how many milliseconds a key expires.", func(c *call, t *Txn) { c.expire(t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option),
+		onKey("EXPIREAT", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets at which Unix time a key expires, in seconds.", func(c *call, t *Txn) { c.expire(t, true, 0) }, spec.Integer("unix-time-seconds"), option),
+		onKey("PEXPIREAT", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets at which Unix time a key expires, in milliseconds.", func(c *call, t *Txn) { c.expire(t, false, 0) }, spec.Integer("unix-time-milliseconds"), option),
+		onKey("PERSIST", 2, spec.Write|spec.Fast|spec.Ahead, "generic", "Makes a key never expire.", (*call).persist),
+		onKey("TTL", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).ttl),
+		onKey("PTTL", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*call).pTTL),
+		onKey("EXPIRETIME", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns the Unix time at which a key expires or is as if never used, in seconds; -1: never; -2: no such key.", (*call).expireTime),
+		onKey("PEXPIRETIME", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns the Unix time at which a key expires or is as if never used, in milliseconds; -1: never; -2: no such key.", (*call).pExpireTime),
 	}
 }
 
@@ -35,13 +36,13 @@ const (
 func parseExpireConditions(words [][]byte) (o expireCondition, text string) {
 	for _, w := range words {
 		switch {
-		case foldEqual(w, "NX"):
+		case resp.EqualFold(w, "NX"):
 			o |= expireNX
-		case foldEqual(w, "XX"):
+		case resp.EqualFold(w, "XX"):
 			o |= expireXX
-		case foldEqual(w, "GT"):
+		case resp.EqualFold(w, "GT"):
 			o |= expireGT
-		case foldEqual(w, "LT"):
+		case resp.EqualFold(w, "LT"):
 			o |= expireLT
 		default:
 			return 0, "ERR Unsupported option " + plainCut(w)
@@ -69,15 +70,15 @@ func (o expireCondition) met(before, ms int64) bool {
 }
 
 // expire sets the expiry of the command's key to a time after base, which is in ms of Unix time.
-func (c *call) expire(t *txn, seconds bool, base int64) {
-	o, text := parseExpireConditions(c.args[3:])
+func (c *call) expire(t *Txn, seconds bool, base int64) {
+	o, text := parseExpireConditions(c.Args[3:])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	n, ok := resp.ParseInt(c.args[2])
+	n, ok := resp.ParseInt(c.Args[2])
 	if !ok {
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return
 	}
 	ms, ok := addTime(n, seconds, base)
@@ -85,20 +86,20 @@ func (c *call) expire(t *txn, seconds bool, base int64) {
 		c.failExpiry()
 		return
 	}
-	it := c.item(t, c.args[1])
+	it := c.item(t, c.Args[1])
 	switch {
 	case !it.exists():
-		c.int(0)
+		c.Int(0)
 	case !c.movable(&it):
 	case !o.met(it.expires, ms):
-		c.int(0)
-	case ms <= c.nowMillis():
-		t.remove(c.args[1])
-		c.int(1)
+		c.Int(0)
+	case ms <= c.NowMillis():
+		t.Remove(c.Args[1])
+		c.Int(1)
 	default:
 		it.expires = ms
-		c.put(t, c.args[1], &it)
-		c.int(1)
+		c.put(t, c.Args[1], &it)
+		c.Int(1)
 	}
 }
 
@@ -108,56 +109,56 @@ func (c *call) movable(it *item) bool {
 	if it.kind == 0 {
 		return true
 	}
-	c.failState(errWrongType + ": it holds " + it.kind.String() + ", which expires by itself and stays under its name; RL.RESET forgets it")
+	c.FailState(errWrongType + ": it holds " + it.kind.String() + ", which expires by itself and stays under its name; RL.RESET forgets it")
 	return false
 }
 
-func (c *call) persist(t *txn) {
-	it := c.item(t, c.args[1])
+func (c *call) persist(t *Txn) {
+	it := c.item(t, c.Args[1])
 	switch {
 	case !c.movable(&it):
 	case it.expires == 0:
-		c.int(0)
+		c.Int(0)
 	default:
 		it.expires = 0
-		c.put(t, c.args[1], &it)
-		c.int(1)
+		c.put(t, c.Args[1], &it)
+		c.Int(1)
 	}
 }
 
-func (c *call) ttl(t *txn) {
-	it := c.item(t, c.args[1])
+func (c *call) ttl(t *Txn) {
+	it := c.item(t, c.Args[1])
 	ms := c.ttlOf(&it)
 	switch {
 	case ms < 0:
-		c.int(ms)
+		c.Int(ms)
 	case it.kind != 0:
-		c.int((ms + 999) / 1000) // rounded up: a limit never says 0 while it is not full
+		c.Int((ms + 999) / 1000) // rounded up: a limit never says 0 while it is not full
 	default:
-		c.int((ms + 500) / 1000)
+		c.Int((ms + 500) / 1000)
 	}
 }
 
-func (c *call) pTTL(t *txn) {
-	it := c.item(t, c.args[1])
-	c.int(c.ttlOf(&it))
+func (c *call) pTTL(t *Txn) {
+	it := c.item(t, c.Args[1])
+	c.Int(c.ttlOf(&it))
 }
 
-func (c *call) expireTime(t *txn) {
-	it := c.item(t, c.args[1])
+func (c *call) expireTime(t *Txn) {
+	it := c.item(t, c.Args[1])
 	switch ms := expiresAt(&it); {
 	case ms < 0:
-		c.int(ms)
+		c.Int(ms)
 	case it.kind != 0:
-		c.int((ms + 999) / 1000)
+		c.Int((ms + 999) / 1000)
 	default:
-		c.int((ms + 500) / 1000)
+		c.Int((ms + 500) / 1000)
 	}
 }
 
-func (c *call) pExpireTime(t *txn) {
-	it := c.item(t, c.args[1])
-	c.int(expiresAt(&it))
+func (c *call) pExpireTime(t *Txn) {
+	it := c.item(t, c.Args[1])
+	c.Int(expiresAt(&it))
 }
 
 // expiresAt returns when a key expires in ms of Unix time: -2 for no such key, -1 for never.

@@ -33,17 +33,17 @@ func parseIncrEX(words [][]byte) (o increxOptions, ok bool) {
 	for i := 0; i < len(words); i++ {
 		at, flag := -1, uint8(0)
 		switch w := words[i]; {
-		case foldEqual(w, "BYINT"):
+		case resp.EqualFold(w, "BYINT"):
 			at = increxByInt
-		case foldEqual(w, "BYFLOAT"):
+		case resp.EqualFold(w, "BYFLOAT"):
 			at = increxByFloat
-		case foldEqual(w, "LBOUND"):
+		case resp.EqualFold(w, "LBOUND"):
 			at = increxLower
-		case foldEqual(w, "UBOUND"):
+		case resp.EqualFold(w, "UBOUND"):
 			at = increxUpper
-		case foldEqual(w, "SATURATE"):
+		case resp.EqualFold(w, "SATURATE"):
 			flag = increxSaturate
-		case foldEqual(w, "ENX"):
+		case resp.EqualFold(w, "ENX"):
 			flag = increxENX
 		default:
 			option, _ := setOptionOf(w)
@@ -74,10 +74,10 @@ func parseIncrEX(words [][]byte) (o increxOptions, ok bool) {
 	return o, !both && (o.given&increxENX == 0 || o.setOptions.given&setTimes != 0)
 }
 
-func (c *call) incrEX(t *txn) {
-	o, ok := parseIncrEX(c.args[2:])
+func (c *call) incrEX(t *Txn) {
+	o, ok := parseIncrEX(c.Args[2:])
 	if !ok {
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 		return
 	}
 	expires := int64(0)
@@ -86,7 +86,7 @@ func (c *call) incrEX(t *txn) {
 			return
 		}
 	}
-	it, ok := c.of(t, c.args[1], value.String)
+	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
 	}
@@ -109,21 +109,21 @@ func parseIntOr(word []byte, otherwise int64) (int64, bool) {
 	return resp.ParseInt(word)
 }
 
-func (c *call) incrEXInt(t *txn, o *increxOptions, it *item, expires int64) {
+func (c *call) incrEXInt(t *Txn, o *increxOptions, it *item, expires int64) {
 	by, ok1 := parseIntOr(o.words[increxByInt], 1)
 	low, ok2 := parseIntOr(o.words[increxLower], math.MinInt64)
 	high, ok3 := parseIntOr(o.words[increxUpper], math.MaxInt64)
 	switch {
 	case !ok1 || !ok2 || !ok3:
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return
 	case low > high:
-		c.fail(errBounds)
+		c.Fail(errBounds)
 		return
 	}
 	now, err := value.StringInt(it.body)
 	if err != nil {
-		c.failState(errNotInt)
+		c.FailState(errNotInt)
 		return
 	}
 	sum, err := value.Add(now, by)
@@ -134,27 +134,27 @@ func (c *call) incrEXInt(t *txn, o *increxOptions, it *item, expires int64) {
 	}
 	outside := err != nil || sum < low || sum > high
 	if outside && o.given&increxSaturate == 0 {
-		c.array(2)
-		c.int(now)
-		c.int(0)
+		c.Array(2)
+		c.Int(now)
+		c.Int(0)
 		return
 	}
 	sum = max(low, min(high, sum))
 	applied, err := value.Add(sum, -now)
 	if err != nil || now == math.MinInt64 && sum >= 0 {
-		c.failState(errSumOverflow)
+		c.FailState(errSumOverflow)
 		return
 	}
 	c.putCounter(t, sum, expires)
-	c.array(2)
-	c.int(sum)
-	c.int(applied)
+	c.Array(2)
+	c.Int(sum)
+	c.Int(applied)
 }
 
-func (c *call) incrEXFloat(t *txn, o *increxOptions, it *item, expires int64) {
+func (c *call) incrEXFloat(t *Txn, o *increxOptions, it *item, expires int64) {
 	x, err := floatOf(it)
 	if err != nil || !x.Finite() {
-		c.failState(errNotFloat)
+		c.FailState(errNotFloat)
 		return
 	}
 	var n [increxWords]value.Float
@@ -163,18 +163,18 @@ func (c *call) incrEXFloat(t *txn, o *increxOptions, it *item, expires int64) {
 			continue
 		}
 		if n[i], err = value.ParseFloat(w); err != nil || !n[i].Finite() {
-			c.fail(errNotFloat)
+			c.Fail(errNotFloat)
 			return
 		}
 	}
 	lower, upper := o.words[increxLower] != nil, o.words[increxUpper] != nil
 	if lower && upper && n[increxLower].Cmp(n[increxUpper]) > 0 {
-		c.fail(errBounds)
+		c.Fail(errBounds)
 		return
 	}
 	sum, err := x.Plus(n[increxByFloat])
 	if err != nil {
-		c.failState(errNaN)
+		c.FailState(errNaN)
 		return
 	}
 	clamped := sum
@@ -184,16 +184,16 @@ func (c *call) incrEXFloat(t *txn, o *increxOptions, it *item, expires int64) {
 		clamped = n[increxUpper]
 	}
 	if clamped.Cmp(sum) != 0 && o.given&increxSaturate == 0 {
-		c.array(2)
-		c.bulk(x.Append(nil))
-		c.text("0")
+		c.Array(2)
+		c.Bulk(x.Append(nil))
+		c.Text("0")
 		return
 	}
 	applied := n[increxByFloat]
 	if clamped.Cmp(sum) != 0 {
 		applied = clamped.Minus(x)
 	}
-	c.array(2)
-	c.bulk(c.putFloat(t, clamped, expires))
-	c.bulk(applied.Append(nil))
+	c.Array(2)
+	c.Bulk(c.putFloat(t, clamped, expires))
+	c.Bulk(applied.Append(nil))
 }

@@ -47,8 +47,8 @@ type infoSection struct {
 // info replies with the requested sections: default, all, everything or names.
 func (c *call) info() {
 	want := make(map[string]bool)
-	all, def := false, len(c.args) == 1
-	for _, a := range c.args[1:] {
+	all, def := false, len(c.Args) == 1
+	for _, a := range c.Args[1:] {
 		switch word := strings.ToLower(string(a)); word {
 		case "all", "everything":
 			all = true
@@ -75,7 +75,7 @@ func (c *call) info() {
 				return false
 			}
 		}
-		c.verbatim(string(t.b))
+		c.Verbatim(string(t.b))
 		return true
 	})
 }

@@ -150,10 +150,10 @@ func ago(ns int64, unit time.Duration) int64 {
 func (c *call) roleReply() {
 	r := c.srv.opts.Replication
 	if r == nil {
-		c.array(3)
-		c.text("master")
-		c.int(0)
-		c.array(0)
+		c.Array(3)
+		c.Text("master")
+		c.Int(0)
+		c.Array(0)
 		return
 	}
 	s := r.Status()
@@ -166,25 +166,25 @@ func (c *call) roleReply() {
 		case !s.Current:
 			state = "sync"
 		}
-		c.array(5)
-		c.text("slave")
-		c.text(host)
-		c.int(int64(port))
-		c.text(state)
-		c.int(int64(s.Applied))
+		c.Array(5)
+		c.Text("slave")
+		c.Text(host)
+		c.Int(int64(port))
+		c.Text(state)
+		c.Int(int64(s.Applied))
 		return
 	}
 	all, _ := r.Members() // none while the node stops
 	replicas := followers(all)
-	c.array(3)
-	c.text("master")
-	c.int(int64(s.Last))
-	c.array(len(replicas))
+	c.Array(3)
+	c.Text("master")
+	c.Int(int64(s.Last))
+	c.Array(len(replicas))
 	for _, m := range replicas {
 		host, port := splitAddress(m.Client)
-		c.array(3)
-		c.text(host)
-		c.text(strconv.Itoa(port))
-		c.text(strconv.FormatUint(m.Last, 10))
+		c.Array(3)
+		c.Text(host)
+		c.Text(strconv.Itoa(port))
+		c.Text(strconv.FormatUint(m.Last, 10))
 	}
 }

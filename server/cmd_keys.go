@@ -8,61 +8,81 @@ import (
 	"limitdb/internal/glob"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // Keys of every kind.
 func keyCommands() []command {
-	keys := []argument{{name: "key", kind: "key", multiple: true}}
-	pattern := argument{name: "pattern", kind: "string", token: "MATCH", optional: true}
-	flush := []argument{{name: "flush-type", kind: "oneof", optional: true, args: []argument{
-		{name: "async", kind: "pure-token", token: "ASYNC"},
-		{name: "sync", kind: "pure-token", token: "SYNC"},
+	keys := []spec.Argument{{Name: "key", Kind: "key", Multiple: true}}
+	pattern := spec.Argument{Name: "pattern", Kind: "string", Token: "MATCH", Optional: true}
+	flush := []spec.Argument{{Name: "flush-type", Kind: "oneof", Optional: true, Args: []spec.Argument{
+		{Name: "async", Kind: "pure-token", Token: "ASYNC"},
+		{Name: "sync", Kind: "pure-token", Token: "SYNC"},
 	}}}
-	many := func(name, summary string, f flags, run func(*call), atomic func(*call, *txn)) command {
+	many := func(name, summary string, f spec.Flags, run func(*call), atomic func(*call, *Txn)) command {
 		return command{
-			name: name, arity: -2, flags: f | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1,
-			group: "generic", since: "1.0.0", complexity: "O(n) for n keys", summary: summary, args: keys, run: run, atomic: atomic,
+			Command: spec.Command{
+				Name: name, Arity: -2, Flags: f | spec.Fast | spec.Wide, FirstKey: 1, LastKey: -1, Step: 1,
+				Group: "generic", Since: "1.0.0", Complexity: "O(n) for n keys", Summary: summary, Args: keys,
+			},
+			run: run, atomic: atomic,
 		}
 	}
 	return []command{
-		removing(many("DEL", "Forgets keys; returns how many existed.", flagWrite, (*call).del, (*call).delIn)),
-		removing(many("UNLINK", "Forgets keys; returns how many existed.", flagWrite, (*call).del, (*call).delIn)),
-		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", flagReadonly|flagStaleRead, (*call).exists, (*call).existsIn),
-		many("TOUCH", "Counts the keys that exist. This does not change a key.", flagReadonly|flagStaleRead, (*call).exists, (*call).existsIn),
+		removing(many("DEL", "Forgets keys; returns how many existed.", spec.Write, (*call).del, (*call).delIn)),
+		removing(many("UNLINK", "Forgets keys; returns how many existed.", spec.Write, (*call).del, (*call).delIn)),
+		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", spec.Readonly|spec.StaleRead, (*call).exists, (*call).existsIn),
+		many("TOUCH", "Counts the keys that exist. This does not change a key.", spec.Readonly|spec.StaleRead, (*call).exists, (*call).existsIn),
 		{
-			name: "SCAN", arity: -2, flags: flagReadonly | flagStaleRead, group: "generic", since: "1.0.0",
-			complexity: "O(1) for each call, O(n) for a whole iteration",
-			summary:    "Iterates over the keys. A key that exists throughout is returned at least once.",
-			args: []argument{
-				{name: "cursor", kind: "integer"},
-				pattern,
-				{name: "count", kind: "integer", token: "COUNT", optional: true},
-				{name: "type", kind: "string", token: "TYPE", optional: true},
+			Command: spec.Command{
+				Name: "SCAN", Arity: -2, Flags: spec.Readonly | spec.StaleRead, Group: "generic", Since: "1.0.0",
+				Complexity: "O(1) for each call, O(n) for a whole iteration",
+				Summary:    "Iterates over the keys. A key that exists throughout is returned at least once.",
+				Args: []spec.Argument{
+					{Name: "cursor", Kind: "integer"},
+					pattern,
+					{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
+					{Name: "type", Kind: "string", Token: "TYPE", Optional: true},
+				},
 			},
 			run: (*call).scan, atomic: (*call).scanIn,
 		},
 		{
-			name: "KEYS", arity: 2, flags: flagReadonly | flagStaleRead | flagDangerous, group: "generic", since: "1.0.0",
-			complexity: "O(n) for n keys in the table",
-			summary:    "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
-			args:       []argument{{name: "pattern", kind: "string"}},
-			run:        (*call).keys, atomic: (*call).keysIn,
+			Command: spec.Command{
+				Name: "KEYS", Arity: 2, Flags: spec.Readonly | spec.StaleRead | spec.Dangerous, Group: "generic", Since: "1.0.0",
+				Complexity: "O(n) for n keys in the table",
+				Summary:    "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
+				Args:       []spec.Argument{{Name: "pattern", Kind: "string"}},
+			},
+			run: (*call).keys, atomic: (*call).keysIn,
 		},
 		{
-			name: "RANDOMKEY", arity: 1, flags: flagReadonly | flagStaleRead, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns some key, or null.", run: (*call).randomKey, atomic: (*call).randomKeyIn,
+			Command: spec.Command{
+				Name: "RANDOMKEY", Arity: 1, Flags: spec.Readonly | spec.StaleRead, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Returns some key, or null.",
+			},
+			run: (*call).randomKey, atomic: (*call).randomKeyIn,
 		},
 		{
-			name: "DBSIZE", arity: 1, flags: flagReadonly | flagStaleRead | flagFast, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Counts the keys.", run: (*call).dbSize, atomic: (*call).dbSizeIn,
+			Command: spec.Command{
+				Name: "DBSIZE", Arity: 1, Flags: spec.Readonly | spec.StaleRead | spec.Fast, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Counts the keys.",
+			},
+			run: (*call).dbSize, atomic: (*call).dbSizeIn,
 		},
 		{
-			name: "FLUSHALL", arity: -1, flags: flagWrite | flagQuorum | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Forgets every key.", args: flush, run: (*call).flushAll, atomic: (*call).flushAllIn,
+			Command: spec.Command{
+				Name: "FLUSHALL", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Forgets every key.", Args: flush,
+			},
+			run: (*call).flushAll, atomic: (*call).flushAllIn,
 		},
 		{
-			name: "FLUSHDB", arity: -1, flags: flagWrite | flagQuorum | flagDangerous, group: "server", since: "1.0.0", complexity: "O(1)",
-			summary: "Forgets every key.", args: flush, run: (*call).flushAll, atomic: (*call).flushAllIn,
+			Command: spec.Command{
+				Name: "FLUSHDB", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Forgets every key.", Args: flush,
+			},
+			run: (*call).flushAll, atomic: (*call).flushAllIn,
 		},
 	}
 }
@@ -85,40 +105,40 @@ func (c *call) eachKey(keys [][]byte, do func(key []byte) bool) {
 			c.holds += int64(len(k)) + 24
 		}
 	}
-	c.eachStep(len(keys), keysStep, lasting, count, func() { c.int(n) })
+	c.eachStep(len(keys), keysStep, lasting, count, func() { c.Int(n) })
 }
 
 func (c *call) del() {
-	c.eachKey(c.args[1:], func(key []byte) bool { return c.srv.states().Reset(c.now, key) })
+	c.eachKey(c.Args[1:], func(key []byte) bool { return c.srv.states().Reset(c.Now, key) })
 }
 
 func (c *call) exists() {
-	c.eachKey(c.args[1:], func(key []byte) bool {
-		_, ok := c.states().Info(c.now, key)
+	c.eachKey(c.Args[1:], func(key []byte) bool {
+		_, ok := c.states().Info(c.Now, key)
 		return ok
 	})
 }
 
 // delIn is del in a transaction.
-func (c *call) delIn(t *txn) {
+func (c *call) delIn(t *Txn) {
 	n := int64(0)
-	for _, key := range c.args[1:] {
-		if t.remove(key) {
+	for _, key := range c.Args[1:] {
+		if t.Remove(key) {
 			n++
 		}
 	}
-	c.int(n)
+	c.Int(n)
 }
 
 // existsIn is exists in a transaction.
-func (c *call) existsIn(t *txn) {
+func (c *call) existsIn(t *Txn) {
 	n := int64(0)
-	for _, key := range c.args[1:] {
-		if kind, _ := t.get(key); kind != 0 {
+	for _, key := range c.Args[1:] {
+		if kind, _ := t.Get(key); kind != 0 {
 			n++
 		}
 	}
-	c.int(n)
+	c.Int(n)
 }
 
 // Walks of the table.
@@ -143,13 +163,13 @@ func parseScan(words [][]byte) (a scanArgs, text string) {
 		}
 		var ok bool
 		switch v := words[1]; {
-		case foldEqual(words[0], "MATCH"):
+		case resp.EqualFold(words[0], "MATCH"):
 			if a.match, ok = glob.Compile(v); !ok {
 				return a, errPatternTooLong
 			}
-		case foldEqual(words[0], "TYPE"):
+		case resp.EqualFold(words[0], "TYPE"):
 			a.kind = strings.ToLower(string(v))
-		case foldEqual(words[0], "COUNT"):
+		case resp.EqualFold(words[0], "COUNT"):
 			if a.count, ok = resp.ParseInt(v); !ok {
 				return a, errNotInt
 			}
@@ -169,14 +189,14 @@ func (a *scanArgs) wants(key []byte, kind limit.Kind) bool {
 }
 
 func (c *call) scan() {
-	cursor, text := c.scanCursor(c.args[1])
+	cursor, text := c.scanCursor(c.Args[1])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	a, text := parseScan(c.args[2:])
+	a, text := parseScan(c.Args[2:])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	var found []byte
@@ -189,23 +209,23 @@ func (c *call) scan() {
 	}
 	left := int(min(a.count, scanMost))
 	c.inSteps(nil, func() bool {
-		cursor = c.states().Range(c.now, cursor, min(left, walkStep), visit)
+		cursor = c.states().Range(c.Now, cursor, min(left, walkStep), visit)
 		c.holds = int64(cap(found))
 		if left -= walkStep; left > 0 && cursor != 0 {
 			return false
 		}
-		c.array(2)
-		c.text(c.scanText(cursor))
-		c.array(n)
-		c.out = append(c.out, found...)
+		c.Array(2)
+		c.Text(c.scanText(cursor))
+		c.Array(n)
+		c.Out = append(c.Out, found...)
 		return true
 	})
 }
 
 func (c *call) keys() {
-	pattern, ok := glob.Compile(c.args[1])
+	pattern, ok := glob.Compile(c.Args[1])
 	if !ok {
-		c.fail(errPatternTooLong)
+		c.Fail(errPatternTooLong)
 		return
 	}
 	var found []byte
@@ -217,25 +237,25 @@ func (c *call) keys() {
 		}
 	}
 	c.inSteps(nil, func() bool {
-		cursor = c.states().Range(c.now, cursor, walkStep, visit)
+		cursor = c.states().Range(c.Now, cursor, walkStep, visit)
 		c.holds = int64(cap(found))
 		switch {
 		case len(found) > most:
-			c.fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
+			c.Fail("ERR the reply to KEYS would be over client-output-buffer-limit: use SCAN")
 		case cursor != 0:
 			return false
 		default:
-			c.array(n)
-			c.out = append(c.out, found...)
+			c.Array(n)
+			c.Out = append(c.Out, found...)
 		}
 		return true
 	})
 }
 
 func (c *call) randomKey() {
-	key, begin, ok := c.states().Random(c.now, nil)
+	key, begin, ok := c.states().Random(c.Now, nil)
 	if ok {
-		c.bulk(key)
+		c.Bulk(key)
 		return
 	}
 	// Few keys are left of many, or none: take the first one from here on.
@@ -246,13 +266,13 @@ func (c *call) randomKey() {
 	}
 	cursor, wrapped := begin, false
 	c.inSteps(nil, func() bool {
-		cursor = c.states().Range(c.now, cursor, walkStep, visit)
+		cursor = c.states().Range(c.Now, cursor, walkStep, visit)
 		wrapped = wrapped || cursor == 0
 		switch {
 		case ok:
-			c.bulk(key)
+			c.Bulk(key)
 		case wrapped && cursor >= begin:
-			c.null()
+			c.Null()
 		default:
 			return false
 		}
@@ -265,15 +285,15 @@ const flushStep = 8
 
 // flushError returns the error for wrong arguments of FLUSHALL, or "".
 func flushError(args [][]byte) string {
-	if len(args) > 2 || len(args) == 2 && !foldEqual(args[1], "ASYNC") && !foldEqual(args[1], "SYNC") {
+	if len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "ASYNC") && !resp.EqualFold(args[1], "SYNC") {
 		return errSyntax
 	}
 	return ""
 }
 
 func (c *call) flushAll() {
-	if text := flushError(c.args); text != "" {
-		c.fail(text)
+	if text := flushError(c.Args); text != "" {
+		c.Fail(text)
 		return
 	}
 	if c.srv.opts.Replication != nil {
@@ -285,7 +305,7 @@ func (c *call) flushAll() {
 		if !flush.Step(flushStep) {
 			return false
 		}
-		c.ok()
+		c.OK()
 		return true
 	})
 }
@@ -298,16 +318,16 @@ func (c *call) flushEach() {
 	e := c.srv.states()
 	c.inSteps(nil, func() bool {
 		found = found[:0]
-		cursor = e.Range(c.now, cursor, walkStep, func(key []byte, _ engine.Info) {
+		cursor = e.Range(c.Now, cursor, walkStep, func(key []byte, _ engine.Info) {
 			found = append(found, bytes.Clone(key))
 		})
 		for _, key := range found {
-			e.Reset(c.now, key)
+			e.Reset(c.Now, key)
 		}
 		if cursor != 0 {
 			return false
 		}
-		c.ok()
+		c.OK()
 		return true
 	})
 }
@@ -322,7 +342,7 @@ func (c *call) dbSize() {
 		if shard = c.states().AddStats(&sum, shard, statsStep); shard != 0 {
 			return false
 		}
-		c.int(sum.Keys)
+		c.Int(sum.Keys)
 		return true
 	})
 }

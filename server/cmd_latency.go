@@ -5,33 +5,39 @@ import (
 	"time"
 
 	"limitdb/internal/stats"
+	"limitdb/server/spec"
 )
 
 // LATENCY: how long commands take.
 func latencyCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagLoading | flagStale, group: "server", since: "1.0.0",
-			complexity: "O(1)", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
+				Complexity: "O(1)", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	event := argument{name: "event", kind: "string"}
-	histogram := sub("HISTOGRAM", -2, flagAdmin, "Returns each command's number of calls and the cumulated distribution of their latencies.", (*call).latencyHistogram,
-		argument{name: "command", kind: "string", optional: true, multiple: true})
-	histogram.complexity = "O(n) for n commands"
+	event := spec.Text("event")
+	histogram := sub("HISTOGRAM", -2, spec.Admin, "Returns each command's number of calls and the cumulated distribution of their latencies.", (*call).latencyHistogram,
+		spec.Argument{Name: "command", Kind: "string", Optional: true, Multiple: true})
+	histogram.Complexity = "O(n) for n commands"
 	return []command{{
-		name: "LATENCY", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "Container for commands about latency.",
+		Command: spec.Command{
+			Name: "LATENCY", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Summary: "Container for commands about latency.",
+		},
 		subs: []command{
 			histogram,
-			sub("LATEST", 2, flagAdmin, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", (*call).latencyLatest),
-			sub("HISTORY", 3, flagAdmin, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", (*call).latencyHistory, event),
-			sub("RESET", -2, flagAdmin, "Forgets events, or all of them; returns how many there were.", (*call).latencyReset,
-				argument{name: "event", kind: "string", optional: true, multiple: true}),
-			sub("GRAPH", 3, flagAdmin, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
-				c.fail("ERR No samples available for event '" + plainCut(c.args[2]) + "'")
+			sub("LATEST", 2, spec.Admin, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", (*call).latencyLatest),
+			sub("HISTORY", 3, spec.Admin, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", (*call).latencyHistory, event),
+			sub("RESET", -2, spec.Admin, "Forgets events, or all of them; returns how many there were.", (*call).latencyReset,
+				spec.Argument{Name: "event", Kind: "string", Optional: true, Multiple: true}),
+			sub("GRAPH", 3, spec.Admin, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
+				c.Fail("ERR No samples available for event '" + plainCut(c.Args[2]) + "'")
 			}, event),
-			sub("DOCTOR", 2, flagAdmin, "Describes which commands take long.", (*call).latencyDoctor),
+			sub("DOCTOR", 2, spec.Admin, "Describes which commands take long.", (*call).latencyDoctor),
 			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
 		},
 	}}
@@ -42,9 +48,9 @@ func latencyCommands() []command {
 // calls, as Redis does.
 func (c *call) latencyHistogram() {
 	all := c.called()
-	if len(c.args) > 2 {
+	if len(c.Args) > 2 {
 		wanted := make(map[*command]bool)
-		for _, name := range c.args[2:] {
+		for _, name := range c.Args[2:] {
 			cmd := c.srv.table.findFull(name)
 			if cmd == nil {
 				continue
@@ -62,18 +68,18 @@ func (c *call) latencyHistogram() {
 		}
 		all = kept
 	}
-	c.mapOf(len(all))
+	c.Map(len(all))
 	for i := range all {
-		c.text(all[i].cmd.fullName())
-		c.mapOf(2)
-		c.text("calls")
-		c.int(int64(all[i].Calls()))
-		c.text("histogram_usec")
+		c.Text(all[i].cmd.Full)
+		c.Map(2)
+		c.Text("calls")
+		c.Int(int64(all[i].Calls()))
+		c.Text("histogram_usec")
 		points := all[i].cumulative()
-		c.mapOf(len(points))
+		c.Map(len(points))
 		for _, p := range points {
-			c.int(p.us)
-			c.int(int64(p.calls))
+			c.Int(p.us)
+			c.Int(int64(p.calls))
 		}
 	}
 }
@@ -117,15 +123,15 @@ func (c *call) latencyDoctor() {
 	var b strings.Builder
 	for _, t := range c.called() {
 		if p := time.Duration(t.Latency.Quantile(0.999)); p >= slowCall {
-			b.WriteString("- " + t.cmd.fullName() + ": one call in a thousand takes " + p.String() + " or more.\n")
+			b.WriteString("- " + t.cmd.Full + ": one call in a thousand takes " + p.String() + " or more.\n")
 		}
 	}
 	if b.Len() == 0 {
-		c.verbatim("Every command answers within " + slowCall.String() +
+		c.Verbatim("Every command answers within " + slowCall.String() +
 			", but for at most one call in a thousand. LATENCY HISTOGRAM has the figures.\n")
 		return
 	}
-	c.verbatim("Some commands take long:\n" + b.String() +
+	c.Verbatim("Some commands take long:\n" + b.String() +
 		"SLOWLOG GET shows single calls, LATENCY HISTOGRAM the figures. Commands that look at many keys (KEYS, FLUSHALL, SCAN with a large COUNT)\n" +
 		"take time in proportion; for all others look at the machine's CPU first.\n")
 }

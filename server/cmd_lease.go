@@ -6,27 +6,31 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // leaseCommands are the commands of leases, which limit how much may be in flight at a time.
 func leaseCommands() []command {
-	key := argument{name: "key", kind: "key"}
-	id := argument{name: "token", kind: "string", token: "ID"}
-	ttl := argument{name: "ttl", kind: "string"}
-	row := func(name, example string, arity int, f flags, summary string, run func(*call), atomic func(*call, *txn), args ...argument) command {
+	key := spec.Key("key")
+	id := spec.Argument{Name: "token", Kind: "string", Token: "ID"}
+	ttl := spec.Text("ttl")
+	row := func(name, example string, arity int, f spec.Flags, summary string, run func(*call), atomic func(*call, *Txn), args ...spec.Argument) command {
 		return command{
-			name: name, example: name + " " + example, arity: arity, flags: f | flagFast, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(n) for n leases of the key",
-			summary: summary, args: append([]argument{key}, args...), run: run, atomic: atomic,
+			Command: spec.Command{
+				Name: name, Example: name + " " + example, Arity: arity, Flags: f | spec.Fast, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(n) for n leases of the key",
+				Summary: summary, Args: append([]spec.Argument{key}, args...),
+			},
+			run: run, atomic: atomic,
 		}
 	}
 	return []command{
-		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, flagWrite|flagBlocking, "Takes a lease: a share of what may be in flight, for a time.", (*call).rlLease, (*call).rlLeaseIn,
-			argument{name: "limit", kind: "integer"}, ttl, id,
-			argument{name: "weight", kind: "integer", token: "WEIGHT", optional: true}, waitWord()),
-		row("RL.RENEW", "jobs ID worker-1 30s", 5, flagWrite, "Sets when a lease ends; returns its weight.", (*call).rlRenew, (*call).rlRenewIn, id, ttl),
-		row("RL.RELEASE", "jobs ID worker-1", 4, flagWrite, "Gives a lease back; returns its weight.", (*call).rlRelease, (*call).rlReleaseIn, id),
-		row("RL.HOLDERS", "jobs", 2, flagReadonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders, (*call).rlHoldersIn),
+		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, spec.Write|spec.Blocking, "Takes a lease: a share of what may be in flight, for a time.", (*call).rlLease, (*call).rlLeaseIn,
+			spec.Integer("limit"), ttl, id,
+			spec.Argument{Name: "weight", Kind: "integer", Token: "WEIGHT", Optional: true}, waitWord()),
+		row("RL.RENEW", "jobs ID worker-1 30s", 5, spec.Write, "Sets when a lease ends; returns its weight.", (*call).rlRenew, (*call).rlRenewIn, id, ttl),
+		row("RL.RELEASE", "jobs ID worker-1", 4, spec.Write, "Gives a lease back; returns its weight.", (*call).rlRelease, (*call).rlReleaseIn, id),
+		row("RL.HOLDERS", "jobs", 2, spec.Readonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders, (*call).rlHoldersIn),
 	}
 }
 
@@ -48,11 +52,11 @@ const (
 
 func leaseOption(word []byte) (o leaseOptions, name string) {
 	switch {
-	case foldEqual(word, "ID"):
+	case resp.EqualFold(word, "ID"):
 		return leaseID, "ID"
-	case foldEqual(word, "WEIGHT"):
+	case resp.EqualFold(word, "WEIGHT"):
 		return leaseWeight, "WEIGHT"
-	case foldEqual(word, "WAIT"):
+	case resp.EqualFold(word, "WAIT"):
 		return leaseWait, "WAIT"
 	}
 	return 0, ""
@@ -131,11 +135,11 @@ func checkLeaseID(word []byte) (text string) {
 // idWord parses "ID token". If it fails, it replies with an error.
 func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
 	text := checkLeaseID(words[1])
-	if !foldEqual(words[0], "ID") {
+	if !resp.EqualFold(words[0], "ID") {
 		text = "ERR syntax error: ID token is expected, not " + quoted(words[0])
 	}
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return nil, false
 	}
 	return words[1], true
@@ -143,70 +147,70 @@ func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
 
 func (c *call) rlLease() {
 	var a leaseArgs
-	if text := parseLease(c.args[2:], &a); text != "" {
-		c.fail(text)
+	if text := parseLease(c.Args[2:], &a); text != "" {
+		c.Fail(text)
 		return
 	}
 	if a.given&leaseWait != 0 {
 		l := a.Lease
 		l.ID = bytes.Clone(a.ID) // the id is read again when the wait is over
-		c.askFor(c.args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
+		c.askFor(c.Args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
 		return
 	}
 	var d limit.Decision
-	c.decided(c.args[1], limit.LEASE, &d, c.srv.states().Lease(c.now, c.args[1], &a.Lease, &d))
+	c.decided(c.Args[1], limit.LEASE, &d, c.srv.states().Lease(c.Now, c.Args[1], &a.Lease, &d))
 	c.worked((d.Limit - d.Remaining) / leaseWork) // each holder has a weight of at least 1
 }
 
 func (c *call) rlRenew() {
-	id, ok := c.idWord(c.args[2:])
+	id, ok := c.idWord(c.Args[2:])
 	if !ok {
 		return
 	}
-	ttl, text := parseTTL(c.args[4])
+	ttl, text := parseTTL(c.Args[4])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	n, size, err := c.srv.states().Renew(c.now, c.args[1], id, ttl)
+	n, size, err := c.srv.states().Renew(c.Now, c.Args[1], id, ttl)
 	c.worked(int64(size) / leaseBytes)
-	c.weight(c.args[1], n, err)
+	c.weight(c.Args[1], n, err)
 }
 
 func (c *call) rlRelease() {
-	if id, ok := c.idWord(c.args[2:]); ok {
-		n, size, err := c.srv.states().Release(c.now, c.args[1], id)
+	if id, ok := c.idWord(c.Args[2:]); ok {
+		n, size, err := c.srv.states().Release(c.Now, c.Args[1], id)
 		c.worked(int64(size) / leaseBytes)
-		c.weight(c.args[1], n, err)
+		c.weight(c.Args[1], n, err)
 	}
 }
 
 // weight replies with a lease's weight, or with the error if there is one.
 func (c *call) weight(key []byte, n int64, err error) {
 	if err != nil {
-		c.fail(c.limitErrorOf(err, key, limit.LEASE))
+		c.Fail(c.limitErrorOf(err, key, limit.LEASE))
 		return
 	}
-	c.int(n)
+	c.Int(n)
 }
 
 func (c *call) rlHolders() {
 	var found []byte
 	n := 0
-	err := c.srv.states().Holders(c.now, c.args[1], func(h limit.Holder) {
+	err := c.srv.states().Holders(c.Now, c.Args[1], func(h limit.Holder) {
 		found = resp.AppendArray(found, 3)
 		found = resp.AppendBulk(found, h.ID)
 		found = resp.AppendInt(found, h.Weight)
-		found = resp.AppendInt(found, limit.Milliseconds(h.End-c.now))
+		found = resp.AppendInt(found, limit.Milliseconds(h.End-c.Now))
 		n++
 	})
 	if err != nil {
-		c.fail(c.limitErrorOf(err, c.args[1], limit.LEASE))
+		c.Fail(c.limitErrorOf(err, c.Args[1], limit.LEASE))
 		return
 	}
 	c.worked(int64(n) / leaseWork)
-	c.array(n)
-	c.out = append(c.out, found...)
+	c.Array(n)
+	c.Out = append(c.Out, found...)
 }
 
 // What a step on a key of leases takes the time of one decision for: so many holders, or so many

@@ -8,55 +8,61 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // MEMORY: what the keys, the clients and the process hold.
 func memoryCommands() []command {
-	sub := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: "server", since: "1.0.0",
-			complexity: "O(1)", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: "server", Since: "1.0.0",
+				Complexity: "O(1)", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	usage := sub("USAGE", -3, flagReadonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
-		argument{name: "key", kind: "key"}, argument{name: "count", kind: "integer", token: "SAMPLES", optional: true})
-	usage.firstKey, usage.lastKey, usage.step, usage.keyFlags = 2, 2, 1, []string{"RO"}
+	usage := sub("USAGE", -3, spec.Readonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
+		spec.Key("key"), spec.Argument{Name: "count", Kind: "integer", Token: "SAMPLES", Optional: true})
+	usage.FirstKey, usage.LastKey, usage.Step, usage.KeyFlags = 2, 2, 1, []string{"RO"}
 	return []command{{
-		name: "MEMORY", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "Container for commands about memory.",
+		Command: spec.Command{
+			Name: "MEMORY", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Summary: "Container for commands about memory.",
+		},
 		subs: []command{
 			usage,
 			sub("STATS", 2, 0, "Returns statistics of the process's memory.", (*call).memoryStats),
 			sub("DOCTOR", 2, 0, "Gives advice about memory.", (*call).memoryDoctor),
-			sub("PURGE", 2, flagClient, "Collects garbage and returns free memory to the system.", (*call).memoryPurge),
+			sub("PURGE", 2, spec.Client, "Collects garbage and returns free memory to the system.", (*call).memoryPurge),
 			sub("MALLOC-STATS", 2, 0, "Returns statistics of Go's memory classes.", (*call).memoryClasses),
-			sub("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
+			sub("HELP", 2, spec.Loading|spec.Stale, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
 
 func (c *call) memoryUsage() {
-	for i := 3; i < len(c.args); i += 2 {
-		if i+1 == len(c.args) || !foldEqual(c.args[i], "SAMPLES") {
-			c.fail(errSyntax)
+	for i := 3; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) || !resp.EqualFold(c.Args[i], "SAMPLES") {
+			c.Fail(errSyntax)
 			return
 		}
-		n, ok := resp.ParseInt(c.args[i+1])
+		n, ok := resp.ParseInt(c.Args[i+1])
 		if !ok {
-			c.fail(errNotInt)
+			c.Fail(errNotInt)
 			return
 		}
 		if n < 0 {
-			c.fail(errSyntax)
+			c.Fail(errSyntax)
 			return
 		}
 	}
-	info, ok := c.srv.states().Info(c.now, c.args[2])
+	info, ok := c.srv.states().Info(c.Now, c.Args[2])
 	if !ok {
-		c.null()
+		c.Null()
 		return
 	}
-	c.int(info.Bytes)
+	c.Int(info.Bytes)
 }
 
 // memoryFigures holds the figures of MEMORY STATS and DOCTOR, in bytes.
@@ -130,21 +136,21 @@ func (c *call) figures(f *memoryFigures) {
 		{"fragmentation", ratio(f.resident, f.used)},
 		{"fragmentation.bytes", f.resident - f.used},
 	}
-	c.mapOf(len(figures))
+	c.Map(len(figures))
 	for _, v := range figures {
-		c.text(v.name)
+		c.Text(v.name)
 		switch n := v.value.(type) {
 		case int64:
-			c.int(n)
+			c.Int(n)
 		case float64:
-			c.double(n)
+			c.Double(n)
 		}
 	}
 }
 
 func (c *call) memoryDoctor() {
 	c.withFigures(func(f *memoryFigures) {
-		c.verbatim(memoryAdvice(f, c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
+		c.Verbatim(memoryAdvice(f, c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
 	})
 }
 
@@ -188,5 +194,5 @@ func (c *call) memoryClasses() {
 		name := strings.TrimSuffix(strings.TrimPrefix(m.Name, "/memory/classes/"), ":bytes")
 		fmt.Fprintf(&b, "%-30s %14d bytes\n", name, m.Value.Uint64())
 	}
-	c.verbatim(b.String())
+	c.Verbatim(b.String())
 }

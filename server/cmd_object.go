@@ -4,59 +4,62 @@ import (
 	"bytes"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/value"
 )
 
 // What keys hold, and under which name.
 func objectCommands() []command {
-	two := func(name string, arity int, summary string, run func(*call, *txn), more ...argument) command {
-		c := onKeys(name, arity, flagWrite, 1, "generic", summary, run,
-			append([]argument{{name: "key", kind: "key"}, {name: "newkey", kind: "key"}}, more...)...)
-		c.lastKey = 2
+	two := func(name string, arity int, summary string, run func(*call, *Txn), more ...spec.Argument) command {
+		c := onKeys(name, arity, spec.Write, 1, "generic", summary, run,
+			append([]spec.Argument{{Name: "key", Kind: "key"}, {Name: "newkey", Kind: "key"}}, more...)...)
+		c.LastKey = 2
 		return c
 	}
 	sub := func(name, summary string) command {
-		c := onKey(name, 3, flagReadonly, "generic", summary, (*call).object)
-		c.firstKey, c.lastKey = 2, 2
+		c := onKey(name, 3, spec.Readonly, "generic", summary, (*call).object)
+		c.FirstKey, c.LastKey = 2, 2
 		return c
 	}
 	return []command{
-		onKey("TYPE", 2, flagReadonly|flagFast|flagAhead, "generic", "Returns a key's algorithm or type in lower case, or none.", (*call).typeOf),
+		onKey("TYPE", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns a key's algorithm or type in lower case, or none.", (*call).typeOf),
 		two("RENAME", 3, "Gives a key another name.", (*call).rename),
 		two("RENAMENX", 3, "Gives a key another name that no key has.", (*call).renameNX),
-		two("COPY", -3, "Copies a key.", (*call).copyKey, optional(argument{name: "destination-db", kind: "integer", token: "DB"}), optional(word("REPLACE"))),
+		two("COPY", -3, "Copies a key.", (*call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))),
 		{
-			name: "OBJECT", arity: -2, group: "generic", since: "1.0.0", complexity: "O(1)", summary: "Says how a key is kept.",
+			Command: spec.Command{
+				Name: "OBJECT", Arity: -2, Group: "generic", Since: "1.0.0", Complexity: "O(1)", Summary: "Says how a key is kept.",
+			},
 			subs: []command{
 				sub("ENCODING", "Returns how a value is kept, in Redis' words."),
 				sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
 				sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),
 				sub("REFCOUNT", "Returns 1."),
-				{name: "HELP", arity: 2, group: "generic", since: "1.0.0", complexity: "O(1)", summary: "Lists the subcommands.", run: (*call).help},
+				{Command: spec.Command{Name: "HELP", Arity: 2, Group: "generic", Since: "1.0.0", Complexity: "O(1)", Summary: "Lists the subcommands."}, run: (*call).help},
 			},
 		},
 	}
 }
 
-func (c *call) typeOf(t *txn) {
-	it := c.item(t, c.args[1])
+func (c *call) typeOf(t *Txn) {
+	it := c.item(t, c.Args[1])
 	if it.kind != 0 {
-		c.simple(it.kind.TypeName())
+		c.Simple(it.kind.TypeName())
 		return
 	}
-	c.simple(it.typ.String())
+	c.Simple(it.typ.String())
 }
 
-func (c *call) rename(t *txn) { c.move(t, false) }
+func (c *call) rename(t *Txn) { c.move(t, false) }
 
-func (c *call) renameNX(t *txn) { c.move(t, true) }
+func (c *call) renameNX(t *Txn) { c.move(t, true) }
 
 // move gives the first key the name of the second one.
-func (c *call) move(t *txn, absent bool) {
-	from, to := c.args[1], c.args[2]
+func (c *call) move(t *Txn, absent bool) {
+	from, to := c.Args[1], c.Args[2]
 	it := c.item(t, from)
 	if !it.exists() {
-		c.failState(errNoSuchKey)
+		c.FailState(errNoSuchKey)
 		return
 	}
 	old := c.item(t, to)
@@ -64,78 +67,78 @@ func (c *call) move(t *txn, absent bool) {
 	case !c.movable(&it):
 		return
 	case absent && old.exists():
-		c.int(0)
+		c.Int(0)
 		return
 	case !c.replaceable(&old):
 		return
 	}
 	if !bytes.Equal(from, to) {
 		it.body = bytes.Clone(it.body)
-		t.remove(from)
+		t.Remove(from)
 		c.put(t, to, &it)
 	}
 	if absent {
-		c.int(1)
+		c.Int(1)
 		return
 	}
-	c.ok()
+	c.OK()
 }
 
-func (c *call) copyKey(t *txn) {
+func (c *call) copyKey(t *Txn) {
 	replace := false
-	for i := 3; i < len(c.args); i++ {
+	for i := 3; i < len(c.Args); i++ {
 		switch {
-		case foldEqual(c.args[i], "REPLACE"):
+		case resp.EqualFold(c.Args[i], "REPLACE"):
 			replace = true
-		case foldEqual(c.args[i], "DB") && i+1 < len(c.args):
+		case resp.EqualFold(c.Args[i], "DB") && i+1 < len(c.Args):
 			i++
-			if n, ok := resp.ParseInt(c.args[i]); !ok {
-				c.fail(errNotInt)
+			if n, ok := resp.ParseInt(c.Args[i]); !ok {
+				c.Fail(errNotInt)
 				return
 			} else if n < 0 || n >= c.srv.set.Databases.Get() {
-				c.fail(errDBIndex)
+				c.Fail(errDBIndex)
 				return
 			}
 		default:
-			c.fail(errSyntax)
+			c.Fail(errSyntax)
 			return
 		}
 	}
-	if bytes.Equal(c.args[1], c.args[2]) {
-		c.fail("ERR source and destination objects are the same")
+	if bytes.Equal(c.Args[1], c.Args[2]) {
+		c.Fail("ERR source and destination objects are the same")
 		return
 	}
-	it := c.item(t, c.args[1])
-	old := c.item(t, c.args[2])
+	it := c.item(t, c.Args[1])
+	old := c.item(t, c.Args[2])
 	switch {
 	case !it.exists():
-		c.int(0)
+		c.Int(0)
 	case !c.movable(&it):
 	case old.exists() && !replace:
-		c.int(0)
+		c.Int(0)
 	case !c.replaceable(&old):
 	default:
 		it.body = bytes.Clone(it.body)
-		c.put(t, c.args[2], &it)
-		c.int(1)
+		c.put(t, c.Args[2], &it)
+		c.Int(1)
 	}
 }
 
 // object is OBJECT ENCODING, FREQ, IDLETIME and REFCOUNT.
-func (c *call) object(t *txn) {
-	it := c.item(t, c.args[2])
+func (c *call) object(t *Txn) {
+	it := c.item(t, c.Args[2])
 	switch {
 	case !it.exists():
-		c.null()
-	case c.cmd.name == "REFCOUNT":
-		c.int(1)
-	case c.cmd.name != "ENCODING":
-		c.int(0)
+		c.Null()
+	case c.cmd.Name == "REFCOUNT":
+		c.Int(1)
+	case c.cmd.Name != "ENCODING":
+		c.Int(0)
 	case it.kind != 0:
-		c.text("raw")
+		c.Text("raw")
 	case it.typ == value.String:
-		c.text(value.StringEncoding(it.body))
+		c.Text(value.StringEncoding(it.body))
 	default:
-		c.text(value.CollectionEncoding(it.typ, it.body))
+		c.Text(value.CollectionEncoding(it.typ, it.body))
 	}
 }

@@ -8,45 +8,51 @@ import (
 	"limitdb/internal/glob"
 	"limitdb/resp"
 	"limitdb/server/pubsub"
+	"limitdb/server/spec"
 )
 
 // pubsubCommands are the commands to publish and subscribe. A message reaches the clients of this
 // node at once or not at all: it is not kept, and has no part in the log or in other nodes.
 func pubsubCommands() []command {
-	const quick = flagPubSub | flagLoading | flagStale
-	const own = quick | flagClient
-	row := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
+	const quick = spec.PubSub | spec.Loading | spec.Stale
+	const own = quick | spec.Client
+	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: "pubsub", since: "1.0.0",
-			complexity: complexity, summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: "pubsub", Since: "1.0.0",
+				Complexity: complexity, Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
 	// Shard channels count as keys, since clients choose a node by them.
 	sharded := func(c command, last int) command {
-		c.firstKey, c.lastKey, c.step, c.keyFlags = 1, last, 1, []string{"not_key"}
+		c.FirstKey, c.LastKey, c.Step, c.KeyFlags = 1, last, 1, []string{"not_key"}
 		return c
 	}
-	many := func(name string) argument { return argument{name: name, kind: "string", multiple: true} }
-	some := func(name string) argument {
-		return argument{name: name, kind: "string", multiple: true, optional: true}
+	many := func(name string) spec.Argument { return spec.Argument{Name: name, Kind: "string", Multiple: true} }
+	some := func(name string) spec.Argument {
+		return spec.Argument{Name: name, Kind: "string", Multiple: true, Optional: true}
 	}
 	on := func(kind pubsub.Kind, word string) func(*call) {
-		return func(c *call) { c.subscribe(kind, word, c.args[1:]) }
+		return func(c *call) { c.subscribe(kind, word, c.Args[1:]) }
 	}
 	off := func(kind pubsub.Kind, word string) func(*call) {
-		return func(c *call) { c.unsubscribe(kind, word, c.args[1:]) }
+		return func(c *call) { c.unsubscribe(kind, word, c.Args[1:]) }
 	}
-	message := []argument{{name: "channel", kind: "string"}, {name: "message", kind: "string"}}
+	message := []spec.Argument{{Name: "channel", Kind: "string"}, {Name: "message", Kind: "string"}}
 	publish := func(kind pubsub.Kind) command {
 		return command{
-			arity: 3, flags: quick | flagFast, group: "pubsub", since: "1.0.0", complexity: "O(n + m) for n subscribers and m patterns of all clients",
-			summary: "Sends a message to the subscribers of a channel; returns how many they are.", args: message,
+			Command: spec.Command{
+				Arity: 3, Flags: quick | spec.Fast, Group: "pubsub", Since: "1.0.0", Complexity: "O(n + m) for n subscribers and m patterns of all clients",
+				Summary: "Sends a message to the subscribers of a channel; returns how many they are.", Args: message,
+			},
 			run:    func(c *call) { c.publish(kind) },
-			atomic: func(c *call, t *txn) { c.publishIn(t, kind) },
+			atomic: func(c *call, t *Txn) { c.publishIn(t, kind) },
 		}
 	}
 	named := func(c command, name string) command {
-		c.name = name
+		c.Name = name
 		return c
 	}
 	return []command{
@@ -59,19 +65,21 @@ func pubsubCommands() []command {
 		named(publish(pubsub.Channel), "PUBLISH"),
 		sharded(named(publish(pubsub.Shard), "SPUBLISH"), 1),
 		{
-			name: "PUBSUB", arity: -2, group: "pubsub", since: "1.0.0", complexity: "Depends on subcommand.",
-			summary: "Container for commands about subscriptions.",
+			Command: spec.Command{
+				Name: "PUBSUB", Arity: -2, Group: "pubsub", Since: "1.0.0", Complexity: "Depends on subcommand.",
+				Summary: "Container for commands about subscriptions.",
+			},
 			subs: []command{
 				row("CHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the channels that clients subscribe to.", subscribed(pubsub.Channel),
-					argument{name: "pattern", kind: "pattern", optional: true}),
+					spec.Argument{Name: "pattern", Kind: "pattern", Optional: true}),
 				row("NUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of channels.", subscriberCounts(pubsub.Channel), some("channel")),
 				row("NUMPAT", 2, quick, "O(n) for n subscriptions", "Counts the patterns that clients subscribe to.", func(c *call) {
-					c.int(int64(c.srv.topics.Len(pubsub.Pattern)))
+					c.Int(int64(c.srv.topics.Len(pubsub.Pattern)))
 				}),
 				row("SHARDCHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the shard channels that clients subscribe to.", subscribed(pubsub.Shard),
-					argument{name: "pattern", kind: "pattern", optional: true}),
+					spec.Argument{Name: "pattern", Kind: "pattern", Optional: true}),
 				row("SHARDNUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of shard channels.", subscriberCounts(pubsub.Shard), some("shardchannel")),
-				row("HELP", 2, flagLoading|flagStale, "O(1)", "Lists the subcommands.", (*call).help),
+				row("HELP", 2, spec.Loading|spec.Stale, "O(1)", "Lists the subcommands.", (*call).help),
 			},
 		},
 	}
@@ -82,29 +90,29 @@ const publishStep = 64
 
 // publish sends a message to the subscribers of a channel, and replies with their number.
 func (c *call) publish(kind pubsub.Kind) {
-	to := c.srv.topics.Receivers(kind, c.args[1])
+	to := c.srv.topics.Receivers(kind, c.Args[1])
 	if len(to) == 0 {
-		c.int(0)
+		c.Int(0)
 		return
 	}
-	m := message{channel: bytes.Clone(c.args[1]), text: bytes.Clone(c.args[2])}
+	m := message{channel: bytes.Clone(c.Args[1]), text: bytes.Clone(c.Args[2])}
 	c.holds = int64(len(m.channel) + len(m.text))
-	c.eachStep(len(to), publishStep, nil, func(i int) { m.send(&to[i]) }, func() { c.int(int64(len(to))) })
+	c.eachStep(len(to), publishStep, nil, func(i int) { m.send(&to[i]) }, func() { c.Int(int64(len(to))) })
 }
 
 // publishIn is publish in a transaction or a script: the message leaves when that is stored.
-func (c *call) publishIn(t *txn, kind pubsub.Kind) {
-	to := c.srv.topics.Receivers(kind, c.args[1])
-	c.int(int64(len(to)))
+func (c *call) publishIn(t *Txn, kind pubsub.Kind) {
+	to := c.srv.topics.Receivers(kind, c.Args[1])
+	c.Int(int64(len(to)))
 	if len(to) == 0 {
 		return
 	}
-	m := message{channel: bytes.Clone(c.args[1]), text: bytes.Clone(c.args[2])}
-	if t.held += len(m.channel) + len(m.text); t.held > messagesMost {
-		_ = t.note(engine.ErrTooMany)
+	m := message{channel: bytes.Clone(c.Args[1]), text: bytes.Clone(c.Args[2])}
+	if t.Held += len(m.channel) + len(m.text); t.Held > messagesMost {
+		_ = t.Note(engine.ErrTooMany)
 		return
 	}
-	t.after = append(t.after, func() {
+	t.After = append(t.After, func() {
 		for i := range to {
 			m.send(&to[i])
 		}
@@ -146,11 +154,11 @@ func (m *message) send(to *pubsub.Receiver) {
 func (c *call) subscribe(kind pubsub.Kind, word string, names [][]byte) {
 	for _, name := range names {
 		if kind == pubsub.Pattern && len(name) > glob.MaxPattern {
-			c.fail(errPatternTooLong)
+			c.Fail(errPatternTooLong)
 			break
 		}
 		if !c.client.subs.Add(kind, name) {
-			c.fail(errTooManyChannels)
+			c.Fail(errTooManyChannels)
 			break
 		}
 		c.subscription(kind, word, name)
@@ -178,27 +186,27 @@ func (c *call) unsubscribe(kind pubsub.Kind, word string, names [][]byte) {
 // subscription replies with what was just done and the number of subscriptions now. name is nil
 // if there was nothing to end.
 func (c *call) subscription(kind pubsub.Kind, word string, name []byte) {
-	c.push(3)
-	c.text(word)
+	c.Push(3)
+	c.Text(word)
 	if name == nil {
-		c.null()
+		c.Null()
 	} else {
-		c.bulk(name)
+		c.Bulk(name)
 	}
-	c.int(c.client.subs.Shown(kind))
+	c.Int(c.client.subs.Shown(kind))
 }
 
 func subscribed(kind pubsub.Kind) func(*call) {
 	return func(c *call) {
-		if len(c.args) > 3 {
-			c.fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(c.args[1])) + "' command")
+		if len(c.Args) > 3 {
+			c.Fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(c.Args[1])) + "' command")
 			return
 		}
 		pattern := (*glob.Pattern)(nil)
-		if len(c.args) == 3 {
+		if len(c.Args) == 3 {
 			var ok bool
-			if pattern, ok = glob.Compile(c.args[2]); !ok {
-				c.fail(errPatternTooLong)
+			if pattern, ok = glob.Compile(c.Args[2]); !ok {
+				c.Fail(errPatternTooLong)
 				return
 			}
 		}
@@ -224,20 +232,20 @@ func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
 		c.holds = int64(cap(found) + len(seen)*subOverhead)
 	}, func() {
 		if len(found) > most {
-			c.fail("ERR the reply would be over client-output-buffer-limit: use a pattern")
+			c.Fail("ERR the reply would be over client-output-buffer-limit: use a pattern")
 			return
 		}
-		c.array(len(seen))
-		c.out = append(c.out, found...)
+		c.Array(len(seen))
+		c.Out = append(c.Out, found...)
 	})
 }
 
 func subscriberCounts(kind pubsub.Kind) func(*call) {
 	return func(c *call) {
-		c.array(2 * (len(c.args) - 2)) // no map in RESP3 either, as in Redis
-		for _, name := range c.args[2:] {
-			c.bulk(name)
-			c.int(c.srv.topics.Count(kind, name))
+		c.Array(2 * (len(c.Args) - 2)) // no map in RESP3 either, as in Redis
+		for _, name := range c.Args[2:] {
+			c.Bulk(name)
+			c.Int(c.srv.topics.Count(kind, name))
 		}
 	}
 }

@@ -180,7 +180,7 @@ func TestSubscriptionsAgainstSets(t *testing.T) {
 				rt.Fatalf("count %d, bytes %d, published %d; want %d and %d", c.s.subs.Len(), c.s.subs.Bytes(), c.s.pub.subscribed.Load(), count, bytes)
 			}
 		}
-		if c.s.call.proto != resp.RESP3 {
+		if c.s.call.Proto != resp.RESP3 {
 			rt.Fatal("the client did not speak RESP3")
 		}
 		c.hangUp(errQuit)

@@ -3,38 +3,44 @@ package server
 import (
 	"errors"
 	"strings"
+
+	"limitdb/server/spec"
 )
 
 // RAFT, the commands about the nodes of a cluster.
 
 func raftCommands() []command {
-	const about = flagLoading | flagStale
-	row := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
+	const about = spec.Loading | spec.Stale
+	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: "cluster", since: "1.0.0",
-			complexity: complexity, summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: "cluster", Since: "1.0.0",
+				Complexity: complexity, Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	text := func(name string) argument { return argument{name: name, kind: "string"} }
-	action := func(name string, args ...argument) argument {
-		return argument{name: name, kind: "block", token: strings.ToUpper(name), args: args}
+	action := func(name string, args ...spec.Argument) spec.Argument {
+		return spec.Argument{Name: name, Kind: "block", Token: strings.ToUpper(name), Args: args}
 	}
 	const each = "O(n) for n nodes"
 	return []command{{
-		name: "RAFT", arity: -2, group: "cluster", since: "1.0.0", complexity: "O(1)",
-		summary: "A container for commands about the nodes that hold one state.",
+		Command: spec.Command{
+			Name: "RAFT", Arity: -2, Group: "cluster", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "A container for commands about the nodes that hold one state.",
+		},
 		subs: []command{
-			row("LEADER", 2, flagFast|about, "O(1)", "Returns the address at which clients reach the node that leads, or null.", (*call).raftLeader),
+			row("LEADER", 2, spec.Fast|about, "O(1)", "Returns the address at which clients reach the node that leads, or null.", (*call).raftLeader),
 			row("INFO", 2, about, each, "Returns what this node is, by name: its id, cluster, state, leader, term, indexes, and how many members and voters there are.", (*call).raftInfo),
-			row("SERVER", -3, flagAdmin|about|flagClient, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", (*call).raftServer,
-				argument{name: "action", kind: "oneof", args: []argument{
-					{name: "list", kind: "pure-token", token: "LIST"},
-					action("add", text("id"), text("address")),
-					action("remove", text("id")), action("promote", text("id")), action("demote", text("id")),
+			row("SERVER", -3, spec.Admin|about|spec.Client, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", (*call).raftServer,
+				spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
+					{Name: "list", Kind: "pure-token", Token: "LIST"},
+					action("add", spec.Text("id"), spec.Text("address")),
+					action("remove", spec.Text("id")), action("promote", spec.Text("id")), action("demote", spec.Text("id")),
 				}}),
-			row("TRANSFER", -2, flagAdmin|about|flagClient, "O(1)", "Makes another node lead, after all replies that are due: the one with this id, or any that has caught up.", (*call).raftTransfer,
-				argument{name: "id", kind: "string", optional: true}),
-			row("SNAPSHOT", 2, flagAdmin|flagClient, "O(n) for n keys", "Makes a snapshot of this node and cuts off its log, and replies when that is on the disk.", (*call).raftSnapshot),
+			row("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead, after all replies that are due: the one with this id, or any that has caught up.", (*call).raftTransfer,
+				spec.Optional(spec.Text("id"))),
+			row("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node and cuts off its log, and replies when that is on the disk.", (*call).raftSnapshot),
 			row("HELP", 2, about, "O(1)", "Lists the subcommands.", (*call).help),
 		},
 	}}
@@ -44,7 +50,7 @@ func raftCommands() []command {
 // returns nil.
 func (c *call) replicated() *Replication {
 	if c.srv.opts.Replication == nil {
-		c.fail(errNoRaft)
+		c.Fail(errNoRaft)
 	}
 	return c.srv.opts.Replication
 }
@@ -55,10 +61,10 @@ func (c *call) raftLeader() {
 		return
 	}
 	if _, leader := r.Leader(); leader != "" {
-		c.bulk([]byte(leader))
+		c.Bulk([]byte(leader))
 		return
 	}
-	c.null()
+	c.Null()
 }
 
 func (c *call) raftInfo() {
@@ -72,10 +78,10 @@ func (c *call) raftInfo() {
 	for _, m := range all {
 		voters += yesNo(m.Voter)
 	}
-	c.mapOf(11)
+	c.Map(11)
 	for _, f := range [][2]string{{"id", s.ID}, {"cluster", s.Cluster}, {"state", s.State}, {"serves", serving(&s)}, {"leader", s.Leader}} {
-		c.text(f[0])
-		c.text(f[1])
+		c.Text(f[0])
+		c.Text(f[1])
 	}
 	for _, f := range []struct {
 		name string
@@ -88,8 +94,8 @@ func (c *call) raftInfo() {
 		{"members", uint64(len(all))},
 		{"voters", uint64(voters)},
 	} {
-		c.text(f.name)
-		c.int(int64(f.n))
+		c.Text(f.name)
+		c.Int(int64(f.n))
 	}
 }
 
@@ -98,8 +104,8 @@ func (c *call) raftServer() {
 	if r == nil {
 		return
 	}
-	action := strings.ToUpper(string(c.args[2]))
-	args := c.args[3:]
+	action := strings.ToUpper(string(c.Args[2]))
+	args := c.Args[3:]
 	arg := func(i int) string { return string(args[i]) }
 	switch change := map[string]func(string) error{"REMOVE": r.Remove, "PROMOTE": r.Promote, "DEMOTE": r.Demote}[action]; {
 	case action == "LIST" && len(args) == 0:
@@ -111,7 +117,7 @@ func (c *call) raftServer() {
 		id := arg(0)
 		c.raftChange(func() error { return change(id) })
 	default:
-		c.fail("ERR syntax error: use RAFT SERVER LIST, ADD id address, REMOVE id, PROMOTE id or DEMOTE id")
+		c.Fail("ERR syntax error: use RAFT SERVER LIST, ADD id address, REMOVE id, PROMOTE id or DEMOTE id")
 	}
 }
 
@@ -121,7 +127,7 @@ func (c *call) raftList(r *Replication) {
 		c.raftError(err)
 		return
 	}
-	c.array(len(all))
+	c.Array(len(all))
 	for _, m := range all {
 		fields := [][2]string{
 			{"id", m.ID},
@@ -130,13 +136,13 @@ func (c *call) raftList(r *Replication) {
 			{"vote", map[bool]string{true: "voter", false: "nonvoter"}[m.Voter]},
 			{"role", map[bool]string{true: "leader", false: "follower"}[m.Leader]},
 		}
-		c.mapOf(len(fields) + 1)
+		c.Map(len(fields) + 1)
 		for _, f := range fields {
-			c.text(f[0])
-			c.text(f[1])
+			c.Text(f[0])
+			c.Text(f[1])
 		}
-		c.text("last-index")
-		c.int(int64(m.Last))
+		c.Text("last-index")
+		c.Int(int64(m.Last))
 	}
 }
 
@@ -145,13 +151,13 @@ func (c *call) raftTransfer() {
 	if r == nil {
 		return
 	}
-	if len(c.args) > 3 {
-		c.fail(errSyntax)
+	if len(c.Args) > 3 {
+		c.Fail(errSyntax)
 		return
 	}
 	id := ""
-	if len(c.args) == 3 {
-		id = string(c.args[2])
+	if len(c.Args) == 3 {
+		id = string(c.Args[2])
 	}
 	c.raftChange(func() error { return r.Transfer(id) })
 }
@@ -169,7 +175,7 @@ func (c *call) raftChange(change func() error) {
 			c.raftError(err)
 			return
 		}
-		c.ok()
+		c.OK()
 	})
 }
 
@@ -178,15 +184,15 @@ func (c *call) raftError(err error) {
 	text := plainCut([]byte(strings.ReplaceAll(err.Error(), "replication: ", "")))
 	switch {
 	case errors.Is(err, ErrNotYet):
-		c.fail("TRYAGAIN " + text)
+		c.Fail("TRYAGAIN " + text)
 	case !errors.Is(err, ErrNotLeading):
-		c.fail("ERR " + text)
+		c.Fail("ERR " + text)
 	default:
 		_, leader := c.srv.opts.Replication.Leader()
 		if leader == "" {
-			c.fail(errNoLeader)
+			c.Fail(errNoLeader)
 			return
 		}
-		c.fail("MOVED 0 " + leader)
+		c.Fail("MOVED 0 " + leader)
 	}
 }

@@ -5,41 +5,46 @@ import (
 	"strings"
 
 	"limitdb/rules"
+	"limitdb/server/spec"
 )
 
 // rulesCommands are the commands that look at the rules and change them.
 func rulesCommands() []command {
-	text := func(name string) argument { return argument{name: name, kind: "string"} }
-	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: "rules", since: "1.0.0",
-			complexity: "O(n) for n rules", summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: "rules", Since: "1.0.0",
+				Complexity: "O(n) for n rules", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	ns, name, yaml := text("namespace"), text("name"), text("yaml")
-	anyNS := argument{name: "namespace", kind: "string", optional: true}
-	fields := argument{name: "data", kind: "block", multiple: true, optional: true, args: []argument{text("field"), text("value")}}
-	modes := argument{name: "mode", kind: "oneof"}
+	ns, name, yaml := spec.Text("namespace"), spec.Text("name"), spec.Text("yaml")
+	anyNS := spec.Optional(spec.Text("namespace"))
+	fields := spec.Argument{Name: "data", Kind: "block", Multiple: true, Optional: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}}
+	modes := spec.Argument{Name: "mode", Kind: "oneof"}
 	for m := rules.Enforce; m <= rules.Off; m++ {
-		modes.args = append(modes.args, argument{name: m.String(), kind: "pure-token", token: strings.ToUpper(m.String())})
+		modes.Args = append(modes.Args, spec.Argument{Name: m.String(), Kind: "pure-token", Token: strings.ToUpper(m.String())})
 	}
-	const changes = flagAdmin | flagWrite | flagClient | flagQuorum
+	const changes = spec.Admin | spec.Write | spec.Client | spec.Quorum
 	return []command{{
-		name: "RL.RULES", arity: -2, flags: flagLong, group: "rules", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "A container for commands about rules.",
+		Command: spec.Command{
+			Name: "RL.RULES", Arity: -2, Flags: spec.Long, Group: "rules", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Summary: "A container for commands about rules.",
+		},
 		subs: []command{
-			row("LIST", -2, flagReadonly, "Lists the namespaces, or the rules of one.", (*call).rulesList, anyNS),
-			row("GET", -3, flagReadonly, "Returns a rule as it is written, or the rules of a namespace.", (*call).rulesGet, ns, argument{name: "name", kind: "string", optional: true}),
+			row("LIST", -2, spec.Readonly, "Lists the namespaces, or the rules of one.", (*call).rulesList, anyNS),
+			row("GET", -3, spec.Readonly, "Returns a rule as it is written, or the rules of a namespace.", (*call).rulesGet, ns, spec.Optional(spec.Text("name"))),
 			row("SET", 5, changes, "Adds a rule, or replaces it.", (*call).rulesSet, ns, name, yaml),
 			row("DEL", 4, changes, "Deletes a rule.", (*call).rulesDel, ns, name),
 			row("LOAD", 3, changes, "Replaces all rules by those of a file's text.", (*call).rulesLoad, yaml),
-			row("VALIDATE", 3, flagAdmin|flagClient, "Checks the text of a file, and says what it would change.", (*call).rulesValidate, yaml),
+			row("VALIDATE", 3, spec.Admin|spec.Client, "Checks the text of a file, and says what it would change.", (*call).rulesValidate, yaml),
 			row("RELOAD", 2, changes, "Reads the rules file again.", (*call).rulesReload),
 			row("MODE", 5, changes, "Makes a rule enforce, only count (shadow), or do nothing (off).", (*call).rulesMode, ns, name, modes),
-			row("STATS", -2, flagReadonly, "Returns the counters of the rules.", (*call).rulesStats, anyNS),
-			row("RESET", -4, flagWrite, "Forgets a caller of a rule; returns how many states there were.", (*call).rulesReset, ns, name, fields),
-			row("INFO", -4, flagReadonly, "Returns the state of a caller of a rule, as RL.INFO does.", (*call).rulesInfo, ns, name, fields),
-			row("HELP", 2, flagLoading|flagStale, "Lists the subcommands.", (*call).help),
+			row("STATS", -2, spec.Readonly, "Returns the counters of the rules.", (*call).rulesStats, anyNS),
+			row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states there were.", (*call).rulesReset, ns, name, fields),
+			row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", (*call).rulesInfo, ns, name, fields),
+			row("HELP", 2, spec.Loading|spec.Stale, "Lists the subcommands.", (*call).help),
 		},
 	}}
 }
@@ -62,7 +67,7 @@ func (c *call) failChange(err error) {
 		c.raftError(err)
 		return
 	}
-	c.fail(rulesError(err))
+	c.Fail(rulesError(err))
 }
 
 // changeRules runs a change in the background, since parsing a large file takes longer than a turn, and
@@ -83,27 +88,27 @@ const maxShown = 100
 
 // changed replies with what has changed.
 func (c *call) changed(done rules.Changes) {
-	c.mapOf(4)
+	c.Map(4)
 	for _, part := range []struct {
 		name  string
 		rules []string
 	}{{"added", done.Added}, {"changed", done.Changed}, {"removed", done.Removed}} {
-		c.text(part.name)
-		c.texts(part.rules[:min(len(part.rules), maxShown)])
+		c.Text(part.name)
+		c.Texts(part.rules[:min(len(part.rules), maxShown)])
 	}
-	c.text("same")
-	c.int(int64(done.Same))
+	c.Text("same")
+	c.Int(int64(done.Same))
 }
 
 func (c *call) rulesLoad() {
-	text := []byte(string(c.args[2]))
+	text := []byte(string(c.Args[2]))
 	c.changeRules(func() (rules.Changes, error) {
 		return c.srv.EditRules(false, func(*rules.Set) ([]byte, error) { return text, nil })
 	})
 }
 
 func (c *call) rulesValidate() {
-	text, srv := []byte(string(c.args[2])), c.srv
+	text, srv := []byte(string(c.Args[2])), c.srv
 	c.changeRules(func() (rules.Changes, error) {
 		srv.rules.mu.Lock() // one large file at a time
 		defer srv.rules.mu.Unlock()
@@ -116,14 +121,14 @@ func (c *call) rulesValidate() {
 }
 
 func (c *call) rulesSet() {
-	ns, name, text := string(c.args[2]), string(c.args[3]), []byte(string(c.args[4]))
+	ns, name, text := string(c.Args[2]), string(c.Args[3]), []byte(string(c.Args[4]))
 	c.changeRules(func() (rules.Changes, error) {
 		return c.srv.EditRules(false, func(s *rules.Set) ([]byte, error) { return s.Set(ns, name, text) })
 	})
 }
 
 func (c *call) rulesDel() {
-	ns, name := string(c.args[2]), string(c.args[3])
+	ns, name := string(c.Args[2]), string(c.Args[3])
 	c.changeRules(func() (rules.Changes, error) {
 		return c.srv.EditRules(false, func(s *rules.Set) ([]byte, error) { return s.Delete(ns, name) })
 	})
@@ -132,10 +137,10 @@ func (c *call) rulesDel() {
 func (c *call) rulesReload() { c.changeRules(c.srv.ReloadRules) }
 
 func (c *call) rulesMode() {
-	ns, name := string(c.args[2]), string(c.args[3])
-	mode, ok := rules.ParseMode(string(c.args[4]))
+	ns, name := string(c.Args[2]), string(c.Args[3])
+	mode, ok := rules.ParseMode(string(c.Args[4]))
 	if !ok {
-		c.fail("ERR mode must be enforce, shadow or off: " + quoted(c.args[4]))
+		c.Fail("ERR mode must be enforce, shadow or off: " + quoted(c.Args[4]))
 		return
 	}
 	c.inBackground(func() error { return c.srv.setRuleMode(ns, name, mode) }, func(err error) {
@@ -143,22 +148,22 @@ func (c *call) rulesMode() {
 			c.failChange(err)
 			return
 		}
-		c.ok()
+		c.OK()
 	})
 }
 
 // namespace returns the namespace that an optional argument names, or nil for all. If there is no such
 // namespace, it replies with an error and returns false.
 func (c *call) namespace(f *rulesInForce) (ns *rules.Namespace, ok bool) {
-	if len(c.args) < 3 {
+	if len(c.Args) < 3 {
 		return nil, true
 	}
-	if len(c.args) > 3 {
-		c.fail(c.cmd.wrongArity())
+	if len(c.Args) > 3 {
+		c.Fail(c.cmd.wrongArity())
 		return nil, false
 	}
-	if ns = f.set.Namespace(c.args[2]); ns == nil {
-		c.fail(checkError(errNoNamespace, c.args[2]))
+	if ns = f.set.Namespace(c.Args[2]); ns == nil {
+		c.Fail(checkError(errNoNamespace, c.Args[2]))
 		return nil, false
 	}
 	return ns, true
@@ -172,44 +177,44 @@ func (c *call) rulesList() {
 	}
 	if ns == nil {
 		all := f.set.Namespaces()
-		c.array(len(all))
+		c.Array(len(all))
 		for _, ns := range all {
-			c.text(ns.Name())
+			c.Text(ns.Name())
 		}
 		return
 	}
 	list := ns.Rules()
-	c.array(len(list))
+	c.Array(len(list))
 	for _, r := range list {
-		c.mapOf(5)
-		c.text("name")
-		c.text(r.Name)
-		c.text("mode")
-		c.text(r.Mode.String())
-		c.text("limit")
-		c.text(r.Limit())
-		c.text("key")
-		c.texts(r.Key())
-		c.text("candidate")
-		c.text(r.Candidate())
+		c.Map(5)
+		c.Text("name")
+		c.Text(r.Name)
+		c.Text("mode")
+		c.Text(r.Mode.String())
+		c.Text("limit")
+		c.Text(r.Limit())
+		c.Text("key")
+		c.Texts(r.Key())
+		c.Text("candidate")
+		c.Text(r.Candidate())
 	}
 }
 
 func (c *call) rulesGet() {
 	name := ""
 	switch {
-	case len(c.args) > 4:
-		c.fail(c.cmd.wrongArity())
+	case len(c.Args) > 4:
+		c.Fail(c.cmd.wrongArity())
 		return
-	case len(c.args) == 4:
-		name = string(c.args[3])
+	case len(c.Args) == 4:
+		name = string(c.Args[3])
 	}
-	text, err := c.srv.Rules().Excerpt(string(c.args[2]), name)
+	text, err := c.srv.Rules().Excerpt(string(c.Args[2]), name)
 	if err != nil {
-		c.fail(rulesError(err))
+		c.Fail(rulesError(err))
 		return
 	}
-	c.bulk(text)
+	c.Bulk(text)
 }
 
 func (c *call) rulesStats() {
@@ -222,16 +227,16 @@ func (c *call) rulesStats() {
 	if ns != nil {
 		list = ns.Rules()
 	}
-	c.array(len(list))
+	c.Array(len(list))
 	for _, r := range list {
 		sum := f.counters[r.Index].Sum()
-		c.mapOf(8)
-		c.text("namespace")
-		c.text(r.Namespace)
-		c.text("name")
-		c.text(r.Name)
-		c.text("mode")
-		c.text(r.Mode.String())
+		c.Map(8)
+		c.Text("namespace")
+		c.Text(r.Namespace)
+		c.Text("name")
+		c.Text(r.Name)
+		c.Text("mode")
+		c.Text(r.Mode.String())
 		for _, v := range [...]struct {
 			name string
 			n    uint64
@@ -242,8 +247,8 @@ func (c *call) rulesStats() {
 			{"shadow_limited", sum.ShadowLimited},
 			{"candidate_limited", sum.CandidateLimited},
 		} {
-			c.text(v.name)
-			c.int(int64(v.n))
+			c.Text(v.name)
+			c.Int(int64(v.n))
 		}
 	}
 }
@@ -288,9 +293,9 @@ func (srv *Server) ResetRuleCaller(now int64, namespace, name string, fields []F
 // caller returns the fields of a caller from the arguments after the rule's name. It replies with an error if
 // they are not pairs.
 func (c *call) caller() ([]Field, bool) {
-	words := c.args[4:]
+	words := c.Args[4:]
 	if len(words)%2 != 0 || len(words) > 2*rules.MaxFields {
-		c.fail("ERR give the fields of the rule's key, each with its value")
+		c.Fail("ERR give the fields of the rule's key, each with its value")
 		return nil, false
 	}
 	var fields []Field
@@ -305,12 +310,12 @@ func (c *call) rulesReset() {
 	if !ok {
 		return
 	}
-	n, err := c.srv.ResetRuleCaller(c.now, string(c.args[2]), string(c.args[3]), fields)
+	n, err := c.srv.ResetRuleCaller(c.Now, string(c.Args[2]), string(c.Args[3]), fields)
 	if err != nil {
-		c.fail(rulesError(err))
+		c.Fail(rulesError(err))
 		return
 	}
-	c.int(int64(n))
+	c.Int(int64(n))
 }
 
 func (c *call) rulesInfo() {
@@ -318,19 +323,19 @@ func (c *call) rulesInfo() {
 	if !ok {
 		return
 	}
-	keys, err := c.srv.RuleCallerKeys(string(c.args[2]), string(c.args[3]), fields)
+	keys, err := c.srv.RuleCallerKeys(string(c.Args[2]), string(c.Args[3]), fields)
 	if err != nil {
-		c.fail(rulesError(err))
+		c.Fail(rulesError(err))
 		return
 	}
 	for _, key := range keys {
 		if caller, _ := rules.ParseKey(key); caller.Candidate {
 			continue
 		}
-		if info, ok := c.srv.states().Info(c.now, key); ok {
+		if info, ok := c.srv.states().Info(c.Now, key); ok {
 			c.keyInfo(&info)
 			return
 		}
 	}
-	c.null()
+	c.Null()
 }

@@ -3,26 +3,32 @@ package server
 import (
 	"errors"
 	"time"
+
+	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // Snapshots and backups.
 func saveCommands() []command {
-	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f, group: "server", since: "1.0.0", complexity: "O(N) where N is the number of keys",
-			summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f, Group: "server", Since: "1.0.0", Complexity: "O(N) where N is the number of keys",
+				Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	backup := row("BACKUP", 2, flagClient|flagAdmin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.",
-		(*call).backup, argument{name: "folder", kind: "string"})
-	backup.complexity = "O(1)"
-	lastSave := row("LASTSAVE", 1, flagFast|flagLoading|flagStale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", (*call).lastSave)
-	lastSave.complexity = "O(1)"
+	backup := row("BACKUP", 2, spec.Client|spec.Admin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.",
+		(*call).backup, spec.Text("folder"))
+	backup.Complexity = "O(1)"
+	lastSave := row("LASTSAVE", 1, spec.Fast|spec.Loading|spec.Stale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", (*call).lastSave)
+	lastSave.Complexity = "O(1)"
 	return []command{
-		row("SAVE", 1, flagClient|flagAdmin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", (*call).save),
-		row("BGSAVE", -1, flagAdmin, "Writes a snapshot in the background.", (*call).bgSave,
-			argument{name: "schedule", kind: "pure-token", token: "SCHEDULE", optional: true}),
-		row("BGREWRITEAOF", 1, flagAdmin, "Writes a snapshot in the background, and drops the log before it.", (*call).bgRewrite),
+		row("SAVE", 1, spec.Client|spec.Admin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", (*call).save),
+		row("BGSAVE", -1, spec.Admin, "Writes a snapshot in the background.", (*call).bgSave,
+			spec.Argument{Name: "schedule", Kind: "pure-token", Token: "SCHEDULE", Optional: true}),
+		row("BGREWRITEAOF", 1, spec.Admin, "Writes a snapshot in the background, and drops the log before it.", (*call).bgRewrite),
 		lastSave,
 		backup,
 	}
@@ -33,7 +39,7 @@ func (c *call) keeps() bool {
 	if c.srv.durable.stats().Kept {
 		return true
 	}
-	c.fail(errNoPersistence)
+	c.Fail(errNoPersistence)
 	return false
 }
 
@@ -43,16 +49,16 @@ func (c *call) save() {
 	}
 	c.inBackground(c.srv.Snapshot, func(err error) {
 		if err != nil {
-			c.fail(snapshotError(err))
+			c.Fail(snapshotError(err))
 			return
 		}
-		c.ok()
+		c.OK()
 	})
 }
 
 func (c *call) bgSave() {
-	if len(c.args) > 2 || len(c.args) == 2 && !foldEqual(c.args[1], "SCHEDULE") {
-		c.fail(errSyntax)
+	if len(c.Args) > 2 || len(c.Args) == 2 && !resp.EqualFold(c.Args[1], "SCHEDULE") {
+		c.Fail(errSyntax)
 		return
 	}
 	c.background("Background saving started")
@@ -69,7 +75,7 @@ func (c *call) background(reply string) {
 	}
 	srv := c.srv
 	if srv.durable.Stats().Snapshotting || !srv.durable.running.CompareAndSwap(false, true) {
-		c.fail(errSnapshotting)
+		c.Fail(errSnapshotting)
 		return
 	}
 	go func() {
@@ -78,7 +84,7 @@ func (c *call) background(reply string) {
 			srv.log.Error("a snapshot failed", "err", err)
 		}
 	}()
-	c.simple(reply)
+	c.Simple(reply)
 }
 
 func (c *call) lastSave() {
@@ -86,23 +92,23 @@ func (c *call) lastSave() {
 	if st := c.srv.durable.stats(); st.LastSnapshot > 0 {
 		at = st.LastSnapshot
 	}
-	c.int(at / int64(time.Second))
+	c.Int(at / int64(time.Second))
 }
 
 func (c *call) backup() {
 	if !c.keeps() {
 		return
 	}
-	name := string(c.args[1])
+	name := string(c.Args[1])
 	var path string
 	c.inBackground(func() (err error) {
 		path, err = c.srv.durable.Backup(name)
 		return err
 	}, func(err error) {
 		if err != nil {
-			c.fail(snapshotError(err))
+			c.Fail(snapshotError(err))
 			return
 		}
-		c.text(path)
+		c.Text(path)
 	})
 }

@@ -5,46 +5,51 @@ import (
 
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/spec"
 )
 
 // scriptCommands are the commands of scripts.
 func scriptCommands() []command {
-	row := func(name, summary string, f flags, bySHA, readOnly bool) command {
-		first := argument{name: "script", kind: "string"}
+	row := func(name, summary string, f spec.Flags, bySHA, readOnly bool) command {
+		first := spec.Text("script")
 		if bySHA {
-			first.name = "sha1"
+			first.Name = "sha1"
 		}
 		return command{
-			name: name, arity: -3, flags: f | flagMovableKeys, numKeys: 2, group: "scripting", since: "1.0.0",
-			complexity: "Depends on the script.", summary: summary,
-			args: []argument{
-				first, integer("numkeys"),
-				{name: "key", kind: "key", optional: true, multiple: true},
-				{name: "arg", kind: "string", optional: true, multiple: true},
+			Command: spec.Command{
+				Name: name, Arity: -3, Flags: f | spec.MovableKeys, NumKeys: 2, Group: "scripting", Since: "1.0.0",
+				Complexity: "Depends on the script.", Summary: summary,
+				Args: []spec.Argument{
+					first, spec.Integer("numkeys"),
+					{Name: "key", Kind: "key", Optional: true, Multiple: true},
+					{Name: "arg", Kind: "string", Optional: true, Multiple: true},
+				},
 			},
-			run: (*call).evalAlone, atomic: func(c *call, t *txn) { c.evalIn(t, bySHA, readOnly) },
+			run: (*call).evalAlone, atomic: func(c *call, t *Txn) { c.evalIn(t, bySHA, readOnly) },
 		}
 	}
-	sub := func(name, summary string, arity int, f flags, run func(*call), args ...argument) command {
-		return command{name: name, arity: arity, flags: f, group: "scripting", since: "1.0.0", complexity: "O(1)", summary: summary, run: run, args: args}
+	sub := func(name, summary string, arity int, f spec.Flags, run func(*call), args ...spec.Argument) command {
+		return command{Command: spec.Command{Name: name, Arity: arity, Flags: f, Group: "scripting", Since: "1.0.0", Complexity: "O(1)", Summary: summary, Args: args}, run: run}
 	}
 	return []command{
-		row("EVAL", "Runs a Lua script in one atomic step.", flagWrite, false, false),
-		row("EVALSHA", "Runs a Lua script that the server has, by its SHA-1.", flagWrite, true, false),
-		row("EVAL_RO", "Runs a Lua script that writes nothing.", flagReadonly, false, true),
-		row("EVALSHA_RO", "Runs a Lua script that writes nothing, by its SHA-1.", flagReadonly, true, true),
+		row("EVAL", "Runs a Lua script in one atomic step.", spec.Write, false, false),
+		row("EVALSHA", "Runs a Lua script that the server has, by its SHA-1.", spec.Write, true, false),
+		row("EVAL_RO", "Runs a Lua script that writes nothing.", spec.Readonly, false, true),
+		row("EVALSHA_RO", "Runs a Lua script that writes nothing, by its SHA-1.", spec.Readonly, true, true),
 		{
-			name: "SCRIPT", arity: -2, group: "scripting", since: "1.0.0", complexity: "O(1)", summary: "Container for commands about scripts.",
+			Command: spec.Command{
+				Name: "SCRIPT", Arity: -2, Group: "scripting", Since: "1.0.0", Complexity: "O(1)", Summary: "Container for commands about scripts.",
+			},
 			subs: []command{
-				sub("LOAD", "Compiles a script and returns its SHA-1.", 3, flagLead, (*call).scriptLoad, text("script")),
-				sub("EXISTS", "Reports which scripts the server has.", -3, flagLead, (*call).scriptExists, argument{name: "sha1", kind: "string", multiple: true}),
-				sub("FLUSH", "Forgets all scripts.", -2, flagLead, (*call).scriptFlush, oneOf("flush-type", word("ASYNC"), word("SYNC"))),
-				sub("KILL", "Ends the scripts that run. They leave nothing.", 2, flagLead, func(c *call) {
+				sub("LOAD", "Compiles a script and returns its SHA-1.", 3, spec.Lead, (*call).scriptLoad, spec.Text("script")),
+				sub("EXISTS", "Reports which scripts the server has.", -3, spec.Lead, (*call).scriptExists, spec.Several(spec.Text("sha1"))),
+				sub("FLUSH", "Forgets all scripts.", -2, spec.Lead, (*call).scriptFlush, spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
+				sub("KILL", "Ends the scripts that run. They leave nothing.", 2, spec.Lead, func(c *call) {
 					if !c.srv.scripts.kill() {
-						c.fail("NOTBUSY No scripts in execution right now.")
+						c.Fail("NOTBUSY No scripts in execution right now.")
 						return
 					}
-					c.ok()
+					c.OK()
 				}),
 				sub("HELP", "Lists the subcommands.", 2, 0, (*call).help),
 			},
@@ -55,7 +60,7 @@ func scriptCommands() []command {
 // evalAlone is EVAL and its relatives outside of a transaction.
 func (c *call) evalAlone() {
 	if text := c.checkEval(); text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	c.atomically()
@@ -63,10 +68,10 @@ func (c *call) evalAlone() {
 
 // checkEval returns the error for wrong numbers of keys, or "".
 func (c *call) checkEval() string {
-	switch n, ok := resp.ParseInt(c.args[2]); {
+	switch n, ok := resp.ParseInt(c.Args[2]); {
 	case !ok:
 		return errNotInt
-	case n > int64(len(c.args)-3):
+	case n > int64(len(c.Args)-3):
 		return "ERR Number of keys can't be greater than number of args"
 	case n < 0:
 		return "ERR Number of keys can't be negative"
@@ -74,31 +79,31 @@ func (c *call) checkEval() string {
 	return ""
 }
 
-func (c *call) evalIn(t *txn, bySHA, readOnly bool) {
+func (c *call) evalIn(t *Txn, bySHA, readOnly bool) {
 	if text := c.checkEval(); text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	mode := c.srv.set.Scripts.Get()
 	if mode == "no" {
-		c.fail("ERR scripts are turned off by the directive scripts; RL.TAKE key GCRA 100/m decides in one atomic step")
+		c.Fail("ERR scripts are turned off by the directive scripts; RL.TAKE key GCRA 100/m decides in one atomic step")
 		return
 	}
 	var s *script.Script
 	if bySHA {
-		if s = c.srv.scripts.compiled(strings.ToLower(string(c.args[1]))); s == nil {
-			c.fail("NOSCRIPT No matching script. Please use EVAL.")
+		if s = c.srv.scripts.compiled(strings.ToLower(string(c.Args[1]))); s == nil {
+			c.Fail("NOSCRIPT No matching script. Please use EVAL.")
 			return
 		}
 	} else {
 		var text string
-		if s, text = c.compile(c.args[1]); text != "" {
-			c.fail(text)
+		if s, text = c.compile(c.Args[1]); text != "" {
+			c.Fail(text)
 			return
 		}
 	}
 	if mode == "known" && knownScript(s.SHA) == "" {
-		c.fail(errUnknownScript)
+		c.Fail(errUnknownScript)
 		return
 	}
 	c.eval(t, s, readOnly)
@@ -117,30 +122,30 @@ func (c *call) compile(source []byte) (s *script.Script, text string) {
 
 func (c *call) scriptLoad() {
 	mode := c.srv.set.Scripts.Get()
-	if mode == "no" || mode == "known" && knownScript(script.SHA(c.args[2])) == "" {
-		c.fail(errUnknownScript)
+	if mode == "no" || mode == "known" && knownScript(script.SHA(c.Args[2])) == "" {
+		c.Fail(errUnknownScript)
 		return
 	}
-	s, text := c.compile(c.args[2])
+	s, text := c.compile(c.Args[2])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	c.text(s.SHA)
+	c.Text(s.SHA)
 }
 
 func (c *call) scriptExists() {
-	c.array(len(c.args) - 2)
-	for _, sha := range c.args[2:] {
-		c.yes(c.srv.scripts.compiled(strings.ToLower(string(sha))) != nil)
+	c.Array(len(c.Args) - 2)
+	for _, sha := range c.Args[2:] {
+		c.Bit(c.srv.scripts.compiled(strings.ToLower(string(sha))) != nil)
 	}
 }
 
 func (c *call) scriptFlush() {
-	if len(c.args) > 3 || len(c.args) == 3 && !foldEqual(c.args[2], "ASYNC") && !foldEqual(c.args[2], "SYNC") {
-		c.fail("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+	if len(c.Args) > 3 || len(c.Args) == 3 && !resp.EqualFold(c.Args[2], "ASYNC") && !resp.EqualFold(c.Args[2], "SYNC") {
+		c.Fail("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 		return
 	}
 	c.srv.scripts.flush()
-	c.ok()
+	c.OK()
 }

@@ -6,26 +6,32 @@ import (
 
 	"limitdb/resp"
 	"limitdb/server/slowlog"
+	"limitdb/server/spec"
 )
 
 // slowlogCommands are SLOWLOG and its subcommands, which show the last slow commands.
 func slowlogCommands() []command {
-	sub := func(name string, arity int, f flags, complexity, summary string, run func(*call), args ...argument) command {
+	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagLoading | flagStale, group: "server", since: "1.0.0",
-			complexity: complexity, summary: summary, args: args, run: run,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
+				Complexity: complexity, Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
 	return []command{{
-		name: "SLOWLOG", arity: -2, group: "server", since: "1.0.0", complexity: "Depends on subcommand.",
-		summary: "Container for commands about the slow log.",
+		Command: spec.Command{
+			Name: "SLOWLOG", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Summary: "Container for commands about the slow log.",
+		},
 		subs: []command{
-			sub("GET", -2, flagAdmin, "O(n) for n entries", "Returns the newest entries, 10 by default; -1: all.", (*call).slowlogGet,
-				argument{name: "count", kind: "integer", optional: true}),
-			sub("LEN", 2, flagAdmin, "O(1)", "Counts the entries.", func(c *call) { c.int(c.srv.slowlog.Len()) }),
-			sub("RESET", 2, flagAdmin, "O(1)", "Forgets the entries.", func(c *call) {
+			sub("GET", -2, spec.Admin, "O(n) for n entries", "Returns the newest entries, 10 by default; -1: all.", (*call).slowlogGet,
+				spec.Optional(spec.Integer("count"))),
+			sub("LEN", 2, spec.Admin, "O(1)", "Counts the entries.", func(c *call) { c.Int(c.srv.slowlog.Len()) }),
+			sub("RESET", 2, spec.Admin, "O(1)", "Forgets the entries.", func(c *call) {
 				c.srv.slowlog.Reset()
-				c.ok()
+				c.OK()
 			}),
 			sub("HELP", 2, 0, "O(1)", "Lists the subcommands.", (*call).help),
 		},
@@ -35,13 +41,13 @@ func slowlogCommands() []command {
 func (c *call) slowlogGet() {
 	count := int64(10)
 	switch {
-	case len(c.args) > 3:
-		c.fail("ERR wrong number of arguments for 'slowlog|get' command")
+	case len(c.Args) > 3:
+		c.Fail("ERR wrong number of arguments for 'slowlog|get' command")
 		return
-	case len(c.args) == 3:
+	case len(c.Args) == 3:
 		var ok bool
-		if count, ok = resp.ParseInt(c.args[2]); !ok || count < -1 {
-			c.fail(errSlowlogCount)
+		if count, ok = resp.ParseInt(c.Args[2]); !ok || count < -1 {
+			c.Fail(errSlowlogCount)
 			return
 		}
 	}
@@ -62,8 +68,8 @@ func (c *call) slowlogGet() {
 		if c.holds = int64(cap(found)); len(entries) == slowlogStep {
 			return false
 		}
-		c.array(n)
-		c.out = append(c.out, found...)
+		c.Array(n)
+		c.Out = append(c.Out, found...)
 		return true
 	})
 }
@@ -72,13 +78,13 @@ func (c *call) slowlogGet() {
 const slowlogStep = 64
 
 func (c *call) slowEntry(e *slowlog.Entry) {
-	c.array(6)
-	c.int(e.ID)
-	c.int(e.At)
-	c.int(e.Micros)
-	c.texts(e.Args)
-	c.text(e.Addr)
-	c.text(e.Name)
+	c.Array(6)
+	c.Int(e.ID)
+	c.Int(e.At)
+	c.Int(e.Micros)
+	c.Texts(e.Args)
+	c.Text(e.Addr)
+	c.Text(e.Name)
 }
 
 // offerSlow logs a command that has run for took nanoseconds, if that is slow. It leaves out a
@@ -108,6 +114,6 @@ func (s *session) noteSlow(args []string, took int64) {
 		return
 	}
 	s.srv.slowlog.Add(int(s.srv.set.SlowlogMaxLen.Get()), slowlog.Entry{
-		At: s.call.now / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: s.addr(), Name: loadText(&s.pub.name),
+		At: s.call.Now / int64(time.Second), Micros: took / int64(time.Microsecond), Args: args, Addr: s.addr(), Name: loadText(&s.pub.name),
 	})
 }

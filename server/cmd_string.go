@@ -3,46 +3,47 @@ package server
 import (
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/value"
 )
 
 // Strings, with Redis 7's replies and errors.
 func stringCommands() []command {
 	return []command{
-		onKey("GET", 2, flagReadonly|flagFast|flagAhead, "string", "Returns the string of a key.", (*call).get),
-		onKey("SET", -3, flagWrite|flagAhead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*call).setKey,
-			text("value"),
-			oneOf("condition", word("NX"), word("XX")), optional(word("GET")),
-			oneOf("expiration", expiryWords(word("KEEPTTL"))...)),
-		onKey("SETNX", 3, flagWrite|flagFast|flagAhead, "string", "Sets the string of a key that does not exist.", (*call).setNX, text("value")),
-		onKey("SETEX", 4, flagWrite|flagAhead, "string", "Sets the string of a key, which expires after that many seconds.", (*call).setEX, integer("seconds"), text("value")),
-		onKey("PSETEX", 4, flagWrite|flagAhead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*call).pSetEX, integer("milliseconds"), text("value")),
-		onKey("GETSET", 3, flagWrite|flagFast|flagAhead, "string", "Sets the string of a key and returns the one before.", (*call).getSet, text("value")),
-		onKey("GETDEL", 2, flagWrite|flagFast|flagAhead, "string", "Returns the string of a key and forgets the key.", (*call).getDel),
-		onKey("GETEX", -2, flagWrite|flagFast|flagAhead, "string", "Returns the string of a key, and sets when it expires.", (*call).getEX,
-			oneOf("expiration", expiryWords(word("PERSIST"))...)),
-		onKeys("MGET", -2, flagReadonly|flagFast|flagWide, 1, "string", "Returns the strings of keys.", (*call).mGet, argument{name: "key", kind: "key", multiple: true}),
-		onKeys("MSET", -3, flagWrite|flagWide, 2, "string", "Sets the strings of keys, in one step.", (*call).mSet, keyValues()),
-		onKeys("MSETNX", -3, flagWrite|flagWide, 2, "string", "Sets the strings of keys, if none of them exists.", (*call).mSetNX, keyValues()),
-		onKey("APPEND", 3, flagWrite|flagFast|flagAhead, "string", "Appends to the string of a key; returns its length.", (*call).appendTo, text("value")),
-		onKey("STRLEN", 2, flagReadonly|flagFast|flagAhead, "string", "Returns the length of a key's string.", (*call).strLen),
-		onKey("GETRANGE", 4, flagReadonly|flagAhead, "string", "Returns a part of a key's string.", (*call).getRange, integer("start"), integer("end")),
-		onKey("SUBSTR", 4, flagReadonly|flagAhead, "string", "Is the old name of GETRANGE.", (*call).getRange, integer("start"), integer("end")),
-		onKey("SETRANGE", 4, flagWrite|flagAhead, "string", "Writes over a part of a key's string; returns its length.", (*call).setRange, integer("offset"), text("value")),
+		onKey("GET", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the string of a key.", (*call).get),
+		onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*call).setKey,
+			spec.Text("value"),
+			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.Optional(spec.Word("GET")),
+			spec.OneOf("expiration", expiryWords(spec.Word("KEEPTTL"))...)),
+		onKey("SETNX", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key that does not exist.", (*call).setNX, spec.Text("value")),
+		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*call).setEX, spec.Integer("seconds"), spec.Text("value")),
+		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")),
+		onKey("GETSET", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key and returns the one before.", (*call).getSet, spec.Text("value")),
+		onKey("GETDEL", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key and forgets the key.", (*call).getDel),
+		onKey("GETEX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key, and sets when it expires.", (*call).getEX,
+			spec.OneOf("expiration", expiryWords(spec.Word("PERSIST"))...)),
+		onKeys("MGET", -2, spec.Readonly|spec.Fast|spec.Wide, 1, "string", "Returns the strings of keys.", (*call).mGet, spec.Argument{Name: "key", Kind: "key", Multiple: true}),
+		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", (*call).mSet, keyValues()),
+		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", (*call).mSetNX, keyValues()),
+		onKey("APPEND", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Appends to the string of a key; returns its length.", (*call).appendTo, spec.Text("value")),
+		onKey("STRLEN", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the length of a key's string.", (*call).strLen),
+		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", (*call).getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Is the old name of GETRANGE.", (*call).getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*call).setRange, spec.Integer("offset"), spec.Text("value")),
 	}
 }
 
-func keyValues() argument {
-	return argument{name: "data", kind: "block", multiple: true, args: []argument{{name: "key", kind: "key"}, text("value")}}
+func keyValues() spec.Argument {
+	return spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "key", Kind: "key"}, spec.Text("value")}}
 }
 
 // expiryWords are the options that set an expiry, and one more.
-func expiryWords(more argument) []argument {
-	return []argument{
-		{name: "seconds", kind: "integer", token: "EX"},
-		{name: "milliseconds", kind: "integer", token: "PX"},
-		{name: "unix-time-seconds", kind: "unix-time", token: "EXAT"},
-		{name: "unix-time-milliseconds", kind: "unix-time", token: "PXAT"},
+func expiryWords(more spec.Argument) []spec.Argument {
+	return []spec.Argument{
+		{Name: "seconds", Kind: "integer", Token: "EX"},
+		{Name: "milliseconds", Kind: "integer", Token: "PX"},
+		{Name: "unix-time-seconds", Kind: "unix-time", Token: "EXAT"},
+		{Name: "unix-time-milliseconds", Kind: "unix-time", Token: "PXAT"},
 		more,
 	}
 }
@@ -50,15 +51,15 @@ func expiryWords(more argument) []argument {
 // bulkText replies with a string's text; null for an absent key.
 func (c *call) bulkText(it *item) {
 	if it.typ == value.None {
-		c.null()
+		c.Null()
 		return
 	}
 	var buf [20]byte
-	c.bulk(value.Text(it.body, buf[:]))
+	c.Bulk(value.Text(it.body, buf[:]))
 }
 
-func (c *call) get(t *txn) {
-	if it, ok := c.of(t, c.args[1], value.String); ok {
+func (c *call) get(t *Txn) {
+	if it, ok := c.of(t, c.Args[1], value.String); ok {
 		c.bulkText(&it)
 	}
 }
@@ -106,23 +107,23 @@ func parseSetOptions(words [][]byte, allowed setOption) (o setOptions, ok bool) 
 // setOptionOf returns an option, and those that it cannot be given with; 0 if there is no such one.
 func setOptionOf(w []byte) (o, against setOption) {
 	switch {
-	case foldEqual(w, "NX"):
+	case resp.EqualFold(w, "NX"):
 		return setNX, setXX
-	case foldEqual(w, "XX"):
+	case resp.EqualFold(w, "XX"):
 		return setXX, setNX
-	case foldEqual(w, "GET"):
+	case resp.EqualFold(w, "GET"):
 		return setGet, 0
-	case foldEqual(w, "KEEPTTL"):
+	case resp.EqualFold(w, "KEEPTTL"):
 		return setKeepTTL, setTimes | setPersist
-	case foldEqual(w, "PERSIST"):
+	case resp.EqualFold(w, "PERSIST"):
 		return setPersist, setTimes | setKeepTTL
-	case foldEqual(w, "EX"):
+	case resp.EqualFold(w, "EX"):
 		return setEX, setPX | setAt | setKeepTTL | setPersist
-	case foldEqual(w, "PX"):
+	case resp.EqualFold(w, "PX"):
 		return setPX, setEX | setAt | setKeepTTL | setPersist
-	case foldEqual(w, "EXAT"):
+	case resp.EqualFold(w, "EXAT"):
 		return setEX | setAt, setPX | setKeepTTL | setPersist | setEX
-	case foldEqual(w, "PXAT"):
+	case resp.EqualFold(w, "PXAT"):
 		return setPX | setAt, setEX | setKeepTTL | setPersist | setPX
 	}
 	return 0, 0
@@ -132,10 +133,10 @@ func setOptionOf(w []byte) (o, against setOption) {
 func (c *call) expiry(o *setOptions) (ms int64, ok bool) {
 	ms, ok = resp.ParseInt(o.time)
 	if !ok {
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return 0, false
 	}
-	base := c.nowMillis()
+	base := c.NowMillis()
 	if o.given&setAt != 0 {
 		base = 0
 	}
@@ -162,27 +163,27 @@ func addTime(n int64, seconds bool, base int64) (ms int64, ok bool) {
 }
 
 // failExpiry replies that the time is out of range.
-func (c *call) failExpiry() { c.fail("ERR invalid expire time in '" + c.cmd.full + "' command") }
+func (c *call) failExpiry() { c.Fail("ERR invalid expire time in '" + c.cmd.Full + "' command") }
 
-func (c *call) setKey(t *txn) {
-	o, ok := parseSetOptions(c.args[3:], setNX|setXX|setGet|setKeepTTL)
+func (c *call) setKey(t *Txn) {
+	o, ok := parseSetOptions(c.Args[3:], setNX|setXX|setGet|setKeepTTL)
 	if !ok {
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 		return
 	}
-	c.setWith(t, c.args[2], &o, c.ok, c.null)
+	c.setWith(t, c.Args[2], &o, c.OK, c.Null)
 }
 
 // setWith sets the command's key as the options say, and replies with done, or with not if
 // a condition was not met.
-func (c *call) setWith(t *txn, text []byte, o *setOptions, done, not func()) {
+func (c *call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
 	expires, ok := int64(0), true
 	if o.given&setTimes != 0 {
 		if expires, ok = c.expiry(o); !ok {
 			return
 		}
 	}
-	key := c.args[1]
+	key := c.Args[1]
 	it := c.item(t, key)
 	if o.given&setGet != 0 && it.exists() && it.typ != value.String {
 		c.failWrongType(&it, value.String.String())
@@ -212,62 +213,62 @@ func (c *call) setWith(t *txn, text []byte, o *setOptions, done, not func()) {
 // fits reports whether a string may have n bytes. If not, it replies with the error.
 func (c *call) fits(n int) bool {
 	if n > value.MaxString {
-		c.fail(errStringTooLong)
+		c.Fail(errStringTooLong)
 		return false
 	}
 	return true
 }
 
 // putText makes key hold a string with the text.
-func (c *call) putText(t *txn, key, text []byte, expires int64) {
+func (c *call) putText(t *Txn, key, text []byte, expires int64) {
 	c.body = value.AppendString(c.body[:0], text)
 	c.put(t, key, &item{typ: value.String, expires: expires, body: c.body})
 }
 
-func (c *call) setNX(t *txn) {
-	c.setWith(t, c.args[2], &setOptions{given: setNX}, func() { c.int(1) }, func() { c.int(0) })
+func (c *call) setNX(t *Txn) {
+	c.setWith(t, c.Args[2], &setOptions{given: setNX}, func() { c.Int(1) }, func() { c.Int(0) })
 }
 
-func (c *call) setEX(t *txn) {
-	c.setWith(t, c.args[3], &setOptions{given: setEX, time: c.args[2]}, c.ok, nil)
+func (c *call) setEX(t *Txn) {
+	c.setWith(t, c.Args[3], &setOptions{given: setEX, time: c.Args[2]}, c.OK, nil)
 }
 
-func (c *call) pSetEX(t *txn) {
-	c.setWith(t, c.args[3], &setOptions{given: setPX, time: c.args[2]}, c.ok, nil)
+func (c *call) pSetEX(t *Txn) {
+	c.setWith(t, c.Args[3], &setOptions{given: setPX, time: c.Args[2]}, c.OK, nil)
 }
 
-func (c *call) getSet(t *txn) {
-	it, ok := c.of(t, c.args[1], value.String)
-	if !ok || !c.fits(len(c.args[2])) {
+func (c *call) getSet(t *Txn) {
+	it, ok := c.of(t, c.Args[1], value.String)
+	if !ok || !c.fits(len(c.Args[2])) {
 		return
 	}
 	c.bulkText(&it)
-	c.putText(t, c.args[1], c.args[2], 0)
+	c.putText(t, c.Args[1], c.Args[2], 0)
 }
 
-func (c *call) getDel(t *txn) {
-	it, ok := c.of(t, c.args[1], value.String)
+func (c *call) getDel(t *Txn) {
+	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
 	}
 	c.bulkText(&it)
 	if it.exists() {
-		t.remove(c.args[1])
+		t.Remove(c.Args[1])
 	}
 }
 
-func (c *call) getEX(t *txn) {
-	o, ok := parseSetOptions(c.args[2:], setPersist)
+func (c *call) getEX(t *Txn) {
+	o, ok := parseSetOptions(c.Args[2:], setPersist)
 	if !ok {
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 		return
 	}
-	it, ok := c.of(t, c.args[1], value.String)
+	it, ok := c.of(t, c.Args[1], value.String)
 	switch {
 	case !ok:
 		return
 	case !it.exists():
-		c.null()
+		c.Null()
 		return
 	}
 	before := it.expires
@@ -281,13 +282,13 @@ func (c *call) getEX(t *txn) {
 	}
 	c.bulkText(&it)
 	if it.expires != before {
-		c.put(t, c.args[1], &it)
+		c.put(t, c.Args[1], &it)
 	}
 }
 
-func (c *call) mGet(t *txn) {
-	c.array(len(c.args) - 1)
-	for _, key := range c.args[1:] {
+func (c *call) mGet(t *Txn) {
+	c.Array(len(c.Args) - 1)
+	for _, key := range c.Args[1:] {
 		it := c.item(t, key)
 		if it.typ != value.String {
 			it = item{}
@@ -296,100 +297,100 @@ func (c *call) mGet(t *txn) {
 	}
 }
 
-func (c *call) mSet(t *txn) { c.setAll(t, false) }
+func (c *call) mSet(t *Txn) { c.setAll(t, false) }
 
-func (c *call) mSetNX(t *txn) { c.setAll(t, true) }
+func (c *call) mSetNX(t *Txn) { c.setAll(t, true) }
 
 // setAll sets all keys or, if one may not be set, none.
-func (c *call) setAll(t *txn, absent bool) {
-	if len(c.args)%2 == 0 {
-		c.fail("ERR wrong number of arguments for '" + c.cmd.full + "' command")
+func (c *call) setAll(t *Txn, absent bool) {
+	if len(c.Args)%2 == 0 {
+		c.Fail("ERR wrong number of arguments for '" + c.cmd.Full + "' command")
 		return
 	}
-	for i := 1; i < len(c.args); i += 2 {
-		it := c.item(t, c.args[i])
+	for i := 1; i < len(c.Args); i += 2 {
+		it := c.item(t, c.Args[i])
 		switch {
 		case absent && it.exists():
-			c.int(0)
+			c.Int(0)
 			return
-		case !c.replaceable(&it) || !c.fits(len(c.args[i+1])):
+		case !c.replaceable(&it) || !c.fits(len(c.Args[i+1])):
 			return
 		}
 	}
-	for i := 1; i < len(c.args); i += 2 {
-		c.putText(t, c.args[i], c.args[i+1], 0)
+	for i := 1; i < len(c.Args); i += 2 {
+		c.putText(t, c.Args[i], c.Args[i+1], 0)
 	}
 	if absent {
-		c.int(1)
+		c.Int(1)
 		return
 	}
-	c.ok()
+	c.OK()
 }
 
-func (c *call) appendTo(t *txn) {
-	it, ok := c.of(t, c.args[1], value.String)
+func (c *call) appendTo(t *Txn) {
+	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
 	}
-	more, n := c.args[2], value.StringLen(it.body)+len(c.args[2])
+	more, n := c.Args[2], value.StringLen(it.body)+len(c.Args[2])
 	if !c.fits(n) {
 		return
 	}
 	if !it.exists() {
-		c.putText(t, c.args[1], more, 0)
+		c.putText(t, c.Args[1], more, 0)
 	} else {
 		c.body = value.StringText(value.AppendRaw(c.body[:0], nil), it.body)
 		c.body = append(c.body, more...)
-		c.put(t, c.args[1], &item{typ: value.String, expires: it.expires, body: c.body})
+		c.put(t, c.Args[1], &item{typ: value.String, expires: it.expires, body: c.body})
 	}
-	c.int(int64(n))
+	c.Int(int64(n))
 }
 
-func (c *call) strLen(t *txn) {
-	if it, ok := c.of(t, c.args[1], value.String); ok {
-		c.int(int64(value.StringLen(it.body)))
+func (c *call) strLen(t *Txn) {
+	if it, ok := c.of(t, c.Args[1], value.String); ok {
+		c.Int(int64(value.StringLen(it.body)))
 	}
 }
 
-func (c *call) getRange(t *txn) {
-	start, ok1 := resp.ParseInt(c.args[2])
-	end, ok2 := resp.ParseInt(c.args[3])
+func (c *call) getRange(t *Txn) {
+	start, ok1 := resp.ParseInt(c.Args[2])
+	end, ok2 := resp.ParseInt(c.Args[3])
 	if !ok1 || !ok2 {
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return
 	}
-	if it, ok := c.of(t, c.args[1], value.String); ok {
+	if it, ok := c.of(t, c.Args[1], value.String); ok {
 		var buf [20]byte
-		c.bulk(value.Range(value.Text(it.body, buf[:]), start, end))
+		c.Bulk(value.Range(value.Text(it.body, buf[:]), start, end))
 	}
 }
 
-func (c *call) setRange(t *txn) {
-	offset, ok := resp.ParseInt(c.args[2])
+func (c *call) setRange(t *Txn) {
+	offset, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 		return
 	case offset < 0:
-		c.fail("ERR offset is out of range")
+		c.Fail("ERR offset is out of range")
 		return
 	}
-	it, ok := c.of(t, c.args[1], value.String)
+	it, ok := c.of(t, c.Args[1], value.String)
 	switch {
 	case !ok:
 		return
-	case len(c.args[3]) == 0:
-		c.int(int64(value.StringLen(it.body)))
+	case len(c.Args[3]) == 0:
+		c.Int(int64(value.StringLen(it.body)))
 		return
 	}
-	text, err := value.SetRange(value.StringText(nil, it.body), offset, c.args[3])
+	text, err := value.SetRange(value.StringText(nil, it.body), offset, c.Args[3])
 	if err != nil {
-		c.fail(errStringTooLong)
+		c.Fail(errStringTooLong)
 		return
 	}
 	c.body = value.AppendRaw(c.body[:0], text)
-	c.put(t, c.args[1], &item{typ: value.String, expires: it.expires, body: c.body})
-	c.int(int64(len(text)))
+	c.put(t, c.Args[1], &item{typ: value.String, expires: it.expires, body: c.body})
+	c.Int(int64(len(text)))
 }
 
 // ttlOf returns the time that a key has left in ms: -2 for no such key, -1 for one that never expires.
@@ -398,9 +399,9 @@ func (c *call) ttlOf(it *item) int64 {
 	case !it.exists():
 		return -2
 	case it.kind != 0:
-		return limit.Milliseconds(limit.Expires(it.kind, it.body) - c.now)
+		return limit.Milliseconds(limit.Expires(it.kind, it.body) - c.Now)
 	case it.expires == 0:
 		return -1
 	}
-	return max(0, it.expires-c.nowMillis())
+	return max(0, it.expires-c.NowMillis())
 }

@@ -6,22 +6,23 @@ import (
 
 	"limitdb/engine"
 	"limitdb/limit"
+	"limitdb/server/spec"
 )
 
 // limitWords returns the arguments that describe a limit, followed by more.
-func limitWords(more ...argument) []argument {
-	words := []argument{
-		{name: "algorithm", kind: "string"},
-		{name: "limit", kind: "string"},
-		{name: "period", kind: "string", optional: true},
+func limitWords(more ...spec.Argument) []spec.Argument {
+	words := []spec.Argument{
+		{Name: "algorithm", Kind: "string"},
+		{Name: "limit", Kind: "string"},
+		{Name: "period", Kind: "string", Optional: true},
 	}
 	for _, o := range limit.Options() {
-		a := argument{name: o.Value, kind: "string", token: o.Name, optional: true}
+		a := spec.Argument{Name: o.Value, Kind: "string", Token: o.Name, Optional: true}
 		switch {
 		case o.Value == "":
-			a.name, a.kind = strings.ToLower(o.Name), "pure-token"
+			a.Name, a.Kind = strings.ToLower(o.Name), "pure-token"
 		case o.Integer:
-			a.kind = "integer"
+			a.Kind = "integer"
 		}
 		words = append(words, a)
 	}
@@ -29,16 +30,16 @@ func limitWords(more ...argument) []argument {
 }
 
 // limitOf returns the arguments that describe a key and its limit, followed by more.
-func limitOf(more ...argument) []argument {
-	return append([]argument{{name: "key", kind: "key"}}, limitWords(more...)...)
+func limitOf(more ...spec.Argument) []spec.Argument {
+	return append([]spec.Argument{{Name: "key", Kind: "key"}}, limitWords(more...)...)
 }
 
-func costWord() argument {
-	return argument{name: "cost", kind: "integer", token: "COST", optional: true}
+func costWord() spec.Argument {
+	return spec.Argument{Name: "cost", Kind: "integer", Token: "COST", Optional: true}
 }
 
-func waitWord() argument {
-	return argument{name: "wait", kind: "string", token: "WAIT", optional: true}
+func waitWord() spec.Argument {
+	return spec.Argument{Name: "wait", Kind: "string", Token: "WAIT", Optional: true}
 }
 
 // takeCommands are the limiter's own commands. Every call states its limit, always in the same form.
@@ -46,54 +47,66 @@ func takeCommands() []command {
 	cost := costWord()
 	return []command{
 		{
-			name: "RL.TAKE", example: "RL.TAKE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagBlocking | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes from a limit, or is denied; with WAIT, waits for it.",
-			args: limitOf(cost, waitWord(), argument{name: "partial", kind: "pure-token", token: "PARTIAL", optional: true},
-				argument{name: "replace", kind: "pure-token", token: "REPLACE", optional: true}),
+			Command: spec.Command{
+				Name: "RL.TAKE", Example: "RL.TAKE user:17 GCRA 100/m", Arity: -4, Flags: spec.Write | spec.Fast | spec.Blocking | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Takes from a limit, or is denied; with WAIT, waits for it.",
+				Args: limitOf(cost, waitWord(), spec.Argument{Name: "partial", Kind: "pure-token", Token: "PARTIAL", Optional: true},
+					spec.Argument{Name: "replace", Kind: "pure-token", Token: "REPLACE", Optional: true}),
+			},
 			run: (*call).rlTake, plan: planTake, atomic: (*call).decideIn,
 		},
 		{
-			name: "RL.PEEK", example: "RL.PEEK user:17 GCRA 100/m", arity: -4, flags: flagReadonly | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Answers as RL.TAKE would, and changes nothing.",
-			args:    limitOf(cost),
-			run:     (*call).rlPeek, plan: planPeek,
+			Command: spec.Command{
+				Name: "RL.PEEK", Example: "RL.PEEK user:17 GCRA 100/m", Arity: -4, Flags: spec.Readonly | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Answers as RL.TAKE would, and changes nothing.",
+				Args:    limitOf(cost),
+			},
+			run: (*call).rlPeek, plan: planPeek,
 		},
 		{
-			name: "RL.REFUND", example: "RL.REFUND user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Gives back what was taken; never fills above the limit.",
-			args:    limitOf(cost),
-			run:     (*call).rlRefund, plan: planRefund,
+			Command: spec.Command{
+				Name: "RL.REFUND", Example: "RL.REFUND user:17 GCRA 100/m", Arity: -4, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Gives back what was taken; never fills above the limit.",
+				Args:    limitOf(cost),
+			},
+			run: (*call).rlRefund, plan: planRefund,
 		},
 		{
-			name: "RL.RESERVE", example: "RL.RESERVE user:17 GCRA 100/m", arity: -4, flags: flagWrite | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes now and pays later: grants more than is left, and returns how long to wait.",
-			args:    limitOf(cost, argument{name: "maxwait", kind: "string", token: "MAXWAIT", optional: true}),
-			run:     (*call).rlReserve, plan: planReserve,
+			Command: spec.Command{
+				Name: "RL.RESERVE", Example: "RL.RESERVE user:17 GCRA 100/m", Arity: -4, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Takes now and pays later: grants more than is left, and returns how long to wait.",
+				Args:    limitOf(cost, spec.Argument{Name: "maxwait", Kind: "string", Token: "MAXWAIT", Optional: true}),
+			},
+			run: (*call).rlReserve, plan: planReserve,
 		},
 		{
-			name: "RL.RESET", example: "RL.RESET user:17", arity: -2, flags: flagWrite | flagFast | flagWide, firstKey: 1, lastKey: -1, step: 1, keyFlags: []string{"RM", "delete"},
-			group: "limiter", since: "1.0.0", complexity: "O(n) for n keys",
-			summary: "Forgets keys; returns how many existed.",
-			args:    []argument{{name: "key", kind: "key", multiple: true}},
-			run:     (*call).del, atomic: (*call).delIn,
+			Command: spec.Command{
+				Name: "RL.RESET", Example: "RL.RESET user:17", Arity: -2, Flags: spec.Write | spec.Fast | spec.Wide, FirstKey: 1, LastKey: -1, Step: 1, KeyFlags: []string{"RM", "delete"},
+				Group: "limiter", Since: "1.0.0", Complexity: "O(n) for n keys",
+				Summary: "Forgets keys; returns how many existed.",
+				Args:    []spec.Argument{{Name: "key", Kind: "key", Multiple: true}},
+			},
+			run: (*call).del, atomic: (*call).delIn,
 		},
 		{
-			name: "RL.INFO", example: "RL.INFO user:17", arity: 2, flags: flagReadonly | flagStaleRead | flagFast | flagAhead, firstKey: 1, lastKey: 1, step: 1,
-			group: "limiter", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
-			args:    []argument{{name: "key", kind: "key"}},
-			run:     (*call).rlInfo, atomic: (*call).rlInfoIn,
+			Command: spec.Command{
+				Name: "RL.INFO", Example: "RL.INFO user:17", Arity: 2, Flags: spec.Readonly | spec.StaleRead | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
+				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Summary: "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
+				Args:    []spec.Argument{{Name: "key", Kind: "key"}},
+			},
+			run: (*call).rlInfo, atomic: (*call).rlInfoIn,
 		},
 	}
 }
 
 func (c *call) rlTake() {
 	var p plan
-	c.planned(planTake(c.srv, c.args, &p), &p)
+	c.planned(planTake(c.srv, c.Args, &p), &p)
 }
 
 func planTake(srv *Server, args [][]byte, p *plan) (text string) {
@@ -102,7 +115,7 @@ func planTake(srv *Server, args [][]byte, p *plan) (text string) {
 
 func (c *call) rlPeek() {
 	var p plan
-	c.planned(planPeek(c.srv, c.args, &p), &p)
+	c.planned(planPeek(c.srv, c.Args, &p), &p)
 }
 
 func planPeek(srv *Server, args [][]byte, p *plan) (text string) {
@@ -111,7 +124,7 @@ func planPeek(srv *Server, args [][]byte, p *plan) (text string) {
 
 func (c *call) rlRefund() {
 	var p plan
-	c.planned(planRefund(c.srv, c.args, &p), &p)
+	c.planned(planRefund(c.srv, c.Args, &p), &p)
 }
 
 func planRefund(srv *Server, args [][]byte, p *plan) (text string) {
@@ -120,7 +133,7 @@ func planRefund(srv *Server, args [][]byte, p *plan) (text string) {
 
 func (c *call) rlReserve() {
 	var p plan
-	c.planned(planReserve(c.srv, c.args, &p), &p)
+	c.planned(planReserve(c.srv, c.Args, &p), &p)
 }
 
 func planReserve(srv *Server, args [][]byte, p *plan) (text string) {
@@ -142,7 +155,7 @@ func (p *plan) parse(srv *Server, op planOp, args [][]byte, allowed ownOptions) 
 // decided replies with a decision on a key, or with err if it is not nil.
 func (c *call) decided(key []byte, a limit.Kind, d *limit.Decision, err error) {
 	if err != nil {
-		c.fail(c.limitErrorOf(err, key, a))
+		c.Fail(c.limitErrorOf(err, key, a))
 		return
 	}
 	c.decisionMillis(d)
@@ -151,18 +164,18 @@ func (c *call) decided(key []byte, a limit.Kind, d *limit.Decision, err error) {
 // decidedInPart replies with a decision and the amount granted.
 func (c *call) decidedInPart(key []byte, a limit.Kind, d *limit.Decision, granted int64, err error) {
 	if err != nil {
-		c.fail(c.limitErrorOf(err, key, a))
+		c.Fail(c.limitErrorOf(err, key, a))
 		return
 	}
-	c.array(6)
+	c.Array(6)
 	c.fiveMillis(d)
-	c.int(granted)
+	c.Int(granted)
 }
 
 func (c *call) rlInfo() {
-	info, ok := c.srv.states().Info(c.now, c.args[1])
+	info, ok := c.srv.states().Info(c.Now, c.Args[1])
 	if !ok {
-		c.null()
+		c.Null()
 		return
 	}
 	c.keyInfo(&info)
@@ -170,19 +183,19 @@ func (c *call) rlInfo() {
 
 // keyInfo replies with what is known about a key.
 func (c *call) keyInfo(info *engine.Info) {
-	left := limit.Milliseconds(info.Expires - c.now)
+	left := limit.Milliseconds(info.Expires - c.Now)
 	if info.Expires == math.MaxInt64 {
 		left = -1
 	}
-	c.mapOf(5)
-	c.text("algorithm")
-	c.text(info.Kind.TypeName())
-	c.text("state")
-	c.int(info.Expires)
-	c.text("level")
-	c.int(info.Level)
-	c.text("resets_in")
-	c.int(left)
-	c.text("memory")
-	c.int(info.Bytes)
+	c.Map(5)
+	c.Text("algorithm")
+	c.Text(info.Kind.TypeName())
+	c.Text("state")
+	c.Int(info.Expires)
+	c.Text("level")
+	c.Int(info.Level)
+	c.Text("resets_in")
+	c.Int(left)
+	c.Text("memory")
+	c.Int(info.Bytes)
 }

@@ -8,18 +8,21 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // takeAllCommands are the commands that take from several limits in one step, from all or none.
 func takeAllCommands() []command {
 	return []command{{
-		name: "RL.TAKEALL", example: "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", arity: -5, flags: flagWrite | flagFast | flagMovableKeys, numKeys: 1,
-		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys",
-		summary: "Takes from several limits at once, from all or from none.",
-		args: []argument{
-			{name: "numkeys", kind: "integer"},
-			{name: "key", kind: "key", multiple: true},
-			{name: "limits", kind: "block", multiple: true, args: limitWords(costWord())},
+		Command: spec.Command{
+			Name: "RL.TAKEALL", Example: "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", Arity: -5, Flags: spec.Write | spec.Fast | spec.MovableKeys, NumKeys: 1,
+			Group: "limiter", Since: "1.0.0", Complexity: "O(n log n) for n keys",
+			Summary: "Takes from several limits at once, from all or from none.",
+			Args: []spec.Argument{
+				{Name: "numkeys", Kind: "integer"},
+				{Name: "key", Kind: "key", Multiple: true},
+				{Name: "limits", Kind: "block", Multiple: true, Args: limitWords(costWord())},
+			},
 		},
 		run: (*call).rlTakeAll, atomic: (*call).rlTakeAllIn,
 	}}
@@ -45,22 +48,22 @@ func (p *togetherPool) get() *together {
 func (p *togetherPool) put(t *together) { p.pool.Put(t) }
 
 func (c *call) rlTakeAll() {
-	n, text := numKeys(c.args[1:])
+	n, text := numKeys(c.Args[1:])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	keys, words := c.args[2:2+n], c.args[2+n:]
+	keys, words := c.Args[2:2+n], c.Args[2+n:]
 	t := c.srv.together.get()
 	defer c.srv.together.put(t)
 	if text := t.parse(&c.srv.zones, n, words); text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	at, err := c.srv.states().TakeAll(c.now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
+	at, err := c.srv.states().TakeAll(c.Now, keys, t.limits[:n], t.costs[:n], t.ds[:n])
 	c.worked(int64(n))
 	if err != nil {
-		c.fail(c.takeAllError(err, at, keys, t.limits[:n]))
+		c.Fail(c.takeAllError(err, at, keys, t.limits[:n]))
 		return
 	}
 	for i := range n {
@@ -68,13 +71,13 @@ func (c *call) rlTakeAll() {
 			c.log(keys[i], t.costs[i], &t.ds[i])
 		}
 	}
-	c.array(2 + n)
+	c.Array(2 + n)
 	if at < 0 {
-		c.int(0)
+		c.Int(0)
 	} else {
-		c.int(1)
+		c.Int(1)
 	}
-	c.int(int64(at))
+	c.Int(int64(at))
 	for i := range n {
 		c.decisionMillis(&t.ds[i])
 	}

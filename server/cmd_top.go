@@ -5,21 +5,24 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // topCommands are the commands that show which keys are being limited now.
 func topCommands() []command {
 	return []command{{
-		name: "RL.TOP", example: "RL.TOP COUNT 20", arity: -1, flags: flagReadonly,
-		group: "limiter", since: "1.0.0", complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
-		summary: "Lists the keys that are denied, or asked for, most often now.",
-		args: []argument{
-			{name: "order", kind: "oneof", token: "BY", optional: true, args: []argument{
-				{name: "limited", kind: "pure-token", token: "LIMITED"},
-				{name: "requests", kind: "pure-token", token: "REQUESTS"},
-			}},
-			{name: "count", kind: "integer", token: "COUNT", optional: true},
-			{name: "namespace", kind: "string", token: "NS", optional: true},
+		Command: spec.Command{
+			Name: "RL.TOP", Example: "RL.TOP COUNT 20", Arity: -1, Flags: spec.Readonly,
+			Group: "limiter", Since: "1.0.0", Complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
+			Summary: "Lists the keys that are denied, or asked for, most often now.",
+			Args: []spec.Argument{
+				{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{
+					{Name: "limited", Kind: "pure-token", Token: "LIMITED"},
+					{Name: "requests", Kind: "pure-token", Token: "REQUESTS"},
+				}},
+				{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
+				{Name: "namespace", Kind: "string", Token: "NS", Optional: true},
+			},
 		},
 		run: (*call).rlTop,
 	}}
@@ -32,22 +35,22 @@ const (
 )
 
 func (c *call) rlTop() {
-	q, text := parseTop(c.args[1:])
+	q, text := parseTop(c.Args[1:])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	var top []engine.TopKey
 	table, shard := c.srv.states(), 0
 	c.inSteps(nil, func() bool {
-		if top, shard = table.AddTop(top, c.now, q.by, q.count, q.namespace, shard, topStep); shard > 0 {
+		if top, shard = table.AddTop(top, c.Now, q.by, q.count, q.namespace, shard, topStep); shard > 0 {
 			return false
 		}
-		c.array(len(top))
+		c.Array(len(top))
 		for _, k := range top {
-			c.array(2)
-			c.bulk(k.Key)
-			c.int(k.Count)
+			c.Array(2)
+			c.Bulk(k.Key)
+			c.Int(k.Count)
 		}
 		return true
 	})
@@ -89,9 +92,9 @@ func (q *topQuery) set(name string, value []byte) (text string) {
 	switch name {
 	case "BY":
 		switch {
-		case foldEqual(value, "LIMITED"):
+		case resp.EqualFold(value, "LIMITED"):
 			q.by = engine.ByLimited
-		case foldEqual(value, "REQUESTS"):
+		case resp.EqualFold(value, "REQUESTS"):
 			q.by = engine.ByRequests
 		default:
 			return "ERR BY must be LIMITED or REQUESTS: " + quoted(value)

@@ -30,7 +30,7 @@ func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 	for i := 0; i < len(args); i++ {
 		more := i+1 < len(args)
 		switch {
-		case more && foldEqual(args[i], "REDIRECT"):
+		case more && resp.EqualFold(args[i], "REDIRECT"):
 			if o.redirect != 0 {
 				return errTrackingRedirects
 			}
@@ -43,15 +43,15 @@ func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 				return errTrackingNoClient
 			}
 			o.redirect = id
-		case foldEqual(args[i], "BCAST"):
+		case resp.EqualFold(args[i], "BCAST"):
 			o.bcast = true
-		case foldEqual(args[i], "OPTIN"):
+		case resp.EqualFold(args[i], "OPTIN"):
 			o.optIn = true
-		case foldEqual(args[i], "OPTOUT"):
+		case resp.EqualFold(args[i], "OPTOUT"):
 			o.optOut = true
-		case foldEqual(args[i], "NOLOOP"):
+		case resp.EqualFold(args[i], "NOLOOP"):
 			o.noLoop = true
-		case more && foldEqual(args[i], "PREFIX"):
+		case more && resp.EqualFold(args[i], "PREFIX"):
 			o.prefix = true
 			i++
 		default:
@@ -84,24 +84,24 @@ func (o *trackingOptions) check(on bool) string {
 
 func (c *call) clientTracking() {
 	var o trackingOptions
-	if text := o.parse(c.srv, c.args[3:]); text != "" {
-		c.fail(text)
+	if text := o.parse(c.srv, c.Args[3:]); text != "" {
+		c.Fail(text)
 		return
 	}
 	switch {
-	case foldEqual(c.args[2], "ON"):
+	case resp.EqualFold(c.Args[2], "ON"):
 		if text := o.check(c.client.tracking != nil); text != "" {
-			c.fail(text)
+			c.Fail(text)
 			return
 		}
 		c.client.track(&o.tracking)
-	case foldEqual(c.args[2], "OFF"):
+	case resp.EqualFold(c.Args[2], "OFF"):
 		c.client.track(nil)
 	default:
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 		return
 	}
-	c.ok()
+	c.OK()
 }
 
 // track turns tracking on, or off if t is nil.
@@ -117,14 +117,14 @@ func (s *session) track(t *tracking) {
 func (c *call) clientCaching() {
 	switch {
 	case c.client.tracking == nil:
-		c.fail(errCachingOff)
-	case foldEqual(c.args[2], "YES"):
+		c.Fail(errCachingOff)
+	case resp.EqualFold(c.Args[2], "YES"):
 		c.client.tracking.caching = true
-		c.ok()
-	case foldEqual(c.args[2], "NO"):
-		c.fail(errCachingNo)
+		c.OK()
+	case resp.EqualFold(c.Args[2], "NO"):
+		c.Fail(errCachingNo)
 	default:
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 	}
 }
 
@@ -141,16 +141,16 @@ func (c *call) clientTrackingInfo() {
 			}
 		}
 	}
-	c.mapOf(3)
-	c.text("flags")
-	c.set(len(flags))
+	c.Map(3)
+	c.Text("flags")
+	c.Set(len(flags))
 	for _, f := range flags {
-		c.text(f)
+		c.Text(f)
 	}
-	c.text("redirect")
-	c.int(c.client.pub.redirect.Load())
-	c.text("prefixes")
-	c.array(0)
+	c.Text("redirect")
+	c.Int(c.client.pub.redirect.Load())
+	c.Text("prefixes")
+	c.Array(0)
 }
 
 // caching reports whether the server must invalidate the next command's keys.
@@ -160,15 +160,15 @@ func (s *session) caching() bool { return s.tracking != nil && s.tracking.cachin
 // As in Redis, CLIENT CACHING applies to the next command other than CLIENT.
 func (s *session) invalidate(args [][]byte) {
 	cmd := s.find(args[0])
-	if cmd != nil && cmd.name == "CLIENT" {
+	if cmd != nil && cmd.Name == "CLIENT" {
 		return
 	}
 	s.tracking.caching = false
-	if cmd == nil || !cmd.hasKeys() || !cmd.arityOK(len(args)) {
+	if cmd == nil || !cmd.HasKeys() || !cmd.ArityOK(len(args)) {
 		return
 	}
 	var keys [][]byte
-	cmd.keys(args, func(i int) { keys = append(keys, args[i]) })
+	cmd.Keys(args, func(i int) { keys = append(keys, args[i]) })
 	if len(keys) == 0 {
 		return
 	}
@@ -176,7 +176,7 @@ func (s *session) invalidate(args [][]byte) {
 		s.invalidateElsewhere(keys)
 		return
 	}
-	if s.call.proto != resp.RESP3 {
+	if s.call.Proto != resp.RESP3 {
 		return
 	}
 	b := appendInvalidation(nil, resp.RESP3, keys)
@@ -184,7 +184,7 @@ func (s *session) invalidate(args [][]byte) {
 		s.after = b
 		return
 	}
-	s.call.out = append(s.call.out, b...)
+	s.call.Out = append(s.call.Out, b...)
 }
 
 // invalidateElsewhere sends the invalidation to the client of CLIENT TRACKING's REDIRECT.
@@ -194,10 +194,10 @@ func (s *session) invalidateElsewhere(keys [][]byte) {
 	switch {
 	case to == nil:
 		t.broken = true
-		if s.call.proto == resp.RESP3 {
-			s.call.push(2)
-			s.call.text("tracking-redir-broken")
-			s.call.int(t.redirect)
+		if s.call.Proto == resp.RESP3 {
+			s.call.Push(2)
+			s.call.Text("tracking-redir-broken")
+			s.call.Int(t.redirect)
 		}
 	case to.pub.resp3.Load():
 		to.deliver(appendInvalidation(nil, resp.RESP3, keys))

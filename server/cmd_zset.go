@@ -4,43 +4,44 @@ import (
 	"math"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/value"
 )
 
 // Sorted sets, in a plain form: a change takes time in proportion to the size of the set.
 func sortedSetCommands() []command {
-	members := argument{name: "member", kind: "string", multiple: true}
-	bounds := func(kind string) []argument {
-		return []argument{{name: "min", kind: kind}, {name: "max", kind: kind}}
+	members := spec.Several(spec.Text("member"))
+	bounds := func(kind string) []spec.Argument {
+		return []spec.Argument{{Name: "min", Kind: kind}, {Name: "max", Kind: kind}}
 	}
-	limitWord := optional(argument{name: "limit", kind: "block", token: "LIMIT", args: []argument{integer("offset"), integer("count")}})
-	row := func(name string, arity int, f flags, summary string, step func(*call, *txn), args ...argument) command {
+	limitWord := spec.Optional(spec.Argument{Name: "limit", Kind: "block", Token: "LIMIT", Args: []spec.Argument{spec.Integer("offset"), spec.Integer("count")}})
+	row := func(name string, arity int, f spec.Flags, summary string, step func(*call, *Txn), args ...spec.Argument) command {
 		return onKey(name, arity, f, "sorted-set", summary, step, args...)
 	}
 	return []command{
-		row("ZADD", -4, flagWrite|flagFast, "Adds members to a sorted set, or changes their scores.", (*call).zAdd,
-			oneOf("condition", word("NX"), word("XX")), oneOf("comparison", word("GT"), word("LT")), optional(word("CH")), optional(word("INCR")),
-			argument{name: "data", kind: "block", multiple: true, args: []argument{{name: "score", kind: "double"}, text("member")}}),
-		row("ZINCRBY", 4, flagWrite|flagFast, "Adds to the score of a member of a sorted set.", (*call).zIncrBy, argument{name: "increment", kind: "double"}, text("member")),
-		row("ZREM", -3, flagWrite|flagFast, "Removes members of a sorted set.", (*call).zRem, members),
-		row("ZREMRANGEBYSCORE", 4, flagWrite, "Removes the members of a sorted set with scores in a range.", (*call).zRemRangeByScore, bounds("double")...),
-		row("ZREMRANGEBYRANK", 4, flagWrite, "Removes the members of a sorted set with ranks in a range.", (*call).zRemRangeByRank, integer("start"), integer("stop")),
-		row("ZCARD", 2, flagReadonly|flagFast, "Counts the members of a sorted set.", (*call).zCard),
-		row("ZCOUNT", 4, flagReadonly|flagFast, "Counts the members of a sorted set with scores in a range.", (*call).zCount, bounds("double")...),
-		row("ZSCORE", 3, flagReadonly|flagFast, "Returns the score of a member of a sorted set.", (*call).zScore, text("member")),
-		row("ZMSCORE", -3, flagReadonly|flagFast, "Returns the scores of members of a sorted set.", (*call).zMScore, members),
-		row("ZRANK", 3, flagReadonly|flagFast, "Returns the rank of a member of a sorted set.", (*call).zRank, text("member")),
-		row("ZREVRANK", 3, flagReadonly|flagFast, "Returns the rank of a member of a sorted set, from the highest score.", (*call).zRevRank, text("member")),
-		row("ZRANGE", -4, flagReadonly, "Returns members of a sorted set, by rank or by score.", func(c *call, t *txn) { c.zRange(t, zRangeArgs{options: 4}) },
-			text("start"), text("stop"), optional(word("BYSCORE")), optional(word("REV")), limitWord, optional(word("WITHSCORES"))),
-		row("ZREVRANGE", -4, flagReadonly, "Returns members of a sorted set by rank, from the highest score.", func(c *call, t *txn) { c.zRange(t, zRangeArgs{fixed: true, reverse: true, options: 4}) },
-			integer("start"), integer("stop"), optional(word("WITHSCORES"))),
-		row("ZRANGEBYSCORE", -4, flagReadonly, "Returns the members of a sorted set with scores in a range.", func(c *call, t *txn) { c.zRange(t, zRangeArgs{fixed: true, byScore: true, options: 4}) },
-			append(bounds("double"), optional(word("WITHSCORES")), limitWord)...),
-		row("ZREVRANGEBYSCORE", -4, flagReadonly, "Returns the members of a sorted set with scores in a range, from the highest score.", func(c *call, t *txn) {
+		row("ZADD", -4, spec.Write|spec.Fast, "Adds members to a sorted set, or changes their scores.", (*call).zAdd,
+			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.OneOf("comparison", spec.Word("GT"), spec.Word("LT")), spec.Optional(spec.Word("CH")), spec.Optional(spec.Word("INCR")),
+			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "score", Kind: "double"}, spec.Text("member")}}),
+		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", (*call).zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
+		row("ZREM", -3, spec.Write|spec.Fast, "Removes members of a sorted set.", (*call).zRem, members),
+		row("ZREMRANGEBYSCORE", 4, spec.Write, "Removes the members of a sorted set with scores in a range.", (*call).zRemRangeByScore, bounds("double")...),
+		row("ZREMRANGEBYRANK", 4, spec.Write, "Removes the members of a sorted set with ranks in a range.", (*call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")),
+		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*call).zCard),
+		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*call).zCount, bounds("double")...),
+		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*call).zScore, spec.Text("member")),
+		row("ZMSCORE", -3, spec.Readonly|spec.Fast, "Returns the scores of members of a sorted set.", (*call).zMScore, members),
+		row("ZRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set.", (*call).zRank, spec.Text("member")),
+		row("ZREVRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set, from the highest score.", (*call).zRevRank, spec.Text("member")),
+		row("ZRANGE", -4, spec.Readonly, "Returns members of a sorted set, by rank or by score.", func(c *call, t *Txn) { c.zRange(t, zRangeArgs{options: 4}) },
+			spec.Text("start"), spec.Text("stop"), spec.Optional(spec.Word("BYSCORE")), spec.Optional(spec.Word("REV")), limitWord, spec.Optional(spec.Word("WITHSCORES"))),
+		row("ZREVRANGE", -4, spec.Readonly, "Returns members of a sorted set by rank, from the highest score.", func(c *call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, reverse: true, options: 4}) },
+			spec.Integer("start"), spec.Integer("stop"), spec.Optional(spec.Word("WITHSCORES"))),
+		row("ZRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range.", func(c *call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, byScore: true, options: 4}) },
+			append(bounds("double"), spec.Optional(spec.Word("WITHSCORES")), limitWord)...),
+		row("ZREVRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range, from the highest score.", func(c *call, t *Txn) {
 			c.zRange(t, zRangeArgs{fixed: true, byScore: true, reverse: true, options: 4})
 		},
-			argument{name: "max", kind: "double"}, argument{name: "min", kind: "double"}, optional(word("WITHSCORES")), limitWord),
+			spec.Argument{Name: "max", Kind: "double"}, spec.Argument{Name: "min", Kind: "double"}, spec.Optional(spec.Word("WITHSCORES")), limitWord),
 	}
 }
 
@@ -54,30 +55,30 @@ type collection interface {
 
 // putCollection makes the command's key hold what a collection has become, and reports whether
 // it could. If not, it replies with the error.
-func (c *call) putCollection(t *txn, it *item, typ value.Type, e collection) bool {
+func (c *call) putCollection(t *Txn, it *item, typ value.Type, e collection) bool {
 	if e.Err() != nil {
-		c.fail(errCollectionTooLarge)
+		c.Fail(errCollectionTooLarge)
 		return false
 	}
-	if e.Changed() || c.cmd.flags&flagTouches != 0 && it.exists() {
-		c.put(t, c.args[1], &item{typ: typ, expires: it.expires, body: e.Body()})
+	if e.Changed() || c.cmd.Flags&spec.Touches != 0 && it.exists() {
+		c.put(t, c.Args[1], &item{typ: typ, expires: it.expires, body: e.Body()})
 	}
 	return true
 }
 
 // score replies with a score.
 func (c *call) score(x float64) {
-	if c.proto == resp.RESP2 {
+	if c.Proto == resp.RESP2 {
 		var buf [32]byte
-		c.bulk(value.AppendScore(buf[:0], x))
+		c.Bulk(value.AppendScore(buf[:0], x))
 		return
 	}
-	c.out = append(value.AppendScore(append(c.out, ','), x), "\r\n"...)
+	c.Out = append(value.AppendScore(append(c.Out, ','), x), "\r\n"...)
 }
 
 // sortedSet opens the sorted set of the command's key.
-func (c *call) sortedSet(t *txn) (z *value.SortedSetOf, it item, ok bool) {
-	it, ok = c.of(t, c.args[1], value.SortedSet)
+func (c *call) sortedSet(t *Txn) (z *value.SortedSetOf, it item, ok bool) {
+	it, ok = c.of(t, c.Args[1], value.SortedSet)
 	return value.OpenSortedSet(it.body), it, ok
 }
 
@@ -95,17 +96,17 @@ const (
 
 func zAddOptionOf(w []byte) zAddOption {
 	switch {
-	case foldEqual(w, "NX"):
+	case resp.EqualFold(w, "NX"):
 		return zAddNX
-	case foldEqual(w, "XX"):
+	case resp.EqualFold(w, "XX"):
 		return zAddXX
-	case foldEqual(w, "GT"):
+	case resp.EqualFold(w, "GT"):
 		return zAddGT
-	case foldEqual(w, "LT"):
+	case resp.EqualFold(w, "LT"):
 		return zAddLT
-	case foldEqual(w, "CH"):
+	case resp.EqualFold(w, "CH"):
 		return zAddCH
-	case foldEqual(w, "INCR"):
+	case resp.EqualFold(w, "INCR"):
 		return zAddIncr
 	}
 	return 0
@@ -124,12 +125,12 @@ func (o zAddOption) check(pairs int) string {
 	return ""
 }
 
-func (c *call) zAdd(t *txn) { c.zAddWith(t, 0) }
+func (c *call) zAdd(t *Txn) { c.zAddWith(t, 0) }
 
-func (c *call) zIncrBy(t *txn) { c.zAddWith(t, zAddIncr) }
+func (c *call) zIncrBy(t *Txn) { c.zAddWith(t, zAddIncr) }
 
-func (c *call) zAddWith(t *txn, o zAddOption) {
-	words := c.args[2:]
+func (c *call) zAddWith(t *Txn, o zAddOption) {
+	words := c.Args[2:]
 	for len(words) > 0 {
 		option := zAddOptionOf(words[0])
 		if option == 0 {
@@ -139,18 +140,18 @@ func (c *call) zAddWith(t *txn, o zAddOption) {
 		words = words[1:]
 	}
 	if len(words) == 0 || len(words)%2 != 0 {
-		c.fail(errSyntax)
+		c.Fail(errSyntax)
 		return
 	}
 	if text := o.check(len(words) / 2); text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	scores := make([]float64, len(words)/2)
 	for i := range scores {
 		var err error
 		if scores[i], err = value.ParseScore(words[2*i]); err != nil {
-			c.fail(errNotFloat)
+			c.Fail(errNotFloat)
 			return
 		}
 	}
@@ -163,7 +164,7 @@ func (c *call) zAddWith(t *txn, o zAddOption) {
 	for i := range scores {
 		added, updated, nop := false, false, false
 		if score, added, updated, nop = o.apply(z, words[2*i+1], scores[i]); math.IsNaN(score) {
-			c.failState("ERR resulting score is not a number (NaN)")
+			c.FailState("ERR resulting score is not a number (NaN)")
 			return
 		}
 		if added || updated && o&zAddCH != 0 {
@@ -174,11 +175,11 @@ func (c *call) zAddWith(t *txn, o zAddOption) {
 	switch {
 	case !c.putCollection(t, &it, value.SortedSet, z):
 	case o&zAddIncr == 0:
-		c.int(int64(changed))
+		c.Int(int64(changed))
 	case processed:
 		c.score(score)
 	default:
-		c.null()
+		c.Null()
 	}
 }
 
@@ -204,19 +205,19 @@ func (o zAddOption) apply(z *value.SortedSetOf, member []byte, x float64) (score
 	return x, false, x != old, false
 }
 
-func (c *call) zRem(t *txn) {
+func (c *call) zRem(t *Txn) {
 	z, it, ok := c.sortedSet(t)
 	if !ok {
 		return
 	}
 	n := int64(0)
-	for _, m := range c.args[2:] {
+	for _, m := range c.Args[2:] {
 		if z.Remove(m) {
 			n++
 		}
 	}
 	if c.putCollection(t, &it, value.SortedSet, z) {
-		c.int(n)
+		c.Int(n)
 	}
 }
 
@@ -231,10 +232,10 @@ func parseScores(low, high []byte) (r value.Scores, text string) {
 	return r, ""
 }
 
-func (c *call) zRemRangeByScore(t *txn) {
-	r, text := parseScores(c.args[2], c.args[3])
+func (c *call) zRemRangeByScore(t *Txn) {
+	r, text := parseScores(c.Args[2], c.Args[3])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	if z, it, ok := c.sortedSet(t); ok {
@@ -247,13 +248,13 @@ func (c *call) ranks(low, high []byte) (start, stop int64, ok bool) {
 	start, ok1 := resp.ParseInt(low)
 	stop, ok2 := resp.ParseInt(high)
 	if !ok1 || !ok2 {
-		c.fail(errNotInt)
+		c.Fail(errNotInt)
 	}
 	return start, stop, ok1 && ok2
 }
 
-func (c *call) zRemRangeByRank(t *txn) {
-	start, stop, ok := c.ranks(c.args[2], c.args[3])
+func (c *call) zRemRangeByRank(t *Txn) {
+	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
 	if !ok {
 		return
 	}
@@ -262,33 +263,33 @@ func (c *call) zRemRangeByRank(t *txn) {
 	}
 }
 
-func (c *call) removeSpan(t *txn, it *item, z *value.SortedSetOf, s value.Span) {
+func (c *call) removeSpan(t *Txn, it *item, z *value.SortedSetOf, s value.Span) {
 	z.RemoveSpan(s)
 	if c.putCollection(t, it, value.SortedSet, z) {
-		c.int(int64(s.Count))
+		c.Int(int64(s.Count))
 	}
 }
 
-func (c *call) zCard(t *txn) {
+func (c *call) zCard(t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
-		c.int(int64(z.Len()))
+		c.Int(int64(z.Len()))
 	}
 }
 
-func (c *call) zCount(t *txn) {
-	r, text := parseScores(c.args[2], c.args[3])
+func (c *call) zCount(t *Txn) {
+	r, text := parseScores(c.Args[2], c.Args[3])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	if z, _, ok := c.sortedSet(t); ok {
-		c.int(int64(z.ByScore(r).Count))
+		c.Int(int64(z.ByScore(r).Count))
 	}
 }
 
-func (c *call) zScore(t *txn) {
+func (c *call) zScore(t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
-		c.scoreOf(z, c.args[2])
+		c.scoreOf(z, c.Args[2])
 	}
 }
 
@@ -298,36 +299,36 @@ func (c *call) scoreOf(z *value.SortedSetOf, member []byte) {
 		c.score(x)
 		return
 	}
-	c.null()
+	c.Null()
 }
 
-func (c *call) zMScore(t *txn) {
+func (c *call) zMScore(t *Txn) {
 	z, _, ok := c.sortedSet(t)
 	if !ok {
 		return
 	}
-	c.array(len(c.args) - 2)
-	for _, m := range c.args[2:] {
+	c.Array(len(c.Args) - 2)
+	for _, m := range c.Args[2:] {
 		c.scoreOf(z, m)
 	}
 }
 
-func (c *call) zRank(t *txn) { c.rank(t, false) }
+func (c *call) zRank(t *Txn) { c.rank(t, false) }
 
-func (c *call) zRevRank(t *txn) { c.rank(t, true) }
+func (c *call) zRevRank(t *Txn) { c.rank(t, true) }
 
-func (c *call) rank(t *txn, reverse bool) {
+func (c *call) rank(t *Txn, reverse bool) {
 	z, _, ok := c.sortedSet(t)
 	if !ok {
 		return
 	}
-	switch n := z.Rank(c.args[2]); {
+	switch n := z.Rank(c.Args[2]); {
 	case n < 0:
-		c.null()
+		c.Null()
 	case reverse:
-		c.int(int64(z.Len() - 1 - n))
+		c.Int(int64(z.Len() - 1 - n))
 	default:
-		c.int(int64(n))
+		c.Int(int64(n))
 	}
 }
 
@@ -345,9 +346,9 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 	a.count = -1
 	for i := 0; i < len(words); i++ {
 		switch w := words[i]; {
-		case foldEqual(w, "WITHSCORES"):
+		case resp.EqualFold(w, "WITHSCORES"):
 			a.withScores = true
-		case foldEqual(w, "LIMIT") && i+2 < len(words):
+		case resp.EqualFold(w, "LIMIT") && i+2 < len(words):
 			var ok1, ok2 bool
 			a.offset, ok1 = resp.ParseInt(words[i+1])
 			a.count, ok2 = resp.ParseInt(words[i+2])
@@ -355,11 +356,11 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 				return errNotInt
 			}
 			i += 2
-		case foldEqual(w, "REV") && !a.fixed && !a.reverse:
+		case resp.EqualFold(w, "REV") && !a.fixed && !a.reverse:
 			a.reverse = true
-		case foldEqual(w, "BYSCORE") && !a.fixed && !a.byScore:
+		case resp.EqualFold(w, "BYSCORE") && !a.fixed && !a.byScore:
 			a.byScore = true
-		case foldEqual(w, "BYLEX") && !a.fixed:
+		case resp.EqualFold(w, "BYLEX") && !a.fixed:
 			return "ERR limitdb has no BYLEX"
 		default:
 			return errSyntax
@@ -371,13 +372,13 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 	return ""
 }
 
-func (c *call) zRange(t *txn, a zRangeArgs) {
-	if text := a.parse(c.args[a.options:]); text != "" {
-		c.fail(text)
+func (c *call) zRange(t *Txn, a zRangeArgs) {
+	if text := a.parse(c.Args[a.options:]); text != "" {
+		c.Fail(text)
 		return
 	}
 	if !a.byScore {
-		start, stop, ok := c.ranks(c.args[2], c.args[3])
+		start, stop, ok := c.ranks(c.Args[2], c.Args[3])
 		if !ok {
 			return
 		}
@@ -390,13 +391,13 @@ func (c *call) zRange(t *txn, a zRangeArgs) {
 		}
 		return
 	}
-	low, high := c.args[2], c.args[3]
+	low, high := c.Args[2], c.Args[3]
 	if a.reverse {
 		low, high = high, low
 	}
 	r, text := parseScores(low, high)
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	if z, _, ok := c.sortedSet(t); ok {
@@ -414,10 +415,10 @@ func (c *call) members(z *value.SortedSetOf, s value.Span, a *zRangeArgs) {
 	if a.count >= 0 {
 		n = min(n, a.count)
 	}
-	if size := int(n); a.withScores && c.proto == resp.RESP2 {
-		c.array(2 * size)
+	if size := int(n); a.withScores && c.Proto == resp.RESP2 {
+		c.Array(2 * size)
 	} else {
-		c.array(size)
+		c.Array(size)
 	}
 	each := z.Each
 	if a.reverse {
@@ -432,10 +433,10 @@ func (c *call) members(z *value.SortedSetOf, s value.Span, a *zRangeArgs) {
 			return false
 		}
 		n--
-		if a.withScores && c.proto != resp.RESP2 {
-			c.array(2)
+		if a.withScores && c.Proto != resp.RESP2 {
+			c.Array(2)
 		}
-		c.bulk(member)
+		c.Bulk(member)
 		if a.withScores {
 			c.score(score)
 		}

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // Do runs a command for a caller that has no connection to the server, such as an HTTP request.
@@ -38,15 +39,15 @@ func (srv *Server) decideDirect(args [][]byte) (d directCall) {
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	turn, following := srv.durable.turn()                             // before anything is decided
 	d.turn = turn
-	d.call = call{srv: srv, args: args, now: srv.clock.Now(), reply: reply{proto: resp.RESP3}}
+	d.call = call{srv: srv, Args: args, Now: srv.clock.Now(), Reply: resp.Reply{Proto: resp.RESP3}}
 	d.away = d.runAlone(srv.special.Load() | early | following)
 	return d
 }
 
 // sendDirect returns the reply of a call that has run, when it may be sent.
 func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, err error) {
-	if !d.reveals || srv.durable.ackLeader.Load() && d.cmd.flags&flagQuorum == 0 {
-		return d.out, nil
+	if !d.Reveals || srv.durable.ackLeader.Load() && d.cmd.Flags&spec.Quorum == 0 {
+		return d.Out, nil
 	}
 	known, err := srv.settle(ctx, d.turn)
 	switch {
@@ -55,7 +56,7 @@ func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, e
 	case !known:
 		return resp.AppendError(nil, errUnknownOutcome), nil
 	}
-	return d.out, nil
+	return d.Out, nil
 }
 
 // settle blocks until everything seen so far in a turn is durable. known is false if that can never be known, and with
@@ -82,12 +83,12 @@ func (c *call) runAlone(special uint32) (away bool) {
 	srv := c.srv
 	stripe := srv.counts.Stripe(srv.counts.Stripes() - 1) // of connections with a goroutine of their own
 	text := ""
-	if c.cmd = srv.table.find(c.args[0]); c.cmd == nil {
+	if c.cmd = srv.table.find(c.Args[0]); c.cmd == nil {
 		srv.counters.unknown.Add(1)
-		c.fail(srv.unknownCommand(c.args))
+		c.Fail(srv.unknownCommand(c.Args))
 		return false
 	}
-	if c.cmd, text = c.cmd.resolve(c.args); text == "" {
+	if c.cmd, text = c.cmd.resolve(c.Args); text == "" {
 		text = c.refusal(special &^ specialFollowing)
 	}
 	if text == "" && special&specialPause != 0 && srv.pause.stops(c.cmd) {
@@ -100,16 +101,16 @@ func (c *call) runAlone(special uint32) (away bool) {
 		text = c.elsewhere()
 	}
 	if text != "" {
-		stripe.Reject(c.cmd.id)
-		c.fail(text)
+		stripe.Reject(c.cmd.ID)
+		c.Fail(text)
 		return false
 	}
 	c.cmd.run(c)
-	stripe.Record(c.cmd.id, srv.clock.Now()-c.now, c.failed)
-	if special&specialMonitor != 0 && c.cmd.flags&flagSkipMonitor == 0 {
+	stripe.Record(c.cmd.ID, srv.clock.Now()-c.Now, c.Failed)
+	if special&specialMonitor != 0 && c.cmd.Flags&spec.SkipMonitor == 0 {
 		srv.monitors.feedDirect(c)
 	}
-	c.reveals = c.cmd.flags&(flagWrite|flagReadonly) != 0 && (!c.failed || c.reveals)
+	c.Reveals = c.cmd.Flags&(spec.Write|spec.Readonly) != 0 && (!c.Failed || c.Reveals)
 	return false
 }
 

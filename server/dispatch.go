@@ -6,6 +6,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/server/slowlog"
+	"limitdb/server/spec"
 )
 
 // execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
@@ -23,7 +24,7 @@ func (s *session) execute(args [][]byte) {
 
 // executeSilenced runs one command and drops its reply, unless it is CLIENT REPLY ON.
 func (s *session) executeSilenced(args [][]byte) {
-	mark := len(s.call.out)
+	mark := len(s.call.Out)
 	if s.replies == replySkip {
 		s.replies = replySkipping
 	}
@@ -34,7 +35,7 @@ func (s *session) executeSilenced(args [][]byte) {
 	case replySkipping:
 		s.replies = replyOn
 	}
-	s.call.out = s.call.out[:min(mark, len(s.call.out))]
+	s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
 	s.mute = s.state != running
 }
 
@@ -54,7 +55,7 @@ func (s *session) executeOne(args [][]byte) {
 	}
 	s.invoke(cmd, args, special)
 	// Feed the monitors after the command, as Redis does: RESET ends its client's MONITOR first.
-	if special&specialMonitor != 0 && cmd.flags&flagSkipMonitor == 0 {
+	if special&specialMonitor != 0 && cmd.Flags&spec.SkipMonitor == 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
 }
@@ -62,12 +63,12 @@ func (s *session) executeOne(args [][]byte) {
 // invoke runs cmd and counts it.
 func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	c := &s.call
-	c.cmd, c.args, c.failed = cmd, args, false
-	mark := len(c.out)
+	c.cmd, c.Args, c.Failed = cmd, args, false
+	mark := len(c.Out)
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
 	}
-	together := cmd.flags&flagFast != 0 && special&specialTimeEach == 0
+	together := cmd.Flags&spec.Fast != 0 && special&specialTimeEach == 0
 	start := int64(0)
 	if !together {
 		start = s.srv.clock.Now()
@@ -82,10 +83,10 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	default:
 		took := s.srv.clock.Now() - start
 		s.slow += took
-		s.stripe.Record(cmd.id, took, c.failed)
+		s.stripe.Record(cmd.ID, took, c.Failed)
 		s.offerSlow(cmd, args, took)
 		if special&specialTimeEach != 0 {
-			s.srv.offerLatency(cmd, c.now, took)
+			s.srv.offerLatency(cmd, c.Now, took)
 		}
 	}
 }
@@ -93,8 +94,8 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 // invokePlan is invoke for a command that has a plan, while mayQueue holds.
 func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
 	c := &s.call
-	c.cmd, c.failed = cmd, false
-	mark := len(c.out)
+	c.cmd, c.Failed = cmd, false
+	mark := len(c.Out)
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
 	}
@@ -105,9 +106,9 @@ func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
 
 // count adds the command that has just run to the counts of its batch.
 func (s *session) count() {
-	if !s.tally.Add(s.call.cmd.id, s.call.failed) {
+	if !s.tally.Add(s.call.cmd.ID, s.call.Failed) {
 		s.addTally()
-		s.tally.Add(s.call.cmd.id, s.call.failed)
+		s.tally.Add(s.call.cmd.ID, s.call.Failed)
 	}
 }
 
@@ -115,7 +116,7 @@ func (s *session) count() {
 // passed the gate itself, and counts and times the command as its own. run refuses a command
 // that needs a client's connection, and decides one that would wait at once.
 func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []byte {
-	c := call{srv: srv, args: args, now: now, reply: reply{out: b, proto: proto}}
+	c := call{srv: srv, Args: args, Now: now, Reply: resp.Reply{Out: b, Proto: proto}}
 	text := ""
 	if c.cmd = srv.table.find(args[0]); c.cmd == nil {
 		text = srv.unknownCommand(args)
@@ -123,11 +124,11 @@ func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []b
 		text = c.refusal(srv.special.Load())
 	}
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 	} else {
 		c.cmd.run(&c)
 	}
-	return c.out
+	return c.Out
 }
 
 // find returns the command of that name, or nil. A pipeline usually repeats one command, so
@@ -153,7 +154,7 @@ func (s *session) lookup(args [][]byte) *command {
 		if crossProtocol(args) {
 			s.closeCrossProtocol(args)
 		} else {
-			s.call.fail(s.srv.unknownCommand(args))
+			s.call.Fail(s.srv.unknownCommand(args))
 		}
 		return nil
 	}
@@ -181,7 +182,7 @@ func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 			c = sub
 		}
 	}
-	if !c.arityOK(len(args)) || c.run == nil {
+	if !c.ArityOK(len(args)) || c.run == nil {
 		return c, c.wrongArity()
 	}
 	return c, ""
@@ -191,7 +192,7 @@ func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 func (s *session) closeCrossProtocol(args [][]byte) {
 	s.srv.counters.crossProtocol.Add(1)
 	s.srv.log.Warn("the connection is closed: an HTTP request came to the RESP port", "addr", s.addr(), "line", logged(args[0]))
-	s.call.out = s.call.out[:0]
+	s.call.Out = s.call.Out[:0]
 	s.conn.Close(errCross)
 }
 
@@ -213,9 +214,9 @@ func (srv *Server) unknownCommand(args [][]byte) string {
 // crossProtocol reports whether args look like HTTP. No client library sends these words.
 func crossProtocol(args [][]byte) bool {
 	switch {
-	case foldEqual(args[0], "POST"), foldEqual(args[0], "HOST:"):
+	case resp.EqualFold(args[0], "POST"), resp.EqualFold(args[0], "HOST:"):
 		return true
-	case foldEqual(args[0], "GET"), foldEqual(args[0], "HEAD"), foldEqual(args[0], "PUT"):
+	case resp.EqualFold(args[0], "GET"), resp.EqualFold(args[0], "HEAD"), resp.EqualFold(args[0], "PUT"):
 		return len(args) == 3 && bytes.HasPrefix(args[2], []byte("HTTP/"))
 	}
 	return false
@@ -224,6 +225,6 @@ func crossProtocol(args [][]byte) bool {
 // reject replies with an error instead of running the command.
 func (s *session) reject(cmd *command, text string) {
 	s.breaks()
-	s.stripe.Reject(cmd.id)
-	s.call.fail(text)
+	s.stripe.Reject(cmd.ID)
+	s.call.Fail(text)
 }

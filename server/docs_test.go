@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"limitdb/limit"
+	"limitdb/server/spec"
 )
 
 // What every row must say for the reference, COMMAND DOCS and redis-cli's hints.
@@ -13,71 +14,71 @@ func TestCommandTableIsComplete(t *testing.T) {
 		"string": true, "integer": true, "double": true, "key": true, "pattern": true,
 		"unix-time": true, "pure-token": true, "oneof": true, "block": true,
 	}
-	var checkArgs func(c *command, args []argument)
-	checkArgs = func(c *command, args []argument) {
+	var checkArgs func(c *command, args []spec.Argument)
+	checkArgs = func(c *command, args []spec.Argument) {
 		for _, a := range args {
-			leaf := a.kind != "oneof" && a.kind != "block"
+			leaf := a.Kind != "oneof" && a.Kind != "block"
 			switch {
-			case a.name == "":
-				t.Errorf("%s: an argument without a name", c.fullName())
-			case !kinds[a.kind]:
-				t.Errorf("%s: argument %s is a %q, which redis-cli does not know", c.fullName(), a.name, a.kind)
-			case leaf != (len(a.args) == 0):
-				t.Errorf("%s: argument %s is a %s with %d arguments", c.fullName(), a.name, a.kind, len(a.args))
-			case a.kind == "pure-token" && a.token == "":
-				t.Errorf("%s: argument %s is a token without one", c.fullName(), a.name)
-			case a.kind == "key" && !c.hasKeys():
-				t.Errorf("%s: argument %s is a key, but the row has no key positions", c.fullName(), a.name)
+			case a.Name == "":
+				t.Errorf("%s: an argument without a name", c.Full)
+			case !kinds[a.Kind]:
+				t.Errorf("%s: argument %s is a %q, which redis-cli does not know", c.Full, a.Name, a.Kind)
+			case leaf != (len(a.Args) == 0):
+				t.Errorf("%s: argument %s is a %s with %d arguments", c.Full, a.Name, a.Kind, len(a.Args))
+			case a.Kind == "pure-token" && a.Token == "":
+				t.Errorf("%s: argument %s is a token without one", c.Full, a.Name)
+			case a.Kind == "key" && !c.HasKeys():
+				t.Errorf("%s: argument %s is a key, but the row has no key positions", c.Full, a.Name)
 			}
-			checkArgs(c, a.args)
+			checkArgs(c, a.Args)
 		}
 	}
 	for _, c := range newTable(families()).all {
-		if c.summary == "" || !strings.HasSuffix(c.summary, ".") || c.group == "" || c.since == "" || c.complexity == "" {
-			t.Errorf("%s: summary (a sentence), group, since and complexity are needed", c.fullName())
+		if c.Summary == "" || !strings.HasSuffix(c.Summary, ".") || c.Group == "" || c.Since == "" || c.Complexity == "" {
+			t.Errorf("%s: summary (a sentence), group, since and complexity are needed", c.Full)
 		}
-		if (c.run == nil) != (len(c.subs) > 0) && c.name != "COMMAND" {
-			t.Errorf("%s: either a handler or subcommands", c.fullName())
+		if (c.run == nil) != (len(c.subs) > 0) && c.Name != "COMMAND" {
+			t.Errorf("%s: either a handler or subcommands", c.Full)
 		}
 		if least := shortest(c); c.run != nil && len(c.subs) == 0 && !arityFits(c, least) {
-			t.Errorf("%s: arity %d, but its arguments make at least %d", c.fullName(), c.arity, least)
+			t.Errorf("%s: arity %d, but its arguments make at least %d", c.Full, c.Arity, least)
 		}
-		if c.firstKey > 0 && c.step == 0 {
-			t.Errorf("%s: key positions without a step", c.fullName())
+		if c.FirstKey > 0 && c.Step == 0 {
+			t.Errorf("%s: key positions without a step", c.Full)
 		}
-		checkArgs(c, c.args)
+		checkArgs(c, c.Args)
 	}
 }
 
 // shortest is the number of words of the shortest call that the arguments allow.
 func shortest(c *command) int {
 	n := 1
-	if c.parent != nil {
+	if c.Parent != nil {
 		n = 2
 	}
-	for _, a := range c.args {
+	for _, a := range c.Args {
 		n += words(a)
 	}
 	return n
 }
 
-func words(a argument) int {
-	if a.optional {
+func words(a spec.Argument) int {
+	if a.Optional {
 		return 0
 	}
 	n := 0
-	if a.token != "" {
+	if a.Token != "" {
 		n++
 	}
-	switch a.kind {
+	switch a.Kind {
 	case "pure-token":
 	case "block":
-		for _, b := range a.args {
+		for _, b := range a.Args {
 			n += words(b)
 		}
 	case "oneof":
 		least := 1 << 30
-		for _, b := range a.args {
+		for _, b := range a.Args {
 			least = min(least, words(b))
 		}
 		n += least
@@ -88,10 +89,10 @@ func words(a argument) int {
 }
 
 func arityFits(c *command, least int) bool {
-	if c.arity < 0 {
-		return -c.arity <= least
+	if c.Arity < 0 {
+		return -c.Arity <= least
 	}
-	return c.arity == least
+	return c.Arity == least
 }
 
 // Every option that the parser knows is in COMMAND DOCS and in the reference, and

@@ -10,6 +10,7 @@ import (
 
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // Durability is the server's interface to the code that keeps its state on disk. Any
@@ -123,7 +124,7 @@ type owed struct {
 
 // tell records whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *command, mark int) {
-	if s.told || cmd.flags&(flagWrite|flagReadonly) == 0 || len(s.call.out) <= mark {
+	if s.told || cmd.Flags&(spec.Write|spec.Readonly) == 0 || len(s.call.Out) <= mark {
 		return
 	}
 	s.tellFirst(cmd, mark)
@@ -135,9 +136,9 @@ func (s *session) tell(cmd *command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *command, mark int) {
 	c := &s.call
-	reveals := !c.failed || c.reveals
-	c.reveals = false
-	if !reveals || c.table != nil || s.srv.durable.ackLeader.Load() && cmd.flags&flagQuorum == 0 && s.state == running {
+	reveals := !c.Failed || c.Reveals
+	c.Reveals = false
+	if !reveals || c.table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.state == running {
 		return
 	}
 	s.tellAll(mark)
@@ -174,19 +175,19 @@ func (s *session) hold(told bool) bool {
 		case o.turn != s.turn:
 			o.turn = 0
 		}
-		o.b = append(o.b, s.call.out...)
+		o.b = append(o.b, s.call.Out...)
 		o.told = o.told || told
 	} else {
 		if !s.await(s.turn) {
 			return false
 		}
 		if s.quiet > 0 {
-			s.conn.Write(s.call.out[:s.quiet])
+			s.conn.Write(s.call.Out[:s.quiet])
 		}
-		o.b = append(o.b, s.call.out[s.quiet:]...)
+		o.b = append(o.b, s.call.Out[s.quiet:]...)
 		o.waiting, o.covered = true, len(o.b)
 	}
-	s.call.out = s.call.out[:0]
+	s.call.Out = s.call.Out[:0]
 	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
 		s.srv.closeForOutput(s)
 	}

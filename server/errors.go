@@ -101,9 +101,9 @@ func limitError(err error) string {
 // limitErrorOf is limitError for an error on key. For a wrong type, it names the kind of state
 // that the key holds and the kind that wants needs.
 func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
-	c.reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
+	c.Reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
 	if errors.Is(err, engine.ErrWrongType) {
-		if info, ok := c.srv.states().Info(c.now, key); ok {
+		if info, ok := c.srv.states().Info(c.Now, key); ok {
 			return wrongType(info.Kind, wants)
 		}
 	}

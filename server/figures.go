@@ -1,8 +1,6 @@
 package server
 
-import (
-	"limitdb/internal/stats"
-)
+import "limitdb/internal/stats"
 
 // Figures holds the server's counters for metrics. They count from the start of the process and
 // never decrease.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/uplink"
 )
 
@@ -60,7 +61,7 @@ type forwarding struct {
 }
 
 // leads reports whether only the leader can run the command.
-func (c *command) leads() bool { return c.flags&(flagWrite|flagReadonly|flagLead) != 0 }
+func (c *command) leads() bool { return c.Flags&(spec.Write|spec.Readonly|spec.Lead) != 0 }
 
 // elsewhere deals with a command while another node leads. It returns false if the command is to run here, or
 // to be refused for another reason.
@@ -74,14 +75,14 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 		return s.postpone(args)
 	}
 	c := &s.call
-	c.cmd, c.args = cmd, args
+	c.cmd, c.Args = cmd, args
 	switch {
 	case c.refusal(special) != "", special&specialPause != 0 && s.srv.pause.holds(s, cmd):
 		return s.postpone(args)
 	case s.forwarded:
 		s.drainNotLeading()
 		return true
-	case s.readOnly && cmd.flags&flagStaleRead != 0:
+	case s.readOnly && cmd.Flags&spec.StaleRead != 0:
 		if !s.postpone(args) {
 			s.readHere(cmd, args, special)
 		}
@@ -229,7 +230,7 @@ func (s *session) send() bool {
 // portrait is what the leader is told of the client.
 func (s *session) portrait() *uplink.Client {
 	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
-	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.proto == resp.RESP3, Name: loadText(&s.pub.name)}
+	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: loadText(&s.pub.name)}
 	if c.Unix = isUnix(local); c.Unix {
 		c.Remote, c.Local = local.String(), local.String()
 	} else {
@@ -278,7 +279,7 @@ func (s *session) underway() bool {
 	default:
 		for range len(f.ends) - f.answered {
 			s.srv.counters.unknownOutcomes.Add(1)
-			s.call.fail(errUnknownOutcome)
+			s.call.Fail(errUnknownOutcome)
 		}
 	}
 	f.drop()
@@ -294,7 +295,7 @@ func (s *session) relay(in []byte) bool {
 			return false
 		}
 		if f.hidden == 0 {
-			s.call.out = append(s.call.out, in[:n]...)
+			s.call.Out = append(s.call.Out, in[:n]...)
 		}
 		in = in[n:]
 		switch {
@@ -304,7 +305,7 @@ func (s *session) relay(in []byte) bool {
 			f.answered++
 			f.since, f.refused, f.gaveUp = 0, false, false
 		}
-		if len(s.call.out) >= flushAt && !s.mute {
+		if len(s.call.Out) >= flushAt && !s.mute {
 			s.flush()
 		}
 	}
@@ -345,7 +346,7 @@ func (s *session) goBack() bool {
 	s.pub.argMemory.Store(0)
 	if !s.rd.Prepend(back) { // what follows is no command, and the connection ends with it
 		for range countCommands(back) {
-			s.call.fail(errNoLeader)
+			s.call.Fail(errNoLeader)
 		}
 	}
 	s.beginTurn()

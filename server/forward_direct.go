@@ -114,7 +114,7 @@ func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, 
 // not begun the command.
 func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call) (out []byte, begun bool, err error) {
 	st := srv.direct.take(link)
-	if st == nil || !st.Send(appendCommand(nil, c.args)) {
+	if st == nil || !st.Send(appendCommand(nil, c.Args)) {
 		return nil, false, nil
 	}
 	srv.counters.forwarded.Add(1)

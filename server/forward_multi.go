@@ -1,12 +1,14 @@
 package server
 
+import "limitdb/resp"
+
 // A transaction of a client of a node that does not lead: its commands are queued here, and EXEC sends all of them to the leader at once.
 // Of the replies, the client gets that to EXEC.
 
 // execElsewhere deals with EXEC while another node leads. It returns false if EXEC is to run here.
 func (s *session) execElsewhere(args [][]byte, special uint32) bool {
 	m := s.multi
-	if len(args) != 1 || !foldEqual(args[0], "EXEC") || m.broken || len(m.watched) > 0 || len(m.queued) == 0 || s.redirected() {
+	if len(args) != 1 || !resp.EqualFold(args[0], "EXEC") || m.broken || len(m.watched) > 0 || len(m.queued) == 0 || s.redirected() {
 		return false
 	}
 	cmd := s.srv.table.find(args[0])

@@ -7,6 +7,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/spec"
 )
 
 // The gate decides which client may run which command, and when. Every command passes admits,
@@ -34,7 +35,7 @@ func (srv *Server) setSpecial(bit uint32, on bool) {
 // the command back until a pause is over.
 func (s *session) admits(cmd *command, args [][]byte, special uint32) bool {
 	c := &s.call
-	c.cmd, c.args = cmd, args
+	c.cmd, c.Args = cmd, args
 	if text := c.refusal(special); text != "" {
 		s.reject(cmd, text)
 		return false
@@ -49,24 +50,24 @@ func (s *session) admits(cmd *command, args [][]byte, special uint32) bool {
 // refusal returns the error for a command that may not run, "" if it may.
 func (c *call) refusal(special uint32) string {
 	s, cmd := c.client, c.cmd
-	if s != nil && !s.authed && cmd.flags&flagNoAuth == 0 {
+	if s != nil && !s.authed && cmd.Flags&spec.NoAuth == 0 {
 		return errUnauthenticated
 	}
-	if s == nil && cmd.flags&flagClient != 0 {
-		return "ERR " + cmd.full + " needs a connection of its own"
+	if s == nil && cmd.Flags&spec.Client != 0 {
+		return "ERR " + cmd.Full + " needs a connection of its own"
 	}
-	if cmd.hasKeys() {
-		if text := c.srv.checkKeys(cmd, c.args); text != "" {
+	if cmd.HasKeys() {
+		if text := c.srv.checkKeys(cmd, c.Args); text != "" {
 			return text
 		}
 	}
 	if c.subscribed() && !allowedWhileSubscribed(cmd) {
-		return fmt.Sprintf(errSubscribed, cmd.full)
+		return fmt.Sprintf(errSubscribed, cmd.Full)
 	}
 	switch {
-	case special&specialLoading != 0 && cmd.flags&flagLoading == 0:
+	case special&specialLoading != 0 && cmd.Flags&spec.Loading == 0:
 		return errLoading
-	case special&specialMisconf != 0 && cmd.flags&flagWrite != 0:
+	case special&specialMisconf != 0 && cmd.Flags&spec.Write != 0:
 		return *c.srv.misconf.Load()
 	case s == nil && special&specialFollowing != 0 && cmd.leads(): // a session has been asked before
 		return c.elsewhere()
@@ -76,7 +77,7 @@ func (c *call) refusal(special uint32) string {
 
 // subscribed reports whether the client has subscriptions and cannot tell replies from messages.
 func (c *call) subscribed() bool {
-	return c.client != nil && c.client.subs.Len() > 0 && c.proto == resp.RESP2
+	return c.client != nil && c.client.subs.Len() > 0 && c.Proto == resp.RESP2
 }
 
 // checkKeys checks every key against max-key-len. The keys of rules' callers may be read, but only rules
@@ -87,24 +88,24 @@ func (srv *Server) checkKeys(cmd *command, args [][]byte) (text string) {
 		switch {
 		case len(key) > most:
 			text = errKeyTooLong
-		case cmd.flags&flagReadonly == 0 && rules.IsKey(key):
+		case cmd.Flags&spec.Readonly == 0 && rules.IsKey(key):
 			text = errKeyOfRule
 		}
 	}
-	if cmd.firstKey > 0 && cmd.lastKey == cmd.firstKey {
-		check(args[cmd.firstKey])
+	if cmd.FirstKey > 0 && cmd.LastKey == cmd.FirstKey {
+		check(args[cmd.FirstKey])
 		return text
 	}
-	cmd.keys(args, func(i int) { check(args[i]) })
+	cmd.Keys(args, func(i int) { check(args[i]) })
 	return text
 }
 
 // allowedWhileSubscribed reports whether a RESP2 client that has subscriptions may run cmd.
 func allowedWhileSubscribed(cmd *command) bool {
-	if cmd.parent != nil {
+	if cmd.Parent != nil {
 		return false
 	}
-	switch cmd.name {
+	switch cmd.Name {
 	case "PING", "QUIT", "RESET",
 		"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE":
 		return true

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/internal/suggest"
 	"limitdb/limit"
+	"limitdb/resp"
 )
 
 // Hints that errors add to Redis' own texts: a similar name, the usage, an example. A hint
@@ -43,26 +44,26 @@ func (t *table) commandHint(name []byte) string {
 	if use := insteadOf(name); use != "" {
 		return use
 	}
-	return meant(name, namesOf(t.byName, func(c **command) string { return (*c).name }))
+	return meant(name, namesOf(t.byName, func(c **command) string { return (*c).Name }))
 }
 
 // noSubcommand returns the reply to an unknown subcommand.
 func (c *command) noSubcommand(name []byte) string {
-	return aside("ERR unknown subcommand '"+plainCut(name)+"'. Try "+c.name+" HELP.",
-		meant(name, namesOf(c.subs, func(c *command) string { return c.name })))
+	return aside("ERR unknown subcommand '"+plainCut(name)+"'. Try "+c.Name+" HELP.",
+		meant(name, namesOf(c.subs, func(c *command) string { return c.Name })))
 }
 
 // wrongArity returns the reply to a wrong number of arguments: Redis' text, followed by the usage
 // for our own commands.
 func (c *command) wrongArity() string {
-	if c.usage != "" {
-		return c.usage
+	if c.Usage != "" {
+		return c.Usage
 	}
-	text := "ERR wrong number of arguments for '" + c.fullName() + "' command"
-	if c.example == "" {
+	text := "ERR wrong number of arguments for '" + c.Full + "' command"
+	if c.Example == "" {
 		return text
 	}
-	return text + ". Usage: " + string(c.appendSyntax(nil)) + ". Example: " + c.example
+	return text + ". Usage: " + string(c.AppendSyntax(nil)) + ". Example: " + c.Example
 }
 
 // noAlgorithm returns a hint for a word that names no algorithm.
@@ -88,7 +89,7 @@ func noOption(word []byte, a limit.Algorithm, allowed ownOptions) string {
 			if of == a {
 				known = append(known, o.Name)
 			}
-			if foldEqual(word, o.Name) {
+			if resp.EqualFold(word, o.Name) {
 				owners = append(owners, of.String())
 			}
 		}

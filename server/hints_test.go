@@ -58,19 +58,19 @@ func TestExamplesWork(t *testing.T) {
 	ts := withRules(t, shopRules(t))
 	c := ts.client()
 	for _, cmd := range ts.table.byName {
-		if cmd.example == "" {
-			if cmd.group == "limiter" {
-				t.Errorf("%s has no example", cmd.name)
+		if cmd.Example == "" {
+			if cmd.Group == "limiter" {
+				t.Errorf("%s has no example", cmd.Name)
 			}
 			continue
 		}
 		c.do("FLUSHALL")
-		if strings.HasPrefix(cmd.example, "RL.RE") { // RL.RENEW and RL.RELEASE want a lease
+		if strings.HasPrefix(cmd.Example, "RL.RE") { // RL.RENEW and RL.RELEASE want a lease
 			c.do("RL.LEASE", "jobs", "10", "30s", "ID", "worker-1")
 		}
-		words := strings.Fields(cmd.example)
-		if got := line(c.do(words...)); words[0] != cmd.name || strings.HasPrefix(got, "-") {
-			t.Errorf("%s: %s", cmd.example, got)
+		words := strings.Fields(cmd.Example)
+		if got := line(c.do(words...)); words[0] != cmd.Name || strings.HasPrefix(got, "-") {
+			t.Errorf("%s: %s", cmd.Example, got)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func TestExamplesWork(t *testing.T) {
 func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 	ts := newTestServer(t)
 	for _, name := range ts.table.byName {
-		if use := insteadOf([]byte(name.name)); use != "" {
-			t.Errorf("%s is there, and its line in insteadOf is to go", name.name)
+		if use := insteadOf([]byte(name.Name)); use != "" {
+			t.Errorf("%s is there, and its line in insteadOf is to go", name.Name)
 		}
 	}
 	for _, name := range []string{"FCALL", "blpop", "XADD"} {

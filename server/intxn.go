@@ -13,36 +13,36 @@ import (
 
 // inTxn turns an error of a step into the reply to it; it is false if there is no error, or one
 // that ends the transaction.
-func (c *call) failedIn(t *txn, err error, key []byte, wants limit.Kind) bool {
-	if err = t.note(err); err == nil {
-		return t.err != nil
+func (c *call) failedIn(t *Txn, err error, key []byte, wants limit.Kind) bool {
+	if err = t.Note(err); err == nil {
+		return t.Err != nil
 	}
 	text := limitError(err)
 	if errors.Is(err, engine.ErrWrongType) {
-		kind, _ := t.get(key)
+		kind, _ := t.Get(key)
 		text = wrongType(kind, wants)
 	}
-	c.failState(text)
+	c.FailState(text)
 	return true
 }
 
 // decideIn carries out the plan of a command on one key.
-func (c *call) decideIn(t *txn) {
+func (c *call) decideIn(t *Txn) {
 	p := new(plan) // the transaction keeps the limit until it ends
-	if text := c.cmd.plan(c.srv, c.args, p); text != "" {
-		c.fail(text)
+	if text := c.cmd.plan(c.srv, c.Args, p); text != "" {
+		c.Fail(text)
 		return
 	}
-	key, kind := c.args[1], p.limit.Algorithm.Kind()
+	key, kind := c.Args[1], p.limit.Algorithm.Kind()
 	var d limit.Decision
 	granted, err := p.in(t, key, &d)
 	if err == nil && (p.op == opTake || p.op == opReserve) {
 		c.logIn(t, key, p.cost, &d)
 	}
 	switch {
-	case err != nil && t.note(err) != nil && p.op == opReserve && err == limit.ErrReserve,
-		err != nil && t.note(err) != nil && p.style == asCell && !errors.Is(err, engine.ErrWrongType):
-		c.fail(c.planError(p, key, err))
+	case err != nil && t.Note(err) != nil && p.op == opReserve && err == limit.ErrReserve,
+		err != nil && t.Note(err) != nil && p.style == asCell && !errors.Is(err, engine.ErrWrongType):
+		c.Fail(c.planError(p, key, err))
 	case c.failedIn(t, err, key, kind):
 	case p.given&ownPartial != 0:
 		c.decidedInPart(key, kind, &d, granted, nil)
@@ -55,23 +55,23 @@ func (c *call) decideIn(t *txn) {
 
 // logIn is log once the transaction is stored. A transaction that takes too much memory for that is dropped from the
 // log, which counts that.
-func (c *call) logIn(t *txn, key []byte, cost int64, d *limit.Decision) {
+func (c *call) logIn(t *Txn, key []byte, cost int64, d *limit.Decision) {
 	log := c.srv.decisions
 	if log == nil || !log.Wants(key) {
 		return
 	}
 	const size = 128 // bytes of the decision and the function
-	if t.held+size > messagesMost {
+	if t.Held+size > messagesMost {
 		log.Drop()
 		return
 	}
-	t.held += size
+	t.Held += size
 	own := *d
-	t.after = append(t.after, func() { c.log(key, cost, &own) })
+	t.After = append(t.After, func() { c.log(key, cost, &own) })
 }
 
 // in carries out the plan in a transaction. It returns how much was granted of a part.
-func (p *plan) in(t *txn, key []byte, d *limit.Decision) (granted int64, err error) {
+func (p *plan) in(t *Txn, key []byte, d *limit.Decision) (granted int64, err error) {
 	kind := p.limit.Algorithm.Kind()
 	switch p.op {
 	case opPeek:
@@ -85,11 +85,11 @@ func (p *plan) in(t *txn, key []byte, d *limit.Decision) (granted int64, err err
 		return 0, err
 	}
 	if p.given&ownReplace != 0 {
-		if held, _ := t.get(key); held != 0 && !limit.SameFamily(held, kind) {
+		if held, _ := t.Get(key); held != 0 && !limit.SameFamily(held, kind) {
 			if err := limit.Peek(&p.limit, nil, t.Now(), p.part(t, key), d); err != nil || d.Limited {
 				return 0, err
 			}
-			t.remove(key)
+			t.Remove(key)
 		}
 	}
 	cost := p.part(t, key)
@@ -101,7 +101,7 @@ func (p *plan) in(t *txn, key []byte, d *limit.Decision) (granted int64, err err
 
 // part returns how much to ask for: the cost or, with PARTIAL, as much of it as is available and
 // at least 1.
-func (p *plan) part(t *txn, key []byte) int64 {
+func (p *plan) part(t *Txn, key []byte) int64 {
 	if p.given&ownPartial == 0 || p.cost <= 1 {
 		return p.cost
 	}
@@ -112,23 +112,23 @@ func (p *plan) part(t *txn, key []byte) int64 {
 	return min(p.cost, max(1, there.Remaining))
 }
 
-func (c *call) rlTakeAllIn(t *txn) {
-	n, text := numKeys(c.args[1:])
+func (c *call) rlTakeAllIn(t *Txn) {
+	n, text := numKeys(c.Args[1:])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	keys, words := c.args[2:2+n], c.args[2+n:]
+	keys, words := c.Args[2:2+n], c.Args[2+n:]
 	all := new(together) // the transaction keeps the limits until it ends
 	if text := all.parse(&c.srv.zones, n, words); text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	at, longest := -1, int64(-1)
 	for i, key := range keys {
 		for _, before := range keys[:i] {
 			if string(before) == string(key) {
-				c.fail("ERR a key is given twice: " + quoted(key))
+				c.Fail("ERR a key is given twice: " + quoted(key))
 				return
 			}
 		}
@@ -153,51 +153,51 @@ func (c *call) rlTakeAllIn(t *txn) {
 				return
 			}
 		case !d.Limited:
-			_ = t.note(t.Peek(key, &all.limits[i], 0, d))
+			_ = t.Note(t.Peek(key, &all.limits[i], 0, d))
 		}
 	}
-	c.array(2 + n)
-	c.yes(at >= 0)
-	c.int(int64(at))
+	c.Array(2 + n)
+	c.Bit(at >= 0)
+	c.Int(int64(at))
 	for i := range n {
 		c.logIn(t, keys[i], all.costs[i], &all.ds[i])
 		c.decisionMillis(&all.ds[i])
 	}
 }
 
-func (c *call) rlInfoIn(t *txn) {
-	kind, state := t.get(c.args[1])
+func (c *call) rlInfoIn(t *Txn) {
+	kind, state := t.Get(c.Args[1])
 	if kind == 0 {
-		c.null()
+		c.Null()
 		return
 	}
-	info := engine.Info{Kind: kind, Expires: limit.Expires(kind, state), Level: limit.Level(kind, state, t.Now()), Bytes: int64(len(c.args[1]) + len(state))}
+	info := engine.Info{Kind: kind, Expires: limit.Expires(kind, state), Level: limit.Level(kind, state, t.Now()), Bytes: int64(len(c.Args[1]) + len(state))}
 	c.keyInfo(&info)
 }
 
-func (c *call) rlLeaseIn(t *txn) {
+func (c *call) rlLeaseIn(t *Txn) {
 	var a leaseArgs
-	if text := parseLease(c.args[2:], &a); text != "" {
-		c.fail(text)
+	if text := parseLease(c.Args[2:], &a); text != "" {
+		c.Fail(text)
 		return
 	}
 	var d limit.Decision
-	err := t.Step(c.args[1], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
+	err := t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
 		return limit.TakeLease(&a.Lease, state, now, dst, &d)
 	})
-	if !c.failedIn(t, err, c.args[1], limit.LEASE) {
+	if !c.failedIn(t, err, c.Args[1], limit.LEASE) {
 		c.decisionMillis(&d)
 	}
 }
 
-func (c *call) rlRenewIn(t *txn) {
-	id, ok := c.idWord(c.args[2:])
+func (c *call) rlRenewIn(t *Txn) {
+	id, ok := c.idWord(c.Args[2:])
 	if !ok {
 		return
 	}
-	ttl, text := parseTTL(c.args[4])
+	ttl, text := parseTTL(c.Args[4])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	c.weightIn(t, func(now int64, state, dst []byte) ([]byte, int64, error) {
@@ -205,8 +205,8 @@ func (c *call) rlRenewIn(t *txn) {
 	})
 }
 
-func (c *call) rlReleaseIn(t *txn) {
-	if id, ok := c.idWord(c.args[2:]); ok {
+func (c *call) rlReleaseIn(t *Txn) {
+	if id, ok := c.idWord(c.Args[2:]); ok {
 		c.weightIn(t, func(now int64, state, dst []byte) ([]byte, int64, error) {
 			return limit.ReleaseLease(id, state, now, dst)
 		})
@@ -214,21 +214,21 @@ func (c *call) rlReleaseIn(t *txn) {
 }
 
 // weightIn runs a step on a lease and replies with its weight.
-func (c *call) weightIn(t *txn, step func(now int64, state, dst []byte) ([]byte, int64, error)) {
+func (c *call) weightIn(t *Txn, step func(now int64, state, dst []byte) ([]byte, int64, error)) {
 	weight := int64(0)
-	err := t.Step(c.args[1], limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
+	err := t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
 		next, weight, err = step(now, state, dst)
 		return next, err
 	})
-	if !c.failedIn(t, err, c.args[1], limit.LEASE) {
-		c.int(weight)
+	if !c.failedIn(t, err, c.Args[1], limit.LEASE) {
+		c.Int(weight)
 	}
 }
 
-func (c *call) rlHoldersIn(t *txn) {
-	kind, state := t.get(c.args[1])
+func (c *call) rlHoldersIn(t *Txn) {
+	kind, state := t.Get(c.Args[1])
 	if kind != 0 && kind != limit.LEASE {
-		c.failState(wrongType(kind, limit.LEASE))
+		c.FailState(wrongType(kind, limit.LEASE))
 		return
 	}
 	var found []byte
@@ -237,9 +237,9 @@ func (c *call) rlHoldersIn(t *txn) {
 		found = resp.AppendArray(found, 3)
 		found = resp.AppendBulk(found, h.ID)
 		found = resp.AppendInt(found, h.Weight)
-		found = resp.AppendInt(found, limit.Milliseconds(h.End-c.now))
+		found = resp.AppendInt(found, limit.Milliseconds(h.End-c.Now))
 		n++
 	}
-	c.array(n)
-	c.out = append(c.out, found...)
+	c.Array(n)
+	c.Out = append(c.Out, found...)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"limitdb/server/spec"
 )
 
 // latencySamples is how many samples of an event are kept, as in Redis.
@@ -38,7 +40,7 @@ func (srv *Server) offerLatency(cmd *command, now, took int64) {
 		return
 	}
 	name := eventCommand
-	if cmd.flags&flagFast != 0 {
+	if cmd.Flags&spec.Fast != 0 {
 		name = eventFastCommand
 	}
 	srv.latency.add(name, latencySample{now / int64(time.Second), ms})
@@ -112,30 +114,30 @@ func (m *latencyMonitor) reset(names ...string) int {
 
 func (c *call) latencyLatest() {
 	all := c.srv.latency.latest()
-	c.array(len(all))
+	c.Array(len(all))
 	for _, e := range all {
-		c.array(4)
-		c.text(e.name)
-		c.int(e.at)
-		c.int(e.ms)
-		c.int(e.max)
+		c.Array(4)
+		c.Text(e.name)
+		c.Int(e.at)
+		c.Int(e.ms)
+		c.Int(e.max)
 	}
 }
 
 func (c *call) latencyHistory() {
-	all := c.srv.latency.history(string(c.args[2]))
-	c.array(len(all))
+	all := c.srv.latency.history(string(c.Args[2]))
+	c.Array(len(all))
 	for _, e := range all {
-		c.array(2)
-		c.int(e.at)
-		c.int(e.ms)
+		c.Array(2)
+		c.Int(e.at)
+		c.Int(e.ms)
 	}
 }
 
 func (c *call) latencyReset() {
 	var names []string
-	for _, a := range c.args[2:] {
+	for _, a := range c.Args[2:] {
 		names = append(names, string(a))
 	}
-	c.int(int64(c.srv.latency.reset(names...)))
+	c.Int(int64(c.srv.latency.reset(names...)))
 }

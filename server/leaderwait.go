@@ -82,8 +82,8 @@ func (s *session) gaveUp() bool { return s.fwd != nil && s.fwd.gaveUp }
 // leader that comes just now is seen when the housekeeper wakes all that wait.
 func (s *session) awaitLeader() {
 	f := s.fwd
-	if f.since == 0 || f.since > s.call.now {
-		f.since = s.call.now
+	if f.since == 0 || f.since > s.call.Now {
+		f.since = s.call.Now
 	}
 	s.pub.argMemory.Store(int64(cap(f.back)))
 	s.park(s.waitsForLeader)
@@ -109,7 +109,7 @@ func (s *session) reachable() bool {
 func (s *session) waitsForLeader() bool {
 	f := s.fwd
 	if !f.gaveUp {
-		waited := s.call.now - f.since
+		waited := s.call.Now - f.since
 		late := waited < 0 || waited >= int64(leaderWait)
 		if !s.reachable() && !late {
 			return false

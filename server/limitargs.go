@@ -30,7 +30,7 @@ const (
 // ownOption finds an option by its name in any case. It returns 0 if there is none.
 func ownOption(word []byte) (o ownOptions, name string) {
 	for i, name := range ownNames() {
-		if foldEqual(word, name) {
+		if resp.EqualFold(word, name) {
 			return 1 << i, name
 		}
 	}

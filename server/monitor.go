@@ -71,7 +71,7 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 	defer m.mu.Unlock()
 	for to := range m.set {
 		if to == s { // after the reply
-			s.call.out = append(s.call.out, line...)
+			s.call.Out = append(s.call.Out, line...)
 			continue
 		}
 		to.deliver(line)
@@ -80,7 +80,7 @@ func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
 
 // feedDirect is feed for a call that belongs to no client.
 func (m *monitors) feedDirect(c *call) {
-	line := m.line(c, directAddr, c.cmd, c.args)
+	line := m.line(c, directAddr, c.cmd, c.Args)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
@@ -92,9 +92,9 @@ func (m *monitors) feedDirect(c *call) {
 func (m *monitors) line(c *call, from string, cmd *command, args [][]byte) []byte {
 	line := make([]byte, 0, 256)
 	line = append(line, '+')
-	line = strconv.AppendInt(line, c.now/1e9, 10)
+	line = strconv.AppendInt(line, c.Now/1e9, 10)
 	line = append(line, '.')
-	us := strconv.Itoa(int(c.now / 1e3 % 1e6))
+	us := strconv.Itoa(int(c.Now / 1e3 % 1e6))
 	line = append(append(line, "000000"[len(us):]...), us...)
 	line = append(line, " [0 "...)
 	line = append(line, from...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"limitdb/engine"
+	"limitdb/server/spec"
 )
 
 // Transactions. After MULTI a session queues its commands, and EXEC runs them: those on keys in
@@ -51,7 +52,7 @@ func (s *session) breaks() {
 
 // queues reports whether the session queues cmd instead of running it, and does so.
 func (s *session) queues(cmd *command, args [][]byte) bool {
-	if !s.inMulti() || cmd.flags&flagNow != 0 {
+	if !s.inMulti() || cmd.Flags&spec.Now != 0 {
 		return false
 	}
 	m := s.multi
@@ -70,18 +71,18 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 	m.bytes = n
 	m.queued = append(m.queued, queued{cmd: cmd, args: cloneArgs(args)})
 	s.pub.multiMemory.Store(n)
-	s.call.cmd, s.call.failed = cmd, false
-	s.call.simple("QUEUED")
+	s.call.cmd, s.call.Failed = cmd, false
+	s.call.Simple("QUEUED")
 	return true
 }
 
 // unfit returns the error for a command that cannot be part of a transaction, "" for others.
 func (c *command) unfit() string {
 	switch {
-	case c.flags&flagNoMulti != 0, c.flags&flagClient != 0 && c.flags&flagAdmin != 0: // they may take their time
+	case c.Flags&spec.NoMulti != 0, c.Flags&spec.Client != 0 && c.Flags&spec.Admin != 0: // they may take their time
 		return "ERR Command not allowed inside a transaction"
-	case c.atomic == nil && c.flags&(flagWrite|flagReadonly|flagBlocking) != 0:
-		return "ERR " + c.full + " cannot be part of a transaction"
+	case c.atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
+		return "ERR " + c.Full + " cannot be part of a transaction"
 	}
 	return ""
 }
@@ -105,18 +106,21 @@ func (s *session) unwatch() {
 
 // multiCommands are the commands of transactions.
 func multiCommands() []command {
-	row := func(name string, arity int, f flags, summary string, run func(*call), args ...argument) command {
+	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
-			name: name, arity: arity, flags: f | flagClient | flagNow | flagLoading | flagStale | flagFast, group: "transactions", since: "1.0.0",
-			complexity: "O(1)", summary: summary, run: run, args: args,
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: f | spec.Client | spec.Now | spec.Loading | spec.Stale | spec.Fast, Group: "transactions", Since: "1.0.0",
+				Complexity: "O(1)", Summary: summary, Args: args,
+			},
+			run: run,
 		}
 	}
-	watch := row("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, argument{name: "key", kind: "key", multiple: true})
-	watch.firstKey, watch.lastKey, watch.step = 1, -1, 1
+	watch := row("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
+	watch.FirstKey, watch.LastKey, watch.Step = 1, -1, 1
 	exec := row("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
-	exec.flags &^= flagFast
+	exec.Flags &^= spec.Fast
 	unwatch := row("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch)
-	unwatch.flags &^= flagNow
+	unwatch.Flags &^= spec.Now
 	return []command{
 		row("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),
 		exec,
@@ -130,78 +134,78 @@ func (c *call) multi() {
 	s := c.client
 	switch {
 	case s.inMulti():
-		c.fail("ERR MULTI calls can not be nested")
+		c.Fail("ERR MULTI calls can not be nested")
 		return
 	case s.multi == nil:
 		s.multi = &multi{}
 	}
 	s.multi.open = true
-	c.ok()
+	c.OK()
 }
 
 func (c *call) discard() {
 	if !c.client.inMulti() {
-		c.fail("ERR DISCARD without MULTI")
+		c.Fail("ERR DISCARD without MULTI")
 		return
 	}
 	c.client.endMulti()
-	c.ok()
+	c.OK()
 }
 
 func (c *call) watch() {
 	s := c.client
 	if s.inMulti() {
-		c.fail("ERR WATCH inside MULTI is not allowed")
+		c.Fail("ERR WATCH inside MULTI is not allowed")
 		return
 	}
 	if (c.srv.special.Load()|s.early)&specialFollowing != 0 {
-		c.fail(c.elsewhere())
+		c.Fail(c.elsewhere())
 		return
 	}
 	if s.multi == nil {
 		s.multi = &multi{}
 	}
-	for _, key := range c.args[1:] {
+	for _, key := range c.Args[1:] {
 		if len(s.multi.watched) == watchMost {
-			c.fail(fmt.Sprintf("ERR a client may watch %d keys", watchMost))
+			c.Fail(fmt.Sprintf("ERR a client may watch %d keys", watchMost))
 			return
 		}
-		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.now, key))
+		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.Now, key))
 	}
 	s.pub.multiMemory.Store(int64(len(s.multi.watched)) * queuedOverhead)
-	c.ok()
+	c.OK()
 }
 
 func (c *call) unwatch() {
 	if m := c.client.multi; m != nil && !m.open {
 		c.client.endMulti()
 	}
-	c.ok()
+	c.OK()
 }
 
 func (c *call) exec() {
 	s := c.client
 	if !s.inMulti() {
-		c.fail("ERR EXEC without MULTI")
+		c.Fail("ERR EXEC without MULTI")
 		return
 	}
 	m := s.multi
 	defer s.endMulti()
 	if m.broken {
-		c.fail("EXECABORT Transaction discarded because of previous errors.")
+		c.Fail("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
 	special := c.srv.special.Load() | s.early
 	if special&specialFollowing != 0 && len(m.queued) > 0 {
-		c.fail("EXECABORT Transaction discarded because of: " + c.elsewhere())
+		c.Fail("EXECABORT Transaction discarded because of: " + c.elsewhere())
 		return
 	}
 	own := c.cmd
-	defer func() { c.cmd, c.args = own, nil }()
+	defer func() { c.cmd, c.Args = own, nil }()
 	for _, q := range m.queued {
-		if c.cmd, c.args = q.cmd, q.args; q.cmd.flags&flagNow == 0 {
+		if c.cmd, c.Args = q.cmd, q.args; q.cmd.Flags&spec.Now == 0 {
 			if text := c.refusal(special); text != "" {
-				c.fail("EXECABORT Transaction discarded because of: " + text)
+				c.Fail("EXECABORT Transaction discarded because of: " + text)
 				return
 			}
 		}
@@ -211,58 +215,58 @@ func (c *call) exec() {
 
 // execAll runs the queued commands and replies.
 func (c *call) execAll(m *multi) {
-	mark := len(c.out)
-	before := c.out[:mark:mark] // the replies to the commands before EXEC
+	mark := len(c.Out)
+	before := c.Out[:mark:mark] // the replies to the commands before EXEC
 	ends := make([]int, len(m.queued))
 	failed := make([]bool, len(m.queued))
 	var replies []byte
 	defer func() { c.resolved = nil }()
-	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *txn) bool {
+	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *Txn) bool {
 		for _, w := range m.watched {
 			if t.Changed(w) {
 				return false
 			}
 		}
-		c.out = replies[:0]
+		c.Out = replies[:0]
 		for i, q := range m.queued {
 			if q.cmd.atomic != nil {
-				c.cmd, c.args, c.resolved, c.failed = q.cmd, q.args, q.check, false
+				c.cmd, c.Args, c.resolved, c.Failed = q.cmd, q.args, q.check, false
 				c.cmd.atomic(c, t)
-				failed[i] = c.failed
+				failed[i] = c.Failed
 			}
-			ends[i] = len(c.out)
+			ends[i] = len(c.Out)
 		}
-		replies = c.out
+		replies = c.Out
 		return true
 	})
-	c.out, c.failed = before, false
+	c.Out, c.Failed = before, false
 	switch {
 	case err != nil:
-		c.fail(limitError(err))
+		c.Fail(limitError(err))
 		return
 	case !unchanged:
-		c.nullArray()
+		c.NullArray()
 		c.client.tellAll(mark)
 		return
 	}
-	c.array(len(m.queued))
+	c.Array(len(m.queued))
 	begin := 0
 	for i, q := range m.queued {
-		c.cmd, c.args, c.failed = q.cmd, q.args, failed[i]
-		if c.out = append(c.out, replies[begin:ends[i]]...); q.cmd.atomic == nil {
+		c.cmd, c.Args, c.Failed = q.cmd, q.args, failed[i]
+		if c.Out = append(c.Out, replies[begin:ends[i]]...); q.cmd.atomic == nil {
 			c.runQueued(q.cmd)
 		}
 		begin = ends[i]
 		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
-		c.client.stripe.Record(q.cmd.id, 0, c.failed)
+		c.client.stripe.Record(q.cmd.ID, 0, c.Failed)
 	}
-	c.failed = false
+	c.Failed = false
 }
 
 // runQueued runs a command of a transaction that has nothing to do with keys.
 func (c *call) runQueued(cmd *command) {
-	if cmd.name == "WAIT" {
-		c.int(0) // nobody waits in a transaction
+	if cmd.Name == "WAIT" {
+		c.Int(0) // nobody waits in a transaction
 		return
 	}
 	c.whole = true
@@ -282,10 +286,10 @@ func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 		switch {
 		case q.cmd.atomic == nil:
 		case q.cmd.resolves:
-			c.args = q.args
+			c.Args = q.args
 			q.check = checks.resolve(c)
 		default:
-			q.cmd.keys(q.args, func(i int) { keys = append(keys, q.args[i]) })
+			q.cmd.Keys(q.args, func(i int) { keys = append(keys, q.args[i]) })
 		}
 	}
 	return append(keys, checks.keys...)

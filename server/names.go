@@ -1,6 +1,10 @@
 package server
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"limitdb/resp"
+)
 
 // The texts that a client sets about itself: its name, and its library's name and version.
 
@@ -41,34 +45,34 @@ func loadText(from *atomic.Pointer[string]) string {
 
 func (c *call) clientSetName() {
 	c.client.closeStream() // the next one says the name
-	c.setText(&c.client.pub.name, c.args[2], errClientName)
+	c.setText(&c.client.pub.name, c.Args[2], errClientName)
 }
 
 func (c *call) clientGetName() {
 	if name := loadText(&c.client.pub.name); name != "" {
-		c.text(name)
+		c.Text(name)
 		return
 	}
-	c.null()
+	c.Null()
 }
 
 func (c *call) clientSetInfo() {
 	switch {
-	case foldEqual(c.args[2], "LIB-NAME"):
-		c.setText(&c.client.pub.libName, c.args[3], errLibName)
-	case foldEqual(c.args[2], "LIB-VER"):
-		c.setText(&c.client.pub.libVer, c.args[3], errLibVer)
+	case resp.EqualFold(c.Args[2], "LIB-NAME"):
+		c.setText(&c.client.pub.libName, c.Args[3], errLibName)
+	case resp.EqualFold(c.Args[2], "LIB-VER"):
+		c.setText(&c.client.pub.libVer, c.Args[3], errLibVer)
 	default:
-		c.fail("ERR Unrecognized option '" + plainCut(c.args[2]) + "'")
+		c.Fail("ERR Unrecognized option '" + plainCut(c.Args[2]) + "'")
 	}
 }
 
 // setText stores b and replies OK, or the error.
 func (c *call) setText(to *atomic.Pointer[string], b []byte, wrong string) {
 	if text := nameError(b, wrong); text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
 	c.client.storeText(to, b)
-	c.ok()
+	c.OK()
 }

@@ -18,7 +18,7 @@ import (
 // native is one run of a script.
 type native struct {
 	*call
-	t          *txn
+	t          *Txn
 	keys, argv [][]byte
 }
 
@@ -83,7 +83,7 @@ func (n *native) span(i int, unit int64) (ms int64, ok bool) {
 // item.
 func (n *native) str() (it item, ok bool) {
 	it = n.item(n.t, n.keys[0])
-	return it, n.t.err == nil && (it.typ == value.String || !it.exists())
+	return it, n.t.Err == nil && (it.typ == value.String || !it.exists())
 }
 
 // counter returns the integer that the script's key holds, 0 if it is absent.
@@ -115,9 +115,9 @@ func (n *native) holds(it *item, text []byte) bool {
 
 // pair replies with two integers.
 func (n *native) pair(a, b int64) {
-	n.array(2)
-	n.int(a)
-	n.int(b)
+	n.Array(2)
+	n.Int(a)
+	n.Int(b)
 }
 
 // flexibleIncrTTL counts ARGV[1] in a window of ARGV[2] seconds, which begins with the first call.
@@ -133,7 +133,7 @@ func (n *native) flexibleIncrTTL() bool {
 	}
 	left := n.ttlOf(&it)
 	if left < 0 {
-		left, it.expires = window, n.nowMillis()+window
+		left, it.expires = window, n.NowMillis()+window
 	}
 	n.setCounter(count+by, it.expires)
 	n.pair(count+by, left)
@@ -152,12 +152,12 @@ func (n *native) rateLimitRedisIncrement() bool {
 	}
 	left := n.ttlOf(&it)
 	if left <= 0 {
-		n.setCounter(1, n.nowMillis()+window)
+		n.setCounter(1, n.NowMillis()+window)
 		n.pair(1, window)
 		return true
 	}
 	if string(n.argv[0]) == "1" {
-		left, it.expires = window, n.nowMillis()+window
+		left, it.expires = window, n.NowMillis()+window
 	}
 	n.setCounter(count+1, it.expires)
 	n.pair(count+1, left)
@@ -176,7 +176,7 @@ func (n *native) rateLimitRedisOlderIncrement() bool {
 	}
 	left := n.ttlOf(&it)
 	if left <= 0 || string(n.argv[0]) == "1" {
-		left, it.expires = window, n.nowMillis()+window
+		left, it.expires = window, n.NowMillis()+window
 	}
 	n.setCounter(count+1, it.expires)
 	n.pair(count+1, left)
@@ -204,20 +204,20 @@ func (n *native) fastify(args int) bool {
 	count++
 	left := n.ttlOf(&it)
 	if left < 0 || string(n.argv[args-1]) == "true" && count > most {
-		left, it.expires = window, n.nowMillis()+window
+		left, it.expires = window, n.NowMillis()+window
 	}
 	n.setCounter(count, it.expires)
 	if args == 3 {
 		n.pair(count, left)
 		return true
 	}
-	n.array(3)
-	n.int(count)
-	n.int(left)
+	n.Array(3)
+	n.Int(count)
+	n.Int(left)
 	if ban != -1 && count-most > ban {
-		n.int(1)
+		n.Int(1)
 	} else {
-		n.null()
+		n.Null()
 	}
 	return true
 }
@@ -235,7 +235,7 @@ func (n *native) ululeIncr() bool {
 	}
 	left := n.ttlOf(&it)
 	if count == 0 {
-		left, it.expires = window, n.nowMillis()+window
+		left, it.expires = window, n.NowMillis()+window
 	}
 	n.setCounter(count+by, it.expires)
 	n.pair(count+by, left)
@@ -270,11 +270,11 @@ func (n *native) throttledCAS() bool {
 	case !ok || !plain || !it.exists():
 		return false
 	case !n.holds(&it, n.argv[0]):
-		n.int(0)
+		n.Int(0)
 		return true
 	}
-	n.setText(n.argv[1], n.nowMillis()+ttl)
-	n.int(1)
+	n.setText(n.argv[1], n.NowMillis()+ttl)
+	n.Int(1)
 	return true
 }
 
@@ -290,10 +290,10 @@ func (n *native) limitsIncrExpire() bool {
 		return false
 	}
 	if count == 0 {
-		it.expires = n.nowMillis() + window
+		it.expires = n.NowMillis() + window
 	}
 	n.setCounter(count+by, it.expires)
-	n.int(count + by)
+	n.Int(count + by)
 	return true
 }
 
@@ -308,11 +308,11 @@ func (n *native) laravelAdd() bool {
 	case !ok || !plain:
 		return false
 	case it.exists():
-		n.null()
+		n.Null()
 		return true
 	}
-	n.setText(n.argv[0], n.nowMillis()+ttl)
-	n.ok()
+	n.setText(n.argv[0], n.NowMillis()+ttl)
+	n.OK()
 	return true
 }
 
@@ -327,9 +327,9 @@ func (n *native) laravelReleaseLock() bool {
 	}
 	held := n.holds(&it, n.argv[0])
 	if held {
-		n.t.remove(n.keys[0])
+		n.t.Remove(n.keys[0])
 	}
-	n.yes(held)
+	n.Bit(held)
 	return true
 }
 
@@ -344,9 +344,9 @@ func (n *native) redlockLock() bool {
 		return false
 	}
 	if !it.exists() {
-		n.setText(n.argv[0], n.nowMillis()+ttl)
+		n.setText(n.argv[0], n.NowMillis()+ttl)
 	}
-	n.yes(!it.exists())
+	n.Bit(!it.exists())
 	return true
 }
 
@@ -362,9 +362,9 @@ func (n *native) redlockExtend() bool {
 	}
 	held := n.holds(&it, n.argv[0])
 	if held {
-		n.setText(n.argv[0], n.nowMillis()+ttl)
+		n.setText(n.argv[0], n.NowMillis()+ttl)
 	}
-	n.yes(held)
+	n.Bit(held)
 	return true
 }
 
@@ -406,7 +406,7 @@ func (n *native) redisRate() (r rate, ok bool) {
 	if !plain || args[1] == 0 {
 		return r, false
 	}
-	micros := n.now / 1000
+	micros := n.Now / 1000
 	r.now = float64(micros/1e6-redisRateEpoch) + float64(float64(micros%1e6)/1e6)
 	r.interval = args[2] / args[1]
 	r.offset = float64(r.interval * args[0])
@@ -431,19 +431,19 @@ func (n *native) keepRate(r *rate, tat, allowed, remaining float64) bool {
 	}
 	if reset > 0 {
 		var text [32]byte
-		n.setText(script.AppendNumber(text[:0], tat, 17), n.nowMillis()+int64(math.Ceil(reset))*1000)
+		n.setText(script.AppendNumber(text[:0], tat, 17), n.NowMillis()+int64(math.Ceil(reset))*1000)
 	}
 	n.rateReply(allowed, remaining, -1, reset)
 	return true
 }
 
 func (n *native) rateReply(allowed, remaining, retry, reset float64) {
-	n.array(4)
-	n.int(int64(allowed))
-	n.int(int64(remaining))
+	n.Array(4)
+	n.Int(int64(allowed))
+	n.Int(int64(remaining))
 	var text [32]byte
-	n.bulk(script.AppendNumber(text[:0], retry, 14))
-	n.bulk(script.AppendNumber(text[:0], reset, 14))
+	n.Bulk(script.AppendNumber(text[:0], retry, 14))
+	n.Bulk(script.AppendNumber(text[:0], reset, 14))
 }
 
 // redisRateAllowN takes a cost or nothing.

@@ -11,6 +11,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/transport"
 	"limitdb/uplink"
 )
@@ -47,11 +48,11 @@ func New(o Options) *Server {
 	srv.authDelays.init()
 	srv.wide = func(name []byte) bool {
 		c := srv.table.find(name)
-		return c != nil && c.flags&flagWide != 0
+		return c != nil && c.Flags&spec.Wide != 0
 	}
 	srv.long = func(name []byte) bool {
 		c := srv.table.find(name)
-		return c != nil && c.flags&flagLong != 0
+		return c != nil && c.Flags&spec.Long != 0
 	}
 	srv.rules.init(srv.started)
 	srv.engine.Store(o.Engine)
@@ -84,7 +85,7 @@ func (srv *Server) ackChanged() {
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life()}
-	s.call = call{srv: srv, client: s, reply: reply{proto: resp.RESP2}}
+	s.call = call{srv: srv, client: s, Reply: resp.Reply{Proto: resp.RESP2}}
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	v, forwarded := c.(*uplink.Conn)
@@ -121,7 +122,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 func (s *session) adopt(client *uplink.Client) {
 	s.forwarded = true
 	if client.RESP3 {
-		s.call.proto = resp.RESP3
+		s.call.Proto = resp.RESP3
 		s.pub.resp3.Store(true)
 	}
 	if nameError([]byte(client.Name), errClientName) == "" {

@@ -23,7 +23,7 @@ func TestNotesShowRealReplies(t *testing.T) {
 				in, want, _ := strings.Cut(exchange, "\n")
 				got := strings.Join(cliLines(c.do(strings.Fields(in)...)), "\n")
 				if want = strings.TrimRight(want, "\n"); got != want {
-					t.Errorf("%s: %s\n got\n%s\nwant\n%s", cmd.fullName(), in, got, want)
+					t.Errorf("%s: %s\n got\n%s\nwant\n%s", cmd.Full, in, got, want)
 				}
 				shown++
 			}

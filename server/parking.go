@@ -76,8 +76,8 @@ func (s *session) Resume() (more bool) {
 // resumed calls resume, and drops the reply of a parked command that CLIENT REPLY
 // has silenced. It reports whether the command has finished.
 func (s *session) resumed() bool {
-	mark := len(s.call.out)
-	s.call.failed = false
+	mark := len(s.call.Out)
+	s.call.Failed = false
 	away := s.away() // what comes from the leader waits for nothing here
 	done := s.resume()
 	if cmd := s.pub.lastCmd.Load(); cmd != nil && !away {
@@ -87,11 +87,11 @@ func (s *session) resumed() bool {
 		s.call.table = nil
 	}
 	if s.mute {
-		s.call.out = s.call.out[:min(mark, len(s.call.out))]
+		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
 		s.mute = !done
 	}
 	if done {
-		s.call.out = append(s.call.out, s.after...)
+		s.call.Out = append(s.call.Out, s.after...)
 		s.after = nil
 	}
 	return done

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"limitdb/server/spec"
 )
 
 // pause is the state of CLIENT PAUSE, which holds commands back until a time.
@@ -58,10 +60,10 @@ func (p *pause) stops(cmd *command) bool {
 
 // applies reports whether the pause is on for cmd. The caller holds mu.
 func (p *pause) applies(cmd *command) bool {
-	if cmd.parent != nil && cmd.parent.name == "CLIENT" {
+	if cmd.Parent != nil && cmd.Parent.Name == "CLIENT" {
 		return false
 	}
-	return p.until != 0 && p.srv.clock.Now() < p.until && (p.all || cmd.flags&flagWrite != 0)
+	return p.until != 0 && p.srv.clock.Now() < p.until && (p.all || cmd.Flags&spec.Write != 0)
 }
 
 // stop ends the pause and wakes the sessions that it held.

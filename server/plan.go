@@ -40,10 +40,10 @@ const (
 // command's key.
 func (c *call) planned(text string, p *plan) {
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	c.carryOut(p, c.args[1])
+	c.carryOut(p, c.Args[1])
 }
 
 // carryOut carries a plan out on key, and replies.
@@ -56,20 +56,20 @@ func (c *call) carryOut(p *plan, key []byte) {
 	var err error
 	switch p.op {
 	case opTake:
-		err = c.srv.states().TakeAt(c.place, c.now, key, &p.limit, p.cost, &d)
+		err = c.srv.states().TakeAt(c.place, c.Now, key, &p.limit, p.cost, &d)
 	case opPeek:
-		err = c.srv.states().Peek(c.now, key, &p.limit, p.cost, &d)
+		err = c.srv.states().Peek(c.Now, key, &p.limit, p.cost, &d)
 	case opRefund:
-		err = c.srv.states().Refund(c.now, key, &p.limit, p.cost, &d)
+		err = c.srv.states().Refund(c.Now, key, &p.limit, p.cost, &d)
 	case opReserve:
-		err = c.srv.states().Reserve(c.now, key, &p.limit, p.cost, p.maxWait, &d)
+		err = c.srv.states().Reserve(c.Now, key, &p.limit, p.cost, p.maxWait, &d)
 	}
 	if c.srv.decisions != nil && err == nil && (p.op == opTake || p.op == opReserve) {
 		c.log(key, p.cost, &d)
 	}
 	switch {
 	case err != nil:
-		c.fail(c.planError(p, key, err))
+		c.Fail(c.planError(p, key, err))
 	case p.style == inMillis:
 		c.decisionMillis(&d)
 	default:
@@ -80,7 +80,7 @@ func (c *call) carryOut(p *plan, key []byte) {
 // log offers a decision to the log of decisions.
 func (c *call) log(key []byte, cost int64, d *limit.Decision) {
 	if cost > 0 {
-		c.srv.decisions.Offer(&decisionlog.Decision{Time: c.now, Key: key, Cost: cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining})
+		c.srv.decisions.Offer(&decisionlog.Decision{Time: c.Now, Key: key, Cost: cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining})
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *call) carryOutTake(p *plan, key []byte) {
 		c.askFor(key, &waiting{Waiter: engine.Waiter{Request: r}}, p.maxWait)
 		return
 	}
-	granted, err := c.srv.states().TakeFor(c.now, key, &r, &d)
+	granted, err := c.srv.states().TakeFor(c.Now, key, &r, &d)
 	if c.srv.decisions != nil && err == nil {
 		c.log(key, p.cost, &d)
 	}

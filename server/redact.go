@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"limitdb/config"
+	"limitdb/resp"
 )
 
 // redactedText replaces a secret.
@@ -18,14 +19,14 @@ func (srv *Server) redact(cmd *command, args [][]byte) [][]byte {
 			args[i] = []byte(redactedText)
 		}
 	}
-	switch cmd.fullName() {
+	switch cmd.Full {
 	case "auth":
 		args = slices.Clone(args)
 		hide(1, len(args))
 	case "hello":
 		args = slices.Clone(args)
 		for i := 2; i < len(args); i++ {
-			if foldEqual(args[i], "AUTH") {
+			if resp.EqualFold(args[i], "AUTH") {
 				hide(i+1, 2)
 				i += 2
 			}

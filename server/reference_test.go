@@ -41,7 +41,7 @@ func readNotes(t *testing.T) map[string]string {
 }
 
 // noteName returns the name of the file in docs/commands for c: "rl.take", "client-tracking".
-func (c *command) noteName() string { return strings.ReplaceAll(c.fullName(), "|", "-") }
+func (c *command) noteName() string { return strings.ReplaceAll(c.Full, "|", "-") }
 
 func TestGeneratedCommandReference(t *testing.T) {
 	got := appendReference(nil, readNotes(t))
@@ -69,8 +69,8 @@ func TestEveryNoteBelongsToACommand(t *testing.T) {
 		}
 	}
 	for _, c := range newTable(families()).all {
-		if c.group == "limiter" && notes[c.noteName()] == "" {
-			t.Errorf("%s has no docs/commands/%s.md", c.fullName(), c.noteName())
+		if c.Group == "limiter" && notes[c.noteName()] == "" {
+			t.Errorf("%s has no docs/commands/%s.md", c.Full, c.noteName())
 		}
 	}
 }
@@ -103,13 +103,13 @@ func appendReference(b []byte, notes map[string]string) []byte {
 	var groups []string
 	members := make(map[string][]*command)
 	for _, c := range t.all {
-		if c.parent != nil {
+		if c.Parent != nil {
 			continue
 		}
-		if !slices.Contains(groups, c.group) {
-			groups = append(groups, c.group)
+		if !slices.Contains(groups, c.Group) {
+			groups = append(groups, c.Group)
 		}
-		members[c.group] = append(members[c.group], c)
+		members[c.Group] = append(members[c.Group], c)
 	}
 
 	b = append(b, notes[introNote]...)
@@ -120,7 +120,7 @@ func appendReference(b []byte, notes map[string]string) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(b, " "+link("`"+c.name+"`", c.name)...)
+			b = append(b, " "+link("`"+c.Name+"`", c.Name)...)
 		}
 	}
 	b = append(b, '\n')
@@ -129,7 +129,7 @@ func appendReference(b []byte, notes map[string]string) []byte {
 		for _, c := range members[g] {
 			b = c.appendReference(b, "###", notes)
 			for i := range c.subs {
-				if c.subs[i].name != "HELP" {
+				if c.subs[i].Name != "HELP" {
 					b = c.subs[i].appendReference(b, "####", notes)
 				}
 			}
@@ -140,25 +140,25 @@ func appendReference(b []byte, notes map[string]string) []byte {
 
 // appendReference appends one command's part of the page.
 func (c *command) appendReference(b []byte, heading string, notes map[string]string) []byte {
-	name := c.name
-	if c.parent != nil {
-		name = c.parent.name + " " + c.name
+	name := c.Name
+	if c.Parent != nil {
+		name = c.Parent.Name + " " + c.Name
 	}
 	b = append(b, "\n"+heading+" "+name+"\n\n"...)
 	b = append(b, "```\n"...)
-	b = append(c.appendSyntax(b), "\n```\n\n"...)
-	b = append(b, c.summary+"\n"...)
+	b = append(c.AppendSyntax(b), "\n```\n\n"...)
+	b = append(b, c.Summary+"\n"...)
 	if len(c.subs) > 0 && c.run == nil {
 		return b
 	}
 	if note := notes[c.noteName()]; note != "" {
 		b = append(b, "\n"+note+"\n"...)
 	}
-	about := []string{"Complexity: " + c.complexity}
-	if flags := c.flags.names(); len(flags) > 0 {
+	about := []string{"Complexity: " + c.Complexity}
+	if flags := c.Flags.Names(); len(flags) > 0 {
 		about = append(about, "flags: "+strings.Join(flags, ", "))
 	}
-	about = append(about, "categories: "+strings.Join(c.categories(), " "))
+	about = append(about, "categories: "+strings.Join(c.Categories(), " "))
 	return append(b, "\n"+strings.Join(about, " · ")+"\n"...)
 }
 

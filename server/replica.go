@@ -81,9 +81,9 @@ func (c *call) elsewhere() string {
 	}
 	slot := 0
 	first := true
-	c.cmd.keys(c.args, func(i int) {
+	c.cmd.Keys(c.Args, func(i int) {
 		if first {
-			slot, first = resp.Slot(c.args[i]), false
+			slot, first = resp.Slot(c.Args[i]), false
 		}
 	})
 	return "MOVED " + strconv.Itoa(slot) + " " + leader

@@ -7,6 +7,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/spec"
 )
 
 // Scripts. A script runs in one transaction of the engine, with the handlers that clients'
@@ -142,56 +143,56 @@ func (s *scripts) kill() bool {
 // host runs the commands of a script.
 type host struct {
 	call
-	t        *txn
+	t        *Txn
 	run      *scriptRun
 	readOnly bool
 }
 
 // Call runs one command of the script.
 func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
-	h.out, h.proto, h.failed = b, resp.RESP2, false
+	h.Out, h.Proto, h.Failed = b, resp.RESP2, false
 	if resp3 {
-		h.proto = resp.RESP3
+		h.Proto = resp.RESP3
 	}
-	h.args = args
+	h.Args = args
 	if text := h.admit(); text != "" {
-		h.fail(text)
-		return h.out
+		h.Fail(text)
+		return h.Out
 	}
-	mark := len(h.out)
+	mark := len(h.Out)
 	switch {
 	case h.cmd.atomic != nil:
 		h.cmd.atomic(&h.call, h.t)
-	case h.cmd.name == "WAIT":
-		h.int(0)
+	case h.cmd.Name == "WAIT":
+		h.Int(0)
 	default:
 		h.cmd.run(&h.call)
 	}
-	if h.t.err != nil { // the transaction begins again, or is given up
+	if h.t.Err != nil { // the transaction begins again, or is given up
 		h.run.stop.Store(true)
-		h.out = resp.AppendError(h.out[:mark], "ERR "+h.t.err.Error())
+		h.Out = resp.AppendError(h.Out[:mark], "ERR "+h.t.Err.Error())
 	}
-	return h.out
+	return h.Out
 }
 
 // admit finds the command and returns the error if the script may not run it, or "".
 func (h *host) admit() string {
-	cmd := h.srv.table.find(h.args[0])
+	cmd := h.srv.table.find(h.Args[0])
 	if cmd == nil {
 		return "ERR Unknown Redis command called from script"
 	}
-	cmd, text := cmd.resolve(h.args)
+	cmd, text := cmd.resolve(h.Args)
 	h.cmd = cmd
 	switch {
 	case text != "":
 		return "ERR Wrong number of args calling Redis command from script"
-	case cmd.group == "scripting", cmd.atomic == nil && cmd.flags&flagScript == 0 && cmd.name != "WAIT":
+	case cmd.Group == "scripting", cmd.atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
 		return "ERR This Redis command is not allowed from script"
-	case h.readOnly && cmd.flags&flagWrite != 0:
+	case h.readOnly && cmd.Flags&spec.Write != 0:
 		return "ERR Write commands are not allowed from read-only scripts."
 	}
-	if cmd.hasKeys() {
-		return h.srv.checkKeys(cmd, h.args)
+	if cmd.HasKeys() {
+		return h.srv.checkKeys(cmd, h.Args)
 	}
 	return ""
 }
@@ -204,27 +205,27 @@ func (h *host) Log(level int, message string) {
 }
 
 // eval runs a script in a transaction and replies.
-func (c *call) eval(t *txn, s *script.Script, readOnly bool) {
-	n, _ := resp.ParseInt(c.args[2])
-	keys, argv := c.args[3:3+n], c.args[3+n:]
+func (c *call) eval(t *Txn, s *script.Script, readOnly bool) {
+	n, _ := resp.ParseInt(c.Args[2])
+	keys, argv := c.Args[3:3+n], c.Args[3+n:]
 	if run := nativeScript(s.SHA); run != nil && run(&native{call: c, t: t, keys: keys, argv: argv}) {
 		return
 	}
 	vm, run := c.srv.scripts.begin(c.srv.clock.Now())
 	defer c.srv.scripts.end(vm, run)
-	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: call{srv: c.srv, now: c.now, table: c.table}}
-	mark := len(c.out)
-	out, err := vm.Run(s, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.proto == resp.RESP3, c.out)
+	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: call{srv: c.srv, Now: c.Now, table: c.table}}
+	mark := len(c.Out)
+	out, err := vm.Run(s, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.Proto == resp.RESP3, c.Out)
 	switch {
-	case t.err != nil:
+	case t.Err != nil:
 		return
 	case err != nil && run.late.Load():
-		t.err = errScriptTime
+		t.Err = errScriptTime
 	case err != nil:
-		t.err = scriptError{err}
+		t.Err = scriptError{err}
 	default:
-		if c.out = out; len(out) > mark && out[mark] == '-' {
-			c.failed, c.reveals = true, true
+		if c.Out = out; len(out) > mark && out[mark] == '-' {
+			c.Failed, c.Reveals = true, true
 		}
 	}
 }

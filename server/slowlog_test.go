@@ -20,7 +20,7 @@ func (c *testClient) slow(d time.Duration, words ...string) {
 	if len(cmd.subs) > 0 {
 		cmd = cmd.sub(args[1])
 	}
-	c.s.call.now = c.s.srv.clock.Now()
+	c.s.call.Now = c.s.srv.clock.Now()
 	c.s.offerSlow(cmd, args, int64(d))
 }
 

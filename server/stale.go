@@ -1,8 +1,6 @@
 package server
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Reads that a node serves from its own table while another node leads, after READONLY.
 
@@ -19,14 +17,14 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	check := func(mark int) {
 		now, _, ok := read()
 		if !ok || now != table || s.srv.special.Load()&specialFollowing == 0 {
-			c.out = c.out[:min(mark, len(c.out))]
-			c.fail(errLoading)
+			c.Out = c.Out[:min(mark, len(c.Out))]
+			c.Fail(errLoading)
 		}
 	}
-	now, mark := c.now, len(c.out)
-	c.table, c.now, s.behind = table, at, now-at
+	now, mark := c.Now, len(c.Out)
+	c.table, c.Now, s.behind = table, at, now-at
 	s.invoke(cmd, args, special)
-	c.now, s.behind = now, 0
+	c.Now, s.behind = now, 0
 	if special&specialMonitor != 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
@@ -37,10 +35,10 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	}
 	resume := s.resume
 	s.resume = func() bool {
-		now, mark := c.now, len(c.out)
-		c.now, s.behind = at, now-at
+		now, mark := c.Now, len(c.Out)
+		c.Now, s.behind = at, now-at
 		done := resume()
-		c.now, s.behind = now, 0
+		c.Now, s.behind = now, 0
 		if done {
 			check(mark)
 		}

@@ -21,7 +21,7 @@ func (srv *Server) allTotals() []totals {
 	for id, c := range srv.table.all {
 		t := totals{c, srv.counts.Command(id)}
 		if t.Calls()+t.Rejected > 0 {
-			t.Name = c.full
+			t.Name = c.Full
 			out = append(out, t)
 		}
 	}

@@ -14,7 +14,7 @@ const turnCheck = 64
 
 // spent reports whether the session's turn is over.
 func (s *session) spent() bool {
-	return s.srv.clock.Now()-s.call.now-s.behind >= int64(s.conn.Turn())
+	return s.srv.clock.Now()-s.call.Now-s.behind >= int64(s.conn.Turn())
 }
 
 // overTurn is spent after a number of commands. It reads the clock only if it must.
@@ -58,7 +58,7 @@ type stepping struct {
 // what is needed later. The command sets c.holds to the number of bytes that it holds, which
 // count towards maxmemory-clients. A call that belongs to no client has a single turn.
 func (c *call) inSteps(lasting func(), step func() (done bool)) {
-	s, mark, start := c.client, len(c.out), int64(0)
+	s, mark, start := c.client, len(c.Out), int64(0)
 	c.holds = 0
 	for !step() {
 		if s == nil || c.whole {
@@ -68,16 +68,16 @@ func (c *call) inSteps(lasting func(), step func() (done bool)) {
 		if start == 0 {
 			start = now
 		}
-		if now-c.now-s.behind < int64(s.conn.Turn()) {
+		if now-c.Now-s.behind < int64(s.conn.Turn()) {
 			continue
 		}
 		if lasting != nil {
 			lasting()
 		}
-		st := &stepping{cmd: c.cmd, step: step, took: now - start, failed: c.failed}
+		st := &stepping{cmd: c.cmd, step: step, took: now - start, failed: c.Failed}
 		s.slow += st.took
-		st.reply = append(st.reply, c.out[mark:]...)
-		c.out = c.out[:mark]
+		st.reply = append(st.reply, c.Out[mark:]...)
+		c.Out = c.Out[:mark]
 		st.holds, c.holds = c.holds, 0
 		s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 		s.stepping = st
@@ -89,8 +89,8 @@ func (c *call) inSteps(lasting func(), step func() (done bool)) {
 // stepOn gives another turn to a command that has yielded, and reports whether the command
 // is done.
 func (s *session) stepOn(st *stepping) bool {
-	start, mark := s.srv.clock.Now(), len(s.call.out)
-	s.call.failed, s.call.holds = st.failed, st.holds
+	start, mark := s.srv.clock.Now(), len(s.call.Out)
+	s.call.Failed, s.call.holds = st.failed, st.holds
 	done := st.step()
 	for !done && s.life.Open() && !s.spent() {
 		done = st.step()
@@ -98,9 +98,9 @@ func (s *session) stepOn(st *stepping) bool {
 	took := s.srv.clock.Now() - start
 	s.slow += took
 	st.took += took
-	st.failed = s.call.failed
-	st.reply = append(st.reply, s.call.out[mark:]...)
-	s.call.out = s.call.out[:mark]
+	st.failed = s.call.Failed
+	st.reply = append(st.reply, s.call.Out[mark:]...)
+	s.call.Out = s.call.Out[:mark]
 	st.holds, s.call.holds = s.call.holds, 0
 	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 	if !done {
@@ -109,19 +109,19 @@ func (s *session) stepOn(st *stepping) bool {
 	}
 	s.stepping = nil
 	s.pub.stepMemory.Store(0)
-	s.stripe.Record(st.cmd.id, st.took, st.failed)
+	s.stripe.Record(st.cmd.ID, st.took, st.failed)
 	s.noteSlow(st.args, st.took)
-	s.call.out = append(s.call.out, st.reply...)
+	s.call.Out = append(s.call.Out, st.reply...)
 	return true
 }
 
 // aside returns b with what write replies. Where the head of a reply has the number of what
 // follows, the rest must be made first.
 func (c *call) aside(b []byte, write func()) []byte {
-	out := c.out
-	c.out = b
+	out := c.Out
+	c.Out = b
 	write()
-	b, c.out = c.out, out
+	b, c.Out = c.Out, out
 	return b
 }
 

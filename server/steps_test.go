@@ -126,7 +126,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 // callsOf counts the calls of a command.
 func (ts *testServer) callsOf(name string) uint64 {
 	for _, c := range ts.allTotals() {
-		if c.cmd.fullName() == name {
+		if c.cmd.Full == name {
 			return c.Calls()
 		}
 	}

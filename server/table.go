@@ -3,6 +3,8 @@ package server
 import (
 	"cmp"
 	"slices"
+
+	"limitdb/resp"
 )
 
 // table finds a command by its name in any case, without allocating.
@@ -23,29 +25,31 @@ func newTable(families [][]command) *table {
 			t.add(&family[i])
 		}
 	}
-	slices.SortFunc(t.byName, func(a, b *command) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(t.byName, func(a, b *command) int { return cmp.Compare(a.Name, b.Name) })
 	return t
 }
 
 func (t *table) add(c *command) {
-	if t.find([]byte(c.name)) != nil {
-		panic("server: two commands named " + c.name)
+	if t.find([]byte(c.Name)) != nil {
+		panic("server: two commands named " + c.Name)
 	}
 	t.number(c)
 	t.byName = append(t.byName, c)
-	i := hashName([]byte(c.name))
+	i := hashName([]byte(c.Name))
 	for t.slots[i] != nil {
 		i = (i + 1) % uint32(len(t.slots))
 	}
 	t.slots[i] = c
 	for j := range c.subs {
-		c.subs[j].parent = c
-		t.number(&c.subs[j])
+		sub := &c.subs[j]
+		sub.Parent = &c.Command
+		c.Subs = append(c.Subs, &sub.Command)
+		t.number(sub)
 	}
 }
 
 func (t *table) number(c *command) {
-	c.id, c.full = len(t.all), c.fullName()
+	c.ID, c.Full = len(t.all), c.FullName()
 	t.all = append(t.all, c)
 }
 
@@ -54,7 +58,7 @@ func (t *table) find(name []byte) *command {
 	i := hashName(name)
 	for {
 		c := t.slots[i]
-		if c == nil || foldEqual(name, c.name) {
+		if c == nil || resp.EqualFold(name, c.Name) {
 			return c
 		}
 		i = (i + 1) % uint32(len(t.slots))
@@ -64,7 +68,7 @@ func (t *table) find(name []byte) *command {
 // sub returns c's subcommand of that name, or nil.
 func (c *command) sub(name []byte) *command {
 	for i := range c.subs {
-		if foldEqual(name, c.subs[i].name) {
+		if resp.EqualFold(name, c.subs[i].Name) {
 			return &c.subs[i]
 		}
 	}
@@ -79,21 +83,4 @@ func hashName(name []byte) uint32 {
 		h = (h ^ uint32(b&^0x20)) * 16777619
 	}
 	return (h ^ h>>tableBits ^ h>>(2*tableBits)) % (1 << tableBits)
-}
-
-// foldEqual compares b with an upper-case word, ignoring ASCII case.
-func foldEqual(b []byte, word string) bool {
-	if len(b) != len(word) {
-		return false
-	}
-	for i := range b {
-		c := b[i]
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		if c != word[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"strings"
 
 	"limitdb/engine"
 	"limitdb/limit"
+	"limitdb/server/spec"
 	"limitdb/value"
 )
 
@@ -28,58 +28,58 @@ const (
 
 // txn is one atomic step on keys. Its error is one of the engine's that ends the step, so that
 // what the handlers have made of it is dropped.
-type txn struct {
+type Txn struct {
 	*engine.Txn
-	err   error
-	after []func() // what happens once the transaction is stored
-	held  int      // bytes that they hold
+	Err   error
+	After []func() // what happens once the transaction is stored
+	Held  int      // bytes that they hold
 }
 
 // note keeps an error that ends the step. It returns any other one.
-func (t *txn) note(err error) error {
+func (t *Txn) Note(err error) error {
 	switch err {
 	case engine.ErrUndeclared, engine.ErrTooMany, engine.ErrClosed:
-		if t.err == nil {
-			t.err = err
+		if t.Err == nil {
+			t.Err = err
 		}
 		return nil
 	}
 	return err
 }
 
-// get returns what a key holds; 0 and nil if it is absent. The state is valid until the key is
+// Get returns what a key holds; 0 and nil if it is absent. The state is valid until the key is
 // written.
-func (t *txn) get(key []byte) (limit.Kind, []byte) {
-	kind, state, err := t.Get(key)
-	_ = t.note(err)
+func (t *Txn) Get(key []byte) (limit.Kind, []byte) {
+	kind, state, err := t.Txn.Get(key)
+	_ = t.Note(err)
 	return kind, state
 }
 
-func (t *txn) put(key []byte, kind limit.Kind, state []byte) { _ = t.note(t.Put(key, kind, state)) }
+func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) { _ = t.Note(t.Txn.Put(key, kind, state)) }
 
 // remove removes a key, and reports whether it was there.
-func (t *txn) remove(key []byte) bool {
+func (t *Txn) Remove(key []byte) bool {
 	was, err := t.Delete(key)
-	_ = t.note(err)
+	_ = t.Note(err)
 	return was
 }
 
 // inTransaction runs fn in a transaction of the engine on keys. If fn returns false, nothing is
 // written. It may run twice.
-func (c *call) inTransaction(keys [][]byte, fn func(t *txn) bool) (ok bool, err error) {
+func (c *call) inTransaction(keys [][]byte, fn func(t *Txn) bool) (ok bool, err error) {
 	t := &c.txn
-	err = c.states().Update(c.now, keys, func(et *engine.Txn) error {
-		*t = txn{Txn: et}
-		if ok = fn(t); t.err != nil {
-			return t.err
+	err = c.states().Update(c.Now, keys, func(et *engine.Txn) error {
+		*t = Txn{Txn: et}
+		if ok = fn(t); t.Err != nil {
+			return t.Err
 		}
 		if !ok {
 			return errAborted
 		}
 		return nil
 	})
-	after := t.after
-	*t = txn{}
+	after := t.After
+	*t = Txn{}
 	c.spare()
 	if err == errAborted {
 		return false, nil
@@ -115,7 +115,7 @@ var errAborted = errors.New("server: the transaction is aborted")
 // commandKeys returns the keys of the command.
 func (c *call) commandKeys() [][]byte {
 	c.declared = c.declared[:0]
-	c.cmd.keys(c.args, func(i int) { c.declared = append(c.declared, c.args[i]) })
+	c.cmd.Keys(c.Args, func(i int) { c.declared = append(c.declared, c.Args[i]) })
 	return c.declared
 }
 
@@ -138,7 +138,7 @@ const millisecond = 1_000_000
 const lastExpiry = math.MaxInt64 / millisecond
 
 // nowMillis returns the call's time in ms of Unix time.
-func (c *call) nowMillis() int64 { return c.now / millisecond }
+func (c *call) NowMillis() int64 { return c.Now / millisecond }
 
 // expirySize is the size of the expiry before a value's body.
 const expirySize = 8
@@ -168,8 +168,8 @@ func kindOf(typ value.Type, timed bool) limit.Kind {
 }
 
 // item returns what key holds.
-func (c *call) item(t *txn, key []byte) (it item) {
-	kind, state := t.get(key)
+func (c *call) item(t *Txn, key []byte) (it item) {
+	kind, state := t.Get(key)
 	if typ, timed := typeOf(kind); typ != value.None {
 		it.typ, it.body = typ, state
 		if timed {
@@ -186,9 +186,9 @@ func (c *call) item(t *txn, key []byte) (it item) {
 }
 
 // put makes key hold a value. One without a body is no value, nor is one that has expired.
-func (c *call) put(t *txn, key []byte, it *item) {
+func (c *call) put(t *Txn, key []byte, it *item) {
 	if it.body == nil {
-		t.remove(key)
+		t.Remove(key)
 		return
 	}
 	kind, state := kindOf(it.typ, it.expires != 0), it.body
@@ -197,12 +197,12 @@ func (c *call) put(t *txn, key []byte, it *item) {
 		c.state = append(b, it.body...)
 		state = c.state
 	}
-	t.put(key, kind, state)
+	t.Put(key, kind, state)
 }
 
 // of returns what key holds if that is a value of the type, or nothing. Otherwise it replies
 // with the error, and ok is false.
-func (c *call) of(t *txn, key []byte, typ value.Type) (it item, ok bool) {
+func (c *call) of(t *Txn, key []byte, typ value.Type) (it item, ok bool) {
 	it = c.item(t, key)
 	if it.typ == typ || !it.exists() {
 		return it, true
@@ -223,65 +223,51 @@ func (c *call) replaceable(it *item) bool {
 
 // failWrongType replies that a key holds something else than it should.
 func (c *call) failWrongType(it *item, wants string) {
-	c.reveals = true
+	c.Reveals = true
 	text := errWrongType
 	if it.kind != 0 {
 		text += ": it holds " + it.kind.String() + ", not a " + wants + "; RL.RESET forgets it"
 	}
-	c.failState(text)
+	c.FailState(text)
 }
 
 // failState is fail for an error that depends on state.
-func (c *call) failState(text string) {
-	c.fail(text)
-	c.reveals = true
+func (c *call) FailState(text string) {
+	c.Fail(text)
+	c.Reveals = true
 }
 
 // onKey makes a row of a command on the value of one key, its first argument.
-func onKey(name string, arity int, f flags, group, summary string, step func(*call, *txn), args ...argument) command {
-	c := onKeys(name, arity, f, 1, group, summary, step, append([]argument{{name: "key", kind: "key"}}, args...)...)
-	c.lastKey = 1
+func onKey(name string, arity int, f spec.Flags, group, summary string, step func(*call, *Txn), args ...spec.Argument) command {
+	c := onKeys(name, arity, f, 1, group, summary, step, append([]spec.Argument{{Name: "key", Kind: "key"}}, args...)...)
+	c.LastKey = 1
 	return c
 }
 
 // onKeys makes a row of a command on the values of keys: every so many arguments are one.
-func onKeys(name string, arity int, f flags, every int, group, summary string, step func(*call, *txn), args ...argument) command {
-	if f&flagReadonly != 0 {
-		f |= flagStaleRead
+func onKeys(name string, arity int, f spec.Flags, every int, group, summary string, step func(*call, *Txn), args ...spec.Argument) command {
+	if f&spec.Readonly != 0 {
+		f |= spec.StaleRead
 	}
 	return command{
-		name: name, arity: arity, flags: f, firstKey: 1, lastKey: -1, step: every,
-		group: group, since: "1.0.0", complexity: "O(n) for n bytes or keys", summary: summary, args: args,
+		Command: spec.Command{
+			Name: name, Arity: arity, Flags: f, FirstKey: 1, LastKey: -1, Step: every,
+			Group: group, Since: "1.0.0", Complexity: "O(n) for n bytes or keys", Summary: summary, Args: args,
+		},
 		run: (*call).atomically, atomic: step,
 	}
 }
 
-// The arguments of rows.
-func text(name string) argument    { return argument{name: name, kind: "string"} }
-func integer(name string) argument { return argument{name: name, kind: "integer"} }
-func word(token string) argument {
-	return argument{name: strings.ToLower(token), kind: "pure-token", token: token}
-}
-
-func optional(a argument) argument {
-	a.optional = true
-	return a
-}
-
-func oneOf(name string, args ...argument) argument {
-	return argument{name: name, kind: "oneof", optional: true, args: args}
-}
-
 // atomically runs a command on values in one step of the engine.
 func (c *call) atomically() {
-	mark := len(c.out)
-	_, err := c.inTransaction(c.commandKeys(), func(t *txn) bool {
-		c.out, c.failed = c.out[:mark], false
+	mark := len(c.Out)
+	_, err := c.inTransaction(c.commandKeys(), func(t *Txn) bool {
+		c.Out, c.Failed = c.Out[:mark], false
 		c.cmd.atomic(c, t)
 		return true
 	})
 	if err != nil {
-		c.out = c.out[:mark]
-		c.fail(limitError(err))
+		c.Out = c.Out[:mark]
+		c.Fail(limitError(err))
 	}
 }

@@ -30,14 +30,14 @@ var (
 // A call that belongs to no client is decided at once.
 func (c *call) askFor(key []byte, w *waiting, most int64) {
 	s := c.client
-	w.Until = c.now
+	w.Until = c.Now
 	if log := c.srv.decisions; log != nil && w.Lease == nil && log.Wants(key) {
 		w.logged = bytes.Clone(key)
 	}
 	if s != nil && s.mayWait() == nil {
-		w.Owner, w.Until = s.conn, c.now+min(most, math.MaxInt64-c.now)
+		w.Owner, w.Until = s.conn, c.Now+min(most, math.MaxInt64-c.Now)
 	}
-	if !c.srv.states().Ask(c.now, key, &w.Waiter) {
+	if !c.srv.states().Ask(c.Now, key, &w.Waiter) {
 		c.answer(w, key)
 		return
 	}
@@ -72,13 +72,13 @@ func (s *session) waited(w *waiting) bool {
 		if cause != errWaitRefused {
 			cause = nil // it is denied
 		}
-		s.srv.states().Cancel(s.call.now, &w.Waiter, cause)
+		s.srv.states().Cancel(s.call.Now, &w.Waiter, cause)
 	}
 	s.pub.waits.Store(nil)
-	s.call.failed = false
+	s.call.Failed = false
 	s.call.answer(w, []byte(w.Key()))
-	if s.call.failed {
-		s.stripe.Fail(w.cmd.id)
+	if s.call.Failed {
+		s.stripe.Fail(w.cmd.ID)
 	}
 	return true
 }
@@ -95,9 +95,9 @@ func (c *call) answer(w *waiting, key []byte) {
 	}
 	switch {
 	case err == errWaitUnblocked:
-		c.fail(errUnblocked)
+		c.Fail(errUnblocked)
 	case err == errWaitRefused:
-		c.fail(*c.srv.misconf.Load())
+		c.Fail(*c.srv.misconf.Load())
 	case w.Partial:
 		c.decidedInPart(key, wants, &d, granted, err)
 	default:

@@ -12,10 +12,10 @@ import (
 // up to a million keys. They have no cursors.
 
 // each calls fn for every key, as the transaction has made it, until fn returns false.
-func (t *txn) each(fn func(key []byte, kind limit.Kind) bool) { _ = t.note(t.Each(fn)) }
+func (t *Txn) each(fn func(key []byte, kind limit.Kind) bool) { _ = t.Note(t.Each(fn)) }
 
 // found replies with the keys for which wants returns true.
-func (c *call) found(t *txn, wants func(key []byte, kind limit.Kind) bool) {
+func (c *call) found(t *Txn, wants func(key []byte, kind limit.Kind) bool) {
 	var found []byte
 	n, most := 0, int(c.outputLimit())
 	t.each(func(key []byte, kind limit.Kind) bool {
@@ -26,35 +26,35 @@ func (c *call) found(t *txn, wants func(key []byte, kind limit.Kind) bool) {
 		return len(found) <= most
 	})
 	if len(found) > most {
-		c.fail("ERR the reply would be over client-output-buffer-limit")
+		c.Fail("ERR the reply would be over client-output-buffer-limit")
 		return
 	}
-	c.array(n)
-	c.out = append(c.out, found...)
+	c.Array(n)
+	c.Out = append(c.Out, found...)
 }
 
-func (c *call) keysIn(t *txn) {
-	pattern, ok := glob.Compile(c.args[1])
+func (c *call) keysIn(t *Txn) {
+	pattern, ok := glob.Compile(c.Args[1])
 	if !ok {
-		c.fail(errPatternTooLong)
+		c.Fail(errPatternTooLong)
 		return
 	}
 	c.found(t, func(key []byte, _ limit.Kind) bool { return pattern.Match(key) })
 }
 
 // scanIn returns all keys at once: nothing may change between two calls.
-func (c *call) scanIn(t *txn) {
-	if !isCursor(c.args[1]) {
-		c.fail(errInvalidCursor)
+func (c *call) scanIn(t *Txn) {
+	if !isCursor(c.Args[1]) {
+		c.Fail(errInvalidCursor)
 		return
 	}
-	a, text := parseScan(c.args[2:])
+	a, text := parseScan(c.Args[2:])
 	if text != "" {
-		c.fail(text)
+		c.Fail(text)
 		return
 	}
-	c.array(2)
-	c.text("0")
+	c.Array(2)
+	c.Text("0")
 	c.found(t, a.wants)
 }
 
@@ -63,28 +63,28 @@ func isCursor(b []byte) bool {
 	return len(b) > 0 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
-func (c *call) randomKeyIn(t *txn) {
+func (c *call) randomKeyIn(t *Txn) {
 	var some []byte
 	t.each(func(key []byte, _ limit.Kind) bool {
 		some = bytes.Clone(key)
 		return false
 	})
 	if some == nil {
-		c.null()
+		c.Null()
 		return
 	}
-	c.bulk(some)
+	c.Bulk(some)
 }
 
-func (c *call) dbSizeIn(t *txn) {
+func (c *call) dbSizeIn(t *Txn) {
 	n := int64(0)
 	t.each(func([]byte, limit.Kind) bool { n++; return true })
-	c.int(n)
+	c.Int(n)
 }
 
-func (c *call) flushAllIn(t *txn) {
-	if text := flushError(c.args); text != "" {
-		c.fail(text)
+func (c *call) flushAllIn(t *Txn) {
+	if text := flushError(c.Args); text != "" {
+		c.Fail(text)
 		return
 	}
 	var keys [][]byte
@@ -93,7 +93,7 @@ func (c *call) flushAllIn(t *txn) {
 		return true
 	})
 	for _, key := range keys {
-		t.remove(key)
+		t.Remove(key)
 	}
-	c.ok()
+	c.OK()
 }

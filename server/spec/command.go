@@ -1,0 +1,121 @@
+// Package spec describes commands: their names, arguments, keys and flags, and how COMMAND, the reference
+// and errors show them.
+package spec
+
+import (
+	"strings"
+
+	"limitdb/resp"
+)
+
+// A Command describes one command or subcommand. Arity checks, COMMAND and its subcommands, ACL
+// categories and docs/commands.md all come from it.
+type Command struct {
+	Name  string // upper case; a subcommand's is without its parent's
+	Arity int    // as in Redis: counts the command's name; negative: at least that many
+	Flags Flags
+	// FirstKey, LastKey and Step give the positions of the keys as Redis does.
+	// FirstKey 0: no keys; LastKey negative: counted from the end.
+	FirstKey, LastKey, Step int
+	// NumKeys is the position of the argument that gives the number of keys; the keys follow
+	// it. 0: FirstKey, LastKey and Step give the positions.
+	NumKeys  int
+	KeyFlags []string // Redis' key spec flags; nil: as Flags say
+
+	Group      string
+	Summary    string
+	Since      string
+	Complexity string
+	Args       []Argument
+	Usage      string // the reply to a wrong number of arguments; empty: Redis' own
+	Example    string // a valid call, which that reply shows after the syntax
+
+	// These are set when the command is put into the table.
+
+	Full   string     // FullName
+	ID     int        // position in the statistics
+	Parent *Command   // of a subcommand
+	Subs   []*Command // its subcommands
+}
+
+// KeySpecFlags returns Redis' key spec flags, which say what the command does with its keys.
+func (c *Command) KeySpecFlags() []string {
+	switch {
+	case c.KeyFlags != nil:
+		return c.KeyFlags
+	case c.Flags&Write != 0:
+		return []string{"RW", "access", "update"}
+	}
+	return []string{"RO", "access"}
+}
+
+// FullName returns the name as Redis writes it in statistics: lower case, as "config|get".
+func (c *Command) FullName() string {
+	if c.Parent != nil {
+		return strings.ToLower(c.Parent.Name + "|" + c.Name)
+	}
+	return strings.ToLower(c.Name)
+}
+
+// HasKeys reports whether the command takes keys.
+func (c *Command) HasKeys() bool { return c.FirstKey|c.NumKeys > 0 }
+
+// Keys yields the positions of the keys in args.
+func (c *Command) Keys(args [][]byte, yield func(i int)) {
+	if c.NumKeys > 0 {
+		n, ok := resp.ParseInt(args[c.NumKeys])
+		for i := c.NumKeys + 1; ok && i < len(args) && n > 0; i, n = i+1, n-1 {
+			yield(i)
+		}
+		return
+	}
+	if c.FirstKey <= 0 {
+		return
+	}
+	last := c.LastKey
+	if last < 0 {
+		last += len(args)
+	}
+	for i := c.FirstKey; i <= last && i < len(args); i += c.Step {
+		yield(i)
+	}
+}
+
+// ArityOK reports whether the command accepts n arguments, the name included.
+func (c *Command) ArityOK(n int) bool {
+	if c.Arity < 0 {
+		return n >= -c.Arity
+	}
+	return n == c.Arity
+}
+
+// Categories returns the command's ACL categories, derived from its flags and group.
+func (c *Command) Categories() []string {
+	var out []string
+	add := func(when bool, name string) {
+		if when {
+			out = append(out, name)
+		}
+	}
+	add(c.Group == "generic", "@keyspace")
+	add(c.Flags&Write != 0, "@write")
+	add(c.Flags&Readonly != 0, "@read")
+	add(c.Flags&Admin != 0, "@admin")
+	add(c.Flags&(Admin|Dangerous) != 0, "@dangerous")
+	add(c.Flags&PubSub != 0, "@pubsub")
+	add(c.Flags&Conn != 0, "@connection")
+	add(c.Flags&Blocking != 0, "@blocking")
+	add(c.Flags&Fast != 0, "@fast")
+	add(c.Flags&Fast == 0, "@slow")
+	return out
+}
+
+// InCategory reports whether the command is in the ACL category name, written without its @.
+func (c *Command) InCategory(name []byte) bool {
+	for _, cat := range c.Categories() {
+		if resp.EqualFold(name, cat[1:]) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,64 @@
+package spec
+
+// Flags are the Redis command flags that mean something here, and a few of our own.
+type Flags uint32
+
+// As in Redis; COMMAND shows them.
+const (
+	Write Flags = 1 << iota
+	Readonly
+	Admin
+	PubSub
+	Blocking
+	Loading
+	Stale
+	SkipMonitor
+	Fast
+	NoAuth
+	MovableKeys
+)
+
+// Flags of our own, which clients are not shown.
+const (
+	Wide      Flags = 1 << (iota + 16) // may have limits' WideArgs arguments
+	Long                               // may have an argument of limits' LongBulk bytes
+	Ahead                              // takes one key, the first argument, and always runs at once: see ahead.go
+	Client                             // needs a client's connection
+	Now                                // runs at once in a transaction, too
+	NoMulti                            // cannot be in a transaction
+	Touches                            // counts as a change of a collection that exists, also if it makes none
+	Script                             // touches no key, and may be called by scripts
+	Dangerous                          // ACL category only
+	Conn                               // ACL category @connection
+	Lead                               // only the node that leads can run it, like one that reads or writes
+	Quorum                             // its reply waits for a majority of the nodes, also with raft-ack leader
+	StaleRead                          // after READONLY, another node may run it on its own table
+)
+
+var flagNames = [...]struct {
+	flag Flags
+	name string
+}{
+	{Write, "write"},
+	{Readonly, "readonly"},
+	{Admin, "admin"},
+	{PubSub, "pubsub"},
+	{Blocking, "blocking"},
+	{Loading, "loading"},
+	{Stale, "stale"},
+	{SkipMonitor, "skip_monitor"},
+	{Fast, "fast"},
+	{NoAuth, "no_auth"},
+	{MovableKeys, "movablekeys"},
+}
+
+// Names returns the names of the flags that clients are shown.
+func (f Flags) Names() []string {
+	var out []string
+	for _, n := range flagNames {
+		if f&n.flag != 0 {
+			out = append(out, n.name)
+		}
+	}
+	return out
+}
