@@ -73,6 +73,7 @@ func plants() []plant.Bug {
 		{"header-not-repaired", "check.go", "if h.id == 0 || size < headerSize {", "if true {", "TestRepairIntoACopy"},
 		{"unknown-flag-passes-for-a-torn-tail", "reader.go", "case bad != nil && bad.newer:", "case false:", "TestNewerParts"},
 		{"backup-without-the-latest", "backup.go", "if err := s.barrier(); err != nil {", "if err := error(nil); err != nil {", "TestBackupHasTheLatest"},
+		{"overdue-write-left-to-the-timer", "commit.go", "return due != 0 &&", "return due < 0 &&", "TestOverdueChangesAreWritten"},
 		{"backup-over-an-own-name", "backup.go", "		if lower == own {", "		if name == own {", "TestBackupCanBeStartedFrom"},
 	}
 }

@@ -269,7 +269,7 @@ func TestCertificates(t *testing.T) {
 		l.self = func() hello { return hello{From: c.as + "@1", Cluster: "c", Reads: Format, Writes: Format} }
 		_, _, err := l.call(callAsk, p.address, c.means, deadline)
 		if c.ok != (err == nil) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Fatalf("%s: %v", c.name, err)
 		}
 		if !c.ok {
 			until(t, "a refusal", func() bool { return p.refused.Load() > before })

@@ -32,7 +32,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"snapshot-published-too-early", "fsm.go", "return c.n.settled(c.broken)", "return nil", "TestSnapshotWaitsForWhatItHas"},
 		{"conflicting-log-kept", "conflict.go", "return logs.DeleteRange(first, min(last, newest.Index))", "return nil", "TestDiscardConflicting"},
 		{"entry-of-a-snapshot-not-answered", "conflict.go", "newest.Index == index &&", "newest.Index == index+1<<60 &&", "TestSnapshotOverAConflictingLog"},
-		{"heartbeats-past-the-log", "wire.go", "func (*wire) SetHeartbeatHandler(func(raft.RPC)) {}", "", "TestHeartbeatsWaitTheirTurn"},
+		{"heartbeats-past-the-log", "wire.go", "func (*wire) SetHeartbeatHandler(func(raft.RPC)) {}", "func (w *wire) SetHeartbeatHandler(fn func(raft.RPC)) {\n\tw.NetworkTransport.SetHeartbeatHandler(fn)\n}", "TestHeartbeatsWaitTheirTurn"},
 		{"requests-in-a-pipeline", "wire.go", "MaxRPCsInFlight: 1,", "", "TestNoPipeline"},
 		{"note-of-another-boot-believed", "note.go", "was.Boot != boot", "false", "TestTimeWhileAllAreDown"},
 		{"wall-clock-believed", "node.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},

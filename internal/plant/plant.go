@@ -5,6 +5,7 @@ package plant
 import (
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -19,24 +20,34 @@ type Bug struct {
 	Name string
 	// File is relative to the directory of the calling test. Test is in the same directory as File.
 	File string
-	// From must occur exactly once in the file; To replaces it.
+	// From must occur exactly once in the file, inside a function; To replaces it.
 	From, To string
 	Test     string
 }
 
 // Check runs the test of each bug with the bug in place. It fails if the test passes, or if the file
 // contributing does not name the bug.
+//
+// All bugs of a directory are in one binary, and the environment chooses among them: linking a binary takes
+// longer than most of these tests.
 func Check(t *testing.T, contributing string, bugs []Bug) {
 	text, err := os.ReadFile(contributing)
 	if err != nil {
 		t.Fatal(err)
 	}
+	binaries := map[string]string{} // by directory
+	for _, b := range bugs {
+		if dir := filepath.Dir(b.File); binaries[dir] == "" {
+			binaries[dir] = build(t, dir, bugs)
+		}
+	}
 	for _, b := range bugs {
 		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
 			if !bytes.Contains(text, []byte("`"+b.Name+"`")) {
 				t.Error("CONTRIBUTING.md does not name it")
 			}
-			out, err := b.run(t)
+			out, err := b.run(t.Context(), binaries[filepath.Dir(b.File)])
 			if err == nil {
 				t.Fatalf("%s does not find it", b.Test)
 			}
@@ -47,34 +58,71 @@ func Check(t *testing.T, contributing string, bugs []Bug) {
 	}
 }
 
-// run runs the test with the bug, using an overlay for one file.
-func (b *Bug) run(t *testing.T) (string, error) {
-	code, err := os.ReadFile(b.File)
+// build builds the tests in dir with all bugs that are in its files, and returns the binary's path.
+func build(t *testing.T, dir string, bugs []Bug) string {
+	temp := t.TempDir()
+	replace := map[string]string{}
+	add := func(name string, code []byte) {
+		here, err := filepath.Abs(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace[here] = filepath.Join(temp, name)
+		if err := os.WriteFile(replace[here], code, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	byFile := map[string][]Bug{}
+	for _, b := range bugs {
+		if filepath.Dir(b.File) == dir {
+			byFile[b.File] = append(byFile[b.File], b)
+		}
+	}
+	for file, bugs := range byFile {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		planted, name, err := plantAll(code, bugs)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		add(filepath.Base(file), planted)
+		add("plant_chosen.go", []byte("package "+name+"\n\nimport \"os\"\n\nvar "+chosen+" = os.Getenv(\""+environ+"\")\n"))
+	}
+	list := filepath.Join(temp, "overlay.json")
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(code, []byte(b.From)); n != 1 {
-		t.Fatalf("%s has the place %d times", b.File, n)
-	}
-	dir := t.TempDir()
-	bad := filepath.Join(dir, filepath.Base(b.File))
-	if err := os.WriteFile(bad, bytes.Replace(code, []byte(b.From), []byte(b.To), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	here, err := filepath.Abs(b.File)
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{here: bad}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	binary := filepath.Join(temp, "planted.test")
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", list, "-o", binary, "./"+dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("building %s with its bugs: %v\n%s", dir, err, out)
+	}
+	return binary
+}
+
+// run runs the bug's test with the bug.
+func (b *Bug) run(ctx context.Context, binary string) (out string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "test", "-vet=off", "-ldflags=-s -w", "-timeout=2m", "-overlay", list, "-run", "^"+b.Test+"$", "./"+filepath.Dir(b.File)).CombinedOutput()
-	return string(out), err
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return "", err
+	}
+	args := []string{"-test.run=^" + b.Test + "$", "-test.timeout=2m"}
+	for _, d := range info.Deps {
+		if d.Path == "pgregory.net/rapid" { // any failing example will do
+			args = append(args, "-rapid.shrinktime=0s", "-rapid.nofailfile")
+		}
+	}
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir = filepath.Dir(b.File)
+	cmd.Env = append(os.Environ(), environ+"="+b.Name)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
 }
