@@ -33,13 +33,13 @@ func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Ste
 	if err != nil {
 		return err
 	}
-	buf := s.arena.TakeBuffer()
+	buf := s.buffers.take()
 	next, err := step(now, state, *buf)
-	defer func() { s.arena.PutBuffer(buf, next) }()
+	defer func() { s.buffers.put(buf, next) }()
 	if err != nil || next == nil {
 		return err
 	}
-	if err := s.store(now, &sp, table.KindMark(kind), next, false); err != nil {
+	if err := s.store(now, &sp, table.Unknown(kind), next, false); err != nil {
 		return err
 	}
 	s.changed(now, s.waits.find(key), nil)

@@ -170,8 +170,8 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 		}
 	}
 	box := func() []byte {
-		sp := e.shards[0].table.SpotOf(k)
-		return e.shards[0].table.State(&sp)
+		s, sp := e.find(k)
+		return s.table.State(&sp)
 	}
 	at, moves := unsafe.SliceData(box()), 0
 	var before, after runtime.MemStats
@@ -230,8 +230,8 @@ func TestBoxShrinks(t *testing.T) {
 		now += later
 		mustTake(t, e, now, key(1), l, 1)
 		e.check()
-		sp := e.shards[0].table.SpotOf(key(1))
-		box := e.shards[0].table.State(&sp)
+		s, sp := e.find(key(1))
+		box := s.table.State(&sp)
 		if cap(box) > 2*len(box) || len(box) < minBoxed {
 			t.Errorf("a box of %d bytes for %d", cap(box), len(box))
 		}
@@ -300,7 +300,7 @@ type boundary struct {
 }
 
 func (s *boundary) state() []byte {
-	sp := s.t.SpotOf(key(1))
+	_, sp := s.e.find(key(1))
 	if !sp.Found() {
 		return nil
 	}

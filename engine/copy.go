@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -17,9 +18,9 @@ import (
 func (e *Engine) Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64) {
 	boxes, next := e.copySegment(now, cursor, dst)
 	for _, key := range boxes {
-		_, s := e.place(key)
+		h, s := e.place(key)
 		s.mu.Lock()
-		s.copyKey(key, dst)
+		s.copyKey(h, key, dst)
 		s.mu.Unlock()
 	}
 	return next
@@ -40,8 +41,9 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 
 // copyKey appends a record of one key with its current state, if the key is
 // there.
-func (s *shard) copyKey(key []byte, dst *journal.Buffer) {
-	if sp := s.table.SpotOf(key); sp.Found() {
+func (s *shard) copyKey(h uint64, key []byte, dst *journal.Buffer) {
+	sp := table.Spot{Hash: h, Key: key}
+	if s.table.Find(&sp); sp.Found() {
 		dst.Set(s.version(), byte(sp.Kind()), key, s.table.State(&sp))
 	}
 }

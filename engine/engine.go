@@ -108,8 +108,8 @@ type Engine struct {
 	flushing sync.Mutex // guards flushed
 	flushed  uint64     // version of the last Flush
 	// txns holds transactions (*Txn) for reuse.
-	txns  sync.Pool
-	spare spare
+	txns    sync.Pool
+	buffers buffers
 	// draws numbers the calls of Random, so that each looks in a different
 	// place.
 	draws atomic.Uint64
@@ -129,18 +129,16 @@ func New(o Options) *Engine {
 		shardBits: shardBits,
 		seed:      o.Seed,
 		mark:      uint16(rand.Uint32()),
-		arena:     table.NewArena(),
 		alarms:    newAlarms(),
 	}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()
 	}
 	all := make([]following, len(e.shards))
-	e.arena.Count(len(e.shards) * shardBytes)
+	e.arena = table.NewArena(len(e.shards) * shardBytes)
 	for i := range e.shards {
 		s := &e.shards[i]
-		s.spare = &e.spare
-		s.waits.alarms, s.arena, s.following = e.alarms, e.arena, &all[i]
+		s.waits.alarms, s.buffers, s.following = e.alarms, &e.buffers, &all[i]
 		s.table.Init(e.arena, &table.Owner{Evicting: s.evicting, Evicted: s.waits.stir, Holds: s.waits.hasLine}, e.seed, shardBits, i)
 	}
 	e.SetMaxMemory(o.MaxMemory, o.Policy)

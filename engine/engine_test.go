@@ -127,12 +127,11 @@ func TestWrongType(t *testing.T) {
 	// No second family exists yet, so the check is asked itself.
 	e := New(Options{Shards: 1})
 	mustTake(t, e, start, key(1), perSecond(1), 1)
-	s := &e.shards[0]
-	sp := s.table.SpotOf(key(1))
+	s, sp := e.find(key(1))
 	if state, err := s.stateFor(&sp, perSecond(1)); err != nil || len(state) != fixedState {
 		t.Errorf("stateFor = %v, %v", state, err)
 	}
-	if err := s.table.Put(start, &sp, table.KindMark(limit.LEASE), s.table.State(&sp), true); err != nil {
+	if err := s.table.Put(start, &sp, table.Unknown(limit.LEASE), s.table.State(&sp), true); err != nil {
 		t.Fatal(err)
 	}
 	if state, err := s.stateFor(&sp, perSecond(1)); !errors.Is(err, ErrWrongType) || state != nil {

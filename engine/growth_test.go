@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -81,10 +82,17 @@ func TestGrowingStatesStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// find returns where a key is.
+func (e *Engine) find(k []byte) (*shard, table.Spot) {
+	h, s := e.place(k)
+	sp := table.Spot{Hash: h, Key: k}
+	s.table.Find(&sp)
+	return s, sp
+}
+
 // stateIn is a copy of a key's state.
 func stateIn(e *Engine, k []byte) []byte {
-	_, s := e.place(k)
-	sp := s.table.SpotOf(k)
+	s, sp := e.find(k)
 	if !sp.Found() {
 		return nil
 	}

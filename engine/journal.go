@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -46,9 +47,8 @@ type changesData struct {
 	// version numbers the shard's changes.
 	version uint64
 	buf     journal.Buffer
-	// owed holds the keys whose long states have changed since the last cut,
-	// with the kinds of these states.
-	owed map[string]limit.Kind
+	// owed holds the keys whose long states have changed since the last cut.
+	owed map[string]owed
 	// due is what the last cut owes, until Drain has taken it.
 	due debt
 	// full, spare and aside belong to Cut and Drain: the records that were set
@@ -62,10 +62,16 @@ type changesData struct {
 	pending atomic.Bool
 }
 
+// owed is a long state for which there is no record yet.
+type owed struct {
+	hash uint64 // of its key
+	kind limit.Kind
+}
+
 // debt is the set of records of long states that a cut owes.
 type debt struct {
 	// keys are the keys that have no record yet.
-	keys map[string]limit.Kind
+	keys map[string]owed
 	// paid holds the records of the other keys.
 	paid journal.Buffer
 	// version is the version of these records. It is above those of all changes
@@ -108,13 +114,13 @@ func (c *changes) forget(a limit.Kind, key []byte) (at int) {
 }
 
 // owe notes that a key has a new state.
-func (c *changes) owe(a limit.Kind, key []byte) {
+func (c *changes) owe(a limit.Kind, sp *table.Spot) {
 	c.begin()
 	if c.owed == nil {
-		c.owed = map[string]limit.Kind{}
+		c.owed = map[string]owed{}
 	}
-	if had, there := c.owed[string(key)]; !there || had != a {
-		c.owed[string(key)] = a
+	if c.owed[string(sp.Key)].kind != a {
+		c.owed[string(sp.Key)] = owed{sp.Hash, a}
 	}
 }
 
@@ -254,11 +260,12 @@ func (s *shard) payOne(dst *journal.Buffer) bool {
 // pay appends the record of an owed key with its current state.
 func (s *shard) pay(key string, dst *journal.Buffer) {
 	due := &s.changes.due
-	k := []byte(key)
-	if sp := s.table.SpotOf(k); sp.Found() {
-		dst.Set(due.version, byte(sp.Kind()), k, s.table.State(&sp))
+	o := due.keys[key]
+	sp := table.Spot{Hash: o.hash, Key: []byte(key)}
+	if s.table.Find(&sp); sp.Found() {
+		dst.Set(due.version, byte(sp.Kind()), sp.Key, s.table.State(&sp))
 	} else {
-		dst.Delete(due.version, byte(due.keys[key]), k)
+		dst.Delete(due.version, byte(o.kind), sp.Key)
 	}
 	delete(due.keys, key)
 }

@@ -44,8 +44,9 @@ func contents(e *Engine, now int64) map[string]string {
 				all[string(key)] = fmt.Sprintf("%v %x", kind, state)
 			})
 			for _, key := range boxes {
-				if sp := s.table.SpotOf(key); s.table.Expires(&sp) > now {
-					all[string(key)] = fmt.Sprintf("%v %x", sp.Kind(), s.table.State(&sp))
+				_, sp := e.find(key)
+				if state := s.table.State(&sp); table.Expires(sp.Kind(), state) > now {
+					all[string(key)] = fmt.Sprintf("%v %x", sp.Kind(), state)
 				}
 			}
 		}
@@ -504,8 +505,7 @@ func TestDrainInParts(t *testing.T) {
 }
 
 func (e *Engine) exists(key string) bool {
-	_, s := e.place([]byte(key))
-	sp := s.table.SpotOf([]byte(key))
+	_, sp := e.find([]byte(key))
 	return sp.Found()
 }
 

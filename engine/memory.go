@@ -54,10 +54,7 @@ func (e *Engine) reclaim(now int64) bool {
 		}
 	}
 	e.arena.Trim(true)
-	for i := 0; i < segments && !enough() && evict; i++ {
-		if !e.squeeze(now) {
-			break
-		}
+	for i := 0; i < segments && evict && !enough() && e.squeeze(now) > 0; i++ {
 		e.arena.Trim(true)
 	}
 	if e.arena.Used() < before {
@@ -67,19 +64,13 @@ func (e *Engine) reclaim(now int64) bool {
 	return false
 }
 
-// squeeze evicts from the next segment that has keys, and reports whether it
-// found one.
-func (e *Engine) squeeze(now int64) (found bool) {
+// squeeze drops keys of the next segment that has any to drop, and returns how
+// many.
+func (e *Engine) squeeze(now int64) (dropped int) {
 	cursor := e.squeezeAt.Load()
-	for range len(e.shards) {
-		s := e.shardAt(cursor)
-		s.mu.Lock()
-		cursor, found = s.table.Shed(s.clamp(now), cursor)
-		s.mu.Unlock()
-		if found {
-			break
-		}
+	for i := 0; i < len(e.shards) && dropped == 0; i++ {
+		dropped, _, cursor = e.sweepShard(now, cursor, skipChunk, true)
 	}
 	e.squeezeAt.Store(cursor)
-	return found
+	return dropped
 }

@@ -340,7 +340,7 @@ func (s *shard) move(now int64, sp *table.Spot, state []byte, r *Request) (moved
 	if err != nil || next == nil || !d.Limited {
 		return false, err
 	}
-	return true, s.store(now, sp, r.mark(&d), next, false)
+	return true, s.store(now, sp, r.mark(sp, &d), next, false)
 }
 
 // takeFor takes for a request and counts the decision. The spot and the
@@ -348,9 +348,9 @@ func (s *shard) move(now int64, sp *table.Spot, state []byte, r *Request) (moved
 func (s *shard) takeFor(now int64, sp *table.Spot, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
-		buf := s.arena.TakeBuffer()
+		buf := s.buffers.take()
 		dst = *buf
-		defer func() { s.arena.PutBuffer(buf, dst) }()
+		defer func() { s.buffers.put(buf, dst) }()
 	}
 	next, granted, err := r.take(state, now, dst, d)
 	if err != nil {
@@ -362,7 +362,7 @@ func (s *shard) takeFor(now int64, sp *table.Spot, state []byte, r *Request, d *
 	if next == nil && state == nil {
 		sp.Forget() // what a denied Replace leaves as it is
 	}
-	if err := s.commit(now, sp, r.mark(d), next, d); err != nil {
+	if err := s.commit(now, sp, r.mark(sp, d), next, d); err != nil {
 		return 0, err
 	}
 	return granted, nil

@@ -31,16 +31,16 @@ func (r *Request) kind() limit.Kind {
 	return r.Limit.Algorithm.Kind()
 }
 
-// mark returns the record's mark after a decision on the request.
-func (r *Request) mark(d *limit.Decision) table.Mark {
+// mark returns the mark of the key after a decision on the request.
+func (r *Request) mark(sp *table.Spot, d *limit.Decision) table.Mark {
 	if r.Lease != nil {
-		return table.Mark(limit.LEASE)
+		return table.Unknown(limit.LEASE)
 	}
 	cost := r.Cost
 	if r.Partial {
 		cost = 1
 	}
-	return table.MarkOf(&r.Limit, cost, d)
+	return sp.Mark(&r.Limit, cost, d)
 }
 
 // move returns the new state after peek has denied the request on a state: nil

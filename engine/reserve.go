@@ -41,7 +41,7 @@ func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, m
 	if err != nil {
 		return err
 	}
-	if err := s.commit(now, &sp, table.MarkOf(l, cost, d), next, d); err != nil {
+	if err := s.commit(now, &sp, sp.Mark(l, cost, d), next, d); err != nil {
 		return err
 	}
 	if next != nil {

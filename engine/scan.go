@@ -8,9 +8,9 @@ import "limitdb/engine/table"
 // changed since. An index line that begins before the cursor is visited once
 // more.
 
-// walkChunk is the number of lines that are walked under one hold of a shard's
+// walkChunk is the number of slots that are walked under one hold of a shard's
 // lock.
-const walkChunk = 64
+const walkChunk = 768
 
 // tries is the number of places that Random tries.
 const tries = 16
@@ -20,7 +20,7 @@ func (e *Engine) shardAt(cursor uint64) *shard {
 }
 
 // walk is table.Walk under the lock of the cursor's shard, for at most walkChunk
-// lines.
+// slots.
 func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
 	s := e.shardAt(cursor)
 	s.mu.Lock()
@@ -42,11 +42,11 @@ func (e *Engine) Range(now int64, cursor uint64, count int, fn func(key []byte, 
 	cursor &= 1<<table.PlaceBits - 1
 	for left := max(count, 1); left > 0; {
 		var n int
-		n, cursor = e.walk(now, cursor, (left+table.SlotsPerLine-1)/table.SlotsPerLine, fn)
+		n, cursor = e.walk(now, cursor, left, fn)
 		if cursor == 0 {
 			return 0
 		}
-		left -= min(left, n*table.SlotsPerLine)
+		left -= min(left, n)
 	}
 	return cursor
 }

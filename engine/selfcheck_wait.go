@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"limitdb/engine/table"
 	"limitdb/limit"
 )
 
@@ -72,7 +73,8 @@ func (s *shard) checkDue(q *queue) {
 		panic(fmt.Sprintf("%q is due at %d, want %d", q.key, q.at, want))
 	}
 	var state []byte
-	if sp := s.table.SpotOf(q.bytes()); sp.Found() && s.table.Expires(&sp) > s.last {
+	sp := table.Spot{Hash: q.hash, Key: q.bytes()}
+	if s.table.Find(&sp); sp.Found() && table.Expires(sp.Kind(), s.table.State(&sp)) > s.last {
 		state = s.table.State(&sp)
 	}
 	if q.head == nil && q.due != math.MaxInt64 {

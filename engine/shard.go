@@ -2,7 +2,6 @@ package engine
 
 import (
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"limitdb/engine/table"
@@ -38,7 +37,7 @@ type shardData struct {
 
 	watched *Watch // the first of the list; nil: nobody watches a key
 	waits   waitlist
-	arena   *table.Arena
+	buffers *buffers // the engine's
 
 	// usedUp is the time given to AssumeUsedUp; 0 for never.
 	usedUp int64
@@ -51,8 +50,6 @@ type shardData struct {
 	following *following
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
-	// spare is the engine's.
-	spare *spare
 }
 
 // clamp returns now, or the shard's time if that is later.
@@ -92,53 +89,6 @@ func (s *shard) stateOf(sp *table.Spot, kind limit.Kind) ([]byte, error) {
 	return s.table.State(sp), nil
 }
 
-// scratch returns the buffer for a step on kind k to write the next state to:
-// the state itself if there is one. A short state whose length may change is
-// written to a separate buffer, because in place it would need a new buffer to
-// grow by a byte.
-func (s *shard) scratch(k limit.Kind, state []byte) []byte {
-	if n := len(state); (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
-		return s.next[:0]
-	}
-	if n := len(state); n > len(s.next) && cap(state)-n < growth {
-		if b := s.spare.take(n + growth); b != nil {
-			return b
-		}
-	}
-	return state[:0]
-}
-
-// growth is at least what one step adds to a long state of leases or of LOG.
-const growth = 512
-
-// spare holds a buffer of a long state that has outgrown its box, for the next
-// such step of any shard: the box gets a copy. Without it, each step on a table
-// that has no room for the new state would leave another buffer to the garbage
-// collector.
-type spare struct{ buffer atomic.Pointer[[]byte] }
-
-// take returns the buffer, empty, if it has room for n bytes; else nil.
-func (s *spare) take(n int) []byte {
-	b := s.buffer.Swap(nil)
-	if b == nil || cap(*b) < n {
-		return nil
-	}
-	return (*b)[:0]
-}
-
-// give keeps the buffer of next, unless that is state, changed in place, or is
-// short.
-func (s *spare) give(next, state []byte) {
-	if cap(next) <= growth || len(next) == 0 || len(state) > 0 && &next[0] == &state[0] {
-		return
-	}
-	s.buffer.Store(&next)
-}
-
-// fixedState is the length of most bucket states (GCRA to QUEUE): a time and
-// its pace.
-const fixedState = 10
-
 // store keeps the state that an algorithm has made, unless an absent key would
 // mean the same. If must is set, a new key ignores the budget.
 func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
@@ -154,7 +104,7 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 	if !gone && len(next) >= longState {
 		err := s.keep(now, sp, m, next, must)
 		if err == nil {
-			c.owe(a, sp.Key)
+			c.owe(a, sp)
 		}
 		return err
 	}
@@ -224,14 +174,14 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 		return err
 	}
 	if len(next) > len(s.next) {
-		return s.commitLong(now, &sp, sp.MarkAfter(l, cost, d), next, state, d)
+		return s.commitLong(now, &sp, sp.Mark(l, cost, d), next, state, d)
 	}
-	return s.commit(now, &sp, sp.MarkAfter(l, cost, d), next, d)
+	return s.commit(now, &sp, sp.Mark(l, cost, d), next, d)
 }
 
 // commitLong is commit of a long state, whose buffer the next step may use.
 func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state []byte, d *limit.Decision) error {
-	defer s.spare.give(next, state)
+	defer s.buffers.putLong(next, state)
 	return s.commit(now, sp, m, next, d)
 }
 
@@ -274,7 +224,7 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 		if err := s.holdTurns(now, before, key, l, next, d); err != nil {
 			return err
 		}
-		if err := s.store(now, &sp, table.MarkOf(l, 1, d), next, sp.Found()); err != nil {
+		if err := s.store(now, &sp, sp.Mark(l, 1, d), next, sp.Found()); err != nil {
 			return err
 		}
 		s.changed(now, s.waits.find(key), nil)

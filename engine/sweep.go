@@ -27,10 +27,7 @@ func (e *Engine) Sweep(now int64, budget int) int {
 	// with the starting place: segments change meanwhile, and none may end
 	// there.
 	for left := uint64(1) << table.PlaceBits; budget > 0 && left > 0; {
-		s := e.shardAt(cursor)
-		s.mu.Lock()
-		n, looked, next := s.table.Sweep(s.clamp(now), cursor, min(budget, skipChunk))
-		s.mu.Unlock()
+		n, looked, next := e.sweepShard(now, cursor, min(budget, skipChunk), false)
 		dropped += n
 		budget -= looked
 		left -= min(left, (next-cursor-1)&(1<<table.PlaceBits-1)+1)
@@ -38,4 +35,12 @@ func (e *Engine) Sweep(now int64, budget int) int {
 	}
 	e.sweepAt.Store(cursor)
 	return dropped
+}
+
+// sweepShard is table.Sweep in the shard of a cursor.
+func (e *Engine) sweepShard(now int64, cursor uint64, most int, evict bool) (dropped, looked int, next uint64) {
+	s := e.shardAt(cursor)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table.Sweep(s.clamp(now), cursor, most, evict)
 }

@@ -51,7 +51,7 @@ func (s *shard) askTurn(now int64, sp *table.Spot, state []byte, w *Waiter) (gra
 		sp.Forget() // a denied Replace leaves the key as it is
 	}
 	full := limit.Expires(w.kind(), next)
-	if err := s.commit(now, sp, w.mark(d), next, d); err != nil || d.Limited {
+	if err := s.commit(now, sp, w.mark(sp, d), next, d); err != nil || d.Limited {
 		return 0, err
 	}
 	if d.Wait == limit.Never || part == 0 { // a request that takes nothing has no turn
@@ -197,7 +197,7 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 		case full == last.full:
 			next, err := limit.Refund(&r.Limit, state, now, last.granted, s.scratch(r.kind(), state), d)
 			if err == nil && next != nil {
-				err = s.store(now, &sp, r.mark(d), next, true)
+				err = s.store(now, &sp, r.mark(&sp, d), next, true)
 			}
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 	written := map[string]bool{}
 	for i := range t.items {
 		it := &t.items[i]
-		if !it.written || it.late {
+		if !it.written || it.Grow {
 			continue
 		}
 		written[string(it.Key)] = true

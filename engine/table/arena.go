@@ -42,11 +42,6 @@ type Arena struct {
 	// processor.
 	ranks sync.Pool
 
-	// buffers holds buffers (*[]byte) for states of any size, so that a state
-	// is not changed in place before there is room for the next. There is at
-	// most one for each processor.
-	buffers sync.Pool
-
 	// regions is the reserved address space. It is a separate object so that it
 	// can be released when the arena is garbage.
 	regions *regions
@@ -70,9 +65,11 @@ type regions struct {
 	large map[*byte][]byte // the mappings of boxes that are larger than a span
 }
 
-// NewArena returns an arena without memory, and without a limit.
-func NewArena() *Arena {
+// NewArena returns an arena without memory, and without a limit. The budget counts
+// bytes that the arena does not hold.
+func NewArena(bytes int) *Arena {
 	a := &Arena{page: pageSize(), regions: new(regions)}
+	a.budget.add(bytes)
 	runtime.AddCleanup(a, (*regions).unmap, a.regions)
 	return a
 }
@@ -86,26 +83,6 @@ func (r *regions) unmap() {
 		unreserve(region)
 	}
 	r.all, r.large = nil, nil
-}
-
-// maxBuffer is the size of the largest buffer that is kept.
-const maxBuffer = 1 << 20
-
-// TakeBuffer returns an empty buffer for a state, for PutBuffer to take back.
-func (a *Arena) TakeBuffer() *[]byte {
-	if buf, _ := a.buffers.Get().(*[]byte); buf != nil {
-		return buf
-	}
-	return new([]byte)
-}
-
-// PutBuffer takes a buffer back. Its new memory is now or, if that is nil,
-// unchanged.
-func (a *Arena) PutBuffer(buf *[]byte, now []byte) {
-	if now != nil && cap(now) <= maxBuffer {
-		*buf = now[:0]
-	}
-	a.buffers.Put(buf)
 }
 
 // pages rounds n up to whole pages.
@@ -237,6 +214,3 @@ func (a *Arena) Limit() (bytes int64, evict bool) {
 
 // Used returns how many bytes are in use.
 func (a *Arena) Used() int64 { return a.budget.used.Load() }
-
-// Count adds n bytes, which the arena does not hold, to those in use.
-func (a *Arena) Count(n int) { a.budget.add(n) }

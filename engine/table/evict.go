@@ -2,7 +2,10 @@ package table
 
 import (
 	"math"
+	"math/bits"
 	"slices"
+
+	"limitdb/limit"
 )
 
 // The memory budget counts the memory of the engine itself (see budget). Only a
@@ -24,20 +27,50 @@ import (
 // release the old one. For those few microseconds the count may exceed the
 // budget by one span for each processor.
 
-// relieve makes room in g's stretch at the cost of its keys: the expired ones
-// or, if there are none and the policy allows it, the least used ones. It
-// reports whether it found any.
-func (t *Table) relieve(now int64, g *segment, keys, size int) bool {
-	if t.cull(now, g) == 0 && (!t.arena.budget.leastDebt.Load() || t.evict(now, g, size) == 0) {
-		return false
+// relieve drops keys of g: those that have expired or, if there are none and the
+// policy allows it, the least used ones. It returns how many. Nothing else evicts.
+func (t *Table) relieve(now int64, g *segment, size int) (dropped int) {
+	if dropped = t.cull(now, g); dropped == 0 && t.arena.budget.leastDebt.Load() {
+		dropped = t.evict(now, g, size)
 	}
-	need := needs(g.n+keys, g.live()+size)
-	more := t.arena.pages(need) - g.touched
-	if need > spanSize || more > 0 && t.arena.budget.over(more) {
-		keys, size = 0, 0 // it will be split, or relieved again
+	return dropped
+}
+
+// A rank orders keys by how much is lost if they are forgotten:
+//
+//	bit 63      the caller is denied now
+//	bits 62–39  the share of its limit that is used, 1 at bit 58
+//	bits 38–0   how long it takes until nothing is used, in 2²⁴ ns
+const (
+	rankDenied = 1 << 63
+	rankShare  = 39
+	shareOne   = 1 << 19
+	shareMost  = 1<<24 - 1
+	rankTime   = 24
+)
+
+// rank returns the rank of a live record. It returns false for leases, which
+// are never evicted, since what they allow has not ended, and for values that
+// never expire. Other values rank as limits that are used up but do not deny:
+// nobody knows what they count.
+func (t *Table) rank(now int64, r record) (uint64, bool) {
+	m, state := r.mark(), t.state(r)
+	a := m.Kind()
+	if a >= limit.LEASE {
+		expires := limit.Expires(a, state)
+		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a != limit.LEASE && expires != math.MaxInt64
 	}
-	_, err := t.resize(g, keys, size)
-	return err == nil
+	used, bound := limit.Usage(a, state, now, m.bound())
+	share := uint64(shareMost)
+	if hi, lo := bits.Mul64(uint64(used), shareOne); hi < uint64(bound) {
+		share, _ = bits.Div64(hi, lo, uint64(bound))
+		share = min(share, shareMost)
+	}
+	rank := share<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime
+	if m&denied != 0 && used >= bound {
+		rank |= rankDenied
+	}
+	return rank, true
 }
 
 // evictShare: one in evictShare of a segment's keys is evicted at once.
@@ -105,55 +138,4 @@ func (t *Table) forgive(now int64, g *segment, r record, rank uint64) {
 	}
 	t.forgiven += uint64(max(0, t.expires(r)-now))
 	t.dropRecord(g, r)
-}
-
-// cull drops the expired keys of g and returns how many. It leaves due exact.
-func (t *Table) cull(now int64, g *segment) int {
-	if g.due > now {
-		return 0
-	}
-	dropped, due := 0, int64(math.MaxInt64)
-	g.each(func(r record) {
-		at := t.expires(r)
-		if at > now {
-			due = min(due, at)
-			return
-		}
-		t.dropRecord(g, r)
-		dropped++
-	})
-	g.due = due
-	t.expired += uint64(dropped)
-	return dropped
-}
-
-// dropRecord drops the key of a record.
-func (t *Table) dropRecord(g *segment, r record) {
-	h := t.hash(r.key())
-	t.drop(&Spot{h, r.key(), g, g.find(h, r.key()), r})
-}
-
-// shed drops the expired keys of g or, if there are none, evicts some, and
-// gives the memory back. It returns how many keys went.
-func (t *Table) shed(now int64, g *segment) (dropped int) {
-	if dropped = t.cull(now, g); dropped == 0 {
-		dropped = t.evict(now, g, 0)
-	}
-	if g.n == 0 {
-		t.vacate(g)
-	} else if next, err := t.resize(g, 0, 0); err == nil {
-		t.merge(next)
-	}
-	return dropped
-}
-
-// Shed drops the expired keys of the segment at a cursor or, if there are none,
-// evicts some. It returns the next cursor, and whether there were any keys.
-func (t *Table) Shed(now int64, cursor uint64) (next uint64, found bool) {
-	g := t.lookup(cursor << placeShift)
-	next = g.end()
-	if found = g.n > 0; found {
-		t.shed(now, g)
-	}
-	return next, found
 }

@@ -61,50 +61,24 @@ func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segme
 				continue
 			}
 		}
-		if !t.relieve(now, g, keys, size) {
+		if t.relieve(now, g, size) == 0 || !t.shrinkFor(g, keys, size) {
 			return nil, ErrNoRoom
 		}
 		relieved = true
 	}
 }
 
-// Need is what storing one key takes, as Needs returns it.
-type Need struct {
-	Hash  uint64
-	Bytes int  // 0 if the record stays in place
-	Must  bool // ignores the budget
-}
-
-// MakeRoom makes room so that all the keys of needs, which are in the order of
-// their hashes, can be stored one after the other, without ErrNoRoom. The errors
-// are those of Put; at is then the index of a key that has no room. Records that
-// must not be evicted for it are pinned before.
-func (t *Table) MakeRoom(now int64, needs []Need) (at int, err error) {
-	for at < len(needs) {
-		rest := needs[at:]
-		g := t.lookup(rest[0].Hash)
-		keys, size, must := 0, 0, true
-		for i := range rest[:t.countIn(g, rest)] {
-			if n := &rest[i]; n.Bytes > 0 {
-				keys, size, must = keys+1, size+n.Bytes, must && n.Must
-			}
-		}
-		if keys > 0 {
-			if g, err = t.makeRoom(now, rest[0].Hash, keys, size, must); err != nil {
-				return at, err
-			}
-		}
-		at += t.countIn(g, rest) // g may be half of what was there
+// shrinkFor rewrites g, of which some keys have gone. It leaves room for that
+// many more keys and bytes if the budget allows it; otherwise g will be split, or
+// relieved again. It reports whether there was a span to do so.
+func (t *Table) shrinkFor(g *segment, keys, size int) bool {
+	need := needs(g.n+keys, g.live()+size)
+	more := t.arena.pages(need) - g.touched
+	if need > spanSize || more > 0 && t.arena.budget.over(more) {
+		keys, size = 0, 0
 	}
-	return -1, nil
-}
-
-// countIn returns how many of the first keys are in g.
-func (t *Table) countIn(g *segment, needs []Need) (n int) {
-	for n < len(needs) && t.lookup(needs[n].Hash) == g {
-		n++
-	}
-	return n
+	_, err := t.resize(g, keys, size)
+	return err == nil
 }
 
 // fits reports whether the records can be added without enlarging the segment.
@@ -160,7 +134,7 @@ func (t *Table) splittable(g *segment) bool {
 func (t *Table) empty(depth uint, start uint64) *segment {
 	t.arena.budget.add(segmentBytes)
 	t.segments++
-	return &segment{start: start, width: placeBits - t.shardBits - depth, depth: depth, due: math.MaxInt64}
+	return &segment{start: start, width: PlaceBits - t.shardBits - depth, depth: depth, due: math.MaxInt64}
 }
 
 // build returns an empty segment with room for n keys whose records take that

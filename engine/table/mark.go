@@ -1,13 +1,12 @@
 package table
 
 import (
-	"math"
 	"math/bits"
 
 	"limitdb/limit"
 )
 
-// mark is the first two bytes of a record: the kind of its state, and what
+// Mark is the first two bytes of a record: the kind of its state, and what
 // eviction needs to know about its limit, which the state does not contain. It
 // exists only in memory.
 //
@@ -54,8 +53,8 @@ func valueKind(code Mark) limit.Kind {
 	return limit.SORTEDSET + limit.Kind(code-collectionCode)
 }
 
-// KindMark returns the mark of a kind, without what it says of a limit.
-func KindMark(k limit.Kind) Mark {
+// kindMark returns the mark of a kind, without what it says of a limit.
+func kindMark(k limit.Kind) Mark {
 	switch {
 	case k < limit.STRING:
 		return Mark(k)
@@ -74,8 +73,21 @@ func (m Mark) bound() int64 {
 	return int64((4 | c&3) << (c/4 - 1))
 }
 
-// MarkOf returns the mark of a key after the decision on a cost.
-func MarkOf(l *limit.Limit, cost int64, d *limit.Decision) Mark {
+// Mark returns the mark of the key after the decision on a cost. A key that is,
+// and was, far from being denied keeps its bound. Nearly all decisions are of this
+// kind, and until the key comes close to a denial, a bound left by another limit
+// does no harm.
+func (sp *Spot) Mark(l *limit.Limit, cost int64, d *limit.Decision) Mark {
+	if sp.at != nil && d.Remaining > 0 && !d.Limited {
+		if m := sp.r.mark() &^ boxed; m&(1<<boundShift-1) == Mark(l.Algorithm) {
+			return m
+		}
+	}
+	return markOf(l, cost, d)
+}
+
+// markOf is Mark for a key that is not there, or close to a denial.
+func markOf(l *limit.Limit, cost int64, d *limit.Decision) Mark {
 	m := Mark(l.Algorithm)
 	if !d.Limited {
 		cost = 1
@@ -86,21 +98,8 @@ func MarkOf(l *limit.Limit, cost int64, d *limit.Decision) Mark {
 	return m | Mark(boundCode(limit.Bound(l, cost)))<<boundShift
 }
 
-// MarkAfter is MarkOf for a key that may be there. A key that is, and was, far
-// from being denied keeps its bound. Nearly all decisions are of this kind, and
-// until the key comes close to a denial, a bound left by another limit does no
-// harm.
-func (sp *Spot) MarkAfter(l *limit.Limit, cost int64, d *limit.Decision) Mark {
-	if sp.at != nil && d.Remaining > 0 && !d.Limited {
-		if m := sp.r.mark() &^ boxed; m&(1<<boundShift-1) == Mark(l.Algorithm) {
-			return m
-		}
-	}
-	return MarkOf(l, cost, d)
-}
-
 // Unknown returns the mark of a key whose limit is not known yet.
-func Unknown(a limit.Kind) Mark { return KindMark(a) | denied }
+func Unknown(a limit.Kind) Mark { return kindMark(a) | denied }
 
 // boundCode encodes a bound, 0 or more, in a byte.
 func boundCode(bound int64) uint8 {
@@ -109,41 +108,4 @@ func boundCode(bound int64) uint8 {
 	}
 	n := bits.Len64(uint64(bound))
 	return uint8(4*(n-2)) | uint8(bound>>(n-3))&3
-}
-
-// A rank orders keys by how much is lost if they are forgotten:
-//
-//	bit 63      the caller is denied now
-//	bits 62–39  the share of its limit that is used, 1 at bit 58
-//	bits 38–0   how long it takes until nothing is used, in 2²⁴ ns
-const (
-	rankDenied = 1 << 63
-	rankShare  = 39
-	shareOne   = 1 << 19
-	shareMost  = 1<<24 - 1
-	rankTime   = 24
-)
-
-// rank returns the rank of a live record. It returns false for leases, which
-// are never evicted, since what they allow has not ended, and for values that
-// never expire. Other values rank as limits that are used up but do not deny:
-// nobody knows what they count.
-func (t *Table) rank(now int64, r record) (uint64, bool) {
-	m, state := r.mark(), t.state(r)
-	a := m.Kind()
-	if a >= limit.LEASE {
-		expires := limit.Expires(a, state)
-		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a != limit.LEASE && expires != math.MaxInt64
-	}
-	used, bound := limit.Usage(a, state, now, m.bound())
-	share := uint64(shareMost)
-	if hi, lo := bits.Mul64(uint64(used), shareOne); hi < uint64(bound) {
-		share, _ = bits.Div64(hi, lo, uint64(bound))
-		share = min(share, shareMost)
-	}
-	rank := share<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime
-	if m&denied != 0 && used >= bound {
-		rank |= rankDenied
-	}
-	return rank, true
 }

@@ -50,7 +50,7 @@ func TestRankTellsTheDenied(t *testing.T) {
 		now += rapid.Int64Range(0, 1500*second).Draw(t, "wait")
 		var d limit.Decision
 		sp := m.t.SpotOf(key(1))
-		if !sp.Found() || m.t.Expires(&sp) <= now {
+		if !sp.Found() || Expires(sp.Kind(), m.t.State(&sp)) <= now {
 			return
 		}
 		if err := limit.Peek(&l, m.t.State(&sp), now, 1, &d); err != nil {
@@ -100,9 +100,9 @@ func (m *tableModel) take(t rapid.TB, now int64, k []byte, l *limit.Limit, cost 
 	}
 	next, err := limit.Take(l, state, now, cost, nil, &d)
 	if err == nil && next != nil {
-		err = m.t.Put(now, &sp, sp.MarkAfter(l, cost, &d), next, true)
+		err = m.t.Put(now, &sp, sp.Mark(l, cost, &d), next, true)
 	} else if err == nil && sp.Found() {
-		sp.Use(MarkOf(l, cost, &d))
+		sp.Use(sp.Mark(l, cost, &d))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestKindsInMarks(t *testing.T) {
 	seen := map[Mark]bool{}
 	for k := range 256 {
 		if k := limit.Kind(k); k.Known() {
-			m := KindMark(k)
+			m := kindMark(k)
 			if m.Kind() != k || m > kindBits || seen[m] {
 				t.Errorf("%v is marked %x, which is %v", k, m, m.Kind())
 			}

@@ -16,10 +16,10 @@ func (t *Table) Check() int {
 	}
 	sum := len(d.segs) * pointerBytes
 	keys, segments, deepest, boxes := 0, 0, 0, 0
-	place := t.shard << (placeBits - t.shardBits)
+	place := t.shard << (PlaceBits - t.shardBits)
 	for i := 0; i < len(d.segs); {
 		g := d.segs[i].Load()
-		if g.start != place || g.width != placeBits-t.shardBits-g.depth {
+		if g.start != place || g.width != PlaceBits-t.shardBits-g.depth {
 			panic(fmt.Sprintf("segment %d starts at %x with width %d, want %x", i, g.start, g.width, place))
 		}
 		for range 1 << (d.depth - g.depth) {

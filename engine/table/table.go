@@ -91,9 +91,6 @@ type Table struct {
 	// are whole pages.
 	boxes   map[uint32][]byte
 	lastBox uint32
-	// ready is a box that already holds the long state that is about to be
-	// stored; nil for none.
-	ready *[]byte
 
 	expired, evicted, evictedDenied, forgiven uint64
 }
@@ -125,9 +122,9 @@ type directory struct {
 }
 
 const (
-	// placeBits is the number of leading bits of a hash that form its place.
-	placeBits  = 48
-	placeShift = 64 - placeBits
+	// PlaceBits is the number of leading bits of a hash that form its place.
+	PlaceBits  = 48
+	placeShift = 64 - PlaceBits
 
 	// maxDepth bounds the directory.
 	maxDepth = 20
@@ -151,7 +148,7 @@ func (t *Table) Init(a *Arena, w *Owner, seed uint64, shardBits uint, shard int)
 
 // reset makes the table empty. The caller has released its former contents.
 func (t *Table) reset() {
-	width := placeBits - t.shardBits
+	width := PlaceBits - t.shardBits
 	d := &directory{deepest: 1, segs: make([]atomic.Pointer[segment], 1)}
 	d.segs[0].Store(t.empty(0, t.shard<<width))
 	t.dir.Store(d)
@@ -232,9 +229,10 @@ type Spot struct {
 	Hash uint64
 	Key  []byte
 
-	g  *segment // where the key is or would be
-	at slot     // nil if the key is not there
-	r  record   // of a key that is there
+	g   *segment // where the key is or would be
+	at  slot     // nil if the key is not there
+	r   record   // of a key that is there
+	box *[]byte  // from MakeRoom: holds the state that Put is to store; nil for none
 }
 
 // Found reports whether the key is there. The methods below need that.
@@ -249,19 +247,12 @@ func (sp *Spot) Kind() limit.Kind { return sp.r.kind() }
 // Boxed reports whether the state is a long one, in a box.
 func (sp *Spot) Boxed() bool { return sp.r.isBoxed() }
 
-// Pin keeps the record from being evicted, or allows it again.
-func (sp *Spot) Pin(on bool) { sp.r.pin(on) }
-
 // Use notes what the last decision says about the use of the key's limit.
 func (sp *Spot) Use(m Mark) { sp.r.setUse(m) }
 
 // State returns the state of a key that is there. Its capacity is the room for a
 // state written over it.
 func (t *Table) State(sp *Spot) []byte { return t.state(sp.r) }
-
-// Expires returns the time, in Unix nanoseconds, from which the state of a key
-// that is there no longer matters.
-func (t *Table) Expires(sp *Spot) int64 { return t.expires(sp.r) }
 
 // Find looks for the key of a spot that has only its key and hash, and
 // completes the spot.
@@ -270,13 +261,6 @@ func (t *Table) Find(sp *Spot) {
 	if sp.at = sp.g.find(sp.Hash, sp.Key); sp.at != nil {
 		sp.r = sp.g.record(sp.at)
 	}
-}
-
-// SpotOf finds key.
-func (t *Table) SpotOf(key []byte) Spot {
-	sp := Spot{Hash: t.hash(key), Key: key}
-	t.Find(&sp)
-	return sp
 }
 
 // state returns the record's state, from the record or from its box.
@@ -348,7 +332,7 @@ func (t *Table) insert(now int64, sp *Spot, m Mark, state []byte, must bool) err
 	if err != nil {
 		return err
 	}
-	content, m, err := t.content(m, state, must)
+	content, m, err := t.content(sp, m, state, must)
 	if err != nil {
 		return err
 	}
@@ -365,26 +349,14 @@ func inline(state []byte) int {
 	return len(state)
 }
 
-// Needs returns the number of bytes that Put takes for a new key. For an existing
-// key it returns the most that it takes, or 0 if the record can stay in place.
-func (t *Table) Needs(sp *Spot, state []byte) int {
-	if sp.at != nil {
-		r := sp.r
-		if r.isBoxed() && len(state) > minBoxed || !r.isBoxed() && (r.holds(len(state)) || r.cuts(len(state))) {
-			return 0
-		}
-	}
-	return sizeOf(len(sp.Key), inline(state))
-}
-
 // content returns what a new record stores as its state, and its mark. That is
 // the state itself, or the number of a new box that holds it. Errors are those
 // of rebox.
-func (t *Table) content(m Mark, state []byte, must bool) ([]byte, Mark, error) {
+func (t *Table) content(sp *Spot, m Mark, state []byte, must bool) ([]byte, Mark, error) {
 	if len(state) <= maxInline {
 		return state, m, nil
 	}
-	number, err := t.box(state, must)
+	number, err := t.addBox(sp, state, must)
 	return number, m | boxed, err
 }
 
@@ -438,7 +410,7 @@ func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) er
 	_, err := t.makeRoom(now, sp.Hash, 1, sizeOf(len(sp.Key), inline(state)), must)
 	var content []byte
 	if err == nil {
-		content, m, err = t.content(m, state, must)
+		content, m, err = t.content(sp, m, state, must)
 	}
 	t.Find(sp)
 	if err != nil {
@@ -455,7 +427,7 @@ func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) er
 // back into its record if there is room.
 func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	r := sp.r
-	if err := t.rebox(boxOf(r), state, must); err != nil {
+	if err := t.rebox(boxOf(r), sp, state, must); err != nil {
 		return err
 	}
 	r.setMark(m)

@@ -31,7 +31,7 @@ type tableModel struct {
 }
 
 func newTableModel(seed uint64) *tableModel {
-	m := &tableModel{a: NewArena(), t: new(Table), want: map[string][]byte{}}
+	m := &tableModel{a: NewArena(0), t: new(Table), want: map[string][]byte{}}
 	m.t.Init(m.a, &Owner{
 		Evicting: func(limit.Kind, []byte) {},
 		Evicted:  func() {},
@@ -49,10 +49,17 @@ func (m *tableModel) sweepAll(now int64) (dropped int) {
 	}
 	m.a.Trim(false)
 	for cursor, n := uint64(0), 0; ; dropped += n {
-		if n, _, cursor = m.t.Sweep(now, cursor, 64); cursor == 0 {
+		if n, _, cursor = m.t.Sweep(now, cursor, 64, false); cursor == 0 {
 			return dropped + n
 		}
 	}
+}
+
+// SpotOf finds key.
+func (t *Table) SpotOf(key []byte) Spot {
+	sp := Spot{Hash: t.hash(key), Key: key}
+	t.Find(&sp)
+	return sp
 }
 
 // put gives a key a state, as that of a GCRA.
@@ -318,10 +325,10 @@ func TestChurnLeavesNothing(t *testing.T) {
 func TestLinesAreStretches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := segment{
-			width: rapid.UintRange(12, placeBits).Draw(t, "width"),
+			width: rapid.UintRange(12, PlaceBits).Draw(t, "width"),
 			lines: rapid.Uint64Range(1, 2000).Draw(t, "lines"),
 		}
-		g.start = rapid.Uint64Range(0, 1<<(placeBits-g.width)-1).Draw(t, "prefix") << g.width
+		g.start = rapid.Uint64Range(0, 1<<(PlaceBits-g.width)-1).Draw(t, "prefix") << g.width
 		b := rapid.Uint64Range(0, g.lines-1).Draw(t, "line")
 		first := g.lineStart(b)
 		if got := g.home(first << placeShift); got != b {

@@ -10,23 +10,16 @@ import (
 // PlaceBits bits of a hash. Everything before a cursor has been visited, however
 // the segments have changed since.
 
-// PlaceBits is the number of leading bits of a hash that form its place.
-const PlaceBits = placeBits
-
-// SlotsPerLine is how many keys there are in an index line, on average, when a
-// segment is full.
-const SlotsPerLine = fill
-
-// Walk calls visit for the keys that are live at now in up to count index lines
-// of the segment at cursor. It returns the number of lines and the next cursor.
-// An empty segment counts as one line.
+// Walk calls visit for the keys that are live at now in the next index lines of
+// the segment at cursor, which have about count slots together. It returns how many
+// slots it has visited, and the next cursor. An empty segment counts as one line.
 func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
 	g := t.lookup(cursor << placeShift)
 	if g.n == 0 {
-		return 1, g.end()
+		return fill, g.end()
 	}
 	from := g.home(cursor << placeShift)
-	to := min(g.lines, from+uint64(count))
+	to := min(g.lines, from+uint64(count+fill-1)/fill)
 	for b := from; b < to; b++ {
 		g.eachOf(b, t.seed, func(r record) {
 			if info := t.info(r); info.Expires > now {
@@ -35,9 +28,9 @@ func (t *Table) Walk(now int64, cursor uint64, count int, visit func(key []byte,
 		})
 	}
 	if to == g.lines {
-		return int(to - from), g.end()
+		return int(to-from) * fill, g.end()
 	}
-	return int(to - from), g.lineStart(to)
+	return int(to-from) * fill, g.lineStart(to)
 }
 
 // Copy calls set for the keys that are live at now in the segment at cursor. It
@@ -89,7 +82,7 @@ func (t *Table) expect(g *segment, keys int) error {
 
 // Tidy frees what Expect has reserved for keys that did not come.
 func (t *Table) Tidy() {
-	width := placeBits - t.shardBits
+	width := PlaceBits - t.shardBits
 	for at := t.shard << width; at>>width == t.shard; {
 		g := t.lookup(at << placeShift)
 		at = g.start + 1<<g.width

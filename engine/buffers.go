@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"limitdb/limit"
+)
+
+// buffers holds the buffers that steps write their next states to, so that no step
+// leaves them to the garbage collector. All shards of an engine share it.
+type buffers struct {
+	// steps holds buffers (*[]byte) for the states of leases and of Step, which
+	// may not be written over the old ones. There is at most one for each
+	// processor.
+	steps sync.Pool
+	// long is a buffer of a long state that has outgrown its box, for the next such
+	// step: the box gets a copy. It matters to a table that has no room for the new
+	// states.
+	long atomic.Pointer[[]byte]
+}
+
+const (
+	// maxBuffer is the size of the largest buffer that steps holds.
+	maxBuffer = 1 << 20
+	// growth is at least what one step adds to a long state of leases or of LOG.
+	growth = 512
+	// fixedState is the length of most bucket states (GCRA to QUEUE): a time and
+	// its pace.
+	fixedState = 10
+)
+
+// take returns an empty buffer for a state, which put takes back.
+func (b *buffers) take() *[]byte {
+	if buf, _ := b.steps.Get().(*[]byte); buf != nil {
+		return buf
+	}
+	return new([]byte)
+}
+
+// put takes a buffer back. Its new memory is now or, if that is nil, unchanged.
+func (b *buffers) put(buf *[]byte, now []byte) {
+	if now != nil && cap(now) <= maxBuffer {
+		*buf = now[:0]
+	}
+	b.steps.Put(buf)
+}
+
+// takeLong returns the buffer of a long state, empty, if it has room for n bytes;
+// else nil.
+func (b *buffers) takeLong(n int) []byte {
+	buf := b.long.Swap(nil)
+	if buf == nil || cap(*buf) < n {
+		return nil
+	}
+	return (*buf)[:0]
+}
+
+// putLong keeps the buffer of next, unless that is state, changed in place, or is
+// short.
+func (b *buffers) putLong(next, state []byte) {
+	if cap(next) <= growth || len(next) == 0 || len(state) > 0 && &next[0] == &state[0] {
+		return
+	}
+	b.long.Store(&next)
+}
+
+// scratch returns the buffer for a step on kind k to write the next state to:
+// the state itself if there is one. A short state whose length may change is
+// written to a separate buffer, because in place it would need a new buffer to
+// grow by a byte.
+func (s *shard) scratch(k limit.Kind, state []byte) []byte {
+	n := len(state)
+	if (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
+		return s.next[:0]
+	}
+	if n > len(s.next) && cap(state)-n < growth {
+		if b := s.buffers.takeLong(n + growth); b != nil {
+			return b
+		}
+	}
+	return state[:0]
+}

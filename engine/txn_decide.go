@@ -1,0 +1,173 @@
+package engine
+
+import "limitdb/limit"
+
+// Decide decides whether cost may be taken from key, and writes the answer to
+// *d. If so, the transaction takes it. A denial writes nothing, except that it
+// moves the key to the pace of a limit that was raised; a limit with
+// CountDenied counts nothing either. It does not end the transaction: see
+// Retract. The errors are those of Take, except for ErrKey and ErrOOM, which
+// come from the commit.
+func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	return t.decide(it, l, cost, d)
+}
+
+func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+	state, err := it.stateFor(l)
+	if err != nil {
+		return err
+	}
+	asked := l
+	if l.CountDenied { // a denial of one is not to be counted by another
+		t.uncounted = *l
+		t.uncounted.CountDenied = false
+		l = &t.uncounted
+	}
+	q := it.s.waits.find(it.Key)
+	held := q.holds() && cost > 0
+	late := !it.written && it.kind != 0 && it.Boxed()
+	if late || held {
+		if err := limit.Peek(l, state, t.now, cost, d); err != nil {
+			return err
+		}
+	}
+	var next []byte
+	if !late && (!held || d.Limited) {
+		it.buf = append(it.buf[:0], state...)
+		if next, err = limit.Take(l, it.buf, t.now, cost, it.buf[:0], d); err != nil {
+			return err
+		}
+	}
+	limited := d.Limited
+	if held {
+		if err := it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
+			return err
+		}
+	}
+	it.limit, it.cost = asked, cost
+	if d.Limited {
+		it.denied++
+	} else {
+		it.allowed++
+	}
+	switch {
+	case late && (limited || cost > 0 && !held):
+		it.written, it.Grow, it.mark = true, true, it.Mark(asked, cost, d)
+	case next != nil:
+		must := it.kind != 0 && !it.written && len(next) <= len(it.State) || limited
+		if err := t.write(it, it.Mark(asked, cost, d), next); err != nil {
+			return err
+		}
+		it.Must = must
+	}
+	return nil
+}
+
+// takeLate turns a late decision into a written state, because more is to come.
+func (t *Txn) takeLate(it *item) error {
+	if !it.Grow {
+		return nil
+	}
+	it.buf = append(it.buf[:0], it.State...)
+	next, err := it.take(t.now, it.buf)
+	if it.revert(); err != nil || next == nil {
+		return err
+	}
+	return t.write(it, it.mark, next)
+}
+
+// take makes the late decision on a state, in place. Copying a long state as
+// the others are copied would take longer than all the rest. Peek has given the
+// answer, so this can no longer fail.
+func (it *item) take(now int64, state []byte) (next []byte, err error) {
+	var d limit.Decision
+	l := *it.limit
+	l.CountDenied = false
+	return limit.Take(&l, state, now, it.cost, state[:0], &d)
+}
+
+// Peek answers as Decide would, and takes nothing.
+func (t *Txn) Peek(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err == nil {
+		err = t.peek(it, l, cost, d)
+	}
+	if err == nil {
+		it.peeked++
+	}
+	return err
+}
+
+func (t *Txn) peek(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+	state, err := it.stateFor(l)
+	if err != nil {
+		return err
+	}
+	if err := limit.Peek(l, state, t.now, cost, d); err != nil {
+		return err
+	}
+	if q := it.s.waits.find(it.Key); q.holds() && cost > 0 {
+		return it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d)
+	}
+	return nil
+}
+
+// Refund gives cost back to key, as Engine.Refund does. Its errors are
+// ErrWrongType and those of limit.Refund.
+func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	state, err := it.stateFor(l)
+	if err != nil {
+		return err
+	}
+	before := limit.Expires(l.Algorithm.Kind(), state)
+	buf := t.e.buffers.take()
+	next, err := limit.Refund(l, state, t.now, cost, *buf, d)
+	defer func() { t.e.buffers.put(buf, next) }()
+	if err == nil && next != nil {
+		if err = it.s.holdTurns(t.now, before, key, l, next, d); err == nil {
+			there := it.kind != 0
+			err = t.write(it, it.Mark(l, 1, d), next)
+			it.Must, it.other = there, true
+		}
+	}
+	if err == nil {
+		it.refunded++
+	}
+	return err
+}
+
+// Retract takes back all that the transaction has written, because one of its
+// decisions is a denial. Only the keys of denials still move to a faster pace,
+// so that their waits are true. Decisions that were granted count as peeks.
+func (t *Txn) Retract() error {
+	for i := range t.items {
+		it := &t.items[i]
+		again := it.denied > 0 && it.allowed > 0
+		if it.denied == 0 || again {
+			it.revert()
+		}
+		it.peeked += it.allowed
+		it.allowed = 0
+		if !again {
+			continue
+		}
+		// What it lacked may have been taken by one of those that were granted.
+		var d limit.Decision
+		denied := it.denied
+		if err := t.decide(it, it.limit, it.cost, &d); err != nil {
+			return err
+		}
+		if it.allowed, it.denied = 0, denied; !d.Limited {
+			it.revert()
+		}
+	}
+	return nil
+}
