@@ -27,7 +27,7 @@ func TestLimiters(t *testing.T) {
 		want []string
 	}{
 		{"Node.js", node("limiters.js", "rate-limiter-flexible"), []string{
-			"@fastify/rate-limit", "bottleneck", "express-rate-limit", "rate-limiter-flexible", "rate-limiter-flexible, not atomic", "redlock",
+			"@fastify/rate-limit", "bottleneck", "express-rate-limit", "rate-limiter-flexible", "rate-limiter-flexible, not atomic", "redlock", "redlock 5",
 		}},
 		{"Python", script("/usr/bin/python3", "import limits, flask_limiter, django_redis", "-c", "python/limiters.py"), []string{
 			"Flask-Limiter, fixed-window", "Flask-Limiter, moving-window", "django-redis", "django-redis, add", "limits, clear",

@@ -3,6 +3,7 @@ package server
 import (
 	"limitdb/config"
 	"limitdb/engine"
+	"limitdb/known"
 	"limitdb/resp"
 )
 
@@ -23,10 +24,11 @@ type call struct {
 	Failed  bool // the command has replied with an error
 	Reveals bool // that error depends on state
 
-	resolved    *resolved // of a check in EXEC
-	declared    [][]byte  // of a command on values
-	txn         Txn       // of a command on values
-	body, state []byte    // room for what a command on values writes
+	resolved    *resolved  // of a check in EXEC
+	declared    [][]byte   // of a command on values
+	txn         Txn        // of a command on values
+	body, state []byte     // room for what a command on values writes
+	script      *known.Run // of the known scripts that the client has run; nil: none yet
 }
 
 // states returns the engine that a read is served from.

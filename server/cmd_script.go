@@ -1,8 +1,7 @@
 package server
 
 import (
-	"strings"
-
+	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/spec"
@@ -89,9 +88,9 @@ func (c *call) evalIn(t *Txn, bySHA, readOnly bool) {
 		c.Fail("ERR scripts are turned off by the directive scripts; RL.TAKE key GCRA 100/m decides in one atomic step")
 		return
 	}
-	var s *script.Script
+	var s *loaded
 	if bySHA {
-		if s = c.srv.scripts.compiled(strings.ToLower(string(c.Args[1]))); s == nil {
+		if s = c.srv.scripts.compiled(c.Args[1]); s == nil {
 			c.Fail("NOSCRIPT No matching script. Please use EVAL.")
 			return
 		}
@@ -102,7 +101,7 @@ func (c *call) evalIn(t *Txn, bySHA, readOnly bool) {
 			return
 		}
 	}
-	if mode == "known" && knownScript(s.SHA) == "" {
+	if mode == "known" && s.known == nil {
 		c.Fail(errUnknownScript)
 		return
 	}
@@ -112,7 +111,7 @@ func (c *call) evalIn(t *Txn, bySHA, readOnly bool) {
 const errUnknownScript = "ERR the directive scripts allows only the scripts of known limiters (known), and this is none; RL.TAKE key GCRA 100/m decides in one atomic step"
 
 // compile compiles a script. It returns the text of the error, or "".
-func (c *call) compile(source []byte) (s *script.Script, text string) {
+func (c *call) compile(source []byte) (s *loaded, text string) {
 	s, err := c.srv.scripts.compile(source)
 	if err != nil {
 		return nil, "ERR " + err.Error()
@@ -122,7 +121,7 @@ func (c *call) compile(source []byte) (s *script.Script, text string) {
 
 func (c *call) scriptLoad() {
 	mode := c.srv.set.Scripts.Get()
-	if mode == "no" || mode == "known" && knownScript(script.SHA(c.Args[2])) == "" {
+	if mode == "no" || mode == "known" && known.Find(script.SHA(c.Args[2])) == nil {
 		c.Fail(errUnknownScript)
 		return
 	}
@@ -137,7 +136,7 @@ func (c *call) scriptLoad() {
 func (c *call) scriptExists() {
 	c.Array(len(c.Args) - 2)
 	for _, sha := range c.Args[2:] {
-		c.Bit(c.srv.scripts.compiled(strings.ToLower(string(sha))) != nil)
+		c.Bit(c.srv.scripts.compiled(sha) != nil)
 	}
 }
 

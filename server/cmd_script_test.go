@@ -148,14 +148,3 @@ func TestScriptInMulti(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-func TestKnownScripts(t *testing.T) {
-	if got := knownScript("f74233f556d3f99c50b61169cf8aa8d5deb63fb2"); got != "ulule/limiter" {
-		t.Error(got)
-	}
-	for _, sha := range []string{"", "f7", strings.Repeat("0", 40), "ulule/limiter"} {
-		if got := knownScript(sha); got != "" {
-			t.Errorf("%q is of %s", sha, got)
-		}
-	}
-}

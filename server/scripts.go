@@ -2,9 +2,11 @@ package server
 
 import (
 	"container/list"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/spec"
@@ -30,12 +32,18 @@ const (
 // scripts holds the compiled scripts, the virtual machines and the runs.
 type scripts struct {
 	mu      sync.Mutex
-	bySHA   map[string]*list.Element // of *script.Script, in order
+	bySHA   map[string]*list.Element // of *loaded, in order
 	order   list.List                // the one used last comes first
 	bytes   int
 	idle    []*script.VM
 	running map[*scriptRun]bool
 	seed    uint32
+}
+
+// loaded is a script that EVALSHA knows.
+type loaded struct {
+	*script.Script
+	known *known.Script // nil: it is of no known limiter
 }
 
 // scriptRun is a script that runs.
@@ -46,26 +54,30 @@ type scriptRun struct {
 }
 
 // compiled returns the script with that SHA-1, nil if it is not cached.
-func (s *scripts) compiled(sha string) *script.Script {
+func (s *scripts) compiled(sha []byte) *loaded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.bySHA[sha]
+	at := s.bySHA[string(sha)]
 	if at == nil {
-		return nil
+		if at = s.bySHA[strings.ToLower(string(sha))]; at == nil {
+			return nil
+		}
 	}
 	s.order.MoveToFront(at)
-	return at.Value.(*script.Script)
+	return at.Value.(*loaded)
 }
 
 // compile returns the script with that source.
-func (s *scripts) compile(source []byte) (*script.Script, error) {
-	if known := s.compiled(script.SHA(source)); known != nil {
-		return known, nil
+func (s *scripts) compile(source []byte) (*loaded, error) {
+	sha := script.SHA(source)
+	if cached := s.compiled([]byte(sha)); cached != nil {
+		return cached, nil
 	}
-	compiled, err := script.Compile(source)
+	text, err := script.Compile(source)
 	if err != nil {
 		return nil, err
 	}
+	compiled := &loaded{text, known.Find(sha)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bySHA == nil {
@@ -76,7 +88,7 @@ func (s *scripts) compile(source []byte) (*script.Script, error) {
 		s.bytes += compiled.Size
 	}
 	for s.order.Len() > 1 && (s.order.Len() > cachedScripts || s.bytes > cachedBytes) {
-		last := s.order.Remove(s.order.Back()).(*script.Script)
+		last := s.order.Remove(s.order.Back()).(*loaded)
 		delete(s.bySHA, last.SHA)
 		s.bytes -= last.Size
 	}
@@ -205,17 +217,17 @@ func (h *host) Log(level int, message string) {
 }
 
 // eval runs a script in a transaction and replies.
-func (c *call) eval(t *Txn, s *script.Script, readOnly bool) {
+func (c *call) eval(t *Txn, s *loaded, readOnly bool) {
 	n, _ := resp.ParseInt(c.Args[2])
 	keys, argv := c.Args[3:3+n], c.Args[3+n:]
-	if run := nativeScript(s.SHA); run != nil && run(&native{call: c, t: t, keys: keys, argv: argv}) {
+	if s.known != nil && !readOnly && c.native(s.known, keys, argv) {
 		return
 	}
 	vm, run := c.srv.scripts.begin(c.srv.clock.Now())
 	defer c.srv.scripts.end(vm, run)
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: call{srv: c.srv, Now: c.Now, table: c.table}}
 	mark := len(c.Out)
-	out, err := vm.Run(s, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.Proto == resp.RESP3, c.Out)
+	out, err := vm.Run(s.Script, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.Proto == resp.RESP3, c.Out)
 	switch {
 	case t.Err != nil:
 		return
@@ -228,6 +240,36 @@ func (c *call) eval(t *Txn, s *script.Script, readOnly bool) {
 			c.Failed, c.Reveals = true, true
 		}
 	}
+}
+
+// native runs a known script in Go, and reports whether that has made the reply.
+func (c *call) native(s *known.Script, keys, argv [][]byte) bool {
+	r := c.script
+	if r == nil {
+		r = new(known.Run)
+		c.script = r
+	}
+	r.Keys, r.Args, r.Now, r.Proto, r.Out, r.Store = keys, argv, c.Now, c.Proto, c.Out, (*scriptStore)(c)
+	done := s.Run(r)
+	c.Out = r.Out
+	r.Keys, r.Args, r.Out, r.Store = nil, nil, nil, nil
+	return done
+}
+
+// scriptStore is what the keys of a known script hold, in the call's transaction.
+type scriptStore call
+
+// Get returns what a key holds.
+func (s *scriptStore) Get(key []byte) (known.Value, bool) {
+	c := (*call)(s)
+	it := c.item(&c.txn, key)
+	return known.Value{Type: it.typ, Expires: it.expires, Body: it.body}, it.kind == 0 && c.txn.Err == nil
+}
+
+// Put makes a key hold a value.
+func (s *scriptStore) Put(key []byte, v *known.Value) {
+	c := (*call)(s)
+	c.put(&c.txn, key, &item{typ: v.Type, expires: v.Expires, body: v.Body})
 }
 
 // scriptError is the end of a script that passed a bound.

@@ -105,5 +105,14 @@ c.main(async () => {
     await lock.unlock()
     await (await redlock.lock(key('redlock'), 10000)).unlock()
   })
+  await check('redlock 5', async () => {
+    const { default: Redlock, ExecutionError } = await import('redlock5')
+    const redlock = new Redlock([client], { retryCount: 0 })
+    const names = [key('redlock5-a'), key('redlock5-b')]
+    const lock = await redlock.acquire(names, 10000)
+    await assert.rejects(redlock.acquire([names[1]], 10000), ExecutionError)
+    await (await lock.extend(20000)).release()
+    await (await redlock.acquire(names, 10000)).release()
+  })
   client.disconnect()
 })

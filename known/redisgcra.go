@@ -1,0 +1,58 @@
+package known
+
+import "math"
+
+// redis-gcra, a Ruby gem by rwz: GCRA in floating point, as redis_rate keeps it.
+
+var redisGCRA = [...]Script{
+	{"a9981050630e3925a2c740c80f07a1d0e24e78fb", "rwz/redis-gcra", "perform", "0.4.2 on", gcraPerform},
+	{"87d3712ed6eb1ea48f2afdba5473ef21b3ddb03c", "rwz/redis-gcra", "perform", "0.4.1", nil},
+	{"7f098c7a5a829f0b66bbfc3601a83fd2c5a8e174", "rwz/redis-gcra", "perform", "0.4.0", nil},
+	{"4628336da5ca85d07cc6b1964e2a7468f2d9febb", "rwz/redis-gcra", "perform", "0.2 – 0.3", nil},
+	{"d9221875db05e13f52cb59c413f98b1f4f55bec0", "rwz/redis-gcra", "inspect", "main", gcraInspect(true)},
+	{"9dea6282b5030c1dcb7d3a2a13f22f4591591895", "rwz/redis-gcra", "inspect", "0.4.2 – 0.5.0", nil},
+	{"eec5cb1afecb11ab103c09edf26092d6f0f04fc4", "rwz/redis-gcra", "inspect", "0.4.0 – 0.4.1", gcraInspect(false)},
+}
+
+// gcraPerform takes a cost or nothing.
+func gcraPerform(r *Run) bool {
+	g, ok := r.rate(4)
+	if !ok {
+		return false
+	}
+	tat := math.Max(g.tat, g.now) + float64(g.interval*g.cost)
+	left := g.now - (tat - g.offset)
+	remaining := math.Floor(left/g.interval + 0.5)
+	if remaining < 0 {
+		return r.rateReply(1, 0, left*-1, g.tat-g.now)
+	}
+	reset := tat - g.now
+	if reset <= 0 || reset > maxSeconds || !r.rateReply(0, remaining, -1, reset) {
+		return false
+	}
+	r.setNumber(r.Keys[0], tat, r.millis()+int64(math.Ceil(reset))*1000)
+	return true
+}
+
+// gcraInspect replies as gcraPerform would, and takes nothing.
+func gcraInspect(rounds bool) func(*Run) bool {
+	return func(r *Run) bool {
+		g, ok := r.rate(3)
+		if !ok {
+			return false
+		}
+		left := g.now - (math.Max(g.tat, g.now) - g.offset)
+		remaining := math.Floor(left / g.interval)
+		if rounds {
+			remaining = math.Floor(left/g.interval + 0.5)
+		}
+		reset := g.tat - g.now
+		if reset == 0 {
+			reset = -1
+		}
+		if remaining == 0 || rounds && remaining < 1 {
+			return r.rateReply(1, 0, g.interval-left, reset)
+		}
+		return r.rateReply(0, remaining, -1, reset)
+	}
+}

@@ -1,0 +1,41 @@
+package known
+
+// throttled, a Go package, and the likes: a text is replaced if it is still the one that
+// the client has read.
+
+var throttled = [...]Script{
+	{"ebd682e30de074a6919bde872b507734c7c3ebe5", "throttled", "CAS", "2.1.0 – 2.15.0", throttledCAS},
+	{"6bdec824e189de50c67af6376ce88933ad7728a3", "throttled", "CAS (redigostore)", "2.0", nil},
+}
+
+// throttledCAS puts ARGV[2] in the place of ARGV[1], for ARGV[3] seconds.
+func throttledCAS(r *Run) bool {
+	if !r.fits(1, 3) {
+		return false
+	}
+	ttl, ok := r.span(2, 1000)
+	v, plain := r.str(r.Keys[0])
+	if !ok || !plain || !v.exists() {
+		return false
+	}
+	return r.swap(&v, ttl)
+}
+
+// swap replaces a text by ARGV[2] if it is ARGV[1], for a time in ms; 0 is for ever. It
+// replies with 1 or 0.
+func (r *Run) swap(v *Value, ttl int64) bool {
+	same := v.holds(r.Args[0])
+	if same {
+		r.setText(r.Keys[0], r.Args[1], r.until(ttl))
+	}
+	r.Bit(same)
+	return true
+}
+
+// until returns the end of a time to live in ms; 0 is for ever.
+func (r *Run) until(ttl int64) int64 {
+	if ttl == 0 {
+		return 0
+	}
+	return r.millis() + ttl
+}
