@@ -47,6 +47,7 @@ type forwarding struct {
 	answered int    // of them
 	muted    bool   // their replies are dropped
 	skip     bool   // by CLIENT REPLY SKIP; the batch is one command
+	watch    bool   // the batch is a WATCH
 	hidden   int    // replies that come first, and that the client has had already
 	multi    *multi // the transaction that is the batch; else nil
 
@@ -124,8 +125,9 @@ func (s *session) forwarding() *forwarding {
 func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 	f := s.forwarding()
 	muted := s.replies != replyOn || s.mute
-	skip := muted && s.replies != replyOff
-	if (muted != f.muted || skip) && s.postpone(args) {
+	skip, watch := muted && s.replies != replyOff, cmd.Flags&spec.Watch != 0
+	alone := skip || watch
+	if (muted != f.muted || alone) && s.postpone(args) {
 		return
 	}
 	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
@@ -144,13 +146,13 @@ func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 		return
 	}
 	f.ends = append(f.ends, len(f.batch))
-	f.muted, f.skip = muted, skip
+	f.muted, f.skip, f.watch = muted, skip, watch
 	s.early |= specialFollowing // until the batch has departed, nothing runs here
 	s.pub.lastCmd.Store(cmd)
 	if special&specialMonitor != 0 {
 		s.srv.monitors.feed(s, cmd, args)
 	}
-	if skip || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
+	if alone || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
 		s.depart()
 	}
 }
@@ -166,7 +168,7 @@ func appendCommand(b []byte, args [][]byte) []byte {
 
 // drop empties the batch.
 func (f *forwarding) drop() {
-	f.batch, f.ends, f.answered, f.muted, f.skip, f.hidden, f.multi = f.batch[:0], f.ends[:0], 0, false, false, 0, nil
+	f.batch, f.ends, f.answered, f.muted, f.skip, f.watch, f.hidden, f.multi = f.batch[:0], f.ends[:0], 0, false, false, false, 0, nil
 	if cap(f.batch) > 2*batchBytes {
 		f.batch = nil
 	}
@@ -210,6 +212,9 @@ func (s *session) send() bool {
 	}
 	if f.stream != nil && !f.stream.Of(link) {
 		s.closeStream()
+	}
+	if f.stream == nil && f.multi != nil && f.multi.stream != nil {
+		return false // what the client watches was watched in another stream
 	}
 	if f.stream == nil {
 		f.in = &inbox{wake: s.conn.Wake}
@@ -258,6 +263,9 @@ func (s *session) underway() bool {
 		s.closeStream()
 		s.life.Drain(errUplinkReply)
 		return false
+	}
+	if f.watch && f.answered == len(f.ends) {
+		s.watchedIn(f.stream)
 	}
 	if ended {
 		f.stream = nil

@@ -1,14 +1,43 @@
 package server
 
-import "limitdb/resp"
+import (
+	"limitdb/resp"
+	"limitdb/uplink"
+)
 
 // A transaction of a client of a node that does not lead: its commands are queued here, and EXEC sends all of them to the leader at once.
 // Of the replies, the client gets that to EXEC.
+//
+// The leader's session watches what WATCH has named, so a watch lasts as long as the stream of that session. EXEC is sent in that stream or, if it is over or not the
+// leader's any more, not at all: then it does nothing, as if a key had changed.
+
+// watchedIn notes that a WATCH was answered in a stream.
+func (s *session) watchedIn(st *uplink.Stream) {
+	if s.multi == nil {
+		s.multi = &multi{}
+	}
+	m := s.multi
+	m.lost = m.lost || m.stream != nil && m.stream != st
+	m.stream = st
+}
+
+// watchLasts reports whether the leader watches all that the client has named.
+func (s *session) watchLasts() bool {
+	m := s.multi
+	if m.stream == nil {
+		return len(m.watched) == 0
+	}
+	link := s.srv.uplink(s.conn.Loop())
+	return !m.lost && len(m.watched) == 0 && s.fwd.stream == m.stream && link != nil && m.stream.Of(link)
+}
 
 // execElsewhere deals with EXEC while another node leads. It returns false if EXEC is to run here.
 func (s *session) execElsewhere(args [][]byte, special uint32) bool {
 	m := s.multi
-	if len(args) != 1 || !resp.EqualFold(args[0], "EXEC") || m.broken || len(m.watched) > 0 || len(m.queued) == 0 || s.redirected() {
+	if len(args) != 1 || !resp.EqualFold(args[0], "EXEC") || m.broken || s.redirected() {
+		return false
+	}
+	if len(m.queued) == 0 && m.stream == nil || !s.watchLasts() {
 		return false
 	}
 	cmd := s.srv.table.find(args[0])

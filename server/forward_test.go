@@ -248,7 +248,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	n.primary.holds.Store(true)
 	c := n.follower.client()
 	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
-	for n.leader.engine.Stats().Keys < 1 {
+	for !n.primary.owes() {
 		runtime.Gosched()
 	}
 	n.leader.Follow()
@@ -258,8 +258,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	}
 	// Its next commands are refused there. Another node leads, and is this one.
 	c.s.Data([]byte("RL.TAKE b GCRA 1/m\r\nRL.TAKE b GCRA 1/m\r\nPING\r\n"))
-	<-c.conn.woken // refused
-	c.s.Resume()
+	n.refused(c)
 	if got := c.conn.take(); len(got) > 0 {
 		t.Fatalf("%q", got)
 	}
@@ -309,8 +308,7 @@ func TestWaitForALeader(t *testing.T) {
 	n.leader.Follow()
 	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
 	for range 3 {
-		<-c.conn.woken // refused
-		c.s.Resume()
+		n.refused(c)
 		look(leaderWait / 3)
 	}
 	if got := c.receive(1); got[0] != down {
@@ -366,8 +364,7 @@ func TestForwardedTransaction(t *testing.T) {
 	n.connect()
 	n.leader.Follow()
 	c.s.Data([]byte("MULTI\r\nRL.TAKE d GCRA 1/m\r\nEXEC\r\nPING\r\n"))
-	<-c.conn.woken // refused
-	c.s.Resume()
+	n.refused(c)
 	n.other.turn = 1
 	n.other.holds.Store(false)
 	n.link.Store(nil)
@@ -399,6 +396,21 @@ func (n *twoNodes) asks(words ...string) <-chan string {
 		reply <- line(v)
 	}()
 	return reply
+}
+
+// refused runs the session until it waits for a leader.
+func (n *twoNodes) refused(c *testClient) {
+	for {
+		l := &n.follower.leaderless
+		l.mu.Lock()
+		_, waits := l.set[c.s]
+		l.mu.Unlock()
+		if waits {
+			return
+		}
+		<-c.conn.woken
+		c.s.Resume()
+	}
 }
 
 // awaits waits until so many wait for a leader at the follower.

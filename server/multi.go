@@ -5,6 +5,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/server/spec"
+	"limitdb/uplink"
 )
 
 // Transactions. After MULTI a session queues its commands, and EXEC runs them: those on keys in
@@ -21,6 +22,10 @@ type multi struct {
 	queued  []queued
 	bytes   int64 // of what is queued
 	watched []*engine.Watch
+
+	// stream is the one in which the leader watches keys for the client, nil for none. lost: they were watched in more than one.
+	stream *uplink.Stream
+	lost   bool
 }
 
 // queued is a command that waits for EXEC.
@@ -102,6 +107,9 @@ func (s *session) unwatch() {
 		w.Stop()
 	}
 	s.multi.watched = nil
+	if st := s.multi.stream; st != nil && s.fwd.stream == st {
+		s.closeStream()
+	}
 }
 
 // multiCommands are the commands of transactions.
@@ -117,6 +125,7 @@ func multiCommands() []command {
 	}
 	watch := row("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
 	watch.FirstKey, watch.LastKey, watch.Step = 1, -1, 1
+	watch.Flags |= spec.Lead | spec.Watch
 	exec := row("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
 	exec.Flags &^= spec.Fast
 	unwatch := row("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch)
@@ -158,10 +167,6 @@ func (c *call) watch() {
 		c.Fail("ERR WATCH inside MULTI is not allowed")
 		return
 	}
-	if (c.srv.special.Load()|s.early)&specialFollowing != 0 {
-		c.Fail(c.elsewhere())
-		return
-	}
 	if s.multi == nil {
 		s.multi = &multi{}
 	}
@@ -196,7 +201,12 @@ func (c *call) exec() {
 		return
 	}
 	special := c.srv.special.Load() | s.early
-	if special&specialFollowing != 0 && len(m.queued) > 0 {
+	following := special&specialFollowing != 0
+	if m.stream != nil || following && len(m.watched) > 0 && !s.redirected() {
+		c.NullArray() // another node leads since, or the leader cannot be asked
+		return
+	}
+	if following && len(m.queued) > 0 {
 		c.Fail("EXECABORT Transaction discarded because of: " + c.elsewhere())
 		return
 	}

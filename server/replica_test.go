@@ -66,6 +66,13 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 	return ts, p
 }
 
+// owes reports whether a reply waits.
+func (p *primary) owes() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) > 0
+}
+
 func (p *primary) settle(err error) {
 	p.mu.Lock()
 	ready := p.waiting

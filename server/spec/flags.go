@@ -33,6 +33,7 @@ const (
 	Lead                               // only the node that leads can run it, like one that reads or writes
 	Quorum                             // its reply waits for a majority of the nodes, also with raft-ack leader
 	StaleRead                          // after READONLY, another node may run it on its own table
+	Watch                              // WATCH
 )
 
 var flagNames = [...]struct {

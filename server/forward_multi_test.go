@@ -1,0 +1,204 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"limitdb/engine"
+	"limitdb/uplink"
+)
+
+// lead has the follower lead, on a table of its own, or follow again.
+func (n *twoNodes) lead(on bool) {
+	if on {
+		n.other.turn = 1
+		n.other.holds.Store(false)
+		n.cut()
+		n.follower.Lead(n.follower.engine)
+		return
+	}
+	n.other.turn = 0
+	n.follower.Follow()
+	n.connect()
+}
+
+// depose has the leader lose its leadership and win it again, with another table.
+func (n *twoNodes) depose() {
+	n.leader.Follow()
+	n.leader.states().Close()
+	n.leader.Lead(engine.New(engine.Options{Seed: 2, Shards: 1}))
+}
+
+// What a client of a node that does not lead watches is watched by the leader. EXEC does nothing if a key has changed, if another node leads, and if
+// the same one leads again or is asked over another uplink.
+func TestForwardedWatch(t *testing.T) {
+	n := newTwoNodes(t)
+	const ok = "OK QUEUED [OK]"
+	const aborted = "OK QUEUED nil"
+	for name, c := range map[string]struct {
+		meanwhile func(c *testClient)
+		want      string
+	}{
+		"nothing":                        {func(*testClient) {}, ok},
+		"another key":                    {func(*testClient) { n.leader.client().do("SET", "other", "1") }, ok},
+		"a read":                         {func(c *testClient) { c.gets("GET k\r\n", `"0"`) }, ok},
+		"the key, at the leader":         {func(*testClient) { n.leader.client().do("SET", "k", "1") }, aborted},
+		"the key, by the client":         {func(c *testClient) { c.gets("SET k 1\r\n", "OK") }, aborted},
+		"the key, and another watch":     {func(c *testClient) { c.gets("SET k 1\r\nWATCH l\r\n", "OK", "OK") }, aborted},
+		"UNWATCH":                        {func(c *testClient) { c.gets("SET k 1\r\nUNWATCH\r\n", "OK", "OK") }, ok},
+		"DISCARD":                        {func(c *testClient) { c.gets("SET k 1\r\nMULTI\r\nDISCARD\r\n", "OK", "OK", "OK") }, ok},
+		"UNWATCH and WATCH":              {func(c *testClient) { c.gets("SET k 1\r\nUNWATCH\r\nWATCH k\r\n", "OK", "OK", "OK") }, ok},
+		"another table":                  {func(*testClient) { n.depose() }, aborted},
+		"another uplink":                 {func(*testClient) { n.cut(); n.connect() }, aborted},
+		"another uplink, and a command":  {func(c *testClient) { n.cut(); n.connect(); c.gets("PING\r\nSET l 1\r\n", "PONG", "OK") }, aborted},
+		"another uplink and watch":       {func(c *testClient) { n.cut(); n.connect(); c.gets("WATCH l\r\n", "OK") }, aborted},
+		"no uplink":                      {func(*testClient) { n.link.Load().Close(); n.connect() }, aborted},
+		"this node leads":                {func(*testClient) { n.lead(true) }, aborted},
+		"this node has led":              {func(*testClient) { n.lead(true); n.lead(false) }, aborted},
+		"this node leads, another watch": {func(c *testClient) { n.lead(true); c.gets("WATCH l\r\n", "OK"); n.lead(false) }, aborted},
+		"this node has led, and UNWATCH": {func(c *testClient) { n.lead(true); n.lead(false); c.gets("UNWATCH\r\n", "OK") }, ok},
+	} {
+		client := n.follower.client()
+		n.leader.client().do("SET", "k", "0")
+		client.gets("WATCH k\r\n", "OK")
+		c.meanwhile(client)
+		if got := strings.Join(client.send("MULTI\r\nSET m 1\r\nEXEC\r\n", 3), " "); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if client.s.multi != nil {
+			t.Errorf("%s: something is still watched", name)
+		}
+		if n.other.turn != 0 {
+			n.lead(false)
+		}
+	}
+	c := n.follower.client()
+	c.gets("SET k 0\r\nWATCH k\r\nMULTI\r\nEXEC\r\nWATCH k l\r\nGET k\r\nMULTI\r\nWATCH k\r\nSET k 2\r\nEXEC\r\n",
+		"OK", "OK", "OK", "[]", "OK", `"0"`, "OK", "-ERR WATCH inside MULTI is not allowed", "QUEUED", "[OK]")
+	c.send("READONLY\r\n", 1)
+	c.gets("WATCH foo\r\n", "-MOVED 12182 127.0.0.1:7")
+}
+
+// A leader's own client watches a key. Another node leads, or the same one again: EXEC does nothing.
+func TestWatchOfALeaderThatIsDeposed(t *testing.T) {
+	n := newTwoNodes(t)
+	for name, meanwhile := range map[string]func(){
+		"it leads again":     n.depose,
+		"another node leads": func() { n.leader.Follow() },
+		"another node can be reached": func() {
+			n.leader.opts.Replication.Uplink = func(int) *uplink.Link { return n.link.Load() }
+			n.leader.Follow()
+		},
+	} {
+		c := n.leader.client()
+		c.gets("WATCH k\r\n", "OK")
+		meanwhile()
+		if got := strings.Join(c.send("MULTI\r\nSET m 1\r\nEXEC\r\n", 3), " "); got != "OK QUEUED nil" {
+			t.Errorf("%s: %s", name, got)
+		}
+		n.leader.Lead(n.leader.states())
+	}
+}
+
+// Transactions of two clients of a node that does not lead, with changes of keys, tables and uplinks at any point. EXEC does something exactly if nothing
+// that it watches has changed.
+func TestWatchModel(t *testing.T) {
+	n := newTwoNodes(t)
+	rapid.Check(t, func(t *rapid.T) {
+		type watcher struct {
+			*testClient
+			keys    []string // watched
+			open    bool     // after MULTI
+			changed bool
+		}
+		clients := []*watcher{{testClient: n.follower.client()}, {testClient: n.follower.client()}}
+		defer func() {
+			for _, c := range clients {
+				c.hangUp(errEOF)
+			}
+		}()
+		stored := func(key string) {
+			for _, c := range clients {
+				c.changed = c.changed || slices.Contains(c.keys, key)
+			}
+		}
+		lost := func() {
+			for _, c := range clients {
+				c.changed = c.changed || len(c.keys) > 0
+			}
+		}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			c := rapid.SampledFrom(clients).Draw(t, "client")
+			key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
+			in, want := "", "OK"
+			step := rapid.SampledFrom([]string{"watch", "watch", "multi", "multi", "set", "set", "unwatch", "discard", "exec", "exec", "depose", "uplink", "lead"}).Draw(t, "step")
+			switch step {
+			case "depose":
+				n.depose()
+			case "uplink":
+				n.cut()
+				n.connect()
+			case "lead":
+				n.lead(true)
+				n.lead(false)
+			case "watch":
+				if in = "WATCH " + key; c.open {
+					want = "-ERR WATCH inside MULTI is not allowed"
+					break
+				}
+				c.keys = append(c.keys, key)
+			case "set":
+				if in = "SET " + key + " 1"; c.open {
+					want = "QUEUED"
+					break
+				}
+				stored(key)
+			case "multi":
+				if in = "MULTI"; c.open {
+					want = "-ERR MULTI calls can not be nested"
+				}
+				c.open = true
+			case "unwatch":
+				if in = "UNWATCH"; c.open {
+					want = "QUEUED"
+					break
+				}
+				c.keys, c.changed = nil, false
+			case "discard":
+				if in = "DISCARD"; !c.open {
+					want = "-ERR DISCARD without MULTI"
+					break
+				}
+				c.keys, c.open, c.changed = nil, false, false
+			case "exec":
+				if in = "EXEC"; !c.open {
+					want = "-ERR EXEC without MULTI"
+					break
+				}
+				want = "["
+				if c.changed {
+					want = "nil"
+				} else {
+					queued := c.s.multi.queued
+					c.keys = nil
+					for _, q := range queued {
+						if q.cmd.Name == "SET" {
+							stored(string(q.args[1]))
+						}
+					}
+				}
+				c.keys, c.open, c.changed = nil, false, false
+			}
+			if in == "" {
+				lost()
+				continue
+			}
+			if got := c.send(in+"\r\n", 1)[0]; !strings.HasPrefix(got, want) {
+				t.Fatalf("%s: %s, want %s", in, got, want)
+			}
+		}
+	})
+}
