@@ -36,7 +36,7 @@ func (s *Spec) Calls(t *rapid.T, keys []string, now time.Time) []Call {
 		c.Wait = time.Duration(rapid.Int64Range(0, 3_000_000).Draw(t, "wait")) * time.Microsecond
 		now = now.Add(c.Wait)
 		if rapid.IntRange(0, 2).Draw(t, "set") == 0 {
-			c.Before = state(t, rapid.SampledFrom(keys).Draw(t, "key"), now)
+			c.Before = s.state(t, rapid.SampledFrom(keys).Draw(t, "key"), now)
 		}
 		for _, kind := range s.Args {
 			c.Args = append(c.Args, argument(t, kind, now))
@@ -45,37 +45,49 @@ func (s *Spec) Calls(t *rapid.T, keys []string, now time.Time) []Call {
 	return calls
 }
 
-// text draws what scripts find in keys and arguments, usual or not.
-func text(t *rapid.T) string {
+// anything draws what scripts find in keys and arguments, usual or not.
+func anything(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"", "0", "1", "2", "5", "-1", "x", "1.5", "007", "99999999999999999", "116800000.5", "9223372036854775807"}).Draw(t, "text")
 }
 
-// state returns commands that set a key to a random state.
-func state(t *rapid.T, key string, now time.Time) [][]string {
+// count draws a text that is mostly a count.
+func count(t *rapid.T) string {
+	if rapid.IntRange(0, 3).Draw(t, "odd") == 0 {
+		return anything(t)
+	}
+	return fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "count"))
+}
+
+// state returns commands that set a key to a random state, mostly one of the script's own.
+func (s *Spec) state(t *rapid.T, key string, now time.Time) [][]string {
+	holds := s.holds
+	if rapid.IntRange(0, 5).Draw(t, "other") == 0 {
+		holds = kind(rapid.IntRange(0, int(tokens)).Draw(t, "kind"))
+	}
+	age := func() time.Time {
+		return now.Add(-time.Duration(rapid.IntRange(0, 5000).Draw(t, "age")) * time.Millisecond)
+	}
 	remove := []string{"DEL", key}
-	switch rapid.IntRange(0, 7).Draw(t, "state") {
-	case 0:
+	switch {
+	case rapid.IntRange(0, 7).Draw(t, "none") == 0:
 		return [][]string{remove}
-	case 1:
-		return [][]string{{"SET", key, text(t)}}
-	case 2:
-		return [][]string{remove, {"RPUSH", key, text(t)}}
-	case 3:
+	case rapid.IntRange(0, 15).Draw(t, "limit") == 0: // Redis has no such command
+		return [][]string{remove, {"RL.TAKE", key, "GCRA", "5/m"}}
+	case holds == times:
 		push := []string{"RPUSH", key}
 		for range rapid.IntRange(1, 8).Draw(t, "times") {
-			at := now.Add(-time.Duration(rapid.IntRange(0, 5000).Draw(t, "age")) * time.Millisecond)
-			push = append(push, seconds(at))
+			push = append(push, seconds(age()))
 		}
 		return [][]string{remove, push}
-	case 4:
-		start := now.Unix() - rapid.Int64Range(0, 3).Draw(t, "age")
-		count := rapid.SampledFrom([]string{"0", "1", "3", "x"}).Draw(t, "count")
-		return [][]string{remove, {"HSET", key, "start", fmt.Sprint(start), "end", fmt.Sprint(start + 2), "count", count}}
-	case 5:
-		at := now.UnixMilli() - rapid.Int64Range(0, 3000).Draw(t, "age")
-		return [][]string{remove, {"HSET", key, "refilledAt", fmt.Sprint(at), "tokens", text(t)}}
+	case holds == window:
+		start := age().Unix()
+		return [][]string{remove, {"HSET", key, "start", fmt.Sprint(start), "end", fmt.Sprint(start + 4), "count", count(t)}}
+	case holds == tokens:
+		return [][]string{remove, {"HSET", key, "refilledAt", fmt.Sprint(age().UnixMilli()), "tokens", count(t)}}
+	case rapid.IntRange(0, 3).Draw(t, "lasting") == 0:
+		return [][]string{{"SET", key, count(t)}}
 	}
-	return [][]string{{"SET", key, text(t), "PX", fmt.Sprint(rapid.IntRange(1, 5000).Draw(t, "ttl"))}}
+	return [][]string{{"SET", key, count(t), "PX", fmt.Sprint(rapid.IntRange(1, 5000).Draw(t, "ttl"))}}
 }
 
 // seconds returns a time in seconds of Unix time, with six digits after the point.
@@ -85,8 +97,8 @@ func seconds(at time.Time) string {
 
 // argument draws an argument of a kind, seldom an unusual one.
 func argument(t *rapid.T, kind rune, now time.Time) string {
-	if rapid.IntRange(0, 14).Draw(t, "odd") == 0 {
-		odd := text(t)
+	if rapid.IntRange(0, 19).Draw(t, "odd") == 0 {
+		odd := anything(t)
 		if kind == 'a' && len(odd) > 3 {
 			return "" // scripts count to an amount
 		}
@@ -123,5 +135,5 @@ func argument(t *rapid.T, kind rune, now time.Time) string {
 	case 'M': // the time in ms
 		return fmt.Sprint(now.UnixMilli())
 	}
-	return text(t)
+	return anything(t)
 }
