@@ -41,6 +41,15 @@ var mayImport = map[string][]string{
 	"e2e":         {"resp", "config"},
 }
 
+// inside is the import law of the packages below server: what each may import from this module. They know no
+// session, and none imports server.
+var inside = map[string][]string{
+	"server/pubsub":  {"internal/glob"},
+	"server/slowlog": {},
+	"server/spec":    {"resp"},
+	"server/values":  {"config", "engine", "internal/stats", "limit", "resp", "server/spec", "value"},
+}
+
 // onlyIn lists packages that only one folder may import.
 var onlyIn = map[string]string{
 	"limitdb/engine/table":                "engine",
@@ -65,6 +74,11 @@ func TestImports(t *testing.T) {
 		}
 		seen[folder] = true
 		law, known := mayImport[folder]
+		room := path.Dir(file)
+		inner, deep := inside[room]
+		if folder == "server" && room != folder && !deep {
+			t.Errorf("%s: folder %s has no line in the import law of server", file, room)
+		}
 		if !known {
 			t.Errorf("%s: folder %s has no line in the import law", file, folder)
 			return
@@ -75,7 +89,11 @@ func TestImports(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p == module || strings.HasPrefix(p, module+"/") {
-				to, _, _ := strings.Cut(strings.TrimPrefix(p, module+"/"), "/")
+				whole := strings.TrimPrefix(p, module+"/")
+				to, _, _ := strings.Cut(whole, "/")
+				if deep && !slices.Contains(inner, whole) && !strings.HasSuffix(file, "_test.go") {
+					t.Errorf("%s imports %s: %s may import only %v", file, p, room, inner)
+				}
 				if to != folder && !slices.Contains(law, to) {
 					t.Errorf("%s imports %s: %s may import only %v", file, p, folder, law)
 				}

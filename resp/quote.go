@@ -1,5 +1,7 @@
 package resp
 
+import "strings"
+
 // maxQuoted is how many bytes of a client's input an error or a log shows at most.
 const maxQuoted = 128
 
@@ -42,4 +44,14 @@ func appendEscaped(b []byte, c byte) []byte {
 		return append(b, '\\', 'b')
 	}
 	return append(b, '\\', 'x', hex[c>>4], hex[c&15])
+}
+
+// Excerpt returns untrusted bytes in a form fit for single quotes: escaped and cut as AppendQuoted does.
+func Excerpt(untrusted []byte) string {
+	q := Quote(untrusted)
+	if len(q) >= 2 && q[0] == '"' {
+		i := strings.LastIndexByte(q, '"')
+		return q[1:i] + q[i+1:]
+	}
+	return q
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"limitdb/limit"
+	"limitdb/server/spec"
 )
 
 // Failed AUTH attempts cost time. The server answers the first ten from an address at once, and
@@ -24,7 +25,7 @@ func (srv *Server) password() string { return srv.set.RequirePass.Get() }
 
 func (c *call) auth() {
 	if len(c.Args) > 3 {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	user, pass := []byte("default"), c.Args[len(c.Args)-1]

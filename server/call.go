@@ -5,6 +5,7 @@ import (
 	"limitdb/engine"
 	"limitdb/known"
 	"limitdb/resp"
+	"limitdb/server/values"
 )
 
 // A call is one run of a command: everything that a handler receives, and the reply that it
@@ -14,21 +15,23 @@ type call struct {
 	srv    *Server
 	client *session // the client that sent the command; nil: no client
 	cmd    *command
-	Args   [][]byte       // the command's name first; valid in the call's first turn only
-	Now    int64          // the clock at the start of the batch, ns of Unix time
 	place  engine.Place   // where the engine found the key; zero if it was not asked
 	holds  int64          // bytes that the handler holds between two steps
 	table  *engine.Engine // of a read after READONLY; else nil
 	whole  bool           // the command must not yield
-	resp.Reply
-	Failed  bool // the command has replied with an error
-	Reveals bool // that error depends on state
+	values.Call
 
-	resolved    *resolved  // of a check in EXEC
-	declared    [][]byte   // of a command on values
-	txn         Txn        // of a command on values
-	body, state []byte     // room for what a command on values writes
-	script      *known.Run // of the known scripts that the client has run; nil: none yet
+	resolved *resolved  // of a check in EXEC
+	declared [][]byte   // of a command on values
+	txn      values.Txn // of a command on values
+	script   *known.Run // of the known scripts that the client has run; nil: none yet
+}
+
+// newCall returns a call at a time, which replies in a version of the protocol.
+func (srv *Server) newCall(now int64, proto resp.Proto, args [][]byte) call {
+	return call{srv: srv, Call: values.Call{
+		Reply: resp.Reply{Proto: proto}, Args: args, Now: now, Settings: srv.set, Errors: &srv.errors,
+	}}
 }
 
 // states returns the engine that a read is served from.
@@ -47,11 +50,8 @@ func (c *call) outputLimit() int64 {
 	return c.client.outputLimit()
 }
 
-// fail replies with an error and marks the command as failed. It counts the error by its
-// prefix, for INFO errorstats.
+// Fail is values.Call's. It notes how long an error takes.
 func (c *call) Fail(text string) {
-	c.Failed = true
 	c.worked(failWork)
-	c.srv.errors.Count(text)
-	c.Out = resp.AppendError(c.Out, text)
+	c.Call.Fail(text)
 }

@@ -9,6 +9,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/resp"
 	"limitdb/rules"
 )
 
@@ -168,7 +169,7 @@ func checkError(err error, namespace []byte) string {
 	var field *rules.FieldError
 	switch {
 	case err == errNoNamespace:
-		return "NORULE " + err.Error() + ": " + quoted(namespace)
+		return "NORULE " + err.Error() + ": " + resp.Quote(namespace)
 	case errors.As(err, &field), err == rules.ErrTooMany:
 		return "ERR " + err.Error()
 	}

@@ -4,6 +4,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/rules"
+	"limitdb/server/values"
 )
 
 // A check in a transaction or a script. Its keys come from the rules, not from its words. EXEC resolves its checks
@@ -56,7 +57,7 @@ func (a *resolving) resolve(c *call) *resolved {
 }
 
 // rlCheckIn is rlCheck in a transaction or a script.
-func (c *call) rlCheckIn(t *Txn) {
+func (c *call) rlCheckIn(t *values.Txn) {
 	r := c.resolved
 	if r == nil {
 		r = c.resolve()
@@ -76,7 +77,7 @@ func (c *call) rlCheckIn(t *Txn) {
 
 // decideIn is decide in a transaction, for a check whose rules have been found. The outcome is counted once the
 // transaction is stored.
-func (k *checking) decideIn(t *Txn, c *call) error {
+func (k *checking) decideIn(t *values.Txn, c *call) error {
 	if k.how == checkRefunds {
 		for i := range k.Charges {
 			if err := t.Refund(k.Charges[i].Key, k.Charges[i].Limit, k.Charges[i].Cost, &k.ds[i]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // clientKill accepts either an address alone or filters, all of which must match.
@@ -35,7 +36,7 @@ func (c *call) clientKill() {
 	var filters []func(*session) bool
 	for i := 2; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) {
-			c.Fail(errSyntax)
+			c.Fail(spec.ErrSyntax)
 			return
 		}
 		v := c.Args[i+1]
@@ -84,13 +85,13 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		return func(c *session) bool { return addrText(c.conn.LocalAddr(), c.conn.LocalAddr()) == value }, ""
 	case resp.EqualFold(word, "USER"):
 		if value != "default" {
-			return nil, fmt.Sprintf(errNoSuchUser, plainCut(v))
+			return nil, fmt.Sprintf(errNoSuchUser, resp.Excerpt(v))
 		}
 		return func(*session) bool { return true }, ""
 	case resp.EqualFold(word, "TYPE"):
 		keep, ok := clientType(v)
 		if !ok {
-			return nil, "ERR Unknown client type '" + plainCut(v) + "'"
+			return nil, "ERR Unknown client type '" + resp.Excerpt(v) + "'"
 		}
 		return keep, ""
 	case resp.EqualFold(word, "MAXAGE"):
@@ -103,7 +104,7 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		}
 		return func(c *session) bool { return (now-c.pub.created)/int64(time.Second) >= age }, ""
 	}
-	return nil, errSyntax
+	return nil, spec.ErrSyntax
 }
 
 func (c *call) kill(other *session) {

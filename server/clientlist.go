@@ -7,6 +7,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/server/pubsub"
+	"limitdb/server/spec"
 )
 
 // CLIENT LIST and CLIENT INFO.
@@ -95,7 +96,7 @@ func (c *call) clientList() {
 	case len(c.Args) == 4 && resp.EqualFold(c.Args[2], "TYPE"):
 		keep, ok := clientType(c.Args[3])
 		if !ok {
-			c.Fail("ERR Unknown client type '" + plainCut(c.Args[3]) + "'")
+			c.Fail("ERR Unknown client type '" + resp.Excerpt(c.Args[3]) + "'")
 			return
 		}
 		c.eachClient(func(other *session) {
@@ -121,7 +122,7 @@ func (c *call) clientList() {
 			}
 		}, end)
 	default:
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 	}
 }
 

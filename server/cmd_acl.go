@@ -85,13 +85,13 @@ func (c *call) aclGetUser() {
 
 func (c *call) aclCat() {
 	if len(c.Args) > 3 {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	if len(c.Args) == 3 {
 		names := c.srv.table.names(func(cmd *command) bool { return cmd.InCategory(c.Args[2]) })
 		if len(names) == 0 {
-			c.Fail("ERR Unknown category '" + plainCut(c.Args[2]) + "'")
+			c.Fail("ERR Unknown category '" + resp.Excerpt(c.Args[2]) + "'")
 			return
 		}
 		c.Texts(names)

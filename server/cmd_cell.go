@@ -67,7 +67,7 @@ func planThrottle(_ *Server, args [][]byte, p *plan) (text string) {
 	for i, a := range args[2:] {
 		v, ok := parseCellInt(a)
 		if !ok {
-			return cellNotInt + plainCut(a)
+			return cellNotInt + resp.Excerpt(a)
 		}
 		n[i] = v
 	}
@@ -128,7 +128,7 @@ func planGCRA(_ *Server, args [][]byte, p *plan) (text string) {
 	burst, ok1 := resp.ParseInt(args[2])
 	tokens, ok2 := resp.ParseInt(args[3])
 	if !ok1 || !ok2 {
-		return errNotInt
+		return spec.ErrNotInt
 	}
 	l, err := limit.CellDecimal(burst, tokens, args[4])
 	if err != nil {
@@ -143,7 +143,7 @@ func planGCRA(_ *Server, args [][]byte, p *plan) (text string) {
 			return "ERR TOKENS must be an integer of 1 or more"
 		}
 	default:
-		return errSyntax
+		return spec.ErrSyntax
 	}
 	*p = plan{limitArgs: limitArgs{limit: l, cost: cost}, style: inSeconds}
 	return ""

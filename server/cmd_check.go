@@ -71,7 +71,7 @@ func (k *checking) parse(srv *Server, words [][]byte) (text string) {
 	n, ok := resp.ParseInt(words[1])
 	switch {
 	case !ok || n < 0 || n > rules.MaxFields:
-		return "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + quoted(words[1])
+		return "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + resp.Quote(words[1])
 	case 2*n > int64(len(words)-2):
 		return "ERR numfields is " + strconv.Itoa(int(n)) + ", but " + strconv.Itoa(len(words)-2) + " words follow; each field has a name and a value"
 	}
@@ -107,9 +107,9 @@ func (k *checking) options(words [][]byte) (text string) {
 		case resp.EqualFold(word, "EXPLAIN") && !k.explain:
 			k.explain = true
 		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "EXPLAIN"), resp.EqualFold(word, "COST"):
-			return "ERR syntax error: " + quoted(word) + " is given twice, or with what excludes it"
+			return "ERR syntax error: " + resp.Quote(word) + " is given twice, or with what excludes it"
 		default:
-			return "ERR unknown option " + quoted(word) + " for RL.CHECK: is numfields right?"
+			return "ERR unknown option " + resp.Quote(word) + " for RL.CHECK: is numfields right?"
 		}
 		words = words[1:]
 	}

@@ -127,7 +127,7 @@ func (c *call) onOff(word []byte) (on, ok bool) {
 	case resp.EqualFold(word, "OFF"):
 		return false, true
 	}
-	c.Fail(errSyntax)
+	c.Fail(spec.ErrSyntax)
 	return false, false
 }
 
@@ -141,12 +141,12 @@ func (c *call) clientUnblock() {
 		c.Fail(errUnblockReason)
 		return
 	default:
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	id, err := strconv.ParseInt(string(c.Args[2]), 10, 64)
 	if err != nil {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	if other := c.srv.clients.find(id); other != nil && other.unblock(c.Now, cause) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"limitdb/server/spec"
 )
 
 func TestClientNamesAndInfo(t *testing.T) {
@@ -21,7 +23,7 @@ func TestClientNamesAndInfo(t *testing.T) {
 		[2]string{"CLIENT ID", fmt.Sprint(c.s.id)},
 		[2]string{"CLIENT NO-EVICT ON", "OK"},
 		[2]string{"CLIENT NO-TOUCH on", "OK"},
-		[2]string{"CLIENT NO-EVICT maybe", "-" + errSyntax},
+		[2]string{"CLIENT NO-EVICT maybe", "-" + spec.ErrSyntax},
 		[2]string{"CLIENT TRACKING ON OPTIN", "OK"},
 		[2]string{"CLIENT CACHING YES", "OK"},
 		[2]string{"CLIENT GETREDIR", "0"},
@@ -189,6 +191,6 @@ func TestShutdownAndNoPersistence(t *testing.T) {
 		[2]string{"BGREWRITEAOF", "-" + errNoPersistence},
 		[2]string{"LASTSAVE", "1600000000"},
 		[2]string{"SHUTDOWN SAVE", "-" + errNoPersistence},
-		[2]string{"SHUTDOWN SOON", "-" + errSyntax},
+		[2]string{"SHUTDOWN SOON", "-" + spec.ErrSyntax},
 	)
 }

@@ -44,7 +44,7 @@ func clusterCommands() []command {
 // majority. A server that stands alone has none.
 func (c *call) wait() {
 	if _, ok := resp.ParseInt(c.Args[1]); !ok {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	if !c.goodTimeout(c.Args[2]) {
@@ -102,7 +102,7 @@ func (c *call) waitAOF() {
 	replicas, ok2 := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok1 || !ok2:
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 	case local < 0 || local > 1:
 		c.Fail(errWaitAOFRange)
 	case replicas < 0:

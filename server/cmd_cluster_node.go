@@ -38,7 +38,7 @@ func (c *call) shard() (s shard, ok bool) {
 	}
 	all, err := r.Members()
 	if err != nil {
-		c.Fail("ERR " + plainCut([]byte(err.Error())))
+		c.Fail("ERR " + resp.Excerpt([]byte(err.Error())))
 		return s, false
 	}
 	s.Replication = r.Status()
@@ -228,7 +228,7 @@ func (c *call) clusterCountKeys() {
 	slot, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	case slot < 0 || slot >= slots:
 		c.Fail("ERR Invalid slot")

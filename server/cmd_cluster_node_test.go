@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"limitdb/server/spec"
 )
 
 // CLUSTER names the node that decides first, of all slots, and this node while none is known.
@@ -63,7 +65,7 @@ func TestClusterOfANode(t *testing.T) {
 		p.settle(nil)
 		c.resume()
 	}
-	for slot, want := range map[string]string{"12182": ":2\r\n", "5061": ":1\r\n", "0": ":0\r\n", "16384": "-ERR Invalid slot\r\n", "-1": "-ERR Invalid slot\r\n", "x": "-" + errNotInt + "\r\n"} {
+	for slot, want := range map[string]string{"12182": ":2\r\n", "5061": ":1\r\n", "0": ":0\r\n", "16384": "-ERR Invalid slot\r\n", "-1": "-ERR Invalid slot\r\n", "x": "-" + spec.ErrNotInt + "\r\n"} {
 		got := c.raw("CLUSTER COUNTKEYSINSLOT " + slot + "\r\n")
 		if got == "" { // a count waits for what it has seen
 			p.settle(nil)

@@ -119,11 +119,11 @@ func (c *call) commandList() {
 			}
 			keep = func(cmd *command) bool { return pattern.Match([]byte(cmd.Full)) }
 		default:
-			c.Fail(errSyntax)
+			c.Fail(spec.ErrSyntax)
 			return
 		}
 	default:
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	c.Texts(c.srv.table.names(keep))

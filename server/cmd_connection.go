@@ -137,7 +137,7 @@ func (c *call) hello() {
 			}
 			i += 2
 		default:
-			c.Fail("ERR Syntax error in HELLO option '" + plainCut(c.Args[i]) + "'")
+			c.Fail("ERR Syntax error in HELLO option '" + resp.Excerpt(c.Args[i]) + "'")
 			return
 		}
 	}
@@ -177,11 +177,11 @@ const redisVersion = "7.4.0"
 func (c *call) selectDB() {
 	n, ok := resp.ParseInt(c.Args[1])
 	if !ok {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	if n < 0 || n >= c.srv.set.Databases.Get() {
-		c.Fail(errDBIndex)
+		c.Fail(spec.ErrDBIndex)
 		return
 	}
 	c.OK()

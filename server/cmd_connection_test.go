@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 func TestAuth(t *testing.T) {
@@ -16,7 +17,7 @@ func TestAuth(t *testing.T) {
 		[2]string{"CL.THROTTLE k 1 1 1", "-" + errUnauthenticated},
 		[2]string{"AUTH wrong", "-" + errWrongPass},
 		[2]string{"AUTH someone secret", "-" + errWrongPass},
-		[2]string{"AUTH a b c", "-" + errSyntax},
+		[2]string{"AUTH a b c", "-" + spec.ErrSyntax},
 		[2]string{"HELLO 3", "-" + errHelloNoAuth},
 		[2]string{"AUTH secret", "OK"},
 		[2]string{"PING", "PONG"},
@@ -116,8 +117,8 @@ func TestSmallConnectionCommands(t *testing.T) {
 		[2]string{"ECHO", "-ERR wrong number of arguments for 'echo' command"},
 		[2]string{"SELECT 0", "OK"},
 		[2]string{"SELECT 15", "OK"},
-		[2]string{"SELECT 16", "-" + errDBIndex},
-		[2]string{"SELECT x", "-" + errNotInt},
+		[2]string{"SELECT 16", "-" + spec.ErrDBIndex},
+		[2]string{"SELECT x", "-" + spec.ErrNotInt},
 		[2]string{"TIME", `["1600000000" "0"]`},
 		[2]string{"QUIT", "OK"},
 	)

@@ -127,7 +127,7 @@ func (c *call) functionList() {
 		case resp.EqualFold(c.Args[i], "LIBRARYNAME") && i+1 < len(c.Args):
 			i++
 		default:
-			c.Fail("ERR Unknown argument " + plainCut(c.Args[i]))
+			c.Fail("ERR Unknown argument " + resp.Excerpt(c.Args[i]))
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/resp"
 	"limitdb/server/pubsub"
 )
 
@@ -365,7 +366,7 @@ func (t *infoText) rules() {
 	t.field("rules_failed_loads", st.Failed)
 	t.field("rules_last_load_status", status)
 	if st.Problem != "" {
-		t.field("rules_last_error", plainCut([]byte(st.Problem)))
+		t.field("rules_last_error", resp.Excerpt([]byte(st.Problem)))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/server/spec"
+	"limitdb/server/values"
 )
 
 // Keys of every kind.
@@ -19,7 +20,7 @@ func keyCommands() []command {
 		{Name: "async", Kind: "pure-token", Token: "ASYNC"},
 		{Name: "sync", Kind: "pure-token", Token: "SYNC"},
 	}}}
-	many := func(name, summary string, f spec.Flags, run func(*call), atomic func(*call, *Txn)) command {
+	many := func(name, summary string, f spec.Flags, run func(*call), atomic func(*call, *values.Txn)) command {
 		return command{
 			Command: spec.Command{
 				Name: name, Arity: -2, Flags: f | spec.Fast | spec.Wide, FirstKey: 1, LastKey: -1, Step: 1,
@@ -120,7 +121,7 @@ func (c *call) exists() {
 }
 
 // delIn is del in a transaction.
-func (c *call) delIn(t *Txn) {
+func (c *call) delIn(t *values.Txn) {
 	n := int64(0)
 	for _, key := range c.Args[1:] {
 		if t.Remove(key) {
@@ -131,7 +132,7 @@ func (c *call) delIn(t *Txn) {
 }
 
 // existsIn is exists in a transaction.
-func (c *call) existsIn(t *Txn) {
+func (c *call) existsIn(t *values.Txn) {
 	n := int64(0)
 	for _, key := range c.Args[1:] {
 		if kind, _ := t.Get(key); kind != 0 {
@@ -159,7 +160,7 @@ func parseScan(words [][]byte) (a scanArgs, text string) {
 	a.count = 10
 	for ; len(words) > 0; words = words[2:] {
 		if len(words) == 1 {
-			return a, errSyntax
+			return a, spec.ErrSyntax
 		}
 		var ok bool
 		switch v := words[1]; {
@@ -171,13 +172,13 @@ func parseScan(words [][]byte) (a scanArgs, text string) {
 			a.kind = strings.ToLower(string(v))
 		case resp.EqualFold(words[0], "COUNT"):
 			if a.count, ok = resp.ParseInt(v); !ok {
-				return a, errNotInt
+				return a, spec.ErrNotInt
 			}
 			if a.count < 1 {
-				return a, errSyntax
+				return a, spec.ErrSyntax
 			}
 		default:
-			return a, errSyntax
+			return a, spec.ErrSyntax
 		}
 	}
 	return a, ""
@@ -286,7 +287,7 @@ const flushStep = 8
 // flushError returns the error for wrong arguments of FLUSHALL, or "".
 func flushError(args [][]byte) string {
 	if len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "ASYNC") && !resp.EqualFold(args[1], "SYNC") {
-		return errSyntax
+		return spec.ErrSyntax
 	}
 	return ""
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"limitdb/server/spec"
 )
 
 func TestKeyCommands(t *testing.T) {
@@ -37,15 +39,15 @@ func TestKeyCommands(t *testing.T) {
 		[2]string{"RL.TAKE a GCRA 5/m", "[0 5 4 -1 12000]"},
 		[2]string{"RL.TAKE b GCRA 5/m", "[0 5 4 -1 12000]"},
 		[2]string{"UNLINK a a", "1"},
-		[2]string{"FLUSHALL NOW", "-" + errSyntax},
+		[2]string{"FLUSHALL NOW", "-" + spec.ErrSyntax},
 		[2]string{"FLUSHALL ASYNC", "OK"},
 		[2]string{"DBSIZE", "0"},
 		[2]string{"SCAN x", "-" + errInvalidCursor},
 		[2]string{"SCAN -1", "-" + errInvalidCursor},
-		[2]string{"SCAN 0 COUNT", "-" + errSyntax},
-		[2]string{"SCAN 0 COUNT 0", "-" + errSyntax},
-		[2]string{"SCAN 0 COUNT x", "-" + errNotInt},
-		[2]string{"SCAN 0 NOSUCH x", "-" + errSyntax},
+		[2]string{"SCAN 0 COUNT", "-" + spec.ErrSyntax},
+		[2]string{"SCAN 0 COUNT 0", "-" + spec.ErrSyntax},
+		[2]string{"SCAN 0 COUNT x", "-" + spec.ErrNotInt},
+		[2]string{"SCAN 0 NOSUCH x", "-" + spec.ErrSyntax},
 	)
 	if got := line(c.do("RL.TAKE", strings.Repeat("k", 4097), "GCRA", "5/m")); got != "-"+errKeyTooLong {
 		t.Errorf("a long key: %s", got)

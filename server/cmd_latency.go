@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"limitdb/internal/stats"
+	"limitdb/resp"
 	"limitdb/server/spec"
 )
 
@@ -35,7 +36,7 @@ func latencyCommands() []command {
 			sub("RESET", -2, spec.Admin, "Forgets events, or all of them; returns how many there were.", (*call).latencyReset,
 				spec.Argument{Name: "event", Kind: "string", Optional: true, Multiple: true}),
 			sub("GRAPH", 3, spec.Admin, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
-				c.Fail("ERR No samples available for event '" + plainCut(c.Args[2]) + "'")
+				c.Fail("ERR No samples available for event '" + resp.Excerpt(c.Args[2]) + "'")
 			}, event),
 			sub("DOCTOR", 2, spec.Admin, "Describes which commands take long.", (*call).latencyDoctor),
 			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),

@@ -7,6 +7,7 @@ import (
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/server/spec"
+	"limitdb/server/values"
 )
 
 // leaseCommands are the commands of leases, which limit how much may be in flight at a time.
@@ -14,7 +15,7 @@ func leaseCommands() []command {
 	key := spec.Key("key")
 	id := spec.Argument{Name: "token", Kind: "string", Token: "ID"}
 	ttl := spec.Text("ttl")
-	row := func(name, example string, arity int, f spec.Flags, summary string, run func(*call), atomic func(*call, *Txn), args ...spec.Argument) command {
+	row := func(name, example string, arity int, f spec.Flags, summary string, run func(*call), atomic func(*call, *values.Txn), args ...spec.Argument) command {
 		return command{
 			Command: spec.Command{
 				Name: name, Example: name + " " + example, Arity: arity, Flags: f | spec.Fast, FirstKey: 1, LastKey: 1, Step: 1,
@@ -68,7 +69,7 @@ func parseLease(words [][]byte, a *leaseArgs) (text string) {
 	a.Lease, a.wait, a.given = limit.Lease{Weight: 1}, -1, 0
 	var ok bool
 	if a.Limit, ok = resp.ParseInt(words[0]); !ok || a.Limit < 0 {
-		return "ERR " + limit.ErrMax.Error() + ": " + quoted(words[0])
+		return "ERR " + limit.ErrMax.Error() + ": " + resp.Quote(words[0])
 	}
 	if a.TTL, text = parseTTL(words[1]); text != "" {
 		return text
@@ -77,7 +78,7 @@ func parseLease(words [][]byte, a *leaseArgs) (text string) {
 		o, name := leaseOption(words[0])
 		switch {
 		case o == 0:
-			return "ERR unknown option " + quoted(words[0]) + " for RL.LEASE"
+			return "ERR unknown option " + resp.Quote(words[0]) + " for RL.LEASE"
 		case o&a.given != 0:
 			return "ERR syntax error: " + name + " is given twice"
 		case len(words) < 2:
@@ -102,7 +103,7 @@ func (a *leaseArgs) set(o leaseOptions, name string, word []byte) (text string) 
 	case leaseWeight:
 		var ok bool
 		if a.Weight, ok = resp.ParseInt(word); !ok || a.Weight < 1 {
-			return "ERR " + limit.ErrWeight.Error() + ": " + quoted(word)
+			return "ERR " + limit.ErrWeight.Error() + ": " + resp.Quote(word)
 		}
 	case leaseWait:
 		var err error
@@ -120,14 +121,14 @@ func parseTTL(word []byte) (ns int64, text string) {
 	case err != nil:
 		return 0, "ERR ttl: " + err.Error()
 	case ns == 0:
-		return 0, "ERR " + limit.ErrTTL.Error() + ": " + quoted(word)
+		return 0, "ERR " + limit.ErrTTL.Error() + ": " + resp.Quote(word)
 	}
 	return ns, ""
 }
 
 func checkLeaseID(word []byte) (text string) {
 	if len(word) < 1 || len(word) > limit.MaxLeaseID {
-		return "ERR " + limit.ErrLeaseID.Error() + ": " + quoted(word)
+		return "ERR " + limit.ErrLeaseID.Error() + ": " + resp.Quote(word)
 	}
 	return ""
 }
@@ -136,7 +137,7 @@ func checkLeaseID(word []byte) (text string) {
 func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
 	text := checkLeaseID(words[1])
 	if !resp.EqualFold(words[0], "ID") {
-		text = "ERR syntax error: ID token is expected, not " + quoted(words[0])
+		text = "ERR syntax error: ID token is expected, not " + resp.Quote(words[0])
 	}
 	if text != "" {
 		c.Fail(text)

@@ -44,16 +44,16 @@ func memoryCommands() []command {
 func (c *call) memoryUsage() {
 	for i := 3; i < len(c.Args); i += 2 {
 		if i+1 == len(c.Args) || !resp.EqualFold(c.Args[i], "SAMPLES") {
-			c.Fail(errSyntax)
+			c.Fail(spec.ErrSyntax)
 			return
 		}
 		n, ok := resp.ParseInt(c.Args[i+1])
 		if !ok {
-			c.Fail(errNotInt)
+			c.Fail(spec.ErrNotInt)
 			return
 		}
 		if n < 0 {
-			c.Fail(errSyntax)
+			c.Fail(spec.ErrSyntax)
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"limitdb/resp"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
+	"limitdb/server/values"
 )
 
 // pubsubCommands are the commands to publish and subscribe. A message reaches the clients of this
@@ -48,7 +49,7 @@ func pubsubCommands() []command {
 				Summary: "Sends a message to the subscribers of a channel; returns how many they are.", Args: message,
 			},
 			run:    func(c *call) { c.publish(kind) },
-			atomic: func(c *call, t *Txn) { c.publishIn(t, kind) },
+			atomic: func(c *call, t *values.Txn) { c.publishIn(t, kind) },
 		}
 	}
 	named := func(c command, name string) command {
@@ -101,7 +102,7 @@ func (c *call) publish(kind pubsub.Kind) {
 }
 
 // publishIn is publish in a transaction or a script: the message leaves when that is stored.
-func (c *call) publishIn(t *Txn, kind pubsub.Kind) {
+func (c *call) publishIn(t *values.Txn, kind pubsub.Kind) {
 	to := c.srv.topics.Receivers(kind, c.Args[1])
 	c.Int(int64(len(to)))
 	if len(to) == 0 {
@@ -199,7 +200,7 @@ func (c *call) subscription(kind pubsub.Kind, word string, name []byte) {
 func subscribed(kind pubsub.Kind) func(*call) {
 	return func(c *call) {
 		if len(c.Args) > 3 {
-			c.Fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(plainCut(c.Args[1])) + "' command")
+			c.Fail("ERR wrong number of arguments for 'pubsub|" + strings.ToLower(resp.Excerpt(c.Args[1])) + "' command")
 			return
 		}
 		pattern := (*glob.Pattern)(nil)

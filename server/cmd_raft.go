@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"limitdb/resp"
 	"limitdb/server/spec"
 )
 
@@ -152,7 +153,7 @@ func (c *call) raftTransfer() {
 		return
 	}
 	if len(c.Args) > 3 {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	id := ""
@@ -181,7 +182,7 @@ func (c *call) raftChange(change func() error) {
 
 // raftError replies with the error of a change. One that only the leader can make is answered with its address, as for commands about keys.
 func (c *call) raftError(err error) {
-	text := plainCut([]byte(strings.ReplaceAll(err.Error(), "replication: ", "")))
+	text := resp.Excerpt([]byte(strings.ReplaceAll(err.Error(), "replication: ", "")))
 	switch {
 	case errors.Is(err, ErrNotYet):
 		c.Fail("TRYAGAIN " + text)

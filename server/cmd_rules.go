@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/spec"
 )
@@ -58,7 +59,7 @@ func rulesError(err error) string {
 	if errors.As(err, &mistakes) {
 		return "ERR the rules stay as they are: " + mistakes.Error()
 	}
-	return "ERR " + plainCut([]byte(err.Error()))
+	return "ERR " + resp.Excerpt([]byte(err.Error()))
 }
 
 // failChange replies with the error of a change of the rules.
@@ -140,7 +141,7 @@ func (c *call) rulesMode() {
 	ns, name := string(c.Args[2]), string(c.Args[3])
 	mode, ok := rules.ParseMode(string(c.Args[4]))
 	if !ok {
-		c.Fail("ERR mode must be enforce, shadow or off: " + quoted(c.Args[4]))
+		c.Fail("ERR mode must be enforce, shadow or off: " + resp.Quote(c.Args[4]))
 		return
 	}
 	c.inBackground(func() error { return c.srv.setRuleMode(ns, name, mode) }, func(err error) {

@@ -58,7 +58,7 @@ func (c *call) save() {
 
 func (c *call) bgSave() {
 	if len(c.Args) > 2 || len(c.Args) == 2 && !resp.EqualFold(c.Args[1], "SCHEDULE") {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	c.background("Background saving started")

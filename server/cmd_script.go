@@ -5,6 +5,7 @@ import (
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/spec"
+	"limitdb/server/values"
 )
 
 // scriptCommands are the commands of scripts.
@@ -24,7 +25,7 @@ func scriptCommands() []command {
 					{Name: "arg", Kind: "string", Optional: true, Multiple: true},
 				},
 			},
-			run: (*call).evalAlone, atomic: func(c *call, t *Txn) { c.evalIn(t, bySHA, readOnly) },
+			run: (*call).evalAlone, atomic: func(c *call, t *values.Txn) { c.evalIn(t, bySHA, readOnly) },
 		}
 	}
 	sub := func(name, summary string, arity int, f spec.Flags, run func(*call), args ...spec.Argument) command {
@@ -69,7 +70,7 @@ func (c *call) evalAlone() {
 func (c *call) checkEval() string {
 	switch n, ok := resp.ParseInt(c.Args[2]); {
 	case !ok:
-		return errNotInt
+		return spec.ErrNotInt
 	case n > int64(len(c.Args)-3):
 		return "ERR Number of keys can't be greater than number of args"
 	case n < 0:
@@ -78,7 +79,7 @@ func (c *call) checkEval() string {
 	return ""
 }
 
-func (c *call) evalIn(t *Txn, bySHA, readOnly bool) {
+func (c *call) evalIn(t *values.Txn, bySHA, readOnly bool) {
 	if text := c.checkEval(); text != "" {
 		c.Fail(text)
 		return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/script"
+	"limitdb/server/spec"
 )
 
 // eval runs a script with one key and returns the reply on one line.
@@ -42,7 +43,7 @@ func TestScripts(t *testing.T) {
 		{"return redis.call('EVAL', 'return 1', 0)", "0", "-ERR This Redis command is not allowed from script"},
 		{"return redis.sha1hex('')", "0", `"da39a3ee5e6b4b0d3255bfef95601890afd80709"`},
 		{"this is not lua", "0", "-ERR Error compiling script"},
-		{"return 1", "x", "-" + errNotInt},
+		{"return 1", "x", "-" + spec.ErrNotInt},
 		{"return 1", "2 a", "-ERR Number of keys can't be greater than number of args"},
 		{"return 1", "-1", "-ERR Number of keys can't be negative"},
 	} {

@@ -74,7 +74,7 @@ func (c *call) clock() {
 		}
 		c.Now = max(c.Now, c.srv.clock.Now())
 	default:
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	c.Map(3)
@@ -112,7 +112,7 @@ func (c *call) shutdown() {
 			c.Fail("ERR No shutdown in progress.")
 			return
 		default:
-			c.Fail(errSyntax)
+			c.Fail(spec.ErrSyntax)
 			return
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"limitdb/limit"
+	"limitdb/server/spec"
 )
 
 func TestTakePeekRefund(t *testing.T) {
@@ -229,7 +230,7 @@ func TestTakeReplace(t *testing.T) {
 		}
 	}
 	c.do("RL.TAKE", "k", "FIXED", "5/h", "COST", "3")
-	ask("-"+errWrongType, "RL.TAKE", "k", "LOG", "5/h")
+	ask("-"+spec.ErrWrongType, "RL.TAKE", "k", "LOG", "5/h")
 	ask("[0 5 1 -1 ", "RL.TAKE", "k", "FIXED", "5/h", "REPLACE")
 	ask("[0 5 4 -1 ", "RL.TAKE", "k", "LOG", "5/h", "replace")
 	ask("[0 5 0 -1 3600000 5]", "RL.TAKE", "k", "GCRA", "5/h", "COST", "9", "PARTIAL", "REPLACE")

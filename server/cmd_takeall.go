@@ -88,7 +88,7 @@ func numKeys(words [][]byte) (n int, text string) {
 	many, ok := resp.ParseInt(words[0])
 	switch {
 	case !ok || many < 1 || many > engine.MaxAll:
-		return 0, "ERR numkeys must be an integer from 1 to " + strconv.Itoa(engine.MaxAll) + ": " + quoted(words[0])
+		return 0, "ERR numkeys must be an integer from 1 to " + strconv.Itoa(engine.MaxAll) + ": " + resp.Quote(words[0])
 	case many > int64(len(words)-1):
 		return 0, "ERR numkeys is " + strconv.Itoa(int(many)) + ", but " + strconv.Itoa(len(words)-1) + " words follow"
 	}
@@ -115,7 +115,7 @@ func (t *together) parse(zones *limit.Zones, n int, words [][]byte) (text string
 		t.limits[i], t.costs[i] = a.limit, a.cost
 	}
 	if len(words) > 0 {
-		return "ERR " + plural(n, "key") + " and one more limit: give as many limits as keys: " + quoted(words[0])
+		return "ERR " + plural(n, "key") + " and one more limit: give as many limits as keys: " + resp.Quote(words[0])
 	}
 	return ""
 }
@@ -127,9 +127,9 @@ func (c *call) takeAllError(err error, at int, keys [][]byte, limits []limit.Lim
 	case at < 0 || text == errOOM:
 		return text
 	case err == engine.ErrDuplicate:
-		return "ERR a key is given twice: " + quoted(keys[at])
+		return "ERR a key is given twice: " + resp.Quote(keys[at])
 	}
-	return c.limitErrorOf(err, keys[at], limits[at].Algorithm.Kind()) + ": " + quoted(keys[at])
+	return c.limitErrorOf(err, keys[at], limits[at].Algorithm.Kind()) + ": " + resp.Quote(keys[at])
 }
 
 // plural returns a number and a noun: 1 key, 2 keys.

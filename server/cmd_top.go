@@ -72,7 +72,7 @@ func parseTop(words [][]byte) (q topQuery, text string) {
 		switch name {
 		case "BY", "COUNT", "NS":
 		default:
-			return q, "ERR unknown option " + quoted(words[0]) + " for RL.TOP"
+			return q, "ERR unknown option " + resp.Quote(words[0]) + " for RL.TOP"
 		}
 		switch {
 		case seen[name]:
@@ -97,12 +97,12 @@ func (q *topQuery) set(name string, value []byte) (text string) {
 		case resp.EqualFold(value, "REQUESTS"):
 			q.by = engine.ByRequests
 		default:
-			return "ERR BY must be LIMITED or REQUESTS: " + quoted(value)
+			return "ERR BY must be LIMITED or REQUESTS: " + resp.Quote(value)
 		}
 	case "COUNT":
 		n, ok := resp.ParseInt(value)
 		if !ok || n < 1 || n > topMaxCount {
-			return "ERR COUNT must be an integer from 1 to 1000: " + quoted(value)
+			return "ERR COUNT must be an integer from 1 to 1000: " + resp.Quote(value)
 		}
 		q.count = int(n)
 	case "NS":

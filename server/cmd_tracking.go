@@ -3,6 +3,7 @@ package server
 import (
 	"limitdb/resp"
 	"limitdb/server/pubsub"
+	"limitdb/server/spec"
 )
 
 // tracking is the state of CLIENT TRACKING. limitdb does not remember which client has read
@@ -37,7 +38,7 @@ func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 			i++
 			id, ok := resp.ParseInt(args[i])
 			if !ok {
-				return errNotInt
+				return spec.ErrNotInt
 			}
 			if srv.clients.find(id) == nil {
 				return errTrackingNoClient
@@ -55,7 +56,7 @@ func (o *trackingOptions) parse(srv *Server, args [][]byte) string {
 			o.prefix = true
 			i++
 		default:
-			return errSyntax
+			return spec.ErrSyntax
 		}
 	}
 	return ""
@@ -98,7 +99,7 @@ func (c *call) clientTracking() {
 	case resp.EqualFold(c.Args[2], "OFF"):
 		c.client.track(nil)
 	default:
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	c.OK()
@@ -124,7 +125,7 @@ func (c *call) clientCaching() {
 	case resp.EqualFold(c.Args[2], "NO"):
 		c.Fail(errCachingNo)
 	default:
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 	}
 }
 

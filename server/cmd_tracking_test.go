@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"limitdb/server/spec"
 	"limitdb/transport"
 )
 
@@ -15,12 +16,12 @@ func TestTrackingArguments(t *testing.T) {
 	c := ts.client()
 	c.steps(ts,
 		[2]string{"CLIENT TRACKING", "-ERR wrong number of arguments for 'client|tracking' command"},
-		[2]string{"CLIENT TRACKING maybe", "-" + errSyntax},
-		[2]string{"CLIENT TRACKING ON FOO", "-" + errSyntax},
-		[2]string{"CLIENT TRACKING ON REDIRECT", "-" + errSyntax},
-		[2]string{"CLIENT TRACKING OFF FOO", "-" + errSyntax},
+		[2]string{"CLIENT TRACKING maybe", "-" + spec.ErrSyntax},
+		[2]string{"CLIENT TRACKING ON FOO", "-" + spec.ErrSyntax},
+		[2]string{"CLIENT TRACKING ON REDIRECT", "-" + spec.ErrSyntax},
+		[2]string{"CLIENT TRACKING OFF FOO", "-" + spec.ErrSyntax},
 		[2]string{"CLIENT TRACKING ON REDIRECT 99", "-ERR The client ID you want redirect to does not exist"},
-		[2]string{"CLIENT TRACKING ON REDIRECT x", "-" + errNotInt},
+		[2]string{"CLIENT TRACKING ON REDIRECT x", "-" + spec.ErrNotInt},
 		[2]string{fmt.Sprintf("CLIENT TRACKING ON REDIRECT %d REDIRECT 2", c.s.id), "-ERR A client can only redirect to a single other client"},
 		[2]string{"CLIENT TRACKING ON PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled"},
 		[2]string{"CLIENT TRACKING ON OPTIN OPTOUT", "-ERR You can't specify both OPTIN mode and OPTOUT mode"},
@@ -40,7 +41,7 @@ func TestTrackingArguments(t *testing.T) {
 		[2]string{"CLIENT TRACKING ON", "-" + errTrackingNever},
 		[2]string{"CLIENT TRACKING ON OPTOUT", "-ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."},
 		[2]string{"CLIENT TRACKING ON BCAST", "-ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."},
-		[2]string{"CLIENT CACHING maybe", "-" + errSyntax},
+		[2]string{"CLIENT CACHING maybe", "-" + spec.ErrSyntax},
 		[2]string{"CLIENT CACHING NO", "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."},
 		[2]string{"CLIENT CACHING YES", "OK"},
 		[2]string{"CLIENT TRACKINGINFO", `["flags" ["on" "optin" "caching-yes" "noloop"] "redirect" 0 "prefixes" []]`},

@@ -1,6 +1,9 @@
 package server
 
-import "limitdb/server/spec"
+import (
+	"limitdb/server/spec"
+	"limitdb/server/values"
+)
 
 // A command is one row of the command table: what describes it, and its handlers. The table is the only
 // description of the commands.
@@ -10,7 +13,7 @@ type command struct {
 	run func(c *call)
 	// atomic is what a command on values does in one step on its keys: see values.go. Its run is
 	// atomically.
-	atomic func(c *call, t *Txn)
+	atomic func(c *call, t *values.Txn)
 	// resolves: its keys come from the rules; see resolve.
 	resolves bool
 	plan     func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil

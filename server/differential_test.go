@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/values"
 )
 
 // The differential test runs random commands on Debian's redis-server and on this server, and compares the
@@ -211,7 +212,7 @@ func times(unit int64, absolute bool) func(v resp.Value, base int64) string {
 		if absolute {
 			n -= base * 1000 / unit
 		}
-		if n >= (lastExpiry-base*1000)/unit-twinPeriod {
+		if n >= (values.LastExpiry-base*1000)/unit-twinPeriod {
 			return "after 2262" // where limitdb's times end
 		}
 		return "about " + strconv.FormatInt((n*unit+5000)/10000*10, 10) + " s"

@@ -39,7 +39,7 @@ func (srv *Server) decideDirect(args [][]byte) (d directCall) {
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	turn, following := srv.durable.turn()                             // before anything is decided
 	d.turn = turn
-	d.call = call{srv: srv, Args: args, Now: srv.clock.Now(), Reply: resp.Reply{Proto: resp.RESP3}}
+	d.call = srv.newCall(srv.clock.Now(), resp.RESP3, args)
 	d.away = d.runAlone(srv.special.Load() | early | following)
 	return d
 }

@@ -116,7 +116,8 @@ func (s *session) count() {
 // passed the gate itself, and counts and times the command as its own. run refuses a command
 // that needs a client's connection, and decides one that would wait at once.
 func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []byte {
-	c := call{srv: srv, Args: args, Now: now, Reply: resp.Reply{Out: b, Proto: proto}}
+	c := srv.newCall(now, proto, args)
+	c.Out = b
 	text := ""
 	if c.cmd = srv.table.find(args[0]); c.cmd == nil {
 		text = srv.unknownCommand(args)
@@ -200,13 +201,13 @@ func (s *session) closeCrossProtocol(args [][]byte) {
 func (srv *Server) unknownCommand(args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '")
-	b.WriteString(plainCut(args[0]))
+	b.WriteString(resp.Excerpt(args[0]))
 	b.WriteString("', with args beginning with: ")
 	for _, a := range args[1:] {
 		if b.Len() > 256 {
 			break
 		}
-		b.WriteString("'" + plainCut(a) + "' ")
+		b.WriteString("'" + resp.Excerpt(a) + "' ")
 	}
 	return aside(b.String(), srv.table.commandHint(args[0]))
 }

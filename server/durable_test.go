@@ -15,6 +15,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/internal/stats"
+	"limitdb/server/spec"
 	"limitdb/transport"
 )
 
@@ -339,7 +340,7 @@ func TestSave(t *testing.T) {
 		ts,
 		[2]string{"BGSAVE", "Background saving started"},
 		[2]string{"BGSAVE", "-" + errSnapshotting},
-		[2]string{"BGSAVE NOW", "-" + errSyntax},
+		[2]string{"BGSAVE NOW", "-" + spec.ErrSyntax},
 		[2]string{"LASTSAVE", "1600000090"},
 	)
 	d.saving <- nil

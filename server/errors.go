@@ -2,11 +2,10 @@ package server
 
 import (
 	"errors"
-	"strings"
 
 	"limitdb/engine"
 	"limitdb/limit"
-	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // The error texts for clients. A text without a prefix is sent with "ERR ".
@@ -18,17 +17,13 @@ const (
 	errTooManyAuth     = "ERR too many failed AUTH attempts from your address: the connection is closed"
 	errNoProto         = "NOPROTO unsupported protocol version"
 	errProtoNotInt     = "ERR Protocol version is not an integer or out of range"
-	errSyntax          = "ERR syntax error"
 	errKeyOfRule       = "ERR the key belongs to a rule: use RL.CHECK, RL.RULES RESET or RL.RULES INFO"
-	errNotInt          = "ERR value is not an integer or out of range"
 	errTimeoutNegative = "ERR timeout is negative"
 	errTimeoutNotInt   = "ERR timeout is not an integer or out of range"
-	errDBIndex         = "ERR DB index is out of range"
 	errInvalidCursor   = "ERR invalid cursor"
 	errOtherCursor     = "ERR invalid cursor: it is of another node's table, or of an earlier one, where keys have other places. Begin again with 0"
 	errKeyTooLong      = "ERR key is longer than max-key-len allows"
 	errOOM             = "OOM command not allowed when used memory > 'maxmemory'."
-	errWrongType       = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errCostNegative    = "ERR COST is negative"
 	errMaxClients      = "ERR max number of clients reached"
 	errNoLeader        = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
@@ -87,7 +82,7 @@ const (
 func limitError(err error) string {
 	switch {
 	case errors.Is(err, engine.ErrWrongType):
-		return errWrongType
+		return spec.ErrWrongType
 	case errors.Is(err, engine.ErrOOM):
 		return errOOM
 	case errors.Is(err, engine.ErrClosed):
@@ -112,12 +107,7 @@ func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
 
 // wrongType returns the error for a key that holds another kind of state.
 func wrongType(holds, wants limit.Kind) string {
-	return errWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
-}
-
-// quoted returns bytes from a client in a form fit for a reply: escaped and cut.
-func quoted(b []byte) string {
-	return string(resp.AppendQuoted(nil, b))
+	return spec.ErrWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
 }
 
 // maxLogged is how many bytes from a client a log line repeats.
@@ -130,15 +120,4 @@ func logged(b []byte) string {
 		return string(b[:maxLogged]) + "..."
 	}
 	return string(b)
-}
-
-// plainCut returns bytes from a client in a form fit for single quotes: escaped and cut at 128
-// bytes.
-func plainCut(b []byte) string {
-	q := quoted(b)
-	if len(q) >= 2 && q[0] == '"' {
-		i := strings.LastIndexByte(q, '"')
-		return q[1:i] + q[i+1:]
-	}
-	return q
 }

@@ -1,8 +1,10 @@
 package server
 
+import "limitdb/server/values"
+
 // families are the tables of the cmd_*.go files, in the order of the reference.
 func families() [][]command {
-	return [][]command{
+	all := [][]command{
 		cellCommands(),
 		takeCommands(),
 		takeAllCommands(),
@@ -11,13 +13,11 @@ func families() [][]command {
 		rulesCommands(),
 		topCommands(),
 		keyCommands(),
-		objectCommands(),
-		expireCommands(),
-		stringCommands(),
-		counterCommands(),
-		sortedSetCommands(),
-		hashCommands(),
-		listCommands(),
+	}
+	for _, rows := range values.Families() {
+		all = append(all, valueCommands(rows))
+	}
+	return append(all,
 		multiCommands(),
 		scriptCommands(),
 		connectionCommands(),
@@ -34,5 +34,5 @@ func families() [][]command {
 		clusterCommands(),
 		raftCommands(),
 		pubsubCommands(),
-	}
+	)
 }

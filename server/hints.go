@@ -49,7 +49,7 @@ func (t *table) commandHint(name []byte) string {
 
 // noSubcommand returns the reply to an unknown subcommand.
 func (c *command) noSubcommand(name []byte) string {
-	return aside("ERR unknown subcommand '"+plainCut(name)+"'. Try "+c.Name+" HELP.",
+	return aside("ERR unknown subcommand '"+resp.Excerpt(name)+"'. Try "+c.Name+" HELP.",
 		meant(name, namesOf(c.subs, func(c *command) string { return c.Name })))
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"limitdb/server/spec"
 )
 
 // Each error says what was meant, behind the words that clients know.
@@ -31,14 +33,14 @@ func TestErrorsSayWhatWasMeant(t *testing.T) {
 		{"RL.TAKE a GCRA 5/m BRUST 7", `-ERR unknown option "BRUST" for GCRA`, "did you mean 'BURST'?"},
 		{"RL.TAKE a GCRA 5/m CSOT 7", `-ERR unknown option "CSOT" for GCRA`, "did you mean 'COST'?"},
 		{"RL.TAKE a GCRA 5/m SEGMENTS 7", `-ERR unknown option "SEGMENTS" for GCRA`, "it is an option of SEGMENTED"},
-		{"RL.TAKE held GCRA 10/m", "-" + errWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
-		{"RL.TAKE held GCRA 10/m WAIT 1s", "-" + errWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
-		{"RL.TAKE held GCRA 10/m PARTIAL", "-" + errWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
-		{"RL.TAKE leased GCRA 10/m", "-" + errWrongType, "it holds LEASE, not GCRA; RL.RESET forgets it"},
-		{"RL.HOLDERS held", "-" + errWrongType, "it holds FIXED, not LEASE; RL.RESET forgets it"},
-		{"CL.THROTTLE held 15 30 60", "-" + errWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
-		{"GCRA held 15 30 60", "-" + errWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
-		{"RL.TAKEALL 2 new held GCRA 10/m TOKEN 10/m", "-" + errWrongType, `it holds FIXED, not TOKEN; RL.RESET forgets it: "held"`},
+		{"RL.TAKE held GCRA 10/m", "-" + spec.ErrWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
+		{"RL.TAKE held GCRA 10/m WAIT 1s", "-" + spec.ErrWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
+		{"RL.TAKE held GCRA 10/m PARTIAL", "-" + spec.ErrWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
+		{"RL.TAKE leased GCRA 10/m", "-" + spec.ErrWrongType, "it holds LEASE, not GCRA; RL.RESET forgets it"},
+		{"RL.HOLDERS held", "-" + spec.ErrWrongType, "it holds FIXED, not LEASE; RL.RESET forgets it"},
+		{"CL.THROTTLE held 15 30 60", "-" + spec.ErrWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
+		{"GCRA held 15 30 60", "-" + spec.ErrWrongType, "it holds FIXED, not GCRA; RL.RESET forgets it"},
+		{"RL.TAKEALL 2 new held GCRA 10/m TOKEN 10/m", "-" + spec.ErrWrongType, `it holds FIXED, not TOKEN; RL.RESET forgets it: "held"`},
 	} {
 		got := line(c.do(strings.Fields(tt.call)...))
 		if !strings.HasPrefix(got, tt.begins) || !strings.Contains(got, tt.has) {

@@ -6,6 +6,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/values"
 )
 
 // Limits and leases in a transaction or a script. Nobody waits there: a request with WAIT is
@@ -13,7 +14,7 @@ import (
 
 // inTxn turns an error of a step into the reply to it; it is false if there is no error, or one
 // that ends the transaction.
-func (c *call) failedIn(t *Txn, err error, key []byte, wants limit.Kind) bool {
+func (c *call) failedIn(t *values.Txn, err error, key []byte, wants limit.Kind) bool {
 	if err = t.Note(err); err == nil {
 		return t.Err != nil
 	}
@@ -27,7 +28,7 @@ func (c *call) failedIn(t *Txn, err error, key []byte, wants limit.Kind) bool {
 }
 
 // decideIn carries out the plan of a command on one key.
-func (c *call) decideIn(t *Txn) {
+func (c *call) decideIn(t *values.Txn) {
 	p := new(plan) // the transaction keeps the limit until it ends
 	if text := c.cmd.plan(c.srv, c.Args, p); text != "" {
 		c.Fail(text)
@@ -55,7 +56,7 @@ func (c *call) decideIn(t *Txn) {
 
 // logIn is log once the transaction is stored. A transaction that takes too much memory for that is dropped from the
 // log, which counts that.
-func (c *call) logIn(t *Txn, key []byte, cost int64, d *limit.Decision) {
+func (c *call) logIn(t *values.Txn, key []byte, cost int64, d *limit.Decision) {
 	log := c.srv.decisions
 	if log == nil || !log.Wants(key) {
 		return
@@ -71,7 +72,7 @@ func (c *call) logIn(t *Txn, key []byte, cost int64, d *limit.Decision) {
 }
 
 // in carries out the plan in a transaction. It returns how much was granted of a part.
-func (p *plan) in(t *Txn, key []byte, d *limit.Decision) (granted int64, err error) {
+func (p *plan) in(t *values.Txn, key []byte, d *limit.Decision) (granted int64, err error) {
 	kind := p.limit.Algorithm.Kind()
 	switch p.op {
 	case opPeek:
@@ -101,7 +102,7 @@ func (p *plan) in(t *Txn, key []byte, d *limit.Decision) (granted int64, err err
 
 // part returns how much to ask for: the cost or, with PARTIAL, as much of it as is available and
 // at least 1.
-func (p *plan) part(t *Txn, key []byte) int64 {
+func (p *plan) part(t *values.Txn, key []byte) int64 {
 	if p.given&ownPartial == 0 || p.cost <= 1 {
 		return p.cost
 	}
@@ -112,7 +113,7 @@ func (p *plan) part(t *Txn, key []byte) int64 {
 	return min(p.cost, max(1, there.Remaining))
 }
 
-func (c *call) rlTakeAllIn(t *Txn) {
+func (c *call) rlTakeAllIn(t *values.Txn) {
 	n, text := numKeys(c.Args[1:])
 	if text != "" {
 		c.Fail(text)
@@ -128,7 +129,7 @@ func (c *call) rlTakeAllIn(t *Txn) {
 	for i, key := range keys {
 		for _, before := range keys[:i] {
 			if string(before) == string(key) {
-				c.Fail("ERR a key is given twice: " + quoted(key))
+				c.Fail("ERR a key is given twice: " + resp.Quote(key))
 				return
 			}
 		}
@@ -165,7 +166,7 @@ func (c *call) rlTakeAllIn(t *Txn) {
 	}
 }
 
-func (c *call) rlInfoIn(t *Txn) {
+func (c *call) rlInfoIn(t *values.Txn) {
 	kind, state := t.Get(c.Args[1])
 	if kind == 0 {
 		c.Null()
@@ -175,7 +176,7 @@ func (c *call) rlInfoIn(t *Txn) {
 	c.keyInfo(&info)
 }
 
-func (c *call) rlLeaseIn(t *Txn) {
+func (c *call) rlLeaseIn(t *values.Txn) {
 	var a leaseArgs
 	if text := parseLease(c.Args[2:], &a); text != "" {
 		c.Fail(text)
@@ -190,7 +191,7 @@ func (c *call) rlLeaseIn(t *Txn) {
 	}
 }
 
-func (c *call) rlRenewIn(t *Txn) {
+func (c *call) rlRenewIn(t *values.Txn) {
 	id, ok := c.idWord(c.Args[2:])
 	if !ok {
 		return
@@ -205,7 +206,7 @@ func (c *call) rlRenewIn(t *Txn) {
 	})
 }
 
-func (c *call) rlReleaseIn(t *Txn) {
+func (c *call) rlReleaseIn(t *values.Txn) {
 	if id, ok := c.idWord(c.Args[2:]); ok {
 		c.weightIn(t, func(now int64, state, dst []byte) ([]byte, int64, error) {
 			return limit.ReleaseLease(id, state, now, dst)
@@ -214,7 +215,7 @@ func (c *call) rlReleaseIn(t *Txn) {
 }
 
 // weightIn runs a step on a lease and replies with its weight.
-func (c *call) weightIn(t *Txn, step func(now int64, state, dst []byte) ([]byte, int64, error)) {
+func (c *call) weightIn(t *values.Txn, step func(now int64, state, dst []byte) ([]byte, int64, error)) {
 	weight := int64(0)
 	err := t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
 		next, weight, err = step(now, state, dst)
@@ -225,7 +226,7 @@ func (c *call) weightIn(t *Txn, step func(now int64, state, dst []byte) ([]byte,
 	}
 }
 
-func (c *call) rlHoldersIn(t *Txn) {
+func (c *call) rlHoldersIn(t *values.Txn) {
 	kind, state := t.Get(c.Args[1])
 	if kind != 0 && kind != limit.LEASE {
 		c.FailState(wrongType(kind, limit.LEASE))

@@ -102,7 +102,7 @@ func (a *limitArgs) own(words [][]byte, allowed ownOptions) (n int, text string)
 func (a *limitArgs) setCost(word []byte) (text string) {
 	var ok bool
 	if a.cost, ok = resp.ParseInt(word); !ok {
-		return "ERR COST must be an integer: " + quoted(word)
+		return "ERR COST must be an integer: " + resp.Quote(word)
 	}
 	if a.cost < 0 {
 		return errCostNegative
@@ -113,5 +113,5 @@ func (a *limitArgs) setCost(word []byte) (text string) {
 // errUnknownOption returns the error for a word that is neither an option of the limit nor one of
 // the command's own.
 func errUnknownOption(word []byte, a *limitArgs, allowed ownOptions) string {
-	return aside("ERR unknown option "+quoted(word)+" for "+a.limit.Algorithm.String(), noOption(word, a.limit.Algorithm, allowed))
+	return aside("ERR unknown option "+resp.Quote(word)+" for "+a.limit.Algorithm.String(), noOption(word, a.limit.Algorithm, allowed))
 }

@@ -5,6 +5,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/server/spec"
+	"limitdb/server/values"
 	"limitdb/uplink"
 )
 
@@ -231,7 +232,7 @@ func (c *call) execAll(m *multi) {
 	failed := make([]bool, len(m.queued))
 	var replies []byte
 	defer func() { c.resolved = nil }()
-	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *Txn) bool {
+	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *values.Txn) bool {
 		for _, w := range m.watched {
 			if t.Changed(w) {
 				return false

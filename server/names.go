@@ -63,7 +63,7 @@ func (c *call) clientSetInfo() {
 	case resp.EqualFold(c.Args[2], "LIB-VER"):
 		c.setText(&c.client.pub.libVer, c.Args[3], errLibVer)
 	default:
-		c.Fail("ERR Unrecognized option '" + plainCut(c.Args[2]) + "'")
+		c.Fail("ERR Unrecognized option '" + resp.Excerpt(c.Args[2]) + "'")
 	}
 }
 

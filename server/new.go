@@ -85,7 +85,8 @@ func (srv *Server) ackChanged() {
 func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life()}
-	s.call = call{srv: srv, client: s, Reply: resp.Reply{Proto: resp.RESP2}}
+	s.call = srv.newCall(0, resp.RESP2, nil)
+	s.call.client = s
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	v, forwarded := c.(*uplink.Conn)

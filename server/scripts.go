@@ -10,6 +10,7 @@ import (
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/spec"
+	"limitdb/server/values"
 )
 
 // Scripts. A script runs in one transaction of the engine, with the handlers that clients'
@@ -155,7 +156,7 @@ func (s *scripts) kill() bool {
 // host runs the commands of a script.
 type host struct {
 	call
-	t        *Txn
+	t        *values.Txn
 	run      *scriptRun
 	readOnly bool
 }
@@ -217,7 +218,7 @@ func (h *host) Log(level int, message string) {
 }
 
 // eval runs a script in a transaction and replies.
-func (c *call) eval(t *Txn, s *loaded, readOnly bool) {
+func (c *call) eval(t *values.Txn, s *loaded, readOnly bool) {
 	n, _ := resp.ParseInt(c.Args[2])
 	keys, argv := c.Args[3:3+n], c.Args[3+n:]
 	if s.known != nil && !readOnly && c.native(s.known, keys, argv) {
@@ -225,7 +226,8 @@ func (c *call) eval(t *Txn, s *loaded, readOnly bool) {
 	}
 	vm, run := c.srv.scripts.begin(c.srv.clock.Now())
 	defer c.srv.scripts.end(vm, run)
-	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: call{srv: c.srv, Now: c.Now, table: c.table}}
+	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
+	h.table = c.table
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.Proto == resp.RESP3, c.Out)
 	switch {
@@ -262,14 +264,14 @@ type scriptStore call
 // Get returns what a key holds.
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
-	it := c.item(&c.txn, key)
-	return known.Value{Type: it.typ, Expires: it.expires, Body: it.body}, it.kind == 0 && c.txn.Err == nil
+	it := c.Item(&c.txn, key)
+	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.txn.Err == nil
 }
 
 // Put makes a key hold a value.
 func (s *scriptStore) Put(key []byte, v *known.Value) {
 	c := (*call)(s)
-	c.put(&c.txn, key, &item{typ: v.Type, expires: v.Expires, body: v.Body})
+	c.Call.Put(&c.txn, key, &values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body})
 }
 
 // scriptError is the end of a script that passed a bound.

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+
+	"limitdb/server/spec"
 )
 
 // Commands on values allocate nothing, and an idle client keeps no large buffers of them.
@@ -15,8 +18,9 @@ func TestBuffersOfValues(t *testing.T) {
 	c.do("EXPIRE", "l", "100")
 	c.do("DEL", strings.Repeat("k", 10))
 	c.do(append([]string{"MGET"}, strings.Fields(strings.Repeat("k ", 1000))...)...)
-	if call := &c.s.call; cap(call.body) > spareMost || cap(call.state) > spareMost || cap(call.declared)*24 > spareMost {
-		t.Errorf("%d, %d and %d are kept", cap(call.body), cap(call.state), cap(call.declared))
+	held := func(buffer string) int { return reflect.ValueOf(&c.s.call.Call).Elem().FieldByName(buffer).Cap() }
+	if held("body") > 512 || held("state") > 512 || cap(c.s.call.declared) > spareKeys {
+		t.Errorf("%d and %d bytes and %d keys are kept", held("body"), held("state"), cap(c.s.call.declared))
 	}
 	for _, command := range []string{"INCR n", "GET n", "EXPIRE n 100", "SET n 5 EX 10", "TTL n"} {
 		in := encode(strings.Fields(command)...)
@@ -54,9 +58,9 @@ func TestValuesOnLimits(t *testing.T) {
 	c.steps(ts,
 		[2]string{"RL.PEEK cell GCRA 2/m BURST 2 COST 0", "[0 2 1 -1 30000]"},
 		[2]string{"TTL cell", "30"}, [2]string{"TYPE cell", "gcra"}, [2]string{"TYPE jobs", "lease"}, [2]string{"PEXPIRETIME cell", "1600000030000"},
-		[2]string{"RL.TAKE s GCRA 5/m", "-" + errWrongType + ": it holds STRING, not GCRA; RL.RESET forgets it"},
+		[2]string{"RL.TAKE s GCRA 5/m", "-" + spec.ErrWrongType + ": it holds STRING, not GCRA; RL.RESET forgets it"},
 		[2]string{"RL.TAKE s GCRA 5/m REPLACE", "[0 5 4 -1 12000]"},
-		[2]string{"SET s 1", "-" + errWrongType + ": it holds GCRA, not a value; RL.RESET forgets it"},
+		[2]string{"SET s 1", "-" + spec.ErrWrongType + ": it holds GCRA, not a value; RL.RESET forgets it"},
 		[2]string{"RL.RESET s cell", "2"}, [2]string{"SET s 1", "OK"})
 }
 
@@ -73,7 +77,7 @@ func TestIncrEX(t *testing.T) {
 		[2]string{"INCREX n BYINT 5", "[9223372036854775805 0]"},
 		[2]string{"INCREX new BYINT 5 UBOUND 1", "[0 0]"}, [2]string{"EXISTS new", "0"},
 		[2]string{"INCREX f BYFLOAT 0.5", `["0.5" "0.5"]`}, [2]string{"INCREX f BYFLOAT 5 UBOUND 2.25 SATURATE", `["2.25" "1.75"]`}, [2]string{"INCREX f BYFLOAT 5 UBOUND 3", `["2.25" "0"]`},
-		[2]string{"INCREX n EX 1 PX 1", "-" + errSyntax}, [2]string{"INCREX n ENX", "-" + errSyntax}, [2]string{"INCREX n BYINT 1 BYINT 1", "-" + errSyntax},
-		[2]string{"INCREX n BYINT 1 BYFLOAT 1", "-" + errSyntax}, [2]string{"INCREX n PERSIST ENX", "-" + errSyntax}, [2]string{"INCREX n LBOUND 5 UBOUND 1", "-" + errBounds}, [2]string{"INCREX n BYINT x", "-" + errNotInt},
+		[2]string{"INCREX n EX 1 PX 1", "-" + spec.ErrSyntax}, [2]string{"INCREX n ENX", "-" + spec.ErrSyntax}, [2]string{"INCREX n BYINT 1 BYINT 1", "-" + spec.ErrSyntax},
+		[2]string{"INCREX n BYINT 1 BYFLOAT 1", "-" + spec.ErrSyntax}, [2]string{"INCREX n PERSIST ENX", "-" + spec.ErrSyntax}, [2]string{"INCREX n LBOUND 5 UBOUND 1", "-ERR LBOUND is above UBOUND"}, [2]string{"INCREX n BYINT x", "-" + spec.ErrNotInt},
 		[2]string{"INCREX n EX 0", "-ERR invalid expire time in 'increx' command"})
 }

@@ -19,6 +19,7 @@ import (
 	"limitdb/internal/clock"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/transport"
 )
 
@@ -251,9 +252,9 @@ func TestClientUnblock(t *testing.T) {
 	admin.steps(ts,
 		[2]string{"CLIENT UNBLOCK " + id, "0"},
 		[2]string{"CLIENT UNBLOCK 4711", "0"},
-		[2]string{"CLIENT UNBLOCK x", "-" + errNotInt},
+		[2]string{"CLIENT UNBLOCK x", "-" + spec.ErrNotInt},
 		[2]string{"CLIENT UNBLOCK 1 NEVER", "-" + errUnblockReason},
-		[2]string{"CLIENT UNBLOCK 1 ERROR 2", "-" + errSyntax},
+		[2]string{"CLIENT UNBLOCK 1 ERROR 2", "-" + spec.ErrSyntax},
 	)
 	if c.resume() != "+OK\r\n" {
 		t.Error("the sleep was cut short")

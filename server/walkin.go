@@ -6,19 +6,17 @@ import (
 	"limitdb/internal/glob"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/values"
 )
 
 // Commands on all keys in a transaction or a script: one atomic step of all shards, for tables of
 // up to a million keys. They have no cursors.
 
-// each calls fn for every key, as the transaction has made it, until fn returns false.
-func (t *Txn) each(fn func(key []byte, kind limit.Kind) bool) { _ = t.Note(t.Each(fn)) }
-
 // found replies with the keys for which wants returns true.
-func (c *call) found(t *Txn, wants func(key []byte, kind limit.Kind) bool) {
+func (c *call) found(t *values.Txn, wants func(key []byte, kind limit.Kind) bool) {
 	var found []byte
 	n, most := 0, int(c.outputLimit())
-	t.each(func(key []byte, kind limit.Kind) bool {
+	t.Each(func(key []byte, kind limit.Kind) bool {
 		if wants(key, kind) {
 			found = resp.AppendBulk(found, key)
 			n++
@@ -33,7 +31,7 @@ func (c *call) found(t *Txn, wants func(key []byte, kind limit.Kind) bool) {
 	c.Out = append(c.Out, found...)
 }
 
-func (c *call) keysIn(t *Txn) {
+func (c *call) keysIn(t *values.Txn) {
 	pattern, ok := glob.Compile(c.Args[1])
 	if !ok {
 		c.Fail(errPatternTooLong)
@@ -43,7 +41,7 @@ func (c *call) keysIn(t *Txn) {
 }
 
 // scanIn returns all keys at once: nothing may change between two calls.
-func (c *call) scanIn(t *Txn) {
+func (c *call) scanIn(t *values.Txn) {
 	if !isCursor(c.Args[1]) {
 		c.Fail(errInvalidCursor)
 		return
@@ -63,9 +61,9 @@ func isCursor(b []byte) bool {
 	return len(b) > 0 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
-func (c *call) randomKeyIn(t *Txn) {
+func (c *call) randomKeyIn(t *values.Txn) {
 	var some []byte
-	t.each(func(key []byte, _ limit.Kind) bool {
+	t.Each(func(key []byte, _ limit.Kind) bool {
 		some = bytes.Clone(key)
 		return false
 	})
@@ -76,19 +74,19 @@ func (c *call) randomKeyIn(t *Txn) {
 	c.Bulk(some)
 }
 
-func (c *call) dbSizeIn(t *Txn) {
+func (c *call) dbSizeIn(t *values.Txn) {
 	n := int64(0)
-	t.each(func([]byte, limit.Kind) bool { n++; return true })
+	t.Each(func([]byte, limit.Kind) bool { n++; return true })
 	c.Int(n)
 }
 
-func (c *call) flushAllIn(t *Txn) {
+func (c *call) flushAllIn(t *values.Txn) {
 	if text := flushError(c.Args); text != "" {
 		c.Fail(text)
 		return
 	}
 	var keys [][]byte
-	t.each(func(key []byte, _ limit.Kind) bool {
+	t.Each(func(key []byte, _ limit.Kind) bool {
 		keys = append(keys, bytes.Clone(key))
 		return true
 	})

@@ -1,4 +1,4 @@
-package server
+package values
 
 import (
 	"strconv"
@@ -9,52 +9,52 @@ import (
 )
 
 // Hashes and sets, in a plain form: a change takes time in proportion to their size.
-func hashCommands() []command {
+func hashRows() []Row {
 	field, fields := spec.Text("field"), spec.Several(spec.Text("field"))
 	pairs := spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}}
 	members := spec.Several(spec.Text("member"))
-	hash := func(name string, arity int, f spec.Flags, summary string, step func(*call, *Txn), args ...spec.Argument) command {
+	hash := func(name string, arity int, f spec.Flags, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
 		return onKey(name, arity, f, "hash", summary, step, args...)
 	}
-	set := func(name string, arity int, f spec.Flags, summary string, step func(*call, *Txn), args ...spec.Argument) command {
+	set := func(name string, arity int, f spec.Flags, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
 		return onKey(name, arity, f, "set", summary, step, args...)
 	}
-	return []command{
-		hash("HSET", -4, spec.Write|spec.Touches|spec.Fast, "Sets fields of a hash; returns how many are new.", (*call).hSet, pairs),
-		hash("HMSET", -4, spec.Write|spec.Touches|spec.Fast, "Sets fields of a hash.", (*call).hMSet, pairs),
-		hash("HSETNX", 4, spec.Write|spec.Fast, "Sets a field of a hash that does not exist.", (*call).hSetNX, field, spec.Text("value")),
-		hash("HGET", 3, spec.Readonly|spec.Fast, "Returns the value of a field of a hash.", (*call).hGet, field),
-		hash("HMGET", -3, spec.Readonly|spec.Fast, "Returns the values of fields of a hash.", (*call).hMGet, fields),
-		hash("HGETALL", 2, spec.Readonly, "Returns the fields of a hash and their values.", func(c *call, t *Txn) { c.hAll(t, true, true) }),
-		hash("HKEYS", 2, spec.Readonly, "Returns the fields of a hash.", func(c *call, t *Txn) { c.hAll(t, true, false) }),
-		hash("HVALS", 2, spec.Readonly, "Returns the values of a hash.", func(c *call, t *Txn) { c.hAll(t, false, true) }),
-		hash("HDEL", -3, spec.Write|spec.Fast, "Removes fields of a hash; returns how many there were.", (*call).hDel, fields),
-		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", (*call).hExists, field),
-		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", (*call).hLen),
-		hash("HSTRLEN", 3, spec.Readonly|spec.Fast, "Returns the length of the value of a field of a hash.", (*call).hStrLen, field),
-		hash("HINCRBY", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the integer of a field of a hash.", (*call).hIncrBy, field, spec.Integer("increment")),
-		hash("HINCRBYFLOAT", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the number of a field of a hash.", (*call).hIncrByFloat, field, spec.Argument{Name: "increment", Kind: "double"}),
+	return []Row{
+		hash("HSET", -4, spec.Write|spec.Touches|spec.Fast, "Sets fields of a hash; returns how many are new.", (*Call).hSet, pairs),
+		hash("HMSET", -4, spec.Write|spec.Touches|spec.Fast, "Sets fields of a hash.", (*Call).hMSet, pairs),
+		hash("HSETNX", 4, spec.Write|spec.Fast, "Sets a field of a hash that does not exist.", (*Call).hSetNX, field, spec.Text("value")),
+		hash("HGET", 3, spec.Readonly|spec.Fast, "Returns the value of a field of a hash.", (*Call).hGet, field),
+		hash("HMGET", -3, spec.Readonly|spec.Fast, "Returns the values of fields of a hash.", (*Call).hMGet, fields),
+		hash("HGETALL", 2, spec.Readonly, "Returns the fields of a hash and their values.", func(c *Call, t *Txn) { c.hAll(t, true, true) }),
+		hash("HKEYS", 2, spec.Readonly, "Returns the fields of a hash.", func(c *Call, t *Txn) { c.hAll(t, true, false) }),
+		hash("HVALS", 2, spec.Readonly, "Returns the values of a hash.", func(c *Call, t *Txn) { c.hAll(t, false, true) }),
+		hash("HDEL", -3, spec.Write|spec.Fast, "Removes fields of a hash; returns how many there were.", (*Call).hDel, fields),
+		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", (*Call).hExists, field),
+		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", (*Call).hLen),
+		hash("HSTRLEN", 3, spec.Readonly|spec.Fast, "Returns the length of the value of a field of a hash.", (*Call).hStrLen, field),
+		hash("HINCRBY", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the integer of a field of a hash.", (*Call).hIncrBy, field, spec.Integer("increment")),
+		hash("HINCRBYFLOAT", 4, spec.Write|spec.Touches|spec.Fast, "Adds to the number of a field of a hash.", (*Call).hIncrByFloat, field, spec.Argument{Name: "increment", Kind: "double"}),
 
-		set("SADD", -3, spec.Write|spec.Fast, "Adds members to a set; returns how many are new.", (*call).sAdd, members),
-		set("SREM", -3, spec.Write|spec.Fast, "Removes members of a set; returns how many there were.", (*call).sRem, members),
-		set("SISMEMBER", 3, spec.Readonly|spec.Fast, "Reports whether a set has a member.", (*call).sIsMember, spec.Text("member")),
-		set("SMISMEMBER", -3, spec.Readonly|spec.Fast, "Reports which members a set has.", (*call).sMIsMember, members),
-		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", (*call).sCard),
-		set("SMEMBERS", 2, spec.Readonly, "Returns the members of a set.", (*call).sMembers),
+		set("SADD", -3, spec.Write|spec.Fast, "Adds members to a set; returns how many are new.", (*Call).sAdd, members),
+		set("SREM", -3, spec.Write|spec.Fast, "Removes members of a set; returns how many there were.", (*Call).sRem, members),
+		set("SISMEMBER", 3, spec.Readonly|spec.Fast, "Reports whether a set has a member.", (*Call).sIsMember, spec.Text("member")),
+		set("SMISMEMBER", -3, spec.Readonly|spec.Fast, "Reports which members a set has.", (*Call).sMIsMember, members),
+		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", (*Call).sCard),
+		set("SMEMBERS", 2, spec.Readonly, "Returns the members of a set.", (*Call).sMembers),
 	}
 }
 
 // hash opens the hash of the command's key.
-func (c *call) hash(t *Txn) (h *value.HashOf, it item, ok bool) {
+func (c *Call) hash(t *Txn) (h *value.HashOf, it Item, ok bool) {
 	it, ok = c.of(t, c.Args[1], value.Hash)
-	return value.OpenHash(it.body), it, ok
+	return value.OpenHash(it.Body), it, ok
 }
 
 // hSetAll sets the fields of the arguments and returns how many are new. If it fails, it replies
 // with the error.
-func (c *call) hSetAll(t *Txn) (n int64, ok bool) {
+func (c *Call) hSetAll(t *Txn) (n int64, ok bool) {
 	if len(c.Args)%2 != 0 {
-		c.Fail("ERR wrong number of arguments for '" + c.cmd.Full + "' command")
+		c.Fail("ERR wrong number of arguments for '" + c.Command.Full + "' command")
 		return 0, false
 	}
 	h, it, ok := c.hash(t)
@@ -69,19 +69,19 @@ func (c *call) hSetAll(t *Txn) (n int64, ok bool) {
 	return n, c.putCollection(t, &it, value.Hash, h)
 }
 
-func (c *call) hSet(t *Txn) {
+func (c *Call) hSet(t *Txn) {
 	if n, ok := c.hSetAll(t); ok {
 		c.Int(n)
 	}
 }
 
-func (c *call) hMSet(t *Txn) {
+func (c *Call) hMSet(t *Txn) {
 	if _, ok := c.hSetAll(t); ok {
 		c.OK()
 	}
 }
 
-func (c *call) hSetNX(t *Txn) {
+func (c *Call) hSetNX(t *Txn) {
 	h, it, ok := c.hash(t)
 	if !ok {
 		return
@@ -97,7 +97,7 @@ func (c *call) hSetNX(t *Txn) {
 }
 
 // field replies with the value of a field, or null.
-func (c *call) field(h *value.HashOf, name []byte) {
+func (c *Call) field(h *value.HashOf, name []byte) {
 	if v, ok := h.Get(name); ok {
 		c.Bulk(v)
 		return
@@ -105,13 +105,13 @@ func (c *call) field(h *value.HashOf, name []byte) {
 	c.Null()
 }
 
-func (c *call) hGet(t *Txn) {
+func (c *Call) hGet(t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		c.field(h, c.Args[2])
 	}
 }
 
-func (c *call) hMGet(t *Txn) {
+func (c *Call) hMGet(t *Txn) {
 	h, _, ok := c.hash(t)
 	if !ok {
 		return
@@ -122,7 +122,7 @@ func (c *call) hMGet(t *Txn) {
 	}
 }
 
-func (c *call) hAll(t *Txn, names, values bool) {
+func (c *Call) hAll(t *Txn, names, values bool) {
 	h, _, ok := c.hash(t)
 	if !ok {
 		return
@@ -142,7 +142,7 @@ func (c *call) hAll(t *Txn, names, values bool) {
 	})
 }
 
-func (c *call) hDel(t *Txn) {
+func (c *Call) hDel(t *Txn) {
 	h, it, ok := c.hash(t)
 	if !ok {
 		return
@@ -158,30 +158,30 @@ func (c *call) hDel(t *Txn) {
 	}
 }
 
-func (c *call) hExists(t *Txn) {
+func (c *Call) hExists(t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		_, there := h.Get(c.Args[2])
 		c.Bit(there)
 	}
 }
 
-func (c *call) hLen(t *Txn) {
+func (c *Call) hLen(t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		c.Int(int64(h.Len()))
 	}
 }
 
-func (c *call) hStrLen(t *Txn) {
+func (c *Call) hStrLen(t *Txn) {
 	if h, _, ok := c.hash(t); ok {
 		v, _ := h.Get(c.Args[2])
 		c.Int(int64(len(v)))
 	}
 }
 
-func (c *call) hIncrBy(t *Txn) {
+func (c *Call) hIncrBy(t *Txn) {
 	by, ok := resp.ParseInt(c.Args[3])
 	if !ok {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	h, it, ok := c.hash(t)
@@ -206,7 +206,7 @@ func (c *call) hIncrBy(t *Txn) {
 	}
 }
 
-func (c *call) hIncrByFloat(t *Txn) {
+func (c *Call) hIncrByFloat(t *Txn) {
 	by, err := value.ParseFloat(c.Args[3])
 	switch {
 	case err != nil:
@@ -241,17 +241,17 @@ func (c *call) hIncrByFloat(t *Txn) {
 }
 
 // setOf opens the set of the command's key.
-func (c *call) setOf(t *Txn) (s *value.SetOf, it item, ok bool) {
+func (c *Call) setOf(t *Txn) (s *value.SetOf, it Item, ok bool) {
 	it, ok = c.of(t, c.Args[1], value.Set)
-	return value.OpenSet(it.body), it, ok
+	return value.OpenSet(it.Body), it, ok
 }
 
-func (c *call) sAdd(t *Txn) { c.eachMember(t, (*value.SetOf).Add) }
+func (c *Call) sAdd(t *Txn) { c.eachMember(t, (*value.SetOf).Add) }
 
-func (c *call) sRem(t *Txn) { c.eachMember(t, (*value.SetOf).Remove) }
+func (c *Call) sRem(t *Txn) { c.eachMember(t, (*value.SetOf).Remove) }
 
 // eachMember changes a set by each member, and replies how many changed it.
-func (c *call) eachMember(t *Txn, change func(s *value.SetOf, member []byte) bool) {
+func (c *Call) eachMember(t *Txn, change func(s *value.SetOf, member []byte) bool) {
 	s, it, ok := c.setOf(t)
 	if !ok {
 		return
@@ -267,13 +267,13 @@ func (c *call) eachMember(t *Txn, change func(s *value.SetOf, member []byte) boo
 	}
 }
 
-func (c *call) sIsMember(t *Txn) {
+func (c *Call) sIsMember(t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
 		c.Bit(s.Has(c.Args[2]))
 	}
 }
 
-func (c *call) sMIsMember(t *Txn) {
+func (c *Call) sMIsMember(t *Txn) {
 	s, _, ok := c.setOf(t)
 	if !ok {
 		return
@@ -284,13 +284,13 @@ func (c *call) sMIsMember(t *Txn) {
 	}
 }
 
-func (c *call) sCard(t *Txn) {
+func (c *Call) sCard(t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
 		c.Int(int64(s.Len()))
 	}
 }
 
-func (c *call) sMembers(t *Txn) {
+func (c *Call) sMembers(t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
 		c.Set(s.Len())
 		s.Each(c.Bulk)

@@ -1,4 +1,4 @@
-package server
+package values
 
 import (
 	"limitdb/limit"
@@ -8,28 +8,28 @@ import (
 )
 
 // Strings, with Redis 7's replies and errors.
-func stringCommands() []command {
-	return []command{
-		onKey("GET", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the string of a key.", (*call).get),
-		onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*call).setKey,
+func stringRows() []Row {
+	return []Row{
+		onKey("GET", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the string of a key.", (*Call).get),
+		onKey("SET", -3, spec.Write|spec.Ahead, "string", "Sets the string of a key, with an expiry or conditions if you like.", (*Call).setKey,
 			spec.Text("value"),
 			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.Optional(spec.Word("GET")),
 			spec.OneOf("expiration", expiryWords(spec.Word("KEEPTTL"))...)),
-		onKey("SETNX", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key that does not exist.", (*call).setNX, spec.Text("value")),
-		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*call).setEX, spec.Integer("seconds"), spec.Text("value")),
-		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")),
-		onKey("GETSET", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key and returns the one before.", (*call).getSet, spec.Text("value")),
-		onKey("GETDEL", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key and forgets the key.", (*call).getDel),
-		onKey("GETEX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key, and sets when it expires.", (*call).getEX,
+		onKey("SETNX", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key that does not exist.", (*Call).setNX, spec.Text("value")),
+		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*Call).setEX, spec.Integer("seconds"), spec.Text("value")),
+		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*Call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")),
+		onKey("GETSET", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key and returns the one before.", (*Call).getSet, spec.Text("value")),
+		onKey("GETDEL", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key and forgets the key.", (*Call).getDel),
+		onKey("GETEX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key, and sets when it expires.", (*Call).getEX,
 			spec.OneOf("expiration", expiryWords(spec.Word("PERSIST"))...)),
-		onKeys("MGET", -2, spec.Readonly|spec.Fast|spec.Wide, 1, "string", "Returns the strings of keys.", (*call).mGet, spec.Argument{Name: "key", Kind: "key", Multiple: true}),
-		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", (*call).mSet, keyValues()),
-		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", (*call).mSetNX, keyValues()),
-		onKey("APPEND", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Appends to the string of a key; returns its length.", (*call).appendTo, spec.Text("value")),
-		onKey("STRLEN", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the length of a key's string.", (*call).strLen),
-		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", (*call).getRange, spec.Integer("start"), spec.Integer("end")),
-		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Is the old name of GETRANGE.", (*call).getRange, spec.Integer("start"), spec.Integer("end")),
-		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*call).setRange, spec.Integer("offset"), spec.Text("value")),
+		onKeys("MGET", -2, spec.Readonly|spec.Fast|spec.Wide, 1, "string", "Returns the strings of keys.", (*Call).mGet, spec.Argument{Name: "key", Kind: "key", Multiple: true}),
+		onKeys("MSET", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, in one step.", (*Call).mSet, keyValues()),
+		onKeys("MSETNX", -3, spec.Write|spec.Wide, 2, "string", "Sets the strings of keys, if none of them exists.", (*Call).mSetNX, keyValues()),
+		onKey("APPEND", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Appends to the string of a key; returns its length.", (*Call).appendTo, spec.Text("value")),
+		onKey("STRLEN", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the length of a key's string.", (*Call).strLen),
+		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Is the old name of GETRANGE.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*Call).setRange, spec.Integer("offset"), spec.Text("value")),
 	}
 }
 
@@ -49,16 +49,16 @@ func expiryWords(more spec.Argument) []spec.Argument {
 }
 
 // bulkText replies with a string's text; null for an absent key.
-func (c *call) bulkText(it *item) {
-	if it.typ == value.None {
+func (c *Call) bulkText(it *Item) {
+	if it.Type == value.None {
 		c.Null()
 		return
 	}
 	var buf [20]byte
-	c.Bulk(value.Text(it.body, buf[:]))
+	c.Bulk(value.Text(it.Body, buf[:]))
 }
 
-func (c *call) get(t *Txn) {
+func (c *Call) get(t *Txn) {
 	if it, ok := c.of(t, c.Args[1], value.String); ok {
 		c.bulkText(&it)
 	}
@@ -130,10 +130,10 @@ func setOptionOf(w []byte) (o, against setOption) {
 }
 
 // expiry parses the time of the options, in ms of Unix time. If it fails, it replies with the error.
-func (c *call) expiry(o *setOptions) (ms int64, ok bool) {
+func (c *Call) expiry(o *setOptions) (ms int64, ok bool) {
 	ms, ok = resp.ParseInt(o.time)
 	if !ok {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return 0, false
 	}
 	base := c.NowMillis()
@@ -163,12 +163,12 @@ func addTime(n int64, seconds bool, base int64) (ms int64, ok bool) {
 }
 
 // failExpiry replies that the time is out of range.
-func (c *call) failExpiry() { c.Fail("ERR invalid expire time in '" + c.cmd.Full + "' command") }
+func (c *Call) failExpiry() { c.Fail("ERR invalid expire time in '" + c.Command.Full + "' command") }
 
-func (c *call) setKey(t *Txn) {
+func (c *Call) setKey(t *Txn) {
 	o, ok := parseSetOptions(c.Args[3:], setNX|setXX|setGet|setKeepTTL)
 	if !ok {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	c.setWith(t, c.Args[2], &o, c.OK, c.Null)
@@ -176,7 +176,7 @@ func (c *call) setKey(t *Txn) {
 
 // setWith sets the command's key as the options say, and replies with done, or with not if
 // a condition was not met.
-func (c *call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
+func (c *Call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
 	expires, ok := int64(0), true
 	if o.given&setTimes != 0 {
 		if expires, ok = c.expiry(o); !ok {
@@ -184,13 +184,13 @@ func (c *call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
 		}
 	}
 	key := c.Args[1]
-	it := c.item(t, key)
-	if o.given&setGet != 0 && it.exists() && it.typ != value.String {
+	it := c.Item(t, key)
+	if o.given&setGet != 0 && it.Exists() && it.Type != value.String {
 		c.failWrongType(&it, value.String.String())
 		return
 	}
-	met := o.given&setNX == 0 || !it.exists()
-	met = met && (o.given&setXX == 0 || it.exists())
+	met := o.given&setNX == 0 || !it.Exists()
+	met = met && (o.given&setXX == 0 || it.Exists())
 	if met && (!c.replaceable(&it) || !c.fits(len(text))) {
 		return
 	}
@@ -204,14 +204,14 @@ func (c *call) setWith(t *Txn, text []byte, o *setOptions, done, not func()) {
 	}
 	if met {
 		if o.given&setKeepTTL != 0 {
-			expires = it.expires
+			expires = it.Expires
 		}
 		c.putText(t, key, text, expires)
 	}
 }
 
 // fits reports whether a string may have n bytes. If not, it replies with the error.
-func (c *call) fits(n int) bool {
+func (c *Call) fits(n int) bool {
 	if n > value.MaxString {
 		c.Fail(errStringTooLong)
 		return false
@@ -220,24 +220,24 @@ func (c *call) fits(n int) bool {
 }
 
 // putText makes key hold a string with the text.
-func (c *call) putText(t *Txn, key, text []byte, expires int64) {
+func (c *Call) putText(t *Txn, key, text []byte, expires int64) {
 	c.body = value.AppendString(c.body[:0], text)
-	c.put(t, key, &item{typ: value.String, expires: expires, body: c.body})
+	c.Put(t, key, &Item{Type: value.String, Expires: expires, Body: c.body})
 }
 
-func (c *call) setNX(t *Txn) {
+func (c *Call) setNX(t *Txn) {
 	c.setWith(t, c.Args[2], &setOptions{given: setNX}, func() { c.Int(1) }, func() { c.Int(0) })
 }
 
-func (c *call) setEX(t *Txn) {
+func (c *Call) setEX(t *Txn) {
 	c.setWith(t, c.Args[3], &setOptions{given: setEX, time: c.Args[2]}, c.OK, nil)
 }
 
-func (c *call) pSetEX(t *Txn) {
+func (c *Call) pSetEX(t *Txn) {
 	c.setWith(t, c.Args[3], &setOptions{given: setPX, time: c.Args[2]}, c.OK, nil)
 }
 
-func (c *call) getSet(t *Txn) {
+func (c *Call) getSet(t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok || !c.fits(len(c.Args[2])) {
 		return
@@ -246,71 +246,71 @@ func (c *call) getSet(t *Txn) {
 	c.putText(t, c.Args[1], c.Args[2], 0)
 }
 
-func (c *call) getDel(t *Txn) {
+func (c *Call) getDel(t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
 	}
 	c.bulkText(&it)
-	if it.exists() {
+	if it.Exists() {
 		t.Remove(c.Args[1])
 	}
 }
 
-func (c *call) getEX(t *Txn) {
+func (c *Call) getEX(t *Txn) {
 	o, ok := parseSetOptions(c.Args[2:], setPersist)
 	if !ok {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	it, ok := c.of(t, c.Args[1], value.String)
 	switch {
 	case !ok:
 		return
-	case !it.exists():
+	case !it.Exists():
 		c.Null()
 		return
 	}
-	before := it.expires
+	before := it.Expires
 	switch {
 	case o.given&setPersist != 0:
-		it.expires = 0
+		it.Expires = 0
 	case o.given&setTimes != 0:
-		if it.expires, ok = c.expiry(&o); !ok {
+		if it.Expires, ok = c.expiry(&o); !ok {
 			return
 		}
 	}
 	c.bulkText(&it)
-	if it.expires != before {
-		c.put(t, c.Args[1], &it)
+	if it.Expires != before {
+		c.Put(t, c.Args[1], &it)
 	}
 }
 
-func (c *call) mGet(t *Txn) {
+func (c *Call) mGet(t *Txn) {
 	c.Array(len(c.Args) - 1)
 	for _, key := range c.Args[1:] {
-		it := c.item(t, key)
-		if it.typ != value.String {
-			it = item{}
+		it := c.Item(t, key)
+		if it.Type != value.String {
+			it = Item{}
 		}
 		c.bulkText(&it)
 	}
 }
 
-func (c *call) mSet(t *Txn) { c.setAll(t, false) }
+func (c *Call) mSet(t *Txn) { c.setAll(t, false) }
 
-func (c *call) mSetNX(t *Txn) { c.setAll(t, true) }
+func (c *Call) mSetNX(t *Txn) { c.setAll(t, true) }
 
 // setAll sets all keys or, if one may not be set, none.
-func (c *call) setAll(t *Txn, absent bool) {
+func (c *Call) setAll(t *Txn, absent bool) {
 	if len(c.Args)%2 == 0 {
-		c.Fail("ERR wrong number of arguments for '" + c.cmd.Full + "' command")
+		c.Fail("ERR wrong number of arguments for '" + c.Command.Full + "' command")
 		return
 	}
 	for i := 1; i < len(c.Args); i += 2 {
-		it := c.item(t, c.Args[i])
+		it := c.Item(t, c.Args[i])
 		switch {
-		case absent && it.exists():
+		case absent && it.Exists():
 			c.Int(0)
 			return
 		case !c.replaceable(&it) || !c.fits(len(c.Args[i+1])):
@@ -327,49 +327,49 @@ func (c *call) setAll(t *Txn, absent bool) {
 	c.OK()
 }
 
-func (c *call) appendTo(t *Txn) {
+func (c *Call) appendTo(t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
 	}
-	more, n := c.Args[2], value.StringLen(it.body)+len(c.Args[2])
+	more, n := c.Args[2], value.StringLen(it.Body)+len(c.Args[2])
 	if !c.fits(n) {
 		return
 	}
-	if !it.exists() {
+	if !it.Exists() {
 		c.putText(t, c.Args[1], more, 0)
 	} else {
-		c.body = value.StringText(value.AppendRaw(c.body[:0], nil), it.body)
+		c.body = value.StringText(value.AppendRaw(c.body[:0], nil), it.Body)
 		c.body = append(c.body, more...)
-		c.put(t, c.Args[1], &item{typ: value.String, expires: it.expires, body: c.body})
+		c.Put(t, c.Args[1], &Item{Type: value.String, Expires: it.Expires, Body: c.body})
 	}
 	c.Int(int64(n))
 }
 
-func (c *call) strLen(t *Txn) {
+func (c *Call) strLen(t *Txn) {
 	if it, ok := c.of(t, c.Args[1], value.String); ok {
-		c.Int(int64(value.StringLen(it.body)))
+		c.Int(int64(value.StringLen(it.Body)))
 	}
 }
 
-func (c *call) getRange(t *Txn) {
+func (c *Call) getRange(t *Txn) {
 	start, ok1 := resp.ParseInt(c.Args[2])
 	end, ok2 := resp.ParseInt(c.Args[3])
 	if !ok1 || !ok2 {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	if it, ok := c.of(t, c.Args[1], value.String); ok {
 		var buf [20]byte
-		c.Bulk(value.Range(value.Text(it.body, buf[:]), start, end))
+		c.Bulk(value.Range(value.Text(it.Body, buf[:]), start, end))
 	}
 }
 
-func (c *call) setRange(t *Txn) {
+func (c *Call) setRange(t *Txn) {
 	offset, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	case offset < 0:
 		c.Fail("ERR offset is out of range")
@@ -380,28 +380,28 @@ func (c *call) setRange(t *Txn) {
 	case !ok:
 		return
 	case len(c.Args[3]) == 0:
-		c.Int(int64(value.StringLen(it.body)))
+		c.Int(int64(value.StringLen(it.Body)))
 		return
 	}
-	text, err := value.SetRange(value.StringText(nil, it.body), offset, c.Args[3])
+	text, err := value.SetRange(value.StringText(nil, it.Body), offset, c.Args[3])
 	if err != nil {
 		c.Fail(errStringTooLong)
 		return
 	}
 	c.body = value.AppendRaw(c.body[:0], text)
-	c.put(t, c.Args[1], &item{typ: value.String, expires: it.expires, body: c.body})
+	c.Put(t, c.Args[1], &Item{Type: value.String, Expires: it.Expires, Body: c.body})
 	c.Int(int64(len(text)))
 }
 
 // ttlOf returns the time that a key has left in ms: -2 for no such key, -1 for one that never expires.
-func (c *call) ttlOf(it *item) int64 {
+func (c *Call) TTL(it *Item) int64 {
 	switch {
-	case !it.exists():
+	case !it.Exists():
 		return -2
-	case it.kind != 0:
-		return limit.Milliseconds(limit.Expires(it.kind, it.body) - c.Now)
-	case it.expires == 0:
+	case it.Kind != 0:
+		return limit.Milliseconds(limit.Expires(it.Kind, it.Body) - c.Now)
+	case it.Expires == 0:
 		return -1
 	}
-	return max(0, it.expires-c.NowMillis())
+	return max(0, it.Expires-c.NowMillis())
 }

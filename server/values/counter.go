@@ -1,4 +1,4 @@
-package server
+package values
 
 import (
 	"math"
@@ -9,15 +9,15 @@ import (
 )
 
 // Counters: strings that are numbers.
-func counterCommands() []command {
+func counterRows() []Row {
 	by := func(name string) spec.Argument { return spec.Integer(name) }
-	return []command{
-		onKey("INCR", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Adds 1 to the integer of a key, which begins as 0.", (*call).incr),
-		onKey("DECR", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*call).decr),
-		onKey("INCRBY", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the integer of a key, which begins as 0.", (*call).incrBy, by("increment")),
-		onKey("DECRBY", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Subtracts from the integer of a key, which begins as 0.", (*call).decrBy, by("decrement")),
-		onKey("INCRBYFLOAT", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the number of a key, which begins as 0.", (*call).incrByFloat, spec.Argument{Name: "increment", Kind: "double"}),
-		onKey("INCREX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*call).incrEX,
+	return []Row{
+		onKey("INCR", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Adds 1 to the integer of a key, which begins as 0.", (*Call).incr),
+		onKey("DECR", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*Call).decr),
+		onKey("INCRBY", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the integer of a key, which begins as 0.", (*Call).incrBy, by("increment")),
+		onKey("DECRBY", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Subtracts from the integer of a key, which begins as 0.", (*Call).decrBy, by("decrement")),
+		onKey("INCRBYFLOAT", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the number of a key, which begins as 0.", (*Call).incrByFloat, spec.Argument{Name: "increment", Kind: "double"}),
+		onKey("INCREX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*Call).incrEX,
 			spec.OneOf("increment", spec.Argument{Name: "integer", Kind: "integer", Token: "BYINT"}, spec.Argument{Name: "float", Kind: "double", Token: "BYFLOAT"}),
 			spec.Optional(spec.Argument{Name: "lowerbound", Kind: "double", Token: "LBOUND"}),
 			spec.Optional(spec.Argument{Name: "upperbound", Kind: "double", Token: "UBOUND"}),
@@ -27,23 +27,23 @@ func counterCommands() []command {
 	}
 }
 
-func (c *call) incr(t *Txn) { c.add(t, 1) }
+func (c *Call) incr(t *Txn) { c.add(t, 1) }
 
-func (c *call) decr(t *Txn) { c.add(t, -1) }
+func (c *Call) decr(t *Txn) { c.add(t, -1) }
 
-func (c *call) incrBy(t *Txn) {
+func (c *Call) incrBy(t *Txn) {
 	if n, ok := resp.ParseInt(c.Args[2]); ok {
 		c.add(t, n)
 		return
 	}
-	c.Fail(errNotInt)
+	c.Fail(spec.ErrNotInt)
 }
 
-func (c *call) decrBy(t *Txn) {
+func (c *Call) decrBy(t *Txn) {
 	n, ok := resp.ParseInt(c.Args[2])
 	switch {
 	case !ok:
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 	case n == math.MinInt64:
 		c.Fail("ERR decrement would overflow")
 	default:
@@ -52,39 +52,39 @@ func (c *call) decrBy(t *Txn) {
 }
 
 // add adds n to the integer of the command's key.
-func (c *call) add(t *Txn, n int64) {
+func (c *Call) add(t *Txn, n int64) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
 	}
-	sum, err := value.StringInt(it.body)
+	sum, err := value.StringInt(it.Body)
 	if err != nil {
-		c.FailState(errNotInt)
+		c.FailState(spec.ErrNotInt)
 		return
 	}
 	if sum, err = value.Add(sum, n); err != nil {
 		c.FailState(errSumOverflow)
 		return
 	}
-	c.putCounter(t, sum, it.expires)
+	c.putCounter(t, sum, it.Expires)
 	c.Int(sum)
 }
 
 // putCounter makes the command's key hold a number.
-func (c *call) putCounter(t *Txn, n, expires int64) {
+func (c *Call) putCounter(t *Txn, n, expires int64) {
 	c.body = value.AppendCounter(c.body[:0], n)
-	c.put(t, c.Args[1], &item{typ: value.String, expires: expires, body: c.body})
+	c.Put(t, c.Args[1], &Item{Type: value.String, Expires: expires, Body: c.body})
 }
 
 // floatOf returns a string as a number, 0 for an absent key.
-func floatOf(it *item) (value.Float, error) {
-	if !it.exists() {
+func floatOf(it *Item) (value.Float, error) {
+	if !it.Exists() {
 		return value.ParseFloat([]byte{'0'})
 	}
-	return value.ParseFloat(value.StringText(nil, it.body))
+	return value.ParseFloat(value.StringText(nil, it.Body))
 }
 
-func (c *call) incrByFloat(t *Txn) {
+func (c *Call) incrByFloat(t *Txn) {
 	it, ok := c.of(t, c.Args[1], value.String)
 	if !ok {
 		return
@@ -103,12 +103,12 @@ func (c *call) incrByFloat(t *Txn) {
 		c.FailState(errNaN)
 		return
 	}
-	c.Bulk(c.putFloat(t, x, it.expires))
+	c.Bulk(c.putFloat(t, x, it.Expires))
 }
 
 // putFloat makes the command's key hold a number, and returns its text.
-func (c *call) putFloat(t *Txn, x value.Float, expires int64) []byte {
+func (c *Call) putFloat(t *Txn, x value.Float, expires int64) []byte {
 	c.body = x.Append(value.AppendText(c.body[:0], nil))
-	c.put(t, c.Args[1], &item{typ: value.String, expires: expires, body: c.body})
+	c.Put(t, c.Args[1], &Item{Type: value.String, Expires: expires, Body: c.body})
 	return c.body[1:]
 }

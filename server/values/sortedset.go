@@ -1,4 +1,4 @@
-package server
+package values
 
 import (
 	"math"
@@ -9,36 +9,36 @@ import (
 )
 
 // Sorted sets, in a plain form: a change takes time in proportion to the size of the set.
-func sortedSetCommands() []command {
+func sortedSetRows() []Row {
 	members := spec.Several(spec.Text("member"))
 	bounds := func(kind string) []spec.Argument {
 		return []spec.Argument{{Name: "min", Kind: kind}, {Name: "max", Kind: kind}}
 	}
 	limitWord := spec.Optional(spec.Argument{Name: "limit", Kind: "block", Token: "LIMIT", Args: []spec.Argument{spec.Integer("offset"), spec.Integer("count")}})
-	row := func(name string, arity int, f spec.Flags, summary string, step func(*call, *Txn), args ...spec.Argument) command {
+	row := func(name string, arity int, f spec.Flags, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
 		return onKey(name, arity, f, "sorted-set", summary, step, args...)
 	}
-	return []command{
-		row("ZADD", -4, spec.Write|spec.Fast, "Adds members to a sorted set, or changes their scores.", (*call).zAdd,
+	return []Row{
+		row("ZADD", -4, spec.Write|spec.Fast, "Adds members to a sorted set, or changes their scores.", (*Call).zAdd,
 			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.OneOf("comparison", spec.Word("GT"), spec.Word("LT")), spec.Optional(spec.Word("CH")), spec.Optional(spec.Word("INCR")),
 			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "score", Kind: "double"}, spec.Text("member")}}),
-		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", (*call).zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
-		row("ZREM", -3, spec.Write|spec.Fast, "Removes members of a sorted set.", (*call).zRem, members),
-		row("ZREMRANGEBYSCORE", 4, spec.Write, "Removes the members of a sorted set with scores in a range.", (*call).zRemRangeByScore, bounds("double")...),
-		row("ZREMRANGEBYRANK", 4, spec.Write, "Removes the members of a sorted set with ranks in a range.", (*call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")),
-		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*call).zCard),
-		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*call).zCount, bounds("double")...),
-		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*call).zScore, spec.Text("member")),
-		row("ZMSCORE", -3, spec.Readonly|spec.Fast, "Returns the scores of members of a sorted set.", (*call).zMScore, members),
-		row("ZRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set.", (*call).zRank, spec.Text("member")),
-		row("ZREVRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set, from the highest score.", (*call).zRevRank, spec.Text("member")),
-		row("ZRANGE", -4, spec.Readonly, "Returns members of a sorted set, by rank or by score.", func(c *call, t *Txn) { c.zRange(t, zRangeArgs{options: 4}) },
+		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", (*Call).zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
+		row("ZREM", -3, spec.Write|spec.Fast, "Removes members of a sorted set.", (*Call).zRem, members),
+		row("ZREMRANGEBYSCORE", 4, spec.Write, "Removes the members of a sorted set with scores in a range.", (*Call).zRemRangeByScore, bounds("double")...),
+		row("ZREMRANGEBYRANK", 4, spec.Write, "Removes the members of a sorted set with ranks in a range.", (*Call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")),
+		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*Call).zCard),
+		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*Call).zCount, bounds("double")...),
+		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*Call).zScore, spec.Text("member")),
+		row("ZMSCORE", -3, spec.Readonly|spec.Fast, "Returns the scores of members of a sorted set.", (*Call).zMScore, members),
+		row("ZRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set.", (*Call).zRank, spec.Text("member")),
+		row("ZREVRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set, from the highest score.", (*Call).zRevRank, spec.Text("member")),
+		row("ZRANGE", -4, spec.Readonly, "Returns members of a sorted set, by rank or by score.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{options: 4}) },
 			spec.Text("start"), spec.Text("stop"), spec.Optional(spec.Word("BYSCORE")), spec.Optional(spec.Word("REV")), limitWord, spec.Optional(spec.Word("WITHSCORES"))),
-		row("ZREVRANGE", -4, spec.Readonly, "Returns members of a sorted set by rank, from the highest score.", func(c *call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, reverse: true, options: 4}) },
+		row("ZREVRANGE", -4, spec.Readonly, "Returns members of a sorted set by rank, from the highest score.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, reverse: true, options: 4}) },
 			spec.Integer("start"), spec.Integer("stop"), spec.Optional(spec.Word("WITHSCORES"))),
-		row("ZRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range.", func(c *call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, byScore: true, options: 4}) },
+		row("ZRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{fixed: true, byScore: true, options: 4}) },
 			append(bounds("double"), spec.Optional(spec.Word("WITHSCORES")), limitWord)...),
-		row("ZREVRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range, from the highest score.", func(c *call, t *Txn) {
+		row("ZREVRANGEBYSCORE", -4, spec.Readonly, "Returns the members of a sorted set with scores in a range, from the highest score.", func(c *Call, t *Txn) {
 			c.zRange(t, zRangeArgs{fixed: true, byScore: true, reverse: true, options: 4})
 		},
 			spec.Argument{Name: "max", Kind: "double"}, spec.Argument{Name: "min", Kind: "double"}, spec.Optional(spec.Word("WITHSCORES")), limitWord),
@@ -55,19 +55,19 @@ type collection interface {
 
 // putCollection makes the command's key hold what a collection has become, and reports whether
 // it could. If not, it replies with the error.
-func (c *call) putCollection(t *Txn, it *item, typ value.Type, e collection) bool {
+func (c *Call) putCollection(t *Txn, it *Item, typ value.Type, e collection) bool {
 	if e.Err() != nil {
 		c.Fail(errCollectionTooLarge)
 		return false
 	}
-	if e.Changed() || c.cmd.Flags&spec.Touches != 0 && it.exists() {
-		c.put(t, c.Args[1], &item{typ: typ, expires: it.expires, body: e.Body()})
+	if e.Changed() || c.Command.Flags&spec.Touches != 0 && it.Exists() {
+		c.Put(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()})
 	}
 	return true
 }
 
 // score replies with a score.
-func (c *call) score(x float64) {
+func (c *Call) score(x float64) {
 	if c.Proto == resp.RESP2 {
 		var buf [32]byte
 		c.Bulk(value.AppendScore(buf[:0], x))
@@ -77,9 +77,9 @@ func (c *call) score(x float64) {
 }
 
 // sortedSet opens the sorted set of the command's key.
-func (c *call) sortedSet(t *Txn) (z *value.SortedSetOf, it item, ok bool) {
+func (c *Call) sortedSet(t *Txn) (z *value.SortedSetOf, it Item, ok bool) {
 	it, ok = c.of(t, c.Args[1], value.SortedSet)
-	return value.OpenSortedSet(it.body), it, ok
+	return value.OpenSortedSet(it.Body), it, ok
 }
 
 // zAddOption is a set of ZADD's options.
@@ -125,11 +125,11 @@ func (o zAddOption) check(pairs int) string {
 	return ""
 }
 
-func (c *call) zAdd(t *Txn) { c.zAddWith(t, 0) }
+func (c *Call) zAdd(t *Txn) { c.zAddWith(t, 0) }
 
-func (c *call) zIncrBy(t *Txn) { c.zAddWith(t, zAddIncr) }
+func (c *Call) zIncrBy(t *Txn) { c.zAddWith(t, zAddIncr) }
 
-func (c *call) zAddWith(t *Txn, o zAddOption) {
+func (c *Call) zAddWith(t *Txn, o zAddOption) {
 	words := c.Args[2:]
 	for len(words) > 0 {
 		option := zAddOptionOf(words[0])
@@ -140,7 +140,7 @@ func (c *call) zAddWith(t *Txn, o zAddOption) {
 		words = words[1:]
 	}
 	if len(words) == 0 || len(words)%2 != 0 {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	if text := o.check(len(words) / 2); text != "" {
@@ -205,7 +205,7 @@ func (o zAddOption) apply(z *value.SortedSetOf, member []byte, x float64) (score
 	return x, false, x != old, false
 }
 
-func (c *call) zRem(t *Txn) {
+func (c *Call) zRem(t *Txn) {
 	z, it, ok := c.sortedSet(t)
 	if !ok {
 		return
@@ -232,7 +232,7 @@ func parseScores(low, high []byte) (r value.Scores, text string) {
 	return r, ""
 }
 
-func (c *call) zRemRangeByScore(t *Txn) {
+func (c *Call) zRemRangeByScore(t *Txn) {
 	r, text := parseScores(c.Args[2], c.Args[3])
 	if text != "" {
 		c.Fail(text)
@@ -244,16 +244,16 @@ func (c *call) zRemRangeByScore(t *Txn) {
 }
 
 // ranks parses two ranks. If it fails, it replies with the error.
-func (c *call) ranks(low, high []byte) (start, stop int64, ok bool) {
+func (c *Call) ranks(low, high []byte) (start, stop int64, ok bool) {
 	start, ok1 := resp.ParseInt(low)
 	stop, ok2 := resp.ParseInt(high)
 	if !ok1 || !ok2 {
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 	}
 	return start, stop, ok1 && ok2
 }
 
-func (c *call) zRemRangeByRank(t *Txn) {
+func (c *Call) zRemRangeByRank(t *Txn) {
 	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
 	if !ok {
 		return
@@ -263,20 +263,20 @@ func (c *call) zRemRangeByRank(t *Txn) {
 	}
 }
 
-func (c *call) removeSpan(t *Txn, it *item, z *value.SortedSetOf, s value.Span) {
+func (c *Call) removeSpan(t *Txn, it *Item, z *value.SortedSetOf, s value.Span) {
 	z.RemoveSpan(s)
 	if c.putCollection(t, it, value.SortedSet, z) {
 		c.Int(int64(s.Count))
 	}
 }
 
-func (c *call) zCard(t *Txn) {
+func (c *Call) zCard(t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
 		c.Int(int64(z.Len()))
 	}
 }
 
-func (c *call) zCount(t *Txn) {
+func (c *Call) zCount(t *Txn) {
 	r, text := parseScores(c.Args[2], c.Args[3])
 	if text != "" {
 		c.Fail(text)
@@ -287,14 +287,14 @@ func (c *call) zCount(t *Txn) {
 	}
 }
 
-func (c *call) zScore(t *Txn) {
+func (c *Call) zScore(t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
 		c.scoreOf(z, c.Args[2])
 	}
 }
 
 // scoreOf replies with a member's score, or null.
-func (c *call) scoreOf(z *value.SortedSetOf, member []byte) {
+func (c *Call) scoreOf(z *value.SortedSetOf, member []byte) {
 	if x, ok := z.Score(member); ok {
 		c.score(x)
 		return
@@ -302,7 +302,7 @@ func (c *call) scoreOf(z *value.SortedSetOf, member []byte) {
 	c.Null()
 }
 
-func (c *call) zMScore(t *Txn) {
+func (c *Call) zMScore(t *Txn) {
 	z, _, ok := c.sortedSet(t)
 	if !ok {
 		return
@@ -313,11 +313,11 @@ func (c *call) zMScore(t *Txn) {
 	}
 }
 
-func (c *call) zRank(t *Txn) { c.rank(t, false) }
+func (c *Call) zRank(t *Txn) { c.rank(t, false) }
 
-func (c *call) zRevRank(t *Txn) { c.rank(t, true) }
+func (c *Call) zRevRank(t *Txn) { c.rank(t, true) }
 
-func (c *call) rank(t *Txn, reverse bool) {
+func (c *Call) rank(t *Txn, reverse bool) {
 	z, _, ok := c.sortedSet(t)
 	if !ok {
 		return
@@ -353,7 +353,7 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 			a.offset, ok1 = resp.ParseInt(words[i+1])
 			a.count, ok2 = resp.ParseInt(words[i+2])
 			if !ok1 || !ok2 {
-				return errNotInt
+				return spec.ErrNotInt
 			}
 			i += 2
 		case resp.EqualFold(w, "REV") && !a.fixed && !a.reverse:
@@ -363,7 +363,7 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 		case resp.EqualFold(w, "BYLEX") && !a.fixed:
 			return "ERR limitdb has no BYLEX"
 		default:
-			return errSyntax
+			return spec.ErrSyntax
 		}
 	}
 	if a.count != -1 && !a.byScore {
@@ -372,7 +372,7 @@ func (a *zRangeArgs) parse(words [][]byte) string {
 	return ""
 }
 
-func (c *call) zRange(t *Txn, a zRangeArgs) {
+func (c *Call) zRange(t *Txn, a zRangeArgs) {
 	if text := a.parse(c.Args[a.options:]); text != "" {
 		c.Fail(text)
 		return
@@ -406,7 +406,7 @@ func (c *call) zRange(t *Txn, a zRangeArgs) {
 }
 
 // members replies with the members of a span, as far as offset and count allow.
-func (c *call) members(z *value.SortedSetOf, s value.Span, a *zRangeArgs) {
+func (c *Call) members(z *value.SortedSetOf, s value.Span, a *zRangeArgs) {
 	skip, n := a.offset, int64(s.Count)
 	if skip < 0 || skip >= n {
 		skip = n

@@ -1,9 +1,10 @@
-package server
+package values
 
 import (
 	"math"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/value"
 )
 
@@ -74,10 +75,10 @@ func parseIncrEX(words [][]byte) (o increxOptions, ok bool) {
 	return o, !both && (o.given&increxENX == 0 || o.setOptions.given&setTimes != 0)
 }
 
-func (c *call) incrEX(t *Txn) {
+func (c *Call) incrEX(t *Txn) {
 	o, ok := parseIncrEX(c.Args[2:])
 	if !ok {
-		c.Fail(errSyntax)
+		c.Fail(spec.ErrSyntax)
 		return
 	}
 	expires := int64(0)
@@ -90,9 +91,9 @@ func (c *call) incrEX(t *Txn) {
 	if !ok {
 		return
 	}
-	keeps := o.given&increxExpiry == 0 || o.given&increxENX != 0 && it.expires != 0
+	keeps := o.given&increxExpiry == 0 || o.given&increxENX != 0 && it.Expires != 0
 	if keeps {
-		expires = it.expires
+		expires = it.Expires
 	}
 	if o.words[increxByFloat] != nil {
 		c.incrEXFloat(t, &o, &it, expires)
@@ -109,21 +110,21 @@ func parseIntOr(word []byte, otherwise int64) (int64, bool) {
 	return resp.ParseInt(word)
 }
 
-func (c *call) incrEXInt(t *Txn, o *increxOptions, it *item, expires int64) {
+func (c *Call) incrEXInt(t *Txn, o *increxOptions, it *Item, expires int64) {
 	by, ok1 := parseIntOr(o.words[increxByInt], 1)
 	low, ok2 := parseIntOr(o.words[increxLower], math.MinInt64)
 	high, ok3 := parseIntOr(o.words[increxUpper], math.MaxInt64)
 	switch {
 	case !ok1 || !ok2 || !ok3:
-		c.Fail(errNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	case low > high:
 		c.Fail(errBounds)
 		return
 	}
-	now, err := value.StringInt(it.body)
+	now, err := value.StringInt(it.Body)
 	if err != nil {
-		c.FailState(errNotInt)
+		c.FailState(spec.ErrNotInt)
 		return
 	}
 	sum, err := value.Add(now, by)
@@ -151,7 +152,7 @@ func (c *call) incrEXInt(t *Txn, o *increxOptions, it *item, expires int64) {
 	c.Int(applied)
 }
 
-func (c *call) incrEXFloat(t *Txn, o *increxOptions, it *item, expires int64) {
+func (c *Call) incrEXFloat(t *Txn, o *increxOptions, it *Item, expires int64) {
 	x, err := floatOf(it)
 	if err != nil || !x.Finite() {
 		c.FailState(errNotFloat)

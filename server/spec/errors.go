@@ -1,0 +1,9 @@
+package spec
+
+// The replies, in Redis' words, to arguments that many commands have.
+const (
+	ErrSyntax    = "ERR syntax error"
+	ErrNotInt    = "ERR value is not an integer or out of range"
+	ErrWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	ErrDBIndex   = "ERR DB index is out of range"
+)

@@ -1,0 +1,140 @@
+package values
+
+import (
+	"limitdb/resp"
+	"limitdb/server/spec"
+	"limitdb/value"
+)
+
+// Lists, in a plain form: a change takes time in proportion to the size of the list.
+func listRows() []Row {
+	elements := spec.Several(spec.Text("element"))
+	count := spec.Optional(spec.Integer("count"))
+	row := func(name string, arity int, f spec.Flags, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
+		return onKey(name, arity, f, "list", summary, step, args...)
+	}
+	return []Row{
+		row("LPUSH", -3, spec.Write|spec.Fast, "Adds elements on the left of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, true, false) }, elements),
+		row("RPUSH", -3, spec.Write|spec.Fast, "Adds elements on the right of a list; returns its length.", func(c *Call, t *Txn) { c.pushTo(t, false, false) }, elements),
+		row("LPUSHX", -3, spec.Write|spec.Fast, "Adds elements on the left of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, true, true) }, elements),
+		row("RPUSHX", -3, spec.Write|spec.Fast, "Adds elements on the right of a list that exists.", func(c *Call, t *Txn) { c.pushTo(t, false, true) }, elements),
+		row("LPOP", -2, spec.Write|spec.Fast, "Removes elements on the left of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopLeft) }, count),
+		row("RPOP", -2, spec.Write|spec.Fast, "Removes elements on the right of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopRight) }, count),
+		row("LLEN", 2, spec.Readonly|spec.Fast, "Counts the elements of a list.", (*Call).lLen),
+		row("LINDEX", 3, spec.Readonly, "Returns an element of a list.", (*Call).lIndex, spec.Integer("index")),
+		row("LRANGE", 4, spec.Readonly, "Returns elements of a list.", (*Call).lRange, spec.Integer("start"), spec.Integer("stop")),
+		row("LTRIM", 4, spec.Write|spec.Touches, "Removes all elements of a list but those in a range.", (*Call).lTrim, spec.Integer("start"), spec.Integer("stop")),
+	}
+}
+
+// list opens the list of the command's key.
+func (c *Call) list(t *Txn) (l *value.ListOf, it Item, ok bool) {
+	it, ok = c.of(t, c.Args[1], value.List)
+	return value.OpenList(it.Body), it, ok
+}
+
+func (c *Call) pushTo(t *Txn, left, present bool) {
+	l, it, ok := c.list(t)
+	switch {
+	case !ok:
+		return
+	case present && !it.Exists():
+		c.Int(0)
+		return
+	}
+	for _, e := range c.Args[2:] {
+		if left {
+			l.PushLeft(e)
+		} else {
+			l.PushRight(e)
+		}
+	}
+	if c.putCollection(t, &it, value.List, l) {
+		c.Int(int64(l.Len()))
+	}
+}
+
+func (c *Call) pop(t *Txn, pop func(l *value.ListOf) ([]byte, bool)) {
+	count, many := int64(1), len(c.Args) == 3
+	if many {
+		var ok bool
+		if count, ok = resp.ParseInt(c.Args[2]); !ok || count < 0 {
+			c.Fail("ERR value is out of range, must be positive")
+			return
+		}
+	} else if len(c.Args) > 3 {
+		c.Fail("ERR wrong number of arguments for '" + c.Command.Full + "' command")
+		return
+	}
+	l, it, ok := c.list(t)
+	switch {
+	case !ok:
+		return
+	case !it.Exists() && many:
+		c.NullArray()
+		return
+	case !it.Exists():
+		c.Null()
+		return
+	}
+	if count = min(count, int64(l.Len())); many {
+		c.Array(int(count))
+	}
+	for range count {
+		text, _ := pop(l)
+		c.Bulk(text)
+	}
+	c.putCollection(t, &it, value.List, l)
+}
+
+func (c *Call) lLen(t *Txn) {
+	if l, _, ok := c.list(t); ok {
+		c.Int(int64(l.Len()))
+	}
+}
+
+func (c *Call) lIndex(t *Txn) {
+	l, it, ok := c.list(t)
+	switch {
+	case !ok:
+		return
+	case !it.Exists():
+		c.Null()
+		return
+	}
+	i, ok := resp.ParseInt(c.Args[2])
+	if !ok {
+		c.Fail(spec.ErrNotInt)
+		return
+	}
+	if text, ok := l.Index(i); ok {
+		c.Bulk(text)
+		return
+	}
+	c.Null()
+}
+
+func (c *Call) lRange(t *Txn) {
+	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
+	if !ok {
+		return
+	}
+	if l, _, ok := c.list(t); ok {
+		l.Range(start, stop, c.Array, c.Bulk)
+	}
+}
+
+func (c *Call) lTrim(t *Txn) {
+	start, stop, ok := c.ranks(c.Args[2], c.Args[3])
+	if !ok {
+		return
+	}
+	l, it, ok := c.list(t)
+	if !ok {
+		return
+	}
+	l.Trim(start, stop)
+	if c.putCollection(t, &it, value.List, l) {
+		c.OK()
+	}
+}

@@ -1,0 +1,144 @@
+package values
+
+import (
+	"bytes"
+
+	"limitdb/resp"
+	"limitdb/server/spec"
+	"limitdb/value"
+)
+
+// What keys hold, and under which name.
+func objectRows() []Row {
+	two := func(name string, arity int, summary string, run func(*Call, *Txn), more ...spec.Argument) Row {
+		c := onKeys(name, arity, spec.Write, 1, "generic", summary, run,
+			append([]spec.Argument{{Name: "key", Kind: "key"}, {Name: "newkey", Kind: "key"}}, more...)...)
+		c.LastKey = 2
+		return c
+	}
+	sub := func(name, summary string) Row {
+		c := onKey(name, 3, spec.Readonly, "generic", summary, (*Call).object)
+		c.FirstKey, c.LastKey = 2, 2
+		return c
+	}
+	return []Row{
+		onKey("TYPE", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns a key's algorithm or type in lower case, or none.", (*Call).typeOf),
+		two("RENAME", 3, "Gives a key another name.", (*Call).rename),
+		two("RENAMENX", 3, "Gives a key another name that no key has.", (*Call).renameNX),
+		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))),
+		{
+			Command: spec.Command{
+				Name: "OBJECT", Arity: -2, Group: "generic", Since: "1.0.0", Complexity: "O(1)", Summary: "Says how a key is kept.",
+			},
+			Subs: []Row{
+				sub("ENCODING", "Returns how a value is kept, in Redis' words."),
+				sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
+				sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),
+				sub("REFCOUNT", "Returns 1."),
+				{Command: spec.Command{Name: "HELP", Arity: 2, Group: "generic", Since: "1.0.0", Complexity: "O(1)", Summary: "Lists the subcommands."}},
+			},
+		},
+	}
+}
+
+func (c *Call) typeOf(t *Txn) {
+	it := c.Item(t, c.Args[1])
+	if it.Kind != 0 {
+		c.Simple(it.Kind.TypeName())
+		return
+	}
+	c.Simple(it.Type.String())
+}
+
+func (c *Call) rename(t *Txn) { c.move(t, false) }
+
+func (c *Call) renameNX(t *Txn) { c.move(t, true) }
+
+// move gives the first key the name of the second one.
+func (c *Call) move(t *Txn, absent bool) {
+	from, to := c.Args[1], c.Args[2]
+	it := c.Item(t, from)
+	if !it.Exists() {
+		c.FailState(errNoSuchKey)
+		return
+	}
+	old := c.Item(t, to)
+	switch {
+	case !c.movable(&it):
+		return
+	case absent && old.Exists():
+		c.Int(0)
+		return
+	case !c.replaceable(&old):
+		return
+	}
+	if !bytes.Equal(from, to) {
+		it.Body = bytes.Clone(it.Body)
+		t.Remove(from)
+		c.Put(t, to, &it)
+	}
+	if absent {
+		c.Int(1)
+		return
+	}
+	c.OK()
+}
+
+func (c *Call) copyKey(t *Txn) {
+	replace := false
+	for i := 3; i < len(c.Args); i++ {
+		switch {
+		case resp.EqualFold(c.Args[i], "REPLACE"):
+			replace = true
+		case resp.EqualFold(c.Args[i], "DB") && i+1 < len(c.Args):
+			i++
+			if n, ok := resp.ParseInt(c.Args[i]); !ok {
+				c.Fail(spec.ErrNotInt)
+				return
+			} else if n < 0 || n >= c.Settings.Databases.Get() {
+				c.Fail(spec.ErrDBIndex)
+				return
+			}
+		default:
+			c.Fail(spec.ErrSyntax)
+			return
+		}
+	}
+	if bytes.Equal(c.Args[1], c.Args[2]) {
+		c.Fail("ERR source and destination objects are the same")
+		return
+	}
+	it := c.Item(t, c.Args[1])
+	old := c.Item(t, c.Args[2])
+	switch {
+	case !it.Exists():
+		c.Int(0)
+	case !c.movable(&it):
+	case old.Exists() && !replace:
+		c.Int(0)
+	case !c.replaceable(&old):
+	default:
+		it.Body = bytes.Clone(it.Body)
+		c.Put(t, c.Args[2], &it)
+		c.Int(1)
+	}
+}
+
+// object is OBJECT ENCODING, FREQ, IDLETIME and REFCOUNT.
+func (c *Call) object(t *Txn) {
+	it := c.Item(t, c.Args[2])
+	switch {
+	case !it.Exists():
+		c.Null()
+	case c.Command.Name == "REFCOUNT":
+		c.Int(1)
+	case c.Command.Name != "ENCODING":
+		c.Int(0)
+	case it.Kind != 0:
+		c.Text("raw")
+	case it.Type == value.String:
+		c.Text(value.StringEncoding(it.Body))
+	default:
+		c.Text(value.CollectionEncoding(it.Type, it.Body))
+	}
+}

@@ -1,0 +1,36 @@
+package values
+
+import "limitdb/server/spec"
+
+// A Row describes a command and has its handler.
+type Row struct {
+	spec.Command
+	Step func(c *Call, t *Txn) // nil: HELP, or a command that has subcommands only
+	Subs []Row
+}
+
+// Families returns the commands of the package, in the order of the reference.
+func Families() [][]Row {
+	return [][]Row{objectRows(), expireRows(), stringRows(), counterRows(), sortedSetRows(), hashRows(), listRows()}
+}
+
+// onKey makes a row of a command on the value of one key, its first argument.
+func onKey(name string, arity int, f spec.Flags, group, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
+	c := onKeys(name, arity, f, 1, group, summary, step, append([]spec.Argument{{Name: "key", Kind: "key"}}, args...)...)
+	c.LastKey = 1
+	return c
+}
+
+// onKeys makes a row of a command on the values of keys: every so many arguments are one.
+func onKeys(name string, arity int, f spec.Flags, every int, group, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
+	if f&spec.Readonly != 0 {
+		f |= spec.StaleRead
+	}
+	return Row{
+		Command: spec.Command{
+			Name: name, Arity: arity, Flags: f, FirstKey: 1, LastKey: -1, Step: every,
+			Group: group, Since: "1.0.0", Complexity: "O(n) for n bytes or keys", Summary: summary, Args: args,
+		},
+		Step: step,
+	}
+}

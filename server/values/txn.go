@@ -1,0 +1,48 @@
+package values
+
+import (
+	"limitdb/engine"
+	"limitdb/limit"
+)
+
+// Txn is one atomic step on keys. Its error is one of the engine's that ends the step, so that
+// what the handlers have made of it is dropped.
+type Txn struct {
+	*engine.Txn
+	Err   error
+	After []func() // what happens once the transaction is stored
+	Held  int      // bytes that they hold
+}
+
+// Note keeps an error that ends the step. It returns any other one.
+func (t *Txn) Note(err error) error {
+	switch err {
+	case engine.ErrUndeclared, engine.ErrTooMany, engine.ErrClosed:
+		if t.Err == nil {
+			t.Err = err
+		}
+		return nil
+	}
+	return err
+}
+
+// Get returns what a key holds; 0 and nil if it is absent. The state is valid until the key is
+// written.
+func (t *Txn) Get(key []byte) (limit.Kind, []byte) {
+	kind, state, err := t.Txn.Get(key)
+	_ = t.Note(err)
+	return kind, state
+}
+
+// Put gives a key a state.
+func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) { _ = t.Note(t.Txn.Put(key, kind, state)) }
+
+// Remove removes a key, and reports whether it was there.
+func (t *Txn) Remove(key []byte) bool {
+	was, err := t.Delete(key)
+	_ = t.Note(err)
+	return was
+}
+
+// Each calls fn for every key, as the transaction has made it, until fn returns false.
+func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) { _ = t.Note(t.Txn.Each(fn)) }

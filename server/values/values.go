@@ -1,0 +1,181 @@
+// Package values has the commands on strings and collections, with the replies and errors of
+// Redis 7. Each is one atomic step on its keys: its handler reads what they hold, decides, and
+// puts what they hold from then on. It may run twice, so it has no other effect.
+package values
+
+import (
+	"encoding/binary"
+	"math"
+
+	"limitdb/config"
+	"limitdb/internal/stats"
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/server/spec"
+	"limitdb/value"
+)
+
+// The error texts of commands on values, as Redis words them.
+const (
+	errNotFloat           = "ERR value is not a valid float"
+	errNoSuchKey          = "ERR no such key"
+	errNaN                = "ERR increment would produce NaN or Infinity"
+	errSumOverflow        = "ERR increment or decrement would overflow"
+	errStringTooLong      = "ERR string exceeds maximum allowed size (64 kB)"
+	errCollectionTooLarge = "ERR a sorted set, hash, list or set may have at most 1 MB"
+	errBounds             = "ERR LBOUND is above UBOUND"
+)
+
+// A Call is one run of a command: what a handler receives, and the reply that it writes.
+type Call struct {
+	resp.Reply
+	Failed  bool // the command has replied with an error
+	Reveals bool // that error depends on state
+
+	Args     [][]byte      // the command's name first; valid in the call's first turn only
+	Now      int64         // the clock at the start of the batch, ns of Unix time
+	Command  *spec.Command // set for commands of this package only
+	Settings *config.Settings
+	Errors   *stats.Errors // counts errors by their prefix, for INFO errorstats
+
+	body, state []byte // room for what the command writes
+}
+
+// Fail replies with an error and marks the command as failed.
+func (c *Call) Fail(text string) {
+	c.Failed = true
+	c.Errors.Count(text)
+	c.Out = resp.AppendError(c.Out, text)
+}
+
+// FailState is Fail for an error that depends on state.
+func (c *Call) FailState(text string) {
+	c.Fail(text)
+	c.Reveals = true
+}
+
+// spareMost is the largest buffer, in bytes, that an idle client keeps for its next command on
+// values.
+const spareMost = 512
+
+// Spare lets go of large buffers.
+func (c *Call) Spare() {
+	if cap(c.body) > spareMost {
+		c.body = nil
+	}
+	if cap(c.state) > spareMost {
+		c.state = nil
+	}
+}
+
+// Item is what a key holds, for commands on values.
+type Item struct {
+	Kind    limit.Kind // of what is no value; 0: a value, or nothing
+	Type    value.Type // value.None: no value
+	Expires int64      // ms of Unix time; 0: never
+	Body    []byte
+}
+
+// Exists reports whether the key exists.
+func (it *Item) Exists() bool { return it.Kind != 0 || it.Type != value.None }
+
+// millisecond is in nanoseconds.
+const millisecond = 1_000_000
+
+// LastExpiry is the latest time, in ms of Unix time, at which a value can expire: in the year
+// 2262. A later one is cut to it.
+const LastExpiry = math.MaxInt64 / millisecond
+
+// NowMillis returns the call's time in ms of Unix time.
+func (c *Call) NowMillis() int64 { return c.Now / millisecond }
+
+// expirySize is the size of the expiry before a value's body.
+const expirySize = 8
+
+// typeOf returns the type of a kind's values, and whether they expire; value.None for other kinds.
+func typeOf(k limit.Kind) (typ value.Type, timed bool) {
+	of, timed, ok := k.Value()
+	switch {
+	case !ok:
+		return value.None, false
+	case of == limit.STRING:
+		return value.String, timed
+	}
+	return value.SortedSet + value.Type(of-limit.SORTEDSET)/2, timed
+}
+
+// kindOf returns the kind of values of a type that expire, or never do.
+func kindOf(typ value.Type, timed bool) limit.Kind {
+	k := limit.STRING
+	if typ != value.String {
+		k = limit.SORTEDSET + 2*limit.Kind(typ-value.SortedSet)
+	}
+	if timed {
+		return k
+	}
+	return k.Lasting()
+}
+
+// Item returns what key holds.
+func (c *Call) Item(t *Txn, key []byte) (it Item) {
+	kind, state := t.Get(key)
+	if typ, timed := typeOf(kind); typ != value.None {
+		it.Type, it.Body = typ, state
+		if timed {
+			it.Expires = int64(binary.LittleEndian.Uint64(state)) / millisecond
+			it.Body = state[expirySize:]
+		}
+		return it
+	}
+	it.Kind = kind
+	if kind != 0 {
+		it.Expires, it.Body = limit.Milliseconds(limit.Expires(kind, state)), state
+	}
+	return it
+}
+
+// Put makes key hold a value. One without a body is no value, nor is one that has expired.
+func (c *Call) Put(t *Txn, key []byte, it *Item) {
+	if it.Body == nil {
+		t.Remove(key)
+		return
+	}
+	kind, state := kindOf(it.Type, it.Expires != 0), it.Body
+	if it.Expires != 0 {
+		b := binary.LittleEndian.AppendUint64(c.state[:0], uint64(min(it.Expires, LastExpiry)*millisecond))
+		c.state = append(b, it.Body...)
+		state = c.state
+	}
+	t.Put(key, kind, state)
+}
+
+// of returns what key holds if that is a value of the type, or nothing. Otherwise it replies
+// with the error, and ok is false.
+func (c *Call) of(t *Txn, key []byte, typ value.Type) (it Item, ok bool) {
+	it = c.Item(t, key)
+	if it.Type == typ || !it.Exists() {
+		return it, true
+	}
+	c.failWrongType(&it, typ.String())
+	return it, false
+}
+
+// replaceable reports whether what key holds may be replaced by a value of any type. It replies
+// with the error for a limit or a lease: its quota must not be forgotten by accident.
+func (c *Call) replaceable(it *Item) bool {
+	if it.Kind == 0 {
+		return true
+	}
+	c.failWrongType(it, "value")
+	return false
+}
+
+// failWrongType replies that a key holds something else than it should.
+func (c *Call) failWrongType(it *Item, wants string) {
+	c.Reveals = true
+	text := spec.ErrWrongType
+	if it.Kind != 0 {
+		text += ": it holds " + it.Kind.String() + ", not a " + wants + "; RL.RESET forgets it"
+	}
+	c.FailState(text)
+}
