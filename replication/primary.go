@@ -13,14 +13,13 @@ import (
 // after it, whatever it tells: nothing else proves that this node still leads. That drain may have nothing to say; its batch
 // is proposed all the same, and is accepted only behind the group before it.
 //
-// One group is in flight while groups are small: what comes meanwhile gathers in the table, and makes one
-// entry, so that a sync is for many. Behind a large group a second may follow at once.
+// One group is in flight at a time. What comes meanwhile gathers in the table and makes the next group, so the
+// groups grow with the load, and one sync is for many changes. A second group in flight made both slower: the second was
+// small, and what came after it waited for it.
 
 const (
 	// maxBatch is at how many bytes of records a batch ends. One record may be longer.
 	maxBatch = 256 << 10
-	// largeGroup is from how many bytes on a second group may be in flight.
-	largeGroup = 16 << 10
 	// idle is how long after the last group an empty one follows, which carries the time on.
 	idle = time.Second
 	// writeDelay is how long changes wait for which no reply waits.
@@ -42,12 +41,10 @@ type primary struct {
 	format   uint8
 	begun    uint64 // drains
 	accepted uint64 // groups
-	large    bool   // the last group was
 	waiters  []waiter
-	// asked is when the last two groups were begun, in Elapsed; the older one comes first.
-	asked [2]int64
-	start int64 // the time of the epoch's first decision
-	since int64 // Elapsed at that moment
+	asked    int64 // Elapsed when the last group was begun
+	start    int64 // the time of the epoch's first decision
+	since    int64 // Elapsed at that moment
 }
 
 type waiter struct {
@@ -93,15 +90,11 @@ func (n *Node) Deciding() uint64 {
 
 // confirmed sets the time until which Deciding allows decisions. The lock is held.
 func (n *Node) confirmed() {
-	p, lease := &n.primary, int64(n.lease)
-	switch p.begun - p.accepted {
-	case 0:
-		n.until.Store(n.clock.Elapsed() + int64(idle) + lease)
-	case 1:
-		n.until.Store(p.asked[1] + lease)
-	default:
-		n.until.Store(p.asked[0] + lease)
+	p, until := &n.primary, n.clock.Elapsed()+int64(idle)
+	if p.flying() {
+		until = p.asked
 	}
+	n.until.Store(until + int64(n.lease))
 }
 
 // Now is the time for decisions, while the node's own epoch is open, and the replicated time otherwise.
@@ -158,13 +151,14 @@ func (n *Node) propose() {
 	}
 }
 
+// flying reports whether a group was begun and is not accepted yet. The node's lock is held.
+func (p *primary) flying() bool { return p.begun > p.accepted }
+
 // room reports whether another group may be proposed.
 func (n *Node) room() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := &n.primary
-	flying := p.begun - p.accepted
-	return flying == 0 || flying == 1 && p.large
+	return !n.primary.flying()
 }
 
 // waited reports whether somebody waits for a drain that has not begun and was kicked already.
@@ -180,7 +174,7 @@ func (n *Node) drain() bool {
 	n.mu.Lock()
 	turn, in := n.turn.Load(), entry{kind: kindBatch, format: n.primary.format, epoch: n.primary.epoch}
 	n.primary.begun++ // before the cut: who waits from now on waits for the next
-	n.primary.asked = [2]int64{n.primary.asked[1], n.clock.Elapsed()}
+	n.primary.asked = n.clock.Elapsed()
 	n.confirmed()
 	n.mu.Unlock()
 	if turn == 0 {
@@ -198,9 +192,6 @@ func (n *Node) drain() bool {
 		}
 		n.mu.Lock()
 		clock := n.nowLocked() // after the drain: no decision in it is later
-		if first {
-			n.primary.large = len(buf.Bytes) >= largeGroup
-		}
 		if size += len(buf.Bytes); !more {
 			n.sizes.add(size)
 		}
