@@ -4,7 +4,6 @@ import (
 	"runtime"
 
 	"limitdb/engine/table"
-	"limitdb/limit"
 )
 
 // Place is the location of a key: its hash, seeded for this engine. It saves
@@ -42,19 +41,4 @@ func (e *Engine) fetch(keys [][]byte, places []Place) {
 	}
 	b.Fetch()
 	runtime.KeepAlive(e)
-}
-
-// TakeAt is Take for a key whose place Warm has returned. If place is zero, it
-// is Take.
-func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	h := uint64(place)
-	if h == 0 {
-		h, _ = e.place(key)
-	}
-	s := &e.shards[h>>(64-e.shardBits)]
-	err := s.take(now, h, key, l, cost, d)
-	if err != nil {
-		err = e.takeAgain(err, now, h, s, key, l, cost, d)
-	}
-	return err
 }

@@ -3,8 +3,6 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
-
-	"limitdb/limit"
 )
 
 // buffers holds the buffers that steps write their next states to, so that no step
@@ -63,21 +61,4 @@ func (b *buffers) putLong(next, state []byte) {
 		return
 	}
 	b.long.Store(&next)
-}
-
-// scratch returns the buffer for a step on kind k to write the next state to:
-// the state itself if there is one. A short state whose length may change is
-// written to a separate buffer, because in place it would need a new buffer to
-// grow by a byte.
-func (s *shard) scratch(k limit.Kind, state []byte) []byte {
-	n := len(state)
-	if (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
-		return s.next[:0]
-	}
-	if n > len(s.next) && cap(state)-n < growth {
-		if b := s.buffers.takeLong(n + growth); b != nil {
-			return b
-		}
-	}
-	return state[:0]
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"limitdb/engine/table"
-	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -303,94 +300,6 @@ func giveBack(e *Engine, now int64) {
 	}
 }
 
-func TestFlush(t *testing.T) {
-	e := New(Options{})
-	empty := e.Stats().Bytes
-	for i := range 5000 {
-		mustTake(t, e, start, key(i), perSecond(1), 1)
-	}
-	full := e.Stats().Bytes
-	e.Flush()
-	if st := e.Stats(); st.Keys != 0 || st.Bytes > full || st.Allowed != 5000 {
-		t.Errorf("%+v, and %d bytes before", st, full)
-	}
-	giveBack(e, start)
-	if st := e.Stats(); st.Bytes != empty {
-		t.Errorf("%d bytes are left, %d at first", st.Bytes, empty)
-	}
-	if d := mustTake(t, e, start, key(1), perSecond(1), 1); d.Limited {
-		t.Error("a flushed key was limited")
-	}
-}
-
-// randomOf is Random and, where that finds nothing, the first key behind its place.
-func randomOf(e *Engine, now int64, dst []byte) (key []byte, ok bool) {
-	key, cursor, ok := e.Random(now, dst)
-	for laps := 0; !ok && laps < 2; {
-		cursor = e.Range(now, cursor, 1000, func(k []byte, _ Info) {
-			if !ok {
-				key, ok = append(dst, k...), true
-			}
-		})
-		if cursor == 0 {
-			laps++
-		}
-	}
-	return key, ok
-}
-
-// A flush forgets the keys at once, and frees their memory in steps. What comes
-// between stays, of a TakeAll everything.
-func TestFlushIsOneStep(t *testing.T) {
-	e := New(Options{Seed: 7, Shards: 4})
-	gate := new(journal.Gate)
-	e.StartJournal(0, gate, func() {})
-	before := e.Bytes()
-	for i := range 100 {
-		mustTake(t, e, start, key(i), perSecond(1), 1)
-	}
-	first := e.BeginFlush()
-	if n := e.Stats().Keys; n != 0 {
-		t.Errorf("%d keys are left", n)
-	}
-	keys := make([][]byte, 8)
-	limits, costs := make([]limit.Limit, 8), make([]int64, 8)
-	for i := range keys {
-		keys[i], limits[i], costs[i] = key(i), *perSecond(1), 1
-	}
-	if at, err := e.TakeAll(start, keys, limits, costs, make([]limit.Decision, 8)); at != -1 || err != nil {
-		t.Fatal(at, err)
-	}
-	steps := 1
-	for ; !first.Step(1); steps++ {
-		e.check()
-	}
-	if n := e.Stats().Keys; n != 8 || steps != 5 {
-		t.Errorf("%d keys and %d steps, want 8 and 5", n, steps)
-	}
-	var log journal.Buffer
-	drain(e, &log)
-	again := New(Options{Shards: 4, Seed: 7})
-	if err := replay(again, start, nil, log.Bytes); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := contents(again, start), contents(e, start); !maps.Equal(got, want) {
-		t.Errorf("the journal gives %v, there is %v", got, want)
-	}
-	// A flush that nobody goes on with is freed by Sweep.
-	e.BeginFlush()
-	for range 3 {
-		e.Sweep(start, 1<<20)
-	}
-	if after := e.Bytes(); after != before {
-		t.Errorf("%d bytes are left of %d", after, before)
-	}
-	e.check()
-	if gate.Closed() {
-		t.Error("the gate is not free")
-	}
-}
-
 func TestStatsInSteps(t *testing.T) {
 	e := New(Options{Seed: 7, Shards: 16})
 	for i := range 100 {
@@ -403,29 +312,6 @@ func TestStatsInSteps(t *testing.T) {
 	}
 	if steps != 4 || sum != e.Stats() || sum.Keys != 100 {
 		t.Errorf("%d steps: %+v, want %+v", steps, sum, e.Stats())
-	}
-}
-
-func TestRandomFindsEveryKey(t *testing.T) {
-	for _, n := range []int{1, 10, 1000} {
-		e := New(Options{Seed: 7})
-		for i := range n {
-			mustTake(t, e, start, key(i), perSecond(1), 1)
-		}
-		seen := map[string]bool{}
-		for i := 0; len(seen) < n && i < 1000*n; i++ {
-			k, ok := randomOf(e, start, nil)
-			if !ok {
-				t.Fatal("nothing found")
-			}
-			seen[string(k)] = true
-		}
-		if len(seen) != n {
-			t.Errorf("saw %d of %d keys", len(seen), n)
-		}
-		if k, ok := randomOf(e, start+second, nil); ok {
-			t.Errorf("%q has expired", k)
-		}
 	}
 }
 
@@ -469,109 +355,6 @@ func FuzzAgainstModel(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// TestRangeMissesNothing grows, shrinks and expires the table between the
-// steps of one iteration: what is there all the time must be seen.
-func TestRangeMissesNothing(t *testing.T) {
-	for seed := range uint64(3) {
-		for _, shards := range []int{1, 16} {
-			rangeMissesNothing(t, seed, shards)
-		}
-	}
-}
-
-func rangeMissesNothing(t *testing.T, seed uint64, shards int) {
-	e := New(Options{Shards: shards, Seed: seed + 1})
-	stay := perSecond(1)
-	stay.Period = 1000 * second
-	const stable = 500
-	for i := range stable {
-		mustTake(t, e, start, key(i), stay, 1)
-	}
-	now, other := start, stable
-	seen := map[string]bool{}
-	for cursor, turn := uint64(0), seed; ; turn++ {
-		cursor = e.Range(now, cursor, 29, func(k []byte, _ Info) { seen[string(k)] = true })
-		if cursor == 0 {
-			break
-		}
-		switch turn % 20 {
-		case 0, 1, 2, 3: // grow
-			for range 1000 {
-				mustTake(t, e, now, key(other), perSecond(1), 1)
-				other++
-			}
-		case 8: // expire them all
-			now += second
-			e.Sweep(now, 1<<30)
-		case 15: // shrink a little by hand
-			for i := range 700 {
-				e.Reset(now, key(max(other-i, stable)))
-			}
-		}
-	}
-	for i := range stable {
-		if !seen[string(key(i))] {
-			t.Fatalf("seed %d, %d shards: %s was never visited", seed, shards, key(i))
-		}
-	}
-}
-
-func TestRangeDuringTraffic(t *testing.T) {
-	e := New(Options{Shards: 4})
-	stay := &limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1e6 * second, Burst: 1}
-	const stable = 2000
-	for i := range stable {
-		mustTake(t, e, start, key(i), stay, 1)
-	}
-	var (
-		stop    atomic.Bool
-		now     atomic.Int64
-		traffic sync.WaitGroup
-	)
-	now.Store(start)
-	for g := range 4 {
-		traffic.Go(func() {
-			for i := 0; !stop.Load(); i++ {
-				mustTake(t, e, now.Load(), fmt.Appendf(nil, "%d:%d", g, i), perSecond(1), 1)
-				if i%10_000 == 9_999 {
-					e.Sweep(now.Add(second), 1<<30)
-				}
-			}
-		})
-	}
-	for range 20 {
-		seen := map[string]bool{}
-		for cursor := uint64(0); ; {
-			cursor = e.Range(now.Load(), cursor, 100, func(k []byte, _ Info) { seen[string(k)] = true })
-			if cursor == 0 {
-				break
-			}
-		}
-		for i := range stable {
-			if !seen[string(key(i))] {
-				t.Errorf("%s was never visited", key(i))
-			}
-		}
-	}
-	stop.Store(true)
-	traffic.Wait()
-}
-
-// TestRangeTakesAnyCursor gives cursors that no Range has returned.
-func TestRangeTakesAnyCursor(t *testing.T) {
-	e := New(Options{})
-	for i := range 1000 {
-		mustTake(t, e, start, key(i), perSecond(1), 1)
-	}
-	for i := range uint64(64) {
-		for _, cursor := range []uint64{1 << i, 1<<i - 1, ^uint64(0) << i} {
-			for _, count := range []int{-1, 0, 1, 1 << 62} {
-				e.Range(start, cursor, count, func([]byte, Info) {})
-			}
-		}
-	}
 }
 
 // TestNeverOneTooMany lets 64 goroutines take from one key, round after round

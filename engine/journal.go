@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"sync/atomic"
-	"unsafe"
-
 	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
@@ -33,61 +30,6 @@ import (
 // Without StartJournal there is no buffer, and a change costs one comparison
 // with nil.
 
-// changes is a shard's buffer. Like the shards, it is padded so that two cores
-// do not share a cache line of it.
-type changes struct {
-	changesData
-	_ [(128 - unsafe.Sizeof(changesData{})%128) % 128]byte
-}
-
-// changesData is what is in the buffer. The shard's lock guards its fields except
-// pending.
-type changesData struct {
-	journal *changeLog
-	// version numbers the shard's changes.
-	version uint64
-	buf     journal.Buffer
-	// owed holds the keys whose long states have changed since the last cut.
-	owed map[string]owed
-	// due is what the last cut owes, until Drain has taken it.
-	due debt
-	// full, spare and aside belong to Cut and Drain: the records that were set
-	// aside, a buffer for the next records, and whether Drain has anything left
-	// to do.
-	full  journal.Buffer
-	spare []byte
-	aside bool
-	// pending is set if there are records, so that Cut need not lock shards in
-	// which nothing has happened.
-	pending atomic.Bool
-}
-
-// owed is a long state for which there is no record yet.
-type owed struct {
-	hash uint64 // of its key
-	kind limit.Kind
-}
-
-// debt is the set of records of long states that a cut owes.
-type debt struct {
-	// keys are the keys that have no record yet.
-	keys map[string]owed
-	// paid holds the records of the other keys.
-	paid journal.Buffer
-	// version is the version of these records. It is above those of all changes
-	// before the cut and below those of all changes after it.
-	version uint64
-}
-
-// changeLog is what all shards' buffers share.
-type changeLog struct {
-	gate *journal.Gate
-	// dirty is set if a cut would find something. It is set before a change
-	// becomes visible.
-	dirty  atomic.Bool
-	notify func()
-}
-
 const (
 	// maxSpares is the most bytes of buffers that all shards together keep for
 	// their next records. They have as much again in the buffers in use.
@@ -96,47 +38,6 @@ const (
 	// the key again costs as much as copying some hundred bytes.
 	longState = 256
 )
-
-// set appends the record of a key's new state and returns its offset.
-func (c *changes) set(a limit.Kind, key, state []byte) (at int) {
-	c.begin()
-	at = len(c.buf.Bytes)
-	c.buf.Set(c.version, byte(a), key, state)
-	return at
-}
-
-// forget appends the record that a key has gone and returns its offset.
-func (c *changes) forget(a limit.Kind, key []byte) (at int) {
-	c.begin()
-	at = len(c.buf.Bytes)
-	c.buf.Delete(c.version, byte(a), key)
-	return at
-}
-
-// owe notes that a key has a new state.
-func (c *changes) owe(a limit.Kind, sp *table.Spot) {
-	c.begin()
-	if c.owed == nil {
-		c.owed = map[string]owed{}
-	}
-	if c.owed[string(sp.Key)].kind != a {
-		c.owed[string(sp.Key)] = owed{sp.Hash, a}
-	}
-}
-
-func (c *changes) begin() {
-	c.version++
-	if len(c.buf.Bytes) > 0 || c.pending.Load() {
-		return // the first record has already set pending
-	}
-	c.pending.Store(true)
-	if !c.journal.dirty.Load() && c.journal.dirty.CompareAndSwap(false, true) {
-		c.journal.notify()
-	}
-}
-
-// undo removes the record of n bytes at an offset. Other records may follow it.
-func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
 
 // StartJournal begins to record changes, with versions above version. A TakeAll
 // enters gate; Cut is called while gate is closed. The engine calls notify,
@@ -195,16 +96,6 @@ func (e *Engine) Cut() {
 			s.mu.Unlock()
 		}
 	}
-}
-
-func (c *changes) setAside() {
-	c.full, c.buf, c.spare = c.buf, journal.Buffer{Bytes: c.spare[:0]}, nil
-	if len(c.owed) > 0 {
-		c.version++
-		c.due, c.owed = debt{keys: c.owed, version: c.version}, nil
-	}
-	c.aside = true
-	c.pending.Store(false)
 }
 
 // Drain appends to dst the records that the last Cut has set aside, until dst
@@ -278,14 +169,6 @@ func (s *shard) payFirst(key []byte) {
 			s.pay(string(key), &c.due.paid)
 		}
 	}
-}
-
-// flushed appends the record that all keys have gone, with version.
-func (c *changes) flushed(version uint64) {
-	c.begin()
-	c.version = version
-	c.owed = nil
-	c.buf.Flush(version)
 }
 
 // payOwed pays for all owed keys before they go.

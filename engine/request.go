@@ -59,18 +59,6 @@ func (r *Request) move(state []byte, now int64, dst []byte, d *limit.Decision) (
 	return limit.Take(&l, state, now, part, dst, d)
 }
 
-// stateAsked is stateFor for a request.
-func (s *shard) stateAsked(sp *table.Spot, r *Request) ([]byte, error) {
-	if r.Lease != nil {
-		return s.stateOf(sp, limit.LEASE)
-	}
-	state, err := s.stateFor(sp, &r.Limit)
-	if err == ErrWrongType && r.Replace {
-		return nil, nil
-	}
-	return state, err
-}
-
 // takes reports whether the request, if granted, takes something. Such a
 // request must let those that wait go first.
 func (r *Request) takes(state []byte, now int64) bool {

@@ -129,3 +129,17 @@ func (s *shard) tidy() {
 	defer s.mu.Unlock()
 	s.table.Tidy()
 }
+
+// AssumeUsedUp makes every key that is absent, or is forgotten later, count as
+// if all of its limit had been taken at time at. It is for a restart after a
+// crash that may have lost the last changes of unknown keys: no limit is
+// exceeded then, however many changes were lost. It costs a new key a second
+// decision.
+func (e *Engine) AssumeUsedUp(at int64) {
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		s.usedUp = at
+		s.mu.Unlock()
+	}
+}

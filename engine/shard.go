@@ -155,145 +155,6 @@ func (s *shard) commit(now int64, sp *table.Spot, m table.Mark, next []byte, d *
 	return nil
 }
 
-// take writes its answer to *d, as package limit does; it is valid only if the
-// error is nil. The error errBehind leaves the decision to ask.
-func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waits.n != 0 && s.waits.find(key) != nil {
-		return errBehind
-	}
-	sp := table.Spot{Hash: h, Key: key}
-	now = s.open(now, &sp)
-	state, err := s.stateFor(&sp, l)
-	if err != nil {
-		return err
-	}
-	next, err := limit.Take(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
-	if err != nil {
-		return err
-	}
-	if len(next) > len(s.next) {
-		return s.commitLong(now, &sp, sp.Mark(l, cost, d), next, state, d)
-	}
-	return s.commit(now, &sp, sp.Mark(l, cost, d), next, d)
-}
-
-// commitLong is commit of a long state, whose buffer the next step may use.
-func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state []byte, d *limit.Decision) error {
-	defer s.buffers.putLong(next, state)
-	return s.commit(now, sp, m, next, d)
-}
-
-func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sp := table.Spot{Hash: h, Key: key}
-	now = s.open(now, &sp)
-	state, err := s.stateFor(&sp, l)
-	if err != nil {
-		return err
-	}
-	if err := limit.Peek(l, state, now, cost, d); err != nil {
-		return err
-	}
-	if q := s.waits.find(key); q.holds() && cost > 0 {
-		if err := s.behind(now, q, state, &Request{Limit: *l, Cost: cost}, d); err != nil {
-			return err
-		}
-	}
-	s.peeked++
-	return nil
-}
-
-func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	s.mu.Lock()
-	defer s.unlock()
-	sp := table.Spot{Hash: h, Key: key}
-	now = s.open(now, &sp)
-	state, err := s.stateFor(&sp, l)
-	if err != nil {
-		return err
-	}
-	before := table.Expires(l.Algorithm.Kind(), state)
-	next, err := limit.Refund(l, state, now, cost, s.scratch(l.Algorithm.Kind(), state), d)
-	if err != nil {
-		return err
-	}
-	if next != nil {
-		if err := s.holdTurns(now, before, key, l, next, d); err != nil {
-			return err
-		}
-		if err := s.store(now, &sp, sp.Mark(l, 1, d), next, sp.Found()); err != nil {
-			return err
-		}
-		s.changed(now, s.waits.find(key), nil)
-	}
-	s.refunded++
-	return nil
-}
-
-func (s *shard) reset(now int64, h uint64, key []byte) bool {
-	s.mu.Lock()
-	defer s.unlock()
-	sp := table.Spot{Hash: h, Key: key}
-	now = s.open(now, &sp)
-	if !sp.Found() {
-		return false
-	}
-	if c := s.changes; c != nil {
-		c.forget(sp.Kind(), key)
-	}
-	s.table.Remove(&sp)
-	if line := s.waits.lines[string(key)]; line != nil {
-		s.keepTurns(now, line)
-	}
-	s.changed(now, s.waits.find(key), nil)
-	return true
-}
-
-func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sp := table.Spot{Hash: h, Key: key}
-	now = s.open(now, &sp)
-	if !sp.Found() {
-		return Info{}, false
-	}
-	return s.table.Info(&sp, now), true
-}
-
-// flush forgets all keys. It records version. The shard is locked.
-func (s *shard) flush(version uint64) {
-	s.payOwed()
-	s.table.Flush()
-	*s.following = following{}
-	clear(s.skip[:])
-	if c := s.changes; c != nil {
-		c.flushed(version)
-	}
-	for _, line := range s.waits.lines {
-		s.keepTurns(s.last, line)
-	}
-	s.waits.stir()
-}
-
-// payAll pays for all keys that are owed.
-func (s *shard) payAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.payOwed()
-}
-
-// close does Close for one shard.
-func (s *shard) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.table.Flush()
-	*s.following = following{}
-}
-
 // refuse returns err. For table.ErrNoRoom it counts the refused decision and returns
 // ErrOOM.
 func (s *shard) refuse(err error) error {
@@ -306,21 +167,59 @@ func (s *shard) refuse(err error) error {
 	return ErrOOM
 }
 
-func (s *shard) addTo(sum *Stats) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.table.Stats()
-	sum.Keys += int64(t.Keys)
-	sum.Allowed += s.allowed
-	sum.Limited += s.limited
-	sum.Peeked += s.peeked
-	sum.Refunded += s.refunded
-	sum.Refused += s.refused
-	sum.Expired += t.Expired
-	sum.Evicted += t.Evicted
-	sum.EvictedDenied += t.EvictedDenied
-	sum.Forgiven += t.Forgiven
-	sum.Waiting += int64(s.waits.waiting)
-	sum.WaitingKeys += int64(len(s.waits.queues) + len(s.waits.lines))
-	sum.Waited += s.waits.waited
+// scratch returns the buffer for a step on kind k to write the next state to:
+// the state itself if there is one. A short state whose length may change is
+// written to a separate buffer, because in place it would need a new buffer to
+// grow by a byte.
+func (s *shard) scratch(k limit.Kind, state []byte) []byte {
+	n := len(state)
+	if (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
+		return s.next[:0]
+	}
+	if n > len(s.next) && cap(state)-n < growth {
+		if b := s.buffers.takeLong(n + growth); b != nil {
+			return b
+		}
+	}
+	return state[:0]
+}
+
+// emptied returns the state of a key from which all was taken at usedUp. Once
+// that no longer matters, this state means the same as none.
+func (s *shard) emptied(l *limit.Limit) ([]byte, error) {
+	var d limit.Decision
+	if err := limit.Peek(l, nil, s.usedUp, 0, &d); err != nil || d.Remaining <= 0 {
+		return nil, err
+	}
+	return limit.Take(l, nil, s.usedUp, d.Remaining, s.next[:0], &d)
+}
+
+// count counts a decision that asked for something, and reports whether the
+// caller must call follow.
+func (s *shard) count(d *limit.Decision) (follow bool) {
+	s.skip[ByRequests]--
+	if !d.Limited {
+		s.allowed++
+		return s.skip[ByRequests] < 0
+	}
+	s.limited++
+	s.skip[ByLimited]--
+	return s.skip[ByRequests]|s.skip[ByLimited] < 0
+}
+
+// countDenied counts a denial that no algorithm has made, because others wait
+// before the request.
+func (s *shard) countDenied(now int64, sp *table.Spot) {
+	if s.count(&limit.Decision{Limited: true}) {
+		s.follow(now, sp.Hash, sp.Key)
+	}
+}
+
+// follow notes key in each sketch that is to look at it.
+func (s *shard) follow(now int64, h uint64, key []byte) {
+	for by := range s.following {
+		if s.skip[by] < 0 {
+			s.skip[by] = s.following[by].note(now, h, key)
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package engine
 
-import "limitdb/engine/table"
+import (
+	"math"
 
-import "math"
+	"limitdb/engine/table"
+)
 
 // A sketch follows the most frequent keys of a stream in a small, fixed amount
 // of memory. The algorithm is Space-Saving, from Metwally, Agrawal, El Abbadi,
@@ -133,3 +135,18 @@ func (t *sketch) each(fn func(h uint64, key []byte, length int, count uint32)) {
 		}
 	}
 }
+
+// TopOrder is what Top ranks keys by.
+type TopOrder uint8
+
+// Top can rank keys by how often they were denied or asked for.
+const (
+	ByLimited TopOrder = iota
+	ByRequests
+	topOrders
+)
+
+// following is a shard's sketches. They are outside the shard: otherwise shards
+// would be so far apart that their first lines compete for the same places in
+// the processor's caches.
+type following [topOrders]sketch

@@ -7,17 +7,6 @@ import (
 	"slices"
 
 	"limitdb/engine/table"
-	"limitdb/limit"
-)
-
-// TopOrder is what Top ranks keys by.
-type TopOrder uint8
-
-// Top can rank keys by how often they were denied or asked for.
-const (
-	ByLimited TopOrder = iota
-	ByRequests
-	topOrders
 )
 
 // TopKey is a key in the result of Top.
@@ -28,41 +17,6 @@ type TopKey struct {
 	Key []byte
 	// Count is how often the key came lately; see Top.
 	Count int64
-}
-
-// following is a shard's sketches. They are outside the shard: otherwise shards
-// would be so far apart that their first lines compete for the same places in
-// the processor's caches.
-type following [topOrders]sketch
-
-// count counts a decision that asked for something, and reports whether the
-// caller must call follow.
-func (s *shard) count(d *limit.Decision) (follow bool) {
-	s.skip[ByRequests]--
-	if !d.Limited {
-		s.allowed++
-		return s.skip[ByRequests] < 0
-	}
-	s.limited++
-	s.skip[ByLimited]--
-	return s.skip[ByRequests]|s.skip[ByLimited] < 0
-}
-
-// countDenied counts a denial that no algorithm has made, because others wait
-// before the request.
-func (s *shard) countDenied(now int64, sp *table.Spot) {
-	if s.count(&limit.Decision{Limited: true}) {
-		s.follow(now, sp.Hash, sp.Key)
-	}
-}
-
-// follow notes key in each sketch that is to look at it.
-func (s *shard) follow(now int64, h uint64, key []byte) {
-	for by := range s.following {
-		if s.skip[by] < 0 {
-			s.skip[by] = s.following[by].note(now, h, key)
-		}
-	}
 }
 
 // Top returns the keys that were denied, or asked for, most often lately, the

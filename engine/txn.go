@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -41,6 +42,9 @@ const (
 	// costs as much as the first, so that it bounds the time that others wait to
 	// about 10 ms.
 	MaxTxn = 1 << 14
+	// keptItems is the most keys, and shards, of a transaction that is kept for
+	// reuse.
+	keptItems = 256
 	// MaxTxnBytes is the most bytes of states that a transaction writes.
 	MaxTxnBytes = 64 << 20
 )
@@ -71,69 +75,6 @@ type Txn struct {
 	places     []Place         // scratch of begin
 	changes    []*table.Change // scratch of commit
 	uncounted  limit.Limit     // a limit without its CountDenied
-}
-
-// Update runs fn in a transaction and, if it returns nil, commits what it has
-// written. The transaction locks the shards of keys. If fn needs another key,
-// it gets ErrUndeclared and runs again with all shards locked. It also runs
-// again if there is no room for what it has written. So fn must have no side
-// effects. It must not call the engine, and must return soon.
-//
-// The errors are those of fn, ErrClosed and, for what it has written, ErrKey and
-// ErrOOM. ErrTooMany is returned for more than MaxTxn keys. After an error nothing has
-// changed.
-func (e *Engine) Update(now int64, keys [][]byte, fn func(t *Txn) error) error {
-	if len(keys) > MaxTxn {
-		return ErrTooMany
-	}
-	t := e.begin(keys)
-	defer e.end(t)
-	_, err := t.run(now, func() (int, error) {
-		if t.isClosed() {
-			return -1, ErrClosed
-		}
-		return -1, fn(t)
-	})
-	return err
-}
-
-// isClosed reports whether one of the shards is closed.
-func (t *Txn) isClosed() bool {
-	for _, i := range t.shards {
-		if t.e.shards[i].closed {
-			return true
-		}
-	}
-	return false
-}
-
-// run runs step in t and commits. The index is that of the item at fault.
-func (t *Txn) run(now int64, step func() (int, error)) (at int, err error) {
-	for reclaimed := false; ; {
-		at, err = t.try(now, step)
-		switch {
-		case t.undeclared:
-			t.lockAll()
-		case err == table.ErrNoRoom && !reclaimed && t.e.reclaim(now):
-			reclaimed = true
-		case err == table.ErrNoRoom:
-			return at, t.items[at].s.refuse(err)
-		default:
-			return at, err
-		}
-	}
-}
-
-func (t *Txn) try(now int64, step func() (int, error)) (at int, err error) {
-	t.lock(now)
-	defer t.unlock()
-	if at, err = step(); err != nil || t.undeclared {
-		return at, err
-	}
-	if fault, err := t.commit(); err != nil {
-		return fault, err
-	}
-	return at, nil
 }
 
 // begin returns a transaction on keys.
@@ -181,7 +122,7 @@ func (e *Engine) begin(keys [][]byte) *Txn {
 
 // end gives a transaction back for reuse.
 func (e *Engine) end(t *Txn) {
-	if len(t.items) > 2*MaxAll || len(t.shards) > 2*MaxAll {
+	if len(t.items) > keptItems || len(t.shards) > keptItems {
 		return
 	}
 	for i := range t.items {
@@ -240,3 +181,74 @@ func (t *Txn) unlock() {
 
 // Now returns the time of the step.
 func (t *Txn) Now() int64 { return t.now }
+
+// sameSlice reports whether a and b are the same bytes in memory.
+func sameSlice(a, b []byte) bool {
+	return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0]
+}
+
+// item returns the item of a key.
+func (t *Txn) item(key []byte) (*item, error) {
+	if t.undeclared {
+		return nil, ErrUndeclared
+	}
+	if len(t.items) > 0 && sameSlice(key, t.items[0].Key) {
+		return &t.items[0], nil // most transactions have one key, and use it several times
+	}
+	h, _ := t.e.place(key)
+	at, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].Hash, h) })
+	for ; at < len(t.order) && t.items[t.order[at]].Hash == h; at++ {
+		if it := &t.items[t.order[at]]; bytes.Equal(it.Key, key) {
+			return it, nil
+		}
+	}
+	if _, locked := slices.BinarySearch(t.shards, uint32(h>>(64-t.e.shardBits))); !locked {
+		t.undeclared = true
+		return nil, ErrUndeclared
+	}
+	if len(t.items) == MaxTxn {
+		return nil, ErrTooMany
+	}
+	t.order = slices.Insert(t.order, at, uint16(len(t.items)))
+	t.items = append(t.items, item{})
+	it := &t.items[len(t.items)-1]
+	it.is(t.e, h, key)
+	it.look(t.now)
+	return it, nil
+}
+
+// current is item, with all that was decided before in its state.
+func (t *Txn) current(key []byte) (*item, error) {
+	it, err := t.item(key)
+	if err == nil {
+		err = t.takeLate(it)
+	}
+	return it, err
+}
+
+// write notes the state to store for an item. It may lie in the item's buffer.
+func (t *Txn) write(it *item, m table.Mark, state []byte) error {
+	before := cap(it.buf)
+	it.buf = append(it.buf[:0], state...)
+	if t.bytes += cap(it.buf) - before; t.bytes > MaxTxnBytes {
+		return ErrTooMany
+	}
+	it.written, it.Grow, it.Must, it.mark = true, false, false, m
+	if it.kind, it.State = m.Kind(), it.buf; table.Expires(it.kind, state) <= t.now {
+		it.kind, it.State = 0, nil
+	}
+	return nil
+}
+
+// takeLate turns a late decision into a written state, because more is to come.
+func (t *Txn) takeLate(it *item) error {
+	if !it.Grow {
+		return nil
+	}
+	it.buf = append(it.buf[:0], it.State...)
+	next, err := it.take(t.now, it.buf)
+	if it.revert(); err != nil || next == nil {
+		return err
+	}
+	return t.write(it, it.mark, next)
+}

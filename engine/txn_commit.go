@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"limitdb/engine/table"
-	"limitdb/limit"
-)
+import "limitdb/engine/table"
 
 // commit stores what was written, and counts the decisions. The index is that
 // of the item at fault.
@@ -87,18 +84,4 @@ func (t *Txn) store(it *item, moved bool) (err error) {
 	}
 	s.stirOne(it.Key, under)
 	return nil
-}
-
-// count counts the decisions on a key.
-func (it *item) count(now int64) {
-	for range it.allowed {
-		if it.s.count(&limit.Decision{}) {
-			it.s.follow(now, it.Hash, it.Key)
-		}
-	}
-	for range it.denied {
-		it.s.countDenied(now, &it.Spot)
-	}
-	it.s.peeked += uint64(it.peeked)
-	it.s.refunded += uint64(it.refunded)
 }

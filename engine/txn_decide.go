@@ -67,29 +67,6 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 	return nil
 }
 
-// takeLate turns a late decision into a written state, because more is to come.
-func (t *Txn) takeLate(it *item) error {
-	if !it.Grow {
-		return nil
-	}
-	it.buf = append(it.buf[:0], it.State...)
-	next, err := it.take(t.now, it.buf)
-	if it.revert(); err != nil || next == nil {
-		return err
-	}
-	return t.write(it, it.mark, next)
-}
-
-// take makes the late decision on a state, in place. Copying a long state as
-// the others are copied would take longer than all the rest. Peek has given the
-// answer, so this can no longer fail.
-func (it *item) take(now int64, state []byte) (next []byte, err error) {
-	var d limit.Decision
-	l := *it.limit
-	l.CountDenied = false
-	return limit.Take(&l, state, now, it.cost, state[:0], &d)
-}
-
 // Peek answers as Decide would, and takes nothing.
 func (t *Txn) Peek(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	it, err := t.current(key)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"limitdb/engine/table"
 	"limitdb/limit"
@@ -54,61 +53,6 @@ import (
 // and logs have no future to take from. A QUEUE has one: its requests get their
 // turn when they arrive, and only the answer waits.
 
-// Waker is notified once, from any goroutine, that a request has been decided.
-// Wake must not block.
-type Waker interface {
-	Wake()
-}
-
-// Waiter is one request to Ask. It must not be reused.
-type Waiter struct {
-	Request
-	// Until is the last moment, in Unix nanoseconds, at which the request may
-	// be granted.
-	Until int64
-	// Owner is notified if the request had to wait.
-	Owner Waker
-
-	done     atomic.Bool
-	decision limit.Decision
-	granted  int64
-	err      error
-
-	shard *shard // where it waits or has waited
-
-	// Guarded by the shard's lock, as is the queue.
-	queue      *queue  // nil if it does not wait
-	key        string  // of the queue, also when it waits no more
-	next, prev *Waiter // in the queue, or among those to notify
-	place      int32   // in queue.limits
-	number     uint32  // order of arrival in the queue
-}
-
-// Done reports whether the request has been decided. It may be called at any time.
-func (w *Waiter) Done() bool { return w.done.Load() }
-
-// Result returns the decision, once Done reports true, as TakeFor and Lease
-// do. A granted request has nothing left to wait for.
-func (w *Waiter) Result() (d limit.Decision, granted int64, err error) {
-	return w.decision, w.granted, w.err
-}
-
-// Key returns the key of a request that has had to wait, once Done reports true.
-func (w *Waiter) Key() string { return w.key }
-
-// before orders the waiters of a queue by when they give up.
-func (w *Waiter) before(other *Waiter) bool {
-	return w.Until < other.Until || w.Until == other.Until && int32(w.number-other.number) < 0
-}
-
-func (w *Waiter) setPlace(i int) { w.place = int32(i) }
-
-// isTooLate reports whether w must step aside at now. due is when it could be
-// granted if nothing else happens.
-func (w *Waiter) isTooLate(now, due int64) bool {
-	return w.Until <= now || w.Lease == nil && due > w.Until
-}
-
 // Ask asks for w at now. If w is denied at first, Ask lets it wait, until
 // w.Until at the latest. It returns false if w has been decided already. A
 // request that can never be granted is denied at once. Waiting requests of one
@@ -158,9 +102,6 @@ func (e *Engine) Wake(now int64) (next int64) {
 // Sooner returns a channel that receives when Wake should be called, because
 // there is an earlier deadline than the last Wake returned.
 func (e *Engine) Sooner() <-chan struct{} { return e.alarms.sooner }
-
-// errParked is not a failure: the request now waits.
-var errParked = errors.New("engine: the request waits")
 
 // errBehind says that the key has a queue. Take leaves such a decision to ask.
 var errBehind = errors.New("engine: others wait for the key")
@@ -247,30 +188,6 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 		err = s.behind(now, q, nil, r, d)
 	}
 	return granted, err
-}
-
-// behind makes *d a denial of r, which must let q go first. Before the call, *d
-// is the decision on r as if there were no queue. state is needed only if *d is
-// not a denial yet.
-func (s *shard) behind(now int64, q *queue, state []byte, r *Request, d *limit.Decision) error {
-	if !d.Limited {
-		if err := r.stand(state, now, d); err != nil {
-			return err
-		}
-	}
-	if d.Wait != limit.Never && q.holds() {
-		d.Wait = s.foresee(now, q, r)
-	}
-	return nil
-}
-
-// changed serves q, if it is not nil, after a step on its key. under is the
-// limit of a step that took, or nil for a step that may have given back.
-func (s *shard) changed(now int64, q *queue, under *limit.Limit) {
-	if q != nil {
-		q.note(under)
-		s.serve(now, q)
-	}
 }
 
 // cancel does Cancel under the shard's lock.

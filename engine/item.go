@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"limitdb/engine/table"
+	"limitdb/limit"
+)
+
+// item is a key of a transaction, and what the transaction makes of it. Its spot is
+// valid as long as the table does not change. Its State is in the table, or in buf
+// once it is written. Grow is set if the decision below is to be taken, late, from
+// the long state in its box.
+type item struct {
+	table.Change
+	s    *shard
+	kind limit.Kind // what the key holds now; 0 if it is absent
+	buf  []byte
+
+	expired bool // its record has expired; commit drops it
+	written bool
+	mark    table.Mark
+
+	// The last decision, and how many there were.
+	limit           *limit.Limit
+	cost            int64
+	allowed, denied uint32
+	peeked          uint32
+	refunded        uint32
+	// other is set if something else than a decision has written the state: waits
+	// may be shorter now.
+	other bool
+}
+
+const (
+	// stateBytes is the initial size of an item's buffer.
+	stateBytes = 64
+	// bigState is the largest buffer that an item keeps for the next
+	// transaction.
+	bigState = 1 << 10
+)
+
+// is makes it, which is empty, the item of a key.
+func (it *item) is(e *Engine, h uint64, key []byte) {
+	it.Hash, it.Key, it.s = h, key, &e.shards[h>>(64-e.shardBits)]
+	it.Table = &it.s.table
+}
+
+// look finds the key, and forgets what an earlier run has made of it.
+func (it *item) look(now int64) {
+	it.Table.Find(&it.Spot)
+	it.expired = it.Found() && table.Expires(it.Kind(), it.Table.State(&it.Spot)) <= now
+	it.limit, it.allowed, it.denied, it.peeked, it.refunded, it.other = nil, 0, 0, 0, 0, false
+	it.revert()
+}
+
+// revert forgets what was written to the key.
+func (it *item) revert() {
+	it.kind, it.State = 0, nil
+	it.written, it.Grow, it.Must = false, false, false
+	if it.Found() && !it.expired {
+		it.kind, it.State = it.Kind(), it.Table.State(&it.Spot)
+	}
+}
+
+// stateOf returns the item's state for a step on a kind.
+func (it *item) stateOf(kind limit.Kind) ([]byte, error) {
+	switch {
+	case it.kind == 0 && it.s.closed:
+		return nil, ErrClosed
+	case it.kind != 0 && it.kind != kind && !limit.SameFamily(it.kind, kind):
+		return nil, ErrWrongType
+	}
+	return it.State, nil
+}
+
+// stateFor returns the item's state for l's algorithm.
+func (it *item) stateFor(l *limit.Limit) ([]byte, error) {
+	if it.kind == 0 && it.s.usedUp != 0 && !it.s.closed {
+		return it.s.emptied(l)
+	}
+	return it.stateOf(l.Algorithm.Kind())
+}
+
+// take makes the late decision on a state, in place. Copying a long state as
+// the others are copied would take longer than all the rest. Peek has given the
+// answer, so this can no longer fail.
+func (it *item) take(now int64, state []byte) (next []byte, err error) {
+	var d limit.Decision
+	l := *it.limit
+	l.CountDenied = false
+	return limit.Take(&l, state, now, it.cost, state[:0], &d)
+}
+
+// count counts the decisions on a key.
+func (it *item) count(now int64) {
+	for range it.allowed {
+		if it.s.count(&limit.Decision{}) {
+			it.s.follow(now, it.Hash, it.Key)
+		}
+	}
+	for range it.denied {
+		it.s.countDenied(now, &it.Spot)
+	}
+	it.s.peeked += uint64(it.peeked)
+	it.s.refunded += uint64(it.refunded)
+}

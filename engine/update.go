@@ -1,0 +1,66 @@
+package engine
+
+import "limitdb/engine/table"
+
+// Update runs fn in a transaction and, if it returns nil, commits what it has
+// written. The transaction locks the shards of keys. If fn needs another key,
+// it gets ErrUndeclared and runs again with all shards locked. It also runs
+// again if there is no room for what it has written. So fn must have no side
+// effects. It must not call the engine, and must return soon.
+//
+// The errors are those of fn, ErrClosed and, for what it has written, ErrKey and
+// ErrOOM. ErrTooMany is returned for more than MaxTxn keys. After an error nothing has
+// changed.
+func (e *Engine) Update(now int64, keys [][]byte, fn func(t *Txn) error) error {
+	if len(keys) > MaxTxn {
+		return ErrTooMany
+	}
+	t := e.begin(keys)
+	defer e.end(t)
+	_, err := t.run(now, func() (int, error) {
+		if t.isClosed() {
+			return -1, ErrClosed
+		}
+		return -1, fn(t)
+	})
+	return err
+}
+
+// isClosed reports whether one of the shards is closed.
+func (t *Txn) isClosed() bool {
+	for _, i := range t.shards {
+		if t.e.shards[i].closed {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs step in t and commits. The index is that of the item at fault.
+func (t *Txn) run(now int64, step func() (int, error)) (at int, err error) {
+	for reclaimed := false; ; {
+		at, err = t.try(now, step)
+		switch {
+		case t.undeclared:
+			t.lockAll()
+		case err == table.ErrNoRoom && !reclaimed && t.e.reclaim(now):
+			reclaimed = true
+		case err == table.ErrNoRoom:
+			return at, t.items[at].s.refuse(err)
+		default:
+			return at, err
+		}
+	}
+}
+
+func (t *Txn) try(now int64, step func() (int, error)) (at int, err error) {
+	t.lock(now)
+	defer t.unlock()
+	if at, err = step(); err != nil || t.undeclared {
+		return at, err
+	}
+	if fault, err := t.commit(); err != nil {
+		return fault, err
+	}
+	return at, nil
+}
