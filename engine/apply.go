@@ -17,11 +17,7 @@ type Step func(now int64, state, dst []byte) (next []byte, err error)
 // new key ErrKey and ErrOOM. After an error nothing has changed.
 func (e *Engine) Apply(now int64, key []byte, kind limit.Kind, step Step) error {
 	h, s := e.place(key)
-	err := s.apply(now, h, key, kind, step)
-	if err == table.ErrNoRoom && e.reclaim(now) {
-		err = s.apply(now, h, key, kind, step)
-	}
-	return s.refuse(err)
+	return e.withRoom(now, s, func() error { return s.apply(now, h, key, kind, step) })
 }
 
 func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Step) error {

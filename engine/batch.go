@@ -37,7 +37,7 @@ func (e *Engine) fetch(keys [][]byte, places []Place) {
 	var b table.Batch
 	for i, place := range places {
 		h := uint64(place)
-		b.Add(&e.shards[h>>(64-e.shardBits)].table, h, keys[i])
+		b.Add(&e.shardOf(h).table, h, keys[i])
 	}
 	b.Fetch()
 	runtime.KeepAlive(e)

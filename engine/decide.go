@@ -23,7 +23,7 @@ func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost
 	if h == 0 {
 		h, _ = e.place(key)
 	}
-	s := &e.shards[h>>(64-e.shardBits)]
+	s := e.shardOf(h)
 	err := s.take(now, h, key, l, cost, d)
 	if err != nil {
 		err = e.takeAgain(err, now, h, s, key, l, cost, d)
@@ -78,10 +78,6 @@ func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte,
 // and those of limit.Peek.
 func (e *Engine) Peek(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	return s.peek(now, h, key, l, cost, d)
-}
-
-func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := table.Spot{Hash: h, Key: key}
@@ -108,11 +104,7 @@ func (s *shard) peek(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 // ErrOOM.
 func (e *Engine) Refund(now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	err := s.refund(now, h, key, l, cost, d)
-	if err == table.ErrNoRoom && e.reclaim(now) {
-		err = s.refund(now, h, key, l, cost, d)
-	}
-	return s.refuse(err)
+	return e.withRoom(now, s, func() error { return s.refund(now, h, key, l, cost, d) })
 }
 
 func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
@@ -145,10 +137,6 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 // Reset forgets key and reports whether it was live at now.
 func (e *Engine) Reset(now int64, key []byte) bool {
 	h, s := e.place(key)
-	return s.reset(now, h, key)
-}
-
-func (s *shard) reset(now int64, h uint64, key []byte) bool {
 	s.mu.Lock()
 	defer s.unlock()
 	sp := table.Spot{Hash: h, Key: key}

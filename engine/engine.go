@@ -68,5 +68,18 @@ type Engine struct {
 // place returns the key's place on the line and the shard that owns it.
 func (e *Engine) place(key []byte) (uint64, *shard) {
 	h := table.Hash(key, e.seed)
-	return h, &e.shards[h>>(64-e.shardBits)]
+	return h, e.shardOf(h)
+}
+
+// shardOf returns the shard of a key with hash h.
+func (e *Engine) shardOf(h uint64) *shard { return &e.shards[h>>(64-e.shardBits)] }
+
+// eachShard calls fn for each shard, under its lock.
+func (e *Engine) eachShard(fn func(s *shard)) {
+	for i := range e.shards {
+		s := &e.shards[i]
+		s.mu.Lock()
+		fn(s)
+		s.mu.Unlock()
+	}
 }

@@ -17,9 +17,7 @@ type Flushing struct{ e *Engine }
 func (e *Engine) BeginFlush() Flushing {
 	e.flushing.Lock() // two flushes at once would get the same version
 	defer e.flushing.Unlock()
-	for i := range e.shards {
-		e.shards[i].payAll() // pays for most keys before all shards are locked
-	}
+	e.eachShard((*shard).payOwed) // pays for most keys before all shards are locked
 	if j := e.journal.Load(); j != nil {
 		j.gate.Enter()
 		defer j.gate.Leave()
@@ -63,11 +61,4 @@ func (s *shard) flush(version uint64) {
 		s.keepTurns(s.last, line)
 	}
 	s.waits.stir()
-}
-
-// payAll pays for all keys that are owed.
-func (s *shard) payAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.payOwed()
 }

@@ -40,7 +40,7 @@ const (
 
 // is makes it, which is empty, the item of a key.
 func (it *item) is(e *Engine, h uint64, key []byte) {
-	it.Hash, it.Key, it.s = h, key, &e.shards[h>>(64-e.shardBits)]
+	it.Hash, it.Key, it.s = h, key, e.shardOf(h)
 	it.Table = &it.s.table
 }
 

@@ -49,12 +49,9 @@ func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func())
 	e.flushing.Lock() // all shards record a Flush, or none
 	defer e.flushing.Unlock()
 	shared := &changeLog{gate: gate, notify: notify}
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
+	e.eachShard(func(s *shard) {
 		s.changes = &changes{changesData: changesData{journal: shared, version: version}}
-		s.mu.Unlock()
-	}
+	})
 	e.journal.Store(shared)
 }
 
@@ -64,12 +61,7 @@ func (e *Engine) StopJournal() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
 	e.journal.Store(nil)
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
-		s.changes = nil
-		s.mu.Unlock()
-	}
+	e.eachShard(func(s *shard) { s.changes = nil })
 }
 
 // Dirty reports whether Cut would find something. If it returns false, every

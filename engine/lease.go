@@ -15,21 +15,26 @@ func (e *Engine) Lease(now int64, key []byte, l *limit.Lease, d *limit.Decision)
 // weight, and the bytes of the key's state, which the time it took is
 // proportional to. The errors are ErrWrongType and those of limit.RenewLease.
 func (e *Engine) Renew(now int64, key, id []byte, ttl int64) (weight int64, size int, err error) {
-	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
-		size = len(state)
-		next, weight, err = limit.RenewLease(id, ttl, state, now, dst)
-		return next, err
+	return e.changeLeases(now, key, func(now int64, state, dst []byte) ([]byte, int64, error) {
+		return limit.RenewLease(id, ttl, state, now, dst)
 	})
-	return weight, size, err
 }
 
 // Release ends the lease of id, and returns the weight that it had, and the
 // bytes of the key's state as Renew does. The errors are ErrWrongType and those
 // of limit.ReleaseLease.
 func (e *Engine) Release(now int64, key, id []byte) (weight int64, size int, err error) {
+	return e.changeLeases(now, key, func(now int64, state, dst []byte) ([]byte, int64, error) {
+		return limit.ReleaseLease(id, state, now, dst)
+	})
+}
+
+// changeLeases runs step on the leases of key, and returns the weight that it
+// returns, and the bytes of the state.
+func (e *Engine) changeLeases(now int64, key []byte, step func(now int64, state, dst []byte) ([]byte, int64, error)) (weight int64, size int, err error) {
 	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
 		size = len(state)
-		next, weight, err = limit.ReleaseLease(id, state, now, dst)
+		next, weight, err = step(now, state, dst)
 		return next, err
 	})
 	return weight, size, err

@@ -1,5 +1,7 @@
 package engine
 
+import "limitdb/engine/table"
+
 // Policy says what happens to a new key when the memory budget is used up.
 type Policy uint8
 
@@ -17,6 +19,16 @@ const (
 // is used up. If the budget is lowered, Sweep and new keys evict the excess.
 func (e *Engine) SetMaxMemory(bytes int64, p Policy) {
 	e.arena.SetLimit(bytes, p == LeastDebt)
+}
+
+// withRoom runs a step in s, and runs it once more if there was no room for it and
+// reclaim has made some.
+func (e *Engine) withRoom(now int64, s *shard, step func() error) error {
+	err := step()
+	if err == table.ErrNoRoom && e.reclaim(now) {
+		err = step()
+	}
+	return s.refuse(err)
 }
 
 // barren is the time in nanoseconds for which reclaim does not try again after

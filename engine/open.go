@@ -61,9 +61,11 @@ func New(o Options) *Engine {
 func (e *Engine) Close() {
 	e.flushing.Lock()
 	defer e.flushing.Unlock()
-	for i := range e.shards {
-		e.shards[i].close()
-	}
+	e.eachShard(func(s *shard) {
+		s.closed = true
+		s.table.Flush()
+		*s.following = following{}
+	})
 	for {
 		q, _ := e.alarms.take(math.MaxInt64)
 		if q == nil {
@@ -84,12 +86,3 @@ const (
 
 // shardBytes is the size of a new shard in Go's heap.
 const shardBytes = int(unsafe.Sizeof(shard{}) + unsafe.Sizeof(following{}))
-
-// close does Close for one shard.
-func (s *shard) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.table.Flush()
-	*s.following = following{}
-}

@@ -12,11 +12,7 @@ import (
 // error nothing has changed.
 func (e *Engine) Reserve(now int64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {
 	h, s := e.place(key)
-	err := s.reserve(now, h, key, l, cost, maxWait, d)
-	if err == table.ErrNoRoom && e.reclaim(now) {
-		err = s.reserve(now, h, key, l, cost, maxWait, d)
-	}
-	return s.refuse(err)
+	return e.withRoom(now, s, func() error { return s.reserve(now, h, key, l, cost, maxWait, d) })
 }
 
 func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, maxWait int64, d *limit.Decision) error {

@@ -33,21 +33,17 @@ func (e *Engine) Expect(now, keys int64) error {
 		keys = min(keys, most/leastKey)
 	}
 	each := int(min(max(keys, 0)>>e.shardBits, math.MaxInt32))
-	for i := range e.shards {
-		if err := e.shards[i].expect(now, each); err != nil {
-			return err
+	var err error
+	e.eachShard(func(s *shard) {
+		switch {
+		case err != nil:
+		case s.closed:
+			err = ErrClosed
+		default:
+			err = s.table.Expect(s.clamp(now), each)
 		}
-	}
-	return nil
-}
-
-func (s *shard) expect(now int64, keys int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	return s.table.Expect(s.clamp(now), keys)
+	})
+	return err
 }
 
 // Restore applies recovered changes in their order, ignores the budget, and
@@ -88,7 +84,7 @@ func (b *recovered) apply() error {
 	b.e.fetch(b.keys[:b.n], b.places[:b.n])
 	for i, r := range b.changes[:b.n] {
 		h := uint64(b.places[i])
-		if err := b.e.shards[h>>(64-b.e.shardBits)].restore(h, r); err != nil {
+		if err := b.e.shardOf(h).restore(h, r); err != nil {
 			return err
 		}
 	}
@@ -119,15 +115,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 
 // Tidy frees what Expect has reserved for keys that did not come.
 func (e *Engine) Tidy() {
-	for i := range e.shards {
-		e.shards[i].tidy()
-	}
-}
-
-func (s *shard) tidy() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.table.Tidy()
+	e.eachShard(func(s *shard) { s.table.Tidy() })
 }
 
 // AssumeUsedUp makes every key that is absent, or is forgotten later, count as
@@ -136,10 +124,5 @@ func (s *shard) tidy() {
 // exceeded then, however many changes were lost. It costs a new key a second
 // decision.
 func (e *Engine) AssumeUsedUp(at int64) {
-	for i := range e.shards {
-		s := &e.shards[i]
-		s.mu.Lock()
-		s.usedUp = at
-		s.mu.Unlock()
-	}
+	e.eachShard(func(s *shard) { s.usedUp = at })
 }

@@ -25,12 +25,7 @@ func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte
 	s := e.shardAt(cursor)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.walk(s.clamp(now), cursor, count, visit)
-}
-
-// walk is Engine.walk in a shard that is locked.
-func (s *shard) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {
-	return s.table.Walk(now, cursor, min(count, walkChunk), visit)
+	return s.table.Walk(s.clamp(now), cursor, min(count, walkChunk), visit)
 }
 
 // Range calls fn for live keys from cursor on (0 to begin), for about count

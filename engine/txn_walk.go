@@ -34,7 +34,7 @@ func (t *Txn) Each(fn func(key []byte, kind limit.Kind) bool) error {
 	}
 	more, cursor := true, uint64(0)
 	for more {
-		_, cursor = t.e.shardAt(cursor).walk(t.now, cursor, walkChunk, func(key []byte, info Info) {
+		_, cursor = t.e.shardAt(cursor).table.Walk(t.now, cursor, walkChunk, func(key []byte, info Info) {
 			if more && !written[string(key)] {
 				more = fn(key, info.Kind)
 			}

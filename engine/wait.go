@@ -115,11 +115,11 @@ func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (
 // ask decides r. If there is no room for it, ask reclaims memory and tries
 // again.
 func (e *Engine) ask(now int64, h uint64, s *shard, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
-	granted, err = s.ask(now, h, key, r, w, d)
-	if err == table.ErrNoRoom && e.reclaim(now) {
+	err = e.withRoom(now, s, func() (err error) {
 		granted, err = s.ask(now, h, key, r, w, d)
-	}
-	return granted, s.refuse(err)
+		return err
+	})
+	return granted, err
 }
 
 // ask decides r at now. If w is not nil and the denial has something to wait
