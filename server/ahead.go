@@ -5,6 +5,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/rules"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 )
 
@@ -19,12 +20,12 @@ type ahead struct {
 	cmds   [aheadMost]*command
 	keys   [aheadMost][]byte
 	places [aheadMost]engine.Place
-	plans  [aheadMost]*plan // what the commands ask for; nil: the handler parses it
-	ends   [aheadMost]int   // where the words of the commands without a plan end in words
+	plans  [aheadMost]*request.Plan // what the commands ask for; nil: the handler parses it
+	ends   [aheadMost]int           // where the words of the commands without a plan end in words
 	words  [][]byte
 
-	made [aheadMost]plan // room for the plans
-	last *plan           // of the session's remembered command, if that is the last with a plan
+	made [aheadMost]request.Plan // room for the plans
+	last *request.Plan           // of the session's remembered command, if that is the last with a plan
 }
 
 const (
@@ -34,7 +35,7 @@ const (
 )
 
 // add queues a command. Its words are valid as long as the reader's buffer.
-func (a *ahead) add(cmd *command, p *plan, key []byte) {
+func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
 	a.cmds[a.n], a.plans[a.n], a.keys[a.n], a.ends[a.n] = cmd, p, key, len(a.words)
 	a.n++
 }
@@ -64,11 +65,11 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	}
 	p := &a.made[a.n]
 	switch {
-	case cmd.plan == nil || cmd.plan(s.srv, args, p) != "":
+	case cmd.plan == nil || cmd.plan(&s.srv.zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes
 		a.add(cmd, nil, args[1])
 		return nil, nil, true
-	case p.given&ownWait != 0:
+	case p.Given&request.OwnWait != 0:
 		return args, nil, false
 	}
 	if m == nil {

@@ -11,6 +11,7 @@ import (
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/request"
 )
 
 // A checking is one check under rules: which rules apply, and what the engine says to their limits.
@@ -173,7 +174,7 @@ func checkError(err error, namespace []byte) string {
 	case errors.As(err, &field), err == rules.ErrTooMany:
 		return "ERR " + err.Error()
 	}
-	return limitError(err)
+	return request.ErrorText(err)
 }
 
 // Field is a field of a check.
@@ -231,7 +232,7 @@ func (srv *Server) Check(now int64, r *CheckRequest) (CheckAnswer, error) {
 		err = k.Add(r.Fields[i].Name, r.Fields[i].Value)
 	}
 	if err == nil && r.Cost < 0 {
-		return CheckAnswer{}, errors.New(errCostNegative)
+		return CheckAnswer{}, errors.New(request.ErrCostNegative)
 	}
 	if err == nil {
 		switch k.cost = r.Cost; {

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 )
 
@@ -23,7 +24,7 @@ func checkCommands() []command {
 				{Name: "namespace", Kind: "string"},
 				{Name: "numfields", Kind: "integer"},
 				{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{{Name: "field", Kind: "string"}, {Name: "value", Kind: "string"}}},
-				costWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
+				request.CostWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
 			},
 		},
 		run: (*call).rlCheck, atomic: (*call).rlCheckIn, resolves: true,
@@ -94,11 +95,11 @@ func (k *checking) options(words [][]byte) (text string) {
 			if len(words) < 2 {
 				return "ERR syntax error: COST without its value"
 			}
-			var a limitArgs
-			if text := a.setCost(words[1]); text != "" {
+			var a request.Args
+			if text := a.SetCost(words[1]); text != "" {
 				return text
 			}
-			k.cost, costly = a.cost, true
+			k.cost, costly = a.Cost, true
 			words = words[1:]
 		case resp.EqualFold(word, "PEEK") && k.how == checkTakes:
 			k.how = checkPeeks

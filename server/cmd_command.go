@@ -50,7 +50,7 @@ func commandCommands() []command {
 
 func (c *call) commandAll() {
 	if len(c.Args) > 1 {
-		c.Fail(c.srv.table.find(c.Args[0]).noSubcommand(c.Args[1]))
+		c.Fail(c.srv.table.find(c.Args[0]).NoSubcommand(c.Args[1]))
 		return
 	}
 	c.allRows()

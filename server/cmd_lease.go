@@ -6,6 +6,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 	"limitdb/server/values"
 )
@@ -28,114 +29,16 @@ func leaseCommands() []command {
 	return []command{
 		row("RL.LEASE", "jobs 10 30s ID worker-1", -6, spec.Write|spec.Blocking, "Takes a lease: a share of what may be in flight, for a time.", (*call).rlLease, (*call).rlLeaseIn,
 			spec.Integer("limit"), ttl, id,
-			spec.Argument{Name: "weight", Kind: "integer", Token: "WEIGHT", Optional: true}, waitWord()),
+			spec.Argument{Name: "weight", Kind: "integer", Token: "WEIGHT", Optional: true}, request.WaitWord()),
 		row("RL.RENEW", "jobs ID worker-1 30s", 5, spec.Write, "Sets when a lease ends; returns its weight.", (*call).rlRenew, (*call).rlRenewIn, id, ttl),
 		row("RL.RELEASE", "jobs ID worker-1", 4, spec.Write, "Gives a lease back; returns its weight.", (*call).rlRelease, (*call).rlReleaseIn, id),
 		row("RL.HOLDERS", "jobs", 2, spec.Readonly, "Lists the leases of a key, the soonest to end first.", (*call).rlHolders, (*call).rlHoldersIn),
 	}
 }
 
-// leaseArgs are the arguments after the key of RL.LEASE. The id is a slice of the arguments.
-type leaseArgs struct {
-	limit.Lease
-	wait  int64 // ns, negative if not given
-	given leaseOptions
-}
-
-// leaseOptions is a set of RL.LEASE's options.
-type leaseOptions uint8
-
-const (
-	leaseID leaseOptions = 1 << iota
-	leaseWeight
-	leaseWait
-)
-
-func leaseOption(word []byte) (o leaseOptions, name string) {
-	switch {
-	case resp.EqualFold(word, "ID"):
-		return leaseID, "ID"
-	case resp.EqualFold(word, "WEIGHT"):
-		return leaseWeight, "WEIGHT"
-	case resp.EqualFold(word, "WAIT"):
-		return leaseWait, "WAIT"
-	}
-	return 0, ""
-}
-
-// parseLease parses the limit, the ttl and the options, which may be in any order. It returns the
-// text of the error, or "".
-func parseLease(words [][]byte, a *leaseArgs) (text string) {
-	a.Lease, a.wait, a.given = limit.Lease{Weight: 1}, -1, 0
-	var ok bool
-	if a.Limit, ok = resp.ParseInt(words[0]); !ok || a.Limit < 0 {
-		return "ERR " + limit.ErrMax.Error() + ": " + resp.Quote(words[0])
-	}
-	if a.TTL, text = parseTTL(words[1]); text != "" {
-		return text
-	}
-	for words = words[2:]; len(words) > 0; words = words[2:] {
-		o, name := leaseOption(words[0])
-		switch {
-		case o == 0:
-			return "ERR unknown option " + resp.Quote(words[0]) + " for RL.LEASE"
-		case o&a.given != 0:
-			return "ERR syntax error: " + name + " is given twice"
-		case len(words) < 2:
-			return "ERR syntax error: " + name + " without its value"
-		}
-		a.given |= o
-		if text = a.set(o, name, words[1]); text != "" {
-			return text
-		}
-	}
-	if a.given&leaseID == 0 {
-		return "ERR syntax error: RL.LEASE needs ID token"
-	}
-	return ""
-}
-
-func (a *leaseArgs) set(o leaseOptions, name string, word []byte) (text string) {
-	switch o {
-	case leaseID:
-		a.ID = word
-		return checkLeaseID(word)
-	case leaseWeight:
-		var ok bool
-		if a.Weight, ok = resp.ParseInt(word); !ok || a.Weight < 1 {
-			return "ERR " + limit.ErrWeight.Error() + ": " + resp.Quote(word)
-		}
-	case leaseWait:
-		var err error
-		if a.wait, err = limit.ParseTime(word); err != nil {
-			return "ERR " + name + ": " + err.Error()
-		}
-	}
-	return ""
-}
-
-// parseTTL parses a positive duration.
-func parseTTL(word []byte) (ns int64, text string) {
-	ns, err := limit.ParseTime(word)
-	switch {
-	case err != nil:
-		return 0, "ERR ttl: " + err.Error()
-	case ns == 0:
-		return 0, "ERR " + limit.ErrTTL.Error() + ": " + resp.Quote(word)
-	}
-	return ns, ""
-}
-
-func checkLeaseID(word []byte) (text string) {
-	if len(word) < 1 || len(word) > limit.MaxLeaseID {
-		return "ERR " + limit.ErrLeaseID.Error() + ": " + resp.Quote(word)
-	}
-	return ""
-}
-
 // idWord parses "ID token". If it fails, it replies with an error.
 func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
-	text := checkLeaseID(words[1])
+	text := request.CheckLeaseID(words[1])
 	if !resp.EqualFold(words[0], "ID") {
 		text = "ERR syntax error: ID token is expected, not " + resp.Quote(words[0])
 	}
@@ -147,15 +50,15 @@ func (c *call) idWord(words [][]byte) (id []byte, ok bool) {
 }
 
 func (c *call) rlLease() {
-	var a leaseArgs
-	if text := parseLease(c.Args[2:], &a); text != "" {
+	var a request.LeaseArgs
+	if text := request.ParseLease(c.Args[2:], &a); text != "" {
 		c.Fail(text)
 		return
 	}
-	if a.given&leaseWait != 0 {
+	if a.Given&request.LeaseWait != 0 {
 		l := a.Lease
 		l.ID = bytes.Clone(a.ID) // the id is read again when the wait is over
-		c.askFor(c.Args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.wait)
+		c.askFor(c.Args[1], &waiting{Waiter: engine.Waiter{Request: engine.Request{Lease: &l}}}, a.Wait)
 		return
 	}
 	var d limit.Decision
@@ -168,7 +71,7 @@ func (c *call) rlRenew() {
 	if !ok {
 		return
 	}
-	ttl, text := parseTTL(c.Args[4])
+	ttl, text := request.ParseTTL(c.Args[4])
 	if text != "" {
 		c.Fail(text)
 		return

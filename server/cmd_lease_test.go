@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"limitdb/limit"
+	"limitdb/server/request"
 )
 
 func TestLeases(t *testing.T) {
@@ -26,9 +27,9 @@ func TestLeases(t *testing.T) {
 		[2]string{"RL.HOLDERS k", `[["b" 1 4000] ["a" 1 10000]]`},
 		[2]string{"TYPE k", "lease"},
 		[2]string{"PTTL k", "10000"},
-		[2]string{"RL.TAKE k GCRA 5/m", "-" + wrongType(limit.LEASE, limit.GCRA.Kind())},
-		[2]string{"RL.PEEK k GCRA 5/m", "-" + wrongType(limit.LEASE, limit.GCRA.Kind())},
-		[2]string{"CL.THROTTLE k 15 30 60", "-" + wrongType(limit.LEASE, limit.GCRA.Kind())},
+		[2]string{"RL.TAKE k GCRA 5/m", "-" + request.WrongType(limit.LEASE, limit.GCRA.Kind())},
+		[2]string{"RL.PEEK k GCRA 5/m", "-" + request.WrongType(limit.LEASE, limit.GCRA.Kind())},
+		[2]string{"CL.THROTTLE k 15 30 60", "-" + request.WrongType(limit.LEASE, limit.GCRA.Kind())},
 		[2]string{"RL.RELEASE k ID x", `-NOLEASE this ID holds no lease of the key: "x"`},
 		[2]string{"RL.RENEW k ID x 1s", `-NOLEASE this ID holds no lease of the key: "x"`},
 		[2]string{"RL.RELEASE none ID x", `-NOLEASE this ID holds no lease of the key: "x"`},
@@ -39,10 +40,10 @@ func TestLeases(t *testing.T) {
 		[2]string{"RL.RELEASE k ID a", "1"},
 		[2]string{"EXISTS k", "0"},
 		[2]string{"RL.TAKE k GCRA 5/m", "[0 5 4 -1 12000]"},
-		[2]string{"RL.LEASE k 3 10s ID a", "-" + wrongType(limit.GCRA.Kind(), limit.LEASE)},
-		[2]string{"RL.RENEW k ID a 10s", "-" + wrongType(limit.GCRA.Kind(), limit.LEASE)},
-		[2]string{"RL.RELEASE k ID a", "-" + wrongType(limit.GCRA.Kind(), limit.LEASE)},
-		[2]string{"RL.HOLDERS k", "-" + wrongType(limit.GCRA.Kind(), limit.LEASE)},
+		[2]string{"RL.LEASE k 3 10s ID a", "-" + request.WrongType(limit.GCRA.Kind(), limit.LEASE)},
+		[2]string{"RL.RENEW k ID a 10s", "-" + request.WrongType(limit.GCRA.Kind(), limit.LEASE)},
+		[2]string{"RL.RELEASE k ID a", "-" + request.WrongType(limit.GCRA.Kind(), limit.LEASE)},
+		[2]string{"RL.HOLDERS k", "-" + request.WrongType(limit.GCRA.Kind(), limit.LEASE)},
 		[2]string{"DEL k", "1"},
 		[2]string{"RL.LEASE k 0 10s ID a", "[1 0 0 -1 0]"},
 		[2]string{"RL.LEASE k 3 10s ID a WEIGHT 2", "[0 3 1 -1 10000]"},
@@ -104,8 +105,8 @@ func FuzzLeaseArgs(f *testing.F) {
 		if len(words) < 4 {
 			return // arity
 		}
-		var a leaseArgs
-		text := parseLease(words, &a)
+		var a request.LeaseArgs
+		text := request.ParseLease(words, &a)
 		if text != "" {
 			if !strings.HasPrefix(text, "ERR ") || strings.ContainsAny(text, "\r\n") {
 				t.Fatalf("%q: %q", in, text)
@@ -115,8 +116,8 @@ func FuzzLeaseArgs(f *testing.F) {
 		if err := a.Validate(); err != nil {
 			t.Fatalf("%q is read as %+v: %v", in, a, err)
 		}
-		if (a.given&leaseWait != 0) != (a.wait >= 0) {
-			t.Fatalf("%q waits for %d", in, a.wait)
+		if (a.Given&request.LeaseWait != 0) != (a.Wait >= 0) {
+			t.Fatalf("%q waits for %d", in, a.Wait)
 		}
 		var d limit.Decision
 		if _, err := limit.TakeLease(&a.Lease, nil, testStart, nil, &d); err != nil && err != limit.ErrOverflow {

@@ -191,7 +191,7 @@ func (c *call) raftError(err error) {
 	default:
 		_, leader := c.srv.opts.Replication.Leader()
 		if leader == "" {
-			c.Fail(errNoLeader)
+			c.Fail(spec.ErrNoLeader)
 			return
 		}
 		c.Fail("MOVED 0 " + leader)

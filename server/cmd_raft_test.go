@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"limitdb/server/spec"
 )
 
 // The commands about the nodes, and the errors of those that change them.
@@ -19,7 +21,7 @@ func TestRaftCommands(t *testing.T) {
 		{"RAFT SERVER REMOVE", wrong},
 		{"RAFT SERVER BURY b", wrong},
 		{"RAFT SERVER ADD x 127.0.0.1:1", "-ERR no room for x\r\n"},
-		{"RAFT SERVER REMOVE x", "-" + errNoLeader + "\r\n"},
+		{"RAFT SERVER REMOVE x", "-" + spec.ErrNoLeader + "\r\n"},
 		{"RAFT SERVER PROMOTE x", "-TRYAGAIN not yet: x\r\n"},
 		{"RAFT SERVER DEMOTE x", "+OK\r\n"},
 		{"RAFT TRANSFER", "-ERR to []\r\n"},

@@ -160,7 +160,7 @@ func (c *call) namespace(f *rulesInForce) (ns *rules.Namespace, ok bool) {
 		return nil, true
 	}
 	if len(c.Args) > 3 {
-		c.Fail(c.cmd.wrongArity())
+		c.Fail(c.cmd.WrongArity())
 		return nil, false
 	}
 	if ns = f.set.Namespace(c.Args[2]); ns == nil {
@@ -205,7 +205,7 @@ func (c *call) rulesGet() {
 	name := ""
 	switch {
 	case len(c.Args) > 4:
-		c.Fail(c.cmd.wrongArity())
+		c.Fail(c.cmd.WrongArity())
 		return
 	case len(c.Args) == 4:
 		name = string(c.Args[3])

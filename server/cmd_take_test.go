@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"limitdb/limit"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 )
 
@@ -18,7 +19,7 @@ func TestTakePeekRefund(t *testing.T) {
 		[2]string{"EXISTS k", "0"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 3", "[0 5 2 -1 36000]"},
 		[2]string{"rl.take k gcra 5 60000 burst 5", "[0 5 1 -1 48000]"},
-		[2]string{"RL.TAKE k COST", "-" + ts.table.find([]byte("RL.TAKE")).wrongArity()},
+		[2]string{"RL.TAKE k COST", "-" + ts.table.find([]byte("RL.TAKE")).WrongArity()},
 		[2]string{"RL.TAKE k GCRA 5/m COST 2", "[1 5 1 12000 48000]"},
 		[2]string{"RL.PEEK k GCRA 5/m COST 2", "[1 5 1 12000 48000]"},
 		[2]string{"RL.TAKE k GCRA 5/m COST 6", "[1 5 1 -1 48000]"},
@@ -48,7 +49,7 @@ func TestTakeFixed(t *testing.T) {
 		[2]string{"RL.TAKE k fixed 2 60000 COST 2", "[1 2 1 20000 20000]"},
 		[2]string{"RL.TAKE k fixed 2/m countdenied COST 2", "[1 2 0 20000 20000]"},
 		[2]string{"RL.PEEK k FIXED 9/m", "[0 9 5 -1 20000]"},
-		[2]string{"RL.TAKE k GCRA 2/m", "-" + wrongType(limit.FIXED.Kind(), limit.GCRA.Kind())},
+		[2]string{"RL.TAKE k GCRA 2/m", "-" + request.WrongType(limit.FIXED.Kind(), limit.GCRA.Kind())},
 		[2]string{"TYPE k", "fixed"},
 		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 1 -1 20000]"},
 		[2]string{"RL.REFUND k FIXED 2/m COST 2", "[0 2 2 -1 0]"},
@@ -76,7 +77,7 @@ func TestTakeSliding(t *testing.T) {
 		[2]string{"RL.PEEK k SLIDING 8/m COST 0", "[0 8 4 -1 30000]"},
 		[2]string{"RL.TAKE k sliding 8 60000 COUNTDENIED COST 5", "[1 8 0 54000 90000]"},
 		[2]string{"TYPE k", "sliding"},
-		[2]string{"RL.TAKE k FIXED 8/m", "-" + wrongType(limit.SLIDING.Kind(), limit.FIXED.Kind())},
+		[2]string{"RL.TAKE k FIXED 8/m", "-" + request.WrongType(limit.SLIDING.Kind(), limit.FIXED.Kind())},
 	)
 	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "sliding" "state" 1600000140000000000 "level" 9 "resets_in" 90000 "memory" `) {
 		t.Errorf("got %s", got)
@@ -93,7 +94,7 @@ func TestTakeSegmented(t *testing.T) {
 		[2]string{"RL.TAKE k SEGMENTED 4/3s SEGMENTS 3", "[1 4 0 2000 3000]"},
 		[2]string{"RL.REFUND k SEGMENTED 4/3s SEGMENTS 3 COST 2", "[0 4 2 -1 2000]"},
 		[2]string{"TYPE k", "segmented"},
-		[2]string{"RL.TAKE k SLIDING 4/3s", "-" + wrongType(limit.SEGMENTED.Kind(), limit.SLIDING.Kind())},
+		[2]string{"RL.TAKE k SLIDING 4/3s", "-" + request.WrongType(limit.SEGMENTED.Kind(), limit.SLIDING.Kind())},
 	)
 	if got := line(c.do("RL.INFO", "k")); !strings.HasPrefix(got, `["algorithm" "segmented" "state" 1600000003000000000 "level" 2 "resets_in" 2000 "memory" `) {
 		t.Errorf("got %s", got)
@@ -104,14 +105,14 @@ func TestTakeSegmented(t *testing.T) {
 func TestZonesAreKept(t *testing.T) {
 	srv := newTestServer(t).Server
 	words := bytes.Fields([]byte("FIXED 9 CALENDAR day TZ Asia/Tokyo"))
-	var a, b limitArgs
-	for _, args := range []*limitArgs{&a, &b} {
-		if n, text := parseLimit(&srv.zones, words, 0, args); n != len(words) || text != "" {
+	var a, b request.Args
+	for _, args := range []*request.Args{&a, &b} {
+		if n, text := request.ParseLimit(&srv.zones, words, 0, args); n != len(words) || text != "" {
 			t.Fatal(n, text)
 		}
 	}
-	if a.limit.Zone == nil || a.limit != b.limit {
-		t.Errorf("%p and %p", a.limit.Zone, b.limit.Zone)
+	if a.Limit.Zone == nil || a.Limit != b.Limit {
+		t.Errorf("%p and %p", a.Limit.Zone, b.Limit.Zone)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"limitdb/engine"
 	"limitdb/limit"
+	"limitdb/server/request"
+	"limitdb/server/spec"
 )
 
 func TestTakeAll(t *testing.T) {
@@ -43,7 +45,7 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 	c.do("RL.TAKE", "counter", "FIXED", "5/m")
 	before := line(c.do("RL.PEEK", "live", "GCRA", "5/m"))
 	for _, test := range []struct{ in, want string }{
-		{"RL.TAKEALL 1 k GCRA", ts.table.find([]byte("RL.TAKEALL")).wrongArity()},
+		{"RL.TAKEALL 1 k GCRA", ts.table.find([]byte("RL.TAKEALL")).WrongArity()},
 		{"RL.TAKEALL x k GCRA 5/m", `ERR numkeys must be an integer from 1 to 128: "x"`},
 		{"RL.TAKEALL 0 k GCRA 5/m", `ERR numkeys must be an integer from 1 to 128: "0"`},
 		{"RL.TAKEALL -1 k GCRA 5/m", `ERR numkeys must be an integer from 1 to 128: "-1"`},
@@ -60,8 +62,8 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 		{"RL.TAKEALL 2 live k GCRA 5/m COST 1 COST 1 GCRA 6/m", "ERR limit 1 of 2: syntax error: COST is given twice"},
 		{"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m PARTIAL", `ERR limit 2 of 2: unknown option "PARTIAL" for GCRA`},
 		{"RL.TAKEALL 3 live k live GCRA 5/m GCRA 6/m GCRA 5/m", `ERR a key is given twice: "live"`},
-		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", wrongType(limit.FIXED.Kind(), limit.GCRA.Kind()) + `: "counter"`},
-		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", wrongType(limit.FIXED.Kind(), limit.GCRA.Kind()) + `: "counter"`}, // rather than a denial
+		{"RL.TAKEALL 3 live counter k GCRA 5/m GCRA 5/m GCRA 5/m", request.WrongType(limit.FIXED.Kind(), limit.GCRA.Kind()) + `: "counter"`},
+		{"RL.TAKEALL 2 live counter GCRA 5/m COST 99 GCRA 5/m", request.WrongType(limit.FIXED.Kind(), limit.GCRA.Kind()) + `: "counter"`}, // rather than a denial
 		{"RL.TAKEALL 2 live 123456789012345678901 GCRA 5/m GCRA 6/m", "ERR key is longer than max-key-len allows"},
 		{
 			"RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m COST 9223372036854775807",
@@ -76,7 +78,7 @@ func TestTakeAllErrorsNameTheArgument(t *testing.T) {
 		t.Errorf("errors changed %s to %s", before, after)
 	}
 	ts.engine.SetMaxMemory(1, engine.NoEviction)
-	if got := line(c.do(strings.Fields("RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m")...)); got != "-"+errOOM {
+	if got := line(c.do(strings.Fields("RL.TAKEALL 2 live k GCRA 5/m GCRA 6/m")...)); got != "-"+spec.ErrOOM {
 		t.Error(got)
 	}
 	if got := line(c.do("RL.PEEK", "live", "GCRA", "5/m")); got != before {
@@ -119,14 +121,14 @@ func FuzzTakeAllWords(f *testing.F) {
 		if len(words) == 0 {
 			return
 		}
-		n, text := numKeys(append(words[:1:1], make([][]byte, engine.MaxAll)...))
+		n, text := request.NumKeys(append(words[:1:1], make([][]byte, engine.MaxAll)...))
 		if text != "" {
 			return
 		}
 		words = words[1:]
-		got := new(together)
+		got := new(request.Together)
 		var zones limit.Zones
-		text = got.parse(&zones, n, words)
+		text = got.Parse(&zones, n, words)
 
 		var cut [][][]byte
 		for i, w := range words {
@@ -137,11 +139,11 @@ func FuzzTakeAllWords(f *testing.F) {
 		}
 		good := len(cut) == n
 		for i := 0; good && i < n; i++ {
-			var a limitArgs
-			used, text := parseLimit(&zones, cut[i], ownCost, &a)
+			var a request.Args
+			used, text := request.ParseLimit(&zones, cut[i], request.OwnCost, &a)
 			good = text == "" && used == len(cut[i])
-			if good && text == "" && (a.limit != got.limits[i] || a.cost != got.costs[i]) {
-				t.Fatalf("%q: limit %d is %v cost %d, want %v cost %d", in, i, got.limits[i], got.costs[i], a.limit, a.cost)
+			if good && text == "" && (a.Limit != got.Limits[i] || a.Cost != got.Costs[i]) {
+				t.Fatalf("%q: limit %d is %v cost %d, want %v cost %d", in, i, got.Limits[i], got.Costs[i], a.Limit, a.Cost)
 			}
 		}
 		if good != (text == "") {

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"limitdb/limit"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 	"limitdb/server/values"
 )
@@ -16,7 +18,7 @@ type command struct {
 	atomic func(c *call, t *values.Txn)
 	// resolves: its keys come from the rules; see resolve.
 	resolves bool
-	plan     func(srv *Server, args [][]byte, p *plan) (text string) // of a command that decides on its one key: see plan; or nil
+	plan     func(zones *limit.Zones, args [][]byte, p *request.Plan) (text string) // of a command that decides on its one key: see plan; or nil
 	subs     []command
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"limitdb/resp"
+	"limitdb/server/request"
 	"limitdb/server/slowlog"
 	"limitdb/server/spec"
 )
@@ -92,7 +93,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 }
 
 // invokePlan is invoke for a command that has a plan, while mayQueue holds.
-func (s *session) invokePlan(cmd *command, p *plan, key []byte) {
+func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	c := &s.call
 	c.cmd, c.Failed = cmd, false
 	mark := len(c.Out)
@@ -177,14 +178,14 @@ func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 	if len(c.subs) > 0 && len(args) > 1 {
 		sub := c.sub(args[1])
 		if sub == nil && c.run == nil {
-			return c, c.noSubcommand(args[1])
+			return c, c.NoSubcommand(args[1])
 		}
 		if sub != nil {
 			c = sub
 		}
 	}
 	if !c.ArityOK(len(args)) || c.run == nil {
-		return c, c.wrongArity()
+		return c, c.WrongArity()
 	}
 	return c, ""
 }
@@ -209,7 +210,7 @@ func (srv *Server) unknownCommand(args [][]byte) string {
 		}
 		b.WriteString("'" + resp.Excerpt(a) + "' ")
 	}
-	return aside(b.String(), srv.table.commandHint(args[0]))
+	return spec.Aside(b.String(), srv.table.hint(args[0]))
 }
 
 // crossProtocol reports whether args look like HTTP. No client library sends these words.

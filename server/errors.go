@@ -5,7 +5,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/limit"
-	"limitdb/server/spec"
+	"limitdb/server/request"
 )
 
 // The error texts for clients. A text without a prefix is sent with "ERR ".
@@ -23,10 +23,7 @@ const (
 	errInvalidCursor   = "ERR invalid cursor"
 	errOtherCursor     = "ERR invalid cursor: it is of another node's table, or of an earlier one, where keys have other places. Begin again with 0"
 	errKeyTooLong      = "ERR key is longer than max-key-len allows"
-	errOOM             = "OOM command not allowed when used memory > 'maxmemory'."
-	errCostNegative    = "ERR COST is negative"
 	errMaxClients      = "ERR max number of clients reached"
-	errNoLeader        = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
 	errUnknownOutcome  = "UNKNOWNOUTCOME the node stopped leading before this was on a majority of the nodes: it may have been counted"
 	errForwardSize     = "ERR the command is longer than 16 MB: send it to the node that leads"
 	errNoRaft          = "ERR this server stands alone: raft-addr is not set"
@@ -78,36 +75,16 @@ const (
 	errNumReplicas = "ERR value is out of range, must be positive"
 )
 
-// limitError returns the reply for an error of package limit or engine.
-func limitError(err error) string {
-	switch {
-	case errors.Is(err, engine.ErrWrongType):
-		return spec.ErrWrongType
-	case errors.Is(err, engine.ErrOOM):
-		return errOOM
-	case errors.Is(err, engine.ErrClosed):
-		return errNoLeader
-	case errors.Is(err, limit.ErrNoLease):
-		return "NOLEASE " + err.Error()
-	}
-	return "ERR " + err.Error()
-}
-
-// limitErrorOf is limitError for an error on key. For a wrong type, it names the kind of state
+// limitErrorOf is request.ErrorText for an error on key. For a wrong type, it names the kind of state
 // that the key holds and the kind that wants needs.
 func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
 	c.Reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
 	if errors.Is(err, engine.ErrWrongType) {
 		if info, ok := c.srv.states().Info(c.Now, key); ok {
-			return wrongType(info.Kind, wants)
+			return request.WrongType(info.Kind, wants)
 		}
 	}
-	return limitError(err)
-}
-
-// wrongType returns the error for a key that holds another kind of state.
-func wrongType(holds, wants limit.Kind) string {
-	return spec.ErrWrongType + ": it holds " + holds.String() + ", not " + wants.String() + "; RL.RESET forgets it"
+	return request.ErrorText(err)
 }
 
 // maxLogged is how many bytes from a client a log line repeats.

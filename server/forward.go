@@ -354,7 +354,7 @@ func (s *session) goBack() bool {
 	s.pub.argMemory.Store(0)
 	if !s.rd.Prepend(back) { // what follows is no command, and the connection ends with it
 		for range countCommands(back) {
-			s.call.Fail(errNoLeader)
+			s.call.Fail(spec.ErrNoLeader)
 		}
 	}
 	s.beginTurn()

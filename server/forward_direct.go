@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/uplink"
 )
 
@@ -100,7 +101,7 @@ func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, 
 		}
 		waited := srv.clock.Now() - begin
 		if waited < 0 || waited >= int64(leaderWait) || !srv.leaderless.add(woken) {
-			return resp.AppendError(nil, errNoLeader), nil
+			return resp.AppendError(nil, spec.ErrNoLeader), nil
 		}
 		select {
 		case <-woken:

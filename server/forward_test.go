@@ -15,6 +15,7 @@ import (
 
 	"limitdb/config"
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/uplink"
 )
 
@@ -125,7 +126,7 @@ func TestForwarding(t *testing.T) {
 	c.gets("RL.TAKE a GCRA 1/m\r\n", "[0 1 0 -1 60000]")
 	c.gets("RL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE b GCRA 1/m\r\nnonsense\r\nDBSIZE\r\nRL.TAKE\r\nPING x\r\n",
 		"[1 1 0 60000 60000]", "PONG", "[0 1 0 -1 60000]",
-		"-ERR unknown command 'nonsense', with args beginning with: ", "2", "-"+n.leader.table.find([]byte("RL.TAKE")).wrongArity(), `"x"`)
+		"-ERR unknown command 'nonsense', with args beginning with: ", "2", "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity(), `"x"`)
 	if n.follower.engine.Stats().Keys != 0 || n.leader.engine.Stats().Keys != 2 {
 		t.Error("the follower decides")
 	}
@@ -278,7 +279,7 @@ func TestWaitForALeader(t *testing.T) {
 	n.cut()
 	n.other.leader = ""
 	c := n.follower.client()
-	down := "-" + errNoLeader
+	down := "-" + spec.ErrNoLeader
 	look := func(by time.Duration) {
 		n.follower.clock.Advance(by)
 		n.follower.LeaderChanged()
@@ -347,7 +348,7 @@ func TestForwardedTransaction(t *testing.T) {
 	c.gets("RL.TAKE a GCRA 1/m\r\nMULTI\r\nRL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE b GCRA 1/m\r\nEXEC\r\nPING\r\n",
 		"[0 1 0 -1 60000]", "OK", "QUEUED", "QUEUED", "QUEUED", "[[1 1 0 60000 60000] PONG [0 1 0 -1 60000]]", "PONG")
 	c.gets("MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nRL.TAKE\r\nEXEC\r\n",
-		"OK", "QUEUED", "[PONG]", "OK", "-"+n.leader.table.find([]byte("RL.TAKE")).wrongArity(), "-EXECABORT Transaction discarded because of previous errors.")
+		"OK", "QUEUED", "[PONG]", "OK", "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity(), "-EXECABORT Transaction discarded because of previous errors.")
 
 	// The uplink ends: one reply.
 	n.primary.holds.Store(true)
@@ -441,7 +442,7 @@ func TestForwardingDirect(t *testing.T) {
 	is(take("a"), "[0 1 0 -1 60000]")
 	is(take("a"), "[1 1 0 60000 60000]")
 	is(n.asks("RL.INFO", "none"), "nil")
-	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).wrongArity())
+	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity())
 	is(n.asks("MONITOR"), "-ERR monitor needs a connection of its own")
 	if kept := len(n.follower.direct.kept); kept != 1 || n.leader.clients.count() != 1 {
 		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.count())
@@ -458,7 +459,7 @@ func TestForwardingDirect(t *testing.T) {
 	n.awaits(1)
 	n.follower.clock.Advance(leaderWait)
 	n.follower.LeaderChanged()
-	is(waits, "-"+errNoLeader)
+	is(waits, "-"+spec.ErrNoLeader)
 	n.awaits(0)
 
 	// The leader steps down, so it has begun nothing; then this node leads.

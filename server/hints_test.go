@@ -82,12 +82,12 @@ func TestExamplesWork(t *testing.T) {
 func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 	ts := newTestServer(t)
 	for _, name := range ts.table.byName {
-		if use := insteadOf([]byte(name.Name)); use != "" {
-			t.Errorf("%s is there, and its line in insteadOf is to go", name.Name)
+		if use := spec.InsteadOf([]byte(name.Name)); use != "" {
+			t.Errorf("%s is there, and its line in spec.InsteadOf is to go", name.Name)
 		}
 	}
 	for _, name := range []string{"FCALL", "blpop", "XADD"} {
-		use := insteadOf([]byte(name))
+		use := spec.InsteadOf([]byte(name))
 		if use == "" {
 			t.Errorf("%s: nothing is named", name)
 		}

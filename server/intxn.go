@@ -6,6 +6,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/request"
 	"limitdb/server/values"
 )
 
@@ -18,10 +19,10 @@ func (c *call) failedIn(t *values.Txn, err error, key []byte, wants limit.Kind) 
 	if err = t.Note(err); err == nil {
 		return t.Err != nil
 	}
-	text := limitError(err)
+	text := request.ErrorText(err)
 	if errors.Is(err, engine.ErrWrongType) {
 		kind, _ := t.Get(key)
-		text = wrongType(kind, wants)
+		text = request.WrongType(kind, wants)
 	}
 	c.FailState(text)
 	return true
@@ -29,25 +30,25 @@ func (c *call) failedIn(t *values.Txn, err error, key []byte, wants limit.Kind) 
 
 // decideIn carries out the plan of a command on one key.
 func (c *call) decideIn(t *values.Txn) {
-	p := new(plan) // the transaction keeps the limit until it ends
-	if text := c.cmd.plan(c.srv, c.Args, p); text != "" {
+	p := new(request.Plan) // the transaction keeps the limit until it ends
+	if text := c.cmd.plan(&c.srv.zones, c.Args, p); text != "" {
 		c.Fail(text)
 		return
 	}
-	key, kind := c.Args[1], p.limit.Algorithm.Kind()
+	key, kind := c.Args[1], p.Limit.Algorithm.Kind()
 	var d limit.Decision
-	granted, err := p.in(t, key, &d)
-	if err == nil && (p.op == opTake || p.op == opReserve) {
-		c.logIn(t, key, p.cost, &d)
+	granted, err := planIn(t, p, key, &d)
+	if err == nil && (p.Op == request.Take || p.Op == request.Reserve) {
+		c.logIn(t, key, p.Cost, &d)
 	}
 	switch {
-	case err != nil && t.Note(err) != nil && p.op == opReserve && err == limit.ErrReserve,
-		err != nil && t.Note(err) != nil && p.style == asCell && !errors.Is(err, engine.ErrWrongType):
+	case err != nil && t.Note(err) != nil && p.Op == request.Reserve && err == limit.ErrReserve,
+		err != nil && t.Note(err) != nil && p.Style == request.AsCell && !errors.Is(err, engine.ErrWrongType):
 		c.Fail(c.planError(p, key, err))
 	case c.failedIn(t, err, key, kind):
-	case p.given&ownPartial != 0:
+	case p.Given&request.OwnPartial != 0:
 		c.decidedInPart(key, kind, &d, granted, nil)
-	case p.style == inMillis:
+	case p.Style == request.InMillis:
 		c.decisionMillis(&d)
 	default:
 		c.decisionSeconds(&d)
@@ -71,57 +72,57 @@ func (c *call) logIn(t *values.Txn, key []byte, cost int64, d *limit.Decision) {
 	t.After = append(t.After, func() { c.log(key, cost, &own) })
 }
 
-// in carries out the plan in a transaction. It returns how much was granted of a part.
-func (p *plan) in(t *values.Txn, key []byte, d *limit.Decision) (granted int64, err error) {
-	kind := p.limit.Algorithm.Kind()
-	switch p.op {
-	case opPeek:
-		return 0, t.Peek(key, &p.limit, p.cost, d)
-	case opRefund:
-		return 0, t.Refund(key, &p.limit, p.cost, d)
-	case opReserve:
+// planIn carries out the plan in a transaction. It returns how much was granted of a part.
+func planIn(t *values.Txn, p *request.Plan, key []byte, d *limit.Decision) (granted int64, err error) {
+	kind := p.Limit.Algorithm.Kind()
+	switch p.Op {
+	case request.Peek:
+		return 0, t.Peek(key, &p.Limit, p.Cost, d)
+	case request.Refund:
+		return 0, t.Refund(key, &p.Limit, p.Cost, d)
+	case request.Reserve:
 		err := t.Step(key, kind, func(now int64, state, dst []byte) ([]byte, error) {
-			return limit.Reserve(&p.limit, state, now, p.cost, p.maxWait, dst, d)
+			return limit.Reserve(&p.Limit, state, now, p.Cost, p.MaxWait, dst, d)
 		})
 		return 0, err
 	}
-	if p.given&ownReplace != 0 {
+	if p.Given&request.OwnReplace != 0 {
 		if held, _ := t.Get(key); held != 0 && !limit.SameFamily(held, kind) {
-			if err := limit.Peek(&p.limit, nil, t.Now(), p.part(t, key), d); err != nil || d.Limited {
+			if err := limit.Peek(&p.Limit, nil, t.Now(), partIn(t, p, key), d); err != nil || d.Limited {
 				return 0, err
 			}
 			t.Remove(key)
 		}
 	}
-	cost := p.part(t, key)
-	if err = t.Decide(key, &p.limit, cost, d); err != nil || d.Limited {
+	cost := partIn(t, p, key)
+	if err = t.Decide(key, &p.Limit, cost, d); err != nil || d.Limited {
 		return 0, err
 	}
 	return cost, nil
 }
 
-// part returns how much to ask for: the cost or, with PARTIAL, as much of it as is available and
+// partIn returns how much to ask for: the cost or, with PARTIAL, as much of it as is available and
 // at least 1.
-func (p *plan) part(t *values.Txn, key []byte) int64 {
-	if p.given&ownPartial == 0 || p.cost <= 1 {
-		return p.cost
+func partIn(t *values.Txn, p *request.Plan, key []byte) int64 {
+	if p.Given&request.OwnPartial == 0 || p.Cost <= 1 {
+		return p.Cost
 	}
 	var there limit.Decision
-	if t.Peek(key, &p.limit, 0, &there) != nil {
-		return p.cost
+	if t.Peek(key, &p.Limit, 0, &there) != nil {
+		return p.Cost
 	}
-	return min(p.cost, max(1, there.Remaining))
+	return min(p.Cost, max(1, there.Remaining))
 }
 
 func (c *call) rlTakeAllIn(t *values.Txn) {
-	n, text := numKeys(c.Args[1:])
+	n, text := request.NumKeys(c.Args[1:])
 	if text != "" {
 		c.Fail(text)
 		return
 	}
 	keys, words := c.Args[2:2+n], c.Args[2+n:]
-	all := new(together) // the transaction keeps the limits until it ends
-	if text := all.parse(&c.srv.zones, n, words); text != "" {
+	all := new(request.Together) // the transaction keeps the limits until it ends
+	if text := all.Parse(&c.srv.zones, n, words); text != "" {
 		c.Fail(text)
 		return
 	}
@@ -133,8 +134,8 @@ func (c *call) rlTakeAllIn(t *values.Txn) {
 				return
 			}
 		}
-		d := &all.ds[i]
-		if c.failedIn(t, t.Peek(key, &all.limits[i], all.costs[i], d), key, all.limits[i].Algorithm.Kind()) {
+		d := &all.Decisions[i]
+		if c.failedIn(t, t.Peek(key, &all.Limits[i], all.Costs[i], d), key, all.Limits[i].Algorithm.Kind()) {
 			return
 		}
 		if wait := d.Wait; d.Limited {
@@ -147,22 +148,22 @@ func (c *call) rlTakeAllIn(t *values.Txn) {
 		}
 	}
 	for i, key := range keys {
-		d := &all.ds[i]
+		d := &all.Decisions[i]
 		switch {
 		case at < 0:
-			if c.failedIn(t, t.Decide(key, &all.limits[i], all.costs[i], d), key, all.limits[i].Algorithm.Kind()) {
+			if c.failedIn(t, t.Decide(key, &all.Limits[i], all.Costs[i], d), key, all.Limits[i].Algorithm.Kind()) {
 				return
 			}
 		case !d.Limited:
-			_ = t.Note(t.Peek(key, &all.limits[i], 0, d))
+			_ = t.Note(t.Peek(key, &all.Limits[i], 0, d))
 		}
 	}
 	c.Array(2 + n)
 	c.Bit(at >= 0)
 	c.Int(int64(at))
 	for i := range n {
-		c.logIn(t, keys[i], all.costs[i], &all.ds[i])
-		c.decisionMillis(&all.ds[i])
+		c.logIn(t, keys[i], all.Costs[i], &all.Decisions[i])
+		c.decisionMillis(&all.Decisions[i])
 	}
 }
 
@@ -177,8 +178,8 @@ func (c *call) rlInfoIn(t *values.Txn) {
 }
 
 func (c *call) rlLeaseIn(t *values.Txn) {
-	var a leaseArgs
-	if text := parseLease(c.Args[2:], &a); text != "" {
+	var a request.LeaseArgs
+	if text := request.ParseLease(c.Args[2:], &a); text != "" {
 		c.Fail(text)
 		return
 	}
@@ -196,7 +197,7 @@ func (c *call) rlRenewIn(t *values.Txn) {
 	if !ok {
 		return
 	}
-	ttl, text := parseTTL(c.Args[4])
+	ttl, text := request.ParseTTL(c.Args[4])
 	if text != "" {
 		c.Fail(text)
 		return
@@ -229,7 +230,7 @@ func (c *call) weightIn(t *values.Txn, step func(now int64, state, dst []byte) (
 func (c *call) rlHoldersIn(t *values.Txn) {
 	kind, state := t.Get(c.Args[1])
 	if kind != 0 && kind != limit.LEASE {
-		c.FailState(wrongType(kind, limit.LEASE))
+		c.FailState(request.WrongType(kind, limit.LEASE))
 		return
 	}
 	var found []byte

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"limitdb/engine"
+	"limitdb/server/spec"
 )
 
 // A full server refuses new keys, goes on with those that it has, and says so.
@@ -15,15 +16,15 @@ func TestOutOfMemory(t *testing.T) {
 	ts.engine.SetMaxMemory(1, engine.NoEviction)
 	oom := ""
 	for i := range 100_000 {
-		if oom = line(c.do("CL.THROTTLE", fmt.Sprint("new:", i), "1", "1", "1000")); oom == "-"+errOOM {
+		if oom = line(c.do("CL.THROTTLE", fmt.Sprint("new:", i), "1", "1", "1000")); oom == "-"+spec.ErrOOM {
 			break
 		}
 	}
-	if oom != "-"+errOOM {
+	if oom != "-"+spec.ErrOOM {
 		t.Fatalf("a new key in a full server: %s", oom)
 	}
 	c.steps(ts,
-		[2]string{"RL.TAKE another GCRA 5/h", "-" + errOOM},
+		[2]string{"RL.TAKE another GCRA 5/h", "-" + spec.ErrOOM},
 		[2]string{"RL.TAKE first GCRA 5/h", "[0 5 3 -1 1440000]"},
 		[2]string{"RL.PEEK nobody GCRA 5/h", "[0 5 4 -1 720000]"},
 	)

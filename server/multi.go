@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"limitdb/engine"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 	"limitdb/server/values"
 	"limitdb/uplink"
@@ -253,7 +254,7 @@ func (c *call) execAll(m *multi) {
 	c.Out, c.Failed = before, false
 	switch {
 	case err != nil:
-		c.Fail(limitError(err))
+		c.Fail(request.ErrorText(err))
 		return
 	case !unchanged:
 		c.NullArray()

@@ -3,6 +3,8 @@ package server
 import (
 	"strings"
 	"testing"
+
+	"limitdb/server/spec"
 )
 
 func TestMulti(t *testing.T) {
@@ -128,5 +130,5 @@ func TestExecWithoutRoom(t *testing.T) {
 	ts.engine.SetMaxMemory(1, 0)
 	c.steps(ts,
 		[2]string{"MULTI", "OK"}, [2]string{"INCR counter", "QUEUED"}, [2]string{"SET new 1", "QUEUED"},
-		[2]string{"EXEC", "-" + errOOM}, [2]string{"GET counter", `"1"`})
+		[2]string{"EXEC", "-" + spec.ErrOOM}, [2]string{"GET counter", `"1"`})
 }

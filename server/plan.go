@@ -7,38 +7,12 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/limit"
 	"limitdb/resp"
-)
-
-// A plan is a command on one key with all its arguments but the key parsed. It depends only
-// on those, so one plan serves the same command on other keys.
-type plan struct {
-	limitArgs
-	op    planOp
-	style planStyle
-}
-
-// planOp is the operation of a plan.
-type planOp uint8
-
-const (
-	opTake planOp = iota
-	opPeek
-	opRefund
-	opReserve
-)
-
-// planStyle is the form of a plan's reply.
-type planStyle uint8
-
-const (
-	inMillis  planStyle = iota
-	inSeconds           // as Redis' GCRA
-	asCell              // in seconds, with redis-cell's errors
+	"limitdb/server/request"
 )
 
 // planned replies with text if it is an error. Otherwise it carries the plan out on the
 // command's key.
-func (c *call) planned(text string, p *plan) {
+func (c *call) planned(text string, p *request.Plan) {
 	if text != "" {
 		c.Fail(text)
 		return
@@ -47,30 +21,30 @@ func (c *call) planned(text string, p *plan) {
 }
 
 // carryOut carries a plan out on key, and replies.
-func (c *call) carryOut(p *plan, key []byte) {
-	if p.given&(ownWait|ownPartial|ownReplace) != 0 {
+func (c *call) carryOut(p *request.Plan, key []byte) {
+	if p.Given&(request.OwnWait|request.OwnPartial|request.OwnReplace) != 0 {
 		c.carryOutTake(p, key)
 		return
 	}
 	var d limit.Decision
 	var err error
-	switch p.op {
-	case opTake:
-		err = c.srv.states().TakeAt(c.place, c.Now, key, &p.limit, p.cost, &d)
-	case opPeek:
-		err = c.srv.states().Peek(c.Now, key, &p.limit, p.cost, &d)
-	case opRefund:
-		err = c.srv.states().Refund(c.Now, key, &p.limit, p.cost, &d)
-	case opReserve:
-		err = c.srv.states().Reserve(c.Now, key, &p.limit, p.cost, p.maxWait, &d)
+	switch p.Op {
+	case request.Take:
+		err = c.srv.states().TakeAt(c.place, c.Now, key, &p.Limit, p.Cost, &d)
+	case request.Peek:
+		err = c.srv.states().Peek(c.Now, key, &p.Limit, p.Cost, &d)
+	case request.Refund:
+		err = c.srv.states().Refund(c.Now, key, &p.Limit, p.Cost, &d)
+	case request.Reserve:
+		err = c.srv.states().Reserve(c.Now, key, &p.Limit, p.Cost, p.MaxWait, &d)
 	}
-	if c.srv.decisions != nil && err == nil && (p.op == opTake || p.op == opReserve) {
-		c.log(key, p.cost, &d)
+	if c.srv.decisions != nil && err == nil && (p.Op == request.Take || p.Op == request.Reserve) {
+		c.log(key, p.Cost, &d)
 	}
 	switch {
 	case err != nil:
 		c.Fail(c.planError(p, key, err))
-	case p.style == inMillis:
+	case p.Style == request.InMillis:
 		c.decisionMillis(&d)
 	default:
 		c.decisionSeconds(&d)
@@ -84,41 +58,34 @@ func (c *call) log(key []byte, cost int64, d *limit.Decision) {
 	}
 }
 
-// request returns the engine's request for a.
-func (a *limitArgs) request() engine.Request {
-	return engine.Request{
-		Limit: a.limit, Cost: a.cost, Partial: a.given&ownPartial != 0, Replace: a.given&ownReplace != 0,
-	}
-}
-
 // carryOutTake is carryOut for a take that may wait, take a part, or replace the key's state.
-func (c *call) carryOutTake(p *plan, key []byte) {
-	r := p.request()
+func (c *call) carryOutTake(p *request.Plan, key []byte) {
+	r := p.Request()
 	var d limit.Decision
-	if p.given&ownWait != 0 {
-		c.askFor(key, &waiting{Waiter: engine.Waiter{Request: r}}, p.maxWait)
+	if p.Given&request.OwnWait != 0 {
+		c.askFor(key, &waiting{Waiter: engine.Waiter{Request: r}}, p.MaxWait)
 		return
 	}
 	granted, err := c.srv.states().TakeFor(c.Now, key, &r, &d)
 	if c.srv.decisions != nil && err == nil {
-		c.log(key, p.cost, &d)
+		c.log(key, p.Cost, &d)
 	}
 	if r.Partial {
-		c.decidedInPart(key, p.limit.Algorithm.Kind(), &d, granted, err)
+		c.decidedInPart(key, p.Limit.Algorithm.Kind(), &d, granted, err)
 	} else {
-		c.decided(key, p.limit.Algorithm.Kind(), &d, err)
+		c.decided(key, p.Limit.Algorithm.Kind(), &d, err)
 	}
 }
 
 // planError returns the reply for an error of the engine.
-func (c *call) planError(p *plan, key []byte, err error) string {
+func (c *call) planError(p *request.Plan, key []byte, err error) string {
 	switch {
-	case p.op == opReserve && err == limit.ErrReserve:
-		return "ERR " + p.limit.Algorithm.String() + " does not reserve: " + err.Error()
-	case p.style == asCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // these have the server's texts
-		return cellError(err)
+	case p.Op == request.Reserve && err == limit.ErrReserve:
+		return "ERR " + p.Limit.Algorithm.String() + " does not reserve: " + err.Error()
+	case p.Style == request.AsCell && !errors.Is(err, engine.ErrWrongType) && !errors.Is(err, engine.ErrOOM): // these have the server's texts
+		return request.CellError(err)
 	}
-	return c.limitErrorOf(err, key, p.limit.Algorithm.Kind())
+	return c.limitErrorOf(err, key, p.Limit.Algorithm.Kind())
 }
 
 // remembered is the last command that had a plan. Most clients repeat one command for different
@@ -128,7 +95,7 @@ func (c *call) planError(p *plan, key []byte, err error) string {
 type remembered struct {
 	shape resp.Shape
 	cmd   *command
-	plan  plan
+	plan  request.Plan
 
 	missed uint8 // commands in a row that were others
 }

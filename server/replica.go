@@ -7,6 +7,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/spec"
 	"limitdb/uplink"
 )
 
@@ -73,11 +74,11 @@ func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
 // elsewhere returns the error for a command that another node must serve.
 func (c *call) elsewhere() string {
 	if c.srv.opts.Replication == nil {
-		return errNoLeader
+		return spec.ErrNoLeader
 	}
 	_, leader := c.srv.opts.Replication.Leader()
 	if leader == "" {
-		return errNoLeader
+		return spec.ErrNoLeader
 	}
 	slot := 0
 	first := true

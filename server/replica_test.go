@@ -10,6 +10,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
+	"limitdb/server/spec"
 )
 
 // primary is a Durability of a node that leads in turns.
@@ -142,7 +143,7 @@ func TestNodeThatFollows(t *testing.T) {
 	}
 	ts.clock.Advance(leaderWait)
 	ts.LeaderChanged()
-	if got := c.resume(); got != "-"+errNoLeader+"\r\n" {
+	if got := c.resume(); got != "-"+spec.ErrNoLeader+"\r\n" {
 		t.Errorf("%q", got)
 	}
 	p.leader = "127.0.0.1:7"
@@ -171,10 +172,10 @@ func TestNodeThatFollows(t *testing.T) {
 	c.raw("RL.TAKE foo GCRA 1/m WAIT 1d\r\n")
 	late := ts.client()
 	e.Close()
-	if got := c.resume(); got != "-"+errNoLeader+"\r\n" {
+	if got := c.resume(); got != "-"+spec.ErrNoLeader+"\r\n" {
 		t.Errorf("who was parked: %q", got)
 	}
-	if got := late.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "-"+errNoLeader+"\r\n" {
+	if got := late.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "-"+spec.ErrNoLeader+"\r\n" {
 		t.Errorf("who came late: %q", got)
 	}
 }

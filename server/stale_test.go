@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/server/spec"
 )
 
 // own has a node that follows serve reads from a table.
@@ -153,7 +154,7 @@ func TestAckOfTheLeader(t *testing.T) {
 	}
 	ts.clock.Advance(leaderWait)
 	ts.LeaderChanged()
-	if got := c.resume(); got != "-"+errNoLeader+"\r\n" {
+	if got := c.resume(); got != "-"+spec.ErrNoLeader+"\r\n" {
 		t.Errorf("%q", got)
 	}
 	c.raw("RL.TAKE b GCRA 1/m\r\n")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"limitdb/resp"
+	"limitdb/server/spec"
 )
 
 // table finds a command by its name in any case, without allocating.
@@ -83,4 +84,18 @@ func hashName(name []byte) uint32 {
 		h = (h ^ uint32(b&^0x20)) * 16777619
 	}
 	return (h ^ h>>tableBits ^ h>>(2*tableBits)) % (1 << tableBits)
+}
+
+// hint returns a hint for an unknown command.
+func (t *table) hint(name []byte) string {
+	if use := spec.InsteadOf(name); use != "" {
+		return use
+	}
+	return spec.Meant(name, func(yield func(string) bool) {
+		for _, c := range t.byName {
+			if !yield(c.Name) {
+				return
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"limitdb/engine"
+	"limitdb/server/request"
 	"limitdb/server/values"
 )
 
@@ -69,7 +70,7 @@ func (c *call) atomically() {
 	})
 	if err != nil {
 		c.Out = c.Out[:mark]
-		c.Fail(limitError(err))
+		c.Fail(request.ErrorText(err))
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"limitdb/internal/clock"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 	"limitdb/transport"
 )
@@ -111,7 +112,7 @@ func TestWaitSteps(t *testing.T) {
 		{"for ever", "RL.TAKE k GCRA 10/s COST 10 WAIT 9223372036854775807ns", time.Second, "[0 10 0 -1 1000]"},
 		{"in part", "RL.TAKE k GCRA 10/s COST 5 PARTIAL WAIT 1s", 100 * time.Millisecond, "[0 10 0 -1 1000 1]"},
 		{"in part, in vain", "RL.TAKE k GCRA 10/s COST 5 WAIT 99 PARTIAL", 99 * time.Millisecond, "[1 10 0 1 901 0]"},
-		{"another kind", "RL.LEASE k 2 10s ID x WAIT 1s", 0, "-" + wrongType(limit.GCRA.Kind(), limit.LEASE)},
+		{"another kind", "RL.LEASE k 2 10s ID x WAIT 1s", 0, "-" + request.WrongType(limit.GCRA.Kind(), limit.LEASE)},
 		{"a queue", "RL.TAKE q QUEUE 10/s BURST 5 WAIT 1s", 100 * time.Millisecond, "[0 6 5 -1 100]"},
 		{"a queue, too late", "RL.TAKE q QUEUE 10/s BURST 5 WAIT 99", 0, "[1 6 5 1 100]"},
 		{"a queue that does not wait", "RL.TAKE q QUEUE 10/s BURST 5 WAIT 0", 0, "[1 6 5 100 100]"},
@@ -351,7 +352,7 @@ func TestWrongTypeAfterAWait(t *testing.T) {
 		}
 		other.say("RL.TAKE k FIXED 1/h REPLACE")
 		ts.pass(time.Second)
-		c.expect(cmd, c.woken(), "-"+wrongType(limit.FIXED.Kind(), wants))
+		c.expect(cmd, c.woken(), "-"+request.WrongType(limit.FIXED.Kind(), wants))
 	}
 }
 

@@ -6,4 +6,6 @@ const (
 	ErrNotInt    = "ERR value is not an integer or out of range"
 	ErrWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	ErrDBIndex   = "ERR DB index is out of range"
+	ErrOOM       = "OOM command not allowed when used memory > 'maxmemory'."
+	ErrNoLeader  = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
 )

@@ -1,10 +1,10 @@
-package server
+package spec
 
 import "strings"
 
-// insteadOf returns what to use in limitdb instead of a Redis command that it does not have, or
+// InsteadOf returns what to use in limitdb instead of a Redis command that it does not have, or
 // "" for any other word. When limitdb gains a command, remove it from this table.
-func insteadOf(name []byte) string {
+func InsteadOf(name []byte) string {
 	word := strings.ToUpper(string(name))
 	for _, row := range [...]struct{ commands, use string }{
 		{
