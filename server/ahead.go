@@ -115,6 +115,26 @@ func (s *session) runQueue(a *ahead) {
 	a.n, a.words, a.last = 0, a.words[:0], nil
 }
 
+// warmAhead fetches the key of the running command, its argument i, together with the keys of those behind it that begin with
+// the same bytes. They are not queued: such a command may turn out to be long, and the session must be able to yield behind it.
+func (c *call) warmAhead(i int) {
+	s := c.client
+	if s == nil || s.multi != nil {
+		return
+	}
+	if s.warm > 0 {
+		s.warm--
+		return
+	}
+	a := s.srv.queues.get()
+	defer s.srv.queues.put(a)
+	a.keys[0] = c.Args[i]
+	s.warm = s.rd.Ahead(i, a.keys[1:])
+	if n := s.warm + 1; n >= aheadFew {
+		c.states().Warm(a.keys[:n], a.places[:])
+	}
+}
+
 // aheadPool lends a queue for one batch.
 type aheadPool struct{ pool sync.Pool }
 

@@ -49,7 +49,7 @@ func (s *session) begin() {
 		s.beginTurn()
 	}
 	s.call.Now = s.srv.clock.Now()
-	s.slow = 0
+	s.slow, s.warm, s.lastScript.loaded = 0, 0, nil
 	if s.lengths != s.srv.lengths.Load() {
 		s.setReaderLimits()
 	}

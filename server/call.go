@@ -24,6 +24,7 @@ type call struct {
 	resolved *resolved  // of a check in EXEC
 	declared [][]byte   // of a command on values
 	txn      values.Txn // of a command on values
+	started  int64      // when something long began in a command that is SelfTimed; 0: nothing did
 	script   *known.Run // of the known scripts that the client has run; nil: none yet
 }
 

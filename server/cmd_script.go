@@ -12,8 +12,9 @@ import (
 func scriptCommands() []command {
 	row := func(name, summary string, f spec.Flags, bySHA, readOnly bool) command {
 		first := spec.Text("script")
+		run := (*call).evalAlone
 		if bySHA {
-			first.Name = "sha1"
+			first.Name, run, f = "sha1", (*call).evalSHAAlone, f|spec.SelfTimed
 		}
 		return command{
 			Command: spec.Command{
@@ -25,7 +26,7 @@ func scriptCommands() []command {
 					{Name: "arg", Kind: "string", Optional: true, Multiple: true},
 				},
 			},
-			run: (*call).evalAlone, atomic: func(c *call, t *values.Txn) { c.evalIn(t, bySHA, readOnly) },
+			run: run, atomic: func(c *call, t *values.Txn) { c.evalIn(t, bySHA, readOnly) },
 		}
 	}
 	sub := func(name, summary string, arity int, f spec.Flags, run func(*call), args ...spec.Argument) command {
@@ -66,6 +67,14 @@ func (c *call) evalAlone() {
 	c.atomically()
 }
 
+// evalSHAAlone is evalAlone for a script by its SHA-1. In a pipeline, others often follow.
+func (c *call) evalSHAAlone() {
+	if string(c.Args[2]) == "1" && len(c.Args) > 3 {
+		c.warmAhead(3)
+	}
+	c.evalAlone()
+}
+
 // checkEval returns the error for wrong numbers of keys, or "".
 func (c *call) checkEval() string {
 	switch n, ok := resp.ParseInt(c.Args[2]); {
@@ -91,7 +100,7 @@ func (c *call) evalIn(t *values.Txn, bySHA, readOnly bool) {
 	}
 	var s *loaded
 	if bySHA {
-		if s = c.srv.scripts.compiled(c.Args[1]); s == nil {
+		if s = c.loaded(c.Args[1]); s == nil {
 			c.Fail("NOSCRIPT No matching script. Please use EVAL.")
 			return
 		}
@@ -110,6 +119,18 @@ func (c *call) evalIn(t *values.Txn, bySHA, readOnly bool) {
 }
 
 const errUnknownScript = "ERR the directive scripts allows only the scripts of known limiters (known), and this is none; RL.TAKE key GCRA 100/m decides in one atomic step"
+
+// loaded returns the script with that SHA-1, nil if the server does not have it. A pipeline usually repeats one script.
+func (c *call) loaded(sha []byte) *loaded {
+	if c.client == nil {
+		return c.srv.scripts.compiled(sha)
+	}
+	last, flushes := &c.client.lastScript, c.srv.scripts.flushes.Load()
+	if last.loaded == nil || last.flushes != flushes || string(sha) != last.loaded.SHA {
+		last.loaded, last.flushes = c.srv.scripts.compiled(sha), flushes
+	}
+	return last.loaded
+}
 
 // compile compiles a script. It returns the text of the error, or "".
 func (c *call) compile(source []byte) (s *loaded, text string) {

@@ -69,12 +69,18 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
 	}
-	together := cmd.Flags&spec.Fast != 0 && special&specialTimeEach == 0
+	together := cmd.Flags&(spec.Fast|spec.SelfTimed) != 0 && special&specialTimeEach == 0
 	start := int64(0)
 	if !together {
 		start = s.srv.clock.Now()
 	}
 	cmd.run(c)
+	if c.started != 0 {
+		if together {
+			together, start = false, c.started
+		}
+		c.started = 0
+	}
 	s.tell(cmd, mark)
 	switch {
 	case s.stepping != nil:

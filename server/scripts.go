@@ -39,6 +39,8 @@ type scripts struct {
 	idle    []*script.VM
 	running map[*scriptRun]bool
 	seed    uint32
+
+	flushes atomic.Uint64 // how many times all scripts were forgotten
 }
 
 // loaded is a script that EVALSHA knows.
@@ -102,6 +104,7 @@ func (s *scripts) flush() {
 	defer s.mu.Unlock()
 	s.bySHA, s.bytes = nil, 0
 	s.order.Init()
+	s.flushes.Add(1)
 }
 
 // begin returns a virtual machine and a run, which end gives back.
@@ -224,7 +227,11 @@ func (c *call) eval(t *values.Txn, s *loaded, readOnly bool) {
 	if s.known != nil && !readOnly && c.native(s.known, keys, argv) {
 		return
 	}
-	vm, run := c.srv.scripts.begin(c.srv.clock.Now())
+	now := c.srv.clock.Now()
+	if c.started == 0 {
+		c.started = now
+	}
+	vm, run := c.srv.scripts.begin(now)
 	defer c.srv.scripts.end(vm, run)
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	h.table = c.table
@@ -258,6 +265,9 @@ func (c *call) native(s *known.Script, keys, argv [][]byte) bool {
 	return done
 }
 
+// scriptBytes is how many bytes of a value a known script goes through in the time of a decision.
+const scriptBytes = 256
+
 // scriptStore is what the keys of a known script hold, in the call's transaction.
 type scriptStore call
 
@@ -265,6 +275,7 @@ type scriptStore call
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
 	it := c.Item(&c.txn, key)
+	c.worked(int64(len(it.Body)) / scriptBytes)
 	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.txn.Err == nil
 }
 

@@ -62,7 +62,12 @@ type session struct {
 	lastName []byte
 
 	remembered *remembered // nil: none yet
-	multi      *multi      // what MULTI and WATCH have begun; nil: nothing
+	warm       int         // how many of the next commands have keys that were fetched already
+	lastScript struct {    // of this batch
+		loaded  *loaded // nil: none
+		flushes uint64  // the value of scripts.flushes when it was found
+	}
+	multi *multi // what MULTI and WATCH have begun; nil: nothing
 
 	pub public
 }

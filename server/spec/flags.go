@@ -26,6 +26,7 @@ const (
 	Client                             // needs a client's connection
 	Now                                // runs at once in a transaction, too
 	NoMulti                            // cannot be in a transaction
+	SelfTimed                          // reads the clock itself when it begins something long
 	Touches                            // counts as a change of a collection that exists, also if it makes none
 	Script                             // touches no key, and may be called by scripts
 	Dangerous                          // ACL category only
