@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -52,15 +53,34 @@ func (n *Node) peerOf(m *Member) hello {
 	return n.parts.wire.l.peer(raft.ServerID(m.server))
 }
 
+// differs is what was found to differ.
+type differs struct {
+	now  []string
+	said []string // in the log
+	at   int64    // when, elapsed ns
+}
+
+// saysEvery is the least time between two lines of the log about it, since a node may come and go.
+const saysEvery = time.Minute
+
+// find notes what differs, and reports whether that is to be logged.
+func (d *differs) find(found []string, now int64) bool {
+	d.now = found
+	if slices.Equal(d.said, found) || d.at != 0 && now-d.at < int64(saysEvery) {
+		return false
+	}
+	d.said, d.at = found, max(now, 1)
+	return true
+}
+
 // compare notes the differences, and warns when they change.
 func (n *Node) compare(all []Member) {
 	found := n.differences(all)
 	n.mu.Lock()
-	before := n.differ
-	n.differ = found
+	say := n.differ.find(found, n.clock.Elapsed())
 	n.mu.Unlock()
 	switch {
-	case slices.Equal(before, found):
+	case !say:
 	case len(found) == 0:
 		n.log.Info("all nodes that answer have the same settings")
 	default:

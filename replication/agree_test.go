@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // Nodes compare what they must have alike, and say what differs and of whom.
@@ -40,5 +41,30 @@ func TestNodesCompare(t *testing.T) {
 	}
 	if err := nodes[0].SetTimeouts(1700e6, 1800e6); err != nil || nodes[0].raft.ReloadableConfig().HeartbeatTimeout != 1700e6 {
 		t.Errorf("%v, %+v", err, nodes[0].raft.ReloadableConfig())
+	}
+}
+
+// The log says at once what differs, and then at most once a minute what differs by then.
+func TestDifferencesAreSaidSeldom(t *testing.T) {
+	var d differs
+	one, two := []string{"maxmemory of b"}, []string{"maxmemory of b", "rules of c"}
+	for i, step := range []struct {
+		at    time.Duration
+		found []string
+		says  bool
+	}{
+		{0, nil, false},
+		{time.Second, one, true},
+		{2 * time.Second, nil, false},
+		{3 * time.Second, one, false},
+		{4 * time.Second, two, false},
+		{saysEvery, two, false},
+		{saysEvery + time.Second, two, true},
+		{3 * saysEvery, two, false},
+		{3*saysEvery + 1, nil, true},
+	} {
+		if says := d.find(step.found, int64(step.at)); says != step.says || !slices.Equal(d.now, step.found) {
+			t.Errorf("step %d: %v", i, says)
+		}
 	}
 }

@@ -99,7 +99,7 @@ type Node struct {
 	rebuilding bool
 	// overheard is the newest Epoch that went by meanwhile. Whether the fence accepts it is not known yet.
 	overheard entry
-	differ    []string // see agree.go
+	differ    differs // see agree.go
 	// broken counts what makes a copy of the table worthless: abdications and snapshots that were installed.
 	broken uint64
 	hashes hashes

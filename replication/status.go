@@ -66,7 +66,7 @@ func (n *Node) Status() stats.Replication {
 	if s.Leads {
 		s.LastContact = 0
 	}
-	s.Differ = slices.Clone(n.differ)
+	s.Differ = slices.Clone(n.differ.now)
 	s.Current = !n.rebuilding && !n.failed
 	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
 	s.HashIndex, s.Hash = n.hashes.done.index, n.hashes.done.sum

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/pbkdf2"
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"sync"
 
 	"limitdb/config"
 	"limitdb/replication"
@@ -23,6 +25,26 @@ func loadNodeTLS(set *config.Settings) (*replication.Certificates, error) {
 	return c, err
 }
 
+// secretSum remembers the hash of a password, since a new one takes a few milliseconds.
+type secretSum struct {
+	mu        sync.Mutex
+	text, sum string // guarded by mu
+}
+
+// of returns a hash of a password that is slow to try others against.
+func (s *secretSum) of(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text != text {
+		key, err := pbkdf2.Key(sha256.New, text, []byte("limitdb: the password of a cluster's clients"), 20_000, 8)
+		if err != nil {
+			return "set" // a FIPS mode that refuses short passwords
+		}
+		s.text, s.sum = text, hex.EncodeToString(key)
+	}
+	return s.sum
+}
+
 // agree returns what the nodes compare. A hash of the password goes to peers that have proved who they are, and to no others.
 func (r *replica) agree() map[string]string {
 	set := r.p.set
@@ -39,8 +61,7 @@ func (r *replica) agree() map[string]string {
 	if pass := set.RequirePass.Get(); pass != "" {
 		all["requirepass"] = "set"
 		if r.certs != nil {
-			sum := sha256.Sum256([]byte("limitdb " + pass))
-			all["requirepass"] = hex.EncodeToString(sum[:8])
+			all["requirepass"] = r.password.of(pass)
 		}
 	}
 	return all

@@ -23,11 +23,12 @@ import (
 // which the node applies the log's entries. That table is another engine, which no client sees before the
 // node leads again.
 type replica struct {
-	p       *process
-	node    atomic.Pointer[replication.Node]
-	states  atomic.Pointer[engine.Engine] // the node's table
-	certs   *replication.Certificates     // nil without raft-tls-cert-file
-	uplinks uplinks
+	p        *process
+	node     atomic.Pointer[replication.Node]
+	states   atomic.Pointer[engine.Engine] // the node's table
+	certs    *replication.Certificates     // nil without raft-tls-cert-file
+	uplinks  uplinks
+	password secretSum
 
 	leads    atomic.Bool  // the server decides on states
 	smallest atomic.Int64 // of the maxmemory of the other voters that answer, 0 if they have none
