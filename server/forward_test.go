@@ -88,6 +88,7 @@ func (c *testClient) receive(replies int) (got []string) {
 type pump struct{ *testClient }
 
 func (p *pump) Read(b []byte) (int, error) {
+	late := time.After(time.Minute)
 	for {
 		if out := p.conn.take(); len(out) > 0 {
 			n := copy(b, out)
@@ -100,7 +101,9 @@ func (p *pump) Read(b []byte) (int, error) {
 		select {
 		case <-p.conn.woken:
 			p.s.Resume()
-		case <-time.After(time.Minute):
+		case <-time.After(houseEvery):
+			p.s.srv.leaderless.wake() // as the housekeeper does
+		case <-late:
 			p.t.Fatal("no reply comes")
 		}
 	}
@@ -434,8 +437,16 @@ func TestForwardingDirect(t *testing.T) {
 	n := newTwoNodes(t)
 	is := func(reply <-chan string, want string) {
 		t.Helper()
-		if got := <-reply; got != want {
-			t.Errorf("%s, want %s", got, want)
+		for {
+			select {
+			case got := <-reply:
+				if got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+				return
+			case <-time.After(houseEvery):
+				n.follower.leaderless.wake() // as the housekeeper does
+			}
 		}
 	}
 	take := func(key string) <-chan string { return n.asks("RL.TAKE", key, "GCRA", "1/m") }
@@ -474,14 +485,16 @@ func TestForwardingDirect(t *testing.T) {
 	// The uplink ends while the leader owes the reply.
 	n.primary.holds.Store(true)
 	waits = take("d")
-	for n.leader.engine.Stats().Keys < 4 {
+	for !n.primary.owes() {
 		runtime.Gosched()
 	}
+	n.primary.holds.Store(false)
 	n.cut()
+	n.connect()
 	is(waits, "-"+errUnknownOutcome)
 
 	// The caller does not wait any longer.
-	n.connect()
+	n.primary.holds.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
 	go func() {
@@ -503,4 +516,59 @@ func TestForwardingDirect(t *testing.T) {
 	n.other.holds.Store(false)
 	n.follower.Lead(n.follower.engine)
 	is(take("a"), "[0 1 0 -1 60000]")
+}
+
+// untilEnd half-closes the client's connection, and returns the replies up to its end.
+func (c *testClient) untilEnd() (got []string) {
+	c.t.Helper()
+	c.s.EOF()
+	r := bufio.NewReader(&pump{c})
+	for {
+		v, err := resp.ReadReply(r, 1<<20)
+		if err != nil {
+			return got
+		}
+		got = append(got, line(v))
+	}
+}
+
+// A client gets one reply for each command, in their order, and each is counted once: if a leader is there, if it comes later, and if the
+// uplink ends meanwhile, after which nobody knows.
+func TestForwardedCommandsAreAnsweredOnce(t *testing.T) {
+	const in = "RL.TAKE a GCRA 9/h\r\nRL.TAKE a GCRA 9/h\r\nPING 1\r\nRL.TAKE a GCRA 9/h\r\nPING 2\r\n"
+	const taken = "[0 9 8 -1 400000] [0 9 7 -1 800000]"
+	unknown := "-" + errUnknownOutcome
+	for name, c := range map[string]struct {
+		before, after func(n *twoNodes)
+		want          string
+	}{
+		"a leader": {func(*twoNodes) {}, func(*twoNodes) {}, taken + ` "1" [0 9 6 -1 1200000] "2"`},
+		"a leader that comes later": {
+			func(n *twoNodes) { n.cut() },
+			func(n *twoNodes) { n.awaits(1); n.connect() }, taken + ` "1" [0 9 6 -1 1200000] "2"`,
+		},
+		"an uplink that ends": {
+			func(n *twoNodes) { n.primary.holds.Store(true) },
+			func(n *twoNodes) {
+				for !n.primary.owes() {
+					runtime.Gosched()
+				}
+				n.primary.holds.Store(false)
+				n.cut()
+				n.connect()
+			}, unknown + " " + unknown + ` "1" [0 9 6 -1 1200000] "2"`,
+		},
+	} {
+		n := newTwoNodes(t)
+		client := n.follower.client()
+		c.before(n)
+		client.s.Data([]byte(in))
+		c.after(n)
+		if got := strings.Join(client.untilEnd(), " "); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
+		}
+		if got := line(n.leader.client().do("RL.PEEK", "a", "GCRA", "9/h")); got != "[0 9 5 -1 1600000]" {
+			t.Errorf("%s: the leader says %s", name, got)
+		}
+	}
 }

@@ -1,0 +1,25 @@
+//go:build plants
+
+package server
+
+import (
+	"testing"
+
+	"limitdb/internal/plant"
+)
+
+func TestPlantedBugsAreCaught(t *testing.T) {
+	const once = "TestForwardedCommandsAreAnsweredOnce"
+	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
+		{"forwarded-reply-lost", "forward.go", "		if f.hidden == 0 {\n", "		if f.hidden == 0 && f.answered != 1 {\n", once},
+		{"forwarded-reply-twice", "forward.go", "append(s.call.Out, in[:n]...)", "append(append(s.call.Out, in[:n]...), in[:n]...)", once},
+		{"unknown-outcome-told-as-refused", "forward.go", "s.call.Fail(errUnknownOutcome)", "s.call.Fail(errNoLeader)", once},
+		{"unknown-outcome-sent-again", "forward.go", "case cause == uplink.NotLeading:", "case cause != uplink.Finished:", once},
+		{"command-passes-those-forwarded", "forward.go", "if s.fwd == nil || len(s.fwd.ends) == 0 {", "if true {", once},
+		{"refused-commands-behind-later-ones", "forward.go", "slices.Concat(again, f.back)", "slices.Concat(f.back, again)", once},
+		{"parked-commands-lost", "forward.go", "	back := f.back\n", "	back := f.back[:0]\n", once},
+		{"unknown-outcome-of-do-sent-again", "forward_direct.go", "cause == uplink.NotLeading && len(out) == 0", "cause != uplink.Closed && len(out) == 0", "TestForwardingDirect"},
+		{"watch-of-another-leader", "forward_multi.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
+		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
+	})
+}
