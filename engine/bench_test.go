@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -37,16 +36,6 @@ func (c *cpuClock) report(b *testing.B) {
 	b.ReportMetric(float64(b.N)/used.Seconds()/1e6, "M/cpu-s")
 }
 
-// benchKey writes the i-th key over buf: 17 bytes, as the keys of the published
-// figures.
-func benchKey(buf []byte, i int) []byte {
-	buf = append(buf[:0], "resi:000000000000"...)
-	for p, v := len(buf)-1, i; v > 0; p, v = p-1, v/10 {
-		buf[p] = byte('0' + v%10)
-	}
-	return buf
-}
-
 func benchKeys(n int) [][]byte {
 	keys := make([][]byte, n)
 	for i := range keys {
@@ -54,9 +43,6 @@ func benchKeys(n int) [][]byte {
 	}
 	return keys
 }
-
-// benchLimit never denies, so that every step writes.
-var benchLimit = limit.Limit{Algorithm: limit.GCRA, Max: 1_000_000, Period: second, Burst: 1 << 40}
 
 func filled(b *testing.B, keys [][]byte) *Engine {
 	e := New(Options{})
@@ -215,17 +201,6 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// bytesPerKey is what n keys take in an engine, each.
-func bytesPerKey(tb testing.TB, n int) float64 {
-	e := New(Options{Seed: 7})
-	empty := e.Bytes()
-	var buf [32]byte
-	for i := range n {
-		mustTake(tb, e, start, benchKey(buf[:], i), &benchLimit, 1)
-	}
-	return float64(e.Bytes()-empty) / float64(n)
-}
-
 // BenchmarkFarMemory reads 128 MB at random, each read's place told by the one
 // before. A decision on a key in far memory is two of these and some arithmetic:
 // where this is slow, so is everything else, and figures of two days or two
@@ -370,16 +345,6 @@ func BenchmarkJournal(b *testing.B) {
 	}
 }
 
-// someChanges is n keys' states, from the first on, as recovery brings them.
-func someChanges(first, n int) []journal.Record {
-	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
-	all := make([]journal.Record, n)
-	for i := range all {
-		all[i] = journal.Record{Op: journal.Set, Kind: byte(limit.GCRA), Key: benchKey(nil, first+i), State: state}
-	}
-	return all
-}
-
 // BenchmarkRestore restores a million keys again and again, 500 in an operation: into a table
 // that grows, into one that knows how many there are going to be, and over those that are there.
 func BenchmarkRestore(b *testing.B) {
@@ -466,7 +431,3 @@ func BenchmarkWait(b *testing.B) {
 		})
 	}
 }
-
-type nobody struct{}
-
-func (nobody) Wake() {}

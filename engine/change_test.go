@@ -209,3 +209,8 @@ func TestReplace(t *testing.T) {
 	}
 	holds(limit.QUEUE.Kind())
 }
+
+// nobody is an owner who does not care when a wait ends.
+type nobody struct{}
+
+func (nobody) Wake() {}

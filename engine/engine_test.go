@@ -434,7 +434,7 @@ func TestAllocatesNothing(t *testing.T) {
 			}
 		},
 	} {
-		if n := testing.AllocsPerRun(1000, call); n != 0 {
+		if n := allocations(1000, call); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -140,7 +140,7 @@ func TestLongStatesWithoutRoomAllocateNothing(t *testing.T) {
 	for range 10_000 { // until the box is full
 		take()
 	}
-	allocs := testing.AllocsPerRun(100, take)
+	allocs := allocations(100, take)
 	if refused < 100 {
 		t.Fatalf("%d refused", refused)
 	}

@@ -184,7 +184,7 @@ func TestLeasesAllocateNothing(t *testing.T) {
 	var d limit.Decision
 	l := limit.Lease{Limit: 5, TTL: second, Weight: 1, ID: []byte("a")}
 	k := key(1)
-	if n := testing.AllocsPerRun(100, func() {
+	if n := allocations(100, func() {
 		if err := e.Lease(start, k, &l, &d); err != nil || d.Limited {
 			t.Fatal(d, err)
 		}

@@ -146,7 +146,7 @@ func TestWarmTakesAnything(t *testing.T) {
 			t.Fatalf("TakeAt left %+v, %v; there is %+v", d, err, again)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { e.Warm(keys, places) }); n != 0 {
+	if n := allocations(100, func() { e.Warm(keys, places) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -160,3 +160,27 @@ func TestBytesOfAKey(t *testing.T) {
 		}
 	}
 }
+
+// bytesPerKey returns how many bytes each of n keys takes in an engine.
+func bytesPerKey(tb testing.TB, n int) float64 {
+	e := New(Options{Seed: 7})
+	empty := e.Bytes()
+	var buf [32]byte
+	for i := range n {
+		mustTake(tb, e, start, benchKey(buf[:], i), &benchLimit, 1)
+	}
+	return float64(e.Bytes()-empty) / float64(n)
+}
+
+// benchKey writes the i-th key over buf: 17 bytes, as the keys of the published
+// figures.
+func benchKey(buf []byte, i int) []byte {
+	buf = append(buf[:0], "resi:000000000000"...)
+	for p, v := len(buf)-1, i; v > 0; p, v = p-1, v/10 {
+		buf[p] = byte('0' + v%10)
+	}
+	return buf
+}
+
+// benchLimit never denies, so that every step writes.
+var benchLimit = limit.Limit{Algorithm: limit.GCRA, Max: 1_000_000, Period: second, Burst: 1 << 40}

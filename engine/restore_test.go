@@ -2,7 +2,9 @@ package engine
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"testing"
 
 	"limitdb/internal/journal"
@@ -161,7 +163,7 @@ func TestSharesAreApart(t *testing.T) {
 func TestRestoreAllocatesNothing(t *testing.T) {
 	e := New(Options{})
 	changes := someChanges(0, 500)
-	if n := testing.AllocsPerRun(100, func() {
+	if n := allocations(100, func() {
 		if err := e.Restore(changes, 0, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -210,4 +212,14 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	if e.Restore([]journal.Record{{Op: journal.Set, Kind: byte(limit.GCRA), Key: long, State: state}}, 0, 1) == nil {
 		t.Error("a key that is too long was restored")
 	}
+}
+
+// someChanges returns the states of n keys, from the first on, as recovery restores them.
+func someChanges(first, n int) []journal.Record {
+	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
+	all := make([]journal.Record, n)
+	for i := range all {
+		all[i] = journal.Record{Op: journal.Set, Kind: byte(limit.GCRA), Key: benchKey(nil, first+i), State: state}
+	}
+	return all
 }

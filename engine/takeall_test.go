@@ -470,7 +470,7 @@ func TestTakeAllAllocatesNothing(t *testing.T) {
 		most = 4 // its pools drop some of what they are given
 	}
 	for n := 1; n <= 8; n++ {
-		if allocs := testing.AllocsPerRun(1000, func() {
+		if allocs := allocations(1000, func() {
 			now++
 			if _, err := e.TakeAll(now, keys[:n], limits[:n], costs[:n], ds[:n]); err != nil {
 				t.Fatal(err)

@@ -495,7 +495,7 @@ func TestOthersAllocateNothing(t *testing.T) {
 	}
 	k := key(2)
 	var d limit.Decision
-	if n := testing.AllocsPerRun(100, func() {
+	if n := allocations(100, func() {
 		if err := e.Take(start, k, perMinute, 1, &d); err != nil {
 			t.Fatal(err)
 		}
