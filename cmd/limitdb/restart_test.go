@@ -28,7 +28,8 @@ type machine struct {
 	args []string  // directives; nil means appendfsync always
 }
 
-// run runs the whole server on the machine, and calls fn with a client of it.
+// run runs the whole server on the machine, and calls fn with a client of it once the state is loaded. (A stop
+// does not wait for a load, which may then still write to the directory.)
 func (m *machine) run(fn func(do func(line string) resp.Value)) {
 	m.t.Helper()
 	m.t.Setenv("GOMAXPROCS", "kept") // see roomForSyncs
@@ -69,7 +70,9 @@ func (m *machine) run(fn func(do func(line string) resp.Value)) {
 			m.t.Fatal(err)
 		}
 	}
-	fn(m.client(c))
+	do := m.client(c)
+	do("DBSIZE")
+	fn(do)
 	p.stop <- false
 	if err := <-done; err != nil {
 		m.t.Fatal(err)
