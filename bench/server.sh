@@ -3,12 +3,12 @@
 # memory for each key, and latency while the table grows to 10 M keys and while 5 M keys expire. Prints
 # Markdown.
 #
-#     bench/server.sh [latency] [memory] [growth] [expiry]    default: all
+#     bench/server.sh [latency] [light] [memory] [growth] [expiry]    default: all
 #     bench/server.sh churn                                   30 minutes
 #
 # LATENCY_RATE=25000 sends that many requests a second to both servers, instead of half of the measured peak.
 #
-# The first needs redis-server and redis-cli. growth also writes bench/growth.svg.
+# The first two need redis-server and redis-cli. growth also writes bench/growth.svg.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -74,6 +74,36 @@ latency() {
   done
   echo
   stop_limitdb
+}
+
+# light compares latency at a load that leaves both servers idle most of the time: what comes between two
+# requests, such as timers, sweeps and garbage collection, would show there.
+light() {
+  start_limitdb
+  redis-server --port $redis_port --bind 127.0.0.1 --save '' --appendonly no --daemonize no >/dev/null &
+  pids+=("$!")
+  until redis-cli -p $redis_port PING >/dev/null 2>&1; do :; done
+  local stay='CL.THROTTLE resi:{key} 100 100 360000' soon='CL.THROTTLE soon:{key} 0 10 1' incr='INCR resi:{key}' i
+  load $port -n 1000000 -P 64 --distribution sequential -- $stay >/dev/null
+  load $redis_port -n 1000000 -P 64 --distribution sequential -- $incr >/dev/null
+  echo "### Latency at 8 000 requests a second"
+  echo
+  echo "Open loop, 50 connections, not pipelined, 1 M keys; µs from when each request was due, runs of 4 s in turn."
+  echo
+  echo "| | p50 | p99 | p99.9 |"
+  echo "|---|---|---|---|"
+  for i in $(seq "${LIGHT_ROUNDS:-6}"); do
+    light_row "limitdb, keys that stay" $port "$stay"
+    light_row "limitdb, keys that expire after 0.1 s" $port "$soon"
+    light_row "Redis, INCR" $redis_port "$incr"
+  done
+  echo
+  stop_limitdb
+}
+light_row() {
+  local json
+  json=$(load "$2" -w 500ms -d 4s --rate 8000 -- $3)
+  echo "| $1 | $(us "$(field p50 <<<"$json")") | $(us "$(field p99 <<<"$json")") | $(us "$(field p999 <<<"$json")") |"
 }
 
 memory() {
@@ -162,10 +192,10 @@ churn() {
 }
 minutes=${CHURN_MINUTES:-30}
 
-(($#)) || set -- latency memory growth expiry
+(($#)) || set -- latency light memory growth expiry
 for part in "$@"; do
   case $part in
-  latency | memory | growth | expiry | churn) "$part" ;;
+  latency | light | memory | growth | expiry | churn) "$part" ;;
   *) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2 && exit 2 ;;
   esac
 done
