@@ -85,8 +85,8 @@ func (g *entries) seek(body []byte, s front) (m mark, ok bool) {
 		at, end = at+chunkHead, at+chunk
 	}
 	end = min(end, len(body))
-	for at < end {
-		v, n := binary.Uvarint(body[at:end])
+	for b := body[at:end]; len(b) > 0; {
+		v, n := binary.Uvarint(b)
 		if n <= 0 || v < 2 {
 			return m, false
 		}
@@ -99,12 +99,12 @@ func (g *entries) seek(body []byte, s front) (m mark, ok bool) {
 		}
 		if !s.has(before+units, time) {
 			ok = before+units <= g.count && time <= g.newest
-			return mark{at: at, size: n, time: time, units: units, before: before}, ok
+			return mark{at: end - len(b), size: n, time: time, units: units, before: before}, ok
 		}
-		at += n
+		b = b[n:]
 		before += units
 	}
-	return mark{at: at, time: time, before: before}, before == g.count && end == len(body)
+	return mark{at: end, time: time, before: before}, before == g.count && end == len(body)
 }
 
 // seekChunk returns where the last chunk begins before which s contains all units.
