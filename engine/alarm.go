@@ -27,18 +27,18 @@ func (a *alarms) set(q *queue, at int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case q.place < 0:
+	case q.index < 0:
 		if q.number == 0 {
 			a.made++
 			q.number = a.made
 		}
-		q.at = at
+		q.alarm = at
 		a.heap.push(q)
-	case q.at == at:
+	case q.alarm == at:
 		return
 	default:
-		q.at = at
-		a.heap.fix(q.place)
+		q.alarm = at
+		a.heap.fix(q.index)
 	}
 	if at < a.told {
 		a.told = at
@@ -53,20 +53,20 @@ func (a *alarms) set(q *queue, at int64) {
 func (a *alarms) drop(q *queue) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if q.place >= 0 {
-		a.heap.remove(q.place)
+	if q.index >= 0 {
+		a.heap.remove(q.index)
 	}
 }
 
-// take removes and returns the first queue that is due at now. If none is due,
+// pop removes and returns the first queue that is due at now. If none is due,
 // it returns nil and the time when the first will be, math.MaxInt64 if there is
 // none.
-func (a *alarms) take(now int64) (*queue, int64) {
+func (a *alarms) pop(now int64) (*queue, int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = math.MaxInt64
 	if len(a.heap) > 0 {
-		a.told = a.heap[0].at
+		a.told = a.heap[0].alarm
 	}
 	if len(a.heap) == 0 || a.told > now {
 		return nil, a.told
@@ -78,7 +78,7 @@ func (a *alarms) take(now int64) (*queue, int64) {
 
 // before orders the alarms.
 func (q *queue) before(other *queue) bool {
-	return q.at < other.at || q.at == other.at && q.number < other.number
+	return q.alarm < other.alarm || q.alarm == other.alarm && q.number < other.number
 }
 
-func (q *queue) setPlace(i int) { q.place = i }
+func (q *queue) setIndex(i int) { q.index = i }

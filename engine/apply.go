@@ -29,7 +29,7 @@ func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Ste
 	if err != nil {
 		return err
 	}
-	buf := s.buffers.take()
+	buf := s.buffers.get()
 	next, err := step(now, state, *buf)
 	defer func() { s.buffers.put(buf, next) }()
 	if err != nil || next == nil {
@@ -38,6 +38,6 @@ func (s *shard) apply(now int64, h uint64, key []byte, kind limit.Kind, step Ste
 	if err := s.store(now, &sp, table.Unknown(kind), next, false); err != nil {
 		return err
 	}
-	s.changed(now, s.waits.find(key), nil)
+	s.serveAfter(now, s.waits.find(key), nil)
 	return nil
 }

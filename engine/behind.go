@@ -25,11 +25,11 @@ func (s *shard) behind(now int64, q *queue, state []byte, r *Request, d *limit.D
 // granted. It is at least 1 ns, since r cannot be granted now.
 func (s *shard) foresee(now int64, q *queue, r *Request) int64 {
 	p := &q.forecast
-	if !p.made || p.at < now || p.stale > 0 && (q.n <= forecastFew || 8*p.stale >= q.n) {
+	if !p.made || p.last < now || p.stale > 0 && (q.n <= forecastFew || 8*p.stale >= q.n) {
 		s.makeForecast(now, q)
 	}
 	var d limit.Decision
-	t := max(p.at, now)
+	t := max(p.last, now)
 	err := r.peek(p.state, t, &d)
 	switch {
 	case err != nil, p.bad, d.Limited && d.Wait == limit.Never:
@@ -65,7 +65,7 @@ func (r *Request) grantedFrom(state []byte, soonest int64) int64 {
 }
 
 func (s *shard) makeForecast(now int64, q *queue) {
-	q.forecast = forecast{made: true, at: now, under: q.under, again: forecastAgain}
+	q.forecast = forecast{made: true, last: now, under: q.under, again: forecastAgain}
 	sp := s.liveOf(now, q)
 	state, err := s.stateAsked(&sp, &q.first.Request)
 	q.forecast.state, q.forecast.bad = bytes.Clone(state), err != nil

@@ -28,8 +28,8 @@ const (
 	fixedState = 10
 )
 
-// take returns an empty buffer for a state, which put takes back.
-func (b *buffers) take() *[]byte {
+// get returns an empty buffer for a state, which put takes back.
+func (b *buffers) get() *[]byte {
 	if buf, _ := b.steps.Get().(*[]byte); buf != nil {
 		return buf
 	}
@@ -44,9 +44,9 @@ func (b *buffers) put(buf *[]byte, now []byte) {
 	b.steps.Put(buf)
 }
 
-// takeLong returns the buffer of a long state, empty, if it has room for n bytes;
+// getLong returns the buffer of a long state, empty, if it has room for n bytes;
 // else nil.
-func (b *buffers) takeLong(n int) []byte {
+func (b *buffers) getLong(n int) []byte {
 	buf := b.long.Swap(nil)
 	if buf == nil || cap(*buf) < n {
 		return nil

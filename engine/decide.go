@@ -128,7 +128,7 @@ func (s *shard) refund(now int64, h uint64, key []byte, l *limit.Limit, cost int
 		if err := s.store(now, &sp, sp.Mark(l, 1, d), next, sp.Found()); err != nil {
 			return err
 		}
-		s.changed(now, s.waits.find(key), nil)
+		s.serveAfter(now, s.waits.find(key), nil)
 	}
 	s.refunded++
 	return nil
@@ -151,7 +151,7 @@ func (e *Engine) Reset(now int64, key []byte) bool {
 	if line := s.waits.lines[string(key)]; line != nil {
 		s.keepTurns(now, line)
 	}
-	s.changed(now, s.waits.find(key), nil)
+	s.serveAfter(now, s.waits.find(key), nil)
 	return true
 }
 

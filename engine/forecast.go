@@ -23,7 +23,7 @@ type forecast struct {
 	made  bool
 	bad   bool   // something could not be computed
 	state []byte // after the last waiter
-	at    int64  // when the last waiter is granted
+	last  int64  // when the last waiter is granted
 	until int64  // when the last of all waiters is gone
 	stale int    // events that were not planned
 
@@ -65,11 +65,11 @@ func (p *forecast) extend(w *Waiter) {
 // plan plans for one waiter: it is gone, or it has stepped aside. look reports
 // whether to look again at the waiters that have stepped aside.
 func (p *forecast) plan(w *Waiter) (gone, look bool) {
-	if w.Until < p.at {
+	if w.Until < p.last {
 		return true, false
 	}
 	var d limit.Decision
-	t := p.at
+	t := p.last
 	err := w.peek(p.state, t, &d)
 	if err == nil && d.Limited && d.Wait == limit.Never {
 		return true, false
@@ -85,9 +85,9 @@ func (p *forecast) plan(w *Waiter) (gone, look bool) {
 		switch {
 		case err != nil:
 		case w.Lease != nil && t > w.Until:
-			p.at = max(p.at, w.Until) // it blocks the queue until then
+			p.last = max(p.last, w.Until) // it blocks the queue until then
 			return false, false
-		case w.isTooLate(p.at, t):
+		case w.isTooLate(p.last, t):
 			return false, false
 		}
 	}
@@ -104,6 +104,6 @@ func (p *forecast) plan(w *Waiter) (gone, look bool) {
 		look = w.Lease != nil || p.under != w.Limit
 		p.under = w.Limit
 	}
-	p.at = t
+	p.last = t
 	return true, look
 }

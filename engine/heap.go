@@ -8,8 +8,8 @@ type heap[T heapItem[T]] []T
 type heapItem[T any] interface {
 	// before reports whether the item comes before other.
 	before(other T) bool
-	// setPlace records the item's index in the heap, −1 for none.
-	setPlace(i int)
+	// setIndex records the item's index in the heap, −1 for none.
+	setIndex(i int)
 }
 
 func (h *heap[T]) push(item T) {
@@ -29,7 +29,7 @@ func (h *heap[T]) remove(i int) {
 	var none T
 	items := *h
 	last := len(items) - 1
-	items[i].setPlace(-1)
+	items[i].setIndex(-1)
 	moved := items[last]
 	items[last] = none
 	*h = items[:last]
@@ -49,11 +49,11 @@ func (h *heap[T]) up(i int) {
 			break
 		}
 		items[i] = items[above]
-		items[i].setPlace(i)
+		items[i].setIndex(i)
 		i = above
 	}
 	items[i] = item
-	item.setPlace(i)
+	item.setIndex(i)
 }
 
 // down moves the item at index i down to where it belongs and reports whether
@@ -73,10 +73,10 @@ func (h *heap[T]) down(i int) bool {
 			break
 		}
 		items[i] = items[below]
-		items[i].setPlace(i)
+		items[i].setIndex(i)
 		i = below
 	}
 	items[i] = item
-	item.setPlace(i)
+	item.setIndex(i)
 	return i > from
 }

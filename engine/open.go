@@ -67,7 +67,7 @@ func (e *Engine) Close() {
 		*s.following = following{}
 	})
 	for {
-		q, _ := e.alarms.take(math.MaxInt64)
+		q, _ := e.alarms.pop(math.MaxInt64)
 		if q == nil {
 			break
 		}

@@ -26,8 +26,8 @@ type queue struct {
 	turn        *turn // of a QUEUE's request; nil for a queue of waiters
 
 	// Guarded by the lock of the alarms.
-	at     int64 // when Wake is to serve it
-	place  int   // in the heap; −1: nowhere
+	alarm  int64 // when Wake is to serve it
+	index  int   // in the heap; −1: nowhere
 	number uint64
 }
 
@@ -90,7 +90,7 @@ func (q *queue) look(under *limit.Limit) {
 func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
 
 func newQueue(s *shard, sp *table.Spot) *queue {
-	return &queue{shard: s, hash: sp.Hash, key: string(sp.Key), due: math.MaxInt64, place: -1}
+	return &queue{shard: s, hash: sp.Hash, key: string(sp.Key), due: math.MaxInt64, index: -1}
 }
 
 // join puts w at the end of q.
@@ -131,7 +131,7 @@ func (q *queue) leave(w *Waiter) {
 	}
 	w.next, w.prev = nil, nil
 	q.n--
-	q.limits.remove(int(w.place))
+	q.limits.remove(int(w.index))
 }
 
 // remove forgets an empty queue.

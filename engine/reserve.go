@@ -41,7 +41,7 @@ func (s *shard) reserve(now int64, h uint64, key []byte, l *limit.Limit, cost, m
 		return err
 	}
 	if next != nil {
-		s.changed(now, q, l)
+		s.serveAfter(now, q, l)
 	}
 	return nil
 }

@@ -16,16 +16,16 @@ func (e *Engine) checkWaits() {
 	defer e.alarms.mu.Unlock()
 	waiting := map[*shard]int{}
 	for i, q := range e.alarms.heap {
-		if q.place != i || i > 0 && q.before(e.alarms.heap[(i-1)/2]) {
-			panic(fmt.Sprintf("the alarm of %q is at %d, not at %d", q.key, i, q.place))
+		if q.index != i || i > 0 && q.before(e.alarms.heap[(i-1)/2]) {
+			panic(fmt.Sprintf("the alarm of %q is at %d, not at %d", q.key, i, q.index))
 		}
 		if q.turn == nil && q.shard.waits.queues[q.key] != q {
 			panic(fmt.Sprintf("there is an alarm for %q, and no queue", q.key))
 		}
 		waiting[q.shard] += q.n
 	}
-	if len(e.alarms.heap) > 0 && e.alarms.told > e.alarms.heap[0].at {
-		panic(fmt.Sprintf("%d is due, but %d was told", e.alarms.heap[0].at, e.alarms.told))
+	if len(e.alarms.heap) > 0 && e.alarms.told > e.alarms.heap[0].alarm {
+		panic(fmt.Sprintf("%d is due, but %d was told", e.alarms.heap[0].alarm, e.alarms.told))
 	}
 	for i := range e.shards {
 		s := &e.shards[i]
@@ -34,7 +34,7 @@ func (e *Engine) checkWaits() {
 			panic(fmt.Sprintf("%d queues and %d waiters, counted %d and %d", len(l.queues), waiting[s], l.n, l.waiting))
 		}
 		for key, q := range l.queues {
-			if q.key != key || q.place < 0 {
+			if q.key != key || q.index < 0 {
 				panic(fmt.Sprintf("the queue of %q has no alarm", key))
 			}
 			q.check()
@@ -48,7 +48,7 @@ func (q *queue) check() {
 	var before *Waiter
 	for w := q.first; w != nil; before, w = w, w.next {
 		n++
-		if w.prev != before || w.queue != q || w.Done() || q.limits[w.place] != w {
+		if w.prev != before || w.queue != q || w.Done() || q.limits[w.index] != w {
 			panic(fmt.Sprintf("waiter %d of %q is not where it should be", n, q.key))
 		}
 	}
@@ -56,7 +56,7 @@ func (q *queue) check() {
 		panic(fmt.Sprintf("%q has %d waiters, counted %d", q.key, n, q.n))
 	}
 	for i, w := range q.limits {
-		if int(w.place) != i || i > 0 && w.before(q.limits[(i-1)/2]) {
+		if int(w.index) != i || i > 0 && w.before(q.limits[(i-1)/2]) {
 			panic(fmt.Sprintf("the waiters of %q are out of order", q.key))
 		}
 	}
@@ -66,11 +66,11 @@ func (q *queue) check() {
 // but can be when the queue is due, and waiters that have stepped aside cannot
 // be granted in time.
 func (s *shard) checkDue(q *queue) {
-	if q.at <= s.last {
+	if q.alarm <= s.last {
 		return
 	}
-	if want := min(q.due, q.limits[0].Until); q.at != want {
-		panic(fmt.Sprintf("%q is due at %d, want %d", q.key, q.at, want))
+	if want := min(q.due, q.limits[0].Until); q.alarm != want {
+		panic(fmt.Sprintf("%q is due at %d, want %d", q.key, q.alarm, want))
 	}
 	var state []byte
 	sp := table.Spot{Hash: q.hash, Key: q.bytes()}

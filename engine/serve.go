@@ -37,16 +37,16 @@ func (s *shard) unlock() {
 	}
 }
 
-// changed serves q, if it is not nil, after a step on its key. under is the
+// serveAfter serves q, if it is not nil, after a step on its key. under is the
 // limit of a step that took, or nil for a step that may have given back.
-func (s *shard) changed(now int64, q *queue, under *limit.Limit) {
+func (s *shard) serveAfter(now int64, q *queue, under *limit.Limit) {
 	if q != nil {
 		q.note(under)
 		s.serve(now, q)
 	}
 }
 
-// stirOne is changed for a step in several shards: the next Wake serves the queue.
+// stirOne is serveAfter for a step in several shards: the next Wake serves the queue.
 func (s *shard) stirOne(key []byte, under *limit.Limit) {
 	if q := s.waits.find(key); q != nil {
 		q.note(under)
@@ -232,7 +232,7 @@ func (s *shard) move(now int64, sp *table.Spot, state []byte, r *Request) (moved
 func (s *shard) takeFor(now int64, sp *table.Spot, state []byte, r *Request, d *limit.Decision) (granted int64, err error) {
 	dst := s.scratch(r.kind(), state)
 	if r.Lease != nil {
-		buf := s.buffers.take()
+		buf := s.buffers.get()
 		dst = *buf
 		defer func() { s.buffers.put(buf, dst) }()
 	}

@@ -96,19 +96,19 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 		s.touch(sp)
 	}
 	if s.changes == nil {
-		return s.keep(now, sp, m, next, must)
+		return s.put(now, sp, m, next, must)
 	}
 	a := m.Kind()
 	c := s.changes
 	gone := table.Expires(a, next) <= now
 	if !gone && len(next) >= longState {
-		err := s.keep(now, sp, m, next, must)
+		err := s.put(now, sp, m, next, must)
 		if err == nil {
 			c.owe(a, sp)
 		}
 		return err
 	}
-	// Write the record first: next may lie in a segment that keep abandons.
+	// Write the record first: next may lie in a segment that put abandons.
 	var mark int
 	switch {
 	case !sp.Found() && gone:
@@ -119,15 +119,15 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 		mark = c.set(a, sp.Key, next)
 	}
 	n := len(c.buf.Bytes) - mark
-	err := s.keep(now, sp, m, next, must)
+	err := s.put(now, sp, m, next, must)
 	if err != nil {
 		c.undo(mark, n)
 	}
 	return err
 }
 
-// keep is store without recording the change.
-func (s *shard) keep(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
+// put is store without recording the change.
+func (s *shard) put(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
 	gone := table.Expires(m.Kind(), next) <= now
 	switch {
 	case !gone:
@@ -177,7 +177,7 @@ func (s *shard) scratch(k limit.Kind, state []byte) []byte {
 		return s.next[:0]
 	}
 	if n > len(s.next) && cap(state)-n < growth {
-		if b := s.buffers.takeLong(n + growth); b != nil {
+		if b := s.buffers.getLong(n + growth); b != nil {
 			return b
 		}
 	}

@@ -112,7 +112,7 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 			}
 		}
 		line.stepOut(last)
-		s.changed(now, s.waits.find(q.bytes()), nil)
+		s.serveAfter(now, s.waits.find(q.bytes()), nil)
 	}
 	return nil
 }

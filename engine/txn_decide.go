@@ -105,7 +105,7 @@ func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 		return err
 	}
 	before := limit.Expires(l.Algorithm.Kind(), state)
-	buf := t.e.buffers.take()
+	buf := t.e.buffers.get()
 	next, err := limit.Refund(l, state, t.now, cost, *buf, d)
 	defer func() { t.e.buffers.put(buf, next) }()
 	if err == nil && next != nil {

@@ -49,7 +49,7 @@ func (t *Txn) Step(key []byte, kind limit.Kind, step Step) error {
 	if err != nil {
 		return err
 	}
-	buf := t.e.buffers.take()
+	buf := t.e.buffers.get()
 	next, err := step(t.now, state, *buf)
 	defer func() { t.e.buffers.put(buf, next) }()
 	if err != nil || next == nil {

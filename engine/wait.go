@@ -91,7 +91,7 @@ func (e *Engine) Cancel(now int64, w *Waiter, err error) bool {
 // Sooner signals when an earlier time appears meanwhile.
 func (e *Engine) Wake(now int64) (next int64) {
 	for {
-		q, next := e.alarms.take(now)
+		q, next := e.alarms.pop(now)
 		if q == nil {
 			return next
 		}
@@ -150,7 +150,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 			return 0, err
 		}
 		if moved { // waits may be shorter now
-			s.changed(now, q, nil)
+			s.serveAfter(now, q, nil)
 			q = s.waits.find(key)
 			s.table.Live(now, &sp)
 			if state, err = s.stateAsked(&sp, r); err != nil {
@@ -167,7 +167,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 	case w != nil && r.hasTurns() && !q.holds():
 		granted, err = s.askTurn(now, &sp, state, w)
 		if err == nil || err == errParked {
-			s.changed(now, q, &r.Limit)
+			s.serveAfter(now, q, &r.Limit)
 		}
 		return granted, err
 	case w != nil && w.Until > now && !r.hasTurns() && (behind || d.Limited && d.Wait != limit.Never):
@@ -182,7 +182,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 		return granted, err
 	}
 	if granted > 0 || r.Lease != nil && !d.Limited || r.Limit.CountDenied && r.Cost > 0 {
-		s.changed(now, q, &r.Limit)
+		s.serveAfter(now, q, &r.Limit)
 	}
 	if d.Limited {
 		err = s.behind(now, q, nil, r, d)

@@ -33,7 +33,7 @@ type Waiter struct {
 	queue      *queue  // nil if it does not wait
 	key        string  // of the queue, also when it waits no more
 	next, prev *Waiter // in the queue, or among those to notify
-	place      int32   // in queue.limits
+	index      int32   // in queue.limits
 	number     uint32  // order of arrival in the queue
 }
 
@@ -54,7 +54,7 @@ func (w *Waiter) before(other *Waiter) bool {
 	return w.Until < other.Until || w.Until == other.Until && int32(w.number-other.number) < 0
 }
 
-func (w *Waiter) setPlace(i int) { w.place = int32(i) }
+func (w *Waiter) setIndex(i int) { w.index = int32(i) }
 
 // isTooLate reports whether w must step aside at now. due is when it could be
 // granted if nothing else happens.

@@ -233,7 +233,7 @@ func (s *segments) find(l *Limit, state []byte, now, cost int64) (counts []byte,
 	if s.other = period != s.period || n != s.n; s.other && !s.cut(period, n) {
 		return nil, ErrState
 	}
-	counts, ok := s.place(counts, n, s.end-now)
+	counts, ok := s.counting(counts, n, s.end-now)
 	if !ok {
 		return nil, ErrState
 	}
@@ -248,9 +248,9 @@ func (s *segments) cut(period, n int64) bool {
 	return over == 0 && span >= 0
 }
 
-// place returns the counts that count now, if the newest leaves after left, and sums
+// counting returns the counts that count now, if the newest leaves after left, and sums
 // them up. ok is false if one of them is damaged.
-func (s *segments) place(counts []byte, n, left int64) (now []byte, ok bool) {
+func (s *segments) counting(counts []byte, n, left int64) (now []byte, ok bool) {
 	if left <= (n-1)*s.length {
 		s.since = n - int64((uint64(left)+uint64(s.length)-1)/uint64(s.length))
 	}
@@ -273,7 +273,7 @@ func segmentedLevel(state []byte, now int64) int64 {
 	if err != nil || s.end <= now || !s.cut(period, n) {
 		return 0
 	}
-	if _, ok := s.place(counts, n, until(s.end, now)); !ok {
+	if _, ok := s.counting(counts, n, until(s.end, now)); !ok {
 		return 0
 	}
 	return int64(min(s.total, math.MaxInt64))

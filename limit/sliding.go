@@ -220,12 +220,12 @@ func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 		return ErrOverflow
 	}
 	w.live, w.other = true, w.moved || w.period != l.Period
-	w.place(w.end - now)
+	w.weigh(w.end - now)
 	return nil
 }
 
-// place sets weight, early and rolled for a state that ends after left.
-func (w *slidingWindow) place(left int64) {
+// weigh sets weight, early and rolled for a state that ends after left.
+func (w *slidingWindow) weigh(left int64) {
 	period := w.period
 	switch {
 	case left <= period:
@@ -286,7 +286,7 @@ func slidingLevel(state []byte, now int64) int64 {
 	if err := w.read(state); err != nil || w.end <= now {
 		return 0
 	}
-	w.place(until(w.end, now))
+	w.weigh(until(w.end, now))
 	return int64(min(w.used(), math.MaxInt64))
 }
 

@@ -147,9 +147,9 @@ func (a *Arena) keepWarm(s warmSpan) bool {
 	return true
 }
 
-// keep takes spans back with their pages, however many there are. Returning
+// keepAll takes spans back with their pages, however many there are. Returning
 // pages takes the system some time, so Trim does that.
-func (a *Arena) keep(spans []warmSpan) {
+func (a *Arena) keepAll(spans []warmSpan) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.warm = append(a.warm, spans...)

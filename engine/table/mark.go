@@ -78,7 +78,7 @@ func (m Mark) bound() int64 {
 // kind, and until the key comes close to a denial, a bound left by another limit
 // does no harm.
 func (sp *Spot) Mark(l *limit.Limit, cost int64, d *limit.Decision) Mark {
-	if sp.at != nil && d.Remaining > 0 && !d.Limited {
+	if sp.slot != nil && d.Remaining > 0 && !d.Limited {
 		if m := sp.r.mark() &^ boxed; m&(1<<boundShift-1) == Mark(l.Algorithm) {
 			return m
 		}

@@ -108,11 +108,11 @@ func (g *segment) live() int { return g.top - g.records() - g.garbage }
 
 func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
 
-// expects notes that a key expires at a time. It rarely changes anything. When
+// expects notes when a key expires. It rarely changes anything. When
 // it does not, it writes nothing, so that processors can share the cache line.
-func (g *segment) expects(at int64) {
-	if at < g.due {
-		g.due = at
+func (g *segment) expects(expires int64) {
+	if expires < g.due {
+		g.due = expires
 	}
 }
 

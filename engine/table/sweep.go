@@ -78,9 +78,9 @@ func (t *Table) cull(now int64, g *segment) int {
 	}
 	dropped, due := 0, int64(math.MaxInt64)
 	g.each(func(r record) {
-		at := t.expires(r)
-		if at > now {
-			due = min(due, at)
+		expires := t.expires(r)
+		if expires > now {
+			due = min(due, expires)
 			return
 		}
 		t.dropRecord(g, r)
@@ -94,7 +94,7 @@ func (t *Table) cull(now int64, g *segment) int {
 // dropRecord drops the key of a record.
 func (t *Table) dropRecord(g *segment, r record) {
 	h := t.hash(r.key())
-	t.drop(&Spot{Hash: h, g: g, at: g.find(h, r.key()), r: r})
+	t.drop(&Spot{Hash: h, g: g, slot: g.find(h, r.key()), r: r})
 }
 
 // vacate frees the span of a segment that has no keys left.

@@ -198,7 +198,7 @@ func (a *Arena) Bury() bool {
 		}
 		a.budget.add(-segmentBytes)
 	})
-	a.keep(spans)
+	a.keepAll(spans)
 	a.budget.add(-pointerBytes * len(r.dir.segs))
 	for _, box := range r.boxes {
 		a.free(box)
@@ -229,17 +229,17 @@ type Spot struct {
 	Hash uint64
 	Key  []byte
 
-	g   *segment // where the key is or would be
-	at  slot     // nil if the key is not there
-	r   record   // of a key that is there
-	box *[]byte  // from MakeRoom: holds the state that Put is to store; nil for none
+	g    *segment // where the key is or would be
+	slot slot     // nil if the key is not there
+	r    record   // of a key that is there
+	box  *[]byte  // from MakeRoom: holds the state that Put is to store; nil for none
 }
 
 // Found reports whether the key is there. The methods below need that.
-func (sp *Spot) Found() bool { return sp.at != nil }
+func (sp *Spot) Found() bool { return sp.slot != nil }
 
 // Forget makes the spot that of a key that is not there.
-func (sp *Spot) Forget() { sp.at = nil }
+func (sp *Spot) Forget() { sp.slot = nil }
 
 // Kind returns the kind of the key's state.
 func (sp *Spot) Kind() limit.Kind { return sp.r.kind() }
@@ -258,8 +258,8 @@ func (t *Table) State(sp *Spot) []byte { return t.state(sp.r) }
 // completes the spot.
 func (t *Table) Find(sp *Spot) {
 	sp.g = t.lookup(sp.Hash)
-	if sp.at = sp.g.find(sp.Hash, sp.Key); sp.at != nil {
-		sp.r = sp.g.record(sp.at)
+	if sp.slot = sp.g.find(sp.Hash, sp.Key); sp.slot != nil {
+		sp.r = sp.g.record(sp.slot)
 	}
 }
 
@@ -305,10 +305,10 @@ func (t *Table) info(r record) Info {
 // Live finds a key. If the key has expired at now, Live drops it.
 func (t *Table) Live(now int64, sp *Spot) {
 	t.Find(sp)
-	if sp.at != nil && t.expires(sp.r) <= now {
+	if sp.slot != nil && t.expires(sp.r) <= now {
 		t.Remove(sp)
 		t.expired++
-		sp.at = nil
+		sp.slot = nil
 	}
 }
 
@@ -316,7 +316,7 @@ func (t *Table) Live(now int64, sp *Spot) {
 // is set. Errors: ErrKey, ErrNoRoom, and those of the system; see update for
 // what may have changed.
 func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error {
-	if sp.at == nil {
+	if sp.slot == nil {
 		return t.insert(now, sp, m, state, must)
 	}
 	return t.update(now, sp, m, state, must)
@@ -336,7 +336,7 @@ func (t *Table) insert(now int64, sp *Spot, m Mark, state []byte, must bool) err
 	if err != nil {
 		return err
 	}
-	t.place(g, sp.Hash, sp.Key, m, state, content)
+	t.add(g, sp.Hash, sp.Key, m, state, content)
 	t.n++
 	return nil
 }
@@ -360,8 +360,8 @@ func (t *Table) content(sp *Spot, m Mark, state []byte, must bool) ([]byte, Mark
 	return number, m | boxed, err
 }
 
-// place appends the key to a segment that has room for it.
-func (t *Table) place(g *segment, h uint64, key []byte, m Mark, state, content []byte) {
+// add appends the key to a segment that has room for it.
+func (t *Table) add(g *segment, h uint64, key []byte, m Mark, state, content []byte) {
 	g.expects(Expires(m.Kind(), state))
 	g.add(h, m, key, content)
 }
@@ -418,7 +418,7 @@ func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) er
 		return err
 	}
 	t.drop(sp)
-	t.place(sp.g, sp.Hash, sp.Key, m, state, content)
+	t.add(sp.g, sp.Hash, sp.Key, m, state, content)
 	t.n++
 	return nil
 }
@@ -450,7 +450,7 @@ func (t *Table) drop(sp *Spot) {
 	if sp.r.isBoxed() {
 		t.unbox(boxOf(sp.r))
 	}
-	sp.g.drop(sp.Hash, sp.at)
+	sp.g.drop(sp.Hash, sp.slot)
 	t.n--
 }
 

@@ -77,11 +77,11 @@ func stateOf(expires int64, n int, salt byte) []byte {
 
 func (m *tableModel) set(key, state []byte) error {
 	sp := m.t.SpotOf(key)
-	if (sp.at != nil) != (m.want[string(key)] != nil) {
-		return fmt.Errorf("%.20q is there: %v", key, sp.at != nil)
+	if (sp.slot != nil) != (m.want[string(key)] != nil) {
+		return fmt.Errorf("%.20q is there: %v", key, sp.slot != nil)
 	}
 	var err error
-	if sp.at == nil {
+	if sp.slot == nil {
 		err = m.t.Put(start, &sp, Mark(limit.GCRA), state, false)
 	} else {
 		err = m.t.Put(start, &sp, Mark(limit.GCRA), state, true)
@@ -94,7 +94,7 @@ func (m *tableModel) set(key, state []byte) error {
 // slack to write to.
 func (m *tableModel) grow(key []byte, n int) error {
 	sp := m.t.SpotOf(key)
-	if sp.at == nil {
+	if sp.slot == nil {
 		return nil
 	}
 	old := m.t.state(sp.r)
@@ -106,7 +106,7 @@ func (m *tableModel) grow(key []byte, n int) error {
 // shorten cuts a state in place.
 func (m *tableModel) shorten(key []byte, n int) error {
 	sp := m.t.SpotOf(key)
-	if sp.at == nil {
+	if sp.slot == nil {
 		return nil
 	}
 	next := m.t.state(sp.r)
@@ -117,10 +117,10 @@ func (m *tableModel) shorten(key []byte, n int) error {
 
 func (m *tableModel) remove(key []byte) error {
 	sp := m.t.SpotOf(key)
-	if (sp.at != nil) != (m.want[string(key)] != nil) {
-		return fmt.Errorf("%.20q is there: %v", key, sp.at != nil)
+	if (sp.slot != nil) != (m.want[string(key)] != nil) {
+		return fmt.Errorf("%.20q is there: %v", key, sp.slot != nil)
 	}
-	if sp.at != nil {
+	if sp.slot != nil {
 		m.t.Remove(&sp)
 	}
 	delete(m.want, string(key))
@@ -150,7 +150,7 @@ func (m *tableModel) compare() error {
 	}
 	for k, want := range m.want {
 		sp := m.t.SpotOf([]byte(k))
-		if sp.at == nil {
+		if sp.slot == nil {
 			return fmt.Errorf("%.20q is not there", k)
 		}
 		r := sp.r

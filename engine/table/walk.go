@@ -83,9 +83,9 @@ func (t *Table) expect(g *segment, keys int) error {
 // Tidy frees what Expect has reserved for keys that did not come.
 func (t *Table) Tidy() {
 	width := PlaceBits - t.shardBits
-	for at := t.shard << width; at>>width == t.shard; {
-		g := t.lookup(at << placeShift)
-		at = g.start + 1<<g.width
+	for place := t.shard << width; place>>width == t.shard; {
+		g := t.lookup(place << placeShift)
+		place = g.start + 1<<g.width
 		if g.n == 0 && g.base != nil {
 			t.vacate(g)
 		} else {
