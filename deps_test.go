@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"server/pubsub":  {"internal/glob"},
 	"server/slowlog": {},
-	"server/request": {"engine", "limit", "resp", "server/spec"},
+	"server/request": {"engine", "internal/english", "limit", "resp", "server/spec"},
 	"server/spec":    {"internal/suggest", "resp"},
 	"server/values":  {"config", "engine", "internal/stats", "limit", "resp", "server/spec", "value"},
 }

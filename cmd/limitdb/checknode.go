@@ -59,7 +59,7 @@ func printNode(w io.Writer, r *replication.Report) {
 func recoverCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "recover DIR",
-		Short: "Make what is left of a cluster a new one, after a majority is lost for good",
+		Short: "Start a new cluster from one node, after the majority is lost for good",
 		Long: `Makes the node in a data directory the only member of a new cluster, which begins with all that
 this node has. Decisions that only the lost nodes had are gone. Do this on one node, the one whose
 log ends last (limitdb check says where it ends), then start it, and add new nodes.

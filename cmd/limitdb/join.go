@@ -271,6 +271,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // begins returns whether the node begins a cluster, if its directory has none.
 func (r *replica) begins(ctx context.Context, dir string) (bool, error) {
 	bootstrap := r.p.set.RaftBootstrap.Get()
+	if !bootstrap && r.p.set.RaftJoin.Get() == "" && !replication.InCluster(dir) {
+		r.p.log.Warn("this node belongs to no cluster: it waits until one adds it; to begin a cluster, start it with --raft-bootstrap yes; to join one, with --raft-join ADDRESS")
+	}
 	if !bootstrap || r.p.set.RaftJoin.Get() == "" || replication.InCluster(dir) {
 		return bootstrap, nil
 	}

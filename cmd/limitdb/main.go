@@ -8,6 +8,7 @@
 //	limitdb rules                          check, explain, test and import files of rules
 //	limitdb check DIR                      verify a data directory
 //	limitdb export DIR DIR2                make a standalone server's directory from a node's
+//	limitdb recover DIR                    start a new cluster from one node
 //	limitdb version                        print the version
 package main
 
@@ -78,7 +79,7 @@ func run(args []string) error {
 	return serve(args)
 }
 
-// mistyped returns an error if word is not a file and resembles the name of a subcommand.
+// mistyped returns an error if word is no file, and looks more like the name of a subcommand than like one of a file.
 func mistyped(word string, root *cobra.Command) error {
 	if strings.HasPrefix(word, "-") {
 		return nil
@@ -93,8 +94,12 @@ func mistyped(word string, root *cobra.Command) error {
 			}
 		}
 	})
-	if !ok {
+	switch {
+	case ok:
+	case strings.ContainsAny(word, "./"):
 		return nil
+	default:
+		return fmt.Errorf("there is no subcommand and no file named %q", word)
 	}
 	return fmt.Errorf("unknown subcommand %q: did you mean %q? (there is no file of that name either)", word, meant)
 }
@@ -116,5 +121,23 @@ valid, and ends. docs/configuration.md lists the directives.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
+	sayUsage(root)
 	return root
+}
+
+// sayUsage makes each subcommand answer a wrong number of arguments with its usage.
+func sayUsage(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		sayUsage(sub)
+	}
+	check := c.Args
+	if check == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if check(c, args) == nil {
+			return nil
+		}
+		return usageError(fmt.Errorf("wrong number of arguments: the usage is %s", c.UseLine()))
+	}
 }

@@ -15,6 +15,9 @@ func TestMistypedSubcommand(t *testing.T) {
 		{"pign", `unknown subcommand "pign": did you mean "ping"?`},
 		{"Check data", `unknown subcommand "Check": did you mean "check"?`},
 		{"simulat", `unknown subcommand "simulat": did you mean "simulate"?`},
+		{"frobnicate", `there is no subcommand and no file named "frobnicate"`},
+		{"check", "wrong number of arguments: the usage is limitdb check DIR"},
+		{"export one", "wrong number of arguments: the usage is limitdb export DIR DIR2"},
 	} {
 		err := run(strings.Fields(c.args))
 		var code exitCode
@@ -22,8 +25,7 @@ func TestMistypedSubcommand(t *testing.T) {
 			t.Errorf("limitdb %s: %v, want %s and exit status 2", c.args, err, c.want)
 		}
 	}
-	// If a file of that name exists, it is a configuration. A word that resembles nothing is a file that does
-	// not exist.
+	// If a file of that name exists, it is a configuration. A path is a file that does not exist.
 	if err := os.WriteFile("chekc", []byte("nonsense 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

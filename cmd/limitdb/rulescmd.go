@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"limitdb/internal/english"
 	"limitdb/rules"
 )
 
@@ -47,10 +48,10 @@ func rulesCheckCommand() *cobra.Command {
 					bad += printMistakes(c.ErrOrStderr(), name, err)
 					continue
 				}
-				fmt.Fprintf(c.OutOrStdout(), "%s: %d rules in %d namespaces\n", name, len(set.Rules()), len(set.Namespaces()))
+				fmt.Fprintf(c.OutOrStdout(), "%s: %s in %s\n", name, english.Count(len(set.Rules()), "rule"), english.Count(len(set.Namespaces()), "namespace"))
 			}
 			if bad > 0 {
-				return fmt.Errorf("%d mistakes", bad)
+				return errors.New(english.Count(bad, "mistake"))
 			}
 			return nil
 		},

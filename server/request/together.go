@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"limitdb/engine"
+	"limitdb/internal/english"
 	"limitdb/limit"
 	"limitdb/resp"
 )
@@ -32,7 +33,7 @@ func NumKeys(words [][]byte) (n int, text string) {
 func (t *Together) Parse(zones *limit.Zones, n int, words [][]byte) (text string) {
 	for i := range n {
 		if len(words) == 0 {
-			return "ERR " + plural(n, "key") + " and " + plural(i, "limit") + ": give as many limits as keys"
+			return "ERR " + english.Count(n, "key") + " and " + english.Count(i, "limit") + ": give as many limits as keys"
 		}
 		var a Args
 		used, text := ParseLimit(zones, words, OwnCost, &a)
@@ -48,15 +49,7 @@ func (t *Together) Parse(zones *limit.Zones, n int, words [][]byte) (text string
 		t.Limits[i], t.Costs[i] = a.Limit, a.Cost
 	}
 	if len(words) > 0 {
-		return "ERR " + plural(n, "key") + " and one more limit: give as many limits as keys: " + resp.Quote(words[0])
+		return "ERR " + english.Count(n, "key") + " and one more limit: give as many limits as keys: " + resp.Quote(words[0])
 	}
 	return ""
-}
-
-// plural returns a number and a noun: 1 key, 2 keys.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return strconv.Itoa(n) + " " + noun
 }
