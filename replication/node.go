@@ -71,8 +71,8 @@ type Node struct {
 	buf        journal.Buffer
 	sequence   uint64
 	sequenceOf uint64 // a turn
-	// refusing is Elapsed when Raft began to refuse entries because of a transfer, 0 while it does not. It belongs to lead.
-	refusing int64
+	// refusing is how many attempts to open an epoch Raft has refused in a row because of a transfer. It belongs to lead.
+	refusing int
 	// transfer is held during a transfer of the leadership. While handing is set, no epoch of this node is opened. leaving
 	// says that the node is about to stop, so that its table needs not be built anew.
 	transfer         sync.Mutex

@@ -5,18 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-const (
-	// deleteMost is how many entries are deleted in one transaction.
-	deleteMost = 1024
-	// stallLimit is how long a write may take. Raft does not give up the leadership while its disk hangs.
-	stallLimit = 3 * time.Second
-)
+// deleteMost is how many entries are deleted in one transaction.
+const deleteMost = 1024
 
 // guarded is a log and a stable store whose errors end the node: the node retries none and
 // hides none. A write that hangs ends it as well.
@@ -32,13 +27,13 @@ type guarded struct {
 
 // guard runs a write.
 func (g *guarded) guard(what string, write func() error) error {
-	watch := time.AfterFunc(stallLimit, func() {
+	watch := watchStall(func() {
 		g.end(fmt.Errorf("replication: %s has taken %v: the disk hangs", what, stallLimit))
 	})
 	began := g.elapsed()
 	err := write()
 	g.writes.add(g.elapsed() - began)
-	watch.Stop()
+	watch.stop()
 	if err != nil {
 		err = fmt.Errorf("replication: %s: %w", what, err)
 		g.end(err)

@@ -29,6 +29,34 @@ func TestLogThatHangsIsTheEnd(t *testing.T) {
 	})
 }
 
+// A process that is stopped for long goes on when it may: its disk does not hang, though the clock has gone on.
+func TestPauseIsNoHangingDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := 0
+		w := watchStall(func() { hangs++ })
+		// Nothing of the process runs for an hour. Its timer, due thousands of times, fires once when it goes on.
+		w.mu.Lock()
+		w.timer.Stop()
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
+		w.step()
+		synctest.Wait()
+		if hangs != 0 {
+			t.Error("a pause is taken for a disk that hangs")
+		}
+		time.Sleep(stallLimit - 2*stallStep)
+		synctest.Wait()
+		if hangs != 0 {
+			t.Error("the pause counts as more than a step")
+		}
+		time.Sleep(time.Hour)
+		if hangs != 1 {
+			t.Errorf("a disk that hangs then is told of %d times", hangs)
+		}
+		w.stop()
+	})
+}
+
 // cuts notes what is deleted.
 type cuts struct {
 	*raft.InmemStore

@@ -143,16 +143,13 @@ func (n *Node) awaitSuccessor() error {
 }
 
 // watchTransfer ends the node if Raft refuses entries because of a transfer for too long. err is that of an attempt to open an epoch.
+// It counts attempts, which come each leadRetry, and not time, which goes on while the process is stopped.
 func (n *Node) watchTransfer(err error) {
 	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		n.refusing = 0
 		return
 	}
-	now := n.clock.Elapsed()
-	switch {
-	case n.refusing == 0:
-		n.refusing = max(now, 1)
-	case now-n.refusing >= int64(stuckTransfer):
+	if n.refusing++; time.Duration(n.refusing)*leadRetry >= stuckTransfer {
 		n.mu.Lock()
 		n.fail(errStuckTransfer)
 		n.mu.Unlock()
