@@ -16,6 +16,37 @@ func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	return t.decide(it, l, cost, d)
 }
 
+// Take is Decide for a request that does not depend on the transaction's other
+// decisions. So a denial counts if l has CountDenied, as Engine.Take counts it.
+func (t *Txn) Take(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	if err := t.Decide(key, l, cost, d); err != nil || !d.Limited || !l.CountDenied {
+		return err
+	}
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	state, err := it.stateFor(l)
+	if err != nil {
+		return err
+	}
+	var own limit.Decision
+	if err := limit.Peek(l, state, t.now, cost, &own); err != nil || !own.Limited {
+		return err // others wait for the key: that is no denial
+	}
+	buf := t.e.buffers.get()
+	next, err := limit.Take(l, state, t.now, cost, *buf, d)
+	defer func() { t.e.buffers.put(buf, next) }()
+	if err == nil && next != nil {
+		err = t.write(it, it.Mark(l, cost, d), next)
+		it.Must = true
+	}
+	if q := it.s.waits.find(it.Key); err == nil && q.holds() {
+		err = it.s.behind(t.now, q, nil, &Request{Limit: *l, Cost: cost}, d)
+	}
+	return err
+}
+
 func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
 	state, err := it.stateFor(l)
 	if err != nil {

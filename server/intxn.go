@@ -95,7 +95,7 @@ func planIn(t *values.Txn, p *request.Plan, key []byte, d *limit.Decision) (gran
 		}
 	}
 	cost := partIn(t, p, key)
-	if err = t.Decide(key, &p.Limit, cost, d); err != nil || d.Limited {
+	if err = t.Take(key, &p.Limit, cost, d); err != nil || d.Limited {
 		return 0, err
 	}
 	return cost, nil

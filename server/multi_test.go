@@ -1,8 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"limitdb/server/spec"
 )
@@ -131,4 +133,31 @@ func TestExecWithoutRoom(t *testing.T) {
 	c.steps(ts,
 		[2]string{"MULTI", "OK"}, [2]string{"INCR counter", "QUEUED"}, [2]string{"SET new 1", "QUEUED"},
 		[2]string{"EXEC", "-" + spec.ErrOOM}, [2]string{"GET counter", `"1"`})
+}
+
+// A denial in a transaction or a script counts under COUNTDENIED.
+func TestCountDeniedInMulti(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	const take = "RL.TAKE %s LOG 1/m COUNTDENIED"
+	words := func(key string) []string { return strings.Fields(fmt.Sprintf(take, key)) }
+	script := "return redis.call('RL.TAKE', KEYS[1], 'LOG', '1/m', 'COUNTDENIED')"
+	for range 2 { // the second is denied
+		c.do(words("alone")...)
+		c.do("MULTI")
+		c.do(words("multi")...)
+		c.do("EXEC")
+		c.do("EVAL", script, "1", "script")
+		ts.clock.Advance(40 * time.Second)
+	}
+	// The first has left the window by now; the denial has not.
+	want := line(c.do(words("alone")...))
+	c.do("MULTI")
+	c.do(words("multi")...)
+	if got := line(c.do("EXEC")); got != "["+want+"]" {
+		t.Errorf("EXEC: %s, want %s", got, want)
+	}
+	if got := line(c.do("EVAL", script, "1", "script")); got != want || !strings.HasPrefix(got, "[1 ") {
+		t.Errorf("EVAL: %s, want %s", got, want)
+	}
 }
