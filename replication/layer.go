@@ -42,6 +42,7 @@ type layer struct {
 	clients func(c net.Conn, from string)
 
 	refused  atomic.Uint64 // connections closed because of what they said, or did not say
+	greeting time.Duration // greetTimeout
 	accepted chan net.Conn // for Raft
 	done     chan struct{}
 	loops    sync.WaitGroup
@@ -55,7 +56,7 @@ type layer struct {
 
 func newLayer(ln net.Listener, address string, log *slog.Logger) *layer {
 	return &layer{
-		ln: ln, address: address, log: log, accepted: make(chan net.Conn), done: make(chan struct{}),
+		ln: ln, address: address, log: log, greeting: greetTimeout, accepted: make(chan net.Conn), done: make(chan struct{}),
 		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]hello{},
 	}
 }
@@ -220,7 +221,7 @@ func (l *layer) answer(a *incoming) {
 }
 
 func (l *layer) admit(a *incoming) (conn net.Conn, c call, from string, err error) {
-	late := time.AfterFunc(greetTimeout, func() { _ = a.Conn.Close() })
+	late := time.AfterFunc(l.greeting, func() { _ = a.Conn.Close() })
 	defer late.Stop()
 	conn = a
 	var proof *tls.Conn

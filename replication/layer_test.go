@@ -100,11 +100,18 @@ type peer struct {
 // newPeer listens as the node with a raft-id of the cluster c, whose incarnation is 1.
 func newPeer(t *testing.T, name string, certs *Certificates) *peer {
 	t.Helper()
+	return newPeerGreeting(t, name, certs, greetTimeout)
+}
+
+// newPeerGreeting is newPeer with another bound on the time of a greeting.
+func newPeerGreeting(t *testing.T, name string, certs *Certificates, greeting time.Duration) *peer {
+	t.Helper()
 	l, err := listen(freeAddress(t), certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &peer{layer: l, hello: hello{From: name + "@1", Cluster: "c", Client: "client-" + name, Reads: Format, Writes: Format}}
+	l.greeting = greeting
 	l.self = func() hello { return p.hello }
 	l.join = func(cluster string) error { p.hello.Cluster = cluster; return nil }
 	l.loops.Add(1)
@@ -244,6 +251,49 @@ func TestManyThatSayNothing(t *testing.T) {
 		_ = c.Close()
 	}
 	p.refusals(t, maxGreeting+1)
+}
+
+// A handshake or a hello that does not end is given up, and holds up nobody.
+func TestSlowGreetings(t *testing.T) {
+	ca := newAuthority(t)
+	for name, c := range map[string]struct {
+		certs *Certificates
+		begin string
+	}{
+		"a hello":         {nil, "LDBR\x01\x02\x40\x00"},
+		"a TLS handshake": {ca.issue("p", time.Hour), "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
+	} {
+		p := newPeerGreeting(t, "p", c.certs, 20*time.Millisecond)
+		slow, err := net.Dial("tcp", p.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(slow, c.begin)
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_, _ = io.Copy(io.Discard, slow) // until it is closed
+		}()
+		for open := true; open; {
+			select {
+			case <-over:
+				open = false
+			case <-time.After(time.Millisecond):
+				_, _ = slow.Write([]byte{0}) // it goes on, byte by byte
+			}
+		}
+		_ = slow.Close()
+		p.refusals(t, 1)
+		var certs *Certificates
+		if c.certs != nil {
+			certs = ca.issue("q", time.Hour)
+		}
+		q := newPeer(t, "q", certs)
+		until(t, "a node is greeted after "+name, func() bool {
+			_, _, err := q.call(callAsk, p.address, "p@1", deadline)
+			return err == nil
+		})
+	}
 }
 
 // Both ends have a certificate of the nodes' authority with the node's name, which is valid now.

@@ -284,6 +284,39 @@ func TestHostileFrames(t *testing.T) {
 	})
 }
 
+// Whatever a peer sends ends in an error or with the connection, and no session outlives it.
+func TestRandomFrames(t *testing.T) {
+	frame := rapid.Custom(func(t *rapid.T) []byte {
+		payload := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "payload")
+		switch rapid.IntRange(0, 3).Draw(t, "what") {
+		case 0:
+			payload = (&Client{Remote: "r", Local: "l"}).appendTo(nil)
+		case 1:
+			return payload // no frame
+		}
+		return appendFrame(nil, rapid.Uint32Range(0, 3).Draw(t, "stream"), rapid.Byte().Draw(t, "kind")%6, payload)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		near, far := net.Pipe()
+		e := &echo{}
+		var over sync.WaitGroup
+		over.Go(func() { _ = NewHost(e, func() {}, clock.NewFake(1)).Serve(far) })
+		over.Go(func() { _, _ = io.Copy(io.Discard, near) })
+		for _, f := range rapid.SliceOfN(frame, 1, 12).Draw(t, "frames") {
+			if _, err := near.Write(f); err != nil {
+				break // it has had enough
+			}
+		}
+		_ = near.Close()
+		over.Wait()
+		for i, s := range e.sessions {
+			if s.closed == nil {
+				t.Fatalf("session %d goes on", i)
+			}
+		}
+	})
+}
+
 // Any bytes are an error or a Client, which is the one that they were made of.
 func TestClientsAreReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
