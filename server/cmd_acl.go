@@ -9,19 +9,11 @@ import (
 
 // ACL: there is one user, called default, who may do everything.
 func aclCommands() []command {
-	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	sub := rows("server", "O(1)", spec.Loading|spec.Stale)
 	user := spec.Text("username")
 	return []command{{
 		Command: spec.Command{
-			Name: "ACL", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "ACL", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 			Summary: "Container for commands about users. The only user, default, may do everything.",
 		},
 		subs: []command{

@@ -13,7 +13,7 @@ func cellCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "CL.THROTTLE", Example: "CL.THROTTLE user:17 15 30 60", Arity: -5, Usage: request.CellUsage, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Takes from a GCRA limit with redis-cell's arguments and reply.",
 				Args: []spec.Argument{
 					{Name: "key", Kind: "key"},
@@ -28,7 +28,7 @@ func cellCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "GCRA", Example: "GCRA user:17 15 30 60", Arity: -5, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Takes from a GCRA limit with the arguments of Redis' GCRA command.",
 				Args: []spec.Argument{
 					{Name: "key", Kind: "key"},

@@ -18,7 +18,7 @@ func checkCommands() []command {
 	return []command{{
 		Command: spec.Command{
 			Name: "RL.CHECK", Example: "RL.CHECK shop 2 user u17 path /cart", Arity: -3, Flags: spec.Write | spec.Fast,
-			Group: "rules", Since: "1.0.0", Complexity: "O(n log n) for n rules that match",
+			Group: "rules", Complexity: "O(n log n) for n rules that match",
 			Summary: "Takes from the limits of all rules that match, or from none.",
 			Args: []spec.Argument{
 				{Name: "namespace", Kind: "string"},

@@ -10,20 +10,11 @@ import (
 
 // CLIENT and its subcommands.
 func clientCommands() []command {
-	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale | spec.Conn | spec.Client, Group: "connection", Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
-	str := func(name string) spec.Argument { return spec.Argument{Name: name, Kind: "string"} }
+	sub := rows("connection", "O(1)", spec.Loading|spec.Stale|spec.Conn|spec.Client)
 	opt := func(a spec.Argument) spec.Argument { a.Optional = true; return a }
 	return []command{{
 		Command: spec.Command{
-			Name: "CLIENT", Arity: -2, Flags: spec.Conn, Group: "connection", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "CLIENT", Arity: -2, Flags: spec.Conn, Group: "connection", Complexity: "Depends on subcommand.",
 			Summary: "Container for commands about connections.",
 		},
 		subs: []command{
@@ -32,9 +23,9 @@ func clientCommands() []command {
 			sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,
 				spec.Argument{Name: "client-type", Kind: "string", Token: "TYPE", Optional: true},
 				spec.Argument{Name: "client-id", Kind: "integer", Token: "ID", Optional: true, Multiple: true}),
-			sub("SETNAME", 3, spec.Fast, "Names the connection.", (*call).clientSetName, str("connection-name")),
+			sub("SETNAME", 3, spec.Fast, "Names the connection.", (*call).clientSetName, spec.Text("connection-name")),
 			sub("GETNAME", 2, spec.Fast, "Returns the connection's name.", (*call).clientGetName),
-			sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, str("attr"), str("value")),
+			sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, spec.Text("attr"), spec.Text("value")),
 			sub("KILL", -3, spec.Admin, "Closes connections.", (*call).clientKill, spec.Several(spec.Text("filter"))),
 			sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", (*call).clientPause,
 				spec.Integer("timeout"), opt(spec.Argument{Name: "mode", Kind: "oneof", Args: []spec.Argument{
@@ -44,9 +35,9 @@ func clientCommands() []command {
 				c.srv.pause.stop()
 				c.OK()
 			}),
-			sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, str("on-off-skip")),
-			sub("NO-EVICT", 3, spec.Admin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, str("on-off")),
-			sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, str("on-off")),
+			sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Text("on-off-skip")),
+			sub("NO-EVICT", 3, spec.Admin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, spec.Text("on-off")),
+			sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, spec.Text("on-off")),
 			sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
 				spec.Argument{Name: "status", Kind: "oneof", Args: []spec.Argument{
 					{Name: "on", Kind: "pure-token", Token: "ON"}, {Name: "off", Kind: "pure-token", Token: "OFF"},

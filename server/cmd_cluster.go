@@ -12,19 +12,11 @@ import (
 func clusterCommands() []command {
 	const conn = spec.Fast | spec.Loading | spec.Stale | spec.Conn
 	alone := func(c *call) { c.Fail(errNoCluster) }
-	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: "cluster", Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	row := rows("cluster", "O(1)", 0)
 	return []command{
 		{
 			Command: spec.Command{
-				Name: "CLUSTER", Arity: -2, Group: "cluster", Since: "1.0.0", Complexity: "O(1)",
+				Name: "CLUSTER", Arity: -2, Group: "cluster", Complexity: "O(1)",
 				Summary: "A container for commands by which clients find the nodes. Without raft-addr, each is an error.",
 			},
 			subs: clusterSubs(),

@@ -74,7 +74,7 @@ func nodeID(id string) string {
 func clusterSubs() []command {
 	const about = spec.Loading | spec.Stale
 	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
-		return command{Command: spec.Command{Name: name, Arity: arity, Flags: f, Group: "cluster", Since: "1.0.0", Complexity: complexity, Summary: summary, Args: args}, run: run}
+		return rows("cluster", complexity, 0)(name, arity, f, summary, run, args...)
 	}
 	const each = "O(n) for n nodes"
 	return []command{

@@ -14,7 +14,7 @@ func commandCommands() []command {
 	sub := func(name string, arity int, complexity, summary string, run func(*call), args ...spec.Argument) command {
 		return command{
 			Command: spec.Command{
-				Name: name, Arity: arity, Flags: spec.Loading | spec.Stale | spec.Conn, Group: "server", Since: "1.0.0",
+				Name: name, Arity: arity, Flags: spec.Loading | spec.Stale | spec.Conn, Group: "server",
 				Complexity: complexity, Summary: summary, Args: args,
 			},
 			run: run,
@@ -32,7 +32,7 @@ func commandCommands() []command {
 	}}
 	return []command{{
 		Command: spec.Command{
-			Name: "COMMAND", Arity: -1, Flags: spec.Loading | spec.Stale | spec.Conn, Group: "server", Since: "1.0.0",
+			Name: "COMMAND", Arity: -1, Flags: spec.Loading | spec.Stale | spec.Conn, Group: "server",
 			Complexity: "O(n) for n commands", Summary: "Describes all commands.",
 		},
 		run: (*call).commandAll,

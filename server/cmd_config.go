@@ -12,18 +12,10 @@ import (
 
 // CONFIG: the directives at run time.
 func configCommands() []command {
-	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f | spec.Admin | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
-				Complexity: "O(n) for n directives", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	sub := rows("server", "O(n) for n directives", spec.Admin|spec.Loading|spec.Stale)
 	return []command{{
 		Command: spec.Command{
-			Name: "CONFIG", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "CONFIG", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 			Summary: "Container for commands about the configuration.",
 		},
 		subs: []command{

@@ -11,21 +11,21 @@ func connectionCommands() []command {
 	return []command{
 		{
 			Command: spec.Command{
-				Name: "PING", Arity: -1, Flags: spec.Script | spec.Fast | spec.Conn, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "PING", Arity: -1, Flags: spec.Script | spec.Fast | spec.Conn, Group: "connection", Complexity: "O(1)",
 				Summary: "Returns PONG, or its argument.", Args: []spec.Argument{{Name: "message", Kind: "string", Optional: true}},
 			},
 			run: (*call).ping,
 		},
 		{
 			Command: spec.Command{
-				Name: "ECHO", Arity: 2, Flags: spec.Script | conn, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "ECHO", Arity: 2, Flags: spec.Script | conn, Group: "connection", Complexity: "O(1)",
 				Summary: "Returns its argument.", Args: []spec.Argument{{Name: "message", Kind: "string"}},
 			},
 			run: func(c *call) { c.Bulk(c.Args[1]) },
 		},
 		{
 			Command: spec.Command{
-				Name: "QUIT", Arity: -1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "QUIT", Arity: -1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Complexity: "O(1)",
 				Summary: "Closes the connection.",
 			},
 			run: func(c *call) {
@@ -35,14 +35,14 @@ func connectionCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "RESET", Arity: 1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "RESET", Arity: 1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Complexity: "O(1)",
 				Summary: "Resets the connection to its initial state.",
 			},
 			run: (*call).reset,
 		},
 		{
 			Command: spec.Command{
-				Name: "AUTH", Arity: -2, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client | spec.SkipMonitor, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "AUTH", Arity: -2, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client | spec.SkipMonitor, Group: "connection", Complexity: "O(1)",
 				Summary: "Authenticates the connection.",
 				Args:    []spec.Argument{{Name: "username", Kind: "string", Optional: true}, {Name: "password", Kind: "string"}},
 			},
@@ -50,7 +50,7 @@ func connectionCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "HELLO", Arity: -1, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "HELLO", Arity: -1, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client, Group: "connection", Complexity: "O(1)",
 				Summary: "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.",
 				Args: []spec.Argument{{Name: "arguments", Kind: "block", Optional: true, Args: []spec.Argument{
 					{Name: "protover", Kind: "integer"},
@@ -62,7 +62,7 @@ func connectionCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "SELECT", Arity: 2, Flags: spec.Script | conn, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+				Name: "SELECT", Arity: 2, Flags: spec.Script | conn, Group: "connection", Complexity: "O(1)",
 				Summary: "Accepts any index below databases; they all share one key space.",
 				Args:    []spec.Argument{{Name: "index", Kind: "integer"}},
 			},

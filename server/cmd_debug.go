@@ -15,13 +15,7 @@ import (
 // DEBUG, MODULE, FUNCTION, LOLWUT.
 func debugCommands() []command {
 	row := func(name string, arity int, f spec.Flags, group, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: group, Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
+		return rows(group, "O(1)", 0)(name, arity, f, summary, run, args...)
 	}
 	container := func(name, group, summary string, subs ...command) command {
 		c := row(name, -2, 0, group, summary, nil)

@@ -24,7 +24,7 @@ func keyCommands() []command {
 		return command{
 			Command: spec.Command{
 				Name: name, Arity: -2, Flags: f | spec.Fast | spec.Wide, FirstKey: 1, LastKey: -1, Step: 1,
-				Group: "generic", Since: "1.0.0", Complexity: "O(n) for n keys", Summary: summary, Args: keys,
+				Group: "generic", Complexity: "O(n) for n keys", Summary: summary, Args: keys,
 			},
 			run: run, atomic: atomic,
 		}
@@ -36,7 +36,7 @@ func keyCommands() []command {
 		many("TOUCH", "Counts the keys that exist. This does not change a key.", spec.Readonly|spec.StaleRead, (*call).exists, (*call).existsIn),
 		{
 			Command: spec.Command{
-				Name: "SCAN", Arity: -2, Flags: spec.Readonly | spec.StaleRead, Group: "generic", Since: "1.0.0",
+				Name: "SCAN", Arity: -2, Flags: spec.Readonly | spec.StaleRead, Group: "generic",
 				Complexity: "O(1) for each call, O(n) for a whole iteration",
 				Summary:    "Iterates over the keys. A key that exists throughout is returned at least once.",
 				Args: []spec.Argument{
@@ -50,7 +50,7 @@ func keyCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "KEYS", Arity: 2, Flags: spec.Readonly | spec.StaleRead | spec.Dangerous, Group: "generic", Since: "1.0.0",
+				Name: "KEYS", Arity: 2, Flags: spec.Readonly | spec.StaleRead | spec.Dangerous, Group: "generic",
 				Complexity: "O(n) for n keys in the table",
 				Summary:    "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
 				Args:       []spec.Argument{{Name: "pattern", Kind: "string"}},
@@ -59,28 +59,28 @@ func keyCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "RANDOMKEY", Arity: 1, Flags: spec.Readonly | spec.StaleRead, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+				Name: "RANDOMKEY", Arity: 1, Flags: spec.Readonly | spec.StaleRead, Group: "generic", Complexity: "O(1)",
 				Summary: "Returns some key, or null.",
 			},
 			run: (*call).randomKey, atomic: (*call).randomKeyIn,
 		},
 		{
 			Command: spec.Command{
-				Name: "DBSIZE", Arity: 1, Flags: spec.Readonly | spec.StaleRead | spec.Fast, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "DBSIZE", Arity: 1, Flags: spec.Readonly | spec.StaleRead | spec.Fast, Group: "server", Complexity: "O(1)",
 				Summary: "Counts the keys.",
 			},
 			run: (*call).dbSize, atomic: (*call).dbSizeIn,
 		},
 		{
 			Command: spec.Command{
-				Name: "FLUSHALL", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "FLUSHALL", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Complexity: "O(1)",
 				Summary: "Forgets every key.", Args: flush,
 			},
 			run: (*call).flushAll, atomic: (*call).flushAllIn,
 		},
 		{
 			Command: spec.Command{
-				Name: "FLUSHDB", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "FLUSHDB", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Complexity: "O(1)",
 				Summary: "Forgets every key.", Args: flush,
 			},
 			run: (*call).flushAll, atomic: (*call).flushAllIn,

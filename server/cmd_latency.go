@@ -11,22 +11,14 @@ import (
 
 // LATENCY: how long commands take.
 func latencyCommands() []command {
-	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	sub := rows("server", "O(1)", spec.Loading|spec.Stale)
 	event := spec.Text("event")
 	histogram := sub("HISTOGRAM", -2, spec.Admin, "Returns each command's number of calls and the cumulated distribution of their latencies.", (*call).latencyHistogram,
 		spec.Argument{Name: "command", Kind: "string", Optional: true, Multiple: true})
 	histogram.Complexity = "O(n) for n commands"
 	return []command{{
 		Command: spec.Command{
-			Name: "LATENCY", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "LATENCY", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 			Summary: "Container for commands about latency.",
 		},
 		subs: []command{

@@ -20,7 +20,7 @@ func leaseCommands() []command {
 		return command{
 			Command: spec.Command{
 				Name: name, Example: name + " " + example, Arity: arity, Flags: f | spec.Fast, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(n) for n leases of the key",
+				Group: "limiter", Complexity: "O(n) for n leases of the key",
 				Summary: summary, Args: append([]spec.Argument{key}, args...),
 			},
 			run: run, atomic: atomic,

@@ -13,21 +13,13 @@ import (
 
 // MEMORY: what the keys, the clients and the process hold.
 func memoryCommands() []command {
-	sub := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: "server", Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	sub := rows("server", "O(1)", 0)
 	usage := sub("USAGE", -3, spec.Readonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
 		spec.Key("key"), spec.Argument{Name: "count", Kind: "integer", Token: "SAMPLES", Optional: true})
 	usage.FirstKey, usage.LastKey, usage.Step, usage.KeyFlags = 2, 2, 1, []string{"RO"}
 	return []command{{
 		Command: spec.Command{
-			Name: "MEMORY", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "MEMORY", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 			Summary: "Container for commands about memory.",
 		},
 		subs: []command{

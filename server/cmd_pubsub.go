@@ -18,13 +18,7 @@ func pubsubCommands() []command {
 	const quick = spec.PubSub | spec.Loading | spec.Stale
 	const own = quick | spec.Client
 	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: "pubsub", Since: "1.0.0",
-				Complexity: complexity, Summary: summary, Args: args,
-			},
-			run: run,
-		}
+		return rows("pubsub", complexity, 0)(name, arity, f, summary, run, args...)
 	}
 	// Shard channels count as keys, since clients choose a node by them.
 	sharded := func(c command, last int) command {
@@ -45,7 +39,7 @@ func pubsubCommands() []command {
 	publish := func(kind pubsub.Kind) command {
 		return command{
 			Command: spec.Command{
-				Arity: 3, Flags: quick | spec.Fast, Group: "pubsub", Since: "1.0.0", Complexity: "O(n + m) for n subscribers and m patterns of all clients",
+				Arity: 3, Flags: quick | spec.Fast, Group: "pubsub", Complexity: "O(n + m) for n subscribers and m patterns of all clients",
 				Summary: "Sends a message to the subscribers of a channel; returns how many they are.", Args: message,
 			},
 			run:    func(c *call) { c.publish(kind) },
@@ -67,7 +61,7 @@ func pubsubCommands() []command {
 		sharded(named(publish(pubsub.Shard), "SPUBLISH"), 1),
 		{
 			Command: spec.Command{
-				Name: "PUBSUB", Arity: -2, Group: "pubsub", Since: "1.0.0", Complexity: "Depends on subcommand.",
+				Name: "PUBSUB", Arity: -2, Group: "pubsub", Complexity: "Depends on subcommand.",
 				Summary: "Container for commands about subscriptions.",
 			},
 			subs: []command{

@@ -13,13 +13,7 @@ import (
 func raftCommands() []command {
 	const about = spec.Loading | spec.Stale
 	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: "cluster", Since: "1.0.0",
-				Complexity: complexity, Summary: summary, Args: args,
-			},
-			run: run,
-		}
+		return rows("cluster", complexity, 0)(name, arity, f, summary, run, args...)
 	}
 	action := func(name string, args ...spec.Argument) spec.Argument {
 		return spec.Argument{Name: name, Kind: "block", Token: strings.ToUpper(name), Args: args}
@@ -27,7 +21,7 @@ func raftCommands() []command {
 	const each = "O(n) for n nodes"
 	return []command{{
 		Command: spec.Command{
-			Name: "RAFT", Arity: -2, Group: "cluster", Since: "1.0.0", Complexity: "O(1)",
+			Name: "RAFT", Arity: -2, Group: "cluster", Complexity: "O(1)",
 			Summary: "A container for commands about the nodes that hold one state.",
 		},
 		subs: []command{

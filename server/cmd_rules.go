@@ -11,15 +11,7 @@ import (
 
 // rulesCommands are the commands that look at the rules and change them.
 func rulesCommands() []command {
-	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: "rules", Since: "1.0.0",
-				Complexity: "O(n) for n rules", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	row := rows("rules", "O(n) for n rules", 0)
 	ns, name, yaml := spec.Text("namespace"), spec.Text("name"), spec.Text("yaml")
 	anyNS := spec.Optional(spec.Text("namespace"))
 	fields := spec.Argument{Name: "data", Kind: "block", Multiple: true, Optional: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}}
@@ -30,7 +22,7 @@ func rulesCommands() []command {
 	const changes = spec.Admin | spec.Write | spec.Client | spec.Quorum
 	return []command{{
 		Command: spec.Command{
-			Name: "RL.RULES", Arity: -2, Flags: spec.Long, Group: "rules", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "RL.RULES", Arity: -2, Flags: spec.Long, Group: "rules", Complexity: "Depends on subcommand.",
 			Summary: "A container for commands about rules.",
 		},
 		subs: []command{

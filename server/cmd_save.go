@@ -10,15 +10,7 @@ import (
 
 // Snapshots and backups.
 func saveCommands() []command {
-	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f, Group: "server", Since: "1.0.0", Complexity: "O(N) where N is the number of keys",
-				Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	row := rows("server", "O(N) where N is the number of keys", 0)
 	backup := row("BACKUP", 2, spec.Client|spec.Admin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.",
 		(*call).backup, spec.Text("folder"))
 	backup.Complexity = "O(1)"

@@ -18,7 +18,7 @@ func scriptCommands() []command {
 		}
 		return command{
 			Command: spec.Command{
-				Name: name, Arity: -3, Flags: f | spec.MovableKeys, NumKeys: 2, Group: "scripting", Since: "1.0.0",
+				Name: name, Arity: -3, Flags: f | spec.MovableKeys, NumKeys: 2, Group: "scripting",
 				Complexity: "Depends on the script.", Summary: summary,
 				Args: []spec.Argument{
 					first, spec.Integer("numkeys"),
@@ -30,7 +30,7 @@ func scriptCommands() []command {
 		}
 	}
 	sub := func(name, summary string, arity int, f spec.Flags, run func(*call), args ...spec.Argument) command {
-		return command{Command: spec.Command{Name: name, Arity: arity, Flags: f, Group: "scripting", Since: "1.0.0", Complexity: "O(1)", Summary: summary, Args: args}, run: run}
+		return command{Command: spec.Command{Name: name, Arity: arity, Flags: f, Group: "scripting", Complexity: "O(1)", Summary: summary, Args: args}, run: run}
 	}
 	return []command{
 		row("EVAL", "Runs a Lua script in one atomic step.", spec.Write, false, false),
@@ -39,7 +39,7 @@ func scriptCommands() []command {
 		row("EVALSHA_RO", "Runs a Lua script that writes nothing, by its SHA-1.", spec.Readonly, true, true),
 		{
 			Command: spec.Command{
-				Name: "SCRIPT", Arity: -2, Group: "scripting", Since: "1.0.0", Complexity: "O(1)", Summary: "Container for commands about scripts.",
+				Name: "SCRIPT", Arity: -2, Group: "scripting", Complexity: "O(1)", Summary: "Container for commands about scripts.",
 			},
 			subs: []command{
 				sub("LOAD", "Compiles a script and returns its SHA-1.", 3, spec.Lead, (*call).scriptLoad, spec.Text("script")),

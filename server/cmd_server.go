@@ -13,14 +13,14 @@ func serverCommands() []command {
 	return []command{
 		{
 			Command: spec.Command{
-				Name: "INFO", Arity: -1, Flags: spec.Loading | spec.Stale | spec.Dangerous, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "INFO", Arity: -1, Flags: spec.Loading | spec.Stale | spec.Dangerous, Group: "server", Complexity: "O(1)",
 				Summary: "Describes the server, in sections.", Args: []spec.Argument{{Name: "section", Kind: "string", Optional: true, Multiple: true}},
 			},
 			run: (*call).info,
 		},
 		{
 			Command: spec.Command{
-				Name: "TIME", Arity: 1, Flags: spec.Script | spec.Fast | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "TIME", Arity: 1, Flags: spec.Script | spec.Fast | spec.Loading | spec.Stale, Group: "server", Complexity: "O(1)",
 				Summary: "Returns the time of decisions: Unix seconds and microseconds.",
 			},
 			run: func(c *call) {
@@ -31,7 +31,7 @@ func serverCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "RL.CLOCK", Example: "RL.CLOCK ADOPT", Arity: -1, Flags: spec.Admin | spec.Stale | spec.Client, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "RL.CLOCK", Example: "RL.CLOCK ADOPT", Arity: -1, Flags: spec.Admin | spec.Stale | spec.Client, Group: "server", Complexity: "O(1)",
 				Summary: "Returns how far the time of decisions is behind the machine's clock; ADOPT takes over the machine's time.",
 				Args:    []spec.Argument{{Name: "adopt", Kind: "pure-token", Token: "ADOPT", Optional: true}},
 			},
@@ -39,14 +39,14 @@ func serverCommands() []command {
 		},
 		{
 			Command: spec.Command{
-				Name: "MONITOR", Arity: 1, Flags: spec.Client | spec.Admin | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "MONITOR", Arity: 1, Flags: spec.Client | spec.Admin | spec.Loading | spec.Stale, Group: "server", Complexity: "O(1)",
 				Summary: "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
 			},
 			run: (*call).monitor,
 		},
 		{
 			Command: spec.Command{
-				Name: "SHUTDOWN", Arity: -1, Flags: spec.Client | spec.NoMulti | spec.Admin | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+				Name: "SHUTDOWN", Arity: -1, Flags: spec.Client | spec.NoMulti | spec.Admin | spec.Loading | spec.Stale, Group: "server", Complexity: "O(1)",
 				Summary: "Stops the server.",
 				Args: []spec.Argument{
 					{Name: "save-selector", Kind: "oneof", Optional: true, Args: []spec.Argument{{Name: "nosave", Kind: "pure-token", Token: "NOSAVE"}, {Name: "save", Kind: "pure-token", Token: "SAVE"}}},

@@ -12,17 +12,11 @@ import (
 // slowlogCommands are SLOWLOG and its subcommands, which show the last slow commands.
 func slowlogCommands() []command {
 	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f | spec.Loading | spec.Stale, Group: "server", Since: "1.0.0",
-				Complexity: complexity, Summary: summary, Args: args,
-			},
-			run: run,
-		}
+		return rows("server", complexity, spec.Loading|spec.Stale)(name, arity, f, summary, run, args...)
 	}
 	return []command{{
 		Command: spec.Command{
-			Name: "SLOWLOG", Arity: -2, Group: "server", Since: "1.0.0", Complexity: "Depends on subcommand.",
+			Name: "SLOWLOG", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
 			Summary: "Container for commands about the slow log.",
 		},
 		subs: []command{

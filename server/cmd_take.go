@@ -16,7 +16,7 @@ func takeCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "RL.TAKE", Example: "RL.TAKE user:17 GCRA 100/m", Arity: -4, Flags: spec.Write | spec.Fast | spec.Blocking | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Takes from a limit, or is denied; with WAIT, waits for it.",
 				Args: request.KeyAndWords(cost, request.WaitWord(), spec.Argument{Name: "partial", Kind: "pure-token", Token: "PARTIAL", Optional: true},
 					spec.Argument{Name: "replace", Kind: "pure-token", Token: "REPLACE", Optional: true}),
@@ -26,7 +26,7 @@ func takeCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "RL.PEEK", Example: "RL.PEEK user:17 GCRA 100/m", Arity: -4, Flags: spec.Readonly | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Answers as RL.TAKE would, and changes nothing.",
 				Args:    request.KeyAndWords(cost),
 			},
@@ -35,7 +35,7 @@ func takeCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "RL.REFUND", Example: "RL.REFUND user:17 GCRA 100/m", Arity: -4, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Gives back what was taken; never fills above the limit.",
 				Args:    request.KeyAndWords(cost),
 			},
@@ -44,7 +44,7 @@ func takeCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "RL.RESERVE", Example: "RL.RESERVE user:17 GCRA 100/m", Arity: -4, Flags: spec.Write | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Takes now and pays later: grants more than is left, and returns how long to wait.",
 				Args:    request.KeyAndWords(cost, spec.Argument{Name: "maxwait", Kind: "string", Token: "MAXWAIT", Optional: true}),
 			},
@@ -53,7 +53,7 @@ func takeCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "RL.RESET", Example: "RL.RESET user:17", Arity: -2, Flags: spec.Write | spec.Fast | spec.Wide, FirstKey: 1, LastKey: -1, Step: 1, KeyFlags: []string{"RM", "delete"},
-				Group: "limiter", Since: "1.0.0", Complexity: "O(n) for n keys",
+				Group: "limiter", Complexity: "O(n) for n keys",
 				Summary: "Forgets keys; returns how many existed.",
 				Args:    []spec.Argument{{Name: "key", Kind: "key", Multiple: true}},
 			},
@@ -62,7 +62,7 @@ func takeCommands() []command {
 		{
 			Command: spec.Command{
 				Name: "RL.INFO", Example: "RL.INFO user:17", Arity: 2, Flags: spec.Readonly | spec.StaleRead | spec.Fast | spec.Ahead, FirstKey: 1, LastKey: 1, Step: 1,
-				Group: "limiter", Since: "1.0.0", Complexity: "O(1)",
+				Group: "limiter", Complexity: "O(1)",
 				Summary: "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
 				Args:    []spec.Argument{{Name: "key", Kind: "key"}},
 			},

@@ -15,7 +15,7 @@ func takeAllCommands() []command {
 	return []command{{
 		Command: spec.Command{
 			Name: "RL.TAKEALL", Example: "RL.TAKEALL 2 user:17 all GCRA 100/m GCRA 5000/m", Arity: -5, Flags: spec.Write | spec.Fast | spec.MovableKeys, NumKeys: 1,
-			Group: "limiter", Since: "1.0.0", Complexity: "O(n log n) for n keys",
+			Group: "limiter", Complexity: "O(n log n) for n keys",
 			Summary: "Takes from several limits at once, from all or from none.",
 			Args: []spec.Argument{
 				{Name: "numkeys", Kind: "integer"},

@@ -13,7 +13,7 @@ func topCommands() []command {
 	return []command{{
 		Command: spec.Command{
 			Name: "RL.TOP", Example: "RL.TOP COUNT 20", Arity: -1, Flags: spec.Readonly,
-			Group: "limiter", Since: "1.0.0", Complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
+			Group: "limiter", Complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
 			Summary: "Lists the keys that are denied, or asked for, most often now.",
 			Args: []spec.Argument{
 				{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{

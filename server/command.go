@@ -27,3 +27,15 @@ func removing(c command) command {
 	c.KeyFlags = []string{"RM", "delete"}
 	return c
 }
+
+// rows returns a function that makes rows without keys: of one group and complexity, and with flags in common.
+func rows(group, complexity string, common spec.Flags) func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
+	return func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
+		return command{
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: common | f, Group: group, Complexity: complexity, Summary: summary, Args: args,
+			},
+			run: run,
+		}
+	}
+}

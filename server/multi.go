@@ -116,15 +116,7 @@ func (s *session) unwatch() {
 
 // multiCommands are the commands of transactions.
 func multiCommands() []command {
-	row := func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: f | spec.Client | spec.Now | spec.Loading | spec.Stale | spec.Fast, Group: "transactions", Since: "1.0.0",
-				Complexity: "O(1)", Summary: summary, Args: args,
-			},
-			run: run,
-		}
-	}
+	row := rows("transactions", "O(1)", spec.Client|spec.Now|spec.Loading|spec.Stale|spec.Fast)
 	watch := row("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
 	watch.FirstKey, watch.LastKey, watch.Step = 1, -1, 1
 	watch.Flags |= spec.Lead | spec.Watch

@@ -50,7 +50,7 @@ func (t *table) add(c *command) {
 }
 
 func (t *table) number(c *command) {
-	c.ID, c.Full = len(t.all), c.FullName()
+	c.ID, c.Full, c.Since = len(t.all), c.FullName(), cmp.Or(c.Since, "1.0.0")
 	t.all = append(t.all, c)
 }
 

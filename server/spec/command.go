@@ -24,7 +24,7 @@ type Command struct {
 
 	Group      string
 	Summary    string
-	Since      string
+	Since      string // the version of limitdb; empty: 1.0.0
 	Complexity string
 	Args       []Argument
 	Usage      string // the reply to a wrong number of arguments; empty: Redis' own

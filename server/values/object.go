@@ -28,14 +28,14 @@ func objectRows() []Row {
 		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))),
 		{
 			Command: spec.Command{
-				Name: "OBJECT", Arity: -2, Group: "generic", Since: "1.0.0", Complexity: "O(1)", Summary: "Says how a key is kept.",
+				Name: "OBJECT", Arity: -2, Group: "generic", Complexity: "O(1)", Summary: "Says how a key is kept.",
 			},
 			Subs: []Row{
 				sub("ENCODING", "Returns how a value is kept, in Redis' words."),
 				sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
 				sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),
 				sub("REFCOUNT", "Returns 1."),
-				{Command: spec.Command{Name: "HELP", Arity: 2, Group: "generic", Since: "1.0.0", Complexity: "O(1)", Summary: "Lists the subcommands."}},
+				{Command: spec.Command{Name: "HELP", Arity: 2, Group: "generic", Complexity: "O(1)", Summary: "Lists the subcommands."}},
 			},
 		},
 	}

@@ -29,7 +29,7 @@ func onKeys(name string, arity int, f spec.Flags, every int, group, summary stri
 	return Row{
 		Command: spec.Command{
 			Name: name, Arity: arity, Flags: f, FirstKey: 1, LastKey: -1, Step: every,
-			Group: group, Since: "1.0.0", Complexity: "O(n) for n bytes or keys", Summary: summary, Args: args,
+			Group: group, Complexity: "O(n) for n bytes or keys", Summary: summary, Args: args,
 		},
 		Step: step,
 	}
