@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 // inside is the import law of the packages below server: what each may import from this module. They know no
 // session, and none imports server.
 var inside = map[string][]string{
+	"server/latency": {},
 	"server/pubsub":  {"internal/glob"},
 	"server/slowlog": {},
 	"server/request": {"engine", "internal/english", "limit", "resp", "server/spec"},

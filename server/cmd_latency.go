@@ -6,6 +6,7 @@ import (
 
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/latency"
 	"limitdb/server/spec"
 )
 
@@ -127,4 +128,53 @@ func (c *call) latencyDoctor() {
 	c.Verbatim("Some commands take long:\n" + b.String() +
 		"SLOWLOG GET shows single calls, LATENCY HISTOGRAM the figures. Commands that look at many keys (KEYS, FLUSHALL, SCAN with a large COUNT)\n" +
 		"take time in proportion; for all others look at the machine's CPU first.\n")
+}
+
+// The events, by Redis' names.
+const (
+	eventCommand     = "command"
+	eventFastCommand = "fast-command"
+)
+
+// offerLatency records that cmd took that many nanoseconds, if that reaches the threshold.
+func (srv *Server) offerLatency(cmd *command, now, took int64) {
+	least, ms := srv.set.LatencyThreshold.Get(), took/int64(time.Millisecond)
+	if least == 0 || ms < least {
+		return
+	}
+	name := eventCommand
+	if cmd.Flags&spec.Fast != 0 {
+		name = eventFastCommand
+	}
+	srv.latency.Add(name, latency.Sample{At: now / int64(time.Second), MS: ms})
+}
+
+func (c *call) latencyLatest() {
+	all := c.srv.latency.Latest()
+	c.Array(len(all))
+	for _, e := range all {
+		c.Array(4)
+		c.Text(e.Name)
+		c.Int(e.At)
+		c.Int(e.MS)
+		c.Int(e.Max)
+	}
+}
+
+func (c *call) latencyHistory() {
+	all := c.srv.latency.History(string(c.Args[2]))
+	c.Array(len(all))
+	for _, e := range all {
+		c.Array(2)
+		c.Int(e.At)
+		c.Int(e.MS)
+	}
+}
+
+func (c *call) latencyReset() {
+	var names []string
+	for _, a := range c.Args[2:] {
+		names = append(names, string(a))
+	}
+	c.Int(int64(c.srv.latency.Reset(names...)))
 }

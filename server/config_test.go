@@ -173,10 +173,10 @@ func TestLatencyMonitor(t *testing.T) {
 		[2]string{"LATENCY RESET nosuch command", "1"},
 		[2]string{"LATENCY LATEST", `[["fast-command" 1600000001 20 30]]`},
 	)
-	for i := range int64(2 * latencySamples) {
+	for i := range int64(2 * 160) {
 		ts.offerLatency(ping, testStart+i*int64(time.Second), 50*ms)
 	}
-	if n := len(c.do("LATENCY", "HISTORY", "fast-command").Elems); n != latencySamples {
+	if n := len(c.do("LATENCY", "HISTORY", "fast-command").Elems); n != 160 {
 		t.Errorf("%d samples are kept", n)
 	}
 	c.steps(ts, [2]string{"LATENCY RESET", "1"}, [2]string{"CONFIG SET latency-monitor-threshold 0", "OK"})

@@ -13,6 +13,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/server/latency"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
 )
@@ -76,7 +77,7 @@ type Server struct {
 	counters counters
 	errors   stats.Errors
 	slowlog  slowlog.Log
-	latency  latencyMonitor
+	latency  latency.Monitor
 	lengths  atomic.Uint32 // counts changes of the limits on client input
 	monitors monitors
 	pause    pause
