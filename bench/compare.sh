@@ -19,9 +19,10 @@ usage: bench/compare.sh [option ...]
   -keys K        resident keys, drawn uniformly (default 1000000)
   -peers LIST    of limitdb,redis,redis-cell,valkey,valkey-cell,throttlecrab,
                  dragonfly (default: those that are there)
-  -scripts       add rows of scripts in limitdb: INCR, the GCRA script, which
-                 runs in Lua, and the script of go-redis/redis_rate, which has
-                 a handler; and of the latter in Redis
+  -scripts       add rows of scripts in limitdb: INCR, EXPIRE, the GCRA script,
+                 which runs in Lua, and those of go-redis/redis_rate,
+                 rate-limiter-flexible and rate-limit-redis, which run as Go
+                 code; and of the same in Redis
   -tls           add rows over TLS: limitdb, and Redis' INCR
   -samples FILE  write every single measurement, tab-separated
   -quick         a look, not a result: 1 round, 200000 requests, P=1,64,
@@ -126,7 +127,7 @@ free_port() {
 
 # For each row: its name, the server's process, the port, the options with which a client reaches that port, the row to
 # compare with, and the command to measure. Each row has its own process, so that no row has the keys of another.
-names=() row_pid=() row_port=() row_secure=() base=() measured=() preloads=()
+names=() row_pid=() row_port=() row_secure=() row_rss=() row_bytes=() base=() measured=() preloads=()
 
 # The certificate of the rows over TLS. Clients do not check it: checking happens once a connection, not once a request.
 secure=() tls_files=()
@@ -159,6 +160,9 @@ serve() {
   die "$name does not answer on port $port"
 }
 
+# rss PID prints the resident memory of a process in kB.
+rss() { awk '/^VmRSS/ { print $2 }' "/proc/$1/status"; }
+
 # row NAME KIND BASE PRELOAD COMMAND starts the server of a row. BASE is the name of the limitdb row to
 # compare with; PRELOAD is the command that makes a key resident, or - for none.
 row() {
@@ -179,6 +183,7 @@ row() {
     dragonfly) serve "$1" "$DRAGONFLY" --bind 127.0.0.1 --port "$port" --dbfilename '' ;;
   esac
   row_secure+=("${secure[*]}")
+  row_rss+=("$(rss "$pid")") row_bytes+=('')
   names+=("$1") row_pid+=("$pid") row_port+=("$port") base+=("$3") preloads+=("$4") measured+=("$5")
 }
 
@@ -224,14 +229,25 @@ taken='100 100 360000 30'
 script=$(<"$here/gcra.lua")
 sha=$(printf %s "$script" | sha1sum | cut -d' ' -f1)
 
-# redis_rate NAME KIND adds the row of go-redis/redis_rate's script: burst, rate, period and cost follow the key.
-redis_rate() {
-  local text sum
+# script_row NAME KIND BASE TEXT LOAD ARGS adds the row of a published script; LOAD are the arguments that make a key
+# resident, ARGS those that are measured.
+script_row() {
+  local sum
+  sum=$(printf %s "$4" | sha1sum | cut -d' ' -f1)
+  row "$1" "$2" "$3" "EVALSHA $sum 1 KEY $5" "EVALSHA $sum 1 $key $6"
+  [[ $("$cli" -p "$port" SCRIPT LOAD "$4") == "$sum" ]] || die "$1: the script is not loaded"
+}
+
+# published NAME KIND adds the rows of scripts of published limiters, whose texts are in their packages.
+published() {
+  local text node=$here/../e2e/clients/node/node_modules
   text=$(cd "$here/.." && sed -n '/^var allowN = /,/^`)/p' "$(go list -m -f '{{.Dir}}' github.com/go-redis/redis_rate/v10)/lua.go" | sed '1d;$d')
-  text=$'\n'$text$'\n'
-  sum=$(printf %s "$text" | sha1sum | cut -d' ' -f1)
-  row "$1, redis_rate's script" "$2" rate "EVALSHA $sum 1 KEY 100 100 360000 30" "EVALSHA $sum 1 $key 100 100 360000 1"
-  [[ $("$cli" -p "$port" SCRIPT LOAD "$text") == "$sum" ]] || die "$1 does not load the script of redis_rate"
+  script_row "$1, redis_rate's script" "$2" rate $'\n'"$text"$'\n' '100 100 360000 30' '100 100 360000 1' # burst, rate, period, cost
+  [[ -d $node/rate-limiter-flexible ]] || die "scripts/install-test-tools installs $node"
+  text=$(cd "$node" && node -p "fs.readFileSync('rate-limiter-flexible/lib/RateLimiterRedis.js', 'utf8').match(/incrTtlLuaScript = (\`[^\`]*\`)/)[1]" | node -p 'eval(fs.readFileSync(0, "utf8")) + "."')
+  script_row "$1, rate-limiter-flexible's script" "$2" flexible "${text%.}" '1 360000' '1 360000' # points, seconds
+  text=$(cd "$node" && node -p "fs.readFileSync('rate-limit-redis/dist/index.cjs', 'utf8').match(/increment: \`([^\`]*)\`/)[1].replace(/^\\s+/gm, '').trim()")
+  script_row "$1, rate-limit-redis' script" "$2" hits "$text" 360000000 360000000 # ms
 }
 
 # lua_and_counters NAME KIND adds the rows of a server that runs scripts.
@@ -257,9 +273,10 @@ if there limitdb; then
 fi
 if there limitdb && [[ -n $scripts ]]; then
   row 'limitdb, INCR' limitdb count 'INCR KEY' "INCR $key"
+  row 'limitdb, EXPIRE' limitdb expire 'SET KEY 1' "EXPIRE $key 360000"
   row 'limitdb, GCRA in Lua' limitdb lua "EVALSHA $sha 1 KEY $taken" "EVALSHA $sha 1 $throttle"
   [[ $("$cli" -p "$port" SCRIPT LOAD "$script") == "$sha" ]] || die "limitdb does not load gcra.lua"
-  redis_rate limitdb limitdb
+  published limitdb limitdb
 fi
 if there redis-cell; then
   row 'Redis + redis-cell, CL.THROTTLE' redis-cell decide "CL.THROTTLE KEY $taken" "CL.THROTTLE $throttle"
@@ -275,7 +292,10 @@ if there dragonfly; then
 fi
 if there redis; then
   lua_and_counters Redis redis
-  if [[ -n $scripts ]]; then redis_rate Redis redis; fi
+  if [[ -n $scripts ]]; then
+    row 'Redis, EXPIRE' redis expire 'SET KEY 1' "EXPIRE $key 360000"
+    published Redis redis
+  fi
   if [[ -n $tls ]]; then row 'Redis, INCR, TLS' redis-tls decide-tls 'INCR KEY' "INCR $key"; fi
 fi
 if there valkey; then lua_and_counters Valkey valkey; fi
@@ -307,6 +327,9 @@ preload() {
     }
   }' | "$cli" -p "$port" "${secure[@]}" --pipe)
   [[ $report == *"errors: 0, replies: $keys"* ]] || die "${names[$1]}: preloading failed: $report"
+  if [[ -z ${row_bytes[$1]} ]]; then
+    row_bytes[$1]=$((($(rss "${row_pid[$1]}") - row_rss[$1]) * 1024 / keys))
+  fi
 }
 
 # cpu_ticks PID prints the user and system time of all threads of a process, including ended ones. The name in
@@ -410,4 +433,9 @@ awk -F'\t' -v depths="$depths" -v rounds="$rounds" '
     }
     if (rounds > 1) printf "\nLargest spread of CPU between rounds: %.0f %% (%s).\n", spread * 100, where
   }' "$work/rows" "$data"
+printf 'Memory for each key, in bytes of RSS:'
+for r in "${!names[@]}"; do
+  if [[ -n ${row_bytes[$r]} ]]; then printf ' %s %s;' "${names[$r]}" "${row_bytes[$r]}"; fi
+done
+echo
 echo "Load average before and after: $load_before; $(cut -d' ' -f1-3 /proc/loadavg). Without persistence; a process of its own for each row."
