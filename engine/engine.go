@@ -83,3 +83,8 @@ func (e *Engine) eachShard(fn func(s *shard)) {
 		s.mu.Unlock()
 	}
 }
+
+// shardAt returns the shard of a cursor.
+func (e *Engine) shardAt(cursor uint64) *shard {
+	return &e.shards[cursor>>(table.PlaceBits-e.shardBits)]
+}

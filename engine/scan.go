@@ -15,10 +15,6 @@ const walkChunk = 768
 // tries is the number of places that Random tries.
 const tries = 16
 
-func (e *Engine) shardAt(cursor uint64) *shard {
-	return &e.shards[cursor>>(table.PlaceBits-e.shardBits)]
-}
-
 // walk is table.Walk under the lock of the cursor's shard, for at most walkChunk
 // slots.
 func (e *Engine) walk(now int64, cursor uint64, count int, visit func(key []byte, info Info)) (int, uint64) {

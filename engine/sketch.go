@@ -119,12 +119,7 @@ func (t *sketch) add(h uint64, key []byte, w uint32) {
 }
 
 // plus adds a and b, and saturates at the largest value.
-func plus(a, b uint32) uint32 {
-	if sum := a + b; sum >= a {
-		return sum
-	}
-	return math.MaxUint32
-}
+func plus(a, b uint32) uint32 { return a + min(b, math.MaxUint32-a) }
 
 // each calls fn for every followed key with a count to report.
 func (t *sketch) each(fn func(h uint64, key []byte, length int, count uint32)) {

@@ -74,7 +74,7 @@ func (t *Txn) together(r *Together) (at int, err error) {
 	}
 	at = r.worst()
 	if at >= 0 {
-		if err := t.Retract(); err != nil {
+		if err := t.retract(); err != nil {
 			return at, err
 		}
 		for i := range t.items {

@@ -6,7 +6,7 @@ import "limitdb/limit"
 // *d. If so, the transaction takes it. A denial writes nothing, except that it
 // moves the key to the pace of a limit that was raised; a limit with
 // CountDenied counts nothing either. It does not end the transaction: see
-// Retract. The errors are those of Take, except for ErrKey and ErrOOM, which
+// retract. The errors are those of Take, except for ErrKey and ErrOOM, which
 // come from the commit.
 func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	it, err := t.current(key)
@@ -152,10 +152,10 @@ func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	return err
 }
 
-// Retract takes back all that the transaction has written, because one of its
+// retract takes back all that the transaction has written, because one of its
 // decisions is a denial. Only the keys of denials still move to a faster pace,
 // so that their waits are true. Decisions that were granted count as peeks.
-func (t *Txn) Retract() error {
+func (t *Txn) retract() error {
 	for i := range t.items {
 		it := &t.items[i]
 		again := it.denied > 0 && it.allowed > 0

@@ -215,7 +215,7 @@ func TestTxnIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Retract leaves what was there before, except for the move of a denied key to
+// retract leaves what was there before, except for the move of a denied key to
 // a faster pace, and takes nothing of what was granted first.
 func TestTxnRetract(t *testing.T) {
 	e := New(Options{})
@@ -228,7 +228,7 @@ func TestTxnRetract(t *testing.T) {
 		if a.Limited || !b.Limited || !c.Limited {
 			t.Errorf("%+v, %+v, %+v", a, b, c)
 		}
-		return errors.Join(err, tx.Put(key(3), limit.LEASE, stateOf(start+second, 8, 1)), tx.Retract())
+		return errors.Join(err, tx.Put(key(3), limit.LEASE, stateOf(start+second, 8, 1)), tx.retract())
 	})
 	if err != nil {
 		t.Fatal(err)
