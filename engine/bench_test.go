@@ -20,8 +20,8 @@ import (
 	"limitdb/limit"
 )
 
-// cpuClock reports the processor time of the benchmark's own thread: on a busy
-// machine that is what can be compared.
+// cpuClock reports the processor time of the benchmark's own thread. It can be
+// compared even on a busy machine.
 type cpuClock struct{ from time.Duration }
 
 func startCPU(b *testing.B) *cpuClock {
@@ -52,8 +52,9 @@ func filled(b *testing.B, keys [][]byte) *Engine {
 	return e
 }
 
-// benchOrder is 1<<20 keys one behind another in memory, as they come from a
-// socket: what is measured is the table's misses and not those of the keys.
+// benchOrder returns 1<<20 keys that lie one behind another in memory, as they
+// come from a socket. So the benchmark measures cache misses of the table, not of
+// the keys.
 func benchOrder(keys [][]byte, pick func(r *rand.Rand, n int) int) [][]byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	order := make([][]byte, 1<<20)
@@ -68,8 +69,8 @@ func benchOrder(keys [][]byte, pick func(r *rand.Rand, n int) int) [][]byte {
 
 func uniform(r *rand.Rand, n int) int { return r.IntN(n) }
 
-// benchTakes measures a table of 1 M keys; batch is how many are warmed at
-// once, or 0.
+// benchTakes measures a table of 1 M keys. It warms batches of so many keys, or
+// none if batch is 0.
 func benchTakes(b *testing.B, batch int, pick func(r *rand.Rand, n int) int) {
 	keys := benchKeys(1_000_000)
 	e := filled(b, keys)
@@ -113,8 +114,8 @@ func BenchmarkTakeOneKey(b *testing.B) {
 	benchTakes(b, 0, func(*rand.Rand, int) int { return 0 })
 }
 
-// BenchmarkTakeAll takes from several of 1 M keys, at once or one by one; an
-// operation is all of them.
+// BenchmarkTakeAll takes from several of 1 M keys, at once or one by one. An
+// operation takes from all of them.
 func BenchmarkTakeAll(b *testing.B) {
 	keys := benchKeys(1_000_000)
 	e := filled(b, keys)
@@ -155,8 +156,9 @@ func BenchmarkTakeAll(b *testing.B) {
 	}
 }
 
-// BenchmarkTakeLog asks logs of one key that are full, of a few bytes, in a record
-// and in a box: one unit comes for each that goes, or the request is denied.
+// BenchmarkTakeLog takes from full logs of one key: of a few bytes, in a record,
+// and in a box. Either one unit comes for each that goes, or the request is
+// denied.
 func BenchmarkTakeLog(b *testing.B) {
 	for _, most := range []int64{5, 500, 10_000, limit.MaxLog} {
 		l := logLimit(most)
@@ -193,24 +195,24 @@ func BenchmarkTakeLog(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports how many bytes of memory a key takes, of 17 bytes and under
-// GCRA, in a table of a million. Run it with -benchtime 1x.
+// BenchmarkMemory reports how many bytes a GCRA key of 17 bytes takes in a table
+// of a million keys. Run it with -benchtime 1x.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		b.ReportMetric(bytesPerKey(b, 1_000_000), "B/key")
 	}
 }
 
-// BenchmarkFarMemory reads 128 MB at random, each read's place told by the one
-// before. A decision on a key in far memory is two of these and some arithmetic:
-// where this is slow, so is everything else, and figures of two days or two
-// machines compare by it.
+// BenchmarkFarMemory reads 128 MB in random order; each read says where the next
+// one is. A decision on a key in far memory takes two such reads and some
+// arithmetic. Where this benchmark is slow, so is everything else, so figures of
+// two days or two machines can be compared by it.
 func BenchmarkFarMemory(b *testing.B) {
 	next := make([]uint32, 32<<20)
 	for i := range next {
 		next[i] = uint32(i)
 	}
-	// Sattolo's shuffle: one cycle through all.
+	// Sattolo's shuffle makes one cycle through all.
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := len(next) - 1; i > 0; i-- {
 		j := r.IntN(i)
@@ -254,10 +256,9 @@ func BenchmarkTakeGoroutines(b *testing.B) {
 	}
 }
 
-// BenchmarkTenMillionKeys fills an engine and reports the longest and the
-// 99.9 % slowest Take in processor time, so that other programs do not count,
-// the memory for each key, and what a garbage collection costs. Run it with
-// -benchtime 1x.
+// BenchmarkTenMillionKeys fills an engine. It reports the longest and the 99.9 %
+// slowest Take in processor time, so that other programs do not count, the memory
+// for each key, and what a garbage collection costs. Run it with -benchtime 1x.
 func BenchmarkTenMillionKeys(b *testing.B) {
 	const n = 10_000_000
 	for b.Loop() {
@@ -316,7 +317,8 @@ func residentBytes(b *testing.B) int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// BenchmarkJournal is a decision that leaves a record, drained every so often.
+// BenchmarkJournal measures decisions that leave records, which are drained from
+// time to time.
 func BenchmarkJournal(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprint(on), func(b *testing.B) {
@@ -345,8 +347,9 @@ func BenchmarkJournal(b *testing.B) {
 	}
 }
 
-// BenchmarkRestore restores a million keys again and again, 500 in an operation: into a table
-// that grows, into one that knows how many there are going to be, and over those that are there.
+// BenchmarkRestore restores a million keys again and again, 500 in an operation:
+// into a table that grows, into one that knows how many will come, and over keys
+// that are there.
 func BenchmarkRestore(b *testing.B) {
 	const keys = 1_000_000
 	changes := someChanges(0, keys)
@@ -377,8 +380,8 @@ func BenchmarkRestore(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy is a table of a million keys, copied as for a snapshot; a step
-// is one hold of a shard's lock.
+// BenchmarkCopy copies a table of a million keys, as a snapshot does. An
+// operation is one hold of a shard's lock.
 func BenchmarkCopy(b *testing.B) {
 	e := New(Options{})
 	if err := e.Restore(someChanges(0, 1_000_000), 0, 1); err != nil {
@@ -398,8 +401,8 @@ func BenchmarkCopy(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(keys+out.Records), "ns/key")
 }
 
-// BenchmarkWait grants one request that waits and has another wait, while 100 000
-// do: all for one key, or each for its own. An operation is both.
+// BenchmarkWait grants one request that waits, and has another one wait, while
+// 100 000 wait: all for one key, or each for its own. An operation does both.
 func BenchmarkWait(b *testing.B) {
 	const waiting = 100_000
 	for _, keys := range []int{1, waiting} {

@@ -11,12 +11,12 @@ import (
 	"limitdb/limit"
 )
 
-// logLimit is a LOG of so many an hour.
+// logLimit returns a LOG of that many an hour.
 func logLimit(most int64) *limit.Limit {
 	return &limit.Limit{Algorithm: limit.LOG, Max: most, Period: 3600 * second, Burst: most}
 }
 
-// boxCount is how many states are in boxes.
+// boxCount returns how many states are in boxes.
 func boxCount(e *Engine) (n int) {
 	for i := range e.shards {
 		n += e.shards[i].table.Stats().Boxes
@@ -32,9 +32,9 @@ type logWalk struct {
 	boxed, opened int // how often states have gone into a box, and come out of one
 }
 
-// step is one call on one of the keys. Each key has a rate of its own, so that
-// some logs have a few bytes and some a hundred thousand; in a rush they
-// grow, out of it they shrink.
+// step makes one call on one of the keys. Each key has a rate of its own, so some
+// logs have a few bytes and some a hundred thousand. They grow during a rush, and
+// shrink after it.
 func (w *logWalk) step(rush bool) error {
 	defer w.e.check()
 	i := w.IntN(7)
@@ -55,7 +55,7 @@ func (w *logWalk) step(rush bool) error {
 		delete(w.m.keys, string(k))
 		return nil
 	case n == 13:
-		// Others come and go, so that segments are split and records move.
+		// Other keys come and go, so that segments are split and records move.
 		for j := range 40 {
 			if err := w.decide(w.now, 0, key(100+w.IntN(3000)+j), perSecond(1), 1); err != nil {
 				return err
@@ -92,8 +92,8 @@ func (w *logWalk) sweep() {
 	}
 }
 
-// TestLogsGrowShrinkAndMove: whatever becomes of a log's state, in a record, in
-// a box, or out of it again, decisions and states are those of the model.
+// TestLogsGrowShrinkAndMove checks that decisions and states are those of the
+// model, whether a log's state is in a record, moves to a box, or moves back.
 func TestLogsGrowShrinkAndMove(t *testing.T) {
 	for seed := range uint64(2) {
 		w := &logWalk{pair: newPair(Options{Shards: 2, Seed: seed + 1}), Rand: rand.New(rand.NewPCG(seed, 1)), now: start}
@@ -127,14 +127,14 @@ func TestLogsAreEvicted(t *testing.T) {
 	l := logLimit(limit.MaxLog)
 	now := start
 	for i := range keys {
-		// About 10 kB each, of which not half can stay.
+		// Each takes about 10 kB, and less than half of them can stay.
 		for range 2500 {
 			now += second / 100
 			mustTake(t, e, now, key(i), l, 1)
 		}
 		e.check()
 		e.Sweep(now, 1000)
-		// A key that has been evicted while it grew begins anew, and may stay short.
+		// A key that was evicted while it grew begins anew, and may stay short.
 		if b := e.Stats().Bytes; b > allowed+spanSize {
 			t.Fatalf("%d bytes, %d allowed", b, allowed)
 		}
@@ -153,10 +153,10 @@ func TestLogsAreEvicted(t *testing.T) {
 	}
 }
 
-// TestBoxStaysWhereItIs: a full log of half a megabyte is asked for as often as it
-// has units, alone and together with another key, and each time one comes and one
-// goes. Nothing is copied but to cut off what has gone: no memory is allocated for
-// it, and the box stays the same.
+// TestBoxStaysWhereItIs takes from a full log of half a megabyte as often as it
+// has units, alone and together with another key. Each time one unit comes and
+// one goes. Bytes are copied only to cut off what has gone, nothing is allocated,
+// and the box stays the same.
 func TestBoxStaysWhereItIs(t *testing.T) {
 	e := New(Options{Shards: 1})
 	l := logLimit(limit.MaxLog)
@@ -195,15 +195,15 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 	if moves > 2 {
 		t.Errorf("the box has moved %d times", moves)
 	}
-	// A copy of the state would be some 300 kB. Under the race detector pools
-	// forget, and what TakeAll borrows from one is new.
+	// A copy of the state would take some 300 kB. Under the race detector, pools
+	// drop what they hold, so TakeAll allocates what it would borrow.
 	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(l.Max); each > 1000 {
 		t.Errorf("%d bytes allocated each time", each)
 	}
 	if b := box(); len(b) < 4*limit.MaxLog || cap(b) > len(b)*5/4 {
 		t.Errorf("%d bytes in a box of %d", len(b), cap(b))
 	}
-	// A peek and a denial leave it as it is.
+	// Peeks and denials leave the box as it is.
 	for _, cost := range []int64{0, 2} {
 		before := string(box())
 		if at, err := e.TakeAll(now, keys, limits, []int64{1, cost}, ds); err != nil || (at >= 0) != (cost > 0) {
@@ -216,7 +216,8 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 	e.check()
 }
 
-// TestBoxShrinks: a box that has become too large for its state is made anew.
+// TestBoxShrinks checks that a state gets a smaller box when its box has become
+// too large.
 func TestBoxShrinks(t *testing.T) {
 	e := New(Options{Shards: 1})
 	l := logLimit(limit.MaxLog)
@@ -245,9 +246,9 @@ func TestBoxShrinks(t *testing.T) {
 	}
 }
 
-// TestStateAroundABound takes and gives back where a state has a byte more or
-// less than fits, of a record, of a length, of a record at all: it is not written
-// anew each time.
+// TestStateAroundABound takes and gives back while a state is a byte above or
+// below a bound: of a record, of a length, of any record. The table does not
+// rewrite the record each time.
 func TestStateAroundABound(t *testing.T) {
 	for _, bound := range []int{128, 256, 2048, maxInline, minBoxed} {
 		t.Run(fmt.Sprint(bound), func(t *testing.T) {
@@ -281,7 +282,7 @@ func TestStateAroundABound(t *testing.T) {
 				}
 			}
 			e.check()
-			// One byte more in a length does move it.
+			// One byte more of length does move the record.
 			if moves > 5 && bound != 128 {
 				t.Errorf("moved %d times", moves)
 			}
@@ -321,7 +322,8 @@ func (s *boundary) refund() {
 	s.later--
 }
 
-// growTo takes until the state has so many bytes, with tokens of one byte at last.
+// growTo takes until the state has that many bytes. The last tokens have one
+// byte.
 func (s *boundary) growTo(n int) {
 	s.Helper()
 	for len(s.state()) < n-60 {

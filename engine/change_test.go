@@ -7,7 +7,7 @@ import (
 	"limitdb/limit"
 )
 
-// limits of the tests of limits that change.
+// The limits of the tests in which limits change.
 var (
 	tenAnHour  = limit.Limit{Algorithm: limit.GCRA, Max: 10, Period: 3600 * second, Burst: 10}
 	raised     = limit.Limit{Algorithm: limit.GCRA, Max: 1000, Period: second, Burst: 10}
@@ -15,8 +15,8 @@ var (
 	oneASecond = limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1}
 )
 
-// A denied TAKEALL moves the keys that deny to a faster pace, and no other: its
-// wait is true.
+// A denied TAKEALL moves the keys that deny to a faster pace, and no others. Its
+// wait is exact.
 func TestTakeAllAfterRaise(t *testing.T) {
 	e := New(Options{Shards: 4})
 	keys := [][]byte{key(1), key(2)}
@@ -43,8 +43,8 @@ func TestTakeAllAfterRaise(t *testing.T) {
 	}
 }
 
-// A request that waits is granted at the new pace, also if it is not its own
-// limit that was raised; and a denied TAKEALL has those who wait looked at again.
+// A waiter is granted at the new pace, even if another request raised the limit.
+// A denied TAKEALL makes the engine look at the waiters again.
 func TestWaitAfterRaise(t *testing.T) {
 	for _, how := range []string{"own limit", "another waits", "a take is denied", "a takeall is denied"} {
 		t.Run(how, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestWaitAfterRaise(t *testing.T) {
 	}
 }
 
-// A denial that moves a key is a change: it is in the journal.
+// A denial that moves a key is a change, so it is in the journal.
 func TestDenialThatMovesIsKept(t *testing.T) {
 	e := New(Options{Shards: 1})
 	mustTake(t, e, start, key(1), &oneAnHour, 1)
@@ -100,8 +100,8 @@ func TestDenialThatMovesIsKept(t *testing.T) {
 	}
 }
 
-// The counters and WARMUP: the wait that a denial in a TakeAll tells is kept, also
-// in a long state, which is not copied.
+// For the counters and WARMUP, the wait that a denial in a TakeAll reports is
+// exact, also for a long state, which is not copied.
 func TestTakeAllAfterAChangeOfWindows(t *testing.T) {
 	for _, tt := range []struct {
 		before, after string
@@ -146,8 +146,8 @@ func TestTakeAllAfterAChangeOfWindows(t *testing.T) {
 	}
 }
 
-// Replace starts anew where the key holds another family, and only there; what is
-// denied leaves the key as it was.
+// Replace starts anew only where the key holds another family. A denied request
+// leaves the key as it was.
 func TestReplace(t *testing.T) {
 	window := limit.Limit{Algorithm: limit.FIXED, Max: 5, Period: 3600 * second, Burst: 5}
 	bucket := limit.Limit{Algorithm: limit.GCRA, Max: 5, Period: 3600 * second, Burst: 5}
@@ -188,7 +188,7 @@ func TestReplace(t *testing.T) {
 	if d := replace(bucket, 1); d.Remaining != 3 {
 		t.Errorf("it began anew in its own family: %+v", d)
 	}
-	// Who waits for what was there is told that it is something else.
+	// A waiter learns that its key holds something else now.
 	replace(bucket, 3)
 	w := &Waiter{Request: Request{Limit: bucket, Cost: 1}, Until: start + 9000*second, Owner: nobody{}}
 	if !e.Ask(start, key(1), w) {
@@ -201,7 +201,7 @@ func TestReplace(t *testing.T) {
 		t.Errorf("who waited: %v, %v", w.Done(), err)
 	}
 	holds(limit.FIXED.Kind())
-	// With WAIT, of a QUEUE as well.
+	// The same for a QUEUE with WAIT.
 	if w := (&Waiter{Request: Request{Limit: line, Cost: 2, Replace: true}, Until: start + second, Owner: nobody{}}); e.Ask(start, key(1), w) {
 		t.Error("waits for nothing")
 	} else if d, granted, err := w.Result(); err != nil || granted != 2 || d.Limited {
@@ -210,7 +210,7 @@ func TestReplace(t *testing.T) {
 	holds(limit.QUEUE.Kind())
 }
 
-// nobody is an owner who does not care when a wait ends.
+// nobody is an owner that ignores the end of a wait.
 type nobody struct{}
 
 func (nobody) Wake() {}

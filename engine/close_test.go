@@ -11,7 +11,7 @@ import (
 	"limitdb/limit"
 )
 
-// wakes counts how often it was told.
+// wakes counts how often Wake was called.
 type wakes struct{ n int }
 
 func (w *wakes) Wake() { w.n++ }
@@ -78,8 +78,8 @@ func TestCloseGivesEverythingBack(t *testing.T) {
 	e.Close()
 }
 
-// TestCloseWhileOthersAreInside has every kind of call run into Close, with the
-// detector of races beside it.
+// TestCloseWhileOthersAreInside makes calls of every kind while Close runs. The
+// race detector watches.
 func TestCloseWhileOthersAreInside(t *testing.T) {
 	for range 20 {
 		e := New(Options{Shards: 4})
@@ -119,8 +119,8 @@ func TestCloseWhileOthersAreInside(t *testing.T) {
 	}
 }
 
-// TestMemoryStaysWhileACallIsInside has the collector run while a call is the last
-// that knows of an engine.
+// TestMemoryStaysWhileACallIsInside runs the garbage collector while only a call
+// still refers to an engine.
 func TestMemoryStaysWhileACallIsInside(t *testing.T) {
 	for range 10 {
 		e := New(Options{Shards: 1})

@@ -121,7 +121,7 @@ func TestErrorsChangeNothing(t *testing.T) {
 }
 
 func TestWrongType(t *testing.T) {
-	// No second family exists yet, so the check is asked itself.
+	// The check is called directly.
 	e := New(Options{Shards: 1})
 	mustTake(t, e, start, key(1), perSecond(1), 1)
 	s, sp := e.find(key(1))
@@ -141,7 +141,7 @@ func TestWrongType(t *testing.T) {
 }
 
 func TestKeysAreExact(t *testing.T) {
-	// Every key has the same hash: only its bytes tell it from the others.
+	// All keys have the same hash, so only their bytes distinguish them.
 	const seed, n = 77, 1000
 	e := New(Options{Seed: seed})
 	h, _ := e.place(collidingKey(seed, 0))
@@ -262,8 +262,8 @@ func TestSweepDropsOnlyWhatHasExpired(t *testing.T) {
 	}
 }
 
-// TestSweepGoesRoundOnce begins in the middle of a segment, because those at whose end
-// the sweep before stopped have become one.
+// TestSweepGoesRoundOnce begins in the middle of a segment: the two segments
+// between which the last sweep stopped have been merged.
 func TestSweepGoesRoundOnce(t *testing.T) {
 	e := New(Options{Shards: 1})
 	for i := range 20_000 {
@@ -357,8 +357,8 @@ func FuzzAgainstModel(f *testing.F) {
 	})
 }
 
-// TestNeverOneTooMany lets 64 goroutines take from one key, round after round
-// at a time that stands still, and knows exactly how many must get through.
+// TestNeverOneTooMany has 64 goroutines take from one key, round after round, at
+// a time that stands still. It knows exactly how many takes must be granted.
 // LIMITDB_LONG=1 makes it run for 10 s.
 func TestNeverOneTooMany(t *testing.T) {
 	const goroutines, each = 64, 50
@@ -371,7 +371,7 @@ func TestNeverOneTooMany(t *testing.T) {
 	l := perSecond(1000)
 	began, now := time.Now(), start
 	for round := int64(0); round < 100 || time.Since(began) < lasts; round++ {
-		// 1 000 at first; then what 0.5 s, 0.25 s or 0.1 s have given back.
+		// At first 1 000, then what 0.5 s, 0.25 s or 0.1 s give back.
 		want, step := int64(1000), int64(0)
 		if round > 0 {
 			step = []int64{second / 2, second / 4, second / 10}[round%3]
@@ -440,8 +440,8 @@ func TestAllocatesNothing(t *testing.T) {
 	}
 }
 
-// take, peek and refund are the engine's, with the decision returned; it is
-// nothing after an error.
+// take, peek and refund call the engine and return the decision, which is zero
+// after an error.
 func take(e *Engine, now int64, key []byte, l *limit.Limit, cost int64) (d limit.Decision, err error) {
 	if err = e.Take(now, key, l, cost, &d); err != nil {
 		d = limit.Decision{}

@@ -10,8 +10,8 @@ import (
 	"limitdb/limit"
 )
 
-// evictLimits has a limit of each algorithm and option that changes what a state
-// tells, all of them of 1000 in 1000 s.
+// evictLimits returns a limit of each algorithm and each option that changes what
+// a state says. All are 1000 in 1000 s.
 func evictLimits() []limit.Limit {
 	const period = 1000 * second
 	l := func(a limit.Algorithm) limit.Limit {
@@ -110,7 +110,7 @@ func testEviction(t *testing.T, l *limit.Limit, denied bool) {
 		}
 	}
 	st := e.Stats()
-	// Most of what WARMUP has sprayed of late is denied, too.
+	// Most keys that WARMUP sprayed last are denied, too.
 	if st.Evicted < uint64(sprayed/4) || st.EvictedDenied != 0 && l.Algorithm != limit.WARMUP || st.Refused != 0 {
 		t.Errorf("%+v", st)
 	}

@@ -28,7 +28,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// randomOf is Random and, where that finds nothing, the first key behind its place.
+// randomOf returns a key from Random or, if Random finds none, the first key
+// behind its place.
 func randomOf(e *Engine, now int64, dst []byte) (key []byte, ok bool) {
 	key, cursor, ok := e.Random(now, dst)
 	for laps := 0; !ok && laps < 2; {
@@ -44,8 +45,8 @@ func randomOf(e *Engine, now int64, dst []byte) (key []byte, ok bool) {
 	return key, ok
 }
 
-// A flush forgets the keys at once, and frees their memory in steps. What comes
-// between stays, of a TakeAll everything.
+// A flush forgets the keys at once, and frees their memory in steps. Keys that
+// come in between stay, those of a TakeAll all together.
 func TestFlushIsOneStep(t *testing.T) {
 	e := New(Options{Seed: 7, Shards: 4})
 	gate := new(journal.Gate)
@@ -82,7 +83,7 @@ func TestFlushIsOneStep(t *testing.T) {
 	if got, want := contents(again, start), contents(e, start); !maps.Equal(got, want) {
 		t.Errorf("the journal gives %v, there is %v", got, want)
 	}
-	// A flush that nobody goes on with is freed by Sweep.
+	// Sweep frees the memory of a flush that its caller has not finished.
 	e.BeginFlush()
 	for range 3 {
 		e.Sweep(start, 1<<20)

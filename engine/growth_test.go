@@ -13,7 +13,7 @@ import (
 )
 
 // TestGrowingStatesStayWithinTheBudget has logs, segments and leases grow in an
-// engine that is full: they are refused, or others are evicted, and what is refused
+// engine that is full. They are refused, or others are evicted. A refused step
 // has changed nothing and left no record.
 func TestGrowingStatesStayWithinTheBudget(t *testing.T) {
 	log := limit.Limit{Algorithm: limit.LOG, Max: 60_000, Burst: 60_000, Period: 1000 * second}
@@ -90,7 +90,7 @@ func (e *Engine) find(k []byte) (*shard, table.Spot) {
 	return s, sp
 }
 
-// stateIn is a copy of a key's state.
+// stateIn returns a copy of a key's state.
 func stateIn(e *Engine, k []byte) []byte {
 	s, sp := e.find(k)
 	if !sp.Found() {

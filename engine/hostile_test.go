@@ -17,11 +17,11 @@ import (
 	"limitdb/limit"
 )
 
-// What a hostile caller, or an unlucky operator, can do to the table. With
-// LIMITDB_LONG=1 each is done at full size. The longest waits are logged, never
-// asserted.
+// What a hostile caller, or an unlucky operator, can do to the table.
+// LIMITDB_LONG=1 runs each test at full size. The tests log the longest waits,
+// and assert none.
 
-// long tells whether the tests run at full size.
+// long reports whether the tests run at full size.
 func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
 
 // scaled is small, or full where the tests run at full size.
@@ -32,8 +32,8 @@ func scaled(small, full int) int {
 	return small
 }
 
-// pauses are the longest times that calls of one goroutine took, by the clock and of
-// the processor. Beside other load, the first are mostly the scheduler's.
+// pauses holds the longest times that calls of one goroutine took, by the clock
+// and by the processor. Beside other load, the first are mostly the scheduler's.
 type pauses struct {
 	from         time.Time
 	cpuFrom      time.Duration
@@ -71,7 +71,7 @@ func (p *pauses) String() string {
 		p.calls, p.longest.Round(time.Microsecond), p.cpu.Round(time.Microsecond), p.slow)
 }
 
-// fillWith takes another cost from each of n keys, then looks whether each is there,
+// fillWith takes another cost from each of n keys, and then checks each key
 // exactly.
 func fillWith(t *testing.T, e *Engine, n int, key func(i int) []byte) {
 	t.Helper()
@@ -103,7 +103,8 @@ func fillWith(t *testing.T, e *Engine, n int, key func(i int) []byte) {
 	e.check()
 }
 
-// spread checks that the keys are spread over the shards as chance would have it.
+// spread checks that the keys are spread over the shards as chance would spread
+// them.
 func spread(t *testing.T, e *Engine, n int, key func(i int) []byte) {
 	t.Helper()
 	counts := make([]int, len(e.shards))
@@ -119,13 +120,13 @@ func spread(t *testing.T, e *Engine, n int, key func(i int) []byte) {
 		}
 	}
 	slices.Sort(hashes)
-	// Of 2^24 hashes of 64 bits no two are likely to be the same.
+	// No two of 2^24 hashes of 64 bits are likely to be the same.
 	if distinct := len(slices.Compact(hashes)); distinct != n {
 		t.Errorf("%d hashes for %d keys", distinct, n)
 	}
 }
 
-// TestKeysWithOnePrefix has keys that differ in their last three bytes only.
+// TestKeysWithOnePrefix uses keys that differ only in their last three bytes.
 func TestKeysWithOnePrefix(t *testing.T) {
 	n := scaled(1<<15, 1<<24)
 	k := append(fmt.Appendf(nil, "%064d", 0), 0, 0, 0)
@@ -181,7 +182,7 @@ func inverse(x uint64) uint64 {
 	return y
 }
 
-// TestKnownCollisionsSpread takes keys that all have one hash without a seed.
+// TestKnownCollisionsSpread uses keys that all have one hash without a seed.
 func TestKnownCollisionsSpread(t *testing.T) {
 	n := scaled(20_000, 1<<24)
 	key := func(i int) []byte { return collidingKey(0, i) }
@@ -190,8 +191,8 @@ func TestKnownCollisionsSpread(t *testing.T) {
 	spread(t, e, n, key)
 }
 
-// TestHashesWithOnePrefix knows the seed and has all keys' hashes begin with
-// the same 12 bits: they crowd into a sixteenth of one shard. Under another
+// TestHashesWithOnePrefix knows the seed. It makes keys whose hashes all begin
+// with the same 12 bits, which crowd into a sixteenth of one shard. Under another
 // seed the same keys spread.
 func TestHashesWithOnePrefix(t *testing.T) {
 	const seed, bits = 99, 12
@@ -212,7 +213,7 @@ func TestHashesWithOnePrefix(t *testing.T) {
 	spread(t, New(Options{}), n, key)
 }
 
-// TestManyLimits has as many limits as keys, then all of them on one key.
+// TestManyLimits uses as many limits as keys, and then all of them on one key.
 func TestManyLimits(t *testing.T) {
 	n := scaled(20_000, 1_000_000)
 	limitOf := func(i int) *limit.Limit {
@@ -250,8 +251,8 @@ func TestManyLimits(t *testing.T) {
 	changingLimits(t, n, limitOf, 1)
 }
 
-// TestLimitChangesAtEveryCall has every call on a few keys bring another limit,
-// of all algorithms that read each other's state.
+// TestLimitChangesAtEveryCall gives another limit at every call on a few keys, of
+// all algorithms that read each other's state.
 func TestLimitChangesAtEveryCall(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var l limit.Limit
@@ -265,7 +266,8 @@ func TestLimitChangesAtEveryCall(t *testing.T) {
 	}, 100)
 }
 
-// bucketOf is one of the algorithms that share GCRA's state and take its options.
+// bucketOf returns one of the algorithms that share GCRA's state and take its
+// options.
 func bucketOf(r *rand.Rand) limit.Algorithm {
 	all := limit.Algorithms()
 	for {
@@ -275,8 +277,8 @@ func bucketOf(r *rand.Rand) limit.Algorithm {
 	}
 }
 
-// changingLimits calls n times on so many keys, with the n-th limit at the n-th
-// call, and compares with the algorithm itself.
+// changingLimits calls n times on that many keys, with the n-th limit at the n-th
+// call, and compares the answers with those of the algorithm itself.
 func changingLimits(t *testing.T, n int, limitOf func(i int) *limit.Limit, keys int) {
 	e := New(Options{})
 	states := make([][]byte, keys)
@@ -304,7 +306,7 @@ func changingLimits(t *testing.T, n int, limitOf func(i int) *limit.Limit, keys 
 	e.check()
 }
 
-// TestMassExpiry has every key expire in one instant, and sweeps as the server
+// TestMassExpiry has every key expire at one instant. It sweeps as the server
 // does, with traffic in between.
 func TestMassExpiry(t *testing.T) {
 	const sweep = 4000
@@ -346,8 +348,8 @@ func TestMassExpiry(t *testing.T) {
 	}
 }
 
-// TestExpiredAtOnceUnderTraffic has all keys expire in one instant while
-// another goroutine goes on taking from them and from new ones.
+// In TestExpiredAtOnceUnderTraffic all keys expire at one instant while another
+// goroutine takes from them and from new ones.
 func TestExpiredAtOnceUnderTraffic(t *testing.T) {
 	n := scaled(100_000, 10_000_000)
 	e := New(Options{})
@@ -364,7 +366,8 @@ func TestExpiredAtOnceUnderTraffic(t *testing.T) {
 		for i := 0; !stop.Load(); i++ {
 			var d limit.Decision
 			waits.begin()
-			// Each has expired, whether or not it has been swept: it is as new.
+			// Each key has expired. It behaves like a new one, whether or not it
+			// has been swept.
 			if err := e.Take(now, key(i%(2*n)), l, 1, &d); err != nil || d.Limited != (i >= 2*n) {
 				t.Errorf("take %d: %+v, %v", i, d, err)
 				return

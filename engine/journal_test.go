@@ -33,7 +33,7 @@ func drain(e *Engine, dst *journal.Buffer) {
 	}
 }
 
-// contents is every key that is live at now, with its algorithm and state.
+// contents returns every key that is live at now, with its kind and state.
 func contents(e *Engine, now int64) map[string]string {
 	all := map[string]string{}
 	for i := range e.shards {
@@ -54,7 +54,7 @@ func contents(e *Engine, now int64) map[string]string {
 	return all
 }
 
-// replay gives an engine what records say, as recovery does.
+// replay applies records to an engine, as recovery does.
 func replay(e *Engine, now int64, files ...[]byte) error {
 	flush := uint64(0)
 	each := func(b []byte, fn func(r journal.Record) error) error {
@@ -105,7 +105,8 @@ func replay(e *Engine, now int64, files ...[]byte) error {
 	return restoreShared(e, changes, 3)
 }
 
-// restoreShared has goroutines restore changes, each a share of them.
+// restoreShared restores changes with several goroutines, each of which takes a
+// share.
 func restoreShared(e *Engine, changes []journal.Record, shares int) error {
 	errs := make([]error, shares)
 	var all sync.WaitGroup
@@ -120,8 +121,8 @@ func restoreShared(e *Engine, changes []journal.Record, shares int) error {
 	return errors.Join(errs...)
 }
 
-// Whatever is done, a copy made meanwhile and the records since it began give
-// the same table again, with any number of shards.
+// A copy that is made during any steps, and the records since it began, give the
+// same table again, with any number of shards.
 func TestJournalGivesTheTableAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPair(Options{Shards: 4})
@@ -186,8 +187,8 @@ func TestJournalGivesTheTableAgain(t *testing.T) {
 	})
 }
 
-// Keys that are evicted are gone for good, also from the records; a state for
-// which there is no room leaves none.
+// Evicted keys are gone for good, also from the records. A state that finds no
+// room leaves no record.
 func TestJournalUnderABudget(t *testing.T) {
 	for _, policy := range []Policy{NoEviction, LeastDebt} {
 		e := New(Options{Shards: 1, MaxMemory: 300 << 10, Policy: policy})
@@ -220,7 +221,8 @@ func TestJournalUnderABudget(t *testing.T) {
 	}
 }
 
-// While many write and flush, every record is drained once and in order.
+// While many goroutines write and flush, every record is drained once and in
+// order.
 func TestDrainWhileManyWrite(t *testing.T) {
 	e := New(Options{Shards: 8})
 	wake := make(chan struct{}, 1)
@@ -272,8 +274,8 @@ func TestDrainWhileManyWrite(t *testing.T) {
 	}
 }
 
-// However often a long state changes between two drains, it is drained once, as
-// it is by then; not at all if its key has gone.
+// A long state is drained once, as it is then, however often it has changed since
+// the last drain. If its key has gone, it is not drained.
 func TestLongStatesAreDrainedOnce(t *testing.T) {
 	e := New(Options{Shards: 2})
 	e.StartJournal(0, new(journal.Gate), func() {})
@@ -327,8 +329,8 @@ func TestLongStatesAreDrainedOnce(t *testing.T) {
 	}
 }
 
-// A TakeAll is in one cut as a whole, short states and long ones, whatever goes on between the cut
-// and the end of its drain.
+// One cut has all of a TakeAll, short states and long ones, whatever happens
+// between the cut and the end of its drain.
 func TestCutHasAllOfATakeAll(t *testing.T) {
 	for _, long := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint(long, " long states"), func(t *testing.T) {
@@ -402,8 +404,8 @@ func TestCutHasAllOfATakeAll(t *testing.T) {
 	}
 }
 
-// What a TakeAll or a Flush does while a cut is drained is not in that cut, and what one key alone does
-// may be.
+// A cut does not have what a TakeAll or a Flush does while it is drained. It may
+// have what a step on one key does.
 func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 	now := int64(1e18)
 	l := *logLimit(2000)
@@ -470,7 +472,7 @@ func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 	}
 }
 
-// A drain of many long states never has more than its limit and one record at once.
+// A drain of many long states exceeds its limit by one record at most.
 func TestDrainInParts(t *testing.T) {
 	now := int64(1e18)
 	e := New(Options{Shards: 4})
@@ -509,8 +511,8 @@ func (e *Engine) exists(key string) bool {
 	return sp.Found()
 }
 
-// A copy has every key once while nothing changes, those with states in boxes
-// among them, and none that has expired.
+// While nothing changes, a copy has every live key once, also keys whose states
+// are in boxes, and no key that has expired.
 func TestCopyHasEveryKeyOnce(t *testing.T) {
 	e := New(Options{Shards: 2})
 	now := int64(1e18)

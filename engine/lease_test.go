@@ -50,8 +50,8 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// A denied or failed step on leases leaves the key as it was, and one of a new
-// key that finds no room is refused.
+// A denied or failed step on leases leaves the key as it was. A step on a new key
+// that finds no room is refused.
 func TestLeaseWithoutRoom(t *testing.T) {
 	e := New(Options{Shards: 1})
 	e.SetMaxMemory(1, NoEviction)
@@ -66,7 +66,7 @@ func TestLeaseWithoutRoom(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	e.SetMaxMemory(0, NoEviction)
-	// A list that outgrows its place moves, and is whole.
+	// A list of leases that outgrows its record moves, and is complete.
 	for i := range 2000 {
 		if err := e.Lease(start, key(1), &limit.Lease{Limit: 5000, TTL: second, Weight: 1, ID: key(i)}, &d); err != nil || d.Remaining != 5000-int64(i)-1 {
 			t.Fatalf("lease %d: %+v, %v", i, d, err)
@@ -84,9 +84,9 @@ func TestLeaseWithoutRoom(t *testing.T) {
 	e.check()
 }
 
-// What several clients see of leases that they wait for, give back and list could
-// have come from doing it all one after the other, with never more than the
-// limit in flight.
+// Several clients wait for leases, release them and list them. What they see
+// could have come from doing all of it one after the other, with never more in
+// flight than the limit.
 func TestLeasesAreLinearizable(t *testing.T) {
 	const clients, each, room = 6, 20, 2
 	type input struct{ op, id string }
@@ -160,7 +160,7 @@ func TestLeasesAreLinearizable(t *testing.T) {
 	}
 }
 
-// leaseAndWait waits until it has a lease, and tells what went wrong.
+// leaseAndWait waits until it has a lease, and returns what went wrong.
 func leaseAndWait(e *Engine, id string, room int64) string {
 	w := &Waiter{
 		Request: Request{Lease: &limit.Lease{Limit: room, TTL: math.MaxInt64 / 4, Weight: 1, ID: []byte(id)}},

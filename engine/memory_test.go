@@ -46,7 +46,7 @@ func TestNoEvictionRefusesNewKeys(t *testing.T) {
 	if d, err := take(e, start, key(n), &slow, 1001); err != nil || !d.Limited {
 		t.Errorf("a denial needs no room: %+v, %v", d, err)
 	}
-	// What has expired makes room, without a sweep from outside.
+	// Expired keys make room, without a sweep from outside.
 	for i := range 3 * n / 4 {
 		if d, err := take(e, start+11*second, key(n+i), &slow, 1); err != nil || d.Limited {
 			t.Fatalf("new key %d after expiry: %+v, %v", i, d, err)
@@ -66,7 +66,7 @@ func TestLeastDebtKeepsTheLimited(t *testing.T) {
 	for i := range debtors {
 		mustTake(t, e, start, key(i), &slow, 1000)
 	}
-	// A spray of new keys, far more than there is room for.
+	// Far more new keys come than there is room for.
 	for i := range 100_000 {
 		mustTake(t, e, start+int64(i), key(debtors+i), &slow, 1+int64(i%5))
 		if i%1000 == 0 {
@@ -86,13 +86,14 @@ func TestLeastDebtKeepsTheLimited(t *testing.T) {
 	if st.Evicted == 0 || st.Refused != 0 || st.Keys+int64(st.Evicted) != debtors+100_000 {
 		t.Errorf("%+v", st)
 	}
-	// Each was evicted with 1 to 5 s of debt.
+	// Each evicted key had 1 to 5 s of debt.
 	if each := st.Forgiven / st.Evicted; each < uint64(second)/2 || each > 5*uint64(second) {
 		t.Errorf("%d ns forgiven for each", each)
 	}
 }
 
-// TestTinyBudgets has less room than one page for each shard, or none at all.
+// TestTinyBudgets gives budgets of less than one page for each shard, or of
+// nothing at all.
 func TestTinyBudgets(t *testing.T) {
 	for _, p := range []Policy{NoEviction, LeastDebt} {
 		for _, room := range []int64{1, 1 << 12, 1 << 14, 1 << 17} {

@@ -9,7 +9,7 @@ import (
 	"limitdb/limit"
 )
 
-// model is the engine in plain slow Go: a map, looked at in full.
+// model is the engine in plain slow Go: a map that is searched in full.
 type model struct {
 	keys map[string]modelEntry
 	last map[*shard]int64 // each shard has a clock of its own
@@ -44,9 +44,9 @@ type step struct {
 
 const stepOps = 12
 
-// stepLimits are the limits that steps choose from: the same key meets all of
-// them, of every algorithm with every option. A spelling that is not one of an
-// algorithm is left out.
+// stepLimits are the limits that steps choose from, of every algorithm with every
+// option. A key meets all of them. Spellings that an algorithm does not have are
+// left out.
 var stepLimits = func() (all []limit.Limit) {
 	for _, a := range limit.Algorithms() {
 		some := len(all)
@@ -73,7 +73,7 @@ func stepKey(i byte) []byte {
 	return bytes.Repeat([]byte{'k', i}, int(i)*int(i)/64+1)
 }
 
-// run does one step at now on both sides and tells where they differ.
+// run does one step at now on both sides and returns how they differ.
 func (p *pair) run(now int64, st step) error {
 	defer p.e.check()
 	key := stepKey(st.key)
@@ -105,8 +105,8 @@ func (p *pair) run(now int64, st step) error {
 			clear(p.m.keys)
 			break
 		}
-		// A sweep may drop any of what has expired, and nothing else: the next
-		// steps see the rest. Counting it needs the table's own word.
+		// A sweep may drop any expired keys, and no others. The next steps see
+		// the rest. Only the table can count what it drops.
 		before := p.e.Stats()
 		dropped := p.e.Sweep(now, int(st.cost)+1)
 		if after := p.e.Stats(); before.Keys-after.Keys != int64(dropped) || after.Expired-before.Expired != uint64(dropped) {

@@ -27,9 +27,8 @@ func everyLimit(tb testing.TB, rate string) []limit.Limit {
 	return all
 }
 
-// A partial request gets the most that would have been granted at once, and one
-// that gets nothing is told exactly when there is something.
-// takePartial takes as much of cost as is available.
+// A partial request gets the most that would have been granted at once. One that
+// gets nothing learns exactly when something is available.
 func takePartial(e *Engine, now int64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) (granted int64, err error) {
 	return e.TakeFor(now, key, &Request{Limit: *l, Cost: cost, Partial: true}, d)
 }

@@ -11,7 +11,7 @@ import (
 	"limitdb/limit"
 )
 
-// restored is n keys in an engine that expects so many.
+// restored returns an engine that expects that many keys, with n keys in it.
 func restored(t *testing.T, o Options, expected int64, n int) *Engine {
 	t.Helper()
 	e := New(o)
@@ -36,8 +36,8 @@ func segmentsOf(e *Engine) (n int) {
 	return n
 }
 
-// A table that knows how many keys are coming has the segments that it would
-// have grown, and neither splits many of them nor has more memory afterwards.
+// A table that knows how many keys will come has the segments that it would have
+// grown. It splits few of them, and uses no more memory afterwards.
 func TestExpectedKeysFindTheirSegments(t *testing.T) {
 	for _, keys := range []int{1, 100, 1500, 20_000, 100_000, 130_000, 150_000} {
 		o := Options{Shards: 8, Seed: 7}
@@ -62,8 +62,8 @@ func TestExpectedKeysFindTheirSegments(t *testing.T) {
 	}
 }
 
-// What was prepared for keys that do not come is bounded, and given back: by
-// Tidy, or by Sweep some seconds later.
+// What was prepared for keys that do not come is bounded. Tidy, or Sweep some
+// seconds later, gives it back.
 func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 	const expected = 200_000
 	o := Options{Shards: 8, Seed: 7}
@@ -98,8 +98,8 @@ func TestKeysThatDoNotComeCostLittle(t *testing.T) {
 	}
 }
 
-// What is expected is no more than the budget has room for, whatever it is said
-// to be; and an engine that has keys is left as it is.
+// Expect prepares for no more keys than the budget has room for. An engine that
+// has keys stays as it is.
 func TestExpectIsBounded(t *testing.T) {
 	const budget = 1 << 20
 	for _, policy := range []Policy{NoEviction, LeastDebt} {
@@ -136,7 +136,7 @@ func TestExpectIsBounded(t *testing.T) {
 	}
 }
 
-// Each key is in one share, whatever their number.
+// Each key is in exactly one share, whatever the number of shares.
 func TestSharesAreApart(t *testing.T) {
 	changes := someChanges(0, 1000)
 	for _, shards := range []int{1, 4, 256} {
@@ -172,7 +172,7 @@ func TestRestoreAllocatesNothing(t *testing.T) {
 	}
 }
 
-// The others go on while a table comes back.
+// Other shards continue while a table is restored.
 func TestRestoreBesideOthers(t *testing.T) {
 	e, stop, done := New(Options{Shards: 4}), make(chan struct{}), make(chan struct{})
 	if err := e.Expect(start, 20_000); err != nil {
@@ -214,7 +214,8 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// someChanges returns the states of n keys, from the first on, as recovery restores them.
+// someChanges returns the records of n keys, from the first on, as recovery
+// restores them.
 func someChanges(first, n int) []journal.Record {
 	state := binary.LittleEndian.AppendUint64(nil, math.MaxInt64)
 	all := make([]journal.Record, n)

@@ -32,8 +32,8 @@ func TestRandomFindsEveryKey(t *testing.T) {
 	}
 }
 
-// TestRangeMissesNothing grows, shrinks and expires the table between the
-// steps of one iteration: what is there all the time must be seen.
+// TestRangeMissesNothing grows, shrinks and expires the table between the steps
+// of an iteration, which must visit every key that is there all the time.
 func TestRangeMissesNothing(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, shards := range []int{1, 16} {
@@ -120,7 +120,7 @@ func TestRangeDuringTraffic(t *testing.T) {
 	traffic.Wait()
 }
 
-// TestRangeTakesAnyCursor gives cursors that no Range has returned.
+// TestRangeTakesAnyCursor uses cursors that no Range has returned.
 func TestRangeTakesAnyCursor(t *testing.T) {
 	e := New(Options{})
 	for i := range 1000 {

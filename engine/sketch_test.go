@@ -12,16 +12,16 @@ import (
 	"limitdb/limit"
 )
 
-// told is what a sketch tells, by hash.
+// told returns what a sketch reports, by hash.
 func (t *sketch) told() map[uint64]uint64 {
 	all := map[uint64]uint64{}
 	t.each(func(h uint64, _ []byte, _ int, count uint32) { all[h] += uint64(count) })
 	return all
 }
 
-// Space-Saving's bounds hold for skewed streams, through halvings, against exact
-// counts: what is told is never above the truth, nor below it by more than the
-// least count, which is a twelfth of all at most, and 3 for the halvings.
+// Space-Saving's bounds hold for skewed streams and through halvings, compared
+// with exact counts. A reported count is never above the truth. It is below it by
+// at most the least count, which is a twelfth of all, and 3 for the halvings.
 func TestSketchKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var sk sketch
@@ -86,8 +86,8 @@ func TestSketchForgets(t *testing.T) {
 	}
 }
 
-// Where much comes only some is looked at, and the shares are right all the same,
-// also if callers take turns.
+// The sketch samples a busy stream. The shares are right all the same, even if
+// callers take turns.
 func TestSketchSamples(t *testing.T) {
 	var sk sketch
 	const n = 1_000_000
@@ -168,13 +168,13 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// hash is the hash of a key.
+// hash returns the hash of a key.
 func (e *Engine) hash(key []byte) uint64 {
 	h, _ := e.place(key)
 	return h
 }
 
-// Those who ask most are found among many, through the shards and the sampling.
+// The callers that ask most are found among many, through shards and sampling.
 func TestTopOfZipf(t *testing.T) {
 	e := New(Options{Seed: 1})
 	r := rand.New(rand.NewPCG(1, 1))

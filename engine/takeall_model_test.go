@@ -7,7 +7,8 @@ import (
 	"limitdb/limit"
 )
 
-// takeAll runs a step as a TakeAll of two to five keys, some of whose limits may be soft.
+// takeAll runs a step as a TakeAll of two to five keys. Some of their limits may
+// be soft.
 func (p *pair) takeAll(now int64, st step) error {
 	n := 2 + int(st.cost)%4
 	keys, shards := make([][]byte, n), make([]*shard, n)
@@ -46,7 +47,8 @@ func equal(a, b []limit.Decision) bool {
 	return true
 }
 
-// takeAll is TakeAll as one would write it down: ask all, then take or not.
+// takeAll is TakeAll in its plainest form: ask all keys, then take from all or
+// none.
 func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.Decision, at int, err error) {
 	keys, limits, costs := all.Keys, all.Limits, all.Costs
 	for i := range keys {

@@ -14,7 +14,7 @@ import (
 	"limitdb/limit"
 )
 
-// takeAll is TakeAll of keys under limits, one of each.
+// takeAll calls TakeAll on keys under limits, one of each.
 func takeAll(e *Engine, now int64, keys [][]byte, limits []limit.Limit, costs ...int64) ([]limit.Decision, int, error) {
 	for len(costs) < len(keys) {
 		costs = append(costs, 1)
@@ -123,9 +123,9 @@ func TestTakeAllErrors(t *testing.T) {
 	}
 }
 
-// A request for many of what is granted for each is what is taken; one that is
-// denied changes nothing, and is granted when its longest wait is over and not
-// 1 ns before. Every algorithm takes part.
+// A granted request for several keys takes exactly what each decision says. A
+// denied one changes nothing, and is granted when its longest wait is over, not 1
+// ns before. Every algorithm takes part.
 func TestTakeAllOfEveryAlgorithm(t *testing.T) {
 	every := append(everyLimit(t, "10/s"), everyLimit(t, "3/2s")...)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -188,8 +188,8 @@ func peekAll(t rapid.TB, e *Engine, now int64, keys [][]byte, limits []limit.Lim
 }
 
 // TestTakeAllTorture has 64 goroutines take overlapping keys in opposite orders,
-// some of them one by one, while others sweep: what got through is what each key
-// has, to the unit.
+// some of them one by one, while others sweep. At the end each key has exactly
+// what was granted.
 func TestTakeAllTorture(t *testing.T) {
 	const goroutines, each, nkeys, room = 64, 300, 12, 4000
 	e := New(Options{Shards: 8})
@@ -263,8 +263,8 @@ func TestTakeAllTorture(t *testing.T) {
 	e.check()
 }
 
-// What several clients see of takes of one key, of all, of refunds and resets
-// could have come from doing them one after the other.
+// Several clients take one key or all, refund and reset. What they see could have
+// come from doing all of it one after the other.
 func TestTakeAllIsLinearizable(t *testing.T) {
 	const clients, each, nkeys, room = 6, 25, 3, 6
 	type input struct {
@@ -360,8 +360,7 @@ func TestTakeAllIsLinearizable(t *testing.T) {
 	}
 }
 
-// States that grow until they no longer fit in a segment are stored as those of
-// single takes are.
+// States that grow out of a segment are stored as those of single takes are.
 func TestTakeAllOfLongLogs(t *testing.T) {
 	together, apart := New(Options{Shards: 1, Seed: 1}), New(Options{Shards: 1, Seed: 1})
 	l, err := limit.Parse("LOG 4000/h")
@@ -392,8 +391,8 @@ func TestTakeAllOfLongLogs(t *testing.T) {
 	}
 }
 
-// With a memory budget that is used up, all is taken or nothing, and what is
-// stored is what was decided, whatever had to be evicted for it.
+// When the memory budget is used up, a TakeAll takes from all keys or from none.
+// It stores what it has decided, whatever was evicted for it.
 func TestTakeAllWithinTheBudget(t *testing.T) {
 	lengths := []int{1, 8, 17, 40, 300, 3000, MaxKey}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -445,7 +444,7 @@ func TestTakeAllWithinTheBudget(t *testing.T) {
 	})
 }
 
-// everything is when each key expires.
+// everything returns when each key expires.
 func everything(e *Engine) map[string]int64 {
 	all := map[string]int64{}
 	for cursor := uint64(0); ; {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime is the processor time that this thread has had: beside other load, that
-// is what can be compared. It means something to a goroutine that is locked to its thread.
+// threadTime returns the processor time of this thread, which can be compared
+// even beside other load. The goroutine must be locked to its thread.
 func threadTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

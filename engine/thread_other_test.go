@@ -4,5 +4,5 @@ package engine
 
 import "time"
 
-// threadTime is not known here.
+// threadTime is unknown here.
 func threadTime() time.Duration { return 0 }

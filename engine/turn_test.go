@@ -12,8 +12,8 @@ import (
 	"limitdb/limit"
 )
 
-// TestTurnsAreGivenBack has ten leave in each of some orders: all places are free
-// again, whoever went first.
+// TestTurnsAreGivenBack has ten requests leave in several orders. All places are
+// free again, whoever went first.
 func TestTurnsAreGivenBack(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.QUEUE, Max: 10, Burst: 20, Period: second}
 	for name, order := range map[string][]int{
@@ -45,9 +45,9 @@ func TestTurnsAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestTurnsAreApart has requests ask, leave, be refunded and go, at random: no two
-// go closer than the interval, and when all who waited have left or gone, a
-// request waits for the last one only.
+// In TestTurnsAreApart requests ask, leave, are refunded and go, at random. No
+// two go closer together than the interval. When all waiters have left or gone, a
+// new request waits only for the last one.
 func TestTurnsAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const each = 100
@@ -112,8 +112,9 @@ func TestTurnsAreApart(t *testing.T) {
 	})
 }
 
-// TestTurnsStay: whatever makes a server forget a QUEUE's key, nobody goes close to
-// a turn that somebody waits for, and the journal has what keeps them away.
+// TestTurnsStay checks that nobody goes close to a turn that somebody waits for,
+// whatever makes the engine forget the key. The journal has what keeps others
+// away.
 func TestTurnsStay(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.QUEUE, Max: 10, Burst: 20, Period: second}
 	for name, forget := range map[string]func(e *Engine){

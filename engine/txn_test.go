@@ -31,9 +31,9 @@ func (m txnModel) live(now int64, key []byte) (modelEntry, bool) {
 	return x, ok && limit.Expires(x.kind, x.state) > now
 }
 
-// Transactions of random reads, decisions and writes, of keys that were declared
-// or not, leave what a plain copy of the table has that is written one by one;
-// and nothing at all if they are given up or there is no room.
+// Transactions of random reads, decisions and writes, of declared and other keys,
+// leave what a plain copy of the table has. A transaction that is given up or
+// finds no room leaves nothing.
 func TestTxnAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		e := New(Options{Shards: rapid.SampledFrom([]int{1, 8}).Draw(rt, "shards"), Seed: 1})
@@ -171,7 +171,7 @@ func (x modelEntry) stateAt(there bool) []byte {
 	return bytes.Clone(x.state)
 }
 
-// An error of the last key leaves nothing of the others, and nothing pinned.
+// An error at the last key leaves nothing of the others, and pins no record.
 func TestTxnIsAllOrNothing(t *testing.T) {
 	e := New(Options{Shards: 4})
 	var buf journal.Buffer
@@ -215,8 +215,8 @@ func TestTxnIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// retract leaves what was there before, except for the move of a denied key to
-// a faster pace, and takes nothing of what was granted first.
+// retract leaves what was there before, except that denied keys have moved to a
+// faster pace. It takes nothing of what was granted first.
 func TestTxnRetract(t *testing.T) {
 	e := New(Options{})
 	slow, fast := *perSecond(1), limit.Limit{Algorithm: limit.GCRA, Max: 2, Burst: 1, Period: second}
@@ -250,8 +250,8 @@ func TestTxnRetract(t *testing.T) {
 	}
 }
 
-// Transfers between keys that are found only while they run keep the sum, beside
-// others that take the same keys one by one.
+// Transfers between keys that are found only while the transaction runs keep the
+// sum, beside others that take the same keys one by one.
 func TestTxnsAreAtomic(t *testing.T) {
 	const goroutines, each, nkeys = 16, 200, 20
 	e := New(Options{Shards: 8})
@@ -300,8 +300,8 @@ func TestTxnsAreAtomic(t *testing.T) {
 	e.check()
 }
 
-// Room for a new key is not made at the cost of another key of the same step,
-// even if that key is the one that uses the smallest share of its limit.
+// A new key does not evict another key of the same transaction, even if that key
+// uses the smallest share of its limit.
 func TestRoomForOneKeyLeavesTheOthers(t *testing.T) {
 	e := New(Options{Shards: 1, Seed: 1})
 	log := logLimit(limit.MaxLog)

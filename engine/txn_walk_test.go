@@ -8,7 +8,7 @@ import (
 	"limitdb/limit"
 )
 
-// A walk in a transaction finds what the transaction has made of the keys.
+// A walk in a transaction finds the keys as the transaction has made them.
 func TestEachInATransaction(t *testing.T) {
 	e := New(Options{Shards: 4})
 	want := map[string]limit.Kind{}

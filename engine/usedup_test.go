@@ -7,8 +7,8 @@ import (
 	"limitdb/limit"
 )
 
-// After a crash nobody gets more, in the period around it, than the limit
-// allows, even if the disk has none of what was granted before.
+// After a crash nobody gets more than the limit allows in the period around it,
+// even if the disk has nothing of what was granted before.
 func TestUsedUpHoldsTheLimitAcrossACrash(t *testing.T) {
 	for _, a := range limit.Algorithms() {
 		for _, spelling := range []string{"10/s", "10/s BURST 3", "10/s SEGMENTS 5", "10/s BURST 30 INTERVAL"} {
@@ -31,7 +31,7 @@ func TestUsedUpHoldsTheLimitAcrossACrash(t *testing.T) {
 				if _, there := e.Info(crash, key); there {
 					t.Error("a peek has made a key")
 				}
-				// It is as if all had been taken by somebody at that moment.
+				// The key behaves as if somebody had taken all at that moment.
 				other := New(Options{})
 				if err := other.Take(crash, key, &l, fresh.Remaining, &d); err != nil || d.Limited {
 					t.Fatalf("all %d: %+v, %v", fresh.Remaining, d, err)
@@ -56,7 +56,7 @@ func TestUsedUpHoldsTheLimitAcrossACrash(t *testing.T) {
 	}
 }
 
-// Several keys in one step are held to it, too.
+// A TakeAll keeps to it, too.
 func TestUsedUpHoldsForManyKeys(t *testing.T) {
 	const crash = int64(1_700_000_000_300_000_000)
 	e := New(Options{})

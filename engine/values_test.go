@@ -17,7 +17,7 @@ func someValue(expires int64) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(expires)), "text"...)
 }
 
-// Values come back from a disk, are copied to it, and expire as they say.
+// Values are restored, copied and expire as they say.
 func TestValuesOfAllKinds(t *testing.T) {
 	e := New(Options{})
 	var changes []journal.Record

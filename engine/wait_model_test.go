@@ -9,9 +9,9 @@ import (
 )
 
 // waitModel is waiting in plain slow Go: it looks at every queue at every
-// nanosecond, and decides whom it can. A denial may move a key to a faster pace. A
-// waiter is denied, for that, when it comes and when something happens to its key,
-// not at every nanosecond.
+// nanosecond, and decides every waiter that can be decided. A denial may move a
+// key to a faster pace. For that, a waiter is denied when it comes and when
+// something happens to its key, not at every nanosecond.
 type waitModel struct {
 	keys map[string]*waitModelKey
 	log  []outcome
@@ -55,7 +55,7 @@ type modelTurn struct {
 	hole       bool // nobody waits for it any more
 }
 
-// outcome is how the wait of a request has ended.
+// outcome says how the wait of a request has ended.
 type outcome struct {
 	key     string
 	id      int
@@ -83,14 +83,14 @@ func (m *waitModel) key(name string) *waitModelKey {
 	return k
 }
 
-// live drops a state whose time has come.
+// live drops a state that has expired.
 func (k *waitModelKey) live(now int64) {
 	if k.state != nil && limit.Expires(k.kind, k.state) <= now {
 		k.state = nil
 	}
 }
 
-// forget forgets the state, but for the turns that somebody waits for.
+// forget forgets the state, except for the turns that somebody waits for.
 func (k *waitModelKey) forget(now int64) {
 	k.state = nil
 	if n := len(k.turns); n > 0 {
@@ -104,8 +104,8 @@ func (k *waitModelKey) forget(now int64) {
 	}
 }
 
-// try decides r if it can be granted or never will be; else it returns false, and
-// nothing changes, but that the key moves to a faster pace.
+// try decides r if it can be granted or never will be. Otherwise it returns false
+// and changes nothing, except that the key may move to a faster pace.
 func (k *waitModelKey) try(now int64, r *Request, d *limit.Decision) (decided bool, granted int64, err error) {
 	k.live(now)
 	if k.state != nil && !limit.SameFamily(k.kind, r.kind()) {
@@ -142,7 +142,7 @@ func (k *waitModelKey) keep(now int64, kind limit.Kind, next []byte) {
 	}
 }
 
-// serve decides whom it can at now.
+// serve decides the waiters that can be decided at now.
 func (m *waitModel) serve(now int64, name string) {
 	k := m.key(name)
 	m.comeTurns(now, name)
@@ -186,7 +186,7 @@ func (m *waitModel) serve(now int64, name string) {
 	k.findHead(now)
 }
 
-// findHead finds the waiter that can be granted in time and whom nobody overtakes.
+// findHead finds the first waiter that can be granted in time.
 func (k *waitModelKey) findHead(now int64) {
 	k.head = -1
 	for _, w := range k.queue {
@@ -198,7 +198,7 @@ func (k *waitModelKey) findHead(now int64) {
 	}
 }
 
-// tick lets time pass: nothing happens to a key, unless a turn has come, somebody
+// tick lets time pass. Nothing happens to a key unless a turn comes, a waiter
 // gives up, or the head can be decided.
 func (m *waitModel) tick(now int64, name string) {
 	k := m.key(name)
@@ -219,7 +219,7 @@ func (w *modelWaiter) isTooLate(now, wait int64) bool {
 	return w.until <= now || w.r.Lease == nil && now+wait > w.until
 }
 
-// holds reports whether somebody can be granted in time whom nobody overtakes.
+// holds reports whether a waiter can be granted in time.
 func (k *waitModelKey) holds(now int64) bool {
 	return slices.ContainsFunc(k.queue, func(w modelWaiter) bool {
 		var d limit.Decision
@@ -228,7 +228,7 @@ func (k *waitModelKey) holds(now int64) bool {
 	})
 }
 
-// comeTurns ends the waits of those whose turn it is.
+// comeTurns ends the waits of those whose turns have come.
 func (m *waitModel) comeTurns(now int64, name string) {
 	k := m.key(name)
 	for i := 0; i < len(k.turns); i++ {
@@ -246,7 +246,7 @@ func (m *waitModel) comeTurns(now int64, name string) {
 	}
 }
 
-// forgetHoles forgets the turns that nobody waits for once nobody waits for any.
+// forgetHoles forgets the holes once nobody waits for a turn.
 func (k *waitModelKey) forgetHoles() {
 	if !slices.ContainsFunc(k.turns, func(t modelTurn) bool { return !t.hole }) {
 		k.turns = nil
@@ -282,8 +282,7 @@ func (m *waitModel) askTurn(now int64, name string, id int, r Request, until int
 	return waiting, o
 }
 
-// leaveTurn gives up a turn, and gives back those at the end of the line that
-// nobody waits for.
+// leaveTurn gives up a turn, and gives back the holes at the end of the line.
 func (m *waitModel) leaveTurn(now int64, name string, id int) {
 	k := m.key(name)
 	for i := range k.turns {
@@ -316,8 +315,9 @@ func (m *waitModel) leaveTurn(now int64, name string, id int) {
 	k.forgetHoles()
 }
 
-// denial is what a request gets that has waited in vain. It counts, with the
-// algorithms that count such, if it would be denied without the others.
+// denial returns the answer to a request that has waited in vain. With algorithms
+// that count denials, it counts if the request would be denied without the
+// others.
 func (m *waitModel) denial(now int64, k *waitModelKey, r *Request) outcome {
 	k.live(now)
 	var d limit.Decision
@@ -333,7 +333,7 @@ func (m *waitModel) denial(now int64, k *waitModelKey, r *Request) outcome {
 	return outcome{limited: true, err: err}
 }
 
-// ask is Ask or, with no until, Take and Lease.
+// ask is Ask or, without an until, Take and Lease.
 func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) (waiting bool, o outcome) {
 	m.serve(now, name)
 	k := m.key(name)
@@ -374,7 +374,7 @@ func (m *waitModel) ask(now int64, name string, id int, r Request, until int64) 
 	return false, o
 }
 
-// granted tells whether a plain request would be granted after a wait in which
+// granted reports whether a plain request would be granted after a wait in which
 // nothing else happens.
 func (m *waitModel) granted(now, wait int64, name string, r Request) bool {
 	c := m.clone()

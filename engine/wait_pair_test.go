@@ -28,7 +28,7 @@ type waitPair struct {
 	limits  []limit.Limit
 }
 
-// owner logs when a waiter has been told.
+// owner logs when its waiter is notified.
 type owner struct {
 	p  *waitPair
 	id int
@@ -64,8 +64,8 @@ func newWaitPair(limits []limit.Limit) *waitPair {
 	}
 }
 
-// advance moves the clock: to every deadline that the engine tells, if exact is
-// set, or at once.
+// advance moves the clock: at once or, if exact is set, from each deadline of the
+// engine to the next.
 func (p *waitPair) advance(dt int64, exact bool) error {
 	to := p.now + dt
 	if exact {
@@ -94,8 +94,8 @@ func (p *waitPair) advance(dt int64, exact bool) error {
 	return p.compare()
 }
 
-// compare compares the logs: key by key they are the same, but for the order in
-// which those give up that do so at one moment.
+// compare compares the logs. For each key they are the same, except for the order
+// of waiters that give up at the same moment.
 func (p *waitPair) compare() error {
 	split := func(log []outcome) (granted, denied map[string][]outcome) {
 		granted, denied = map[string][]outcome{}, map[string][]outcome{}
@@ -133,7 +133,7 @@ func sameOutcome(a, b outcome) bool {
 	return a == b && sameErr
 }
 
-// ask asks on both sides, to wait until then, if that is after now.
+// ask asks on both sides. The request waits until then, if that is after now.
 func (p *waitPair) ask(id int, name string, r Request, until int64) error {
 	w := &Waiter{Request: r, Until: until, Owner: owner{p, id}}
 	p.waiters[id], p.names[id] = w, name
@@ -154,7 +154,7 @@ func (p *waitPair) ask(id int, name string, r Request, until int64) error {
 	if (err == nil) != (want.err == nil) || err == nil && (d.Limited != want.limited || granted != want.granted) {
 		return fmt.Errorf("%+v on %s at %d: %+v, %d, %v; want %+v", r, name, p.now, d, granted, err, want)
 	}
-	// A QUEUE's denial tells when a turn would be in time, not when it would be there.
+	// A QUEUE's denial says when a turn would be in time, not when it would come.
 	if err == nil && d.Limited && (until == math.MinInt64 || !r.hasTurns()) {
 		if err := p.checkTold(before, name, r, d.Wait); err != nil {
 			return err
@@ -177,9 +177,9 @@ func (p *waitPair) plain(name string, w *Waiter) {
 	}
 }
 
-// checkTold checks the wait that a denied request is told: it is exact. (Those
-// that let nobody go first may be granted before: a cost of 0, and a lease if its
-// id waits as well. Where denials count, those that come make it longer.)
+// checkTold checks that the wait of a denied request is exact. (A request that
+// lets nobody go first may be granted before: a cost of 0, and a lease if its id
+// waits as well. If denials count, later denials make the wait longer.)
 func (p *waitPair) checkTold(before *waitModel, name string, r Request, wait int64) error {
 	counts := r.Limit.CountDenied || slices.ContainsFunc(before.key(name).queue, func(w modelWaiter) bool { return w.r.Limit.CountDenied })
 	if wait == limit.Never || wait > 500 || counts {
@@ -194,7 +194,7 @@ func (p *waitPair) checkTold(before *waitModel, name string, r Request, wait int
 	return nil
 }
 
-// change runs what gives back, on both sides.
+// change gives back on both sides.
 func (p *waitPair) change(name string, kind limit.Kind, real func() error, model func(state []byte) ([]byte, error)) error {
 	k := p.m.key(name)
 	k.live(p.now)
@@ -221,7 +221,7 @@ func (p *waitPair) change(name string, kind limit.Kind, real func() error, model
 	return p.compare()
 }
 
-// cancel gives up the place of the n-th that waits.
+// cancel cancels the n-th waiter.
 func (p *waitPair) cancel(n int, cause error) error {
 	ids := slices.Sorted(maps.Keys(p.waiters))
 	if len(ids) == 0 {
@@ -258,7 +258,7 @@ func (p *waitPair) cancel(n int, cause error) error {
 
 var errLeft = errors.New("left")
 
-// waitStep is one step, in numbers that a fuzzer or rapid draws.
+// waitStep is one step in numbers, which a fuzzer or rapid draws.
 type waitStep struct {
 	op, key, limit, cost byte
 	wait                 int64
@@ -341,8 +341,8 @@ func (p *waitPair) forget(name string) error {
 	return p.compare()
 }
 
-// waitLimits are limits of every algorithm, in nanoseconds so that the model can
-// look at each.
+// waitLimits are limits of every algorithm. Their times are nanoseconds, so that
+// the model can look at each one.
 func waitLimits(tb testing.TB) []limit.Limit {
 	all := everyLimit(tb, "5/100ns")
 	all = append(all, everyLimit(tb, "4/40ns")...)
@@ -350,9 +350,9 @@ func waitLimits(tb testing.TB) []limit.Limit {
 	return append(all, everyLimit(tb, "1/150ns")...)
 }
 
-// A waiter is granted when its denial said, although another denial in between would
-// have moved the key: of 5 in use under 100 ns, 2 leave, and 3 would leave sooner
-// with the limit that is waited for.
+// A waiter is granted when its denial said, although another denial in between
+// would have moved the key. Of 5 in use under 100 ns, 2 leave. Under the limit of
+// the waiter, 3 would leave sooner.
 func TestWaitIsForWhatWasTold(t *testing.T) {
 	parse := func(s string) limit.Limit {
 		l, err := limit.Parse(s)
@@ -392,7 +392,7 @@ func TestWaitModel(t *testing.T) {
 			some = limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit"):][:1]
 		} else {
 			// Whether a denial moves SLIDING depends on the moment, and the model
-			// denies who waits at each.
+			// denies every waiter at each.
 			some = slices.DeleteFunc(slices.Clone(limits), func(l limit.Limit) bool { return l.Algorithm == limit.SLIDING })
 		}
 		p := newWaitPair(some)
@@ -411,7 +411,7 @@ func TestWaitModel(t *testing.T) {
 	})
 }
 
-// end checks that all waits end, and that the journal has all that was changed.
+// end checks that all waits end, and that the journal has every change.
 func (p *waitPair) end() error {
 	again := New(Options{Shards: 1, Seed: p.e.seed})
 	var log journal.Buffer
@@ -438,7 +438,7 @@ func (p *waitPair) end() error {
 	return nil
 }
 
-// FuzzWait: any steps, five bytes each, beside the model.
+// FuzzWait runs any steps, five bytes each, beside the model.
 func FuzzWait(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x02\x28\x07\x00\x00\x01\x00\x0a\x00\x00\x01\x00\x08\x00\x00\x00\x20"))
 	f.Add([]byte("\x00\x02\x00\x00\x30\x00\x02\x00\x01\x30\x00\x02\x01\x02\x30\x0a\x02\x00\x00\x00\x09\x00\x00\x00\x32\x0c\x00\x00\x00\x00"))

@@ -12,7 +12,8 @@ import (
 	"limitdb/limit"
 )
 
-// bell counts how often it was rung, and notes the order among others.
+// bell counts how often it was rung, and notes its place in the order of all
+// bells.
 type bell struct {
 	name  string
 	order *[]string
@@ -89,7 +90,8 @@ func (s *waitScript) advance(step string) string {
 	return "next " + time.Duration(next-s.now).String()
 }
 
-// said is a decision in short: granted cost, or denied and the wait.
+// said returns a decision in short: what was granted, or that it was denied and
+// the wait.
 func said(d limit.Decision, granted int64, err error) string {
 	switch {
 	case err != nil:
@@ -292,7 +294,7 @@ func TestWaitSteps(t *testing.T) {
 	})
 }
 
-// A QUEUE gives a turn at once, and the answer waits for it.
+// A QUEUE gives a turn at once, and only the answer waits for it.
 func TestQueueTurns(t *testing.T) {
 	l := &limit.Limit{Algorithm: limit.QUEUE, Max: 10, Period: second, Burst: 4}
 	s := newWaitScript(t)
@@ -335,7 +337,7 @@ func TestQueueTurns(t *testing.T) {
 	if st := s.e.Stats(); st.Waiting != 0 || st.Waited != 5 {
 		t.Errorf("%+v", st)
 	}
-	// Where others wait for the key, there is no turn to be told.
+	// While others wait for the key, a denial can name no turn.
 	gcra := perSecond(10)
 	s = newWaitScript(t)
 	s.steps(gcra, [][2]string{{"takes 10", "granted 10"}, {"a takes 1 for 1s", "waits"}})
@@ -345,7 +347,7 @@ func TestQueueTurns(t *testing.T) {
 	s.e.check()
 }
 
-// A TakeAll lets those go first who wait for one of its keys.
+// A TakeAll lets the waiters of its keys go first.
 func TestTakeAllDoesNotOvertake(t *testing.T) {
 	s := newWaitScript(t)
 	l := perSecond(10)
@@ -384,7 +386,8 @@ func TestLeaseWaits(t *testing.T) {
 	})
 }
 
-// Another kind of state, and no room, are told when the request is decided.
+// A request that finds another kind of state, or no room, gets the error when it
+// is decided.
 func TestWaitErrors(t *testing.T) {
 	s := newWaitScript(t)
 	l := perSecond(10)
@@ -395,7 +398,7 @@ func TestWaitErrors(t *testing.T) {
 		{"b takes -1 for 1s", limit.ErrCost.Error()},
 	})
 	s.steps(l, [][2]string{{"b takes 2 for 2s", "waits"}})
-	// A step that replaces the key.
+	// This step replaces the key.
 	s.e.shards[0].table.Flush()
 	if err := s.e.Apply(s.now, key(1), limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
 		return limit.TakeLease(&limit.Lease{Limit: 1, TTL: second, Weight: 1, ID: []byte("x")}, state, now, dst, new(limit.Decision))
@@ -415,7 +418,7 @@ func TestWaitErrors(t *testing.T) {
 	}
 }
 
-// Who waits for an evicted key is granted at once.
+// A waiter for an evicted key is granted at once.
 func TestEvictionStirs(t *testing.T) {
 	s := newWaitScript(t)
 	slow := &limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 10 * second, Burst: 1}
@@ -429,7 +432,7 @@ func TestEvictionStirs(t *testing.T) {
 	}
 }
 
-// Each earlier deadline is told, once, and no later one.
+// Sooner signals each earlier deadline once, and no later one.
 func TestSooner(t *testing.T) {
 	s := newWaitScript(t)
 	l := perSecond(10)
@@ -466,8 +469,8 @@ func TestSooner(t *testing.T) {
 	}
 }
 
-// Queues that are due at one instant are served in the order in which they came
-// to be, whatever their keys.
+// Queues that are due at one instant are served in the order in which they were
+// made, whatever their keys.
 func TestDueAtOnce(t *testing.T) {
 	e := New(Options{})
 	var told, want []string
@@ -484,8 +487,8 @@ func TestDueAtOnce(t *testing.T) {
 	}
 }
 
-// Nothing is allocated on the path of those who do not wait for a key, whoever
-// waits for others.
+// Requests for keys without waiters allocate nothing, whoever waits for other
+// keys.
 func TestOthersAllocateNothing(t *testing.T) {
 	e := New(Options{Shards: 1})
 	l := perSecond(1)
@@ -520,8 +523,8 @@ func TestCancelOfNobody(t *testing.T) {
 	}
 }
 
-// TestWaitInVain: a waiter whose limit cannot grant it in time holds up nobody, and
-// is the first again as soon as it can be granted.
+// TestWaitInVain checks that a waiter whose limit cannot grant it in time holds
+// up nobody, and is the first again as soon as it can be granted.
 func TestWaitInVain(t *testing.T) {
 	fast := limit.Limit{Algorithm: limit.GCRA, Max: 1000, Period: 3600 * second, Burst: 1000}
 	ask := func(e *Engine, until int64, l limit.Limit) *Waiter {
@@ -539,7 +542,7 @@ func TestWaitInVain(t *testing.T) {
 		if d := mustTake(t, e, start, key(1), &fast, 1); d.Limited {
 			t.Errorf("held up: %+v", d)
 		}
-		// The faster pace gives the slow one its token back as well.
+		// The faster pace gives the slow waiter its token back as well.
 		if next := e.Wake(start); next != start+7200*ms {
 			t.Errorf("the next deadline is in %d ns, want 7.2 s", next-start)
 		}

@@ -11,12 +11,12 @@ import (
 	"limitdb/limit"
 )
 
-// counter counts how many have been told.
+// counter counts how many waiters have been notified.
 type counter struct{ n *atomic.Int64 }
 
 func (c counter) Wake() { c.n.Add(1) }
 
-// A hundred thousand that wait cost memory, and nothing else.
+// A hundred thousand waiters cost memory, and nothing else.
 func TestHundredThousandWait(t *testing.T) {
 	const n = 100_000
 	for _, tt := range []struct {
@@ -51,7 +51,7 @@ func TestHundredThousandWait(t *testing.T) {
 			if st := e.Stats(); st.Waiting != n || st.WaitingKeys != int64(tt.keys) || st.Waited != n {
 				t.Errorf("%+v", st)
 			}
-			// One a millisecond and key, in order.
+			// Each key grants one a millisecond, in order.
 			now := start
 			for i := range n / tt.keys {
 				now += ms
@@ -76,7 +76,8 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// Many that give up at one instant do not hold the lock for long, and none is forgotten.
+// Many waiters that give up at one instant do not hold the lock for long, and
+// none is forgotten.
 func TestAllGiveUp(t *testing.T) {
 	const n = 5 * serveMost
 	e := New(Options{Shards: 1})
@@ -97,14 +98,13 @@ func TestAllGiveUp(t *testing.T) {
 	}
 }
 
-// chanOwner tells over a channel.
+// chanOwner notifies its waiter over a channel.
 type chanOwner chan struct{}
 
 func (c chanOwner) Wake() { close(c) }
 
-// Goroutines that take, wait, give back and leave, and one that wakes: each
-// request is decided once, none is forgotten, and no more is granted than the limit
-// allows.
+// Goroutines take, wait, give back and leave, and one calls Wake. Each request is
+// decided once, and no more is granted than the limit allows.
 func TestWaitRace(t *testing.T) {
 	e := New(Options{Shards: 4})
 	l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 20_000, Burst: 3}

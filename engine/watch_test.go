@@ -6,7 +6,7 @@ import (
 	"limitdb/limit"
 )
 
-// changed reports in a transaction whether a watched key has changed.
+// changed reports, in a transaction, whether a watched key has changed.
 func changed(t *testing.T, e *Engine, now int64, w *Watch) (yes bool) {
 	t.Helper()
 	if err := e.Update(now, [][]byte{w.Key()}, func(t *Txn) error {

@@ -76,7 +76,7 @@ func workloadLimits() []limit.Limit {
 	return all
 }
 
-// workload is an engine and those that use it.
+// workload is an engine and its users.
 type workload struct {
 	r       *rand.Rand
 	e       *Engine
@@ -117,8 +117,8 @@ func (w *workload) limitMemory(most int64) {
 	w.e.SetMaxMemory(most, policy)
 }
 
-// round lets all callers go on for a while, then has everything checked. It returns the
-// number of their steps.
+// round lets all callers run for a while, and then checks everything. It returns
+// the number of their steps.
 func (w *workload) round() (int, error) {
 	now := w.latest
 	switch w.r.IntN(10) {
@@ -165,7 +165,7 @@ func (w *workload) round() (int, error) {
 	return n * len(w.callers), w.verify()
 }
 
-// disturb does one of the things that are done to a table besides decisions.
+// disturb does one of the things that happen to a table besides decisions.
 func (w *workload) disturb(r *rand.Rand) error {
 	switch r.IntN(6) {
 	case 0, 1:
@@ -233,7 +233,7 @@ func (w *workload) verify() error {
 	return nil
 }
 
-// end has everything expire, after which nothing may be left.
+// end lets everything expire. Nothing may be left then.
 func (w *workload) end() error {
 	w.e.SetMaxMemory(0, NoEviction)
 	w.latest += 1e6 * second
@@ -252,9 +252,9 @@ type caller struct {
 	w    *workload
 	name byte
 	r    *rand.Rand
-	// keys has the states that a key may have. Without forgets that is one. With
-	// forgets, no state is always possible as well, and an answer that is the same
-	// for several states leaves all of them possible.
+	// keys holds the states that a key may have. Without forgets there is one.
+	// With forgets, no state is always possible as well, and an answer that is
+	// the same for several states leaves all of them possible.
 	keys   map[string][]modelEntry
 	spread int // how many different keys
 }
@@ -281,8 +281,8 @@ const (
 	stepKinds
 )
 
-// states returns the states that a key may have now, with one that is empty if
-// it may have none.
+// states returns the states that a key may have now. One of them is empty if it
+// may have none.
 func (c *caller) states(key []byte) []modelEntry {
 	all := slices.DeleteFunc(c.keys[string(key)], func(x modelEntry) bool { return x.expires() <= c.w.latest })
 	c.keep(key, all)
@@ -301,7 +301,7 @@ func (c *caller) keep(key []byte, all []modelEntry) {
 	c.keys[string(key)] = all
 }
 
-// found narrows the states of a key to those that the engine may mean.
+// found keeps those states of a key that fit the engine's answer.
 func (c *caller) found(key []byte, info Info, there bool) error {
 	all := c.states(key)
 	possible := all[:0:0]
@@ -341,7 +341,7 @@ func (c *caller) step(now int64) error {
 	return nil
 }
 
-// question is what is asked of the engine and, for comparison, of the algorithm.
+// question is what a caller asks the engine and, for comparison, the algorithm.
 type question struct {
 	kind          int
 	l             limit.Limit
@@ -412,7 +412,8 @@ func (q question) ask(e *Engine, now int64, key []byte) (a answer) {
 	return a
 }
 
-// expect is the algorithm's own answer, and the state to keep if that is not nil.
+// expect returns the algorithm's own answer, and the state to keep if that is not
+// nil.
 func (q question) expect(x modelEntry, now int64) (a answer, next []byte) {
 	x.state = bytes.Clone(x.state) // next may be the same bytes, changed
 	if x.state != nil && !limit.SameFamily(x.kind, q.l.Algorithm.Kind()) {

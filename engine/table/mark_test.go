@@ -10,8 +10,8 @@ import (
 	"limitdb/limit"
 )
 
-// TestBoundInAByte holds a bound that was kept to the one that was given: never
-// more, and by a fifth less at most.
+// TestBoundInAByte checks that a stored bound is never more than the given one,
+// and less by a fifth at most.
 func TestBoundInAByte(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.Int64Range(0, math.MaxInt64).Draw(t, "bound") >> rapid.IntRange(0, 62).Draw(t, "shift")
@@ -22,8 +22,9 @@ func TestBoundInAByte(t *testing.T) {
 	})
 }
 
-// TestRankTellsTheDenied compares ranks with what a decision says at any later
-// time: whoever is denied, and was then, ranks as such; whoever was not, does not.
+// TestRankTellsTheDenied compares ranks with decisions at any later time. A
+// caller that is denied, and was denied then, ranks as denied. One that was not
+// denied does not.
 func TestRankTellsTheDenied(t *testing.T) {
 	var limits []limit.Limit
 	for _, a := range limit.Algorithms() {
@@ -63,8 +64,8 @@ func TestRankTellsTheDenied(t *testing.T) {
 	})
 }
 
-// TestRestoredKeysCountAsUsedUp has keys restored, whose limits nobody knows,
-// outlive those that are known to be little used.
+// TestRestoredKeysCountAsUsedUp checks that restored keys, whose limits nobody
+// knows, outlive keys that are known to be little used.
 func TestRestoredKeysCountAsUsedUp(t *testing.T) {
 	tb := newTableModel(1).t
 	k := key(1)
@@ -78,7 +79,7 @@ func TestRestoredKeysCountAsUsedUp(t *testing.T) {
 	}
 }
 
-// fixedState10 is a state of FIXED with 10 counted.
+// fixedState10 returns a state of FIXED that has counted 10.
 func fixedState10(t *testing.T) []byte {
 	t.Helper()
 	var d limit.Decision

@@ -62,7 +62,7 @@ func (t *Table) SpotOf(key []byte) Spot {
 	return sp
 }
 
-// put gives a key a state, as that of a GCRA.
+// put gives a key a state, as one of GCRA.
 func (m *tableModel) put(now int64, k, state []byte) error {
 	sp := m.t.SpotOf(k)
 	return m.t.Put(now, &sp, Mark(limit.GCRA), state, false)
