@@ -25,6 +25,8 @@ type changesData struct {
 	buf     journal.Buffer
 	// owed holds the keys whose long states have changed since the last cut.
 	owed map[string]owed
+	// parts holds the sizes of the Changes of keys since the last cut.
+	parts map[string]int
 	// due is what the last cut owes, until Drain has taken it.
 	due debt
 	// full, spare and aside belong to Cut and Drain: the records that were set
@@ -62,6 +64,8 @@ type changeLog struct {
 	// becomes visible.
 	dirty  atomic.Bool
 	notify func()
+	// floor is the time of RecordWhole.
+	floor atomic.Int64
 }
 
 // set appends the record of a key's new state and returns its offset.
@@ -106,7 +110,7 @@ func (c *changes) begin() {
 func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
 
 func (c *changes) setAside() {
-	c.full, c.buf, c.spare = c.buf, journal.Buffer{Bytes: c.spare[:0]}, nil
+	c.full, c.buf, c.spare, c.parts = c.buf, journal.Buffer{Bytes: c.spare[:0]}, nil, nil
 	if len(c.owed) > 0 {
 		c.version++
 		c.due, c.owed = debt{keys: c.owed, version: c.version}, nil
@@ -119,6 +123,6 @@ func (c *changes) setAside() {
 func (c *changes) flushed(version uint64) {
 	c.begin()
 	c.version = version
-	c.owed = nil
+	c.owed, c.parts = nil, nil
 	c.buf.Flush(version)
 }

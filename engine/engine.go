@@ -63,6 +63,8 @@ type Engine struct {
 	// draws numbers the calls of Random, so that each looks in a different
 	// place.
 	draws atomic.Uint64
+	// missing is set if Missed has to look.
+	missing atomic.Bool
 }
 
 // place returns the key's place on the line and the shard that owns it.

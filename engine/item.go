@@ -19,6 +19,15 @@ type item struct {
 	written bool
 	mark    table.Mark
 
+	// changed says that splices lead from the state in the table to the one in
+	// buf, which has the revision. The former has a body of before bytes, and
+	// expires at until.
+	changed  bool
+	before   int
+	until    int64
+	revision uint32
+	splices  []byte
+
 	// The last decision, and how many there were.
 	limit           *limit.Limit
 	cost            int64
@@ -55,7 +64,7 @@ func (it *item) look(now int64) {
 // revert forgets what was written to the key.
 func (it *item) revert() {
 	it.kind, it.State = 0, nil
-	it.written, it.Grow, it.Must = false, false, false
+	it.written, it.Grow, it.Must, it.changed = false, false, false, false
 	if it.Found() && !it.expired {
 		it.kind, it.State = it.Kind(), it.Table.State(&it.Spot)
 	}

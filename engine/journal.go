@@ -25,7 +25,7 @@ import (
 // no harm: the key is ahead of the others, as if those steps had come first.
 // But a change by a TakeAll would be one half of it. So a TakeAll pays what is
 // still owed for its keys before it changes them. Flush does so for the same
-// reason.
+// reason. Collections are recorded in parts: see parts.go.
 //
 // Without StartJournal there is no buffer, and a change costs one comparison
 // with nil.
@@ -49,6 +49,7 @@ func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func())
 	e.flushing.Lock() // all shards record a Flush, or none
 	defer e.flushing.Unlock()
 	shared := &changeLog{gate: gate, notify: notify}
+	shared.floor.Store(noFloor)
 	e.eachShard(func(s *shard) {
 		s.changes = &changes{changesData: changesData{journal: shared, version: version}}
 	})

@@ -93,7 +93,7 @@ func replay(e *Engine, now int64, files ...[]byte) error {
 			if r.Op == journal.Flush || r.Version < flush {
 				return nil
 			}
-			if r.Op == journal.Set && r.Expires() <= now {
+			if r.Op == journal.Set && r.Expires() <= now && !r.ChangesMayFollow() {
 				r.Op = journal.Delete
 			}
 			changes = append(changes, r)
@@ -102,7 +102,13 @@ func replay(e *Engine, now int64, files ...[]byte) error {
 			return err
 		}
 	}
-	return restoreShared(e, changes, 3)
+	if err := restoreShared(e, changes, 3); err != nil {
+		return err
+	}
+	if key, missed := e.Missed(now); missed {
+		return fmt.Errorf("a state of %q is missing", key)
+	}
+	return nil
 }
 
 // restoreShared restores changes with several goroutines, each of which takes a

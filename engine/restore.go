@@ -84,8 +84,12 @@ func (b *recovered) apply() error {
 	b.e.fetch(b.keys[:b.n], b.places[:b.n])
 	for i, r := range b.changes[:b.n] {
 		h := uint64(b.places[i])
-		if err := b.e.shardOf(h).restore(h, r); err != nil {
+		s := b.e.shardOf(h)
+		if err := s.restore(h, r); err != nil {
 			return err
+		}
+		if r.Op == journal.Change && s.hasMissed() {
+			b.e.missing.Store(true)
 		}
 	}
 	b.n = 0
@@ -101,6 +105,10 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	a := limit.Kind(r.Kind)
 	sp := table.Spot{Hash: h, Key: r.Key}
 	s.table.Find(&sp)
+	if r.Op == journal.Change {
+		return s.restoreChange(&sp, r)
+	}
+	s.found(r.Key)
 	switch {
 	case r.Op == journal.Delete:
 		if sp.Found() {
@@ -108,9 +116,13 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 		}
 		return nil
 	case !a.Known():
-		return fmt.Errorf("engine: a state is of algorithm %d: %w", r.Kind, journal.ErrNewer)
+		return unknownKind(r.Kind)
 	}
 	return s.table.Put(s.last, &sp, table.Unknown(a), r.State, true)
+}
+
+func unknownKind(kind byte) error {
+	return fmt.Errorf("engine: a state is of kind %d: %w", kind, journal.ErrNewer)
 }
 
 // Tidy frees what Expect has reserved for keys that did not come.

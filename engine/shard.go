@@ -48,6 +48,9 @@ type shardData struct {
 	peeked, refunded, refused uint64
 
 	following *following
+	// missed holds the keys that Missed returns, with the times at which they
+	// expire; nil for none.
+	missed map[string]int64
 	// next is where an algorithm writes the state of a new key.
 	next [limit.MaxState]byte
 }

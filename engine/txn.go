@@ -130,7 +130,11 @@ func (e *Engine) end(t *Txn) {
 		if cap(buf) > bigState {
 			buf = make([]byte, 0, stateBytes)
 		}
-		t.items[i] = item{buf: buf}
+		splices := t.items[i].splices[:0]
+		if cap(splices) > bigState {
+			splices = nil
+		}
+		t.items[i] = item{buf: buf, splices: splices}
 	}
 	t.undeclared, t.bytes = false, 0
 	e.txns.Put(t)
@@ -233,7 +237,7 @@ func (t *Txn) write(it *item, m table.Mark, state []byte) error {
 	if t.bytes += cap(it.buf) - before; t.bytes > MaxTxnBytes {
 		return ErrTooMany
 	}
-	it.written, it.Grow, it.Must, it.mark = true, false, false, m
+	it.written, it.Grow, it.Must, it.changed, it.mark = true, false, false, false, m
 	if it.kind, it.State = m.Kind(), it.buf; table.Expires(it.kind, state) <= t.now {
 		it.kind, it.State = 0, nil
 	}

@@ -76,7 +76,12 @@ func (t *Txn) store(it *item, moved bool) (err error) {
 	if it.denied > 0 || it.other {
 		under = nil
 	}
-	if err := s.store(t.now, &it.Spot, it.mark, state, true); err != nil {
+	if it.changed {
+		err = s.storeChange(t.now, it, state)
+	} else {
+		err = s.store(t.now, &it.Spot, it.mark, state, true)
+	}
+	if err != nil {
 		return err
 	}
 	if line := s.waits.lines[string(it.Key)]; line != nil && it.State == nil {

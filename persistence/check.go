@@ -45,15 +45,15 @@ type Report struct {
 
 // FileReport describes one base or log.
 type FileReport struct {
-	Name                        string
-	Bytes                       int64
-	Batches                     int
-	Sets, Deletes, Flushes      int
-	FirstSequence, LastSequence uint64 // of its batches; 0 if there are none
-	Lost                        int64  // bytes that belong to no batch that can be read
-	Dropped                     int    // records of incomplete groups, which do not count
-	Zeros                       int64  // bytes of zeros at its end, written ahead for batches that did not come
-	FirstClock, LastClock       int64  // of its batches, Unix ns
+	Name                            string
+	Bytes                           int64
+	Batches                         int
+	Sets, Changes, Deletes, Flushes int
+	FirstSequence, LastSequence     uint64 // of its batches; 0 if there are none
+	Lost                            int64  // bytes that belong to no batch that can be read
+	Dropped                         int    // records of incomplete groups, which do not count
+	Zeros                           int64  // bytes of zeros at its end, written ahead for batches that did not come
+	FirstClock, LastClock           int64  // of its batches, Unix ns
 }
 
 // checker is a Check in progress.

@@ -66,11 +66,18 @@ func (w *world) now() int64 { return w.wall + w.ahead }
 
 func (w *world) options(fs FS) Options {
 	return Options{
-		Dir: dataDir, FS: fs, Parts: []Part{w.table.part()}, Policy: w.policy,
+		Dir: dataDir, FS: fs, Parts: []Part{w.part()}, Policy: w.policy,
 		Now: w.now, Boot: func() (uint64, int64) { return w.bootID, w.boot },
 		Workers: 1 + w.rng.IntN(3), Entropy: entropy{w.rng}, Fatal: func(err error) { w.fatal = err },
 		Recovering: func(l Loaded) { w.ahead = max(0, l.Now-w.wall) },
 	}
+}
+
+// part returns the table's part, which says what is missing when it was loaded.
+func (w *world) part() Part {
+	p := w.table.part()
+	p.Missed = func() (string, bool) { return w.table.missed(w.now()) }
+	return p
 }
 
 type entropy struct{ rng *rand.Rand }
@@ -182,6 +189,8 @@ func (w *world) change() {
 		}
 		w.table.delete(keyOf(n))
 		w.hist.add(n, nil)
+	case what >= 30 && what < 39:
+		w.changeInPart(n)
 	default:
 		expires := w.now() + hour*int64(1+w.rng.IntN(1000))
 		if what < 12 {
@@ -197,6 +206,27 @@ func (w *world) change() {
 		w.hist.add(n, stateAt(expires, more...))
 		w.table.set(1, keyOf(n), stateAt(expires, more...))
 	}
+}
+
+// changeInPart changes a part of a long state, after it has made one.
+func (w *world) changeInPart(n int) {
+	expires := w.now() + hour*int64(1+w.rng.IntN(1000))
+	if w.rng.IntN(4) == 0 {
+		expires = w.now() + int64(w.rng.IntN(1e9))
+	}
+	ins := make([]byte, w.rng.IntN(30))
+	for i := range ins {
+		ins[i] = byte(w.rng.Uint32())
+	}
+	body := w.table.holds(keyOf(n), w.now())
+	if body == nil {
+		state := stateAt(expires, make([]byte, 300)...)
+		w.hist.add(n, state)
+		w.table.set(inParts, keyOf(n), state)
+		return
+	}
+	at := w.rng.IntN(len(body) + 1)
+	w.hist.add(n, w.table.change(keyOf(n), expires, at, min(w.rng.IntN(10), len(body)-at), ins))
 }
 
 // commit does what the writer does.

@@ -412,7 +412,7 @@ func TestNewerParts(t *testing.T) {
 		payload []byte
 	}{
 		"a flag":       {16, payload.Bytes},
-		"an operation": {0, []byte("\x04\x01\x01")},
+		"an operation": {0, []byte("\x04\x02\x01")},
 		"a kind":       {0, []byte("\xa1\x06\x01\x00\x01k")},
 	} {
 		w := newWorld(t, 12, EverySec)

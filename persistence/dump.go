@@ -51,6 +51,12 @@ func (c *checker) records(rep *FileReport, file string, p *piece) error {
 			if journal.Timed(r.Kind) {
 				line.Expires = r.Expires()
 			}
+		case journal.Change:
+			rep.Changes++
+			line.Op, line.State = "change", hex.EncodeToString(r.State)
+			if journal.Timed(r.Kind) {
+				line.Expires = r.Expires()
+			}
 		case journal.Delete:
 			rep.Deletes++
 			line.Op = "delete"

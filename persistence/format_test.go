@@ -3,6 +3,7 @@ package persistence
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"hash/crc32"
 	"os"
@@ -278,4 +279,94 @@ func mendHeader(b []byte, at int) {
 		binary.LittleEndian.PutUint32(h[56:], crc32.Update(seed, crcTable(), h[batchHeaderSize:batchHeaderSize+n]))
 	}
 	binary.LittleEndian.PutUint32(h[60:], crc32.Update(seed, crcTable(), h[:60]))
+}
+
+// A record that changes a part of a state that is not there is damage, and is reported, unless the log began while
+// the server ran.
+func TestChangeWithoutItsState(t *testing.T) {
+	for _, based := range []bool{true, false} {
+		tab := newTable(2)
+		o := Options{Dir: t.TempDir(), Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return startAt }}
+		o.Parts[0].Missed = func() (string, bool) { return tab.missed(startAt) }
+		s, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		if based {
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		tab.shard([]byte(keyOf(1))).states[keyOf(1)] = value{inParts, stateAt(startAt+hour, make([]byte, 300)...)} // without a record
+		tab.change(keyOf(1), startAt+hour, 5, 0, []byte("new"))
+		s.commit()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		*tab = *newTable(3)
+		if s, err = Open(o); err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.Load()
+		var corrupt *CorruptError
+		if errors.As(err, &corrupt) != based || (err == nil) == based {
+			t.Errorf("with a base %v: %v", based, err)
+		}
+	}
+}
+
+// A log with Changes is still read, byte by byte as it was written once.
+func TestGoldenChanges(t *testing.T) {
+	golden := filepath.Join("testdata", "changes")
+	write := func(dir string) *table {
+		tab := newTable(1)
+		s, err := Open(Options{
+			Dir: dir, FS: OS{}, Parts: []Part{tab.part()}, Policy: EverySec, Entropy: &counting{},
+			Now: func() int64 { return startAt }, Boot: func() (uint64, int64) { return 0x1122334455667788, 0 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		tab.set(inParts, keyOf(1), stateAt(startAt+hour, bytes.Repeat([]byte{0, 1, 2, 3}, 80)...))
+		tab.change(keyOf(1), startAt+2*hour, 4, 0, []byte("inserted"))
+		s.commit()
+		tab.change(keyOf(1), startAt+3*hour, 300, 10, nil)
+		tab.change(keyOf(1), startAt+3*hour, 0, 4, []byte{9, 9, 9, 9})
+		s.commit()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return tab
+	}
+	if *update {
+		if err := errors.Join(os.RemoveAll(golden), os.MkdirAll(golden, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		write(golden)
+	}
+	dir := t.TempDir()
+	want := write(dir)
+	const log = "log-00000001"
+	old, err := os.ReadFile(filepath.Join(golden, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written, err := os.ReadFile(filepath.Join(dir, log)); err != nil || !bytes.Equal(old, written) {
+		t.Errorf("%s is written in another way than it was, %v", log, err)
+	}
+	tab := newTable(2)
+	s, err := Open(Options{Dir: goldenCopy(t, golden), Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if _, err := s.Load(); err != nil || !bytes.Equal(tab.get(keyOf(1)), want.get(keyOf(1))) {
+		t.Errorf("%v: %x, want %x", err, tab.get(keyOf(1)), want.get(keyOf(1)))
+	}
 }

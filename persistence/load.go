@@ -75,7 +75,18 @@ func (r *recovery) load() error {
 	w := ld.workers[0] // any will do: each has seen all records
 	r.Sets, r.Deletes, r.Expired, r.Bytes = w.sets, w.deletes, w.expired, ld.done
 	r.version = max(w.version, r.flush)
-	return err
+	if err != nil || r.base == nil {
+		return err // a log that was turned on while the server ran has only changes until its first base
+	}
+	for i := range ld.parts {
+		if missed := ld.parts[i].Missed; missed != nil {
+			if key, ok := missed(); ok {
+				last := files[len(files)-1]
+				return &CorruptError{last.name, last.off, fmt.Sprintf("before this, a record changes a state of the key %.200q that is not there", key)}
+			}
+		}
+	}
+	return nil
 }
 
 // run applies files, one after the other.
@@ -207,7 +218,9 @@ func (w *worker) record(r *journal.Record, clock int64, log bool) error {
 	case r.Op == journal.Delete:
 		w.deletes++
 	case w.expires(r, clock) <= w.ld.now:
-		w.expired++
+		if w.expired++; r.ChangesMayFollow() {
+			break
+		}
 		if !log {
 			return nil
 		}

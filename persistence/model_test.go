@@ -29,6 +29,7 @@ type tableShard struct {
 	pending journal.Buffer
 	aside   journal.Buffer // what the last cut set aside
 	states  map[string]value
+	missed  map[string]int64 // see Part.Missed
 }
 
 type value struct {
@@ -61,11 +62,77 @@ func (t *table) recover(r *journal.Record) {
 	s := t.shard(r.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.Op == journal.Change {
+		s.recoverChange(r)
+		return
+	}
+	delete(s.missed, string(r.Key))
 	if r.Op == journal.Delete {
 		delete(s.states, string(r.Key))
 		return
 	}
 	s.states[string(r.Key)] = value{r.Kind, slices.Clone(r.State)}
+}
+
+// inParts is a kind whose states change in parts.
+const inParts = 96
+
+func (s *tableShard) recoverChange(r *journal.Record) {
+	e, v := r.Edit(), s.states[string(r.Key)]
+	revision, n := journal.Revision(e.Head), journal.HeadSize(inParts)
+	switch {
+	case v.kind == inParts && int32(journal.Revision(v.state[:n])-revision) >= 0:
+	case v.kind == inParts && journal.Revision(v.state[:n])+1 == revision && len(v.state)-n == e.Before:
+		body := e.Apply(append(make([]byte, 0, e.Most), v.state[n:]...))
+		s.states[string(r.Key)] = value{inParts, slices.Concat(e.Head, body)}
+	default:
+		if s.missed == nil {
+			s.missed = map[string]int64{}
+		}
+		s.missed[string(r.Key)] = r.Expires()
+		return
+	}
+	delete(s.missed, string(r.Key))
+}
+
+// change replaces bytes of the body of a key's state, which is of inParts and long, and returns the new state.
+func (t *table) change(key string, expires int64, at, del int, ins []byte) []byte {
+	s := t.shard([]byte(key))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	n := journal.HeadSize(inParts)
+	old := s.states[key].state
+	head := stateAt(expires, old[8:n]...)
+	journal.SetRevision(head, journal.Revision(old[:n])+1)
+	body := old[n:]
+	state := slices.Concat(head, body[:at], ins, body[at+del:])
+	s.pending.Change(s.version, inParts, []byte(key), head, len(body), journal.AppendSplice(nil, at, del, ins))
+	s.states[key] = value{inParts, state}
+	return state
+}
+
+// holds returns the body of a key's state that can be changed in part, or nil.
+func (t *table) holds(key string, now int64) []byte {
+	s := t.shard([]byte(key))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.states[key]; v.kind == inParts && len(v.state) >= journal.MinChanged && expiresAt(v.state) > now {
+		return v.state[journal.HeadSize(inParts):]
+	}
+	return nil
+}
+
+// missed returns a key that lacks the state that was changed.
+func (t *table) missed(now int64) (key string, ok bool) {
+	for _, s := range t.shards {
+		for key, expires := range s.missed {
+			if expires > now {
+				return key, true
+			}
+		}
+	}
+	return "", false
 }
 
 func (t *table) set(kind byte, key string, state []byte) {
@@ -266,6 +333,9 @@ func (h *history) ack(mark []int) {
 func (h *history) check(t *table, now int64) error {
 	for i := range h.keys {
 		got := t.get(keyOf(i))
+		if got != nil && expiresAt(got) <= now {
+			got = nil
+		}
 		var found [][]byte
 		for _, s := range h.keys[i][h.safe[i]:] {
 			gone := s == nil || expiresAt(s) <= now

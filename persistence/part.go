@@ -29,12 +29,15 @@ type Part struct {
 	// Expect is called before the first Apply with about how many keys will come. There are fewer if some
 	// have expired since, and more if a log follows. It is not called if the number is unknown.
 	Expect func(keys int64) error
-	// Apply applies recovered changes, Sets and Deletes of this part's kinds, in order. It is called once for
+	// Apply applies recovered changes, Sets, Changes and Deletes of this part's kinds, in order. It is called once for
 	// each share from 0 to shares−1 with the same records, at the same time for different shares. The part
 	// decides by the key which share a record is in, and skips the records of other shares. The records are
 	// valid only during the call: Apply may change the slice, but not what the records point to. It returns
 	// journal.ErrNewer if a newer version wrote a record.
 	Apply func(records []journal.Record, share, shares int) error
+	// Missed returns a key that lacks the state that one of its Changes needs, after all records were applied;
+	// see engine.Missed. It is nil for a part without Changes.
+	Missed func() (key string, ok bool)
 	// Resume ends recovery. From now on, versions of changes must be above version, a step whose changes must
 	// be in one cut must enter gate, and the part must call dirtied when Dirty becomes true.
 	Resume func(version uint64, gate *journal.Gate, dirtied func())

@@ -18,7 +18,7 @@ type Loaded struct {
 	Clean bool
 	// Fresh reports that the directory was empty.
 	Fresh bool
-	// Sets, Deletes and Expired count the records that set a state (even if a later record replaces it), that
+	// Sets, Deletes and Expired count the records that set or change a state (even if a later record replaces it), that
 	// deleted a key, and whose state had expired. Bytes is how much was read.
 	Sets, Deletes, Expired uint64
 	Bytes                  int64

@@ -159,7 +159,7 @@ func (c *checker) snapshots(s *snapshotStore) *raft.SnapshotMeta {
 
 // loadInto reads a snapshot into an empty table and a machine.
 func loadInto(m *machine, t Table, from io.Reader) error {
-	f, err := readSnapshot(from, t)
+	f, _, err := readSnapshot(from, t)
 	if err == nil {
 		m.restore(f)
 	}
@@ -242,7 +242,7 @@ type counting struct {
 // Apply counts records. It returns ErrNewer for a state of an unknown kind.
 func (t *counting) Apply(_ int64, records []journal.Record) error {
 	for i := range records {
-		if records[i].Op == journal.Set && t.known != nil && !t.known(records[i].Kind) {
+		if op := records[i].Op; (op == journal.Set || op == journal.Change) && t.known != nil && !t.known(records[i].Kind) {
 			return fmt.Errorf("%w: a state of kind %d", ErrNewer, records[i].Kind)
 		}
 	}

@@ -32,7 +32,7 @@ type list struct {
 	told   func()
 }
 
-func (l *list) Lead(_ int64, gate *journal.Gate, dirtied func()) {
+func (l *list) Lead(_ int64, _ bool, gate *journal.Gate, dirtied func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leads {
@@ -55,7 +55,9 @@ func (l *list) Dirty() bool {
 	return len(l.dirty) > 0
 }
 
-func (l *list) Cut() {
+func (l *list) Missed(int64) (string, bool) { return "", false }
+
+func (l *list) Cut(int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.aside, l.dirty = append(l.aside, l.dirty...), nil

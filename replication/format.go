@@ -3,7 +3,7 @@
 package replication
 
 // Format is the newest format of entries and snapshots that this version reads. It writes it when all members read it.
-const Format = 1
+const Format = formatParts
 
 // nextExtra is what only the build with the tag nextformat has.
 const nextExtra = 0

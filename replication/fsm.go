@@ -75,7 +75,7 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 		done = n.primary.released()
 		signal(n.advanced)
 	case r.accepted && !n.rebuilding:
-		if err := applyRecords(n.table, n.machine.clock, r.records); err != nil {
+		if err := applyGroup(n.table, &n.machine, l.Index, r.records); err != nil {
 			n.fail(fmt.Errorf("entry %d of the log: %w", l.Index, err))
 		}
 	}
@@ -88,6 +88,20 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 		n.changed()
 	}
 	return lost, done
+}
+
+// errMissed is returned where the log changes a part of a state that is not there.
+var errMissed = errors.New("replication: the state that an entry changes is not there")
+
+// applyGroup applies the records of an accepted group, whose last entry has an index.
+func applyGroup(t Table, m *machine, index uint64, records []byte) error {
+	if err := applyRecords(t, m.clock, records); err != nil || index <= m.fuzzy {
+		return err
+	}
+	if key, missed := t.Missed(m.clock); missed {
+		return fmt.Errorf("%w: that of the key %.200q", errMissed, key)
+	}
+	return nil
 }
 
 // applyMost is how many records are applied at once.
@@ -119,7 +133,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if n.rebuilding || n.failed {
 		return nil, ErrNotReady // so nothing is compacted that the rebuilding reads
 	}
-	return &copying{n: n, fence: n.machine.appendTo(nil), format: n.machine.inForce(), clock: n.machine.clock, broken: n.broken}, nil
+	return &copying{n: n, fence: n.machine.appendTo(nil), format: n.machine.inForce(), broken: n.broken}, nil
 }
 
 // Restore makes a snapshot the node's state.
@@ -161,9 +175,10 @@ func (n *Node) load(m *machine, from io.Reader) error {
 	if err := n.table.Clear(); err != nil {
 		return err
 	}
-	f, err := readSnapshot(bufio.NewReaderSize(from, blockBytes), n.table)
+	f, fuzzy, err := readSnapshot(bufio.NewReaderSize(from, blockBytes), n.table)
 	if err == nil {
 		m.restore(f)
+		m.fuzzy = fuzzy
 	}
 	return err
 }
@@ -173,20 +188,22 @@ type copying struct {
 	n      *Node
 	fence  []byte
 	format uint8
-	clock  int64
 	broken uint64
 }
 
 // Persist copies the table, as it is when its turn comes: what it has beyond the fence are changes of later entries, which
 // follow in the log and make the same of it again. On a node whose epoch is open it may have what no entry has yet;
-// so it is published only when a group was accepted that was drained after the copy's end.
+// so it is published only when a group was accepted that was drained after the copy's end. The index of that group is where
+// the later changes end.
 func (c *copying) Persist(sink raft.SnapshotSink) error {
-	if err := writeSnapshot(sink, c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
-		return c.n.table.Copy(c.clock, cursor, dst)
-	}); err != nil {
-		return err
-	}
-	return c.n.settled(c.broken)
+	return writeSnapshot(sink, c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
+		return c.n.table.Copy(0, cursor, dst) // not at the replicated time: a later entry may change what has expired then
+	}, func() (uint64, error) {
+		err := c.n.settled(c.broken)
+		c.n.mu.Lock()
+		defer c.n.mu.Unlock()
+		return c.n.applied, err
+	})
 }
 
 // Release ends the snapshot.

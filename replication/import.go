@@ -33,7 +33,7 @@ func importState(p *parts, server raft.Server, from *Import) error {
 		return err
 	}
 	f := fence{clock: from.Clock}
-	if err := writeSnapshot(sink, f.inForce(), f.appendTo(nil), from.Copy); err != nil {
+	if err := writeSnapshot(sink, f.inForce(), f.appendTo(nil), from.Copy, func() (uint64, error) { return 0, nil }); err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()

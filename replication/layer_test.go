@@ -144,7 +144,7 @@ func TestHellos(t *testing.T) {
 	}{
 		"a peer":                 {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", ""},
 		"an older peer":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: 9, Writes: 1}, "p@1", ""},
-		"a newer one":            {callRaft, hello{From: "q@1", Cluster: "c", Reads: 2, Writes: 2}, "p@1", "newer version"},
+		"a newer one":            {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format + 1, Writes: Format + 1}, "p@1", "newer version"},
 		"one that reads less":    {callRaft, hello{From: "q@1", Cluster: "c"}, "p@1", "newer version"},
 		"another cluster":        {callRaft, hello{From: "q@1", Cluster: "d", Reads: 1, Writes: 1}, "p@1", "another cluster"},
 		"no cluster":             {callRaft, hello{From: "q@1", Reads: 1, Writes: 1}, "p@1", "not of this cluster"},

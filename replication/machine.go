@@ -39,6 +39,10 @@ import (
 // (1) to (3) are kept here, (4) and (5) where replies and snapshots are held.
 type machine struct {
 	fence
+	// earlier is the clock before that of the last group; 0 if it is not known. See Node.Expired.
+	earlier int64
+	// fuzzy is the index up to which a snapshot may have what entries behind its fence did.
+	fuzzy uint64
 	// asked is this node's own Epoch that was proposed and not yet applied; own is its own epoch while
 	// that is open. Both are of this process only.
 	asked, own id
@@ -94,6 +98,7 @@ func (m *machine) applyEpoch(e *entry, term uint64) result {
 		m.own, r.opened = e.epoch, true
 	}
 	m.fence = fence{epoch: e.epoch, term: term, clock: max(m.clock, e.clock), address: e.address, format: e.format}
+	m.earlier = m.clock // the epoch decides at no earlier time
 	return r
 }
 
@@ -114,6 +119,7 @@ func (m *machine) applyBatch(e *entry, term uint64) (result, error) {
 	if len(m.group) > 0 {
 		r.records = append(m.group, e.records...)
 	}
+	m.earlier = m.clock
 	m.clock, m.pending, m.group = max(m.clock, m.pending), 0, nil
 	return r, nil
 }
@@ -149,7 +155,7 @@ func (m *machine) open() bool { return m.own != id{} }
 // snapshot may stand for entries that would have closed its epoch. A proposal that it waits for is given up.
 func (m *machine) restore(f fence) (abdicate bool) {
 	abdicate = m.close()
-	m.asked, m.fence = id{}, f
+	m.asked, m.fence, m.earlier, m.fuzzy = id{}, f, 0, 0
 	return abdicate
 }
 

@@ -71,6 +71,7 @@ type Node struct {
 	buf        journal.Buffer
 	sequence   uint64
 	sequenceOf uint64 // a turn
+	lastClock  int64  // of the turn's last group
 	// refusing is how many attempts to open an epoch Raft has refused in a row because of a transfer. It belongs to lead.
 	refusing int
 	// transfer is held during a transfer of the leadership. While handing is set, no epoch of this node is opened. leaving
@@ -344,7 +345,7 @@ func (n *Node) open() error {
 	n.turns++
 	n.primary = primary{epoch: own, format: format, start: n.machine.clock, since: n.clockAt}
 	n.confirmed()
-	n.table.Lead(n.primary.start-n.primary.since, &n.gate, func() { signal(n.dirtied) })
+	n.table.Lead(n.primary.start-n.primary.since, format >= formatParts, &n.gate, func() { signal(n.dirtied) })
 	n.turn.Store(n.turns)
 	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)
 	n.changed()

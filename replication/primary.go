@@ -97,6 +97,18 @@ func (n *Node) confirmed() {
 	n.until.Store(until + int64(n.lease))
 }
 
+// Expired is the time up to which keys of a node that does not decide may be dropped. It is one group behind the replicated
+// time: a decision in the next group may have been made before the last group's clock, and may have changed a state in part
+// that had not expired then. It is 0 while nothing may be dropped.
+func (n *Node) Expired() int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.turn.Load() != 0 || n.rebuilding || n.failed {
+		return 0
+	}
+	return n.machine.earlier
+}
+
 // Now is the time for decisions, while the node's own epoch is open, and the replicated time otherwise.
 func (n *Node) Now() int64 {
 	n.mu.Lock()
@@ -181,17 +193,18 @@ func (n *Node) drain() bool {
 		return false
 	}
 	if n.sequenceOf != turn {
-		n.sequenceOf, n.sequence = turn, 0
+		n.sequenceOf, n.sequence, n.lastClock = turn, 0, 0
 	}
 	buf := &n.buf
 	size := 0
+	var clock int64
 	for first, more := true, true; more; first = false {
 		var open bool
 		if more, open = n.take(turn, first, buf); !open {
 			return false // the machine drops the unfinished group
 		}
 		n.mu.Lock()
-		clock := n.nowLocked() // after the drain: no decision in it is later
+		clock = n.nowLocked() // after the drain: no decision in it is later
 		if size += len(buf.Bytes); !more {
 			n.sizes.add(size)
 		}
@@ -201,6 +214,7 @@ func (n *Node) drain() bool {
 			return false
 		}
 	}
+	n.lastClock = clock
 	if cap(buf.Bytes) > keepBuffer {
 		buf.Bytes = nil
 	}
@@ -217,7 +231,7 @@ func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bo
 	}
 	if first {
 		n.gate.Close()
-		n.table.Cut()
+		n.table.Cut(n.lastClock)
 		n.gate.Open()
 	}
 	buf.Reset(0)

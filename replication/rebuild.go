@@ -109,7 +109,7 @@ func (n *Node) replay(m *machine, index uint64) error {
 	}
 	r, err := m.apply(&e, l.Term)
 	if err == nil && r.accepted {
-		err = applyRecords(n.table, m.clock, r.records)
+		err = applyGroup(n.table, m, index, r.records)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"limitdb/internal/journal"
 )
@@ -33,8 +34,9 @@ const (
 // errSnapshot is returned for what is no snapshot.
 var errSnapshot = errors.New("replication: a damaged snapshot")
 
-// writeSnapshot writes a fence and all that copy yields, in a format.
-func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64) error {
+// writeSnapshot writes a fence and all that copy yields, in a format. It then calls settle, which returns the index up to which
+// entries may have done what the copy has.
+func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64, settle func() (uint64, error)) error {
 	if err := writeBlock(w, format, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
 		return err
 	}
@@ -53,7 +55,15 @@ func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uin
 		}
 		buf.Reset(blockHead)
 	}
-	return writeBlock(w, format, blockEnd, binary.LittleEndian.AppendUint64(make([]byte, blockHead), records))
+	end := binary.LittleEndian.AppendUint64(make([]byte, blockHead), records)
+	fuzzy, err := settle()
+	if err != nil {
+		return err
+	}
+	if format >= formatParts {
+		end = binary.LittleEndian.AppendUint64(end, fuzzy)
+	}
+	return writeBlock(w, format, blockEnd, end)
 }
 
 // writeBlock writes a block, whose payload stands behind room for its head.
@@ -71,26 +81,26 @@ func blockSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:12], table), table, b[blockHead:])
 }
 
-// readSnapshot applies the records of a snapshot to an empty table, and returns its fence. After an error the
-// table has a part of it.
-func readSnapshot(r io.Reader, t Table) (f fence, err error) {
+// readSnapshot applies the records of a snapshot to an empty table, and returns its fence and the index up to which entries may
+// have done what it has. After an error the table has a part of it.
+func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 	var b []byte
 	records := uint64(0)
 	for first := true; ; first = false {
 		var kind uint32
 		if kind, b, err = readBlock(r, b); err != nil {
-			return f, err
+			return f, 0, err
 		}
 		payload := b[blockHead:]
 		format := kind >> 8
 		kind &= 0xff
 		switch {
 		case format > Format:
-			return f, fmt.Errorf("%w: a snapshot of format %d", ErrNewer, format)
+			return f, 0, fmt.Errorf("%w: a snapshot of format %d", ErrNewer, format)
 		case format == 0 || !first && format != uint32(f.inForce()):
-			return f, errSnapshot
+			return f, 0, errSnapshot
 		case first != (kind == blockFence):
-			return f, errSnapshot
+			return f, 0, errSnapshot
 		case kind == blockFence:
 			f, err = parseFence(payload)
 			f.format = uint8(format)
@@ -100,18 +110,29 @@ func readSnapshot(r io.Reader, t Table) (f fence, err error) {
 				records += count
 				err = applyRecords(t, f.clock, payload)
 			}
-		case kind != blockEnd || len(payload) != 8 || binary.LittleEndian.Uint64(payload) != records:
+		case kind != blockEnd || len(payload) != endSize(format) || binary.LittleEndian.Uint64(payload) != records:
 			err = errSnapshot
 		default:
 			if n, _ := r.Read(make([]byte, 1)); n > 0 {
-				return f, errSnapshot
+				return f, 0, errSnapshot
 			}
-			return f, nil
+			if fuzzy = math.MaxUint64; format >= formatParts { // else it is not known
+				fuzzy = binary.LittleEndian.Uint64(payload[8:])
+			}
+			return f, fuzzy, nil
 		}
 		if err != nil {
-			return f, err
+			return f, 0, err
 		}
 	}
+}
+
+// endSize is the size of the payload of a snapshot's end.
+func endSize(format uint32) int {
+	if format >= formatParts {
+		return 16
+	}
+	return 8
 }
 
 // readBlock reads a block into b, or a longer one. A length is believed as its bytes come.

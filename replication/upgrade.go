@@ -10,6 +10,10 @@ import (
 // read. A member that does not answer reads at least the format in force. So a new format begins with the first epoch that begins when all members have the
 // new version, and from then on, nodes of the old version are refused.
 
+// formatParts is the first format whose batches may have Changes, and whose snapshots tell up to which index entries may have
+// done what they have. In format 1 all states are whole.
+const formatParts = 2
+
 // fileFormat is the format of the files in a node's directory that are not the log. It changes only if those do.
 const fileFormat = 1
 

@@ -161,7 +161,7 @@ func (d *durability) keys() persistence.Part {
 		Cut:   e.Cut,
 		Drain: e.Drain,
 		Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
-			return e.Copy(d.p.clock.Now(), cursor, dst)
+			return e.Copy(0, cursor, dst) // at each shard's own time: what a later decision still finds must be there
 		},
 		Expect: func(keys int64) error {
 			if d.usedUp.Load() != 0 {
@@ -176,6 +176,12 @@ func (d *durability) keys() persistence.Part {
 				})
 			}
 			return e.Restore(records, share, shares)
+		},
+		Missed: func() (string, bool) {
+			if d.p.set.RecoveryClock.Get() == "wall" { // the times of expiry are other ones
+				return "", false
+			}
+			return e.Missed(d.p.clock.Now())
 		},
 		Resume: func(version uint64, gate *journal.Gate, dirtied func()) {
 			e.Tidy()

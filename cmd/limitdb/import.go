@@ -83,6 +83,9 @@ func (a *standalone) read() (*replication.Import, error) {
 	if err != nil {
 		return nil, a.p.durable.refused(err)
 	}
+	if key, missed := a.engine.Missed(l.Now); missed {
+		return nil, withStatus{fmt.Errorf("the state of the server that stood alone is corrupt: a record changes a state of the key %.200q that is not there", key), exitCorrupt}
+	}
 	a.engine.Tidy()
 	if err := a.mark(); err != nil {
 		return nil, err
@@ -158,6 +161,9 @@ func (l *loading) Clear() error {
 	l.kept.clear()
 	return nil
 }
+
+// Missed returns a key that lacks a state.
+func (l *loading) Missed(now int64) (string, bool) { return l.engine.Missed(now) }
 
 // Apply applies records.
 func (l *loading) Apply(_ int64, records []journal.Record) error {

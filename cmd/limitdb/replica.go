@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -153,7 +154,7 @@ func (r *replica) sweep(ctx context.Context) {
 		case <-tick.C:
 		}
 		if node := r.node.Load(); node.Turn() == 0 {
-			r.states.Load().Sweep(node.Now(), sweepSlots)
+			r.states.Load().Sweep(node.Expired(), sweepSlots)
 		}
 	}
 }
@@ -161,10 +162,14 @@ func (r *replica) sweep(ctx context.Context) {
 // The methods below implement replication.Table.
 
 // Lead hands the table to the server, which begins to decide.
-func (r *replica) Lead(ahead int64, gate *journal.Gate, dirtied func()) {
+func (r *replica) Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func()) {
 	e := r.states.Load()
 	r.p.clock.Shift(ahead)
 	e.StartJournal(0, gate, dirtied)
+	e.RecordWhole(r.p.clock.Now()) // others may have dropped what expired before this epoch
+	if !parts {
+		e.RecordWhole(math.MaxInt64)
+	}
 	r.p.rulesLoaded()
 	// A change that began when the node led before has now ended, in vain. Those that begin now know the rules that
 	// the log has.
@@ -192,8 +197,10 @@ func (r *replica) Follow() {
 func (r *replica) Dirty() bool { return r.states.Load().Dirty() || r.p.kept.dirty() }
 
 // Cut sets aside the records of all changes.
-func (r *replica) Cut() {
-	r.states.Load().Cut()
+func (r *replica) Cut(reached int64) {
+	e := r.states.Load()
+	e.RecordWhole(reached)
+	e.Cut()
 	r.p.kept.cutOff()
 }
 
@@ -220,6 +227,9 @@ func (r *replica) Apply(_ int64, records []journal.Record) error {
 	}
 	return r.states.Load().Restore(r.p.kept.apply(records), 0, 1)
 }
+
+// Missed returns a key whose state a record should have changed, and that is not there.
+func (r *replica) Missed(now int64) (string, bool) { return r.states.Load().Missed(now) }
 
 // Copy adds the states that have not expired at now, beginning at a cursor, and returns the next cursor.
 func (r *replica) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {

@@ -1,7 +1,7 @@
 // Package journal is the encoding of one change of state, as it is written to disk. What holds state appends
 // records and what saves it parses them, and neither needs to know the other.
 //
-// The record of a change is the new state, not the request. So records are idempotent, the last one wins, and
+// The record of a change is the new state, or what is new in it, not the request. So the last record wins, and
 // replay needs neither a clock nor an algorithm.
 package journal
 
@@ -22,9 +22,11 @@ const (
 	Delete
 	// Flush removes every key of the table whose version is below that of the Flush.
 	Flush
+	// Change changes a part of a key's state: see Edit. On disk it is op 0, and 1 behind it.
+	Change
 )
 
-// A record:
+// A record, other than a Change:
 //
 //	┌───────────────┬────────────┬──────────────┬─────────┬───────┬─────┐
 //	│ kind × 4 + op │ key length │ state length │ version │ state │ key │
@@ -151,16 +153,22 @@ func Parse(b []byte) (r Record, rest []byte, err error) {
 	} else {
 		klen, slen, b, ok = r.parseHead(b)
 	}
-	if ok {
-		r.Version, b, ok = number(b)
-	}
 	if ok && r.Op == 0 {
 		return Record{}, nil, ErrNewer
 	}
-	if n := uint64(len(b)); !ok || slen > n || klen > n-slen || !r.plausible(slen) {
+	if ok {
+		r.Version, b, ok = number(b)
+	}
+	n := uint64(len(b))
+	if !ok || slen > n || klen > n-slen || r.Op != Change && !r.plausible(slen) {
 		return Record{}, nil, ErrRecord
 	}
 	r.State, r.Key = b[:slen:slen], b[slen:slen+klen:slen+klen]
+	if r.Op == Change {
+		if _, ok := parseEdit(r.Kind, r.State); !ok {
+			return Record{}, nil, ErrRecord
+		}
+	}
 	return r, b[slen+klen:], nil
 }
 
@@ -171,10 +179,17 @@ func (r *Record) parseHead(b []byte) (klen, slen uint64, rest []byte, ok bool) {
 		return 0, 0, nil, false
 	}
 	r.Op, r.Kind = Op(head&(1<<opBits-1)), byte(head>>opBits)
-	if r.Op == Set || r.Op == Delete {
+	if r.Op == 0 {
+		var further uint64
+		if further, b, ok = number(b); !ok || further != partOfState {
+			return 0, 0, b, ok
+		}
+		r.Op = Change
+	}
+	if r.Op != Flush {
 		klen, b, ok = number(b)
 	}
-	if ok && r.Op == Set {
+	if ok && (r.Op == Set || r.Op == Change) {
 		slen, b, ok = number(b)
 	}
 	return klen, slen, b, ok && klen <= MaxKey
@@ -193,7 +208,7 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 func (r *Record) plausible(slen uint64) bool {
 	switch r.Op {
 	case Set:
-		return !Timed(r.Kind) || slen >= expirySize
+		return slen >= uint64(HeadSize(r.Kind)) && (!Timed(r.Kind) || slen >= expirySize)
 	case Delete:
 		return true
 	case Flush:
@@ -202,7 +217,7 @@ func (r *Record) plausible(slen uint64) bool {
 	return false
 }
 
-// Expires returns when the state of a Set expires, in Unix ns, or the highest int64 if the kind is not Timed.
+// Expires returns when the state of a Set, or the new one of a Change, expires, in Unix ns, or the highest int64 if the kind is not Timed.
 func (r *Record) Expires() int64 {
 	if !Timed(r.Kind) {
 		return math.MaxInt64

@@ -17,6 +17,9 @@ func add(b *Buffer, r *Record) {
 		b.Delete(r.Version, r.Kind, r.Key)
 	case Flush:
 		b.Flush(r.Version)
+	case Change:
+		e := r.Edit()
+		b.Change(r.Version, r.Kind, r.Key, e.Head, e.Before, e.splices)
 	}
 }
 
@@ -30,7 +33,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 			r := Record{
 				Op: Op(rapid.IntRange(1, 3).Draw(t, "op")), Kind: rapid.Byte().Draw(t, "kind"),
 				Version: rapid.Uint64().Draw(t, "version"),
-				Key:     rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"), State: rapid.SliceOfN(rapid.Byte(), 8, 300).Draw(t, "state"),
+				Key:     rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"), State: rapid.SliceOfN(rapid.Byte(), 12, 300).Draw(t, "state"),
 			}
 			at := len(b.Bytes)
 			add(&b, &r)
@@ -103,7 +106,7 @@ func TestParseRefuses(t *testing.T) {
 		var b Buffer
 		b.Set(1, kind, []byte("k"), nil)
 		r, _, err := Parse(b.Bytes)
-		if (err != nil) != timed || Timed(kind) != timed {
+		if (err != nil) != (timed || InParts(kind)) || Timed(kind) != timed {
 			t.Errorf("a state of kind %d without expiry: %v", kind, err)
 		}
 		if err == nil && r.Expires() != math.MaxInt64 {
@@ -114,7 +117,7 @@ func TestParseRefuses(t *testing.T) {
 
 // An unknown operation comes from a newer version; it is not damage.
 func TestReservedOperations(t *testing.T) {
-	for _, b := range []string{"\x04\x01\x08\x01" + "12345678" + "k", "\x00\x01", "\x80\x02\x01"} {
+	for _, b := range []string{"\x04\x02\x01\x08\x01" + "12345678" + "k", "\x00\x00", "\x80\x03\x07"} {
 		if r, _, err := Parse([]byte(b)); err != ErrNewer {
 			t.Errorf("%x: %+v, %v", b, r, err)
 		}
@@ -145,6 +148,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(set.Bytes)
 	f.Add(two.Bytes)
 	f.Add(foreign.Bytes[:3])
+	var change Buffer
+	change.Change(7, 96, []byte("k"), []byte("12345678abcd"), 300, AppendSplice(nil, 4, 2, []byte("new")))
+	f.Add(change.Bytes)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, rest, err := Parse(b)
 		if err != nil {

@@ -61,7 +61,7 @@ func (c *Call) putCollection(t *Txn, it *Item, typ value.Type, e collection) boo
 		return false
 	}
 	if e.Changed() || c.Command.Flags&spec.Touches != 0 && it.Exists() {
-		c.Put(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()})
+		c.change(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()}, e.Splices())
 	}
 	return true
 }

@@ -37,6 +37,11 @@ func (t *Txn) Get(key []byte) (limit.Kind, []byte) {
 // Put gives a key a state.
 func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) { _ = t.Note(t.Txn.Put(key, kind, state)) }
 
+// Change is Put for a state that differs by splices from the one that the key holds.
+func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) {
+	_ = t.Note(t.Txn.Change(key, kind, state, splices))
+}
+
 // Remove removes a key, and reports whether it was there.
 func (t *Txn) Remove(key []byte) bool {
 	was, err := t.Delete(key)

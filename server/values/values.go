@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"limitdb/config"
+	"limitdb/internal/journal"
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
@@ -125,6 +126,9 @@ func (c *Call) Item(t *Txn, key []byte) (it Item) {
 			it.Expires = int64(binary.LittleEndian.Uint64(state)) / millisecond
 			it.Body = state[expirySize:]
 		}
+		if typ != value.String {
+			it.Body = state[journal.HeadSize(byte(kind)):]
+		}
 		return it
 	}
 	it.Kind = kind
@@ -140,13 +144,39 @@ func (c *Call) Put(t *Txn, key []byte, it *Item) {
 		t.Remove(key)
 		return
 	}
-	kind, state := kindOf(it.Type, it.Expires != 0), it.Body
-	if it.Expires != 0 {
-		b := binary.LittleEndian.AppendUint64(c.state[:0], uint64(min(it.Expires, LastExpiry)*millisecond))
-		c.state = append(b, it.Body...)
-		state = c.state
-	}
+	kind, state := c.stateOf(it)
 	t.Put(key, kind, state)
+}
+
+// stateOf returns the state of a value, valid until the next call, and its kind.
+func (c *Call) stateOf(it *Item) (kind limit.Kind, state []byte) {
+	if it.Type == value.String && it.Expires == 0 {
+		return limit.STRING.Lasting(), it.Body
+	}
+	b := c.state[:0]
+	if it.Expires != 0 {
+		b = binary.LittleEndian.AppendUint64(b, uint64(min(it.Expires, LastExpiry)*millisecond))
+	}
+	if it.Type != value.String {
+		b = append(b, 0, 0, 0, 0) // the revision, which the engine counts
+	}
+	c.state = append(b, it.Body...)
+	return kindOf(it.Type, it.Expires != 0), c.state
+}
+
+// change is Put for what the key holds already, but for its expiry and the splices of its body.
+// The log gets only these.
+func (c *Call) change(t *Txn, key []byte, it *Item, splices []value.Splice) {
+	if it.Body == nil || it.Type == value.String {
+		c.Put(t, key, it)
+		return
+	}
+	c.body = c.body[:0]
+	for i := range splices {
+		c.body = journal.AppendSplice(c.body, splices[i].At, splices[i].Del, splices[i].Ins)
+	}
+	kind, state := c.stateOf(it)
+	t.Change(key, kind, state, c.body)
 }
 
 // of returns what key holds if that is a value of the type, or nothing. Otherwise it replies

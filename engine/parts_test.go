@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// collections drives an engine with changes of a few long and short collections.
+type collections struct {
+	t    testing.TB
+	rand *rand.Rand
+	e    *Engine
+	now  int64
+	// quiet ends all changes, so that what a copy has is not set right by later records.
+	quiet bool
+}
+
+// collectionState returns a state of a collection.
+func collectionState(kind limit.Kind, expires int64, body []byte) []byte {
+	var b []byte
+	if _, timed, _ := kind.Value(); timed {
+		b = binary.LittleEndian.AppendUint64(b, uint64(expires))
+	}
+	return append(append(b, 0, 0, 0, 0), body...)
+}
+
+// step runs a transaction on some keys.
+func (c *collections) step() {
+	c.now += c.rand.Int64N(50)
+	keys := make([][]byte, 1+c.rand.IntN(2))
+	for i := range keys {
+		keys[i] = fmt.Appendf(nil, "key:%d", c.rand.IntN(4))
+	}
+	type change struct {
+		key  []byte
+		op   int
+		kind limit.Kind
+		at   int
+		ins  []byte
+		dies int64
+	}
+	var all []change
+	for range 1 + c.rand.IntN(3) {
+		size := []int{0, 1, 20, 300, 9000}[c.rand.IntN(5)]
+		all = append(all, change{
+			key: keys[c.rand.IntN(len(keys))], op: c.rand.IntN(60),
+			kind: []limit.Kind{limit.LIST, limit.LIST + 1, limit.HASH}[c.rand.IntN(41)/20],
+			at:   c.rand.IntN(400), ins: bytes.Repeat([]byte{byte(c.rand.Uint32())}, size),
+			dies: c.now + c.rand.Int64N(8000) - 10,
+		})
+	}
+	if err := c.e.Update(c.now, keys, func(tx *Txn) error {
+		for _, ch := range all {
+			kind, state, err := tx.Get(ch.key)
+			if err != nil {
+				return err
+			}
+			body := slices.Clone(state[min(len(state), journal.HeadSize(byte(kind))):])
+			switch {
+			case ch.op == 0:
+				_, err = tx.Delete(ch.key)
+			case ch.op == 1 || kind == 0 || !sameType(kind, ch.kind):
+				err = tx.Put(ch.key, ch.kind, collectionState(ch.kind, ch.dies, append(ch.ins, "whole"...)))
+			default:
+				var splices []byte
+				if ch.op > 9 { // else only the expiry changes
+					at := min(ch.at, len(body))
+					del := min(ch.at%7, len(body)-at)
+					splices = journal.AppendSplice(nil, at, del, ch.ins)
+					body = slices.Concat(body[:at], ch.ins, body[at+del:])
+				}
+				err = tx.Change(ch.key, ch.kind, collectionState(ch.kind, ch.dies, body), splices)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// some does some steps, and other things that change or drop keys.
+func (c *collections) some() {
+	for range c.rand.IntN(10) {
+		if !c.quiet {
+			c.anything()
+		}
+	}
+}
+
+func (c *collections) anything() {
+	switch c.rand.IntN(200) {
+	case 0:
+		c.e.Flush()
+	case 1:
+		c.e.Sweep(c.now, 1<<20)
+	case 2:
+		c.e.Reset(c.now, []byte("key:1"))
+	case 3:
+		c.now += 300 // some expire
+	default:
+		c.step()
+	}
+}
+
+// Whatever happens to collections while they are copied and their changes are
+// drained, the copy and the records give the same table again.
+func TestPartsGiveTheTableAgain(t *testing.T) {
+	changes := 0
+	runs := 60
+	if os.Getenv("LIMITDB_LONG") != "" {
+		runs = 30_000
+	}
+	for seed := range uint64(runs) {
+		c := &collections{t: t, rand: rand.New(rand.NewPCG(seed, 14)), e: New(Options{Shards: 8}), now: 1e18}
+		changes += c.run(seed)
+		if t.Failed() {
+			return
+		}
+	}
+	if changes < 10*runs {
+		t.Errorf("there were only %d changes in part", changes)
+	}
+}
+
+// run returns how many changes were recorded in part.
+func (c *collections) run(seed uint64) (changes int) {
+	c.e.StartJournal(7, new(journal.Gate), func() {})
+	c.some()
+	drain(c.e, &journal.Buffer{})
+	var copied, log journal.Buffer
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		cursor = c.e.Copy(0, cursor, &copied)
+		c.quiet = c.quiet || c.rand.IntN(12) == 0
+		c.some()
+		switch c.rand.IntN(3) {
+		case 0:
+			drain(c.e, &log)
+		case 1: // with changes between the cut and the drain's end
+			c.e.Cut()
+			c.some()
+			for more := true; more; {
+				var part journal.Buffer
+				more = c.e.Drain(&part, 500)
+				log.Add(&part)
+				c.some()
+			}
+		}
+	}
+	drain(c.e, &log)
+	for b := log.Bytes; len(b) > 0; {
+		r, rest, err := journal.Parse(b)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if b = rest; r.Op == journal.Change {
+			changes++
+		}
+	}
+	for i := range c.e.shards {
+		c.now = max(c.now, c.e.shards[i].last)
+	}
+	again := New(Options{Shards: []int{1, 4}[c.rand.IntN(2)]})
+	if err := replay(again, c.now, copied.Bytes, log.Bytes); err != nil {
+		c.t.Fatalf("seed %d: %v", seed, err)
+	}
+	again.check()
+	want, got := contents(c.e, c.now), contents(again, c.now)
+	if fmt.Sprint(want) != fmt.Sprint(got) {
+		c.t.Fatalf("seed %d: %.2000v\nwant %.2000v", seed, got, want)
+	}
+	return changes
+}
+
+// push adds n elements of 20 bytes on the right of a list, and has it expire at a time, 0 for never.
+func push(t testing.TB, e *Engine, now int64, key string, n int, expires int64) {
+	t.Helper()
+	if err := e.Update(now, [][]byte{[]byte(key)}, func(tx *Txn) error {
+		kind, state, err := tx.Get([]byte(key))
+		if err != nil {
+			return err
+		}
+		was := state[min(len(state), journal.HeadSize(byte(kind))):]
+		body := append(slices.Clone(was), bytes.Repeat([]byte("12345678901234567890"), n)...)
+		splices := journal.AppendSplice(nil, len(was), 0, body[len(was):])
+		if expires == 0 {
+			return tx.Change([]byte(key), limit.LIST+1, collectionState(limit.LIST+1, 0, body), splices)
+		}
+		return tx.Change([]byte(key), limit.LIST, collectionState(limit.LIST, expires, body), splices)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is drained follows the size of the changes, not of the value.
+func TestChangesOfALongListAreSmall(t *testing.T) {
+	e := New(Options{})
+	e.StartJournal(0, new(journal.Gate), func() {})
+	const now = int64(1e18)
+	push(t, e, now, "list", 40_000, 0)
+	var log journal.Buffer
+	drain(e, &log)
+	log.Reset(0)
+	for i := range 1000 {
+		push(t, e, now, "list", 1, now+int64(1+i))
+		if i%10 == 0 {
+			drain(e, &log)
+		}
+	}
+	if len(log.Bytes) > 1000*60 {
+		t.Errorf("1000 changes of 20 bytes drained %d bytes", len(log.Bytes))
+	}
+}
+
+// Many changes of a key in one cut cost no more than its state.
+func TestManyChangesAreDrainedWhole(t *testing.T) {
+	e := New(Options{})
+	e.StartJournal(0, new(journal.Gate), func() {})
+	const now = int64(1e18)
+	push(t, e, now, "list", 50, 0)
+	drain(e, &journal.Buffer{})
+	for range 20 { // half of them are undone by deleting
+		push(t, e, now, "list", 40, 0)
+		if err := e.Update(now, [][]byte{[]byte("list")}, func(tx *Txn) error {
+			_, state, err := tx.Get([]byte("list"))
+			if err != nil {
+				return err
+			}
+			return tx.Change([]byte("list"), limit.LIST+1, slices.Clone(state[:4+1000]), journal.AppendSplice(nil, 1000, 800, nil))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log journal.Buffer
+	if drain(e, &log); len(log.Bytes) > 3*1900 {
+		t.Errorf("%d bytes are drained for a state of 1004", len(log.Bytes))
+	}
+}
+
+// A state that replicas may have dropped is recorded whole.
+func TestRecordWhole(t *testing.T) {
+	const now = int64(1e18)
+	for _, c := range []struct {
+		until int64
+		whole bool
+	}{{math.MinInt64, false}, {now + 99, false}, {now + 100, true}, {math.MaxInt64, true}} {
+		e := New(Options{})
+		e.StartJournal(0, new(journal.Gate), func() {})
+		push(t, e, now, "list", 50, now+100)
+		drain(e, &journal.Buffer{})
+		e.RecordWhole(c.until)
+		e.RecordWhole(0) // does not go back
+		push(t, e, now, "list", 1, now+1000)
+		var log journal.Buffer
+		drain(e, &log)
+		r, _, err := journal.Parse(log.Bytes)
+		if err != nil || (r.Op == journal.Set) != c.whole {
+			t.Errorf("until %d: op %d, %v", c.until, r.Op, err)
+		}
+	}
+}
+
+// Records that are missing are found, and keys that were removed later are not.
+func TestMissed(t *testing.T) {
+	const now = int64(1e18)
+	e := New(Options{})
+	e.StartJournal(0, new(journal.Gate), func() {})
+	parts := make([][]journal.Record, 4)
+	for i := range parts {
+		push(t, e, now, "list", 50, now+100)
+		var log journal.Buffer
+		drain(e, &log)
+		r, _, err := journal.Parse(log.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts[i] = []journal.Record{r}
+	}
+	gone := []journal.Record{{Op: journal.Delete, Kind: byte(limit.LIST), Key: []byte("list")}}
+	for name, c := range map[string]struct {
+		records [][]journal.Record
+		missed  bool
+	}{
+		"all":                  {parts, false},
+		"some twice":           {[][]journal.Record{parts[0], parts[1], parts[2], parts[1], parts[2], parts[3]}, false},
+		"the first":            {parts[1:], true},
+		"one in the middle":    {[][]journal.Record{parts[0], parts[2]}, true},
+		"of a key that went":   {[][]journal.Record{parts[1], gone}, false},
+		"before a whole state": {[][]journal.Record{parts[2], parts[0], parts[1]}, false},
+	} {
+		again := New(Options{})
+		for _, r := range c.records {
+			if err := again.Restore(r, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, missed := again.Missed(now); missed != c.missed {
+			t.Errorf("%s: %v", name, missed)
+		}
+		if _, missed := again.Missed(now + 100); missed {
+			t.Errorf("%s: missed after it has expired", name)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package journal
+
+import "encoding/binary"
+
+// A Change is the record of a change of a part of a state, for collections, whose states are long. Its size
+// follows that of the change, not that of the state.
+//
+//	┌──────────┬───┬────────────┬───────────────┬─────────┬────────┬─────┐
+//	│ kind × 4 │ 1 │ key length │ change length │ version │ change │ key │
+//	│ varint   │   │ varint     │ varint        │ varint  │        │     │
+//	└──────────┴───┴────────────┴───────────────┴─────────┴────────┴─────┘
+//
+// The state of a collection is a head and a body. The head is the expiry, of a Timed kind, and the revision
+// (4 bytes, little-endian), which grows by 1 with each Change. A change is the head of the new state, the
+// length of the body before (varint), and splices of the body, each of which applies to what the ones before
+// it have left. The kind is that of the new state; the old one has the same type, Timed or not.
+//
+// Other records are idempotent, and a Change is not. The revision makes up for that: a Change applies only to
+// the state of the revision before it. A snapshot that is written while changes go on may have some of the
+// Changes that stand behind it; those are skipped.
+
+const (
+	// collections is the first kind whose states change in parts.
+	collections  = 96
+	revisionSize = 4
+	// MinChanged is the least number of bytes of a state before and after a Change. Shorter states are
+	// written whole.
+	MinChanged = 256
+	// maxBody is the largest body that is believed, so that the sums of a splice cannot overflow.
+	maxBody = 1 << 30
+
+	// partOfState is the number behind op 0.
+	partOfState = 1
+)
+
+// InParts reports whether the states of a kind can change in parts. They begin with a head.
+func InParts(kind byte) bool { return kind >= collections && kind < Foreign }
+
+// HeadSize returns the size of the head of a kind's states, whose last 4 bytes are the revision; 0 if they do
+// not change in parts.
+func HeadSize(kind byte) int {
+	switch {
+	case !InParts(kind):
+		return 0
+	case Timed(kind):
+		return expirySize + revisionSize
+	}
+	return revisionSize
+}
+
+// ChangesMayFollow reports whether a Change may apply to the state of a Set or a Change. Then the record counts
+// even if the state has expired: a Change may have made it expire later.
+func (r *Record) ChangesMayFollow() bool {
+	return r.Op == Change || r.Op == Set && InParts(r.Kind) && len(r.State) >= MinChanged
+}
+
+// Revision returns the revision of a head.
+func Revision(head []byte) uint32 {
+	return binary.LittleEndian.Uint32(head[len(head)-revisionSize:])
+}
+
+// SetRevision changes the revision of a head.
+func SetRevision(head []byte, to uint32) {
+	binary.LittleEndian.PutUint32(head[len(head)-revisionSize:], to)
+}
+
+// AppendSplice appends a splice: ins replaces the del bytes from at on.
+func AppendSplice(b []byte, at, del int, ins []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(at))
+	b = binary.AppendUvarint(b, uint64(del))
+	b = binary.AppendUvarint(b, uint64(len(ins)))
+	return append(b, ins...)
+}
+
+// Change adds a record that a key's state has changed in part: it has a new head now, and splices have changed
+// its body, which had before bytes.
+func (b *Buffer) Change(version uint64, kind byte, key, head []byte, before int, splices []byte) {
+	var number [binary.MaxVarintLen64]byte
+	length := binary.AppendUvarint(number[:0], uint64(before))
+	buf := append(appendHead(b.Bytes, 0, kind), partOfState)
+	buf = binary.AppendUvarint(buf, uint64(len(key)))
+	buf = binary.AppendUvarint(buf, uint64(len(head)+len(length)+len(splices)))
+	buf = binary.AppendUvarint(buf, version)
+	buf = append(append(append(buf, head...), length...), splices...)
+	b.Bytes = append(buf, key...)
+	b.Records++
+}
+
+// Edit is what a Change does to a state. Its slices are those of the record.
+type Edit struct {
+	// Head is the head of the new state.
+	Head []byte
+	// Before and After are the lengths of the body. Most is the greatest length between two splices, or at the
+	// end.
+	Before, After, Most int
+	splices             []byte
+}
+
+// Edit returns what a Change does.
+func (r *Record) Edit() Edit {
+	e, _ := parseEdit(r.Kind, r.State)
+	return e
+}
+
+// parseEdit parses the change of a record, and checks that its splices fit the body.
+func parseEdit(kind byte, b []byte) (e Edit, ok bool) {
+	n := HeadSize(kind)
+	if n == 0 || len(b) < n {
+		return e, false
+	}
+	e.Head = b[:n:n]
+	before, b, ok := number(b[n:])
+	if !ok || before > maxBody {
+		return e, false
+	}
+	e.splices = b
+	e.Before, e.After, e.Most = int(before), int(before), int(before)
+	for len(b) > 0 {
+		var s splice
+		if s, b, ok = parseSplice(b); !ok || s.at > e.After || s.del > e.After-s.at || len(s.ins) > maxBody-e.After {
+			return e, false
+		}
+		e.After += len(s.ins) - s.del
+		e.Most = max(e.Most, e.After)
+	}
+	return e, true
+}
+
+type splice struct {
+	at, del int
+	ins     []byte
+}
+
+func parseSplice(b []byte) (s splice, rest []byte, ok bool) {
+	var numbers [3]uint64
+	for i := range numbers {
+		if numbers[i], b, ok = number(b); !ok || numbers[i] > maxBody {
+			return s, nil, false
+		}
+	}
+	n := int(numbers[2])
+	if n > len(b) {
+		return s, nil, false
+	}
+	return splice{int(numbers[0]), int(numbers[1]), b[:n]}, b[n:], true
+}
+
+// Apply changes a body of Before bytes in place, whose capacity is at least Most.
+func (e *Edit) Apply(body []byte) []byte {
+	for b := e.splices; len(b) > 0; {
+		var s splice
+		s, b, _ = parseSplice(b)
+		n, tail := len(body), s.at+s.del
+		body = body[:n+len(s.ins)-s.del]
+		copy(body[s.at+len(s.ins):], body[tail:n:n])
+		copy(body[s.at:], s.ins)
+	}
+	return body
+}
