@@ -49,7 +49,7 @@ var inside = map[string][]string{
 	"server/slowlog": {},
 	"server/request": {"engine", "internal/english", "limit", "resp", "server/spec"},
 	"server/spec":    {"internal/suggest", "resp"},
-	"server/values":  {"config", "engine", "internal/stats", "limit", "resp", "server/spec", "value"},
+	"server/values":  {"config", "engine", "internal/journal", "internal/stats", "limit", "resp", "server/spec", "value"},
 }
 
 // onlyIn lists packages that only one folder may import.

@@ -85,6 +85,9 @@ func TestRepairIntoACopy(t *testing.T) {
 		{"the file's header", func(b []byte) []byte { b[20] ^= 1; return b }, last, false},
 	} {
 		w := newWorld(t, 1, Always)
+		if !im.sameBoot {
+			w.bootID++ // nothing has expired
+		}
 		for name, data := range im.files {
 			data = slices.Clone(data)
 			if name == im.log {
@@ -96,6 +99,7 @@ func TestRepairIntoACopy(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
+
 		if got := len(rep.Problems) == 0; got != test.sound {
 			t.Errorf("%s: sound is %v: %v", test.name, got, rep.Problems)
 		}

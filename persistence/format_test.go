@@ -295,7 +295,12 @@ func TestChangeWithoutItsState(t *testing.T) {
 		if _, err := s.Load(); err != nil {
 			t.Fatal(err)
 		}
-		if based {
+		for range 2 { // the log after the second follows a base
+			if !based {
+				break
+			}
+			tab.set(1, keyOf(2), stateAt(startAt+hour))
+			s.commit()
 			if err := s.Snapshot(); err != nil {
 				t.Fatal(err)
 			}

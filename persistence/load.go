@@ -75,8 +75,15 @@ func (r *recovery) load() error {
 	w := ld.workers[0] // any will do: each has seen all records
 	r.Sets, r.Deletes, r.Expired, r.Bytes = w.sets, w.deletes, w.expired, ld.done
 	r.version = max(w.version, r.flush)
-	if err != nil || r.base == nil {
-		return err // a log that was turned on while the server ran has only changes until its first base
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	for _, f := range files {
+		if f.kind == kindLog && f.base == 0 {
+			// A log that was turned on while the server ran has only changes until its first base, and a repaired
+			// copy lacks what could not be read.
+			return nil
+		}
 	}
 	for i := range ld.parts {
 		if missed := ld.parts[i].Missed; missed != nil {

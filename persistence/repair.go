@@ -18,6 +18,7 @@ type repairer struct {
 	file File
 	log  *logFile
 	logs []logEntry
+	more bool // the log's last batch does not end its group
 }
 
 func newRepairer(fsys FS, o *CheckOptions, instance [16]byte) (*repairer, error) {
@@ -51,7 +52,7 @@ func (f *repairer) close() {
 
 // add copies a batch.
 func (f *repairer) add(kind fileKind, p *piece) error {
-	if len(p.payload) == 0 {
+	if len(p.payload) == 0 && !f.more { // an empty batch may end a group
 		return nil
 	}
 	// The time since the machine's start means nothing in another file.
@@ -76,6 +77,7 @@ func (f *repairer) add(kind fileKind, p *piece) error {
 		f.log = log
 		f.logs = []logEntry{{f.s.number, log.id, log.seq}}
 	}
+	f.more = p.flags&flagMore != 0
 	return f.log.appendBatch(&records, &stamp, nil, p.flags&flagMore)
 }
 

@@ -142,17 +142,17 @@ func TestHellos(t *testing.T) {
 		means  string
 		want   string
 	}{
-		"a peer":                 {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", ""},
+		"a peer":                 {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", ""},
 		"an older peer":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: 9, Writes: 1}, "p@1", ""},
 		"a newer one":            {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format + 1, Writes: Format + 1}, "p@1", "newer version"},
 		"one that reads less":    {callRaft, hello{From: "q@1", Cluster: "c"}, "p@1", "newer version"},
-		"another cluster":        {callRaft, hello{From: "q@1", Cluster: "d", Reads: 1, Writes: 1}, "p@1", "another cluster"},
-		"no cluster":             {callRaft, hello{From: "q@1", Reads: 1, Writes: 1}, "p@1", "not of this cluster"},
-		"no cluster, but asks":   {callAsk, hello{From: "q@1", Reads: 1, Writes: 1}, "p", ""},
-		"means another":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "q@1", "is p, and not q"},
-		"means a lost directory": {callRaft, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@0", "another directory"},
-		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", "takes no commands"},
-		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: 1, Writes: 1}, "p@1", "no node of this version"},
+		"another cluster":        {callRaft, hello{From: "q@1", Cluster: "d", Reads: Format, Writes: Format}, "p@1", "another cluster"},
+		"no cluster":             {callRaft, hello{From: "q@1", Reads: Format, Writes: Format}, "p@1", "not of this cluster"},
+		"no cluster, but asks":   {callAsk, hello{From: "q@1", Reads: Format, Writes: Format}, "p", ""},
+		"means another":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "q@1", "is p, and not q"},
+		"means a lost directory": {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@0", "another directory"},
+		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "takes no commands"},
+		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "no node of this version"},
 	} {
 		l := newLayer(nil, "", p.log)
 		l.self = func() hello { return c.caller }
