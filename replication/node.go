@@ -250,10 +250,7 @@ func (n *Node) Leader() string {
 	_, leader := n.raft.LeaderWithID()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	epoch, address := n.machine.epoch, n.machine.address
-	if n.rebuilding {
-		epoch, address = n.overheard.epoch, n.overheard.address
-	}
+	epoch, address := n.heard()
 	switch {
 	case leader == "" || epoch.node != nodeNumber(string(leader)):
 		return ""
@@ -263,13 +260,22 @@ func (n *Node) Leader() string {
 	return address
 }
 
+// heard returns the newest epoch that this node knows of, and where clients reach its primary. The lock is held.
+func (n *Node) heard() (epoch id, address string) {
+	if n.rebuilding {
+		return n.overheard.epoch, n.overheard.address
+	}
+	return n.machine.epoch, n.machine.address
+}
+
 // Peer is the address that peers dial of the node that decides. It is "" if this node decides, or knows of none
 // that does.
 func (n *Node) Peer() string {
 	address, leader := n.raft.LeaderWithID()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if string(leader) == n.o.server || leader == "" || n.machine.epoch.node != nodeNumber(string(leader)) {
+	epoch, _ := n.heard()
+	if string(leader) == n.o.server || leader == "" || epoch.node != nodeNumber(string(leader)) {
 		return ""
 	}
 	return string(address)

@@ -39,10 +39,11 @@ func (n *Node) rebuildSoon() {
 	}()
 }
 
-// overhear notes who leads while entries only count, so that clients can be told. The lock is held.
+// overhear notes who leads while entries only count, and has clients told. The lock is held.
 func (n *Node) overhear(l *raft.Log) {
 	if e, err := parseEntry(l.Data); err == nil && e.kind == kindEpoch {
 		n.overheard = entry{epoch: e.epoch, address: e.address}
+		n.changed()
 	}
 }
 

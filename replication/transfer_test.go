@@ -84,6 +84,10 @@ func TestLeave(t *testing.T) {
 		if got, want := at.node.Leader(), "client-"+string(next.address); next == at || got != want {
 			k.fail("%s says that %s leads, not %s", at.address, got, want)
 		}
+		// Its table is not what the log says, and need not be: its clients' commands go to the next leader at once.
+		if got := at.node.Peer(); got != string(next.address) || at.node.Ready() {
+			k.fail("%s forwards to %q, not to %s, and is ready: %v", at.address, got, next.address, at.node.Ready())
+		}
 	})
 }
 

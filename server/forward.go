@@ -337,6 +337,7 @@ func (s *session) again() {
 	f.back = slices.Concat(again, f.back)
 	f.drop()
 	s.awaitLeader()
+	s.srv.leaderless.wakeSoon()
 }
 
 // drained notes that the reader has no more commands: those that come later may wait for a leader again.

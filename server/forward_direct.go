@@ -98,6 +98,7 @@ func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, 
 			if out, begun, err := srv.forwardDirect(ctx, link, &d.call); begun {
 				return out, err
 			}
+			srv.leaderless.wakeSoon()
 		}
 		waited := srv.clock.Now() - begin
 		if waited < 0 || waited >= int64(leaderWait) || !srv.leaderless.add(woken) {

@@ -276,6 +276,26 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	}
 }
 
+// The log may tell others of a leader before that node decides. A command that it refuses then is sent again soon, without
+// waiting for the housekeeper.
+func TestNodeThatIsAboutToLead(t *testing.T) {
+	n := newTwoNodes(t)
+	n.leader.Follow()
+	c := n.follower.client()
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
+	n.refused(c)
+	n.leader.Lead(n.leader.engine)
+	out := c.conn.take()
+	for ; len(out) == 0; out = c.conn.take() {
+		<-c.conn.woken
+		c.s.Resume()
+	}
+	c.conn.putBack(out)
+	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
+		t.Errorf("%q", got)
+	}
+}
+
 // While there is no leader, commands wait, and then are refused.
 func TestWaitForALeader(t *testing.T) {
 	n := newTwoNodes(t)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"limitdb/uplink"
@@ -10,6 +11,9 @@ import (
 const (
 	// leaderWait is how long commands wait for a leader.
 	leaderWait = 1500 * time.Millisecond
+	// lookAgain is after how long a command that was refused by a node looks for the leader again: that node may be
+	// about to lead, and its log may have told others before itself.
+	lookAgain = 20 * time.Millisecond
 	// leaderWaits is the most clients whose commands wait for one.
 	leaderWaits = 10_000
 )
@@ -24,8 +28,9 @@ func (s *session) look() { s.conn.Wake() }
 
 // leaderless are those whose commands wait for a leader.
 type leaderless struct {
-	mu  sync.Mutex
-	set map[looker]struct{} // guarded by mu
+	mu   sync.Mutex
+	set  map[looker]struct{} // guarded by mu
+	soon atomic.Bool         // wakeSoon was called, and has not woken them yet
 }
 
 // add returns false if too many wait already.
@@ -55,6 +60,17 @@ func (l *leaderless) wake() {
 	for who := range l.set {
 		who.look()
 	}
+}
+
+// wakeSoon has all of them look after lookAgain.
+func (l *leaderless) wakeSoon() {
+	if l.soon.Swap(true) {
+		return
+	}
+	time.AfterFunc(lookAgain, func() {
+		l.soon.Store(false)
+		l.wake()
+	})
 }
 
 // LeaderChanged has the commands that wait for a leader look for it. The owner of the node calls it when
