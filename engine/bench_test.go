@@ -304,7 +304,7 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// residentBytes is the process's memory outside of files, from /proc/self/statm.
+// residentBytes returns the process's memory outside of files, from /proc/self/statm.
 func residentBytes(b *testing.B) int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // long reports whether the tests run at full size.
 func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
 
-// scaled is small, or full where the tests run at full size.
+// scaled returns small, or full where the tests run at full size.
 func scaled(small, full int) int {
 	if long() {
 		return full

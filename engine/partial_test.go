@@ -8,7 +8,7 @@ import (
 	"limitdb/limit"
 )
 
-// everyLimit is so many a second in the words of each algorithm, with every
+// everyLimit returns so many a second in the words of each algorithm, with every
 // option of it that goes alone or with another.
 func everyLimit(tb testing.TB, rate string) []limit.Limit {
 	tb.Helper()

@@ -341,7 +341,7 @@ func (p *waitPair) forget(name string) error {
 	return p.compare()
 }
 
-// waitLimits are limits of every algorithm. Their times are nanoseconds, so that
+// waitLimits returns limits of every algorithm. Their times are nanoseconds, so that
 // the model can look at each one.
 func waitLimits(tb testing.TB) []limit.Limit {
 	all := everyLimit(tb, "5/100ns")

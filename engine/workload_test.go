@@ -50,7 +50,7 @@ func TestRandomWorkload(t *testing.T) {
 	t.Logf("%d steps in %d rounds on %d engines, with %d limits of %d algorithms", steps, rounds, engines, len(limits), len(limit.Algorithms()))
 }
 
-// workloadLimits are limits of all algorithms: keys meet several of them.
+// workloadLimits returns limits of all algorithms: keys meet several of them.
 func workloadLimits() []limit.Limit {
 	var all []limit.Limit
 	for _, a := range limit.Algorithms() {

@@ -60,12 +60,12 @@ func togetherUse(missing, next, period, most *big.Int) modelUse {
 	return x
 }
 
-// oneByOne is the use when one comes back each e, and all after a time.
+// oneByOne returns the use when one comes back each e, and all after a time.
 func oneByOne(ahead, e *big.Int) modelUse {
 	return modelUse{ahead: ahead, e: e, tokens: new(big.Rat).SetFrac(ahead, e)}
 }
 
-// until is how long until no more than room are missing, of those that are.
+// until returns how long until no more than room are missing, of those that are.
 func (x modelUse) until(room *big.Int) *big.Int {
 	if x.e != nil {
 		return sub(x.ahead, times(new(big.Rat).SetInt(room), x.e))
@@ -77,7 +77,7 @@ func (x modelUse) until(room *big.Int) *big.Int {
 // whole is how many are missing, a part of one counted as one.
 func (x modelUse) whole() *big.Int { return ceil(x.tokens.Num(), x.tokens.Denom()) }
 
-// at is the use some time later.
+// at returns the use some time later.
 func (x modelUse) at(later *big.Int) modelUse {
 	if x.e != nil {
 		return oneByOne(positive(sub(x.ahead, later)), x.e)
@@ -138,7 +138,7 @@ func (m *bucketModel) put(now *big.Int, x modelUse) {
 	*m = bucketModel{new(big.Int).Add(now, x.ahead), x.e, x.missing, x.period, x.most}
 }
 
-// under are old and the same under l: the same use if nothing changes.
+// under returns old and the same under l: the same use if nothing changes.
 func (x modelUse) under(l Limit, e *big.Int) (after modelUse, same bool) {
 	period, most := big.NewInt(l.Period), big.NewInt(together(&l))
 	carried := func() *big.Int {
@@ -315,13 +315,13 @@ func (m *bucketModel) call(l Limit, now64, cost64, maxWait int64, kind call, kee
 	return d, nil
 }
 
-// carriedTo is how long the missing tokens take at pace e.
+// carriedTo returns how long the missing tokens take at pace e.
 func (x modelUse) carriedTo(e *big.Int) *big.Int {
 	c := new(big.Rat).Mul(x.tokens, new(big.Rat).SetInt(e))
 	return ceil(c.Num(), c.Denom())
 }
 
-// moved is what a denial makes of the use, if the new terms are faster.
+// moved returns what a denial makes of the use, if the new terms are faster.
 func (x modelUse) moved(l Limit, e *big.Int, after modelUse, same bool) (modelUse, bool) {
 	switch {
 	case same:
@@ -410,7 +410,7 @@ func (m *bucketModel) refund(d Decision, l Limit, now, cost, e *big.Int, x, afte
 	return d, nil
 }
 
-// times is r·n, which is whole.
+// times returns r·n, which is whole.
 func times(r *big.Rat, n *big.Int) *big.Int {
 	product := new(big.Rat).Mul(r, new(big.Rat).SetInt(n))
 	if !product.IsInt() {

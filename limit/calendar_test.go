@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// allUnits are the calendar's units.
+// allUnits returns the calendar's units.
 func allUnits() []Unit {
 	return []Unit{Second, Minute, Hour, Day, Week, Month, Quarter, Year}
 }
 
-// mustZone is the zone of a name that is right, nil for UTC.
+// mustZone returns the zone of a name that is right, nil for UTC.
 func mustZone(tb rapid.TB, name string) *time.Location {
 	tb.Helper()
 	zone, err := testZones.Find([]byte(name))
@@ -24,7 +24,7 @@ func mustZone(tb rapid.TB, name string) *time.Location {
 	return zone
 }
 
-// oddZones are zones whose clocks have been moved in many ways: at midnight,
+// oddZones returns zones whose clocks have been moved in many ways: at midnight,
 // by half an hour, by 20 minutes, by seconds, by a day, often, never.
 func oddZones() []string {
 	return []string{
@@ -156,7 +156,7 @@ func TestCalendarTiles(t *testing.T) {
 	}
 }
 
-// changes are the times from 1970 to 2100 at which a zone's clock is moved.
+// changes returns the times from 1970 to 2100 at which a zone's clock is moved.
 func changes(zone *time.Location) []int64 {
 	if zone == nil {
 		return nil
@@ -271,7 +271,7 @@ func quickEnd(u Unit, zone *time.Location, sec int64) (end int64, ok bool) {
 	return end, ok
 }
 
-// beginningAfter is when the day or longer unit after one that begins at local
+// beginningAfter returns when the day or longer unit after one that begins at local
 // begins.
 func beginningAfter(u Unit, local int64) int64 {
 	b := time.Unix(local, 0).UTC()
@@ -290,13 +290,13 @@ func beginningAfter(u Unit, local int64) int64 {
 	return b.Unix()
 }
 
-// wallClock is what a zone's clock shows, as if it were UTC.
+// wallClock returns what a zone's clock shows, as if it were UTC.
 func wallClock(zone *time.Location, sec int64) int64 {
 	t := time.Unix(sec, 0).In(zone)
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC).Unix()
 }
 
-// beginningOf is when the day or longer unit of a wall clock's time begins.
+// beginningOf returns when the day or longer unit of a wall clock's time begins.
 func beginningOf(u Unit, local int64) int64 {
 	t := time.Unix(local, 0).UTC()
 	y, m, d := t.Date()

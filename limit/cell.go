@@ -83,8 +83,8 @@ func cell(maxBurst int64, e uint64) (Limit, error) {
 	return l, nil
 }
 
-// Seconds is a Decision's time in whole seconds, rounded up so that nobody is
-// told to come back too early. Never stays Never.
+// Seconds converts a Decision's time to whole seconds. It rounds up, so that
+// nobody comes back too early. Never stays Never.
 func Seconds(ns int64) int64 {
 	return roundUp(ns, second)
 }

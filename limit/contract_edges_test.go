@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Any int64 at all gets the answer of the model, or its error.
+// Any int64 gets the answer or the error of the model.
 func TestContractExtremes(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		tw := twin{model: models()[a]()}
@@ -57,7 +57,7 @@ func TestContractInPlace(t *testing.T) {
 	})
 }
 
-// An algorithm is known to all functions, and a number that is none to none.
+// All functions know every algorithm, and no function knows a number without one.
 func TestContractComplete(t *testing.T) {
 	for a := range Algorithm(255) {
 		l := plain(a, 1, 1, 1)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Reserve does as the model, for any int64 at all.
+// Reserve agrees with the model for any int64.
 func TestContractReserveModel(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		tw := twin{model: models()[a]()}
@@ -87,8 +87,8 @@ func keepReserve(t *rapid.T, l Limit, state []byte, now, cost, maxWait int64) ([
 	return next, d
 }
 
-// A reservation that is denied changes nothing, and is granted after Wait and
-// not 1 ns before; one that is granted waits no longer than it may.
+// A denied reservation changes nothing, and is granted after Wait and not 1 ns
+// before. A granted one waits no longer than it may.
 func TestContractReserveWait(t *testing.T) {
 	reservable(t, func(t *rapid.T, l Limit) {
 		state, now := drawDebts(t, l)
@@ -169,8 +169,8 @@ func TestContractReservePromise(t *testing.T) {
 	})
 }
 
-// While there are debts nothing remains, and Take is denied until it is paid
-// what is owed and what it costs.
+// While there are debts, Remaining is 0. Take is denied until the debts and its
+// cost are paid.
 func TestContractReserveDebt(t *testing.T) {
 	reservable(t, func(t *rapid.T, l Limit) {
 		state, now := drawDebts(t, l)

@@ -78,7 +78,7 @@ func someZones() []string {
 	return []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"}
 }
 
-// span is about as long as it takes until all that was taken is back.
+// span returns about as long as it takes until all that was taken is back.
 func span(l Limit) int64 {
 	const day = 24 * 3600e9
 	switch l.Calendar {
@@ -102,7 +102,7 @@ func span(l Limit) int64 {
 	return 365 * day
 }
 
-// most is the most that can be taken at once.
+// most returns the most that can be taken at once.
 func most(t rapid.TB, l Limit) int64 {
 	return mustPeek(t, l, nil, 1_700_000_000_000_000_000, 0).Limit
 }
@@ -134,7 +134,8 @@ func drawKey(t *rapid.T, l Limit) (state []byte, now int64) {
 	return state, now
 }
 
-// Admitted in any time t: at most Burst + Max/Period·t, whatever the clock does.
+// In any time t, at most Burst + Max/Period·t are admitted, whatever the clock
+// does.
 func TestContractPromise(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -182,7 +183,7 @@ func appendAdmissions(log []admission, l Limit, now, cost int64, d Decision) []a
 	return log
 }
 
-// promised is the most that may be admitted in a length of time: what each
+// promised returns the most that may be admitted in a length of time: what each
 // algorithm promises.
 func promised(l Limit, length int64) *big.Int {
 	if l.Max == 0 {
@@ -226,7 +227,7 @@ func promised(l Limit, length int64) *big.Int {
 	panic("no promise is written down for " + l.Algorithm.String())
 }
 
-// timesWindows is n for each window of a length that a time touches at most.
+// timesWindows returns n for each window of a length that a time touches at most.
 func timesWindows(n, time, window int64) *big.Int {
 	touched := big.NewInt(1)
 	if time > 0 {
@@ -235,7 +236,7 @@ func timesWindows(n, time, window int64) *big.Int {
 	return touched.Mul(touched, big.NewInt(n))
 }
 
-// shortest is the length of the shortest window of l in someZones.
+// shortest returns the length of the shortest window of l in someZones.
 func shortest(l Limit) int64 {
 	const hour = 3600e9
 	switch l.Calendar {
@@ -284,9 +285,9 @@ func TestContractChangesNothing(t *testing.T) {
 	})
 }
 
-// The same request succeeds after Wait and not 1 ns before; until then Wait
-// counts down, and it never grows. Where a denial counts, it is this denial that
-// Wait is told of, and a later one begins anew.
+// The same request succeeds after Wait and not 1 ns before. Until then Wait
+// counts down and never grows. If denials count, Wait includes this denial, and a
+// later one begins anew.
 func TestContractWaitIsExact(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -385,7 +386,7 @@ func TestContractClockBack(t *testing.T) {
 	})
 }
 
-// A refund gives back what was taken, at most, and never fills above full.
+// A refund gives back at most what was taken, and never fills above full.
 func TestContractRefund(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -451,7 +452,8 @@ func TestContractRefundUndoesTake(t *testing.T) {
 	})
 }
 
-// From Expires on, a state behaves as none, and not before; Reset tells when.
+// From Expires on, and not before, a state behaves like no state. Reset says when
+// that is.
 func TestContractExpires(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)

@@ -78,7 +78,7 @@ func (k *changingKey) take(t *rapid.T, l Limit, cost int64) Decision {
 	return d
 }
 
-// promisedTogether is the most that limits which change may admit in a length of
+// promisedTogether returns the most that limits which change may admit in a length of
 // time, with the largest Max M.
 func promisedTogether(limits []Limit, length int64) *big.Int {
 	most, sum, fastest, least := int64(0), new(big.Int), new(big.Int), int64(math.MaxInt64)
@@ -107,7 +107,7 @@ func promisedTogether(limits []Limit, length int64) *big.Int {
 	return n.Add(n, sum.Add(sum, fastest))
 }
 
-// rounding is by how much a wait may be longer for a denial of l, since what is
+// rounding returns by how much a wait may be longer for a denial of l, since what is
 // used is rounded up at each change: about a nanosecond at the pace of l.
 func rounding(l, other Limit) int64 {
 	switch l.Algorithm {

@@ -8,7 +8,7 @@ import (
 // The counters once more, in integers without bounds, with windows that are
 // looked up on the wall clock.
 
-// badCounterFields is the error of the first argument of a counter that is out
+// badCounterFields returns the error of the first argument of a counter that is out
 // of range.
 func badCounterFields(l Limit, cost int64) error {
 	switch {
@@ -39,7 +39,7 @@ func windowsOf(l Limit) windows {
 	return windows{l.Period, l.First, l.Calendar, l.Segments}
 }
 
-// floorTo is the largest multiple of unit not above x.
+// floorTo returns the largest multiple of unit not above x.
 func floorTo(x, unit int64) *big.Int {
 	u := big.NewInt(unit)
 	n := new(big.Int).Div(big.NewInt(x), u) // rounds down, for a positive unit
@@ -55,7 +55,7 @@ func sumUpTo(a *big.Int, b int64) *big.Int {
 	return n
 }
 
-// atLeast0 is n, or 0 if it is negative.
+// atLeast0 returns n, or 0 if it is negative.
 func atLeast0(n *big.Int) *big.Int {
 	if n.Sign() < 0 {
 		return new(big.Int)
@@ -72,7 +72,7 @@ type fixedModel struct {
 
 func (m *fixedModel) expires() *big.Int { return m.end }
 
-// endAt is the end of the window that a time lies in, or that begins with it.
+// endAt returns the end of the window that a time lies in, or that begins with it.
 func (m *fixedModel) endAt(l Limit, now int64) *big.Int {
 	switch {
 	case l.Calendar != NoUnit:
@@ -97,7 +97,7 @@ func (m *fixedModel) sameKind(l Limit) bool {
 	return l.Calendar == NoUnit || m.endAt(l, m.end.Int64()-1).Cmp(m.end) == 0
 }
 
-// newEnd is the end of l's window at a time, if the one kept is of another kind.
+// newEnd returns the end of l's window at a time, if the one kept is of another kind.
 func (m *fixedModel) newEnd(l Limit, now int64) *big.Int {
 	if l.First && m.windows.first {
 		end := sub(m.end, big.NewInt(m.windows.period))
@@ -109,7 +109,7 @@ func (m *fixedModel) newEnd(l Limit, now int64) *big.Int {
 	return m.endAt(l, now)
 }
 
-// sooner is the end of so many windows of l as admit the count, or nil if that is
+// sooner returns the end of so many windows of l as admit the count, or nil if that is
 // not sooner than the end of the one kept.
 func (m *fixedModel) sooner(l Limit, now int64) *big.Int {
 	windows := ceil(m.count, big.NewInt(l.Max))
@@ -201,7 +201,7 @@ type historyModel struct {
 	counts  map[int64]*big.Int // by the window's number; none is 0
 }
 
-// width is the length of a window, and many how many of them count.
+// width returns the length of a window, and many how many of them count.
 func (m *historyModel) width() (width, many int64) {
 	if m.windows.segments == 0 {
 		return m.windows.period, 2
@@ -216,7 +216,7 @@ func (m *historyModel) fits() bool {
 	return m.windows.segments == 0 || new(big.Int).Mul(big.NewInt(width), big.NewInt(many)).IsInt64()
 }
 
-// newest is the number of the newest window that has a count.
+// newest returns the number of the newest window that has a count.
 func (m *historyModel) newest() (number int64, ok bool) {
 	for k := range m.counts {
 		if !ok || k > number {
@@ -238,7 +238,7 @@ func (m *historyModel) expires() *big.Int {
 	return n.Add(n, m.origin)
 }
 
-// window is the number of the window of a time, and how far into it that is; as
+// window returns the number of the window of a time, and how far into it that is; as
 // if time stood at the newest window's beginning until that begins.
 func (m *historyModel) window(now *big.Int) (number int64, elapsed *big.Int) {
 	width, _ := m.width()
@@ -257,7 +257,7 @@ func (m *historyModel) countOf(number int64) *big.Int {
 	return new(big.Int)
 }
 
-// used is what counts at a time.
+// used returns what counts at a time.
 func (m *historyModel) used(now *big.Int) *big.Int {
 	if ends := m.expires(); ends == nil || ends.Cmp(now) <= 0 {
 		return new(big.Int)
@@ -275,7 +275,7 @@ func (m *historyModel) used(now *big.Int) *big.Int {
 	return n
 }
 
-// wait is the time until no more than so many are used.
+// wait returns the time until no more than so many are used.
 func (m *historyModel) wait(now, places *big.Int) *big.Int {
 	// Not yet at low, but at high.
 	low, high := now, m.expires()
@@ -290,7 +290,7 @@ func (m *historyModel) wait(now, places *big.Int) *big.Int {
 	return sub(high, now)
 }
 
-// after is the model once cost is counted at a time.
+// after returns the model once cost is counted at a time.
 func (m *historyModel) after(now *big.Int, cost int64) *historyModel {
 	next := m.kept(now)
 	number, _ := next.window(now)
@@ -298,7 +298,7 @@ func (m *historyModel) after(now *big.Int, cost int64) *historyModel {
 	return next
 }
 
-// kept is the model without the windows that no longer count.
+// kept returns the model without the windows that no longer count.
 func (m *historyModel) kept(now *big.Int) *historyModel {
 	next := &historyModel{m.windows, m.origin, map[int64]*big.Int{}}
 	if ends := m.expires(); ends == nil || ends.Cmp(now) <= 0 {
@@ -314,7 +314,7 @@ func (m *historyModel) kept(now *big.Int) *historyModel {
 	return next
 }
 
-// without is the model once cost is given back, from the newest window on, and
+// without returns the model once cost is given back, from the newest window on, and
 // whether that is another.
 func (m *historyModel) without(now *big.Int, cost int64) (next *historyModel, changed bool) {
 	next = m.kept(now)
@@ -336,7 +336,7 @@ func (m *historyModel) without(now *big.Int, cost int64) (next *historyModel, ch
 	return next, changed
 }
 
-// moved is the model with all that is used in other windows; nil if they do not
+// moved returns the model with all that is used in other windows; nil if they do not
 // fit. Those of a sliding window begin so that as much is used, to a fraction.
 func (m *historyModel) moved(now int64, w windows) *historyModel {
 	next := &historyModel{w, new(big.Int), map[int64]*big.Int{}}
@@ -365,7 +365,7 @@ func (m *historyModel) moved(now int64, w windows) *historyModel {
 	return next
 }
 
-// hastened is the model after a denial under other windows, nil if that keeps it:
+// hastened returns the model after a denial under other windows, nil if that keeps it:
 // all that is used comes back at the pace of l, if no unit comes back later and
 // one comes sooner; or if all come sooner, for one that comes back all at once.
 func (m *historyModel) hastened(l Limit, now int64) *historyModel {

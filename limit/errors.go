@@ -6,85 +6,91 @@ import (
 	"strconv"
 )
 
-// What a limit's words, or a Limit's fields, can have wrong. The errors of
+// Errors in the words of a limit, or in the fields of a Limit. The errors of
 // Parse and Parser wrap one of these and add the argument at fault, quoted and
-// cut; their text is one line, fit to be sent to a client after "-ERR ".
+// cut. Their text is one line, fit to be sent to a client after "-ERR ".
 var (
-	// ErrSyntax is a word missing, given twice or in no place for it.
+	// ErrSyntax is returned for a word that is missing, given twice or in the
+	// wrong place.
 	ErrSyntax = errors.New("syntax error")
-	// ErrAlgorithm is a name or a number that is no algorithm's.
+	// ErrAlgorithm is returned for a name or a number that no algorithm has.
 	ErrAlgorithm = errors.New("unknown algorithm")
-	// ErrMax is a limit that is no int64 of 0 or more, or for LOG more than MaxLog.
+	// ErrMax is returned for a limit that is not an int64 of 0 or more or, for
+	// LOG, is more than MaxLog.
 	ErrMax          = errors.New("limit must be an integer from 0 to 9223372036854775807")
 	errLogMax error = inOtherWords{ErrMax, "limit of LOG must be an integer from 0 to 65536"}
-	// ErrPeriod is a period that is no positive time.
+	// ErrPeriod is returned for a period that is not a positive time.
 	ErrPeriod = errors.New("period must be positive milliseconds, or have a unit (ms s m h d w)")
-	// ErrBurst is a burst that is no int64 of 1 or more; 0 goes with a limit of 0
-	// and with QUEUE.
+	// ErrBurst is returned for a burst that is not an int64 of 1 or more. A burst
+	// of 0 is valid with a limit of 0 and with QUEUE.
 	ErrBurst            = errors.New("BURST must be an integer from 1 to 9223372036854775807")
 	errQueueBurst error = inOtherWords{ErrBurst, "BURST must be an integer from 0 to 9223372036854775807"}
-	// ErrCalendar is no calendar unit, or a zone without one.
+	// ErrCalendar is returned for an unknown calendar unit, or a time zone
+	// without a unit.
 	ErrCalendar = errors.New("CALENDAR must be second, minute, hour, day, week, month, quarter or year")
-	// ErrZone is a name that is no time zone's.
+	// ErrZone is returned for a name that no time zone has.
 	ErrZone = errors.New("unknown time zone")
-	// ErrSegments is a number of sub-windows out of range.
+	// ErrSegments is returned for a number of sub-windows that is out of range.
 	ErrSegments = errors.New("SEGMENTS must be an integer from 2 to 1024")
-	// ErrWarm is a warm-up that is no positive time.
+	// ErrWarm is returned for a warm-up that is not a positive time.
 	ErrWarm = errors.New("WARM must be positive milliseconds, or have a unit (ms s m h d w)")
-	// ErrCold is a cold factor out of range.
+	// ErrCold is returned for a cold factor that is out of range.
 	ErrCold = errors.New("COLD must be an integer from 1 to 1000")
-	// ErrTime is a time, of one of a command's own options, that is none.
+	// ErrTime is returned for an option of a command that should be a time and is
+	// not.
 	ErrTime = errors.New("a time must be 0 or more milliseconds, or have a unit (ms s m h d w)")
-	// ErrOption is an option of another algorithm, or two that exclude each other.
+	// ErrOption is returned for an option of another algorithm, or for two
+	// options that exclude each other.
 	ErrOption = errors.New("the limit has an option of another algorithm")
 )
 
-// What a decision can have wrong. After one of them nothing has changed.
+// Errors of a decision. After one of them nothing has changed.
 var (
-	// ErrCost is a negative cost.
+	// ErrCost is returned for a negative cost.
 	ErrCost = errors.New("cost must be 0 or more")
-	// ErrReserve is a Reserve of an algorithm that cannot grant in advance.
+	// ErrReserve is returned by Reserve for an algorithm that cannot grant in
+	// advance.
 	ErrReserve = errors.New("only GCRA, TOKEN, WARMUP and QUEUE can be reserved")
-	// ErrState is a state that the algorithm has not made.
+	// ErrState is returned for a state that the algorithm has not made.
 	ErrState = errors.New("the key's state is damaged")
-	// ErrOverflow is a combination of limit, period, burst, cost and time that
-	// does not fit in int64 nanoseconds, which are 292 years.
+	// ErrOverflow is returned for a combination of limit, period, burst, cost and
+	// time that does not fit in int64 nanoseconds, which are 292 years.
 	ErrOverflow       = errors.New("out of range: period, burst and cost must stay within 292 years of nanoseconds")
 	errPeriod   error = inOtherWords{ErrOverflow, "out of range: the period must be at most 30 years"}
 	errSpan     error = inOtherWords{ErrOverflow, "out of range: the burst must be full again within 200 years"}
 	errWarmSpan error = inOtherWords{ErrOverflow, "out of range: the burst must be full again within 30 years"}
-	// ErrRate is a rate of which rounding its interval up to whole nanoseconds loses
-	// more than 1 %.
+	// ErrRate is returned for a rate that loses more than 1 % when its interval
+	// is rounded up to whole nanoseconds.
 	ErrRate = errors.New("out of range: the rate is too fast for intervals of whole nanoseconds")
 )
 
-// What a lease can have wrong. After one of them nothing has changed.
+// Errors of a lease. After one of them nothing has changed.
 var (
-	// ErrTTL is a lease's time that is not positive.
+	// ErrTTL is returned for a lease's time that is not positive.
 	ErrTTL = errors.New("ttl must be positive milliseconds, or have a unit (ms s m h d w)")
-	// ErrWeight is a weight below 1.
+	// ErrWeight is returned for a weight below 1.
 	ErrWeight = errors.New("WEIGHT must be an integer from 1 to 9223372036854775807")
-	// ErrLeaseID is an id that is empty or too long.
+	// ErrLeaseID is returned for an id that is empty or too long.
 	ErrLeaseID = errors.New("ID must have 1 to 255 bytes")
-	// ErrHolders is one lease too many for one key.
+	// ErrHolders is returned when a key would have too many leases.
 	ErrHolders = errors.New("a key can have at most 8192 leases at a time, whatever its limit: use WEIGHT to count several in one lease")
-	// ErrNoLease is an id that holds no lease.
+	// ErrNoLease is returned for an id that holds no lease.
 	ErrNoLease = errors.New("this ID holds no lease of the key")
 )
 
-// What redis-cell's parameters can have wrong.
+// Errors in redis-cell's parameters.
 var (
-	// ErrZeroRate is an emission interval below 1 ns: nothing in a period, or
-	// something in no time.
+	// ErrZeroRate is returned for an emission interval below 1 ns: nothing in a
+	// period, or something in no time.
 	ErrZeroRate = errors.New("zero rates are not supported")
-	// ErrNegativeBurst is a max_burst below 0.
+	// ErrNegativeBurst is returned for a max_burst below 0.
 	ErrNegativeBurst = errors.New("max_burst must be 0 or more")
-	// ErrNegativeCount is a count per period below 0.
+	// ErrNegativeCount is returned for a count per period below 0.
 	ErrNegativeCount = errors.New("count per period must be 0 or more")
-	// ErrNegativePeriod is a period below 0.
+	// ErrNegativePeriod is returned for a period below 0.
 	ErrNegativePeriod = errors.New("period must be 0 or more")
-	// ErrSeconds is a period in seconds that is no decimal number above 0 and
-	// below 1e12.
+	// ErrSeconds is returned for a period in seconds that is not a decimal number
+	// above 0 and below 1e12.
 	ErrSeconds = errors.New("period must be a number of seconds above 0 and below 1e12")
 )
 

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzParse: no input panics, an error fits on one line, and what parses prints
-// as the one spelling of it.
+// FuzzParse checks that no input panics, that an error fits on one line, and that
+// a limit that parses prints in its one spelling.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"GCRA 100/m BURST 20", "gcra 100 60000 burst 20", "GCRA 5/10s", "GCRA 1 1w", "GCRA 0/d", "GCRA 1/us BURST 9",
@@ -45,16 +45,16 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzGCRA: four calls on one key, with any arguments, beside the model.
+// FuzzGCRA makes four calls on one key, with any arguments, beside the model.
 func FuzzGCRA(f *testing.F) { fuzzBucket(f, GCRA) }
 
-// FuzzLEAKY: as FuzzGCRA.
+// FuzzLEAKY does what FuzzGCRA does.
 func FuzzLEAKY(f *testing.F) { fuzzBucket(f, LEAKY) }
 
-// FuzzQUEUE: as FuzzGCRA.
+// FuzzQUEUE does what FuzzGCRA does.
 func FuzzQUEUE(f *testing.F) { fuzzBucket(f, QUEUE) }
 
-// FuzzTOKEN: as FuzzGCRA, with INTERVAL in the calls whose bits say so.
+// FuzzTOKEN does what FuzzGCRA does. Bits of the calls choose INTERVAL.
 func FuzzTOKEN(f *testing.F) {
 	f.Add(int64(5), int64(60e9), int64(12), int64(0), int64(12), int64(60e9), int64(6), uint8(0), uint8(0xf))
 	f.Add(int64(5), int64(60e9), int64(12), int64(1.7e18), int64(7), int64(1.7e18+70e9), int64(1), uint8(0x4a), uint8(0b1010))
@@ -71,8 +71,8 @@ func FuzzTOKEN(f *testing.F) {
 	})
 }
 
-// FuzzWARMUP: four calls on one key, with any arguments, beside the model. The
-// other limit has the warm-up, the period and the cold factor of the first in
+// FuzzWARMUP makes four calls on one key, with any arguments, beside the model.
+// The other limit has the warm-up, the period and the cold factor of the first in
 // other places.
 func FuzzWARMUP(f *testing.F) {
 	f.Add(int64(2), int64(1e9), int64(4e9), int64(3), int64(0), int64(1), int64(1375e6), int64(2), uint8(0))
@@ -135,13 +135,13 @@ func fuzzCall(t *testing.T, tw *twin, l Limit, now, cost int64, kind uint8) {
 	}
 }
 
-// FuzzFIXED: four calls on one key, with any arguments, beside the model.
+// FuzzFIXED makes four calls on one key, with any arguments, beside the model.
 func FuzzFIXED(f *testing.F) { fuzzCounter(f, FIXED) }
 
-// FuzzSLIDING: as FuzzFIXED.
+// FuzzSLIDING does what FuzzFIXED does.
 func FuzzSLIDING(f *testing.F) { fuzzCounter(f, SLIDING) }
 
-// FuzzSEGMENTED: as FuzzFIXED.
+// FuzzSEGMENTED does what FuzzFIXED does.
 func FuzzSEGMENTED(f *testing.F) { fuzzCounter(f, SEGMENTED) }
 
 // fuzzCounter makes four calls on one key beside the model. The bits of calls
@@ -206,8 +206,8 @@ func fuzzCounter(f *testing.F, a Algorithm) {
 	})
 }
 
-// FuzzState: whatever bytes are a key's state, a call has an error, or an answer
-// whose state is read again.
+// FuzzState makes a call on a state of any bytes. The call returns an error, or
+// an answer whose state can be read again.
 func FuzzState(f *testing.F) {
 	f.Add(uint8(FIXED), []byte("12345678\x01\x07"), int64(0), int64(1), uint8(0))
 	f.Add(uint8(GCRA), []byte("12345678"), int64(math.MaxInt64), int64(1), uint8(1))
@@ -252,7 +252,7 @@ type hostileState struct {
 	state []byte
 }
 
-// hostileStates are states of every form, whole, cut short at each byte, with a
+// hostileStates returns states of every form, whole, cut short at each byte, with a
 // byte more, and with each byte as large as can be. They end late, so that they are
 // in force at 0.
 func hostileStates() (all []hostileState) {
@@ -335,7 +335,7 @@ func checkWait(t rapid.TB, l Limit, state []byte, now, cost int64) {
 	}
 }
 
-// FuzzSeconds: a period in seconds is refused or exact.
+// FuzzSeconds checks that a period in seconds is refused or exact.
 func FuzzSeconds(f *testing.F) {
 	for _, s := range []string{"60", "0.5", ".5", "1.5e-3", "+2E1", "1e12", "999999999999.9999999999", "0.0000000001", "1e", "inf", "0x1p4", "-1", "1_0"} {
 		f.Add([]byte(s))

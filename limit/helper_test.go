@@ -15,7 +15,7 @@ func parse(s string) (Limit, error) {
 	return p.Parse(s)
 }
 
-// mustParse is the limit of a spelling that is right.
+// mustParse returns the limit of a spelling that is right.
 func mustParse(tb testing.TB, s string) Limit {
 	tb.Helper()
 	l, err := parse(s)
@@ -30,17 +30,17 @@ func split(s string) [][]byte {
 	return bytes.Fields([]byte(s))
 }
 
-// stateAt is a bucket's state that says it is full at tat.
+// stateAt returns a bucket's state that says it is full at tat.
 func stateAt(tat int64) []byte {
 	return binary.LittleEndian.AppendUint64(nil, uint64(tat))
 }
 
-// plain is a limit without the options that only some algorithms have.
+// plain returns a limit without the options that only some algorithms have.
 func plain(a Algorithm, most, period, burst int64) Limit {
 	return Limit{Algorithm: a, Max: most, Period: period, Burst: burst}
 }
 
-// sample is a valid limit of the algorithm, of which 10 can be taken at once.
+// sample returns a valid limit of the algorithm, of which 10 can be taken at once.
 func sample(tb testing.TB, a Algorithm) Limit {
 	text := a.String() + " 10/s"
 	switch a {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Kind is what a key holds: the state of an algorithm, whose number it then has,
-// leases, or a value (see package value). The numbers are written to disk, so they
-// never change; 0 is nothing.
+// Kind says what a key holds: the state of an algorithm (the kind then has the
+// algorithm's number), leases, or a value (see package value). The numbers are
+// written to disk, so they never change. 0 means nothing.
 type Kind uint8
 
 // LEASE is the kind of leases, which TakeLease and the like work on. Its number
 // leaves room for more algorithms.
 const LEASE Kind = 16
 
-// The kinds of values that expire. Their states begin with their expiry. The next
-// number is that of values of the same type that never expire.
+// The kinds of values that expire. Their states begin with their expiry. Values
+// of the same type that never expire have the next number.
 const (
 	STRING    Kind = 64
 	SORTEDSET Kind = 96
@@ -24,8 +24,8 @@ const (
 	SET       Kind = 102
 )
 
-// Value returns the kind of a value of the type that expires, whether it does, and
-// false if k is no value's.
+// Value returns the kind of values of the same type that expire, and whether
+// values of kind k expire. ok is false if k is not a kind of values.
 func (k Kind) Value() (of Kind, timed, ok bool) {
 	of = k &^ 1
 	return of, k == of, of == STRING || of >= SORTEDSET && of <= SET
@@ -37,8 +37,7 @@ func (k Kind) Lasting() Kind { return k | 1 }
 // Kind returns the kind of the algorithm's states.
 func (a Algorithm) Kind() Kind { return Kind(a) }
 
-// Algorithm returns the algorithm whose states are of the kind, None if they are no
-// algorithm's.
+// Algorithm returns the algorithm that makes states of kind k, or None.
 func (k Kind) Algorithm() Algorithm {
 	if a := Algorithm(k); a.Valid() {
 		return a
@@ -102,8 +101,8 @@ func (k Kind) TypeName() string {
 	return table[k].lower
 }
 
-// SameFamily reports whether states of one kind can be read as the other. Only then
-// can a key that holds a be used as b.
+// SameFamily reports whether states of one kind can be read as the other. Only
+// then can a key that holds a be used as b.
 func SameFamily(a, b Kind) bool {
 	if x, y := a.Algorithm(), b.Algorithm(); x != None && y != None {
 		return table[x].family == table[y].family

@@ -72,10 +72,10 @@ func (l *Lease) Validate() error {
 	return nil
 }
 
-// TakeLease asks for a lease at time now and writes the answer to *d. Limit is the
-// lease's; Remaining is what may still be leased; Wait is the time after which enough
-// leases have ended if none is given back or renewed; Reset is the time until the
-// last one has ended.
+// TakeLease asks for a lease at time now and writes the answer to *d. Limit is
+// the lease's. Remaining is how much may still be leased. Wait is the time until
+// enough leases have ended if none is given back or renewed. Reset is the time
+// until the last one has ended.
 //
 // An id that holds a lease renews it, and may change its weight; it does not count
 // twice. A lease that does not grow is never denied, even if the limit has shrunk
@@ -178,7 +178,7 @@ func leaseLevel(state []byte, now int64) int64 {
 	return s.others
 }
 
-// leaseSurvey is what a walk over a state finds.
+// leaseSurvey is the result of a walk over a state.
 type leaseSurvey struct {
 	others int64 // the weight of the leases of other ids
 	n      int   // how many these are

@@ -38,7 +38,8 @@ func TestLeaseSteps(t *testing.T) {
 		{t: 20, op: "b lease", limit: 2, ttl: 100, weight: 1, want: d{Limit: 2, Wait: Never, Reset: 100}, ends: "a:100×1 b:120×1"},
 		{t: 20, op: "b lease", limit: 2, ttl: 100, weight: 2, want: d{Limited: true, Limit: 2, Wait: 80, Reset: 100}, ends: "a:100×1 b:120×1"},
 		{t: 20, op: "b lease", limit: 3, ttl: 100, weight: 2, want: d{Limit: 3, Wait: Never, Reset: 100}, ends: "a:100×1 b:120×2"},
-		// The limit shrinks: who holds, may hold on; others wait for enough to end.
+		// The limit shrinks: holders keep their leases, and others wait until
+		// enough have ended.
 		{t: 20, op: "b lease", limit: 1, ttl: 90, weight: 2, want: d{Limit: 1, Wait: Never, Reset: 90}, ends: "a:100×1 b:110×2"},
 		{t: 20, op: "b lease", limit: 1, ttl: 80, weight: 1, want: d{Limit: 1, Wait: Never, Reset: 80}, ends: "a:100×1 b:100×1"},
 		{t: 20, op: "c lease", limit: 1, ttl: 90, weight: 1, want: d{Limited: true, Limit: 1, Wait: 80, Reset: 80}, ends: "a:100×1 b:100×1"},
@@ -111,7 +112,7 @@ func (m leaseModel) clean(now int64) {
 	maps.DeleteFunc(m, func(_ string, h Holder) bool { return h.End <= now })
 }
 
-// sorted are the leases, the soonest to end first.
+// sorted returns the leases, the soonest to end first.
 func (m leaseModel) sorted() []Holder {
 	return slices.SortedFunc(maps.Values(m), func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(a.End, b.End), bytes.Compare(a.ID, b.ID))
@@ -284,8 +285,8 @@ func TestLeaseModel(t *testing.T) {
 	})
 }
 
-// FuzzLease: any bytes as a state give an error or a state that the next steps
-// can work on; and steps beside the model.
+// FuzzLease checks that a state of any bytes gives an error or a state that the
+// next steps can work on. It also runs steps beside the model.
 func FuzzLease(f *testing.F) {
 	var d Decision
 	state, err := TakeLease(&Lease{Limit: 3, TTL: 100, Weight: 2, ID: []byte("first")}, nil, 1, nil, &d)
@@ -390,13 +391,13 @@ func TestMaxHolders(t *testing.T) {
 		}
 		state = next
 	}
-	// Who holds one already may renew.
+	// A holder may renew.
 	if _, err := TakeLease(&Lease{Limit: math.MaxInt64, TTL: 5, Weight: 2, ID: []byte("7")}, state, 0, nil, &d); err != nil || d.Limited {
 		t.Errorf("the renewal: %+v, %v", d, err)
 	}
 }
 
-// LEASE is a kind of state, and no limit's algorithm.
+// LEASE is a kind of state, but not an algorithm.
 func TestLeaseIsNoAlgorithm(t *testing.T) {
 	if LEASE != 16 { // it is on disk
 		t.Errorf("LEASE is %d", LEASE)

@@ -103,22 +103,23 @@ type Decision struct {
 	Limited bool
 	// Limit is the most that can be taken at once.
 	Limit int64
-	// Remaining is what is left now, 0 or more.
+	// Remaining is how much is left now, 0 or more.
 	Remaining int64
-	// Wait is Never, or with Limited the time after which the same request
-	// succeeds if nobody else asks, or else, of QUEUE and Reserve, how long to wait
-	// before going ahead.
+	// Wait says how long to wait: for a denial, the time after which the same
+	// request succeeds if nobody else asks; for a grant of QUEUE and Reserve, the
+	// time before going ahead. Never means that the request never succeeds or
+	// need not wait.
 	Wait int64
-	// Reset is the time until the key is as if never used.
+	// Reset is the time until the key is as if it had never been used.
 	Reset int64
 }
 
-// Validate reports what keeps Take from working with l: ErrAlgorithm, ErrMax, ErrPeriod,
-// ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption for a field
-// out of its range or of another algorithm, ErrOverflow if it takes longer than
-// MaxSpan until the whole burst is back, or for a Period above MaxPeriod, ErrRate
-// for a rate so fast that whole nanoseconds lose more than 1 % of it. A parsed
-// Limit is valid.
+// Validate returns an error if Take cannot work with l: ErrAlgorithm, ErrMax,
+// ErrPeriod, ErrBurst, ErrSegments, ErrWarm, ErrCold, ErrCalendar or ErrOption
+// for a field that is out of range or belongs to another algorithm; ErrOverflow
+// if the whole burst takes longer than MaxSpan to come back, or if Period is
+// above MaxPeriod; ErrRate for a rate that loses more than 1 % in whole
+// nanoseconds. A parsed Limit is valid.
 func (l *Limit) Validate() error {
 	switch {
 	case !l.Algorithm.Valid():

@@ -27,11 +27,11 @@ import "math"
 // stays until its time.
 //
 // With another Period the log is the same, and each limit counts the units of its
-// own window. Units are dropped when the log changes. Those that a longer Period
-// counts stay for as long as a unit that was admitted under it: the log is held for
-// that Period, until the end that it had. Of a log that is held, only the newest
-// MaxLog units stay, which is more than any limit counts. From its end on there is
-// no log, so a longer Period finds only what an earlier one has kept.
+// own window. Units are dropped when the log changes. Units that a longer Period
+// counts stay as long as a unit that was admitted under it: the log is held for
+// that Period, until the end that it had. A log that is held keeps only the newest
+// MaxLog units, which is more than any limit counts. From its end on there is no
+// log, so a longer Period finds only what an earlier one has kept.
 //
 // Promise, if the limit changes: at most the sum of what the limits promise.
 //

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fullLog is a log of so many units, the newest of them at now, one each ns.
+// fullLog returns a log of so many units, the newest of them at now, one each ns.
 func fullLog(tb testing.TB, l Limit, now, each int64) []byte {
 	tb.Helper()
 	state := make([]byte, 0, 1<<20)
@@ -19,8 +19,8 @@ func fullLog(tb testing.TB, l Limit, now, each int64) []byte {
 	return state
 }
 
-// BenchmarkLog has logs that are full, of any length: one unit comes for each
-// that goes, a request is denied, or half the log has gone by the time of a peek.
+// BenchmarkLog runs on full logs of any length: one unit comes for each that
+// goes, a request is denied, or half the log has gone by the time of a peek.
 func BenchmarkLog(b *testing.B) {
 	for _, most := range []int64{5, 100, 500, 5000, MaxLog} {
 		l := plain(LOG, most, 3600e9, most)

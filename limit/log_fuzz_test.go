@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzLOG: four calls on one key, with any arguments, beside the model.
+// FuzzLOG makes four calls on one key, with any arguments, beside the model.
 func FuzzLOG(f *testing.F) {
 	f.Add(int64(3), int64(60e9), int64(5), int64(0), int64(1), int64(3e9), int64(3), uint8(0))
 	f.Add(int64(10), int64(1e9), int64(4), int64(1.7e18), int64(4), int64(1.7e18+5e8), int64(9), uint8(0b11))
@@ -30,8 +30,9 @@ func FuzzLOG(f *testing.F) {
 	})
 }
 
-// FuzzLogWalk: many calls on one key of any size, beside the model. A step is
-// four bytes: what to do, how much later as a mantissa and an exponent, the cost.
+// FuzzLogWalk makes many calls on one key of any size, beside the model. A step
+// has four bytes: what to do, how much later as a mantissa and an exponent, and
+// the cost.
 func FuzzLogWalk(f *testing.F) {
 	f.Add(uint16(100), uint8(20), []byte("\x00\x01\x05\x01\x00\x01\x05\x01\x01\x07\x10\x30\x02\x00\x00\x04"))
 	f.Fuzz(func(t *testing.T, most uint16, period uint8, data []byte) {
@@ -51,7 +52,8 @@ func FuzzLogWalk(f *testing.F) {
 				cost <<= 8
 			}
 			l.CountDenied = op&0x20 != 0
-			// Many small steps: no fuzzer finds its way to a long log otherwise.
+			// Many small steps follow, because no fuzzer finds its way to a long
+			// log otherwise.
 			for range 1 + int(op&0x10)/2 {
 				now += later
 				if err := tw.step(l, now, cost, op%16 > 10); err != nil {
@@ -62,8 +64,8 @@ func FuzzLogWalk(f *testing.F) {
 	})
 }
 
-// FuzzLogState: a state of any bytes gets an answer or ErrState, never a panic,
-// and what becomes of it is refused or used in the same way.
+// FuzzLogState checks that a state of any bytes gets an answer or ErrState, never
+// a panic, and that the next state is refused or used in the same way.
 func FuzzLogState(f *testing.F) {
 	l := plain(LOG, 100, 60e9, 100)
 	for _, n := range []int64{1, 5, 100} {

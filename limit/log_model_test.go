@@ -71,12 +71,12 @@ func (m *logModel) view(l Limit, now64 int64) (v logView, err error) {
 	return v, nil
 }
 
-// leaves is when a unit leaves the window.
+// leaves returns when a unit leaves the window.
 func (v *logView) leaves(at *big.Int) *big.Int {
 	return new(big.Int).Add(at, big.NewInt(v.l.Period))
 }
 
-// wait is from now until a unit is gone, one way or the other.
+// wait returns the time from now until a unit is gone, one way or the other.
 func (v *logView) wait(at *big.Int) int64 {
 	gone := v.leaves(at)
 	if v.end != nil && v.end.Cmp(gone) < 0 {
@@ -90,7 +90,7 @@ func (v *logView) canEnter(wait int64) bool {
 	return v.leaves(new(big.Int).Add(v.now, big.NewInt(wait))).IsInt64()
 }
 
-// reset is the wait until the newest of a log is gone.
+// reset returns the wait until the newest of a log is gone.
 func (v *logView) reset(log []admitted) int64 {
 	if len(log) > 0 {
 		return v.wait(log[len(log)-1].at)
@@ -108,7 +108,7 @@ func countOf(log []admitted) (n int64) {
 	return n
 }
 
-// dropOldest is a log without its oldest units.
+// dropOldest returns a log without its oldest units.
 func dropOldest(log []admitted, n int64) []admitted {
 	log = slices.Clone(log)
 	for n > 0 {
@@ -122,7 +122,7 @@ func dropOldest(log []admitted, n int64) []admitted {
 	return log
 }
 
-// dropNewest is a log without its newest units.
+// dropNewest returns a log without its newest units.
 func dropNewest(log []admitted, n int64) []admitted {
 	log = slices.Clone(log)
 	slices.Reverse(log)
@@ -163,7 +163,7 @@ func (m *logModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision
 	return d, nil
 }
 
-// take is what the log becomes, without an end if it stays as it is.
+// take returns what the log becomes, without an end if it stays as it is.
 func (m *logModel) take(v *logView, d *Decision, cost int64) (next logModel, err error) {
 	most, live := v.l.Max, countOf(v.live)
 	d.Limit, d.Limited, d.Remaining = most, cost > most-live, max(0, most-live)

@@ -44,7 +44,7 @@ type reserver interface {
 	reserve(l Limit, now, cost, maxWait int64, keep bool) (Decision, error)
 }
 
-// badFields is the error of the first argument that is out of range.
+// badFields returns the error of the first argument that is out of range.
 func badFields(l Limit, cost int64) error {
 	switch {
 	case l.Max < 0:
@@ -152,7 +152,7 @@ func (w walk) edge() int64 {
 	return edges[w.IntN(len(edges))] + w.Int64N(3) - 1
 }
 
-// size is an integer of 0 or more of any order of magnitude.
+// size returns an integer of 0 or more of any order of magnitude.
 func (w walk) size() int64 {
 	return w.Int64() >> w.IntN(63)
 }
@@ -200,7 +200,7 @@ func (w walk) options(l *Limit) {
 	}
 }
 
-// wait is the longest wait of a reservation.
+// wait returns the longest wait of a reservation.
 func (w walk) wait(l Limit) int64 {
 	switch w.IntN(4) {
 	case 0:

@@ -147,7 +147,7 @@ var options = [...]optionRow{
 	},
 }
 
-// given returns the options that l has: those that it would not have without.
+// given returns the options that l has and that its spelling must name.
 func (l *Limit) given() option {
 	return optBurst.only(l.Burst != l.Max) |
 		optInterval.only(l.Interval) |

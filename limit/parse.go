@@ -202,7 +202,7 @@ func parsePeriod(word []byte, bare bool) (int64, error) {
 	return parseTime(word, bare, ErrPeriod)
 }
 
-// parseTime is parsePeriod with another error for what is no positive time.
+// parseTime is parsePeriod with another error for a time that is not positive.
 func parseTime(word []byte, bare bool, bad error) (int64, error) {
 	ns, err := parseSpan(word, bare, bad)
 	if err == nil && ns == 0 {

@@ -4,10 +4,10 @@ package limit
 // J. Turner, 1986 (see leaky.go), as in nginx's limit_req with a burst and in
 // Sentinel's rate limiter. First come, first served.
 //
-// One goes each E = ⌈Period/Max⌉, and Burst more may wait, which may be none. A
-// request is told how long to wait before it goes ahead; a cost of c takes c
-// places, one behind the other. The state is one time, when the queue is empty:
-// when the next one would go.
+// One request goes each E = ⌈Period/Max⌉, and up to Burst more may wait. A request
+// learns how long to wait before it goes ahead. A cost of c takes c places, one
+// behind the other. The state is one time, "empty": when the queue will be empty,
+// so that the next request would go.
 //
 //	departure = max(empty, now)
 //	limited  ⇔ departure + (cost − 1)·E > now + Burst·E
@@ -19,16 +19,16 @@ package limit
 //	limit    = Burst + 1
 //	remaining = max(0, ⌊((Burst + 1)·E − reset)/E⌋)
 //
-// Reserve is the same, and limited as well if departure − now is longer than the
-// longest wait allowed. A refund shortens the queue by as many places: it is for
-// the last ones of the queue, for those behind the place that is given back keep
-// their departures.
+// Reserve does the same, and also denies if departure − now exceeds the longest
+// wait allowed. A refund shortens the queue by that many places. It is for the last
+// places of the queue: requests behind a place that is given back keep their
+// departures.
 //
-// "Empty" is GCRA's TAT. QUEUE holds back what GCRA lets go at once. When the
-// limit changes, the queue stays as long as it is, and the next request departs
-// when it is empty, whatever the pace of those before it. Nobody overtakes, and
-// the new pace counts after the queue. Converting the places would either let
-// several depart at once, or make one wait for hours after those that have gone.
+// "Empty" is GCRA's TAT. QUEUE holds back the requests that GCRA lets go at once.
+// When the limit changes, the queue stays as long as it is: the next request
+// departs when it is empty, and the new pace counts from there. Nobody overtakes.
+// If places were converted to the new pace, several requests could depart at once,
+// or one could wait for hours after all others have gone.
 //
 // Promise: departures are never closer than E, so in any time t, at most 1 + t/E.
 // If the limit changes, E is the shortest of all.

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withSegments is a limit of SEGMENTED.
+// withSegments returns a limit of SEGMENTED.
 func withSegments(most, period, n int64) Limit {
 	return Limit{Algorithm: SEGMENTED, Max: most, Period: period, Burst: most, Segments: n}
 }
@@ -336,7 +336,7 @@ func TestCountWidths(t *testing.T) {
 	}
 }
 
-// segmentState is a state with a head as it is written, and counts.
+// segmentState returns a state with a head as it is written, and counts.
 func segmentState(end int64, tag byte, n, log2 uint64, counts ...byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(end))
 	return append(binary.AppendUvarint(append(b, tag), n<<2|log2), counts...)

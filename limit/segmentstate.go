@@ -129,8 +129,8 @@ func moveCounts(dst []byte, to int, src []byte, from int) {
 	clear(dst[n*to:])
 }
 
-// sumCounts is the sum of counts, or the largest uint64. It is not ok if one of
-// them is no int64.
+// sumCounts returns the sum of counts, or the largest uint64. ok is false if one
+// of them does not fit in an int64.
 func sumCounts(counts []byte, width int) (sum uint64, ok bool) {
 	if width == 1 {
 		return sumBytes(counts), true

@@ -68,8 +68,8 @@ type slidingWindow struct {
 	// weight is the time that is left of the current window; early is the time
 	// until it begins, if the clock has gone back.
 	weight, early int64
-	// live: a state is in force. rolled: its current window is over, and is prev
-	// here. other: its windows are not the limit's.
+	// live is set if a state is in force, rolled if its current window is over
+	// and is prev here, other if its windows are not the limit's.
 	live, rolled, other bool
 	moved               bool // a denial has moved the windows: they are no limit's
 }
@@ -116,8 +116,8 @@ func (w *slidingWindow) decide(d *Decision, l *Limit, state []byte, now, cost in
 	return counted || changed, nil
 }
 
-// change carries what is used over to windows of l, and reports whether it has. If
-// limited, it does so only if that makes a wait shorter and none longer.
+// change carries the use over to windows of l, and reports whether it has. If
+// limited is set, it does so only if that makes one wait shorter and none longer.
 func (w *slidingWindow) change(l *Limit, now int64, used uint64, limited bool) bool {
 	next := slidingWindow{period: l.Period, prev: int64(used), live: true, rolled: true, moved: limited}
 	if limited {

@@ -54,7 +54,7 @@ func TestTOKENIntervalArrivals(t *testing.T) {
 	})
 }
 
-// intervalState is a state of INTERVAL.
+// intervalState returns a state of INTERVAL.
 func intervalState(full, period, missing, most int64) []byte {
 	u := use{ahead: full, period: period, missing: missing, most: most}
 	return u.put(nil, 0)

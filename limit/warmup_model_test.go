@@ -80,7 +80,7 @@ func (m *warmModel) view(l Limit, now, cost int64) (v warmView, err error) {
 	return v, nil
 }
 
-// price is the time that permits cost, the stored ones first.
+// price returns the time that permits cost, the stored ones first.
 func (v *warmView) price(heat *big.Int, cost int64) *big.Int {
 	stored := new(big.Rat).Quo(new(big.Rat).SetInt(least(heat, big.NewInt(v.l.Warm))), v.coolby)
 	stored.Sub(v.maximum, stored)
@@ -103,7 +103,7 @@ func (v *warmView) price(heat *big.Int, cost int64) *big.Int {
 	return ceil(sum.Num(), sum.Denom())
 }
 
-// heats is by how much permits heat, rounded down.
+// heats returns by how much permits heat, rounded down.
 func (v *warmView) heats(cost int64) *big.Int {
 	r := new(big.Rat).Mul(v.coolby, whole64(cost))
 	return new(big.Int).Quo(r.Num(), r.Denom())
@@ -115,7 +115,7 @@ func (v *warmView) there(d *Decision) {
 	d.Reset = sub(v.end, v.now).Int64()
 }
 
-// owed is what is owed at the pace of the limit.
+// owed returns what is owed at the pace of the limit.
 func (m *warmModel) owed(v *warmView) *big.Int {
 	owed := sub(v.free, v.now)
 	if owed.Sign() > 0 && m.pace != nil {
@@ -147,7 +147,7 @@ func (v *warmView) tell(d *Decision, free, heat *big.Int) {
 	}
 }
 
-// take is the state after a cost has been taken.
+// take returns the state after a cost has been taken.
 func (v *warmView) take(cost int64) (free, heat *big.Int, err error) {
 	q := new(big.Rat).Mul(v.stable, whole64(cost))
 	price, more := v.price(v.heat, cost), v.heats(cost)

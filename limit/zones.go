@@ -15,7 +15,8 @@ type Zones struct {
 }
 
 const (
-	// maxZones bounds what is kept. The database has some 600 names.
+	// maxZones bounds the number of zones that are kept. The database has some
+	// 600 names.
 	maxZones = 1024
 	// maxZoneName is far above the longest name of the database.
 	maxZoneName = 64

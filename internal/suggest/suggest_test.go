@@ -50,7 +50,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// plainDistance is the definition, without a table.
+// plainDistance returns the definition, without a table.
 func plainDistance(a, b string) int {
 	switch {
 	case a == "":
