@@ -3,12 +3,13 @@ package engine
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
 // alarms holds the next deadline of every queue of every shard. A shard takes
 // its lock while holding its own, never the other way round.
 type alarms struct {
-	mu   sync.Mutex // guards all fields below except the channel
+	mu   sync.Mutex // guards the fields below up to told
 	heap heap[*queue]
 	made uint64 // queues so far; orders those that are due at the same time
 	told int64  // what Wake returned last
@@ -16,6 +17,8 @@ type alarms struct {
 	// sooner receives when a deadline earlier than told appears; it buffers
 	// one.
 	sooner chan struct{}
+
+	asked atomic.Uint64 // requests that had to wait; orders them
 }
 
 func newAlarms() *alarms {

@@ -20,12 +20,13 @@ type queue struct {
 	first, last *Waiter
 	head        *Waiter // the first that can be granted in time; nil for none
 	n           int
-	joined      uint32        // waiters, ever
 	limits      heap[*Waiter] // the waiters again, the first to give up first
 	due         int64         // when the head can be granted, if nothing else happens
 	under       limit.Limit   // which the key was last changed under, if that is known
 	forecast    forecast
-	turn        *turn // of a QUEUE's request; nil for a queue of waiters
+	turn        *turn   // of a QUEUE's request; nil for a queue of waiters
+	granted     int64   // when its one request for several limits was granted, which waits for its turn; 0: no such queue
+	ready       *Waiter // to be decided by settle, or nil
 
 	// Guarded by the lock of the alarms.
 	alarm  int64 // when Wake is to serve it
@@ -95,25 +96,50 @@ func newQueue(s *shard, sp *table.Spot) *queue {
 	return &queue{shard: s, hash: sp.Hash, key: string(sp.Key), due: math.MaxInt64, index: -1}
 }
 
-// join puts w at the end of q.
+// open makes a queue for a key that has none.
+func (l *waitlist) open(s *shard, sp *table.Spot) *queue {
+	q := newQueue(s, sp)
+	if l.queues == nil {
+		l.queues = map[string]*queue{}
+	}
+	l.queues[q.key] = q
+	l.n++
+	return q
+}
+
+// arrive gives w its place in the order of asking.
+func (l *waitlist) arrive(w *Waiter) {
+	w.number = l.alarms.asked.Add(1)
+	l.waited++
+}
+
+// join puts w into q, in the order of asking: at the end, unless w comes from
+// another queue.
 func (q *queue) join(w *Waiter) {
 	w.key = q.key
-	w.shard, w.queue, w.prev = q.shard, q, q.last
-	if q.last == nil {
-		q.first = w
-	} else {
-		q.last.next = w
+	w.shard, w.queue = q.shard, q
+	before := q.last
+	for before != nil && before.number > w.number {
+		before = before.prev
 	}
-	q.last = w
-	if q.head == nil {
+	next := q.first
+	if before != nil {
+		next, before.next = before.next, w
+	} else {
+		q.first = w
+	}
+	if next != nil {
+		next.prev = w
+	} else {
+		q.last = w
+	}
+	w.prev, w.next = before, next
+	if q.head == nil || w.number < q.head.number {
 		q.head = w
 	}
-	q.joined++
-	w.number = q.joined
 	q.n++
 	q.limits.push(w)
 	q.shard.waits.waiting++
-	q.shard.waits.waited++
 }
 
 // leave takes w out of q.
@@ -163,6 +189,8 @@ type Waker interface {
 // Waiter is one request to Ask. It must not be reused.
 type Waiter struct {
 	Request
+	// All is what AskAll asks for. Request is then the engine's.
+	All *Together
 	// Until is the last moment, in Unix nanoseconds, at which the request may
 	// be granted.
 	Until int64
@@ -181,7 +209,7 @@ type Waiter struct {
 	key        string  // of the queue, also when it waits no more
 	next, prev *Waiter // in the queue, or among those to notify
 	index      int32   // in queue.limits
-	number     uint32  // order of arrival in the queue
+	number     uint64  // order of asking; 0: it has not had to wait
 }
 
 // Done reports whether the request has been decided. It may be called at any time.
@@ -198,7 +226,7 @@ func (w *Waiter) Key() string { return w.key }
 
 // before orders the waiters of a queue by when they give up.
 func (w *Waiter) before(other *Waiter) bool {
-	return w.Until < other.Until || w.Until == other.Until && int32(w.number-other.number) < 0
+	return w.Until < other.Until || w.Until == other.Until && w.number < other.number
 }
 
 func (w *Waiter) setIndex(i int) { w.index = int32(i) }

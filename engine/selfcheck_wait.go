@@ -19,7 +19,7 @@ func (e *Engine) checkWaits() {
 		if q.index != i || i > 0 && q.before(e.alarms.heap[(i-1)/2]) {
 			panic(fmt.Sprintf("the alarm of %q is at %d, not at %d", q.key, i, q.index))
 		}
-		if q.turn == nil && q.shard.waits.queues[q.key] != q {
+		if q.turn == nil && q.granted == 0 && q.shard.waits.queues[q.key] != q {
 			panic(fmt.Sprintf("there is an alarm for %q, and no queue", q.key))
 		}
 		waiting[q.shard] += q.n

@@ -65,13 +65,9 @@ func (s *shard) liveOf(now int64, q *queue) table.Spot {
 // that is nil.
 func (s *shard) park(now int64, sp *table.Spot, q *queue, w *Waiter, due int64) {
 	if q == nil {
-		q = newQueue(s, sp)
-		if s.waits.queues == nil {
-			s.waits.queues = map[string]*queue{}
-		}
-		s.waits.queues[q.key] = q
-		s.waits.n++
+		q = s.waits.open(s, sp)
 	}
+	s.waits.arrive(w)
 	q.join(w)
 	if q.head == w {
 		if q.due = due; w.isTooLate(now, due) {
@@ -104,17 +100,20 @@ func (s *shard) tell(w *Waiter) {
 	s.waits.lastTold = w
 }
 
-// ring is the alarm of q.
-func (s *shard) ring(now int64, q *queue) {
+// ring is the alarm of q. It returns a waiter that settle must decide, or nil.
+func (s *shard) ring(now int64, q *queue) *Waiter {
 	s.mu.Lock()
 	defer s.unlock()
 	switch {
 	case q.n == 0: // the last has gone meanwhile
 	case q.turn != nil:
 		s.comeTurn(s.clamp(now), q)
-	default:
-		s.serve(s.clamp(now), q)
+	case q.granted != 0:
+		return q.first
+	case s.serve(s.clamp(now), q):
+		return q.ready
 	}
+	return nil
 }
 
 // serve decides the waiters of q that can be decided at now, and reports whether
@@ -122,6 +121,7 @@ func (s *shard) ring(now int64, q *queue) {
 // one that could have been granted only before now.
 func (s *shard) serve(now int64, q *queue) bool {
 	expected := q.due
+	q.ready = nil
 	for left := serveMost; q.n > 0; left-- {
 		q.due = math.MaxInt64
 		if left == 0 {
@@ -136,6 +136,13 @@ func (s *shard) serve(now int64, q *queue) bool {
 			continue
 		}
 		w := q.limits[0]
+		if q.ready == nil && w.All != nil && w.Until <= now {
+			q.ready = w
+		}
+		if q.ready != nil {
+			q.due = now // settle decides it
+			break
+		}
 		if w.Until > now {
 			break
 		}
@@ -166,15 +173,17 @@ func (s *shard) abandon(q *queue) {
 		s.decided(w, ErrClosed)
 		s.tell(w)
 	}
-	if q.turn != nil {
+	switch {
+	case q.turn != nil:
 		delete(s.waits.lines, q.key)
-	} else {
+	case q.granted == 0:
 		s.waits.remove(q)
 	}
 }
 
 // advance decides the head of q, or has it step aside, and reports whether there is
-// another head to look at. If not, the head waits until q.due.
+// another head to look at. If not, the head waits until q.due, or is ready for
+// settle.
 func (s *shard) advance(now int64, q *queue) bool {
 	w := q.head
 	d := &w.decision
@@ -196,6 +205,10 @@ func (s *shard) advance(now int64, q *queue) bool {
 			}
 			return true
 		}
+	}
+	if w.All != nil {
+		q.ready = w
+		return false
 	}
 	if err == nil {
 		w.granted, err = s.takeFor(now, &sp, state, &w.Request, d)

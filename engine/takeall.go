@@ -46,6 +46,10 @@ type Together struct {
 	Soft []bool
 	// Peek decides as if everything was taken, and changes nothing.
 	Peek bool
+	// At is for AskAll: the limit that denies, as Together returns it, or -1.
+	At int
+
+	engine *Engine // that AskAll asked
 }
 
 // soft reports whether the limit at an index cannot deny.
@@ -67,12 +71,25 @@ func (e *Engine) Together(now int64, r *Together) (at int, err error) {
 
 // together decides on all items.
 func (t *Txn) together(r *Together) (at int, err error) {
+	if at, err := t.decideEach(r); err != nil {
+		return at, err
+	}
+	return t.conclude(r, r.worst())
+}
+
+// decideEach decides on each item. The index is that of the item at fault.
+func (t *Txn) decideEach(r *Together) (at int, err error) {
 	for i := range t.items {
 		if err := t.decide(&t.items[i], &r.Limits[i], r.Costs[i], &r.Decisions[i]); err != nil {
 			return i, err
 		}
 	}
-	at = r.worst()
+	return -1, nil
+}
+
+// conclude keeps the decisions if at, the limit that denies, is -1. Otherwise it
+// takes back what was granted.
+func (t *Txn) conclude(r *Together, at int) (int, error) {
 	if at >= 0 {
 		if err := t.retract(); err != nil {
 			return at, err

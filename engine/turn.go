@@ -31,6 +31,7 @@ func (s *shard) askTurn(now int64, sp *table.Spot, state []byte, w *Waiter) (gra
 	q := newQueue(s, sp)
 	q.due = later(now, d.Wait)
 	q.turn = &turn{queue: q, granted: part, from: from, full: full}
+	s.waits.arrive(w)
 	q.join(w)
 	s.waits.lineUp(q.turn)
 	s.waits.alarms.set(q, q.due)

@@ -75,6 +75,8 @@ type Txn struct {
 	places     []Place         // scratch of begin
 	changes    []*table.Change // scratch of commit
 	uncounted  limit.Limit     // a limit without its CountDenied
+	asker      *Waiter         // whom it decides, or nil
+	then       func()          // runs once everything is stored, before the shards are unlocked; or nil
 }
 
 // begin returns a transaction on keys.
@@ -136,7 +138,7 @@ func (e *Engine) end(t *Txn) {
 		}
 		t.items[i] = item{buf: buf, splices: splices}
 	}
-	t.undeclared, t.bytes = false, 0
+	t.undeclared, t.bytes, t.asker, t.then = false, 0, nil, nil
 	e.txns.Put(t)
 }
 

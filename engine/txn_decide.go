@@ -58,8 +58,8 @@ func (t *Txn) decide(it *item, l *limit.Limit, cost int64, d *limit.Decision) er
 		t.uncounted.CountDenied = false
 		l = &t.uncounted
 	}
-	q := it.s.waits.find(it.Key)
-	held := q.holds() && cost > 0
+	q, held := t.held(it)
+	held = held && cost > 0
 	late := !it.written && it.kind != 0 && it.Boxed()
 	if late || held {
 		if err := limit.Peek(l, state, t.now, cost, d); err != nil {
@@ -118,7 +118,7 @@ func (t *Txn) peek(it *item, l *limit.Limit, cost int64, d *limit.Decision) erro
 	if err := limit.Peek(l, state, t.now, cost, d); err != nil {
 		return err
 	}
-	if q := it.s.waits.find(it.Key); q.holds() && cost > 0 {
+	if q, held := t.held(it); held && cost > 0 {
 		return it.s.behind(t.now, q, state, &Request{Limit: *l, Cost: cost}, d)
 	}
 	return nil
@@ -178,4 +178,13 @@ func (t *Txn) retract() error {
 		}
 	}
 	return nil
+}
+
+// held reports whether somebody who asked before waits for the key of it.
+func (t *Txn) held(it *item) (q *queue, held bool) {
+	q = it.s.waits.find(it.Key)
+	if !q.holds() {
+		return q, false
+	}
+	return q, t.asker == nil || t.asker.number == 0 || q.head.number < t.asker.number
 }

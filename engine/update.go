@@ -62,5 +62,8 @@ func (t *Txn) try(now int64, step func() (int, error)) (at int, err error) {
 	if fault, err := t.commit(); err != nil {
 		return fault, err
 	}
+	if t.then != nil {
+		t.then()
+	}
 	return at, nil
 }

@@ -83,6 +83,9 @@ func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
 // when those behind it have been cancelled as well. Until then it may pass
 // unused.
 func (e *Engine) Cancel(now int64, w *Waiter, err error) bool {
+	if w.All != nil {
+		return w.All.engine.settle(now, &settlement{w: w, why: cancels, cause: err})
+	}
 	return !w.Done() && w.shard != nil && w.shard.cancel(now, w, err)
 }
 
@@ -95,7 +98,9 @@ func (e *Engine) Wake(now int64) (next int64) {
 		if q == nil {
 			return next
 		}
-		q.shard.ring(now, q)
+		if w := q.shard.ring(now, q); w != nil {
+			e.settle(now, &settlement{w: w, why: isReady})
+		}
 	}
 }
 
@@ -202,8 +207,8 @@ func (s *shard) cancel(now int64, w *Waiter, err error) bool {
 		s.giveTurnBack(s.clamp(now), q, err)
 	default:
 		now = s.clamp(now)
-		s.deny(now, q, w, err)
 		q.forecast.stale++
+		s.deny(now, q, w, err)
 		s.serve(now, q)
 	}
 	return true

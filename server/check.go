@@ -23,6 +23,7 @@ type checking struct {
 	how     checkHow
 	cost    int64
 	explain bool
+	wait    int64 // the most ns that a denial waits; negative if WAIT is not given
 
 	all engine.Together  // what the engine is asked; its slices are reused
 	ds  []limit.Decision // on Charges
@@ -57,7 +58,7 @@ func (srv *Server) doneChecking(k *checking) {
 
 // begin begins a check in a namespace. The error is errNoNamespace.
 func (k *checking) begin(srv *Server, namespace []byte) error {
-	k.force, k.how, k.cost, k.explain = srv.rules.force.Load(), checkTakes, 1, false
+	k.force, k.how, k.cost, k.explain, k.wait = srv.rules.force.Load(), checkTakes, 1, false, -1
 	k.ns = k.force.set.Namespace(namespace)
 	if k.ns == nil {
 		return errNoNamespace

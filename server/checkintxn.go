@@ -28,9 +28,14 @@ func (c *call) resolve() *resolved {
 		r.text = checkError(err, c.Args[1])
 		return r
 	}
-	r.checking = checking{Query: from.Found(), force: from.force, ns: from.ns, how: from.how, cost: from.cost, explain: from.explain}
+	r.checking = from.found()
 	r.ds = make([]limit.Decision, len(r.Charges))
 	return r
+}
+
+// found returns a copy of a check whose rules have been found, which stays valid and holds no more memory than it needs.
+func (k *checking) found() checking {
+	return checking{Query: k.Found(), force: k.force, ns: k.ns, how: k.how, cost: k.cost, explain: k.explain, wait: k.wait}
 }
 
 // resolving collects the keys of checks.

@@ -17,14 +17,14 @@ func checkCommands() []command {
 	}
 	return []command{{
 		Command: spec.Command{
-			Name: "RL.CHECK", Example: "RL.CHECK shop 2 user u17 path /cart", Arity: -3, Flags: spec.Write | spec.Fast,
+			Name: "RL.CHECK", Example: "RL.CHECK shop 2 user u17 path /cart", Arity: -3, Flags: spec.Write | spec.Fast | spec.Blocking,
 			Group: "rules", Complexity: "O(n log n) for n rules that match",
-			Summary: "Takes from the limits of all rules that match, or from none.",
+			Summary: "Takes from the limits of all rules that match, or from none; with WAIT, waits for them.",
 			Args: []spec.Argument{
 				{Name: "namespace", Kind: "string"},
 				{Name: "numfields", Kind: "integer"},
 				{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{{Name: "field", Kind: "string"}, {Name: "value", Kind: "string"}}},
-				request.CostWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
+				request.CostWord(), request.WaitWord(), token("PEEK"), token("REFUND"), token("EXPLAIN"),
 			},
 		},
 		run: (*call).rlCheck, atomic: (*call).rlCheckIn, resolves: true,
@@ -36,6 +36,10 @@ func (c *call) rlCheck() {
 	defer c.srv.doneChecking(k)
 	if text := k.parse(c.srv, c.Args[1:]); text != "" {
 		c.Fail(text)
+		return
+	}
+	if k.wait >= 0 {
+		c.askCheck(k, c.Args, nil)
 		return
 	}
 	if err := k.decide(c.srv, c.lane(), c.Now); err != nil {
@@ -88,31 +92,28 @@ func (k *checking) parse(srv *Server, words [][]byte) (text string) {
 
 // options parses the options of a check.
 func (k *checking) options(words [][]byte) (text string) {
-	costly := false
+	a := request.Args{Cost: 1, MaxWait: -1}
 	for len(words) > 0 {
+		n, text := a.Option(words, request.OwnCost|request.OwnWait)
 		switch word := words[0]; {
-		case resp.EqualFold(word, "COST") && !costly:
-			if len(words) < 2 {
-				return "ERR syntax error: COST without its value"
-			}
-			var a request.Args
-			if text := a.SetCost(words[1]); text != "" {
-				return text
-			}
-			k.cost, costly = a.Cost, true
-			words = words[1:]
+		case text != "":
+			return text
+		case n > 0:
 		case resp.EqualFold(word, "PEEK") && k.how == checkTakes:
-			k.how = checkPeeks
+			k.how, n = checkPeeks, 1
 		case resp.EqualFold(word, "REFUND") && k.how == checkTakes:
-			k.how = checkRefunds
+			k.how, n = checkRefunds, 1
 		case resp.EqualFold(word, "EXPLAIN") && !k.explain:
-			k.explain = true
-		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "EXPLAIN"), resp.EqualFold(word, "COST"):
+			k.explain, n = true, 1
+		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "EXPLAIN"):
 			return "ERR syntax error: " + resp.Quote(word) + " is given twice, or with what excludes it"
 		default:
 			return "ERR unknown option " + resp.Quote(word) + " for RL.CHECK: is numfields right?"
 		}
-		words = words[1:]
+		words = words[n:]
+	}
+	if k.cost, k.wait = a.Cost, a.MaxWait; k.wait >= 0 && k.how != checkTakes {
+		return "ERR syntax error: WAIT is for a check that takes"
 	}
 	return ""
 }

@@ -94,7 +94,7 @@ func TestCheckErrors(t *testing.T) {
 		{"RL.CHECK a 0 COST", "-ERR syntax error: COST without its value"},
 		{"RL.CHECK a 0 COST -1", "-ERR COST is negative"},
 		{"RL.CHECK a 0 COST x", `-ERR COST must be an integer: "x"`},
-		{"RL.CHECK a 0 COST 1 COST 1", `-ERR syntax error: "COST" is given twice, or with what excludes it`},
+		{"RL.CHECK a 0 COST 1 COST 1", `-ERR syntax error: COST is given twice`},
 		{"RL.CHECK a 0 PEEK REFUND", `-ERR syntax error: "REFUND" is given twice, or with what excludes it`},
 	} {
 		got := line(c.do(strings.Fields(test.in)...))

@@ -102,6 +102,7 @@ func (srv *Server) enforce(set *rules.Set) rules.Changes {
 	b.force.Store(next)
 	b.changes.Add(1)
 	b.problem.Store(nil)
+	srv.rulesChanged()
 	changes := rules.Diff(old.set, set)
 	srv.log.Info("the rules are loaded", "rules", len(set.Rules()), "added", len(changes.Added), "changed", len(changes.Changed),
 		"removed", len(changes.Removed), "same", changes.Same)

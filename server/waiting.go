@@ -17,7 +17,8 @@ import (
 type waiting struct {
 	engine.Waiter
 	cmd    *command
-	logged []byte // the key, if the decision is to be logged
+	logged []byte       // the key, if the decision is to be logged
+	check  *parsedCheck // nil: it is no check
 }
 
 // The errors that a wait can end with, besides the engine's.
@@ -42,9 +43,15 @@ func (c *call) askFor(key []byte, w *waiting, most int64) {
 		return
 	}
 	w.cmd = c.cmd
+	c.parkFor(w)
+}
+
+// parkFor parks the session until w has been decided.
+func (c *call) parkFor(w *waiting) {
+	s := c.client
 	s.pub.waits.Store(w)
 	s.park(func() bool { return s.waited(w) })
-	if s.mayWait() != nil { // it changed after the check above, when this wait was not yet visible
+	if s.mayWait() != nil || w.outdated(c.srv) { // it changed when this wait was not yet visible
 		s.conn.Wake()
 	}
 }
@@ -65,27 +72,41 @@ func (s *session) mayWait() error {
 // waited replies if w has been decided or must be given up, and reports whether it did.
 func (s *session) waited(w *waiting) bool {
 	if !w.Done() {
-		cause := s.mayWait()
-		if cause == nil {
-			return false // it was woken for another reason
+		switch cause := s.mayWait(); {
+		case cause == errWaitRefused:
+			s.srv.states().Cancel(s.call.Now, &w.Waiter, cause)
+		case cause != nil:
+			s.srv.states().Cancel(s.call.Now, &w.Waiter, nil) // it is denied
+		case w.outdated(s.srv) && s.srv.states().Withdraw(s.call.Now, &w.Waiter):
+			return s.asksAnew(w)
+		case !w.Done():
+			return false // it was woken for another reason, or only its answer waits
 		}
-		if cause != errWaitRefused {
-			cause = nil // it is denied
-		}
-		s.srv.states().Cancel(s.call.Now, &w.Waiter, cause)
 	}
-	s.pub.waits.Store(nil)
 	s.call.Failed = false
 	s.call.answer(w, []byte(w.Key()))
+	s.waitEnds(w)
+	return true
+}
+
+// waitEnds ends the session's wait, after the reply.
+func (s *session) waitEnds(w *waiting) {
+	s.pub.waits.Store(nil)
+	if w.check != nil {
+		s.pub.argMemory.Store(0)
+	}
 	if s.call.Failed {
 		s.stripe.Fail(w.cmd.ID)
 	}
-	return true
 }
 
 // answer replies with the decision. The key is for the error.
 func (c *call) answer(w *waiting, key []byte) {
 	d, granted, err := w.Result()
+	if w.check != nil && err != errWaitUnblocked && err != errWaitRefused {
+		c.answerCheck(w, err)
+		return
+	}
 	wants := w.Limit.Algorithm.Kind()
 	if w.Lease != nil {
 		wants = limit.LEASE

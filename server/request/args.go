@@ -50,7 +50,7 @@ func ParseLimit(zones *limit.Zones, words [][]byte, allowed Own, a *Args) (n int
 	for err == nil && n < len(words) {
 		var used int
 		if used, err = p.Option(words[n:]); err == nil && used == 0 {
-			if used, text = a.own(words[n:], allowed); text != "" {
+			if used, text = a.Option(words[n:], allowed); text != "" {
 				return n, text
 			}
 			if used == 0 {
@@ -71,9 +71,9 @@ func ParseLimit(zones *limit.Zones, words [][]byte, allowed Own, a *Args) (n int
 	return n, ""
 }
 
-// own parses one of the command's own options from the start of words. It returns how many words
+// Option parses one of the command's own options from the start of words. It returns how many words
 // the option has, 0 if the first word is not an allowed option.
-func (a *Args) own(words [][]byte, allowed Own) (n int, text string) {
+func (a *Args) Option(words [][]byte, allowed Own) (n int, text string) {
 	o, name := ownOption(words[0])
 	switch {
 	case o&allowed == 0:
