@@ -115,6 +115,9 @@ func (im *importer) add(namespace string, e outEntry) {
 	im.namespaces[namespace] = append(im.namespaces[namespace], e)
 }
 
+// wildcard writes a value of Envoy's, in which stars stand for any bytes, as a pattern.
+func wildcard(value string) string { return strings.ReplaceAll(value, `\`, `\\`) }
+
 // literal writes a value as a pattern that matches only it.
 func literal(value string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(value)
@@ -139,6 +142,7 @@ func (im *importer) envoy(root *yaml.Node) {
 		im.fail(root, "the file has no domain")
 		return
 	}
+	im.namespaces = map[string][]outEntry{clean(domain.Value): nil} // a check is allowed also if there is no rule
 	top := im.descriptors(nodeOf(root, "descriptors"))
 	var paths [][]string
 	var walk func(nodes []*envoyNode, path []string)
@@ -176,13 +180,16 @@ func hasTwice(path []string) bool {
 	return len(slices.Compact(sorted)) < len(path)
 }
 
-// descriptors reads a list of descriptors. At each level, a value comes before a wildcard, and that before any
-// value.
+// descriptors reads a list of descriptors, which may be empty. At each level, a value comes before a wildcard, the first
+// in the file first, and that before any value.
 func (im *importer) descriptors(list *yaml.Node) (all []*envoyNode) {
 	if list == nil {
 		return nil
 	}
-	im.items(im.resolve(list), "descriptors", func(item *yaml.Node) {
+	if list = im.resolve(list); list.Tag == "!!null" {
+		return nil
+	}
+	im.items(list, "descriptors", func(item *yaml.Node) {
 		n := &envoyNode{at: item}
 		im.pairs(item, "a descriptor", func(key, value *yaml.Node) {
 			switch value = im.resolve(value); key.Value {
@@ -197,7 +204,12 @@ func (im *importer) descriptors(list *yaml.Node) (all []*envoyNode) {
 			case "rate_limit":
 				n.rate = value
 			case "shadow_mode":
-				n.shadow = im.yes(value, "shadow_mode")
+				n.shadow = n.shadow || im.yes(value, "shadow_mode")
+			case "quota_mode":
+				if im.yes(value, "quota_mode") {
+					n.shadow = true
+					im.note(key, "quota_mode denies nothing, as shadow mode does; what it tells the caller is not carried over")
+				}
 			case "share_threshold":
 				n.shared = im.yes(value, "share_threshold")
 			case "descriptors":
@@ -215,13 +227,34 @@ func (im *importer) descriptors(list *yaml.Node) (all []*envoyNode) {
 		switch {
 		case !n.valued:
 			return 2
-		case strings.HasSuffix(n.value, "*"):
+		case n.isWildcard():
 			return 1
 		}
 		return 0
 	}
-	slices.SortStableFunc(all, func(a, b *envoyNode) int { return cmp.Or(rank(a)-rank(b), len(b.value)-len(a.value)) })
-	return all
+	slices.SortStableFunc(all, func(a, b *envoyNode) int { return rank(a) - rank(b) })
+	return slices.DeleteFunc(all, func(n *envoyNode) bool { return im.hidden(n, all) })
+}
+
+// isWildcard reports whether the value has a star, which stands for any bytes.
+func (n *envoyNode) isWildcard() bool { return n.valued && strings.Contains(n.value, "*") }
+
+// hidden reports whether a wildcard is never looked up, since one before it takes all of its values.
+func (im *importer) hidden(n *envoyNode, among []*envoyNode) bool {
+	if !n.isWildcard() {
+		return false
+	}
+	own := parsePattern(wildcard(n.value))
+	for _, b := range among {
+		if b == n {
+			break
+		}
+		if p := parsePattern(wildcard(b.value)); b.key == n.key && b.isWildcard() && p.covers(&own) {
+			im.note(n.at, "%s is never looked up, since %s comes before it: left out", quote(n.value), quote(b.value))
+			return true
+		}
+	}
+	return false
 }
 
 // lookups appends a rule for each way in which a descriptor with the keys of path can be looked up. The lookup
@@ -238,15 +271,14 @@ func (im *importer) lookups(nodes []*envoyNode, path []string, so outRule, name 
 			r.Match[k] = v
 		}
 		as := strings.TrimPrefix(name+"_"+n.key, "_")
-		wild := n.valued && strings.HasSuffix(n.value, "*")
 		if n.valued {
 			as += "_" + n.value
 			r.Match[n.key] = literal(n.value)
-			if wild {
-				r.Match[n.key] = literal(n.value[:len(n.value)-1]) + "*"
+			if n.isWildcard() {
+				r.Match[n.key] = wildcard(n.value)
 			}
 		}
-		if !n.valued || wild && !n.shared {
+		if !n.valued || n.isWildcard() && !n.shared {
 			r.Key = append(r.Key, n.key)
 		}
 		if len(path) > 1 {
@@ -336,7 +368,9 @@ func (im *importer) limitador(root *yaml.Node) {
 	if list := nodeOf(root, "limits"); list != nil {
 		root = im.resolve(list)
 	}
+	number := 0
 	im.items(root, "the limits", func(item *yaml.Node) {
+		number++
 		var namespace, name string
 		var except [][2]string
 		r, most, seconds, ok := outRule{Match: map[string]string{}}, int64(0), int64(0), true
@@ -387,7 +421,7 @@ func (im *importer) limitador(root *yaml.Node) {
 		if !ok {
 			return
 		}
-		r.Name = im.named(cmp.Or(name, fmt.Sprintf("limit_%d", len(im.names)+1)))
+		r.Name = im.named(cmp.Or(name, fmt.Sprintf("limit_%d", number)))
 		r.Limit = fmt.Sprintf("fixed %d/%ds first", most, seconds)
 		im.limit(clean(namespace), r, except)
 	})

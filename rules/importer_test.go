@@ -78,6 +78,75 @@ descriptors:
 	}
 }
 
+// TestImportEnvoyConstructs imports what the examples and the tests of Envoy's ratelimit service have.
+func TestImportEnvoyConstructs(t *testing.T) {
+	const before = "domain: d\ndescriptors:\n"
+	for _, test := range []struct {
+		name, text string
+		checks     map[string]string // fields: the limits that apply, of a shared counter with the rule's key
+		notes      []string
+	}{
+		{"no descriptors", "", map[string]string{"k=v": ""}, nil},
+		{"unlimited below a limit", `
+  - key: foo
+    rate_limit: {unit: minute, requests_per_unit: 2}
+    descriptors:
+      - {key: bar, rate_limit: {unit: minute, requests_per_unit: 3}}
+      - {key: bar, value: banned, rate_limit: {unit: minute, requests_per_unit: 0}}
+      - {key: bay, rate_limit: {unlimited: true}}
+      - {key: baz, value: shady, rate_limit: {unit: minute, requests_per_unit: 1}, shadow_mode: true}
+  - {key: qux, rate_limit: {unlimited: true}}
+`, map[string]string{
+			"foo=1": "foo FIXED 2/m", "foo=1 bar=2": "foo FIXED 2/m, foo_bar FIXED 3/m", "foo=1 bar=banned": "foo FIXED 2/m, foo_bar_banned FIXED 0/m",
+			"foo=1 bay=2": "foo FIXED 2/m", "foo=1 baz=shady": "foo FIXED 2/m, foo_baz_shady FIXED 1/m (shadow)", "foo=1 baz=x": "foo FIXED 2/m", "qux=1": "",
+		}, []string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has"}},
+		{"stars anywhere", `
+  - {key: a, value: "/api*v1", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: a, value: "svc*ep*rpc", rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: a, value: "/api/7/v1", rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: a, value: "\\x*", rate_limit: {unit: minute, requests_per_unit: 4}}
+`, map[string]string{
+			"a=/api/v2/v1": "a_/api_v1 FIXED 1/m", "a=/api/7/v1": "a_/api/7/v1 FIXED 3/m", "a=svc1ep2rpc": "a_svc_ep_rpc FIXED 2/m", "a=/api": "", `a=\x1`: "a__x_ FIXED 4/m",
+		}, nil},
+		{"the first wildcard in the file", `
+  - {key: a, value: "fo*", rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: a, value: "foo*", rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: b, value: "foo*", rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: b, value: "fo*", rate_limit: {unit: minute, requests_per_unit: 4}}
+`, map[string]string{"a=foo": "a_fo_ FIXED 1/m", "b=foo": "b_foo_ FIXED 3/m", "b=fox": "b_fo_ FIXED 4/m"},
+			[]string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has", `line 5: "foo*" is never looked up, since "fo*" comes before it: left out`}},
+		{"quota mode", `
+  - {key: a, value: x, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: a, value: y, quota_mode: false, rate_limit: {unit: minute, requests_per_unit: 1}}
+`, map[string]string{"a=x": "a_x FIXED 1/m (shadow)", "a=y": "a_y FIXED 1/m"},
+			[]string{"line 4: quota_mode denies nothing, as shadow mode does; what it tells the caller is not carried over"}},
+		{"metrics", `
+  - {key: a, value_to_metric: true, metadata: {name: s}, descriptors: [{key: b, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}]}
+`, map[string]string{"a=1 b=2": "a_b FIXED 1/m", "a=1": ""},
+			[]string{"line 4: value_to_metric is not carried over", "line 4: metadata is not carried over", "line 4: detailed_metric is not carried over"}},
+		{"one key at two levels", `
+  - {key: a, value: "top/*", descriptors: [{key: a, value: "x/*", rate_limit: {unit: minute, requests_per_unit: 1}}]}
+`, map[string]string{"a=top/x/1": ""}, []string{"line 1: the descriptor a, a has a key twice: left out"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := imported(t, "envoy", before+test.text, test.notes...)
+			for fields, want := range test.checks {
+				var got []string
+				for _, c := range match(t, s, "d", fields).Charges {
+					text := c.Rule.Name + " " + c.Limit.String()
+					if c.Role == Shadowed {
+						text += " (shadow)"
+					}
+					got = append(got, text)
+				}
+				if strings.Join(got, ", ") != want {
+					t.Errorf("%s: %q, want %s", fields, got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestImportLimitador(t *testing.T) {
 	s := imported(t, "limitador", `
 - namespace: api
@@ -101,10 +170,10 @@ func TestImportLimitador(t *testing.T) {
   conditions: [req_method == "GET*"]
 `, `line 16: the condition "size(user) > 3" cannot be carried over, so its limit is left out`)
 	for fields, want := range map[string]string{
-		"req.method=POST req.path=/x user_id=u":    "posts FIXED 10/m FIRST, limit_3 FIXED 1000000/s FIRST",
-		"req.method=POST req.path=/json user_id=u": "limit_3 FIXED 1000000/s FIRST",
-		"req.method=POST req.path=/x":              "limit_3 FIXED 1000000/s FIRST",
-		"":                                         "limit_3 FIXED 1000000/s FIRST",
+		"req.method=POST req.path=/x user_id=u":    "posts FIXED 10/m FIRST, limit_2 FIXED 1000000/s FIRST",
+		"req.method=POST req.path=/json user_id=u": "limit_2 FIXED 1000000/s FIRST",
+		"req.method=POST req.path=/x":              "limit_2 FIXED 1000000/s FIRST",
+		"":                                         "limit_2 FIXED 1000000/s FIRST",
 	} {
 		var got []string
 		for _, c := range match(t, s, "api", fields).Charges {
