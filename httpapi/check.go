@@ -117,7 +117,7 @@ func (a *api) policiesOf(answer *CheckAnswer) (all []policy) {
 		if r.Mode != "enforce" {
 			continue
 		}
-		p := policy{name: r.Rule, quota: r.Limit, remaining: r.Remaining, reset: r.Reset}
+		p := policy{name: r.Rule, quota: r.Limit, remaining: r.Remaining, reset: r.window()}
 		if l, err := limitOf(a, r.Spelling); err == nil {
 			p.quota, p.window = l.Max, seconds(limit.Milliseconds(l.Period))
 		}

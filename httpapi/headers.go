@@ -16,9 +16,24 @@ type policy struct {
 	remaining, reset int64 // reset is in ms
 }
 
+// mostInteger is the largest integer of Structured Fields (RFC 9651).
+const mostInteger = 999_999_999_999_999
+
+// decimal writes an integer that is 0 or more.
+func decimal(n int64) string { return strconv.FormatInt(min(n, mostInteger), 10) }
+
+// window returns the time, in ms, in which no more than what is left can be used: until the limit grants, if it denies,
+// so that Retry-After is not earlier, and else until all of it is available again.
+func (d *Decision) window() int64 {
+	if d.Limited && d.Wait >= 0 {
+		return d.Wait
+	}
+	return d.Reset
+}
+
 // policyOf returns the policy of a limit that has decided.
 func policyOf(name string, l *limit.Limit, d *Decision) policy {
-	return policy{name: name, quota: l.Max, window: seconds(limit.Milliseconds(l.Period)), remaining: d.Remaining, reset: d.Reset}
+	return policy{name: name, quota: l.Max, window: seconds(limit.Milliseconds(l.Period)), remaining: d.Remaining, reset: d.window()}
 }
 
 // seconds rounds a time in milliseconds up to seconds.
@@ -35,12 +50,12 @@ func setHeaders(h http.Header, all []policy, d *Decision, x bool) {
 	var policies, states []string
 	for _, p := range all {
 		name := sfString(p.name)
-		text := name + ";q=" + strconv.FormatInt(p.quota, 10)
+		text := name + ";q=" + decimal(p.quota)
 		if p.window > 0 {
-			text += ";w=" + strconv.FormatInt(p.window, 10)
+			text += ";w=" + decimal(p.window)
 		}
 		policies = append(policies, text)
-		states = append(states, name+";r="+strconv.FormatInt(p.remaining, 10)+";t="+strconv.FormatInt(seconds(p.reset), 10))
+		states = append(states, name+";r="+decimal(p.remaining)+";t="+decimal(seconds(p.reset)))
 	}
 	if len(all) > 0 {
 		h.Set("RateLimit-Policy", strings.Join(policies, ", "))

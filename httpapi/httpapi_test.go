@@ -113,7 +113,7 @@ func TestAuthByRules(t *testing.T) {
 		t.Errorf("%s: %s", got, w.Body)
 	}
 	for name, want := range map[string]string{
-		"RateLimit-Policy": `"global";q=20000;w=1, "user-api";q=60;w=60`, "RateLimit": `"global";r=19999;t=1, "user-api";r=0;t=60`,
+		"RateLimit-Policy": `"global";q=20000;w=1, "user-api";q=60;w=60`, "RateLimit": `"global";r=19999;t=1, "user-api";r=0;t=2`,
 		"Retry-After": "2", "X-RateLimit-Limit": "60",
 	} {
 		if got := w.Header().Get(name); got != want || w.Code != 429 {
@@ -261,10 +261,11 @@ func TestAuth(t *testing.T) {
 	}{
 		{"limit=GCRA+100/m+BURST+20", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=100;w=60`, "RateLimit": `"default";r=19;t=1`, "Retry-After": "", "X-RateLimit-Limit": ""}},
 		{"limit=GCRA+100/m+BURST+20&headers=x&name=a%22b%C3%BC", denied, 429, map[string]string{
-			"RateLimit-Policy": `"a\"b??";q=100;w=60`, "RateLimit": `"a\"b??";r=0;t=60`, "Retry-After": "2",
+			"RateLimit-Policy": `"a\"b??";q=100;w=60`, "RateLimit": `"a\"b??";r=0;t=2`, "Retry-After": "2",
 			"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60",
 		}},
 		{"limit=GCRA+5/10ms&denied=403&cost=30", never, 403, map[string]string{"RateLimit-Policy": `"default";q=5;w=1`, "Retry-After": ""}},
+		{"limit=FIXED+9223372036854775807/d", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=999999999999999;w=86400`}}, // the largest integer there
 		{"limit=FIXED+5+CALENDAR+month", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=5`}},
 	} {
 		f := &fake{reply: c.reply}
