@@ -175,4 +175,3 @@ func checkWhileReloading(t *testing.T, addr string, id int, stop <-chan struct{}
 		pipelines.Add(1)
 	}
 }
-

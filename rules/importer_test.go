@@ -108,22 +108,31 @@ func TestImportEnvoyConstructs(t *testing.T) {
 `, map[string]string{
 			"a=/api/v2/v1": "a_/api_v1 FIXED 1/m", "a=/api/7/v1": "a_/api/7/v1 FIXED 3/m", "a=svc1ep2rpc": "a_svc_ep_rpc FIXED 2/m", "a=/api": "", `a=\x1`: "a__x_ FIXED 4/m",
 		}, nil},
-		{"the first wildcard in the file", `
+		{
+			"the first wildcard in the file", `
   - {key: a, value: "fo*", rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: a, value: "foo*", rate_limit: {unit: minute, requests_per_unit: 2}}
   - {key: b, value: "foo*", rate_limit: {unit: minute, requests_per_unit: 3}}
   - {key: b, value: "fo*", rate_limit: {unit: minute, requests_per_unit: 4}}
-`, map[string]string{"a=foo": "a_fo_ FIXED 1/m", "b=foo": "b_foo_ FIXED 3/m", "b=fox": "b_fo_ FIXED 4/m"},
-			[]string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has", `line 5: "foo*" is never looked up, since "fo*" comes before it: left out`}},
-		{"quota mode", `
+`,
+			map[string]string{"a=foo": "a_fo_ FIXED 1/m", "b=foo": "b_foo_ FIXED 3/m", "b=fox": "b_fo_ FIXED 4/m"},
+			[]string{"line 1: Envoy decides which descriptors a request has; a check is limited by all rules whose fields it has", `line 5: "foo*" is never looked up, since "fo*" comes before it: left out`},
+		},
+		{
+			"quota mode", `
   - {key: a, value: x, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: a, value: y, quota_mode: false, rate_limit: {unit: minute, requests_per_unit: 1}}
-`, map[string]string{"a=x": "a_x FIXED 1/m (shadow)", "a=y": "a_y FIXED 1/m"},
-			[]string{"line 4: quota_mode denies nothing, as shadow mode does; what it tells the caller is not carried over"}},
-		{"metrics", `
+`,
+			map[string]string{"a=x": "a_x FIXED 1/m (shadow)", "a=y": "a_y FIXED 1/m"},
+			[]string{"line 4: quota_mode denies nothing, as shadow mode does; what it tells the caller is not carried over"},
+		},
+		{
+			"metrics", `
   - {key: a, value_to_metric: true, metadata: {name: s}, descriptors: [{key: b, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}]}
-`, map[string]string{"a=1 b=2": "a_b FIXED 1/m", "a=1": ""},
-			[]string{"line 4: value_to_metric is not carried over", "line 4: metadata is not carried over", "line 4: detailed_metric is not carried over"}},
+`,
+			map[string]string{"a=1 b=2": "a_b FIXED 1/m", "a=1": ""},
+			[]string{"line 4: value_to_metric is not carried over", "line 4: metadata is not carried over", "line 4: detailed_metric is not carried over"},
+		},
 		{"one key at two levels", `
   - {key: a, value: "top/*", descriptors: [{key: a, value: "x/*", rate_limit: {unit: minute, requests_per_unit: 1}}]}
 `, map[string]string{"a=top/x/1": ""}, []string{"line 1: the descriptor a, a has a key twice: left out"}},
