@@ -240,3 +240,38 @@ func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
 		t.Errorf("it ended with %v", ends)
 	}
 }
+
+// A state of the largest size is an entry by itself. It reaches the other node, and does not cost the leader its leadership.
+func TestLargestRecord(t *testing.T) {
+	dir := t.TempDir()
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	var nodes []*Node
+	var tables []*list
+	for i, id := range []string{"a", "b"} {
+		tables = append(tables, &list{states: map[string]string{}})
+		n, err := Open(realOptions(t, id, tables[i]), Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.Close() }()
+		nodes = append(nodes, n)
+	}
+	until(t, "a leader", func() bool { return nodes[0].Turn() != 0 })
+	if err := nodes[0].Add("b", addresses[1]); err != nil {
+		t.Fatal(err)
+	}
+	turn := nodes[0].Turn()
+	tables[0].decide("before", "a")
+	tables[0].decide(strings.Repeat("x", MaxRecord), "b")
+	tables[0].decide("after", "c")
+	done := make(chan error, 1)
+	nodes[0].Wait(turn, func(err error) { done <- err })
+	nodes[0].Kick()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "both have all", func() bool { return maps.Equal(tables[0].snapshot(), tables[1].snapshot()) })
+	if nodes[0].Turn() != turn {
+		t.Error("the leader has lost its leadership")
+	}
+}

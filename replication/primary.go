@@ -18,6 +18,9 @@ import (
 // small, and what came after it waited for it.
 
 const (
+	// MaxRecord is the most bytes of a record: no state of a table may be longer. A record that is longer than a batch is a batch by itself, and an
+	// entry of this size is still sent and written within the time that heartbeats leave.
+	MaxRecord = 8 << 20
 	// maxBatch is at how many bytes of records a batch ends. One record may be longer.
 	maxBatch = 256 << 10
 	// idle is how long after the last group an empty one follows, which carries the time on.

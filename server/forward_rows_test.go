@@ -1,0 +1,78 @@
+package server
+
+import (
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What docs/replication.md says of a client of a node that does not lead, where no other test shows it.
+func TestForwardedClientIsServedAsWritten(t *testing.T) {
+	n := newTwoNodes(t)
+	c, here, there := n.follower.client(), n.follower.client(), n.leader.client()
+
+	// Scripts are the leader's.
+	sha := c.send("SCRIPT LOAD \"return 1\"\r\n", 1)[0]
+	if got := there.do("SCRIPT", "EXISTS", strings.Trim(sha, `"`)); got.Elems[0].Int != 1 {
+		t.Errorf("SCRIPT LOAD: %s, and the leader has %+v", sha, got)
+	}
+	// So are the slow log and what is denied often. MONITOR of both nodes shows the command.
+	there.do("CONFIG", "SET", "slowlog-log-slower-than", "0")
+	monitors := []*testClient{n.follower.client(), n.leader.client()}
+	for _, m := range monitors {
+		m.do("MONITOR")
+	}
+	c.gets("RL.TAKE denied GCRA 1/d\r\nRL.TAKE denied GCRA 1/d COST 2\r\n", "[0 1 0 -1 86400000]", "[1 1 0 -1 86400000]")
+	for _, m := range monitors {
+		for seen := ""; !strings.Contains(seen, `"denied"`); seen += string(m.conn.take()) {
+			runtime.Gosched()
+		}
+	}
+	if got := line(there.do("SLOWLOG", "GET", "-1")); !strings.Contains(got, "denied") {
+		t.Errorf("SLOWLOG of the leader: %s", got)
+	}
+	if got := line(here.do("SLOWLOG", "GET", "-1")); strings.Contains(got, "denied") {
+		t.Errorf("SLOWLOG of the node: %s", got)
+	}
+	if got := c.send("RL.TOP\r\n", 1)[0]; !strings.Contains(got, `"denied"`) {
+		t.Errorf("RL.TOP: %s", got)
+	}
+	// CLIENT UNBLOCK takes the id that the leader lists, at the leader.
+	c.s.Data([]byte("RL.TAKE denied GCRA 1/d WAIT 2d\r\n"))
+	for n.leader.engine.Stats().Waiting == 0 {
+		runtime.Gosched()
+	}
+	for _, l := range strings.Split(there.do("CLIENT", "LIST").Text, "\n") {
+		if strings.Contains(l, " fd=-1 ") {
+			there.do("CLIENT", "UNBLOCK", strings.TrimPrefix(strings.Fields(l)[0], "id="))
+		}
+	}
+	if got := c.receive(1); !strings.HasPrefix(got[0], "[1 ") {
+		t.Errorf("CLIENT UNBLOCK: %q", got)
+	}
+	// CLIENT PAUSE holds the clients of the node, or at the leader everybody's.
+	for _, at := range []*testServer{n.follower, n.leader} {
+		admin := at.client()
+		admin.do("CLIENT", "PAUSE", "100000", "ALL")
+		before := at.parked.Load()
+		c.s.Data([]byte("RL.PEEK other GCRA 1/d\r\n"))
+		for at.parked.Load() == before {
+			runtime.Gosched()
+		}
+		if got := string(c.conn.take()); got != "" {
+			t.Errorf("while clients are paused: %q", got)
+		}
+		admin.do("CLIENT", "UNPAUSE")
+		if got := c.receive(1); got[0] != "[0 1 0 -1 86400000]" {
+			t.Errorf("after the pause: %q", got)
+		}
+	}
+	// A command of more than 16 MB is an error, and the next one is served.
+	n.follower.client().do("CONFIG", "SET", "client-query-buffer-limit", "128mb", "proto-max-bulk-len", "64mb")
+	long := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + strconv.Itoa(forwardMost) + "\r\n" + strings.Repeat("x", forwardMost) + "\r\n"
+	c.gets(long+"GET k\r\n", "-"+errForwardSize, "nil")
+	// CLIENT CACHING YES cannot be passed on.
+	c.send("HELLO 3\r\n", 1)
+	c.gets("CLIENT TRACKING ON OPTIN\r\nCLIENT CACHING YES\r\nGET foo\r\n", "OK", "OK", "-MOVED 12182 127.0.0.1:7", `["invalidate" ["foo"]]`)
+}
