@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// snapshotBytes is after how many bytes of log a snapshot is made.
+	// snapshotBytes is after how many bytes of log a snapshot is made, and up to half as many more: see snapshotAfter.
 	snapshotBytes = 64 << 20
 	// trailingBytes is about how many bytes of log stay behind a snapshot, for followers
 	// that were away for a moment; trailingLeast is how many entries stay at the least.
@@ -57,11 +57,15 @@ func (o *Options) trailing() int64 {
 	return o.TrailingBytes
 }
 
+// snapshotAfter is the node's own number of bytes. All nodes count the same log, so with one number all would make their snapshots
+// at the same moment, and no majority would be left that does nothing else.
 func (o *Options) snapshotAfter() int64 {
-	if o.SnapshotBytes == 0 {
-		return snapshotBytes
+	after := o.SnapshotBytes
+	if after == 0 {
+		after = snapshotBytes
 	}
-	return o.SnapshotBytes
+	const shares = 16
+	return after + after/2*int64(nodeNumber(o.ID)%shares)/shares
 }
 
 // grew counts an entry of the log. The lock is held.

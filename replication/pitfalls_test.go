@@ -318,3 +318,19 @@ func TestStateHashes(t *testing.T) {
 		}
 	})
 }
+
+// All nodes count the same log, and each makes its snapshots at a number of bytes of its own, so that a majority is
+// not busy with them at the same moment.
+func TestSnapshotsAreApart(t *testing.T) {
+	at := map[int64]bool{}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		after := (&Options{ID: name}).snapshotAfter()
+		if after < snapshotBytes || after >= snapshotBytes/2*3 {
+			t.Errorf("%s makes a snapshot after %d bytes", name, after)
+		}
+		at[after] = true
+	}
+	if len(at) != 3 {
+		t.Errorf("three nodes make their snapshots at %v", at)
+	}
+}
