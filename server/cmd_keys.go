@@ -16,10 +16,15 @@ import (
 func keyCommands() []command {
 	keys := []spec.Argument{{Name: "key", Kind: "key", Multiple: true}}
 	pattern := spec.Argument{Name: "pattern", Kind: "string", Token: "MATCH", Optional: true}
-	flush := []spec.Argument{{Name: "flush-type", Kind: "oneof", Optional: true, Args: []spec.Argument{
-		{Name: "async", Kind: "pure-token", Token: "ASYNC"},
-		{Name: "sync", Kind: "pure-token", Token: "SYNC"},
-	}}}
+	flush := func(name string) command {
+		return command{
+			Command: spec.Command{
+				Name: name, Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Complexity: "O(1)",
+				Summary: "Forgets every key.", Args: []spec.Argument{spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))},
+			},
+			run: (*call).flushAll, atomic: (*call).flushAllIn,
+		}
+	}
 	many := func(name, summary string, f spec.Flags, run func(*call), atomic func(*call, *values.Txn)) command {
 		return command{
 			Command: spec.Command{
@@ -71,20 +76,8 @@ func keyCommands() []command {
 			},
 			run: (*call).dbSize, atomic: (*call).dbSizeIn,
 		},
-		{
-			Command: spec.Command{
-				Name: "FLUSHALL", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Complexity: "O(1)",
-				Summary: "Forgets every key.", Args: flush,
-			},
-			run: (*call).flushAll, atomic: (*call).flushAllIn,
-		},
-		{
-			Command: spec.Command{
-				Name: "FLUSHDB", Arity: -1, Flags: spec.Write | spec.Quorum | spec.Dangerous, Group: "server", Complexity: "O(1)",
-				Summary: "Forgets every key.", Args: flush,
-			},
-			run: (*call).flushAll, atomic: (*call).flushAllIn,
-		},
+		flush("FLUSHALL"),
+		flush("FLUSHDB"),
 	}
 }
 
