@@ -101,7 +101,7 @@ func TestProxies(t *testing.T) {
 			addr := "127.0.0.1:" + freePort(t)
 			c.run(addr, p.HTTPAddr, t.TempDir())
 			url := "http://" + addr + "/page?x=1"
-			for i, state := range []string{`"api";r=1;t=1800`, `"api";r=0;t=1800`} {
+			for i, state := range []string{`"api";r=1;t=1800`, `"api";r=0;t=3600`} {
 				status, header, body := ask(t, url)
 				if status != 200 || body != "served /page" || header.Get("RateLimit") != state || header.Get("RateLimit-Policy") != `"api";q=2;w=3600` {
 					t.Errorf("request %d: %d %q %v", i+1, status, body, header)

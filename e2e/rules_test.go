@@ -214,7 +214,7 @@ func TestRulesByCommandSurviveAKill(t *testing.T) {
 	p.Stop()
 }
 
-// TestRulesInACluster sets rules by command, kills the leader, and finds the rules and their callers at the next one,
+// TestRulesInACluster sets rules by command, waits under them, kills the leader, and finds the rules and their callers at the next one,
 // also through a node that does not lead, and after all nodes have been restarted.
 func TestRulesInACluster(t *testing.T) {
 	nodes := startCluster(t, 3)
@@ -225,6 +225,13 @@ func TestRulesInACluster(t *testing.T) {
 	}
 	if got := first.ask(t, "RL.CHECK", "shop", "1", "user", long, "COST", "7"); !strings.HasPrefix(got, "[0 10 3 ") {
 		t.Fatal(got)
+	}
+	// A check waits at the leader for clients of every node.
+	first.ask(t, "RL.RULES", "SET", "paced", "all", "{limit: 5/s burst 1}")
+	for _, n := range append(nodes, nodes...) {
+		if got := n.ask(t, "RL.CHECK", "paced", "0", "WAIT", "1m"); !strings.HasPrefix(got, "[0 1 0 -1 ") {
+			t.Fatal(got)
+		}
 	}
 	first.Kill()
 	var others []*raftNode
