@@ -1,5 +1,7 @@
 package limit
 
+import "encoding/binary"
+
 // The generic cell rate algorithm, in its virtual scheduling form: ITU-T
 // Recommendation I.371 and ATM Forum Traffic Management Specification 4.0,
 // with a cost for each request as in redis-cell.
@@ -26,3 +28,7 @@ package limit
 // carry.go.
 //
 // Promise: in any time t, at most Burst + t/E.
+
+// FullAt returns the state of a bucket that is full again at a time, in Unix ns, and has no pace: it is read at
+// that of the next call. Older files have such states.
+func FullAt(at int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(at)) }

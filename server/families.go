@@ -8,6 +8,7 @@ func families() [][]command {
 		cellCommands(),
 		takeCommands(),
 		takeAllCommands(),
+		importCommands(),
 		leaseCommands(),
 		checkCommands(),
 		rulesCommands(),

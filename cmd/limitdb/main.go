@@ -120,7 +120,7 @@ valid, and ends. docs/configuration.md lists the directives.`,
 		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
-	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), recoverCommand(), versionCommand())
+	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), importCommand(), recoverCommand(), versionCommand())
 	sayUsage(root)
 	return root
 }

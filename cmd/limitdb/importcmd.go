@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// The variables with the passwords of the two servers.
+const (
+	fromPassword = "LIMITDB_FROM_PASSWORD"
+	toPassword   = "LIMITDB_TO_PASSWORD"
+)
+
+// errImportLacks is returned if keys are not there in the end.
+var errImportLacks = errors.New("keys of the source are not there")
+
+func importCommand() *cobra.Command {
+	var from, to, match, caFile string
+	var replace bool
+	c := &cobra.Command{
+		Use:   "import --from redis://host:port/db --to redis://host:port",
+		Short: "Copy the keys of a Redis server to a server that runs",
+		Long: `Copies strings and counters, lists, sets, hashes, sorted sets and the keys of redis-cell, with the time that they
+have left, to a limitdb server that runs. Other types are refused, and counted.
+
+Keys that the target has stay as they are, so the command can be ended and begun again. Run it before you switch:
+what the source counts meanwhile is not copied. rediss:// is for TLS. Passwords are in ` + fromPassword + ` and
+` + toPassword + `, or are asked for.`,
+		Args:    cobra.NoArgs,
+		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6380\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",
+		RunE: func(c *cobra.Command, _ []string) error {
+			source, err := openRemote(from, fromPassword, caFile)
+			if err != nil {
+				return err
+			}
+			defer source.close()
+			target, err := openRemote(to, toPassword, caFile)
+			if err != nil {
+				return err
+			}
+			defer target.close()
+			m := &keyImport{from: source, to: target, match: match, replace: replace, batch: importBatch}
+			m.progress = everySecond(func(read, total int64) {
+				fmt.Fprintf(os.Stderr, "%d of %d keys\n", read, total)
+			})
+			err = m.run()
+			if tell := m.report(c.OutOrStdout()); err != nil || tell != nil {
+				return errors.Join(err, tell)
+			}
+			have, lack, err := m.verify()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d keys of the source are there", have)
+			if lack > 0 {
+				fmt.Fprintf(c.OutOrStdout(), ", and %d are not\n", lack)
+				return errImportLacks
+			}
+			fmt.Fprintln(c.OutOrStdout())
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", "", "the Redis server to read")
+	f.StringVar(&to, "to", "", "the limitdb server to write to")
+	f.StringVar(&match, "match", "*", "only keys that match this pattern, as in SCAN")
+	f.StringVar(&caFile, "cacert", "", "a file with certificates to trust, in PEM")
+	f.BoolVar(&replace, "replace", false, "replace keys that the target has, unless they hold a limit")
+	_ = c.MarkFlagRequired("from")
+	_ = c.MarkFlagRequired("to")
+	return c
+}

@@ -1,0 +1,425 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"limitdb/resp"
+)
+
+// keyImport copies the keys of a Redis server to a limitdb server that runs.
+//
+// It reads a batch of keys, what they hold and when they expire, and writes them with commands that leave keys alone
+// which the target has. So it can be ended and begun again. Times are copied as what is left of them, so the
+// clocks of the two machines need not agree, and what takes time on the way makes a key expire later, never sooner.
+//
+// redis-cell keeps its limiters as strings: the time at which the limit is full again, in nanoseconds of Unix time,
+// in a key that expires at that time. Such a key becomes a limiter that is full again at that time. Its limit is that
+// of the next call, as in redis-cell.
+type keyImport struct {
+	from, to *remote
+	match    string
+	replace  bool
+
+	batch    int
+	total    int64
+	read     int64
+	counts   map[string]*typeCount
+	refusals map[string]bool // the keys that were refused, up to maxRefusals
+	progress func(read, total int64)
+}
+
+// typeCount counts the keys of a type.
+type typeCount struct {
+	carried, there, refused int64
+	why                     string // the first refusal's cause
+}
+
+const (
+	importBatch = 500
+	// importBytes is about how many bytes of values are read at once.
+	importBytes = 4 << 20
+	// importMost is the most memory that a key may take in Redis to be read. What limitdb can hold takes less.
+	importMost = 32 << 20
+	// importChunk is at about how many bytes a command that writes elements of a collection ends.
+	importChunk = 64 << 10
+	// importWords is about how many words such a command has: limitdb takes 1024.
+	importWords = 1000
+	// importText is the longest text that limitdb takes, by default.
+	importText  = 64 << 10
+	maxRefusals = 100_000
+
+	// throttle is the type of redis-cell's keys in the table.
+	throttle = "throttle"
+	// throttleSlack is by how much a key of redis-cell may expire sooner or later than its limit is full, in ms.
+	throttleSlack = 2000
+	// throttleLeast is the least time of such a key, in the year 2001.
+	throttleLeast = 1_000_000_000_000_000_000
+)
+
+// importedKey is a key of the source.
+type importedKey struct {
+	key, typ string
+	left     int64 // ms until it expires; -1 for never
+	bytes    int64 // of memory, in Redis
+	value    resp.Value
+	now      int64 // the source's time when it was read, in Unix ns
+}
+
+// run copies all keys.
+func (m *keyImport) run() error {
+	m.counts, m.refusals = map[string]*typeCount{}, map[string]bool{}
+	size, err := m.from.ask("DBSIZE")
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.from.name, err)
+	}
+	m.total = size.Int
+	return m.walk(func(keys []string) error {
+		m.read += int64(len(keys))
+		defer func() { m.progress(m.read, m.total) }()
+		return m.copyBatch(keys)
+	})
+}
+
+// walk calls fn for the keys of the source, some at a time.
+func (m *keyImport) walk(fn func(keys []string) error) error {
+	for cursor := "0"; ; {
+		page, err := m.from.ask("SCAN", cursor, "MATCH", m.match, "COUNT", strconv.Itoa(m.batch))
+		if err != nil {
+			return fmt.Errorf("%s: SCAN: %w", m.from.name, err)
+		}
+		if len(page.Elems) != 2 {
+			return fmt.Errorf("%s: SCAN has an unknown reply", m.from.name)
+		}
+		keys := make([]string, len(page.Elems[1].Elems))
+		for i, k := range page.Elems[1].Elems {
+			keys[i] = k.Text
+		}
+		if len(keys) > 0 {
+			if err := fn(keys); err != nil {
+				return err
+			}
+		}
+		if cursor = page.Elems[0].Text; cursor == "0" {
+			return nil
+		}
+	}
+}
+
+func (m *keyImport) count(typ string) *typeCount {
+	if m.counts[typ] == nil {
+		m.counts[typ] = &typeCount{}
+	}
+	return m.counts[typ]
+}
+
+func (m *keyImport) refuse(k *importedKey, why string) {
+	c := m.count(k.typ)
+	if c.refused++; c.why == "" {
+		c.why = why
+	}
+	if len(m.refusals) < maxRefusals {
+		m.refusals[k.key] = true
+	}
+}
+
+// copyBatch copies some keys.
+func (m *keyImport) copyBatch(names []string) error {
+	for _, k := range names {
+		m.from.add("TYPE", k)
+		m.from.add("PTTL", k)
+		m.from.add("MEMORY", "USAGE", k, "SAMPLES", "0")
+	}
+	all, err := m.from.flush(3 * len(names))
+	if err != nil {
+		return err
+	}
+	var some []*importedKey
+	bytes := int64(0)
+	for i, name := range names {
+		k := &importedKey{key: name, typ: all[3*i].Text, left: all[3*i+1].Int, bytes: all[3*i+2].Int}
+		if err := errors.Join(all[3*i].Err(), all[3*i+1].Err()); err != nil {
+			return fmt.Errorf("%s: %w", m.from.name, err)
+		}
+		switch {
+		case k.typ == "none" || k.left == -2:
+			continue // it has expired meanwhile
+		case k.reads() == nil:
+			m.refuse(k, "limitdb has no such type")
+			continue
+		case k.bytes > importMost:
+			m.refuse(k, "too large")
+			continue
+		}
+		if bytes += k.bytes; bytes > importBytes && len(some) > 0 {
+			if err := m.copyKeys(some); err != nil {
+				return err
+			}
+			some, bytes = nil, k.bytes
+		}
+		some = append(some, k)
+	}
+	return m.copyKeys(some)
+}
+
+// reads returns the command that reads what the key holds; nil if limitdb has no such type.
+func (k *importedKey) reads() []string {
+	switch k.typ {
+	case "string":
+		return []string{"GET", k.key}
+	case "list":
+		return []string{"LRANGE", k.key, "0", "-1"}
+	case "set":
+		return []string{"SMEMBERS", k.key}
+	case "hash":
+		return []string{"HGETALL", k.key}
+	case "zset":
+		return []string{"ZRANGE", k.key, "0", "-1", "WITHSCORES"}
+	}
+	return nil
+}
+
+// copyKeys reads what keys hold, and writes it.
+func (m *keyImport) copyKeys(keys []*importedKey) error {
+	m.from.add("TIME")
+	for _, k := range keys {
+		m.from.add(k.reads()...)
+		m.from.add("PTTL", k.key)
+	}
+	all, err := m.from.flush(1 + 2*len(keys))
+	if err != nil {
+		return err
+	}
+	if len(all[0].Elems) != 2 {
+		return fmt.Errorf("%s: TIME has an unknown reply", m.from.name)
+	}
+	seconds, _ := strconv.ParseInt(all[0].Elems[0].Text, 10, 64)
+	micros, _ := strconv.ParseInt(all[0].Elems[1].Text, 10, 64)
+	var there []*importedKey
+	for i, k := range keys {
+		k.value, k.left = all[1+2*i], all[2+2*i].Int
+		k.now = seconds*1e9 + micros*1e3
+		switch {
+		case k.value.Err() != nil:
+			m.refuse(k, k.value.Err().Error())
+		case k.longest() > importText:
+			m.refuse(k, "it has a text of more than 64 kB")
+		case k.value.Null || k.left == -2 || k.typ != "string" && len(k.value.Elems) == 0:
+		default:
+			if _, ok := k.throttled(); ok {
+				k.typ = throttle
+			}
+			there = append(there, k)
+		}
+	}
+	return m.write(there)
+}
+
+// longest returns the length of the longest text that the key has or holds.
+func (k *importedKey) longest() int {
+	n := max(len(k.key), len(k.value.Text))
+	for i := range k.value.Elems {
+		n = max(n, len(k.value.Elems[i].Text))
+	}
+	return n
+}
+
+// throttled returns after how many nanoseconds the limit of a key of redis-cell is full again, and false for another
+// key.
+func (k *importedKey) throttled() (left int64, ok bool) {
+	full, err := strconv.ParseInt(k.value.Text, 10, 64)
+	if k.typ != "string" && k.typ != throttle || err != nil || full < throttleLeast || k.left < 0 {
+		return 0, false
+	}
+	left = full - k.now
+	if off := left/1e6 - k.left; off < -throttleSlack || off > throttleSlack {
+		return 0, false
+	}
+	return max(left, 0), true
+}
+
+// write writes keys to the target.
+func (m *keyImport) write(keys []*importedKey) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	for _, k := range keys {
+		m.to.add("TYPE", k.key)
+	}
+	types, err := m.to.flush(len(keys))
+	if err != nil {
+		return err
+	}
+	var writes []*importedKey
+	var commands []int
+	n := 0
+	for i, k := range keys {
+		switch held := types[i].Text; {
+		case types[i].Err() != nil:
+			m.refuse(k, types[i].Err().Error())
+			continue
+		case held != "none" && (!m.replace || !slices.Contains([]string{"string", "list", "set", "hash", "zset"}, held)):
+			m.count(k.typ).there++
+			continue
+		}
+		before := n
+		n += m.addWrites(k, types[i].Text != "none")
+		writes, commands = append(writes, k), append(commands, n-before)
+	}
+	replies, err := m.to.flush(n)
+	if err != nil {
+		return err
+	}
+	for i, k := range writes {
+		m.written(k, replies[:commands[i]])
+		replies = replies[commands[i]:]
+	}
+	return nil
+}
+
+// addWrites adds the commands that write a key, and returns how many they are.
+func (m *keyImport) addWrites(k *importedKey, over bool) (n int) {
+	add := func(words ...string) {
+		m.to.add(words...)
+		n++
+	}
+	left := strconv.FormatInt(max(k.left, 1), 10)
+	if k.typ == throttle {
+		full, _ := k.throttled()
+		if over {
+			add("DEL", k.key)
+		}
+		add("RL.IMPORT", k.key, "GCRA", strconv.FormatInt(full, 10))
+		return n
+	}
+	if k.typ == "string" {
+		words := []string{"SET", k.key, k.value.Text}
+		if k.left >= 0 {
+			words = append(words, "PX", left)
+		}
+		if !over {
+			words = append(words, "NX")
+		}
+		add(words...)
+		return n
+	}
+	add("MULTI")
+	if over {
+		add("DEL", k.key)
+	}
+	name := map[string]string{"list": "RPUSH", "set": "SADD", "hash": "HSET", "zset": "ZADD"}[k.typ]
+	each := 1
+	if k.typ == "hash" || k.typ == "zset" {
+		each = 2
+	}
+	words, size := []string{name, k.key}, 0
+	for e := k.value.Elems; len(e) >= each; e = e[each:] {
+		switch {
+		case k.typ == "zset": // a member and its score, the other way round
+			words = append(words, e[1].Text, e[0].Text)
+		case each == 2:
+			words = append(words, e[0].Text, e[1].Text)
+		default:
+			words = append(words, e[0].Text)
+		}
+		size += len(e[0].Text) + 16
+		if size > importChunk || len(words) >= importWords || len(e) == each {
+			add(words...)
+			words, size = words[:2], 0
+		}
+	}
+	if k.left >= 0 {
+		add("PEXPIRE", k.key, left)
+	}
+	add("EXEC")
+	return n
+}
+
+// written counts what has become of a key.
+func (m *keyImport) written(k *importedKey, replies []resp.Value) {
+	last := replies[len(replies)-1]
+	for _, v := range append(replies, last.Elems...) {
+		if err := v.Err(); err != nil {
+			m.refuse(k, err.Error())
+			return
+		}
+	}
+	if last.Null || k.typ == throttle && last.Int == 0 {
+		m.count(k.typ).there++
+		return
+	}
+	m.count(k.typ).carried++
+}
+
+// verify counts the keys of the source that the target has as well, and those that it lacks without having been
+// refused.
+func (m *keyImport) verify() (have, lack int64, err error) {
+	err = m.walk(func(keys []string) error {
+		for _, k := range keys {
+			m.to.add("EXISTS", k)
+		}
+		there, err := m.to.flush(len(keys))
+		if err != nil {
+			return err
+		}
+		var missing []string
+		for i, k := range keys {
+			if there[i].Int == 1 {
+				have++
+			} else if !m.refusals[k] {
+				missing = append(missing, k)
+				m.from.add("PTTL", k)
+			}
+		}
+		left, err := m.from.flush(len(missing))
+		for i := range missing {
+			// One that is about to expire may have done so at the target while we asked.
+			if err == nil && (left[i].Int == -1 || left[i].Int > throttleSlack) {
+				lack++
+			}
+		}
+		return err
+	})
+	return have, lack, err
+}
+
+// report prints a table of the types.
+func (m *keyImport) report(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "type\tcarried\tthere already\trefused\t")
+	var why []string
+	types := make([]string, 0, len(m.counts))
+	for typ := range m.counts {
+		types = append(types, typ)
+	}
+	slices.Sort(types)
+	for _, typ := range types {
+		c := m.counts[typ]
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t\n", typ, c.carried, c.there, c.refused)
+		if c.refused > 0 {
+			why = append(why, fmt.Sprintf("refused of type %s: %s\n", typ, c.why))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, strings.Join(why, ""))
+	return err
+}
+
+// everySecond returns a function that calls fn at most once a second.
+func everySecond(fn func(read, total int64)) func(read, total int64) {
+	last := time.Now()
+	return func(read, total int64) {
+		if time.Since(last) >= time.Second {
+			last = time.Now()
+			fn(read, total)
+		}
+	}
+}
