@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -207,4 +209,65 @@ func parseClean(b []byte) (c clean, err error) {
 	c.clock = int64(binary.LittleEndian.Uint64(b[16:]))
 	c.boot = int64(binary.LittleEndian.Uint64(b[24:]))
 	return c, nil
+}
+
+// readManifest reads MANIFEST, or finds that there is no data.
+func (s *Store) readManifest() error {
+	m, err := parseManifestFile(s.fs, filepath.Join(s.o.Dir, manifestName))
+	if !errors.Is(err, fs.ErrNotExist) {
+		s.man = m
+		return err
+	}
+	m, err = parseManifestFile(s.fs, filepath.Join(s.o.Dir, retiredName))
+	if err == nil {
+		s.log.Warn("the log was turned off while the server ran: the directory's state is older than what clients were told, and is dropped", "dir", s.o.Dir)
+		s.man, s.dropped = &manifest{header: m.header}, true // its files are leftovers
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	names, err := s.fs.List(s.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range names {
+		if _, _, data := fileNumber(name); data {
+			return fmt.Errorf("%w (%s)", ErrNoManifest, filepath.Join(s.o.Dir, name))
+		}
+	}
+	return nil
+}
+
+// parseManifestFile reads a MANIFEST. Errors: fs.ErrNotExist, ErrFormat, *CorruptError, and those of the file
+// system.
+func parseManifestFile(fsys FS, name string) (*manifest, error) {
+	b, err := readFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseManifest(b)
+	switch {
+	case errors.Is(err, ErrFormat):
+		return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
+	case err != nil:
+		return nil, &CorruptError{name, 0, err.Error()}
+	}
+	return m, nil
+}
+
+// readFile reads the first 4 MB of a file.
+func readFile(fsys FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(size, 4<<20))
+	_, err = readAt(f, b, 0)
+	return b, err
 }
