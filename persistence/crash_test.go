@@ -234,11 +234,11 @@ func (w *world) commit() {
 	w.marks[w.store.opened.Load()+1] = w.hist.mark()
 	w.safeAt[w.store.opened.Load()+1] = w.changedAt
 	w.store.commit()
-	w.settle()
+	w.noteDurable()
 }
 
-// settle records what has become durable.
-func (w *world) settle() {
+// noteDurable records what has become durable.
+func (w *world) noteDurable() {
 	d := w.store.durable.Load()
 	if m := w.marks[d]; m != nil {
 		w.hist.ack(m)
@@ -273,7 +273,7 @@ func (w *world) between() {
 	case 3:
 		if w.policy == EverySec {
 			w.store.sync()
-			w.settle()
+			w.noteDurable()
 		}
 	}
 }
@@ -351,10 +351,10 @@ func (w *world) step() {
 		w.commit()
 	case what < 20:
 		w.store.second()
-		w.settle()
+		w.noteDurable()
 	case what == 20:
 		if err := w.store.Snapshot(); err == nil {
-			w.settle()
+			w.noteDurable()
 			w.hist.ack(w.copied) // both the log and the base have it
 		} else if !errors.Is(err, errCrashed) && !errors.Is(err, ErrFailed) {
 			w.t.Fatal(err)

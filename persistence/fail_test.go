@@ -53,18 +53,18 @@ func (w *world) work(stop func() bool) error {
 		switch i % 10 {
 		case 4:
 			w.store.second()
-			w.settle()
+			w.noteDurable()
 		case 7:
 			if err := w.store.Snapshot(); err != nil {
 				return err
 			}
-			w.settle()
+			w.noteDurable()
 		case 9:
 			w.backups++
 			if _, err := w.store.Backup(fmt.Sprint("backup", w.backups)); err != nil {
 				return err
 			}
-			w.settle()
+			w.noteDurable()
 		}
 		if err := w.store.Failing(); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 	}
 	// A sync that succeeds now says nothing about what an earlier one failed to sync.
 	w.store.second()
-	w.settle()
+	w.noteDurable()
 	if w.rng.IntN(2) == 0 {
 		return
 	}
@@ -144,7 +144,7 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 		t.Fatalf("after %v: %v", err, again)
 	}
 	w.store.sync()
-	w.settle()
+	w.noteDurable()
 }
 
 // The store refuses writers while the disk is full, and recovers by itself when there is room.

@@ -29,7 +29,7 @@ func (s *Store) sync() error {
 		if err := s.syncFile(old); err != nil {
 			return err
 		}
-		if err := s.settle(old); err != nil {
+		if err := s.finishOld(old); err != nil {
 			return err
 		}
 	}
@@ -67,9 +67,9 @@ func (s *Store) syncFile(l *logFile) error {
 	return nil
 }
 
-// settle records that the old log is durable, and writes a mark to the new log that says so. From then on,
+// finishOld records that the old log is durable, and writes a mark to the new log that says so. From then on,
 // damage to the old log is not mistaken for a torn tail. The caller holds syncing.
-func (s *Store) settle(old *logFile) error {
+func (s *Store) finishOld(old *logFile) error {
 	s.io.Lock()
 	defer s.io.Unlock()
 	if s.old != old {

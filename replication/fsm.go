@@ -199,7 +199,7 @@ func (c *copying) Persist(sink raft.SnapshotSink) error {
 	return writeSnapshot(sink, c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
 		return c.n.table.Copy(0, cursor, dst) // not at the replicated time: a later entry may change what has expired then
 	}, func() (uint64, error) {
-		err := c.n.settled(c.broken)
+		err := c.n.awaitLogged(c.broken)
 		c.n.mu.Lock()
 		defer c.n.mu.Unlock()
 		return c.n.applied, err
@@ -209,8 +209,9 @@ func (c *copying) Persist(sink raft.SnapshotSink) error {
 // Release ends the snapshot.
 func (c *copying) Release() {}
 
-// settled waits until all that the table has is in the log. It fails where the node has abdicated since broken was read.
-func (n *Node) settled(broken uint64) error {
+// awaitLogged waits until everything in the table is in the log. It fails if the node has abdicated since broken
+// was read.
+func (n *Node) awaitLogged(broken uint64) error {
 	n.mu.Lock()
 	turn := n.turn.Load()
 	same := n.broken == broken

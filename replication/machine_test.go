@@ -441,8 +441,8 @@ func (w *world) step() {
 	}
 }
 
-// settle lets all nodes catch up.
-func (w *world) settle() {
+// catchUp lets all nodes catch up.
+func (w *world) catchUp() {
 	for _, n := range w.nodes {
 		for n.applied < len(w.log) {
 			n.next()
@@ -464,7 +464,7 @@ func TestStateIsTheFoldOfWhatWasAccepted(t *testing.T) {
 				w.step()
 				w.check()
 			}
-			w.settle()
+			w.catchUp()
 			w.check()
 			replied += len(w.replied)
 		}

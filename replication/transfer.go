@@ -45,7 +45,7 @@ func (n *Node) Transfer(id string) error {
 		n.handing.Store(false)
 		signal(n.retry)
 	}()
-	if err := n.settle(); err != nil {
+	if err := n.finishEpoch(); err != nil {
 		return err
 	}
 	if err := n.raft.LeadershipTransferToServer(raft.ServerID(to.server), raft.ServerAddress(to.Address)).Error(); err != nil {
@@ -94,8 +94,9 @@ func (n *Node) successor(id string) (*Member, error) {
 	return nil, ErrNoSuccessor
 }
 
-// settle has the table decide nothing more, waits until all that it has decided is accepted, and closes the epoch.
-func (n *Node) settle() error {
+// finishEpoch stops the table from deciding, waits until everything that it has decided is accepted, and closes
+// the epoch.
+func (n *Node) finishEpoch() error {
 	turn := n.Turn()
 	n.table.Pause()
 	quiet := 0 // groups in a row behind which nothing was decided

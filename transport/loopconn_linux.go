@@ -74,7 +74,7 @@ func (c *loopConn) act() {
 		c.update()
 	}
 	if todo&postWake != 0 && c.life.Serving() && !c.yielded { // a session that has yielded is resumed in its turn
-		c.settle(c.session.Resume())
+		c.ran(c.session.Resume())
 	}
 	if todo&postStop != 0 {
 		c.closeAfterFlush(ErrStopped, min(stopLinger, c.l.g.opts.LingerTime))
@@ -111,7 +111,7 @@ func (c *loopConn) read() {
 		c.end()
 	case c.life.Serving():
 		c.moved.Store(c.l.now)
-		c.settle(c.session.Data(c.l.buf[:n]))
+		c.ran(c.session.Data(c.l.buf[:n]))
 	default: // thrown away
 		c.left -= int64(n)
 		if c.left <= 0 {
@@ -132,8 +132,8 @@ func (c *loopConn) end() {
 	c.update()
 }
 
-// settle handles the result of Data or Resume.
-func (c *loopConn) settle(more bool) {
+// ran records whether the session goes on, as Data or Resume has returned.
+func (c *loopConn) ran(more bool) {
 	c.parked = !more
 	c.update()
 }

@@ -180,7 +180,7 @@ func (c *loopConn) again() {
 	if c.reset() {
 		return
 	}
-	c.settle(c.session.Resume())
+	c.ran(c.session.Resume())
 }
 
 // reset closes the connection if its peer has reset it, and reports whether it

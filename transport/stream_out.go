@@ -118,7 +118,7 @@ func (o *outbox) flush() {
 		}
 	}
 	o.busy = false
-	o.settle()
+	o.endIfDue()
 	o.mu.Unlock()
 }
 
@@ -145,8 +145,9 @@ func (o *outbox) tell() {
 	}
 }
 
-// settle does what is due when the flusher does not run. The caller holds mu.
-func (o *outbox) settle() {
+// endIfDue drops what is queued if the connection is closed, and ends the output after its last byte. The flusher
+// must not run, and the caller holds mu.
+func (o *outbox) endIfDue() {
 	switch {
 	case o.closed:
 		// Not before the flusher is done, since it reads from the queue's memory.
@@ -174,7 +175,7 @@ func (o *outbox) finish(linger time.Duration) {
 	o.goesOn()
 	_ = o.c.nc.SetDeadline(time.Now().Add(o.c.g.opts.FlushTimeout))
 	if !o.busy {
-		o.settle()
+		o.endIfDue()
 	}
 }
 
@@ -184,7 +185,7 @@ func (o *outbox) close() {
 	defer o.mu.Unlock()
 	o.closed = true
 	if !o.busy {
-		o.settle()
+		o.endIfDue()
 	}
 }
 
