@@ -1,13 +1,16 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"limitdb/resp"
 )
@@ -15,9 +18,8 @@ import (
 // shopFile is the example of docs/rules.md.
 const shopFile = "../rules/testdata/shop.yaml"
 
-// checkOn checks "field value …" in the namespace shop, and returns the reply as one line.
-func checkOn(t *testing.T, addr, fields string) string {
-	t.Helper()
+// checkWords returns the RL.CHECK of "field value …" in the namespace shop.
+func checkWords(fields string) []string {
 	words := strings.Fields(fields)
 	n := len(words)
 	for i, w := range words {
@@ -26,7 +28,46 @@ func checkOn(t *testing.T, addr, fields string) string {
 			break
 		}
 	}
-	return flat(one(t, addr, append([]string{"RL.CHECK", "shop", fmt.Sprint(n / 2)}, words...)...))
+	return append([]string{"RL.CHECK", "shop", fmt.Sprint(n / 2)}, words...)
+}
+
+// checkOn checks "field value …" in the namespace shop, and returns the reply as one line.
+func checkOn(t *testing.T, addr, fields string) string {
+	t.Helper()
+	return flat(one(t, addr, checkWords(fields)...))
+}
+
+// checkAtOnce checks all in one transaction, so at one time, and returns the replies as lines.
+func checkAtOnce(t *testing.T, addr string, checks []string) (replies []string) {
+	t.Helper()
+	b := []byte("MULTI\r\n")
+	for _, fields := range checks {
+		words := checkWords(fields)
+		b = resp.AppendArray(b, len(words))
+		for _, w := range words {
+			b = resp.AppendBulkString(b, w)
+		}
+	}
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(deadline))
+	if _, err := c.Write(append(b, "EXEC\r\n"...)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(c)
+	var v resp.Value
+	for range len(checks) + 2 { // OK, QUEUED for each, and the replies
+		if v, err = resp.ReadReply(r, 1<<20); err != nil || v.Err() != nil {
+			t.Fatalf("%v %v", err, v.Err())
+		}
+	}
+	for _, e := range v.Elems {
+		replies = append(replies, flat(e))
+	}
+	return replies
 }
 
 // flat renders the first four parts of a decision and the rule: limited, limit, remaining and whether there is a wait.
@@ -35,15 +76,6 @@ func flat(v resp.Value) string {
 		return v.Text
 	}
 	return fmt.Sprintf("%d %d %d %s", v.Elems[0].Int, v.Elems[1].Int, v.Elems[2].Int, v.Elems[5].Text)
-}
-
-// times checks n times and returns the last reply.
-func times(t *testing.T, n int, addr, fields string) (last string) {
-	t.Helper()
-	for range n {
-		last = checkOn(t, addr, fields)
-	}
-	return last
 }
 
 func expectCheck(t *testing.T, got, want string) {
@@ -56,19 +88,37 @@ func expectCheck(t *testing.T, got, want string) {
 // TestShopOverTheWire asks the real server about each rule of the example file.
 func TestShopOverTheWire(t *testing.T) {
 	p := start(t, "--rules-file", abs(t, shopFile))
-	expectCheck(t, checkOn(t, p.Addr, "COST 20001"), "1 20000 20000 global")
-	expectCheck(t, checkOn(t, p.Addr, "method POST path /checkout COST 500"), "0 500 0 checkout")
-	expectCheck(t, checkOn(t, p.Addr, "method POST path /checkout COST 500"), "1 500 0 checkout")
-	expectCheck(t, times(t, 21, p.Addr, "user u1 path /a"), "1 20 0 user-api")
-	expectCheck(t, checkOn(t, p.Addr, "user u1 path /b"), "0 20 19 user-api")
-	expectCheck(t, checkOn(t, p.Addr, "user acme-batch path /a COST 500"), "0 1000 500 user-day")
-	expectCheck(t, checkOn(t, p.Addr, "user healthcheck path /a COST 900"), "0 1000 100 user-day")
-	expectCheck(t, checkOn(t, p.Addr, "user u2 plan pro path /a COST 21"), "1 20 20 user-api")
-	expectCheck(t, checkOn(t, p.Addr, "user u3 COST 1001"), "1 1000 1000 user-day")
-	expectCheck(t, times(t, 4, p.Addr, "path /export/x tenant t"), "1 3 0 exports")
-	for range 9 {
-		if got := checkOn(t, p.Addr, "path /login ip 2001:db8::7"); !strings.HasSuffix(got, " global") || got[0] != '0' {
-			t.Errorf("shadow mode denies: %s", got)
+	var checks, wants []string
+	add := func(times int, fields, last string) { // last is the last reply
+		for n := range times {
+			checks, wants = append(checks, fields), append(wants, "")
+			if n == times-1 {
+				wants[len(wants)-1] = last
+			}
+		}
+	}
+	add(1, "COST 20001", "1 20000 20000 global")
+	add(1, "method POST path /checkout COST 500", "0 500 0 checkout")
+	add(1, "method POST path /checkout COST 500", "1 500 0 checkout")
+	add(21, "user u1 path /a", "1 20 0 user-api")
+	add(1, "user u1 path /b", "0 20 19 user-api")
+	add(1, "user acme-batch path /a COST 500", "0 1000 500 user-day")
+	add(1, "user healthcheck path /a COST 900", "0 1000 100 user-day")
+	add(1, "user u2 plan pro path /a COST 21", "1 20 20 user-api")
+	add(1, "user u3 COST 1001", "1 1000 1000 user-day")
+	add(4, "path /export/x tenant t", "1 3 0 exports")
+	logins := len(checks)
+	add(9, "path /login ip 2001:db8::7", "")
+	got := checkAtOnce(t, p.Addr, checks)
+	if len(got) != len(checks) {
+		t.Fatalf("%d replies to %d checks", len(got), len(checks))
+	}
+	for i, want := range wants {
+		if want != "" {
+			expectCheck(t, got[i], want)
+		}
+		if i >= logins && (!strings.HasSuffix(got[i], " global") || got[i][0] != '0') {
+			t.Errorf("shadow mode denies: %s", got[i])
 		}
 	}
 	stats := map[string]resp.Value{}
