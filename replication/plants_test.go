@@ -29,7 +29,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"reply-on-the-group-before", "primary.go", "waiter{n.primary.begun + 1, fn}", "waiter{n.primary.begun, fn}", "TestReplyWaitsForItsOwnGroup"},
 		{"reply-of-an-epoch-that-is-over", "primary.go", "if turn == 0 || turn != n.turn.Load() {", "if false {", "TestReplyOfAnEpochThatIsOver"},
 		{"no-reload", "node.go", "		n.rebuildSoon()\n", "", "TestDeposedLeaderForgetsWhatWasNotAccepted"},
-		{"snapshot-published-too-early", "fsm.go", "return c.n.awaitLogged(c.broken)", "return nil", "TestSnapshotWaitsForWhatItHas"},
+		{"snapshot-published-too-early", "fsm.go", "err := c.n.awaitLogged(c.broken)", "err := error(nil)", "TestSnapshotWaitsForWhatItHas"},
 		{"conflicting-log-kept", "conflict.go", "return logs.DeleteRange(first, min(last, newest.Index))", "return nil", "TestDiscardConflicting"},
 		{"entry-of-a-snapshot-not-answered", "conflict.go", "newest.Index == index &&", "newest.Index == index+1<<60 &&", "TestSnapshotOverAConflictingLog"},
 		{"heartbeats-past-the-log", "wire.go", "func (*wire) SetHeartbeatHandler(func(raft.RPC)) {}", "func (w *wire) SetHeartbeatHandler(fn func(raft.RPC)) {\n\tw.NetworkTransport.SetHeartbeatHandler(fn)\n}", "TestHeartbeatsWaitTheirTurn"},
