@@ -104,6 +104,9 @@ func (ts *testServer) patient(c *testClient, in string) string {
 	for c.s.state != running {
 		if c.s.held != nil {
 			ts.pause.stop()
+		} else if until, waits := ts.authDelays.until[c.s]; waits {
+			ts.clock.Set(until)
+			ts.authDelays.release(until)
 		} else {
 			ts.clock.Set(ts.engine.Wake(ts.clock.Now()))
 			ts.engine.Wake(ts.clock.Now())
