@@ -50,6 +50,9 @@ func (a *resolving) resolve(c *call) *resolved {
 	if a.charges > engine.MaxTxn {
 		return nil
 	}
+	if a.there == nil {
+		a.there = map[string]bool{}
+	}
 	r := c.resolve()
 	a.charges += len(r.Charges)
 	for i := range r.Charges {

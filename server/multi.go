@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"sync"
 
 	"limitdb/engine"
 	"limitdb/server/request"
@@ -22,7 +23,9 @@ type multi struct {
 	open    bool // after MULTI
 	broken  bool // a command could not be queued
 	queued  []queued
-	bytes   int64 // of what is queued
+	bytes   int64    // of what is queued
+	text    []byte   // room for the bytes of arguments
+	words   [][]byte // room for arguments
 	watched []*engine.Watch
 
 	// stream is the one in which the leader watches keys for the client, nil for none. lost: they were watched in more than one.
@@ -30,11 +33,61 @@ type multi struct {
 	lost   bool
 }
 
+// multiPool lends a multi from MULTI to EXEC.
+type multiPool struct{ pool sync.Pool }
+
+func (p *multiPool) get() *multi {
+	if m, ok := p.pool.Get().(*multi); ok {
+		return m
+	}
+	return &multi{}
+}
+
+// put takes m back after its EXEC, and with it the memory of a few short commands.
+func (p *multiPool) put(m *multi) {
+	if cap(m.text) > textRoom || cap(m.words) > wordRoom || cap(m.queued) > wordRoom {
+		return
+	}
+	clear(m.queued)
+	clear(m.words)
+	*m = multi{queued: m.queued[:0], text: m.text[:0], words: m.words[:0]}
+	p.pool.Put(m)
+}
+
 // queued is a command that waits for EXEC.
 type queued struct {
 	cmd   *command
 	args  [][]byte
 	check *resolved // of a check, once EXEC has resolved it
+
+	end    int // where its reply ends
+	failed bool
+}
+
+// Transactions of a few short commands keep their arguments in one piece of memory of each kind.
+const (
+	textRoom = 512 // bytes
+	wordRoom = 16
+)
+
+// keep copies arguments, which must outlive the read buffer.
+func (m *multi) keep(args [][]byte) [][]byte {
+	n := 0
+	for _, a := range args {
+		n += len(a)
+	}
+	if cap(m.text)-len(m.text) < n {
+		m.text = make([]byte, 0, max(n, textRoom))
+	}
+	if cap(m.words)-len(m.words) < len(args) {
+		m.words = make([][]byte, 0, max(len(args), wordRoom))
+	}
+	from := len(m.words)
+	for _, a := range args {
+		m.text = append(m.text, a...)
+		m.words = append(m.words, m.text[len(m.text)-len(a):len(m.text):len(m.text)])
+	}
+	return m.words[from:len(m.words):len(m.words)]
 }
 
 // queuedOverhead is roughly the memory for a queued command, and argOverhead that for each of its
@@ -76,7 +129,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 		return true
 	}
 	m.bytes = n
-	m.queued = append(m.queued, queued{cmd: cmd, args: cloneArgs(args)})
+	m.queued = append(m.queued, queued{cmd: cmd, args: m.keep(args)})
 	s.pub.multiMemory.Store(n)
 	s.call.cmd, s.call.Failed = cmd, false
 	s.call.Simple("QUEUED")
@@ -140,7 +193,7 @@ func (c *call) multi() {
 		c.Fail("ERR MULTI calls can not be nested")
 		return
 	case s.multi == nil:
-		s.multi = &multi{}
+		s.multi = c.srv.multis.get()
 	}
 	s.multi.open = true
 	c.OK()
@@ -189,6 +242,7 @@ func (c *call) exec() {
 		return
 	}
 	m := s.multi
+	defer c.srv.multis.put(m)
 	defer s.endMulti()
 	if m.broken {
 		c.Fail("EXECABORT Transaction discarded because of previous errors.")
@@ -220,9 +274,7 @@ func (c *call) exec() {
 // execAll runs the queued commands and replies.
 func (c *call) execAll(m *multi) {
 	mark := len(c.Out)
-	before := c.Out[:mark:mark] // the replies to the commands before EXEC
-	ends := make([]int, len(m.queued))
-	failed := make([]bool, len(m.queued))
+	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
 	defer func() { c.resolved = nil }()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *values.Txn) bool {
@@ -232,13 +284,14 @@ func (c *call) execAll(m *multi) {
 			}
 		}
 		c.Out = replies[:0]
-		for i, q := range m.queued {
+		for i := range m.queued {
+			q := &m.queued[i]
 			if q.cmd.atomic != nil {
 				c.cmd, c.Args, c.resolved, c.Failed = q.cmd, q.args, q.check, false
 				c.cmd.atomic(c, t)
-				failed[i] = c.Failed
+				q.failed = c.Failed
 			}
-			ends[i] = len(c.Out)
+			q.end = len(c.Out)
 		}
 		replies = c.Out
 		return true
@@ -255,12 +308,13 @@ func (c *call) execAll(m *multi) {
 	}
 	c.Array(len(m.queued))
 	begin := 0
-	for i, q := range m.queued {
-		c.cmd, c.Args, c.Failed = q.cmd, q.args, failed[i]
-		if c.Out = append(c.Out, replies[begin:ends[i]]...); q.cmd.atomic == nil {
+	for i := range m.queued {
+		q := &m.queued[i]
+		c.cmd, c.Args, c.Failed = q.cmd, q.args, q.failed
+		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.atomic == nil {
 			c.runQueued(q.cmd)
 		}
-		begin = ends[i]
+		begin = q.end
 		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
 		c.client.stripe.Record(q.cmd.ID, 0, c.Failed)
 	}
@@ -284,7 +338,9 @@ func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 	for _, w := range m.watched {
 		keys = append(keys, w.Key())
 	}
-	checks := resolving{there: map[string]bool{}}
+	var checks resolving
+	var args [][]byte
+	add := func(i int) { keys = append(keys, args[i]) }
 	for i := range m.queued {
 		q := &m.queued[i]
 		switch {
@@ -293,7 +349,8 @@ func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 			c.Args = q.args
 			q.check = checks.resolve(c)
 		default:
-			q.cmd.Keys(q.args, func(i int) { keys = append(keys, q.args[i]) })
+			args = q.args
+			q.cmd.Keys(args, add)
 		}
 	}
 	return append(keys, checks.keys...)

@@ -84,6 +84,7 @@ type Server struct {
 	clients  clients
 	buffers  bufferPool
 	queues   aheadPool
+	multis   multiPool
 	together togetherPool
 	rules    ruleBook
 	scripts  scripts

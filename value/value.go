@@ -75,7 +75,13 @@ type edit struct {
 	own     bool // b is a copy
 	splices []Splice
 	err     error
+
+	few [3]Splice // room for the splices of most changes
+	ins []byte    // room for what they insert
 }
+
+// insRoom is room, in bytes, for what most changes insert.
+const insRoom = 48
 
 // Body returns the body after all changes; nil if the collection is empty.
 func (e *edit) Body() []byte {
@@ -105,16 +111,23 @@ func (e *edit) splice(at, del int, ins ...[]byte) {
 		e.err = ErrTooLarge
 		return
 	}
-	s := Splice{At: at, Del: del, Ins: make([]byte, 0, n)}
-	for _, part := range ins {
-		s.Ins = append(s.Ins, part...)
+	if cap(e.ins)-len(e.ins) < n {
+		e.ins = make([]byte, 0, max(n, insRoom))
 	}
+	from := len(e.ins)
+	for _, part := range ins {
+		e.ins = append(e.ins, part...)
+	}
+	s := Splice{At: at, Del: del, Ins: e.ins[from:len(e.ins):len(e.ins)]}
 	if !e.own {
 		b := make([]byte, len(e.b), len(e.b)+max(n-del, 0)+64)
 		copy(b, e.b)
 		e.b, e.own = b, true
 	}
 	e.b = spliced(e.b, s)
+	if e.splices == nil {
+		e.splices = e.few[:0]
+	}
 	e.splices = append(e.splices, s)
 }
 
