@@ -201,9 +201,6 @@ const patience = 60 * time.Second
 func (c *cluster) await(what string, done func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		for _, n := range c.nodes[:members] {
-			n.start(c.t) // its disk may have been full, and it may have taken its time to end
-		}
 		if done() {
 			return
 		}
@@ -237,6 +234,7 @@ func (c *cluster) calm(gate *sync.RWMutex) {
 			all = c.nodes
 		}
 		for _, n := range all {
+			n.start(c.t) // its disk may have been full, and it may have taken its time to end
 			i, err := n.info()
 			if err != nil {
 				continue
