@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,8 +33,8 @@ func TestLogThatHangsIsTheEnd(t *testing.T) {
 // A process that is stopped for long goes on when it may: its disk does not hang, though the clock has gone on.
 func TestPauseIsNoHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := 0
-		w := watchStall(func() { hangs++ })
+		var hangs atomic.Int32
+		w := watchStall(func() { hangs.Add(1) })
 		// Nothing of the process runs for an hour. Its timer, due thousands of times, fires once when it goes on.
 		w.mu.Lock()
 		w.timer.Stop()
@@ -41,17 +42,17 @@ func TestPauseIsNoHangingDisk(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.step()
 		synctest.Wait()
-		if hangs != 0 {
+		if hangs.Load() != 0 {
 			t.Error("a pause is taken for a disk that hangs")
 		}
 		time.Sleep(stallLimit - 2*stallStep)
 		synctest.Wait()
-		if hangs != 0 {
+		if hangs.Load() != 0 {
 			t.Error("the pause counts as more than a step")
 		}
 		time.Sleep(time.Hour)
-		if hangs != 1 {
-			t.Errorf("a disk that hangs then is told of %d times", hangs)
+		if n := hangs.Load(); n != 1 {
+			t.Errorf("a disk that hangs then is told of %d times", n)
 		}
 		w.stop()
 	})

@@ -13,7 +13,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
 		{"forwarded-reply-lost", "forward.go", "		if f.hidden == 0 {\n", "		if f.hidden == 0 && f.answered != 1 {\n", once},
 		{"forwarded-reply-twice", "forward.go", "append(s.call.Out, in[:n]...)", "append(append(s.call.Out, in[:n]...), in[:n]...)", once},
-		{"unknown-outcome-told-as-refused", "forward.go", "s.call.Fail(errUnknownOutcome)", "s.call.Fail(errNoLeader)", once},
+		{"unknown-outcome-told-as-refused", "forward.go", "s.call.Fail(errUnknownOutcome)", "s.call.Fail(spec.ErrNoLeader)", once},
 		{"unknown-outcome-sent-again", "forward.go", "case cause == uplink.NotLeading:", "case cause != uplink.Finished:", once},
 		{"command-passes-those-forwarded", "forward.go", "if s.fwd == nil || len(s.fwd.ends) == 0 {", "if true {", once},
 		{"refused-commands-behind-later-ones", "forward.go", "slices.Concat(again, f.back)", "slices.Concat(f.back, again)", once},
