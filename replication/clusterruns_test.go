@@ -1,0 +1,310 @@
+package replication
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestThreeNodesHaveOneState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 1, 3)
+		defer c.close()
+		m := c.leader()
+		for range 1000 {
+			m.decide()
+			if c.rand.IntN(10) == 0 {
+				time.Sleep(time.Duration(c.rand.IntN(5)) * time.Millisecond)
+			}
+		}
+		c.agree()
+		if len(c.accepted) != 1000 || c.unknown != 0 {
+			c.fail("%d answered, %d unknown", len(c.accepted), c.unknown)
+		}
+		if got := m.node.Leader(); got != "client-"+string(m.address) {
+			t.Errorf("the leader is at %q", got)
+		}
+	})
+}
+
+func TestKilledLeaderIsFollowedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 2, 3)
+		defer c.close()
+		for range 5 {
+			m := c.leader()
+			for range 100 {
+				m.decide()
+			}
+			time.Sleep(time.Duration(c.rand.IntN(3000)) * time.Microsecond)
+			m.kill()
+			began := time.Now()
+			next := c.leader()
+			t.Logf("the next leader after %v", time.Since(began))
+			for range 100 {
+				next.decide()
+			}
+			time.Sleep(time.Second)
+			m.start()
+			c.reconnect(nil)
+			c.agree()
+		}
+		t.Logf("%d decisions, %d answered, %d unknown", c.decisions, len(c.accepted), c.unknown)
+	})
+}
+
+// A group that is accepted says nothing of what was decided after its drain began.
+func TestReplyWaitsForItsOwnGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, 1)
+		defer c.close()
+		m := c.leader()
+		hold := make(chan struct{})
+		m.hold.Store(&hold)
+		answers := func() int {
+			synctest.Wait()
+			m.node.Kick()
+			synctest.Wait()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.accepted)
+		}
+		m.decide()
+		if n := answers(); n != 0 {
+			t.Errorf("%d replies before anything is written", n)
+		}
+		m.decide()
+		hold <- struct{}{}
+		if n := answers(); n != 1 {
+			t.Errorf("%d replies after the first group", n)
+		}
+		hold <- struct{}{}
+		if n := answers(); n != 2 {
+			t.Errorf("%d replies after the second group", n)
+		}
+		m.hold.Store(nil)
+	})
+}
+
+// The time goes on while all nodes are down, as long as their machines run.
+func TestTimeWhileAllAreDown(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		boot      uint64
+		text      string
+		least, to time.Duration
+	}{
+		{"the machine runs", 1, "", 3598 * time.Second, 3620 * time.Second},
+		{"the machine was started anew", 2, "", -time.Second, 20 * time.Second},
+		{"the note is damaged", 1, "{", -time.Second, 20 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newCluster(t, 6, 1)
+				defer k.close()
+				m := k.leader()
+				m.decide()
+				time.Sleep(10 * time.Second)
+				before := m.node.Now()
+				m.kill()
+				if c.text != "" {
+					if err := os.WriteFile(filepath.Join(m.dir, noteFile), []byte(c.text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Hour)
+				m.boot.Store(c.boot)
+				m.start()
+				after := k.leader().node.Now()
+				if went := time.Duration(after - before); went < c.least || went > c.to {
+					t.Errorf("the time went on by %v", went)
+				}
+			})
+		})
+	}
+}
+
+// A reply that tells of an epoch does not leave because of a later one.
+func TestReplyOfAnEpochThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3, 1)
+		defer c.close()
+		m := c.leader()
+		old := m.node.Turn()
+		m.node.abdicateAny(ErrUnknown)
+		if next := c.leader().node.Turn(); next == old {
+			t.Fatal("a turn came twice")
+		}
+		told := make(chan error, 1)
+		m.node.Wait(old, func(err error) { told <- err })
+		m.node.Kick()
+		if err := <-told; err != ErrUnknown {
+			t.Error(err)
+		}
+	})
+}
+
+// A leader that was cut off has decided what nobody will accept. Its table is built anew.
+func TestDeposedLeaderForgetsWhatWasNotAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 11, 3)
+		defer c.close()
+		old := c.leader()
+		for range 10 {
+			old.decide()
+		}
+		c.agree()
+		old.part()
+		for range 10 {
+			old.decide()
+		}
+		old.table.decide("lost", "a key that nobody else changes")
+		next := old
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			if l := c.leader(); l != old {
+				next = l
+				break
+			}
+		}
+		for range 10 {
+			next.decide()
+		}
+		c.reconnect(map[*member]bool{})
+		c.agree()
+		if c.unknown == 0 {
+			t.Error("no decision of the old leader was unknown")
+		}
+	})
+}
+
+// A snapshot of a node whose epoch is open is published when all that it has is in the log.
+func TestSnapshotWaitsForWhatItHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 4, 3)
+		defer c.close()
+		m := c.leader()
+		m.decide()
+		m.node.Kick()
+		synctest.Wait()
+		for _, o := range c.nodes {
+			if o != m {
+				o.part()
+			}
+		}
+		for range 10 {
+			m.decide()
+		}
+		if err := m.node.Snapshot(); err == nil {
+			t.Error("a snapshot has what is in no log")
+		}
+		if all, err := m.node.parts.snapshots.List(); len(all) != 0 || err != nil {
+			t.Errorf("%d snapshots, %v", len(all), err)
+		}
+		c.reconnect(nil)
+		c.agree()
+		if err := c.leader().node.Snapshot(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Everything at random: decisions on whoever leads, nodes that are cut off, killed, started again and ask for
+// snapshots, and clocks that are wrong.
+func TestFaultsAtRandom(t *testing.T) {
+	seeds := 20
+	if os.Getenv("LIMITDB_LONG") != "" {
+		seeds = 1000
+	}
+	first := rand.Uint64()
+	answered, unknown, epochs := 0, 0, uint64(0)
+	installed := 0
+	for i := range seeds {
+		seed := first + uint64(i)
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, seed, 3)
+				defer c.close()
+				c.leader() // the first epoch begins at a wall clock's time, which is right so far
+				c.faults(60)
+				c.agree()
+				answered, unknown = answered+len(c.accepted), unknown+c.unknown
+				for _, m := range c.nodes {
+					epochs += m.node.turns
+				}
+				for _, h := range c.history {
+					if strings.Contains(h, "Installed remote") {
+						installed++
+					}
+				}
+			})
+		}) {
+			return
+		}
+	}
+	t.Logf("%d answered, %d unknown, %d epochs, %d snapshots installed", answered, unknown, epochs, installed)
+}
+
+func (c *cluster) faults(rounds int) {
+	cut := map[*member]bool{}
+	for range rounds {
+		for range c.rand.IntN(200) {
+			c.nodes[c.rand.IntN(len(c.nodes))].decide()
+			if c.rand.IntN(20) == 0 {
+				time.Sleep(time.Duration(c.rand.IntN(3000)) * time.Microsecond)
+			}
+		}
+		m := c.nodes[c.rand.IntN(len(c.nodes))]
+		switch what := c.rand.IntN(9); {
+		case what == 0 && m.node != nil:
+			m.kill()
+		case what <= 2 && m.node == nil:
+			c.note("%s starts", m.address)
+			m.start()
+			c.reconnect(cut)
+		case what == 3 && m.node != nil:
+			c.note("%s is cut off", m.address)
+			cut[m] = true
+			if c.rand.IntN(2) == 0 {
+				m.part()
+			} else {
+				m.deafen()
+			}
+		case what == 4:
+			c.note("the network is whole")
+			clear(cut)
+			c.reconnect(cut)
+		case what == 5 && m.node != nil:
+			node := m.node
+			go func() { c.note("%s: a snapshot: %v", m.address, node.Snapshot()) }()
+		case what == 6:
+			m.offset.Store((c.rand.Int64N(7200) - 3600) * int64(time.Second))
+			c.note("%s: the clock is %d s off", m.address, m.offset.Load()/1e9)
+		}
+		time.Sleep(time.Duration(c.rand.IntN(1500)) * time.Millisecond)
+	}
+	for _, m := range c.nodes {
+		if m.node == nil {
+			m.start()
+		}
+	}
+	clear(cut)
+	c.reconnect(cut)
+	time.Sleep(5 * time.Second)
+}
+
+// reconnect connects all that are up and not cut off.
+func (c *cluster) reconnect(cut map[*member]bool) {
+	for _, a := range c.nodes {
+		for _, b := range c.nodes {
+			if a != b && a.node != nil && b.node != nil && !cut[a] && !cut[b] {
+				a.trans.Connect(b.address, b.trans)
+			}
+		}
+	}
+}
