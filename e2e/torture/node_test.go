@@ -37,7 +37,8 @@ type node struct {
 	cmd     *exec.Cmd     // nil while it is down
 	ended   chan struct{} // of cmd
 	killed  bool          // the test has ended cmd itself
-	full    bool          // its disk is, or was in this run
+	filled  bool          // its disk is full
+	full    bool          // its disk is, or was while cmd ran
 	stopped bool          // by SIGSTOP
 }
 
@@ -76,7 +77,7 @@ func (n *node) fill(full bool) error {
 		return err
 	}
 	n.mu.Lock()
-	n.full = n.full || full
+	n.filled, n.full = full, n.full || full
 	n.mu.Unlock()
 	return nil
 }
@@ -119,14 +120,14 @@ func (n *node) start(t *testing.T, args ...string) {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
-	n.cmd, n.ended, n.killed, n.stopped = cmd, ended, false, false
+	n.cmd, n.ended, n.killed, n.stopped, n.full = cmd, ended, false, false, n.filled
 	go func() {
 		err := cmd.Wait()
 		n.mu.Lock()
 		if !n.killed && !n.full {
 			t.Errorf("%s ended by itself: %v\n%s", n.id, err, n.tail(30))
 		}
-		n.cmd, n.full = nil, false
+		n.cmd = nil
 		n.mu.Unlock()
 		close(ended)
 	}()
