@@ -190,7 +190,7 @@ func (s upstashSliding) take(r *Run) bool {
 	return true
 }
 
-// get replies with what is left of a dynamic limit, else with what is used.
+// get replies with what is left if the limit is dynamic, and with what is used otherwise.
 func (s upstashSliding) get(r *Run) bool {
 	_, count, before, limit, ok := s.open(r)
 	used := before + float64(count)

@@ -117,7 +117,7 @@ func TestKeysOfChangedRules(t *testing.T) {
 			seen[k] = other
 		}
 	}
-	for _, k := range []string{"", "user:1", Prefix, "\x00rlaXXX"} {
+	for _, k := range []string{"", "user:1", Prefix, "\x00rlabcd"} {
 		if _, ok := ParseKey([]byte(k)); ok {
 			t.Errorf("%q is a caller's", k)
 		}

@@ -145,8 +145,8 @@ func (o *outbox) tell() {
 	}
 }
 
-// endIfDue drops what is queued if the connection is closed, and ends the output after its last byte. The flusher
-// must not run, and the caller holds mu.
+// endIfDue ends the output after its last byte. On a closed connection it first drops what is queued. The caller
+// holds mu, and the flusher does not run.
 func (o *outbox) endIfDue() {
 	switch {
 	case o.closed:
