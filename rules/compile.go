@@ -109,8 +109,12 @@ func (c *compiler) namespace(doc *namespaceDoc) {
 	ns.index = makeIndex(len(ns.rules), func(i int) ([]condition, []int32) { return ns.rules[i].conditions, ns.rules[i].key })
 	c.set.namespaces = append(c.set.namespaces, ns)
 	c.set.byName[ns.name] = ns
-	for _, r := range ns.rules {
-		r.sum = r.checksum()
+	for i, r := range ns.rules {
+		before := ""
+		if i > 0 && r.group != 0 && r.group == ns.rules[i-1].group {
+			before = ns.rules[i-1].Name
+		}
+		r.sum = r.checksum(before)
 	}
 }
 
@@ -296,8 +300,8 @@ func (c *compiler) override(o *overrideDoc, conditions []condition, r *Rule) {
 	}
 }
 
-// checksum returns a hash of what the rule means.
-func (r *Rule) checksum() [sha256.Size]byte {
+// checksum returns a hash of what the rule means. before is the name of the rule before it in its group, or "".
+func (r *Rule) checksum(before string) [sha256.Size]byte {
 	h := sha256.New()
 	write := func(args ...any) { fmt.Fprintf(h, "%q\n", fmt.Sprint(args...)) }
 	conditions := func(cs []condition) {
@@ -306,7 +310,7 @@ func (r *Rule) checksum() [sha256.Size]byte {
 		}
 		write("")
 	}
-	write(r.Path(), " ", r.Mode, " ", r.group > 0, " ", r.costName, " ", r.v4, "/", r.v6)
+	write(r.Path(), " ", r.Mode, " ", before, " ", r.costName, " ", r.v4, "/", r.v6)
 	write(r.stem)
 	conditions(r.conditions)
 	write(r.terms.String(), "\x00", r.Candidate())

@@ -72,8 +72,55 @@ descriptors:
 	if eu("eu-1") != eu("eu-2") {
 		t.Error("share_threshold is not kept")
 	}
-	if _, _, err := Import("envoy", []byte("domain: a\ndescriptors: [{key: k, rate_limit: {unit: fortnight, requests_per_unit: 1}}]")); err == nil ||
-		err.Error() != `line 2, column 36: unit must be second, minute, hour, day, week, month or year, not "fortnight"` {
+}
+
+// TestImportMistakes has files that must be refused, most of which Envoy's ratelimit service refuses in its tests.
+func TestImportMistakes(t *testing.T) {
+	const domain, limit = "domain: d\ndescriptors:\n  - ", "namespace: a\n  max_value: 1\n  seconds: 1\n  "
+	for _, test := range []struct{ format, text, want string }{
+		{"envoy", "‸", "the file is empty"},
+		{"envoy", "‸descriptors: [{key: k}]", `the file has no "domain"`},
+		{"envoy", "domain:‸ \ndescriptors: [{key: k}]", "domain must be a text, not nothing"},
+		{"envoy", "domain: ‸''\ndescriptors: [{key: k}]", "the domain is empty"},
+		{"envoy", "‸0.25: d\ndomain: d\ndescriptors: []", `the file has no field "0.25"`},
+		{"envoy", "domain: d\ndescriptors:\n  - key: k\n    ‸value: '", "found unexpected end of stream"},
+		{"envoy", domain + "‸a\n  - key: b", `a descriptor must be a mapping, not "a"`},
+		{"envoy", domain + "‸value: v", `a descriptor has no "key"`},
+		{"envoy", domain + "key: ‸''", "the key is empty"},
+		{"envoy", domain + "{key: k, value: v}\n  - ‸{key: k, value: v}", `there are two descriptors with the key "k" and the value "v"`},
+		{"envoy", domain + "key: k\n  - ‸{key: k, value: ''}", `there are two descriptors with the key "k" and the value ""`},
+		{"envoy", domain + "key: k\n    ‸ratelimit: {unit: day, requests_per_unit: 5}", `a descriptor has no field "ratelimit"; did you mean "rate_limit"?`},
+		{"envoy", domain + "{key: k, rate_limit: {unit: day, ‸requestsperunit: 5}}", `rate_limit has no field "requestsperunit"; did you mean "requests_per_unit"?`},
+		{"envoy", domain + "{key: k, rate_limit: {unit: ‸fortnight, requests_per_unit: 1}}", `unit must be second, minute, hour, day, week, month or year, not "fortnight"`},
+		{"envoy", domain + "‸{key: k, rate_limit: {requests_per_unit: 1}}", `unit must be second, minute, hour, day, week, month or year, not ""`},
+		{"envoy", domain + "{key: k, rate_limit: {unit: second, requests_per_unit: ‸-1}}", `requests_per_unit must be an integer from 0 to 4294967295, not "-1"`},
+		{"envoy", domain + "{key: k, rate_limit: {unit: second, requests_per_unit: 5, unit_multiplier: ‸0}}", `unit_multiplier must be an integer from 1 to 4294967295, not "0"`},
+		{"envoy", domain + "‸{key: k, rate_limit: {unit: year, requests_per_unit: 5, unit_multiplier: 4294967295}}", `out of range: period, burst and cost must stay within 292 years of nanoseconds: "1567663062675d"`},
+		{"envoy", domain + "{key: k, rate_limit: {unlimited: true, unit: ‸day, requests_per_unit: 25}}", "unit does not go with unlimited"},
+		{"envoy", domain + "{key: k, rate_limit: {name: self, replaces: [{name: ‸self}], unit: second, requests_per_unit: 5}}", "replaces has the name of the limit that it is in"},
+		{"envoy", domain + "{key: k, rate_limit: {replaces: [{name: ‸}], unit: second, requests_per_unit: 5}}", "an item of replaces has no name"},
+		{"envoy", domain + "{key: k, rate_limit: {replaces: [{name: ‸''}], unit: second, requests_per_unit: 5}}", "an item of replaces has no name"},
+		{"envoy", domain + "{key: k, shadow_mode: ‸maybe}", `shadow_mode must be true or false, not "maybe"`},
+		{"envoy", "domain: d\ndescriptors: ‸&a [{key: k, descriptors: *a}]", "more than 100 descriptors are inside one another"},
+		{"limitador", "‸", "the file is empty"},
+		{"limitador", "- ‸1", `a limit must be a mapping, not "1"`},
+		{"limitador", "limits: ‸{}", "the limits must be a list, not a mapping"},
+		{"limitador", "- ‸{namespace: a, max_value: 1}", `a limit has no "seconds"`},
+		{"limitador", "- ‸{max_value: 1, seconds: 1}", `a limit has no "namespace"`},
+		{"limitador", "- ‸{namespace: a, seconds: 1}", `a limit has no "max_value"`},
+		{"limitador", "- {namespace: ‸'', max_value: 1, seconds: 1}", "the namespace is empty"},
+		{"limitador", "- {namespace: a, max_value: ‸x, seconds: 1}", `max_value must be an integer from 0 to 4611686018427387904, not "x"`},
+		{"limitador", "- {namespace: a, max_value: 1, seconds: ‸0}", `seconds must be an integer from 1 to 4294967295, not "0"`},
+		{"limitador", "- " + limit + "‸condition: []", `a limit has no field "condition"; did you mean "conditions"?`},
+		{"limitador", "- " + limit + "conditions: ‸x == 1", `the conditions must be a list, not "x == 1"`},
+		{"limitador", "- " + limit + "conditions: [‸{}]", "a condition must be a text, not a mapping"},
+	} {
+		text, want := placed(test.text, test.want)
+		if out, _, err := Import(test.format, []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %s:\n\tgot  %v %s\n\twant %s", test.format, test.text, err, out, want)
+		}
+	}
+	if _, _, err := Import("other", []byte("a: b")); err == nil || err.Error() != `unknown format "other": it is envoy or limitador` {
 		t.Error(err)
 	}
 }
@@ -177,12 +224,22 @@ func TestImportLimitador(t *testing.T) {
   max_value: 5
   seconds: 60
   conditions: [req_method == "GET*"]
-`, `line 16: the condition "size(user) > 3" cannot be carried over, so its limit is left out`)
+- {namespace: api, max_value: 1, seconds: 1, conditions: [x == "1", x == "2"]}
+- {namespace: api, max_value: 1, seconds: 1, conditions: [x == "1", x != "1"]}
+- {namespace: api, name: nonempty, max_value: 9, seconds: 1, conditions: [y != "", y != "", z == ""], variables: [y, y]}
+- {namespace: api, max_value: 1, seconds: 1, variables: [f(x)]}
+`, `line 16: the condition "size(user) > 3" cannot be carried over, so its limit is left out`,
+		`line 17: the namespace "other api" is named other_api`,
+		`line 21: the condition "x == \"2\"" cannot be carried over, so its limit is left out`,
+		"line 22: the conditions never hold at once, so the limit is left out",
+		`line 24: the variable "f(x)" cannot be carried over, so its limit is left out`)
 	for fields, want := range map[string]string{
 		"req.method=POST req.path=/x user_id=u":    "posts FIXED 10/m FIRST, limit_2 FIXED 1000000/s FIRST",
 		"req.method=POST req.path=/json user_id=u": "limit_2 FIXED 1000000/s FIRST",
 		"req.method=POST req.path=/x":              "limit_2 FIXED 1000000/s FIRST",
 		"":                                         "limit_2 FIXED 1000000/s FIRST",
+		"x=1 y= z=":                                "limit_2 FIXED 1000000/s FIRST",
+		"x=1 y=1 z=":                               "limit_2 FIXED 1000000/s FIRST, nonempty FIXED 9/s FIRST",
 	} {
 		var got []string
 		for _, c := range match(t, s, "api", fields).Charges {
@@ -194,13 +251,5 @@ func TestImportLimitador(t *testing.T) {
 	}
 	if n := len(match(t, s, "other_api", "req_method=GETTER").Charges); n != 0 {
 		t.Error("a star of a value has become a pattern")
-	}
-	for _, bad := range []string{"", "- 1", "- {namespace: a, max_value: 1}", "- {max_value: 1, seconds: 1}", "- {namespace: a, max_value: x, seconds: 1}"} {
-		if _, _, err := Import("limitador", []byte(bad)); err == nil || !strings.HasPrefix(err.Error(), "line 1, column ") {
-			t.Errorf("%q: %v", bad, err)
-		}
-	}
-	if _, _, err := Import("other", []byte("a: b")); err == nil || err.Error() != `unknown format "other": it is envoy or limitador` {
-		t.Error(err)
 	}
 }

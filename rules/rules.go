@@ -15,6 +15,7 @@ package rules
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -60,8 +61,11 @@ func (s *Set) Text() []byte { return s.text }
 // have the same one.
 func (s *Set) Sum() [sha256.Size]byte {
 	h := sha256.New()
-	for _, r := range s.rules {
-		h.Write(r.sum[:])
+	for _, ns := range s.namespaces {
+		fmt.Fprintf(h, "%s %d\n", ns.name, len(ns.rules))
+		for _, r := range ns.rules {
+			h.Write(r.sum[:])
+		}
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }

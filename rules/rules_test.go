@@ -177,3 +177,31 @@ func TestDiff(t *testing.T) {
 		t.Error("the sum depends on the layout")
 	}
 }
+
+// TestChangedGroups checks that a rule has changed if other rules of its group come first now.
+func TestChangedGroups(t *testing.T) {
+	rule := func(name string) string { return "{name: " + name + ", match: {f: " + name + "}, limit: 1/s}" }
+	group := func(names ...string) string {
+		text := "{exclusive: true, rules: ["
+		for _, n := range names {
+			text += rule(n) + ", "
+		}
+		return text + "]}"
+	}
+	before := mustParse(t, "version: 1\nnamespaces: {a: ["+group("p", "q")+", "+group("r", "s")+"]}")
+	for entries, want := range map[string]string{
+		group("p", "q") + ", " + group("r", "s"):              "",
+		group("p", "q", "r", "s"):                             "a/r",
+		group("q", "p") + ", " + group("r", "s"):              "a/q a/p",
+		group("p", "q") + ", " + rule("r") + ", " + rule("s"): "a/s",
+	} {
+		after := mustParse(t, "version: 1\nnamespaces: {a: ["+entries+"]}")
+		c := Diff(before, after)
+		if got := strings.Join(c.Changed, " "); got != want || (before.Sum() == after.Sum()) != (want == "") || len(c.Added)+len(c.Removed) > 0 {
+			t.Errorf("%s: %s, want %s", entries, got, want)
+		}
+	}
+	if empty := mustParse(t, string(before.Text())[:len(before.Text())-1]+", b: []}"); empty.Sum() == before.Sum() {
+		t.Error("a namespace without rules has the checksum of none")
+	}
+}
