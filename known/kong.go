@@ -32,17 +32,9 @@ func kongUsage(r *Run) bool {
 	if !r.fits(1, 1) {
 		return false
 	}
-	window, ok := r.span(0, 1000)
-	v, count, plain := r.counter(r.Keys[0])
-	if !ok || !plain {
-		return false
-	}
-	if count == 0 {
-		v.Expires = r.millis() + window
-	}
-	r.setCounter(r.Keys[0], count+1, v.Expires)
-	r.Int(count)
-	return true
+	before, ok := r.countIn(1, 0)
+	r.Int(before)
+	return ok
 }
 
 // kongIncr counts ARGV[1] in a window of ARGV[2] seconds.
@@ -51,15 +43,9 @@ func kongIncr(r *Run) bool {
 		return false
 	}
 	by, ok := r.whole(0)
-	window, also := r.span(1, 1000)
-	v, count, plain := r.counter(r.Keys[0])
-	if !ok || !also || !plain {
-		return false
+	if ok {
+		_, ok = r.countIn(by, 1)
 	}
-	if count == 0 {
-		v.Expires = r.millis() + window
-	}
-	r.setCounter(r.Keys[0], count+by, v.Expires)
 	r.Null()
-	return true
+	return ok
 }

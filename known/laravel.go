@@ -18,10 +18,12 @@ var laravel = [...]Script{
 	{"d5f94f1848f0c54fff99d99dbc4d54184a157c02", "Laravel cache", "refreshLock", "13.16 on", laravelRefresh},
 	{"29cc07bd431ccbf64637e5dcb60484560fdfa2da", "Laravel Redis::throttle", "acquire", "5.5 on", laravelThrottle},
 	{"1c5d436d6863e949247f4fa66fa1e32b7fa18da9", "Laravel Redis::throttle", "tooManyAttempts", "8.83 on", laravelTooMany},
-	{"420ca604de4310d8301943a71390ee669720d640", "Laravel Redis::funnel", "lock", "6.18 on", laravelFunnel},
+	{"a37c0266ffc78deeac63f8b030f49a040114114b", "Laravel Redis::throttle, sliding", "acquire", "not yet released", laravelSlide},
+	{"cf0152574376c3e3b27c274bf506925dc96e8be5", "Laravel Redis::throttle, sliding", "tooManyAttempts", "not yet released", laravelSlideTooMany},
+	{"420ca604de4310d8301943a71390ee669720d640", "Laravel Redis::funnel", "lock", "6.18 on", laravelFunnel{}.lock},
 	{"a50243715157b186c5162c69e02eff3bf0c7994a", "Laravel Redis::funnel", "release", "5.8 on", lockRelease},
-	{"da2d0debfcb15563d58979b79fcb9fd1ee01a3d2", "Laravel Redis::funnel", "lock", "5.8 – 6.0", nil},
-	{"f019fadb2be7f759e6da999f739efe1250879ebd", "Laravel Redis::funnel", "lock", "5.5 – 5.7", nil},
+	{"da2d0debfcb15563d58979b79fcb9fd1ee01a3d2", "Laravel Redis::funnel", "lock", "5.8 – 6.0", laravelFunnel{named: true}.lock},
+	{"f019fadb2be7f759e6da999f739efe1250879ebd", "Laravel Redis::funnel", "lock", "5.5 – 5.7", laravelFunnel{named: true, one: true}.lock},
 }
 
 // laravelAdd sets ARGV[1] for ARGV[2] seconds if the key does not exist.
@@ -168,10 +170,20 @@ func laravelTooMany(r *Run) bool {
 	return true
 }
 
-// laravelFunnel sets the first key that is absent to ARGV[3] for ARGV[2] seconds, and
-// replies with ARGV[1] and the number of that key.
-func laravelFunnel(r *Run) bool {
-	if len(r.Keys) == 0 || len(r.Args) < 3 {
+// laravelFunnel is what differs between the versions of the script.
+type laravelFunnel struct {
+	named bool // it sets the key ARGV[1] and a number, the others the key that it has read
+	one   bool // it sets that to 1
+}
+
+// lock sets the first key that is absent to ARGV[3] for ARGV[2] seconds, and replies with
+// ARGV[1] and the number of that key.
+func (f laravelFunnel) lock(r *Run) bool {
+	text := 2
+	if f.one {
+		text = 1 // there is no ARGV[3]
+	}
+	if len(r.Keys) == 0 || len(r.Args) <= text {
 		return false
 	}
 	ttl, ok := r.span(1, 1000)
@@ -186,9 +198,16 @@ func laravelFunnel(r *Run) bool {
 		if v.exists() {
 			continue
 		}
-		r.setText(key, r.Args[2], r.millis()+ttl)
-		r.body = strconv.AppendInt(append(r.body[:0], r.Args[0]...), int64(i+1), 10)
-		r.Bulk(r.body)
+		name := strconv.AppendInt(bytes.Clone(r.Args[0]), int64(i+1), 10)
+		if f.named && !bytes.Equal(name, key) {
+			return false
+		}
+		if f.one {
+			r.setText(key, []byte("1"), r.millis()+ttl)
+		} else {
+			r.setText(key, r.Args[2], r.millis()+ttl)
+		}
+		r.Bulk(name)
 		return true
 	}
 	r.Null()

@@ -14,7 +14,7 @@ import (
 
 var pythonLimits = [...]Script{
 	{"628bd136a573a06b346879695681af12ccef300f", "limits (Python)", "incr_expire", "2.3.0 on", limitsIncr},
-	{"ab9a35aa62ed8fa50cf1c655a522698512c9b126", "limits (Python)", "incr_expire", "2.1 – 2.2", nil},
+	{"ab9a35aa62ed8fa50cf1c655a522698512c9b126", "limits (Python)", "incr_expire", "2.1 – 2.2", limitsIncrOne},
 	{"f2994557f1daca13bfef97c2a31ca4b174e031ca", "limits (Python)", "clear_keys", "2.1.0b1 on", nil},
 	{"ad795214f59fe26d6fdec07973836dd16586f5ec", "limits (Python)", "moving_window", "5.0.0rc1 on", limitsSearch},
 	{"f2ef2962263bbe72f66f5bbd0da234e74d880068", "limits (Python)", "moving_window", "4.x", limitsWindow{texts: true, lowest: true}.get},
@@ -34,18 +34,17 @@ func limitsIncr(r *Run) bool {
 	if !r.fits(1, 2) {
 		return false
 	}
-	window, ok := r.span(0, 1000)
-	by, also := r.whole(1)
-	v, count, plain := r.counter(r.Keys[0])
-	if !ok || !also || !plain {
-		return false
-	}
-	if count == 0 {
-		v.Expires = r.millis() + window
-	}
-	r.setCounter(r.Keys[0], count+by, v.Expires)
-	r.Int(count + by)
-	return true
+	by, ok := r.whole(1)
+	return ok && r.limitsCount(by)
+}
+
+// limitsIncrOne counts 1 in a window of ARGV[1] seconds.
+func limitsIncrOne(r *Run) bool { return r.fits(1, 1) && r.limitsCount(1) }
+
+func (r *Run) limitsCount(by int64) bool {
+	before, ok := r.countIn(by, 0)
+	r.Int(before + by)
+	return ok
 }
 
 // list opens the list that the key holds.

@@ -13,7 +13,7 @@ var redisRate = [...]Script{
 	{"a6aad3b47e739a75dad60abfc23778c5cf863397", "go-redis/redis_rate", "allowAtMost", "9.1.0", rateVersion{stores: true}.allowAtMost},
 	{"ed56c8a55853f0875fb1b3ec6a5f0d599ae50fb7", "go-redis/redis_rate", "allowN", "9.0.0 – 9.0.2", rateVersion{stores: true, rounds: true}.allowN},
 	{"879df209aa81c6045299275bd92eddc98dc3ba7d", "go-redis/redis_rate", "allowAtMost", "9.0.0 – 9.0.2", rateVersion{stores: true, rounds: true}.allowAtMost},
-	{"c63c96596849c7e5dd745dda1f81821c2f36a85d", "go-redis/redis_rate", "gcra", "8.0.0", gcraPerform},
+	{"c63c96596849c7e5dd745dda1f81821c2f36a85d", "go-redis/redis_rate", "gcra", "8.0.0", gcraVersion{rounds: true}.perform},
 }
 
 // rateVersion is what differs between the versions of redis_rate.
@@ -31,14 +31,20 @@ type rate struct {
 	now, tat               float64 // tat is now if the key is absent
 }
 
-// rate reads burst, rate, period in seconds, with args = 4 also the cost, and the key.
-func (r *Run) rate(args int) (g rate, ok bool) {
+// seconds returns the time since an epoch, which is in seconds of Unix time.
+func (r *Run) seconds(epoch int64) float64 {
+	micros := r.Now / 1000
+	return float64(micros/1e6-epoch) + float64(float64(micros%1e6)/1e6)
+}
+
+// rate reads burst, rate, period in seconds, with args = 4 also the cost, and the key, whose
+// time is since the epoch.
+func (r *Run) rate(args int, epoch int64) (g rate, ok bool) {
 	var a [4]float64
 	if !r.fits(1, args) || !r.plains(a[:args]) || a[1] == 0 {
 		return g, false
 	}
-	micros := r.Now / 1000
-	g.now = float64(micros/1e6-rateEpoch) + float64(float64(micros%1e6)/1e6)
+	g.now = r.seconds(epoch)
 	g.interval = a[2] / a[1]
 	g.offset = float64(g.interval * a[0])
 	g.cost = a[3]
@@ -83,7 +89,7 @@ func (v rateVersion) remaining(g *rate, left float64) float64 {
 
 // allowN takes a cost or nothing.
 func (v rateVersion) allowN(r *Run) bool {
-	g, ok := r.rate(4)
+	g, ok := r.rate(4, rateEpoch)
 	if !ok {
 		return false
 	}
@@ -99,7 +105,7 @@ func (v rateVersion) allowN(r *Run) bool {
 
 // allowAtMost takes as much of a cost as there is, and at least 1.
 func (v rateVersion) allowAtMost(r *Run) bool {
-	g, ok := r.rate(4)
+	g, ok := r.rate(4, rateEpoch)
 	if !ok {
 		return false
 	}

@@ -149,6 +149,21 @@ func (r *Run) setCounter(key []byte, count, expires int64) {
 	r.put(key, value.String, r.body, expires)
 }
 
+// countIn counts by in a window of argument i seconds, which a count of 0 begins. It
+// returns the count before.
+func (r *Run) countIn(by int64, i int) (before int64, ok bool) {
+	window, ok := r.span(i, 1000)
+	v, before, plain := r.counter(r.Keys[0])
+	if !ok || !plain {
+		return 0, false
+	}
+	if before == 0 {
+		v.Expires = r.millis() + window
+	}
+	r.setCounter(r.Keys[0], before+by, v.Expires)
+	return before, true
+}
+
 // setText makes a key hold a text.
 func (r *Run) setText(key, text []byte, expires int64) {
 	r.body = value.AppendString(r.body[:0], text)
@@ -175,6 +190,15 @@ func (r *Run) pair(a, b int64) {
 func (r *Run) truth(b bool) {
 	if b {
 		r.Int(1)
+	} else {
+		r.Null()
+	}
+}
+
+// done replies as SET does: OK or null.
+func (r *Run) done(set bool) {
+	if set {
+		r.OK()
 	} else {
 		r.Null()
 	}

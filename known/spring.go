@@ -6,6 +6,7 @@ import "math"
 // of the last call.
 
 var springGateway = [...]Script{
+	{"86c69f51986a343841432495d8b97ac7ebdd7cfc", "Spring Cloud Gateway", "request_rate_limiter", "not yet released", springVersion{serverTime: true, micros: true}.take},
 	{"0ad5736ed1c04aae6ec194376c784b89b8c08a7a", "Spring Cloud Gateway", "request_rate_limiter", "4.3.0-M3 on", springVersion{serverTime: true}.take},
 	{"775635cca91092477cbcee85fd800accb6adc4b2", "Spring Cloud Gateway", "request_rate_limiter", "4.0.1 – 4.2.7", springVersion{serverTime: true}.take},
 	{"76a566c51f92d8f643d16e0ef0101663d5380dba", "Spring Cloud Gateway", "request_rate_limiter", "3.0.6 – 4.0.0", springVersion{serverTime: true, only: true}.take},
@@ -17,12 +18,16 @@ var springGateway = [...]Script{
 type springVersion struct {
 	serverTime bool // without a time in ARGV[3], it takes the server's
 	only       bool // it takes no other
+	micros     bool // it takes that to the microsecond
 	stores     bool // it stores also for 0 seconds, which is an error
 }
 
 // time returns the time in seconds.
 func (s springVersion) time(r *Run) (now float64, ok bool) {
 	if s.only || s.serverTime && len(r.Args[2]) == 0 {
+		if s.micros {
+			return r.seconds(0), true
+		}
 		return float64(r.Now / 1e9), true
 	}
 	return plain(r.Args[2])

@@ -4,21 +4,24 @@ package known
 // the client has read.
 
 var throttled = [...]Script{
-	{"ebd682e30de074a6919bde872b507734c7c3ebe5", "throttled", "CAS", "2.1.0 – 2.15.0", throttledCAS},
-	{"6bdec824e189de50c67af6376ce88933ad7728a3", "throttled", "CAS (redigostore)", "2.0", nil},
+	{"ebd682e30de074a6919bde872b507734c7c3ebe5", "throttled", "CAS", "2.1.0 – 2.15.0", throttledCAS(false)},
+	{"6bdec824e189de50c67af6376ce88933ad7728a3", "throttled", "CAS (redigostore)", "2.0", throttledCAS(true)},
 }
 
-// throttledCAS puts ARGV[2] in the place of ARGV[1], for ARGV[3] seconds.
-func throttledCAS(r *Run) bool {
-	if !r.fits(1, 3) {
-		return false
+// throttledCAS puts ARGV[2] in the place of ARGV[1], for ARGV[3] seconds. 0 is for ever if
+// the version has that.
+func throttledCAS(forever bool) func(*Run) bool {
+	return func(r *Run) bool {
+		if !r.fits(1, 3) {
+			return false
+		}
+		ttl, ok := r.span(2, 1000)
+		if forever && r.is(2, "0") {
+			ttl, ok = 0, true
+		}
+		v, plain := r.str(r.Keys[0])
+		return ok && plain && v.exists() && r.swap(&v, ttl)
 	}
-	ttl, ok := r.span(2, 1000)
-	v, plain := r.str(r.Keys[0])
-	if !ok || !plain || !v.exists() {
-		return false
-	}
-	return r.swap(&v, ttl)
 }
 
 // swap replaces a text by ARGV[2] if it is ARGV[1], for a time in ms; 0 is for ever. It

@@ -52,19 +52,25 @@ func compareWithLua(t *testing.T, spec *knowntest.Spec, source string) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		pair := pairs[rapid.IntRange(0, 1).Draw(rt, "RESP3")]
-		keys := spec.KeyNames(rt, fmt.Sprint("k", n, "-"))
-		others := spec.KeyNames(rt, fmt.Sprint("k", n, "-"))[:0]
-		for _, key := range keys {
-			others = append(others, key+"-lua")
+		prefix := fmt.Sprint("k", n, "-")
+		inLua := strings.NewReplacer(prefix, "lua-"+prefix) // the names there
+		keys := spec.KeyNames(rt, prefix)
+		renamed := func(words []string) []string {
+			words = slices.Clone(words)
+			for i := range words {
+				words[i] = inLua.Replace(words[i])
+			}
+			return words
 		}
+		others := renamed(keys)
 		for _, call := range spec.Calls(rt, keys, time.Unix(0, ts.clock.Now())) {
 			ts.clock.Advance(call.Wait)
 			for _, words := range call.Before {
 				pair[0].do(words...)
-				pair[0].do(slices.Replace(slices.Clone(words), 1, 2, words[1]+"-lua")...)
+				pair[0].do(renamed(words)...)
 			}
-			quick, lua := evalLine(pair[0], source, keys, call.Args), evalLine(pair[1], source+" ", others, call.Args)
-			if quick != lua {
+			quick, lua := evalLine(pair[0], source, keys, call.Args), evalLine(pair[1], source+" ", others, renamed(call.Args))
+			if inLua.Replace(quick) != lua {
 				rt.Fatalf("%q: replies %s, in Lua %s", call, quick, lua)
 			}
 			for i, key := range keys {

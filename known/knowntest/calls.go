@@ -3,6 +3,7 @@ package knowntest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -23,7 +24,7 @@ func (s *Spec) KeyNames(t *rapid.T, prefix string) []string {
 	}
 	keys := make([]string, n)
 	for i := range keys {
-		keys[i] = fmt.Sprint(prefix, i)
+		keys[i] = fmt.Sprint(prefix, i+1)
 	}
 	return keys
 }
@@ -39,6 +40,10 @@ func (s *Spec) Calls(t *rapid.T, keys []string, now time.Time) []Call {
 			c.Before = s.state(t, rapid.SampledFrom(keys).Draw(t, "key"), now)
 		}
 		for _, kind := range s.Args {
+			if kind == 'k' { // what the keys begin with
+				c.Args = append(c.Args, strings.TrimSuffix(keys[0], "1"))
+				continue
+			}
 			c.Args = append(c.Args, argument(t, kind, now))
 		}
 	}
@@ -62,7 +67,7 @@ func count(t *rapid.T) string {
 func (s *Spec) state(t *rapid.T, key string, now time.Time) [][]string {
 	holds := s.holds
 	if rapid.IntRange(0, 5).Draw(t, "other") == 0 {
-		holds = kind(rapid.IntRange(0, int(tokens)).Draw(t, "kind"))
+		holds = kind(rapid.IntRange(0, int(sliding)).Draw(t, "kind"))
 	}
 	age := func() time.Time {
 		return now.Add(-time.Duration(rapid.IntRange(0, 5000).Draw(t, "age")) * time.Millisecond)
@@ -82,6 +87,8 @@ func (s *Spec) state(t *rapid.T, key string, now time.Time) [][]string {
 	case holds == window:
 		start := age().Unix()
 		return [][]string{remove, {"HSET", key, "start", fmt.Sprint(start), "end", fmt.Sprint(start + 4), "count", count(t)}}
+	case holds == sliding:
+		return [][]string{remove, {"HSET", key, "window_start", fmt.Sprint(age().Unix()), "current", count(t), "previous", count(t)}}
 	case holds == tokens:
 		return [][]string{remove, {"HSET", key, "refilledAt", fmt.Sprint(age().UnixMilli()), "tokens", count(t)}}
 	case rapid.IntRange(0, 3).Draw(t, "lasting") == 0:

@@ -30,10 +30,11 @@ type Spec struct {
 type kind int
 
 const (
-	text   kind = iota
-	times       // a list of times
-	window      // a hash with the beginning, the end and the count of a window
-	tokens      // a hash with tokens and the time of their last refill
+	text    kind = iota
+	times        // a list of times
+	window       // a hash with the beginning, the end and the count of a window
+	tokens       // a hash with tokens and the time of their last refill
+	sliding      // a hash with the beginning of a window and the counts of two
 )
 
 const (
@@ -63,7 +64,11 @@ func Specs() []Spec {
 		{"879df209aa81c6045299275bd92eddc98dc3ba7d", 1, "cpsc", text, "", ""},
 		{"c63c96596849c7e5dd745dda1f81821c2f36a85d", 1, "cpsc", text, "", ""},
 		{"a9981050630e3925a2c740c80f07a1d0e24e78fb", 1, "cpsc", text, "", ""},
+		{"87d3712ed6eb1ea48f2afdba5473ef21b3ddb03c", 1, "cpsc", text, "", ""},
+		{"7f098c7a5a829f0b66bbfc3601a83fd2c5a8e174", 1, "cpsc", text, "", ""},
+		{"4628336da5ca85d07cc6b1964e2a7468f2d9febb", 1, "cpsc", text, "", ""},
 		{"d9221875db05e13f52cb59c413f98b1f4f55bec0", 1, "cps", text, "", ""},
+		{"9dea6282b5030c1dcb7d3a2a13f22f4591591895", 1, "cps", text, "", ""},
 		{"eec5cb1afecb11ab103c09edf26092d6f0f04fc4", 1, "cps", text, "", ""},
 
 		{"a1de965f42e177aa339706bd580f049065eca79a", 1, "cs", text, flexible + "RateLimiterRedis.js", "(?s)incrTtlLuaScript = `(.*?)`"},
@@ -86,8 +91,10 @@ func Specs() []Spec {
 		{"f74233f556d3f99c50b61169cf8aa8d5deb63fb2", 1, "cm", text, ulule, "(?s)luaIncrScript = `(.*?)`"},
 		{"566f5c6a17e5fddb9a10bf389f754edd0d899c61", 1, "", text, ulule, "(?s)luaPeekScript = `(.*?)`"},
 		{"ebd682e30de074a6919bde872b507734c7c3ebe5", 1, "tts", text, throttled, "(?s)redisCASScript     = `(.*?)`"},
+		{"6bdec824e189de50c67af6376ce88933ad7728a3", 1, "ttz", text, "", ""},
 
 		{"628bd136a573a06b346879695681af12ccef300f", 1, "sc", text, limits + "incr_expire.lua", "(?s)(.*)"},
+		{"ab9a35aa62ed8fa50cf1c655a522698512c9b126", 1, "s", text, "", ""},
 		{"3136f0028c572d2959b5cdc5ec15b287fab6a9ff", 1, "Wl", times, limits + "moving_window.lua", "(?s)(.*)"},
 		{"bf95c654b6be0a54713252ef2362a25546faf877", 1, "Wl", times, "", ""},
 		{"f2ef2962263bbe72f66f5bbd0da234e74d880068", 1, "Wl", times, "", ""},
@@ -100,6 +107,7 @@ func Specs() []Spec {
 		{"e7a0a27d4101baabb124af209bb0245197a359a1", 2, "s", text, "", ""},
 		{"e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7", 2, "lsa", text, "", ""},
 
+		{"86c69f51986a343841432495d8b97ac7ebdd7cfc", 2, "acea", text, "", ""},
 		{"0ad5736ed1c04aae6ec194376c784b89b8c08a7a", 2, "acea", text, "", ""},
 		{"775635cca91092477cbcee85fd800accb6adc4b2", 2, "acea", text, "", ""},
 		{"76a566c51f92d8f643d16e0ef0101663d5380dba", 2, "acea", text, "", ""},
@@ -114,13 +122,19 @@ func Specs() []Spec {
 		{"d5f94f1848f0c54fff99d99dbc4d54184a157c02", 1, "tz", text, "", ""},
 		{"29cc07bd431ccbf64637e5dcb60484560fdfa2da", 1, "Uusl", window, php + "Redis/Limiters/DurationLimiter.php", "(?s)function luaScript.*?<<<'LUA'\n(.*?)\nLUA;"},
 		{"1c5d436d6863e949247f4fa66fa1e32b7fa18da9", 1, "Uusl", window, php + "Redis/Limiters/DurationLimiter.php", "(?s)function tooManyAttemptsLuaScript.*?<<<'LUA'\n(.*?)\nLUA;"},
+		{"a37c0266ffc78deeac63f8b030f49a040114114b", 1, "Uusl", sliding, "", ""},
+		{"cf0152574376c3e3b27c274bf506925dc96e8be5", 1, "Uusl", sliding, "", ""},
 		{"420ca604de4310d8301943a71390ee669720d640", -1, "tst", text, php + "Redis/Limiters/ConcurrencyLimiter.php", "(?s)function lockScript.*?<<<'LUA'\n(.*?)\nLUA;"},
+		{"da2d0debfcb15563d58979b79fcb9fd1ee01a3d2", -1, "kst", text, "", ""},
+		{"f019fadb2be7f759e6da999f739efe1250879ebd", -1, "ks", text, "", ""},
 		{"a50243715157b186c5162c69e02eff3bf0c7994a", 1, "t", text, php + "Redis/Limiters/ConcurrencyLimiter.php", "(?s)function releaseScript.*?<<<'LUA'\n(.*?)\nLUA;"},
 
 		{"9450de540565d89de15092a716555821601f128b", 1, "tt", text, "", ""},
 		{"535b2fd00a12a23393fe15cf99599ecc51cd3007", 1, "ttm", text, "", ""},
 		{"1fed031c105d7c0315b3fc2e4a75e697247264f5", 1, "t", text, "", ""},
 		{"c0569386b0382069581dfaa1a8d241140bc0eeb4", 1, "tm", text, "", ""},
+		{"6cad3abd039c32c68cc4638ca3513684cd302a58", 1, "t", text, "", ""},
+		{"70b34c1df15244e38adcc5356cabe59b8aca7254", 1, "tm", text, "", ""},
 
 		{"96da70f7716f27d278a5218544df37fd8b0a5e4c", -1, "tm", text, "", ""},
 		{"aed6f382e410db8ba7926d4e5e9aab410bf2a78a", -1, "tm", text, "", ""},
