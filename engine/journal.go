@@ -25,7 +25,7 @@ import (
 // no harm: the key is ahead of the others, as if those steps had come first.
 // But a change by a TakeAll would be one half of it. So a TakeAll pays what is
 // still owed for its keys before it changes them. Flush does so for the same
-// reason. Collections are recorded in parts: see parts.go.
+// reason. Collections and long strings are recorded in parts: see parts.go.
 //
 // Without StartJournal there is no buffer, and a change costs one comparison
 // with nil.

@@ -10,8 +10,8 @@ import (
 
 // Long states that change in parts.
 //
-// A collection may have a megabyte, and most changes of one have a few bytes.
-// A transaction that changes a collection says which bytes it replaces (see
+// A collection may have a megabyte, a string 64 kB, and most changes of one have a
+// few bytes. A transaction that changes such a value says which bytes it replaces (see
 // Txn.Change), and the journal gets a record of these only, a Change. It applies
 // to the one state that the change was made from, so the journal must have that
 // state, and whoever replays the journal must not have dropped it:

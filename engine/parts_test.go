@@ -14,7 +14,7 @@ import (
 	"limitdb/limit"
 )
 
-// collections drives an engine with changes of a few long and short collections.
+// collections drives an engine with changes of a few collections and strings, long and short.
 type collections struct {
 	t    testing.TB
 	rand *rand.Rand
@@ -53,7 +53,7 @@ func (c *collections) step() {
 		size := []int{0, 1, 20, 300, 9000}[c.rand.IntN(5)]
 		all = append(all, change{
 			key: keys[c.rand.IntN(len(keys))], op: c.rand.IntN(60),
-			kind: []limit.Kind{limit.LIST, limit.LIST + 1, limit.HASH}[c.rand.IntN(41)/20],
+			kind: []limit.Kind{limit.LIST, limit.LIST + 1, limit.LONGSTRING}[c.rand.IntN(41)/20],
 			at:   c.rand.IntN(400), ins: bytes.Repeat([]byte{byte(c.rand.Uint32())}, size),
 			dies: c.now + c.rand.Int64N(8000) - 10,
 		})

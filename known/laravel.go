@@ -136,7 +136,7 @@ func laravelThrottle(r *Run) bool {
 	if h.Err() != nil {
 		return false
 	}
-	r.put(r.Keys[0], value.Hash, h.Body(), b.key.Expires)
+	r.keep(value.Hash, h, b.key.Expires)
 	return true
 }
 
@@ -147,7 +147,7 @@ func (r *Run) newBucket(b *bucket, end, window int64) {
 	h.Set([]byte("start"), r.Args[1])
 	h.Set([]byte("end"), script.AppendNumber(text[:0], float64(end), 17))
 	h.Set([]byte("count"), []byte("1"))
-	r.put(r.Keys[0], value.Hash, h.Body(), r.millis()+window*2000)
+	r.keep(value.Hash, h, r.millis()+window*2000)
 }
 
 // laravelTooMany replies when the window ends, and how many requests remain.

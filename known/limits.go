@@ -104,7 +104,7 @@ func (a limitsAcquire) take(r *Run) bool {
 	if l.Trim(0, keep); l.Err() != nil {
 		return false
 	}
-	r.put(r.Keys[0], value.List, l.Body(), r.millis()+window*1000)
+	r.keep(value.List, l, r.millis()+window*1000)
 	r.Int(1)
 	return true
 }

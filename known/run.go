@@ -15,7 +15,8 @@ type Store interface {
 	// absent. It returns false if the key holds no value or cannot be read now. The
 	// body is valid until the key is written.
 	Get(key []byte) (Value, bool)
-	// Put makes a key hold a value. A nil body removes the key.
+	// Put makes a key hold a value, which is valid during the call. A nil body removes
+	// the key.
 	Put(key []byte, v *Value)
 }
 
@@ -24,6 +25,9 @@ type Value struct {
 	Type    value.Type
 	Expires int64 // ms of Unix time; 0: never
 	Body    []byte
+	// Splices, of a value to put, lead to its body from the one that the key holds. Nil:
+	// the value replaces what the key holds.
+	Splices []value.Splice
 }
 
 // exists reports whether the key exists.
@@ -141,6 +145,18 @@ func (r *Run) ttl(v *Value) int64 {
 func (r *Run) put(key []byte, t value.Type, body []byte, expires int64) {
 	r.value = Value{Type: t, Expires: expires, Body: body}
 	r.Store.Put(key, &r.value)
+}
+
+// collection is a list or a hash that was opened on what its key holds.
+type collection interface {
+	Body() []byte
+	Splices() []value.Splice
+}
+
+// keep makes the first key hold what a collection of it has become.
+func (r *Run) keep(t value.Type, c collection, expires int64) {
+	r.value = Value{Type: t, Expires: expires, Body: c.Body(), Splices: c.Splices()}
+	r.Store.Put(r.Keys[0], &r.value)
 }
 
 // setCounter makes a key hold an integer.

@@ -276,7 +276,7 @@ func (u upstashTokens) take(r *Run) bool {
 	if h.Err() != nil {
 		return false
 	}
-	r.put(r.Keys[0], value.Hash, h.Body(), v.Expires)
+	r.keep(value.Hash, h, v.Expires)
 	return true
 }
 

@@ -15,23 +15,25 @@ type Kind uint8
 const LEASE Kind = 16
 
 // The kinds of values that expire. Their states begin with their expiry. Values
-// of the same type that never expire have the next number.
+// of the same form that never expire have the next number.
 const (
-	STRING    Kind = 64
-	SORTEDSET Kind = 96
-	HASH      Kind = 98
-	LIST      Kind = 100
-	SET       Kind = 102
+	STRING Kind = 64
+	// LONGSTRING is for strings of 256 bytes and more, which change in parts.
+	LONGSTRING Kind = 66
+	SORTEDSET  Kind = 96
+	HASH       Kind = 98
+	LIST       Kind = 100
+	SET        Kind = 102
 )
 
-// Value returns the kind of values of the same type that expire, and whether
+// Value returns the kind of values of the same form that expire, and whether
 // values of kind k expire. ok is false if k is not a kind of values.
 func (k Kind) Value() (of Kind, timed, ok bool) {
 	of = k &^ 1
-	return of, k == of, of == STRING || of >= SORTEDSET && of <= SET
+	return of, k == of, of == STRING || of == LONGSTRING || of >= SORTEDSET && of <= SET
 }
 
-// Lasting returns the kind of values of the same type as k that never expire.
+// Lasting returns the kind of values of the same form as k that never expire.
 func (k Kind) Lasting() Kind { return k | 1 }
 
 // Kind returns the kind of the algorithm's states.
@@ -62,7 +64,7 @@ func (k Kind) valueName() string {
 		return ""
 	}
 	switch of {
-	case STRING:
+	case STRING, LONGSTRING:
 		return "string"
 	case SORTEDSET:
 		return "zset"

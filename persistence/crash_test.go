@@ -222,7 +222,7 @@ func (w *world) changeInPart(n int) {
 	if body == nil {
 		state := stateAt(expires, make([]byte, 300)...)
 		w.hist.add(n, state)
-		w.table.set(inParts, keyOf(n), state)
+		w.table.set(inParts(keyOf(n)), keyOf(n), state)
 		return
 	}
 	at := w.rng.IntN(len(body) + 1)

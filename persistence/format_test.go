@@ -305,7 +305,7 @@ func TestChangeWithoutItsState(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tab.shard([]byte(keyOf(1))).states[keyOf(1)] = value{inParts, stateAt(startAt+hour, make([]byte, 300)...)} // without a record
+		tab.shard([]byte(keyOf(1))).states[keyOf(1)] = value{inParts(keyOf(1)), stateAt(startAt+hour, make([]byte, 300)...)} // without a record
 		tab.change(keyOf(1), startAt+hour, 5, 0, []byte("new"))
 		s.commit()
 		if err := s.Close(); err != nil {
@@ -338,7 +338,7 @@ func TestGoldenChanges(t *testing.T) {
 		if _, err := s.Load(); err != nil {
 			t.Fatal(err)
 		}
-		tab.set(inParts, keyOf(1), stateAt(startAt+hour, bytes.Repeat([]byte{0, 1, 2, 3}, 80)...))
+		tab.set(inParts(keyOf(1)), keyOf(1), stateAt(startAt+hour, bytes.Repeat([]byte{0, 1, 2, 3}, 80)...))
 		tab.change(keyOf(1), startAt+2*hour, 4, 0, []byte("inserted"))
 		s.commit()
 		tab.change(keyOf(1), startAt+3*hour, 300, 10, nil)

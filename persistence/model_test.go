@@ -74,17 +74,22 @@ func (t *table) recover(r *journal.Record) {
 	s.states[string(r.Key)] = value{r.Kind, slices.Clone(r.State)}
 }
 
-// inParts is a kind whose states change in parts.
-const inParts = 96
+// inParts returns the kind of a key whose states change in parts.
+func inParts(key string) byte {
+	if key[len(key)-1]%2 == 0 {
+		return 66
+	}
+	return 96
+}
 
 func (s *tableShard) recoverChange(r *journal.Record) {
-	e, v := r.Edit(), s.states[string(r.Key)]
-	revision, n := journal.Revision(e.Head), journal.HeadSize(inParts)
+	e, v, kind := r.Edit(), s.states[string(r.Key)], inParts(string(r.Key))
+	revision, n := journal.Revision(e.Head), journal.HeadSize(kind)
 	switch {
-	case v.kind == inParts && int32(journal.Revision(v.state[:n])-revision) >= 0:
-	case v.kind == inParts && journal.Revision(v.state[:n])+1 == revision && len(v.state)-n == e.Before:
+	case v.kind == kind && int32(journal.Revision(v.state[:n])-revision) >= 0:
+	case v.kind == kind && journal.Revision(v.state[:n])+1 == revision && len(v.state)-n == e.Before:
 		body := e.Apply(append(make([]byte, 0, e.Most), v.state[n:]...))
-		s.states[string(r.Key)] = value{inParts, slices.Concat(e.Head, body)}
+		s.states[string(r.Key)] = value{kind, slices.Concat(e.Head, body)}
 	default:
 		if s.missed == nil {
 			s.missed = map[string]int64{}
@@ -101,14 +106,15 @@ func (t *table) change(key string, expires int64, at, del int, ins []byte) []byt
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
-	n := journal.HeadSize(inParts)
+	kind := inParts(key)
+	n := journal.HeadSize(kind)
 	old := s.states[key].state
 	head := stateAt(expires, old[8:n]...)
 	journal.SetRevision(head, journal.Revision(old[:n])+1)
 	body := old[n:]
 	state := slices.Concat(head, body[:at], ins, body[at+del:])
-	s.pending.Change(s.version, inParts, []byte(key), head, len(body), journal.AppendSplice(nil, at, del, ins))
-	s.states[key] = value{inParts, state}
+	s.pending.Change(s.version, kind, []byte(key), head, len(body), journal.AppendSplice(nil, at, del, ins))
+	s.states[key] = value{kind, state}
 	return state
 }
 
@@ -117,8 +123,8 @@ func (t *table) holds(key string, now int64) []byte {
 	s := t.shard([]byte(key))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v := s.states[key]; v.kind == inParts && len(v.state) >= journal.MinChanged && expiresAt(v.state) > now {
-		return v.state[journal.HeadSize(inParts):]
+	if v := s.states[key]; v.kind == inParts(key) && len(v.state) >= journal.MinChanged && expiresAt(v.state) > now {
+		return v.state[journal.HeadSize(v.kind):]
 	}
 	return nil
 }

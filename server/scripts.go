@@ -282,7 +282,12 @@ func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 // Put makes a key hold a value.
 func (s *scriptStore) Put(key []byte, v *known.Value) {
 	c := (*call)(s)
-	c.Call.Put(&c.txn, key, &values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body})
+	it := values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body}
+	if v.Splices != nil {
+		c.Change(&c.txn, key, &it, v.Splices)
+		return
+	}
+	c.Call.Put(&c.txn, key, &it)
 }
 
 // scriptError is the end of a script that passed a bound.

@@ -146,15 +146,21 @@ func Range(text []byte, start, end int64) []byte {
 	return text[start : end+1]
 }
 
-// SetRange returns text with part written over it at offset, zeros before it if
-// text is shorter. It may change text. The error is ErrTooLong.
-func SetRange(text []byte, offset int64, part []byte) ([]byte, error) {
-	if offset > MaxString-int64(len(part)) {
-		return nil, ErrTooLong
+// Overwrite returns the body of a string, written over buf, once part is written over
+// its text from at on, with zeros before it if the text is shorter. It appends to
+// splices what leads there from body.
+func Overwrite(buf, body []byte, at int, part []byte, splices []Splice) ([]byte, []Splice) {
+	now := StringText(AppendRaw(buf[:0], nil), body)
+	had, at := len(now), 1+at
+	end := at + len(part)
+	now = append(now, make([]byte, max(0, end-had))...)
+	copy(now[at:], part)
+	if len(body) == 0 || body[0] == tagInt {
+		return now, append(splices, Splice{Del: len(body), Ins: now})
 	}
-	for int64(len(text)) < offset+int64(len(part)) {
-		text = append(text, 0)
+	if body[0] != tagRaw {
+		splices = append(splices, Splice{Del: 1, Ins: now[:1]})
 	}
-	copy(text[offset:], part)
-	return text, nil
+	at = min(at, had)
+	return now, append(splices, Splice{At: at, Del: min(end, had) - at, Ins: now[at:end]})
 }

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strconv"
@@ -64,19 +65,37 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-func TestSetRange(t *testing.T) {
-	got, err := SetRange([]byte("Hello World"), 6, []byte("Redis"))
-	if string(got) != "Hello Redis" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err = SetRange(nil, 3, []byte("x")); string(got) != "\x00\x00\x00x" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	for _, at := range []int64{MaxString, math.MaxInt64} {
-		if _, err = SetRange(nil, at, []byte("x")); !errors.Is(err, ErrTooLong) {
-			t.Errorf("at %d: %v", at, err)
+// Overwrite writes over the text, and its splices do the same to the body.
+func TestOverwrite(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOfN(rapid.Byte(), 0, 60).Draw(t, "text")
+		body := rapid.SampledFrom([][]byte{nil, AppendCounter(nil, -1234), AppendText(nil, text), AppendRaw(nil, text)}).Draw(t, "body")
+		part := rapid.SliceOfN(rapid.Byte(), 0, 60).Draw(t, "part")
+		at := rapid.IntRange(0, 80).Draw(t, "at")
+		want := StringText(nil, body)
+		for len(want) < at+len(part) {
+			want = append(want, 0)
 		}
-	}
+		copy(want[at:], part)
+		now, splices := Overwrite(make([]byte, 3, 40), body, at, part, nil)
+		if got := StringText(nil, now); !bytes.Equal(got, want) || StringEncoding(now) != "raw" {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		inserted := 0
+		for _, s := range splices {
+			var err error
+			if body, err = s.Apply(nil, body); err != nil {
+				t.Fatal(err)
+			}
+			inserted += len(s.Ins)
+		}
+		if !bytes.Equal(body, now) {
+			t.Fatalf("the splices %v lead to %q, want %q", splices, body, now)
+		}
+		if most := len(part) + max(0, at-len(text)) + 1; len(body) > 30 && inserted > max(most, 6+at+len(part)) {
+			t.Fatalf("%d bytes are inserted, of %d", inserted, most)
+		}
+	})
 }
 
 // The sums are those of Redis 7.0 on x86-64, which has printed them for this test.

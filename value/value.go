@@ -2,10 +2,10 @@
 // hashes, lists and sets, each in plain bytes without pointers. It follows
 // Redis 7 in what a change does, and knows no clock, no lock and no client.
 //
-// The bytes of a value are its body. A collection is opened on its body, and
-// changes it through splices: a few bytes in the place of a few others. So what
-// a change writes to a log depends on the size of the change, not on that of the
-// value. A change never touches the body that was opened.
+// The bytes of a value are its body. A change of a part of it is a list of splices:
+// a few bytes in the place of a few others. So what a change writes to a log depends
+// on the size of the change, not on that of the value. A collection is opened on its
+// body, and never touches it.
 package value
 
 import "errors"

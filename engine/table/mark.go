@@ -42,7 +42,7 @@ func (m Mark) Kind() limit.Kind {
 // that of leases, in their order.
 const (
 	stringCode     = Mark(limit.LEASE) + 1
-	collectionCode = stringCode + 2
+	collectionCode = stringCode + 4
 )
 
 // valueKind returns the kind of values with a code.

@@ -155,7 +155,7 @@ func TestKindsInMarks(t *testing.T) {
 			seen[m] = true
 		}
 	}
-	if len(seen) != 20 || !bytes.Equal([]byte{byte(limit.STRING), byte(limit.SET.Lasting())}, []byte{64, 103}) {
+	if len(seen) != 22 || !bytes.Equal([]byte{byte(limit.STRING), byte(limit.SET.Lasting())}, []byte{64, 103}) {
 		t.Errorf("%d kinds", len(seen))
 	}
 }

@@ -2,7 +2,7 @@ package journal
 
 import "encoding/binary"
 
-// A Change is the record of a change of a part of a state, for collections, whose states are long. Its size
+// A Change is the record of a change of a part of a state, for long strings and collections. Its size
 // follows that of the change, not that of the state.
 //
 //	┌──────────┬───┬────────────┬───────────────┬─────────┬────────┬─────┐
@@ -10,7 +10,7 @@ import "encoding/binary"
 //	│ varint   │   │ varint     │ varint        │ varint  │        │     │
 //	└──────────┴───┴────────────┴───────────────┴─────────┴────────┴─────┘
 //
-// The state of a collection is a head and a body. The head is the expiry, of a Timed kind, and the revision
+// Such a state is a head and a body. The head is the expiry, of a Timed kind, and the revision
 // (4 bytes, little-endian), which grows by 1 with each Change. A change is the head of the new state, the
 // length of the body before (varint), and splices of the body, each of which applies to what the ones before
 // it have left. The kind is that of the new state; the old one has the same type, Timed or not.
@@ -20,8 +20,8 @@ import "encoding/binary"
 // Changes that stand behind it; those are skipped.
 
 const (
-	// collections is the first kind whose states change in parts.
-	collections  = 96
+	// longStrings is the first kind whose states change in parts.
+	longStrings  = 66
 	revisionSize = 4
 	// MinChanged is the least number of bytes of a state before and after a Change. Shorter states are
 	// written whole.
@@ -34,7 +34,7 @@ const (
 )
 
 // InParts reports whether the states of a kind can change in parts. They begin with a head.
-func InParts(kind byte) bool { return kind >= collections && kind < Foreign }
+func InParts(kind byte) bool { return kind >= longStrings && kind < Foreign }
 
 // HeadSize returns the size of the head of a kind's states, whose last 4 bytes are the revision; 0 if they do
 // not change in parts.

@@ -98,7 +98,7 @@ func (c *Call) expire(t *Txn, seconds bool, base int64) {
 		c.Int(1)
 	default:
 		it.Expires = ms
-		c.change(t, c.Args[1], &it, nil)
+		c.Change(t, c.Args[1], &it, nil)
 		c.Int(1)
 	}
 }
@@ -121,7 +121,7 @@ func (c *Call) persist(t *Txn) {
 		c.Int(0)
 	default:
 		it.Expires = 0
-		c.change(t, c.Args[1], &it, nil)
+		c.Change(t, c.Args[1], &it, nil)
 		c.Int(1)
 	}
 }

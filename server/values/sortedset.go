@@ -61,7 +61,7 @@ func (c *Call) putCollection(t *Txn, it *Item, typ value.Type, e collection) boo
 		return false
 	}
 	if e.Changed() || c.Command.Flags&spec.Touches != 0 && it.Exists() {
-		c.change(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()}, e.Splices())
+		c.Change(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()}, e.Splices())
 	}
 	return true
 }

@@ -282,7 +282,7 @@ func (c *Call) getEX(t *Txn) {
 	}
 	c.bulkText(&it)
 	if it.Expires != before {
-		c.Put(t, c.Args[1], &it)
+		c.Change(t, c.Args[1], &it, nil)
 	}
 }
 
@@ -339,11 +339,17 @@ func (c *Call) appendTo(t *Txn) {
 	if !it.Exists() {
 		c.putText(t, c.Args[1], more, 0)
 	} else {
-		c.body = value.StringText(value.AppendRaw(c.body[:0], nil), it.Body)
-		c.body = append(c.body, more...)
-		c.Put(t, c.Args[1], &Item{Type: value.String, Expires: it.Expires, Body: c.body})
+		c.overwrite(t, &it, n-len(more), more)
 	}
 	c.Int(int64(n))
+}
+
+// overwrite writes over a part of the text of the command's key.
+func (c *Call) overwrite(t *Txn, it *Item, at int, part []byte) {
+	var room [2]value.Splice
+	body, splices := value.Overwrite(c.body, it.Body, at, part, room[:0])
+	c.body = body
+	c.Change(t, c.Args[1], &Item{Type: value.String, Expires: it.Expires, Body: body}, splices)
 }
 
 func (c *Call) strLen(t *Txn) {
@@ -383,17 +389,16 @@ func (c *Call) setRange(t *Txn) {
 		c.Int(int64(value.StringLen(it.Body)))
 		return
 	}
-	text, err := value.SetRange(value.StringText(nil, it.Body), offset, c.Args[3])
-	if err != nil {
-		c.Fail(errStringTooLong)
+	at, part := int(min(offset, value.MaxString+1)), c.Args[3]
+	if !c.fits(at + len(part)) {
 		return
 	}
-	c.body = value.AppendRaw(c.body[:0], text)
-	c.Put(t, c.Args[1], &Item{Type: value.String, Expires: it.Expires, Body: c.body})
-	c.Int(int64(len(text)))
+	n := max(value.StringLen(it.Body), at+len(part))
+	c.overwrite(t, &it, at, part)
+	c.Int(int64(n))
 }
 
-// ttlOf returns the time that a key has left in ms: -2 for no such key, -1 for one that never expires.
+// TTL returns the time that a key has left in ms: -2 for no such key, -1 for one that never expires.
 func (c *Call) TTL(it *Item) int64 {
 	switch {
 	case !it.Exists():

@@ -99,19 +99,24 @@ func typeOf(k limit.Kind) (typ value.Type, timed bool) {
 	switch {
 	case !ok:
 		return value.None, false
-	case of == limit.STRING:
+	case of == limit.STRING, of == limit.LONGSTRING:
 		return value.String, timed
 	}
 	return value.SortedSet + value.Type(of-limit.SORTEDSET)/2, timed
 }
 
-// kindOf returns the kind of values of a type that expire, or never do.
-func kindOf(typ value.Type, timed bool) limit.Kind {
-	k := limit.STRING
-	if typ != value.String {
-		k = limit.SORTEDSET + 2*limit.Kind(typ-value.SortedSet)
+// kindOf returns the kind of a value. A string that is long enough to change in parts has a kind
+// of its own, so that counters need no revision.
+func kindOf(it *Item) limit.Kind {
+	k := limit.SORTEDSET + 2*limit.Kind(it.Type-value.SortedSet)
+	switch {
+	case it.Type != value.String:
+	case len(it.Body) < journal.MinChanged:
+		k = limit.STRING
+	default:
+		k = limit.LONGSTRING
 	}
-	if timed {
+	if it.Expires != 0 {
 		return k
 	}
 	return k.Lasting()
@@ -121,13 +126,9 @@ func kindOf(typ value.Type, timed bool) limit.Kind {
 func (c *Call) Item(t *Txn, key []byte) (it Item) {
 	kind, state := t.Get(key)
 	if typ, timed := typeOf(kind); typ != value.None {
-		it.Type, it.Body = typ, state
+		it.Type, it.Body = typ, state[bodyAt(kind, timed):]
 		if timed {
 			it.Expires = int64(binary.LittleEndian.Uint64(state)) / millisecond
-			it.Body = state[expirySize:]
-		}
-		if typ != value.String {
-			it.Body = state[journal.HeadSize(byte(kind)):]
 		}
 		return it
 	}
@@ -148,35 +149,49 @@ func (c *Call) Put(t *Txn, key []byte, it *Item) {
 	t.Put(key, kind, state)
 }
 
+// bodyAt returns where the body begins in the states of a kind.
+func bodyAt(kind limit.Kind, timed bool) int {
+	n := journal.HeadSize(byte(kind))
+	if n == 0 && timed {
+		n = expirySize
+	}
+	return n
+}
+
 // stateOf returns the state of a value, valid until the next call, and its kind.
 func (c *Call) stateOf(it *Item) (kind limit.Kind, state []byte) {
-	if it.Type == value.String && it.Expires == 0 {
-		return limit.STRING.Lasting(), it.Body
+	kind = kindOf(it)
+	if kind == limit.STRING.Lasting() {
+		return kind, it.Body
 	}
 	b := c.state[:0]
 	if it.Expires != 0 {
 		b = binary.LittleEndian.AppendUint64(b, uint64(min(it.Expires, LastExpiry)*millisecond))
 	}
-	if it.Type != value.String {
+	if journal.InParts(byte(kind)) {
 		b = append(b, 0, 0, 0, 0) // the revision, which the engine counts
 	}
 	c.state = append(b, it.Body...)
-	return kindOf(it.Type, it.Expires != 0), c.state
+	return kind, c.state
 }
 
-// change is Put for what the key holds already, but for its expiry and the splices of its body.
-// The log gets only these.
-func (c *Call) change(t *Txn, key []byte, it *Item, splices []value.Splice) {
-	if it.Body == nil || it.Type == value.String {
-		c.Put(t, key, it)
+// Change is Put for what the key holds already, but for its expiry and the splices of its body.
+// If that is long, the log gets only these.
+func (c *Call) Change(t *Txn, key []byte, it *Item, splices []value.Splice) {
+	if it.Body == nil {
+		t.Remove(key)
 		return
 	}
-	c.body = c.body[:0]
-	for i := range splices {
-		c.body = journal.AppendSplice(c.body, splices[i].At, splices[i].Del, splices[i].Ins)
-	}
 	kind, state := c.stateOf(it)
-	t.Change(key, kind, state, c.body)
+	if !journal.InParts(byte(kind)) {
+		t.Put(key, kind, state)
+		return
+	}
+	n := len(state)
+	for i := range splices {
+		c.state = journal.AppendSplice(c.state, splices[i].At, splices[i].Del, splices[i].Ins)
+	}
+	t.Change(key, kind, c.state[:n], c.state[n:])
 }
 
 // of returns what key holds if that is a value of the type, or nothing. Otherwise it replies

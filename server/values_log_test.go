@@ -1,0 +1,133 @@
+package server
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"limitdb/engine"
+	"limitdb/internal/journal"
+	"limitdb/known"
+	"limitdb/known/knowntest"
+)
+
+// replayed is what the engine of a test has recorded, and another engine that replays it.
+type replayed struct {
+	*testServer
+	again *engine.Engine
+}
+
+func (ts *testServer) replayed() *replayed {
+	ts.engine.StartJournal(0, new(journal.Gate), func() {})
+	return &replayed{ts, engine.New(engine.Options{})}
+}
+
+// drain replays what was recorded since the last call, and returns its size in bytes.
+func (l *replayed) drain() int {
+	var b journal.Buffer
+	l.engine.Cut()
+	for l.engine.Drain(&b, 1<<30) {
+	}
+	for rest := b.Bytes; len(rest) > 0; {
+		r, more, err := journal.Parse(rest)
+		if err == nil {
+			err = l.again.Restore([]journal.Record{r}, 0, 1)
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		rest = more
+	}
+	return len(b.Bytes)
+}
+
+// check reports an error if a key is not the same in both engines.
+func (l *replayed) check() {
+	l.t.Helper()
+	want, got := copied(l.t, l.engine), copied(l.t, l.again)
+	if len(want) == 0 || len(want) != len(got) {
+		l.t.Errorf("replay gives %d keys, not %d", len(got), len(want))
+	}
+	for key, state := range want {
+		if got[key] != state {
+			l.t.Errorf("%s: replay gives %.300q, not %.300q", key, got[key], state)
+		}
+	}
+}
+
+// copied returns what the keys of an engine hold.
+func copied(t testing.TB, e *engine.Engine) map[string]string {
+	t.Helper()
+	var b journal.Buffer
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		cursor = e.Copy(0, cursor, &b)
+	}
+	out := map[string]string{}
+	for rest := b.Bytes; len(rest) > 0; {
+		r, more, err := journal.Parse(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[string(r.Key)], rest = string(rune(r.Kind))+string(r.State), more
+	}
+	return out
+}
+
+// What a change of a long value writes to the log follows the size of the change, not of the value.
+func TestChangesOfLongValuesAreSmall(t *testing.T) {
+	ts := newTestServer(t)
+	c, log := ts.client(), ts.replayed()
+	c.do("SET", "text", strings.Repeat("x", 10_000), "EX", "1000")
+	for i := range 500 {
+		n := strconv.Itoa(i)
+		c.do("ZADD", "zset", n, "member:"+n)
+		c.do("SADD", "set", "member:"+n)
+		c.do("HSET", "hash", "field:"+n, "0123456789")
+		c.do("RPUSH", "list", "0123456789")
+	}
+	log.drain()
+	for _, command := range []string{
+		"APPEND text more", "APPEND text 1", "SETRANGE text 5000 part", "SETRANGE text 10010 part", "EXPIRE text 500", "PERSIST text", "APPEND text more", "GETEX text EX 5000", "EXPIRE text 300",
+		"RPUSH list 1", "LPUSH list 1", "LPOP list", "LTRIM list 1 -1", "EXPIRE list 100", "HSET hash new 1", "HINCRBY hash new 1", "HDEL hash field:50", "PERSIST list",
+		"ZADD zset 5 new", "ZREM zset member:7", "ZREMRANGEBYSCORE zset -inf 5", "ZINCRBY zset 1 member:300", "SADD set new", "SREM set member:5",
+	} {
+		words := strings.Fields(command)
+		c.do(words...)
+		if n := log.drain(); n == 0 || n > 250 {
+			t.Errorf("%s: %d bytes for a change of a few", command, n)
+		}
+	}
+	log.check()
+}
+
+// The same holds for a script that runs in Go.
+func TestScriptsChangeLongValuesInParts(t *testing.T) {
+	for _, spec := range knowntest.Specs() {
+		if s := known.Find(spec.SHA); s == nil || s.Name != "acquire_moving_window" || !spec.Published() {
+			continue
+		}
+		source, err := spec.Source("..", *scriptTexts)
+		if errors.Is(err, fs.ErrNotExist) && os.Getenv("LIMITDB_E2E") != "1" {
+			t.Skipf("scripts/install-test-tools installs it: %v", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts := newTestServer(t)
+		c, log := ts.client(), ts.replayed()
+		for i := range 1000 {
+			now := strconv.FormatInt(ts.clock.Now()/int64(time.Second)+int64(i), 10)
+			if got := line(c.do("EVAL", source, "1", "k", now, "900", "100", "1")); got != "1" {
+				t.Fatalf("%s, call %d: %s", spec.SHA, i, got)
+			}
+			if n := log.drain(); i > 50 && n > 250 {
+				t.Fatalf("%s, call %d: %d bytes", spec.SHA, i, n)
+			}
+		}
+		log.check()
+	}
+}
