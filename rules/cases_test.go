@@ -29,6 +29,7 @@ func TestCases(t *testing.T) {
 	cases, err = ParseCases([]byte(`
 - {namespace: shop, fields: {path: /export/x, tenant: t}, repeat: 4, want: allowed}
 - {namespace: shop, fields: {path: /export/x, tenant: t}, cost: 4, want: allowed, remaining: 3}
+- {namespace: shop, fields: {path: /export/x, tenant: u}, want: allowed, rule: global}
 - {namespace: none, want: allowed}
 `))
 	if err != nil {
@@ -38,7 +39,7 @@ func TestCases(t *testing.T) {
 	for _, f := range shop(t).Run(cases, monday) {
 		got = append(got, f.Want()+": "+f.Got)
 	}
-	same(t, got, "allowed: limited by exports for 20m0s, 0 of 3 left", "allowed, 3 left: limited by exports for ever, 0 of 3 left", `allowed: there is no namespace "none"`)
+	same(t, got, "allowed: limited by exports for 20m0s, 0 of 3 left", "allowed, 3 left: limited by exports for ever, 0 of 3 left", "allowed by global: allowed by exports, 2 of 3 left", `allowed: there is no namespace "none"`)
 }
 
 func TestBadCases(t *testing.T) {

@@ -85,6 +85,15 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("%s: %q", c.ip, got.Values)
 		}
 	}
+	s = mustParse(t, `{version: 1, namespaces: {a: [{name: n, key: [ip, peer], ip_field: peer, ipv6_prefix: 64, limit: 1/s}, {name: m, key: [peer], ipv4_prefix: 8, limit: 1/s}]}}`)
+	for peer, want := range map[string][]string{
+		"192.0.2.1": {"2001:db8::7", "192.0.2.1", "192.0.0.0/8"}, "2001:db8::1": {"2001:db8::7", "2001:db8::/64", "2001:db8::1"},
+	} {
+		q := match(t, s, "a", "ip=2001:db8::7 peer="+peer)
+		n, _ := ParseKey(q.Charges[0].Key)
+		m, _ := ParseKey(q.Charges[1].Key)
+		same(t, append(n.Values, m.Values...), want...)
+	}
 	s = mustParse(t, `{version: 1, namespaces: {a: [{name: n, key: [addr], ipv6_prefix: 128, limit: 1/s}, {name: m, key: [addr], limit: 1/s}]}}`)
 	q := match(t, s, "a", "addr=::FFFF:192.0.2.1")
 	if a, _ := ParseKey(q.Charges[0].Key); a.Values[0] != "192.0.2.1" {

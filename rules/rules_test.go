@@ -3,6 +3,8 @@ package rules
 import (
 	"strings"
 	"testing"
+
+	"limitdb/limit"
 )
 
 // TestShop looks at each rule of the design's example.
@@ -203,5 +205,66 @@ func TestChangedGroups(t *testing.T) {
 	}
 	if empty := mustParse(t, string(before.Text())[:len(before.Text())-1]+", b: []}"); empty.Sum() == before.Sum() {
 		t.Error("a namespace without rules has the checksum of none")
+	}
+}
+
+// TestSums says what changes the sum of a file, which the nodes of a cluster compare. Its parts are all that a rule can have.
+func TestSums(t *testing.T) {
+	sum := func(entries string) [32]byte {
+		return mustParse(t, `{version: 1, plans: {p: {l: 4/s}, o: {l: 5/s}}, namespaces: {a: [`+entries+`]}}`).Sum()
+	}
+	seen := map[[32]byte]string{}
+	for _, entries := range []string{
+		"",
+		"{name: n, limit: 1/s}",
+		"{name: n, limit: token 1/s}",
+		"{name: n, limit: 1/s, burst: 2}",
+		"{name: n, limit: 1/s, mode: shadow}",
+		"{name: n, limit: 1/s, candidate: 2/s}",
+		"{name: n, limit: 1/s, cost: c}",
+		"{name: n, limit: 1/s, match: {k: v}}",
+		"{name: n, limit: 1/s, match: {k: w}}",
+		"{name: n, limit: 1/s, match: {l: v}}",
+		"{name: n, limit: 1/s, key: [k]}",
+		"{name: n, limit: 1/s, key: [k, l]}",
+		"{name: n, limit: 1/s, key: [l, k]}",
+		"{name: n, limit: 1/s, key: [k, l], ip_field: k, ipv4_prefix: 24}",
+		"{name: n, limit: 1/s, key: [k, l], ip_field: l, ipv4_prefix: 24}",
+		"{name: n, limit: 1/s, key: [k, l], ip_field: l, ipv4_prefix: 25}",
+		"{name: n, limit: 1/s, key: [k, l], ip_field: l, ipv6_prefix: 24}",
+		"{name: n, unlimited: true}",
+		"{name: n, plan: {field: k, limit: l, default: p}}",
+		"{name: n, plan: {field: k, limit: l, default: o}}",
+		"{name: n, plan: {field: l, limit: l, default: p}}",
+		"{name: n, limit: 1/s, overrides: [{match: {k: v}, unlimited: true}]}",
+		"{name: n, limit: 1/s, overrides: [{match: {k: v}, limit: 2/s}]}",
+		"{name: n, limit: 1/s, overrides: [{match: {k: w}, limit: 2/s}]}",
+		"{name: n, key: [k], limit: 1/s}, {name: o, key: [l], limit: 1/s}, {name: p, limit: 1/s}",
+		"{exclusive: true, rules: [{name: n, key: [k], limit: 1/s}, {name: o, key: [l], limit: 1/s}]}, {exclusive: true, rules: [{name: p, limit: 1/s}]}",
+		"{exclusive: true, rules: [{name: n, key: [k], limit: 1/s}]}, {exclusive: true, rules: [{name: o, key: [l], limit: 1/s}, {name: p, limit: 1/s}]}",
+		"{exclusive: true, rules: [{name: o, key: [l], limit: 1/s}, {name: n, key: [k], limit: 1/s}]}, {exclusive: true, rules: [{name: p, limit: 1/s}]}",
+	} {
+		if s := sum(entries); seen[s] != "" {
+			t.Errorf("%s\nhas the sum of\n%s", entries, seen[s])
+		} else {
+			seen[s] = entries
+		}
+	}
+}
+
+// TestDecidingRule says which of two decisions answers a check.
+func TestDecidingRule(t *testing.T) {
+	d := func(limited bool, remaining, wait int64) limit.Decision {
+		return limit.Decision{Limited: limited, Remaining: remaining, Wait: wait}
+	}
+	ranks := []limit.Decision{ // each decides rather than those behind it
+		d(true, 5, limit.Never), d(true, 0, 2), d(true, 0, 1), d(false, 0, 0), d(false, 1, 7), d(false, 2, 0),
+	}
+	for i := range ranks {
+		for j := range ranks {
+			if got := outranks(&ranks[i], &ranks[j]); got != (i < j) {
+				t.Errorf("%+v outranks %+v: %v", ranks[i], ranks[j], got)
+			}
+		}
 	}
 }
