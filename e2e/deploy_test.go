@@ -35,7 +35,8 @@ type object struct {
 		ClusterIP   string `yaml:"clusterIP"`
 		ServiceName string `yaml:"serviceName"`
 		Replicas    int
-		Publish     bool `yaml:"publishNotReadyAddresses"`
+		Publish     bool   `yaml:"publishNotReadyAddresses"`
+		Policy      string `yaml:"podManagementPolicy"`
 		Selector    map[string]any
 		Template    struct {
 			Metadata struct{ Labels map[string]string }
@@ -89,6 +90,12 @@ func TestComposeFile(t *testing.T) {
 	}
 	certs := t.TempDir()
 	nodeCerts(t, certs, names...)
+	for name, want := range map[string]os.FileMode{"n1.crt": 0o644, "ca.crt": 0o644, "n1.key": 0o600, "ca.key": 0o600} {
+		info, err := os.Stat(filepath.Join(certs, name))
+		if err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v; the image's user reads certificates", name, info.Mode(), err)
+		}
+	}
 	places := []string{"/certs", certs}
 	for _, n := range names {
 		places = append(places, n+":7380", "127.0.0.1:"+freePort(t), n+":6379", "127.0.0.1:"+freePort(t))
@@ -136,6 +143,10 @@ func TestKubernetesFile(t *testing.T) {
 	}
 	if nodes.Spec.Selector["app"] != pod.Metadata.Labels["app"] || pod.Metadata.Labels["app"] == "" {
 		t.Errorf("the service selects %v of %v", nodes.Spec.Selector, pod.Metadata.Labels)
+	}
+	// A pod without a majority is not ready, so pods that wait for one another would wait for ever.
+	if set.Spec.Policy != "Parallel" {
+		t.Errorf("pods are started %s", set.Spec.Policy)
 	}
 	work := t.TempDir()
 	certs, password := filepath.Join(work, "certs"), filepath.Join(work, "password")
