@@ -52,7 +52,7 @@ func (r *Registry) Load(src Sources) error {
 	r.remarks = remarks{}
 
 	args, file := src.Args, ""
-	if len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+	if len(args) > 0 && (args[0] == "-" || !strings.HasPrefix(args[0], "-")) {
 		file, args = args[0], args[1:]
 	}
 	var all []assignment

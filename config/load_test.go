@@ -113,6 +113,7 @@ func TestLoadErrors(t *testing.T) {
 
 		{name: "unknown option", args: []string{"--maxclient", "5"}, want: `unknown option "--maxclient" (did you mean "--maxclients"?)`},
 		{name: "unknown option with a value", args: []string{"--requirepas=" + secret}, want: `unknown option "--requirepas" (did you mean "--requirepass"?)`},
+		{name: "one dash", args: []string{"-p", "7000"}, want: `unexpected argument "-p": directives are written --directive value`},
 		{name: "no option", args: []string{"--"}, want: `unknown option "--"`},
 		{name: "value of an option", args: []string{"--Port", "x"}, want: `--port "x": argument couldn't be parsed into an integer`},
 		{name: "option without value", args: []string{"--port", "--hz", "5"}, want: `--port: one value is expected, not 0 (quote a value that has spaces)`},

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -100,7 +99,7 @@ func (r *Registry) parseArgs(args []string) ([]assignment, error) {
 	var all []assignment
 	for i := 0; i < len(args); {
 		if !strings.HasPrefix(args[i], "--") {
-			return nil, errors.New("unexpected argument " + quote(args[i])) // only the first can be unexpected
+			return nil, fmt.Errorf("unexpected argument %s: directives are written --directive value", quote(args[i])) // only the first can be unexpected
 		}
 		name, val, joined := strings.Cut(args[i][len("--"):], "=")
 		d := r.find(name)

@@ -10,7 +10,7 @@ import (
 
 // ErrBackupName is returned for a name that a backup cannot have, such as that of one of the store's own
 // files.
-var ErrBackupName = errors.New("persistence: a backup's name must be that of a folder, of at most 200 bytes, without slashes or control characters, " +
+var ErrBackupName = errors.New("a backup's name must be that of a folder, of at most 200 bytes, without slashes or control characters, " +
 	"must not begin with a dot, and must not be a name of the data directory's own files (MANIFEST, CLEAN, LOCK, base-*, log-*, cut-*, tmp*, *.tmp)")
 
 // maxBackupName is the maximum length of a backup's name, in bytes.

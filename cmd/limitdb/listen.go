@@ -120,7 +120,7 @@ func (p *ports) listen(all []endpoint) error {
 // taken adds what to do to the error that another process uses the port.
 func taken(err error, option string) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w: another process has this port; choose one with %s", err, option)
+		return fmt.Errorf("%w: the port is taken; choose another with %s", err, option)
 	}
 	return err
 }
@@ -230,7 +230,7 @@ func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) er
 	}
 	p.httpPorts = ports{group: httpListener{h}}
 	if err := p.httpPorts.listen(want); err != nil {
-		return taken(fmt.Errorf("http-port: %w", err), "--http-port N (0 for none)")
+		return taken(err, "--http-port N (0 for none)")
 	}
 	if len(h.Addrs()) == 0 {
 		return errors.New("http-port: the machine has none of the addresses in " + p.httpBind().Name())
@@ -287,7 +287,7 @@ func (p *process) httpPortsChanged() error {
 		return nil // Set restores the old values
 	}
 	if err := p.httpPorts.move(want); err != nil {
-		return fmt.Errorf("http-port: %w", err)
+		return err
 	}
 	p.sayWhatIsOpen(p.http.Addrs())
 	return nil

@@ -16,6 +16,7 @@ func TestMistypedSubcommand(t *testing.T) {
 		{"Check data", `unknown subcommand "Check": did you mean "check"?`},
 		{"simulat", `unknown subcommand "simulat": did you mean "simulate"?`},
 		{"frobnicate", `there is no subcommand and no file named "frobnicate"`},
+		{"rules chekc", `unknown subcommand "chekc": the usage is limitdb rules check|explain|test|import`},
 		{"check", "wrong number of arguments: the usage is limitdb check DIR"},
 		{"export one", "wrong number of arguments: the usage is limitdb export DIR DIR2"},
 	} {

@@ -19,6 +19,12 @@ func rulesCommand() *cobra.Command {
 		Use:   "rules",
 		Short: "Check, explain, test and import files of rules",
 		Long:  "Works on files of rules (docs/rules.md) without a server. The exit status is 1 if a file has a mistake or a test fails.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			return usageError(fmt.Errorf("unknown subcommand %q: the usage is limitdb rules check|explain|test|import", args[0]))
+		},
 	}
 	c.AddCommand(rulesCheckCommand(), rulesExplainCommand(), rulesTestCommand(), rulesImportCommand())
 	return c

@@ -70,7 +70,7 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f.BoolVar(&s.strict, "strict", false, "end at the first line that is not a request")
 	f.BoolVar(&s.json, "json", false, "print the result as JSON")
 	f.StringVar(&s.html, "html", "", "also write a page with plots to this `file`")
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "no progress bar, no bad lines told")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "show no progress bar and no bad lines")
 	return cmd
 }
 
