@@ -24,13 +24,13 @@ func indented(readme string) []string {
 	return out
 }
 
-// sessions returns the README's fenced sessions: each command after "$ " with its output, without the
+// sessions returns the README's fenced sessions with one server: each command after "$ " with its output, without the
 // comments beside it.
 func sessions(readme string) (out [][2]string) {
 	comment := regexp.MustCompile(`\s+#.*`)
 	for i, block := range strings.Split(readme, "```") {
 		typed, ok := strings.CutPrefix(block, "\n$ ")
-		if i%2 == 0 || !ok {
+		if i%2 == 0 || !ok || strings.Contains(typed, "-p 7003") {
 			continue
 		}
 		cmd, reply, _ := strings.Cut(typed, "\n")
@@ -130,7 +130,7 @@ func TestReadmeNodes(t *testing.T) {
 			defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
 			nodes = append(nodes, c)
 		}
-		if _, command, ok := strings.Cut(line, "redis-cli --json -p 7003 "); ok && strings.HasPrefix(line, "n3$ ") {
+		if _, command, ok := strings.Cut(line, "redis-cli --json -p 7003 "); ok && strings.HasPrefix(line, "$ ") {
 			typed = command
 			continue
 		}
