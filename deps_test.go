@@ -49,7 +49,10 @@ var inside = map[string][]string{
 	"server/slowlog": {},
 	"server/request": {"engine", "internal/english", "limit", "resp", "server/spec"},
 	"server/spec":    {"internal/suggest", "resp"},
-	"server/values":  {"config", "engine", "internal/journal", "internal/stats", "limit", "resp", "server/spec", "value"},
+	"server/handler": {"config", "engine", "internal/decisionlog", "internal/stats", "limit", "resp", "server/request", "server/spec"},
+	"server/values":  {"internal/journal", "limit", "resp", "server/handler", "server/spec", "value"},
+	"server/keys":    {"engine", "internal/glob", "limit", "resp", "server/handler", "server/spec"},
+	"server/limits":  {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 
 // onlyIn lists packages that only one folder may import.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,6 +27,14 @@ type BufferLimit struct {
 	// limit.
 	Soft     int64
 	SoftTime time.Duration
+}
+
+// Most returns Hard, or the largest number if there is no limit.
+func (l BufferLimit) Most() int64 {
+	if l.Hard == 0 {
+		return math.MaxInt64
+	}
+	return l.Hard
 }
 
 // outputLimits has the limit of each class.

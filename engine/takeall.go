@@ -74,7 +74,7 @@ func (t *Txn) together(r *Together) (at int, err error) {
 	if at, err := t.decideEach(r); err != nil {
 		return at, err
 	}
-	return t.conclude(r, r.worst())
+	return t.conclude(r, r.Worst())
 }
 
 // decideEach decides on each item. The index is that of the item at fault.
@@ -143,9 +143,9 @@ func (t *Txn) duplicate() int {
 	return at
 }
 
-// worst returns the limit that denies for the longest time and is not soft, or
-// -1. A denial for ever is the longest.
-func (r *Together) worst() int {
+// Worst returns the index of the decision that denies for the longest time and is
+// not soft, or -1. A denial for ever is the longest.
+func (r *Together) Worst() int {
 	at, longest := -1, int64(-1)
 	for i := range r.Decisions {
 		if d := &r.Decisions[i]; d.Limited && !r.soft(i) {

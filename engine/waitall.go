@@ -154,7 +154,7 @@ func (s *settlement) step() (at int, err error) {
 			return i, err
 		}
 	}
-	if at = r.worst(); at < 0 && leaves {
+	if at = r.Worst(); at < 0 && leaves {
 		at = r.index(w.key)
 		if err := s.deny(at, 1); err != nil {
 			return at, err

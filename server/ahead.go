@@ -65,7 +65,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	}
 	p := &a.made[a.n]
 	switch {
-	case cmd.plan == nil || cmd.plan(&s.srv.zones, args, p) != "":
+	case cmd.plan == nil || cmd.plan(&s.srv.parts.Zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes
 		a.add(cmd, nil, args[1])
 		return nil, nil, true
@@ -96,7 +96,7 @@ func (s *session) runQueue(a *ahead) {
 			break
 		}
 		if warm {
-			s.call.place = a.places[i]
+			s.call.Place = a.places[i]
 		}
 		if p := a.plans[i]; p != nil {
 			s.invokePlan(a.cmds[i], p, a.keys[i])
@@ -104,7 +104,7 @@ func (s *session) runQueue(a *ahead) {
 			s.invoke(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
 			start = a.ends[i]
 		}
-		s.call.place = 0
+		s.call.Place = 0
 		if len(s.call.Out) >= flushAt {
 			s.flush()
 		}
@@ -131,7 +131,7 @@ func (c *call) warmAhead(i int) {
 	a.keys[0] = c.Args[i]
 	s.warm = s.rd.Ahead(i, a.keys[1:])
 	if n := s.warm + 1; n >= aheadFew {
-		c.states().Warm(a.keys[:n], a.places[:])
+		c.States().Warm(a.keys[:n], a.places[:])
 	}
 }
 

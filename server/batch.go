@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 )
 
 // flushAt is how many bytes of replies a batch collects before it hands them to the
@@ -84,7 +85,7 @@ func (s *session) run() (more bool) {
 			continue
 		}
 		if queue.n > 0 {
-			s.ran += queue.n
+			s.call.Ran += queue.n
 			s.runQueue(queue)
 			if !s.life.Open() {
 				break
@@ -107,7 +108,7 @@ func (s *session) run() (more bool) {
 		quiet = s.mayQueue()
 		if len(s.call.Out) >= flushAt {
 			s.flush()
-			s.ran = turnCheck // writing takes time, too
+			s.call.Ran = handler.LookAtClock // writing takes time, too
 		}
 		if s.overTurn(1) && s.state == running && s.rd.Buffered() > 0 && !s.depart() {
 			s.yield(goOn)
@@ -160,7 +161,7 @@ func (s *session) flush() {
 	}
 	s.conn.Write(s.call.Out)
 	s.call.Out = s.call.Out[:0]
-	if s.life.Open() && s.conn.Pending() > s.outputLimit() {
+	if s.life.Open() && s.conn.Pending() > s.OutputLimit() {
 		s.srv.closeForOutput(s)
 	}
 }

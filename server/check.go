@@ -108,13 +108,13 @@ func (k *checking) takes() bool { return k.how == checkTakes && k.cost > 0 }
 
 // log offers the decisions of the rules that enforce, or would, to the log of decisions.
 func (k *checking) log(srv *Server, now int64) {
-	if srv.decisions == nil || !k.takes() {
+	if srv.parts.Decisions == nil || !k.takes() {
 		return
 	}
 	for i := range k.Charges {
 		c, d := &k.Charges[i], &k.ds[i]
 		if c.Role != rules.Candidate {
-			srv.decisions.Offer(&decisionlog.Decision{
+			srv.parts.Decisions.Offer(&decisionlog.Decision{
 				Time: now, Key: c.Key, Cost: c.Cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining, Rule: k.ns.Name() + "/" + c.Rule.Name,
 			})
 		}

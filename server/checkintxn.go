@@ -4,7 +4,7 @@ import (
 	"limitdb/engine"
 	"limitdb/limit"
 	"limitdb/rules"
-	"limitdb/server/values"
+	"limitdb/server/handler"
 )
 
 // A check in a transaction or a script. Its keys come from the rules, not from its words. EXEC resolves its checks
@@ -65,7 +65,7 @@ func (a *resolving) resolve(c *call) *resolved {
 }
 
 // rlCheckIn is rlCheck in a transaction or a script.
-func (c *call) rlCheckIn(t *values.Txn) {
+func (c *call) rlCheckIn(t *handler.Txn) {
 	r := c.resolved
 	if r == nil {
 		r = c.resolve()
@@ -85,7 +85,7 @@ func (c *call) rlCheckIn(t *values.Txn) {
 
 // decideIn is decide in a transaction, for a check whose rules have been found. The outcome is counted once the
 // transaction is stored.
-func (k *checking) decideIn(t *values.Txn, c *call) error {
+func (k *checking) decideIn(t *handler.Txn, c *call) error {
 	if k.how == checkRefunds {
 		for i := range k.Charges {
 			if err := t.Refund(k.Charges[i].Key, k.Charges[i].Limit, k.Charges[i].Cost, &k.ds[i]); err != nil {
@@ -118,14 +118,14 @@ func (k *checking) decideIn(t *values.Txn, c *call) error {
 	if k.how == checkPeeks {
 		return nil
 	}
-	if t.Held += len(k.Charges) * countSize; t.Held > messagesMost {
-		return engine.ErrTooMany
-	}
 	srv, lane, now := c.srv, c.lane(), t.Now()
-	t.After = append(t.After, func() {
+	there := t.Then(len(k.Charges)*countSize, func() {
 		k.count(lane, denied)
 		k.log(srv, now)
 	})
+	if !there {
+		return engine.ErrTooMany
+	}
 	return nil
 }
 

@@ -1,10 +1,8 @@
 package server
 
-import (
-	"math"
+import "limitdb/server/handler"
 
-	"limitdb/engine"
-)
+import "limitdb/engine"
 
 // A check with WAIT. It is parked like other commands that wait: see waiting.go. When the rules change, it is asked
 // anew under the new ones, in its old place.
@@ -28,25 +26,26 @@ func (c *call) askCheck(k *checking, words [][]byte, before *waiting) (done bool
 		c.checked(&own.checking)
 		return true
 	}
-	w := &waiting{Waiter: engine.Waiter{All: &own.all, Until: c.Now}, cmd: c.cmd, check: own}
+	w := &waiting{Waiter: &engine.Waiter{All: &own.all, Until: c.Now}, cmd: c.cmd, check: own}
+	w.reply = func([]byte) { c.answerCheck(w) }
 	s := c.client
 	switch {
 	case before != nil:
 		w.cmd, w.Owner, w.Until = before.cmd, s.conn, before.Until
-		w.InPlaceOf(&before.Waiter)
-	case s != nil && s.mayWait() == nil:
-		w.Owner, w.Until = s.conn, c.Now+min(k.wait, math.MaxInt64-c.Now)
+		w.InPlaceOf(before.Waiter)
+	case s != nil:
+		s.MayWait(w.Waiter, k.wait)
 	}
-	if !c.srv.states().AskAll(c.Now, &w.Waiter) {
-		c.answer(w, nil)
+	if !c.srv.states().AskAll(c.Now, w.Waiter) {
+		c.answerCheck(w)
 		return true
 	}
 	own.words = words
 	if before == nil {
-		own.words = cloneArgs(words) // the read buffer goes
+		own.words = handler.CloneArgs(words) // the read buffer goes
 	}
 	s.pub.argMemory.Store(own.size())
-	c.parkFor(w)
+	s.await(w)
 	return false
 }
 
@@ -89,9 +88,9 @@ func (s *session) asksAnew(w *waiting) (done bool) {
 }
 
 // answerCheck replies with the decision on a check that may have waited.
-func (c *call) answerCheck(w *waiting, err error) {
+func (c *call) answerCheck(w *waiting) {
 	k := w.check
-	if err != nil {
+	if _, _, err := w.Result(); err != nil {
 		c.Fail(checkError(err, nil))
 		return
 	}

@@ -87,7 +87,7 @@ func (c *call) clientList() {
 	now := c.srv.clock.Now()
 	line := func(other *session) {
 		list = append(other.appendLine(list, now), '\n')
-		c.holds = int64(cap(list))
+		c.Holds = int64(cap(list))
 	}
 	end := func() { c.Verbatim(string(list)) }
 	switch {
@@ -116,7 +116,7 @@ func (c *call) clientList() {
 		}
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
-		c.eachStep(len(ids), walkClients, nil, func(i int) {
+		c.EachStep(len(ids), walkClients, nil, func(i int) {
 			if other := c.srv.clients.find(ids[i]); other != nil {
 				line(other)
 			}

@@ -116,7 +116,7 @@ func (c *call) eachClient(do func(*session), end func()) { c.fewClients(walkClie
 // fewClients is eachClient with few clients in each step, for a do that takes long.
 func (c *call) fewClients(few int, do func(*session), end func()) {
 	last, some := int64(0), make([]*session, 0, few)
-	c.inSteps(nil, func() bool {
+	c.InSteps(nil, func() bool {
 		some = c.srv.clients.after(last, some)
 		for _, other := range some {
 			do(other)
@@ -151,7 +151,7 @@ func (srv *Server) forget(s *session, reason error) {
 		srv.leaderless.remove(s)
 	}
 	if w := s.pub.waits.Load(); w != nil {
-		srv.states().Cancel(srv.clock.Now(), &w.Waiter, nil)
+		srv.states().Cancel(srv.clock.Now(), w.Waiter, nil)
 	}
 	srv.clientBytes.Add(-s.pub.accounted.Swap(0))
 	srv.counters.closed[reasonOf(reason)].Add(1)
@@ -165,5 +165,5 @@ func (srv *Server) closeForOutput(s *session) {
 		return // another goroutine has closed it meanwhile
 	}
 	srv.log.Warn("client closed: its unsent replies are over the limit", "id", s.id, "addr", s.addr(),
-		"unsent", unsent, "limit", s.outputLimit())
+		"unsent", unsent, "limit", s.OutputLimit())
 }

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/limits"
 	"limitdb/server/request"
 	"limitdb/server/spec"
 )
@@ -53,7 +54,7 @@ func (c *call) rlCheck() {
 func (c *call) checked(k *checking) {
 	d, rule := k.answer()
 	c.Array(map[bool]int{false: 6, true: 7}[k.explain])
-	c.fiveMillis(&d)
+	limits.FiveMillis(c.inner(), &d)
 	c.Text(rule)
 	if k.explain {
 		c.explain(k)
@@ -128,7 +129,7 @@ func (c *call) explain(k *checking) {
 		c.Text(roleNames[charge.Role])
 		c.Text(charge.Limit.String())
 		c.Int(charge.Cost)
-		c.decisionMillis(&k.ds[i])
+		limits.Millis(c.inner(), &k.ds[i])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/resp"
+	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
@@ -240,8 +241,8 @@ func (c *call) clusterCountKeys() {
 			n++
 		}
 	}
-	c.inSteps(nil, func() bool {
-		if cursor = c.states().Range(c.Now, cursor, walkStep, visit); cursor != 0 {
+	c.InSteps(nil, func() bool {
+		if cursor = c.States().Range(c.Now, cursor, keys.WalkStep, visit); cursor != 0 {
 			return false
 		}
 		c.Int(n)

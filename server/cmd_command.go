@@ -59,7 +59,7 @@ func (c *call) commandAll() {
 func (c *call) allRows() {
 	all := c.srv.table.byName
 	c.Array(len(all))
-	c.eachStep(len(all), 1, nil, func(i int) { all[i].AppendRow(&c.Reply) }, nil)
+	c.EachStep(len(all), 1, nil, func(i int) { all[i].AppendRow(&c.Reply) }, nil)
 }
 
 func (c *call) commandInfo() {
@@ -72,7 +72,7 @@ func (c *call) commandInfo() {
 		found = append(found, c.srv.table.findFull(name))
 	}
 	c.Array(len(found))
-	c.eachStep(len(found), 1, nil, func(i int) {
+	c.EachStep(len(found), 1, nil, func(i int) {
 		if found[i] == nil {
 			c.Null()
 			return
@@ -95,7 +95,7 @@ func (c *call) commandDocs() {
 		}
 	}
 	c.Map(len(list))
-	c.eachStep(len(list), 1, nil, func(i int) {
+	c.EachStep(len(list), 1, nil, func(i int) {
 		c.Text(list[i].Full)
 		list[i].AppendDoc(&c.Reply)
 	}, nil)
@@ -114,7 +114,7 @@ func (c *call) commandList() {
 		case resp.EqualFold(c.Args[3], "PATTERN"):
 			pattern, ok := glob.Compile(bytes.ToLower(c.Args[4]))
 			if !ok {
-				c.Fail(errPatternTooLong)
+				c.Fail(spec.ErrPatternTooLong)
 				return
 			}
 			keep = func(cmd *command) bool { return pattern.Match([]byte(cmd.Full)) }

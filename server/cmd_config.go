@@ -42,7 +42,7 @@ func (c *call) configGet() {
 	for _, a := range c.Args[2:] {
 		patterns = append(patterns, string(a))
 		if bytes += len(a); len(a) > glob.MaxPattern || bytes > patternBytes {
-			c.Fail(errPatternTooLong)
+			c.Fail(spec.ErrPatternTooLong)
 			return
 		}
 	}

@@ -39,6 +39,9 @@ func infoSections() []infoSection {
 	}
 }
 
+// infoShards is how many shards a step adds up.
+const infoShards = 1024
+
 type infoSection struct {
 	name  string
 	extra bool
@@ -61,9 +64,9 @@ func (c *call) info() {
 	}
 	t := &infoText{srv: c.srv, now: c.srv.clock.Now()}
 	sections, shard, table := infoSections(), 0, c.srv.held()
-	c.inSteps(nil, func() bool {
+	c.InSteps(nil, func() bool {
 		if shard >= 0 {
-			if shard = table.AddStats(&t.engine, shard, statsStep); shard == 0 {
+			if shard = table.AddStats(&t.engine, shard, infoShards); shard == 0 {
 				shard = -1 // all shards have been added
 			}
 			return false
@@ -225,7 +228,7 @@ func (t *infoText) memory() {
 func (t *infoText) stats() {
 	srv := t.srv
 	ops, in, out := srv.rates.PerSecond()
-	_, errorsTotal := srv.errors.Snapshot()
+	_, errorsTotal := srv.parts.Errors.Snapshot()
 	for _, v := range srv.statValues(&t.engine) {
 		if !strings.HasPrefix(v.name, "decisions_") {
 			t.field(v.name, srv.statsBase.value(v.name, v.n))
@@ -315,7 +318,7 @@ func (t *infoText) latencyStats() {
 }
 
 func (t *infoText) errorStats() {
-	counts, _ := t.srv.errors.Snapshot()
+	counts, _ := t.srv.parts.Errors.Snapshot()
 	names := make([]string, 0, len(counts))
 	for name := range counts {
 		names = append(names, name)

@@ -8,6 +8,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
@@ -71,15 +72,9 @@ type memoryFigures struct {
 
 // withFigures calls reply with the figures. It walks the shards in steps.
 func (c *call) withFigures(reply func(*memoryFigures)) {
-	var sum engine.Stats
-	table, shard := c.srv.states(), 0
-	c.inSteps(nil, func() bool {
-		if shard = table.AddStats(&sum, shard, statsStep); shard > 0 {
-			return false
-		}
-		f := c.srv.memoryFigures(&sum)
+	keys.Sum(c.inner(), c.srv.states(), func(sum *engine.Stats) {
+		f := c.srv.memoryFigures(sum)
 		reply(&f)
-		return true
 	})
 }
 

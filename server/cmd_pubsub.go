@@ -7,9 +7,9 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/glob"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
-	"limitdb/server/values"
 )
 
 // pubsubCommands are the commands to publish and subscribe. A message reaches the clients of this
@@ -43,7 +43,7 @@ func pubsubCommands() []command {
 				Summary: "Sends a message to the subscribers of a channel; returns how many they are.", Args: message,
 			},
 			run:    func(c *call) { c.publish(kind) },
-			atomic: func(c *call, t *values.Txn) { c.publishIn(t, kind) },
+			atomic: func(c *call, t *handler.Txn) { c.publishIn(t, kind) },
 		}
 	}
 	named := func(c command, name string) command {
@@ -91,31 +91,27 @@ func (c *call) publish(kind pubsub.Kind) {
 		return
 	}
 	m := message{channel: bytes.Clone(c.Args[1]), text: bytes.Clone(c.Args[2])}
-	c.holds = int64(len(m.channel) + len(m.text))
-	c.eachStep(len(to), publishStep, nil, func(i int) { m.send(&to[i]) }, func() { c.Int(int64(len(to))) })
+	c.Holds = int64(len(m.channel) + len(m.text))
+	c.EachStep(len(to), publishStep, nil, func(i int) { m.send(&to[i]) }, func() { c.Int(int64(len(to))) })
 }
 
 // publishIn is publish in a transaction or a script: the message leaves when that is stored.
-func (c *call) publishIn(t *values.Txn, kind pubsub.Kind) {
+func (c *call) publishIn(t *handler.Txn, kind pubsub.Kind) {
 	to := c.srv.topics.Receivers(kind, c.Args[1])
 	c.Int(int64(len(to)))
 	if len(to) == 0 {
 		return
 	}
 	m := message{channel: bytes.Clone(c.Args[1]), text: bytes.Clone(c.Args[2])}
-	if t.Held += len(m.channel) + len(m.text); t.Held > messagesMost {
-		_ = t.Note(engine.ErrTooMany)
-		return
-	}
-	t.After = append(t.After, func() {
+	there := t.Then(len(m.channel)+len(m.text), func() {
 		for i := range to {
 			m.send(&to[i])
 		}
 	})
+	if !there {
+		_ = t.Note(engine.ErrTooMany)
+	}
 }
-
-// messagesMost is the most bytes of messages that a transaction publishes.
-const messagesMost = 1 << 20
 
 // message is a message to subscribers, in the forms in which they get it.
 type message struct {
@@ -149,7 +145,7 @@ func (m *message) send(to *pubsub.Receiver) {
 func (c *call) subscribe(kind pubsub.Kind, word string, names [][]byte) {
 	for _, name := range names {
 		if kind == pubsub.Pattern && len(name) > glob.MaxPattern {
-			c.Fail(errPatternTooLong)
+			c.Fail(spec.ErrPatternTooLong)
 			break
 		}
 		if !c.client.subs.Add(kind, name) {
@@ -201,7 +197,7 @@ func subscribed(kind pubsub.Kind) func(*call) {
 		if len(c.Args) == 3 {
 			var ok bool
 			if pattern, ok = glob.Compile(c.Args[2]); !ok {
-				c.Fail(errPatternTooLong)
+				c.Fail(spec.ErrPatternTooLong)
 				return
 			}
 		}
@@ -213,7 +209,7 @@ func subscribed(kind pubsub.Kind) func(*call) {
 // pattern unless it is nil. A step looks at the names of one client.
 func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
 	var found []byte
-	seen, most := make(map[string]bool), int(c.outputLimit())
+	seen, most := make(map[string]bool), int(c.OutputLimit())
 	c.fewClients(1, func(other *session) {
 		if other.pub.subscribed.Load() == 0 || len(found) > most {
 			return
@@ -224,7 +220,7 @@ func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
 				found = resp.AppendBulk(found, []byte(name))
 			}
 		}
-		c.holds = int64(cap(found) + len(seen)*subOverhead)
+		c.Holds = int64(cap(found) + len(seen)*subOverhead)
 	}, func() {
 		if len(found) > most {
 			c.Fail("ERR the reply would be over client-output-buffer-limit: use a pattern")

@@ -6,6 +6,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
@@ -105,7 +106,7 @@ func (c *call) rulesValidate() {
 	c.changeRules(func() (rules.Changes, error) {
 		srv.rules.mu.Lock() // one large file at a time
 		defer srv.rules.mu.Unlock()
-		set, err := rules.Parse(text, &srv.zones)
+		set, err := rules.Parse(text, &srv.parts.Zones)
 		if err != nil {
 			return rules.Changes{}, err
 		}
@@ -316,17 +317,17 @@ func (c *call) rulesInfo() {
 	if !ok {
 		return
 	}
-	keys, err := c.srv.RuleCallerKeys(string(c.Args[2]), string(c.Args[3]), fields)
+	callers, err := c.srv.RuleCallerKeys(string(c.Args[2]), string(c.Args[3]), fields)
 	if err != nil {
 		c.Fail(rulesError(err))
 		return
 	}
-	for _, key := range keys {
+	for _, key := range callers {
 		if caller, _ := rules.ParseKey(key); caller.Candidate {
 			continue
 		}
 		if info, ok := c.srv.states().Info(c.Now, key); ok {
-			c.keyInfo(&info)
+			keys.Describe(c.inner(), &info)
 			return
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
-	"limitdb/server/values"
 )
 
 // scriptCommands are the commands of scripts.
@@ -26,7 +26,7 @@ func scriptCommands() []command {
 					{Name: "arg", Kind: "string", Optional: true, Multiple: true},
 				},
 			},
-			run: run, atomic: func(c *call, t *values.Txn) { c.evalIn(t, bySHA, readOnly) },
+			run: run, atomic: func(c *call, t *handler.Txn) { c.evalIn(t, bySHA, readOnly) },
 		}
 	}
 	sub := func(name, summary string, arity int, f spec.Flags, run func(*call), args ...spec.Argument) command {
@@ -88,7 +88,7 @@ func (c *call) checkEval() string {
 	return ""
 }
 
-func (c *call) evalIn(t *values.Txn, bySHA, readOnly bool) {
+func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 	if text := c.checkEval(); text != "" {
 		c.Fail(text)
 		return

@@ -50,7 +50,7 @@ func (c *call) slowlogGet() {
 	}
 	var found []byte
 	n, before := 0, int64(math.MaxInt64)
-	c.inSteps(nil, func() bool {
+	c.InSteps(nil, func() bool {
 		entries := c.srv.slowlog.Before(before, min(count-int64(n), slowlogStep))
 		found = c.aside(found, func() {
 			for i := range entries {
@@ -59,7 +59,7 @@ func (c *call) slowlogGet() {
 			}
 		})
 		n += len(entries)
-		if c.holds = int64(cap(found)); len(entries) == slowlogStep {
+		if c.Holds = int64(cap(found)); len(entries) == slowlogStep {
 			return false
 		}
 		c.Array(n)

@@ -107,7 +107,7 @@ func TestZonesAreKept(t *testing.T) {
 	words := bytes.Fields([]byte("FIXED 9 CALENDAR day TZ Asia/Tokyo"))
 	var a, b request.Args
 	for _, args := range []*request.Args{&a, &b} {
-		if n, text := request.ParseLimit(&srv.zones, words, 0, args); n != len(words) || text != "" {
+		if n, text := request.ParseLimit(&srv.parts.Zones, words, 0, args); n != len(words) || text != "" {
 			t.Fatal(n, text)
 		}
 	}

@@ -61,8 +61,8 @@ func TestOutputLimitByClass(t *testing.T) {
 func TestNoOutputLimit(t *testing.T) {
 	ts := newTestServer(t, "client-output-buffer-limit normal 0 0 0", "maxmemory-clients 10%", "maxmemory 1gb")
 	c := ts.client()
-	if c.s.outputLimit() != math.MaxInt64 || ts.MostUnsent() != (1<<30)/10/4*3 {
-		t.Errorf("the limit is %d, %d stop reading", c.s.outputLimit(), ts.MostUnsent())
+	if c.s.OutputLimit() != math.MaxInt64 || ts.MostUnsent() != (1<<30)/10/4*3 {
+		t.Errorf("the limit is %d, %d stop reading", c.s.OutputLimit(), ts.MostUnsent())
 	}
 	c.conn.mu.Lock()
 	c.conn.pending, c.conn.progress = 100<<20, ts.clock.Now()

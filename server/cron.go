@@ -47,7 +47,7 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 			s.conn.Close(reason)
 			return
 		}
-		if s.conn.Pending() > s.outputLimit() || s.overSoft(now) {
+		if s.conn.Pending() > s.OutputLimit() || s.overSoft(now) {
 			srv.closeForOutput(s)
 		}
 		held := s.holding()

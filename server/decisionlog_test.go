@@ -18,7 +18,7 @@ func TestDecisionsAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	ts := newTestServer(t)
-	ts.decisions = log
+	ts.parts.Decisions = log
 	c := ts.client()
 	for _, words := range []string{
 		"RL.TAKE a GCRA 2/h", "RL.PEEK a GCRA 2/h", "RL.TAKE a LOG 2/h", "RL.REFUND a GCRA 2/h", "RL.TAKE a GCRA 2/h COST 0",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"limitdb/resp"
+	"limitdb/server/limits"
 	"limitdb/server/request"
 	"limitdb/server/slowlog"
 	"limitdb/server/spec"
@@ -106,7 +107,7 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
 	}
-	c.carryOut(p, key)
+	limits.CarryOut(c.inner(), p, key)
 	s.tell(cmd, mark)
 	s.count()
 }

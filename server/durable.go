@@ -138,7 +138,7 @@ func (s *session) tellFirst(cmd *command, mark int) {
 	c := &s.call
 	reveals := !c.Failed || c.Reveals
 	c.Reveals = false
-	if !reveals || c.table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.state == running {
+	if !reveals || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.state == running {
 		return
 	}
 	s.tellAll(mark)
@@ -178,7 +178,7 @@ func (s *session) hold(told bool) bool {
 		o.b = append(o.b, s.call.Out...)
 		o.told = o.told || told
 	} else {
-		if !s.await(s.turn) {
+		if !s.awaitDurable(s.turn) {
 			return false
 		}
 		if s.quiet > 0 {
@@ -188,14 +188,14 @@ func (s *session) hold(told bool) bool {
 		o.waiting, o.covered = true, len(o.b)
 	}
 	s.call.Out = s.call.Out[:0]
-	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.outputLimit() {
+	if s.life.Open() && int64(len(o.b))+s.conn.Pending() > s.OutputLimit() {
 		s.srv.closeForOutput(s)
 	}
 	return true
 }
 
-// await begins to wait until everything seen so far in a turn is durable.
-func (s *session) await(turn uint64) bool {
+// awaitDurable begins to wait until everything seen so far in a turn is durable.
+func (s *session) awaitDurable(turn uint64) bool {
 	if !s.srv.durable.Wait(turn, s.owed.wake) {
 		return false
 	}
@@ -219,7 +219,7 @@ func (s *session) release() {
 	o.b = append(o.b[:0], o.b[o.covered:]...)
 	o.waiting, o.covered = false, 0
 	if len(o.b) > 0 {
-		if o.told && s.await(o.turn) {
+		if o.told && s.awaitDurable(o.turn) {
 			o.waiting, o.covered, o.told = true, len(o.b), false
 			return
 		}

@@ -1,13 +1,5 @@
 package server
 
-import (
-	"errors"
-
-	"limitdb/engine"
-	"limitdb/limit"
-	"limitdb/server/request"
-)
-
 // The error texts for clients. A text without a prefix is sent with "ERR ".
 const (
 	errUnauthenticated = "NOAUTH Authentication required."
@@ -20,8 +12,6 @@ const (
 	errKeyOfRule       = "ERR the key belongs to a rule: use RL.CHECK, RL.RULES RESET or RL.RULES INFO"
 	errTimeoutNegative = "ERR timeout is negative"
 	errTimeoutNotInt   = "ERR timeout is not an integer or out of range"
-	errInvalidCursor   = "ERR invalid cursor"
-	errOtherCursor     = "ERR invalid cursor: it is of another node's table, or of an earlier one, where keys have other places. Begin again with 0"
 	errKeyTooLong      = "ERR key is longer than max-key-len allows"
 	errMaxClients      = "ERR max number of clients reached"
 	errUnknownOutcome  = "UNKNOWNOUTCOME the node stopped leading before this was on a majority of the nodes: it may have been counted"
@@ -56,7 +46,6 @@ const (
 	errNotACommand     = "ERR Invalid command specified"
 	errCommandArgs     = "ERR Invalid number of arguments specified for command"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
-	errPatternTooLong  = "ERR a pattern may have at most 1024 bytes, and all patterns of one command 16384"
 	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
 	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 	errWaitAOFRange    = "ERR value is out of range, value must between 0 and 1"
@@ -74,18 +63,6 @@ const (
 
 	errNumReplicas = "ERR value is out of range, must be positive"
 )
-
-// limitErrorOf is request.ErrorText for an error on key. For a wrong type, it names the kind of state
-// that the key holds and the kind that wants needs.
-func (c *call) limitErrorOf(err error, key []byte, wants limit.Kind) string {
-	c.Reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
-	if errors.Is(err, engine.ErrWrongType) {
-		if info, ok := c.srv.states().Info(c.Now, key); ok {
-			return request.WrongType(info.Kind, wants)
-		}
-	}
-	return request.ErrorText(err)
-}
 
 // maxLogged is how many bytes from a client a log line repeats.
 const maxLogged = 128

@@ -1,22 +1,21 @@
 package server
 
-import "limitdb/server/values"
+import (
+	"limitdb/server/handler"
+	"limitdb/server/keys"
+	"limitdb/server/limits"
+	"limitdb/server/values"
+)
 
-// families are the tables of the cmd_*.go files, in the order of the reference.
+// families are the tables of the cmd_*.go files and of the packages below, in the order of the reference.
 func families() [][]command {
-	all := [][]command{
-		cellCommands(),
-		takeCommands(),
-		takeAllCommands(),
-		importCommands(),
-		leaseCommands(),
-		checkCommands(),
-		rulesCommands(),
-		topCommands(),
-		keyCommands(),
+	var all [][]command
+	for _, rows := range limits.Families() {
+		all = append(all, adapted(rows, (*call).inner))
 	}
+	all = append(all, checkCommands(), rulesCommands(), adapted(keys.Rows(), (*call).inner))
 	for _, rows := range values.Families() {
-		all = append(all, valueCommands(rows))
+		all = append(all, adapted(rows, func(c *call) *values.Call { return &c.Call }))
 	}
 	return append(all,
 		multiCommands(),
@@ -36,4 +35,26 @@ func families() [][]command {
 		raftCommands(),
 		pubsubCommands(),
 	)
+}
+
+// adapted returns the commands of a package below, whose handlers get a part of the call.
+func adapted[C any](rows []handler.Row[C], part func(c *call) *C) []command {
+	out := make([]command, len(rows))
+	for i, r := range rows {
+		c := &out[i]
+		c.Command, c.plan, c.subs = r.Command, r.Plan, adapted(r.Rows, part)
+		if r.Atomic != nil {
+			c.run, c.atomic = (*call).atomically, func(c *call, t *handler.Txn) {
+				c.Call.Command = &c.cmd.Command
+				r.Atomic(part(c), t)
+			}
+		}
+		switch {
+		case r.Run != nil:
+			c.run = func(c *call) { r.Run(part(c)) }
+		case r.Atomic == nil && r.Rows == nil:
+			c.run = (*call).help
+		}
+	}
+	return out
 }

@@ -121,7 +121,7 @@ func appendMonitored(line []byte, args [][]byte) []byte {
 // deliver sends b, which is not a reply, to the client. Any goroutine may call it.
 func (s *session) deliver(b []byte) {
 	s.conn.Write(b)
-	if s.conn.Pending() > s.outputLimit() {
+	if s.conn.Pending() > s.OutputLimit() {
 		s.conn.Close(errOutput)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"limitdb/engine"
+	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
-	"limitdb/server/values"
 	"limitdb/uplink"
 )
 
@@ -277,7 +277,7 @@ func (c *call) execAll(m *multi) {
 	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
 	defer func() { c.resolved = nil }()
-	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *values.Txn) bool {
+	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
 			if t.Changed(w) {
 				return false
@@ -327,8 +327,8 @@ func (c *call) runQueued(cmd *command) {
 		c.Int(0) // nobody waits in a transaction
 		return
 	}
-	c.whole = true
-	defer func() { c.whole = false }()
+	c.Whole = true
+	defer func() { c.Whole = false }()
 	cmd.run(c)
 }
 

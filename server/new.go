@@ -25,23 +25,23 @@ func New(o Options) *Server {
 		o.Memory = all
 	}
 	srv := &Server{
-		set:       o.Settings,
-		registry:  o.Registry,
-		clock:     o.Clock,
-		log:       o.Log,
-		version:   o.Version,
-		opts:      o,
-		decisions: o.Decisions,
-		runID:     newRunID(),
-		started:   o.Clock.Now(),
-		table:     newTable(families()),
-		evict:     make(chan struct{}, 1),
-		swapped:   make(chan struct{}, 1),
+		set:      o.Settings,
+		registry: o.Registry,
+		clock:    o.Clock,
+		log:      o.Log,
+		version:  o.Version,
+		opts:     o,
+		runID:    newRunID(),
+		started:  o.Clock.Now(),
+		table:    newTable(families()),
+		evict:    make(chan struct{}, 1),
+		swapped:  make(chan struct{}, 1),
 
 		authLimiter: engine.New(engine.Options{Shards: 4}),
 		// A reservation is paid for later, so Burst + 1 attempts are granted at once.
 		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
+	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(2*runtime.GOMAXPROCS(0), len(srv.table.all))
 	srv.monitors.init(srv)
 	srv.pause.init(srv)
@@ -55,7 +55,7 @@ func New(o Options) *Server {
 		return c != nil && c.Flags&spec.Long != 0
 	}
 	srv.rules.init(srv.started)
-	srv.engine.Store(o.Engine)
+	srv.parts.Engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
 	srv.ackChanged()
 	o.Registry.OnChange(func() error { srv.ackChanged(); return nil }, srv.set.RaftAck)
@@ -86,7 +86,7 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	srv.counters.connections.Add(1)
 	s := &session{srv: srv, conn: c, life: c.Life()}
 	s.call = srv.newCall(0, resp.RESP2, nil)
-	s.call.client = s
+	s.call.client, s.call.Client = s, s
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
 	v, forwarded := c.(*uplink.Conn)

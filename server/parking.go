@@ -84,7 +84,7 @@ func (s *session) resumed() bool {
 		s.tell(cmd, mark)
 	}
 	if done {
-		s.call.table = nil
+		s.call.Table = nil
 	}
 	if s.mute {
 		s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]

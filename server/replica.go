@@ -52,13 +52,12 @@ type Member struct {
 	Last          uint64 // the last entry of the log that it is known to have
 }
 
-// states returns the engine in force. A node uses a new engine each time that it becomes leader,
-// so that a late decision meets a closed engine.
-func (srv *Server) states() *engine.Engine { return srv.engine.Load() }
+// states returns the engine in force.
+func (srv *Server) states() *engine.Engine { return srv.parts.Engine.Load() }
 
 // Lead puts an engine in force and allows decisions on it.
 func (srv *Server) Lead(e *engine.Engine) {
-	srv.engine.Store(e)
+	srv.parts.Engine.Store(e)
 	srv.setSpecial(specialFollowing, false)
 	select {
 	case srv.swapped <- struct{}{}:

@@ -29,6 +29,7 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 	p := &primary{turn: 1}
 	p.holds.Store(true)
 	ts := newTestServer(t, directives...)
+	ts.parts.Clustered = true
 	ts.Server.opts.Replication = &Replication{
 		Leader: func() (id, leader string) { return "me", p.leader },
 		Members: func() ([]Member, error) {

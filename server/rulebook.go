@@ -76,7 +76,7 @@ func (srv *Server) RulesSum() [sha256.Size]byte { return srv.rules.force.Load().
 
 // loadRules is LoadRules with the lock held.
 func (srv *Server) loadRules(text []byte) (rules.Changes, error) {
-	set, err := rules.Parse(text, &srv.zones)
+	set, err := rules.Parse(text, &srv.parts.Zones)
 	if err != nil {
 		srv.rules.note(err)
 		return rules.Changes{}, err
@@ -149,7 +149,7 @@ func (srv *Server) EditRules(transient bool, edit func(*rules.Set) ([]byte, erro
 	if src.Read != nil || src.Keep == nil {
 		return srv.loadRules(text)
 	}
-	set, err := rules.Parse(text, &srv.zones)
+	set, err := rules.Parse(text, &srv.parts.Zones)
 	if err != nil {
 		srv.rules.note(err)
 		return rules.Changes{}, err

@@ -9,6 +9,7 @@ import (
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 	"limitdb/server/values"
 )
@@ -159,7 +160,7 @@ func (s *scripts) kill() bool {
 // host runs the commands of a script.
 type host struct {
 	call
-	t        *values.Txn
+	t        *handler.Txn
 	run      *scriptRun
 	readOnly bool
 }
@@ -221,7 +222,7 @@ func (h *host) Log(level int, message string) {
 }
 
 // eval runs a script in a transaction and replies.
-func (c *call) eval(t *values.Txn, s *loaded, readOnly bool) {
+func (c *call) eval(t *handler.Txn, s *loaded, readOnly bool) {
 	n, _ := resp.ParseInt(c.Args[2])
 	keys, argv := c.Args[3:3+n], c.Args[3+n:]
 	if s.known != nil && !readOnly && c.native(s.known, keys, argv) {
@@ -234,7 +235,7 @@ func (c *call) eval(t *values.Txn, s *loaded, readOnly bool) {
 	vm, run := c.srv.scripts.begin(now)
 	defer c.srv.scripts.end(vm, run)
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
-	h.table = c.table
+	h.Table = c.Table
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.Proto == resp.RESP3, c.Out)
 	switch {
@@ -275,7 +276,7 @@ type scriptStore call
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
 	it := c.Item(&c.txn, key)
-	c.worked(int64(len(it.Body)) / scriptBytes)
+	c.Worked(int64(len(it.Body)) / scriptBytes)
 	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.txn.Err == nil
 }
 

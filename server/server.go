@@ -13,6 +13,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/server/handler"
 	"limitdb/server/latency"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
@@ -60,22 +61,20 @@ type Options struct {
 // Server runs the commands of all sessions. Make it with New, give it to a
 // transport as its Handler, and call Run.
 type Server struct {
-	set       *config.Settings
-	registry  *config.Registry
-	engine    atomic.Pointer[engine.Engine] // see states
-	swapped   chan struct{}                 // another engine is in force, capacity 1
-	clock     Clock
-	log       *slog.Logger
-	version   string
-	opts      Options
-	decisions *decisionlog.Log // nil: none
-	runID     string
-	started   int64 // ns of Unix time
+	parts    handler.Parts // for the handlers of packages below
+	set      *config.Settings
+	registry *config.Registry
+	swapped  chan struct{} // another engine is in force, capacity 1
+	clock    Clock
+	log      *slog.Logger
+	version  string
+	opts     Options
+	runID    string
+	started  int64 // ns of Unix time
 
 	table    *table
 	counts   *stats.Counters
 	counters counters
-	errors   stats.Errors
 	slowlog  slowlog.Log
 	latency  latency.Monitor
 	lengths  atomic.Uint32 // counts changes of the limits on client input
@@ -85,12 +84,10 @@ type Server struct {
 	buffers  bufferPool
 	queues   aheadPool
 	multis   multiPool
-	together togetherPool
 	rules    ruleBook
 	scripts  scripts
 	wide     func(name []byte) bool
 	long     func(name []byte) bool
-	zones    limit.Zones // the time zones that limits have named
 
 	// authLimiter limits failed AUTH attempts by address. It is an engine of the server's own.
 	authLimiter *engine.Engine

@@ -31,8 +31,6 @@ type session struct {
 	tally stats.Tally
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
 
-	ran int // commands since the last look at the clock
-
 	authed  bool
 	eof     bool // the peer has finished sending
 	told    bool // out has a reply that reveals state, see owed
@@ -108,19 +106,12 @@ const (
 // unauthOutput is the most bytes of replies that the server holds for a client before AUTH.
 const unauthOutput = 64 << 10
 
-func (s *session) outputLimit() int64 {
+// OutputLimit returns the most bytes of unsent replies that the client may have.
+func (s *session) OutputLimit() int64 {
 	if !s.pub.authed.Load() {
 		return unauthOutput
 	}
-	return s.srv.outputLimit(s.class())
-}
-
-// outputLimit returns the most bytes of unsent replies that a client of a class may have.
-func (srv *Server) outputLimit(class config.ClientClass) int64 {
-	if l := srv.set.ClientOutputBufferLimit.Get(class); l.Hard > 0 {
-		return l.Hard
-	}
-	return math.MaxInt64
+	return s.srv.set.ClientOutputBufferLimit.Get(s.class()).Most()
 }
 
 // class returns the class whose client-output-buffer-limit applies to the client.

@@ -1,7 +1,5 @@
 package server
 
-import "strconv"
-
 // Reads that a node serves from its own table while another node leads, after READONLY.
 
 // readHere runs a command on this node's own table, at the replicated time. If the table is replaced meanwhile,
@@ -22,7 +20,7 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 		}
 	}
 	now, mark := c.Now, len(c.Out)
-	c.table, c.Now, s.behind = table, at, now-at
+	c.Table, c.Now, s.behind = table, at, now-at
 	s.invoke(cmd, args, special)
 	c.Now, s.behind = now, 0
 	if special&specialMonitor != 0 {
@@ -30,7 +28,7 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	}
 	if s.state == running {
 		check(mark)
-		c.table = nil
+		c.Table = nil
 		return
 	}
 	resume := s.resume
@@ -44,30 +42,4 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 		}
 		return done
 	}
-}
-
-// scanMark is how many bits of a cursor say whose it is. Keys have other places in the table of each node.
-const scanMark = 15
-
-// scanCursor parses the cursor of SCAN. In a cluster, it is the cursor of one table: with that of another, keys
-// would be missed, so it is an error. text is the error.
-func (c *call) scanCursor(arg []byte) (cursor uint64, text string) {
-	cursor, err := strconv.ParseUint(string(arg), 10, 64)
-	switch {
-	case err != nil:
-		return 0, errInvalidCursor
-	case c.srv.opts.Replication == nil || cursor == 0:
-		return cursor, ""
-	case cursor&(1<<scanMark-1) != uint64(c.states().Mark()>>(16-scanMark)):
-		return 0, errOtherCursor
-	}
-	return cursor >> scanMark, ""
-}
-
-// scanText returns the text of a cursor that SCAN replies with.
-func (c *call) scanText(cursor uint64) string {
-	if c.srv.opts.Replication != nil && cursor != 0 {
-		cursor = cursor<<scanMark | uint64(c.states().Mark()>>(16-scanMark))
-	}
-	return strconv.FormatUint(cursor, 10)
 }

@@ -10,6 +10,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
@@ -56,7 +57,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	cursor := c.do("SCAN", "0").Elems[0].Text
 	o.table = engine.New(engine.Options{})
-	c.gets("SCAN "+cursor+"\r\nRL.INFO key1\r\n", "-"+errOtherCursor, "nil")
+	c.gets("SCAN "+cursor+"\r\nRL.INFO key1\r\n", "-"+keys.ErrOtherCursor, "nil")
 	o.current = false
 	c.gets("DBSIZE\r\n", "-"+errLoading)
 	o.current = true
@@ -109,7 +110,7 @@ func TestScanOverAFailover(t *testing.T) {
 	}
 	e := engine.New(engine.Options{Seed: 2})
 	ts.Lead(e)
-	if got := line(c.do("SCAN", cursor)); got != "-"+errOtherCursor {
+	if got := line(c.do("SCAN", cursor)); got != "-"+keys.ErrOtherCursor {
 		t.Errorf("%s", got)
 	}
 	if got := line(c.do("SCAN", "0", "COUNT", "100000")); got != `["0" []]` {

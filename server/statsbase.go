@@ -71,7 +71,7 @@ func (srv *Server) resetStats() {
 	for _, v := range srv.statValues(&e) {
 		values[v.name] = v.n
 	}
-	srv.errors.Reset()
+	srv.parts.Errors.Reset()
 	b := &srv.statsBase
 	b.mu.Lock()
 	b.commands, b.values = commands, values

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"limitdb/engine"
+	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
+	"limitdb/server/spec"
 	"limitdb/transport"
 )
 
@@ -51,7 +53,7 @@ func TestPipelineYieldsAndGoesOn(t *testing.T) {
 	if got := c.all(in.String()); got != want.String() {
 		t.Errorf("replies differ: %.200q", got)
 	}
-	if c.conn.yields != 1000/turnCheck {
+	if c.conn.yields != 1000/handler.LookAtClock {
 		t.Errorf("it yielded %d times", c.conn.yields)
 	}
 }
@@ -71,7 +73,7 @@ func TestPipelineOfDecisionsYields(t *testing.T) {
 
 func TestOneShortCommandNeverYields(t *testing.T) {
 	c := newTestServer(t).client().tiny()
-	for range 3 * turnCheck {
+	for range 3 * handler.LookAtClock {
 		c.all("PING\r\n")
 	}
 	if c.conn.yields != 0 {
@@ -109,7 +111,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 			}
 			ran := ts.callsOf("echo") - before
 			if most := uint64(0); c.want == errOutput {
-				most = turnCheck // it is found when they are written
+				most = handler.LookAtClock // it is found when they are written
 				if ran > most {
 					t.Errorf("%d more commands ran", ran)
 				}
@@ -254,7 +256,7 @@ func TestStepsInTheSlowLog(t *testing.T) {
 func TestPatternsAreBounded(t *testing.T) {
 	c := newTestServer(t).client()
 	long := "*[" + strings.Repeat("b-c", 20_000) + "]"
-	want := "-" + errPatternTooLong
+	want := "-" + spec.ErrPatternTooLong
 	for _, words := range [][]string{
 		{"KEYS", long},
 		{"SCAN", "0", "MATCH", long},
@@ -445,7 +447,7 @@ func TestMonitorsAreBounded(t *testing.T) {
 // Many names, and the figures of many shards, take several turns.
 func TestFiguresInSteps(t *testing.T) {
 	ts := newTestServer(t)
-	ts.Server.engine.Store(engine.New(engine.Options{Shards: 4096}))
+	ts.Server.parts.Engine.Store(engine.New(engine.Options{Shards: 4096}))
 	for _, words := range [][]string{{"MEMORY", "STATS"}, {"MEMORY", "DOCTOR"}, {"RL.TOP"}} {
 		c := ts.client().tiny()
 		if c.all(string(encode(words...))); c.conn.yields == 0 || c.s.state != running {

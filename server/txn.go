@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"limitdb/engine"
+	"limitdb/server/handler"
 	"limitdb/server/request"
-	"limitdb/server/values"
 )
 
 // Commands on values are atomic steps of the engine: a command by itself is one, and so is EXEC,
@@ -13,10 +13,10 @@ import (
 
 // inTransaction runs fn in a transaction of the engine on keys. If fn returns false, nothing is
 // written. It may run twice.
-func (c *call) inTransaction(keys [][]byte, fn func(t *values.Txn) bool) (ok bool, err error) {
+func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bool, err error) {
 	t := &c.txn
-	err = c.states().Update(c.Now, keys, func(et *engine.Txn) error {
-		*t = values.Txn{Txn: et}
+	err = c.States().Update(c.Now, keys, func(et *engine.Txn) error {
+		*t = handler.Txn{Txn: et}
 		if ok = fn(t); t.Err != nil {
 			return t.Err
 		}
@@ -26,7 +26,7 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *values.Txn) bool) (ok boo
 		return nil
 	})
 	after := t.After
-	*t = values.Txn{}
+	*t = handler.Txn{}
 	c.Spare()
 	c.spareKeys()
 	if err == errAborted {
@@ -63,7 +63,7 @@ const spareKeys = 21
 // atomically runs a command on values in one step of the engine.
 func (c *call) atomically() {
 	mark := len(c.Out)
-	_, err := c.inTransaction(c.commandKeys(), func(t *values.Txn) bool {
+	_, err := c.inTransaction(c.commandKeys(), func(t *handler.Txn) bool {
 		c.Out, c.Failed = c.Out[:mark], false
 		c.cmd.atomic(c, t)
 		return true
@@ -72,23 +72,4 @@ func (c *call) atomically() {
 		c.Out = c.Out[:mark]
 		c.Fail(request.ErrorText(err))
 	}
-}
-
-// valueCommands makes the rows of a family of commands on values.
-func valueCommands(rows []values.Row) []command {
-	out := make([]command, len(rows))
-	for i, r := range rows {
-		c := &out[i]
-		c.Command, c.subs = r.Command, valueCommands(r.Subs)
-		switch {
-		case r.Step != nil:
-			c.run, c.atomic = (*call).atomically, func(c *call, t *values.Txn) {
-				c.Command = &c.cmd.Command
-				r.Step(&c.Call, t)
-			}
-		case r.Subs == nil:
-			c.run = (*call).help
-		}
-	}
-	return out
 }

@@ -1,24 +1,22 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
 	"time"
 
 	"limitdb/engine"
-	"limitdb/limit"
 )
 
 // waiting is a command that holds its reply back until the engine has decided (WAIT). Its
 // session is parked and has no goroutine; the engine wakes the connection. The wait does not
 // count as the command's time.
 type waiting struct {
-	engine.Waiter
-	cmd    *command
-	logged []byte       // the key, if the decision is to be logged
-	check  *parsedCheck // nil: it is no check
+	*engine.Waiter
+	cmd   *command
+	reply func(key []byte) // replies with the decision on the key
+	check *parsedCheck     // nil: it is no check
 }
 
 // The errors that a wait can end with, besides the engine's.
@@ -27,31 +25,23 @@ var (
 	errWaitRefused   = errors.New("the log cannot be written")
 )
 
-// askFor asks the engine for w, and replies when it is decided, after at most most nanoseconds.
-// A call that belongs to no client is decided at once.
-func (c *call) askFor(key []byte, w *waiting, most int64) {
-	s := c.client
-	w.Until = c.Now
-	if log := c.srv.decisions; log != nil && w.Lease == nil && log.Wants(key) {
-		w.logged = bytes.Clone(key)
+// MayWait implements handler.Client.
+func (s *session) MayWait(w *engine.Waiter, most int64) {
+	if s.mayWait() == nil {
+		w.Owner, w.Until = s.conn, s.call.Now+min(most, math.MaxInt64-s.call.Now)
 	}
-	if s != nil && s.mayWait() == nil {
-		w.Owner, w.Until = s.conn, c.Now+min(most, math.MaxInt64-c.Now)
-	}
-	if !c.srv.states().Ask(c.Now, key, &w.Waiter) {
-		c.answer(w, key)
-		return
-	}
-	w.cmd = c.cmd
-	c.parkFor(w)
 }
 
-// parkFor parks the session until w has been decided.
-func (c *call) parkFor(w *waiting) {
-	s := c.client
+// Await implements handler.Client.
+func (s *session) Await(w *engine.Waiter, reply func(key []byte)) {
+	s.await(&waiting{Waiter: w, cmd: s.call.cmd, reply: reply})
+}
+
+// await parks the session until w has been decided.
+func (s *session) await(w *waiting) {
 	s.pub.waits.Store(w)
 	s.park(func() bool { return s.waited(w) })
-	if s.mayWait() != nil || w.outdated(c.srv) { // it changed when this wait was not yet visible
+	if s.mayWait() != nil || w.outdated(s.srv) { // it changed when this wait was not yet visible
 		s.conn.Wake()
 	}
 }
@@ -74,17 +64,24 @@ func (s *session) waited(w *waiting) bool {
 	if !w.Done() {
 		switch cause := s.mayWait(); {
 		case cause == errWaitRefused:
-			s.srv.states().Cancel(s.call.Now, &w.Waiter, cause)
+			s.srv.states().Cancel(s.call.Now, w.Waiter, cause)
 		case cause != nil:
-			s.srv.states().Cancel(s.call.Now, &w.Waiter, nil) // it is denied
-		case w.outdated(s.srv) && s.srv.states().Withdraw(s.call.Now, &w.Waiter):
+			s.srv.states().Cancel(s.call.Now, w.Waiter, nil) // it is denied
+		case w.outdated(s.srv) && s.srv.states().Withdraw(s.call.Now, w.Waiter):
 			return s.asksAnew(w)
 		case !w.Done():
 			return false // it was woken for another reason, or only its answer waits
 		}
 	}
 	s.call.Failed = false
-	s.call.answer(w, []byte(w.Key()))
+	switch _, _, err := w.Result(); err {
+	case errWaitUnblocked:
+		s.call.Fail(errUnblocked)
+	case errWaitRefused:
+		s.call.Fail(*s.srv.misconf.Load())
+	default:
+		w.reply([]byte(w.Key()))
+	}
 	s.waitEnds(w)
 	return true
 }
@@ -100,37 +97,11 @@ func (s *session) waitEnds(w *waiting) {
 	}
 }
 
-// answer replies with the decision. The key is for the error.
-func (c *call) answer(w *waiting, key []byte) {
-	d, granted, err := w.Result()
-	if w.check != nil && err != errWaitUnblocked && err != errWaitRefused {
-		c.answerCheck(w, err)
-		return
-	}
-	wants := w.Limit.Algorithm.Kind()
-	if w.Lease != nil {
-		wants = limit.LEASE
-	}
-	if w.logged != nil && err == nil {
-		c.log(w.logged, w.Cost, &d)
-	}
-	switch {
-	case err == errWaitUnblocked:
-		c.Fail(errUnblocked)
-	case err == errWaitRefused:
-		c.Fail(*c.srv.misconf.Load())
-	case w.Partial:
-		c.decidedInPart(key, wants, &d, granted, err)
-	default:
-		c.decided(key, wants, &d, err)
-	}
-}
-
 // unblock ends the session's wait with cause, or with a denial if cause is nil. It reports
 // whether the session was waiting. Any goroutine may call it.
 func (s *session) unblock(now int64, cause error) bool {
 	w := s.pub.waits.Load()
-	if w == nil || !s.srv.states().Cancel(now, &w.Waiter, cause) {
+	if w == nil || !s.srv.states().Cancel(now, w.Waiter, cause) {
 		return false
 	}
 	s.conn.Wake()

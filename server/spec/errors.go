@@ -2,10 +2,11 @@ package spec
 
 // The replies, in Redis' words, to arguments that many commands have.
 const (
-	ErrSyntax    = "ERR syntax error"
-	ErrNotInt    = "ERR value is not an integer or out of range"
-	ErrWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
-	ErrDBIndex   = "ERR DB index is out of range"
-	ErrOOM       = "OOM command not allowed when used memory > 'maxmemory'."
-	ErrNoLeader  = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
+	ErrSyntax         = "ERR syntax error"
+	ErrNotInt         = "ERR value is not an integer or out of range"
+	ErrWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	ErrDBIndex        = "ERR DB index is out of range"
+	ErrOOM            = "OOM command not allowed when used memory > 'maxmemory'."
+	ErrNoLeader       = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
+	ErrPatternTooLong = "ERR a pattern may have at most 1024 bytes, and all patterns of one command 16384"
 )

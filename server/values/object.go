@@ -30,7 +30,7 @@ func objectRows() []Row {
 			Command: spec.Command{
 				Name: "OBJECT", Arity: -2, Group: "generic", Complexity: "O(1)", Summary: "Says how a key is kept.",
 			},
-			Subs: []Row{
+			Rows: []Row{
 				sub("ENCODING", "Returns how a value is kept, in Redis' words."),
 				sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
 				sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),

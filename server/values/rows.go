@@ -1,13 +1,12 @@
 package values
 
-import "limitdb/server/spec"
+import (
+	"limitdb/server/handler"
+	"limitdb/server/spec"
+)
 
 // A Row describes a command and has its handler.
-type Row struct {
-	spec.Command
-	Step func(c *Call, t *Txn) // nil: HELP, or a command that has subcommands only
-	Subs []Row
-}
+type Row = handler.Row[Call]
 
 // Families returns the commands of the package, in the order of the reference.
 func Families() [][]Row {
@@ -31,6 +30,6 @@ func onKeys(name string, arity int, f spec.Flags, every int, group, summary stri
 			Name: name, Arity: arity, Flags: f, FirstKey: 1, LastKey: -1, Step: every,
 			Group: group, Complexity: "O(n) for n bytes or keys", Summary: summary, Args: args,
 		},
-		Step: step,
+		Atomic: step,
 	}
 }

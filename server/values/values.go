@@ -7,11 +7,9 @@ import (
 	"encoding/binary"
 	"math"
 
-	"limitdb/config"
 	"limitdb/internal/journal"
-	"limitdb/internal/stats"
 	"limitdb/limit"
-	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 	"limitdb/value"
 )
@@ -27,33 +25,14 @@ const (
 	errBounds             = "ERR LBOUND is above UBOUND"
 )
 
-// A Call is one run of a command: what a handler receives, and the reply that it writes.
+// A Call is one run of a command on values.
 type Call struct {
-	resp.Reply
-	Failed  bool // the command has replied with an error
-	Reveals bool // that error depends on state
-
-	Args     [][]byte      // the command's name first; valid in the call's first turn only
-	Now      int64         // the clock at the start of the batch, ns of Unix time
-	Command  *spec.Command // set for commands of this package only
-	Settings *config.Settings
-	Errors   *stats.Errors // counts errors by their prefix, for INFO errorstats
-
+	handler.Call
 	body, state []byte // room for what the command writes
 }
 
-// Fail replies with an error and marks the command as failed.
-func (c *Call) Fail(text string) {
-	c.Failed = true
-	c.Errors.Count(text)
-	c.Out = resp.AppendError(c.Out, text)
-}
-
-// FailState is Fail for an error that depends on state.
-func (c *Call) FailState(text string) {
-	c.Fail(text)
-	c.Reveals = true
-}
+// Txn is one atomic step on keys.
+type Txn = handler.Txn
 
 // spareMost is the largest buffer, in bytes, that an idle client keeps for its next command on
 // values.

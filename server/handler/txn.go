@@ -1,4 +1,4 @@
-package values
+package handler
 
 import (
 	"limitdb/engine"
@@ -11,7 +11,19 @@ type Txn struct {
 	*engine.Txn
 	Err   error
 	After []func() // what happens once the transaction is stored
-	Held  int      // bytes that they hold
+	held  int      // bytes that they hold
+}
+
+// heldMost is the most bytes that the functions of a transaction may hold.
+const heldMost = 1 << 20
+
+// Then has fn called once the transaction is stored. fn holds a number of bytes until then. Then returns false if that is too much.
+func (t *Txn) Then(holds int, fn func()) bool {
+	if t.held += holds; t.held > heldMost {
+		return false
+	}
+	t.After = append(t.After, fn)
+	return true
 }
 
 // Note keeps an error that ends the step. It returns any other one.

@@ -1,31 +1,23 @@
-package server
+package limits
 
 import (
 	"strings"
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
-// topCommands are the commands that show which keys are being limited now.
-func topCommands() []command {
-	return []command{{
-		Command: spec.Command{
-			Name: "RL.TOP", Example: "RL.TOP COUNT 20", Arity: -1, Flags: spec.Readonly,
-			Group: "limiter", Complexity: "O(n log n) for n keys that are followed, at most 12 for each shard",
-			Summary: "Lists the keys that are denied, or asked for, most often now.",
-			Args: []spec.Argument{
-				{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{
-					{Name: "limited", Kind: "pure-token", Token: "LIMITED"},
-					{Name: "requests", Kind: "pure-token", Token: "REQUESTS"},
-				}},
-				{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
-				{Name: "namespace", Kind: "string", Token: "NS", Optional: true},
-			},
-		},
-		run: (*call).rlTop,
-	}}
+// topRows are the commands that show which keys are being limited now.
+func topRows() []row {
+	top := handler.Rows[call]("limiter", "O(n log n) for n keys that are followed, at most 12 for each shard", 0)(
+		"RL.TOP", -1, spec.Readonly, "Lists the keys that are denied, or asked for, most often now.", topKeys,
+		spec.Argument{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{spec.Word("LIMITED"), spec.Word("REQUESTS")}},
+		spec.Argument{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
+		spec.Argument{Name: "namespace", Kind: "string", Token: "NS", Optional: true})
+	top.Example = "RL.TOP COUNT 20"
+	return []row{top}
 }
 
 const (
@@ -34,15 +26,15 @@ const (
 	topStep     = 16 // shards in a step
 )
 
-func (c *call) rlTop() {
+func topKeys(c *call) {
 	q, text := parseTop(c.Args[1:])
 	if text != "" {
 		c.Fail(text)
 		return
 	}
 	var top []engine.TopKey
-	table, shard := c.srv.states(), 0
-	c.inSteps(nil, func() bool {
+	table, shard := c.States(), 0
+	c.InSteps(nil, func() bool {
 		if top, shard = table.AddTop(top, c.Now, q.by, q.count, q.namespace, shard, topStep); shard > 0 {
 			return false
 		}

@@ -1,0 +1,110 @@
+// Package handler has what the handlers of commands share: the call that a handler receives, the parts of the server that
+// it may use, what it may ask of the client's session, and the form of a row of the command table. It knows no connection.
+package handler
+
+import (
+	"sync/atomic"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/decisionlog"
+	"limitdb/internal/stats"
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/server/spec"
+)
+
+// A Call is one run of a command: everything that a handler receives, and the reply that it writes.
+type Call struct {
+	resp.Reply
+	Failed  bool // the command has replied with an error
+	Reveals bool // that error depends on state
+	Whole   bool // the command must not yield
+
+	Args    [][]byte // the command's name first; valid in the call's first turn only
+	Now     int64    // the clock at the start of the batch, ns of Unix time
+	Command *spec.Command
+	*Parts
+	Client Client         // of the client that sent the command; nil: no client
+	Table  *engine.Engine // of a read after READONLY; else nil
+	Place  engine.Place   // where the engine found the key; zero if it was not asked
+	Holds  int64          // bytes that the handler holds between two steps
+	Ran    int            // decisions, or work that takes as long, since the last look at the clock
+}
+
+// Parts are the parts of the server that handlers use.
+type Parts struct {
+	Settings *config.Settings
+	// Engine is the engine in force. A node uses a new engine each time that it becomes leader, so that a late
+	// decision meets a closed engine.
+	Engine    atomic.Pointer[engine.Engine]
+	Decisions *decisionlog.Log // nil: decisions are not logged
+	Zones     limit.Zones      // the time zones that limits have named
+	Errors    stats.Errors     // counts errors by their prefix, for INFO errorstats
+	Clustered bool             // other nodes have the state, too
+}
+
+// Client is what a handler may ask of the session of the client that sent the command.
+type Client interface {
+	// Steps runs a command in steps: see Call.InSteps.
+	Steps(lasting func(), step func() (done bool))
+	// MayWait makes w wait for at most most nanoseconds, unless the client may not wait now.
+	MayWait(w *engine.Waiter, most int64)
+	// Await parks the session until w has been decided. It then calls reply with w's key.
+	Await(w *engine.Waiter, reply func(key []byte))
+	// OutputLimit returns the most bytes that the client's unsent replies may have.
+	OutputLimit() int64
+}
+
+// States returns the engine that the call asks.
+func (c *Call) States() *engine.Engine {
+	if c.Table != nil {
+		return c.Table
+	}
+	return c.Engine.Load()
+}
+
+// LookAtClock is after how many decisions a session looks at the clock.
+const LookAtClock = 64
+
+// failWork is how many decisions take as long as one error, which may suggest what was meant.
+const failWork = LookAtClock / 4
+
+// Worked notes that the command took the time of n decisions beside its own, so that the clock is read in time.
+func (c *Call) Worked(n int64) { c.Ran += int(min(n, LookAtClock)) }
+
+// Fail replies with an error and marks the command as failed.
+func (c *Call) Fail(text string) {
+	c.Worked(failWork)
+	c.Failed = true
+	c.Errors.Count(text)
+	c.Out = resp.AppendError(c.Out, text)
+}
+
+// FailState is Fail for an error that depends on state.
+func (c *Call) FailState(text string) {
+	c.Fail(text)
+	c.Reveals = true
+}
+
+// OutputLimit returns the most bytes that the reply may have.
+func (c *Call) OutputLimit() int64 {
+	if c.Client == nil {
+		return c.Settings.ClientOutputBufferLimit.Get(config.NormalClient).Most()
+	}
+	return c.Client.OutputLimit()
+}
+
+// Ask asks the engine for w, and calls reply with the key when w is decided, after at most most nanoseconds. A call that
+// belongs to no client is decided at once.
+func (c *Call) Ask(key []byte, w *engine.Waiter, most int64, reply func(key []byte)) {
+	w.Until = c.Now
+	if c.Client != nil {
+		c.Client.MayWait(w, most)
+	}
+	if !c.States().Ask(c.Now, key, w) {
+		reply(key)
+		return
+	}
+	c.Client.Await(w, reply)
+}

@@ -1,0 +1,31 @@
+package handler
+
+import (
+	"limitdb/limit"
+	"limitdb/server/request"
+	"limitdb/server/spec"
+)
+
+// A Row is a row of the command table: what describes a command, and its handlers. C is the call that they receive.
+type Row[C any] struct {
+	spec.Command
+	Run    func(c *C)         // nil: Atomic, in a step of its own; without that, HELP, or a command that has subcommands only
+	Atomic func(c *C, t *Txn) // in one step with other commands, and maybe twice; nil: it cannot be part of a transaction
+	Plan   Plan               // nil: the command does not only decide on its one key
+	Rows   []Row[C]           // its subcommands
+}
+
+// Plan parses a command that decides on its one key. It returns the text of the error, or "".
+type Plan func(zones *limit.Zones, args [][]byte, p *request.Plan) (text string)
+
+// Rows returns a function that makes rows without keys: of one group and complexity, and with flags in common.
+func Rows[C any](group, complexity string, common spec.Flags) func(name string, arity int, f spec.Flags, summary string, run func(*C), args ...spec.Argument) Row[C] {
+	return func(name string, arity int, f spec.Flags, summary string, run func(*C), args ...spec.Argument) Row[C] {
+		return Row[C]{
+			Command: spec.Command{
+				Name: name, Arity: arity, Flags: common | f, Group: group, Complexity: complexity, Summary: summary, Args: args,
+			},
+			Run: run,
+		}
+	}
+}

@@ -1,0 +1,163 @@
+// Package keys has the commands on keys of every kind: to count, find, describe and forget them.
+package keys
+
+import (
+	"math"
+
+	"limitdb/engine"
+	"limitdb/limit"
+	"limitdb/server/handler"
+	"limitdb/server/spec"
+)
+
+type (
+	call = handler.Call
+	txn  = handler.Txn
+	row  = handler.Row[call]
+)
+
+// Rows returns the commands of the package, in the order of the reference.
+func Rows() []row {
+	many := func(name, summary string, f spec.Flags, run func(*call), atomic func(*call, *txn)) row {
+		r := handler.Rows[call]("generic", "O(n) for n keys", spec.Fast|spec.Wide)(name, -2, f, summary, run, spec.Several(spec.Key("key")))
+		r.FirstKey, r.LastKey, r.Step, r.Atomic = 1, -1, 1, atomic
+		if f&spec.Write != 0 {
+			r.KeyFlags = []string{"RM", "delete"}
+		}
+		return r
+	}
+	all := func(name string, arity int, f spec.Flags, group, complexity, summary string, run func(*call, *txn), args ...spec.Argument) row {
+		r := handler.Rows[call](group, complexity, f)(name, arity, 0, summary, func(c *call) { run(c, nil) }, args...)
+		r.Atomic = run
+		return r
+	}
+	flush := func(name string) row {
+		return all(name, -1, spec.Write|spec.Quorum|spec.Dangerous, "server", "O(1)", "Forgets every key.", flushAll,
+			spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC")))
+	}
+	const read = spec.Readonly | spec.StaleRead
+	return []row{
+		many("DEL", "Forgets keys; returns how many existed.", spec.Write, Delete, DeleteIn),
+		many("UNLINK", "Forgets keys; returns how many existed.", spec.Write, Delete, DeleteIn),
+		many("EXISTS", "Counts the keys that exist; a key named twice counts twice.", read, exists, existsIn),
+		many("TOUCH", "Counts the keys that exist. This does not change a key.", read, exists, existsIn),
+		all("SCAN", -2, read, "generic", "O(1) for each call, O(n) for a whole iteration", "Iterates over the keys. A key that exists throughout is returned at least once.", scan,
+			spec.Integer("cursor"),
+			spec.Argument{Name: "pattern", Kind: "string", Token: "MATCH", Optional: true},
+			spec.Argument{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
+			spec.Argument{Name: "type", Kind: "string", Token: "TYPE", Optional: true}),
+		all("KEYS", 2, read|spec.Dangerous, "generic", "O(n) for n keys in the table", "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
+			list, spec.Text("pattern")),
+		all("RANDOMKEY", 1, read, "generic", "O(1)", "Returns some key, or null.", random),
+		all("DBSIZE", 1, read|spec.Fast, "server", "O(1)", "Counts the keys.", count),
+		flush("FLUSHALL"),
+		flush("FLUSHDB"),
+	}
+}
+
+// step is how many keys a step looks up.
+const step = 64
+
+// each calls do for every key of the command, and replies with the number of keys for which
+// do returned true.
+func each(c *call, do func(key []byte) bool) {
+	keys, n := c.Args[1:], int64(0)
+	count := func(i int) {
+		if do(keys[i]) {
+			n++
+		}
+	}
+	lasting := func(from int) {
+		keys = append(make([][]byte, from), handler.CloneArgs(keys[from:])...)
+		for _, k := range keys {
+			c.Holds += int64(len(k)) + 24
+		}
+	}
+	c.EachStep(len(keys), step, lasting, count, func() { c.Int(n) })
+}
+
+// Delete removes the command's keys.
+func Delete(c *call) {
+	each(c, func(key []byte) bool { return c.States().Reset(c.Now, key) })
+}
+
+func exists(c *call) {
+	each(c, func(key []byte) bool {
+		_, ok := c.States().Info(c.Now, key)
+		return ok
+	})
+}
+
+// eachIn is each in a transaction.
+func eachIn(c *call, do func(key []byte) bool) {
+	n := int64(0)
+	for _, key := range c.Args[1:] {
+		if do(key) {
+			n++
+		}
+	}
+	c.Int(n)
+}
+
+// DeleteIn is Delete in a transaction.
+func DeleteIn(c *call, t *txn) { eachIn(c, t.Remove) }
+
+func existsIn(c *call, t *txn) {
+	eachIn(c, func(key []byte) bool {
+		kind, _ := t.Get(key)
+		return kind != 0
+	})
+}
+
+// Info replies with what is known about a key, or null.
+func Info(c *call) {
+	info, ok := c.States().Info(c.Now, c.Args[1])
+	if !ok {
+		c.Null()
+		return
+	}
+	Describe(c, &info)
+}
+
+// InfoIn is Info in a transaction.
+func InfoIn(c *call, t *txn) {
+	kind, state := t.Get(c.Args[1])
+	if kind == 0 {
+		c.Null()
+		return
+	}
+	Describe(c, &engine.Info{Kind: kind, Expires: limit.Expires(kind, state), Level: limit.Level(kind, state, t.Now()), Bytes: int64(len(c.Args[1]) + len(state))})
+}
+
+// Describe replies with what is known about a key.
+func Describe(c *call, info *engine.Info) {
+	left := limit.Milliseconds(info.Expires - c.Now)
+	if info.Expires == math.MaxInt64 {
+		left = -1
+	}
+	c.Map(5)
+	c.Text("algorithm")
+	c.Text(info.Kind.TypeName())
+	c.Text("state")
+	c.Int(info.Expires)
+	c.Text("level")
+	c.Int(info.Level)
+	c.Text("resets_in")
+	c.Int(left)
+	c.Text("memory")
+	c.Int(info.Bytes)
+}
+
+// Sum adds up the statistics of the engine in steps, and then calls reply with them.
+func Sum(c *call, of *engine.Engine, reply func(sum *engine.Stats)) {
+	const shards = 1024 // in a step
+	var sum engine.Stats
+	shard := 0
+	c.InSteps(nil, func() bool {
+		if shard = of.AddStats(&sum, shard, shards); shard > 0 {
+			return false
+		}
+		reply(&sum)
+		return true
+	})
+}

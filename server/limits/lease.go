@@ -1,0 +1,146 @@
+package limits
+
+import (
+	"bytes"
+
+	"limitdb/engine"
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/server/request"
+	"limitdb/server/spec"
+)
+
+// leaseRows are the commands of leases, which limit how much may be in flight at a time.
+func leaseRows() []row {
+	id := spec.Argument{Name: "token", Kind: "string", Token: "ID"}
+	ttl := spec.Text("ttl")
+	of := func(name, words string, arity int, f spec.Flags, summary string, run func(*call, *txn), args ...spec.Argument) row {
+		return onKey(name, "jobs"+words, arity, f, "O(n) for n leases of the key", summary, func(c *call) { run(c, nil) }, run, args...)
+	}
+	return []row{
+		of("RL.LEASE", " 10 30s ID worker-1", -6, spec.Write|spec.Blocking, "Takes a lease: a share of what may be in flight, for a time.", lease,
+			spec.Integer("limit"), ttl, id,
+			spec.Argument{Name: "weight", Kind: "integer", Token: "WEIGHT", Optional: true}, request.WaitWord()),
+		of("RL.RENEW", " ID worker-1 30s", 5, spec.Write, "Sets when a lease ends; returns its weight.", renew, id, ttl),
+		of("RL.RELEASE", " ID worker-1", 4, spec.Write, "Gives a lease back; returns its weight.", release, id),
+		of("RL.HOLDERS", "", 2, spec.Readonly, "Lists the leases of a key, the soonest to end first.", holders),
+	}
+}
+
+// idWord parses "ID token". If it fails, it replies with an error.
+func idWord(c *call, words [][]byte) (id []byte, ok bool) {
+	text := request.CheckLeaseID(words[1])
+	if !resp.EqualFold(words[0], "ID") {
+		text = "ERR syntax error: ID token is expected, not " + resp.Quote(words[0])
+	}
+	if text != "" {
+		c.Fail(text)
+		return nil, false
+	}
+	return words[1], true
+}
+
+// What a step on a key of leases takes the time of one decision for: so many holders, or so many
+// bytes of its state.
+const (
+	leaseWork  = 16
+	leaseBytes = 512
+)
+
+// The handlers' t is nil outside of a transaction.
+
+func lease(c *call, t *txn) {
+	var a request.LeaseArgs
+	if text := request.ParseLease(c.Args[2:], &a); text != "" {
+		c.Fail(text)
+		return
+	}
+	var d limit.Decision
+	var err error
+	switch {
+	case t != nil:
+		err = t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
+			return limit.TakeLease(&a.Lease, state, now, dst, &d)
+		})
+	case a.Given&request.LeaseWait != 0:
+		l := a.Lease
+		l.ID = bytes.Clone(a.ID) // the id is read again when the wait is over
+		wait(c, c.Args[1], engine.Request{Lease: &l}, a.Wait)
+		return
+	default:
+		err = c.States().Lease(c.Now, c.Args[1], &a.Lease, &d)
+	}
+	c.Worked((d.Limit - d.Remaining) / leaseWork) // each holder has a weight of at least 1
+	if !failed(c, t, err, c.Args[1], limit.LEASE) {
+		Millis(c, &d)
+	}
+}
+
+func renew(c *call, t *txn) {
+	id, ok := idWord(c, c.Args[2:])
+	if !ok {
+		return
+	}
+	ttl, text := request.ParseTTL(c.Args[4])
+	if text != "" {
+		c.Fail(text)
+		return
+	}
+	change(c, t, func(now int64, state, dst []byte) ([]byte, int64, error) {
+		return limit.RenewLease(id, ttl, state, now, dst)
+	})
+}
+
+func release(c *call, t *txn) {
+	if id, ok := idWord(c, c.Args[2:]); ok {
+		change(c, t, func(now int64, state, dst []byte) ([]byte, int64, error) {
+			return limit.ReleaseLease(id, state, now, dst)
+		})
+	}
+}
+
+// change changes a lease of the key, and replies with its weight.
+func change(c *call, t *txn, by func(now int64, state, dst []byte) (next []byte, weight int64, err error)) {
+	weight := int64(0)
+	ok := step(c, t, func(now int64, state, dst []byte) (next []byte, err error) {
+		next, weight, err = by(now, state, dst)
+		return next, err
+	})
+	if ok {
+		c.Int(weight)
+	}
+}
+
+func holders(c *call, t *txn) {
+	var found []byte
+	n := 0
+	ok := step(c, t, func(now int64, state, _ []byte) ([]byte, error) {
+		for h := range limit.Holders(state, now) {
+			found = resp.AppendArray(found, 3)
+			found = resp.AppendBulk(found, h.ID)
+			found = resp.AppendInt(found, h.Weight)
+			found = resp.AppendInt(found, limit.Milliseconds(h.End-c.Now))
+			n++
+		}
+		return nil, nil
+	})
+	if ok {
+		c.Array(n)
+		c.Out = append(c.Out, found...)
+	}
+}
+
+// step runs fn on the leases of the key. If that fails, it replies with the error and returns false.
+func step(c *call, t *txn, fn engine.Step) (ok bool) {
+	run := func(now int64, state, dst []byte) ([]byte, error) {
+		c.Worked(int64(len(state)) / leaseBytes)
+		return fn(now, state, dst)
+	}
+	var err error
+	if t != nil {
+		err = t.Step(c.Args[1], limit.LEASE, run)
+	} else {
+		err = c.States().Apply(c.Now, c.Args[1], limit.LEASE, run)
+	}
+	return !failed(c, t, err, c.Args[1], limit.LEASE)
+}

@@ -1,0 +1,110 @@
+// Package limits has the commands that decide on limits and leases. A handler parses what the client asks, asks the engine
+// or a transaction, and replies.
+package limits
+
+import (
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/server/handler"
+	"limitdb/server/keys"
+	"limitdb/server/request"
+	"limitdb/server/spec"
+)
+
+type (
+	call = handler.Call
+	txn  = handler.Txn
+	row  = handler.Row[call]
+)
+
+// Families returns the commands of the package, in the order of the reference.
+func Families() [][]row {
+	return [][]row{cellRows(), takeRows(), takeAllRows(), importRows(), leaseRows(), topRows()}
+}
+
+// onKey makes the row of a command on one key, its first argument. words are what follows the key in an example.
+func onKey(name, words string, arity int, f spec.Flags, complexity, summary string, run func(*call), atomic func(*call, *txn), args ...spec.Argument) row {
+	r := handler.Rows[call]("limiter", complexity, spec.Fast)(name, arity, f, summary, run, append([]spec.Argument{spec.Key("key")}, args...)...)
+	r.Example, r.FirstKey, r.LastKey, r.Step, r.Atomic = name+" "+words, 1, 1, 1, atomic
+	return r
+}
+
+// decides makes the row of a command that has a plan.
+func decides(name, words string, arity int, f spec.Flags, summary string, plan handler.Plan, args ...spec.Argument) row {
+	r := onKey(name, words, arity, f|spec.Ahead, "O(1)", summary, func(c *call) {
+		var p request.Plan
+		if text := plan(&c.Zones, c.Args, &p); text != "" {
+			c.Fail(text)
+			return
+		}
+		CarryOut(c, &p, c.Args[1])
+	}, nil, args...)
+	r.Plan = plan
+	return r
+}
+
+// atomic lets a command that has a plan be part of a transaction.
+func atomic(r row) row {
+	plan := r.Plan
+	r.Atomic = func(c *call, t *txn) { decideIn(c, t, plan) }
+	return r
+}
+
+// cellRows are the commands of redis-cell, and Redis' own GCRA command.
+func cellRows() []row {
+	throttle := decides("CL.THROTTLE", "user:17 15 30 60", -5, spec.Write, "Takes from a GCRA limit with redis-cell's arguments and reply.", request.ParseThrottle,
+		spec.Integer("max_burst"), spec.Integer("count_per_period"), spec.Integer("period"), spec.Optional(spec.Integer("quantity")))
+	throttle.Usage = request.CellUsage
+	return []row{
+		atomic(throttle),
+		atomic(decides("GCRA", "user:17 15 30 60", -5, spec.Write, "Takes from a GCRA limit with the arguments of Redis' GCRA command.", request.ParseGCRA,
+			spec.Integer("max_burst"), spec.Integer("tokens_per_period"), spec.Argument{Name: "period", Kind: "double"},
+			spec.Argument{Name: "tokens", Kind: "integer", Token: "TOKENS", Optional: true})),
+	}
+}
+
+// takeRows are the limiter's own commands. Every call states its limit, always in the same form.
+func takeRows() []row {
+	const user, example = "user:17", "user:17 GCRA 100/m"
+	cost := request.CostWord()
+	forget := onKey("RL.RESET", user, -2, spec.Write|spec.Wide, "O(n) for n keys", "Forgets keys; returns how many existed.",
+		keys.Delete, keys.DeleteIn)
+	forget.Args, forget.LastKey, forget.KeyFlags = []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM", "delete"}
+	return []row{
+		atomic(decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit, or is denied; with WAIT, waits for it.", request.ParseTake,
+			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")))...)),
+		decides("RL.PEEK", example, -4, spec.Readonly, "Answers as RL.TAKE would, and changes nothing.", request.ParsePeek, request.Words(cost)...),
+		decides("RL.REFUND", example, -4, spec.Write, "Gives back what was taken; never fills above the limit.", request.ParseRefund, request.Words(cost)...),
+		decides("RL.RESERVE", example, -4, spec.Write, "Takes now and pays later: grants more than is left, and returns how long to wait.", request.ParseReserve,
+			request.Words(cost, spec.Argument{Name: "maxwait", Kind: "string", Token: "MAXWAIT", Optional: true})...),
+		forget,
+		onKey("RL.INFO", user, 2, spec.Readonly|spec.StaleRead|spec.Ahead, "O(1)", "Returns a key's algorithm, state, level, time to reset and memory; null if there is none.",
+			keys.Info, keys.InfoIn),
+	}
+}
+
+// importRows have what copies limiters from elsewhere.
+func importRows() []row {
+	return []row{onKey("RL.IMPORT", "user:17 GCRA 1500000000", 4, spec.Write, "O(1)", "Makes a key that does not exist a limiter that is full again after some nanoseconds.",
+		nil, importIn, spec.Argument{Name: "algorithm", Kind: "pure-token", Token: "GCRA"}, spec.Integer("nanoseconds"))}
+}
+
+// importIn stores when a bucket is full again, and no pace: the next call says what that time is in tokens, as
+// redis-cell has it.
+func importIn(c *call, t *txn) {
+	if !resp.EqualFold(c.Args[2], "GCRA") {
+		c.Fail("ERR syntax error: GCRA is expected, not " + resp.Quote(c.Args[2]))
+		return
+	}
+	left, ok := resp.ParseInt(c.Args[3])
+	if !ok || left < 0 || left > limit.MaxSpan {
+		c.Fail("ERR out of range: nanoseconds must be between 0 and 200 years")
+		return
+	}
+	if held, _ := t.Get(c.Args[1]); held != 0 || left == 0 {
+		c.Int(0)
+		return
+	}
+	t.Put(c.Args[1], limit.GCRA.Kind(), limit.FullAt(t.Now()+left))
+	c.Int(1)
+}
