@@ -37,7 +37,8 @@ type Options struct {
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0 for the defaults.
 	SnapshotBytes, TrailingBytes int64
 
-	server string // the node's server id: see identity.go; its ID where nothing else is known
+	server string        // the node's server id: see identity.go; its ID where nothing else is known
+	stall  time.Duration // how long a write of the log may take; 0 for stallLimit
 }
 
 // Node is one of those that hold the same state.

@@ -142,7 +142,7 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())
 	}
-	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: bolt, stable: bolt, snapshots: snapshots, fatal: o.Fatal}
+	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: bolt, stable: bolt, snapshots: snapshots, fatal: o.Fatal}
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
 		return parts{}, errors.Join(err, bolt.Close())

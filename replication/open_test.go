@@ -37,7 +37,7 @@ func realOptions(t *testing.T, id string, table Table) Options {
 		Clock: Clock{Wall: func() int64 { return time.Now().UnixNano() }, Elapsed: func() int64 { return int64(time.Since(began)) }},
 		Fatal: func(err error) { t.Error(err) },
 		// A busy machine may hold up a test for longer than the defaults allow.
-		Heartbeat: time.Second, Election: time.Second, Lease: time.Second,
+		Heartbeat: time.Second, Election: time.Second, Lease: time.Second, stall: time.Minute,
 	}
 }
 

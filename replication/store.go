@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -20,6 +21,7 @@ type guarded struct {
 	stable    raft.StableStore
 	snapshots *snapshotStore // nil if there are none
 	elapsed   func() int64   // a monotonic time, in ns
+	stall     time.Duration  // see Options
 	fatal     func(error)
 	ended     atomic.Pointer[error]
 	writes    writeTimes
@@ -27,8 +29,9 @@ type guarded struct {
 
 // guard runs a write.
 func (g *guarded) guard(what string, write func() error) error {
-	watch := watchStall(func() {
-		g.end(fmt.Errorf("replication: %s has taken %v: the disk hangs", what, stallLimit))
+	limit := orDefault(g.stall, stallLimit)
+	watch := watchStall(limit, func() {
+		g.end(fmt.Errorf("replication: %s has taken %v: the disk hangs", what, limit))
 	})
 	began := g.elapsed()
 	err := write()

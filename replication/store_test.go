@@ -34,18 +34,18 @@ func TestLogThatHangsIsTheEnd(t *testing.T) {
 func TestPauseIsNoHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Int32
-		w := watchStall(func() { hangs.Add(1) })
+		w := watchStall(stallLimit, func() { hangs.Add(1) })
 		// Nothing of the process runs for an hour. Its timer, due thousands of times, fires once when it goes on.
 		w.mu.Lock()
 		w.timer.Stop()
 		w.mu.Unlock()
 		time.Sleep(time.Hour)
-		w.step()
+		w.look()
 		synctest.Wait()
 		if hangs.Load() != 0 {
 			t.Error("a pause is taken for a disk that hangs")
 		}
-		time.Sleep(stallLimit - 2*stallStep)
+		time.Sleep(stallLimit - 2*w.step)
 		synctest.Wait()
 		if hangs.Load() != 0 {
 			t.Error("the pause counts as more than a step")
