@@ -2,7 +2,6 @@ package script
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -112,13 +111,18 @@ const maxReplyDepth = 100
 
 // appendReply appends what a script has returned as Redis does: a number as an integer, true as 1, false and nil as null, a
 // table as an array up to its first nil, or as what its field ok, err, double, map, set, big_number or verbatim_string says.
+// One table or string may be in many places of the reply. So the run pays for each, and appendReply appends no more once it
+// has no memory left.
 func (vm *VM) appendReply(b []byte, v lua.LValue, resp3 bool, depth int) []byte {
 	if depth > maxReplyDepth {
 		return appendError(b, "ERR reached lua stack limit")
 	}
+	if !vm.spend(replySize) {
+		return b
+	}
 	switch v := v.(type) {
 	case lua.LString:
-		return appendBulk(b, string(v))
+		return vm.appendText(b, '$', string(v))
 	case lua.LNumber:
 		return append(strconv.AppendInt(append(b, ':'), truncate(v), 10), "\r\n"...)
 	case lua.LBool:
@@ -139,17 +143,13 @@ func (vm *VM) appendReply(b []byte, v lua.LValue, resp3 bool, depth int) []byte 
 
 func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte {
 	if s, ok := t.RawGetString("err").(lua.LString); ok {
-		return appendError(b, strings.TrimPrefix(string(s), "-"))
+		return vm.appendText(b, '-', strings.TrimPrefix(string(s), "-"))
 	}
 	if s, ok := t.RawGetString("ok").(lua.LString); ok {
-		return append(append(append(b, '+'), oneLine(string(s))...), "\r\n"...)
+		return vm.appendText(b, '+', string(s))
 	}
 	if n, ok := t.RawGetString("double").(lua.LNumber); ok {
-		text := AppendNumber(nil, float64(n), 17)
-		if resp3 {
-			return append(append(append(b, ','), text...), "\r\n"...)
-		}
-		return appendBulk(b, string(text))
+		return vm.appendText(b, kindOf(',', resp3), string(AppendNumber(nil, float64(n), 17)))
 	}
 	if m, ok := t.RawGetString("map").(*lua.LTable); ok {
 		n, body := vm.appendEntries(m, resp3, depth, true)
@@ -166,18 +166,15 @@ func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte
 		return append(appendHead(b, '*', n), body...)
 	}
 	if s, ok := t.RawGetString("big_number").(lua.LString); ok {
-		if resp3 {
-			return append(append(append(b, '('), oneLine(string(s))...), "\r\n"...)
-		}
-		return appendBulk(b, string(s))
+		return vm.appendText(b, kindOf('(', resp3), string(s))
 	}
 	if m, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
 		format, _ := m.RawGetString("format").(lua.LString)
 		s, _ := m.RawGetString("string").(lua.LString)
 		if resp3 && len(format) == 3 {
-			return append(fmt.Appendf(b, "=%d\r\n%s:%s", len(s)+4, format, s), "\r\n"...)
+			return vm.appendText(b, '=', string(format+":"+s))
 		}
-		return appendBulk(b, string(s))
+		return vm.appendText(b, '$', string(s))
 	}
 	n := 0
 	for t.RawGet(lua.LNumber(n+1)) != lua.LNil {
@@ -190,6 +187,25 @@ func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte
 	return b
 }
 
+// kindOf returns the kind of a reply that only RESP3 has. In RESP2 it is a string.
+func kindOf(kind byte, resp3 bool) byte {
+	if resp3 {
+		return kind
+	}
+	return '$'
+}
+
+// appendText appends a text that the script has made: with its length, or on one line.
+func (vm *VM) appendText(b []byte, kind byte, s string) []byte {
+	switch {
+	case !vm.spend(len(s)):
+		return b
+	case kind == '$', kind == '=':
+		return append(append(appendHead(b, kind, len(s)), s...), "\r\n"...)
+	}
+	return append(append(append(b, kind), oneLine(s)...), "\r\n"...)
+}
+
 // appendEntries appends the keys of a table, and with values its values.
 func (vm *VM) appendEntries(t *lua.LTable, resp3 bool, depth int, values bool) (n int, body []byte) {
 	t.ForEach(func(k, v lua.LValue) {
@@ -199,6 +215,7 @@ func (vm *VM) appendEntries(t *lua.LTable, resp3 bool, depth int, values bool) (
 			body = vm.appendReply(body, v, resp3, depth+1)
 		}
 	})
+	vm.spend(len(body)) // it is copied to where the head is
 	return n, body
 }
 
@@ -245,10 +262,6 @@ func appendFailure(b []byte, s *Script, err error) []byte {
 		message += ", on @" + source + "."
 	}
 	return appendError(b, message)
-}
-
-func appendBulk(b []byte, s string) []byte {
-	return append(append(appendHead(b, '$', len(s)), s...), "\r\n"...)
 }
 
 func appendHead(b []byte, kind byte, n int) []byte {

@@ -217,6 +217,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		"msgpack":         `local s = 'x' while true do s = cmsgpack.pack(s, s) end`,
 		"struct":          `return struct.pack('c1000000000', 'x')`,
 		"calls":           `local t = {} while true do t = {t, redis.call('ECHO', ('x'):rep(10000))} end`,
+		"shared tables":   `local t = {1, 1, 1, 1} for i = 1, 50 do t = {t, t, t, t} end return t`,
+		"shared nothing":  `local t = {} for i = 1, 50 do t = {t, t, t, t} end return t`,
+		"shared string":   `local s = ('x'):rep(10000) local t = {} for i = 1, 1000 do t[i] = s end return t`,
+		"shared status":   `local s = {ok = ('x'):rep(10000)} local t = {} for i = 1, 1000 do t[i] = s end return t`,
+		"shared map":      `local t = {map = {a = 1, b = 2}} for i = 1, 50 do t = {map = {a = t, b = t}} end return t`,
+		"deep map":        `local t = ('x'):rep(100000) for i = 1, 90 do t = {map = {a = t}} end return t`,
+		"shared in json":  `local t = {1, 1, 1, 1} for i = 1, 50 do t = {t, t, t, t} end return cjson.encode(t)`,
+		"shared in pack":  `local t = {1, 1, 1, 1} for i = 1, 10 do t = {t, t, t, t} end return cmsgpack.pack(t)`,
 		"pcall":           `local s = 'x' while true do pcall(function() while true do s = s .. s end end) end`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ type Host interface {
 type Bounds struct {
 	// Steps is how many instructions of the virtual machine.
 	Steps int64
-	// Memory is how many bytes it may allocate, whether it still uses them or not.
+	// Memory is how many bytes it may allocate, whether it still uses them or not. Its reply may take as many again.
 	Memory int64
 }
 
@@ -136,7 +136,11 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 	}
 	v := L.Get(-1)
 	L.SetTop(0)
-	return vm.appendReply(b, v, resp3, 0), nil
+	vm.meter.memory = bounds.Memory
+	if reply = vm.appendReply(b, v, resp3, 0); vm.meter.end != nil {
+		return b, vm.meter.end
+	}
+	return reply, nil
 }
 
 // list makes a table of arguments.
@@ -150,13 +154,18 @@ func (vm *VM) list(args [][]byte) *lua.LTable {
 
 // charge counts bytes that a script is about to use, and ends the run if they are too many.
 func (vm *VM) charge(L *lua.LState, bytes int) {
-	vm.meter.memory -= int64(bytes)
-	if vm.meter.memory < 0 {
-		if vm.meter.end == nil {
-			vm.meter.end = ErrMemory
-		}
+	if !vm.spend(bytes) {
 		L.RaiseError("%s", ErrMemory.Error())
 	}
+}
+
+// spend is charge where nothing can be raised. It reports whether the run has the bytes.
+func (vm *VM) spend(bytes int) bool {
+	vm.meter.memory -= int64(bytes)
+	if vm.meter.memory < 0 && vm.meter.end == nil {
+		vm.meter.end = ErrMemory
+	}
+	return vm.meter.memory >= 0
 }
 
 // work counts steps for what a function of the library does.
@@ -184,4 +193,5 @@ const (
 	entrySize   = 112 // a key and value of a table, in its maps
 	elementSize = 32  // of an array, which may be grown to twice its length
 	closureSize = 160
+	replySize   = 16 // a part of the reply, beside its text
 )
