@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+
+	"limitdb/internal/disk"
 )
 
 // CheckOptions configures Check. A field whose comment names no default must be set.
@@ -80,7 +82,7 @@ func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, fs: o.FS}
 	if c.fs == nil {
 		c.fs = OS{}
-		lock, err := Lock(o.Dir)
+		lock, err := disk.Lock(o.Dir, false)
 		if err != nil {
 			return nil, err
 		}

@@ -3,12 +3,14 @@ package persistence
 import (
 	"errors"
 	"fmt"
+
+	"limitdb/internal/disk"
 )
 
 // Errors of a directory at the start. The store changes nothing; the operator must act.
 var (
 	// ErrLocked is returned if another process uses the directory.
-	ErrLocked = errors.New("persistence: another process uses the directory")
+	ErrLocked = disk.ErrLocked
 	// ErrNoManifest is returned for a directory that has data but no MANIFEST.
 	ErrNoManifest = errors.New("persistence: there is data but no MANIFEST that lists the files that count: " +
 		"limitdb check --repair copies all that can be read; or restore a whole backup, never its MANIFEST alone; or move the files away to start empty")

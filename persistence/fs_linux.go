@@ -2,32 +2,11 @@ package persistence
 
 import (
 	"bytes"
-	"errors"
 	"hash/crc32"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
-
-func datasync(f *os.File) error {
-	conn, err := f.SyscallConn() // keeps the descriptor open while it syncs
-	if err != nil {
-		return err
-	}
-	controlErr := conn.Control(func(fd uintptr) {
-		// A signal may interrupt the call, which says nothing about the disk.
-		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-			err = unix.Fdatasync(int(fd))
-		}
-	})
-	if controlErr != nil {
-		return controlErr
-	}
-	if err != nil {
-		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
-	}
-	return nil
-}
 
 // forget drops pages from the kernel's cache. It is only advice, so an error does not matter.
 func forget(f *os.File, off, length int64) {

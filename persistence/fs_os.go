@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"limitdb/internal/disk"
 )
 
 // OS is the system's file system.
@@ -68,14 +70,7 @@ func (OS) List(dir string) ([]string, error) {
 func (OS) Mkdir(dir string) error { return os.Mkdir(dir, 0o700) }
 
 // SyncDir implements FS.
-func (OS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+func (OS) SyncDir(dir string) error { return disk.SyncDir(dir) }
 
 type osFile struct{ *os.File }
 
@@ -104,8 +99,8 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Sync implements File. It leaves out the file's times, which nobody reads.
-func (f osFile) Sync() error { return datasync(f.File) }
+// Sync implements File.
+func (f osFile) Sync() error { return disk.Datasync(f.File) }
 
 // Forget implements File.
 func (f osFile) Forget(off, length int64) { forget(f.File, off, length) }

@@ -4,8 +4,6 @@ package persistence
 
 import "os"
 
-func datasync(f *os.File) error { return f.Sync() }
-
 func forget(*os.File, int64, int64) {}
 
 // SystemBoot returns a function that knows nothing about the machine's start. See Options.Boot.

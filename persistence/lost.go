@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"limitdb/internal/disk"
 )
 
 // If somebody removes or replaces the data directory, or files in it, while the server runs, every write and
@@ -73,7 +75,7 @@ func (s *Store) retake() error {
 	if !system {
 		return nil
 	}
-	lock, err := Lock(s.o.Dir)
+	lock, err := disk.Lock(s.o.Dir, false)
 	if err != nil {
 		return err
 	}

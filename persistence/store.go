@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -199,7 +200,7 @@ func (s *Store) takeDir() error {
 	} else if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	lock, err := Lock(s.o.Dir)
+	lock, err := disk.Lock(s.o.Dir, false)
 	s.lock = lock
 	return err
 }

@@ -3,16 +3,12 @@ package replication
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -48,7 +44,7 @@ type CheckOptions struct {
 
 // HasNode reports whether a directory is that of a node.
 func HasNode(dir string) bool {
-	return exists(filepath.Join(dir, nodeFile)) || exists(filepath.Join(dir, logFile))
+	return exists(filepath.Join(dir, nodeFile)) || exists(filepath.Join(dir, logDir))
 }
 
 // Check reads all that a node's directory has, and changes nothing. Damage is in the report; an error means that the directory could not be read, for
@@ -64,38 +60,23 @@ func Check(o CheckOptions) (*Report, error) {
 	}
 	snapshots := &snapshotStore{dir: filepath.Join(o.Dir, snapshotsDir)}
 	newest := c.snapshots(snapshots)
-	if !exists(filepath.Join(o.Dir, logFile)) {
-		c.problem(logFile, errors.New("it is missing"))
+	if !exists(filepath.Join(o.Dir, logDir)) {
+		c.problem(logDir, errors.New("it is missing"))
 		return c.r, nil
 	}
-	bolt, err := openReadOnly(filepath.Join(o.Dir, logFile))
+	log, vote, err := openStores(o.Dir, true)
+	if errors.Is(err, disk.ErrLocked) || errors.Is(err, os.ErrPermission) {
+		return nil, err
+	}
 	if err != nil {
-		if errors.Is(err, bolterrors.ErrTimeout) || errors.Is(err, os.ErrPermission) {
-			return nil, fmt.Errorf("%s: another process uses it: %w", o.Dir, err)
-		}
-		c.problem(logFile, err)
+		c.r.Problems = append(c.r.Problems, err.Error())
 		return c.r, nil
 	}
-	c.guard(logFile, func() error { return c.log(bolt, newest) })
-	c.r.Epoch, c.r.Leader, c.r.Sequence, c.r.Clock = c.m.epoch.String(), c.m.address, c.m.sequence, c.m.clock
-	return c.r, bolt.Close()
-}
-
-// openReadOnly opens a log without changing it.
-func openReadOnly(path string) (bolt *raftboltdb.BoltStore, err error) {
-	defer recoverTo(&err)()
-	return raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}})
-}
-
-// recoverTo returns a function that makes a panic an error: bbolt trusts its file, and reads it as memory.
-func recoverTo(err *error) func() {
-	before := debug.SetPanicOnFault(true)
-	return func() {
-		debug.SetPanicOnFault(before)
-		if p := recover(); p != nil {
-			*err = fmt.Errorf("damaged: %v", p)
-		}
+	if err := c.log(log, vote, newest); err != nil {
+		c.problem(logDir, err)
 	}
+	c.r.Epoch, c.r.Leader, c.r.Sequence, c.r.Clock = c.m.epoch.String(), c.m.address, c.m.sequence, c.m.clock
+	return c.r, log.Close()
 }
 
 // checker is a check under way.
@@ -107,17 +88,6 @@ type checker struct {
 
 func (c *checker) problem(file string, err error) {
 	c.r.Problems = append(c.r.Problems, fmt.Sprintf("%s: %v", filepath.Join(c.o.Dir, file), err))
-}
-
-// guard runs a part of the check, whose error is a problem of a file.
-func (c *checker) guard(file string, part func() error) {
-	err := func() (err error) {
-		defer recoverTo(&err)()
-		return part()
-	}()
-	if err != nil {
-		c.problem(file, err)
-	}
 }
 
 // snapshots reads all snapshots, and returns the newest.
@@ -133,21 +103,13 @@ func (c *checker) snapshots(s *snapshotStore) *raft.SnapshotMeta {
 	for i, meta := range all {
 		file := filepath.Join(snapshotsDir, meta.ID, stateFile)
 		sr := SnapshotReport{Name: meta.ID, Index: meta.Index, Term: meta.Term, Bytes: meta.Size}
-		c.guard(file, func() error {
-			_, from, err := s.Open(meta.ID)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = from.Close() }()
-			t := &counting{known: c.o.Known}
-			var m machine
-			err = loadInto(&m, t, from)
-			sr.Records = t.records
-			if i == 0 {
-				c.m = m
-			}
-			return err
-		})
+		m, err := c.snapshot(s, &sr)
+		if err != nil {
+			c.problem(file, err)
+		}
+		if i == 0 {
+			c.m = m
+		}
 		c.r.Snapshots = append(c.r.Snapshots, sr)
 	}
 	if len(all) == 0 {
@@ -157,25 +119,32 @@ func (c *checker) snapshots(s *snapshotStore) *raft.SnapshotMeta {
 	return all[0]
 }
 
-// loadInto reads a snapshot into an empty table and a machine.
-func loadInto(m *machine, t Table, from io.Reader) error {
+// snapshot reads a snapshot, counts its records, and returns the machine that goes on from it.
+func (c *checker) snapshot(s *snapshotStore, sr *SnapshotReport) (m machine, err error) {
+	_, from, err := s.Open(sr.Name)
+	if err != nil {
+		return m, err
+	}
+	defer func() { _ = from.Close() }()
+	t := &counting{known: c.o.Known}
 	f, _, err := readSnapshot(from, t)
+	sr.Records = t.records
 	if err == nil {
 		m.restore(f)
 	}
-	return err
+	return m, err
 }
 
 // log reads all entries of the log, and applies those behind the newest snapshot.
-func (c *checker) log(bolt *raftboltdb.BoltStore, newest *raft.SnapshotMeta) error {
+func (c *checker) log(log *diskLog, vote *votes, newest *raft.SnapshotMeta) error {
 	var err error
-	if c.r.Term, err = bolt.GetUint64([]byte("CurrentTerm")); err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+	if c.r.Term, err = vote.GetUint64([]byte("CurrentTerm")); err != nil {
 		return err
 	}
-	if c.r.First, err = bolt.FirstIndex(); err != nil {
+	if c.r.First, err = log.FirstIndex(); err != nil {
 		return err
 	}
-	if c.r.Last, err = bolt.LastIndex(); err != nil {
+	if c.r.Last, err = log.LastIndex(); err != nil {
 		return err
 	}
 	from := uint64(0)
@@ -189,7 +158,7 @@ func (c *checker) log(bolt *raftboltdb.BoltStore, newest *raft.SnapshotMeta) err
 	var l, before raft.Log
 	for i := max(c.r.First, 1); i <= c.r.Last; i++ {
 		before, l = l, raft.Log{}
-		if err := bolt.GetLog(i, &l); err != nil {
+		if err := log.GetLog(i, &l); err != nil {
 			return fmt.Errorf("entry %d: %w", i, err)
 		}
 		switch {

@@ -54,6 +54,7 @@ func TestCheck(t *testing.T) {
 	flip := func(at int) func([]byte) []byte {
 		return func(b []byte) []byte { b[(at+len(b))%len(b)] ^= 0x55; return b }
 	}
+	logFile := filepath.Join(logDir, "0000000000000001"+segmentEnd)
 	snapshot := func(file string) string { return filepath.Join(snapshotsDir, r.Snapshots[0].Name, file) }
 	for _, c := range []struct {
 		name, file string
@@ -62,10 +63,10 @@ func TestCheck(t *testing.T) {
 	}{
 		{"no node file", nodeFile, nil, "missing"},
 		{"a node file that is none", nodeFile, func([]byte) []byte { return []byte("{") }, "node: "},
-		{"no log", logFile, nil, "missing"},
-		{"a log that is cut short", logFile, func(b []byte) []byte { return b[:3*os.Getpagesize()] }, "log.db"},
-		{"an empty log", logFile, func([]byte) []byte { return nil }, "log.db"},
-		{"a log of zeros", logFile, func(b []byte) []byte { return make([]byte, len(b)) }, "log.db"},
+		{"no vote", voteFile, nil, "is missing"},
+		{"a log that is cut short", logFile, func(b []byte) []byte { return b[:segmentHead-1] }, "damaged log"},
+		{"an empty log", logFile, func([]byte) []byte { return nil }, "damaged log"},
+		{"a log of zeros", logFile, func(b []byte) []byte { return make([]byte, len(b)) }, "damaged log"},
 		{"a flipped bit in a snapshot", snapshot(stateFile), flip(40), "damaged snapshot"},
 		{"a flipped bit at the end of a snapshot", snapshot(stateFile), flip(-1), "damaged snapshot"},
 		{"a snapshot that is cut short", snapshot(stateFile), func(b []byte) []byte { return b[:len(b)-1] }, "damaged snapshot"},
@@ -103,7 +104,7 @@ func TestCheck(t *testing.T) {
 func TestCheckFindsDamagedEntries(t *testing.T) {
 	dir := t.TempDir()
 	nodeWithState(t, dir, freeAddress(t))
-	path := filepath.Join(dir, logFile)
+	path := filepath.Join(dir, logDir, "0000000000000001"+segmentEnd)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func TestCheckFindsDamagedEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Check(CheckOptions{Dir: dir})
-	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "damaged entry") {
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "damaged log") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -270,7 +270,7 @@ func (m *member) start(members ...raft.Server) {
 	}
 	held := &heldLogs{m.logs, &m.hold, &m.full}
 	o := m.options()
-	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, stable: held, snapshots: snapshots, fatal: o.Fatal}
+	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, StableStore: held, snapshots: snapshots, fatal: o.Fatal}
 	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: stubborn{m.trans, &m.stubborn}, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
 	if len(members) > 0 {
 		if err := bootstrap(o, p, members...); err != nil {

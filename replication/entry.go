@@ -108,8 +108,7 @@ func parseID(b []byte) id {
 
 // checksum is of all of an entry but its checksum.
 func checksum(b []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli) // made once, by package crc32
-	return crc32.Update(crc32.Checksum(b[:crcAt], table), table, b[entryHead:])
+	return crc32.Update(crc32.Checksum(b[:crcAt], castagnoli()), castagnoli(), b[entryHead:])
 }
 
 // parseEntry reads an entry, whose records are a slice of b and are not looked at. The errors are ErrEntry and ErrNewer.

@@ -60,7 +60,7 @@ func identify(dir, name string) (*identity, error) {
 	who := &identity{path: filepath.Join(dir, nodeFile)}
 	b, err := os.ReadFile(who.path)
 	if errors.Is(err, os.ErrNotExist) {
-		if exists(filepath.Join(dir, logFile)) {
+		if exists(filepath.Join(dir, logDir)) {
 			return nil, fmt.Errorf("%w: %s has a log, but no file %q that says whose it is", ErrDirectory, dir, nodeFile)
 		}
 		who.stored = stored{Format: fileFormat, ID: name, Incarnation: draw()}
@@ -91,17 +91,7 @@ func (who *identity) store() error {
 	if err != nil {
 		return err
 	}
-	tmp := who.path + tmpSuffix
-	if err := os.RemoveAll(tmp); err != nil {
-		return err
-	}
-	if err := writeSynced(tmp, b); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, who.path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(who.path))
+	return replaceFile(who.path, b)
 }
 
 // server returns the node's server id.

@@ -6,10 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 )
 
@@ -50,19 +48,18 @@ type Exported struct {
 // majority had when the node stopped, and whose clients have no answer. Export changes nothing in the directory.
 func Export(dir string, t Table) (Exported, error) {
 	var x Exported
-	path := filepath.Join(dir, logFile)
-	if !exists(path) {
+	if !exists(filepath.Join(dir, logDir)) {
 		return x, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
 	}
-	bolt, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTimeout}})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return x, fmt.Errorf("replication: another process uses %s: stop the node first", dir)
+	log, _, err := openStores(dir, true)
+	if errors.Is(err, disk.ErrLocked) {
+		err = fmt.Errorf("%w: stop the node first", err)
 	}
 	if err != nil {
-		return x, fmt.Errorf("replication: %s: %w", dir, err)
+		return x, err
 	}
-	defer func() { _ = bolt.Close() }()
-	n := &Node{table: t, parts: parts{logs: bolt, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
+	defer func() { _ = log.Close() }()
+	n := &Node{table: t, parts: parts{logs: log, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
 	var m machine
 	at, err := n.loadNewest(&m)
 	if err != nil {
@@ -71,7 +68,7 @@ func Export(dir string, t Table) (Exported, error) {
 	if newest, err := n.parts.snapshots.newest(); err == nil && newest != nil {
 		x.Term = newest.Term
 	}
-	last, err := bolt.LastIndex()
+	last, err := log.LastIndex()
 	if err != nil {
 		return x, err
 	}
@@ -82,7 +79,7 @@ func Export(dir string, t Table) (Exported, error) {
 	}
 	if last > 0 {
 		var l raft.Log
-		if err := bolt.GetLog(last, &l); err != nil {
+		if err := log.GetLog(last, &l); err != nil {
 			return x, err
 		}
 		x.Term = max(x.Term, l.Term)

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
 )
 
 // Disk is where a node keeps its own, and how it is reached by the others.
@@ -27,10 +25,11 @@ type Disk struct {
 	Import func() (*Import, error)
 }
 
-// The node's directory has a file "node", which says whose it is, Raft's log, and the snapshots.
+// The node's directory has a file "node", which says whose it is, Raft's log and vote, and the snapshots.
 const (
 	nodeFile     = "node"
-	logFile      = "log.db"
+	logDir       = "log"
+	voteFile     = "vote"
 	snapshotsDir = "snapshots"
 )
 
@@ -119,8 +118,6 @@ func begin(o Options, p parts, d Disk) error {
 const (
 	// logCache is how many entries are kept in memory for followers that are nearly up to date.
 	logCache = 64
-	// lockTimeout is how long another process may hold the directory.
-	lockTimeout = time.Second
 	// rpcTimeout bounds what a peer may take to answer.
 	rpcTimeout = 2 * time.Second
 	maxPool    = 3
@@ -128,24 +125,34 @@ const (
 
 // openParts opens the stores.
 func openParts(o *Options, d Disk) (parts, error) {
-	// Each commit writes the pages that it has changed, syncs, writes the meta page, and syncs. The list of
-	// free pages is not written with them: it is found again at the start. As a map it
-	// costs no search in a log whose old end is cut off all the time.
-	bolt, err := raftboltdb.New(raftboltdb.Options{
-		Path:        filepath.Join(d.Dir, logFile),
-		BoltOptions: &bbolt.Options{Timeout: lockTimeout, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
-	})
+	log, vote, err := openStores(d.Dir, false)
 	if err != nil {
-		return parts{}, fmt.Errorf("replication: %s: %w", d.Dir, err)
+		return parts{}, err
 	}
 	snapshots, err := openSnapshots(filepath.Join(d.Dir, snapshotsDir))
 	if err != nil {
-		return parts{}, errors.Join(err, bolt.Close())
+		return parts{}, errors.Join(err, log.Close())
 	}
-	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: bolt, stable: bolt, snapshots: snapshots, fatal: o.Fatal}
+	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: log, StableStore: vote, snapshots: snapshots, fatal: o.Fatal}
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
-		return parts{}, errors.Join(err, bolt.Close())
+		return parts{}, errors.Join(err, log.Close())
 	}
-	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, note: filepath.Join(d.Dir, noteFile), close: bolt.Close}, nil
+	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, note: filepath.Join(d.Dir, noteFile), close: log.Close}, nil
+}
+
+// openStores opens the log and the votes of a node's directory. The errors are disk.ErrLocked, errLog and ErrNewer.
+func openStores(dir string, readOnly bool) (*diskLog, *votes, error) {
+	log, err := openLog(filepath.Join(dir, logDir), readOnly)
+	if err != nil {
+		return nil, nil, fmt.Errorf("replication: %w", err)
+	}
+	vote, err := openVotes(filepath.Join(dir, voteFile))
+	if err == nil && len(vote.values) == 0 && len(log.segments) > 0 { // the term is stored before the first entry
+		err = fmt.Errorf("%w: %s is missing", errLog, vote.path)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("replication: %w", err), log.Close())
+	}
+	return log, vote, nil
 }

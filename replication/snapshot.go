@@ -77,7 +77,7 @@ func writeBlock(w io.Writer, format uint8, kind uint32, b []byte) error {
 }
 
 func blockSum(b []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
+	table := castagnoli()
 	return crc32.Update(crc32.Checksum(b[:12], table), table, b[blockHead:])
 }
 

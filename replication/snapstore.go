@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
 )
 
 // snapshotStore keeps snapshots in a directory, each in one of its own with two files: state and meta.
@@ -134,16 +136,17 @@ func (s *snapshotStore) meta(name string) (*raft.SnapshotMeta, error) {
 	if m.Format > fileFormat {
 		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
 	}
-	sum, err := metaSum(&m.Meta)
+	sum, err := jsonSum(&m.Meta)
 	if err != nil || sum != m.CRC || m.Meta.ID != name {
 		return nil, fmt.Errorf("%w: %s", errSnapshot, path)
 	}
 	return &m.Meta, nil
 }
 
-func metaSum(m *raft.SnapshotMeta) (uint32, error) {
-	b, err := json.Marshal(m)
-	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)), err
+// jsonSum is the CRC32C of a value as JSON.
+func jsonSum(v any) (uint32, error) {
+	b, err := json.Marshal(v)
+	return crc32.Checksum(b, castagnoli()), err
 }
 
 // Open opens a snapshot's state.
@@ -216,7 +219,7 @@ func (k *sink) publish() error {
 	if err := k.f.Sync(); err != nil {
 		return err
 	}
-	sum, err := metaSum(&k.meta)
+	sum, err := jsonSum(&k.meta)
 	if err != nil {
 		return err
 	}
@@ -227,7 +230,7 @@ func (k *sink) publish() error {
 	if err := writeSynced(filepath.Join(k.tmp, metaFile), b); err != nil {
 		return err
 	}
-	if err := syncDir(k.tmp); err != nil {
+	if err := disk.SyncDir(k.tmp); err != nil {
 		return err
 	}
 	if err := k.f.Close(); err != nil {
@@ -236,7 +239,7 @@ func (k *sink) publish() error {
 	if err := os.Rename(k.tmp, strings.TrimSuffix(k.tmp, tmpSuffix)); err != nil {
 		return err
 	}
-	return syncDir(k.s.dir)
+	return disk.SyncDir(k.s.dir)
 }
 
 // Cancel gives the snapshot up.
@@ -261,10 +264,17 @@ func writeSynced(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
+// replaceFile writes a file, which takes the place of one of that name. When it returns nil, that is durable.
+func replaceFile(path string, b []byte) error {
+	tmp := path + tmpSuffix
+	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	if err := writeSynced(tmp, b); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return disk.SyncDir(filepath.Dir(path))
 }

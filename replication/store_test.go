@@ -1,8 +1,6 @@
 package replication
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,40 +54,6 @@ func TestPauseIsNoHangingDisk(t *testing.T) {
 		}
 		w.stop()
 	})
-}
-
-// cuts notes what is deleted.
-type cuts struct {
-	*raft.InmemStore
-	calls []string
-}
-
-func (c *cuts) DeleteRange(first, last uint64) error {
-	c.calls = append(c.calls, fmt.Sprint(first, "-", last))
-	return c.InmemStore.DeleteRange(first, last)
-}
-
-func TestLogIsCutInPieces(t *testing.T) {
-	for _, c := range []struct {
-		first, last uint64
-		want        []string
-	}{
-		{1, 2500, []string{"1-1024", "1025-2048", "2049-2500"}},
-		{500, 3000, []string{"1977-3000", "953-1976", "500-952"}},
-		{3000, 3000, []string{"3000-3000"}},
-		{1, 1, []string{"1-1"}},
-	} {
-		k := &cuts{InmemStore: raft.NewInmemStore()}
-		g := &guarded{elapsed: noTime, LogStore: k, fatal: func(err error) { t.Error(err) }}
-		for i := range uint64(3000) {
-			if err := k.StoreLog(&raft.Log{Index: i + 1}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := g.DeleteRange(c.first, c.last); err != nil || !slices.Equal(k.calls, c.want) {
-			t.Errorf("%d-%d: %v, %v", c.first, c.last, k.calls, err)
-		}
-	}
 }
 
 // noTime is a monotonic time that stands still.

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package persistence
+package disk
 
 import (
 	"io"
@@ -8,4 +8,4 @@ import (
 )
 
 // Lock only opens the directory: this system has no locks that end with their process.
-func Lock(dir string) (io.Closer, error) { return os.Open(dir) }
+func Lock(dir string, shared bool) (io.Closer, error) { return os.Open(dir) }

@@ -1,0 +1,29 @@
+package disk
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Datasync makes what was written to a file durable. It leaves out the file's times, which nobody reads.
+func Datasync(f *os.File) error {
+	conn, err := f.SyscallConn() // keeps the descriptor open while it syncs
+	if err != nil {
+		return err
+	}
+	controlErr := conn.Control(func(fd uintptr) {
+		// A signal may interrupt the call, which says nothing about the disk.
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = unix.Fdatasync(int(fd))
+		}
+	})
+	if controlErr != nil {
+		return controlErr
+	}
+	if err != nil {
+		return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+	}
+	return nil
+}

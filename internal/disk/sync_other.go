@@ -1,0 +1,8 @@
+//go:build !linux
+
+package disk
+
+import "os"
+
+// Datasync makes what was written to a file durable.
+func Datasync(f *os.File) error { return f.Sync() }

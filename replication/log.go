@@ -1,0 +1,268 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
+)
+
+const (
+	// segmentBytes is the length from which a segment gets no more entries.
+	segmentBytes = 16 << 20
+	// aheadBytes is how many zeros are written behind a small write, for the next ones to overwrite: a sync of a file that has become
+	// longer writes its size and blocks as well. Larger writes, from aheadBelow on, are appended.
+	aheadBytes = 256 << 10
+	aheadBelow = 32 << 10
+	segmentEnd = ".log"
+)
+
+// errLog is returned for a log that has lost what it once had.
+var errLog = errors.New("damaged log: remove this node from the cluster, empty its directory, and add it again")
+
+// diskLog is Raft's log in a directory: segments of consecutive entries, see segment.go. A write appends its entries to the last
+// segment, and syncs once. When StoreLogs and DeleteRange return nil, what they did is durable.
+//
+// A cut at the log's beginning removes segments, and renames the one in which it ends: the name of a segment is the index of its
+// first entry that counts. A cut at the end removes segments, the last first, and shortens another. So after a crash in the middle of either,
+// the log is one without a gap that the cut left on its way.
+type diskLog struct {
+	dir     string
+	lock    io.Closer
+	segment int64                // segmentBytes
+	sync    func(*os.File) error // disk.Datasync
+
+	writing sync.Mutex // held by whoever changes the log
+	out     []byte     // of the last write
+
+	mu       sync.RWMutex // guards segments
+	segments []*segment   // from the first to the last, none without entries
+}
+
+// openLog opens the log in a directory, which it makes where it is missing, and cuts a torn write off its end. With readOnly it
+// changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
+func openLog(dir string, readOnly bool) (_ *diskLog, err error) {
+	if !readOnly {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := disk.Lock(dir, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	d := &diskLog{dir: dir, lock: lock, segment: segmentBytes, sync: disk.Datasync}
+	if err := d.load(readOnly); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// load reads all segments.
+func (d *diskLog) load(readOnly bool) error {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := filepath.Join(d.dir, e.Name())
+		if !strings.HasSuffix(name, segmentEnd) { // it was not finished
+			continue
+		}
+		s, err := readSegment(name)
+		if err != nil {
+			return err
+		}
+		if n := len(d.segments); n > 0 && (d.segments[n-1].torn || d.segments[n-1].next() != s.from || s.from != s.first) {
+			return errors.Join(fmt.Errorf("%w: %s does not follow the file before it", errLog, name), s.f.Close())
+		}
+		d.segments = append(d.segments, s)
+	}
+	if len(d.segments) == 0 {
+		return nil
+	}
+	last := d.segments[len(d.segments)-1]
+	if last.empty() { // the node has stopped before the first write to it
+		d.segments = d.segments[:len(d.segments)-1]
+		if err := last.f.Close(); err != nil || readOnly {
+			return err
+		}
+		return d.unlink(last)
+	}
+	if last.torn && !readOnly {
+		return last.truncate(last.end)
+	}
+	return nil
+}
+
+// Close closes the files.
+func (d *diskLog) Close() error {
+	var errs []error
+	for _, s := range d.segments {
+		errs = append(errs, s.f.Close())
+	}
+	return errors.Join(append(errs, d.lock.Close())...)
+}
+
+// FirstIndex returns the index of the first entry, 0 for an empty log.
+func (d *diskLog) FirstIndex() (uint64, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if len(d.segments) == 0 {
+		return 0, nil
+	}
+	return d.segments[0].from, nil
+}
+
+// LastIndex returns the index of the last entry, 0 for an empty log.
+func (d *diskLog) LastIndex() (uint64, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if len(d.segments) == 0 {
+		return 0, nil
+	}
+	return d.segments[len(d.segments)-1].next() - 1, nil
+}
+
+// GetLog reads an entry. The errors are raft.ErrLogNotFound and errLog.
+func (d *diskLog) GetLog(index uint64, l *raft.Log) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	i := sort.Search(len(d.segments), func(i int) bool { return index < d.segments[i].next() })
+	if i == len(d.segments) || index < d.segments[i].from {
+		return raft.ErrLogNotFound
+	}
+	return d.segments[i].read(index, l)
+}
+
+// StoreLog stores one entry.
+func (d *diskLog) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs stores entries that follow the last one. After a crash, the log may have the first of them only.
+func (d *diskLog) StoreLogs(logs []*raft.Log) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	s, err := d.tail(logs[0].Index)
+	if err != nil {
+		return err
+	}
+	out, at := d.out[:0], make([]uint32, len(logs))
+	for i, l := range logs {
+		if l.Index != logs[0].Index+uint64(i) || len(l.Extensions) > 0 {
+			return fmt.Errorf("replication: entry %d cannot be stored behind entry %d", l.Index, logs[0].Index)
+		}
+		at[i] = uint32(s.end) + uint32(len(out))
+		out = appendEntry(out, l, logs[0].Index, s.seed)
+	}
+	end := s.end + int64(len(out))
+	if end > s.length && len(out) < aheadBelow {
+		out = append(out, make([]byte, min(aheadBytes, d.segment))...)
+	}
+	if d.out = out; cap(out) > keepBuffer {
+		d.out = nil
+	}
+	if _, err := s.f.WriteAt(out, s.end); err != nil {
+		return err
+	}
+	if err := d.sync(s.f); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.length = max(s.length, s.end+int64(len(out)))
+	s.end, s.at = end, append(s.at, at...)
+	if n := len(d.segments); n == 0 || d.segments[n-1] != s {
+		d.segments = append(d.segments, s)
+	}
+	return nil
+}
+
+// tail returns the segment to which the entry of an index is appended. A new one is not among the segments yet.
+func (d *diskLog) tail(index uint64) (*segment, error) {
+	if n := len(d.segments); n > 0 {
+		last := d.segments[n-1]
+		if last.next() != index {
+			return nil, fmt.Errorf("replication: entry %d does not follow entry %d of the log", index, last.next()-1)
+		}
+		if last.end < d.segment {
+			return last, nil
+		}
+	}
+	return createSegment(d.dir, index)
+}
+
+// DeleteRange deletes the entries from first to last, which are at the log's beginning or at its end.
+func (d *diskLog) DeleteRange(first, last uint64) error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := len(d.segments)
+	switch {
+	case n == 0 || first > last:
+		return nil
+	case last+1 >= d.segments[n-1].next():
+		return d.cutEnd(first)
+	case first <= d.segments[0].from:
+		return d.cutBeginning(last + 1)
+	}
+	return fmt.Errorf("replication: the entries from %d to %d are in the middle of the log", first, last)
+}
+
+// cutEnd deletes the entries from an index on.
+func (d *diskLog) cutEnd(index uint64) error {
+	for n := len(d.segments); n > 0 && d.segments[n-1].from >= index; n-- {
+		if err := d.remove(n - 1); err != nil {
+			return err
+		}
+	}
+	if n := len(d.segments); n > 0 && d.segments[n-1].next() > index {
+		return d.segments[n-1].cut(index)
+	}
+	return nil
+}
+
+// cutBeginning deletes the entries before an index, which the log has.
+func (d *diskLog) cutBeginning(index uint64) error {
+	for d.segments[0].next() <= index {
+		if err := d.remove(0); err != nil {
+			return err
+		}
+	}
+	s := d.segments[0]
+	if index <= s.from {
+		return nil
+	}
+	if err := os.Rename(s.name(d.dir, s.from), s.name(d.dir, index)); err != nil {
+		return err
+	}
+	s.from = index
+	return disk.SyncDir(d.dir)
+}
+
+// remove removes a segment.
+func (d *diskLog) remove(i int) error {
+	s := d.segments[i]
+	d.segments = slices.Delete(d.segments, i, i+1)
+	if err := s.f.Close(); err != nil {
+		return err
+	}
+	return d.unlink(s)
+}
+
+// unlink removes a segment's file.
+func (d *diskLog) unlink(s *segment) error {
+	if err := os.Remove(s.name(d.dir, s.from)); err != nil {
+		return err
+	}
+	return disk.SyncDir(d.dir)
+}

@@ -1,0 +1,360 @@
+package replication
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"pgregory.net/rapid"
+
+	"limitdb/internal/disk"
+)
+
+// diskModel is a log on the disk, beside a plain list of what it must have.
+type diskModel struct {
+	dir    string
+	log    *diskLog
+	first  uint64 // of entries
+	synced map[string]string
+	fail   bool // the next sync
+	// entries are those that are durable; torn are those of a write that failed.
+	entries, torn []string
+}
+
+var errNoPower = errors.New("the power is off")
+
+func (m *diskModel) open(t *rapid.T) {
+	log, err := openLog(m.dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.log, m.synced = log, files(m.dir)
+	log.segment = 1 << 10
+	log.sync = func(*os.File) error {
+		if m.fail {
+			return errNoPower
+		}
+		m.synced = files(m.dir)
+		return nil
+	}
+	if len(m.torn) > 0 { // the log may have some of these, from the first on
+		if last, _ := log.LastIndex(); last >= m.first+uint64(len(m.entries)) {
+			m.entries = append(m.entries, m.torn[:min(int(last-m.first)+1-len(m.entries), len(m.torn))]...)
+		}
+		m.torn = nil
+	}
+}
+
+// files returns the contents of all files in a directory.
+func files(dir string) map[string]string {
+	all := map[string]string{}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		b, _ := os.ReadFile(path)
+		all[path] = string(b)
+	}
+	return all
+}
+
+func (m *diskModel) store(t *rapid.T) {
+	index := m.first + uint64(len(m.entries))
+	if len(m.entries) == 0 {
+		index += rapid.Uint64Range(0, 3).Draw(t, "gap")
+		m.first = index
+	}
+	var logs []*raft.Log
+	var data []string
+	for i := range rapid.IntRange(1, 3).Draw(t, "entries") {
+		b := bytes.Repeat([]byte{byte(index)}, rapid.SampledFrom([]int{0, 1, 100, 700, aheadBelow}).Draw(t, "size"))
+		logs = append(logs, &raft.Log{Index: index + uint64(i), Term: index, Type: raft.LogCommand, Data: b})
+		data = append(data, string(b))
+	}
+	m.fail = rapid.IntRange(0, 5).Draw(t, "power") == 0
+	err := m.log.StoreLogs(logs)
+	if !m.fail {
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.entries = append(m.entries, data...)
+		return
+	}
+	if !errors.Is(err, errNoPower) {
+		t.Fatalf("a sync that fails: %v", err)
+	}
+	m.torn, m.fail = data, false
+	m.crash(t)
+}
+
+// crash takes the power away: of what was written since the last sync of a file, any sectors are lost.
+func (m *diskModel) crash(t *rapid.T) {
+	if err := m.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	for path, now := range files(m.dir) {
+		was, ok := m.synced[path]
+		if !ok {
+			was = now[:segmentHead] // createSegment has synced that
+		}
+		if now == was {
+			continue
+		}
+		b := []byte(now)[:len(was)+random.IntN(len(now)-len(was)+1)]
+		for at := 0; at < len(b); at += 512 {
+			if sector := b[at:min(at+512, len(b))]; random.IntN(2) == 0 {
+				clear(sector)
+				copy(sector, was[min(at, len(was)):])
+			}
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.open(t)
+}
+
+func (m *diskModel) cut(t *rapid.T) {
+	if len(m.entries) == 0 {
+		return
+	}
+	at := rapid.IntRange(0, len(m.entries)).Draw(t, "at")
+	first, last := m.first, m.first+uint64(len(m.entries))-1
+	var err error
+	if rapid.Bool().Draw(t, "from the end") {
+		err = m.log.DeleteRange(first+uint64(at), last)
+		m.entries = m.entries[:at]
+	} else if at > 0 {
+		err = m.log.DeleteRange(first, first+uint64(at)-1)
+		m.entries, m.first = m.entries[at:], first+uint64(at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.synced = files(m.dir)
+}
+
+func (m *diskModel) check(t *rapid.T) {
+	first, _ := m.log.FirstIndex()
+	last, _ := m.log.LastIndex()
+	if n := uint64(len(m.entries)); n == 0 && (first != 0 || last != 0) || n > 0 && (first != m.first || last != m.first+n-1) {
+		t.Fatalf("the log has %d-%d, want %d entries from %d on", first, last, n, m.first)
+	}
+	for i, want := range m.entries {
+		var l raft.Log
+		index := m.first + uint64(i)
+		if err := m.log.GetLog(index, &l); err != nil || l.Index != index || l.Type != raft.LogCommand || string(l.Data) != want {
+			t.Fatalf("entry %d: %+v, %v", index, l, err)
+		}
+	}
+	for _, index := range []uint64{0, m.first - 1, m.first + uint64(len(m.entries))} {
+		if err := m.log.GetLog(index, &raft.Log{}); !errors.Is(err, raft.ErrLogNotFound) {
+			t.Fatalf("entry %d: %v", index, err)
+		}
+	}
+}
+
+// The log has what was stored and not cut, whatever a loss of power leaves of the last write.
+func TestDiskLog(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &diskModel{dir: t.TempDir(), first: 1}
+		m.open(rt)
+		defer func() { _ = m.log.Close() }()
+		rt.Repeat(map[string]func(*rapid.T){"": m.check, "store": m.store, "store more": m.store, "cut": m.cut, "crash": m.crash})
+	})
+}
+
+// logWithWrites makes a log of ten writes, and returns the path of its only file.
+func logWithWrites(t *testing.T) (path string) {
+	dir := t.TempDir()
+	log, err := openLog(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(10) {
+		if err := log.StoreLog(&raft.Log{Index: i + 5, Term: 3, Data: []byte("some entry")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path = log.segments[0].f.Name()
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A damaged byte is an error, except in the last write, which may be torn. Nothing else is lost.
+func TestDamagedLog(t *testing.T) {
+	path := logWithWrites(t)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = logHead + len("some entry")
+	b = b[:segmentHead+10*size+100]
+	for at := range b {
+		bad := slices.Clone(b)
+		bad[at] ^= 0x10
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, err := openLog(filepath.Dir(path), true)
+		if at < segmentHead+9*size {
+			if !errors.Is(err, errLog) && !errors.Is(err, ErrNewer) {
+				t.Fatalf("byte %d: %v", at, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("byte %d: %v", at, err)
+		}
+		want := uint64(13)
+		if at >= segmentHead+10*size {
+			want = 14
+		}
+		if last, _ := log.LastIndex(); last != want {
+			t.Errorf("byte %d: the last entry is %d", at, last)
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is wrong with the files of a log, or with how it is used, is an error.
+func TestLogsThatAreRefused(t *testing.T) {
+	path := logWithWrites(t)
+	dir := filepath.Dir(path)
+	log, err := openLog(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openLog(dir, false); !errors.Is(err, disk.ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if _, err := openLog(dir, true); !errors.Is(err, disk.ErrLocked) {
+		t.Errorf("read while a node runs: %v", err)
+	}
+	if err := log.StoreLog(&raft.Log{Index: 16}); err == nil {
+		t.Error("an entry is left out")
+	}
+	if err := log.StoreLogs([]*raft.Log{{Index: 15}, {Index: 17}}); err == nil {
+		t.Error("an entry is left out within a write")
+	}
+	if err := log.DeleteRange(6, 7); err == nil {
+		t.Error("entries are cut from the middle")
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	for name, to := range map[string]string{"a gap": "0000000000000007", "no number": "x", "entries that it has not": "0000000000000099", "entries before it": "0000000000000001"} {
+		other := filepath.Join(t.TempDir(), to+segmentEnd)
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(other, b, 0o600)
+		}
+		if name == "a gap" && err == nil {
+			err = os.WriteFile(filepath.Join(filepath.Dir(other), "0000000000000020"+segmentEnd), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := openLog(filepath.Dir(other), true); !errors.Is(err, errLog) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Raft reads the log, and cuts its beginning, while entries are stored.
+func TestLogIsReadWhileItChanges(t *testing.T) {
+	log, err := openLog(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.segment, log.sync = 1<<10, func(*os.File) error { return nil }
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := range uint64(300) {
+			if err := log.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 50)}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Go(func() {
+		for last := uint64(0); last < 300; {
+			first, _ := log.FirstIndex()
+			last, _ = log.LastIndex()
+			if first+50 < last {
+				if err := log.DeleteRange(first, last-50); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for last := uint64(0); last < 300; {
+		last, _ = log.LastIndex()
+		if err := log.GetLog(last, &raft.Log{}); last > 0 && err != nil {
+			t.Error(err)
+		}
+	}
+	all.Wait()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A vote is there after a restart, or the node does not start.
+func TestVotes(t *testing.T) {
+	dir := t.TempDir()
+	log, v, err := openStores(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Get([]byte("LastVoteCand")); err == nil || err.Error() != "not found" { // what Raft looks for
+		t.Error(err)
+	}
+	if n, err := v.GetUint64([]byte("CurrentTerm")); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	if err := errors.Join(v.SetUint64([]byte("CurrentTerm"), 1<<63), v.Set([]byte("LastVoteCand"), []byte{0, 255}), log.StoreLog(&raft.Log{Index: 1}), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	log, v, err = openStores(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := v.GetUint64([]byte("CurrentTerm")); n != 1<<63 || err != nil {
+		t.Error(n, err)
+	}
+	if b, err := v.Get([]byte("LastVoteCand")); string(b) != "\x00\xff" || err != nil {
+		t.Error(b, err)
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	good, err := os.ReadFile(v.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range [][]byte{nil, good[:len(good)/2], bytes.Replace(good, []byte("gAA"), []byte("gAB"), 1), bytes.Replace(good, []byte(fmt.Sprintf(`"Format":%d`, fileFormat)), []byte(`"Format":99`), 1)} {
+		if err := os.WriteFile(v.path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := openStores(dir, false); !errors.Is(err, errLog) && !errors.Is(err, ErrNewer) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := os.Remove(v.path); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openStores(dir, false); !errors.Is(err, errLog) {
+		t.Errorf("a log without votes: %v", err)
+	}
+}

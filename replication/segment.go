@@ -1,0 +1,194 @@
+package replication
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// segment is a file of the log; PROTOCOL.md draws it. The entries end where no further one is found. If the rest is not zeros, a write was
+// torn, and nobody was told that it is durable; but if an entry of a later write follows, the first write was durable once, and
+// the file is damaged.
+type segment struct {
+	f    *os.File
+	from uint64 // the first entry that counts
+	// first is the index of the first entry in the file, and at has where in it each begins. An entry is at most MaxRecord and some bytes, so
+	// the offsets in a segment stay below 4 GB.
+	first  uint64
+	at     []uint32
+	seed   uint32
+	end    int64 // of the entries
+	length int64 // of the file; what is behind the entries are zeros
+	torn   bool  // or not, as it was read
+}
+
+const (
+	segmentMagic  = "LDBL"
+	segmentHead   = 24
+	logHead       = 40
+	segmentFormat = 1
+)
+
+func (s *segment) name(dir string, from uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%016x%s", from, segmentEnd))
+}
+
+// next is the index behind that of the last entry.
+func (s *segment) next() uint64 { return s.first + uint64(len(s.at)) }
+
+// empty reports whether no entry counts.
+func (s *segment) empty() bool { return s.next() <= s.from }
+
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once, by package crc32
+
+// createSegment makes a segment whose header is durable.
+func createSegment(dir string, first uint64) (*segment, error) {
+	var seed [4]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	s := &segment{from: first, first: first, seed: binary.LittleEndian.Uint32(seed[:]), end: segmentHead, length: segmentHead}
+	b := binary.LittleEndian.AppendUint32([]byte(segmentMagic), segmentFormat)
+	b = binary.LittleEndian.AppendUint64(b, first)
+	b = binary.LittleEndian.AppendUint32(b, s.seed)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
+	path := s.name(dir, first)
+	err := replaceFile(path, b)
+	if err == nil {
+		s.f, err = os.OpenFile(path, os.O_RDWR, 0)
+	}
+	return s, err
+}
+
+// readSegment reads a segment and opens it. The errors are errLog and ErrNewer.
+func readSegment(path string) (*segment, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	damaged := fmt.Errorf("%w: %s", errLog, path)
+	switch {
+	case len(b) < segmentHead || string(b[:4]) != segmentMagic || crc32.Checksum(b[:20], castagnoli()) != binary.LittleEndian.Uint32(b[20:]):
+		return nil, damaged
+	case binary.LittleEndian.Uint32(b[4:]) > segmentFormat:
+		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
+	}
+	s := &segment{first: binary.LittleEndian.Uint64(b[8:]), seed: binary.LittleEndian.Uint32(b[16:]), length: int64(len(b))}
+	if _, err := fmt.Sscanf(strings.TrimSuffix(filepath.Base(path), segmentEnd), "%016x", &s.from); err != nil || s.from < s.first {
+		return nil, damaged
+	}
+	rest := b[segmentHead:]
+	for {
+		size, ok := parseLog(rest, s.next(), s.seed, nil)
+		if !ok {
+			break
+		}
+		s.at = append(s.at, uint32(len(b)-len(rest)))
+		rest = rest[size:]
+	}
+	s.end = int64(len(b) - len(rest))
+	s.torn = len(bytes.Trim(rest, "\x00")) > 0
+	if s.empty() && s.from > s.first {
+		return nil, damaged
+	}
+	for i := range rest {
+		if !s.torn {
+			break
+		}
+		if h, ok := parseHead(rest[i:], s.seed); ok && h.index > s.next() && h.write > s.next() {
+			return nil, fmt.Errorf("%w at byte %d", damaged, s.end)
+		}
+	}
+	s.f, err = os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrPermission) {
+		s.f, err = os.Open(path)
+	}
+	return s, err
+}
+
+// read reads an entry.
+func (s *segment) read(index uint64, l *raft.Log) error {
+	i, end := index-s.first, s.end
+	if index+1 < s.next() {
+		end = int64(s.at[i+1])
+	}
+	b := make([]byte, end-int64(s.at[i]))
+	if _, err := s.f.ReadAt(b, int64(s.at[i])); err != nil {
+		return err
+	}
+	if _, ok := parseLog(b, index, s.seed, l); !ok {
+		return fmt.Errorf("%w: %s at byte %d", errLog, s.f.Name(), s.at[i])
+	}
+	return nil
+}
+
+// cut removes the entries from an index on, not all of them.
+func (s *segment) cut(index uint64) error {
+	end := int64(s.at[index-s.first])
+	s.at, s.end = s.at[:index-s.first], end
+	return s.truncate(end)
+}
+
+// truncate shortens the file.
+func (s *segment) truncate(size int64) error {
+	s.length = size
+	if err := s.f.Truncate(size); err != nil {
+		return err
+	}
+	return s.f.Sync()
+}
+
+// appendEntry appends an entry of a write.
+func appendEntry(b []byte, l *raft.Log, write uint64, seed uint32) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(l.Data)))
+	b = binary.LittleEndian.AppendUint64(b, l.Index)
+	b = binary.LittleEndian.AppendUint64(b, l.Term)
+	b = binary.LittleEndian.AppendUint64(b, write)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(seed, castagnoli(), l.Data))
+	b = append(b, byte(l.Type), 0, 0, 0)
+	binary.LittleEndian.PutUint32(b[at:], crc32.Update(seed, castagnoli(), b[at+4:]))
+	return append(b, l.Data...)
+}
+
+// logEntryHead is what an entry begins with.
+type logEntryHead struct {
+	length, sum        uint32
+	index, term, write uint64
+	kind               raft.LogType
+}
+
+// parseHead reads what an entry begins with, and reports whether there is one.
+func parseHead(b []byte, seed uint32) (h logEntryHead, ok bool) {
+	if len(b) < logHead || crc32.Update(seed, castagnoli(), b[4:logHead]) != binary.LittleEndian.Uint32(b) {
+		return h, false
+	}
+	return logEntryHead{
+		length: binary.LittleEndian.Uint32(b[4:]), index: binary.LittleEndian.Uint64(b[8:]), term: binary.LittleEndian.Uint64(b[16:]),
+		write: binary.LittleEndian.Uint64(b[24:]), sum: binary.LittleEndian.Uint32(b[32:]), kind: raft.LogType(b[36]),
+	}, true
+}
+
+// parseLog reads the entry of an index into l, which may be nil, and reports whether it is there. Its data are a slice of b.
+func parseLog(b []byte, index uint64, seed uint32, l *raft.Log) (size int, ok bool) {
+	h, ok := parseHead(b, seed)
+	if !ok || h.index != index || uint64(h.length) > uint64(len(b)-logHead) {
+		return 0, false
+	}
+	size = logHead + int(h.length)
+	data := b[logHead:size:size]
+	if crc32.Update(seed, castagnoli(), data) != h.sum {
+		return 0, false
+	}
+	if l != nil {
+		*l = raft.Log{Index: h.index, Term: h.term, Type: h.kind, Data: data}
+	}
+	return size, true
+}
