@@ -62,9 +62,15 @@ func (c *compiler) file(doc *fileDoc) {
 		c.plans[doc.plans[i].name.text] = &doc.plans[i]
 		c.checkPlan(&doc.plans[i])
 	}
+	h := sha256.New()
 	for i := range doc.namespaces {
 		c.namespace(&doc.namespaces[i])
+		fmt.Fprintf(h, "%s %d\n", c.ns.name, len(c.ns.rules))
+		for _, r := range c.ns.rules {
+			h.Write(r.sum[:])
+		}
 	}
+	c.set.sum = [sha256.Size]byte(h.Sum(nil))
 }
 
 // checkPlan checks limits of a plan that are whole, which no rule may use yet.

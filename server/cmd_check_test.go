@@ -203,7 +203,7 @@ namespaces:
 // figures are the counters of all rules: allowed, near, limited, shadow and candidate.
 func figures(ts *testServer) string {
 	var all []string
-	for _, r := range ts.RulesStatus().Rules {
+	for _, r := range ts.RuleFigures() {
 		n := r.Counts
 		all = append(all, fmt.Sprintf("%s %d %d %d %d %d", r.Rule.Name, n.Allowed, n.Near, n.Limited, n.ShadowLimited, n.CandidateLimited))
 	}
@@ -275,7 +275,7 @@ namespaces:
 	if allowed != 1000 || limited != 3000 {
 		t.Errorf("%d allowed, %d limited", allowed, limited)
 	}
-	for _, r := range ts.RulesStatus().Rules[:2] {
+	for _, r := range ts.RuleFigures()[:2] {
 		if r.Counts.Allowed != 1000 || r.Rule.Name == "stays" && r.Counts.Limited != 3000 {
 			t.Errorf("%s counts %+v", r.Rule.Name, r.Counts)
 		}

@@ -360,8 +360,9 @@ func (t *infoText) rules() {
 	if st.Problem != "" {
 		status = "err"
 	}
-	sum := t.srv.Rules().Sum()
-	t.field("rules", len(st.Rules))
+	set := t.srv.Rules()
+	sum := set.Sum()
+	t.field("rules", len(set.Rules()))
 	t.field("rules_source", source)
 	t.field("rules_sum", hex.EncodeToString(sum[:8]))
 	t.field("rules_in_force_since", st.Since/int64(time.Second))

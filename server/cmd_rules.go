@@ -28,7 +28,7 @@ func rulesCommands() []command {
 		},
 		subs: []command{
 			row("LIST", -2, spec.Readonly, "Lists the namespaces, or the rules of one.", (*call).rulesList, anyNS),
-			row("GET", -3, spec.Readonly, "Returns a rule as it is written, or the rules of a namespace.", (*call).rulesGet, ns, spec.Optional(spec.Text("name"))),
+			row("GET", -3, spec.Readonly|spec.Client, "Returns a rule as it is written, or the rules of a namespace.", (*call).rulesGet, ns, spec.Optional(spec.Text("name"))),
 			row("SET", 5, changes, "Adds a rule, or replaces it.", (*call).rulesSet, ns, name, yaml),
 			row("DEL", 4, changes, "Deletes a rule.", (*call).rulesDel, ns, name),
 			row("LOAD", 3, changes, "Replaces all rules by those of a file's text.", (*call).rulesLoad, yaml),
@@ -163,6 +163,9 @@ func (c *call) namespace(f *rulesInForce) (ns *rules.Namespace, ok bool) {
 	return ns, true
 }
 
+// rulesStep is how many rules LIST and STATS reply with in a step.
+const rulesStep = 64
+
 func (c *call) rulesList() {
 	f := c.srv.rules.force.Load()
 	ns, ok := c.namespace(f)
@@ -179,7 +182,8 @@ func (c *call) rulesList() {
 	}
 	list := ns.Rules()
 	c.Array(len(list))
-	for _, r := range list {
+	c.eachStep(len(list), rulesStep, nil, func(i int) {
+		r := list[i]
 		c.Map(5)
 		c.Text("name")
 		c.Text(r.Name)
@@ -191,7 +195,7 @@ func (c *call) rulesList() {
 		c.Texts(r.Key())
 		c.Text("candidate")
 		c.Text(r.Candidate())
-	}
+	}, nil)
 }
 
 func (c *call) rulesGet() {
@@ -203,12 +207,20 @@ func (c *call) rulesGet() {
 	case len(c.Args) == 4:
 		name = string(c.Args[3])
 	}
-	text, err := c.srv.Rules().Excerpt(string(c.Args[2]), name)
-	if err != nil {
-		c.Fail(rulesError(err))
-		return
-	}
-	c.Bulk(text)
+	ns, srv := string(c.Args[2]), c.srv
+	var text []byte
+	c.inBackground(func() (err error) {
+		srv.rules.mu.Lock() // one large file at a time
+		defer srv.rules.mu.Unlock()
+		text, err = srv.Rules().Excerpt(ns, name)
+		return err
+	}, func(err error) {
+		if err != nil {
+			c.Fail(rulesError(err))
+			return
+		}
+		c.Bulk(text)
+	})
 }
 
 func (c *call) rulesStats() {
@@ -222,7 +234,8 @@ func (c *call) rulesStats() {
 		list = ns.Rules()
 	}
 	c.Array(len(list))
-	for _, r := range list {
+	c.eachStep(len(list), rulesStep, nil, func(i int) {
+		r := list[i]
 		sum := f.counters[r.Index].Sum()
 		c.Map(8)
 		c.Text("namespace")
@@ -244,7 +257,7 @@ func (c *call) rulesStats() {
 			c.Text(v.name)
 			c.Int(int64(v.n))
 		}
-	}
+	}, nil)
 }
 
 // RuleCallerKeys returns the keys under which a rule may count the caller that fields describe. The errors are

@@ -106,7 +106,7 @@ func TestRulesFromAFile(t *testing.T) {
 	)
 	err = errors.New("it is gone")
 	c.inTurn([]string{"RL.RULES", "RELOAD", "-ERR reading rules-file: it is gone"})
-	if st := ts.RulesStatus(); st.Problem != "it is gone" || st.Failed != 1 || st.Loaded != 3 || len(st.Rules) != 1 || !st.FromFile {
+	if st := ts.RulesStatus(); st.Problem != "it is gone" || st.Failed != 1 || st.Loaded != 3 || len(ts.RuleFigures()) != 1 || !st.FromFile {
 		t.Errorf("%+v", st)
 	}
 	text, err = "version: 2", nil
@@ -129,6 +129,30 @@ func TestLongRules(t *testing.T) {
 	}
 	if got := line(c.do("RL.RULES", "LOAD", strings.Repeat("x", 4<<20+1))); got != "-ERR Protocol error: invalid bulk length" {
 		t.Error(got)
+	}
+}
+
+// TestWorkOnALargeFileHoldsUpNobody checks that what parses the whole file does so in the background, one at a time.
+func TestWorkOnALargeFileHoldsUpNobody(t *testing.T) {
+	const text = "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}"
+	ts := withRules(t, text)
+	for _, words := range [][]string{
+		{"GET", "a"},
+		{"GET", "a", "x"},
+		{"VALIDATE", text},
+		{"LOAD", text},
+		{"SET", "a", "y", "limit: 1/m"},
+		{"DEL", "a", "y"},
+		{"MODE", "a", "x", "off"},
+	} {
+		c := ts.client()
+		words = append([]string{"RL.RULES"}, words...)
+		ts.rules.mu.Lock() // as another's change holds it
+		got := c.raw(string(encode(words...)))
+		ts.rules.mu.Unlock()
+		if reply := c.resume(); got != "" || reply == "" || reply[0] == '-' {
+			t.Errorf("%s: %q at once, then %q", words, got, reply)
+		}
 	}
 }
 

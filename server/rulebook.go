@@ -192,11 +192,9 @@ type RuleFigures struct {
 	Counts stats.Rule
 }
 
-// RulesStatus says what rules are in force, for metrics and the dashboard.
+// RulesStatus says where the rules in force come from, for INFO and metrics.
 type RulesStatus struct {
-	Rules []RuleFigures
-	// Since is when these rules came into force, in ns of Unix time. The counters count from the start of the
-	// process, or from when the rule first came into force.
+	// Since is when these rules came into force, in ns of Unix time.
 	Since int64
 	// FromFile reports whether they come from rules-file.
 	FromFile bool
@@ -206,7 +204,7 @@ type RulesStatus struct {
 	Problem string
 }
 
-// RulesStatus returns the rules in force and their counters.
+// RulesStatus returns where the rules in force come from.
 func (srv *Server) RulesStatus() RulesStatus {
 	b := &srv.rules
 	f := b.force.Load()
@@ -214,10 +212,18 @@ func (srv *Server) RulesStatus() RulesStatus {
 	if p := b.problem.Load(); p != nil {
 		st.Problem = *p
 	}
-	for i, r := range f.set.Rules() {
-		st.Rules = append(st.Rules, RuleFigures{r, f.counters[i].Sum()})
-	}
 	return st
+}
+
+// RuleFigures returns the rules in force and their counters, which count from the start of the process, or from when
+// the rule first came into force.
+func (srv *Server) RuleFigures() []RuleFigures {
+	f := srv.rules.force.Load()
+	all := make([]RuleFigures, len(f.counters))
+	for i, r := range f.set.Rules() {
+		all[i] = RuleFigures{r, f.counters[i].Sum()}
+	}
+	return all
 }
 
 // SetRulesSecret sets what is hashed with identities that are too long for a key. It must be the same wherever
