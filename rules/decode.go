@@ -125,8 +125,8 @@ func countMarks(text []byte) *Error {
 	return nil
 }
 
-// syntaxError returns the error of the YAML parser, which names the line, as ours. The column is that of
-// the first word of the line.
+// syntaxError returns an error of the YAML parser, which names the line, as ours. The column is that of the first
+// word of the line.
 func syntaxError(text []byte, err error) *Error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	e := &Error{1, 1, message}
@@ -139,11 +139,13 @@ func syntaxError(text []byte, err error) *Error {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Text = message[len(m[0]):]
 	}
-	lines := bytes.SplitN(text, []byte("\n"), e.Line+1)
-	if e.Line <= len(lines) {
-		line := lines[e.Line-1]
-		e.Column = len(line) - len(bytes.TrimLeft(line, " \t")) + 1
+	if regexp.MustCompile(`^did not find expected (['<]|key|node)`).MatchString(e.Text) {
+		e.Line++ // these count from 0, and name the line on which the list or mapping begins
 	}
+	lines := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
+	e.Line = min(e.Line, len(lines))
+	line := lines[e.Line-1]
+	e.Column = len(line) - len(bytes.TrimLeft(line, " \t")) + 1
 	return e
 }
 
