@@ -182,7 +182,7 @@ func (c *call) rulesList() {
 	}
 	list := ns.Rules()
 	c.Array(len(list))
-	c.eachStep(len(list), rulesStep, nil, func(i int) {
+	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
 		c.Map(5)
 		c.Text("name")
@@ -234,7 +234,7 @@ func (c *call) rulesStats() {
 		list = ns.Rules()
 	}
 	c.Array(len(list))
-	c.eachStep(len(list), rulesStep, nil, func(i int) {
+	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
 		sum := f.counters[r.Index].Sum()
 		c.Map(8)
