@@ -93,16 +93,17 @@ func (e *Engine) begin(keys [][]byte) *Txn {
 			t.items[i].buf = states[i*stateBytes : i*stateBytes : (i+1)*stateBytes]
 		}
 	}
-	t.e, t.declared, t.items, t.shards = e, n, t.items[:n], t.shards[:0]
-	t.order = slices.Grow(t.order[:0], n)[:n]
-	t.places = slices.Grow(t.places[:0], n)[:n]
+	t.e, t.declared, t.items, t.order, t.shards = e, n, t.items[:n], t.order[:0], t.shards[:0]
 	if n == 1 {
 		h, _ := e.place(keys[0])
-		t.places[0] = Place(h)
-	} else {
-		// The cache misses of the keys overlap here, before the locks are held.
-		e.Warm(keys, t.places)
+		t.items[0].is(e, h, keys[0])
+		t.order, t.shards = append(t.order, 0), append(t.shards, uint32(h>>(64-e.shardBits)))
+		return t
 	}
+	t.order = slices.Grow(t.order, n)[:n]
+	t.places = slices.Grow(t.places[:0], n)[:n]
+	// The cache misses of the keys overlap here, before the locks are held.
+	e.Warm(keys, t.places)
 	for i, key := range keys {
 		t.items[i].is(e, uint64(t.places[i]), key)
 		t.order[i] = uint16(i)

@@ -38,9 +38,10 @@ type Reader struct {
 	size    int    // the length of the command before
 	inPlace bool   // buf is what Feed got
 
-	args [][]byte // returned by Next
-	at   progress
-	err  *ProtocolError
+	args  [][]byte // returned by Next
+	alike alike    // the next commands that need no parsing
+	at    progress
+	err   *ProtocolError
 }
 
 // What a Reader may keep between rounds, and how it begins.
@@ -71,6 +72,9 @@ func (r *Reader) Feed(b []byte) {
 // commands (an empty line, *0, *-1). An error is a *ProtocolError and final: the stream cannot be read any
 // further.
 func (r *Reader) Next() (args [][]byte, err error) {
+	if r.alike.left > 0 {
+		return r.nextAlike(), nil
+	}
 	for {
 		b := r.buf[r.start:]
 		if len(b) > 0 && b[0] == '*' && r.at.left|r.at.scanned == 0 {
@@ -184,6 +188,7 @@ func roomFor(own []byte, n int) []byte {
 
 // dropArgs clears the slice of arguments, so that it keeps no buffer alive.
 func (r *Reader) dropArgs() {
+	r.alike.left = 0
 	if cap(r.args) > maxOldArgs {
 		r.args = nil
 		return

@@ -71,5 +71,6 @@ func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
 	}
 	r.start += size
 	r.size = size
+	r.alike.left = 0
 	return b[from:end:end]
 }

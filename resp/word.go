@@ -5,12 +5,15 @@ import "math"
 // ParseInt parses a decimal int64 as strictly as Redis' string2ll: an optional minus, then digits without a
 // leading zero. It accepts no plus, no blanks, no "-0" and no overflow.
 func ParseInt(b []byte) (n int64, ok bool) {
+	if len(b) == 1 && b[0]-'0' <= 9 {
+		return int64(b[0] - '0'), true
+	}
 	digits := b
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {
 		digits = b[1:]
 	}
-	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(b) > 1 {
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' {
 		return 0, false
 	}
 	var u uint64 // 19 digits always fit

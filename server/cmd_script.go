@@ -12,7 +12,7 @@ import (
 func scriptCommands() []command {
 	row := func(name, summary string, f spec.Flags, bySHA, readOnly bool) command {
 		first := spec.Text("script")
-		run := (*call).evalAlone
+		run := (*call).atomically
 		if bySHA {
 			first.Name, run, f = "sha1", (*call).evalSHAAlone, f|spec.SelfTimed
 		}
@@ -58,21 +58,12 @@ func scriptCommands() []command {
 	}
 }
 
-// evalAlone is EVAL and its relatives outside of a transaction.
-func (c *call) evalAlone() {
-	if text := c.checkEval(); text != "" {
-		c.Fail(text)
-		return
-	}
-	c.atomically()
-}
-
-// evalSHAAlone is evalAlone for a script by its SHA-1. In a pipeline, others often follow.
+// evalSHAAlone is EVALSHA outside of a transaction. In a pipeline, others often follow.
 func (c *call) evalSHAAlone() {
 	if string(c.Args[2]) == "1" && len(c.Args) > 3 {
 		c.warmAhead(3)
 	}
-	c.evalAlone()
+	c.atomically()
 }
 
 // checkEval returns the error for wrong numbers of keys, or "".
