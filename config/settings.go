@@ -172,7 +172,7 @@ func declareLimits(r *Registry, s *Settings) {
 	s.Scripts = g.enum("scripts", "yes", []string{"yes", "known", "no"}, mutable,
 		"Which Lua scripts EVAL runs: yes, any script; known, those of published versions of well-known limiters; no, none.")
 	s.ScriptTimeLimit = g.milliseconds("script-time-limit", "1000", 10, 60_000, mutable,
-		"End a script that has run for this many milliseconds. It leaves nothing.")
+		"End a script or a transaction (EXEC) that has run for this many milliseconds. It leaves nothing.")
 	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
 	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -277,6 +278,7 @@ func (c *call) execAll(m *multi) {
 	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
 	defer func() { c.resolved = nil }()
+	most := c.OutputLimit()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
 			if t.Changed(w) {
@@ -289,7 +291,13 @@ func (c *call) execAll(m *multi) {
 			if q.cmd.atomic != nil {
 				c.cmd, c.Args, c.resolved, c.Failed = q.cmd, q.args, q.check, false
 				c.cmd.atomic(c, t)
-				q.failed = c.Failed
+				if q.failed = c.Failed; c.TooLong(t, most) {
+					return false
+				}
+				if c.late(i, q.cmd) {
+					t.End(errExecTime)
+					return false
+				}
 			}
 			q.end = len(c.Out)
 		}
@@ -312,7 +320,7 @@ func (c *call) execAll(m *multi) {
 		q := &m.queued[i]
 		c.cmd, c.Args, c.Failed = q.cmd, q.args, q.failed
 		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.atomic == nil {
-			c.runQueued(q.cmd)
+			c.runQueued(i, q.cmd, most)
 		}
 		begin = q.end
 		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
@@ -321,10 +329,27 @@ func (c *call) execAll(m *multi) {
 	c.Failed = false
 }
 
-// runQueued runs a command of a transaction that has nothing to do with keys.
-func (c *call) runQueued(cmd *command) {
-	if cmd.Name == "WAIT" {
+// timeEvery is after how many quick commands EXEC looks at the clock.
+const timeEvery = 16
+
+// errExecTime ends a transaction that has run for too long.
+var errExecTime = errors.New("Transaction ended: it has run for longer than script-time-limit")
+
+// late reports whether EXEC has run for longer than a script may, by its command i, cmd.
+func (c *call) late(i int, cmd *command) bool {
+	quick := cmd.Flags&spec.Fast != 0 && cmd.HasKeys()
+	return (!quick || i%timeEvery == timeEvery-1) && c.srv.clock.Now()-c.Now > int64(c.Settings.ScriptTimeLimit.Get())
+}
+
+// runQueued runs a command of a transaction that has nothing to do with keys. What the others have done is stored, so it is
+// refused by itself if the transaction has taken too long or has replied too much.
+func (c *call) runQueued(i int, cmd *command, most int64) {
+	switch {
+	case cmd.Name == "WAIT":
 		c.Int(0) // nobody waits in a transaction
+		return
+	case int64(len(c.Out)) > most, c.late(i, cmd):
+		c.Fail("ERR " + cmd.Full + " has not run: the transaction was over script-time-limit, or its replies over client-output-buffer-limit")
 		return
 	}
 	c.Whole = true

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/internal/clock"
 	"limitdb/server/spec"
 )
 
@@ -160,4 +161,77 @@ func TestCountDeniedInMulti(t *testing.T) {
 	if got := line(c.do("EVAL", script, "1", "script")); got != want || !strings.HasPrefix(got, "[1 ") {
 		t.Errorf("EVAL: %s, want %s", got, want)
 	}
+}
+
+// TestExecIsBounded checks that a few bytes of queued commands can ask for no more than the client may be sent, and for no more
+// time than a script has.
+func TestExecIsBounded(t *testing.T) {
+	ts := newTestServer(t, "client-output-buffer-limit 1mb")
+	c := ts.client()
+	c.do("SET", "long", strings.Repeat("x", 60_000))
+	const tooLong = "-ERR the reply would be over client-output-buffer-limit or 512 MB"
+	queue := func(n int, words ...string) string {
+		t.Helper()
+		c.do("MULTI")
+		c.do("INCR", "n")
+		for range n {
+			if got := line(c.do(words...)); got != "QUEUED" {
+				t.Fatalf("%q: %s", words, got)
+			}
+		}
+		return line(c.do("EXEC"))
+	}
+	long := []string{"MGET"}
+	for range 18 {
+		long = append(long, "long")
+	}
+	if got := line(c.do(long...)); got != tooLong {
+		t.Errorf("MGET: %.100s", got)
+	}
+	if got := queue(18, "GET", "long"); got != tooLong {
+		t.Errorf("GET in EXEC: %.100s", got)
+	}
+	if got := queue(1, long...); got != tooLong {
+		t.Errorf("MGET in EXEC: %.100s", got)
+	}
+	if got := line(c.do("EVAL", "redis.call('INCR', 'n') return #redis.call('MGET', "+strings.Repeat("'long',", 18)+"'n')", "0")); !strings.Contains(got, tooLong[5:]) {
+		t.Errorf("MGET in EVAL: %.100s", got)
+	}
+	if got := line(c.do("GET", "n")); got != "nil" {
+		t.Errorf("a transaction that was ended has counted: %s", got)
+	}
+	if got := line(c.do(long[:17]...)); strings.Count(got, "x") != 16*60_000 {
+		t.Errorf("16 strings: %.100s", got)
+	}
+
+	ts.Server.clock = &tiring{Fake: ts.clock, step: 20 * time.Millisecond} // script-time-limit is 1 s
+	for words, want := range map[string]string{
+		"DBSIZE":           "-ERR Transaction ended: it has run for longer than script-time-limit",
+		"KEYS x":           "-ERR Transaction ended: it has run for longer than script-time-limit",
+		"EVAL return{} 0":  "-ERR Transaction ended: it has run for longer than script-time-limit",
+		"GET n":            `[1 "1" "1"`,
+		"PING":             "[1 PONG",
+		"LRANGE list 0 -1": "-ERR Transaction ended: it has run for longer than script-time-limit",
+	} {
+		c.do("DEL", "n")
+		if got := queue(100, strings.Fields(words)...); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %.200s", words, got)
+		} else if words == "PING" && !strings.HasSuffix(got, " -ERR ping has not run: the transaction was over script-time-limit, or its replies over client-output-buffer-limit]") {
+			t.Errorf("PING: %s", got)
+		}
+	}
+	if got := queue(1000, "GET", "n"); got[0] != '-' {
+		t.Errorf("1000 GETs: %.200s", got)
+	}
+}
+
+// tiring is a clock on which time passes whenever it is read.
+type tiring struct {
+	*clock.Fake
+	step time.Duration
+}
+
+func (c *tiring) Now() int64 {
+	c.Advance(c.step)
+	return c.Fake.Now()
 }

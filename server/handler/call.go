@@ -3,6 +3,7 @@
 package handler
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"limitdb/config"
@@ -87,12 +88,29 @@ func (c *Call) FailState(text string) {
 	c.Reveals = true
 }
 
+// replyMost is the most bytes of one reply where client-output-buffer-limit sets no limit.
+const replyMost = 512 << 20
+
 // OutputLimit returns the most bytes that the reply may have.
 func (c *Call) OutputLimit() int64 {
-	if c.Client == nil {
-		return c.Settings.ClientOutputBufferLimit.Get(config.NormalClient).Most()
+	most := int64(replyMost)
+	if c.Client != nil {
+		return min(most, c.Client.OutputLimit())
 	}
-	return c.Client.OutputLimit()
+	return min(most, c.Settings.ClientOutputBufferLimit.Get(config.NormalClient).Most())
+}
+
+// errLongReply ends a step whose reply has too many bytes.
+var errLongReply = errors.New("the reply would be over client-output-buffer-limit or 512 MB")
+
+// TooLong ends the step t if the reply has more than most bytes, and reports whether it did. Few bytes of a query can ask for many
+// long values.
+func (c *Call) TooLong(t *Txn, most int64) bool {
+	if int64(len(c.Out)) <= most {
+		return false
+	}
+	t.End(errLongReply)
+	return true
 }
 
 // Ask asks the engine for w, and calls reply with the key when w is decided, after at most most nanoseconds. A call that

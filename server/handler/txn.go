@@ -5,8 +5,8 @@ import (
 	"limitdb/limit"
 )
 
-// Txn is one atomic step on keys. Its error is one of the engine's that ends the step, so that
-// what the handlers have made of it is dropped.
+// Txn is one atomic step on keys. Its error ends the step, and what the handlers have made of it is
+// dropped.
 type Txn struct {
 	*engine.Txn
 	Err   error
@@ -30,12 +30,17 @@ func (t *Txn) Then(holds int, fn func()) bool {
 func (t *Txn) Note(err error) error {
 	switch err {
 	case engine.ErrUndeclared, engine.ErrTooMany, engine.ErrClosed:
-		if t.Err == nil {
-			t.Err = err
-		}
+		t.End(err)
 		return nil
 	}
 	return err
+}
+
+// End ends the step with an error, unless it has one already.
+func (t *Txn) End(err error) {
+	if t.Err == nil {
+		t.Err = err
+	}
 }
 
 // Get returns what a key holds; 0 and nil if it is absent. The state is valid until the key is

@@ -287,13 +287,16 @@ func (c *Call) getEX(t *Txn) {
 }
 
 func (c *Call) mGet(t *Txn) {
+	most := c.OutputLimit()
 	c.Array(len(c.Args) - 1)
 	for _, key := range c.Args[1:] {
 		it := c.Item(t, key)
 		if it.Type != value.String {
 			it = Item{}
 		}
-		c.bulkText(&it)
+		if c.bulkText(&it); c.TooLong(t, most) {
+			return
+		}
 	}
 }
 
