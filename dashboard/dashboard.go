@@ -43,8 +43,8 @@ type Options struct {
 	Port func() int
 	// Log receives what an operator should know. Nil means nowhere.
 	Log *slog.Logger
-	// GuessDelay is how long the answer to a wrong password takes; 0 means a second.
-	GuessDelay time.Duration
+	// Guesses bounds wrong passwords. Nil means bounds of its own.
+	Guesses *observe.Guesses
 }
 
 // Path is where the page is.
@@ -67,8 +67,8 @@ func New(o Options) *Dashboard {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	if d.GuessDelay == 0 {
-		d.GuessDelay = time.Second
+	if d.Guesses == nil {
+		d.Guesses = new(observe.Guesses)
 	}
 	d.sessions.init()
 	d.mux = http.NewServeMux()

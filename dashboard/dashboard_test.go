@@ -45,7 +45,6 @@ func newBoard() *board {
 			}
 			return []byte("*0\r\n"), nil
 		},
-		GuessDelay: time.Nanosecond,
 	})
 	return b
 }
@@ -279,20 +278,25 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
-// Only a few wrong passwords may wait for their answer; the right one never does.
+// After ten wrong passwords of an address, none of its passwords is looked at for a second.
 func TestGuesses(t *testing.T) {
 	b := newBoard()
 	b.password = "secret"
-	for range maxGuesses {
-		b.sessions.guesses <- struct{}{}
-	}
 	c := b.serve(t)
-	if code, header, _ := c.ask("POST", Path+"api/signin", `{"password":"wrong"}`, ours()...); code != 429 || header.Get("Retry-After") != "1" {
-		t.Errorf("a guess too many: %d", code)
+	signIn := func(password string, want int) {
+		t.Helper()
+		code, header, text := c.ask("POST", Path+"api/signin", `{"password":"`+password+`"}`, ours()...)
+		if code != want || (code == 429) != (header.Get("Retry-After") == "1") {
+			t.Errorf("%s: %d %v %s, want %d", password, code, header, text, want)
+		}
 	}
-	if code, _, _ := c.ask("POST", Path+"api/signin", `{"password":"secret"}`, ours()...); code != 200 {
-		t.Errorf("the right password: %d", code)
+	for range 10 {
+		signIn("wrong", 401)
 	}
+	signIn("wrong", 429)
+	signIn("secret", 429)
+	b.now = b.now.Add(time.Second)
+	signIn("secret", 200)
 }
 
 func TestState(t *testing.T) {

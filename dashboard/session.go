@@ -7,23 +7,24 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"limitdb/observe"
 )
 
-// How long somebody stays signed in, how many may be, and how many wrong passwords may wait for their answer.
+// How long somebody stays signed in, and how many may be.
 const (
 	sessionTime = 12 * time.Hour
 	maxSessions = 64
-	maxGuesses  = 8
 )
 
 // sessions knows who has signed in.
 type sessions struct {
-	mu      sync.Mutex // guards all
-	all     map[[32]byte]session
-	guesses chan struct{}
+	mu  sync.Mutex // guards all
+	all map[[32]byte]session
 }
 
 // session is one browser that has signed in. The key of sessions is the hash of its token.
@@ -32,10 +33,7 @@ type session struct {
 	password [32]byte // the hash of the password that it gave: another one ends the session
 }
 
-func (s *sessions) init() {
-	s.all = make(map[[32]byte]session)
-	s.guesses = make(chan struct{}, maxGuesses)
-}
+func (s *sessions) init() { s.all = make(map[[32]byte]session) }
 
 // begin makes a session and returns its token. If there are too many, the one that would end first does.
 func (s *sessions) begin(now time.Time, password string) string {
@@ -122,18 +120,22 @@ func (d *Dashboard) write(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// signIn checks a password and begins a session. The answer to a wrong one is delayed, and only a few may
-// wait for theirs. The right one is never delayed.
+// signIn checks a password and begins a session.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	var q struct{ Password string }
-	switch password := d.password(); {
+	switch password, wait := d.password(), d.Guesses.Wait(r, d.Now()); {
 	case !sameOrigin(r):
 		refuse(w, http.StatusForbidden, "the request does not come from this page")
 	case password == "":
 		refuse(w, http.StatusForbidden, "no password is set")
 	case !readJSON(w, r, &q):
+	case wait > 0:
+		w.Header().Set("Retry-After", strconv.Itoa(wait))
+		refuse(w, http.StatusTooManyRequests, observe.TooManyGuesses)
 	case !same(q.Password, password):
-		d.guessed(w, r)
+		d.Guesses.Wrong(r, d.Now())
+		d.Log.Info("a wrong password for the dashboard", "addr", r.RemoteAddr)
+		refuse(w, http.StatusUnauthorized, "the password is wrong")
 	default:
 		http.SetCookie(w, &http.Cookie{
 			Name: cookieName(r), Value: d.sessions.begin(d.Now(), password), Path: Path, MaxAge: int(sessionTime / time.Second),
@@ -141,24 +143,6 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 		})
 		answer(w, http.StatusOK, struct{}{})
 	}
-}
-
-// guessed answers a wrong password.
-func (d *Dashboard) guessed(w http.ResponseWriter, r *http.Request) {
-	d.Log.Info("a wrong password for the dashboard", "addr", r.RemoteAddr)
-	select {
-	case d.sessions.guesses <- struct{}{}:
-	default:
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusTooManyRequests, "too many wrong passwords: try again later")
-		return
-	}
-	defer func() { <-d.sessions.guesses }()
-	select {
-	case <-time.After(d.GuessDelay):
-	case <-r.Context().Done():
-	}
-	refuse(w, http.StatusUnauthorized, "the password is wrong")
 }
 
 func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) {

@@ -37,6 +37,9 @@ type checkRequest struct {
 	peek, explain bool
 }
 
+// maxFields is the most fields of a check, as for RL.CHECK.
+const maxFields = 64
+
 func parseCheck(body []byte) (q checkRequest, err error) {
 	q.cost = 1
 	err = readObject(body, func(o *object, name string) (known bool, err error) {
@@ -56,8 +59,12 @@ func parseCheck(body []byte) (q checkRequest, err error) {
 		}
 		return true, err
 	})
-	if err == nil && q.namespace == "" {
+	switch {
+	case err != nil:
+	case q.namespace == "":
 		err = invalid("namespace is missing or empty")
+	case len(q.fields) > 2*maxFields:
+		err = invalid("a check has at most %d fields", maxFields)
 	}
 	return q, err
 }

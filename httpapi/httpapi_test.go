@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -132,6 +133,15 @@ func TestAuthByRules(t *testing.T) {
 }
 
 // A request that is wrong gets an error that says what is wrong, and nothing is asked of the server.
+// manyFields returns n more fields of a JSON object.
+func manyFields(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"f%d":"v"`, i)
+	}
+	return b.String()
+}
+
 func TestWrongRequests(t *testing.T) {
 	ok := `"key":"u","limit":"GCRA 1/m"`
 	for _, c := range []struct {
@@ -174,6 +184,7 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/auth?ns=", "", "", 400, "ns must be"},
 		{"GET", "/auth?limit=GCRA+1/m&fields=ip", "", "", 400, "with limit, use key"},
 		{"POST", "/v1/check", `{}`, jsonType, 400, "namespace is missing"},
+		{"POST", "/v1/check", `{"namespace":"a","fields":{"f":"v"` + manyFields(64) + `}}`, jsonType, 400, "a check has at most 64 fields"},
 		{"POST", "/v1/check", `{"namespace":"a","fields":{"a":"1","a":"2"}}`, jsonType, 400, `\"a\" is given twice`},
 		{"POST", "/v1/check", `{"namespace":"a","fields":{"a":1}}`, jsonType, 400, `field \"a\" must be a string`},
 		{"POST", "/v1/check", `{"namespace":"a","fields":["a"]}`, jsonType, 400, "an object is expected"},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,12 +35,14 @@ func newRegistry(snapshot func() Snapshot) (*prometheus.Registry, error) {
 	return r, nil
 }
 
-// endpoints answers requests. Its only state is the registry.
+// endpoints answers requests.
 type endpoints struct {
-	source Source
-	pprof  bool
-	decide bool
-	board  bool
+	source   Source
+	pprof    bool
+	decide   bool
+	board    bool
+	password func() string
+	guesses  *Guesses
 }
 
 func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
@@ -47,7 +50,10 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses}
+	if e.guesses == nil {
+		e.guesses = new(Guesses)
+	}
 	mux := http.NewServeMux()
 	if e.board {
 		mux.Handle(dashboardPath, o.Dashboard)
@@ -76,13 +82,33 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if o.Password != nil && !e.open(r) && !knows(r, o.Password()) {
-			w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
-			plain(w, http.StatusUnauthorized, "a password is required (http-password): Basic authentication with any user name, or a Bearer token")
-			return
+		if e.open(r) || e.admits(w, r) {
+			mux.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	}), nil
+}
+
+// admits reports whether a request has the password. If not, it has answered.
+func (e *endpoints) admits(w http.ResponseWriter, r *http.Request) bool {
+	if e.password == nil {
+		return true
+	}
+	password, now := e.password(), time.Now()
+	switch given := r.Header.Get("Authorization") != ""; {
+	case password == "":
+		return true
+	case given && e.guesses.Wait(r, now) > 0:
+		w.Header().Set("Retry-After", strconv.Itoa(e.guesses.Wait(r, now)))
+		plain(w, http.StatusTooManyRequests, TooManyGuesses)
+		return false
+	case knows(r, password):
+		return true
+	case given:
+		e.guesses.Wrong(r, now)
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
+	plain(w, http.StatusUnauthorized, "a password is required (http-password): Basic authentication with any user name, or a Bearer token")
+	return false
 }
 
 // open reports whether a request needs no password: it asks for the health of the server, or is a proxy's
@@ -108,12 +134,9 @@ func (e *endpoints) leads(r *http.Request) bool {
 // dashboardPath is where the dashboard is.
 const dashboardPath = "/dashboard/"
 
-// knows reports whether a request has the password, or none is set. The password may come in Basic
-// authentication with any user name, or as a Bearer token.
+// knows reports whether a request has the password, in Basic authentication with any user name or as a Bearer
+// token.
 func knows(r *http.Request, password string) bool {
-	if password == "" {
-		return true
-	}
 	_, given, basic := r.BasicAuth()
 	if !basic {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")

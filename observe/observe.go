@@ -34,6 +34,8 @@ type Options struct {
 	// Password returns the password for all pages but /livez, /readyz and /auth, or "" if there is none. It is
 	// called at each request. Nil means no password.
 	Password func() string
+	// Guesses bounds wrong passwords. Nil means bounds of its own.
+	Guesses *Guesses
 	// Decisions answers /v1/ and /auth. Nil means that there are no such pages.
 	Decisions http.Handler
 	// Dashboard answers /dashboard/, and checks the password itself. Nil means that there is no such page.
@@ -57,7 +59,7 @@ func defaultBounds() bounds {
 		read:        10 * time.Second,
 		write:       30 * time.Second,
 		idle:        60 * time.Second,
-		headerBytes: 16 << 10,
+		headerBytes: 12 << 10, // and 4 kB more, which net/http adds
 		connections: 256,
 	}
 }

@@ -410,7 +410,8 @@ func TestPassword(t *testing.T) {
 	var password atomic.Pointer[string]
 	set := func(p string) { password.Store(&p) }
 	set("pa ss:word\u00e9")
-	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Pprof: true, Password: func() string { return *password.Load() }}, defaultBounds())
+	guesses := new(Guesses)
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}, Pprof: true, Password: func() string { return *password.Load() }, Guesses: guesses}, defaultBounds())
 	base := "http://" + s.Addrs()[0].String()
 	ask := func(path, authorization string) (status int, challenge string) {
 		t.Helper()
@@ -435,13 +436,29 @@ func TestPassword(t *testing.T) {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+pass))
 	}
 	right := *password.Load()
+	forget := func() {
+		guesses.mu.Lock()
+		defer guesses.mu.Unlock()
+		clear(guesses.until)
+	}
 	for _, path := range []string{"/", "/metrics", "/debug/pprof/", "/nothing", "/livez/../metrics"} {
+		forget()
 		for _, wrong := range []string{"", basic("", ""), basic("prometheus", "no"), basic(right, ""), "Bearer", "Bearer no", "Bearer " + right + "x", right, "Digest " + right} {
 			if status, challenge := ask(path, wrong); status != 401 || !strings.HasPrefix(challenge, "Basic ") {
 				t.Errorf("%s with %q: %d %q", path, wrong, status, challenge)
 			}
 		}
 	}
+	for range guessBurst {
+		ask("/metrics", "Bearer no")
+	}
+	if status, _ := ask("/metrics", "Bearer "+right); status != 429 {
+		t.Errorf("after ten guesses: %d", status)
+	}
+	if status, _ := ask("/metrics", ""); status != 401 {
+		t.Errorf("after ten guesses, without a password: %d", status)
+	}
+	forget()
 	for _, header := range []string{basic("", right), basic("prometheus", right), "Bearer " + right, "bearer " + right} {
 		if status, _ := ask("/metrics", header); status != 200 {
 			t.Errorf("%q: %d", header, status)

@@ -210,14 +210,14 @@ func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) er
 		return fmt.Errorf("http-port: %w", err)
 	}
 	o := observe.Options{
-		Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get,
+		Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get, Guesses: new(observe.Guesses),
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	}
 	if p.set.HTTPDecisions.Get() {
 		o.Decisions = p.decisions()
 	}
 	if p.set.HTTPDashboard.Get() {
-		board := p.dashboard()
+		board := p.dashboard(o.Guesses)
 		o.Dashboard = board
 		background.Go(func() { board.Run(ctx) })
 	}
@@ -312,10 +312,10 @@ func (p *process) decisions() http.Handler {
 }
 
 // dashboard returns the handler of the dashboard.
-func (p *process) dashboard() *dashboard.Dashboard {
+func (p *process) dashboard(guesses *observe.Guesses) *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{
 		Snapshot: p.snapshot, Ready: p.ready, Do: p.server.Do, Now: time.Now, SetMode: p.setRuleMode,
-		Password: p.set.HTTPPassword.Get, Hosts: p.set.HTTPHosts.Get, Port: p.tcpPort, Log: p.log,
+		Password: p.set.HTTPPassword.Get, Hosts: p.set.HTTPHosts.Get, Port: p.tcpPort, Log: p.log, Guesses: guesses,
 	})
 }
 
