@@ -8,12 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"limitdb/cmd/limitdb/cli"
+	"limitdb/cmd/limitdb/serve"
 	"limitdb/limit"
 	"limitdb/persistence"
 )
-
-// exitCorrupt is the exit status if data is not what was once written: EX_DATAERR of sysexits.h.
-const exitCorrupt = exitCode(65)
 
 func checkCommand() *cobra.Command {
 	var repair string
@@ -57,7 +56,7 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 				return sound(repair)
 			}
 			if len(report.Problems) > 0 {
-				return withStatus{fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems)), exitCorrupt}
+				return cli.WithStatus(fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems)), cli.ExitCorrupt)
 			}
 			return nil
 		},
@@ -70,14 +69,14 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 
 // knownKind reports whether this version can load states of a kind.
 func knownKind(kind byte) bool {
-	return kind == usedUpKind || kind == rulesKind || limit.Kind(kind).Known()
+	return serve.KnownKind(kind) || limit.Kind(kind).Known()
 }
 
 // sound checks a repaired copy.
 func sound(dir string) error {
 	report, err := persistence.Check(persistence.CheckOptions{Dir: dir, Known: knownKind, Boot: persistence.SystemBoot()})
 	if err == nil && len(report.Problems) > 0 {
-		err = withStatus{fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), exitCorrupt}
+		err = cli.WithStatus(fmt.Errorf("the copy in %s is not sound: %w", dir, report.Problems[0]), cli.ExitCorrupt)
 	}
 	return err
 }

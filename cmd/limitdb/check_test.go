@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"limitdb/cmd/limitdb/cli"
 )
 
 func runCheck(args ...string) (out string, err error) {
@@ -46,12 +48,12 @@ func TestCheck(t *testing.T) {
 	}
 	copied := dir + "-copy"
 	out, err = runCheck("--repair", copied, dir)
-	var code exitCode
+	var code cli.ExitCode
 	if err != nil || !strings.Contains(out, log+" at offset 64: ") {
 		t.Errorf("a good repair: %v: %s", err, out)
 	}
 	out, err = runCheck(dir)
-	if !errors.As(err, &code) || code != exitCorrupt || !strings.Contains(out, log+" at offset 64: ") {
+	if !errors.As(err, &code) || code != cli.ExitCorrupt || !strings.Contains(out, log+" at offset 64: ") {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if strings.Contains(err.Error(), "exit status") {

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"limitdb/config"
-	"limitdb/engine"
-	"limitdb/internal/clock"
+	"limitdb/cmd/limitdb/cli"
+	"limitdb/cmd/limitdb/serve"
 	"limitdb/persistence"
 	"limitdb/replication"
 )
@@ -25,7 +23,7 @@ func checkNode(w io.Writer, dir string) error {
 	}
 	printNode(w, r)
 	if len(r.Problems) > 0 {
-		return withStatus{fmt.Errorf("%s is corrupt in %d places: let the node get its state from the others (docs/replication.md)", dir, len(r.Problems)), exitCorrupt}
+		return cli.WithStatus(fmt.Errorf("%s is corrupt in %d places: let the node get its state from the others (docs/replication.md)", dir, len(r.Problems)), cli.ExitCorrupt)
 	}
 	fmt.Fprintln(w, "all is well")
 	return nil
@@ -67,27 +65,11 @@ log ends last (limitdb check says where it ends), then start it, and add new nod
 The nodes of the old cluster are refused from then on: give them empty directories.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			dir := filepath.Join(args[0], raftDir)
-			if !replication.HasNode(dir) {
-				return fmt.Errorf("%s has no node of a cluster", args[0])
-			}
-			registry, set := config.New()
-			if err := registry.Load(config.Sources{}); err != nil {
-				return err
-			}
-			log := slog.New(slog.NewTextHandler(io.Discard, nil))
-			p := &process{set: set, registry: registry, clock: clock.NewReal(), log: log}
-			p.replica = &replica{p: p}
-			p.replica.states.Store(engine.New(engine.Options{Shards: int(set.Shards.Get())}))
-			var fatal error
-			r, err := replication.Recover(replication.Options{
-				Table: p.replica, Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
-				Fatal: func(err error) { fatal = errors.Join(fatal, err) }, Log: log,
-			}, dir)
+			r, err := serve.Recover(args[0])
 			if r != nil {
 				printNode(c.OutOrStdout(), r)
 			}
-			if err = errors.Join(err, fatal); err != nil {
+			if err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "node %s is a cluster of its own now: start it, and add the others with empty directories\n", r.ID)
@@ -98,7 +80,7 @@ The nodes of the old cluster are refused from then on: give them empty directori
 
 // checked checks the node in a data directory, if there is one, and reports whether there is nothing else to check.
 func checked(w io.Writer, dir string, other bool) (all bool, err error) {
-	raft := filepath.Join(dir, raftDir)
+	raft := filepath.Join(dir, serve.RaftDir)
 	if !replication.HasNode(raft) {
 		return false, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"limitdb/cmd/limitdb/serve"
 )
 
 func exportCommand() *cobra.Command {
@@ -19,7 +21,7 @@ the highest term and, among those, the highest index. The end of that log may ha
 answer yet.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			x, keys, err := export(args[0], args[1])
+			x, keys, err := serve.Export(args[0], args[1])
 			if err != nil {
 				return err
 			}

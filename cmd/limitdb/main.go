@@ -22,6 +22,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"limitdb/bench/load"
+	"limitdb/cmd/limitdb/cli"
+	"limitdb/cmd/limitdb/serve"
 	"limitdb/internal/suggest"
 )
 
@@ -31,28 +33,12 @@ func main() {
 		return
 	}
 	fmt.Fprintln(os.Stderr, "limitdb: "+err.Error())
-	var code exitCode
+	var code cli.ExitCode
 	if errors.As(err, &code) {
 		os.Exit(int(code))
 	}
 	os.Exit(1)
 }
-
-// exitCode is the exit status of the process. The error that withStatus attaches it to has the message.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
-
-// usageError makes err a mistake on the command line, with exit status 2.
-func usageError(err error) error { return withStatus{err, 2} }
-
-// withStatus is an error with the exit status that it causes.
-type withStatus struct {
-	error
-	code exitCode
-}
-
-func (e withStatus) Unwrap() []error { return []error{e.error, e.code} }
 
 // run runs the server or a subcommand. The server's own arguments are directives, which cobra does not know,
 // so cobra gets only subcommands.
@@ -73,10 +59,10 @@ func run(args []string) error {
 			}
 		}
 		if err := mistyped(args[0], root); err != nil {
-			return usageError(err)
+			return cli.UsageError(err)
 		}
 	}
-	return serve(args)
+	return serve.Run(args, version)
 }
 
 // mistyped returns an error if word is no file, and looks more like the name of a subcommand than like one of a file.
@@ -117,9 +103,9 @@ valid, and ends. docs/configuration.md lists the directives.`,
 		Example:       "  limitdb\n  limitdb /etc/limitdb/limitdb.conf --port 7000 --maxclients 20000\n  limitdb --check-config limitdb.conf",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(_ *cobra.Command, args []string) error { return serve(args) },
+		RunE:          func(_ *cobra.Command, args []string) error { return serve.Run(args, version) },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageError(err) })
 	root.AddCommand(pingCommand(), topCommand(), load.Command(), simulateCommand(), rulesCommand(), checkCommand(), exportCommand(), importCommand(), recoverCommand(), versionCommand())
 	sayUsage(root)
 	return root
@@ -138,6 +124,6 @@ func sayUsage(c *cobra.Command) {
 		if check(c, args) == nil {
 			return nil
 		}
-		return usageError(fmt.Errorf("wrong number of arguments: the usage is %s", c.UseLine()))
+		return cli.UsageError(fmt.Errorf("wrong number of arguments: the usage is %s", c.UseLine()))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"limitdb/cmd/limitdb/cli"
 )
 
 func TestMistypedSubcommand(t *testing.T) {
@@ -21,7 +23,7 @@ func TestMistypedSubcommand(t *testing.T) {
 		{"export one", "wrong number of arguments: the usage is limitdb export DIR DIR2"},
 	} {
 		err := run(strings.Fields(c.args))
-		var code exitCode
+		var code cli.ExitCode
 		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &code) || code != 2 {
 			t.Errorf("limitdb %s: %v, want %s and exit status 2", c.args, err, c.want)
 		}
@@ -49,11 +51,11 @@ func TestCheckFolderWithoutData(t *testing.T) {
 	}
 	for _, d := range []string{dir, filepath.Join(dir, "none")} {
 		_, err := runCheck(d)
-		var code exitCode
+		var code cli.ExitCode
 		if err == nil || !strings.Contains(err.Error(), "has no data of limitdb") && !strings.Contains(err.Error(), "no such file or directory") {
 			t.Errorf("check %s: %v", d, err)
 		}
-		if errors.As(err, &code) && code == exitCorrupt {
+		if errors.As(err, &code) && code == cli.ExitCorrupt {
 			t.Errorf("check %s: exit status %d: %v", d, code, err)
 		}
 	}

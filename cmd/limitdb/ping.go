@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/config"
-	"limitdb/resp"
 )
 
 // pingTimeout bounds the time of limitdb ping.
@@ -71,14 +71,7 @@ func ping(set *config.Settings) (string, error) {
 
 // call sends one command and returns its reply as text.
 func call(conn net.Conn, r *bufio.Reader, words ...string) (string, error) {
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := conn.Write(b); err != nil {
-		return "", err
-	}
-	v, err := resp.ReadReply(r, 1<<20)
+	v, err := cli.Ask(conn, r, 1<<20, words...)
 	if err != nil {
 		return "", err
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/internal/english"
 	"limitdb/rules"
 )
@@ -23,7 +23,7 @@ func rulesCommand() *cobra.Command {
 			if len(args) == 0 {
 				return c.Help()
 			}
-			return usageError(fmt.Errorf("unknown subcommand %q: the usage is limitdb rules check|explain|test|import", args[0]))
+			return cli.UsageError(fmt.Errorf("unknown subcommand %q: the usage is limitdb rules check|explain|test|import", args[0]))
 		},
 	}
 	c.AddCommand(rulesCheckCommand(), rulesExplainCommand(), rulesTestCommand(), rulesImportCommand())
@@ -38,7 +38,7 @@ func rulesCheckCommand() *cobra.Command {
 		Example: "  limitdb rules check rules.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !schema {
-				return usageError(errors.New("name a file"))
+				return cli.UsageError(errors.New("name a file"))
 			}
 			return nil
 		},
@@ -49,7 +49,7 @@ func rulesCheckCommand() *cobra.Command {
 			}
 			bad := 0
 			for _, name := range args {
-				set, err := readRules(name)
+				set, err := cli.ReadRules(name)
 				if err != nil {
 					bad += printMistakes(c.ErrOrStderr(), name, err)
 					continue
@@ -64,31 +64,6 @@ func rulesCheckCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of files of rules")
 	return c
-}
-
-// readRules reads a file of rules; - is standard input.
-func readRules(name string) (*rules.Set, error) {
-	text, err := readBounded(name, rules.MaxText)
-	if err != nil {
-		return nil, err
-	}
-	return rules.Parse(text, nil)
-}
-
-// readBounded reads a file, but no more than one byte above most.
-func readBounded(name string, most int64) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(io.LimitReader(os.Stdin, most+1))
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.IsDir() {
-		return nil, fmt.Errorf("%s is a directory", name)
-	}
-	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
 // printMistakes prints the mistakes of a file as compilers do, and returns how many there are.
@@ -111,7 +86,7 @@ func rulesExplainCommand() *cobra.Command {
 		Example: "  limitdb rules explain rules.yaml shop user=u17 path=/cart plan=pro",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			set, err := readRules(args[0])
+			set, err := cli.ReadRules(args[0])
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -119,7 +94,7 @@ func rulesExplainCommand() *cobra.Command {
 			for _, arg := range args[2:] {
 				name, value, ok := strings.Cut(arg, "=")
 				if !ok {
-					return usageError(fmt.Errorf("%q is not field=value", arg))
+					return cli.UsageError(fmt.Errorf("%q is not field=value", arg))
 				}
 				fields = append(fields, [2]string{name, value})
 			}
@@ -198,13 +173,13 @@ Monday, UTC. Each table begins without any state. CASES is a YAML list:
 		Example: "  limitdb rules test rules.yaml cases.yaml",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			set, err := readRules(args[0])
+			set, err := cli.ReadRules(args[0])
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			failed, ran := 0, 0
 			for _, name := range args[1:] {
-				text, err := readBounded(name, rules.MaxText)
+				text, err := cli.ReadBounded(name, rules.MaxText)
 				if err != nil {
 					return err
 				}
@@ -237,7 +212,7 @@ become FIXED, with the windows that the other limiter has; gcra is smoother.`,
 		Example: "  limitdb rules import --from envoy ratelimit.yaml >rules.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := readBounded(args[0], rules.MaxText)
+			text, err := cli.ReadBounded(args[0], rules.MaxText)
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/rules"
 )
 
@@ -93,7 +94,7 @@ func TestRulesImport(t *testing.T) {
 	if _, errOut := runRules(t, "import", "--from", "other", file); !strings.Contains(errOut, "it is envoy or limitador") {
 		t.Error(errOut)
 	}
-	var code exitCode
+	var code cli.ExitCode
 	if err := run([]string{"rules", "import", file}); errors.As(err, &code) || err == nil {
 		t.Error(err)
 	}

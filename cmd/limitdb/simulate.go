@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/limit"
 	"limitdb/simulate"
 )
@@ -78,17 +79,17 @@ func (s *simulation) run(cmd *cobra.Command, files []string) (err error) {
 	var replay *simulate.Replay
 	if s.rules == "" {
 		if replay, err = s.replay(); err != nil {
-			return usageError(err)
+			return cli.UsageError(err)
 		}
 	}
 	if s.trace.Format, err = simulate.ParseFormat(s.format); err != nil {
-		return usageError(err)
+		return cli.UsageError(err)
 	}
 	if s.trace.Unit, err = parseUnit(s.unit); err != nil {
-		return usageError(err)
+		return cli.UsageError(err)
 	}
 	if len(files) == 0 {
-		return usageError(errors.New("name a file to replay, or - for standard input"))
+		return cli.UsageError(errors.New("name a file to replay, or - for standard input"))
 	}
 	if s.rules != "" {
 		return s.runRules(cmd, files)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"limitdb/cmd/limitdb/cli"
 )
 
 // simulateRun runs limitdb simulate with these arguments; status is the exit status.
@@ -23,7 +25,7 @@ func simulateRun(t *testing.T, stdin string, args ...string) (out, errOut string
 	if err != nil {
 		stderr.WriteString(err.Error())
 		status = 1
-		var code exitCode
+		var code cli.ExitCode
 		if errors.As(err, &code) {
 			status = int(code)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/limit"
 	"limitdb/rules"
 	"limitdb/simulate"
@@ -48,7 +49,7 @@ type ruleCounts struct {
 
 // newRuleSimulation reads a file of rules. Each of fields is "rule's=trace's" for one that the trace names otherwise.
 func newRuleSimulation(file, namespace string, fields []string) (*ruleSimulation, error) {
-	set, err := readRules(file)
+	set, err := cli.ReadRules(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -179,11 +180,11 @@ func (r *ruleSimulation) write(w io.Writer, asJSON bool) error {
 // runRules replays files through rules.
 func (s *simulation) runRules(cmd *cobra.Command, files []string) error {
 	if len(s.limits) > 0 || s.sweep != "" || s.html != "" || cmd.Flags().Changed("key") {
-		return usageError(errors.New("--rules does not go with --limit, --sweep, --key or --html"))
+		return cli.UsageError(errors.New("--rules does not go with --limit, --sweep, --key or --html"))
 	}
 	r, err := newRuleSimulation(s.rules, s.namespace, s.fields)
 	if err != nil {
-		return usageError(err)
+		return cli.UsageError(err)
 	}
 	for _, name := range files {
 		if err := r.file(cmd.InOrStdin(), name, s.trace); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/config"
 	"limitdb/resp"
 )
@@ -29,7 +30,7 @@ second what it does. q ends it. Without a terminal it prints each picture below 
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
 			}
-			args, once := cutFlag(args, "--once")
+			args, once := cli.CutFlag(args, "--once")
 			registry, set := config.New()
 			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
 				return err
@@ -123,14 +124,7 @@ func (t *topClient) close() {
 
 // ask sends a command and returns its reply.
 func (t *topClient) ask(words ...string) (resp.Value, error) {
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := t.conn.Write(b); err != nil {
-		return resp.Value{}, err
-	}
-	v, err := resp.ReadReply(t.r, 4<<20)
+	v, err := cli.Ask(t.conn, t.r, 4<<20, words...)
 	if err == nil {
 		err = v.Err()
 	}

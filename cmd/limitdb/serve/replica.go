@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -36,8 +36,8 @@ type replica struct {
 	over     atomic.Bool  // the node holds more than its maxmemory
 }
 
-// raftDir is the node's directory inside the data directory.
-const raftDir = "raft"
+// RaftDir is the node's directory inside the data directory.
+const RaftDir = "raft"
 
 func newReplica(p *process) (*replica, error) {
 	certs, err := loadNodeTLS(p.set)
@@ -82,7 +82,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(p.durable.dir, raftDir)
+	dir := filepath.Join(p.durable.dir, RaftDir)
 	bootstrap, err := r.begins(ctx, dir)
 	if err != nil {
 		return err

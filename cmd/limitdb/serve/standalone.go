@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"encoding/hex"
@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/engine"
 	"limitdb/internal/journal"
 	"limitdb/persistence"
@@ -84,7 +85,7 @@ func (a *standalone) read() (*replication.Import, error) {
 		return nil, a.p.durable.refused(err)
 	}
 	if key, missed := a.engine.Missed(l.Now); missed {
-		return nil, withStatus{fmt.Errorf("the state of the server that stood alone is corrupt: a record changes a state of the key %.200q that is not there", key), exitCorrupt}
+		return nil, cli.WithStatus(fmt.Errorf("the state of the server that stood alone is corrupt: a record changes a state of the key %.200q that is not there", key), cli.ExitCorrupt)
 	}
 	a.engine.Tidy()
 	if err := a.mark(); err != nil {
@@ -170,10 +171,11 @@ func (l *loading) Apply(_ int64, records []journal.Record) error {
 	return l.engine.Restore(l.kept.apply(records), 0, 1)
 }
 
-// export makes a directory for a standalone server from that of a node.
-func export(dir, to string) (replication.Exported, int64, error) {
+// Export makes a directory for a standalone server from that of a node, which must not run. It returns how far the node's log
+// goes and how many keys there are, or the errors of the file system and of the log.
+func Export(dir, to string) (replication.Exported, int64, error) {
 	from := &loading{}
-	x, err := replication.Export(filepath.Join(dir, raftDir), from)
+	x, err := replication.Export(filepath.Join(dir, RaftDir), from)
 	if err != nil {
 		return x, 0, err
 	}

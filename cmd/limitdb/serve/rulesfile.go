@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/rules"
 	"limitdb/server"
 )
@@ -40,7 +41,7 @@ func (f *rulesFile) read() ([]byte, error) {
 	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", f.path)
 	}
-	return readBounded(f.path, rules.MaxText)
+	return cli.ReadBounded(f.path, rules.MaxText)
 }
 
 // Times of watching. A file that is written in place has half its text for a moment, so a change is read only when

@@ -1,4 +1,5 @@
-package main
+// Package serve is the process of a limitdb server: it makes the parts, joins them, and starts and stops them in order.
+package serve
 
 import (
 	"cmp"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/config"
 	"limitdb/engine"
 	"limitdb/internal/clock"
@@ -27,9 +28,11 @@ import (
 	"limitdb/uplink"
 )
 
-// serve reads the configuration and runs the server until a signal or SHUTDOWN stops it.
-func serve(args []string) error {
-	args, checkOnly := cutFlag(args, "--check-config")
+// Run reads the configuration and runs the server until a signal or SHUTDOWN stops it. With --check-config it only reads the
+// configuration. It returns the reason why the server could not start, or could not keep its state; an error may have an exit
+// status of package cli.
+func Run(args []string, version string) error {
+	args, checkOnly := cli.CutFlag(args, "--check-config")
 	registry, set := config.New()
 	if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
 		return err
@@ -39,7 +42,7 @@ func serve(args []string) error {
 			return err
 		}
 		if path := set.RulesFile.Get(); path != "" {
-			if _, err := readRules(path); err != nil {
+			if _, err := cli.ReadRules(path); err != nil {
 				return fmt.Errorf("rules-file %s: %w", path, err)
 			}
 		}
@@ -55,18 +58,13 @@ func serve(args []string) error {
 	// By default, Go ends a process that writes to standard output or standard error when nothing reads them.
 	// The server must go on without its log.
 	signal.Ignore(syscall.SIGPIPE)
-	p := &process{registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
+	p := &process{version: version, registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
 	return p.run()
-}
-
-// cutFlag removes a flag that is not a directive from args.
-func cutFlag(args []string, flag string) (rest []string, found bool) {
-	rest = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == flag })
-	return rest, len(rest) < len(args)
 }
 
 // process is the running server and all its parts.
 type process struct {
+	version     string
 	registry    *config.Registry
 	set         *config.Settings
 	clock       *clock.Real
@@ -144,7 +142,7 @@ func (p *process) run() (err error) {
 	if stopped, err := p.load(signals, &background, ctx); stopped || err != nil {
 		return err
 	}
-	p.log.Info("limitdb is ready", "version", version, "pid", os.Getpid(), "addresses", p.addresses())
+	p.log.Info("limitdb is ready", "version", p.version, "pid", os.Getpid(), "addresses", p.addresses())
 	p.notify(daemon.SdNotifyReady)
 
 	now, err = p.wait(signals)
@@ -201,7 +199,7 @@ func (p *process) build(undo *cleanups) error {
 	p.server = server.New(server.Options{
 		Decisions: p.decisionLog, Rules: p.ruleSource(),
 		Durability: p.keeper(), Replication: p.replica.forServer(),
-		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: version,
+		Settings: p.set, Registry: p.registry, Engine: p.engine, Clock: p.clock, Log: p.log, Version: p.version,
 		Shutdown: func(now bool) { p.stop <- now }, Ports: p.tcpPort, Memory: cgroupLimit(systemRoot()),
 	})
 	p.group = transport.New(p.server, p.transportOptions())

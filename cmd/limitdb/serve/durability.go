@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
 	"limitdb/limit"
@@ -75,7 +76,7 @@ func openDurability(p *process) (*durability, error) {
 	if p.replica != nil {
 		return d, d.replaced()
 	}
-	if replication.InCluster(filepath.Join(dir, raftDir)) && !p.set.IgnoreData.Get() {
+	if replication.InCluster(filepath.Join(dir, RaftDir)) && !p.set.IgnoreData.Get() {
 		return nil, fmt.Errorf("%s has the state of a node of a cluster, which a server that stands alone does not read: start it with --raft-addr, "+
 			"make another directory with limitdb export, or leave the state unread with --ignore-existing-data yes", dir)
 	}
@@ -318,7 +319,7 @@ func (d *durability) refused(err error) error {
 	var corrupt *persistence.CorruptError
 	switch {
 	case errors.As(err, &corrupt) || errors.Is(err, persistence.ErrNoManifest) || errors.Is(err, persistence.ErrFormat):
-		return withStatus{err, exitCorrupt}
+		return cli.WithStatus(err, cli.ExitCorrupt)
 	case errors.Is(err, persistence.ErrLocked):
 		return fmt.Errorf("another server uses the data directory %s: give this one another with --dir, or keep nothing with --appendonly no", d.dir)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

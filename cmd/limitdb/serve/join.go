@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/replication"
 	"limitdb/resp"
 )
@@ -229,14 +230,7 @@ func (j *joiner) call(ctx context.Context, at string, words ...string) (resp.Val
 
 // ask sends one command and returns its reply.
 func ask(conn net.Conn, r *bufio.Reader, words ...string) (resp.Value, error) {
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := conn.Write(b); err != nil {
-		return resp.Value{}, fmt.Errorf("%w: %w", errNotNow, err)
-	}
-	v, err := resp.ReadReply(r, 1<<20)
+	v, err := cli.Ask(conn, r, 1<<20, words...)
 	if err != nil {
 		return v, fmt.Errorf("%w: %w", errNotNow, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bytes"
@@ -171,3 +171,6 @@ func (k *keptRules) part() persistence.Part {
 		Resume: func(version uint64, _ *journal.Gate, dirtied func()) { k.resume(version, dirtied) },
 	}
 }
+
+// KnownKind reports whether records of a kind, of those that are no key's, are the server's.
+func KnownKind(kind byte) bool { return kind == usedUpKind || kind == rulesKind }

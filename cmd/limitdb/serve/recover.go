@@ -1,0 +1,35 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"limitdb/config"
+	"limitdb/engine"
+	"limitdb/internal/clock"
+	"limitdb/replication"
+)
+
+// Recover makes the node in a data directory, which must not run, the only member of a new cluster. It reports what the node
+// has, also with some of its errors, which are those of the file system and of the node's log and snapshots.
+func Recover(dir string) (*replication.Report, error) {
+	node := filepath.Join(dir, RaftDir)
+	if !replication.HasNode(node) {
+		return nil, fmt.Errorf("%s has no node of a cluster", dir)
+	}
+	registry, set := config.New()
+	if err := registry.Load(config.Sources{}); err != nil {
+		return nil, err
+	}
+	p := &process{set: set, registry: registry, clock: clock.NewReal(), log: slog.New(slog.DiscardHandler)}
+	p.replica = &replica{p: p}
+	p.replica.states.Store(engine.New(engine.Options{Shards: int(set.Shards.Get())}))
+	var fatal error
+	r, err := replication.Recover(replication.Options{
+		Table: p.replica, Clock: replication.Clock{Wall: p.clock.Wall, Elapsed: p.clock.Elapsed},
+		Fatal: func(err error) { fatal = errors.Join(fatal, err) }, Log: p.log,
+	}, node)
+	return r, errors.Join(err, fatal)
+}
