@@ -54,6 +54,8 @@ var inside = map[string][]string{
 	"server/handler": {"config", "engine", "internal/decisionlog", "internal/stats", "limit", "resp", "server/request", "server/spec"},
 	"server/values":  {"internal/journal", "limit", "resp", "server/handler", "server/spec", "value"},
 	"server/keys":    {"engine", "internal/glob", "limit", "resp", "server/handler", "server/spec"},
+	"server/info":    {"internal/stats", "resp"},
+	"server/cluster": {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
 	"server/limits":  {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 

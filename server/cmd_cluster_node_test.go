@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"limitdb/server/cluster"
 	"limitdb/server/spec"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestClusterOfANode(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
-	me, b, absent := nodeID("me"), nodeID("b"), nodeID("c")
+	me, b, absent := cluster.NodeID("me"), cluster.NodeID("b"), cluster.NodeID("c")
 	replies := func(want map[string]string) {
 		t.Helper()
 		for in, w := range want {
@@ -34,7 +35,7 @@ func TestClusterOfANode(t *testing.T) {
 		"CLUSTER KEYSLOT foo":       "12182",
 		"CLUSTER KEYSLOT {foo}bar":  "12182",
 		"CLUSTER COUNTKEYSINSLOT 1": "-MOVED 0 127.0.0.1:7",
-		"ASKING":                    "-" + errNoCluster,
+		"ASKING":                    "-" + cluster.ErrNoCluster,
 	})
 	// In this order: after READONLY, the node's own table answers.
 	c.steps(ts, [2]string{"READONLY", "OK"}, [2]string{"READWRITE", "OK"})

@@ -81,7 +81,7 @@ func (c *call) configSet() {
 		return nil
 	}
 	if kept || opens(pairs) { // this takes time, for the disk or to look up a host name
-		c.inBackground(set, c.okOrFail)
+		c.client.Background(set, c.okOrFail)
 		return
 	}
 	err := set()

@@ -166,7 +166,7 @@ func (c *call) hello() {
 	c.Text("mode")
 	c.Text(c.srv.mode())
 	c.Text("role")
-	c.Text(c.srv.role("replica"))
+	c.Text(map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()])
 	c.Text("modules")
 	c.Array(0)
 }

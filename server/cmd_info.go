@@ -5,16 +5,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/metrics"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/info"
 	"limitdb/server/pubsub"
 )
 
@@ -28,12 +24,12 @@ func infoSections() []infoSection {
 		{"persistence", false, (*infoText).persistence},
 		{"stats", false, (*infoText).stats},
 		{"replication", false, (*infoText).replication},
-		{"cpu", false, (*infoText).cpu},
+		{"cpu", false, func(t *infoText) { t.CPU() }},
 		{"modules", false, func(*infoText) {}},
 		{"commandstats", true, (*infoText).commandStats},
 		{"latencystats", true, (*infoText).latencyStats},
 		{"errorstats", false, (*infoText).errorStats},
-		{"cluster", false, func(t *infoText) { t.field("cluster_enabled", yesNo(t.srv.opts.Replication != nil)) }},
+		{"cluster", false, func(t *infoText) { t.Field("cluster_enabled", info.YesNo(t.srv.opts.Replication != nil)) }},
 		{"keyspace", false, (*infoText).keyspace},
 		{"limiter", false, (*infoText).limiter},
 	}
@@ -75,11 +71,12 @@ func (c *call) info() {
 			sec := sections[0]
 			sections = sections[1:]
 			if all || want[sec.name] || (def && !sec.extra) {
-				t.section(sec)
+				t.Section(sec.name)
+				sec.write(t)
 				return false
 			}
 		}
-		c.Verbatim(string(t.b))
+		c.Verbatim(string(t.B))
 		return true
 	})
 }
@@ -89,40 +86,7 @@ type infoText struct {
 	srv    *Server
 	now    int64
 	engine engine.Stats
-	b      []byte
-}
-
-func (t *infoText) section(sec infoSection) {
-	if len(t.b) > 0 {
-		t.b = append(t.b, "\r\n"...)
-	}
-	t.b = append(append(t.b, "# "...), strings.ToUpper(sec.name[:1])...)
-	t.b = append(append(t.b, sec.name[1:]...), "\r\n"...)
-	sec.write(t)
-}
-
-func (t *infoText) field(name string, value any) {
-	t.b = append(append(t.b, name...), ':')
-	switch v := value.(type) {
-	case string:
-		t.b = append(t.b, v...)
-	case int:
-		t.b = strconv.AppendInt(t.b, int64(v), 10)
-	case int64:
-		t.b = strconv.AppendInt(t.b, v, 10)
-	case uint64:
-		t.b = strconv.AppendUint(t.b, v, 10)
-	default:
-		t.b = fmt.Append(t.b, v)
-	}
-	t.b = append(t.b, "\r\n"...)
-}
-
-func yesNo(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	info.Text
 }
 
 func (t *infoText) server() {
@@ -132,32 +96,40 @@ func (t *infoText) server() {
 	if err != nil {
 		exe = ""
 	}
-	t.field("redis_version", redisVersion)
-	t.field("limitdb_version", srv.version)
-	t.field("redis_git_sha1", "00000000")
-	t.field("redis_git_dirty", 0)
-	t.field("redis_build_id", "0")
-	t.field("redis_mode", srv.mode())
-	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
-	t.field("arch_bits", 64)
-	t.field("monotonic_clock", "POSIX clock_gettime")
-	t.field("multiplexing_api", "epoll")
-	t.field("gcc_version", "0.0.0")
-	t.field("go_version", runtime.Version())
-	t.field("process_id", os.Getpid())
-	t.field("process_supervised", srv.set.Supervised.Get())
-	t.field("run_id", srv.runID)
-	t.field("tcp_port", srv.port())
-	t.field("server_time_usec", t.now/1e3)
-	t.field("clock_behind_usec", srv.clock.Behind()/1e3)
-	t.field("uptime_in_seconds", up)
-	t.field("uptime_in_days", up/86400)
-	t.field("hz", srv.set.Hz.Get())
-	t.field("configured_hz", srv.set.Hz.Get())
-	t.field("lru_clock", t.now/1e9&0xffffff)
-	t.field("executable", exe)
-	t.field("config_file", srv.registry.File())
-	t.field("io_threads_active", 0)
+	t.Field("redis_version", redisVersion)
+	t.Field("limitdb_version", srv.version)
+	t.Field("redis_git_sha1", "00000000")
+	t.Field("redis_git_dirty", 0)
+	t.Field("redis_build_id", "0")
+	t.Field("redis_mode", srv.mode())
+	t.Field("os", runtime.GOOS+" "+runtime.GOARCH)
+	t.Field("arch_bits", 64)
+	t.Field("monotonic_clock", "POSIX clock_gettime")
+	t.Field("multiplexing_api", "epoll")
+	t.Field("gcc_version", "0.0.0")
+	t.Field("go_version", runtime.Version())
+	t.Field("process_id", os.Getpid())
+	t.Field("process_supervised", srv.set.Supervised.Get())
+	t.Field("run_id", srv.runID)
+	t.Field("tcp_port", srv.port())
+	t.Field("server_time_usec", t.now/1e3)
+	t.Field("clock_behind_usec", srv.clock.Behind()/1e3)
+	t.Field("uptime_in_seconds", up)
+	t.Field("uptime_in_days", up/86400)
+	t.Field("hz", srv.set.Hz.Get())
+	t.Field("configured_hz", srv.set.Hz.Get())
+	t.Field("lru_clock", t.now/1e9&0xffffff)
+	t.Field("executable", exe)
+	t.Field("config_file", srv.registry.File())
+	t.Field("io_threads_active", 0)
+}
+
+// mode returns what Redis calls the way in which the server works with others.
+func (srv *Server) mode() string {
+	if srv.parts.Clustered {
+		return "cluster"
+	}
+	return "standalone"
 }
 
 func (srv *Server) port() int {
@@ -170,59 +142,59 @@ func (srv *Server) port() int {
 func (t *infoText) clients() {
 	srv := t.srv
 	e := &t.engine
-	t.field("connected_clients", srv.clients.count())
-	t.field("cluster_connections", 0)
-	t.field("maxclients", srv.set.MaxClients.Get())
-	t.field("client_recent_max_input_buffer", srv.queryMost.Load())
-	t.field("client_recent_max_output_buffer", srv.unsentMost.Load())
-	t.field("blocked_clients", srv.parked.Load())
-	t.field("paused_clients", srv.pause.held())
-	t.field("tracking_clients", 0)
-	t.field("pubsub_clients", srv.subscribed.Load())
-	t.field("watching_clients", 0)
-	t.field("clients_in_timeout_table", e.Waiting)
-	t.field("total_blocking_keys", e.WaitingKeys)
-	t.field("total_blocking_keys_on_nokey", 0)
+	t.Field("connected_clients", srv.clients.count())
+	t.Field("cluster_connections", 0)
+	t.Field("maxclients", srv.set.MaxClients.Get())
+	t.Field("client_recent_max_input_buffer", srv.queryMost.Load())
+	t.Field("client_recent_max_output_buffer", srv.unsentMost.Load())
+	t.Field("blocked_clients", srv.parked.Load())
+	t.Field("paused_clients", srv.pause.held())
+	t.Field("tracking_clients", 0)
+	t.Field("pubsub_clients", srv.subscribed.Load())
+	t.Field("watching_clients", 0)
+	t.Field("clients_in_timeout_table", e.Waiting)
+	t.Field("total_blocking_keys", e.WaitingKeys)
+	t.Field("total_blocking_keys_on_nokey", 0)
 }
 
 func (t *infoText) memory() {
 	srv := t.srv
 	e := &t.engine
-	rss, heap, total := srv.memory.read(t.now)
+	rss, heap, total := srv.memory.Read(t.now)
 	used := heap + uint64(e.Bytes)
 	limit := srv.set.MaxMemory.Get()
-	t.field("used_memory", used)
-	t.field("used_memory_human", human(used))
-	t.field("used_memory_rss", rss)
-	t.field("used_memory_rss_human", human(rss))
-	t.field("used_memory_peak", max(used, uint64(srv.peakBytes.Load())))
-	t.field("used_memory_peak_human", human(max(used, uint64(srv.peakBytes.Load()))))
-	t.field("used_memory_overhead", heap)
-	t.field("used_memory_startup", 0)
-	t.field("used_memory_dataset", e.Bytes)
-	t.field("used_memory_lua", 0)
-	t.field("used_memory_scripts", 0)
-	t.field("used_memory_functions", 0)
-	t.field("used_memory_vm_total", 0)
-	t.field("total_system_memory", total)
-	t.field("total_system_memory_human", human(total))
-	t.field("maxmemory", limit)
-	t.field("maxmemory_human", human(uint64(limit)))
-	t.field("maxmemory_policy", srv.set.MaxMemoryPolicy.Get())
-	t.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
-	t.field("mem_fragmentation_bytes", int64(rss)-int64(used))
-	t.field("mem_not_counted_for_evict", 0)
-	t.field("mem_clients_slaves", 0)
-	t.field("mem_clients_normal", srv.clientBytes.Load())
-	t.field("mem_aof_buffer", 0)
-	t.field("mem_replication_backlog", 0)
-	t.field("mem_allocator", runtime.Version())
-	t.field("allocator_allocated", used)
-	t.field("allocator_active", used)
-	t.field("allocator_resident", rss)
-	t.field("active_defrag_running", 0)
-	t.field("lazyfree_pending_objects", 0)
-	t.field("lazyfreed_objects", 0)
+	t.Field("used_memory", used)
+	t.Field("used_memory_human", info.Human(used))
+	t.Field("used_memory_rss", rss)
+	t.Field("used_memory_rss_human", info.Human(rss))
+	t.Field("used_memory_peak", max(used, uint64(srv.peakBytes.Load())))
+	t.Field("used_memory_peak_human", info.Human(max(used, uint64(srv.peakBytes.Load()))))
+	t.Field("used_memory_overhead", heap)
+	t.Field("used_memory_startup", 0)
+	t.Field("used_memory_dataset", e.Bytes)
+	t.Field("used_memory_lua", 0)
+	t.Field("used_memory_scripts", 0)
+	t.Field("used_memory_functions", 0)
+	t.Field("used_memory_vm_total", 0)
+	t.Field("total_system_memory", total)
+	t.Field("total_system_memory_human", info.Human(total))
+	t.Field("maxmemory", limit)
+	t.Field("maxmemory_human", info.Human(uint64(limit)))
+	t.Field("maxmemory_policy", srv.set.MaxMemoryPolicy.Get())
+	t.Field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
+	t.Field("mem_fragmentation_bytes", int64(rss)-int64(used))
+	t.Field("mem_not_counted_for_evict", 0)
+	t.Field("mem_clients_slaves", 0)
+	t.Field("mem_clients_normal", srv.clientBytes.Load())
+	t.Field("mem_aof_buffer", 0)
+	t.Field("mem_replication_backlog", 0)
+	t.Field("mem_allocator", runtime.Version())
+	t.Field("allocator_allocated", used)
+	t.Field("allocator_active", used)
+	t.Field("allocator_resident", rss)
+	t.Field("active_defrag_running", 0)
+	t.Field("lazyfree_pending_objects", 0)
+	t.Field("lazyfreed_objects", 0)
 }
 
 func (t *infoText) stats() {
@@ -231,122 +203,88 @@ func (t *infoText) stats() {
 	_, errorsTotal := srv.parts.Errors.Snapshot()
 	for _, v := range srv.statValues(&t.engine) {
 		if !strings.HasPrefix(v.name, "decisions_") {
-			t.field(v.name, srv.statsBase.value(v.name, v.n))
+			t.Field(v.name, srv.statsBase.value(v.name, v.n))
 		}
 	}
-	t.field("instantaneous_ops_per_sec", int64(ops))
-	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024))
-	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024))
-	t.field("total_error_replies", errorsTotal)
-	t.field("expired_stale_perc", "0.00")
-	t.field("expired_time_cap_reached_count", 0)
-	t.field("keyspace_hits", 0) // no key is ever missing: a key without state counts as unused
-	t.field("keyspace_misses", 0)
-	t.field("pubsub_channels", srv.topics.Len(pubsub.Channel))
-	t.field("pubsub_patterns", srv.topics.Len(pubsub.Pattern))
-	t.field("latest_fork_usec", 0)
-	t.field("total_forks", 0)
-	t.field("slave_expires_tracked_keys", 0)
-	t.field("active_defrag_hits", 0)
-	t.field("active_defrag_misses", 0)
-	t.field("active_defrag_key_hits", 0)
-	t.field("active_defrag_key_misses", 0)
-	t.field("total_active_defrag_time", 0)
-	t.field("total_reads_processed", srv.counts.Traffic().Reads)
+	t.Field("instantaneous_ops_per_sec", int64(ops))
+	t.Field("instantaneous_input_kbps", fmt.Sprintf("%.2f", in/1024))
+	t.Field("instantaneous_output_kbps", fmt.Sprintf("%.2f", out/1024))
+	t.Field("total_error_replies", errorsTotal)
+	t.Field("expired_stale_perc", "0.00")
+	t.Field("expired_time_cap_reached_count", 0)
+	t.Field("keyspace_hits", 0) // no key is ever missing: a key without state counts as unused
+	t.Field("keyspace_misses", 0)
+	t.Field("pubsub_channels", srv.topics.Len(pubsub.Channel))
+	t.Field("pubsub_patterns", srv.topics.Len(pubsub.Pattern))
+	t.Field("latest_fork_usec", 0)
+	t.Field("total_forks", 0)
+	t.Field("slave_expires_tracked_keys", 0)
+	t.Field("active_defrag_hits", 0)
+	t.Field("active_defrag_misses", 0)
+	t.Field("active_defrag_key_hits", 0)
+	t.Field("active_defrag_key_misses", 0)
+	t.Field("total_active_defrag_time", 0)
+	t.Field("total_reads_processed", srv.counts.Traffic().Reads)
 }
 
 func (t *infoText) replication() {
 	if t.srv.opts.Replication != nil {
-		t.node()
+		t.srv.opts.Replication.Section(&t.Text, t.srv.counters.forwarded.Load(), t.srv.counters.unknownOutcomes.Load())
 		return
 	}
-	t.field("role", "master")
-	t.field("connected_slaves", 0)
-	t.field("master_failover_state", "no-failover")
-	t.field("master_replid", t.srv.runID)
-	t.field("master_replid2", strings.Repeat("0", 40))
-	t.field("master_repl_offset", 0)
-	t.field("second_repl_offset", -1)
-	t.field("repl_backlog_active", 0)
-	t.field("repl_backlog_size", 0)
-	t.field("repl_backlog_first_byte_offset", 0)
-	t.field("repl_backlog_histlen", 0)
+	t.Field("role", "master")
+	t.Field("connected_slaves", 0)
+	t.Field("master_failover_state", "no-failover")
+	t.Field("master_replid", t.srv.runID)
+	t.Field("master_replid2", strings.Repeat("0", 40))
+	t.Field("master_repl_offset", 0)
+	t.Field("second_repl_offset", -1)
+	t.Field("repl_backlog_active", 0)
+	t.Field("repl_backlog_size", 0)
+	t.Field("repl_backlog_first_byte_offset", 0)
+	t.Field("repl_backlog_histlen", 0)
 }
-
-func (t *infoText) cpu() {
-	for _, who := range []struct {
-		id   int
-		name string
-	}{{syscall.RUSAGE_SELF, ""}, {syscall.RUSAGE_CHILDREN, "_children"}} {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(who.id, &u); err != nil {
-			continue
-		}
-		t.field("used_cpu_sys"+who.name, seconds(u.Stime))
-		t.field("used_cpu_user"+who.name, seconds(u.Utime))
-	}
-}
-
-func seconds(tv syscall.Timeval) string { return fmt.Sprintf("%d.%06d", tv.Sec, tv.Usec) }
 
 func (t *infoText) commandStats() {
 	for _, c := range t.srv.commandTotals() {
-		each := 0.0
-		if c.Calls() > 0 {
-			each = float64(c.Latency.Sum) / 1e3 / float64(c.Calls())
-		}
-		t.field("cmdstat_"+c.Name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
-			c.Calls(), c.Latency.Sum/1e3, each, c.Rejected, c.Failed))
+		t.Command(&c.Command)
 	}
 }
 
 func (t *infoText) latencyStats() {
-	wanted := t.srv.set.Percentiles()
-	if len(wanted) == 0 {
-		return
-	}
 	for _, c := range t.srv.commandTotals() {
-		if c.Calls() == 0 {
-			continue
-		}
-		parts := make([]string, len(wanted))
-		for i, p := range wanted {
-			parts[i] = fmt.Sprintf("p%s=%.3f", strconv.FormatFloat(p, 'f', -1, 64), float64(c.Latency.Quantile(p/100))/1e3)
-		}
-		t.field("latency_percentiles_usec_"+c.Name, strings.Join(parts, ","))
+		t.Percentiles(&c.Command, t.srv.set.Percentiles())
 	}
 }
 
 func (t *infoText) errorStats() {
 	counts, _ := t.srv.parts.Errors.Snapshot()
-	names := make([]string, 0, len(counts))
-	for name := range counts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		t.field("errorstat_"+name, fmt.Sprintf("count=%d", counts[name]))
-	}
+	t.Errors(counts)
+}
+
+func (t *infoText) persistence() {
+	st := t.srv.durable.stats()
+	t.Persistence(&st, &info.Persistence{Now: t.now, Started: t.srv.started, Changes: t.srv.ChangesSinceSnapshot(), Refusing: t.srv.Refusing()})
 }
 
 func (t *infoText) keyspace() {
 	if n := t.engine.Keys; n > 0 {
-		t.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", n, n))
+		t.Field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0,subexpiry=0", n, n))
 	}
 }
 
 func (t *infoText) limiter() {
 	e := &t.engine
-	t.field("keys", e.Keys)
-	t.field("table_bytes", e.Bytes)
-	t.field("waiting", e.Waiting)
-	t.field("keys_waited_for", e.WaitingKeys)
+	t.Field("keys", e.Keys)
+	t.Field("table_bytes", e.Bytes)
+	t.Field("waiting", e.Waiting)
+	t.Field("keys_waited_for", e.WaitingKeys)
 	for _, v := range t.srv.statValues(&t.engine) {
 		if strings.HasPrefix(v.name, "decisions_") {
-			t.field(v.name, t.srv.statsBase.value(v.name, v.n))
+			t.Field(v.name, t.srv.statsBase.value(v.name, v.n))
 		}
 	}
-	t.field("shards", t.srv.set.Shards.Get())
+	t.Field("shards", t.srv.set.Shards.Get())
 	t.rules()
 }
 
@@ -362,72 +300,14 @@ func (t *infoText) rules() {
 	}
 	set := t.srv.Rules()
 	sum := set.Sum()
-	t.field("rules", len(set.Rules()))
-	t.field("rules_source", source)
-	t.field("rules_sum", hex.EncodeToString(sum[:8]))
-	t.field("rules_in_force_since", st.Since/int64(time.Second))
-	t.field("rules_loads", st.Loaded)
-	t.field("rules_failed_loads", st.Failed)
-	t.field("rules_last_load_status", status)
+	t.Field("rules", len(set.Rules()))
+	t.Field("rules_source", source)
+	t.Field("rules_sum", hex.EncodeToString(sum[:8]))
+	t.Field("rules_in_force_since", st.Since/int64(time.Second))
+	t.Field("rules_loads", st.Loaded)
+	t.Field("rules_failed_loads", st.Failed)
+	t.Field("rules_last_load_status", status)
 	if st.Problem != "" {
-		t.field("rules_last_error", resp.Excerpt([]byte(st.Problem)))
+		t.Field("rules_last_error", resp.Excerpt([]byte(st.Problem)))
 	}
-}
-
-// human writes bytes as Redis does: 1.50M.
-func human(n uint64) string {
-	units := "BKMGTP"
-	f, i := float64(n), 0
-	for f >= 1024 && i < len(units)-1 {
-		f /= 1024
-		i++
-	}
-	if i == 0 {
-		return fmt.Sprintf("%dB", n)
-	}
-	return fmt.Sprintf("%.2f%c", f, units[i])
-}
-
-// memoryReading holds the last reading of the process's memory from the system. A reading is
-// expensive, so there is at most one every memoryEvery.
-type memoryReading struct {
-	mu               sync.Mutex // guards all below
-	at               int64      // ns of Unix time; 0: never
-	rss, heap, total uint64
-}
-
-const memoryEvery = int64(100 * time.Millisecond)
-
-// read returns the bytes of resident memory, of Go's heap and of the machine. They are at most a
-// tenth of a second old.
-func (m *memoryReading) read(now int64) (rss, heap, total uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.at == 0 || now-m.at >= memoryEvery {
-		m.at, m.rss, m.heap, m.total = now, residentBytes(), heapBytes(), totalMemory()
-	}
-	return m.rss, m.heap, m.total
-}
-
-// heapBytes returns the bytes of the objects on the Go heap.
-func heapBytes() uint64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	if sample[0].Value.Kind() != metrics.KindUint64 {
-		return 0
-	}
-	return sample[0].Value.Uint64()
-}
-
-// residentBytes returns the process's resident memory, or 0 if /proc does not have it.
-func residentBytes() uint64 {
-	data, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	var size, resident uint64
-	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
-		return 0
-	}
-	return resident * uint64(os.Getpagesize())
 }

@@ -8,6 +8,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/info"
 	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
@@ -58,114 +59,40 @@ func (c *call) memoryUsage() {
 	c.Int(info.Bytes)
 }
 
-// memoryFigures holds the figures of MEMORY STATS and DOCTOR, in bytes.
-type memoryFigures struct {
-	used     int64 // live objects on the heap, the table among them
-	active   int64 // the heap's pages in use
-	idle     int64 // the heap's pages that are free and could go back to the system
-	resident int64 // of the process, as the system sees it
-	peak     int64
-	clients  int64 // buffers of all clients
-	table    int64 // keys and their state
-	keys     int64
-}
-
 // withFigures calls reply with the figures. It walks the shards in steps.
-func (c *call) withFigures(reply func(*memoryFigures)) {
+func (c *call) withFigures(reply func(*info.Memory)) {
 	keys.Sum(c.inner(), c.srv.states(), func(sum *engine.Stats) {
 		f := c.srv.memoryFigures(sum)
 		reply(&f)
 	})
 }
 
-func (srv *Server) memoryFigures(table *engine.Stats) memoryFigures {
+func (srv *Server) memoryFigures(table *engine.Stats) info.Memory {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(sample)
-	f := memoryFigures{
-		used:     int64(sample[0].Value.Uint64()),
-		idle:     int64(sample[2].Value.Uint64()),
-		resident: int64(residentBytes()),
-		clients:  srv.clientBytes.Load(),
-		table:    table.Bytes,
-		keys:     table.Keys,
+	f := info.Memory{
+		Used:     int64(sample[0].Value.Uint64()),
+		Idle:     int64(sample[2].Value.Uint64()),
+		Resident: int64(info.ResidentBytes()),
+		Clients:  srv.clientBytes.Load(),
+		Table:    table.Bytes,
+		Keys:     table.Keys,
 	}
-	f.active = f.used + int64(sample[1].Value.Uint64())
-	f.peak = max(f.used, srv.peakBytes.Load())
+	f.Active = f.Used + int64(sample[1].Value.Uint64())
+	f.Peak = max(f.Used, srv.peakBytes.Load())
 	return f
 }
 
-func (c *call) memoryStats() { c.withFigures(c.figures) }
-
-func (c *call) figures(f *memoryFigures) {
-	ratio := func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) }
-	perKey := int64(0)
-	if f.keys > 0 {
-		perKey = f.table / f.keys
-	}
-	figures := []struct {
-		name  string
-		value any
-	}{
-		{"peak.allocated", f.peak},
-		{"total.allocated", f.used},
-		{"clients.normal", f.clients},
-		{"overhead.total", max(f.used-f.table, 0)},
-		{"keys.count", f.keys},
-		{"keys.bytes-per-key", perKey},
-		{"dataset.bytes", f.table},
-		{"dataset.percentage", 100 * ratio(f.table, f.used)},
-		{"peak.percentage", 100 * ratio(f.used, f.peak)},
-		{"allocator.allocated", f.used},
-		{"allocator.active", f.active},
-		{"allocator.resident", f.resident},
-		{"allocator-fragmentation.ratio", ratio(f.active, f.used)},
-		{"allocator-fragmentation.bytes", f.active - f.used},
-		{"fragmentation", ratio(f.resident, f.used)},
-		{"fragmentation.bytes", f.resident - f.used},
-	}
-	c.Map(len(figures))
-	for _, v := range figures {
-		c.Text(v.name)
-		switch n := v.value.(type) {
-		case int64:
-			c.Int(n)
-		case float64:
-			c.Double(n)
-		}
-	}
-}
+func (c *call) memoryStats() { c.withFigures(func(f *info.Memory) { f.Stats(&c.Reply) }) }
 
 func (c *call) memoryDoctor() {
-	c.withFigures(func(f *memoryFigures) {
-		c.Verbatim(memoryAdvice(f, c.srv.set.MaxMemory.Get(), c.srv.clientsBudget()))
-	})
-}
-
-// memoryAdvice says in words what the figures mean. maxKeys is maxmemory and maxClients is
-// maxmemory-clients, in bytes, 0 for no limit.
-func memoryAdvice(f *memoryFigures, maxKeys, maxClients int64) string {
-	size := func(n int64) string { return human(uint64(n)) }
-	var advice []string
-	if maxKeys > 0 && f.table > maxKeys/10*9 {
-		advice = append(advice, fmt.Sprintf("The keys take %s of the %s that maxmemory allows. Raise it, or use limits that reset sooner: a key goes when its limit is as if never used.", size(f.table), size(maxKeys)))
-	}
-	if maxClients > 0 && f.clients > maxClients/2 {
-		advice = append(advice, fmt.Sprintf("The clients' buffers hold %s of the %s that maxmemory-clients allows; over it the largest client is closed. CLIENT LIST shows who does not read its replies (omem) or sends much at once (qbuf).", size(f.clients), size(maxClients)))
-	}
-	if f.idle > f.active && f.idle > 64<<20 {
-		advice = append(advice, fmt.Sprintf("The process holds %s, of which %s lie idle. They go back to the system in time; MEMORY PURGE does it now.", size(f.resident), size(f.idle)))
-	}
-	if len(advice) == 0 {
-		return fmt.Sprintf("Nothing to worry about: %d keys take %s, the clients' buffers %s, the process %s.\n",
-			f.keys, size(f.table), size(f.clients), size(f.resident))
-	}
-	return "- " + strings.Join(advice, "\n- ") + "\n"
+	c.withFigures(func(f *info.Memory) { c.Verbatim(f.Advice(c.srv.set.MaxMemory.Get(), c.srv.clientsBudget())) })
 }
 
 // memoryPurge collects garbage in its own goroutine, since the collection of a large heap would
 // delay every client that shares this one's goroutine.
 func (c *call) memoryPurge() {
-	c.inBackground(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
+	c.client.Background(func() error { debug.FreeOSMemory(); return nil }, c.okOrFail)
 }
 
 func (c *call) memoryClasses() {

@@ -63,31 +63,7 @@ func TestMemoryStats(t *testing.T) {
 	}
 }
 
-func TestMemoryAdvice(t *testing.T) {
-	t.Parallel()
-	const mb = 1 << 20
-	for _, step := range []struct {
-		name                string
-		f                   memoryFigures
-		maxKeys, maxClients int64
-		want                []string
-	}{
-		{"idle", memoryFigures{resident: 12 * mb}, 0, 256 * mb, []string{"Nothing to worry about: 0 keys take 0B"}},
-		{"few idle", memoryFigures{active: 1, idle: 64 * mb}, 0, 0, []string{"Nothing to worry about"}},
-		{"no limits", memoryFigures{table: 100 * mb, active: 110 * mb, resident: 120 * mb, clients: 90 * mb}, 0, 0, []string{"Nothing to worry about"}},
-		{"90 %", memoryFigures{table: 90 * mb}, 100 * mb, 0, []string{"Nothing to worry about"}},
-		{"over 90 %", memoryFigures{table: 91 * mb}, 100 * mb, 0, []string{"- The keys take 91.00M of the 100.00M that maxmemory allows."}},
-		{"clients", memoryFigures{clients: 129 * mb}, 0, 256 * mb, []string{"- The clients' buffers hold 129.00M of the 256.00M"}},
-		{"idle pages", memoryFigures{active: 100 * mb, idle: 101 * mb, resident: 300 * mb}, 0, 0, []string{"MEMORY PURGE does it now"}},
-		{"all", memoryFigures{table: 95 * mb, active: 100 * mb, idle: 200 * mb, resident: 300 * mb, clients: 99}, 100 * mb, 100, []string{"- The keys", "\n- The clients'", "\n- The process"}},
-	} {
-		got := memoryAdvice(&step.f, step.maxKeys, step.maxClients)
-		for _, w := range step.want {
-			if !strings.Contains(got, w) {
-				t.Errorf("%s: no %q in %q", step.name, w, got)
-			}
-		}
-	}
+func TestMemoryDoctor(t *testing.T) {
 	if got := newTestServer(t).client().do("MEMORY", "DOCTOR").Text; !strings.HasSuffix(got, ".\n") {
 		t.Error(got)
 	}

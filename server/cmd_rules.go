@@ -58,7 +58,7 @@ func rulesError(err error) string {
 // failChange replies with the error of a change of the rules.
 func (c *call) failChange(err error) {
 	if errors.Is(err, ErrNotLeading) {
-		c.raftError(err)
+		c.srv.opts.Replication.Fail(c.inner(), err)
 		return
 	}
 	c.Fail(rulesError(err))
@@ -68,7 +68,7 @@ func (c *call) failChange(err error) {
 // replies with what has changed.
 func (c *call) changeRules(change func() (rules.Changes, error)) {
 	var done rules.Changes
-	c.inBackground(func() (err error) { done, err = change(); return err }, func(err error) {
+	c.client.Background(func() (err error) { done, err = change(); return err }, func(err error) {
 		if err != nil {
 			c.failChange(err)
 			return
@@ -137,7 +137,7 @@ func (c *call) rulesMode() {
 		c.Fail("ERR mode must be enforce, shadow or off: " + resp.Quote(c.Args[4]))
 		return
 	}
-	c.inBackground(func() error { return c.srv.setRuleMode(ns, name, mode) }, func(err error) {
+	c.client.Background(func() error { return c.srv.setRuleMode(ns, name, mode) }, func(err error) {
 		if err != nil {
 			c.failChange(err)
 			return
@@ -209,7 +209,7 @@ func (c *call) rulesGet() {
 	}
 	ns, srv := string(c.Args[2]), c.srv
 	var text []byte
-	c.inBackground(func() (err error) {
+	c.client.Background(func() (err error) {
 		srv.rules.mu.Lock() // one large file at a time
 		defer srv.rules.mu.Unlock()
 		text, err = srv.Rules().Excerpt(ns, name)

@@ -39,7 +39,7 @@ func (c *call) save() {
 	if !c.keeps() {
 		return
 	}
-	c.inBackground(c.srv.Snapshot, func(err error) {
+	c.client.Background(c.srv.Snapshot, func(err error) {
 		if err != nil {
 			c.Fail(snapshotError(err))
 			return
@@ -93,7 +93,7 @@ func (c *call) backup() {
 	}
 	name := string(c.Args[1])
 	var path string
-	c.inBackground(func() (err error) {
+	c.client.Background(func() (err error) {
 		path, err = c.srv.durable.Backup(name)
 		return err
 	}, func(err error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/config"
+	"limitdb/server/info"
 )
 
 // The output limit of each class holds for its clients, hard and soft.
@@ -106,7 +107,7 @@ func TestClientsBudget(t *testing.T) {
 	for memory, want := range map[int64]bool{1 << 20: true, 1 << 62: false} {
 		o := ts.opts
 		o.Memory = memory
-		if got := New(o).opts.Memory == memory; got != want && totalMemory() > 0 {
+		if got := New(o).opts.Memory == memory; got != want && info.TotalMemory() > 0 {
 			t.Errorf("a cgroup of %d bytes: %v", memory, got)
 		}
 	}

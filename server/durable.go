@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"limitdb/internal/stats"
 	"limitdb/resp"
@@ -283,18 +282,16 @@ func (srv *Server) Snapshot() error {
 	return err
 }
 
-// inBackground runs work in its own goroutine and parks the session until work returns. It
-// then calls reply with the error.
-func (c *call) inBackground(work func() error, reply func(err error)) {
+// Background implements handler.Client.
+func (s *session) Background(work func() error, reply func(err error)) {
 	var done atomic.Bool
 	var result error
-	conn := c.client.conn
 	go func() {
 		result = work()
 		done.Store(true)
-		conn.Wake()
+		s.conn.Wake()
 	}()
-	c.client.park(func() bool {
+	s.park(func() bool {
 		if !done.Load() {
 			return false
 		}
@@ -309,74 +306,4 @@ func snapshotError(err error) string {
 		return errSnapshotting
 	}
 	return "ERR " + err.Error()
-}
-
-// persistence writes the persistence section of INFO.
-func (t *infoText) persistence() {
-	srv := t.srv
-	st := srv.durable.stats()
-	seconds := func(ns int64, there bool) int64 {
-		if !there {
-			return -1
-		}
-		return (ns + int64(time.Second) - 1) / int64(time.Second)
-	}
-	status := func(failed bool) string {
-		if failed {
-			return "err"
-		}
-		return "ok"
-	}
-	last := st.LastSnapshot
-	if last == 0 {
-		last = srv.started
-	}
-	t.field("loading", yesNo(st.Loading))
-	t.field("async_loading", 0)
-	t.field("current_cow_peak", 0)
-	t.field("current_cow_size", 0)
-	t.field("rdb_changes_since_last_save", srv.ChangesSinceSnapshot())
-	t.field("rdb_bgsave_in_progress", yesNo(st.Snapshotting))
-	t.field("rdb_last_save_time", last/int64(time.Second))
-	t.field("rdb_last_bgsave_status", status(st.LastSnapshotFailed))
-	t.field("rdb_last_bgsave_time_sec", seconds(st.LastSnapshotTook, st.LastSnapshotTook > 0))
-	t.field("rdb_current_bgsave_time_sec", seconds(t.now-st.SnapshotBegan, st.Snapshotting))
-	t.field("rdb_saves", st.Snapshots)
-	t.field("aof_enabled", yesNo(st.Log))
-	t.field("aof_rewrite_in_progress", yesNo(st.Log && st.Snapshotting))
-	t.field("aof_rewrite_scheduled", 0)
-	t.field("aof_last_rewrite_time_sec", seconds(st.LastSnapshotTook, st.Log && st.LastSnapshotTook > 0))
-	t.field("aof_current_rewrite_time_sec", seconds(t.now-st.SnapshotBegan, st.Log && st.Snapshotting))
-	t.field("aof_last_bgrewrite_status", status(st.Log && st.LastSnapshotFailed))
-	t.field("aof_last_write_status", status(srv.Refusing()))
-	if st.Log {
-		t.field("aof_current_size", st.LogBytes+st.BaseBytes)
-		t.field("aof_base_size", st.BaseBytes)
-		t.field("aof_pending_rewrite", 0)
-		t.field("aof_files", st.LogFiles)
-		t.field("aof_bytes_written", st.BytesWritten)
-		t.field("aof_writes", st.Writes)
-		t.field("aof_fsyncs", st.Syncs)
-		t.field("aof_unsynced_age_ms", st.UnsyncedAge/int64(time.Millisecond))
-		t.field("aof_failures", st.Failures)
-		t.field("aof_waiting_replies", st.Waiting)
-	}
-	if st.Loading {
-		t.loading(&st)
-	}
-}
-
-func (t *infoText) loading(st *stats.Durability) {
-	t.field("loading_start_time", st.LoadBegan/int64(time.Second))
-	t.field("loading_total_bytes", st.LoadTotal)
-	t.field("loading_loaded_bytes", st.LoadedBytes)
-	percent, eta := int64(0), int64(0)
-	if st.LoadTotal > 0 {
-		percent = st.LoadedBytes * 100 / st.LoadTotal
-	}
-	if st.LoadedBytes > 0 {
-		eta = (t.now - st.LoadBegan) / 1e6 * (st.LoadTotal - st.LoadedBytes) / st.LoadedBytes / 1000
-	}
-	t.field("loading_loaded_perc", percent)
-	t.field("loading_eta_seconds", max(0, eta))
 }

@@ -16,8 +16,6 @@ const (
 	errMaxClients      = "ERR max number of clients reached"
 	errUnknownOutcome  = "UNKNOWNOUTCOME the node stopped leading before this was on a majority of the nodes: it may have been counted"
 	errForwardSize     = "ERR the command is longer than 16 MB: send it to the node that leads"
-	errNoRaft          = "ERR this server stands alone: raft-addr is not set"
-	errNoCluster       = "ERR This instance has cluster support disabled"
 	errNoPersistence   = "ERR this server keeps its state in memory only: there is nothing to save (CONFIG SET appendonly yes turns the log on)"
 	errLoading         = "LOADING limitdb is loading the dataset in memory"
 	errSnapshotting    = "ERR Background save already in progress"

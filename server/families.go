@@ -1,6 +1,7 @@
 package server
 
 import (
+	"limitdb/server/cluster"
 	"limitdb/server/handler"
 	"limitdb/server/keys"
 	"limitdb/server/limits"
@@ -8,7 +9,7 @@ import (
 )
 
 // families are the tables of the cmd_*.go files and of the packages below, in the order of the reference.
-func families() [][]command {
+func families(r *cluster.Replication, snapshot func() error) [][]command {
 	var all [][]command
 	for _, rows := range limits.Families() {
 		all = append(all, adapted(rows, (*call).inner))
@@ -31,8 +32,8 @@ func families() [][]command {
 		latencyCommands(),
 		memoryCommands(),
 		commandCommands(),
-		clusterCommands(),
-		raftCommands(),
+		adapted(r.Rows(snapshot), (*call).inner),
+		waitCommands(),
 		pubsubCommands(),
 	)
 }

@@ -34,6 +34,12 @@ type testServer struct {
 // newTestServer starts a server with directives given as "name value".
 func newTestServer(t testing.TB, directives ...string) *testServer {
 	t.Helper()
+	return newTestServerWith(t, func(*Options) {}, directives...)
+}
+
+// newTestServerWith is newTestServer for a server whose options are changed first.
+func newTestServerWith(t testing.TB, change func(*Options), directives ...string) *testServer {
+	t.Helper()
 	registry, set := config.New()
 	var args []string
 	for _, d := range directives {
@@ -44,14 +50,16 @@ func newTestServer(t testing.TB, directives ...string) *testServer {
 		t.Fatal(err)
 	}
 	ts := &testServer{t: t, clock: clock.NewFake(testStart), engine: engine.New(engine.Options{Seed: 1})}
-	ts.Server = New(Options{
+	o := Options{
 		Settings: set, Registry: registry, Engine: ts.engine, Clock: ts.clock, Version: "test",
 		Shutdown: func(now bool) {
 			ts.mu.Lock()
 			ts.stops = append(ts.stops, now)
 			ts.mu.Unlock()
 		},
-	})
+	}
+	change(&o)
+	ts.Server = New(o)
 	return ts
 }
 

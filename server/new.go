@@ -11,6 +11,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/info"
 	"limitdb/server/spec"
 	"limitdb/transport"
 	"limitdb/uplink"
@@ -21,7 +22,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if all := int64(min(totalMemory(), math.MaxInt64)); o.Memory == 0 || all > 0 && all < o.Memory {
+	if all := int64(min(info.TotalMemory(), math.MaxInt64)); o.Memory == 0 || all > 0 && all < o.Memory {
 		o.Memory = all
 	}
 	srv := &Server{
@@ -33,7 +34,6 @@ func New(o Options) *Server {
 		opts:     o,
 		runID:    newRunID(),
 		started:  o.Clock.Now(),
-		table:    newTable(families()),
 		evict:    make(chan struct{}, 1),
 		swapped:  make(chan struct{}, 1),
 
@@ -41,6 +41,7 @@ func New(o Options) *Server {
 		// A reservation is paid for later, so Burst + 1 attempts are granted at once.
 		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
+	srv.table = newTable(families(o.Replication, srv.Snapshot))
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(2*runtime.GOMAXPROCS(0), len(srv.table.all))
 	srv.monitors.init(srv)

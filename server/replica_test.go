@@ -10,6 +10,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
+	"limitdb/server/cluster"
 	"limitdb/server/spec"
 )
 
@@ -28,9 +29,8 @@ type primary struct {
 func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 	p := &primary{turn: 1}
 	p.holds.Store(true)
-	ts := newTestServer(t, directives...)
-	ts.parts.Clustered = true
-	ts.Server.opts.Replication = &Replication{
+	var ts *testServer
+	r := &Replication{
 		Leader: func() (id, leader string) { return "me", p.leader },
 		Members: func() ([]Member, error) {
 			return []Member{
@@ -43,13 +43,14 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 			p.status.Leader = p.leader
 			return p.status
 		},
-		Table:    ts.Server.states,
+		Table:    func() *engine.Engine { return ts.states() },
 		Add:      func(id, _ string) error { return errors.New("replication: no room for " + id) },
 		Remove:   func(string) error { return ErrNotLeading },
 		Promote:  func(id string) error { return fmt.Errorf("%w: %s", ErrNotYet, id) },
 		Demote:   func(string) error { return nil },
 		Transfer: func(id string) error { return errors.New("to [" + id + "]") },
 	}
+	ts = newTestServerWith(t, func(o *Options) { o.Replication = r }, directives...)
 	ts.Server.durable.Durability = &Durability{
 		Turn: func() uint64 { return p.turn },
 		Wait: func(turn uint64, fn func(error)) bool {
@@ -184,7 +185,7 @@ func TestNodeThatFollows(t *testing.T) {
 func TestServerThatStandsAlone(t *testing.T) {
 	c := newTestServer(t).client()
 	for _, in := range []string{"RAFT LEADER", "RAFT INFO", "RAFT SERVER LIST", "RAFT SERVER ADD a b", "RAFT TRANSFER", "RAFT SNAPSHOT"} {
-		if got := c.raw(in + "\r\n"); got != "-"+errNoRaft+"\r\n" {
+		if got := c.raw(in + "\r\n"); got != "-"+cluster.ErrNoRaft+"\r\n" {
 			t.Errorf("%s: %q", in, got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/server/handler"
+	"limitdb/server/info"
 	"limitdb/server/latency"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
@@ -110,7 +111,7 @@ type Server struct {
 	subscribed  atomic.Int64 // clients with a subscription
 	queryMost   atomic.Int64 // the most that a client had unread, and unsent, when the
 	unsentMost  atomic.Int64 // housekeeper looked last
-	memory      memoryReading
+	memory      info.MemoryReading
 	rates       stats.Rates
 	peakBytes   atomic.Int64
 }

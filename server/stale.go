@@ -43,3 +43,9 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 		return done
 	}
 }
+
+// KnowsClusters implements handler.Client.
+func (s *session) KnowsClusters() { s.knowsClusters = true }
+
+// ReadsHere implements handler.Client.
+func (s *session) ReadsHere(on bool) { s.readOnly = on }

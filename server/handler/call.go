@@ -53,6 +53,13 @@ type Client interface {
 	MayWait(w *engine.Waiter, most int64)
 	// Await parks the session until w has been decided. It then calls reply with w's key.
 	Await(w *engine.Waiter, reply func(key []byte))
+	// Background runs work in its own goroutine and parks the session until work returns. It then calls reply with the
+	// error.
+	Background(work func() error, reply func(err error))
+	// KnowsClusters notes that the client knows clusters: from now on it is told which node leads.
+	KnowsClusters()
+	// ReadsHere sets whether a node that does not lead may serve the client's reads from its own table.
+	ReadsHere(on bool)
 	// OutputLimit returns the most bytes that the client's unsent replies may have.
 	OutputLimit() int64
 }

@@ -8,27 +8,14 @@ import (
 	"limitdb/server/spec"
 )
 
-// Cluster and replication, as Redis has them. A server that stands alone says so.
-func clusterCommands() []command {
-	const conn = spec.Fast | spec.Loading | spec.Stale | spec.Conn
-	alone := func(c *call) { c.Fail(errNoCluster) }
+// waitCommands are the commands that wait for durability.
+func waitCommands() []command {
 	row := rows("cluster", "O(1)", 0)
 	return []command{
-		{
-			Command: spec.Command{
-				Name: "CLUSTER", Arity: -2, Group: "cluster", Complexity: "O(1)",
-				Summary: "A container for commands by which clients find the nodes. Without raft-addr, each is an error.",
-			},
-			subs: clusterSubs(),
-		},
-		row("READONLY", 1, conn|spec.Client, "Lets a node that does not lead serve reads from its own table, which may be out of date. An error without raft-addr.", func(c *call) { c.readsMay(true) }),
-		row("READWRITE", 1, conn|spec.Client, "Ends READONLY.", func(c *call) { c.readsMay(false) }),
-		row("ASKING", 1, spec.Fast|spec.Conn, "Returns an error: cluster support is disabled.", alone),
 		row("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
 			spec.Integer("numreplicas"), spec.Integer("timeout")),
 		row("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			spec.Integer("numlocal"), spec.Integer("numreplicas"), spec.Integer("timeout")),
-		row("ROLE", 1, spec.Fast|spec.Loading|spec.Stale|spec.Admin, "Returns whether this node decides (master) or another does (slave), and which.", (*call).roleReply),
 	}
 }
 
@@ -49,7 +36,7 @@ func (c *call) wait() {
 	}
 	ms, _ := resp.ParseInt(c.Args[2]) // goodTimeout has checked it
 	turn, others := c.client.turn, 0
-	c.inBackground(func() error {
+	c.client.Background(func() error {
 		done := make(chan error, 1)
 		if c.srv.durable.Wait(turn, func(err error) { done <- err }) {
 			c.srv.durable.Kick()
@@ -119,7 +106,7 @@ func (c *call) logged() bool { return c.srv.durable.stats().Log }
 func (c *call) waitSync(timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
 	d := &c.srv.durable
-	c.inBackground(func() error {
+	c.client.Background(func() error {
 		done := d.syncs.join(d.Sync)
 		err := within(done, ms)
 		if err == errLate {
@@ -128,7 +115,7 @@ func (c *call) waitSync(timeout []byte) {
 		return err
 	}, func(err error) {
 		c.Array(2)
-		c.Int(int64(yesNo(err == nil)))
+		c.Bit(err == nil)
 		c.Int(0)
 	})
 }

@@ -1,9 +1,9 @@
-package server
+package info
 
 import "syscall"
 
-// totalMemory returns the machine's memory in bytes.
-func totalMemory() uint64 {
+// TotalMemory returns the machine's memory in bytes.
+func TotalMemory() uint64 {
 	var si syscall.Sysinfo_t
 	if err := syscall.Sysinfo(&si); err != nil {
 		return 0

@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"strings"
+
+	"limitdb/server/handler"
+	"limitdb/server/info"
+	"limitdb/server/spec"
+)
+
+// raftRow is RAFT, the commands about the nodes that hold one state.
+func (r *Replication) raftRow(snapshot func() error) row {
+	const about = spec.Loading | spec.Stale
+	const each = "O(n) for n nodes"
+	action := func(name string, args ...spec.Argument) spec.Argument {
+		return spec.Argument{Name: name, Kind: "block", Token: strings.ToUpper(name), Args: args}
+	}
+	all := handler.Rows[call]("cluster", "O(1)", 0)("RAFT", -2, 0, "A container for commands about the nodes that hold one state.", nil)
+	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) {
+		if r == nil {
+			run = func(c *call) { c.Fail(ErrNoRaft) }
+		}
+		all.Rows = append(all.Rows, handler.Rows[call]("cluster", complexity, f)(name, arity, 0, summary, run, args...))
+	}
+	sub("LEADER", 2, spec.Fast|about, "O(1)", "Returns the address at which clients reach the node that leads, or null.", r.leader)
+	sub("INFO", 2, about, each, "Returns what this node is, by name: its id, cluster, state, leader, term, indexes, and how many members and voters there are.", r.raftInfo)
+	sub("SERVER", -3, spec.Admin|about|spec.Client, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", r.server,
+		spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
+			{Name: "list", Kind: "pure-token", Token: "LIST"},
+			action("add", spec.Text("id"), spec.Text("address")),
+			action("remove", spec.Text("id")), action("promote", spec.Text("id")), action("demote", spec.Text("id")),
+		}})
+	sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead, after all replies that are due: the one with this id, or any that has caught up.", r.transfer,
+		spec.Optional(spec.Text("id")))
+	sub("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node and cuts off its log, and replies when that is on the disk.",
+		func(c *call) { r.change(c, snapshot) })
+	all.Rows = append(all.Rows, handler.Rows[call]("cluster", "O(1)", about)("HELP", 2, 0, "Lists the subcommands.", nil))
+	return all
+}
+
+func (r *Replication) leader(c *call) {
+	if _, leader := r.Leader(); leader != "" {
+		c.Bulk([]byte(leader))
+		return
+	}
+	c.Null()
+}
+
+func (r *Replication) raftInfo(c *call) {
+	s := r.Status()
+	all, _ := r.Members() // none while the node starts or stops
+	voters := 0
+	for _, m := range all {
+		voters += info.YesNo(m.Voter)
+	}
+	c.Map(11)
+	for _, f := range [][2]string{{"id", s.ID}, {"cluster", s.Cluster}, {"state", s.State}, {"serves", serving(&s)}, {"leader", s.Leader}} {
+		c.Text(f[0])
+		c.Text(f[1])
+	}
+	for _, f := range []struct {
+		name string
+		n    uint64
+	}{
+		{"term", s.Term},
+		{"last-index", s.Last},
+		{"commit-index", s.Committed},
+		{"applied-index", s.Applied},
+		{"members", uint64(len(all))},
+		{"voters", uint64(voters)},
+	} {
+		c.Text(f.name)
+		c.Int(int64(f.n))
+	}
+}
+
+func (r *Replication) server(c *call) {
+	action := strings.ToUpper(string(c.Args[2]))
+	args := c.Args[3:]
+	arg := func(i int) string { return string(args[i]) }
+	switch change := map[string]func(string) error{"REMOVE": r.Remove, "PROMOTE": r.Promote, "DEMOTE": r.Demote}[action]; {
+	case action == "LIST" && len(args) == 0:
+		r.list(c)
+	case action == "ADD" && len(args) == 2:
+		id, address := arg(0), arg(1)
+		r.change(c, func() error { return r.Add(id, address) })
+	case change != nil && len(args) == 1:
+		id := arg(0)
+		r.change(c, func() error { return change(id) })
+	default:
+		c.Fail("ERR syntax error: use RAFT SERVER LIST, ADD id address, REMOVE id, PROMOTE id or DEMOTE id")
+	}
+}
+
+func (r *Replication) list(c *call) {
+	all, err := r.Members()
+	if err != nil {
+		r.Fail(c, err)
+		return
+	}
+	c.Array(len(all))
+	for _, m := range all {
+		fields := [][2]string{
+			{"id", m.ID},
+			{"address", m.Address},
+			{"client", m.Client},
+			{"vote", map[bool]string{true: "voter", false: "nonvoter"}[m.Voter]},
+			{"role", map[bool]string{true: "leader", false: "follower"}[m.Leader]},
+		}
+		c.Map(len(fields) + 1)
+		for _, f := range fields {
+			c.Text(f[0])
+			c.Text(f[1])
+		}
+		c.Text("last-index")
+		c.Int(int64(m.Last))
+	}
+}
+
+func (r *Replication) transfer(c *call) {
+	if len(c.Args) > 3 {
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	id := ""
+	if len(c.Args) == 3 {
+		id = string(c.Args[2])
+	}
+	r.change(c, func() error { return r.Transfer(id) })
+}
+
+// change parks the session until a change is made.
+func (r *Replication) change(c *call, change func() error) {
+	c.Client.Background(change, func(err error) {
+		if err != nil {
+			r.Fail(c, err)
+			return
+		}
+		c.OK()
+	})
+}

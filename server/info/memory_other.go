@@ -1,0 +1,6 @@
+//go:build !linux
+
+package info
+
+// TotalMemory returns 0, since it does not ask this system.
+func TotalMemory() uint64 { return 0 }
