@@ -18,6 +18,14 @@ func changed(t *testing.T, e *Engine, now int64, w *Watch) (yes bool) {
 	return yes
 }
 
+// evictOne makes keys until the first value has to go. Those that expire later stay.
+func evictOne(e *Engine) {
+	e.SetMaxMemory(e.Stats().Bytes, LeastDebt)
+	for i := 10; e.Stats().Evicted == 0; i++ {
+		_ = e.Update(start, [][]byte{key(i)}, func(t *Txn) error { return t.Put(key(i), limit.STRING, someValue(start+3600*second)) })
+	}
+}
+
 func TestWatchSeesEveryChange(t *testing.T) {
 	put := func(e *Engine, now int64, state []byte) {
 		if err := e.Update(now, [][]byte{key(1)}, func(t *Txn) error { return t.Put(key(1), limit.STRING, state) }); err != nil {
@@ -38,6 +46,7 @@ func TestWatchSeesEveryChange(t *testing.T) {
 		"flushed":          {true, func(e *Engine) { e.Flush() }, start, true},
 		"expired":          {true, func(*Engine) {}, start + second, true},
 		"swept":            {true, func(e *Engine) { e.Sweep(start+second, 1<<20) }, start + second, true},
+		"evicted":          {true, evictOne, start, true},
 		"gone and back":    {true, func(e *Engine) { e.Reset(start, key(1)); put(e, start, state) }, start, true},
 		"new":              {false, func(e *Engine) { put(e, start, state) }, start, true},
 		"still absent":     {false, func(e *Engine) { e.Reset(start, key(1)); e.Flush() }, start, false},

@@ -19,13 +19,15 @@ func (vm *VM) openLibraries() {
 	lua.OpenTable(L)
 	own := L.G.Global
 	for _, name := range []string{
-		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "select", "type",
-		"unpack", "xpcall", "_VERSION",
+		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "rawequal", "rawget", "select", "type", "xpcall",
+		"_VERSION",
 	} {
 		vm.shared.RawSetString(name, own.RawGetString(name))
 	}
+	library := func(name string) lua.LGFunction { return own.RawGetString(name).(*lua.LFunction).GFunction }
 	vm.functions(vm.shared, map[string]lua.LGFunction{
-		fnConcat: vm.concat, fnTable: vm.newTable, fnClosure: vm.newClosure, fnStore: vm.store,
+		"pcall": protected(library("pcall")), "unpack": unpack(library("unpack")),
+		fnConcat: vm.concat, fnTable: vm.newTable, fnClosure: vm.newClosure, fnStore: vm.store, fnNumber: numeric(1, same),
 		"rawset": vm.rawSet, "setmetatable": vm.setMetatable, "tostring": vm.toString, "tonumber": vm.toNumber,
 		"load": vm.load, "loadstring": vm.load, "collectgarbage": vm.collect, "gcinfo": vm.collect,
 	})
@@ -34,14 +36,15 @@ func (vm *VM) openLibraries() {
 	maths := own.RawGetString("math").(*lua.LTable)
 	maths.ForEach(func(name, f lua.LValue) {
 		if f, ok := f.(*lua.LFunction); ok {
-			maths.RawSet(name, L.NewFunction(numeric(f.GFunction)))
+			maths.RawSet(name, L.NewFunction(numeric(1, f.GFunction)))
 		}
 	})
 	maths.RawSetString("huge", lua.LNumber(math.Inf(1)))
 	vm.functions(maths, map[string]lua.LGFunction{"random": vm.mathRandom, "randomseed": vm.mathRandomSeed})
 	vm.module("math", maths)
 	vm.module("table", vm.functions(own.RawGetString("table").(*lua.LTable), map[string]lua.LGFunction{
-		"concat": vm.tableConcat, "insert": vm.tableInsert, "remove": vm.worked(own, "remove"), "sort": vm.worked(own, "sort"),
+		"concat": vm.tableConcat, "insert": vm.tableInsert, "sort": vm.tableSort,
+		"remove": vm.tableRemove(own.RawGetString("table").(*lua.LTable).RawGetString("remove").(*lua.LFunction).GFunction),
 	}))
 	strs := vm.functions(L.NewTable(), vm.stringFunctions())
 	vm.module("string", strs)
@@ -159,6 +162,9 @@ func (vm *VM) newTable(L *lua.LState) int {
 	return 1
 }
 
+// same returns its argument.
+func same(*lua.LState) int { return 1 }
+
 // newClosure charges a closure.
 func (vm *VM) newClosure(L *lua.LState) int {
 	vm.charge(L, closureSize)
@@ -227,6 +233,21 @@ func (vm *VM) setMetatable(L *lua.LState) int {
 	t.Metatable = meta
 	L.SetTop(1)
 	return 1
+}
+
+// protected returns pcall; own is that of the library. As in Redis, an error that is a table with the field err is
+// returned as that text.
+func protected(own lua.LGFunction) lua.LGFunction {
+	return func(L *lua.LState) int {
+		n := own(L)
+		if t, ok := L.Get(-1).(*lua.LTable); ok && n == 2 && L.Get(-2) == lua.LFalse {
+			if s, ok := t.RawGetString("err").(lua.LString); ok {
+				L.Pop(1)
+				L.Push(s)
+			}
+		}
+		return n
+	}
 }
 
 func (vm *VM) toString(L *lua.LState) int {

@@ -193,9 +193,6 @@ func (d *jsonDecoder) value(depth int) (lua.LValue, error) {
 	if d.space(); d.at >= len(d.s) {
 		return nil, d.expected("value")
 	}
-	if depth > maxJSONDepth {
-		return nil, replyError("Found too many nested data structures (%d)", depth)
-	}
 	for _, word := range [...]struct {
 		text string
 		v    lua.LValue
@@ -205,7 +202,11 @@ func (d *jsonDecoder) value(depth int) (lua.LValue, error) {
 			return word.v, nil
 		}
 	}
-	switch c := d.s[d.at]; c {
+	c := d.s[d.at]
+	if (c == '{' || c == '[') && depth == maxJSONDepth {
+		return nil, replyError("Found too many nested data structures (%d) at character %d", depth+1, d.at+1)
+	}
+	switch c {
 	case '"':
 		s, err := d.string()
 		return lua.LString(s), err
@@ -319,7 +320,7 @@ func (d *jsonDecoder) string() (string, error) {
 			if out, err = d.escape(out); err != nil {
 				return "", err
 			}
-		case c < 32:
+		case c == 0:
 			return "", d.expected("value")
 		default:
 			out = append(out, c)

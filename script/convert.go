@@ -133,6 +133,8 @@ func (vm *VM) appendReply(b []byte, v lua.LValue, resp3 bool, depth int) []byte 
 			return append(b, "#f\r\n"...)
 		case bool(v):
 			return append(b, ":1\r\n"...)
+		case vm.run.resp3:
+			return append(b, ":0\r\n"...)
 		}
 		return appendNull(b, resp3)
 	case *lua.LTable:
@@ -166,15 +168,18 @@ func (vm *VM) appendTable(b []byte, t *lua.LTable, resp3 bool, depth int) []byte
 		return append(appendHead(b, '*', n), body...)
 	}
 	if s, ok := t.RawGetString("big_number").(lua.LString); ok {
-		return vm.appendText(b, kindOf('(', resp3), string(s))
+		return vm.appendText(b, kindOf('(', resp3), oneLine(string(s)))
 	}
 	if m, ok := t.RawGetString("verbatim_string").(*lua.LTable); ok {
-		format, _ := m.RawGetString("format").(lua.LString)
-		s, _ := m.RawGetString("string").(lua.LString)
-		if resp3 && len(format) == 3 {
+		format, ok := m.RawGetString("format").(lua.LString)
+		s, also := m.RawGetString("string").(lua.LString)
+		switch {
+		case !ok || !also:
+		case resp3 && len(format) == 3:
 			return vm.appendText(b, '=', string(format+":"+s))
+		default:
+			return vm.appendText(b, '$', string(s))
 		}
-		return vm.appendText(b, '$', string(s))
 	}
 	n := 0
 	for t.RawGet(lua.LNumber(n+1)) != lua.LNil {

@@ -153,10 +153,10 @@ func (vm *VM) arithmetic() map[string]lua.LGFunction {
 	return functions
 }
 
-// numeric makes a function of numbers read strings as Lua does.
-func numeric(f lua.LGFunction) lua.LGFunction {
+// numeric makes a function whose arguments are numbers, from one on, read strings as Lua does.
+func numeric(from int, f lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
-		for i := 1; i <= L.GetTop(); i++ {
+		for i := from; i <= L.GetTop(); i++ {
 			if s, ok := L.Get(i).(lua.LString); ok {
 				if n, ok := parseNumber(string(s)); ok {
 					L.Replace(i, n)

@@ -46,10 +46,11 @@ func (vm *VM) command(L *lua.LState) {
 		return
 	}
 	args := vm.run.args[:0]
-	bytes := 0
+	before := vm.meter.memory
 	for i := 1; i <= n; i++ {
 		switch v := L.Get(i).(type) {
 		case lua.LString:
+			vm.charge(L, len(v))
 			args = append(args, []byte(v))
 		case lua.LNumber:
 			args = append(args, AppendNumber(nil, float64(v), 17))
@@ -57,14 +58,16 @@ func (vm *VM) command(L *lua.LState) {
 			vm.pushError(L, "ERR Lua redis lib command arguments must be strings or integers")
 			return
 		}
-		bytes += len(args[i-1])
 	}
 	vm.run.args = args
-	vm.charge(L, bytes)
 	vm.work(L, 10)
 	vm.run.reply = vm.run.host.Call(args, vm.run.resp3, vm.run.reply[:0])
+	clear(args)
+	vm.meter.memory = before // the arguments are needed no more
 	reply := vm.run.reply
-	vm.charge(L, 2*len(reply)+stringSize)
+	if len(reply) > 0 && reply[0] != ':' {
+		vm.charge(L, 2*len(reply)+stringSize)
+	}
 	vm.work(L, len(reply)/64)
 	rest := vm.pushValue(L, reply)
 	if len(rest) != 0 && rest[0] != '\n' {
@@ -158,7 +161,7 @@ func (vm *VM) log(L *lua.LState) int {
 		vm.fail(L, "First argument must be a number (log level).")
 	}
 	if level < 0 || level > 3 {
-		vm.fail(L, "Invalid log level.")
+		vm.fail(L, "Invalid debug level.")
 	}
 	words := make([]string, 0, n-1)
 	for i := 2; i <= n; i++ {

@@ -10,12 +10,13 @@ import (
 // maxDepth is how deeply a script's syntax may be nested: the compiler recurses.
 const maxDepth = 1000
 
-// The functions that count memory. No script can name them, because no name of Lua has a blank.
+// The functions that count memory, and one for what the library does differently. No script can name them, because no name of Lua has a blank.
 const (
 	fnConcat  = " concat"  // a .. b
 	fnTable   = " table"   // {…}
 	fnClosure = " closure" // function … end
 	fnStore   = " store"   // t[k] = v
+	fnNumber  = " number"  // a bound of a loop
 )
 
 // rewriter puts a call in the place of everything in a syntax tree that takes memory:
@@ -25,6 +26,7 @@ const (
 //	function … end      →  closure(function … end)
 //	t.k = v             →  store(t, "k", v)
 //	t[i], x = f()       →  local o, k, v, w = t, i, f(); x = w; store(o, k, v)
+//	for i = 1, n        →  for i = 1, number(n), since n may be a string that reads as a number
 //
 // Several names are assigned in this way too, because the library gets "a, b = b, a" of local variables wrong.
 type rewriter struct {
@@ -82,7 +84,7 @@ func (r *rewriter) stmt(s ast.Stmt) ast.Stmt {
 	case *ast.IfStmt:
 		s.Condition, s.Then, s.Else = r.expr(s.Condition), r.block(s.Then), r.block(s.Else)
 	case *ast.NumberForStmt:
-		s.Init, s.Limit, s.Step = r.expr(s.Init), r.expr(s.Limit), r.expr(s.Step)
+		s.Init, s.Limit, s.Step = r.number(s.Init), r.number(s.Limit), r.number(s.Step)
 		s.Stmts = r.block(s.Stmts)
 	case *ast.GenericForStmt:
 		r.exprs(s.Exprs)
@@ -93,6 +95,15 @@ func (r *rewriter) stmt(s ast.Stmt) ast.Stmt {
 		r.exprs(s.Exprs)
 	}
 	return s
+}
+
+// number rewrites a bound of a loop.
+func (r *rewriter) number(e ast.Expr) ast.Expr {
+	switch e.(type) {
+	case nil, *ast.NumberExpr:
+		return e
+	}
+	return call(e, fnNumber, single(r.expr(e)))
 }
 
 // define rewrites "function a.b:c(…)" as the assignment that it stands for.

@@ -226,6 +226,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		"shared in json":  `local t = {1, 1, 1, 1} for i = 1, 50 do t = {t, t, t, t} end return cjson.encode(t)`,
 		"shared in pack":  `local t = {1, 1, 1, 1} for i = 1, 10 do t = {t, t, t, t} end return cmsgpack.pack(t)`,
 		"pcall":           `local s = 'x' while true do pcall(function() while true do s = s .. s end end) end`,
+		"reply":           `local t = {1} for i = 1, 60 do t = {t, t} end return t`,
+		"strings in one":  `local t, s = {}, ('x'):rep(10000) for i = 1, 1000 do t[i] = s end return t`,
+		"map":             `local t = {1} for i = 1, 60 do t = {map = {a = t, b = t}} end return t`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Compile([]byte(source))
@@ -270,15 +273,54 @@ func TestStepsAreBounded(t *testing.T) {
 	}
 }
 
+// A run that is stopped ends in the middle of what a single instruction does, too.
 func TestStop(t *testing.T) {
-	s, err := Compile([]byte(`redis.call('SET', 'a', 1) while true do end`))
-	if err != nil {
-		t.Fatal(err)
+	for name, source := range map[string]string{
+		"loop":    `redis.call('SET', 'a', 1) while true do end`,
+		"pcall":   `redis.call('PING') while true do pcall(error) end`,
+		"pattern": `local s, p = ('a'):rep(3000), ('a*'):rep(20) .. 'b' redis.call('PING') return s:find(p)`,
+		"sort":    `local t = {3, 2, 1} redis.call('PING') table.sort(t) return 'sorted'`,
+		"command": `redis.call('PING') return redis.call('SET', 'a', 1)`,
+		"return":  `redis.call('PING') return 1`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Compile([]byte(source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var stop atomic.Bool
+			h := stopper{&fakeHost{strings: map[string]string{}}, &stop}
+			if b, err := NewVM(1).Run(s, nil, nil, h, Bounds{Steps: 1 << 60, Memory: 1 << 20}, &stop, false, nil); err != ErrStopped {
+				t.Fatalf("%q, %v; want ErrStopped", b, err)
+			}
+			if h.strings["a"] != "" && name != "loop" {
+				t.Error("it has gone on")
+			}
+		})
 	}
-	var stop atomic.Bool
-	h := stopper{&fakeHost{strings: map[string]string{}}, &stop}
-	if b, err := NewVM(1).Run(s, nil, nil, h, Bounds{Steps: 1 << 60, Memory: 1 << 20}, &stop, false, nil); err != ErrStopped {
-		t.Fatalf("%q, %v; want ErrStopped", b, err)
+}
+
+// A script that makes the library panic leaves a virtual machine that works.
+func TestAfterAPanic(t *testing.T) {
+	vm := NewVM(1)
+	for _, tt := range [][2]string{
+		{`local t = {} for i = 1, 7000 do t[i] = i end local function f(...) return (f(1, ...)) end return f(unpack(t))`, "-ERR "},
+		{`return {unpack({}, 1, 1e8)}`, "-ERR user_script:1: too many results to unpack"},
+		{`return {next({1}, 1)}`, "*0"},
+		{`while true do end`, ErrSteps.Error()},
+		{`return loadstring('return #KEYS')()`, ":0"},
+	} {
+		s, err := Compile([]byte(tt[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := vm.Run(s, nil, nil, &fakeHost{}, Bounds{Steps: 1_000_000, Memory: 1 << 26}, new(atomic.Bool), false, nil)
+		if err != nil {
+			b = []byte(err.Error())
+		}
+		if !strings.HasPrefix(string(b), tt[1]) || strings.Count(string(b), "\n") > 1 {
+			t.Errorf("%s: %q", tt[0], b)
+		}
 	}
 }
 

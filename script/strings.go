@@ -11,9 +11,10 @@ import (
 // stringFunctions returns the functions of Lua's string library, which count their steps and bytes.
 func (vm *VM) stringFunctions() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
-		"byte": vm.strByte, "char": vm.strChar, "find": vm.strFind, "format": vm.strFormat, "gmatch": vm.strGmatch,
-		"gsub": vm.strGsub, "len": vm.strLen, "lower": vm.strMap(strings.ToLower), "match": vm.strMatch, "rep": vm.strRep,
-		"reverse": vm.strReverse, "sub": vm.strSub, "upper": vm.strMap(strings.ToUpper),
+		"byte": numeric(2, vm.strByte), "char": numeric(1, vm.strChar), "find": numeric(3, vm.strFind), "format": vm.strFormat,
+		"gmatch": vm.strGmatch, "gsub": vm.strGsub, "len": vm.strLen, "lower": vm.strMap(strings.ToLower),
+		"match": numeric(3, vm.strMatch), "rep": numeric(2, vm.strRep), "reverse": vm.strReverse, "sub": numeric(2, vm.strSub),
+		"upper": vm.strMap(strings.ToUpper),
 	}
 }
 
@@ -276,9 +277,7 @@ func (vm *VM) strGsub(L *lua.LState) int {
 			e := m.match(at, begin)
 			if e >= 0 {
 				count++
-				before := len(out)
 				out = vm.replace(L, m, out, replacement, at, e)
-				vm.charge(L, len(out)-before)
 			}
 			switch {
 			case e > at:
@@ -323,36 +322,44 @@ func (vm *VM) replace(L *lua.LState, m *matcher, out []byte, by lua.LValue, star
 		return vm.expand(L, m, out, t, start, end)
 	}
 	if lua.LVIsFalse(v) {
-		return append(out, m.subject[start:end]...)
+		return vm.extend(L, out, m.subject[start:end])
 	}
 	t, ok := text(v)
 	if !ok {
 		panic(fmt.Errorf("invalid replacement value (a %s)", v.Type()))
 	}
+	return vm.extend(L, out, t)
+}
+
+// extend appends a text and charges its bytes.
+func (vm *VM) extend(L *lua.LState, out []byte, t string) []byte {
+	vm.charge(L, len(t))
 	return append(out, t...)
 }
 
 // expand appends a replacement with its %0 to %9.
 func (vm *VM) expand(L *lua.LState, m *matcher, out []byte, t string, start, end int) []byte {
-	for i := 0; i < len(t); i++ {
-		if t[i] != '%' {
-			out = append(out, t[i])
-			continue
+	for t != "" {
+		i := strings.IndexByte(t, '%')
+		if i < 0 {
+			return vm.extend(L, out, t)
 		}
-		i++
-		switch {
-		case i >= len(t):
+		out = vm.extend(L, out, t[:i])
+		if i+1 == len(t) {
 			panic(errors.New("invalid use of '%' in replacement string"))
-		case !isDigit(t[i]):
-			out = append(out, t[i])
-		case t[i] == '0':
-			out = append(out, m.subject[start:end]...)
-		default:
-			vm.pushCapture(L, m, int(t[i]-'1'), start, end)
-			c, _ := text(L.Get(-1))
-			L.Pop(1)
-			out = append(out, c...)
 		}
+		switch c := t[i+1]; {
+		case !isDigit(c):
+			out = vm.extend(L, out, t[i+1:i+2])
+		case c == '0':
+			out = vm.extend(L, out, m.subject[start:end])
+		default:
+			vm.pushCapture(L, m, int(c-'1'), start, end)
+			s, _ := text(L.Get(-1))
+			L.Pop(1)
+			out = vm.extend(L, out, s)
+		}
+		t = t[i+2:]
 	}
 	return out
 }

@@ -1,7 +1,7 @@
 package script
 
 import (
-	"math/bits"
+	"sort"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -57,20 +57,79 @@ func (vm *VM) tableInsert(L *lua.LState) int {
 	return 0
 }
 
-// worked returns a function of the library's table module, remove or sort, that counts the steps for a table's length.
-func (vm *VM) worked(own *lua.LTable, name string) lua.LGFunction {
-	f := own.RawGetString("table").(*lua.LTable).RawGetString(name).(*lua.LFunction).GFunction
+// tableRemove returns table.remove, which counts its steps; remove is that of the library.
+func (vm *VM) tableRemove(remove lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
 		t := L.CheckTable(1)
 		if vm.readOnly[t] {
 			L.RaiseError("Attempt to modify a readonly table")
 		}
 		n := t.MaxN()
-		if name == "sort" {
-			vm.work(L, n*bits.Len(uint(n))/4)
-		} else {
-			vm.work(L, n/16)
+		if L.GetTop() > 1 && (L.CheckInt(2) < 1 || L.CheckInt(2) > n) {
+			return 0
 		}
-		return f(L)
+		vm.work(L, n/16)
+		return remove(L)
+	}
+}
+
+// tableSort is table.sort.
+func (vm *VM) tableSort(L *lua.LState) int {
+	t := L.CheckTable(1)
+	if vm.readOnly[t] {
+		L.RaiseError("Attempt to modify a readonly table")
+	}
+	s := sorter{vm: vm, L: L, t: t}
+	if L.GetTop() > 1 && L.Get(2) != lua.LNil {
+		s.less = L.CheckFunction(2)
+	}
+	sort.Sort(s)
+	return 0
+}
+
+// sorter sorts a table, and counts a step for each comparison.
+type sorter struct {
+	vm   *VM
+	L    *lua.LState
+	t    *lua.LTable
+	less *lua.LFunction // nil: the operator <
+}
+
+// Len returns the length of the table.
+func (s sorter) Len() int { return s.t.Len() }
+
+// Swap swaps two elements.
+func (s sorter) Swap(i, j int) {
+	v := s.t.RawGetInt(i + 1)
+	s.t.RawSetInt(i+1, s.t.RawGetInt(j+1))
+	s.t.RawSetInt(j+1, v)
+}
+
+// Less reports whether an element comes before another.
+func (s sorter) Less(i, j int) bool {
+	s.vm.work(s.L, 1)
+	a, b := s.t.RawGetInt(i+1), s.t.RawGetInt(j+1)
+	if s.less == nil {
+		return s.L.LessThan(a, b)
+	}
+	s.L.Push(s.less)
+	s.L.Push(a)
+	s.L.Push(b)
+	s.L.Call(2, 1)
+	defer s.L.Pop(1)
+	return s.L.ToBool(-1)
+}
+
+// mostUnpacked is how many values unpack returns at most, as in Lua.
+const mostUnpacked = 8000
+
+// unpack returns unpack, which is bounded; own is that of the library.
+func unpack(own lua.LGFunction) lua.LGFunction {
+	return func(L *lua.LState) int {
+		t := L.CheckTable(1)
+		if from := L.OptInt(2, 1); L.OptInt(3, t.Len())-from >= mostUnpacked {
+			L.RaiseError("too many results to unpack")
+		}
+		return own(L)
 	}
 }

@@ -87,7 +87,20 @@ y]]`,
 	`return table.concat({1, 2, 3}, ',')`, `return table.concat({'a', 'b', 'c'}, '-', 2)`, `return table.concat({1, {}, 3})`, `local t = {3, 1, 2} table.sort(t) return t`,
 	`local t = {3, 1, 2} table.sort(t, function(a, b) return a > b end) return t`, `local t = {1, 2, 3} table.insert(t, 2, 9) return t`, `local t = {1, 2, 3} return {table.remove(t, 1), #t, table.remove(t)}`,
 
+	// Strings that read as numbers.
+	`local n = 0 for i = '1', ARGV[1], '2' do n = n + i end return n`, `for i = 1, 'x' do end`, `for i = 3, 1, -1 do return i end`, `for i = 1, (function() return 2, 3 end)() do end return 1`,
+	`return ('abcdefghijkl'):sub(ARGV[1])`, `return ('x'):rep('3')`, `return string.char('65')`, `return {('abc'):byte('2', '3')}`, `return {('abc1'):find('1', '2')}`, `return ('abc1'):match('%d', '2')`,
+
+	// Odd ends.
+	`local t = {1, 2, 3} return {table.remove(t, 0) or 'none', table.remove(t, 4) or 'none', table.remove(t, 3), #t}`, `return unpack({}, 1, 8001)`, `return #{unpack({1, 2}, 1, 2)}`,
+	`local ok, e = pcall(error, {err = 'X y'}) return type(e)`, `local ok, e = pcall(error, {code = 1}) return {type(e), e.code}`, `local ok, e = pcall(error, 'x', 0) return e`, `error({err = 'MY error'})`,
+	`redis.setresp(3) return {true, false, 1}`, `return {verbatim_string = {format = 'txt'}}`, `return {verbatim_string = 'x', 1}`, `return {big_number = 'x\r\ny'}`, `return {double = 0.1}`, `return {map = {}}`, `return {set = {}}`,
+	`return {ok = 'a\r\nb'}`, `return {err = ''}`, `return {ok = 1}`, `return {err = 1}`, `return {nil, 1}`, `return {a = 1}`, `return 9223372036854775807`, `return -9223372036854775808`, `return 0/0`,
+	`local t = {1} for i = 1, 10 do t = {t, t} end return #t`, `local t = {1} for i = 1, 4 do t = {t, t} end return t`, `return redis.log(9, 'x')`, `return redis.call('GET', true)`, `return redis.call(nil)`, `return redis.call('')`,
+
 	// The libraries of Redis.
+	`return cjson.decode(('['):rep(1001) .. (']'):rep(1001))`, `return #cjson.decode(('['):rep(1000) .. (']'):rep(1000))`, "return cjson.decode('\"a\\nb\\tc\"')", `local t = {} t.t = t return cjson.encode(t)`,
+	`local t = {} t[1] = t return cmsgpack.pack(t)`, `return cmsgpack.unpack('\221\255\255\255\255')`, `return cmsgpack.unpack('\219\255\255\255\255')`, `return struct.pack('c99999999999', 'x')`, `return struct.pack('i33', 1)`, `return struct.unpack('c2147483647', 'x')`,
 	`return cjson.encode({1, 2, 3})`, `return cjson.encode({a = 1})`, `return cjson.encode({})`, `return cjson.encode('a/b"c\n\1')`, `return cjson.encode({1.5, 1e20, -3})`, `return cjson.encode(nil)`,
 	`return cjson.encode({[1] = 'a', [3] = 'c'})`, `return cjson.encode({[100] = 1})`, `return cjson.encode({[1.5] = 1})`, `return cjson.encode(function() end)`, `return cjson.encode(1/0)`,
 	`return cjson.encode({cjson.null, true, false})`, `return cjson.decode('[1, 2.5, "x", null]')`, `return cjson.decode('{"a": {"b": [1, 2]}}').a.b[2]`, `return tostring(cjson.decode('null') == cjson.null)`,

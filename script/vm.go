@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	lua "github.com/yuin/gopher-lua"
@@ -73,17 +74,23 @@ type meter struct {
 
 // Done counts a step. The channel that it returns is closed once the run has to end.
 func (m *meter) Done() <-chan struct{} {
-	m.steps--
-	if m.steps < 0 && m.end == nil {
-		m.end = ErrSteps
-	}
-	if m.stop.Load() && m.end == nil {
-		m.end = ErrStopped
-	}
-	if m.end != nil {
+	if m.used(1) != nil {
 		return m.closed
 	}
 	return nil
+}
+
+// used counts steps, and returns why the run has to end, nil if it may go on.
+func (m *meter) used(steps int) error {
+	m.steps -= int64(steps)
+	switch {
+	case m.end != nil:
+	case m.steps < 0:
+		m.end = ErrSteps
+	case m.stop.Load():
+		m.end = ErrStopped
+	}
+	return m.end
 }
 
 // Err returns why the run has to end.
@@ -91,9 +98,15 @@ func (m *meter) Err() error { return m.end }
 
 // NewVM returns a virtual machine. The random numbers of its scripts follow from seed.
 func NewVM(seed uint32) *VM {
-	vm := &VM{readOnly: map[*lua.LTable]bool{}, random: seedRand48(seed)}
-	vm.meter.Context, vm.meter.closed = context.Background(), make(chan struct{})
-	vm.meter.stop = new(atomic.Bool)
+	vm := &VM{random: seedRand48(seed)}
+	vm.open()
+	return vm
+}
+
+// open begins with a new state of the library.
+func (vm *VM) open() {
+	vm.readOnly = map[*lua.LTable]bool{}
+	vm.meter = meter{Context: context.Background(), stop: new(atomic.Bool), closed: make(chan struct{})}
 	close(vm.meter.closed)
 	vm.state = lua.NewState(lua.Options{
 		CallStackSize: maxCalls, MinimizeStackMemory: true,
@@ -101,7 +114,6 @@ func NewVM(seed uint32) *VM {
 		SkipOpenLibs: true,
 	})
 	vm.openLibraries()
-	return vm
 }
 
 // Run runs a script and appends its reply to b, in RESP3 if resp3 is set. The error of a script is an error reply. stop may
@@ -115,9 +127,12 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 	vm.shared.RawSetString("ARGV", vm.list(argv))
 	defer func() {
 		if p := recover(); p != nil {
-			// A defect of the library, such as an index out of its stack, must not end the server.
-			*vm = *NewVM(uint32(vm.random.next()))
-			reply, err = appendError(b, fmt.Sprintf("ERR Error running script: %v", p)), nil
+			// The library has run out of registers, or has a defect. The server goes on, and the state that it leaves is not used again.
+			if reply, err = b, vm.meter.end; err == nil {
+				text, _, _ := strings.Cut(fmt.Sprint(p), "\n")
+				reply = appendError(b, "ERR Error running script: "+text)
+			}
+			vm.open()
 		}
 	}()
 	fn := L.NewFunctionFromProto(s.proto)
@@ -159,23 +174,19 @@ func (vm *VM) charge(L *lua.LState, bytes int) {
 	}
 }
 
-// spend is charge where nothing can be raised. It reports whether the run has the bytes.
+// spend is charge where nothing can be raised, for a step. It reports whether the run may go on.
 func (vm *VM) spend(bytes int) bool {
 	vm.meter.memory -= int64(bytes)
 	if vm.meter.memory < 0 && vm.meter.end == nil {
 		vm.meter.end = ErrMemory
 	}
-	return vm.meter.memory >= 0
+	return vm.meter.used(1) == nil
 }
 
-// work counts steps for what a function of the library does.
+// work counts steps for what a function of the library does, and ends the run if it has to.
 func (vm *VM) work(L *lua.LState, steps int) {
-	vm.meter.steps -= int64(steps)
-	if vm.meter.steps < 0 {
-		if vm.meter.end == nil {
-			vm.meter.end = ErrSteps
-		}
-		L.RaiseError("%s", ErrSteps.Error())
+	if end := vm.meter.used(steps); end != nil {
+		L.RaiseError("%s", end.Error())
 	}
 }
 

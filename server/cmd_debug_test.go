@@ -74,7 +74,8 @@ func TestDebugErrors(t *testing.T) {
 	c.steps(ts,
 		[2]string{"DEBUG SLEEP", "-ERR wrong number of arguments for 'debug|sleep' command"},
 		[2]string{"DEBUG SLEEP 0 0", "-ERR wrong number of arguments for 'debug|sleep' command"},
-		[2]string{"DEBUG SEGFAULT", "-ERR DEBUG has only SLEEP here"},
+		[2]string{"DEBUG SEGFAULT", "-" + errNoDebug},
+		[2]string{"DEBUG OBJECT k", "-" + errNoDebug},
 		[2]string{"DEBUG", "-ERR wrong number of arguments for 'debug' command"},
 	)
 }

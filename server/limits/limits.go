@@ -38,15 +38,8 @@ func decides(name, words string, arity int, f spec.Flags, summary string, plan h
 			return
 		}
 		CarryOut(c, &p, c.Args[1])
-	}, nil, args...)
+	}, func(c *call, t *txn) { decideIn(c, t, plan) }, args...)
 	r.Plan = plan
-	return r
-}
-
-// atomic lets a command that has a plan be part of a transaction.
-func atomic(r row) row {
-	plan := r.Plan
-	r.Atomic = func(c *call, t *txn) { decideIn(c, t, plan) }
 	return r
 }
 
@@ -56,10 +49,10 @@ func cellRows() []row {
 		spec.Integer("max_burst"), spec.Integer("count_per_period"), spec.Integer("period"), spec.Optional(spec.Integer("quantity")))
 	throttle.Usage = request.CellUsage
 	return []row{
-		atomic(throttle),
-		atomic(decides("GCRA", "user:17 15 30 60", -5, spec.Write, "Takes from a GCRA limit with the arguments of Redis' GCRA command.", request.ParseGCRA,
+		throttle,
+		decides("GCRA", "user:17 15 30 60", -5, spec.Write, "Takes from a GCRA limit with the arguments of Redis' GCRA command.", request.ParseGCRA,
 			spec.Integer("max_burst"), spec.Integer("tokens_per_period"), spec.Argument{Name: "period", Kind: "double"},
-			spec.Argument{Name: "tokens", Kind: "integer", Token: "TOKENS", Optional: true})),
+			spec.Argument{Name: "tokens", Kind: "integer", Token: "TOKENS", Optional: true}),
 	}
 }
 
@@ -71,8 +64,8 @@ func takeRows() []row {
 		keys.Delete, keys.DeleteIn)
 	forget.Args, forget.LastKey, forget.KeyFlags = []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM", "delete"}
 	return []row{
-		atomic(decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit, or is denied; with WAIT, waits for it.", request.ParseTake,
-			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")))...)),
+		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit, or is denied; with WAIT, waits for it.", request.ParseTake,
+			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")))...),
 		decides("RL.PEEK", example, -4, spec.Readonly, "Answers as RL.TAKE would, and changes nothing.", request.ParsePeek, request.Words(cost)...),
 		decides("RL.REFUND", example, -4, spec.Write, "Gives back what was taken; never fills above the limit.", request.ParseRefund, request.Words(cost)...),
 		decides("RL.RESERVE", example, -4, spec.Write, "Takes now and pays later: grants more than is left, and returns how long to wait.", request.ParseReserve,

@@ -20,6 +20,8 @@ func ErrorText(err error) string {
 		return spec.ErrOOM
 	case errors.Is(err, engine.ErrClosed):
 		return spec.ErrNoLeader
+	case errors.Is(err, engine.ErrTooMany):
+		return spec.ErrTooMany
 	case errors.Is(err, limit.ErrNoLease):
 		return "NOLEASE " + err.Error()
 	}
