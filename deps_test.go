@@ -63,6 +63,8 @@ var inside = map[string][]string{
 var onlyIn = map[string]string{
 	"limitdb/engine/table":                "engine",
 	"github.com/hashicorp/raft":           "replication",
+	"github.com/hashicorp/raft-boltdb":    "replication",
+	"go.etcd.io/bbolt":                    "replication",
 	"github.com/prometheus/client_golang": "observe",
 	"github.com/tidwall/redcon":           "resp",
 	"github.com/yuin/gopher-lua":          "script",

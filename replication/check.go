@@ -64,7 +64,7 @@ func Check(o CheckOptions) (*Report, error) {
 		c.problem(logDir, errors.New("it is missing"))
 		return c.r, nil
 	}
-	log, vote, err := openStores(o.Dir, true)
+	s, err := openStores(o.Dir, true)
 	if errors.Is(err, disk.ErrLocked) || errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
@@ -72,11 +72,12 @@ func Check(o CheckOptions) (*Report, error) {
 		c.r.Problems = append(c.r.Problems, err.Error())
 		return c.r, nil
 	}
-	if err := c.log(log, vote, newest); err != nil {
+	c.r.Term = s.term
+	if err := c.log(s.log, newest); err != nil {
 		c.problem(logDir, err)
 	}
 	c.r.Epoch, c.r.Leader, c.r.Sequence, c.r.Clock = c.m.epoch.String(), c.m.address, c.m.sequence, c.m.clock
-	return c.r, log.Close()
+	return c.r, s.close()
 }
 
 // checker is a check under way.
@@ -136,11 +137,8 @@ func (c *checker) snapshot(s *snapshotStore, sr *SnapshotReport) (m machine, err
 }
 
 // log reads all entries of the log, and applies those behind the newest snapshot.
-func (c *checker) log(log *diskLog, vote *votes, newest *raft.SnapshotMeta) error {
+func (c *checker) log(log *diskLog, newest *raft.SnapshotMeta) error {
 	var err error
-	if c.r.Term, err = vote.GetUint64([]byte("CurrentTerm")); err != nil {
-		return err
-	}
 	if c.r.First, err = log.FirstIndex(); err != nil {
 		return err
 	}

@@ -51,15 +51,15 @@ func Export(dir string, t Table) (Exported, error) {
 	if !exists(filepath.Join(dir, logDir)) {
 		return x, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
 	}
-	log, _, err := openStores(dir, true)
+	s, err := openStores(dir, true)
 	if errors.Is(err, disk.ErrLocked) {
 		err = fmt.Errorf("%w: stop the node first", err)
 	}
 	if err != nil {
 		return x, err
 	}
-	defer func() { _ = log.Close() }()
-	n := &Node{table: t, parts: parts{logs: log, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
+	defer func() { _ = s.close() }()
+	n := &Node{table: t, parts: parts{logs: s.log, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
 	var m machine
 	at, err := n.loadNewest(&m)
 	if err != nil {
@@ -68,7 +68,7 @@ func Export(dir string, t Table) (Exported, error) {
 	if newest, err := n.parts.snapshots.newest(); err == nil && newest != nil {
 		x.Term = newest.Term
 	}
-	last, err := log.LastIndex()
+	last, err := s.log.LastIndex()
 	if err != nil {
 		return x, err
 	}
@@ -79,7 +79,7 @@ func Export(dir string, t Table) (Exported, error) {
 	}
 	if last > 0 {
 		var l raft.Log
-		if err := log.GetLog(last, &l); err != nil {
+		if err := s.log.GetLog(last, &l); err != nil {
 			return x, err
 		}
 		x.Term = max(x.Term, l.Term)

@@ -48,23 +48,29 @@ type diskLog struct {
 	segments []*segment   // from the first to the last, none without entries
 }
 
-// openLog opens the log in a directory, which it makes where it is missing, and cuts a torn write off its end. With readOnly it
-// changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
-func openLog(dir string, readOnly bool) (_ *diskLog, err error) {
-	if !readOnly {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	lock, err := disk.Lock(dir, readOnly)
-	if err != nil {
+// openLog opens the log in a directory, which it makes where it is missing, and cuts a torn write off its end. What the log has then
+// is durable. With readOnly it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
+func openLog(dir string, readOnly bool) (*diskLog, error) {
+	d := &diskLog{dir: dir, segment: segmentBytes, sync: disk.Datasync}
+	if err := d.open(readOnly); err != nil {
 		return nil, err
 	}
-	d := &diskLog{dir: dir, lock: lock, segment: segmentBytes, sync: disk.Datasync}
-	if err := d.load(readOnly); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
 	return d, nil
+}
+
+func (d *diskLog) open(readOnly bool) (err error) {
+	if !readOnly {
+		if err := os.MkdirAll(d.dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if d.lock, err = disk.Lock(d.dir, readOnly); err != nil {
+		return err
+	}
+	if err := d.load(readOnly); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return nil
 }
 
 // load reads all segments.
@@ -98,10 +104,16 @@ func (d *diskLog) load(readOnly bool) error {
 		}
 		return d.unlink(last)
 	}
-	if last.torn && !readOnly {
-		return last.truncate(last.end)
+	if readOnly {
+		return nil
 	}
-	return nil
+	if last.torn {
+		if err := last.truncate(last.end); err != nil {
+			return err
+		}
+	}
+	// A process that was killed may have written entries and not synced them. The node tells its leader that it has them.
+	return d.sync(last.f)
 }
 
 // Close closes the files.

@@ -3,7 +3,6 @@ package replication
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,19 +30,17 @@ type diskModel struct {
 var errNoPower = errors.New("the power is off")
 
 func (m *diskModel) open(t *rapid.T) {
-	log, err := openLog(m.dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.log, m.synced = log, files(m.dir)
-	log.segment = 1 << 10
-	log.sync = func(*os.File) error {
+	log := &diskLog{dir: m.dir, segment: 1 << 10, sync: func(*os.File) error {
 		if m.fail {
 			return errNoPower
 		}
 		m.synced = files(m.dir)
 		return nil
+	}}
+	if err := log.open(false); err != nil {
+		t.Fatal(err)
 	}
+	m.log = log
 	if len(m.torn) > 0 { // the log may have some of these, from the first on
 		if last, _ := log.LastIndex(); last >= m.first+uint64(len(m.entries)) {
 			m.entries = append(m.entries, m.torn[:min(int(last-m.first)+1-len(m.entries), len(m.torn))]...)
@@ -90,6 +87,13 @@ func (m *diskModel) store(t *rapid.T) {
 		t.Fatalf("a sync that fails: %v", err)
 	}
 	m.torn, m.fail = data, false
+	if rapid.Bool().Draw(t, "killed") { // and the machine goes on
+		if err := m.log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		m.open(t)
+		return
+	}
 	m.crash(t)
 }
 
@@ -313,48 +317,54 @@ func TestLogIsReadWhileItChanges(t *testing.T) {
 // A vote is there after a restart, or the node does not start.
 func TestVotes(t *testing.T) {
 	dir := t.TempDir()
-	log, v, err := openStores(dir, false)
+	s, err := openStores(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Get([]byte("LastVoteCand")); err == nil || err.Error() != "not found" { // what Raft looks for
-		t.Error(err)
+	if s.term != 0 {
+		t.Errorf("a new node is at term %d", s.term)
 	}
-	if n, err := v.GetUint64([]byte("CurrentTerm")); n != 0 || err != nil {
-		t.Error(n, err)
-	}
-	if err := errors.Join(v.SetUint64([]byte("CurrentTerm"), 1<<63), v.Set([]byte("LastVoteCand"), []byte{0, 255}), log.StoreLog(&raft.Log{Index: 1}), log.Close()); err != nil {
+	if err := errors.Join(s.votes.SetUint64([]byte("CurrentTerm"), 1<<63), s.votes.Set([]byte("LastVoteCand"), []byte{0, 255}), s.log.StoreLog(&raft.Log{Index: 1}), s.close()); err != nil {
 		t.Fatal(err)
 	}
-	log, v, err = openStores(dir, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := v.GetUint64([]byte("CurrentTerm")); n != 1<<63 || err != nil {
-		t.Error(n, err)
-	}
-	if b, err := v.Get([]byte("LastVoteCand")); string(b) != "\x00\xff" || err != nil {
-		t.Error(b, err)
-	}
-	if err := log.Close(); err != nil {
-		t.Error(err)
-	}
-	good, err := os.ReadFile(v.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range [][]byte{nil, good[:len(good)/2], bytes.Replace(good, []byte("gAA"), []byte("gAB"), 1), bytes.Replace(good, []byte(fmt.Sprintf(`"Format":%d`, fileFormat)), []byte(`"Format":99`), 1)} {
-		if err := os.WriteFile(v.path, bad, 0o600); err != nil {
+	for _, readOnly := range []bool{false, true} {
+		if s, err = openStores(dir, readOnly); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := openStores(dir, false); !errors.Is(err, errLog) && !errors.Is(err, ErrNewer) {
-			t.Errorf("%q: %v", bad, err)
+		if b, err := s.votes.Get([]byte("LastVoteCand")); s.term != 1<<63 || string(b) != "\x00\xff" || err != nil {
+			t.Errorf("term %d, a vote for %q, %v", s.term, b, err)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
 		}
 	}
-	if err := os.Remove(v.path); err != nil {
+	path := filepath.Join(dir, voteFile)
+	good, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openStores(dir, false); !errors.Is(err, errLog) {
-		t.Errorf("a log without votes: %v", err)
+	fresh := t.TempDir()
+	other, err := openStores(fresh, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused, err := os.ReadFile(filepath.Join(fresh, voteFile))
+	if err = errors.Join(err, other.close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, bad := range map[string][]byte{"none": nil, "half a file": good[:len(good)/2], "zeros": make([]byte, len(good)), "that of another node": unused} {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if bad == nil {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, readOnly := range []bool{false, true} {
+			if _, err := openStores(dir, readOnly); !errors.Is(err, errLog) {
+				t.Errorf("%s, read only %v: %v", name, readOnly, err)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // Disk is where a node keeps its own, and how it is reached by the others.
@@ -29,7 +30,7 @@ type Disk struct {
 const (
 	nodeFile     = "node"
 	logDir       = "log"
-	voteFile     = "vote"
+	voteFile     = "vote.db"
 	snapshotsDir = "snapshots"
 )
 
@@ -125,34 +126,53 @@ const (
 
 // openParts opens the stores.
 func openParts(o *Options, d Disk) (parts, error) {
-	log, vote, err := openStores(d.Dir, false)
+	s, err := openStores(d.Dir, false)
 	if err != nil {
 		return parts{}, err
 	}
 	snapshots, err := openSnapshots(filepath.Join(d.Dir, snapshotsDir))
 	if err != nil {
-		return parts{}, errors.Join(err, log.Close())
+		return parts{}, errors.Join(err, s.close())
 	}
-	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: log, StableStore: vote, snapshots: snapshots, fatal: o.Fatal}
+	g := &guarded{elapsed: o.Clock.Elapsed, stall: o.stall, LogStore: s.log, StableStore: s.votes, snapshots: snapshots, fatal: o.Fatal}
 	logs, err := raft.NewLogCache(logCache, g)
 	if err != nil {
-		return parts{}, errors.Join(err, log.Close())
+		return parts{}, errors.Join(err, s.close())
 	}
-	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, note: filepath.Join(d.Dir, noteFile), close: log.Close}, nil
+	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, note: filepath.Join(d.Dir, noteFile), close: s.close}, nil
 }
 
-// openStores opens the log and the votes of a node's directory. The errors are disk.ErrLocked, errLog and ErrNewer.
-func openStores(dir string, readOnly bool) (*diskLog, *votes, error) {
-	log, err := openLog(filepath.Join(dir, logDir), readOnly)
+// stores are the log and the votes of a node's directory.
+type stores struct {
+	log   *diskLog
+	votes *raftboltdb.BoltStore
+	term  uint64 // when they were opened
+}
+
+// openStores opens them; with readOnly, it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
+func openStores(dir string, readOnly bool) (s stores, err error) {
+	if s.log, err = openLog(filepath.Join(dir, logDir), readOnly); err != nil {
+		return s, fmt.Errorf("replication: %w", err)
+	}
+	path := filepath.Join(dir, voteFile)
+	used := len(s.log.segments) > 0
+	if exists(path) || !used && !readOnly {
+		s.votes, s.term, err = openVotes(path, readOnly)
+	}
+	if err == nil && used && s.term == 0 { // the term is stored before the first entry
+		err = fmt.Errorf("%w: %s has no term", errLog, path)
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("replication: %w", err)
+		return s, errors.Join(fmt.Errorf("replication: %w", err), s.close())
 	}
-	vote, err := openVotes(filepath.Join(dir, voteFile))
-	if err == nil && len(vote.values) == 0 && len(log.segments) > 0 { // the term is stored before the first entry
-		err = fmt.Errorf("%w: %s is missing", errLog, vote.path)
+	return s, nil
+}
+
+// close closes them.
+func (s *stores) close() error {
+	err := s.log.Close()
+	if s.votes != nil {
+		err = errors.Join(err, s.votes.Close())
 	}
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("replication: %w", err), log.Close())
-	}
-	return log, vote, nil
+	return err
 }

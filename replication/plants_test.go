@@ -48,11 +48,12 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"lost-directory-taken-for-the-member", "layer.go", "case nameOf(means) != means && h.From != means:", "case false:", "TestHellos"},
 		{"another-cluster-accepted", "layer.go", "own.Cluster != h.Cluster:", "false:", "TestHellos"},
 		{"log-not-synced", "log.go", "if err := d.sync(s.f); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
-		{"torn-write-kept", "log.go", "return last.truncate(last.end)", "return nil", "TestDiskLog"},
+		{"torn-write-kept", "log.go", "if err := last.truncate(last.end); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
+		{"log-not-synced-when-opened", "log.go", "return d.sync(last.f)", "return nil", "TestDiskLog"},
 		{"cut-of-the-log-forgotten", "log.go", "if err := os.Rename(s.name(d.dir, s.from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"damage-taken-for-a-torn-write", "segment.go", "h.write > s.next() {", "false {", "TestDamagedLog"},
 		{"data-not-verified", "segment.go", "if crc32.Update(seed, castagnoli(), data) != h.sum {", "if false {", "TestDamagedLog"},
-		{"log-without-votes", "open.go", "len(log.segments) > 0 {", "false {", "TestVotes"},
+		{"log-without-votes", "open.go", "if err == nil && used && s.term == 0 {", "if false {", "TestVotes"},
 		{"old-cluster-after-a-recovery", "recover.go", "who.Cluster, who.Began = draw(), true", "who.Began = true", "TestRecover"},
 	})
 }
