@@ -18,7 +18,8 @@ const (
 var errImportLacks = errors.New("keys of the source are not there")
 
 func importCommand() *cobra.Command {
-	var from, to, match, caFile string
+	var from, to, match string
+	var files remoteFiles
 	var replace bool
 	c := &cobra.Command{
 		Use:   "import --from redis://host:port/db --to redis://host:port",
@@ -27,17 +28,17 @@ func importCommand() *cobra.Command {
 have left, to a limitdb server that runs. Other types are refused, and counted.
 
 Keys that the target has stay as they are, so the command can be ended and begun again. Run it before you switch:
-what the source counts meanwhile is not copied. rediss:// is for TLS. Passwords are in ` + fromPassword + ` and
+what a key counts after it was copied is not copied. rediss:// is for TLS. Passwords are in ` + fromPassword + ` and
 ` + toPassword + `, or are asked for.`,
 		Args:    cobra.NoArgs,
 		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6380\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			source, err := openRemote(from, fromPassword, caFile)
+			source, err := openRemote(from, fromPassword, files)
 			if err != nil {
 				return err
 			}
 			defer source.close()
-			target, err := openRemote(to, toPassword, caFile)
+			target, err := openRemote(to, toPassword, files)
 			if err != nil {
 				return err
 			}
@@ -46,13 +47,12 @@ what the source counts meanwhile is not copied. rediss:// is for TLS. Passwords 
 			m.progress = everySecond(func(read, total int64) {
 				fmt.Fprintf(os.Stderr, "%d of %d keys\n", read, total)
 			})
-			err = m.run()
+			var have, lack int64
+			if err = m.run(); err == nil {
+				have, lack, err = m.verify()
+			}
 			if tell := m.report(c.OutOrStdout()); err != nil || tell != nil {
 				return errors.Join(err, tell)
-			}
-			have, lack, err := m.verify()
-			if err != nil {
-				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%d keys of the source are there", have)
 			if lack > 0 {
@@ -67,9 +67,12 @@ what the source counts meanwhile is not copied. rediss:// is for TLS. Passwords 
 	f.StringVar(&from, "from", "", "the Redis server to read")
 	f.StringVar(&to, "to", "", "the limitdb server to write to")
 	f.StringVar(&match, "match", "*", "only keys that match this pattern, as in SCAN")
-	f.StringVar(&caFile, "cacert", "", "a file with certificates to trust, in PEM")
+	f.StringVar(&files.ca, "cacert", "", "a file with certificates to trust, in PEM")
+	f.StringVar(&files.cert, "cert", "", "a file with a certificate of your own, in PEM, for servers that ask for one")
+	f.StringVar(&files.key, "key", "", "the file with its key")
 	f.BoolVar(&replace, "replace", false, "replace keys that the target has, unless they hold a limit")
 	_ = c.MarkFlagRequired("from")
 	_ = c.MarkFlagRequired("to")
+	c.MarkFlagsRequiredTogether("cert", "key")
 	return c
 }

@@ -205,9 +205,10 @@ func (m *keyImport) copyKeys(keys []*importedKey) error {
 	for i, k := range keys {
 		k.value, k.left = all[1+2*i], all[2+2*i].Int
 		k.now = seconds*1e9 + micros*1e3
-		switch {
-		case k.value.Err() != nil:
-			m.refuse(k, k.value.Err().Error())
+		switch err := k.value.Err(); {
+		case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"): // it has changed meanwhile, and verify comes upon it again
+		case err != nil:
+			m.refuse(k, err.Error())
 		case k.longest() > importText:
 			m.refuse(k, "it has a text of more than 64 kB")
 		case k.value.Null || k.left == -2 || k.typ != "string" && len(k.value.Elems) == 0:
@@ -358,35 +359,47 @@ func (m *keyImport) written(k *importedKey, replies []resp.Value) {
 }
 
 // verify counts the keys of the source that the target has as well, and those that it lacks without having been
-// refused.
+// refused. It copies those that came meanwhile.
 func (m *keyImport) verify() (have, lack int64, err error) {
 	err = m.walk(func(keys []string) error {
-		for _, k := range keys {
-			m.to.add("EXISTS", k)
+		missing, err := m.ask(keys, &have)
+		if err == nil && len(missing) > 0 {
+			if err = m.copyBatch(missing); err == nil {
+				missing, err = m.ask(missing, &have)
+			}
 		}
-		there, err := m.to.flush(len(keys))
 		if err != nil {
 			return err
 		}
-		var missing []string
-		for i, k := range keys {
-			if there[i].Int == 1 {
-				have++
-			} else if !m.refusals[k] {
-				missing = append(missing, k)
-				m.from.add("PTTL", k)
-			}
+		for _, k := range missing {
+			m.from.add("PTTL", k)
 		}
 		left, err := m.from.flush(len(missing))
-		for i := range missing {
+		for i := range left {
 			// One that is about to expire may have done so at the target while we asked.
-			if err == nil && (left[i].Int == -1 || left[i].Int > throttleSlack) {
+			if left[i].Int == -1 || left[i].Int > throttleSlack {
 				lack++
 			}
 		}
 		return err
 	})
 	return have, lack, err
+}
+
+// ask counts the keys that the target has, and returns those that it lacks without having been refused.
+func (m *keyImport) ask(keys []string, have *int64) (missing []string, err error) {
+	for _, k := range keys {
+		m.to.add("EXISTS", k)
+	}
+	there, err := m.to.flush(len(keys))
+	for i := range there {
+		if there[i].Int == 1 {
+			*have++
+		} else if !m.refusals[keys[i]] {
+			missing = append(missing, keys[i])
+		}
+	}
+	return missing, err
 }
 
 // report prints a table of the types.

@@ -35,9 +35,12 @@ const (
 // errPasswordInURL is returned for a password where everybody on the machine can read it.
 var errPasswordInURL = errors.New("give no password on the command line, where others can read it: set it in the environment")
 
+// remoteFiles are the files for TLS, "" where there is none.
+type remoteFiles struct{ ca, cert, key string }
+
 // openRemote connects to an address such as redis://user@host:6379/0 or, with TLS, rediss://host. The password
 // is in the variable env, or is asked for on a terminal.
-func openRemote(address, env, caFile string) (*remote, error) {
+func openRemote(address, env string, files remoteFiles) (*remote, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
 		return nil, fmt.Errorf("%q is no address: write redis://host:port/db, or rediss:// for TLS", address)
@@ -54,7 +57,7 @@ func openRemote(address, env, caFile string) (*remote, error) {
 		return nil, err
 	}
 	if u.Scheme == "rediss" {
-		config, err := remoteTLS(u.Hostname(), caFile)
+		config, err := files.config(u.Hostname())
 		if err != nil {
 			return nil, errors.Join(err, s.conn.Close())
 		}
@@ -67,19 +70,24 @@ func openRemote(address, env, caFile string) (*remote, error) {
 	return s, nil
 }
 
-func remoteTLS(host, caFile string) (*tls.Config, error) {
+// config returns the configuration for a connection to a host.
+func (f remoteFiles) config(host string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	if caFile == "" {
+	if f.ca != "" {
+		b, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, err
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(b) {
+			return nil, fmt.Errorf("%s has no certificate", f.ca)
+		}
+	}
+	if f.cert == "" {
 		return config, nil
 	}
-	b, err := os.ReadFile(caFile)
-	if err != nil {
-		return nil, err
-	}
-	if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(b) {
-		return nil, fmt.Errorf("%s has no certificate", caFile)
-	}
-	return config, nil
+	own, err := tls.LoadX509KeyPair(f.cert, f.key)
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
+	return config, err
 }
 
 // begin authenticates and selects the database.
