@@ -46,17 +46,18 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
-	"server/latency": {},
-	"server/pubsub":  {"internal/glob"},
-	"server/slowlog": {},
-	"server/request": {"engine", "internal/english", "limit", "resp", "server/spec"},
-	"server/spec":    {"internal/suggest", "resp"},
-	"server/handler": {"config", "engine", "internal/decisionlog", "internal/stats", "limit", "resp", "server/request", "server/spec"},
-	"server/values":  {"internal/journal", "limit", "resp", "server/handler", "server/spec", "value"},
-	"server/keys":    {"engine", "internal/glob", "limit", "resp", "server/handler", "server/spec"},
-	"server/info":    {"internal/stats", "resp"},
-	"server/cluster": {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
-	"server/limits":  {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
+	"server/latency":  {},
+	"server/pubsub":   {"internal/glob"},
+	"server/slowlog":  {},
+	"server/request":  {"engine", "internal/english", "limit", "resp", "server/spec"},
+	"server/spec":     {"internal/suggest", "resp"},
+	"server/handler":  {"config", "engine", "internal/decisionlog", "internal/stats", "limit", "resp", "server/request", "server/spec"},
+	"server/values":   {"internal/journal", "limit", "resp", "server/handler", "server/spec", "value"},
+	"server/keys":     {"engine", "internal/glob", "limit", "resp", "server/handler", "server/spec"},
+	"server/info":     {"internal/stats", "resp"},
+	"server/cluster":  {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
+	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/handler", "server/keys", "server/limits", "server/request", "server/spec"},
+	"server/limits":   {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 
 // onlyIn lists packages that only one folder may import.

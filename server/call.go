@@ -16,7 +16,6 @@ type call struct {
 	cmd    *command
 	values.Call
 
-	resolved *resolved   // of a check in EXEC
 	declared [][]byte    // of a command on values
 	txn      handler.Txn // of a command on values
 	started  int64       // when something long began in a command that is SelfTimed; 0: nothing did

@@ -135,7 +135,7 @@ func TestCheckGivesUp(t *testing.T) {
 // rulesAre replaces the rules.
 func (ts *testServer) rulesAre(text string) {
 	ts.t.Helper()
-	if _, err := ts.LoadRules([]byte(text)); err != nil {
+	if _, err := ts.rules.Load([]byte(text)); err != nil {
 		ts.t.Fatal(err)
 	}
 }

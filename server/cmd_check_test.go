@@ -1,15 +1,17 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"limitdb/limit"
+	"limitdb/resp"
 	"limitdb/rules"
 )
 
@@ -17,7 +19,7 @@ import (
 func withRules(t testing.TB, text string) *testServer {
 	t.Helper()
 	ts := newTestServer(t)
-	if _, err := ts.LoadRules([]byte(text)); err != nil {
+	if _, err := ts.rules.Load([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return ts
@@ -203,32 +205,11 @@ namespaces:
 // figures are the counters of all rules: allowed, near, limited, shadow and candidate.
 func figures(ts *testServer) string {
 	var all []string
-	for _, r := range ts.RuleFigures() {
+	for _, r := range ts.rules.Figures() {
 		n := r.Counts
 		all = append(all, fmt.Sprintf("%s %d %d %d %d %d", r.Rule.Name, n.Allowed, n.Near, n.Limited, n.ShadowLimited, n.CandidateLimited))
 	}
 	return strings.Join(all, ", ")
-}
-
-// TestServerCheck checks the function that HTTP decides with.
-func TestServerCheck(t *testing.T) {
-	ts := withRules(t, shopRules(t))
-	r := CheckRequest{Namespace: []byte("shop"), Fields: []Field{{[]byte("user"), []byte("u")}, {[]byte("path"), []byte("/x")}}, Cost: 20, Explain: true}
-	a, err := ts.Check(testStart, &r)
-	if err != nil || a.Rule != "user-api" || a.Remaining != 0 || a.Spelling != "GCRA 60/m BURST 20" || len(a.Parts) != 3 {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if a, err = ts.Check(testStart, &r); err != nil || !a.Limited || a.Wait != 20*int64(time.Second) {
-		t.Errorf("%+v, %v", a, err)
-	}
-	r.Namespace = []byte("none")
-	if _, err = ts.Check(testStart, &r); err == nil || err.Error() != `NORULE no rules are in that namespace: "none"` {
-		t.Error(err)
-	}
-	ts.SetLoading(true)
-	if _, err = ts.Check(testStart, &r); err == nil || err.Error() != errLoading {
-		t.Error(err)
-	}
 }
 
 // TestReloadUnderLoad replaces the rules again and again while many goroutines check. No check may see half a
@@ -248,16 +229,18 @@ namespaces:
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	allowed, limited := 0, 0
-	for lane := range 8 {
+	words := bytes.Fields([]byte("RL.CHECK a 1 u v EXPLAIN"))
+	for range 8 {
 		wg.Go(func() {
 			for range 500 {
-				a, err := ts.Check(testStart, &CheckRequest{Namespace: []byte("a"), Fields: []Field{{[]byte("u"), []byte("v")}}, Cost: 1, Lane: lane, Explain: true})
-				if err != nil || len(a.Parts) != 3 {
-					t.Errorf("%+v, %v", a, err)
+				out, err := ts.Do(t.Context(), words...)
+				a, bad := resp.ReadReply(bufio.NewReader(bytes.NewReader(out)), 1<<20)
+				if err != nil || bad != nil || len(a.Elems) != 7 || len(a.Elems[6].Elems) != 3 {
+					t.Errorf("%q, %v", out, err)
 					return
 				}
 				mu.Lock()
-				if a.Limited {
+				if a.Elems[0].Int == 1 {
 					limited++
 				} else {
 					allowed++
@@ -267,7 +250,7 @@ namespaces:
 		})
 	}
 	for i := range 200 {
-		if _, err := ts.LoadRules([]byte(file(i + 1))); err != nil {
+		if _, err := ts.rules.Load([]byte(file(i + 1))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,7 +258,7 @@ namespaces:
 	if allowed != 1000 || limited != 3000 {
 		t.Errorf("%d allowed, %d limited", allowed, limited)
 	}
-	for _, r := range ts.RuleFigures()[:2] {
+	for _, r := range ts.rules.Figures()[:2] {
 		if r.Counts.Allowed != 1000 || r.Rule.Name == "stays" && r.Counts.Limited != 3000 {
 			t.Errorf("%s counts %+v", r.Rule.Name, r.Counts)
 		}
@@ -312,16 +295,17 @@ func TestCheckAllocatesNothing(t *testing.T) {
 // BenchmarkCheck checks under 5 of 1000 rules, and takes from one limit.
 func BenchmarkCheck(b *testing.B) {
 	ts := withRules(b, thousandRules())
-	k := ts.checking()
 	var words [][]byte
-	for _, w := range thousandCheck[1:] {
+	for _, w := range thousandCheck {
 		words = append(words, []byte(w))
 	}
+	c := ts.newCall(testStart, resp.RESP2, words)
+	c.cmd = ts.table.find(words[0])
 	b.Run("5 of 1000 rules", func(b *testing.B) {
 		b.ReportAllocs()
-		for now := testStart; b.Loop(); now += 900 { // all are granted, and no state expires
-			k.parse(ts.Server, words)
-			_ = k.decide(ts.Server, 0, now)
+		for ; b.Loop(); c.Now += 900 { // all are granted, and no state expires
+			c.Out = c.Out[:0]
+			c.cmd.run(&c)
 		}
 	})
 	l, _ := limit.Parse("gcra 60/m")
@@ -329,7 +313,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.Run("one take", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_ = ts.engine.Take(testStart, words[0], &l, 1, &d)
+			_ = ts.engine.Take(testStart, words[1], &l, 1, &d)
 		}
 	})
 }

@@ -172,7 +172,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s HELP: %s", cmd.Name, line(v))
 		}
 	}
-	if b := newTable(families(nil, nil)).findFull([]byte("Config|Get")).AppendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
+	if b := newTable(families(nil, nil, nil)).findFull([]byte("Config|Get")).AppendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
 		t.Errorf("%s", b)
 	}
 	if got := line(c.do("SLOWLOG", "HELP")); !strings.Contains(got, "GET [count]") {

@@ -290,7 +290,7 @@ func (t *infoText) limiter() {
 
 // rules writes what rules are in force.
 func (t *infoText) rules() {
-	st := t.srv.RulesStatus()
+	st := t.srv.rules.Status()
 	source, status := "command", "ok"
 	if st.FromFile {
 		source = "file"
@@ -298,7 +298,7 @@ func (t *infoText) rules() {
 	if st.Problem != "" {
 		status = "err"
 	}
-	set := t.srv.Rules()
+	set := t.srv.rules.Set()
 	sum := set.Sum()
 	t.Field("rules", len(set.Rules()))
 	t.Field("rules_source", source)

@@ -9,6 +9,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/rulebook"
 )
 
 // later runs a command that works in the background, and returns its reply as line renders it.
@@ -39,7 +40,7 @@ func (c *testClient) inTurn(table ...[]string) {
 func TestRules(t *testing.T) {
 	ts := newTestServer(t)
 	var kept []string
-	ts.opts.Rules.Keep = func(text []byte, _ [16]byte) error { kept = append(kept, string(text)); return nil }
+	ts.rules.Source.Keep = func(text []byte, _ [16]byte) error { kept = append(kept, string(text)); return nil }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LIST", "[]"},
@@ -66,7 +67,7 @@ func TestRules(t *testing.T) {
 func TestRulesErrors(t *testing.T) {
 	ts := withRules(t, "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")
 	kept := 0
-	ts.opts.Rules.Keep = func([]byte, [16]byte) error { kept++; return nil }
+	ts.rules.Source.Keep = func([]byte, [16]byte) error { kept++; return nil }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "LOAD", "version: 1\nnamespaces: {a: [{name: x, limit: 1/q}]}", `-ERR the rules stay as they are: line 2, column 35: period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
@@ -92,13 +93,13 @@ func TestRulesErrors(t *testing.T) {
 func TestRulesFromAFile(t *testing.T) {
 	ts := newTestServer(t)
 	text, err := "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}", error(nil)
-	ts.opts.Rules.Read = func() ([]byte, error) { return []byte(text), err }
+	ts.rules.Source.Read = func() ([]byte, error) { return []byte(text), err }
 	c := ts.client()
 	c.inTurn(
 		[]string{"RL.RULES", "RELOAD", `["added" ["a/x"] "changed" [] "removed" [] "same" 0]`},
-		[]string{"RL.RULES", "SET", "a", "x", "limit: 2/m", "-ERR " + errRulesFromFile.Error()},
-		[]string{"RL.RULES", "DEL", "a", "x", "-ERR " + errRulesFromFile.Error()},
-		[]string{"RL.RULES", "LOAD", text, "-ERR " + errRulesFromFile.Error()},
+		[]string{"RL.RULES", "SET", "a", "x", "limit: 2/m", "-ERR " + rulebook.ErrFromFile.Error()},
+		[]string{"RL.RULES", "DEL", "a", "x", "-ERR " + rulebook.ErrFromFile.Error()},
+		[]string{"RL.RULES", "LOAD", text, "-ERR " + rulebook.ErrFromFile.Error()},
 		[]string{"RL.RULES", "MODE", "a", "x", "off", "OK"},
 		[]string{"RL.CHECK", "a", "0", `[0 -1 -1 -1 0 ""]`},
 		[]string{"RL.RULES", "RELOAD", `["added" [] "changed" ["a/x"] "removed" [] "same" 0]`},
@@ -106,7 +107,7 @@ func TestRulesFromAFile(t *testing.T) {
 	)
 	err = errors.New("it is gone")
 	c.inTurn([]string{"RL.RULES", "RELOAD", "-ERR reading rules-file: it is gone"})
-	if st := ts.RulesStatus(); st.Problem != "it is gone" || st.Failed != 1 || st.Loaded != 3 || len(ts.RuleFigures()) != 1 || !st.FromFile {
+	if st := ts.rules.Status(); st.Problem != "it is gone" || st.Failed != 1 || st.Loaded != 3 || len(ts.rules.Figures()) != 1 || !st.FromFile {
 		t.Errorf("%+v", st)
 	}
 	text, err = "version: 2", nil
@@ -136,6 +137,7 @@ func TestLongRules(t *testing.T) {
 func TestWorkOnALargeFileHoldsUpNobody(t *testing.T) {
 	const text = "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}"
 	ts := withRules(t, text)
+	other := ts.client()
 	for _, words := range [][]string{
 		{"GET", "a"},
 		{"GET", "a", "x"},
@@ -147,12 +149,21 @@ func TestWorkOnALargeFileHoldsUpNobody(t *testing.T) {
 	} {
 		c := ts.client()
 		words = append([]string{"RL.RULES"}, words...)
-		ts.rules.mu.Lock() // as another's change holds it
+		begun, end := make(chan bool), make(chan bool)
+		ts.rules.Source.Keep = func([]byte, [16]byte) error {
+			ts.rules.Source.Keep = nil
+			close(begun)
+			<-end
+			return nil
+		}
+		other.raw(string(encode("RL.RULES", "SET", "a", "z", "limit: 1/m")))
+		<-begun // another's change is being kept
 		got := c.raw(string(encode(words...)))
-		ts.rules.mu.Unlock()
+		close(end)
 		if reply := c.resume(); got != "" || reply == "" || reply[0] == '-' {
 			t.Errorf("%s: %q at once, then %q", words, got, reply)
 		}
+		other.resume()
 	}
 }
 
@@ -162,7 +173,7 @@ func TestRulesInAClusterWait(t *testing.T) {
 	ts, p := newNode(t)
 	ts.durable.ackLeader.Store(true)
 	var refusal error
-	ts.opts.Rules.Keep = func([]byte, [16]byte) error { return refusal }
+	ts.rules.Source.Keep = func([]byte, [16]byte) error { return refusal }
 	c := ts.client()
 	set := string(encode("RL.RULES", "SET", "a", "x", "limit: 5/m"))
 	for _, test := range []struct {
@@ -184,7 +195,7 @@ func TestRulesInAClusterWait(t *testing.T) {
 	if got := c.later("RL.RULES", "SET", "a", "y", "limit: 1/m"); got != "-MOVED 0 127.0.0.1:7" {
 		t.Error(got)
 	}
-	if len(ts.Rules().Rules()) != 1 {
+	if len(ts.rules.Set().Rules()) != 1 {
 		t.Error("rules that are not kept are in force")
 	}
 }
@@ -192,7 +203,7 @@ func TestRulesInAClusterWait(t *testing.T) {
 // TestRuleModeWaits sets a mode as the dashboard does.
 func TestRuleModeWaits(t *testing.T) {
 	ts, p := newNode(t)
-	if _, err := ts.LoadRules([]byte("version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")); err != nil {
+	if _, err := ts.rules.Load([]byte("version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -209,7 +220,7 @@ func TestRuleModeWaits(t *testing.T) {
 	if err := ts.SetRuleMode(context.Background(), "a", "x", rules.Enforce); !errors.Is(err, ErrNotLeading) {
 		t.Error(err)
 	}
-	if got := ts.Rules().Rules()[0].Mode; got != rules.Off {
+	if got := ts.rules.Set().Rules()[0].Mode; got != rules.Off {
 		t.Error(got)
 	}
 }

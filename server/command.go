@@ -12,9 +12,8 @@ type command struct {
 
 	run func(c *call)
 	// atomic is what a command does in one step with others. A command on values has only this, and its run is atomically.
-	atomic func(c *call, t *handler.Txn)
-	// resolves: its keys come from the rules; see resolve.
-	resolves bool
+	atomic   func(c *call, t *handler.Txn)
+	resolves func(c *call) (resolved any, keys [][]byte) // see handler.Row
 	plan     handler.Plan
 	subs     []command
 }

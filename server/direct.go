@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
 	"limitdb/resp"
+	"limitdb/rules"
 	"limitdb/server/spec"
 )
 
@@ -74,6 +76,23 @@ func (srv *Server) settle(ctx context.Context, turn uint64) (known bool, err err
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
+}
+
+// SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
+// error, and the change is made. Other errors are rules.ErrNoRule, rules.ErrAliased and ErrNotLeading.
+func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
+	turn, following := srv.durable.turn()
+	if following != 0 {
+		return ErrNotLeading
+	}
+	if err := srv.rules.SetMode(namespace, name, mode); err != nil {
+		return err
+	}
+	known, err := srv.settle(ctx, turn)
+	if !known && err == nil {
+		return errors.New(errUnknownOutcome)
+	}
+	return err
 }
 
 // runAlone runs the command of a call that belongs to no client, and counts it. Afterwards c.reveals

@@ -5,16 +5,17 @@ import (
 	"limitdb/server/handler"
 	"limitdb/server/keys"
 	"limitdb/server/limits"
+	"limitdb/server/rulebook"
 	"limitdb/server/values"
 )
 
 // families are the tables of the cmd_*.go files and of the packages below, in the order of the reference.
-func families(r *cluster.Replication, snapshot func() error) [][]command {
+func families(book *rulebook.Book, r *cluster.Replication, snapshot func() error) [][]command {
 	var all [][]command
 	for _, rows := range limits.Families() {
 		all = append(all, adapted(rows, (*call).inner))
 	}
-	all = append(all, checkCommands(), rulesCommands(), adapted(keys.Rows(), (*call).inner))
+	all = append(all, adapted(book.Rows(), (*call).inner), adapted(keys.Rows(), (*call).inner))
 	for _, rows := range values.Families() {
 		all = append(all, adapted(rows, func(c *call) *values.Call { return &c.Call }))
 	}
@@ -50,9 +51,15 @@ func adapted[C any](rows []handler.Row[C], part func(c *call) *C) []command {
 				r.Atomic(part(c), t)
 			}
 		}
+		if r.Resolve != nil {
+			c.resolves = func(c *call) (any, [][]byte) { return r.Resolve(part(c)) }
+		}
 		switch {
 		case r.Run != nil:
-			c.run = func(c *call) { r.Run(part(c)) }
+			c.run = func(c *call) {
+				c.Call.Command = &c.cmd.Command
+				r.Run(part(c))
+			}
 		case r.Atomic == nil && r.Rows == nil:
 			c.run = (*call).help
 		}

@@ -57,9 +57,9 @@ func (p *multiPool) put(m *multi) {
 
 // queued is a command that waits for EXEC.
 type queued struct {
-	cmd   *command
-	args  [][]byte
-	check *resolved // of a check, once EXEC has resolved it
+	cmd      *command
+	args     [][]byte
+	resolved any // what the command's resolves has returned to EXEC
 
 	end    int // where its reply ends
 	failed bool
@@ -91,12 +91,8 @@ func (m *multi) keep(args [][]byte) [][]byte {
 	return m.words[from:len(m.words):len(m.words)]
 }
 
-// queuedOverhead is roughly the memory for a queued command, and argOverhead that for each of its
-// arguments, beside their bytes.
-const (
-	queuedOverhead = 64
-	argOverhead    = 24
-)
+// queuedOverhead is roughly the memory for a queued command.
+const queuedOverhead = 64
 
 // watchMost is the most keys that a client may watch.
 const watchMost = 1024
@@ -123,7 +119,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 	}
 	n := m.bytes + queuedOverhead
 	for _, a := range args {
-		n += int64(len(a)) + argOverhead
+		n += int64(len(a)) + handler.ArgSize
 	}
 	if n > s.srv.set.ClientQueryBufferLimit.Get() {
 		s.reject(cmd, "ERR a transaction may have as many bytes as client-query-buffer-limit")
@@ -277,7 +273,7 @@ func (c *call) execAll(m *multi) {
 	mark := len(c.Out)
 	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
-	defer func() { c.resolved = nil }()
+	defer func() { c.Resolved = nil }()
 	most := c.OutputLimit()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
@@ -289,7 +285,7 @@ func (c *call) execAll(m *multi) {
 		for i := range m.queued {
 			q := &m.queued[i]
 			if q.cmd.atomic != nil {
-				c.cmd, c.Args, c.resolved, c.Failed = q.cmd, q.args, q.check, false
+				c.cmd, c.Args, c.Resolved, c.Failed = q.cmd, q.args, q.resolved, false
 				c.cmd.atomic(c, t)
 				if q.failed = c.Failed; c.TooLong(t, most) {
 					return false
@@ -357,26 +353,34 @@ func (c *call) runQueued(i int, cmd *command, most int64) {
 	cmd.run(c)
 }
 
-// queuedKeys returns the keys of all queued commands, and those that are watched. It resolves the checks, whose keys
-// come from the rules.
+// queuedKeys returns the keys of all queued commands, and those that are watched. It resolves the commands that do not name
+// their keys, unless these are so many that they are an error.
 func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 	for _, w := range m.watched {
 		keys = append(keys, w.Key())
 	}
-	var checks resolving
+	there, resolved := map[string]bool{}, 0
 	var args [][]byte
 	add := func(i int) { keys = append(keys, args[i]) }
 	for i := range m.queued {
 		q := &m.queued[i]
 		switch {
 		case q.cmd.atomic == nil:
-		case q.cmd.resolves:
+		case q.cmd.resolves != nil && resolved <= engine.MaxTxn:
+			var own [][]byte
 			c.Args = q.args
-			q.check = checks.resolve(c)
+			q.resolved, own = q.cmd.resolves(c)
+			resolved += len(own)
+			for _, key := range own {
+				if !there[string(key)] {
+					there[string(key)] = true
+					keys = append(keys, key)
+				}
+			}
 		default:
 			args = q.args
 			q.cmd.Keys(args, add)
 		}
 	}
-	return append(keys, checks.keys...)
+	return keys
 }

@@ -12,6 +12,7 @@ import (
 	"limitdb/limit"
 	"limitdb/resp"
 	"limitdb/server/info"
+	"limitdb/server/rulebook"
 	"limitdb/server/spec"
 	"limitdb/transport"
 	"limitdb/uplink"
@@ -41,9 +42,13 @@ func New(o Options) *Server {
 		// A reservation is paid for later, so Burst + 1 attempts are granted at once.
 		authLimit: limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: authPeriod, Burst: authBurst - 1},
 	}
-	srv.table = newTable(families(o.Replication, srv.Snapshot))
+	lanes := 2 * runtime.GOMAXPROCS(0)
+	srv.rules = rulebook.New(rulebook.Options{
+		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.askAnew,
+	})
+	srv.table = newTable(families(srv.rules, o.Replication, srv.Snapshot))
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
-	srv.counts = stats.NewCounters(2*runtime.GOMAXPROCS(0), len(srv.table.all))
+	srv.counts = stats.NewCounters(lanes, len(srv.table.all))
 	srv.monitors.init(srv)
 	srv.pause.init(srv)
 	srv.authDelays.init()
@@ -55,7 +60,6 @@ func New(o Options) *Server {
 		c := srv.table.find(name)
 		return c != nil && c.Flags&spec.Long != 0
 	}
-	srv.rules.init(srv.started)
 	srv.parts.Engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
 	srv.ackChanged()
@@ -111,8 +115,8 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 		srv.counters.rejected.Add(1)
 		refuse = errMaxClients
 	}
-	s.lane = srv.laneOf(c, s.id)
-	s.stripe = srv.counts.Stripe(s.lane)
+	s.call.Lane = srv.laneOf(c, s.id)
+	s.stripe = srv.counts.Stripe(s.call.Lane)
 	if refuse != "" {
 		c.Write(resp.AppendError(nil, refuse))
 		c.CloseAfterFlush(errRefused)

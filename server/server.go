@@ -17,6 +17,7 @@ import (
 	"limitdb/server/info"
 	"limitdb/server/latency"
 	"limitdb/server/pubsub"
+	"limitdb/server/rulebook"
 	"limitdb/server/slowlog"
 )
 
@@ -48,7 +49,7 @@ type Options struct {
 	// Replication keeps the state on several nodes. If nil, this node is alone.
 	Replication *Replication
 	// Rules says where rules come from and where they are kept.
-	Rules RuleSource
+	Rules rulebook.Source
 	// Decisions logs decisions. If nil, none are logged.
 	Decisions *decisionlog.Log
 	// Memory is the most memory that the process may use, in bytes. If 0, only the machine's
@@ -85,7 +86,7 @@ type Server struct {
 	buffers  bufferPool
 	queues   aheadPool
 	multis   multiPool
-	rules    ruleBook
+	rules    *rulebook.Book
 	scripts  scripts
 	wide     func(name []byte) bool
 	long     func(name []byte) bool
@@ -118,3 +119,6 @@ type Server struct {
 
 // Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.count() }
+
+// Rules returns the server's rules.
+func (srv *Server) Rules() *rulebook.Book { return srv.rules }

@@ -20,7 +20,6 @@ type session struct {
 	conn   transport.Conn
 	life   *transport.Life // conn's: commands run while it is open
 	id     int64
-	lane   int // the number of its counters
 	stripe *stats.Stripe
 
 	rd   resp.Reader

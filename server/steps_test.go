@@ -184,7 +184,7 @@ func TestStepsReplyTheSame(t *testing.T) {
 					ts.slowlog.Add(1000, slowlog.Entry{At: int64(i), Args: []string{"a", fmt.Sprint(i)}})
 				}
 				if words[0] == "RL.RULES" {
-					if _, err := ts.LoadRules([]byte(thousandRules())); err != nil {
+					if _, err := ts.rules.Load([]byte(thousandRules())); err != nil {
 						t.Fatal(err)
 					}
 				}

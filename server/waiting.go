@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/engine"
+	"limitdb/server/handler"
 )
 
 // waiting is a command that holds its reply back until the engine has decided (WAIT). Its
@@ -14,9 +15,8 @@ import (
 // count as the command's time.
 type waiting struct {
 	*engine.Waiter
-	cmd   *command
-	reply func(key []byte) // replies with the decision on the key
-	check *parsedCheck     // nil: it is no check
+	handler.Wait
+	cmd *command
 }
 
 // The errors that a wait can end with, besides the engine's.
@@ -33,18 +33,21 @@ func (s *session) MayWait(w *engine.Waiter, most int64) {
 }
 
 // Await implements handler.Client.
-func (s *session) Await(w *engine.Waiter, reply func(key []byte)) {
-	s.await(&waiting{Waiter: w, cmd: s.call.cmd, reply: reply})
-}
-
-// await parks the session until w has been decided.
-func (s *session) await(w *waiting) {
+func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
+	w := &waiting{Waiter: ew, Wait: told, cmd: s.call.cmd}
+	if before := s.pub.waits.Load(); before != nil { // it has been asked anew
+		w.cmd = before.cmd
+	}
+	s.pub.argMemory.Store(w.Size)
 	s.pub.waits.Store(w)
 	s.park(func() bool { return s.waited(w) })
-	if s.mayWait() != nil || w.outdated(s.srv) { // it changed when this wait was not yet visible
+	if s.mayWait() != nil || w.outdated() { // it changed when this wait was not yet visible
 		s.conn.Wake()
 	}
 }
+
+// outdated reports whether the request must be asked anew.
+func (w *waiting) outdated() bool { return w.Outdated != nil && w.Outdated() }
 
 // mayWait returns nil if this client may wait, and otherwise an error that says why not.
 func (s *session) mayWait() error {
@@ -67,8 +70,13 @@ func (s *session) waited(w *waiting) bool {
 			s.srv.states().Cancel(s.call.Now, w.Waiter, cause)
 		case cause != nil:
 			s.srv.states().Cancel(s.call.Now, w.Waiter, nil) // it is denied
-		case w.outdated(s.srv) && s.srv.states().Withdraw(s.call.Now, w.Waiter):
-			return s.asksAnew(w)
+		case w.outdated() && s.srv.states().Withdraw(s.call.Now, w.Waiter):
+			s.call.Failed = false
+			if !w.Anew() {
+				return false
+			}
+			s.waitEnds(w)
+			return true
 		case !w.Done():
 			return false // it was woken for another reason, or only its answer waits
 		}
@@ -80,7 +88,7 @@ func (s *session) waited(w *waiting) bool {
 	case errWaitRefused:
 		s.call.Fail(*s.srv.misconf.Load())
 	default:
-		w.reply([]byte(w.Key()))
+		w.Reply([]byte(w.Key()))
 	}
 	s.waitEnds(w)
 	return true
@@ -89,9 +97,7 @@ func (s *session) waited(w *waiting) bool {
 // waitEnds ends the session's wait, after the reply.
 func (s *session) waitEnds(w *waiting) {
 	s.pub.waits.Store(nil)
-	if w.check != nil {
-		s.pub.argMemory.Store(0)
-	}
+	s.pub.argMemory.Store(0)
 	if s.call.Failed {
 		s.stripe.Fail(w.cmd.ID)
 	}
@@ -106,6 +112,15 @@ func (s *session) unblock(now int64, cause error) bool {
 	}
 	s.conn.Wake()
 	return true
+}
+
+// askAnew makes every session whose wait may be outdated look at it.
+func (srv *Server) askAnew() {
+	srv.clients.each(func(s *session) {
+		if w := s.pub.waits.Load(); w != nil && w.Outdated != nil {
+			s.conn.Wake()
+		}
+	})
 }
 
 // stopWaits makes every session that waits check whether it still may.

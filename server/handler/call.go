@@ -29,8 +29,11 @@ type Call struct {
 	Client Client         // of the client that sent the command; nil: no client
 	Table  *engine.Engine // of a read after READONLY; else nil
 	Place  engine.Place   // where the engine found the key; zero if it was not asked
-	Holds  int64          // bytes that the handler holds between two steps
-	Ran    int            // decisions, or work that takes as long, since the last look at the clock
+	// Resolved is what Row.Resolve has returned for a command in EXEC.
+	Resolved any
+	Holds    int64 // bytes that the handler holds between two steps
+	Lane     int   // the number of the client's counters; 0 for no client
+	Ran      int   // decisions, or work that takes as long, since the last look at the clock
 }
 
 // Parts are the parts of the server that handlers use.
@@ -51,8 +54,8 @@ type Client interface {
 	Steps(lasting func(), step func() (done bool))
 	// MayWait makes w wait for at most most nanoseconds, unless the client may not wait now.
 	MayWait(w *engine.Waiter, most int64)
-	// Await parks the session until w has been decided. It then calls reply with w's key.
-	Await(w *engine.Waiter, reply func(key []byte))
+	// Await parks the session until w has been decided, and then replies as told.
+	Await(w *engine.Waiter, told Wait)
 	// Background runs work in its own goroutine and parks the session until work returns. It then calls reply with the
 	// error.
 	Background(work func() error, reply func(err error))
@@ -63,6 +66,19 @@ type Client interface {
 	// OutputLimit returns the most bytes that the client's unsent replies may have.
 	OutputLimit() int64
 }
+
+// Wait says what happens with a command that waits until the engine has decided.
+type Wait struct {
+	Reply func(key []byte) // replies with the decision on the key
+	Size  int64            // bytes that the command holds meanwhile
+	// Outdated reports whether the request must be asked anew, which Anew does once it is withdrawn; Anew reports whether
+	// it has replied. Outdated is nil for a request that stays as it is.
+	Outdated func() bool
+	Anew     func() (done bool)
+}
+
+// ArgSize is roughly the memory for an argument that is kept, beside its bytes.
+const ArgSize = 24
 
 // States returns the engine that the call asks.
 func (c *Call) States() *engine.Engine {
@@ -131,5 +147,5 @@ func (c *Call) Ask(key []byte, w *engine.Waiter, most int64, reply func(key []by
 		reply(key)
 		return
 	}
-	c.Client.Await(w, reply)
+	c.Client.Await(w, Wait{Reply: reply})
 }

@@ -12,7 +12,10 @@ type Row[C any] struct {
 	Run    func(c *C)         // nil: Atomic, in a step of its own; without that, HELP, or a command that has subcommands only
 	Atomic func(c *C, t *Txn) // in one step with other commands, and maybe twice; nil: it cannot be part of a transaction
 	Plan   Plan               // nil: the command does not only decide on its one key
-	Rows   []Row[C]           // its subcommands
+	// Resolve returns the keys of a command that does not name them, and what its Atomic needs of that as Call.Resolved. EXEC
+	// calls it before it locks the keys. nil: the command names its keys.
+	Resolve func(c *C) (resolved any, keys [][]byte)
+	Rows    []Row[C] // its subcommands
 }
 
 // Plan parses a command that decides on its one key. It returns the text of the error, or "".

@@ -47,8 +47,8 @@ func (p *process) snapshot() observe.Snapshot {
 	for reason, n := range f.Closed {
 		s.Clients.Closed = append(s.Clients.Closed, observe.Count{Name: reason, N: n})
 	}
-	s.RulesProblem = p.server.RulesStatus().Problem != ""
-	for _, r := range p.server.RuleFigures() {
+	s.RulesProblem = p.server.Rules().Status().Problem != ""
+	for _, r := range p.server.Rules().Figures() {
 		s.Rules = append(s.Rules, observe.Rule{Namespace: r.Rule.Namespace, Name: r.Rule.Name, Mode: r.Rule.Mode.String(), Rule: r.Counts})
 	}
 	if p.decisionLog != nil {

@@ -55,7 +55,7 @@ func (r *replica) agree() map[string]string {
 		"rules":            "in the log of the cluster",
 	}
 	if set.RulesFile.Get() != "" {
-		sum := r.p.server.RulesSum()
+		sum := r.p.server.Rules().Sum()
 		all["rules"] = hex.EncodeToString(sum[:8])
 	}
 	if pass := set.RequirePass.Get(); pass != "" {

@@ -40,7 +40,7 @@ func (p *process) reload() {
 			if p.rules == nil {
 				return nil
 			}
-			_, err := p.server.ReloadRules()
+			_, err := p.server.Rules().Reload()
 			return err
 		}},
 		{"certificates", func() error {

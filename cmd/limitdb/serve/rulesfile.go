@@ -11,7 +11,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/rules"
-	"limitdb/server"
+	"limitdb/server/rulebook"
 )
 
 // rulesFile is the file that rules-file names.
@@ -93,18 +93,18 @@ func (p *process) watchRules(ctx context.Context) {
 
 // reloadRules reads the rules file again. A mistake leaves the old rules in force.
 func (p *process) reloadRules() {
-	if _, err := p.server.ReloadRules(); err != nil {
+	if _, err := p.server.Rules().Reload(); err != nil {
 		p.log.Error("the rules file has a mistake, the old rules stay in force", "file", p.rules.path, "err", err)
 	}
 }
 
 // ruleSource says where the server's rules come from.
-func (p *process) ruleSource() server.RuleSource {
+func (p *process) ruleSource() rulebook.Source {
 	if path := p.set.RulesFile.Get(); path != "" {
 		p.rules = &rulesFile{path: path}
-		return server.RuleSource{Read: p.rules.read}
+		return rulebook.Source{Read: p.rules.read}
 	}
-	return server.RuleSource{Keep: p.kept.keep}
+	return rulebook.Source{Keep: p.kept.keep}
 }
 
 // loadRules puts the rules of the file in force, before the first check. Its error ends the start. Rules that are
@@ -113,7 +113,7 @@ func (p *process) loadRules() error {
 	if p.rules == nil {
 		return nil
 	}
-	if _, err := p.server.ReloadRules(); err != nil {
+	if _, err := p.server.Rules().Reload(); err != nil {
 		return fmt.Errorf("rules-file %s: %w", p.rules.path, err)
 	}
 	return nil
@@ -122,7 +122,7 @@ func (p *process) loadRules() error {
 // rulesLoaded puts the rules in force that were kept with the data, once that is loaded, unless there is a file.
 func (p *process) rulesLoaded() {
 	if secret, ok := p.kept.secret(); ok {
-		p.server.SetRulesSecret(secret)
+		p.server.Rules().SetSecret(secret)
 	}
 	if p.rules != nil {
 		return
@@ -131,7 +131,7 @@ func (p *process) rulesLoaded() {
 	if text == nil {
 		text = []byte(rules.Empty)
 	}
-	if _, err := p.server.LoadRules(text); err != nil {
+	if _, err := p.server.Rules().Load(text); err != nil {
 		p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
 	}
 }
@@ -142,7 +142,7 @@ func (p *process) keepSecret() {
 	if p.rules == nil {
 		return
 	}
-	if err := p.kept.keep(nil, p.server.RulesSecret()); err != nil {
+	if err := p.kept.keep(nil, p.server.Rules().Secret()); err != nil {
 		p.log.Error("the secret of long identities is not kept", "err", err)
 	}
 }

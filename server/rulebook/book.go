@@ -1,0 +1,236 @@
+// Package rulebook has the rules in force, and the commands that decide under them, look at them and change them.
+package rulebook
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"limitdb/internal/clock"
+	"limitdb/internal/stats"
+	"limitdb/rules"
+	"limitdb/server/cluster"
+	"limitdb/server/handler"
+)
+
+// Source is where the rules come from and where they are kept. Any goroutine may call the
+// functions, but only one at a time.
+type Source struct {
+	// Read reads the file with the rules. If it is nil, there is no file, and rules are set by command.
+	Read func() ([]byte, error)
+	// Keep keeps rules that were set by command, and the secret that is hashed with long identities. It is nil if
+	// nothing can be kept. It returns cluster.ErrNotLeading, and keeps nothing, on a node of a cluster that does not lead.
+	Keep func(text []byte, secret [16]byte) error
+}
+
+// Options are what a Book needs.
+type Options struct {
+	Source      Source
+	Parts       *handler.Parts
+	Replication *cluster.Replication // nil: the server stands alone
+	Clock       clock.Clock
+	Log         *slog.Logger
+	// Lanes is the number of lanes of a rule's counters. Calls with different lanes rarely count in the same cache line.
+	Lanes int
+	// Changed is called when other rules have come into force.
+	Changed func()
+}
+
+// Book holds the rules in force. Any goroutine may call its methods.
+type Book struct {
+	Options
+	force  atomic.Pointer[inForce]  // never nil
+	secret atomic.Pointer[[16]byte] // hashed with long identities
+	pool   sync.Pool                // of *check
+
+	mu       sync.Mutex // held while the rules change
+	counters map[string]*stats.RuleCounters
+	problem  atomic.Pointer[string] // why the last change failed; nil: it did not
+	changes  atomic.Uint64
+	failures atomic.Uint64
+}
+
+// inForce is a set of rules with their counters. A check uses one from its beginning to its end.
+type inForce struct {
+	set      *rules.Set
+	counters []*stats.RuleCounters // by Rule.Index
+	since    int64                 // when they came into force, ns of Unix time
+}
+
+// New returns a Book without rules.
+func New(o Options) *Book {
+	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}}
+	secret := new([16]byte)
+	rand.Read(secret[:])
+	b.secret.Store(secret)
+	set, err := rules.Parse([]byte(rules.Empty), nil)
+	if err != nil {
+		panic(err) // a constant
+	}
+	b.force.Store(&inForce{set: set, since: o.Clock.Now()})
+	return b
+}
+
+// ErrFromFile refuses to change by command what a file says.
+var ErrFromFile = errors.New("the rules come from rules-file: change the file, which is read when it changes, at SIGHUP and by RL.RULES RELOAD")
+
+// errNoFile refuses RELOAD.
+var errNoFile = errors.New("there is no rules-file: use RL.RULES LOAD or SET")
+
+// Load puts the rules of a text in force, and returns what has changed. If the text has a mistake, the old
+// rules stay; the error is a rules.Errors. Rules that are unchanged, and those of which only the limit has
+// changed, keep their callers' state and their counters.
+func (b *Book) Load(text []byte) (rules.Changes, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.load(text)
+}
+
+// Sum returns a checksum of what the rules in force mean.
+func (b *Book) Sum() [sha256.Size]byte { return b.force.Load().set.Sum() }
+
+// load is Load with the lock held.
+func (b *Book) load(text []byte) (rules.Changes, error) {
+	set, err := rules.Parse(text, &b.Parts.Zones)
+	if err != nil {
+		b.note(err)
+		return rules.Changes{}, err
+	}
+	return b.enforce(set), nil
+}
+
+// enforce puts rules in force, and returns what has changed. The lock is held.
+func (b *Book) enforce(set *rules.Set) rules.Changes {
+	old := b.force.Load()
+	next := &inForce{set: set, since: b.Clock.Now(), counters: make([]*stats.RuleCounters, len(set.Rules()))}
+	there := make(map[string]bool, len(set.Rules()))
+	for i, r := range set.Rules() {
+		path := r.Path()
+		there[path] = true
+		if b.counters[path] == nil {
+			b.counters[path] = stats.NewRuleCounters(b.Lanes)
+		}
+		next.counters[i] = b.counters[path]
+	}
+	maps.DeleteFunc(b.counters, func(path string, _ *stats.RuleCounters) bool { return !there[path] })
+	b.force.Store(next)
+	b.changes.Add(1)
+	b.problem.Store(nil)
+	b.Changed()
+	changes := rules.Diff(old.set, set)
+	b.Log.Info("the rules are loaded", "rules", len(set.Rules()), "added", len(changes.Added), "changed", len(changes.Changed),
+		"removed", len(changes.Removed), "same", changes.Same)
+	return changes
+}
+
+// note remembers why a change of the rules has failed.
+func (b *Book) note(err error) {
+	text := err.Error()
+	b.problem.Store(&text)
+	b.failures.Add(1)
+}
+
+// Reload reads the rules file again. If that fails, the old rules stay in force.
+func (b *Book) Reload() (rules.Changes, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	src := b.Source
+	if src.Read == nil {
+		return rules.Changes{}, errNoFile
+	}
+	text, err := src.Read()
+	if err != nil {
+		b.note(err)
+		return rules.Changes{}, fmt.Errorf("reading rules-file: %w", err)
+	}
+	return b.load(text)
+}
+
+// edit changes the rules by command. by returns the new text of the file. Without a rules file the
+// new rules are kept with the data. With one, only an edit that is transient is allowed: it lasts until
+// the file is read again.
+func (b *Book) edit(transient bool, by func(*rules.Set) ([]byte, error)) (rules.Changes, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	src := b.Source
+	if src.Read != nil && !transient {
+		return rules.Changes{}, ErrFromFile
+	}
+	text, err := by(b.force.Load().set)
+	if err != nil {
+		return rules.Changes{}, err
+	}
+	if src.Read != nil || src.Keep == nil {
+		return b.load(text)
+	}
+	set, err := rules.Parse(text, &b.Parts.Zones)
+	if err != nil {
+		b.note(err)
+		return rules.Changes{}, err
+	}
+	// Keep comes first, so that no decision is durable before the rules that it follows.
+	if err := src.Keep(text, b.Secret()); err != nil {
+		return rules.Changes{}, err
+	}
+	return b.enforce(set), nil
+}
+
+// SetMode gives a rule a mode. The errors are rules.ErrNoRule, rules.ErrAliased, and those of Source.Keep.
+func (b *Book) SetMode(namespace, name string, mode rules.Mode) error {
+	_, err := b.edit(true, func(s *rules.Set) ([]byte, error) { return s.SetMode(namespace, name, mode) })
+	return err
+}
+
+// Set returns the rules in force.
+func (b *Book) Set() *rules.Set { return b.force.Load().set }
+
+// Figures are the counters of one rule.
+type Figures struct {
+	Rule   *rules.Rule
+	Counts stats.Rule
+}
+
+// Status says where the rules in force come from, for INFO and metrics.
+type Status struct {
+	// Since is when these rules came into force, in ns of Unix time.
+	Since int64
+	// FromFile reports whether they come from rules-file.
+	FromFile bool
+	// Loaded and Failed count changes that came into force and changes that had a mistake.
+	Loaded, Failed uint64
+	// Problem says why the last change did not come into force; "" if it did.
+	Problem string
+}
+
+// Status returns where the rules in force come from.
+func (b *Book) Status() Status {
+	f := b.force.Load()
+	st := Status{Since: f.since, FromFile: b.Source.Read != nil, Loaded: b.changes.Load(), Failed: b.failures.Load()}
+	if p := b.problem.Load(); p != nil {
+		st.Problem = *p
+	}
+	return st
+}
+
+// Figures returns the rules in force and their counters, which count from the start of the process, or from when
+// the rule first came into force.
+func (b *Book) Figures() []Figures {
+	f := b.force.Load()
+	all := make([]Figures, len(f.counters))
+	for i, r := range f.set.Rules() {
+		all[i] = Figures{r, f.counters[i].Sum()}
+	}
+	return all
+}
+
+// SetSecret sets what is hashed with identities that are too long for a key. It must be the same wherever
+// the state is read again. Call it before the first check on that state.
+func (b *Book) SetSecret(secret [16]byte) { b.secret.Store(&secret) }
+
+// Secret returns what is hashed with long identities.
+func (b *Book) Secret() [16]byte { return *b.secret.Load() }

@@ -1,0 +1,186 @@
+package rulebook
+
+import (
+	"errors"
+	"slices"
+
+	"limitdb/engine"
+	"limitdb/internal/decisionlog"
+	"limitdb/internal/stats"
+	"limitdb/limit"
+	"limitdb/resp"
+	"limitdb/rules"
+	"limitdb/server/handler"
+	"limitdb/server/request"
+)
+
+type (
+	call = handler.Call
+	txn  = handler.Txn
+	row  = handler.Row[call]
+)
+
+// A check is a decision under rules: which rules apply, and what the engine says to their limits.
+// Checks are used again, so a check allocates nothing.
+type check struct {
+	rules.Query
+	force   *inForce
+	ns      *rules.Namespace
+	how     how
+	cost    int64
+	explain bool
+	wait    int64 // the most ns that a denial waits; negative if WAIT is not given
+
+	all engine.Together  // what the engine is asked; its slices are reused
+	ds  []limit.Decision // on Charges
+}
+
+// how says what a check does.
+type how uint8
+
+const (
+	takes how = iota
+	peeks
+	refunds
+)
+
+// errNoNamespace is the error for a namespace that no rules are in.
+var errNoNamespace = errors.New("no rules are in that namespace")
+
+// check returns a check to give back with done.
+func (b *Book) check() *check {
+	k, ok := b.pool.Get().(*check)
+	if !ok {
+		k = new(check)
+	}
+	k.Secret = b.secret.Load()[:]
+	return k
+}
+
+func (b *Book) done(k *check) {
+	k.force, k.ns = nil, nil
+	b.pool.Put(k)
+}
+
+// begin begins a check in a namespace. The error is errNoNamespace.
+func (k *check) begin(b *Book, namespace []byte) error {
+	k.force, k.how, k.cost, k.explain, k.wait = b.force.Load(), takes, 1, false, -1
+	k.ns = k.force.set.Namespace(namespace)
+	if k.ns == nil {
+		return errNoNamespace
+	}
+	k.Begin(k.ns)
+	return nil
+}
+
+// decide decides the check in one atomic step for all rules, and counts the outcome. After
+// an error nothing has been taken. The errors are those of rules.Query.Match and of engine.Together.
+func (k *check) decide(c *call) error {
+	if err := k.Match(k.cost); err != nil {
+		return err
+	}
+	k.charge()
+	if len(k.Charges) == 0 {
+		k.count(c.Lane, false)
+		return nil
+	}
+	if k.how == refunds {
+		return c.States().RefundAll(c.Now, k.all.Keys, k.all.Limits, k.all.Costs, k.ds)
+	}
+	at, err := c.States().Together(c.Now, &k.all)
+	if err == nil {
+		k.count(c.Lane, at >= 0)
+		k.log(c, c.Now)
+	}
+	return err
+}
+
+// charge makes what the engine is asked of the charges.
+func (k *check) charge() {
+	a := &k.all
+	a.Keys, a.Limits, a.Costs, a.Soft = a.Keys[:0], a.Limits[:0], a.Costs[:0], a.Soft[:0]
+	for i := range k.Charges {
+		c := &k.Charges[i]
+		a.Keys, a.Limits, a.Costs = append(a.Keys, c.Key), append(a.Limits, *c.Limit), append(a.Costs, c.Cost)
+		a.Soft = append(a.Soft, c.Role != rules.Enforced)
+	}
+	n := len(k.Charges)
+	k.ds = slices.Grow(k.ds[:0], n)[:n]
+	a.Decisions, a.Peek = k.ds, k.how == peeks
+}
+
+// takes reports whether the check takes something, so that it is counted and logged.
+func (k *check) takes() bool { return k.how == takes && k.cost > 0 }
+
+// log offers the decisions of the rules that enforce, or would, to the log of decisions.
+func (k *check) log(c *call, now int64) {
+	to := c.Decisions
+	if to == nil || !k.takes() {
+		return
+	}
+	for i := range k.Charges {
+		c, d := &k.Charges[i], &k.ds[i]
+		if c.Role != rules.Candidate {
+			to.Offer(&decisionlog.Decision{
+				Time: now, Key: c.Key, Cost: c.Cost, Limited: d.Limited, Limit: d.Limit, Remaining: d.Remaining, Rule: k.ns.Name() + "/" + c.Rule.Name,
+			})
+		}
+	}
+}
+
+// count counts what a check was for each rule.
+func (k *check) count(lane int, denied bool) {
+	if k.Unlimited != nil && k.how == takes {
+		k.force.counters[k.Unlimited.Index].Add(lane, stats.RuleAllowed)
+	}
+	if !k.takes() {
+		return
+	}
+	for i := range k.Charges {
+		if as, ok := k.outcome(i, denied); ok {
+			k.force.counters[k.Charges[i].Rule.Index].Add(lane, as)
+		}
+	}
+}
+
+// outcome returns what a check was for the rule of a charge, and whether that is counted. Of a denied check, only the
+// denials are: nothing has been taken from the other rules.
+func (k *check) outcome(i int, denied bool) (as stats.RuleOutcome, counted bool) {
+	c, d := &k.Charges[i], &k.ds[i]
+	switch {
+	case d.Limited && c.Role == rules.Candidate:
+		return stats.RuleCandidateLimited, true
+	case d.Limited && c.Role == rules.Shadowed:
+		return stats.RuleShadowLimited, true
+	case d.Limited:
+		return stats.RuleLimited, true
+	case denied || c.Role == rules.Candidate:
+		return 0, false
+	case rules.NearLimit(d):
+		return stats.RuleNear, true
+	}
+	return stats.RuleAllowed, true
+}
+
+// answer returns the decision on the whole check, and the name of the rule that it comes from.
+func (k *check) answer() (d limit.Decision, rule string) {
+	if at := k.Deciding(k.ds); at >= 0 {
+		return k.ds[at], k.Charges[at].Rule.Name
+	}
+	if k.Unlimited != nil {
+		rule = k.Unlimited.Name
+	}
+	return limit.Decision{Limit: -1, Remaining: -1, Wait: limit.Never}, rule
+}
+
+// errorText returns the reply for an error of a check.
+func errorText(err error, namespace []byte) string {
+	var field *rules.FieldError
+	switch {
+	case err == errNoNamespace:
+		return "NORULE " + err.Error() + ": " + resp.Quote(namespace)
+	case errors.As(err, &field), err == rules.ErrTooMany:
+		return "ERR " + err.Error()
+	}
+	return request.ErrorText(err)
+}

@@ -1,0 +1,118 @@
+package rulebook
+
+import (
+	"strconv"
+
+	"limitdb/resp"
+	"limitdb/rules"
+	"limitdb/server/handler"
+	"limitdb/server/limits"
+	"limitdb/server/request"
+	"limitdb/server/spec"
+)
+
+// Rows returns the commands of the package, in the order of the reference.
+func (b *Book) Rows() []row {
+	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking)(
+		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits for them.", b.runCheck,
+		spec.Text("namespace"), spec.Integer("numfields"),
+		spec.Argument{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}},
+		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")))
+	check.Example, check.Atomic, check.Resolve = "RL.CHECK shop 2 user u17 path /cart", b.checkIn, b.resolve
+	return []row{check, b.rulesRow()}
+}
+
+func (b *Book) runCheck(c *call) {
+	k := b.check()
+	defer b.done(k)
+	if text := k.parse(b, c.Args[1:]); text != "" {
+		c.Fail(text)
+		return
+	}
+	if k.wait >= 0 {
+		b.ask(c, k, c.Args, nil)
+		return
+	}
+	if err := k.decide(c); err != nil {
+		c.Fail(errorText(err, c.Args[1]))
+		return
+	}
+	k.reply(c)
+}
+
+// reply replies with the decision.
+func (k *check) reply(c *call) {
+	d, rule := k.answer()
+	c.Array(map[bool]int{false: 6, true: 7}[k.explain])
+	limits.FiveMillis(c, &d)
+	c.Text(rule)
+	if k.explain {
+		k.explanation(c)
+	}
+}
+
+// parse parses the words after the command's name: a namespace, fields and options.
+func (k *check) parse(b *Book, words [][]byte) (text string) {
+	if err := k.begin(b, words[0]); err != nil {
+		return errorText(err, words[0])
+	}
+	n, ok := resp.ParseInt(words[1])
+	switch {
+	case !ok || n < 0 || n > rules.MaxFields:
+		return "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + resp.Quote(words[1])
+	case 2*n > int64(len(words)-2):
+		return "ERR numfields is " + strconv.Itoa(int(n)) + ", but " + strconv.Itoa(len(words)-2) + " words follow; each field has a name and a value"
+	}
+	words = words[2:]
+	for ; n > 0; n-- {
+		if err := k.Add(words[0], words[1]); err != nil {
+			return errorText(err, nil)
+		}
+		words = words[2:]
+	}
+	return k.options(words)
+}
+
+// options parses the options of a check.
+func (k *check) options(words [][]byte) (text string) {
+	a := request.Args{Cost: 1, MaxWait: -1}
+	for len(words) > 0 {
+		n, text := a.Option(words, request.OwnCost|request.OwnWait)
+		switch word := words[0]; {
+		case text != "":
+			return text
+		case n > 0:
+		case resp.EqualFold(word, "PEEK") && k.how == takes:
+			k.how, n = peeks, 1
+		case resp.EqualFold(word, "REFUND") && k.how == takes:
+			k.how, n = refunds, 1
+		case resp.EqualFold(word, "EXPLAIN") && !k.explain:
+			k.explain, n = true, 1
+		case resp.EqualFold(word, "PEEK"), resp.EqualFold(word, "REFUND"), resp.EqualFold(word, "EXPLAIN"):
+			return "ERR syntax error: " + resp.Quote(word) + " is given twice, or with what excludes it"
+		default:
+			return "ERR unknown option " + resp.Quote(word) + " for RL.CHECK: is numfields right?"
+		}
+		words = words[n:]
+	}
+	if k.cost, k.wait = a.Cost, a.MaxWait; k.wait >= 0 && k.how != takes {
+		return "ERR syntax error: WAIT is for a check that takes"
+	}
+	return ""
+}
+
+// explanation replies with the answer of every rule that matched.
+func (k *check) explanation(c *call) {
+	c.Array(len(k.Charges))
+	for i := range k.Charges {
+		charge := &k.Charges[i]
+		c.Array(5)
+		c.Text(charge.Rule.Name)
+		c.Text(roleNames[charge.Role])
+		c.Text(charge.Limit.String())
+		c.Int(charge.Cost)
+		limits.Millis(c, &k.ds[i])
+	}
+}
+
+var roleNames = [...]string{rules.Enforced: "enforce", rules.Shadowed: "shadow", rules.Candidate: "candidate"}
