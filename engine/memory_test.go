@@ -94,6 +94,8 @@ func TestLeastDebtKeepsTheLimited(t *testing.T) {
 
 // TestTinyBudgets gives budgets of less than one page for each shard, or of
 // nothing at all.
+//
+//test:norace
 func TestTinyBudgets(t *testing.T) {
 	for _, p := range []Policy{NoEviction, LeastDebt} {
 		for _, room := range []int64{1, 1 << 12, 1 << 14, 1 << 17} {
@@ -154,6 +156,8 @@ func TestWarmTakesAnything(t *testing.T) {
 
 // TestBytesOfAKey: a typical key, of 17 bytes and under GCRA, takes 42 bytes at most,
 // however many there are.
+//
+//test:norace
 func TestBytesOfAKey(t *testing.T) {
 	for _, n := range []int{400_000, 700_000} {
 		if got := bytesPerKey(t, n); got > 42 {

@@ -175,6 +175,8 @@ func (e *Engine) hash(key []byte) uint64 {
 }
 
 // The callers that ask most are found among many, through shards and sampling.
+//
+//test:norace
 func TestTopOfZipf(t *testing.T) {
 	e := New(Options{Seed: 1})
 	r := rand.New(rand.NewPCG(1, 1))

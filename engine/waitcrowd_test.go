@@ -17,6 +17,8 @@ type counter struct{ n *atomic.Int64 }
 func (c counter) Wake() { c.n.Add(1) }
 
 // A hundred thousand waiters cost memory, and nothing else.
+//
+//test:norace
 func TestHundredThousandWait(t *testing.T) {
 	const n = 100_000
 	for _, tt := range []struct {

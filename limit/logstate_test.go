@@ -274,6 +274,8 @@ func TestLogAtChunkEnds(t *testing.T) {
 
 // TestLogLongest is at the limit of LOG: beside the model there are some steps
 // from a log of 65 536 units, no two of them at one time.
+//
+//test:norace
 func TestLogLongest(t *testing.T) {
 	l := plain(LOG, MaxLog, 3600e9, MaxLog)
 	now := int64(1.7e18)

@@ -212,6 +212,8 @@ func (w walk) wait(l Limit) int64 {
 }
 
 // TestModel takes 20 000 random steps, in the longer mode 100 000, beside the model and agrees in each.
+//
+//test:norace
 func TestModel(t *testing.T) {
 	s := *seed
 	if s == 0 {

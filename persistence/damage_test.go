@@ -105,6 +105,8 @@ func (im *image) after(t *testing.T, w *world) {
 }
 
 // A log that is cut anywhere is loaded up to its last whole batch.
+//
+//test:norace
 func TestLogCutAtEveryByte(t *testing.T) {
 	size := 8 << 10
 	if long() {
@@ -147,6 +149,8 @@ func cutAtEveryByte(t *testing.T, im *image) {
 
 // A log with a wrong bit is refused. A wrong bit passes for a torn write only in the mark at the log's end
 // and in the zeros after it, which hold no state.
+//
+//test:norace
 func TestLogWithEveryBitFlipped(t *testing.T) {
 	for _, zeros := range []int{0, 1500} {
 		t.Run(fmt.Sprint(zeros, " zeros"), func(t *testing.T) { everyBitFlipped(t, makeImage(t, 64<<10, true, zeros)) })
@@ -219,6 +223,8 @@ func TestLogWithPartsZeroed(t *testing.T) {
 }
 
 // The same for all files of a directory with a base, after a clean end.
+//
+//test:norace
 func TestDirectoryWithBitsFlipped(t *testing.T) {
 	directoryWithBitsFlipped(t, EverySec, 0)
 	directoryWithBitsFlipped(t, Always, 700)
@@ -294,6 +300,8 @@ func directoryWithBitsFlipped(t *testing.T, policy Policy, zeros int) {
 
 // A bad batch is followed by others, and none of them says that it had been synced. If the machine has
 // restarted, a power cut tore it; if not, it is damage.
+//
+//test:norace
 func TestDamageInTheSameBoot(t *testing.T) {
 	for _, sameBoot := range []bool{false, true} {
 		im := unsyncedImage(t, sameBoot)

@@ -379,6 +379,7 @@ func TestProtectedMode(t *testing.T) {
 	}
 }
 
+//test:norace
 func TestNoAllocationFromReadToReply(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -137,6 +137,8 @@ func (ts *testServer) callsOf(name string) uint64 {
 }
 
 // A command that runs in steps replies what it would reply at once.
+//
+//test:norace
 func TestStepsReplyTheSame(t *testing.T) {
 	keys := func(n int) (out []string) {
 		for i := range n {

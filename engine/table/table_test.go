@@ -282,6 +282,8 @@ func TestTableGrowsAndShrinks(t *testing.T) {
 
 // TestBytesPerKey holds the layout to what it promises: 28 bytes of record,
 // and an index and free space that take less than 12.
+//
+//test:norace
 func TestBytesPerKey(t *testing.T) {
 	for _, n := range []int{100_000, 150_000, 200_000} {
 		m := newTableModel(5)
