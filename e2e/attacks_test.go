@@ -21,7 +21,7 @@ type attack struct {
 	run  func(c net.Conn)
 }
 
-// attacks returns what single clients do to have the server for themselves.
+// attacks returns the ways in which one client tries to have the server for itself.
 func attacks(keys int) []attack {
 	discard := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 	send := func(c net.Conn, text string, times int) {

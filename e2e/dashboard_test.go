@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is a page in Chromium. What the page's scripts and the browser complain about fails the test.
+// browser is a page in Chromium. An error of its scripts or of the browser fails the test.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
@@ -84,7 +84,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval returns what a JavaScript expression is.
+// eval returns the value of a JavaScript expression.
 func (b *browser) eval(expression string) string {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
@@ -232,8 +232,8 @@ func TestDashboard(t *testing.T) {
 	b.until(`!document.getElementById("signin").hidden`)
 }
 
-// checkAccess checks what screen readers and keyboards need: everything that can be used has a name, each
-// field a label, and the texts contrast with what is behind them.
+// checkAccess checks the needs of screen readers and keyboards: everything that can be used has a name, each
+// field has a label, and texts contrast with their backgrounds.
 func checkAccess(t *testing.T, b *browser) {
 	t.Helper()
 	if got := b.eval(`[...document.querySelectorAll("button, a, input, select, [role=img], meter")]

@@ -129,7 +129,7 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
-// What the objects for Kubernetes name is there, and the command lines of all pods are valid.
+// Everything that the objects for Kubernetes name exists, and the command lines of all pods are valid.
 func TestKubernetesFile(t *testing.T) {
 	all := map[string]object{}
 	for _, o := range readYAML[object](t, "../deploy/kubernetes/limitdb.yaml") {

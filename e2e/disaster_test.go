@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two of three nodes are lost for good. What the third has becomes a new cluster, with the commands of docs/replication.md.
+// Two of three nodes are lost for good. The commands of docs/replication.md make the third a new cluster.
 func TestMajorityLost(t *testing.T) {
 	nodes := startCluster(t, 3)
 	limit := []string{"GCRA", "1/d", "BURST", "100"}

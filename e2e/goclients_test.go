@@ -16,7 +16,7 @@ import (
 
 const notANumber = "Cell error: Store error: Couldn't parse as integer: sixty"
 
-// goClient is what the tests below need of a library.
+// goClient has the methods of a library that the tests below need.
 type goClient struct {
 	// do runs a command. Integers are returned as int64, arrays as []any.
 	do func(args ...any) (any, error)
@@ -132,7 +132,7 @@ func refused(dial func(dialOptions) (*goClient, error), o dialOptions) error {
 	return err
 }
 
-// reconnect lets other kill c's connection, and checks that c comes back by itself.
+// reconnect makes other kill c's connection, and checks that c connects again by itself.
 func reconnect(t *testing.T, c, other *goClient) {
 	t.Helper()
 	id, err := c.do("CLIENT", "ID")

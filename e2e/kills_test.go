@@ -15,7 +15,7 @@ import (
 	"limitdb/resp"
 )
 
-// taking is a key from which one client takes as fast as it can. Hardly anything comes back, so what is left
+// taking is a key from which one client takes as fast as it can. Hardly anything comes back, so the rest
 // shows exactly how many requests were granted.
 const (
 	takeBurst = 1_000_000
@@ -65,7 +65,7 @@ func (k *taker) run(addr string, pipeline int) error {
 	}
 }
 
-// renew takes from another key before this one, of which had are taken, is used up in the middle of a round.
+// renew takes from another key if this one, from which had were taken, would be used up in the middle of a round.
 func (k *taker) renew(had int) int {
 	if had < takeBurst/2 {
 		return had
@@ -97,8 +97,8 @@ func used(t *testing.T, addr, key string) int {
 	return takeBurst - int(v.Elems[2].Int)
 }
 
-// After kills under load, at every policy and while snapshots rotate, rename and unlink, everything
-// acknowledged is there. Only the last 50 ms may be missing if the policy does not promise more.
+// A kill under load loses nothing acknowledged, under any policy and while snapshots rotate, rename and unlink.
+// Only the last 50 ms may be missing if the policy does not promise more.
 func TestKillsUnderLoad(t *testing.T) {
 	if !long() { // in the longer mode the test runs alone, and the promise can be checked
 		t.Parallel()
@@ -119,7 +119,7 @@ func TestKillsUnderLoad(t *testing.T) {
 				p := startIn(t, dir, args...)
 				for _, k := range takers {
 					had := k.renew(used(t, p.Addr, k.key))
-					k.acks = append(k.acks, ack{time.Now(), had}) // it continues from what was kept
+					k.acks = append(k.acks, ack{time.Now(), had}) // it continues from the kept state
 				}
 				var clients sync.WaitGroup
 				for i, k := range takers {

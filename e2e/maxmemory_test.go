@@ -31,7 +31,7 @@ func TestStatesThatGrowStayInBounds(t *testing.T) {
 			p := start(t, "--maxmemory", strconv.Itoa(maxMemory))
 			idle := p.RSS()
 			c := dial(t, p.Addr)
-			// A few rounds are underway at a time: unread replies are not what is measured.
+			// Only a few rounds are underway at a time, because unread replies are not to be measured.
 			answered, underway := make(chan error, 1), make(chan struct{}, 4)
 			go func() {
 				replies := 0

@@ -28,8 +28,8 @@ func (c *counts) add(d counts) {
 	c.other += d.other
 }
 
-// hammer sends a command again and again over one connection, pipelined, until stop is closed. It returns what came
-// back; lost is the number of requests that got no reply.
+// hammer sends a command again and again over one connection, pipelined, until stop is closed. It returns the
+// replies; lost is the number of requests that got none.
 func hammer(addr, command string, stop <-chan struct{}) (all counts, lost int) {
 	const pipeline = 8
 	conn, err := net.Dial("tcp", addr)
@@ -68,7 +68,7 @@ func hammer(addr, command string, stop <-chan struct{}) (all counts, lost int) {
 }
 
 // Plain clients take through the nodes that do not lead, while the leader is killed. Their connections last, each
-// request gets one reply, and the nodes count exactly what was granted, except for what is not known.
+// request gets one reply, and the nodes count exactly the grants, except for those with unknown outcomes.
 func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
@@ -109,8 +109,8 @@ func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
 	}
 }
 
-// Leases, and the places of QUEUE, outlive the leader: a holder renews and releases what it has, places are not given twice, and who
-// waited asks again.
+// Leases, and the places of QUEUE, outlive the leader: a holder renews and releases its lease, no place is given twice, and clients
+// that waited ask again.
 func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)

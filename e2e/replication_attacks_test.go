@@ -19,13 +19,13 @@ func (n *raftNode) field(t *testing.T, name string) string {
 	return value
 }
 
-// helloOf is how a node begins a call to another one.
+// helloOf returns the bytes with which a node begins a call to another one.
 func helloOf(call byte, json string) []byte {
 	b := append([]byte("LDBR\x01"), call)
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(json))), json...)
 }
 
-// Whoever comes to the Raft port and is no node of the cluster is closed, logged now and then, and counted. The nodes go on deciding, with the same leader.
+// A connection to the Raft port that is not from a node of the cluster is closed, logged now and then, and counted. The nodes continue to decide, with the same leader.
 func TestAttacksOnTheRaftPort(t *testing.T) {
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// clusterClient takes from a key of its own until stop is closed. It counts in answered what was answered, and
+// clusterClient takes from a key of its own until stop is closed. It counts the replies in answered, and
 // notes the errors.
 type clusterClient struct {
 	name     string
@@ -124,7 +124,7 @@ func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
 	}
 }
 
-// program runs a program that prints what it was answered, until stop is closed.
+// program runs a program that prints the replies it gets, until stop is closed.
 func (c *clusterClient) program(t *testing.T, stop <-chan struct{}, line []string) {
 	out := &logBuffer{}
 	cmd := exec.Command(line[0], line[1:]...)
@@ -159,8 +159,8 @@ func (c *clusterClient) program(t *testing.T, stop <-chan struct{}, line []strin
 	}
 }
 
-// redis-cli -c and redis-benchmark work through any node, before and after the leader is killed. redis-cli goes on
-// over the failover.
+// redis-cli -c and redis-benchmark work through any node, before and after the leader is killed. redis-cli continues
+// after the failover.
 func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
 	cli, bench := need(t, "redis-cli"), need(t, "redis-benchmark")
 	nodes := startCluster(t, 3)
@@ -181,7 +181,7 @@ func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
 		if works := b.Code == 0 && strings.Contains(b.Stdout, "requests per second"); works == (n == others[0] && n != leader(t, nodes)) {
 			t.Errorf("redis-benchmark at %s: %d, %q, %q", n.id, b.Code, tail(b.Stdout, 500), tail(b.Stderr, 500))
 		}
-		// It wants two nodes with slots, as it does of Redis.
+		// It wants two nodes with slots, of Redis too.
 		if b = run(t, "", bench, append([]string{"--cluster"}, args...)...); b.Code != 1 || !strings.Contains(b.Stderr, "Invalid cluster: 1 node(s).") {
 			t.Errorf("redis-benchmark --cluster at %s: %d, %q, %q", n.id, b.Code, tail(b.Stdout, 500), tail(b.Stderr, 500))
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The log of a cluster takes the place of a server's own: what the commands and directives about that say.
+// The log of a cluster takes the place of a server's own log. The commands and directives about that log say so.
 func TestLogOfAClusterTakesThePlaceOfTheServers(t *testing.T) {
 	n := startCluster(t, 1)[0]
 	const byRaft = "with raft-addr"

@@ -54,7 +54,7 @@ func takesOverHTTP(t *testing.T, url, body string, stop <-chan struct{}) (all co
 }
 
 // Callers over HTTP take through the nodes that do not lead, while the leader is killed. Each gets an answer, and the
-// nodes count exactly what was granted, except for what is not known.
+// nodes count exactly the grants, except for those with unknown outcomes.
 func TestHTTPDecisionsSeeTheLeaderKilled(t *testing.T) {
 	nodes := startCluster(t, 3, "--http-decisions", "yes")
 	at := leader(t, nodes)

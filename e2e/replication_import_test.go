@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// files returns the names and contents of the files in a directory that are those of a standalone server.
+// files returns the names and contents of a standalone server's files in a directory.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -117,7 +117,7 @@ func TestOneServerToThreeAndBack(t *testing.T) {
 	}
 }
 
-// A crash between the import and the end of the old state: the next start goes on, and imports nothing again.
+// After a crash between the import and the end of the old state, the next start continues and imports nothing again.
 func TestImportThatWasCutShort(t *testing.T) {
 	alone := start(t, "--appendfsync", "always")
 	one := &raftNode{proc: alone}

@@ -14,7 +14,7 @@ import (
 )
 
 // The leader is stopped in the middle of its work, requests wait for it, and another node leads and grants the whole quota. When the
-// first one goes on, its table still has quota to give: no reply may tell of it.
+// first one continues, its table still has quota to give, but it must not send a grant.
 func TestPausedLeaderAnswersNothingOld(t *testing.T) {
 	nodes := startCluster(t, 3)
 	const burst = 100

@@ -182,7 +182,7 @@ func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
 	return most - remaining
 }
 
-// The replies of a node that can make no decision, and of one that does not make it and says who does.
+// A node that can make no decision says so; a node that does not lead names the leader.
 func TestNodesThatDoNotLead(t *testing.T) {
 	nodes := startCluster(t, 3, "--raft-redirect", "moved")
 	at := leader(t, nodes)

@@ -75,7 +75,7 @@ func (n *raftNode) restartInPlace(t *testing.T) {
 	t.Cleanup(n.Stop)
 }
 
-// All nodes are started again, one after the other, under the load of clients that know clusters. No command gets an error.
+// All nodes are restarted, one after the other, under the load of clients that know clusters. No command gets an error.
 func TestRollingRestart(t *testing.T) {
 	// A busy machine may hold up a process for longer than the default timeouts allow.
 	nodes := startCluster(t, 3, "--raft-heartbeat-timeout", "3000", "--raft-election-timeout", "3000", "--raft-lease-timeout", "3000")

@@ -19,7 +19,7 @@ func explodingRules() string {
 	return b.String()
 }
 
-// TestHostileRulesFiles puts what is no file of rules in the place of one. Each time the error says why, the old rules
+// TestHostileRulesFiles puts other files in the place of a file of rules. Each time the error says why, the old rules
 // stay in force, and nothing is charged. A file that is written in two parts is in force once it is whole.
 func TestHostileRulesFiles(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"limitdb/resp"
 )
 
-// reloadRules is a file of rules whose text differs with n, and whose limits do not. Every other one has one rule more.
+// reloadRules is a file of rules. Its text depends on n, its limits do not. Every other file has one more rule.
 func reloadRules(n int64) string {
 	text := fmt.Sprintf(`version: 1
 # number %d

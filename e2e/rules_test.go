@@ -31,7 +31,7 @@ func checkWords(fields string) []string {
 	return append([]string{"RL.CHECK", "shop", fmt.Sprint(n / 2)}, words...)
 }
 
-// checkAtOnce checks all in one transaction, so at one time, and returns the replies as lines.
+// checkAtOnce makes all checks in one transaction, so at one time, and returns the replies as lines.
 func checkAtOnce(t *testing.T, addr string, checks []string) (replies []string) {
 	t.Helper()
 	b := []byte("MULTI\r\n")

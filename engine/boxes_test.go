@@ -196,7 +196,7 @@ func TestBoxStaysWhereItIs(t *testing.T) {
 		t.Errorf("the box has moved %d times", moves)
 	}
 	// A copy of the state would take some 300 kB. Under the race detector, pools
-	// drop what they hold, so TakeAll allocates what it would borrow.
+	// drop their contents, so TakeAll allocates buffers that it would borrow.
 	if each := (after.TotalAlloc - before.TotalAlloc) / uint64(l.Max); each > 1000 {
 		t.Errorf("%d bytes allocated each time", each)
 	}

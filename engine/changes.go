@@ -16,7 +16,7 @@ type changes struct {
 	_ [(128 - unsafe.Sizeof(changesData{})%128) % 128]byte
 }
 
-// changesData is what is in the buffer. The shard's lock guards its fields except
+// changesData is the contents of the buffer. The shard's lock guards its fields except
 // pending.
 type changesData struct {
 	journal *changeLog

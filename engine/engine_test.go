@@ -162,7 +162,7 @@ func TestKeysAreExact(t *testing.T) {
 			t.Fatalf("key %d: %+v, %v", i, d, err)
 		}
 	}
-	for i := n; ; i++ { // until nothing more can be told apart
+	for i := n; ; i++ { // until no more keys can be distinguished
 		if _, err := take(e, start, collidingKey(seed, i), perSecond(10_000), 1); err == ErrOOM {
 			break
 		} else if err != nil || i > 100*n {

@@ -141,7 +141,7 @@ func TestKeysWithOnePrefix(t *testing.T) {
 
 // collidingKey returns the i-th of many keys of 32 bytes that all have the same
 // hash under seed. XXH3 multiplies the first 8 bytes, after adding something
-// that depends on the seed, by the next 8: whoever knows the seed can make the
+// that depends on the seed, by the next 8: a client that knows the seed can make the
 // one factor 0, and the other does not matter any more.
 func collidingKey(seed uint64, i int) []byte {
 	k := binary.LittleEndian.AppendUint64(nil, xxh3Secret0+seed)

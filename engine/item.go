@@ -61,7 +61,7 @@ func (it *item) look(now int64) {
 	it.revert()
 }
 
-// revert forgets what was written to the key.
+// revert discards the writes to the key.
 func (it *item) revert() {
 	it.kind, it.State = 0, nil
 	it.written, it.Grow, it.Must, it.changed = false, false, false, false

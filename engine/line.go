@@ -22,7 +22,7 @@ type turns struct {
 // turn is that of one request. The due time of its queue is when it comes.
 type turn struct {
 	queue   *queue
-	granted int64 // what it took
+	granted int64 // how much it took
 	// from and full are when the state expired before and after that.
 	from, full int64
 	// ahead and behind are the turns of its key before and after it.

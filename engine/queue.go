@@ -44,7 +44,7 @@ type waitlist struct {
 	waiting int    // requests that wait now
 	waited  uint64 // that had to wait, ever
 
-	// Those that have been decided and are to be told when the lock is free.
+	// Waiters that have been decided, to be notified when the lock is free.
 	told, lastTold *Waiter
 }
 

@@ -25,7 +25,7 @@ var ErrDuplicate = errors.New("engine: a key is given twice")
 // denies if others wait for its key (see Ask). After a denial nothing has
 // changed, except that denying keys have moved to the pace of a limit that was
 // raised. So limits with CountDenied count nothing either. The decisions of the
-// limits that would have granted say what is available.
+// limits that would have granted say how much is available.
 //
 // The errors are those of Take, ErrDuplicate and ErrTooMany; at is then the key
 // at fault, -1 for ErrTooMany. After an error nothing has changed, and ds is

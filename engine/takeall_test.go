@@ -392,7 +392,7 @@ func TestTakeAllOfLongLogs(t *testing.T) {
 }
 
 // When the memory budget is used up, a TakeAll takes from all keys or from none.
-// It stores what it has decided, whatever was evicted for it.
+// It stores its decision, whatever was evicted for it.
 func TestTakeAllWithinTheBudget(t *testing.T) {
 	lengths := []int{1, 8, 17, 40, 300, 3000, MaxKey}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestTurnsAreGivenBack has ten requests leave in several orders. All places are
-// free again, whoever went first.
+// free again, whichever request went first.
 func TestTurnsAreGivenBack(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.QUEUE, Max: 10, Burst: 20, Period: second}
 	for name, order := range map[string][]int{

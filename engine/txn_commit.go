@@ -2,7 +2,7 @@ package engine
 
 import "limitdb/engine/table"
 
-// commit stores what was written, and counts the decisions. The index is that
+// commit stores the written states, and counts the decisions. The index is that
 // of the item at fault.
 func (t *Txn) commit() (at int, err error) {
 	t.dropExpired()

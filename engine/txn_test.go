@@ -216,7 +216,7 @@ func TestTxnIsAllOrNothing(t *testing.T) {
 }
 
 // retract leaves what was there before, except that denied keys have moved to a
-// faster pace. It takes nothing of what was granted first.
+// faster pace. It takes back nothing that was granted first.
 func TestTxnRetract(t *testing.T) {
 	e := New(Options{})
 	slow, fast := *perSecond(1), limit.Limit{Algorithm: limit.GCRA, Max: 2, Burst: 1, Period: second}

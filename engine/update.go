@@ -2,7 +2,7 @@ package engine
 
 import "limitdb/engine/table"
 
-// Update runs fn in a transaction and, if it returns nil, commits what it has
+// Update runs fn in a transaction and, if it returns nil, commits what fn has
 // written. The transaction locks the shards of keys. If fn needs another key,
 // it gets ErrUndeclared and runs again with all shards locked. It also runs
 // again if there is no room for what it has written. So fn must have no side

@@ -36,7 +36,7 @@ func newWaitScript(t *testing.T) *waitScript {
 
 const ms = second / 1000
 
-// run does one step and tells what has come of it, in words:
+// run does one step and says in words what has happened:
 //
 //	a takes 2 [for 500ms]    asks for it, and waits, as a
 //	takes 2 / peeks 2 / reserves 2 / parts 2 / refunds 2 / resets / flushes
@@ -487,7 +487,7 @@ func TestDueAtOnce(t *testing.T) {
 	}
 }
 
-// Requests for keys without waiters allocate nothing, whoever waits for other
+// Requests for keys without waiters allocate nothing, even if requests wait for other
 // keys.
 func TestOthersAllocateNothing(t *testing.T) {
 	e := New(Options{Shards: 1})

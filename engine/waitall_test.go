@@ -41,7 +41,7 @@ func askFor(limits []limit.Limit, names string, until int64, owner Waker) *Waite
 	return &Waiter{All: all, Until: until, Owner: owner}
 }
 
-// outcomeOf says what has become of a request.
+// outcomeOf names the outcome of a request.
 func outcomeOf(w *Waiter) string {
 	switch _, _, err := w.Result(); {
 	case !w.Done():
@@ -64,7 +64,7 @@ func outcomeOf(w *Waiter) string {
 // TestWaitForAllSteps goes through what the head of waitall.go says. A step is a request
 // ("1 ab 500" is request 1, of a and b, and waits for 500 ns), "+50" (the clock moves, and
 // Wake is called), "1 leaves", "1 cut", "take a", "refund a", "reset a", "flush" or
-// "close"; then what has become of the requests.
+// "close"; then the outcomes of the requests.
 func TestWaitForAllSteps(t *testing.T) {
 	for _, test := range []struct {
 		name, limits, steps string

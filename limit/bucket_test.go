@@ -14,7 +14,7 @@ type bucketModel struct {
 	missing, period, most *big.Int
 }
 
-// queueModel is the model of QUEUE: the time is what is used, whatever the pace
+// queueModel is the model of QUEUE: what is used is the time, whatever the pace
 // of those in the queue.
 type queueModel struct{ bucketModel }
 

@@ -125,7 +125,7 @@ func TestCalendarWindows(t *testing.T) {
 }
 
 // The windows of 130 years tile the line: each is as long as its unit may be,
-// and every second of it is told the same end.
+// and has the same end at every second of it.
 func TestCalendarTiles(t *testing.T) {
 	year := func(y int) int64 { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC).Unix() }
 	lengths := [...]struct{ least, most int64 }{

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What was used up under one limit, and what the next is told at once.
+// A limit is used up, and the next request comes at once under another limit.
 func TestLimitChangesSteps(t *testing.T) {
 	const start = int64(1.7e18)
 	tests := []struct {

@@ -176,7 +176,7 @@ func Prolong(state []byte, until int64) {
 // Level returns the state as one number, which RL.INFO shows. For the bucket family
 // it is the time in ns until the bucket is full again; for WARMUP, until the key is
 // cold again. For counters it is what counts now, with a fraction of SLIDING's
-// rounded up. For leases it is what is in flight. It is 0 for bytes that are not a
+// rounded up. For leases it is the sum of the weights in flight. It is 0 for bytes that are not a
 // state.
 func Level(k Kind, state []byte, now int64) int64 {
 	if len(state) == 0 {

@@ -171,7 +171,7 @@ func TestContractPromise(t *testing.T) {
 // admission is how many go ahead at a time.
 type admission struct{ at, cost int64 }
 
-// appendAdmissions appends when what is granted goes ahead: at once, but in a
+// appendAdmissions appends the times at which granted requests go ahead: at once, but in a
 // queue one by one.
 func appendAdmissions(log []admission, l Limit, now, cost int64, d Decision) []admission {
 	if l.Algorithm != QUEUE {
@@ -386,7 +386,7 @@ func TestContractClockBack(t *testing.T) {
 	})
 }
 
-// A refund gives back at most what was taken, and never fills above full.
+// A refund gives back no more than was taken, and never fills above full.
 func TestContractRefund(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)

@@ -34,7 +34,7 @@ func ExampleTake() {
 	// true 0 2000
 }
 
-// A queue lets one go each two seconds, and tells who comes between how long to
+// A queue lets one request go each two seconds, and tells those between how long to
 // wait before going.
 func ExampleTake_queue() {
 	l, err := limit.Parse("QUEUE 30/m BURST 2")

@@ -174,7 +174,7 @@ func TestGCRASteps(t *testing.T) {
 	}
 }
 
-// A key may be asked with another limit at each call: what was used stays used.
+// Each call may name another limit for a key: what was used stays used.
 func TestGCRALimitChanges(t *testing.T) {
 	const sec = int64(time.Second)
 	wide, narrow, shut := mustParse(t, "GCRA 10/s BURST 100"), mustParse(t, "GCRA 1/s BURST 2"), mustParse(t, "GCRA 0/s")

@@ -40,7 +40,7 @@ func plain(a Algorithm, most, period, burst int64) Limit {
 	return Limit{Algorithm: a, Max: most, Period: period, Burst: burst}
 }
 
-// sample returns a valid limit of the algorithm, of which 10 can be taken at once.
+// sample returns a valid limit of the algorithm, from which 10 can be taken at once.
 func sample(tb testing.TB, a Algorithm) Limit {
 	text := a.String() + " 10/s"
 	switch a {

@@ -13,7 +13,7 @@ func TestLEAKYSteps(t *testing.T) {
 		steps []step
 	}{
 		{
-			// A bucket of 5, of which one leaks out each 2 s.
+			// A bucket of 5, from which one leaks each 2 s.
 			"fill and leak", "LEAKY 30/m BURST 5",
 			[]step{
 				{0, 2, false, 3, Never, 4000},

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Leases limit what is in flight. Each holder, named by an id, has a share of a
+// Leases limit how much is in flight. Each holder, named by an id, has a share of a
 // limit until it gives the share back or its time runs out. The semaphore is
 // Dijkstra's (1965), the lease Gray's and Cheriton's (1989). A lease expires by
 // itself, so a holder that dies blocks nobody for longer than its time.

@@ -131,7 +131,7 @@ func dropNewest(log []admitted, n int64) []admitted {
 	return log
 }
 
-// decide has the answer and, if the log is another one afterwards, what it is.
+// decide returns the answer and, if the log changes, the new log.
 func (m *logModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
 	switch {
 	case l.Max > MaxLog:

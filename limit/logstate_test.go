@@ -112,7 +112,7 @@ func TestLogSize(t *testing.T) {
 	}
 }
 
-// checkLog walks a state from end to end and returns what is wrong with it.
+// checkLog walks a state from end to end and returns its first fault.
 func checkLog(state []byte, now int64) error {
 	var g entries
 	if err := g.open(state, now); err != nil || g.count == 0 {

@@ -18,7 +18,7 @@ var seed = flag.Uint64("seed", 0, "seed of the random steps, 0 for any")
 type model interface {
 	// decide is Take, or Refund, and keeps the new state if keep is set.
 	decide(l Limit, now, cost int64, refund, keep bool) (Decision, error)
-	// expires is from when the state is as none, in Unix ns; nil if there is none.
+	// expires returns the time, in Unix ns, from which the state behaves like no state; nil if there is no state.
 	expires() *big.Int
 }
 
@@ -69,7 +69,7 @@ type twin struct {
 	state []byte // nil: never seen
 }
 
-// step makes the same call on both, and tells how they differ, if they do.
+// step makes the same call on both, and returns an error if they differ.
 func (tw *twin) step(l Limit, now, cost int64, giveBack bool) error {
 	before := string(tw.state)
 	told := fmt.Sprintf("%+v at %d, cost %d, refund %t, state %x, expires %v", l, now, cost, giveBack, before, tw.model.expires())
@@ -123,9 +123,9 @@ func (tw *twin) reserve(l Limit, now, cost, maxWait int64) error {
 	return tw.sameExpiry(l, now, told)
 }
 
-// sameExpiry tells how the states' ends differ, if they do.
+// sameExpiry returns an error if the states expire at different times.
 func (tw *twin) sameExpiry(l Limit, now int64, told string) error {
-	// A state that has expired is as good as none.
+	// An expired state is like no state.
 	switch expires := tw.model.expires(); {
 	case tw.state == nil && expires == nil:
 	case tw.state == nil && expires.Cmp(big.NewInt(now)) <= 0:

@@ -77,7 +77,7 @@ func (s *segments) add(counts []byte, end, added int64, dst []byte) []byte {
 // over dst: as long expired if nothing is left.
 func (s *segments) giveBack(counts []byte, cost int64, dst []byte) []byte {
 	n := len(counts) / s.width
-	last := int64(0) // what is left of the newest
+	last := int64(0) // the rest of the newest
 	for n > 0 && last == 0 {
 		last = getCount(counts, n-1, s.width)
 		given := min(last, cost)

@@ -326,7 +326,7 @@ func (w *slidingWindow) put(dst []byte) []byte {
 	return append(dst[:0], b...)
 }
 
-// remaining returns what is left of most.
+// remaining returns how much of most is left.
 func remaining(most int64, used uint64) int64 {
 	if used >= uint64(most) {
 		return 0

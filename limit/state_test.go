@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// changedStates has what is on disks of limits that have changed: 4 were taken under
+// changedStates has states, as on disks, of limits that have changed: 4 were taken under
 // the first limit, and a second later 1 was asked for under the second.
 var changedStates = []struct {
 	first, then string

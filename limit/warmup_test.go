@@ -15,7 +15,7 @@ import (
 // threshold 4 s/1 s = 4 permits, the most 4 + 8 s/(0.5 s + 1.5 s) = 8, and each
 // permit above the threshold is dearer by (1.5 s − 0.5 s)/4 = 250 ms. So the
 // first, from 8 to 7, costs (1500 + 1250)/2 = 1375 ms, and the next ones 1125,
-// 875, 625, 500, 500, …, as Guava's own test for these numbers tells. To be cold
+// 875, 625, 500, 500, …, as in Guava's own test with these numbers. To be cold
 // again takes 4 s, or 500 ms for each permit.
 func TestWarmUpSteps(t *testing.T) {
 	tests := []struct {
@@ -140,8 +140,8 @@ func TestWarmUpPrices(t *testing.T) {
 	}
 }
 
-// Guava takes what is stored along in proportion when the rate changes; so does
-// the heat, which stays what it is. These are the numbers of its own test.
+// When the rate changes, Guava converts the stored permits in proportion. So does
+// WARMUP, whose heat stays as it is. These are the numbers of its own test.
 func TestWarmUpRateChanges(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	slow, fast := mustParse(t, "WARMUP 2/s WARM 4s"), mustParse(t, "WARMUP 4/s WARM 4s")
@@ -218,7 +218,7 @@ func TestWarmUpPaceChanges(t *testing.T) {
 	if d := mustPeek(t, minute, state, now, 1); d != (Decision{true, 60, 0, 6000 * ms, ends - 54_000*ms}) {
 		t.Errorf("after its denial: %+v", d)
 	}
-	// In advance, what is owed is worth as many permits as before.
+	// In advance, the debt is worth as many permits as before.
 	for _, tt := range []struct {
 		l             Limit
 		maxWait, wait int64
@@ -244,7 +244,7 @@ func TestWarmUpPaceChanges(t *testing.T) {
 	}
 }
 
-// In advance: each request goes when what was taken before it has been paid.
+// In advance: each request goes when those before it have been paid.
 func TestWarmUpReserve(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	l := mustParse(t, "WARMUP 2/s WARM 4s")

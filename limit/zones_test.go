@@ -57,7 +57,7 @@ func TestZonesErrors(t *testing.T) {
 	}
 }
 
-// One zone is one pointer, whoever asks first.
+// One zone is one pointer, whichever parser asks first.
 func TestZonesFromManyGoroutines(t *testing.T) {
 	var z Zones
 	var group sync.WaitGroup

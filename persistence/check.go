@@ -75,7 +75,7 @@ type checker struct {
 	done, total int64
 }
 
-// Check reads everything in a directory that no server uses, and reports what is wrong with it. It changes
+// Check reads everything in a directory that no server uses, and reports its damage. It changes
 // nothing there. Its error is ErrNoData or that of reading or writing; what is wrong with the data is in the
 // report.
 func Check(o CheckOptions) (*Report, error) {

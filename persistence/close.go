@@ -22,7 +22,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// closeLog writes and syncs what is left.
+// closeLog writes and syncs the rest.
 func (s *Store) closeLog() error {
 	if s.Failing() != nil {
 		return s.Failing()

@@ -223,7 +223,7 @@ func (s *Store) drain(buf *journal.Buffer) (more bool) {
 	return false
 }
 
-// writeRecords writes what is in buf. more means that the group continues. The caller holds io.
+// writeRecords writes the records in buf. more means that the group continues. The caller holds io.
 func (s *Store) writeRecords(more bool) error {
 	// Read the clock after the drain, so that no decision in it is later.
 	s.setStamp()

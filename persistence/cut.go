@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// cutTail keeps a copy of a torn tail and cuts the tail off. If there is none, it cuts off zeros only, and
+// cutTail keeps a copy of a torn tail and cuts the tail off. Without a torn tail it cuts off zeros only, and
 // syncs what the last process may have written and not synced: from now on, replies may have seen it.
 func (r *recovery) cutTail() error {
 	if r.written < 0 {

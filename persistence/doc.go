@@ -1,6 +1,6 @@
 // Package persistence keeps state over restarts and crashes: an append-only
 // log with group commit, snapshots that do not stop the world, and recovery.
-// FORMAT.md draws what is on the disk.
+// FORMAT.md draws the files.
 //
 // The package knows nothing of limits. What has state is a Part: it appends records of its changes to a
 // buffer (package journal), copies itself for a snapshot, and restores states. A Store keeps the parts of one

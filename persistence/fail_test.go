@@ -76,7 +76,7 @@ func (w *world) work(stop func() bool) error {
 	return nil
 }
 
-// No failure is hidden, and none loses what was acknowledged before it or after the recovery.
+// The store reports every failure, and loses nothing that it acknowledged before the failure or after the recovery.
 func TestEveryOperationFails(t *testing.T) {
 	everyFault(t, func(t *testing.T, w *world, fs *failFS) bool {
 		err := w.start(fs)

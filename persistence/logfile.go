@@ -106,7 +106,7 @@ func (l *logFile) append(b *journal.Buffer, stamp *batch, zeros []byte, more boo
 	return nil
 }
 
-// groupFlags returns the flags of a batch of which more means that the group continues after it.
+// groupFlags returns the flags of a batch; more means that the group continues after it.
 func groupFlags(more bool) (flags uint32) {
 	if more {
 		flags = flagMore

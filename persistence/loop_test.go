@@ -299,7 +299,7 @@ func TestStalledDiskRefuses(t *testing.T) {
 	}
 }
 
-// While a sync hangs, whoever asked for it, changes are still written, so a kill loses no more than usual.
+// While a sync hangs, changes are still written, so a kill loses no more than usual.
 // When the oldest byte that is not durable is too old, writers are refused until the disk responds.
 func TestSyncThatHangs(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -386,7 +386,7 @@ func TestSyncThatHangs(t *testing.T) {
 	}
 }
 
-// refusals records what the store told the server about writers.
+// refusals records whether the store told the server to refuse writers.
 type refusals struct {
 	mu   sync.Mutex
 	told []string

@@ -328,7 +328,7 @@ func (m *memFS) crash(rng *rand.Rand) *memFS {
 	return after
 }
 
-// survive returns what is left of the file's bytes.
+// survive returns the bytes of the file that outlive a crash.
 func (n *inode) survive(rng *rand.Rand) []byte {
 	data := slices.Clone(n.durable)
 	all := rng.IntN(4) == 0

@@ -8,7 +8,7 @@ import (
 	"limitdb/internal/clock"
 )
 
-// The writer's timer may fire late, so whoever makes changes wakes the writer when a write is due. In this
+// The writer's timer may fire late, so a goroutine that makes a change wakes the writer when a write is due. In this
 // test the bubble's time stands still, so no timer fires at all.
 func TestOverdueChangesAreWritten(t *testing.T) {
 	for name, policy := range map[string]Policy{"always": Always, "everysec": EverySec, "no": Never} {

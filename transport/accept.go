@@ -123,7 +123,7 @@ func (s *spare) close() bool {
 	return true
 }
 
-// accepted is a new connection of which nothing is known yet.
+// accepted is a new connection about which nothing is known yet.
 type accepted interface {
 	// begin passes it to the Handler and serves it.
 	begin()

@@ -134,7 +134,7 @@ func (l *loop) idle() bool {
 	return len(l.inbox) == 0 && !l.quit
 }
 
-// take does what was posted before the call. It returns true if the loop must end.
+// take does the work posted before the call. It returns true if the loop must end.
 func (l *loop) take() (quit bool) {
 	if len(l.todo) == 0 {
 		l.mu.Lock()

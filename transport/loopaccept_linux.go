@@ -177,7 +177,7 @@ func (a acceptedLoop) begin() {
 		c.local = netAddr(sa)
 	}
 	c.moved.Store(g.opts.Clock.Now())
-	c.todo.Store(postEnter) // holds back what is posted until the session exists
+	c.todo.Store(postEnter) // holds back posted work until the session exists
 	if !g.add(c) {
 		_ = syscall.Close(a.fd)
 		return

@@ -62,7 +62,7 @@ func (c *loopConn) post(what uint32) {
 	}
 }
 
-// act does what was posted.
+// act does the posted work.
 func (c *loopConn) act() {
 	todo := c.todo.Swap(0)
 	if todo&postEnter != 0 {
@@ -91,7 +91,7 @@ func (c *loopConn) act() {
 func (c *loopConn) ready(events uint32) {
 	const broken = syscall.EPOLLHUP | syscall.EPOLLERR
 	if events&broken != 0 && c.reset() {
-		return // do not run what it has sent: nobody waits for the replies
+		return // do not run its commands: nobody waits for the replies
 	}
 	if events&(syscall.EPOLLOUT|broken) != 0 && c.pending.Load() > 0 {
 		c.flush()

@@ -334,7 +334,7 @@ func (c *stream) CloseAfterFlush(reason error) {
 
 func (c *stream) closeAfterFlush(reason error, linger time.Duration) {
 	if c.tls != nil && !c.cipher.ready.Load() {
-		// The peer cannot be told anything yet, and a handshake is too expensive for a refusal.
+		// The peer cannot read a reply yet, and a handshake is too expensive for a refusal.
 		c.Close(reason)
 		return
 	}

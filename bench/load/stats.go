@@ -91,7 +91,7 @@ func newStats(connections int) *stats {
 
 func (s *stats) shard(index int) *shard { return s.shards[index%len(s.shards)] }
 
-// collect adds what was counted since the last call to the total, and returns it. It holds a lock only to
+// collect adds the counts since the last call to the total, and returns them. It holds a lock only to
 // swap two pointers, because merging takes long enough to show in a latency.
 func (s *stats) collect() *figures {
 	interval := newFigures()

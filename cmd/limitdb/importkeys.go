@@ -342,7 +342,7 @@ func (m *keyImport) addWrites(k *importedKey, over bool) (n int) {
 	return n
 }
 
-// written counts what has become of a key.
+// written counts the outcome for a key.
 func (m *keyImport) written(k *importedKey, replies []resp.Value) {
 	last := replies[len(replies)-1]
 	for _, v := range append(replies, last.Elems...) {

@@ -224,7 +224,7 @@ func commandLine(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// about describes what is replayed.
+// about describes the replayed trace.
 func about(files []string) string {
 	names := make([]string, len(files))
 	for i, name := range files {

@@ -171,7 +171,7 @@ func (v *topView) times() string {
 	return strings.Join(parts, "   ")
 }
 
-// logText describes what is on disk.
+// logText describes the log and the snapshots.
 func logText(s *topSample) string {
 	switch {
 	case s.info["aof_last_write_status"] == "err":

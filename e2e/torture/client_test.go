@@ -40,7 +40,7 @@ func (c *client) drop() {
 	c.conn, c.addr = nil, c.addrs[c.rand.IntN(len(c.addrs))]
 }
 
-// call sends commands in one write, and returns the replies and what is known of each command.
+// call sends commands in one write, and returns the replies and how much is known of each command.
 func (c *client) call(commands ...string) ([]resp.Value, []outcome) {
 	values, outcomes := make([]resp.Value, len(commands)), make([]outcome, len(commands))
 	all := func(o outcome, from int) ([]resp.Value, []outcome) {

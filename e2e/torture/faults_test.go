@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// cluster is the nodes, the network between them, and what is wrong with them at the moment.
+// cluster is the nodes, the network between them, and the faults in force.
 type cluster struct {
 	t     *testing.T
 	rand  *rand.Rand
@@ -44,7 +44,7 @@ func (c *cluster) end(most time.Duration, heal func()) {
 	c.active = append(c.active, fault{time.Now().Add(100*time.Millisecond + rand.N(most)), heal})
 }
 
-// expire heals what is due, or everything.
+// expire ends the faults that are due, or all.
 func (c *cluster) expire(all bool) {
 	c.active = slices.DeleteFunc(c.active, func(f fault) bool {
 		if all || time.Now().After(f.until) {

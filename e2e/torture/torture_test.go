@@ -195,7 +195,7 @@ func (c *cluster) client(seed uint64) *client {
 	return w
 }
 
-// patience is how long a healed cluster may take for what is awaited.
+// patience is how long the test waits for a healed cluster.
 const patience = 60 * time.Second
 
 func (c *cluster) await(what string, done func() bool) {
@@ -287,7 +287,7 @@ func (c *cluster) epochs() int {
 	return len(seen)
 }
 
-// report shows what has happened, if the test has failed.
+// report shows the history, if the test has failed.
 func (c *cluster) report() {
 	if !c.t.Failed() {
 		return

@@ -68,7 +68,7 @@ func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segme
 	}
 }
 
-// shrinkFor rewrites g, of which some keys have gone. It leaves room for that
+// shrinkFor rewrites g, from which some keys have gone. It leaves room for that
 // many more keys and bytes if the budget allows it; otherwise g will be split, or
 // relieved again. It reports whether there was a span to do so.
 func (t *Table) shrinkFor(g *segment, keys, size int) bool {

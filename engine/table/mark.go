@@ -53,7 +53,7 @@ func valueKind(code Mark) limit.Kind {
 	return limit.SORTEDSET + limit.Kind(code-collectionCode)
 }
 
-// kindMark returns the mark of a kind, without what it says of a limit.
+// kindMark returns the mark of a kind, without the bits about its limit.
 func kindMark(k limit.Kind) Mark {
 	switch {
 	case k < limit.STRING:

@@ -1,6 +1,6 @@
 // Package table keeps the records of one shard: keys and their states, in memory
 // outside Go's heap. It finds, stores and removes them, grows and shrinks, drops
-// what has expired, and evicts when memory is used up. All that is unsafe is here.
+// what has expired, and evicts when memory is used up. All unsafe code is here.
 //
 // A Table has no lock. Its owner calls it under the shard's lock, except where a
 // method says otherwise.
@@ -105,7 +105,7 @@ type Owner struct {
 	Holds func(key []byte) bool
 }
 
-// Stats counts what is in a table, and what has gone from it.
+// Stats counts the keys in a table, and those that have gone from it.
 type Stats struct {
 	Keys, Segments, Boxes int
 	// Expired and Evicted count the keys dropped for that reason, EvictedDenied

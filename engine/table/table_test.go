@@ -280,7 +280,7 @@ func TestTableGrowsAndShrinks(t *testing.T) {
 	}
 }
 
-// TestBytesPerKey holds the layout to what it promises: 28 bytes of record,
+// TestBytesPerKey checks the promises of the layout: 28 bytes of record,
 // and an index and free space that take less than 12.
 //
 //test:norace

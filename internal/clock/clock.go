@@ -80,7 +80,7 @@ func (c *Real) Adopt() int64 {
 	return diff
 }
 
-// Fake is a clock for tests that moves only when it is told to.
+// Fake is a clock for tests. It moves only when a test moves it.
 type Fake struct{ now, behind atomic.Int64 }
 
 // NewFake returns a clock that is at now.

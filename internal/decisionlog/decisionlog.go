@@ -160,7 +160,7 @@ func (l *Log) Run(ctx context.Context) {
 	}
 }
 
-// Flush hands what was written so far to the system, and tries a file again that could not be written.
+// Flush hands the lines written so far to the system. If the file could not be written, Flush tries again.
 func (l *Log) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

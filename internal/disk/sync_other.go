@@ -4,5 +4,5 @@ package disk
 
 import "os"
 
-// Datasync makes what was written to a file durable.
+// Datasync makes the writes to a file durable.
 func Datasync(f *os.File) error { return f.Sync() }

@@ -42,8 +42,8 @@ func (r *replica) joiner() *joiner {
 	return &joiner{r: r, address: r.p.set.RaftJoin.Get(), raft: r.p.set.RaftAddr.Get()}
 }
 
-// clusterThere returns whether anybody at the address is in a cluster. It asks until that is clear: somebody who is starting, or
-// does not answer, may be. A port that nobody listens at is in none, and so is a name that does not exist.
+// clusterThere reports whether a node at the address is in a cluster. It asks until that is clear: a node that is starting, or
+// does not answer, may be in one. A port on which nobody listens is in none, and neither is a name that does not exist.
 func (j *joiner) clusterThere(ctx context.Context) (found bool, err error) {
 	for said := ""; ; {
 		unclear := error(nil)
@@ -146,7 +146,7 @@ func (j *joiner) attempt(ctx context.Context, node *replication.Node) error {
 	return err
 }
 
-// add asks a member to add the node, and whoever leads if that member does not.
+// add asks a member to add the node. If that member does not lead, add asks the leader.
 func (j *joiner) add(ctx context.Context, at, id string) error {
 	for range joinHops {
 		_, err := j.call(ctx, at, "RAFT", "SERVER", "ADD", id, j.raft)
@@ -262,7 +262,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// begins returns whether the node begins a cluster, if its directory has none.
+// begins reports whether the node begins a cluster, if its directory has none.
 func (r *replica) begins(ctx context.Context, dir string) (bool, error) {
 	bootstrap := r.p.set.RaftBootstrap.Get()
 	if !bootstrap && r.p.set.RaftJoin.Get() == "" && !replication.InCluster(dir) {

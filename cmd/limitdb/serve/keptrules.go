@@ -146,7 +146,7 @@ func (k *keptRules) follow() {
 	k.follows, k.dirtied = true, nil
 }
 
-// resume allows changes, each of which calls dirtied from now on.
+// resume allows changes; each of them calls dirtied from now on.
 func (k *keptRules) resume(version uint64, dirtied func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
