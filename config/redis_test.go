@@ -45,7 +45,7 @@ func TestForeignDirectives(t *testing.T) {
 	for _, c := range []struct {
 		file string
 		err  string // the start fails
-		warn string // the start goes on with this warning; "" means none
+		warn string // the start continues with this warning; "" means none
 	}{
 		{file: "rename-command CONFIG \"\"", err: "limitdb.conf:1: rename-command: limitdb cannot rename or hide commands"},
 		{file: "hz 20\nreplicaof 10.0.0.1 6379", err: "limitdb.conf:2: replicaof: nodes that hold the same state are set up with raft-addr"},

@@ -11,7 +11,7 @@ import (
 )
 
 // TestDecisionLog logs decisions, reads them back with limitdb simulate, and finds the denials that the server
-// made. The file is opened anew after SIGHUP.
+// made. The file is reopened after SIGHUP.
 func TestDecisionLog(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "decisions.log")

@@ -30,7 +30,7 @@ func guide(t *testing.T) map[string]string {
 	return files
 }
 
-// TestGuide runs the limiters of docs/clients.md with a server that answers, stalls, goes on, is killed, and
+// TestGuide runs the limiters of docs/clients.md with a server that answers, stalls, continues, is killed, and
 // is started again.
 func TestGuide(t *testing.T) {
 	t.Parallel()

@@ -250,7 +250,7 @@ func TestShutdownCommand(t *testing.T) {
 }
 
 // TestFewDescriptors starts the server with 64 descriptors and opens more connections than that. The server
-// refuses some, goes on serving the others without using the processor in vain, and accepts new ones when
+// refuses some, keeps serving the others without wasting processor time, and accepts new ones when
 // there is room again.
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
@@ -456,7 +456,7 @@ func TestHTTPPort(t *testing.T) {
 }
 
 // TestNobodyReadsTheLog closes the pipe of standard output and standard error at the first line. The server
-// goes on, and stops as usual.
+// continues, and stops as usual.
 func TestNobodyReadsTheLog(t *testing.T) {
 	t.Parallel()
 	p := startWith(t, options{output: brokenPipe{}}, "--requirepass", "secret")

@@ -134,7 +134,7 @@ func TestLogsAreEvicted(t *testing.T) {
 		}
 		e.check()
 		e.Sweep(now, 1000)
-		// A key that was evicted while it grew begins anew, and may stay short.
+		// A key that was evicted while it grew begins afresh, and may stay short.
 		if b := e.Stats().Bytes; b > allowed+spanSize {
 			t.Fatalf("%d bytes, %d allowed", b, allowed)
 		}

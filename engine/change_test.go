@@ -146,7 +146,7 @@ func TestTakeAllAfterAChangeOfWindows(t *testing.T) {
 	}
 }
 
-// Replace starts anew only where the key holds another family. A denied request
+// Replace starts afresh only where the key holds another family. A denied request
 // leaves the key as it was.
 func TestReplace(t *testing.T) {
 	window := limit.Limit{Algorithm: limit.FIXED, Max: 5, Period: 3600 * second, Burst: 5}

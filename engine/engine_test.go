@@ -237,7 +237,7 @@ func TestSweepDropsOnlyWhatHasExpired(t *testing.T) {
 		t.Fatalf("dropped %d before their time", got)
 	}
 	dropped := 0
-	for range 1000 { // each goes on where the one before stopped
+	for range 1000 { // each continues where the one before stopped
 		dropped += e.Sweep(start+second/2, 100)
 	}
 	if dropped != n {

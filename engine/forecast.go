@@ -17,7 +17,7 @@ import (
 //
 // It is made when it is first needed, and each new waiter extends it. Events
 // that differ from the plan make it stale. A stale forecast is mostly too late,
-// which does no harm. So the forecast of a long queue is made anew only when an
+// which does no harm. So a long queue gets a new forecast only when an
 // eighth of the queue has changed.
 type forecast struct {
 	made  bool
@@ -33,7 +33,7 @@ type forecast struct {
 }
 
 const (
-	// forecastFew is the longest queue that is planned anew whenever the plan
+	// forecastFew is the longest queue that is planned again whenever the plan
 	// is stale.
 	forecastFew = 64
 	// forecastAgain is the number of waiters that one forecast looks at again.

@@ -35,7 +35,7 @@ func TestNoEvictionRefusesNewKeys(t *testing.T) {
 	if before.Refused != 1 || before.Evicted != 0 || before.Keys != int64(n) {
 		t.Errorf("%+v", before)
 	}
-	for i := range n { // those that exist go on working
+	for i := range n { // existing keys continue to work
 		if d := mustTake(t, e, start, key(i), &slow, 1); d.Remaining != 1000-11 {
 			t.Fatalf("key %d: %+v", i, d)
 		}
@@ -66,7 +66,7 @@ func TestLeastDebtKeepsTheLimited(t *testing.T) {
 	for i := range debtors {
 		mustTake(t, e, start, key(i), &slow, 1000)
 	}
-	// Far more new keys come than there is room for.
+	// There are far more new keys than room.
 	for i := range 100_000 {
 		mustTake(t, e, start+int64(i), key(debtors+i), &slow, 1+int64(i%5))
 		if i%1000 == 0 {

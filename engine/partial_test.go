@@ -107,7 +107,7 @@ func TestReserve(t *testing.T) {
 		limited           bool
 		wait              int64 // ms; -1: none
 	}{
-		{0, 12, -1, false, -1},  // more than there is, at once
+		{0, 12, -1, false, -1},  // more than is available, at once
 		{0, 1, -1, false, 1400}, // and the next one pays
 		{0, 1, 1599, true, 1},   // 1600 are longer than that
 		{0, 1, 1600, false, 1600},

@@ -15,7 +15,7 @@ type Request struct {
 	// the one on that amount. If nothing is available, it is the denial of a cost
 	// of 1, so its Wait is the time until something is available again.
 	Partial bool
-	// Replace makes a key that holds the state of another family start anew,
+	// Replace makes a key that holds the state of another family start afresh,
 	// instead of failing with ErrWrongType. If nothing is granted, the key
 	// stays as it is.
 	Replace bool

@@ -56,8 +56,8 @@ import (
 // Ask asks for w at now. If w is denied at first, Ask lets it wait, until
 // w.Until at the latest. It returns false if w has been decided already. A
 // request that can never be granted is denied at once. Waiting requests of one
-// key are granted in the order of arrival, each at the very moment at which it
-// can be, if Wake is called then.
+// key are granted in the order of arrival, each at the first moment at which that
+// is possible, if Wake is called then.
 //
 // A request of QUEUE gets its turn now and is granted when the turn comes. It
 // is denied at once if that would be after w.Until.
@@ -166,7 +166,7 @@ func (s *shard) ask(now int64, h uint64, key []byte, r *Request, w *Waiter, d *l
 			}
 		}
 	}
-	anew := sp.Found() && state == nil // the key starts anew; its waiters wait for its former state
+	anew := sp.Found() && state == nil // the key starts afresh; its waiters wait for its former state
 	behind := q.holds() && !d.Limited && !anew && r.takes(state, now)
 	switch {
 	case w != nil && r.hasTurns() && !q.holds():

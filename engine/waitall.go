@@ -48,7 +48,7 @@ func (e *Engine) AskAll(now int64, w *Waiter) (waiting bool) {
 	return s.waits
 }
 
-// Withdraw is Cancel for a request of AskAll that is to be asked anew, perhaps for
+// Withdraw is Cancel for a request of AskAll that will ask again, perhaps for
 // other limits. It leaves one alone that has been granted and waits for its turn.
 // The decisions are not valid afterwards.
 func (e *Engine) Withdraw(now int64, w *Waiter) bool {
@@ -83,7 +83,7 @@ const (
 var (
 	// errGone ends a settlement that has nothing to decide.
 	errGone = errors.New("engine: the request is not ready")
-	// errWithdrawn ends a request that is asked anew.
+	// errWithdrawn ends a request that will ask again.
 	errWithdrawn = errors.New("engine: the request is withdrawn")
 )
 

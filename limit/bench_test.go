@@ -44,7 +44,7 @@ func benchAllowed(b *testing.B, l Limit, each int64) {
 	var d Decision
 	b.ReportAllocs()
 	for b.Loop() {
-		if now += each; now > 1.8e18 { // three years: calendars of later ones are computed anew
+		if now += each; now > 1.8e18 { // three years: calendars of later years are computed each time
 			now, state = 1.7e18, state[:0]
 		}
 		next, err := Take(&l, state, now, 1, state, &d)

@@ -133,7 +133,7 @@ func firstAt(zone *time.Location, local, sec int64) int64 {
 	}
 }
 
-// stretch is a time in which a zone's clock goes on undisturbed.
+// stretch is a time during which a zone's clock is not moved.
 type stretch struct {
 	from, to int64 // Unix seconds
 	offset   int64 // local − Unix

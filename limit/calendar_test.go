@@ -54,7 +54,7 @@ func TestUnitNames(t *testing.T) {
 	}
 }
 
-// The windows one by one, from the one that a time lies in: where each ends, in
+// The windows one by one, from the window of a time: where each ends, in
 // UTC.
 func TestCalendarWindows(t *testing.T) {
 	tests := []struct {

@@ -127,7 +127,7 @@ func TestContractReserveWait(t *testing.T) {
 }
 
 // What goes ahead in any time t, the last request apart, is what Take promises
-// for t, be it reserved or taken; a request never overtakes one before it.
+// for t, reserved or taken; a request never overtakes one before it.
 func TestContractReservePromise(t *testing.T) {
 	reservable(t, func(t *rapid.T, l Limit) {
 		type departure struct{ at, cost int64 }

@@ -287,7 +287,7 @@ func TestContractChangesNothing(t *testing.T) {
 
 // The same request succeeds after Wait and not 1 ns before. Until then Wait
 // counts down and never grows. If denials count, Wait includes this denial, and a
-// later one begins anew.
+// later one begins afresh.
 func TestContractWaitIsExact(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
@@ -445,7 +445,7 @@ func TestContractRefundUndoesTake(t *testing.T) {
 		if err != nil || d.Limited {
 			return
 		}
-		before.Wait = Never // of a queue that does not go on, too
+		before.Wait = Never // also that of a queue that does not move
 		if _, d, err = refund(&l, next, now, cost, nil); err != nil || d != before {
 			t.Fatalf("before %+v, after both %+v, %v", before, d, err)
 		}

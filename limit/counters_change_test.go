@@ -57,7 +57,7 @@ func drawChangingKey(t *rapid.T, a Algorithm) *changingKey {
 	return &changingKey{limits: drawLimits(t, a), now: (1_774_746_000 + hours*3600) * testSecond}
 }
 
-// next makes time go on and draws a limit and a cost.
+// next lets time pass and draws a limit and a cost.
 func (k *changingKey) next(t *rapid.T) (l Limit, cost int64) {
 	l = rapid.SampledFrom(k.limits).Draw(t, "limit")
 	longest := rapid.SampledFrom([]int64{1, 1, 8, 50}).Draw(t, "often")

@@ -20,7 +20,7 @@ package limit
 //
 // A refund takes water out again, down to none.
 //
-// "Empty" is GCRA's TAT and Burst·E its tolerance, so that the two decide alike,
+// "Empty" is GCRA's TAT and Burst·E its tolerance, so that the two make the same decisions,
 // nanosecond for nanosecond; I.371 defines them as one algorithm. What leaks out
 // is no queue: a request goes at once or not at all. QUEUE is the leaky bucket
 // that holds the requests back.

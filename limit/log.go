@@ -19,7 +19,7 @@ import "math"
 // no unit older than it is.
 //
 // With COUNTDENIED a denied request enters the log as well, with its whole cost,
-// and the newest Max units are kept. A caller who goes on asking too often is then
+// and the newest Max units are kept. A caller that keeps asking too often is then
 // never let through again. wait assumes that nobody asks until it is over.
 //
 // A refund takes the newest units out of the log. That undoes the last Take. If

@@ -145,7 +145,7 @@ func (g *entries) last(body []byte, end int) (at int, v uint64, ok bool) {
 }
 
 // change is a log to be written: what stays of the old body, from start to end, and
-// a tail after it. The first token that stays is written anew, as units at oldest.
+// a tail after it. The first token that stays is rewritten, as units at oldest.
 // It ends where it did.
 type change struct {
 	start   int

@@ -268,7 +268,7 @@ func TestModel(t *testing.T) {
 				allowed++
 			}
 		}
-		// A walk that hardly ever sees one of the three shows little.
+		// A walk shows little if it hardly ever sees one of the three.
 		if allowed < steps/10 || limited < steps/10 || failed < steps/100 {
 			t.Errorf("-seed %d: %v: %d allowed, %d limited, %d failed", s, a, allowed, limited, failed)
 		}

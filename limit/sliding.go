@@ -22,7 +22,7 @@ import (
 //
 // The wait ends when the weight is small enough. With f = Max − current − cost free
 // places in the current window, that is when Period − elapsed is at most
-// ⌊f·Period/previous⌋. If f is negative, the wait goes on in the next window, whose
+// ⌊f·Period/previous⌋. If f is negative, the wait continues in the next window, whose
 // previous is current.
 //
 // Promise: at most Max + Max/Period·t in any time t. A window admits at most Max;

@@ -187,7 +187,7 @@ func TestSLIDINGWaitsAfterAChange(t *testing.T) {
 	}
 }
 
-// Two limits in turn share what is used, and it goes on coming back however often
+// Two limits in turn share what is used, and it continues to come back however often
 // the limit changes.
 func TestSLIDINGTwoLimitsInTurn(t *testing.T) {
 	limits := [2]Limit{mustParse(t, "SLIDING 100/m"), mustParse(t, "SLIDING 100/h")}

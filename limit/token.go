@@ -21,7 +21,7 @@ package limit
 // not: wait = max(0, −tokens·E), then goes whatever its cost. A refund puts
 // tokens back, up to Burst.
 //
-// "Full" is GCRA's TAT and Burst·E its tolerance, so that the two decide alike,
+// "Full" is GCRA's TAT and Burst·E its tolerance, so that the two make the same decisions,
 // nanosecond for nanosecond. With INTERVAL, the tokens arrive together; see
 // token_interval.go.
 //

@@ -208,7 +208,7 @@ func (m *warmModel) refund(v *warmView, d *Decision, cost int64, keep bool) {
 	if q := new(big.Rat).Mul(v.stable, whole64(cost)); heat.Sign() < 0 || !q.Num().IsInt64() {
 		heat = new(big.Int) // more than was taken
 	} else if price := v.price(heat, cost); v.free.Cmp(v.now) > 0 && price.IsInt64() {
-		// At the pace at which it is owed.
+		// At the pace of the debt.
 		if m.pace != nil {
 			price.Quo(price.Mul(price, m.pace), v.s)
 		}

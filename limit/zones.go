@@ -45,7 +45,7 @@ func (z *Zones) Find(name []byte) (*time.Location, error) {
 	return z.keep(zone), nil
 }
 
-// keep keeps a zone under its name, and returns it; or the one that is kept already.
+// keep keeps a zone under its name and returns it. If there is one of that name, it returns that one.
 func (z *Zones) keep(zone *time.Location) *time.Location {
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -64,7 +64,7 @@ func (s *Store) Wait(fn func(error)) bool {
 // it often.
 //
 // The writer has a timer for writes that are due, but it may fire late: Go runs a timer on the thread that set
-// it, and on a busy machine the kernel may let that thread wait for 100 ms while another one goes on granting.
+// it, and on a busy machine the kernel may let that thread wait for 100 ms while another one keeps granting.
 // A writer that the other thread has woken runs there, as soon as that thread yields.
 func (s *Store) Kick() {
 	if s.unkicked.Load() && s.unkicked.Swap(false) || s.overdue() {

@@ -138,7 +138,7 @@ func (w *world) after(t *testing.T, fs *failFS, err error) {
 	if w.rng.IntN(2) == 0 {
 		return
 	}
-	// Some failures do not matter, such as a file that could not be removed: the store goes on.
+	// Some failures do not matter, such as a file that could not be removed: the store continues.
 	left := w.rng.IntN(30)
 	if again := w.work(func() bool { left--; return left < 0 }); again != nil {
 		t.Fatalf("after %v: %v", err, again)

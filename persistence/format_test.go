@@ -128,7 +128,7 @@ func TestGoldenFormat2(t *testing.T) {
 	}
 }
 
-// Every format that was ever released can be read, and the store goes on in this version's format.
+// Every format that was ever released can be read, and the store continues in this version's format.
 func TestGoldenFormatsAreRead(t *testing.T) {
 	want := goldenDir(t, t.TempDir())
 	for _, format := range []string{"format1", "format2"} {

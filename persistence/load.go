@@ -258,7 +258,7 @@ func (w *worker) apply() error {
 }
 
 // expires returns when a state expires. A state must not be owed more time now than when it was written, at
-// clock; if it would be, expires shortens it. Decisions go on at clock or later, so this happens only with
+// clock; if it would be, expires shortens it. Decisions continue at clock or later, so this happens only with
 // Options.WallClock.
 func (w *worker) expires(r *journal.Record, clock int64) int64 {
 	at, now := r.Expires(), w.ld.now

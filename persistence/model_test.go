@@ -334,8 +334,8 @@ func (h *history) ack(mark []int) {
 	}
 }
 
-// check compares the recovered state, from which the store goes on at now, with what it may be. The history
-// goes on from there.
+// check compares the recovered state, from which the store continues at now, with the states that are possible. The history
+// continues from there.
 func (h *history) check(t *table, now int64) error {
 	for i := range h.keys {
 		got := t.get(keyOf(i))

@@ -10,7 +10,7 @@ import (
 
 // Loaded is the result of Load.
 type Loaded struct {
-	// Now is the time from which decisions go on, in Unix ns. It is not before any earlier decision, unless
+	// Now is the time from which decisions continue, in Unix ns. It is not before any earlier decision, unless
 	// Options.WallClock is set. The clock must not be behind it.
 	Now int64
 	// Clean reports that the last run made everything durable before it ended, or that there was none.
@@ -274,7 +274,7 @@ func (r *recovery) note(h *batch, boot uint64) {
 	}
 }
 
-// setNow sets the time from which decisions go on.
+// setNow sets the time from which decisions continue.
 func (r *recovery) setNow() {
 	s := r.s
 	wall := s.o.Now()

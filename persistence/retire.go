@@ -21,10 +21,10 @@ func HasData(dir string) bool {
 	return !s.Empty() || errors.As(err, &corrupt) || errors.Is(err, ErrNoManifest) || errors.Is(err, ErrFormat)
 }
 
-// Retire ends the store while its parts go on changing. From then on nothing is saved, and the directory's
+// Retire ends the store while its parts continue to change. From then on nothing is saved, and the directory's
 // data grows old. So Retire renames MANIFEST first; a later start drops what the directory has, and never
 // takes it for current. Callers of Wait are released: there is nothing to wait for any more. Retire does not
-// sync, and so works on a full disk. If the rename fails, the store goes on as before. Errors: ErrClosed, and
+// sync, and so works on a full disk. If the rename fails, the store continues as before. Errors: ErrClosed, and
 // those of the file system.
 func (s *Store) Retire() error {
 	s.files.Lock()
@@ -93,7 +93,7 @@ func (s *Store) setAside() error {
 	}
 	err := s.fs.SyncDir(s.o.Dir)
 	if err != nil {
-		// The store goes on and needs its MANIFEST. If this fails too, the next MANIFEST that is written
+		// The store continues and needs its MANIFEST. If this fails too, the next MANIFEST that is written
 		// takes its place.
 		_ = s.fs.Rename(aside, name)
 	}

@@ -44,7 +44,7 @@ type Options struct {
 	// restarted between two runs, the store trusts that time and not the wall clock. A nil Boot, or an id of
 	// 0, means that nothing is known.
 	Boot func() (id uint64, elapsed int64)
-	// WallClock makes decisions go on at the wall clock's time even if earlier decisions were made later than
+	// WallClock makes decisions continue at the wall clock's time even if earlier decisions were made later than
 	// that. No key is then owed more time than when its state was written. See Loaded.Now.
 	WallClock bool
 	// Recovering is called during Load, before the first Part.Apply, with Now and Clean set; nil means no

@@ -122,7 +122,7 @@ func TestDirectoryIsLocked(t *testing.T) {
 	}
 }
 
-// Decisions go on at the time where they stopped, whatever happened to the wall clock between two starts of
+// Decisions continue at the time where they stopped, whatever happened to the wall clock between two starts of
 // the machine, and never earlier.
 func TestClockAfterRestart(t *testing.T) {
 	for _, test := range []struct {

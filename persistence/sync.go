@@ -6,7 +6,7 @@ import (
 )
 
 // How written bytes become durable. A sync may take as long as the disk likes, so no lock that the writer
-// needs is held during one: the writer goes on, and the next sync covers what it writes. Only one sync runs
+// needs is held during one: the writer continues, and the next sync covers what it writes. Only one sync runs
 // at a time.
 //
 // When the writer moves to a new log, the log before is synced first. Until that is durable, it is the

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A closing connection gets more time as long as its peer goes on reading.
+// A closing connection gets more time as long as its peer keeps reading.
 func TestDeliveryGoesOn(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(f *funcs) {

@@ -86,7 +86,7 @@ func (g *Group) Stats() Stats {
 }
 
 // StopAccepting closes the listeners and removes the files of unix sockets. When it returns, no further call
-// of Handler.Accept begins. Connections go on. It may be called more than once.
+// of Handler.Accept begins. Connections stay open. It may be called more than once.
 func (g *Group) StopAccepting() {
 	g.mu.Lock()
 	g.stopping = true

@@ -55,7 +55,7 @@ func (g *Group) Listen(network, addr string, t *TLS) error {
 	return g.serve(ln)
 }
 
-// Unlisten closes the listeners that Listen opened for addr. The connections that they accepted go on.
+// Unlisten closes the listeners that Listen opened for addr. The connections that they accepted stay open.
 func (g *Group) Unlisten(addr string) {
 	g.mu.Lock()
 	var found []*listener

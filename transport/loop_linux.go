@@ -57,7 +57,7 @@ const loopReadSize = 64 << 10
 // yielded. A thread then looks every 20 µs, which would cost more than yielding does.
 const yieldEvery = int64(5 * time.Millisecond)
 
-// gatherFor is how long, in ns, a loop that always finds more to do goes on without a call of
+// gatherFor is how long, in ns, a loop that always finds more to do continues without a call of
 // Options.Settled. Calling it after each round costs 7 % more at one command for each sync, and is slower for
 // the clients, too: there are more syncs, and each serves fewer clients.
 const gatherFor = int64(300 * time.Microsecond)

@@ -132,7 +132,7 @@ func (c *loopConn) end() {
 	c.update()
 }
 
-// ran records whether the session goes on, as Data or Resume has returned.
+// ran records whether the session continues, as Data or Resume has returned.
 func (c *loopConn) ran(more bool) {
 	c.parked = !more
 	c.update()

@@ -71,7 +71,7 @@ func TestSetKeepAlive(t *testing.T) {
 	}
 }
 
-// Unlisten ends one listener; the connections that it accepted go on.
+// Unlisten ends one listener; the connections that it accepted stay open.
 func TestUnlisten(t *testing.T) {
 	g := newEcho(t, Options{})
 	for range 2 {

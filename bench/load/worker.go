@@ -38,7 +38,7 @@ func (w *worker) work(ctx context.Context) error {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// A deadline in the past wakes a waiting connection. It is set after the context that the loops check has
-	// ended. If a loop wakes before that, it goes on and is woken again.
+	// ended. If a loop wakes before that, it continues and is woken again.
 	stop := context.AfterFunc(own, w.interrupt)
 	defer stop()
 	var err error

@@ -75,7 +75,7 @@ func (p *progress) set(read, total int64) {
 			progressbar.OptionShowBytes(true), progressbar.OptionUseIECUnits(true),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 	}
-	// If the bar cannot be drawn, go on without it.
+	// If the bar cannot be drawn, continue without it.
 	_ = p.bar.Set64(min(p.read, max(p.total, p.read)))
 }
 

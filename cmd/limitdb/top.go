@@ -107,7 +107,7 @@ func waitForQuit(in io.Reader, quit chan<- struct{}) {
 	}
 }
 
-// topClient is a connection to a server, made anew when it has failed.
+// topClient is a connection to a server. It connects again after a failure.
 type topClient struct {
 	set     *config.Settings
 	address string

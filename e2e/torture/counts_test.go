@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Some keys are not for porcupine but for counting: of one with a rate, no more may be granted than the rate allows, and
-// of one with a large quota, as much must be used as clients were granted.
+// Some keys are not for porcupine but for counting: from a key with a rate, no more may be granted than the rate allows, and
+// a key with a large quota must have as much in use as clients were granted.
 const (
 	rate       = 200 // per second
 	rateBurst  = 100

@@ -28,7 +28,7 @@ type cluster struct {
 	changing chan struct{}
 }
 
-// fault is something that goes on until a time.
+// fault is a disturbance that lasts until a time.
 type fault struct {
 	until time.Time
 	heal  func()

@@ -70,7 +70,7 @@ func Open(o Options) (*Log, error) {
 	return l, l.Reopen()
 }
 
-// Reopen opens the file anew, for example after it was moved away.
+// Reopen opens the file again, for example after it was moved away.
 func (l *Log) Reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

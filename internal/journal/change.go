@@ -16,7 +16,7 @@ import "encoding/binary"
 // it have left. The kind is that of the new state; the old one has the same type, Timed or not.
 //
 // Other records are idempotent, and a Change is not. The revision makes up for that: a Change applies only to
-// the state of the revision before it. A snapshot that is written while changes go on may have some of the
+// the state of the revision before it. A snapshot that is written during changes may have some of the
 // Changes that stand behind it; those are skipped.
 
 const (

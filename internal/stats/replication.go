@@ -10,13 +10,13 @@ type Replication struct {
 	// of the members answer this node.
 	Member, Voter              bool
 	Members, Voters, Answering int
-	// Differ has what all nodes must have alike and do not, such as "maxmemory of n2".
+	// Differ has the settings that all nodes should share and do not, such as "maxmemory of n2".
 	Differ []string
 
 	Leads   bool   // the node decides
 	Leader  string // where clients reach the node that decides, "" if this one knows of none
 	State   string // Raft's: follower, candidate, leader or shutdown
-	Current bool   // the table is what the log says up to Applied; it is not while it is built anew
+	Current bool   // the table is what the log says up to Applied; false while it is rebuilt
 
 	Term                     uint64 // Raft's
 	Last, Committed, Applied uint64 // indexes of the log

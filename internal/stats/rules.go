@@ -7,7 +7,7 @@ type Rule struct {
 	// Allowed counts the decisions that took from the rule's limit, and Near those of them that left a fifth
 	// of it or less. Limited counts what the rule denied.
 	Allowed, Near, Limited uint64
-	// ShadowLimited counts what the rule would have denied but for its shadow mode, and CandidateLimited what
+	// ShadowLimited counts what the rule would have denied without its shadow mode, and CandidateLimited what
 	// its candidate would have denied.
 	ShadowLimited, CandidateLimited uint64
 }

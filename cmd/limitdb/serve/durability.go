@@ -237,7 +237,7 @@ func (d *durability) policy() persistence.Policy {
 	return persistence.EverySec
 }
 
-// recovering sets the clock to the time from which decisions go on, before the first decision.
+// recovering sets the clock to the time from which decisions continue, before the first decision.
 func (d *durability) recovering(l persistence.Loaded) {
 	wall := d.p.clock.Now()
 	if ahead := time.Duration(l.Now - wall); ahead.Abs() > time.Second {

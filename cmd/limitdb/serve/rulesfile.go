@@ -17,7 +17,7 @@ import (
 // rulesFile is the file that rules-file names.
 type rulesFile struct{ path string }
 
-// stamp tells one state of a file from another, without reading it.
+// stamp distinguishes one state of a file from another, without reading it.
 type stamp struct{ info os.FileInfo }
 
 func (a stamp) same(b stamp) bool {

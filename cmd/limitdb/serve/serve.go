@@ -56,7 +56,7 @@ func Run(args []string, version string) error {
 		return nil
 	}
 	// By default, Go ends a process that writes to standard output or standard error when nothing reads them.
-	// The server must go on without its log.
+	// The server must run without its log.
 	signal.Ignore(syscall.SIGPIPE)
 	p := &process{version: version, registry: registry, set: set, clock: clock.NewReal(), boot: persistence.SystemBoot(), stop: make(chan bool, 2)}
 	return p.run()

@@ -80,7 +80,7 @@ func (d *durability) turnOn() error {
 	return nil
 }
 
-// turnOff ends the store while the engine goes on.
+// turnOff ends the store while the engine continues.
 func (d *durability) turnOff(store *persistence.Store) error {
 	if err := store.Retire(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (d *durability) turnOff(store *persistence.Store) error {
 	return nil
 }
 
-// stopped resets what belonged to a store that has ended, while the engine goes on.
+// stopped resets what belonged to a store that has ended, while the engine continues.
 func (d *durability) stopped() {
 	d.p.engine.StopJournal()
 	d.p.server.SetRefusing(nil)
