@@ -10,7 +10,7 @@ type matcher struct {
 	level            int
 	captures         [maxCaptures]capture
 	depth            int
-	step             func() // counts a step, and panics when there are none left
+	step             func(n int) // counts n steps, and panics when there are none left
 }
 
 type capture struct{ start, length int }
@@ -44,7 +44,7 @@ func (m *matcher) match(s, p int) int {
 	}
 	defer func() { m.depth-- }()
 	for p < len(m.pattern) {
-		m.step()
+		m.step(1)
 		switch c := m.pattern[p]; {
 		case c == '(':
 			if p+1 < len(m.pattern) && m.pattern[p+1] == ')' {
@@ -125,7 +125,7 @@ func (m *matcher) match(s, p int) int {
 func (m *matcher) expandMost(s, p, end int) int {
 	n := 0
 	for m.one(s+n, p, end) {
-		m.step()
+		m.step(1)
 		n++
 	}
 	for ; n >= 0; n-- {
@@ -187,7 +187,7 @@ func (m *matcher) balance(s, p int) int {
 	}
 	open, shut, depth := m.pattern[p], m.pattern[p+1], 1
 	for s++; s < len(m.subject); s++ {
-		m.step()
+		m.step(1)
 		switch m.subject[s] {
 		case shut:
 			if depth--; depth == 0 {
@@ -210,6 +210,7 @@ func (m *matcher) backReference(s int, digit byte) int {
 	if c.length < 0 {
 		return -1
 	}
+	m.step(c.length / 64)
 	want := m.subject[c.start : c.start+c.length]
 	if len(m.subject)-s < len(want) || m.subject[s:s+len(want)] != want {
 		return -1
@@ -235,6 +236,7 @@ func (m *matcher) classEnd(p int) int {
 			if p >= len(m.pattern) {
 				panic(errPatternBracket)
 			}
+			m.step(1)
 			c := m.pattern[p]
 			p++
 			if c == ']' && !first {
@@ -276,7 +278,7 @@ func (m *matcher) inSet(c byte, p, last int) bool {
 		p++
 	}
 	for ; p < last; p++ {
-		m.step()
+		m.step(1)
 		switch {
 		case m.pattern[p] == '%' && p+1 < last:
 			p++

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	lua "github.com/yuin/gopher-lua"
 )
 
 var update = flag.Bool("update", false, "record testdata/redis.json from a redis-server")
@@ -243,6 +244,29 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestStopsInTheLibrary checks that a run which is stopped ends within a function of the library, too.
+func TestStopsInTheLibrary(t *testing.T) {
+	vm := NewVM(1)
+	vm.meter.steps, vm.meter.memory = 1<<60, 1<<60
+	vm.meter.stop.Store(true)
+	for _, tt := range []struct {
+		library, function string
+		args              []lua.LValue
+	}{
+		{"string", "find", []lua.LValue{lua.LString(strings.Repeat("a", 100)), lua.LString(strings.Repeat(".-", 30) + "b")}},
+		{"string", "find", []lua.LValue{lua.LString(strings.Repeat("(", 100_000)), lua.LString("%b()")}},
+		{"cjson", "decode", []lua.LValue{lua.LString("[1]")}},
+		{"cmsgpack", "unpack", []lua.LValue{lua.LString("\x91\x01")}},
+		{"redis", "sha1hex", []lua.LValue{lua.LString("x")}},
+	} {
+		f := vm.state.GetField(vm.shared.RawGetString(tt.library), tt.function)
+		err := vm.state.CallByParam(lua.P{Fn: f, NRet: 1, Protect: true}, tt.args...)
+		if err == nil || !strings.Contains(err.Error(), ErrStopped.Error()) {
+			t.Errorf("%s.%s: %v", tt.library, tt.function, err)
+		}
+	}
+}
+
 func TestStepsAreBounded(t *testing.T) {
 	for name, source := range map[string]string{
 		"loop":       `while true do end`,
@@ -251,6 +275,8 @@ func TestStepsAreBounded(t *testing.T) {
 		"pcall":      `while true do pcall(error) end`,
 		"xpcall":     `while true do xpcall(error, function() while true do end end) end`,
 		"pattern":    `return string.find(('a'):rep(3000), ('a*'):rep(20) .. 'b')`,
+		"set":        `return string.find(('a'):rep(100), '.-[a' .. ('x'):rep(1000) .. ']b')`,
+		"reference":  `return string.find(('a'):rep(10000), '^(' .. ('a'):rep(5000) .. ').-%1b')`,
 		"gsub":       `return string.gsub(('a'):rep(100000), 'a-b', '')`,
 		"gmatch":     `for a in string.gmatch(('a'):rep(30000), '.-b') do end`,
 		"sort":       `local t = {} for i = 1, 1000 do t[i] = i end while true do table.sort(t, function(a, b) return a > b end) end`,

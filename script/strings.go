@@ -119,7 +119,7 @@ func (vm *VM) strRep(L *lua.LState) int {
 
 // matching runs a step that matches, and raises the errors of its patterns.
 func (vm *VM) matching(L *lua.LState, subject, pattern string, f func(m *matcher)) {
-	m := matcher{subject: subject, pattern: pattern, step: func() { vm.work(L, 1) }}
+	m := matcher{subject: subject, pattern: pattern, step: func(n int) { vm.work(L, n) }}
 	var failed error
 	func() {
 		defer func() {
@@ -149,7 +149,7 @@ func (m *matcher) search(from int) (start, end int) {
 	}
 	for s := from; s <= len(m.subject); s++ {
 		m.level, m.depth = 0, 0
-		m.step()
+		m.step(1)
 		if e := m.match(s, p); e >= 0 {
 			return s, e
 		}
@@ -236,7 +236,7 @@ func (vm *VM) strGmatch(L *lua.LState) int {
 		vm.matching(L, s, p, func(m *matcher) {
 			for at := from; at <= len(s); at++ {
 				m.level, m.depth = 0, 0
-				m.step()
+				m.step(1)
 				if e := m.match(at, 0); e >= 0 {
 					if from = e; e == at {
 						from++
@@ -273,7 +273,7 @@ func (vm *VM) strGsub(L *lua.LState) int {
 		at := 0
 		for count < most {
 			m.level, m.depth = 0, 0
-			m.step()
+			m.step(1)
 			e := m.match(at, begin)
 			if e >= 0 {
 				count++
