@@ -140,6 +140,8 @@ type cluster struct {
 	rand  *rand.Rand
 	nodes []*member
 	began time.Time
+	// tableOf returns the table for a node's next run.
+	tableOf func(*member) Table
 
 	mu        sync.Mutex
 	history   []string
@@ -155,7 +157,7 @@ type member struct {
 	c       *cluster
 	number  int
 	address raft.ServerAddress
-	table   *list
+	table   *list // unless the cluster has other tables
 	node    *Node // nil while it is down
 	logs    *raft.InmemStore
 	trans   *raft.InmemTransport
@@ -165,13 +167,22 @@ type member struct {
 	full    atomic.Bool // of its disk
 	ends    error       // why it has stopped, guarded by c.mu
 	boot    atomic.Uint64
+	ticks   atomic.Int64 // readings of the monotonic clock
 	// stubborn, while it is set, keeps requests to take over the leadership from being answered.
 	stubborn atomic.Pointer[chan struct{}]
 	drift    int64 // of its monotonic clock, parts in a thousand
 }
 
 func newCluster(t *testing.T, seed uint64, size int) *cluster {
-	c := &cluster{t: t, rand: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), accepted: map[string][]string{}}
+	return newClusterOf(t, seed, size, func(m *member) Table {
+		m.table = &list{states: map[string]string{}}
+		return m.table
+	})
+}
+
+// newClusterOf starts a cluster whose nodes get their tables from a function, for each of their runs.
+func newClusterOf(t *testing.T, seed uint64, size int, tableOf func(*member) Table) *cluster {
+	c := &cluster{t: t, tableOf: tableOf, rand: rand.New(rand.NewPCG(seed, 1)), began: time.Now(), accepted: map[string][]string{}}
 	var servers []raft.Server
 	for i := range size {
 		m := &member{c: c, number: i, address: raft.ServerAddress(fmt.Sprint("n", i)), logs: raft.NewInmemStore(), drift: c.rand.Int64N(3) - 1, dir: filepath.Join(t.TempDir(), fmt.Sprint(i))}
@@ -188,11 +199,14 @@ func newCluster(t *testing.T, seed uint64, size int) *cluster {
 
 func (m *member) options() Options {
 	return Options{
-		ID: string(m.address), Address: "client-" + string(m.address), Table: m.table,
+		ID: string(m.address), Address: "client-" + string(m.address),
 		Clock: Clock{
-			Wall:    func() int64 { return time.Now().UnixNano() + m.offset.Load() },
-			Boot:    func() (uint64, int64) { return m.boot.Load(), int64(time.Since(m.c.began)) * (1000 + m.drift) / 1000 },
-			Elapsed: func() int64 { return int64(time.Since(m.c.began)) * (1000 + m.drift) / 1000 },
+			Wall: func() int64 { return time.Now().UnixNano() + m.offset.Load() },
+			Boot: func() (uint64, int64) { return m.boot.Load(), int64(time.Since(m.c.began)) * (1000 + m.drift) / 1000 },
+			// Virtual time stands still while anything runs. So that decisions have different times, it goes on by a little for each.
+			Elapsed: func() int64 {
+				return int64(time.Since(m.c.began))*(1000+m.drift)/1000 + m.ticks.Add(1)*int64(time.Microsecond)
+			},
 		},
 		TrailingBytes: 1, SnapshotBytes: 1 << 40,
 		Fatal: func(err error) {
@@ -262,7 +276,6 @@ func (c *cluster) note(format string, args ...any) {
 
 // start starts the node, as one of the members of a new cluster if any are given.
 func (m *member) start(members ...raft.Server) {
-	m.table = &list{states: map[string]string{}}
 	_, m.trans = raft.NewInmemTransportWithTimeout(m.address, 300*time.Millisecond)
 	snapshots, err := openSnapshots(filepath.Join(m.dir, snapshotsDir))
 	if err != nil {
@@ -270,6 +283,7 @@ func (m *member) start(members ...raft.Server) {
 	}
 	held := &heldLogs{m.logs, &m.hold, &m.full}
 	o := m.options()
+	o.Table = m.c.tableOf(m)
 	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, StableStore: held, snapshots: snapshots, fatal: o.Fatal}
 	p := parts{logs: g, stable: g, guarded: g, snapshots: snapshots, transport: stubborn{m.trans, &m.stubborn}, note: filepath.Join(m.dir, noteFile), close: m.trans.Close}
 	if len(members) > 0 {

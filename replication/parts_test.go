@@ -1,0 +1,363 @@
+package replication
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"limitdb/engine"
+	"limitdb/internal/journal"
+	"limitdb/limit"
+)
+
+// partsTable is an engine as a node's table, as cmd/limitdb has it.
+type partsTable struct {
+	states  atomic.Pointer[engine.Engine]
+	leads   atomic.Bool
+	ahead   atomic.Int64
+	elapsed func() int64
+	changes *atomic.Int64 // records of this kind that were applied, on all nodes
+}
+
+func (p *partsTable) now() int64 { return p.elapsed() + p.ahead.Load() }
+
+func (p *partsTable) Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func()) {
+	p.ahead.Store(ahead)
+	e := p.states.Load()
+	e.StartJournal(0, gate, dirtied)
+	e.RecordWhole(p.now())
+	if !parts {
+		e.RecordWhole(math.MaxInt64)
+	}
+	p.leads.Store(true)
+}
+
+func (p *partsTable) Pause() { p.leads.Store(false) }
+
+func (p *partsTable) Follow() {
+	p.leads.Store(false)
+	p.states.Load().Close()
+	p.states.Load().StopJournal()
+}
+
+func (p *partsTable) Dirty() bool { return p.states.Load().Dirty() }
+
+func (p *partsTable) Cut(reached int64) {
+	p.states.Load().RecordWhole(reached)
+	p.states.Load().Cut()
+}
+
+// Drain adds about 500 bytes, so that many groups consist of several batches. Meanwhile the next group's decisions
+// are made.
+func (p *partsTable) Drain(dst *journal.Buffer, _ int) bool {
+	for range 20 {
+		runtime.Gosched()
+	}
+	return p.states.Load().Drain(dst, 500)
+}
+
+func (p *partsTable) Clear() error {
+	p.states.Swap(engine.New(engine.Options{Shards: 4})).Close()
+	return nil
+}
+
+func (p *partsTable) Apply(_ int64, records []journal.Record) error {
+	for _, r := range records {
+		if r.Op == journal.Change {
+			p.changes.Add(1)
+		}
+	}
+	return p.states.Load().Restore(records, 0, 1)
+}
+
+func (p *partsTable) Missed(now int64) (string, bool) { return p.states.Load().Missed(now) }
+
+func (p *partsTable) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {
+	return p.states.Load().Copy(now, cursor, dst)
+}
+
+// contents returns what the table holds that does not expire by a time.
+func (p *partsTable) contents(t *testing.T, at int64) map[string]string {
+	all := map[string]string{}
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var buf journal.Buffer
+		cursor = p.Copy(0, cursor, &buf)
+		for b := buf.Bytes; len(b) > 0; {
+			r, rest, err := journal.Parse(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = rest
+			if state, head := slices.Clone(r.State), journal.HeadSize(r.Kind); limit.Expires(limit.Kind(r.Kind), state) > at {
+				journal.SetRevision(state[:head], 0) // the model has none
+				all[string(r.Key)] = string(append(state, r.Kind))
+			}
+		}
+	}
+	return all
+}
+
+// partsCluster has nodes with tables that change in parts, and plain copies of what they must hold.
+type partsCluster struct {
+	*cluster
+	tables  map[*member]*partsTable
+	changes atomic.Int64
+
+	// who is the node that has decided last, in a turn. worlds are what its table held after each of its decisions, and before the first.
+	who      *member
+	turn     uint64
+	now      int64 // of its last decision
+	worlds   []map[string]string
+	mu       sync.Mutex
+	answered *int // how many of them are answered
+}
+
+func newPartsCluster(t *testing.T, seed uint64) *partsCluster {
+	p := &partsCluster{tables: map[*member]*partsTable{}}
+	p.cluster = newClusterOf(t, seed, 3, func(m *member) Table {
+		table := &partsTable{elapsed: m.options().Clock.Elapsed, changes: &p.changes}
+		table.states.Store(engine.New(engine.Options{Shards: 8}))
+		p.tables[m] = table
+		return table
+	})
+	return p
+}
+
+// expired removes from a world what has expired by a time.
+func expired(world map[string]string, at int64) map[string]string {
+	world = maps.Clone(world)
+	maps.DeleteFunc(world, func(_, state string) bool {
+		return limit.Expires(limit.Kind(state[len(state)-1]), []byte(state[:len(state)-1])) <= at
+	})
+	return world
+}
+
+// begin looks whether another epoch has begun, whose table must be what the one before it has left after some decision that may have been its
+// last: none that was answered is lost, and none of which a later one is there.
+func (p *partsCluster) begin(m *member) *partsTable {
+	table, turn := p.tables[m], m.node.Turn()
+	if m == p.who && turn == p.turn {
+		return table
+	}
+	got := table.contents(p.t, table.now())
+	if p.answered != nil {
+		p.mu.Lock()
+		from := *p.answered
+		p.mu.Unlock()
+		if !slices.ContainsFunc(p.worlds[from:], func(w map[string]string) bool { return maps.Equal(expired(w, table.now()), got) }) {
+			p.fail("%s begins with a table that is none of the %d that may be:\n%q\n%q", m.address, len(p.worlds)-from, got, expired(p.worlds[from], table.now()))
+		}
+	}
+	p.who, p.turn, p.worlds, p.answered = m, turn, []map[string]string{got}, new(int)
+	p.now = 0
+	return table
+}
+
+// partsChange is a change of one key.
+type partsChange struct {
+	key, ins string
+	kind     limit.Kind
+	how      int
+	at, del  int
+	dies     int64
+}
+
+// apply makes the change, and returns the state that the key has then, "" for none.
+func (c partsChange) apply(tx *engine.Txn) (string, error) {
+	kind, state, err := tx.Get([]byte(c.key))
+	if err != nil {
+		return "", err
+	}
+	was := state[min(len(state), journal.HeadSize(byte(kind))):]
+	at := min(c.at, len(was))
+	del := min(c.del, len(was)-at)
+	body := slices.Concat(was[:at], []byte(c.ins), was[at+del:])
+	var next []byte
+	if _, timed, _ := c.kind.Value(); timed {
+		next = binary.LittleEndian.AppendUint64(nil, uint64(c.dies))
+	}
+	next = append(append(next, 0, 0, 0, 0), body...)
+	switch {
+	case c.how == 0:
+		_, err = tx.Delete([]byte(c.key))
+		return "", err
+	case c.how == 1 || kind == 0 || kind&^1 != c.kind&^1:
+		err = tx.Put([]byte(c.key), c.kind, next)
+	default:
+		err = tx.Change([]byte(c.key), c.kind, next, journal.AppendSplice(nil, at, del, []byte(c.ins)))
+	}
+	return string(append(next, byte(c.kind))), err
+}
+
+// decide changes some keys in one step, as a command, EXEC or a script does.
+func (p *partsCluster) decide() {
+	m := p.leader()
+	table := p.begin(m)
+	e := table.states.Load()
+	if p.rand.IntN(4) == 0 || p.now == 0 {
+		p.now = table.now()
+	}
+	now := p.now // a session reads the clock once for many commands
+	changes := make([]partsChange, 1+p.rand.IntN(3))
+	var keys [][]byte
+	for i := range changes {
+		name := p.rand.IntN(6) // a key keeps its type, mostly
+		kinds := []limit.Kind{limit.LIST, limit.SORTEDSET, limit.HASH, limit.SET, limit.LONGSTRING, limit.LIST}
+		changes[i] = partsChange{
+			key: fmt.Sprint("key", name), kind: kinds[(name+p.rand.IntN(40)/39)%6] + limit.Kind(p.rand.IntN(2)), how: p.rand.IntN(60),
+			ins: strings.Repeat(string('a'+rune(p.rand.IntN(26))), []int{0, 1, 30, 300}[p.rand.IntN(4)]), at: p.rand.IntN(600), del: p.rand.IntN(60),
+			dies: now + p.rand.Int64N(int64([]time.Duration{2 * time.Millisecond, 5 * time.Second}[p.rand.IntN(2)])),
+		}
+		keys = append(keys, []byte(changes[i].key))
+	}
+	world := maps.Clone(p.worlds[len(p.worlds)-1])
+	err := e.Update(now, keys, func(tx *engine.Txn) error {
+		for _, c := range changes {
+			state, err := c.apply(tx)
+			if err != nil {
+				return err
+			}
+			if world[c.key] = state; state == "" {
+				delete(world, c.key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		if table.leads.Load() {
+			p.fail("%v", err)
+		}
+		return
+	}
+	p.worlds = append(p.worlds, world)
+	answered, number := p.answered, len(p.worlds)-1
+	m.node.Wait(p.turn, func(err error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if err == nil {
+			*answered = max(*answered, number)
+		}
+	})
+	if p.rand.IntN(3) > 0 {
+		m.node.Kick()
+	}
+}
+
+// sweep has a node drop what has expired.
+func (p *partsCluster) sweep() {
+	switch m := p.nodes[p.rand.IntN(len(p.nodes))]; {
+	case m.node != nil && m.node.Turn() == 0:
+		p.tables[m].states.Load().Sweep(m.node.Expired(), 1000)
+	case m.node != nil:
+		p.tables[m].states.Load().Sweep(p.tables[m].now(), 1000)
+	}
+}
+
+// faults has a node away, or a snapshot made.
+func (p *partsCluster) faults(cut map[*member]bool) {
+	m := p.nodes[p.rand.IntN(len(p.nodes))]
+	all := len(cut) == 0 && !slices.ContainsFunc(p.nodes, func(o *member) bool { return o.node == nil })
+	switch what := p.rand.IntN(7); {
+	case what == 0 && all:
+		m.kill()
+	case what == 1 && m.node == nil:
+		m.start()
+		p.reconnect(cut)
+	case what == 2 && all:
+		cut[m] = true
+		m.part()
+	case what == 3:
+		clear(cut)
+		p.reconnect(cut)
+	case what <= 5 && m.node != nil:
+		node := m.node
+		go func() { p.note("%s: a snapshot: %v", m.address, node.Snapshot()) }()
+	}
+	time.Sleep(time.Duration(p.rand.IntN(1500)) * time.Millisecond)
+}
+
+// settle waits until all nodes have the same state, and its hash at the same index.
+func (p *partsCluster) settle() {
+	for _, m := range p.nodes {
+		if m.node == nil {
+			m.start()
+		}
+	}
+	p.reconnect(nil)
+	time.Sleep(10 * time.Second)
+	for range 30 {
+		p.decide()
+	}
+	p.leader().node.Kick()
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	p.begin(p.leader())
+	far := p.tables[p.leader()].now() + int64(time.Minute)
+	first := p.tables[p.nodes[0]].contents(p.t, far)
+	hashes := map[hashed]bool{}
+	for _, m := range p.nodes {
+		if got := p.tables[m].contents(p.t, far); !maps.Equal(got, first) {
+			p.fail("%s holds %q\nwant %q", m.address, got, first)
+		}
+		m.node.mu.Lock()
+		hashes[m.node.hashes.done] = true
+		m.node.mu.Unlock()
+	}
+	if len(hashes) != 1 || hashes[hashed{}] {
+		p.fail("the hashes are %v", hashes)
+	}
+	if len(p.fatal) > 0 {
+		p.fail("fatal: %v", p.fatal)
+	}
+}
+
+// Collections and long strings that change in parts are the same on all nodes, through any change of the leader, snapshots that are made and sent meanwhile, and
+// nodes that come back. What was answered is never lost, and what changed several keys is there as a whole.
+func TestStatesThatChangeInParts(t *testing.T) {
+	seeds := 6
+	if os.Getenv("LIMITDB_LONG") != "" {
+		seeds = 300
+	}
+	changes, installed := int64(0), 0
+	for seed := range uint64(seeds) {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPartsCluster(t, seed)
+			defer p.close()
+			cut := map[*member]bool{}
+			for range 40 {
+				for range p.rand.IntN(60) {
+					p.decide()
+					if p.rand.IntN(2) == 0 {
+						time.Sleep(time.Duration(p.rand.IntN(1000)) * time.Microsecond)
+						p.sweep()
+					}
+				}
+				p.faults(cut)
+			}
+			p.settle()
+			changes += p.changes.Load()
+			installed += bytes.Count([]byte(strings.Join(p.history, "\n")), []byte("Installed remote"))
+			for _, table := range p.tables {
+				table.states.Load().Close()
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Logf("%d changes in part applied, %d snapshots sent", changes, installed)
+	if changes < 100*int64(seeds) || installed < seeds/3 {
+		t.Errorf("only %d changes in part were applied, and %d snapshots sent", changes, installed)
+	}
+}
