@@ -6,6 +6,7 @@
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits
 //	limitdb rules                          check, explain, test and import files of rules
+//	limitdb import                         copy the keys of a Redis server
 //	limitdb check DIR                      verify a data directory
 //	limitdb export DIR DIR2                make a standalone server's directory from a node's
 //	limitdb recover DIR                    start a new cluster from one node
