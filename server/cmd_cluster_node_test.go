@@ -63,13 +63,13 @@ func TestClusterOfANode(t *testing.T) {
 	ts.Lead(ts.engine)
 	for _, key := range []string{"foo", "{foo}a", "bar"} {
 		c.raw("RL.TAKE " + key + " GCRA 1/m\r\n")
-		p.settle(nil)
+		p.endWaits(nil)
 		c.resume()
 	}
 	for slot, want := range map[string]string{"12182": ":2\r\n", "5061": ":1\r\n", "0": ":0\r\n", "16384": "-ERR Invalid slot\r\n", "-1": "-ERR Invalid slot\r\n", "x": "-" + spec.ErrNotInt + "\r\n"} {
 		got := c.raw("CLUSTER COUNTKEYSINSLOT " + slot + "\r\n")
 		if got == "" { // a count waits for what it has seen
-			p.settle(nil)
+			p.endWaits(nil)
 			got = c.resume()
 		}
 		if got != want {

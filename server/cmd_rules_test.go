@@ -186,7 +186,7 @@ func TestRulesInAClusterWait(t *testing.T) {
 		if got := c.raw(set) + c.resume(); got != "" {
 			t.Fatalf("%q left before a majority had the rules", got)
 		}
-		p.settle(test.lost)
+		p.endWaits(test.lost)
 		if got := c.resume(); !strings.HasPrefix(got, test.want) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
@@ -211,7 +211,7 @@ func TestRuleModeWaits(t *testing.T) {
 	if err := ts.SetRuleMode(ctx, "a", "x", rules.Shadow); !errors.Is(err, context.Canceled) {
 		t.Errorf("the change did not wait: %v", err)
 	}
-	p.settle(nil)
+	p.endWaits(nil)
 	p.holds.Store(false)
 	if err := ts.SetRuleMode(context.Background(), "a", "x", rules.Off); err != nil {
 		t.Error(err)

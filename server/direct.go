@@ -51,7 +51,7 @@ func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, e
 	if !d.Reveals || srv.durable.ackLeader.Load() && d.cmd.Flags&spec.Quorum == 0 {
 		return d.Out, nil
 	}
-	known, err := srv.settle(ctx, d.turn)
+	known, err := srv.durable.await(ctx, d.turn)
 	switch {
 	case err != nil:
 		return nil, err
@@ -59,23 +59,6 @@ func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, e
 		return resp.AppendError(nil, errUnknownOutcome), nil
 	}
 	return d.Out, nil
-}
-
-// settle blocks until everything seen so far in a turn is durable. known is false if that can never be known, and with
-// ctx's error if ctx ends before.
-func (srv *Server) settle(ctx context.Context, turn uint64) (known bool, err error) {
-	d := &srv.durable
-	over := make(chan error, 1)
-	if d.Durability == nil || !d.Holds() || !d.Wait(turn, func(err error) { over <- err }) {
-		return true, nil
-	}
-	d.Kick()
-	select {
-	case lost := <-over:
-		return lost == nil, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
 }
 
 // SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
@@ -88,7 +71,7 @@ func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode
 	if err := srv.rules.SetMode(namespace, name, mode); err != nil {
 		return err
 	}
-	known, err := srv.settle(ctx, turn)
+	known, err := srv.durable.await(ctx, turn)
 	if !known && err == nil {
 		return errors.New(errUnknownOutcome)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"sync/atomic"
@@ -65,6 +66,22 @@ func (d *durable) turn() (turn uint64, special uint32) {
 		return 0, specialFollowing
 	}
 	return turn, 0
+}
+
+// await blocks until everything seen so far in a turn is durable. known is false if that can never be known, and with
+// ctx's error if ctx ends before.
+func (d *durable) await(ctx context.Context, turn uint64) (known bool, err error) {
+	over := make(chan error, 1)
+	if d.Durability == nil || !d.Holds() || !d.Wait(turn, func(err error) { over <- err }) {
+		return true, nil
+	}
+	d.Kick()
+	select {
+	case lost := <-over:
+		return lost == nil, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 // beginTurn notes the node's turn.
@@ -198,7 +215,7 @@ func (s *session) awaitDurable(turn uint64) bool {
 	if !s.srv.durable.Wait(turn, s.owed.wake) {
 		return false
 	}
-	if in, ok := s.conn.(interface{ Settles() bool }); !ok || !in.Settles() {
+	if in, ok := s.conn.(interface{ CallsAfterInput() bool }); !ok || !in.CallsAfterInput() {
 		s.srv.durable.Kick()
 	}
 	return true

@@ -256,7 +256,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 		runtime.Gosched()
 	}
 	n.leader.Follow()
-	n.primary.settle(errors.New("abdicated"))
+	n.primary.endWaits(errors.New("abdicated"))
 	if got := c.receive(1); got[0] != "-"+errUnknownOutcome {
 		t.Errorf("%q", got)
 	}

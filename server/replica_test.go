@@ -76,7 +76,7 @@ func (p *primary) owes() bool {
 	return len(p.waiting) > 0
 }
 
-func (p *primary) settle(err error) {
+func (p *primary) endWaits(err error) {
 	p.mu.Lock()
 	ready := p.waiting
 	p.waiting = nil
@@ -98,11 +98,11 @@ func TestUnknownOutcomes(t *testing.T) {
 	if got := c.raw("RL.PEEK a GCRA 1/m\r\n"); got != "" {
 		t.Fatalf("%q left", got)
 	}
-	p.settle(errors.New("abdicated"))
+	p.endWaits(errors.New("abdicated"))
 	if got := c.resume(); got != strings.Repeat(unknown, 4) {
 		t.Fatalf("%q", got)
 	}
-	p.settle(nil)
+	p.endWaits(nil)
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:1\r\n") {
 		t.Fatalf("%q", got)
 	}
@@ -116,9 +116,9 @@ func TestRepliesWaitInTheirTurn(t *testing.T) {
 	c.raw("RL.PEEK a GCRA 1/m\r\n") // behind it, in turn 1
 	p.turn = 2
 	c.raw("RL.PEEK a GCRA 1/m\r\n") // behind both, in turn 2
-	p.settle(nil)
+	p.endWaits(nil)
 	c.resume()
-	p.settle(errors.New("of two turns"))
+	p.endWaits(errors.New("of two turns"))
 	if got := c.resume(); got != unknown+unknown {
 		t.Fatalf("%q", got)
 	}
@@ -166,7 +166,7 @@ func TestNodeThatFollows(t *testing.T) {
 	e := engine.New(engine.Options{Seed: 2})
 	ts.Lead(e)
 	c.raw("RL.TAKE foo GCRA 1/m\r\n")
-	p.settle(nil)
+	p.endWaits(nil)
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") || e.Stats().Keys != 1 {
 		t.Errorf("%q, %d keys", got, e.Stats().Keys)
 	}
@@ -199,7 +199,7 @@ func TestFlushOfANode(t *testing.T) {
 		c.raw("RL.TAKE " + k + " GCRA 1/m\r\n")
 	}
 	c.raw("FLUSHALL\r\n")
-	p.settle(nil)
+	p.endWaits(nil)
 	if n := ts.engine.Stats().Keys; n != 0 {
 		t.Errorf("%d keys are left", n)
 	}

@@ -129,7 +129,7 @@ func TestAckOfTheLeader(t *testing.T) {
 	if got := c.raw("RL.PEEK a GCRA 1/m\r\nFLUSHALL\r\nPING\r\n"); strings.Contains(got, "OK") || !strings.HasPrefix(got, "*5\r\n:1\r\n") {
 		t.Errorf("%q", got)
 	}
-	p.settle(nil)
+	p.endWaits(nil)
 	if got := c.resume(); got != "+OK\r\n+PONG\r\n" {
 		t.Errorf("FLUSHALL: %q", got)
 	}
@@ -140,7 +140,7 @@ func TestAckOfTheLeader(t *testing.T) {
 	if got := c.resume(); got != "" {
 		t.Errorf("a request that has waited: %q", got)
 	}
-	p.settle(nil)
+	p.endWaits(nil)
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") {
 		t.Errorf("%q", got)
 	}
@@ -187,7 +187,7 @@ func TestWaitForAMajority(t *testing.T) {
 		for !asked() {
 			runtime.Gosched()
 		}
-		p.settle(step.outcome)
+		p.endWaits(step.outcome)
 		if got := c.resume(); got != step.want {
 			t.Errorf("%q, want %q", got, step.want)
 		}

@@ -46,8 +46,8 @@ type loop struct {
 	asleep atomic.Bool // the loop waits, or is about to wait
 	spare  []*loopConn // the inbox's other half, empty
 
-	yielded int64 // when the loop last let others run
-	settled int64 // when Settled was last called
+	yielded     int64 // when the loop last let others run
+	calledAfter int64 // when AfterInput was last called
 }
 
 // loopReadSize is the maximum number of bytes read from a connection in its turn.
@@ -58,7 +58,7 @@ const loopReadSize = 64 << 10
 const yieldEvery = int64(5 * time.Millisecond)
 
 // gatherFor is how long, in ns, a loop that always finds more to do continues without a call of
-// Options.Settled. Calling it after each round costs 7 % more at one command for each sync, and is slower for
+// Options.AfterInput. Calling it after each round costs 7 % more at one command for each sync, and is slower for
 // the clients, too: there are more syncs, and each serves fewer clients.
 const gatherFor = int64(300 * time.Microsecond)
 
@@ -77,7 +77,7 @@ func (l *loop) run() {
 	for {
 		events := l.poll.look()
 		if len(events) == 0 {
-			l.settle()
+			l.afterInput()
 		}
 		if len(events) == 0 && len(l.todo)+len(l.more) == 0 {
 			// Announce the sleep before looking at the inbox: whoever posts after that look interrupts the
@@ -106,17 +106,17 @@ func (l *loop) run() {
 			return
 		}
 		l.goOn()
-		if since := l.now - l.settled; since >= gatherFor || since < 0 {
-			l.settle()
+		if since := l.now - l.calledAfter; since >= gatherFor || since < 0 {
+			l.afterInput()
 		}
 	}
 }
 
-// settle calls Options.Settled.
-func (l *loop) settle() {
-	l.settled = l.now
-	if l.g.opts.Settled != nil {
-		l.g.opts.Settled()
+// afterInput calls Options.AfterInput.
+func (l *loop) afterInput() {
+	l.calledAfter = l.now
+	if l.g.opts.AfterInput != nil {
+		l.g.opts.AfterInput()
 	}
 }
 

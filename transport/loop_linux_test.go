@@ -174,16 +174,16 @@ func TestTurnIsBounded(t *testing.T) {
 	close(inside)
 }
 
-// Settled is called after the sessions have received their input, so that work for many of them can be done
+// AfterInput is called after the sessions have received their input, so that work for many of them can be done
 // once.
-func TestSettled(t *testing.T) {
+func TestAfterInput(t *testing.T) {
 	for _, d := range drivers() {
 		if d.loops <= 0 {
 			continue
 		}
 		t.Run(d.name, func(t *testing.T) {
 			var asked, done atomic.Int64
-			o := Options{Settled: func() { done.Store(asked.Load()) }}
+			o := Options{AfterInput: func() { done.Store(asked.Load()) }}
 			fx := start(t, d, o, func(f *funcs) {
 				f.data = func([]byte) bool { asked.Add(1); return true }
 			})
@@ -192,9 +192,9 @@ func TestSettled(t *testing.T) {
 				if _, err := io.WriteString(p, "x"); err != nil {
 					t.Fatal(err)
 				}
-				until(t, "the loop has settled", func() bool { return done.Load() == n+1 })
+				until(t, "the call after the input", func() bool { return done.Load() == n+1 })
 			}
-			if in, ok := f.conn.(interface{ Settles() bool }); !ok || !in.Settles() {
+			if in, ok := f.conn.(interface{ CallsAfterInput() bool }); !ok || !in.CallsAfterInput() {
 				t.Error("a connection of a loop does not say so")
 			}
 		})
@@ -228,20 +228,20 @@ type eager struct{ ns atomic.Int64 }
 
 func (e *eager) Now() int64 { return e.ns.Add(int64(time.Millisecond)) }
 
-// A loop that never runs out of work calls Settled as well.
-func TestBusyLoopSettles(t *testing.T) {
+// A loop that never runs out of work calls AfterInput as well.
+func TestBusyLoopCallsAfterInput(t *testing.T) {
 	for _, d := range drivers() {
 		if d.loops <= 0 {
 			continue
 		}
 		t.Run(d.name, func(t *testing.T) {
 			const flood = 64 << 20
-			var asked, settled atomic.Int64
-			o := Options{Clock: &eager{}, Settled: func() { settled.Store(asked.Load()) }}
+			var asked, served atomic.Int64
+			o := Options{Clock: &eager{}, AfterInput: func() { served.Store(asked.Load()) }}
 			got := 0
 			fx := start(t, d, o, func(f *funcs) {
 				f.data = func(b []byte) bool {
-					if n := asked.Load() - settled.Load(); n > 0 {
+					if n := asked.Load() - served.Load(); n > 0 {
 						t.Errorf("the loop went on for %d rounds", n)
 					}
 					asked.Add(1)
@@ -256,7 +256,7 @@ func TestBusyLoopSettles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			until(t, "the loop has settled", func() bool { return settled.Load() == asked.Load() })
+			until(t, "the call after the input", func() bool { return served.Load() == asked.Load() })
 		})
 	}
 }

@@ -194,8 +194,8 @@ func (c *loopConn) reset() bool {
 	return true
 }
 
-// Settles reports whether Options.Settled is called after what the session does.
-func (c *loopConn) Settles() bool { return c.l.g.opts.Settled != nil }
+// CallsAfterInput reports whether Options.AfterInput is called after what the session does.
+func (c *loopConn) CallsAfterInput() bool { return c.l.g.opts.AfterInput != nil }
 
 // Loop implements Conn.
 func (c *loopConn) Loop() int { return c.l.id }

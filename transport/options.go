@@ -27,10 +27,10 @@ type Options struct {
 	// other than Linux have no loops.
 	Loops int
 
-	// Settled is called by a loop when its sessions have received all the input that was ready, and at the
+	// AfterInput is called by a loop when its sessions have received all the input that was ready, and at the
 	// latest 300 µs and a round after its last call. It is for work that is cheaper done once for many
 	// sessions. It must not block. Nil means no call.
-	Settled func()
+	AfterInput func()
 
 	// PauseAbove is the number of unsent bytes above which the transport stops reading from a peer that
 	// reads. Zero means 1 MB.

@@ -163,8 +163,8 @@ func (c *Conn) Turn() time.Duration { return turn }
 // Yield implements transport.Conn.
 func (c *Conn) Yield() { c.post() }
 
-// Settles reports that the uplink calls what follows a round itself.
-func (c *Conn) Settles() bool { return true }
+// CallsAfterInput reports true: the Host calls afterInput after what the session does.
+func (c *Conn) CallsAfterInput() bool { return true }
 
 // CloseAfterFlush implements transport.Conn.
 func (c *Conn) CloseAfterFlush(reason error) {

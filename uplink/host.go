@@ -22,18 +22,18 @@ const (
 
 // Host serves the uplinks of other nodes.
 type Host struct {
-	handler transport.Handler
-	settled func()
-	clock   clock.Clock
+	handler    transport.Handler
+	afterInput func()
+	clock      clock.Clock
 
 	mu    sync.Mutex // guards ports
 	ports map[*port]struct{}
 }
 
-// NewHost returns a Host whose streams get their sessions from a handler. It calls settled when the sessions
+// NewHost returns a Host whose streams get their sessions from a handler. It calls afterInput when the sessions
 // have received all the input that was ready, as transport.Options says.
-func NewHost(h transport.Handler, settled func(), c clock.Clock) *Host {
-	return &Host{handler: h, settled: settled, clock: c, ports: map[*port]struct{}{}}
+func NewHost(h transport.Handler, afterInput func(), c clock.Clock) *Host {
+	return &Host{handler: h, afterInput: afterInput, clock: c, ports: map[*port]struct{}{}}
 }
 
 // Serve serves an uplink until it ends, and closes it. The error says why this node has ended it, if it has.
@@ -117,7 +117,7 @@ func (p *port) read() error {
 			f, err = r.next()
 		}
 		p.run.Unlock()
-		p.h.settled()
+		p.h.afterInput()
 		switch {
 		case err == errFrame:
 			return err
@@ -188,7 +188,7 @@ func (p *port) wakeUp() {
 			c.act()
 			p.run.Unlock()
 		}
-		p.h.settled()
+		p.h.afterInput()
 	}
 }
 

@@ -357,14 +357,14 @@ func hurry(signals <-chan os.Signal, log *slog.Logger, cancel func(), exit func(
 
 func (p *process) transportOptions() transport.Options {
 	return transport.Options{
-		Clock:     p.clock,
-		Backlog:   int(p.set.TCPBacklog.Get()),
-		KeepAlive: keepAlive(p.set.TCPKeepalive.Get()),
-		Settled:   p.keeper().Kick, // one sync serves everything that a loop has found to do
-		PauseMost: p.server.MostUnsent,
-		Loops:     int(p.set.Loops.Get()), // 0 means the transport's default
-		UnixPerm:  os.FileMode(p.set.UnixSocketPerm.Get()),
-		Refusal:   []byte("-ERR max number of clients reached\r\n"),
+		Clock:      p.clock,
+		Backlog:    int(p.set.TCPBacklog.Get()),
+		KeepAlive:  keepAlive(p.set.TCPKeepalive.Get()),
+		AfterInput: p.keeper().Kick, // one sync serves everything that a loop has found to do
+		PauseMost:  p.server.MostUnsent,
+		Loops:      int(p.set.Loops.Get()), // 0 means the transport's default
+		UnixPerm:   os.FileMode(p.set.UnixSocketPerm.Get()),
+		Refusal:    []byte("-ERR max number of clients reached\r\n"),
 		OnAcceptError: func(on net.Addr, err error, wait time.Duration) {
 			p.log.Warn("accepting a connection failed", "on", on, "err", err, "wait", wait)
 		},
