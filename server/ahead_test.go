@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Commands of a pipeline may be read before those in front of them have run. Nobody can
-// tell: a pipeline is answered as its commands would be one by one.
+// The server may read commands of a pipeline before it has run the commands in front of them. The replies
+// are the same as for commands that are sent one by one.
 func TestPipelineEqualsOneByOne(t *testing.T) {
 	lines := pipelineLines()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -29,8 +29,8 @@ func TestPipelineEqualsOneByOne(t *testing.T) {
 	})
 }
 
-// pipelineLines are commands that agree and disagree in all but their keys, right and wrong ones, and such
-// as change what the others mean.
+// pipelineLines are commands that differ only in their keys, and others; valid and invalid ones; and commands
+// that change the meaning of those behind them.
 func pipelineLines() []string {
 	return []string{
 		"CL.THROTTLE a 5 30 60", "cl.throttle b 5 30 60 2", "CL.THROTTLE a 5 30 60 -1", "CL.THROTTLE a x 1 1", "CL.THROTTLE a 1",
@@ -50,8 +50,8 @@ func pipelineLines() []string {
 	}
 }
 
-// A command that is known by the bytes of the one before is answered as if it were read and
-// understood by itself, however the stream is cut into reads.
+// A command that is recognized by the bytes of the previous one gets the same reply as if it was
+// parsed by itself, wherever the stream is cut into reads.
 func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 	lines := pipelineLines()
 	known := 0
@@ -98,7 +98,7 @@ func TestRememberedCommandsAreAnsweredTheSame(t *testing.T) {
 	}
 }
 
-// patient sends bytes and lets time pass until nothing waits any more.
+// patient sends bytes and advances the clock until no command waits.
 func (ts *testServer) patient(c *testClient, in string) string {
 	out := c.raw(in)
 	for c.s.state != running {
@@ -116,7 +116,7 @@ func (ts *testServer) patient(c *testClient, in string) string {
 	return out
 }
 
-// Large replies of commands that were read ahead are sent before they fill the memory.
+// The server sends large replies of queued commands before they fill the memory.
 func TestLargeRepliesOfAQueueAreSent(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

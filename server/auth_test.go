@@ -9,10 +9,10 @@ import (
 	"limitdb/transport"
 )
 
-// guess has c give a wrong password and returns what is replied at once.
+// guess sends a wrong password and returns the replies that come at once.
 func (c *testClient) guess() string { return c.raw(string(encode("AUTH", "guess"))) }
 
-// pass moves the clock and lets go who has waited long enough.
+// pass advances the clock and releases the clients that have waited long enough.
 func (ts *testServer) passAuth(d time.Duration) {
 	ts.clock.Advance(d)
 	ts.authDelays.release(ts.clock.Now())
@@ -52,7 +52,7 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 	if got := ts.clientFrom("192.0.2.2:1000").guess(); got != wrongReply {
 		t.Errorf("another address: %q", got)
 	}
-	// The rest of the pipeline keeps its place.
+	// The rest of the pipeline is answered in order.
 	if got := first.raw(string(encode("AUTH", "secret")) + "PING\r\n"); got != "" {
 		t.Errorf("the next command overtakes: %q", got)
 	}
@@ -65,14 +65,14 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 		t.Errorf("after a second: %q", got)
 	}
 	if len(second.conn.woken) != 0 {
-		t.Error("the second is woken with the first")
+		t.Error("the second client is woken with the first")
 	}
 	ts.passAuth(time.Second)
 	if got := second.resume(); got != wrongReply {
 		t.Errorf("after two seconds: %q", got)
 	}
 	if n := len(ts.authDelays.until); n != 0 {
-		t.Errorf("%d wait", n)
+		t.Errorf("%d clients wait", n)
 	}
 }
 
@@ -111,12 +111,12 @@ func TestTooManyWrongPasswordsCloseTheConnection(t *testing.T) {
 		closed(t, three)
 		one.hangUp(transport.ErrPeerReset)
 		if c := from(4); c.guess() != "" || c.conn.reason() != nil {
-			t.Error("one who has gone keeps its place")
+			t.Error("a client that has gone keeps its place")
 		}
 	})
 }
 
-// A machine that has IPv6 has 2^64 addresses: its network counts.
+// A machine with IPv6 has 2^64 addresses, so attempts are counted by network.
 func TestAuthAttemptsAreCountedByNetwork(t *testing.T) {
 	ts := newTestServer(t, "requirepass secret")
 	for i := range authBurst {

@@ -9,9 +9,9 @@ import (
 	"limitdb/limit"
 )
 
-// BenchmarkCommands is what a command costs from the bytes read to the bytes to
-// write, 16 in a pipeline, on keys that are in the caches. RL.TAKEALL of three is
-// to be compared with three times RL.TAKE.
+// BenchmarkCommands measures a command from the bytes read to the bytes to
+// write, 16 in a pipeline, on keys that are in the caches. Compare RL.TAKEALL of
+// three limits with three times RL.TAKE.
 func BenchmarkCommands(b *testing.B) {
 	const most = "1000000000/s"
 	texts := []string{
@@ -47,8 +47,8 @@ func BenchmarkCommands(b *testing.B) {
 	}
 }
 
-// BenchmarkPipelines is what a decision costs in a pipeline whose commands differ in their keys
-// only, from the bytes read to the bytes to write, 10 000 keys.
+// BenchmarkPipelines measures a decision in a pipeline whose commands differ only in their keys,
+// from the bytes read to the bytes to write, on 10 000 keys.
 func BenchmarkPipelines(b *testing.B) {
 	for _, text := range []string{
 		"CL.THROTTLE %s 100 100 360000", "GCRA %s 100 100 360000", "RL.TAKE %s GCRA 100/h", "RL.TAKE %s SLIDING 100/h COST 2", "RL.PEEK %s GCRA 100/h",

@@ -9,7 +9,7 @@ import (
 	"limitdb/resp"
 )
 
-// alone runs a command that is nobody's.
+// alone runs a command that belongs to no client.
 func (ts *testServer) alone(words ...string) resp.Value {
 	ts.t.Helper()
 	args := make([][]byte, len(words))
@@ -25,7 +25,7 @@ func (ts *testServer) alone(words ...string) resp.Value {
 	return v
 }
 
-// Handlers run without a connection, as a transaction or a script will have them.
+// Handlers run without a connection, as in a transaction or a script.
 func TestCommandsThatAreNobodys(t *testing.T) {
 	ts := newTestServer(t)
 	for _, step := range [][2]string{
@@ -54,11 +54,11 @@ func TestCommandsThatAreNobodys(t *testing.T) {
 		}
 	}
 	if n := ts.Clients(); n != 0 {
-		t.Errorf("%d clients are there", n)
+		t.Errorf("%d clients are connected", n)
 	}
 }
 
-// Every handler can do without a client, or its row says that it cannot.
+// Every handler works without a client, unless its row says that it needs one.
 func TestEveryCommandIsSomebodysOrNobodys(t *testing.T) {
 	ts := newTestServer(t)
 	for _, cmd := range ts.table.all {
@@ -80,7 +80,7 @@ func TestEveryCommandIsSomebodysOrNobodys(t *testing.T) {
 	}
 }
 
-// What the gate refuses, it refuses in a command that is nobody's as well.
+// The gate also refuses commands that belong to no client.
 func TestGateWithoutAClient(t *testing.T) {
 	ts := newTestServer(t)
 	ts.SetLoading(true)

@@ -69,7 +69,7 @@ namespaces:
 	}
 }
 
-// EXEC locks the shards of what its checks charge, and no others.
+// EXEC locks the shards of the keys that its checks charge, and no others.
 func TestCheckInTransactionLocksItsShards(t *testing.T) {
 	ts := withRules(t, "version: 1\nnamespaces: {shop: [{name: x, key: [user], limit: 1/h}, {name: y, limit: 9/h}]}")
 	c := ts.client()

@@ -64,7 +64,7 @@ func TestCheckWaits(t *testing.T) {
 	}
 }
 
-// Those that wait for the same limits go in the order of asking. Who waits for a limit of its own holds up nobody.
+// Clients that wait for the same limits are granted in the order in which they asked. A client that waits for another limit delays none of them.
 func TestChecksWaitInOrder(t *testing.T) {
 	ts := withRules(t, waitRules)
 	a, b, slow, other := ts.client(), ts.client(), ts.client(), ts.client()
@@ -88,7 +88,7 @@ func TestChecksWaitInOrder(t *testing.T) {
 	}
 }
 
-// However a wait ends early, nothing has been taken, and the next goes at once.
+// Whatever ends a wait early, nothing has been taken, and the next waiter is granted at once.
 func TestCheckGivesUp(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
@@ -140,7 +140,7 @@ func (ts *testServer) rulesAre(text string) {
 	}
 }
 
-// A reload asks again for the checks that wait, under the new rules and in their old places.
+// After a reload, the checks that wait are asked again under the new rules, in their old places.
 func TestChecksWaitOverAReload(t *testing.T) {
 	const ns = "version: 1\nnamespaces: {shop: [{name: all, limit: %s burst 1}, {name: user, key: [user], limit: 1/s}, {name: queue, match: {path: /q}, limit: queue 1/s burst 9}%s]}"
 	ts := withRules(t, fmt.Sprintf(ns, "1/m", ""))
@@ -158,7 +158,7 @@ func TestChecksWaitOverAReload(t *testing.T) {
 	first.expect("the first", first.woken(), "")
 	ts.pass(time.Second)
 	first.expect("the first goes first", first.woken()+second.woken(), `[0 1 0 -1 1000 "all"]`)
-	// A rule that is new knows a field that was of no use before.
+	// A new rule uses a field that no rule used before.
 	third := ts.client()
 	third.say("RL.CHECK shop 2 user c vip yes WAIT 1h")
 	ts.rulesAre(fmt.Sprintf(ns, "1000/s", ", {name: vip, match: {vip: yes}, limit: 7/s}"))
@@ -170,7 +170,7 @@ func TestChecksWaitOverAReload(t *testing.T) {
 	if got := line(other.do("RL.RULES", "INFO", "shop", "vip")); !strings.Contains(got, "gcra") {
 		t.Errorf("the new rule has not taken: %s", got)
 	}
-	// What has been granted and waits for its turn only is left alone.
+	// A request that has been granted and only waits for its turn stays as it is.
 	ts.pass(time.Millisecond)
 	turn.say("RL.CHECK shop 1 path /q")
 	ts.pass(time.Millisecond)
@@ -181,7 +181,7 @@ func TestChecksWaitOverAReload(t *testing.T) {
 	turn.expect("a turn", turn.woken(), `[0 1 1 -1 0 "all"]`)
 }
 
-// A check that waits is counted and logged once, when it is decided; what it holds is counted as its client's.
+// A check that waits is counted and logged once, when it is decided. Its memory counts as its client's.
 func TestCheckThatWaitsIsCountedOnce(t *testing.T) {
 	ts := withRules(t, waitRules)
 	c, admin := ts.client(), ts.client()
@@ -208,7 +208,7 @@ func TestCheckThatWaitsIsCountedOnce(t *testing.T) {
 	}
 }
 
-// In a transaction and in a script, nobody waits.
+// Checks do not wait in a transaction or a script.
 func TestCheckDoesNotWaitInATransaction(t *testing.T) {
 	ts := withRules(t, waitRules)
 	c := ts.client()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Every text that a client may have stored about itself has the same bound, however it comes, and
+// Every text that a client can set about itself has the same bound, whichever command sets it, and
 // counts towards maxmemory-clients.
 func TestNamesAreBoundedAndAccounted(t *testing.T) {
 	ts := newTestServer(t)
@@ -50,7 +50,7 @@ func TestNamesAreBoundedAndAccounted(t *testing.T) {
 	}
 }
 
-// CLIENT LIST shows what a client holds.
+// CLIENT LIST shows the memory of a client.
 func TestClientListShowsMemory(t *testing.T) {
 	ts := newTestServer(t)
 	admin, c := ts.client(), ts.client()

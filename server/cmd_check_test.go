@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	ts := withRules(t, shopRules(t))
 	c := ts.client()
 	c.steps(ts,
-		// The rule with the least left answers; all have taken.
+		// The rule with the least left answers, and all rules have taken.
 		[2]string{"RL.CHECK shop 0", `[0 20000 19999 -1 1 "global"]`},
 		[2]string{"RL.CHECK shop 2 user u1 path /cart", `[0 20 19 -1 1000 "user-api"]`},
 		[2]string{"RL.CHECK shop 2 user u1 path /cart COST 19", `[0 20 0 -1 20000 "user-api"]`},
@@ -110,7 +110,7 @@ func TestCheckErrors(t *testing.T) {
 	c.steps(ts, [2]string{"RL.CHECK a 1 u v COST 0", `[0 5 5 -1 0 "x"]`}, [2]string{"DBSIZE", "0"})
 }
 
-// TestKeysOfRules checks that a client can look at the keys of rules' callers, and cannot change them but by RL.RULES.
+// TestKeysOfRules checks that a client can read the keys of rules' callers, and can change them only by RL.RULES.
 func TestKeysOfRules(t *testing.T) {
 	ts := withRules(t, `{version: 1, namespaces: {a: [{name: x, key: [u], limit: 5/m, candidate: 9/m, overrides: [{match: {vip: 1}, limit: sliding 5/m}]}]}}`)
 	c := ts.client()
@@ -212,7 +212,7 @@ func figures(ts *testServer) string {
 	return strings.Join(all, ", ")
 }
 
-// TestReloadUnderLoad replaces the rules again and again while many goroutines check. No check may see half a
+// TestReloadUnderLoad replaces the rules repeatedly while many goroutines check. No check may see half a
 // set, no count may be lost, and a caller of rules that stay must be admitted exactly as often as the limit says.
 func TestReloadUnderLoad(t *testing.T) {
 	file := func(i int) string {

@@ -89,7 +89,7 @@ func TestClientListAndKill(t *testing.T) {
 	}
 }
 
-// The old form of CLIENT KILL closes also who calls it, behind the reply.
+// The old form of CLIENT KILL can close its own client, after the reply.
 func TestClientKillsItself(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -109,7 +109,7 @@ func TestMonitorShowsCommandsWithoutSecrets(t *testing.T) {
 	c.do("ECHO", "a\"b\r\n")
 	got := string(m.conn.take())
 	if strings.Contains(got, "secret") {
-		t.Errorf("MONITOR tells the password: %s", got)
+		t.Errorf("MONITOR shows the password: %s", got)
 	}
 	if want := `+1600000000.000000 [0 127.0.0.1:40000] "ECHO" "a\"b\r\n"` + "\r\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("MONITOR shows %q, want it to end in %q", got, want)
@@ -166,14 +166,14 @@ func TestInfo(t *testing.T) {
 		}
 	}
 	if def := c.do("INFO").Text; strings.Contains(def, "cmdstat_") || !strings.Contains(def, "# Limiter") {
-		t.Errorf("INFO alone: %.300s", def)
+		t.Errorf("INFO without a section: %.300s", def)
 	}
 	if one := c.do("INFO", "keyspace").Text; !strings.HasPrefix(one, "# Keyspace\r\n") || strings.Contains(one, "# Server") {
 		t.Errorf("INFO keyspace: %q", one)
 	}
 	c.do("CONFIG", "RESETSTAT")
 	if after := c.do("INFO", "everything").Text; strings.Contains(after, "cmdstat_rl.take") || !strings.Contains(after, "\r\ndecisions_allowed:0\r\n") {
-		t.Error("CONFIG RESETSTAT left figures")
+		t.Error("CONFIG RESETSTAT did not reset all figures")
 	}
 	for _, f := range ts.Figures().Commands {
 		if f.Name == "rl.take" && f.Calls() != 2 {

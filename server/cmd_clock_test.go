@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestClockIsAdopted has a machine sleep for three days: decisions go on where they
-// were until an operator says otherwise, and never go back.
+// TestClockIsAdopted suspends a machine for three days. The time of decisions goes on from where it
+// was until an operator adopts the machine's time, and it never goes back.
 func TestClockIsAdopted(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

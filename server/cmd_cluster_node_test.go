@@ -9,7 +9,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// CLUSTER names the node that decides first, of all slots, and this node while none is known.
+// CLUSTER lists the node that leads first, or this node while no leader is known.
 func TestClusterOfANode(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
@@ -37,7 +37,7 @@ func TestClusterOfANode(t *testing.T) {
 		"CLUSTER COUNTKEYSINSLOT 1": "-MOVED 0 127.0.0.1:7",
 		"ASKING":                    "-" + cluster.ErrNoCluster,
 	})
-	// In this order: after READONLY, the node's own table answers.
+	// The order matters: after READONLY, the node's own table answers.
 	c.steps(ts, [2]string{"READONLY", "OK"}, [2]string{"READWRITE", "OK"})
 	nodes := fmt.Sprintf("%s 127.0.0.1:7@7001 master - 0 0 5 connected 0-16383\n%s 127.0.0.1:6@7000 myself,slave %s 0 0 5 connected\n%s :0@7002 slave,fail,noaddr %s 0 0 5 disconnected\n",
 		b, me, b, absent, b)

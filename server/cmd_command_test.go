@@ -34,7 +34,7 @@ func TestCommandInfo(t *testing.T) {
 		t.Errorf("COMMAND has %d rows, COUNT says %d, the table has %d", len(all.Elems), n, len(ts.table.byName))
 	}
 	if info := c.do("COMMAND", "INFO"); line(info) != line(all) {
-		t.Error("COMMAND INFO alone differs from COMMAND")
+		t.Error("COMMAND INFO without names differs from COMMAND")
 	}
 	for _, row := range all.Elems {
 		if len(row.Elems) != 10 {
@@ -133,8 +133,8 @@ func TestCommandDocs(t *testing.T) {
 	checkMapKinds(t, all)
 }
 
-// checkMapKinds walks a reply of COMMAND DOCS the way redis-cli does: every
-// field has the type that redis-cli insists on.
+// checkMapKinds walks a reply of COMMAND DOCS as redis-cli does: every
+// field must have the type that redis-cli expects.
 func checkMapKinds(t *testing.T, docs resp.Value) {
 	t.Helper()
 	kinds := map[string]byte{
@@ -159,7 +159,7 @@ func checkMapKinds(t *testing.T, docs resp.Value) {
 	}
 }
 
-// HELP is there for every container and names every subcommand with its arguments.
+// Every container has HELP, which lists every subcommand with its arguments.
 func TestHelp(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

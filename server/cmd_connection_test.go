@@ -127,7 +127,7 @@ func TestSmallConnectionCommands(t *testing.T) {
 	}
 }
 
-// QUIT closes behind all replies, and says nothing to a client that wants none.
+// QUIT closes the connection after all replies, and sends nothing to a client that wants no replies.
 func TestQuitClosesBehindTheReplies(t *testing.T) {
 	for in, want := range map[string]string{
 		"PING\r\nQUIT\r\nPING\r\n":             "+PONG\r\n+OK\r\n",

@@ -38,7 +38,7 @@ func TestDebugSleepGoesOn(t *testing.T) {
 	}
 }
 
-// A sleep longer than a timer's step is slept in several.
+// A sleep that is longer than a timer's step takes several steps.
 func TestDebugSleepSteps(t *testing.T) {
 	c := newTestServer(t).client()
 	c.raw(string(encode("DEBUG", "SLEEP", "1.01")))

@@ -7,7 +7,7 @@ import (
 	"limitdb/server/request"
 )
 
-// A key from redis-cell has a time, which the next call reads at its own rate, as redis-cell does.
+// An imported key has only a time. The next call converts it at its own rate, as redis-cell does.
 func TestImportedLimiters(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A node says which role it has, who leads, and what it can serve.
+// INFO, ROLE and HELLO show the role of a node, the leader, and what the node serves.
 func TestNodeSaysWhatItIs(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()

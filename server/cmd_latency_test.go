@@ -61,7 +61,7 @@ func TestLatencyEvents(t *testing.T) {
 	}
 }
 
-// Sessions of one loop count in one stripe, those of others elsewhere.
+// Sessions of one loop count in one stripe, and sessions of other loops in other stripes.
 func TestCountersPerLoop(t *testing.T) {
 	ts := newTestServer(t)
 	stripe := func(loop int) *stats.Stripe {
@@ -84,6 +84,6 @@ func TestCountersPerLoop(t *testing.T) {
 		}
 	}
 	if s := stripe(loops); !seen[s] {
-		t.Error("of more loops than stripes, the rest does not share those")
+		t.Error("loops beyond the number of stripes do not share stripes")
 	}
 }

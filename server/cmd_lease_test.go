@@ -94,8 +94,8 @@ func TestLeaseErrorsNameTheArgument(t *testing.T) {
 	}
 }
 
-// FuzzLeaseArgs: no words panic; an error is one line, and what is read can be
-// asked for.
+// FuzzLeaseArgs checks that no words panic, that an error is one line, and that
+// arguments without an error are valid.
 func FuzzLeaseArgs(f *testing.F) {
 	for _, s := range []string{"3 10s ID a", "3 10000 weight 2 id b wait 1s", "0 1ns ID a WAIT 0", "3 10s ID a ID b", "x y z", "1 1 ID \x00 WEIGHT 9223372036854775807", "1 1"} {
 		f.Add([]byte(s))

@@ -69,7 +69,7 @@ func TestMemoryDoctor(t *testing.T) {
 	}
 }
 
-// PURGE answers from the session's own turn, when the work is done.
+// PURGE replies in the session's own turn, when the work is done.
 func TestMemoryPurge(t *testing.T) {
 	c := newTestServer(t).client()
 	if got := c.raw(string(encode("MEMORY", "PURGE")) + string(encode("PING"))); got != "" {

@@ -111,7 +111,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// What subscriptions hold counts towards maxmemory-clients.
+// The memory of subscriptions counts towards maxmemory-clients.
 func TestSubscriptionsAreAccounted(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -131,7 +131,7 @@ func TestSubscriptionsAreAccounted(t *testing.T) {
 	}
 }
 
-// Whatever a client says, the counts are those of plain sets.
+// After any commands, the counts are those of plain sets.
 func TestSubscriptionsAgainstSets(t *testing.T) {
 	ts := newTestServer(t)
 	words := [pubsub.Kinds][2]string{{"SUBSCRIBE", "UNSUBSCRIBE"}, {"PSUBSCRIBE", "PUNSUBSCRIBE"}, {"SSUBSCRIBE", "SUNSUBSCRIBE"}}
@@ -181,13 +181,13 @@ func TestSubscriptionsAgainstSets(t *testing.T) {
 			}
 		}
 		if c.s.call.Proto != resp.RESP3 {
-			rt.Fatal("the client did not speak RESP3")
+			rt.Fatal("HELLO 3 failed")
 		}
 		c.hangUp(errQuit)
 	})
 }
 
-// A message reaches those who have subscribed to its channel, or to a pattern of it.
+// A message reaches the clients that subscribe to its channel or to a pattern that matches it.
 func TestPublish(t *testing.T) {
 	ts := newTestServer(t)
 	c, two, three := ts.client(), ts.client(), ts.client()

@@ -8,7 +8,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// The commands about the nodes, and the errors of those that change them.
+// Commands about the nodes, and the errors of commands that change them.
 func TestRaftCommands(t *testing.T) {
 	ts, p := newNode(t)
 	ts.Follow()

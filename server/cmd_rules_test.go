@@ -89,7 +89,7 @@ func TestRulesErrors(t *testing.T) {
 	}
 }
 
-// TestRulesFromAFile checks what commands may do where there is a file.
+// TestRulesFromAFile checks which commands work when the rules come from a file.
 func TestRulesFromAFile(t *testing.T) {
 	ts := newTestServer(t)
 	text, err := "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}", error(nil)
@@ -133,7 +133,7 @@ func TestLongRules(t *testing.T) {
 	}
 }
 
-// TestWorkOnALargeFileHoldsUpNobody checks that what parses the whole file does so in the background, one at a time.
+// TestWorkOnALargeFileHoldsUpNobody checks that commands that parse the whole file do so in the background, one at a time.
 func TestWorkOnALargeFileHoldsUpNobody(t *testing.T) {
 	const text = "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}"
 	ts := withRules(t, text)
@@ -168,7 +168,7 @@ func TestWorkOnALargeFileHoldsUpNobody(t *testing.T) {
 }
 
 // TestRulesInAClusterWait checks that the reply to a change of the rules waits for a majority of the nodes, also with
-// raft-ack leader, and that a node that leads no more changes nothing.
+// raft-ack leader, and that a node that no longer leads changes nothing.
 func TestRulesInAClusterWait(t *testing.T) {
 	ts, p := newNode(t)
 	ts.durable.ackLeader.Store(true)

@@ -97,7 +97,7 @@ func TestScriptCache(t *testing.T) {
 	}
 }
 
-// A script that is ended leaves nothing, alone and in a transaction.
+// A script that is stopped leaves no changes, alone or in a transaction.
 func TestScriptThatIsEnded(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -135,11 +135,11 @@ func TestScriptThatIsEnded(t *testing.T) {
 		t.Error(got)
 	}
 	if got := line(c.do("EXISTS", "a")); got != "0" {
-		t.Error("a key is left")
+		t.Error("the script left a key")
 	}
 }
 
-// Scripts work in a transaction, and have the transaction's writes.
+// Scripts work in a transaction, and see its writes.
 func TestScriptInMulti(t *testing.T) {
 	c := newTestServer(t).client()
 	for _, words := range [][]string{{"MULTI"}, {"SET", "a", "1"}, {"EVAL", "return redis.call('INCR', KEYS[1])", "1", "a"}, {"EVAL", "return redis.call('GET', 'a')", "0"}, {"DBSIZE"}, {"KEYS", "*"}, {"FLUSHALL"}, {"GET", "a"}} {

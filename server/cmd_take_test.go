@@ -66,7 +66,7 @@ func TestTakeFixed(t *testing.T) {
 	)
 }
 
-// At first 40 s of the minute have gone, and then 30 s of the next.
+// The clock begins 40 s into a minute, and later is 30 s into the next.
 func TestTakeSliding(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -101,7 +101,7 @@ func TestTakeSegmented(t *testing.T) {
 	}
 }
 
-// A zone is read once, for all clients: the limits that name it are equal.
+// A time zone is loaded once for all clients, so limits that name it are equal.
 func TestZonesAreKept(t *testing.T) {
 	srv := newTestServer(t).Server
 	words := bytes.Fields([]byte("FIXED 9 CALENDAR day TZ Asia/Tokyo"))
@@ -112,7 +112,7 @@ func TestZonesAreKept(t *testing.T) {
 		}
 	}
 	if a.Limit.Zone == nil || a.Limit != b.Limit {
-		t.Errorf("%p and %p", a.Limit.Zone, b.Limit.Zone)
+		t.Errorf("the zones are loaded twice: %p and %p", a.Limit.Zone, b.Limit.Zone)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestRLInfo(t *testing.T) {
 	}
 }
 
-// REPLACE starts anew where the key holds another family, and nowhere else.
+// REPLACE starts anew only if the key holds a state of another family.
 func TestTakeReplace(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

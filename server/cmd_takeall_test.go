@@ -110,8 +110,8 @@ func TestTakeAllElsewhere(t *testing.T) {
 	}
 }
 
-// FuzzTakeAllWords compares the parser of the limits with one that cuts the words
-// at the names of algorithms first.
+// FuzzTakeAllWords compares the parser of the limits with one that first splits the words
+// at the names of algorithms.
 func FuzzTakeAllWords(f *testing.F) {
 	f.Add("2 GCRA 5/m COST 2 gcra 1 60000 BURST 5")
 	f.Add("1 GCRA 5/m GCRA 5/m")

@@ -9,8 +9,8 @@ import (
 	"limitdb/transport"
 )
 
-// The errors for bad arguments are those of redis-server 7.0, in its order. What asks for
-// invalidations that do not come is refused.
+// The errors for bad arguments are those of redis-server 7.0, in its order. The server refuses modes
+// whose invalidations it does not send.
 func TestTrackingArguments(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -56,7 +56,7 @@ func TestTrackingArguments(t *testing.T) {
 	)
 }
 
-// What CLIENT CACHING YES announces is invalidated behind the reply.
+// The keys that CLIENT CACHING YES announces are invalidated after the reply.
 func TestInvalidation(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -72,7 +72,7 @@ func TestInvalidation(t *testing.T) {
 		{"CLIENT CACHING YES\r\nPING\r\nEXISTS k\r\n", "+OK\r\n+PONG\r\n:0\r\n"},
 		{"CLIENT CACHING YES\r\nEXISTS\r\nEXISTS k\r\n", "+OK\r\n-ERR wrong number of arguments for 'exists' command\r\n:0\r\n"},
 		{"CLIENT CACHING YES\r\nCLIENT REPLY SKIP\r\nEXISTS k\r\n", "+OK\r\n" + gone + "*1\r\n$1\r\nk\r\n"},
-		// Commands of one key in a pipeline are else decided together.
+		// Otherwise, commands of one key in a pipeline are decided together.
 		{"RL.PEEK k GCRA 1/s\r\nCLIENT CACHING YES\r\nRL.PEEK k GCRA 1/s\r\n", peeked + "+OK\r\n" + peeked + gone + "*1\r\n$1\r\nk\r\n"},
 	} {
 		if got := c.raw(test.in); got != test.want {
@@ -80,7 +80,7 @@ func TestInvalidation(t *testing.T) {
 		}
 	}
 
-	// Held back by a pause, and waiting for its turn.
+	// A command that a pause holds back, and one that waits for its turn.
 	admin := ts.client()
 	admin.do("CLIENT", "PAUSE", "1000000")
 	if got := c.raw("CLIENT CACHING YES\r\nEXISTS k\r\n"); got != "+OK\r\n" {
@@ -109,7 +109,7 @@ func TestInvalidationInRESP2(t *testing.T) {
 	}
 	redirect(two)
 	if got := string(two.conn.take()); got != "" {
-		t.Errorf("to who does not listen: %q", got)
+		t.Errorf("to a client that does not listen: %q", got)
 	}
 	two.do("SUBSCRIBE", invalidateChannel)
 	redirect(two)
@@ -127,7 +127,7 @@ func TestInvalidationInRESP2(t *testing.T) {
 	three.hangUp(transport.ErrPeerClosed)
 	c.do("HELLO", "3")
 	if got := c.raw("CLIENT CACHING YES\r\nEXISTS k\r\n"); got != fmt.Sprintf("+OK\r\n:0\r\n>2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n", three.s.id) {
-		t.Errorf("to who has gone: %q", got)
+		t.Errorf("to a client that has gone: %q", got)
 	}
 	if got := line(c.do("CLIENT", "TRACKINGINFO")); !strings.Contains(got, `"broken_redirect"`) {
 		t.Errorf("CLIENT TRACKINGINFO: %s", got)

@@ -10,7 +10,7 @@ import (
 	"limitdb/server/info"
 )
 
-// The output limit of each class holds for its clients, hard and soft.
+// The hard and soft output limits of each class apply to its clients.
 func TestOutputLimitByClass(t *testing.T) {
 	ts := newTestServer(t, "client-output-buffer-limit normal 1mb 100kb 5 pubsub 200kb 0 0")
 	normal, sub := ts.client(), ts.client()
@@ -58,7 +58,7 @@ func TestOutputLimitByClass(t *testing.T) {
 	}
 }
 
-// Without a hard limit maxmemory-clients alone bounds what is unsent.
+// Without a hard limit, only maxmemory-clients bounds the unsent replies.
 func TestNoOutputLimit(t *testing.T) {
 	ts := newTestServer(t, "client-output-buffer-limit normal 0 0 0", "maxmemory-clients 10%", "maxmemory 1gb")
 	c := ts.client()
@@ -81,7 +81,7 @@ func TestNoOutputLimit(t *testing.T) {
 	}
 }
 
-// A percentage is of maxmemory, else of what the process may use.
+// A percentage is of maxmemory or, without it, of the memory that the process may use.
 func TestClientsBudget(t *testing.T) {
 	ts := newTestServer(t, "maxmemory-clients 10%")
 	ts.opts.Memory = 1000
@@ -113,7 +113,7 @@ func TestClientsBudget(t *testing.T) {
 	}
 }
 
-// What CONFIG SET says of lengths holds for the clients that are connected already.
+// CONFIG SET of lengths also applies to clients that are already connected.
 func TestLengthsHoldForAllClients(t *testing.T) {
 	ts := newTestServer(t)
 	a, b := ts.client(), ts.client()
@@ -182,7 +182,7 @@ func TestLatencyMonitor(t *testing.T) {
 	}
 	c.steps(ts, [2]string{"LATENCY RESET", "1"}, [2]string{"CONFIG SET latency-monitor-threshold 0", "OK"})
 	if ts.special.Load()&specialTimeEach != 0 {
-		t.Error("commands are timed by themselves for nobody")
+		t.Error("commands are still timed by themselves")
 	}
 }
 
@@ -201,7 +201,7 @@ func TestEnableDebugCommand(t *testing.T) {
 	}
 }
 
-// CONFIG SET of what takes its time is answered when it is done, in its order.
+// A CONFIG SET that takes time is answered in order, when it is done.
 func TestConfigSetPort(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -10,7 +10,7 @@ import (
 	"limitdb/internal/decisionlog"
 )
 
-// Every command that takes is logged, whatever the way in which it is decided; peeks, refunds and errors are not.
+// Every command that takes is logged, however it is decided. Peeks, refunds and errors are not logged.
 func TestDecisionsAreLogged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	log, err := decisionlog.Open(decisionlog.Options{Path: path, MaxBytes: 1 << 20})

@@ -20,8 +20,8 @@ import (
 )
 
 // The differential test runs random commands on Debian's redis-server and on this server, and compares the
-// replies. Time is virtual: this server's clock is moved, and in Redis the expiry of every key is brought
-// forward by as much. All times to live differ by at least 10 s, so that the time that the test takes does
+// replies. Time is virtual: the test advances this server's clock, and moves the expiry of every key in Redis
+// forward by the same time. All times to live differ by at least 10 s, so the duration of the test does
 // not matter.
 
 // realRedis is a redis-server of this test.
@@ -329,7 +329,7 @@ func allKeys() []string {
 	return strings.Fields("a b c d e f z1 z2 h1 h2 l1 l2 s1 s2")
 }
 
-// dump is what both servers are asked for at the end of each sequence.
+// dump returns the commands that read all keys at the end of each sequence.
 func dump() (all []twin) {
 	for _, k := range allKeys() {
 		ttl := plain("PTTL", k)

@@ -31,7 +31,7 @@ func direct(t *testing.T, srv *Server, words ...string) resp.Value {
 	return v
 }
 
-// Do decides on the same state, with the same answers and counts, as a client.
+// Do decides on the same state as a client's commands, with the same replies and counters.
 func TestDoIsAClientsCommand(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -95,13 +95,13 @@ func TestDoIsRefused(t *testing.T) {
 	want("CLUSTERDOWN", take...)
 	ts.Lead(ts.engine)
 	if v := direct(t, ts.Server, take...); v.Err() != nil || v.Elems[2].Int != 9 {
-		t.Errorf("nothing was to be taken before: %+v", v)
+		t.Errorf("something was taken before: %+v", v)
 	}
 	ts.Stopping()
 	want("ERR the server is shutting down", take...)
 }
 
-// A reply that reveals state waits until it is durable. Others do not.
+// A reply that reveals state waits until the state is durable. Other replies do not wait.
 func TestDoWaitsForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts, d := newDiskServer(t)
@@ -159,7 +159,7 @@ func TestDoIsMonitored(t *testing.T) {
 	}
 }
 
-// A panic in a handler is an error of that call alone.
+// A panic in a handler fails only that call.
 func TestDoContainsAPanic(t *testing.T) {
 	ts := newTestServer(t)
 	ts.table.find([]byte("PING")).run = func(*call) { panic("a test") }

@@ -8,7 +8,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// What every row must say for the reference, COMMAND DOCS and redis-cli's hints.
+// Every row has what the reference, COMMAND DOCS and redis-cli's hints need.
 func TestCommandTableIsComplete(t *testing.T) {
 	kinds := map[string]bool{
 		"string": true, "integer": true, "double": true, "key": true, "pattern": true,
@@ -95,7 +95,7 @@ func arityFits(c *command, least int) bool {
 	return c.Arity == least
 }
 
-// Every option that the parser knows is in COMMAND DOCS and in the reference, and
+// COMMAND DOCS and the reference have every option that the parser knows, and
 // the reference has no other.
 func TestEveryOptionIsDescribed(t *testing.T) {
 	page := string(appendReference(nil, readNotes(t)))
@@ -109,7 +109,7 @@ func TestEveryOptionIsDescribed(t *testing.T) {
 				t.Errorf("COMMAND DOCS %s has no %s", name, o.Name)
 			}
 			if !strings.Contains(syntax, "["+o.Name) {
-				t.Errorf("the reference of %s has no %s", name, o.Name)
+				t.Errorf("%s: the reference has no %s", name, o.Name)
 			}
 		}
 	}

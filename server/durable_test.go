@@ -19,7 +19,7 @@ import (
 	"limitdb/transport"
 )
 
-// disk is a Durability that syncs when the test says so.
+// disk is a Durability that syncs when the test calls sync.
 type disk struct {
 	mu      sync.Mutex
 	always  bool // replies wait
@@ -39,7 +39,7 @@ func (d *disk) wait(_ uint64, fn func(error)) bool {
 	return d.always
 }
 
-// sync releases all who wait until now and returns how many.
+// sync releases all waits so far and returns their number.
 func (d *disk) sync() int {
 	d.mu.Lock()
 	ready := d.waiting
@@ -79,8 +79,8 @@ func newDiskServer(t *testing.T, directives ...string) (*testServer, *disk) {
 	return ts, d
 }
 
-// A reply that tells of state leaves after the sync; commands that come meanwhile run, and their
-// replies wait for a sync of their own, in order.
+// A reply that reveals state is sent after the sync. Commands that come meanwhile run, and their
+// replies wait in order for a sync of their own.
 func TestRepliesWaitForTheDisk(t *testing.T) {
 	ts, d := newDiskServer(t)
 	d.setAlways(true)
@@ -92,7 +92,7 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 		t.Fatalf("%q left before the sync", got)
 	}
 	if n := d.sync(); n != 1 {
-		t.Fatalf("%d waits of one session", n)
+		t.Fatalf("one session has %d waits", n)
 	}
 	const first = "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n"
 	if got := c.resume(); got != first {
@@ -117,7 +117,7 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// What tells nothing of state does not wait for the disk, however long that hangs.
+// A reply that reveals no state does not wait for the disk, even if the disk hangs.
 func TestWhatDoesNotWaitForTheDisk(t *testing.T) {
 	ts, d := newDiskServer(t, "max-key-len 10")
 	ts.client().do("RL.TAKE", "other", "FIXED", "1/m")
@@ -137,7 +137,7 @@ func TestWhatDoesNotWaitForTheDisk(t *testing.T) {
 		{"RL.TAKE " + strings.Repeat("k", 11) + " GCRA 1/m", false},
 		{"RL.TAKE k GCRA 1/m", true},
 		{"RL.TAKE k GCRA 1/m WAIT 1ms", true},
-		{"RL.TAKE other GCRA 1/m", true}, // WRONGTYPE tells what it is
+		{"RL.TAKE other GCRA 1/m", true}, // WRONGTYPE reveals the kind
 		{"RL.TAKEALL 2 k other GCRA 1/m GCRA 1/m", true},
 		{"RL.RELEASE k ID token", true},
 		{"RL.PEEK k GCRA 1/m", true},
@@ -170,7 +170,7 @@ func TestWhatDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// What ends a connection comes after the replies that it is owed.
+// A connection ends only after the replies that it is owed.
 func TestClosingWaitsForTheDisk(t *testing.T) {
 	ts, d := newDiskServer(t)
 	d.setAlways(true)
@@ -188,20 +188,20 @@ func TestClosingWaitsForTheDisk(t *testing.T) {
 	c := ts.client()
 	c.raw("DBSIZE\r\n")
 	if c.s.EOF() {
-		t.Error("the connection may go before its reply")
+		t.Error("the connection can close before its reply")
 	}
 	d.sync()
 	if got := c.resume(); got != ":1\r\n" || !c.conn.flushed {
 		t.Errorf("%q, closing %v", got, c.conn.flushed)
 	}
-	// It is gone before the sync.
+	// The client is gone before the sync.
 	c = ts.client()
 	c.raw("DBSIZE\r\n")
 	c.hangUp(errEOF)
 	d.sync()
 }
 
-// Replies that wait count as unsent ones.
+// Replies that wait count as unsent.
 func TestOwedRepliesAreBounded(t *testing.T) {
 	ts, d := newDiskServer(t, "client-output-buffer-limit 64kb")
 	d.setAlways(true)
@@ -211,11 +211,11 @@ func TestOwedRepliesAreBounded(t *testing.T) {
 		c.raw("ECHO " + strings.Repeat("x", 1000) + "\r\n")
 	}
 	if c.s.life.Open() {
-		t.Error("a client is owed 200 kB, and its limit is 64")
+		t.Error("a client is owed 200 kB, but its limit is 64 kB")
 	}
 }
 
-// A wrong clock is set right while the state is loaded. What was told before must not reach the
+// Loading the state may correct the clock. An earlier reading must not reach the
 // engine, whose time never runs backwards.
 func TestClockIsSetWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestClockIsSetWhileLoading(t *testing.T) {
 	})
 }
 
-// ending is a clock that does something once, right after it was read.
+// ending is a clock that calls a function once, right after it has been read.
 type ending struct {
 	*clock.Fake
 	after atomic.Pointer[func()]
@@ -365,7 +365,7 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// Decisions that change something are counted until a snapshot, which begins before some of them.
+// Decisions that change something count until the next snapshot begins.
 func TestChangesSinceSnapshot(t *testing.T) {
 	ts, d := newDiskServer(t)
 	c := ts.client()
@@ -409,7 +409,7 @@ func waitAOF(t *testing.T) {
 	c.steps(ts, [2]string{"WAITAOF 0 0 0", "[0 0]"})
 }
 
-// CONFIG SET appendonly replies when the log is on, with all of its directives set, or none.
+// CONFIG SET appendonly replies when the log is on. It sets all of its directives, or none.
 func TestSwitchTheLog(t *testing.T) {
 	ts, d := newDiskServer(t, "appendonly no")
 	c, other := ts.client(), ts.client()
@@ -430,7 +430,7 @@ func TestSwitchTheLog(t *testing.T) {
 	c.steps(ts, [2]string{"CONFIG GET hz appendonly", `["hz" "60" "appendonly" "yes"]`})
 }
 
-// However many give up waiting for a disk that hangs, they leave no goroutine behind.
+// Clients that stop waiting for a disk that hangs leave no goroutine behind.
 func TestWaitAOFLeavesNothingBehind(t *testing.T) { synctest.Test(t, waitAOFLeavesNothing) }
 
 func waitAOFLeavesNothing(t *testing.T) {
@@ -455,7 +455,7 @@ func waitAOFLeavesNothing(t *testing.T) {
 		t.Errorf("%d goroutines, %d before", n, before)
 	}
 	if n := len(ts.durable.syncs.next); n > 0 {
-		t.Errorf("%d still wait", n)
+		t.Errorf("%d clients still wait", n)
 	}
 	d.saving <- nil // the one that hung
 	c.raw("WAITAOF 1 0 0\r\n")
@@ -465,7 +465,7 @@ func waitAOFLeavesNothing(t *testing.T) {
 	}
 }
 
-// Without anything kept, the commands say so.
+// Without a data directory, the commands reply that nothing is kept.
 func TestNothingIsKept(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

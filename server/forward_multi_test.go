@@ -11,7 +11,7 @@ import (
 	"limitdb/uplink"
 )
 
-// lead has the follower lead, on a table of its own, or follow again.
+// lead makes the follower lead on a table of its own, or follow again.
 func (n *twoNodes) lead(on bool) {
 	if on {
 		n.other.turn = 1
@@ -25,15 +25,15 @@ func (n *twoNodes) lead(on bool) {
 	n.connect()
 }
 
-// depose has the leader lose its leadership and win it again, with another table.
+// depose makes the leader lose its leadership and win it again, with another table.
 func (n *twoNodes) depose() {
 	n.leader.Follow()
 	n.leader.states().Close()
 	n.leader.Lead(engine.New(engine.Options{Seed: 2, Shards: 1}))
 }
 
-// What a client of a node that does not lead watches is watched by the leader. EXEC does nothing if a key has changed, if another node leads, and if
-// the same one leads again or is asked over another uplink.
+// The leader watches keys for the clients of other nodes. EXEC does nothing if a key has changed, if another node leads, and if
+// the same node leads again or is asked over another uplink.
 func TestForwardedWatch(t *testing.T) {
 	n := newTwoNodes(t)
 	const ok = "OK QUEUED [OK]"
@@ -69,7 +69,7 @@ func TestForwardedWatch(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 		if client.s.multi != nil {
-			t.Errorf("%s: something is still watched", name)
+			t.Errorf("%s: a key is still watched", name)
 		}
 		if n.other.turn != 0 {
 			n.lead(false)
@@ -82,7 +82,7 @@ func TestForwardedWatch(t *testing.T) {
 	c.gets("WATCH foo\r\n", "-MOVED 12182 127.0.0.1:7")
 }
 
-// A leader's own client watches a key. Another node leads, or the same one again: EXEC does nothing.
+// A leader's own client watches a key. If another node leads then, or the same node again, EXEC does nothing.
 func TestWatchOfALeaderThatIsDeposed(t *testing.T) {
 	n := newTwoNodes(t)
 	for name, meanwhile := range map[string]func(){
@@ -103,8 +103,8 @@ func TestWatchOfALeaderThatIsDeposed(t *testing.T) {
 	}
 }
 
-// Transactions of two clients of a node that does not lead, with changes of keys, tables and uplinks at any point. EXEC does something exactly if nothing
-// that it watches has changed.
+// Two clients of a node that does not lead run transactions while keys, tables and uplinks change at any point. EXEC runs exactly if none of the
+// keys that it watches has changed.
 func TestWatchModel(t *testing.T) {
 	n := newTwoNodes(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// What docs/replication.md says of a client of a node that does not lead, where no other test shows it.
+// TestForwardedClientIsServedAsWritten checks statements of docs/replication.md about clients of a node that does not lead.
 func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	n := newTwoNodes(t)
 	c, here, there := n.follower.client(), n.follower.client(), n.leader.client()
 
-	// Scripts are the leader's.
+	// The leader has the scripts.
 	sha := c.send("SCRIPT LOAD \"return 1\"\r\n", 1)[0]
 	if got := there.do("SCRIPT", "EXISTS", strings.Trim(sha, `"`)); got.Elems[0].Int != 1 {
 		t.Errorf("SCRIPT LOAD: %s, and the leader has %+v", sha, got)
 	}
-	// So are the slow log and what is denied often. MONITOR of both nodes shows the command.
+	// The leader also has the slow log and the keys that are denied often. MONITOR on both nodes shows the command.
 	there.do("CONFIG", "SET", "slowlog-log-slower-than", "0")
 	monitors := []*testClient{n.follower.client(), n.leader.client()}
 	for _, m := range monitors {
@@ -38,7 +38,7 @@ func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	if got := c.send("RL.TOP\r\n", 1)[0]; !strings.Contains(got, `"denied"`) {
 		t.Errorf("RL.TOP: %s", got)
 	}
-	// CLIENT UNBLOCK takes the id that the leader lists, at the leader.
+	// At the leader, CLIENT UNBLOCK takes the id that the leader lists.
 	c.s.Data([]byte("RL.TAKE denied GCRA 1/d WAIT 2d\r\n"))
 	for unblocked := int64(0); unblocked == 0; runtime.Gosched() {
 		for _, l := range strings.Split(there.do("CLIENT", "LIST").Text, "\n") {
@@ -50,7 +50,7 @@ func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	if got := c.receive(1); !strings.HasPrefix(got[0], "[1 ") {
 		t.Errorf("CLIENT UNBLOCK: %q", got)
 	}
-	// CLIENT PAUSE holds the clients of the node, or at the leader everybody's.
+	// CLIENT PAUSE on a node holds back its clients, and on the leader all clients.
 	for _, at := range []*testServer{n.follower, n.leader} {
 		admin := at.client()
 		admin.do("CLIENT", "PAUSE", "100000", "ALL")
@@ -71,7 +71,7 @@ func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	n.follower.client().do("CONFIG", "SET", "client-query-buffer-limit", "128mb", "proto-max-bulk-len", "64mb")
 	long := "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$" + strconv.Itoa(forwardMost) + "\r\n" + strings.Repeat("x", forwardMost) + "\r\n"
 	c.gets(long+"GET k\r\n", "-"+errForwardSize, "nil")
-	// CLIENT CACHING YES cannot be passed on.
+	// CLIENT CACHING YES cannot be forwarded.
 	c.send("HELLO 3\r\n", 1)
 	c.gets("CLIENT TRACKING ON OPTIN\r\nCLIENT CACHING YES\r\nGET foo\r\n", "OK", "OK", "-MOVED 12182 127.0.0.1:7", `["invalidate" ["foo"]]`)
 }

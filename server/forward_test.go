@@ -53,12 +53,12 @@ func (n *twoNodes) connect() {
 	n.follower.LeaderChanged()
 }
 
-// cut ends the uplink, and leaves none.
+// cut ends the uplink, so that there is none.
 func (n *twoNodes) cut() {
 	n.link.Swap(nil).Close()
 }
 
-// send has the client send bytes, and returns the replies up to the given number of them.
+// send sends bytes as the client, and returns the given number of replies.
 func (c *testClient) send(in string, replies int) []string {
 	c.t.Helper()
 	c.conn.take()
@@ -66,7 +66,7 @@ func (c *testClient) send(in string, replies int) []string {
 	return c.receive(replies)
 }
 
-// receive runs the session as the transport would until there are so many replies, and renders them.
+// receive runs the session as the transport would until it has sent the given number of replies, and renders them.
 func (c *testClient) receive(replies int) (got []string) {
 	c.t.Helper()
 	r := bufio.NewReader(&pump{c})
@@ -136,7 +136,7 @@ func TestForwarding(t *testing.T) {
 	c.gets("KEYS a*\r\nRL.INFO none\r\n*x\r\n", `["a"]`, "nil", "-ERR Protocol error: invalid multibulk length")
 }
 
-// A long pipeline departs in several batches, and in between other clients are served.
+// A long pipeline is sent in several batches, and other clients are served in between.
 func TestForwardedPipeline(t *testing.T) {
 	n := newTwoNodes(t)
 	c := n.follower.client()
@@ -153,7 +153,7 @@ func TestForwardedPipeline(t *testing.T) {
 	}
 }
 
-// The modes of the connection are those of the client's, wherever its commands run.
+// The modes of a client's connection apply wherever its commands run.
 func TestForwardingKeepsModes(t *testing.T) {
 	n := newTwoNodes(t)
 	c := n.follower.client()
@@ -174,11 +174,11 @@ func TestForwardingKeepsModes(t *testing.T) {
 	c.gets("CLIENT SETNAME me\r\nRL.PEEK a GCRA 9/h\r\n", "OK", "[0 9 6 -1 1200000]")
 	list := n.leader.client().do("CLIENT", "LIST").Text
 	if !strings.Contains(list, " name=me ") || !strings.Contains(list, name) {
-		t.Errorf("the leader's CLIENT LIST: %s; the client's %s", list, name)
+		t.Errorf("the leader's CLIENT LIST is %s, the client's %s", list, name)
 	}
 }
 
-// A client that is killed at the leader is gone, and what ends it there ends it.
+// When the leader closes a forwarded client, the client's own node closes it too.
 func TestForwardedClientIsKilled(t *testing.T) {
 	n := newTwoNodes(t)
 	c := n.follower.clientFrom("127.0.0.1:40001")
@@ -222,8 +222,8 @@ func TestForwardedClientGoesAway(t *testing.T) {
 	}
 }
 
-// An uplink that ends takes the replies with it: each command that was sent gets one that says so, and what was
-// not sent yet is sent over the next.
+// When an uplink ends, its replies are lost: each command that was sent gets an error that says so, and commands that
+// were not sent are sent over the next uplink.
 func TestUplinkThatEnds(t *testing.T) {
 	n := newTwoNodes(t)
 	n.primary.holds.Store(true)
@@ -246,7 +246,7 @@ func TestUplinkThatEnds(t *testing.T) {
 	}
 }
 
-// A node that leads no more has begun none of the commands that it does not answer. They wait, and are decided once.
+// A node that no longer leads has begun none of the commands that it does not answer. They wait, and are decided once.
 func TestLeaderThatSteppedDown(t *testing.T) {
 	n := newTwoNodes(t)
 	n.primary.holds.Store(true)
@@ -260,7 +260,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	if got := c.receive(1); got[0] != "-"+errUnknownOutcome {
 		t.Errorf("%q", got)
 	}
-	// Its next commands are refused there. Another node leads, and is this one.
+	// The other node refuses the next commands. Then this node leads.
 	c.s.Data([]byte("RL.TAKE b GCRA 1/m\r\nRL.TAKE b GCRA 1/m\r\nPING\r\n"))
 	n.refused(c)
 	if got := c.conn.take(); len(got) > 0 {
@@ -276,7 +276,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	}
 }
 
-// The log may tell others of a leader before that node decides. A command that it refuses then is sent again soon, without
+// Other nodes may learn of a new leader before it decides. A command that it refuses meanwhile is soon sent again, without
 // waiting for the housekeeper.
 func TestNodeThatIsAboutToLead(t *testing.T) {
 	n := newTwoNodes(t)
@@ -296,7 +296,7 @@ func TestNodeThatIsAboutToLead(t *testing.T) {
 	}
 }
 
-// While there is no leader, commands wait, and then are refused.
+// Without a leader, commands wait and are then refused.
 func TestWaitForALeader(t *testing.T) {
 	n := newTwoNodes(t)
 	n.cut()
@@ -318,7 +318,7 @@ func TestWaitForALeader(t *testing.T) {
 	if got := strings.Join(c.receive(3), " "); got != down+" "+down+" PONG" {
 		t.Errorf("%q", got)
 	}
-	// What comes later waits for itself.
+	// Later commands wait by themselves.
 	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
 	look(leaderWait / 2)
 	n.connect()
@@ -326,9 +326,9 @@ func TestWaitForALeader(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if len(n.follower.leaderless.set) != 0 {
-		t.Error("somebody still waits")
+		t.Error("a client still waits")
 	}
-	// A node that refuses for as long as that is no leader.
+	// A node that refuses commands for that long counts as no leader.
 	n.leader.Follow()
 	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
 	for range 3 {
@@ -346,7 +346,7 @@ func TestWaitForALeader(t *testing.T) {
 	c.gets("RL.TAKE a GCRA 1/m\r\n", down)
 }
 
-// A client that knows clusters is told where the leader is.
+// A client that knows clusters is told the leader's address.
 func TestClientsThatKnowClusters(t *testing.T) {
 	n := newTwoNodes(t)
 	moved := "-MOVED 12182 127.0.0.1:7"
@@ -364,7 +364,7 @@ func TestClientsThatKnowClusters(t *testing.T) {
 	c.gets("CONFIG SET raft-redirect moved\r\nRL.TAKE foo GCRA 1/m\r\n", "OK", moved)
 }
 
-// A transaction of a client of another node is carried out at the leader, whole, and is queued again if that does not lead.
+// The leader runs the whole transaction of another node's client. If that node does not lead, the transaction is queued again.
 func TestForwardedTransaction(t *testing.T) {
 	n := newTwoNodes(t)
 	c := n.follower.client()
@@ -373,7 +373,7 @@ func TestForwardedTransaction(t *testing.T) {
 	c.gets("MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nRL.TAKE\r\nEXEC\r\n",
 		"OK", "QUEUED", "[PONG]", "OK", "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity(), "-EXECABORT Transaction discarded because of previous errors.")
 
-	// The uplink ends: one reply.
+	// The uplink ends, and the client gets one reply.
 	n.primary.holds.Store(true)
 	c.s.Data([]byte("MULTI\r\nRL.TAKE c GCRA 1/m\r\nEXEC\r\n"))
 	for n.leader.engine.Stats().Keys < 3 {
@@ -383,7 +383,7 @@ func TestForwardedTransaction(t *testing.T) {
 	if got := strings.Join(c.receive(3), " "); got != "OK QUEUED -"+errUnknownOutcome {
 		t.Errorf("%q", got)
 	}
-	// The node that led does not, and this one does.
+	// The other node stops leading, and this node leads.
 	n.primary.holds.Store(false)
 	n.connect()
 	n.leader.Follow()
@@ -399,7 +399,7 @@ func TestForwardedTransaction(t *testing.T) {
 	}
 }
 
-// asks has Do run a command, and returns where its reply comes.
+// asks runs a command by Do, and returns the channel of its reply.
 func (n *twoNodes) asks(words ...string) <-chan string {
 	args := make([][]byte, len(words))
 	for i, w := range words {
@@ -437,7 +437,7 @@ func (n *twoNodes) refused(c *testClient) {
 	}
 }
 
-// awaits waits until so many wait for a leader at the follower.
+// awaits waits until the given number of clients wait for a leader at the follower.
 func (n *twoNodes) awaits(many int) {
 	for {
 		l := &n.follower.leaderless
@@ -451,7 +451,7 @@ func (n *twoNodes) awaits(many int) {
 	}
 }
 
-// What comes without a connection is forwarded as clients' commands are: it waits for a leader, is refused after that, and is unknown if
+// Commands without a connection are forwarded like clients' commands: they wait for a leader, are then refused, and have an unknown outcome if
 // the uplink ends.
 func TestForwardingDirect(t *testing.T) {
 	n := newTwoNodes(t)
@@ -479,7 +479,7 @@ func TestForwardingDirect(t *testing.T) {
 		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.count())
 	}
 
-	// No leader: it waits.
+	// Without a leader, the command waits.
 	n.cut()
 	waits := take("b")
 	n.awaits(1)
@@ -493,7 +493,7 @@ func TestForwardingDirect(t *testing.T) {
 	is(waits, "-"+spec.ErrNoLeader)
 	n.awaits(0)
 
-	// The leader steps down, so it has begun nothing; then this node leads.
+	// The leader steps down without having begun the command. Then this node leads.
 	n.connect()
 	n.leader.Follow()
 	waits = take("c")
@@ -552,8 +552,8 @@ func (c *testClient) untilEnd() (got []string) {
 	}
 }
 
-// A client gets one reply for each command, in their order, and each is counted once: if a leader is there, if it comes later, and if the
-// uplink ends meanwhile, after which nobody knows.
+// A client gets one reply for each command, in order, and each command is counted once: with a leader, with a leader that comes later, and if the
+// uplink ends meanwhile, when the outcome is unknown.
 func TestForwardedCommandsAreAnsweredOnce(t *testing.T) {
 	const in = "RL.TAKE a GCRA 9/h\r\nRL.TAKE a GCRA 9/h\r\nPING 1\r\nRL.TAKE a GCRA 9/h\r\nPING 2\r\n"
 	const taken = "[0 9 8 -1 400000] [0 9 7 -1 800000]"

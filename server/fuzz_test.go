@@ -10,9 +10,9 @@ import (
 	"limitdb/resp"
 )
 
-// FuzzSession feeds a client's bytes, cut in two, to a session. Whatever they
-// are, no handler panics, what comes back is well-formed replies, and what is
-// held is within the limits.
+// FuzzSession feeds any bytes, cut in two, to a session. No handler may panic, the
+// output must be well-formed replies, and the session must hold no more memory
+// than the limits allow.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("CL.THROTTLE user123 15 30 60\r\nRL.TAKE k GCRA 5/m COST 2\r\n"), uint16(7))
 	f.Add([]byte("HELLO 3\r\nCOMMAND DOCS GET\r\nCLIENT LIST\r\nINFO all\r\nCONFIG GET *\r\nSLOWLOG GET\r\n"), uint16(20))
@@ -41,7 +41,7 @@ func FuzzSession(f *testing.F) {
 			if _, err := resp.ReadReply(r, 64<<20); err == io.EOF {
 				break
 			} else if err != nil {
-				t.Fatalf("a reply that is none: %v in %.200q", err, out)
+				t.Fatalf("a malformed reply: %v in %.200q", err, out)
 			}
 		}
 		if held := c.s.rd.Memory(); held > 4<<20 {

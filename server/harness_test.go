@@ -18,10 +18,10 @@ import (
 	"limitdb/transport"
 )
 
-// testStart is where a test's clock stands at first: 2020-09-13 12:26:40 UTC.
+// testStart is the time at which a test's clock starts: 2020-09-13 12:26:40 UTC.
 const testStart = 1_600_000_000 * int64(time.Second)
 
-// testServer is a server without sockets, on a clock that the test moves.
+// testServer is a server without sockets, on a clock that the test advances.
 type testServer struct {
 	*Server
 	t      testing.TB
@@ -140,7 +140,7 @@ func (c *testClient) resume() string {
 	return string(c.conn.take())
 }
 
-// line renders a reply on one line, as redis-cli would say it: 1 "text" [..] (error) OK nil.
+// line renders a reply on one line, much as redis-cli shows it: 1 "text" [..] -ERR OK nil.
 func line(v resp.Value) string {
 	switch {
 	case v.Null:
@@ -163,7 +163,7 @@ func line(v resp.Value) string {
 	return strconv.Quote(v.Text)
 }
 
-// steps runs commands, each with the reply that is expected, as line renders it.
+// steps runs commands and compares each reply, as line renders it, with the expected one.
 // A command "+500ms" moves the clock.
 func (c *testClient) steps(ts *testServer, table ...[2]string) {
 	c.t.Helper()
@@ -182,7 +182,7 @@ func (c *testClient) steps(ts *testServer, table ...[2]string) {
 	}
 }
 
-// fakeConn is a transport.Conn that keeps what is written.
+// fakeConn is a transport.Conn that keeps the bytes written to it.
 type fakeConn struct {
 	mu            sync.Mutex // guards all below
 	out           []byte
@@ -272,7 +272,7 @@ func (f *fakeConn) Yield() {
 	f.Wake()
 }
 
-// reason is why the connection was closed, or nil.
+// reason returns why the connection was closed, or nil.
 func (f *fakeConn) reason() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// Each error says what was meant, behind the words that clients know.
+// Each error suggests what was meant, after the words that clients know.
 func TestErrorsSayWhatWasMeant(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -47,7 +47,7 @@ func TestErrorsSayWhatWasMeant(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s … %s", tt.call, got, tt.begins, tt.has)
 		}
 	}
-	// Where nothing is near, nothing is added.
+	// Without a similar name, nothing is added.
 	c.steps(ts,
 		[2]string{"NOSUCHTHING a", "-ERR unknown command 'NOSUCHTHING', with args beginning with: 'a' "},
 		[2]string{"CLIENT NOSUCHTHING", "-ERR unknown subcommand 'NOSUCHTHING'. Try CLIENT HELP."},
@@ -77,19 +77,19 @@ func TestExamplesWork(t *testing.T) {
 	}
 }
 
-// Who is told what to use in the place of a command of Redis: a command that is
-// there has left the table, and what is named works.
+// Each unsupported command of Redis has a hint that names what to use instead. The commands in the hints
+// must exist, and a command that exists must have no hint.
 func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 	ts := newTestServer(t)
 	for _, name := range ts.table.byName {
 		if use := spec.InsteadOf([]byte(name.Name)); use != "" {
-			t.Errorf("%s is there, and its line in spec.InsteadOf is to go", name.Name)
+			t.Errorf("%s exists: remove its line in spec.InsteadOf", name.Name)
 		}
 	}
 	for _, name := range []string{"FCALL", "blpop", "XADD"} {
 		use := spec.InsteadOf([]byte(name))
 		if use == "" {
-			t.Errorf("%s: nothing is named", name)
+			t.Errorf("%s: the hint names no command", name)
 		}
 		for _, word := range strings.FieldsFunc(use, func(r rune) bool { return strings.ContainsRune(" :,;", r) }) {
 			if strings.HasPrefix(word, "RL.") && ts.table.find([]byte(word)) == nil {
@@ -99,7 +99,7 @@ func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 	}
 }
 
-// What a client sent stands in a log line once escaped, and cut.
+// A log line shows a client's bytes escaped once, and cut.
 func TestLogQuotesOnce(t *testing.T) {
 	var out bytes.Buffer
 	ts := newTestServer(t, "requirepass right")

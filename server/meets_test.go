@@ -44,7 +44,7 @@ func splitCommands(list, key string) (out [][]string) {
 	return out
 }
 
-// Every command that tells about a key knows every kind, and none that changes values changes a limit or a lease, alone, in a
+// Every command that describes a key knows every kind. No command that changes values changes a limit or a lease, alone, in a
 // transaction or in a script.
 func TestKeysOfEveryKind(t *testing.T) {
 	for create, name := range kinds() {
@@ -89,13 +89,13 @@ func TestKeysOfEveryKind(t *testing.T) {
 			}
 		}
 		if after := state(); after != before {
-			t.Errorf("%s: %s has become %s", create, before, after)
+			t.Errorf("%s: changed %s to %s", create, before, after)
 		}
 		c.steps(ts, [2]string{"EXISTS other a", "0"}, [2]string{"DEL key", "1"}, [2]string{"TYPE key", "none"})
 	}
 }
 
-// A key that has expired is absent for every command, also before it is swept.
+// A key that has expired is absent for every command, even before it is swept.
 func TestExpiredKeys(t *testing.T) {
 	steps := [][2]string{
 		{"TYPE K", "none"},
@@ -153,7 +153,7 @@ func TestExpiredKeys(t *testing.T) {
 	}
 }
 
-// What commands on values do to a key for which somebody waits.
+// Commands on values change a key for which a client waits.
 func TestValuesAtWaiters(t *testing.T) {
 	for _, tt := range []struct{ take, wait, granted string }{
 		{"RL.TAKE key GCRA 1/m", "RL.TAKE key GCRA 1/m WAIT 1h", "[0 1 0 -1 60000]"},
@@ -181,7 +181,7 @@ func TestValuesAtWaiters(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.wait, got, tt.granted)
 		}
 	}
-	// A value in the place of the limit ends the wait, however it came there.
+	// A value that replaces the limit ends the wait, whichever command stores it.
 	for _, change := range []string{"DEL key;SET key 1", "DEL key;RENAME s key", "RL.RESET key;COPY s key", "FLUSHALL;HSET key f v"} {
 		ts := newTestServer(t)
 		waiter, c := ts.client(), ts.client()
@@ -206,8 +206,8 @@ func TestValuesAtWaiters(t *testing.T) {
 	}
 }
 
-// Every command on the keys of limits and leases can be called in a transaction, in a script, and in a script in a
-// transaction. Nobody waits there.
+// Every command on the keys of limits and leases can run in a transaction, in a script, and in a script in a
+// transaction. No request waits there.
 func TestLimitsInTransactionsAndScripts(t *testing.T) {
 	const call = "return redis.call(unpack(ARGV))"
 	for _, tt := range [][2]string{
@@ -257,7 +257,7 @@ func TestLimitsInTransactionsAndScripts(t *testing.T) {
 	}
 }
 
-// What a transaction or a script may not run, in Redis' words.
+// The errors for commands that a transaction or a script may not run are Redis'.
 func TestNotInTransactionsAndScripts(t *testing.T) {
 	c := newTestServer(t).client()
 	for _, command := range []string{"MONITOR", "SHUTDOWN NOSAVE", "SAVE", "DEBUG SLEEP 0"} {
@@ -279,7 +279,7 @@ func TestNotInTransactionsAndScripts(t *testing.T) {
 	}
 }
 
-// A script or a transaction without room says so, and nothing has changed, whatever it did before it found none.
+// A script or a transaction that finds no room replies with that error, and has changed nothing, whatever it did before.
 func TestNoRoomInAScript(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -297,7 +297,7 @@ func TestNoRoomInAScript(t *testing.T) {
 	c.steps(ts, [2]string{"GET counter", `"1"`}, [2]string{"RL.PEEK cell GCRA 5/m COST 0", "[0 5 4 -1 12000]"}, [2]string{"EXISTS new other", "0"})
 }
 
-// One step takes so many keys, and says so.
+// One step takes a limited number of keys; more are an error.
 func TestKeysOfAScriptAreBounded(t *testing.T) {
 	c := newTestServer(t).client()
 	const fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'k' .. i, i) end return redis.call('DBSIZE')"
@@ -316,7 +316,7 @@ func TestKeysOfAScriptAreBounded(t *testing.T) {
 	}
 }
 
-// SCRIPT KILL ends a script that another client runs, although it has written, and nothing of it is left.
+// SCRIPT KILL ends another client's script even if it has written, and none of its writes is kept.
 func TestScriptKill(t *testing.T) {
 	ts := newTestServer(t)
 	c, other := ts.client(), ts.client()

@@ -8,7 +8,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// A full server refuses new keys, goes on with those that it has, and says so.
+// A full server refuses new keys with an error, and still decides on the keys that it has.
 func TestOutOfMemory(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

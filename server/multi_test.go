@@ -125,7 +125,7 @@ func TestWatch(t *testing.T) {
 	)
 }
 
-// EXEC that finds no room says so before anything has run.
+// An EXEC that finds no room replies with that error and changes nothing.
 func TestExecWithoutRoom(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -151,7 +151,7 @@ func TestCountDeniedInMulti(t *testing.T) {
 		c.do("EVAL", script, "1", "script")
 		ts.clock.Advance(40 * time.Second)
 	}
-	// The first has left the window by now; the denial has not.
+	// The first request has left the window; the denial has not.
 	want := line(c.do(words("alone")...))
 	c.do("MULTI")
 	c.do(words("multi")...)
@@ -163,8 +163,8 @@ func TestCountDeniedInMulti(t *testing.T) {
 	}
 }
 
-// TestExecIsBounded checks that a few bytes of queued commands can ask for no more than the client may be sent, and for no more
-// time than a script has.
+// TestExecIsBounded checks that the replies of EXEC are bounded by the client's output limit, and its time by that of
+// a script.
 func TestExecIsBounded(t *testing.T) {
 	ts := newTestServer(t, "client-output-buffer-limit 1mb")
 	c := ts.client()
@@ -225,7 +225,7 @@ func TestExecIsBounded(t *testing.T) {
 	}
 }
 
-// tiring is a clock on which time passes whenever it is read.
+// tiring is a clock that advances whenever it is read.
 type tiring struct {
 	*clock.Fake
 	step time.Duration

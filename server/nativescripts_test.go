@@ -21,9 +21,9 @@ import (
 // scriptTexts is a folder with the texts of scripts that are in no package.
 var scriptTexts = flag.String("scripts", "", "a `folder` of files SHA.lua, to test those scripts, too")
 
-// TestNativeScripts compares each handler with its script, which runs in Lua once it has a blank more, from random states
-// and with random arguments: the replies, and what the keys hold afterwards. known has vectors of Redis for the scripts
-// whose text is in no package.
+// TestNativeScripts compares each handler with its script, from random states and with random arguments: the replies, and
+// the keys afterwards. An additional blank makes the server run the script in Lua. Package known has vectors of Redis for
+// the scripts whose text is in no package.
 func TestNativeScripts(t *testing.T) {
 	for _, spec := range knowntest.Specs() {
 		if !spec.Published() && *scriptTexts == "" {
@@ -88,7 +88,7 @@ func evalLine(c *testClient, source string, keys, args []string) string {
 	return strings.ReplaceAll(got, script.SHA([]byte(source)), "SHA")
 }
 
-// heldBy returns what a key holds, and for how long.
+// heldBy returns the value of a key, and its time to live.
 func heldBy(c *testClient, key string) string {
 	kind := line(c.do("TYPE", key))
 	words := []string{"GET", key}
@@ -119,7 +119,7 @@ func TestNativeScriptsReadOnly(t *testing.T) {
 			t.Errorf("EVAL_RO replies %s", got)
 		}
 		if got := line(c.do("EXISTS", "k")); got != "0" {
-			t.Error("it has written")
+			t.Error("the script has written")
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"limitdb/resp"
 )
 
-// The sessions that the reference shows are what the server replies, in order,
-// to a client of a server of its own.
+// The replies that the reference shows are those of a new server to one client,
+// in order.
 func TestNotesShowRealReplies(t *testing.T) {
 	block := regexp.MustCompile("(?s)```\n(> .*?)```")
 	notes := readNotes(t)

@@ -2,5 +2,5 @@
 
 package server
 
-// raceDetector makes sync.Pool forget some of what it is given.
+// raceDetector: with it, sync.Pool drops some items.
 const raceDetector = true

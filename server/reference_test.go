@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// scripts/docs writes the page anew.
+// scripts/docs sets it.
 var update = flag.Bool("update", false, "write docs/commands.md")
 
 const (
@@ -97,7 +97,7 @@ func TestCommandReferenceLinks(t *testing.T) {
 	}
 }
 
-// appendReference appends docs/commands.md: the command table for people, in Markdown, with the notes of each command.
+// appendReference appends docs/commands.md: the command table in Markdown, with the notes of each command.
 func appendReference(b []byte, notes map[string]string) []byte {
 	t := newTable(families(nil, nil, nil))
 	var groups []string

@@ -14,7 +14,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// primary is a Durability of a node that leads in turns.
+// primary is the Durability of a node that leads in several turns.
 type primary struct {
 	turn    uint64
 	asked   []uint64 // the turns that Wait got
@@ -88,7 +88,7 @@ func (p *primary) endWaits(err error) {
 
 const unknown = "-" + errUnknownOutcome + "\r\n"
 
-// Each reply that was held back and has no known outcome is one error.
+// Each reply that was held back and has no known outcome becomes one error.
 func TestUnknownOutcomes(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
@@ -108,7 +108,7 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// A reply waits in the turn in which its batch began, or its command was parked.
+// A reply waits in the turn in which its batch began, or in which its command was parked.
 func TestRepliesWaitInTheirTurn(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
@@ -134,7 +134,7 @@ func TestRepliesWaitInTheirTurn(t *testing.T) {
 	}
 }
 
-// A node that does not lead says who does, and what came late meets an engine that is closed.
+// A node that does not lead names the leader, and late decisions meet a closed engine.
 func TestNodeThatFollows(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()
@@ -162,7 +162,7 @@ func TestNodeThatFollows(t *testing.T) {
 		}
 	}
 
-	// It leads: with another engine.
+	// The node leads again, with another engine.
 	e := engine.New(engine.Options{Seed: 2})
 	ts.Lead(e)
 	c.raw("RL.TAKE foo GCRA 1/m\r\n")
@@ -170,15 +170,15 @@ func TestNodeThatFollows(t *testing.T) {
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") || e.Stats().Keys != 1 {
 		t.Errorf("%q, %d keys", got, e.Stats().Keys)
 	}
-	// Somebody is parked, and it leads no more.
+	// The node stops leading while a client is parked.
 	c.raw("RL.TAKE foo GCRA 1/m WAIT 1d\r\n")
 	late := ts.client()
 	e.Close()
 	if got := c.resume(); got != "-"+spec.ErrNoLeader+"\r\n" {
-		t.Errorf("who was parked: %q", got)
+		t.Errorf("the parked client: %q", got)
 	}
 	if got := late.raw("RL.TAKE foo GCRA 1/m\r\n"); got != "-"+spec.ErrNoLeader+"\r\n" {
-		t.Errorf("who came late: %q", got)
+		t.Errorf("a late client: %q", got)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestServerThatStandsAlone(t *testing.T) {
 	}
 }
 
-// FLUSHALL of a node forgets key by key, with a record of each.
+// FLUSHALL of a node removes key by key, with a record for each.
 func TestFlushOfANode(t *testing.T) {
 	ts, p := newNode(t)
 	c := ts.client()

@@ -10,8 +10,8 @@ import (
 	"limitdb/known/knowntest"
 )
 
-// scriptPipelines returns pipelines of 16 calls of known scripts, by the names of the scripts, which ts has loaded, and one
-// of INCR to compare them with.
+// scriptPipelines loads known scripts into ts, and returns a pipeline of 16 calls of each by its name, and one
+// of INCR for comparison.
 func scriptPipelines(t testing.TB, ts *testServer) map[string][]byte {
 	args := map[string]string{
 		"go-redis/redis_rate allowN":      "1000000 1000000 3600 1",
@@ -45,7 +45,7 @@ func scriptPipelines(t testing.TB, ts *testServer) map[string][]byte {
 	return pipelines
 }
 
-// BenchmarkKnownScripts is what a call of a known script costs in a pipeline, on a key that is in the caches.
+// BenchmarkKnownScripts measures a call of a known script in a pipeline, on a key that is in the caches.
 func BenchmarkKnownScripts(b *testing.B) {
 	ts := newTestServer(b)
 	for name, batch := range scriptPipelines(b, ts) {

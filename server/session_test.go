@@ -138,7 +138,7 @@ func TestPauseEndsByTheClock(t *testing.T) {
 	}
 }
 
-// The later end and the stronger kind of two pauses count.
+// Of two pauses, the later end and the stronger kind apply.
 func TestPausesCombine(t *testing.T) {
 	for _, test := range []struct{ first, second string }{{"200 ALL", "20 WRITE"}, {"20 WRITE", "200 ALL"}, {"20 ALL", "200 WRITE"}} {
 		ts := newTestServer(t)
@@ -159,7 +159,7 @@ func TestPausesCombine(t *testing.T) {
 		if got := c.resume(); got != "+PONG\r\n" {
 			t.Errorf("%s, %s: %q", test.first, test.second, got)
 		}
-		// What is over does not count.
+		// A pause that is over does not count.
 		admin.do("CLIENT", "PAUSE", "100", "WRITE")
 		if got := c.raw("PING\r\n"); got != "+PONG\r\n" {
 			t.Errorf("%s, %s, then WRITE: %q", test.first, test.second, got)
@@ -167,7 +167,7 @@ func TestPausesCombine(t *testing.T) {
 	}
 }
 
-// Many pauses have one timer, and none has one when they are over.
+// All pauses share one timer, which is stopped when they are over.
 func TestPausesLeaveNoTimer(t *testing.T) {
 	ts := newTestServer(t)
 	admin := ts.client()
@@ -224,7 +224,7 @@ func TestParkedClientThatHalfClosesIsAnswered(t *testing.T) {
 	admin.do("CLIENT", "PAUSE", "100000")
 	c.raw("PING\r\nPING\r\n")
 	if c.s.EOF() {
-		t.Fatal("the parked session let itself be closed")
+		t.Fatal("the parked session was closed")
 	}
 	admin.do("CLIENT", "UNPAUSE")
 	if got := c.resume(); got != "+PONG\r\n+PONG\r\n" {
@@ -243,7 +243,7 @@ func TestParkedClientStopsBeingReadAtTheQueryLimit(t *testing.T) {
 	total := 0
 	for c.s.Data(chunk) {
 		if total += len(chunk); total > 10<<20 {
-			t.Fatal("read on without end")
+			t.Fatal("the session reads without a bound")
 		}
 	}
 	if limit := int(ts.Server.set.ClientQueryBufferLimit.Get()); total+len(chunk) < limit || c.s.rd.Buffered() > limit+len(chunk) {
@@ -283,7 +283,7 @@ func TestDeadlines(t *testing.T) {
 			ts.clock.Advance(test.after)
 			ts.checkClients(t.Context(), ts.clock.Now())
 			if r := c.conn.reason(); r != nil {
-				t.Fatalf("closed in time, for %v", r)
+				t.Fatalf("closed too early, for %v", r)
 			}
 			ts.clock.Advance(1)
 			ts.checkClients(t.Context(), ts.clock.Now())
@@ -298,7 +298,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// A deep pipeline that is always in the middle of a command is a fast client, not a slow one.
+// A client whose deep pipeline always ends in the middle of a command is fast, not slow.
 func TestDeepPipelineIsNotCut(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -307,7 +307,7 @@ func TestDeepPipelineIsNotCut(t *testing.T) {
 		ts.clock.Advance(time.Second)
 		ts.checkClients(t.Context(), ts.clock.Now())
 		if r := c.conn.reason(); r != nil {
-			t.Fatalf("cut for %v", r)
+			t.Fatalf("closed for %v", r)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"limitdb/server/slowlog"
 )
 
-// slow runs a command as if it had taken d.
+// slow runs a command that takes d.
 func (c *testClient) slow(d time.Duration, words ...string) {
 	args := make([][]byte, len(words))
 	for i, w := range words {
@@ -80,7 +80,7 @@ func TestSlowlogDefaultCount(t *testing.T) {
 	}
 }
 
-// A threshold of 0 takes every command in, as it runs.
+// A threshold of 0 logs every command.
 func TestSlowlogTakesAll(t *testing.T) {
 	ts := newTestServer(t, "slowlog-log-slower-than 0")
 	c := ts.client()

@@ -14,7 +14,7 @@ import (
 	"limitdb/server/spec"
 )
 
-// own has a node that follows serve reads from a table.
+// own makes a follower serve reads from a table.
 type ownTable struct {
 	table   *engine.Engine
 	at      int64
@@ -25,7 +25,7 @@ func (n *twoNodes) serveReads(o *ownTable) {
 	n.follower.opts.Replication.Read = func() (*engine.Engine, int64, bool) { return o.table, o.at, o.current }
 }
 
-// After READONLY, reads come from the node's own table, at the replicated time, and nothing else does.
+// After READONLY, only reads are served from the node's own table, at the replicated time.
 func TestReadOnly(t *testing.T) {
 	n := newTwoNodes(t)
 	o := &ownTable{table: engine.New(engine.Options{}), at: testStart, current: true}
@@ -65,7 +65,7 @@ func TestReadOnly(t *testing.T) {
 	c.gets("READONLY\r\nRESET\r\nDBSIZE\r\n", "OK", "RESET", "0")
 }
 
-// A walk whose table is replaced under it does not end as if it had seen everything.
+// A walk whose table is replaced does not end as if it had seen every key.
 func TestTableIsReplacedDuringAWalk(t *testing.T) {
 	n := newTwoNodes(t)
 	o := &ownTable{table: engine.New(engine.Options{Shards: 1}), at: testStart, current: true}
@@ -95,7 +95,7 @@ func TestTableIsReplacedDuringAWalk(t *testing.T) {
 	c.gets("DBSIZE\r\n", "0")
 }
 
-// A cursor of SCAN is that of one table: with another's, nothing is missed in silence.
+// A cursor of SCAN belongs to one table. Another table's cursor is an error, so no key is missed silently.
 func TestScanOverAFailover(t *testing.T) {
 	ts, p := newNode(t)
 	p.holds.Store(false)
@@ -118,7 +118,7 @@ func TestScanOverAFailover(t *testing.T) {
 	}
 }
 
-// With raft-ack leader, replies leave at once, except for those that must not.
+// With raft-ack leader, most replies are sent at once.
 func TestAckOfTheLeader(t *testing.T) {
 	ts, p := newNode(t, "raft-addr 127.0.0.1:7000")
 	c := ts.client()
@@ -144,7 +144,7 @@ func TestAckOfTheLeader(t *testing.T) {
 	if got := c.resume(); !strings.HasPrefix(got, "*5\r\n:0\r\n") {
 		t.Errorf("%q", got)
 	}
-	// The node has not heard from a majority for too long: it decides nothing, and says so in time.
+	// The node has not heard from a majority for too long. It refuses commands in time.
 	p.turn = 0
 	if got := c.raw("RL.TAKE b GCRA 1/m\r\n"); got != "" {
 		t.Errorf("%q", got)
@@ -166,7 +166,7 @@ func TestAckOfTheLeader(t *testing.T) {
 	}
 }
 
-// WAIT replies with the nodes that surely have what the connection has seen.
+// WAIT replies with the number of nodes that are known to have what the connection has seen.
 func TestWaitForAMajority(t *testing.T) {
 	ts, p := newNode(t)
 	members := []Member{{ID: "me", Voter: true}, {ID: "b", Voter: true}, {ID: "c", Voter: true}, {ID: "d"}}

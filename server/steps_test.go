@@ -16,14 +16,14 @@ import (
 	"limitdb/transport"
 )
 
-// tiny gives the client turns that are over at once, so that it yields wherever it may.
+// tiny gives the client turns that end at once, so that it yields wherever it can.
 func (c *testClient) tiny() *testClient {
 	c.conn.turn = 0
 	return c
 }
 
-// all sends in, gives the session as many turns as it wants, and returns what was written.
-// What it was given is overwritten after the first turn, as a transport does.
+// all sends in, gives the session turns until it has finished, and returns the output.
+// It overwrites the input after the first turn, as a transport does.
 func (c *testClient) all(in string) string {
 	c.t.Helper()
 	b := []byte(in)
@@ -59,7 +59,7 @@ func TestPipelineYieldsAndGoesOn(t *testing.T) {
 	}
 }
 
-// Decisions wait in a queue for those behind them.
+// Decisions wait in a queue for the ones behind them.
 func TestPipelineOfDecisionsYields(t *testing.T) {
 	c := newTestServer(t).client().tiny()
 	in := strings.Repeat(string(encode("CL.THROTTLE", "k", "999", "1000", "60")), 500)
@@ -82,8 +82,8 @@ func TestOneShortCommandNeverYields(t *testing.T) {
 	}
 }
 
-// Whoever closes a connection, not one more of its commands runs, and none of what was
-// read from it already.
+// Once a connection is closed, none of its commands runs, not even one that was
+// read already.
 func TestNothingRunsAfterTheEnd(t *testing.T) {
 	many := strings.Repeat("ECHO x\r\n", 1000)
 	for name, c := range map[string]struct {
@@ -232,7 +232,7 @@ func TestStepsAndReplyModes(t *testing.T) {
 	}
 }
 
-// Who has sent its last command and ended is answered, in as many turns as it takes.
+// A client that half-closes after its last command gets its replies, however many turns they take.
 func TestYieldedClientThatHalfClosesIsAnswered(t *testing.T) {
 	c := newTestServer(t).client().tiny()
 	c.s.Data([]byte("KEYS *\r\nECHO a\r\n"))
@@ -247,7 +247,7 @@ func TestYieldedClientThatHalfClosesIsAnswered(t *testing.T) {
 	}
 }
 
-// The slow log has a command in steps once, with its arguments.
+// The slow log has one entry for a command that runs in steps, with its arguments.
 func TestStepsInTheSlowLog(t *testing.T) {
 	ts := newTestServer(t, "slowlog-log-slower-than 0")
 	c := ts.client().tiny()
@@ -308,7 +308,7 @@ func TestClientListInSteps(t *testing.T) {
 	if c.conn.yields < 2 {
 		t.Errorf("in %d turns", c.conn.yields)
 	}
-	// Itself among them: the reply comes before the end.
+	// The client kills itself, too. The reply comes first.
 	if got := c.all("CLIENT KILL TYPE normal SKIPME no\r\nPING\r\n"); got != fmt.Sprintf(":%d\r\n", strings.Count(want.String(), "\n")+1) {
 		t.Errorf("killed %q", got)
 	}
@@ -350,7 +350,7 @@ func TestInfoInSteps(t *testing.T) {
 	}
 }
 
-// What INFO shows of clients is counted as they change, and nothing is left when they go.
+// INFO counts clients as they change, and all counts return to 0 when they go.
 func TestClientFigures(t *testing.T) {
 	ts := newTestServer(t)
 	c, admin := ts.client(), ts.client()
@@ -401,7 +401,7 @@ func BenchmarkInfo(b *testing.B) {
 	}
 }
 
-// What a command that has yielded holds counts towards maxmemory-clients.
+// The memory of a command that has yielded counts towards maxmemory-clients.
 func TestStepsAreAccounted(t *testing.T) {
 	ts := newTestServer(t)
 	for i := range 2000 {
@@ -424,7 +424,7 @@ func TestStepsAreAccounted(t *testing.T) {
 	}
 }
 
-// What a command costs the turn of its client does not depend on how many want to see it.
+// A turn ends in time even if many monitors receive its commands.
 func TestMonitorsAreBounded(t *testing.T) {
 	ts := newTestServer(t)
 	var monitors []*testClient
@@ -473,7 +473,7 @@ func TestFiguresInSteps(t *testing.T) {
 	}
 }
 
-// The more a command of a pipeline does, the sooner its client's turn ends.
+// The more work a command of a pipeline does, the sooner the client's turn ends.
 func TestLongCommandsEndTheTurnSooner(t *testing.T) {
 	ts := newTestServer(t)
 	for i := range 2000 {

@@ -10,8 +10,8 @@ import (
 	"limitdb/known/knowntest"
 )
 
-// Clients that run transactions, scripts in Lua, a script in Go and WATCH at the same time lose nothing: the sum of the
-// accounts stays, and every call is counted.
+// No change is lost if clients run transactions, scripts in Lua, a script in Go and WATCH at the same time: the sum of the
+// accounts stays the same, and every call is counted.
 func TestTransactionsAndScriptsTogether(t *testing.T) {
 	const accounts, clients, rounds = 4, 4, 200
 	ts := newTestServer(t)

@@ -33,7 +33,7 @@ func TestBuffersOfValues(t *testing.T) {
 	}
 }
 
-// What commands on values do on a key of a limit or a lease: nothing that forgets, lengthens or doubles a quota.
+// Commands on values never forget, lengthen or double the quota of a limit or a lease.
 func TestValuesOnLimits(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -24,7 +24,7 @@ import (
 	"limitdb/transport"
 )
 
-// say sends one command and renders what is there by then, reply by reply; "" if
+// say sends one command and renders the replies that have come by then; "" if
 // the command waits.
 func (c *testClient) say(command string) string {
 	c.t.Helper()
@@ -33,7 +33,7 @@ func (c *testClient) say(command string) string {
 	return c.heard()
 }
 
-// heard renders the replies that have been written since.
+// heard renders the replies written since the last call.
 func (c *testClient) heard() string {
 	c.t.Helper()
 	var out []string
@@ -47,8 +47,8 @@ func (c *testClient) heard() string {
 	}
 }
 
-// woken runs the session if it has been woken, as the transport would, and tells
-// what it has written.
+// woken runs the session if it has been woken, as the transport would, and
+// returns its output.
 func (c *testClient) woken() string {
 	c.t.Helper()
 	select {
@@ -59,7 +59,7 @@ func (c *testClient) woken() string {
 	return c.heard()
 }
 
-// pass moves the clock, and wakes whose time has come.
+// pass advances the clock, and lets the engine decide the requests that are due.
 func (ts *testServer) pass(d time.Duration) {
 	ts.clock.Advance(d)
 	ts.engine.Wake(ts.clock.Now())
@@ -76,8 +76,8 @@ func TestWaitsInOrder(t *testing.T) {
 	ts := newTestServer(t)
 	a, b, other := ts.client(), ts.client(), ts.client()
 	a.expect("the first take", a.say("RL.TAKE k GCRA 10/s COST 10"), "[0 10 0 -1 1000]")
-	// What came before in the pipeline is answered before it waits, what comes
-	// after only then.
+	// Commands before it in the pipeline are answered at once, and commands
+	// after it only when its wait is over.
 	got := a.raw("PING\r\nRL.TAKE k GCRA 10/s COST 2 WAIT 1s\r\nECHO after\r\nRL.TAKE k2 GCRA 1/s\r\n")
 	a.expect("a pipeline", got, "+PONG\r\n")
 	b.expect("the second to ask", b.say("RL.TAKE k GCRA 10/s WAIT 1000"), "")
@@ -151,7 +151,7 @@ func TestWaitSteps(t *testing.T) {
 	}
 }
 
-// Who gives back, releases, forgets or goes lets the next ones through at once.
+// A refund, a release, a reset and a client that leaves let the next waiters through at once.
 func TestWaitsEndWhenSomethingIsGivenBack(t *testing.T) {
 	for _, step := range []string{"RL.REFUND k GCRA 10/s", "RL.RESET k", "DEL k", "FLUSHALL"} {
 		ts := newTestServer(t)
@@ -178,7 +178,7 @@ func TestWaitsEndWhenSomethingIsGivenBack(t *testing.T) {
 	b.expect("after the lease", b.woken(), "[0 1 0 -1 20000]")
 }
 
-// A client that goes gives up its place, however it goes.
+// A client that leaves gives up its place, however it leaves.
 func TestWhoGoesGivesUp(t *testing.T) {
 	setup := func(t *testing.T) (ts *testServer, gone, next *testClient) {
 		ts = newTestServer(t)
@@ -266,7 +266,7 @@ func TestClientUnblock(t *testing.T) {
 	}
 }
 
-// What is told of those who wait, and what their waiting is not counted as.
+// INFO and CLIENT LIST show clients that wait, and the wait does not count as a command's time.
 func TestWaitingIsShown(t *testing.T) {
 	ts := newTestServer(t, "timeout 10", "slowlog-log-slower-than 0")
 	c, admin := ts.client(), ts.client()
@@ -319,7 +319,7 @@ func TestRepliesAreOffWhileWaiting(t *testing.T) {
 	}
 }
 
-// What waits outlives the read buffer that it was read into.
+// A request that waits does not depend on the read buffer.
 func TestWaitOutlivesItsInput(t *testing.T) {
 	ts := newTestServer(t)
 	c, other := ts.client(), ts.client()
@@ -332,7 +332,7 @@ func TestWaitOutlivesItsInput(t *testing.T) {
 	other.expect("the holders", other.say("RL.HOLDERS key-of-leases"), `[["second" 1 10000]]`)
 }
 
-// A key that changes its kind while somebody waits for it: the error says what it holds.
+// If a key changes its kind while a client waits for it, the error names the new kind.
 func TestWrongTypeAfterAWait(t *testing.T) {
 	ts := newTestServer(t)
 	c, other := ts.client(), ts.client()
@@ -356,7 +356,7 @@ func TestWrongTypeAfterAWait(t *testing.T) {
 	}
 }
 
-// A command that a pause has held back may wait afterwards.
+// A command that a pause has held back can wait afterwards.
 func TestWaitAfterPause(t *testing.T) {
 	ts := newTestServer(t)
 	c, admin := ts.client(), ts.client()
@@ -375,7 +375,7 @@ func TestWaitAfterPause(t *testing.T) {
 	c.expect("its turn", c.woken(), "[0 10 0 -1 1000]")
 }
 
-// Before the server stops, who waits is answered, and nobody begins to wait.
+// When the server begins to stop, clients that wait are answered, and no others begin to wait.
 func TestStoppingAnswersWhoWaits(t *testing.T) {
 	ts := newTestServer(t)
 	c, late := ts.client(), ts.client()
@@ -386,7 +386,7 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	late.expect("one that comes late", late.say("RL.TAKE k GCRA 10/s WAIT 1h"), "[1 10 0 100 1000]")
 }
 
-// While the log cannot be written, nobody waits to change something.
+// While the log cannot be written, no client waits to change something.
 func TestRefusingEndsWaits(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
@@ -405,8 +405,8 @@ func TestRefusingEndsWaits(t *testing.T) {
 	c.expect("its turn", c.woken(), "[0 10 0 -1 1000]")
 }
 
-// Time passes by itself here: each is granted when its time has come, by the
-// server's own clock and timer.
+// Time passes by itself here: each client is granted in time by the server's own
+// clock and timer.
 func TestRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry, set := config.New()
@@ -444,7 +444,7 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// Many clients that wait cost memory only.
+// Many clients that wait cost only memory.
 func TestManyWait(t *testing.T) {
 	const n = 20_000
 	ts := newTestServer(t, "maxclients 30000")
