@@ -7,8 +7,13 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// maxDepth is how deeply a script's syntax may be nested: the compiler recurses.
-const maxDepth = 1000
+const (
+	// maxDepth is how deeply a script's syntax may be nested: the compiler recurses.
+	maxDepth = 1000
+	// maxSearch bounds the time to compile a script: how many constants the compiler looks at. It goes through those of a
+	// function for each one that it meets.
+	maxSearch = 20_000_000
+)
 
 // The functions that count memory, and one for what the library does differently. No script can name them, because no name of Lua has a blank.
 const (
@@ -30,8 +35,27 @@ const (
 //
 // Several names are assigned in this way too, because the library gets "a, b = b, a" of local variables wrong.
 type rewriter struct {
-	depth int
-	err   error
+	depth     int
+	constants map[string]bool // names and literals of the function
+	searched  int
+	err       error
+}
+
+// constant counts what the compiler does to find a name or a literal.
+func (r *rewriter) constant(e ast.Expr, name string) {
+	r.constants[name] = true
+	if r.searched += len(r.constants); r.searched > maxSearch && r.err == nil {
+		r.err = fmt.Errorf("%d: too many constants", e.Line())
+	}
+}
+
+// function rewrites a function.
+func (r *rewriter) function(stmts []ast.Stmt) []ast.Stmt {
+	outer := r.constants
+	r.constants = map[string]bool{}
+	stmts = r.block(stmts)
+	r.constants = outer
+	return stmts
 }
 
 // enter counts one level of nesting; the caller calls leave at its end.
@@ -93,6 +117,10 @@ func (r *rewriter) stmt(s ast.Stmt) ast.Stmt {
 		return r.define(s)
 	case *ast.ReturnStmt:
 		r.exprs(s.Exprs)
+	case *ast.GotoStmt, *ast.LabelStmt: // the library has them, Lua 5.1 has not
+		if r.err == nil {
+			r.err = fmt.Errorf("%d: goto is not in Lua 5.1", s.Line())
+		}
 	}
 	return s
 }
@@ -123,8 +151,11 @@ func (r *rewriter) define(s *ast.FuncDefStmt) ast.Stmt {
 func (r *rewriter) assign(s *ast.AssignStmt) ast.Stmt {
 	r.exprs(s.Rhs)
 	for _, target := range s.Lhs {
-		if f, ok := target.(*ast.AttrGetExpr); ok {
-			f.Object, f.Key = r.expr(f.Object), r.expr(f.Key)
+		switch target := target.(type) {
+		case *ast.AttrGetExpr:
+			target.Object, target.Key = r.expr(target.Object), r.expr(target.Key)
+		case *ast.IdentExpr:
+			r.constant(target, target.Value)
 		}
 	}
 	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
@@ -205,6 +236,12 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		return e
 	}
 	switch e := e.(type) {
+	case *ast.IdentExpr:
+		r.constant(e, e.Value)
+	case *ast.StringExpr:
+		r.constant(e, e.Value)
+	case *ast.NumberExpr:
+		r.constant(e, e.Value)
 	case *ast.AttrGetExpr:
 		e.Object, e.Key = r.expr(e.Object), r.expr(e.Key)
 	case *ast.TableExpr:
@@ -214,6 +251,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		return call(e, fnTable, e)
 	case *ast.FuncCallExpr:
 		e.Func, e.Receiver = r.expr(e.Func), r.expr(e.Receiver)
+		r.constant(e, e.Method)
 		r.exprs(e.Args)
 	case *ast.LogicalOpExpr:
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
@@ -230,7 +268,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.UnaryLenOpExpr:
 		e.Expr = r.expr(e.Expr)
 	case *ast.FunctionExpr:
-		e.Stmts = r.block(e.Stmts)
+		e.Stmts = r.function(e.Stmts)
 		return call(e, fnClosure, e)
 	}
 	return e

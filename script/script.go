@@ -93,7 +93,7 @@ func compile(source, name string) (proto *lua.FunctionProto, err error) {
 		return nil, parseError(err, name)
 	}
 	var r rewriter
-	if chunk = r.block(chunk); r.err != nil {
+	if chunk = r.function(chunk); r.err != nil {
 		return nil, fmt.Errorf("%s:%w", name, r.err)
 	}
 	if proto, err = lua.Compile(chunk, name); err != nil {

@@ -270,7 +270,6 @@ func TestStopsInTheLibrary(t *testing.T) {
 func TestStepsAreBounded(t *testing.T) {
 	for name, source := range map[string]string{
 		"loop":       `while true do end`,
-		"goto":       `::a:: goto a`,
 		"recursion":  `local function f() return f() end return f()`,
 		"pcall":      `while true do pcall(error) end`,
 		"xpcall":     `while true do xpcall(error, function() while true do end end) end`,
@@ -409,6 +408,15 @@ func TestShebang(t *testing.T) {
 	}
 }
 
+// numbered repeats a format with the numbers from 1 on, up to a length.
+func numbered(format string, length int) string {
+	var b strings.Builder
+	for i := 1; b.Len() < length; i++ {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
 // TestHostileSource compiles what must not end the process.
 func TestHostileSource(t *testing.T) {
 	for name, source := range map[string]string{
@@ -420,6 +428,9 @@ func TestHostileSource(t *testing.T) {
 		"sums":        "return 1" + strings.Repeat("+1", 100_000),
 		"concats":     "return ''" + strings.Repeat("..''", 100_000),
 		"locals":      strings.Repeat("local a ", 1000),
+		"constants":   "return {" + numbered("%d,", MaxSource-100) + "}",
+		"names":       numbered("x%d = 1 ", MaxSource-100),
+		"labels":      numbered("::a%d:: ", MaxSource-100),
 		"arguments":   "return f(" + strings.Repeat("1,", 1000) + "1)",
 		"zero byte":   "return '\x00'",
 		"too long":    strings.Repeat(" ", MaxSource+1),

@@ -31,7 +31,7 @@ Keys that the target has stay as they are, so the command can be ended and begun
 what a key counts after it was copied is not copied. rediss:// is for TLS. Passwords are in ` + fromPassword + ` and
 ` + toPassword + `, or are asked for.`,
 		Args:    cobra.NoArgs,
-		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6380\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",
+		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6379\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			source, err := openRemote(from, fromPassword, files)
 			if err != nil {
