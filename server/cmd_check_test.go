@@ -143,6 +143,19 @@ func TestKeysOfRules(t *testing.T) {
 		if got := line(c.do("TYPE", k)); got != "gcra" && got != "sliding" {
 			t.Errorf("TYPE is %s", got)
 		}
+		before := line(c.do("RL.INFO", k))
+		c.do("SET", "s", "1")
+		for _, words := range splitCommands(mutators, k) {
+			for way, got := range map[string]string{"alone": line(c.do(words...)), "in a script": c.eval("return redis.call(unpack(ARGV))", append([]string{"1", "s"}, words...)...)} {
+				if !strings.HasPrefix(got, "-"+errKeyOfRule) {
+					t.Errorf("%q, %s: %s", words, way, got)
+				}
+			}
+		}
+		c.do("DEL", "s")
+		if got := line(c.do("RL.INFO", k)); got != before {
+			t.Errorf("%s has become %s", before, got)
+		}
 	}
 	// In a pipeline, commands are recognized without being split.
 	var pipeline []byte
