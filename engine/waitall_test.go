@@ -226,7 +226,7 @@ func (m *allModel) take(r *Together) error {
 	return nil
 }
 
-// mayGo reports whether all limits of a request grant, and nobody that asked before it waits for one of
+// mayGo reports whether all limits of a request grant, and no earlier request waits for one of
 // its keys, unless in vain.
 func (m *allModel) mayGo(w *allWaiter) bool {
 	for i, key := range w.All.Keys {
@@ -251,7 +251,7 @@ func (m *allModel) vain(w *allWaiter) bool {
 	return err == nil && d.Limited && (d.Wait == limit.Never || m.now+d.Wait > w.Until)
 }
 
-// settle takes note of what has been decided, in the order in which that must have been: by the order of asking.
+// settle notes the decided requests in the order in which they must have been decided: that of asking.
 func (m *allModel) settle() error {
 	for _, id := range slices.Sorted(maps.Keys(m.waiting)) {
 		w := m.waiting[id]
@@ -290,8 +290,8 @@ func (m *allModel) settle() error {
 	return nil
 }
 
-// TestWaitForAllModel: whatever is asked, given back and cancelled, those that wait for several limits are granted
-// as soon as all of them grant and nobody before them is in the way, take from all or none, and end in time. The clock
+// TestWaitForAllModel asks, gives back and cancels at random. Requests that wait for several limits are granted as soon
+// as all of them grant and no request before them is in the way. They take from all or none, and end in time. The clock
 // stops at each nanosecond.
 func TestWaitForAllModel(t *testing.T) {
 	limits := waitLimits(t)
@@ -463,8 +463,8 @@ func TestWaitForAllOfOne(t *testing.T) {
 	})
 }
 
-// Many that ask, leave and give back at once, while somebody wakes: each request ends, what is granted was there, and
-// nobody stays.
+// Many goroutines ask, leave and give back at once, and one wakes: each request ends, no grant exceeds what was
+// there, and no request stays.
 func TestWaitForAllTorture(t *testing.T) {
 	e := New(Options{Shards: 8})
 	limits := parsed(t, "FIXED 40/1h", "FIXED 25/1h", "FIXED 60/1h")

@@ -34,7 +34,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// benchAllowed takes one each time, of a key that is a little used.
+// benchAllowed takes one each time, from a key that is little used.
 func benchAllowed(b *testing.B, l Limit, each int64) {
 	now := int64(1.7e18)
 	state, _, err := take(&l, nil, now, 1, make([]byte, 0, MaxState))
@@ -55,7 +55,7 @@ func benchAllowed(b *testing.B, l Limit, each int64) {
 	}
 }
 
-// benchDenied asks for one more where all are taken.
+// benchDenied asks a key that is used up for one more.
 func benchDenied(b *testing.B, l Limit) {
 	now := int64(1.7e18)
 	full, err := peek(&l, nil, now, 0)

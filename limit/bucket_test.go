@@ -40,7 +40,7 @@ func (m *bucketModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Dec
 	return m.call(l, now, cost, maxWait, asReserve, keep)
 }
 
-// modelUse is what a state says at a time.
+// modelUse is the meaning of a state at a time.
 type modelUse struct {
 	ahead   *big.Int
 	tokens  *big.Rat // that are missing
@@ -51,7 +51,7 @@ type modelUse struct {
 	most    *big.Int
 }
 
-// together is the use when so many come together, and so long after now the next.
+// togetherUse returns the use when most tokens come together each period, the next ones after next.
 func togetherUse(missing, next, period, most *big.Int) modelUse {
 	x := modelUse{missing: missing, next: next, period: period, most: most, tokens: new(big.Rat).SetInt(missing), ahead: new(big.Int)}
 	if missing.Sign() > 0 {
@@ -60,12 +60,12 @@ func togetherUse(missing, next, period, most *big.Int) modelUse {
 	return x
 }
 
-// oneByOne returns the use when one comes back each e, and all after a time.
+// oneByOne returns the use when one token comes back each e, and all are back after ahead.
 func oneByOne(ahead, e *big.Int) modelUse {
 	return modelUse{ahead: ahead, e: e, tokens: new(big.Rat).SetFrac(ahead, e)}
 }
 
-// until returns how long until no more than room are missing, of those that are.
+// until returns the time until no more than room tokens are missing.
 func (x modelUse) until(room *big.Int) *big.Int {
 	if x.e != nil {
 		return sub(x.ahead, times(new(big.Rat).SetInt(room), x.e))
@@ -115,7 +115,7 @@ func (x modelUse) outruns(old modelUse) bool {
 	return arrivals.Mul(arrivals, x.period).Cmp(old.period) <= 0 && before.Mul(before, x.period).Cmp(sub(old.next, x.next)) <= 0
 }
 
-// use reads the state; e and l's terms are for those that have none.
+// use reads the state. A state without a pace has pace e, or l's terms.
 func (m *bucketModel) use(now *big.Int) modelUse {
 	ahead := positive(sub(m.tat, now))
 	if m.e != nil {
@@ -138,7 +138,7 @@ func (m *bucketModel) put(now *big.Int, x modelUse) {
 	*m = bucketModel{new(big.Int).Add(now, x.ahead), x.e, x.missing, x.period, x.most}
 }
 
-// under returns old and the same under l: the same use if nothing changes.
+// under returns the use in l's terms, and whether these are the same.
 func (x modelUse) under(l Limit, e *big.Int) (after modelUse, same bool) {
 	period, most := big.NewInt(l.Period), big.NewInt(together(&l))
 	carried := func() *big.Int {
@@ -321,7 +321,7 @@ func (x modelUse) carriedTo(e *big.Int) *big.Int {
 	return ceil(c.Num(), c.Denom())
 }
 
-// moved returns what a denial makes of the use, if the new terms are faster.
+// moved returns the use after a denial, if the new terms are faster.
 func (x modelUse) moved(l Limit, e *big.Int, after modelUse, same bool) (modelUse, bool) {
 	switch {
 	case same:
@@ -333,8 +333,8 @@ func (x modelUse) moved(l Limit, e *big.Int, after modelUse, same bool) (modelUs
 	return after, after.outruns(x)
 }
 
-// search finds how long it takes until what is owed is no more than maxWait, by
-// trying each time at which that can be.
+// search finds the time until the debt is at most maxWait, by trying each time at
+// which that is possible.
 func (x modelUse) search(debt *big.Int, maxWait int64, size *big.Int, l Limit, e *big.Int) *big.Int {
 	_, same := x.under(l, e)
 	limit := big.NewInt(maxWait)
@@ -360,7 +360,7 @@ func (x modelUse) search(debt *big.Int, maxWait int64, size *big.Int, l Limit, e
 		room.Mul(room, new(big.Rat).SetInt(x.e))
 		return sub(x.ahead, new(big.Int).Quo(room.Num(), room.Denom()))
 	}
-	// From one arrival to the next, what is owed falls by 1 each ns, if at all, and
+	// Between two arrivals, the debt falls by 1 each ns, if at all, and
 	// the least of it falls from arrival to arrival: find the first that will do.
 	last := func(n *big.Int) *big.Int { // of the time after n arrivals
 		at := new(big.Int).Mul(n, x.period)

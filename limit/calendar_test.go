@@ -14,7 +14,7 @@ func allUnits() []Unit {
 	return []Unit{Second, Minute, Hour, Day, Week, Month, Quarter, Year}
 }
 
-// mustZone returns the zone of a name that is right, nil for UTC.
+// mustZone returns the zone of a valid name, nil for UTC.
 func mustZone(tb rapid.TB, name string) *time.Location {
 	tb.Helper()
 	zone, err := testZones.Find([]byte(name))
@@ -245,7 +245,7 @@ func slowEnd(u Unit, zone *time.Location, sec int64) int64 {
 	return s
 }
 
-// quickEnd is slowEnd where no change of the clock is near; it is not ok else.
+// quickEnd is slowEnd if no change of the clock is near; otherwise ok is false.
 func quickEnd(u Unit, zone *time.Location, sec int64) (end int64, ok bool) {
 	if zone == nil {
 		zone = time.UTC

@@ -58,7 +58,7 @@ func drawBucket(t *rapid.T, algorithms ...Algorithm) Limit {
 	return l
 }
 
-// inTurn draws steps under limits that change, and has each checked.
+// inTurn draws steps under limits that change, and checks each.
 func inTurn(t *rapid.T, limits []Limit, check func(l Limit, now, cost int64, state, next []byte, d Decision)) {
 	var state []byte
 	now := int64(1.7e18)
@@ -169,7 +169,7 @@ func TestLimitChangesDenial(t *testing.T) {
 				}
 				for n := range other.Burst {
 					before, after := mustPeek(t, other, state, now, n+1), mustPeek(t, other, next, now, n+1)
-					// A caller who moves on to a pace of its own has its wait rounded up twice.
+					// If a caller moves on to a pace of its own, its wait is rounded up twice.
 					if max(0, after.Wait) > max(0, before.Wait)+1 || after.Limited && !before.Limited {
 						t.Fatalf("a denial of %d under %+v: %+v is told %+v, and was %+v", cost, l, other, after, before)
 					}
@@ -285,7 +285,7 @@ func TestPaceCode(t *testing.T) {
 	})
 }
 
-// What does not fit saturates: the denial is exact still.
+// A time that does not fit saturates; the denial is still exact.
 func TestLimitChangesExtremes(t *testing.T) {
 	slow, fast := plain(GCRA, 1, math.MaxInt64/4, 2), plain(GCRA, 1, 1, math.MaxInt64/2)
 	state, _, err := take(&fast, nil, 0, math.MaxInt64/2, nil)

@@ -222,7 +222,7 @@ func TestCellAgainstFractions(t *testing.T) {
 	})
 }
 
-// fataler is what a rapid.T, a testing.T and a fuzz target's T share.
+// fataler is the common part of a rapid.T, a testing.T and a fuzz target's T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)

@@ -27,9 +27,9 @@ func TestContractExtremes(t *testing.T) {
 	})
 }
 
-// dst may be where the state is, and what fits stays there; a state of fixed size,
-// and the first state of any key, fit in MaxState. What dst has no room for leaves
-// it as it is.
+// dst may be the state itself, and a next state that fits is written there. A state of
+// fixed size, and the first state of any key, fit in MaxState. If dst is too small, it
+// stays as it is.
 func TestContractInPlace(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)

@@ -126,8 +126,8 @@ func TestContractReserveWait(t *testing.T) {
 	})
 }
 
-// What goes ahead in any time t, the last request apart, is what Take promises
-// for t, reserved or taken; a request never overtakes one before it.
+// In any time t, apart from the last request, no more goes ahead than Take promises
+// for t, reserved or taken. A request never overtakes one before it.
 func TestContractReservePromise(t *testing.T) {
 	reservable(t, func(t *rapid.T, l Limit) {
 		type departure struct{ at, cost int64 }

@@ -227,7 +227,7 @@ func promised(l Limit, length int64) *big.Int {
 	panic("no promise is written down for " + l.Algorithm.String())
 }
 
-// timesWindows returns n for each window of a length that a time touches at most.
+// timesWindows returns n times the largest number of windows of a length that a time can touch.
 func timesWindows(n, time, window int64) *big.Int {
 	touched := big.NewInt(1)
 	if time > 0 {
@@ -254,9 +254,9 @@ func shortest(l Limit) int64 {
 	return span(l) - hour
 }
 
-// A denial, a peek and an error change nothing; Peek answers as Take does; only
-// an admission has a next state, and a denial that counts, or that another limit
-// than the last one makes.
+// A denial, a peek and an error change nothing; Peek answers as Take does. Only an
+// admission has a next state, or a denial that counts or is made by another limit
+// than the last one.
 func TestContractChangesNothing(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)

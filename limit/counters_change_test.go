@@ -66,7 +66,7 @@ func (k *changingKey) next(t *rapid.T) (l Limit, cost int64) {
 	return l, cost
 }
 
-// take asks, and keeps what comes of it.
+// take asks, and keeps the next state.
 func (k *changingKey) take(t *rapid.T, l Limit, cost int64) Decision {
 	next, d, err := take(&l, k.state, k.now, cost, nil)
 	if err != nil {

@@ -63,7 +63,7 @@ func atLeast0(n *big.Int) *big.Int {
 	return n
 }
 
-// fixedModel keeps a window's end and what is counted in it.
+// fixedModel keeps a window's end and its count.
 type fixedModel struct {
 	windows windows
 	end     *big.Int // nil: never seen
@@ -193,8 +193,8 @@ func (m *fixedModel) decide(l Limit, now, cost int64, refund, keep bool) (Decisi
 	return d, nil
 }
 
-// historyModel keeps what was counted in each of many short windows, and is
-// SLIDING and SEGMENTED.
+// historyModel is the model of SLIDING and SEGMENTED. It keeps the count of each of
+// many short windows.
 type historyModel struct {
 	windows windows
 	origin  *big.Int           // where the window of number 0 begins
@@ -226,7 +226,7 @@ func (m *historyModel) newest() (number int64, ok bool) {
 	return number, ok
 }
 
-// expires is from when on nothing counts, nil if nothing does.
+// expires returns the time from which nothing counts, nil if nothing does now.
 func (m *historyModel) expires() *big.Int {
 	number, ok := m.newest()
 	if !ok {
@@ -314,8 +314,8 @@ func (m *historyModel) kept(now *big.Int) *historyModel {
 	return next
 }
 
-// without returns the model once cost is given back, from the newest window on, and
-// whether that is another.
+// without returns the model after cost was given back, from the newest window on, and
+// whether that changed it.
 func (m *historyModel) without(now *big.Int, cost int64) (next *historyModel, changed bool) {
 	next = m.kept(now)
 	left := big.NewInt(cost)

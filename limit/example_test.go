@@ -63,7 +63,7 @@ func ExampleTake_queue() {
 	// true 2000
 }
 
-// What is reserved is granted whatever its size; those after it pay, and wait as
+// A reservation is granted whatever its size. The requests after it pay, and wait as
 // long as they are willing to.
 func ExampleReserve() {
 	l, err := limit.Parse("TOKEN 1/s BURST 5")

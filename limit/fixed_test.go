@@ -108,8 +108,8 @@ func TestFIXEDSteps(t *testing.T) {
 	}
 }
 
-// A calendar's day lasts until the local clock begins the next, be that 23, 24
-// or 25 hours.
+// A calendar's day lasts until the local clock begins the next, for 23, 24 or
+// 25 hours.
 func TestFIXEDCalendarDays(t *testing.T) {
 	const hour = int64(time.Hour)
 	tests := []struct {
@@ -326,7 +326,7 @@ func TestFIXEDErrors(t *testing.T) {
 	}
 }
 
-// What is just within the range is answered exactly.
+// Arguments just within the range get exact answers.
 func TestFIXEDExtremes(t *testing.T) {
 	const most, least = math.MaxInt64, math.MinInt64
 	full := func(text string, cost int64) []byte {

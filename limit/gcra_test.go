@@ -312,7 +312,7 @@ func TestGCRAErrors(t *testing.T) {
 	}
 }
 
-// What is just within the range is answered exactly.
+// Arguments just within the range get exact answers.
 func TestGCRAExtremes(t *testing.T) {
 	const most, least = math.MaxInt64, math.MinInt64
 	tests := []struct {

@@ -15,7 +15,7 @@ func parse(s string) (Limit, error) {
 	return p.Parse(s)
 }
 
-// mustParse returns the limit of a spelling that is right.
+// mustParse returns the limit of a valid spelling.
 func mustParse(tb testing.TB, s string) Limit {
 	tb.Helper()
 	l, err := parse(s)
@@ -53,7 +53,7 @@ func sample(tb testing.TB, a Algorithm) Limit {
 }
 
 // take, peek, refund and reserve are Take, Peek, Refund and Reserve with the decision returned;
-// it is what it was, nothing, after an error.
+// after an error it is zero.
 func take(l *Limit, state []byte, now, cost int64, dst []byte) (next []byte, d Decision, err error) {
 	next, err = Take(l, state, now, cost, dst, &d)
 	return next, d, err

@@ -99,9 +99,9 @@ func TestLogSteps(t *testing.T) {
 	}
 }
 
-// Another limit or period applies to the log as it is; what has left a shorter
+// Another limit or period applies to the log as it is. A unit that has left a shorter
 // window stays for as long as a longer one counts it, and the log ends at the time
-// that was told for its end.
+// that was reported.
 func TestLogLimitChanges(t *testing.T) {
 	const sec = int64(time.Second)
 	minute, short, long := mustParse(t, "LOG 4/m"), mustParse(t, "LOG 4/10s"), mustParse(t, "LOG 4/h")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestLogStatesOnDisk: the bytes of a log are on disks. Every form stays as it is and
+// TestLogStatesOnDisk checks the bytes of a log, which are on disks: every form stays as it is and
 // readable for good. Of a long state the test has the length and the SHA-256.
 func TestLogStatesOnDisk(t *testing.T) {
 	type calls struct {
@@ -70,7 +70,7 @@ func TestLogStatesOnDisk(t *testing.T) {
 	}
 }
 
-// What a state costs, in bytes.
+// The size of a state, in bytes.
 func TestLogSize(t *testing.T) {
 	tests := []struct {
 		limit string
@@ -230,7 +230,7 @@ func TestLogLong(t *testing.T) {
 	}
 }
 
-// TestLogAtChunkEnds has the end of a chunk at every byte of what may be there:
+// TestLogAtChunkEnds puts the end of a chunk at every byte of what may be there:
 // tokens that grow, logs that become short, refunds.
 func TestLogAtChunkEnds(t *testing.T) {
 	l := mustParse(t, "LOG 1000/m")

@@ -140,8 +140,8 @@ func (tw *twin) sameExpiry(l Limit, now int64, told string) error {
 	return nil
 }
 
-// walk draws limits, times and costs: mostly such as callers have, and every so
-// often any integer at all.
+// walk draws limits, times and costs: mostly realistic ones, and now and then
+// any integer at all.
 type walk struct {
 	*rand.Rand
 	tb testing.TB

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What Options says of an algorithm is what the parser takes.
+// Options lists the options that the parser takes for an algorithm.
 func TestOptionsAreWhatTheParserTakes(t *testing.T) {
 	heads := map[Algorithm]string{}
 	for _, a := range Algorithms() {

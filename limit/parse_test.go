@@ -481,7 +481,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// checkErrorText fails if a client could not be sent the error on one line.
+// checkErrorText fails if the error is not a line that can be sent to a client.
 func checkErrorText(t *testing.T, err error) {
 	t.Helper()
 	text := err.Error()

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A rate that whole nanoseconds do not hold is refused, with the nearest that do.
+// A rate that whole nanoseconds cannot express is refused, with the nearest that they can.
 func TestRateTooFast(t *testing.T) {
 	tests := []struct {
 		limit string
@@ -43,8 +43,8 @@ func TestRateTooFast(t *testing.T) {
 	}
 }
 
-// What is refused loses more than 1 %, and nothing else does; the rates that the
-// error names hold.
+// A rate is refused exactly if it loses more than 1 %. The rates that the error
+// names are valid.
 func TestRateLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := plain(GCRA, rapid.Int64Range(1, 2e10).Draw(t, "max"), rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, 1e10)).Draw(t, "period"), 1)

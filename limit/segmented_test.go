@@ -262,8 +262,8 @@ func TestSEGMENTEDStateSize(t *testing.T) {
 	}
 }
 
-// Wherever a state is written to, it is the same: over the old one, into other
-// room that is there, or elsewhere.
+// A state is the same wherever it is written: over the old one, into another
+// buffer with room, or elsewhere.
 func TestSEGMENTEDAnyRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := withSegments(math.MaxInt64, 60e9, rapid.Int64Range(2, 40).Draw(t, "segments"))
@@ -391,7 +391,7 @@ func TestSEGMENTEDErrors(t *testing.T) {
 	}
 }
 
-// What is just within the range is answered exactly.
+// Arguments just within the range get exact answers.
 func TestSEGMENTEDExtremes(t *testing.T) {
 	const most, least = math.MaxInt64, math.MinInt64
 	full := bytes.Repeat([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, 3)

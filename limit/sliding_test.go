@@ -281,7 +281,7 @@ func TestSLIDINGErrors(t *testing.T) {
 	}
 }
 
-// What is just within the range is answered exactly.
+// Arguments just within the range get exact answers.
 func TestSLIDINGExtremes(t *testing.T) {
 	const most, least = math.MaxInt64, math.MinInt64
 	full := func(end, prev, cur int64, period int64) []byte {

@@ -31,7 +31,7 @@ func drawLongest(t *rapid.T, a Algorithm) Limit {
 }
 
 // TestValidBucketsNeverOverflow calls at any times up to the year 2062, in any
-// order, with limits that change: what a call may ask for is always answered.
+// order, with limits that change: every valid request gets an answer.
 func TestValidBucketsNeverOverflow(t *testing.T) {
 	const year2062 = 2_903_299_200 * second
 	buckets := slices.DeleteFunc(Algorithms(), func(a Algorithm) bool { return !SameFamily(a.Kind(), GCRA.Kind()) })

@@ -54,7 +54,7 @@ func TestTagsReadBack(t *testing.T) {
 	})
 }
 
-// What is no tag is not read; several bytes may be one tag.
+// Bytes that are no tag are not read; several bytes may be one tag.
 func TestNoTags(t *testing.T) {
 	for _, b := range [][]byte{
 		nil,

@@ -60,8 +60,8 @@ func intervalState(full, period, missing, most int64) []byte {
 	return u.put(nil, 0)
 }
 
-// INTERVAL comes and goes on a key, and so do the others of the family: each
-// reads what another has left.
+// INTERVAL and the other algorithms of the family take turns on a key: each
+// reads the state that another has left.
 func TestTOKENIntervalAmongOthers(t *testing.T) {
 	const sec = int64(time.Second)
 	each, gcra, half := mustParse(t, "TOKEN 10/s INTERVAL"), mustParse(t, "GCRA 10/s"), mustParse(t, "TOKEN 5/s INTERVAL")

@@ -79,7 +79,7 @@ func TestTOKENSteps(t *testing.T) {
 			},
 		},
 		{
-			// What is owed is paid by arrivals, whole.
+			// Whole arrivals pay the debt.
 			"together, reserve", "TOKEN 5/m INTERVAL",
 			[]step{
 				{0, reserved + 12, false, 0, Never, 180000},

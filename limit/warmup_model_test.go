@@ -3,8 +3,8 @@ package limit
 import "math/big"
 
 // warmModel is Guava's SmoothWarmingUp in permits, as its comment has it, with
-// fractions in place of doubles. It differs in what it keeps of what is stored:
-// the heat, in whole nanoseconds.
+// fractions in place of doubles. In place of the stored permits it keeps the heat,
+// in whole nanoseconds.
 type warmModel struct {
 	free *big.Int // nil: never seen
 	heat *big.Int // also beyond Warm, while it is owed
@@ -115,7 +115,7 @@ func (v *warmView) there(d *Decision) {
 	d.Reset = sub(v.end, v.now).Int64()
 }
 
-// owed returns what is owed at the pace of the limit.
+// owed returns the debt at the pace of the limit.
 func (m *warmModel) owed(v *warmView) *big.Int {
 	owed := sub(v.free, v.now)
 	if owed.Sign() > 0 && m.pace != nil {
@@ -124,7 +124,7 @@ func (m *warmModel) owed(v *warmView) *big.Int {
 	return owed
 }
 
-// hasten makes what is owed come back at the pace of the limit, if that is sooner.
+// hasten makes the debt come back at the pace of the limit, if that is sooner.
 func (m *warmModel) hasten(v *warmView, d *Decision, keep bool) {
 	free := new(big.Int).Add(v.now, m.owed(v))
 	if free.Cmp(v.free) >= 0 {
@@ -254,7 +254,7 @@ func (m *warmModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decis
 		return Decision{}, err
 	}
 	if limited {
-		// It waits until what is owed is worth no more than the longest wait.
+		// It waits until the debt is no more than the longest wait.
 		switch v.free = was; {
 		case same:
 		case m.pace.Cmp(v.s) > 0:

@@ -192,8 +192,8 @@ func TestWarmUpRateChanges(t *testing.T) {
 	}
 }
 
-// What is owed comes back at the pace of a faster limit, from its first denial on,
-// and stays warm; under a slower one it runs on.
+// After the first denial under a faster limit, the debt comes back at its pace, and the
+// key stays warm. Under a slower limit the debt keeps its pace.
 func TestWarmUpPaceChanges(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	minute, second, hour := mustParse(t, "WARMUP 60/m COLD 1 WARM 10m"), mustParse(t, "WARMUP 10/s COLD 1 WARM 1s"), mustParse(t, "WARMUP 60/h COLD 1")
