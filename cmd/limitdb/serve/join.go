@@ -17,7 +17,7 @@ import (
 )
 
 // raft-join: a node asks a member of the cluster, at the port for clients, to be added. It authenticates there with its own requirepass, which
-// all nodes have alike.
+// all nodes share.
 
 const (
 	// joinPause is the time between two attempts, joinTime what one call may take. A node that is added replies when it has caught up.

@@ -10,11 +10,11 @@ import (
 	"limitdb/server"
 )
 
-// rulesKind is the kind of records of what rules keep with the data: their text, where they were set by command, and
+// rulesKind is the kind of the records that rules keep with the data: their text, if they were set by command, and
 // the secret that is hashed with long identities.
 const rulesKind = journal.Foreign + 1
 
-// keptRules holds what rules keep with the data: as a part of the store, or of a node's table.
+// keptRules holds the records that rules keep with the data: as a part of the store, or of a node's table.
 type keptRules struct {
 	mu      sync.Mutex // guards all below
 	values  map[string][]byte
@@ -22,7 +22,7 @@ type keptRules struct {
 	cut     []string // names that have been cut, to be drained
 	version uint64
 	dirtied func() // nil while nothing is kept
-	// follows says that another node of the cluster decides. Only clear and apply change the values then.
+	// follows is set while another node of the cluster decides. Only clear and apply change the values then.
 	follows bool
 }
 
@@ -172,5 +172,5 @@ func (k *keptRules) part() persistence.Part {
 	}
 }
 
-// KnownKind reports whether records of a kind, of those that are no key's, are the server's.
+// KnownKind reports whether the server has records of a kind that is not a key's.
 func KnownKind(kind byte) bool { return kind == usedUpKind || kind == rulesKind }

@@ -31,7 +31,7 @@ type secretSum struct {
 	text, sum string // guarded by mu
 }
 
-// of returns a hash of a password that is slow to try others against.
+// of returns a slow hash of a password, so that guessing takes long.
 func (s *secretSum) of(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"limitdb/replication"
 )
 
-// Recover makes the node in a data directory, which must not run, the only member of a new cluster. It reports what the node
-// has, also with some of its errors, which are those of the file system and of the node's log and snapshots.
+// Recover makes the node in a data directory, which must not run, the only member of a new cluster. It returns a report
+// on the node, even with some errors. The errors are those of the file system and of the node's log and snapshots.
 func Recover(dir string) (*replication.Report, error) {
 	node := filepath.Join(dir, RaftDir)
 	if !replication.HasNode(node) {

@@ -119,7 +119,7 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	return nil
 }
 
-// leave has another node lead before this one stops, so that clients wait no longer than that takes.
+// leave hands the leadership over before the node stops, so that clients wait only for that.
 func (r *replica) leave() {
 	if r == nil || r.node.Load() == nil {
 		return

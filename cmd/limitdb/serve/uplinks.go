@@ -61,7 +61,7 @@ func (u *uplinks) begin(node *replication.Node) {
 	u.pool.Store(uplink.NewPool(loops, node.DialLeader, u.p.server.LeaderChanged))
 }
 
-// close ends all uplinks, those of the other nodes when their replies are sent.
+// close ends all uplinks. Those of the other nodes end when their replies are sent.
 func (u *uplinks) close(ctx context.Context) {
 	if pool := u.pool.Load(); pool != nil {
 		pool.Close()
