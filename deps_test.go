@@ -57,6 +57,7 @@ var inside = map[string][]string{
 	"server/info":     {"internal/stats", "resp"},
 	"server/cluster":  {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
 	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/handler", "server/keys", "server/limits", "server/request", "server/spec"},
+	"server/table":    {"internal/glob", "resp", "server/handler", "server/spec"},
 	"server/limits":   {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
 }
 

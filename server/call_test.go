@@ -61,7 +61,7 @@ func TestCommandsThatAreNobodys(t *testing.T) {
 // Every handler works without a client, unless its row says that it needs one.
 func TestEveryCommandIsSomebodysOrNobodys(t *testing.T) {
 	ts := newTestServer(t)
-	for _, cmd := range ts.table.all {
+	for _, cmd := range ts.table.rows {
 		if cmd.run == nil {
 			continue
 		}

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"strings"
-
 	"limitdb/resp"
 	"limitdb/server/spec"
 )
@@ -23,7 +21,7 @@ func aclCommands() []command {
 				c.Texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
 			}),
 			sub("GETUSER", 3, spec.Admin, "Describes a user; null if there is none.", (*call).aclGetUser, user),
-			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", (*call).aclCat,
+			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", func(c *call) { c.srv.table.Categories(c.inner()) },
 				spec.Optional(spec.Text("category"))),
 			sub("LOG", -2, spec.Admin, "Returns an empty list: limitdb refuses no user a command.", func(c *call) {
 				if len(c.Args) == 3 && resp.EqualFold(c.Args[2], "RESET") {
@@ -73,31 +71,4 @@ func (c *call) aclGetUser() {
 	}
 	c.Text("selectors")
 	c.Array(0)
-}
-
-func (c *call) aclCat() {
-	if len(c.Args) > 3 {
-		c.Fail(spec.ErrSyntax)
-		return
-	}
-	if len(c.Args) == 3 {
-		names := c.srv.table.names(func(cmd *command) bool { return cmd.InCategory(c.Args[2]) })
-		if len(names) == 0 {
-			c.Fail("ERR Unknown category '" + resp.Excerpt(c.Args[2]) + "'")
-			return
-		}
-		c.Texts(names)
-		return
-	}
-	var list []string
-	seen := make(map[string]bool)
-	for _, cmd := range c.srv.table.all {
-		for _, cat := range cmd.Categories() {
-			if !seen[cat] {
-				seen[cat] = true
-				list = append(list, strings.TrimPrefix(cat, "@"))
-			}
-		}
-	}
-	c.Texts(list)
 }

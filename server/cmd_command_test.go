@@ -30,8 +30,8 @@ func TestCommandInfo(t *testing.T) {
 		[2]string{"COMMAND COUNT x", "-ERR wrong number of arguments for 'command|count' command"},
 	)
 	all := c.do("COMMAND")
-	if n := c.do("COMMAND", "COUNT").Int; n != int64(len(all.Elems)) || n != int64(len(ts.table.byName)) {
-		t.Errorf("COMMAND has %d rows, COUNT says %d, the table has %d", len(all.Elems), n, len(ts.table.byName))
+	if n := c.do("COMMAND", "COUNT").Int; n != int64(len(all.Elems)) || n != int64(len(ts.table.ByName)) {
+		t.Errorf("COMMAND has %d rows, COUNT says %d, the table has %d", len(all.Elems), n, len(ts.table.ByName))
 	}
 	if info := c.do("COMMAND", "INFO"); line(info) != line(all) {
 		t.Error("COMMAND INFO without names differs from COMMAND")
@@ -70,8 +70,8 @@ func TestCommandList(t *testing.T) {
 		[2]string{"COMMAND LIST FILTERBY COLOUR x", "-ERR syntax error"},
 		[2]string{"COMMAND LIST BY PATTERN x", "-ERR syntax error"},
 	)
-	if n := len(c.do("COMMAND", "LIST").Elems); n != len(ts.table.all) {
-		t.Errorf("COMMAND LIST has %d names, the table %d", n, len(ts.table.all))
+	if n := len(c.do("COMMAND", "LIST").Elems); n != len(ts.table.rows) {
+		t.Errorf("COMMAND LIST has %d names, the table %d", n, len(ts.table.rows))
 	}
 }
 
@@ -117,8 +117,8 @@ func TestCommandDocs(t *testing.T) {
 	if got := line(c.do("COMMAND", "DOCS", "memory")); !strings.Contains(got, `"subcommands" ["memory|usage" ["summary"`) {
 		t.Errorf("no subcommands: %s", got)
 	}
-	if n := len(c.do("COMMAND", "DOCS").Elems); n != 2*len(ts.table.byName) {
-		t.Errorf("%d elements for %d commands", n, len(ts.table.byName))
+	if n := len(c.do("COMMAND", "DOCS").Elems); n != 2*len(ts.table.ByName) {
+		t.Errorf("%d elements for %d commands", n, len(ts.table.ByName))
 	}
 
 	c.do("HELLO", "3")
@@ -163,16 +163,16 @@ func checkMapKinds(t *testing.T, docs resp.Value) {
 func TestHelp(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
-	for _, cmd := range ts.table.byName {
-		if len(cmd.subs) == 0 {
+	for _, cmd := range ts.table.ByName {
+		if len(cmd.Subs) == 0 {
 			continue
 		}
 		v := c.do(cmd.Name, "help")
-		if len(v.Elems) != 1+2*len(cmd.subs) || v.Elems[0].Kind != '+' {
+		if len(v.Elems) != 1+2*len(cmd.Subs) || v.Elems[0].Kind != '+' {
 			t.Errorf("%s HELP: %s", cmd.Name, line(v))
 		}
 	}
-	if b := newTable(families(nil, nil, nil)).findFull([]byte("Config|Get")).AppendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
+	if b := allCommands().FindFull([]byte("Config|Get")).AppendSyntax(nil); !bytes.Equal(b, []byte("CONFIG GET parameter [parameter ...]")) {
 		t.Errorf("%s", b)
 	}
 	if got := line(c.do("SLOWLOG", "HELP")); !strings.Contains(got, "GET [count]") {

@@ -43,15 +43,15 @@ func latencyCommands() []command {
 func (c *call) latencyHistogram() {
 	all := c.called()
 	if len(c.Args) > 2 {
-		wanted := make(map[*command]bool)
+		wanted := make(map[*spec.Command]bool)
 		for _, name := range c.Args[2:] {
-			cmd := c.srv.table.findFull(name)
+			cmd := c.srv.table.FindFull(name)
 			if cmd == nil {
 				continue
 			}
 			wanted[cmd] = true
-			for i := range cmd.subs {
-				wanted[&cmd.subs[i]] = true
+			for _, sub := range cmd.Subs {
+				wanted[sub] = true
 			}
 		}
 		kept := all[:0]

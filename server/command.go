@@ -1,8 +1,10 @@
 package server
 
 import (
+	"limitdb/resp"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
+	"limitdb/server/table"
 )
 
 // A command is one row of the command table: what describes it, and its handlers. The table is the only
@@ -29,3 +31,48 @@ func rows(group, complexity string, common spec.Flags) func(name string, arity i
 		}
 	}
 }
+
+// commands are the rows of the command table.
+type commands struct {
+	*table.Table
+	rows []*command // by the id of a command
+}
+
+// newCommands builds the table.
+func newCommands(t *table.Table, families [][]command) *commands {
+	all := &commands{Table: t}
+	for _, family := range families {
+		for i := range family {
+			c := &family[i]
+			all.rows = append(all.rows, c)
+			subs := make([]*spec.Command, len(c.subs))
+			for j := range c.subs {
+				subs[j] = &c.subs[j].Command
+				all.rows = append(all.rows, &c.subs[j])
+			}
+			t.Add(&c.Command, subs)
+		}
+	}
+	return all
+}
+
+// find returns the command of that name, or nil.
+func (t *commands) find(name []byte) *command {
+	if c := t.Find(name); c != nil {
+		return t.rows[c.ID]
+	}
+	return nil
+}
+
+// sub returns c's subcommand of that name, or nil.
+func (c *command) sub(name []byte) *command {
+	for i := range c.subs {
+		if resp.EqualFold(name, c.subs[i].Name) {
+			return &c.subs[i]
+		}
+	}
+	return nil
+}
+
+// help lists the subcommands of the container that was called.
+func (c *call) help() { c.srv.table.Help(c.inner()) }

@@ -217,7 +217,7 @@ func (srv *Server) unknownCommand(args [][]byte) string {
 		}
 		b.WriteString("'" + resp.Excerpt(a) + "' ")
 	}
-	return spec.Aside(b.String(), srv.table.hint(args[0]))
+	return spec.Aside(b.String(), srv.table.Hint(args[0]))
 }
 
 // crossProtocol reports whether args look like HTTP. No client library sends these words.

@@ -6,11 +6,12 @@ import (
 	"limitdb/server/keys"
 	"limitdb/server/limits"
 	"limitdb/server/rulebook"
+	"limitdb/server/table"
 	"limitdb/server/values"
 )
 
 // families are the tables of the cmd_*.go files and of the packages below, in the order of the reference.
-func families(book *rulebook.Book, r *cluster.Replication, snapshot func() error) [][]command {
+func families(t *table.Table, book *rulebook.Book, r *cluster.Replication, snapshot func() error) [][]command {
 	var all [][]command
 	for _, rows := range limits.Families() {
 		all = append(all, adapted(rows, (*call).inner))
@@ -32,7 +33,7 @@ func families(book *rulebook.Book, r *cluster.Replication, snapshot func() error
 		slowlogCommands(),
 		latencyCommands(),
 		memoryCommands(),
-		commandCommands(),
+		adapted(t.Rows(), (*call).inner),
 		adapted(r.Rows(snapshot), (*call).inner),
 		waitCommands(),
 		pubsubCommands(),

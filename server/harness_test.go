@@ -15,6 +15,7 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/resp"
+	"limitdb/server/table"
 	"limitdb/transport"
 )
 
@@ -61,6 +62,12 @@ func newTestServerWith(t testing.TB, change func(*Options), directives ...string
 	change(&o)
 	ts.Server = New(o)
 	return ts
+}
+
+// allCommands returns the command table without a server.
+func allCommands() *commands {
+	t := new(table.Table)
+	return newCommands(t, families(t, nil, nil, nil))
 }
 
 // testClient drives one session the way a transport does.

@@ -59,7 +59,7 @@ func TestErrorsSayWhatWasMeant(t *testing.T) {
 func TestExamplesWork(t *testing.T) {
 	ts := withRules(t, shopRules(t))
 	c := ts.client()
-	for _, cmd := range ts.table.byName {
+	for _, cmd := range ts.table.ByName {
 		if cmd.Example == "" {
 			if cmd.Group == "limiter" {
 				t.Errorf("%s has no example", cmd.Name)
@@ -81,7 +81,7 @@ func TestExamplesWork(t *testing.T) {
 // must exist, and a command that exists must have no hint.
 func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 	ts := newTestServer(t)
-	for _, name := range ts.table.byName {
+	for _, name := range ts.table.ByName {
 		if use := spec.InsteadOf([]byte(name.Name)); use != "" {
 			t.Errorf("%s exists: remove its line in spec.InsteadOf", name.Name)
 		}

@@ -250,7 +250,7 @@ func TestLimitsInTransactionsAndScripts(t *testing.T) {
 			}
 		}
 	}
-	for _, cmd := range newTestServer(t).table.byName {
+	for _, cmd := range newTestServer(t).table.rows {
 		if strings.HasPrefix(cmd.Name, "RL.") && cmd.HasKeys() && cmd.atomic == nil {
 			t.Errorf("%s cannot be in a transaction", cmd.Name)
 		}

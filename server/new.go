@@ -14,6 +14,7 @@ import (
 	"limitdb/server/info"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
+	"limitdb/server/table"
 	"limitdb/transport"
 	"limitdb/uplink"
 )
@@ -46,9 +47,10 @@ func New(o Options) *Server {
 	srv.rules = rulebook.New(rulebook.Options{
 		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.askAnew,
 	})
-	srv.table = newTable(families(srv.rules, o.Replication, srv.Snapshot))
+	t := new(table.Table)
+	srv.table = newCommands(t, families(t, srv.rules, o.Replication, srv.Snapshot))
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
-	srv.counts = stats.NewCounters(lanes, len(srv.table.all))
+	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors.init(srv)
 	srv.pause.init(srv)
 	srv.authDelays.init()

@@ -15,7 +15,7 @@ func TestNotesShowRealReplies(t *testing.T) {
 	block := regexp.MustCompile("(?s)```\n(> .*?)```")
 	notes := readNotes(t)
 	shown := 0
-	for _, cmd := range newTable(families(nil, nil, nil)).all {
+	for _, cmd := range allCommands().rows {
 		ts := newTestServer(t)
 		c := ts.client()
 		for _, b := range block.FindAllStringSubmatch(notes[cmd.noteName()], -1) {

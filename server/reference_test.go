@@ -68,7 +68,7 @@ func TestEveryNoteBelongsToACommand(t *testing.T) {
 			t.Errorf("docs/commands/%s.md is empty or belongs to no command", name)
 		}
 	}
-	for _, c := range newTable(families(nil, nil, nil)).all {
+	for _, c := range allCommands().rows {
 		if c.Group == "limiter" && notes[c.noteName()] == "" {
 			t.Errorf("%s has no docs/commands/%s.md", c.Full, c.noteName())
 		}
@@ -92,17 +92,17 @@ func TestCommandReferenceLinks(t *testing.T) {
 			t.Errorf("a link to %q, which is no heading", m[1])
 		}
 	}
-	if n := len(newTable(families(nil, nil, nil)).byName); len(links) < n {
+	if n := len(allCommands().ByName); len(links) < n {
 		t.Errorf("%d links for %d commands", len(links), n)
 	}
 }
 
 // appendReference appends docs/commands.md: the command table in Markdown, with the notes of each command.
 func appendReference(b []byte, notes map[string]string) []byte {
-	t := newTable(families(nil, nil, nil))
+	t := allCommands()
 	var groups []string
 	members := make(map[string][]*command)
-	for _, c := range t.all {
+	for _, c := range t.rows {
 		if c.Parent != nil {
 			continue
 		}

@@ -74,7 +74,7 @@ type Server struct {
 	runID    string
 	started  int64 // ns of Unix time
 
-	table    *table
+	table    *commands
 	counts   *stats.Counters
 	counters counters
 	slowlog  slowlog.Log

@@ -6,19 +6,20 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
+	"limitdb/server/spec"
 )
 
 // totals are the figures of one command.
 type totals struct {
-	cmd *command
+	cmd *spec.Command
 	stats.Command
 }
 
 // allTotals returns the figures of every command that was called since the
 // start, by id.
 func (srv *Server) allTotals() []totals {
-	out := make([]totals, 0, len(srv.table.all))
-	for id, c := range srv.table.all {
+	out := make([]totals, 0, len(srv.table.All))
+	for id, c := range srv.table.All {
 		t := totals{c, srv.counts.Command(id)}
 		if t.Calls()+t.Rejected > 0 {
 			t.Name = c.Full
@@ -35,7 +36,7 @@ func (srv *Server) commandTotals() []totals { return srv.statsBase.since(srv.all
 // as Prometheus requires; INFO shows the difference.
 type statsBase struct {
 	mu       sync.Mutex // guards all below
-	commands map[*command]stats.Command
+	commands map[*spec.Command]stats.Command
 	values   map[string]uint64
 }
 
@@ -62,7 +63,7 @@ func (b *statsBase) value(name string, now uint64) uint64 {
 
 // resetStats restarts the figures of INFO from zero.
 func (srv *Server) resetStats() {
-	commands := make(map[*command]stats.Command)
+	commands := make(map[*spec.Command]stats.Command)
 	for _, t := range srv.allTotals() {
 		commands[t.cmd] = t.Command
 	}

@@ -119,3 +119,13 @@ func (c *Command) InCategory(name []byte) bool {
 	}
 	return false
 }
+
+// Sub returns c's subcommand of that name, or nil.
+func (c *Command) Sub(name []byte) *Command {
+	for _, sub := range c.Subs {
+		if resp.EqualFold(name, sub.Name) {
+			return sub
+		}
+	}
+	return nil
+}
