@@ -51,12 +51,22 @@ func (n *Node) hashAt(index uint64) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		h.running = false
-		for h.period = 1; h.period*int64(time.Second) < hashShare*took; h.period *= 2 {
-		}
+		h.period = hashPeriod(h.period, took)
 		if h.changed == changed && n.broken == broken && n.settledLocked() {
 			h.done = hashed{index, sum}
 		}
 	})
+}
+
+// hashPeriod returns the seconds until the next hash: a power of two, so that nodes with different periods still choose some times alike.
+// before is the period until now, took how long the last hash took, in ns. One hash at most doubles the period: a process that was
+// stopped meanwhile would otherwise show no hash for a long time.
+func hashPeriod(before, took int64) int64 {
+	most, period := 2*max(before, 1), int64(1)
+	for period < most && period*int64(time.Second) < hashShare*took {
+		period *= 2
+	}
+	return period
 }
 
 // settledLocked reports whether the table has nothing that is not accepted. The lock is held.

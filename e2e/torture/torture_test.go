@@ -196,7 +196,7 @@ func (c *cluster) client(seed uint64) *client {
 }
 
 // patience is how long the test waits for a healed cluster.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 func (c *cluster) await(what string, done func() bool) {
 	c.t.Helper()
