@@ -387,6 +387,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	do(`math.randomseed(7) redis.setresp(3) while true do end`)
 	do(`local s = 'x' while true do s = s .. s end`)
 	do(`error({})`)
+	do(`local t = {} for i = 1, 7000 do t[i] = 'ECHO' end redis.call(unpack(t)) redis.call('ECHO', ('x'):rep(200000))`)
+	if vm.run.host != nil || cap(vm.run.reply) > keptBytes || cap(vm.run.args) > keptArgs {
+		t.Errorf("it holds %d bytes and %d arguments", cap(vm.run.reply), cap(vm.run.args))
+	}
 	if got, want := do(`return {type(redis), ('x'):rep(3), #ARGV, type(string.foo)}`, "a", "b"),
 		"*4\r\n$5\r\ntable\r\n$3\r\nxxx\r\n:2\r\n$3\r\nnil\r\n"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -43,6 +43,12 @@ const (
 	maxRegisters = 64 * 1024
 )
 
+// The memory for commands and replies that a virtual machine keeps from run to run.
+const (
+	keptBytes = 64 << 10
+	keptArgs  = 1024
+)
+
 // VM runs scripts, one at a time. What a script does to it is gone before the next one runs.
 type VM struct {
 	state    *lua.LState
@@ -133,6 +139,9 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 				reply = appendError(b, "ERR Error running script: "+text)
 			}
 			vm.open()
+		}
+		if vm.run.host = nil; cap(vm.run.reply) > keptBytes || cap(vm.run.args) > keptArgs {
+			vm.run.args, vm.run.reply = nil, nil
 		}
 	}()
 	fn := L.NewFunctionFromProto(s.proto)
