@@ -35,7 +35,7 @@ type shardData struct {
 
 	table table.Table
 
-	watched *Watch // the first of the list; nil: nobody watches a key
+	watched map[uint64]*Watch // the first watch of each hash; nil: nobody watches a key
 	waits   waitlist
 	buffers *buffers // the engine's
 

@@ -9,10 +9,11 @@ import (
 // Watching keys for changes, for transactions that must not run if one of their
 // keys has changed.
 //
-// A shard keeps the watches of its keys in a list, and whatever stores a state
-// looks at that list: a comparison with nil as long as nobody watches a key of the
-// shard. Removal, eviction and expiry need no such look: a key that was there is
-// then absent, or was stored again.
+// A shard keeps the watches of its keys by the keys' hashes, and whatever stores a
+// state looks there: a comparison with nil as long as nobody watches a key of the
+// shard. A watch goes once its key has changed, so however many there are, they cost
+// the stores no more than the WATCHes have. Removal, eviction and expiry need no such
+// look: a key that was there is then absent, or was stored again.
 
 // Watch watches a key from the moment at which it was made.
 type Watch struct {
@@ -21,8 +22,13 @@ type Watch struct {
 	key     []byte
 	there   bool // the key was live
 	changed bool
-	next    *Watch // in the shard's list
+	listed  bool // the shard has it
+
+	before, next *Watch // in the list of its hash
 }
+
+// WatchBytes is about how many bytes a watch takes, beside its key.
+const WatchBytes = 128
 
 // Watch begins to watch key. The caller ends it with Stop.
 func (e *Engine) Watch(now int64, key []byte) *Watch {
@@ -32,20 +38,46 @@ func (e *Engine) Watch(now int64, key []byte) *Watch {
 	defer s.mu.Unlock()
 	sp := table.Spot{Hash: h, Key: w.key}
 	s.open(now, &sp)
-	w.there, w.next = sp.Found(), s.watched
-	s.watched = w
+	w.there = sp.Found()
+	s.list(w)
 	return w
+}
+
+// list adds w to the shard's watches.
+func (s *shard) list(w *Watch) {
+	if s.watched == nil {
+		s.watched = map[uint64]*Watch{}
+	}
+	if w.next = s.watched[w.h]; w.next != nil {
+		w.next.before = w
+	}
+	s.watched[w.h], w.listed = w, true
+}
+
+// unlist removes w from the shard's watches.
+func (s *shard) unlist(w *Watch) {
+	switch {
+	case w.before != nil:
+		w.before.next = w.next
+	case w.next != nil:
+		s.watched[w.h] = w.next
+	default:
+		if delete(s.watched, w.h); len(s.watched) == 0 {
+			s.watched = nil
+		}
+	}
+	if w.next != nil {
+		w.next.before = w.before
+	}
+	w.before, w.next, w.listed = nil, nil, false
 }
 
 // Stop ends the watch.
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	for p := &w.s.watched; *p != nil; p = &(*p).next {
-		if *p == w {
-			*p = w.next
-			return
-		}
+	if w.listed {
+		w.s.unlist(w)
 	}
 }
 
@@ -63,9 +95,12 @@ func (t *Txn) Changed(w *Watch) bool {
 
 // touch notes that a state is being stored.
 func (s *shard) touch(sp *table.Spot) {
-	for w := s.watched; w != nil; w = w.next {
-		if w.h == sp.Hash && bytes.Equal(w.key, sp.Key) {
+	for w := s.watched[sp.Hash]; w != nil; {
+		next := w.next
+		if bytes.Equal(w.key, sp.Key) {
 			w.changed = true
+			s.unlist(w)
 		}
+		w = next
 	}
 }

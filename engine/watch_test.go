@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"limitdb/limit"
 )
@@ -74,6 +77,58 @@ func TestWatchSeesEveryChange(t *testing.T) {
 			t.Errorf("%s: unchanged in another engine", name)
 		}
 	}
+}
+
+// TestManyWatches checks that a watch is there until its key changes or it is stopped, in any order, and that a store looks at no
+// watches but those of its key.
+func TestManyWatches(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		e := New(Options{Shards: 1, Seed: 1})
+		var all []*Watch
+		of := map[*Watch]int{}       // the key of each watch that is not stopped
+		touched := map[*Watch]bool{} // whether that was stored since
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			k := rapid.IntRange(0, 3).Draw(rt, "key")
+			switch op := rapid.IntRange(0, 4).Draw(rt, "op"); {
+			case op == 0:
+				if err := e.Update(start, [][]byte{key(k)}, func(tx *Txn) error { return tx.Put(key(k), limit.STRING, someValue(start+second)) }); err != nil {
+					rt.Fatal(err)
+				}
+				for w, i := range of {
+					touched[w] = touched[w] || i == k
+				}
+			case op == 1 && len(all) > 0:
+				i := rapid.IntRange(0, len(all)-1).Draw(rt, "stop")
+				all[i].Stop()
+				delete(of, all[i])
+				all = slices.Delete(all, i, i+1)
+			default:
+				w := e.Watch(start, key(k))
+				all, of[w] = append(all, w), k
+			}
+			left := map[int]int{}
+			for w, i := range of {
+				if w.changed != touched[w] {
+					rt.Fatalf("changed: %v", w.changed)
+				}
+				if !touched[w] {
+					left[i]++
+				}
+			}
+			for i, n := range left {
+				h, _ := e.place(key(i))
+				for w := e.shards[0].watched[h]; w != nil; w = w.next {
+					n--
+				}
+				if n != 0 {
+					rt.Fatalf("%d watches of key %d are missing", n, i)
+				}
+			}
+			if got := len(e.shards[0].watched); got != len(left) || got == 0 && e.shards[0].watched != nil {
+				rt.Fatalf("%d keys are watched, want %d", got, len(left))
+			}
+		}
+	})
 }
 
 func TestUpdateOfAClosedEngine(t *testing.T) {

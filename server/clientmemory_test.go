@@ -91,3 +91,28 @@ func TestClientListShowsMemory(t *testing.T) {
 		t.Errorf("replies unsent: %v, idle %v", got, idle)
 	}
 }
+
+// What a client watches and queues counts towards maxmemory-clients, with the bytes of the keys.
+func TestTransactionsAreAccounted(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	c.do("PING")
+	idle := ts.clientBytes.Load()
+	held := func() int64 { return ts.clientBytes.Load() - idle }
+	key := strings.Repeat("k", 4000)
+	for i := range int64(10) {
+		c.do("WATCH", key, key)
+		if most := 2 * (i + 1) * 4200; held() < 2*(i+1)*4000 || held() > most {
+			t.Fatalf("%d bytes are counted for %d keys", held(), 2*(i+1))
+		}
+	}
+	watched := held()
+	c.do("MULTI")
+	c.do("SET", "a", key)
+	if held() < watched+4000 || held() > watched+4200 {
+		t.Errorf("%d bytes are counted with a command, %d without", held(), watched)
+	}
+	if c.do("EXEC"); held() != 0 {
+		t.Errorf("%d bytes are counted after EXEC", held())
+	}
+}

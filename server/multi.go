@@ -21,13 +21,14 @@ import (
 
 // multi is what a client has queued and what it watches.
 type multi struct {
-	open    bool // after MULTI
-	broken  bool // a command could not be queued
-	queued  []queued
-	bytes   int64    // of what is queued
-	text    []byte   // room for the bytes of arguments
-	words   [][]byte // room for arguments
-	watched []*engine.Watch
+	open     bool // after MULTI
+	broken   bool // a command could not be queued
+	queued   []queued
+	bytes    int64    // of what is queued
+	text     []byte   // room for the bytes of arguments
+	words    [][]byte // room for arguments
+	watched  []*engine.Watch
+	watching int64 // bytes of these
 
 	// stream is the one in which the leader watches keys for the client, nil for none. lost: they were watched in more than one.
 	stream *uplink.Stream
@@ -127,7 +128,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 	}
 	m.bytes = n
 	m.queued = append(m.queued, queued{cmd: cmd, args: m.keep(args)})
-	s.pub.multiMemory.Store(n)
+	s.pub.multiMemory.Store(n + m.watching)
 	s.call.cmd, s.call.Failed = cmd, false
 	s.call.Simple("QUEUED")
 	return true
@@ -220,8 +221,9 @@ func (c *call) watch() {
 			return
 		}
 		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.Now, key))
+		s.multi.watching += engine.WatchBytes + int64(len(key))
+		s.pub.multiMemory.Store(s.multi.watching)
 	}
-	s.pub.multiMemory.Store(int64(len(s.multi.watched)) * queuedOverhead)
 	c.OK()
 }
 
