@@ -83,7 +83,7 @@ func sound(dir string) error {
 
 func printReport(w io.Writer, r *persistence.Report) {
 	for _, f := range r.Files {
-		fmt.Fprintf(w, "%s: %d bytes, %d batches, %d sets, %d changes, %d deletes, %d flushes", f.Name, f.Bytes, f.Batches, f.Sets, f.Changes, f.Deletes, f.Flushes)
+		fmt.Fprintf(w, "%s: bytes %d, batches %d, sets %d, changes %d, deletes %d, flushes %d", f.Name, f.Bytes, f.Batches, f.Sets, f.Changes, f.Deletes, f.Flushes)
 		if f.LastClock != 0 {
 			fmt.Fprintf(w, ", until %s", time.Unix(0, f.LastClock).UTC().Format(time.RFC3339))
 		}

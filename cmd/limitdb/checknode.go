@@ -36,9 +36,9 @@ func printNode(w io.Writer, r *replication.Report) {
 	}
 	fmt.Fprintf(w, "node %s, incarnation %s, %s\n", r.ID, r.Incarnation, cluster)
 	for _, s := range r.Snapshots {
-		fmt.Fprintf(w, "snapshot %s: up to entry %d of term %d, %d bytes, %d records\n", s.Name, s.Index, s.Term, s.Bytes, s.Records)
+		fmt.Fprintf(w, "snapshot %s: up to entry %d of term %d, bytes %d, records %d\n", s.Name, s.Index, s.Term, s.Bytes, s.Records)
 	}
-	fmt.Fprintf(w, "log: entries %d to %d, term %d, %d epochs, %d batches, %d records\n", r.First, r.Last, r.Term, r.Epochs, r.Batches, r.Records)
+	fmt.Fprintf(w, "log: entries %d to %d, term %d, epochs %d, batches %d, records %d\n", r.First, r.Last, r.Term, r.Epochs, r.Batches, r.Records)
 	for _, m := range r.Members {
 		vote := "voter"
 		if !m.Voter {

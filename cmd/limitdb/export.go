@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/internal/english"
 )
 
 func exportCommand() *cobra.Command {
@@ -25,7 +26,7 @@ answer yet.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s has %d keys, as of term %d, index %d, %s\n", args[1], keys, x.Term, x.Index, time.Unix(0, x.Clock).UTC().Format(time.RFC3339))
+			fmt.Fprintf(c.OutOrStdout(), "%s has %s, as of term %d, index %d, %s\n", args[1], english.Count(int(keys), "key"), x.Term, x.Index, time.Unix(0, x.Clock).UTC().Format(time.RFC3339))
 			return nil
 		},
 	}
