@@ -24,7 +24,7 @@ func checkCommand() *cobra.Command {
 changes nothing. The exit status is 0 if a server can start from the directory, and 65 if it is
 corrupt. A torn tail of the last log is not corruption: the next start cuts it off.
 
-Of a node of a cluster, it prints the members, and where its log and its state end.
+For a node of a cluster, it prints the members, and where the log and the state of the node end.
 
 --repair DIR2 makes DIR2 with all that can still be read; the exit status is 0 if a server can
 start from DIR2. --dump prints every record as a line of JSON.`,

@@ -14,8 +14,8 @@ func exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export DIR DIR2",
 		Short: "Make a standalone server's directory from that of a node",
-		Long: `Reads the data directory of a node that does not run, with its snapshot and all of its log, and makes DIR2, from
-which a server can start that stands alone. It changes nothing in DIR.
+		Long: `Reads the data directory of a stopped node, with its snapshot and its whole log, and makes DIR2, from which a
+standalone server can start. It changes nothing in DIR.
 
 Export from the node that has the newest log: stop all nodes, run the command for each, and keep the result with
 the highest term and, among those, the highest index. The end of that log may have changes whose clients have no

@@ -25,11 +25,11 @@ func importCommand() *cobra.Command {
 		Use:   "import --from redis://host:port/db --to redis://host:port",
 		Short: "Copy the keys of a Redis server to a server that runs",
 		Long: `Copies strings and counters, lists, sets, hashes, sorted sets and the keys of redis-cell, with the time that they
-have left, to a limitdb server that runs. Other types are refused, and counted.
+have left, to a running limitdb server. It skips keys of other types, and counts them.
 
-Keys that the target has stay as they are, so the command can be ended and begun again. Run it before you switch:
-what a key counts after it was copied is not copied. rediss:// is for TLS. Passwords are in ` + fromPassword + ` and
-` + toPassword + `, or are asked for.`,
+Keys that the target has stay as they are, so you can stop the command and run it again. Run it before you switch
+clients over: a key's counts after it was copied are not copied. For TLS, write rediss://. The passwords come from
+` + fromPassword + ` and ` + toPassword + `, or the command asks for them.`,
 		Args:    cobra.NoArgs,
 		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6379\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",
 		RunE: func(c *cobra.Command, _ []string) error {
