@@ -46,9 +46,10 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
-	"server/latency":  {},
+	"server/latency":  {"internal/stats", "resp", "server/handler", "server/spec"},
+	"server/scripts":  {"known", "script"},
 	"server/pubsub":   {"internal/glob"},
-	"server/slowlog":  {},
+	"server/slowlog":  {"resp", "server/handler", "server/spec"},
 	"server/request":  {"engine", "internal/english", "limit", "resp", "server/spec"},
 	"server/spec":     {"internal/suggest", "resp"},
 	"server/handler":  {"config", "engine", "internal/decisionlog", "internal/stats", "limit", "resp", "server/request", "server/spec"},

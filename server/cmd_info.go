@@ -247,13 +247,13 @@ func (t *infoText) replication() {
 
 func (t *infoText) commandStats() {
 	for _, c := range t.srv.commandTotals() {
-		t.Command(&c.Command)
+		t.Command(&c)
 	}
 }
 
 func (t *infoText) latencyStats() {
 	for _, c := range t.srv.commandTotals() {
-		t.Percentiles(&c.Command, t.srv.set.Percentiles())
+		t.Percentiles(&c, t.srv.set.Percentiles())
 	}
 }
 

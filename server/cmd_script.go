@@ -5,6 +5,7 @@ import (
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/handler"
+	"limitdb/server/scripts"
 	"limitdb/server/spec"
 )
 
@@ -46,7 +47,7 @@ func scriptCommands() []command {
 				sub("EXISTS", "Reports which scripts the server has.", -3, spec.Lead, (*call).scriptExists, spec.Several(spec.Text("sha1"))),
 				sub("FLUSH", "Forgets all scripts.", -2, spec.Lead, (*call).scriptFlush, spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
 				sub("KILL", "Ends the scripts that run. They leave nothing.", 2, spec.Lead, func(c *call) {
-					if !c.srv.scripts.kill() {
+					if !c.srv.scripts.Kill() {
 						c.Fail("NOTBUSY No scripts in execution right now.")
 						return
 					}
@@ -89,7 +90,7 @@ func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 		c.Fail("ERR scripts are turned off by the directive scripts; RL.TAKE key GCRA 100/m decides in one atomic step")
 		return
 	}
-	var s *loaded
+	var s *scripts.Script
 	if bySHA {
 		if s = c.loaded(c.Args[1]); s == nil {
 			c.Fail("NOSCRIPT No matching script. Please use EVAL.")
@@ -102,7 +103,7 @@ func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 			return
 		}
 	}
-	if mode == "known" && s.known == nil {
+	if mode == "known" && s.Known == nil {
 		c.Fail(errUnknownScript)
 		return
 	}
@@ -112,20 +113,20 @@ func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 const errUnknownScript = "ERR the directive scripts allows only the scripts of known limiters (known), and this is none; RL.TAKE key GCRA 100/m decides in one atomic step"
 
 // loaded returns the script with that SHA-1, nil if the server does not have it. A pipeline usually repeats one script.
-func (c *call) loaded(sha []byte) *loaded {
+func (c *call) loaded(sha []byte) *scripts.Script {
 	if c.client == nil {
-		return c.srv.scripts.compiled(sha)
+		return c.srv.scripts.Compiled(sha)
 	}
-	last, flushes := &c.client.lastScript, c.srv.scripts.flushes.Load()
+	last, flushes := &c.client.lastScript, c.srv.scripts.Flushes()
 	if last.loaded == nil || last.flushes != flushes || string(sha) != last.loaded.SHA {
-		last.loaded, last.flushes = c.srv.scripts.compiled(sha), flushes
+		last.loaded, last.flushes = c.srv.scripts.Compiled(sha), flushes
 	}
 	return last.loaded
 }
 
 // compile compiles a script. It returns the text of the error, or "".
-func (c *call) compile(source []byte) (s *loaded, text string) {
-	s, err := c.srv.scripts.compile(source)
+func (c *call) compile(source []byte) (s *scripts.Script, text string) {
+	s, err := c.srv.scripts.Compile(source)
 	if err != nil {
 		return nil, "ERR " + err.Error()
 	}
@@ -149,7 +150,7 @@ func (c *call) scriptLoad() {
 func (c *call) scriptExists() {
 	c.Array(len(c.Args) - 2)
 	for _, sha := range c.Args[2:] {
-		c.Bit(c.srv.scripts.compiled(sha) != nil)
+		c.Bit(c.srv.scripts.Compiled(sha) != nil)
 	}
 }
 
@@ -158,6 +159,6 @@ func (c *call) scriptFlush() {
 		c.Fail("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 		return
 	}
-	c.srv.scripts.flush()
+	c.srv.scripts.Flush()
 	c.OK()
 }

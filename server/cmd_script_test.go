@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"limitdb/script"
+	"limitdb/server/scripts"
 	"limitdb/server/spec"
 )
 
@@ -89,10 +90,10 @@ func TestScriptCache(t *testing.T) {
 		}
 	}
 	c.do("CONFIG", "SET", "scripts", "yes")
-	for i := range cachedScripts + 100 {
+	for i := range scripts.MaxScripts + 100 {
 		c.eval("return "+strconv.Itoa(i), "0")
 	}
-	if n := ts.scripts.order.Len(); n != cachedScripts || len(ts.scripts.bySHA) != n {
+	if n, _ := ts.scripts.Sizes(); n != scripts.MaxScripts {
 		t.Errorf("%d scripts are cached", n)
 	}
 }
@@ -111,7 +112,7 @@ func TestScriptThatIsEnded(t *testing.T) {
 			case <-stop:
 				return
 			case <-time.After(time.Millisecond):
-				ts.scripts.expire(testStart + 1)
+				ts.scripts.Expire(testStart + 1)
 			}
 		}
 	}()

@@ -38,24 +38,6 @@ type commands struct {
 	rows []*command // by the id of a command
 }
 
-// newCommands builds the table.
-func newCommands(t *table.Table, families [][]command) *commands {
-	all := &commands{Table: t}
-	for _, family := range families {
-		for i := range family {
-			c := &family[i]
-			all.rows = append(all.rows, c)
-			subs := make([]*spec.Command, len(c.subs))
-			for j := range c.subs {
-				subs[j] = &c.subs[j].Command
-				all.rows = append(all.rows, &c.subs[j])
-			}
-			t.Add(&c.Command, subs)
-		}
-	}
-	return all
-}
-
 // find returns the command of that name, or nil.
 func (t *commands) find(name []byte) *command {
 	if c := t.Find(name); c != nil {

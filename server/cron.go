@@ -26,7 +26,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.pulses.house.Beat(now)
 			srv.checkClients(ctx, now)
 			srv.pause.expire(now)
-			srv.scripts.expire(now - int64(srv.set.ScriptTimeLimit.Get()))
+			srv.scripts.Expire(now - int64(srv.set.ScriptTimeLimit.Get()))
 			srv.authDelays.release(now)
 			srv.leaderless.wake()
 			srv.rates.Sample(now, srv.counts.Traffic())

@@ -38,7 +38,6 @@ const (
 	errDebugRefused    = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
 	errNoDebug         = "ERR DEBUG has only SLEEP here; RL.INFO, OBJECT ENCODING and MEMORY USAGE describe a key"
 	errSleepRange      = "ERR DEBUG SLEEP takes seconds from 0 to 3600"
-	errSlowlogCount    = "ERR count should be greater than or equal to -1"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
 	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
 	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."

@@ -1,22 +1,40 @@
 package server
 
 import (
-	"limitdb/server/cluster"
 	"limitdb/server/handler"
 	"limitdb/server/keys"
 	"limitdb/server/limits"
-	"limitdb/server/rulebook"
+	"limitdb/server/spec"
 	"limitdb/server/table"
 	"limitdb/server/values"
 )
 
+// newCommands builds the table.
+func (srv *Server) newCommands() *commands {
+	t := new(table.Table)
+	all := &commands{Table: t}
+	for _, family := range srv.families(t) {
+		for i := range family {
+			c := &family[i]
+			all.rows = append(all.rows, c)
+			subs := make([]*spec.Command, len(c.subs))
+			for j := range c.subs {
+				subs[j] = &c.subs[j].Command
+				all.rows = append(all.rows, &c.subs[j])
+			}
+			t.Add(&c.Command, subs)
+		}
+	}
+	return all
+}
+
 // families are the tables of the cmd_*.go files and of the packages below, in the order of the reference.
-func families(t *table.Table, book *rulebook.Book, r *cluster.Replication, snapshot func() error) [][]command {
+func (srv *Server) families(t *table.Table) [][]command {
 	var all [][]command
 	for _, rows := range limits.Families() {
 		all = append(all, adapted(rows, (*call).inner))
 	}
-	all = append(all, adapted(book.Rows(), (*call).inner), adapted(keys.Rows(), (*call).inner))
+	all = append(all, adapted(srv.rules.Rows(), (*call).inner), adapted(keys.Rows(), (*call).inner))
 	for _, rows := range values.Families() {
 		all = append(all, adapted(rows, func(c *call) *values.Call { return &c.Call }))
 	}
@@ -30,11 +48,11 @@ func families(t *table.Table, book *rulebook.Book, r *cluster.Replication, snaps
 		configCommands(),
 		debugCommands(),
 		aclCommands(),
-		slowlogCommands(),
-		latencyCommands(),
+		adapted(srv.slowlog.Rows(), (*call).inner),
+		adapted(srv.latency.Rows(), (*call).inner),
 		memoryCommands(),
 		adapted(t.Rows(), (*call).inner),
-		adapted(r.Rows(snapshot), (*call).inner),
+		adapted(srv.opts.Replication.Rows(srv.Snapshot), (*call).inner),
 		waitCommands(),
 		pubsubCommands(),
 	)

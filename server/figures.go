@@ -32,15 +32,12 @@ func (srv *Server) Figures() Figures {
 		RejectedMax: c.rejected.Load(), RejectedMode: c.denied.Load(),
 		AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
 		BytesIn: traffic.In, BytesOut: traffic.Out,
-		Closed: make(map[string]uint64),
+		Closed: make(map[string]uint64), Commands: srv.allTotals(),
 	}
 	f.SlowlogEntries, f.SlowCommands = srv.slowlog.Len(), srv.slowlog.Total()
 	f.Accepted = c.connections.Load() - f.RejectedMax - f.RejectedMode
 	for i, name := range reasonNames() {
 		f.Closed[name] = c.closed[i].Load()
-	}
-	for _, t := range srv.allTotals() {
-		f.Commands = append(f.Commands, t.Command)
 	}
 	return f
 }

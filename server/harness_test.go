@@ -15,7 +15,6 @@ import (
 	"limitdb/engine"
 	"limitdb/internal/clock"
 	"limitdb/resp"
-	"limitdb/server/table"
 	"limitdb/transport"
 )
 
@@ -65,10 +64,7 @@ func newTestServerWith(t testing.TB, change func(*Options), directives ...string
 }
 
 // allCommands returns the command table without a server.
-func allCommands() *commands {
-	t := new(table.Table)
-	return newCommands(t, families(t, nil, nil, nil))
-}
+func allCommands() *commands { return new(Server).newCommands() }
 
 // testClient drives one session the way a transport does.
 type testClient struct {

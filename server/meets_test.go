@@ -345,7 +345,7 @@ func TestScriptKill(t *testing.T) {
 			t.Errorf("%s: %s keys are left", source, got)
 		}
 	}
-	if got := fmt.Sprint(len(ts.scripts.running)); got != "0" {
-		t.Errorf("%s scripts run", got)
+	if _, got := ts.scripts.Sizes(); got != 0 {
+		t.Errorf("%d scripts run", got)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"limitdb/server/info"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
-	"limitdb/server/table"
 	"limitdb/transport"
 	"limitdb/uplink"
 )
@@ -47,8 +46,8 @@ func New(o Options) *Server {
 	srv.rules = rulebook.New(rulebook.Options{
 		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.askAnew,
 	})
-	t := new(table.Table)
-	srv.table = newCommands(t, families(t, srv.rules, o.Replication, srv.Snapshot))
+	srv.table = srv.newCommands()
+	srv.latency.Commands = srv.commandTotals
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors.init(srv)

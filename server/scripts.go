@@ -1,15 +1,11 @@
 package server
 
 import (
-	"container/list"
-	"strings"
-	"sync"
-	"sync/atomic"
-
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/handler"
+	"limitdb/server/scripts"
 	"limitdb/server/spec"
 	"limitdb/server/values"
 )
@@ -24,144 +20,13 @@ const (
 	// that the script allocates.
 	scriptSteps  = 100_000_000
 	scriptMemory = 64 << 20
-	// cachedScripts and cachedBytes bound the scripts that EVALSHA knows.
-	cachedScripts = 1000
-	cachedBytes   = 64 << 20
-	// idleVMs is the most virtual machines that wait for a script.
-	idleVMs = 16
 )
-
-// scripts holds the compiled scripts, the virtual machines and the runs.
-type scripts struct {
-	mu      sync.Mutex
-	bySHA   map[string]*list.Element // of *loaded, in order
-	order   list.List                // the one used last comes first
-	bytes   int
-	idle    []*script.VM
-	running map[*scriptRun]bool
-	seed    uint32
-
-	flushes atomic.Uint64 // how many times all scripts were forgotten
-}
-
-// loaded is a script that EVALSHA knows.
-type loaded struct {
-	*script.Script
-	known *known.Script // nil: it is of no known limiter
-}
-
-// scriptRun is a script that runs.
-type scriptRun struct {
-	since int64 // ns of Unix time
-	stop  atomic.Bool
-	late  atomic.Bool // it was stopped because its time is over
-}
-
-// compiled returns the script with that SHA-1, nil if it is not cached.
-func (s *scripts) compiled(sha []byte) *loaded {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := s.bySHA[string(sha)]
-	if at == nil {
-		if at = s.bySHA[strings.ToLower(string(sha))]; at == nil {
-			return nil
-		}
-	}
-	s.order.MoveToFront(at)
-	return at.Value.(*loaded)
-}
-
-// compile returns the script with that source.
-func (s *scripts) compile(source []byte) (*loaded, error) {
-	sha := script.SHA(source)
-	if cached := s.compiled([]byte(sha)); cached != nil {
-		return cached, nil
-	}
-	text, err := script.Compile(source)
-	if err != nil {
-		return nil, err
-	}
-	compiled := &loaded{text, known.Find(sha)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bySHA == nil {
-		s.bySHA = map[string]*list.Element{}
-	}
-	if s.bySHA[compiled.SHA] == nil {
-		s.bySHA[compiled.SHA] = s.order.PushFront(compiled)
-		s.bytes += compiled.Size
-	}
-	for s.order.Len() > 1 && (s.order.Len() > cachedScripts || s.bytes > cachedBytes) {
-		last := s.order.Remove(s.order.Back()).(*loaded)
-		delete(s.bySHA, last.SHA)
-		s.bytes -= last.Size
-	}
-	return compiled, nil
-}
-
-// flush forgets all scripts.
-func (s *scripts) flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bySHA, s.bytes = nil, 0
-	s.order.Init()
-	s.flushes.Add(1)
-}
-
-// begin returns a virtual machine and a run, which end gives back.
-func (s *scripts) begin(now int64) (*script.VM, *scriptRun) {
-	run := &scriptRun{since: now}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
-		s.running = map[*scriptRun]bool{}
-	}
-	s.running[run] = true
-	if n := len(s.idle); n > 0 {
-		vm := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		return vm, run
-	}
-	s.seed++
-	return script.NewVM(s.seed), run
-}
-
-func (s *scripts) end(vm *script.VM, run *scriptRun) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.running, run)
-	if len(s.idle) < idleVMs {
-		s.idle = append(s.idle, vm)
-	}
-}
-
-// expire stops the runs that began before a time.
-func (s *scripts) expire(before int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for run := range s.running {
-		if run.since < before {
-			run.late.Store(true)
-			run.stop.Store(true)
-		}
-	}
-}
-
-// kill stops all runs, and reports whether there was one.
-func (s *scripts) kill() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for run := range s.running {
-		run.stop.Store(true)
-	}
-	return len(s.running) > 0
-}
 
 // host runs the commands of a script.
 type host struct {
 	call
 	t        *handler.Txn
-	run      *scriptRun
+	run      *scripts.Run
 	readOnly bool
 }
 
@@ -186,7 +51,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.cmd.run(&h.call)
 	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
-		h.run.stop.Store(true)
+		h.run.Stop()
 		h.Out = resp.AppendError(h.Out[:mark], "ERR "+h.t.Err.Error())
 	}
 	return h.Out
@@ -222,26 +87,26 @@ func (h *host) Log(level int, message string) {
 }
 
 // eval runs a script in a transaction and replies.
-func (c *call) eval(t *handler.Txn, s *loaded, readOnly bool) {
+func (c *call) eval(t *handler.Txn, s *scripts.Script, readOnly bool) {
 	n, _ := resp.ParseInt(c.Args[2])
 	keys, argv := c.Args[3:3+n], c.Args[3+n:]
-	if s.known != nil && !readOnly && c.native(s.known, keys, argv) {
+	if s.Known != nil && !readOnly && c.native(s.Known, keys, argv) {
 		return
 	}
 	now := c.srv.clock.Now()
 	if c.started == 0 {
 		c.started = now
 	}
-	vm, run := c.srv.scripts.begin(now)
-	defer c.srv.scripts.end(vm, run)
+	vm, run := c.srv.scripts.Begin(now)
+	defer c.srv.scripts.End(vm, run)
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	h.Table = c.Table
 	mark := len(c.Out)
-	out, err := vm.Run(s.Script, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.stop, c.Proto == resp.RESP3, c.Out)
+	out, err := vm.Run(s.Script, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.Stopped, c.Proto == resp.RESP3, c.Out)
 	switch {
 	case t.Err != nil:
 		return
-	case err != nil && run.late.Load():
+	case err != nil && run.Late():
 		t.Err = errScriptTime
 	case err != nil:
 		t.Err = scriptError{err}

@@ -18,6 +18,7 @@ import (
 	"limitdb/server/latency"
 	"limitdb/server/pubsub"
 	"limitdb/server/rulebook"
+	"limitdb/server/scripts"
 	"limitdb/server/slowlog"
 )
 
@@ -87,7 +88,7 @@ type Server struct {
 	queues   aheadPool
 	multis   multiPool
 	rules    *rulebook.Book
-	scripts  scripts
+	scripts  scripts.Cache
 	wide     func(name []byte) bool
 	long     func(name []byte) bool
 

@@ -9,6 +9,7 @@ import (
 	"limitdb/resp"
 	"limitdb/rules"
 	"limitdb/server/pubsub"
+	"limitdb/server/scripts"
 	"limitdb/transport"
 )
 
@@ -61,8 +62,8 @@ type session struct {
 	remembered *remembered // nil: none yet
 	warm       int         // how many of the next commands have keys that were fetched already
 	lastScript struct {    // of this batch
-		loaded  *loaded // nil: none
-		flushes uint64  // the value of scripts.flushes when it was found
+		loaded  *scripts.Script // nil: none
+		flushes uint64          // the value of scripts.Cache.Flushes when it was found
 	}
 	multi *multi // what MULTI and WATCH have begun; nil: nothing
 

@@ -6,21 +6,14 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
-	"limitdb/server/spec"
 )
-
-// totals are the figures of one command.
-type totals struct {
-	cmd *spec.Command
-	stats.Command
-}
 
 // allTotals returns the figures of every command that was called since the
 // start, by id.
-func (srv *Server) allTotals() []totals {
-	out := make([]totals, 0, len(srv.table.All))
+func (srv *Server) allTotals() []stats.Command {
+	out := make([]stats.Command, 0, len(srv.table.All))
 	for id, c := range srv.table.All {
-		t := totals{c, srv.counts.Command(id)}
+		t := srv.counts.Command(id)
 		if t.Calls()+t.Rejected > 0 {
 			t.Name = c.Full
 			out = append(out, t)
@@ -30,23 +23,23 @@ func (srv *Server) allTotals() []totals {
 }
 
 // commandTotals is allTotals since CONFIG RESETSTAT.
-func (srv *Server) commandTotals() []totals { return srv.statsBase.since(srv.allTotals()) }
+func (srv *Server) commandTotals() []stats.Command { return srv.statsBase.since(srv.allTotals()) }
 
 // statsBase holds the values of the counters at the last CONFIG RESETSTAT. Counters only grow,
 // as Prometheus requires; INFO shows the difference.
 type statsBase struct {
 	mu       sync.Mutex // guards all below
-	commands map[*spec.Command]stats.Command
+	commands map[string]stats.Command
 	values   map[string]uint64
 }
 
 // since returns all less their values at the last reset.
-func (b *statsBase) since(all []totals) []totals {
+func (b *statsBase) since(all []stats.Command) []stats.Command {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := all[:0]
 	for _, t := range all {
-		t.Command = t.Since(b.commands[t.cmd])
+		t = t.Since(b.commands[t.Name])
 		if t.Calls()+t.Rejected > 0 {
 			out = append(out, t)
 		}
@@ -63,9 +56,9 @@ func (b *statsBase) value(name string, now uint64) uint64 {
 
 // resetStats restarts the figures of INFO from zero.
 func (srv *Server) resetStats() {
-	commands := make(map[*spec.Command]stats.Command)
+	commands := make(map[string]stats.Command)
 	for _, t := range srv.allTotals() {
-		commands[t.cmd] = t.Command
+		commands[t.Name] = t
 	}
 	values := make(map[string]uint64)
 	e := srv.states().Stats()

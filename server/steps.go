@@ -95,13 +95,3 @@ func (s *session) stepOn(st *stepping) bool {
 	s.call.Out = append(s.call.Out, st.reply...)
 	return true
 }
-
-// aside returns b with what write replies. Where the head of a reply has the number of what
-// follows, the rest must be made first.
-func (c *call) aside(b []byte, write func()) []byte {
-	out := c.Out
-	c.Out = b
-	write()
-	b, c.Out = c.Out, out
-	return b
-}

@@ -129,7 +129,7 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 // callsOf counts the calls of a command.
 func (ts *testServer) callsOf(name string) uint64 {
 	for _, c := range ts.allTotals() {
-		if c.cmd.Full == name {
+		if c.Name == name {
 			return c.Calls()
 		}
 	}

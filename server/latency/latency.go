@@ -5,13 +5,17 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"limitdb/internal/stats"
 )
 
 // samplesMost is how many samples of an event are kept, as in Redis.
 const samplesMost = 160
 
-// Monitor keeps the latest samples of each kind of event. Its zero value is ready to use.
+// Monitor keeps the latest samples of each kind of event.
 type Monitor struct {
+	Commands func() []stats.Command // returns the figures of the commands that were called
+
 	mu     sync.Mutex // guards events
 	events map[string]*event
 }

@@ -1,0 +1,141 @@
+package latency
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"limitdb/internal/stats"
+	"limitdb/resp"
+	"limitdb/server/handler"
+	"limitdb/server/spec"
+)
+
+type (
+	call = handler.Call
+	row  = handler.Row[call]
+)
+
+// Rows returns LATENCY, which says how long commands take.
+func (m *Monitor) Rows() []row {
+	sub := handler.Rows[call]("server", "O(1)", spec.Loading|spec.Stale)
+	event := spec.Text("event")
+	histogram := sub("HISTOGRAM", -2, spec.Admin, "Returns each command's number of calls and the cumulated distribution of their latencies.", m.histogram,
+		spec.Optional(spec.Several(spec.Text("command"))))
+	histogram.Complexity = "O(n) for n commands"
+	all := handler.Rows[call]("server", "Depends on subcommand.", 0)("LATENCY", -2, 0, "Container for commands about latency.", nil)
+	all.Rows = []row{
+		histogram,
+		sub("LATEST", 2, spec.Admin, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", m.latest),
+		sub("HISTORY", 3, spec.Admin, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", m.history, event),
+		sub("RESET", -2, spec.Admin, "Forgets events, or all of them; returns how many there were.", m.reset, spec.Optional(spec.Several(event))),
+		sub("GRAPH", 3, spec.Admin, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
+			c.Fail("ERR No samples available for event '" + resp.Excerpt(c.Args[2]) + "'")
+		}, event),
+		sub("DOCTOR", 2, spec.Admin, "Describes which commands take long.", m.doctor),
+		sub("HELP", 2, 0, "Lists the subcommands.", nil),
+	}
+	return []row{all}
+}
+
+// histogram replies, for every command that was called, with its calls and a map from
+// microseconds to the number of calls that took no longer. It leaves out a bound that adds no
+// calls, as Redis does.
+func (m *Monitor) histogram(c *call) {
+	all := called(m.Commands())
+	if len(c.Args) > 2 {
+		all = slices.DeleteFunc(all, func(t stats.Command) bool {
+			parent, _, _ := strings.Cut(t.Name, "|")
+			return !slices.ContainsFunc(c.Args[2:], func(name []byte) bool { return resp.EqualFold(name, t.Name) || resp.EqualFold(name, parent) })
+		})
+	}
+	c.Map(len(all))
+	for i := range all {
+		c.Text(all[i].Name)
+		c.Map(2)
+		c.Text("calls")
+		c.Int(int64(all[i].Calls()))
+		c.Text("histogram_usec")
+		points := cumulative(&all[i].Latency)
+		c.Map(len(points))
+		for _, p := range points {
+			c.Int(p.us)
+			c.Int(int64(p.calls))
+		}
+	}
+}
+
+// called returns the commands that have run.
+func called(all []stats.Command) []stats.Command {
+	return slices.DeleteFunc(all, func(t stats.Command) bool { return t.Calls() == 0 })
+}
+
+// A point says that calls took us microseconds or less.
+type point struct {
+	us    int64
+	calls uint64
+}
+
+// cumulative returns the histogram as points. The last point counts all calls.
+func cumulative(l *stats.Histogram) []point {
+	var points []point
+	var calls uint64
+	for i, n := range l.Buckets {
+		if n > 0 {
+			calls += n
+			points = append(points, point{stats.Bound(i) / int64(time.Microsecond), calls})
+		}
+	}
+	return points
+}
+
+// slowCall is the duration from which LATENCY DOCTOR calls a command slow. It equals the
+// default threshold of the slow log.
+const slowCall = 10 * time.Millisecond
+
+func (m *Monitor) doctor(c *call) {
+	var b strings.Builder
+	for _, t := range called(m.Commands()) {
+		if p := time.Duration(t.Latency.Quantile(0.999)); p >= slowCall {
+			b.WriteString("- " + t.Name + ": one call in a thousand takes " + p.String() + " or more.\n")
+		}
+	}
+	if b.Len() == 0 {
+		c.Verbatim("Every command answers within " + slowCall.String() +
+			", but for at most one call in a thousand. LATENCY HISTOGRAM has the figures.\n")
+		return
+	}
+	c.Verbatim("Some commands take long:\n" + b.String() +
+		"SLOWLOG GET shows single calls, LATENCY HISTOGRAM the figures. Commands that look at many keys (KEYS, FLUSHALL, SCAN with a large COUNT)\n" +
+		"take time in proportion; for all others look at the machine's CPU first.\n")
+}
+
+func (m *Monitor) latest(c *call) {
+	all := m.Latest()
+	c.Array(len(all))
+	for _, e := range all {
+		c.Array(4)
+		c.Text(e.Name)
+		c.Int(e.At)
+		c.Int(e.MS)
+		c.Int(e.Max)
+	}
+}
+
+func (m *Monitor) history(c *call) {
+	all := m.History(string(c.Args[2]))
+	c.Array(len(all))
+	for _, e := range all {
+		c.Array(2)
+		c.Int(e.At)
+		c.Int(e.MS)
+	}
+}
+
+func (m *Monitor) reset(c *call) {
+	var names []string
+	for _, a := range c.Args[2:] {
+		names = append(names, string(a))
+	}
+	c.Int(int64(m.Reset(names...)))
+}

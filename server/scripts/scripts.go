@@ -1,0 +1,164 @@
+// Package scripts keeps what the runs of scripts share: compiled scripts by their SHA-1, and virtual machines. It stops runs.
+package scripts
+
+import (
+	"container/list"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"limitdb/known"
+	"limitdb/script"
+)
+
+const (
+	// MaxScripts and maxBytes bound the scripts that EVALSHA knows.
+	MaxScripts = 1000
+	maxBytes   = 64 << 20
+	// maxIdle is the most virtual machines that wait for a script.
+	maxIdle = 16
+)
+
+// Cache holds the compiled scripts, the virtual machines and the runs. Its zero value is ready to use, and any goroutine may
+// call its methods.
+type Cache struct {
+	mu      sync.Mutex
+	bySHA   map[string]*list.Element // of *Script, in order
+	order   list.List                // the one used last comes first
+	bytes   int
+	idle    []*script.VM
+	running map[*Run]bool
+	seed    uint32
+
+	flushes atomic.Uint64
+}
+
+// Script is a script that EVALSHA knows.
+type Script struct {
+	*script.Script
+	Known *known.Script // nil: it is of no known limiter
+}
+
+// Run is a script that runs.
+type Run struct {
+	Stopped atomic.Bool // the script must end
+	since   int64       // ns of Unix time
+	late    atomic.Bool
+}
+
+// Stop makes the script end.
+func (r *Run) Stop() { r.Stopped.Store(true) }
+
+// Late reports whether the script was stopped because its time is over.
+func (r *Run) Late() bool { return r.late.Load() }
+
+// Compiled returns the script with that SHA-1, nil if it is not cached.
+func (s *Cache) Compiled(sha []byte) *Script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.bySHA[string(sha)]
+	if at == nil {
+		if at = s.bySHA[strings.ToLower(string(sha))]; at == nil {
+			return nil
+		}
+	}
+	s.order.MoveToFront(at)
+	return at.Value.(*Script)
+}
+
+// Compile returns the script with that source.
+func (s *Cache) Compile(source []byte) (*Script, error) {
+	sha := script.SHA(source)
+	if cached := s.Compiled([]byte(sha)); cached != nil {
+		return cached, nil
+	}
+	text, err := script.Compile(source)
+	if err != nil {
+		return nil, err
+	}
+	compiled := &Script{text, known.Find(sha)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bySHA == nil {
+		s.bySHA = map[string]*list.Element{}
+	}
+	if s.bySHA[compiled.SHA] == nil {
+		s.bySHA[compiled.SHA] = s.order.PushFront(compiled)
+		s.bytes += compiled.Size
+	}
+	for s.order.Len() > 1 && (s.order.Len() > MaxScripts || s.bytes > maxBytes) {
+		last := s.order.Remove(s.order.Back()).(*Script)
+		delete(s.bySHA, last.SHA)
+		s.bytes -= last.Size
+	}
+	return compiled, nil
+}
+
+// Flush forgets all scripts.
+func (s *Cache) Flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bySHA, s.bytes = nil, 0
+	s.order.Init()
+	s.flushes.Add(1)
+}
+
+// Begin returns a virtual machine and a run, which End gives back.
+func (s *Cache) Begin(now int64) (*script.VM, *Run) {
+	run := &Run{since: now}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		s.running = map[*Run]bool{}
+	}
+	s.running[run] = true
+	if n := len(s.idle); n > 0 {
+		vm := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		return vm, run
+	}
+	s.seed++
+	return script.NewVM(s.seed), run
+}
+
+// End takes back a virtual machine and a run.
+func (s *Cache) End(vm *script.VM, run *Run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, run)
+	if len(s.idle) < maxIdle {
+		s.idle = append(s.idle, vm)
+	}
+}
+
+// Expire stops the runs that began before a time.
+func (s *Cache) Expire(before int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for run := range s.running {
+		if run.since < before {
+			run.late.Store(true)
+			run.Stop()
+		}
+	}
+}
+
+// Kill stops all runs, and reports whether there was one.
+func (s *Cache) Kill() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for run := range s.running {
+		run.Stop()
+	}
+	return len(s.running) > 0
+}
+
+// Flushes returns how many times all scripts were forgotten.
+func (s *Cache) Flushes() uint64 { return s.flushes.Load() }
+
+// Sizes returns how many scripts EVALSHA knows, and how many run.
+func (s *Cache) Sizes() (cached, running int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bySHA), len(s.running)
+}

@@ -1,0 +1,82 @@
+package slowlog
+
+import (
+	"math"
+
+	"limitdb/resp"
+	"limitdb/server/handler"
+	"limitdb/server/spec"
+)
+
+type (
+	call = handler.Call
+	row  = handler.Row[call]
+)
+
+// Rows returns SLOWLOG, which shows the entries.
+func (l *Log) Rows() []row {
+	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) row {
+		return handler.Rows[call]("server", complexity, spec.Loading|spec.Stale)(name, arity, f, summary, run, args...)
+	}
+	all := handler.Rows[call]("server", "Depends on subcommand.", 0)("SLOWLOG", -2, 0, "Container for commands about the slow log.", nil)
+	all.Rows = []row{
+		sub("GET", -2, spec.Admin, "O(n) for n entries", "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count"))),
+		sub("LEN", 2, spec.Admin, "O(1)", "Counts the entries.", func(c *call) { c.Int(l.Len()) }),
+		sub("RESET", 2, spec.Admin, "O(1)", "Forgets the entries.", func(c *call) {
+			l.Reset()
+			c.OK()
+		}),
+		sub("HELP", 2, 0, "O(1)", "Lists the subcommands.", nil),
+	}
+	return []row{all}
+}
+
+func (l *Log) get(c *call) {
+	count := int64(10)
+	switch {
+	case len(c.Args) > 3:
+		c.Fail("ERR wrong number of arguments for 'slowlog|get' command")
+		return
+	case len(c.Args) == 3:
+		var ok bool
+		if count, ok = resp.ParseInt(c.Args[2]); !ok || count < -1 {
+			c.Fail("ERR count should be greater than or equal to -1")
+			return
+		}
+	}
+	if count < 0 {
+		count = math.MaxInt64
+	}
+	var found []byte
+	n, before := 0, int64(math.MaxInt64)
+	c.InSteps(nil, func() bool {
+		entries := l.Before(before, min(count-int64(n), getStep))
+		out := c.Out
+		c.Out = found // the head of the reply has their number
+		for i := range entries {
+			entries[i].reply(c)
+			before = entries[i].ID
+		}
+		found, c.Out = c.Out, out
+		n += len(entries)
+		if c.Holds = int64(cap(found)); len(entries) == getStep {
+			return false
+		}
+		c.Array(n)
+		c.Out = append(c.Out, found...)
+		return true
+	})
+}
+
+// getStep is how many entries a step replies.
+const getStep = 64
+
+func (e *Entry) reply(c *call) {
+	c.Array(6)
+	c.Int(e.ID)
+	c.Int(e.At)
+	c.Int(e.Micros)
+	c.Texts(e.Args)
+	c.Text(e.Addr)
+	c.Text(e.Name)
+}
