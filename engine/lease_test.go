@@ -198,3 +198,39 @@ func TestLeasesAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Renew renews a lease as the command RL.RENEW does, and returns its weight and
+// the bytes of the key's state.
+func (e *Engine) Renew(now int64, key, id []byte, ttl int64) (weight int64, size int, err error) {
+	return e.changeLeases(now, key, func(now int64, state, dst []byte) ([]byte, int64, error) {
+		return limit.RenewLease(id, ttl, state, now, dst)
+	})
+}
+
+// Release is RL.RELEASE, as Renew is RL.RENEW.
+func (e *Engine) Release(now int64, key, id []byte) (weight int64, size int, err error) {
+	return e.changeLeases(now, key, func(now int64, state, dst []byte) ([]byte, int64, error) {
+		return limit.ReleaseLease(id, state, now, dst)
+	})
+}
+
+// changeLeases runs step on the leases of key, and returns the weight that it
+// returns, and the bytes of the state.
+func (e *Engine) changeLeases(now int64, key []byte, step func(now int64, state, dst []byte) ([]byte, int64, error)) (weight int64, size int, err error) {
+	err = e.Apply(now, key, limit.LEASE, func(now int64, state, dst []byte) (next []byte, err error) {
+		size = len(state)
+		next, weight, err = step(now, state, dst)
+		return next, err
+	})
+	return weight, size, err
+}
+
+// Holders is RL.HOLDERS: it calls fn for each lease of key.
+func (e *Engine) Holders(now int64, key []byte, fn func(h limit.Holder)) error {
+	return e.Apply(now, key, limit.LEASE, func(now int64, state, _ []byte) ([]byte, error) {
+		for h := range limit.Holders(state, now) {
+			fn(h)
+		}
+		return nil, nil
+	})
+}
