@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
+	"server/forward":  {"uplink"},
 	"server/latency":  {"internal/stats", "resp", "server/handler", "server/spec"},
 	"server/scripts":  {"known", "script"},
 	"server/pubsub":   {"internal/glob"},

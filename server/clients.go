@@ -148,7 +148,7 @@ func (srv *Server) forget(s *session, reason error) {
 	srv.authDelays.remove(s)
 	if s.fwd != nil {
 		s.closeStream()
-		srv.leaderless.remove(s)
+		srv.leaderless.Remove(s.conn)
 	}
 	if w := s.pub.waits.Load(); w != nil {
 		srv.states().Cancel(srv.clock.Now(), w.Waiter, nil)

@@ -171,9 +171,6 @@ func (c *call) hello() {
 	c.Array(0)
 }
 
-// redisVersion is the version of Redis whose replies clients may expect.
-const redisVersion = "7.4.0"
-
 func (c *call) selectDB() {
 	n, ok := resp.ParseInt(c.Args[1])
 	if !ok {

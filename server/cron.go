@@ -28,7 +28,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.pause.expire(now)
 			srv.scripts.Expire(now - int64(srv.set.ScriptTimeLimit.Get()))
 			srv.authDelays.release(now)
-			srv.leaderless.wake()
+			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
 			if b := srv.states().Bytes(); b > srv.peakBytes.Load() {
 				srv.peakBytes.Store(b)

@@ -96,7 +96,7 @@ func (c *call) runAlone(special uint32) (away bool) {
 	if text == "" && special&specialPause != 0 && srv.pause.stops(c.cmd) {
 		text = errPaused
 	}
-	if text == "" && special&specialFollowing != 0 && c.cmd.leads() {
+	if text == "" && special&specialFollowing != 0 && c.cmd.Leads() {
 		if srv.forwards() {
 			return true
 		}
@@ -131,6 +131,3 @@ func (srv *Server) containDirect(out *[]byte) {
 	srv.log.Error("a command panicked", "from", directAddr, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 	*out = resp.AppendError(nil, errInternalDirect)
 }
-
-// directAddr is what MONITOR and the log show as the address of Do's callers.
-const directAddr = "http"

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"limitdb/resp"
+	"limitdb/server/forward"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -52,7 +53,7 @@ type forwarding struct {
 	multi    *multi // the transaction that is the batch; else nil
 
 	stream *uplink.Stream // nil: none
-	in     *inbox         // of stream
+	in     *forward.Inbox // of stream
 	scan   resp.ReplyScanner
 
 	back    []byte // commands that go back into the reader
@@ -60,9 +61,6 @@ type forwarding struct {
 	refused bool   // the node that was asked last does not lead
 	gaveUp  bool   // it has waited in vain: what is in the reader is refused
 }
-
-// leads reports whether only the leader can run the command.
-func (c *command) leads() bool { return c.Flags&(spec.Write|spec.Readonly|spec.Lead) != 0 }
 
 // elsewhere deals with a command while another node leads. It returns false if the command is to run here, or
 // to be refused for another reason.
@@ -72,7 +70,7 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 	if cmd != nil {
 		cmd, text = cmd.resolve(args)
 	}
-	if cmd == nil || text != "" || !cmd.leads() {
+	if cmd == nil || text != "" || !cmd.Leads() {
 		return s.postpone(args)
 	}
 	c := &s.call
@@ -217,7 +215,7 @@ func (s *session) send() bool {
 		return false // what the client watches was watched in another stream
 	}
 	if f.stream == nil {
-		f.in = &inbox{wake: s.conn.Wake}
+		f.in = &forward.Inbox{Wake: s.conn.Wake}
 		f.scan = resp.ReplyScanner{}
 		f.stream = link.Open(s.portrait(), f.in)
 	}
@@ -258,7 +256,7 @@ func (s *session) away() bool { return s.fwd != nil && len(s.fwd.ends) > 0 }
 // underway is the resume function of a session whose batch is at the leader.
 func (s *session) underway() bool {
 	f := s.fwd
-	in, ended, cause := f.in.take()
+	in, ended, cause := f.in.Take()
 	if !s.relay(in) {
 		s.closeStream()
 		s.life.Drain(errUplinkReply)
@@ -337,7 +335,7 @@ func (s *session) again() {
 	f.back = slices.Concat(again, f.back)
 	f.drop()
 	s.awaitLeader()
-	s.srv.leaderless.wakeSoon()
+	s.srv.leaderless.WakeSoon()
 }
 
 // drained notes that the reader has no more commands: those that come later may wait for a leader again.

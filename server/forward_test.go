@@ -15,6 +15,7 @@ import (
 
 	"limitdb/config"
 	"limitdb/resp"
+	"limitdb/server/forward"
 	"limitdb/server/spec"
 	"limitdb/uplink"
 )
@@ -102,7 +103,7 @@ func (p *pump) Read(b []byte) (int, error) {
 		case <-p.conn.woken:
 			p.s.Resume()
 		case <-time.After(houseEvery):
-			p.s.srv.leaderless.wake() // as the housekeeper does
+			p.s.srv.leaderless.Wake() // as the housekeeper does
 		case <-late:
 			p.t.Fatal("no reply comes")
 		}
@@ -325,7 +326,7 @@ func TestWaitForALeader(t *testing.T) {
 	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
 		t.Errorf("%q", got)
 	}
-	if len(n.follower.leaderless.set) != 0 {
+	if n.follower.leaderless.Len() != 0 {
 		t.Error("a client still waits")
 	}
 	// A node that refuses commands for that long counts as no leader.
@@ -340,8 +341,8 @@ func TestWaitForALeader(t *testing.T) {
 	}
 	// The queue is bounded.
 	n.cut()
-	for range leaderWaits {
-		n.follower.leaderless.add(&session{conn: c.conn})
+	for range forward.MaxLeaderless {
+		n.follower.leaderless.Add(make(forward.Waker, 1))
 	}
 	c.gets("RL.TAKE a GCRA 1/m\r\n", down)
 }
@@ -425,11 +426,7 @@ func (n *twoNodes) asks(words ...string) <-chan string {
 // refused runs the session until it waits for a leader.
 func (n *twoNodes) refused(c *testClient) {
 	for {
-		l := &n.follower.leaderless
-		l.mu.Lock()
-		_, waits := l.set[c.s]
-		l.mu.Unlock()
-		if waits {
+		if n.follower.leaderless.Has(c.conn) {
 			return
 		}
 		<-c.conn.woken
@@ -439,14 +436,7 @@ func (n *twoNodes) refused(c *testClient) {
 
 // awaits waits until the given number of clients wait for a leader at the follower.
 func (n *twoNodes) awaits(many int) {
-	for {
-		l := &n.follower.leaderless
-		l.mu.Lock()
-		now := len(l.set)
-		l.mu.Unlock()
-		if now == many {
-			return
-		}
+	for n.follower.leaderless.Len() != many {
 		runtime.Gosched()
 	}
 }
@@ -465,7 +455,7 @@ func TestForwardingDirect(t *testing.T) {
 				}
 				return
 			case <-time.After(houseEvery):
-				n.follower.leaderless.wake() // as the housekeeper does
+				n.follower.leaderless.Wake() // as the housekeeper does
 			}
 		}
 	}
@@ -475,7 +465,7 @@ func TestForwardingDirect(t *testing.T) {
 	is(n.asks("RL.INFO", "none"), "nil")
 	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity())
 	is(n.asks("MONITOR"), "-ERR monitor needs a connection of its own")
-	if kept := len(n.follower.direct.kept); kept != 1 || n.leader.clients.count() != 1 {
+	if kept := n.follower.direct.Kept(); kept != 1 || n.leader.clients.count() != 1 {
 		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.count())
 	}
 

@@ -69,7 +69,7 @@ func (c *call) refusal(special uint32) string {
 		return errLoading
 	case special&specialMisconf != 0 && cmd.Flags&spec.Write != 0:
 		return *c.srv.misconf.Load()
-	case s == nil && special&specialFollowing != 0 && cmd.leads(): // a session has been asked before
+	case s == nil && special&specialFollowing != 0 && cmd.Leads(): // a session has been asked before
 		return c.elsewhere()
 	}
 	return ""

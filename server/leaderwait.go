@@ -1,81 +1,17 @@
 package server
 
 import (
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"limitdb/uplink"
 )
 
-const (
-	// leaderWait is how long commands wait for a leader.
-	leaderWait = 1500 * time.Millisecond
-	// lookAgain is after how long a command that was refused by a node looks for the leader again: that node may be
-	// about to lead, and its log may have told others before itself.
-	lookAgain = 20 * time.Millisecond
-	// leaderWaits is the most clients whose commands wait for one.
-	leaderWaits = 10_000
-)
-
-// looker is somebody whose commands wait for a leader: a session, or a caller of Do.
-type looker interface {
-	// look has it look whether there is one. It does not block.
-	look()
-}
-
-func (s *session) look() { s.conn.Wake() }
-
-// leaderless are those whose commands wait for a leader.
-type leaderless struct {
-	mu   sync.Mutex
-	set  map[looker]struct{} // guarded by mu
-	soon atomic.Bool         // wakeSoon was called, and has not woken them yet
-}
-
-// add returns false if too many wait already.
-func (l *leaderless) add(who looker) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.set) >= leaderWaits {
-		return false
-	}
-	if l.set == nil {
-		l.set = map[looker]struct{}{}
-	}
-	l.set[who] = struct{}{}
-	return true
-}
-
-func (l *leaderless) remove(who looker) {
-	l.mu.Lock()
-	delete(l.set, who)
-	l.mu.Unlock()
-}
-
-// wake has all of them look whether there is a leader.
-func (l *leaderless) wake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for who := range l.set {
-		who.look()
-	}
-}
-
-// wakeSoon has all of them look after lookAgain.
-func (l *leaderless) wakeSoon() {
-	if l.soon.Swap(true) {
-		return
-	}
-	time.AfterFunc(lookAgain, func() {
-		l.soon.Store(false)
-		l.wake()
-	})
-}
+// leaderWait is how long commands wait for a leader.
+const leaderWait = 1500 * time.Millisecond
 
 // LeaderChanged has the commands that wait for a leader look for it. The owner of the node calls it when
 // another node leads, and when an uplink is there.
-func (srv *Server) LeaderChanged() { srv.leaderless.wake() }
+func (srv *Server) LeaderChanged() { srv.leaderless.Wake() }
 
 // uplink returns the uplink of an event loop to the leader, or nil if there is none now.
 func (srv *Server) uplink(loop int) *uplink.Link {
@@ -103,7 +39,7 @@ func (s *session) awaitLeader() {
 	}
 	s.pub.argMemory.Store(int64(cap(f.back)))
 	s.park(s.waitsForLeader)
-	if !s.srv.leaderless.add(s) {
+	if !s.srv.leaderless.Add(s.conn) {
 		f.gaveUp = true
 		s.conn.Wake()
 	}
@@ -132,6 +68,6 @@ func (s *session) waitsForLeader() bool {
 		}
 		f.gaveUp = late
 	}
-	s.srv.leaderless.remove(s)
+	s.srv.leaderless.Remove(s.conn)
 	return s.goBack()
 }

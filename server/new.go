@@ -48,6 +48,7 @@ func New(o Options) *Server {
 	})
 	srv.table = srv.newCommands()
 	srv.latency.Commands = srv.commandTotals
+	srv.direct.Client = uplink.Client{Remote: directAddr, Local: directAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors.init(srv)

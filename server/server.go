@@ -13,6 +13,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/server/forward"
 	"limitdb/server/handler"
 	"limitdb/server/info"
 	"limitdb/server/latency"
@@ -21,6 +22,9 @@ import (
 	"limitdb/server/scripts"
 	"limitdb/server/slowlog"
 )
+
+// redisVersion is the version of Redis whose replies clients may expect.
+const redisVersion = "7.4.0"
 
 // Clock is the clock that decisions use. It may differ from the wall clock.
 type Clock interface {
@@ -98,8 +102,8 @@ type Server struct {
 	authDelays  authDelays
 
 	durable    durable
-	leaderless leaderless
-	direct     directStreams
+	leaderless forward.Leaderless
+	direct     forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
 	special     atomic.Uint32
@@ -120,6 +124,9 @@ type Server struct {
 
 // Clients returns the number of connected clients.
 func (srv *Server) Clients() int { return srv.clients.count() }
+
+// directAddr is what MONITOR and the log show as the address of Do's callers.
+const directAddr = "http"
 
 // Rules returns the server's rules.
 func (srv *Server) Rules() *rulebook.Book { return srv.rules }

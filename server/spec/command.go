@@ -120,6 +120,9 @@ func (c *Command) InCategory(name []byte) bool {
 	return false
 }
 
+// Leads reports whether only the node that leads can run the command.
+func (c *Command) Leads() bool { return c.Flags&(Write|Readonly|Lead) != 0 }
+
 // Sub returns c's subcommand of that name, or nil.
 func (c *Command) Sub(name []byte) *Command {
 	for _, sub := range c.Subs {
