@@ -1,6 +1,6 @@
-// Package server speaks RESP to clients: sessions, the command table with one
-// file for each command family (cmd_*.go), limits and deadlines, statistics.
-// Package transport handles the sockets, and package engine makes the decisions.
+// Package server speaks RESP to clients. It has the sessions, the gate that decides which command may run, deadlines,
+// statistics, and in cmd_*.go the commands that concern connections and the server as a whole. The packages below it have
+// the other commands; they know no session. Package transport handles the sockets, and package engine makes the decisions.
 package server
 
 import (
