@@ -43,7 +43,7 @@ func (h *history) add(at int64, s *observe.Snapshot) {
 	n := sample{At: at, Keys: s.Engine.Keys, Bytes: s.Engine.Bytes, Clients: s.Clients.Connected, Waiting: s.Engine.Waiting}
 	n.totals = totals{allowed: s.Engine.Allowed, limited: s.Engine.Limited}
 	for i := range s.Rules {
-		n.totals.shadow += s.Rules[i].ShadowLimited
+		n.totals.shadow += s.Rules[i].ShadowLimited + s.Rules[i].CandidateLimited
 	}
 	for i := range s.Commands {
 		c := &s.Commands[i]

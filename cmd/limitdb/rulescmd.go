@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,9 +51,16 @@ func rulesCheckCommand() *cobra.Command {
 			bad := 0
 			for _, name := range args {
 				set, err := cli.ReadRules(name)
-				if err != nil {
-					bad += printMistakes(c.ErrOrStderr(), name, err)
+				var mistakes rules.Errors
+				switch {
+				case errors.As(err, &mistakes):
+					for _, e := range mistakes { // as compilers print them
+						fmt.Fprintf(c.ErrOrStderr(), "%s:%d:%d: %s\n", name, e.Line, e.Column, e.Text)
+					}
+					bad += len(mistakes)
 					continue
+				case err != nil:
+					return err
 				}
 				fmt.Fprintf(c.OutOrStdout(), "%s: %s in %s\n", name, english.Count(len(set.Rules()), "rule"), english.Count(len(set.Namespaces()), "namespace"))
 			}
@@ -64,19 +72,6 @@ func rulesCheckCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of files of rules")
 	return c
-}
-
-// printMistakes prints the mistakes of a file as compilers do, and returns how many there are.
-func printMistakes(w io.Writer, name string, err error) int {
-	var es rules.Errors
-	if !errors.As(err, &es) {
-		fmt.Fprintln(w, err)
-		return 1
-	}
-	for _, e := range es {
-		fmt.Fprintf(w, "%s:%d:%d: %s\n", name, e.Line, e.Column, e.Text)
-	}
-	return len(es)
 }
 
 func rulesExplainCommand() *cobra.Command {
@@ -112,7 +107,7 @@ func rulesExplainCommand() *cobra.Command {
 func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]string) {
 	known := ns.Fields()
 	for _, f := range fields {
-		if !contains(known, f[0]) {
+		if !slices.Contains(known, f[0]) {
 			fmt.Fprintf(w, "no rule looks at the field %s\n", f[0])
 		}
 	}
@@ -146,15 +141,6 @@ func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]strin
 			fmt.Fprintf(w, "%s: does not match: %s\n", r.Name, why)
 		}
 	}
-}
-
-func contains(all []string, s string) bool {
-	for _, a := range all {
-		if a == s {
-			return true
-		}
-	}
-	return false
 }
 
 // testStart is when tables of cases begin: midnight of a Monday, UTC.
