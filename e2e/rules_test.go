@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -251,10 +252,19 @@ func TestRulesByCommandSurviveAKill(t *testing.T) {
 	}
 	one(t, p.Addr, "BGREWRITEAOF")
 	one(t, p.Addr, "RL.RULES", "DEL", "shop", "r")
+	one(t, p.Addr, "RL.CHECK", "shop", "1", "user", "another", "COST", "8")
+	counted := func() []int64 {
+		stats := one(t, p.Addr, "RL.RULES", "STATS", "shop").Elems[0].Elems
+		return []int64{stats[7].Int, stats[17].Int} // allowed, and since when
+	}
+	before := counted()
 	p.Stop()
 	p = startIn(t, dir, "--appendfsync", "always")
 	eventually(t, "the state is loaded", func() bool { return hasLoaded(p) })
 	expectCheck(t, flat(one(t, p.Addr, "RL.CHECK", "shop", "1", "user", long, "COST", "0")), "0 10 3 u")
+	if got := counted(); before[0] != 1 || before[1] == 0 || !slices.Equal(got, before) {
+		t.Errorf("counted %d before the stop, %d after it", before, got)
+	}
 	p.Stop()
 }
 
@@ -296,6 +306,8 @@ func TestRulesInACluster(t *testing.T) {
 	if got := next.ask(t, "RL.RULES", "MODE", "shop", "u", "shadow"); got != "OK" {
 		t.Error(got)
 	}
+	counted := next.ask(t, "RL.RULES", "STATS", "shop")
+	next.Stop() // while the other one still makes a majority with it, which keeps the counters
 	for _, n := range others {
 		n.Stop()
 	}
@@ -305,6 +317,9 @@ func TestRulesInACluster(t *testing.T) {
 	last := leader(t, nodes)
 	if got := last.ask(t, "RL.RULES", "GET", "shop", "u"); !strings.Contains(got, "mode: shadow") {
 		t.Error(got)
+	}
+	if got := last.ask(t, "RL.RULES", "STATS", "shop"); got != counted || !strings.Contains(got, "allowed:1 ") {
+		t.Errorf("the rules had counted %s before the restart, and %s after it", counted, got)
 	}
 	if got := last.ask(t, "RL.RULES", "INFO", "shop", "u", "user", long); !strings.Contains(got, "gcra") {
 		t.Error(got)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"limitdb/limit"
 	"limitdb/resp"
@@ -207,8 +208,47 @@ namespaces:
 		t.Errorf("got %s, want %s", got, want)
 	}
 	got := line(c.do("RL.RULES", "STATS", "a"))
-	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5]`; !strings.Contains(got, want) {
+	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "since" 1600000000]`; !strings.Contains(got, want) {
 		t.Error(got)
+	}
+}
+
+// TestRuleTotalsGoOn checks that the totals of rules go on after a restart, whatever has been counted before they are read,
+// and that what the process itself has counted stays apart.
+func TestRuleTotalsGoOn(t *testing.T) {
+	const text = `{version: 1, namespaces: {a: [{name: x, limit: 5/h}, {name: y, limit: 9/h, mode: shadow}, {name: z, match: {f: g}, limit: 1/h}]}}`
+	before, after := withRules(t, text), withRules(t, text)
+	for range 7 {
+		before.client().do("RL.CHECK", "a", "0")
+	}
+	totals := before.rules.Totals()
+	if len(totals) != 2 {
+		t.Error(totals) // z has counted nothing
+	}
+	after.clock.Advance(time.Hour)
+	c := after.client()
+	c.do("RL.CHECK", "a", "0")
+	totals["a/gone"] = totals["a/x"]
+	after.rules.Continue(totals)
+	c.do("RL.CHECK", "a", "0")
+	stats := line(c.do("RL.RULES", "STATS"))
+	for _, want := range []string{
+		`"name" "x" "mode" "enforce" "allowed" 6 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000]`,
+		`"name" "y" "mode" "shadow" "allowed" 6 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000]`,
+		`"name" "z" "mode" "enforce" "allowed" 0 "near_limit" 0 `,
+	} {
+		if !strings.Contains(stats, want) {
+			t.Errorf("%s\nhas no %s", stats, want)
+		}
+	}
+	if got := figures(after); !strings.HasPrefix(got, "x 2 0 0 0 0, y 2 ") {
+		t.Error(got)
+	}
+	if _, err := after.rules.Load([]byte(strings.Replace(text, "name: x", "name: x2", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600003600]`; !strings.Contains(got, want) {
+		t.Errorf("%s\nhas no %s", got, want)
 	}
 }
 

@@ -12,12 +12,28 @@ type Rule struct {
 	ShadowLimited, CandidateLimited uint64
 }
 
+// RuleTotals are what a rule has counted in all, also before a restart.
+type RuleTotals struct {
+	Rule
+	// Since is when the rule began to count, in ns of Unix time.
+	Since int64
+}
+
+// combine returns what op makes of each pair of counters.
+func (r Rule) combine(other Rule, op func(a, b uint64) uint64) Rule {
+	return Rule{
+		Allowed: op(r.Allowed, other.Allowed), Near: op(r.Near, other.Near), Limited: op(r.Limited, other.Limited),
+		ShadowLimited: op(r.ShadowLimited, other.ShadowLimited), CandidateLimited: op(r.CandidateLimited, other.CandidateLimited),
+	}
+}
+
 // RuleCounters are the counters of one rule. They are split into lanes, each in a cache line of its own, so
 // that cores rarely write to the same one. Lanes are made when the rule first decides. Any goroutine may call
 // the methods.
 type RuleCounters struct {
 	lanes atomic.Pointer[[]ruleLane]
 	n     int
+	past  atomic.Pointer[RuleTotals] // what Totals adds to the lanes
 }
 
 type ruleLane struct {
@@ -25,8 +41,12 @@ type ruleLane struct {
 	_                                         [24]byte
 }
 
-// NewRuleCounters returns counters for so many lanes.
-func NewRuleCounters(lanes int) *RuleCounters { return &RuleCounters{n: lanes} }
+// NewRuleCounters returns counters for so many lanes, which begin at now.
+func NewRuleCounters(lanes int, now int64) *RuleCounters {
+	r := &RuleCounters{n: lanes}
+	r.past.Store(&RuleTotals{Since: now})
+	return r
+}
 
 // RuleOutcome is what a decision was for a rule.
 type RuleOutcome uint8
@@ -82,4 +102,18 @@ func (r *RuleCounters) Sum() (sum Rule) {
 		sum.CandidateLimited += lane.candidate.Load()
 	}
 	return sum
+}
+
+// Totals returns what has been counted in all.
+func (r *RuleCounters) Totals() RuleTotals {
+	t := *r.past.Load()
+	t.Rule = t.combine(r.Sum(), func(a, b uint64) uint64 { return a + b })
+	return t
+}
+
+// Continue makes Totals go on from t, in which what the lanes have counted until now is included. If they have counted
+// more, the difference wraps, and Totals wraps it back.
+func (r *RuleCounters) Continue(t RuleTotals) {
+	t.Rule = t.combine(r.Sum(), func(a, b uint64) uint64 { return a - b })
+	r.past.Store(&t)
 }

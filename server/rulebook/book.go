@@ -113,7 +113,7 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 		path := r.Path()
 		there[path] = true
 		if b.counters[path] == nil {
-			b.counters[path] = stats.NewRuleCounters(b.Lanes)
+			b.counters[path] = stats.NewRuleCounters(b.Lanes, next.since)
 		}
 		next.counters[i] = b.counters[path]
 	}
@@ -226,6 +226,28 @@ func (b *Book) Figures() []Figures {
 		all[i] = Figures{r, f.counters[i].Sum()}
 	}
 	return all
+}
+
+// Totals returns what the rules in force have counted, by Rule.Path, of those that have counted something.
+func (b *Book) Totals() map[string]stats.RuleTotals {
+	f, all := b.force.Load(), map[string]stats.RuleTotals{}
+	for i, r := range f.set.Rules() {
+		if t := f.counters[i].Totals(); t.Rule != (stats.Rule{}) {
+			all[r.Path()] = t
+		}
+	}
+	return all
+}
+
+// Continue makes the totals of the rules in force go on from those that Totals has returned, before a restart or on
+// another node.
+func (b *Book) Continue(totals map[string]stats.RuleTotals) {
+	f := b.force.Load()
+	for i, r := range f.set.Rules() {
+		if t, ok := totals[r.Path()]; ok {
+			f.counters[i].Continue(t)
+		}
+	}
 }
 
 // SetSecret sets what is hashed with identities that are too long for a key. It must be the same wherever

@@ -233,8 +233,8 @@ func (b *Book) stats(c *call) {
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
-		sum := f.counters[r.Index].Sum()
-		c.Map(8)
+		sum := f.counters[r.Index].Totals()
+		c.Map(9)
 		c.Text("namespace")
 		c.Text(r.Namespace)
 		c.Text("name")
@@ -254,6 +254,8 @@ func (b *Book) stats(c *call) {
 			c.Text(v.name)
 			c.Int(int64(v.n))
 		}
+		c.Text("since")
+		c.Int(sum.Since / 1e9)
 	}, nil)
 }
 

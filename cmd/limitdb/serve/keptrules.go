@@ -10,8 +10,8 @@ import (
 	"limitdb/server"
 )
 
-// rulesKind is the kind of the records that rules keep with the data: their text, if they were set by command, and
-// the secret that is hashed with long identities.
+// rulesKind is the kind of the records that rules keep with the data: their text, if they were set by command, the
+// secret that is hashed with long identities, and what they have counted.
 const rulesKind = journal.Foreign + 1
 
 // keptRules holds the records that rules keep with the data: as a part of the store, or of a node's table.
@@ -28,8 +28,9 @@ type keptRules struct {
 
 // The names of the values.
 const (
-	rulesText   = "text"
-	rulesSecret = "secret"
+	rulesText     = "text"
+	rulesSecret   = "secret"
+	rulesCounters = "counters"
 )
 
 // keep keeps the text of rules that were set by command, unless it is nil, and the secret, unless one is kept. Both
@@ -54,6 +55,21 @@ func (k *keptRules) keep(text []byte, secret [16]byte) error {
 	return nil
 }
 
+// keepCounters keeps what the rules have counted, unless that has not changed, or another node decides.
+func (k *keptRules) keepCounters(counters []byte) {
+	k.mu.Lock()
+	if k.follows || bytes.Equal(counters, k.values[rulesCounters]) {
+		k.mu.Unlock()
+		return
+	}
+	k.put(rulesCounters, counters)
+	dirtied := k.dirtied
+	k.mu.Unlock()
+	if dirtied != nil {
+		dirtied()
+	}
+}
+
 // put sets a value. The lock is held.
 func (k *keptRules) put(name string, value []byte) {
 	if k.values == nil {
@@ -71,6 +87,13 @@ func (k *keptRules) text() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.values[rulesText]
+}
+
+// counters returns what the rules had counted, nil if nothing is kept.
+func (k *keptRules) counters() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.values[rulesCounters]
 }
 
 // secret returns the secret, and whether one is kept.

@@ -32,7 +32,7 @@ func hand(t *testing.T, how, text string, secret [16]byte, give func(*journal.Bu
 	if others := to.apply(recordsIn(t, buf.Bytes)); len(others) != 1 || others[0].Kind != 1 {
 		t.Errorf("%s: %v is not for the rules", how, others)
 	}
-	if got, ok := to.secret(); !ok || got != secret || string(to.text()) != text {
+	if got, ok := to.secret(); !ok || got != secret || string(to.text()) != text || string(to.counters()) != "counted" {
 		t.Errorf("%s: the other node keeps %q, %v (%v)", how, to.text(), got, ok)
 	}
 	if to.dirty() {
@@ -53,6 +53,13 @@ func TestKeptRulesReachOtherNodes(t *testing.T) {
 		secret[15]++ // the first one stays
 	}
 	secret[15] = 16
+	dirtied = 0
+	for range 2 {
+		k.keepCounters([]byte("counted"))
+	}
+	if dirtied != 1 {
+		t.Errorf("counters that have not changed ask for a cut: %d", dirtied)
+	}
 	if dirtied == 0 || !k.dirty() {
 		t.Fatal("the change does not ask for a cut")
 	}
@@ -76,6 +83,9 @@ func TestKeptRulesOfAFollower(t *testing.T) {
 	k.follow()
 	if err := k.keep([]byte("late"), [16]byte{1}); !errors.Is(err, server.ErrNotLeading) || k.text() != nil || k.dirty() {
 		t.Errorf("a node that does not lead keeps %q: %v", k.text(), err)
+	}
+	if k.keepCounters([]byte("late")); k.counters() != nil || k.dirty() {
+		t.Errorf("a node that does not lead keeps counters: %q", k.counters())
 	}
 	var buf journal.Buffer
 	buf.Set(1, rulesKind, []byte(rulesText), []byte("the leader's"))

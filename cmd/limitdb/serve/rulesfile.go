@@ -124,16 +124,16 @@ func (p *process) rulesLoaded() {
 	if secret, ok := p.kept.secret(); ok {
 		p.server.Rules().SetSecret(secret)
 	}
-	if p.rules != nil {
-		return
+	if p.rules == nil {
+		text := p.kept.text()
+		if text == nil {
+			text = []byte(rules.Empty)
+		}
+		if _, err := p.server.Rules().Load(text); err != nil {
+			p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
+		}
 	}
-	text := p.kept.text()
-	if text == nil {
-		text = []byte(rules.Empty)
-	}
-	if _, err := p.server.Rules().Load(text); err != nil {
-		p.log.Error("the rules that were kept with the data have a mistake, the old ones stay in force", "err", err)
-	}
+	p.countersLoaded()
 }
 
 // keepSecret keeps the secret that is hashed with long identities, if a file has the rules. Without a file, the first

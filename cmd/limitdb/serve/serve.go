@@ -118,6 +118,7 @@ func (p *process) run() (err error) {
 	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
+	background.Go(func() { p.keepRuleCounters(ctx) })
 	if p.rules != nil {
 		background.Go(func() { p.watchRules(ctx) })
 	}
@@ -147,6 +148,7 @@ func (p *process) run() (err error) {
 
 	now, err = p.wait(signals)
 	if err == nil && !now {
+		p.keepCounters() // a node that leads no more keeps nothing
 		p.replica.leave()
 	}
 	p.notify(daemon.SdNotifyStopping)
@@ -213,6 +215,7 @@ func (p *process) build(undo *cleanups) error {
 // keepState makes the final state durable, when nothing can change any more.
 func (p *process) keepState() error {
 	defer tellIfSlow(p.log).Stop()
+	p.keepCounters()
 	if p.saves && p.durable.store.Load() != nil {
 		if err := p.server.Snapshot(); err != nil {
 			p.log.Error("the last snapshot failed", "err", err)
