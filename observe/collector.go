@@ -46,7 +46,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		durable:  durabilityScalars(),
 		cluster:  replicationScalars(),
 
-		build:     describe("build_info", "Always 1; the labels tell what is running.", "version", "goversion"),
+		build:     describe("build_info", "Always 1; the labels say what is running.", "version", "goversion"),
 		rejected:  describe("connections_rejected_total", "Connections turned away, by reason.", "reason"),
 		closed:    describe("connections_closed_total", "Connections that ended, by reason.", "reason"),
 		calls:     describe("commands_total", "Calls of each command, those answered with an error included.", "command"),

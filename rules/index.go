@@ -45,7 +45,7 @@ const (
 	atEnd
 )
 
-// places returns where a condition can be filed.
+// place returns where a condition can be filed.
 func (c *condition) place() place {
 	if value, ok := c.pattern.exact(); ok {
 		return place{c.field, atExact, value}

@@ -167,6 +167,43 @@ func TestWorkOnALargeFileHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// TestTooMuchWorkOnRules checks that only a few commands may wait with a file of rules.
+func TestTooMuchWorkOnRules(t *testing.T) {
+	const text = "version: 1\nnamespaces: {a: [{name: x, limit: 1/m}]}"
+	ts := withRules(t, text)
+	begun, end := make(chan bool), make(chan bool)
+	ts.rules.Source.Keep = func([]byte, [16]byte) error {
+		ts.rules.Source.Keep = nil
+		close(begun)
+		<-end
+		return nil
+	}
+	var waiting []*testClient
+	for i := range 16 {
+		c := ts.client()
+		waiting = append(waiting, c)
+		if got := c.raw(string(encode("RL.RULES", "LOAD", text))); got != "" {
+			t.Fatal(got)
+		}
+		if i == 0 {
+			<-begun // the first change is being kept
+		}
+	}
+	c := ts.client()
+	for _, words := range [][]string{{"LOAD", text}, {"VALIDATE", text}, {"GET", "a"}, {"MODE", "a", "x", "off"}} {
+		if got := line(c.do(append([]string{"RL.RULES"}, words...)...)); got != "-ERR too many commands work on the rules: try again later" {
+			t.Errorf("%s: %s", words[0], got)
+		}
+	}
+	close(end)
+	for _, w := range waiting {
+		if got := w.resume(); !strings.HasPrefix(got, "*8\r\n$5\r\nadded\r\n") {
+			t.Error(got)
+		}
+	}
+	c.inTurn([]string{"RL.RULES", "LOAD", text, `["added" [] "changed" [] "removed" [] "same" 1]`})
+}
+
 // TestRulesInAClusterWait checks that the reply to a change of the rules waits for a majority of the nodes, also with
 // raft-ack leader, and that a node that no longer leads changes nothing.
 func TestRulesInAClusterWait(t *testing.T) {

@@ -48,7 +48,8 @@ type Book struct {
 	secret atomic.Pointer[[16]byte] // hashed with long identities
 	pool   sync.Pool                // of *check
 
-	mu       sync.Mutex // held while the rules change
+	working  atomic.Int32 // commands that change the rules or read their file, or wait for that
+	mu       sync.Mutex   // held while the rules change
 	counters map[string]*stats.RuleCounters
 	problem  atomic.Pointer[string] // why the last change failed; nil: it did not
 	changes  atomic.Uint64

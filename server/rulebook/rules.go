@@ -63,11 +63,23 @@ func (b *Book) failChange(c *call, err error) {
 	c.Fail(changeError(err))
 }
 
-// change runs a change in the background, since parsing a large file takes longer than a turn, and
-// replies with what has changed.
+// maxWork is how many commands may work on the file of rules, or wait for that: each has up to rules.MaxText bytes.
+const maxWork = 16
+
+// work runs fn in the background, since parsing a large file takes longer than a turn, and then reply.
+func (b *Book) work(c *call, fn func() error, reply func(err error)) {
+	if b.working.Add(1) > maxWork {
+		b.working.Add(-1)
+		c.Fail("ERR too many commands work on the rules: try again later")
+		return
+	}
+	c.Client.Background(func() error { defer b.working.Add(-1); return fn() }, reply)
+}
+
+// change changes the rules, and replies with what has changed.
 func (b *Book) change(c *call, change func() (rules.Changes, error)) {
 	var done rules.Changes
-	c.Client.Background(func() (err error) { done, err = change(); return err }, func(err error) {
+	b.work(c, func() (err error) { done, err = change(); return err }, func(err error) {
 		if err != nil {
 			b.failChange(c, err)
 			return
@@ -134,7 +146,7 @@ func (b *Book) mode(c *call) {
 		c.Fail("ERR mode must be enforce, shadow or off: " + resp.Quote(c.Args[4]))
 		return
 	}
-	c.Client.Background(func() error { return b.SetMode(ns, name, mode) }, func(err error) {
+	b.work(c, func() error { return b.SetMode(ns, name, mode) }, func(err error) {
 		if err != nil {
 			b.failChange(c, err)
 			return
@@ -206,7 +218,7 @@ func (b *Book) get(c *call) {
 	}
 	ns := string(c.Args[2])
 	var text []byte
-	c.Client.Background(func() (err error) {
+	b.work(c, func() (err error) {
 		b.mu.Lock() // one large file at a time
 		defer b.mu.Unlock()
 		text, err = b.Set().Excerpt(ns, name)
