@@ -23,6 +23,7 @@ type ruleSimulation struct {
 	ns     *rules.Namespace
 	fields []string // of the trace, as the rules name them
 	names  []string // the same, as the trace names them
+	absent []string // those that no request has had
 	query  rules.Query
 	ledger rules.Ledger
 	now    int64
@@ -61,7 +62,7 @@ func newRuleSimulation(file, namespace string, fields []string) (*ruleSimulation
 		return nil, fmt.Errorf("%s has no namespace %q: name one with --namespace", file, namespace)
 	}
 	r.fields = r.ns.Fields()
-	r.names = slices.Clone(r.fields)
+	r.names, r.absent = slices.Clone(r.fields), slices.Clone(r.fields)
 	for _, f := range fields {
 		field, name, ok := strings.Cut(f, "=")
 		at := slices.Index(r.fields, field)
@@ -119,6 +120,9 @@ func (r *ruleSimulation) add(req *simulate.Request) error {
 		if v == nil {
 			continue
 		}
+		if at := slices.Index(r.absent, r.fields[i]); at >= 0 {
+			r.absent = slices.Delete(r.absent, at, at+1)
+		}
 		if err := q.Add([]byte(r.fields[i]), v); err != nil {
 			return err
 		}
@@ -174,7 +178,11 @@ func (r *ruleSimulation) write(w io.Writer, asJSON bool) error {
 	for _, n := range res.Rules {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", n.Name, n.Mode, n.Matched, n.Denied, n.Shadow, n.Candidate)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || len(r.absent) == 0 || res.Requests == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nNo request has these fields: %s. If the trace names one otherwise, say so: --field %s=NAME\n", strings.Join(r.absent, ", "), r.absent[0])
+	return err
 }
 
 // runRules replays files through rules.

@@ -41,6 +41,9 @@ path  shadow   3        0       2               0
 	if out, errOut, _ := simulateRun(t, log+log+log, "--rules", file, "--json", "-"); !strings.Contains(out, `"denied": 1,`) || !strings.Contains(out, `"shadow_denied": 2`) {
 		t.Errorf("%s%s", out, errOut)
 	}
+	if out, _, _ := simulateRun(t, "time,path,n\n0,/x,1\n", "--rules", file, "-"); !strings.HasSuffix(out, "\n\nNo request has these fields: addr, user. If the trace names one otherwise, say so: --field addr=NAME\n") {
+		t.Error(out)
+	}
 	for _, args := range [][]string{
 		{"--rules", file, "--limit", "1/s", "-"},
 		{"--rules", file, "--namespace", "b", "-"},
