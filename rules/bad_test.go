@@ -36,7 +36,9 @@ func TestBadFiles(t *testing.T) {
 		{"version: 1\nnamespaces: {}\n‸plan: {}", `the file has no field "plan"; did you mean "plans"?`},
 		{"version: 1\n‸namespaces: [", "did not find expected node content"},
 		{"version: 1\nnamespaces:\n  a:\n    ‸- {name: x, limit: 1/s\n    - {name: y, limit: 1/s}\n", "did not find expected ',' or '}'"},
-		{"version: 1\nnamespaces:\n  a:\n    ‸- {name: x, limit: 1/s}}\n    - {name: y, limit: 1/s}\n", "did not find expected '-' indicator"},
+		{"version: 1\nnamespaces:\n  a:\n    - {name: x, limit: 1/s}}\n    ‸- {name: y, limit: 1/s}\n", "did not find expected '-' indicator"}, // after the bracket
+		{"version: 1\nnamespaces:\n  a:\n    - name: x\n      limit: 1/s\n     ‸mode: off\n\n    - name: y\n", "did not find expected '-' indicator"},
+		{"version: 1\nnamespaces:\n  a:\n    - name: x\n   ‸limit: 1/s\n    - name: y\n", "did not find expected key"},
 		{"version: 1\nnamespaces:\n  ‸a: [1, 2\nb: 3\n", "did not find expected ',' or ']'"},
 		{"‸{version: 1", "did not find expected ',' or '}'"},
 		{"version: 1\nnamespaces:\n  a:\n    - name: x\n      limit: 1/s\n       ‸mode: off\n", "mapping values are not allowed in this context"},

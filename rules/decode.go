@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -82,21 +83,42 @@ func parseTree(text []byte) (*yaml.Node, error) {
 	if err := countMarks(text); err != nil {
 		return nil, Errors{err}
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
+	lines := &lineReader{rest: text}
+	dec := yaml.NewDecoder(lines)
 	var doc, second yaml.Node
 	switch err := dec.Decode(&doc); {
 	case err == io.EOF || err == nil && len(doc.Content) == 0:
 		return nil, nil
 	case err != nil:
-		return nil, Errors{syntaxError(text, err)}
+		return nil, Errors{syntaxError(text, err, lines.n)}
 	}
 	switch err := dec.Decode(&second); {
 	case err == nil:
 		return nil, Errors{{max(second.Line, 1), max(second.Column, 1), "the file has a second document"}}
 	case err != io.EOF:
-		return nil, Errors{syntaxError(text, err)}
+		return nil, Errors{syntaxError(text, err, lines.n)}
 	}
 	return doc.Content[0], nil
+}
+
+// lineReader reads a text line by line, so that the parser has read no further than it had to.
+type lineReader struct {
+	rest []byte
+	n    int  // lines that have been read, or a part of them
+	half bool // only a part of the last one
+}
+
+func (r *lineReader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), len(r.rest))
+	n = copy(p, r.rest[:cmp.Or(bytes.IndexByte(r.rest[:n], '\n')+1, n)])
+	if !r.half {
+		r.n++
+	}
+	r.half, r.rest = p[n-1] != '\n', r.rest[n:]
+	return n, nil
 }
 
 // countMarks refuses a text of which the tree would be far larger than of any file of rules.
@@ -125,9 +147,9 @@ func countMarks(text []byte) *Error {
 	return nil
 }
 
-// syntaxError returns an error of the YAML parser, which names the line, as ours. The column is that of the first
+// syntaxError returns an error of the YAML parser, which has read so many lines, as ours. The column is that of the first
 // word of the line.
-func syntaxError(text []byte, err error) *Error {
+func syntaxError(text []byte, err error, read int) *Error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	e := &Error{1, 1, message}
 	if at := placeOf(text, message); at > 0 {
@@ -139,8 +161,13 @@ func syntaxError(text []byte, err error) *Error {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Text = message[len(m[0]):]
 	}
-	if regexp.MustCompile(`^did not find expected (['<]|key|node)`).MatchString(e.Text) {
-		e.Line++ // these count from 0, and name the line on which the list or mapping begins
+	// These errors count from 0, and name the line on which the list or mapping begins. That of brackets is of use; of
+	// others, the mistake is where the parser has stopped to read.
+	switch strings.TrimPrefix(e.Text, "did not find expected ") {
+	case "'-' indicator", "key":
+		e.Line = read
+	case "',' or ']'", "',' or '}'", "node content", "<document start>":
+		e.Line++
 	}
 	lines := bytes.Split(bytes.TrimRight(text, "\n"), []byte("\n"))
 	e.Line = min(e.Line, len(lines))
