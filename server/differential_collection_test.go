@@ -134,7 +134,7 @@ func (g *twins) listOp() twin {
 	case 3:
 		return plain("LTRIM", k, g.index(), g.pick(g.index(), g.index(), "x"))
 	case 4, 5:
-		return plain(g.pick("LPOP", "RPOP"), k).with(g.maybe(g.pick("0", "1", "2", "-1", "x"))...)
+		return plain(g.pick("LPOP", "RPOP"), k).with(g.maybe(g.pick("0", "1", "2", "-1", "x", "9223372036854775807"))...)
 	case 6:
 		return plain(g.pick("LPUSHX", "RPUSHX"), k, g.text(), g.text())
 	}

@@ -59,13 +59,14 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 
 // admit finds the command and returns the error if the script may not run it, or "".
 func (h *host) admit() string {
-	cmd := h.srv.table.find(h.Args[0])
-	if cmd == nil {
-		return "ERR Unknown Redis command called from script"
+	cmd, text := h.srv.table.find(h.Args[0]), ""
+	if cmd != nil {
+		cmd, text = cmd.resolve(h.Args)
 	}
-	cmd, text := cmd.resolve(h.Args)
 	h.cmd = cmd
 	switch {
+	case cmd == nil, text != "" && len(h.Args) > 1 && len(cmd.subs) > 0:
+		return "ERR Unknown Redis command called from script"
 	case text != "":
 		return "ERR Wrong number of args calling Redis command from script"
 	case cmd.Group == "scripting", cmd.atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
