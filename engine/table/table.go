@@ -312,16 +312,6 @@ func (t *Table) Live(now int64, sp *Spot) {
 	}
 }
 
-// Put gives the key of a spot a state and a mark. It ignores the budget if must
-// is set. Errors: ErrKey, ErrNoRoom, and those of the system; see update for
-// what may have changed.
-func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error {
-	if sp.slot == nil {
-		return t.insert(now, sp, m, state, must)
-	}
-	return t.update(now, sp, m, state, must)
-}
-
 // insert adds a key that is not in the table. Errors: ErrKey, ErrNoRoom (never
 // if must is set) and those of the system.
 func (t *Table) insert(now int64, sp *Spot, m Mark, state []byte, must bool) error {
@@ -366,12 +356,15 @@ func (t *Table) add(g *segment, h uint64, key []byte, m Mark, state, content []b
 	g.add(h, m, key, content)
 }
 
-// update replaces the state of an existing key. The new state may have been
-// written over the old one in place. Errors: ErrNoRoom for a state that grows
-// (never if must is set), and those of the system. After an error nothing has
-// changed, except that a state that was written in place and cannot be kept is
-// forgotten.
-func (t *Table) update(now int64, sp *Spot, m Mark, state []byte, must bool) error {
+// Put gives the key of a spot a state and a mark. It ignores the budget if must
+// is set. The new state of a key that is there may have been written over the old
+// one in place. Errors: ErrKey, ErrNoRoom, and those of the system. After an error
+// nothing has changed, except that a state that was written in place and cannot be
+// kept is forgotten.
+func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error {
+	if sp.slot == nil {
+		return t.insert(now, sp, m, state, must)
+	}
 	g, r := sp.g, sp.r
 	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
 		r.setMark(m)
@@ -423,7 +416,7 @@ func (t *Table) replace(now int64, sp *Spot, m Mark, state []byte, must bool) er
 	return nil
 }
 
-// updateBox is update for a state in a box. A state that has become short moves
+// updateBox is Put for a state in a box. A state that has become short moves
 // back into its record if there is room.
 func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) error {
 	r := sp.r
