@@ -34,6 +34,10 @@ func (s *session) Data(b []byte) (more bool) {
 		return false
 	}
 	s.rd.Feed(b)
+	if s.heavy && s.state == running {
+		s.heavy = false
+		s.yield(goOn)
+	}
 	more = s.run()
 	s.finish()
 	return more
@@ -117,10 +121,15 @@ func (s *session) run() (more bool) {
 	return false
 }
 
+// heavyBatch is how many ns of slow commands make a batch heavy. The next one of that session waits for its turn
+// behind the sockets, so that many clients with long scripts take as much of others' time as one.
+const heavyBatch = 20_000_000
+
 // finish ends a batch: it keeps the rest of the input, sends the replies, and updates the
 // counters and the published state.
 func (s *session) finish() {
 	ran := !s.tally.Empty() || s.slow > 0
+	s.heavy = s.slow >= heavyBatch
 	s.rd.Keep()
 	s.flush()
 	s.end()

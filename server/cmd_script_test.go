@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,6 +138,32 @@ func TestScriptThatIsEnded(t *testing.T) {
 	}
 	if got := line(c.do("EXISTS", "a")); got != "0" {
 		t.Error("the script left a key")
+	}
+}
+
+// A client whose script has taken long lets the others go first with its next command.
+func TestLongScriptsTakeTurns(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	go func() {
+		for n := 0; n == 0; _, n = ts.scripts.Sizes() {
+			runtime.Gosched()
+		}
+		ts.clock.Advance(time.Second)
+		ts.scripts.Kill()
+	}()
+	if got := c.eval("while true do end", "0"); !strings.HasPrefix(got, "-ERR Script killed") {
+		t.Fatal(got)
+	}
+	if got := c.raw("PING\r\n"); got != "" || c.conn.yields != 1 {
+		t.Errorf("it did not wait: %q", got)
+	}
+	c.s.Resume()
+	if got := string(c.conn.take()); got != "+PONG\r\n" {
+		t.Errorf("in its turn: %q", got)
+	}
+	if got := c.raw("PING\r\n"); got != "+PONG\r\n" || c.conn.yields != 1 {
+		t.Errorf("once more: %q", got)
 	}
 }
 

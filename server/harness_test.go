@@ -111,7 +111,11 @@ func encode(words ...string) []byte {
 func (c *testClient) do(words ...string) resp.Value {
 	c.t.Helper()
 	c.conn.take()
+	heavy := c.s.heavy
 	c.s.Data(encode(words...))
+	if heavy {
+		c.s.Resume() // its turn comes
+	}
 	r := bufio.NewReader(bytes.NewReader(c.conn.take()))
 	v, err := resp.ReadReply(r, 64<<20)
 	if err != nil {

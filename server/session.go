@@ -30,6 +30,7 @@ type session struct {
 	early uint32
 	tally stats.Tally
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
+	heavy bool  // the batch before took so long that the next one lets the other clients go first
 
 	authed  bool
 	eof     bool // the peer has finished sending
