@@ -210,8 +210,8 @@ func declareReplication(r *Registry, s *Settings) {
 		"After how many milliseconds without the leader a node asks the others to vote for it. Set the same on all nodes.")
 	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, 60_000, mutable,
 		"How many milliseconds a node waits for votes before it asks again; at least raft-heartbeat-timeout.")
-	s.RaftLease = g.milliseconds("raft-lease-timeout", "250", 25, 60_000, fixed,
-		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout.")
+	s.RaftLease = g.milliseconds("raft-lease-timeout", "0", 0, 60_000, fixed,
+		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout, for which 0 stands.")
 	s.RaftRedirect = g.enum("raft-redirect", "forward", []string{"forward", "moved"}, mutable,
 		"What a node does that does not lead: forward sends a client's commands to the leader, unless the client knows clusters; moved tells every client which node leads.")
 	s.RaftAck = g.enum("raft-ack", "quorum", []string{"quorum", "leader"}, mutable,

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -41,6 +42,9 @@ func (n *Node) Snapshot() error {
 func (n *Node) SetTimeouts(heartbeat, election time.Duration) error {
 	c := n.raft.ReloadableConfig()
 	c.HeartbeatTimeout, c.ElectionTimeout = orDefault(heartbeat, defaultHeartbeat), orDefault(election, defaultElection)
+	if c.HeartbeatTimeout < n.lease {
+		return fmt.Errorf("replication: the lease timeout is %v since the start, and the heartbeat timeout must not be less", n.lease)
+	}
 	return n.raft.ReloadConfig(c)
 }
 

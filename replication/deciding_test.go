@@ -13,6 +13,9 @@ func TestLeaderStopsDeciding(t *testing.T) {
 		c := newCluster(t, 7, 3)
 		defer c.close()
 		m := c.leader()
+		if m.node.SetTimeouts(m.node.lease-1, time.Second) == nil {
+			t.Error("a heartbeat timeout below the lease timeout is accepted")
+		}
 		// decides has the node decide each millisecond, and returns for how long it does.
 		decides := func() (took time.Duration) {
 			began := time.Now()

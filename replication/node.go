@@ -32,7 +32,8 @@ type Options struct {
 	// Agree returns what all nodes must have alike, by its name. Nodes compare it, and warn.
 	Agree func() map[string]string
 	// Heartbeat is after how long without the leader a node asks for votes, Election how long it waits for them,
-	// Lease after how long without a majority a leader steps down. 0 for the defaults.
+	// Lease after how long without a majority a leader steps down. 0 for the defaults; that of Lease is Heartbeat, since a shorter one
+	// elects another leader after a stall that no follower has noticed.
 	Heartbeat, Election, Lease time.Duration
 	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0 for the defaults.
 	SnapshotBytes, TrailingBytes int64
@@ -128,7 +129,6 @@ type parts struct {
 const (
 	defaultHeartbeat = 500 * time.Millisecond
 	defaultElection  = 500 * time.Millisecond
-	defaultLease     = 250 * time.Millisecond
 )
 
 // config is Raft's, see PROTOCOL.md for the reasons.
@@ -137,7 +137,7 @@ func (o *Options) config() *raft.Config {
 	c.LocalID = raft.ServerID(o.server)
 	c.HeartbeatTimeout = orDefault(o.Heartbeat, defaultHeartbeat)
 	c.ElectionTimeout = orDefault(o.Election, defaultElection)
-	c.LeaderLeaseTimeout = orDefault(o.Lease, min(defaultLease, c.HeartbeatTimeout))
+	c.LeaderLeaseTimeout = orDefault(o.Lease, c.HeartbeatTimeout)
 	c.MaxAppendEntries = 16
 	c.BatchApplyCh = false
 	c.ShutdownOnRemove = false

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"errors"
 	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestForwardedClientIsServedAsWritten checks statements of docs/replication.md about clients of a node that does not lead.
@@ -74,4 +76,51 @@ func TestForwardedClientIsServedAsWritten(t *testing.T) {
 	// CLIENT CACHING YES cannot be forwarded.
 	c.send("HELLO 3\r\n", 1)
 	c.gets("CLIENT TRACKING ON OPTIN\r\nCLIENT CACHING YES\r\nGET foo\r\n", "OK", "OK", "-MOVED 12182 127.0.0.1:7", `["invalidate" ["foo"]]`)
+}
+
+// The limits on a client of another node are those of that node, but for the memory that the leader holds for it.
+func TestLimitsOfForwardedClients(t *testing.T) {
+	n := newTwoNodes(t)
+	const peek, peeked = "RL.PEEK a GCRA 1/m\r\n", "[0 1 0 -1 60000]"
+	c := n.follower.client()
+	c.gets(peek, peeked)
+	// The leader's limits close its own clients, and refuse further ones.
+	own := n.leader.client()
+	strict := []string{"timeout", "1", "auth-timeout", "1", "command-timeout", "1", "write-timeout", "1"}
+	own.do(append([]string{"CONFIG", "SET", "maxclients", "1"}, strict...)...)
+	later := n.leader.clock.Now() + int64(time.Hour)
+	n.leader.checkClients(t.Context(), later)
+	if !errors.Is(own.conn.reason(), errIdle) {
+		t.Errorf("the leader's own client: %v", own.conn.reason())
+	}
+	c.gets(peek, peeked)
+	n.follower.client().gets(peek, peeked)
+	// Those of its own node close it.
+	n.follower.client().do(append([]string{"CONFIG", "SET"}, strict...)...)
+	n.follower.checkClients(t.Context(), later)
+	if !errors.Is(c.conn.reason(), errIdle) {
+		t.Errorf("the node's client: %v", c.conn.reason())
+	}
+
+	// Replies that are longer than the leader allows, and what it holds for a client beyond its memory for all of them.
+	for directive, value := range map[string]string{"client-output-buffer-limit": "normal 65536 0 0", "maxmemory-clients": "1mb"} {
+		n := newTwoNodes(t)
+		c := n.follower.client()
+		c.gets("SETRANGE k 60000 x\r\n", "60001")
+		n.leader.client().do("CONFIG", "SET", directive, value)
+		n.primary.holds.Store(true)
+		c.s.Data([]byte(strings.Repeat("GET k\r\n", 30)))
+		for c.conn.reason() == nil {
+			n.leader.checkClients(t.Context(), n.leader.clock.Now())
+			select {
+			case <-c.conn.woken:
+				c.s.Resume()
+			default:
+				runtime.Gosched()
+			}
+		}
+		if !errors.Is(c.conn.reason(), errClosedByLead) {
+			t.Errorf("%s of the leader: %v", directive, c.conn.reason())
+		}
+	}
 }
