@@ -44,7 +44,11 @@ func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, 
 // not begun the command.
 func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call) (out []byte, begun bool, err error) {
 	st := srv.direct.Take(link)
-	if st == nil || !st.Send(appendCommand(nil, c.Args)) {
+	if st == nil {
+		return nil, false, nil
+	}
+	if !st.Send(appendCommand(nil, c.Args)) {
+		st.Close()
 		return nil, false, nil
 	}
 	srv.counters.forwarded.Add(1)

@@ -528,6 +528,51 @@ func TestForwardingDirect(t *testing.T) {
 	is(take("a"), "[0 1 0 -1 60000]")
 }
 
+// slowConn is a connection from which nothing is read while somebody else has what is in its gate.
+type slowConn struct {
+	net.Conn
+	gate chan struct{}
+}
+
+func (c *slowConn) Read(b []byte) (int, error) {
+	c.gate <- <-c.gate
+	return c.Conn.Read(b[:min(len(b), 4<<10)]) // so that it looks at the gate soon
+}
+
+// A command without a client finds the uplink full, and a stream that was kept. That stream is not forgotten.
+func TestForwardingDirectOverAFullUplink(t *testing.T) {
+	n := newTwoNodes(t)
+	n.cut()
+	near, far := net.Pipe()
+	slow := &slowConn{far, make(chan struct{}, 1)}
+	slow.gate <- struct{}{}
+	l := uplink.NewLink(near)
+	t.Cleanup(l.Close)
+	go func() { _ = n.host.Serve(slow) }()
+	n.link.Store(l)
+	if got := <-n.asks("RL.INFO", "none"); got != "nil" {
+		t.Fatal(got)
+	}
+	kept := n.follower.direct.Take(l)
+	n.follower.direct.Put(kept)
+	full := l.Open(&uplink.Client{}, &forward.Inbox{Wake: func() {}})
+	token := <-slow.gate
+	for full.Send([]byte(strings.Repeat("PING\r\n", 10_000))) {
+	}
+	d := n.follower.decideDirect([][]byte{[]byte("RL.INFO"), []byte("none")})
+	if _, begun, err := n.follower.forwardDirect(t.Context(), l, &d.call); begun || err != nil {
+		t.Errorf("begun: %v, %v", begun, err)
+	}
+	full.Close()
+	slow.gate <- token
+	for l.Open(&uplink.Client{}, &forward.Inbox{Wake: func() {}}) == nil {
+		runtime.Gosched()
+	}
+	if kept.Send(nil) {
+		t.Error("the stream that was kept is neither kept nor closed")
+	}
+}
+
 // untilEnd half-closes the client's connection, and returns the replies up to its end.
 func (c *testClient) untilEnd() (got []string) {
 	c.t.Helper()
