@@ -194,6 +194,44 @@ func TestClockAfterRestart(t *testing.T) {
 	}
 }
 
+// A clean stop notes the time, also of a store that has written nothing for long: after a new start of the machine, whose wall
+// clock may be wrong, the clock goes on from there.
+func TestClockAfterACleanStop(t *testing.T) {
+	for _, idle := range []int64{0, hour} {
+		m := newMemFS(dataDir)
+		now, id, boot := startAt, uint64(1), int64(1e9)
+		open := func(tab *table) (*Store, Loaded) {
+			s, err := Open(Options{
+				Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always,
+				Now: func() int64 { return now }, Boot: func() (uint64, int64) { return id, boot },
+				Recovering: func(l Loaded) { now = l.Now },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := s.Load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, l
+		}
+		tab := newTable(1)
+		s, _ := open(tab)
+		tab.set(1, keyOf(1), stateAt(now+24*hour, 9))
+		s.commit()
+		now, boot = now+idle, boot+idle
+		last := now
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		now, id, boot = now-2*hour, 2, 1e9
+		_, l := open(newTable(1))
+		if l.Now != last {
+			t.Errorf("idle for %v: goes on %v after the stop", time.Duration(idle), time.Duration(l.Now-last))
+		}
+	}
+}
+
 // For any number and lengths of states, those that are clamped keep the rest of their bytes, and the others
 // do not change.
 func TestClampedStatesKeepTheirBytes(t *testing.T) {
