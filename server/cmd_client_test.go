@@ -194,3 +194,19 @@ func TestShutdownAndNoPersistence(t *testing.T) {
 		[2]string{"SHUTDOWN SOON", "-" + spec.ErrSyntax},
 	)
 }
+
+// MONITOR sends what is in front of it before the first line. If CLIENT REPLY silences it, neither its reply nor a part of its own
+// line is sent.
+func TestMonitorIsSilenced(t *testing.T) {
+	ts := newTestServer(t)
+	c := ts.client()
+	line := func(words string) string { return "+1600000000.000000 [0 127.0.0.1:40000] " + words + "\r\n" }
+	want := "$20\r\n" + strings.Repeat("x", 20) + "\r\n"
+	if got := c.raw("ECHO " + strings.Repeat("x", 20) + "\r\nCLIENT REPLY SKIP\r\nMONITOR\r\n"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	want = "+PONG\r\n" + line(`"PING"`) + line(`"CLIENT" "REPLY" "SKIP"`)
+	if got := c.raw("PING\r\nCLIENT REPLY SKIP\r\nMONITOR\r\n"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

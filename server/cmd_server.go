@@ -88,7 +88,9 @@ func (c *call) clock() {
 
 func (c *call) monitor() {
 	added := c.srv.monitors.add(c.client, func() {
-		c.OK()
+		if c.client.replies == replyOn {
+			c.OK()
+		}
 		c.client.flush()
 	})
 	if !added {

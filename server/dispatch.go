@@ -26,7 +26,7 @@ func (s *session) execute(args [][]byte) {
 
 // executeSilenced runs one command and drops its reply, unless it is CLIENT REPLY ON.
 func (s *session) executeSilenced(args [][]byte) {
-	mark := len(s.call.Out)
+	s.kept = len(s.call.Out)
 	if s.replies == replySkip {
 		s.replies = replySkipping
 	}
@@ -37,7 +37,7 @@ func (s *session) executeSilenced(args [][]byte) {
 	case replySkipping:
 		s.replies = replyOn
 	}
-	s.call.Out = s.call.Out[:min(mark, len(s.call.Out))]
+	s.call.Out = s.call.Out[:min(s.kept, len(s.call.Out))]
 	s.mute = s.state != running
 }
 

@@ -36,6 +36,7 @@ type session struct {
 	eof     bool // the peer has finished sending
 	told    bool // out has a reply that reveals state, see owed
 	quiet   int  // bytes of out before that reply
+	kept    int  // bytes of out before the reply of a command that CLIENT REPLY silences
 	replies replyMode
 	mute    bool   // the parked command's reply is dropped
 	after   []byte // an invalidation that follows the parked command's reply
