@@ -331,7 +331,7 @@ func (c *call) execAll(m *multi) {
 const timeEvery = 16
 
 // errExecTime ends a transaction that has run for too long.
-var errExecTime = errors.New("Transaction ended: it has run for longer than script-time-limit")
+var errExecTime = errors.New("the transaction has ended: it has run for longer than script-time-limit")
 
 // late reports whether EXEC has run for longer than a script may, by its command i, cmd.
 func (c *call) late(i int, cmd *command) bool {

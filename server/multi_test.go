@@ -206,12 +206,12 @@ func TestExecIsBounded(t *testing.T) {
 
 	ts.Server.clock = &tiring{Fake: ts.clock, step: 20 * time.Millisecond} // script-time-limit is 1 s
 	for words, want := range map[string]string{
-		"DBSIZE":           "-ERR Transaction ended: it has run for longer than script-time-limit",
-		"KEYS x":           "-ERR Transaction ended: it has run for longer than script-time-limit",
-		"EVAL return{} 0":  "-ERR Transaction ended: it has run for longer than script-time-limit",
+		"DBSIZE":           "-ERR the transaction has ended: it has run for longer than script-time-limit",
+		"KEYS x":           "-ERR the transaction has ended: it has run for longer than script-time-limit",
+		"EVAL return{} 0":  "-ERR the transaction has ended: it has run for longer than script-time-limit",
 		"GET n":            `[1 "1" "1"`,
 		"PING":             "[1 PONG",
-		"LRANGE list 0 -1": "-ERR Transaction ended: it has run for longer than script-time-limit",
+		"LRANGE list 0 -1": "-ERR the transaction has ended: it has run for longer than script-time-limit",
 	} {
 		c.do("DEL", "n")
 		if got := queue(100, strings.Fields(words)...); !strings.HasPrefix(got, want) {
