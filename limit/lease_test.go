@@ -419,3 +419,13 @@ func TestLeaseIsNoAlgorithm(t *testing.T) {
 		t.Errorf("it parses: %v", err)
 	}
 }
+
+// The longest ID is MaxLeaseID bytes.
+func TestLongestLeaseID(t *testing.T) {
+	for n, want := range map[int]error{0: ErrLeaseID, 1: nil, MaxLeaseID: nil, MaxLeaseID + 1: ErrLeaseID} {
+		l := Lease{Limit: 1, TTL: 1, Weight: 1, ID: make([]byte, n)}
+		if err := l.Validate(); err != want {
+			t.Errorf("%d bytes: %v, want %v", n, err, want)
+		}
+	}
+}
