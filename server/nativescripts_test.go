@@ -104,7 +104,7 @@ func heldBy(c *testClient, key string) string {
 // TestNativeScriptsReadOnly checks that a handler writes nothing for EVAL_RO.
 func TestNativeScriptsReadOnly(t *testing.T) {
 	for _, spec := range knowntest.Specs() {
-		if s := known.Find(spec.SHA); s == nil || s.Name != "incr_expire" {
+		if s := known.Find(spec.SHA); s == nil || s.Name != "incr_expire" || !spec.Published() {
 			continue
 		}
 		source, err := spec.Source("..", *scriptTexts)
