@@ -250,8 +250,8 @@ func TestStopsInTheLibrary(t *testing.T) {
 	vm.meter.steps, vm.meter.memory = 1<<60, 1<<60
 	vm.meter.stop.Store(true)
 	for _, tt := range []struct {
-		library, function string
-		args              []lua.LValue
+		lib, function string
+		args          []lua.LValue
 	}{
 		{"string", "find", []lua.LValue{lua.LString(strings.Repeat("a", 100)), lua.LString(strings.Repeat(".-", 30) + "b")}},
 		{"string", "find", []lua.LValue{lua.LString(strings.Repeat("(", 100_000)), lua.LString("%b()")}},
@@ -259,10 +259,10 @@ func TestStopsInTheLibrary(t *testing.T) {
 		{"cmsgpack", "unpack", []lua.LValue{lua.LString("\x91\x01")}},
 		{"redis", "sha1hex", []lua.LValue{lua.LString("x")}},
 	} {
-		f := vm.state.GetField(vm.shared.RawGetString(tt.library), tt.function)
+		f := vm.state.GetField(vm.shared.RawGetString(tt.lib), tt.function)
 		err := vm.state.CallByParam(lua.P{Fn: f, NRet: 1, Protect: true}, tt.args...)
 		if err == nil || !strings.Contains(err.Error(), ErrStopped.Error()) {
-			t.Errorf("%s.%s: %v", tt.library, tt.function, err)
+			t.Errorf("%s.%s: %v", tt.lib, tt.function, err)
 		}
 	}
 }

@@ -43,14 +43,7 @@ func (p *process) setBudget(most int64) {
 
 // watchBudget keeps the leader's budget the smallest of all, and warns when a follower holds more than its own.
 func (r *replica) watchBudget(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, time.Second, func() {
 		smallest := int64(0)
 		for _, text := range r.node.Load().VotersSay("maxmemory") {
 			if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && (smallest == 0 || n < smallest) {
@@ -64,5 +57,5 @@ func (r *replica) watchBudget(ctx context.Context) {
 		if r.over.Swap(over) != over && over {
 			r.p.log.Warn("this node holds more than its maxmemory, since it holds all that the cluster has", "maxmemory", own)
 		}
-	}
+	})
 }

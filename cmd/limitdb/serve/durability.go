@@ -366,18 +366,11 @@ func (d *durability) stats() stats.Durability {
 
 // savePoints makes the snapshots that save asks for.
 func (d *durability) savePoints(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	started := d.p.clock.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, time.Second, func() {
 		st := d.stats()
 		if !st.Kept || st.Loading || st.Snapshotting {
-			continue
+			return
 		}
 		since := time.Duration(d.p.clock.Now() - max(started, st.SnapshotBegan))
 		changes := d.p.server.ChangesSinceSnapshot()
@@ -390,7 +383,7 @@ func (d *durability) savePoints(ctx context.Context) {
 			}
 			break
 		}
-	}
+	})
 }
 
 // errLog wraps the error that ends a process whose replies cannot be made durable.

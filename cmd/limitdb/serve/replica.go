@@ -145,18 +145,11 @@ const (
 // sweep removes what has expired at the replicated time while this node makes no decisions. At other times
 // the server does it.
 func (r *replica) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepPause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, sweepPause, func() {
 		if node := r.node.Load(); node.Turn() == 0 {
 			r.states.Load().Sweep(node.Expired(), sweepSlots)
 		}
-	}
+	})
 }
 
 // The methods below implement replication.Table.

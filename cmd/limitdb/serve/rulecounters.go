@@ -17,16 +17,7 @@ const countersEvery = time.Minute
 
 // keepRuleCounters keeps the counters until ctx ends.
 func (p *process) keepRuleCounters(ctx context.Context) {
-	tick := time.NewTicker(countersEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			p.keepCounters()
-		}
-	}
+	every(ctx, countersEvery, p.keepCounters)
 }
 
 // keepCounters keeps the counters as JSON, if they are not too many.

@@ -400,19 +400,10 @@ func (p *process) ready() error {
 
 // slewClock keeps the clock of decisions close to the machine's.
 func (p *process) slewClock(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if p.replica != nil {
-				continue // the cluster sets the time
-			}
-			p.reloads.clockOffset.Store(p.clock.Slew())
-		}
+	if p.replica != nil {
+		return // the cluster sets the time
 	}
+	every(ctx, time.Second, func() { p.reloads.clockOffset.Store(p.clock.Slew()) })
 }
 
 // notify notifies systemd, if the configuration says that it supervises.
