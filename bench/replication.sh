@@ -9,7 +9,7 @@
 # snapshot    a snapshot of KEYS keys on a node, decisions meanwhile, and a restart from it
 # failover    kill -9 of the leader to the next decision, KILLS times
 #
-# SECONDS_EACH, ROUNDS, KEYS and KILLS make it shorter. The data are in DATA, or in a folder in bench/.
+# SECONDS_EACH, ROUNDS, KEYS and KILLS make it shorter. RATE is the requests a second of latency. The data are in DATA, or in a folder in bench/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -106,10 +106,11 @@ latency() {
   [[ -n ${three:-} ]] || cluster
   local peak json
   peak=$(load "$three" -c 50 -P 64 -d "${each}s" -- "${command[@]}" | field requests_per_second)
-  json=$(load "$three" -c 50 -P 64 --rate $((${peak%.*} / 2)) -w 1s -d "$((2 * each))s" -- "${command[@]}")
+  local rate=${RATE:-$((${peak%.*} / 2))}
+  json=$(load "$three" -c 50 -P 64 --rate "$rate" -w 1s -d "$((2 * each))s" -- "${command[@]}")
   echo "### Latency at half of the peak"
   echo
-  echo "Three nodes, $((${peak%.*} / 2)) requests a second, open loop: p50 $(ms "$json" p50), p99 $(ms "$json" p99), p99.9 $(ms "$json" p999), longest $(ms "$json" max)."
+  echo "Three nodes, $rate requests a second, open loop: p50 $(ms "$json" p50), p99 $(ms "$json" p99), p99.9 $(ms "$json" p999), longest $(ms "$json" max)."
   echo
 }
 ms() { awk -v ns="$(field "$2" <<<"$1")" 'BEGIN {printf "%.1f ms", ns / 1e6}'; }
