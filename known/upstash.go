@@ -190,7 +190,7 @@ func (s upstashSliding) take(r *Run) bool {
 	return true
 }
 
-// get replies with what is left if the limit is dynamic, and with what is used otherwise.
+// get replies with the remaining requests if the limit is dynamic, else with the number used.
 func (s upstashSliding) get(r *Run) bool {
 	_, count, before, limit, ok := s.open(r)
 	used := before + float64(count)

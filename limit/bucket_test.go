@@ -14,8 +14,7 @@ type bucketModel struct {
 	missing, period, most *big.Int
 }
 
-// queueModel is the model of QUEUE: what is used is the time, whatever the pace
-// of those in the queue.
+// queueModel is the model of QUEUE. The queue is measured in time, whatever the pace of the requests in it.
 type queueModel struct{ bucketModel }
 
 // leakyModel cannot be reserved.

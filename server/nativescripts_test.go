@@ -30,13 +30,7 @@ func TestNativeScripts(t *testing.T) {
 			continue
 		}
 		t.Run(spec.SHA[:8], func(t *testing.T) {
-			source, err := spec.Source("..", *scriptTexts)
-			if errors.Is(err, fs.ErrNotExist) && os.Getenv("LIMITDB_E2E") != "1" {
-				t.Skipf("scripts/install-test-tools installs it: %v", err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := scriptText(t, &spec)
 			compareWithLua(t, &spec, source)
 		})
 	}
@@ -101,19 +95,36 @@ func heldBy(c *testClient, key string) string {
 	return fmt.Sprintln(kind, line(c.do(words...)), line(c.do("PTTL", key)))
 }
 
+// scriptText returns the text of a script.
+func scriptText(t *testing.T, spec *knowntest.Spec) string {
+	t.Helper()
+	source, err := spec.Source("..", *scriptTexts)
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("LIMITDB_E2E") != "1" {
+		t.Skipf("scripts/install-test-tools installs it: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// publishedScripts returns the texts of the scripts with a handler's name that are in packages which the tests install. There is one at least.
+func publishedScripts(t *testing.T, name string) (sources []string) {
+	t.Helper()
+	for _, spec := range knowntest.Specs() {
+		if s := known.Find(spec.SHA); s != nil && s.Name == name && spec.Published() {
+			sources = append(sources, scriptText(t, &spec))
+		}
+	}
+	if len(sources) == 0 {
+		t.Fatalf("no package has a script for the handler %s", name)
+	}
+	return sources
+}
+
 // TestNativeScriptsReadOnly checks that a handler writes nothing for EVAL_RO.
 func TestNativeScriptsReadOnly(t *testing.T) {
-	for _, spec := range knowntest.Specs() {
-		if s := known.Find(spec.SHA); s == nil || s.Name != "incr_expire" || !spec.Published() {
-			continue
-		}
-		source, err := spec.Source("..", *scriptTexts)
-		if errors.Is(err, fs.ErrNotExist) && os.Getenv("LIMITDB_E2E") != "1" {
-			t.Skipf("scripts/install-test-tools installs it: %v", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, source := range publishedScripts(t, "incr_expire") {
 		c := newTestServer(t).client()
 		if got := line(c.do("EVAL_RO", source, "1", "k", "10", "1")); !strings.Contains(got, "Write commands are not allowed") {
 			t.Errorf("EVAL_RO replies %s", got)

@@ -1,9 +1,6 @@
 package server
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,8 +8,6 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/journal"
-	"limitdb/known"
-	"limitdb/known/knowntest"
 )
 
 // replayed is what the engine of a test has recorded, and another engine that replays it.
@@ -106,26 +101,16 @@ func TestChangesOfLongValuesAreSmall(t *testing.T) {
 
 // The same holds for a script that runs in Go.
 func TestScriptsChangeLongValuesInParts(t *testing.T) {
-	for _, spec := range knowntest.Specs() {
-		if s := known.Find(spec.SHA); s == nil || s.Name != "acquire_moving_window" || !spec.Published() {
-			continue
-		}
-		source, err := spec.Source("..", *scriptTexts)
-		if errors.Is(err, fs.ErrNotExist) && os.Getenv("LIMITDB_E2E") != "1" {
-			t.Skipf("scripts/install-test-tools installs it: %v", err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, source := range publishedScripts(t, "acquire_moving_window") {
 		ts := newTestServer(t)
 		c, log := ts.client(), ts.replayed()
 		for i := range 1000 {
 			now := strconv.FormatInt(ts.clock.Now()/int64(time.Second)+int64(i), 10)
 			if got := line(c.do("EVAL", source, "1", "k", now, "900", "100", "1")); got != "1" {
-				t.Fatalf("%s, call %d: %s", spec.SHA, i, got)
+				t.Fatalf("%.60q, call %d: %s", source, i, got)
 			}
 			if n := log.drain(); i > 50 && n > 250 {
-				t.Fatalf("%s, call %d: %d bytes", spec.SHA, i, n)
+				t.Fatalf("%.60q, call %d: %d bytes", source, i, n)
 			}
 		}
 		log.check()
