@@ -110,7 +110,7 @@ func edge() Traffic {
 			}
 		}
 	}
-	return Traffic{"on-off at the edge", "24 callers, each 240 times around every other full minute, 6 s before to 6 s after, and else not at all", s.sorted()}
+	return Traffic{"on-off at the edge", "24 callers, each with 240 requests around every other full minute, from 6 s before to 6 s after, and none at other times", s.sorted()}
 }
 
 // zipf has callers of which a few ask for most, as on a public service, perSecond in total, and some more
