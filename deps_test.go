@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 var inside = map[string][]string{
 	"cmd/limitdb/cli": {"resp", "rules"},
 
-	"server/forward":  {"uplink"},
+	"server/forward":  {"server/waiters", "uplink"},
 	"server/latency":  {"internal/stats", "resp", "server/handler", "server/spec"},
 	"server/scripts":  {"known", "script"},
 	"server/pubsub":   {"internal/glob"},
@@ -59,6 +59,7 @@ var inside = map[string][]string{
 	"server/info":     {"internal/stats", "resp"},
 	"server/cluster":  {"engine", "internal/stats", "resp", "server/handler", "server/info", "server/keys", "server/spec", "uplink"},
 	"server/rulebook": {"engine", "internal/clock", "internal/decisionlog", "internal/stats", "limit", "resp", "rules", "server/cluster", "server/handler", "server/keys", "server/limits", "server/request", "server/spec"},
+	"server/waiters":  {},
 	"server/table":    {"internal/glob", "resp", "server/handler", "server/spec"},
 	"server/limits":   {"engine", "internal/decisionlog", "limit", "resp", "server/handler", "server/keys", "server/request", "server/spec"},
 }

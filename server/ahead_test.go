@@ -104,9 +104,9 @@ func (ts *testServer) patient(c *testClient, in string) string {
 	for c.s.state != running {
 		if c.s.held != nil {
 			ts.pause.stop()
-		} else if until, waits := ts.authDelays.until[c.s]; waits {
+		} else if until, waits := ts.authDelays.Until(c.conn); waits {
 			ts.clock.Set(until)
-			ts.authDelays.release(until)
+			ts.authDelays.Release(until)
 		} else {
 			ts.clock.Set(ts.engine.Wake(ts.clock.Now()))
 			ts.engine.Wake(ts.clock.Now())

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
-	"sync"
 	"time"
 
 	"limitdb/limit"
@@ -71,7 +70,7 @@ func (c *call) refuseLogin() {
 		c.turnAway()
 	case d.Wait <= 0:
 		c.Fail(errWrongPass)
-	case !c.srv.authDelays.add(c.client, c.Now+d.Wait, c.srv.set.MaxClients.Get()/authShare):
+	case !c.srv.authDelays.Add(c.client.conn, c.Now+d.Wait, max(1, c.srv.set.MaxClients.Get()/authShare)):
 		c.turnAway()
 	default:
 		cmd, until := c.cmd, c.Now+d.Wait
@@ -93,43 +92,6 @@ func (c *call) turnAway() {
 
 // authShare bounds the clients that wait for the reply to a wrong password: one in authShare of maxclients.
 const authShare = 8
-
-// authDelays are the sessions that wait for the reply to a wrong password.
-type authDelays struct {
-	mu    sync.Mutex         // guards until
-	until map[*session]int64 // ns of Unix time
-}
-
-func (a *authDelays) init() { a.until = make(map[*session]int64) }
-
-// add arranges for s to be woken at the time until. It returns false if most sessions wait already.
-func (a *authDelays) add(s *session, until, most int64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if int64(len(a.until)) >= max(1, most) {
-		return false
-	}
-	a.until[s] = until
-	return true
-}
-
-// release wakes the sessions that have waited long enough.
-func (a *authDelays) release(now int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for s, until := range a.until {
-		if now >= until {
-			delete(a.until, s)
-			s.conn.Wake()
-		}
-	}
-}
-
-func (a *authDelays) remove(s *session) {
-	a.mu.Lock()
-	delete(a.until, s)
-	a.mu.Unlock()
-}
 
 // hostOf returns the name under which failed AUTH attempts are counted: the IPv4 address, the
 // /64 network of an IPv6 address, since one machine may have all of it, or the word local.

@@ -15,7 +15,7 @@ func (c *testClient) guess() string { return c.raw(string(encode("AUTH", "guess"
 // pass advances the clock and releases the clients that have waited long enough.
 func (ts *testServer) passAuth(d time.Duration) {
 	ts.clock.Advance(d)
-	ts.authDelays.release(ts.clock.Now())
+	ts.authDelays.Release(ts.clock.Now())
 }
 
 const wrongReply = "-" + errWrongPass + "\r\n"
@@ -71,7 +71,7 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 	if got := second.resume(); got != wrongReply {
 		t.Errorf("after two seconds: %q", got)
 	}
-	if n := len(ts.authDelays.until); n != 0 {
+	if n := ts.authDelays.Len(); n != 0 {
 		t.Errorf("%d clients wait", n)
 	}
 }

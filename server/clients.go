@@ -144,8 +144,8 @@ func (srv *Server) forget(s *session, reason error) {
 		s.dropSubscriptions()
 	}
 	s.endMulti()
-	srv.pause.remove(s)
-	srv.authDelays.remove(s)
+	srv.pause.held.Remove(s.conn)
+	srv.authDelays.Remove(s.conn)
 	if s.fwd != nil {
 		s.closeStream()
 		srv.leaderless.Remove(s.conn)

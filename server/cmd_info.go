@@ -148,7 +148,7 @@ func (t *infoText) clients() {
 	t.Field("client_recent_max_input_buffer", srv.queryMost.Load())
 	t.Field("client_recent_max_output_buffer", srv.unsentMost.Load())
 	t.Field("blocked_clients", srv.parked.Load())
-	t.Field("paused_clients", srv.pause.held())
+	t.Field("paused_clients", srv.pause.held.Len())
 	t.Field("tracking_clients", 0)
 	t.Field("pubsub_clients", srv.subscribed.Load())
 	t.Field("watching_clients", 0)

@@ -27,7 +27,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.checkClients(ctx, now)
 			srv.pause.expire(now)
 			srv.scripts.Expire(now - int64(srv.set.ScriptTimeLimit.Get()))
-			srv.authDelays.release(now)
+			srv.authDelays.Release(now)
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
 			if b := srv.states().Bytes(); b > srv.peakBytes.Load() {

@@ -27,7 +27,7 @@ func (srv *Server) Figures() Figures {
 	f := Figures{
 		Version: srv.version, Uptime: srv.clock.Now() - srv.started,
 		Clients: int64(srv.clients.count()), MaxClients: srv.set.MaxClients.Get(),
-		Parked: srv.parked.Load(), Paused: int64(srv.pause.held()), Monitors: int64(srv.monitors.count()),
+		Parked: srv.parked.Load(), Paused: int64(srv.pause.held.Len()), Monitors: int64(srv.monitors.count()),
 		BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.clientsBudget(),
 		RejectedMax: c.rejected.Load(), RejectedMode: c.denied.Load(),
 		AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),

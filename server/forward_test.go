@@ -426,7 +426,7 @@ func (n *twoNodes) asks(words ...string) <-chan string {
 // refused runs the session until it waits for a leader.
 func (n *twoNodes) refused(c *testClient) {
 	for {
-		if n.follower.leaderless.Has(c.conn) {
+		if _, waits := n.follower.leaderless.Until(c.conn); waits {
 			return
 		}
 		<-c.conn.woken

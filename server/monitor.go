@@ -22,11 +22,6 @@ type monitors struct {
 	set map[*session]bool
 }
 
-func (m *monitors) init(srv *Server) {
-	m.srv = srv
-	m.set = make(map[*session]bool)
-}
-
 // add makes s a monitor, and reports whether there was room for it. It calls ready before it
 // gives s the first line.
 func (m *monitors) add(s *session, ready func()) bool {

@@ -51,9 +51,8 @@ func New(o Options) *Server {
 	srv.direct.Client = uplink.Client{Remote: directAddr, Local: directAddr, Unix: true, RESP3: true}
 	srv.parts.Settings, srv.parts.Decisions, srv.parts.Clustered = o.Settings, o.Decisions, o.Replication != nil
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
-	srv.monitors.init(srv)
-	srv.pause.init(srv)
-	srv.authDelays.init()
+	srv.monitors = monitors{srv: srv, set: map[*session]bool{}}
+	srv.pause.srv = srv
 	srv.wide = func(name []byte) bool {
 		c := srv.table.find(name)
 		return c != nil && c.Flags&spec.Wide != 0

@@ -6,21 +6,17 @@ import (
 	"time"
 
 	"limitdb/server/spec"
+	"limitdb/server/waiters"
 )
 
 // pause is the state of CLIENT PAUSE, which holds commands back until a time.
 type pause struct {
-	srv     *Server
-	mu      sync.Mutex // guards all below
-	until   int64      // ns of Unix time; 0: not paused
-	all     bool       // every command, or writes only
-	timer   *time.Timer
-	waiting map[*session]bool
-}
-
-func (p *pause) init(srv *Server) {
-	p.srv = srv
-	p.waiting = make(map[*session]bool)
+	srv   *Server
+	mu    sync.Mutex // guards all below
+	until int64      // ns of Unix time; 0: not paused
+	all   bool       // every command, or writes only
+	timer *time.Timer
+	held  waiters.Set // sessions that wait for the end
 }
 
 // start pauses until a time. If a pause is on already, the later end and the stronger kind
@@ -44,11 +40,7 @@ func (p *pause) start(now, until int64, all bool) {
 func (p *pause) holds(s *session, cmd *command) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.applies(cmd) {
-		return false
-	}
-	p.waiting[s] = true
-	return true
+	return p.applies(cmd) && p.held.Add(s.conn, math.MaxInt64, math.MaxInt64)
 }
 
 // stops reports whether cmd may not run now, for a caller that cannot wait.
@@ -72,8 +64,8 @@ func (p *pause) stop() { p.expire(math.MaxInt64) }
 // expire does the same as stop if the pause's end is not after now.
 func (p *pause) expire(now int64) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.until == 0 || now < p.until {
-		p.mu.Unlock()
 		return
 	}
 	p.until = 0
@@ -82,23 +74,5 @@ func (p *pause) expire(now int64) {
 		p.timer.Stop()
 		p.timer = nil
 	}
-	woken := p.waiting
-	p.waiting = make(map[*session]bool)
-	p.mu.Unlock()
-	for s := range woken {
-		s.conn.Wake()
-	}
-}
-
-func (p *pause) remove(s *session) {
-	p.mu.Lock()
-	delete(p.waiting, s)
-	p.mu.Unlock()
-}
-
-// held returns the number of sessions that wait for the end of the pause.
-func (p *pause) held() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.waiting)
+	p.held.Release(math.MaxInt64)
 }

@@ -21,6 +21,7 @@ import (
 	"limitdb/server/rulebook"
 	"limitdb/server/scripts"
 	"limitdb/server/slowlog"
+	"limitdb/server/waiters"
 )
 
 // redisVersion is the version of Redis whose replies clients may expect.
@@ -99,7 +100,7 @@ type Server struct {
 	// authLimiter limits failed AUTH attempts by address. It is an engine of the server's own.
 	authLimiter *engine.Engine
 	authLimit   limit.Limit
-	authDelays  authDelays
+	authDelays  waiters.Set // clients that wait for the reply to a wrong password
 
 	durable    durable
 	leaderless forward.Leaderless

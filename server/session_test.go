@@ -111,7 +111,7 @@ func TestPauseHoldsCommandsBack(t *testing.T) {
 	if c.s.Data([]byte("ECHO more\r\n")); string(c.conn.take()) != "" {
 		t.Fatal("answered while parked")
 	}
-	if n := ts.pause.held(); n != 1 {
+	if n := ts.pause.held.Len(); n != 1 {
 		t.Fatalf("%d held", n)
 	}
 	admin.do("CLIENT", "UNPAUSE")
@@ -128,7 +128,7 @@ func TestPauseEndsByTheClock(t *testing.T) {
 	c.raw("PING\r\n")
 	ts.clock.Advance(499 * time.Millisecond)
 	ts.pause.expire(ts.clock.Now())
-	if ts.pause.held() != 1 {
+	if ts.pause.held.Len() != 1 {
 		t.Fatal("ended too early")
 	}
 	ts.clock.Advance(time.Millisecond)
@@ -151,7 +151,7 @@ func TestPausesCombine(t *testing.T) {
 		}
 		ts.clock.Advance(199 * time.Millisecond)
 		ts.pause.expire(ts.clock.Now())
-		if ts.pause.held() != 1 {
+		if ts.pause.held.Len() != 1 {
 			t.Errorf("%s, %s: ended too early", test.first, test.second)
 		}
 		ts.clock.Advance(time.Millisecond)
