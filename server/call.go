@@ -9,7 +9,7 @@ import (
 
 // A call is one run of a command: everything that a handler receives, and the reply that it
 // writes. A session reuses one call. A call may also belong to no client, as in a transaction
-// or a script: see Server.run. Handlers of the packages below get only its inner part.
+// or a script: see runAlone. Handlers of the packages below get only its inner part.
 type call struct {
 	srv    *Server
 	client *session // the client that sent the command; nil: no client

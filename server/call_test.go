@@ -16,11 +16,12 @@ func (ts *testServer) alone(words ...string) resp.Value {
 	for i, w := range words {
 		args[i] = []byte(w)
 	}
-	out := ts.run(nil, resp.RESP3, ts.clock.Now(), args)
-	r := bufio.NewReader(bytes.NewReader(out))
+	c := ts.newCall(ts.clock.Now(), resp.RESP3, args)
+	c.runAlone(ts.special.Load())
+	r := bufio.NewReader(bytes.NewReader(c.Out))
 	v, err := resp.ReadReply(r, 64<<20)
 	if err != nil || r.Buffered() > 0 {
-		ts.t.Fatalf("%q: the reply is %q: %v", words, out, err)
+		ts.t.Fatalf("%q: the reply is %q: %v", words, c.Out, err)
 	}
 	return v
 }

@@ -120,26 +120,6 @@ func (s *session) count() {
 	}
 }
 
-// run runs a command that belongs to no client, and appends its reply to b. The caller has
-// passed the gate itself, and counts and times the command as its own. run refuses a command
-// that needs a client's connection, and decides one that would wait at once.
-func (srv *Server) run(b []byte, proto resp.Proto, now int64, args [][]byte) []byte {
-	c := srv.newCall(now, proto, args)
-	c.Out = b
-	text := ""
-	if c.cmd = srv.table.find(args[0]); c.cmd == nil {
-		text = srv.unknownCommand(args)
-	} else if c.cmd, text = c.cmd.resolve(args); text == "" {
-		text = c.refusal(srv.special.Load())
-	}
-	if text != "" {
-		c.Fail(text)
-	} else {
-		c.cmd.run(&c)
-	}
-	return c.Out
-}
-
 // find returns the command of that name, or nil. A pipeline usually repeats one command, so
 // find compares the last one first.
 func (s *session) find(name []byte) *command {

@@ -27,11 +27,6 @@ func Words(more ...spec.Argument) []spec.Argument {
 	return append(words, more...)
 }
 
-// KeyAndWords returns the arguments that describe a key and its limit, followed by more.
-func KeyAndWords(more ...spec.Argument) []spec.Argument {
-	return append([]spec.Argument{{Name: "key", Kind: "key"}}, Words(more...)...)
-}
-
 // CostWord describes COST.
 func CostWord() spec.Argument {
 	return spec.Argument{Name: "cost", Kind: "integer", Token: "COST", Optional: true}
