@@ -65,7 +65,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	}
 	p := &a.made[a.n]
 	switch {
-	case cmd.plan == nil || cmd.plan(&s.srv.parts.Zones, args, p) != "":
+	case cmd.Plan == nil || cmd.Plan(&s.srv.parts.Zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes
 		a.add(cmd, nil, args[1])
 		return nil, nil, true

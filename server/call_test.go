@@ -63,7 +63,7 @@ func TestCommandsThatAreNobodys(t *testing.T) {
 func TestEveryCommandIsSomebodysOrNobodys(t *testing.T) {
 	ts := newTestServer(t)
 	for _, cmd := range ts.table.rows {
-		if cmd.run == nil {
+		if cmd.Run == nil {
 			continue
 		}
 		words := []string{cmd.Name}

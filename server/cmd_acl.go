@@ -2,37 +2,30 @@ package server
 
 import (
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
 // ACL: there is one user, called default, who may do everything.
-func aclCommands() []command {
-	sub := rows("server", "O(1)", spec.Loading|spec.Stale)
-	user := spec.Text("username")
-	return []command{{
-		Command: spec.Command{
-			Name: "ACL", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
-			Summary: "Container for commands about users. The only user, default, may do everything.",
-		},
-		subs: []command{
-			sub("WHOAMI", 2, 0, "Returns default, the only user.", func(c *call) { c.Text("default") }),
-			sub("USERS", 2, spec.Admin, "Lists the users.", func(c *call) { c.Texts([]string{"default"}) }),
-			sub("LIST", 2, spec.Admin, "Describes the users.", func(c *call) {
-				c.Texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
-			}),
-			sub("GETUSER", 3, spec.Admin, "Describes a user; null if there is none.", (*call).aclGetUser, user),
-			sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", func(c *call) { c.srv.table.Categories(c.inner()) },
-				spec.Optional(spec.Text("category"))),
-			sub("LOG", -2, spec.Admin, "Returns an empty list: limitdb refuses no user a command.", func(c *call) {
-				if len(c.Args) == 3 && resp.EqualFold(c.Args[2], "RESET") {
-					c.OK()
-					return
-				}
-				c.Array(0)
-			}, spec.Optional(spec.Text("count-or-reset"))),
-			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
-		},
-	}}
+func aclRows() []row {
+	sub := handler.Rows[call]("server", "O(1)", spec.Loading|spec.Stale)
+	return []row{handler.Container("ACL", "server", "Container for commands about users. The only user, default, may do everything.",
+		sub("WHOAMI", 2, 0, "Returns default, the only user.", func(c *call) { c.Text("default") }),
+		sub("USERS", 2, spec.Admin, "Lists the users.", func(c *call) { c.Texts([]string{"default"}) }),
+		sub("LIST", 2, spec.Admin, "Describes the users.", func(c *call) {
+			c.Texts([]string{"user default on " + c.srv.passwordRule() + " ~* &* +@all"})
+		}),
+		sub("GETUSER", 3, spec.Admin, "Describes a user; null if there is none.", (*call).aclGetUser, spec.Text("username")),
+		sub("CAT", -2, 0, "Lists the categories of commands, or the commands of a category.", func(c *call) { c.srv.table.Categories(c.inner()) },
+			spec.Optional(spec.Text("category"))),
+		sub("LOG", -2, spec.Admin, "Returns an empty list: limitdb refuses no user a command.", func(c *call) {
+			if len(c.Args) == 3 && resp.EqualFold(c.Args[2], "RESET") {
+				c.OK()
+				return
+			}
+			c.Array(0)
+		}, spec.Optional(spec.Text("count-or-reset"))),
+	)}
 }
 
 // passwordRule returns the user's password in ACL notation. Redis shows a hash here, from which

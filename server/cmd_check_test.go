@@ -355,7 +355,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.ReportAllocs()
 		for ; b.Loop(); c.Now += 900 { // all are granted, and no state expires
 			c.Out = c.Out[:0]
-			c.cmd.run(&c)
+			c.cmd.Run(&c)
 		}
 	})
 	l, _ := limit.Parse("gcra 60/m")

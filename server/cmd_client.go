@@ -5,58 +5,46 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
 // CLIENT and its subcommands.
-func clientCommands() []command {
-	sub := rows("connection", "O(1)", spec.Loading|spec.Stale|spec.Conn|spec.Client)
-	opt := func(a spec.Argument) spec.Argument { a.Optional = true; return a }
-	return []command{{
-		Command: spec.Command{
-			Name: "CLIENT", Arity: -2, Flags: spec.Conn, Group: "connection", Complexity: "Depends on subcommand.",
-			Summary: "Container for commands about connections.",
-		},
-		subs: []command{
-			sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
-			sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.Verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
-			sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,
-				spec.Argument{Name: "client-type", Kind: "string", Token: "TYPE", Optional: true},
-				spec.Argument{Name: "client-id", Kind: "integer", Token: "ID", Optional: true, Multiple: true}),
-			sub("SETNAME", 3, spec.Fast, "Names the connection.", (*call).clientSetName, spec.Text("connection-name")),
-			sub("GETNAME", 2, spec.Fast, "Returns the connection's name.", (*call).clientGetName),
-			sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, spec.Text("attr"), spec.Text("value")),
-			sub("KILL", -3, spec.Admin, "Closes connections.", (*call).clientKill, spec.Several(spec.Text("filter"))),
-			sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", (*call).clientPause,
-				spec.Integer("timeout"), opt(spec.Argument{Name: "mode", Kind: "oneof", Args: []spec.Argument{
-					{Name: "write", Kind: "pure-token", Token: "WRITE"}, {Name: "all", Kind: "pure-token", Token: "ALL"},
-				}})),
-			sub("UNPAUSE", 2, spec.Admin, "Ends a pause.", func(c *call) {
-				c.srv.pause.stop()
-				c.OK()
-			}),
-			sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Text("on-off-skip")),
-			sub("NO-EVICT", 3, spec.Admin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, spec.Text("on-off")),
-			sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, spec.Text("on-off")),
-			sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
-				spec.Argument{Name: "status", Kind: "oneof", Args: []spec.Argument{
-					{Name: "on", Kind: "pure-token", Token: "ON"}, {Name: "off", Kind: "pure-token", Token: "OFF"},
-				}},
-				spec.Argument{Name: "client-id", Kind: "integer", Token: "REDIRECT", Optional: true},
-				spec.Argument{Name: "optin", Kind: "pure-token", Token: "OPTIN", Optional: true},
-				spec.Argument{Name: "noloop", Kind: "pure-token", Token: "NOLOOP", Optional: true}),
-			sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*call).clientTrackingInfo),
-			sub("CACHING", 3, spec.Fast, "Invalidates the keys of the next command at once, under CLIENT TRACKING ON OPTIN.", (*call).clientCaching,
-				spec.Argument{Name: "yes", Kind: "pure-token", Token: "YES"}),
-			sub("GETREDIR", 2, spec.Fast, "Returns the id of the client that receives invalidations; 0: this one, -1: tracking is off.",
-				func(c *call) { c.Int(c.client.pub.redirect.Load()) }),
-			sub("UNBLOCK", -3, spec.Admin, "Ends another connection's wait; returns 1, or 0 if it does not wait.", (*call).clientUnblock,
-				spec.Integer("client-id"), opt(spec.Argument{Name: "unblock-type", Kind: "oneof", Args: []spec.Argument{
-					{Name: "timeout", Kind: "pure-token", Token: "TIMEOUT"}, {Name: "error", Kind: "pure-token", Token: "ERROR"},
-				}})),
-			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
-		},
-	}}
+func clientRows() []row {
+	sub := handler.Rows[call]("connection", "O(1)", spec.Loading|spec.Stale|spec.Conn|spec.Client)
+	onOff := spec.Text("on-off")
+	client := handler.Container("CLIENT", "connection", "Container for commands about connections.",
+		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
+		sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.Verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
+		sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,
+			spec.Argument{Name: "client-type", Kind: "string", Token: "TYPE", Optional: true},
+			spec.Argument{Name: "client-id", Kind: "integer", Token: "ID", Optional: true, Multiple: true}),
+		sub("SETNAME", 3, spec.Fast, "Names the connection.", (*call).clientSetName, spec.Text("connection-name")),
+		sub("GETNAME", 2, spec.Fast, "Returns the connection's name.", (*call).clientGetName),
+		sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, spec.Text("attr"), spec.Text("value")),
+		sub("KILL", -3, spec.Admin, "Closes connections.", (*call).clientKill, spec.Several(spec.Text("filter"))),
+		sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", (*call).clientPause,
+			spec.Integer("timeout"), spec.OneOf("mode", spec.Word("WRITE"), spec.Word("ALL"))),
+		sub("UNPAUSE", 2, spec.Admin, "Ends a pause.", func(c *call) {
+			c.srv.pause.stop()
+			c.OK()
+		}),
+		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Text("on-off-skip")),
+		sub("NO-EVICT", 3, spec.Admin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, onOff),
+		sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, onOff),
+		sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
+			spec.Argument{Name: "status", Kind: "oneof", Args: []spec.Argument{spec.Word("ON"), spec.Word("OFF")}},
+			spec.Argument{Name: "client-id", Kind: "integer", Token: "REDIRECT", Optional: true},
+			spec.Optional(spec.Word("OPTIN")), spec.Optional(spec.Word("NOLOOP"))),
+		sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*call).clientTrackingInfo),
+		sub("CACHING", 3, spec.Fast, "Invalidates the keys of the next command at once, under CLIENT TRACKING ON OPTIN.", (*call).clientCaching, spec.Word("YES")),
+		sub("GETREDIR", 2, spec.Fast, "Returns the id of the client that receives invalidations; 0: this one, -1: tracking is off.",
+			func(c *call) { c.Int(c.client.pub.redirect.Load()) }),
+		sub("UNBLOCK", -3, spec.Admin, "Ends another connection's wait; returns 1, or 0 if it does not wait.", (*call).clientUnblock,
+			spec.Integer("client-id"), spec.OneOf("unblock-type", spec.Word("TIMEOUT"), spec.Word("ERROR"))),
+	)
+	client.Flags = spec.Conn
+	return []row{client}
 }
 
 func (c *call) clientPause() {

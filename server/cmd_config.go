@@ -7,30 +7,24 @@ import (
 
 	"limitdb/config"
 	"limitdb/internal/glob"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
 // CONFIG: the directives at run time.
-func configCommands() []command {
-	sub := rows("server", "O(n) for n directives", spec.Admin|spec.Loading|spec.Stale)
-	return []command{{
-		Command: spec.Command{
-			Name: "CONFIG", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
-			Summary: "Container for commands about the configuration.",
-		},
-		subs: []command{
-			sub("GET", -3, 0, "Returns the directives that match any of the patterns, with their values.", (*call).configGet,
-				spec.Several(spec.Text("parameter"))),
-			sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", (*call).configSet,
-				spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "parameter", Kind: "string"}, {Name: "value", Kind: "string"}}}),
-			sub("REWRITE", 2, 0, "Writes the current values to the configuration file.", (*call).configRewrite),
-			sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
-				c.srv.resetStats()
-				c.OK()
-			}),
-			sub("HELP", 2, 0, "Lists the subcommands.", (*call).help),
-		},
-	}}
+func configRows() []row {
+	sub := handler.Rows[call]("server", "O(n) for n directives", spec.Admin|spec.Loading|spec.Stale)
+	return []row{handler.Container("CONFIG", "server", "Container for commands about the configuration.",
+		sub("GET", -3, 0, "Returns the directives that match any of the patterns, with their values.", (*call).configGet,
+			spec.Several(spec.Text("parameter"))),
+		sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", (*call).configSet,
+			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{spec.Text("parameter"), spec.Text("value")}}),
+		sub("REWRITE", 2, 0, "Writes the current values to the configuration file.", func(c *call) { c.okOrFail(c.srv.registry.Rewrite()) }),
+		sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
+			c.srv.resetStats()
+			c.OK()
+		}),
+	)}
 }
 
 // patternBytes is the most bytes that the patterns of one CONFIG GET have together. Each
@@ -108,17 +102,12 @@ func opens(pairs []config.Pair) bool {
 
 // okOrFail replies with OK if err is nil, and otherwise with the error.
 func (c *call) okOrFail(err error) {
-	if err != nil {
+	switch {
+	case err == nil:
+		c.OK()
+	case errors.Is(err, ErrSnapshotting):
+		c.Fail(errSnapshotting)
+	default:
 		c.Fail("ERR " + err.Error())
-		return
 	}
-	c.OK()
-}
-
-func (c *call) configRewrite() {
-	if err := c.srv.registry.Rewrite(); err != nil {
-		c.Fail("ERR " + err.Error())
-		return
-	}
-	c.OK()
 }

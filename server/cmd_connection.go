@@ -2,72 +2,32 @@ package server
 
 import (
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
 // The connection itself.
-func connectionCommands() []command {
+func connectionRows() []row {
 	const conn = spec.Fast | spec.Loading | spec.Stale | spec.Conn
-	return []command{
-		{
-			Command: spec.Command{
-				Name: "PING", Arity: -1, Flags: spec.Script | spec.Fast | spec.Conn, Group: "connection", Complexity: "O(1)",
-				Summary: "Returns PONG, or its argument.", Args: []spec.Argument{{Name: "message", Kind: "string", Optional: true}},
-			},
-			run: (*call).ping,
-		},
-		{
-			Command: spec.Command{
-				Name: "ECHO", Arity: 2, Flags: spec.Script | conn, Group: "connection", Complexity: "O(1)",
-				Summary: "Returns its argument.", Args: []spec.Argument{{Name: "message", Kind: "string"}},
-			},
-			run: func(c *call) { c.Bulk(c.Args[1]) },
-		},
-		{
-			Command: spec.Command{
-				Name: "QUIT", Arity: -1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Complexity: "O(1)",
-				Summary: "Closes the connection.",
-			},
-			run: func(c *call) {
-				c.OK()
-				c.client.life.Drain(errQuit)
-			},
-		},
-		{
-			Command: spec.Command{
-				Name: "RESET", Arity: 1, Flags: spec.Now | conn | spec.NoAuth | spec.Client, Group: "connection", Complexity: "O(1)",
-				Summary: "Resets the connection to its initial state.",
-			},
-			run: (*call).reset,
-		},
-		{
-			Command: spec.Command{
-				Name: "AUTH", Arity: -2, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client | spec.SkipMonitor, Group: "connection", Complexity: "O(1)",
-				Summary: "Authenticates the connection.",
-				Args:    []spec.Argument{{Name: "username", Kind: "string", Optional: true}, {Name: "password", Kind: "string"}},
-			},
-			run: (*call).auth,
-		},
-		{
-			Command: spec.Command{
-				Name: "HELLO", Arity: -1, Flags: spec.NoMulti | conn | spec.NoAuth | spec.Client, Group: "connection", Complexity: "O(1)",
-				Summary: "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.",
-				Args: []spec.Argument{{Name: "arguments", Kind: "block", Optional: true, Args: []spec.Argument{
-					{Name: "protover", Kind: "integer"},
-					{Name: "auth", Kind: "block", Token: "AUTH", Optional: true, Args: []spec.Argument{{Name: "username", Kind: "string"}, {Name: "password", Kind: "string"}}},
-					{Name: "clientname", Kind: "string", Token: "SETNAME", Optional: true},
-				}}},
-			},
-			run: (*call).hello,
-		},
-		{
-			Command: spec.Command{
-				Name: "SELECT", Arity: 2, Flags: spec.Script | conn, Group: "connection", Complexity: "O(1)",
-				Summary: "Accepts any index below databases; they all share one key space.",
-				Args:    []spec.Argument{{Name: "index", Kind: "integer"}},
-			},
-			run: (*call).selectDB,
-		},
+	const own = conn | spec.NoAuth | spec.Client
+	cmd := handler.Rows[call]("connection", "O(1)", spec.Conn)
+	message := spec.Text("message")
+	user, password := spec.Text("username"), spec.Text("password")
+	auth := spec.Argument{Name: "auth", Kind: "block", Token: "AUTH", Optional: true, Args: []spec.Argument{user, password}}
+	return []row{
+		cmd("PING", -1, spec.Script|spec.Fast, "Returns PONG, or its argument.", (*call).ping, spec.Optional(message)),
+		cmd("ECHO", 2, spec.Script|conn, "Returns its argument.", func(c *call) { c.Bulk(c.Args[1]) }, message),
+		cmd("QUIT", -1, spec.Now|own, "Closes the connection.", func(c *call) {
+			c.OK()
+			c.client.life.Drain(errQuit)
+		}),
+		cmd("RESET", 1, spec.Now|own, "Resets the connection to its initial state.", (*call).reset),
+		cmd("AUTH", -2, spec.NoMulti|own|spec.SkipMonitor, "Authenticates the connection.", (*call).auth, spec.Optional(user), password),
+		cmd("HELLO", -1, spec.NoMulti|own, "Chooses RESP2 or RESP3, and optionally authenticates and names the connection.", (*call).hello,
+			spec.Argument{Name: "arguments", Kind: "block", Optional: true, Args: []spec.Argument{
+				spec.Integer("protover"), auth, {Name: "clientname", Kind: "string", Token: "SETNAME", Optional: true},
+			}}),
+		cmd("SELECT", 2, spec.Script|conn, "Accepts any index below databases; they all share one key space.", (*call).selectDB, spec.Integer("index")),
 	}
 }
 

@@ -8,46 +8,34 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
-// debugCommands are commands that clients send to every Redis server and that mean little here:
+// debugRows are commands that clients send to every Redis server and that mean little here:
 // DEBUG, MODULE, FUNCTION, LOLWUT.
-func debugCommands() []command {
-	row := func(name string, arity int, f spec.Flags, group, summary string, run func(*call), args ...spec.Argument) command {
-		return rows(group, "O(1)", 0)(name, arity, f, summary, run, args...)
-	}
-	container := func(name, group, summary string, subs ...command) command {
-		c := row(name, -2, 0, group, summary, nil)
-		c.Complexity, c.subs = "Depends on subcommand.", subs
-		return c
-	}
+func debugRows() []row {
+	cmd, function := handler.Rows[call]("server", "O(1)", 0), handler.Rows[call]("scripting", "O(1)", 0)
 	none := func(c *call) { c.Array(0) }
 	noModules := func(c *call) { c.Fail(errNoSuchModule) }
 	path := spec.Text("path")
-	mode := spec.Argument{Name: "flush-type", Kind: "oneof", Optional: true, Args: []spec.Argument{
-		{Name: "async", Kind: "pure-token", Token: "ASYNC"},
-		{Name: "sync", Kind: "pure-token", Token: "SYNC"},
-	}}
-	return []command{
-		row("DEBUG", -2, spec.Client|spec.Admin|spec.Loading|spec.Stale, "server", "DEBUG SLEEP delays this connection's reply; other connections are served meanwhile. There is no other DEBUG.", (*call).debug,
-			spec.Argument{Name: "sleep", Kind: "pure-token", Token: "SLEEP"}, spec.Argument{Name: "seconds", Kind: "double"}),
-		container("MODULE", "server", "Container for commands about modules. There are none.",
-			row("LIST", 2, spec.Admin, "server", "Returns an empty list: no modules are loaded.", none),
-			row("LOAD", -3, spec.Admin, "server", "Returns an error: limitdb loads no modules.", noModules, path),
-			row("LOADEX", -3, spec.Admin, "server", "Returns an error: limitdb loads no modules.", noModules, path),
-			row("UNLOAD", 3, spec.Admin, "server", "Returns an error: limitdb loads no modules.", noModules, spec.Text("name")),
-			row("HELP", 2, spec.Loading|spec.Stale, "server", "Lists the subcommands.", (*call).help),
+	return []row{
+		cmd("DEBUG", -2, spec.Client|spec.Admin|spec.Loading|spec.Stale, "DEBUG SLEEP delays this connection's reply; other connections are served meanwhile. There is no other DEBUG.", (*call).debug,
+			spec.Word("SLEEP"), spec.Argument{Name: "seconds", Kind: "double"}),
+		handler.Container("MODULE", "server", "Container for commands about modules. There are none.",
+			cmd("LIST", 2, spec.Admin, "Returns an empty list: no modules are loaded.", none),
+			cmd("LOAD", -3, spec.Admin, "Returns an error: limitdb loads no modules.", noModules, path),
+			cmd("LOADEX", -3, spec.Admin, "Returns an error: limitdb loads no modules.", noModules, path),
+			cmd("UNLOAD", 3, spec.Admin, "Returns an error: limitdb loads no modules.", noModules, spec.Text("name")),
 		),
-		container("FUNCTION", "scripting", "Container for commands about functions. There are none.",
-			row("FLUSH", -2, spec.Write, "scripting", "Returns OK: there are no functions to delete.", (*call).functionFlush, mode),
-			row("LIST", -2, 0, "scripting", "Returns an empty list: there are no functions.", (*call).functionList,
-				spec.Argument{Name: "library-name-pattern", Kind: "string", Token: "LIBRARYNAME", Optional: true},
-				spec.Argument{Name: "withcode", Kind: "pure-token", Token: "WITHCODE", Optional: true}),
-			row("STATS", 2, 0, "scripting", "Returns that no function runs and that there is no engine to run one.", (*call).functionStats),
-			row("HELP", 2, spec.Loading|spec.Stale, "scripting", "Lists the subcommands.", (*call).help),
+		handler.Container("FUNCTION", "scripting", "Container for commands about functions. There are none.",
+			function("FLUSH", -2, spec.Write, "Returns OK: there are no functions to delete.", (*call).functionFlush,
+				spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
+			function("LIST", -2, 0, "Returns an empty list: there are no functions.", (*call).functionList,
+				spec.Argument{Name: "library-name-pattern", Kind: "string", Token: "LIBRARYNAME", Optional: true}, spec.Optional(spec.Word("WITHCODE"))),
+			function("STATS", 2, 0, "Returns that no function runs and that there is no engine to run one.", (*call).functionStats),
 		),
-		row("LOLWUT", -1, spec.Readonly|spec.Fast, "server", "Draws a bucket and shows the version.", (*call).lolwut,
+		cmd("LOLWUT", -1, spec.Readonly|spec.Fast, "Draws a bucket and shows the version.", (*call).lolwut,
 			spec.Argument{Name: "version", Kind: "integer", Token: "VERSION", Optional: true}),
 	}
 }

@@ -8,31 +8,25 @@ import (
 
 	"limitdb/engine"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/info"
 	"limitdb/server/keys"
 	"limitdb/server/spec"
 )
 
 // MEMORY: what the keys, the clients and the process hold.
-func memoryCommands() []command {
-	sub := rows("server", "O(1)", 0)
+func memoryRows() []row {
+	sub := handler.Rows[call]("server", "O(1)", 0)
 	usage := sub("USAGE", -3, spec.Readonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
 		spec.Key("key"), spec.Argument{Name: "count", Kind: "integer", Token: "SAMPLES", Optional: true})
 	usage.FirstKey, usage.LastKey, usage.Step, usage.KeyFlags = 2, 2, 1, []string{"RO"}
-	return []command{{
-		Command: spec.Command{
-			Name: "MEMORY", Arity: -2, Group: "server", Complexity: "Depends on subcommand.",
-			Summary: "Container for commands about memory.",
-		},
-		subs: []command{
-			usage,
-			sub("STATS", 2, 0, "Returns statistics of the process's memory.", (*call).memoryStats),
-			sub("DOCTOR", 2, 0, "Gives advice about memory.", (*call).memoryDoctor),
-			sub("PURGE", 2, spec.Client, "Collects garbage and returns free memory to the system.", (*call).memoryPurge),
-			sub("MALLOC-STATS", 2, 0, "Returns statistics of Go's memory classes.", (*call).memoryClasses),
-			sub("HELP", 2, spec.Loading|spec.Stale, "Lists the subcommands.", (*call).help),
-		},
-	}}
+	return []row{handler.Container("MEMORY", "server", "Container for commands about memory.",
+		usage,
+		sub("STATS", 2, 0, "Returns statistics of the process's memory.", (*call).memoryStats),
+		sub("DOCTOR", 2, 0, "Gives advice about memory.", (*call).memoryDoctor),
+		sub("PURGE", 2, spec.Client, "Collects garbage and returns free memory to the system.", (*call).memoryPurge),
+		sub("MALLOC-STATS", 2, 0, "Returns statistics of Go's memory classes.", (*call).memoryClasses),
+	)}
 }
 
 func (c *call) memoryUsage() {

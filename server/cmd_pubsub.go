@@ -12,71 +12,50 @@ import (
 	"limitdb/server/spec"
 )
 
-// pubsubCommands are the commands to publish and subscribe. A message reaches the clients of this
+// pubsubRows are the commands to publish and subscribe. A message reaches the clients of this
 // node at once or not at all: it is not kept, and has no part in the log or in other nodes.
-func pubsubCommands() []command {
+func pubsubRows() []row {
 	const quick = spec.PubSub | spec.Loading | spec.Stale
-	const own = quick | spec.Client
-	row := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) command {
-		return rows("pubsub", complexity, 0)(name, arity, f, summary, run, args...)
-	}
+	sub := handler.Rows[call]("pubsub", "O(n) for n subscriptions", quick)
+	message := handler.Rows[call]("pubsub", "O(n + m) for n subscribers and m patterns of all clients", quick|spec.Fast)
 	// Shard channels count as keys, since clients choose a node by them.
-	sharded := func(c command, last int) command {
-		c.FirstKey, c.LastKey, c.Step, c.KeyFlags = 1, last, 1, []string{"not_key"}
-		return c
+	sharded := func(r row, last int) row {
+		r.FirstKey, r.LastKey, r.Step, r.KeyFlags = 1, last, 1, []string{"not_key"}
+		return r
 	}
-	many := func(name string) spec.Argument { return spec.Argument{Name: name, Kind: "string", Multiple: true} }
-	some := func(name string) spec.Argument {
-		return spec.Argument{Name: name, Kind: "string", Multiple: true, Optional: true}
+	some := func(name string) spec.Argument { return spec.Optional(spec.Several(spec.Text(name))) }
+	of := func(what string) func(string, int, spec.Flags, string, func(*call), ...spec.Argument) row {
+		return handler.Rows[call]("pubsub", "O(n) for n "+what+"s", quick|spec.Client)
 	}
-	on := func(kind pubsub.Kind, word string) func(*call) {
-		return func(c *call) { c.subscribe(kind, word, c.Args[1:]) }
+	subscribe := func(name, summary, what string, kind pubsub.Kind) row {
+		return of(what)(name, -2, 0, summary, func(c *call) { c.subscribe(kind, strings.ToLower(name), c.Args[1:]) }, spec.Several(spec.Text(what)))
 	}
-	off := func(kind pubsub.Kind, word string) func(*call) {
-		return func(c *call) { c.unsubscribe(kind, word, c.Args[1:]) }
+	unsubscribe := func(name, summary, what string, kind pubsub.Kind) row {
+		return of(what)(name, -1, 0, summary, func(c *call) { c.unsubscribe(kind, strings.ToLower(name), c.Args[1:]) }, some(what))
 	}
-	message := []spec.Argument{{Name: "channel", Kind: "string"}, {Name: "message", Kind: "string"}}
-	publish := func(kind pubsub.Kind) command {
-		return command{
-			Command: spec.Command{
-				Arity: 3, Flags: quick | spec.Fast, Group: "pubsub", Complexity: "O(n + m) for n subscribers and m patterns of all clients",
-				Summary: "Sends a message to the subscribers of a channel; returns how many they are.", Args: message,
-			},
-			run:    func(c *call) { c.publish(kind) },
-			atomic: func(c *call, t *handler.Txn) { c.publishIn(t, kind) },
-		}
+	publish := func(name string, kind pubsub.Kind) row {
+		r := message(name, 3, 0, "Sends a message to the subscribers of a channel; returns how many they are.", func(c *call) { c.publish(kind) },
+			spec.Text("channel"), spec.Text("message"))
+		r.Atomic = func(c *call, t *handler.Txn) { c.publishIn(t, kind) }
+		return r
 	}
-	named := func(c command, name string) command {
-		c.Name = name
-		return c
-	}
-	return []command{
-		row("SUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to channels.", on(pubsub.Channel, "subscribe"), many("channel")),
-		row("PSUBSCRIBE", -2, own, "O(n) for n patterns", "Subscribes to patterns of channels.", on(pubsub.Pattern, "psubscribe"), many("pattern")),
-		sharded(row("SSUBSCRIBE", -2, own, "O(n) for n channels", "Subscribes to shard channels.", on(pubsub.Shard, "ssubscribe"), many("shardchannel")), -1),
-		row("UNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to channels; to all, if none is named.", off(pubsub.Channel, "unsubscribe"), some("channel")),
-		row("PUNSUBSCRIBE", -1, own, "O(n) for n patterns", "Ends subscriptions to patterns; to all, if none is named.", off(pubsub.Pattern, "punsubscribe"), some("pattern")),
-		sharded(row("SUNSUBSCRIBE", -1, own, "O(n) for n channels", "Ends subscriptions to shard channels; to all, if none is named.", off(pubsub.Shard, "sunsubscribe"), some("shardchannel")), -1),
-		named(publish(pubsub.Channel), "PUBLISH"),
-		sharded(named(publish(pubsub.Shard), "SPUBLISH"), 1),
-		{
-			Command: spec.Command{
-				Name: "PUBSUB", Arity: -2, Group: "pubsub", Complexity: "Depends on subcommand.",
-				Summary: "Container for commands about subscriptions.",
-			},
-			subs: []command{
-				row("CHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the channels that clients subscribe to.", subscribed(pubsub.Channel),
-					spec.Argument{Name: "pattern", Kind: "pattern", Optional: true}),
-				row("NUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of channels.", subscriberCounts(pubsub.Channel), some("channel")),
-				row("NUMPAT", 2, quick, "O(n) for n subscriptions", "Counts the patterns that clients subscribe to.", func(c *call) {
-					c.Int(int64(c.srv.topics.Len(pubsub.Pattern)))
-				}),
-				row("SHARDCHANNELS", -2, quick, "O(n) for n subscriptions", "Lists the shard channels that clients subscribe to.", subscribed(pubsub.Shard),
-					spec.Argument{Name: "pattern", Kind: "pattern", Optional: true}),
-				row("SHARDNUMSUB", -2, quick, "O(n) for n subscriptions", "Counts the subscribers of shard channels.", subscriberCounts(pubsub.Shard), some("shardchannel")),
-				row("HELP", 2, spec.Loading|spec.Stale, "O(1)", "Lists the subcommands.", (*call).help),
-			},
-		},
+	pattern := spec.Argument{Name: "pattern", Kind: "pattern", Optional: true}
+	return []row{
+		subscribe("SUBSCRIBE", "Subscribes to channels.", "channel", pubsub.Channel),
+		subscribe("PSUBSCRIBE", "Subscribes to patterns of channels.", "pattern", pubsub.Pattern),
+		sharded(subscribe("SSUBSCRIBE", "Subscribes to shard channels.", "shardchannel", pubsub.Shard), -1),
+		unsubscribe("UNSUBSCRIBE", "Ends subscriptions to channels; to all, if none is named.", "channel", pubsub.Channel),
+		unsubscribe("PUNSUBSCRIBE", "Ends subscriptions to patterns; to all, if none is named.", "pattern", pubsub.Pattern),
+		sharded(unsubscribe("SUNSUBSCRIBE", "Ends subscriptions to shard channels; to all, if none is named.", "shardchannel", pubsub.Shard), -1),
+		publish("PUBLISH", pubsub.Channel),
+		sharded(publish("SPUBLISH", pubsub.Shard), 1),
+		handler.Container("PUBSUB", "pubsub", "Container for commands about subscriptions.",
+			sub("CHANNELS", -2, 0, "Lists the channels that clients subscribe to.", subscribed(pubsub.Channel), pattern),
+			sub("NUMSUB", -2, 0, "Counts the subscribers of channels.", subscriberCounts(pubsub.Channel), some("channel")),
+			sub("NUMPAT", 2, 0, "Counts the patterns that clients subscribe to.", func(c *call) { c.Int(int64(c.srv.topics.Len(pubsub.Pattern))) }),
+			sub("SHARDCHANNELS", -2, 0, "Lists the shard channels that clients subscribe to.", subscribed(pubsub.Shard), pattern),
+			sub("SHARDNUMSUB", -2, 0, "Counts the subscribers of shard channels.", subscriberCounts(pubsub.Shard), some("shardchannel")),
+		),
 	}
 }
 

@@ -5,24 +5,21 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
 // Snapshots and backups.
-func saveCommands() []command {
-	row := rows("server", "O(N) where N is the number of keys", 0)
-	backup := row("BACKUP", 2, spec.Client|spec.Admin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.",
-		(*call).backup, spec.Text("folder"))
-	backup.Complexity = "O(1)"
-	lastSave := row("LASTSAVE", 1, spec.Fast|spec.Loading|spec.Stale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", (*call).lastSave)
-	lastSave.Complexity = "O(1)"
-	return []command{
-		row("SAVE", 1, spec.Client|spec.Admin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", (*call).save),
-		row("BGSAVE", -1, spec.Admin, "Writes a snapshot in the background.", (*call).bgSave,
-			spec.Argument{Name: "schedule", Kind: "pure-token", Token: "SCHEDULE", Optional: true}),
-		row("BGREWRITEAOF", 1, spec.Admin, "Writes a snapshot in the background, and drops the log before it.", (*call).bgRewrite),
-		lastSave,
-		backup,
+func saveRows() []row {
+	cmd, quick := handler.Rows[call]("server", "O(N) where N is the number of keys", 0), handler.Rows[call]("server", "O(1)", 0)
+	return []row{
+		cmd("SAVE", 1, spec.Client|spec.Admin, "Writes a snapshot and returns when it is durable. Other connections are served meanwhile.", (*call).save),
+		cmd("BGSAVE", -1, spec.Admin, "Writes a snapshot in the background.", (*call).bgSave, spec.Optional(spec.Word("SCHEDULE"))),
+		cmd("BGREWRITEAOF", 1, spec.Admin, "Writes a snapshot in the background, and drops the log before it.", func(c *call) {
+			c.background("Background append only file rewriting started")
+		}),
+		quick("LASTSAVE", 1, spec.Fast|spec.Loading|spec.Stale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", (*call).lastSave),
+		quick("BACKUP", 2, spec.Client|spec.Admin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.", (*call).backup, spec.Text("folder")),
 	}
 }
 
@@ -36,16 +33,9 @@ func (c *call) keeps() bool {
 }
 
 func (c *call) save() {
-	if !c.keeps() {
-		return
+	if c.keeps() {
+		c.client.Background(c.srv.Snapshot, c.okOrFail)
 	}
-	c.client.Background(c.srv.Snapshot, func(err error) {
-		if err != nil {
-			c.Fail(snapshotError(err))
-			return
-		}
-		c.OK()
-	})
 }
 
 func (c *call) bgSave() {
@@ -54,10 +44,6 @@ func (c *call) bgSave() {
 		return
 	}
 	c.background("Background saving started")
-}
-
-func (c *call) bgRewrite() {
-	c.background("Background append only file rewriting started")
 }
 
 // background begins a snapshot that no client waits for.
@@ -98,7 +84,7 @@ func (c *call) backup() {
 		return err
 	}, func(err error) {
 		if err != nil {
-			c.Fail(snapshotError(err))
+			c.okOrFail(err)
 			return
 		}
 		c.Text(path)

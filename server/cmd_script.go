@@ -9,53 +9,38 @@ import (
 	"limitdb/server/spec"
 )
 
-// scriptCommands are the commands of scripts.
-func scriptCommands() []command {
-	row := func(name, summary string, f spec.Flags, bySHA, readOnly bool) command {
+// scriptRows are the commands of scripts.
+func scriptRows() []row {
+	run := handler.Rows[call]("scripting", "Depends on the script.", spec.MovableKeys)
+	eval := func(name, summary string, f spec.Flags, bySHA bool) row {
 		first := spec.Text("script")
-		run := (*call).atomically
+		var alone func(*call)
 		if bySHA {
-			first.Name, run, f = "sha1", (*call).evalSHAAlone, f|spec.SelfTimed
+			first.Name, alone, f = "sha1", (*call).evalSHAAlone, f|spec.SelfTimed
 		}
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: -3, Flags: f | spec.MovableKeys, NumKeys: 2, Group: "scripting",
-				Complexity: "Depends on the script.", Summary: summary,
-				Args: []spec.Argument{
-					first, spec.Integer("numkeys"),
-					{Name: "key", Kind: "key", Optional: true, Multiple: true},
-					{Name: "arg", Kind: "string", Optional: true, Multiple: true},
-				},
-			},
-			run: run, atomic: func(c *call, t *handler.Txn) { c.evalIn(t, bySHA, readOnly) },
-		}
+		r := run(name, -3, f, summary, alone, first, spec.Integer("numkeys"),
+			spec.Optional(spec.Several(spec.Key("key"))), spec.Optional(spec.Several(spec.Text("arg"))))
+		r.NumKeys, r.Atomic = 2, func(c *call, t *handler.Txn) { c.evalIn(t, bySHA, f&spec.Readonly != 0) }
+		return r
 	}
-	sub := func(name, summary string, arity int, f spec.Flags, run func(*call), args ...spec.Argument) command {
-		return command{Command: spec.Command{Name: name, Arity: arity, Flags: f, Group: "scripting", Complexity: "O(1)", Summary: summary, Args: args}, run: run}
-	}
-	return []command{
-		row("EVAL", "Runs a Lua script in one atomic step.", spec.Write, false, false),
-		row("EVALSHA", "Runs a Lua script that the server has, by its SHA-1.", spec.Write, true, false),
-		row("EVAL_RO", "Runs a Lua script that writes nothing.", spec.Readonly, false, true),
-		row("EVALSHA_RO", "Runs a Lua script that writes nothing, by its SHA-1.", spec.Readonly, true, true),
-		{
-			Command: spec.Command{
-				Name: "SCRIPT", Arity: -2, Group: "scripting", Complexity: "O(1)", Summary: "Container for commands about scripts.",
-			},
-			subs: []command{
-				sub("LOAD", "Compiles a script and returns its SHA-1.", 3, spec.Lead, (*call).scriptLoad, spec.Text("script")),
-				sub("EXISTS", "Reports which scripts the server has.", -3, spec.Lead, (*call).scriptExists, spec.Several(spec.Text("sha1"))),
-				sub("FLUSH", "Forgets all scripts.", -2, spec.Lead, (*call).scriptFlush, spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
-				sub("KILL", "Ends the scripts that run. They leave nothing.", 2, spec.Lead, func(c *call) {
-					if !c.srv.scripts.Kill() {
-						c.Fail("NOTBUSY No scripts in execution right now.")
-						return
-					}
-					c.OK()
-				}),
-				sub("HELP", "Lists the subcommands.", 2, 0, (*call).help),
-			},
-		},
+	sub := handler.Rows[call]("scripting", "O(1)", spec.Lead)
+	return []row{
+		eval("EVAL", "Runs a Lua script in one atomic step.", spec.Write, false),
+		eval("EVALSHA", "Runs a Lua script that the server has, by its SHA-1.", spec.Write, true),
+		eval("EVAL_RO", "Runs a Lua script that writes nothing.", spec.Readonly, false),
+		eval("EVALSHA_RO", "Runs a Lua script that writes nothing, by its SHA-1.", spec.Readonly, true),
+		handler.Container("SCRIPT", "scripting", "Container for commands about scripts.",
+			sub("LOAD", 3, 0, "Compiles a script and returns its SHA-1.", (*call).scriptLoad, spec.Text("script")),
+			sub("EXISTS", -3, 0, "Reports which scripts the server has.", (*call).scriptExists, spec.Several(spec.Text("sha1"))),
+			sub("FLUSH", -2, 0, "Forgets all scripts.", (*call).scriptFlush, spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
+			sub("KILL", 2, 0, "Ends the scripts that run. They leave nothing.", func(c *call) {
+				if !c.srv.scripts.Kill() {
+					c.Fail("NOTBUSY No scripts in execution right now.")
+					return
+				}
+				c.OK()
+			}),
+		),
 	}
 }
 

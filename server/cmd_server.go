@@ -5,57 +5,26 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
 // The server as a whole.
-func serverCommands() []command {
-	return []command{
-		{
-			Command: spec.Command{
-				Name: "INFO", Arity: -1, Flags: spec.Loading | spec.Stale | spec.Dangerous, Group: "server", Complexity: "O(1)",
-				Summary: "Describes the server, in sections.", Args: []spec.Argument{{Name: "section", Kind: "string", Optional: true, Multiple: true}},
-			},
-			run: (*call).info,
-		},
-		{
-			Command: spec.Command{
-				Name: "TIME", Arity: 1, Flags: spec.Script | spec.Fast | spec.Loading | spec.Stale, Group: "server", Complexity: "O(1)",
-				Summary: "Returns the time of decisions: Unix seconds and microseconds.",
-			},
-			run: func(c *call) {
-				c.Array(2)
-				c.Text(strconv.FormatInt(c.Now/1e9, 10))
-				c.Text(strconv.FormatInt(c.Now/1e3%1e6, 10))
-			},
-		},
-		{
-			Command: spec.Command{
-				Name: "RL.CLOCK", Example: "RL.CLOCK ADOPT", Arity: -1, Flags: spec.Admin | spec.Stale | spec.Client, Group: "server", Complexity: "O(1)",
-				Summary: "Returns how far the time of decisions is behind the machine's clock; ADOPT takes over the machine's time.",
-				Args:    []spec.Argument{{Name: "adopt", Kind: "pure-token", Token: "ADOPT", Optional: true}},
-			},
-			run: (*call).clock,
-		},
-		{
-			Command: spec.Command{
-				Name: "MONITOR", Arity: 1, Flags: spec.Client | spec.Admin | spec.Loading | spec.Stale, Group: "server", Complexity: "O(1)",
-				Summary: "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
-			},
-			run: (*call).monitor,
-		},
-		{
-			Command: spec.Command{
-				Name: "SHUTDOWN", Arity: -1, Flags: spec.Client | spec.NoMulti | spec.Admin | spec.Loading | spec.Stale, Group: "server", Complexity: "O(1)",
-				Summary: "Stops the server.",
-				Args: []spec.Argument{
-					{Name: "save-selector", Kind: "oneof", Optional: true, Args: []spec.Argument{{Name: "nosave", Kind: "pure-token", Token: "NOSAVE"}, {Name: "save", Kind: "pure-token", Token: "SAVE"}}},
-					{Name: "now", Kind: "pure-token", Token: "NOW", Optional: true},
-					{Name: "force", Kind: "pure-token", Token: "FORCE", Optional: true},
-				},
-			},
-			run: (*call).shutdown,
-		},
+func serverRows() []row {
+	cmd := handler.Rows[call]("server", "O(1)", spec.Stale)
+	clock := cmd("RL.CLOCK", -1, spec.Admin|spec.Client, "Returns how far the time of decisions is behind the machine's clock; ADOPT takes over the machine's time.", (*call).clock,
+		spec.Optional(spec.Word("ADOPT")))
+	clock.Example = "RL.CLOCK ADOPT"
+	return []row{
+		cmd("INFO", -1, spec.Loading|spec.Dangerous, "Describes the server, in sections.", (*call).info, spec.Optional(spec.Several(spec.Text("section")))),
+		cmd("TIME", 1, spec.Script|spec.Fast|spec.Loading, "Returns the time of decisions: Unix seconds and microseconds.", func(c *call) {
+			c.Texts([]string{strconv.FormatInt(c.Now/1e9, 10), strconv.FormatInt(c.Now/1e3%1e6, 10)})
+		}),
+		clock,
+		cmd("MONITOR", 1, spec.Client|spec.Admin|spec.Loading, "Streams every command that the server runs from now on, to at most 32 clients at a time. It cuts long arguments and long lists of them.",
+			(*call).monitor),
+		cmd("SHUTDOWN", -1, spec.Client|spec.NoMulti|spec.Admin|spec.Loading, "Stops the server.", (*call).shutdown,
+			spec.OneOf("save-selector", spec.Word("NOSAVE"), spec.Word("SAVE")), spec.Optional(spec.Word("NOW")), spec.Optional(spec.Word("FORCE"))),
 	}
 }
 

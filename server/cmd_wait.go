@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
-// waitCommands are the commands that wait for durability.
-func waitCommands() []command {
-	row := rows("cluster", "O(1)", 0)
-	return []command{
-		row("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
+// waitRows are the commands that wait for durability.
+func waitRows() []row {
+	cmd := handler.Rows[call]("cluster", "O(1)", 0)
+	return []row{
+		cmd("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
 			spec.Integer("numreplicas"), spec.Integer("timeout")),
-		row("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
+		cmd("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			spec.Integer("numlocal"), spec.Integer("numreplicas"), spec.Integer("timeout")),
 	}
 }

@@ -3,33 +3,32 @@ package server
 import (
 	"limitdb/resp"
 	"limitdb/server/handler"
-	"limitdb/server/spec"
 	"limitdb/server/table"
 )
 
-// A command is one row of the command table: what describes it, and its handlers. The table is the only
-// description of the commands.
-type command struct {
-	spec.Command
+// row is a row of the command table. The table is the only description of the commands.
+type row = handler.Row[call]
 
-	run func(c *call)
-	// atomic is what a command does in one step with others. A command on values has only this, and its run is atomically.
-	atomic   func(c *call, t *handler.Txn)
-	resolves func(c *call) (resolved any, keys [][]byte) // see handler.Row
-	plan     handler.Plan
-	subs     []command
+// A command is a row in the table, with its subcommands.
+type command struct {
+	row
+	subs []command
 }
 
-// rows returns a function that makes rows without keys: of one group and complexity, and with flags in common.
-func rows(group, complexity string, common spec.Flags) func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-	return func(name string, arity int, f spec.Flags, summary string, run func(*call), args ...spec.Argument) command {
-		return command{
-			Command: spec.Command{
-				Name: name, Arity: arity, Flags: common | f, Group: group, Complexity: complexity, Summary: summary, Args: args,
-			},
-			run: run,
-		}
+// newCommand makes the command of a row. Without a handler, a row is one atomic step, a container or HELP.
+func newCommand(r row) command {
+	switch {
+	case r.Run != nil:
+	case r.Atomic != nil:
+		r.Run = (*call).atomically
+	case r.Rows == nil:
+		r.Run = (*call).help
 	}
+	c := command{row: r, subs: make([]command, len(r.Rows))}
+	for i, sub := range r.Rows {
+		c.subs[i] = newCommand(sub)
+	}
+	return c
 }
 
 // commands are the rows of the command table.

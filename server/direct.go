@@ -107,7 +107,7 @@ func (c *call) runAlone(special uint32) (away bool) {
 		c.Fail(text)
 		return false
 	}
-	c.cmd.run(c)
+	c.cmd.Run(c)
 	stripe.Record(c.cmd.ID, srv.clock.Now()-c.Now, c.Failed)
 	if special&specialMonitor != 0 && c.cmd.Flags&spec.SkipMonitor == 0 {
 		srv.monitors.feedDirect(c)

@@ -162,7 +162,7 @@ func TestDoIsMonitored(t *testing.T) {
 // A panic in a handler fails only that call.
 func TestDoContainsAPanic(t *testing.T) {
 	ts := newTestServer(t)
-	ts.table.find([]byte("PING")).run = func(*call) { panic("a test") }
+	ts.table.find([]byte("PING")).Run = func(*call) { panic("a test") }
 	if v := direct(t, ts.Server, "PING"); v.Text != errInternalDirect {
 		t.Errorf("%+v", v)
 	}

@@ -75,7 +75,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	if !together {
 		start = s.srv.clock.Now()
 	}
-	cmd.run(c)
+	cmd.Run(c)
 	if c.started != 0 {
 		if together {
 			together, start = false, c.started
@@ -164,14 +164,14 @@ func (s *session) lookup(args [][]byte) *command {
 func (c *command) resolve(args [][]byte) (cmd *command, text string) {
 	if len(c.subs) > 0 && len(args) > 1 {
 		sub := c.sub(args[1])
-		if sub == nil && c.run == nil {
+		if sub == nil && c.Run == nil {
 			return c, c.NoSubcommand(args[1])
 		}
 		if sub != nil {
 			c = sub
 		}
 	}
-	if !c.ArityOK(len(args)) || c.run == nil {
+	if !c.ArityOK(len(args)) || c.Run == nil {
 		return c, c.WrongArity()
 	}
 	return c, ""

@@ -316,11 +316,3 @@ func (s *session) Background(work func() error, reply func(err error)) {
 		return true
 	})
 }
-
-// snapshotError returns the reply for an error of a snapshot.
-func snapshotError(err error) string {
-	if errors.Is(err, ErrSnapshotting) {
-		return errSnapshotting
-	}
-	return "ERR " + err.Error()
-}

@@ -14,13 +14,13 @@ func (srv *Server) newCommands() *commands {
 	t := new(table.Table)
 	all := &commands{Table: t}
 	for _, family := range srv.families(t) {
-		for i := range family {
-			c := &family[i]
-			all.rows = append(all.rows, c)
+		for _, r := range family {
+			c := newCommand(r)
+			all.rows = append(all.rows, &c)
 			subs := make([]*spec.Command, len(c.subs))
-			for j := range c.subs {
-				subs[j] = &c.subs[j].Command
-				all.rows = append(all.rows, &c.subs[j])
+			for i := range c.subs {
+				subs[i] = &c.subs[i].Command
+				all.rows = append(all.rows, &c.subs[i])
 			}
 			t.Add(&c.Command, subs)
 		}
@@ -29,8 +29,8 @@ func (srv *Server) newCommands() *commands {
 }
 
 // families are the tables of the cmd_*.go files and of the packages below, in the order of the reference.
-func (srv *Server) families(t *table.Table) [][]command {
-	var all [][]command
+func (srv *Server) families(t *table.Table) [][]row {
+	var all [][]row
 	for _, rows := range limits.Families() {
 		all = append(all, adapted(rows, (*call).inner))
 	}
@@ -39,49 +39,46 @@ func (srv *Server) families(t *table.Table) [][]command {
 		all = append(all, adapted(rows, func(c *call) *values.Call { return &c.Call }))
 	}
 	return append(all,
-		multiCommands(),
-		scriptCommands(),
-		connectionCommands(),
-		clientCommands(),
-		serverCommands(),
-		saveCommands(),
-		configCommands(),
-		debugCommands(),
-		aclCommands(),
+		multiRows(),
+		scriptRows(),
+		connectionRows(),
+		clientRows(),
+		serverRows(),
+		saveRows(),
+		configRows(),
+		debugRows(),
+		aclRows(),
 		adapted(srv.slowlog.Rows(), (*call).inner),
 		adapted(srv.latency.Rows(), (*call).inner),
-		memoryCommands(),
+		memoryRows(),
 		adapted(t.Rows(), (*call).inner),
 		adapted(srv.opts.Replication.Rows(srv.Snapshot), (*call).inner),
-		waitCommands(),
-		pubsubCommands(),
+		waitRows(),
+		pubsubRows(),
 	)
 }
 
-// adapted returns the commands of a package below, whose handlers get a part of the call.
-func adapted[C any](rows []handler.Row[C], part func(c *call) *C) []command {
-	out := make([]command, len(rows))
-	for i, r := range rows {
-		c := &out[i]
-		c.Command, c.plan, c.subs = r.Command, r.Plan, adapted(r.Rows, part)
+// adapted returns the rows of a package below, whose handlers get a part of the call.
+func adapted[C any](rows []handler.Row[C], part func(c *call) *C) []row {
+	var out []row
+	for _, r := range rows {
+		a := row{Command: r.Command, Plan: r.Plan, Rows: adapted(r.Rows, part)}
+		if r.Run != nil {
+			a.Run = func(c *call) {
+				c.Call.Command = &c.cmd.Command
+				r.Run(part(c))
+			}
+		}
 		if r.Atomic != nil {
-			c.run, c.atomic = (*call).atomically, func(c *call, t *handler.Txn) {
+			a.Atomic = func(c *call, t *handler.Txn) {
 				c.Call.Command = &c.cmd.Command
 				r.Atomic(part(c), t)
 			}
 		}
 		if r.Resolve != nil {
-			c.resolves = func(c *call) (any, [][]byte) { return r.Resolve(part(c)) }
+			a.Resolve = func(c *call) (any, [][]byte) { return r.Resolve(part(c)) }
 		}
-		switch {
-		case r.Run != nil:
-			c.run = func(c *call) {
-				c.Call.Command = &c.cmd.Command
-				r.Run(part(c))
-			}
-		case r.Atomic == nil && r.Rows == nil:
-			c.run = (*call).help
-		}
+		out = append(out, a)
 	}
 	return out
 }

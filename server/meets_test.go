@@ -251,7 +251,7 @@ func TestLimitsInTransactionsAndScripts(t *testing.T) {
 		}
 	}
 	for _, cmd := range newTestServer(t).table.rows {
-		if strings.HasPrefix(cmd.Name, "RL.") && cmd.HasKeys() && cmd.atomic == nil {
+		if strings.HasPrefix(cmd.Name, "RL.") && cmd.HasKeys() && cmd.Atomic == nil {
 			t.Errorf("%s cannot be in a transaction", cmd.Name)
 		}
 	}

@@ -139,7 +139,7 @@ func (c *command) unfit() string {
 	switch {
 	case c.Flags&spec.NoMulti != 0, c.Flags&spec.Client != 0 && c.Flags&spec.Admin != 0: // they may take their time
 		return "ERR Command not allowed inside a transaction"
-	case c.atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
+	case c.Atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
 		return "ERR " + c.Full + " cannot be part of a transaction"
 	}
 	return ""
@@ -165,20 +165,20 @@ func (s *session) unwatch() {
 	}
 }
 
-// multiCommands are the commands of transactions.
-func multiCommands() []command {
-	row := rows("transactions", "O(1)", spec.Client|spec.Now|spec.Loading|spec.Stale|spec.Fast)
-	watch := row("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
+// multiRows are the commands of transactions.
+func multiRows() []row {
+	cmd := handler.Rows[call]("transactions", "O(1)", spec.Client|spec.Now|spec.Loading|spec.Stale|spec.Fast)
+	watch := cmd("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
 	watch.FirstKey, watch.LastKey, watch.Step = 1, -1, 1
 	watch.Flags |= spec.Lead | spec.Watch
-	exec := row("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
+	exec := cmd("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
 	exec.Flags &^= spec.Fast
-	unwatch := row("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch)
+	unwatch := cmd("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch)
 	unwatch.Flags &^= spec.Now
-	return []command{
-		row("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),
+	return []row{
+		cmd("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),
 		exec,
-		row("DISCARD", 1, 0, "Forgets the commands since MULTI.", (*call).discard),
+		cmd("DISCARD", 1, 0, "Forgets the commands since MULTI.", (*call).discard),
 		watch,
 		unwatch,
 	}
@@ -286,9 +286,9 @@ func (c *call) execAll(m *multi) {
 		c.Out = replies[:0]
 		for i := range m.queued {
 			q := &m.queued[i]
-			if q.cmd.atomic != nil {
+			if q.cmd.Atomic != nil {
 				c.cmd, c.Args, c.Resolved, c.Failed = q.cmd, q.args, q.resolved, false
-				c.cmd.atomic(c, t)
+				c.cmd.Atomic(c, t)
 				if q.failed = c.Failed; c.TooLong(t, most) {
 					return false
 				}
@@ -317,7 +317,7 @@ func (c *call) execAll(m *multi) {
 	for i := range m.queued {
 		q := &m.queued[i]
 		c.cmd, c.Args, c.Failed = q.cmd, q.args, q.failed
-		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.atomic == nil {
+		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.Atomic == nil {
 			c.runQueued(i, q.cmd, most)
 		}
 		begin = q.end
@@ -352,7 +352,7 @@ func (c *call) runQueued(i int, cmd *command, most int64) {
 	}
 	c.Whole = true
 	defer func() { c.Whole = false }()
-	cmd.run(c)
+	cmd.Run(c)
 }
 
 // queuedKeys returns the keys of all queued commands, and those that are watched. It resolves the commands that do not name
@@ -367,11 +367,11 @@ func (c *call) queuedKeys(m *multi) (keys [][]byte) {
 	for i := range m.queued {
 		q := &m.queued[i]
 		switch {
-		case q.cmd.atomic == nil:
-		case q.cmd.resolves != nil && resolved <= engine.MaxTxn:
+		case q.cmd.Atomic == nil:
+		case q.cmd.Resolve != nil && resolved <= engine.MaxTxn:
 			var own [][]byte
 			c.Args = q.args
-			q.resolved, own = q.cmd.resolves(c)
+			q.resolved, own = q.cmd.Resolve(c)
 			resolved += len(own)
 			for _, key := range own {
 				if !there[string(key)] {

@@ -43,12 +43,12 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	}
 	mark := len(h.Out)
 	switch {
-	case h.cmd.atomic != nil:
-		h.cmd.atomic(&h.call, h.t)
+	case h.cmd.Atomic != nil:
+		h.cmd.Atomic(&h.call, h.t)
 	case h.cmd.Name == "WAIT":
 		h.Int(0)
 	default:
-		h.cmd.run(&h.call)
+		h.cmd.Run(&h.call)
 	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
 		h.run.Stop()
@@ -69,7 +69,7 @@ func (h *host) admit() string {
 		return "ERR Unknown Redis command called from script"
 	case text != "":
 		return "ERR Wrong number of args calling Redis command from script"
-	case cmd.Group == "scripting", cmd.atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
+	case cmd.Group == "scripting", cmd.Atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
 		return "ERR This Redis command is not allowed from script"
 	case h.readOnly && cmd.Flags&spec.Write != 0:
 		return "ERR Write commands are not allowed from read-only scripts."

@@ -80,7 +80,7 @@ func TestUnknownCommandIsQuotedAndCut(t *testing.T) {
 
 func TestPanicClosesItsConnectionOnly(t *testing.T) {
 	ts := newTestServer(t)
-	ts.table.find([]byte("ECHO")).run = func(*call) { panic("planted") }
+	ts.table.find([]byte("ECHO")).Run = func(*call) { panic("planted") }
 	good, bad := ts.client(), ts.client()
 	if got := bad.raw("PING\r\nECHO x\r\nPING\r\n"); got != "+PONG\r\n-"+errInternal+"\r\n" {
 		t.Errorf("got %q", got)

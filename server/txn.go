@@ -65,7 +65,7 @@ func (c *call) atomically() {
 	mark := len(c.Out)
 	_, err := c.inTransaction(c.commandKeys(), func(t *handler.Txn) bool {
 		c.Out, c.Failed = c.Out[:mark], false
-		c.cmd.atomic(c, t)
+		c.cmd.Atomic(c, t)
 		return true
 	})
 	if err != nil {

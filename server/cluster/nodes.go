@@ -93,18 +93,9 @@ func (r *Replication) Rows(snapshot func() error) []row {
 	const about, conn = spec.Loading | spec.Stale, spec.Fast | spec.Loading | spec.Stale | spec.Conn
 	const each = "O(n) for n nodes"
 	once := handler.Rows[call]("cluster", "O(1)", 0)
-	all := once("CLUSTER", -2, 0, "A container for commands by which clients find the nodes. Without raft-addr, each is an error.", nil)
-	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) {
-		all.Rows = append(all.Rows, handler.Rows[call]("cluster", complexity, f)(name, arity, 0, summary, r.inCluster(run), args...))
+	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) row {
+		return handler.Rows[call]("cluster", complexity, f)(name, arity, 0, summary, r.inCluster(run), args...)
 	}
-	sub("SLOTS", 2, about, each, "Returns the nodes of all slots, first the one that decides.", r.slots)
-	sub("SHARDS", 2, about, each, "Returns the nodes of all slots, with their roles and whether they answer.", r.shards)
-	sub("NODES", 2, about, each, "Returns the nodes, a line for each.", r.nodes)
-	sub("INFO", 2, about, each, "Returns the state of the cluster.", r.info)
-	sub("MYID", 2, about, "O(1)", "Returns the name of this node in the other replies.", r.myID)
-	sub("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", func(c *call) { c.Int(int64(resp.Slot(c.Args[2]))) }, spec.Text("key"))
-	sub("COUNTKEYSINSLOT", 3, spec.Readonly|spec.StaleRead, "O(n) for n keys in the table", "Counts the keys of a slot.", countKeys, spec.Integer("slot"))
-	all.Rows = append(all.Rows, once("HELP", 2, about, "Lists the subcommands.", nil))
 	reads := func(on bool) func(*call) {
 		return r.inCluster(func(c *call) {
 			c.Client.KnowsClusters()
@@ -113,7 +104,15 @@ func (r *Replication) Rows(snapshot func() error) []row {
 		})
 	}
 	return []row{
-		all,
+		handler.Container("CLUSTER", "cluster", "A container for commands by which clients find the nodes. Without raft-addr, each is an error.",
+			sub("SLOTS", 2, about, each, "Returns the nodes of all slots, first the one that decides.", r.slots),
+			sub("SHARDS", 2, about, each, "Returns the nodes of all slots, with their roles and whether they answer.", r.shards),
+			sub("NODES", 2, about, each, "Returns the nodes, a line for each.", r.nodes),
+			sub("INFO", 2, about, each, "Returns the state of the cluster.", r.info),
+			sub("MYID", 2, about, "O(1)", "Returns the name of this node in the other replies.", r.myID),
+			sub("KEYSLOT", 3, about, "O(n) for n bytes", "Returns the slot of a key.", func(c *call) { c.Int(int64(resp.Slot(c.Args[2]))) }, spec.Text("key")),
+			sub("COUNTKEYSINSLOT", 3, spec.Readonly|spec.StaleRead, "O(n) for n keys in the table", "Counts the keys of a slot.", countKeys, spec.Integer("slot")),
+		),
 		once("READONLY", 1, conn|spec.Client, "Lets a node that does not lead serve reads from its own table, which may be out of date. An error without raft-addr.", reads(true)),
 		once("READWRITE", 1, conn|spec.Client, "Ends READONLY.", reads(false)),
 		once("ASKING", 1, spec.Fast|spec.Conn, "Returns an error: cluster support is disabled.", func(c *call) { c.Fail(ErrNoCluster) }),

@@ -15,27 +15,25 @@ func (r *Replication) raftRow(snapshot func() error) row {
 	action := func(name string, args ...spec.Argument) spec.Argument {
 		return spec.Argument{Name: name, Kind: "block", Token: strings.ToUpper(name), Args: args}
 	}
-	all := handler.Rows[call]("cluster", "O(1)", 0)("RAFT", -2, 0, "A container for commands about the nodes that hold one state.", nil)
-	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) {
+	id := spec.Text("id")
+	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) row {
 		if r == nil {
 			run = func(c *call) { c.Fail(ErrNoRaft) }
 		}
-		all.Rows = append(all.Rows, handler.Rows[call]("cluster", complexity, f)(name, arity, 0, summary, run, args...))
+		return handler.Rows[call]("cluster", complexity, f)(name, arity, 0, summary, run, args...)
 	}
-	sub("LEADER", 2, spec.Fast|about, "O(1)", "Returns the address at which clients reach the node that leads, or null.", r.leader)
-	sub("INFO", 2, about, each, "Returns what this node is, by name: its id, cluster, state, leader, term, indexes, and how many members and voters there are.", r.raftInfo)
-	sub("SERVER", -3, spec.Admin|about|spec.Client, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", r.server,
-		spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
-			{Name: "list", Kind: "pure-token", Token: "LIST"},
-			action("add", spec.Text("id"), spec.Text("address")),
-			action("remove", spec.Text("id")), action("promote", spec.Text("id")), action("demote", spec.Text("id")),
-		}})
-	sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead, after all replies that are due: the one with this id, or any that has caught up.", r.transfer,
-		spec.Optional(spec.Text("id")))
-	sub("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node and cuts off its log, and replies when that is on the disk.",
-		func(c *call) { r.change(c, snapshot) })
-	all.Rows = append(all.Rows, handler.Rows[call]("cluster", "O(1)", about)("HELP", 2, 0, "Lists the subcommands.", nil))
-	return all
+	return handler.Container("RAFT", "cluster", "A container for commands about the nodes that hold one state.",
+		sub("LEADER", 2, spec.Fast|about, "O(1)", "Returns the address at which clients reach the node that leads, or null.", r.leader),
+		sub("INFO", 2, about, each, "Returns what this node is, by name: its id, cluster, state, leader, term, indexes, and how many members and voters there are.", r.raftInfo),
+		sub("SERVER", -3, spec.Admin|about|spec.Client, each, "Lists the nodes of the cluster, or changes them. A node that is added has no vote until it has caught up.", r.server,
+			spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
+				spec.Word("LIST"), action("add", id, spec.Text("address")), action("remove", id), action("promote", id), action("demote", id),
+			}}),
+		sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead, after all replies that are due: the one with this id, or any that has caught up.", r.transfer,
+			spec.Optional(id)),
+		sub("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node and cuts off its log, and replies when that is on the disk.",
+			func(c *call) { r.change(c, snapshot) }),
+	)
 }
 
 func (r *Replication) leader(c *call) {

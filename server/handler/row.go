@@ -32,3 +32,12 @@ func Rows[C any](group, complexity string, common spec.Flags) func(name string, 
 		}
 	}
 }
+
+// Container makes the row of a command that has only subcommands. To these it adds HELP.
+func Container[C any](name, group, summary string, subs ...Row[C]) Row[C] {
+	row := Rows[C](group, "O(1)", 0)
+	c := row(name, -2, 0, summary, nil)
+	c.Complexity = "Depends on subcommand."
+	c.Rows = append(subs, row("HELP", 2, spec.Loading|spec.Stale, "Lists the subcommands.", nil))
+	return c
+}

@@ -18,24 +18,21 @@ type (
 
 // Rows returns LATENCY, which says how long commands take.
 func (m *Monitor) Rows() []row {
-	sub := handler.Rows[call]("server", "O(1)", spec.Loading|spec.Stale)
+	sub := handler.Rows[call]("server", "O(1)", spec.Admin|spec.Loading|spec.Stale)
 	event := spec.Text("event")
-	histogram := sub("HISTOGRAM", -2, spec.Admin, "Returns each command's number of calls and the cumulated distribution of their latencies.", m.histogram,
+	histogram := sub("HISTOGRAM", -2, 0, "Returns each command's number of calls and the cumulated distribution of their latencies.", m.histogram,
 		spec.Optional(spec.Several(spec.Text("command"))))
 	histogram.Complexity = "O(n) for n commands"
-	all := handler.Rows[call]("server", "Depends on subcommand.", 0)("LATENCY", -2, 0, "Container for commands about latency.", nil)
-	all.Rows = []row{
+	return []row{handler.Container("LATENCY", "server", "Container for commands about latency.",
 		histogram,
-		sub("LATEST", 2, spec.Admin, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", m.latest),
-		sub("HISTORY", 3, spec.Admin, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", m.history, event),
-		sub("RESET", -2, spec.Admin, "Forgets events, or all of them; returns how many there were.", m.reset, spec.Optional(spec.Several(event))),
-		sub("GRAPH", 3, spec.Admin, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
+		sub("LATEST", 2, 0, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", m.latest),
+		sub("HISTORY", 3, 0, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", m.history, event),
+		sub("RESET", -2, 0, "Forgets events, or all of them; returns how many there were.", m.reset, spec.Optional(spec.Several(event))),
+		sub("GRAPH", 3, 0, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
 			c.Fail("ERR No samples available for event '" + resp.Excerpt(c.Args[2]) + "'")
 		}, event),
-		sub("DOCTOR", 2, spec.Admin, "Describes which commands take long.", m.doctor),
-		sub("HELP", 2, 0, "Lists the subcommands.", nil),
-	}
-	return []row{all}
+		sub("DOCTOR", 2, 0, "Describes which commands take long.", m.doctor),
+	)}
 }
 
 // histogram replies, for every command that was called, with its calls and a map from

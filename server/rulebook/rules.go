@@ -23,9 +23,7 @@ func (b *Book) rulesRow() row {
 		modes.Args = append(modes.Args, spec.Word(strings.ToUpper(m.String())))
 	}
 	const changes = spec.Admin | spec.Write | spec.Client | spec.Quorum
-	all := row("RL.RULES", -2, spec.Long, "A container for commands about rules.", nil)
-	all.Complexity = "Depends on subcommand."
-	all.Rows = append(all.Rows,
+	all := handler.Container("RL.RULES", "rules", "A container for commands about rules.",
 		row("LIST", -2, spec.Readonly, "Lists the namespaces, or the rules of one.", b.list, anyNS),
 		row("GET", -3, spec.Readonly|spec.Client, "Returns a rule as it is written, or the rules of a namespace.", b.get, ns, spec.Optional(spec.Text("name"))),
 		row("SET", 5, changes, "Adds a rule, or replaces it.", b.set, ns, name, yaml),
@@ -37,8 +35,8 @@ func (b *Book) rulesRow() row {
 		row("STATS", -2, spec.Readonly, "Returns the counters of the rules.", b.stats, anyNS),
 		row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states there were.", b.reset, ns, name, fields),
 		row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", b.info, ns, name, fields),
-		row("HELP", 2, spec.Loading|spec.Stale, "Lists the subcommands.", nil),
 	)
+	all.Flags = spec.Long
 	return all
 }
 

@@ -15,20 +15,17 @@ type (
 
 // Rows returns SLOWLOG, which shows the entries.
 func (l *Log) Rows() []row {
-	sub := func(name string, arity int, f spec.Flags, complexity, summary string, run func(*call), args ...spec.Argument) row {
-		return handler.Rows[call]("server", complexity, spec.Loading|spec.Stale)(name, arity, f, summary, run, args...)
-	}
-	all := handler.Rows[call]("server", "Depends on subcommand.", 0)("SLOWLOG", -2, 0, "Container for commands about the slow log.", nil)
-	all.Rows = []row{
-		sub("GET", -2, spec.Admin, "O(n) for n entries", "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count"))),
-		sub("LEN", 2, spec.Admin, "O(1)", "Counts the entries.", func(c *call) { c.Int(l.Len()) }),
-		sub("RESET", 2, spec.Admin, "O(1)", "Forgets the entries.", func(c *call) {
+	sub := handler.Rows[call]("server", "O(1)", spec.Admin|spec.Loading|spec.Stale)
+	get := sub("GET", -2, 0, "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count")))
+	get.Complexity = "O(n) for n entries"
+	return []row{handler.Container("SLOWLOG", "server", "Container for commands about the slow log.",
+		get,
+		sub("LEN", 2, 0, "Counts the entries.", func(c *call) { c.Int(l.Len()) }),
+		sub("RESET", 2, 0, "Forgets the entries.", func(c *call) {
 			l.Reset()
 			c.OK()
 		}),
-		sub("HELP", 2, 0, "O(1)", "Lists the subcommands.", nil),
-	}
-	return []row{all}
+	)}
 }
 
 func (l *Log) get(c *call) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 	"limitdb/value"
 )
@@ -12,7 +13,7 @@ import (
 func objectRows() []Row {
 	two := func(name string, arity int, summary string, run func(*Call, *Txn), more ...spec.Argument) Row {
 		c := onKeys(name, arity, spec.Write, 1, "generic", summary, run,
-			append([]spec.Argument{{Name: "key", Kind: "key"}, {Name: "newkey", Kind: "key"}}, more...)...)
+			append([]spec.Argument{spec.Key("key"), spec.Key("newkey")}, more...)...)
 		c.LastKey = 2
 		return c
 	}
@@ -26,18 +27,12 @@ func objectRows() []Row {
 		two("RENAME", 3, "Gives a key another name.", (*Call).rename),
 		two("RENAMENX", 3, "Gives a key another name that no key has.", (*Call).renameNX),
 		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))),
-		{
-			Command: spec.Command{
-				Name: "OBJECT", Arity: -2, Group: "generic", Complexity: "O(1)", Summary: "Says how a key is kept.",
-			},
-			Rows: []Row{
-				sub("ENCODING", "Returns how a value is kept, in Redis' words."),
-				sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
-				sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),
-				sub("REFCOUNT", "Returns 1."),
-				{Command: spec.Command{Name: "HELP", Arity: 2, Group: "generic", Complexity: "O(1)", Summary: "Lists the subcommands."}},
-			},
-		},
+		handler.Container("OBJECT", "generic", "Says how a key is kept.",
+			sub("ENCODING", "Returns how a value is kept, in Redis' words."),
+			sub("FREQ", "Returns 0: limitdb does not count how often a key is used."),
+			sub("IDLETIME", "Returns 0: limitdb does not keep when a key was used."),
+			sub("REFCOUNT", "Returns 1."),
+		),
 	}
 }
 

@@ -15,7 +15,7 @@ func Families() [][]Row {
 
 // onKey makes a row of a command on the value of one key, its first argument.
 func onKey(name string, arity int, f spec.Flags, group, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
-	c := onKeys(name, arity, f, 1, group, summary, step, append([]spec.Argument{{Name: "key", Kind: "key"}}, args...)...)
+	c := onKeys(name, arity, f, 1, group, summary, step, append([]spec.Argument{spec.Key("key")}, args...)...)
 	c.LastKey = 1
 	return c
 }
