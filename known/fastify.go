@@ -3,11 +3,11 @@ package known
 // @fastify/rate-limit, a Node.js package: a counter in a window of ms.
 
 var fastify = [...]Script{
-	{"b8a19d47785922bb04e7a9fdb49e90d89be1b8af", "@fastify/rate-limit", "rateLimit", "10.3.0 – 11.2.0", fastifyVersion{backs: true, first: true}.count},
-	{"4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", "@fastify/rate-limit", "rateLimitRead", "11.1.0 – 11.2.0", fastifyRead},
-	{"b72d57bf75a045b8d6f72ca5b553e356583723f0", "@fastify/rate-limit", "rateLimit", "10.2.0 – 10.2.2", fastifyVersion{backs: true}.count},
-	{"f80d0c65a05e27559602a2b43fbe989df31fc5f6", "@fastify/rate-limit", "rateLimit", "10.0.0 – 10.1.1", fastifyVersion{}.count},
-	{"3f481dd9e75a7c63c2facb091af19e1ab17f2cc7", "@fastify/rate-limit", "rateLimit", "8.1.0 – 9.1.0", fastifyVersion{bans: true}.count},
+	{"b8a19d47785922bb04e7a9fdb49e90d89be1b8af", "@fastify/rate-limit", "rateLimit", "10.3.0 – 11.2.0", 1, 4, fastifyVersion{backs: true, first: true}.count},
+	{"4c7d9ef62b3d4f8efd8d11d5d2fd1a56b1e723bc", "@fastify/rate-limit", "rateLimitRead", "11.1.0 – 11.2.0", 1, 0, fastifyRead},
+	{"b72d57bf75a045b8d6f72ca5b553e356583723f0", "@fastify/rate-limit", "rateLimit", "10.2.0 – 10.2.2", 1, 4, fastifyVersion{backs: true}.count},
+	{"f80d0c65a05e27559602a2b43fbe989df31fc5f6", "@fastify/rate-limit", "rateLimit", "10.0.0 – 10.1.1", 1, 3, fastifyVersion{}.count},
+	{"3f481dd9e75a7c63c2facb091af19e1ab17f2cc7", "@fastify/rate-limit", "rateLimit", "8.1.0 – 9.1.0", 1, 4, fastifyVersion{bans: true}.count},
 }
 
 // fastifyVersion is what differs between the versions of the script.
@@ -24,15 +24,9 @@ const maxSafe = 1<<53 - 1
 // count counts 1 in a window of ARGV[1] ms. Beyond ARGV[2], the next flag says whether
 // each call begins the window anew.
 func (f fastifyVersion) count(r *Run) bool {
-	args, anewAt := 3, 2
-	switch {
-	case f.bans:
-		args, anewAt = 4, 3
-	case f.backs:
-		args = 4
-	}
-	if !r.fits(1, args) {
-		return false
+	anewAt := 2
+	if f.bans {
+		anewAt = 3
 	}
 	window, ok := r.span(0, 1)
 	most, also := r.whole(1)
@@ -81,9 +75,6 @@ func doubled(window, n int64) int64 {
 
 // fastifyRead replies with the count and its time to live, 0 for none.
 func fastifyRead(r *Run) bool {
-	if !r.fits(1, 0) {
-		return false
-	}
 	v, count, plain := r.counter(r.Keys[0])
 	if plain {
 		r.pair(count, max(0, r.ttl(&v)))

@@ -25,6 +25,8 @@ type Script struct {
 	// Versions are the versions of the library with this text.
 	Versions string
 
+	keys    int             // how many it takes; 0: at least one
+	args    int             // the least number
 	handler func(*Run) bool // nil: it runs in Lua
 }
 
@@ -35,8 +37,9 @@ func (s *Script) Native() bool { return s.handler != nil }
 // no handler or the call is unusual: nothing has changed, and the script itself has
 // to run.
 func (s *Script) Run(r *Run) bool {
+	fits := (len(r.Keys) == s.keys || s.keys == 0 && len(r.Keys) > 0) && len(r.Args) >= s.args
 	mark := len(r.Out)
-	if s.handler == nil || !s.handler(r) {
+	if s.handler == nil || !fits || !s.handler(r) {
 		r.Out = r.Out[:mark]
 		return false
 	}

@@ -13,54 +13,30 @@ import (
 // Redis::funnel.
 
 var laravel = [...]Script{
-	{"a08c9c69b7c07ae2485190873b90d128a23e502d", "Laravel cache", "add", "5.5 on", laravelAdd},
-	{"647c65a442733a1aa440f99908d249d13b4d6c4a", "Laravel cache", "releaseLock", "5.8 on", lockRelease},
-	{"d5f94f1848f0c54fff99d99dbc4d54184a157c02", "Laravel cache", "refreshLock", "13.16 on", laravelRefresh},
-	{"29cc07bd431ccbf64637e5dcb60484560fdfa2da", "Laravel Redis::throttle", "acquire", "5.5 on", laravelThrottle},
-	{"1c5d436d6863e949247f4fa66fa1e32b7fa18da9", "Laravel Redis::throttle", "tooManyAttempts", "8.83 on", laravelTooMany},
-	{"a37c0266ffc78deeac63f8b030f49a040114114b", "Laravel Redis::throttle, sliding", "acquire", "not yet released", laravelSlide},
-	{"cf0152574376c3e3b27c274bf506925dc96e8be5", "Laravel Redis::throttle, sliding", "tooManyAttempts", "not yet released", laravelSlideTooMany},
-	{"420ca604de4310d8301943a71390ee669720d640", "Laravel Redis::funnel", "lock", "6.18 on", laravelFunnel{}.lock},
-	{"a50243715157b186c5162c69e02eff3bf0c7994a", "Laravel Redis::funnel", "release", "5.8 on", lockRelease},
-	{"da2d0debfcb15563d58979b79fcb9fd1ee01a3d2", "Laravel Redis::funnel", "lock", "5.8 – 6.0", laravelFunnel{named: true}.lock},
-	{"f019fadb2be7f759e6da999f739efe1250879ebd", "Laravel Redis::funnel", "lock", "5.5 – 5.7", laravelFunnel{named: true, one: true}.lock},
+	{"a08c9c69b7c07ae2485190873b90d128a23e502d", "Laravel cache", "add", "5.5 on", 1, 2, laravelAdd},
+	{"647c65a442733a1aa440f99908d249d13b4d6c4a", "Laravel cache", "releaseLock", "5.8 on", 1, 1, redlockRelease},
+	{"d5f94f1848f0c54fff99d99dbc4d54184a157c02", "Laravel cache", "refreshLock", "13.16 on", 1, 2, laravelRefresh},
+	{"29cc07bd431ccbf64637e5dcb60484560fdfa2da", "Laravel Redis::throttle", "acquire", "5.5 on", 1, 4, laravelThrottle},
+	{"1c5d436d6863e949247f4fa66fa1e32b7fa18da9", "Laravel Redis::throttle", "tooManyAttempts", "8.83 on", 1, 4, laravelTooMany},
+	{"a37c0266ffc78deeac63f8b030f49a040114114b", "Laravel Redis::throttle, sliding", "acquire", "not yet released", 1, 4, laravelSlide},
+	{"cf0152574376c3e3b27c274bf506925dc96e8be5", "Laravel Redis::throttle, sliding", "tooManyAttempts", "not yet released", 1, 4, laravelSlideTooMany},
+	{"420ca604de4310d8301943a71390ee669720d640", "Laravel Redis::funnel", "lock", "6.18 on", 0, 3, laravelFunnel{}.lock},
+	{"a50243715157b186c5162c69e02eff3bf0c7994a", "Laravel Redis::funnel", "release", "5.8 on", 1, 1, redlockRelease},
+	{"da2d0debfcb15563d58979b79fcb9fd1ee01a3d2", "Laravel Redis::funnel", "lock", "5.8 – 6.0", 0, 3, laravelFunnel{named: true}.lock},
+	{"f019fadb2be7f759e6da999f739efe1250879ebd", "Laravel Redis::funnel", "lock", "5.5 – 5.7", 0, 2, laravelFunnel{named: true, one: true}.lock},
 }
 
 // laravelAdd sets ARGV[1] for ARGV[2] seconds if the key does not exist.
 func laravelAdd(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
 	ttl, ok := r.span(1, 1000)
-	v, plain := r.Store.Get(r.Keys[0])
-	switch {
-	case !ok || !plain:
-		return false
-	case v.exists():
-		r.Null()
-		return true
-	}
-	r.setText(r.Keys[0], r.Args[0], r.millis()+ttl)
-	r.OK()
-	return true
+	return ok && r.add(ttl, (*Run).done)
 }
 
 // laravelRefresh keeps a lock that holds ARGV[1] for ARGV[2] seconds; 0 is for ever.
 func laravelRefresh(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
 	ttl, ok := r.whole(1)
 	v, plain := r.str(r.Keys[0])
-	if !ok || !plain || ttl < 0 || ttl >= maxSeconds {
-		return false
-	}
-	held := v.holds(r.Args[0])
-	if held {
-		r.setText(r.Keys[0], r.Args[0], r.until(ttl*1000))
-	}
-	r.Bit(held)
-	return true
+	return ok && plain && ttl >= 0 && ttl < maxSeconds && r.swap(&v, r.Args[0], ttl*1000)
 }
 
 // bucket is what Redis::throttle keeps in a hash: a window, and the count of requests.
@@ -111,9 +87,6 @@ func (r *Run) throttleArgs() (now, window, most int64, ok bool) {
 // laravelThrottle takes one of ARGV[4] requests in ARGV[3] seconds. It replies whether
 // it could, when the window ends and how many remain.
 func laravelThrottle(r *Run) bool {
-	if !r.fits(1, 4) {
-		return false
-	}
 	now, window, most, ok := r.throttleArgs()
 	b, plain := r.bucket()
 	if !ok || !plain {
@@ -152,9 +125,6 @@ func (r *Run) newBucket(b *bucket, end, window int64) {
 
 // laravelTooMany replies when the window ends, and how many requests remain.
 func laravelTooMany(r *Run) bool {
-	if !r.fits(1, 4) {
-		return false
-	}
 	now, window, most, ok := r.throttleArgs()
 	b, plain := r.bucket()
 	if !ok || !plain {
@@ -179,13 +149,6 @@ type laravelFunnel struct {
 // lock sets the first key that is absent to ARGV[3] for ARGV[2] seconds, and replies with
 // ARGV[1] and the number of that key.
 func (f laravelFunnel) lock(r *Run) bool {
-	text := 2
-	if f.one {
-		text = 1 // there is no ARGV[3]
-	}
-	if len(r.Keys) == 0 || len(r.Args) <= text {
-		return false
-	}
 	ttl, ok := r.span(1, 1000)
 	if !ok {
 		return false
@@ -202,11 +165,11 @@ func (f laravelFunnel) lock(r *Run) bool {
 		if f.named && !bytes.Equal(name, key) {
 			return false
 		}
-		if f.one {
-			r.setText(key, []byte("1"), r.millis()+ttl)
-		} else {
-			r.setText(key, r.Args[2], r.millis()+ttl)
+		text := []byte("1")
+		if !f.one {
+			text = r.Args[2]
 		}
+		r.setText(key, text, r.millis()+ttl)
 		r.Bulk(name)
 		return true
 	}

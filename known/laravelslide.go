@@ -20,9 +20,6 @@ type slide struct {
 // slide reads the arguments and the hash. It returns false if those are anything but what
 // Laravel writes.
 func (r *Run) slide() (s slide, ok bool) {
-	if !r.fits(1, 4) {
-		return s, false
-	}
 	s.now, s.window, s.most, ok = r.throttleArgs()
 	var plain bool
 	if s.key, plain = r.Store.Get(r.Keys[0]); !ok || !plain || !s.key.exists() {

@@ -13,33 +13,30 @@ import (
 // counters of two windows.
 
 var pythonLimits = [...]Script{
-	{"628bd136a573a06b346879695681af12ccef300f", "limits (Python)", "incr_expire", "2.3.0 on", limitsIncr},
-	{"ab9a35aa62ed8fa50cf1c655a522698512c9b126", "limits (Python)", "incr_expire", "2.1 – 2.2", limitsIncrOne},
-	{"f2994557f1daca13bfef97c2a31ca4b174e031ca", "limits (Python)", "clear_keys", "2.1.0b1 on", nil},
-	{"ad795214f59fe26d6fdec07973836dd16586f5ec", "limits (Python)", "moving_window", "5.0.0rc1 on", limitsSearch},
-	{"f2ef2962263bbe72f66f5bbd0da234e74d880068", "limits (Python)", "moving_window", "4.x", limitsWindow{texts: true, lowest: true}.get},
-	{"bf95c654b6be0a54713252ef2362a25546faf877", "limits (Python)", "moving_window", "3.10 – 3.14", limitsWindow{lowest: true}.get},
-	{"3136f0028c572d2959b5cdc5ec15b287fab6a9ff", "limits (Python)", "moving_window", "2.1 – 3.9", limitsWindow{}.get},
-	{"741eab638ba93ed71020bb821c45c022d0fa02c4", "limits (Python)", "acquire_moving_window", "5.0.0rc1 on", limitsAcquire{}.take},
-	{"19c9778cd6391e2ee9f90aa518bf56256d15b4ae", "limits (Python)", "acquire_moving_window", "3.5 – 4.8", limitsAcquire{}.take},
-	{"bec85d5af0739203306474d2cac591c3d6f907d2", "limits (Python)", "acquire_moving_window", "3.1.6 – 3.4", limitsAcquire{}.take},
-	{"d19f37c18768a509dbf1310a257bfc35be65609f", "limits (Python)", "acquire_moving_window", "2.5 – 3.1.5", limitsAcquire{lax: true}.take},
-	{"d2a3aeb88bc5648c36fed2636c03c52d5ae2ce18", "limits (Python)", "acquire_moving_window", "2.3 – 2.4", limitsAcquire{lax: true, short: true}.take},
-	{"e7a0a27d4101baabb124af209bb0245197a359a1", "limits (Python)", "sliding_window", "4.1 on", limitsSliding},
-	{"e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7", "limits (Python)", "acquire_sliding_window", "4.1 on", limitsTakeSliding},
+	{"628bd136a573a06b346879695681af12ccef300f", "limits (Python)", "incr_expire", "2.3.0 on", 1, 2, limitsIncr},
+	{"ab9a35aa62ed8fa50cf1c655a522698512c9b126", "limits (Python)", "incr_expire", "2.1 – 2.2", 1, 1, limitsIncrOne},
+	{"f2994557f1daca13bfef97c2a31ca4b174e031ca", "limits (Python)", "clear_keys", "2.1.0b1 on", 0, 0, nil},
+	{"ad795214f59fe26d6fdec07973836dd16586f5ec", "limits (Python)", "moving_window", "5.0.0rc1 on", 1, 2, limitsSearch},
+	{"f2ef2962263bbe72f66f5bbd0da234e74d880068", "limits (Python)", "moving_window", "4.x", 1, 2, limitsWindow{texts: true, lowest: true}.get},
+	{"bf95c654b6be0a54713252ef2362a25546faf877", "limits (Python)", "moving_window", "3.10 – 3.14", 1, 2, limitsWindow{lowest: true}.get},
+	{"3136f0028c572d2959b5cdc5ec15b287fab6a9ff", "limits (Python)", "moving_window", "2.1 – 3.9", 1, 2, limitsWindow{}.get},
+	{"741eab638ba93ed71020bb821c45c022d0fa02c4", "limits (Python)", "acquire_moving_window", "5.0.0rc1 on", 1, 4, limitsAcquire{}.take},
+	{"19c9778cd6391e2ee9f90aa518bf56256d15b4ae", "limits (Python)", "acquire_moving_window", "3.5 – 4.8", 1, 4, limitsAcquire{}.take},
+	{"bec85d5af0739203306474d2cac591c3d6f907d2", "limits (Python)", "acquire_moving_window", "3.1.6 – 3.4", 1, 4, limitsAcquire{}.take},
+	{"d19f37c18768a509dbf1310a257bfc35be65609f", "limits (Python)", "acquire_moving_window", "2.5 – 3.1.5", 1, 4, limitsAcquire{lax: true}.take},
+	{"d2a3aeb88bc5648c36fed2636c03c52d5ae2ce18", "limits (Python)", "acquire_moving_window", "2.3 – 2.4", 1, 4, limitsAcquire{lax: true, short: true}.take},
+	{"e7a0a27d4101baabb124af209bb0245197a359a1", "limits (Python)", "sliding_window", "4.1 on", 2, 1, limitsSliding},
+	{"e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7", "limits (Python)", "acquire_sliding_window", "4.1 on", 2, 3, limitsTakeSliding},
 }
 
 // limitsIncr counts ARGV[2] in a window of ARGV[1] seconds.
 func limitsIncr(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
 	by, ok := r.whole(1)
 	return ok && r.limitsCount(by)
 }
 
 // limitsIncrOne counts 1 in a window of ARGV[1] seconds.
-func limitsIncrOne(r *Run) bool { return r.fits(1, 1) && r.limitsCount(1) }
+func limitsIncrOne(r *Run) bool { return r.limitsCount(1) }
 
 func (r *Run) limitsCount(by int64) bool {
 	before, ok := r.countIn(by, 0)
@@ -65,9 +62,6 @@ const mostTimes = 1000
 // take adds the time ARGV[1] to the list, ARGV[4] times, unless that would be more than
 // ARGV[2] times in ARGV[3] seconds.
 func (a limitsAcquire) take(r *Run) bool {
-	if !r.fits(1, 4) {
-		return false
-	}
 	now, ok1 := plain(r.Args[0])
 	limit, ok2 := r.whole(1)
 	window, ok3 := r.span(2, 1)
@@ -115,16 +109,19 @@ type limitsWindow struct {
 	lowest bool // it looks for the oldest time; else the newest will do
 }
 
+// movingWindow reads the time ARGV[1], the limit ARGV[2] and the list of times.
+func (r *Run) movingWindow() (from float64, most int64, l *value.ListOf, ok bool) {
+	from, ok = plain(r.Args[0])
+	most, also := r.whole(1)
+	l, there := r.list()
+	return from, most, l, ok && also && there
+}
+
 // get replies with the oldest time that is not before ARGV[1], and how many such times
 // begin the list. It looks at no more than ARGV[2] and one.
 func (w limitsWindow) get(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
-	from, ok := plain(r.Args[0])
-	most, also := r.whole(1)
-	l, plainList := r.list()
-	if !ok || !also || !plainList || most < 0 {
+	from, most, l, ok := r.movingWindow()
+	if !ok || most < 0 {
 		return false
 	}
 	oldest, n, over := 0.0, int64(0), false
@@ -161,13 +158,8 @@ func (w limitsWindow) reply(r *Run, oldest float64, n int64) bool {
 
 // limitsSearch is limitsWindow.get by binary search, in the first ARGV[2] times.
 func limitsSearch(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
-	from, ok := plain(r.Args[0])
-	most, also := r.whole(1)
-	l, plainList := r.list()
-	if !ok || !also || !plainList {
+	from, most, l, ok := r.movingWindow()
+	if !ok {
 		return false
 	}
 	oldest, n := 0.0, int64(0)
@@ -220,15 +212,9 @@ func (r *Run) storeSliding(s *sliding) {
 // limitsSliding replies with the counts of both windows, of ARGV[1] seconds, and their
 // times to live.
 func limitsSliding(r *Run) bool {
-	if !r.fits(2, 1) {
-		return false
-	}
 	window, ok := r.span(0, 1000)
-	if !ok {
-		return false
-	}
-	s, shifted, ok := r.sliding(window)
-	if !ok {
+	s, shifted, plain := r.sliding(window)
+	if !ok || !plain {
 		return false
 	}
 	if shifted {
@@ -253,9 +239,6 @@ func (r *Run) countText(v *Value, count int64) {
 
 // limitsTakeSliding takes ARGV[3] of ARGV[1] in ARGV[2] seconds.
 func limitsTakeSliding(r *Run) bool {
-	if !r.fits(2, 3) {
-		return false
-	}
 	limit, ok1 := r.whole(0)
 	window, ok2 := r.span(1, 1000)
 	amount, ok3 := r.whole(2)

@@ -5,57 +5,35 @@ import "limitdb/value"
 // rate-limit-redis, the store of express-rate-limit: a counter in a window of ms.
 
 var rateLimitRedis = [...]Script{
-	{"895b92e1712734e1b464999be23953485475357b", "rate-limit-redis", "increment", "6.0.0 – 6.0.1", hitsWindow(false)},
-	{"81dbecea94d2d10514719b20ed51faf711529d9d", "rate-limit-redis", "increment", "4.2.3 – 5.0.0", hitsWindow(true)},
-	{"b829ec02dca78a148dfc75dd3c86f488ed007c68", "rate-limit-redis", "increment", "4.2.1 – 4.2.2", hitsOlder},
-	{"3f424a504987d231baa2e19159bb5def8ad32f87", "rate-limit-redis", "increment", "3.0.0 – 4.2.0", hitsOlder},
-	{"6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", "rate-limit-redis", "get", "4.1.0 – 6.0.1", hitsGet},
+	{"895b92e1712734e1b464999be23953485475357b", "rate-limit-redis", "increment", "6.0.0 – 6.0.1", 1, 1, hitsVersion{}.count},
+	{"81dbecea94d2d10514719b20ed51faf711529d9d", "rate-limit-redis", "increment", "4.2.3 – 5.0.0", 1, 2, hitsVersion{anew: true}.count},
+	{"b829ec02dca78a148dfc75dd3c86f488ed007c68", "rate-limit-redis", "increment", "4.2.1 – 4.2.2", 1, 2, hitsVersion{anew: true, keeps: true}.count},
+	{"3f424a504987d231baa2e19159bb5def8ad32f87", "rate-limit-redis", "increment", "3.0.0 – 4.2.0", 1, 2, hitsVersion{anew: true, keeps: true}.count},
+	{"6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a", "rate-limit-redis", "get", "4.1.0 – 6.0.1", 1, 0, hitsGet},
 }
 
-// hitsWindow counts 1 in a window. Its length is the last argument. With two arguments,
-// the first is 1 if each call begins the window anew.
-func hitsWindow(anew bool) func(*Run) bool {
+// hitsVersion is what differs between the versions of the script.
+type hitsVersion struct {
+	anew  bool // the first argument is 1 if each call begins the window anew
+	keeps bool // a key without a time to live keeps its count
+}
+
+// count counts 1 in a window. Its length is the last argument.
+func (h hitsVersion) count(r *Run) bool {
 	last := 0
-	if anew {
+	if h.anew {
 		last = 1
 	}
-	return func(r *Run) bool {
-		if !r.fits(1, last+1) {
-			return false
-		}
-		window, ok := r.span(last, 1)
-		v, count, plain := r.counter(r.Keys[0])
-		if !ok || !plain {
-			return false
-		}
-		left := r.ttl(&v)
-		if left <= 0 {
-			r.setCounter(r.Keys[0], 1, r.millis()+window)
-			r.pair(1, window)
-			return true
-		}
-		if anew && r.is(0, "1") {
-			left, v.Expires = window, r.millis()+window
-		}
-		r.setCounter(r.Keys[0], count+1, v.Expires)
-		r.pair(count+1, left)
-		return true
-	}
-}
-
-// hitsOlder is hitsWindow as it was before version 4.2.3: a key without a time to live
-// keeps its count.
-func hitsOlder(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
-	window, ok := r.span(1, 1)
+	window, ok := r.span(last, 1)
 	v, count, plain := r.counter(r.Keys[0])
 	if !ok || !plain {
 		return false
 	}
 	left := r.ttl(&v)
-	if left <= 0 || r.is(0, "1") {
+	if left <= 0 && !h.keeps {
+		count = 0
+	}
+	if left <= 0 || h.anew && r.is(0, "1") {
 		left, v.Expires = window, r.millis()+window
 	}
 	r.setCounter(r.Keys[0], count+1, v.Expires)
@@ -65,9 +43,6 @@ func hitsOlder(r *Run) bool {
 
 // hitsGet replies with the text of the count and its time to live.
 func hitsGet(r *Run) bool {
-	if !r.fits(1, 0) {
-		return false
-	}
 	v, ok := r.str(r.Keys[0])
 	if !ok {
 		return false

@@ -5,13 +5,13 @@ import "math"
 // redis-gcra, a Ruby gem by rwz: GCRA in floating point, as redis_rate keeps it.
 
 var redisGCRA = [...]Script{
-	{"a9981050630e3925a2c740c80f07a1d0e24e78fb", "rwz/redis-gcra", "perform", "0.4.2 on", gcraVersion{rounds: true}.perform},
-	{"87d3712ed6eb1ea48f2afdba5473ef21b3ddb03c", "rwz/redis-gcra", "perform", "0.4.1", gcraVersion{rounds: true, strict: true}.perform},
-	{"7f098c7a5a829f0b66bbfc3601a83fd2c5a8e174", "rwz/redis-gcra", "perform", "0.4.0", gcraVersion{strict: true}.perform},
-	{"4628336da5ca85d07cc6b1964e2a7468f2d9febb", "rwz/redis-gcra", "perform", "0.2 – 0.3", gcraVersion{strict: true, unix: true}.perform},
-	{"d9221875db05e13f52cb59c413f98b1f4f55bec0", "rwz/redis-gcra", "inspect", "main", gcraVersion{rounds: true}.inspect},
-	{"9dea6282b5030c1dcb7d3a2a13f22f4591591895", "rwz/redis-gcra", "inspect", "0.4.2 – 0.5.0", gcraVersion{rounds: true}.inspect},
-	{"eec5cb1afecb11ab103c09edf26092d6f0f04fc4", "rwz/redis-gcra", "inspect", "0.4.0 – 0.4.1", gcraVersion{}.inspect},
+	{"a9981050630e3925a2c740c80f07a1d0e24e78fb", "rwz/redis-gcra", "perform", "0.4.2 on", 1, 4, gcraVersion{rounds: true}.perform},
+	{"87d3712ed6eb1ea48f2afdba5473ef21b3ddb03c", "rwz/redis-gcra", "perform", "0.4.1", 1, 4, gcraVersion{rounds: true, strict: true}.perform},
+	{"7f098c7a5a829f0b66bbfc3601a83fd2c5a8e174", "rwz/redis-gcra", "perform", "0.4.0", 1, 4, gcraVersion{strict: true}.perform},
+	{"4628336da5ca85d07cc6b1964e2a7468f2d9febb", "rwz/redis-gcra", "perform", "0.2 – 0.3", 1, 4, gcraVersion{strict: true, unix: true}.perform},
+	{"d9221875db05e13f52cb59c413f98b1f4f55bec0", "rwz/redis-gcra", "inspect", "main", 1, 3, gcraVersion{rounds: true}.inspect},
+	{"9dea6282b5030c1dcb7d3a2a13f22f4591591895", "rwz/redis-gcra", "inspect", "0.4.2 – 0.5.0", 1, 3, gcraVersion{rounds: true}.inspect},
+	{"eec5cb1afecb11ab103c09edf26092d6f0f04fc4", "rwz/redis-gcra", "inspect", "0.4.0 – 0.4.1", 1, 3, gcraVersion{}.inspect},
 }
 
 // gcraVersion is what differs between the versions of redis-gcra.
@@ -19,14 +19,6 @@ type gcraVersion struct {
 	rounds bool // it rounds what remains to an integer, others cut it
 	strict bool // it denies what comes too early, although a rounded request remains
 	unix   bool // it keeps Unix time
-}
-
-// remaining returns how many requests a time is worth.
-func (v gcraVersion) remaining(g *rate, left float64) float64 {
-	if v.rounds {
-		return math.Floor(left/g.interval + 0.5)
-	}
-	return math.Floor(left / g.interval)
 }
 
 // perform takes a cost or nothing.
@@ -41,7 +33,7 @@ func (v gcraVersion) perform(r *Run) bool {
 	}
 	tat := math.Max(g.tat, g.now) + float64(g.interval*g.cost)
 	left := g.now - (tat - g.offset)
-	remaining := v.remaining(&g, left)
+	remaining := math.Floor(g.remaining(left, v.rounds))
 	if v.strict && left < 0 || !v.strict && remaining < 0 {
 		return r.rateReply(1, 0, left*-1, g.tat-g.now)
 	}
@@ -60,7 +52,7 @@ func (v gcraVersion) inspect(r *Run) bool {
 		return false
 	}
 	left := g.now - (math.Max(g.tat, g.now) - g.offset)
-	remaining := v.remaining(&g, left)
+	remaining := math.Floor(g.remaining(left, v.rounds))
 	reset := g.tat - g.now
 	if reset == 0 {
 		reset = -1

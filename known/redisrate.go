@@ -7,13 +7,13 @@ import "math"
 // Version 8 has the script of redis-gcra, on which later ones are based.
 
 var redisRate = [...]Script{
-	{"f52a5b566060d79fd321d695df55bc918339c4aa", "go-redis/redis_rate", "allowN", "9.1.1 – 10.0.1", rateVersion{}.allowN},
-	{"054143318f521948424aa25df61d7f7ba835a9d7", "go-redis/redis_rate", "allowAtMost", "9.1.1 – 10.0.1", rateVersion{}.allowAtMost},
-	{"b51fcf1fec2622e401ecd1495ba719a525362891", "go-redis/redis_rate", "allowN", "9.1.0", rateVersion{stores: true}.allowN},
-	{"a6aad3b47e739a75dad60abfc23778c5cf863397", "go-redis/redis_rate", "allowAtMost", "9.1.0", rateVersion{stores: true}.allowAtMost},
-	{"ed56c8a55853f0875fb1b3ec6a5f0d599ae50fb7", "go-redis/redis_rate", "allowN", "9.0.0 – 9.0.2", rateVersion{stores: true, rounds: true}.allowN},
-	{"879df209aa81c6045299275bd92eddc98dc3ba7d", "go-redis/redis_rate", "allowAtMost", "9.0.0 – 9.0.2", rateVersion{stores: true, rounds: true}.allowAtMost},
-	{"c63c96596849c7e5dd745dda1f81821c2f36a85d", "go-redis/redis_rate", "gcra", "8.0.0", gcraVersion{rounds: true}.perform},
+	{"f52a5b566060d79fd321d695df55bc918339c4aa", "go-redis/redis_rate", "allowN", "9.1.1 – 10.0.1", 1, 4, rateVersion{}.allowN},
+	{"054143318f521948424aa25df61d7f7ba835a9d7", "go-redis/redis_rate", "allowAtMost", "9.1.1 – 10.0.1", 1, 4, rateVersion{}.allowAtMost},
+	{"b51fcf1fec2622e401ecd1495ba719a525362891", "go-redis/redis_rate", "allowN", "9.1.0", 1, 4, rateVersion{stores: true}.allowN},
+	{"a6aad3b47e739a75dad60abfc23778c5cf863397", "go-redis/redis_rate", "allowAtMost", "9.1.0", 1, 4, rateVersion{stores: true}.allowAtMost},
+	{"ed56c8a55853f0875fb1b3ec6a5f0d599ae50fb7", "go-redis/redis_rate", "allowN", "9.0.0 – 9.0.2", 1, 4, rateVersion{stores: true, rounds: true}.allowN},
+	{"879df209aa81c6045299275bd92eddc98dc3ba7d", "go-redis/redis_rate", "allowAtMost", "9.0.0 – 9.0.2", 1, 4, rateVersion{stores: true, rounds: true}.allowAtMost},
+	{"c63c96596849c7e5dd745dda1f81821c2f36a85d", "go-redis/redis_rate", "gcra", "8.0.0", 1, 4, gcraVersion{rounds: true}.perform},
 }
 
 // rateVersion is what differs between the versions of redis_rate.
@@ -41,7 +41,7 @@ func (r *Run) seconds(epoch int64) float64 {
 // time is since the epoch.
 func (r *Run) rate(args int, epoch int64) (g rate, ok bool) {
 	var a [4]float64
-	if !r.fits(1, args) || !r.plains(a[:args]) || a[1] == 0 {
+	if !r.plains(a[:args]) || a[1] == 0 {
 		return g, false
 	}
 	g.now = r.seconds(epoch)
@@ -79,9 +79,9 @@ func (r *Run) rateReply(first, remaining, retry, reset float64) bool {
 	return ok && also
 }
 
-// remaining returns how many requests a time is worth.
-func (v rateVersion) remaining(g *rate, left float64) float64 {
-	if v.rounds {
+// remaining returns how many requests a time is worth, rounded to an integer or not.
+func (g *rate) remaining(left float64, rounds bool) float64 {
+	if rounds {
 		return math.Floor(left/g.interval + 0.5)
 	}
 	return left / g.interval
@@ -96,7 +96,7 @@ func (v rateVersion) allowN(r *Run) bool {
 	g.tat = math.Max(g.tat, g.now)
 	tat := g.tat + float64(g.interval*g.cost)
 	left := g.now - (tat - g.offset)
-	remaining := v.remaining(&g, left)
+	remaining := g.remaining(left, v.rounds)
 	if remaining < 0 {
 		return r.rateReply(0, 0, -left, g.tat-g.now)
 	}
@@ -111,7 +111,7 @@ func (v rateVersion) allowAtMost(r *Run) bool {
 	}
 	g.tat = math.Max(g.tat, g.now)
 	left := g.now - (g.tat - g.offset)
-	remaining := v.remaining(&g, left)
+	remaining := g.remaining(left, v.rounds)
 	if v.rounds && remaining == 0 || !v.rounds && remaining < 1 {
 		return r.rateReply(0, 0, g.interval-left, g.tat-g.now)
 	}

@@ -52,9 +52,6 @@ const (
 	maxSeconds = maxWhole / 1000
 )
 
-// fits reports whether the script has so many keys, and at least so many arguments.
-func (r *Run) fits(keys, args int) bool { return len(r.Keys) == keys && len(r.Args) >= args }
-
 // whole returns argument i as an integer that Redis and Lua read alike.
 func (r *Run) whole(i int) (int64, bool) {
 	v, ok := resp.ParseInt(r.Args[i])

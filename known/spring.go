@@ -6,12 +6,12 @@ import "math"
 // of the last call.
 
 var springGateway = [...]Script{
-	{"86c69f51986a343841432495d8b97ac7ebdd7cfc", "Spring Cloud Gateway", "request_rate_limiter", "not yet released", springVersion{serverTime: true, micros: true}.take},
-	{"0ad5736ed1c04aae6ec194376c784b89b8c08a7a", "Spring Cloud Gateway", "request_rate_limiter", "4.3.0-M3 on", springVersion{serverTime: true}.take},
-	{"775635cca91092477cbcee85fd800accb6adc4b2", "Spring Cloud Gateway", "request_rate_limiter", "4.0.1 – 4.2.7", springVersion{serverTime: true}.take},
-	{"76a566c51f92d8f643d16e0ef0101663d5380dba", "Spring Cloud Gateway", "request_rate_limiter", "3.0.6 – 4.0.0", springVersion{serverTime: true, only: true}.take},
-	{"9d491aea731237273f4274f9ed9660b432b23791", "Spring Cloud Gateway", "request_rate_limiter", "2.2.3 – 3.0.5", springVersion{}.take},
-	{"eec77786d43c65f7fd568900b5d2b63b692318dc", "Spring Cloud Gateway", "request_rate_limiter", "2.0.0.M3 – 2.2.2", springVersion{stores: true}.take},
+	{"86c69f51986a343841432495d8b97ac7ebdd7cfc", "Spring Cloud Gateway", "request_rate_limiter", "not yet released", 2, 4, springVersion{serverTime: true, micros: true}.take},
+	{"0ad5736ed1c04aae6ec194376c784b89b8c08a7a", "Spring Cloud Gateway", "request_rate_limiter", "4.3.0-M3 on", 2, 4, springVersion{serverTime: true}.take},
+	{"775635cca91092477cbcee85fd800accb6adc4b2", "Spring Cloud Gateway", "request_rate_limiter", "4.0.1 – 4.2.7", 2, 4, springVersion{serverTime: true}.take},
+	{"76a566c51f92d8f643d16e0ef0101663d5380dba", "Spring Cloud Gateway", "request_rate_limiter", "3.0.6 – 4.0.0", 2, 4, springVersion{serverTime: true, only: true}.take},
+	{"9d491aea731237273f4274f9ed9660b432b23791", "Spring Cloud Gateway", "request_rate_limiter", "2.2.3 – 3.0.5", 2, 4, springVersion{}.take},
+	{"eec77786d43c65f7fd568900b5d2b63b692318dc", "Spring Cloud Gateway", "request_rate_limiter", "2.0.0.M3 – 2.2.2", 2, 4, springVersion{stores: true}.take},
 }
 
 // springVersion is what differs between the versions of the script.
@@ -36,9 +36,6 @@ func (s springVersion) time(r *Run) (now float64, ok bool) {
 // take takes ARGV[4] tokens of a bucket that holds ARGV[2] and is filled with ARGV[1] a
 // second. It replies whether it could, and with the tokens that are left.
 func (s springVersion) take(r *Run) bool {
-	if !r.fits(2, 4) {
-		return false
-	}
 	rate, ok1 := plain(r.Args[0])
 	capacity, ok2 := plain(r.Args[1])
 	now, ok3 := s.time(r)

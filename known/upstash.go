@@ -12,23 +12,23 @@ import (
 // refuse them. With version 2.0.8, another key may hold the limit.
 
 var upstash = [...]Script{
-	{"472e55443b62f60d0991028456c57815a387066d", "@upstash/ratelimit", "fixedWindow limit", "2.0.8", upstashFixed(true)},
-	{"b13943e359636db027ad280f1def143f02158c13", "@upstash/ratelimit", "fixedWindow limit", "1.1.0 – 2.0.7", upstashFixed(false)},
-	{"40515c9dd0a08f8584f5f9b593935f6a87c1c1c3", "@upstash/ratelimit", "fixedWindow remaining", "2.0.8", upstashFixedLeft},
-	{"8c4c341934502aee132643ffbe58ead3450e5208", "@upstash/ratelimit", "fixedWindow remaining", "1.1.0 – 2.0.7", upstashCount},
-	{"977fb636fb5ceb7e98a96d1b3a1272ba018efdae", "@upstash/ratelimit", "slidingWindow limit", "2.0.8", upstashSliding{dynamic: true, refunds: true}.take},
-	{"9b7842963bd73721f1a3011650c23c0010848ee3", "@upstash/ratelimit", "slidingWindow limit", "2.0.7", upstashSliding{refunds: true}.take},
-	{"e1391e429b699c780eb0480350cd5b7280fd9213", "@upstash/ratelimit", "slidingWindow limit", "1.1.0 – 2.0.6", upstashSliding{}.take},
-	{"ee3a3265fad822f83acad23f8a1e2f5c0b156b03", "@upstash/ratelimit", "slidingWindow remaining", "2.0.8", upstashSliding{dynamic: true}.get},
-	{"65a73ac5a05bf9712903bc304b77268980c1c417", "@upstash/ratelimit", "slidingWindow remaining", "1.2.1 – 2.0.7", upstashSliding{unlimited: true}.get},
-	{"b35c5bc0b7fdae7dd0573d4529911cabaf9d1d89", "@upstash/ratelimit", "tokenBucket limit", "2.0.8", upstashTokens{dynamic: true, refunds: true}.take},
-	{"d1f857ebbdaeca90ccd2cd4eada61d7c8e5db1ca", "@upstash/ratelimit", "tokenBucket limit", "2.0.7", upstashTokens{refunds: true}.take},
-	{"5bece90aeef8189a8cfd28995b479529e270b3c6", "@upstash/ratelimit", "tokenBucket limit", "1.0.3 – 2.0.6", upstashTokens{}.take},
-	{"deb03663e8af5a968deee895dd081be553d2611b", "@upstash/ratelimit", "tokenBucket remaining", "2.0.8", upstashTokens{dynamic: true}.get},
-	{"a15be2bb1db2a15f7c82db06146f9d08983900d0", "@upstash/ratelimit", "tokenBucket remaining", "2.0.6 – 2.0.7", upstashTokens{}.get},
-	{"c26b12703dd137939b9a69a3a9b18e906a2d940f", "@upstash/ratelimit", "cachedFixedWindow limit", "1.1.0 – 2.0.8", upstashCached},
-	{"8e8f222ccae68b595ee6e3f3bf2199629a62b91a", "@upstash/ratelimit", "cachedFixedWindow remaining", "1.1.0 – 2.0.8", upstashCount},
-	{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", "@upstash/ratelimit", "reset", "1.1.0 on", nil},
+	{"472e55443b62f60d0991028456c57815a387066d", "@upstash/ratelimit", "fixedWindow limit", "2.0.8", 2, 3, upstashFixed(true)},
+	{"b13943e359636db027ad280f1def143f02158c13", "@upstash/ratelimit", "fixedWindow limit", "1.1.0 – 2.0.7", 1, 2, upstashFixed(false)},
+	{"40515c9dd0a08f8584f5f9b593935f6a87c1c1c3", "@upstash/ratelimit", "fixedWindow remaining", "2.0.8", 2, 1, upstashFixedLeft},
+	{"8c4c341934502aee132643ffbe58ead3450e5208", "@upstash/ratelimit", "fixedWindow remaining", "1.1.0 – 2.0.7", 1, 0, upstashCount},
+	{"977fb636fb5ceb7e98a96d1b3a1272ba018efdae", "@upstash/ratelimit", "slidingWindow limit", "2.0.8", 3, 4, upstashSliding{dynamic: true, refunds: true}.take},
+	{"9b7842963bd73721f1a3011650c23c0010848ee3", "@upstash/ratelimit", "slidingWindow limit", "2.0.7", 2, 4, upstashSliding{refunds: true}.take},
+	{"e1391e429b699c780eb0480350cd5b7280fd9213", "@upstash/ratelimit", "slidingWindow limit", "1.1.0 – 2.0.6", 2, 4, upstashSliding{}.take},
+	{"ee3a3265fad822f83acad23f8a1e2f5c0b156b03", "@upstash/ratelimit", "slidingWindow remaining", "2.0.8", 3, 3, upstashSliding{dynamic: true}.get},
+	{"65a73ac5a05bf9712903bc304b77268980c1c417", "@upstash/ratelimit", "slidingWindow remaining", "1.2.1 – 2.0.7", 2, 2, upstashSliding{unlimited: true}.get},
+	{"b35c5bc0b7fdae7dd0573d4529911cabaf9d1d89", "@upstash/ratelimit", "tokenBucket limit", "2.0.8", 2, 5, upstashTokens{dynamic: true, refunds: true}.take},
+	{"d1f857ebbdaeca90ccd2cd4eada61d7c8e5db1ca", "@upstash/ratelimit", "tokenBucket limit", "2.0.7", 1, 5, upstashTokens{refunds: true}.take},
+	{"5bece90aeef8189a8cfd28995b479529e270b3c6", "@upstash/ratelimit", "tokenBucket limit", "1.0.3 – 2.0.6", 1, 5, upstashTokens{}.take},
+	{"deb03663e8af5a968deee895dd081be553d2611b", "@upstash/ratelimit", "tokenBucket remaining", "2.0.8", 2, 1, upstashTokens{dynamic: true}.get},
+	{"a15be2bb1db2a15f7c82db06146f9d08983900d0", "@upstash/ratelimit", "tokenBucket remaining", "2.0.6 – 2.0.7", 1, 1, upstashTokens{}.get},
+	{"c26b12703dd137939b9a69a3a9b18e906a2d940f", "@upstash/ratelimit", "cachedFixedWindow limit", "1.1.0 – 2.0.8", 1, 2, upstashCached},
+	{"8e8f222ccae68b595ee6e3f3bf2199629a62b91a", "@upstash/ratelimit", "cachedFixedWindow remaining", "1.1.0 – 2.0.8", 1, 0, upstashCount},
+	{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", "@upstash/ratelimit", "reset", "1.1.0 on", 0, 0, nil},
 }
 
 // dynamic returns the limit that key i holds, and ARGV[1] if there is none. With an
@@ -56,14 +56,11 @@ func (r *Run) limited(dynamic bool, n, limit float64) bool {
 // upstashFixed counts the last argument in a window of the one before it, in ms. A
 // dynamic limit is part of the reply.
 func upstashFixed(dynamic bool) func(*Run) bool {
-	keys, window := 1, 0
+	window := 0
 	if dynamic {
-		keys, window = 2, 1
+		window = 1
 	}
 	return func(r *Run) bool {
-		if !r.fits(keys, window+2) {
-			return false
-		}
 		limit, ok := 0.0, true
 		if dynamic {
 			limit, ok = r.dynamic(1)
@@ -85,9 +82,6 @@ func upstashFixed(dynamic bool) func(*Run) bool {
 // upstashCached counts ARGV[2]. It means to begin a window of ARGV[1] ms, but compares a
 // number with a text, so that its keys never expire.
 func upstashCached(r *Run) bool {
-	if !r.fits(1, 2) {
-		return false
-	}
 	by, ok := r.whole(1)
 	v, count, also := r.counter(r.Keys[0])
 	if !ok || !also {
@@ -100,9 +94,6 @@ func upstashCached(r *Run) bool {
 
 // upstashCount replies with the text of a counter, 0 if there is none.
 func upstashCount(r *Run) bool {
-	if !r.fits(1, 0) {
-		return false
-	}
 	v, ok := r.str(r.Keys[0])
 	if !ok {
 		return false
@@ -118,9 +109,6 @@ func upstashCount(r *Run) bool {
 
 // upstashFixedLeft replies with what is left of the limit, and the limit.
 func upstashFixedLeft(r *Run) bool {
-	if !r.fits(2, 1) {
-		return false
-	}
 	limit, ok := r.dynamic(1)
 	_, used, also := r.number(r.Keys[0], 0)
 	return ok && also && r.limited(true, limit-used, limit)
@@ -137,15 +125,9 @@ type upstashSliding struct {
 // before counts in proportion to its part of the last ARGV[3] ms before the time ARGV[2].
 // Without a limit, these arguments are the first ones.
 func (s upstashSliding) open(r *Run) (v Value, count int64, before, limit float64, ok bool) {
-	keys, at := 2, 1
-	switch {
-	case s.dynamic:
-		keys = 3
-	case s.unlimited:
+	at := 1
+	if s.unlimited {
 		at = 0
-	}
-	if !r.fits(keys, at+2) {
-		return v, 0, 0, 0, false
 	}
 	switch {
 	case s.dynamic:
@@ -168,9 +150,6 @@ func (s upstashSliding) open(r *Run) (v Value, count int64, before, limit float6
 
 // take counts ARGV[4], unless that would be beyond the limit.
 func (s upstashSliding) take(r *Run) bool {
-	if len(r.Args) < 4 {
-		return false
-	}
 	by, ok := r.whole(3)
 	v, count, before, limit, also := s.open(r)
 	if !ok || !also {
@@ -208,14 +187,7 @@ type upstashTokens struct {
 
 // open reads the hash: the time of the last refill and the tokens then. It also reads the
 // limit.
-func (u upstashTokens) open(r *Run, args int) (v Value, refilled, tokens, limit float64, ok bool) {
-	keys := 1
-	if u.dynamic {
-		keys = 2
-	}
-	if !r.fits(keys, args) {
-		return v, 0, 0, 0, false
-	}
+func (u upstashTokens) open(r *Run) (v Value, refilled, tokens, limit float64, ok bool) {
 	if u.dynamic {
 		limit, ok = r.dynamic(1)
 	} else {
@@ -238,7 +210,7 @@ func (u upstashTokens) open(r *Run, args int) (v Value, refilled, tokens, limit 
 
 // take takes ARGV[5] tokens at the time ARGV[4]. ARGV[3] come back every ARGV[2] ms.
 func (u upstashTokens) take(r *Run) bool {
-	v, refilled, tokens, limit, ok := u.open(r, 5)
+	v, refilled, tokens, limit, ok := u.open(r)
 	if !ok {
 		return false
 	}
@@ -297,7 +269,7 @@ func (u upstashTokens) reply(r *Run, remaining, refill, limit float64) bool {
 
 // get replies with the tokens and the time of the last refill, -1 if there was none.
 func (u upstashTokens) get(r *Run) bool {
-	v, refilled, tokens, limit, ok := u.open(r, 1)
+	v, refilled, tokens, limit, ok := u.open(r)
 	if !v.exists() {
 		refilled = -1
 	}
