@@ -2,11 +2,14 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"limitdb/limit"
+	"limitdb/script"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
@@ -316,9 +319,29 @@ func TestKeysOfAScriptAreBounded(t *testing.T) {
 	}
 }
 
+// A script that needs a key which it has not declared begins again. SCRIPT KILL ends it even if it comes just before that.
+func TestScriptKillAsTheScriptBeginsAgain(t *testing.T) {
+	ts := newTestServer(t)
+	set := ts.table.find([]byte("SET"))
+	atomic, runs := set.Atomic, 0
+	set.Atomic = func(c *call, txn *handler.Txn) {
+		atomic(c, txn)
+		if runs++; runs == 1 && !ts.scripts.Kill() {
+			t.Error("no script runs")
+		}
+	}
+	c := ts.client()
+	if got := c.eval("return redis.call('SET', 'undeclared', 1)", "0"); got != "-ERR Script killed by user with SCRIPT KILL." || runs != 1 {
+		t.Errorf("%s after %d runs", got, runs)
+	}
+	c.steps(ts, [2]string{"EXISTS undeclared", "0"})
+}
+
 // SCRIPT KILL ends another client's script even if it has written, and none of its writes is kept.
 func TestScriptKill(t *testing.T) {
 	ts := newTestServer(t)
+	// A busy machine may run the script for long before it runs the client that kills it.
+	ts.bounds = script.Bounds{Steps: math.MaxInt64, Memory: math.MaxInt64}
 	c, other := ts.client(), ts.client()
 	for _, source := range []string{
 		"redis.call('SET', KEYS[1], 1) while true do end",

@@ -11,6 +11,7 @@ import (
 	"limitdb/internal/stats"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/script"
 	"limitdb/server/info"
 	"limitdb/server/rulebook"
 	"limitdb/server/spec"
@@ -37,6 +38,7 @@ func New(o Options) *Server {
 		started:  o.Clock.Now(),
 		evict:    make(chan struct{}, 1),
 		swapped:  make(chan struct{}, 1),
+		bounds:   script.Bounds{Steps: scriptSteps, Memory: scriptMemory},
 
 		authLimiter: engine.New(engine.Options{Shards: 4}),
 		// A reservation is paid for later, so Burst + 1 attempts are granted at once.

@@ -99,16 +99,18 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, readOnly bool) {
 		c.started = now
 	}
 	vm, run := c.srv.scripts.Begin(now)
-	defer c.srv.scripts.End(vm, run)
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	h.Table = c.Table
 	mark := len(c.Out)
-	out, err := vm.Run(s.Script, keys, argv, h, script.Bounds{Steps: scriptSteps, Memory: scriptMemory}, &run.Stopped, c.Proto == resp.RESP3, c.Out)
+	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Stopped, c.Proto == resp.RESP3, c.Out)
+	c.srv.scripts.End(vm, run)
 	switch {
+	case run.Killed():
+		t.Cancel(scriptError{script.ErrStopped})
+	case t.Err == nil && err != nil && run.Late():
+		t.Err = errScriptTime
 	case t.Err != nil:
 		return
-	case err != nil && run.Late():
-		t.Err = errScriptTime
 	case err != nil:
 		t.Err = scriptError{err}
 	default:

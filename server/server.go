@@ -13,6 +13,7 @@ import (
 	"limitdb/internal/decisionlog"
 	"limitdb/internal/stats"
 	"limitdb/limit"
+	"limitdb/script"
 	"limitdb/server/forward"
 	"limitdb/server/handler"
 	"limitdb/server/info"
@@ -94,6 +95,7 @@ type Server struct {
 	multis   multiPool
 	rules    *rulebook.Book
 	scripts  scripts.Cache
+	bounds   script.Bounds // of one run of a script
 	wide     func(name []byte) bool
 	long     func(name []byte) bool
 

@@ -16,7 +16,10 @@ import (
 func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bool, err error) {
 	t := &c.txn
 	err = c.States().Update(c.Now, keys, func(et *engine.Txn) error {
-		*t = handler.Txn{Txn: et}
+		*t = handler.Txn{Txn: et, Cancelled: t.Cancelled}
+		if t.Cancelled != nil {
+			return t.Cancelled
+		}
 		if ok = fn(t); t.Err != nil {
 			return t.Err
 		}

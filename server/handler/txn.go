@@ -12,6 +12,9 @@ type Txn struct {
 	Err   error
 	After []func() // what happens once the transaction is stored
 	held  int      // bytes that they hold
+
+	// Cancelled is why the step ended for good: it does not begin again.
+	Cancelled error
 }
 
 // heldMost is the most bytes that the functions of a transaction may hold.
@@ -42,6 +45,9 @@ func (t *Txn) End(err error) {
 		t.Err = err
 	}
 }
+
+// Cancel ends the step with an error, even if it would begin again.
+func (t *Txn) Cancel(err error) { t.Err, t.Cancelled = err, err }
 
 // Get returns what a key holds; 0 and nil if it is absent. The state is valid until the key is
 // written.

@@ -43,11 +43,15 @@ type Script struct {
 type Run struct {
 	Stopped atomic.Bool // the script must end
 	since   int64       // ns of Unix time
+	killed  atomic.Bool
 	late    atomic.Bool
 }
 
 // Stop makes the script end.
 func (r *Run) Stop() { r.Stopped.Store(true) }
+
+// Killed reports whether the script was stopped by Kill.
+func (r *Run) Killed() bool { return r.killed.Load() }
 
 // Late reports whether the script was stopped because its time is over.
 func (r *Run) Late() bool { return r.late.Load() }
@@ -148,6 +152,7 @@ func (s *Cache) Kill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for run := range s.running {
+		run.killed.Store(true)
 		run.Stop()
 	}
 	return len(s.running) > 0
