@@ -6,8 +6,8 @@ import (
 	"limitdb/uplink"
 )
 
-// leaderWait is how long commands wait for a leader.
-const leaderWait = 1500 * time.Millisecond
+// leaderWait is how long commands wait for a leader. An election takes 1 s, seldom 2.
+const leaderWait = 3 * time.Second
 
 // LeaderChanged has the commands that wait for a leader look for it. The owner of the node calls it when
 // another node leads, and when an uplink is there.
