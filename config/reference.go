@@ -77,7 +77,7 @@ func (r *Registry) AppendExample(b []byte) []byte {
 
 const markdownHead = `# Configuration
 
-Every directive can be given in four ways. Each overrides those below it:
+A directive's value comes from the first of these places that gives one:
 
 1. on the command line: ` + "`limitdb [FILE] [--directive value …]`" + `, also ` + "`--directive=value`" + `
 2. in the environment: ` + "`LIMITDB_MAXCLIENTS=100`" + ` for ` + "`maxclients`" + `, with ` + "`_`" + ` for ` + "`-`" + `

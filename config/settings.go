@@ -166,13 +166,13 @@ func declareLimits(r *Registry, s *Settings) {
 	s.AuthTimeout = g.seconds("auth-timeout", "10", 1, 3600, mutable,
 		"Close a client that has not authenticated within this many seconds.")
 	s.CommandTimeout = g.seconds("command-timeout", "10", 1, 3600, mutable,
-		"Close a client that has not completed a command this many seconds after it began it.")
+		"Close a client that has not completed a command this many seconds after its first byte.")
 	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600, mutable,
 		"Close a client that has read none of its pending replies for this many seconds.")
 	s.Scripts = g.enum("scripts", "yes", []string{"yes", "known", "no"}, mutable,
 		"Which Lua scripts EVAL runs: yes, any script; known, those of published versions of well-known limiters; no, none.")
 	s.ScriptTimeLimit = g.milliseconds("script-time-limit", "1000", 10, 60_000, mutable,
-		"End a script or a transaction (EXEC) that has run for this many milliseconds. It leaves nothing.")
+		"End a script or a transaction (EXEC) that has run for this many milliseconds. None of its writes is kept.")
 	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
 	s.ProtoMaxBulkLen = g.bytes("proto-max-bulk-len", "64kb", 16<<10, 512<<20, mutable,
@@ -193,12 +193,12 @@ func declareReplication(r *Registry, s *Settings) {
 		"The address at which the other nodes of a cluster dial this one: a host and a port. One that other machines can reach needs certificates. Empty: this server stands alone. See docs/replication.md.")
 	s.RaftAddr.check = hostPort
 	s.RaftBootstrap = g.bool("raft-bootstrap", "no", fixed,
-		"Whether a node whose directory has no cluster begins one.")
+		"Whether this node begins a cluster if its directory has none.")
 	s.RaftID = g.text("raft-id", "", fixed,
-		"The name of this node in its cluster, for ever; empty: that of the directory, or a new one that is stored there.")
+		"The name of this node in its cluster, which never changes; empty: the name that is stored in dir, or else a new one.")
 	s.RaftID.check = raftID
 	s.RaftJoin = g.text("raft-join", "", fixed,
-		"Where clients reach any member of the cluster, a host and a port. A node that is no member asks there to be added, with its own requirepass. With raft-bootstrap, a node begins a cluster only if nobody there is in one.")
+		"Where clients reach any member of the cluster, a host and a port. A node that is not a member asks there to be added, with its own requirepass. With raft-bootstrap, a node begins a cluster only if nobody there is in one.")
 	s.RaftJoin.check = hostPort
 	s.RaftTLSCertFile = g.text("raft-tls-cert-file", "", fixed,
 		"The certificate with which this node proves to the others who it is, and its chain, in PEM. Its DNS names include raft-id. SIGHUP reloads it.")
@@ -211,11 +211,11 @@ func declareReplication(r *Registry, s *Settings) {
 	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, 60_000, mutable,
 		"How many milliseconds a node waits for votes before it asks again; at least raft-heartbeat-timeout.")
 	s.RaftLease = g.milliseconds("raft-lease-timeout", "0", 0, 60_000, fixed,
-		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout, for which 0 stands.")
+		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout. 0: the same as raft-heartbeat-timeout.")
 	s.RaftRedirect = g.enum("raft-redirect", "forward", []string{"forward", "moved"}, mutable,
-		"What a node does that does not lead: forward sends a client's commands to the leader, unless the client knows clusters; moved tells every client which node leads.")
+		"What a node that does not lead does with commands: forward sends them to the leader, unless the client knows clusters; moved tells every client which node leads.")
 	s.RaftAck = g.enum("raft-ack", "quorum", []string{"quorum", "leader"}, mutable,
-		"When a reply leaves: quorum, when a majority of the nodes has all that it tells; leader, at once, so that a failover may forget what was answered in its last moments. FLUSHALL and changes of rules always wait for the quorum.")
+		"When a reply is sent: quorum, when a majority of the nodes has everything that it reports; leader, at once, so that a failover may forget the changes of the last moments. FLUSHALL and changes of rules always wait for the quorum.")
 	r.checks = append(r.checks, func() error { return checkRaft(s) }, func() error { return checkNodes(s) })
 }
 
@@ -237,7 +237,7 @@ func declareEngine(r *Registry, s *Settings) {
 
 	g = group{r, "Rules"}
 	s.RulesFile = g.text("rules-file", "", fixed,
-		"The file with the rules of RL.CHECK. It is read at the start, when it changes, at SIGHUP and by RL.RULES RELOAD; empty: rules are set by RL.RULES and kept with the data, in a cluster by all nodes.")
+		"The file with the rules of RL.CHECK. It is read at the start, when it changes, at SIGHUP and by RL.RULES RELOAD. Empty: RL.RULES sets the rules, and the server keeps them with the data; in a cluster, all nodes do.")
 
 	g = group{r, "Persistence"}
 	s.Dir = g.text("dir", "./limitdb-data", fixed,
@@ -271,7 +271,7 @@ func declareObservation(r *Registry, s *Settings) {
 	s.LogFile = g.text("logfile", "", fixed,
 		"The file to log to; empty: the standard error.")
 	s.DecisionLog = g.text("decision-log", "", fixed,
-		"A file to which decisions are logged, as JSON lines that limitdb simulate reads; SIGHUP opens it anew. It has the callers' keys. Empty: none.")
+		"A file to which decisions are logged, as JSON lines that limitdb simulate reads; SIGHUP reopens it. It has the callers' keys. Empty: none.")
 	s.DecisionLogOneIn = g.int("decision-log-one-in", "1", 1, 1_000_000_000, mutable,
 		"Log one caller in so many, and all of that caller's decisions.")
 	s.DecisionLogMaxSize = g.bytes("decision-log-max-size", "256mb", 64<<10, 1<<50, fixed,
@@ -305,7 +305,7 @@ func declareObservation(r *Registry, s *Settings) {
 		"The host names, besides addresses and localhost, by which browsers may open the dashboard.")
 	s.HTTPHosts.check = hostNames
 	s.MetricsTopKeys = g.int("metrics-top-keys", "0", 0, 100, mutable,
-		"How many of the keys that are denied most often now /metrics names; 0: none. Each key is a time series, and whoever reads the metrics sees it.")
+		"How many keys /metrics names, of those that are now denied most often; 0: none. Each key is a time series, and whoever reads the metrics sees it.")
 	s.HTTPDecisions = g.bool("http-decisions", "no", fixed,
 		"Whether the HTTP port makes decisions: /v1/take and /v1/check for services, /auth for reverse proxies. See docs/http.md.")
 	s.HTTPTrustedProxies = g.words("http-trusted-proxies", "127.0.0.0/8 ::1/128", mutable,
@@ -316,7 +316,7 @@ func declareObservation(r *Registry, s *Settings) {
 
 	g = group{r, "Process"}
 	s.Supervised = g.enum("supervised", "no", []string{"no", "systemd", "auto"}, fixed,
-		"Whether to notify systemd of the start and the stop; auto: if NOTIFY_SOCKET is set.")
+		"Whether to notify systemd of the start and the stop; auto: only if NOTIFY_SOCKET is set.")
 	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600, mutable,
 		"How many seconds a stop waits for clients to read their replies.")
 	s.ShutdownOnSIGTERM = g.words("shutdown-on-sigterm", "default", mutable,

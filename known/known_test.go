@@ -47,12 +47,12 @@ const scriptsFile = "../docs/scripts.md"
 
 const scriptsHead = `# Scripts of known limiters
 
-Limiters keep their counters in Redis by Lua scripts. limitdb runs any script, and it knows those below by their SHA-1. Most of them it runs as Go code, in a fraction of the
-time. The Go code has the script's replies, and leaves the same values and expiries, so clients with other versions of the library can share the keys. Where a call is unusual, for
-example because the key holds something else, the script itself runs. So it does for ` + "`EVAL_RO` and `EVALSHA_RO`" + `. Those
+Limiters keep their counters in Redis by Lua scripts. limitdb runs any script. It knows the scripts below by their SHA-1, and runs most of them as Go code, in a fraction of the
+time. The Go code gives the script's replies, and leaves the same values and expiries, so clients with other versions of the library can share the keys. For an unusual call, for
+example on a key that holds something else, the script itself runs, and so it does for ` + "`EVAL_RO` and `EVALSHA_RO`" + `. The scripts
 of bottleneck always run in Lua, and so do two that search for keys by a pattern.
 
-With the directive ` + "`scripts known`" + `, limitdb runs these scripts and refuses all others. A script whose text a library lets you change has another SHA-1, and runs in Lua.
+With the directive ` + "`scripts known`" + `, limitdb runs these scripts and refuses all others. Some libraries let you change a script's text. A changed script has another SHA-1, so it runs in Lua, or is refused.
 
 | library | script | versions | SHA-1 | runs as |
 |---|---|---|---|---|

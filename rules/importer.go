@@ -27,7 +27,7 @@ func Import(format string, text []byte) (rules []byte, notes []string, err error
 	}
 	read := map[string]func(*yaml.Node){"envoy": im.envoy, "limitador": im.limitador}[format]
 	if read == nil {
-		return nil, nil, fmt.Errorf("unknown format %s: it is envoy or limitador", quote(format))
+		return nil, nil, fmt.Errorf("unknown format %s: use envoy or limitador", quote(format))
 	}
 	err = im.guard(func() {
 		if root == nil {

@@ -120,7 +120,7 @@ func TestImportMistakes(t *testing.T) {
 			t.Errorf("%s: %s:\n\tgot  %v %s\n\twant %s", test.format, test.text, err, out, want)
 		}
 	}
-	if _, _, err := Import("other", []byte("a: b")); err == nil || err.Error() != `unknown format "other": it is envoy or limitador` {
+	if _, _, err := Import("other", []byte("a: b")); err == nil || err.Error() != `unknown format "other": use envoy or limitador` {
 		t.Error(err)
 	}
 }

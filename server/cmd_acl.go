@@ -9,7 +9,7 @@ import (
 // ACL: there is one user, called default, who may do everything.
 func aclRows() []row {
 	sub := handler.Rows[call]("server", "O(1)", spec.Loading|spec.Stale)
-	return []row{handler.Container("ACL", "server", "Container for commands about users. The only user, default, may do everything.",
+	return []row{handler.Container("ACL", "server", "A container for commands about users. The only user, default, may do everything.",
 		sub("WHOAMI", 2, 0, "Returns default, the only user.", func(c *call) { c.Text("default") }),
 		sub("USERS", 2, spec.Admin, "Lists the users.", func(c *call) { c.Texts([]string{"default"}) }),
 		sub("LIST", 2, spec.Admin, "Describes the users.", func(c *call) {

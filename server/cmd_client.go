@@ -13,7 +13,7 @@ import (
 func clientRows() []row {
 	sub := handler.Rows[call]("connection", "O(1)", spec.Loading|spec.Stale|spec.Conn|spec.Client)
 	onOff := spec.Text("on-off")
-	client := handler.Container("CLIENT", "connection", "Container for commands about connections.",
+	client := handler.Container("CLIENT", "connection", "A container for commands about connections.",
 		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
 		sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.Verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
 		sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,

@@ -104,7 +104,7 @@ func TestCommandDocs(t *testing.T) {
 		[2]string{"COMMAND DOCS nosuch", "[]"},
 		[2]string{"COMMAND DOCS Ping PING", `["ping" ["summary" "Returns PONG, or its argument." "since" "1.0.0" "group" "connection" "complexity" "O(1)" ` +
 			`"arguments" [["name" "message" "type" "string" "display_text" "message" "flags" [optional]]]]]`},
-		[2]string{"COMMAND DOCS randomkey", `["randomkey" ["summary" "Returns some key, or null." "since" "1.0.0" "group" "generic" "complexity" "O(1)"]]`},
+		[2]string{"COMMAND DOCS randomkey", `["randomkey" ["summary" "Returns a random key, or null if there is none." "since" "1.0.0" "group" "generic" "complexity" "O(1)"]]`},
 		[2]string{"COMMAND DOCS config|set", `["config|set" ["summary" "Sets directives: all of those given, or none." "since" "1.0.0" "group" "server" "complexity" "O(n) for n directives" ` +
 			`"arguments" [["name" "data" "type" "block" "flags" [multiple] "arguments" [` +
 			`["name" "parameter" "type" "string" "display_text" "parameter"] ["name" "value" "type" "string" "display_text" "value"]]]]]]`},

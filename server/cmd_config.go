@@ -14,7 +14,7 @@ import (
 // CONFIG: the directives at run time.
 func configRows() []row {
 	sub := handler.Rows[call]("server", "O(n) for n directives", spec.Admin|spec.Loading|spec.Stale)
-	return []row{handler.Container("CONFIG", "server", "Container for commands about the configuration.",
+	return []row{handler.Container("CONFIG", "server", "A container for commands about the configuration.",
 		sub("GET", -3, 0, "Returns the directives that match any of the patterns, with their values.", (*call).configGet,
 			spec.Several(spec.Text("parameter"))),
 		sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", (*call).configSet,

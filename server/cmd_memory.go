@@ -20,7 +20,7 @@ func memoryRows() []row {
 	usage := sub("USAGE", -3, spec.Readonly, "Returns the bytes that a key uses, or null. SAMPLES changes nothing: the figure is exact.", (*call).memoryUsage,
 		spec.Key("key"), spec.Argument{Name: "count", Kind: "integer", Token: "SAMPLES", Optional: true})
 	usage.FirstKey, usage.LastKey, usage.Step, usage.KeyFlags = 2, 2, 1, []string{"RO"}
-	return []row{handler.Container("MEMORY", "server", "Container for commands about memory.",
+	return []row{handler.Container("MEMORY", "server", "A container for commands about memory.",
 		usage,
 		sub("STATS", 2, 0, "Returns statistics of the process's memory.", (*call).memoryStats),
 		sub("DOCTOR", 2, 0, "Gives advice about memory.", (*call).memoryDoctor),

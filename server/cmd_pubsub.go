@@ -34,7 +34,7 @@ func pubsubRows() []row {
 		return of(what)(name, -1, 0, summary, func(c *call) { c.unsubscribe(kind, strings.ToLower(name), c.Args[1:]) }, some(what))
 	}
 	publish := func(name string, kind pubsub.Kind) row {
-		r := message(name, 3, 0, "Sends a message to the subscribers of a channel; returns how many they are.", func(c *call) { c.publish(kind) },
+		r := message(name, 3, 0, "Sends a message to the subscribers of a channel; returns how many there are.", func(c *call) { c.publish(kind) },
 			spec.Text("channel"), spec.Text("message"))
 		r.Atomic = func(c *call, t *handler.Txn) { c.publishIn(t, kind) }
 		return r
@@ -49,7 +49,7 @@ func pubsubRows() []row {
 		sharded(unsubscribe("SUNSUBSCRIBE", "Ends subscriptions to shard channels; to all, if none is named.", "shardchannel", pubsub.Shard), -1),
 		publish("PUBLISH", pubsub.Channel),
 		sharded(publish("SPUBLISH", pubsub.Shard), 1),
-		handler.Container("PUBSUB", "pubsub", "Container for commands about subscriptions.",
+		handler.Container("PUBSUB", "pubsub", "A container for commands about subscriptions.",
 			sub("CHANNELS", -2, 0, "Lists the channels that clients subscribe to.", subscribed(pubsub.Channel), pattern),
 			sub("NUMSUB", -2, 0, "Counts the subscribers of channels.", subscriberCounts(pubsub.Channel), some("channel")),
 			sub("NUMPAT", 2, 0, "Counts the patterns that clients subscribe to.", func(c *call) { c.Int(int64(c.srv.topics.Len(pubsub.Pattern))) }),

@@ -19,7 +19,7 @@ func saveRows() []row {
 			c.background("Background append only file rewriting started")
 		}),
 		quick("LASTSAVE", 1, spec.Fast|spec.Loading|spec.Stale, "Returns the time of the last snapshot in Unix seconds, or of the server's start if there is none.", (*call).lastSave),
-		quick("BACKUP", 2, spec.Client|spec.Admin, "Makes a copy of the data in a new folder below dir, by hard links; returns its path.", (*call).backup, spec.Text("folder")),
+		quick("BACKUP", 2, spec.Client|spec.Admin, "Copies the data to a new folder below dir, by hard links; returns its path.", (*call).backup, spec.Text("folder")),
 	}
 }
 

@@ -29,11 +29,11 @@ func scriptRows() []row {
 		eval("EVALSHA", "Runs a Lua script that the server has, by its SHA-1.", spec.Write, true),
 		eval("EVAL_RO", "Runs a Lua script that writes nothing.", spec.Readonly, false),
 		eval("EVALSHA_RO", "Runs a Lua script that writes nothing, by its SHA-1.", spec.Readonly, true),
-		handler.Container("SCRIPT", "scripting", "Container for commands about scripts.",
+		handler.Container("SCRIPT", "scripting", "A container for commands about scripts.",
 			sub("LOAD", 3, 0, "Compiles a script and returns its SHA-1.", (*call).scriptLoad, spec.Text("script")),
 			sub("EXISTS", -3, 0, "Reports which scripts the server has.", (*call).scriptExists, spec.Several(spec.Text("sha1"))),
 			sub("FLUSH", -2, 0, "Forgets all scripts.", (*call).scriptFlush, spec.OneOf("flush-type", spec.Word("ASYNC"), spec.Word("SYNC"))),
-			sub("KILL", 2, 0, "Ends the scripts that run. They leave nothing.", func(c *call) {
+			sub("KILL", 2, 0, "Ends the running scripts. None of their writes is kept.", func(c *call) {
 				if !c.srv.scripts.Kill() {
 					c.Fail("NOTBUSY No scripts in execution right now.")
 					return
@@ -95,7 +95,7 @@ func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 	c.eval(t, s, readOnly)
 }
 
-const errUnknownScript = "ERR the directive scripts allows only the scripts of known limiters (known), and this is none; RL.TAKE key GCRA 100/m decides in one atomic step"
+const errUnknownScript = "ERR the directive scripts allows only the scripts of known limiters (known), and this is not one; RL.TAKE key GCRA 100/m decides in one atomic step"
 
 // loaded returns the script with that SHA-1, nil if the server does not have it. A pipeline usually repeats one script.
 func (c *call) loaded(sha []byte) *scripts.Script {

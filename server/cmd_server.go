@@ -35,7 +35,7 @@ func (c *call) clock() {
 	case len(c.Args) == 1:
 	case len(c.Args) == 2 && resp.EqualFold(c.Args[1], "ADOPT"):
 		if c.srv.opts.Replication != nil {
-			c.Fail("ERR the time is that of the cluster, which no node moves")
+			c.Fail("ERR no node can move the time of the cluster")
 			return
 		}
 		if moved = c.srv.clock.Adopt(); moved > 0 {

@@ -13,7 +13,7 @@ import (
 func waitRows() []row {
 	cmd := handler.Rows[call]("cluster", "O(1)", 0)
 	return []row{
-		cmd("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen, and returns how many others that is; 0 after the timeout, and at once without raft-addr.", (*call).wait,
+		cmd("WAIT", 3, spec.Conn|spec.Lead, "Waits until a majority of the nodes has what the connection has seen; returns how many other nodes that is. Returns 0 after the timeout, or at once without raft-addr.", (*call).wait,
 			spec.Integer("numreplicas"), spec.Integer("timeout")),
 		cmd("WAITAOF", 4, spec.NoMulti|spec.Client|spec.Conn, "Waits until the log is synced, if numlocal is 1; there are no replicas to wait for.", (*call).waitAOF,
 			spec.Integer("numlocal"), spec.Integer("numreplicas"), spec.Integer("timeout")),

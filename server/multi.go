@@ -173,7 +173,7 @@ func multiRows() []row {
 	watch.Flags |= spec.Lead | spec.Watch
 	exec := cmd("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
 	exec.Flags &^= spec.Fast
-	unwatch := cmd("UNWATCH", 1, 0, "Forgets what WATCH has named.", (*call).unwatch)
+	unwatch := cmd("UNWATCH", 1, 0, "Forgets the keys that WATCH has named.", (*call).unwatch)
 	unwatch.Flags &^= spec.Now
 	return []row{
 		cmd("MULTI", 1, 0, "Begins a transaction: the commands up to EXEC are queued.", (*call).multi),

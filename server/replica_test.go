@@ -155,7 +155,7 @@ func TestNodeThatFollows(t *testing.T) {
 		"DBSIZE":                                 "-MOVED 0 127.0.0.1:7\r\n",
 		"PING":                                   "+PONG\r\n",
 		"RAFT LEADER":                            "$11\r\n127.0.0.1:7\r\n",
-		"RL.CLOCK ADOPT":                         "-ERR the time is that of the cluster, which no node moves\r\n",
+		"RL.CLOCK ADOPT":                         "-ERR no node can move the time of the cluster\r\n",
 	} {
 		if got := c.raw(in + "\r\n"); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)

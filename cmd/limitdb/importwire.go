@@ -43,7 +43,7 @@ type remoteFiles struct{ ca, cert, key string }
 func openRemote(address, env string, files remoteFiles) (*remote, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "redis" && u.Scheme != "rediss" {
-		return nil, fmt.Errorf("%q is no address: write redis://host:port/db, or rediss:// for TLS", address)
+		return nil, fmt.Errorf("%q is not an address: write redis://host:port/db, or rediss:// for TLS", address)
 	}
 	if _, has := u.User.Password(); has {
 		return nil, fmt.Errorf("%w %s", errPasswordInURL, env)

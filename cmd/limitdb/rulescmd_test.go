@@ -91,7 +91,7 @@ func TestRulesImport(t *testing.T) {
 	if want := "version: 1\nnamespaces:\n  d:\n    - name: k\n      key: [k]\n      limit: fixed 5/1d\n"; out != want || errOut != file+": line 2: detailed_metric is not carried over\n" {
 		t.Errorf("%s%s", out, errOut)
 	}
-	if _, errOut := runRules(t, "import", "--from", "other", file); !strings.Contains(errOut, "it is envoy or limitador") {
+	if _, errOut := runRules(t, "import", "--from", "other", file); !strings.Contains(errOut, "use envoy or limitador") {
 		t.Error(errOut)
 	}
 	var code cli.ExitCode

@@ -165,7 +165,7 @@ func parseUnit(name string) (simulate.Unit, error) {
 	case "ns":
 		return simulate.Nanoseconds, nil
 	}
-	return 0, fmt.Errorf("unknown unit %q: it is auto, s, ms, us or ns", name)
+	return 0, fmt.Errorf("unknown unit %q: use auto, s, ms, us or ns", name)
 }
 
 // file replays one file.

@@ -116,7 +116,7 @@ func (r *Replication) Rows(snapshot func() error) []row {
 		once("READONLY", 1, conn|spec.Client, "Lets a node that does not lead serve reads from its own table, which may be out of date. An error without raft-addr.", reads(true)),
 		once("READWRITE", 1, conn|spec.Client, "Ends READONLY.", reads(false)),
 		once("ASKING", 1, spec.Fast|spec.Conn, "Returns an error: cluster support is disabled.", func(c *call) { c.Fail(ErrNoCluster) }),
-		once("ROLE", 1, spec.Fast|spec.Loading|spec.Stale|spec.Admin, "Returns whether this node decides (master) or another does (slave), and which.", r.role),
+		once("ROLE", 1, spec.Fast|spec.Loading|spec.Stale|spec.Admin, "Reports whether this node leads (master) or another one does (slave), and which.", r.role),
 		r.raftRow(snapshot),
 	}
 }

@@ -29,9 +29,9 @@ func (r *Replication) raftRow(snapshot func() error) row {
 			spec.Argument{Name: "action", Kind: "oneof", Args: []spec.Argument{
 				spec.Word("LIST"), action("add", id, spec.Text("address")), action("remove", id), action("promote", id), action("demote", id),
 			}}),
-		sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead, after all replies that are due: the one with this id, or any that has caught up.", r.transfer,
+		sub("TRANSFER", -2, spec.Admin|about|spec.Client, "O(1)", "Makes another node lead: the one with this id, or any that has caught up. Replies that are due are sent first.", r.transfer,
 			spec.Optional(id)),
-		sub("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node and cuts off its log, and replies when that is on the disk.",
+		sub("SNAPSHOT", 2, spec.Admin|spec.Client, "O(n) for n keys", "Makes a snapshot of this node, cuts its log, and replies when the snapshot is durable.",
 			func(c *call) { r.change(c, snapshot) }),
 	)
 }

@@ -48,7 +48,7 @@ func Rows() []row {
 			spec.Argument{Name: "type", Kind: "string", Token: "TYPE", Optional: true}),
 		all("KEYS", 2, read|spec.Dangerous, "generic", "O(n) for n keys in the table", "Lists the keys that match a pattern of at most 1024 bytes. Other clients are served meanwhile; for large tables, use SCAN.",
 			list, spec.Text("pattern")),
-		all("RANDOMKEY", 1, read, "generic", "O(1)", "Returns some key, or null.", random),
+		all("RANDOMKEY", 1, read, "generic", "O(1)", "Returns a random key, or null if there is none.", random),
 		all("DBSIZE", 1, read|spec.Fast, "server", "O(1)", "Counts the keys.", count),
 		flush("FLUSHALL"),
 		flush("FLUSHDB"),

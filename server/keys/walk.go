@@ -15,7 +15,7 @@ import (
 // The error texts for clients.
 const (
 	ErrCursor      = "ERR invalid cursor"
-	ErrOtherCursor = "ERR invalid cursor: it is of another node's table, or of an earlier one, where keys have other places. Begin again with 0"
+	ErrOtherCursor = "ERR invalid cursor: it belongs to the table of another node, or to an earlier one. Begin again with 0"
 )
 
 // The handlers' t is nil outside of a transaction. In a transaction or a script, such a command is one atomic step of all

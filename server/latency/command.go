@@ -23,10 +23,10 @@ func (m *Monitor) Rows() []row {
 	histogram := sub("HISTOGRAM", -2, 0, "Returns each command's number of calls and the cumulated distribution of their latencies.", m.histogram,
 		spec.Optional(spec.Several(spec.Text("command"))))
 	histogram.Complexity = "O(n) for n commands"
-	return []row{handler.Container("LATENCY", "server", "Container for commands about latency.",
+	return []row{handler.Container("LATENCY", "server", "A container for commands about latency.",
 		histogram,
 		sub("LATEST", 2, 0, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", m.latest),
-		sub("HISTORY", 3, 0, "Returns the latest 160 occurrences of an event: when, and how long each took in milliseconds; of each second, the longest.", m.history, event),
+		sub("HISTORY", 3, 0, "Returns the latest 160 occurrences of an event, at most the longest of each second: the Unix time, and how many milliseconds it took.", m.history, event),
 		sub("RESET", -2, 0, "Forgets events, or all of them; returns how many there were.", m.reset, spec.Optional(spec.Several(event))),
 		sub("GRAPH", 3, 0, "Returns an error: limitdb draws no graphs; HISTORY has the figures.", func(c *call) {
 			c.Fail("ERR No samples available for event '" + resp.Excerpt(c.Args[2]) + "'")

@@ -64,7 +64,7 @@ func takeRows() []row {
 		keys.Delete, keys.DeleteIn)
 	forget.Args, forget.LastKey, forget.KeyFlags = []spec.Argument{spec.Several(spec.Key("key"))}, -1, []string{"RM", "delete"}
 	return []row{
-		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit, or is denied; with WAIT, waits for it.", request.ParseTake,
+		decides("RL.TAKE", example, -4, spec.Write|spec.Blocking, "Takes from a limit or is denied; with WAIT, waits until it is granted.", request.ParseTake,
 			request.Words(cost, request.WaitWord(), spec.Optional(spec.Word("PARTIAL")), spec.Optional(spec.Word("REPLACE")))...),
 		decides("RL.PEEK", example, -4, spec.Readonly, "Answers as RL.TAKE would, and changes nothing.", request.ParsePeek, request.Words(cost)...),
 		decides("RL.REFUND", example, -4, spec.Write, "Gives back what was taken; never fills above the limit.", request.ParseRefund, request.Words(cost)...),
@@ -78,7 +78,7 @@ func takeRows() []row {
 
 // importRows have what copies limiters from elsewhere.
 func importRows() []row {
-	return []row{onKey("RL.IMPORT", "user:17 GCRA 1500000000", 4, spec.Write, "O(1)", "Makes a key that does not exist a limiter that is full again after some nanoseconds.",
+	return []row{onKey("RL.IMPORT", "user:17 GCRA 1500000000", 4, spec.Write, "O(1)", "Makes a limiter that is full again after some nanoseconds, if the key does not exist.",
 		nil, importIn, spec.Argument{Name: "algorithm", Kind: "pure-token", Token: "GCRA"}, spec.Integer("nanoseconds"))}
 }
 

@@ -12,7 +12,7 @@ import (
 // topRows are the commands that show which keys are being limited now.
 func topRows() []row {
 	top := handler.Rows[call]("limiter", "O(n log n) for n keys that are followed, at most 12 for each shard", 0)(
-		"RL.TOP", -1, spec.Readonly, "Lists the keys that are denied, or asked for, most often now.", topKeys,
+		"RL.TOP", -1, spec.Readonly, "Lists the keys that are now denied, or asked for, most often.", topKeys,
 		spec.Argument{Name: "order", Kind: "oneof", Token: "BY", Optional: true, Args: []spec.Argument{spec.Word("LIMITED"), spec.Word("REQUESTS")}},
 		spec.Argument{Name: "count", Kind: "integer", Token: "COUNT", Optional: true},
 		spec.Argument{Name: "namespace", Kind: "string", Token: "NS", Optional: true})

@@ -14,7 +14,7 @@ import (
 // Rows returns the commands of the package, in the order of the reference.
 func (b *Book) Rows() []row {
 	check := handler.Rows[call]("rules", "O(n log n) for n rules that match", spec.Write|spec.Fast|spec.Blocking|spec.Wide)(
-		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits for them.", b.runCheck,
+		"RL.CHECK", -3, 0, "Takes from the limits of all rules that match, or from none; with WAIT, waits until all grant.", b.runCheck,
 		spec.Text("namespace"), spec.Integer("numfields"),
 		spec.Argument{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}},
 		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")))

@@ -33,7 +33,7 @@ func (b *Book) rulesRow() row {
 		row("RELOAD", 2, changes, "Reads the rules file again.", func(c *call) { b.change(c, b.Reload) }),
 		row("MODE", 5, changes, "Makes a rule enforce, only count (shadow), or do nothing (off).", b.mode, ns, name, modes),
 		row("STATS", -2, spec.Readonly, "Returns the counters of the rules.", b.stats, anyNS),
-		row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states there were.", b.reset, ns, name, fields),
+		row("RESET", -4, spec.Write, "Forgets a caller of a rule; returns how many states the caller had.", b.reset, ns, name, fields),
 		row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", b.info, ns, name, fields),
 	)
 	all.Flags = spec.Long

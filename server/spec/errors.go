@@ -7,7 +7,7 @@ const (
 	ErrWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	ErrDBIndex        = "ERR DB index is out of range"
 	ErrOOM            = "OOM command not allowed when used memory > 'maxmemory'."
-	ErrNoLeader       = "CLUSTERDOWN no node leads at the moment, or this one does not know it: ask again"
+	ErrNoLeader       = "CLUSTERDOWN no node leads now, or this node cannot reach the leader: ask again"
 	ErrPatternTooLong = "ERR a pattern may have at most 1024 bytes, and all patterns of one command 16384"
 	ErrTooMany        = "ERR a transaction or script takes up to 16384 keys and writes up to 64 MB; KEYS and SCAN in it take a table of up to 1048576 keys"
 )

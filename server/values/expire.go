@@ -10,10 +10,10 @@ import (
 func expireRows() []Row {
 	option := spec.OneOf("condition", spec.Word("NX"), spec.Word("XX"), spec.Word("GT"), spec.Word("LT"))
 	return []Row{
-		onKey("EXPIRE", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets after how many seconds a key expires.", func(c *Call, t *Txn) { c.expire(t, true, c.NowMillis()) }, spec.Integer("seconds"), option),
-		onKey("PEXPIRE", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets after how many milliseconds a key expires.", func(c *Call, t *Txn) { c.expire(t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option),
-		onKey("EXPIREAT", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets at which Unix time a key expires, in seconds.", func(c *Call, t *Txn) { c.expire(t, true, 0) }, spec.Integer("unix-time-seconds"), option),
-		onKey("PEXPIREAT", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Sets at which Unix time a key expires, in milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, 0) }, spec.Integer("unix-time-milliseconds"), option),
+		onKey("EXPIRE", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Makes a key expire after some seconds.", func(c *Call, t *Txn) { c.expire(t, true, c.NowMillis()) }, spec.Integer("seconds"), option),
+		onKey("PEXPIRE", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Makes a key expire after some milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, c.NowMillis()) }, spec.Integer("milliseconds"), option),
+		onKey("EXPIREAT", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Makes a key expire at a Unix time in seconds.", func(c *Call, t *Txn) { c.expire(t, true, 0) }, spec.Integer("unix-time-seconds"), option),
+		onKey("PEXPIREAT", -3, spec.Write|spec.Fast|spec.Ahead, "generic", "Makes a key expire at a Unix time in milliseconds.", func(c *Call, t *Txn) { c.expire(t, false, 0) }, spec.Integer("unix-time-milliseconds"), option),
 		onKey("PERSIST", 2, spec.Write|spec.Fast|spec.Ahead, "generic", "Makes a key never expire.", (*Call).persist),
 		onKey("TTL", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns the seconds until a key expires or is as if never used; -1: never; -2: no such key.", (*Call).ttl),
 		onKey("PTTL", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns the milliseconds until a key expires or is as if never used; -1: never; -2: no such key.", (*Call).pTTL),

@@ -18,7 +18,7 @@ func stringRows() []Row {
 		onKey("SETNX", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key that does not exist.", (*Call).setNX, spec.Text("value")),
 		onKey("SETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many seconds.", (*Call).setEX, spec.Integer("seconds"), spec.Text("value")),
 		onKey("PSETEX", 4, spec.Write|spec.Ahead, "string", "Sets the string of a key, which expires after that many milliseconds.", (*Call).pSetEX, spec.Integer("milliseconds"), spec.Text("value")),
-		onKey("GETSET", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key and returns the one before.", (*Call).getSet, spec.Text("value")),
+		onKey("GETSET", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Sets the string of a key and returns the old one.", (*Call).getSet, spec.Text("value")),
 		onKey("GETDEL", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key and forgets the key.", (*Call).getDel),
 		onKey("GETEX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Returns the string of a key, and sets when it expires.", (*Call).getEX,
 			spec.OneOf("expiration", expiryWords(spec.Word("PERSIST"))...)),
@@ -28,7 +28,7 @@ func stringRows() []Row {
 		onKey("APPEND", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Appends to the string of a key; returns its length.", (*Call).appendTo, spec.Text("value")),
 		onKey("STRLEN", 2, spec.Readonly|spec.Fast|spec.Ahead, "string", "Returns the length of a key's string.", (*Call).strLen),
 		onKey("GETRANGE", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
-		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Is the old name of GETRANGE.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
+		onKey("SUBSTR", 4, spec.Readonly|spec.Ahead, "string", "Returns a part of a key's string; the old name of GETRANGE.", (*Call).getRange, spec.Integer("start"), spec.Integer("end")),
 		onKey("SETRANGE", 4, spec.Write|spec.Ahead, "string", "Writes over a part of a key's string; returns its length.", (*Call).setRange, spec.Integer("offset"), spec.Text("value")),
 	}
 }
