@@ -143,13 +143,7 @@ func optionWords(args []string, val string, joined bool) []string {
 
 // suggest returns " (did you mean …?)" if name is close to the name of a directive, else "".
 func (r *Registry) suggest(name string, quote func(string) string) string {
-	near, ok := suggest.Nearest(name, func(yield func(string) bool) {
-		for _, d := range r.list {
-			if !yield(d.name) {
-				return
-			}
-		}
-	})
+	near, ok := suggest.Nearest(name, r.list, func(d *directive) string { return d.name })
 	if !ok {
 		return ""
 	}

@@ -1,5 +1,7 @@
 package resp
 
+import "fmt"
+
 // A Reply holds replies in one version of the protocol. Its methods append to it.
 type Reply struct {
 	Out   []byte
@@ -38,11 +40,42 @@ func (r *Reply) Texts(list []string) {
 	}
 }
 
+// TextSet appends a set of texts.
+func (r *Reply) TextSet(list []string) {
+	r.Set(len(list))
+	for _, t := range list {
+		r.Text(t)
+	}
+}
+
 // Array appends the header of an array, which n replies follow.
 func (r *Reply) Array(n int) { r.Out = AppendArray(r.Out, n) }
 
 // Map appends the header of a map, which n pairs of replies follow.
 func (r *Reply) Map(n int) { r.Out = AppendMap(r.Out, r.Proto, n) }
+
+// Fields appends a map of names and what they name: a text, a list of texts, an integer, or what a function appends.
+func (r *Reply) Fields(pairs ...any) {
+	r.Map(len(pairs) / 2)
+	for _, v := range pairs {
+		switch v := v.(type) {
+		case string:
+			r.Text(v)
+		case []string:
+			r.Texts(v)
+		case int:
+			r.Int(int64(v))
+		case int64:
+			r.Int(v)
+		case uint64:
+			r.Int(int64(v))
+		case func():
+			v()
+		default:
+			panic(fmt.Sprintf("resp: no reply of type %T", v))
+		}
+	}
+}
 
 // Set appends the header of a set, which n replies follow.
 func (r *Reply) Set(n int) { r.Out = AppendSet(r.Out, r.Proto, n) }

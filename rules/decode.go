@@ -225,13 +225,7 @@ func object[T any](d *decoder, n *yaml.Node, kind string, rows []row[T], to *T) 
 		i := slices.IndexFunc(rows, func(r row[T]) bool { return r.name == key.Value })
 		if i < 0 {
 			hint := ""
-			if near, ok := suggest.Nearest(key.Value, func(yield func(string) bool) {
-				for _, r := range rows {
-					if !yield(r.name) {
-						return
-					}
-				}
-			}); ok {
+			if near, ok := suggest.Nearest(key.Value, rows, func(r row[T]) string { return r.name }); ok {
 				hint = fmt.Sprintf("; did you mean %q?", near)
 			}
 			d.fail(key, "%s has no field %s%s", kind, quote(key.Value), hint)

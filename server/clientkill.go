@@ -11,41 +11,23 @@ import (
 
 // clientKill accepts either an address alone or filters, all of which must match.
 func (c *call) clientKill() {
-	if len(c.Args) == 3 {
-		addr := string(c.Args[2])
-		killed := (*session)(nil)
-		c.eachClient(func(other *session) {
-			if killed == nil && other.addr() == addr {
-				killed = other
-			}
-		}, func() {
-			switch killed {
-			case nil:
-				c.Fail(errNoSuchClient)
-			case c.client:
-				c.OK()
-				c.client.life.Drain(errKilled)
-			default:
-				c.kill(killed)
-				c.OK()
-			}
-		})
-		return
+	words, alone := c.Args[2:], len(c.Args) == 3
+	if alone {
+		words = [][]byte{[]byte("ADDR"), c.Args[2], []byte("SKIPME"), []byte("NO")}
 	}
 	skipMe := true
 	var filters []func(*session) bool
-	for i := 2; i < len(c.Args); i += 2 {
-		if i+1 == len(c.Args) {
+	for ; len(words) > 0; words = words[2:] {
+		if len(words) == 1 {
 			c.Fail(spec.ErrSyntax)
 			return
 		}
-		v := c.Args[i+1]
-		switch {
-		case resp.EqualFold(c.Args[i], "SKIPME") && (resp.EqualFold(v, "YES") || resp.EqualFold(v, "NO")):
+		v := words[1]
+		if resp.EqualFold(words[0], "SKIPME") && (resp.EqualFold(v, "YES") || resp.EqualFold(v, "NO")) {
 			skipMe = resp.EqualFold(v, "YES")
 			continue
 		}
-		f, text := killFilter(c.Args[i], v, c.srv.clock.Now())
+		f, text := killFilter(words[0], v, c.srv.clock.Now())
 		if text != "" {
 			c.Fail(text)
 			return
@@ -54,15 +36,22 @@ func (c *call) clientKill() {
 	}
 	killed, me := int64(0), false
 	c.fewClients(max(1, walkClients/max(1, len(filters))), func(other *session) {
-		if (other == c.client && skipMe) || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(other) }) {
+		if alone && killed == 1 || skipMe && other == c.client || slices.ContainsFunc(filters, func(f func(*session) bool) bool { return !f(other) }) {
 			return
 		}
 		killed++
 		if me = me || other == c.client; other != c.client {
-			c.kill(other)
+			other.conn.Close(errKilled)
 		}
 	}, func() {
-		c.Int(killed)
+		switch {
+		case !alone:
+			c.Int(killed)
+		case killed == 0:
+			c.Fail(errNoSuchClient)
+		default:
+			c.OK()
+		}
 		if me {
 			c.client.life.Drain(errKilled)
 		}
@@ -105,8 +94,4 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		return func(c *session) bool { return (now-c.pub.created)/int64(time.Second) >= age }, ""
 	}
 	return nil, spec.ErrSyntax
-}
-
-func (c *call) kill(other *session) {
-	other.conn.Close(errKilled)
 }

@@ -42,26 +42,9 @@ func (c *call) aclGetUser() {
 		c.Null()
 		return
 	}
-	c.Map(6)
-	c.Text("flags")
+	flags, passwords := []string{"on"}, []string{redactedText}
 	if c.srv.password() == "" {
-		c.Set(2)
-		c.Text("on")
-		c.Text("nopass")
-	} else {
-		c.Set(1)
-		c.Text("on")
+		flags, passwords = []string{"on", "nopass"}, nil
 	}
-	c.Text("passwords")
-	if c.srv.password() == "" {
-		c.Array(0)
-	} else {
-		c.Texts([]string{redactedText})
-	}
-	for _, rule := range [...][2]string{{"commands", "+@all"}, {"keys", "~*"}, {"channels", "&*"}} {
-		c.Text(rule[0])
-		c.Text(rule[1])
-	}
-	c.Text("selectors")
-	c.Array(0)
+	c.Fields("flags", func() { c.TextSet(flags) }, "passwords", passwords, "commands", "+@all", "keys", "~*", "channels", "&*", "selectors", []string{})
 }

@@ -114,21 +114,8 @@ func (c *call) hello() {
 	c.client.closeStream() // the next one says what is true now
 	c.Proto = proto
 	c.client.pub.resp3.Store(proto == resp.RESP3)
-	c.Map(7)
-	c.Text("server")
-	c.Text("redis")
-	c.Text("version")
-	c.Text(redisVersion)
-	c.Text("proto")
-	c.Int(int64(proto))
-	c.Text("id")
-	c.Int(c.client.id)
-	c.Text("mode")
-	c.Text(c.srv.mode())
-	c.Text("role")
-	c.Text(map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()])
-	c.Text("modules")
-	c.Array(0)
+	role := map[bool]string{true: "master", false: "replica"}[c.srv.opts.Replication.Leads()]
+	c.Fields("server", "redis", "version", redisVersion, "proto", int(proto), "id", c.client.id, "mode", c.srv.mode(), "role", role, "modules", []string{})
 }
 
 func (c *call) selectDB() {

@@ -117,11 +117,7 @@ func (c *call) functionList() {
 }
 
 func (c *call) functionStats() {
-	c.Map(2)
-	c.Text("running_script")
-	c.Null()
-	c.Text("engines")
-	c.Map(0)
+	c.Fields("running_script", c.Null, "engines", func() { c.Map(0) })
 }
 
 // The bucket that LOLWUT draws, in characters.

@@ -46,13 +46,7 @@ func (c *call) clock() {
 		c.Fail(spec.ErrSyntax)
 		return
 	}
-	c.Map(3)
-	c.Text("time")
-	c.Int(c.Now / 1e3)
-	c.Text("behind")
-	c.Int(c.srv.clock.Behind() / 1e3)
-	c.Text("moved")
-	c.Int(moved / 1e3)
+	c.Fields("time", c.Now/1e3, "behind", c.srv.clock.Behind()/1e3, "moved", moved/1e3)
 }
 
 func (c *call) monitor() {

@@ -142,16 +142,7 @@ func (c *call) clientTrackingInfo() {
 			}
 		}
 	}
-	c.Map(3)
-	c.Text("flags")
-	c.Set(len(flags))
-	for _, f := range flags {
-		c.Text(f)
-	}
-	c.Text("redirect")
-	c.Int(c.client.pub.redirect.Load())
-	c.Text("prefixes")
-	c.Array(0)
+	c.Fields("flags", func() { c.TextSet(flags) }, "redirect", c.client.pub.redirect.Load(), "prefixes", []string{})
 }
 
 // caching reports whether the server must invalidate the next command's keys.

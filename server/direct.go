@@ -84,13 +84,13 @@ func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode
 func (c *call) runAlone(special uint32) (away bool) {
 	srv := c.srv
 	stripe := srv.counts.Stripe(srv.counts.Stripes() - 1) // of connections with a goroutine of their own
-	text := ""
-	if c.cmd = srv.table.find(c.Args[0]); c.cmd == nil {
+	var text string
+	if c.cmd, text = srv.table.resolve(c.Args); c.cmd == nil {
 		srv.counters.unknown.Add(1)
 		c.Fail(srv.unknownCommand(c.Args))
 		return false
 	}
-	if c.cmd, text = c.cmd.resolve(c.Args); text == "" {
+	if text == "" {
 		text = c.refusal(special &^ specialFollowing)
 	}
 	if text == "" && special&specialPause != 0 && srv.pause.stops(c.cmd) {
@@ -110,7 +110,7 @@ func (c *call) runAlone(special uint32) (away bool) {
 	c.cmd.Run(c)
 	stripe.Record(c.cmd.ID, srv.clock.Now()-c.Now, c.Failed)
 	if special&specialMonitor != 0 && c.cmd.Flags&spec.SkipMonitor == 0 {
-		srv.monitors.feedDirect(c)
+		srv.monitors.feed(c, c.cmd, c.Args)
 	}
 	c.Reveals = c.cmd.Flags&(spec.Write|spec.Readonly) != 0 && (!c.Failed || c.Reveals)
 	return false

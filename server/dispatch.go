@@ -58,7 +58,7 @@ func (s *session) executeOne(args [][]byte) {
 	s.invoke(cmd, args, special)
 	// Feed the monitors after the command, as Redis does: RESET ends its client's MONITOR first.
 	if special&specialMonitor != 0 && cmd.Flags&spec.SkipMonitor == 0 {
-		s.srv.monitors.feed(s, cmd, args)
+		s.srv.monitors.feed(&s.call, cmd, args)
 	}
 }
 
@@ -157,6 +157,15 @@ func (s *session) lookup(args [][]byte) *command {
 		s.reject(cmd, text)
 	}
 	return nil
+}
+
+// resolve returns the command or subcommand that args call, and nil if there is no such command. Without that
+// subcommand, or with a wrong number of arguments, text is the error to reply with.
+func (t *commands) resolve(args [][]byte) (cmd *command, text string) {
+	if cmd = t.find(args[0]); cmd == nil {
+		return nil, ""
+	}
+	return cmd.resolve(args)
 }
 
 // resolve returns the command or subcommand that args call; args begin with c's name. If

@@ -113,7 +113,7 @@ func (srv *Server) SetRefusing(err error) {
 	}
 	srv.setSpecial(specialMisconf, err != nil)
 	if err != nil {
-		srv.stopWaits()
+		srv.checkWaits()
 	}
 }
 

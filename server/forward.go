@@ -65,11 +65,7 @@ type forwarding struct {
 // elsewhere deals with a command while another node leads. It returns false if the command is to run here, or
 // to be refused for another reason.
 func (s *session) elsewhere(args [][]byte, special uint32) bool {
-	cmd := s.srv.table.find(args[0])
-	text := ""
-	if cmd != nil {
-		cmd, text = cmd.resolve(args)
-	}
+	cmd, text := s.srv.table.resolve(args)
 	if cmd == nil || text != "" || !cmd.Leads() {
 		return s.postpone(args)
 	}
@@ -148,7 +144,7 @@ func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 	s.early |= specialFollowing // until the batch has departed, nothing runs here
 	s.pub.lastCmd.Store(cmd)
 	if special&specialMonitor != 0 {
-		s.srv.monitors.feed(s, cmd, args)
+		s.srv.monitors.feed(&s.call, cmd, args)
 	}
 	if alone || len(f.batch) >= batchBytes || len(f.ends) >= batchMost {
 		s.depart()

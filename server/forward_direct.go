@@ -53,7 +53,7 @@ func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call
 	}
 	srv.counters.forwarded.Add(1)
 	if srv.special.Load()&specialMonitor != 0 {
-		srv.monitors.feedDirect(c)
+		srv.monitors.feed(c, c.cmd, c.Args)
 	}
 	var scan resp.ReplyScanner
 	for {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -56,46 +57,25 @@ func (m *monitors) count() int {
 //	+1339518083.107412 [0 127.0.0.1:60866] "cl.throttle" "user123" "15" "30" "60"
 //
 // to every monitor, with secrets left out.
-func (m *monitors) feed(s *session, cmd *command, args [][]byte) {
-	from := s.addr()
-	if local := s.conn.LocalAddr(); isUnix(local) {
-		from = "unix:" + local.String()
+func (m *monitors) feed(c *call, cmd *command, args [][]byte) {
+	from, s := directAddr, c.client
+	if s != nil {
+		from = s.addr()
+		if local := s.conn.LocalAddr(); isUnix(local) {
+			from = "unix:" + local.String()
+		}
 	}
-	line := m.line(&s.call, from, cmd, args)
+	line := fmt.Appendf(nil, "+%d.%06d [0 %s]", c.Now/1e9, c.Now/1e3%1e6, from)
+	line = append(appendMonitored(line, m.srv.redact(cmd, args)), "\r\n"...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
 		if to == s { // after the reply
-			s.call.Out = append(s.call.Out, line...)
+			c.Out = append(c.Out, line...)
 			continue
 		}
 		to.deliver(line)
 	}
-}
-
-// feedDirect is feed for a call that belongs to no client.
-func (m *monitors) feedDirect(c *call) {
-	line := m.line(c, directAddr, c.cmd, c.Args)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for to := range m.set {
-		to.deliver(line)
-	}
-}
-
-// line returns the line that monitors get for a command.
-func (m *monitors) line(c *call, from string, cmd *command, args [][]byte) []byte {
-	line := make([]byte, 0, 256)
-	line = append(line, '+')
-	line = strconv.AppendInt(line, c.Now/1e9, 10)
-	line = append(line, '.')
-	us := strconv.Itoa(int(c.Now / 1e3 % 1e6))
-	line = append(append(line, "000000"[len(us):]...), us...)
-	line = append(line, " [0 "...)
-	line = append(line, from...)
-	line = append(line, ']')
-	line = appendMonitored(line, m.srv.redact(cmd, args))
-	return append(line, "\r\n"...)
 }
 
 // appendMonitored appends arguments to a line. If there are too many, it notes how many are

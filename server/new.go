@@ -46,7 +46,7 @@ func New(o Options) *Server {
 	}
 	lanes := 2 * runtime.GOMAXPROCS(0)
 	srv.rules = rulebook.New(rulebook.Options{
-		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.askAnew,
+		Source: o.Rules, Parts: &srv.parts, Replication: o.Replication, Clock: o.Clock, Log: o.Log, Lanes: lanes, Changed: srv.checkWaits,
 	})
 	srv.table = srv.newCommands()
 	srv.latency.Commands = srv.commandTotals
@@ -178,5 +178,5 @@ func (srv *Server) Run(ctx context.Context) {
 // From now on Ready returns an error. The owner of the transport then closes the connections.
 func (srv *Server) Stopping() {
 	srv.stopping.Store(true)
-	srv.stopWaits()
+	srv.checkWaits()
 }

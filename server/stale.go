@@ -24,7 +24,7 @@ func (s *session) readHere(cmd *command, args [][]byte, special uint32) {
 	s.invoke(cmd, args, special)
 	c.Now, s.behind = now, 0
 	if special&specialMonitor != 0 {
-		s.srv.monitors.feed(s, cmd, args)
+		s.srv.monitors.feed(c, cmd, args)
 	}
 	if s.state == running {
 		check(mark)

@@ -55,16 +55,24 @@ func (s *session) Steps(lasting func(), step func() (done bool)) {
 		if lasting != nil {
 			lasting()
 		}
-		st := &stepping{cmd: c.cmd, step: step, took: now - start, failed: c.Failed}
-		s.slow += st.took
-		st.reply = append(st.reply, c.Out[mark:]...)
-		c.Out = c.Out[:mark]
-		st.holds, c.Holds = c.Holds, 0
-		s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
+		st := &stepping{cmd: c.cmd, step: step}
+		s.suspend(st, now-start, mark)
 		s.stepping = st
 		s.yield(func() bool { return s.stepOn(st) })
 		return
 	}
+}
+
+// suspend keeps what a command has done in a turn of took nanoseconds, and its reply, which begins at mark.
+func (s *session) suspend(st *stepping, took int64, mark int) {
+	c := &s.call
+	s.slow += took
+	st.took += took
+	st.failed = c.Failed
+	st.reply = append(st.reply, c.Out[mark:]...)
+	c.Out = c.Out[:mark]
+	st.holds, c.Holds = c.Holds, 0
+	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
 }
 
 // stepOn gives another turn to a command that has yielded, and reports whether the command
@@ -76,14 +84,7 @@ func (s *session) stepOn(st *stepping) bool {
 	for !done && s.life.Open() && !s.spent() {
 		done = st.step()
 	}
-	took := s.srv.clock.Now() - start
-	s.slow += took
-	st.took += took
-	st.failed = s.call.Failed
-	st.reply = append(st.reply, s.call.Out[mark:]...)
-	s.call.Out = s.call.Out[:mark]
-	st.holds, s.call.Holds = s.call.Holds, 0
-	s.pub.stepMemory.Store(st.holds + int64(cap(st.reply)))
+	s.suspend(st, s.srv.clock.Now()-start, mark)
 	if !done {
 		s.yield(s.resume)
 		return false

@@ -114,17 +114,8 @@ func (s *session) unblock(now int64, cause error) bool {
 	return true
 }
 
-// askAnew makes every session whose wait may be outdated look at it.
-func (srv *Server) askAnew() {
-	srv.clients.each(func(s *session) {
-		if w := s.pub.waits.Load(); w != nil && w.Outdated != nil {
-			s.conn.Wake()
-		}
-	})
-}
-
-// stopWaits makes every session that waits check whether it still may.
-func (srv *Server) stopWaits() {
+// checkWaits makes every session that waits check whether it still may, and whether it must ask anew.
+func (srv *Server) checkWaits() {
 	srv.clients.each(func(s *session) {
 		if s.pub.waits.Load() != nil {
 			s.conn.Wake()

@@ -74,13 +74,7 @@ func mistyped(word string, root *cobra.Command) error {
 	if _, err := os.Stat(word); err == nil {
 		return nil
 	}
-	meant, ok := suggest.Nearest(word, func(yield func(string) bool) {
-		for _, c := range root.Commands() {
-			if !yield(c.Name()) {
-				return
-			}
-		}
-	})
+	meant, ok := suggest.Nearest(word, root.Commands(), (*cobra.Command).Name)
 	switch {
 	case ok:
 	case strings.ContainsAny(word, "./"):

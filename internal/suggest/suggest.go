@@ -1,10 +1,7 @@
 // Package suggest finds the name that a misspelt one was meant to be.
 package suggest
 
-import (
-	"iter"
-	"strings"
-)
+import "strings"
 
 // The lengths of words that are compared. A single change leaves nothing of a shorter word, and a longer word
 // takes too long.
@@ -13,16 +10,17 @@ const (
 	maxLen = 64
 )
 
-// Nearest returns the name that is the fewest changes away from word, and whether one is near enough: one
+// Nearest returns the name in all that is the fewest changes away from word, and whether one is near enough: one
 // change, and in a long word one for every four bytes. Case does not matter. Among equally near names it
 // returns the first.
-func Nearest(word string, names iter.Seq[string]) (string, bool) {
+func Nearest[T any](word string, all []T, nameOf func(T) string) (string, bool) {
 	if len(word) < minLen || len(word) > maxLen {
 		return "", false
 	}
 	word = strings.ToLower(word)
 	best, least := "", max(1, len(word)/4)+1
-	for name := range names {
+	for _, named := range all {
+		name := nameOf(named)
 		if more := len(name) - len(word); max(more, -more) >= least {
 			continue // each byte more or less is a change
 		}

@@ -1,7 +1,6 @@
 package suggest
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestNearest(t *testing.T) {
 		{"completely-different", ""},
 		{strings.Repeat("a", maxLen+1), ""},
 	} {
-		got, ok := Nearest(c.word, slices.Values(names))
+		got, ok := Nearest(c.word, names, strings.Clone)
 		if got != c.want || ok != (c.want != "") {
 			t.Errorf("%q: %q, %v, want %q", c.word, got, ok, c.want)
 		}

@@ -164,25 +164,11 @@ func (r *Replication) shards(c *call) {
 	for i := range s.nodes {
 		m := &s.nodes[i]
 		host, port := splitAddress(m.Client)
-		c.Map(7)
-		c.Text("id")
-		c.Text(NodeID(m.ID))
-		c.Text("port")
-		c.Int(int64(port))
-		c.Text("ip")
-		c.Text(host)
-		c.Text("endpoint")
-		c.Text(host)
-		c.Text("role")
-		c.Text(s.roleOf(m))
-		c.Text("replication-offset")
-		c.Int(int64(m.Last))
-		c.Text("health")
+		health := "online"
 		if m.Self && !s.Current {
-			c.Text("loading")
-		} else {
-			c.Text("online")
+			health = "loading"
 		}
+		c.Fields("id", NodeID(m.ID), "port", port, "ip", host, "endpoint", host, "role", s.roleOf(m), "replication-offset", m.Last, "health", health)
 	}
 }
 

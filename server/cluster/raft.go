@@ -51,25 +51,8 @@ func (r *Replication) raftInfo(c *call) {
 	for _, m := range all {
 		voters += info.YesNo(m.Voter)
 	}
-	c.Map(11)
-	for _, f := range [][2]string{{"id", s.ID}, {"cluster", s.Cluster}, {"state", s.State}, {"serves", serving(&s)}, {"leader", s.Leader}} {
-		c.Text(f[0])
-		c.Text(f[1])
-	}
-	for _, f := range []struct {
-		name string
-		n    uint64
-	}{
-		{"term", s.Term},
-		{"last-index", s.Last},
-		{"commit-index", s.Committed},
-		{"applied-index", s.Applied},
-		{"members", uint64(len(all))},
-		{"voters", uint64(voters)},
-	} {
-		c.Text(f.name)
-		c.Int(int64(f.n))
-	}
+	c.Fields("id", s.ID, "cluster", s.Cluster, "state", s.State, "serves", serving(&s), "leader", s.Leader,
+		"term", s.Term, "last-index", s.Last, "commit-index", s.Committed, "applied-index", s.Applied, "members", len(all), "voters", voters)
 }
 
 func (r *Replication) server(c *call) {
@@ -98,20 +81,9 @@ func (r *Replication) list(c *call) {
 	}
 	c.Array(len(all))
 	for _, m := range all {
-		fields := [][2]string{
-			{"id", m.ID},
-			{"address", m.Address},
-			{"client", m.Client},
-			{"vote", map[bool]string{true: "voter", false: "nonvoter"}[m.Voter]},
-			{"role", map[bool]string{true: "leader", false: "follower"}[m.Leader]},
-		}
-		c.Map(len(fields) + 1)
-		for _, f := range fields {
-			c.Text(f[0])
-			c.Text(f[1])
-		}
-		c.Text("last-index")
-		c.Int(int64(m.Last))
+		c.Fields("id", m.ID, "address", m.Address, "client", m.Client,
+			"vote", map[bool]string{true: "voter", false: "nonvoter"}[m.Voter],
+			"role", map[bool]string{true: "leader", false: "follower"}[m.Leader], "last-index", m.Last)
 	}
 }
 

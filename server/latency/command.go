@@ -49,16 +49,14 @@ func (m *Monitor) histogram(c *call) {
 	c.Map(len(all))
 	for i := range all {
 		c.Text(all[i].Name)
-		c.Map(2)
-		c.Text("calls")
-		c.Int(int64(all[i].Calls()))
-		c.Text("histogram_usec")
-		points := cumulative(&all[i].Latency)
-		c.Map(len(points))
-		for _, p := range points {
-			c.Int(p.us)
-			c.Int(int64(p.calls))
-		}
+		c.Fields("calls", all[i].Calls(), "histogram_usec", func() {
+			points := cumulative(&all[i].Latency)
+			c.Map(len(points))
+			for _, p := range points {
+				c.Int(p.us)
+				c.Int(int64(p.calls))
+			}
+		})
 	}
 }
 

@@ -13,13 +13,7 @@ func noAlgorithm(word []byte) string {
 	if len(word) > 0 && '0' <= word[0] && word[0] <= '9' {
 		return "the algorithm comes first, as in GCRA 100/m"
 	}
-	return spec.Meant(word, func(yield func(string) bool) {
-		for _, a := range limit.Algorithms() {
-			if !yield(a.String()) {
-				return
-			}
-		}
-	})
+	return spec.Meant(word, limit.Algorithms(), limit.Algorithm.String)
 }
 
 // noOption returns a hint for a word that is neither an option of the algorithm nor one of the
@@ -44,11 +38,5 @@ func noOption(word []byte, a limit.Algorithm, allowed Own) string {
 			known = append(known, name)
 		}
 	}
-	return spec.Meant(word, func(yield func(string) bool) {
-		for _, name := range known {
-			if !yield(name) {
-				return
-			}
-		}
-	})
+	return spec.Meant(word, known, strings.Clone)
 }

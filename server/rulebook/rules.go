@@ -91,16 +91,8 @@ const maxShown = 100
 
 // changed replies with what has changed.
 func changed(c *call, done rules.Changes) {
-	c.Map(4)
-	for _, part := range []struct {
-		name  string
-		rules []string
-	}{{"added", done.Added}, {"changed", done.Changed}, {"removed", done.Removed}} {
-		c.Text(part.name)
-		c.Texts(part.rules[:min(len(part.rules), maxShown)])
-	}
-	c.Text("same")
-	c.Int(int64(done.Same))
+	some := func(names []string) []string { return names[:min(len(names), maxShown)] }
+	c.Fields("added", some(done.Added), "changed", some(done.Changed), "removed", some(done.Removed), "same", done.Same)
 }
 
 func (b *Book) replace(c *call) {
@@ -191,17 +183,7 @@ func (b *Book) list(c *call) {
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
-		c.Map(5)
-		c.Text("name")
-		c.Text(r.Name)
-		c.Text("mode")
-		c.Text(r.Mode.String())
-		c.Text("limit")
-		c.Text(r.Limit())
-		c.Text("key")
-		c.Texts(r.Key())
-		c.Text("candidate")
-		c.Text(r.Candidate())
+		c.Fields("name", r.Name, "mode", r.Mode.String(), "limit", r.Limit(), "key", r.Key(), "candidate", r.Candidate())
 	}, nil)
 }
 
@@ -244,28 +226,9 @@ func (b *Book) stats(c *call) {
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
 		sum := f.counters[r.Index].Totals()
-		c.Map(9)
-		c.Text("namespace")
-		c.Text(r.Namespace)
-		c.Text("name")
-		c.Text(r.Name)
-		c.Text("mode")
-		c.Text(r.Mode.String())
-		for _, v := range [...]struct {
-			name string
-			n    uint64
-		}{
-			{"allowed", sum.Allowed},
-			{"near_limit", sum.Near},
-			{"limited", sum.Limited},
-			{"shadow_limited", sum.ShadowLimited},
-			{"candidate_limited", sum.CandidateLimited},
-		} {
-			c.Text(v.name)
-			c.Int(int64(v.n))
-		}
-		c.Text("since")
-		c.Int(sum.Since / 1e9)
+		c.Fields("namespace", r.Namespace, "name", r.Name, "mode", r.Mode.String(),
+			"allowed", sum.Allowed, "near_limit", sum.Near, "limited", sum.Limited, "shadow_limited", sum.ShadowLimited,
+			"candidate_limited", sum.CandidateLimited, "since", sum.Since/1e9)
 	}, nil)
 }
 

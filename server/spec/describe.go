@@ -37,72 +37,43 @@ func (c *Command) appendKeySpecs(r *resp.Reply) {
 		r.Set(0)
 		return
 	}
-	r.Set(1)
-	r.Map(3)
-	r.Text("flags")
-	c.AppendKeyFlags(r)
-	r.Text("begin_search")
-	r.Map(2)
-	r.Text("type")
-	r.Text("index")
-	r.Text("spec")
-	r.Map(1)
-	r.Text("index")
-	r.Int(int64(c.FirstKey + c.NumKeys)) // one of them is 0
-	r.Text("find_keys")
-	r.Map(2)
-	r.Text("type")
+	find, how := "range", func() {
+		last := c.LastKey
+		if last > 0 {
+			last -= c.FirstKey // counted from the first key
+		}
+		r.Fields("lastkey", last, "keystep", c.Step, "limit", 0)
+	}
 	if c.NumKeys > 0 {
-		r.Text("keynum")
-		r.Text("spec")
-		integers(r, []string{"keynumidx", "firstkey", "keystep"}, 0, 1, 1)
-		return
+		find, how = "keynum", func() { r.Fields("keynumidx", 0, "firstkey", 1, "keystep", 1) }
 	}
-	last := c.LastKey
-	if last > 0 {
-		last -= c.FirstKey // counted from the first key
-	}
-	r.Text("range")
-	r.Text("spec")
-	integers(r, []string{"lastkey", "keystep", "limit"}, last, c.Step, 0)
-}
-
-// integers replies with a map of integers.
-func integers(r *resp.Reply, names []string, values ...int) {
-	r.Map(len(names))
-	for i, name := range names {
-		r.Text(name)
-		r.Int(int64(values[i]))
-	}
+	r.Set(1)
+	r.Fields(
+		"flags", func() { c.AppendKeyFlags(r) },
+		"begin_search", func() {
+			r.Fields("type", "index", "spec", func() { r.Fields("index", c.FirstKey+c.NumKeys) }) // one of them is 0
+		},
+		"find_keys", func() { r.Fields("type", find, "spec", how) },
+	)
 }
 
 // AppendDoc replies with the map that COMMAND DOCS has for the command. redis-cli builds its hints
 // from it.
 func (c *Command) AppendDoc(r *resp.Reply) {
-	fields := 4
+	fields := []any{"summary", c.Summary, "since", c.Since, "group", c.Group, "complexity", c.Complexity}
 	if len(c.Args) > 0 {
-		fields++
+		fields = append(fields, "arguments", func() { c.appendArguments(r, c.Args) })
 	}
 	if len(c.Subs) > 0 {
-		fields++
+		fields = append(fields, "subcommands", func() {
+			r.Map(len(c.Subs))
+			for _, sub := range c.Subs {
+				r.Text(sub.Full)
+				sub.AppendDoc(r)
+			}
+		})
 	}
-	r.Map(fields)
-	for _, f := range [...][2]string{{"summary", c.Summary}, {"since", c.Since}, {"group", c.Group}, {"complexity", c.Complexity}} {
-		r.Text(f[0])
-		r.Text(f[1])
-	}
-	if len(c.Args) > 0 {
-		r.Text("arguments")
-		c.appendArguments(r, c.Args)
-	}
-	if len(c.Subs) > 0 {
-		r.Text("subcommands")
-		r.Map(len(c.Subs))
-		for _, sub := range c.Subs {
-			r.Text(sub.Full)
-			sub.AppendDoc(r)
-		}
-	}
+	r.Fields(fields...)
 }
 
 func (c *Command) appendArguments(r *resp.Reply, args []Argument) {
@@ -115,8 +86,16 @@ func (c *Command) appendArguments(r *resp.Reply, args []Argument) {
 // appendArgument replies with one argument. It leaves out empty and false fields, as Redis does:
 // clients take a field that is present as true.
 func (c *Command) appendArgument(r *resp.Reply, a *Argument) {
-	leaf := a.Kind != "oneof" && a.Kind != "block"
-	isKey := a.Kind == "key" && c.HasKeys()
+	fields := []any{"name", a.Name, "type", a.Kind}
+	if a.Kind != "oneof" && a.Kind != "block" {
+		fields = append(fields, "display_text", a.Name)
+	}
+	if a.Kind == "key" && c.HasKeys() {
+		fields = append(fields, "key_spec_index", 0)
+	}
+	if a.Token != "" {
+		fields = append(fields, "token", a.Token)
+	}
 	var flags []string
 	if a.Optional {
 		flags = append(flags, "optional")
@@ -124,35 +103,11 @@ func (c *Command) appendArgument(r *resp.Reply, a *Argument) {
 	if a.Multiple {
 		flags = append(flags, "multiple")
 	}
-	fields := 2
-	for _, there := range []bool{leaf, isKey, a.Token != "", flags != nil, len(a.Args) > 0} {
-		if there {
-			fields++
-		}
-	}
-	r.Map(fields)
-	r.Text("name")
-	r.Text(a.Name)
-	r.Text("type")
-	r.Text(a.Kind)
-	if leaf {
-		r.Text("display_text")
-		r.Text(a.Name)
-	}
-	if isKey {
-		r.Text("key_spec_index")
-		r.Int(0)
-	}
-	if a.Token != "" {
-		r.Text("token")
-		r.Text(a.Token)
-	}
 	if flags != nil {
-		r.Text("flags")
-		words(r, flags)
+		fields = append(fields, "flags", func() { words(r, flags) })
 	}
 	if len(a.Args) > 0 {
-		r.Text("arguments")
-		c.appendArguments(r, a.Args)
+		fields = append(fields, "arguments", func() { c.appendArguments(r, a.Args) })
 	}
+	r.Fields(fields...)
 }

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"iter"
 	"strings"
 
 	"limitdb/internal/suggest"
@@ -19,9 +18,9 @@ func Aside(text, hint string) string {
 	return strings.TrimSuffix(text, " ") + " (" + hint + ")"
 }
 
-// Meant returns "did you mean 'X'?" if word is similar to one of names, and otherwise "".
-func Meant(word []byte, names iter.Seq[string]) string {
-	if name, ok := suggest.Nearest(string(word), names); ok {
+// Meant returns "did you mean 'X'?" if word is similar to the name of one of all, and otherwise "".
+func Meant[T any](word []byte, all []T, nameOf func(T) string) string {
+	if name, ok := suggest.Nearest(string(word), all, nameOf); ok {
 		return "did you mean '" + name + "'?"
 	}
 	return ""
@@ -29,13 +28,7 @@ func Meant(word []byte, names iter.Seq[string]) string {
 
 // NoSubcommand returns the reply to an unknown subcommand.
 func (c *Command) NoSubcommand(name []byte) string {
-	return Aside("ERR unknown subcommand '"+resp.Excerpt(name)+"'. Try "+c.Name+" HELP.", Meant(name, func(yield func(string) bool) {
-		for _, sub := range c.Subs {
-			if !yield(sub.Name) {
-				return
-			}
-		}
-	}))
+	return Aside("ERR unknown subcommand '"+resp.Excerpt(name)+"'. Try "+c.Name+" HELP.", Meant(name, c.Subs, func(c *Command) string { return c.Name }))
 }
 
 // WrongArity returns the reply to a wrong number of arguments: Redis' text, followed by the usage

@@ -71,11 +71,5 @@ func (t *Table) Hint(name []byte) string {
 	if use := spec.InsteadOf(name); use != "" {
 		return use
 	}
-	return spec.Meant(name, func(yield func(string) bool) {
-		for _, c := range t.ByName {
-			if !yield(c.Name) {
-				return
-			}
-		}
-	})
+	return spec.Meant(name, t.ByName, func(c *spec.Command) string { return c.Name })
 }
