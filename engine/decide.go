@@ -24,18 +24,18 @@ func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost
 		h, _ = e.place(key)
 	}
 	s := e.shardOf(h)
+	s.mu.Lock()
 	err := s.take(now, h, key, l, cost, d)
+	s.mu.Unlock()
 	if err != nil {
 		err = e.takeAgain(err, now, h, s, key, l, cost, d)
 	}
 	return err
 }
 
-// take writes its answer to *d, as package limit does; it is valid only if the
-// error is nil. The error errBehind leaves the decision to ask.
+// take is Take in the key's shard, which is locked. The error errBehind leaves the
+// decision to ask.
 func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.waits.n != 0 && s.waits.find(key) != nil {
 		return errBehind
 	}
@@ -66,7 +66,9 @@ func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state 
 // unchanged.
 func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	if err == table.ErrNoRoom && e.reclaim(now) {
+		s.mu.Lock()
 		err = s.take(now, h, key, l, cost, d)
+		s.mu.Unlock()
 	}
 	if err == errBehind {
 		_, err = e.ask(now, h, s, key, &Request{Limit: *l, Cost: cost}, nil, d)

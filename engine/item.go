@@ -47,18 +47,20 @@ const (
 	bigState = 1 << 10
 )
 
-// is makes it, which is empty, the item of a key.
+// is makes it the item of a key.
 func (it *item) is(e *Engine, h uint64, key []byte) {
 	it.Hash, it.Key, it.s = h, key, e.shardOf(h)
 	it.Table = &it.s.table
 }
 
-// look finds the key, and forgets what an earlier run has made of it.
+// look finds the key, and forgets what an earlier run, or another transaction, has made of it.
 func (it *item) look(now int64) {
 	it.Table.Find(&it.Spot)
-	it.expired = it.Found() && table.Expires(it.Kind(), it.Table.State(&it.Spot)) <= now
 	it.limit, it.allowed, it.denied, it.peeked, it.refunded, it.other = nil, 0, 0, 0, 0, false
-	it.revert()
+	it.expired = false
+	if it.revert(); it.kind != 0 && table.Expires(it.kind, it.State) <= now {
+		it.expired, it.kind, it.State = true, 0, nil
+	}
 }
 
 // revert discards the writes to the key.

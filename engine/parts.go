@@ -62,17 +62,14 @@ func sameType(a, b limit.Kind) bool {
 }
 
 // storeChange is store for an item that Change has written.
-func (s *shard) storeChange(now int64, it *item, state []byte) error {
+func (s *shard) storeChange(now int64, it *item, state []byte, must bool) error {
 	c := s.changes
 	if c == nil || it.State == nil || len(state) < journal.MinChanged {
-		return s.store(now, &it.Spot, it.mark, state, true)
-	}
-	if s.watched != nil {
-		s.touch(&it.Spot)
+		return s.store(now, &it.Spot, it.mark, state, must)
 	}
 	var buf [16]byte
 	head := append(buf[:0], state[:journal.HeadSize(byte(it.mark.Kind()))]...)
-	if err := s.put(now, &it.Spot, it.mark, state, true); err != nil {
+	if err := s.put(now, &it.Spot, it.mark, state, must); err != nil {
 		return err
 	}
 	c.change(it, head, len(state))

@@ -95,9 +95,6 @@ func (s *shard) stateOf(sp *table.Spot, kind limit.Kind) ([]byte, error) {
 // store keeps the state that an algorithm has made, unless an absent key would
 // mean the same. If must is set, a new key ignores the budget.
 func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
-	if s.watched != nil {
-		s.touch(sp)
-	}
 	if s.changes == nil {
 		return s.put(now, sp, m, next, must)
 	}
@@ -115,7 +112,7 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 	var mark int
 	switch {
 	case !sp.Found() && gone:
-		return nil
+		return s.put(now, sp, m, next, must)
 	case gone:
 		mark = c.forget(a, sp.Key)
 	default:
@@ -131,12 +128,15 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 
 // put is store without recording the change.
 func (s *shard) put(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
-	gone := table.Expires(m.Kind(), next) <= now
-	switch {
-	case !gone:
-		return s.table.Put(now, sp, m, next, must)
-	case sp.Found():
+	if table.Expires(m.Kind(), next) > now {
+		if err := s.table.Put(now, sp, m, next, must); err != nil {
+			return err
+		}
+	} else if sp.Found() {
 		s.table.Remove(sp)
+	}
+	if s.watched != nil {
+		s.touch(sp)
 	}
 	return nil
 }

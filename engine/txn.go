@@ -79,8 +79,8 @@ type Txn struct {
 	then       func()          // runs once everything is stored, before the shards are unlocked; or nil
 }
 
-// begin returns a transaction on keys.
-func (e *Engine) begin(keys [][]byte) *Txn {
+// begin returns a transaction on keys. The place is that of a single key, or zero.
+func (e *Engine) begin(keys [][]byte, place Place) *Txn {
 	t, _ := e.txns.Get().(*Txn)
 	if t == nil {
 		t = new(Txn)
@@ -95,7 +95,10 @@ func (e *Engine) begin(keys [][]byte) *Txn {
 	}
 	t.e, t.declared, t.items, t.order, t.shards = e, n, t.items[:n], t.order[:0], t.shards[:0]
 	if n == 1 {
-		h, _ := e.place(keys[0])
+		h := uint64(place)
+		if h == 0 {
+			h, _ = e.place(keys[0])
+		}
 		t.items[0].is(e, h, keys[0])
 		t.order, t.shards = append(t.order, 0), append(t.shards, uint32(h>>(64-e.shardBits)))
 		return t
@@ -129,15 +132,16 @@ func (e *Engine) end(t *Txn) {
 		return
 	}
 	for i := range t.items {
-		buf := t.items[i].buf[:0]
-		if cap(buf) > bigState {
-			buf = make([]byte, 0, stateBytes)
+		it := &t.items[i]
+		if cap(it.buf) > bigState {
+			it.buf = make([]byte, 0, stateBytes)
 		}
-		splices := t.items[i].splices[:0]
-		if cap(splices) > bigState {
-			splices = nil
+		if cap(it.splices) > bigState {
+			it.splices = nil
 		}
-		t.items[i] = item{buf: buf, splices: splices}
+		if i > 0 { // the first is in use again soon
+			*it = item{buf: it.buf, splices: it.splices}
+		}
 	}
 	t.undeclared, t.bytes, t.asker, t.then = false, 0, nil, nil
 	e.txns.Put(t)
@@ -159,9 +163,11 @@ func (t *Txn) lock(now int64) {
 		t.order = slices.DeleteFunc(t.order, func(i uint16) bool { return int(i) >= t.declared })
 	}
 	t.gate = nil
-	if j := t.e.journal.Load(); j != nil && len(t.shards) > 1 {
-		t.gate = j.gate
-		t.gate.Enter()
+	if len(t.shards) > 1 {
+		if j := t.e.journal.Load(); j != nil {
+			t.gate = j.gate
+			t.gate.Enter()
+		}
 	}
 	for _, i := range t.shards {
 		s := &t.e.shards[i]

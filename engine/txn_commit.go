@@ -5,6 +5,9 @@ import "limitdb/engine/table"
 // commit stores the written states, and counts the decisions. The index is that
 // of the item at fault.
 func (t *Txn) commit() (at int, err error) {
+	if len(t.items) == 1 && !t.items[0].Grow {
+		return 0, t.commitOne(&t.items[0])
+	}
 	t.dropExpired()
 	t.changes = t.changes[:0]
 	for _, i := range t.order {
@@ -24,7 +27,10 @@ func (t *Txn) commit() (at int, err error) {
 			if !it.written || it.State == nil != going {
 				continue
 			}
-			if err := t.store(it, moved || going); err != nil {
+			if moved || going { // the table may have changed since the key was looked at
+				it.Table.Find(&it.Spot)
+			}
+			if err := t.store(it, true); err != nil {
 				return i, err
 			}
 		}
@@ -33,6 +39,22 @@ func (t *Txn) commit() (at int, err error) {
 		t.items[i].count(t.now)
 	}
 	return -1, nil
+}
+
+// commitOne is commit for a transaction with one key. It needs no room before it
+// stores: if the table has none for the new state, nothing has changed.
+func (t *Txn) commitOne(it *item) error {
+	if it.expired {
+		it.Table.Live(t.now, &it.Spot)
+		it.expired = false
+	}
+	if it.written {
+		if err := t.store(it, it.Must); err != nil {
+			return err
+		}
+	}
+	it.count(t.now)
+	return nil
 }
 
 // index returns the index of the item of a change.
@@ -59,13 +81,9 @@ func (t *Txn) dropExpired() {
 	}
 }
 
-// store stores what was written to one item. moved is set if the table may have
-// changed since the item was looked at.
-func (t *Txn) store(it *item, moved bool) (err error) {
+// store stores what was written to one item. It ignores the budget if must is set.
+func (t *Txn) store(it *item, must bool) (err error) {
 	s := it.s
-	if moved {
-		it.Table.Find(&it.Spot)
-	}
 	s.payFirst(it.Key)
 	state, under := it.State, it.limit
 	if it.Grow {
@@ -77,15 +95,17 @@ func (t *Txn) store(it *item, moved bool) (err error) {
 		under = nil
 	}
 	if it.changed {
-		err = s.storeChange(t.now, it, state)
+		err = s.storeChange(t.now, it, state, must)
 	} else {
-		err = s.store(t.now, &it.Spot, it.mark, state, true)
+		err = s.store(t.now, &it.Spot, it.mark, state, must)
 	}
 	if err != nil {
 		return err
 	}
-	if line := s.waits.lines[string(it.Key)]; line != nil && it.State == nil {
-		s.keepTurns(t.now, line)
+	if it.State == nil {
+		if line := s.waits.lines[string(it.Key)]; line != nil {
+			s.keepTurns(t.now, line)
+		}
 	}
 	s.stirOne(it.Key, under)
 	return nil

@@ -12,17 +12,23 @@ import "limitdb/engine/table"
 // ErrOOM. ErrTooMany is returned for more than MaxTxn keys. After an error nothing has
 // changed.
 func (e *Engine) Update(now int64, keys [][]byte, fn func(t *Txn) error) error {
+	return e.UpdateAt(0, now, keys, fn)
+}
+
+// UpdateAt is Update on a single key whose place Warm has returned. If place is zero, it
+// is Update.
+func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn) error) error {
 	if len(keys) > MaxTxn {
 		return ErrTooMany
 	}
-	t := e.begin(keys)
-	defer e.end(t)
+	t := e.begin(keys, place)
 	_, err := t.run(now, func() (int, error) {
 		if t.isClosed() {
 			return -1, ErrClosed
 		}
 		return -1, fn(t)
 	})
+	e.end(t)
 	return err
 }
 
@@ -55,15 +61,14 @@ func (t *Txn) run(now int64, step func() (int, error)) (at int, err error) {
 
 func (t *Txn) try(now int64, step func() (int, error)) (at int, err error) {
 	t.lock(now)
-	defer t.unlock()
-	if at, err = step(); err != nil || t.undeclared {
-		return at, err
+	if at, err = step(); err == nil && !t.undeclared {
+		var fault int
+		if fault, err = t.commit(); err != nil {
+			at = fault
+		} else if t.then != nil {
+			t.then()
+		}
 	}
-	if fault, err := t.commit(); err != nil {
-		return fault, err
-	}
-	if t.then != nil {
-		t.then()
-	}
-	return at, nil
+	t.unlock()
+	return at, err
 }

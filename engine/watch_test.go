@@ -29,6 +29,13 @@ func evictOne(e *Engine) {
 	}
 }
 
+// refused tries to make a key for which there is no room.
+func refused(e *Engine) {
+	e.SetMaxMemory(1, NoEviction)
+	_, _ = take(e, start, key(1), perSecond(1), 1)
+	_ = e.Update(start, [][]byte{key(1)}, func(t *Txn) error { return t.Put(key(1), limit.STRING, someValue(start+second)) })
+}
+
 func TestWatchSeesEveryChange(t *testing.T) {
 	put := func(e *Engine, now int64, state []byte) {
 		if err := e.Update(now, [][]byte{key(1)}, func(t *Txn) error { return t.Put(key(1), limit.STRING, state) }); err != nil {
@@ -54,6 +61,7 @@ func TestWatchSeesEveryChange(t *testing.T) {
 		"new":              {false, func(e *Engine) { put(e, start, state) }, start, true},
 		"still absent":     {false, func(e *Engine) { e.Reset(start, key(1)); e.Flush() }, start, false},
 		"come and gone":    {false, func(e *Engine) { put(e, start, state); e.Reset(start, key(1)) }, start, true},
+		"refused":          {false, refused, start, false},
 		"taken by a limit": {false, func(e *Engine) { mustTake(t, e, start, key(1), perSecond(1), 1) }, start, true},
 	} {
 		e := New(Options{Shards: 1})
