@@ -18,19 +18,49 @@ const (
 )
 
 // AppendInt appends an integer.
-func AppendInt(b []byte, n int64) []byte {
+func AppendInt(b []byte, n int64) []byte { return appendLine(b, ':', n) }
+
+// appendLine appends a line of a type byte and a number.
+func appendLine(b []byte, kind byte, n int64) []byte {
 	switch u := uint64(n); {
 	case u < 10:
-		return append(b, ':', '0'+byte(u), '\r', '\n')
+		return append(b, kind, '0'+byte(u), '\r', '\n')
 	case u < 100:
-		return append(b, ':', pairs[2*u], pairs[2*u+1], '\r', '\n')
+		return append(b, kind, pairs[2*u], pairs[2*u+1], '\r', '\n')
 	case u < 1000:
-		rest := u % 100
-		return append(b, ':', '0'+byte(u/100), pairs[2*rest], pairs[2*rest+1], '\r', '\n')
+		rest := u % 100 * 2
+		return append(b, kind, '0'+byte(u/100), pairs[rest], pairs[rest+1], '\r', '\n')
 	case n == -1:
-		return append(b, ":-1\r\n"...)
+		return append(b, kind, '-', '1', '\r', '\n')
 	}
-	return append(strconv.AppendInt(append(b, ':'), n, 10), '\r', '\n')
+	return appendLongLine(b, kind, n)
+}
+
+// appendLongLine is appendLine for a number with more digits.
+func appendLongLine(b []byte, kind byte, n int64) []byte {
+	u := uint64(n)
+	if n < 0 {
+		u = -u
+	}
+	line := [24]byte{22: '\r', 23: '\n'}
+	i := uint(22)
+	for u >= 10 && i >= 2 {
+		two := u % 100 * 2
+		u /= 100
+		i -= 2
+		line[i], line[i+1] = pairs[two], pairs[two+1]
+	}
+	if u > 0 {
+		i--
+		line[i] = '0' + byte(u)
+	}
+	if n < 0 {
+		i--
+		line[i] = '-'
+	}
+	i--
+	line[i] = kind
+	return append(b, line[i:]...)
 }
 
 // pairs has the digits of 0 to 99: most integers in replies are small.
@@ -60,7 +90,7 @@ func AppendBulkInt(b []byte, n int64) []byte {
 }
 
 // AppendArray appends the header of an array; n elements follow.
-func AppendArray(b []byte, n int) []byte { return redcon.AppendArray(b, n) }
+func AppendArray(b []byte, n int) []byte { return appendLine(b, '*', int64(n)) }
 
 // AppendNull appends a null; in RESP2 a null bulk string.
 func AppendNull(b []byte, p Proto) []byte {
@@ -75,7 +105,7 @@ func AppendNullArray(b []byte, p Proto) []byte {
 	if p >= RESP3 {
 		return AppendNull(b, p)
 	}
-	return redcon.AppendArray(b, -1)
+	return appendLine(b, '*', -1)
 }
 
 // AppendBool appends a boolean; in RESP2 the integer 1 or 0.
@@ -86,9 +116,9 @@ func AppendBool(b []byte, p Proto, v bool) []byte {
 	case p >= RESP3:
 		return append(b, "#f\r\n"...)
 	case v:
-		return redcon.AppendInt(b, 1)
+		return AppendInt(b, 1)
 	}
-	return redcon.AppendInt(b, 0)
+	return AppendInt(b, 0)
 }
 
 // AppendDouble appends a floating-point number in as few digits as identify it; in RESP2 as a bulk string.
@@ -120,9 +150,9 @@ func AppendDouble(b []byte, p Proto, f float64) []byte {
 // elements.
 func AppendMap(b []byte, p Proto, n int) []byte {
 	if p >= RESP3 {
-		return appendHeader(b, '%', n)
+		return appendLine(b, '%', int64(n))
 	}
-	return redcon.AppendArray(b, 2*n)
+	return appendLine(b, '*', int64(2*n))
 }
 
 // AppendSet appends the header of a set; n elements follow. In RESP2 it is an array.
@@ -141,7 +171,7 @@ func AppendVerbatim(b []byte, p Proto, format, text string) []byte {
 	if len(format) != 3 {
 		format = "txt"
 	}
-	b = appendHeader(b, '=', len(format)+1+len(text))
+	b = appendLine(b, '=', int64(len(format)+1+len(text)))
 	b = append(b, format...)
 	b = append(b, ':')
 	b = append(b, text...)
@@ -150,13 +180,7 @@ func AppendVerbatim(b []byte, p Proto, format, text string) []byte {
 
 func appendArrayLike(b []byte, p Proto, kind byte, n int) []byte {
 	if p >= RESP3 {
-		return appendHeader(b, kind, n)
+		return appendLine(b, kind, int64(n))
 	}
-	return redcon.AppendArray(b, n)
-}
-
-func appendHeader(b []byte, kind byte, n int) []byte {
-	b = append(b, kind)
-	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, '\r', '\n')
+	return appendLine(b, '*', int64(n))
 }

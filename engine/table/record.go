@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"unsafe"
 
@@ -124,12 +125,17 @@ func (r record) key() []byte {
 // state returns the bytes that the record holds as its state. Its capacity is
 // the room for a state written over it.
 func (r record) state() []byte {
-	most := room(r.slen)
-	if r.slen < 1<<7 {
-		most = min(most, 1<<7-1) // a longer one needs another length byte
+	most := r.slen
+	if most > exactRoom {
+		if most = room(r.slen); r.slen < 1<<7 {
+			most = min(most, 1<<7-1) // a longer one needs another length byte
+		}
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(r.at, r.head+r.klen)), most)[:r.slen]
+	return unsafe.Slice(r.stateAt(), most)[:r.slen]
 }
+
+// stateAt returns where the state begins.
+func (r record) stateAt() *byte { return (*byte)(unsafe.Add(r.at, r.head+r.klen)) }
 
 // size returns the number of bytes that the record takes in its span.
 func (r record) size() int { return r.head + r.klen + room(r.slen) }
@@ -179,10 +185,13 @@ func sizeOf(klen, slen int) int {
 	return markSize + lengthLen(klen) + lengthLen(slen) + klen + room(slen)
 }
 
+// exactRoom is the longest state, in bytes, that has no slack behind it.
+const exactRoom = 32
+
 // room returns the number of bytes reserved for a state of n bytes: n for a
 // small one, whose size is probably fixed, otherwise up to an eighth more.
 func room(n int) int {
-	if n <= 32 {
+	if n <= exactRoom {
 		return n
 	}
 	step := 1 << (bits.Len(uint(n-1)) - 4)
@@ -216,8 +225,11 @@ func getLength(p unsafe.Pointer) (n, size int) {
 
 // Expires is limit.Expires for a kind that is known, as all in the table are.
 func Expires(k limit.Kind, state []byte) int64 {
-	if k <= limit.LEASE && len(state) >= 8 {
-		return int64(binary.LittleEndian.Uint64(state))
+	switch {
+	case k >= limit.STRING && k&1 == 1 && len(state) > 0:
+		return math.MaxInt64
+	case len(state) < 8:
+		return math.MinInt64
 	}
-	return limit.Expires(k, state)
+	return int64(binary.LittleEndian.Uint64(state))
 }

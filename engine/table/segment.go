@@ -35,6 +35,16 @@ func (ln *line) strays() uint32 { return ln[0] >> 8 }
 
 const oneStray = 1 << 8
 
+// next returns the index of the first slot behind i with a tag, or 0.
+func (ln *line) next(tag uint32, i int) int {
+	for n := min(ln.used(), slotsPerLine); i < n; {
+		if i++; ln[i]>>spanBits == tag {
+			return i
+		}
+	}
+	return 0
+}
+
 // segment is a stretch of the line of hashes with at most some 1 500 keys, in
 // one span of memory. A segment that needs another index is replaced. Its first
 // cache line is all that a lookup reads. It is written to when a key strays
@@ -125,11 +135,9 @@ func (g *segment) find(h uint64, key []byte) slot {
 	home := g.line(b)
 	tag := tagOf(h)
 	for ln, away := home, 0; ; away++ {
-		for i := 1; i <= ln.used() && i < len(ln); i++ {
-			if v := ln[i]; v>>spanBits == tag {
-				if isOf(g.at(v&offsetMask), key) {
-					return &ln[i]
-				}
+		for i := ln.next(tag, 0); i > 0; i = ln.next(tag, i) {
+			if isOf(g.at(ln[i]&offsetMask), key) {
+				return &ln[i]
 			}
 		}
 		if home.strays() == 0 || away == g.reach {

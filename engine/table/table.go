@@ -266,10 +266,13 @@ func (t *Table) Find(sp *Spot) {
 // state returns the record's state, from the record or from its box.
 func (t *Table) state(r record) []byte {
 	if r.isBoxed() {
-		return t.boxes[boxOf(r)]
+		return t.boxed(r)
 	}
 	return r.state()
 }
+
+// boxed is state for a record whose state is in a box.
+func (t *Table) boxed(r record) []byte { return t.boxes[boxOf(r)] }
 
 func (t *Table) expires(r record) int64 { return Expires(r.kind(), t.state(r)) }
 
@@ -366,20 +369,21 @@ func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error 
 		return t.insert(now, sp, m, state, must)
 	}
 	g, r := sp.g, sp.r
-	if unsafe.SliceData(state) == unsafe.SliceData(r.state()) && len(state) == r.slen {
-		r.setMark(m)
-		g.expects(Expires(m.Kind(), state)) // written in place: nothing to copy
-		return nil
-	}
 	if r.isBoxed() {
 		return t.updateBox(now, sp, m, state, must)
 	}
+	if len(state) == r.slen {
+		r.setMark(m)
+		if at := r.stateAt(); at != unsafe.SliceData(state) { // else written in place
+			copy(unsafe.Slice(at, r.slen), state)
+		}
+		g.expects(Expires(m.Kind(), state))
+		return nil
+	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
 		r.setMark(m)
-		if len(state) != r.slen {
-			r.setStateLen(len(state))
-			r.slen = len(state)
-		}
+		r.setStateLen(len(state))
+		r.slen = len(state)
 		copy(r.state(), state) // copies nothing if it is already in place
 		g.expects(Expires(m.Kind(), state))
 		return nil
