@@ -15,7 +15,7 @@ func replicationScalars() []scalar {
 			func(s *Snapshot) float64 { return float64(s.Replication.Answering) }),
 		gauge("raft_voter", "Whether this node has a vote: 1 or 0.",
 			func(s *Snapshot) float64 { return oneIf(s.Replication.Voter) }),
-		gauge("raft_differences", "How many settings that all nodes must have alike differ from this node's.",
+		gauge("raft_differences", "How many settings that must be the same on all nodes differ from this node's.",
 			func(s *Snapshot) float64 { return float64(len(s.Replication.Differ)) }),
 		counter("raft_refused_connections_total", "Connections on the Raft port that were closed because of what they said, or did not say.",
 			func(s *Snapshot) float64 { return float64(s.Replication.Refused) }),

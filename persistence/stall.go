@@ -54,9 +54,9 @@ func (s *Store) lookForStall() {
 	}
 	s.stalled.Store(stalled)
 	if stalled {
-		s.log.Warn("the disk does not sync what is written: commands that change something are refused meanwhile")
+		s.log.Warn("a sync of the log hangs: commands that change something are refused meanwhile")
 	} else {
-		s.log.Info("the disk has synced what was written")
+		s.log.Info("the log is synced again")
 	}
 	s.tellRefusing()
 }

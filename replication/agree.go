@@ -84,6 +84,6 @@ func (n *Node) compare(all []Member) {
 	case len(found) == 0:
 		n.log.Info("all nodes that answer have the same settings")
 	default:
-		n.log.Warn("settings that all nodes must have alike differ from this node's", "of", strings.Join(found, ", "))
+		n.log.Warn("settings that must be the same on all nodes differ from this node's", "of", strings.Join(found, ", "))
 	}
 }

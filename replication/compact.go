@@ -91,7 +91,7 @@ func (n *Node) compact() {
 		case <-n.grown:
 		}
 		if err := n.Snapshot(); err != nil {
-			n.log.Info("no snapshot was made, it is tried again later", "err", err)
+			n.log.Info("no snapshot was made: the node tries again later", "err", err)
 		}
 	}
 }

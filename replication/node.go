@@ -314,7 +314,7 @@ func (n *Node) lead() {
 		if n.raft.State() == raft.Leader && n.Turn() == 0 && n.Ready() && !n.handing.Load() {
 			err := n.open()
 			if err != nil {
-				n.log.Info("the epoch is not open", "err", err)
+				n.log.Info("the node leads, but its epoch has not begun", "err", err)
 			}
 			n.watchTransfer(err)
 		}
@@ -416,7 +416,7 @@ func (n *Node) closed(cause error) []waiter {
 		n.draining.Lock() // no drain is under way, and none begins
 		n.table.Follow()
 		n.draining.Unlock()
-		n.log.Warn("this node leads no more", "cause", cause)
+		n.log.Warn("this node no longer leads", "cause", cause)
 		n.rebuildSoon()
 		n.changed()
 	}

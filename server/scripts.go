@@ -83,7 +83,7 @@ func (h *host) admit() string {
 // Log writes a line of the script to the server's log.
 func (h *host) Log(level int, message string) {
 	if level >= 2 {
-		h.srv.log.Info("a script says", "message", logged([]byte(message)))
+		h.srv.log.Info("a script logged a message", "message", logged([]byte(message)))
 	}
 }
 

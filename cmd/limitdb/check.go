@@ -61,7 +61,7 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&repair, "repair", "", "make this directory, with all that can be read")
+	c.Flags().StringVar(&repair, "repair", "", "write all that can be read to this new directory")
 	c.Flags().BoolVar(&dump, "dump", false, "print every record as a line of JSON; the report goes to standard error")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress bar")
 	return c

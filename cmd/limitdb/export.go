@@ -13,13 +13,13 @@ import (
 func exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export DIR DIR2",
-		Short: "Make a standalone server's directory from that of a node",
+		Short: "Make a directory for a standalone server from that of a node",
 		Long: `Reads the data directory of a stopped node, with its snapshot and its whole log, and makes DIR2, from which a
 standalone server can start. It changes nothing in DIR.
 
 Export from the node that has the newest log: stop all nodes, run the command for each, and keep the result with
-the highest term and, among those, the highest index. The end of that log may have changes whose clients have no
-answer yet.`,
+the highest term and, among those, the highest index. The end of that log may have changes whose clients got no
+reply.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			x, keys, err := serve.Export(args[0], args[1])

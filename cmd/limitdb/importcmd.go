@@ -23,12 +23,12 @@ func importCommand() *cobra.Command {
 	var replace bool
 	c := &cobra.Command{
 		Use:   "import --from redis://host:port/db --to redis://host:port",
-		Short: "Copy the keys of a Redis server to a server that runs",
+		Short: "Copy the keys of a Redis server to a running limitdb server",
 		Long: `Copies strings and counters, lists, sets, hashes, sorted sets and the keys of redis-cell, with the time that they
 have left, to a running limitdb server. It skips keys of other types, and counts them.
 
 Keys that the target has stay as they are, so you can stop the command and run it again. Run it before you switch
-clients over: a key's counts after it was copied are not copied. For TLS, write rediss://. The passwords come from
+clients over: what a key counts after it was copied is lost. For TLS, write rediss://. The passwords come from
 ` + fromPassword + ` and ` + toPassword + `, or the command asks for them.`,
 		Args:    cobra.NoArgs,
 		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6379\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",

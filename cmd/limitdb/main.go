@@ -94,7 +94,7 @@ func commands() *cobra.Command {
 Without a subcommand it runs the server. FILE is a configuration file (- is standard
 input); every directive can also be given as --directive value or as LIMITDB_DIRECTIVE
 in the environment. --check-config reads the configuration, reports whether it is
-valid, and ends. docs/configuration.md lists the directives.`,
+valid, and exits. docs/configuration.md lists the directives.`,
 		Example:       "  limitdb\n  limitdb /etc/limitdb/limitdb.conf --port 7000 --maxclients 20000\n  limitdb --check-config limitdb.conf",
 		SilenceErrors: true,
 		SilenceUsage:  true,

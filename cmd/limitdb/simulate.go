@@ -58,8 +58,8 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f.SortFlags = false
 	f.StringArrayVarP(&s.limits, "limit", "l", nil, "a limit, spelled as for RL.TAKE; can be repeated")
 	f.StringVar(&s.rules, "rules", "", "replay through the rules of this `file` instead of limits")
-	f.StringVar(&s.namespace, "namespace", "", "of --rules, if it has several")
-	f.StringArrayVar(&s.fields, "field", nil, "with --rules, a field that the trace names otherwise: user=remote_user; can be repeated")
+	f.StringVar(&s.namespace, "namespace", "", "the namespace of --rules, if the file has several")
+	f.StringArrayVar(&s.fields, "field", nil, "with --rules, a field with another name in the trace: user=remote_user; can be repeated")
 	f.StringVar(&s.sweep, "sweep", "", "several rates, such as 50,100,200/m")
 	f.StringSliceVar(&s.algorithms, "algorithm", nil, "the algorithms of --sweep, with options if needed (default all)")
 	f.StringVar(&s.format, "format", "auto", "auto, csv, json or access")

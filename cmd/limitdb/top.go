@@ -22,8 +22,8 @@ func topCommand() *cobra.Command {
 		Use:   "top [--once] [FILE] [--directive value …]",
 		Short: "Watch a running server: decisions, their times, keys, and who is limited",
 		Long: `Connects to the address that a server with this configuration listens on, and shows every
-second what it does. q ends it. Without a terminal it prints each picture below the last;
---once prints one, of one second, and ends.`,
+second what the server does. Press q to quit. Without a terminal it prints each picture below
+the last; --once prints one, after one second, and exits.`,
 		Example:            "  limitdb top\n  limitdb top --port 7000\n  limitdb top --once",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -223,8 +223,8 @@
     list("cluster", [
       ["This node", (c.id || "–") + (c.leads ? ", leads" : "")],
       ["Leader", c.leader || (c.leads ? "this node" : "not known")],
-      ["Leader heard", c.leads ? "–" : c.contact_ms < 0 ? "never" : span(c.contact_ms) + " ago"],
-      ["To apply", plural(c.behind, "entry").replace("entrys", "entries")],
+      ["Last heard from leader", c.leads ? "–" : c.contact_ms < 0 ? "never" : span(c.contact_ms) + " ago"],
+      ["Still to apply", plural(c.behind, "entry").replace("entrys", "entries")],
       ["Term", whole.format(c.term)],
     ]);
   }

@@ -55,7 +55,7 @@ func (r *replica) watchBudget(ctx context.Context) {
 		own := r.p.set.MaxMemory.Get()
 		over := own > 0 && r.states.Load().Stats().Bytes > own
 		if r.over.Swap(over) != over && over {
-			r.p.log.Warn("this node holds more than its maxmemory, since it holds all that the cluster has", "maxmemory", own)
+			r.p.log.Warn("this node holds more than its maxmemory, because it holds all keys of the cluster", "maxmemory", own)
 		}
 	})
 }

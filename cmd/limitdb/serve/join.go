@@ -78,7 +78,7 @@ func (j *joiner) clusterThere(ctx context.Context) (found bool, err error) {
 // say logs why an attempt did not succeed, unless it said the same before.
 func (j *joiner) say(before string, err error) string {
 	if err.Error() != before {
-		j.r.p.log.Warn("raft-join is tried again", "address", j.address, "err", err)
+		j.r.p.log.Warn("joining the cluster failed: trying again", "address", j.address, "err", err)
 	}
 	return err.Error()
 }
@@ -266,7 +266,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (r *replica) begins(ctx context.Context, dir string) (bool, error) {
 	bootstrap := r.p.set.RaftBootstrap.Get()
 	if !bootstrap && r.p.set.RaftJoin.Get() == "" && !replication.InCluster(dir) {
-		r.p.log.Warn("this node belongs to no cluster: it waits until one adds it; to begin a cluster, start it with --raft-bootstrap yes; to join one, with --raft-join ADDRESS")
+		r.p.log.Warn("this node is in no cluster: it waits until one adds it. To begin a cluster, start it with --raft-bootstrap yes; to join one, with --raft-join ADDRESS")
 	}
 	if !bootstrap || r.p.set.RaftJoin.Get() == "" || replication.InCluster(dir) {
 		return bootstrap, nil

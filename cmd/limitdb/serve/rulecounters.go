@@ -28,7 +28,7 @@ func (p *process) keepCounters() {
 	}
 	text, err := json.Marshal(totals)
 	if err != nil || len(text) > rules.MaxText {
-		p.log.Warn("the counters of the rules are not kept", "bytes", len(text), "err", err)
+		p.log.Warn("the counters of the rules were not stored", "bytes", len(text), "err", err)
 		return
 	}
 	p.kept.keepCounters(text)

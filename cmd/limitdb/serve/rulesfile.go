@@ -63,7 +63,7 @@ func (p *process) watchRules(ctx context.Context) {
 		events = watcher.Events
 	}
 	if err != nil {
-		p.log.Warn("the rules file is not watched, but looked at now and then", "every", rulesPoll, "err", err)
+		p.log.Warn("the rules file cannot be watched: the server checks it from time to time", "every", rulesPoll, "err", err)
 	}
 	settle, poll := time.NewTimer(rulesPoll), time.NewTicker(rulesPoll)
 	defer settle.Stop()
@@ -143,6 +143,6 @@ func (p *process) keepSecret() {
 		return
 	}
 	if err := p.kept.keep(nil, p.server.Rules().Secret()); err != nil {
-		p.log.Error("the secret of long identities is not kept", "err", err)
+		p.log.Error("the secret for hashing long identities was not stored", "err", err)
 	}
 }

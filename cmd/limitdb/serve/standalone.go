@@ -91,7 +91,7 @@ func (a *standalone) read() (*replication.Import, error) {
 	if err := a.mark(); err != nil {
 		return nil, err
 	}
-	a.p.log.Info("the cluster begins with the state of the server that stood alone here", "keys", a.engine.Stats().Keys, "bytes", l.Bytes, "clean", l.Clean)
+	a.p.log.Info("the cluster begins with the state of the standalone server in this directory", "keys", a.engine.Stats().Keys, "bytes", l.Bytes, "clean", l.Clean)
 	return &replication.Import{Clock: l.Now, Copy: func(cursor uint64, dst *journal.Buffer) uint64 {
 		if cursor == 0 {
 			a.kept.copyTo(dst)
