@@ -8,8 +8,8 @@ import (
 )
 
 // @upstash/ratelimit, a Node.js package for Redis behind an HTTP proxy. The scripts of
-// version 2.1 and later have a flag that only Upstash knows, so that Redis and limitdb
-// refuse them. With version 2.0.8, another key may hold the limit.
+// version 2.1 and later have a flag that Redis does not know. They run in Lua.
+// With version 2.0.8, another key may hold the limit.
 
 var upstash = [...]Script{
 	{"472e55443b62f60d0991028456c57815a387066d", "@upstash/ratelimit", "fixedWindow limit", "2.0.8", 2, 3, upstashFixed(true)},
@@ -28,7 +28,7 @@ var upstash = [...]Script{
 	{"a15be2bb1db2a15f7c82db06146f9d08983900d0", "@upstash/ratelimit", "tokenBucket remaining", "2.0.6 – 2.0.7", 1, 1, upstashTokens{}.get},
 	{"c26b12703dd137939b9a69a3a9b18e906a2d940f", "@upstash/ratelimit", "cachedFixedWindow limit", "1.1.0 – 2.0.8", 1, 2, upstashCached},
 	{"8e8f222ccae68b595ee6e3f3bf2199629a62b91a", "@upstash/ratelimit", "cachedFixedWindow remaining", "1.1.0 – 2.0.8", 1, 0, upstashCount},
-	{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", "@upstash/ratelimit", "reset", "1.1.0 on", 0, 0, nil},
+	{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", "@upstash/ratelimit", "reset", "1.1.0 – 2.0.8", 0, 0, nil},
 }
 
 // dynamic returns the limit that key i holds, and ARGV[1] if there is none. With an

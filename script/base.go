@@ -289,9 +289,6 @@ func (vm *VM) load(L *lua.LState) int {
 	if len(name) > 60 {
 		name = name[:60]
 	}
-	if len(source) > MaxSource {
-		source, name = "?", "=(load)"
-	}
 	proto, err := compile(source, "[string \""+strings.TrimPrefix(name, "@")+"\"]")
 	if err != nil {
 		L.Push(lua.LNil)

@@ -11,8 +11,9 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// MaxSource is the largest source of a script, in bytes.
-const MaxSource = 1 << 20
+// MaxSource is the largest source of a script, in bytes, also of one that a script loads. Nobody can interrupt the compiler,
+// which takes about half a second for a megabyte.
+const MaxSource = 256 << 10
 
 // chunkName is the name of every script in its error messages, as in Redis.
 const chunkName = "user_script"
@@ -38,9 +39,6 @@ func SHA(source []byte) string {
 // Compile compiles the source of a script. The error's text is that of Redis, without its code.
 func Compile(source []byte) (*Script, error) {
 	s := &Script{SHA: SHA(source)}
-	if len(source) > MaxSource {
-		return nil, fmt.Errorf("a script may have at most %d bytes", MaxSource)
-	}
 	text, err := s.shebang(string(source))
 	if err != nil {
 		return nil, err
@@ -72,7 +70,7 @@ func (s *Script) shebang(source string) (string, error) {
 			switch flag {
 			case "no-writes":
 				s.ReadOnly = true
-			case "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "":
+			case "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys", "allow-key-locking", "":
 			default:
 				return "", replyError("Unexpected flag in script shebang: %s", flag)
 			}
@@ -83,6 +81,9 @@ func (s *Script) shebang(source string) (string, error) {
 
 // compile compiles Lua that counts its memory.
 func compile(source, name string) (proto *lua.FunctionProto, err error) {
+	if len(source) > MaxSource {
+		return nil, fmt.Errorf("%s: a script may have at most %d bytes", name, MaxSource)
+	}
 	defer func() { // the compiler panics where it finds an error
 		if p := recover(); p != nil {
 			proto, err = nil, fmt.Errorf("%s: %v", name, p)

@@ -334,6 +334,7 @@ func TestAfterAPanic(t *testing.T) {
 		{`return {next({1}, 1)}`, "*0"},
 		{`while true do end`, ErrSteps.Error()},
 		{`return loadstring('return #KEYS')()`, ":0"},
+		{`return {err = select(2, loadstring((' '):rep(262145), 'x'))}`, `-[string "x"]: a script may have at most 262144 bytes`},
 	} {
 		s, err := Compile([]byte(tt[0]))
 		if err != nil {
@@ -401,7 +402,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 }
 
 func TestShebang(t *testing.T) {
-	s, err := Compile([]byte("#!lua flags=no-writes,allow-stale\nreturn 1"))
+	s, err := Compile([]byte("#!lua flags=no-writes,allow-stale,allow-key-locking\nreturn 1"))
 	if err != nil || !s.ReadOnly {
 		t.Fatalf("%+v, %v", s, err)
 	}
