@@ -9,6 +9,7 @@ import (
 
 	"limitdb/resp"
 	"limitdb/server/handler"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 )
 
@@ -19,9 +20,14 @@ func debugRows() []row {
 	none := func(c *call) { c.Array(0) }
 	noModules := func(c *call) { c.Fail(errNoSuchModule) }
 	path := spec.Text("path")
+	const debug = spec.Client | spec.Admin
+	object := cmd("OBJECT", 3, debug|spec.Readonly, "Describes a key in one line, as Redis does.", (*call).debugObject, spec.Key("key"))
+	object.FirstKey, object.LastKey, object.Step, object.KeyFlags = 2, 2, 1, []string{"RO"}
 	return []row{
-		cmd("DEBUG", -2, spec.Client|spec.Admin|spec.Loading|spec.Stale, "Delays the reply by some seconds. There is no DEBUG but SLEEP.", (*call).debug,
-			spec.Word("SLEEP"), spec.Argument{Name: "seconds", Kind: "double"}),
+		handler.Container("DEBUG", "server", "A container for commands to test with.",
+			cmd("SLEEP", 3, debug|spec.Loading|spec.Stale, "Delays the reply by some seconds.", (*call).debugSleep, spec.Argument{Name: "seconds", Kind: "double"}),
+			object,
+		),
 		handler.Container("MODULE", "server", "A container for commands about modules. There are none.",
 			cmd("LIST", 2, spec.Admin, "Returns an empty list: no modules are loaded.", none),
 			cmd("LOAD", -3, spec.Admin, "Returns an error: limitdb loads no modules.", noModules, path),
@@ -40,17 +46,27 @@ func debugRows() []row {
 	}
 }
 
-func (c *call) debug() {
-	if who := c.srv.set.DebugCommand.Get(); who == "no" || who == "local" && !isLocal(c.client.conn.RemoteAddr()) {
+// mayDebug reports whether the client may use DEBUG. If not, it replies with the error.
+func (c *call) mayDebug() bool {
+	who := c.srv.set.DebugCommand.Get()
+	if who == "no" || who == "local" && !isLocal(c.client.conn.RemoteAddr()) {
 		c.Fail(errDebugRefused)
+		return false
+	}
+	return true
+}
+
+func (c *call) debugObject() {
+	if !c.mayDebug() {
 		return
 	}
-	if !resp.EqualFold(c.Args[1], "SLEEP") {
-		c.Fail(errNoDebug)
-		return
+	if _, err := c.inTransaction(c.commandKeys(), func(t *handler.Txn) bool { c.Debug(t, c.Args[2]); return true }); err != nil {
+		c.Fail(request.ErrorText(err))
 	}
-	if len(c.Args) != 3 {
-		c.Fail("ERR wrong number of arguments for 'debug|sleep' command")
+}
+
+func (c *call) debugSleep() {
+	if !c.mayDebug() {
 		return
 	}
 	seconds, err := strconv.ParseFloat(string(c.Args[2]), 64)

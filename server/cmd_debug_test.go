@@ -74,10 +74,37 @@ func TestDebugErrors(t *testing.T) {
 	c.steps(ts,
 		[2]string{"DEBUG SLEEP", "-ERR wrong number of arguments for 'debug|sleep' command"},
 		[2]string{"DEBUG SLEEP 0 0", "-ERR wrong number of arguments for 'debug|sleep' command"},
-		[2]string{"DEBUG SEGFAULT", "-" + errNoDebug},
-		[2]string{"DEBUG OBJECT k", "-" + errNoDebug},
+		[2]string{"DEBUG SEGFAULT", "-ERR unknown subcommand 'SEGFAULT'. Try DEBUG HELP."},
 		[2]string{"DEBUG", "-ERR wrong number of arguments for 'debug' command"},
 	)
+}
+
+// The line is Redis': clients take encoding, serializedlength and lru_seconds_idle from it.
+func TestDebugObject(t *testing.T) {
+	ts := newTestServer(t, "max-key-len 8")
+	c := ts.client()
+	of := func(encoding, length string) string {
+		return "Value at:0x0 refcount:1 encoding:" + encoding + " serializedlength:" + length + " lru:0 lru_seconds_idle:0"
+	}
+	c.steps(ts,
+		[2]string{"DEBUG OBJECT", "-ERR wrong number of arguments for 'debug|object' command"},
+		[2]string{"DEBUG OBJECT k", "-ERR no such key"},
+		[2]string{"SET k 12", "OK"},
+		[2]string{"DEBUG OBJECT k", of("int", "2")},
+		[2]string{"SETEX k 10 hello", "OK"},
+		[2]string{"debug object k", of("embstr", "6")},
+		[2]string{"LPUSH l a", "1"},
+		[2]string{"DEBUG OBJECT l", of("quicklist", "6")},
+		[2]string{"RL.TAKE g GCRA 10/m", "[0 10 9 -1 6000]"},
+		[2]string{"DEBUG OBJECT g", of("raw", "10")},
+		[2]string{"DEBUG OBJECT long-key-", "-" + errKeyTooLong},
+		[2]string{"MULTI", "OK"},
+		[2]string{"DEBUG OBJECT k", "-ERR Command not allowed inside a transaction"},
+		[2]string{"DISCARD", "OK"},
+	)
+	if got := c.eval("return redis.call('DEBUG', 'OBJECT', 'k')", "0"); !strings.HasPrefix(got, "-ERR This Redis command is not allowed from script") {
+		t.Error(got)
+	}
 }
 
 func TestModuleFunctionLolwut(t *testing.T) {

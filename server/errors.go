@@ -36,7 +36,6 @@ const (
 	errProtectedMode   = "DENIED limitdb is running in protected mode because no password is set. In this mode connections are only accepted from the loopback interface and from unix sockets. To connect from elsewhere, set a password (directive requirepass or requirepass-file), or turn protected mode off with 'protected-mode no' if the network is trusted."
 	errNoSuchModule    = "ERR limitdb loads no modules"
 	errDebugRefused    = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
-	errNoDebug         = "ERR DEBUG has only SLEEP here; RL.INFO, OBJECT ENCODING and MEMORY USAGE describe a key"
 	errSleepRange      = "ERR DEBUG SLEEP takes seconds from 0 to 3600"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
 	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"

@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"strconv"
 
 	"limitdb/resp"
 	"limitdb/server/handler"
@@ -129,11 +130,29 @@ func (c *Call) object(t *Txn) {
 		c.Int(1)
 	case c.Command.Name != "ENCODING":
 		c.Int(0)
-	case it.Kind != 0:
-		c.Text("raw")
-	case it.Type == value.String:
-		c.Text(value.StringEncoding(it.Body))
 	default:
-		c.Text(value.CollectionEncoding(it.Type, it.Body))
+		c.Text(it.encoding())
 	}
+}
+
+// encoding returns how a key is kept, in Redis' words.
+func (it *Item) encoding() string {
+	switch {
+	case it.Kind != 0:
+		return "raw"
+	case it.Type == value.String:
+		return value.StringEncoding(it.Body)
+	}
+	return value.CollectionEncoding(it.Type, it.Body)
+}
+
+// Debug replies with the line of DEBUG OBJECT, which tests of other servers parse. A key has no address here, and nobody
+// notes when it was used.
+func (c *Call) Debug(t *Txn, key []byte) {
+	it := c.Item(t, key)
+	if !it.Exists() {
+		c.FailState(errNoSuchKey)
+		return
+	}
+	c.Simple("Value at:0x0 refcount:1 encoding:" + it.encoding() + " serializedlength:" + strconv.Itoa(len(it.Body)) + " lru:0 lru_seconds_idle:0")
 }
