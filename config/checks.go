@@ -331,6 +331,15 @@ func checkLengths(s *Settings) error {
 	return nil
 }
 
+// remarkMemory warns about a maxmemory for which the table may have no room for one key.
+func remarkMemory(s *Settings) string {
+	const little = 1 << 20
+	if n := s.MaxMemory.Get(); n > 0 && n < little {
+		return fmt.Sprintf("maxmemory %d is less than 1mb: the table may have no room for a single key", n)
+	}
+	return ""
+}
+
 // remarkOutput warns about clients whose replies have no limit of their own.
 func remarkOutput(s *Settings) string {
 	if l := s.ClientOutputBufferLimit.Get(NormalClient); l.Hard > 0 {

@@ -184,7 +184,7 @@ func declareLimits(r *Registry, s *Settings) {
 	s.MaxMemoryClients = g.share("maxmemory-clients", "256mb", 0, 1<<40, mutable,
 		"Close the client with the largest buffers while the buffers of all clients hold more than this. A percentage is of maxmemory, or of the memory of the machine or cgroup if maxmemory is 0. 0: no limit.")
 	r.checks = append(r.checks, func() error { return checkLengths(s) })
-	r.advice = append(r.advice, func() string { return remarkOutput(s) })
+	r.advice = append(r.advice, func() string { return remarkOutput(s) }, func() string { return remarkMemory(s) })
 }
 
 func declareReplication(r *Registry, s *Settings) {

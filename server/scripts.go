@@ -5,6 +5,7 @@ import (
 	"limitdb/resp"
 	"limitdb/script"
 	"limitdb/server/handler"
+	"limitdb/server/request"
 	"limitdb/server/scripts"
 	"limitdb/server/spec"
 	"limitdb/server/values"
@@ -52,7 +53,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
 		h.run.Stop()
-		h.Out = resp.AppendError(h.Out[:mark], "ERR "+h.t.Err.Error())
+		h.Out = resp.AppendError(h.Out[:mark], request.ErrorText(h.t.Err))
 	}
 	return h.Out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"limitdb/internal/english"
 	"limitdb/resp"
 )
 
@@ -74,8 +75,8 @@ func (f *Memory) Advice(maxKeys, maxClients int64) string {
 		advice = append(advice, fmt.Sprintf("The process holds %s, of which %s lie idle. They go back to the system in time; MEMORY PURGE does it now.", size(f.Resident), size(f.Idle)))
 	}
 	if len(advice) == 0 {
-		return fmt.Sprintf("Nothing to worry about: %d keys take %s, the clients' buffers %s, the process %s.\n",
-			f.Keys, size(f.Table), size(f.Clients), size(f.Resident))
+		return fmt.Sprintf("Nothing to worry about: memory for %s %s, for the clients' buffers %s, of the process %s.\n",
+			english.Count(int(f.Keys), "key"), size(f.Table), size(f.Clients), size(f.Resident))
 	}
 	return "- " + strings.Join(advice, "\n- ") + "\n"
 }

@@ -14,7 +14,8 @@ func TestMemoryAdvice(t *testing.T) {
 		maxKeys, maxClients int64
 		want                []string
 	}{
-		{"idle", Memory{Resident: 12 * mb}, 0, 256 * mb, []string{"Nothing to worry about: 0 keys take 0B"}},
+		{"idle", Memory{Resident: 12 * mb}, 0, 256 * mb, []string{"Nothing to worry about: memory for 0 keys 0B, "}},
+		{"one key", Memory{Keys: 1, Table: mb}, 0, 0, []string{"memory for 1 key 1.00M, "}},
 		{"few idle", Memory{Active: 1, Idle: 64 * mb}, 0, 0, []string{"Nothing to worry about"}},
 		{"no limits", Memory{Table: 100 * mb, Active: 110 * mb, Resident: 120 * mb, Clients: 90 * mb}, 0, 0, []string{"Nothing to worry about"}},
 		{"90 %", Memory{Table: 90 * mb}, 100 * mb, 0, []string{"Nothing to worry about"}},

@@ -2,6 +2,7 @@ package request
 
 import (
 	"errors"
+	"strings"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -25,7 +26,7 @@ func ErrorText(err error) string {
 	case errors.Is(err, limit.ErrNoLease):
 		return "NOLEASE " + err.Error()
 	}
-	return "ERR " + err.Error()
+	return "ERR " + strings.TrimPrefix(err.Error(), "engine: ")
 }
 
 // WrongType returns the error for a key that holds another kind of state.

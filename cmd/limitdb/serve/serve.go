@@ -172,7 +172,7 @@ func (p *process) build(undo *cleanups) error {
 		return err
 	}
 	p.warn(p.registry.Warnings())
-	p.registry.OnChange(func() error { p.warn(p.registry.Advice()); return nil }, p.set.ClientOutputBufferLimit)
+	p.registry.OnChange(func() error { p.warn(p.registry.Advice()); return nil }, p.set.ClientOutputBufferLimit, p.set.MaxMemory)
 	p.fitMaxClients(systemDescriptors())
 	if heap := limitHeap(systemRoot(), os.Getenv, p.set.MaxMemory.Get()); heap > 0 {
 		p.log.Info("the heap's limit is set from the cgroup's", "bytes", heap)

@@ -201,15 +201,20 @@ func TestDataThatWouldBeIgnored(t *testing.T) {
 	fails("cannot be written", "--dir", file, "--appendonly", "yes")
 }
 
-// A limit that is taken away while the server runs is warned of, as one in the file is.
+// A value that may surprise is warned of when it is set while the server runs, as one in the file is.
 func TestAdviceAtRunTime(t *testing.T) {
 	m := &machine{t: t, dir: t.TempDir(), boot: 1, up: time.Now()}
 	m.run(func(do func(string) resp.Value) {
-		if v := do(`CONFIG SET client-output-buffer-limit "normal 0 0 0"`); v.Text != "OK" {
-			t.Fatalf("%+v", v)
+		for _, set := range []string{`client-output-buffer-limit "normal 0 0 0"`, "maxmemory 1"} {
+			if v := do("CONFIG SET " + set); v.Text != "OK" {
+				t.Fatalf("%s: %+v", set, v)
+			}
 		}
 	})
-	if log, err := os.ReadFile(filepath.Join(m.dir, "server.out")); err != nil || !strings.Contains(string(log), "no hard limit for normal clients") {
-		t.Errorf("%v\n%s", err, log)
+	log, err := os.ReadFile(filepath.Join(m.dir, "server.out"))
+	for _, want := range []string{"no hard limit for normal clients", "maxmemory 1 is less than 1mb"} {
+		if err != nil || !strings.Contains(string(log), want) {
+			t.Errorf("%v: no %q in\n%s", err, want, log)
+		}
 	}
 }
