@@ -10,9 +10,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// What all nodes must have alike, such as the password, is set on each node. Nodes compare it and warn: each serves all clients, and any may lead.
+// Some settings, such as the password, are set on each node but must be the same on all. Every node serves clients and
+// any may lead, so nodes compare these settings and warn.
 
-// differences returns what this node and its peers, of those that answer, do not have alike.
+// differences returns the settings that differ between this node and the peers that answer.
 func (n *Node) differences(all []Member) []string {
 	if n.o.Agree == nil {
 		return nil
@@ -33,7 +34,7 @@ func (n *Node) differences(all []Member) []string {
 	return out
 }
 
-// VotersSay returns what the other voters that answer say of one of the settings that all nodes must have alike.
+// VotersSay returns what the other voters that answer say of one of the settings of Options.Agree.
 func (n *Node) VotersSay(name string) []string {
 	all, _ := n.Members() // none while the node stops
 	var out []string
@@ -53,17 +54,17 @@ func (n *Node) peerOf(m *Member) hello {
 	return n.parts.wire.l.peer(raft.ServerID(m.server))
 }
 
-// differs is what was found to differ.
+// differs holds the differences that were found.
 type differs struct {
 	now  []string
 	said []string // in the log
 	at   int64    // when, elapsed ns
 }
 
-// saysEvery is the least time between two lines of the log about it, since a node may come and go.
+// saysEvery is the least time between two lines of the log about differences, since a node may come and go.
 const saysEvery = time.Minute
 
-// find notes what differs, and reports whether that is to be logged.
+// find notes the differences, and reports whether they are to be logged.
 func (d *differs) find(found []string, now int64) bool {
 	d.now = found
 	if slices.Equal(d.said, found) || d.at != 0 && now-d.at < int64(saysEvery) {

@@ -15,8 +15,9 @@ type CertificateFiles struct {
 	Cert, Key, CA string
 }
 
-// Certificates prove to the other nodes who this one is, and say whom it believes. A peer's certificate must be signed by an authority in CA and have the
-// peer's raft-id among its DNS names. Both ends of a connection check the other.
+// Certificates prove to the other nodes who this node is, and decide which nodes it trusts. A peer's certificate must
+// be signed by an authority in CA and have the peer's raft-id among its DNS names. Both ends of a connection check the
+// other.
 type Certificates struct {
 	files   CertificateFiles
 	current atomic.Pointer[tls.Config]

@@ -24,11 +24,11 @@ type Report struct {
 	Epoch, Leader string
 	Sequence      uint64
 	Clock         int64
-	// Problems are what a node cannot start with. Each names its file.
+	// Problems are the reasons for which a node cannot start from the directory. Each names its file.
 	Problems []string
 }
 
-// SnapshotReport is what Check has found of a snapshot.
+// SnapshotReport is what Check has found in a snapshot.
 type SnapshotReport struct {
 	Name           string
 	Index, Term    uint64
@@ -47,8 +47,8 @@ func HasNode(dir string) bool {
 	return exists(filepath.Join(dir, nodeFile)) || exists(filepath.Join(dir, logDir))
 }
 
-// Check reads all that a node's directory has, and changes nothing. Damage is in the report; an error means that the directory could not be read, for
-// example because a node runs on it.
+// Check reads everything in a node's directory, and changes nothing. Damage is in the report. An error means that the
+// directory could not be read, for example because a node runs on it.
 func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, r: &Report{}}
 	if !exists(filepath.Join(o.Dir, nodeFile)) {
@@ -80,7 +80,7 @@ func Check(o CheckOptions) (*Report, error) {
 	return c.r, s.close()
 }
 
-// checker is a check under way.
+// checker is a check in progress.
 type checker struct {
 	o CheckOptions
 	r *Report
@@ -120,7 +120,7 @@ func (c *checker) snapshots(s *snapshotStore) *raft.SnapshotMeta {
 	return all[0]
 }
 
-// snapshot reads a snapshot, counts its records, and returns the machine that goes on from it.
+// snapshot reads a snapshot, counts its records, and returns the machine that continues from it.
 func (c *checker) snapshot(s *snapshotStore, sr *SnapshotReport) (m machine, err error) {
 	_, from, err := s.Open(sr.Name)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// snapshotBytes is after how many bytes of log a snapshot is made, and up to half as many more: see snapshotAfter.
+	// A snapshot is made after snapshotBytes to one and a half times as many bytes of log: see snapshotAfter.
 	snapshotBytes = 64 << 20
-	// trailingBytes is about how many bytes of log stay behind a snapshot, for followers
-	// that were away for a moment; trailingLeast is how many entries stay at the least.
+	// trailingBytes is about how many bytes of log stay behind a snapshot, for followers that were away for a moment.
+	// At least trailingLeast entries stay.
 	trailingBytes = 64 << 20
 	trailingLeast = 64
 )
 
-// Snapshot makes a snapshot, and blocks until it is durable. ErrNotReady while the table is built anew, and where the node
-// abdicates meanwhile.
+// Snapshot makes a snapshot, and blocks until it is durable. It returns ErrNotReady while the table is being rebuilt,
+// and if the node abdicates meanwhile.
 func (n *Node) Snapshot() error {
 	n.mu.Lock()
 	bytes, entries := n.logBytes, n.logEntries
@@ -61,8 +61,8 @@ func (o *Options) trailing() int64 {
 	return o.TrailingBytes
 }
 
-// snapshotAfter is the node's own number of bytes. All nodes count the same log, so with one number all would make their snapshots
-// at the same moment, and no majority would be left that does nothing else.
+// snapshotAfter returns after how many bytes of log this node makes a snapshot. All nodes count the same log. With the
+// same number, all would make their snapshots at once, and no majority would be free of that work.
 func (o *Options) snapshotAfter() int64 {
 	after := o.SnapshotBytes
 	if after == 0 {

@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A node may get a snapshot whose last entry its log does not have: the log ends before it, or has another entry there, of a
-// leader that was deposed. Raft's paper discards such a log. hashicorp/raft 1.7 keeps it, which does harm in two ways:
+// A node may get a snapshot whose last entry is not in its log: the log ends before that entry, or has another one
+// there, from a leader that was deposed. Raft's paper discards such a log. hashicorp/raft 1.7 keeps it, which does harm
+// in two ways:
 //
 //   - If the log goes on behind the snapshot, the node looks for the entry before the next one in that log, finds the wrong
 //     term, and refuses. The leader then sends the same snapshot again, and so on without an end.
@@ -18,8 +19,8 @@ import (
 // what conflicts behind it. If the log has the snapshot's entry, all of the log is right, and the node keeps it: it may have
 // acknowledged what is behind.
 
-// discardConflicting removes the entries up to the newest snapshot's from a log that does not have that
-// entry. logs is the guarded log with its cache. It is called where Raft does not use the log.
+// discardConflicting removes the entries up to the end of the newest snapshot from a log that does not have the
+// snapshot's last entry. logs is the guarded log with its cache. Call it only where Raft does not use the log.
 func (g *guarded) discardConflicting(logs raft.LogStore) error {
 	if g.snapshots == nil {
 		return nil
@@ -46,9 +47,9 @@ func (g *guarded) discardConflicting(logs raft.LogStore) error {
 	return logs.DeleteRange(first, min(last, newest.Index))
 }
 
-// GetLog returns an entry. For the last entry of the newest snapshot, which the log need not have, it returns
-// one with its index and term. Raft asks for it to compare the terms. It never sends it: it would look at the entry before it first, does not
-// find that, and sends the snapshot.
+// GetLog returns an entry. The log need not have the last entry of the newest snapshot; for that one, GetLog returns an
+// entry with its index and term. Raft asks for it to compare terms, and never sends it: to send it, Raft would first
+// look at the entry before it, not find that one, and send the snapshot instead.
 func (g *guarded) GetLog(index uint64, l *raft.Log) error {
 	err := g.LogStore.GetLog(index, l)
 	if g.snapshots == nil || !errors.Is(err, raft.ErrLogNotFound) {

@@ -1,10 +1,9 @@
 // Package replication keeps one state on several nodes. It is the only one that may import
 // Raft.
 //
-// What is replicated are outcomes, the records of package journal, and not requests: the
-// leader decides on its own table at once, what its table has changed becomes entries of the
-// Raft log, and replies leave when all that they have seen is committed. Followers apply
-// records. They have no part in a decision.
+// It replicates outcomes, the records of package journal, not requests. The leader decides on
+// its own table at once. The changes of its table become entries of the Raft log, and a reply
+// is sent when everything that it depends on is committed. Followers only apply records.
 //
 // PROTOCOL.md draws the entries and says what each node does with them. entry.go encodes them,
 // machine.go applies them, primary.go proposes them, and node.go joins that with Raft.

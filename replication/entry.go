@@ -38,12 +38,12 @@ const (
 	kindBatch
 )
 
-// What can be wrong with an entry. A node that reads such an entry stops: to skip one would be
-// to have another state than the others.
+// The errors of an entry. A node that reads such an entry stops: if it skipped the entry, its state would differ from
+// that of the others.
 var (
-	// ErrEntry is returned for bytes that are no entry.
+	// ErrEntry is returned for bytes that are not an entry.
 	ErrEntry = errors.New("replication: a damaged entry")
-	// ErrNewer is returned for what only a newer version can have written.
+	// ErrNewer is returned for anything that only a newer version can have written.
 	ErrNewer = errors.New("replication: an entry of a newer version")
 )
 
@@ -62,7 +62,7 @@ type entry struct {
 	sequence uint64
 	// clock is the start of an Epoch, or a time that no decision of the Batch is later than. Unix ns.
 	clock int64
-	// last says that the Batch is the last of its group.
+	// last reports whether the Batch is the last of its group.
 	last bool
 
 	after   id     // Epoch: the epoch that it follows
@@ -106,12 +106,12 @@ func parseID(b []byte) id {
 	return id{node: binary.LittleEndian.Uint64(b), nonce: binary.LittleEndian.Uint64(b[8:])}
 }
 
-// checksum is of all of an entry but its checksum.
+// checksum returns the checksum of all of an entry but the checksum itself.
 func checksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:crcAt], castagnoli()), castagnoli(), b[entryHead:])
 }
 
-// parseEntry reads an entry, whose records are a slice of b and are not looked at. The errors are ErrEntry and ErrNewer.
+// parseEntry reads an entry. Its records are a slice of b and are not checked. The errors are ErrEntry and ErrNewer.
 func parseEntry(b []byte) (e entry, err error) {
 	switch {
 	case len(b) == 0:

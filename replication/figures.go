@@ -11,7 +11,7 @@ type writeTimes [stats.Buckets]atomic.Uint64
 
 func (w *writeTimes) add(took int64) { w[stats.Bucket(took)].Add(1) }
 
-// p99 returns the time, in ns, that all but one in a hundred writes took at most, 0 if there were none.
+// p99 returns the time, in ns, within which 99 of 100 writes were done; 0 if there were none.
 func (w *writeTimes) p99() int64 {
 	var h stats.Histogram
 	for i := range w {
@@ -23,7 +23,8 @@ func (w *writeTimes) p99() int64 {
 	return h.Quantile(0.99)
 }
 
-// groupSizes is the mean size of the groups that the node has proposed of late, in bytes: each counts for a sixteenth.
+// groupSizes is a running mean of the sizes of the groups that the node has proposed, in bytes: each new group counts
+// for a sixteenth.
 type groupSizes struct{ mean16 uint64 }
 
 func (g *groupSizes) add(bytes int) { g.mean16 += uint64(bytes) - g.mean16/16 }

@@ -11,10 +11,10 @@ import (
 	"limitdb/internal/journal"
 )
 
-// fsm is the node as Raft sees it. None of its methods calls Raft: that would be a deadlock.
+// fsm is the node as Raft sees it. Its methods must not call Raft, which would deadlock.
 type fsm Node
 
-// errSuperseded is the cause of an abdication that the log has told of.
+// errSuperseded is the cause of an abdication that follows from the log.
 var errSuperseded = errors.New("the log has it so")
 
 // Apply applies an entry of the log.
@@ -35,7 +35,7 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return nil
 }
 
-// StoreConfiguration has Raft count a change of the members as applied, so that a snapshot may follow it.
+// StoreConfiguration makes Raft count a change of the members as applied, so that a snapshot may follow it.
 func (f *fsm) StoreConfiguration(index uint64, _ raft.Configuration) {
 	n := (*Node)(f)
 	n.mu.Lock()
@@ -44,7 +44,8 @@ func (f *fsm) StoreConfiguration(index uint64, _ raft.Configuration) {
 	n.changed()
 }
 
-// apply applies an entry, and returns those whose outcome is unknown and those whose is known. The lock is held.
+// apply applies an entry. It returns the waiters whose outcome is now unknown, and those whose outcome is now known.
+// The lock is held.
 func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 	before := n.machine.clock
 	e, err := parseEntry(l.Data)
@@ -90,10 +91,10 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 	return lost, done
 }
 
-// errMissed is returned where the log changes a part of a state that is not there.
+// errMissed is returned if the log changes a part of a state that does not exist.
 var errMissed = errors.New("replication: the state that an entry changes is not there")
 
-// applyGroup applies the records of an accepted group, whose last entry has an index.
+// applyGroup applies the records of an accepted group, whose last entry has the given index.
 func applyGroup(t Table, m *machine, index uint64, records []byte) error {
 	if err := applyRecords(t, m.clock, records); err != nil || index <= m.fuzzy {
 		return err
@@ -104,10 +105,10 @@ func applyGroup(t Table, m *machine, index uint64, records []byte) error {
 	return nil
 }
 
-// applyMost is how many records are applied at once.
+// applyMost is the most records that are applied at once.
 const applyMost = 512
 
-// applyRecords applies records that stand behind one another.
+// applyRecords applies the records in b.
 func applyRecords(t Table, now int64, b []byte) error {
 	var all [applyMost]journal.Record
 	for len(b) > 0 {
@@ -136,7 +137,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return &copying{n: n, fence: n.machine.appendTo(nil), format: n.machine.inForce(), broken: n.broken}, nil
 }
 
-// Restore makes a snapshot the node's state.
+// Restore replaces the node's state by a snapshot.
 func (f *fsm) Restore(from io.ReadCloser) error {
 	n := (*Node)(f)
 	n.mu.Lock()
@@ -170,7 +171,7 @@ func (f *fsm) Restore(from io.ReadCloser) error {
 	return nil
 }
 
-// load makes a snapshot the table's state and that of m.
+// load replaces the state of the table, and of m, by a snapshot.
 func (n *Node) load(m *machine, from io.Reader) error {
 	if err := n.table.Clear(); err != nil {
 		return err
@@ -183,7 +184,7 @@ func (n *Node) load(m *machine, from io.Reader) error {
 	return err
 }
 
-// copying is a snapshot that is being written.
+// copying is a snapshot in progress.
 type copying struct {
 	n      *Node
 	fence  []byte
@@ -191,10 +192,10 @@ type copying struct {
 	broken uint64
 }
 
-// Persist copies the table, as it is when its turn comes: what it has beyond the fence are changes of later entries, which
-// follow in the log and make the same of it again. On a node whose epoch is open it may have what no entry has yet;
-// so it is published only when a group was accepted that was drained after the copy's end. The index of that group is where
-// the later changes end.
+// Persist copies the table as it is when Persist runs. The copy may be ahead of the fence: those changes are from later
+// entries, which follow in the log, and applying them again changes nothing. If the node's epoch is open, the copy may
+// even have changes that are in no entry yet. So the snapshot is published only when a group is accepted whose drain
+// began after the copy ended. That group's index is where the later changes end.
 func (c *copying) Persist(sink raft.SnapshotSink) error {
 	return writeSnapshot(sink, c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
 		return c.n.table.Copy(0, cursor, dst) // not at the replicated time: a later entry may change what has expired then

@@ -9,29 +9,30 @@ import (
 	"limitdb/internal/journal"
 )
 
-// All nodes have the same states at the same index of the log. To show that they do, each node hashes its table at certain
-// indexes: those of idle batches, when nothing is in flight, at times that all nodes choose alike from the replicated
-// time. The hash does not depend on the order of the states.
+// All nodes have the same states at the same index of the log. To check this, each node hashes its table at certain
+// indexes. These are indexes of idle batches, when nothing is in flight, at replicated times that all nodes choose
+// alike. The hash does not depend on the order of the states.
 
 const (
-	// hashMargin: states that expire this soon do not count. Nodes remove what has expired at different moments.
+	// hashMargin is the remaining time below which a state does not count, because nodes remove expired states at
+	// different moments.
 	hashMargin = 10 * time.Second
-	// hashShare: hashing may take one part in this many of a node's time.
+	// hashShare bounds hashing to one part in this many of a node's time.
 	hashShare = 100
 )
 
 // hashed is a hash of the table's states at an index.
 type hashed struct{ index, sum uint64 }
 
-// hashes is a node's work on them. The node's lock guards it.
+// hashes is the state of a node's hashing. The node's lock guards it.
 type hashes struct {
 	done    hashed
 	period  int64  // in seconds of the replicated time, a power of two
-	running bool   // a hash is being made
+	running bool   // a hash is being computed
 	changed uint64 // counts the groups that have changed the table
 }
 
-// hashAt has the table hashed as it is at an index, if its time has come. The lock is held.
+// hashAt starts a hash of the table as it is at an index, if one is due. The lock is held.
 func (n *Node) hashAt(index uint64) {
 	h := &n.hashes
 	if h.running || n.rebuilding || n.failed || n.machine.clock/int64(time.Second)%max(h.period, 1) != 0 {
@@ -58,9 +59,9 @@ func (n *Node) hashAt(index uint64) {
 	})
 }
 
-// hashPeriod returns the seconds until the next hash: a power of two, so that nodes with different periods still choose some times alike.
-// before is the period until now, took how long the last hash took, in ns. One hash at most doubles the period: a process that was
-// stopped meanwhile would otherwise show no hash for a long time.
+// hashPeriod returns the seconds until the next hash: a power of two, so that nodes with different periods still choose
+// some of the same times. before is the current period, and took is how long the last hash took, in ns. One hash at
+// most doubles the period. Otherwise a process that was stopped during a hash would show no hash for a long time.
 func hashPeriod(before, took int64) int64 {
 	most, period := 2*max(before, 1), int64(1)
 	for period < most && period*int64(time.Second) < hashShare*took {
@@ -69,12 +70,12 @@ func hashPeriod(before, took int64) int64 {
 	return period
 }
 
-// settledLocked reports whether the table has nothing that is not accepted. The lock is held.
+// settledLocked reports whether everything in the table has been accepted. The lock is held.
 func (n *Node) settledLocked() bool {
 	return n.turn.Load() == 0 || n.primary.begun == n.primary.accepted && !n.table.Dirty()
 }
 
-// hashTable returns the sum of the hashes of all states that have not expired at a time.
+// hashTable returns the sum of the hashes of all states that have not expired at the time at.
 func hashTable(t Table, at int64, stop <-chan struct{}) (sum uint64) {
 	var buf journal.Buffer
 	var b []byte

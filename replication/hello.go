@@ -19,7 +19,7 @@ const (
 	helloMagic = "LDBR"
 	helloWire  = 1
 	helloHead  = 8
-	// maxHello is the longest JSON that is believed.
+	// maxHello is the longest JSON that a node accepts.
 	maxHello = 4 << 10
 )
 
@@ -29,13 +29,13 @@ type call byte
 const (
 	// callRaft carries the messages of hashicorp/raft.
 	callRaft call = iota + 1
-	// callAsk carries nothing more: the answer is what the caller wants.
+	// callAsk carries nothing more: the caller only wants the answer.
 	callAsk
-	// callClients carries what Options.Clients makes of it.
+	// callClients carries what Options.Clients reads and writes.
 	callClients
 )
 
-// hello is what a node says of itself.
+// hello is what a node says about itself.
 type hello struct {
 	From    string            // the node's server id: its raft-id and its incarnation
 	To      string            `json:",omitempty"` // the server id or raft-id of the node that the caller means; of a call only
@@ -43,13 +43,13 @@ type hello struct {
 	Client  string            `json:",omitempty"` // where clients reach the node
 	Reads   int               // the newest format of entries that it reads
 	Writes  int               // the format of entries that it writes
-	Agree   map[string]string `json:",omitempty"` // what all nodes must have alike: see Options.Agree
+	Agree   map[string]string `json:",omitempty"` // the settings that must be the same on all nodes: see Options.Agree
 	Refused string            `json:",omitempty"` // why the connection is closed; of an answer only
 }
 
 var errHello = errors.New("no node of this version")
 
-// send writes a hello.
+// send writes h, the hello of a call.
 func (h *hello) send(w io.Writer, c call) error {
 	b, err := json.Marshal(h)
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *hello) send(w io.Writer, c call) error {
 	return err
 }
 
-// readHello reads exactly a hello. It returns errHello for bytes that are none.
+// readHello reads exactly one hello. It returns errHello for bytes that are not a hello.
 func readHello(r io.Reader) (h hello, c call, err error) {
 	var head [helloHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// A node's directory has an incarnation, which is drawn when the directory is made. Raft knows the node by a server id, the raft-id and the
-// incarnation: a node that has lost its directory is another server for Raft. It has forgotten what it voted for and what it
-// acknowledged, so it must not count as the one that the others know.
+// A node's directory has an incarnation, which is drawn at random when the directory is made. Raft knows the node by
+// its server id, which is the raft-id and the incarnation. So a node that has lost its directory is another server to
+// Raft. It must be, because it has forgotten what it voted for and acknowledged.
 
-// ErrDirectory is returned for a directory that is not this node's, or whose cluster is another.
+// ErrDirectory is returned for a directory that belongs to another node or another cluster.
 var ErrDirectory = errors.New("replication: not the directory of this node")
 
 // stored is what the file "node" has, as JSON.
@@ -29,7 +29,7 @@ type stored struct {
 	Began       bool   // the node has begun the cluster
 }
 
-// identity is who a node is, and the file that says so.
+// identity is who a node is, as its file "node" says.
 type identity struct {
 	path string
 
@@ -39,7 +39,7 @@ type identity struct {
 	stored
 }
 
-// incarnationSep stands between the raft-id and the incarnation in a server id. A raft-id has none.
+// incarnationSep separates the raft-id from the incarnation in a server id. A raft-id never contains it.
 const incarnationSep = "@"
 
 // nameOf returns the raft-id in a server id.
@@ -85,7 +85,7 @@ func identify(dir, name string) (*identity, error) {
 	return who, nil
 }
 
-// store makes the identity durable. The caller holds the lock, or is alone.
+// store makes the identity durable. The caller holds the lock, or no one else has the identity yet.
 func (who *identity) store() error {
 	b, err := json.Marshal(who.stored)
 	if err != nil {
@@ -97,14 +97,15 @@ func (who *identity) store() error {
 // server returns the node's server id.
 func (who *identity) server() string { return who.ID + incarnationSep + who.Incarnation }
 
-// cluster returns the id of the node's cluster, or "" if it is a member of none.
+// cluster returns the id of the node's cluster, or "" if it is in none.
 func (who *identity) cluster() string {
 	who.mu.Lock()
 	defer who.mu.Unlock()
 	return who.Cluster
 }
 
-// begin makes the node one that begins a cluster. It returns false if another node has begun the node's cluster already, which is to come back.
+// begin notes that the node begins a cluster. It returns false if another node has begun its cluster already: that node
+// must come back.
 func (who *identity) begin() (bool, error) {
 	who.mu.Lock()
 	defer who.mu.Unlock()
@@ -122,7 +123,7 @@ func InCluster(dir string) bool {
 	return err == nil && json.Unmarshal(b, &s) == nil && s.Cluster != ""
 }
 
-// join stores the id of the node's cluster. It returns ErrDirectory if the node is a member of another.
+// join stores the id of the node's cluster. It returns ErrDirectory if the node is in another cluster.
 func (who *identity) join(cluster string) error {
 	who.mu.Lock()
 	defer who.mu.Unlock()

@@ -11,19 +11,21 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Import is a state that was not in any cluster's log: a new cluster can begin with it.
+// Import is a state from outside of any cluster, with which a new cluster can begin.
 type Import struct {
-	// Clock is the time from which decisions go on, Unix ns.
+	// Clock is the time from which decisions continue, Unix ns.
 	Clock int64
-	// Copy has the same meaning as in Table.
+	// Copy works as in Table.
 	Copy func(cursor uint64, dst *journal.Buffer) (next uint64)
 }
 
-// importIndex and importTerm are of the entry that an imported state stands for. It is not the first of the log: a leader sends the first to
-// whoever has nothing, without a look at what is before it, and so would not send the snapshot.
+// importIndex and importTerm are those of the entry that stands for an imported state. It is not the first entry of the
+// log: a leader sends the first entry to an empty node without checking what comes before it, and so would never send
+// the snapshot.
 const importIndex, importTerm = 2, 1
 
-// importState begins a cluster of one node with a state: it is the first snapshot. When importState returns nil, that is durable.
+// importState begins a cluster of one node whose first snapshot is a state. The snapshot is durable when importState
+// returns nil.
 func importState(p *parts, server raft.Server, from *Import) error {
 	members := raft.Configuration{Servers: []raft.Server{server}}
 	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, importIndex, importTerm, members, importIndex, p.transport)
@@ -44,8 +46,9 @@ type Exported struct {
 	Term  uint64 // of that entry
 }
 
-// Export gives a table the state of a node that does not run: its newest snapshot, and all of its log. The end of the log may have changes that no
-// majority had when the node stopped, and whose clients have no answer. Export changes nothing in the directory.
+// Export loads a table with the state of a node that is stopped: its newest snapshot and its whole log. The end of the
+// log may have changes that no majority had when the node stopped, and whose clients got no reply. Export changes
+// nothing in the directory.
 func Export(dir string, t Table) (Exported, error) {
 	var x Exported
 	if !exists(filepath.Join(dir, logDir)) {

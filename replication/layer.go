@@ -20,13 +20,12 @@ const (
 	greetTimeout = 5 * time.Second
 	// askTimeout bounds a call that only asks who is there.
 	askTimeout = 500 * time.Millisecond
-	// maxGreeting is how many connections may be there that have not said who they are. The oldest makes room for a further one: a
-	// node says it within milliseconds.
+	// maxGreeting is the most connections that have not said who they are yet. A further one displaces the oldest: a
+	// real node says it within milliseconds.
 	maxGreeting = 64
 )
 
-// layer makes all connections between nodes, and accepts them: the one place that knows of TLS and hellos. It is Raft's
-// stream layer.
+// layer makes and accepts all connections between nodes. Only it knows about TLS and hellos. It is Raft's stream layer.
 type layer struct {
 	ln      net.Listener
 	address string // which peers dial
@@ -48,10 +47,10 @@ type layer struct {
 	loops    sync.WaitGroup
 
 	mu     sync.Mutex
-	open   map[net.Conn]struct{} // accepted; nil when closed
-	silent []*incoming           // of those, the ones that have not said who they are, the oldest first
+	open   map[net.Conn]struct{} // accepted connections; nil when closed
+	silent []*incoming           // those that have not said who they are, the oldest first
 	expect map[raft.ServerAddress]string
-	peers  map[string]hello // of those servers that answered the last call
+	peers  map[string]hello // servers that answered the last call
 }
 
 func newLayer(ln net.Listener, address string, log *slog.Logger) *layer {
@@ -77,8 +76,8 @@ func (l *layer) expects(server raft.ServerID, at raft.ServerAddress) {
 	l.mu.Unlock()
 }
 
-// call connects to the node at an address, and returns what it says of itself. server is its server id, or only its raft-id if no
-// more is known. The connection is nil for callAsk.
+// call connects to the node at an address, and returns that node's hello. server is its server id, or only its raft-id
+// if that is all that is known. For callAsk, call closes the connection and returns nil for it.
 func (l *layer) call(c call, address, server string, timeout time.Duration) (net.Conn, hello, error) {
 	conn, h, err := l.greet(c, address, server, timeout)
 	l.mu.Lock()
@@ -129,7 +128,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// compatible returns why the node that says h cannot work with the one that says own. means is the server id or raft-id that h must have.
+// compatible returns why two nodes with these hellos cannot work together, or nil. means is the server id or raft-id
+// that h must have.
 func compatible(own, h *hello, means string) error {
 	switch {
 	case h.Writes > own.Reads || own.Writes > h.Reads:
@@ -144,7 +144,7 @@ func compatible(own, h *hello, means string) error {
 	return nil
 }
 
-// peer returns what a server said of itself, or the zero hello if it did not answer the last call.
+// peer returns the last hello of a server, or the zero hello if it did not answer the last call.
 func (l *layer) peer(server raft.ServerID) hello {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +183,8 @@ func (l *layer) serve() {
 	}
 }
 
-// spoke notes that a connection has said who it is, or never will. It returns the error for one that had to make room.
+// spoke notes that a connection has said who it is, or never will. If the connection was displaced, spoke returns that
+// as the error.
 func (l *layer) spoke(a *incoming, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +201,7 @@ func (l *layer) refuse(a net.Conn, err error) {
 	_ = a.Close()
 }
 
-// answer has a connection say who it is, and passes it on.
+// answer reads a connection's hello, answers it, and passes the connection on.
 func (l *layer) answer(a *incoming) {
 	conn, c, from, err := l.admit(a)
 	err = l.spoke(a, err)
@@ -252,8 +253,8 @@ func (l *layer) admit(a *incoming) (conn net.Conn, c call, from string, err erro
 	return conn, c, h.From, reason
 }
 
-// welcome returns why a call is refused, or nil. A node that is a member of no cluster becomes one of the caller's, if that knows the
-// directory of this node: only a cluster that has this node as its member does.
+// welcome returns why a call is refused, or nil. A node that is in no cluster joins the caller's, if the caller knows
+// the incarnation of this node: only a cluster that has this node as its member does.
 func (l *layer) welcome(own, h *hello, c call) error {
 	back := hello{From: own.From, Cluster: own.Cluster, Reads: own.Reads, Writes: own.Writes}
 	caller := hello{Cluster: h.Cluster, Reads: h.Reads, Writes: h.Writes}
@@ -286,7 +287,7 @@ func (l *layer) welcome(own, h *hello, c call) error {
 	return nil
 }
 
-// Accept returns the next connection of Raft's.
+// Accept returns the next connection for Raft.
 func (l *layer) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.accepted:
@@ -304,7 +305,7 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// Close closes the port and all connections that were accepted.
+// Close closes the port and all accepted connections.
 func (l *layer) Close() error {
 	l.mu.Lock()
 	open := l.open

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// segmentBytes is the length from which a segment gets no more entries.
+	// segmentBytes is the length at which a segment is full.
 	segmentBytes = 16 << 20
-	// aheadBytes is how many zeros are written behind a small write, for the next ones to overwrite: a sync of a file that has become
-	// longer writes its size and blocks as well. Larger writes, from aheadBelow on, are appended.
+	// aheadBytes is how many zeros follow a small write. The next writes overwrite them, because a sync costs more if
+	// the file has become longer. Writes of aheadBelow bytes and more are appended.
 	aheadBytes = 256 << 10
 	aheadBelow = 32 << 10
 	segmentEnd = ".log"
 )
 
-// errLog is returned for a log that has lost what it once had.
+// errLog is returned for a log that has lost entries that it once had.
 var errLog = errors.New("damaged log: remove this node from the cluster, empty its directory, and add it again")
 
 // diskLog is Raft's log in a directory: segments of consecutive entries, see segment.go. A write appends its entries to the last
 // segment, and syncs once. When StoreLogs and DeleteRange return nil, what they did is durable.
 //
-// A cut at the log's beginning removes segments, and renames the one in which it ends: the name of a segment is the index of its
-// first entry that counts. A cut at the end removes segments, the last first, and shortens another. So after a crash in the middle of either,
-// the log is one without a gap that the cut left on its way.
+// A cut at the beginning of the log removes segments, and renames the one in which it ends: a segment is named by the
+// index of its first entry that counts. A cut at the end removes segments, the last first, and shortens another one. So
+// a crash in the middle of a cut leaves a log without a gap.
 type diskLog struct {
 	dir     string
 	lock    io.Closer
@@ -48,8 +48,8 @@ type diskLog struct {
 	segments []*segment   // from the first to the last, none without entries
 }
 
-// openLog opens the log in a directory, which it makes where it is missing, and cuts a torn write off its end. What the log has then
-// is durable. With readOnly it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
+// openLog opens the log in a directory, creates the directory if it is missing, and cuts off a torn write at the end.
+// The log is then durable. With readOnly it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
 func openLog(dir string, readOnly bool) (*diskLog, error) {
 	d := &diskLog{dir: dir, segment: segmentBytes, sync: disk.Datasync}
 	if err := d.open(readOnly); err != nil {
@@ -159,7 +159,7 @@ func (d *diskLog) GetLog(index uint64, l *raft.Log) error {
 // StoreLog stores one entry.
 func (d *diskLog) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs stores entries that follow the last one. After a crash, the log may have the first of them only.
+// StoreLogs stores entries that follow the last one. A crash may leave only the first of them.
 func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -198,7 +198,7 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// tail returns the segment to which the entry of an index is appended. A new one is not among the segments yet.
+// tail returns the segment for the entry with an index. If it is a new one, it is not among the segments yet.
 func (d *diskLog) tail(index uint64) (*segment, error) {
 	if n := len(d.segments); n > 0 {
 		last := d.segments[n-1]
@@ -212,7 +212,7 @@ func (d *diskLog) tail(index uint64) (*segment, error) {
 	return createSegment(d.dir, index)
 }
 
-// DeleteRange deletes the entries from first to last, which are at the log's beginning or at its end.
+// DeleteRange deletes the entries from first to last, which must be at the beginning or at the end of the log.
 func (d *diskLog) DeleteRange(first, last uint64) error {
 	d.writing.Lock()
 	defer d.writing.Unlock()
@@ -243,7 +243,7 @@ func (d *diskLog) cutEnd(index uint64) error {
 	return nil
 }
 
-// cutBeginning deletes the entries before an index, which the log has.
+// cutBeginning deletes the entries before an index. The log must have an entry with that index.
 func (d *diskLog) cutBeginning(index uint64) error {
 	for d.segments[0].next() <= index {
 		if err := d.remove(0); err != nil {
