@@ -302,11 +302,11 @@ func TestGuesses(t *testing.T) {
 func TestState(t *testing.T) {
 	b := newBoard()
 	b.replies["RL.TOP"] = "*2\r\n*2\r\n$3\r\na\xffb\r\n:7\r\n*2\r\n$6\r\nuser:1\r\n:3\r\n"
-	b.snapshot.Engine = observe.Engine{Allowed: 10, Limited: 5, Keys: 3}
+	b.snapshot.Engine = stats.Engine{Allowed: 10, Limited: 5, Keys: 3}
 	b.snapshot.Commands = []stats.Command{{Name: "rl.take"}, {Name: "ping"}}
 	b.Sample()
 	b.now = b.now.Add(2 * time.Second)
-	b.snapshot.Engine = observe.Engine{Allowed: 110, Limited: 15, Keys: 4}
+	b.snapshot.Engine = stats.Engine{Allowed: 110, Limited: 15, Keys: 4}
 	b.snapshot.Commands = []stats.Command{{Name: "rl.take"}, {Name: "ping"}}
 	b.snapshot.Commands[0].Latency.Buckets[2] = 100 // 2 to 4 µs
 	b.snapshot.Commands[1].Latency.Buckets[20] = 100

@@ -109,7 +109,7 @@ func (d *Dashboard) state(w http.ResponseWriter, r *http.Request) {
 		Version: s.Version, Uptime: int64(s.Uptime.Seconds()), MayWrite: d.mayWrite(r), Password: d.password() != "", Port: 6379,
 		Decisions: s.Engine.Allowed + s.Engine.Limited, Limited: s.Engine.Limited,
 		Samples: d.history.after(since), Top: d.top(r.Context()),
-		KeysMax: s.Engine.BytesMax, Expired: s.Engine.Expired, Evicted: s.Engine.Evicted, ClientsMax: s.Clients.Max,
+		KeysMax: s.MaxMemory, Expired: s.Engine.Expired, Evicted: s.Engine.Evicted, ClientsMax: s.Clients.Max,
 		Log: logOf(&s.Durability, s.Refusing), Cluster: clusterOf(&s.Replication),
 	}
 	st.Rules, st.More = rulesOf(s.Rules)

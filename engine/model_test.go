@@ -178,7 +178,7 @@ func (p *pair) decide(now int64, op byte, key []byte, l *limit.Limit, cost int64
 		p.m.live(clock, key)
 	}
 	if wantErr == nil {
-		p.m.want.count(op, want)
+		count(&p.m.want, op, want)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func takePart(l *limit.Limit, state []byte, now, cost int64, d *limit.Decision) 
 	}
 }
 
-func (s *Stats) count(op byte, d limit.Decision) {
+func count(s *Stats, op byte, d limit.Decision) {
 	switch {
 	case op == 3:
 		s.Peeked++

@@ -101,9 +101,9 @@ func clientScalars() []scalar {
 		counter("panics_total", "Commands that panicked; each closed its connection.",
 			func(s *Snapshot) float64 { return float64(s.Clients.Panics) }),
 		counter("network_receive_bytes_total", "Bytes read from clients.",
-			func(s *Snapshot) float64 { return float64(s.Traffic.BytesIn) }),
+			func(s *Snapshot) float64 { return float64(s.Traffic.In) }),
 		counter("network_transmit_bytes_total", "Bytes written to clients.",
-			func(s *Snapshot) float64 { return float64(s.Traffic.BytesOut) }),
+			func(s *Snapshot) float64 { return float64(s.Traffic.Out) }),
 	}
 }
 
@@ -127,7 +127,7 @@ func serverScalars() []scalar {
 		gauge("engine_bytes", "Bytes that the table of keys uses.",
 			func(s *Snapshot) float64 { return float64(s.Engine.Bytes) }),
 		gauge("engine_max_bytes", "The most bytes that the table of keys may use; 0 for no limit.",
-			func(s *Snapshot) float64 { return float64(s.Engine.BytesMax) }),
+			func(s *Snapshot) float64 { return float64(s.MaxMemory) }),
 		counter("keys_expired_total", "Keys removed because they had expired.",
 			func(s *Snapshot) float64 { return float64(s.Engine.Expired) }),
 		counter("keys_evicted_total", "Keys removed to keep the table below maxmemory.",
@@ -200,7 +200,7 @@ const maxLabel = 128
 
 // labels returns the keys as labels, which must be UTF-8. Keys that look the same when they are cut count as
 // one.
-func labels(keys []Count) map[string]uint64 {
+func labels(keys []stats.Count) map[string]uint64 {
 	m := make(map[string]uint64, len(keys))
 	for _, k := range keys {
 		name := strings.ToValidUTF8(k.Name, "\uFFFD")

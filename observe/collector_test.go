@@ -27,25 +27,30 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // sample has a different number in every field, so that swapped fields show.
 func sample() Snapshot {
 	s := Snapshot{
-		Version:     "1.2.3",
-		Uptime:      90*time.Second + 500*time.Millisecond,
+		Server: stats.Server{
+			Version: "1.2.3",
+			Uptime:  90*time.Second + 500*time.Millisecond,
+			Clients: stats.Clients{
+				Connected: 11, Max: 10_000, Blocked: 12, Paused: 13, Monitors: 14,
+				BufferBytes: 15, BufferBytesMax: 256 << 20,
+				Accepted:     16,
+				Rejected:     []stats.Count{{Name: "maxclients", N: 17}, {Name: "protected-mode", N: 18}},
+				Closed:       []stats.Count{{Name: "client", N: 19}, {Name: "idle", N: 20}},
+				AcceptErrors: 21, AuthFailures: 22, ProtocolErrors: 23, Panics: 24,
+			},
+			Traffic: stats.Traffic{In: 25, Out: 26},
+			Commands: []stats.Command{
+				{Name: "cl.throttle", Failed: 1, Rejected: 1},
+				{Name: "client|list"},
+			},
+			SlowlogEntries: 38,
+			SlowCommands:   39,
+		},
 		ClockOffset: -250 * time.Microsecond,
-		Clients: Clients{
-			Connected: 11, Max: 10_000, Blocked: 12, Paused: 13, Monitors: 14,
-			BufferBytes: 15, BufferBytesMax: 256 << 20,
-			Accepted:     16,
-			Rejected:     []Count{{"maxclients", 17}, {"protected-mode", 18}},
-			Closed:       []Count{{"client", 19}, {"idle", 20}},
-			AcceptErrors: 21, AuthFailures: 22, ProtocolErrors: 23, Panics: 24,
-		},
-		Traffic: Traffic{BytesIn: 25, BytesOut: 26},
-		Commands: []stats.Command{
-			{Name: "cl.throttle", Failed: 1, Rejected: 1},
-			{Name: "client|list"},
-		},
-		Engine: Engine{
+		MaxMemory:   34,
+		Engine: stats.Engine{
 			Allowed: 28, Limited: 29, Peeked: 30, Refunded: 31,
-			Keys: 32, Bytes: 33, BytesMax: 34, Expired: 35, Evicted: 36,
+			Keys: 32, Bytes: 33, Expired: 35, Evicted: 36,
 			Waiting: 40, WaitingKeys: 41, Waited: 42,
 		},
 		Config: Config{
@@ -61,16 +66,16 @@ func sample() Snapshot {
 			On: true, Leads: true, Term: 55, Last: 56, Committed: 57, Applied: 58, LastContact: 59e6, Epochs: 60, Ignored: 61, Rebuilds: 62,
 			Member: true, Voter: true, Members: 63, Voters: 64, Answering: 65, Refused: 66, Differ: []string{"maxmemory of n2"},
 		},
-		TopLimited: []Count{{"user:1", 63}, {"bad \xff", 64}, {strings.Repeat("k", 200) + "1", 65}, {strings.Repeat("k", 200) + "2", 66}},
+		TopLimited: []stats.Count{
+			{Name: "user:1", N: 63}, {Name: "bad \xff", N: 64}, {Name: strings.Repeat("k", 200) + "1", N: 65}, {Name: strings.Repeat("k", 200) + "2", N: 66},
+		},
 		Rules: []Rule{
 			{"shop", "user-api", "enforce", stats.Rule{Allowed: 69, Near: 70, Limited: 71, ShadowLimited: 72, CandidateLimited: 73}},
 			{"shop", "login", "shadow", stats.Rule{}},
 		},
 		RulesProblem: true,
 		DecisionLog:  true, DecisionsLogged: 67, DecisionsDropped: 68,
-		Refusing:       true,
-		SlowlogEntries: 38,
-		SlowCommands:   39,
+		Refusing: true,
 	}
 	h := &s.Commands[0].Latency
 	for _, ns := range []int64{0, 900, 1000, 1001, 3000, 1_048_576_000, 1_048_576_001, int64(time.Hour)} {
@@ -160,8 +165,8 @@ func TestRulesAreBounded(t *testing.T) {
 // A label that cannot be written fails the scrape, not the process.
 func TestBadLabelFailsTheScrape(t *testing.T) {
 	for name, s := range map[string]Snapshot{
-		"not UTF-8": {Clients: Clients{Closed: []Count{{"\xff", 1}}}},
-		"twice":     {Commands: []stats.Command{{Name: "ping"}, {Name: "ping"}}},
+		"not UTF-8": {Server: stats.Server{Clients: stats.Clients{Closed: []stats.Count{{Name: "\xff", N: 1}}}}},
+		"twice":     {Server: stats.Server{Commands: []stats.Command{{Name: "ping"}, {Name: "ping"}}}},
 	} {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(newCollector(func() Snapshot { return s }))

@@ -1,43 +1,30 @@
 package server
 
-import "limitdb/internal/stats"
+import (
+	"time"
 
-// Figures holds the server's counters for metrics. They count from the start of the process and
-// never decrease.
-type Figures struct {
-	Version string
-	// Uptime is in nanoseconds.
-	Uptime                               int64
-	Clients, MaxClients                  int64
-	Parked, Paused, Monitors             int64
-	BufferBytes, BufferBytesMax          int64
-	Accepted, RejectedMax, RejectedMode  uint64
-	AuthFailures, ProtocolErrors, Panics uint64
-	BytesIn, BytesOut                    uint64
-	Closed                               map[string]uint64 // by reason
-	Commands                             []stats.Command   // those that were called
-	SlowlogEntries                       int64
-	SlowCommands                         uint64
-}
+	"limitdb/internal/stats"
+)
 
-// Figures returns the sums of the counters.
-func (srv *Server) Figures() Figures {
-	traffic := srv.counts.Traffic()
+// Figures returns the figures of the server, for metrics.
+func (srv *Server) Figures() stats.Server {
 	c := &srv.counters
-	f := Figures{
-		Version: srv.version, Uptime: srv.clock.Now() - srv.started,
-		Clients: int64(srv.clients.count()), MaxClients: srv.set.MaxClients.Get(),
-		Parked: srv.parked.Load(), Paused: int64(srv.pause.held.Len()), Monitors: int64(srv.monitors.count()),
-		BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.clientsBudget(),
-		RejectedMax: c.rejected.Load(), RejectedMode: c.denied.Load(),
-		AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
-		BytesIn: traffic.In, BytesOut: traffic.Out,
-		Closed: make(map[string]uint64), Commands: srv.allTotals(),
+	rejected, denied := c.rejected.Load(), c.denied.Load()
+	f := stats.Server{
+		Version: srv.version, Uptime: time.Duration(srv.clock.Now() - srv.started),
+		Clients: stats.Clients{
+			Connected: int64(srv.clients.count()), Max: srv.set.MaxClients.Get(),
+			Blocked: srv.parked.Load(), Paused: int64(srv.pause.held.Len()), Monitors: int64(srv.monitors.count()),
+			BufferBytes: srv.clientBytes.Load(), BufferBytesMax: srv.clientsBudget(),
+			Accepted:     c.connections.Load() - rejected - denied,
+			Rejected:     []stats.Count{{Name: "maxclients", N: rejected}, {Name: "protected-mode", N: denied}},
+			AuthFailures: c.authFailures.Load(), ProtocolErrors: c.protocolErrors.Load(), Panics: c.panics.Load(),
+		},
+		Traffic: srv.counts.Traffic(), Commands: srv.allTotals(),
+		SlowlogEntries: srv.slowlog.Len(), SlowCommands: srv.slowlog.Total(),
 	}
-	f.SlowlogEntries, f.SlowCommands = srv.slowlog.Len(), srv.slowlog.Total()
-	f.Accepted = c.connections.Load() - f.RejectedMax - f.RejectedMode
 	for i, name := range reasonNames() {
-		f.Closed[name] = c.closed[i].Load()
+		f.Clients.Closed = append(f.Clients.Closed, stats.Count{Name: name, N: c.closed[i].Load()})
 	}
 	return f
 }
