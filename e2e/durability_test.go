@@ -28,11 +28,7 @@ func one(t *testing.T, addr string, words ...string) resp.Value {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(deadline))
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := c.Write(b); err != nil {
+	if _, err := c.Write(resp.AppendCommand(nil, words...)); err != nil {
 		t.Fatal(err)
 	}
 	v, err := resp.ReadReply(bufio.NewReader(c), 64<<20)

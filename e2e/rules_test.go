@@ -37,11 +37,7 @@ func checkAtOnce(t *testing.T, addr string, checks []string) (replies []string) 
 	t.Helper()
 	b := []byte("MULTI\r\n")
 	for _, fields := range checks {
-		words := checkWords(fields)
-		b = resp.AppendArray(b, len(words))
-		for _, w := range words {
-			b = resp.AppendBulkString(b, w)
-		}
+		b = resp.AppendCommand(b, checkWords(fields)...)
 	}
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

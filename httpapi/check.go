@@ -42,22 +42,9 @@ const maxFields = 64
 
 func parseCheck(body []byte) (q checkRequest, err error) {
 	q.cost = 1
-	err = readObject(body, func(o *object, name string) (known bool, err error) {
-		switch name {
-		case "namespace":
-			q.namespace, err = o.text("namespace")
-		case "fields":
-			q.fields, err = o.texts("field")
-		case "cost":
-			q.cost, err = o.integer("cost")
-		case "peek":
-			q.peek, err = o.boolean("peek")
-		case "explain":
-			q.explain, err = o.boolean("explain")
-		default:
-			return false, nil
-		}
-		return true, err
+	err = readObject(body, map[string]field{
+		"namespace": text(&q.namespace), "cost": integer(&q.cost), "peek": boolean(&q.peek), "explain": boolean(&q.explain),
+		"fields": func(o *object, _ string) (err error) { q.fields, err = o.texts("field"); return err },
 	})
 	switch {
 	case err != nil:

@@ -18,12 +18,15 @@ type object struct {
 	body []byte
 }
 
-// readObject calls field for each field of the object in body. The function reads the value by the methods of
-// o, and returns false if there is no such field.
-func readObject(body []byte, field func(o *object, name string) (known bool, err error)) error {
+// field reads the value of one field of an object.
+type field func(o *object, name string) error
+
+// readObject reads the object in body, whose fields are these.
+func readObject(body []byte, fields map[string]field) error {
 	o := &object{dec: json.NewDecoder(bytes.NewReader(body)), body: body}
 	o.dec.UseNumber()
-	if err := o.fields(field); err != nil {
+	err := o.fields(func(name string) field { return fields[name] })
+	if err != nil {
 		return err
 	}
 	if _, err := o.dec.Token(); !errors.Is(err, io.EOF) {
@@ -32,7 +35,21 @@ func readObject(body []byte, field func(o *object, name string) (known bool, err
 	return nil
 }
 
-func (o *object) fields(field func(o *object, name string) (known bool, err error)) error {
+// text, integer and boolean read a field into a variable.
+func text(to *string) field {
+	return func(o *object, name string) (err error) { *to, err = o.text(name); return err }
+}
+
+func integer(to *int64) field {
+	return func(o *object, name string) (err error) { *to, err = o.integer(name); return err }
+}
+
+func boolean(to *bool) field {
+	return func(o *object, name string) (err error) { *to, err = o.boolean(name); return err }
+}
+
+// fields reads an object. of returns what reads a field of that name, or nil if there is no such field.
+func (o *object) fields(of func(name string) field) error {
 	t, err := o.token()
 	if err != nil {
 		return err
@@ -50,12 +67,12 @@ func (o *object) fields(field func(o *object, name string) (known bool, err erro
 			return o.wrong("%s is given twice", clip(name))
 		}
 		seen[name] = true
-		known, err := field(o, name)
-		if err != nil {
-			return err
-		}
-		if !known {
+		read := of(name)
+		if read == nil {
 			return o.wrong("there is no field %s", clip(name))
+		}
+		if err := read(o, name); err != nil {
+			return err
 		}
 	}
 	_, err = o.token()
@@ -108,11 +125,12 @@ func (o *object) boolean(what string) (bool, error) {
 
 // texts reads an object whose fields are strings, in the order in which they come.
 func (o *object) texts(what string) (pairs []string, err error) {
-	err = o.fields(func(o *object, name string) (bool, error) {
+	pair := func(o *object, name string) error {
 		value, err := o.text(what + " " + clip(name))
 		pairs = append(pairs, name, value)
-		return true, err
-	})
+		return err
+	}
+	err = o.fields(func(string) field { return pair })
 	return pairs, err
 }
 

@@ -43,22 +43,8 @@ type takeRequest struct {
 
 func parseTake(body []byte) (q takeRequest, err error) {
 	q.cost = 1
-	err = readObject(body, func(o *object, name string) (known bool, err error) {
-		switch name {
-		case "key":
-			q.key, err = o.text("key")
-		case "limit":
-			q.limit, err = o.text("limit")
-		case "cost":
-			q.cost, err = o.integer("cost")
-		case "peek":
-			q.peek, err = o.boolean("peek")
-		case "partial":
-			q.partial, err = o.boolean("partial")
-		default:
-			return false, nil
-		}
-		return true, err
+	err = readObject(body, map[string]field{
+		"key": text(&q.key), "limit": text(&q.limit), "cost": integer(&q.cost), "peek": boolean(&q.peek), "partial": boolean(&q.partial),
 	})
 	switch {
 	case err != nil:

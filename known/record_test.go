@@ -81,11 +81,7 @@ func (r *redis) set(t *testing.T, at time.Time) {
 
 // do sends a command and returns its reply.
 func (r *redis) do(t *testing.T, words ...string) resp.Value {
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := r.conn.Write(b); err != nil {
+	if _, err := r.conn.Write(resp.AppendCommand(nil, words...)); err != nil {
 		t.Fatal(err)
 	}
 	v, err := resp.ReadReply(r.in, 1<<20)

@@ -20,10 +20,7 @@ func TestAhead(t *testing.T) {
 				stream = append(stream, "PING\r\n"...)
 				continue
 			}
-			stream = AppendArray(stream, len(words))
-			for _, w := range words {
-				stream = AppendBulkString(stream, w)
-			}
+			stream = AppendCommand(stream, words...)
 		}
 		cut := rapid.IntRange(0, len(stream)).Draw(rt, "cut")
 		r := Reader{Limits: Limits{Args: 10, Bulk: 1000, Query: 10000, Inline: 100}}

@@ -70,9 +70,6 @@ const pairs = "00010203040506070809101112131415161718192021222324252627282930313
 // AppendString appends a simple string; a CR or LF in it becomes a space.
 func AppendString(b []byte, s string) []byte { return redcon.AppendString(b, s) }
 
-// AppendOK appends the simple string OK.
-func AppendOK(b []byte) []byte { return redcon.AppendOK(b) }
-
 // AppendError appends an error. The text begins with its prefix ("ERR …"); a CR or LF in it becomes a space.
 // Quote what a client sent with AppendQuoted or Quote.
 func AppendError(b []byte, text string) []byte { return redcon.AppendError(b, text) }
@@ -92,6 +89,15 @@ func AppendBulkInt(b []byte, n int64) []byte {
 // AppendArray appends the header of an array; n elements follow.
 func AppendArray(b []byte, n int) []byte { return appendLine(b, '*', int64(n)) }
 
+// AppendCommand appends a command: an array of its words as bulk strings.
+func AppendCommand[W string | []byte](b []byte, words ...W) []byte {
+	b = AppendArray(b, len(words))
+	for _, w := range words {
+		b = append(append(appendLine(b, '$', int64(len(w))), w...), '\r', '\n')
+	}
+	return b
+}
+
 // AppendNull appends a null; in RESP2 a null bulk string.
 func AppendNull(b []byte, p Proto) []byte {
 	if p >= RESP3 {
@@ -106,19 +112,6 @@ func AppendNullArray(b []byte, p Proto) []byte {
 		return AppendNull(b, p)
 	}
 	return appendLine(b, '*', -1)
-}
-
-// AppendBool appends a boolean; in RESP2 the integer 1 or 0.
-func AppendBool(b []byte, p Proto, v bool) []byte {
-	switch {
-	case p >= RESP3 && v:
-		return append(b, "#t\r\n"...)
-	case p >= RESP3:
-		return append(b, "#f\r\n"...)
-	case v:
-		return AppendInt(b, 1)
-	}
-	return AppendInt(b, 0)
 }
 
 // AppendDouble appends a floating-point number in as few digits as identify it; in RESP2 as a bulk string.

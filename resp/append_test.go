@@ -21,7 +21,6 @@ func TestWriters(t *testing.T) {
 		{"int", func(b []byte, _ Proto) []byte { return AppendInt(b, math.MinInt64) }, ":-9223372036854775808\r\n", ""},
 		{"small int", func(b []byte, _ Proto) []byte { return AppendInt(b, 7) }, ":7\r\n", ""},
 		{"string", func(b []byte, _ Proto) []byte { return AppendString(b, "a\r\nb") }, "+a  b\r\n", ""},
-		{"OK", func(b []byte, _ Proto) []byte { return AppendOK(b) }, "+OK\r\n", ""},
 		{"error", func(b []byte, _ Proto) []byte { return AppendError(b, "ERR a\r\n+OK\rb\nc") }, "-ERR a  +OK b c\r\n", ""},
 		{"bulk", func(b []byte, _ Proto) []byte { return AppendBulk(b, []byte("a\r\n")) }, "$3\r\na\r\n\r\n", ""},
 		{"empty bulk", func(b []byte, _ Proto) []byte { return AppendBulkString(b, "") }, "$0\r\n\r\n", ""},
@@ -29,8 +28,7 @@ func TestWriters(t *testing.T) {
 		{"array", func(b []byte, _ Proto) []byte { return AppendArray(b, 12) }, "*12\r\n", ""},
 		{"null", AppendNull, "$-1\r\n", "_\r\n"},
 		{"null array", AppendNullArray, "*-1\r\n", "_\r\n"},
-		{"true", func(b []byte, p Proto) []byte { return AppendBool(b, p, true) }, ":1\r\n", "#t\r\n"},
-		{"false", func(b []byte, p Proto) []byte { return AppendBool(b, p, false) }, ":0\r\n", "#f\r\n"},
+		{"command", func(b []byte, _ Proto) []byte { return AppendCommand(b, "GET", "k") }, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", ""},
 		{"map", func(b []byte, p Proto) []byte { return AppendMap(b, p, 7) }, "*14\r\n", "%7\r\n"},
 		{"set", func(b []byte, p Proto) []byte { return AppendSet(b, p, 7) }, "*7\r\n", "~7\r\n"},
 		{"push", func(b []byte, p Proto) []byte { return AppendPush(b, p, 3) }, "*3\r\n", ">3\r\n"},
@@ -88,11 +86,10 @@ func TestWritersAllocateNothing(t *testing.T) {
 		b = AppendBulkInt(b, math.MinInt64)
 		b = AppendString(b, "string")
 		b = AppendError(b, "ERR error")
-		b = AppendOK(b)
+		b = AppendCommand(b, bulk, bulk)
 		for _, p := range []Proto{RESP2, RESP3} {
 			b = AppendNull(b, p)
 			b = AppendNullArray(b, p)
-			b = AppendBool(b, p, true)
 			b = AppendDouble(b, p, -math.MaxFloat64)
 			b = AppendMap(b, p, 12)
 			b = AppendSet(b, p, 12)
@@ -147,9 +144,9 @@ func someReply(t *rapid.T, p Proto, b []byte, depth int) ([]byte, Value) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("ab\r\n*$1")), 0, 40, -1)
 	oneLine := func() string { return strings.NewReplacer("\r", "", "\n", "").Replace(text.Draw(t, "line")) }
 	number := rapid.Int64()
-	kinds := 9
+	kinds := 8
 	if depth < 4 {
-		kinds = 13
+		kinds = 12
 	}
 	either := func(resp2, resp3 Value) Value {
 		if p >= RESP3 {
@@ -176,22 +173,20 @@ func someReply(t *rapid.T, p Proto, b []byte, depth int) ([]byte, Value) {
 	case 5:
 		return AppendNullArray(b, p), either(Value{Kind: '*', Null: true}, Value{Kind: '_', Null: true})
 	case 6:
-		return AppendBool(b, p, true), either(Value{Kind: ':', Int: 1}, Value{Kind: '#', Int: 1})
-	case 7:
 		return AppendDouble(b, p, 0.5), either(Value{Kind: '$', Text: "0.5"}, Value{Kind: ',', Text: "0.5"})
-	case 8:
+	case 7:
 		s := text.Draw(t, "verbatim")
 		return AppendVerbatim(b, p, "txt", s), either(Value{Kind: '$', Text: s}, Value{Kind: '=', Text: s})
 	}
 	n := rapid.IntRange(0, 4).Draw(t, "elements")
 	var v Value
 	switch kind {
-	case 9:
+	case 8:
 		b, v = AppendArray(b, n), Value{Kind: '*'}
-	case 10:
+	case 9:
 		b, v = AppendMap(b, p, n), either(Value{Kind: '*'}, Value{Kind: '%'})
 		n *= 2
-	case 11:
+	case 10:
 		b, v = AppendSet(b, p, n), either(Value{Kind: '*'}, Value{Kind: '~'})
 	default:
 		b, v = AppendPush(b, p, n), either(Value{Kind: '*'}, Value{Kind: '>'})

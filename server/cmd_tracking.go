@@ -209,9 +209,5 @@ func appendInvalidation(b []byte, proto resp.Proto, keys [][]byte) []byte {
 		b = resp.AppendBulkString(b, "message")
 		b = resp.AppendBulkString(b, invalidateChannel)
 	}
-	b = resp.AppendArray(b, len(keys))
-	for _, k := range keys {
-		b = resp.AppendBulk(b, k)
-	}
-	return b
+	return resp.AppendCommand(b, keys...) // an array of them
 }

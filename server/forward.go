@@ -88,7 +88,7 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 		}
 		if _, leader := s.srv.opts.Replication.Leader(); leader == "" && !s.gaveUp() {
 			f := s.forwarding()
-			f.back = appendCommand(f.back, args)
+			f.back = resp.AppendCommand(f.back, args...)
 			s.awaitLeader()
 			return true
 		}
@@ -131,7 +131,7 @@ func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 		return
 	}
 	begin := len(f.batch)
-	f.batch = appendCommand(f.batch, args)
+	f.batch = resp.AppendCommand(f.batch, args...)
 	if len(f.batch)-begin > forwardMost {
 		f.batch = f.batch[:begin]
 		if !s.postpone(args) {
@@ -151,15 +151,6 @@ func (s *session) collect(cmd *command, args [][]byte, special uint32) {
 	}
 }
 
-// appendCommand appends a command as RESP.
-func appendCommand(b []byte, args [][]byte) []byte {
-	b = resp.AppendArray(b, len(args))
-	for _, a := range args {
-		b = resp.AppendBulk(b, a)
-	}
-	return b
-}
-
 // drop empties the batch.
 func (f *forwarding) drop() {
 	f.batch, f.ends, f.answered, f.muted, f.skip, f.watch, f.hidden, f.multi = f.batch[:0], f.ends[:0], 0, false, false, false, 0, nil
@@ -174,7 +165,7 @@ func (s *session) postpone(args [][]byte) bool {
 	if s.fwd == nil || len(s.fwd.ends) == 0 {
 		return false
 	}
-	s.fwd.back = appendCommand(s.fwd.back, args)
+	s.fwd.back = resp.AppendCommand(s.fwd.back, args...)
 	if s.replies == replySkipping {
 		s.replies = replySkip
 	}
@@ -326,7 +317,7 @@ func (s *session) again() {
 	}
 	again := f.batch[from:]
 	if s.multi = cmp.Or(f.multi, s.multi); f.multi != nil {
-		again = appendCommand(nil, [][]byte{[]byte("EXEC")})
+		again = resp.AppendCommand(nil, "EXEC")
 	}
 	f.back = slices.Concat(again, f.back)
 	f.drop()
@@ -356,7 +347,7 @@ func (s *session) goBack() bool {
 	return true
 }
 
-// countCommands counts the commands that appendCommand has appended to b.
+// countCommands counts the commands that resp.AppendCommand has appended to b.
 func countCommands(b []byte) (n int) {
 	for ; len(b) > 0; n++ {
 		line, rest, _ := bytes.Cut(b, []byte("\r\n"))

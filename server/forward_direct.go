@@ -47,7 +47,7 @@ func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call
 	if st == nil {
 		return nil, false, nil
 	}
-	if !st.Send(appendCommand(nil, c.Args)) {
+	if !st.Send(resp.AppendCommand(nil, c.Args...)) {
 		st.Close()
 		return nil, false, nil
 	}

@@ -52,11 +52,11 @@ func (s *session) execElsewhere(args [][]byte, special uint32) bool {
 	if f.gaveUp && (f.refused || s.srv.uplink(s.conn.Loop()) == nil) {
 		return false
 	}
-	f.batch = appendCommand(f.batch, [][]byte{[]byte("MULTI")})
+	f.batch = resp.AppendCommand(f.batch, "MULTI")
 	for _, q := range m.queued {
-		f.batch = appendCommand(f.batch, q.args)
+		f.batch = resp.AppendCommand(f.batch, q.args...)
 	}
-	f.batch = appendCommand(f.batch, args)
+	f.batch = resp.AppendCommand(f.batch, args...)
 	f.ends, f.hidden, f.multi = append(f.ends, len(f.batch)), 1+len(m.queued), m
 	f.muted, f.skip = s.replies != replyOn || s.mute, s.replies == replySkipping
 	s.early |= specialFollowing

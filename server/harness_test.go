@@ -99,13 +99,7 @@ func (c *testClient) hangUp(reason error) {
 }
 
 // encode writes words as a RESP command.
-func encode(words ...string) []byte {
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	return b
-}
+func encode(words ...string) []byte { return resp.AppendCommand(nil, words...) }
 
 // do sends one command and returns its one reply.
 func (c *testClient) do(words ...string) resp.Value {

@@ -63,11 +63,7 @@ func ask(conn net.Conn, timeout time.Duration, words ...string) (string, error) 
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return "", err
 	}
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := conn.Write(b); err != nil {
+	if _, err := conn.Write(resp.AppendCommand(nil, words...)); err != nil {
 		return "", err
 	}
 	v, err := resp.ReadReply(bufio.NewReader(conn), maxAnswer)

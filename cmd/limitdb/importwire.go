@@ -134,12 +134,7 @@ func promptPassword(name, env string) (string, error) {
 func (s *remote) close() { _ = s.conn.Close() }
 
 // add adds a command to the pipeline.
-func (s *remote) add(words ...string) {
-	s.out = resp.AppendArray(s.out, len(words))
-	for _, w := range words {
-		s.out = resp.AppendBulkString(s.out, w)
-	}
-}
+func (s *remote) add(words ...string) { s.out = resp.AppendCommand(s.out, words...) }
 
 // flush sends the pipeline and returns the replies to its n commands.
 func (s *remote) flush(n int) ([]resp.Value, error) {

@@ -10,11 +10,7 @@ import (
 // Ask sends one command and returns its reply, which may be an error of the server's. The error that Ask itself returns is
 // one of the connection, or for a reply above most bytes.
 func Ask(conn net.Conn, r *bufio.Reader, most int, words ...string) (resp.Value, error) {
-	b := resp.AppendArray(nil, len(words))
-	for _, w := range words {
-		b = resp.AppendBulkString(b, w)
-	}
-	if _, err := conn.Write(b); err != nil {
+	if _, err := conn.Write(resp.AppendCommand(nil, words...)); err != nil {
 		return resp.Value{}, err
 	}
 	return resp.ReadReply(r, most)

@@ -36,38 +36,40 @@ const (
 // keep keeps the text of rules that were set by command, unless it is nil, and the secret, unless one is kept. Both
 // are in the same cut. On a node of a cluster that does not lead, it keeps nothing and returns server.ErrNotLeading.
 func (k *keptRules) keep(text []byte, secret [16]byte) error {
+	return k.change(func() {
+		if text != nil {
+			k.put(rulesText, text)
+		}
+		if len(k.values[rulesSecret]) != len(secret) {
+			k.put(rulesSecret, secret[:])
+		}
+	})
+}
+
+// keepCounters keeps what the rules have counted, unless that has not changed, or another node decides.
+func (k *keptRules) keepCounters(counters []byte) {
+	_ = k.change(func() {
+		if !bytes.Equal(counters, k.values[rulesCounters]) {
+			k.put(rulesCounters, counters)
+		}
+	})
+}
+
+// change runs by, which may put values, with the lock held. While another node decides, it returns server.ErrNotLeading.
+func (k *keptRules) change(by func()) error {
 	k.mu.Lock()
 	if k.follows {
 		k.mu.Unlock()
 		return server.ErrNotLeading
 	}
-	if text != nil {
-		k.put(rulesText, text)
-	}
-	if len(k.values[rulesSecret]) != len(secret) {
-		k.put(rulesSecret, secret[:])
-	}
-	dirtied := k.dirtied
+	before := k.version
+	by()
+	changed, dirtied := k.version != before, k.dirtied
 	k.mu.Unlock()
-	if dirtied != nil {
+	if changed && dirtied != nil {
 		dirtied()
 	}
 	return nil
-}
-
-// keepCounters keeps what the rules have counted, unless that has not changed, or another node decides.
-func (k *keptRules) keepCounters(counters []byte) {
-	k.mu.Lock()
-	if k.follows || bytes.Equal(counters, k.values[rulesCounters]) {
-		k.mu.Unlock()
-		return
-	}
-	k.put(rulesCounters, counters)
-	dirtied := k.dirtied
-	k.mu.Unlock()
-	if dirtied != nil {
-		dirtied()
-	}
 }
 
 // put sets a value. The lock is held.

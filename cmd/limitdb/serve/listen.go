@@ -67,25 +67,28 @@ func resolve(all []config.Addr) ([]config.Addr, error) {
 	return out, nil
 }
 
-// endpoints returns the endpoints that bind, port and tls-port name.
-func endpoints(set *config.Settings) ([]endpoint, error) {
-	addrs, err := resolve(set.Addrs())
-	if err != nil {
-		return nil, err
-	}
-	var all []endpoint
+// endpoints returns the endpoints of addresses at a port and, with TLS, at another one, each 0 for none.
+func endpoints(all []config.Addr, plain, secure int64) (out []endpoint, err error) {
+	addrs, err := resolve(all)
 	for _, a := range addrs {
-		for _, port := range []struct {
-			n   int64
-			tls bool
-		}{{set.Port.Get(), false}, {set.TLSPort.Get(), true}} {
-			e := endpoint{net.JoinHostPort(a.Host, strconv.FormatInt(port.n, 10)), port.tls, a.Optional}
-			if port.n != 0 && !slices.ContainsFunc(all, e.same) {
-				all = append(all, e)
+		for i, port := range [...]int64{plain, secure} {
+			e := endpoint{net.JoinHostPort(a.Host, strconv.FormatInt(port, 10)), i == 1, a.Optional}
+			if port != 0 && !slices.ContainsFunc(out, e.same) {
+				out = append(out, e)
 			}
 		}
 	}
-	return all, nil
+	return out, err
+}
+
+// endpoints returns the endpoints that bind, port and tls-port name.
+func (p *process) endpoints() ([]endpoint, error) {
+	return endpoints(p.set.Addrs(), p.set.Port.Get(), p.set.TLSPort.Get())
+}
+
+// httpEndpoints returns the endpoints of the HTTP port.
+func (p *process) httpEndpoints() ([]endpoint, error) {
+	return endpoints(p.set.HTTPAddrs(), p.set.HTTPPort.Get(), 0)
 }
 
 // same reports whether e and other have the same address.
@@ -132,22 +135,26 @@ func (p *ports) unlisten(all []endpoint) {
 	p.open = without(p.open, all)
 }
 
-// move listens on exactly the endpoints in want. If it returns an error, nothing has changed.
-func (p *ports) move(want []endpoint) error {
+// move listens on exactly the endpoints in want, and reports whether those were others before. If it returns an error,
+// nothing has changed.
+func (p *ports) move(want []endpoint) (moved bool, err error) {
 	old := without(p.open, want)
-	err := p.listen(without(want, p.open))
+	if len(old)+len(without(want, p.open)) == 0 {
+		return false, nil // Set restores the old values
+	}
+	err = p.listen(without(want, p.open))
 	if errors.Is(err, syscall.EADDRINUSE) && len(old) > 0 {
 		// A new address may include an old one: the wildcard includes all.
 		p.unlisten(old)
 		if err = p.listen(without(want, p.open)); err != nil {
-			return errors.Join(err, p.listen(old))
+			return false, errors.Join(err, p.listen(old))
 		}
-		return nil
+		return true, nil
 	}
 	if err == nil {
 		p.unlisten(old)
 	}
-	return err
+	return err == nil, err
 }
 
 // noSuchAddress reports whether err means that the machine has no such address (for example, with IPv6 turned
@@ -160,7 +167,7 @@ var errNothingToListenOn = errors.New("nothing to listen on: port and tls-port a
 
 // listen opens the RESP ports and the unix socket, and follows changes of the settings from then on.
 func (p *process) listen() error {
-	want, err := endpoints(p.set)
+	want, err := p.endpoints()
 	if err != nil {
 		return err
 	}
@@ -182,21 +189,18 @@ func (p *process) listen() error {
 }
 
 func (p *process) portsChanged() error {
-	want, err := endpoints(p.set)
+	want, err := p.endpoints()
 	if err != nil {
 		return err
 	}
 	if len(want) == 0 && p.set.UnixSocket.Get() == "" {
 		return errNothingToListenOn
 	}
-	if len(without(want, p.ports.open))+len(without(p.ports.open, want)) == 0 {
-		return nil // Set restores the old values
+	moved, err := p.ports.move(want)
+	if moved {
+		p.log.Info("the addresses have changed", "addresses", p.addresses())
 	}
-	if err := p.ports.move(want); err != nil {
-		return err
-	}
-	p.log.Info("the addresses have changed", "addresses", p.addresses())
-	return nil
+	return err
 }
 
 // listenHTTP opens the HTTP port, unless it is 0.
@@ -205,7 +209,7 @@ func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) er
 	if port == 0 {
 		return nil
 	}
-	want, err := httpEndpoints(p.set)
+	want, err := p.httpEndpoints()
 	if err != nil {
 		return fmt.Errorf("http-port: %w", err)
 	}
@@ -261,36 +265,17 @@ func (p *process) httpBind() *config.Words {
 	return p.set.Bind
 }
 
-// httpEndpoints returns the endpoints of the HTTP port.
-func httpEndpoints(set *config.Settings) ([]endpoint, error) {
-	addrs, err := resolve(set.HTTPAddrs())
-	if err != nil {
-		return nil, err
-	}
-	var all []endpoint
-	for _, a := range addrs {
-		e := endpoint{addr: net.JoinHostPort(a.Host, strconv.FormatInt(set.HTTPPort.Get(), 10)), optional: a.Optional}
-		if !slices.ContainsFunc(all, e.same) {
-			all = append(all, e)
-		}
-	}
-	return all, nil
-}
-
 // httpPortsChanged makes the HTTP port follow bind.
 func (p *process) httpPortsChanged() error {
-	want, err := httpEndpoints(p.set)
+	want, err := p.httpEndpoints()
 	if err != nil {
 		return err
 	}
-	if len(without(want, p.httpPorts.open))+len(without(p.httpPorts.open, want)) == 0 {
-		return nil // Set restores the old values
+	moved, err := p.httpPorts.move(want)
+	if moved {
+		p.sayWhatIsOpen(p.http.Addrs())
 	}
-	if err := p.httpPorts.move(want); err != nil {
-		return err
-	}
-	p.sayWhatIsOpen(p.http.Addrs())
-	return nil
+	return err
 }
 
 // decisions returns the handler of decisions over HTTP.

@@ -60,7 +60,7 @@ func TestMovePorts(t *testing.T) {
 			addr, optional := strings.CutPrefix(w, "-")
 			want = append(want, endpoint{addr: addr, optional: optional})
 		}
-		err := p.move(want)
+		_, err := p.move(want)
 		if !errors.Is(err, step.err) || (err == nil) != (step.err == nil) {
 			t.Errorf("%s: %v, want %v", step.want, err, step.err)
 		}
@@ -82,7 +82,7 @@ func TestEndpoints(t *testing.T) {
 		if err := registry.Set(config.Pair{Name: "bind", Value: bind}, config.Pair{Name: "port", Value: "7"}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := endpoints(set)
+		got, err := (&process{set: set}).endpoints()
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%s: %v, %v; want %s", bind, got, err, want)
 		}
