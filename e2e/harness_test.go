@@ -29,8 +29,8 @@ func long() bool { return os.Getenv("LIMITDB_LONG") == "1" }
 
 // builds has the binaries of this run, each built at first use.
 var builds struct {
-	dir         string
-	plain, race func() (string, error)
+	dir               string
+	plain, race, next func() (string, error)
 }
 
 func TestMain(m *testing.M) {
@@ -47,6 +47,7 @@ func runTests(m *testing.M) int {
 	builds.dir = dir
 	builds.plain = sync.OnceValues(func() (string, error) { return build(dir, "limitdb") })
 	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race") })
+	builds.next = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-next", "-tags", "nextformat") })
 	return m.Run()
 }
 
@@ -65,6 +66,9 @@ func plainBinary(t *testing.T) string { return must(t)(builds.plain()) }
 
 // raceBinary returns the binary with the race detector.
 func raceBinary(t *testing.T) string { return must(t)(builds.race()) }
+
+// nextBinary returns the binary of a version with another format of entries.
+func nextBinary(t *testing.T) string { return must(t)(builds.next()) }
 
 func must(t *testing.T) func(string, error) string {
 	return func(path string, err error) string {
