@@ -277,6 +277,23 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	}
 }
 
+// A leader that stops has handed over, and begins nothing that other nodes send it.
+func TestLeaderThatStops(t *testing.T) {
+	n := newTwoNodes(t)
+	n.leader.Stopping()
+	c := n.follower.client()
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
+	n.refused(c)
+	n.other.turn = 1
+	n.other.holds.Store(false)
+	n.link.Store(nil)
+	n.follower.Lead(n.follower.engine)
+	n.follower.LeaderChanged()
+	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Other nodes may learn of a new leader before it decides. A command that it refuses meanwhile is soon sent again, without
 // waiting for the housekeeper.
 func TestNodeThatIsAboutToLead(t *testing.T) {

@@ -109,8 +109,10 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s.setReaderLimits()
 	refuse := ""
 	switch {
+	case srv.stopping.Load() && forwarded:
+		c.CloseAfterFlush(uplink.ErrNotLeading)
 	case srv.stopping.Load():
-		refuse = errShuttingDown
+		c.CloseAfterFlush(errRefused) // without a reply: a client library then connects again, but gives up after an error
 	case !forwarded && srv.protected(c):
 		srv.counters.denied.Add(1)
 		refuse = errProtectedMode

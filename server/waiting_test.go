@@ -386,6 +386,16 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	late.expect("one that comes late", late.say("RL.TAKE k GCRA 10/s WAIT 1h"), "[1 10 0 100 1000]")
 }
 
+// A client that comes too late gets no reply: an error would make its library give up, where the end of the connection has it connect again.
+func TestStoppingClosesNewConnections(t *testing.T) {
+	ts := newTestServer(t)
+	ts.Stopping()
+	c := ts.client()
+	if got := c.conn.take(); len(got) > 0 || c.conn.reason() == nil {
+		t.Errorf("%q, closed: %v", got, c.conn.reason())
+	}
+}
+
 // While the log cannot be written, no client waits to change something.
 func TestRefusingEndsWaits(t *testing.T) {
 	ts := newTestServer(t)

@@ -93,9 +93,6 @@ func (c *client) call(commands ...string) ([]resp.Value, []outcome) {
 }
 
 func classify(err string) outcome {
-	if err == "ERR the server is shutting down" { // to a connection that comes too late
-		return notDone
-	}
 	word, _, _ := strings.Cut(err, " ")
 	switch word {
 	case "MOVED", "CLUSTERDOWN", "LOADING":
