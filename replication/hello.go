@@ -43,6 +43,7 @@ type hello struct {
 	Client  string            `json:",omitempty"` // where clients reach the node
 	Reads   int               // the newest format of entries that it reads
 	Writes  int               // the format of entries that it writes
+	Last    uint64            `json:",omitempty"` // the index of the last entry in the node's log
 	Agree   map[string]string `json:",omitempty"` // the settings that must be the same on all nodes: see Options.Agree
 	Refused string            `json:",omitempty"` // why the connection is closed; of an answer only
 }

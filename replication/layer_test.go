@@ -106,7 +106,13 @@ func newPeer(t *testing.T, name string, certs *Certificates) *peer {
 // newPeerGreeting is newPeer with another bound on the time of a greeting.
 func newPeerGreeting(t *testing.T, name string, certs *Certificates, greeting time.Duration) *peer {
 	t.Helper()
-	l, err := listen(freeAddress(t), certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return newPeerAt(t, name, freeAddress(t), certs, greeting)
+}
+
+// newPeerAt is newPeerGreeting at an address.
+func newPeerAt(t *testing.T, name, address string, certs *Certificates, greeting time.Duration) *peer {
+	t.Helper()
+	l, err := listen(address, certs, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -256,6 +256,11 @@ func (n *Node) caughtUp(server raft.ServerID) bool {
 	return last > 0 && last+trailingLeast >= n.raft.CommitIndex()
 }
 
+// holdsUp reports whether a node that leaves waits for a member: for a voter that answers and has not caught up.
+func (n *Node) holdsUp(m Member) bool {
+	return m.Voter && !m.Self && m.Client != "" && !n.caughtUp(raft.ServerID(m.server))
+}
+
 // awaitCaughtUp waits until a member has caught up. It returns ErrLags if that takes long.
 func (n *Node) awaitCaughtUp(server raft.ServerID) error {
 	tick := time.NewTicker(catchUpLook)

@@ -100,6 +100,8 @@ type Node struct {
 	ignored  uint64 // entries that the fence has stopped
 	// rebuilding says that the table is built anew: entries only count meanwhile.
 	rebuilding bool
+	// goal is an entry that the others had when one of them was asked for the first time, 0 before that. A node that has applied it has caught up.
+	goal uint64
 	// overheard is the newest Epoch that went by meanwhile. Whether the fence accepts it is not known yet.
 	overheard entry
 	differ    differs // see agree.go
@@ -138,7 +140,7 @@ func (o *Options) config() *raft.Config {
 	c.HeartbeatTimeout = orDefault(o.Heartbeat, defaultHeartbeat)
 	c.ElectionTimeout = orDefault(o.Election, defaultElection)
 	c.LeaderLeaseTimeout = orDefault(o.Lease, c.HeartbeatTimeout)
-	c.MaxAppendEntries = 16
+	c.MaxAppendEntries = 64 // or fewer, by their bytes: see fit
 	c.BatchApplyCh = false
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true
@@ -179,6 +181,9 @@ func start(o Options, p parts) (*Node, error) {
 	}
 	if err := n.checkFormat(); err != nil {
 		return nil, err
+	}
+	if p.wire != nil {
+		p.wire.stop = n.stop
 	}
 	if err := n.startRaft(); err != nil {
 		return nil, fmt.Errorf("replication: %w", err)
@@ -354,6 +359,7 @@ func (n *Node) open() error {
 	n.confirmed()
 	n.table.Lead(n.primary.start-n.primary.since, format >= formatParts, &n.gate, func() { signal(n.dirtied) })
 	n.turn.Store(n.turns)
+	signal(n.kick) // with the next entry, the others learn at once that the Epoch is committed; without one, Raft tells them 50 ms later
 	n.log.Info("this node leads", "epoch", own.String(), "term", n.machine.term)
 	n.changed()
 	return nil

@@ -70,7 +70,7 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 		return nil, err
 	}
 	p.who = who
-	l.join, l.clients, l.self = who.join, o.Clients, func() hello { return o.hello(who) }
+	l.join, l.clients, l.self = who.join, o.Clients, func() hello { return o.hello(who, p.logs) }
 	p.wire = newWire(l)
 	p.transport = p.wire
 	stores := p.close
@@ -86,8 +86,9 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 }
 
 // hello is what the node says of itself.
-func (o *Options) hello(who *identity) hello {
+func (o *Options) hello(who *identity, logs raft.LogStore) hello {
 	h := hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: max(int(who.inForce.Load()), 1)}
+	h.Last, _ = logs.LastIndex() // 0 after an error, which ends the node elsewhere
 	if o.Agree != nil {
 		h.Agree = o.Agree()
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,14 +136,30 @@ func TestNodesOnDisks(t *testing.T) {
 		}
 		nodes[i] = nil
 	}
-	for i := range nodes {
-		startOne(i, i == 0)
+	startOne(0, true)
+	if s := nodes[0].Status(); !s.Behind {
+		t.Errorf("a node that has heard nobody has caught up: %+v", s)
+	}
+	for i := 1; i < 3; i++ {
+		startOne(i, false)
 	}
 	decide("3")
+	until(t, "all have caught up", func() bool {
+		return !slices.ContainsFunc(nodes, func(n *Node) bool { s := n.Status(); return s.Behind || s.Unready() != "" })
+	})
 	until(t, "one state", func() bool {
 		first := tables[0].snapshot()
 		return first["k"] == ".1..2..3." && maps.Equal(first, tables[1].snapshot()) && maps.Equal(first, tables[2].snapshot())
 	})
+	n := nodes[leader()]
+	lags := Member{Voter: true, Client: "a client's address", server: "it has nothing"}
+	for name, m := range map[string]Member{
+		"it lags": lags, "this node": {Voter: true, Client: lags.Client, Self: true}, "no voter": {Client: lags.Client}, "it is down": {Voter: true},
+	} {
+		if n.holdsUp(m) != (name == "it lags") {
+			t.Errorf("%s: a node that leaves waits: %v", name, n.holdsUp(m))
+		}
+	}
 	members, err := nodes[1].Members()
 	if err != nil || len(members) != 3 || !members[2].Voter {
 		t.Errorf("%+v, %v", members, err)

@@ -2,9 +2,11 @@ package replication
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +31,67 @@ func TestHeartbeatsWaitTheirTurn(t *testing.T) {
 	}
 }
 
+// A peer that was started again gets a message although connections of its earlier run are in the pool.
+func TestPeerThatWasStartedAgain(t *testing.T) {
+	from, p := newWireOn(newPeer(t, "from", nil).layer), newPeer(t, "to", nil)
+	defer func() { _ = from.Close() }()
+	append1 := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, Addr: []byte("from")}, Term: 7, PrevLogEntry: 1}
+	for range 2 {
+		to := newWireOn(p.layer)
+		go func() {
+			rpc := <-to.Consumer()
+			rpc.Respond(&raft.AppendEntriesResponse{Term: 7, Success: true}, nil)
+		}()
+		var resp raft.AppendEntriesResponse
+		if err := from.AppendEntries("to@1", to.LocalAddr(), append1, &resp); err != nil || !resp.Success {
+			t.Errorf("%+v, %v", resp, err)
+		}
+		_ = to.Close()
+		p = newPeerAt(t, "to", p.address, nil, greetTimeout)
+	}
+}
+
+// What is sent again, and until when.
+func TestMessagesAreSentAgain(t *testing.T) {
+	errs := func(n int, err error) (all []error) {
+		for range n {
+			all = append(all, fmt.Errorf("a wrapped error: %w", err))
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		errs    []error // of the calls, before one that succeeds
+		patient bool
+		want    error
+		took    time.Duration
+	}{
+		"the pool is used up":    {errs(maxPool, io.EOF), false, nil, 0},
+		"no new connection":      {errs(maxPool+1, syscall.ECONNRESET), true, syscall.ECONNRESET, 0},
+		"an answer":              {errs(1, io.ErrUnexpectedEOF), true, io.ErrUnexpectedEOF, 0},
+		"nobody listens":         {errs(1, syscall.ECONNREFUSED), false, syscall.ECONNREFUSED, 0},
+		"the peer starts":        {errs(5, syscall.ECONNREFUSED), true, nil, 5 * redial},
+		"the peer does not come": {errs(redials+1, syscall.ECONNREFUSED), true, syscall.ECONNREFUSED, rpcTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began, calls := time.Now(), 0
+			err := (&wire{}).send(c.patient, func() error {
+				if calls++; calls <= len(c.errs) {
+					return c.errs[calls-1]
+				}
+				return nil
+			})
+			if !errors.Is(err, c.want) || time.Since(began) != c.took {
+				t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			}
+		})
+	}
+	stop := make(chan struct{})
+	close(stop)
+	if err := (&wire{stop: stop}).send(true, func() error { return syscall.ECONNREFUSED }); err == nil {
+		t.Error("a message is sent by a node that stops")
+	}
+}
+
 // With one request in flight there is no pipeline that could lock up.
 func TestNoPipeline(t *testing.T) {
 	w := newWireOn(newPeer(t, "a", nil).layer)
@@ -41,8 +104,17 @@ func TestNoPipeline(t *testing.T) {
 // Raft counts entries, where ours have up to 256 kB.
 func TestRaftIsGivenBytes(t *testing.T) {
 	c := (&Options{ID: "a", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}).config()
-	if c.MaxAppendEntries < 8 || c.MaxAppendEntries > 16 || c.BatchApplyCh || c.ShutdownOnRemove || c.SnapshotThreshold < 1<<40 {
+	if c.BatchApplyCh || c.ShutdownOnRemove || c.SnapshotThreshold < 1<<40 {
 		t.Errorf("%+v", c)
+	}
+	for _, want := range []struct{ entries, size, sent int }{{0, 0, 0}, {1, MaxRecord, 1}, {3, MaxRecord, 1}, {64, 10, 64}, {64, maxBatch, appendBytes / maxBatch}} {
+		args := raft.AppendEntriesRequest{}
+		for range want.entries {
+			args.Entries = append(args.Entries, &raft.Log{Data: make([]byte, want.size)})
+		}
+		if fit(&args); len(args.Entries) != want.sent {
+			t.Errorf("%d of %d entries of %d bytes are sent", len(args.Entries), want.entries, want.size)
+		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		k := newCluster(t, 8, 1)

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +21,18 @@ func (n *Node) askPeers() {
 		if err != nil {
 			return // Raft has stopped
 		}
+		goal := uint64(0)
 		for _, m := range members {
-			if !m.Self {
-				_, _, _ = n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout) // who does not answer is noted
+			if m.Self {
+				continue
+			}
+			if _, h, err := n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout); err == nil { // who does not answer is noted
+				goal = max(goal, h.Last, 1)
 			}
 		}
+		n.mu.Lock()
+		n.goal = cmp.Or(n.goal, goal)
+		n.mu.Unlock()
 		n.compare(members)
 		select {
 		case <-n.stop:
@@ -67,6 +75,7 @@ func (n *Node) Status() stats.Replication {
 		s.LastContact = 0
 	}
 	s.Differ = slices.Clone(n.differ.now)
+	s.Behind = !s.Leads && n.parts.wire != nil && (n.goal == 0 || n.applied < n.goal)
 	s.Current = !n.rebuilding && !n.failed
 	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
 	s.HashIndex, s.Hash = n.hashes.done.index, n.hashes.done.sum

@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -21,6 +22,8 @@ const (
 	succession = 5 * time.Second
 	// stuckTransfer is how long Raft may refuse entries because of a transfer.
 	stuckTransfer = 6 * time.Second
+	// laggards is how long a node that leaves waits for voters that have not caught up.
+	laggards = 2 * time.Second
 )
 
 var (
@@ -56,12 +59,29 @@ func (n *Node) Transfer(id string) error {
 
 // Leave transfers the leadership if this node leads, for a node that is about to stop. It returns nil if no other member could lead.
 func (n *Node) Leave() error {
+	n.awaitVoters()
 	n.leaving.Store(true)
 	err := n.Transfer("")
 	if errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoSuccessor) {
 		return nil
 	}
 	return err
+}
+
+// awaitVoters waits until all voters that answer have caught up, but not for long. Without this node, the others may need each of them to commit
+// anything.
+func (n *Node) awaitVoters() {
+	for range laggards / catchUpLook {
+		all, err := n.leading()
+		if err != nil || !slices.ContainsFunc(all, n.holdsUp) {
+			return
+		}
+		select {
+		case <-time.After(catchUpLook):
+		case <-n.stop:
+			return
+		}
+	}
 }
 
 // successor returns the member to which the leadership may be transferred.

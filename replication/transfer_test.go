@@ -77,8 +77,12 @@ func TestLeave(t *testing.T) {
 		defer k.close()
 		at := k.leader()
 		at.decide()
+		began := time.Now()
 		if err := at.node.Leave(); err != nil {
 			k.fail("%v", err)
+		}
+		if took := time.Since(began); took > 10*time.Millisecond { // of virtual time
+			k.fail("the node knows of its successor after %v", took)
 		}
 		next := k.leader()
 		if got, want := at.node.Leader(), "client-"+string(next.address); next == at || got != want {

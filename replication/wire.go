@@ -3,11 +3,14 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -21,6 +24,8 @@ import (
 type wire struct {
 	*raft.NetworkTransport
 	l *layer
+	// stop is closed when the node stops. It is set before Raft starts.
+	stop <-chan struct{}
 
 	mu sync.Mutex
 	// last is the last entry that each peer has said to have.
@@ -69,10 +74,53 @@ func listen(address string, certs *Certificates, log *slog.Logger) (*layer, erro
 	return l, nil
 }
 
+const (
+	// redial is how long entries wait for a peer on whose port nobody listens before it is called again, and redials how often. Raft
+	// waits longer after each failure, up to 10 s, and would leave a peer that is back without entries for that time.
+	redial  = 20 * time.Millisecond
+	redials = int(rpcTimeout / redial)
+	// appendBytes is about how many bytes of entries one message has.
+	appendBytes = 4 << 20
+)
+
+// send sends a message, which the peer may get twice. Connections in the pool that an earlier run of the peer has left are used up
+// first. A patient message waits for a peer that is starting.
+func (w *wire) send(patient bool, message func() error) error {
+	for pooled, calls := maxPool, redials; ; {
+		err := message()
+		switch {
+		case pooled > 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+			pooled--
+		case patient && calls > 0 && errors.Is(err, syscall.ECONNREFUSED):
+			calls--
+			select {
+			case <-time.After(redial):
+			case <-w.stop:
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// fit shortens a message to about appendBytes of entries, and at least one. Raft goes on behind the last entry that was sent.
+func fit(args *raft.AppendEntriesRequest) {
+	size := 0
+	for i, e := range args.Entries {
+		if size += len(e.Data); i > 0 && size > appendBytes {
+			args.Entries = args.Entries[:i]
+			return
+		}
+	}
+}
+
 // AppendEntries is what heartbeats are sent by, and notes what the peer has.
 func (w *wire) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	w.l.expects(id, to)
-	err := w.NetworkTransport.AppendEntries(id, to, args, resp)
+	fit(args)
+	heartbeat := args.PrevLogEntry == 0 && len(args.Entries) == 0
+	err := w.send(!heartbeat, func() error { return w.NetworkTransport.AppendEntries(id, to, args, resp) })
 	if err == nil && resp.Success {
 		w.mu.Lock()
 		w.last[id] = resp.LastLog
@@ -84,19 +132,19 @@ func (w *wire) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft
 // RequestVote asks a peer for its vote.
 func (w *wire) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	w.l.expects(id, to)
-	return w.NetworkTransport.RequestVote(id, to, args, resp)
+	return w.send(false, func() error { return w.NetworkTransport.RequestVote(id, to, args, resp) })
 }
 
 // RequestPreVote asks a peer whether it would vote for this node.
 func (w *wire) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	w.l.expects(id, to)
-	return w.NetworkTransport.RequestPreVote(id, to, args, resp)
+	return w.send(false, func() error { return w.NetworkTransport.RequestPreVote(id, to, args, resp) })
 }
 
 // TimeoutNow has a peer ask for votes at once.
 func (w *wire) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	w.l.expects(id, to)
-	return w.NetworkTransport.TimeoutNow(id, to, args, resp)
+	return w.send(false, func() error { return w.NetworkTransport.TimeoutNow(id, to, args, resp) })
 }
 
 // lastLog is the last entry that a peer has said to have, 0 if it has said nothing.

@@ -56,6 +56,16 @@ func TestClusterOfANode(t *testing.T) {
 		"CLUSTER SHARDS": `[["slots" [0 16383] "nodes" [` + fmt.Sprintf(node, me, 6, "master", 9, "online") + " " +
 			fmt.Sprintf(node, b, 7, "replica", 8, "online") + `]]]`,
 	})
+	// A node that has just started knows less than the others.
+	p.status.Behind = true
+	if got := c.do("CLUSTER", "SLOTS").Err(); got == nil || !strings.HasPrefix(got.Error(), "LOADING ") || ts.Ready() == nil {
+		t.Errorf("CLUSTER SLOTS: %v", got)
+	}
+	p.leader = "127.0.0.1:7"
+	if got := c.do("CLUSTER", "SLOTS").Err(); got != nil || ts.Ready() == nil || !strings.Contains(ts.Ready().Error(), "caught up") {
+		t.Errorf("CLUSTER SLOTS: %v, ready: %v", got, ts.Ready())
+	}
+	p.leader, p.status.Behind = "", false
 	if got := c.do("CLUSTER", "INFO").Text; !strings.Contains(got, "cluster_state:fail\r\n") || !strings.Contains(got, "cluster_slots_ok:0\r\n") {
 		t.Errorf("CLUSTER INFO: %s", got)
 	}

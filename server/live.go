@@ -39,8 +39,9 @@ func (srv *Server) Ready() error {
 		return errors.New("the state is being loaded")
 	}
 	if r := srv.opts.Replication; r != nil {
-		if s := r.Status(); !s.Serves() {
-			return errors.New(s.Unready())
+		s := r.Status()
+		if why := s.Unready(); why != "" {
+			return errors.New(why)
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ type Replication struct {
 	Leads   bool   // the node decides
 	Leader  string // where clients reach the node that decides, "" if this one knows of none
 	State   string // Raft's: follower, candidate, leader or shutdown
+	Behind  bool   // since its start, the node has not yet had all that the others had then
 	Current bool   // the table is what the log says up to Applied; false while it is rebuilt
 
 	Term                     uint64 // Raft's
@@ -39,9 +40,11 @@ type Replication struct {
 	Refused  uint64 // connections on the Raft port that were closed because of what they said, since the start
 }
 
-// Unready returns why the node serves nobody, "" if it does.
+// Unready returns why the node serves nobody, or why another one had better not stop now; "" if neither is so.
 func (r *Replication) Unready() string {
 	switch {
+	case r.Serves() && r.Behind:
+		return "this node has not yet caught up with the others"
 	case r.Serves():
 		return ""
 	case r.Members == 0:

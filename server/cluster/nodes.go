@@ -25,6 +25,7 @@ type (
 const (
 	ErrNoRaft    = "ERR this server stands alone: raft-addr is not set"
 	ErrNoCluster = "ERR This instance has cluster support disabled"
+	errBehind    = "LOADING this node has not yet caught up with the others"
 )
 
 // CLUSTER, for clients that know clusters. All slots are those of the node that decides; the others are its replicas. There is
@@ -65,12 +66,20 @@ func (r *Replication) shard(c *call) (s shard, ok bool) {
 	return s, true
 }
 
-// asked is shard for a client that asks for the nodes, and so knows clusters.
+// asked is shard for a client that asks for the nodes, and so knows clusters. A node that has just started and does not know who decides
+// replies with an error, and the client asks another one.
 func (r *Replication) asked(c *call) (s shard, ok bool) {
-	if s, ok = r.shard(c); ok && c.Client != nil {
+	if s, ok = r.shard(c); !ok {
+		return s, false
+	}
+	if c.Client != nil {
 		c.Client.KnowsClusters()
 	}
-	return s, ok
+	if s.Behind && s.Leader == "" {
+		c.Fail(errBehind)
+		return s, false
+	}
+	return s, true
 }
 
 // roleOf returns what Redis calls the role of a node.

@@ -124,10 +124,19 @@ func (r *replica) leave() {
 	if r == nil || r.node.Load() == nil {
 		return
 	}
-	if err := r.node.Load().Leave(); err != nil {
+	node := r.node.Load()
+	led := node.Turn() != 0
+	switch err := node.Leave(); {
+	case err != nil:
 		r.p.log.Warn("the node stops while it leads: clients wait until another one is elected", "err", err)
+	case led && node.Turn() == 0:
+		time.Sleep(parting)
 	}
 }
+
+// parting is for how long a node that has led serves on when another one leads. Meanwhile busy clients that know clusters are told so, and
+// have left when their connection ends.
+const parting = 100 * time.Millisecond
 
 func (r *replica) close() error {
 	if r == nil || r.node.Load() == nil {
