@@ -45,6 +45,8 @@ type Snapshot struct {
 	// a mistake.
 	Rules        []Rule
 	RulesProblem bool
+	// Checks has how long the checks in each namespace took.
+	Checks []Checks
 
 	// DecisionLog reports whether decisions are logged, DecisionsLogged and DecisionsDropped how many were, and
 	// how many were not because the file was too slow or could not be written.
@@ -57,6 +59,12 @@ type Rule struct {
 	Namespace, Name string
 	Mode            string // enforce, shadow, off
 	stats.Rule
+}
+
+// Checks has how long the checks in a namespace took.
+type Checks struct {
+	Namespace string
+	Latency   stats.Histogram
 }
 
 // Config describes the reloads of the configuration.

@@ -113,6 +113,7 @@ func (c *compiler) namespace(doc *namespaceDoc) {
 		}
 	}
 	ns.index = makeIndex(len(ns.rules), func(i int) ([]condition, []int32) { return ns.rules[i].conditions, ns.rules[i].key })
+	ns.Index = len(c.set.namespaces)
 	c.set.namespaces = append(c.set.namespaces, ns)
 	c.set.byName[ns.name] = ns
 	for i, r := range ns.rules {

@@ -67,6 +67,9 @@ type Namespace struct {
 	rules  []*Rule
 	fields map[string]int32 // the numbers of the fields that the rules name
 	index  index            // of the rules' conditions
+
+	// Index is the namespace's place among Set.Namespaces.
+	Index int
 }
 
 // Name returns the namespace's name.

@@ -57,7 +57,10 @@ namespaces:
 			t.Fatalf("in a transaction\n got %s\nwant %s", got, want)
 		}
 	}
-	for _, words := range [][]string{{"RL.RULES", "STATS"}, {"RL.RULES", "INFO", "a", "each", "u", "x"}, {"DBSIZE"}} {
+	if got, want := figures(other), figures(plain); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, words := range [][]string{{"RL.RULES", "INFO", "a", "each", "u", "x"}, {"DBSIZE"}} {
 		if got, want := line(many.do(words...)), line(one.do(words...)); got != want {
 			t.Errorf("%q\n got %s\nwant %s", words, got, want)
 		}

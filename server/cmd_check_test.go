@@ -208,7 +208,7 @@ namespaces:
 		t.Errorf("got %s, want %s", got, want)
 	}
 	got := line(c.do("RL.RULES", "STATS", "a"))
-	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "since" 1600000000]`; !strings.Contains(got, want) {
+	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "since" 1600000000 "namespace_checks" 10 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
 		t.Error(got)
 	}
 }
@@ -233,8 +233,8 @@ func TestRuleTotalsGoOn(t *testing.T) {
 	c.do("RL.CHECK", "a", "0")
 	stats := line(c.do("RL.RULES", "STATS"))
 	for _, want := range []string{
-		`"name" "x" "mode" "enforce" "allowed" 6 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000]`,
-		`"name" "y" "mode" "shadow" "allowed" 6 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000]`,
+		`"name" "x" "mode" "enforce" "allowed" 6 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000 `,
+		`"name" "y" "mode" "shadow" "allowed" 6 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600000000 `,
 		`"name" "z" "mode" "enforce" "allowed" 0 "near_limit" 0 `,
 	} {
 		if !strings.Contains(stats, want) {
@@ -247,8 +247,51 @@ func TestRuleTotalsGoOn(t *testing.T) {
 	if _, err := after.rules.Load([]byte(strings.Replace(text, "name: x", "name: x2", 1))); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600003600]`; !strings.Contains(got, want) {
+	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600003600 "namespace_checks" 2 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
 		t.Errorf("%s\nhas no %s", got, want)
+	}
+}
+
+// The checks in a namespace are timed, however they come, but for those in a transaction. A namespace that stays keeps its
+// times; there is a bound on how many have some.
+func TestChecksAreTimed(t *testing.T) {
+	text := "{version: 1, namespaces: {a: [{name: x, limit: 50/h}], b: [{name: x, limit: 1/h}]"
+	ts := withRules(t, text+"}}")
+	c := ts.client()
+	var pipeline []byte
+	for _, words := range []string{"a 0", "b 0", "a 0 PEEK", "b 0", "b 0 NOSUCH", "c 0", "a 0 WAIT 1s"} {
+		pipeline = append(pipeline, encode(append([]string{"RL.CHECK"}, strings.Fields(words)...)...)...)
+		pipeline = append(pipeline, encode("RL.TAKE", "k", "GCRA", "1/s")...)
+	}
+	c.raw(string(pipeline))
+	c.steps(ts, [2]string{"MULTI", "OK"}, [2]string{"RL.CHECK a 0", "QUEUED"})
+	c.do("EXEC")
+	c.do("CONFIG", "SET", "slowlog-log-slower-than", "1")
+	c.do("RL.CHECK", "b", "0") // is timed by itself
+	if _, err := ts.Do(t.Context(), []byte("RL.CHECK"), []byte("a"), []byte("0")); err != nil {
+		t.Fatal(err)
+	}
+	counts := func() (all []string) {
+		for _, ns := range ts.rules.Times() {
+			all = append(all, fmt.Sprint(ns.Namespace, ns.Count()))
+		}
+		return all
+	}
+	if got := fmt.Sprint(counts()); got != "[a4 b3]" {
+		t.Error(got)
+	}
+	for i := range 120 {
+		text += fmt.Sprintf(", n%d: [{name: x, limit: 1/h}]", i)
+	}
+	if _, err := ts.rules.Load([]byte(strings.Replace(text, "b:", "z:", 1) + "}}")); err != nil {
+		t.Fatal(err)
+	}
+	if all := counts(); len(all) != 100 || all[0] != "a4" || all[1] != "z0" {
+		t.Error(all)
+	}
+	c.do("RL.CHECK", "n119", "0")
+	if got := line(c.do("RL.RULES", "STATS", "n119")); !strings.Contains(got, `"allowed" 1 `) || !strings.Contains(got, `"namespace_checks" 0 "namespace_p50_usec" 0 `) {
+		t.Error(got)
 	}
 }
 

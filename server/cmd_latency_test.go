@@ -14,10 +14,10 @@ func TestLatencyHistogram(t *testing.T) {
 	ttl := ts.table.find([]byte("TTL"))
 	get := ts.table.find([]byte("CONFIG")).sub([]byte("GET"))
 	for _, ns := range []int64{1, 1000, 1001, 2000, 2001, 4000, 4001, 9_000_000} {
-		ts.counts.Stripe(0).Record(ttl.ID, ns, false)
+		ts.counts.Stripe(0).Record(ttl.ID, nil, ns, false)
 	}
-	ts.counts.Stripe(1).Record(ttl.ID, 900, false)
-	ts.counts.Stripe(1).Record(get.ID, int64(time.Hour), false)
+	ts.counts.Stripe(1).Record(ttl.ID, nil, 900, false)
+	ts.counts.Stripe(1).Record(get.ID, nil, int64(time.Hour), false)
 	ts.counts.Stripe(1).Reject(ts.table.find([]byte("TYPE")).ID) // rejected is not called
 	const (
 		ttlWant = `"ttl" ["calls" 9 "histogram_usec" [1 3 2 5 4 7 8 8 16384 9]]`
@@ -55,7 +55,7 @@ func TestLatencyEvents(t *testing.T) {
 	if got := c.do("LATENCY", "DOCTOR").Text; !strings.HasPrefix(got, "Every command answers within 10ms") {
 		t.Error(got)
 	}
-	ts.counts.Stripe(0).Record(ts.table.find([]byte("KEYS")).ID, 20_000_000, false)
+	ts.counts.Stripe(0).Record(ts.table.find([]byte("KEYS")).ID, nil, 20_000_000, false)
 	if got := c.do("LATENCY", "DOCTOR").Text; !strings.Contains(got, "- keys: ") || strings.Contains(got, "- latency|") {
 		t.Error(got)
 	}

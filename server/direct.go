@@ -108,7 +108,7 @@ func (c *call) runAlone(special uint32) (away bool) {
 		return false
 	}
 	c.cmd.Run(c)
-	stripe.Record(c.cmd.ID, srv.clock.Now()-c.Now, c.Failed)
+	stripe.Record(c.cmd.ID, c.Latency, srv.clock.Now()-c.Now, c.Failed)
 	if special&specialMonitor != 0 && c.cmd.Flags&spec.SkipMonitor == 0 {
 		srv.monitors.feed(c, c.cmd, c.Args)
 	}

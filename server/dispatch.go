@@ -65,7 +65,7 @@ func (s *session) executeOne(args [][]byte) {
 // invoke runs cmd and counts it.
 func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	c := &s.call
-	c.cmd, c.Args, c.Failed = cmd, args, false
+	c.cmd, c.Args, c.Failed, c.Latency = cmd, args, false, nil
 	mark := len(c.Out)
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
@@ -91,7 +91,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 	default:
 		took := s.srv.clock.Now() - start
 		s.slow += took
-		s.stripe.Record(cmd.ID, took, c.Failed)
+		s.stripe.Record(cmd.ID, c.Latency, took, c.Failed)
 		s.offerSlow(cmd, args, took)
 		if special&specialTimeEach != 0 {
 			s.srv.offerLatency(cmd, c.Now, took)
@@ -102,7 +102,7 @@ func (s *session) invoke(cmd *command, args [][]byte, special uint32) {
 // invokePlan is invoke for a command that has a plan, while mayQueue holds.
 func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 	c := &s.call
-	c.cmd, c.Failed = cmd, false
+	c.cmd, c.Failed, c.Latency = cmd, false, nil
 	mark := len(c.Out)
 	if cmd != s.pub.lastCmd.Load() {
 		s.pub.lastCmd.Store(cmd)
@@ -114,9 +114,10 @@ func (s *session) invokePlan(cmd *command, p *request.Plan, key []byte) {
 
 // count adds the command that has just run to the counts of its batch.
 func (s *session) count() {
-	if !s.tally.Add(s.call.cmd.ID, s.call.Failed) {
+	c := &s.call
+	if !s.tally.Add(c.cmd.ID, c.Latency, c.Failed) {
 		s.addTally()
-		s.tally.Add(s.call.cmd.ID, s.call.Failed)
+		s.tally.Add(c.cmd.ID, c.Latency, c.Failed)
 	}
 }
 

@@ -322,7 +322,7 @@ func (c *call) execAll(m *multi) {
 		}
 		begin = q.end
 		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
-		c.client.stripe.Record(q.cmd.ID, 0, c.Failed)
+		c.client.stripe.Record(q.cmd.ID, nil, 0, c.Failed)
 	}
 	c.Failed = false
 }

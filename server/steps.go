@@ -91,7 +91,7 @@ func (s *session) stepOn(st *stepping) bool {
 	}
 	s.stepping = nil
 	s.pub.stepMemory.Store(0)
-	s.stripe.Record(st.cmd.ID, st.took, st.failed)
+	s.stripe.Record(st.cmd.ID, nil, st.took, st.failed)
 	s.noteSlow(st.args, st.took)
 	s.call.Out = append(s.call.Out, st.reply...)
 	return true

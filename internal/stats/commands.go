@@ -45,19 +45,20 @@ type Stripe struct {
 	Reads    atomic.Uint64
 	In, Out  atomic.Uint64
 	commands []command
+	n        int // its number
 	_        [64]byte
 }
 
 type command struct {
-	rejected, failed, ns atomic.Uint64
-	hist                 [Buckets]atomic.Uint64
+	rejected, failed atomic.Uint64
+	latency          durations
 }
 
 // NewCounters returns counters for commands numbered from 0.
 func NewCounters(stripes, commands int) *Counters {
 	c := &Counters{stripes: make([]Stripe, stripes)}
 	for i := range c.stripes {
-		c.stripes[i].commands = make([]command, commands)
+		c.stripes[i].commands, c.stripes[i].n = make([]command, commands), i
 	}
 	return c
 }
@@ -75,10 +76,7 @@ func (c *Counters) Command(id int) Command {
 		cmd := &c.stripes[i].commands[id]
 		sum.Rejected += cmd.rejected.Load()
 		sum.Failed += cmd.failed.Load()
-		sum.Latency.Sum += cmd.ns.Load()
-		for b := range cmd.hist {
-			sum.Latency.Buckets[b] += cmd.hist[b].Load()
-		}
+		cmd.latency.addTo(&sum.Latency)
 	}
 	return sum
 }
@@ -92,8 +90,8 @@ func (c *Counters) Traffic() Traffic {
 		sum.In += s.In.Load()
 		sum.Out += s.Out.Load()
 		for id := range s.commands {
-			for b := range s.commands[id].hist {
-				sum.Calls += s.commands[id].hist[b].Load()
+			for b := range s.commands[id].latency.buckets {
+				sum.Calls += s.commands[id].latency.buckets[b].Load()
 			}
 		}
 	}
@@ -106,9 +104,9 @@ func (s *Stripe) Reject(id int) { s.commands[id].rejected.Add(1) }
 // Fail counts an error for a call that was already counted as successful.
 func (s *Stripe) Fail(id int) { s.commands[id].failed.Add(1) }
 
-// Record counts one call that took ns nanoseconds.
-func (s *Stripe) Record(id int, ns int64, failed bool) {
-	calls := row{id: id, calls: 1}
+// Record counts one call that took ns nanoseconds. It counts it in also, too, unless that is nil.
+func (s *Stripe) Record(id int, also *Latency, ns int64, failed bool) {
+	calls := row{id: id, also: also, calls: 1}
 	if failed {
 		calls.failed = 1
 	}
@@ -118,10 +116,12 @@ func (s *Stripe) Record(id int, ns int64, failed bool) {
 // add counts calls that each took the given nanoseconds.
 func (s *Stripe) add(r row, each int64) {
 	cmd := &s.commands[r.id]
-	cmd.ns.Add(uint64(each) * uint64(r.calls))
-	cmd.hist[Bucket(each)].Add(uint64(r.calls))
+	cmd.latency.add(each, r.calls)
 	if r.failed > 0 {
 		cmd.failed.Add(uint64(r.failed))
+	}
+	if l := r.also; l != nil {
+		l.parts[s.n%len(l.parts)].add(each, r.calls)
 	}
 }
 
@@ -134,20 +134,21 @@ type Tally struct {
 
 type row struct {
 	id            int
+	also          *Latency // counts the calls too; nil: none does
 	calls, failed uint32
 }
 
 // Empty reports whether nothing has been counted since the last Flush.
 func (t *Tally) Empty() bool { return t.n == 0 }
 
-// Add counts one call. It returns false if the tally is full; then call Flush first.
-func (t *Tally) Add(id int, failed bool) bool {
+// Add counts one call, in also too unless that is nil. It returns false if the tally is full; then call Flush first.
+func (t *Tally) Add(id int, also *Latency, failed bool) bool {
 	var f uint32
 	if failed {
 		f = 1
 	}
 	for i := t.n - 1; i >= 0; i-- {
-		if t.rows[i].id == id {
+		if t.rows[i].id == id && t.rows[i].also == also {
 			t.rows[i].calls++
 			t.rows[i].failed += f
 			return true
@@ -156,7 +157,7 @@ func (t *Tally) Add(id int, failed bool) bool {
 	if t.n == len(t.rows) {
 		return false
 	}
-	t.rows[t.n] = row{id: id, calls: 1, failed: f}
+	t.rows[t.n] = row{id: id, also: also, calls: 1, failed: f}
 	t.n++
 	return true
 }

@@ -36,10 +36,14 @@ func (h *Histogram) Count() uint64 {
 	return n
 }
 
-// Quantile returns the upper bound, in ns, of the bucket with the quantile q, from 0 to 1.
+// Quantile returns the upper bound, in ns, of the bucket with the quantile q, from 0 to 1; 0 if nothing was counted.
 func (h *Histogram) Quantile(q float64) int64 {
+	all := h.Count()
+	if all == 0 {
+		return 0
+	}
 	var n uint64
-	least := q * float64(h.Count())
+	least := q * float64(all)
 	for i, b := range h.Buckets {
 		n += b
 		if float64(n) >= least {

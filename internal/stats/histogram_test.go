@@ -50,17 +50,17 @@ func TestBucketIsTheFirstThatFits(t *testing.T) {
 
 // The commands of a pipeline count with the mean of their batch, and the counts add up over the stripes.
 func TestTally(t *testing.T) {
-	c := NewCounters(3, 20)
+	c, also := NewCounters(3, 20), NewLatency(2)
 	for stripe := range 4 { // the last one is the first again
 		var tally Tally
 		for id := range 8 {
 			for range id + 1 {
-				if !tally.Add(id, id == 7) {
+				if !tally.Add(id, also, id == 7) {
 					t.Fatal("a tally has 8 rows")
 				}
 			}
 		}
-		if tally.Add(8, false) || tally.Empty() {
+		if tally.Add(8, nil, false) || tally.Add(7, nil, false) || tally.Empty() {
 			t.Fatal("there was room for a ninth")
 		}
 		tally.Flush(c.Stripe(stripe), 36_000) // 36 calls
@@ -68,7 +68,7 @@ func TestTally(t *testing.T) {
 			t.Fatal("Flush left something")
 		}
 	}
-	c.Stripe(5).Record(19, 5_000, true)
+	c.Stripe(5).Record(19, also, 5_000, true)
 	c.Stripe(0).Reject(19)
 	got, want := c.Command(7), Command{Failed: 32, Latency: Histogram{Buckets: [Buckets]uint64{32}, Sum: 32_000}}
 	if got != want {
@@ -79,6 +79,9 @@ func TestTally(t *testing.T) {
 	}
 	if got = c.Command(7).Since(want); got != (Command{}) {
 		t.Errorf("since then: %+v", got)
+	}
+	if h := also.Sum(); h != (Histogram{Buckets: [Buckets]uint64{4 * 36, 0, 0, 1}, Sum: 4*36_000 + 5_000}) {
+		t.Errorf("what else counted them: %+v", h)
 	}
 	if n := c.Traffic().Calls; n != 4*36+1 {
 		t.Errorf("%d calls", n)

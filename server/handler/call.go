@@ -31,9 +31,11 @@ type Call struct {
 	Place  engine.Place   // where the engine found the key; zero if it was not asked
 	// Resolved is what Row.Resolve has returned for a command in EXEC.
 	Resolved any
-	Holds    int64 // bytes that the handler holds between two steps
-	Lane     int   // the number of the client's counters; 0 for no client
-	Ran      int   // decisions, or work that takes as long, since the last look at the clock
+	// Latency counts how long the command takes, beside the counters of all commands; nil: nothing does.
+	Latency *stats.Latency
+	Holds   int64 // bytes that the handler holds between two steps
+	Lane    int   // the number of the client's counters; 0 for no client
+	Ran     int   // decisions, or work that takes as long, since the last look at the clock
 }
 
 // Parts are the parts of the server that handlers use.

@@ -51,7 +51,8 @@ type Book struct {
 	working  atomic.Int32 // commands that change the rules or read their file, or wait for that
 	mu       sync.Mutex   // held while the rules change
 	counters map[string]*stats.RuleCounters
-	problem  atomic.Pointer[string] // why the last change failed; nil: it did not
+	latency  map[string]*stats.Latency // by namespace
+	problem  atomic.Pointer[string]    // why the last change failed; nil: it did not
 	changes  atomic.Uint64
 	failures atomic.Uint64
 }
@@ -60,12 +61,17 @@ type Book struct {
 type inForce struct {
 	set      *rules.Set
 	counters []*stats.RuleCounters // by Rule.Index
+	latency  []*stats.Latency      // by Namespace.Index, of the first maxTimed
 	since    int64                 // when they came into force, ns of Unix time
 }
 
+// maxTimed is how many namespaces have figures of how long their checks take. A file may have more namespaces than
+// a Prometheus should have histograms.
+const maxTimed = 100
+
 // New returns a Book without rules.
 func New(o Options) *Book {
-	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}}
+	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}, latency: map[string]*stats.Latency{}}
 	secret := new([16]byte)
 	rand.Read(secret[:])
 	b.secret.Store(secret)
@@ -119,6 +125,15 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 		next.counters[i] = b.counters[path]
 	}
 	maps.DeleteFunc(b.counters, func(path string, _ *stats.RuleCounters) bool { return !there[path] })
+	timed := map[string]*stats.Latency{}
+	for _, ns := range set.Namespaces()[:min(len(set.Namespaces()), maxTimed)] {
+		l := b.latency[ns.Name()]
+		if l == nil {
+			l = stats.NewLatency(b.Lanes)
+		}
+		timed[ns.Name()], next.latency = l, append(next.latency, l)
+	}
+	b.latency = timed
 	b.force.Store(next)
 	b.changes.Add(1)
 	b.problem.Store(nil)
@@ -194,6 +209,24 @@ func (b *Book) Set() *rules.Set { return b.force.Load().set }
 type Figures struct {
 	Rule   *rules.Rule
 	Counts stats.Rule
+}
+
+// Times are how long the checks in a namespace took.
+type Times struct {
+	Namespace string
+	stats.Histogram
+}
+
+// Times returns how long the checks in each of the first 100 namespaces took since the start of the process, or since the
+// namespace was there. Waiting is not included, nor are checks in transactions and scripts.
+func (b *Book) Times() []Times { return b.force.Load().times() }
+
+func (f *inForce) times() []Times {
+	all := make([]Times, len(f.latency))
+	for i, ns := range f.set.Namespaces()[:len(all)] {
+		all[i] = Times{ns.Name(), f.latency[i].Sum()}
+	}
+	return all
 }
 
 // Status says where the rules in force come from, for INFO and metrics.

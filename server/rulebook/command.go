@@ -29,6 +29,9 @@ func (b *Book) runCheck(c *call) {
 		c.Fail(text)
 		return
 	}
+	if k.ns.Index < len(k.force.latency) {
+		c.Latency = k.force.latency[k.ns.Index]
+	}
 	if k.wait >= 0 {
 		b.ask(c, k, c.Args, nil)
 		return

@@ -222,13 +222,19 @@ func (b *Book) stats(c *call) {
 	if ns != nil {
 		list = ns.Rules()
 	}
+	times := f.times()
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
 		sum := f.counters[r.Index].Totals()
+		var took Times
+		if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(times) {
+			took = times[i]
+		}
 		c.Fields("namespace", r.Namespace, "name", r.Name, "mode", r.Mode.String(),
 			"allowed", sum.Allowed, "near_limit", sum.Near, "limited", sum.Limited, "shadow_limited", sum.ShadowLimited,
-			"candidate_limited", sum.CandidateLimited, "since", sum.Since/1e9)
+			"candidate_limited", sum.CandidateLimited, "since", sum.Since/1e9,
+			"namespace_checks", took.Count(), "namespace_p50_usec", took.Quantile(0.5)/1000, "namespace_p99_usec", took.Quantile(0.99)/1000)
 	}, nil)
 }
 

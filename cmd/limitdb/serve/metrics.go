@@ -29,6 +29,9 @@ func (p *process) snapshot() observe.Snapshot {
 	for _, r := range p.server.Rules().Figures() {
 		s.Rules = append(s.Rules, observe.Rule{Namespace: r.Rule.Namespace, Name: r.Rule.Name, Mode: r.Rule.Mode.String(), Rule: r.Counts})
 	}
+	for _, t := range p.server.Rules().Times() {
+		s.Checks = append(s.Checks, observe.Checks{Namespace: t.Namespace, Latency: t.Histogram})
+	}
 	if p.decisionLog != nil {
 		s.DecisionLog = true
 		s.DecisionsLogged, s.DecisionsDropped = p.decisionLog.Counts()
