@@ -38,10 +38,9 @@ type Reader struct {
 	size    int    // the length of the command before
 	inPlace bool   // buf is what Feed got
 
-	args  [][]byte // returned by Next
-	alike alike    // the next commands that need no parsing
-	at    progress
-	err   *ProtocolError
+	args [][]byte // returned by Next
+	at   progress
+	err  *ProtocolError
 }
 
 // What a Reader may keep between rounds, and how it begins.
@@ -72,9 +71,6 @@ func (r *Reader) Feed(b []byte) {
 // commands (an empty line, *0, *-1). An error is a *ProtocolError and final: the stream cannot be read any
 // further.
 func (r *Reader) Next() (args [][]byte, err error) {
-	if r.alike.left > 0 {
-		return r.nextAlike(), nil
-	}
 	for {
 		b := r.buf[r.start:]
 		if len(b) > 0 && b[0] == '*' && r.at.left|r.at.scanned == 0 {
@@ -178,6 +174,16 @@ func (r *Reader) Prepend(b []byte) bool {
 	return true
 }
 
+// Unread puts the last n bytes of the commands that were read in this round back: Next returns them again.
+func (r *Reader) Unread(n int) {
+	if n > r.start { // pull has gone on from own to what Feed got
+		r.buf, r.rest, r.inPlace = r.own, r.buf, false
+		r.start += len(r.own)
+	}
+	r.start -= n
+	r.at = progress{}
+}
+
 // roomFor returns own, emptied, or a new buffer if own is too small for n bytes or much too large.
 func roomFor(own []byte, n int) []byte {
 	if cap(own) < n || cap(own) > max(4*n, 4*minOwn) {
@@ -188,7 +194,6 @@ func roomFor(own []byte, n int) []byte {
 
 // dropArgs clears the slice of arguments, so that it keeps no buffer alive.
 func (r *Reader) dropArgs() {
-	r.alike.left = 0
 	if cap(r.args) > maxOldArgs {
 		r.args = nil
 		return

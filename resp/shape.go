@@ -1,48 +1,64 @@
 package resp
 
-// A Shape is everything in a command but its second argument, the key. Clients often send the same command
+// A Shape is everything in a command but its key. Clients often send the same command
 // for one key after the other; NextOf reads such a command without slicing it up. The zero value is the shape
 // of no command.
 type Shape struct {
-	head, tail []byte // what comes before and after the key, with its length and line end
-	args, bulk int    // the number of arguments, and the length of the longest other than the key
+	head, tail []byte   // what comes before and after the key, with its length and line end
+	args       [][]byte // the arguments, in head and tail; nil for the key
+	key, bulk  int      // the index of the key, and the length of the longest argument other than the key
 }
 
-// maxShape is the maximum size of a Shape, in bytes.
-const maxShape = 256
+const (
+	// maxShape is the maximum size of a Shape, in bytes.
+	maxShape = 256
+	// maxShapeArgs is the maximum number of its arguments.
+	maxShapeArgs = 16
+)
 
-// Shape stores in s the shape of the command that Next has just returned, and reports whether the command has
-// one: it is not inline, has a second argument, and has at most 256 bytes without that argument. Otherwise it
-// empties s, but keeps its memory.
-func (r *Reader) Shape(s *Shape) bool {
-	s.head, s.tail = s.head[:0], s.tail[:0]
+// Shape stores in s the shape of the command that Next has just returned, whose argument key is the key, and reports
+// whether the command has one: it is not inline, has at most 16 arguments, and has at most 256 bytes without the key.
+// Otherwise it empties s, but keeps its memory.
+func (r *Reader) Shape(s *Shape, key int) bool {
+	s.head, s.tail, s.args, s.key, s.bulk = s.head[:0], s.tail[:0], s.args[:0], key, 0
 	b := r.buf[r.start-r.size : r.start]
 	if len(b) == 0 || b[0] != '*' {
 		return false
 	}
-	count, i := cutNumber(b, 1)
-	if i == 0 || count < 2 {
+	count, first := cutNumber(b, 1)
+	at := first
+	for range key {
+		_, at = argument(b, at)
+	}
+	_, end := argument(b, at)
+	if end == 0 || count > maxShapeArgs || at+len(b)-end > maxShape {
 		return false
 	}
-	s.args, s.bulk = count, 0
-	keyAt, tailAt := 0, 0
-	for k := range count {
-		n, from := cutNumber(b, i+1)
-		if from == 0 {
-			return false
-		}
-		if k == 1 {
-			keyAt, tailAt = i, from+n+2
-		} else {
-			s.bulk = max(s.bulk, n)
-		}
-		i = from + n + 2
+	s.head, s.tail = append(s.head, b[:at]...), append(s.tail, b[end:]...)
+	for at = first; at < len(s.head); {
+		at = s.add(s.head, at)
 	}
-	if keyAt+len(b)-tailAt > maxShape {
-		return false
+	s.args = append(s.args, nil)
+	for at = 0; at < len(s.tail); {
+		at = s.add(s.tail, at)
 	}
-	s.head, s.tail = append(s.head, b[:keyAt]...), append(s.tail, b[tailAt:]...)
 	return true
+}
+
+// add adds the argument at an offset of part, which is head or tail, and returns the offset behind it.
+func (s *Shape) add(part []byte, at int) (next int) {
+	arg, next := argument(part, at)
+	s.args, s.bulk = append(s.args, arg), max(s.bulk, len(arg))
+	return next
+}
+
+// Append appends the arguments of a command of the shape to args, as Next would return them. They are valid until the
+// next call of Reader.Shape for s.
+func (s *Shape) Append(args [][]byte, key []byte) [][]byte {
+	at := len(args) + s.key
+	args = append(args, s.args...)
+	args[at] = key
+	return args
 }
 
 // NextOf returns the key of the next command, as Next would return it, if the command has the shape s, its
@@ -54,23 +70,43 @@ func (r *Reader) NextOf(s *Shape, most int) (key []byte) {
 		return nil
 	}
 	// step has not begun this command, since it lies whole in the buffer.
-	if s.args > r.Limits.Args || s.bulk > r.Limits.Bulk {
+	if len(s.args) > r.Limits.Args || s.bulk > r.Limits.Bulk {
 		return nil
 	}
-	n, from := cutNumber(b, head+1)
-	size := from + n + 2 + len(s.tail)
-	if b[head] != '$' || from == 0 || n > min(most, r.Limits.Bulk) || size > min(len(b), r.Limits.Query) {
+	key, end := argument(b, head)
+	size := end + len(s.tail)
+	if end == 0 || len(key) > min(most, r.Limits.Bulk) || size > min(len(b), r.Limits.Query) || string(b[end:size]) != string(s.tail) {
 		return nil
 	}
-	end := from + n
-	if b[end] != '\r' || b[end+1] != '\n' || string(b[end+2:size]) != string(s.tail) {
-		return nil
-	}
-	if n > 0 && b[from] == 0 {
+	if len(key) > 0 && key[0] == 0 {
 		return nil // it may be one that the caller reserves
 	}
 	r.start += size
 	r.size = size
-	r.alike.left = 0
-	return b[from:end:end]
+	return key
+}
+
+// argument returns the argument whose header is at an offset of b, and the offset behind it; 0 if it is not whole, or
+// if at is 0 and b does not begin with one.
+func argument(b []byte, at int) (arg []byte, next int) {
+	if len(b)-at < len("$0\r\n\r\n") || b[at] != '$' {
+		return nil, 0
+	}
+	// Nearly every argument is shorter than 100 bytes.
+	d, n, from := b[at+1]-'0', 0, 0
+	switch {
+	case d <= 9 && b[at+2] == '\r' && b[at+3] == '\n':
+		n, from = int(d), at+4
+	case d-1 <= 8 && b[at+2]-'0' <= 9 && b[at+3] == '\r' && b[at+4] == '\n':
+		n, from = int(d)*10+int(b[at+2]-'0'), at+5
+	default:
+		if n, from = cutNumber(b, at+1); from == 0 {
+			return nil, 0
+		}
+	}
+	to := from + n
+	if n > len(b)-from-2 || b[to] != '\r' || b[to+1] != '\n' {
+		return nil, 0
+	}
+	return b[from:to:to], to + 2
 }

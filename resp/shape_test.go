@@ -16,6 +16,7 @@ func TestShapesReadTheSame(t *testing.T) {
 		string(command("SET", "k", "w")), string(command("PING")), "*2\r\n$3\r\nGET\r\n$3\r\nkex\r\n", "*2\r\n$3\r\nGET\r\n$03\r\nkex\r\n",
 		"*2\r\n$3\r\nGET\r\n$3\r\nke\r\n", "*02\r\n$3\r\nGET\r\n$3\r\nkey\r\n", "GET key\r\n", "*0\r\n", "\r\n", "*2\r\n$3\r\nGET\r\n$3\r\nkey\n\n",
 		string(command("MSET", "k", "v", "w")), string(command("GET", "a key of 20 bytes...")), string(command("SET", "k", "a value of 20 bytes.")), string(command("SET", "twelve bytes", "twelve bytes")),
+		string(command("EVALSHA", "5ha", "1", "k", "60")), string(command("EVALSHA", "5ha", "1", "other", "60")), string(command("EVALSHA", "5ha", "1", "k", "61")),
 		string(command("SET", "a key of 100 bytes...........................................................................................", "v")),
 	}
 	matched := 0
@@ -28,7 +29,7 @@ func TestShapesReadTheSame(t *testing.T) {
 		plain, quick := &Reader{}, &Reader{}
 		var shape Shape
 		most := rapid.SampledFrom([]int{2, 50, 1000}).Draw(t, "longest key")
-		var last []string // the command of shape
+		at := rapid.SampledFrom([]int{1, 3}).Draw(t, "key")
 		for len(stream) > 0 {
 			n := rapid.IntRange(1, len(stream)).Draw(t, "read")
 			plain.Feed(stream[:n])
@@ -42,9 +43,8 @@ func TestShapesReadTheSame(t *testing.T) {
 					if len(key) > most {
 						t.Fatalf("a key of %d bytes", len(key))
 					}
-					last[1] = string(key)
-					if !slices.Equal(last, texts(want)) {
-						t.Fatalf("NextOf: %q, want %q", last, want)
+					if got := shape.Append(nil, key); !slices.EqualFunc(got, want, slices.Equal[[]byte]) {
+						t.Fatalf("NextOf: %q, want %q", got, want)
 					}
 					continue
 				}
@@ -55,9 +55,7 @@ func TestShapesReadTheSame(t *testing.T) {
 				if got == nil {
 					break
 				}
-				if quick.Shape(&shape) {
-					last = texts(got)
-				}
+				quick.Shape(&shape, at)
 			}
 			plain.Keep()
 			quick.Keep()
@@ -107,5 +105,53 @@ func (r *Reader) shapeOf(c []byte, s *Shape) bool {
 	if args, err := r.Next(); args == nil || err != nil {
 		return false
 	}
-	return r.Shape(s)
+	return r.Shape(s, 1)
+}
+
+// Next returns again what Unread has put back, wherever the stream is cut into reads.
+func TestUnread(t *testing.T) {
+	pieces := []string{string(command("GET", "k")), "PING a\r\n", "*0\r\n", "\r\n", string(command("SET", "k", strings.Repeat("x", 30)))}
+	rapid.Check(t, func(t *rapid.T) {
+		stream := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 1, 12).Draw(t, "stream"), "")
+		r := &Reader{Limits: normal}
+		var got, want [][]string
+		r.Feed([]byte(stream))
+		for args, _ := r.Next(); args != nil; args, _ = r.Next() {
+			want = append(want, texts(args))
+		}
+		r = &Reader{Limits: normal}
+		for len(stream) > 0 {
+			n := rapid.IntRange(1, len(stream)).Draw(t, "read")
+			r.Feed([]byte(stream[:n]))
+			stream = stream[n:]
+			left := []int{r.Buffered()} // behind each command of the round
+			for {
+				args, err := r.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rapid.IntRange(0, 3).Draw(t, "back") == 0 {
+					k := rapid.IntRange(0, len(left)-1).Draw(t, "commands kept")
+					r.Unread(left[k] - r.Buffered())
+					got, left = got[:len(got)-(len(left)-1-k)], left[:k+1]
+					if rapid.Bool().Draw(t, "another round") {
+						break
+					}
+					continue
+				}
+				if args == nil {
+					break
+				}
+				got, left = append(got, texts(args)), append(left, r.Buffered())
+			}
+			r.Keep()
+		}
+		r.Feed(nil)
+		for args, _ := r.Next(); args != nil; args, _ = r.Next() {
+			got = append(got, texts(args))
+		}
+		if !slices.EqualFunc(got, want, slices.Equal[[]string]) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	})
 }

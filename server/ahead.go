@@ -5,6 +5,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/rules"
+	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
 )
@@ -13,8 +14,9 @@ import (
 // caches mostly waits for memory. When the engine knows the keys of a pipeline before the first
 // decision, it lets those waits overlap.
 //
-// Only commands of one key that run at once are queued (spec.Ahead, and no WAIT), and only
-// while mayQueue holds. So a client cannot distinguish this from running them one by one.
+// Only commands of one key that need no later turn are queued (spec.Ahead, and no WAIT), and only
+// while mayQueue holds. So a client cannot distinguish this from running them one by one. When the
+// session's turn is over, it puts those that are left back into the reader.
 type ahead struct {
 	n      int
 	cmds   [aheadMost]*command
@@ -22,36 +24,37 @@ type ahead struct {
 	places [aheadMost]engine.Place
 	plans  [aheadMost]*request.Plan // what the commands ask for; nil: the handler parses it
 	ends   [aheadMost]int           // where the words of the commands without a plan end in words
+	left   [aheadMost]int           // bytes of the input behind the command
 	words  [][]byte
 
-	made [aheadMost]request.Plan // room for the plans
-	last *request.Plan           // of the session's remembered command, if that is the last with a plan
+	made   [aheadMost]request.Plan // room for the plans
+	last   *request.Plan           // of the session's remembered command, if that is the last with a plan
+	shaped bool                    // words has some of the session's remembered command
 }
 
 const (
 	aheadMost = 64
 	// aheadFew is the least number of keys for which fetching them first pays.
 	aheadFew = 4
+	// aheadWords is the most words that an idle queue has room for.
+	aheadWords = aheadMost * 64
 )
-
-// add queues a command. Its words are valid as long as the reader's buffer.
-func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
-	a.cmds[a.n], a.plans[a.n], a.keys[a.n], a.ends[a.n] = cmd, p, key, len(a.words)
-	a.n++
-}
 
 // queue queues the next command if it may wait for the ones after it. Otherwise it returns false
 // and the result of the reader. It makes the checks of refusal that mayQueue leaves.
 func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	keyMost := int(s.srv.set.MaxKeyLen.Get())
 	m := s.remembered
-	if m != nil {
+	if m != nil && m.promising() {
 		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
-			if a.last == nil {
+			m.missed = 0
+			switch {
+			case !m.planned:
+				a.words, a.shaped = m.shape.Append(a.words, key), true
+			case a.last == nil:
 				a.last = &m.plan
 			}
-			m.missed = 0
-			a.add(m.cmd, a.last, key)
+			s.enqueue(a, m.cmd, a.last, key)
 			return nil, nil, true
 		}
 	}
@@ -60,15 +63,18 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 		return args, err, false
 	}
 	cmd := s.find(args[0])
-	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) || len(args[1]) > keyMost || rules.IsKey(args[1]) {
+	if cmd == nil || cmd.Flags&spec.Ahead == 0 || !cmd.ArityOK(len(args)) {
+		return args, nil, false
+	}
+	at := s.keyAhead(cmd, args)
+	if at == 0 || len(args[at]) > keyMost || rules.IsKey(args[at]) {
 		return args, nil, false
 	}
 	p := &a.made[a.n]
 	switch {
 	case cmd.Plan == nil || cmd.Plan(&s.srv.parts.Zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes
-		a.add(cmd, nil, args[1])
-		return nil, nil, true
+		p = nil
 	case p.Given&request.OwnWait != 0:
 		return args, nil, false
 	}
@@ -76,63 +82,77 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 		m = &remembered{missed: 1}
 		s.remembered = m
 	}
-	if m.missed++; m.worth() {
-		s.rd.Shape(&m.shape)
-		m.cmd, a.last = cmd, p
+	if m.missed++; m.worth() && !a.shaped {
+		s.rd.Shape(&m.shape, at)
+		m.cmd, m.planned, a.last = cmd, p != nil, p
 	}
-	a.add(cmd, p, args[1])
+	s.enqueue(a, cmd, p, args[at])
 	return nil, nil, true
 }
 
-// runQueue runs the queued commands in order.
-func (s *session) runQueue(a *ahead) {
+// enqueue queues a command that has been read. A command without a plan has its words in the queue already; they are
+// valid as long as the reader's buffer.
+func (s *session) enqueue(a *ahead, cmd *command, p *request.Plan, key []byte) {
+	a.cmds[a.n], a.plans[a.n], a.keys[a.n], a.ends[a.n], a.left[a.n] = cmd, p, key, len(a.words), s.rd.Buffered()
+	a.n++
+}
+
+// keyAhead returns which argument of a command that may be queued is its key; 0 if it has not exactly one. Of scripts, only
+// those with a handler in Go may be queued.
+func (s *session) keyAhead(cmd *command, args [][]byte) int {
+	at := cmd.NumKeys + 1
+	if cmd.NumKeys == 0 {
+		return cmd.FirstKey
+	}
+	if len(args) > at && string(args[at-1]) == "1" {
+		if script := s.call.loaded(args[1]); script != nil && script.Known != nil && script.Known.Native() {
+			return at
+		}
+	}
+	return 0
+}
+
+// runQueue runs the queued commands in order. If the session's turn is over before the last, and back is set, it puts
+// the rest of the input back into the reader, with what was read since, and returns true.
+func (s *session) runQueue(a *ahead, back bool) (over bool) {
 	warm := a.n >= aheadFew
 	if warm {
 		s.srv.states().Warm(a.keys[:a.n], a.places[:])
 	}
-	start := 0
-	for i := range a.n {
-		if !s.life.Open() {
-			break
-		}
+	ran, start := 0, 0
+	for ; ran < a.n && s.life.Open() && !over; ran++ {
 		if warm {
-			s.call.Place = a.places[i]
+			s.call.Place = a.places[ran]
 		}
-		if p := a.plans[i]; p != nil {
-			s.invokePlan(a.cmds[i], p, a.keys[i])
+		if p := a.plans[ran]; p != nil {
+			s.invokePlan(a.cmds[ran], p, a.keys[ran])
 		} else {
-			s.invoke(a.cmds[i], a.words[start:a.ends[i]:a.ends[i]], 0)
-			start = a.ends[i]
+			s.invoke(a.cmds[ran], a.words[start:a.ends[ran]:a.ends[ran]], 0)
+			start = a.ends[ran]
+			if (s.slow > 0 || s.call.Ran >= handler.LookAtClock) && back && s.overTurn(0) {
+				over = true
+				s.rd.Unread(a.left[ran] - s.rd.Buffered())
+			}
 		}
 		s.call.Place = 0
 		if len(s.call.Out) >= flushAt {
 			s.flush()
 		}
 	}
+	s.call.Ran += ran
 	if s.remembered != nil && a.last != nil && a.last != &s.remembered.plan {
 		s.remembered.plan = *a.last
 	}
-	a.n, a.words, a.last = 0, a.words[:0], nil
+	a.empty()
+	return over
 }
 
-// warmAhead fetches the key of the running command, its argument i, together with the keys of those behind it that begin with
-// the same bytes. They are not queued: such a command may turn out to be long, and the session must be able to yield behind it.
-func (c *call) warmAhead(i int) {
-	s := c.client
-	if s == nil || s.multi != nil {
-		return
+// empty empties the queue.
+func (a *ahead) empty() {
+	if cap(a.words) > aheadWords {
+		a.words = nil
 	}
-	if s.warm > 0 {
-		s.warm--
-		return
-	}
-	a := s.srv.queues.get()
-	defer s.srv.queues.put(a)
-	a.keys[0] = c.Args[i]
-	s.warm = s.rd.Ahead(i, a.keys[1:])
-	if n := s.warm + 1; n >= aheadFew {
-		c.States().Warm(a.keys[:n], a.places[:])
-	}
+	a.n, a.words, a.last, a.shaped = 0, a.words[:0], nil, false
 }
 
 // aheadPool lends a queue for one batch.
@@ -148,6 +168,6 @@ func (p *aheadPool) get() *ahead {
 // put takes a queue back. Its pointers into read buffers may point to overwritten bytes. They
 // are harmless, because they are set again before they are read.
 func (p *aheadPool) put(a *ahead) {
-	a.n, a.words, a.last = 0, a.words[:0], nil
+	a.empty()
 	p.pool.Put(a)
 }

@@ -130,3 +130,22 @@ func TestLargeRepliesOfAQueueAreSent(t *testing.T) {
 		t.Errorf("%d bytes in %d writes", len(want), c.conn.writes)
 	}
 }
+
+// A queue whose turn ends is put back into the reader, wherever the stream is cut into reads.
+func TestQueuesGoOnInTheNextTurn(t *testing.T) {
+	var in strings.Builder
+	for i := range 50 {
+		in.WriteString("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n" + []string{"INCRBY n x", "PING", "CL.THROTTLE a 5 30 60 0"}[i%3] + "\r\n")
+	}
+	whole := newTestServer(t).client().raw(in.String())
+	for cut := 0; cut <= in.Len(); cut += 7 {
+		c := newTestServer(t).client().tiny()
+		got := c.all(in.String()[:cut]) + c.all(in.String()[cut:])
+		if got != whole {
+			t.Fatalf("cut at %d: %q, not %q", cut, got, whole)
+		}
+		if c.conn.yields < 3 {
+			t.Fatalf("cut at %d: it yielded %d times", cut, c.conn.yields)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func (s *session) begin() {
 		s.beginTurn()
 	}
 	s.call.Now = s.srv.clock.Now()
-	s.slow, s.warm, s.lastScript.loaded = 0, 0, nil
+	s.slow, s.lastScript.loaded = 0, nil
 	if s.lengths != s.srv.lengths.Load() {
 		s.setReaderLimits()
 	}
@@ -80,17 +80,18 @@ func (s *session) run() (more bool) {
 			args, err = s.rd.Next()
 		}
 		if queued {
-			if queued = false; queue.n == aheadMost {
-				s.runQueue(queue)
-				if s.overTurn(aheadMost) && s.rd.Buffered() > 0 {
-					s.yield(goOn)
-				}
+			if queued = false; queue.n == aheadMost && (s.runQueue(queue, true) || s.overTurn(0)) && s.rd.Buffered() > 0 {
+				s.yield(goOn)
 			}
 			continue
 		}
 		if queue.n > 0 {
-			s.call.Ran += queue.n
-			s.runQueue(queue)
+			if s.runQueue(queue, err == nil) {
+				if s.rd.Buffered() > 0 {
+					s.yield(goOn)
+				}
+				continue
+			}
 			if !s.life.Open() {
 				break
 			}

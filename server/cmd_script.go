@@ -14,11 +14,10 @@ func scriptRows() []row {
 	run := handler.Rows[call]("scripting", "Depends on the script.", spec.MovableKeys)
 	eval := func(name, summary string, f spec.Flags, bySHA bool) row {
 		first := spec.Text("script")
-		var alone func(*call)
 		if bySHA {
-			first.Name, alone, f = "sha1", (*call).evalSHAAlone, f|spec.SelfTimed
+			first.Name, f = "sha1", f|spec.SelfTimed|spec.Ahead
 		}
-		r := run(name, -3, f, summary, alone, first, spec.Integer("numkeys"),
+		r := run(name, -3, f, summary, nil, first, spec.Integer("numkeys"),
 			spec.Optional(spec.Several(spec.Key("key"))), spec.Optional(spec.Several(spec.Text("arg"))))
 		r.NumKeys, r.Atomic = 2, func(c *call, t *handler.Txn) { c.evalIn(t, bySHA, f&spec.Readonly != 0) }
 		return r
@@ -42,14 +41,6 @@ func scriptRows() []row {
 			}),
 		),
 	}
-}
-
-// evalSHAAlone is EVALSHA outside of a transaction. In a pipeline, others often follow.
-func (c *call) evalSHAAlone() {
-	if string(c.Args[2]) == "1" && len(c.Args) > 3 {
-		c.warmAhead(3)
-	}
-	c.atomically()
 }
 
 // checkEval returns the error for wrong numbers of keys, or "".

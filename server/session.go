@@ -62,7 +62,6 @@ type session struct {
 	lastName []byte
 
 	remembered *remembered // nil: none yet
-	warm       int         // how many of the next commands have keys that were fetched already
 	lastScript struct {    // of this batch
 		loaded  *scripts.Script // nil: none
 		flushes uint64          // the value of scripts.Cache.Flushes when it was found

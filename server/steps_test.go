@@ -490,6 +490,7 @@ func TestLongCommandsEndTheTurnSooner(t *testing.T) {
 		{"RL.RENEW", "many", "ID", "holder-number-7", "1h"},
 		{"RL.RELEASE", "many", "ID", "nobody"},
 		{"RL.HOLDERS", "many"},
+		{"INCRBY", "n", "x"},
 		{"nosuchcommand"},
 		{"CLIENT", "nosuchsubcommand"},
 	} {

@@ -22,7 +22,7 @@ const (
 const (
 	Wide      Flags = 1 << (iota + 16) // may have limits' WideArgs arguments
 	Long                               // may have an argument of limits' LongBulk bytes
-	Ahead                              // takes one key, the first argument, and always runs at once: see ahead.go
+	Ahead                              // takes one key, and always runs at once: see ahead.go
 	Client                             // needs a client's connection
 	Now                                // runs at once in a transaction, too
 	NoMulti                            // cannot be in a transaction
