@@ -7,8 +7,8 @@ import (
 	"limitdb/internal/journal"
 )
 
-// machine applies the entries of the log, in their order. It is the same on every node, and pure: it
-// has no table, no clock and no Raft. It says what is to be done with an entry's records.
+// machine applies the entries of the log in order. It is the same on every node, and pure: it has no table, no clock
+// and no Raft. Its results say what to do with an entry's records.
 //
 // Raft stamps an entry with the term in which it is appended, whenever it was computed. So a batch that was computed
 // in one leadership can enter the log in a later one, behind another leader's changes, and a batch
@@ -39,45 +39,45 @@ import (
 // (1) to (3) are kept here, (4) and (5) where replies and snapshots are held.
 type machine struct {
 	fence
-	// earlier is the clock before that of the last group; 0 if it is not known. See Node.Expired.
+	// earlier is the clock before that of the last group; 0 if unknown. See Node.Expired.
 	earlier int64
-	// fuzzy is the index up to which a snapshot may have what entries behind its fence did.
+	// fuzzy is the index up to which a snapshot may include the effects of entries behind its fence.
 	fuzzy uint64
 	// asked is this node's own Epoch that was proposed and not yet applied; own is its own epoch while
 	// that is open. Both are of this process only.
 	asked, own id
 }
 
-// fence is the part of the machine that all nodes have in common, at the same index of the log.
+// fence is the part of the machine that is the same on all nodes at the same index of the log.
 type fence struct {
 	epoch    id
 	term     uint64 // the log's, of the epoch's entry
 	sequence uint64 // of the last batch that passed
-	clock    int64  // the latest that an Epoch or an accepted group has told, Unix ns
+	clock    int64  // the latest of an Epoch or an accepted group, Unix ns
 	pending  int64  // the clock of an unfinished group
 	group    []byte // the records of an unfinished group
 	address  string // where clients reach the primary
 	format   uint8  // of the epoch's entries, 0 before the first
 }
 
-// result is what has become of an entry.
+// result is what an entry has led to.
 type result struct {
-	// ignored: it is as if the entry had never been.
+	// ignored: the entry has no effect.
 	ignored bool
-	// accepted: a group is complete. Its records are to be applied to the table, unless own is set.
+	// accepted: a group is complete. Its records must be applied to the table, unless own is set.
 	accepted bool
-	// own: the group is of this node's own open epoch, so that the table has the records.
+	// own: the group is of this node's own open epoch, so the table has the records already.
 	own bool
 	// records are those of the accepted group, valid until the next call.
 	records []byte
 	// opened: this node's own epoch is open from now on.
 	opened bool
-	// abdicate: this node's own epoch was open and is closed.
+	// abdicate: this node's own epoch was open, and is closed now.
 	abdicate bool
 }
 
-// apply applies the entry that has a term in the log. The error, of records that are none or of
-// a newer version, is the end of the node: the entry must not be skipped.
+// apply applies an entry, which has the given term in the log. It returns an error for records that are damaged or of a
+// newer version. The node must then stop, because it must not skip an entry.
 func (m *machine) apply(e *entry, term uint64) (result, error) {
 	if e.kind == kindEpoch {
 		return m.applyEpoch(e, term), nil
@@ -94,7 +94,7 @@ func (m *machine) applyEpoch(e *entry, term uint64) result {
 		return result{ignored: true}
 	}
 	r := result{abdicate: m.close()}
-	if waited && !r.abdicate { // else the table is not what the log says, and must be built anew first
+	if waited && !r.abdicate { // otherwise the table is not what the log says, and must be rebuilt first
 		m.own, r.opened = e.epoch, true
 	}
 	m.fence = fence{epoch: e.epoch, term: term, clock: max(m.clock, e.clock), address: e.address, format: e.format}
@@ -124,7 +124,7 @@ func (m *machine) applyBatch(e *entry, term uint64) (result, error) {
 	return r, nil
 }
 
-// parseAll reports what is wrong with records that stand behind one another.
+// parseAll returns an error unless b is a sequence of valid records.
 func parseAll(b []byte) error {
 	for at := 0; at < len(b); {
 		_, rest, err := journal.Parse(b[at:])
@@ -136,12 +136,12 @@ func parseAll(b []byte) error {
 	return nil
 }
 
-// ask says that this node has drawn an id and is about to propose an Epoch that follows
-// the current one. Whatever it has proposed before, it does not wait for any more.
+// ask notes that this node is about to propose an Epoch with the given id, which follows the current one. The node
+// stops waiting for its earlier proposals.
 func (m *machine) ask(e id) { m.asked = e }
 
-// close closes this node's own epoch, and reports whether it was open. Nothing of it counts as own from now on: what
-// is still accepted of it is restored, as another's.
+// close closes this node's own epoch, and reports whether it was open. Groups of it that are accepted later count as
+// another node's, and are applied to the table.
 func (m *machine) close() bool {
 	open := m.own != id{}
 	m.own = id{}
@@ -151,8 +151,8 @@ func (m *machine) close() bool {
 // open reports whether this node's own epoch is open.
 func (m *machine) open() bool { return m.own != id{} }
 
-// restore makes the fence of a snapshot the machine's, and reports whether the node must abdicate: the
-// snapshot may stand for entries that would have closed its epoch. A proposal that it waits for is given up.
+// restore sets the machine's fence to that of a snapshot, and reports whether the node must abdicate: the snapshot may
+// stand for entries that would have closed its epoch. The node stops waiting for its proposals.
 func (m *machine) restore(f fence) (abdicate bool) {
 	abdicate = m.close()
 	m.asked, m.fence, m.earlier, m.fuzzy = id{}, f, 0, 0

@@ -11,47 +11,47 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Member is a node of the cluster, as all members have agreed.
+// Member is a node of the cluster, as in the configuration that all members share.
 type Member struct {
 	ID, Address string // Address is the one that peers dial
 	Voter       bool
 	Leader      bool
 	Self        bool   // this node
-	Client      string // where clients reach it, "" if it did not answer when it was asked last
-	Last        uint64 // the last entry of the log that it is known to have, 0 if this node does not know
+	Client      string // where clients reach it, "" if it did not answer the last call
+	Last        uint64 // the last entry of the log that it is known to have, 0 if unknown
 
 	server string // for Raft
 }
 
 // Errors of a change of the members.
 var (
-	// ErrNotLeader is returned where another node leads, or none.
+	// ErrNotLeader is returned if another node leads, or none.
 	ErrNotLeader = errors.New("replication: this node does not lead")
-	// ErrMember is returned for an id or an address that another node has.
+	// ErrMember is returned for an id or an address of another member.
 	ErrMember = errors.New("replication: another member has this id or this address")
 	// ErrNoMember is returned for an id that no member has.
 	ErrNoMember = errors.New("replication: no member has this id")
-	// ErrSelf is returned for a change that a node cannot make of itself.
+	// ErrSelf is returned for a change that a node cannot make to itself.
 	ErrSelf = errors.New("replication: this node leads: transfer the leadership first")
-	// ErrLost is returned for a member that has lost its directory, and with it what it has voted and acknowledged.
+	// ErrLost is returned for a member that has lost its directory, and with it its votes and acknowledgements.
 	ErrLost = errors.New("replication: the node has lost the directory that it had as a member: remove the member first, and add it again")
 	// ErrVoters is returned for a change that would leave no majority of voters that answer.
 	ErrVoters = errors.New("replication: without it, no majority of the voters would answer")
-	// ErrUnreachable is returned for a node that does not answer. The change may be asked for again.
+	// ErrUnreachable is returned for a node that does not answer. The caller may try again.
 	ErrUnreachable = errors.New("replication: the node does not answer")
-	// ErrLags is returned for a node that does not have the end of the log yet. The change may be asked for again.
+	// ErrLags is returned for a node that does not have the end of the log yet. The caller may try again.
 	ErrLags = errors.New("replication: the node has not caught up yet")
 )
 
-// memberTimeout is how long a change of the members may wait for its turn, catchUp how long
-// a new member may take to have the log.
+// memberTimeout is how long a change of the members may wait for its turn. catchUp is how long a new member may take to
+// get the log.
 const (
 	memberTimeout = 5 * time.Second
 	catchUp       = 30 * time.Second
 	catchUpLook   = 50 * time.Millisecond
 )
 
-// ID is the node's.
+// ID returns the node's raft-id.
 func (n *Node) ID() string { return n.o.ID }
 
 // Members returns the members, in the order of their addition.
@@ -78,8 +78,8 @@ func (n *Node) Members() ([]Member, error) {
 	return all, nil
 }
 
-// admits returns why a server may not talk to this node now, or nil. A node that hears no leader may not know the
-// members of today, so it listens to all.
+// admits returns why a server may not talk to this node now, or nil. A node that hears no leader admits every server,
+// because its list of members may be old.
 func (n *Node) admits(server string) error {
 	if _, leader := n.raft.LeaderWithID(); leader == "" {
 		return nil
@@ -125,8 +125,8 @@ func find(all []Member, id string) (*Member, error) {
 	return nil, ErrNoMember
 }
 
-// Add makes the node that peers reach at an address a member, and blocks until it is a voter. It has no vote until it has
-// the log: a vote that cannot be had would stop the cluster. A member whose address has changed gets the new one.
+// Add makes the node at an address a member, and blocks until it is a voter. The node gets no vote before it has the
+// log: the cluster could need that vote, and stop. For a member, Add changes the address.
 func (n *Node) Add(id, address string) error {
 	all, err := n.leading()
 	if err != nil {
@@ -164,7 +164,7 @@ func (n *Node) Add(id, address string) error {
 	return change(n.raft.AddVoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout))
 }
 
-// unreachable says of an error of the network that it is one.
+// unreachable wraps an error of the network as ErrUnreachable.
 func unreachable(err error) error {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
@@ -181,7 +181,8 @@ func change(f raft.IndexFuture) error {
 	return nil
 }
 
-// Remove ends a node's membership. It returns ErrSelf for the node that leads, and ErrVoters if the others could decide nothing without the node.
+// Remove ends a node's membership. It returns ErrSelf for the leader, and ErrVoters if the other voters that answer
+// would be no majority.
 func (n *Node) Remove(id string) error {
 	m, err := n.dispensable(id)
 	if err != nil {
@@ -215,7 +216,7 @@ func (n *Node) Promote(id string) error {
 	return change(n.raft.AddVoter(raft.ServerID(m.server), raft.ServerAddress(m.Address), 0, memberTimeout))
 }
 
-// dispensable returns the member with an id, if a majority of the voters answers without it.
+// dispensable returns the member with an id, if the voters that answer are a majority without it.
 func (n *Node) dispensable(id string) (*Member, error) {
 	all, err := n.leading()
 	if err != nil {

@@ -15,34 +15,35 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Options are what a node is made of.
+// Options configure a node.
 type Options struct {
-	// ID names the node in its cluster, for ever. Address is where clients reach it.
+	// ID is the node's name in its cluster, which never changes. Address is where clients reach it.
 	ID, Address string
 	Table       Table
 	Clock       Clock
-	// Fatal is called once when the node can go on no more. It must not block.
+	// Fatal is called once when the node cannot continue. It must not block.
 	Fatal func(error)
-	// Changed is called when the node begins or ends to lead, or knows of another leader. It must not block.
+	// Changed is called when the node begins to lead, stops leading, or learns of another leader. It must not block.
 	Changed func()
 	Log     *slog.Logger
-	// Clients serves a connection on which another node forwards its clients' commands, and closes it. from names that node.
-	// nil: such connections are refused.
+	// Clients serves a connection on which another node forwards its clients' commands, and closes it. from names that
+	// node. If Clients is nil, such connections are refused.
 	Clients func(c net.Conn, from string)
-	// Agree returns what all nodes must have alike, by its name. Nodes compare it, and warn.
+	// Agree returns the settings that must be the same on all nodes, by name. Nodes compare them, and warn.
 	Agree func() map[string]string
-	// Heartbeat is after how long without the leader a node asks for votes, Election how long it waits for them,
-	// Lease after how long without a majority a leader steps down. 0 for the defaults; that of Lease is Heartbeat, since a shorter one
-	// elects another leader after a stall that no follower has noticed.
+	// Heartbeat is after how long without the leader a node asks for votes, Election how long it waits for them, Lease
+	// after how long without a majority a leader steps down. 0 stands for the default. That of Lease is Heartbeat: with
+	// a shorter one, a stall that no follower has noticed would cost the leadership.
 	Heartbeat, Election, Lease time.Duration
-	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0 for the defaults.
+	// SnapshotBytes is after how many bytes of log a snapshot is made, TrailingBytes about how many stay behind it. 0
+	// stands for the default.
 	SnapshotBytes, TrailingBytes int64
 
-	server string        // the node's server id: see identity.go; its ID where nothing else is known
+	server string        // the node's server id: see identity.go; in tests, just its ID
 	stall  time.Duration // how long a write of the log may take; 0 for stallLimit
 }
 
-// Node is one of those that hold the same state.
+// Node is one of the nodes that hold the same state.
 type Node struct {
 	o     Options
 	table Table
@@ -53,7 +54,7 @@ type Node struct {
 
 	gate                    journal.Gate
 	dirtied, kick, advanced chan struct{}
-	retry                   chan struct{} // lead is to look again
+	retry                   chan struct{} // tells lead to look again
 	grown                   chan struct{} // a snapshot is due
 	proposed                chan proposal
 	stop                    chan struct{}
@@ -62,8 +63,8 @@ type Node struct {
 	loops                   sync.WaitGroup
 	unkicked                atomic.Bool
 
-	// turn is not 0 while the node's own epoch is open and the table is decided on. Each epoch has another. It
-	// is changed under mu.
+	// turn is not 0 while the node's own epoch is open and decisions use the table. Each epoch has another turn. It is
+	// changed under mu.
 	turn atomic.Uint64
 	// until is the Elapsed up to which Deciding allows decisions, lease the lease timeout.
 	until atomic.Int64
@@ -74,46 +75,48 @@ type Node struct {
 	sequence   uint64
 	sequenceOf uint64 // a turn
 	lastClock  int64  // of the turn's last group
-	// refusing is how many attempts to open an epoch Raft has refused in a row because of a transfer. It belongs to lead.
+	// refusing counts the attempts in a row to open an epoch that Raft has refused because of a transfer. Only lead
+	// uses it.
 	refusing int
-	// transfer is held during a transfer of the leadership. While handing is set, no epoch of this node is opened. leaving
-	// says that the node is about to stop, so that its table needs not be built anew.
+	// transfer is held during a transfer of the leadership. While handing is set, this node opens no epoch. leaving is
+	// set when the node is about to stop, so its table need not be rebuilt.
 	transfer         sync.Mutex
 	handing, leaving atomic.Bool
 
 	// draining is held while the table is cut and drained. Whoever holds it takes no other lock of the node.
 	draining sync.Mutex
 
-	// building is held by whoever builds the table anew, outside of mu.
+	// building is held, outside of mu, by whoever rebuilds the table.
 	building sync.Mutex
 
-	// mu guards what is below. It is not held across a call of Raft.
+	// mu guards the fields below. It is not held during a call of Raft.
 	mu       sync.Mutex
 	machine  machine
 	primary  primary
-	turns    uint64 // epochs of this node that were opened
+	turns    uint64 // epochs that this node has opened
 	noted    int64  // what an earlier run has noted: the time has reached this plus Elapsed; 0 without a note
 	clockAt  int64  // Elapsed when the newest time was applied
 	failed   bool
 	applied  uint64 // index of the last entry
-	rebuilds uint64 // begun, or made needless
+	rebuilds uint64 // begun, or made unnecessary
 	ignored  uint64 // entries that the fence has stopped
-	// rebuilding says that the table is built anew: entries only count meanwhile.
+	// rebuilding is set while the table is being rebuilt. Entries are only counted meanwhile.
 	rebuilding bool
-	// goal is an entry that the others had when one of them was asked for the first time, 0 before that. A node that has applied it has caught up.
+	// goal is the last entry that the others had when this node first asked one of them, or 0 before that. A node that has
+	// applied it has caught up.
 	goal uint64
-	// overheard is the newest Epoch that went by meanwhile. Whether the fence accepts it is not known yet.
+	// overheard is the newest Epoch that was counted meanwhile. It is not known yet whether the fence accepts it.
 	overheard entry
 	differ    differs // see agree.go
-	// broken counts what makes a copy of the table worthless: abdications and snapshots that were installed.
+	// broken counts the events that make a copy of the table worthless: abdications and installed snapshots.
 	broken uint64
 	hashes hashes
 	sizes  groupSizes
-	// logBytes and logEntries are of the entries since the last snapshot began.
+	// logBytes and logEntries count what was logged since the last snapshot began.
 	logBytes, logEntries uint64
 }
 
-// parts are what Raft keeps its own in, and talks through.
+// parts are where Raft stores its data, and what it talks through.
 type parts struct {
 	logs      raft.LogStore
 	stable    raft.StableStore
@@ -126,8 +129,8 @@ type parts struct {
 	close     func() error // after Raft has stopped
 }
 
-// The defaults of the timeouts. A follower whose disk stalls longer than the heartbeat's asks for votes, since
-// heartbeats have no way past the disk.
+// The defaults of the timeouts. A follower whose disk stalls for longer than the heartbeat's timeout asks for votes,
+// because heartbeats wait for the disk.
 const (
 	defaultHeartbeat = 500 * time.Millisecond
 	defaultElection  = 500 * time.Millisecond
@@ -144,7 +147,7 @@ func (o *Options) config() *raft.Config {
 	c.BatchApplyCh = false
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true
-	// Snapshots are asked for by bytes of log, not by entries.
+	// Bytes of log trigger snapshots, not entries.
 	c.SnapshotThreshold = 1 << 62
 	c.SnapshotInterval = 24 * time.Hour
 	c.TrailingLogs = trailingLeast
@@ -168,7 +171,7 @@ func newNode(o Options, p parts) *Node {
 	}
 }
 
-// start starts a node on its parts, which it closes.
+// start starts a node on its parts. The node closes them.
 func start(o Options, p parts) (*Node, error) {
 	if o.server == "" {
 		o.server = o.ID
@@ -203,7 +206,7 @@ func start(o Options, p parts) (*Node, error) {
 	return n, nil
 }
 
-// startRaft starts Raft, in a goroutine of its own, since an error of the store ends that.
+// startRaft starts Raft in a goroutine of its own, because an error of the store ends that goroutine.
 func (n *Node) startRaft() (err error) {
 	p := &n.parts
 	done := make(chan struct{})
@@ -233,7 +236,7 @@ func bootstrap(o Options, p parts, members ...raft.Server) error {
 	return raft.BootstrapCluster(o.config(), p.logs, p.stable, p.snapshots, p.transport, raft.Configuration{Servers: members})
 }
 
-// Close stops the node. What is decided and not yet accepted has the outcome ErrUnknown.
+// Close stops the node. The outcome of steps that are decided but not accepted is ErrUnknown.
 func (n *Node) Close() error {
 	var err error
 	n.stopOnce.Do(func() {
@@ -250,8 +253,8 @@ func (n *Node) Close() error {
 	return err
 }
 
-// Leader is where clients reach the node that decides, "" if this node knows of none. A leader of Raft's whose epoch is not yet
-// open decides nothing.
+// Leader returns where clients reach the node that decides, or "" if this node knows of none. A Raft leader whose epoch
+// is not open yet decides nothing.
 func (n *Node) Leader() string {
 	_, leader := n.raft.LeaderWithID()
 	n.mu.Lock()
@@ -274,8 +277,8 @@ func (n *Node) heard() (epoch id, address string) {
 	return n.machine.epoch, n.machine.address
 }
 
-// Peer is the address that peers dial of the node that decides. It is "" if this node decides, or knows of none
-// that does.
+// Peer returns the address at which peers dial the node that decides. It returns "" if this node decides, or knows of
+// no such node.
 func (n *Node) Peer() string {
 	address, leader := n.raft.LeaderWithID()
 	n.mu.Lock()
@@ -287,7 +290,7 @@ func (n *Node) Peer() string {
 	return string(address)
 }
 
-// Ready reports whether the node's table is what its log says; it is not while it is built anew.
+// Ready reports whether the node's table is what its log says. It is not while the table is being rebuilt.
 func (n *Node) Ready() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -299,8 +302,8 @@ const leadRetry = 100 * time.Millisecond
 
 // lead opens an epoch whenever Raft has made this node the leader.
 //
-// LeaderCh merges notifications, so it only says that something has happened: who has lost the leadership and regained it may see one
-// "true". An epoch that stayed open over that is found out by the fence.
+// LeaderCh merges notifications: a node that has lost the leadership and regained it may see a single "true". So lead
+// takes one only as a hint to look again. If an epoch stayed open meanwhile, the fence finds out.
 func (n *Node) lead() {
 	defer n.loops.Done()
 	tick := time.NewTicker(leadRetry)
@@ -326,7 +329,7 @@ func (n *Node) lead() {
 	}
 }
 
-// open proposes an Epoch, and has the table decided on once it is applied.
+// open proposes an Epoch. Once it is applied, decisions use the table.
 func (n *Node) open() error {
 	if err := n.raft.Barrier(enqueueTimeout).Error(); err != nil {
 		return err
@@ -365,12 +368,13 @@ func (n *Node) open() error {
 	return nil
 }
 
-// maxAhead is how far a new epoch may put the time ahead of what has elapsed since the last that was replicated.
+// maxAhead is the most by which a new epoch moves the time ahead of the last replicated time plus what has elapsed
+// since.
 const maxAhead = int64(250 * time.Millisecond)
 
-// beginning is the time at which an epoch of this node would begin: the wall clock's, but not before what has elapsed
-// since the last time that was replicated, nor much after it. Where no time was ever replicated, it
-// is the wall clock's.
+// beginning returns the time at which an epoch of this node would begin. It is the wall clock's time, but no earlier
+// than the last replicated time plus what has elapsed since, and at most maxAhead later. If no time was ever
+// replicated, it is the wall clock's.
 func (n *Node) beginning() int64 {
 	wall := n.clock.Wall()
 	if n.machine.clock == 0 {
@@ -380,8 +384,8 @@ func (n *Node) beginning() int64 {
 	return max(least, min(wall, least+maxAhead))
 }
 
-// nodeNumber is the number of a node in the ids of its epochs. Two nodes may share one: ids differ
-// by what is drawn for them.
+// nodeNumber returns the number of a node in the ids of its epochs. Two nodes may share a number, because each id also
+// has a random part.
 func nodeNumber(name string) uint64 {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(name) {
@@ -390,7 +394,7 @@ func nodeNumber(name string) uint64 {
 	return h
 }
 
-// abdicate closes the epoch, if it is open: from outside of Apply.
+// abdicate closes the epoch if it is open. It is called from outside of Apply.
 func (n *Node) abdicate(epoch id, cause error) {
 	n.mu.Lock()
 	var told []waiter
@@ -410,8 +414,8 @@ func (n *Node) abdicateAny(cause error) {
 	}
 }
 
-// closed is what follows when the machine has closed an own epoch, and returns those whose replies have an outcome that
-// nobody knows. The lock is held: no entry is applied before the table is no longer decided on. It calls nothing of Raft.
+// closed does what follows when the machine has closed the node's own epoch. It returns the waiters whose outcome is
+// now unknown. The lock is held, so no entry is applied while decisions may still use the table. It does not call Raft.
 func (n *Node) closed(cause error) []waiter {
 	n.broken++
 	told := n.primary.waiters
@@ -419,7 +423,7 @@ func (n *Node) closed(cause error) []waiter {
 	n.turn.Store(0)
 	n.primary = primary{}
 	if led {
-		n.draining.Lock() // no drain is under way, and none begins
+		n.draining.Lock() // no drain is in progress, and none begins
 		n.table.Follow()
 		n.draining.Unlock()
 		n.log.Warn("this node no longer leads", "cause", cause)

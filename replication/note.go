@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// A node notes each second, beside its log, what the replicated time is and how long the machine has been
-// running. When all nodes were down, the log says only when the last decision was made; the note says how long ago that is, as
-// long as the machine has not been started anew. Without it, the time would stand still while nobody runs, which
-// admits less, never more. So the note is not synced, and one that cannot be read is none.
+// Each second, a node notes beside its log the replicated time and how long the machine has been running. After all
+// nodes were down, the log tells only when the last decision was made. The note tells how long ago that was, if the
+// machine has not been rebooted since. Without a note, the time stands still while no node runs, which admits less,
+// never more. So the note is not synced, and a note that cannot be read is ignored.
 
-// noteFile is its name in the node's directory.
+// noteFile is the note's name in the node's directory.
 const noteFile = "clock"
 
-// noteEvery is how often it is written.
+// noteEvery is how often the note is written.
 const noteEvery = time.Second
 
-// note is what the file has, as JSON. Times are in ns.
+// note is the content of the file, as JSON. Times are in ns.
 type note struct {
 	Clock   int64  // the replicated time, Unix
-	Boot    uint64 // the id of the machine's run
-	Elapsed int64  // since that began, when Clock was
+	Boot    uint64 // the id of the machine's boot
+	Elapsed int64  // since the boot, when the time was Clock
 }
 
-// readNote sets from when on the time has gone on, if the machine has run since the note was written.
+// readNote sets the time from which the replicated time has advanced, if the machine has run since the note was
+// written.
 func (n *Node) readNote() {
 	if n.clock.Boot == nil || n.parts.note == "" {
 		return
@@ -81,7 +82,7 @@ func (n *Node) writeNote() error {
 	return os.Rename(tmp, n.parts.note)
 }
 
-// reached is the time that the replicated time has reached at the least, by what has elapsed. The lock is held.
+// reached returns the earliest value that the replicated time can have now, by what has elapsed. The lock is held.
 func (n *Node) reached() int64 {
 	elapsed := n.clock.Elapsed()
 	at := n.machine.clock + elapsed - n.clockAt

@@ -11,18 +11,18 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// Disk is where a node keeps its own, and how it is reached by the others.
+// Disk is where a node keeps its data, and how the other nodes reach it.
 type Disk struct {
-	// Dir is the directory, which is made where it is missing.
+	// Dir is the directory, which is created if it is missing.
 	Dir string
-	// Address is what the node's peers dial: a host and a port, at which the node listens. Without Certificates, the host must be
-	// an IP address of loopback.
+	// Address is the host and port that the node's peers dial, and at which it listens. Without Certificates, the host
+	// must be a loopback IP address.
 	Address string
-	// Certificates are by which the nodes know one another, or nil.
+	// Certificates are how the nodes know one another; they may be nil.
 	Certificates *Certificates
-	// Bootstrap starts a cluster of one where the directory has none.
+	// Bootstrap begins a cluster of one node if the directory has none.
 	Bootstrap bool
-	// Import returns the state with which that cluster begins, or nil. If it is nil, there is none.
+	// Import returns the state with which that cluster begins, or nil if there is none. Import itself may be nil.
 	Import func() (*Import, error)
 }
 
@@ -34,7 +34,8 @@ const (
 	snapshotsDir = "snapshots"
 )
 
-// Open starts a node on its directory. An empty ID in the options is that of the directory, or a new one.
+// Open starts a node on its directory. If the ID in the options is empty, Open takes the one in the directory, or draws
+// a new one.
 func Open(o Options, d Disk) (*Node, error) {
 	l, err := listen(d.Address, d.Certificates, o.Log)
 	if err != nil {
@@ -47,7 +48,7 @@ func Open(o Options, d Disk) (*Node, error) {
 	return n, nil
 }
 
-// openOn starts a node that listens already. After an error, the layer is still open.
+// openOn starts a node on a layer that is already listening. After an error, the layer is still open.
 func openOn(o Options, d Disk, l *layer) (*Node, error) {
 	if len(o.Address) > maxAddress {
 		return nil, fmt.Errorf("replication: the address %q is longer than %d bytes", o.Address, maxAddress)
@@ -85,7 +86,7 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 	return n, nil
 }
 
-// hello is what the node says of itself.
+// hello returns the node's hello.
 func (o *Options) hello(who *identity, logs raft.LogStore) hello {
 	h := hello{From: o.server, Cluster: who.cluster(), Client: o.Address, Reads: Format, Writes: max(int(who.inForce.Load()), 1)}
 	h.Last, _ = logs.LastIndex() // 0 after an error, which ends the node elsewhere
@@ -95,7 +96,7 @@ func (o *Options) hello(who *identity, logs raft.LogStore) hello {
 	return h
 }
 
-// begin makes a new cluster where the directory has none and one is asked for.
+// begin begins a new cluster, if the directory has none and the options ask for one.
 func begin(o Options, p parts, d Disk) error {
 	has, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
 	if err != nil || has || !d.Bootstrap {
@@ -120,7 +121,7 @@ func begin(o Options, p parts, d Disk) error {
 const (
 	// logCache is how many entries are kept in memory for followers that are nearly up to date.
 	logCache = 64
-	// rpcTimeout bounds what a peer may take to answer.
+	// rpcTimeout bounds how long a peer may take to answer.
 	rpcTimeout = 2 * time.Second
 	maxPool    = 3
 )

@@ -6,35 +6,35 @@ import (
 	"limitdb/internal/journal"
 )
 
-// What a node does while its own epoch is open: it drains its table, proposes what it had, and lets replies go.
+// While its own epoch is open, a node drains its table, proposes the changes, and lets replies go.
 //
-// Drains are numbered from 1 on in each epoch, and each is one group of batches. Groups are accepted in
-// their order, so counting those says up to which drain all is in the log. A reply waits for the drain that begins
-// after it, whatever it tells: nothing else proves that this node still leads. That drain may have nothing to say; its batch
-// is proposed all the same, and is accepted only behind the group before it.
+// Drains are numbered from 1 on in each epoch, and each is one group of batches. Groups are accepted in order, so their
+// number tells up to which drain everything is in the log. Every reply waits for the drain that begins after it,
+// because nothing else proves that this node still leads. A drain may find no change; its empty batch is proposed all
+// the same, and is accepted only behind the group before it.
 //
-// One group is in flight at a time. What comes meanwhile gathers in the table and makes the next group, so the
-// groups grow with the load, and one sync is for many changes. A second group in flight made both slower: the second was
-// small, and what came after it waited for it.
+// One group is in flight at a time. Changes that are made meanwhile form the next group. So groups grow with the load,
+// and one sync serves many changes. A second group in flight made both slower: it was small, and later changes waited
+// for it.
 
 const (
-	// MaxRecord is the most bytes of a record: no state of a table may be longer. A record that is longer than a batch is a batch by itself, and an
-	// entry of this size is still sent and written within the time that heartbeats leave.
+	// MaxRecord is the longest record, in bytes; no state of a table may be longer. A record that is longer than a
+	// batch is a batch by itself. An entry of this size can still be sent and written between two heartbeats.
 	MaxRecord = 8 << 20
-	// maxBatch is at how many bytes of records a batch ends. One record may be longer.
+	// maxBatch is how many bytes of records end a batch. A single record may be longer.
 	maxBatch = 256 << 10
-	// idle is how long after the last group an empty one follows, which carries the time on.
+	// idle is after how long without changes an empty group is proposed, to advance the time.
 	idle = time.Second
-	// writeDelay is how long changes wait for which no reply waits.
+	// writeDelay is how long changes may wait if no reply waits for them.
 	writeDelay = time.Millisecond
 	// enqueueTimeout is how long Raft may take to accept a proposal.
 	enqueueTimeout = 3 * time.Second
-	// maxProposed is how many entries may be proposed and not yet answered.
+	// maxProposed is the most entries that are proposed and not answered.
 	maxProposed = 64
 	// drainBytes is about how many bytes of records are drained before they are proposed. A longer drain continues
 	// after that, so the node's memory does not grow with what has changed.
 	drainBytes = 1 << 20
-	// keepBuffer is the largest buffer that is kept between drains.
+	// keepBuffer is the size up to which a buffer is kept between drains.
 	keepBuffer = 2 * drainBytes
 )
 
@@ -55,9 +55,9 @@ type waiter struct {
 	fn func(error)
 }
 
-// Wait calls fn once, with nil, when all that can have been seen until now is accepted, or with ErrUnknown if the node
-// abdicates before that. turn is what Turn has returned before the first decision that the reply tells of. fn must not block; it may be called before Wait returns. The
-// drain begins at the next Kick.
+// Wait calls fn once: with nil when everything that a reply can depend on now is accepted, or with ErrUnknown if the
+// node abdicates before that. turn is what Turn returned before the first decision that the reply reports. fn must not
+// block; it may be called before Wait returns. The drain begins at the next Kick.
 func (n *Node) Wait(turn uint64, fn func(error)) {
 	n.mu.Lock()
 	if turn == 0 || turn != n.turn.Load() {
@@ -70,19 +70,19 @@ func (n *Node) Wait(turn uint64, fn func(error)) {
 	n.unkicked.Store(true)
 }
 
-// Kick has a drain begin, if anybody waits for one. It is cheap where nobody does.
+// Kick starts a drain if anybody waits for one. It is cheap if nobody does.
 func (n *Node) Kick() {
 	if n.unkicked.Load() && n.unkicked.Swap(false) {
 		signal(n.kick)
 	}
 }
 
-// Turn names the epoch of this node that is open, 0 without one. Decisions are to be made only where it is not 0.
+// Turn returns the number of this node's open epoch, or 0 if none is open. Make decisions only while it is not 0.
 func (n *Node) Turn() uint64 { return n.turn.Load() }
 
-// Deciding is Turn for decisions whose replies do not wait. It is 0 as well if the node has not heard from a
-// majority for so long that another node may lead: the oldest group that is not accepted was begun a lease timeout
-// ago, or with none underway, the last was accepted so long ago that another should have been.
+// Deciding returns Turn, for decisions whose replies do not wait. It also returns 0 if the node has not heard from a
+// majority for so long that another node may lead: the oldest unaccepted group was begun a lease timeout ago or, with
+// none in flight, the last group was accepted so long ago that another one should have been.
 func (n *Node) Deciding() uint64 {
 	turn := n.turn.Load()
 	if turn != 0 && n.clock.Elapsed() > n.until.Load() {
@@ -91,7 +91,7 @@ func (n *Node) Deciding() uint64 {
 	return turn
 }
 
-// confirmed sets the time until which Deciding allows decisions. The lock is held.
+// confirmed extends the time until which Deciding allows decisions. The lock is held.
 func (n *Node) confirmed() {
 	p, until := &n.primary, n.clock.Elapsed()+int64(idle)
 	if p.flying() {
@@ -100,9 +100,9 @@ func (n *Node) confirmed() {
 	n.until.Store(until + int64(n.lease))
 }
 
-// Expired is the time up to which keys of a node that does not decide may be dropped. It is one group behind the replicated
-// time: a decision in the next group may have been made before the last group's clock, and may have changed a state in part
-// that had not expired then. It is 0 while nothing may be dropped.
+// Expired returns the time up to which a node that does not decide may drop expired keys, or 0 while it may drop none.
+// It is one group behind the replicated time: a decision in the next group may be older than the last group's clock,
+// and may have changed a part of a state that had not expired then.
 func (n *Node) Expired() int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +112,7 @@ func (n *Node) Expired() int64 {
 	return n.machine.earlier
 }
 
-// Now is the time for decisions, while the node's own epoch is open, and the replicated time otherwise.
+// Now returns the time for decisions while the node's own epoch is open, and the replicated time otherwise.
 func (n *Node) Now() int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -126,7 +126,7 @@ func (n *Node) nowLocked() int64 {
 	return n.primary.start + n.clock.Elapsed() - n.primary.since
 }
 
-// propose drains and proposes for as long as the node runs.
+// propose drains and proposes until the node stops.
 func (n *Node) propose() {
 	defer n.loops.Done()
 	soon := time.NewTimer(writeDelay)
@@ -166,7 +166,7 @@ func (n *Node) propose() {
 	}
 }
 
-// flying reports whether a group was begun and is not accepted yet. The node's lock is held.
+// flying reports whether a group is in flight: begun and not accepted yet. The node's lock is held.
 func (p *primary) flying() bool { return p.begun > p.accepted }
 
 // room reports whether another group may be proposed.
@@ -176,7 +176,7 @@ func (n *Node) room() bool {
 	return !n.primary.flying()
 }
 
-// waited reports whether somebody waits for a drain that has not begun and was kicked already.
+// waited reports whether somebody waits for a drain that has been kicked but has not begun.
 func (n *Node) waited() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,11 +184,11 @@ func (n *Node) waited() bool {
 	return len(p.waiters) > 0 && p.waiters[len(p.waiters)-1].at > p.begun && !n.unkicked.Load()
 }
 
-// drain proposes what the table has changed as one group, and reports whether it did.
+// drain proposes the changes of the table as one group, and reports whether it did.
 func (n *Node) drain() bool {
 	n.mu.Lock()
 	turn, in := n.turn.Load(), entry{kind: kindBatch, format: n.primary.format, epoch: n.primary.epoch}
-	n.primary.begun++ // before the cut: who waits from now on waits for the next
+	n.primary.begun++ // before the cut: whoever waits from now on waits for the next drain
 	n.primary.asked = n.clock.Elapsed()
 	n.confirmed()
 	n.mu.Unlock()
@@ -224,8 +224,8 @@ func (n *Node) drain() bool {
 	return true
 }
 
-// take fills buf with what the table has changed, after a cut if it is the first time for this group, and reports whether
-// there may be more. open is false if the epoch of turn is over.
+// take fills buf with changes of the table and reports whether there may be more. If first is set, it cuts the table
+// before. open is false if the epoch of turn is over.
 func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bool) {
 	n.draining.Lock()
 	defer n.draining.Unlock()
@@ -241,8 +241,8 @@ func (n *Node) take(turn uint64, first bool, buf *journal.Buffer) (more, open bo
 	return n.table.Drain(buf, drainBytes), true
 }
 
-// proposeBatches proposes records as batches of one group, at least one batch, each like e; last means that they end the group. It
-// reports whether the node still runs.
+// proposeBatches proposes records as one or more batches of a group, each like e. If last is set, they end the group.
+// It reports whether the node still runs.
 func (n *Node) proposeBatches(e entry, clock int64, records []byte, last bool) bool {
 	for {
 		size := batchSize(records)
@@ -261,7 +261,7 @@ func (n *Node) proposeBatches(e entry, clock int64, records []byte, last bool) b
 	}
 }
 
-// batchSize is how many bytes of records the next batch has: whole records, and at least one.
+// batchSize returns how many bytes of records the next batch has: whole records, and at least one.
 func batchSize(b []byte) int {
 	if len(b) <= maxBatch {
 		return len(b)
@@ -270,7 +270,7 @@ func batchSize(b []byte) int {
 	for size < len(b) {
 		_, rest, err := journal.Parse(b[size:])
 		if err != nil {
-			return len(b) // the machine will say so, on every node
+			return len(b) // the machine reports it, on every node
 		}
 		end := len(b) - len(rest)
 		if size > 0 && end > maxBatch {
@@ -287,8 +287,8 @@ type proposal struct {
 	future interface{ Error() error }
 }
 
-// answers waits for what becomes of the proposals. One that fails ends its epoch: it may be in the log
-// or not, and its successors cannot pass.
+// answers waits for the outcome of the proposals. One that fails ends its epoch: it may be in the log or not, and its
+// successors cannot pass the fence.
 func (n *Node) answers() {
 	defer n.loops.Done()
 	for {
@@ -303,7 +303,7 @@ func (n *Node) answers() {
 	}
 }
 
-// released removes those waiters whose drain was accepted and returns them. The node's lock is held.
+// released removes the waiters whose drain was accepted, and returns them. The node's lock is held.
 func (p *primary) released() []waiter {
 	i := 0
 	for i < len(p.waiters) && p.waiters[i].at <= p.accepted {

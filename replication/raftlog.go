@@ -12,13 +12,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog is the server's log as Raft wants it. What Raft tells of its work is for
-// debugging; its warnings are the operator's. While a node is away, Raft repeats some of them for every attempt to
-// reach it: a warning about the same thing is shown once in repeatAfter, and is for debugging in between.
+// raftLog gives Raft the server's log. Raft's messages have the level debug, but warnings and errors stay what they
+// are. While a node is away, Raft repeats some warnings at every attempt to reach it. Those are shown once in
+// repeatAfter, and have the level debug in between.
 type raftLog struct {
-	hclog.Logger // that of nobody: for what Raft does not call
+	hclog.Logger // of no logger: for methods that Raft does not call
 	log          *slog.Logger
-	said         *sync.Map // warnings of late, each with what it is about
+	said         *sync.Map // recent warnings, each by its subject
 }
 
 // repeatAfter is how long a warning is not repeated.
@@ -42,7 +42,8 @@ func (r *raftLog) Log(level hclog.Level, msg string, args ...any) {
 	r.log.Log(context.Background(), to, "raft: "+msg, args...)
 }
 
-// repeats reports whether a warning about the same thing was shown of late. If its first argument names a node, it is about that node.
+// repeats reports whether a warning on the same subject was shown lately. If the first argument names a node, the
+// subject is that node.
 func (r *raftLog) repeats(msg string, args []any) bool {
 	about := msg
 	if len(args) > 1 && (args[0] == "peer" || args[0] == "server-id" || args[0] == "target") {
