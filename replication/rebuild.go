@@ -7,13 +7,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// After an abdication the table may have what is in no log. It is built anew from the newest snapshot and
-// the log up to the applied index. Raft goes on meanwhile; entries that it applies only count.
+// After an abdication, the table may have changes that are in no log. So the node rebuilds it from the
+// newest snapshot and the log up to the applied index. Raft continues meanwhile, but the entries that it
+// applies are only counted.
 
 // errOvertaken ends a rebuilding when a snapshot is installed instead.
 var errOvertaken = errors.New("overtaken by a snapshot")
 
-// rebuildSoon begins to build the table anew. The lock is held.
+// rebuildSoon starts to rebuild the table. The lock is held.
 func (n *Node) rebuildSoon() {
 	n.rebuilding = true
 	n.rebuilds++
@@ -39,7 +40,8 @@ func (n *Node) rebuildSoon() {
 	}()
 }
 
-// overhear notes who leads while entries only count, and has clients told. The lock is held.
+// overhear notes who leads, from an entry that is only counted, and makes the node tell its clients. The
+// lock is held.
 func (n *Node) overhear(l *raft.Log) {
 	if e, err := parseEntry(l.Data); err == nil && e.kind == kindEpoch {
 		n.overheard = entry{epoch: e.epoch, address: e.address}
@@ -95,7 +97,7 @@ func (n *Node) loadNewest(m *machine) (index uint64, err error) {
 	return meta.Index, n.load(m, from)
 }
 
-// replay applies an entry that was applied before.
+// replay applies an entry again.
 func (n *Node) replay(m *machine, index uint64) error {
 	var l raft.Log
 	if err := n.parts.logs.GetLog(index, &l); err != nil {

@@ -7,13 +7,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrNothing is returned by Recover for a directory with nothing to go on from.
+// ErrNothing is returned by Recover for a directory without any state.
 var ErrNothing = errors.New("replication: the directory has no state of a cluster")
 
-// Recover makes the node of a directory the only member of a new cluster, with all that the directory has. It is for a cluster that has lost the majority of its voters for good:
-// what only the lost nodes had is gone, and what this one has counts, whether it was accepted or not. It returns how the report of Check would be before.
+// Recover makes the node of a directory the only member of a new cluster, with everything that the directory has. It is
+// for a cluster that has lost the majority of its voters for good. What only the lost nodes had is gone. What this node
+// has counts, whether it was accepted or not. Recover returns the report of Check from before the change.
 //
-// The cluster has a new id. So nodes of the old one, should they come back, are refused.
+// The cluster has a new id, so it refuses nodes of the old one.
 func Recover(o Options, dir string) (*Report, error) {
 	report, err := Check(CheckOptions{Dir: dir})
 	switch {
@@ -44,7 +45,7 @@ func Recover(o Options, dir string) (*Report, error) {
 }
 
 func recoverOn(o Options, p parts, who *identity, self raft.Server) error {
-	// The new id comes first: a cluster that was recovered by half is no part of the old one any more.
+	// The new id comes first, so that a half-recovered node is no longer part of the old cluster.
 	who.Cluster, who.Began = draw(), true
 	if err := who.store(); err != nil {
 		return err

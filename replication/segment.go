@@ -14,20 +14,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// segment is a file of the log; PROTOCOL.md draws it. The entries end where no further one is found. If the rest is not zeros, a write was
-// torn, and nobody was told that it is durable; but if an entry of a later write follows, the first write was durable once, and
-// the file is damaged.
+// segment is a file of the log; PROTOCOL.md draws it. The entries end where no valid entry follows. If the rest is not
+// zeros, a write was torn, and nobody was told that it was durable. But if an entry of a later write follows, the
+// broken write was durable once, and the file is damaged.
 type segment struct {
 	f    *os.File
 	from uint64 // the first entry that counts
-	// first is the index of the first entry in the file, and at has where in it each begins. An entry is at most MaxRecord and some bytes, so
-	// the offsets in a segment stay below 4 GB.
+	// first is the index of the first entry in the file, and at has the offset of each entry. An entry is not much
+	// longer than MaxRecord, so the offsets stay below 4 GB.
 	first  uint64
 	at     []uint32
 	seed   uint32
 	end    int64 // of the entries
-	length int64 // of the file; what is behind the entries are zeros
-	torn   bool  // or not, as it was read
+	length int64 // of the file; zeros follow the entries
+	torn   bool  // a torn write followed the entries when the file was read
 }
 
 const (
@@ -41,13 +41,13 @@ func (s *segment) name(dir string, from uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%016x%s", from, segmentEnd))
 }
 
-// next is the index behind that of the last entry.
+// next returns the index that the next entry will have.
 func (s *segment) next() uint64 { return s.first + uint64(len(s.at)) }
 
 // empty reports whether no entry counts.
 func (s *segment) empty() bool { return s.next() <= s.from }
 
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // made once, by package crc32
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // crc32 makes the table once
 
 // createSegment makes a segment whose header is durable.
 func createSegment(dir string, first uint64) (*segment, error) {
@@ -128,7 +128,7 @@ func (s *segment) read(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// cut removes the entries from an index on, not all of them.
+// cut removes the entries from an index on, but not all of them.
 func (s *segment) cut(index uint64) error {
 	end := int64(s.at[index-s.first])
 	s.at, s.end = s.at[:index-s.first], end
@@ -158,14 +158,14 @@ func appendEntry(b []byte, l *raft.Log, write uint64, seed uint32) []byte {
 	return append(b, l.Data...)
 }
 
-// logEntryHead is what an entry begins with.
+// logEntryHead is the head of an entry.
 type logEntryHead struct {
 	length, sum        uint32
 	index, term, write uint64
 	kind               raft.LogType
 }
 
-// parseHead reads what an entry begins with, and reports whether there is one.
+// parseHead reads the head of an entry, and reports whether it is valid.
 func parseHead(b []byte, seed uint32) (h logEntryHead, ok bool) {
 	if len(b) < logHead || crc32.Update(seed, castagnoli(), b[4:logHead]) != binary.LittleEndian.Uint32(b) {
 		return h, false
@@ -176,7 +176,8 @@ func parseHead(b []byte, seed uint32) (h logEntryHead, ok bool) {
 	}, true
 }
 
-// parseLog reads the entry of an index into l, which may be nil, and reports whether it is there. Its data are a slice of b.
+// parseLog reads the entry with an index into l, unless l is nil, and reports whether b begins with that entry. The
+// entry's data are a slice of b.
 func parseLog(b []byte, index uint64, seed uint32, l *raft.Log) (size int, ok bool) {
 	h, ok := parseHead(b, seed)
 	if !ok || h.index != index || uint64(h.length) > uint64(len(b)-logHead) {

@@ -23,7 +23,7 @@ const (
 	blockHead  = 16
 	blockMagic = 'L' | 'D'<<8 | 'B'<<16 | 'R'<<24
 	blockBytes = 128 << 10
-	// maxBlock is the longest payload that is believed: a segment of the table, or the gathered part of a group.
+	// maxBlock is the longest payload that is accepted: a segment of the table, or the gathered part of a group.
 	maxBlock = 1 << 30
 
 	blockFence   = 1
@@ -31,11 +31,11 @@ const (
 	blockEnd     = 3
 )
 
-// errSnapshot is returned for what is no snapshot.
+// errSnapshot is returned for bytes that are not a snapshot.
 var errSnapshot = errors.New("replication: a damaged snapshot")
 
-// writeSnapshot writes a fence and all that copy yields, in a format. It then calls settle, which returns the index up to which
-// entries may have done what the copy has.
+// writeSnapshot writes a fence and everything that copy yields, in a format. It then calls settle, which returns the
+// index of the last entry whose effects the copy may include.
 func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64, settle func() (uint64, error)) error {
 	if err := writeBlock(w, format, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
 		return err
@@ -66,7 +66,7 @@ func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uin
 	return writeBlock(w, format, blockEnd, end)
 }
 
-// writeBlock writes a block, whose payload stands behind room for its head.
+// writeBlock writes a block. b has room for the block's head before the payload.
 func writeBlock(w io.Writer, format uint8, kind uint32, b []byte) error {
 	binary.LittleEndian.PutUint32(b, blockMagic)
 	binary.LittleEndian.PutUint32(b[4:], kind|uint32(format)<<8)
@@ -81,8 +81,8 @@ func blockSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:12], table), table, b[blockHead:])
 }
 
-// readSnapshot applies the records of a snapshot to an empty table, and returns its fence and the index up to which entries may
-// have done what it has. After an error the table has a part of it.
+// readSnapshot applies the records of a snapshot to an empty table. It returns the fence, and the index of the last
+// entry whose effects the snapshot may include. After an error the table has a part of the snapshot.
 func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 	var b []byte
 	records := uint64(0)
@@ -116,7 +116,7 @@ func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 			if n, _ := r.Read(make([]byte, 1)); n > 0 {
 				return f, 0, errSnapshot
 			}
-			if fuzzy = math.MaxUint64; format >= formatParts { // else it is not known
+			if fuzzy = math.MaxUint64; format >= formatParts { // otherwise it is unknown
 				fuzzy = binary.LittleEndian.Uint64(payload[8:])
 			}
 			return f, fuzzy, nil
@@ -127,7 +127,7 @@ func readSnapshot(r io.Reader, t Table) (f fence, fuzzy uint64, err error) {
 	}
 }
 
-// endSize is the size of the payload of a snapshot's end.
+// endSize returns the size of the payload of a snapshot's end.
 func endSize(format uint32) int {
 	if format >= formatParts {
 		return 16
@@ -135,7 +135,8 @@ func endSize(format uint32) int {
 	return 8
 }
 
-// readBlock reads a block into b, or a longer one. A length is believed as its bytes come.
+// readBlock reads a block into b, or into a longer slice. Memory grows only with the bytes that arrive, whatever length
+// the block announces.
 func readBlock(r io.Reader, b []byte) (kind uint32, block []byte, err error) {
 	b = append(b[:0], make([]byte, blockHead)...)
 	if _, err := io.ReadFull(r, b); err != nil {

@@ -31,21 +31,21 @@ type snapshotStore struct {
 const (
 	// syncStretch is how many bytes of a snapshot are synced at once.
 	syncStretch = 4 << 20
-	// keepSnapshots is how many are kept: the second is for who reads it while another is published.
+	// keepSnapshots is how many snapshots are kept: the older one may still be being read when a new one is published.
 	keepSnapshots = 2
 	tmpSuffix     = ".tmp"
 	stateFile     = "state"
 	metaFile      = "meta"
 )
 
-// storedMeta is what the file meta has, as JSON.
+// storedMeta is the content of the file meta, as JSON.
 type storedMeta struct {
 	Format int
 	Meta   raft.SnapshotMeta
 	CRC    uint32 // CRC32C of Meta, as JSON
 }
 
-// openSnapshots opens the directory, which it makes where it is missing, and removes what was not finished.
+// openSnapshots opens the directory, creates it if it is missing, and removes unfinished snapshots.
 func openSnapshots(dir string) (*snapshotStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// List returns what is known of the snapshots, the newest first. One whose meta cannot be read is an error: it
-// may be the only one that the log goes on from.
+// List describes the snapshots, the newest first. It returns an error if it cannot read a snapshot's meta: the log may
+// continue from that snapshot only.
 func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	return all, nil
 }
 
-// newest returns what is known of the newest snapshot, nil if there is none.
+// newest describes the newest snapshot, or returns nil if there is none.
 func (s *snapshotStore) newest() (*raft.SnapshotMeta, error) {
 	all, err := s.List()
 	if err != nil || len(all) == 0 {
@@ -162,7 +162,7 @@ func (s *snapshotStore) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, er
 	return m, f, nil
 }
 
-// reap removes all but the newest snapshots.
+// reap removes all but the newest keepSnapshots.
 func (s *snapshotStore) reap() error {
 	all, err := s.List()
 	if err != nil {
@@ -203,7 +203,7 @@ func (k *sink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close publishes the snapshot: when it returns nil, that is durable.
+// Close publishes the snapshot. The snapshot is durable when Close returns nil.
 func (k *sink) Close() error {
 	if k.done {
 		return nil
@@ -252,7 +252,7 @@ func (k *sink) Cancel() error {
 	return os.RemoveAll(k.tmp)
 }
 
-// writeSynced writes a file that was not there. It is durable once its directory is.
+// writeSynced writes a new file. The file is durable once its directory is.
 func writeSynced(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -264,7 +264,7 @@ func writeSynced(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// replaceFile writes a file, which takes the place of one of that name. When it returns nil, that is durable.
+// replaceFile writes a file in place of one of the same name. The new file is durable when replaceFile returns nil.
 func replaceFile(path string, b []byte) error {
 	tmp := path + tmpSuffix
 	if err := os.RemoveAll(tmp); err != nil {

@@ -8,15 +8,14 @@ import (
 const (
 	// stallLimit is how long a write may take. Raft does not give up the leadership while its disk hangs.
 	stallLimit = 3 * time.Second
-	// stallSteps is how many times a write that takes that long is looked at.
+	// stallSteps is how many times the watch looks at a write in that time.
 	stallSteps = 30
 )
 
-// stallWatch calls a function once a write has taken too long, in time in which the process ran.
+// stallWatch calls a function once a write has taken too long. Only time in which the process ran counts.
 //
-// The clock goes on while a process is stopped, or its machine is paused, and a disk is not to blame for that. So the watch
-// counts steps instead. A timer that is due several times over fires once when the process goes on, so a
-// pause counts as one step, however long it was.
+// The clock also advances while the process is stopped or its machine is paused, which is not the disk's fault. So the
+// watch counts steps of a timer. After a pause the timer fires once, so a pause of any length counts as one step.
 type stallWatch struct {
 	hangs func()
 	step  time.Duration // between two looks
@@ -27,7 +26,7 @@ type stallWatch struct {
 	over  bool
 }
 
-// watchStall begins to watch a write, which may take limit. stop ends that.
+// watchStall begins to watch a write, and calls hangs if it takes longer than limit. The method stop ends the watch.
 func watchStall(limit time.Duration, hangs func()) *stallWatch {
 	w := &stallWatch{hangs: hangs, step: limit / stallSteps}
 	w.mu.Lock()

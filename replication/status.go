@@ -12,7 +12,7 @@ import (
 // askEvery is how often a node asks its peers whether they answer, and where clients reach them.
 const askEvery = time.Second
 
-// askPeers keeps what the node says of its peers true.
+// askPeers asks the peers every askEvery, until Raft stops.
 func (n *Node) askPeers() {
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
@@ -26,7 +26,7 @@ func (n *Node) askPeers() {
 			if m.Self {
 				continue
 			}
-			if _, h, err := n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout); err == nil { // who does not answer is noted
+			if _, h, err := n.parts.wire.l.call(callAsk, m.Address, m.server, askTimeout); err == nil { // call notes who does not answer
 				goal = max(goal, h.Last, 1)
 			}
 		}
@@ -42,7 +42,7 @@ func (n *Node) askPeers() {
 	}
 }
 
-// Status is what the node knows of itself and its cluster.
+// Status returns what the node knows about itself and its cluster.
 func (n *Node) Status() stats.Replication {
 	s := stats.Replication{
 		On: true, ID: n.o.ID, Leader: n.Leader(), State: strings.ToLower(n.raft.State().String()),

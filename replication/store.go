@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guarded is a log and a stable store whose errors end the node: the node retries none and
-// hides none. A write that hangs ends it as well.
+// guarded is a log and a stable store whose errors end the node: it neither retries a failed operation
+// nor hides an error. A write that hangs ends the node, too.
 type guarded struct {
 	raft.LogStore
 	raft.StableStore
@@ -22,7 +22,7 @@ type guarded struct {
 	writes    writeTimes
 }
 
-// guard runs a write.
+// guard runs a write, and ends the node if it fails or hangs.
 func (g *guarded) guard(what string, write func() error) error {
 	limit := orDefault(g.stall, stallLimit)
 	watch := watchStall(limit, func() {
@@ -48,12 +48,13 @@ func (g *guarded) end(err error) {
 // StoreLog stores one entry.
 func (g *guarded) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs stores entries, all or none.
+// StoreLogs stores all of the entries, or none.
 func (g *guarded) StoreLogs(logs []*raft.Log) error {
 	return g.guard("a write of the log", func() error { return g.LogStore.StoreLogs(logs) })
 }
 
-// DeleteRange deletes those entries of a range that the log has. They are at its beginning or at its end.
+// DeleteRange deletes the entries of a range that the log has. They are at the beginning or at the end of
+// the log.
 func (g *guarded) DeleteRange(first, last uint64) error {
 	begin, err := g.FirstIndex()
 	if err != nil || begin == 0 {
@@ -72,8 +73,8 @@ func (g *guarded) SetUint64(key []byte, val uint64) error {
 	return g.orGoexit(g.guard("a write of the term", func() error { return g.StableStore.SetUint64(key, val) }))
 }
 
-// orGoexit ends Raft's goroutine after an error, where Raft would panic: the node stops in order, and
-// says why.
+// orGoexit ends Raft's goroutine after an error. Raft would panic; this way the node stops in order, and
+// reports the error.
 func (g *guarded) orGoexit(err error) error {
 	if err != nil {
 		runtime.Goexit()

@@ -6,33 +6,33 @@ import (
 	"limitdb/internal/journal"
 )
 
-// Table is what a node asks of whoever holds the states.
+// Table holds the states of a node.
 type Table interface {
-	// Lead lets the table be decided on, at the time that is Clock.Elapsed plus ahead, and has it keep records of what changes, of
-	// which a step that enters the gate is in one cut as a whole. Unless parts is set, no record is a Change. dirtied is called when there is something to cut and there
-	// was not; it does not block.
+	// Lead lets decisions use the table from now on. Their time is Clock.Elapsed plus ahead. The table keeps records of
+	// its changes; the records of a step that enters the gate are all in one cut. Unless parts is set, no record is a
+	// Change. The table calls dirtied when it has changes to cut and had none before; dirtied does not block.
 	Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func())
-	// Pause refuses decisions from now on. Those that have begun may still be made. Follow or Lead comes next.
+	// Pause refuses new decisions. Those that have begun may still be made. The next call is Follow or Lead.
 	Pause()
-	// Follow ends that. When it returns, no step passes any more, and whoever waits for one is told to ask
-	// again. The table may have changes then that nobody has drained. It does not wait for a reply to leave.
+	// Follow ends all decisions. When it returns, no step can change the table, and requests that wait have been told
+	// to ask again. The table may still have changes that were not drained. Follow does not wait until replies are
+	// sent.
 	Follow()
-	// Dirty, Cut and Drain are called while the table is decided on, Cut with the gate closed. Drain adds
-	// records that the last Cut has set aside, until dst has about limit bytes, and reports whether there may
-	// be more. A state that would expire by reached is not changed in part in what a later Cut sets aside: other nodes
-	// may have dropped it.
+	// Dirty, Cut and Drain are called between Lead and Follow, Cut with the gate closed. Drain adds records that the
+	// last Cut has set aside, until dst has about limit bytes, and reports whether there may be more. If a state would
+	// expire by reached, later Cuts record it whole, because other nodes may have dropped it.
 	Dirty() bool
 	Cut(reached int64)
 	Drain(dst *journal.Buffer, limit int) (more bool)
-	// Clear empties the table, which is not decided on.
+	// Clear empties the table. No decisions use it meanwhile.
 	Clear() error
-	// Apply applies records, in their order. now is the replicated time, before which nothing expires that was replicated.
+	// Apply applies records in order. now is the replicated time; no replicated state expires before it.
 	Apply(now int64, records []journal.Record) error
-	// Missed returns a key whose state a Change has not found, and that no later record has set right, unless it has
-	// expired at now.
+	// Missed returns a key with a Change whose state was missing, unless a later record has set or deleted the key, or
+	// the state has expired at now.
 	Missed(now int64) (key string, ok bool)
-	// Copy adds some of the states, those that come next at a cursor, and returns the cursor behind
-	// them; 0 to begin, and 0 at the end. Meanwhile the table may be decided on.
+	// Copy adds the next states at a cursor and returns the next cursor. The first cursor is 0; Copy returns 0 at the
+	// end. Decisions may use the table meanwhile.
 	Copy(now int64, cursor uint64, dst *journal.Buffer) (next uint64)
 }
 
@@ -40,15 +40,17 @@ type Table interface {
 type Clock struct {
 	// Wall is the machine's clock, Unix time.
 	Wall func() int64
-	// Elapsed is a monotonic time: it neither jumps nor goes back.
+	// Elapsed is a monotonic time, which neither jumps nor goes back.
 	Elapsed func() int64
-	// Boot is an id of the machine's run, 0 where that is not known, and the time since that began. nil: nothing of it is known.
+	// Boot returns an id of the machine's boot and the time since it; the id is 0 if unknown. Boot is nil if neither is
+	// known.
 	Boot func() (id uint64, elapsed int64)
 }
 
-// ErrUnknown is the outcome of a step whose node has abdicated before it was known to be accepted: it
-// may have been counted.
+// ErrUnknown is the outcome of a step whose node abdicated before the step was known to be accepted. The step may have
+// been counted.
 var ErrUnknown = errors.New("replication: the outcome is not known")
 
-// ErrNotReady is returned for what a node cannot do just now: it builds its table anew, or does not lead.
+// ErrNotReady is returned if a node cannot do something at present, because it is rebuilding its table or does not
+// lead.
 var ErrNotReady = errors.New("replication: not now")

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	// snapshotRate is how many bytes of a snapshot a node sends to another in a second: a transfer must not take the network
-	// and the disk from the log.
+	// snapshotRate is how many bytes a second of a snapshot a node sends to another, so that the log still gets its
+	// share of the network and the disk.
 	snapshotRate = 32 << 20
-	// timeoutScale is for how many bytes of a snapshot a receiver has rpcTimeout, so a fourth of snapshotRate is in time. With raft's
-	// default, the leader would wait for 40 minutes for a receiver of 300 MB that has stopped.
+	// timeoutScale is how many bytes of a snapshot a receiver may take rpcTimeout for, so a receiver at a fourth of
+	// snapshotRate is in time. With raft's default, the leader would wait 40 minutes for a receiver of 300 MB that has
+	// stopped.
 	timeoutScale = 16 << 20
 	throttleRead = 256 << 10
 )
@@ -29,7 +30,7 @@ type throttled struct {
 	rate int
 }
 
-// Read reads at most 256 kB, and sleeps for their time first.
+// Read reads at most 256 kB, and first sleeps for the time that they may take.
 func (t *throttled) Read(b []byte) (int, error) {
 	b = b[:min(len(b), throttleRead)]
 	time.Sleep(time.Duration(len(b)) * time.Second / time.Duration(t.rate))

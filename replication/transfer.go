@@ -9,11 +9,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A planned transfer: stop deciding, drain, wait until all is accepted, close the epoch, and only then have Raft hand over. So
-// no reply is left without an outcome, and the next leader begins with everything.
+// In a planned transfer, the node stops deciding, drains, waits until everything is accepted, and closes the epoch.
+// Only then does Raft hand over the leadership. So every reply has an outcome, and the next leader begins with every
+// change.
 //
-// A transfer of Raft's that is interrupted at a bad moment leaves a leader that refuses every entry, for ever (hashicorp/raft #696). The
-// watchdog ends such a node: the others elect a leader, and a supervisor starts the node again.
+// If a transfer is interrupted at a bad moment, Raft is left with a leader that refuses every entry, for ever
+// (hashicorp/raft #696). A watchdog ends such a node. Then the others elect a leader, and a supervisor starts the node
+// again.
 
 const (
 	// settleRounds is the most groups that a transfer waits for before it closes the epoch.
@@ -33,9 +35,9 @@ var (
 	ErrNoSuccessor = errors.New("replication: no other voter has caught up")
 )
 
-// Transfer makes another member lead, the one with an id, or any that has caught up if that is empty. It returns when that one decides. All
-// replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrSelf for this node itself, ErrLags for a member
-// that has not caught up or does not answer, and ErrNoSuccessor.
+// Transfer makes another member lead: the one with the id, or any that has caught up if the id is empty. It returns
+// when that member decides. All replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrSelf
+// for this node itself, ErrLags for a member that has not caught up or does not answer, and ErrNoSuccessor.
 func (n *Node) Transfer(id string) error {
 	n.transfer.Lock()
 	defer n.transfer.Unlock()
@@ -57,7 +59,8 @@ func (n *Node) Transfer(id string) error {
 	return n.awaitSuccessor()
 }
 
-// Leave transfers the leadership if this node leads, for a node that is about to stop. It returns nil if no other member could lead.
+// Leave transfers the leadership if this node leads. It is for a node that is about to stop. It returns nil if no other
+// member could lead.
 func (n *Node) Leave() error {
 	n.awaitVoters()
 	n.leaving.Store(true)
@@ -114,8 +117,7 @@ func (n *Node) successor(id string) (*Member, error) {
 	return nil, ErrNoSuccessor
 }
 
-// finishEpoch stops the table from deciding, waits until everything that it has decided is accepted, and closes
-// the epoch.
+// finishEpoch stops decisions, waits until every decision is accepted, and closes the epoch.
 func (n *Node) finishEpoch() error {
 	turn := n.Turn()
 	n.table.Pause()
@@ -143,7 +145,7 @@ func (n *Node) finishEpoch() error {
 	return nil
 }
 
-// awaitSuccessor waits until this node knows that another one decides.
+// awaitSuccessor waits until another node decides, as far as this one knows.
 func (n *Node) awaitSuccessor() error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -163,8 +165,9 @@ func (n *Node) awaitSuccessor() error {
 	}
 }
 
-// watchTransfer ends the node if Raft refuses entries because of a transfer for too long. err is that of an attempt to open an epoch.
-// It counts attempts, which come each leadRetry, and not time, which goes on while the process is stopped.
+// watchTransfer ends the node if Raft has refused entries because of a transfer for too long. err is the error of an
+// attempt to open an epoch. watchTransfer counts attempts, one each leadRetry, because time also passes while the
+// process is stopped.
 func (n *Node) watchTransfer(err error) {
 	if !errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		n.refusing = 0

@@ -6,15 +6,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Nodes of two versions work together while they are replaced one by one. An epoch has one format, which its Epoch tells: the newest that all members
-// read. A member that does not answer reads at least the format in force. So a new format begins with the first epoch that begins when all members have the
-// new version, and from then on, nodes of the old version are refused.
+// Nodes of two versions work together while they are replaced one by one. Each epoch has one format, which its Epoch
+// names: the newest that all members read. A member that does not answer reads at least the format in force. So a new
+// format begins with the first epoch that begins after all members have the new version. From then on, nodes of the old
+// version are refused.
 
-// formatParts is the first format whose batches may have Changes, and whose snapshots tell up to which index entries may have
-// done what they have. In format 1 all states are whole.
+// formatParts is the first format whose batches may have Changes. Its snapshots name the last entry whose effects they
+// may include. In format 1 all states are whole.
 const formatParts = 2
 
-// fileFormat is the format of the files in a node's directory that are not the log. It changes only if those do.
+// fileFormat is the format of the files in a node's directory, except for the log.
 const fileFormat = 1
 
 // inForce returns the format of the current epoch; 1 before the first.
@@ -39,7 +40,7 @@ func (n *Node) chooseFormat() (uint8, error) {
 	return max(format, current), nil
 }
 
-// reads returns the newest format that a member reads, or 0 if it does not answer.
+// reads returns the newest format that a member reads, or 0 if the member does not answer.
 func (n *Node) reads(server raft.ServerID) uint8 {
 	if n.parts.wire == nil {
 		return Format
@@ -47,7 +48,8 @@ func (n *Node) reads(server raft.ServerID) uint8 {
 	return uint8(min(max(n.parts.wire.l.peer(server).Reads, 0), 255))
 }
 
-// checkFormat returns ErrNewer if the end of the log is of a newer version: whoever wrote it has left the cluster to that version.
+// checkFormat returns ErrNewer if the end of the log is of a newer version. The cluster then has that version, and this
+// node cannot be part of it.
 func (n *Node) checkFormat() error {
 	last, err := n.parts.logs.LastIndex()
 	if err != nil {
@@ -72,7 +74,7 @@ func (n *Node) checkFormat() error {
 	return nil
 }
 
-// tellFormat has the node tell its peers which format is in force. The lock is held.
+// tellFormat makes the node tell its peers which format is in force. The lock is held.
 func (n *Node) tellFormat() {
 	if n.parts.who != nil {
 		n.parts.who.inForce.Store(uint32(n.machine.inForce()))

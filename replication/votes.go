@@ -10,11 +10,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// lockTimeout is how long another process may hold the file of votes. Nobody does: the log is locked first.
+// lockTimeout is how long to wait for another process that holds the file of votes. There is none, because the log is
+// locked first.
 const lockTimeout = time.Second
 
-// openVotes opens what Raft must not forget beside its log: the term, and for whom the node has voted in it. They change in elections
-// only, so it does not matter that each change costs bbolt two syncs. The error is errLog.
+// openVotes opens the file of what Raft must remember besides its log: the term, and for whom the node has voted in it.
+// They change only in elections, so it does not matter that bbolt syncs twice for each change. The error is errLog.
 func openVotes(path string, readOnly bool) (v *raftboltdb.BoltStore, term uint64, err error) {
 	err = guardBolt(func() (err error) {
 		if v, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly}}); err != nil {
@@ -31,7 +32,7 @@ func openVotes(path string, readOnly bool) (v *raftboltdb.BoltStore, term uint64
 	return v, term, nil
 }
 
-// guardBolt makes a panic an error: bbolt trusts its file, and reads it as memory.
+// guardBolt turns a panic of bbolt into an error. bbolt trusts its file, which it reads as memory.
 func guardBolt(read func() error) (err error) {
 	before := debug.SetPanicOnFault(true)
 	defer func() {

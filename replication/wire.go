@@ -18,9 +18,9 @@ import (
 
 // wire is Raft's transport over a layer.
 //
-// It embeds the transport itself, not its interface, so that Raft finds RequestPreVote and Close. Raft's
-// heartbeats have a way past the log's writes; used, it can let a node acknowledge what its log does not have. So
-// that way is closed: a heartbeat waits its turn.
+// It embeds the transport itself, not its interface, so that Raft finds RequestPreVote and Close. Raft has a fast path
+// for heartbeats, which passes writes of the log. With it, a node can acknowledge entries that its log does not have.
+// So wire closes that path: a heartbeat waits its turn.
 type wire struct {
 	*raft.NetworkTransport
 	l *layer
@@ -28,18 +28,18 @@ type wire struct {
 	stop <-chan struct{}
 
 	mu sync.Mutex
-	// last is the last entry that each peer has said to have.
+	// last has the last entry that each peer has reported.
 	last map[raft.ServerID]uint64
 }
 
-// newWire opens a layer, whose fields are set, and serves Raft on it.
+// newWire opens a layer whose fields are set, and serves Raft on it.
 func newWire(l *layer) *wire {
 	l.loops.Add(1)
 	go l.serve()
 	return newWireOn(l)
 }
 
-// newWireOn serves Raft on a layer that is open.
+// newWireOn serves Raft on an open layer.
 func newWireOn(l *layer) *wire {
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: l, MaxPool: maxPool, MaxRPCsInFlight: 1, Timeout: rpcTimeout, Logger: wireLog{newRaftLog(l.log), l},
@@ -48,7 +48,8 @@ func newWireOn(l *layer) *wire {
 	return &wire{NetworkTransport: t, l: l, last: map[raft.ServerID]uint64{}}
 }
 
-// listen opens the port that peers dial at an address. If that has the name of a host, the port is open on all addresses of the machine.
+// listen opens the port at the address that peers dial. If the address names a host, listen opens the port on all
+// addresses of the machine.
 func listen(address string, certs *Certificates, log *slog.Logger) (*layer, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -75,16 +76,16 @@ func listen(address string, certs *Certificates, log *slog.Logger) (*layer, erro
 }
 
 const (
-	// redial is how long entries wait for a peer on whose port nobody listens before it is called again, and redials how often. Raft
-	// waits longer after each failure, up to 10 s, and would leave a peer that is back without entries for that time.
+	// If nobody listens on a peer's port, entries wait for redial before the next attempt, redials times at most. Raft
+	// itself waits longer after each failure, up to 10 s, and a peer that is back would get no entries for that time.
 	redial  = 20 * time.Millisecond
 	redials = int(rpcTimeout / redial)
 	// appendBytes is about how many bytes of entries one message has.
 	appendBytes = 4 << 20
 )
 
-// send sends a message, which the peer may get twice. Connections in the pool that an earlier run of the peer has left are used up
-// first. A patient message waits for a peer that is starting.
+// send sends a message, which the peer may get twice. It first uses up the pool's connections to an earlier run of the
+// peer. A patient message waits for a peer that is starting.
 func (w *wire) send(patient bool, message func() error) error {
 	for pooled, calls := maxPool, redials; ; {
 		err := message()
@@ -104,7 +105,8 @@ func (w *wire) send(patient bool, message func() error) error {
 	}
 }
 
-// fit shortens a message to about appendBytes of entries, and at least one. Raft goes on behind the last entry that was sent.
+// fit shortens a message to about appendBytes of entries, and at least one entry. Raft continues after the last entry
+// that was sent.
 func fit(args *raft.AppendEntriesRequest) {
 	size := 0
 	for i, e := range args.Entries {
@@ -115,7 +117,7 @@ func fit(args *raft.AppendEntriesRequest) {
 	}
 }
 
-// AppendEntries is what heartbeats are sent by, and notes what the peer has.
+// AppendEntries sends entries or a heartbeat to a peer, and notes the last entry that the peer has.
 func (w *wire) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	w.l.expects(id, to)
 	fit(args)
@@ -141,13 +143,13 @@ func (w *wire) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raf
 	return w.send(false, func() error { return w.NetworkTransport.RequestPreVote(id, to, args, resp) })
 }
 
-// TimeoutNow has a peer ask for votes at once.
+// TimeoutNow makes a peer ask for votes at once.
 func (w *wire) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	w.l.expects(id, to)
 	return w.send(false, func() error { return w.NetworkTransport.TimeoutNow(id, to, args, resp) })
 }
 
-// lastLog is the last entry that a peer has said to have, 0 if it has said nothing.
+// lastLog returns the last entry that a peer has reported, or 0.
 func (w *wire) lastLog(peer raft.ServerID) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +159,7 @@ func (w *wire) lastLog(peer raft.ServerID) uint64 {
 // SetHeartbeatHandler does nothing.
 func (*wire) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// Close closes the port and all connections, also those that were accepted, which Raft leaves open.
+// Close closes the port and all connections, including accepted ones, which Raft would leave open.
 func (w *wire) Close() error {
 	return errors.Join(ignoreClosed(w.NetworkTransport.Close()), w.l.Close())
 }
