@@ -51,8 +51,6 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 			printReport(text, report)
 			if repair != "" {
 				fmt.Fprintf(text, "all that can be read is in %s\n", repair)
-			}
-			if repair != "" {
 				return sound(repair)
 			}
 			if len(report.Problems) > 0 {

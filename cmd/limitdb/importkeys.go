@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,7 +137,7 @@ func (m *keyImport) copyBatch(names []string) error {
 		m.from.add("PTTL", k)
 		m.from.add("MEMORY", "USAGE", k, "SAMPLES", "0")
 	}
-	all, err := m.from.flush(3 * len(names))
+	all, err := m.from.flush()
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (m *keyImport) copyKeys(keys []*importedKey) error {
 		m.from.add(k.reads()...)
 		m.from.add("PTTL", k.key)
 	}
-	all, err := m.from.flush(1 + 2*len(keys))
+	all, err := m.from.flush()
 	if err != nil {
 		return err
 	}
@@ -253,13 +254,12 @@ func (m *keyImport) write(keys []*importedKey) error {
 	for _, k := range keys {
 		m.to.add("TYPE", k.key)
 	}
-	types, err := m.to.flush(len(keys))
+	types, err := m.to.flush()
 	if err != nil {
 		return err
 	}
 	var writes []*importedKey
 	var commands []int
-	n := 0
 	for i, k := range keys {
 		switch held := types[i].Text; {
 		case types[i].Err() != nil:
@@ -269,11 +269,11 @@ func (m *keyImport) write(keys []*importedKey) error {
 			m.count(k.typ).there++
 			continue
 		}
-		before := n
-		n += m.addWrites(k, types[i].Text != "none")
-		writes, commands = append(writes, k), append(commands, n-before)
+		before := m.to.n
+		m.addWrites(k, types[i].Text != "none")
+		writes, commands = append(writes, k), append(commands, m.to.n-before)
 	}
-	replies, err := m.to.flush(n)
+	replies, err := m.to.flush()
 	if err != nil {
 		return err
 	}
@@ -284,12 +284,9 @@ func (m *keyImport) write(keys []*importedKey) error {
 	return nil
 }
 
-// addWrites adds the commands that write a key, and returns how many they are.
-func (m *keyImport) addWrites(k *importedKey, over bool) (n int) {
-	add := func(words ...string) {
-		m.to.add(words...)
-		n++
-	}
+// addWrites adds the commands that write a key.
+func (m *keyImport) addWrites(k *importedKey, over bool) {
+	add := m.to.add
 	left := strconv.FormatInt(max(k.left, 1), 10)
 	if k.typ == throttle {
 		full, _ := k.throttled()
@@ -297,7 +294,7 @@ func (m *keyImport) addWrites(k *importedKey, over bool) (n int) {
 			add("DEL", k.key)
 		}
 		add("RL.IMPORT", k.key, "GCRA", strconv.FormatInt(full, 10))
-		return n
+		return
 	}
 	if k.typ == "string" {
 		words := []string{"SET", k.key, k.value.Text}
@@ -308,7 +305,7 @@ func (m *keyImport) addWrites(k *importedKey, over bool) (n int) {
 			words = append(words, "NX")
 		}
 		add(words...)
-		return n
+		return
 	}
 	add("MULTI")
 	if over {
@@ -339,7 +336,6 @@ func (m *keyImport) addWrites(k *importedKey, over bool) (n int) {
 		add("PEXPIRE", k.key, left)
 	}
 	add("EXEC")
-	return n
 }
 
 // written counts the outcome for a key.
@@ -374,7 +370,7 @@ func (m *keyImport) verify() (have, lack int64, err error) {
 		for _, k := range missing {
 			m.from.add("PTTL", k)
 		}
-		left, err := m.from.flush(len(missing))
+		left, err := m.from.flush()
 		for i := range left {
 			// One that is about to expire may have done so at the target while we asked.
 			if left[i].Int == -1 || left[i].Int > throttleSlack {
@@ -391,7 +387,7 @@ func (m *keyImport) ask(keys []string, have *int64) (missing []string, err error
 	for _, k := range keys {
 		m.to.add("EXISTS", k)
 	}
-	there, err := m.to.flush(len(keys))
+	there, err := m.to.flush()
 	for i := range there {
 		if there[i].Int == 1 {
 			*have++
@@ -407,12 +403,7 @@ func (m *keyImport) report(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "type\tcarried\tthere already\trefused\t")
 	var why []string
-	types := make([]string, 0, len(m.counts))
-	for typ := range m.counts {
-		types = append(types, typ)
-	}
-	slices.Sort(types)
-	for _, typ := range types {
+	for _, typ := range slices.Sorted(maps.Keys(m.counts)) {
 		c := m.counts[typ]
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t\n", typ, c.carried, c.there, c.refused)
 		if c.refused > 0 {

@@ -22,7 +22,8 @@ type remote struct {
 	name string // for errors, without a password
 	conn net.Conn
 	r    *bufio.Reader
-	out  []byte
+	out  []byte // commands that flush will send
+	n    int    // their number
 }
 
 const (
@@ -134,10 +135,13 @@ func promptPassword(name, env string) (string, error) {
 func (s *remote) close() { _ = s.conn.Close() }
 
 // add adds a command to the pipeline.
-func (s *remote) add(words ...string) { s.out = resp.AppendCommand(s.out, words...) }
+func (s *remote) add(words ...string) {
+	s.out = resp.AppendCommand(s.out, words...)
+	s.n++
+}
 
-// flush sends the pipeline and returns the replies to its n commands.
-func (s *remote) flush(n int) ([]resp.Value, error) {
+// flush sends the pipeline and returns the replies to its commands.
+func (s *remote) flush() ([]resp.Value, error) {
 	if err := s.conn.SetDeadline(time.Now().Add(remoteTimeout)); err != nil {
 		return nil, err
 	}
@@ -146,7 +150,8 @@ func (s *remote) flush(n int) ([]resp.Value, error) {
 		_, err := s.conn.Write(b)
 		sent <- err
 	}(s.out)
-	s.out = nil
+	n := s.n
+	s.out, s.n = nil, 0
 	replies := make([]resp.Value, 0, n)
 	var err error
 	for len(replies) < n && err == nil {
@@ -170,7 +175,7 @@ func (s *remote) flush(n int) ([]resp.Value, error) {
 // ask sends one command. An error reply is an error.
 func (s *remote) ask(words ...string) (resp.Value, error) {
 	s.add(words...)
-	all, err := s.flush(1)
+	all, err := s.flush()
 	if err != nil {
 		return resp.Value{}, err
 	}

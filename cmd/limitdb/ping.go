@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/config"
+	"limitdb/resp"
 )
 
 // pingTimeout bounds the time of limitdb ping.
@@ -47,35 +49,50 @@ prints PONG. It reads the configuration as the server does, so that in a contain
 
 // ping connects according to set and returns the reply to PING.
 func ping(set *config.Settings) (string, error) {
-	conn, err := dialServer(set)
+	c, err := connect(set)
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
-		return "", err
-	}
-	r := bufio.NewReader(conn)
-	if pass := set.RequirePass.Get(); pass != "" {
-		if _, err := call(conn, r, "AUTH", pass); err != nil {
-			return "", err
-		}
-	}
-	reply, err := call(conn, r, "PING")
+	defer c.Close()
+	reply, err := c.ask("PING")
 	if err != nil && strings.Contains(err.Error(), "NOAUTH") {
 		// The server answers; asking for a password does not make it unhealthy.
 		return "PONG (it requires a password)", nil
 	}
-	return reply, err
+	return reply.Text, err
 }
 
-// call sends one command and returns its reply as text.
-func call(conn net.Conn, r *bufio.Reader, words ...string) (string, error) {
-	v, err := cli.Ask(conn, r, 1<<20, words...)
+// client is a connection to a running server.
+type client struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+// connect connects to a server with these settings, and authenticates.
+func connect(set *config.Settings) (*client, error) {
+	conn, err := dialServer(set)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return v.Text, v.Err()
+	c := &client{conn, bufio.NewReader(conn)}
+	if pass := set.RequirePass.Get(); pass != "" {
+		if _, err := c.ask("AUTH", pass); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
+}
+
+// ask sends a command and returns its reply. An error reply is an error.
+func (c *client) ask(words ...string) (resp.Value, error) {
+	if err := c.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
+		return resp.Value{}, err
+	}
+	v, err := cli.Ask(c, c.r, 4<<20, words...)
+	if err == nil {
+		err = v.Err()
+	}
+	return v, err
 }
 
 // dialServer connects to the first address on which a server with these settings listens.

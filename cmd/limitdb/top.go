@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -45,8 +43,12 @@ const topEvery = time.Second
 
 // top shows the server's figures until somebody presses q.
 func top(set *config.Settings, once bool) error {
-	t := &topClient{set: set}
-	defer t.close()
+	var c *client
+	defer func() {
+		if c != nil {
+			_ = c.Close()
+		}
+	}()
 	view := topView{}
 	in, out := int(os.Stdin.Fd()), int(os.Stdout.Fd())
 	screen := !once && term.IsTerminal(in) && term.IsTerminal(out)
@@ -65,16 +67,27 @@ func top(set *config.Settings, once bool) error {
 		go waitForQuit(os.Stdin, quit)
 	}
 	for looks := 1; ; looks++ {
-		s, err := t.look()
-		if err != nil {
-			if t.close(); !screen {
-				return fmt.Errorf("no answer: %w", err)
+		var s *topSample
+		var err error
+		if c == nil {
+			if c, err = connect(set); err == nil {
+				view.address = c.RemoteAddr().String()
 			}
-			view.problem = err
-		} else {
-			view.add(s)
 		}
-		view.address = t.address
+		if err == nil {
+			s, err = c.look()
+		}
+		switch {
+		case err == nil:
+			view.add(s)
+		case !screen:
+			return fmt.Errorf("no answer: %w", err)
+		default:
+			if view.problem = err; c != nil {
+				_ = c.Close()
+				c = nil
+			}
+		}
 		switch {
 		case screen:
 			width, height, err := term.GetSize(out)
@@ -107,51 +120,9 @@ func waitForQuit(in io.Reader, quit chan<- struct{}) {
 	}
 }
 
-// topClient is a connection to a server. It connects again after a failure.
-type topClient struct {
-	set     *config.Settings
-	address string
-	conn    net.Conn
-	r       *bufio.Reader
-}
-
-func (t *topClient) close() {
-	if t.conn != nil {
-		_ = t.conn.Close()
-		t.conn = nil
-	}
-}
-
-// ask sends a command and returns its reply.
-func (t *topClient) ask(words ...string) (resp.Value, error) {
-	v, err := cli.Ask(t.conn, t.r, 4<<20, words...)
-	if err == nil {
-		err = v.Err()
-	}
-	return v, err
-}
-
 // look asks for the server's figures.
-func (t *topClient) look() (*topSample, error) {
-	if t.conn == nil {
-		conn, err := dialServer(t.set)
-		if err != nil {
-			return nil, err
-		}
-		t.conn, t.r, t.address = conn, bufio.NewReader(conn), conn.RemoteAddr().String()
-		if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
-			return nil, err
-		}
-		if pass := t.set.RequirePass.Get(); pass != "" {
-			if _, err := t.ask("AUTH", pass); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := t.conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
-		return nil, err
-	}
-	info, err := t.ask("INFO", "everything")
+func (c *client) look() (*topSample, error) {
+	info, err := c.ask("INFO", "everything")
 	if err != nil {
 		return nil, err
 	}
@@ -161,13 +132,13 @@ func (t *topClient) look() (*topSample, error) {
 			s.info[name] = value
 		}
 	}
-	times, err := t.ask("LATENCY", "HISTOGRAM", "cl.throttle", "gcra", "rl.take", "rl.takeall", "rl.check", "rl.reserve")
+	times, err := c.ask("LATENCY", "HISTOGRAM", "cl.throttle", "gcra", "rl.take", "rl.takeall", "rl.check", "rl.reserve")
 	if err != nil {
 		return nil, err
 	}
 	s.addTimes(times)
 	// A node that does not lead may know of nobody.
-	if keys, err := t.ask("RL.TOP", "COUNT", "40"); err == nil {
+	if keys, err := c.ask("RL.TOP", "COUNT", "40"); err == nil {
 		for _, e := range keys.Elems {
 			if len(e.Elems) == 2 {
 				s.denied = append(s.denied, topKey{e.Elems[0].Text, e.Elems[1].Int})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -70,13 +71,8 @@ func (v *topView) quantile(q float64) (us int64, ok bool) {
 	if calls <= 0 {
 		return 0, false
 	}
-	bounds := make([]int64, 0, len(v.now.times))
-	for b := range v.now.times {
-		bounds = append(bounds, b)
-	}
-	slices.Sort(bounds)
 	want := int64(math.Ceil(q * float64(calls)))
-	for _, b := range bounds {
+	for _, b := range slices.Sorted(maps.Keys(v.now.times)) {
 		if v.now.times[b]-atMost(before, b) >= want {
 			return b, true
 		}
