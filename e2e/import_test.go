@@ -110,7 +110,7 @@ func TestImportFromRedis(t *testing.T) {
 		{"", "redis://" + from, "set it in the environment, as LIMITDB_FROM_PASSWORD"},
 		{"LIMITDB_FROM_PASSWORD=wrong", "redis://" + from, "WRONGPASS"},
 		{"", "redis://:secret@" + from, "no password on the command line"},
-		{"", "http://" + from, "no address"},
+		{"", "http://" + from, "is not an address"},
 	} {
 		got := runEnv(t, []string{c.env}, "", plainBinary(t), "import", "--from", c.from, "--to", "redis://"+s.Addr)
 		if got.Code == 0 || !strings.Contains(got.Stderr, c.want) || strings.Contains(got.Stderr, "secret@") {
