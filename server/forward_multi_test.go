@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,37 @@ import (
 	"limitdb/engine"
 	"limitdb/uplink"
 )
+
+// The leader runs the whole transaction of another node's client. If that node does not lead, the transaction is queued again.
+func TestForwardedTransaction(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.client()
+	c.gets("RL.TAKE a GCRA 1/m\r\nMULTI\r\nRL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE b GCRA 1/m\r\nEXEC\r\nPING\r\n",
+		"[0 1 0 -1 60000]", "OK", "QUEUED", "QUEUED", "QUEUED", "[[1 1 0 60000 60000] PONG [0 1 0 -1 60000]]", "PONG")
+	c.gets("MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nRL.TAKE\r\nEXEC\r\n",
+		"OK", "QUEUED", "[PONG]", "OK", "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity(), "-EXECABORT Transaction discarded because of previous errors.")
+
+	// The uplink ends, and the client gets one reply.
+	n.primary.holds.Store(true)
+	c.s.Data([]byte("MULTI\r\nRL.TAKE c GCRA 1/m\r\nEXEC\r\n"))
+	for n.leader.engine.Stats().Keys < 3 {
+		runtime.Gosched()
+	}
+	n.cut()
+	if got := strings.Join(c.receive(3), " "); got != "OK QUEUED -"+errUnknownOutcome {
+		t.Errorf("%q", got)
+	}
+	// The other node stops leading, and this node leads.
+	n.primary.holds.Store(false)
+	n.connect()
+	n.leader.Follow()
+	c.s.Data([]byte("MULTI\r\nRL.TAKE d GCRA 1/m\r\nEXEC\r\nPING\r\n"))
+	n.refused(c)
+	n.followerLeads()
+	if got := strings.Join(c.receive(4), " "); got != "OK QUEUED [[0 1 0 -1 60000]] PONG" {
+		t.Errorf("%q", got)
+	}
+}
 
 // lead makes the follower lead on a table of its own, or follow again.
 func (n *twoNodes) lead(on bool) {

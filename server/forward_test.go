@@ -1,127 +1,15 @@
 package server
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"errors"
-	"io"
-	"net"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"limitdb/config"
-	"limitdb/resp"
 	"limitdb/server/forward"
 	"limitdb/server/spec"
-	"limitdb/uplink"
 )
-
-// twoNodes are a node that leads and one that does not, with an uplink between them.
-type twoNodes struct {
-	t                *testing.T
-	leader, follower *testServer
-	primary, other   *primary // what each of them keeps its replies for
-	link             atomic.Pointer[uplink.Link]
-	host             *uplink.Host
-	far              net.Conn // the leader's end
-}
-
-func newTwoNodes(t *testing.T) *twoNodes {
-	n := &twoNodes{t: t}
-	n.leader, n.primary = newNode(t)
-	n.follower, n.other = newNode(t)
-	n.other.turn, n.other.leader = 0, "127.0.0.1:7"
-	n.follower.opts.Replication.Uplink = func(int) *uplink.Link { return n.link.Load() }
-	n.follower.Follow()
-	n.primary.holds.Store(false)
-	n.host = uplink.NewHost(n.leader.Server, func() {}, n.leader.clock)
-	n.connect()
-	return n
-}
-
-// connect replaces the uplink.
-func (n *twoNodes) connect() {
-	near, far := net.Pipe()
-	n.far = far
-	l := uplink.NewLink(near)
-	n.t.Cleanup(l.Close)
-	go func() { _ = n.host.Serve(far) }()
-	n.link.Store(l)
-	n.follower.LeaderChanged()
-}
-
-// cut ends the uplink, so that there is none.
-func (n *twoNodes) cut() {
-	n.link.Swap(nil).Close()
-}
-
-// send sends bytes as the client, and returns the given number of replies.
-func (c *testClient) send(in string, replies int) []string {
-	c.t.Helper()
-	c.conn.take()
-	c.s.Data([]byte(in))
-	return c.receive(replies)
-}
-
-// receive runs the session as the transport would until it has sent the given number of replies, and renders them.
-func (c *testClient) receive(replies int) (got []string) {
-	c.t.Helper()
-	r := bufio.NewReader(&pump{c})
-	for range replies {
-		v, err := resp.ReadReply(r, 64<<20)
-		if err != nil {
-			return append(got, "end")
-		}
-		got = append(got, line(v))
-	}
-	if n := r.Buffered(); n > 0 {
-		b, _ := r.Peek(n)
-		c.t.Fatalf("more than %d replies: %q", replies, b)
-	}
-	return got
-}
-
-// pump reads what the session writes, and resumes it when it is woken.
-type pump struct{ *testClient }
-
-func (p *pump) Read(b []byte) (int, error) {
-	late := time.After(time.Minute)
-	for {
-		if out := p.conn.take(); len(out) > 0 {
-			n := copy(b, out)
-			p.conn.putBack(out[n:])
-			return n, nil
-		}
-		if p.conn.reason() != nil {
-			return 0, io.EOF
-		}
-		select {
-		case <-p.conn.woken:
-			p.s.Resume()
-		case <-time.After(houseEvery):
-			p.s.srv.leaderless.Wake() // as the housekeeper does
-		case <-late:
-			p.t.Fatal("no reply comes")
-		}
-	}
-}
-
-func (f *fakeConn) putBack(b []byte) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.out = append(append([]byte(nil), b...), f.out...)
-}
-
-func (c *testClient) gets(in string, want ...string) {
-	c.t.Helper()
-	if got := c.send(in, len(want)); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		c.t.Errorf("%q:\n got %q\nwant %q", in, got, want)
-	}
-}
 
 // A client of a node that does not lead gets the replies of the leader, one for each command, in their order.
 func TestForwarding(t *testing.T) {
@@ -267,11 +155,7 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	if got := c.conn.take(); len(got) > 0 {
 		t.Fatalf("%q", got)
 	}
-	n.other.turn = 1
-	n.other.holds.Store(false)
-	n.link.Store(nil)
-	n.follower.Lead(n.follower.engine)
-	n.follower.LeaderChanged()
+	n.followerLeads()
 	if got := strings.Join(c.receive(3), " "); got != "[0 1 0 -1 60000] [1 1 0 60000 60000] PONG" {
 		t.Errorf("%q", got)
 	}
@@ -284,11 +168,7 @@ func TestLeaderThatStops(t *testing.T) {
 	c := n.follower.client()
 	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
 	n.refused(c)
-	n.other.turn = 1
-	n.other.holds.Store(false)
-	n.link.Store(nil)
-	n.follower.Lead(n.follower.engine)
-	n.follower.LeaderChanged()
+	n.followerLeads()
 	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
 		t.Errorf("%q", got)
 	}
@@ -380,228 +260,6 @@ func TestClientsThatKnowClusters(t *testing.T) {
 	}
 	c := n.follower.client()
 	c.gets("CONFIG SET raft-redirect moved\r\nRL.TAKE foo GCRA 1/m\r\n", "OK", moved)
-}
-
-// The leader runs the whole transaction of another node's client. If that node does not lead, the transaction is queued again.
-func TestForwardedTransaction(t *testing.T) {
-	n := newTwoNodes(t)
-	c := n.follower.client()
-	c.gets("RL.TAKE a GCRA 1/m\r\nMULTI\r\nRL.TAKE a GCRA 1/m\r\nPING\r\nRL.TAKE b GCRA 1/m\r\nEXEC\r\nPING\r\n",
-		"[0 1 0 -1 60000]", "OK", "QUEUED", "QUEUED", "QUEUED", "[[1 1 0 60000 60000] PONG [0 1 0 -1 60000]]", "PONG")
-	c.gets("MULTI\r\nPING\r\nEXEC\r\nMULTI\r\nRL.TAKE\r\nEXEC\r\n",
-		"OK", "QUEUED", "[PONG]", "OK", "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity(), "-EXECABORT Transaction discarded because of previous errors.")
-
-	// The uplink ends, and the client gets one reply.
-	n.primary.holds.Store(true)
-	c.s.Data([]byte("MULTI\r\nRL.TAKE c GCRA 1/m\r\nEXEC\r\n"))
-	for n.leader.engine.Stats().Keys < 3 {
-		runtime.Gosched()
-	}
-	n.cut()
-	if got := strings.Join(c.receive(3), " "); got != "OK QUEUED -"+errUnknownOutcome {
-		t.Errorf("%q", got)
-	}
-	// The other node stops leading, and this node leads.
-	n.primary.holds.Store(false)
-	n.connect()
-	n.leader.Follow()
-	c.s.Data([]byte("MULTI\r\nRL.TAKE d GCRA 1/m\r\nEXEC\r\nPING\r\n"))
-	n.refused(c)
-	n.other.turn = 1
-	n.other.holds.Store(false)
-	n.link.Store(nil)
-	n.follower.Lead(n.follower.engine)
-	n.follower.LeaderChanged()
-	if got := strings.Join(c.receive(4), " "); got != "OK QUEUED [[0 1 0 -1 60000]] PONG" {
-		t.Errorf("%q", got)
-	}
-}
-
-// asks runs a command by Do, and returns the channel of its reply.
-func (n *twoNodes) asks(words ...string) <-chan string {
-	args := make([][]byte, len(words))
-	for i, w := range words {
-		args[i] = []byte(w)
-	}
-	reply := make(chan string, 1)
-	go func() {
-		b, err := n.follower.Do(n.t.Context(), args...)
-		if err != nil {
-			reply <- err.Error()
-			return
-		}
-		v, err := resp.ReadReply(bufio.NewReader(bytes.NewReader(b)), 1<<20)
-		if err != nil {
-			reply <- err.Error()
-			return
-		}
-		reply <- line(v)
-	}()
-	return reply
-}
-
-// refused runs the session until it waits for a leader.
-func (n *twoNodes) refused(c *testClient) {
-	for {
-		if _, waits := n.follower.leaderless.Until(c.conn); waits {
-			return
-		}
-		<-c.conn.woken
-		c.s.Resume()
-	}
-}
-
-// awaits waits until the given number of clients wait for a leader at the follower.
-func (n *twoNodes) awaits(many int) {
-	for n.follower.leaderless.Len() != many {
-		runtime.Gosched()
-	}
-}
-
-// Commands without a connection are forwarded like clients' commands: they wait for a leader, are then refused, and have an unknown outcome if
-// the uplink ends.
-func TestForwardingDirect(t *testing.T) {
-	n := newTwoNodes(t)
-	is := func(reply <-chan string, want string) {
-		t.Helper()
-		for {
-			select {
-			case got := <-reply:
-				if got != want {
-					t.Errorf("%s, want %s", got, want)
-				}
-				return
-			case <-time.After(houseEvery):
-				n.follower.leaderless.Wake() // as the housekeeper does
-			}
-		}
-	}
-	take := func(key string) <-chan string { return n.asks("RL.TAKE", key, "GCRA", "1/m") }
-	is(take("a"), "[0 1 0 -1 60000]")
-	is(take("a"), "[1 1 0 60000 60000]")
-	is(n.asks("RL.INFO", "none"), "nil")
-	is(n.asks("RL.TAKE", "a"), "-"+n.leader.table.find([]byte("RL.TAKE")).WrongArity())
-	is(n.asks("MONITOR"), "-ERR monitor needs a connection of its own")
-	if kept := n.follower.direct.Kept(); kept != 1 || n.leader.clients.count() != 1 {
-		t.Errorf("%d streams are kept, the leader has %d sessions", kept, n.leader.clients.count())
-	}
-
-	// Without a leader, the command waits.
-	n.cut()
-	waits := take("b")
-	n.awaits(1)
-	n.connect()
-	is(waits, "[0 1 0 -1 60000]")
-	n.cut()
-	waits = take("b")
-	n.awaits(1)
-	n.follower.clock.Advance(leaderWait)
-	n.follower.LeaderChanged()
-	is(waits, "-"+spec.ErrNoLeader)
-	n.awaits(0)
-
-	// The leader steps down without having begun the command. Then this node leads.
-	n.connect()
-	n.leader.Follow()
-	waits = take("c")
-	n.awaits(1)
-	n.leader.Lead(n.leader.engine)
-	n.follower.LeaderChanged()
-	is(waits, "[0 1 0 -1 60000]")
-
-	// The uplink ends while the leader owes the reply.
-	n.primary.holds.Store(true)
-	waits = take("d")
-	for !n.primary.owes() {
-		runtime.Gosched()
-	}
-	n.primary.holds.Store(false)
-	n.cut()
-	n.connect()
-	is(waits, "-"+errUnknownOutcome)
-
-	// The caller does not wait any longer.
-	n.primary.holds.Store(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan error)
-	go func() {
-		_, err := n.follower.Do(ctx, []byte("RL.TAKE"), []byte("e"), []byte("GCRA"), []byte("1/m"))
-		over <- err
-	}()
-	for n.leader.engine.Stats().Keys < 5 {
-		runtime.Gosched()
-	}
-	cancel()
-	if err := <-over; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if err := n.follower.registry.Set(config.Pair{Name: "raft-redirect", Value: "moved"}); err != nil {
-		t.Fatal(err)
-	}
-	is(take("foo"), "-MOVED 12182 127.0.0.1:7")
-	n.other.turn = 1
-	n.other.holds.Store(false)
-	n.follower.Lead(n.follower.engine)
-	is(take("a"), "[0 1 0 -1 60000]")
-}
-
-// slowConn is a connection from which nothing is read while somebody else has what is in its gate.
-type slowConn struct {
-	net.Conn
-	gate chan struct{}
-}
-
-func (c *slowConn) Read(b []byte) (int, error) {
-	c.gate <- <-c.gate
-	return c.Conn.Read(b[:min(len(b), 4<<10)]) // so that it looks at the gate soon
-}
-
-// A command without a client finds the uplink full, and a stream that was kept. That stream is not forgotten.
-func TestForwardingDirectOverAFullUplink(t *testing.T) {
-	n := newTwoNodes(t)
-	n.cut()
-	near, far := net.Pipe()
-	slow := &slowConn{far, make(chan struct{}, 1)}
-	slow.gate <- struct{}{}
-	l := uplink.NewLink(near)
-	t.Cleanup(l.Close)
-	go func() { _ = n.host.Serve(slow) }()
-	n.link.Store(l)
-	if got := <-n.asks("RL.INFO", "none"); got != "nil" {
-		t.Fatal(got)
-	}
-	kept := n.follower.direct.Take(l)
-	n.follower.direct.Put(kept)
-	full := l.Open(&uplink.Client{}, &forward.Inbox{Wake: func() {}})
-	token := <-slow.gate
-	for full.Send([]byte(strings.Repeat("PING\r\n", 10_000))) {
-	}
-	d := n.follower.decideDirect([][]byte{[]byte("RL.INFO"), []byte("none")})
-	if _, begun, err := n.follower.forwardDirect(t.Context(), l, &d.call); begun || err != nil {
-		t.Errorf("begun: %v, %v", begun, err)
-	}
-	full.Close()
-	slow.gate <- token
-	for l.Open(&uplink.Client{}, &forward.Inbox{Wake: func() {}}) == nil {
-		runtime.Gosched()
-	}
-	if kept.Send(nil) {
-		t.Error("the stream that was kept is neither kept nor closed")
-	}
-}
-
-// untilEnd half-closes the client's connection, and returns the replies up to its end.
-func (c *testClient) untilEnd() (got []string) {
-	c.t.Helper()
-	c.s.EOF()
-	r := bufio.NewReader(&pump{c})
-	for {
-		v, err := resp.ReadReply(r, 1<<20)
-		if err != nil {
-			return got
-		}
-		got = append(got, line(v))
-	}
 }
 
 // A client gets one reply for each command, in order, and each command is counted once: with a leader, with a leader that comes later, and if the
