@@ -1,7 +1,7 @@
 package known
 
-// bucket4j, a Java library: the state of a bucket is a text that is replaced if it is
-// still the one that the client has read.
+// bucket4j, a Java library. A bucket's state is a text. A client replaces it only if it
+// has not changed since the client read it.
 
 var bucket4j = [...]Script{
 	{"9450de540565d89de15092a716555821601f128b", "bucket4j", "COMPARE_AND_SWAP", "7.6.0 – 8.19.0", 1, 2, bucketSwap(false)},

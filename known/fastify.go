@@ -21,8 +21,8 @@ type fastifyVersion struct {
 // JavaScript.
 const maxSafe = 1<<53 - 1
 
-// count counts 1 in a window of ARGV[1] ms. Beyond ARGV[2], the next flag says whether
-// each call begins the window anew.
+// count counts 1 in a window of ARGV[1] ms. If the next flag is set, each call beyond
+// ARGV[2] restarts the window.
 func (f fastifyVersion) count(r *Run) bool {
 	anewAt := 2
 	if f.bans {

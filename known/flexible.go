@@ -16,7 +16,7 @@ func flexibleIncr(r *Run) bool {
 	return r.countArgs(1000, func(_, left int64) bool { return left < 0 })
 }
 
-// flexibleValkey is flexibleIncr for which a key without a time to live stays so.
+// flexibleValkey is flexibleIncr, but a key without a time to live keeps none.
 func flexibleValkey(r *Run) bool {
 	return r.countArgs(1000, func(_, left int64) bool { return left == absent })
 }

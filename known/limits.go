@@ -179,15 +179,15 @@ func limitsSearch(r *Run) bool {
 	return limitsWindow{texts: true}.reply(r, oldest, n)
 }
 
-// sliding are the counters of two windows: KEYS[1] of the one before, KEYS[2] of this
-// one, whose time to live is that of two windows.
+// sliding holds the counters of two windows: KEYS[1] of the previous one and KEYS[2] of
+// the current one, which lives for two windows.
 type sliding struct {
 	before, current           Value
 	beforeCount, currentCount int64
 }
 
-// sliding reads both counters for a window in ms. If the current one is over, it becomes
-// the one before; shifted says that this has to be stored.
+// sliding reads both counters for a window in ms. If the current window is over, it
+// becomes the previous one; shifted reports whether that must be stored.
 func (r *Run) sliding(window int64) (s sliding, shifted, ok bool) {
 	var ok1, ok2 bool
 	s.before, s.beforeCount, ok1 = r.counter(r.Keys[0])

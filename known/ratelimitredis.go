@@ -14,7 +14,7 @@ var rateLimitRedis = [...]Script{
 
 // hitsVersion is what differs between the versions of the script.
 type hitsVersion struct {
-	anew  bool // the first argument is 1 if each call begins the window anew
+	anew  bool // the first argument is 1 if each call restarts the window
 	keeps bool // a key without a time to live keeps its count
 }
 

@@ -11,7 +11,7 @@ var redlock = [...]Script{
 	{"0f0f23b9048b36752b5be114f357ba083449f908", "redlock", "unlock", "4.2.0", 0, 1, redlockRelease},
 }
 
-// redlockSet sets all keys to ARGV[1] for ARGV[2] ms, if may says of all of them that it may.
+// redlockSet sets all keys to ARGV[1] for ARGV[2] ms, if may allows it for all of them.
 func redlockSet(may func(r *Run, v *Value) bool) func(*Run) bool {
 	return func(r *Run) bool {
 		ttl, ok := r.span(1, 1)

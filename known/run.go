@@ -25,8 +25,8 @@ type Value struct {
 	Type    value.Type
 	Expires int64 // ms of Unix time; 0: never
 	Body    []byte
-	// Splices, of a value to put, lead to its body from the one that the key holds. Nil:
-	// the value replaces what the key holds.
+	// Splices change the body that the key holds into that of the value to put. Nil: the
+	// value replaces what the key holds.
 	Splices []value.Splice
 }
 
@@ -52,7 +52,7 @@ const (
 	maxSeconds = maxWhole / 1000
 )
 
-// whole returns argument i as an integer that Redis and Lua read alike.
+// whole returns argument i as an integer, if Redis and Lua read it in the same way.
 func (r *Run) whole(i int) (int64, bool) {
 	v, ok := resp.ParseInt(r.Args[i])
 	return v, ok && v > -maxWhole && v < maxWhole
@@ -65,8 +65,8 @@ func (r *Run) span(i int, unit int64) (ms int64, ok bool) {
 	return v * unit, ok && v > 0 && v < maxSeconds
 }
 
-// plain reads a number that Redis and Lua read alike: digits, with a point or
-// without.
+// plain reads a number that Redis and Lua read in the same way: digits, with or without
+// a point.
 func plain(b []byte) (float64, bool) {
 	for _, c := range b {
 		if (c < '0' || c > '9') && c != '.' {
@@ -150,7 +150,7 @@ type collection interface {
 	Splices() []value.Splice
 }
 
-// keep makes the first key hold what a collection of it has become.
+// keep puts the changed collection at the first key.
 func (r *Run) keep(t value.Type, c collection, expires int64) {
 	r.value = Value{Type: t, Expires: expires, Body: c.Body(), Splices: c.Splices()}
 	r.Store.Put(r.Keys[0], &r.value)
@@ -199,7 +199,7 @@ func (r *Run) pair(a, b int64) {
 	r.Int(b)
 }
 
-// truth replies with what Redis makes of a Boolean: 1 or null.
+// truth replies with a Boolean as Redis converts it: 1 or null.
 func (r *Run) truth(b bool) {
 	if b {
 		r.Int(1)
@@ -217,7 +217,7 @@ func (r *Run) done(set bool) {
 	}
 }
 
-// tostring replies with the text that Lua makes of a number.
+// tostring replies with a number as Lua's tostring writes it.
 func (r *Run) tostring(n float64) {
 	var text [32]byte
 	r.Bulk(script.AppendNumber(text[:0], n, 14))

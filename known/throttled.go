@@ -1,7 +1,7 @@
 package known
 
-// throttled, a Go package, and the likes: a text is replaced if it is still the one that
-// the client has read.
+// throttled, a Go package, and similar ones. A client replaces a text only if it has not
+// changed since the client read it.
 
 var throttled = [...]Script{
 	{"ebd682e30de074a6919bde872b507734c7c3ebe5", "throttled", "CAS", "2.1.0 – 2.15.0", 1, 3, throttledCAS(false)},

@@ -31,8 +31,8 @@ var upstash = [...]Script{
 	{"54bd274ddc59fb3be0f42deee2f64322a10e2b50", "@upstash/ratelimit", "reset", "1.1.0 – 2.0.8", 0, 0, nil},
 }
 
-// dynamic returns the limit that key i holds, and ARGV[1] if there is none. With an
-// empty key nobody looks.
+// dynamic returns the limit that key i holds, or ARGV[1] if the key's name is empty or it
+// holds none.
 func (r *Run) dynamic(i int) (limit float64, ok bool) {
 	limit, ok = plain(r.Args[0])
 	if ok && len(r.Keys[i]) > 0 {
@@ -107,7 +107,7 @@ func upstashCount(r *Run) bool {
 	return true
 }
 
-// upstashFixedLeft replies with what is left of the limit, and the limit.
+// upstashFixedLeft replies with the rest of the limit, and the limit.
 func upstashFixedLeft(r *Run) bool {
 	limit, ok := r.dynamic(1)
 	_, used, also := r.number(r.Keys[0], 0)

@@ -10,8 +10,7 @@ import (
 	"limitdb/limit"
 )
 
-// Case is a row of a table with which a user tests rules: a check, made Repeat times, and what the last answer
-// must be.
+// Case is a row of a table of tests: a check, made Repeat times, and the answer that the last one must have.
 type Case struct {
 	// Line is where the case is in its file.
 	Line int
@@ -22,8 +21,8 @@ type Case struct {
 	Fields    [][2]string
 	Cost      int64
 	Repeat    int
-	// Want has what the answer must be: allowed or limited, and the name of the rule and what is left if they
-	// are given.
+	// Want is the answer that is wanted: allowed or limited, and the rule's name and what is left, if they are
+	// given.
 	Limited   bool
 	Rule      *string
 	Remaining *int64
@@ -101,7 +100,7 @@ func ParseCases(text []byte) ([]Case, error) {
 // Failure is a case whose answer is another than it must be.
 type Failure struct {
 	Case
-	// Got says what the answer was.
+	// Got is the answer.
 	Got string
 }
 
@@ -116,7 +115,7 @@ func (s *Set) Run(cases []Case, start int64) (failures []Failure) {
 	return failures
 }
 
-// runCase returns what the answer was if it is not what it must be.
+// runCase returns the answer if it is not the one that is wanted.
 func (s *Set) runCase(l *Ledger, c *Case, start int64) (got string) {
 	var a Answer
 	for range c.Repeat {
@@ -134,7 +133,7 @@ func (s *Set) runCase(l *Ledger, c *Case, start int64) (got string) {
 	return ""
 }
 
-// Query matches a check. The error says that there is no such namespace, or is that of Query.Match.
+// Query matches a check. It returns an error for an unknown namespace, and the errors of Query.Match.
 func (s *Set) Query(namespace string, fields [][2]string, cost int64) (*Query, error) {
 	ns := s.Namespace([]byte(namespace))
 	if ns == nil {

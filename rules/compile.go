@@ -15,7 +15,8 @@ const (
 	maxOverrides = 200_000
 )
 
-// Parse parses a file. zones keeps the time zones; nil loads each one anew. The error is an Errors.
+// Parse parses a file. zones caches time zones; if it is nil, each use of a zone loads it again. The error is
+// an Errors.
 func Parse(text []byte, zones *limit.Zones) (*Set, error) {
 	root, err := parseTree(text)
 	if err != nil {

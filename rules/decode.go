@@ -22,10 +22,9 @@ import (
 
 // The bounds of a file besides MaxText. A node of the tree takes some 200 bytes.
 const (
-	// maxMarks is the most commas, colons, brackets, dashes and line ends of a file; there are no
-	// more nodes than these.
+	// maxMarks is the most commas, colons, brackets, dashes and line ends in a file. They bound the number of nodes.
 	maxMarks = 1 << 19
-	// maxVisits is the most nodes that are read, aliases counted as what they stand for.
+	// maxVisits is the most nodes that are read; an alias counts as the nodes that it stands for.
 	maxVisits = 1 << 20
 	maxDepth  = 100
 )
@@ -45,7 +44,7 @@ type row[T any] struct {
 	read     func(d *decoder, n *yaml.Node, to *T)
 }
 
-// fail notes a mistake. It gives up on the file, by panicking with errGiveUp, when there are many.
+// fail notes a mistake. When there are many, it gives up on the file by panicking with errGiveUp.
 func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
 	line, column := 1, 1
 	if n != nil && n.Line > 0 {
@@ -121,7 +120,7 @@ func (r *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// countMarks refuses a text of which the tree would be far larger than of any file of rules.
+// countMarks refuses a text whose tree would be far larger than that of any file of rules.
 func countMarks(text []byte) *Error {
 	marks, depth, line, start := 0, 0, 1, 0
 	for i, c := range text {
@@ -147,8 +146,8 @@ func countMarks(text []byte) *Error {
 	return nil
 }
 
-// syntaxError returns an error of the YAML parser, which has read so many lines, as ours. The column is that of the first
-// word of the line.
+// syntaxError converts an error of the YAML parser, which has read the given number of lines. The column is that of the
+// line's first word.
 func syntaxError(text []byte, err error, read int) *Error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	e := &Error{1, 1, message}
@@ -187,8 +186,8 @@ func placeOf(text []byte, message string) int {
 	return -1
 }
 
-// resolve follows an alias. Every read of a node passes here, so that aliases of aliases, which may
-// stand for more than fits in memory, end soon.
+// resolve follows an alias. Every read of a node calls it. So aliases of aliases, which may stand for more than fits in
+// memory, soon hit the limit.
 func (d *decoder) resolve(n *yaml.Node) *yaml.Node {
 	if d.visits++; d.visits > maxVisits {
 		d.fail(n, "the file is too large: its aliases stand for more than %d values", maxVisits)
@@ -326,7 +325,7 @@ func (d *decoder) yes(n *yaml.Node, kind string) bool {
 	return strings.EqualFold(n.Value, "true")
 }
 
-// spot is a text and where it is.
+// spot is a text and its place in the file.
 type spot struct {
 	text string
 	at   *yaml.Node

@@ -70,7 +70,7 @@ func (s *Set) Set(namespace, name string, rule []byte) ([]byte, error) {
 	})
 }
 
-// checkRule finds the mistakes of one rule that is to be added to a file.
+// checkRule finds the mistakes in a rule before it is added to a file.
 func checkRule(root, rule *yaml.Node) error {
 	d := &decoder{}
 	c := compiler{decoder: d, set: &Set{byName: map[string]*Namespace{}}}

@@ -145,10 +145,10 @@ func appendNetwork(b, v []byte, v4, v6 int) []byte {
 // asBytes returns the bytes of a string, which must not be changed.
 func asBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// Caller is what a key says about the caller that it is of.
+// Caller describes a caller, as read from its key.
 type Caller struct {
 	Namespace, Rule string
-	// Values are those of the fields of the rule's key.
+	// Values are the values of the fields of the rule's key.
 	Values []string
 	// Hashed reports whether the values are too long, and Values has a hash of them.
 	Hashed bool

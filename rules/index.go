@@ -7,7 +7,7 @@ import (
 // index finds, among many sets of conditions, the few that may hold for the fields of a check,
 // without trying each. Each set is filed under one of its conditions: under the literal that its
 // values begin or end with, in a tree of the field, or under the presence of the field. The
-// condition is the one that the fewest other sets are filed under. Whoever asks checks all
+// condition is the one that the fewest other sets are filed under. The caller checks all
 // conditions of the sets that are found.
 type index struct {
 	always []int32 // sets without a condition
@@ -159,7 +159,7 @@ func (n *node) child(first byte) (i int, found bool) {
 	return low, false
 }
 
-// common returns how many bytes two texts begin with alike.
+// common returns the length of the longest common prefix of two texts.
 func common(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -245,8 +245,8 @@ func cut(v []byte, part string, backward bool) (rest []byte, ok bool) {
 	return v[:len(v)-len(part)], true
 }
 
-// covers reports whether every check for which b holds is one for which a holds: each condition
-// and needed field of a follows from one of b.
+// covers reports whether a holds for every check for which b holds: each condition and each
+// needed field of a follows from one of b.
 func covers(a, b []condition, needsA, needsB []string) bool {
 	for i := range a {
 		if !slices.ContainsFunc(b, func(c condition) bool { return c.name == a[i].name && a[i].pattern.covers(&c.pattern) }) &&

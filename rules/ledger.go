@@ -11,7 +11,7 @@ import (
 // value is ready.
 type Ledger struct {
 	states map[string]entry
-	sweep  int // checks until what has expired is forgotten
+	sweep  int // checks until expired states are forgotten
 	ds     []limit.Decision
 }
 
@@ -22,7 +22,8 @@ type entry struct {
 
 // Answer is the decision on a check.
 type Answer struct {
-	// Decision is that of the rule that decides; see Query.Deciding. Its Limit is -1 if there is none.
+	// Decision is the decision of the rule that decides; see Query.Deciding. Its Limit is -1 if no rule
+	// does.
 	limit.Decision
 	// Rule is the name of that rule, of the first that does not limit the caller if no rule does, or "".
 	Rule string

@@ -72,8 +72,8 @@ func (p *pattern) match(v []byte) bool {
 	return true
 }
 
-// covers reports whether every value that q matches is one that p matches. It may return false
-// where that is so, but not true where it is not.
+// covers reports whether p matches every value that q matches. It may be wrong when it returns
+// false, but never when it returns true.
 func (p *pattern) covers(q *pattern) bool {
 	if value, ok := q.exact(); ok {
 		return p.match([]byte(value))

@@ -201,7 +201,7 @@ func (q *Query) add(r *Rule, role Role, t *terms, cost int64, family byte) {
 	q.Charges = append(q.Charges, Charge{Rule: r, Role: role, Limit: &t.limit, Cost: cost, start: start, end: len(q.keys)})
 }
 
-// terms returns what the caller may do under a rule, and whether an override says so.
+// terms returns the limit of the caller under a rule, and whether it comes from an override.
 func (q *Query) terms(r *Rule) (t *terms, own bool) {
 	if len(r.overrides) > 0 {
 		q.overrides = r.exempt.find(q, q.overrides[:0])

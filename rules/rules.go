@@ -125,14 +125,14 @@ func ParseMode(name string) (Mode, bool) {
 
 // Rule is one rule of a namespace.
 type Rule struct {
-	// Name is unique in the namespace, and Namespace is that one's name.
+	// Name is unique in the namespace called Namespace.
 	Name, Namespace string
 	// Index is the rule's position in Set.Rules.
 	Index int
 	Mode  Mode
 
 	conditions []condition // all must hold
-	group      int32       // of rules of which the first that matches is the only one; 0: none
+	group      int32       // the exclusive group of the rule; 0: none
 	key        []int32     // the fields that identify the caller
 	fields     []string    // their names
 	address    int         // which of them is an address that is cut to its network; -1: none
@@ -141,7 +141,7 @@ type Rule struct {
 	costName   string
 	stem       string // what the keys of the callers begin with, see identity.go
 
-	terms     terms // of callers for which no override is
+	terms     terms // of callers without an override
 	plans     plans
 	overrides []override
 	exempt    index // of the overrides' conditions
@@ -190,7 +190,7 @@ func (r *Rule) Limit() string {
 // Key returns the names of the fields that identify a caller. The caller must not change them.
 func (r *Rule) Key() []string { return r.fields }
 
-// Candidate returns the limit that is tried beside the rule's, "" if there is none.
+// Candidate returns the limit that is tried beside the rule's, or "" if there is none.
 func (r *Rule) Candidate() string {
 	if r.candidate == nil {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Schema returns the JSON Schema of a file, with which editors complete and check it. It has what the
-// tables in fields.go say of each field; Parse checks more than a schema can.
+// Schema returns the JSON Schema of a file, so that editors can complete and check it. It follows the
+// tables in fields.go. Parse checks more than a schema can.
 func Schema() []byte {
 	defs := map[string]any{
 		"defaults": schemaOf(defaultsRows()),

@@ -13,7 +13,7 @@ func (vm *VM) openLibraries() {
 	vm.shared = L.NewTable()
 	vm.globals = L.NewTable()
 
-	// The library's own base functions, of which most are taken over as they are.
+	// The base functions of the library, most of which are used unchanged.
 	lua.OpenBase(L)
 	lua.OpenMath(L)
 	lua.OpenTable(L)
@@ -235,8 +235,8 @@ func (vm *VM) setMetatable(L *lua.LState) int {
 	return 1
 }
 
-// protected returns pcall; own is that of the library. As in Redis, an error that is a table with the field err is
-// returned as that text.
+// protected returns pcall; own is the library's pcall. As in Redis, an error that is a table with a field err is
+// returned as the text of that field.
 func protected(own lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
 		n := own(L)

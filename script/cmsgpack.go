@@ -193,7 +193,7 @@ func (d *msgpackDecoder) value(depth int) (lua.LValue, error) {
 	return nil, errMsgpackFormat
 }
 
-// sized takes a length of so many bytes, and what it is the length of.
+// sized reads a length of the given number of bytes, and then as many bytes as it says.
 func (d *msgpackDecoder) sized(bytes int, f func(uint64) (lua.LValue, error)) (lua.LValue, error) {
 	n, err := d.uint(bytes)
 	if err != nil {

@@ -109,10 +109,10 @@ func (vm *VM) tagged(L *lua.LState, name string, v lua.LValue) *lua.LTable {
 // maxReplyDepth is how deeply a script's reply may be nested.
 const maxReplyDepth = 100
 
-// appendReply appends what a script has returned as Redis does: a number as an integer, true as 1, false and nil as null, a
-// table as an array up to its first nil, or as what its field ok, err, double, map, set, big_number or verbatim_string says.
-// One table or string may be in many places of the reply. So the run pays for each, and appendReply appends no more once it
-// has no memory left.
+// appendReply appends what a script has returned as Redis does: a number as an integer, true as 1, false and nil as
+// null, a table as an array up to its first nil, or as what its field ok, err, double, map, set, big_number or
+// verbatim_string says. A table or string may occur in the reply many times. So the run pays for each time, and
+// appendReply stops once the run has no memory left.
 func (vm *VM) appendReply(b []byte, v lua.LValue, resp3 bool, depth int) []byte {
 	if depth > maxReplyDepth {
 		return appendError(b, "ERR reached lua stack limit")

@@ -6,7 +6,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// version is the version of Redis that scripts are told: the one whose scripts run as they do there.
+// version is the version of Redis that scripts see: scripts run as they do there.
 const version = "7.0.15"
 
 // redis returns the table of that name.
@@ -14,7 +14,8 @@ func (vm *VM) redis() *lua.LTable {
 	t := vm.functions(vm.state.NewTable(), map[string]lua.LGFunction{
 		"call": vm.call, "pcall": vm.pcall, "error_reply": vm.errorReply, "status_reply": vm.statusReply,
 		"sha1hex": vm.sha1hex, "log": vm.log, "setresp": vm.setResp,
-		// What follows says how Redis replicates a script. Here its outcome is what is replicated.
+		// In Redis, these functions control how a script is replicated and debugged. Here they have no effect: a
+		// script's outcome is replicated.
 		"replicate_commands": always(lua.LTrue), "set_repl": always(), "breakpoint": always(lua.LFalse), "debug": always(),
 		"acl_check_cmd": always(lua.LTrue),
 	})
@@ -63,7 +64,7 @@ func (vm *VM) command(L *lua.LState) {
 	vm.work(L, 10)
 	vm.run.reply = vm.run.host.Call(args, vm.run.resp3, vm.run.reply[:0])
 	clear(args)
-	vm.meter.memory = before // the arguments are needed no more
+	vm.meter.memory = before // the arguments are no longer needed
 	reply := vm.run.reply
 	if len(reply) > 0 && reply[0] != ':' {
 		vm.charge(L, 2*len(reply)+stringSize)

@@ -10,12 +10,13 @@ import (
 const (
 	// maxDepth is how deeply a script's syntax may be nested: the compiler recurses.
 	maxDepth = 1000
-	// maxSearch bounds the time to compile a script: how many constants the compiler looks at. It goes through those of a
-	// function for each one that it meets.
+	// maxSearch bounds the time to compile a script. It is how many constants the compiler looks at: for each constant,
+	// it searches all constants of the function.
 	maxSearch = 20_000_000
 )
 
-// The functions that count memory, and one for what the library does differently. No script can name them, because no name of Lua has a blank.
+// The functions that count memory, and one that mends a difference of the library. No script can name them, because
+// Lua's names have no blanks.
 const (
 	fnConcat  = " concat"  // a .. b
 	fnTable   = " table"   // {…}
@@ -134,7 +135,7 @@ func (r *rewriter) number(e ast.Expr) ast.Expr {
 	return call(e, fnNumber, single(r.expr(e)))
 }
 
-// define rewrites "function a.b:c(…)" as the assignment that it stands for.
+// define rewrites "function a.b:c(…)" as an assignment.
 func (r *rewriter) define(s *ast.FuncDefStmt) ast.Stmt {
 	target := s.Name.Func
 	if s.Name.Receiver != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// MaxSource is the largest source of a script, in bytes, also of one that a script loads. Nobody can interrupt the compiler,
-// which takes about half a second for a megabyte.
+// MaxSource is the largest source of a script, in bytes; it also bounds what a script loads. The compiler cannot be
+// interrupted, and takes about half a second for a megabyte.
 const MaxSource = 256 << 10
 
 // chunkName is the name of every script in its error messages, as in Redis.
@@ -22,7 +22,7 @@ const chunkName = "user_script"
 type Script struct {
 	// SHA is the SHA-1 of the source in lower-case hexadecimal, the name by which EVALSHA calls the script.
 	SHA string
-	// ReadOnly reports whether the script says that it writes nothing, by the flag no-writes.
+	// ReadOnly reports whether the script declares, by the flag no-writes, that it writes nothing.
 	ReadOnly bool
 	// Size is about how many bytes the script takes in memory.
 	Size int
@@ -36,7 +36,7 @@ func SHA(source []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Compile compiles the source of a script. The error's text is that of Redis, without its code.
+// Compile compiles the source of a script. Its errors have Redis' texts, without the code.
 func Compile(source []byte) (*Script, error) {
 	s := &Script{SHA: SHA(source)}
 	text, err := s.shebang(string(source))

@@ -179,7 +179,7 @@ func (vm *VM) pushCapture(L *lua.LState, m *matcher, i, start, end int) {
 	}
 }
 
-// pushCaptures pushes all captures; whole says to push the match if there are none.
+// pushCaptures pushes all captures. If there are none and whole is set, it pushes the match.
 func (vm *VM) pushCaptures(L *lua.LState, m *matcher, start, end int, whole bool) int {
 	n := m.level
 	if n == 0 && whole {
@@ -301,7 +301,7 @@ func (vm *VM) strGsub(L *lua.LState) int {
 	return 2
 }
 
-// replace appends what a match is replaced by.
+// replace appends the replacement of a match.
 func (vm *VM) replace(L *lua.LState, m *matcher, out []byte, by lua.LValue, start, end int) []byte {
 	var v lua.LValue
 	switch by := by.(type) {

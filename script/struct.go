@@ -47,7 +47,7 @@ func (f *structFormat) number(otherwise int) int {
 	return n
 }
 
-// next returns the next item that stands for bytes.
+// next returns the next item of the format that reads or writes bytes.
 func (f *structFormat) next() (item structItem, ok bool) {
 	for f.rest != "" {
 		verb := f.rest[0]

@@ -57,7 +57,7 @@ func (vm *VM) tableInsert(L *lua.LState) int {
 	return 0
 }
 
-// tableRemove returns table.remove, which counts its steps; remove is that of the library.
+// tableRemove returns a table.remove that counts its steps; remove is the library's.
 func (vm *VM) tableRemove(remove lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
 		t := L.CheckTable(1)
@@ -123,7 +123,7 @@ func (s sorter) Less(i, j int) bool {
 // mostUnpacked is how many values unpack returns at most, as in Lua.
 const mostUnpacked = 8000
 
-// unpack returns unpack, which is bounded; own is that of the library.
+// unpack returns a bounded unpack; own is the library's.
 func unpack(own lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
 		t := L.CheckTable(1)

@@ -18,7 +18,7 @@ type Host interface {
 	Log(level int, message string)
 }
 
-// Bounds are the most that one run may use.
+// Bounds limit what one run may use.
 type Bounds struct {
 	// Steps is how many instructions of the virtual machine.
 	Steps int64
@@ -49,7 +49,7 @@ const (
 	keptArgs  = 1024
 )
 
-// VM runs scripts, one at a time. What a script does to it is gone before the next one runs.
+// VM runs scripts, one at a time. Nothing that a script does to it lasts until the next run.
 type VM struct {
 	state    *lua.LState
 	globals  *lua.LTable // what a script sees as its global variables; always empty
@@ -60,7 +60,7 @@ type VM struct {
 	run      run
 }
 
-// run is what belongs to one run.
+// run is the state of one run.
 type run struct {
 	host   Host
 	resp3  bool        // as redis.setresp has set it
@@ -122,9 +122,9 @@ func (vm *VM) open() {
 	vm.openLibraries()
 }
 
-// Run runs a script and appends its reply to b, in RESP3 if resp3 is set. The error of a script is an error reply. stop may
-// be set by another goroutine to end the run. An error that Run returns is one of those above, after which what the script
-// has written must be dropped; b has no reply then.
+// Run runs a script and appends its reply to b, in RESP3 if resp3 is set. An error of the script is an error reply.
+// Another goroutine may set stop to end the run. Run itself returns one of the errors above; then b has no reply, and
+// the caller must drop what the script has written.
 func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop *atomic.Bool, resp3 bool, b []byte) (reply []byte, err error) {
 	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, stop, nil
 	vm.run = run{host: host, args: vm.run.args, reply: vm.run.reply}
@@ -133,7 +133,8 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 	vm.shared.RawSetString("ARGV", vm.list(argv))
 	defer func() {
 		if p := recover(); p != nil {
-			// The library has run out of registers, or has a defect. The server goes on, and the state that it leaves is not used again.
+			// The library has run out of registers, or has a defect. The server continues, and does not use this Lua
+			// state again.
 			if reply, err = b, vm.meter.end; err == nil {
 				text, _, _ := strings.Cut(fmt.Sprint(p), "\n")
 				reply = appendError(b, "ERR Error running script: "+text)
@@ -192,7 +193,7 @@ func (vm *VM) spend(bytes int) bool {
 	return vm.meter.used(1) == nil
 }
 
-// work counts steps for what a function of the library does, and ends the run if it has to.
+// work counts the steps of a library function, and ends the run when they are used up.
 func (vm *VM) work(L *lua.LState, steps int) {
 	if end := vm.meter.used(steps); end != nil {
 		L.RaiseError("%s", end.Error())
