@@ -48,6 +48,7 @@ type shardData struct {
 	peeked, refunded, refused uint64
 
 	following *following
+	solo      *Txn // for transactions on one key; nil: none yet
 	// missed holds the keys that Missed returns, with the times at which they
 	// expire; nil for none.
 	missed map[string]int64

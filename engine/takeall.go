@@ -61,7 +61,7 @@ func (e *Engine) Together(now int64, r *Together) (at int, err error) {
 	if len(r.Keys) > MaxAll {
 		return -1, ErrTooMany
 	}
-	t := e.begin(r.Keys, 0)
+	t := e.begin(r.Keys)
 	defer e.end(t)
 	if at := t.duplicate(); at >= 0 {
 		return at, ErrDuplicate

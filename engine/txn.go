@@ -79,12 +79,18 @@ type Txn struct {
 	then       func()          // runs once everything is stored, before the shards are unlocked; or nil
 }
 
-// begin returns a transaction on keys. The place is that of a single key, or zero.
-func (e *Engine) begin(keys [][]byte, place Place) *Txn {
+// begin returns a transaction on keys.
+func (e *Engine) begin(keys [][]byte) *Txn {
 	t, _ := e.txns.Get().(*Txn)
 	if t == nil {
 		t = new(Txn)
 	}
+	t.prepare(e, keys)
+	return t
+}
+
+// prepare makes t a transaction on keys.
+func (t *Txn) prepare(e *Engine, keys [][]byte) {
 	n := len(keys)
 	if n > cap(t.items) {
 		t.items = make([]item, n)
@@ -95,13 +101,10 @@ func (e *Engine) begin(keys [][]byte, place Place) *Txn {
 	}
 	t.e, t.declared, t.items, t.order, t.shards = e, n, t.items[:n], t.order[:0], t.shards[:0]
 	if n == 1 {
-		h := uint64(place)
-		if h == 0 {
-			h, _ = e.place(keys[0])
-		}
+		h, _ := e.place(keys[0])
 		t.items[0].is(e, h, keys[0])
 		t.order, t.shards = append(t.order, 0), append(t.shards, uint32(h>>(64-e.shardBits)))
-		return t
+		return
 	}
 	t.order = slices.Grow(t.order, n)[:n]
 	t.places = slices.Grow(t.places[:0], n)[:n]
@@ -123,13 +126,19 @@ func (e *Engine) begin(keys [][]byte, place Place) *Txn {
 			t.shards = append(t.shards, shard)
 		}
 	}
-	return t
 }
 
 // end gives a transaction back for reuse.
 func (e *Engine) end(t *Txn) {
+	if t.rest() {
+		e.txns.Put(t)
+	}
+}
+
+// rest readies a transaction for reuse. It returns false for a large one.
+func (t *Txn) rest() bool {
 	if len(t.items) > keptItems || len(t.shards) > keptItems {
-		return
+		return false
 	}
 	for i := range t.items {
 		it := &t.items[i]
@@ -144,7 +153,7 @@ func (e *Engine) end(t *Txn) {
 		}
 	}
 	t.undeclared, t.bytes, t.asker, t.then = false, 0, nil, nil
-	e.txns.Put(t)
+	return true
 }
 
 // lockAll makes the next lock lock all shards.
@@ -202,11 +211,16 @@ func sameSlice(a, b []byte) bool {
 
 // item returns the item of a key.
 func (t *Txn) item(key []byte) (*item, error) {
+	if !t.undeclared && len(t.items) > 0 && sameSlice(key, t.items[0].Key) {
+		return &t.items[0], nil // most transactions have one key, and use it several times
+	}
+	return t.search(key)
+}
+
+// search is item for any key but the first.
+func (t *Txn) search(key []byte) (*item, error) {
 	if t.undeclared {
 		return nil, ErrUndeclared
-	}
-	if len(t.items) > 0 && sameSlice(key, t.items[0].Key) {
-		return &t.items[0], nil // most transactions have one key, and use it several times
 	}
 	h, _ := t.e.place(key)
 	at, _ := slices.BinarySearchFunc(t.order, h, func(i uint16, h uint64) int { return cmp.Compare(t.items[i].Hash, h) })

@@ -1,6 +1,10 @@
 package engine
 
-import "limitdb/engine/table"
+import (
+	"errors"
+
+	"limitdb/engine/table"
+)
 
 // Update runs fn in a transaction and, if it returns nil, commits what fn has
 // written. The transaction locks the shards of keys. If fn needs another key,
@@ -21,7 +25,15 @@ func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn)
 	if len(keys) > MaxTxn {
 		return ErrTooMany
 	}
-	t := e.begin(keys, place)
+	if len(keys) == 1 {
+		if err := e.updateOne(place, now, keys[0], fn); err != errBeyond {
+			return err
+		}
+	}
+	t := e.begin(keys)
+	if len(keys) == 1 {
+		t.lockAll()
+	}
 	_, err := t.run(now, func() (int, error) {
 		if t.isClosed() {
 			return -1, ErrClosed
@@ -29,6 +41,55 @@ func (e *Engine) UpdateAt(place Place, now int64, keys [][]byte, fn func(t *Txn)
 		return -1, fn(t)
 	})
 	e.end(t)
+	return err
+}
+
+// errBeyond is returned by updateOne if fn needs a key in another shard.
+var errBeyond = errors.New("engine: the step is not in one shard")
+
+// updateOne is UpdateAt for one key. The transaction is the shard's own.
+func (e *Engine) updateOne(place Place, now int64, key []byte, fn func(t *Txn) error) error {
+	h := uint64(place)
+	if h == 0 {
+		h, _ = e.place(key)
+	}
+	s := e.shardOf(h)
+	err := e.updateIn(s, now, h, key, fn)
+	if err == table.ErrNoRoom && e.reclaim(now) {
+		err = e.updateIn(s, now, h, key, fn)
+	}
+	if err != nil {
+		err = s.refuse(err)
+	}
+	return err
+}
+
+func (e *Engine) updateIn(s *shard, now int64, h uint64, key []byte, fn func(t *Txn) error) (err error) {
+	s.mu.Lock()
+	t := s.solo
+	if t == nil {
+		t = new(Txn)
+		t.prepare(e, [][]byte{key})
+		s.solo = t
+	}
+	it := &t.items[0]
+	it.Hash, it.Key = h, key
+	t.now = s.clamp(now)
+	if it.look(t.now); s.closed {
+		err = ErrClosed
+	} else {
+		err = fn(t)
+	}
+	if err == nil && !t.undeclared {
+		_, err = t.commit()
+	}
+	if t.undeclared {
+		err = errBeyond
+	}
+	if t.rest(); len(t.items) > 1 {
+		s.solo = nil
+	}
+	s.mu.Unlock()
 	return err
 }
 

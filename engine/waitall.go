@@ -91,7 +91,7 @@ var (
 // nothing to decide.
 func (e *Engine) settle(now int64, s *settlement) bool {
 	w := s.w
-	t := e.begin(w.All.Keys, 0)
+	t := e.begin(w.All.Keys)
 	defer e.end(t)
 	s.t, t.asker, t.then = t, w, s.finish
 	if t.duplicate() >= 0 {

@@ -52,13 +52,11 @@ func (s *Shape) add(part []byte, at int) (next int) {
 	return next
 }
 
-// Append appends the arguments of a command of the shape to args, as Next would return them. They are valid until the
-// next call of Reader.Shape for s.
-func (s *Shape) Append(args [][]byte, key []byte) [][]byte {
-	at := len(args) + s.key
-	args = append(args, s.args...)
-	args[at] = key
-	return args
+// With returns the arguments of a command of the shape, as Next would return them. They are valid until the next call of
+// With, or of Reader.Shape for s.
+func (s *Shape) With(key []byte) [][]byte {
+	s.args[s.key] = key
+	return s.args
 }
 
 // NextOf returns the key of the next command, as Next would return it, if the command has the shape s, its

@@ -43,7 +43,7 @@ func TestShapesReadTheSame(t *testing.T) {
 					if len(key) > most {
 						t.Fatalf("a key of %d bytes", len(key))
 					}
-					if got := shape.Append(nil, key); !slices.EqualFunc(got, want, slices.Equal[[]byte]) {
+					if got := shape.With(key); !slices.EqualFunc(got, want, slices.Equal[[]byte]) {
 						t.Fatalf("NextOf: %q, want %q", got, want)
 					}
 					continue

@@ -23,14 +23,17 @@ type ahead struct {
 	keys   [aheadMost][]byte
 	places [aheadMost]engine.Place
 	plans  [aheadMost]*request.Plan // what the commands ask for; nil: the handler parses it
-	ends   [aheadMost]int           // where the words of the commands without a plan end in words
+	ends   [aheadMost]int           // where the words of the commands without a plan end in words, or shaped
 	left   [aheadMost]int           // bytes of the input behind the command
 	words  [][]byte
 
 	made   [aheadMost]request.Plan // room for the plans
 	last   *request.Plan           // of the session's remembered command, if that is the last with a plan
-	shaped bool                    // words has some of the session's remembered command
+	shaped bool                    // there are commands of the session's remembered shape
 }
+
+// shaped is in the place of the end of words that are those of the session's remembered command, but for the key.
+const shaped = -1
 
 const (
 	aheadMost = 64
@@ -48,13 +51,13 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	if m != nil && m.promising() {
 		if key := s.rd.NextOf(&m.shape, keyMost); key != nil {
 			m.missed = 0
-			switch {
-			case !m.planned:
-				a.words, a.shaped = m.shape.Append(a.words, key), true
-			case a.last == nil:
+			if m.planned && a.last == nil {
 				a.last = &m.plan
 			}
 			s.enqueue(a, m.cmd, a.last, key)
+			if !m.planned {
+				a.ends[a.n-1], a.shaped = shaped, true
+			}
 			return nil, nil, true
 		}
 	}
@@ -127,8 +130,13 @@ func (s *session) runQueue(a *ahead, back bool) (over bool) {
 		if p := a.plans[ran]; p != nil {
 			s.invokePlan(a.cmds[ran], p, a.keys[ran])
 		} else {
-			s.invoke(a.cmds[ran], a.words[start:a.ends[ran]:a.ends[ran]], 0)
-			start = a.ends[ran]
+			var words [][]byte
+			if end := a.ends[ran]; end == shaped {
+				words = s.remembered.shape.With(a.keys[ran])
+			} else {
+				words, start = a.words[start:end:end], end
+			}
+			s.invoke(a.cmds[ran], words, 0)
 			if (s.slow > 0 || s.call.Ran >= handler.LookAtClock) && back && s.overTurn(0) {
 				over = true
 				s.rd.Unread(a.left[ran] - s.rd.Buffered())

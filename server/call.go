@@ -16,10 +16,9 @@ type call struct {
 	cmd    *command
 	values.Call
 
-	declared [][]byte    // of a command on values
-	txn      handler.Txn // of a command on values
-	started  int64       // when something long began in a command that is SelfTimed; 0: nothing did
-	script   *known.Run  // of the known scripts that the client has run; nil: none yet
+	txn     handler.Txn // of a command on values
+	started int64       // when something long began in a command that is SelfTimed; 0: nothing did
+	script  *known.Run  // of the known scripts that the client has run; nil: none yet
 }
 
 // newCall returns a call at a time, which replies in a version of the protocol.

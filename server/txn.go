@@ -15,7 +15,7 @@ import (
 // written. It may run twice.
 func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bool, err error) {
 	t := &c.txn
-	err = c.States().Update(c.Now, keys, func(et *engine.Txn) error {
+	err = c.States().UpdateAt(c.Place, c.Now, keys, func(et *engine.Txn) error {
 		*t = handler.Txn{Txn: et, Cancelled: t.Cancelled}
 		if t.Cancelled != nil {
 			return t.Cancelled
@@ -29,9 +29,8 @@ func (c *call) inTransaction(keys [][]byte, fn func(t *handler.Txn) bool) (ok bo
 		return nil
 	})
 	after := t.After
-	*t = handler.Txn{}
+	t.Txn, t.After, t.Cancelled = nil, nil, nil
 	c.Spare()
-	c.spareKeys()
 	if err == errAborted {
 		return false, nil
 	}
@@ -48,20 +47,16 @@ var errAborted = errors.New("server: the transaction is aborted")
 
 // commandKeys returns the keys of the command.
 func (c *call) commandKeys() [][]byte {
-	c.declared = c.declared[:0]
-	c.cmd.Keys(c.Args, func(i int) { c.declared = append(c.declared, c.Args[i]) })
-	return c.declared
-}
-
-// spareKeys forgets the keys, and lets go of a long list of them.
-func (c *call) spareKeys() {
-	if clear(c.declared); cap(c.declared) > spareKeys {
-		c.declared = nil
+	from, to, step := c.cmd.KeyRange(c.Args)
+	if step == 1 {
+		return c.Args[from:to:to]
 	}
+	keys := make([][]byte, 0, len(c.Args)/step)
+	for i := from; i < to; i += step {
+		keys = append(keys, c.Args[i])
+	}
+	return keys
 }
-
-// spareKeys is the most keys that an idle client has room for.
-const spareKeys = 21
 
 // atomically runs a command on values in one step of the engine.
 func (c *call) atomically() {

@@ -60,23 +60,30 @@ func (c *Command) FullName() string {
 // HasKeys reports whether the command takes keys.
 func (c *Command) HasKeys() bool { return c.FirstKey|c.NumKeys > 0 }
 
-// Keys yields the positions of the keys in args.
-func (c *Command) Keys(args [][]byte, yield func(i int)) {
+// KeyRange returns where the keys are in args: every step-th argument from one index up to another.
+func (c *Command) KeyRange(args [][]byte) (from, to, step int) {
 	if c.NumKeys > 0 {
 		n, ok := resp.ParseInt(args[c.NumKeys])
-		for i := c.NumKeys + 1; ok && i < len(args) && n > 0; i, n = i+1, n-1 {
-			yield(i)
+		from = c.NumKeys + 1
+		if !ok || n < 0 {
+			n = 0
 		}
-		return
+		return from, from + int(min(n, int64(len(args)-from))), 1
 	}
 	if c.FirstKey <= 0 {
-		return
+		return 0, 0, 1
 	}
-	last := c.LastKey
-	if last < 0 {
-		last += len(args)
+	to = c.LastKey + 1
+	if to <= 0 {
+		to += len(args)
 	}
-	for i := c.FirstKey; i <= last && i < len(args); i += c.Step {
+	return c.FirstKey, max(c.FirstKey, min(to, len(args))), c.Step
+}
+
+// Keys yields the positions of the keys in args.
+func (c *Command) Keys(args [][]byte, yield func(i int)) {
+	from, to, step := c.KeyRange(args)
+	for i := from; i < to; i += step {
 		yield(i)
 	}
 }
