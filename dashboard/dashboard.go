@@ -2,9 +2,10 @@
 // keys and memory, who is limited, the state of the log and of the cluster. Its files are in the binary, and
 // the page loads nothing from elsewhere.
 //
-// Without a password the page is for this machine only, and shows. With one, whoever signs in can also forget
-// a key and change the mode of a rule. Page and calls refuse a Host that is a name they do not know: a web page elsewhere can make its own
-// name resolve to this server (DNS rebinding), and would then be of the same origin.
+// Without a password, only browsers on this machine can open the page, and they can change nothing. With one, whoever
+// signs in can also forget a key and change the mode of a rule. The page and its calls refuse a Host whose name they do
+// not know: a page of another site can make its own name resolve to this server (DNS rebinding), and would then be of
+// the same origin.
 package dashboard
 
 import (
@@ -34,7 +35,7 @@ type Options struct {
 	SetMode func(ctx context.Context, namespace, rule, mode string) error
 	// Now returns the wall clock's time.
 	Now func() time.Time
-	// Password returns the password to sign in with, "" if there is none. Nil means that there is none.
+	// Password returns the password to sign in with, or "" for none. Nil means that there is none.
 	Password func() string
 	// Hosts returns the names, besides addresses and localhost, by which browsers may open the page. Nil means
 	// that there are none.
@@ -160,7 +161,7 @@ func answer(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // a browser that has gone needs no answer
+	_, _ = w.Write(b) // the browser may have gone
 }
 
 // refuse answers with an error.

@@ -63,8 +63,8 @@ func (h *history) add(at int64, s *observe.Snapshot) {
 	h.samples = append(h.samples, n)
 }
 
-// since sets the rates from an earlier sample. Counters that have gone back, as those of a node that leads no
-// more, count as 0.
+// since sets the rates from an earlier sample. If a counter has decreased, as when the node stops leading,
+// its rate is 0.
 func (n *sample) since(before *sample) {
 	seconds := float64(n.At-before.At) / 1000
 	if seconds <= 0 {

@@ -15,13 +15,13 @@ import (
 	"limitdb/observe"
 )
 
-// How long somebody stays signed in, and how many may be.
+// How long a browser stays signed in, and how many may be.
 const (
 	sessionTime = 12 * time.Hour
 	maxSessions = 64
 )
 
-// sessions knows who has signed in.
+// sessions has the browsers that have signed in.
 type sessions struct {
 	mu  sync.Mutex // guards all
 	all map[[32]byte]session
@@ -35,7 +35,8 @@ type session struct {
 
 func (s *sessions) init() { s.all = make(map[[32]byte]session) }
 
-// begin makes a session and returns its token. If there are too many, the one that would end first does.
+// begin makes a session and returns its token. If there are too many sessions, it ends the one that would
+// end first.
 func (s *sessions) begin(now time.Time, password string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +59,7 @@ func (s *sessions) begin(now time.Time, password string) string {
 	return token
 }
 
-// valid reports whether a token is that of a session that was begun with the password.
+// valid reports whether a token belongs to a session that was begun with the password.
 func (s *sessions) valid(now time.Time, token, password string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -208,8 +208,8 @@ func (f *fields) key(name, list string) (string, error) {
 	return "auth:" + url.QueryEscape(name) + identity, nil
 }
 
-// pairs returns names and values of the listed fields, and of those that are headers. A header of those that is
-// missing makes no field, so rules that need it do not match.
+// pairs returns the names and values of the listed fields, and of the fields that are headers. A missing header
+// gives no field, so rules that need it do not match.
 func (f *fields) pairs(list string) (pairs []string, err error) {
 	for field := range strings.SplitSeq(list, ",") {
 		if field == "" && list == "" {

@@ -10,7 +10,8 @@ import (
 
 // CheckAnswer is the answer to /v1/check.
 type CheckAnswer struct {
-	// Decision is that of the rule that decides. Its Limit and Remaining are -1 if no rule limits the caller.
+	// Decision is the decision of the rule that decides. Its Limit and Remaining are -1 if no rule limits the
+	// caller.
 	Decision
 	// Rule is the name of the rule that decides, "" if no rule matches.
 	Rule string `json:"rule"`

@@ -8,7 +8,7 @@ import (
 	"limitdb/limit"
 )
 
-// policy is what a response says of a limit that applies.
+// policy describes, in a response, a limit that applies.
 type policy struct {
 	name             string
 	quota            int64

@@ -79,8 +79,8 @@ func (o *object) fields(of func(name string) field) error {
 	return err
 }
 
-// text reads a string. Strings with characters that are not Unicode, or the one that stands for such, are
-// refused: two that differ would become the same.
+// text reads a string. It refuses strings with characters that are not Unicode, and the replacement
+// character: different strings would become the same.
 func (o *object) text(what string) (string, error) {
 	t, err := o.token()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"limitdb/resp"
 )
 
-// Decision is the answer to a request, as JSON has it. Times are in milliseconds, rounded up.
+// Decision is the answer to a request, in JSON. Times are in milliseconds, rounded up.
 type Decision struct {
 	// Limited is true if the request is denied.
 	Limited bool `json:"limited"`
@@ -79,7 +79,8 @@ func (a *api) take(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The limit must be nothing but a limit, since what follows it in the command are the command's options.
+	// The text must be a limit and nothing more, because anything after it would become an option of the
+	// command.
 	if _, err := a.parser().Parse(q.limit); err != nil {
 		return nil, invalid("limit: %s", err)
 	}

@@ -46,10 +46,10 @@ func addr(text string, unix bool) net.Addr {
 	return &net.UnixAddr{Net: "unix", Name: text}
 }
 
-// Client returns what the client's node has said of it.
+// Client describes the client, as its node has reported it.
 func (c *Conn) Client() *Client { return &c.client }
 
-// input gives the session its input, or keeps it for later.
+// input gives the session b as input, or keeps b for later.
 func (c *Conn) input(b []byte) {
 	switch {
 	case !c.life.Serving():
@@ -62,14 +62,14 @@ func (c *Conn) input(b []byte) {
 	}
 }
 
-// eof tells the session that no input follows, once it has all.
+// eof tells the session that no more input follows, once it has taken all.
 func (c *Conn) eof() {
 	if len(c.in) == 0 && c.life.Serving() && c.session.EOF() {
 		c.CloseAfterFlush(transport.ErrPeerClosed)
 	}
 }
 
-// act resumes or ends the session. The caller holds run.
+// act resumes or ends the session, as is due. The caller holds run.
 func (c *Conn) act() {
 	c.due.Store(false)
 	switch {
@@ -92,7 +92,7 @@ func (c *Conn) act() {
 	}
 }
 
-// drop takes the input that the session did not take.
+// drop removes the input that the session did not take, and returns it.
 func (c *Conn) drop() []byte {
 	b := c.in
 	c.p.held -= len(b)
@@ -106,7 +106,7 @@ func (c *Conn) sent(n int) {
 	c.moved.Store(c.p.h.clock.Now())
 }
 
-// cause returns what the other node is told about a reason.
+// cause returns the Cause to send for a reason.
 func cause(reason error) Cause {
 	switch {
 	case errors.Is(reason, ErrNotLeading):
@@ -188,7 +188,8 @@ func (c *Conn) Loop() int { return -1 }
 // RemoteAddr implements transport.Conn.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// LocalAddr implements transport.Conn. It is of the node that the client is connected to.
+// LocalAddr implements transport.Conn. It returns an address of the node that the client
+// is connected to.
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // FD implements transport.Conn.

@@ -29,7 +29,7 @@ type Cause byte
 
 // The causes.
 const (
-	// Lost means that the uplink has ended: what was sent and not answered may have been carried out.
+	// Lost means that the uplink has ended: commands that were sent and not answered may have run.
 	Lost Cause = iota
 	// NotLeading means that the other node does not lead: it has begun no command that it has not answered.
 	NotLeading
@@ -39,8 +39,8 @@ const (
 	Finished
 )
 
-// ErrNotLeading is the reason for which a session closes its connection if it is asked for what only a leader
-// may do. It becomes NotLeading.
+// ErrNotLeading is the reason with which a session closes its connection when it gets a command that only a
+// leader may run. It becomes NotLeading.
 var ErrNotLeading = errors.New("uplink: this node does not lead")
 
 var errFrame = errors.New("uplink: a frame that no node of this version sends")
@@ -59,7 +59,7 @@ func appendFrame(b []byte, stream uint32, kind byte, payload []byte) []byte {
 	}
 }
 
-// frame is one that was read. The payload is valid until the next is read.
+// frame is a frame that was read. Its payload is valid until the next one is read.
 type frame struct {
 	stream  uint32
 	kind    byte
@@ -97,7 +97,7 @@ func (r *frameReader) next() (frame, error) {
 	return f, nil
 }
 
-// more reports whether a whole frame has come already.
+// more reports whether a whole frame has been received already.
 func (r *frameReader) more() bool {
 	if r.from.Buffered() < headSize {
 		return false
@@ -106,10 +106,10 @@ func (r *frameReader) more() bool {
 	return err == nil && r.from.Buffered() >= headSize+int(min(maxFrame, binary.LittleEndian.Uint32(head)))
 }
 
-// Client is what the other node is told of a client.
+// Client describes a client to the other node.
 type Client struct {
-	// Remote and Local are the ends of its connection, as net.Addr says them. Unix says that it is no TCP
-	// connection, TLS that it is encrypted.
+	// Remote and Local are the ends of the client's connection, as strings of net.Addr. Unix is set for a
+	// unix socket, TLS for an encrypted connection.
 	Remote, Local string
 	Unix, TLS     bool
 	RESP3         bool

@@ -16,7 +16,7 @@ const (
 	// maxStreams is the most streams of an uplink, and maxPorts the most uplinks of a node.
 	maxStreams = 1 << 16
 	maxPorts   = 1024
-	// maxInput is how many bytes of commands an uplink may have that no session takes.
+	// maxInput is how many bytes of commands an uplink may hold until sessions take them.
 	maxInput = 32 << 20
 )
 
@@ -31,12 +31,12 @@ type Host struct {
 }
 
 // NewHost returns a Host whose streams get their sessions from a handler. It calls afterInput when the sessions
-// have received all the input that was ready, as transport.Options says.
+// have received all input that was ready, as transport.Options describes.
 func NewHost(h transport.Handler, afterInput func(), c clock.Clock) *Host {
 	return &Host{handler: h, afterInput: afterInput, clock: c, ports: map[*port]struct{}{}}
 }
 
-// Serve serves an uplink until it ends, and closes it. The error says why this node has ended it, if it has.
+// Serve serves an uplink until it ends, and closes it. The error is the reason, if this node has ended it.
 func (h *Host) Serve(conn net.Conn) error {
 	p := &port{h: h, out: newOutbox(conn), streams: map[uint32]*Conn{}, work: make(chan struct{}, 1), gone: make(chan struct{})}
 	h.mu.Lock()
@@ -63,7 +63,7 @@ func (h *Host) Serve(conn net.Conn) error {
 
 var errTooMany = errors.New("uplink: there are too many, or the node stops")
 
-// Close ends all uplinks, once the replies that are there are sent, or when ctx ends.
+// Close ends all uplinks, once pending replies are sent, or when ctx ends.
 func (h *Host) Close(ctx context.Context) {
 	h.mu.Lock()
 	ports := h.ports
@@ -83,8 +83,8 @@ func (h *Host) Close(ctx context.Context) {
 	}
 }
 
-// port is one uplink at the node that was called. One goroutine reads and gives the sessions their input,
-// another one resumes those that were woken, a third one writes.
+// port is an uplink at the node that was called. One goroutine reads and gives the sessions their input,
+// another resumes sessions that were woken, and a third one writes.
 type port struct {
 	h    *Host
 	out  *outbox
@@ -99,8 +99,8 @@ type port struct {
 	posted []*Conn
 }
 
-// read gives the sessions their input until the connection ends. It returns nil unless the peer has sent what
-// no node sends.
+// read gives the sessions their input until the connection ends. It returns an error if the peer has sent
+// anything that a node never sends.
 func (p *port) read() error {
 	r := frameReader{from: bufio.NewReaderSize(p.out.conn, readSize)}
 	for {
@@ -127,7 +127,7 @@ func (p *port) read() error {
 	}
 }
 
-// handle handles a frame, and reports whether it was one. The caller holds run.
+// handle handles a frame, and reports whether it is valid. The caller holds run.
 func (p *port) handle(f frame) bool {
 	c := p.streams[f.stream]
 	switch f.kind {
@@ -160,7 +160,7 @@ func (p *port) open(id uint32, client Client) {
 	c.session = p.h.handler.Accept(c)
 }
 
-// post has act called on a connection.
+// post makes act be called for a connection.
 func (p *port) post(c *Conn) {
 	p.mu.Lock()
 	p.posted = append(p.posted, c)
@@ -184,7 +184,7 @@ func (p *port) wakeUp() {
 		p.posted = nil
 		p.mu.Unlock()
 		for _, c := range posted {
-			p.run.Lock() // for each, so that the reader comes in between
+			p.run.Lock() // each time, so that the reader can run in between
 			c.act()
 			p.run.Unlock()
 		}

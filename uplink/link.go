@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxUnsent is how many bytes an uplink holds that its peer has not taken.
+	// maxUnsent is how many bytes an uplink holds until its peer takes them.
 	maxUnsent = 4 << 20
 	readSize  = 64 << 10
 )
@@ -23,11 +23,11 @@ type Link struct {
 	last    uint32
 }
 
-// Receiver is told what comes back in a stream, by one goroutine. Its methods must not block.
+// Receiver gets what comes back in a stream. One goroutine calls its methods, which must not block.
 type Receiver interface {
-	// Received gets replies. b is valid only during the call.
+	// Received gets replies. b is valid during the call only.
 	Received(b []byte)
-	// Ended is called once, at last, unless the stream was closed by this node.
+	// Ended is the last call, unless this node has closed the stream.
 	Ended(Cause)
 }
 
@@ -45,7 +45,7 @@ func (l *Link) Alive() bool { return !l.over.Load() }
 // Close ends the uplink. All its streams are Lost.
 func (l *Link) Close() { l.out.stop() }
 
-// Stream is what one client has of an uplink.
+// Stream is one client's stream of an uplink.
 type Stream struct {
 	l  *Link
 	id uint32
@@ -77,8 +77,8 @@ func (l *Link) Open(c *Client, to Receiver) *Stream {
 // Of reports whether the stream is one of l.
 func (s *Stream) Of(l *Link) bool { return s.l == l }
 
-// Send sends commands. It returns false if nothing of them was sent, since the stream is over or
-// the uplink holds too much.
+// Send sends commands. It returns false if it sent none, because the stream is over or the uplink holds too
+// much.
 func (s *Stream) Send(b []byte) bool {
 	if s.l.out.unsent() > maxUnsent {
 		return false
@@ -88,10 +88,10 @@ func (s *Stream) Send(b []byte) bool {
 	return s.l.streams[s.id] == s && s.l.out.add(nil, s.id, kindData, b)
 }
 
-// End says that the client sends nothing more. Replies still come.
+// End tells the other node that the client sends nothing more. Replies still come.
 func (s *Stream) End() { s.l.out.add(nil, s.id, kindEnd, nil) }
 
-// Close ends the stream. Its Receiver is told nothing more, except for a call that is under way.
+// Close ends the stream. Its Receiver gets no more calls; one that is in progress may still end.
 func (s *Stream) Close() {
 	if s.l.forget(s.id) != nil {
 		s.l.out.add(nil, s.id, kindClose, nil)
@@ -126,7 +126,8 @@ func (l *Link) read() {
 	}
 }
 
-// handle passes a frame on, and reports whether it was one. A stream that is unknown was closed by this node.
+// handle passes a frame on, and reports whether it is valid. An unknown stream is one that this node has
+// closed.
 func (l *Link) handle(f frame) bool {
 	switch {
 	case f.kind == kindData:

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// writeTimeout is how long the peer may take no byte.
+	// writeTimeout is how long a write may wait until the peer takes a byte.
 	writeTimeout = 10 * time.Second
 	// keepBuffer is the largest buffer that is kept between two writes.
 	keepBuffer = 1 << 20
 )
 
-// outbox collects frames, and writes them from a goroutine of its own: what is added during a write leaves
-// with the next.
+// outbox collects frames and writes them from a goroutine of its own. Frames that are added during a write
+// are sent by the next one.
 type outbox struct {
 	conn net.Conn
 	work chan struct{} // something was added, capacity 1
@@ -26,7 +26,7 @@ type outbox struct {
 	busy  bool // a write is under way
 }
 
-// part says whose bytes were added.
+// part is a number of bytes and the connection that they belong to.
 type part struct {
 	of *Conn
 	n  int
@@ -36,7 +36,8 @@ func newOutbox(conn net.Conn) *outbox {
 	return &outbox{conn: conn, work: make(chan struct{}, 1)}
 }
 
-// add adds frames with a payload, of a connection or nil. It returns false if nothing more is sent.
+// add adds frames with a payload. of is the connection that they belong to, or nil. It returns false if
+// the outbox was stopped.
 func (o *outbox) add(of *Conn, stream uint32, kind byte, payload []byte) bool {
 	o.mu.Lock()
 	if o.over {
@@ -56,7 +57,7 @@ func (o *outbox) add(of *Conn, stream uint32, kind byte, payload []byte) bool {
 	return true
 }
 
-// unsent returns the number of bytes that no write has begun with.
+// unsent returns the number of bytes that are in no write yet.
 func (o *outbox) unsent() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

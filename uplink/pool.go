@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// grace is how long the uplinks to a node that leads no more may still bring replies.
+// grace is how long uplinks to a former leader may still bring replies.
 const grace = time.Second
 
 // Pool has the uplinks to the node that leads, one for each event loop.
@@ -30,13 +30,13 @@ type linkTo struct {
 	to *string
 }
 
-// NewPool returns a pool for as many loops. dial calls the node that leads. The pool calls changed, in another goroutine, when an uplink is there,
-// or may be had.
+// NewPool returns a pool for as many loops. dial calls the node that leads. The pool calls changed, in another
+// goroutine, when an uplink is ready, or a call may succeed.
 func NewPool(loops int, dial func() (net.Conn, error), changed func()) *Pool {
 	return &Pool{dial: dial, changed: changed, slots: make([]slot, loops+1)}
 }
 
-// SetLeader says which node leads, "" for none or this one.
+// SetLeader sets which node leads, "" for none or this one.
 func (p *Pool) SetLeader(to string) {
 	before := p.leader.Load()
 	switch {
@@ -55,8 +55,8 @@ func (p *Pool) SetLeader(to string) {
 	go p.changed()
 }
 
-// Link returns the uplink of a loop, -1 for none. It returns nil if there is none now. If a node leads, that is
-// called then.
+// Link returns the uplink of a loop, -1 for no loop. If there is none, it returns nil and begins to call the node that
+// leads, if any.
 func (p *Pool) Link(loop int) *Link {
 	to := p.leader.Load()
 	if to == nil {
@@ -75,7 +75,7 @@ func (p *Pool) Link(loop int) *Link {
 	return nil
 }
 
-// call dials. What has failed is tried again when somebody asks for the uplink.
+// call dials. After a failure, it is tried again when somebody asks for the uplink.
 func (p *Pool) call(s *slot, to *string) {
 	conn, err := p.dial()
 	if err == nil {

@@ -14,11 +14,11 @@ import (
 	"limitdb/resp"
 )
 
-// keyImport copies the keys of a Redis server to a limitdb server that runs.
+// keyImport copies the keys of a Redis server to a running limitdb server.
 //
-// It reads a batch of keys, what they hold and when they expire, and writes them with commands that leave keys alone
-// which the target has. So it can be ended and begun again. Times are copied as what is left of them, so the
-// clocks of the two machines need not agree, and what takes time on the way makes a key expire later, never sooner.
+// It reads a batch of keys, with their values and expiries, and writes them with commands that do not change keys of
+// the target. So it can be stopped and run again. It copies the time that is left, so the clocks of the two machines
+// need not agree. A delay on the way makes a key expire later, never sooner.
 //
 // redis-cell keeps its limiters as strings: the time at which the limit is full again, in nanoseconds of Unix time,
 // in a key that expires at that time. Such a key becomes a limiter that is full again at that time. Its limit is that
@@ -207,7 +207,7 @@ func (m *keyImport) copyKeys(keys []*importedKey) error {
 		k.value, k.left = all[1+2*i], all[2+2*i].Int
 		k.now = seconds*1e9 + micros*1e3
 		switch err := k.value.Err(); {
-		case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"): // it has changed meanwhile, and verify comes upon it again
+		case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"): // the key has changed type meanwhile; verify finds it again
 		case err != nil:
 			m.refuse(k, err.Error())
 		case k.longest() > importText:

@@ -36,7 +36,7 @@ const (
 // errPasswordInURL is returned for a password where everybody on the machine can read it.
 var errPasswordInURL = errors.New("give no password on the command line, where others can read it: set it in the environment")
 
-// remoteFiles are the files for TLS, "" where there is none.
+// remoteFiles are the files for TLS; a name is "" if there is no such file.
 type remoteFiles struct{ ca, cert, key string }
 
 // openRemote connects to an address such as redis://user@host:6379/0 or, with TLS, rediss://host. The password

@@ -103,7 +103,7 @@ func rulesExplainCommand() *cobra.Command {
 	}
 }
 
-// explain prints what a query has matched.
+// explain prints which rules a query has matched.
 func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]string) {
 	known := ns.Fields()
 	for _, f := range fields {

@@ -30,7 +30,7 @@ type ruleSimulation struct {
 	result ruleResult
 }
 
-// ruleResult is what a simulation of rules has counted.
+// ruleResult has the counts of one rule in a simulation.
 type ruleResult struct {
 	Requests  int64        `json:"requests"`
 	Denied    int64        `json:"denied"`
@@ -48,7 +48,8 @@ type ruleCounts struct {
 	Candidate int64  `json:"candidate_denied"`
 }
 
-// newRuleSimulation reads a file of rules. Each of fields is "rule's=trace's" for one that the trace names otherwise.
+// newRuleSimulation reads a file of rules. fields are pairs "rule's=trace's", for fields with another name in the
+// trace.
 func newRuleSimulation(file, namespace string, fields []string) (*ruleSimulation, error) {
 	set, err := cli.ReadRules(file)
 	if err != nil {

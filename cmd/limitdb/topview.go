@@ -18,7 +18,7 @@ type topSample struct {
 	info   map[string]string // the fields of INFO
 	times  map[int64]int64   // decisions by their time: how many took at most so many µs
 	calls  int64             // decisions that were timed
-	denied []topKey          // keys, the one that is denied most first
+	denied []topKey          // keys, the most denied first
 }
 
 // topKey is a key and how often it was denied.
@@ -45,7 +45,7 @@ func (v *topView) add(s *topSample) {
 	}
 }
 
-// number returns a field of INFO as a number, 0 if it is none.
+// number returns a field of INFO as a number, or 0 if it is not one.
 func (s *topSample) number(field string) int64 {
 	n, _ := strconv.ParseInt(s.info[field], 10, 64)
 	return n

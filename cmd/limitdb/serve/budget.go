@@ -10,8 +10,9 @@ import (
 	"limitdb/engine"
 )
 
-// Only the node that leads keeps to a memory budget: what it evicts is in the log, and the others follow. A follower that evicted by itself would have
-// another state. So the leader's budget is the smallest maxmemory of all voters that answer, and a follower that holds more than its own warns.
+// Only the leader keeps to a memory budget: its evictions are in the log, and the other nodes follow. If a follower
+// evicted by itself, its state would differ. So the leader's budget is the smallest maxmemory of all voters that
+// answer, and a follower that holds more than its own maxmemory only warns.
 
 // budgetChanged passes maxmemory and its policy to the engine.
 func (p *process) budgetChanged() error {

@@ -313,7 +313,7 @@ func (d *durability) load() error {
 	return nil
 }
 
-// refused adds what to do to the error of a directory that cannot be used. Damaged data has an exit status of
+// refused adds advice to the error for a directory that cannot be used. Damaged data has an exit status of
 // its own.
 func (d *durability) refused(err error) error {
 	var corrupt *persistence.CorruptError

@@ -24,7 +24,7 @@ const (
 	joinPause = 500 * time.Millisecond
 	joinTime  = time.Minute
 	dialTime  = 2 * time.Second
-	// joinHops is how often a member may name another one that leads.
+	// joinHops is how often the node follows a member's answer that another one leads.
 	joinHops = 3
 )
 
@@ -42,8 +42,8 @@ func (r *replica) joiner() *joiner {
 	return &joiner{r: r, address: r.p.set.RaftJoin.Get(), raft: r.p.set.RaftAddr.Get()}
 }
 
-// clusterThere reports whether a node at the address is in a cluster. It asks until that is clear: a node that is starting, or
-// does not answer, may be in one. A port on which nobody listens is in none, and neither is a name that does not exist.
+// clusterThere reports whether a node at the address is in a cluster. It asks until it knows: a node that is starting,
+// or does not answer, may be in one. If nobody listens on the port, or the name does not exist, the answer is no.
 func (j *joiner) clusterThere(ctx context.Context) (found bool, err error) {
 	for said := ""; ; {
 		unclear := error(nil)
@@ -163,7 +163,7 @@ func (j *joiner) add(ctx context.Context, at, id string) error {
 	return fmt.Errorf("%w: the leader changes", errNotNow)
 }
 
-// info returns what the member at an address says of itself.
+// info returns what the member at an address replies to RAFT INFO.
 func (j *joiner) info(ctx context.Context, at string) (map[string]string, error) {
 	v, err := j.call(ctx, at, "RAFT", "INFO")
 	if err != nil {

@@ -46,7 +46,7 @@ func (k *keptRules) keep(text []byte, secret [16]byte) error {
 	})
 }
 
-// keepCounters keeps what the rules have counted, unless that has not changed, or another node decides.
+// keepCounters stores the counters of the rules, unless they have not changed or another node leads.
 func (k *keptRules) keepCounters(counters []byte) {
 	_ = k.change(func() {
 		if !bytes.Equal(counters, k.values[rulesCounters]) {
@@ -91,7 +91,7 @@ func (k *keptRules) text() []byte {
 	return k.values[rulesText]
 }
 
-// counters returns what the rules had counted, nil if nothing is kept.
+// counters returns the stored counters of the rules, or nil if there are none.
 func (k *keptRules) counters() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()

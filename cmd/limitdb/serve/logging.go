@@ -133,7 +133,7 @@ func levelName(l slog.Level) string {
 }
 
 // limitedHandler passes on only a few records a second for each message, so that hostile clients cannot fill
-// the disk. The next record that passes says how many were left out.
+// the disk. The next record that passes reports how many were left out.
 type limitedHandler struct {
 	next   slog.Handler
 	shared *logLimits

@@ -11,7 +11,7 @@ import (
 	"limitdb/replication"
 )
 
-// loadNodeTLS reads the certificates with which nodes prove who they are, or returns nil if there are none.
+// loadNodeTLS reads the certificates by which nodes prove who they are. It returns nil if the configuration names none.
 func loadNodeTLS(set *config.Settings) (*replication.Certificates, error) {
 	if !set.RaftSecure() {
 		return nil, nil

@@ -19,10 +19,9 @@ import (
 
 // replica connects the engine and the server with the node of a cluster. It holds the node's table.
 //
-// Each time the node becomes the leader, the server gets an engine, which is closed for good when the node
-// stops being the leader. A decision that comes late finds the engine closed, and cannot change the table to
-// which the node applies the log's entries. That table is another engine, which no client sees before the
-// node leads again.
+// Each time the node begins to lead, the server gets a new engine, which is closed for good when the node stops
+// leading. A late decision finds the engine closed, so it cannot change the table to which the node applies entries of
+// the log. That table is another engine, which no client sees before the node leads again.
 type replica struct {
 	p        *process
 	node     atomic.Pointer[replication.Node]
@@ -64,7 +63,7 @@ func (p *process) states() *engine.Engine {
 	return p.engine
 }
 
-// keeper returns the functions with which replies wait.
+// keeper returns the functions by which replies wait.
 func (p *process) keeper() *server.Durability {
 	if p.replica != nil {
 		return p.replica.keeper()
@@ -173,8 +172,7 @@ func (r *replica) Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func
 		e.RecordWhole(math.MaxInt64)
 	}
 	r.p.rulesLoaded()
-	// A change that began when the node led before has now ended, in vain. Those that begin now know the rules that
-	// the log has.
+	// Any change that began in an earlier turn has failed by now. Changes that begin now see the rules in the log.
 	r.p.kept.resume(0, dirtied)
 	r.p.keepSecret()
 	r.leads.Store(true)
@@ -244,7 +242,7 @@ func (r *replica) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 {
 // errByRaft is the answer to commands that make no sense in a cluster.
 var errByRaft = errors.New("with raft-addr, the state is kept in the log of the cluster")
 
-// keeper returns the functions with which replies wait for a majority of the nodes.
+// keeper returns the functions by which replies wait for a majority of the nodes.
 func (r *replica) keeper() *server.Durability {
 	p := r.p
 	return &server.Durability{

@@ -148,7 +148,7 @@ func (p *process) run() (err error) {
 
 	now, err = p.wait(signals)
 	if err == nil && !now {
-		p.keepCounters() // a node that leads no more keeps nothing
+		p.keepCounters() // does nothing if the node no longer leads
 		p.replica.leave()
 	}
 	p.notify(daemon.SdNotifyStopping)
@@ -231,7 +231,7 @@ func (p *process) keepState() error {
 	return nil
 }
 
-// slowStop is how long the state may take to be kept before the log says so.
+// slowStop is how long a stop may wait for the disk before the log reports it.
 const slowStop = 5 * time.Second
 
 // tellIfSlow logs what an operator can do about a disk that holds up the stop. The stop itself is not bounded:
@@ -272,8 +272,8 @@ func (p *process) load(signals <-chan os.Signal, background *sync.WaitGroup, ctx
 	}
 }
 
-// wait returns when the server must stop; now reports whether immediately. Its error is that of a log that
-// cannot be written.
+// wait returns when the server must stop; now reports whether at once. It returns an error if the log cannot be
+// written.
 func (p *process) wait(signals <-chan os.Signal) (now bool, err error) {
 	for {
 		select {

@@ -21,10 +21,10 @@ type uplinks struct {
 	look chan struct{} // another node may lead, capacity 1
 }
 
-// lookEvery is how often the node looks who leads, besides when it hears of a change.
+// lookEvery is how often followLeader checks which node leads, if it hears of no change.
 const lookEvery = 100 * time.Millisecond
 
-// changed has followLeader look who leads.
+// changed makes followLeader check which node leads.
 func (u *uplinks) changed() {
 	select {
 	case u.look <- struct{}{}:
