@@ -40,17 +40,7 @@ func one(t *testing.T, addr string, words ...string) resp.Value {
 
 // hasLoaded reports whether a server has loaded its state.
 func hasLoaded(p *proc) bool {
-	c, err := net.DialTimeout("tcp", p.Addr, time.Second)
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(deadline))
-	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return false
-	}
-	line, _ := bufio.NewReader(c).ReadString('\n')
-	return line == "+PONG\r\n"
+	return pong(p.Addr) == "+PONG\r\n"
 }
 
 // startIn starts a server in a directory that may have been used, and waits until it has loaded the state

@@ -248,17 +248,23 @@ func cleanEnviron() []string {
 // answers reports whether a RESP server at addr replies to PING, even if with NOAUTH, and has loaded its
 // state.
 func answers(addr string) bool {
+	line := pong(addr)
+	return strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "-LOADING")
+}
+
+// pong returns the reply to PING of the RESP server at addr, "" if there is none.
+func pong(addr string) string {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(deadline))
 	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return false
+		return ""
 	}
 	line, _ := bufio.NewReader(c).ReadString('\n')
-	return strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "-LOADING")
+	return line
 }
 
 // freePort returns a port of 127.0.0.1 that nobody listens on.

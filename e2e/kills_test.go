@@ -97,67 +97,74 @@ func used(t *testing.T, addr, key string) int {
 	return takeBurst - int(v.Elems[2].Int)
 }
 
+// eachPolicy runs a test under each policy, with a data directory of its own.
+func eachPolicy(t *testing.T, test func(t *testing.T, policy, dir string)) {
+	parallel := func(t *testing.T) {
+		if !long() { // in the longer mode a test runs alone, and the promise can be checked
+			t.Parallel()
+		}
+	}
+	parallel(t)
+	for _, policy := range []string{"always", "everysec", "no"} {
+		t.Run(policy, func(t *testing.T) {
+			parallel(t)
+			test(t, policy, filepath.Join(t.TempDir(), "data"))
+		})
+	}
+}
+
 // A kill under load loses nothing acknowledged, under any policy and while snapshots rotate, rename and unlink.
 // Only the last 50 ms may be missing if the policy does not promise more.
 func TestKillsUnderLoad(t *testing.T) {
-	if !long() { // in the longer mode the test runs alone, and the promise can be checked
-		t.Parallel()
-	}
-	for _, policy := range []string{"always", "everysec", "no"} {
-		t.Run(policy, func(t *testing.T) {
-			if !long() {
-				t.Parallel()
+	eachPolicy(t, func(t *testing.T, policy, dir string) {
+		args := []string{"--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-min-size", "100kb"}
+		takers := make([]*taker, 50)
+		for i := range takers {
+			takers[i] = &taker{key: "k" + strconv.Itoa(i)}
+		}
+		lost, worst := 0, time.Duration(0)
+		for round := range rounds(4, 100) {
+			p := startIn(t, dir, args...)
+			for _, k := range takers {
+				had := k.renew(used(t, p.Addr, k.key))
+				k.acks = append(k.acks, ack{time.Now(), had}) // it continues from the kept state
 			}
-			dir := filepath.Join(t.TempDir(), "data")
-			args := []string{"--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-min-size", "100kb"}
-			takers := make([]*taker, 50)
-			for i := range takers {
-				takers[i] = &taker{key: "k" + strconv.Itoa(i)}
-			}
-			lost, worst := 0, time.Duration(0)
-			for round := range rounds(4, 100) {
-				p := startIn(t, dir, args...)
-				for _, k := range takers {
-					had := k.renew(used(t, p.Addr, k.key))
-					k.acks = append(k.acks, ack{time.Now(), had}) // it continues from the kept state
-				}
-				var clients sync.WaitGroup
-				for i, k := range takers {
-					clients.Go(func() {
-						if err := k.run(p.Addr, 1+i); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				time.Sleep(time.Duration(200+round*37%200) * time.Millisecond) // the load, not a wait
-				killed := time.Now()
-				p.Kill()
-				clients.Wait()
-				p = startIn(t, dir, args...)
-				for _, k := range takers {
-					had, acked := used(t, p.Addr, k.key), k.acked(time.Now())
-					if had >= acked {
-						continue
+			var clients sync.WaitGroup
+			for i, k := range takers {
+				clients.Go(func() {
+					if err := k.run(p.Addr, 1+i); err != nil {
+						t.Error(err)
 					}
-					lost += acked - had
-					for ago := time.Duration(0); k.acked(killed.Add(-ago)) > had; ago += time.Millisecond {
-						worst = max(worst, ago)
-					}
-					if policy == "always" {
-						t.Fatalf("%s was granted %d times, and %d are known", k.key, acked, had)
-					}
+				})
+			}
+			time.Sleep(time.Duration(200+round*37%200) * time.Millisecond) // the load, not a wait
+			killed := time.Now()
+			p.Kill()
+			clients.Wait()
+			p = startIn(t, dir, args...)
+			for _, k := range takers {
+				had, acked := used(t, p.Addr, k.key), k.acked(time.Now())
+				if had >= acked {
+					continue
 				}
-				p.Stop()
-				check(t, dir)
+				lost += acked - had
+				for ago := time.Duration(0); k.acked(killed.Add(-ago)) > had; ago += time.Millisecond {
+					worst = max(worst, ago)
+				}
+				if policy == "always" {
+					t.Fatalf("%s was granted %d times, and %d are known", k.key, acked, had)
+				}
 			}
-			t.Logf("%d grants lost, of the last %v", lost, worst)
-			// Beside other tests the writer may wait for a processor, so only the longer mode,
-			// which is for a quiet machine, holds the server to its promise.
-			if long() && worst > 50*time.Millisecond {
-				t.Errorf("grants of the last %v are lost", worst)
-			}
-		})
-	}
+			p.Stop()
+			check(t, dir)
+		}
+		t.Logf("%d grants lost, of the last %v", lost, worst)
+		// Beside other tests the writer may wait for a processor, so only the longer mode,
+		// which is for a quiet machine, holds the server to its promise.
+		if long() && worst > 50*time.Millisecond {
+			t.Errorf("grants of the last %v are lost", worst)
+		}
+	})
 }
 
 // pairTaker is a client that takes from two keys in one step, always the same amount from both.
@@ -233,76 +240,67 @@ const pairMost = 60_000
 // Kills under load while the log is rewritten without a pause: what one command, transaction
 // or script took from two keys is taken from both or from neither, whether their states are short, long, or one of each.
 func TestKillsTearNoPair(t *testing.T) {
-	if !long() {
-		t.Parallel()
-	}
-	for _, policy := range []string{"always", "everysec", "no"} {
-		t.Run(policy, func(t *testing.T) {
-			if !long() {
-				t.Parallel()
+	eachPolicy(t, func(t *testing.T, policy, dir string) {
+		args := []string{"--appendonly", "yes", "--appendfsync", policy}
+		lost, worst, pairs, made := 0, time.Duration(0), 0, 0
+		for round := range rounds(3, 30) {
+			p := startIn(t, dir, args...)
+			takers := make([]*pairTaker, 20)
+			for i := range takers {
+				kinds := [2]string{"GCRA 1/h BURST 60000", "LOG 60000/h"} // short and long
+				takers[i] = &pairTaker{
+					keys:   [2]string{fmt.Sprintf("a:%d:%d", round, i), fmt.Sprintf("b:%d:%d", round, i)},
+					limits: [2]string{kinds[i%2], kinds[i/2%2]}, acks: []ack{{time.Now(), 0}},
+					values: [...]string{"", "", "", "MULTI", "EVAL"}[i/4],
+				}
 			}
-			dir := filepath.Join(t.TempDir(), "data")
-			args := []string{"--appendonly", "yes", "--appendfsync", policy}
-			lost, worst, pairs, made := 0, time.Duration(0), 0, 0
-			for round := range rounds(3, 30) {
-				p := startIn(t, dir, args...)
-				takers := make([]*pairTaker, 20)
-				for i := range takers {
-					kinds := [2]string{"GCRA 1/h BURST 60000", "LOG 60000/h"} // short and long
-					takers[i] = &pairTaker{
-						keys:   [2]string{fmt.Sprintf("a:%d:%d", round, i), fmt.Sprintf("b:%d:%d", round, i)},
-						limits: [2]string{kinds[i%2], kinds[i/2%2]}, acks: []ack{{time.Now(), 0}},
-						values: [...]string{"", "", "", "MULTI", "EVAL"}[i/4],
+			var clients sync.WaitGroup
+			for i, k := range takers {
+				clients.Go(func() {
+					if err := k.run(p.Addr, 1+i); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			stop := make(chan struct{})
+			clients.Go(func() { made += rewrite(p.Addr, stop) })
+			time.Sleep(time.Duration(200+round*37%200) * time.Millisecond) // the load, not a wait
+			killed := time.Now()
+			p.Kill()
+			close(stop)
+			clients.Wait()
+			p = startIn(t, dir, args...)
+			for _, k := range takers {
+				n := k.taken(t, p.Addr)
+				if n[0] != n[1] {
+					t.Fatalf("round %d: %d were taken from %s and %d from %s", round, n[0], k.keys[0], n[1], k.keys[1])
+				}
+				pairs++
+				acked := k.acks[len(k.acks)-1].n
+				if n[0] >= acked {
+					continue
+				}
+				lost += acked - n[0]
+				at := k.acks[0].at
+				for _, a := range k.acks {
+					if a.n > n[0] {
+						at = a.at // the first that is lost
+						break
 					}
 				}
-				var clients sync.WaitGroup
-				for i, k := range takers {
-					clients.Go(func() {
-						if err := k.run(p.Addr, 1+i); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				stop := make(chan struct{})
-				clients.Go(func() { made += rewrite(p.Addr, stop) })
-				time.Sleep(time.Duration(200+round*37%200) * time.Millisecond) // the load, not a wait
-				killed := time.Now()
-				p.Kill()
-				close(stop)
-				clients.Wait()
-				p = startIn(t, dir, args...)
-				for _, k := range takers {
-					n := k.taken(t, p.Addr)
-					if n[0] != n[1] {
-						t.Fatalf("round %d: %d were taken from %s and %d from %s", round, n[0], k.keys[0], n[1], k.keys[1])
-					}
-					pairs++
-					acked := k.acks[len(k.acks)-1].n
-					if n[0] >= acked {
-						continue
-					}
-					lost += acked - n[0]
-					at := k.acks[0].at
-					for _, a := range k.acks {
-						if a.n > n[0] {
-							at = a.at // the first that is lost
-							break
-						}
-					}
-					worst = max(worst, killed.Sub(at))
-				}
-				p.Stop()
-				check(t, dir)
+				worst = max(worst, killed.Sub(at))
 			}
-			t.Logf("%d pairs whole, %d rewrites asked for, %d grants lost, of the last %v", pairs, made, lost, worst)
-			if policy == "always" && lost > 0 {
-				t.Errorf("%d acknowledged grants are lost", lost)
-			}
-			if long() && worst > 50*time.Millisecond {
-				t.Errorf("grants of the last %v are lost", worst)
-			}
-		})
-	}
+			p.Stop()
+			check(t, dir)
+		}
+		t.Logf("%d pairs whole, %d rewrites asked for, %d grants lost, of the last %v", pairs, made, lost, worst)
+		if policy == "always" && lost > 0 {
+			t.Errorf("%d acknowledged grants are lost", lost)
+		}
+		if long() && worst > 50*time.Millisecond {
+			t.Errorf("grants of the last %v are lost", worst)
+		}
+	})
 }
 
 // rewrite has the log rewritten again and again until the connection ends or stop is closed, and returns how

@@ -153,8 +153,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// A request in progress is answered, although the port is closed.
-func TestShutdownWaitsForRequests(t *testing.T) {
+// busy returns a port with a request that is answered once release is closed, the request's connection, and what Serve will return.
+func busy(t *testing.T) (s *Server, c net.Conn, release chan struct{}, served chan error) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	src := testSource()
 	src.Ready = func() error {
@@ -166,10 +166,16 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan error, 1)
+	served = make(chan error, 1)
 	go func() { served <- s.Serve() }()
-	c := dial(t, s, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+	c = dial(t, s, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-entered
+	return s, c, release, served
+}
+
+// A request in progress is answered, although the port is closed.
+func TestShutdownWaitsForRequests(t *testing.T) {
+	s, c, release, served := busy(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
 	if err := <-served; err != nil {
@@ -188,21 +194,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 }
 
 func TestShutdownGivesUpWithItsContext(t *testing.T) {
-	entered, release := make(chan struct{}), make(chan struct{})
-	src := testSource()
-	src.Ready = func() error {
-		close(entered)
-		<-release
-		return nil
-	}
-	s, err := Listen(Options{Addrs: []string{"127.0.0.1:0"}, Source: src})
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve() }()
-	dial(t, s, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
-	<-entered
+	s, _, release, served := busy(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {

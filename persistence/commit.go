@@ -26,9 +26,9 @@ func (s *Store) Start() {
 		signal(s.broken)
 	}
 	s.loops.Go(s.write)
-	s.loops.Go(s.tick)
+	s.loops.Go(func() { s.every(syncEvery, s.second) })
 	s.loops.Go(s.tend)
-	s.loops.Go(s.watch)
+	s.loops.Go(func() { s.every(watchEvery, s.lookForStall) })
 }
 
 // Dirtied notifies the store that a part has something to drain. It never blocks.
@@ -131,16 +131,16 @@ func (s *Store) write() {
 	}
 }
 
-// tick calls second once a second.
-func (s *Store) tick() {
-	t := time.NewTicker(syncEvery)
+// every calls fn again and again, with pauses, until the store stops.
+func (s *Store) every(pause time.Duration, fn func()) {
+	t := time.NewTicker(pause)
 	defer t.Stop()
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-t.C:
-			s.second()
+			fn()
 		}
 	}
 }

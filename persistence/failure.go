@@ -112,14 +112,7 @@ func (s *Store) renew() (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	base, err := s.writeBase()
-	if err != nil {
-		return 0, err
-	}
-	if err := s.barrier(); err != nil {
-		return 0, err
-	}
-	if err := s.install(base, []logEntry{e}); err != nil {
+	if size, err = s.rebase(e); err != nil {
 		return 0, err
 	}
 	s.io.Lock()
@@ -131,7 +124,7 @@ func (s *Store) renew() (size int64, err error) {
 	s.tellRefusing()
 	s.publish(at)
 	signal(s.kick)
-	return base.length, nil
+	return size, nil
 }
 
 // outgrown reports whether a snapshot is due, because the logs have outgrown the base or one was forced. The

@@ -29,7 +29,7 @@ func plants() []plant.Bug {
 		{"write-error-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if err := writeAll(l.f, b, l.end); err != nil && false {", "TestEveryOperationFails"},
 		{"short-write-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if n, err := l.f.WriteAt(b, l.end); err != nil && n == 0 {", "TestEveryOperationFails"},
 		{"fsync-retried-on-the-same-file", "sync.go", "err := l.f.Sync()\n", "err := l.f.Sync()\n	if err != nil {\n		err = l.f.Sync()\n	}\n", "TestEveryOperationFails"},
-		{"healed-before-the-base-is-durable", "failure.go", "base, err := s.writeBase()", "s.failure.Store(nil)\n	base, err := s.writeBase()", "TestFullDiskHeals"},
+		{"healed-before-the-base-is-durable", "failure.go", "if size, err = s.rebase(e)", "s.failure.Store(nil)\n	if size, err = s.rebase(e)", "TestFullDiskHeals"},
 		{"payload-checksum-not-checked", "reader.go", "case !h.holds(b[batchHeaderSize:total], seed):", "case false:", "TestLogWithEveryBitFlipped"},
 		{"header-checksum-not-checked", "batch.go", "if crc32.Update(seed, crcTable(), b[:60]) != binary.LittleEndian.Uint32(b[60:]) {", "if false {", "TestLogWithEveryBitFlipped"},
 		{"checksum-not-seeded", "header.go", "return uint32(id) ^ bits.RotateLeft32(uint32(id>>32), 7)", "return uint32(bits.Len(0))", "TestGoldenFormat2"},

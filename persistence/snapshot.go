@@ -57,6 +57,11 @@ func (s *Store) snapshot() (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	return s.rebase(next)
+}
+
+// rebase writes a base and puts it in force, with the log that follows it. It returns the size of the base.
+func (s *Store) rebase(next logEntry) (size int64, err error) {
 	base, err := s.writeBase()
 	if err != nil {
 		return 0, err
@@ -64,10 +69,7 @@ func (s *Store) snapshot() (size int64, err error) {
 	if err := s.barrier(); err != nil {
 		return 0, err
 	}
-	if err := s.install(base, []logEntry{next}); err != nil {
-		return 0, err
-	}
-	return base.length, nil
+	return base.length, s.install(base, []logEntry{next})
 }
 
 // rotate moves the writer to a new log, unless the current one is empty.

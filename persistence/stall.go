@@ -21,20 +21,6 @@ func (s *Store) SetMaxUnsynced(ns int64) {
 	s.maxUnsynced.Store(ns)
 }
 
-// watch refuses writers while the disk is too slow.
-func (s *Store) watch() {
-	t := time.NewTicker(watchEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-t.C:
-			s.lookForStall()
-		}
-	}
-}
-
 // lag returns the age, in ns, of the oldest byte that should be written or durable by now and is not.
 func (s *Store) lag() int64 {
 	since := s.busySince.Load()
@@ -47,6 +33,7 @@ func (s *Store) lag() int64 {
 	return max(0, s.o.Now()-since)
 }
 
+// lookForStall refuses writers while the disk is too slow.
 func (s *Store) lookForStall() {
 	stalled := s.lag() > s.maxUnsynced.Load()
 	if stalled == s.stalled.Load() {

@@ -122,6 +122,36 @@ func TestDirectoryIsLocked(t *testing.T) {
 	}
 }
 
+// machine is one on which a store is opened again and again.
+type machine struct {
+	fs      *memFS
+	now     int64 // of the wall clock
+	boot    uint64
+	elapsed int64 // since the boot
+	trust   bool  // in the wall clock
+}
+
+func newMachine() *machine {
+	return &machine{fs: newMemFS(dataDir), now: startAt, boot: 1, elapsed: 1e9}
+}
+
+// open opens the store, whose clock then sets the machine's, and loads a table.
+func (m *machine) open(t *testing.T, tab *table) (*Store, Loaded) {
+	s, err := Open(Options{
+		Dir: dataDir, FS: m.fs, Parts: []Part{tab.part()}, Policy: Always, WallClock: m.trust,
+		Now: func() int64 { return m.now }, Boot: func() (uint64, int64) { return m.boot, m.elapsed },
+		Recovering: func(l Loaded) { m.now = l.Now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
 // Decisions continue at the time where they stopped, whatever happened to the wall clock between two starts of
 // the machine, and never earlier.
 func TestClockAfterRestart(t *testing.T) {
@@ -143,35 +173,20 @@ func TestClockAfterRestart(t *testing.T) {
 		{name: "expired meanwhile", sameBoot: true, wall: 0, elapsed: hour, want: hour, owed: hour, wantDroppedState: true},
 		{name: "the clock was ten years ahead, and is not believed", wall: -87600 * hour, elapsed: 5e9, trust: true, want: -87600 * hour, owed: hour, wantOwed: hour},
 	} {
-		m := newMemFS(dataDir)
-		now, id, boot := startAt, uint64(1), int64(1e9)
-		open := func(tab *table) (*Store, Loaded) {
-			s, err := Open(Options{
-				Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: test.trust,
-				Now: func() int64 { return now }, Boot: func() (uint64, int64) { return id, boot },
-				Recovering: func(l Loaded) { now = l.Now },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := s.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s, l
-		}
+		m := newMachine()
+		m.trust = test.trust
 		tab := newTable(1)
-		s, _ := open(tab)
-		tab.set(1, keyOf(1), stateAt(now+test.owed, 9))
+		s, _ := m.open(t, tab)
+		tab.set(1, keyOf(1), stateAt(m.now+test.owed, 9))
 		s.commit()
-		last := now
-		now += test.wall
-		boot += test.elapsed
+		last := m.now
+		m.now += test.wall
+		m.elapsed += test.elapsed
 		if !test.sameBoot {
-			id, boot = 2, 1e9
+			m.boot, m.elapsed = 2, 1e9
 		}
 		tab = newTable(1)
-		s, l := open(tab)
+		s, l := m.open(t, tab)
 		if l.Now-last != test.want {
 			t.Errorf("%s: goes on %v after the last decision, want %v", test.name, time.Duration(l.Now-last), time.Duration(test.want))
 		}
@@ -198,34 +213,18 @@ func TestClockAfterRestart(t *testing.T) {
 // clock may be wrong, the clock goes on from there.
 func TestClockAfterACleanStop(t *testing.T) {
 	for _, idle := range []int64{0, hour} {
-		m := newMemFS(dataDir)
-		now, id, boot := startAt, uint64(1), int64(1e9)
-		open := func(tab *table) (*Store, Loaded) {
-			s, err := Open(Options{
-				Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always,
-				Now: func() int64 { return now }, Boot: func() (uint64, int64) { return id, boot },
-				Recovering: func(l Loaded) { now = l.Now },
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := s.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s, l
-		}
+		m := newMachine()
 		tab := newTable(1)
-		s, _ := open(tab)
-		tab.set(1, keyOf(1), stateAt(now+24*hour, 9))
+		s, _ := m.open(t, tab)
+		tab.set(1, keyOf(1), stateAt(m.now+24*hour, 9))
 		s.commit()
-		now, boot = now+idle, boot+idle
-		last := now
+		m.now, m.elapsed = m.now+idle, m.elapsed+idle
+		last := m.now
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		now, id, boot = now-2*hour, 2, 1e9
-		_, l := open(newTable(1))
+		m.now, m.boot, m.elapsed = m.now-2*hour, 2, 1e9
+		_, l := m.open(t, newTable(1))
 		if l.Now != last {
 			t.Errorf("idle for %v: goes on %v after the stop", time.Duration(idle), time.Duration(l.Now-last))
 		}

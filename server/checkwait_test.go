@@ -47,17 +47,7 @@ func TestCheckWaits(t *testing.T) {
 		ts := withRules(t, waitRules)
 		c := ts.client()
 		c.say("RL.CHECK shop 2 user u path /paced")
-		got := c.say(test.command)
-		if waits := got == ""; waits != (test.pass > 0) {
-			t.Errorf("%s: %q waits: %v", test.name, test.command, waits)
-		}
-		if test.pass > 0 {
-			ts.pass(test.pass - 1)
-			got = c.woken()
-			ts.pass(1)
-			got += c.woken()
-		}
-		c.expect(test.name, got, test.want)
+		c.saysAfter(ts, test.name, test.command, test.pass, test.want)
 		if c.s.state != running || c.s.pub.waits.Load() != nil || c.s.pub.argMemory.Load() != 0 {
 			t.Errorf("%s: it still waits", test.name)
 		}

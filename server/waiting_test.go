@@ -72,6 +72,22 @@ func (c *testClient) expect(what, got, want string) {
 	}
 }
 
+// saysAfter sends a command and checks that its reply comes after a time, at once if that is 0.
+func (c *testClient) saysAfter(ts *testServer, what, command string, after time.Duration, want string) {
+	c.t.Helper()
+	got := c.say(command)
+	if waits := got == ""; waits != (after > 0) {
+		c.t.Errorf("%s: %q waits: %v", what, command, waits)
+	}
+	if after > 0 {
+		ts.pass(after - 1)
+		got = c.woken()
+		ts.pass(1)
+		got += c.woken()
+	}
+	c.expect(what, got, want)
+}
+
 func TestWaitsInOrder(t *testing.T) {
 	ts := newTestServer(t)
 	a, b, other := ts.client(), ts.client(), ts.client()
@@ -134,17 +150,7 @@ func TestWaitSteps(t *testing.T) {
 			[2]string{"RL.LEASE l 2 2s ID a", "[0 2 1 -1 2000]"},
 			[2]string{"RL.LEASE l 2 10s ID b", "[0 2 0 -1 10000]"},
 		)
-		got := c.say(test.command)
-		if waits := got == ""; waits != (test.pass > 0) {
-			t.Errorf("%s: %q waits: %v", test.name, test.command, waits)
-		}
-		if test.pass > 0 {
-			ts.pass(test.pass - 1)
-			got = c.woken()
-			ts.pass(1)
-			got += c.woken()
-		}
-		c.expect(test.name, got, test.want)
+		c.saysAfter(ts, test.name, test.command, test.pass, test.want)
 		if c.s.state != running || c.s.pub.waits.Load() != nil {
 			t.Errorf("%s: it still waits", test.name)
 		}
