@@ -27,8 +27,8 @@ const (
 	flagMore = 2
 	// flagNamed says that, when the batch was written, a MANIFEST that names the log was durable.
 	flagNamed = 4
-	// flagSettled says that, when the batch was written, all earlier logs were durable.
-	flagSettled = 8
+	// flagVouches says that, when the batch was written, all earlier logs were durable.
+	flagVouches = 8
 
 	// batchBytes is the size of the payload, in bytes, at which a batch is closed.
 	batchBytes = 4 << 20

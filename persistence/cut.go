@@ -12,7 +12,7 @@ func (r *recovery) cutTail() error {
 	if r.written < 0 {
 		return nil
 	}
-	for i := max(0, r.settled); i < r.written; i++ {
+	for i := max(0, r.voucher); i < r.written; i++ {
 		if err := r.s.fs.Truncate(r.logs[i].name, r.logs[i].size); err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func (s *Store) renew() (size int64, err error) {
 	}
 	s.io.Lock()
 	if s.cur != nil {
-		s.cur.flags = flagNamed | flagSettled
+		s.cur.flags = flagNamed | flagVouches
 	}
 	s.io.Unlock()
 	s.failure.Store(nil)

@@ -27,7 +27,7 @@ func knownFlags(version uint32) uint32 {
 	if version == 1 {
 		return flagEnd
 	}
-	return flagEnd | flagMore | flagNamed | flagSettled
+	return flagEnd | flagMore | flagNamed | flagVouches
 }
 
 // fileKind is the last byte of a file's magic.

@@ -44,7 +44,7 @@ type logFile struct {
 	cramped bool
 	// marked: the last batch is a mark; see mark.
 	marked bool
-	// flags are set in each batch: flagNamed and flagSettled.
+	// flags are set in each batch: flagNamed and flagVouches.
 	flags uint32
 	// split is the size of the payload, in bytes, at which a batch is closed.
 	split int

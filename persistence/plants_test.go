@@ -67,7 +67,7 @@ func plants() []plant.Bug {
 		{"group-not-marked", "logfile.go", "flags = flagMore", "flags = 0", always},
 		{"group-ends-after-its-first-part", "commit.go", "s.writeRecords(more)", "s.writeRecords(false)", always},
 		{"group-not-whole", "verify.go", "if p.flags&flagMore != 0 {", "if false {", always},
-		{"new-log-vouches-for-one-that-is-not-durable", "snapshot.go", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed|flagSettled", synced},
+		{"new-log-vouches-for-one-that-is-not-durable", "snapshot.go", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed", "next.first, next.flags = s.cur.seq, s.cur.seq, flagNamed|flagVouches", synced},
 		{"tail-cut-and-what-is-behind-kept", "verify.go", "if l.size > headerSize {\n		r.behind", "if false {\n		r.behind", synced},
 		{"age-not-watched", "stall.go", "if t := s.unsynced.since(); t != 0 &&", "if t := s.unsynced.since(); false &&", "TestSyncThatHangs"},
 		{"sync-holds-up-the-writer", "sync.go", "err := l.f.Sync()\n	s.io.Lock()", "s.io.Lock()\n	err := l.f.Sync()", "TestSnapshotDoesNotHoldUpTheLog"},

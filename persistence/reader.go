@@ -222,7 +222,7 @@ func (r *reader) behind(from, place int64) (t telling, err error) {
 	err = r.each(from, func(_ int64, h *batch) bool {
 		t.any = true
 		t.past = t.past || h.synced > place
-		t.settled = t.settled || r.version == 1 || h.flags&flagSettled != 0
+		t.vouched = t.vouched || r.version == 1 || h.flags&flagVouches != 0
 		return !t.past
 	})
 	return t, err
@@ -232,7 +232,7 @@ func (r *reader) behind(from, place int64) (t telling, err error) {
 type telling struct {
 	any     bool // there is a batch
 	past    bool // the file had been synced beyond the place
-	settled bool // all earlier logs had been synced
+	vouched bool // all earlier logs had been synced
 }
 
 // grow returns b with length n.

@@ -54,9 +54,9 @@ type recovery struct {
 	tailEnd int64
 	// behind has the indices of later logs that are not empty. They are cut off with the tail.
 	behind []int
-	// written is the index of the last log that has batches that count, or −1. settled is the index of the
+	// written is the index of the last log that has batches that count, or −1. voucher is the index of the
 	// last log that says that all earlier logs are durable.
-	written, settled int
+	written, voucher int
 	// stale: the MANIFEST is older than a log.
 	stale bool
 	// group has the headers of an incomplete group, which begins at groupAt.
@@ -319,7 +319,7 @@ func (r *recovery) finish() error {
 	if err != nil {
 		return err
 	}
-	next.seq, next.first, next.flags = r.seq, r.seq, flagNamed|flagSettled
+	next.seq, next.first, next.flags = r.seq, r.seq, flagNamed|flagVouches
 	s.cur = next
 	m.logs = append(m.logs, logEntry{s.number, next.id, next.seq})
 	s.counters.logBytes.Add(headerSize)

@@ -10,7 +10,7 @@ import (
 // at a time.
 //
 // When the writer moves to a new log, the log before is synced first. Until that is durable, it is the
-// store's old log and batches in the new one lack flagSettled: after a power cut they count only if the old
+// store's old log and batches in the new one lack flagVouches: after a power cut they count only if the old
 // log is complete.
 
 // sync makes durable everything that was written before the call, and releases the replies that wait for it.
@@ -77,7 +77,7 @@ func (s *Store) finishOld(old *logFile) error {
 	}
 	old.f.Close() // everything is durable, so an error of Close means nothing
 	s.old = nil
-	s.cur.flags |= flagSettled
+	s.cur.flags |= flagVouches
 	s.setStamp()
 	if err := s.cur.mark(&s.stamp, s.ahead()); err != nil {
 		s.fail(err)

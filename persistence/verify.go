@@ -80,8 +80,8 @@ func (r *recovery) next(i int, l *reader, p *piece) {
 		r.groupAt = p.off
 	}
 	r.group = append(r.group, p.batch)
-	if l.version == 1 || p.flags&flagSettled != 0 {
-		r.settled = i
+	if l.version == 1 || p.flags&flagVouches != 0 {
+		r.voucher = i
 	}
 	if p.flags&flagMore != 0 {
 		return
@@ -139,7 +139,7 @@ func (r *recovery) lacksTail(i int, l *reader) (bool, error) {
 		return false, err
 	}
 	t, err := l.behind(headerSize, l.size)
-	if err != nil || t.settled || r.sameBoot(l) {
+	if err != nil || t.vouched || r.sameBoot(l) {
 		return false, err
 	}
 	before := r.logs[i-1]
@@ -158,7 +158,7 @@ func (r *recovery) behindTail(i int, l *reader) error {
 	if l.size, err = l.dataEnd(headerSize); err != nil {
 		return err
 	}
-	if t.settled || l.size > headerSize && r.sameBoot(l) {
+	if t.vouched || l.size > headerSize && r.sameBoot(l) {
 		return r.corrupt(r.logs[r.written], r.tail)
 	}
 	if l.size > headerSize {

@@ -80,7 +80,7 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 			n.fail(fmt.Errorf("entry %d of the log: %w", l.Index, err))
 		}
 	}
-	if r.accepted && len(r.records) == 0 && (!r.own || n.settledLocked()) {
+	if r.accepted && len(r.records) == 0 && (!r.own || n.acceptedLocked()) {
 		n.hashAt(l.Index)
 	}
 	if e.kind == kindEpoch && !r.ignored {

@@ -53,7 +53,7 @@ func (n *Node) hashAt(index uint64) {
 		defer n.mu.Unlock()
 		h.running = false
 		h.period = hashPeriod(h.period, took)
-		if h.changed == changed && n.broken == broken && n.settledLocked() {
+		if h.changed == changed && n.broken == broken && n.acceptedLocked() {
 			h.done = hashed{index, sum}
 		}
 	})
@@ -70,8 +70,8 @@ func hashPeriod(before, took int64) int64 {
 	return period
 }
 
-// settledLocked reports whether everything in the table has been accepted. The lock is held.
-func (n *Node) settledLocked() bool {
+// acceptedLocked reports whether everything in the table has been accepted. The lock is held.
+func (n *Node) acceptedLocked() bool {
 	return n.turn.Load() == 0 || n.primary.begun == n.primary.accepted && !n.table.Dirty()
 }
 

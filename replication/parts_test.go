@@ -287,8 +287,8 @@ func (p *partsCluster) faults(cut map[*member]bool) {
 	time.Sleep(time.Duration(p.rand.IntN(1500)) * time.Millisecond)
 }
 
-// settle waits until all nodes have the same state, and its hash at the same index.
-func (p *partsCluster) settle() {
+// converge waits until all nodes have the same state, and its hash at the same index.
+func (p *partsCluster) converge() {
 	for _, m := range p.nodes {
 		if m.node == nil {
 			m.start()
@@ -345,7 +345,7 @@ func TestStatesThatChangeInParts(t *testing.T) {
 				}
 				p.faults(cut)
 			}
-			p.settle()
+			p.converge()
 			changes += p.changes.Load()
 			installed += bytes.Count([]byte(strings.Join(p.history, "\n")), []byte("Installed remote"))
 			for _, table := range p.tables {

@@ -34,9 +34,9 @@ const (
 // errSnapshot is returned for bytes that are not a snapshot.
 var errSnapshot = errors.New("replication: a damaged snapshot")
 
-// writeSnapshot writes a fence and everything that copy yields, in a format. It then calls settle, which returns the
+// writeSnapshot writes a fence and everything that copy yields, in a format. It then calls logged, which returns the
 // index of the last entry whose effects the copy may include.
-func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64, settle func() (uint64, error)) error {
+func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uint64, dst *journal.Buffer) uint64, logged func() (uint64, error)) error {
 	if err := writeBlock(w, format, blockFence, append(make([]byte, blockHead), fence...)); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func writeSnapshot(w io.Writer, format uint8, fence []byte, copy func(cursor uin
 		buf.Reset(blockHead)
 	}
 	end := binary.LittleEndian.AppendUint64(make([]byte, blockHead), records)
-	fuzzy, err := settle()
+	fuzzy, err := logged()
 	if err != nil {
 		return err
 	}

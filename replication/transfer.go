@@ -18,8 +18,8 @@ import (
 // again.
 
 const (
-	// settleRounds is the most groups that a transfer waits for before it closes the epoch.
-	settleRounds = 100
+	// finishRounds is the most groups that a transfer waits for before it closes the epoch.
+	finishRounds = 100
 	// succession bounds the wait for the next leader's epoch.
 	succession = 5 * time.Second
 	// stuckTransfer is how long Raft may refuse entries because of a transfer.
@@ -122,7 +122,7 @@ func (n *Node) finishEpoch() error {
 	turn := n.Turn()
 	n.table.Pause()
 	quiet := 0 // groups in a row behind which nothing was decided
-	for range settleRounds {
+	for range finishRounds {
 		done := make(chan error, 1)
 		n.Wait(turn, func(err error) { done <- err })
 		n.Kick()

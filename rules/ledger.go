@@ -46,7 +46,7 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 	at := q.Deciding(l.ds)
 	denied := at >= 0 && l.ds[at].Limited
 	for i := range q.Charges {
-		if err := l.settle(now, &q.Charges[i], &l.ds[i], denied); err != nil {
+		if err := l.apply(now, &q.Charges[i], &l.ds[i], denied); err != nil {
 			return Answer{}, err
 		}
 	}
@@ -60,9 +60,9 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 	return a, nil
 }
 
-// settle takes from a limit that grants, unless the check is denied. A denial moves the key to the pace of a
+// apply takes from a limit that grants, unless the check is denied. A denial moves the key to the pace of a
 // limit that was raised, and counts nothing.
-func (l *Ledger) settle(now int64, c *Charge, d *limit.Decision, denied bool) error {
+func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) error {
 	state := l.state(c, now)
 	if denied && !d.Limited {
 		return limit.Peek(c.Limit, state, now, 0, d)

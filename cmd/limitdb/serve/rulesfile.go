@@ -45,10 +45,10 @@ func (f *rulesFile) read() ([]byte, error) {
 }
 
 // Times of watching. A file that is written in place has half its text for a moment, so a change is read only when
-// nothing has happened for rulesSettle. File systems of other machines notify nobody, so rulesPoll looks as well.
+// nothing has happened for rulesQuiet. File systems of other machines notify nobody, so rulesPoll looks as well.
 const (
-	rulesSettle = 200 * time.Millisecond
-	rulesPoll   = 5 * time.Second
+	rulesQuiet = 200 * time.Millisecond
+	rulesPoll  = 5 * time.Second
 )
 
 // watchRules reads the rules file again whenever it changes, until ctx ends. It watches the directory, since editors
@@ -65,8 +65,8 @@ func (p *process) watchRules(ctx context.Context) {
 	if err != nil {
 		p.log.Warn("the rules file cannot be watched: the server checks it from time to time", "every", rulesPoll, "err", err)
 	}
-	settle, poll := time.NewTimer(rulesPoll), time.NewTicker(rulesPoll)
-	defer settle.Stop()
+	quiet, poll := time.NewTimer(rulesPoll), time.NewTicker(rulesPoll)
+	defer quiet.Stop()
 	defer poll.Stop()
 	seen := stampOf(f.path)
 	for {
@@ -77,10 +77,10 @@ func (p *process) watchRules(ctx context.Context) {
 			if !ok {
 				events = nil
 			}
-			settle.Reset(rulesSettle)
+			quiet.Reset(rulesQuiet)
 			continue
 		case <-poll.C:
-		case <-settle.C:
+		case <-quiet.C:
 		}
 		now := stampOf(f.path)
 		if now.same(seen) {
