@@ -27,6 +27,10 @@ type changesData struct {
 	owed map[string]owed
 	// parts holds the sizes of the Changes of keys since the last cut.
 	parts map[string]int
+	// was is the long LOG that a step changes, because the step does so in place.
+	was limit.Since
+	// splices is scratch of payState.
+	splices []byte
 	// due is what the last cut owes, until Drain has taken it.
 	due debt
 	// full, spare and aside belong to Cut and Drain: the records that were set
@@ -44,6 +48,9 @@ type changesData struct {
 type owed struct {
 	hash uint64 // of its key
 	kind limit.Kind
+	// since is the state that the records give the key; nil if its next record must
+	// have the whole state.
+	since *limit.Since
 }
 
 // debt is the set of records of long states that a cut owes.
@@ -84,14 +91,15 @@ func (c *changes) forget(a limit.Kind, key []byte) (at int) {
 	return at
 }
 
-// owe notes that a key has a new state.
-func (c *changes) owe(a limit.Kind, sp *table.Spot) {
+// owe notes that a key has a new state, which comes from that of since, or is to be
+// recorded whole if since is nil.
+func (c *changes) owe(a limit.Kind, sp *table.Spot, since *limit.Since) {
 	c.begin()
 	if c.owed == nil {
 		c.owed = map[string]owed{}
 	}
-	if c.owed[string(sp.Key)].kind != a {
-		c.owed[string(sp.Key)] = owed{sp.Hash, a}
+	if o := c.owed[string(sp.Key)]; o.kind != a || o.since != since {
+		c.owed[string(sp.Key)] = owed{sp.Hash, a, since}
 	}
 }
 

@@ -35,7 +35,7 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 	now = max(now, s.last)
 	version := s.version()
 	return s.table.Copy(now, cursor, func(kind limit.Kind, key, state []byte) {
-		dst.Set(version, byte(kind), key, state)
+		s.copyState(version, kind, key, state, dst)
 	})
 }
 
@@ -44,7 +44,16 @@ func (e *Engine) copySegment(now int64, cursor uint64, dst *journal.Buffer) (box
 func (s *shard) copyKey(h uint64, key []byte, dst *journal.Buffer) {
 	sp := table.Spot{Hash: h, Key: key}
 	if s.table.Find(&sp); sp.Found() {
-		dst.Set(s.version(), byte(sp.Kind()), key, s.table.State(&sp))
+		s.copyState(s.version(), sp.Kind(), key, s.table.State(&sp), dst)
+	}
+}
+
+// copyState appends a record of a key with its state.
+func (s *shard) copyState(version uint64, kind limit.Kind, key, state []byte, dst *journal.Buffer) {
+	recorded := kind.Recorded(state)
+	dst.Set(version, byte(recorded), key, state)
+	if recorded != kind && s.changes != nil {
+		s.changes.recordWhole(key)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // no harm: the key is ahead of the others, as if those steps had come first.
 // But a change by a TakeAll would be one half of it. So a TakeAll pays what is
 // still owed for its keys before it changes them. Flush does so for the same
-// reason. Collections and long strings are recorded in parts: see parts.go.
+// reason. Most long states are recorded in parts: see parts.go.
 //
 // Without StartJournal there is no buffer, and a change costs one comparison
 // with nil.
@@ -147,7 +147,7 @@ func (s *shard) pay(key string, dst *journal.Buffer) {
 	o := due.keys[key]
 	sp := table.Spot{Hash: o.hash, Key: []byte(key)}
 	if s.table.Find(&sp); sp.Found() {
-		dst.Set(due.version, byte(sp.Kind()), sp.Key, s.table.State(&sp))
+		s.changes.payState(&o, sp.Kind(), sp.Key, s.table.State(&sp), dst)
 	} else {
 		dst.Delete(due.version, byte(o.kind), sp.Key)
 	}

@@ -483,6 +483,7 @@ func TestDrainInParts(t *testing.T) {
 	now := int64(1e18)
 	e := New(Options{Shards: 4})
 	e.StartJournal(0, new(journal.Gate), func() {})
+	e.RecordWhole(math.MaxInt64)
 	l := logLimit(2000)
 	for i := range 20 * 300 {
 		if i == 20*200 { // all states are long from here on

@@ -10,13 +10,19 @@ import (
 
 // Long states that change in parts.
 //
-// A collection may have a megabyte, a string 64 kB, and most changes of one have a
+// The journal gets the bytes that have changed, a Change, rather than a whole long
+// state. A collection may have a megabyte, a string 64 kB, and most changes of one have a
 // few bytes. A transaction that changes such a value says which bytes it replaces (see
-// Txn.Change), and the journal gets a record of these only, a Change. It applies
-// to the one state that the change was made from, so the journal must have that
-// state, and whoever replays the journal must not have dropped it:
+// Txn.Change). Long LOGs and leases are owed, as all long states are. Their debt notes
+// what the records have of the state, and Drain makes one Change of all that the
+// key's steps have changed since (see limit.Since).
 //
-//   - A key that is owed gets no Change, because Drain copies its later state.
+// A Change applies to the one state that it was made from, so the journal must have
+// that state, and whoever replays the journal must not have dropped it:
+//
+//   - A state that Copy copies while it is owed has more than the records, but not
+//     their next revision. Its next record has the whole state.
+//   - A value that is owed gets no Change, because Drain copies its later state.
 //     One that the last cut owes is paid first.
 //   - When the Changes of a key since the last cut are longer than its state,
 //     the key is owed, so that a cut has at most twice what it would have had.
@@ -58,7 +64,7 @@ func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) error {
 func sameType(a, b limit.Kind) bool {
 	x, _, ok := a.Value()
 	y, _, _ := b.Value()
-	return ok && x == y
+	return a == b || ok && x == y
 }
 
 // storeChange is store for an item that Change has written.
@@ -83,7 +89,7 @@ func (c *changes) change(it *item, head []byte, size int) {
 	_, owed := c.owed[string(it.Key)]
 	total := c.parts[string(it.Key)] + len(it.splices)
 	if owed || total > size || it.until <= c.journal.floor.Load() {
-		c.owe(it.mark.Kind(), &it.Spot)
+		c.owe(it.mark.Kind(), &it.Spot, nil)
 		return
 	}
 	if c.parts == nil {
@@ -91,6 +97,87 @@ func (c *changes) change(it *item, head []byte, size int) {
 	}
 	c.parts[string(it.Key)] = total
 	c.buf.Change(c.version, byte(it.mark.Kind()), it.Key, head, it.before, it.splices)
+}
+
+// storeOwed is store for a long state that Drain records.
+func (s *shard) storeOwed(now int64, sp *table.Spot, m table.Mark, next []byte, must bool) error {
+	since := s.sinceOf(sp, m.Kind(), next)
+	err := s.put(now, sp, m, next, must)
+	if err == nil {
+		s.changes.owe(m.Kind(), sp, since)
+	}
+	return err
+}
+
+// sinceOf returns what the records have of a key that changes to next, or nil if they
+// have no state to change in part. next keeps the revision.
+func (s *shard) sinceOf(sp *table.Spot, kind limit.Kind, next []byte) *limit.Since {
+	c := s.changes
+	var was []byte
+	if sp.Found() && sp.Kind() == kind {
+		was = s.table.State(sp)
+	}
+	recorded := kind.Recorded(was)
+	if len(was) < longState || recorded == kind {
+		c.recordWhole(sp.Key)
+		return nil
+	}
+	inPlace := &was[0] == &next[0]
+	if !inPlace {
+		// A transaction may have copied it before payFirst.
+		n := journal.HeadSize(byte(recorded))
+		journal.SetRevision(next[:n], journal.Revision(was[:n]))
+	}
+	o, owed := c.owed[string(sp.Key)]
+	switch {
+	case owed:
+	case !inPlace:
+		o.since = new(limit.Since)
+		o.since.Note(kind, was)
+	case c.was.Size() == len(was):
+		since := c.was
+		o.since, c.was = &since, limit.Since{}
+	}
+	for _, since := range [...]*limit.Since{o.since, c.due.keys[string(sp.Key)].since} {
+		if since != nil {
+			since.Changed(next)
+		}
+	}
+	return o.since
+}
+
+// recordWhole has the next record of a key, if it is owed, have the whole state.
+func (c *changes) recordWhole(key []byte) {
+	for _, all := range [...]map[string]owed{c.owed, c.due.keys} {
+		if o, ok := all[string(key)]; ok {
+			o.since = nil
+			all[string(key)] = o
+		}
+	}
+}
+
+// payState appends the record of an owed key's state: what has changed since the last
+// record if that is shorter.
+func (c *changes) payState(o *owed, kind limit.Kind, key, state []byte, dst *journal.Buffer) {
+	recorded := kind.Recorded(state)
+	n := journal.HeadSize(byte(recorded))
+	c.splices = c.splices[:0]
+	if o.since != nil && o.kind == kind && recorded != kind && len(state) >= journal.MinChanged && o.since.Expires() > c.journal.floor.Load() {
+		o.since.Edits(state, func(at, del int, ins []byte) {
+			c.splices = journal.AppendSplice(c.splices, at, del, ins)
+		})
+	} else {
+		o.since = nil
+	}
+	if o.since == nil || len(c.splices) >= len(state) {
+		dst.Set(c.due.version, byte(recorded), key, state)
+	} else {
+		journal.SetRevision(state[:n], journal.Revision(state[:n])+1)
+		dst.Change(c.due.version, byte(recorded), key, state[:n], o.since.Size()-n, c.splices)
+	}
+	if again, owed := c.owed[string(key)]; owed && again.since != nil {
+		again.since.Note(kind, state)
+	}
 }
 
 // RecordWhole has later changes of states recorded whole that expire at a time or
@@ -109,16 +196,18 @@ func (e *Engine) RecordWhole(until int64) {
 // needs no state. A copy that was made while changes went on may lack keys whose
 // Changes follow, because they were removed or had expired later.
 func (s *shard) restoreChange(sp *table.Spot, r *journal.Record) error {
-	if !limit.Kind(r.Kind).Known() {
+	kind, _ := limit.Kind(r.Kind).Restored(nil)
+	if !kind.Known() {
 		return unknownKind(r.Kind)
 	}
 	edit := r.Edit()
 	var state []byte
 	n := 0
-	if sp.Found() && sameType(sp.Kind(), limit.Kind(r.Kind)) {
-		state, n = s.table.State(sp), journal.HeadSize(byte(sp.Kind()))
+	if sp.Found() && sameType(sp.Kind(), kind) {
+		state = s.table.State(sp)
+		n = journal.HeadSize(byte(sp.Kind().Recorded(state)))
 	}
-	if len(state) < max(n, 1) {
+	if n == 0 || len(state) < n {
 		s.miss(r)
 		return nil
 	}
@@ -142,7 +231,7 @@ func (s *shard) restoreChange(sp *table.Spot, r *journal.Record) error {
 	body := edit.Apply(state[to : to+edit.Before])
 	state = state[:to+len(body)]
 	copy(state, edit.Head)
-	return s.table.Put(s.last, sp, table.Unknown(limit.Kind(r.Kind)), state, true)
+	return s.table.Put(s.last, sp, table.Unknown(kind), state, true)
 }
 
 // miss notes that a Change could not be applied, and when its key expires.

@@ -102,7 +102,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	if s.closed {
 		return ErrClosed
 	}
-	a := limit.Kind(r.Kind)
+	a, state := limit.Kind(r.Kind).Restored(r.State)
 	sp := table.Spot{Hash: h, Key: r.Key}
 	s.table.Find(&sp)
 	if r.Op == journal.Change {
@@ -118,7 +118,7 @@ func (s *shard) restore(h uint64, r *journal.Record) error {
 	case !a.Known():
 		return unknownKind(r.Kind)
 	}
-	return s.table.Put(s.last, &sp, table.Unknown(a), r.State, true)
+	return s.table.Put(s.last, &sp, table.Unknown(a), state, true)
 }
 
 func unknownKind(kind byte) error {

@@ -102,12 +102,12 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 	a := m.Kind()
 	c := s.changes
 	gone := table.Expires(a, next) <= now
-	if !gone && len(next) >= longState {
-		err := s.put(now, sp, m, next, must)
-		if err == nil {
-			c.owe(a, sp)
+	recorded := a
+	if len(next) > limit.MaxState {
+		if !gone && len(next) >= longState {
+			return s.storeOwed(now, sp, m, next, must)
 		}
-		return err
+		recorded = a.Recorded(next)
 	}
 	// Write the record first: next may lie in a segment that put abandons.
 	var mark int
@@ -117,7 +117,7 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 	case gone:
 		mark = c.forget(a, sp.Key)
 	default:
-		mark = c.set(a, sp.Key, next)
+		mark = c.set(recorded, sp.Key, next)
 	}
 	n := len(c.buf.Bytes) - mark
 	err := s.put(now, sp, m, next, must)
@@ -180,9 +180,14 @@ func (s *shard) scratch(k limit.Kind, state []byte) []byte {
 	if (n != fixedState || k > limit.QUEUE.Kind()) && n <= len(s.next) {
 		return s.next[:0]
 	}
-	if n > len(s.next) && cap(state)-n < growth {
-		if b := s.buffers.getLong(n + growth); b != nil {
-			return b
+	if n > len(s.next) {
+		if s.changes != nil && k == limit.LOG.Kind() {
+			s.changes.was.Note(k, state)
+		}
+		if cap(state)-n < growth {
+			if b := s.buffers.getLong(n + growth); b != nil {
+				return b
+			}
 		}
 	}
 	return state[:0]

@@ -87,7 +87,11 @@ func (t *Txn) store(it *item, must bool) (err error) {
 	s.payFirst(it.Key)
 	state, under := it.State, it.limit
 	if it.Grow {
-		if state, err = it.take(t.now, it.Table.State(&it.Spot)); err != nil || state == nil {
+		was := it.Table.State(&it.Spot)
+		if s.changes != nil {
+			s.changes.was.Note(it.kind, was)
+		}
+		if state, err = it.take(t.now, was); err != nil || state == nil {
 			return err
 		}
 	}

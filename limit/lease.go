@@ -22,7 +22,8 @@ import (
 //	└──────────────┴─────────┴──────────────┴───────────┴──────┴─────────┴─ …
 //	                └────────── a lease, 10 + id bytes or more ─┘
 //
-// With this order the ended leases are a prefix, and the wait of a denial is found
+// A state of 256 bytes or more has a revision of 4 bytes before the first lease (see
+// since.go). With this order the ended leases are a prefix, and the wait of a denial is found
 // by a walk from the front, until enough has ended. No lease lasts longer than the
 // state: where the last end has been brought forward, as a restart under another
 // clock does, leases that would end later end then.
@@ -156,7 +157,7 @@ func ReleaseLease(id, state []byte, now int64, dst []byte) (next []byte, weight 
 // Holders yields the leases that have not ended at now, the soonest to end first.
 func Holders(state []byte, now int64) iter.Seq[Holder] {
 	return func(yield func(Holder) bool) {
-		for off := timeSize; off < len(state); {
+		for off := leaseHead(state); off < len(state); {
 			h, size := leaseAt(state, off)
 			if size == 0 {
 				return
@@ -193,7 +194,7 @@ type leaseSurvey struct {
 
 // surveyLeases walks over a state. The error is ErrState if the state is damaged.
 func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error) {
-	s.live, s.last, s.ownEnd = timeSize, never, never
+	s.live, s.last, s.ownEnd = leaseHead(state), never, never
 	if len(state) == 0 {
 		return s, nil
 	}
@@ -201,7 +202,7 @@ func surveyLeases(state []byte, now int64, id []byte) (s leaseSurvey, err error)
 		return s, ErrState
 	}
 	end, expires := never, Expires(LEASE, state)
-	for off := timeSize; off < len(state); {
+	for off := s.live; off < len(state); {
 		h, size := lease(state[off:])
 		if size == 0 || h.End < end {
 			return s, ErrState
@@ -304,21 +305,36 @@ func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
 	} else if len(state) > 0 {
 		before = state[s.live:]
 	}
-	next := binary.LittleEndian.AppendUint64(dst[:0], uint64(last))
-	next = append(next, before...)
-	next = append(next, after...)
+	var buf [leaseSize]byte
+	entry := buf[:0]
+	if weight > 0 {
+		entry = binary.LittleEndian.AppendUint64(entry, uint64(end))
+		entry = binary.AppendUvarint(entry, uint64(weight))
+		entry = append(entry, byte(len(id)))
+		entry = append(entry, id...)
+	}
+	head, revision := timeSize, uint32(0)
+	if head+len(before)+len(after)+len(entry) >= longLease-revisionSize {
+		head = leaseStart
+		if leaseHead(state) == head {
+			revision = binary.LittleEndian.Uint32(state[timeSize:])
+		}
+	}
+	n := head + len(before) + len(after)
+	next := slices.Grow(dst[:0], n+len(entry))[:n]
+	copy(next[head:], before)
+	copy(next[head+len(before):], after)
+	binary.LittleEndian.PutUint64(next, uint64(last))
+	if head == leaseStart {
+		binary.LittleEndian.PutUint32(next[timeSize:], revision)
+	}
 	if s.moved {
-		bringForward(next, max(s.last, s.ownEnd))
+		bringForward(next[head:], max(s.last, s.ownEnd))
 	}
 	if weight == 0 {
 		return next
 	}
-	var buf [leaseSize]byte
-	entry := binary.LittleEndian.AppendUint64(buf[:0], uint64(end))
-	entry = binary.AppendUvarint(entry, uint64(weight))
-	entry = append(entry, byte(len(id)))
-	entry = append(entry, id...)
-	place := timeSize
+	place := head
 	for place < len(next) {
 		h, size := lease(next[place:])
 		if h.End > end {
@@ -329,12 +345,12 @@ func (s *leaseSurvey) put(state, dst, id []byte, weight, end int64) []byte {
 	return slices.Insert(next, place, entry...)
 }
 
-// bringForward makes no lease of a state end after to.
-func bringForward(state []byte, to int64) {
-	for off := timeSize; off < len(state); {
-		h, size := lease(state[off:])
-		binary.LittleEndian.PutUint64(state[off:], uint64(min(h.End, to)))
-		off += size
+// bringForward makes no lease of a list end after to.
+func bringForward(list []byte, to int64) {
+	for len(list) > 0 {
+		h, size := lease(list)
+		binary.LittleEndian.PutUint64(list, uint64(min(h.End, to)))
+		list = list[size:]
 	}
 }
 
@@ -346,6 +362,14 @@ const (
 	// leaseSize is the largest number of bytes of one lease's entry.
 	leaseSize = timeSize + binary.MaxVarintLen64 + 1 + MaxLeaseID
 )
+
+// leaseHead returns where the leases of a state begin.
+func leaseHead(state []byte) int {
+	if len(state) >= longLease {
+		return leaseStart
+	}
+	return timeSize
+}
 
 // leaseAt reads the entry at an offset of a state.
 func leaseAt(state []byte, off int) (h Holder, size int) {

@@ -14,9 +14,9 @@ import (
 //	n<<1|1   n units more at the time of the unit before them
 //
 // The first token is of the second kind: its units have the time of the oldest
-// unit. No token has a byte of 0, so bytes of 0 can fill the space that a token did
-// not fit into. Only the last byte of a uvarint has its top bit clear, so the
-// newest token can be found from the end.
+// unit. The long form has their number in its head. No token has a byte of 0, so
+// bytes of 0 can fill the space that a token did not fit into. Only the last byte of a
+// uvarint has its top bit clear, so the newest token can be found from the end.
 //
 // The body of the long form is cut into chunks of 512 bytes, so that a binary
 // search over the chunks finds a time or a unit. No token crosses into the next
@@ -29,9 +29,10 @@ import (
 //	            └──────────┴───────────────┴──┴──────┴────────┴──────────   ──┘
 //	            phase of a chunk              ◄─ the next chunk, 512 bytes ─────►
 //
-// The log is the tokens from start on. It has count units, numbered from number
-// on. The bytes before start have been dropped. They are cut off as soon as they
-// are an eighth of the rest. phase is where in its chunk the body then begins.
+// The log is the first token and those from start on. It has count units, numbered
+// from number on. The bytes before start have been dropped. They are cut off as soon
+// as they are an eighth of the rest. base counts the bytes that were before the body,
+// so phase, where in its chunk the body begins, is its rest.
 const (
 	chunk     = 512
 	chunkHead = 12
@@ -42,10 +43,10 @@ const (
 
 // mark is a token of a log.
 type mark struct {
-	at, size int   // in the body; size is 0 at the end of the log
-	time     int64 // of its units
-	units    int64
-	before   int64 // units of the log before it
+	end    int   // in the body
+	time   int64 // of its units
+	units  int64 // 0 at the end of the log
+	before int64 // units of the log before it
 }
 
 // front is the first part of a log: its first units, and every unit that is at least
@@ -74,9 +75,9 @@ func (g *entries) unit(body []byte, n int64) (m mark, ok bool) {
 
 // seek finds the first token that s does not contain as a whole.
 func (g *entries) seek(body []byte, s front) (m mark, ok bool) {
-	at, before, time := g.start, int64(0), g.oldest
-	if g.count == 0 {
-		return mark{at: at, time: time}, true
+	at, before, time := g.start, g.first, g.oldest
+	if g.count == 0 || !s.has(before, time) {
+		return mark{end: at, time: time, units: g.first}, true
 	}
 	end := g.chunkAfter(at)
 	if end+chunkHead < len(body) && s.has(g.head(body, end)) {
@@ -99,12 +100,12 @@ func (g *entries) seek(body []byte, s front) (m mark, ok bool) {
 		}
 		if !s.has(before+units, time) {
 			ok = before+units <= g.count && time <= g.newest
-			return mark{at: end - len(b), size: n, time: time, units: units, before: before}, ok
+			return mark{end: end - len(b) + n, time: time, units: units, before: before}, ok
 		}
 		b = b[n:]
 		before += units
 	}
-	return mark{at: end, time: time, before: before}, before == g.count && end == len(body)
+	return mark{end: end, time: time, before: before}, before == g.count && end == len(body)
 }
 
 // seekChunk returns where the last chunk begins before which s contains all units.
@@ -122,8 +123,8 @@ func (g *entries) seekChunk(body []byte, next int, s front) int {
 	return next + low*chunk
 }
 
-// chunkAfter returns where the chunk after the place at begins.
-func (g *entries) chunkAfter(at int) int { return at + chunk - (g.phase+at)%chunk }
+// chunkAfter returns where the first chunk begins that does not begin before at.
+func (g *entries) chunkAfter(at int) int { return at + -(g.phase+at)&(chunk-1) }
 
 // head reads the head of the chunk at a place: the number of units before it, and
 // the time of the last of them.
@@ -136,7 +137,7 @@ func (g *entries) head(body []byte, at int) (units, time int64) {
 // last reads the token that ends at end, which is not the first one.
 func (g *entries) last(body []byte, end int) (at int, v uint64, ok bool) {
 	at = end - 1
-	least := at - (g.phase+at)%chunk + chunkHead
+	least := max(at-(g.phase+at)%chunk+chunkHead, g.start)
 	for at > least && body[at-1]&0x80 != 0 {
 		at--
 	}
@@ -144,14 +145,13 @@ func (g *entries) last(body []byte, end int) (at int, v uint64, ok bool) {
 	return at, v, n == end-at && v >= 2
 }
 
-// change is a log to be written: what stays of the old body, from start to end, and
-// a tail after it. The first token that stays is rewritten, as units at oldest.
-// It ends where it did.
+// change is a log to be written: the first token, what stays of the old body, from
+// start to end, and a tail after it. It ends where it did.
 type change struct {
+	first   int64 // the units of the first token
+	oldest  int64
 	start   int
 	end     int
-	units   int64 // of the first token that stays; 0 if none stays
-	oldest  int64
 	tail    [maxTail]byte
 	length  int    // of the tail
 	phase   int    // of the tail's end in its chunk
@@ -167,22 +167,21 @@ type change struct {
 // keep is the token of the unit after them.
 func (g *entries) stay(c *change, keep mark, skip int64, end int) {
 	*c = change{
-		end: end, units: keep.before + keep.units - skip, oldest: keep.time, phase: (g.phase + end) % chunk,
+		first: keep.before + keep.units - skip, oldest: keep.time,
+		start: keep.end, end: end, phase: (g.phase + end) % chunk,
 		number: g.number + uint32(g.count), count: g.count - skip, newest: g.newest,
 	}
-	c.start = keep.at + keep.size - tokenSize(c.first())
 }
 
 // alone begins a change that keeps nothing, and adds units at one time.
 func (c *change) alone(time, units int64) {
-	*c = change{oldest: time, phase: chunkHead, newest: time}
-	c.add(units)
+	*c = change{first: units, oldest: time, count: units, newest: time}
 }
 
 // push makes c the change that adds e, whose time is not before the newest.
 func (g *entries) push(c *change, body []byte, e *entry) {
 	switch {
-	case e.skip == g.count, e.time == g.newest && e.keep.at+e.keep.size == len(body):
+	case e.skip == g.count, e.time == g.newest && e.keep.end == len(body):
 		c.alone(e.time, g.count-e.skip+e.units)
 	case e.time > g.newest:
 		g.stay(c, e.keep, e.skip, len(body))
@@ -206,7 +205,7 @@ func (g *entries) push(c *change, body []byte, e *entry) {
 // damaged. It reads from the end, because most refunds undo the last Take.
 func (g *entries) pop(c *change, body []byte, keep mark, units int64) (ok bool) {
 	newest, left := g.newest, units
-	floor, end := keep.at+keep.size, len(body)
+	floor, end := keep.end, len(body)
 	for left > 0 && end > floor {
 		at, v, ok := g.last(body, end)
 		if !ok {
@@ -224,7 +223,7 @@ func (g *entries) pop(c *change, body []byte, keep mark, units int64) (ok bool) 
 		}
 		left -= n
 		if end = at; end > floor {
-			end = g.trim(body, end)
+			end = g.trim(body, end, floor)
 		}
 	}
 	if end == floor {
@@ -238,12 +237,13 @@ func (g *entries) pop(c *change, body []byte, keep mark, units int64) (ok bool) 
 }
 
 // trim returns where the last token before end ends: before the head of the chunk,
-// and the filling, if the chunk has no other token. No token ends with 0.
-func (g *entries) trim(body []byte, end int) int {
+// and the filling down to floor, if the chunk has no other token. No token ends with
+// 0.
+func (g *entries) trim(body []byte, end, floor int) int {
 	if (g.phase+end)%chunk != chunkHead {
 		return end
 	}
-	for end -= chunkHead; body[end-1] == 0; {
+	for end -= chunkHead; end > floor && body[end-1] == 0; {
 		end--
 	}
 	return end
@@ -282,9 +282,6 @@ func (c *change) put(v uint64, units, time int64) {
 	c.count += units
 	c.newest = time
 }
-
-// first returns the first token that stays.
-func (c *change) first() uint64 { return uint64(c.units)<<1 | 1 }
 
 // tokenSize returns how many bytes the token v has.
 func tokenSize(v uint64) int { return (bits.Len64(v) + 6) / 7 }

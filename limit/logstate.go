@@ -17,38 +17,53 @@ import (
 //	│ expires │ period │ token  │ token  │  …  │
 //	└─────────┴────────┴────────┴────────┴─   ─┘
 //
-// The long form begins with what a walk through all tokens would find:
+// The long form begins with what a walk through all tokens would find, and with the
+// units of the first token, which is not in the body:
+//
+//	0         8     9          13     17      21       25      27      29       37       45
+//	┌─────────┬─────┬──────────┬──────┬───────┬────────┬───────┬───────┬────────┬────────┬──────┐
+//	│ expires │ 159 │ revision │ base │ start │ number │ first │ count │ oldest │ newest │ body │
+//	└─────────┴─────┴──────────┴──────┴───────┴────────┴───────┴───────┴────────┴────────┴──────┘
+//
+// 159 is a tag that no period has. All integers are little-endian. first and count
+// are one less than the numbers of units. What the body keeps, no change touches, so
+// that a record of a change has only what it adds (see since.go, also for the
+// revision).
+//
+// The log may be held for a longer period than that of the last change (see
+// log.go). In the short form, the bit of FIRST in the tag says so. The tag of the
+// longer period follows, and how long before expires the log stops being held. In
+// the long form, the tag is 191, and the longer period and the time until which the
+// log is held follow the time of the newest unit:
+//
+//	┌────────────┬──────┬─────────────────┬────────┬─   ─┐
+//	│ expires    │period│ longer │ before │ token  │  …  │
+//	└────────────┴──────┴─────────────────┴────────┴─   ─┘
+//	┌────────────┬─────┬──────────┬────────┬────────┬──────┐
+//	│ expires    │ 191 │ 36 bytes │ longer │ until  │ body │
+//	└────────────┴─────┴──────────┴────────┴────────┴──────┘
+//	                               45       53       61
+//
+// Older files have a long form without a revision, under the tags 31 and 63, which
+// is read and never written. Its first token is in the body:
 //
 //	0         8    9       11      15       19      23       31       39
 //	┌─────────┬────┬───────┬───────┬────────┬───────┬────────┬────────┬──────┐
 //	│ expires │ 31 │ phase │ start │ number │ count │ oldest │ newest │ body │
 //	└─────────┴────┴───────┴───────┴────────┴───────┴────────┴────────┴──────┘
 //
-// 31 is a tag that no period has. All integers are little-endian.
-//
-// The log may be held for a longer period than that of the last change (see
-// log.go). In the short form, the bit of FIRST in the tag says so. The tag of the
-// longer period follows, and how long before expires the log stops being held. In
-// the long form, the tag is 63, and the longer period and the time until which the
-// log is held follow the time of the newest unit:
-//
-//	┌────────────┬──────┬─────────────────┬────────┬─   ─┐
-//	│ expires    │period│ longer │ before │ token  │  …  │
-//	└────────────┴──────┴─────────────────┴────────┴─   ─┘
-//	┌────────────┬────┬──────────┬────────┬────────┬──────┐
-//	│ expires    │ 63 │ 30 bytes │ longer │ until  │ body │
-//	└────────────┴────┴──────────┴────────┴────────┴──────┘
-//	                              39       47       55
-//
 // Entries of a fixed width would need no chunks, but have 8 bytes each, with the
 // running number that finding a unit needs, where a token mostly has 4 to 6. A ring
 // would need no cutting off, but every loop would have to deal with its two ends.
 const (
 	shortLog = 64
-	longHead = 39
-	heldHead = longHead + 8 + 8
-	longTag  = tagCalendar
-	heldTag  = tagCalendar | 1<<tagUnit
+	longHead = 45
+	heldSize = 8 + 8
+	longTag  = tagFirst | tagCalendar
+	oldHead  = 39
+	oldTag   = tagCalendar
+	// heldBit is set in the tag of a log that is held for a longer period.
+	heldBit = 1 << tagUnit
 	// Dropped bytes are cut off at one in deadShare, so that cutting moves each byte
 	// deadShare times at most.
 	deadShare = 8
@@ -57,17 +72,20 @@ const (
 // entries is a log that has been read. Its body is an argument of the methods: a
 // slice that is stored through a pointer would escape to the heap.
 type entries struct {
-	long    bool
-	at      int    // where the body begins in the state
-	start   int    // where the first token begins in the body
-	phase   int    // where the body begins in its chunk
-	number  uint32 // of the first unit
-	count   int64  // of units; 0 if there is no log
-	oldest  int64  // the time of the first unit
-	newest  int64  // the time of the last unit
-	expires int64  // when the log ends; the least int64 if there is none
-	hold    int64  // the longest period that the log is held for
-	held    int64  // until when it is held for that
+	long     bool   // it is in the long form with a revision
+	at       int    // where the body begins in the state
+	start    int    // where the tokens behind the first begin in the body
+	base     uint32 // how many bytes came before the body, with those that were cut off
+	phase    int    // where the body begins in its chunk
+	revision uint32
+	number   uint32 // of the first unit
+	first    int64  // the units of the first token
+	count    int64  // of units; 0 if there is no log
+	oldest   int64  // the time of the first unit
+	newest   int64  // the time of the last unit
+	expires  int64  // when the log ends; the least int64 if there is none
+	hold     int64  // the longest period that the log is held for
+	held     int64  // until when it is held for that
 }
 
 // open reads a state into g, which must be the zero value.
@@ -90,7 +108,7 @@ func (g *entries) open(state []byte, now int64) (err error) {
 	switch {
 	case len(state) == 8: // every unit was refunded
 		return nil
-	case state[8] == longTag || state[8] == heldTag:
+	case state[8]&tagNumber == tagCalendar:
 		err = g.openLong(state)
 	default:
 		err = g.openShort(state)
@@ -105,22 +123,55 @@ func (g *entries) open(state []byte, now int64) (err error) {
 	return err
 }
 
-// openLong reads the long form after expires.
+// openLong reads a long form after expires.
 func (g *entries) openLong(state []byte) error {
-	g.long, g.at = true, longHead
-	if state[8] == heldTag {
-		g.at = heldHead
-	}
-	if len(state) <= g.at {
+	tag := state[8]
+	switch tag &^ heldBit {
+	case longTag:
+		g.at = longHead
+	case oldTag:
+		g.at = oldHead
+	default:
 		return ErrState
 	}
-	if g.at == heldHead {
-		g.hold = int64(binary.LittleEndian.Uint64(state[longHead:]))
-		g.held = int64(binary.LittleEndian.Uint64(state[longHead+8:]))
+	if hold := g.at; tag&heldBit != 0 {
+		if g.at += heldSize; len(state) < g.at {
+			return ErrState
+		}
+		g.hold = int64(binary.LittleEndian.Uint64(state[hold:]))
+		g.held = int64(binary.LittleEndian.Uint64(state[hold+8:]))
 		if g.hold == 0 {
 			return ErrState
 		}
 	}
+	if len(state) <= g.at {
+		return ErrState
+	}
+	if tag&^heldBit == oldTag {
+		return g.openOld(state)
+	}
+	g.long, g.revision = true, binary.LittleEndian.Uint32(state[9:])
+	g.base = binary.LittleEndian.Uint32(state[13:])
+	g.phase = int(g.base % chunk)
+	start := binary.LittleEndian.Uint32(state[17:])
+	g.number = binary.LittleEndian.Uint32(state[21:])
+	g.first = int64(binary.LittleEndian.Uint16(state[25:])) + 1
+	g.count = int64(binary.LittleEndian.Uint16(state[27:])) + 1
+	g.oldest = int64(binary.LittleEndian.Uint64(state[29:]))
+	g.newest = int64(binary.LittleEndian.Uint64(state[37:]))
+	if int64(start) > int64(len(state)-g.at) {
+		return ErrState
+	}
+	g.start = int(start)
+	if at := (g.phase + g.start) % chunk; at > 0 && at < chunkHead ||
+		g.first > g.count || g.oldest > g.newest || g.newest >= g.expires {
+		return ErrState
+	}
+	return nil
+}
+
+// openOld reads the long form without a revision, after expires.
+func (g *entries) openOld(state []byte) error {
 	g.phase = int(binary.LittleEndian.Uint16(state[9:]))
 	start := binary.LittleEndian.Uint32(state[11:])
 	g.number = binary.LittleEndian.Uint32(state[15:])
@@ -130,9 +181,10 @@ func (g *entries) openLong(state []byte) error {
 	if int64(start) >= int64(len(state)-g.at) {
 		return ErrState
 	}
-	g.start = int(start)
-	if g.phase >= chunk || (g.phase+g.start)%chunk < chunkHead ||
-		g.count == 0 || g.count > MaxLog || g.oldest > g.newest || g.newest >= g.expires {
+	v, n := binary.Uvarint(state[g.at+int(start):])
+	g.base, g.start, g.first = uint32(g.phase), int(start)+n, int64(v>>1)
+	if g.phase >= chunk || (g.phase+int(start))%chunk < chunkHead || n <= 0 || v&1 == 0 || g.first < 1 || g.first > g.count ||
+		g.count > MaxLog || g.oldest > g.newest || g.newest >= g.expires {
 		return ErrState
 	}
 	return nil
@@ -142,7 +194,7 @@ func (g *entries) openLong(state []byte) error {
 func (g *entries) openShort(state []byte) error {
 	tag, n := readTag(state[8:])
 	g.newest = g.expires - tag.period
-	g.at, g.phase = 8+n, chunkHead
+	g.at, g.base, g.phase = 8+n, chunkHead, chunkHead
 	if tag.first {
 		longer, n := readTag(state[g.at:])
 		g.at += n
@@ -171,6 +223,9 @@ func (g *entries) openShort(state []byte) error {
 		if oldest > g.newest || count > MaxLog {
 			return ErrState
 		}
+		if g.start == 0 { // the first token
+			g.start, g.first = n, count
+		}
 	}
 	g.count, g.oldest = count, oldest
 	return nil
@@ -196,7 +251,7 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 	}
 	head := longHead
 	if c.isHeld() {
-		head = heldHead
+		head += heldSize
 	}
 	n := head + c.end - from + c.length
 	next := dst[:0]
@@ -205,11 +260,10 @@ func (g *entries) write(c *change, state, dst []byte) []byte {
 	}
 	next = next[:n]
 	body := next[head:]
-	if from > 0 || !g.long || g.at != head || &state[0] != &next[0] {
+	if from > 0 || g.at != head || &state[0] != &next[0] {
 		copy(body, old[from:c.end])
 	}
 	copy(body[c.end-from:], c.tail[:c.length])
-	binary.PutUvarint(body[c.start-from:], c.first())
 	g.writeHead(c, next, from)
 	return next
 }
@@ -219,23 +273,27 @@ func (g *entries) writeHead(c *change, next []byte, from int) {
 	binary.LittleEndian.PutUint64(next, uint64(c.expires))
 	next[8] = longTag
 	if c.isHeld() {
-		next[8] = heldTag
+		next[8] |= heldBit
 		binary.LittleEndian.PutUint64(next[longHead:], uint64(c.hold))
 		binary.LittleEndian.PutUint64(next[longHead+8:], uint64(c.held))
 	}
-	binary.LittleEndian.PutUint16(next[9:], uint16((g.phase+from)%chunk))
-	binary.LittleEndian.PutUint32(next[11:], uint32(c.start-from))
-	binary.LittleEndian.PutUint32(next[15:], c.number-uint32(c.count))
-	binary.LittleEndian.PutUint32(next[19:], uint32(c.count))
-	binary.LittleEndian.PutUint64(next[23:], uint64(c.oldest))
-	binary.LittleEndian.PutUint64(next[31:], uint64(c.newest))
+	binary.LittleEndian.PutUint32(next[9:], g.revision)
+	binary.LittleEndian.PutUint32(next[13:], g.base+uint32(from))
+	binary.LittleEndian.PutUint32(next[17:], uint32(c.start-from))
+	binary.LittleEndian.PutUint32(next[21:], c.number-uint32(c.count))
+	binary.LittleEndian.PutUint16(next[25:], uint16(c.first-1))
+	binary.LittleEndian.PutUint16(next[27:], uint16(c.count-1))
+	binary.LittleEndian.PutUint64(next[29:], uint64(c.oldest))
+	binary.LittleEndian.PutUint64(next[37:], uint64(c.newest))
 }
 
 // writeShort writes the short form. It is not ok if the log is too long for it, or
 // in two chunks.
 func (g *entries) writeShort(c *change, old, dst []byte) (next []byte, ok bool) {
-	live := c.end - c.start + c.length
-	if live > shortLog-8-1 || c.units > 0 && (g.phase+c.start)/chunk != (g.phase+c.end+c.length-1)/chunk {
+	first := uint64(c.first)<<1 | 1
+	live := tokenSize(first) + c.end - c.start + c.length
+	// The body before start is in the chunk of the first token.
+	if live > shortLog-8-1 || (g.phase+c.start+chunk-1)/chunk != (g.phase+c.end+c.length+chunk-1)/chunk {
 		return nil, false
 	}
 	var b [shortLog + 2*maxTag + binary.MaxVarintLen64]byte
@@ -250,10 +308,8 @@ func (g *entries) writeShort(c *change, old, dst []byte) (next []byte, ok bool) 
 	if n+live > shortLog {
 		return nil, false
 	}
-	if c.units > 0 {
-		size := binary.PutUvarint(b[n:], c.first())
-		n += size + copy(b[n+size:], old[c.start+size:c.end])
-	}
+	n += binary.PutUvarint(b[n:], first)
+	n += copy(b[n:], old[c.start:c.end])
 	n += copy(b[n:], c.tail[:c.length])
 	return append(dst[:0], b[:n]...), true
 }

@@ -32,12 +32,12 @@ func TestLogStatesOnDisk(t *testing.T) {
 		{"a period without a short tag", []calls{{"LOG 5/90s", 2, 7, 2}}, "80a36a2b139d9717008088aca3cf020580bfd60603", 4},
 		{"short, held for longer", []calls{{"LOG 10/h", 2, 20, 3}, {"LOG 100/m", 1, 1000, 2}}, "00fa446944a097178080acf7a8df6841000780b489130580a8d6b90703", 8},
 		{"all refunded", []calls{{"LOG 10/h", 2, 20, 3}, {"LOG 10/h", 1, 20, -6}}, "0087bd39fe9c9717", 0},
-		{"long", []calls{{"LOG 100/h", 100, 1000, 1}}, "535 bytes, edc017f6b1174ed5", 100},
-		{"long, held for longer", []calls{{"LOG 100/h", 100, 1000, 1}, {"LOG 200/m", 3, 1000, 5}}, "585 bytes, 5e92efa608bea2cb", 115},
-		{"chunks", []calls{{"LOG 900/h", 420, 1234, 2}}, "2623 bytes, 8c21336762f230b1", 840},
-		{"cut off in front", []calls{{"LOG 500/h", 700, 9000, 1}}, "2318 bytes, 02296c78596e3491", 400},
-		{"dropped in front", []calls{{"LOG 500/h", 430, 9000, 1}}, "2237 bytes, 1783e2da053b87fb", 400},
-		{"refunded in an earlier chunk", []calls{{"LOG 900/h", 420, 1234, 2}, {"LOG 900/h", 1, 5, -301}, {"LOG 900/h", 2, 5, 70}}, "1708 bytes, e005b2ba32be40d7", 679},
+		{"long", []calls{{"LOG 100/h", 100, 1000, 1}}, "540 bytes, 238b4e6212374205", 100},
+		{"long, held for longer", []calls{{"LOG 100/h", 100, 1000, 1}, {"LOG 200/m", 3, 1000, 5}}, "590 bytes, 5a44dd7064c750a2", 115},
+		{"chunks", []calls{{"LOG 900/h", 420, 1234, 2}}, "2628 bytes, e21136c1fb49a658", 840},
+		{"cut off in front", []calls{{"LOG 500/h", 700, 9000, 1}}, "2323 bytes, 6344d6b950f967aa", 400},
+		{"dropped in front", []calls{{"LOG 500/h", 430, 9000, 1}}, "2242 bytes, d57dc06784f51ef8", 400},
+		{"refunded in an earlier chunk", []calls{{"LOG 900/h", 420, 1234, 2}, {"LOG 900/h", 1, 5, -301}, {"LOG 900/h", 2, 5, 70}}, "1713 bytes, 3f30cb4393a93760", 679},
 		{"short again", []calls{{"LOG 900/h", 420, 1234, 2}, {"LOG 900/h", 1, 5, -831}}, "805aa5d645a09717410580e2ea98090380e2ea98090380e2ea98090380e2ea9809", 9},
 	}
 	for _, tt := range tests {
@@ -70,6 +70,47 @@ func TestLogStatesOnDisk(t *testing.T) {
 	}
 }
 
+// The long forms of older files are read, go on as the same log, and are written in the new form.
+func TestOldLogStates(t *testing.T) {
+	const tokens = "8098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc93348098dc9334"
+	for state, calls := range map[string][2]string{
+		"00f423385ba097171f0c0000000000000000000e000000008665d7ff9c971700546b07159d971703" + tokens:                                                  {"LOG 14/h"},
+		"00f423385ba097173f0c00000000000000000011000000008665d7ff9c971700daa6a8169d971700a0b8304603000000f423385ba0971703" + tokens + "8098dc933405": {"LOG 14/h", "LOG 100/m"},
+	} {
+		old, err := hex.DecodeString(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var state []byte // as it is now
+		now := int64(1.7e18)
+		l := mustParse(t, calls[0])
+		for range 14 {
+			now += 7e9
+			state, _, _ = take(&l, state, now, 1, nil)
+		}
+		if calls[1] != "" {
+			l = mustParse(t, calls[1])
+			now += 7e9
+			state, _, _ = take(&l, state, now, 3, nil)
+		}
+		for _, c := range []struct{ later, cost int64 }{{0, 0}, {1800e9, 1}, {0, 1}, {1750e9, 5}, {40e9, -3}, {2000e9, 9}} {
+			now += c.later
+			call := take
+			if c.cost < 0 {
+				call, c.cost = refund, -c.cost
+			}
+			next, want, _ := call(&l, state, now, c.cost, nil)
+			oldNext, got, err := call(&l, old, now, c.cost, nil)
+			if err != nil || got != want || !bytes.Equal(oldNext, next) || Level(LOG.Kind(), old, now) != Level(LOG.Kind(), state, now) {
+				t.Errorf("%d after %s: %+v, %v, want %+v\n%x\n%x", c.cost, calls, got, err, want, oldNext, next)
+			}
+			if next != nil {
+				state, old = next, oldNext
+			}
+		}
+	}
+}
+
 // The size of a state, in bytes.
 func TestLogSize(t *testing.T) {
 	tests := []struct {
@@ -81,7 +122,7 @@ func TestLogSize(t *testing.T) {
 		{"LOG 5/m", 2, 16},
 		{"LOG 5/m", 5, 30},
 		{"LOG 1000/90s", 1, 16}, // a period that has no short form
-		{"LOG 500/h", 500, 500*5 + 39 + 5*chunkHead + 20},
+		{"LOG 500/h", 500, 500*5 + longHead + 5*chunkHead + 20},
 		{"LOG 65536/h", MaxLog, MaxLog * 41 / 10},
 		{"LOG 65536/d", MaxLog, MaxLog * 52 / 10},
 	}
@@ -119,15 +160,15 @@ func checkLog(state []byte, now int64) error {
 		return err
 	}
 	body := state[g.at:]
-	if long := len(state) > shortLog; g.long != (state[8] == longTag || state[8] == heldTag) || long && !g.long {
+	if long := len(state) > shortLog; g.long != (state[8]&^heldBit == longTag) || long && !g.long {
 		return fmt.Errorf("%d bytes, long: %t", len(state), g.long)
 	}
 	if g.long && g.start*deadShare >= len(body)-g.start {
 		return fmt.Errorf("%d bytes of %d are dead", g.start, len(body))
 	}
-	count, at, latest := int64(0), g.start, g.oldest
+	count, at, latest := g.first, g.start, g.oldest
 	for at < len(body) {
-		if at > g.start && ((g.phase+at)%chunk == 0 || body[at] == 0) {
+		if (g.phase+at)%chunk == 0 || body[at] == 0 {
 			for ; (g.phase+at)%chunk != 0; at++ {
 				if body[at] != 0 {
 					return fmt.Errorf("filled with %x at %d", body[at], at)
@@ -144,8 +185,6 @@ func checkLog(state []byte, now int64) error {
 			return fmt.Errorf("no token at %d", at)
 		case v&1 == 1:
 			count += int64(v >> 1)
-		case at == g.start && g.long:
-			return errors.New("begins with a time")
 		default:
 			count++
 			latest += int64(v >> 1)
@@ -324,7 +363,7 @@ func TestLogMovesLittle(t *testing.T) {
 		moved, cuts := 0, 0
 		for range most {
 			now += each
-			before := binary.LittleEndian.Uint32(state[11:])
+			before := binary.LittleEndian.Uint32(state[17:])
 			at := &state[0]
 			next, d, err := take(&l, state, now, 1, state)
 			if err != nil || d.Limited {
@@ -333,7 +372,7 @@ func TestLogMovesLittle(t *testing.T) {
 			if state = next; &state[0] != at {
 				t.Fatalf("LOG %d: the state has moved", most)
 			}
-			if binary.LittleEndian.Uint32(state[11:]) < before {
+			if binary.LittleEndian.Uint32(state[17:]) < before {
 				moved += len(state)
 				cuts++
 			}

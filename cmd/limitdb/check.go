@@ -67,7 +67,8 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 
 // knownKind reports whether this version can load states of a kind.
 func knownKind(kind byte) bool {
-	return serve.KnownKind(kind) || limit.Kind(kind).Known()
+	of, _ := limit.Kind(kind).Restored(nil)
+	return serve.KnownKind(kind) || of.Known()
 }
 
 // sound checks a repaired copy.

@@ -2,15 +2,15 @@ package journal
 
 import "encoding/binary"
 
-// A Change is the record of a change of a part of a state, for long strings and collections. Its size
-// follows that of the change, not that of the state.
+// A Change is the record of a change of a part of a state, for long strings, collections, and long states of
+// LOG and of leases. Its size follows that of the change, not that of the state.
 //
 //	┌──────────┬───┬────────────┬───────────────┬─────────┬────────┬─────┐
 //	│ kind × 4 │ 1 │ key length │ change length │ version │ change │ key │
 //	│ varint   │   │ varint     │ varint        │ varint  │        │     │
 //	└──────────┴───┴────────────┴───────────────┴─────────┴────────┴─────┘
 //
-// Such a state is a head and a body. The head is the expiry, of a Timed kind, and the revision
+// Such a state is a head and a body. The head is the expiry, of a Timed kind, a byte in a LOG, and the revision
 // (4 bytes, little-endian), which grows by 1 with each Change. A change is the head of the new state, the
 // length of the body before (varint), and splices of the body, each of which applies to what the ones before
 // it have left. The kind is that of the new state; the old one has the same type, Timed or not.
@@ -20,6 +20,9 @@ import "encoding/binary"
 // Changes that stand behind it; those are skipped.
 
 const (
+	// The kinds of records of leases and of LOG whose states have a head.
+	longLeases = 17
+	longLog    = 25
 	// longStrings is the first kind whose states change in parts.
 	longStrings  = 66
 	revisionSize = 4
@@ -34,13 +37,15 @@ const (
 )
 
 // InParts reports whether the states of a kind can change in parts. They begin with a head.
-func InParts(kind byte) bool { return kind >= longStrings && kind < Foreign }
+func InParts(kind byte) bool { return HeadSize(kind) > 0 }
 
 // HeadSize returns the size of the head of a kind's states, whose last 4 bytes are the revision; 0 if they do
 // not change in parts.
 func HeadSize(kind byte) int {
 	switch {
-	case !InParts(kind):
+	case kind == longLog:
+		return expirySize + 1 + revisionSize
+	case kind != longLeases && kind < longStrings || kind >= Foreign:
 		return 0
 	case Timed(kind):
 		return expirySize + revisionSize

@@ -165,6 +165,9 @@ func Parse(b []byte) (r Record, rest []byte, err error) {
 	}
 	r.State, r.Key = b[:slen:slen], b[slen:slen+klen:slen+klen]
 	if r.Op == Change {
+		if !InParts(r.Kind) {
+			return Record{}, nil, ErrNewer
+		}
 		if _, ok := parseEdit(r.Kind, r.State); !ok {
 			return Record{}, nil, ErrRecord
 		}

@@ -173,7 +173,8 @@ func (d *durability) keys() persistence.Part {
 		Apply: func(records []journal.Record, share, shares int) error {
 			if d.usedUp.Load() != 0 {
 				records = slices.DeleteFunc(records, func(r journal.Record) bool {
-					return r.Op == journal.Set && limit.Algorithm(r.Kind).Valid()
+					kind, _ := limit.Kind(r.Kind).Restored(nil)
+					return (r.Op == journal.Set || r.Op == journal.Change) && kind.Algorithm() != limit.None
 				})
 			}
 			return e.Restore(records, share, shares)
