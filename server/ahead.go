@@ -32,12 +32,12 @@ type ahead struct {
 	shaped bool                    // there are commands of the session's remembered shape
 }
 
-// shaped is in the place of the end of words that are those of the session's remembered command, but for the key.
+// shaped stands in place of the end of a command's words, if the command has the shape of the session's remembered one.
 const shaped = -1
 
 const (
 	aheadMost = 64
-	// aheadFew is the least number of keys for which fetching them first pays.
+	// aheadFew is the number of keys from which prefetching pays.
 	aheadFew = 4
 	// aheadWords is the most words that an idle queue has room for.
 	aheadWords = aheadMost * 64

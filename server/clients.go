@@ -12,7 +12,7 @@ import (
 type clients struct {
 	mu     sync.Mutex // guards all, gone and lastID
 	all    []client   // by id
-	gone   int        // entries of all whose session has gone
+	gone   int        // entries of all whose session has ended
 	lastID int64
 	n      atomic.Int64
 	max    atomic.Int64 // the most connected so far
@@ -20,7 +20,7 @@ type clients struct {
 
 type client struct {
 	id int64
-	s  *session // nil: the session has gone
+	s  *session // nil: the session has ended
 }
 
 // walkClients is how many clients one step of a walk visits.

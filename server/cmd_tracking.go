@@ -13,7 +13,7 @@ import (
 type tracking struct {
 	redirect int64 // the client that receives invalidations; 0: this one
 	noLoop   bool
-	broken   bool // the client of redirect has gone
+	broken   bool // the client of redirect is no longer connected
 	caching  bool // the next command's keys are invalidated
 }
 

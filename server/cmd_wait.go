@@ -21,7 +21,7 @@ func waitRows() []row {
 }
 
 // wait replies with the number of other nodes that surely have what the connection has seen: all but one of a
-// majority. A server that stands alone has none.
+// majority. For a standalone server it is 0.
 func (c *call) wait() {
 	if _, ok := resp.ParseInt(c.Args[1]); !ok {
 		c.Fail(spec.ErrNotInt)

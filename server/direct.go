@@ -36,7 +36,7 @@ type directCall struct {
 	away bool   // only the leader can run it: it has not run
 }
 
-// decideDirect runs a command that belongs to no client, unless only the leader can.
+// decideDirect runs a command that belongs to no client, unless only the leader can run it.
 func (srv *Server) decideDirect(args [][]byte) (d directCall) {
 	early := srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	turn, following := srv.durable.turn()                             // before anything is decided

@@ -138,7 +138,7 @@ type owed struct {
 	wake    func(err error)
 }
 
-// tell records whether the reply of cmd, which begins at mark, reveals state.
+// tell notes whether the reply of cmd, which begins at mark, reveals state.
 func (s *session) tell(cmd *command, mark int) {
 	if s.told || cmd.Flags&(spec.Write|spec.Readonly) == 0 || len(s.call.Out) <= mark {
 		return
@@ -146,8 +146,8 @@ func (s *session) tell(cmd *command, mark int) {
 	s.tellFirst(cmd, mark)
 }
 
-// tellFirst is tell for the first reply of a batch that may reveal state. With raft-ack leader, most need not wait.
-// It is kept out of tell, so that the compiler puts that in the place of its calls.
+// tellFirst is tell for the first reply of a batch that may reveal state. With raft-ack leader, most replies need not
+// wait. It is a function of its own so that the compiler inlines tell.
 //
 //go:noinline
 func (s *session) tellFirst(cmd *command, mark int) {

@@ -29,7 +29,7 @@ import (
 // no command after the first that it refuses, so the rest of a batch may be sent again.
 
 const (
-	// batchBytes and batchMost are at how many bytes and commands a batch departs.
+	// batchBytes and batchMost are the bytes and the commands that make a batch full.
 	batchBytes = 64 << 10
 	batchMost  = 1024
 	// forwardMost is the longest command that is forwarded.
@@ -41,7 +41,7 @@ var (
 	errClosedByLead = errors.New("closed by the node that leads")
 )
 
-// forwarding is a session's part in it.
+// forwarding is the state of a session's forwarding.
 type forwarding struct {
 	batch    []byte // commands that are not answered, as RESP
 	ends     []int  // where each of them ends in batch
@@ -59,7 +59,7 @@ type forwarding struct {
 	back    []byte // commands that go back into the reader
 	since   int64  // when the session began to wait; 0: it has not
 	refused bool   // the node that was asked last does not lead
-	gaveUp  bool   // it has waited in vain: what is in the reader is refused
+	gaveUp  bool   // the session has waited in vain; commands in the reader are refused
 }
 
 // elsewhere deals with a command while another node leads. It returns false if the command is to run here, or
@@ -102,7 +102,7 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 // drainNotLeading ends the session of another node's client: commands take one hop at most.
 func (s *session) drainNotLeading() { s.life.Drain(uplink.ErrNotLeading) }
 
-// redirected reports whether the client is told where the leader is.
+// redirected reports whether the client gets -MOVED.
 func (s *session) redirected() bool {
 	return s.knowsClusters || s.srv.set.RaftRedirect.Get() == "moved"
 }
@@ -217,7 +217,7 @@ func (s *session) send() bool {
 	return true
 }
 
-// portrait is what the leader is told of the client.
+// portrait describes the client for the leader.
 func (s *session) portrait() *uplink.Client {
 	remote, local := s.conn.RemoteAddr(), s.conn.LocalAddr()
 	c := &uplink.Client{TLS: s.conn.TLS(), RESP3: s.call.Proto == resp.RESP3, Name: loadText(&s.pub.name)}
@@ -240,7 +240,7 @@ func (s *session) closeStream() {
 // away reports whether the session's commands are at the leader.
 func (s *session) away() bool { return s.fwd != nil && len(s.fwd.ends) > 0 }
 
-// underway is the resume function of a session whose batch is at the leader.
+// underway is the resume function of a session while its batch is at the leader.
 func (s *session) underway() bool {
 	f := s.fwd
 	in, ended, cause := f.in.Take()
@@ -279,7 +279,8 @@ func (s *session) underway() bool {
 	return s.goBack()
 }
 
-// relay passes replies on to the client. It returns false if they are none, or more than there are commands.
+// relay passes replies on to the client. It returns false if in has anything but replies, or more replies than
+// commands were sent.
 func (s *session) relay(in []byte) bool {
 	f := s.fwd
 	for len(in) > 0 {
@@ -325,7 +326,7 @@ func (s *session) again() {
 	s.srv.leaderless.WakeSoon()
 }
 
-// drained notes that the reader has no more commands: those that come later may wait for a leader again.
+// drained notes that the reader has no more commands, so later ones may wait for a leader again.
 func (f *forwarding) drained() {
 	if f.gaveUp {
 		f.since, f.refused, f.gaveUp = 0, false, false
@@ -338,7 +339,7 @@ func (s *session) goBack() bool {
 	back := f.back
 	f.back = nil
 	s.pub.argMemory.Store(0)
-	if !s.rd.Prepend(back) { // what follows is no command, and the connection ends with it
+	if !s.rd.Prepend(back) { // what follows is not a command, so the connection ends
 		for range countCommands(back) {
 			s.call.Fail(spec.ErrNoLeader)
 		}

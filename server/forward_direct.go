@@ -12,7 +12,7 @@ import (
 // Forwarding for callers of Do, which have no connection. A caller uses a stream of its own while its command is at the
 // leader, and leaves it to the next caller.
 
-// doElsewhere has the leader run a command that only the leader can run. While there is none, it waits.
+// doElsewhere sends a command that only the leader can run to the leader. While there is no leader, it waits.
 func (srv *Server) doElsewhere(ctx context.Context, args [][]byte) (out []byte, err error) {
 	woken := make(forward.Waker, 1)
 	defer srv.leaderless.Remove(woken)

@@ -17,7 +17,7 @@ import (
 const (
 	specialMonitor uint32 = 1 << iota
 	specialPause
-	specialTimeEach  // time every command by itself, for a low slowlog threshold
+	specialTimeEach  // time every command individually, for a low slowlog threshold
 	specialLoading   // the state is being loaded
 	specialMisconf   // the log cannot be written
 	specialFollowing // another node decides

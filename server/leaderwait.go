@@ -30,8 +30,8 @@ func (srv *Server) forwards() bool {
 // gaveUp reports whether the session has waited for a leader in vain.
 func (s *session) gaveUp() bool { return s.fwd != nil && s.fwd.gaveUp }
 
-// awaitLeader parks the session until there is a leader, or leaderWait is over. What is to run then is in back. A
-// leader that comes just now is seen when the housekeeper wakes all that wait.
+// awaitLeader parks the session until there is a leader, or leaderWait is over. The commands to run then are in
+// back. If a leader appears just before the session is parked, the housekeeper's next round wakes it.
 func (s *session) awaitLeader() {
 	f := s.fwd
 	if f.since == 0 || f.since > s.call.Now {
@@ -45,7 +45,7 @@ func (s *session) awaitLeader() {
 	}
 }
 
-// reachable reports whether this node leads, or can pass commands on, or can say who leads.
+// reachable reports whether this node leads, can forward commands, or can name the leader.
 func (s *session) reachable() bool {
 	if d := &s.srv.durable; s.srv.special.Load()&specialFollowing == 0 && (d.Turn == nil || d.Turn() != 0) {
 		return true

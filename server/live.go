@@ -15,8 +15,8 @@ type pulses struct{ house, sweep, ring pulse.Pulse }
 // counts as stuck.
 const StuckAfter = int64(5 * time.Second)
 
-// Live returns nil if the server's own goroutines make progress, and otherwise an error that
-// names one that does not.
+// Live returns nil if the server's own goroutines make progress. Otherwise its error names
+// one that does not.
 func (srv *Server) Live() error {
 	now := srv.clock.Now()
 	for _, p := range []struct {

@@ -19,7 +19,7 @@ import (
 //
 // WATCH makes EXEC do nothing if one of its keys has changed since.
 
-// multi is what a client has queued and what it watches.
+// multi has the commands that a client has queued, and the keys that it watches.
 type multi struct {
 	open     bool // after MULTI
 	broken   bool // a command could not be queued
@@ -339,8 +339,8 @@ func (c *call) late(i int, cmd *command) bool {
 	return (!quick || i%timeEvery == timeEvery-1) && c.srv.clock.Now()-c.Now > int64(c.Settings.ScriptTimeLimit.Get())
 }
 
-// runQueued runs a command of a transaction that has nothing to do with keys. What the others have done is stored, so it is
-// refused by itself if the transaction has taken too long or has replied too much.
+// runQueued runs a command of a transaction that has nothing to do with keys. The writes of the other commands are
+// stored by then. So if the transaction has taken too long or has replied too much, only this command is refused.
 func (c *call) runQueued(i int, cmd *command, most int64) {
 	switch {
 	case cmd.Name == "WAIT":

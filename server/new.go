@@ -73,12 +73,12 @@ func New(o Options) *Server {
 	return srv
 }
 
-// timeEachBelow is the slowlog threshold in µs under which every command is
-// timed by itself rather than as its share of a batch.
+// timeEachBelow is the slowlog threshold in µs below which every command is timed individually, not as its
+// share of a batch.
 const timeEachBelow = 1000
 
-// timingChanged decides from the thresholds of the slow log and the latency monitor whether
-// every command is timed by itself.
+// timingChanged decides from the thresholds of the slow log and the latency monitor whether every command
+// is timed individually.
 func (srv *Server) timingChanged() {
 	us := srv.set.SlowlogLogSlowerThan.Get()
 	srv.setSpecial(specialTimeEach, us >= 0 && us < timeEachBelow || srv.set.LatencyThreshold.Get() > 0)
@@ -141,7 +141,7 @@ func (s *session) adopt(client *uplink.Client) {
 	}
 }
 
-// mostClients returns the number of clients from which on s is refused. The client of another node takes no
+// mostClients returns the number of clients at which s is refused. A client of another node takes no
 // descriptor; its uplink bounds it.
 func (srv *Server) mostClients(s *session) int {
 	if s.forwarded {

@@ -110,7 +110,7 @@ func (s *session) EOF() (done bool) {
 		s.fwd.stream.End()
 	}
 	if s.pub.waits.Load() != nil {
-		s.conn.Wake() // a client that has gone gives up its place
+		s.conn.Wake() // a client that has disconnected gives up its place
 	}
 	return s.state == running && !s.owing()
 }

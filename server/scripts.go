@@ -14,7 +14,7 @@ import (
 // Scripts. A script runs in one transaction of the engine, with the handlers that clients'
 // commands have. It runs on the event loop of its client and holds the shards of its keys, or all
 // shards if it needs a key that it has not named. So its steps, its memory and its time are
-// bounded. What it has written is stored when it ends; one that is ended leaves nothing.
+// bounded. Its writes are stored when it ends; if the server ends it, none is stored.
 
 const (
 	// scriptSteps and scriptMemory bound one run: instructions of the virtual machine, and bytes
@@ -121,7 +121,7 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, readOnly bool) {
 	}
 }
 
-// native runs a known script in Go, and reports whether that has made the reply.
+// native runs a known script in Go, and reports whether it has replied.
 func (c *call) native(s *known.Script, keys, argv [][]byte) bool {
 	r := c.script
 	if r == nil {

@@ -25,8 +25,8 @@ type session struct {
 
 	rd   resp.Reader
 	call call // the running command, and the batch's replies so far
-	// early is specialLoading and specialFollowing, as they were at that moment: commands of this batch are refused
-	// even if it is there by now.
+	// early has the bits specialLoading and specialFollowing from the start of the batch. Commands of the batch are
+	// refused even if the state has been loaded, or a leader found, since.
 	early uint32
 	tally stats.Tally
 	slow  int64 // ns of this batch spent in commands that were timed by themselves
@@ -53,7 +53,8 @@ type session struct {
 	fwd      *forwarding // nil if no command was ever forwarded
 	// forwarded: the client is connected to another node.
 	forwarded bool
-	// knowsClusters: the client has asked for the nodes, so it is told which one leads. readOnly: READONLY.
+	// knowsClusters is set once the client has asked for the nodes: it then gets -MOVED. readOnly is set by
+	// READONLY.
 	knowsClusters, readOnly bool
 	behind                  int64 // how far call.now is behind the clock, during a read after READONLY
 

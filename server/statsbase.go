@@ -73,7 +73,7 @@ func (srv *Server) resetStats() {
 	srv.clients.max.Store(int64(srv.clients.count()))
 }
 
-// statValue is one counter of INFO stats that CONFIG RESETSTAT starts anew.
+// statValue is one counter of INFO stats that CONFIG RESETSTAT resets.
 type statValue struct {
 	name string
 	n    uint64
@@ -117,7 +117,7 @@ type counters struct {
 	rejected     atomic.Uint64 // over maxclients
 	denied       atomic.Uint64 // protected mode
 	authFailures atomic.Uint64
-	// forwarded counts commands that went to the leader, unknownOutcomes those for which no reply came back.
+	// forwarded counts commands that were sent to the leader, unknownOutcomes those that got no reply.
 	forwarded, unknownOutcomes atomic.Uint64
 	protocolErrors             atomic.Uint64
 	crossProtocol              atomic.Uint64

@@ -63,7 +63,8 @@ func (s *session) Steps(lasting func(), step func() (done bool)) {
 	}
 }
 
-// suspend keeps what a command has done in a turn of took nanoseconds, and its reply, which begins at mark.
+// suspend keeps the progress of a command after a turn of took nanoseconds, and its reply, which begins at
+// mark.
 func (s *session) suspend(st *stepping, took int64, mark int) {
 	c := &s.call
 	s.slow += took

@@ -35,7 +35,7 @@ func (s *session) MayWait(w *engine.Waiter, most int64) {
 // Await implements handler.Client.
 func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
 	w := &waiting{Waiter: ew, Wait: told, cmd: s.call.cmd}
-	if before := s.pub.waits.Load(); before != nil { // it has been asked anew
+	if before := s.pub.waits.Load(); before != nil { // it has been asked again
 		w.cmd = before.cmd
 	}
 	s.pub.argMemory.Store(w.Size)
@@ -46,7 +46,7 @@ func (s *session) Await(ew *engine.Waiter, told handler.Wait) {
 	}
 }
 
-// outdated reports whether the request must be asked anew.
+// outdated reports whether the request must be asked again.
 func (w *waiting) outdated() bool { return w.Outdated != nil && w.Outdated() }
 
 // mayWait returns nil if this client may wait, and otherwise an error that says why not.
@@ -114,7 +114,8 @@ func (s *session) unblock(now int64, cause error) bool {
 	return true
 }
 
-// checkWaits makes every session that waits check whether it still may, and whether it must ask anew.
+// checkWaits makes every session that waits check whether it still may, and whether it must ask
+// again.
 func (srv *Server) checkWaits() {
 	srv.clients.each(func(s *session) {
 		if s.pub.waits.Load() != nil {

@@ -11,13 +11,13 @@ import (
 	"limitdb/server/info"
 )
 
-// splitAddress returns the host and the port of an address, "" and 0 if it is none.
+// splitAddress returns the host and the port of an address, or "" and 0 if it is not one.
 func splitAddress(address string) (host string, port int) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", 0
 	}
-	port, _ = strconv.Atoi(text) // 0 if it is none
+	port, _ = strconv.Atoi(text) // 0 if it is not a number
 	return host, port
 }
 

@@ -28,17 +28,17 @@ const (
 	errBehind    = "LOADING this node has not yet caught up with the others"
 )
 
-// CLUSTER, for clients that know clusters. All slots are those of the node that decides; the others are its replicas. There is
-// one group of nodes, so no slot ever moves without the others.
+// CLUSTER, for clients that know clusters. All slots belong to the node that decides; the other nodes are its replicas.
+// There is one group of nodes, so no slot ever moves alone.
 
 // slotCount is how many slots there are.
 const slotCount = 16384
 
-// shard is what CLUSTER says of the nodes.
+// shard describes the nodes, for CLUSTER.
 type shard struct {
 	stats.Replication
-	// nodes are the members of which an address for clients is known, the primary first: the node that decides, or this one
-	// while none is known. A client asks that one again, and learns which node decides.
+	// nodes are the members whose address for clients is known. The first is the primary: the node that decides, or
+	// this one while none is known, so that a client asks this one again.
 	nodes []Member
 	// absent are the other members.
 	absent []Member
@@ -90,7 +90,7 @@ func (s *shard) roleOf(m *Member) string {
 	return "replica"
 }
 
-// NodeID returns the name of a node as Redis has it, 40 digits: of its raft-id.
+// NodeID returns the name of a node in Redis' form, 40 digits that follow from its raft-id.
 func NodeID(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:20])

@@ -1,4 +1,4 @@
-// Package cluster has what a node says of itself and of the other nodes, and the commands about them: CLUSTER, RAFT, ROLE.
+// Package cluster has the commands about nodes, CLUSTER, RAFT and ROLE, and the section of INFO about replication.
 package cluster
 
 import (

@@ -8,7 +8,7 @@ import (
 	"limitdb/uplink"
 )
 
-// Inbox has what a stream has brought and its owner has not yet taken. It implements uplink.Receiver.
+// Inbox holds what a stream has received until its owner takes it. It implements uplink.Receiver.
 type Inbox struct {
 	Wake func() // is called when there is something to take
 
@@ -34,7 +34,7 @@ func (i *Inbox) Ended(cause uplink.Cause) {
 	i.Wake()
 }
 
-// Take returns what has come, and whether and why the stream is over.
+// Take returns what the stream has received, and whether and why it is over.
 func (i *Inbox) Take() (b []byte, ended bool, cause uplink.Cause) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

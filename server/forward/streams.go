@@ -6,7 +6,7 @@ import (
 	"limitdb/uplink"
 )
 
-// maxKept is the most streams that are kept while nobody uses them.
+// maxKept is the most idle streams that are kept.
 const maxKept = 64
 
 // Stream is a stream for one command at a time.
@@ -16,16 +16,16 @@ type Stream struct {
 	Woken Waker // the inbox has something
 }
 
-// Streams are those that nobody uses now.
+// Streams holds idle streams.
 type Streams struct {
-	// Client is what the leader is told of the callers.
+	// Client describes the callers to the leader.
 	Client uplink.Client
 
 	mu   sync.Mutex
 	kept []*Stream // guarded by mu
 }
 
-// Take returns a stream of an uplink, or nil if there is none to be had.
+// Take returns a stream of an uplink, or nil if it cannot get one.
 func (d *Streams) Take(link *uplink.Link) *Stream {
 	for {
 		st := d.pop()
@@ -69,7 +69,7 @@ func (d *Streams) Put(st *Stream) {
 	d.kept = append(d.kept, st)
 }
 
-// Kept returns the number of streams that nobody uses now.
+// Kept returns the number of idle streams.
 func (d *Streams) Kept() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -61,7 +61,7 @@ type Client interface {
 	// Background runs work in its own goroutine and parks the session until work returns. It then calls reply with the
 	// error.
 	Background(work func() error, reply func(err error))
-	// KnowsClusters notes that the client knows clusters: from now on it is told which node leads.
+	// KnowsClusters notes that the client knows clusters: from now on it gets -MOVED when another node leads.
 	KnowsClusters()
 	// ReadsHere sets whether a node that does not lead may serve the client's reads from its own table.
 	ReadsHere(on bool)
@@ -69,12 +69,12 @@ type Client interface {
 	OutputLimit() int64
 }
 
-// Wait says what happens with a command that waits until the engine has decided.
+// Wait describes how to continue a command that waits for a decision of the engine.
 type Wait struct {
 	Reply func(key []byte) // replies with the decision on the key
 	Size  int64            // bytes that the command holds meanwhile
-	// Outdated reports whether the request must be asked anew, which Anew does once it is withdrawn; Anew reports whether
-	// it has replied. Outdated is nil for a request that stays as it is.
+	// Outdated reports whether the request must be withdrawn and asked again. Anew then asks again, and reports whether
+	// it has replied. Outdated is nil for a request that never changes.
 	Outdated func() bool
 	Anew     func() (done bool)
 }

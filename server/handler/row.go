@@ -9,7 +9,7 @@ import (
 // A Row is a row of the command table: what describes a command, and its handlers. C is the call that they receive.
 type Row[C any] struct {
 	spec.Command
-	Run    func(c *C)         // nil: Atomic, in a step of its own; without that, HELP, or a command that has subcommands only
+	Run    func(c *C)         // nil: Atomic, in a step of its own; if that is nil, too, HELP or a command that has only subcommands
 	Atomic func(c *C, t *Txn) // in one step with other commands, and maybe twice; nil: it cannot be part of a transaction
 	Plan   Plan               // nil: the command does not only decide on its one key
 	// Resolve returns the keys of a command that does not name them, and what its Atomic needs of that as Call.Resolved. EXEC

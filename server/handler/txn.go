@@ -5,8 +5,7 @@ import (
 	"limitdb/limit"
 )
 
-// Txn is one atomic step on keys. Its error ends the step, and what the handlers have made of it is
-// dropped.
+// Txn is one atomic step on keys. An error ends the step and drops everything that the handlers have written.
 type Txn struct {
 	*engine.Txn
 	Err   error
@@ -20,7 +19,8 @@ type Txn struct {
 // heldMost is the most bytes that the functions of a transaction may hold.
 const heldMost = 1 << 20
 
-// Then has fn called once the transaction is stored. fn holds a number of bytes until then. Then returns false if that is too much.
+// Then arranges for fn to be called once the transaction is stored. Until then fn holds the given number of bytes. Then
+// returns false if all such functions together hold too much.
 func (t *Txn) Then(holds int, fn func()) bool {
 	if t.held += holds; t.held > heldMost {
 		return false
@@ -60,7 +60,7 @@ func (t *Txn) Get(key []byte) (limit.Kind, []byte) {
 // Put gives a key a state.
 func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) { _ = t.Note(t.Txn.Put(key, kind, state)) }
 
-// Change is Put for a state that differs by splices from the one that the key holds.
+// Change is Put for a state that results from the one that the key holds by splices.
 func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) {
 	_ = t.Note(t.Txn.Change(key, kind, state, splices))
 }

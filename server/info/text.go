@@ -1,5 +1,4 @@
-// Package info puts what a server says of itself into words: the text of INFO, and of MEMORY STATS and DOCTOR. It gets
-// figures and returns bytes.
+// Package info writes the texts of INFO, MEMORY STATS and MEMORY DOCTOR. It gets figures and returns bytes.
 package info
 
 import (

@@ -68,7 +68,7 @@ func (a *scanArgs) wants(key []byte, kind limit.Kind) bool {
 	return (a.match == nil || a.match.Match(key)) && (a.kind == "" || a.kind == kind.TypeName())
 }
 
-// markBits is how many bits of a cursor say whose it is. Keys have other places in the table of each node.
+// markBits is how many bits of a cursor say whose it is. Each node's table has the keys in other places.
 const markBits = 15
 
 // parseCursor parses the cursor of SCAN. In a cluster, it is the cursor of one table: with that of another, keys
@@ -86,7 +86,7 @@ func parseCursor(c *call, arg []byte) (cursor uint64, text string) {
 	return cursor >> markBits, ""
 }
 
-// mark is the part of a cursor that says of which table it is.
+// mark is the part of a cursor that identifies its table.
 func mark(c *call) uint64 { return uint64(c.States().Mark() >> (16 - markBits)) }
 
 // cursorText returns the text of a cursor that SCAN replies with.
@@ -181,7 +181,7 @@ func random(c *call, t *txn) {
 		c.Bulk(key)
 		return
 	}
-	// Few keys are left of many, or none: take the first one from here on.
+	// Of many keys, few or none are left: take the first one from here on.
 	visit := func(k []byte, _ engine.Info) {
 		if !ok {
 			key, ok = append(key[:0], k...), true

@@ -65,7 +65,7 @@ func called(all []stats.Command) []stats.Command {
 	return slices.DeleteFunc(all, func(t stats.Command) bool { return t.Calls() == 0 })
 }
 
-// A point says that calls took us microseconds or less.
+// A point is the number of calls that took us microseconds or less.
 type point struct {
 	us    int64
 	calls uint64
@@ -84,8 +84,8 @@ func cumulative(l *stats.Histogram) []point {
 	return points
 }
 
-// slowCall is the duration from which LATENCY DOCTOR calls a command slow. It equals the
-// default threshold of the slow log.
+// slowCall is the duration from which LATENCY DOCTOR calls a command slow: the default
+// threshold of the slow log.
 const slowCall = 10 * time.Millisecond
 
 func (m *Monitor) doctor(c *call) {

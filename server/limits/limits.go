@@ -82,8 +82,8 @@ func importRows() []row {
 		nil, importIn, spec.Argument{Name: "algorithm", Kind: "pure-token", Token: "GCRA"}, spec.Integer("nanoseconds"))}
 }
 
-// importIn stores when a bucket is full again, and no pace: the next call says what that time is in tokens, as
-// redis-cell has it.
+// importIn stores the time at which a bucket is full again, without a pace. As in redis-cell, the limit of the next
+// call tells how many tokens that time stands for.
 func importIn(c *call, t *txn) {
 	if !resp.EqualFold(c.Args[2], "GCRA") {
 		c.Fail("ERR syntax error: GCRA is expected, not " + resp.Quote(c.Args[2]))

@@ -262,7 +262,7 @@ func (b *Book) Figures() []Figures {
 	return all
 }
 
-// Totals returns what the rules in force have counted, by Rule.Path, of those that have counted something.
+// Totals returns the counters of the rules in force by Rule.Path. It leaves out rules that have counted nothing.
 func (b *Book) Totals() map[string]stats.RuleTotals {
 	f, all := b.force.Load(), map[string]stats.RuleTotals{}
 	for i, r := range f.set.Rules() {

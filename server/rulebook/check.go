@@ -31,11 +31,11 @@ type check struct {
 	explain bool
 	wait    int64 // the most ns that a denial waits; negative if WAIT is not given
 
-	all engine.Together  // what the engine is asked; its slices are reused
+	all engine.Together  // the request to the engine; its slices are reused
 	ds  []limit.Decision // on Charges
 }
 
-// how says what a check does.
+// how tells what a check does.
 type how uint8
 
 const (
@@ -95,7 +95,7 @@ func (k *check) decide(c *call) error {
 	return err
 }
 
-// charge makes what the engine is asked of the charges.
+// charge makes the request to the engine from the charges.
 func (k *check) charge() {
 	a := &k.all
 	a.Keys, a.Limits, a.Costs, a.Soft = a.Keys[:0], a.Limits[:0], a.Costs[:0], a.Soft[:0]

@@ -15,7 +15,8 @@ type resolved struct {
 	text string // the reply, if it cannot be decided
 }
 
-// resolve finds the rules of the check, and the keys of their callers. A transaction may have thousands, so what it keeps of each is small.
+// resolve finds the rules of the check, and the keys of their callers. A transaction may have thousands of checks, so
+// it keeps little of each.
 func (b *Book) resolve(c *call) (_ any, keys [][]byte) {
 	r := b.resolved(c)
 	for i := range r.Charges {

@@ -6,7 +6,7 @@ import (
 )
 
 // A check with WAIT. It is parked like other commands that wait: see handler.Wait. When the rules change, it is asked
-// anew under the new ones, in its old place.
+// again under the new ones, and keeps its place.
 
 // waiting is a check that waits.
 type waiting struct {
@@ -14,7 +14,7 @@ type waiting struct {
 	book  *Book
 	c     *call
 	w     *engine.Waiter
-	words [][]byte // of the command, for asking anew
+	words [][]byte // of the command, to ask again
 }
 
 // ask asks the engine for a check that has been parsed, and replies when it is decided. before is the wait that
@@ -68,7 +68,7 @@ func (k *waiting) size() int64 {
 // outdated reports whether the check is under rules that are no longer in force.
 func (k *waiting) outdated() bool { return k.force != k.book.force.Load() }
 
-// anew asks again for a check that has been withdrawn because the rules have changed. It reports whether it has replied.
+// anew asks again for a check that was withdrawn because the rules have changed. It reports whether it has replied.
 func (k *waiting) anew() (done bool) {
 	next := k.book.check()
 	defer k.book.done(next)

@@ -38,7 +38,7 @@ type Command struct {
 	Subs   []*Command // its subcommands
 }
 
-// KeySpecFlags returns Redis' key spec flags, which say what the command does with its keys.
+// KeySpecFlags returns Redis' key spec flags, which describe what the command does with its keys.
 func (c *Command) KeySpecFlags() []string {
 	switch {
 	case c.KeyFlags != nil:

@@ -31,7 +31,7 @@ const (
 	Script                             // touches no key, and may be called by scripts
 	Dangerous                          // ACL category only
 	Conn                               // ACL category @connection
-	Lead                               // only the node that leads can run it, like one that reads or writes
+	Lead                               // only the leader can run it, like a command that reads or writes
 	Quorum                             // its reply waits for a majority of the nodes, also with raft-ack leader
 	StaleRead                          // after READONLY, another node may run it on its own table
 	Watch                              // WATCH

@@ -146,8 +146,8 @@ func (it *Item) encoding() string {
 	return value.CollectionEncoding(it.Type, it.Body)
 }
 
-// Debug replies with the line of DEBUG OBJECT, which tests of other servers parse. A key has no address here, and nobody
-// notes when it was used.
+// Debug replies with the line of DEBUG OBJECT, which tests of other servers parse. Here a key has no address, and no
+// time of its last use.
 func (c *Call) Debug(t *Txn, key []byte) {
 	it := c.Item(t, key)
 	if !it.Exists() {

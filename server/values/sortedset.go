@@ -53,8 +53,8 @@ type collection interface {
 	Splices() []value.Splice
 }
 
-// putCollection makes the command's key hold what a collection has become, and reports whether
-// it could. If not, it replies with the error.
+// putCollection puts the changed collection at the command's key, and reports whether it could.
+// If not, it replies with the error.
 func (c *Call) putCollection(t *Txn, it *Item, typ value.Type, e collection) bool {
 	if e.Err() != nil {
 		c.Fail(errCollectionTooLarge)

@@ -118,7 +118,7 @@ func (c *Call) Item(t *Txn, key []byte) (it Item) {
 	return it
 }
 
-// Put makes key hold a value. One without a body is no value, nor is one that has expired.
+// Put puts a value at key. If the value has no body, Put removes the key.
 func (c *Call) Put(t *Txn, key []byte, it *Item) {
 	if it.Body == nil {
 		t.Remove(key)

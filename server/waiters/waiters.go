@@ -3,9 +3,9 @@ package waiters
 
 import "sync"
 
-// Waiter is somebody who waits: a client's connection, or a caller without one.
+// Waiter waits for something: a client's connection, or a caller without one.
 type Waiter interface {
-	// Wake has it look whether it still must wait. It does not block.
+	// Wake makes the waiter check whether it must still wait. It does not block.
 	Wake()
 }
 
