@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -213,7 +214,7 @@ func (j *joiner) call(ctx context.Context, at string, words ...string) (resp.Val
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer conn.Close()
-	if j.isSelf(conn) {
+	if isSelf(conn.LocalAddr(), conn.RemoteAddr(), j.r.p.group.Addrs()) {
 		return resp.Value{}, errSelf
 	}
 	if err := conn.SetDeadline(time.Now().Add(joinTime)); err != nil {
@@ -243,11 +244,15 @@ func ask(conn net.Conn, r *bufio.Reader, words ...string) (resp.Value, error) {
 	return v, err
 }
 
-// isSelf reports whether a connection has reached this process: its two ends have one address, and the port is this process's own.
-func (j *joiner) isSelf(conn net.Conn) bool {
-	here, ok1 := conn.LocalAddr().(*net.TCPAddr)
-	there, ok2 := conn.RemoteAddr().(*net.TCPAddr)
-	return ok1 && ok2 && here.IP.Equal(there.IP) && there.Port == j.r.p.tcpPort()
+// isSelf reports whether a connection between two addresses has reached this process, which listens on those in own: the two have one IP address,
+// and it listens there.
+func isSelf(here, there net.Addr, own []net.Addr) bool {
+	from, ok1 := here.(*net.TCPAddr)
+	to, ok2 := there.(*net.TCPAddr)
+	return ok1 && ok2 && from.IP.Equal(to.IP) && slices.ContainsFunc(own, func(a net.Addr) bool {
+		at, ok := a.(*net.TCPAddr)
+		return ok && at.Port == to.Port && (at.IP.IsUnspecified() || at.IP.Equal(to.IP))
+	})
 }
 
 // sleep waits, and reports false if ctx ends before that.
