@@ -96,7 +96,7 @@ func fileRows() []row[fileDoc] {
 			},
 		},
 		{
-			"defaults", false, `{"$ref": "#/$defs/defaults"}`, "What rules have that do not say otherwise.",
+			"defaults", false, `{"$ref": "#/$defs/defaults"}`, "The defaults of rules that do not say otherwise.",
 			func(d *decoder, n *yaml.Node, to *fileDoc) { object(d, n, "defaults", defaultsRows(), &to.defaults) },
 		},
 		{
@@ -106,7 +106,7 @@ func fileRows() []row[fileDoc] {
 		},
 		{
 			"namespaces", true, `{"type": "object", "additionalProperties": {"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/rule"}, {"$ref": "#/$defs/group"}]}}}`,
-			"Lists of rules by name. A check names one.",
+			"A list of rules for each namespace. A check names one namespace.",
 			readNamespaces,
 		},
 	}
@@ -195,7 +195,7 @@ func ruleRows() []row[ruleDoc] {
 			func(d *decoder, n *yaml.Node, to *ruleDoc) { to.cost = spot{d.name(n, "cost"), n} },
 		},
 		{
-			"overrides", false, `{"type": "array", "items": {"$ref": "#/$defs/override"}}`, "Other limits for some callers; the first that matches counts.",
+			"overrides", false, `{"type": "array", "items": {"$ref": "#/$defs/override"}}`, "Other limits for some callers; the first that matches applies.",
 			func(d *decoder, n *yaml.Node, to *ruleDoc) {
 				d.items(n, "overrides", func(item *yaml.Node) {
 					o := overrideDoc{at: item}
@@ -238,7 +238,7 @@ func planRows() []row[planRefDoc] {
 			func(d *decoder, n *yaml.Node, to *planRefDoc) { to.limit = d.spot(n, "limit") },
 		},
 		{
-			"default", true, schemaText, "The plan of callers that name none, or one that there is not.",
+			"default", true, schemaText, "The plan of callers that name none, or an unknown one.",
 			func(d *decoder, n *yaml.Node, to *planRefDoc) { to.standard = d.spot(n, "default") },
 		},
 	}
