@@ -31,7 +31,7 @@ type changesData struct {
 	was limit.Since
 	// splices is scratch of payState.
 	splices []byte
-	// due is what the last cut owes, until Drain has taken it.
+	// due has the records that the last cut owes, until Drain has taken them.
 	due debt
 	// full, spare and aside belong to Cut and Drain: the records that were set
 	// aside, a buffer for the next records, and whether Drain has anything left

@@ -19,9 +19,8 @@ type item struct {
 	written bool
 	mark    table.Mark
 
-	// changed says that splices lead from the state in the table to the one in
-	// buf, which has the revision. The former has a body of before bytes, and
-	// expires at until.
+	// changed is set if splices make the state in buf, which has the revision, from the one in
+	// the table, which has a body of before bytes and expires at until.
 	changed  bool
 	before   int
 	until    int64

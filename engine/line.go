@@ -19,7 +19,7 @@ type turns struct {
 	waiting int   // number of turns that somebody waits for
 }
 
-// turn is that of one request. The due time of its queue is when it comes.
+// turn is the turn of one request. It comes at the due time of its queue.
 type turn struct {
 	queue   *queue
 	granted int64 // how much it took
@@ -27,7 +27,7 @@ type turn struct {
 	from, full int64
 	// ahead and behind are the turns of its key before and after it.
 	ahead, behind *turn
-	// hole is the limit of a turn that nobody waits for any more.
+	// hole is the limit of a turn for which no request waits any more.
 	hole *limit.Limit
 }
 
@@ -48,8 +48,8 @@ func (l *waitlist) lineUp(t *turn) {
 	line.waiting++
 }
 
-// hasLine reports whether somebody waits for a turn of key, which must then not be
-// evicted.
+// hasLine reports whether a request waits for a turn of key. The key must not be
+// evicted then.
 func (l *waitlist) hasLine(key []byte) bool {
 	return len(l.lines) > 0 && l.lines[string(key)] != nil
 }
@@ -67,8 +67,8 @@ func (line *turns) stepOut(t *turn) {
 	t.ahead, t.behind = nil, nil
 }
 
-// leaveLine notes that nobody waits for a turn any more, and forgets the line
-// if that was its last one.
+// leaveLine notes that no request waits for a turn any more, and forgets the line
+// if that was its last turn.
 func (l *waitlist) leaveLine(q *queue) {
 	line := l.lines[q.key]
 	if line.waiting--; line.waiting == 0 {

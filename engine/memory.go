@@ -31,9 +31,8 @@ func (e *Engine) withRoom(now int64, s *shard, step func() error) error {
 	return s.refuse(err)
 }
 
-// barren is the time in nanoseconds for which reclaim does not try again after
-// it has found nothing. A flood of refused new keys thus does not cost a sweep
-// each.
+// barren is how long, in nanoseconds, reclaim does not try again after it has
+// found nothing, so that a flood of refused new keys does not cost a sweep each.
 const barren = 1_000_000
 
 // reclaimed is the number of bytes that reclaim looks for: the most that a

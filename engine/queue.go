@@ -39,7 +39,7 @@ type waitlist struct {
 	n      int // queues; all that a decision looks at while it is 0
 	queues map[string]*queue
 	alarms *alarms
-	lines  map[string]*turns // of those who wait for a turn of a QUEUE
+	lines  map[string]*turns // of the requests that wait for a turn of a QUEUE
 
 	waiting int    // requests that wait now
 	waited  uint64 // that had to wait, ever
@@ -206,7 +206,7 @@ type Waiter struct {
 
 	// Guarded by the shard's lock, as is the queue.
 	queue      *queue  // nil if it does not wait
-	key        string  // of the queue, also when it waits no more
+	key        string  // of the queue, also when it no longer waits
 	next, prev *Waiter // in the queue, or among those to notify
 	index      int32   // in queue.limits
 	number     uint64  // order of asking; 0: it has not had to wait

@@ -216,7 +216,7 @@ func (s *shard) advance(now int64, q *queue) bool {
 	q.leave(w)
 	switch {
 	case w.Lease != nil:
-		q.look(nil) // those who stand aside give up now: they are few
+		q.look(nil) // waiters that have stepped aside give up now: they are few
 	case w.granted > 0:
 		q.look(&w.Limit)
 	}

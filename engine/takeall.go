@@ -77,7 +77,8 @@ func (t *Txn) together(r *Together) (at int, err error) {
 	return t.conclude(r, r.Worst())
 }
 
-// decideEach decides on each item. The index is that of the item at fault.
+// decideEach decides on each item. After an error, the index is that of the item
+// at fault.
 func (t *Txn) decideEach(r *Together) (at int, err error) {
 	for i := range t.items {
 		if err := t.decide(&t.items[i], &r.Limits[i], r.Costs[i], &r.Decisions[i]); err != nil {

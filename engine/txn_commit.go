@@ -2,8 +2,8 @@ package engine
 
 import "limitdb/engine/table"
 
-// commit stores the written states, and counts the decisions. The index is that
-// of the item at fault.
+// commit stores the written states, and counts the decisions. After an error, the
+// index is that of the item at fault.
 func (t *Txn) commit() (at int, err error) {
 	if len(t.items) == 1 && !t.items[0].Grow {
 		return 0, t.commitOne(&t.items[0])

@@ -167,7 +167,7 @@ func (t *Txn) retract() error {
 		if !again {
 			continue
 		}
-		// What it lacked may have been taken by one of those that were granted.
+		// One of the granted requests may have taken what it lacked.
 		var d limit.Decision
 		denied := it.denied
 		if err := t.decide(it, it.limit, it.cost, &d); err != nil {
@@ -180,7 +180,7 @@ func (t *Txn) retract() error {
 	return nil
 }
 
-// held reports whether somebody who asked before waits for the key of it.
+// held reports whether an earlier request waits for the item's key.
 func (t *Txn) held(it *item) (q *queue, held bool) {
 	q = it.s.waits.find(it.Key)
 	if !q.holds() {

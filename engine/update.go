@@ -103,7 +103,8 @@ func (t *Txn) isClosed() bool {
 	return false
 }
 
-// run runs step in t and commits. The index is that of the item at fault.
+// run runs step in t and commits. After an error, the index is that of the item at
+// fault.
 func (t *Txn) run(now int64, step func() (int, error)) (at int, err error) {
 	for reclaimed := false; ; {
 		at, err = t.try(now, step)

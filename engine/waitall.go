@@ -70,7 +70,7 @@ type settlement struct {
 	waits bool // it waits, or waits on
 }
 
-// settling is what a settlement is for.
+// settling is the purpose of a settlement.
 type settling uint8
 
 const (

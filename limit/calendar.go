@@ -88,8 +88,9 @@ func calendarEnd(u Unit, zone *time.Location, sec int64) int64 {
 	case end < s.to && s.from <= sec-lookBack:
 		return end
 	}
-	// Near a change: find when the next unit's beginning is first reached. That
-	// may be in the past, if the clock has been moved back over it since.
+	// Near a change of the clock: find when the beginning of the next unit is
+	// first reached. That may be in the past, if the clock was moved back over
+	// it since.
 	for {
 		if end := firstAt(zone, next, sec-lookBack); end > sec {
 			return end

@@ -99,8 +99,8 @@ func PeekLease(l *Lease, state []byte, now int64, d *Decision) error {
 	return err
 }
 
-// DenyLease answers with a denial, because l has to let others go first. Wait is 0
-// if l could be granted. The errors are those of TakeLease.
+// DenyLease denies l, because others must go first. Wait is 0 if l could be granted. The
+// errors are those of TakeLease.
 func DenyLease(l *Lease, state []byte, now int64, d *Decision) error {
 	if err := l.Validate(); err != nil {
 		return err

@@ -72,7 +72,7 @@ func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 type entry struct {
 	keep                       mark
 	skip, time, units, expires int64
-	hold, held                 int64 // for which period the log is held, and until when
+	hold, held                 int64 // the period for which the log is held, and until when
 }
 
 // isHeld reports whether the log is held at latest for a longer Period than l's.
@@ -136,7 +136,7 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 func logDeny(d *Decision, l *Limit, g *entries, body []byte, now, cost, left int64) error {
 	wait := Never
 	if cost <= l.Max {
-		// The last unit that has to go, counted from the first that has gone.
+		// The last unit that must go, counted from the first that has gone.
 		last, ok := g.unit(body, g.count+cost-l.Max)
 		if !ok {
 			return ErrState

@@ -108,8 +108,8 @@ func (g *entries) seek(body []byte, s front) (m mark, ok bool) {
 	return mark{end: end, time: time, before: before}, before == g.count && end == len(body)
 }
 
-// seekChunk returns where the last chunk begins before which s contains all units.
-// The one that begins at next is such a chunk.
+// seekChunk returns the beginning of the last chunk before which s contains all units.
+// The chunk that begins at next is one of those.
 func (g *entries) seekChunk(body []byte, next int, s front) int {
 	low, high := 0, (len(body)-chunkHead-1-next)/chunk
 	for low < high {

@@ -28,23 +28,23 @@ type optionRow struct {
 	name    string // in upper case
 	value   string // the name of its value; "" for an option without one
 	integer bool   // the value is an integer
-	// bad is the error of a limit that has the option out of range, or has it
-	// although its algorithm has not.
+	// bad is the error for a value of the option that is out of range, and for the
+	// option in a limit whose algorithm does not have it.
 	bad error
 	// read reads the value, or for an option without one the option itself.
 	read func(l Limit, word []byte, zones *Zones) (Limit, error)
-	// fill gives the option its default where it was not given, if it is one of
-	// optNeeded.
+	// fill sets the option's default in a limit that lacks the option. It is nil
+	// unless the option is in optNeeded.
 	fill func(l Limit) (Limit, error)
-	// valid reports whether a limit of an algorithm with the option has it in range;
-	// nil if any value is.
+	// valid reports whether the option's value in a limit is in range. It is nil if
+	// any value is.
 	valid func(l Limit) bool
-	// text appends the option as it is written, or nothing if it is the default; nil
-	// if it is written elsewhere.
+	// text appends the option as it is written, or nothing if it has its default. It
+	// is nil if the option is written elsewhere.
 	text func(b []byte, l Limit) []byte
 }
 
-// optNeeded are the options that an algorithm which has them cannot do without.
+// optNeeded are the options that a limit must have if its algorithm has them.
 const optNeeded = optWarm | optCold | optSegments
 
 const (
@@ -53,11 +53,11 @@ const (
 	defaultCold = 3 // Guava's cold factor
 )
 
-// options has a row for each option, in the order of the bits, which is that in
-// which they are printed. A new option needs its bit, its row, its field in Limit
-// and a line in given; table.go says which algorithms have it. The parser, the
-// printer, the validation and [Options], from which the server describes its
-// commands, read the table.
+// options has a row for each option, in the order of the bits, in which options are
+// also printed. A new option needs its bit, its row, its field in Limit and a line
+// in given; table.go says which algorithms have it. The parser, the printer, the
+// validation and [Options], from which the server describes its commands, read the
+// table.
 var options = [...]optionRow{
 	{
 		name: "BURST", value: "burst", integer: true, bad: ErrOption,

@@ -55,7 +55,7 @@ func queueReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64,
 	}
 	switch {
 	case !d.Limited:
-		// There is room, but the wait is too long: what is left is as before.
+		// There is room, but the wait is too long, so nothing is taken.
 		if _, err := bucketTake(d, l, l.Burst+1, state, now, 0, nil, false); err != nil {
 			return nil, err
 		}

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// slowEnough is the interval from which on rounding it up, by less than 1 ns,
-// cannot lose more than 1 % of the rate.
+// slowEnough is the interval from which rounding up, by less than 1 ns, loses no
+// more than 1 % of the rate.
 const slowEnough = 100
 
 // holds reports whether one each e ns loses no more than 1 % of most in a period:

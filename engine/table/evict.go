@@ -49,10 +49,10 @@ const (
 	rankTime   = 24
 )
 
-// rank returns the rank of a live record. It returns false for leases, which
-// are never evicted, since what they allow has not ended, and for values that
-// never expire. Other values rank as limits that are used up but do not deny:
-// nobody knows what they count.
+// rank returns the rank of a live record. It returns false for leases, which are
+// never evicted because what they allow is still in flight, and for values that
+// never expire. Other values rank as limits that are used up but do not deny,
+// because the server does not know what they count.
 func (t *Table) rank(now int64, r record) (uint64, bool) {
 	m, state := r.mark(), t.state(r)
 	a := m.Kind()
@@ -76,8 +76,8 @@ func (t *Table) rank(now int64, r record) (uint64, bool) {
 // evictShare: one in evictShare of a segment's keys is evicted at once.
 const evictShare = 16
 
-// mayGo reports whether a key may be evicted: it is not being changed, and
-// nobody waits for a turn of it.
+// mayGo reports whether a key may be evicted: it is not being changed, and no
+// request waits for a turn of it.
 func (t *Table) mayGo(r record) bool {
 	return r.mark()&pinned == 0 && !t.owner.Holds(r.key())
 }

@@ -105,7 +105,7 @@ type Owner struct {
 	Holds func(key []byte) bool
 }
 
-// Stats counts the keys in a table, and those that have gone from it.
+// Stats counts the keys in a table, and those that were removed from it.
 type Stats struct {
 	Keys, Segments, Boxes int
 	// Expired and Evicted count the keys dropped for that reason, EvictedDenied
