@@ -194,11 +194,11 @@ func TestNodeThatIsAboutToLead(t *testing.T) {
 	}
 }
 
-// Without a leader, commands wait and are then refused.
+// Without a leader that can be reached, commands wait and are then refused. The node may still know the address of one that is gone: clients
+// that rely on the node are not told it.
 func TestWaitForALeader(t *testing.T) {
 	n := newTwoNodes(t)
 	n.cut()
-	n.other.leader = ""
 	c := n.follower.client()
 	down := "-" + spec.ErrNoLeader
 	look := func(by time.Duration) {
@@ -242,6 +242,7 @@ func TestWaitForALeader(t *testing.T) {
 		n.follower.leaderless.Add(make(forward.Waker, 1))
 	}
 	c.gets("RL.TAKE a GCRA 1/m\r\n", down)
+	c.gets("MULTI\r\nRL.TAKE a GCRA 1/m\r\nEXEC\r\n", "OK", "QUEUED", "-EXECABORT Transaction discarded because of: "+spec.ErrNoLeader)
 }
 
 // A client that knows clusters is told the leader's address.

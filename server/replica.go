@@ -3,6 +3,7 @@ package server
 import (
 	"limitdb/engine"
 	"limitdb/server/cluster"
+	"limitdb/server/spec"
 )
 
 // Of package cluster, for the owner of a server.
@@ -45,7 +46,11 @@ func (srv *Server) held() *engine.Engine {
 	return srv.states()
 }
 
-// elsewhere returns the error for a command that another node must serve.
+// elsewhere returns the error for a command that another node must serve. A client that relies on this node to forward it is not told
+// where: the node cannot reach the leader itself.
 func (c *call) elsewhere() string {
+	if s := c.client; c.srv.forwards() && (s == nil || !s.redirected() && !s.caching()) {
+		return spec.ErrNoLeader
+	}
 	return c.srv.opts.Replication.Elsewhere(&c.cmd.Command, c.Args)
 }
