@@ -145,7 +145,7 @@ func TestAuthOfAMegabyte(t *testing.T) {
 func TestByteByByte(t *testing.T) {
 	t.Parallel()
 	const size = 2_000_000
-	p := start(t, "--proto-max-bulk-len", "4mb", "--client-query-buffer-limit", "8mb", "--command-timeout", "120")
+	p := start(t, "--proto-max-bulk-len", "4mb", "--client-query-buffer-limit", "8mb", "--command-timeout", "3600")
 	c := dial(t, p.Addr)
 	c.SetDeadline(time.Now().Add(4 * deadline))
 	c.send("*2\r\n$4\r\nECHO\r\n$2000000\r\n")

@@ -114,13 +114,13 @@ func TestComposeFile(t *testing.T) {
 			t.Errorf("%s: %+v", n, s)
 		}
 		_, port, _ := strings.Cut(places[5+4*i], ":")
-		node := &raftNode{id: n, args: append(on(s.Command, places...), "--requirepass", clusterPassword, "--port", port)}
+		node := &raftNode{id: n, args: slices.Concat(on(s.Command, places...), []string{"--requirepass", clusterPassword, "--port", port}, timeouts(patience))}
 		addr := places[5+4*i]
 		o := options{bin: plainBinary(t), noPort: true, ready: func(*proc) bool { return answers(addr) }}
 		if node.proc = launch(t, o, t.TempDir(), node.args); node.proc == nil {
 			t.Fatal("a port is taken")
 		}
-		t.Cleanup(node.Stop)
+		t.Cleanup(node.end)
 		node.Addr = addr
 		nodes = append(nodes, node)
 	}

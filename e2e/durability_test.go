@@ -163,7 +163,9 @@ func TestLevelAfterRestart(t *testing.T) {
 		time.Sleep(50 * time.Millisecond) // a client's pace
 	}
 	last := time.Now()
-	time.Sleep(100 * time.Millisecond) // more than everysec leaves unwritten
+	if got := one(t, p.Addr, "WAITAOF", "1", "0", "0"); got.Err() != nil || got.Elems[0].Int != 1 {
+		t.Fatalf("WAITAOF: %+v", got)
+	}
 	p.Kill()
 	p = startIn(t, dir, "--appendonly", "yes")
 	now := one(t, p.Addr, "CL.THROTTLE", "k", "49", "5", "1", "0").Elems[2].Int

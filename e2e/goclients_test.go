@@ -152,7 +152,7 @@ func dialGoRedis(proto int) func(o dialOptions) (*goClient, error) {
 	return func(o dialOptions) (*goClient, error) {
 		c := goredis.NewClient(&goredis.Options{
 			Addr: o.addr, Password: o.password, ClientName: o.name, Protocol: proto,
-			TLSConfig: o.tls, PoolSize: 1,
+			TLSConfig: o.tls, PoolSize: 1, ReadTimeout: deadline,
 		})
 		ctx := context.Background()
 		return &goClient{
@@ -180,7 +180,8 @@ func dialRueidis(option rueidis.ClientOption) func(o dialOptions) (*goClient, er
 		option := option
 		option.InitAddress = []string{o.addr}
 		option.Password, option.ClientName, option.TLSConfig = o.password, o.name, o.tls
-		option.PipelineMultiplex = -1 // one connection, so that CLIENT ID is always the same
+		option.ConnWriteTimeout = deadline // of replies too
+		option.PipelineMultiplex = -1      // one connection, so that CLIENT ID is always the same
 		c, err := rueidis.NewClient(option)
 		if err != nil {
 			return nil, err

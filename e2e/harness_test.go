@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
+	ports.Store(10_000 + int32(os.Getpid()*499%20_000))
 	builds.dir = dir
 	builds.plain = sync.OnceValues(func() (string, error) { return build(dir, "limitdb") })
 	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race") })
@@ -267,15 +269,20 @@ func pong(addr string) string {
 	return line
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on.
+// ports is the last port that freePort returned.
+var ports atomic.Int32
+
+// freePort returns a port of 127.0.0.1 that nobody listens on. It returns each port once, and none that the kernel
+// gives to clients, so a port that is used later is still free.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := strconv.Itoa(int(ports.Add(1)))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // Port returns the port number in Addr.

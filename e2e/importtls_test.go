@@ -113,6 +113,7 @@ func TestImportThatIsCut(t *testing.T) {
 		t.Fatalf("%d keys were copied before the source died", half)
 	}
 
+	source.Incr(ctx, "busy")
 	loading, stop := context.WithCancel(ctx)
 	var load sync.WaitGroup
 	load.Go(func() {
@@ -123,7 +124,7 @@ func TestImportThatIsCut(t *testing.T) {
 			if i%2 == 0 {
 				p.RPush(ctx, k, i)
 			} else {
-				p.Set(ctx, k, i, time.Minute)
+				p.Set(ctx, k, i, time.Hour)
 			}
 			p.Incr(ctx, "busy")
 			_, _ = p.Exec(ctx)

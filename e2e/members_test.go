@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,8 +35,7 @@ const clusterPassword = "secret"
 // member returns a node of a cluster with a password and certificates, which is not started yet.
 func member(t *testing.T, certs, id string, args ...string) *raftNode {
 	n := &raftNode{id: id, raft: "127.0.0.1:" + freePort(t)}
-	n.args = append([]string{"--raft-addr", n.raft, "--raft-id", id, "--requirepass", clusterPassword}, certArgs(certs, id)...)
-	n.args = append(n.args, args...)
+	n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", id, "--requirepass", clusterPassword}, certArgs(certs, id), timeouts(patience), args)
 	return n
 }
 
@@ -97,9 +97,7 @@ func TestNodesJoin(t *testing.T) {
 
 	// A leader that is stopped hands over, and comes back with the same command line.
 	n1.Stop()
-	if !strings.Contains(n2.Log()+n3.Log(), "this node leads") {
-		t.Error("nobody leads when the leader has stopped")
-	}
+	eventually(t, "another node leads", func() bool { return strings.Contains(n2.Log()+n3.Log(), "this node leads") })
 	n1.restart(t)
 	n1.has(t, "state", "follower", "voters", "3", "cluster", cluster)
 

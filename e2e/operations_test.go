@@ -69,7 +69,7 @@ func TestSharding(t *testing.T) {
 	ctx := context.Background()
 	opts := &redis.RingOptions{
 		Addrs:      map[string]string{"a": a.Addr, "b": b.Addr},
-		MaxRetries: -1, DialerRetries: 1,
+		MaxRetries: -1, DialerRetries: 1, ReadTimeout: deadline,
 		HeartbeatFn: func(context.Context, *redis.Client) bool { return true },
 	}
 	for _, line := range []string{"MaxRetries:  -1, DialerRetries: 1,", "HeartbeatFn: func(context.Context, *redis.Client) bool { return true }", `ring.Do(ctx, "RL.TAKE", "user:42", "GCRA", "100/m").Int64Slice()`} {

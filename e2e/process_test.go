@@ -292,7 +292,7 @@ func TestFewDescriptors(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	eventually(t, "there is room again", func() bool { return answers(p.Addr) })
+	eventually(t, "there is room again", func() bool { return strings.Contains(good.do("INFO", "clients"), "connected_clients:1\r\n") })
 	serves(t, p)
 }
 

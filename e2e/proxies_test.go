@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,17 +82,19 @@ func TestProxies(t *testing.T) {
 	t.Cleanup(app.Close)
 	appAddr := strings.TrimPrefix(app.URL, "http://")
 	const theirs, ours = "GCRA+100/m+BURST+20", "GCRA+2/h"
+	left := regexp.MustCompile(`;t=(3[56]|1[78])\d\d$`) // nearly an hour, or half of one
 	for _, c := range []struct {
 		name string
 		run  func(addr, limitdb, dir string)
 	}{
 		{"nginx", func(addr, limitdb, dir string) {
-			conf := proxyConfig(t, "nginx.conf", dir, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours)
+			conf := proxyConfig(t, "nginx.conf", dir, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours,
+				"proxy_connect_timeout 100ms", "proxy_connect_timeout 60s", "proxy_read_timeout 200ms", "proxy_read_timeout 60s") // on a busy machine
 			runProxy(t, addr, "nginx", "-p", dir, "-e", "stderr", "-c", conf,
 				"-g", "daemon off; master_process off; pid "+filepath.Join(dir, "pid")+";")
 		}},
 		{"haproxy", func(addr, limitdb, dir string) {
-			lua := proxyConfig(t, "limitdb.lua", dir)
+			lua := proxyConfig(t, "limitdb.lua", dir, "timeout_ms = 200", "timeout_ms = 60000")
 			conf := proxyConfig(t, "haproxy.cfg", dir, "/etc/haproxy/limitdb.lua", lua, "127.0.0.1:8080", addr, "127.0.0.1:6380", limitdb, "127.0.0.1:9000", appAddr, theirs, ours)
 			runProxy(t, addr, "haproxy", "-db", "-f", conf)
 		}},
@@ -101,14 +104,14 @@ func TestProxies(t *testing.T) {
 			addr := "127.0.0.1:" + freePort(t)
 			c.run(addr, p.HTTPAddr, t.TempDir())
 			url := "http://" + addr + "/page?x=1"
-			for i, state := range []string{`"api";r=1;t=1800`, `"api";r=0;t=3600`} {
+			for i, state := range []string{`"api";r=1`, `"api";r=0`} {
 				status, header, body := ask(t, url)
-				if status != 200 || body != "served /page" || header.Get("RateLimit") != state || header.Get("RateLimit-Policy") != `"api";q=2;w=3600` {
+				if status != 200 || body != "served /page" || left.ReplaceAllString(header.Get("RateLimit"), "") != state || header.Get("RateLimit-Policy") != `"api";q=2;w=3600` {
 					t.Errorf("request %d: %d %q %v", i+1, status, body, header)
 				}
 			}
 			status, header, _ := ask(t, url)
-			if status != 429 || header.Get("Retry-After") != "1800" || header.Get("RateLimit") != `"api";r=0;t=1800` {
+			if after := header.Get("Retry-After"); status != 429 || header.Get("RateLimit") != `"api";r=0;t=`+after || !left.MatchString(";t="+after) {
 				t.Errorf("over the limit: %d %v", status, header)
 			}
 			// Requests pass while limitdb is away.

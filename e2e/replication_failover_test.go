@@ -22,7 +22,7 @@ func TestFailoverTimes(t *testing.T) {
 	} else if long() {
 		kills = 30
 	}
-	nodes := startCluster(t, 3)
+	nodes := startClusterOf(t, 3, "500") // the default
 	var times []time.Duration
 	for range kills {
 		at := leader(t, nodes)

@@ -71,7 +71,7 @@ func TestOneServerToThreeAndBack(t *testing.T) {
 		t.Error("the state that was imported is still in force")
 	}
 	second := &raftNode{id: "n2", raft: "127.0.0.1:" + freePort(t)}
-	second.args = []string{"--raft-addr", second.raft, "--raft-id", second.id}
+	second.args = append([]string{"--raft-addr", second.raft, "--raft-id", second.id}, timeouts(patience)...)
 	second.begin(t, t.TempDir())
 	if got := first.ask(t, "RAFT", "SERVER", "ADD", "n2", second.raft); got != "OK" {
 		t.Fatalf("adding the second: %s", got)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,6 +73,7 @@ func TestValuesInACluster(t *testing.T) {
 	agree("at first")
 
 	nodes[2].Kill()
+	leader(t, nodes[:2])
 	change(nodes[0], 30)
 	if got := nodes[0].ask(t, "RAFT", "SNAPSHOT"); got != "OK" {
 		t.Error(got)
@@ -80,13 +82,13 @@ func TestValuesInACluster(t *testing.T) {
 	nodes[2].restart(t)
 	agree("after a node was away")
 
-	leader := leader(t, nodes)
-	leader.Kill()
-	for _, n := range nodes {
-		if n != leader {
-			change(n, 20)
-		}
+	at := leader(t, nodes)
+	at.Kill()
+	others := slices.DeleteFunc(slices.Clone(nodes), func(n *raftNode) bool { return n == at })
+	leader(t, others)
+	for _, n := range others {
+		change(n, 20)
 	}
-	leader.restart(t)
+	at.restart(t)
 	agree("after the leader was killed")
 }

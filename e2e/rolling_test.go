@@ -120,7 +120,7 @@ func (n *raftNode) restartInPlace(t *testing.T) {
 		t.Fatal("the port of a node is taken")
 	}
 	n.Addr = addr
-	t.Cleanup(n.Stop)
+	t.Cleanup(n.end)
 }
 
 // All nodes are restarted, one after the other, under the load of clients. No command gets an error, also while the nodes are of two versions
@@ -161,8 +161,7 @@ func spread(all []time.Duration) string {
 
 // rollingRestart starts a cluster of one version and restarts all its nodes for each round, as that round's version. It calls done after each phase.
 func rollingRestart(t *testing.T, first string, rounds []string, done func(phase int, all []*asker)) {
-	// A busy machine may hold up a process for longer than the default timeouts allow.
-	nodes := startCluster(t, 3, "--raft-heartbeat-timeout", "3000", "--raft-election-timeout", "3000", "--raft-lease-timeout", "3000")
+	nodes := startCluster(t, 3)
 	var addresses []string
 	for _, n := range nodes {
 		n.bin = first

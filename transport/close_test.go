@@ -79,7 +79,7 @@ func TestReset(t *testing.T) {
 // The peer can read the last reply even if the server did not read everything that the peer sent.
 func TestCloseAfterFlushLetsThePeerReadIt(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
-		fx := start(t, d, Options{}, func(f *funcs) {
+		fx := start(t, d, Options{LingerTime: deadline}, func(f *funcs) {
 			f.data = func([]byte) bool {
 				f.conn.Write([]byte("-ERR no\r\n"))
 				f.conn.CloseAfterFlush(errTest)

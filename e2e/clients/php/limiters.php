@@ -18,6 +18,17 @@ function ok(string $name, mixed $got, mixed $want): void
     echo "ok $name\n";
 }
 
+// recovers takes until the limiter denies, and then until it lets through again.
+function recovers(callable $take): void
+{
+    while ($take()) {
+        usleep(20000);
+    }
+    while (!$take()) {
+        usleep(20000);
+    }
+}
+
 $app = new Illuminate\Container\Container();
 $redis = new RedisManager($app, 'phpredis', ['default' => ['host' => '127.0.0.1', 'port' => (int) getenv('LIMITDB_PORT'), 'database' => 0]]);
 $store = new RedisStore($redis, "$key:");
@@ -25,29 +36,26 @@ $limiter = new RateLimiter(new Repository($store));
 
 $got = [];
 for ($i = 0; $i < 3; $i++) {
-    $got[] = $limiter->attempt('user', 2, fn () => 'fine', 1);
+    $got[] = $limiter->attempt('user', 2, fn () => 'fine', 3600);
 }
 ok('Laravel, rate limiter', $got, ['fine', 'fine', false]);
-ok('Laravel, available in', $limiter->availableIn('user') <= 1, true);
-while (!$limiter->attempt('user', 2, fn () => 'fine', 1)) {
-    usleep(20000);
-}
+$left = $limiter->availableIn('user');
+ok('Laravel, available in', $left > 3000 && $left <= 3600, true);
+recovers(fn () => $limiter->attempt('another', 2, fn () => 'fine', 1));
 ok('Laravel, recovers', true, true);
 
-$first = $store->lock('lock', 10);
-$second = $store->lock('lock', 10);
+$first = $store->lock('lock', 100);
+$second = $store->lock('lock', 100);
 ok('Laravel, lock', [$first->acquire(), $second->acquire(), $first->release(), $second->acquire(), $second->release()], [true, false, true, true, true]);
 
 $connection = $redis->connection();
 $got = [];
 for ($i = 0; $i < 3; $i++) {
-    $got[] = $connection->throttle("$key:throttle")->block(0)->allow(2)->every(1)->then(fn () => 'fine', fn () => 'denied');
+    $got[] = $connection->throttle("$key:throttle")->block(0)->allow(2)->every(3600)->then(fn () => 'fine', fn () => 'denied');
 }
 ok('Laravel, throttle', $got, ['fine', 'fine', 'denied']);
-while ($connection->throttle("$key:throttle")->block(0)->allow(2)->every(1)->then(fn () => 'fine', fn () => 'denied') != 'fine') {
-    usleep(20000);
-}
-$got = $connection->funnel("$key:funnel")->limit(1)->releaseAfter(10)->block(0)->then(
-    fn () => $connection->funnel("$key:funnel")->limit(1)->releaseAfter(10)->block(0)->then(fn () => 'fine', fn () => 'denied'),
+recovers(fn () => $connection->throttle("$key:short")->block(0)->allow(2)->every(1)->then(fn () => true, fn () => false));
+$got = $connection->funnel("$key:funnel")->limit(1)->releaseAfter(100)->block(0)->then(
+    fn () => $connection->funnel("$key:funnel")->limit(1)->releaseAfter(100)->block(0)->then(fn () => 'fine', fn () => 'denied'),
     fn () => 'outer denied');
 ok('Laravel, funnel', $got, 'denied');

@@ -36,5 +36,5 @@ $wrong->connect(HOST, AUTH_PORT);
 ok('wrongpass', str_starts_with(message(fn () => $wrong->auth('wrong')), 'WRONGPASS'), true);
 
 $secure = new Redis();
-$secure->connect('tls://' . HOST, TLS_PORT, 5, null, 0, 0, ['stream' => ['cafile' => CA]]);
+$secure->connect('tls://' . HOST, TLS_PORT, 120, null, 0, 0, ['stream' => ['cafile' => CA]]);
 ok('tls', $secure->ping(), true);

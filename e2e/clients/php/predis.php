@@ -32,5 +32,5 @@ ok('auth', (string) $authed->ping(), 'PONG');
 $wrong = new Predis\Client(['host' => HOST, 'port' => AUTH_PORT, 'password' => 'wrong']);
 ok('wrongpass', str_contains(message(fn () => $wrong->ping()), 'WRONGPASS'), true);
 
-$secure = new Predis\Client(['scheme' => 'tls', 'host' => HOST, 'port' => TLS_PORT, 'ssl' => ['cafile' => CA]]);
+$secure = new Predis\Client(['scheme' => 'tls', 'host' => HOST, 'port' => TLS_PORT, 'timeout' => 120, 'ssl' => ['cafile' => CA]]);
 ok('tls', (string) $secure->ping(), 'PONG');

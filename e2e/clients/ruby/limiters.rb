@@ -15,7 +15,7 @@ def ok(name, got, want)
 end
 
 store = ActiveSupport::Cache::RedisCacheStore.new(
-  url: URL, namespace: KEY, error_handler: ->(method:, returning:, exception:) { abort "#{method}: #{exception}" })
+  url: URL, namespace: KEY, connect_timeout: 120, read_timeout: 120, write_timeout: 120, error_handler: ->(method:, returning:, exception:) { abort "#{method}: #{exception}" })
 
 store.delete('hits')
 got = [store.increment('hits', 1, expires_in: 100), store.increment('hits', 4), store.decrement('hits', 2)]
