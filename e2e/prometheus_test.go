@@ -92,7 +92,7 @@ func TestPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := strings.NewReplacer("$__rate_interval", "1m", "$job", "limitdb", "$instance", ".*")
-	// These have no value on a server that stands alone, without maxmemory and without errors.
+	// These have no value on a standalone server, without maxmemory and without errors.
 	empty := map[string]bool{"Errors": true, "Memory of keys": true, "Who leads": true, "Entries to apply": true, "Last heard of the leader": true}
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {

@@ -283,7 +283,7 @@ func TestClusterRefusesToStart(t *testing.T) {
 		"save":                      {"save", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--save", "60 1"}},
 		"conservative":              {"recovery-mode", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--recovery-mode", "conservative"}},
 		"recovery-clock wall":       {"recovery-clock", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--recovery-clock", "wall"}},
-		"a directory of one server": {"stood alone", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--dir", alone.Dir}},
+		"a directory of one server": {"of a standalone server", []string{"--raft-addr", "127.0.0.1:" + freePort(t), "--dir", alone.Dir}},
 	} {
 		args := append([]string{"--port", freePort(t), "--http-port", "0", "--dir", t.TempDir()}, c.args...)
 		r := run(t, "", plainBinary(t), args...)

@@ -85,7 +85,7 @@ func checked(w io.Writer, dir string, other bool) (all bool, err error) {
 		return false, nil
 	}
 	if other {
-		return true, errors.New("--repair and --dump are for a server that stands alone: a node gets its state from the others")
+		return true, errors.New("--repair and --dump are for a standalone server: a node gets its state from the others")
 	}
 	err = checkNode(w, raft)
 	return err != nil || !persistence.HasData(dir), err

@@ -97,7 +97,7 @@ func NodeID(id string) string {
 }
 
 // Rows returns the commands of the package, in the order of the reference. snapshot makes a snapshot of the node. r is nil
-// for a server that stands alone, which says so.
+// for a standalone server, which says so.
 func (r *Replication) Rows(snapshot func() error) []row {
 	const about, conn = spec.Loading | spec.Stale, spec.Fast | spec.Loading | spec.Stale | spec.Conn
 	const each = "O(n) for n nodes"

@@ -77,7 +77,7 @@ func openDurability(p *process) (*durability, error) {
 		return d, d.replaced()
 	}
 	if replication.InCluster(filepath.Join(dir, RaftDir)) && !p.set.IgnoreData.Get() {
-		return nil, fmt.Errorf("%s has the state of a node of a cluster, which a server that stands alone does not read: start it with --raft-addr, "+
+		return nil, fmt.Errorf("%s has the state of a node of a cluster, which a standalone server does not read: start it with --raft-addr, "+
 			"make another directory with limitdb export, or leave the state unread with --ignore-existing-data yes", dir)
 	}
 	if !d.wanted() {
@@ -106,7 +106,7 @@ func (d *durability) wanted() bool {
 // directory. A node that begins a cluster imports it.
 func (d *durability) replaced() error {
 	if persistence.HasData(d.dir) && !d.p.set.RaftBootstrap.Get() {
-		return fmt.Errorf("%s has the state of a server that stood alone: begin a cluster with it by --raft-bootstrap yes, or give the node another --dir", d.dir)
+		return fmt.Errorf("%s has the state of a standalone server: begin a cluster with it by --raft-bootstrap yes, or give the node another --dir", d.dir)
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func (k *keptRules) resume(version uint64, dirtied func()) {
 	k.version, k.dirtied, k.follows = max(k.version, version), dirtied, false
 }
 
-// part returns k as a part of the store of a server that stands alone.
+// part returns k as a part of the store of a standalone server.
 func (k *keptRules) part() persistence.Part {
 	return persistence.Part{
 		Owns:   func(kind byte) bool { return kind == rulesKind },

@@ -17,14 +17,14 @@ import (
 	"limitdb/replication"
 )
 
-// The first node of a cluster can begin with the state of the server that stood alone in its directory. That state becomes the node's first snapshot. Until this is
+// The first node of a cluster can begin with the state of the standalone server in its directory. That state becomes the node's first snapshot. Until this is
 // durable, the files of the server stay as they are. Then the node retires them: a server that started from them later would give back what was
 // used since.
 
 // importedFile is in the node's directory. It names the instance whose state the node has imported, or is about to.
 const importedFile = "imported"
 
-// standalone is the state of a server that stood alone, in the directory of a node.
+// standalone is the state of a standalone server, in the directory of a node.
 type standalone struct {
 	p      *process
 	store  *persistence.Store
@@ -85,7 +85,7 @@ func (a *standalone) read() (*replication.Import, error) {
 		return nil, a.p.durable.refused(err)
 	}
 	if key, missed := a.engine.Missed(l.Now); missed {
-		return nil, cli.WithStatus(fmt.Errorf("the state of the server that stood alone is corrupt: a record changes a state of the key %.200q that is not there", key), cli.ExitCorrupt)
+		return nil, cli.WithStatus(fmt.Errorf("the state of the standalone server is corrupt: a record changes a part of the state of key %.200q, which has none", key), cli.ExitCorrupt)
 	}
 	a.engine.Tidy()
 	if err := a.mark(); err != nil {
@@ -132,7 +132,7 @@ func (a *standalone) retire() error {
 	}
 	if strings.TrimSpace(string(b)) != a.instance() {
 		a.store.Release()
-		return fmt.Errorf("%s has the state of a node, and also that of a server that stood alone, which the node has not imported: move one of them away", a.p.durable.dir)
+		return fmt.Errorf("%s has the state of a node, and also that of a standalone server, which the node has not imported: move one of them away", a.p.durable.dir)
 	}
 	return a.store.Retire()
 }
