@@ -21,10 +21,6 @@ type alarms struct {
 	asked atomic.Uint64 // requests that had to wait; orders them
 }
 
-func newAlarms() *alarms {
-	return &alarms{told: math.MaxInt64, sooner: make(chan struct{}, 1)}
-}
-
 // set changes when q is due.
 func (a *alarms) set(q *queue, at int64) {
 	a.mu.Lock()

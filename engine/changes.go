@@ -114,9 +114,6 @@ func (c *changes) begin() {
 	}
 }
 
-// undo removes the record of n bytes at an offset. Other records may follow it.
-func (c *changes) undo(at, n int) { c.buf.Cut(at, n) }
-
 func (c *changes) setAside() {
 	c.full, c.buf, c.spare, c.parts = c.buf, journal.Buffer{Bytes: c.spare[:0]}, nil, nil
 	if len(c.owed) > 0 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"limitdb/engine/table"
 	"limitdb/internal/journal"
 	"limitdb/limit"
 )
@@ -131,7 +132,8 @@ func TestMemoryStaysWhileACallIsInside(t *testing.T) {
 		for range 3 {
 			runtime.GC()
 		}
-		if _, there := s.info(start, h, key(1)); !there {
+		sp := table.Spot{Hash: h, Key: key(1)}
+		if s.open(start, &sp); !sp.Found() {
 			t.Fatal("the key has gone")
 		}
 	}

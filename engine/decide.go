@@ -71,7 +71,7 @@ func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte,
 		s.mu.Unlock()
 	}
 	if err == errBehind {
-		_, err = e.ask(now, h, s, key, &Request{Limit: *l, Cost: cost}, nil, d)
+		_, err = e.ask(now, key, &Request{Limit: *l, Cost: cost}, nil, d)
 	}
 	return s.refuse(err)
 }
@@ -160,10 +160,6 @@ func (e *Engine) Reset(now int64, key []byte) bool {
 // Info returns what is known about key, and false if it is not live at now.
 func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 	h, s := e.place(key)
-	return s.info(now, h, key)
-}
-
-func (s *shard) info(now int64, h uint64, key []byte) (Info, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := table.Spot{Hash: h, Key: key}

@@ -6,7 +6,6 @@ import "limitdb/limit"
 // limit.TakeLease does. The errors are ErrWrongType, those of limit.TakeLease,
 // and for a new key ErrKey and ErrOOM. After an error nothing has changed.
 func (e *Engine) Lease(now int64, key []byte, l *limit.Lease, d *limit.Decision) error {
-	h, s := e.place(key)
-	_, err := e.ask(now, h, s, key, &Request{Lease: l}, nil, d)
+	_, err := e.ask(now, key, &Request{Lease: l}, nil, d)
 	return err
 }

@@ -38,7 +38,7 @@ func New(o Options) *Engine {
 		shardBits: shardBits,
 		seed:      o.Seed,
 		mark:      uint16(rand.Uint32()),
-		alarms:    newAlarms(),
+		alarms:    &alarms{told: math.MaxInt64, sooner: make(chan struct{}, 1)},
 	}
 	for e.seed == 0 {
 		e.seed = rand.Uint64()

@@ -122,7 +122,7 @@ func (s *shard) store(now int64, sp *table.Spot, m table.Mark, next []byte, must
 	n := len(c.buf.Bytes) - mark
 	err := s.put(now, sp, m, next, must)
 	if err != nil {
-		c.undo(mark, n)
+		c.buf.Cut(mark, n) // other records may follow it
 	}
 	return err
 }

@@ -65,8 +65,7 @@ import (
 // The errors, in w's Result, are those of TakeFor and Lease. They may
 // also arise when a waiting request is finally decided.
 func (e *Engine) Ask(now int64, key []byte, w *Waiter) (waiting bool) {
-	h, s := e.place(key)
-	granted, err := e.ask(now, h, s, key, &w.Request, w, &w.decision)
+	granted, err := e.ask(now, key, &w.Request, w, &w.decision)
 	if err == errParked {
 		return true // it may have been decided since
 	}
@@ -113,13 +112,13 @@ var errBehind = errors.New("engine: others wait for the key")
 
 // TakeFor decides r at now as Take does, and returns how much was granted.
 func (e *Engine) TakeFor(now int64, key []byte, r *Request, d *limit.Decision) (granted int64, err error) {
-	h, s := e.place(key)
-	return e.ask(now, h, s, key, r, nil, d)
+	return e.ask(now, key, r, nil, d)
 }
 
 // ask decides r. If there is no room for it, ask reclaims memory and tries
 // again.
-func (e *Engine) ask(now int64, h uint64, s *shard, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
+func (e *Engine) ask(now int64, key []byte, r *Request, w *Waiter, d *limit.Decision) (granted int64, err error) {
+	h, s := e.place(key)
 	err = e.withRoom(now, s, func() (err error) {
 		granted, err = s.ask(now, h, key, r, w, d)
 		return err

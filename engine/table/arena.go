@@ -131,28 +131,15 @@ func (a *Arena) pick() (warmSpan, error) {
 
 // put takes back a span of which touched bytes are counted by the budget.
 func (a *Arena) put(base unsafe.Pointer, touched int) {
-	if !a.budget.over(0) && a.keepWarm(warmSpan{base, touched}) {
-		return
-	}
-	a.release(warmSpan{base, touched})
-}
-
-func (a *Arena) keepWarm(s warmSpan) bool {
+	s, fits := warmSpan{base, touched}, !a.budget.over(0)
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.warm) >= maxWarm {
-		return false
+	if fits = fits && len(a.warm) < maxWarm; fits {
+		a.warm = append(a.warm, s)
 	}
-	a.warm = append(a.warm, s)
-	return true
-}
-
-// keepAll takes spans back with their pages, however many there are. Returning
-// pages takes the system some time, so Trim does that.
-func (a *Arena) keepAll(spans []warmSpan) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.warm = append(a.warm, spans...)
+	a.mu.Unlock()
+	if !fits {
+		a.release(s)
+	}
 }
 
 func (a *Arena) release(s warmSpan) {

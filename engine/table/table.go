@@ -198,7 +198,9 @@ func (a *Arena) Bury() bool {
 		}
 		a.budget.add(-segmentBytes)
 	})
-	a.keepAll(spans)
+	a.mu.Lock()
+	a.warm = append(a.warm, spans...)
+	a.mu.Unlock()
 	a.budget.add(-pointerBytes * len(r.dir.segs))
 	for _, box := range r.boxes {
 		a.free(box)

@@ -43,34 +43,16 @@ func (a *Args) Request() engine.Request {
 	}
 }
 
-// ParseTake parses RL.TAKE. It returns the text of the error, or "".
-func ParseTake(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
-	return p.parse(zones, Take, args, OwnCost|OwnPartial|OwnWait|OwnReplace)
-}
-
-// ParsePeek parses RL.PEEK. It returns the text of the error, or "".
-func ParsePeek(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
-	return p.parse(zones, Peek, args, OwnCost)
-}
-
-// ParseRefund parses RL.REFUND. It returns the text of the error, or "".
-func ParseRefund(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
-	return p.parse(zones, Refund, args, OwnCost)
-}
-
-// ParseReserve parses RL.RESERVE. It returns the text of the error, or "".
-func ParseReserve(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
-	return p.parse(zones, Reserve, args, OwnCost|OwnMaxWait)
-}
-
-// parse parses the limit after a key, and those of the command's own options that are allowed,
-// in any order after the limit's first words. It returns the text of the error, or "".
-func (p *Plan) parse(zones *limit.Zones, op Op, args [][]byte, allowed Own) (text string) {
-	p.Op, p.Style = op, InMillis
-	words := args[2:]
-	n, text := ParseLimit(zones, words, allowed, &p.Args)
-	if text == "" && n < len(words) {
-		text = UnknownOption(words[n], &p.Args, allowed)
+// Parser returns a function that parses the arguments of a command: a key, a limit, and those of the command's own options
+// that are allowed, in any order after the limit's first words. It returns the text of the error, or "".
+func Parser(op Op, allowed Own) func(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
+	return func(zones *limit.Zones, args [][]byte, p *Plan) (text string) {
+		p.Op, p.Style = op, InMillis
+		words := args[2:]
+		n, text := ParseLimit(zones, words, allowed, &p.Args)
+		if text == "" && n < len(words) {
+			text = UnknownOption(words[n], &p.Args, allowed)
+		}
+		return text
 	}
-	return text
 }

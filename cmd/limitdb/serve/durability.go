@@ -192,25 +192,6 @@ func (d *durability) keys() persistence.Part {
 	}
 }
 
-// wait, holds, kick and sync call the store, if there is one.
-func (d *durability) wait(_ uint64, fn func(error)) bool {
-	store := d.store.Load()
-	return store != nil && store.Wait(fn)
-}
-
-func (d *durability) holds() bool {
-	store := d.store.Load()
-	return store != nil && store.Policy() == persistence.Always
-}
-
-func (d *durability) kick() {
-	if store := d.store.Load(); store != nil {
-		store.Kick()
-	}
-}
-
-func (d *durability) sync() error { return d.call((*persistence.Store).Sync) }
-
 // call calls a function of the store, if there is one.
 func (d *durability) call(fn func(*persistence.Store) error) error {
 	store := d.store.Load()
@@ -332,10 +313,20 @@ func (d *durability) refused(err error) error {
 // forServer returns the functions that the server needs.
 func (d *durability) forServer() *server.Durability {
 	return &server.Durability{
-		Wait:     d.wait,
-		Holds:    d.holds,
-		Kick:     d.kick,
-		Sync:     d.sync,
+		Wait: func(_ uint64, fn func(error)) bool {
+			store := d.store.Load()
+			return store != nil && store.Wait(fn)
+		},
+		Holds: func() bool {
+			store := d.store.Load()
+			return store != nil && store.Policy() == persistence.Always
+		},
+		Kick: func() {
+			if store := d.store.Load(); store != nil {
+				store.Kick()
+			}
+		},
+		Sync:     func() error { return d.call((*persistence.Store).Sync) },
 		Switch:   d.switchOver,
 		Snapshot: func() error { return d.call((*persistence.Store).Snapshot) },
 		Backup: func(name string) (path string, err error) {

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -14,11 +13,6 @@ import (
 
 // countersEvery is how often the counters are kept.
 const countersEvery = time.Minute
-
-// keepRuleCounters keeps the counters until ctx ends.
-func (p *process) keepRuleCounters(ctx context.Context) {
-	every(ctx, countersEvery, p.keepCounters)
-}
 
 // keepCounters keeps the counters as JSON, if they are not too many.
 func (p *process) keepCounters() {

@@ -118,7 +118,7 @@ func (p *process) run() (err error) {
 	}
 	background.Go(func() { p.server.Run(ctx) })
 	background.Go(func() { p.slewClock(ctx) })
-	background.Go(func() { p.keepRuleCounters(ctx) })
+	background.Go(func() { every(ctx, countersEvery, p.keepCounters) })
 	if p.rules != nil {
 		background.Go(func() { p.watchRules(ctx) })
 	}
