@@ -61,7 +61,7 @@ func plants() []plant.Bug {
 		{"zeros-pass-for-a-torn-tail", "reader.go", "if r.kind != kindLog || bad.whole {", "if true {", "TestLogsThatEndInZeros"},
 		{"newer-format-read", "header.go", "v == 0 || v > formatVersion {", "v == 0 {", "TestDamageThatIsNoTail"},
 		{"no-gate", "commit.go", "s.gate.Close()\n	defer s.gate.Open()\n", "", always},
-		{"gate-not-entered", "../engine/txn.go", "		t.gate = j.gate\n		t.gate.Enter()\n", "", "TestCutHasAllOfATakeAll"},
+		{"gate-not-entered", "../engine/txn.go", "			t.gate = j.gate\n			t.gate.Enter()\n", "", "TestCutHasAllOfATakeAll"},
 		{"owed-not-paid-before-a-group", "../engine/txn_commit.go", "	s.payFirst(it.Key)\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
 		{"owed-not-paid-before-a-flush", "../engine/journal.go", "		for key := range c.due.keys {\n			s.pay(key, &c.due.paid)\n		}\n", "", "TestWhatIsOwedIsPaidBeforeAGroup"},
 		{"group-not-marked", "logfile.go", "flags = flagMore", "flags = 0", always},
