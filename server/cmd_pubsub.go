@@ -24,7 +24,7 @@ func pubsubRows() []row {
 		return r
 	}
 	some := func(name string) spec.Argument { return spec.Optional(spec.Several(spec.Text(name))) }
-	of := func(what string) func(string, int, spec.Flags, string, func(*call), ...spec.Argument) row {
+	of := func(what string) handler.Maker[call] {
 		return handler.Rows[call]("pubsub", "O(n) for n "+what+"s", quick|spec.Client)
 	}
 	subscribe := func(name, summary, what string, kind pubsub.Kind) row {

@@ -21,8 +21,11 @@ type Row[C any] struct {
 // Plan parses a command that decides on its one key. It returns the text of the error, or "".
 type Plan func(zones *limit.Zones, args [][]byte, p *request.Plan) (text string)
 
-// Rows returns a function that makes rows without keys: of one group and complexity, and with flags in common.
-func Rows[C any](group, complexity string, common spec.Flags) func(name string, arity int, f spec.Flags, summary string, run func(*C), args ...spec.Argument) Row[C] {
+// A Maker makes the row of a command without keys.
+type Maker[C any] func(name string, arity int, f spec.Flags, summary string, run func(*C), args ...spec.Argument) Row[C]
+
+// Rows returns what makes rows of one group and complexity, and with flags in common.
+func Rows[C any](group, complexity string, common spec.Flags) Maker[C] {
 	return func(name string, arity int, f spec.Flags, summary string, run func(*C), args ...spec.Argument) Row[C] {
 		return Row[C]{
 			Command: spec.Command{
@@ -33,11 +36,16 @@ func Rows[C any](group, complexity string, common spec.Flags) func(name string, 
 	}
 }
 
+// Takes returns the row with another complexity.
+func (r Row[C]) Takes(complexity string) Row[C] {
+	r.Complexity = complexity
+	return r
+}
+
 // Container makes the row of a command that has only subcommands. To these it adds HELP.
 func Container[C any](name, group, summary string, subs ...Row[C]) Row[C] {
 	row := Rows[C](group, "O(1)", 0)
-	c := row(name, -2, 0, summary, nil)
-	c.Complexity = "Depends on subcommand."
+	c := row(name, -2, 0, summary, nil).Takes("Depends on subcommand.")
 	c.Rows = append(subs, row("HELP", 2, spec.Loading|spec.Stale, "Lists the subcommands.", nil))
 	return c
 }

@@ -20,11 +20,9 @@ type (
 func (m *Monitor) Rows() []row {
 	sub := handler.Rows[call]("server", "O(1)", spec.Admin|spec.Loading|spec.Stale)
 	event := spec.Text("event")
-	histogram := sub("HISTOGRAM", -2, 0, "Returns each command's number of calls and the cumulated distribution of their latencies.", m.histogram,
-		spec.Optional(spec.Several(spec.Text("command"))))
-	histogram.Complexity = "O(n) for n commands"
 	return []row{handler.Container("LATENCY", "server", "A container for commands about latency.",
-		histogram,
+		sub("HISTOGRAM", -2, 0, "Returns each command's number of calls and the cumulated distribution of their latencies.", m.histogram,
+			spec.Optional(spec.Several(spec.Text("command")))).Takes("O(n) for n commands"),
 		sub("LATEST", 2, 0, "Returns each event's name, the Unix time of its latest occurrence in seconds, and how long that one and the longest one took, in milliseconds. Events are command and fast-command; those of latency-monitor-threshold or more are recorded.", m.latest),
 		sub("HISTORY", 3, 0, "Returns the latest 160 occurrences of an event, at most the longest of each second: the Unix time, and how many milliseconds it took.", m.history, event),
 		sub("RESET", -2, 0, "Forgets events, or all of them; returns how many there were.", m.reset, spec.Optional(spec.Several(event))),

@@ -62,7 +62,7 @@ func lease(c *call, t *txn) {
 		err = t.Step(c.Args[1], limit.LEASE, func(now int64, state, dst []byte) ([]byte, error) {
 			return limit.TakeLease(&a.Lease, state, now, dst, &d)
 		})
-	case a.Given&request.LeaseWait != 0:
+	case a.Wait >= 0:
 		l := a.Lease
 		l.ID = bytes.Clone(a.ID) // the id is read again when the wait is over
 		wait(c, c.Args[1], engine.Request{Lease: &l}, a.Wait)

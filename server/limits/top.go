@@ -1,11 +1,10 @@
 package limits
 
 import (
-	"strings"
-
 	"limitdb/engine"
 	"limitdb/resp"
 	"limitdb/server/handler"
+	"limitdb/server/request"
 	"limitdb/server/spec"
 )
 
@@ -58,26 +57,8 @@ type topQuery struct {
 // parseTop parses the arguments of RL.TOP. If it fails, text is the error.
 func parseTop(words [][]byte) (q topQuery, text string) {
 	q.count = topCount
-	seen := map[string]bool{}
-	for ; len(words) > 0; words = words[2:] {
-		name := strings.ToUpper(string(words[0]))
-		switch name {
-		case "BY", "COUNT", "NS":
-		default:
-			return q, "ERR unknown option " + resp.Quote(words[0]) + " for RL.TOP"
-		}
-		switch {
-		case seen[name]:
-			return q, "ERR syntax error: " + name + " is given twice"
-		case len(words) < 2:
-			return q, "ERR syntax error: " + name + " without its value"
-		}
-		seen[name] = true
-		if text := q.set(name, words[1]); text != "" {
-			return q, text
-		}
-	}
-	return q, ""
+	text = request.Options(words, "RL.TOP", q.set, "BY", "COUNT", "NS")
+	return q, text
 }
 
 func (q *topQuery) set(name string, value []byte) (text string) {

@@ -1,9 +1,11 @@
 package request
 
 import (
+	"slices"
 	"strings"
 
 	"limitdb/limit"
+	"limitdb/resp"
 	"limitdb/server/spec"
 )
 
@@ -25,6 +27,28 @@ func Words(more ...spec.Argument) []spec.Argument {
 		words = append(words, a)
 	}
 	return append(words, more...)
+}
+
+// Options calls set with the name and the value of each option in words, which are options of a command with these names, in
+// any case. It returns the text of the error, or "".
+func Options(words [][]byte, command string, set func(name string, value []byte) (text string), names ...string) (text string) {
+	given := 0 // a bit for each name
+	for ; len(words) > 0; words = words[2:] {
+		i := slices.IndexFunc(names, func(name string) bool { return resp.EqualFold(words[0], name) })
+		switch {
+		case i < 0:
+			return "ERR unknown option " + resp.Quote(words[0]) + " for " + command
+		case given&(1<<i) != 0:
+			return "ERR syntax error: " + names[i] + " is given twice"
+		case len(words) < 2:
+			return "ERR syntax error: " + names[i] + " without its value"
+		}
+		given |= 1 << i
+		if text = set(names[i], words[1]); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // CostWord describes COST.

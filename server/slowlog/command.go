@@ -16,10 +16,8 @@ type (
 // Rows returns SLOWLOG, which shows the entries.
 func (l *Log) Rows() []row {
 	sub := handler.Rows[call]("server", "O(1)", spec.Admin|spec.Loading|spec.Stale)
-	get := sub("GET", -2, 0, "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count")))
-	get.Complexity = "O(n) for n entries"
 	return []row{handler.Container("SLOWLOG", "server", "A container for commands about the slow log.",
-		get,
+		sub("GET", -2, 0, "Returns the newest entries, 10 by default; -1: all.", l.get, spec.Optional(spec.Integer("count"))).Takes("O(n) for n entries"),
 		sub("LEN", 2, 0, "Counts the entries.", func(c *call) { c.Int(l.Len()) }),
 		sub("RESET", 2, 0, "Forgets the entries.", func(c *call) {
 			l.Reset()

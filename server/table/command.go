@@ -20,9 +20,7 @@ const errNoKeys = "ERR The command has no key arguments"
 // Rows returns COMMAND, which describes the table to clients. redis-cli asks for DOCS, for its hints; cluster clients ask
 // for the rows.
 func (t *Table) Rows() []row {
-	sub := func(name string, arity int, complexity, summary string, run func(*call), args ...spec.Argument) row {
-		return handler.Rows[call]("server", complexity, spec.Loading|spec.Stale|spec.Conn)(name, arity, 0, summary, run, args...)
-	}
+	sub := handler.Rows[call]("server", "O(n) for n commands", spec.Loading|spec.Stale|spec.Conn)
 	names := spec.Optional(spec.Several(spec.Text("command-name")))
 	whole := []spec.Argument{spec.Text("command"), spec.Optional(spec.Several(spec.Text("arg")))}
 	filter := spec.Argument{Name: "filterby", Kind: "oneof", Token: "FILTERBY", Optional: true, Args: []spec.Argument{
@@ -30,15 +28,15 @@ func (t *Table) Rows() []row {
 		{Name: "category", Kind: "string", Token: "ACLCAT"},
 		{Name: "pattern", Kind: "pattern", Token: "PATTERN"},
 	}}
-	all := sub("COMMAND", -1, "O(n) for n commands", "Describes all commands.", t.all)
+	all := sub("COMMAND", -1, 0, "Describes all commands.", t.all)
 	all.Rows = []row{
-		sub("COUNT", 2, "O(1)", "Counts the commands.", func(c *call) { c.Int(int64(len(t.ByName))) }),
-		sub("DOCS", -2, "O(n) for n commands", "Returns documentation of commands; of all, if none is named.", t.docs, names),
-		sub("GETKEYS", -3, "O(n) for n arguments", "Returns the keys in a command.", t.getKeys, whole...),
-		sub("GETKEYSANDFLAGS", -3, "O(n) for n arguments", "Returns the keys in a command, and what it does with them.", t.getKeysAndFlags, whole...),
-		sub("INFO", -2, "O(n) for n commands", "Describes commands; all, if none is named.", t.info, names),
-		sub("LIST", -2, "O(n) for n commands", "Lists the names of commands.", t.list, filter),
-		sub("HELP", 2, "O(1)", "Lists the subcommands.", nil),
+		sub("COUNT", 2, 0, "Counts the commands.", func(c *call) { c.Int(int64(len(t.ByName))) }).Takes("O(1)"),
+		sub("DOCS", -2, 0, "Returns documentation of commands; of all, if none is named.", t.docs, names),
+		sub("GETKEYS", -3, 0, "Returns the keys in a command.", t.getKeys, whole...).Takes("O(n) for n arguments"),
+		sub("GETKEYSANDFLAGS", -3, 0, "Returns the keys in a command, and what it does with them.", t.getKeysAndFlags, whole...).Takes("O(n) for n arguments"),
+		sub("INFO", -2, 0, "Describes commands; all, if none is named.", t.info, names),
+		sub("LIST", -2, 0, "Lists the names of commands.", t.list, filter),
+		sub("HELP", 2, 0, "Lists the subcommands.", nil).Takes("O(1)"),
 	}
 	return []row{all}
 }
