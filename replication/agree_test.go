@@ -9,6 +9,7 @@ import (
 
 // Nodes compare what they must have alike, and say what differs and of whom.
 func TestNodesCompare(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t)}
 	var nodes []*Node
@@ -26,9 +27,7 @@ func TestNodesCompare(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	until(t, "a leader", func() bool { return nodes[0].Turn() != 0 })
-	if err := nodes[0].Add("b", addresses[1]); err != nil {
-		t.Fatal(err)
-	}
+	add(t, nodes[0], "b", addresses[1])
 	for i, want := range []string{"maxmemory of b", "maxmemory of a"} {
 		until(t, want, func() bool { return slices.Equal(nodes[i].Status().Differ, []string{want}) })
 		until(t, "both answer", func() bool {
@@ -39,7 +38,7 @@ func TestNodesCompare(t *testing.T) {
 	if err := nodes[0].SetTimeouts(1, 1); err == nil {
 		t.Error("timeouts of a nanosecond are accepted")
 	}
-	if err := nodes[0].SetTimeouts(1700e6, 1800e6); err != nil || nodes[0].raft.ReloadableConfig().HeartbeatTimeout != 1700e6 {
+	if err := nodes[0].SetTimeouts(4700e6, 4800e6); err != nil || nodes[0].raft.ReloadableConfig().HeartbeatTimeout != 4700e6 {
 		t.Errorf("%v, %+v", err, nodes[0].raft.ReloadableConfig())
 	}
 }

@@ -41,6 +41,7 @@ func nodeWithState(t *testing.T, dir, address string) {
 
 // Check says what a directory has, and finds damage in each of its files.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	sound, address := t.TempDir(), freeAddress(t)
 	nodeWithState(t, sound, address)
 	r, err := Check(CheckOptions{Dir: sound, Known: func(byte) bool { return true }})
@@ -130,6 +131,7 @@ func TestCheckFindsDamagedEntries(t *testing.T) {
 
 // One node of three is left. It becomes a cluster of its own, and the others, should they come back, are refused.
 func TestRecover(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	ids := []string{"a", "b", "c"}
@@ -143,9 +145,7 @@ func TestRecover(t *testing.T) {
 	}
 	until(t, "a leader", func() bool { return nodes[0].Turn() != 0 })
 	for i := 1; i < 3; i++ {
-		if err := nodes[0].Add(ids[i], addresses[i]); err != nil {
-			t.Fatal(err)
-		}
+		add(t, nodes[0], ids[i], addresses[i])
 	}
 	tables[0].decide("1", "k")
 	nodes[0].Kick()

@@ -8,6 +8,7 @@ import (
 
 // A new member that does not get the log has no vote, so the others go on without it.
 func TestNoVoteBeforeTheLog(t *testing.T) {
+	t.Parallel()
 	table := &list{states: map[string]string{}}
 	a, err := Open(realOptions(t, "a", table), Disk{Dir: filepath.Join(t.TempDir(), "a"), Address: freeAddress(t), Bootstrap: true})
 	if err != nil {
@@ -51,6 +52,7 @@ func TestNoVoteBeforeTheLog(t *testing.T) {
 
 // A node of the cluster that is no member is refused while the leader is heard.
 func TestStrangersAreRefused(t *testing.T) {
+	t.Parallel()
 	address := freeAddress(t)
 	a, err := Open(realOptions(t, "a", &list{states: map[string]string{}}), Disk{Dir: filepath.Join(t.TempDir(), "a"), Address: address, Bootstrap: true})
 	if err != nil {

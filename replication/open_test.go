@@ -31,6 +31,7 @@ func freeAddress(t *testing.T) string {
 	return ln.Addr().String()
 }
 
+// realOptions are those of a node on files and TCP. Its tests are parallel, since they mostly wait for elections.
 func realOptions(t *testing.T, id string, table Table) Options {
 	began := time.Now()
 	return Options{
@@ -38,14 +39,14 @@ func realOptions(t *testing.T, id string, table Table) Options {
 		Clock: Clock{Wall: func() int64 { return time.Now().UnixNano() }, Elapsed: func() int64 { return int64(time.Since(began)) }},
 		Fatal: func(err error) { t.Error(err) },
 		// A busy machine may hold up a test for longer than the defaults allow.
-		Heartbeat: time.Second, Election: time.Second, Lease: time.Second, stall: time.Minute,
+		Heartbeat: 4 * time.Second, Election: 4 * time.Second, Lease: 4 * time.Second, stall: time.Minute,
 	}
 }
 
 // until waits for something that other goroutines do.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 3000 {
+	for range 12_000 {
 		if done() {
 			return
 		}
@@ -54,8 +55,21 @@ func until(t *testing.T, what string, done func() bool) {
 	t.Fatalf("it does not come: %s", what)
 }
 
+// add adds a node, again if it cannot be reached in time.
+func add(t *testing.T, n *Node, id, address string) {
+	t.Helper()
+	until(t, id+" is added", func() bool {
+		err := n.Add(id, address)
+		if err != nil && !errors.Is(err, ErrUnreachable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+}
+
 // Three nodes with files and TCP: one begins, the others are added, all are started again.
 func TestNodesOnDisks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ids := []string{"a", "b", "c"}
 	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
@@ -98,9 +112,7 @@ func TestNodesOnDisks(t *testing.T) {
 	startOne(1, false)
 	startOne(2, false)
 	for i := 1; i < 3; i++ {
-		if err := nodes[0].Add(ids[i], addresses[i]); err != nil {
-			t.Fatal(err)
-		}
+		add(t, nodes[0], ids[i], addresses[i])
 	}
 	for i, n := range nodes { // each knows where clients reach the others, also who never leads
 		until(t, "the addresses for clients", func() bool {
@@ -260,6 +272,7 @@ func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
 
 // A state of the largest size is an entry by itself. It reaches the other node, and does not cost the leader its leadership.
 func TestLargestRecord(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t)}
 	var nodes []*Node
@@ -274,9 +287,7 @@ func TestLargestRecord(t *testing.T) {
 		nodes = append(nodes, n)
 	}
 	until(t, "a leader", func() bool { return nodes[0].Turn() != 0 })
-	if err := nodes[0].Add("b", addresses[1]); err != nil {
-		t.Fatal(err)
-	}
+	add(t, nodes[0], "b", addresses[1])
 	turn := nodes[0].Turn()
 	tables[0].decide("before", "a")
 	tables[0].decide(strings.Repeat("x", MaxRecord), "b")

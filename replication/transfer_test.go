@@ -125,6 +125,7 @@ func TestTransferThatIsNotFinished(t *testing.T) {
 
 // A node to which nothing can be transferred goes on deciding.
 func TestTransfersThatAreRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t)}
 	table := &list{states: map[string]string{}}
@@ -159,9 +160,7 @@ func TestTransfersThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Add("b", addresses[1]); err != nil {
-		t.Fatal(err)
-	}
+	add(t, a, "b", addresses[1])
 	if err := a.Remove("a"); !errors.Is(err, ErrSelf) {
 		t.Errorf("removing the leader: %v", err)
 	}
@@ -196,6 +195,7 @@ var errAny = errors.New("any error")
 
 // A member that comes back without its directory is refused until it is removed.
 func TestDirectoryThatIsLost(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	open := func(i int, id, sub string) *Node {
@@ -210,9 +210,7 @@ func TestDirectoryThatIsLost(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	until(t, "a leader", func() bool { return a.Turn() != 0 })
 	for i, id := range []string{"b", "c"} {
-		if err := a.Add(id, addresses[i+1]); err != nil {
-			t.Fatal(err)
-		}
+		add(t, a, id, addresses[i+1])
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -227,9 +225,7 @@ func TestDirectoryThatIsLost(t *testing.T) {
 	if err := a.Remove("b"); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Add("b", addresses[1]); err != nil {
-		t.Fatal(err)
-	}
+	add(t, a, "b", addresses[1])
 	if lost.parts.who.cluster() != a.parts.who.cluster() {
 		t.Errorf("it is of the cluster %q", lost.parts.who.cluster())
 	}
