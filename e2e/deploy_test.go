@@ -83,6 +83,7 @@ func on(args []string, pairs ...string) []string {
 
 // The nodes of the compose file, with the addresses of this machine for those of the containers, form a cluster.
 func TestComposeFile(t *testing.T) {
+	t.Parallel()
 	file := readYAML[composeFile](t, "../deploy/docker-compose.yml")[0]
 	names := []string{"n1", "n2", "n3"}
 	if len(file.Services) != len(names) || len(file.Volumes) != len(names) {

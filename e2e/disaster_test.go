@@ -7,6 +7,7 @@ import (
 
 // Two of three nodes are lost for good. The commands of docs/replication.md make the third a new cluster.
 func TestMajorityLost(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	limit := []string{"GCRA", "1/d", "BURST", "100"}
 	at := leader(t, nodes)

@@ -80,6 +80,7 @@ func (n *raftNode) refuses(t *testing.T, dir, want string) {
 
 // Nodes join through any member, come back with the same command line, and are refused where they are not who they say.
 func TestNodesJoin(t *testing.T) {
+	t.Parallel()
 	certs := t.TempDir()
 	nodeCerts(t, certs, "n1", "n2", "n3", "n4")
 	n1 := member(t, certs, "n1", "--raft-bootstrap", "yes", "--raft-join", "127.0.0.1:"+freePort(t)) // nobody is there

@@ -69,6 +69,7 @@ func hammer(addr, command string, stop <-chan struct{}) (all counts, lost int) {
 // Plain clients take through the nodes that do not lead, while the leader is killed. Their connections last, each
 // request gets one reply, and the nodes count exactly the grants, except for those with unknown outcomes.
 func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
 	const burst = 1_000_000
@@ -111,6 +112,7 @@ func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
 // Leases, and the places of QUEUE, outlive the leader: a holder renews and releases its lease, no place is given twice, and clients
 // that waited ask again.
 func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
 	others := slices.DeleteFunc(slices.Clone(nodes), func(n *raftNode) bool { return n == at })
@@ -168,6 +170,7 @@ func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
 
 // The nodes have certificates and a password: a client that comes over TLS, with the password, is served through a node that does not lead.
 func TestAnyNodeOverTLS(t *testing.T) {
+	t.Parallel()
 	certs := t.TempDir()
 	nodeCerts(t, certs, "n1", "n2")
 	first := member(t, certs, "n1", "--raft-bootstrap", "yes")

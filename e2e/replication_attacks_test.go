@@ -27,6 +27,7 @@ func helloOf(call byte, json string) []byte {
 
 // A connection to the Raft port that is not from a node of the cluster is closed, logged now and then, and counted. The nodes continue to decide, with the same leader.
 func TestAttacksOnTheRaftPort(t *testing.T) {
+	t.Parallel()
 	nodes := startClusterOf(t, 3, "60000") // so that nothing but an attack can change the leader
 	at := leader(t, nodes)
 	term, cluster := at.field(t, "raft_term"), at.field(t, "raft_cluster")

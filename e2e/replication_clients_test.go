@@ -54,6 +54,7 @@ func (c *clusterClient) loop(stop <-chan struct{}, take func() error) {
 
 // Clients that know clusters, of several libraries, find the next leader by themselves when one is killed.
 func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
 	var addrs []string
@@ -162,6 +163,7 @@ func (c *clusterClient) program(t *testing.T, stop <-chan struct{}, line []strin
 // redis-cli -c and redis-benchmark work through any node, before and after the leader is killed. redis-cli continues
 // after the failover.
 func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
+	t.Parallel()
 	cli, bench := need(t, "redis-cli"), need(t, "redis-benchmark")
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)

@@ -7,6 +7,7 @@ import (
 
 // The log of a cluster takes the place of a server's own log. The commands and directives about that log say so.
 func TestLogOfAClusterTakesThePlaceOfTheServers(t *testing.T) {
+	t.Parallel()
 	n := startCluster(t, 1)[0]
 	const byRaft = "with raft-addr"
 	for _, c := range []struct{ command, want string }{

@@ -55,6 +55,7 @@ func takesOverHTTP(t *testing.T, url, body string, stop <-chan struct{}) (all co
 // Callers over HTTP take through the nodes that do not lead, while the leader is killed. Each gets an answer, and the
 // nodes count exactly the grants, except for those with unknown outcomes.
 func TestHTTPDecisionsSeeTheLeaderKilled(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3, "--http-decisions", "yes")
 	at := leader(t, nodes)
 	const burst = 1_000_000

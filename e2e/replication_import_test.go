@@ -31,6 +31,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 
 // From one server to three nodes and back to one: nothing that was used is given back on the way.
 func TestOneServerToThreeAndBack(t *testing.T) {
+	t.Parallel()
 	limit := strings.Fields("GCRA 1/h BURST 1000")
 	used := func(p *proc, key string) string {
 		n := &raftNode{proc: p}
@@ -119,6 +120,7 @@ func TestOneServerToThreeAndBack(t *testing.T) {
 
 // After a crash between the import and the end of the old state, the next start continues and imports nothing again.
 func TestImportThatWasCutShort(t *testing.T) {
+	t.Parallel()
 	alone := start(t, "--appendfsync", "always")
 	one := &raftNode{proc: alone}
 	one.ask(t, "RL.TAKE", "key", "GCRA", "1/h", "BURST", "1000")

@@ -13,6 +13,7 @@ import (
 
 // A follower that holds more than its maxmemory drops nothing and says so, and the leader keeps to the smallest maxmemory.
 func TestFollowerOverItsMaxmemory(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
 	conn, err := net.Dial("tcp", at.Addr)

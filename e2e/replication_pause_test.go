@@ -16,6 +16,7 @@ import (
 // The leader is stopped in the middle of its work, requests wait for it, and another node leads and grants the whole quota. When the
 // first one continues, its table still has quota to give, but it must not send a grant.
 func TestPausedLeaderAnswersNothingOld(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	const burst = 100
 	limit := fmt.Sprintf("GCRA 1/d BURST %d", burst)

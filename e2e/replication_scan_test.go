@@ -46,6 +46,7 @@ func (w *walker) step(t *testing.T) (done bool) {
 // Clients scan all keys, and the leader is killed when they have seen some. Either they are told to begin again, or they see all
 // keys: a key is never missed in silence.
 func TestScansOverAFailover(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
 	ctx := context.Background()

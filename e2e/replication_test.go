@@ -179,6 +179,7 @@ func takes(addr, command string) (granted, unknown int) {
 // Clients take from the leader of three nodes, which is killed. The other nodes count exactly what was
 // granted, except for requests in flight.
 func TestKilledLeaderLosesNoCount(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	const burst = 1_000_000
 	limit := []string{"GCRA", "1/h", "BURST", fmt.Sprint(burst)}
@@ -234,6 +235,7 @@ func usedOf(t *testing.T, n *raftNode, limit []string, burst int) int {
 
 // A node that can make no decision says so; a node that does not lead names the leader.
 func TestNodesThatDoNotLead(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3, "--raft-redirect", "moved")
 	at := leader(t, nodes)
 	for _, n := range nodes {
@@ -295,6 +297,7 @@ func TestClusterRefusesToStart(t *testing.T) {
 
 // What the nodes say of themselves, with a leader and without one.
 func TestNodesSayWhatTheyAre(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	at := leader(t, nodes)
 	var other *raftNode

@@ -8,6 +8,7 @@ import (
 // Nodes of a version with another format of entries replace the old ones, one by one. The new format begins when all have it, and
 // not before the leader changes.
 func TestUpgradeBetweenFormats(t *testing.T) {
+	t.Parallel()
 	next := nextBinary(t)
 	nodes := startCluster(t, 3)
 	taken := 0

@@ -14,6 +14,7 @@ import (
 // Collections and strings that change in parts, by commands, EXEC and scripts, are the same on all nodes: after one was away while a snapshot
 // was made, and after the leader was killed. What was answered is there.
 func TestValuesInACluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	want := 0 // changes that were answered
 	change := func(n *raftNode, times int) {

@@ -267,6 +267,7 @@ func TestRulesByCommandSurviveAKill(t *testing.T) {
 // TestRulesInACluster sets rules by command, waits under them, kills the leader, and finds the rules and their callers at the next one,
 // also through a node that does not lead, and after all nodes have been restarted.
 func TestRulesInACluster(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	first := leader(t, nodes)
 	long := strings.Repeat("u", 4000)

@@ -72,7 +72,7 @@ func TestIdleIsCut(t *testing.T) {
 }
 
 func TestMalformedRequests(t *testing.T) {
-	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, defaultBounds())
+	s := start(t, Options{Addrs: []string{"127.0.0.1:0"}}, patient())
 	huge := strings.Repeat("a", 64<<10)
 	for _, c := range []struct{ name, text, want string }{
 		{"huge header", "GET /livez HTTP/1.1\r\nHost: a\r\nX: " + huge + "\r\n\r\n", "HTTP/1.1 431 "},
