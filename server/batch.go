@@ -49,6 +49,9 @@ func (s *session) Closed(reason error) {
 }
 
 func (s *session) begin() {
+	if s.srv.durable.turns() {
+		s.pub.batches.Add(1) // before the flags are read: see Settle
+	}
 	s.early = s.srv.special.Load() & (specialLoading | specialFollowing) // must be read before the clock
 	if s.state == running {
 		s.beginTurn()
@@ -216,6 +219,9 @@ func (s *session) protocolError(err error) {
 // may leave the state inconsistent, so it ends the process.
 func (s *session) contain() {
 	r := recover()
+	if s.pub.batches.Load()%2 == 1 {
+		s.pub.batches.Add(1)
+	}
 	if r == nil {
 		return
 	}

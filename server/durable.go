@@ -57,9 +57,12 @@ type durable struct {
 	syncs     syncs // WAITAOF
 }
 
+// turns reports whether the server decides in turns: whether it is a node of a cluster.
+func (d *durable) turns() bool { return d.Durability != nil && d.Turn != nil }
+
 // turn returns the node's turn, before anything is decided, and specialFollowing if it has none.
 func (d *durable) turn() (turn uint64, special uint32) {
-	if d.Durability == nil || d.Turn == nil {
+	if !d.turns() {
 		return 0, 0
 	}
 	if turn = d.Turn(); turn == 0 {

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"maps"
+	"time"
+
 	"limitdb/engine"
 	"limitdb/server/cluster"
 	"limitdb/server/spec"
@@ -37,6 +40,30 @@ func (srv *Server) Lead(e *engine.Engine) {
 // clients which node serves them. Commands admitted before still reach the engine, which the
 // caller closes.
 func (srv *Server) Follow() { srv.setSpecial(specialFollowing, true) }
+
+const (
+	// settleTime is the longest time that Settle waits, and settleLook the time between two looks.
+	settleTime = time.Second
+	settleLook = time.Millisecond
+)
+
+// Settle returns when the sessions have ended the batches that they ran when it was called, or after settleTime. After Follow and Settle,
+// no session decides anything that is not yet in the engine, and all their replies that reveal it wait for its outcome.
+func (srv *Server) Settle() {
+	busy := map[*session]int64{}
+	srv.clients.each(func(s *session) {
+		if n := s.pub.batches.Load(); n%2 == 1 {
+			busy[s] = n
+		}
+	})
+	for range settleTime / settleLook {
+		maps.DeleteFunc(busy, func(s *session, n int64) bool { return s.pub.batches.Load() != n })
+		if len(busy) == 0 {
+			return
+		}
+		time.Sleep(settleLook)
+	}
+}
 
 // held returns the engine that holds the server's states, also while another node leads.
 func (srv *Server) held() *engine.Engine {

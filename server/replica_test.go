@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"limitdb/engine"
 	"limitdb/internal/stats"
@@ -203,4 +205,46 @@ func TestFlushOfANode(t *testing.T) {
 	if n := ts.engine.Stats().Keys; n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
+}
+
+// A node that hands over waits for the batches that its sessions are running: else their replies would have no outcome.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, p := newNode(t)
+		p.holds.Store(false)
+		c := ts.client()
+		during := int64(0)
+		ts.Server.durable.Turn = func() uint64 {
+			during = c.s.pub.batches.Load()
+			return p.turn
+		}
+		c.raw("RL.TAKE a GCRA 1/m\r\n")
+		if after := c.s.pub.batches.Load(); during%2 != 1 || after != during+1 {
+			t.Errorf("%d during a batch, %d after it", during, after)
+		}
+		settle := func() chan struct{} {
+			done := make(chan struct{})
+			go func() {
+				ts.Settle()
+				close(done)
+			}()
+			synctest.Wait()
+			return done
+		}
+		<-settle()
+		c.s.pub.batches.Add(1)
+		done := settle()
+		select {
+		case <-done:
+			t.Error("it does not wait for a batch")
+		default:
+		}
+		c.s.pub.batches.Add(2) // it has ended, and the next one runs
+		<-done
+		began := time.Now()
+		<-settle()
+		if took := time.Since(began); took != settleTime {
+			t.Errorf("it waits %v for a batch that does not end", took)
+		}
+	})
 }

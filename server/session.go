@@ -79,6 +79,7 @@ type public struct {
 	lastCmd                  atomic.Pointer[command]
 	lastActive               atomic.Int64 // ns of Unix time
 	partialSince             atomic.Int64 // ns; 0: no command has begun
+	batches                  atomic.Int64 // that have begun and ended; odd during one. Counted on a node of a cluster only
 	buffered                 atomic.Int64 // bytes of query held
 	queryMemory              atomic.Int64 // of the buffer that holds them
 	argMemory                atomic.Int64 // of the command that a pause holds back

@@ -180,8 +180,11 @@ func (r *replica) Lead(ahead int64, parts bool, gate *journal.Gate, dirtied func
 	r.p.server.Lead(e)
 }
 
-// Pause has the server refuse commands about keys.
-func (r *replica) Pause() { r.p.server.Follow() }
+// Pause has the server refuse commands about keys, and waits for those that are being decided.
+func (r *replica) Pause() {
+	r.p.server.Follow()
+	r.p.server.Settle()
+}
 
 // Follow takes the table back from the server and closes it.
 func (r *replica) Follow() {
