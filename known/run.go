@@ -16,8 +16,9 @@ type Store interface {
 	// body is valid until the key is written.
 	Get(key []byte) (Value, bool)
 	// Put makes a key hold a value, which is valid during the call. A nil body removes
-	// the key.
-	Put(key []byte, v *Value)
+	// the key. Splices change the body that the key holds into the new one; without
+	// any, the value replaces what the key holds.
+	Put(key []byte, v *Value, splices []value.Splice)
 }
 
 // Value is what a key holds.
@@ -25,9 +26,6 @@ type Value struct {
 	Type    value.Type
 	Expires int64 // ms of Unix time; 0: never
 	Body    []byte
-	// Splices change the body that the key holds into that of the value to put. Nil: the
-	// value replaces what the key holds.
-	Splices []value.Splice
 }
 
 // exists reports whether the key exists.
@@ -141,7 +139,7 @@ func (r *Run) ttl(v *Value) int64 {
 // put makes a key hold a value until expires, in ms of Unix time; 0 is for ever.
 func (r *Run) put(key []byte, t value.Type, body []byte, expires int64) {
 	r.value = Value{Type: t, Expires: expires, Body: body}
-	r.Store.Put(key, &r.value)
+	r.Store.Put(key, &r.value, nil)
 }
 
 // collection is a list or a hash that was opened on what its key holds.
@@ -152,8 +150,8 @@ type collection interface {
 
 // keep puts the changed collection at the first key.
 func (r *Run) keep(t value.Type, c collection, expires int64) {
-	r.value = Value{Type: t, Expires: expires, Body: c.Body(), Splices: c.Splices()}
-	r.Store.Put(r.Keys[0], &r.value)
+	r.value = Value{Type: t, Expires: expires, Body: c.Body()}
+	r.Store.Put(r.Keys[0], &r.value, c.Splices())
 }
 
 // setCounter makes a key hold an integer.

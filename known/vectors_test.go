@@ -105,7 +105,7 @@ type keys map[string]known.Value
 
 func (m keys) Get(key []byte) (known.Value, bool) { return m[string(key)], true }
 
-func (m keys) Put(key []byte, v *known.Value) {
+func (m keys) Put(key []byte, v *known.Value, _ []value.Splice) {
 	if v.Body == nil {
 		delete(m, string(key))
 		return
@@ -132,7 +132,7 @@ func (m keys) set(h held) {
 		}
 		v.Type, v.Body = value.Hash, hash.Body()
 	}
-	m.Put([]byte(h.Key), &v)
+	m.Put([]byte(h.Key), &v, nil)
 }
 
 // get returns what a key holds, as a vector says it.

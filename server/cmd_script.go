@@ -43,21 +43,24 @@ func scriptRows() []row {
 	}
 }
 
-// checkEval returns the error for wrong numbers of keys, or "".
-func (c *call) checkEval() string {
-	switch n, ok := resp.ParseInt(c.Args[2]); {
+// scriptKeys returns the keys and the arguments of a script. It returns the text of the error for a wrong number of keys, or "".
+func (c *call) scriptKeys() (keys, argv [][]byte, text string) {
+	n, ok := resp.ParseInt(c.Args[2])
+	rest := c.Args[3:]
+	switch {
 	case !ok:
-		return spec.ErrNotInt
-	case n > int64(len(c.Args)-3):
-		return "ERR Number of keys can't be greater than number of args"
+		return nil, nil, spec.ErrNotInt
+	case n > int64(len(rest)):
+		return nil, nil, "ERR Number of keys can't be greater than number of args"
 	case n < 0:
-		return "ERR Number of keys can't be negative"
+		return nil, nil, "ERR Number of keys can't be negative"
 	}
-	return ""
+	return rest[:n:n], rest[n:], ""
 }
 
 func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
-	if text := c.checkEval(); text != "" {
+	keys, argv, text := c.scriptKeys()
+	if text != "" {
 		c.Fail(text)
 		return
 	}
@@ -73,7 +76,6 @@ func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 			return
 		}
 	} else {
-		var text string
 		if s, text = c.compile(c.Args[1]); text != "" {
 			c.Fail(text)
 			return
@@ -83,7 +85,7 @@ func (c *call) evalIn(t *handler.Txn, bySHA, readOnly bool) {
 		c.Fail(errUnknownScript)
 		return
 	}
-	c.eval(t, s, readOnly)
+	c.eval(t, s, keys, argv, readOnly)
 }
 
 const errUnknownScript = "ERR the directive scripts allows only the scripts of known limiters (known), and this is not one; RL.TAKE key GCRA 100/m decides in one atomic step"

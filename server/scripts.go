@@ -9,6 +9,7 @@ import (
 	"limitdb/server/scripts"
 	"limitdb/server/spec"
 	"limitdb/server/values"
+	"limitdb/value"
 )
 
 // Scripts. A script runs in one transaction of the engine, with the handlers that clients'
@@ -89,9 +90,7 @@ func (h *host) Log(level int, message string) {
 }
 
 // eval runs a script in a transaction and replies.
-func (c *call) eval(t *handler.Txn, s *scripts.Script, readOnly bool) {
-	n, _ := resp.ParseInt(c.Args[2])
-	keys, argv := c.Args[3:3+n], c.Args[3+n:]
+func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, readOnly bool) {
 	if s.Known != nil && !readOnly && c.native(s.Known, keys, argv) {
 		return
 	}
@@ -145,16 +144,16 @@ type scriptStore call
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
 	it := c.Item(&c.txn, key)
-	c.Worked(int64(len(it.Body)) / scriptBytes)
+	c.Worked(int64(len(it.Body) / scriptBytes))
 	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.txn.Err == nil
 }
 
 // Put makes a key hold a value.
-func (s *scriptStore) Put(key []byte, v *known.Value) {
+func (s *scriptStore) Put(key []byte, v *known.Value, splices []value.Splice) {
 	c := (*call)(s)
 	it := values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body}
-	if v.Splices != nil {
-		c.Change(&c.txn, key, &it, v.Splices)
+	if splices != nil {
+		c.Change(&c.txn, key, &it, splices)
 		return
 	}
 	c.Call.Put(&c.txn, key, &it)
