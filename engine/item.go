@@ -17,6 +17,7 @@ type item struct {
 
 	expired bool // its record has expired; commit drops it
 	written bool
+	touched bool // those who watch it are to see a change
 	mark    table.Mark
 
 	// changed is set if splices make the state in buf, which has the revision, from the one in
@@ -56,7 +57,7 @@ func (it *item) is(e *Engine, h uint64, key []byte) {
 func (it *item) look(now int64) {
 	it.Table.Find(&it.Spot)
 	it.limit, it.allowed, it.denied, it.peeked, it.refunded, it.other = nil, 0, 0, 0, 0, false
-	it.expired = false
+	it.expired, it.touched = false, false
 	if it.revert(); it.kind != 0 && table.Expires(it.kind, it.State) <= now {
 		it.expired, it.kind, it.State = true, 0, nil
 	}
@@ -100,8 +101,11 @@ func (it *item) take(now int64, state []byte) (next []byte, err error) {
 	return limit.Take(&l, state, now, it.cost, state[:0], &d)
 }
 
-// count counts the decisions on a key.
-func (it *item) count(now int64) {
+// conclude counts the decisions on a key once it is stored, and shows a touch.
+func (it *item) conclude(now int64) {
+	if it.touched && it.s.watched != nil {
+		it.s.touch(&it.Spot)
+	}
 	for range it.allowed {
 		if it.s.count(&limit.Decision{}) {
 			it.s.follow(now, it.Hash, it.Key)

@@ -36,7 +36,7 @@ func (t *Txn) commit() (at int, err error) {
 		}
 	}
 	for i := range t.items {
-		t.items[i].count(t.now)
+		t.items[i].conclude(t.now)
 	}
 	return -1, nil
 }
@@ -53,7 +53,7 @@ func (t *Txn) commitOne(it *item) error {
 			return err
 		}
 	}
-	it.count(t.now)
+	it.conclude(t.now)
 	return nil
 }
 

@@ -26,6 +26,15 @@ func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
 	return t.write(it, table.Unknown(kind), state)
 }
 
+// Touch has those who watch key see a change, which leaves its state as it is.
+func (t *Txn) Touch(key []byte) error {
+	it, err := t.item(key)
+	if err == nil {
+		it.touched = true
+	}
+	return err
+}
+
 // Delete removes key and reports whether it was there.
 func (t *Txn) Delete(key []byte) (was bool, err error) {
 	it, err := t.item(key)

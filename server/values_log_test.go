@@ -96,6 +96,12 @@ func TestChangesOfLongValuesAreSmall(t *testing.T) {
 			t.Errorf("%s: %d bytes for a change of a few", command, n)
 		}
 	}
+	for _, command := range []string{"LTRIM list 0 -1", "HSET hash field:60 0123456789", "ZADD zset 8 member:8"} {
+		c.do(strings.Fields(command)...)
+		if n := log.drain(); n > 0 {
+			t.Errorf("%s, which changes nothing: %d bytes", command, n)
+		}
+	}
 	log.check()
 }
 

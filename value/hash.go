@@ -20,7 +20,7 @@ func (h *HashOf) find(field []byte) (value []byte, at, middle, end int, ok bool)
 		var name []byte
 		name, middle = h.text(at)
 		value, end = h.text(middle)
-		if bytes.Equal(name, field) {
+		if same(name, field) {
 			return value, at, middle, end, true
 		}
 		at = end
@@ -40,11 +40,11 @@ func (h *HashOf) Set(field, value []byte) (added bool) {
 	h.begin()
 	if old, _, middle, end, ok := h.find(field); ok {
 		if !bytes.Equal(old, value) {
-			h.splice(middle, end-middle, prefix(len(value)), value)
+			h.splice(middle, end-middle, appendText(h.room(), value))
 		}
 		return false
 	}
-	h.splice(len(h.b), 0, prefix(len(field)), field, prefix(len(value)), value)
+	h.splice(len(h.b), 0, appendText(appendText(h.room(), field), value))
 	h.setLen(h.Len() + 1)
 	return true
 }
@@ -53,7 +53,7 @@ func (h *HashOf) Set(field, value []byte) (added bool) {
 func (h *HashOf) Remove(field []byte) bool {
 	_, at, _, end, ok := h.find(field)
 	if ok {
-		h.splice(at, end-at)
+		h.splice(at, end-at, nil)
 		h.setLen(h.Len() - 1)
 	}
 	return ok
@@ -81,7 +81,7 @@ func (s *SetOf) find(member []byte) (at, end int, ok bool) {
 	for n := s.Len(); n > 0; n-- {
 		var text []byte
 		text, end = s.text(at)
-		if bytes.Equal(text, member) {
+		if same(text, member) {
 			return at, end, true
 		}
 		at = end
@@ -101,7 +101,7 @@ func (s *SetOf) Add(member []byte) bool {
 		return false
 	}
 	s.begin()
-	s.splice(len(s.b), 0, prefix(len(member)), member)
+	s.splice(len(s.b), 0, appendText(s.room(), member))
 	s.setLen(s.Len() + 1)
 	return true
 }
@@ -110,7 +110,7 @@ func (s *SetOf) Add(member []byte) bool {
 func (s *SetOf) Remove(member []byte) bool {
 	at, end, ok := s.find(member)
 	if ok {
-		s.splice(at, end-at)
+		s.splice(at, end-at, nil)
 		s.setLen(s.Len() - 1)
 	}
 	return ok

@@ -20,7 +20,7 @@ func (e *edit) Len() int {
 // begin returns where the first element is. It makes the head of an empty body.
 func (e *edit) begin() int {
 	if len(e.b) == 0 {
-		e.splice(0, 0, make([]byte, headSize))
+		e.splice(0, 0, append(e.room(), 0, 0, 0, 0))
 	}
 	return headSize
 }
@@ -28,15 +28,24 @@ func (e *edit) begin() int {
 // setLen changes the number of elements.
 func (e *edit) setLen(n int) {
 	if n != e.Len() {
-		var b [headSize]byte
-		binary.LittleEndian.PutUint32(b[:], uint32(n))
-		e.splice(0, headSize, b[:])
+		e.splice(0, headSize, binary.LittleEndian.AppendUint32(e.room(), uint32(n)))
 	}
 }
 
 // text returns the text that begins at an offset, and the offset behind it.
 // A body that is damaged has no text there: it ends.
 func (e *edit) text(at int) (text []byte, next int) {
+	if at < len(e.b) && e.b[at] < 1<<7 { // a length of one byte, as nearly always
+		from := at + 1
+		if next = from + int(e.b[at]); next <= len(e.b) {
+			return e.b[from:next:next], next
+		}
+	}
+	return e.longText(at)
+}
+
+// longText is text for a text of any length.
+func (e *edit) longText(at int) (text []byte, next int) {
 	if at >= len(e.b) {
 		return nil, len(e.b)
 	}
@@ -48,8 +57,16 @@ func (e *edit) text(at int) (text []byte, next int) {
 	return e.b[at+size : next : next], next
 }
 
-// prefix returns what goes before a text of n bytes.
-func prefix(n int) []byte { return binary.AppendUvarint(nil, uint64(n)) }
+// appendText appends a text behind its length.
+func appendText(dst, text []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// same reports whether a and b are equal. Most texts of a collection differ in their last byte.
+func same(a, b []byte) bool {
+	n := len(a)
+	return n == len(b) && (n == 0 || a[n-1] == b[n-1] && string(a) == string(b))
+}
 
 // bounds turns two indexes as LRANGE and ZRANGE take them, negative ones counted
 // from the end, into a range of a collection of n elements. It is empty if from is

@@ -11,14 +11,14 @@ func OpenList(body []byte) *ListOf { return &ListOf{edit{b: body}} }
 // PushLeft adds an element on the left.
 func (l *ListOf) PushLeft(text []byte) {
 	at := l.begin()
-	l.splice(at, 0, prefix(len(text)), text)
+	l.splice(at, 0, appendText(l.room(), text))
 	l.setLen(l.Len() + 1)
 }
 
 // PushRight adds an element on the right.
 func (l *ListOf) PushRight(text []byte) {
 	l.begin()
-	l.splice(len(l.b), 0, prefix(len(text)), text)
+	l.splice(len(l.b), 0, appendText(l.room(), text))
 	l.setLen(l.Len() + 1)
 }
 
@@ -67,11 +67,12 @@ func (l *ListOf) Trim(start, stop int64) {
 		return
 	}
 	begin := l.skip(headSize, from)
-	if end := l.skip(begin, to-from); end < len(l.b) {
-		l.splice(end, len(l.b)-end)
+	if to < n {
+		end := l.skip(begin, to-from)
+		l.splice(end, len(l.b)-end, nil)
 	}
 	if begin > headSize {
-		l.splice(headSize, begin-headSize)
+		l.splice(headSize, begin-headSize, nil)
 	}
 	l.setLen(to - from)
 }
@@ -79,7 +80,7 @@ func (l *ListOf) Trim(start, stop int64) {
 // clear removes all elements.
 func (l *ListOf) clear() {
 	if l.Len() > 0 {
-		l.splice(0, len(l.b))
+		l.splice(0, len(l.b), nil)
 	}
 }
 
@@ -90,7 +91,7 @@ func (l *ListOf) PopLeft() ([]byte, bool) {
 	}
 	text, next := l.text(headSize)
 	text = bytes.Clone(text)
-	l.splice(headSize, next-headSize)
+	l.splice(headSize, next-headSize, nil)
 	l.setLen(l.Len() - 1)
 	return text, true
 }
@@ -104,7 +105,7 @@ func (l *ListOf) PopRight() ([]byte, bool) {
 	at := l.skip(headSize, n-1)
 	text, _ := l.text(at)
 	text = bytes.Clone(text)
-	l.splice(at, len(l.b)-at)
+	l.splice(at, len(l.b)-at, nil)
 	l.setLen(n - 1)
 	return text, true
 }

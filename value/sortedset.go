@@ -25,61 +25,79 @@ func (z *SortedSetOf) element(at int) (score float64, member []byte, next int) {
 	return score, member, next
 }
 
-func (z *SortedSetOf) find(member []byte) (score float64, at, end int, ok bool) {
-	at = headSize
+// A Place is where a member is in a sorted set, until the set changes.
+type Place struct {
+	There   bool
+	Score   float64
+	at, end int // offsets of the element; without one, at is that of the last one in the set
+}
+
+// Find returns where a member is.
+func (z *SortedSetOf) Find(member []byte) (p Place) {
+	next := headSize
 	for n := z.Len(); n > 0; n-- {
-		x, m, next := z.element(at)
-		if bytes.Equal(m, member) {
-			return x, at, next, true
+		p.at = next
+		var m []byte
+		if m, next = z.text(p.at + scoreSize); same(m, member) {
+			p.Score, _, p.end = z.element(p.at)
+			p.There = true
+			return p
 		}
-		at = next
 	}
-	return 0, 0, 0, false
+	return p
 }
 
 // Score returns the score of a member, and false if there is none.
 func (z *SortedSetOf) Score(member []byte) (float64, bool) {
-	score, _, _, ok := z.find(member)
-	return score, ok
+	p := z.Find(member)
+	return p.Score, p.There
 }
 
 // Set gives a member a score, which is not NaN, and reports whether the member is
 // new. A score of -0 is kept as 0, as Redis does in small sets.
 func (z *SortedSetOf) Set(member []byte, score float64) (added bool) {
+	p := z.Find(member)
+	z.SetAt(&p, member, score)
+	return !p.There
+}
+
+// SetAt is Set for a member whose place is known.
+func (z *SortedSetOf) SetAt(p *Place, member []byte, score float64) {
 	score += 0 // -0 + 0 is 0
-	old, at, end, there := z.find(member)
-	if there {
-		if old == score {
-			return false
+	if p.There {
+		if p.Score == score {
+			return
 		}
-		z.splice(at, end-at)
+		z.splice(p.at, p.end-p.at, nil)
 	}
-	z.begin()
-	to := headSize
-	for to < len(z.b) {
-		x, m, next := z.element(to)
-		if x > score || x == score && bytes.Compare(m, member) > 0 {
-			break
-		}
-		to = next
+	to := z.begin()
+	if !p.There && p.at > 0 && z.isBefore(p.at, member, score) {
+		to = len(z.b) // a log grows at its end
 	}
-	var b [scoreSize]byte
-	binary.LittleEndian.PutUint64(b[:], math.Float64bits(score))
-	z.splice(to, 0, b[:], prefix(len(member)), member)
-	if !there {
+	for to < len(z.b) && z.isBefore(to, member, score) {
+		_, _, to = z.element(to)
+	}
+	ins := binary.LittleEndian.AppendUint64(z.room(), math.Float64bits(score))
+	z.splice(to, 0, appendText(ins, member))
+	if !p.There {
 		z.setLen(z.Len() + 1)
 	}
-	return !there
+}
+
+// isBefore reports whether the element at an offset comes before a member with a score.
+func (z *SortedSetOf) isBefore(at int, member []byte, score float64) bool {
+	x, m, _ := z.element(at)
+	return x < score || x == score && bytes.Compare(m, member) <= 0
 }
 
 // Remove removes a member, and reports whether it was there.
 func (z *SortedSetOf) Remove(member []byte) bool {
-	_, at, end, ok := z.find(member)
-	if ok {
-		z.splice(at, end-at)
+	p := z.Find(member)
+	if p.There {
+		z.splice(p.at, p.end-p.at, nil)
 		z.setLen(z.Len() - 1)
 	}
-	return ok
+	return p.There
 }
 
 // Span is a run of elements.
@@ -170,7 +188,7 @@ func (z *SortedSetOf) EachBack(s Span, fn func(member []byte, score float64) boo
 // RemoveSpan removes the elements of a span, which is of the set as it is.
 func (z *SortedSetOf) RemoveSpan(s Span) {
 	if s.Count > 0 {
-		z.splice(s.from, s.to-s.from)
+		z.splice(s.from, s.to-s.from, nil)
 		z.setLen(z.Len() - s.Count)
 	}
 }
@@ -180,7 +198,7 @@ func (z *SortedSetOf) Rank(member []byte) int {
 	at := headSize
 	for rank := range z.Len() {
 		_, m, next := z.element(at)
-		if bytes.Equal(m, member) {
+		if same(m, member) {
 			return rank
 		}
 		at = next

@@ -76,12 +76,10 @@ type edit struct {
 	splices []Splice
 	err     error
 
-	few [3]Splice // room for the splices of most changes
-	ins []byte    // room for what they insert
+	few   [3]Splice // room for the splices of most changes
+	ins   []byte    // empty, with the room that is left for what they insert
+	space [48]byte  // that room, for most changes
 }
-
-// insRoom is room, in bytes, for what most changes insert.
-const insRoom = 48
 
 // Body returns the body after all changes; nil if the collection is empty.
 func (e *edit) Body() []byte {
@@ -101,24 +99,25 @@ func (e *edit) Changed() bool { return len(e.splices) > 0 }
 // Err returns ErrTooLarge if a change did not fit. The body is then of no use.
 func (e *edit) Err() error { return e.err }
 
-// splice replaces bytes of the body.
-func (e *edit) splice(at, del int, ins ...[]byte) {
-	n := 0
-	for _, part := range ins {
-		n += len(part)
+// room returns an empty slice to append to what the next splice inserts.
+func (e *edit) room() []byte {
+	if e.ins == nil {
+		e.ins = e.space[:0]
 	}
+	return e.ins
+}
+
+// splice replaces bytes of the body. ins is nil, or was appended to room.
+func (e *edit) splice(at, del int, ins []byte) {
+	n := len(ins)
 	if e.err != nil || len(e.b)+n-del > MaxCollection && n > del {
 		e.err = ErrTooLarge
 		return
 	}
-	if cap(e.ins)-len(e.ins) < n {
-		e.ins = make([]byte, 0, max(n, insRoom))
+	if n > 0 {
+		e.ins = ins[n:]
 	}
-	from := len(e.ins)
-	for _, part := range ins {
-		e.ins = append(e.ins, part...)
-	}
-	s := Splice{At: at, Del: del, Ins: e.ins[from:len(e.ins):len(e.ins)]}
+	s := Splice{At: at, Del: del, Ins: ins[:n:n]}
 	if !e.own {
 		b := make([]byte, len(e.b), len(e.b)+max(n-del, 0)+64)
 		copy(b, e.b)

@@ -65,6 +65,9 @@ func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) {
 	_ = t.Note(t.Txn.Change(key, kind, state, splices))
 }
 
+// Touch is a change of a key that leaves it as it is.
+func (t *Txn) Touch(key []byte) { _ = t.Note(t.Txn.Touch(key)) }
+
 // Remove removes a key, and reports whether it was there.
 func (t *Txn) Remove(key []byte) bool {
 	was, err := t.Delete(key)

@@ -200,7 +200,8 @@ func (c *Call) hIncrBy(t *Txn) {
 		c.FailState(errSumOverflow)
 		return
 	}
-	h.Set(c.Args[2], strconv.AppendInt(nil, n, 10))
+	var digits [20]byte
+	h.Set(c.Args[2], strconv.AppendInt(digits[:0], n, 10))
 	if c.putCollection(t, &it, value.Hash, h) {
 		c.Int(n)
 	}

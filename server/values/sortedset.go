@@ -60,8 +60,11 @@ func (c *Call) putCollection(t *Txn, it *Item, typ value.Type, e collection) boo
 		c.Fail(errCollectionTooLarge)
 		return false
 	}
-	if e.Changed() || c.Command.Flags&spec.Touches != 0 && it.Exists() {
+	switch {
+	case e.Changed():
 		c.Change(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()}, e.Splices())
+	case c.Command.Flags&spec.Touches != 0 && it.Exists():
+		t.Touch(c.Args[1])
 	}
 	return true
 }
@@ -185,24 +188,24 @@ func (c *Call) zAddWith(t *Txn, o zAddOption) {
 
 // apply adds a member with a score as the options say. A score that is NaN has changed nothing.
 func (o zAddOption) apply(z *value.SortedSetOf, member []byte, x float64) (score float64, added, updated, nop bool) {
-	old, there := z.Score(member)
+	p := z.Find(member)
 	switch {
-	case there && o&zAddNX != 0, !there && o&zAddXX != 0:
+	case p.There && o&zAddNX != 0, !p.There && o&zAddXX != 0:
 		return x, false, false, true
-	case !there:
-		z.Set(member, x)
+	case !p.There:
+		z.SetAt(&p, member, x)
 		return x, true, false, false
 	}
 	if o&zAddIncr != 0 {
-		if x += old; math.IsNaN(x) {
+		if x += p.Score; math.IsNaN(x) {
 			return x, false, false, true
 		}
 	}
-	if o&zAddLT != 0 && x >= old || o&zAddGT != 0 && x <= old {
+	if o&zAddLT != 0 && x >= p.Score || o&zAddGT != 0 && x <= p.Score {
 		return x, false, false, true
 	}
-	z.Set(member, x)
-	return x, false, x != old, false
+	z.SetAt(&p, member, x)
+	return x, false, x != p.Score, false
 }
 
 func (c *Call) zRem(t *Txn) {
