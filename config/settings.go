@@ -207,9 +207,9 @@ func declareReplication(r *Registry, s *Settings) {
 	s.RaftTLSCACertFile = g.text("raft-tls-ca-cert-file", "", fixed,
 		"The authorities that sign the certificates of all nodes, in PEM; SIGHUP reloads it.")
 	s.RaftHeartbeat = g.milliseconds("raft-heartbeat-timeout", "500", 50, 60_000, mutable,
-		"After how many milliseconds without the leader a node asks the others to vote for it; at random, up to twice as many. Set the same on all nodes. It cannot be set below the lease timeout with which the node has started.")
+		"After how many milliseconds without the leader a node asks the others to vote for it: a random time, from this to twice as long. Set the same on all nodes. It cannot be set below the lease timeout with which the node has started.")
 	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, 60_000, mutable,
-		"How many milliseconds a node waits for votes before it asks again; at random, up to twice as many. At least raft-heartbeat-timeout.")
+		"How many milliseconds a node waits for votes before it asks again: a random time, from this to twice as long. At least raft-heartbeat-timeout.")
 	s.RaftLease = g.milliseconds("raft-lease-timeout", "0", 0, 60_000, fixed,
 		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout. 0: the value of raft-heartbeat-timeout at the start.")
 	s.RaftRedirect = g.enum("raft-redirect", "forward", []string{"forward", "moved"}, mutable,
