@@ -3,6 +3,7 @@ package replication
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -27,7 +28,23 @@ type partsTable struct {
 	leads   atomic.Bool
 	ahead   atomic.Int64
 	elapsed func() int64
-	changes *atomic.Int64 // records of this kind that were applied, on all nodes
+	changes *partsChanges
+}
+
+// partsChanges counts the changes in part that were applied on all nodes: of values, of LOGs and of leases.
+type partsChanges struct{ values, logs, leases atomic.Int64 }
+
+func (c *partsChanges) count(r *journal.Record) {
+	kind, _ := limit.Kind(r.Kind).Restored(nil)
+	switch {
+	case r.Op != journal.Change:
+	case kind == limit.LEASE:
+		c.leases.Add(1)
+	case kind == limit.LOG.Kind():
+		c.logs.Add(1)
+	default:
+		c.values.Add(1)
+	}
 }
 
 func (p *partsTable) now() int64 { return p.elapsed() + p.ahead.Load() }
@@ -73,10 +90,8 @@ func (p *partsTable) Clear() error {
 }
 
 func (p *partsTable) Apply(_ int64, records []journal.Record) error {
-	for _, r := range records {
-		if r.Op == journal.Change {
-			p.changes.Add(1)
-		}
+	for i := range records {
+		p.changes.count(&records[i])
 	}
 	return p.states.Load().Restore(records, 0, 1)
 }
@@ -99,20 +114,28 @@ func (p *partsTable) contents(t *testing.T, at int64) map[string]string {
 				t.Fatal(err)
 			}
 			b = rest
-			if state, head := slices.Clone(r.State), journal.HeadSize(r.Kind); limit.Expires(limit.Kind(r.Kind), state) > at {
-				journal.SetRevision(state[:head], 0) // the model has none
-				all[string(r.Key)] = string(append(state, r.Kind))
+			if kind, state := limit.Kind(r.Kind).Restored(r.State); limit.Expires(kind, state) > at {
+				all[string(r.Key)] = plainState(kind, state)
 			}
 		}
 	}
 	return all
 }
 
+// plainState returns a state without its revision, which the model has not, and its kind.
+func plainState(kind limit.Kind, state []byte) string {
+	state = slices.Clone(state)
+	if head := journal.HeadSize(byte(kind.Recorded(state))); head > 0 {
+		journal.SetRevision(state[:head], 0)
+	}
+	return string(append(state, byte(kind)))
+}
+
 // partsCluster has nodes with tables that change in parts, and plain copies of what they must hold.
 type partsCluster struct {
 	*cluster
 	tables  map[*member]*partsTable
-	changes atomic.Int64
+	changes partsChanges
 
 	// who is the node that has decided last, in a turn. worlds are what its table held after each of its decisions, and before the first.
 	who      *member
@@ -200,6 +223,86 @@ func (c partsChange) apply(tx *engine.Txn) (string, error) {
 	return string(append(next, byte(c.kind))), err
 }
 
+// held notes what keys hold after a step that has changed them.
+func (p *partsCluster) held(holds map[string]string) {
+	world := maps.Clone(p.worlds[len(p.worlds)-1])
+	for key, state := range holds {
+		if world[key] = state; state == "" {
+			delete(world, key)
+		}
+	}
+	p.worlds = append(p.worlds, world)
+}
+
+// look is held for keys of limits, in the transaction that has changed them or behind the step.
+func (p *partsCluster) look(tx *engine.Txn, keys ...[]byte) error {
+	holds := map[string]string{}
+	for _, key := range keys {
+		kind, state, err := tx.Get(key)
+		if err != nil {
+			return err
+		}
+		if holds[string(key)] = ""; kind != 0 {
+			holds[string(key)] = plainState(kind, state)
+		}
+	}
+	p.held(holds)
+	return nil
+}
+
+// takeSome takes from a LOG and changes a lease, alone or in one step.
+func (p *partsCluster) takeSome(e *engine.Engine, now int64) error {
+	l := limit.Limit{Algorithm: limit.LOG, Max: 3000, Period: int64([]time.Duration{40 * time.Millisecond, 20 * time.Second}[p.rand.IntN(40)/39])}
+	log, leases := []byte(fmt.Sprint("log", p.rand.IntN(2))), []byte(fmt.Sprint("leases", p.rand.IntN(2)))
+	if log[3] == '1' {
+		l.Period = int64(20 * time.Second)
+	}
+	lease := limit.Lease{Limit: 1000, TTL: p.rand.Int64N(int64(5*time.Second)) + 1, Weight: 1, ID: fmt.Append(nil, "holder of a lease ", p.rand.IntN(40))}
+	if p.rand.IntN(20) == 0 {
+		lease.TTL = int64(2 * time.Millisecond)
+	}
+	refund, release := p.rand.IntN(8) == 0, p.rand.IntN(4) == 0
+	step := func(now int64, state, dst []byte) (next []byte, err error) {
+		var d limit.Decision
+		if !release {
+			return limit.TakeLease(&lease, state, now, dst, &d)
+		}
+		next, _, err = limit.ReleaseLease(lease.ID, state, now, dst)
+		if errors.Is(err, limit.ErrNoLease) {
+			err = nil
+		}
+		return next, err
+	}
+	var d limit.Decision
+	if p.rand.IntN(3) == 0 {
+		return e.Update(now, [][]byte{log, leases}, func(tx *engine.Txn) error {
+			if err := tx.Decide(log, &l, 1, &d); err != nil {
+				return err
+			}
+			if err := tx.Step(leases, limit.LEASE, step); err != nil {
+				return err
+			}
+			return p.look(tx, log, leases)
+		})
+	}
+	for i := range int64(30) { // at 30 times, if the shard has not seen them yet
+		call := e.Take
+		if refund {
+			call = e.Refund
+		}
+		if err := call(now-30+i, log, &l, 1, &d); err != nil {
+			return err
+		}
+		if err := e.Update(now-30+i, [][]byte{log}, func(tx *engine.Txn) error { return p.look(tx, log) }); err != nil {
+			return err
+		}
+	}
+	if err := e.Apply(now, leases, limit.LEASE, step); err != nil {
+		return err
+	}
+	return e.Update(now, [][]byte{leases}, func(tx *engine.Txn) error { return p.look(tx, leases) })
+}
+
 // decide changes some keys in one step, as a command, EXEC or a script does.
 func (p *partsCluster) decide() {
 	m := p.leader()
@@ -221,26 +324,28 @@ func (p *partsCluster) decide() {
 		}
 		keys = append(keys, []byte(changes[i].key))
 	}
-	world := maps.Clone(p.worlds[len(p.worlds)-1])
-	err := e.Update(now, keys, func(tx *engine.Txn) error {
-		for _, c := range changes {
-			state, err := c.apply(tx)
-			if err != nil {
-				return err
+	var err error
+	if p.rand.IntN(3) == 0 {
+		err = p.takeSome(e, now)
+	} else {
+		err = e.Update(now, keys, func(tx *engine.Txn) error {
+			holds := map[string]string{}
+			for _, c := range changes {
+				var err error
+				if holds[c.key], err = c.apply(tx); err != nil {
+					return err
+				}
 			}
-			if world[c.key] = state; state == "" {
-				delete(world, c.key)
-			}
-		}
-		return nil
-	})
+			p.held(holds)
+			return nil
+		})
+	}
 	if err != nil {
 		if table.leads.Load() {
 			p.fail("%v", err)
 		}
 		return
 	}
-	p.worlds = append(p.worlds, world)
 	answered, number := p.answered, len(p.worlds)-1
 	m.node.Wait(p.turn, func(err error) {
 		p.mu.Lock()
@@ -322,14 +427,15 @@ func (p *partsCluster) converge() {
 	}
 }
 
-// Collections and long strings that change in parts are the same on all nodes, through any change of the leader, snapshots that are made and sent meanwhile, and
+// Collections, long strings, LOGs and leases that change in parts are the same on all nodes, through any change of the leader, snapshots that are made and sent meanwhile, and
 // nodes that come back. What was answered is never lost, and what changed several keys is there as a whole.
 func TestStatesThatChangeInParts(t *testing.T) {
 	seeds := 6
 	if os.Getenv("LIMITDB_LONG") != "" {
 		seeds = 300
 	}
-	changes, installed := int64(0), 0
+	var values, logs, leases int64
+	installed := 0
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPartsCluster(t, seed)
@@ -346,7 +452,9 @@ func TestStatesThatChangeInParts(t *testing.T) {
 				p.faults(cut)
 			}
 			p.converge()
-			changes += p.changes.Load()
+			values += p.changes.values.Load()
+			logs += p.changes.logs.Load()
+			leases += p.changes.leases.Load()
 			installed += bytes.Count([]byte(strings.Join(p.history, "\n")), []byte("Installed remote"))
 			for _, table := range p.tables {
 				table.states.Load().Close()
@@ -356,8 +464,8 @@ func TestStatesThatChangeInParts(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d changes in part applied, %d snapshots sent", changes, installed)
-	if changes < 100*int64(seeds) || installed < seeds/3 {
-		t.Errorf("only %d changes in part were applied, and %d snapshots sent", changes, installed)
+	t.Logf("%d changes in part of values, %d of LOGs and %d of leases applied, %d snapshots sent", values, logs, leases, installed)
+	if min(values, logs, leases) < 100*int64(seeds) || installed < seeds/3 {
+		t.Error("these are too few")
 	}
 }
