@@ -321,22 +321,46 @@ func TestManyChangesAreDrainedWhole(t *testing.T) {
 // A state that replicas may have dropped is recorded whole.
 func TestRecordWhole(t *testing.T) {
 	const now = int64(1e18)
-	for _, c := range []struct {
-		until int64
-		whole bool
-	}{{math.MinInt64, false}, {now + 99, false}, {now + 100, true}, {math.MaxInt64, true}} {
-		e := New(Options{})
-		e.StartJournal(0, new(journal.Gate), func() {})
-		push(t, e, now, "list", 50, now+100)
-		drain(e, &journal.Buffer{})
-		e.RecordWhole(c.until)
-		e.RecordWhole(0) // does not go back
-		push(t, e, now, "list", 1, now+1000)
-		var log journal.Buffer
-		drain(e, &log)
-		r, _, err := journal.Parse(log.Bytes)
-		if err != nil || (r.Op == journal.Set) != c.whole {
-			t.Errorf("until %d: op %d, %v", c.until, r.Op, err)
+	for kind, change := range map[string]func(e *Engine, from, until int64){
+		"list": func(e *Engine, from, until int64) { push(t, e, from, "key", 50, until) },
+		"LOG": func(e *Engine, from, until int64) {
+			l := limit.Limit{Algorithm: limit.LOG, Max: 1000, Period: until - from}
+			for i := range int64(300) {
+				mustTake(t, e, from-300+i, []byte("key"), &l, 1)
+			}
+			mustTake(t, e, from, []byte("key"), &l, 1)
+		},
+		"leases": func(e *Engine, from, until int64) {
+			n := 20
+			if from > now {
+				n = 1 // of them
+			}
+			for i := range n {
+				var d limit.Decision
+				l := limit.Lease{Limit: 1000, TTL: until - from, Weight: 1, ID: fmt.Append(nil, "holder ", i)}
+				if err := e.Lease(from, []byte("key"), &l, &d); err != nil || d.Limited {
+					t.Fatal(d, err)
+				}
+			}
+		},
+	} {
+		for _, c := range []struct {
+			until int64
+			whole bool
+		}{{math.MinInt64, false}, {now + 999, false}, {now + 1000, true}, {math.MaxInt64, true}} {
+			e := New(Options{})
+			e.StartJournal(0, new(journal.Gate), func() {})
+			change(e, now, now+1000)
+			drain(e, &journal.Buffer{})
+			e.RecordWhole(c.until)
+			e.RecordWhole(0) // does not go back
+			change(e, now+1, now+2000)
+			var log journal.Buffer
+			drain(e, &log)
+			r, _, err := journal.Parse(log.Bytes)
+			if err != nil || (r.Op == journal.Set) != c.whole {
+				t.Errorf("%s, until %d: op %d, %v", kind, c.until, r.Op, err)
+			}
 		}
 	}
 }
@@ -540,6 +564,10 @@ func TestNewLongStatesAreWhole(t *testing.T) {
 			func(f *follower) { f.takes("key", &l, 300) },
 			func(f *follower) { f.e.Reset(f.now, []byte("key")) },
 		},
+		"a LOG that gives some back": {
+			func(f *follower) { f.takes("key", &l, 300) },
+			func(f *follower) { f.refund("key", &l, 20) },
+		},
 		"a LOG that gets short": {
 			func(f *follower) { f.takes("key", &l, 300) },
 			func(f *follower) { f.refund("key", &l, 295) },
@@ -556,8 +584,7 @@ func TestNewLongStatesAreWhole(t *testing.T) {
 					c.long(f)
 					f.drain()
 				}
-				c.long(f)
-				if when > 0 {
+				if c.long(f); when > 0 {
 					f.e.Cut() // and the drain comes later
 				}
 				if when == 2 {

@@ -257,9 +257,9 @@ func (p *partsCluster) takeSome(e *engine.Engine, now int64) error {
 	if log[3] == '1' {
 		l.Period = int64(20 * time.Second)
 	}
-	lease := limit.Lease{Limit: 1000, TTL: p.rand.Int64N(int64(5*time.Second)) + 1, Weight: 1, ID: fmt.Append(nil, "holder of a lease ", p.rand.IntN(40))}
-	if p.rand.IntN(20) == 0 {
-		lease.TTL = int64(2 * time.Millisecond)
+	lease := limit.Lease{Limit: 1000, TTL: p.rand.Int64N(int64(5*time.Second)) + 1, Weight: 1, ID: fmt.Appendf(nil, "holder%60d", p.rand.IntN(40))}
+	if leases[6] == '0' {
+		lease.TTL /= 100
 	}
 	refund, release := p.rand.IntN(8) == 0, p.rand.IntN(4) == 0
 	step := func(now int64, state, dst []byte) (next []byte, err error) {
