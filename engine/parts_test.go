@@ -566,7 +566,7 @@ func TestNewLongStatesAreWhole(t *testing.T) {
 		},
 		"a LOG that gives some back": {
 			func(f *follower) { f.takes("key", &l, 300) },
-			func(f *follower) { f.refund("key", &l, 20) },
+			func(f *follower) { f.refund("key", &l, 320) },
 		},
 		"a LOG that gets short": {
 			func(f *follower) { f.takes("key", &l, 300) },
