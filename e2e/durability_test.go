@@ -84,7 +84,7 @@ func TestStopsUnderLoad(t *testing.T) {
 	for round := range rounds(4, 50) {
 		policy := []string{"always", "everysec", "no"}[round%3]
 		p := startIn(t, dir, "--appendonly", "yes", "--appendfsync", policy)
-		if had, acked := used(t, p.Addr, k.key), k.acked(time.Now()); had < acked {
+		if had, acked := k.used(t, p.Addr), k.acked(time.Now()); had < acked {
 			t.Fatalf("%d grants, and %d are known", acked, had)
 		} else {
 			had = k.renew(had)

@@ -15,16 +15,20 @@ import (
 	"limitdb/resp"
 )
 
-// taking is a key from which one client takes as fast as it can. Hardly anything comes back, so the rest
-// shows exactly how many requests were granted.
-const (
-	takeBurst = 1_000_000
-	takeLine  = "CL.THROTTLE %s 999999 1 900\r\n"
-)
+// takings are limits from which a client takes as fast as it can, and what they grant. Hardly anything comes back,
+// so the rest shows exactly how many requests were granted. A state of LOG is long.
+var takings = [...]struct {
+	take, peek string
+	most       int
+}{
+	{"CL.THROTTLE %s 999999 1 900", "CL.THROTTLE %s 999999 1 900 0", 1_000_000},
+	{"RL.TAKE %s LOG 65536/d", "RL.PEEK %s LOG 65536/d", 65536},
+}
 
 // taker is a client that takes in pipelines, and the replies it got.
 type taker struct {
 	key  string
+	of   int // of takings
 	acks []ack
 }
 
@@ -42,7 +46,8 @@ func (k *taker) run(addr string, pipeline int) error {
 	}
 	defer c.Close()
 	r := bufio.NewReader(c)
-	batch := bytes.Repeat(fmt.Appendf(nil, takeLine, k.key), pipeline)
+	of := &takings[k.of]
+	batch := bytes.Repeat(fmt.Appendf(nil, of.take+"\r\n", k.key), pipeline)
 	granted := 0
 	if len(k.acks) > 0 {
 		granted = k.acks[len(k.acks)-1].n
@@ -56,6 +61,9 @@ func (k *taker) run(addr string, pipeline int) error {
 			if err != nil {
 				return nil
 			}
+			if granted == of.most && k.of > 0 {
+				return nil
+			}
 			if v.Err() != nil || len(v.Elems) != 5 || v.Elems[0].Int != 0 {
 				return fmt.Errorf("%s: %+v", k.key, v)
 			}
@@ -67,7 +75,7 @@ func (k *taker) run(addr string, pipeline int) error {
 
 // renew takes from another key if this one, from which had were taken, would be used up in the middle of a round.
 func (k *taker) renew(had int) int {
-	if had < takeBurst/2 {
+	if had < takings[k.of].most/2 {
 		return had
 	}
 	k.key += "+"
@@ -87,14 +95,15 @@ func (k *taker) acked(at time.Time) int {
 	return n
 }
 
-// used returns how often a key was granted, as the server sees it.
-func used(t *testing.T, addr, key string) int {
+// used returns how often the key was granted, as the server sees it.
+func (k *taker) used(t *testing.T, addr string) int {
 	t.Helper()
-	v := one(t, addr, "CL.THROTTLE", key, "999999", "1", "900", "0")
+	of := &takings[k.of]
+	v := one(t, addr, strings.Fields(fmt.Sprintf(of.peek, k.key))...)
 	if v.Err() != nil || len(v.Elems) != 5 {
 		t.Fatalf("%+v", v)
 	}
-	return takeBurst - int(v.Elems[2].Int)
+	return of.most - int(v.Elems[2].Int)
 }
 
 // eachPolicy runs a test under each policy, with a data directory of its own.
@@ -121,12 +130,15 @@ func TestKillsUnderLoad(t *testing.T) {
 		takers := make([]*taker, 50)
 		for i := range takers {
 			takers[i] = &taker{key: "k" + strconv.Itoa(i)}
+			if i%5 == 0 {
+				takers[i].of = 1
+			}
 		}
 		lost, worst := 0, time.Duration(0)
 		for round := range rounds(4, 100) {
 			p := startIn(t, dir, args...)
 			for _, k := range takers {
-				had := k.renew(used(t, p.Addr, k.key))
+				had := k.renew(k.used(t, p.Addr))
 				k.acks = append(k.acks, ack{time.Now(), had}) // it continues from the kept state
 			}
 			var clients sync.WaitGroup
@@ -143,7 +155,7 @@ func TestKillsUnderLoad(t *testing.T) {
 			clients.Wait()
 			p = startIn(t, dir, args...)
 			for _, k := range takers {
-				had, acked := used(t, p.Addr, k.key), k.acked(time.Now())
+				had, acked := k.used(t, p.Addr), k.acked(time.Now())
 				if had >= acked {
 					continue
 				}

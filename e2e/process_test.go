@@ -230,7 +230,7 @@ func TestShutdownOnSIGTERM(t *testing.T) {
 	if bases, err := filepath.Glob(filepath.Join(p.Dir, "base-*")); err != nil || len(bases) != 1 || !strings.Contains(p.Log(), "a snapshot is durable") {
 		t.Errorf("save: the snapshots %q, and the log %s", bases, p.Log())
 	}
-	if n := used(t, startIn(t, p.Dir).Addr, "k"); n != 1 {
+	if n := (&taker{key: "k"}).used(t, startIn(t, p.Dir).Addr); n != 1 {
 		t.Errorf("%d units are used after the next start, want 1", n)
 	}
 }
