@@ -80,7 +80,7 @@ var onlyIn = map[string]string{
 const module = "limitdb"
 
 func TestImports(t *testing.T) {
-	seen := map[string]bool{}
+	seen, used := map[string]bool{}, map[[2]string]bool{}
 	eachFile(t, func(file string, f *ast.File, _ *token.FileSet) {
 		folder, _, inFolder := strings.Cut(filepath.ToSlash(file), "/")
 		if !inFolder {
@@ -105,6 +105,7 @@ func TestImports(t *testing.T) {
 			if p == module || strings.HasPrefix(p, module+"/") {
 				whole := strings.TrimPrefix(p, module+"/")
 				to, _, _ := strings.Cut(whole, "/")
+				used[[2]string{folder, to}] = true
 				if deep && !slices.Contains(inner, whole) && !strings.HasSuffix(file, "_test.go") {
 					t.Errorf("%s imports %s: %s may import only %v", file, p, room, inner)
 				}
@@ -119,9 +120,14 @@ func TestImports(t *testing.T) {
 			}
 		}
 	})
-	for folder := range mayImport {
+	for folder, all := range mayImport {
 		if !seen[folder] {
 			t.Errorf("the import law names %s, which has no Go file", folder)
+		}
+		for _, to := range all {
+			if !used[[2]string{folder, to}] {
+				t.Errorf("the import law lets %s import %s, which it does not", folder, to)
+			}
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (r *Reply) Array(n int) { r.Out = AppendArray(r.Out, n) }
 // Map appends the header of a map, which n pairs of replies follow.
 func (r *Reply) Map(n int) { r.Out = AppendMap(r.Out, r.Proto, n) }
 
-// Fields appends a map of names and what they name: a text, a list of texts, an integer, or what a function appends.
+// Fields appends a map of names and what they name: a text, a list of texts, a number, or what a function appends.
 func (r *Reply) Fields(pairs ...any) {
 	r.Map(len(pairs) / 2)
 	for _, v := range pairs {
@@ -69,6 +69,8 @@ func (r *Reply) Fields(pairs ...any) {
 			r.Int(v)
 		case uint64:
 			r.Int(int64(v))
+		case float64:
+			r.Double(v)
 		case func():
 			v()
 		default:

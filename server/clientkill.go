@@ -78,11 +78,7 @@ func killFilter(word, v []byte, now int64) (f func(*session) bool, text string) 
 		}
 		return func(*session) bool { return true }, ""
 	case resp.EqualFold(word, "TYPE"):
-		keep, ok := clientType(v)
-		if !ok {
-			return nil, "ERR Unknown client type '" + resp.Excerpt(v) + "'"
-		}
-		return keep, ""
+		return clientType(v)
 	case resp.EqualFold(word, "MAXAGE"):
 		age, ok := resp.ParseInt(v)
 		if !ok {

@@ -94,9 +94,9 @@ func (c *call) clientList() {
 	case len(c.Args) == 2:
 		c.eachClient(line, end)
 	case len(c.Args) == 4 && resp.EqualFold(c.Args[2], "TYPE"):
-		keep, ok := clientType(c.Args[3])
-		if !ok {
-			c.Fail("ERR Unknown client type '" + resp.Excerpt(c.Args[3]) + "'")
+		keep, text := clientType(c.Args[3])
+		if text != "" {
+			c.Fail(text)
 			return
 		}
 		c.eachClient(func(other *session) {
@@ -126,15 +126,15 @@ func (c *call) clientList() {
 	}
 }
 
-// clientType returns the filter for a client type of CLIENT LIST and KILL.
-func clientType(word []byte) (keep func(*session) bool, ok bool) {
+// clientType returns the filter for a client type of CLIENT LIST and KILL. If there is no such type, text is the error.
+func clientType(word []byte) (keep func(*session) bool, text string) {
 	switch {
 	case resp.EqualFold(word, "NORMAL"):
-		return func(c *session) bool { return c.pub.subscribed.Load() == 0 }, true
+		return func(c *session) bool { return c.pub.subscribed.Load() == 0 }, ""
 	case resp.EqualFold(word, "PUBSUB"):
-		return func(c *session) bool { return c.pub.subscribed.Load() > 0 }, true
+		return func(c *session) bool { return c.pub.subscribed.Load() > 0 }, ""
 	case resp.EqualFold(word, "MASTER"), resp.EqualFold(word, "REPLICA"), resp.EqualFold(word, "SLAVE"):
-		return func(*session) bool { return false }, true
+		return func(*session) bool { return false }, ""
 	}
-	return nil, false
+	return nil, "ERR Unknown client type '" + resp.Excerpt(word) + "'"
 }

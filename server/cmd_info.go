@@ -172,10 +172,7 @@ func (t *infoText) memory() {
 	t.Field("used_memory_overhead", heap)
 	t.Field("used_memory_startup", 0)
 	t.Field("used_memory_dataset", e.Bytes)
-	t.Field("used_memory_lua", 0)
-	t.Field("used_memory_scripts", 0)
-	t.Field("used_memory_functions", 0)
-	t.Field("used_memory_vm_total", 0)
+	t.Zeros("used_memory_lua", "used_memory_scripts", "used_memory_functions", "used_memory_vm_total")
 	t.Field("total_system_memory", total)
 	t.Field("total_system_memory_human", info.Human(total))
 	t.Field("maxmemory", limit)
@@ -183,18 +180,14 @@ func (t *infoText) memory() {
 	t.Field("maxmemory_policy", srv.set.MaxMemoryPolicy.Get())
 	t.Field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(rss)/float64(max(used, 1))))
 	t.Field("mem_fragmentation_bytes", int64(rss)-int64(used))
-	t.Field("mem_not_counted_for_evict", 0)
-	t.Field("mem_clients_slaves", 0)
+	t.Zeros("mem_not_counted_for_evict", "mem_clients_slaves")
 	t.Field("mem_clients_normal", srv.clientBytes.Load())
-	t.Field("mem_aof_buffer", 0)
-	t.Field("mem_replication_backlog", 0)
+	t.Zeros("mem_aof_buffer", "mem_replication_backlog")
 	t.Field("mem_allocator", runtime.Version())
 	t.Field("allocator_allocated", used)
 	t.Field("allocator_active", used)
 	t.Field("allocator_resident", rss)
-	t.Field("active_defrag_running", 0)
-	t.Field("lazyfree_pending_objects", 0)
-	t.Field("lazyfreed_objects", 0)
+	t.Zeros("active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects")
 }
 
 func (t *infoText) stats() {
@@ -216,14 +209,8 @@ func (t *infoText) stats() {
 	t.Field("keyspace_misses", 0)
 	t.Field("pubsub_channels", srv.topics.Len(pubsub.Channel))
 	t.Field("pubsub_patterns", srv.topics.Len(pubsub.Pattern))
-	t.Field("latest_fork_usec", 0)
-	t.Field("total_forks", 0)
-	t.Field("slave_expires_tracked_keys", 0)
-	t.Field("active_defrag_hits", 0)
-	t.Field("active_defrag_misses", 0)
-	t.Field("active_defrag_key_hits", 0)
-	t.Field("active_defrag_key_misses", 0)
-	t.Field("total_active_defrag_time", 0)
+	t.Zeros("latest_fork_usec", "total_forks", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses")
+	t.Zeros("active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time")
 	t.Field("total_reads_processed", srv.counts.Traffic().Reads)
 }
 
@@ -239,10 +226,7 @@ func (t *infoText) replication() {
 	t.Field("master_replid2", strings.Repeat("0", 40))
 	t.Field("master_repl_offset", 0)
 	t.Field("second_repl_offset", -1)
-	t.Field("repl_backlog_active", 0)
-	t.Field("repl_backlog_size", 0)
-	t.Field("repl_backlog_first_byte_offset", 0)
-	t.Field("repl_backlog_histlen", 0)
+	t.Zeros("repl_backlog_active", "repl_backlog_size", "repl_backlog_first_byte_offset", "repl_backlog_histlen")
 }
 
 func (t *infoText) commandStats() {

@@ -1,12 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"fmt"
-	"unsafe"
 
 	"limitdb/resp"
 	"limitdb/rules"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
@@ -115,13 +114,8 @@ func allowedWhileSubscribed(cmd *command) bool {
 
 // holdBack parks the session with a copy of the command until the pause ends.
 func (s *session) holdBack(args [][]byte) {
-	held, size := make([][]byte, len(args)), 0
-	for i, a := range args {
-		held[i] = bytes.Clone(a)
-		size += len(a) + int(unsafe.Sizeof(a))
-	}
-	s.held = held
-	s.pub.argMemory.Store(int64(size))
+	s.held = handler.CloneArgs(args)
+	s.pub.argMemory.Store(handler.ArgBytes(args))
 	s.park(func() bool {
 		args := s.held
 		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {

@@ -118,10 +118,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 		s.reject(cmd, text)
 		return true
 	}
-	n := m.bytes + queuedOverhead
-	for _, a := range args {
-		n += int64(len(a)) + handler.ArgSize
-	}
+	n := m.bytes + queuedOverhead + handler.ArgBytes(args)
 	if n > s.srv.set.ClientQueryBufferLimit.Get() {
 		s.reject(cmd, "ERR a transaction may have as many bytes as client-query-buffer-limit")
 		return true

@@ -55,14 +55,13 @@ func New(o Options) *Server {
 	srv.counts = stats.NewCounters(lanes, len(srv.table.All))
 	srv.monitors = monitors{srv: srv, set: map[*session]bool{}}
 	srv.pause.srv = srv
-	srv.wide = func(name []byte) bool {
-		c := srv.table.find(name)
-		return c != nil && c.Flags&spec.Wide != 0
+	flagged := func(flag spec.Flags) func(name []byte) bool {
+		return func(name []byte) bool {
+			c := srv.table.find(name)
+			return c != nil && c.Flags&flag != 0
+		}
 	}
-	srv.long = func(name []byte) bool {
-		c := srv.table.find(name)
-		return c != nil && c.Flags&spec.Long != 0
-	}
+	srv.wide, srv.long = flagged(spec.Wide), flagged(spec.Long)
 	srv.parts.Engine.Store(o.Engine)
 	srv.durable.Durability = o.Durability
 	srv.ackChanged()

@@ -36,6 +36,14 @@ func (c *Call) EachStep(n, few int, lasting func(from int), do func(i int), end 
 	})
 }
 
+// ArgBytes returns roughly the memory for arguments that are kept.
+func ArgBytes(args [][]byte) (n int64) {
+	for _, a := range args {
+		n += int64(len(a)) + ArgSize
+	}
+	return n
+}
+
 // CloneArgs copies arguments that must outlive the turn into one allocation.
 func CloneArgs(args [][]byte) [][]byte {
 	n := 0

@@ -27,37 +27,24 @@ func (f *Memory) Stats(c *resp.Reply) {
 	if f.Keys > 0 {
 		perKey = f.Table / f.Keys
 	}
-	figures := []struct {
-		name  string
-		value any
-	}{
-		{"peak.allocated", f.Peak},
-		{"total.allocated", f.Used},
-		{"clients.normal", f.Clients},
-		{"overhead.total", max(f.Used-f.Table, 0)},
-		{"keys.count", f.Keys},
-		{"keys.bytes-per-key", perKey},
-		{"dataset.bytes", f.Table},
-		{"dataset.percentage", 100 * ratio(f.Table, f.Used)},
-		{"peak.percentage", 100 * ratio(f.Used, f.Peak)},
-		{"allocator.allocated", f.Used},
-		{"allocator.active", f.Active},
-		{"allocator.resident", f.Resident},
-		{"allocator-fragmentation.ratio", ratio(f.Active, f.Used)},
-		{"allocator-fragmentation.bytes", f.Active - f.Used},
-		{"fragmentation", ratio(f.Resident, f.Used)},
-		{"fragmentation.bytes", f.Resident - f.Used},
-	}
-	c.Map(len(figures))
-	for _, v := range figures {
-		c.Text(v.name)
-		switch n := v.value.(type) {
-		case int64:
-			c.Int(n)
-		case float64:
-			c.Double(n)
-		}
-	}
+	c.Fields(
+		"peak.allocated", f.Peak,
+		"total.allocated", f.Used,
+		"clients.normal", f.Clients,
+		"overhead.total", max(f.Used-f.Table, 0),
+		"keys.count", f.Keys,
+		"keys.bytes-per-key", perKey,
+		"dataset.bytes", f.Table,
+		"dataset.percentage", 100*ratio(f.Table, f.Used),
+		"peak.percentage", 100*ratio(f.Used, f.Peak),
+		"allocator.allocated", f.Used,
+		"allocator.active", f.Active,
+		"allocator.resident", f.Resident,
+		"allocator-fragmentation.ratio", ratio(f.Active, f.Used),
+		"allocator-fragmentation.bytes", f.Active-f.Used,
+		"fragmentation", ratio(f.Resident, f.Used),
+		"fragmentation.bytes", f.Resident-f.Used,
+	)
 }
 
 // Advice says in words what the figures mean. maxKeys is maxmemory and maxClients is

@@ -43,6 +43,13 @@ func (t *Text) Field(name string, value any) {
 	t.B = append(t.B, "\r\n"...)
 }
 
+// Zeros adds fields that Redis has and that are always 0 here.
+func (t *Text) Zeros(names ...string) {
+	for _, name := range names {
+		t.Field(name, 0)
+	}
+}
+
 // YesNo returns 1 for true and 0 for false.
 func YesNo(b bool) int {
 	if b {
@@ -137,9 +144,7 @@ func (t *Text) Persistence(st *stats.Durability, p *Persistence) {
 		last = p.Started
 	}
 	t.Field("loading", YesNo(st.Loading))
-	t.Field("async_loading", 0)
-	t.Field("current_cow_peak", 0)
-	t.Field("current_cow_size", 0)
+	t.Zeros("async_loading", "current_cow_peak", "current_cow_size")
 	t.Field("rdb_changes_since_last_save", p.Changes)
 	t.Field("rdb_bgsave_in_progress", YesNo(st.Snapshotting))
 	t.Field("rdb_last_save_time", last/int64(time.Second))

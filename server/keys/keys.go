@@ -69,9 +69,7 @@ func each(c *call, do func(key []byte) bool) {
 	}
 	lasting := func(from int) {
 		keys = append(make([][]byte, from), handler.CloneArgs(keys[from:])...)
-		for _, k := range keys {
-			c.Holds += int64(len(k)) + handler.ArgSize
-		}
+		c.Holds += handler.ArgBytes(keys)
 	}
 	c.EachStep(len(keys), step, lasting, count, func() { c.Int(n) })
 }

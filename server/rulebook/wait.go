@@ -55,10 +55,7 @@ const chargeSize = 256
 
 // size returns roughly the memory that the check holds while it waits.
 func (k *waiting) size() int64 {
-	n := int64(0)
-	for _, w := range k.words {
-		n += int64(len(w)) + handler.ArgSize
-	}
+	n := handler.ArgBytes(k.words)
 	for i := range k.Charges {
 		n += int64(len(k.Charges[i].Key)) + chargeSize
 	}
