@@ -21,7 +21,7 @@ func TestLogOfAClusterTakesThePlaceOfTheServers(t *testing.T) {
 		{"WAITAOF 1 0 1", "appendonly is disabled"},
 		{"WAITAOF 0 0 1", "[0 0]"},
 		{"WAIT 0 1", "0"},
-		{"RL.CLOCK ADOPT", "the time is that of the cluster"},
+		{"RL.CLOCK ADOPT", "no node can move the time of the cluster"},
 		{"BGREWRITEAOF", "Background append only file rewriting started"},
 		{"SAVE", "OK"},
 		{"BGSAVE", "Background saving started"},

@@ -320,19 +320,19 @@ func dump() (all []twin) {
 	return all
 }
 
-// advance moves both servers' time.
+// advance moves both servers' time. It gives back what has passed by itself in Redis: every time to live is a multiple of ten seconds.
 func (d *differential) advance(g *twins) {
 	by := int64(1+g.IntN(2)) * twinPeriod
 	d.ts.clock.Advance(time.Duration(by) * time.Second)
 	d.ts.engine.Sweep(d.ts.clock.Now(), 1<<20) // DBSIZE counts keys that have expired, as it does in Redis
-	g.now += by
+	g.now, g.other = g.now+by, time.Now().Unix()
 	var ask, set [][]string
 	for _, k := range allKeys() {
 		ask = append(ask, []string{"PTTL", k})
 	}
 	for i, v := range d.redis.do(ask...) {
 		if v.Int >= 0 {
-			set = append(set, []string{"PEXPIRE", ask[i][1], strconv.FormatInt(v.Int-by*1000, 10)})
+			set = append(set, []string{"PEXPIRE", ask[i][1], strconv.FormatInt((v.Int+5000)/10000*10000-by*1000, 10)})
 		}
 	}
 	d.redis.do(set...)

@@ -111,7 +111,7 @@ func torture(t *testing.T) {
 	c := startCluster(t, seed)
 	defer c.report()
 
-	h := newHistories(t, time.Minute)
+	h := newHistories(t, 10*time.Minute)
 	k := &counts{began: time.Now()}
 	var gate sync.RWMutex // held while the nodes are compared
 	stop := make(chan struct{})
