@@ -133,7 +133,7 @@ func TestSilentHalves(t *testing.T) {
 	})
 }
 
-// TestAnnouncers has 1 000 clients announce a million arguments before AUTH. Announcing costs nothing.
+// TestAnnouncers lets 1 000 clients announce a million arguments before AUTH, which must cost no memory.
 func TestAnnouncers(t *testing.T) {
 	t.Parallel()
 	p := start(t, "--requirepass", password)

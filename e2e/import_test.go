@@ -32,7 +32,7 @@ func startRedis(t *testing.T, password string) (addr string, c *goredis.Client) 
 	return addr, c
 }
 
-// limitdb import copies the keys of a Redis server, also a second time, and says what it does not copy.
+// limitdb import copies the keys of a Redis server, also a second time, and reports what it does not copy.
 func TestImportFromRedis(t *testing.T) {
 	ctx := context.Background()
 	from, source := startRedis(t, "old secret")

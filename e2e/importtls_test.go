@@ -88,7 +88,8 @@ func TestImportByTLS(t *testing.T) {
 	}
 }
 
-// An import whose source dies half-way says so, and the next one copies the rest, also while keys come, go and change.
+// An import whose source dies half-way reports it, and the next import copies the rest, even while keys come, go and
+// change.
 func TestImportThatIsCut(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

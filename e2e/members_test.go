@@ -39,7 +39,7 @@ func member(t *testing.T, certs, id string, args ...string) *raftNode {
 	return n
 }
 
-// info returns what RAFT INFO says of the node.
+// info returns the node's reply to RAFT INFO.
 func (n *raftNode) info(t *testing.T) map[string]string {
 	t.Helper()
 	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, Password: clusterPassword, MaxRetries: -1})
@@ -78,7 +78,8 @@ func (n *raftNode) refuses(t *testing.T, dir, want string) {
 	}
 }
 
-// Nodes join through any member, come back with the same command line, and are refused where they are not who they say.
+// Nodes join through any member, come back with the same command line, and are refused if they are not the node that
+// they claim to be.
 func TestNodesJoin(t *testing.T) {
 	t.Parallel()
 	certs := t.TempDir()

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Nodes compare what they must have alike, and say what differs and of whom.
+// Nodes compare the settings that must be the same, and report which differ, and on which
+// node.
 func TestNodesCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -43,7 +44,7 @@ func TestNodesCompare(t *testing.T) {
 	}
 }
 
-// The log says at once what differs, and then at most once a minute what differs by then.
+// The log reports differences at once, and after that at most once a minute.
 func TestDifferencesAreSaidSeldom(t *testing.T) {
 	var d differs
 	one, two := []string{"maxmemory of b"}, []string{"maxmemory of b", "rules of c"}

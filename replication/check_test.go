@@ -39,7 +39,7 @@ func nodeWithState(t *testing.T, dir, address string) {
 	}
 }
 
-// Check says what a directory has, and finds damage in each of its files.
+// Check reports what a directory has, and finds damage in each of its files.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	sound, address := t.TempDir(), freeAddress(t)
@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What the log has of entries is verified by their checksums, wherever in the file they are.
+// Check verifies the checksums of all entries, wherever in the file they are.
 func TestCheckFindsDamagedEntries(t *testing.T) {
 	dir := t.TempDir()
 	nodeWithState(t, dir, freeAddress(t))

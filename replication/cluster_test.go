@@ -250,7 +250,7 @@ func (l *heldLogs) SetUint64(key []byte, val uint64) error {
 	return l.InmemStore.SetUint64(key, val)
 }
 
-// ended returns why a node has stopped by itself, nil if it has not.
+// ended returns why a node has stopped by itself, or nil if it has not.
 func (c *cluster) ended(m *member) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,7 +310,7 @@ func (m *member) part() {
 	}
 }
 
-// deafen has the node hear nothing of the others but the answers to what it asks.
+// deafen makes the node hear nothing from the others but answers to its own calls.
 func (m *member) deafen() {
 	for _, o := range m.c.nodes {
 		if o != m {

@@ -58,7 +58,7 @@ func TestKilledLeaderIsFollowedByAnother(t *testing.T) {
 	})
 }
 
-// A group that is accepted says nothing of what was decided after its drain began.
+// An accepted group proves nothing about decisions that were made after its drain began.
 func TestReplyWaitsForItsOwnGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 5, 1)
@@ -91,7 +91,7 @@ func TestReplyWaitsForItsOwnGroup(t *testing.T) {
 	})
 }
 
-// The time goes on while all nodes are down, as long as their machines run.
+// Time passes while all nodes are down, as long as their machines run.
 func TestTimeWhileAllAreDown(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -129,7 +129,7 @@ func TestTimeWhileAllAreDown(t *testing.T) {
 	}
 }
 
-// A reply that tells of an epoch does not leave because of a later one.
+// A reply that waits in one epoch is not sent because of a later one.
 func TestReplyOfAnEpochThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3, 1)
@@ -149,7 +149,7 @@ func TestReplyOfAnEpochThatIsOver(t *testing.T) {
 	})
 }
 
-// A leader that was cut off has decided what nobody will accept. Its table is built anew.
+// A leader that was cut off has made decisions that will never be accepted, so it rebuilds its table.
 func TestDeposedLeaderForgetsWhatWasNotAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 11, 3)

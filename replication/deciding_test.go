@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// With replies that do not wait, a leader decides for no longer than a lease timeout after its oldest change that is not
-// accepted, whether its disk hangs or it is cut off. So that is how long it may grant what another leader does not know of.
+// With replies that do not wait, a leader decides for no longer than a lease timeout after its oldest unaccepted
+// change, whether its disk hangs or it is cut off. So for no longer than that may it grant what another leader does not
+// know of.
 func TestLeaderStopsDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 7, 3)

@@ -235,7 +235,8 @@ func TestCloseEndsConnections(t *testing.T) {
 	_ = conn.Close()
 }
 
-// Those who say nothing have places of their own, and do not hold up who is there already.
+// Connections that say nothing have places of their own, and do not hold up nodes that have said who they
+// are.
 func TestManyThatSayNothing(t *testing.T) {
 	p := newPeer(t, "p", nil)
 	var silent []net.Conn
@@ -259,7 +260,7 @@ func TestManyThatSayNothing(t *testing.T) {
 	p.refusals(t, maxGreeting+1)
 }
 
-// A handshake or a hello that does not end is given up, and holds up nobody.
+// A node gives up a handshake or a hello that does not end, and no other connection waits for it.
 func TestSlowGreetings(t *testing.T) {
 	ca := newAuthority(t)
 	for name, c := range map[string]struct {
@@ -349,7 +350,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// A certificate is renewed while connections go on, and one that cannot be read changes nothing.
+// A certificate is renewed while connections stay open, and one that cannot be read changes nothing.
 func TestCertificatesAreRenewed(t *testing.T) {
 	a := newAuthority(t)
 	p := newPeer(t, "p", a.issue("p", time.Hour))
@@ -394,7 +395,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	}
 }
 
-// A peer that says that 4 GB follow gets no memory for them.
+// A peer that announces 4 GB gets no memory for them.
 func TestLongMessages(t *testing.T) {
 	p := newPeer(t, "p", nil)
 	w := newWireOn(p.layer)

@@ -97,7 +97,7 @@ func (m *diskModel) store(t *rapid.T) {
 	m.crash(t)
 }
 
-// crash takes the power away: of what was written since the last sync of a file, any sectors are lost.
+// crash cuts the power: any sectors that were written since the last sync of a file are lost.
 func (m *diskModel) crash(t *rapid.T) {
 	if err := m.log.Close(); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func (m *diskModel) check(t *rapid.T) {
 	}
 }
 
-// The log has what was stored and not cut, whatever a loss of power leaves of the last write.
+// The log has every entry that was stored and not cut, whatever a power cut leaves of the last write.
 func TestDiskLog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &diskModel{dir: t.TempDir(), first: 1}

@@ -296,7 +296,7 @@ func (n *worldNode) release() {
 	}
 }
 
-// abdicate gives up all that was decided and is not known to be in the log. The table is built anew.
+// abdicate drops every decision that is not known to be in the log. The table is rebuilt.
 func (n *worldNode) abdicate() {
 	n.held, n.dirty, n.writing = nil, nil, nil
 	n.rebuilding = true
@@ -331,7 +331,7 @@ func (n *worldNode) load(s *worldSnapshot) (exact int) {
 	return exact
 }
 
-// snapshot begins one: the fence as it is, the table some time later.
+// snapshot begins a snapshot: of the fence now, and of the table some time later.
 func (n *worldNode) snapshot() {
 	if n.rebuilding || n.writing != nil {
 		return
@@ -451,7 +451,7 @@ func (w *world) catchUp() {
 	}
 }
 
-// The state of every node is always the fold of what was accepted, and what was answered is never lost.
+// The state of every node is always the fold of the accepted groups, and no answered decision is ever lost.
 func TestStateIsTheFoldOfWhatWasAccepted(t *testing.T) {
 	const worlds = 20
 	replied := 0
@@ -528,7 +528,7 @@ func TestSnapshotClosesTheEpoch(t *testing.T) {
 	}
 }
 
-// A snapshot in the middle of a group has what was gathered of it.
+// A snapshot in the middle of a group has the gathered part of the group.
 func TestSnapshotHasAnUnfinishedGroup(t *testing.T) {
 	var first, second journal.Buffer
 	first.Set(1, 201, []byte("a"), []byte("1"))

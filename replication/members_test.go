@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A new member that does not get the log has no vote, so the others go on without it.
+// A new member that does not get the log has no vote, so the others continue without
+// it.
 func TestNoVoteBeforeTheLog(t *testing.T) {
 	t.Parallel()
 	table := &list{states: map[string]string{}}

@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// freeAddress returns an address of loopback that nobody listens at. Its IP address is a random one where the system has
-// them all: a port of 127.0.0.1 may be taken meanwhile, also by a connection from there.
+// freeAddress returns a loopback address on which nobody listens. Where the system has all of 127.0.0.0/8, the IP
+// address is random, because a port of 127.0.0.1 may be taken meanwhile, even by an outgoing connection.
 func freeAddress(t *testing.T) string {
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
 	if err != nil {

@@ -102,7 +102,7 @@ func (p *partsTable) Copy(now int64, cursor uint64, dst *journal.Buffer) uint64 
 	return p.states.Load().Copy(now, cursor, dst)
 }
 
-// contents returns what the table holds that does not expire by a time.
+// contents returns the states in the table that do not expire by a time.
 func (p *partsTable) contents(t *testing.T, at int64) map[string]string {
 	all := map[string]string{}
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -166,8 +166,8 @@ func expired(world map[string]string, at int64) map[string]string {
 	return world
 }
 
-// begin looks whether another epoch has begun, whose table must be what the one before it has left after some decision that may have been its
-// last: none that was answered is lost, and none of which a later one is there.
+// begin checks whether another epoch has begun. If so, its table must be that of the epoch before it after one of its
+// decisions: after the last that was answered, or a later one.
 func (p *partsCluster) begin(m *member) *partsTable {
 	table, turn := p.tables[m], m.node.Turn()
 	if m == p.who && turn == p.turn {

@@ -159,7 +159,7 @@ func (c *cluster) answered(m *member) {
 	}
 }
 
-// A node whose log goes on behind a snapshot that it gets, with entries that no majority ever had.
+// A node gets a snapshot, and its log continues behind it with entries that no majority ever had.
 func TestSnapshotOverAConflictingLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 9, 3)
@@ -338,7 +338,7 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// Nodes hash what they hold at the same indexes, and the hashes differ where the states do.
+// Nodes hash their states at the same indexes, and the hashes differ if the states do.
 func TestStateHashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 11, 3)

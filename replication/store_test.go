@@ -28,7 +28,7 @@ func TestLogThatHangsIsTheEnd(t *testing.T) {
 	})
 }
 
-// A process that is stopped for long goes on when it may: its disk does not hang, though the clock has gone on.
+// A process that was stopped for long continues afterwards: the clock has advanced, but its disk does not hang.
 func TestPauseIsNoHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hangs atomic.Int32

@@ -70,7 +70,7 @@ func TestTransfers(t *testing.T) {
 	})
 }
 
-// A node that is about to stop hands over, and says who leads although it builds no table any more.
+// A node that is about to stop hands over, and names the new leader although it no longer rebuilds its table.
 func TestLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newCluster(t, 5, 3)
@@ -95,7 +95,8 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// A transfer that Raft does not finish leaves a leader that refuses everything. That node ends, and the others go on.
+// A transfer that Raft does not finish leaves a leader that refuses everything. That node ends, and the others
+// continue.
 func TestTransferThatIsNotFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newCluster(t, 4, 3)
@@ -123,7 +124,7 @@ func TestTransferThatIsNotFinished(t *testing.T) {
 	})
 }
 
-// A node to which nothing can be transferred goes on deciding.
+// A leader without a possible successor continues to decide.
 func TestTransfersThatAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,7 +23,7 @@ func (in input) command(history int) string {
 	return line("RL.TAKEALL 2", key(0), key(1), cost(0), cost(1))
 }
 
-// parse returns what the reply of the operation says.
+// parse returns the result in the reply to the operation.
 func (in input) parse(v resp.Value) (out output, err error) {
 	if in.op == 'R' {
 		if v.Kind != ':' {

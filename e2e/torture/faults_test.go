@@ -65,7 +65,7 @@ func (c *cluster) pick() *node {
 	return c.nodes[c.rand.IntN(members)]
 }
 
-// leader returns the node that decides, as the first that answers says.
+// leader returns the node that leads, according to the first node that answers.
 func (c *cluster) leader() *node {
 	for _, n := range c.nodes {
 		if n.stoppedOrDown() {

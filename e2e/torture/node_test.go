@@ -181,7 +181,7 @@ func (n *node) up() bool {
 	return n.cmd != nil
 }
 
-// ask runs a command on the node, which may take long; askSoon one that may not.
+// ask runs a command on the node that may take long; askSoon runs one that must be quick.
 func (n *node) ask(args ...string) (resp.Value, error) { return n.askFor(45*time.Second, args...) }
 
 func (n *node) askSoon(args ...string) (resp.Value, error) { return n.askFor(2*time.Second, args...) }
