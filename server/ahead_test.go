@@ -46,6 +46,7 @@ func pipelineLines() []string {
 		"CL.THROTTLE longer 5 30 60", "GCRA b 1 1 1", "GCRA b 1 1 0", "RL.PEEK b GCRA 5/m", "RL.PEEK b GCRA 5/m COST", "RL.TAKE b LOG 5/m REPLACE",
 		"CLIENT PAUSE 20 WRITE", "CLIENT TRACKING ON OPTIN", "CLIENT CACHING YES", "MONITOR", "CONFIG SET requirepass secret", "CONFIG SET proto-max-bulk-len 1mb",
 		"INCR n", "INCRBY n 5", "INCRBY n x", "INCR a", "DECR n", "GET n", "SET n 7", "SET n 7 NX", "SET n 7 EX", "SETNX m 1", "GETDEL m", "APPEND n 1", "STRLEN n",
+		"HINCRBY h a 1", "HGET h a", "HGET n a", "ZADD z 1 a", "ZCARD z", "LPUSH l a", "LTRIM l 0 2", "LINDEX l -1", "SADD s a", "SCARD s",
 		"EXPIRE n 5", "PTTL n", "PERSIST n", "INCREX n BYINT 2", "MULTI", "EXEC", "DISCARD", "WATCH n", "EVAL return(redis.call('incr',KEYS[1])) 1 n",
 	}
 }

@@ -134,9 +134,6 @@ func (c *call) native(s *known.Script, keys, argv [][]byte) bool {
 	return done
 }
 
-// scriptBytes is how many bytes of a value a known script goes through in the time of a decision.
-const scriptBytes = 256
-
 // scriptStore is what the keys of a known script hold, in the call's transaction.
 type scriptStore call
 
@@ -144,7 +141,6 @@ type scriptStore call
 func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 	c := (*call)(s)
 	it := c.Item(&c.txn, key)
-	c.Worked(int64(len(it.Body) / scriptBytes))
 	return known.Value{Type: it.Type, Expires: it.Expires, Body: it.Body}, it.Kind == 0 && c.txn.Err == nil
 }
 

@@ -483,6 +483,9 @@ func TestLongCommandsEndTheTurnSooner(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprint("key:", i)
 	}
+	for i := range 300 {
+		ts.client().do("HSET", "hash", fmt.Sprint("field:", i), strings.Repeat("x", 60))
+	}
 	all := append(append([]string{"RL.TAKEALL", "64"}, keys...), strings.Fields(strings.Repeat("GCRA 100/h ", 64))...)
 	for _, words := range [][]string{
 		all,
@@ -491,6 +494,7 @@ func TestLongCommandsEndTheTurnSooner(t *testing.T) {
 		{"RL.RELEASE", "many", "ID", "nobody"},
 		{"RL.HOLDERS", "many"},
 		{"INCRBY", "n", "x"},
+		{"HGET", "hash", "field:1"},
 		{"nosuchcommand"},
 		{"CLIENT", "nosuchsubcommand"},
 	} {

@@ -12,12 +12,12 @@ import (
 func counterRows() []Row {
 	by := func(name string) spec.Argument { return spec.Integer(name) }
 	return []Row{
-		onKey("INCR", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Adds 1 to the integer of a key, which begins as 0.", (*Call).incr),
-		onKey("DECR", 2, spec.Write|spec.Fast|spec.Ahead, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*Call).decr),
-		onKey("INCRBY", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the integer of a key, which begins as 0.", (*Call).incrBy, by("increment")),
-		onKey("DECRBY", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Subtracts from the integer of a key, which begins as 0.", (*Call).decrBy, by("decrement")),
-		onKey("INCRBYFLOAT", 3, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the number of a key, which begins as 0.", (*Call).incrByFloat, spec.Argument{Name: "increment", Kind: "double"}),
-		onKey("INCREX", -2, spec.Write|spec.Fast|spec.Ahead, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*Call).incrEX,
+		onKey("INCR", 2, spec.Write|spec.Fast, "string", "Adds 1 to the integer of a key, which begins as 0.", (*Call).incr),
+		onKey("DECR", 2, spec.Write|spec.Fast, "string", "Subtracts 1 from the integer of a key, which begins as 0.", (*Call).decr),
+		onKey("INCRBY", 3, spec.Write|spec.Fast, "string", "Adds to the integer of a key, which begins as 0.", (*Call).incrBy, by("increment")),
+		onKey("DECRBY", 3, spec.Write|spec.Fast, "string", "Subtracts from the integer of a key, which begins as 0.", (*Call).decrBy, by("decrement")),
+		onKey("INCRBYFLOAT", 3, spec.Write|spec.Fast, "string", "Adds to the number of a key, which begins as 0.", (*Call).incrByFloat, spec.Argument{Name: "increment", Kind: "double"}),
+		onKey("INCREX", -2, spec.Write|spec.Fast, "string", "Adds to the number of a key within bounds, and sets when it expires.", (*Call).incrEX,
 			spec.OneOf("increment", spec.Argument{Name: "integer", Kind: "integer", Token: "BYINT"}, spec.Argument{Name: "float", Kind: "double", Token: "BYFLOAT"}),
 			spec.Optional(spec.Argument{Name: "lowerbound", Kind: "double", Token: "LBOUND"}),
 			spec.Optional(spec.Argument{Name: "upperbound", Kind: "double", Token: "UBOUND"}),

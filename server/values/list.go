@@ -21,9 +21,9 @@ func listRows() []Row {
 		row("LPOP", -2, spec.Write|spec.Fast, "Removes elements on the left of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopLeft) }, count),
 		row("RPOP", -2, spec.Write|spec.Fast, "Removes elements on the right of a list and returns them.", func(c *Call, t *Txn) { c.pop(t, (*value.ListOf).PopRight) }, count),
 		row("LLEN", 2, spec.Readonly|spec.Fast, "Counts the elements of a list.", (*Call).lLen),
-		row("LINDEX", 3, spec.Readonly, "Returns an element of a list.", (*Call).lIndex, spec.Integer("index")),
+		row("LINDEX", 3, spec.Readonly|spec.Ahead, "Returns an element of a list.", (*Call).lIndex, spec.Integer("index")),
 		row("LRANGE", 4, spec.Readonly, "Returns elements of a list.", (*Call).lRange, spec.Integer("start"), spec.Integer("stop")),
-		row("LTRIM", 4, spec.Write|spec.Touches, "Removes all elements of a list but those in a range.", (*Call).lTrim, spec.Integer("start"), spec.Integer("stop")),
+		row("LTRIM", 4, spec.Write|spec.Touches|spec.Ahead, "Removes all elements of a list but those in a range.", (*Call).lTrim, spec.Integer("start"), spec.Integer("stop")),
 	}
 }
 

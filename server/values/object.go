@@ -24,7 +24,7 @@ func objectRows() []Row {
 		return c
 	}
 	return []Row{
-		onKey("TYPE", 2, spec.Readonly|spec.Fast|spec.Ahead, "generic", "Returns a key's algorithm or type in lower case, or none.", (*Call).typeOf),
+		onKey("TYPE", 2, spec.Readonly|spec.Fast, "generic", "Returns a key's algorithm or type in lower case, or none.", (*Call).typeOf),
 		two("RENAME", 3, "Gives a key another name.", (*Call).rename),
 		two("RENAMENX", 3, "Gives a key another name that no key has.", (*Call).renameNX),
 		two("COPY", -3, "Copies a key.", (*Call).copyKey, spec.Optional(spec.Argument{Name: "destination-db", Kind: "integer", Token: "DB"}), spec.Optional(spec.Word("REPLACE"))),

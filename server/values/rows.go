@@ -13,8 +13,11 @@ func Families() [][]Row {
 	return [][]Row{objectRows(), expireRows(), stringRows(), counterRows(), sortedSetRows(), hashRows(), listRows()}
 }
 
-// onKey makes a row of a command on the value of one key, its first argument.
+// onKey makes a row of a command on the value of one key, its first argument. Fast ones are queued.
 func onKey(name string, arity int, f spec.Flags, group, summary string, step func(*Call, *Txn), args ...spec.Argument) Row {
+	if f&spec.Fast != 0 {
+		f |= spec.Ahead
+	}
 	c := onKeys(name, arity, f, 1, group, summary, step, append([]spec.Argument{spec.Key("key")}, args...)...)
 	c.LastKey = 1
 	return c

@@ -101,11 +101,15 @@ func kindOf(it *Item) limit.Kind {
 	return k.Lasting()
 }
 
+// workBytes is how many bytes of a value a command goes through in the time of a decision.
+const workBytes = 256
+
 // Item returns what key holds.
 func (c *Call) Item(t *Txn, key []byte) (it Item) {
 	kind, state := t.Get(key)
 	if typ, timed := typeOf(kind); typ != value.None {
 		it.Type, it.Body = typ, state[bodyAt(kind, timed):]
+		c.Worked(int64(len(it.Body) / workBytes))
 		if timed {
 			it.Expires = int64(binary.LittleEndian.Uint64(state)) / millisecond
 		}
