@@ -14,18 +14,25 @@ import (
 const (
 	rate       = 200 // per second
 	rateBurst  = 100
-	quota      = 1_000_000
 	rateLimit  = "GCRA 200/s BURST 100"
-	quotaLimit = "GCRA 1/h BURST 1000000"
 	pipeline   = 8
 	maxMinutes = 128
 )
+
+// quotas are new each minute. The state of the LOG grows to 300 kB and is replicated in parts.
+var quotas = [...]struct {
+	limit string
+	size  int
+}{
+	{"GCRA 1/h BURST 1000000", 1_000_000},
+	{"LOG 60000/30d", 60_000},
+}
 
 type counts struct {
 	began            time.Time
 	lastReply        atomic.Int64 // since began
 	granted, answers atomic.Int64
-	taken, maybe     [maxMinutes]atomic.Int64 // of the quota of each minute
+	taken, maybe     [maxMinutes][len(quotas)]atomic.Int64
 }
 
 func (k *counts) run(t *testing.T, c *client, gate *sync.RWMutex, stop <-chan struct{}) {
@@ -39,7 +46,9 @@ func (k *counts) run(t *testing.T, c *client, gate *sync.RWMutex, stop <-chan st
 		gate.RLock()
 		k.count(t, c, byRate, &k.granted, nil)
 		minute := int(time.Since(k.began)/time.Minute) % maxMinutes
-		k.count(t, c, line("RL.TAKE", fmt.Sprint("quota", minute), quotaLimit), &k.taken[minute], &k.maybe[minute])
+		for i, q := range quotas {
+			k.count(t, c, line("RL.TAKE", quotaKey(minute, i), q.limit), &k.taken[minute][i], &k.maybe[minute][i])
+		}
 		gate.RUnlock()
 	}
 }
@@ -73,32 +82,38 @@ func (k *counts) check(t *testing.T, leader *node, epochs int) {
 	if k.granted.Load() > most {
 		t.Errorf("%d were granted at %s within %v and %d epochs: at most %d may be", k.granted.Load(), rateLimit, time.Duration(elapsed), epochs, most)
 	}
-	for i := range maxMinutes {
-		taken, maybe := k.taken[i].Load(), k.maybe[i].Load()
-		if taken+maybe == 0 {
-			continue
-		}
-		v, err := leader.ask(strings.Fields(fmt.Sprintf("RL.PEEK quota%d %s", i, quotaLimit))...)
-		if err != nil {
-			t.Errorf("the leader at the end: %v", err)
-			return
-		}
-		n, err := ints(v)
-		if err != nil || len(n) != 5 {
-			t.Errorf("the leader at the end: %v, %v", v, err)
-			return
-		}
-		used, back := int64(quota-n[2]+n[0]-1), elapsed/int64(time.Hour)+1 // PEEK says what a TAKE would; and what has come back
-		if used+back < taken || used > taken+maybe {
-			t.Errorf("%d of a quota are used; clients were granted %d, and do not know of %d", used, taken, maybe)
+	for minute := range maxMinutes {
+		for i, q := range quotas {
+			taken, maybe := k.taken[minute][i].Load(), k.maybe[minute][i].Load()
+			if taken+maybe == 0 {
+				continue
+			}
+			v, err := leader.ask(strings.Fields(fmt.Sprintf("RL.PEEK %s %s", quotaKey(minute, i), q.limit))...)
+			if err != nil {
+				t.Errorf("the leader at the end: %v", err)
+				return
+			}
+			n, err := ints(v)
+			if err != nil || len(n) != 5 {
+				t.Errorf("the leader at the end: %v, %v", v, err)
+				return
+			}
+			used, back := int64(q.size-n[2]+n[0]-1), elapsed/int64(time.Hour)+1 // PEEK says what a TAKE would; and what has come back
+			if used+back < taken || used > taken+maybe {
+				t.Errorf("%d of %s are used; clients were granted %d, and do not know of %d", used, q.limit, taken, maybe)
+			}
 		}
 	}
 }
 
+func quotaKey(minute, i int) string { return fmt.Sprintf("quota%d:%d", minute, i) }
+
 func (k *counts) String() string {
 	taken, maybe := int64(0), int64(0)
-	for i := range maxMinutes {
-		taken, maybe = taken+k.taken[i].Load(), maybe+k.maybe[i].Load()
+	for minute := range maxMinutes {
+		for i := range quotas {
+			taken, maybe = taken+k.taken[minute][i].Load(), maybe+k.maybe[minute][i].Load()
+		}
 	}
 	return fmt.Sprintf("%d answers to who counts, %d granted by rate, %d taken of quotas and %d unknown", k.answers.Load(), k.granted.Load(), taken, maybe)
 }
