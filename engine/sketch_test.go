@@ -174,6 +174,28 @@ func (e *Engine) hash(key []byte) uint64 {
 	return h
 }
 
+// After a flush, the first decision counts, however many a busy shard would have skipped.
+func TestTopAfterFlush(t *testing.T) {
+	for _, l := range []*limit.Limit{perSecond(0), perSecond(1_000_000)} {
+		e := New(Options{Shards: 1, Seed: 1})
+		var d limit.Decision
+		for i := range 100_000 {
+			if err := e.Take(start, key(i%5000), l, 1, &d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.Flush()
+		if err := e.Take(start, key(1), l, 1, &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range []TopOrder{ByRequests, ByLimited} {
+			if top := e.Top(start, by, 10, nil); len(top) != 1 && (by == ByRequests || d.Limited) {
+				t.Errorf("%v, order %v: %v", l, by, top)
+			}
+		}
+	}
+}
+
 // The callers that ask most are found among many, through shards and sampling.
 //
 //test:norace

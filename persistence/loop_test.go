@@ -451,6 +451,9 @@ func TestLogIsCompacted(t *testing.T) {
 			}
 		}
 		st := r.Stats()
+		if st.LogBytes != r.cur.end {
+			t.Errorf("the log has %d bytes, not %d", r.cur.end, st.LogBytes)
+		}
 		if st.Snapshots < 5 || st.SnapshotErrors > 0 || st.LogFiles != 1 || st.LastSnapshot == 0 {
 			t.Errorf("%+v", st)
 		}

@@ -98,7 +98,6 @@ func (s *ReplyScanner) header() (whole bool, err error) {
 	if count > 0 {
 		return false, nil
 	}
-	s.left[s.depth] = 1
 	return s.ended(), nil
 }
 

@@ -108,6 +108,6 @@ func (c *call) okOrFail(err error) {
 	case errors.Is(err, ErrSnapshotting):
 		c.Fail(errSnapshotting)
 	default:
-		c.Fail("ERR " + err.Error())
+		c.Fail("ERR " + spec.Plain(err))
 	}
 }

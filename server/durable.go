@@ -111,7 +111,7 @@ func (srv *Server) SetLoading(on bool) { srv.setSpecial(specialLoading, on) }
 // If err is nil, it accepts them again.
 func (srv *Server) SetRefusing(err error) {
 	if err != nil {
-		text := "MISCONF limitdb cannot write its log and refuses commands that change something until it can (" + resp.Excerpt([]byte(err.Error())) + ")"
+		text := "MISCONF limitdb cannot write its log and refuses commands that change something until it can (" + resp.Excerpt([]byte(spec.Plain(err))) + ")"
 		srv.misconf.Store(&text)
 	}
 	srv.setSpecial(specialMisconf, err != nil)

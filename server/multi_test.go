@@ -45,6 +45,20 @@ func TestMulti(t *testing.T) {
 	)
 }
 
+// INFO counts the commands of a transaction, whether they have to do with keys or not, and their errors.
+func TestMultiIsCounted(t *testing.T) {
+	c := newTestServer(t).client()
+	for _, words := range []string{"SET a x", "MULTI", "INCR a", "INCR b", "PING", "CONFIG GET nosuch", "EXEC"} {
+		c.do(strings.Fields(words)...)
+	}
+	got := c.do("INFO", "commandstats").Text
+	for _, want := range []string{"cmdstat_incr:calls=2,", "rejected_calls=0,failed_calls=1", "cmdstat_ping:calls=1,", "cmdstat_exec:calls=1,", "cmdstat_config|get:calls=1,"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
 // A command that cannot be queued makes EXEC run none.
 func TestMultiBreaks(t *testing.T) {
 	ts := newTestServer(t)

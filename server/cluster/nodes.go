@@ -48,7 +48,7 @@ type shard struct {
 func (r *Replication) shard(c *call) (s shard, ok bool) {
 	all, err := r.Members()
 	if err != nil {
-		c.Fail("ERR " + resp.Excerpt([]byte(err.Error())))
+		c.Fail("ERR " + resp.Excerpt([]byte(spec.Plain(err))))
 		return s, false
 	}
 	s.Replication = r.Status()

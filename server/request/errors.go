@@ -2,7 +2,6 @@ package request
 
 import (
 	"errors"
-	"strings"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -26,7 +25,7 @@ func ErrorText(err error) string {
 	case errors.Is(err, limit.ErrNoLease):
 		return "NOLEASE " + err.Error()
 	}
-	return "ERR " + strings.TrimPrefix(err.Error(), "engine: ")
+	return "ERR " + spec.Plain(err)
 }
 
 // WrongType returns the error for a key that holds another kind of state.

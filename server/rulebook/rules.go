@@ -49,7 +49,7 @@ func changeError(err error) string {
 	if errors.As(err, &mistakes) {
 		return "ERR the rules stay as they are: " + mistakes.Error()
 	}
-	return "ERR " + resp.Excerpt([]byte(err.Error()))
+	return "ERR " + resp.Excerpt([]byte(spec.Plain(err)))
 }
 
 // failChange replies with the error of a change of the rules.

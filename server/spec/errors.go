@@ -1,5 +1,7 @@
 package spec
 
+import "strings"
+
 // The replies, in Redis' words, to arguments that many commands have.
 const (
 	ErrSyntax         = "ERR syntax error"
@@ -11,3 +13,14 @@ const (
 	ErrPatternTooLong = "ERR a pattern may have at most 1024 bytes, and all patterns of one command 16384"
 	ErrTooMany        = "ERR a transaction or script takes up to 16384 keys and writes up to 64 MB; KEYS and SCAN in it take a table of up to 1048576 keys"
 )
+
+// Plain returns the text of an error without the name of a package at its beginning, as in "engine: closed". Clients do
+// not know our packages.
+func Plain(err error) string {
+	text := err.Error()
+	name, rest, _ := strings.Cut(text, ": ")
+	if rest != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz") == "" {
+		return rest
+	}
+	return text
+}
