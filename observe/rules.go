@@ -32,7 +32,9 @@ func (m *ruleMetrics) collect(ch chan<- prometheus.Metric, s *Snapshot) {
 	send(ch, m.successful, prometheus.GaugeValue, oneIf(!s.RulesProblem))
 	for i := range s.Checks {
 		h := &s.Checks[i].Latency
-		sendHistogram(ch, m.duration, h, h.Count(), s.Checks[i].Namespace)
+		if n := h.Count(); n > 0 { // as with commands
+			sendHistogram(ch, m.duration, h, n, s.Checks[i].Namespace)
+		}
 	}
 	for i := range s.Rules[:min(len(s.Rules), maxRules)] {
 		r := &s.Rules[i]

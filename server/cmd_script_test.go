@@ -94,7 +94,11 @@ func TestScriptCache(t *testing.T) {
 	for i := range scripts.MaxScripts + 100 {
 		c.eval("return "+strconv.Itoa(i), "0")
 	}
-	if n, _ := ts.scripts.Sizes(); n != scripts.MaxScripts {
+	memory := c.do("INFO", "memory").Text
+	if !strings.Contains(memory, "number_of_cached_scripts:1000\r\n") || strings.Contains(memory, "used_memory_scripts:0\r\n") {
+		t.Error(memory)
+	}
+	if n, _, _ := ts.scripts.Sizes(); n != scripts.MaxScripts {
 		t.Errorf("%d scripts are cached", n)
 	}
 }
@@ -146,7 +150,7 @@ func TestLongScriptsTakeTurns(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()
 	go func() {
-		for n := 0; n == 0; _, n = ts.scripts.Sizes() {
+		for n := 0; n == 0; _, _, n = ts.scripts.Sizes() {
 			runtime.Gosched()
 		}
 		ts.clock.Advance(time.Second)

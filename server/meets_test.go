@@ -368,7 +368,7 @@ func TestScriptKill(t *testing.T) {
 			t.Errorf("%s: %s keys are left", source, got)
 		}
 	}
-	if _, got := ts.scripts.Sizes(); got != 0 {
+	if _, _, got := ts.scripts.Sizes(); got != 0 {
 		t.Errorf("%d scripts run", got)
 	}
 }

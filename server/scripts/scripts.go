@@ -161,9 +161,9 @@ func (s *Cache) Kill() bool {
 // Flushes returns how many times all scripts were forgotten.
 func (s *Cache) Flushes() uint64 { return s.flushes.Load() }
 
-// Sizes returns how many scripts EVALSHA knows, and how many run.
-func (s *Cache) Sizes() (cached, running int) {
+// Sizes returns how many scripts EVALSHA knows, how many bytes they take, and how many run.
+func (s *Cache) Sizes() (cached, bytes, running int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.bySHA), len(s.running)
+	return len(s.bySHA), s.bytes, len(s.running)
 }
