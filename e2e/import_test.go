@@ -74,7 +74,7 @@ func TestImportFromRedis(t *testing.T) {
 	}
 	for i, want := range []string{
 		"hash 1 0 0 list 1 0 0 set 1 0 0 stream 0 0 1 string 301 1 1 throttle 300 0 0 zset 1 0 0 " +
-			"refused of type stream: limitdb has no such type refused of type string: it has a text of more than 64 kB 606 keys of the source are there",
+			"refused of type stream: import does not copy this type refused of type string: it has a text of more than 64 kB 606 keys of the source are there",
 		"hash 0 1 0 list 0 1 0 set 0 1 0 stream 0 0 1 string 0 302 1 throttle 0 300 0 zset 0 1 0",
 	} {
 		if got := copyAll(); !strings.Contains(got, want) {

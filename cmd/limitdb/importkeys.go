@@ -152,7 +152,7 @@ func (m *keyImport) copyBatch(names []string) error {
 		case k.typ == "none" || k.left == -2:
 			continue // it has expired meanwhile
 		case k.reads() == nil:
-			m.refuse(k, "limitdb has no such type")
+			m.refuse(k, "import does not copy this type")
 			continue
 		case k.bytes > importMost:
 			m.refuse(k, "too large")
@@ -169,7 +169,7 @@ func (m *keyImport) copyBatch(names []string) error {
 	return m.copyKeys(some)
 }
 
-// reads returns the command that reads what the key holds; nil if limitdb has no such type.
+// reads returns the command that reads what the key holds; nil if it does not copy this type.
 func (k *importedKey) reads() []string {
 	switch k.typ {
 	case "string":
