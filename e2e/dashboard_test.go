@@ -224,6 +224,9 @@ func TestDashboard(t *testing.T) {
 			if got := b.eval(`document.documentElement.scrollWidth`); got != fmt.Sprint(width) {
 				t.Errorf("the page is %s wide in a window of %d", got, width)
 			}
+			if got := b.eval(`[...document.querySelectorAll("button")].filter(b => b.clientHeight > 50).map(b => b.textContent).join()`); got != "" {
+				t.Errorf("in a window of %d, these buttons have several lines: %s", width, got)
+			}
 			b.shoot(fmt.Sprintf("%s-%d", scheme, width))
 		}
 	}
