@@ -12,7 +12,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	const once = "TestForwardedCommandsAreAnsweredOnce"
 	plant.Check(t, "../CONTRIBUTING.md", []plant.Bug{
 		{"text-keeps-its-tag", "../value/string.go", "if body[0] != tagRaw {", "if false {", "TestOverwrite"},
-		{"change-of-a-script-recorded-whole", "scripts.go", "if v.Splices != nil {", "if false {", "TestScriptsChangeLongValuesInParts"},
+		{"change-of-a-script-recorded-whole", "scripts.go", "if splices != nil {", "if false {", "TestScriptsChangeLongValuesInParts"},
 		{"forwarded-reply-lost", "forward.go", "		if f.hidden == 0 {\n", "		if f.hidden == 0 && f.answered != 1 {\n", once},
 		{"forwarded-reply-twice", "forward.go", "append(s.call.Out, in[:n]...)", "append(append(s.call.Out, in[:n]...), in[:n]...)", once},
 		{"unknown-outcome-told-as-refused", "forward.go", "s.call.Fail(errUnknownOutcome)", "s.call.Fail(spec.ErrNoLeader)", once},
