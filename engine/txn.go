@@ -33,9 +33,9 @@ import (
 //
 // What a transaction costs: some 0.3 µs for each key and the copying of the
 // states that it writes, and the same again if it runs a second time. Meanwhile
-// all decisions in its shards wait. One that comes upon a key in a shard that is
-// not locked starts again with all shards locked, which takes some 10 µs, and
-// then everybody waits.
+// all decisions in its shards wait. One that needs a key in a shard that is not
+// locked starts again with all shards locked, which takes some 10 µs, and then
+// everybody waits.
 
 const (
 	// MaxTxn is the largest number of keys of one transaction. The last one

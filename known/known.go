@@ -3,10 +3,10 @@
 // that Lua takes.
 //
 // A handler has the replies of its script, and leaves the same values and expiries.
-// So another version of the library, whose script runs in Lua, goes on with the same
-// keys. Where anything is unusual, such as an argument that is no plain number or a
-// key of another type, the handler changes nothing and returns false, and the script
-// itself runs.
+// So another version of the library, whose script runs in Lua, continues with the
+// same keys. Where anything is unusual, such as an argument that is no plain number
+// or a key of another type, the handler changes nothing and returns false, and the
+// script itself runs.
 //
 // The package knows no server: it reads and writes keys through a Store. Each family
 // of scripts is a file with its table and its handlers.

@@ -176,7 +176,7 @@ func (r *Reader) Prepend(b []byte) bool {
 
 // Unread puts the last n bytes of the commands that were read in this round back: Next returns them again.
 func (r *Reader) Unread(n int) {
-	if n > r.start { // pull has gone on from own to what Feed got
+	if n > r.start { // pull has moved from own to the bytes that Feed got
 		r.buf, r.rest, r.inPlace = r.own, r.buf, false
 		r.start += len(r.own)
 	}

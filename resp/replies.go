@@ -110,7 +110,7 @@ func (s *ReplyScanner) ended() bool {
 		s.depth--
 		switch kind := s.kind[s.depth+1]; {
 		case kind == '|':
-			return false // what it belongs to follows
+			return false // the element that it belongs to follows
 		case kind == '>' && s.depth == 0:
 			s.began = false
 			return false

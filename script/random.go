@@ -6,7 +6,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// rand48 is the generator of drand48 (POSIX), which Redis uses for scripts. Its numbers go on from script to script.
+// rand48 is the generator of drand48 (POSIX), which Redis uses for scripts. Its numbers continue from script to
+// script.
 type rand48 uint64
 
 func seedRand48(seed uint32) rand48 { return rand48(seed)<<16 | 0x330E }

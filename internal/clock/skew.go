@@ -2,7 +2,7 @@
 
 package clock
 
-// skew is how wrong the machine's clocks are made, for tests: with the build tag testclock, and not at all without it.
+// skew makes the machine's clocks wrong, for tests with the build tag testclock. Without the tag it does nothing.
 type skew struct{}
 
 func newSkew() skew { return skew{} }

@@ -178,7 +178,7 @@ func (l *Log) Flush() {
 	l.failed = false
 }
 
-// drop gives up the file, until the next Flush. The caller holds mu.
+// drop closes the file until the next Flush. The caller holds mu.
 func (l *Log) drop() {
 	if l.file != nil {
 		_ = l.file.Close() // its error is that of the write

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Datasync makes the writes to a file durable. It leaves out the file's times, which nobody reads.
+// Datasync makes the writes to a file durable, but not the file's times, which nothing reads.
 func Datasync(f *os.File) error {
 	conn, err := f.SyscallConn() // keeps the descriptor open while it syncs
 	if err != nil {

@@ -2,8 +2,8 @@ package journal
 
 import "encoding/binary"
 
-// A Change is the record of a change of a part of a state, for long strings, collections, and long states of
-// LOG and of leases. Its size follows that of the change, not that of the state.
+// A Change records how a part of a state has changed, for long strings, collections, and long states of LOG and
+// of leases. Its size follows from the change, not from the state.
 //
 //	┌──────────┬───┬────────────┬───────────────┬─────────┬────────┬─────┐
 //	│ kind × 4 │ 1 │ key length │ change length │ version │ change │ key │
@@ -91,7 +91,7 @@ func (b *Buffer) Change(version uint64, kind byte, key, head []byte, before int,
 	b.Records++
 }
 
-// Edit is what a Change does to a state. Its slices are those of the record.
+// Edit is the effect of a Change on a state. Its slices belong to the record.
 type Edit struct {
 	// Head is the head of the new state.
 	Head []byte
@@ -101,7 +101,7 @@ type Edit struct {
 	splices             []byte
 }
 
-// Edit returns what a Change does.
+// Edit returns the effect of a Change.
 func (r *Record) Edit() Edit {
 	e, _ := parseEdit(r.Kind, r.State)
 	return e

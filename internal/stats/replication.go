@@ -17,7 +17,7 @@ type Replication struct {
 	Leader  string // where clients reach the node that decides, "" if this one knows of none
 	State   string // Raft's: follower, candidate, leader or shutdown
 	Behind  bool   // since its start, the node has not yet had all that the others had then
-	Current bool   // the table is what the log says up to Applied; false while it is rebuilt
+	Current bool   // the table is the result of the log up to Applied; false while it is rebuilt
 
 	Term                     uint64 // Raft's
 	Last, Committed, Applied uint64 // indexes of the log
@@ -30,7 +30,7 @@ type Replication struct {
 	OverMemory      bool   // the node holds more than its maxmemory
 	Format          int    // of the current epoch's entries
 	HashIndex, Hash uint64 // of all states, at an index when nothing was in flight; 0 for none yet
-	GroupBytes      uint64 // mean size of the groups that this node has proposed of late
+	GroupBytes      uint64 // running mean of the sizes of the groups that this node has proposed
 	WriteP99        int64  // how long 99 of 100 writes of the log took at most, with their syncs
 	Offset          int64  // how far the machine's clock is ahead of the replicated time
 
@@ -40,7 +40,7 @@ type Replication struct {
 	Refused  uint64 // connections on the Raft port that were closed because of what they said, since the start
 }
 
-// Unready returns why the node serves nobody, or why another one had better not stop now; "" if neither is so.
+// Unready returns why the node serves nobody, or why no other node should stop now; "" if neither is the case.
 func (r *Replication) Unready() string {
 	switch {
 	case r.Serves() && r.Behind:

@@ -12,14 +12,14 @@ type Rule struct {
 	ShadowLimited, CandidateLimited uint64
 }
 
-// RuleTotals are what a rule has counted in all, also before a restart.
+// RuleTotals are the counters of a rule, including those from before a restart.
 type RuleTotals struct {
 	Rule
 	// Since is when the rule began to count, in ns of Unix time.
 	Since int64
 }
 
-// combine returns what op makes of each pair of counters.
+// combine applies op to each pair of counters.
 func (r Rule) combine(other Rule, op func(a, b uint64) uint64) Rule {
 	return Rule{
 		Allowed: op(r.Allowed, other.Allowed), Near: op(r.Near, other.Near), Limited: op(r.Limited, other.Limited),
@@ -104,15 +104,15 @@ func (r *RuleCounters) Sum() (sum Rule) {
 	return sum
 }
 
-// Totals returns what has been counted in all.
+// Totals returns the counters, including those that Continue has set.
 func (r *RuleCounters) Totals() RuleTotals {
 	t := *r.past.Load()
 	t.Rule = t.combine(r.Sum(), func(a, b uint64) uint64 { return a + b })
 	return t
 }
 
-// Continue makes Totals go on from t, in which what the lanes have counted until now is included. If they have counted
-// more, the difference wraps, and Totals wraps it back.
+// Continue makes Totals return t now, and count on from there; t includes what the lanes have counted so far. If they
+// have counted more than t, the difference wraps, and Totals wraps it back.
 func (r *RuleCounters) Continue(t RuleTotals) {
 	t.Rule = t.combine(r.Sum(), func(a, b uint64) uint64 { return a - b })
 	r.past.Store(&t)

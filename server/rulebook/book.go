@@ -273,8 +273,7 @@ func (b *Book) Totals() map[string]stats.RuleTotals {
 	return all
 }
 
-// Continue makes the totals of the rules in force go on from those that Totals has returned, before a restart or on
-// another node.
+// Continue makes the rules in force continue the totals that Totals has returned, before a restart or on another node.
 func (b *Book) Continue(totals map[string]stats.RuleTotals) {
 	f := b.force.Load()
 	for i, r := range f.set.Rules() {

@@ -8,8 +8,8 @@ import (
 	"limitdb/rules"
 )
 
-// What rules have counted is kept with the data, so that it survives a restart, and a new leader goes on with it. It is
-// kept now and then, not with each decision, so a kill loses the counts since the last time.
+// The counters of the rules are kept with the data, so that they survive a restart, and a new leader continues them. It
+// is kept now and then, not with each decision, so a kill loses the counts since the last time.
 
 // countersEvery is how often the counters are kept.
 const countersEvery = time.Minute
@@ -28,7 +28,7 @@ func (p *process) keepCounters() {
 	p.kept.keepCounters(text)
 }
 
-// countersLoaded makes the rules in force go on with the counters that were kept.
+// countersLoaded makes the rules in force continue the counters that were kept.
 func (p *process) countersLoaded() {
 	text := p.kept.counters()
 	if text == nil {
