@@ -104,6 +104,33 @@ func TestCloseAfterFlushLetsThePeerReadIt(t *testing.T) {
 	})
 }
 
+// A connection that was no longer read from, since its peer does not read, is read from again while it closes. Otherwise a
+// peer that writes first and then reads would wait for ever.
+func TestCloseAfterFlushReadsOn(t *testing.T) {
+	eachDriver(t, func(t *testing.T, d driver) {
+		const size = 16 << 20
+		var once sync.Once
+		fx := start(t, d, Options{PauseAbove: 64 << 10, StallAfter: time.Hour, FlushTimeout: time.Minute, LingerBytes: 2 * size}, func(f *funcs) {
+			f.data = func([]byte) bool {
+				once.Do(func() { f.conn.Write(make([]byte, size)) })
+				return true
+			}
+		})
+		p, f := fx.dial()
+		_, _ = p.Write([]byte("x"))
+		until(t, "replies are pending", func() bool { return f.conn.Pending() > 0 })
+		f.conn.CloseAfterFlush(errTest)
+		if _, err := p.Write(make([]byte, size)); err != nil {
+			t.Errorf("write: %v", err)
+		}
+		if n, err := io.Copy(io.Discard, p); err != nil || n != size {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		_ = p.Close()
+		wantReason(t, f, errTest)
+	})
+}
+
 func TestCloseIsAtOnceAndTheFirstReasonWins(t *testing.T) {
 	eachDriver(t, func(t *testing.T, d driver) {
 		fx := start(t, d, Options{}, func(*funcs) {})
