@@ -164,6 +164,7 @@ func TestReadmeNodes(t *testing.T) {
 		}
 		if i == 0 {
 			_ = nodes[0].Process.Kill()
+			_ = nodes[0].Wait() // the connections to it have ended now
 		}
 	}
 }
