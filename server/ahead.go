@@ -24,7 +24,7 @@ type ahead struct {
 	places [aheadMost]engine.Place
 	plans  [aheadMost]*request.Plan // what the commands ask for; nil: the handler parses it
 	ends   [aheadMost]int           // where the words of the commands without a plan end in words, or shaped
-	left   [aheadMost]int           // bytes of the input behind the command
+	left   [aheadMost]int           // bytes of the input behind the commands without a plan
 	words  [][]byte
 
 	made   [aheadMost]request.Plan // room for the plans
@@ -54,10 +54,10 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 			if m.planned && a.last == nil {
 				a.last = &m.plan
 			}
-			s.enqueue(a, m.cmd, a.last, key)
 			if !m.planned {
-				a.ends[a.n-1], a.shaped = shaped, true
+				a.ends[a.n], a.left[a.n], a.shaped = shaped, s.rd.Buffered(), true
 			}
+			a.add(m.cmd, a.last, key)
 			return nil, nil, true
 		}
 	}
@@ -77,7 +77,7 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 	switch {
 	case cmd.Plan == nil || cmd.Plan(&s.srv.parts.Zones, args, p) != "":
 		a.words = append(a.words, args...) // the slices, not the bytes
-		p = nil
+		a.ends[a.n], a.left[a.n], p = len(a.words), s.rd.Buffered(), nil
 	case p.Given&request.OwnWait != 0:
 		return args, nil, false
 	}
@@ -89,14 +89,13 @@ func (s *session) queue(a *ahead) (args [][]byte, err error, ok bool) {
 		s.rd.Shape(&m.shape, at)
 		m.cmd, m.planned, a.last = cmd, p != nil, p
 	}
-	s.enqueue(a, cmd, p, args[at])
+	a.add(cmd, p, args[at])
 	return nil, nil, true
 }
 
-// enqueue queues a command that has been read. A command without a plan has its words in the queue already; they are
-// valid as long as the reader's buffer.
-func (s *session) enqueue(a *ahead, cmd *command, p *request.Plan, key []byte) {
-	a.cmds[a.n], a.plans[a.n], a.keys[a.n], a.ends[a.n], a.left[a.n] = cmd, p, key, len(a.words), s.rd.Buffered()
+// add queues a command that has been read. Its words are valid as long as the reader's buffer.
+func (a *ahead) add(cmd *command, p *request.Plan, key []byte) {
+	a.cmds[a.n], a.plans[a.n], a.keys[a.n] = cmd, p, key
 	a.n++
 }
 

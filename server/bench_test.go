@@ -47,6 +47,39 @@ func BenchmarkCommands(b *testing.B) {
 	}
 }
 
+// BenchmarkValues measures a command on a value in a pipeline of 16, on 512 keys.
+func BenchmarkValues(b *testing.B) {
+	const depth, keys = 16, 512
+	for _, text := range []string{
+		"INCR k%d", "GET k%d", "SET k%d 5", "EXPIRE k%d 100", "INCREX k%d EX 100 ENX", "HINCRBY h%d count 1",
+		"ZADD z%d 1760000000049 1760000000049", "ZREMRANGEBYSCORE z%d -inf 1", "ZCARD z%d", "LTRIM l%d 0 49", "LINDEX l%d -1",
+	} {
+		b.Run(strings.Fields(text)[0], func(b *testing.B) {
+			ts := newTestServer(b)
+			c := ts.client()
+			batches := make([][]byte, keys/depth)
+			for k := range keys {
+				log, zset := []string{"RPUSH", fmt.Sprint("l", k)}, []string{"ZADD", fmt.Sprint("z", k)}
+				for i := range 50 {
+					at := fmt.Sprint(1_760_000_000_000 + i)
+					log, zset = append(log, at), append(zset, at, at)
+				}
+				c.do(log...)
+				c.do(zset...)
+				c.do("HSET", fmt.Sprint("h", k), "start", "1760000000", "end", "1760003600", "count", "1")
+				batches[k/depth] = append(batches[k/depth], encode(strings.Fields(fmt.Sprintf(text, k))...)...)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%depth == 0 {
+					c.conn.out = c.conn.out[:0]
+					c.s.Data(batches[i/depth%len(batches)])
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkPipelines measures a decision in a pipeline whose commands differ only in their keys,
 // from the bytes read to the bytes to write, on 10 000 keys.
 func BenchmarkPipelines(b *testing.B) {

@@ -276,7 +276,13 @@ func (t *Table) state(r record) []byte {
 // boxed is state for a record whose state is in a box.
 func (t *Table) boxed(r record) []byte { return t.boxes[boxOf(r)] }
 
-func (t *Table) expires(r record) int64 { return Expires(r.kind(), t.state(r)) }
+// expires returns when the record expires: see Expires.
+func (t *Table) expires(r record) int64 {
+	if r.isBoxed() {
+		return Expires(r.kind(), t.boxed(r))
+	}
+	return Expires(r.kind(), r.state())
+}
 
 // Info describes one key.
 type Info struct {
