@@ -80,6 +80,10 @@ func TestRedisCLIHints(t *testing.T) {
 	term.press(clear+"config g\t", "CONFIG GET")
 
 	help := term.press(clear+"help cl.throttle\r", "group:")
+	eventually(t, "the next prompt, before which redis-cli drops what is typed", func() bool {
+		screen := term.screen.String()
+		return strings.Contains(screen[strings.LastIndex(screen, "group:"):], p.Addr+"> ")
+	})
 	for _, want := range []string{"CL.THROTTLE", "summary:", "since:"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("help cl.throttle shows %q, want %q in it", help, want)
