@@ -11,7 +11,7 @@ import (
 // there, from a leader that was deposed. Raft's paper discards such a log. hashicorp/raft 1.7 keeps it, which does harm
 // in two ways:
 //
-//   - If the log goes on behind the snapshot, the node looks for the entry before the next one in that log, finds the wrong
+//   - If the log continues behind the snapshot, the node looks for the entry before the next one in that log, finds the wrong
 //     term, and refuses. The leader then sends the same snapshot again, and so on without an end.
 //   - Entries before the snapshot, which no majority ever had, stay in the log. As a leader, the node would send them to others.
 //
