@@ -71,7 +71,9 @@ func startClusterOf(t *testing.T, size int, ms string, args ...string) []*raftNo
 	first.args = append(first.args, timeouts(ms)...)
 	first.Stop()
 	first.restart(t)
-	eventually(t, "the first node follows", func() bool { return first.field(t, "master_link_status") == "up" })
+	for _, n := range nodes {
+		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
+	}
 	return nodes
 }
 
@@ -325,9 +327,7 @@ func TestNodesSayWhatTheyAre(t *testing.T) {
 		t.Errorf("ROLE: %s", got)
 	}
 	for _, n := range nodes {
-		if got := get("http://" + n.HTTPAddr + "/readyz"); got == "" {
-			t.Errorf("%s is not ready", n.id)
-		}
+		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
 	}
 	if got := get("http://" + at.HTTPAddr + "/metrics"); !strings.Contains(got, "\nlimitdb_raft_leading 1\n") {
 		t.Errorf("the leader's metrics do not say so:\n%s", got)
