@@ -172,19 +172,28 @@ type allModel struct {
 	limits  []limit.Limit // of each key
 	states  map[string][]byte
 	waiting map[int]*allWaiter
+	decided []*allWaiter // since settle, in the order of their decisions
 	asked   int
 	granted int
 }
 
 type allWaiter struct {
 	*Waiter
-	id      int
-	decided bool
-	m       *allModel
+	id     int
+	before []*allWaiter // earlier requests that waited for what it took when it was decided
+	m      *allModel
 }
 
 // Wake notes that the request has been decided, at this moment.
-func (w *allWaiter) Wake() { w.decided = true }
+func (w *allWaiter) Wake() {
+	w.m.decided = append(w.m.decided, w)
+	for _, other := range w.m.waiting {
+		i := w.All.index(other.Key())
+		if other.id < w.id && !other.Done() && i >= 0 && w.All.Costs[i] > 0 && !w.All.soft(i) {
+			w.before = append(w.before, other)
+		}
+	}
+}
 
 // grants reports whether a limit grants a cost at now.
 func (m *allModel) grants(key []byte, cost int64) bool {
@@ -251,28 +260,37 @@ func (m *allModel) vain(w *allWaiter) bool {
 	return err == nil && d.Limited && (d.Wait == limit.Never || m.now+d.Wait > w.Until)
 }
 
-// settle notes the decided requests in the order in which they must have been decided: that of asking.
+// settle notes the decided requests. None takes what an earlier one waits for, unless that waits in vain.
 func (m *allModel) settle() error {
-	for _, id := range slices.Sorted(maps.Keys(m.waiting)) {
-		w := m.waiting[id]
+	for _, w := range m.decided {
 		_, _, err := w.Result()
 		switch {
-		case !w.Done() && w.Until < m.now:
-			return fmt.Errorf("at %d request %d waits, until %d", m.now, id, w.Until)
-		case w.Done() != w.decided:
-			return fmt.Errorf("at %d request %d is decided: %v, told: %v", m.now, id, w.Done(), w.decided)
-		case !w.Done():
-			continue
+		case !w.Done() || m.waiting[w.id] != w:
+			return fmt.Errorf("at %d request %d is told of a decision", m.now, w.id)
 		case err != nil:
 			return err
 		case w.All.At < 0:
+			for _, other := range w.before {
+				if !m.vain(other) {
+					return fmt.Errorf("at %d request %d goes before %d", m.now, w.id, other.id)
+				}
+			}
 			if err := m.take(w.All); err != nil {
-				return fmt.Errorf("request %d: %w", id, err)
+				return fmt.Errorf("request %d: %w", w.id, err)
 			}
 		case w.Until > m.now:
-			return fmt.Errorf("at %d request %d is denied, until %d: %s", m.now, id, w.Until, outcomeOf(w.Waiter))
+			return fmt.Errorf("at %d request %d is denied, until %d: %s", m.now, w.id, w.Until, outcomeOf(w.Waiter))
 		}
-		delete(m.waiting, id)
+		delete(m.waiting, w.id)
+	}
+	m.decided = m.decided[:0]
+	for id, w := range m.waiting {
+		switch {
+		case w.Until < m.now:
+			return fmt.Errorf("at %d request %d waits, until %d", m.now, id, w.Until)
+		case w.Done():
+			return fmt.Errorf("at %d request %d is decided, and not told", m.now, id)
+		}
 	}
 	for id, w := range m.waiting {
 		if m.mayGo(w) {
@@ -345,7 +363,6 @@ func (m *allModel) step(r *rand.Rand, pass func(int64) error) error {
 			w.All.Soft[r.IntN(len(names))] = true
 		}
 		if m.waiting[w.id] = w; !m.e.AskAll(m.now, w.Waiter) {
-			w.decided = true
 			if w.All.At >= 0 && w.Until > m.now && w.All.Decisions[w.All.At].Wait != limit.Never {
 				return fmt.Errorf("at %d request %d does not wait: %s", m.now, w.id, outcomeOf(w.Waiter))
 			}
