@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +20,13 @@ func TestNoVoteBeforeTheLog(t *testing.T) {
 	deaf := newPeer(t, "b", nil) // it says who it is, and reads nothing that Raft sends
 	deaf.hello.Cluster = a.parts.who.cluster()
 	added := make(chan error, 1)
-	go func() { added <- a.Add("b", deaf.address) }()
+	go func() {
+		err := a.Add("b", deaf.address)
+		for errors.Is(err, ErrUnreachable) { // the process was held up
+			err = a.Add("b", deaf.address)
+		}
+		added <- err
+	}()
 	until(t, "a member", func() bool {
 		all, err := a.Members()
 		if err != nil || len(all) < 2 {
