@@ -290,7 +290,11 @@ func (w twin) line(v resp.Value, base int64) string {
 	if w.render != nil {
 		return w.render(v, base)
 	}
-	return line(v)
+	const compiling = "-ERR Error compiling script" // what follows are the words of the compiler
+	if text := line(v); !strings.HasPrefix(text, compiling) {
+		return text
+	}
+	return compiling
 }
 
 func (g *twins) one() twin {
