@@ -7,7 +7,7 @@ import (
 )
 
 // Each second, a node notes beside its log the replicated time and how long the machine has been running. After all
-// nodes were down, the log tells only when the last decision was made. The note tells how long ago that was, if the
+// nodes were down, the log shows only when the last decision was made. The note shows how long ago that was, if the
 // machine has not been rebooted since. Without a note, the time stands still while no node runs, which admits less,
 // never more. So the note is not synced, and a note that cannot be read is ignored.
 

@@ -83,7 +83,7 @@ func importRows() []row {
 }
 
 // importIn stores the time at which a bucket is full again, without a pace. As in redis-cell, the limit of the next
-// call tells how many tokens that time stands for.
+// call says how many tokens that time stands for.
 func importIn(c *call, t *txn) {
 	if !resp.EqualFold(c.Args[2], "GCRA") {
 		c.Fail("ERR syntax error: GCRA is expected, not " + resp.Quote(c.Args[2]))

@@ -35,7 +35,7 @@ type check struct {
 	ds  []limit.Decision // on Charges
 }
 
-// how tells what a check does.
+// how says what a check does.
 type how uint8
 
 const (
