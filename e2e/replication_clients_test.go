@@ -61,9 +61,7 @@ func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
 	for _, n := range nodes {
 		addrs = append(addrs, n.Addr)
 	}
-	eventually(t, "all nodes know one another", func() bool {
-		return !slices.ContainsFunc(nodes, func(n *raftNode) bool { return strings.Count(n.ask(t, "CLUSTER", "SLOTS"), "127.0.0.1") != 3 })
-	})
+	knowOneAnother(t, nodes)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	var clients []*clusterClient
@@ -199,9 +197,7 @@ func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
 	before := granted()
 	eventually(t, "redis-cli is answered by the next leader", func() bool { return granted() > before+20 })
 	leader(t, nodes)
-	eventually(t, "the nodes know one another", func() bool {
-		return !slices.ContainsFunc(others, func(n *raftNode) bool { return strings.Count(n.ask(t, "CLUSTER", "SLOTS"), "127.0.0.1") != 2 })
-	})
+	knowOneAnother(t, others)
 	once(others[0], "moved2")
 	once(others[1], "forwarded2")
 }

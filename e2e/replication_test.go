@@ -104,6 +104,19 @@ func (n *raftNode) askOnce(t *testing.T, words ...string) string {
 	return fmt.Sprint(v)
 }
 
+// knowOneAnother waits until each node gives clients the addresses that the nodes have now, and no others. A node that has started again has
+// another address.
+func knowOneAnother(t *testing.T, nodes []*raftNode) {
+	t.Helper()
+	eventually(t, "the nodes know one another", func() bool {
+		return !slices.ContainsFunc(nodes, func(n *raftNode) bool {
+			slots := n.ask(t, "CLUSTER", "SLOTS")
+			return strings.Count(slots, "127.0.0.1") != len(nodes) ||
+				slices.ContainsFunc(nodes, func(other *raftNode) bool { return !strings.Contains(slots, " "+other.Port()+" ") })
+		})
+	})
+}
+
 // end kills a node at the end of its test, and checks its log: the last nodes to stop would lead without a majority, and take a timeout to
 // notice.
 func (p *proc) end() {
