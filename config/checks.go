@@ -17,8 +17,7 @@ var (
 	errNoAddress  = errors.New("at least one address is needed")
 )
 
-// SavePoint asks for a snapshot when that many decisions have changed something and the last snapshot is that
-// old.
+// SavePoint asks for a snapshot when there are that many changes and the last snapshot is that old.
 type SavePoint struct {
 	After   time.Duration
 	Changes int64

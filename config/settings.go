@@ -252,7 +252,7 @@ func declareEngine(r *Registry, s *Settings) {
 	s.FsyncMaxDelay = g.seconds("appendfsync-max-delay", "2", 2, 3600, mutable,
 		"Refuse commands that change something while the oldest write that is not yet on disk is older than this, because the disk hangs. Not for appendfsync no.")
 	s.Save = g.words("save", "", mutable,
-		"When the server makes snapshots by itself: pairs of seconds and decisions, such as 3600 1 300 100; empty: never. Without appendonly there is a log, too, which only snapshots sync.")
+		"When the server makes snapshots by itself: pairs of seconds and changes, such as 3600 1 300 100; empty: never. Without appendonly there is a log, too, which only snapshots sync.")
 	s.Save.check, s.Save.adds = savePoints, true
 	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
 		"Replace the log by a snapshot when the log has grown to this many percent of the last snapshot's size; 0: never.")

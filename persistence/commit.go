@@ -199,6 +199,7 @@ func (s *Store) flush() (at uint64, err error) {
 	for more := true; more; {
 		buf.Reset(batchHeaderSize)
 		more = s.drain(buf)
+		s.counters.changes.Add(int64(buf.Records))
 		if s.cur != nil && err == nil && (begun || buf.Records > 0) {
 			begun, err = true, s.writeRecords(more)
 		}

@@ -16,6 +16,7 @@ type counters struct {
 	written                   atomic.Uint64
 	commits, syncs, failures  atomic.Uint64
 	snapshots, snapshotErrors atomic.Uint64
+	changes                   atomic.Int64 // drained since the last successful snapshot began
 	lastSync                  atomic.Int64
 }
 
@@ -23,6 +24,7 @@ type counters struct {
 type status struct {
 	running      bool
 	began        int64 // ns
+	changes      int64 // counters.changes at that time
 	ended        int64 // ns; of the last one that succeeded
 	lastDuration int64 // ns; of the last one, successful or not
 	lastErr      error
@@ -44,7 +46,7 @@ func (s *Store) Stats() Stats {
 		Kept:     true,
 		LogBytes: c.logBytes.Load(), BaseBytes: c.baseBytes.Load(), BytesWritten: c.written.Load(), LogFiles: -1,
 		Writes: c.commits.Load(), Syncs: c.syncs.Load(), Failures: c.failures.Load(), LastSync: c.lastSync.Load(), UnsyncedAge: s.lag(),
-		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(),
+		Snapshots: c.snapshots.Load(), SnapshotErrors: c.snapshotErrors.Load(), Changes: c.changes.Load(),
 	}}
 	if s.files.TryLock() {
 		if s.man != nil {
@@ -72,7 +74,7 @@ func (s *Store) began() int64 {
 	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.running, s.status.began = true, now
+	s.status.running, s.status.began, s.status.changes = true, now, s.counters.changes.Load()
 	return now
 }
 
@@ -85,6 +87,7 @@ func (s *Store) ended(began, size int64, err error) {
 	if err == nil {
 		s.status.ended = now
 		s.counters.snapshots.Add(1)
+		s.counters.changes.Add(-s.status.changes)
 	} else {
 		s.status.notBefore = now + snapshotPause
 		s.counters.snapshotErrors.Add(1)

@@ -380,3 +380,36 @@ func TestLargeDrainIsWrittenInParts(t *testing.T) {
 		t.Errorf("%d keys after a crash, want 100", again.len())
 	}
 }
+
+// Changes count until a snapshot that succeeds begins.
+func TestChangesSinceTheLastSnapshot(t *testing.T) {
+	r := run(t, t.TempDir(), Options{})
+	count := func(want int64) {
+		t.Helper()
+		if got := r.Stats().Changes; got != want {
+			t.Errorf("%d changes since the last snapshot, want %d", got, want)
+		}
+	}
+	change := func(keys int) {
+		for i := range keys {
+			r.tab.set(1, keyOf(i), stateAt(time.Now().UnixNano()+hour))
+		}
+		r.commit()
+	}
+	change(3)
+	count(3)
+	if err := r.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	count(0)
+	change(2)
+	began := r.began()
+	change(4)
+	r.ended(began, 0, errors.New("full"))
+	count(6)
+	began = r.began()
+	change(1)
+	r.ended(began, 0, nil)
+	count(1)
+	r.close()
+}

@@ -251,7 +251,7 @@ func (t *infoText) errorStats() {
 
 func (t *infoText) persistence() {
 	st := t.srv.durable.stats()
-	t.Persistence(&st, &info.Persistence{Now: t.now, Started: t.srv.started, Changes: t.srv.ChangesSinceSnapshot(), Refusing: t.srv.Refusing()})
+	t.Persistence(&st, &info.Persistence{Now: t.now, Started: t.srv.started, Refusing: t.srv.Refusing()})
 }
 
 func (t *infoText) keyspace() {

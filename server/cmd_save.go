@@ -34,7 +34,7 @@ func (c *call) keeps() bool {
 
 func (c *call) save() {
 	if c.keeps() {
-		c.client.Background(c.srv.Snapshot, c.okOrFail)
+		c.client.Background(c.srv.durable.Snapshot, c.okOrFail)
 	}
 }
 
@@ -58,11 +58,20 @@ func (c *call) background(reply string) {
 	}
 	go func() {
 		defer srv.durable.running.Store(false)
-		if err := srv.Snapshot(); err != nil && !errors.Is(err, ErrSnapshotting) {
-			srv.log.Error("a snapshot failed", "err", err)
-		}
+		srv.Snapshot()
 	}()
 	c.Simple(reply)
+}
+
+// Snapshot writes a snapshot and blocks until it is durable. It logs a failure. It does nothing
+// while the state is being loaded or another snapshot is being written.
+func (srv *Server) Snapshot() {
+	if srv.durable.stats().Loading {
+		return
+	}
+	if err := srv.durable.Snapshot(); err != nil && !errors.Is(err, ErrSnapshotting) {
+		srv.log.Error("a snapshot failed", "err", err)
+	}
 }
 
 func (c *call) lastSave() {

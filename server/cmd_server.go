@@ -89,9 +89,7 @@ func (c *call) shutdown() {
 	srv := c.srv
 	go func() {
 		if save {
-			if err := srv.Snapshot(); err != nil {
-				srv.log.Error("the snapshot before the stop failed", "err", err)
-			}
+			srv.Snapshot()
 		}
 		srv.opts.Shutdown(now)
 	}()

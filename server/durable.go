@@ -48,10 +48,8 @@ var ErrSnapshotting = errors.New("a snapshot is being written")
 
 // durable is the server's side of Durability.
 type durable struct {
-	*Durability // nil if nothing can be kept
-	// changed is the number of decisions that had changed something when the last snapshot began.
-	changed atomic.Int64
-	running atomic.Bool // BGSAVE
+	*Durability             // nil if nothing can be kept
+	running     atomic.Bool // BGSAVE
 	// ackLeader is raft-ack leader.
 	ackLeader atomic.Bool
 	syncs     syncs // WAITAOF
@@ -278,29 +276,6 @@ var errUnknown = errors.New("the outcome of a command is not known")
 
 // owing reports whether replies are held back.
 func (s *session) owing() bool { return s.owed != nil && s.owed.waiting }
-
-// changes returns the number of decisions counted so far that have changed something since the start.
-func (srv *Server) changes() int64 {
-	e := srv.states().Stats()
-	return int64(e.Allowed + e.Refunded)
-}
-
-// ChangesSinceSnapshot returns the number of decisions that have changed something since the
-// last snapshot began.
-func (srv *Server) ChangesSinceSnapshot() int64 {
-	return max(0, srv.changes()-srv.durable.changed.Load())
-}
-
-// Snapshot writes a snapshot and blocks until it is durable. It returns ErrSnapshotting while
-// another is being written.
-func (srv *Server) Snapshot() error {
-	before := srv.changes()
-	err := srv.durable.Snapshot()
-	if err == nil {
-		srv.durable.changed.Store(before)
-	}
-	return err
-}
 
 // Background implements handler.Client.
 func (s *session) Background(work func() error, reply func(err error)) {

@@ -365,21 +365,19 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// Decisions that change something count until the next snapshot begins.
-func TestChangesSinceSnapshot(t *testing.T) {
-	ts, d := newDiskServer(t)
-	c := ts.client()
-	for range 3 {
-		c.do("CL.THROTTLE", "k", "100", "1", "60")
-	}
-	d.saving <- nil
-	if err := ts.Snapshot(); err != nil || ts.ChangesSinceSnapshot() != 0 {
-		t.Errorf("%v, %d changes", err, ts.ChangesSinceSnapshot())
-	}
-	c.do("CL.THROTTLE", "k", "100", "1", "60")
-	d.saving <- errors.New("full")
-	if err := ts.Snapshot(); err == nil || ts.ChangesSinceSnapshot() != 1 {
-		t.Errorf("%v, %d changes", err, ts.ChangesSinceSnapshot())
+// SHUTDOWN SAVE writes a snapshot, except of a state that is still being loaded.
+func TestShutdownSave(t *testing.T) {
+	for _, loading := range []bool{false, true} {
+		ts, d := newDiskServer(t)
+		d.stats.Loading = loading
+		snapshots, stopped := 0, make(chan bool)
+		ts.durable.Snapshot = func() error { snapshots++; return ErrSnapshotting }
+		ts.opts.Shutdown = func(bool) { stopped <- true }
+		ts.client().raw("SHUTDOWN SAVE\r\n")
+		<-stopped
+		if want := map[bool]int{false: 1, true: 0}[loading]; snapshots != want {
+			t.Errorf("loading %v: %d snapshots, want %d", loading, snapshots, want)
+		}
 	}
 }
 

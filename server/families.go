@@ -52,7 +52,7 @@ func (srv *Server) families(t *table.Table) [][]row {
 		adapted(srv.latency.Rows(), (*call).inner),
 		memoryRows(),
 		adapted(t.Rows(), (*call).inner),
-		adapted(srv.opts.Replication.Rows(srv.Snapshot), (*call).inner),
+		adapted(srv.opts.Replication.Rows(func() error { return srv.durable.Snapshot() }), (*call).inner),
 		waitRows(),
 		pubsubRows(),
 	)

@@ -13,6 +13,8 @@ type Durability struct {
 	UnsyncedAge             int64 // age of the oldest byte that should be durable by now and is not
 	Waiting                 int   // replies that wait for a sync
 
+	// Changes is the number of changes written since the last successful snapshot began.
+	Changes                   int64
 	Snapshotting              bool
 	SnapshotBegan             int64
 	Snapshots, SnapshotErrors uint64

@@ -121,7 +121,6 @@ func (t *Text) Errors(counts map[string]uint64) {
 // Persistence has what the section persistence says beside the figures of durability.
 type Persistence struct {
 	Now, Started int64 // ns of Unix time
-	Changes      int64 // since the last snapshot
 	Refusing     bool  // commands that write are refused
 }
 
@@ -145,7 +144,7 @@ func (t *Text) Persistence(st *stats.Durability, p *Persistence) {
 	}
 	t.Field("loading", YesNo(st.Loading))
 	t.Zeros("async_loading", "current_cow_peak", "current_cow_size")
-	t.Field("rdb_changes_since_last_save", p.Changes)
+	t.Field("rdb_changes_since_last_save", st.Changes)
 	t.Field("rdb_bgsave_in_progress", YesNo(st.Snapshotting))
 	t.Field("rdb_last_save_time", last/int64(time.Second))
 	t.Field("rdb_last_bgsave_status", status(st.LastSnapshotFailed))

@@ -365,15 +365,11 @@ func (d *durability) savePoints(ctx context.Context) {
 			return
 		}
 		since := time.Duration(d.p.clock.Now() - max(started, st.SnapshotBegan))
-		changes := d.p.server.ChangesSinceSnapshot()
 		for _, point := range d.p.set.SavePoints() {
-			if since < point.After || changes < point.Changes {
-				continue
+			if since >= point.After && st.Changes >= point.Changes {
+				d.p.server.Snapshot()
+				break
 			}
-			if err := d.p.server.Snapshot(); err != nil && !errors.Is(err, server.ErrSnapshotting) {
-				d.p.log.Error("a snapshot failed", "err", err)
-			}
-			break
 		}
 	})
 }

@@ -217,9 +217,7 @@ func (p *process) keepState() error {
 	defer tellIfSlow(p.log).Stop()
 	p.keepCounters()
 	if p.saves && p.durable.store.Load() != nil {
-		if err := p.server.Snapshot(); err != nil {
-			p.log.Error("the last snapshot failed", "err", err)
-		}
+		p.server.Snapshot()
 	}
 	if err := p.replica.close(); err != nil {
 		return fmt.Errorf("the node did not stop well: %w", err)
