@@ -53,6 +53,9 @@ func TestBadFiles(t *testing.T) {
 		{"version: 1\nnamespaces: {‸[a]: []}", "a name must be a text, not a list"},
 		{"version: 1\nplans: {free: {api: 60}}\nnamespaces: {}", ""},
 		{"version: 1\nplans: {free: {api: ‸sliding}}\nnamespaces: {}", `a plan's limit is a rate such as 60/m, a limit, or unlimited, not "sliding"`},
+		{"version: 1\nplans: {free: {api: ‸60/q}}\nnamespaces: {}", `period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
+		{"version: 1\nplans: {free: {api: ‸fixed 5 calendar day tz Nowhere}}\nnamespaces: {a: [{name: x, plan: {field: p, limit: api, default: free}}]}", `unknown time zone: "Nowhere"`},
+		{"version: 1\nplans: {free: {api: 60/m first, day: 60/h tz UTC, many: 70000/s}}\ndefaults: {algorithm: log}\nnamespaces: {}", ""},
 		{"version: 1\nplans: {free: {api: ‸~}}\nnamespaces: {}", "a plan's limit must be a text, not nothing"},
 		{head + "    - ‸{limit: 1/s}", `a rule has no "name"`},
 		{head + "    - {name: ‸[x], limit: 1/s}", "name must be a text, not a list"},
@@ -76,6 +79,9 @@ func TestBadFiles(t *testing.T) {
 		{head + "    - {name: x, limit: 1/s, key: [ip], ipv6_prefix: ‸129}", `ipv6_prefix must be an integer from 1 to 128, not "129"`},
 		{head + "    - {name: x, limit: 1/s, key: [ip], ipv4_prefix: ‸0}", `ipv4_prefix must be an integer from 1 to 32, not "0"`},
 		{head + "    - {name: x, limit: 1/s, match: ‸{}}", "match is empty"},
+		{head + "    - ‸{name: x, limit: 1/s, key: [a, b], match: {" + fieldsMatch(63) + "}}", "this can never match: it needs 65 fields, and a check has at most 64"},
+		{head + "    - {name: x, limit: 1/s, key: [a, f0], match: {" + fieldsMatch(63) + "}}", ""},
+		{head + "    - {name: x, limit: 1/s, key: [a], match: {" + fieldsMatch(62) + "}, overrides: [{match: {a: b, c: d}, limit: 2/s}, ‸{match: {c: e, d: d}, limit: 2/s}]}", "this can never match: it needs 65 fields, and a check has at most 64"},
 		{head + "    - {name: x, limit: 1/s, match: {a: ‸[b]}}", `the value of "a" must be a text, not a list`},
 		{head + "    - {name: x, limit: 1/s, match: {a: ‸~}}", `the value of "a" must be a text, not nothing`},
 		{head + "    - {name: x, limit: 1/s, match: {a: ‸" + strings.Repeat("y", glob.MaxPattern+1) + "}}", "the pattern has more than 1024 bytes"},
@@ -110,6 +116,15 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%s: a set and an error", c.text)
 		}
 	}
+}
+
+// fieldsMatch returns n conditions on fields f0, f1 and so on.
+func fieldsMatch(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("f%d: x", i))
+	}
+	return strings.Join(all, ", ")
 }
 
 // TestAllMistakes checks that Parse tells several mistakes, but not without end.

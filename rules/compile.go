@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"limitdb/limit"
 )
 
@@ -63,6 +65,9 @@ func (c *compiler) file(doc *fileDoc) {
 		c.plans[doc.plans[i].name.text] = &doc.plans[i]
 		c.checkPlan(&doc.plans[i])
 	}
+	if len(c.errs) > 0 {
+		return
+	}
 	h := sha256.New()
 	for i := range doc.namespaces {
 		c.namespace(&doc.namespaces[i])
@@ -74,11 +79,19 @@ func (c *compiler) file(doc *fileDoc) {
 	c.set.sum = [sha256.Size]byte(h.Sum(nil))
 }
 
-// checkPlan checks limits of a plan that are whole, which no rule may use yet.
+// checkPlan checks the limits of a plan, as far as they mean something without a rule: a count without a period does only
+// beside a calendar, and options only beside their algorithm.
 func (c *compiler) checkPlan(p *planDoc) {
 	for _, t := range p.tiers {
-		if s := spell(t.value.text); s.rate == nil && !strings.EqualFold(strings.TrimSpace(t.value.text), "unlimited") {
+		s := spell(t.value.text)
+		switch {
+		case strings.EqualFold(strings.TrimSpace(t.value.text), "unlimited"):
+		case s.rate == nil:
 			c.fail(t.value.at, "a plan's limit is a rate such as 60/m, a limit, or unlimited, not %s", quote(t.value.text))
+		case s.algorithm != "" || len(s.options) == 0 && (len(s.rate) == 2 || strings.Contains(s.rate[0], "/")):
+			if _, err := parseLimit(t.value.text, limit.FIXED.String(), "", c.zones); err != nil {
+				c.fail(t.value.at, "%v", err)
+			}
 		}
 	}
 }
@@ -162,6 +175,7 @@ func (c *compiler) rule(doc *ruleDoc) *Rule {
 	if doc.cost.given() {
 		r.cost, r.costName = c.field(doc.cost.text), doc.cost.text
 	}
+	c.needs(doc.at, r.key, r.conditions)
 	c.addresses(doc, r)
 	r.stem = r.makeStem()
 	c.limits(doc, r)
@@ -177,6 +191,23 @@ func (c *compiler) field(name string) int32 {
 		c.ns.fields[name] = n
 	}
 	return n
+}
+
+// needs fails if what needs a key's fields and those of conditions can never match, as they are more than a check can have.
+func (c *compiler) needs(at *yaml.Node, key []int32, conditions []condition) {
+	if len(key)+len(conditions) <= MaxFields {
+		return
+	}
+	fields := map[int32]bool{}
+	for _, f := range key {
+		fields[f] = true
+	}
+	for i := range conditions {
+		fields[conditions[i].field] = true
+	}
+	if len(fields) > MaxFields {
+		c.fail(at, "this can never match: it needs %d fields, and a check has at most %d", len(fields), MaxFields)
+	}
 }
 
 func (c *compiler) conditions(match []pairDoc) []condition {
@@ -300,6 +331,7 @@ func (c *compiler) override(o *overrideDoc, conditions []condition, r *Rule) {
 			}
 		}
 	}
+	c.needs(o.at, r.key, slices.Concat(r.conditions, conditions))
 	for i := range r.overrides[:min(len(r.overrides), maxCompared)] {
 		if covers(r.overrides[i].conditions, conditions, nil, nil) {
 			c.fail(o.at, "this override can never count: one before it matches whatever it matches")

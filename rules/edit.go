@@ -16,8 +16,6 @@ const Empty = "version: 1\nnamespaces: {}\n"
 var (
 	// ErrNoRule is returned for a rule that there is not.
 	ErrNoRule = errors.New("there is no such rule")
-	// ErrAliased is returned for a rule that is written in one place and used in several.
-	ErrAliased = errors.New("an alias stands for the rule: load the whole file instead")
 	// ErrName is returned for a rule with another name than it is set under.
 	ErrName = errors.New("the rule has another name")
 
@@ -28,7 +26,7 @@ var (
 // namespace, or has replaced the one of its name in its place. Mistakes in the rule are at their places in it. What
 // it means beside the others is not checked: parse the text.
 func (s *Set) Set(namespace, name string, rule []byte) ([]byte, error) {
-	n, err := parseTree(rule)
+	n, err := parseWritten(rule)
 	if err != nil {
 		return nil, err
 	}
@@ -48,20 +46,13 @@ func (s *Set) Set(namespace, name string, rule []byte) ([]byte, error) {
 		if err := checkRule(root, n); err != nil {
 			return err
 		}
-		list, i, err := findRule(root, namespace, name)
-		if err == nil {
+		if list, i, err := findRule(root, namespace, name); err == nil {
 			list.Content[i] = n
 			return nil
 		}
-		if err != ErrNoRule {
-			return err
-		}
 		all := nodeOf(root, "namespaces")
 		ns := nodeOf(all, namespace)
-		switch {
-		case all == nil || all.Kind != yaml.MappingNode || ns != nil && ns.Kind != yaml.SequenceNode:
-			return ErrAliased
-		case ns == nil:
+		if ns == nil {
 			ns = &yaml.Node{Kind: yaml.SequenceNode}
 			all.Style, all.Content = 0, append(all.Content, text(namespace), ns)
 		}
@@ -131,16 +122,16 @@ func (s *Set) SetMode(namespace, name string, mode Mode) ([]byte, error) {
 
 // Excerpt returns a rule as it is written, or the whole list of a namespace if name is "".
 func (s *Set) Excerpt(namespace, name string) ([]byte, error) {
-	root, err := parseTree(s.text)
+	root, err := parseWritten(s.text)
 	if err != nil {
 		return nil, err
 	}
 	if name == "" {
-		ns := nodeOf(follow(nodeOf(root, "namespaces")), namespace)
+		ns := nodeOf(nodeOf(root, "namespaces"), namespace)
 		if ns == nil {
 			return nil, ErrNoRule
 		}
-		return encode(follow(ns))
+		return encode(ns)
 	}
 	list, i, err := findRule(root, namespace, name)
 	if err != nil {
@@ -151,7 +142,7 @@ func (s *Set) Excerpt(namespace, name string) ([]byte, error) {
 
 // edit applies fn to the tree of the file and returns its text.
 func (s *Set) edit(fn func(root *yaml.Node) error) ([]byte, error) {
-	root, err := parseTree(s.text)
+	root, err := parseWritten(s.text)
 	if err != nil {
 		return nil, err
 	}
@@ -163,44 +154,50 @@ func (s *Set) edit(fn func(root *yaml.Node) error) ([]byte, error) {
 
 // findRule finds a rule: the list that it is in, and its index there.
 func findRule(root *yaml.Node, namespace, name string) (list *yaml.Node, i int, err error) {
-	all := nodeOf(root, "namespaces")
-	ns := nodeOf(follow(all), namespace)
+	ns := nodeOf(nodeOf(root, "namespaces"), namespace)
 	if ns == nil {
 		return nil, 0, ErrNoRule
 	}
-	aliased := all.Kind == yaml.AliasNode || ns.Kind == yaml.AliasNode
-	find := func(in *yaml.Node, aliased bool) error {
-		list = follow(in)
-		for i = range list.Content {
-			rule := list.Content[i]
-			if n := nodeOf(follow(rule), "name"); n != nil && follow(n).Value == name {
-				if aliased || in.Kind == yaml.AliasNode || rule.Kind == yaml.AliasNode || rule.Anchor != "" {
-					return ErrAliased
-				}
-				return nil
-			}
+	lists := []*yaml.Node{ns}
+	for _, entry := range ns.Content {
+		if group := nodeOf(entry, "rules"); group != nil {
+			lists = append(lists, group)
 		}
-		return ErrNoRule
 	}
-	if err = find(ns, aliased); err != ErrNoRule {
-		return list, i, err
-	}
-	for _, entry := range follow(ns).Content {
-		if group := nodeOf(follow(entry), "rules"); group != nil {
-			if err = find(group, aliased || entry.Kind == yaml.AliasNode); err != ErrNoRule {
-				return list, i, err
+	for _, list := range lists {
+		for i, rule := range list.Content {
+			if n := nodeOf(rule, "name"); n != nil && n.Value == name {
+				return list, i, nil
 			}
 		}
 	}
 	return nil, 0, ErrNoRule
 }
 
-// follow returns what an alias stands for, and any other node itself.
-func follow(n *yaml.Node) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		return n.Alias
+// parseWritten is parseTree, but writes out what aliases stand for, so that a rule can be shown and changed without others.
+func parseWritten(text []byte) (root *yaml.Node, err error) {
+	tree, err := parseTree(text)
+	if tree == nil || err != nil {
+		return nil, err
 	}
-	return n
+	d, size := &decoder{}, 0
+	var written func(n *yaml.Node, depth int) *yaml.Node
+	written = func(n *yaml.Node, depth int) *yaml.Node {
+		n = d.resolve(n)
+		size += len(n.Value) + len(n.HeadComment) + len(n.LineComment) + len(n.FootComment)
+		if size > MaxText || depth > maxDepth {
+			d.fail(n, "the aliases stand for too much to be written out")
+			panic(errGiveUp)
+		}
+		own := *n
+		own.Anchor, own.Content = "", make([]*yaml.Node, len(n.Content))
+		for i, c := range n.Content {
+			own.Content[i] = written(c, depth+1)
+		}
+		return &own
+	}
+	err = d.guard(func() { root = written(tree, 0) })
+	return root, err
 }
 
 // nodeOf returns the value of a field of a mapping, or nil.

@@ -298,9 +298,6 @@ func (d *decoder) key(n *yaml.Node, to *ruleDoc) {
 		seen[s.text] = true
 		to.key = append(to.key, s)
 	})
-	if len(to.key) > MaxFields {
-		d.fail(n, "the key has more than %d fields", MaxFields)
-	}
 }
 
 // match reads the conditions of a rule or an override.

@@ -62,7 +62,7 @@ func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, e
 }
 
 // SetRuleMode gives a rule a mode, and returns once the change is durable. If ctx ends before that, it returns ctx's
-// error, and the change is made. Other errors are rules.ErrNoRule, rules.ErrAliased and ErrNotLeading.
+// error, and the change is made. Other errors are rules.ErrNoRule, a rules.Errors and ErrNotLeading.
 func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode rules.Mode) error {
 	turn, following := srv.durable.turn()
 	if following != 0 {

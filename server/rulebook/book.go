@@ -196,7 +196,7 @@ func (b *Book) edit(transient bool, by func(*rules.Set) ([]byte, error)) (rules.
 	return b.enforce(set), nil
 }
 
-// SetMode gives a rule a mode. The errors are rules.ErrNoRule, rules.ErrAliased, and those of Source.Keep.
+// SetMode gives a rule a mode. The errors are rules.ErrNoRule, a rules.Errors, and those of Source.Keep.
 func (b *Book) SetMode(namespace, name string, mode rules.Mode) error {
 	_, err := b.edit(true, func(s *rules.Set) ([]byte, error) { return s.SetMode(namespace, name, mode) })
 	return err
