@@ -22,7 +22,8 @@ import (
 // This file has what they share, in the words of GCRA; see gcra.go for the formulas.
 // The code uses TAT − now, called "ahead", in place of TAT. It is never negative,
 // and is compared with the room that a request needs, DVT − increment. So only two
-// products and the new TAT can overflow.
+// products and the new TAT can overflow. The increment then counts as the longest time:
+// such a request is denied for ever, and such a refund makes the bucket full.
 //
 // The interval E is rounded up to a whole nanosecond, so the rate kept is never
 // above the rate asked for, and is the same where Max divides Period. The loss
@@ -47,9 +48,12 @@ func bucketTake(d *Decision, l *Limit, size int64, state []byte, now, cost int64
 	}
 	e := interval(l)
 	over, dvt := mul(e, size)
-	over2, increment := mul(e, cost)
-	if over|over2 != 0 || dvt|increment < 0 {
+	if over != 0 || dvt < 0 {
 		return nil, ErrOverflow
+	}
+	over, increment := mul(e, cost)
+	if over != 0 || increment < 0 {
+		increment = maxInt64 // more than there can be
 	}
 	code, same := hasPace(state, e)
 	if !same {
@@ -207,9 +211,12 @@ func bucketRefund(d *Decision, l *Limit, size int64, state []byte, now, cost int
 	}
 	e := interval(l)
 	over, dvt := mul(e, size)
-	over2, increment := mul(e, cost)
-	if over|over2 != 0 || dvt|increment < 0 {
+	if over != 0 || dvt < 0 {
 		return nil, ErrOverflow
+	}
+	over, increment := mul(e, cost)
+	if over != 0 || increment < 0 {
+		increment = maxInt64 // more than there can be
 	}
 	code, same := hasPace(state, e)
 	if !same && ahead > 0 {

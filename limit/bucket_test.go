@@ -224,7 +224,7 @@ func (m *bucketModel) call(l Limit, now64, cost64, maxWait int64, kind call, kee
 	if l.Algorithm == QUEUE {
 		size.Add(size, big.NewInt(1))
 	}
-	if !l.Interval && (!times(new(big.Rat).SetInt(size), e).IsInt64() || !times(new(big.Rat).SetInt(cost), e).IsInt64()) {
+	if !l.Interval && (!times(new(big.Rat).SetInt(size), e).IsInt64() || kind == asReserve && !times(new(big.Rat).SetInt(cost), e).IsInt64()) {
 		return Decision{}, ErrOverflow
 	}
 	x := oneByOne(new(big.Int), e)

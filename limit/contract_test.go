@@ -477,3 +477,24 @@ func TestContractExpires(t *testing.T) {
 		}
 	})
 }
+
+// Any cost above the limit is denied for ever, and any refund above what is in use makes the limit full, however large it is.
+func TestContractHugeCosts(t *testing.T) {
+	contract(t, func(t *rapid.T, a Algorithm) {
+		l := drawLimit(t, a)
+		l.CountDenied = false
+		state, now := drawKey(t, l)
+		huge := rapid.OneOf(rapid.Just(int64(math.MaxInt64)), rapid.Int64Range(most(t, l)+1, math.MaxInt64)).Draw(t, "cost")
+		next, d, err := take(&l, state, now, huge, nil)
+		if err != nil || !d.Limited || d.Wait != Never || next != nil {
+			t.Fatalf("take %d: %v, %+v, %v", huge, next, d, err)
+		}
+		all, full, err := refund(&l, state, now, 10_000, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, d, err = refund(&l, state, now, math.MaxInt64, nil); err != nil || d != full || !bytes.Equal(next, all) {
+			t.Fatalf("refund: %v, %+v, %v; want %v, %+v", next, d, err, all, full)
+		}
+	})
+}
