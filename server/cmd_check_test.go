@@ -88,8 +88,8 @@ func TestCheckErrors(t *testing.T) {
 		{"RL.CHECK a -1", `-ERR numfields must be an integer from 0 to 64: "-1"`},
 		{"RL.CHECK a 65" + strings.Repeat(" f v", 65), `-ERR numfields must be an integer from 0 to 64: "65"`},
 		{"RL.CHECK a 1000" + strings.Repeat(" f v", 1000), `-ERR numfields must be an integer from 0 to 64: "1000"`},
-		{"RL.CHECK a 2 u v", "-ERR numfields is 2, but 2 words follow; each field has a name and a value"},
-		{"RL.CHECK a 1 u", "-ERR numfields is 1, but 1 words follow; each field has a name and a value"},
+		{"RL.CHECK a 2 u v", "-ERR numfields is 2: 4 words must follow, a name and a value for each field, not 2"},
+		{"RL.CHECK a 1 u", "-ERR numfields is 1: 2 words must follow, a name and a value for each field, not 1"},
 		{"RL.CHECK a 1 u v w", `-ERR unknown option "w" for RL.CHECK: is numfields right?`},
 		{"RL.CHECK a 2 u v u v", `-ERR field "u": given twice`},
 		{"RL.CHECK a 1 u " + strings.Repeat("x", rules.MaxValue+1), `-ERR field "u": the value has more than 8192 bytes`},
@@ -105,7 +105,11 @@ func TestCheckErrors(t *testing.T) {
 			t.Errorf("%.60s: got %s, want %s", test.in, got, test.want)
 		}
 	}
-	c.steps(ts, [2]string{"RL.CHECK a 1 u v COST 0", `[0 5 5 -1 0 "x"]`}, [2]string{"DBSIZE", "0"})
+	c.steps(ts,
+		[2]string{"RL.CHECK a 1 u v COST 0", `[0 5 5 -1 0 "x"]`},
+		[2]string{"RL.CHECK a 2 u v c 9223372036854775807", `[1 5 5 -1 0 "x"]`}, // a denial, whatever the caller writes
+		[2]string{"RL.CHECK a 0 COST 9223372036854775807", `[1 10 10 -1 0 "all"]`},
+		[2]string{"DBSIZE", "0"})
 }
 
 // TestKeysOfRules checks that a client can read the keys of rules' callers, and can change them only by RL.RULES.

@@ -1,6 +1,7 @@
 package rulebook
 
 import (
+	"fmt"
 	"strconv"
 
 	"limitdb/resp"
@@ -64,7 +65,7 @@ func (k *check) parse(b *Book, words [][]byte) (text string) {
 	case !ok || n < 0 || n > rules.MaxFields:
 		return "ERR numfields must be an integer from 0 to " + strconv.Itoa(rules.MaxFields) + ": " + resp.Quote(words[1])
 	case 2*n > int64(len(words)-2):
-		return "ERR numfields is " + strconv.Itoa(int(n)) + ", but " + strconv.Itoa(len(words)-2) + " words follow; each field has a name and a value"
+		return fmt.Sprintf("ERR numfields is %d: %d words must follow, a name and a value for each field, not %d", n, 2*n, len(words)-2)
 	}
 	words = words[2:]
 	for ; n > 0; n-- {
