@@ -165,9 +165,11 @@ type member struct {
 	offset  atomic.Int64 // of its wall clock
 	hold    atomic.Pointer[chan struct{}]
 	full    atomic.Bool // of its disk
-	ends    error       // why it has stopped, guarded by c.mu
-	boot    atomic.Uint64
-	ticks   atomic.Int64 // readings of the monotonic clock
+	// votesFull: the term cannot be written, but the log can.
+	votesFull atomic.Bool
+	ends      error // why it has stopped, guarded by c.mu
+	boot      atomic.Uint64
+	ticks     atomic.Int64 // readings of the monotonic clock
 	// stubborn, while it is set, keeps requests to take over the leadership from being answered.
 	stubborn atomic.Pointer[chan struct{}]
 	drift    int64 // of its monotonic clock, parts in a thousand
@@ -226,15 +228,14 @@ func (m *member) options() Options {
 // heldLogs is a log on a disk that waits, while hold is set, for one value for each write.
 type heldLogs struct {
 	*raft.InmemStore
-	hold *atomic.Pointer[chan struct{}]
-	full *atomic.Bool
+	m *member
 }
 
 func (l *heldLogs) StoreLogs(logs []*raft.Log) error {
-	if hold := l.hold.Load(); hold != nil {
+	if hold := l.m.hold.Load(); hold != nil {
 		<-*hold
 	}
-	if l.full.Load() {
+	if l.m.full.Load() {
 		return errFull
 	}
 	return l.InmemStore.StoreLogs(logs)
@@ -244,7 +245,7 @@ var errFull = errors.New("no space left on the device")
 
 // SetUint64 stores a number: the term, or the term of a vote.
 func (l *heldLogs) SetUint64(key []byte, val uint64) error {
-	if l.full.Load() {
+	if l.m.full.Load() || l.m.votesFull.Load() {
 		return errFull
 	}
 	return l.InmemStore.SetUint64(key, val)
@@ -281,7 +282,7 @@ func (m *member) start(members ...raft.Server) {
 	if err != nil {
 		m.c.t.Fatal(err)
 	}
-	held := &heldLogs{m.logs, &m.hold, &m.full}
+	held := &heldLogs{m.logs, m}
 	o := m.options()
 	o.Table = m.c.tableOf(m)
 	g := &guarded{elapsed: o.Clock.Elapsed, LogStore: held, StableStore: held, snapshots: snapshots, fatal: o.Fatal}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -317,6 +318,10 @@ func TestLogIsReadWhileItChanges(t *testing.T) {
 // A vote is there after a restart, or the node does not start.
 func TestVotes(t *testing.T) {
 	dir := t.TempDir()
+	path := filepath.Join(dir, voteFile)
+	if err := os.WriteFile(path+tmpSuffix, make([]byte, 8192), 0o600); err != nil { // an earlier start found the disk full
+		t.Fatal(err)
+	}
 	s, err := openStores(dir, false)
 	if err != nil {
 		t.Fatal(err)
@@ -324,7 +329,7 @@ func TestVotes(t *testing.T) {
 	if s.term != 0 {
 		t.Errorf("a new node is at term %d", s.term)
 	}
-	if err := errors.Join(s.votes.SetUint64([]byte("CurrentTerm"), 1<<63), s.votes.Set([]byte("LastVoteCand"), []byte{0, 255}), s.log.StoreLog(&raft.Log{Index: 1}), s.close()); err != nil {
+	if err := errors.Join(s.votes.SetUint64([]byte(termKey), 1<<63), s.votes.Set([]byte("LastVoteCand"), []byte{0, 255}), s.log.StoreLog(&raft.Log{Index: 1}), s.close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, readOnly := range []bool{false, true} {
@@ -338,7 +343,6 @@ func TestVotes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	path := filepath.Join(dir, voteFile)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +356,7 @@ func TestVotes(t *testing.T) {
 	if err = errors.Join(err, other.close()); err != nil {
 		t.Fatal(err)
 	}
-	for name, bad := range map[string][]byte{"none": nil, "half a file": good[:len(good)/2], "zeros": make([]byte, len(good)), "that of another node": unused} {
+	for name, bad := range map[string][]byte{"none": nil, "its first pages": good[:len(good)/4], "zeros": make([]byte, len(good)), "that of another node": unused} {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -366,5 +370,11 @@ func TestVotes(t *testing.T) {
 				t.Errorf("%s, read only %v: %v", name, readOnly, err)
 			}
 		}
+	}
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStores(dir, false); errors.Is(err, errLog) || !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("what is no fault of the file: %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package replication
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -189,7 +188,7 @@ func start(o Options, p parts) (*Node, error) {
 		p.wire.stop = n.stop
 	}
 	if err := n.startRaft(); err != nil {
-		return nil, fmt.Errorf("replication: %w", err)
+		return nil, err
 	}
 	n.started.Store(true)
 	n.loops.Add(5)
@@ -206,26 +205,15 @@ func start(o Options, p parts) (*Node, error) {
 	return n, nil
 }
 
-// startRaft starts Raft in a goroutine of its own, because an error of the store ends that goroutine.
-func (n *Node) startRaft() (err error) {
+// startRaft starts Raft.
+func (n *Node) startRaft() error {
 	p := &n.parts
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if r := recover(); r != nil {
-				err = fmt.Errorf("%v", r)
-			}
-		}()
+	return p.guarded.apart(func() (err error) {
 		c := n.o.config()
 		n.lease = c.LeaderLeaseTimeout
 		n.raft, err = raft.NewRaft(c, (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
-	}()
-	<-done
-	if ended := p.guarded.ended.Load(); ended != nil {
-		return *ended
-	}
-	return err
+		return err
+	})
 }
 
 // bootstrap makes the node the only member of a new cluster.
@@ -233,7 +221,9 @@ func bootstrap(o Options, p parts, members ...raft.Server) error {
 	if o.server == "" {
 		o.server = o.ID
 	}
-	return raft.BootstrapCluster(o.config(), p.logs, p.stable, p.snapshots, p.transport, raft.Configuration{Servers: members})
+	return p.guarded.apart(func() error {
+		return raft.BootstrapCluster(o.config(), p.logs, p.stable, p.snapshots, p.transport, raft.Configuration{Servers: members})
+	})
 }
 
 // Close stops the node. The outcome of steps that are decided but not accepted is ErrUnknown.

@@ -98,8 +98,14 @@ func (o *Options) hello(who *identity, logs raft.LogStore) hello {
 
 // begin begins a new cluster, if the directory has none and the options ask for one.
 func begin(o Options, p parts, d Disk) error {
+	if !d.Bootstrap {
+		return nil
+	}
+	if err := p.retractBeginning(); err != nil {
+		return err
+	}
 	has, err := raft.HasExistingState(p.logs, p.stable, p.snapshots)
-	if err != nil || has || !d.Bootstrap {
+	if err != nil || has {
 		return err
 	}
 	if begins, err := p.who.begin(); err != nil || !begins {
@@ -116,6 +122,20 @@ func begin(o Options, p parts, d Disk) error {
 		}
 	}
 	return bootstrap(o, p, self)
+}
+
+// retractBeginning sets the term back to 0 if this node has begun a cluster, but was stopped before it stored the first
+// entry, which Raft does after the term. Nobody has voted in that term.
+func (p *parts) retractBeginning() error {
+	term, terr := p.stable.GetUint64([]byte(termKey))
+	last, err := p.logs.LastIndex()
+	if err != nil || terr != nil || term != 1 || last > 0 || !p.who.Began {
+		return err
+	}
+	if newest, err := p.snapshots.newest(); err != nil || newest != nil {
+		return err
+	}
+	return p.guarded.apart(func() error { return p.stable.SetUint64([]byte(termKey), 0) })
 }
 
 const (
@@ -151,14 +171,17 @@ type stores struct {
 	term  uint64 // when they were opened
 }
 
-// openStores opens them; with readOnly, it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
+// openStores opens them; with readOnly, it changes nothing. The errors are disk.ErrLocked, errLog, ErrNewer and those of the system.
 func openStores(dir string, readOnly bool) (s stores, err error) {
 	if s.log, err = openLog(filepath.Join(dir, logDir), readOnly); err != nil {
 		return s, fmt.Errorf("replication: %w", err)
 	}
 	path := filepath.Join(dir, voteFile)
 	used := len(s.log.segments) > 0
-	if exists(path) || !used && !readOnly {
+	if !exists(path) && !used && !readOnly {
+		err = createVotes(path)
+	}
+	if err == nil && exists(path) {
 		s.votes, s.term, err = openVotes(path, readOnly)
 	}
 	if err == nil && used && s.term == 0 { // the term is stored before the first entry

@@ -323,6 +323,86 @@ func TestFullDiskIsNotElected(t *testing.T) {
 	})
 }
 
+// A node that cannot write its term serves until the next election. Then it stops, says why, and has not voted.
+func TestTermThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 12, 3)
+		defer c.close()
+		old := c.leader()
+		m := c.nodes[(old.number+1)%3]
+		m.votesFull.Store(true)
+		for range 10 {
+			c.answered(old)
+		}
+		if err := c.ended(m); err != nil {
+			c.fail("without an election: %v", err)
+		}
+		old.kill()
+		for c.ended(m) == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if err := c.ended(m); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "a write of the term") {
+			c.fail("it ends with %v", err)
+		}
+		m.kill() // as the process does
+		time.Sleep(time.Minute)
+		if last := c.nodes[3-old.number-m.number]; last.node.Turn() != 0 {
+			c.fail("%s leads with a vote that nobody has written", last.address)
+		}
+		m.votesFull.Store(false)
+		c.mu.Lock()
+		c.fatal = nil
+		c.mu.Unlock()
+		m.start()
+		c.reconnect(nil)
+		c.answered(c.leader())
+		old.start()
+		c.reconnect(nil)
+		c.agree()
+	})
+}
+
+// A cluster that cannot begin returns the reason. Begun again with room, it begins, whatever was written before.
+func TestBeginningThatIsCutShort(t *testing.T) {
+	dir := t.TempDir()
+	who, err := identify(dir, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := realOptions(t, "a", nil)
+	o.server = who.server()
+	var ends error
+	o.Fatal = func(err error) { ends = err }
+	d := Disk{Dir: dir, Address: freeAddress(t), Bootstrap: true}
+	for _, votesFull := range []bool{true, false} {
+		p, err := openParts(&o, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.who = who
+		m := &member{}
+		m.votesFull.Store(votesFull)
+		m.full.Store(true)
+		p.guarded.LogStore = &heldLogs{raft.NewInmemStore(), m} // Raft writes the term first
+		if votesFull {
+			p.guarded.StableStore = &heldLogs{raft.NewInmemStore(), m}
+		}
+		if err := begin(o, p, d); !errors.Is(err, errFull) || !errors.Is(ends, errFull) {
+			t.Errorf("it begins on a full disk: %v", err)
+		}
+		if err := p.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := &list{states: map[string]string{}}
+	n, err := Open(realOptions(t, "a", table), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = n.Close() }()
+	until(t, "the node leads", func() bool { return n.Turn() != 0 })
+}
+
 func TestSnapshotsAreSentSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 10*snapshotRate + 5

@@ -73,6 +73,29 @@ func (g *guarded) SetUint64(key []byte, val uint64) error {
 	return g.orGoexit(g.guard("a write of the term", func() error { return g.StableStore.SetUint64(key, val) }))
 }
 
+// apart runs a part of Raft in a goroutine of its own, because an error of the store ends that goroutine. It returns
+// that error, or what f returns.
+func (g *guarded) apart(f func() error) (err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%v", r)
+			}
+		}()
+		err = f()
+	}()
+	<-done
+	if ended := g.ended.Load(); ended != nil {
+		return *ended
+	}
+	if err != nil {
+		err = fmt.Errorf("replication: %w", err)
+	}
+	return err
+}
+
 // orGoexit ends Raft's goroutine after an error. Raft would panic; this way the node stops in order, and
 // reports the error.
 func (g *guarded) orGoexit(err error) error {

@@ -3,30 +3,55 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/debug"
-	"time"
+	"syscall"
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+
+	"limitdb/internal/disk"
 )
 
-// lockTimeout is how long to wait for another process that holds the file of votes. There is none, because the log is
-// locked first.
-const lockTimeout = time.Second
+// termKey is Raft's key of the term.
+const termKey = "CurrentTerm"
+
+// createVotes creates an empty file of votes. A file that is there is whole, because bbolt takes several writes to
+// create one.
+func createVotes(path string) error {
+	tmp := path + tmpSuffix
+	if err := os.RemoveAll(tmp); err != nil {
+		return err
+	}
+	v, _, err := openVotes(tmp, false)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(v.Close(), os.Rename(tmp, path)); err != nil {
+		return err
+	}
+	return disk.SyncDir(filepath.Dir(path))
+}
 
 // openVotes opens the file of what Raft must remember besides its log: the term, and for whom the node has voted in it.
-// They change only in elections, so it does not matter that bbolt syncs twice for each change. The error is errLog.
+// They change only in elections, so it does not matter that bbolt syncs twice for each change. The errors are errLog
+// for a damaged file, and those of the system. No other process has the file open, because the log is locked first.
 func openVotes(path string, readOnly bool) (v *raftboltdb.BoltStore, term uint64, err error) {
 	err = guardBolt(func() (err error) {
-		if v, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly}}); err != nil {
+		if v, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: 1, ReadOnly: readOnly}}); err != nil {
 			return err
 		}
-		if term, err = v.GetUint64([]byte("CurrentTerm")); errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		if term, err = v.GetUint64([]byte(termKey)); errors.Is(err, raftboltdb.ErrKeyNotFound) {
 			err = nil
 		}
 		return err
 	})
-	if err != nil {
+	var system syscall.Errno
+	switch {
+	case errors.As(err, &system):
+		return nil, 0, err
+	case err != nil:
 		return nil, 0, fmt.Errorf("%w: %s: %w", errLog, path, err)
 	}
 	return v, term, nil
