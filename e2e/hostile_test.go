@@ -257,6 +257,9 @@ func TestHostileCrowd(t *testing.T) {
 	crowd.Env = append(os.Environ(), fmt.Sprintf("E2E_CROWD=%s %d", p.Addr, clients))
 	out := &logBuffer{}
 	crowd.Stdout, crowd.Stderr = out, out
+	if _, err := crowd.StdinPipe(); err != nil { // its end is the end of the crowd, also if this process is killed
+		t.Fatal(err)
+	}
 	if err := crowd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +314,7 @@ func TestCrowd(t *testing.T) {
 	for i := range clients {
 		go hostile(addr, i)
 	}
-	select {} // until the other process kills it
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the other process kills it, or ends
 }
 
 // hostile misbehaves in the i-th way, on one connection after the other.
