@@ -214,6 +214,26 @@ func TestSnapshotWaitsForWhatItHas(t *testing.T) {
 	})
 }
 
+// A node stops while groups that are accepted wait for Raft's goroutine for Apply. Raft forgets such groups when it is shut down.
+func TestStopWhileGroupsWait(t *testing.T) {
+	for seed := range uint64(10) { // whether Raft forgets them is random
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, seed, 1)
+			m := c.leader()
+			busy := make(chan struct{})
+			m.table.decide("first", "k")
+			m.node.Wait(m.node.Turn(), func(error) { <-busy })
+			m.node.Kick()
+			synctest.Wait()
+			m.decide()
+			m.node.Kick()
+			synctest.Wait()
+			time.AfterFunc(time.Second, func() { close(busy) })
+			c.close()
+		})
+	}
+}
+
 // Everything at random: decisions on whoever leads, nodes that are cut off, killed, started again and ask for
 // snapshots, and clocks that are wrong.
 func TestFaultsAtRandom(t *testing.T) {

@@ -232,8 +232,11 @@ func (n *Node) Close() error {
 	n.stopOnce.Do(func() {
 		n.abdicateAny(raft.ErrRaftShutdown)
 		close(n.stop)
-		err = n.raft.Shutdown().Error()
+		// Raft is shut down last: it then forgets accepted entries that its goroutine for Apply has not taken yet, and
+		// whoever waits for them would wait for ever. Peers hear nothing any more, so a leader answers for all others
+		// within a lease timeout.
 		n.loops.Wait()
+		err = n.raft.Shutdown().Error()
 		if n.parts.close != nil {
 			if cerr := n.parts.close(); err == nil {
 				err = cerr

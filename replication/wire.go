@@ -85,9 +85,14 @@ const (
 )
 
 // send sends a message, which the peer may get twice. It first uses up the pool's connections to an earlier run of the
-// peer. A patient message waits for a peer that is starting.
+// peer. A patient message waits for a peer that is starting. A node that stops sends none.
 func (w *wire) send(patient bool, message func() error) error {
 	for pooled, calls := maxPool, redials; ; {
+		select {
+		case <-w.stop:
+			return raft.ErrTransportShutdown
+		default:
+		}
 		err := message()
 		switch {
 		case pooled > 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
@@ -97,7 +102,6 @@ func (w *wire) send(patient bool, message func() error) error {
 			select {
 			case <-time.After(redial):
 			case <-w.stop:
-				return err
 			}
 		default:
 			return err
