@@ -181,7 +181,7 @@ func TestRecover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := left.Add("a", addresses[0]); err == nil || !strings.Contains(err.Error(), "another cluster") {
+	if err := tryAdd(t, left, "a", addresses[0]); err == nil || !strings.Contains(err.Error(), "another cluster") {
 		t.Errorf("a node of the lost cluster is added: %v", err)
 	}
 	if err := old.Close(); err != nil {

@@ -55,16 +55,22 @@ func until(t *testing.T, what string, done func() bool) {
 	t.Fatalf("it does not come: %s", what)
 }
 
-// add adds a node, again if it cannot be reached in time.
+// tryAdd adds a node, again while it cannot be reached in time, and returns the outcome.
+func tryAdd(t *testing.T, n *Node, id, address string) (err error) {
+	t.Helper()
+	until(t, id+" answers", func() bool {
+		err = n.Add(id, address)
+		return !errors.Is(err, ErrUnreachable)
+	})
+	return err
+}
+
+// add adds a node.
 func add(t *testing.T, n *Node, id, address string) {
 	t.Helper()
-	until(t, id+" is added", func() bool {
-		err := n.Add(id, address)
-		if err != nil && !errors.Is(err, ErrUnreachable) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	if err := tryAdd(t, n, id, address); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Three nodes with files and TCP: one begins, the others are added, all are started again.
@@ -132,7 +138,7 @@ func TestNodesOnDisks(t *testing.T) {
 		s := nodes[1].Status()
 		return !s.Leads && s.Leader == "client-a" && s.State == "follower" && s.Epochs == 0 && s.Current && s.LastContact >= 0
 	})
-	if err := nodes[0].Add("b", addresses[0]); err == nil || !strings.Contains(err.Error(), "is a, and not b") {
+	if err := tryAdd(t, nodes[0], "b", addresses[0]); err == nil || !strings.Contains(err.Error(), "is a, and not b") {
 		t.Errorf("another node's address for b: %v", err)
 	}
 	if err := nodes[1].Add("d", freeAddress(t)); !errors.Is(err, ErrNotLeader) {

@@ -217,7 +217,7 @@ func TestDirectoryThatIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := open(1, "b", "another")
-	if err := a.Add("b", addresses[1]); !errors.Is(err, ErrLost) {
+	if err := tryAdd(t, a, "b", addresses[1]); !errors.Is(err, ErrLost) {
 		t.Errorf("it is added: %v", err)
 	}
 	if lost.parts.who.cluster() != "" || lost.raft.LastIndex() != 0 {
