@@ -27,6 +27,18 @@ type sample struct {
 	Commands  float64 `json:"commands"`
 	decisions stats.Histogram
 	totals    totals
+	checks    []observe.Checks // of one sample in checksEvery
+}
+
+// checksEvery is how many samples apart those are that have the times of checks: in each, they would take too much memory.
+const checksEvery = 60
+
+// checks is how long the checks in a namespace took in the last minutes.
+type checks struct {
+	Namespace string  `json:"namespace"`
+	Count     uint64  `json:"count"`
+	Median    float64 `json:"p50"` // µs; 0 if there was none
+	P99       float64 `json:"p99"`
 }
 
 // totals are counters at the time of a sample.
@@ -34,8 +46,9 @@ type totals struct{ allowed, limited, shadow, calls uint64 }
 
 // history has the last samples.
 type history struct {
-	mu      sync.Mutex // guards samples
+	mu      sync.Mutex // guards all
 	samples []sample   // the oldest first
+	added   int        // samples, ever
 }
 
 // add turns the difference to the last sample into rates.
@@ -56,6 +69,9 @@ func (h *history) add(at int64, s *observe.Snapshot) {
 	defer h.mu.Unlock()
 	if len(h.samples) > 0 {
 		n.since(&h.samples[len(h.samples)-1])
+	}
+	if h.added++; h.added%checksEvery == 1 {
+		n.checks = s.Checks
 	}
 	if len(h.samples) == kept {
 		h.samples = slices.Delete(h.samples, 0, 1)
@@ -115,4 +131,24 @@ func (h *history) after(at int64) []sample {
 	defer h.mu.Unlock()
 	i, _ := slices.BinarySearchFunc(h.samples, at+1, func(s sample, at int64) int { return int(s.At - at) })
 	return slices.Clone(h.samples[i:])
+}
+
+// checks returns how long checks have taken since the oldest sample with their times. now has them since the start.
+func (h *history) checks(now []observe.Checks) []checks {
+	var before []observe.Checks
+	h.mu.Lock()
+	if i := slices.IndexFunc(h.samples, func(s sample) bool { return s.checks != nil }); i >= 0 {
+		before = h.samples[i].checks
+	}
+	h.mu.Unlock()
+	all := []checks{}
+	for _, c := range now {
+		times := c.Latency
+		i := slices.IndexFunc(before, func(b observe.Checks) bool { return b.Namespace == c.Namespace })
+		if i >= 0 && before[i].Latency.Count() <= times.Count() { // else the namespace was away, and counts anew
+			times.Sub(&before[i].Latency)
+		}
+		all = append(all, checks{c.Namespace, times.Count(), micros(&times, 0.5), micros(&times, 0.99)})
+	}
+	return all
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"limitdb/internal/stats"
 	"limitdb/observe"
@@ -32,6 +31,7 @@ type state struct {
 	Samples []sample `json:"samples"`
 	Rules   []rule   `json:"rules"`
 	More    int      `json:"more_rules"` // that are not in Rules
+	Checks  []checks `json:"checks"`
 	Top     []topKey `json:"top"`
 
 	KeysMax    int64  `json:"bytes_max"`
@@ -57,13 +57,21 @@ type rule struct {
 // maxRules is how many rules the page shows: those that limited most.
 const maxRules = 100
 
-// rulesOf returns the rules to show, and how many more there are.
+// rulesOf returns the rules to show, in the order of the file, and how many more there are.
 func rulesOf(all []observe.Rule) (shown []rule, more int) {
-	all = slices.Clone(all)
-	if more = max(0, len(all)-maxRules); more > 0 {
-		slices.SortStableFunc(all, func(a, b observe.Rule) int { return cmp.Compare(b.Limited+b.ShadowLimited, a.Limited+a.ShadowLimited) })
+	at := make([]int, len(all))
+	for i := range at {
+		at[i] = i
 	}
-	for _, r := range all[:len(all)-more] {
+	if more = max(0, len(all)-maxRules); more > 0 {
+		slices.SortStableFunc(at, func(i, j int) int {
+			return cmp.Compare(all[j].Limited+all[j].ShadowLimited, all[i].Limited+all[i].ShadowLimited)
+		})
+		at = at[:maxRules]
+		slices.Sort(at)
+	}
+	for _, i := range at {
+		r := &all[i]
 		shown = append(shown, rule{r.Namespace, r.Name, r.Mode, r.Allowed, r.Limited, r.ShadowLimited + r.CandidateLimited, r.Near})
 	}
 	return shown, more
@@ -113,6 +121,7 @@ func (d *Dashboard) state(w http.ResponseWriter, r *http.Request) {
 		Log: logOf(&s.Durability, s.Refusing), Cluster: clusterOf(&s.Replication),
 	}
 	st.Rules, st.More = rulesOf(s.Rules)
+	st.Checks = d.history.checks(s.Checks)
 	if d.Port != nil {
 		st.Port = d.Port()
 	}
@@ -166,7 +175,7 @@ func (d *Dashboard) top(ctx context.Context) []topKey {
 	}
 	for _, e := range v.Elems {
 		if len(e.Elems) == 2 {
-			keys = append(keys, topKey{ID: idOf(e.Elems[0].Text), Text: textOf(e.Elems[0].Text), Count: e.Elems[1].Int})
+			keys = append(keys, topKey{ID: idOf(e.Elems[0].Text), Text: rules.KeyText(e.Elems[0].Text), Count: e.Elems[1].Int})
 		}
 	}
 	return keys
@@ -174,25 +183,6 @@ func (d *Dashboard) top(ctx context.Context) []topKey {
 
 // idOf returns a key as a word that has all its bytes.
 func idOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
-
-// textOf returns a key for people: as it is if it is printable, else quoted. A key of a rule's caller becomes
-// the rule and the values.
-func textOf(key string) string {
-	if c, ok := rules.ParseKey([]byte(key)); ok {
-		text := c.Namespace + "/" + c.Rule
-		for _, v := range c.Values {
-			text += " " + textOf(v)
-		}
-		if c.Candidate {
-			text += " (candidate)"
-		}
-		return text
-	}
-	if q := strconv.Quote(key); q[1:len(q)-1] != key || !utf8.ValidString(key) {
-		return q
-	}
-	return key
-}
 
 // keyOf returns the key that a request names: by its bytes (id) or by its text (key).
 func keyOf(id, text string) ([]byte, bool) {
@@ -216,12 +206,12 @@ func (d *Dashboard) key(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, err.Error())
 		return
 	}
-	info := map[string]any{"id": idOf(string(key)), "text": textOf(string(key)), "found": !v.Null}
+	info := map[string]any{"id": idOf(string(key)), "text": rules.KeyText(string(key)), "found": !v.Null}
 	for i := 0; i+1 < len(v.Elems); i += 2 {
 		if value := v.Elems[i+1]; value.Kind == ':' {
 			info[v.Elems[i].Text] = value.Int
 		} else {
-			info[v.Elems[i].Text] = textOf(value.Text)
+			info[v.Elems[i].Text] = rules.KeyText(value.Text)
 		}
 	}
 	answer(w, http.StatusOK, info)

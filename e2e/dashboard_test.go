@@ -140,7 +140,7 @@ namespaces:
     - {name: global, limit: 20000/s}
     - {name: user-api, key: [user], limit: 60/m, candidate: 20/m}
     - {name: login, match: {path: /login}, key: [user], limit: log 50/m, mode: shadow}
-    - {name: exports, match: {path: /export/*}, key: [user], limit: 3/h, mode: "off"}`); strings.HasPrefix(got, "-") {
+    - {name: exports-of-whole-tenants-to-another-region, match: {path: /export/*}, key: [user], limit: 3/h, mode: "off"}`); strings.HasPrefix(got, "-") {
 		t.Fatal(got)
 	}
 	go func() {
@@ -193,7 +193,7 @@ func TestDashboard(t *testing.T) {
 	b.shoot("empty")
 
 	load(t, p.Addr)
-	b.until(`document.getElementById("empty").hidden && document.querySelectorAll("#top li").length >= 6 && document.querySelectorAll("#rules tbody tr").length === 4 && parseFloat(document.getElementById("share").textContent) > 0`)
+	b.until(`document.getElementById("empty").hidden && document.querySelectorAll("#top li").length >= 6 && document.querySelectorAll("#rules th[scope=row]").length === 4 && parseFloat(document.getElementById("share").textContent) > 0`)
 	if got := b.eval(`[...document.querySelectorAll("#top .key")].map(e => e.textContent).sort().join(" ")`); !strings.Contains(got, `"user:\xff\x00"`) || !strings.Contains(got, "tenant:<b>x</b>") {
 		t.Errorf("the keys that are limited are %q", got)
 	}
@@ -207,8 +207,11 @@ func TestDashboard(t *testing.T) {
 	b.until(`!document.getElementById("sure").open`)
 	eventually(t, "the key is reset", func() bool { return strings.Contains(p.Log(), `a key was reset on the dashboard`) })
 
+	// The times of the namespace's checks are beside its name.
+	b.until(`/^shop[0-9].* checks in the last minutes: half within .* µs, 99 of 100 within /.test(document.querySelector("#rules .namespace").textContent)`)
+
 	// Set a rule's mode.
-	b.eval(`(() => { const s = document.querySelector("#rules tr:nth-child(3) select"); s.value = "enforce"; s.onchange({ target: s }); })()`)
+	b.eval(`(() => { const s = document.querySelector("#rules [aria-label='Mode of login']"); s.value = "enforce"; s.onchange({ target: s }); })()`)
 	b.until(`document.getElementById("sure").open`)
 	b.do(chromedp.Click(chromedp.CSS("#sure-yes")))
 	eventually(t, "the rule is enforced", func() bool { return strings.Contains(p.Log(), `rule=login mode=enforce`) })
@@ -223,6 +226,9 @@ func TestDashboard(t *testing.T) {
 			b.until(fmt.Sprintf(`innerWidth === %d && document.querySelector("canvas").clientWidth < %[1]d`, width))
 			if got := b.eval(`document.documentElement.scrollWidth`); got != fmt.Sprint(width) {
 				t.Errorf("the page is %s wide in a window of %d", got, width)
+			}
+			if got := b.eval(`[...document.querySelectorAll("#rules tbody *")].filter(e => e.getBoundingClientRect().right > innerWidth || e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline").map(e => e.outerHTML).join(" ")`); got != "" {
+				t.Errorf("in a window of %d, these do not fit into the table of rules: %s", width, got)
 			}
 			if got := b.eval(`[...document.querySelectorAll("button")].filter(b => b.clientHeight > 50).map(b => b.textContent).join()`); got != "" {
 				t.Errorf("in a window of %d, these buttons have several lines: %s", width, got)
@@ -252,7 +258,7 @@ func checkAccess(t *testing.T, b *browser) {
 	if got := b.eval(`(() => {
 		const light = (c) => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => { x /= 255; return x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; };
 		const behind = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$/.test(c) && c !== "transparent") return c; } return "rgb(255,255,255)"; };
-		return [...document.querySelectorAll("h1, h2, p, small, dt, dd, button, .key, .count, label, code, .legend li")].filter(e => e.checkVisibility() && e.textContent.trim()).filter(e => {
+		return [...document.querySelectorAll("h1, h2, p, small, th, td, dt, dd, button, .key, .count, label, code, .legend li")].filter(e => e.checkVisibility() && e.textContent.trim()).filter(e => {
 			const a = light(getComputedStyle(e).color), b = light(behind(e));
 			return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5;
 		}).map(e => e.outerHTML.slice(0, 80)).join(" ");

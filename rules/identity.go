@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/netip"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -175,6 +176,31 @@ func ParseKey(key []byte) (Caller, bool) {
 		c.Values[i] = unescape.Replace(v)
 	}
 	return c, true
+}
+
+// KeyText returns any key for people: that of a caller becomes the rule and the values. Texts that cannot be printed are
+// quoted.
+func KeyText(key string) string {
+	c, ok := ParseKey([]byte(key))
+	if !ok {
+		return printable(key)
+	}
+	text := c.Namespace + "/" + c.Rule
+	for _, v := range c.Values {
+		text += " " + printable(v)
+	}
+	if c.Candidate {
+		text += " (candidate)"
+	}
+	return text
+}
+
+// printable returns a text as it is if all of it can be printed, and otherwise quoted.
+func printable(text string) string {
+	if q := strconv.Quote(text); q[1:len(q)-1] != text {
+		return q
+	}
+	return text
 }
 
 // IsKey reports whether a key is that of a caller.

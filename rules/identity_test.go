@@ -132,3 +132,19 @@ func TestKeysOfChangedRules(t *testing.T) {
 		}
 	}
 }
+
+func TestKeyText(t *testing.T) {
+	for key, want := range map[string]string{
+		"user:1":                          "user:1",
+		"ключ":                            "ключ",
+		"a\xff":                           `"a\xff"`,
+		"\x1b[2J":                         `"\x1b[2J"`,
+		Prefix:                            `"\x00rl"`,
+		Prefix + "aAbc:shop:day:u%3A1:\n": `shop/day u:1 "\n"`,
+		Prefix + "AAbc:shop:day":          "shop/day (candidate)",
+	} {
+		if got := KeyText(key); got != want {
+			t.Errorf("%q: %s, want %s", key, got, want)
+		}
+	}
+}

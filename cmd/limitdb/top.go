@@ -145,7 +145,29 @@ func (c *client) look() (*topSample, error) {
 			}
 		}
 	}
+	if n := s.number("rules"); 0 < n && n <= topRules {
+		if rules, err := c.ask("RL.RULES", "STATS"); err == nil {
+			s.addRules(rules)
+		}
+	}
 	return s, nil
+}
+
+// topRules is the most rules that are watched: the counters of more are too much to ask for every second.
+const topRules = 1000
+
+// addRules adds the reply to RL.RULES STATS: for each rule, names of figures and their values.
+func (s *topSample) addRules(v resp.Value) {
+	for _, e := range v.Elems {
+		text, count := map[string]string{}, map[string]int64{}
+		for i := 0; i+1 < len(e.Elems); i += 2 {
+			text[e.Elems[i].Text], count[e.Elems[i].Text] = e.Elems[i+1].Text, e.Elems[i+1].Int
+		}
+		s.rules = append(s.rules, topRule{
+			text["namespace"] + "/" + text["name"], text["mode"],
+			[3]int64{count["allowed"], count["limited"], count["shadow_limited"] + count["candidate_limited"]},
+		})
+	}
 }
 
 // addTimes adds the reply to LATENCY HISTOGRAM: for each command "calls", a number, "histogram_usec", and

@@ -57,6 +57,37 @@ LIMITED MOST NOW
 	if got := v.text(80, 24); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
+	rule := func(name, mode string, counts ...int64) resp.Value {
+		v := list(word("namespace"), word("shop"), word("name"), word(name), word("mode"), word(mode))
+		for i, figure := range []string{"allowed", "limited", "shadow_limited", "candidate_limited"} {
+			v.Elems = append(v.Elems, word(figure), number(counts[i]))
+		}
+		return v
+	}
+	with := func(at time.Time, rules ...resp.Value) *topSample {
+		s := sample(at, "2500", "500")
+		s.info["raft_id"], s.info["raft_term"], s.info["raft_commit_index"], s.info["raft_applied_index"] = "n1", "3", "40", "38"
+		s.denied = []topKey{{"\x00rlaAbc:shop:login:u1", 3}}
+		s.addRules(list(rules...))
+		return s
+	}
+	v.add(with(at.Add(4*time.Second), rule("global", "enforce", 10, 0, 0, 0), rule("login", "shadow", 10, 5, 0, 2), rule("gone", "enforce", 1, 1, 1, 1)))
+	v.add(with(at.Add(6*time.Second), rule("global", "enforce", 30, 0, 0, 0), rule("login", "shadow", 14, 5, 4, 4), rule("new", "off", 90, 90, 90, 90)))
+	_, got, _ := strings.Cut(v.text(80, 24), "unsynced byte 12 ms\n")
+	want = `Cluster     term 3   2 entries to apply
+
+RULES                            MODE      ALLOWED/s  LIMITED/s   SHADOW/s
+shop/login                       shadow            2          0          3
+shop/global                      enforce          10          0          0
+shop/new                         off               0          0          0
+
+LIMITED MOST NOW
+        3 ██████████ shop/login u1
+`
+	if got != want || !strings.Contains(v.text(80, 24), "limited 0 (0.0 %)   shadow 3\n") {
+		t.Errorf("got:\n%s\nwant:\n%s", v.text(80, 24), want)
+	}
+	v.add(s)
 	for line := range strings.Lines(v.text(30, 12)) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 30 {
 			t.Errorf("%q has %d columns", line, n)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"limitdb/resp"
+	"limitdb/rules"
 )
 
 // topSample has what one look at a server finds.
@@ -19,6 +20,13 @@ type topSample struct {
 	times  map[int64]int64   // decisions by their time: how many took at most so many µs
 	calls  int64             // decisions that were timed
 	denied []topKey          // keys, the most denied first
+	rules  []topRule         // in the order of the file
+}
+
+// topRule is a rule with its counters: allowed, limited, and would have been limited.
+type topRule struct {
+	path, mode string
+	counts     [3]int64
 }
 
 // topKey is a key and how often it was denied.
@@ -56,8 +64,40 @@ func (v *topView) rate(field string) float64 {
 	if v.last == nil {
 		return 0
 	}
-	seconds := v.now.at.Sub(v.last.at).Seconds()
-	return max(0, float64(v.now.number(field)-v.last.number(field))) / max(seconds, 0.001)
+	return v.perSecond(v.now.number(field) - v.last.number(field))
+}
+
+// perSecond returns what a difference to the last sample is a second.
+func (v *topView) perSecond(n int64) float64 {
+	return max(0, float64(n)) / max(v.now.at.Sub(v.last.at).Seconds(), 0.001)
+}
+
+// ruleRates returns the rules with how fast their counters grow, those that limit most first.
+func (v *topView) ruleRates() (all []ruleRate, shadow float64) {
+	before := map[string][3]int64{}
+	if v.last != nil {
+		for _, r := range v.last.rules {
+			before[r.path] = r.counts
+		}
+	}
+	for _, r := range v.now.rules {
+		rate := ruleRate{topRule: r}
+		if was, ok := before[r.path]; ok {
+			for i := range was {
+				rate.rates[i] = v.perSecond(r.counts[i] - was[i])
+			}
+		}
+		shadow += rate.rates[2]
+		all = append(all, rate)
+	}
+	slices.SortStableFunc(all, func(a, b ruleRate) int { return cmp.Compare(b.rates[1]+b.rates[2], a.rates[1]+a.rates[2]) })
+	return all, shadow
+}
+
+// ruleRate is a rule with how fast its counters grow, a second.
+type ruleRate struct {
+	topRule
+	rates [3]float64
 }
 
 // quantile returns the time in µs within which a share of the decisions since the last sample were made; ok is
@@ -126,7 +166,12 @@ func (v *topView) text(width, height int) string {
 	if all := allowed + limited; all > 0 {
 		share = 100 * limited / all
 	}
-	line("Decisions   %.0f/s   allowed %.0f   limited %.0f (%.1f %%)", allowed+limited, allowed, limited, share)
+	rates, shadow := v.ruleRates()
+	shadowed := ""
+	if len(rates) > 0 {
+		shadowed = fmt.Sprintf("   shadow %.0f", shadow)
+	}
+	line("Decisions   %.0f/s   allowed %.0f   limited %.0f (%.1f %%)%s", allowed+limited, allowed, limited, share, shadowed)
 	line("            %s", spark(v.rates))
 	line("Time        %s", v.times())
 	memory := bytesText(s.number("table_bytes"))
@@ -136,17 +181,25 @@ func (v *topView) text(width, height int) string {
 	line("Keys        %d   %s   %d expired   %d evicted", s.number("keys"), memory, s.number("expired_keys"), s.number("evicted_keys"))
 	line("Clients     %d of %d   %d waiting", s.number("connected_clients"), s.number("maxclients"), s.number("waiting"))
 	line("Log         %s", logText(s))
+	if s.info["raft_id"] != "" {
+		line("Cluster     term %d   %d entries to apply", s.number("raft_term"), s.number("raft_commit_index")-s.number("raft_applied_index"))
+	}
 	line("")
+	left := func() int { return height - strings.Count(b.String(), "\n") - 1 }
+	if len(rates) > 0 {
+		line("%-32s %-8s %10s %10s %10s", "RULES", "MODE", "ALLOWED/s", "LIMITED/s", "SHADOW/s")
+		for _, r := range rates[:min(len(rates), max(1, left()/2-1))] {
+			line("%-32s %-8s %10.0f %10.0f %10.0f", fit(r.path, 32), r.mode, r.rates[0], r.rates[1], r.rates[2])
+		}
+		line("")
+	}
 	line("LIMITED MOST NOW")
 	if len(s.denied) == 0 {
 		line("nobody")
 	}
-	for i, k := range s.denied {
-		if i >= height-11 {
-			break
-		}
+	for _, k := range s.denied[:min(len(s.denied), max(0, left()))] {
 		bar := strings.Repeat("█", int(10*k.count/max(1, s.denied[0].count)))
-		line("%9d %-10s %s", k.count, bar, plainKey(k.key))
+		line("%9d %-10s %s", k.count, bar, rules.KeyText(k.key))
 	}
 	return b.String()
 }
@@ -208,15 +261,6 @@ func bytesText(n int64) string {
 		return strconv.FormatInt(n, 10) + " B"
 	}
 	return strconv.FormatFloat(f, 'f', 1, 64) + " " + [...]string{"B", "kB", "MB", "GB", "TB"}[unit]
-}
-
-// plainKey returns a key that cannot do anything to a terminal.
-func plainKey(key string) string {
-	quoted := string(resp.AppendQuoted(nil, []byte(key)))
-	if quoted[1:len(quoted)-1] == key {
-		return key
-	}
-	return quoted
 }
 
 // fit cuts a line to a width in characters.

@@ -234,13 +234,25 @@
     $("rules-card").hidden = all.length === 0;
     set("rules-title", s.more_rules ? `Rules that limit most, of ${count(all.length + s.more_rules)}` : "Rules");
     if (document.activeElement && document.activeElement.closest("#rules select") || $("sure").open) return; // somebody is choosing
-    $("rules").tBodies[0].replaceChildren(...all.map((r) => {
-      const mode = s.may_write
-        ? make("select", { "aria-label": "Mode of " + r.name, onchange: (e) => changeMode(r, e.target) }, ...["enforce", "shadow", "off"].map((m) => make("option", { selected: m === r.mode }, m)))
-        : make("span", { class: "mode " + r.mode }, r.mode);
-      const n = (v) => make("td", { class: "n" }, count(v));
-      return make("tr", {}, make("td", {}, r.namespace), make("th", { scope: "row" }, r.name), make("td", {}, mode), n(r.allowed), n(r.limited), n(r.shadow), n(r.near));
-    }));
+    const heads = [...$("rules").tHead.rows[0].cells].map((c) => c.textContent);
+    const namespaces = new Map();
+    for (const r of all) namespaces.set(r.namespace, [...(namespaces.get(r.namespace) || []), r]);
+    $("rules").replaceChildren($("rules").tHead, ...[...namespaces].map(([name, members]) => make("tbody", { role: "rowgroup" },
+      make("tr", { class: "namespace", role: "row" }, make("th", { role: "rowheader", scope: "rowgroup", colspan: heads.length }, name, make("small", {}, checks(s, name)))),
+      ...members.map((r) => {
+        const mode = s.may_write
+          ? make("select", { "aria-label": "Mode of " + r.name, onchange: (e) => changeMode(r, e.target) }, ...["enforce", "shadow", "off"].map((m) => make("option", { selected: m === r.mode }, m)))
+          : make("span", { class: "mode " + r.mode }, r.mode);
+        const figures = [r.allowed, r.limited, r.shadow, r.near].map((v, i) => make("td", { class: "n", role: "cell", "data-head": heads[i + 2] }, count(v)));
+        return make("tr", { role: "row" }, make("th", { role: "rowheader", scope: "row" }, r.name), make("td", { class: "of", role: "cell" }, mode), ...figures);
+      }))));
+  }
+
+  // checks says how long the checks in a namespace took.
+  function checks(s, namespace) {
+    const c = s.checks.find((c) => c.namespace === namespace);
+    if (!c || !c.count) return "";
+    return `${plural(c.count, "check")} in the last minutes: half within ${micros(c.p50)}, 99 of 100 within ${micros(c.p99)}`;
   }
 
   function account(s) {
