@@ -76,10 +76,13 @@ func (o *Options) snapshotAfter() int64 {
 func (n *Node) grew(bytes int) {
 	n.logBytes += uint64(bytes)
 	n.logEntries++
-	if int64(n.logBytes) >= n.o.snapshotAfter() {
+	if n.due() {
 		signal(n.grown)
 	}
 }
+
+// due reports whether the log has grown enough for a snapshot. The lock is held.
+func (n *Node) due() bool { return int64(n.logBytes) >= n.o.snapshotAfter() }
 
 // compact makes snapshots as the log grows.
 func (n *Node) compact() {
@@ -89,6 +92,12 @@ func (n *Node) compact() {
 		case <-n.stop:
 			return
 		case <-n.grown:
+		}
+		n.mu.Lock()
+		due := n.due() // the signal may be older than the last snapshot
+		n.mu.Unlock()
+		if !due {
+			continue
 		}
 		if err := n.Snapshot(); err != nil {
 			n.log.Info("no snapshot was made: the node tries again later", "err", err)

@@ -40,9 +40,12 @@ type diskLog struct {
 	lock    io.Closer
 	segment int64                // segmentBytes
 	sync    func(*os.File) error // disk.Datasync
+	syncDir func(string) error   // disk.SyncDir
 
-	writing sync.Mutex // held by whoever changes the log
-	out     []byte     // of the last write
+	// writing is held by whoever changes the end of the log, and cutting by whoever cuts it. A cut at the beginning takes
+	// long, and holds up no write. cutting is taken before writing.
+	cutting, writing sync.Mutex
+	out              []byte // of the last write
 
 	mu       sync.RWMutex // guards segments
 	segments []*segment   // from the first to the last, none without entries
@@ -51,7 +54,7 @@ type diskLog struct {
 // openLog opens the log in a directory, creates the directory if it is missing, and cuts off a torn write at the end.
 // The log is then durable. With readOnly it changes nothing. The errors are disk.ErrLocked, errLog and ErrNewer.
 func openLog(dir string, readOnly bool) (*diskLog, error) {
-	d := &diskLog{dir: dir, segment: segmentBytes, sync: disk.Datasync}
+	d := &diskLog{dir: dir, segment: segmentBytes, sync: disk.Datasync, syncDir: disk.SyncDir}
 	if err := d.open(readOnly); err != nil {
 		return nil, err
 	}
@@ -149,7 +152,7 @@ func (d *diskLog) LastIndex() (uint64, error) {
 func (d *diskLog) GetLog(index uint64, l *raft.Log) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	i := sort.Search(len(d.segments), func(i int) bool { return index < d.segments[i].next() })
+	i := d.find(index)
 	if i == len(d.segments) || index < d.segments[i].from {
 		return raft.ErrLogNotFound
 	}
@@ -200,8 +203,7 @@ func (d *diskLog) StoreLogs(logs []*raft.Log) error {
 
 // tail returns the segment for the entry with an index. If it is a new one, it is not among the segments yet.
 func (d *diskLog) tail(index uint64) (*segment, error) {
-	if n := len(d.segments); n > 0 {
-		last := d.segments[n-1]
+	if last := d.last(); last != nil {
 		if last.next() != index {
 			return nil, fmt.Errorf("replication: entry %d does not follow entry %d of the log", index, last.next()-1)
 		}
@@ -212,63 +214,100 @@ func (d *diskLog) tail(index uint64) (*segment, error) {
 	return createSegment(d.dir, index)
 }
 
+// last returns the last segment, or nil for an empty log.
+func (d *diskLog) last() *segment {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if len(d.segments) == 0 {
+		return nil
+	}
+	return d.segments[len(d.segments)-1]
+}
+
 // DeleteRange deletes the entries from first to last, which must be at the beginning or at the end of the log.
 func (d *diskLog) DeleteRange(first, last uint64) error {
+	d.cutting.Lock()
+	defer d.cutting.Unlock()
 	d.writing.Lock()
-	defer d.writing.Unlock()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := len(d.segments)
+	s := d.last()
 	switch {
-	case n == 0 || first > last:
+	case s == nil || first > last:
+		d.writing.Unlock()
 		return nil
-	case last+1 >= d.segments[n-1].next():
+	case last+1 >= s.next():
+		defer d.writing.Unlock()
 		return d.cutEnd(first)
-	case first <= d.segments[0].from:
-		return d.cutBeginning(last + 1)
 	}
-	return fmt.Errorf("replication: the entries from %d to %d are in the middle of the log", first, last)
+	d.writing.Unlock()
+	if begin, _ := d.FirstIndex(); first > begin {
+		return fmt.Errorf("replication: the entries from %d to %d are in the middle of the log", first, last)
+	}
+	return d.cutBeginning(last + 1)
 }
 
 // cutEnd deletes the entries from an index on.
 func (d *diskLog) cutEnd(index uint64) error {
-	for n := len(d.segments); n > 0 && d.segments[n-1].from >= index; n-- {
-		if err := d.remove(n - 1); err != nil {
-			return err
-		}
+	d.mu.Lock()
+	n := d.find(index)
+	if n < len(d.segments) && d.segments[n].from < index {
+		n++
 	}
-	if n := len(d.segments); n > 0 && d.segments[n-1].next() > index {
-		return d.segments[n-1].cut(index)
+	gone := d.take(n, len(d.segments))
+	d.mu.Unlock()
+	slices.Reverse(gone)
+	if err := d.remove(gone); err != nil {
+		return err
 	}
-	return nil
-}
-
-// cutBeginning deletes the entries before an index. The log must have an entry with that index.
-func (d *diskLog) cutBeginning(index uint64) error {
-	for d.segments[0].next() <= index {
-		if err := d.remove(0); err != nil {
-			return err
-		}
-	}
-	s := d.segments[0]
-	if index <= s.from {
+	s := d.last()
+	if s == nil || s.next() <= index {
 		return nil
 	}
-	if err := os.Rename(s.name(d.dir, s.from), s.name(d.dir, index)); err != nil {
-		return err
-	}
-	s.from = index
-	return disk.SyncDir(d.dir)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.cut(index)
 }
 
-// remove removes a segment.
-func (d *diskLog) remove(i int) error {
-	s := d.segments[i]
-	d.segments = slices.Delete(d.segments, i, i+1)
-	if err := s.f.Close(); err != nil {
+// cutBeginning deletes the entries before an index. The log must have an entry with that index. Entries may be stored
+// meanwhile.
+func (d *diskLog) cutBeginning(index uint64) error {
+	d.mu.Lock()
+	gone := d.take(0, d.find(index))
+	s := d.segments[0]
+	from := s.from
+	s.from = max(from, index)
+	d.mu.Unlock()
+	if err := d.remove(gone); err != nil || index <= from {
 		return err
 	}
-	return d.unlink(s)
+	if err := os.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {
+		return err
+	}
+	return d.syncDir(d.dir)
+}
+
+// find returns the place of the segment in which the entry with an index is or would be. The lock is held.
+func (d *diskLog) find(index uint64) int {
+	return sort.Search(len(d.segments), func(i int) bool { return index < d.segments[i].next() })
+}
+
+// take takes some of the segments out of the list, and returns them. The lock is held.
+func (d *diskLog) take(from, to int) []*segment {
+	gone := slices.Clone(d.segments[from:to])
+	d.segments = slices.Delete(d.segments, from, to)
+	return gone
+}
+
+// remove removes the files of segments, one after the other.
+func (d *diskLog) remove(gone []*segment) error {
+	for _, s := range gone {
+		if err := s.f.Close(); err != nil {
+			return err
+		}
+		if err := d.unlink(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unlink removes a segment's file.
@@ -276,5 +315,5 @@ func (d *diskLog) unlink(s *segment) error {
 	if err := os.Remove(s.name(d.dir, s.from)); err != nil {
 		return err
 	}
-	return disk.SyncDir(d.dir)
+	return d.syncDir(d.dir)
 }

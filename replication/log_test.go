@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
@@ -31,7 +32,7 @@ type diskModel struct {
 var errNoPower = errors.New("the power is off")
 
 func (m *diskModel) open(t *rapid.T) {
-	log := &diskLog{dir: m.dir, segment: 1 << 10, sync: func(*os.File) error {
+	log := &diskLog{dir: m.dir, segment: 1 << 10, syncDir: disk.SyncDir, sync: func(*os.File) error {
 		if m.fail {
 			return errNoPower
 		}
@@ -310,6 +311,52 @@ func TestLogIsReadWhileItChanges(t *testing.T) {
 		}
 	}
 	all.Wait()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// To remove files takes long. A cut at the beginning of the log holds up neither writes nor reads.
+func TestWritesDoNotWaitForACut(t *testing.T) {
+	log, err := openLog(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.segment = 1 << 10
+	store := func(index uint64) {
+		if err := log.StoreLog(&raft.Log{Index: index, Data: make([]byte, 50)}); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range uint64(100) {
+		store(i + 1)
+	}
+	next := uint64(101)
+	removed := 0
+	log.syncDir = func(string) error {
+		removed++
+		stored := make(chan struct{})
+		go func() {
+			defer close(stored)
+			store(next)
+			if err := log.GetLog(next, &raft.Log{}); err != nil {
+				t.Error(err)
+			}
+		}()
+		select {
+		case <-stored:
+		case <-time.After(time.Minute):
+			t.Error("a write waits until the log is cut")
+		}
+		next++
+		return nil
+	}
+	if err := log.DeleteRange(1, 90); err != nil || removed < 4 {
+		t.Errorf("%d steps, error %v", removed, err)
+	}
+	if first, _ := log.FirstIndex(); first != 91 {
+		t.Errorf("the log begins with entry %d", first)
+	}
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -467,6 +468,61 @@ func TestStateHashes(t *testing.T) {
 		}
 		if differ < 10 {
 			c.fail("%d hashes differ", differ)
+		}
+	})
+}
+
+// The log goes on growing until a snapshot begins. That must not make another one at once.
+func TestGrowthMakesOneSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5, 1)
+		defer c.close()
+		m := c.leader()
+		c.answered(m)
+		n := m.node
+		n.mu.Lock()
+		n.grew(int(n.o.snapshotAfter()))
+		for len(n.grown) > 0 { // the next snapshot is on its way, but cannot begin yet
+			runtime.Gosched()
+		}
+		n.grew(1)
+		n.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		begun := 0
+		for _, line := range c.history {
+			if strings.Contains(line, "starting snapshot") {
+				begun++
+			}
+		}
+		if begun != 1 {
+			c.t.Errorf("%d snapshots", begun)
+		}
+	})
+}
+
+// A node rests for most of the time while it writes a snapshot.
+func TestSnapshotsArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const blocks, work = 10, 3 * time.Millisecond
+		began := time.Now()
+		p := newPaced(io.Discard, func() int64 { return int64(time.Since(began)) })
+		for range blocks {
+			time.Sleep(work)
+			if n, err := p.Write(make([]byte, 5)); n != 5 || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		}
+		if took := time.Since(began); took != (1+restShare)*blocks*work {
+			t.Errorf("%d blocks in %v", blocks, took)
+		}
+		again := time.Now()
+		time.Sleep(time.Second) // the disk stalls, or the process is stopped
+		_, _ = p.Write(nil)
+		if took := time.Since(again); took != time.Second+restMax {
+			t.Errorf("a slow block in %v", took)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type snapshotStore struct {
 
 const (
 	// syncStretch is how many bytes of a snapshot are synced at once.
-	syncStretch = 4 << 20
+	syncStretch = 1 << 20
 	// keepSnapshots is how many snapshots are kept: the older one may still be being read when a new one is published.
 	keepSnapshots = 2
 	tmpSuffix     = ".tmp"
