@@ -52,6 +52,12 @@ func TestPeerThatWasStartedAgain(t *testing.T) {
 	}
 }
 
+// decodeError is an error like those of Raft's decoder.
+type decodeError struct{ cause error }
+
+func (e decodeError) Error() string { return e.cause.Error() }
+func (e decodeError) Cause() error  { return e.cause }
+
 // What is sent again, and until when.
 func TestMessagesAreSentAgain(t *testing.T) {
 	errs := func(n int, err error) (all []error) {
@@ -67,6 +73,7 @@ func TestMessagesAreSentAgain(t *testing.T) {
 		took    time.Duration
 	}{
 		"the pool is used up":    {errs(maxPool, io.EOF), false, nil, 0},
+		"a reset in a reply":     {errs(maxPool, decodeError{syscall.ECONNRESET}), false, nil, 0},
 		"no new connection":      {errs(maxPool+1, syscall.ECONNRESET), true, syscall.ECONNRESET, 0},
 		"an answer":              {errs(1, io.ErrUnexpectedEOF), true, io.ErrUnexpectedEOF, 0},
 		"nobody listens":         {errs(1, syscall.ECONNREFUSED), false, syscall.ECONNREFUSED, 0},

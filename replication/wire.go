@@ -94,6 +94,10 @@ func (w *wire) send(patient bool, message func() error) error {
 		default:
 		}
 		err := message()
+		var decoding interface{ Cause() error } // Raft's decoder does not unwrap its errors
+		if errors.As(err, &decoding) {
+			err = decoding.Cause()
+		}
 		switch {
 		case pooled > 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
 			pooled--
