@@ -35,7 +35,7 @@ func TestPausedLeaderAnswersNothingOld(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(deadline))
-		at.Signal(syscall.SIGSTOP)
+		stall(t, at.proc)
 		const takes = 200
 		if _, err := io.WriteString(conn, strings.Repeat("RL.TAKE "+key+" "+limit+"\r\n", takes)+"RL.PEEK "+key+" "+limit+"\r\n"); err != nil {
 			t.Fatal(err)

@@ -39,38 +39,24 @@ func startCluster(t *testing.T, size int, args ...string) []*raftNode {
 	return startClusterOf(t, size, patience, args...)
 }
 
-// startClusterOf is startCluster with timeouts of so many milliseconds. The first node has shorter ones until the others have
-// joined, since it waits for so long before it begins the cluster.
+// startClusterOf is startCluster with timeouts of so many milliseconds.
 func startClusterOf(t *testing.T, size int, ms string, args ...string) []*raftNode {
 	t.Helper()
 	var nodes []*raftNode
 	for i := range size {
 		n := &raftNode{id: fmt.Sprint("n", i+1), raft: "127.0.0.1:" + freePort(t)}
-		n.args = append([]string{"--raft-addr", n.raft, "--raft-id", n.id}, args...)
+		n.args = slices.Concat([]string{"--raft-addr", n.raft, "--raft-id", n.id}, timeouts(ms), args)
 		if i == 0 {
 			n.args = append(n.args, "--raft-bootstrap", "yes")
-		} else {
-			n.args = append(n.args, timeouts(ms)...)
 		}
 		n.begin(t, t.TempDir())
 		nodes = append(nodes, n)
 	}
 	first := nodes[0]
-	leads := func(n *raftNode) bool { return n.ask(t, "RAFT", "LEADER") == n.Addr }
-	eventually(t, "the first node leads", func() bool { return leads(first) })
-	if size == 1 {
-		return nodes
-	}
+	eventually(t, "the first node leads", func() bool { return first.ask(t, "RAFT", "LEADER") == first.Addr })
 	for _, n := range nodes[1:] {
 		eventually(t, n.id+" is added", func() bool { return first.ask(t, "RAFT", "SERVER", "ADD", n.id, n.raft) == "OK" })
 	}
-	eventually(t, "another node leads", func() bool {
-		first.ask(t, "RAFT", "TRANSFER")
-		return slices.ContainsFunc(nodes[1:], leads)
-	})
-	first.args = append(first.args, timeouts(ms)...)
-	first.Stop()
-	first.restart(t)
 	for _, n := range nodes {
 		eventually(t, n.id+" is ready", func() bool { return get("http://"+n.HTTPAddr+"/readyz") != "" })
 	}

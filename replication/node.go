@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -196,6 +197,7 @@ func start(o Options, p parts) (*Node, error) {
 		admits := n.admits
 		p.wire.l.admits.Store(&admits)
 		n.loops.Go(n.askPeers)
+		n.loops.Go(n.leadAlone)
 	}
 	go n.takeNotes()
 	go n.compact()
@@ -214,6 +216,17 @@ func (n *Node) startRaft() error {
 		n.raft, err = raft.NewRaft(c, (*fsm)(n), p.logs, p.stable, p.snapshots, p.transport)
 		return err
 	})
+}
+
+// leadAlone makes the only voter of a cluster lead at once: without it, the node would first wait a heartbeat timeout for
+// a leader. After an error it does.
+func (n *Node) leadAlone() {
+	members, err := n.Members()
+	if err != nil || slices.ContainsFunc(members, func(m Member) bool { return m.Voter != m.Self }) {
+		return
+	}
+	now := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
+	_ = n.parts.wire.TimeoutNow(raft.ServerID(n.o.server), n.parts.wire.LocalAddr(), now, &raft.TimeoutNowResponse{})
 }
 
 // bootstrap makes the node the only member of a new cluster.

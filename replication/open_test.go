@@ -227,6 +227,27 @@ func TestDirectoryOfAnotherNode(t *testing.T) {
 	}
 }
 
+// The only voter of a cluster leads without waiting for another leader, also when it is started again beside a member without a vote.
+func TestLeadsAlone(t *testing.T) {
+	t.Parallel()
+	o := realOptions(t, "a", &list{states: map[string]string{}})
+	o.Heartbeat, o.Election = time.Hour, time.Hour
+	d := Disk{Dir: t.TempDir(), Address: freeAddress(t), Bootstrap: true}
+	for range 2 {
+		n, err := Open(o, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the node leads", func() bool { return n.Turn() != 0 })
+		if err := change(n.raft.AddNonvoter("b@1", raft.ServerAddress(freeAddress(t)), 0, memberTimeout)); err != nil {
+			t.Error(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Raft looks for these by their types.
 func TestTransportKeepsWhatIsOptional(t *testing.T) {
 	var w raft.Transport = &wire{}

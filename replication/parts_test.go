@@ -427,8 +427,12 @@ func (p *partsCluster) converge() {
 	}
 }
 
-// Collections, long strings, LOGs and leases that change in parts are the same on all nodes, through any change of the leader, snapshots that are made and sent meanwhile, and
-// nodes that come back. What was answered is never lost, and what changed several keys is there as a whole.
+// Collections, long strings, LOGs and leases that change in parts are the same on all nodes, through any change of the
+// leader, snapshots that are made and sent meanwhile, and nodes that come back. What was answered is never lost, and what
+// changed several keys is there as a whole.
+//
+// A long LOG or lease seldom expires on a follower just before the leader, which still has it, adds to it. TestRecordWhole
+// of package engine has that case, and fails if its record is a Change.
 func TestStatesThatChangeInParts(t *testing.T) {
 	seeds := 6
 	if os.Getenv("LIMITDB_LONG") != "" {
@@ -444,6 +448,10 @@ func TestStatesThatChangeInParts(t *testing.T) {
 			for range 40 {
 				for range p.rand.IntN(60) {
 					p.decide()
+					if p.rand.IntN(60) == 0 { // while what the table owes is copied
+						node := p.leader().node
+						go func() { p.note("a snapshot of the leader: %v", node.Snapshot()) }()
+					}
 					if p.rand.IntN(2) == 0 {
 						time.Sleep(time.Duration(p.rand.IntN(1000)) * time.Microsecond)
 						p.sweep()
