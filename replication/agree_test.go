@@ -36,6 +36,11 @@ func TestNodesCompare(t *testing.T) {
 			return s.Member && s.Voter && s.Members == 2 && s.Voters == 2 && s.Answering == 2 && s.Unready() == ""
 		})
 	}
+	for i, n := range nodes {
+		if refused := n.Status().Refused; refused != 0 {
+			t.Errorf("node %d has refused %d connections", i, refused)
+		}
+	}
 	if err := nodes[0].SetTimeouts(1, 1); err == nil {
 		t.Error("timeouts of a nanosecond are accepted")
 	}

@@ -31,8 +31,10 @@ var (
 	ErrMember = errors.New("replication: another member has this id or this address")
 	// ErrNoMember is returned for an id that no member has.
 	ErrNoMember = errors.New("replication: no member has this id")
-	// ErrSelf is returned for a change that a node cannot make to itself.
+	// ErrSelf is returned for a change that the node that leads cannot make to itself.
 	ErrSelf = errors.New("replication: this node leads: transfer the leadership first")
+	// ErrLeads is returned for adding the node that leads, or making it lead.
+	ErrLeads = errors.New("replication: this node is a member already, and leads")
 	// ErrLost is returned for a member that has lost its directory, and with it its votes and acknowledgements.
 	ErrLost = errors.New("replication: the node has lost the directory that it had as a member: remove the member first, and add it again")
 	// ErrVoters is returned for a change that would leave no majority of voters that answer.
@@ -133,7 +135,7 @@ func (n *Node) Add(id, address string) error {
 		return err
 	}
 	if id == n.o.ID {
-		return ErrSelf
+		return ErrLeads
 	}
 	server := id
 	if n.parts.wire != nil {

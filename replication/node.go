@@ -222,7 +222,7 @@ func (n *Node) startRaft() error {
 // a leader. After an error it does.
 func (n *Node) leadAlone() {
 	members, err := n.Members()
-	if err != nil || slices.ContainsFunc(members, func(m Member) bool { return m.Voter != m.Self }) {
+	if err != nil || len(members) == 0 || slices.ContainsFunc(members, func(m Member) bool { return m.Voter != m.Self }) {
 		return
 	}
 	now := &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}

@@ -36,7 +36,7 @@ var (
 )
 
 // Transfer makes another member lead: the one with the id, or any that has caught up if the id is empty. It returns
-// when that member decides. All replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrSelf
+// when that member decides. All replies that are due are sent first. Its errors are ErrNotLeader, ErrNoMember, ErrLeads
 // for this node itself, ErrLags for a member that has not caught up or does not answer, and ErrNoSuccessor.
 func (n *Node) Transfer(id string) error {
 	n.transfer.Lock()
@@ -100,7 +100,7 @@ func (n *Node) successor(id string) (*Member, error) {
 		switch {
 		case id != "" && m.ID != id:
 		case m.Self && id != "":
-			return nil, ErrSelf
+			return nil, ErrLeads
 		case m.Self:
 		case able && (best == nil || m.Last > best.Last):
 			best = m

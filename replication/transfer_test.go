@@ -141,10 +141,10 @@ func TestTransfersThatAreRefused(t *testing.T) {
 		want error
 	}{
 		"transfer of the only node":    {a.Transfer(""), ErrNoSuccessor},
-		"transfer to itself":           {a.Transfer("a"), ErrSelf},
+		"transfer to itself":           {a.Transfer("a"), ErrLeads},
 		"transfer to a stranger":       {a.Transfer("z"), ErrNoMember},
 		"leaving as the only node":     {a.Leave(), nil},
-		"adding itself":                {a.Add("a", addresses[0]), ErrSelf},
+		"adding itself":                {a.Add("a", addresses[0]), ErrLeads},
 		"removing the last voter":      {a.Remove("a"), ErrVoters},
 		"demoting the last voter":      {a.Demote("a"), ErrVoters},
 		"removing a stranger":          {a.Remove("z"), ErrNoMember},
