@@ -281,7 +281,7 @@ func TestChecksAreTimed(t *testing.T) {
 		}
 		return all
 	}
-	if got := fmt.Sprint(counts()); got != "[a4 b3]" {
+	if got := fmt.Sprint(counts()); got != "[a5 b3]" {
 		t.Error(got)
 	}
 	for i := range 120 {
@@ -290,7 +290,7 @@ func TestChecksAreTimed(t *testing.T) {
 	if _, err := ts.rules.Load([]byte(strings.Replace(text, "b:", "z:", 1) + "}}")); err != nil {
 		t.Fatal(err)
 	}
-	if all := counts(); len(all) != 100 || all[0] != "a4" || all[1] != "z0" {
+	if all := counts(); len(all) != 100 || all[0] != "a5" || all[1] != "z0" {
 		t.Error(all)
 	}
 	c.do("RL.CHECK", "n119", "0")

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"limitdb/engine"
+	"limitdb/internal/stats"
 	"limitdb/server/handler"
 	"limitdb/server/request"
 	"limitdb/server/spec"
@@ -62,8 +63,10 @@ type queued struct {
 	args     [][]byte
 	resolved any // what the command's resolves has returned to EXEC
 
-	end    int // where its reply ends
-	failed bool
+	end     int   // where its reply ends
+	took    int64 // ns
+	latency *stats.Latency
+	failed  bool
 }
 
 // Transactions of a few short commands keep their arguments in one piece of memory of each kind.
@@ -281,15 +284,17 @@ func (c *call) execAll(m *multi) {
 			}
 		}
 		c.Out = replies[:0]
+		at := c.srv.clock.Now()
 		for i := range m.queued {
 			q := &m.queued[i]
 			if q.cmd.Atomic != nil {
-				c.cmd, c.Args, c.Resolved, c.Failed = q.cmd, q.args, q.resolved, false
+				c.cmd, c.Args, c.Resolved, c.Failed, c.Latency = q.cmd, q.args, q.resolved, false, nil
 				c.cmd.Atomic(c, t)
-				if q.failed = c.Failed; c.TooLong(t, most) {
+				q.failed, q.latency, q.took = c.Failed, c.Latency, c.since(&at)
+				if c.TooLong(t, most) {
 					return false
 				}
-				if c.late(i, q.cmd) {
+				if c.late(at) {
 					t.End(errExecTime)
 					return false
 				}
@@ -310,40 +315,43 @@ func (c *call) execAll(m *multi) {
 		return
 	}
 	c.Array(len(m.queued))
-	begin := 0
+	begin, at := 0, c.srv.clock.Now()
 	for i := range m.queued {
 		q := &m.queued[i]
 		c.cmd, c.Args, c.Failed = q.cmd, q.args, q.failed
 		if c.Out = append(c.Out, replies[begin:q.end]...); q.cmd.Atomic == nil {
-			c.runQueued(i, q.cmd, most)
+			c.runQueued(q.cmd, most, c.late(at))
+			q.took = c.since(&at)
 		}
 		begin = q.end
 		c.client.tell(q.cmd, mark) // the reply to EXEC waits as a whole
-		c.client.stripe.Record(q.cmd.ID, nil, 0, c.Failed)
+		c.client.stripe.Record(q.cmd.ID, q.latency, q.took, c.Failed)
+		c.client.logSlow(q.cmd, q.args, q.took)
 	}
-	c.Failed = false
+	c.Failed, c.Latency = false, nil
 }
-
-// timeEvery is after how many quick commands EXEC looks at the clock.
-const timeEvery = 16
 
 // errExecTime ends a transaction that has run for too long.
 var errExecTime = errors.New("the transaction has ended: it has run for longer than script-time-limit")
 
-// late reports whether EXEC has run for longer than a script may, by its command i, cmd.
-func (c *call) late(i int, cmd *command) bool {
-	quick := cmd.Flags&spec.Fast != 0 && cmd.HasKeys()
-	return (!quick || i%timeEvery == timeEvery-1) && c.srv.clock.Now()-c.Now > int64(c.Settings.ScriptTimeLimit.Get())
+// since returns the ns since *at, and moves *at to now.
+func (c *call) since(at *int64) (ns int64) {
+	before := *at
+	*at = c.srv.clock.Now()
+	return *at - before
 }
 
+// late reports whether EXEC, at a time, has run for longer than a script may.
+func (c *call) late(at int64) bool { return at-c.Now > int64(c.Settings.ScriptTimeLimit.Get()) }
+
 // runQueued runs a command of a transaction that has nothing to do with keys. The writes of the other commands are
-// stored by then. So if the transaction has taken too long or has replied too much, only this command is refused.
-func (c *call) runQueued(i int, cmd *command, most int64) {
+// stored by then. So if the transaction is late or has replied too much, only this command is refused.
+func (c *call) runQueued(cmd *command, most int64, late bool) {
 	switch {
 	case cmd.Name == "WAIT":
 		c.Int(0) // nobody waits in a transaction
 		return
-	case int64(len(c.Out)) > most, c.late(i, cmd):
+	case late, int64(len(c.Out)) > most:
 		c.Fail("ERR " + cmd.Full + " has not run: the transaction was over script-time-limit, or its replies over client-output-buffer-limit")
 		return
 	}

@@ -30,9 +30,7 @@ func (b *Book) runCheck(c *call) {
 		c.Fail(text)
 		return
 	}
-	if k.ns.Index < len(k.force.latency) {
-		c.Latency = k.force.latency[k.ns.Index]
-	}
+	k.timed(c)
 	if k.wait >= 0 {
 		b.ask(c, k, c.Args, nil)
 		return
@@ -42,6 +40,13 @@ func (b *Book) runCheck(c *call) {
 		return
 	}
 	k.reply(c)
+}
+
+// timed makes c count in the times of the namespace.
+func (k *check) timed(c *call) {
+	if k.ns.Index < len(k.force.latency) {
+		c.Latency = k.force.latency[k.ns.Index]
+	}
 }
 
 // reply replies with the decision.

@@ -56,6 +56,7 @@ func (b *Book) checkIn(c *call, t *txn) {
 		c.Fail(r.text)
 		return
 	}
+	r.timed(c)
 	if err := r.decideIn(t, c); err != nil {
 		if err = t.Note(err); err != nil {
 			c.FailState(errorText(err, c.Args[1]))
