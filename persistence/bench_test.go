@@ -24,18 +24,10 @@ func enginePart(e *engine.Engine) Part {
 
 func openBench(b *testing.B, dir string, e *engine.Engine, policy Policy) (*Store, Loaded) {
 	b.Helper()
-	s, err := Open(Options{
+	return openLoaded(b, Options{
 		Dir: dir, FS: OS{}, Parts: []Part{enginePart(e)}, Policy: policy,
 		Now: func() int64 { return startAt }, Workers: runtime.GOMAXPROCS(0),
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := s.Load()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s, l
 }
 
 const benchKeys = 2_000_000
@@ -108,13 +100,7 @@ func BenchmarkCommit(b *testing.B) {
 		dst.Add(&records)
 		return false
 	}
-	s, err := Open(Options{Dir: b.TempDir(), FS: OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := s.Load(); err != nil {
-		b.Fatal(err)
-	}
+	s, _ := openLoaded(b, Options{Dir: b.TempDir(), FS: OS{}, Parts: []Part{part}, Policy: Never, Now: func() int64 { return startAt }})
 	b.SetBytes(int64(len(records.Bytes)))
 	for b.Loop() {
 		s.commit()

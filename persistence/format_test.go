@@ -135,14 +135,7 @@ func TestGoldenFormatsAreRead(t *testing.T) {
 		dir := goldenCopy(t, filepath.Join("testdata", format))
 		for range 2 {
 			tab := newTable(3)
-			s, err := Open(Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			loaded, err := s.Load()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s, loaded := openLoaded(t, Options{Dir: dir, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
 			if !loaded.Clean || loaded.Fresh {
 				t.Errorf("%s: %+v", format, loaded)
 			}
@@ -288,13 +281,7 @@ func TestChangeWithoutItsState(t *testing.T) {
 		tab := newTable(2)
 		o := Options{Dir: t.TempDir(), Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return startAt }}
 		o.Parts[0].Missed = func() (string, bool) { return tab.missed(startAt) }
-		s, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Load(); err != nil {
-			t.Fatal(err)
-		}
+		s, _ := openLoaded(t, o)
 		for range 2 { // the log after the second follows a base
 			if !based {
 				break
@@ -312,7 +299,8 @@ func TestChangeWithoutItsState(t *testing.T) {
 			t.Fatal(err)
 		}
 		*tab = *newTable(3)
-		if s, err = Open(o); err != nil {
+		s, err := Open(o)
+		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = s.Load()
@@ -328,16 +316,10 @@ func TestGoldenChanges(t *testing.T) {
 	golden := filepath.Join("testdata", "changes")
 	write := func(dir string) *table {
 		tab := newTable(1)
-		s, err := Open(Options{
+		s, _ := openLoaded(t, Options{
 			Dir: dir, FS: OS{}, Parts: []Part{tab.part()}, Policy: EverySec, Entropy: &counting{},
 			Now: func() int64 { return startAt }, Boot: func() (uint64, int64) { return 0x1122334455667788, 0 },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Load(); err != nil {
-			t.Fatal(err)
-		}
 		tab.set(inParts(keyOf(1)), keyOf(1), stateAt(startAt+hour, bytes.Repeat([]byte{0, 1, 2, 3}, 80)...))
 		tab.change(keyOf(1), startAt+2*hour, 4, 0, []byte("inserted"))
 		s.commit()

@@ -3,7 +3,8 @@ package persistence
 import "io"
 
 // FS is what the store needs of a file system. Names are paths. There are three: the system's (OS) and, in
-// the tests, one that fails the n-th operation and one in memory that loses unsynced data at a crash.
+// the tests, one that fails the n-th operation and one in memory that loses unsynced data at a crash. The errors
+// of the system's name the file.
 //
 // After an error, an operation may or may not have taken effect. The store never relies on a file whose
 // WriteAt or Sync has failed.

@@ -1,7 +1,7 @@
 package persistence
 
 import (
-	"fmt"
+	"errors"
 	"hash/crc32"
 	"path/filepath"
 
@@ -61,11 +61,11 @@ func createLog(fs FS, dir string, e logEntry, h *header) (*logFile, error) {
 	}
 	if err := writeAll(f, appendFileHeader(nil, h), 0); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("writing %s: %w", name, err)
+		return nil, err
 	}
 	if err := f.Sync(); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("syncing %s: %w", name, err)
+		return nil, err
 	}
 	if err := fs.SyncDir(dir); err != nil {
 		f.Close()
@@ -83,7 +83,7 @@ func writeAll(f File, b []byte, off int64) error {
 	return err
 }
 
-var errShort = fmt.Errorf("short write")
+var errShort = errors.New("short write")
 
 // append writes records as one batch or, if they are too large, as several batches of one group. more means
 // that the group continues with the next call. b holds the records after room for a batch header. stamp has
@@ -146,7 +146,7 @@ func (l *logFile) appendBatch(b *journal.Buffer, stamp *batch, zeros []byte, fla
 	h.seq, h.synced = l.seq, l.synced
 	seal(b.Bytes, &h, l.id)
 	if err := l.write(b.Bytes, zeros); err != nil {
-		return fmt.Errorf("writing %s: %w", l.name, err)
+		return err
 	}
 	l.seq++
 	l.marked = false

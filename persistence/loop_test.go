@@ -514,13 +514,7 @@ func TestManyWriters(t *testing.T) {
 // it may.
 func TestSnapshotDoesNotHoldUpTheLog(t *testing.T) {
 	tab, disk := newTable(4), &diskFS{}
-	s, err := Open(Options{Dir: t.TempDir(), FS: disk, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Load(); err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openLoaded(t, Options{Dir: t.TempDir(), FS: disk, Parts: []Part{tab.part()}, Now: func() int64 { return startAt }})
 	for n := range 1000 {
 		tab.set(1, keyOf(n), stateAt(startAt+hour))
 		s.commit()

@@ -52,14 +52,7 @@ func onSystem(t *testing.T, dir string, o Options) (*Store, *table, Loaded) {
 	tab := newTable(2)
 	o.Dir, o.Parts, o.Now = dir, []Part{tab.part()}, func() int64 { return time.Now().UnixNano() }
 	o.Fatal = func(err error) { t.Error(err) }
-	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, l := openLoaded(t, o)
 	s.Start()
 	return s, tab, l
 }

@@ -117,7 +117,7 @@ func (r *recovery) beginFull(full error) error {
 	s := r.s
 	for _, l := range r.logs { // from now on, replies may have seen it
 		if err := l.f.Sync(); err != nil {
-			return fmt.Errorf("syncing %s: %w", l.name, err)
+			return err
 		}
 	}
 	if s.cur != nil {

@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -205,7 +204,7 @@ func writeTmp(fs FS, dir, name string, b []byte) (tmp string, err error) {
 		err = closeErr
 	}
 	if err != nil {
-		return "", fmt.Errorf("writing %s: %w", tmp, err)
+		return "", err
 	}
 	return tmp, nil
 }
@@ -278,7 +277,7 @@ func (s *Store) writeBase() (*baseEntry, error) {
 	if err != nil {
 		// If this fails, the next start removes the file.
 		_ = s.fs.Remove(name + tmpSuffix)
-		return nil, fmt.Errorf("writing %s: %w", name, err)
+		return nil, err
 	}
 	e.length = w.end
 	return e, putInPlace(s.fs, s.o.Dir, name+tmpSuffix)

@@ -13,6 +13,20 @@ import (
 	"limitdb/internal/journal"
 )
 
+// openLoaded opens a store and loads its parts.
+func openLoaded(t testing.TB, o Options) (*Store, Loaded) {
+	t.Helper()
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, l
+}
+
 func TestBackupCanBeStartedFrom(t *testing.T) {
 	dir := t.TempDir()
 	r := run(t, dir, Options{Policy: EverySec})
@@ -137,19 +151,11 @@ func newMachine() *machine {
 
 // open opens the store, whose clock then sets the machine's, and loads a table.
 func (m *machine) open(t *testing.T, tab *table) (*Store, Loaded) {
-	s, err := Open(Options{
+	return openLoaded(t, Options{
 		Dir: dataDir, FS: m.fs, Parts: []Part{tab.part()}, Policy: Always, WallClock: m.trust,
 		Now: func() int64 { return m.now }, Boot: func() (uint64, int64) { return m.boot, m.elapsed },
 		Recovering: func(l Loaded) { m.now = l.Now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := s.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, l
 }
 
 // Decisions continue at the time where they stopped, whatever happened to the wall clock between two starts of
@@ -237,16 +243,10 @@ func TestClampedStatesKeepTheirBytes(t *testing.T) {
 	const keys = 5 * together
 	m, now := newMemFS(dataDir), startAt
 	open := func(tab *table) *Store {
-		s, err := Open(Options{
+		s, _ := openLoaded(t, Options{
 			Dir: dataDir, FS: m, Parts: []Part{tab.part()}, Policy: Always, WallClock: true, Workers: 2,
 			Now: func() int64 { return now },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Load(); err != nil {
-			t.Fatal(err)
-		}
 		return s
 	}
 	rng := seeded(1)
@@ -283,13 +283,7 @@ func TestSecondPart(t *testing.T) {
 		keys, rules := newTable(2), newTable(1)
 		second := rules.part()
 		second.Owns = func(kind byte) bool { return kind == journal.Foreign+7 }
-		s, err := Open(Options{Dir: dir, Parts: []Part{keys.part(), second}, Now: func() int64 { return startAt }, Workers: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Load(); err != nil {
-			t.Fatal(err)
-		}
+		s, _ := openLoaded(t, Options{Dir: dir, Parts: []Part{keys.part(), second}, Now: func() int64 { return startAt }, Workers: 2})
 		return s, keys, rules
 	}
 	s, keys, rules := open()
@@ -349,13 +343,7 @@ func TestLargeDrainIsWrittenInParts(t *testing.T) {
 	}
 	fs := newMemFS(dataDir)
 	open := func(tab *table, part Part) *Store {
-		s, err := Open(Options{Dir: dataDir, FS: fs, Parts: []Part{part}, Now: func() int64 { return startAt }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Load(); err != nil {
-			t.Fatal(err)
-		}
+		s, _ := openLoaded(t, Options{Dir: dataDir, FS: fs, Parts: []Part{part}, Now: func() int64 { return startAt }})
 		return s
 	}
 	s := open(tab, part)
@@ -412,4 +400,17 @@ func TestChangesSinceTheLastSnapshot(t *testing.T) {
 	r.ended(began, 0, nil)
 	count(1)
 	r.close()
+}
+
+// An error of the disk names the file once.
+func TestErrorsNameTheFileOnce(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	l := &logFile{f: osFile{full}, name: full.Name()}
+	if err := l.mark(&batch{}, nil); err == nil || strings.Count(err.Error(), full.Name()) != 1 {
+		t.Error(err)
+	}
 }

@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"fmt"
 	"sync/atomic"
 )
 
@@ -56,7 +55,6 @@ func (s *Store) syncFile(l *logFile) error {
 	s.io.Lock()
 	defer s.io.Unlock()
 	if err != nil {
-		err = fmt.Errorf("syncing %s: %w", l.name, err)
 		if s.cur == l || s.old == l {
 			s.fail(err)
 		}

@@ -42,13 +42,7 @@ func TestNoRoomForZeros(t *testing.T) {
 // no zeros.
 func TestZerosAreWrittenAhead(t *testing.T) {
 	tab := newTable(1)
-	s, err := Open(Options{Dir: t.TempDir(), Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return startAt }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Load(); err != nil {
-		t.Fatal(err)
-	}
+	s, _ := openLoaded(t, Options{Dir: t.TempDir(), Parts: []Part{tab.part()}, Policy: Always, Now: func() int64 { return startAt }})
 	write := func(more int) (grown int64) {
 		t.Helper()
 		l := s.cur

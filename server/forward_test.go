@@ -161,13 +161,19 @@ func TestLeaderThatSteppedDown(t *testing.T) {
 	}
 }
 
+// refuses begins a command of a client of the follower, which the leader refuses.
+func (n *twoNodes) refuses() *testClient {
+	c := n.follower.client()
+	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
+	n.refused(c)
+	return c
+}
+
 // A leader that stops has handed over, and begins nothing that other nodes send it.
 func TestLeaderThatStops(t *testing.T) {
 	n := newTwoNodes(t)
 	n.leader.Stopping()
-	c := n.follower.client()
-	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
-	n.refused(c)
+	c := n.refuses()
 	n.followerLeads()
 	if got := c.receive(1); got[0] != "[0 1 0 -1 60000]" {
 		t.Errorf("%q", got)
@@ -179,9 +185,7 @@ func TestLeaderThatStops(t *testing.T) {
 func TestNodeThatIsAboutToLead(t *testing.T) {
 	n := newTwoNodes(t)
 	n.leader.Follow()
-	c := n.follower.client()
-	c.s.Data([]byte("RL.TAKE a GCRA 1/m\r\n"))
-	n.refused(c)
+	c := n.refuses()
 	n.leader.Lead(n.leader.engine)
 	out := c.conn.take()
 	for ; len(out) == 0; out = c.conn.take() {
