@@ -192,6 +192,7 @@ func TestShutdownAndNoPersistence(t *testing.T) {
 		[2]string{"LASTSAVE", "1600000000"},
 		[2]string{"SHUTDOWN SAVE", "-" + errNoPersistence},
 		[2]string{"SHUTDOWN SOON", "-" + spec.ErrSyntax},
+		[2]string{"SHUTDOWN SAVE NOSAVE", "-" + spec.ErrSyntax},
 	)
 }
 

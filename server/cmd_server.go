@@ -62,16 +62,14 @@ func (c *call) monitor() {
 }
 
 func (c *call) shutdown() {
-	now, save := false, false
+	now, save, noSave := false, false, false
 	for _, a := range c.Args[1:] {
 		switch {
 		case resp.EqualFold(a, "NOW"), resp.EqualFold(a, "FORCE"):
 			now = true
 		case resp.EqualFold(a, "NOSAVE"):
+			noSave = true
 		case resp.EqualFold(a, "SAVE"):
-			if !c.keeps() {
-				return
-			}
 			save = true
 		case resp.EqualFold(a, "ABORT"):
 			c.Fail("ERR No shutdown in progress.")
@@ -80,6 +78,13 @@ func (c *call) shutdown() {
 			c.Fail(spec.ErrSyntax)
 			return
 		}
+	}
+	switch {
+	case save && noSave:
+		c.Fail(spec.ErrSyntax)
+		return
+	case save && !c.keeps():
+		return
 	}
 	if c.srv.opts.Shutdown == nil {
 		c.Fail("ERR SHUTDOWN is not available here")

@@ -86,7 +86,7 @@ func TestInsteadOfNamesNoCommandOfOurs(t *testing.T) {
 			t.Errorf("%s exists: remove its line in spec.InsteadOf", name.Name)
 		}
 	}
-	for _, name := range []string{"FCALL", "blpop", "XADD"} {
+	for _, name := range []string{"FCALL", "blpop", "XADD", "replicaof"} {
 		use := spec.InsteadOf([]byte(name))
 		if use == "" {
 			t.Errorf("%s: the hint names no command", name)

@@ -10,6 +10,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/internal/english"
 	"limitdb/limit"
 	"limitdb/persistence"
 )
@@ -54,7 +55,7 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 				return sound(repair)
 			}
 			if len(report.Problems) > 0 {
-				return cli.WithStatus(fmt.Errorf("%s is corrupt in %d places", args[0], len(report.Problems)), cli.ExitCorrupt)
+				return cli.WithStatus(fmt.Errorf("%s is corrupt in %s", args[0], english.Count(len(report.Problems), "place")), cli.ExitCorrupt)
 			}
 			return nil
 		},

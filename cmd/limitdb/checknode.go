@@ -11,6 +11,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/internal/english"
 	"limitdb/persistence"
 	"limitdb/replication"
 )
@@ -23,7 +24,7 @@ func checkNode(w io.Writer, dir string) error {
 	}
 	printNode(w, r)
 	if len(r.Problems) > 0 {
-		return cli.WithStatus(fmt.Errorf("%s is corrupt in %d places: let the node get its state from the others (docs/replication.md)", dir, len(r.Problems)), cli.ExitCorrupt)
+		return cli.WithStatus(fmt.Errorf("%s is corrupt in %s: let the node get its state from the others (docs/replication.md)", dir, english.Count(len(r.Problems), "place")), cli.ExitCorrupt)
 	}
 	fmt.Fprintln(w, "all is well")
 	return nil

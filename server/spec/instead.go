@@ -15,6 +15,10 @@ func InsteadOf(name []byte) string {
 			"BLPOP BRPOP BLMOVE XADD XREAD",
 			"limitdb has queues of its own: RL.TAKE key QUEUE 10/s BURST 50 is a paced queue, and WAIT 5s holds the reply until it is granted",
 		},
+		{
+			"REPLICAOF SLAVEOF",
+			"the directive raft-addr makes several nodes hold the same state",
+		},
 	} {
 		for c := range strings.FieldsSeq(row.commands) {
 			if c == word {
