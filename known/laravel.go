@@ -117,9 +117,7 @@ func laravelThrottle(r *Run) bool {
 func (r *Run) newBucket(b *bucket, end, window int64) {
 	h := value.OpenHash(b.key.Body)
 	var text [32]byte
-	h.Set([]byte("start"), r.Args[1])
-	h.Set([]byte("end"), script.AppendNumber(text[:0], float64(end), 17))
-	h.Set([]byte("count"), []byte("1"))
+	h.Set([]byte("start"), r.Args[1], []byte("end"), script.AppendNumber(text[:0], float64(end), 17), []byte("count"), []byte("1"))
 	r.keep(value.Hash, h, r.millis()+window*2000)
 }
 

@@ -2,6 +2,7 @@ package known
 
 import (
 	"math"
+	"slices"
 
 	"limitdb/resp"
 	"limitdb/script"
@@ -88,9 +89,7 @@ func (a limitsAcquire) take(r *Run) bool {
 		}
 	}
 	var text [32]byte
-	for range amount {
-		l.PushLeft(script.AppendNumber(text[:0], now, 17))
-	}
+	l.PushLeft(slices.Repeat([][]byte{script.AppendNumber(text[:0], now, 17)}, int(amount))...)
 	keep := limit - 1
 	if a.short {
 		keep = limit - amount

@@ -242,9 +242,8 @@ func (u upstashTokens) take(r *Run) bool {
 		v.Expires = r.millis() + int64(ttl)
 	}
 	h := value.OpenHash(v.Body)
-	var text [32]byte
-	h.Set([]byte("refilledAt"), script.AppendNumber(text[:0], refilled, 17))
-	h.Set([]byte("tokens"), script.AppendNumber(text[:0], remaining, 17))
+	var at, left [32]byte
+	h.Set([]byte("refilledAt"), script.AppendNumber(at[:0], refilled, 17), []byte("tokens"), script.AppendNumber(left[:0], remaining, 17))
 	if h.Err() != nil {
 		return false
 	}

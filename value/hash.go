@@ -1,62 +1,34 @@
 package value
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // HashOf is a hash. Its elements are pairs of texts, a field and its value, in the
 // order in which the fields came.
-type HashOf struct{ edit }
+type HashOf struct{ named }
 
 // OpenHash opens a hash on its body, nil for an empty one.
-func OpenHash(body []byte) *HashOf { return &HashOf{edit{b: body}} }
-
-// find returns the value of a field, and where the field begins, its value begins
-// and the pair ends; false if there is no such field.
-func (h *HashOf) find(field []byte) (value []byte, at, middle, end int, ok bool) {
-	at = headSize
-	for n := h.Len(); n > 0; n-- {
-		var name []byte
-		name, middle = h.text(at)
-		value, end = h.text(middle)
-		if same(name, field) {
-			return value, at, middle, end, true
-		}
-		at = end
-	}
-	return nil, 0, 0, 0, false
-}
+func OpenHash(body []byte) *HashOf { return &HashOf{named{edit: edit{b: body}, pairs: true}} }
 
 // Get returns the value of a field, and false if there is none. It is valid until
 // the next change.
 func (h *HashOf) Get(field []byte) ([]byte, bool) {
-	value, _, _, _, ok := h.find(field)
-	return value, ok
+	p := h.find(field)
+	return p.Value, p.There
 }
 
-// Set gives a field a value, and reports whether the field is new.
-func (h *HashOf) Set(field, value []byte) (added bool) {
-	h.begin()
-	if old, _, middle, end, ok := h.find(field); ok {
-		if !bytes.Equal(old, value) {
-			h.splice(middle, end-middle, appendText(h.room(), value))
+// Set gives fields values, which follow their fields, and returns how many fields are
+// new.
+func (h *HashOf) Set(pairs ...[]byte) (added int) {
+	all := h.Find(pairs, 2)
+	for i := range all {
+		p := &all[all[i].Same]
+		if !p.There {
+			added++
 		}
-		return false
+		p.There, p.Value = true, pairs[2*i+1]
 	}
-	h.splice(len(h.b), 0, appendText(appendText(h.room(), field), value))
-	h.setLen(h.Len() + 1)
-	return true
-}
-
-// Remove removes a field, and reports whether it was there.
-func (h *HashOf) Remove(field []byte) bool {
-	_, at, _, end, ok := h.find(field)
-	if ok {
-		h.splice(at, end-at, nil)
-		h.setLen(h.Len() - 1)
-	}
-	return ok
+	h.Put(all)
+	return added
 }
 
 // Each calls fn for every field.
@@ -71,49 +43,22 @@ func (h *HashOf) Each(fn func(field, value []byte)) {
 }
 
 // SetOf is a set of texts, in the order in which they came.
-type SetOf struct{ edit }
+type SetOf struct{ named }
 
 // OpenSet opens a set on its body, nil for an empty one.
-func OpenSet(body []byte) *SetOf { return &SetOf{edit{b: body}} }
+func OpenSet(body []byte) *SetOf { return &SetOf{named{edit: edit{b: body}}} }
 
-func (s *SetOf) find(member []byte) (at, end int, ok bool) {
-	at = headSize
-	for n := s.Len(); n > 0; n-- {
-		var text []byte
-		text, end = s.text(at)
-		if same(text, member) {
-			return at, end, true
+// Add adds members, and returns how many are new.
+func (s *SetOf) Add(members ...[]byte) (added int) {
+	all := s.Find(members, 1)
+	for i := range all {
+		if p := &all[all[i].Same]; !p.There {
+			p.There = true
+			added++
 		}
-		at = end
 	}
-	return 0, 0, false
-}
-
-// Has reports whether the set has a member.
-func (s *SetOf) Has(member []byte) bool {
-	_, _, ok := s.find(member)
-	return ok
-}
-
-// Add adds a member, and reports whether it is new.
-func (s *SetOf) Add(member []byte) bool {
-	if s.Has(member) {
-		return false
-	}
-	s.begin()
-	s.splice(len(s.b), 0, appendText(s.room(), member))
-	s.setLen(s.Len() + 1)
-	return true
-}
-
-// Remove removes a member, and reports whether it was there.
-func (s *SetOf) Remove(member []byte) bool {
-	at, end, ok := s.find(member)
-	if ok {
-		s.splice(at, end-at, nil)
-		s.setLen(s.Len() - 1)
-	}
-	return ok
+	s.Put(all)
+	return added
 }
 
 // Each calls fn for every member.

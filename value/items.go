@@ -17,21 +17,6 @@ func (e *edit) Len() int {
 	return int(binary.LittleEndian.Uint32(e.b))
 }
 
-// begin returns where the first element is. It makes the head of an empty body.
-func (e *edit) begin() int {
-	if len(e.b) == 0 {
-		e.splice(0, 0, append(e.room(), 0, 0, 0, 0))
-	}
-	return headSize
-}
-
-// setLen changes the number of elements.
-func (e *edit) setLen(n int) {
-	if n != e.Len() {
-		e.splice(0, headSize, binary.LittleEndian.AppendUint32(e.room(), uint32(n)))
-	}
-}
-
 // text returns the text that begins at an offset, and the offset behind it.
 // A body that is damaged has no text there: it ends.
 func (e *edit) text(at int) (text []byte, next int) {

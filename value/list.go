@@ -1,25 +1,27 @@
 package value
 
-import "bytes"
-
 // ListOf is a list. Its elements are texts, from the left to the right.
 type ListOf struct{ edit }
 
 // OpenList opens a list on its body, nil for an empty one.
 func OpenList(body []byte) *ListOf { return &ListOf{edit{b: body}} }
 
-// PushLeft adds an element on the left.
-func (l *ListOf) PushLeft(text []byte) {
-	at := l.begin()
-	l.splice(at, 0, appendText(l.room(), text))
-	l.setLen(l.Len() + 1)
+// PushLeft adds elements on the left, one after the other.
+func (l *ListOf) PushLeft(texts ...[]byte) {
+	b := l.room()
+	for i := len(texts) - 1; i >= 0; i-- {
+		b = appendText(b, texts[i])
+	}
+	l.change(l.Len()+len(texts), Splice{At: min(headSize, len(l.b)), Ins: l.piece(b)})
 }
 
-// PushRight adds an element on the right.
-func (l *ListOf) PushRight(text []byte) {
-	l.begin()
-	l.splice(len(l.b), 0, appendText(l.room(), text))
-	l.setLen(l.Len() + 1)
+// PushRight adds elements on the right, one after the other.
+func (l *ListOf) PushRight(texts ...[]byte) {
+	b := l.room()
+	for _, t := range texts {
+		b = appendText(b, t)
+	}
+	l.change(l.Len()+len(texts), Splice{At: len(l.b), Ins: l.piece(b)})
 }
 
 // Range calls fn for the elements from start to stop, as LRANGE counts them, and
@@ -59,53 +61,42 @@ func (l *ListOf) Index(i int64) (text []byte, ok bool) {
 }
 
 // Trim removes the elements that are not from start to stop, as LTRIM does.
-func (l *ListOf) Trim(start, stop int64) {
-	n := l.Len()
-	from, to := bounds(n, start, stop)
-	if from >= to {
-		l.clear()
+func (l *ListOf) Trim(start, stop int64) { l.trim(bounds(l.Len(), start, stop)) }
+
+// trim removes the elements that are not between two indexes, the second excluded.
+func (l *ListOf) trim(from, to int) {
+	if to-from == l.Len() {
 		return
 	}
 	begin := l.skip(headSize, from)
-	if to < n {
-		end := l.skip(begin, to-from)
-		l.splice(end, len(l.b)-end, nil)
-	}
-	if begin > headSize {
-		l.splice(headSize, begin-headSize, nil)
-	}
-	l.setLen(to - from)
+	end := l.skip(begin, to-from)
+	l.change(to-from, Splice{At: headSize, Del: begin - headSize}, Splice{At: end, Del: len(l.b) - end})
 }
 
-// clear removes all elements.
-func (l *ListOf) clear() {
-	if l.Len() > 0 {
-		l.splice(0, len(l.b), nil)
+// PopLeft removes n elements on the left, at most all, and calls fn for each, the first
+// one first.
+func (l *ListOf) PopLeft(n int, fn func(text []byte)) {
+	at := headSize
+	for range n {
+		var text []byte
+		text, at = l.text(at)
+		fn(text)
 	}
+	l.trim(n, l.Len())
 }
 
-// PopLeft removes the first element and returns it; false if there is none.
-func (l *ListOf) PopLeft() ([]byte, bool) {
-	if l.Len() == 0 {
-		return nil, false
+// PopRight removes n elements on the right, at most all, and calls fn for each, the last
+// one first.
+func (l *ListOf) PopRight(n int, fn func(text []byte)) {
+	keep := l.Len() - n
+	at, offsets := l.skip(headSize, keep), make([]int, n)
+	for i := range offsets {
+		offsets[i] = at
+		_, at = l.text(at)
 	}
-	text, next := l.text(headSize)
-	text = bytes.Clone(text)
-	l.splice(headSize, next-headSize, nil)
-	l.setLen(l.Len() - 1)
-	return text, true
-}
-
-// PopRight removes the last element and returns it; false if there is none.
-func (l *ListOf) PopRight() ([]byte, bool) {
-	n := l.Len()
-	if n == 0 {
-		return nil, false
+	for i := n - 1; i >= 0; i-- {
+		text, _ := l.text(offsets[i])
+		fn(text)
 	}
-	at := l.skip(headSize, n-1)
-	text, _ := l.text(at)
-	text = bytes.Clone(text)
-	l.splice(at, len(l.b)-at, nil)
-	l.setLen(n - 1)
-	return text, true
+	l.trim(0, keep)
 }

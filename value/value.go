@@ -8,7 +8,10 @@
 // body, and never touches it.
 package value
 
-import "errors"
+import (
+	"encoding/binary"
+	"errors"
+)
 
 const (
 	// MaxString is the most bytes of a string.
@@ -58,27 +61,15 @@ type Splice struct {
 	Ins     []byte
 }
 
-// Apply appends the body with the splice applied to dst, which must not overlap
-// body. It returns ErrTooLarge for a splice that is not of this body.
-func (s Splice) Apply(dst, body []byte) ([]byte, error) {
-	if s.At < 0 || s.Del < 0 || s.At > len(body) || s.Del > len(body)-s.At {
-		return dst, ErrTooLarge
-	}
-	dst = append(dst, body[:s.At]...)
-	dst = append(dst, s.Ins...)
-	return append(dst, body[s.At+s.Del:]...), nil
-}
-
 // edit is a body that is being changed.
 type edit struct {
 	b       []byte
-	own     bool // b is a copy
 	splices []Splice
 	err     error
 
-	few   [3]Splice // room for the splices of most changes
-	ins   []byte    // empty, with the room that is left for what they insert
-	space [48]byte  // that room, for most changes
+	few   [2]Splice // room for the splices of most changes
+	ins   []byte    // what they insert, one piece after the other
+	space [48]byte  // room for that, in most changes
 }
 
 // Body returns the body after all changes; nil if the collection is empty.
@@ -99,7 +90,7 @@ func (e *edit) Changed() bool { return len(e.splices) > 0 }
 // Err returns ErrTooLarge if a change did not fit. The body is then of no use.
 func (e *edit) Err() error { return e.err }
 
-// room returns an empty slice to append to what the next splice inserts.
+// room returns what the splices insert, to append the next piece to it.
 func (e *edit) room() []byte {
 	if e.ins == nil {
 		e.ins = e.space[:0]
@@ -107,39 +98,50 @@ func (e *edit) room() []byte {
 	return e.ins
 }
 
-// splice replaces bytes of the body. ins is nil, or was appended to room.
-func (e *edit) splice(at, del int, ins []byte) {
-	n := len(ins)
-	if e.err != nil || len(e.b)+n-del > MaxCollection && n > del {
-		e.err = ErrTooLarge
-		return
-	}
-	if n > 0 {
-		e.ins = ins[n:]
-	}
-	s := Splice{At: at, Del: del, Ins: ins[:n:n]}
-	if !e.own {
-		b := make([]byte, len(e.b), len(e.b)+max(n-del, 0)+64)
-		copy(b, e.b)
-		e.b, e.own = b, true
-	}
-	e.b = spliced(e.b, s)
-	if e.splices == nil {
-		e.splices = e.few[:0]
-	}
-	e.splices = append(e.splices, s)
+// piece returns what was appended to room, which made b of it.
+func (e *edit) piece(b []byte) []byte {
+	from := len(e.ins)
+	e.ins = b
+	return b[from:len(b):len(b)]
 }
 
-// spliced applies a splice in place.
-func spliced(b []byte, s Splice) []byte {
-	switch tail := len(b) - s.At - s.Del; {
-	case len(s.Ins) <= s.Del:
-		copy(b[s.At+len(s.Ins):], b[s.At+s.Del:])
-		b = b[:s.At+len(s.Ins)+tail]
-	default:
-		b = append(b, s.Ins[s.Del:]...) // of any content: only the length counts
-		copy(b[s.At+len(s.Ins):], b[s.At+s.Del:s.At+s.Del+tail])
+// change applies splices in one pass, after which there are n elements. The offsets are
+// those of the body as it is; they ascend, and no splice reaches into the next one.
+func (e *edit) change(n int, all ...Splice) {
+	had := len(e.splices)
+	if had == 0 {
+		e.splices = e.few[:0]
 	}
-	copy(b[s.At:], s.Ins)
-	return b
+	if n != e.Len() {
+		count := binary.LittleEndian.AppendUint32(e.room(), uint32(n))
+		e.splices = append(e.splices, Splice{Del: min(headSize, len(e.b)), Ins: e.piece(count)})
+	}
+	for _, s := range all {
+		if s.Del+len(s.Ins) > 0 {
+			e.splices = append(e.splices, s)
+		}
+	}
+	size := len(e.b)
+	for _, s := range e.splices[had:] {
+		size += len(s.Ins) - s.Del
+	}
+	switch {
+	case e.err != nil || size > MaxCollection && size > len(e.b):
+		e.err = ErrTooLarge
+		return
+	case len(e.splices) == had:
+		return
+	}
+	b, from, kept := make([]byte, 0, size), 0, e.splices[:had]
+	for _, s := range e.splices[had:] {
+		b = append(b, e.b[from:s.At]...)
+		from, s.At = s.At+s.Del, len(b)
+		b = append(b, s.Ins...)
+		if last := len(kept) - 1; last >= had && kept[last].At == s.At && len(kept[last].Ins)+len(s.Ins) == 0 {
+			kept[last].Del += s.Del
+			continue
+		}
+		kept = append(kept, s)
+	}
+	e.b, e.splices = append(b, e.b[from:]...), kept
 }

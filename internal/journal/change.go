@@ -150,15 +150,27 @@ func parseSplice(b []byte) (s splice, rest []byte, ok bool) {
 	return splice{int(numbers[0]), int(numbers[1]), b[:n]}, b[n:], true
 }
 
-// Apply changes a body of Before bytes in place, whose capacity is at least Most.
+// Apply changes a body of Before bytes in place, whose capacity is at least Most. Between two splices, the room
+// that the body does not use is where the last one was, so splices in ascending order move each byte once.
 func (e *Edit) Apply(body []byte) []byte {
+	left, right := len(body), e.Most // of that room
+	body = body[:e.Most]
 	for b := e.splices; len(b) > 0; {
 		var s splice
 		s, b, _ = parseSplice(b)
-		n, tail := len(body), s.at+s.del
-		body = body[:n+len(s.ins)-s.del]
-		copy(body[s.at+len(s.ins):], body[tail:n:n])
-		copy(body[s.at:], s.ins)
+		if len(s.ins) == s.del && s.at+s.del <= left {
+			copy(body[s.at:], s.ins)
+			continue
+		}
+		if n := left - s.at; n >= 0 {
+			left, right = s.at, right-n
+			copy(body[right:], body[left:left+n])
+		} else {
+			copy(body[left:], body[right:right-n])
+			left, right = s.at, right-n
+		}
+		left += copy(body[left:], s.ins)
+		right += s.del
 	}
-	return body
+	return body[:left+copy(body[left:], body[right:])]
 }

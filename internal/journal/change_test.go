@@ -17,10 +17,10 @@ func TestChangesRoundTrip(t *testing.T) {
 		want := slices.Clone(body)
 		var splices []byte
 		most := len(body)
-		for range rapid.IntRange(0, 4).Draw(t, "splices") {
+		for range rapid.IntRange(0, 8).Draw(t, "splices") {
 			at := rapid.IntRange(0, len(want)).Draw(t, "at")
 			del := rapid.IntRange(0, len(want)-at).Draw(t, "del")
-			ins := rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "ins")
+			ins := rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 200), rapid.SliceOfN(rapid.Byte(), del, del)).Draw(t, "ins")
 			want = slices.Concat(want[:at], ins, want[at+del:])
 			splices = AppendSplice(splices, at, del, ins)
 			most = max(most, len(want))

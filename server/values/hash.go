@@ -61,11 +61,7 @@ func (c *Call) hSetAll(t *Txn) (n int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	for i := 2; i < len(c.Args); i += 2 {
-		if h.Set(c.Args[i], c.Args[i+1]) {
-			n++
-		}
-	}
+	n = int64(h.Set(c.Args[2:]...))
 	return n, c.putCollection(t, &it, value.Hash, h)
 }
 
@@ -86,20 +82,22 @@ func (c *Call) hSetNX(t *Txn) {
 	if !ok {
 		return
 	}
-	if _, there := h.Get(c.Args[2]); there {
+	field := h.Find(c.Args[2:3], 1)
+	if field[0].There {
 		c.Int(0)
 		return
 	}
-	h.Set(c.Args[2], c.Args[3])
+	field[0].There, field[0].Value = true, c.Args[3]
+	h.Put(field)
 	if c.putCollection(t, &it, value.Hash, h) {
 		c.Int(1)
 	}
 }
 
 // field replies with the value of a field, or null.
-func (c *Call) field(h *value.HashOf, name []byte) {
-	if v, ok := h.Get(name); ok {
-		c.Bulk(v)
+func (c *Call) field(p *value.Place) {
+	if p.There {
+		c.Bulk(p.Value)
 		return
 	}
 	c.Null()
@@ -107,7 +105,7 @@ func (c *Call) field(h *value.HashOf, name []byte) {
 
 func (c *Call) hGet(t *Txn) {
 	if h, _, ok := c.hash(t); ok {
-		c.field(h, c.Args[2])
+		c.field(&h.Find(c.Args[2:], 1)[0])
 	}
 }
 
@@ -116,9 +114,10 @@ func (c *Call) hMGet(t *Txn) {
 	if !ok {
 		return
 	}
-	c.Array(len(c.Args) - 2)
-	for _, f := range c.Args[2:] {
-		c.field(h, f)
+	fields := h.Find(c.Args[2:], 1)
+	c.Array(len(fields))
+	for i := range fields {
+		c.field(&fields[fields[i].Same])
 	}
 }
 
@@ -147,14 +146,9 @@ func (c *Call) hDel(t *Txn) {
 	if !ok {
 		return
 	}
-	n := int64(0)
-	for _, f := range c.Args[2:] {
-		if h.Remove(f) {
-			n++
-		}
-	}
+	n := h.Remove(c.Args[2:]...)
 	if c.putCollection(t, &it, value.Hash, h) {
-		c.Int(n)
+		c.Int(int64(n))
 	}
 }
 
@@ -188,9 +182,9 @@ func (c *Call) hIncrBy(t *Txn) {
 	if !ok {
 		return
 	}
-	n := int64(0)
-	if v, there := h.Get(c.Args[2]); there {
-		if n, ok = resp.ParseInt(v); !ok {
+	field, n := h.Find(c.Args[2:3], 1), int64(0)
+	if field[0].There {
+		if n, ok = resp.ParseInt(field[0].Value); !ok {
 			c.FailState("ERR hash value is not an integer")
 			return
 		}
@@ -200,8 +194,9 @@ func (c *Call) hIncrBy(t *Txn) {
 		c.FailState(errSumOverflow)
 		return
 	}
-	var digits [20]byte
-	h.Set(c.Args[2], strconv.AppendInt(digits[:0], n, 10))
+	c.body = strconv.AppendInt(c.body[:0], n, 10)
+	field[0].There, field[0].Value = true, c.body
+	h.Put(field)
 	if c.putCollection(t, &it, value.Hash, h) {
 		c.Int(n)
 	}
@@ -221,11 +216,11 @@ func (c *Call) hIncrByFloat(t *Txn) {
 	if !ok {
 		return
 	}
-	v, there := h.Get(c.Args[2])
-	if !there {
-		v = []byte{'0'}
+	field, text := h.Find(c.Args[2:3], 1), []byte{'0'}
+	if field[0].There {
+		text = field[0].Value
 	}
-	x, err := value.ParseFloat(v)
+	x, err := value.ParseFloat(text)
 	if err != nil {
 		c.FailState("ERR hash value is not a float")
 		return
@@ -234,8 +229,9 @@ func (c *Call) hIncrByFloat(t *Txn) {
 		c.FailState(errNaN)
 		return
 	}
-	text := x.Append(nil)
-	h.Set(c.Args[2], text)
+	text = x.Append(nil)
+	field[0].There, field[0].Value = true, text
+	h.Put(field)
 	if c.putCollection(t, &it, value.Hash, h) {
 		c.Bulk(text)
 	}
@@ -251,26 +247,21 @@ func (c *Call) sAdd(t *Txn) { c.eachMember(t, (*value.SetOf).Add) }
 
 func (c *Call) sRem(t *Txn) { c.eachMember(t, (*value.SetOf).Remove) }
 
-// eachMember changes a set by each member, and replies how many changed it.
-func (c *Call) eachMember(t *Txn, change func(s *value.SetOf, member []byte) bool) {
+// eachMember changes a set by the members, and replies how many changed it.
+func (c *Call) eachMember(t *Txn, change func(s *value.SetOf, members ...[]byte) int) {
 	s, it, ok := c.setOf(t)
 	if !ok {
 		return
 	}
-	n := int64(0)
-	for _, m := range c.Args[2:] {
-		if change(s, m) {
-			n++
-		}
-	}
+	n := change(s, c.Args[2:]...)
 	if c.putCollection(t, &it, value.Set, s) {
-		c.Int(n)
+		c.Int(int64(n))
 	}
 }
 
 func (c *Call) sIsMember(t *Txn) {
 	if s, _, ok := c.setOf(t); ok {
-		c.Bit(s.Has(c.Args[2]))
+		c.Bit(s.Find(c.Args[2:], 1)[0].There)
 	}
 }
 
@@ -279,9 +270,10 @@ func (c *Call) sMIsMember(t *Txn) {
 	if !ok {
 		return
 	}
-	c.Array(len(c.Args) - 2)
-	for _, m := range c.Args[2:] {
-		c.Bit(s.Has(m))
+	members := s.Find(c.Args[2:], 1)
+	c.Array(len(members))
+	for i := range members {
+		c.Bit(members[members[i].Same].There)
 	}
 }
 

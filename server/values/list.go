@@ -42,19 +42,17 @@ func (c *Call) pushTo(t *Txn, left, present bool) {
 		c.Int(0)
 		return
 	}
-	for _, e := range c.Args[2:] {
-		if left {
-			l.PushLeft(e)
-		} else {
-			l.PushRight(e)
-		}
+	if left {
+		l.PushLeft(c.Args[2:]...)
+	} else {
+		l.PushRight(c.Args[2:]...)
 	}
 	if c.putCollection(t, &it, value.List, l) {
 		c.Int(int64(l.Len()))
 	}
 }
 
-func (c *Call) pop(t *Txn, pop func(l *value.ListOf) ([]byte, bool)) {
+func (c *Call) pop(t *Txn, pop func(l *value.ListOf, n int, fn func(text []byte))) {
 	count, many := int64(1), len(c.Args) == 3
 	if many {
 		var ok bool
@@ -80,10 +78,7 @@ func (c *Call) pop(t *Txn, pop func(l *value.ListOf) ([]byte, bool)) {
 	if count = min(count, int64(l.Len())); many {
 		c.Array(int(count))
 	}
-	for range count {
-		text, _ := pop(l)
-		c.Bulk(text)
-	}
+	pop(l, int(count), c.Bulk)
 	c.putCollection(t, &it, value.List, l)
 }
 

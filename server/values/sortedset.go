@@ -164,9 +164,10 @@ func (c *Call) zAddWith(t *Txn, o zAddOption) {
 	}
 	changed, processed := 0, false
 	score := 0.0
+	members := z.Find(words[1:], 2)
 	for i := range scores {
 		added, updated, nop := false, false, false
-		if score, added, updated, nop = o.apply(z, words[2*i+1], scores[i]); math.IsNaN(score) {
+		if score, added, updated, nop = o.apply(&members[members[i].Same], scores[i]); math.IsNaN(score) {
 			c.FailState("ERR resulting score is not a number (NaN)")
 			return
 		}
@@ -175,6 +176,7 @@ func (c *Call) zAddWith(t *Txn, o zAddOption) {
 		}
 		processed = processed || !nop
 	}
+	z.Put(members)
 	switch {
 	case !c.putCollection(t, &it, value.SortedSet, z):
 	case o&zAddIncr == 0:
@@ -186,14 +188,13 @@ func (c *Call) zAddWith(t *Txn, o zAddOption) {
 	}
 }
 
-// apply adds a member with a score as the options say. A score that is NaN has changed nothing.
-func (o zAddOption) apply(z *value.SortedSetOf, member []byte, x float64) (score float64, added, updated, nop bool) {
-	p := z.Find(member)
+// apply gives a member a score as the options say. A score that is NaN has changed nothing.
+func (o zAddOption) apply(p *value.Place, x float64) (score float64, added, updated, nop bool) {
 	switch {
 	case p.There && o&zAddNX != 0, !p.There && o&zAddXX != 0:
 		return x, false, false, true
 	case !p.There:
-		z.SetAt(&p, member, x)
+		p.There, p.Score = true, x
 		return x, true, false, false
 	}
 	if o&zAddIncr != 0 {
@@ -204,8 +205,9 @@ func (o zAddOption) apply(z *value.SortedSetOf, member []byte, x float64) (score
 	if o&zAddLT != 0 && x >= p.Score || o&zAddGT != 0 && x <= p.Score {
 		return x, false, false, true
 	}
-	z.SetAt(&p, member, x)
-	return x, false, x != p.Score, false
+	updated = x != p.Score
+	p.Score = x
+	return x, false, updated, false
 }
 
 func (c *Call) zRem(t *Txn) {
@@ -213,14 +215,9 @@ func (c *Call) zRem(t *Txn) {
 	if !ok {
 		return
 	}
-	n := int64(0)
-	for _, m := range c.Args[2:] {
-		if z.Remove(m) {
-			n++
-		}
-	}
+	n := z.Remove(c.Args[2:]...)
 	if c.putCollection(t, &it, value.SortedSet, z) {
-		c.Int(n)
+		c.Int(int64(n))
 	}
 }
 
@@ -292,14 +289,14 @@ func (c *Call) zCount(t *Txn) {
 
 func (c *Call) zScore(t *Txn) {
 	if z, _, ok := c.sortedSet(t); ok {
-		c.scoreOf(z, c.Args[2])
+		c.scoreOf(&z.Find(c.Args[2:], 1)[0])
 	}
 }
 
 // scoreOf replies with a member's score, or null.
-func (c *Call) scoreOf(z *value.SortedSetOf, member []byte) {
-	if x, ok := z.Score(member); ok {
-		c.score(x)
+func (c *Call) scoreOf(p *value.Place) {
+	if p.There {
+		c.score(p.Score)
 		return
 	}
 	c.Null()
@@ -310,9 +307,10 @@ func (c *Call) zMScore(t *Txn) {
 	if !ok {
 		return
 	}
-	c.Array(len(c.Args) - 2)
-	for _, m := range c.Args[2:] {
-		c.scoreOf(z, m)
+	members := z.Find(c.Args[2:], 1)
+	c.Array(len(members))
+	for i := range members {
+		c.scoreOf(&members[members[i].Same])
 	}
 }
 
