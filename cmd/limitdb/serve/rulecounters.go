@@ -17,7 +17,7 @@ const countersEvery = time.Minute
 // keepCounters keeps the counters as JSON, if they are not too many.
 func (p *process) keepCounters() {
 	totals := p.server.Rules().Totals()
-	if len(totals) == 0 {
+	if len(totals) == 0 && p.kept.counters() == nil {
 		return
 	}
 	text, err := json.Marshal(totals)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -15,30 +16,37 @@ import (
 )
 
 // rulesFile is the file that rules-file names.
-type rulesFile struct{ path string }
+type rulesFile struct {
+	path string
+	last atomic.Pointer[stamp] // of the file that was read last
+}
 
-// stamp distinguishes one state of a file from another, without reading it.
+// stamp distinguishes one state of a file from another, without reading it. Its info is nil if there is no file.
 type stamp struct{ info os.FileInfo }
 
-func (a stamp) same(b stamp) bool {
+func stampOf(path string) *stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		info = nil
+	}
+	return &stamp{info}
+}
+
+func (a *stamp) same(b *stamp) bool {
 	if a.info == nil || b.info == nil {
 		return a.info == b.info
 	}
 	return os.SameFile(a.info, b.info) && a.info.Size() == b.info.Size() && a.info.ModTime().Equal(b.info.ModTime())
 }
 
-// stampOf returns the stamp of a file, empty if there is none.
-func stampOf(path string) stamp {
-	info, err := os.Stat(path)
-	if err != nil {
-		return stamp{}
-	}
-	return stamp{info}
-}
+// changed reports whether the file is another one than was read last.
+func (f *rulesFile) changed() bool { return !stampOf(f.path).same(f.last.Load()) }
 
 // read reads the file, but no more than one byte above the most that a file of rules may have.
 func (f *rulesFile) read() ([]byte, error) {
-	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+	now := stampOf(f.path)
+	f.last.Store(now)
+	if now.info != nil && !now.info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", f.path)
 	}
 	return cli.ReadBounded(f.path, rules.MaxText)
@@ -68,7 +76,6 @@ func (p *process) watchRules(ctx context.Context) {
 	quiet, poll := time.NewTimer(rulesPoll), time.NewTicker(rulesPoll)
 	defer quiet.Stop()
 	defer poll.Stop()
-	seen := stampOf(f.path)
 	for {
 		select {
 		case <-ctx.Done():
@@ -82,12 +89,9 @@ func (p *process) watchRules(ctx context.Context) {
 		case <-poll.C:
 		case <-quiet.C:
 		}
-		now := stampOf(f.path)
-		if now.same(seen) {
-			continue
+		if f.changed() {
+			p.reloadRules()
 		}
-		seen = now
-		p.reloadRules()
 	}
 }
 
