@@ -225,12 +225,12 @@ func Diff(before, after *Set) Changes {
 	old := map[string]*Rule{}
 	if before != nil {
 		for _, r := range before.rules {
-			old[r.Path()] = r
+			old[r.ID()] = r
 		}
 	}
 	for _, r := range after.rules {
-		was := old[r.Path()]
-		delete(old, r.Path())
+		was := old[r.ID()]
+		delete(old, r.ID())
 		switch {
 		case was == nil:
 			c.Added = append(c.Added, r.Path())
@@ -242,7 +242,7 @@ func Diff(before, after *Set) Changes {
 	}
 	if before != nil {
 		for _, r := range before.rules {
-			if old[r.Path()] != nil {
+			if old[r.ID()] != nil {
 				c.Removed = append(c.Removed, r.Path())
 			}
 		}
@@ -250,5 +250,8 @@ func Diff(before, after *Set) Changes {
 	return c
 }
 
-// Path returns namespace/name.
+// Path returns namespace/name, for people: both may have slashes.
 func (r *Rule) Path() string { return r.Namespace + "/" + r.Name }
+
+// ID returns a text that no other rule of a set has.
+func (r *Rule) ID() string { return r.Namespace + ":" + r.Name }

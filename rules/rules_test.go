@@ -180,6 +180,21 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestSlashes checks that rules whose paths look the same are not taken for one another.
+func TestSlashes(t *testing.T) {
+	before := mustParse(t, `{version: 1, namespaces: {a: [{name: b/c, limit: 1/s}], a/b: [{name: c, limit: 2/s}]}}`)
+	after := mustParse(t, `{version: 1, namespaces: {a: [{name: b/c, limit: 1/s}]}}`)
+	if c := Diff(before, before); c.Same != 2 {
+		t.Errorf("no change: %+v", c)
+	}
+	if c := Diff(before, after); c.Same != 1 || len(c.Removed) != 1 || len(c.Changed) != 0 {
+		t.Errorf("a rule less: %+v", c)
+	}
+	if before.Rules()[0].ID() == before.Rules()[1].ID() {
+		t.Error("two rules have one ID")
+	}
+}
+
 // TestChangedGroups checks that a rule has changed if other rules of its group come first now.
 func TestChangedGroups(t *testing.T) {
 	rule := func(name string) string { return "{name: " + name + ", match: {f: " + name + "}, limit: 1/s}" }

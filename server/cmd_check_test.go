@@ -232,7 +232,7 @@ func TestRuleTotalsGoOn(t *testing.T) {
 	after.clock.Advance(time.Hour)
 	c := after.client()
 	c.do("RL.CHECK", "a", "0")
-	totals["a/gone"] = totals["a/x"]
+	totals["a:gone"] = totals["a:x"]
 	after.rules.Continue(totals)
 	c.do("RL.CHECK", "a", "0")
 	stats := line(c.do("RL.RULES", "STATS"))

@@ -164,7 +164,7 @@ func (s *topSample) addRules(v resp.Value) {
 			text[e.Elems[i].Text], count[e.Elems[i].Text] = e.Elems[i+1].Text, e.Elems[i+1].Int
 		}
 		s.rules = append(s.rules, topRule{
-			text["namespace"] + "/" + text["name"], text["mode"],
+			text["namespace"], text["name"], text["mode"],
 			[3]int64{count["allowed"], count["limited"], count["shadow_limited"] + count["candidate_limited"]},
 		})
 	}

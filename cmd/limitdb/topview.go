@@ -25,8 +25,8 @@ type topSample struct {
 
 // topRule is a rule with its counters: allowed, limited, and would have been limited.
 type topRule struct {
-	path, mode string
-	counts     [3]int64
+	namespace, name, mode string
+	counts                [3]int64
 }
 
 // topKey is a key and how often it was denied.
@@ -74,15 +74,15 @@ func (v *topView) perSecond(n int64) float64 {
 
 // ruleRates returns the rules with how fast their counters grow, those that limit most first.
 func (v *topView) ruleRates() (all []ruleRate, shadow float64) {
-	before := map[string][3]int64{}
+	before := map[[2]string][3]int64{}
 	if v.last != nil {
 		for _, r := range v.last.rules {
-			before[r.path] = r.counts
+			before[[2]string{r.namespace, r.name}] = r.counts
 		}
 	}
 	for _, r := range v.now.rules {
 		rate := ruleRate{topRule: r}
-		if was, ok := before[r.path]; ok {
+		if was, ok := before[[2]string{r.namespace, r.name}]; ok {
 			for i := range was {
 				rate.rates[i] = v.perSecond(r.counts[i] - was[i])
 			}
@@ -189,7 +189,7 @@ func (v *topView) text(width, height int) string {
 	if len(rates) > 0 {
 		line("%-32s %-8s %10s %10s %10s", "RULES", "MODE", "ALLOWED/s", "LIMITED/s", "SHADOW/s")
 		for _, r := range rates[:min(len(rates), max(1, left()/2-1))] {
-			line("%-32s %-8s %10.0f %10.0f %10.0f", fit(r.path, 32), r.mode, r.rates[0], r.rates[1], r.rates[2])
+			line("%-32s %-8s %10.0f %10.0f %10.0f", fit(r.namespace+"/"+r.name, 32), r.mode, r.rates[0], r.rates[1], r.rates[2])
 		}
 		line("")
 	}

@@ -48,11 +48,11 @@ type Book struct {
 	secret atomic.Pointer[[16]byte] // hashed with long identities
 	pool   sync.Pool                // of *check
 
-	working  atomic.Int32 // commands that change the rules or read their file, or wait for that
-	mu       sync.Mutex   // held while the rules change
-	counters map[string]*stats.RuleCounters
-	latency  map[string]*stats.Latency // by namespace
-	problem  atomic.Pointer[string]    // why the last change failed; nil: it did not
+	working  atomic.Int32                   // commands that change the rules or read their file, or wait for that
+	mu       sync.Mutex                     // held while the rules change
+	counters map[string]*stats.RuleCounters // by Rule.ID
+	latency  map[string]*stats.Latency      // by namespace
+	problem  atomic.Pointer[string]         // why the last change failed; nil: it did not
 	changes  atomic.Uint64
 	failures atomic.Uint64
 }
@@ -117,14 +117,14 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 	next := &inForce{set: set, since: b.Clock.Now(), counters: make([]*stats.RuleCounters, len(set.Rules()))}
 	there := make(map[string]bool, len(set.Rules()))
 	for i, r := range set.Rules() {
-		path := r.Path()
-		there[path] = true
-		if b.counters[path] == nil {
-			b.counters[path] = stats.NewRuleCounters(b.Lanes, next.since)
+		id := r.ID()
+		there[id] = true
+		if b.counters[id] == nil {
+			b.counters[id] = stats.NewRuleCounters(b.Lanes, next.since)
 		}
-		next.counters[i] = b.counters[path]
+		next.counters[i] = b.counters[id]
 	}
-	maps.DeleteFunc(b.counters, func(path string, _ *stats.RuleCounters) bool { return !there[path] })
+	maps.DeleteFunc(b.counters, func(id string, _ *stats.RuleCounters) bool { return !there[id] })
 	timed := map[string]*stats.Latency{}
 	for _, ns := range set.Namespaces()[:min(len(set.Namespaces()), maxTimed)] {
 		l := b.latency[ns.Name()]
@@ -262,12 +262,12 @@ func (b *Book) Figures() []Figures {
 	return all
 }
 
-// Totals returns the counters of the rules in force by Rule.Path. It leaves out rules that have counted nothing.
+// Totals returns the counters of the rules in force by Rule.ID. It leaves out rules that have counted nothing.
 func (b *Book) Totals() map[string]stats.RuleTotals {
 	f, all := b.force.Load(), map[string]stats.RuleTotals{}
 	for i, r := range f.set.Rules() {
 		if t := f.counters[i].Totals(); t.Rule != (stats.Rule{}) {
-			all[r.Path()] = t
+			all[r.ID()] = t
 		}
 	}
 	return all
@@ -277,7 +277,7 @@ func (b *Book) Totals() map[string]stats.RuleTotals {
 func (b *Book) Continue(totals map[string]stats.RuleTotals) {
 	f := b.force.Load()
 	for i, r := range f.set.Rules() {
-		if t, ok := totals[r.Path()]; ok {
+		if t, ok := totals[r.ID()]; ok {
 			f.counters[i].Continue(t)
 		}
 	}
