@@ -16,6 +16,7 @@ import (
 type object struct {
 	dec  *json.Decoder
 	body []byte
+	at   int // where the token begins that was read last
 }
 
 // field reads the value of one field of an object.
@@ -29,7 +30,7 @@ func readObject(body []byte, fields map[string]field) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.dec.Token(); !errors.Is(err, io.EOF) {
+	if _, err := o.next(); !errors.Is(err, io.EOF) {
 		return o.wrong("there is more after the object")
 	}
 	return nil
@@ -134,8 +135,15 @@ func (o *object) texts(what string) (pairs []string, err error) {
 	return pairs, err
 }
 
+// next reads a token, and notes where it begins.
+func (o *object) next() (json.Token, error) {
+	o.at = len(o.body) - len(bytes.TrimLeft(o.body[o.dec.InputOffset():], " \t\r\n,:"))
+	return o.dec.Token()
+}
+
+// token reads a token. Its error names the place.
 func (o *object) token() (json.Token, error) {
-	t, err := o.dec.Token()
+	t, err := o.next()
 	if err != nil {
 		syntax := new(json.SyntaxError)
 		switch {
@@ -149,10 +157,10 @@ func (o *object) token() (json.Token, error) {
 	return t, nil
 }
 
-// wrong returns an error with the place that has been read up to.
+// wrong returns an error with the place of the token that was read last.
 func (o *object) wrong(format string, args ...any) error {
-	read := o.body[:min(o.dec.InputOffset(), int64(len(o.body)))]
-	line := bytes.Count(read, []byte("\n")) + 1
-	column := len(read) - bytes.LastIndexByte(read, '\n')
+	before := o.body[:o.at]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n')
 	return invalid("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
