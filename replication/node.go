@@ -262,17 +262,34 @@ func (n *Node) Close() error {
 // Leader returns where clients reach the node that decides, or "" if this node knows of none. A Raft leader whose epoch
 // is not open yet decides nothing.
 func (n *Node) Leader() string {
-	_, leader := n.raft.LeaderWithID()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	epoch, address := n.heard()
-	switch {
-	case leader == "" || epoch.node != nodeNumber(string(leader)):
-		return ""
-	case string(leader) == n.o.server && (n.turn.Load() == 0 || n.handing.Load()):
+	server, _, client := n.decides()
+	if server == n.o.server && (n.turn.Load() == 0 || n.handing.Load()) {
 		return ""
 	}
-	return address
+	return client
+}
+
+// decides returns the server id of the node that decides, where peers dial it, and where clients reach it. All are ""
+// if this node knows of none.
+func (n *Node) decides() (server, peer, client string) {
+	at, leader := n.raft.LeaderWithID()
+	server, peer = string(leader), string(at)
+	n.mu.Lock()
+	epoch, client := n.heard()
+	behind := n.behind()
+	n.mu.Unlock()
+	switch {
+	case server == "" || epoch.node != nodeNumber(server) && !behind:
+		return "", "", ""
+	case epoch.node != nodeNumber(server): // the epoch is an old one, of another node
+		client = n.parts.wire.l.peer(leader).Client
+	}
+	return server, peer, client
+}
+
+// behind reports whether this node does not have all entries yet that the others had when it started. The lock is held.
+func (n *Node) behind() bool {
+	return n.turn.Load() == 0 && n.parts.wire != nil && (n.goal == 0 || n.applied < n.goal)
 }
 
 // heard returns the newest epoch that this node knows of, and where clients reach its primary. The lock is held.
@@ -286,14 +303,11 @@ func (n *Node) heard() (epoch id, address string) {
 // Peer returns the address at which peers dial the node that decides. It returns "" if this node decides, or knows of
 // no such node.
 func (n *Node) Peer() string {
-	address, leader := n.raft.LeaderWithID()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	epoch, _ := n.heard()
-	if string(leader) == n.o.server || leader == "" || epoch.node != nodeNumber(string(leader)) {
+	server, peer, _ := n.decides()
+	if server == n.o.server {
 		return ""
 	}
-	return string(address)
+	return peer
 }
 
 // Ready reports whether the node's table is what its log says. It is not while the table is being rebuilt.

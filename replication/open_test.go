@@ -178,6 +178,24 @@ func TestNodesOnDisks(t *testing.T) {
 			t.Errorf("%s: a node that leaves waits: %v", name, n.holdsUp(m))
 		}
 	}
+	// A node that replays its log after a start comes by the epochs of other leaders. It forwards to the present one all the same.
+	f := nodes[(leader()+1)%3]
+	f.mu.Lock()
+	present := f.machine.epoch
+	f.machine.epoch.node++
+	f.mu.Unlock()
+	if got := f.Leader() + f.Peer(); got != "" {
+		t.Errorf("before the next epoch begins, %q leads", got)
+	}
+	f.mu.Lock()
+	f.goal = 1 << 62
+	f.mu.Unlock()
+	if f.Leader() != "client-"+n.ID() || f.Peer() != addresses[slices.Index(nodes, n)] {
+		t.Errorf("a node that lags forwards to %q and redirects to %q", f.Peer(), f.Leader())
+	}
+	f.mu.Lock()
+	f.machine.epoch, f.goal = present, 1
+	f.mu.Unlock()
 	members, err := nodes[1].Members()
 	if err != nil || len(members) != 3 || !members[2].Voter {
 		t.Errorf("%+v, %v", members, err)

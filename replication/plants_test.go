@@ -38,7 +38,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"wall-clock-believed", "node.go", "max(least, min(wall, least+maxAhead))", "max(least, wall)", faults},
 		{"transfer-without-waiting", "transfer.go", "if err := n.finishEpoch(); err != nil {", "n.abdicateAny(errTransfer)\n\tif err := error(nil); err != nil {", "TestTransfers"},
 		{"stuck-transfer-not-watched", "node.go", "			n.watchTransfer(err)\n", "", "TestTransferThatIsNotFinished"},
-		{"successor-not-forwarded-to", "node.go", "	epoch, _ := n.heard()\n", "	epoch := n.machine.epoch\n", "TestLeave"},
+		{"successor-not-forwarded-to", "node.go", "	epoch, client := n.heard()\n", "	epoch, client := n.machine.epoch, n.machine.address\n", "TestLeave"},
 		{"successor-not-overheard", "fsm.go", "		n.overhear(l)\n", "", "TestLeave"},
 		{"vote-before-the-log", "members.go", "if err := n.awaitCaughtUp(raft.ServerID(server)); err != nil {", "if err := error(nil); err != nil {", "TestNoVoteBeforeTheLog"},
 		{"last-voter-removed", "members.go", "case answer <= voters/2:", "case false:", "TestTransfersThatAreRefused"},

@@ -75,7 +75,7 @@ func (n *Node) Status() stats.Replication {
 		s.LastContact = 0
 	}
 	s.Differ = slices.Clone(n.differ.now)
-	s.Behind = !s.Leads && n.parts.wire != nil && (n.goal == 0 || n.applied < n.goal)
+	s.Behind = n.behind()
 	s.Current = !n.rebuilding && !n.failed
 	s.Applied, s.Ignored, s.Epochs, s.Rebuilds = n.applied, n.ignored, n.turns, n.rebuilds
 	s.HashIndex, s.Hash = n.hashes.done.index, n.hashes.done.sum
