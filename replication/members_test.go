@@ -2,9 +2,11 @@ package replication
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A new member that does not get the log has no vote, so the others continue without
@@ -78,4 +80,87 @@ func TestStrangersAreRefused(t *testing.T) {
 	if _, _, err := stranger.call(callAsk, address, "a", deadline); err != nil {
 		t.Error(err)
 	}
+}
+
+// While a node receives a snapshot, it neither votes nor answers heartbeats. If the third node is down, the leader steps
+// down meanwhile. The transfer ends all the same, and one of the two leads.
+func TestSnapshotWhileTheThirdNodeIsDown(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var addresses [3]string
+	var tables [3]*list
+	var nodes [3]*Node
+	begin := func(i int) {
+		id := string(rune('a' + i))
+		tables[i] = &list{states: map[string]string{}}
+		o := realOptions(t, id, tables[i])
+		o.Heartbeat, o.Election, o.Lease, o.TrailingBytes = 300*time.Millisecond, 300*time.Millisecond, 300*time.Millisecond, 1
+		var err error
+		if nodes[i], err = Open(o, Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func(i int) {
+		if err := nodes[i].Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	decide := func(d, key string) (at int) {
+		until(t, "a decision", func() bool {
+			for i, n := range nodes {
+				turn := n.Turn()
+				if turn == 0 || !tables[i].decide(d, key) {
+					continue
+				}
+				done := make(chan error, 1)
+				n.Wait(turn, func(err error) { done <- err })
+				n.Kick()
+				at = i
+				return <-done == nil
+			}
+			return false
+		})
+		return at
+	}
+	for i := range nodes {
+		addresses[i] = freeAddress(t)
+		begin(i)
+	}
+	for i := 1; i < 3; i++ {
+		until(t, "the others are added", func() bool {
+			at := decide("before", "k")
+			all, err := nodes[at].Members()
+			return err == nil && len(all) > i || nodes[at].Add(string(rune('a'+i)), addresses[i]) == nil
+		})
+	}
+	at := decide("before", "k")
+	behind, third := (at+1)%3, (at+2)%3
+	until(t, "all vote", func() bool {
+		s := nodes[at].Status()
+		return s.Voters == 3
+	})
+	end(behind)
+	large := strings.Repeat("x", MaxRecord-100)
+	for _, key := range []string{"l1", "l2", "l3"} { // sent in 0.75 s, which is more than two timeouts
+		decide(large, key)
+	}
+	for range 2 * trailingLeast {
+		decide("d", "k")
+	}
+	for _, i := range []int{at, third} {
+		if err := nodes[i].Snapshot(); err != nil {
+			t.Error(err)
+		}
+	}
+	end(third)
+	begin(behind)
+	until(t, "the node has the snapshot", func() bool { newest, _ := nodes[behind].parts.snapshots.newest(); return newest != nil })
+	decide("after", "k")
+	until(t, "both have one state", func() bool { return maps.Equal(tables[at].snapshot(), tables[behind].snapshot()) })
+	if got := tables[at].snapshot(); !strings.HasSuffix(got["k"], ".after.") || len(got["l3"]) < len(large) {
+		t.Errorf("%d keys", len(got))
+	}
+	t.Logf("the nodes have begun %d epochs", nodes[at].Status().Epochs+nodes[behind].Status().Epochs)
+	end(at)
+	end(behind)
 }
