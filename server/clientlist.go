@@ -42,6 +42,7 @@ func (s *session) appendLine(b []byte, now int64) []byte {
 	}{
 		{p.monitor.Load(), 'O'},
 		{p.subscribed.Load() > 0, 'P'},
+		{p.queued.Load() > 0, 'x'},
 		{p.parked.Load(), 'b'},
 		{p.redirect.Load() >= 0, 't'},
 		{p.noEvict.Load(), 'e'},
@@ -59,10 +60,13 @@ func (s *session) appendLine(b []byte, now int64) []byte {
 	l.int(" psub=", int64(subs[pubsub.Pattern]))
 	l.int(" ssub=", int64(subs[pubsub.Shard]))
 	queued, mem := p.buffered.Load(), s.memory()
-	l.int(" multi=-1 watch=0 qbuf=", queued)
+	l.int(" multi=", int64(p.queued.Load())-1)
+	l.int(" watch=", int64(p.watched.Load()))
+	l.int(" qbuf=", queued)
 	l.int(" qbuf-free=", max(0, mem.query-queued))
 	l.int(" argv-mem=", mem.args)
-	l.int(" multi-mem=0 rbs=0 rbp=0 obl=", mem.held)
+	l.int(" multi-mem=", mem.multi)
+	l.int(" rbs=0 rbp=0 obl=", mem.held)
 	l.int(" oll=", mem.unsentIn)
 	l.int(" omem=", mem.unsent)
 	l.int(" tot-mem=", mem.total())

@@ -9,6 +9,7 @@ const connMemory = 512
 type clientMemory struct {
 	query     int64 // the buffer of input that has not run
 	args      int64 // the command that a pause holds back, or that has yielded, with its results so far
+	multi     int64 // its transaction
 	texts     int64 // its names
 	subs      int64 // its subscriptions
 	held      int64 // replies that wait for the disk
@@ -21,7 +22,7 @@ type clientMemory struct {
 func (s *session) memory() clientMemory {
 	buffers, unsent := s.conn.Queue()
 	return clientMemory{
-		query: s.pub.queryMemory.Load(), args: s.pub.argMemory.Load() + s.pub.stepMemory.Load() + s.pub.multiMemory.Load(), texts: s.pub.textMemory.Load(),
+		query: s.pub.queryMemory.Load(), args: s.pub.argMemory.Load() + s.pub.stepMemory.Load(), multi: s.pub.multiMemory.Load(), texts: s.pub.textMemory.Load(),
 		subs: s.pub.subBytes.Load(), held: s.pub.owed.Load(), unsent: unsent, unsentIn: buffers,
 		connected: int64(unsafe.Sizeof(*s)) + connMemory,
 	}
@@ -29,7 +30,7 @@ func (s *session) memory() clientMemory {
 
 // growing returns the part that a client can make larger, which maxmemory-clients bounds.
 func (m *clientMemory) growing() int64 {
-	return m.query + m.args + m.texts + m.subs + m.held + m.unsent
+	return m.query + m.args + m.multi + m.texts + m.subs + m.held + m.unsent
 }
 
 // total returns tot-mem of CLIENT LIST.

@@ -319,6 +319,7 @@ func (s *session) again() {
 	again := f.batch[from:]
 	if s.multi = cmp.Or(f.multi, s.multi); f.multi != nil {
 		again = resp.AppendCommand(nil, "EXEC")
+		s.showMulti()
 	}
 	f.back = slices.Concat(again, f.back)
 	f.drop()

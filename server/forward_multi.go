@@ -61,7 +61,7 @@ func (s *session) execElsewhere(args [][]byte, special uint32) bool {
 	f.muted, f.skip = s.replies != replyOn || s.mute, s.replies == replySkipping
 	s.early |= specialFollowing
 	s.multi = nil
-	s.pub.multiMemory.Store(0)
+	s.showMulti()
 	s.pub.lastCmd.Store(cmd)
 	s.depart()
 	return true

@@ -128,7 +128,7 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 	}
 	m.bytes = n
 	m.queued = append(m.queued, queued{cmd: cmd, args: m.keep(args)})
-	s.pub.multiMemory.Store(n + m.watching)
+	s.showMulti()
 	s.call.cmd, s.call.Failed = cmd, false
 	s.call.Simple("QUEUED")
 	return true
@@ -152,7 +152,21 @@ func (s *session) endMulti() {
 	}
 	s.unwatch()
 	s.multi = nil
-	s.pub.multiMemory.Store(0)
+	s.showMulti()
+}
+
+// showMulti publishes the figures of the transaction.
+func (s *session) showMulti() {
+	bytes, queued, watched := int64(0), 0, 0
+	if m := s.multi; m != nil {
+		bytes, watched = m.bytes+m.watching, len(m.watched)
+		if m.open {
+			queued = 1 + len(m.queued)
+		}
+	}
+	s.pub.multiMemory.Store(bytes)
+	s.pub.queued.Store(int32(queued))
+	s.pub.watched.Store(int32(watched))
 }
 
 func (s *session) unwatch() {
@@ -194,6 +208,7 @@ func (c *call) multi() {
 		s.multi = c.srv.multis.get()
 	}
 	s.multi.open = true
+	s.showMulti()
 	c.OK()
 }
 
@@ -222,7 +237,7 @@ func (c *call) watch() {
 		}
 		s.multi.watched = append(s.multi.watched, c.srv.states().Watch(c.Now, key))
 		s.multi.watching += engine.WatchBytes + int64(len(key))
-		s.pub.multiMemory.Store(s.multi.watching)
+		s.showMulti()
 	}
 	c.OK()
 }
@@ -329,6 +344,11 @@ func (c *call) execAll(m *multi) {
 		c.client.logSlow(q.cmd, q.args, q.took)
 	}
 	c.Failed, c.Latency = false, nil
+	if c.srv.special.Load()&specialMonitor != 0 {
+		for _, q := range m.queued {
+			c.srv.monitors.feed(c, q.cmd, q.args)
+		}
+	}
 }
 
 // errExecTime ends a transaction that has run for too long.

@@ -260,6 +260,44 @@ func TestExecTimesItsCommands(t *testing.T) {
 	}
 }
 
+// CLIENT LIST shows what MULTI and WATCH have begun, and MONITOR the commands of a transaction when they run.
+func TestMultiIsShown(t *testing.T) {
+	ts := newTestServer(t)
+	c, m := ts.client(), ts.client()
+	m.do("MONITOR")
+	shows := func(want string) {
+		t.Helper()
+		got := c.s.describe(0)
+		for _, field := range strings.Fields(want) {
+			if !strings.Contains(got, " "+field+" ") {
+				t.Errorf("no %s in %s", field, got)
+			}
+		}
+	}
+	shows("flags=N multi=-1 watch=0 multi-mem=0")
+	c.do("WATCH", "a", "b")
+	shows("flags=N multi=-1 watch=2")
+	c.do("MULTI")
+	shows("flags=x multi=0 watch=2")
+	c.do("SET", "k", "v")
+	shows("flags=x multi=1 watch=2")
+	m.conn.take()
+	c.do("PING")
+	shows("flags=x multi=2 watch=2")
+	c.do("EXEC")
+	shows("flags=N multi=-1 watch=0 multi-mem=0")
+	got := ""
+	for _, line := range strings.Split(strings.TrimSpace(string(m.conn.take())), "\r\n") {
+		got += line[strings.Index(line, "]")+1:]
+	}
+	if want := ` "SET" "k" "v" "PING" "EXEC"`; got != want {
+		t.Errorf("MONITOR shows %s, want %s", got, want)
+	}
+	c.do("WATCH", "a")
+	c.do("UNWATCH")
+	shows("flags=N multi=-1 watch=0 multi-mem=0")
+}
+
 // tiring is a clock that advances whenever it is read.
 type tiring struct {
 	*clock.Fake

@@ -83,7 +83,9 @@ type public struct {
 	buffered                 atomic.Int64 // bytes of query held
 	queryMemory              atomic.Int64 // of the buffer that holds them
 	argMemory                atomic.Int64 // of the command that a pause holds back
-	multiMemory              atomic.Int64 // of commands that wait for EXEC
+	multiMemory              atomic.Int64 // of commands that wait for EXEC, and of what is watched
+	queued                   atomic.Int32 // 1 and the commands since MULTI; 0: there was no MULTI
+	watched                  atomic.Int32 // keys
 	textMemory               atomic.Int64 // of name, libName and libVer
 	accounted                atomic.Int64 // bytes counted in Server.clientBytes
 	authed, monitor, noEvict atomic.Bool
