@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+
 	"limitdb/resp"
 	"limitdb/server/pubsub"
 	"limitdb/server/spec"
@@ -148,19 +150,28 @@ func (c *call) clientTrackingInfo() {
 // caching reports whether the server must invalidate the next command's keys.
 func (s *session) caching() bool { return s.tracking != nil && s.tracking.caching }
 
-// invalidate tells the client, after the reply to args, not to cache the keys that it has read.
-// As in Redis, CLIENT CACHING applies to the next command other than CLIENT.
-func (s *session) invalidate(args [][]byte) {
-	cmd := s.find(args[0])
-	if cmd != nil && cmd.Name == "CLIENT" {
+// readBy returns the keys of a command, those of the whole transaction for EXEC.
+func (s *session) readBy(args [][]byte) (keys [][]byte) {
+	cmd, text := s.srv.table.resolve(args)
+	switch {
+	case cmd == nil || text != "":
+	case cmd.Name == "EXEC" && s.inMulti():
+		for _, q := range s.multi.queued {
+			q.cmd.Keys(q.args, func(i int) { keys = append(keys, bytes.Clone(q.args[i])) })
+		}
+	default:
+		cmd.Keys(args, func(i int) { keys = append(keys, args[i]) })
+	}
+	return keys
+}
+
+// invalidate tells the client, after the reply to the command of that name, not to cache the keys that it has
+// read. As in Redis, CLIENT CACHING applies to the next command other than CLIENT, or to a transaction.
+func (s *session) invalidate(name []byte, keys [][]byte) {
+	if resp.EqualFold(name, "CLIENT") || s.inMulti() {
 		return
 	}
 	s.tracking.caching = false
-	if cmd == nil || !cmd.HasKeys() || !cmd.ArityOK(len(args)) {
-		return
-	}
-	var keys [][]byte
-	cmd.Keys(args, func(i int) { keys = append(keys, args[i]) })
 	if len(keys) == 0 {
 		return
 	}

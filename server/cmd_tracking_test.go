@@ -69,6 +69,10 @@ func TestInvalidation(t *testing.T) {
 		{"CLIENT CACHING YES\r\nEXISTS k\r\nEXISTS k\r\n", "+OK\r\n:0\r\n" + gone + "*1\r\n$1\r\nk\r\n:0\r\n"},
 		{"CLIENT CACHING YES\r\nEXISTS a bc\r\n", "+OK\r\n:0\r\n" + gone + "*2\r\n$1\r\na\r\n$2\r\nbc\r\n"},
 		{"CLIENT CACHING YES\r\nCLIENT GETREDIR\r\nEXISTS k\r\n", "+OK\r\n:0\r\n:0\r\n" + gone + "*1\r\n$1\r\nk\r\n"},
+		{"CLIENT CACHING YES\r\nOBJECT ENCODING k\r\n", "+OK\r\n_\r\n" + gone + "*1\r\n$1\r\nk\r\n"},
+		// as rueidis' DoCache
+		{"CLIENT CACHING YES\r\nMULTI\r\nPTTL k\r\nGET l\r\nEXEC\r\nGET k\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:-2\r\n_\r\n" + gone + "*2\r\n$1\r\nk\r\n$1\r\nl\r\n_\r\n"},
+		{"CLIENT CACHING YES\r\nMULTI\r\nGET k\r\nDISCARD\r\nGET k\r\n", "+OK\r\n+OK\r\n+QUEUED\r\n+OK\r\n_\r\n"},
 		{"CLIENT CACHING YES\r\nPING\r\nEXISTS k\r\n", "+OK\r\n+PONG\r\n:0\r\n"},
 		{"CLIENT CACHING YES\r\nEXISTS\r\nEXISTS k\r\n", "+OK\r\n-ERR wrong number of arguments for 'exists' command\r\n:0\r\n"},
 		{"CLIENT CACHING YES\r\nCLIENT REPLY SKIP\r\nEXISTS k\r\n", "+OK\r\n" + gone + "*1\r\n$1\r\nk\r\n"},

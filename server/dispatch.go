@@ -14,13 +14,17 @@ import (
 // execute runs one command, and applies CLIENT REPLY and CLIENT CACHING to it.
 func (s *session) execute(args [][]byte) {
 	caching := s.caching()
+	var keys [][]byte
+	if caching {
+		keys = s.readBy(args)
+	}
 	if s.replies == replyOn {
 		s.executeOne(args)
 	} else {
 		s.executeSilenced(args)
 	}
 	if caching && s.caching() && s.held == nil {
-		s.invalidate(args)
+		s.invalidate(args[0], keys)
 	}
 }
 
