@@ -268,3 +268,21 @@ func dialRedigo(o dialOptions) (*goClient, error) {
 		close: func() { pool.Close() },
 	}, nil
 }
+
+// TestRueidisCachesNothing: a value that rueidis may cache for an hour is read again.
+func TestRueidisCachesNothing(t *testing.T) {
+	t.Parallel()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{start(t).Addr}, ConnWriteTimeout: deadline, PipelineMultiplex: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, want := range []string{"1", "2"} {
+		if err := c.Do(t.Context(), c.B().Set().Key("k").Value(want).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.DoCache(t.Context(), c.B().Get().Key("k").Cache(), time.Hour).ToString(); err != nil || got != want {
+			t.Errorf("%q (%v), want %q", got, err, want)
+		}
+	}
+}
