@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"httpapi":     {"limit", "resp"},
 	"script":      {},
 	"known":       {"resp", "script", "value"},
-	"simulate":    {"limit", "internal"},
+	"simulate":    {"limit", "rules", "internal"},
 	"docs":        {"limit", "simulate", "internal"},
 	"uplink":      {"transport", "internal"},
 	"server":      {"engine", "value", "script", "known", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},

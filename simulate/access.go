@@ -97,7 +97,7 @@ type accessParser struct {
 	nothing  [1]byte     // how a log writes a missing value
 	line     accessLine
 	fields   [accessFields][]byte
-	values   [maxKeyFields][]byte
+	values   [][]byte // of wants
 	optional bool
 }
 
@@ -118,6 +118,7 @@ func newAccessParser(o TraceOptions) (*accessParser, error) {
 		}
 		p.wants = append(p.wants, accessField(f))
 	}
+	p.values = make([][]byte, len(p.wants))
 	if o.Cost != "" {
 		f := slices.Index(AccessFields(), o.Cost)
 		if f < 0 {
@@ -157,7 +158,7 @@ func (p *accessParser) parse(line []byte, req *Request) (err error) {
 			return errNoField
 		}
 	}
-	req.Values = p.values[:len(p.wants)]
+	req.Values = p.values
 	req.Key = p.key.join(req.Values)
 	if p.cost < accessFields {
 		cost := p.fields[p.cost]

@@ -29,8 +29,8 @@ type csvParser struct {
 	columns  []string
 	line     bytes.Buffer // what reader reads: one line at a time
 	reader   *csv.Reader
-	text     []byte // the columns that are needed, as bytes
-	values   [maxKeyFields][]byte
+	text     []byte   // the columns that are needed, as bytes
+	values   [][]byte // of keys
 	optional bool
 }
 
@@ -95,6 +95,7 @@ func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error
 	if o.Cost != "" {
 		p.last = max(p.last, p.cost)
 	}
+	p.values = make([][]byte, len(p.keys))
 	return nil
 }
 
@@ -153,7 +154,7 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 			return errKeyMissing
 		}
 	}
-	req.Values = p.values[:len(p.keys)]
+	req.Values = p.values
 	req.Key = p.key.join(req.Values)
 	if p.cost >= 0 && p.cost < len(p.columns) {
 		if cost := p.bytes(strings.TrimSpace(p.columns[p.cost])); len(cost) > 0 {

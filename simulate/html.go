@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"limitdb/internal/chart"
+	"limitdb/rules"
 )
 
 // maxPanels is the maximum number of limits that a page shows over time and with their callers; tables and
@@ -138,8 +139,12 @@ func panel(o *Outcome, open bool) pagePanel {
 // maxBars is the maximum number of bars over time, about as many as people can tell apart.
 const maxBars = 360
 
-// printable replaces what a page cannot contain, since a key may have any bytes.
+// printable replaces what a page cannot contain, since a key may have any bytes. The key of a rule's caller becomes the rule
+// and the values.
 func printable(key string) string {
+	if rules.IsKey([]byte(key)) {
+		return rules.KeyText(key)
+	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return utf8.RuneError

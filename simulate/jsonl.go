@@ -18,7 +18,7 @@ type jsonParser struct {
 	times    []string // names of the time; the first that exists counts
 	keys     []string
 	cost     string
-	values   [maxKeyFields][]byte
+	values   [][]byte // of keys
 	optional bool
 }
 
@@ -31,6 +31,7 @@ func newJSONParser(o TraceOptions) *jsonParser {
 	if o.Key != nil {
 		p.keys = o.Key
 	}
+	p.values = make([][]byte, len(p.keys))
 	if o.Cost != "" {
 		p.cost = o.Cost
 	}
@@ -73,7 +74,7 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 		}
 		p.values[i] = value
 	}
-	req.Values = p.values[:len(p.keys)]
+	req.Values = p.values
 	req.Key = p.key.join(req.Values)
 	cost, err := member(members, p.cost)
 	if err != nil {

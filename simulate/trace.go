@@ -83,9 +83,6 @@ type TraceOptions struct {
 	Unit Unit
 }
 
-// maxKeyFields is the maximum number of fields in a key.
-const maxKeyFields = 16
-
 // Trace reads requests, one from each line.
 type Trace struct {
 	lines  *lines
@@ -103,9 +100,6 @@ type parser interface {
 // NewTrace begins to read a trace, which may be compressed with gzip. It returns an error if there are no
 // lines, if their format is unknown, or if the options name something that the trace does not have.
 func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
-	if len(o.Key) > maxKeyFields {
-		return nil, fmt.Errorf("a key has at most %d fields", maxKeyFields)
-	}
 	l := newLines(r)
 	if magic := l.peek(2); string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(&rest{l})

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"limitdb/rules"
 )
 
 func TestSimulateRules(t *testing.T) {
@@ -43,6 +46,19 @@ path  shadow   3        0       2               0
 	}
 	if out, _, _ := simulateRun(t, "time,path,n\n0,/x,1\n", "--rules", file, "-"); !strings.HasSuffix(out, "\n\nNo request has these fields: addr, user. If the trace names one otherwise, say so: --field addr=NAME\n") {
 		t.Error(out)
+	}
+	var rule, request strings.Builder
+	for i := range rules.MaxFields {
+		fmt.Fprintf(&rule, "f%d, ", i)
+		fmt.Fprintf(&request, `, "f%d": "v"`, i)
+	}
+	wide := written(t, "wide.yaml", "version: 1\nnamespaces: {a: [{name: r, key: ["+rule.String()+"], limit: 2/m}]}\n")
+	if out, errOut, _ := simulateRun(t, strings.Repeat(`{"time": 0`+request.String()+"}\n", 3), "--rules", wide, "-"); !strings.HasPrefix(out, "3 requests, 1 denied, 0 ") {
+		t.Errorf("%s%s", out, errOut)
+	}
+	// The keys in a log of decisions are those of rules' callers.
+	if out, errOut, _ := simulateRun(t, strings.Repeat(`{"time": 0, "key": "\u0000rlaAbc:shop:day:u1"}`+"\n", 3), "--limit", "gcra 1/m", "-"); !strings.Contains(out, "shop/day u1 (2 of 3 denied)") {
+		t.Errorf("%s%s", out, errOut)
 	}
 	for _, args := range [][]string{
 		{"--rules", file, "--limit", "1/s", "-"},
