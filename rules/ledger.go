@@ -100,7 +100,7 @@ func (l *Ledger) forget(now int64) {
 	l.sweep = max(1000, 2*len(l.states))
 }
 
-// Why says why a rule does not apply to q, or "" if it does. It does not know of exclusive groups.
+// Why says why a rule does not apply to q, or "" if it does.
 func (q *Query) Why(r *Rule) string {
 	if r.Mode == Off {
 		return "its mode is off"
@@ -116,6 +116,14 @@ func (q *Query) Why(r *Rule) string {
 			return "the field " + c.name + " is missing"
 		} else if !c.pattern.match(v) {
 			return c.name + " is " + quote(string(v)) + ", not " + cmp.Or(c.text, `""`)
+		}
+	}
+	for _, first := range q.ns.rules {
+		switch {
+		case r.group == 0 || first == r:
+			return ""
+		case first.group == r.group && first.Mode != Off && first.applies(q):
+			return first.Name + " comes first in its group"
 		}
 	}
 	return ""

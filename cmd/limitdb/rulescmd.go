@@ -130,15 +130,12 @@ func explain(w io.Writer, ns *rules.Namespace, q *rules.Query, fields [][2]strin
 			role := [...]string{rules.Enforced: "", rules.Shadowed: "in shadow mode ", rules.Candidate: "as a candidate "}[charge.Role]
 			fmt.Fprintf(w, "%s: %slimits %s to %s, cost %d\n", r.Name, role, who, charge.Limit, charge.Cost)
 		}
-		why := q.Why(r)
-		switch {
+		switch why := q.Why(r); {
 		case applies:
-		case why == "" && r == q.Unlimited:
-			fmt.Fprintf(w, "%s: does not limit the caller\n", r.Name)
 		case why == "":
-			fmt.Fprintf(w, "%s: matches, but does not limit the caller, or another rule of its group comes first\n", r.Name)
+			fmt.Fprintf(w, "%s: does not limit the caller\n", r.Name)
 		default:
-			fmt.Fprintf(w, "%s: does not match: %s\n", r.Name, why)
+			fmt.Fprintf(w, "%s: does not apply: %s\n", r.Name, why)
 		}
 	}
 }

@@ -58,14 +58,26 @@ func TestRulesExplain(t *testing.T) {
 	out, _ := runRules(t, "explain", shopRules, "shop", "user=healthcheck", "path=/login", "ip=2001:db8::1", "colour=red")
 	want := `no rule looks at the field colour
 global: limits all callers together to GCRA 20000/s, cost 1
-checkout: does not match: the field method is missing
+checkout: does not apply: the field method is missing
 user-api: does not limit the caller
 user-day: limits the caller ["healthcheck"] to FIXED 1000 CALENDAR DAY TZ Europe/Berlin, cost 1
 login-ip: in shadow mode limits the caller ["2001:db8::/64"] to LOG 5/m, cost 1
-exports: does not match: the field tenant of its key is missing
+exports: does not apply: the field tenant of its key is missing
 `
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
+	}
+	groups := written(t, "groups.yaml", `{version: 1, namespaces: {a: [
+  {exclusive: true, rules: [{name: p, match: {t: p}, unlimited: true}, {name: s, match: {path: /s*}, limit: 5/s}, {name: o, limit: 20/s}]},
+  {name: u, unlimited: true}, {exclusive: true, rules: [{name: q, limit: 1/s}]}]}}`)
+	const last = "u: does not limit the caller\nq: limits all callers together to GCRA 1/s, cost 1\n"
+	for field, want := range map[string]string{
+		"t=p":     "p: does not limit the caller\ns: does not apply: the field path is missing\no: does not apply: p comes first in its group\n",
+		"path=/s": "p: does not apply: the field t is missing\ns: limits all callers together to GCRA 5/s, cost 1\no: does not apply: s comes first in its group\n",
+	} {
+		if out, _ := runRules(t, "explain", groups, "a", field); out != want+last {
+			t.Errorf("%s: got\n%swant\n%s", field, out, want+last)
+		}
 	}
 	for _, args := range [][]string{{"explain", shopRules, "none"}, {"explain", shopRules, "shop", "user"}, {"explain", shopRules, "shop", "user=a", "user=b"}} {
 		if _, errOut := runRules(t, args...); !strings.HasPrefix(errOut, "error: ") {
