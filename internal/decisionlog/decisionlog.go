@@ -42,7 +42,7 @@ type Decision struct {
 	// Limited reports whether it was denied. Limit is the most that can be taken at once, Remaining what is left.
 	Limited          bool
 	Limit, Remaining int64
-	// Rule is the rule that decided, "" for none.
+	// Rule is the rule whose limit was asked, as namespace/name; "" for a limit that came with the request.
 	Rule string
 }
 
