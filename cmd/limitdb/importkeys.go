@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +33,8 @@ type keyImport struct {
 	batch    int
 	total    int64
 	read     int64
+	prefix   string // of the names of collections until they are whole
+	parts    int    // how many such names there were
 	counts   map[string]*typeCount
 	refusals map[string]bool // the keys that were refused, up to maxRefusals
 	progress func(read, total int64)
@@ -55,6 +59,8 @@ const (
 	// importText is the longest text that limitdb takes, by default.
 	importText  = 64 << 10
 	maxRefusals = 100_000
+	// importPart is after how many seconds a collection expires that is not whole yet.
+	importPart = "600"
 
 	// throttle is the type of redis-cell's keys in the table.
 	throttle = "throttle"
@@ -71,11 +77,17 @@ type importedKey struct {
 	bytes    int64 // of memory, in Redis
 	value    resp.Value
 	now      int64 // the source's time when it was read, in Unix ns
+
+	over bool   // it replaces a key of the target
+	part string // the name of a collection until it is whole
 }
+
+// collection reports whether the key holds a list, a set, a hash or a sorted set.
+func (k *importedKey) collection() bool { return k.typ != "string" && k.typ != throttle }
 
 // run copies all keys.
 func (m *keyImport) run() error {
-	m.counts, m.refusals = map[string]*typeCount{}, map[string]bool{}
+	m.counts, m.refusals, m.prefix = map[string]*typeCount{}, map[string]bool{}, "limitdb:import:"+rand.Text()+":"
 	size, err := m.from.ask("DBSIZE")
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.from.name, err)
@@ -259,38 +271,74 @@ func (m *keyImport) write(keys []*importedKey) error {
 		return err
 	}
 	var writes []*importedKey
-	var commands []int
 	for i, k := range keys {
 		switch held := types[i].Text; {
 		case types[i].Err() != nil:
 			m.refuse(k, types[i].Err().Error())
-			continue
 		case held != "none" && (!m.replace || !slices.Contains([]string{"string", "list", "set", "hash", "zset"}, held)):
 			m.count(k.typ).there++
-			continue
+		default:
+			k.over = held != "none"
+			writes = append(writes, k)
 		}
-		before := m.to.n
-		m.addWrites(k, types[i].Text != "none")
-		writes, commands = append(writes, k), append(commands, m.to.n-before)
+	}
+	var whole []*importedKey
+	parts := []string{"DEL"}
+	err = m.send(writes, m.addWrites, func(k *importedKey, last resp.Value) {
+		if k.collection() {
+			whole = append(whole, k)
+		} else {
+			m.written(k, last)
+		}
+	})
+	if err == nil {
+		err = m.send(whole, m.addNames, m.written)
+	}
+	for _, k := range writes {
+		if k.collection() {
+			parts = append(parts, k.part)
+		}
+	}
+	if err == nil && len(parts) > 1 {
+		_, err = m.to.ask(parts...)
+	}
+	return err
+}
+
+// send sends the commands that add adds for each key, and calls done with the last reply if none is an error.
+func (m *keyImport) send(keys []*importedKey, add func(k *importedKey), done func(k *importedKey, last resp.Value)) error {
+	ends := make([]int, len(keys))
+	for i, k := range keys {
+		add(k)
+		ends[i] = m.to.n
 	}
 	replies, err := m.to.flush()
 	if err != nil {
 		return err
 	}
-	for i, k := range writes {
-		m.written(k, replies[:commands[i]])
-		replies = replies[commands[i]:]
+	from := 0
+	for i, k := range keys {
+		var failed error
+		for _, v := range replies[from:ends[i]] {
+			failed = cmp.Or(failed, v.Err())
+		}
+		if from = ends[i]; failed != nil {
+			m.refuse(k, failed.Error())
+		} else {
+			done(k, replies[from-1])
+		}
 	}
 	return nil
 }
 
-// addWrites adds the commands that write a key.
-func (m *keyImport) addWrites(k *importedKey, over bool) {
+// addWrites adds the commands that write a key, a collection under another name: it may be too large for one
+// transaction.
+func (m *keyImport) addWrites(k *importedKey) {
 	add := m.to.add
 	left := strconv.FormatInt(max(k.left, 1), 10)
 	if k.typ == throttle {
 		full, _ := k.throttled()
-		if over {
+		if k.over {
 			add("DEL", k.key)
 		}
 		add("RL.IMPORT", k.key, "GCRA", strconv.FormatInt(full, 10))
@@ -301,22 +349,20 @@ func (m *keyImport) addWrites(k *importedKey, over bool) {
 		if k.left >= 0 {
 			words = append(words, "PX", left)
 		}
-		if !over {
+		if !k.over {
 			words = append(words, "NX")
 		}
 		add(words...)
 		return
 	}
-	add("MULTI")
-	if over {
-		add("DEL", k.key)
-	}
+	m.parts++
+	k.part = m.prefix + strconv.Itoa(m.parts)
 	name := map[string]string{"list": "RPUSH", "set": "SADD", "hash": "HSET", "zset": "ZADD"}[k.typ]
 	each := 1
 	if k.typ == "hash" || k.typ == "zset" {
 		each = 2
 	}
-	words, size := []string{name, k.key}, 0
+	words, size := []string{name, k.part}, 0
 	for e := k.value.Elems; len(e) >= each; e = e[each:] {
 		switch {
 		case k.typ == "zset": // a member and its score, the other way round
@@ -330,24 +376,28 @@ func (m *keyImport) addWrites(k *importedKey, over bool) {
 		if size > importChunk || len(words) >= importWords || len(e) == each {
 			add(words...)
 			words, size = words[:2], 0
+			add("EXPIRE", k.part, importPart)
 		}
 	}
-	if k.left >= 0 {
-		add("PEXPIRE", k.key, left)
-	}
-	add("EXEC")
 }
 
-// written counts the outcome for a key.
-func (m *keyImport) written(k *importedKey, replies []resp.Value) {
-	last := replies[len(replies)-1]
-	for _, v := range append(replies, last.Elems...) {
-		if err := v.Err(); err != nil {
-			m.refuse(k, err.Error())
-			return
-		}
+// addNames adds the commands that give a collection its name, with the time that it has left.
+func (m *keyImport) addNames(k *importedKey) {
+	rename := "RENAMENX"
+	if k.over {
+		rename = "RENAME"
 	}
-	if last.Null || k.typ == throttle && last.Int == 0 {
+	if k.left >= 0 {
+		m.to.add("PEXPIRE", k.part, strconv.FormatInt(max(k.left, 1), 10))
+	} else {
+		m.to.add("PERSIST", k.part)
+	}
+	m.to.add(rename, k.part, k.key)
+}
+
+// written counts a key whose last command had that reply.
+func (m *keyImport) written(k *importedKey, last resp.Value) {
+	if last.Null || last.Text != "OK" && last.Int == 0 {
 		m.count(k.typ).there++
 		return
 	}
