@@ -56,10 +56,13 @@ func (s *Script) shebang(source string) (string, error) {
 	if !strings.HasPrefix(source, "#!") {
 		return source, nil
 	}
-	line, rest, _ := strings.Cut(source, "\n")
-	words := strings.Fields(line[2:])
-	if len(words) == 0 || words[0] != "lua" {
-		return "", replyError("Unexpected engine in script shebang: %s", strings.Join(words[:min(len(words), 1)], ""))
+	line, rest, found := strings.Cut(source, "\n")
+	if !found {
+		return "", replyError("Invalid script shebang")
+	}
+	words := strings.Fields(line)
+	if words[0] != "#!lua" {
+		return "", replyError("Unexpected engine in script shebang: %s", words[0])
 	}
 	for _, word := range words[1:] {
 		flags, found := strings.CutPrefix(word, "flags=")

@@ -406,9 +406,15 @@ func TestShebang(t *testing.T) {
 	if err != nil || !s.ReadOnly {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	for _, source := range []string{"#!python\nreturn 1", "#!lua flags=nothing\nreturn 1", "#!lua name=x\nreturn 1", "#!\n"} {
-		if _, err := Compile([]byte(source)); err == nil {
-			t.Errorf("%q: no error", source)
+	for source, want := range map[string]string{
+		"#!python\nreturn 1":            "Unexpected engine in script shebang: #!python",
+		"#!\n":                          "Unexpected engine in script shebang: #!",
+		"#!lua flags=nothing\nreturn 1": "Unexpected flag in script shebang: nothing",
+		"#!lua name=x\nreturn 1":        "Unknown lua shebang option: name=x",
+		"#!lua flags=no-writes":         "Invalid script shebang",
+	} {
+		if _, err := Compile([]byte(source)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", source, err, want)
 		}
 	}
 }

@@ -53,8 +53,10 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%s\n got %s\nwant %s", tt[0], got, tt[2])
 		}
 	}
-	if got := line(c.do("EVAL_RO", "return redis.call('SET', 'a', 1)", "0")); !strings.HasPrefix(got, "-ERR Write commands are not allowed from read-only scripts.") {
-		t.Error(got)
+	for _, call := range []string{"'SET', 'a', 1", "'PUBLISH', 'news', 'x'"} {
+		if got := line(c.do("EVAL_RO", "return redis.call("+call+")", "0")); !strings.HasPrefix(got, "-ERR Write commands are not allowed from read-only scripts.") {
+			t.Errorf("%s: %s", call, got)
+		}
 	}
 	if got := line(c.do("EVAL_RO", "return redis.call('GET', 'only')", "0")); got != `"1"` {
 		t.Error(got)

@@ -263,7 +263,7 @@ func TestLimitsInTransactionsAndScripts(t *testing.T) {
 // The errors for commands that a transaction or a script may not run are Redis'.
 func TestNotInTransactionsAndScripts(t *testing.T) {
 	c := newTestServer(t).client()
-	for _, command := range []string{"MONITOR", "SHUTDOWN NOSAVE", "SAVE", "DEBUG SLEEP 0"} {
+	for _, command := range []string{"SHUTDOWN NOSAVE", "SAVE", "DEBUG SLEEP 0"} {
 		c.do("MULTI")
 		if got := line(c.do(strings.Fields(command)...)); got != "-ERR Command not allowed inside a transaction" {
 			t.Errorf("%s: %s", command, got)
@@ -271,6 +271,12 @@ func TestNotInTransactionsAndScripts(t *testing.T) {
 		if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-EXECABORT") {
 			t.Errorf("%s: EXEC: %s", command, got)
 		}
+	}
+	c.do("MULTI")
+	c.do("MONITOR")
+	c.do("SET", "a", "1")
+	if got, want := line(c.do("EXEC")), "[-ERR MONITOR isn't allowed for DENY BLOCKING client OK]"; got != want {
+		t.Errorf("EXEC: %s, want %s", got, want)
 	}
 	for _, command := range []string{
 		"SUBSCRIBE a", "UNSUBSCRIBE", "PSUBSCRIBE a", "SSUBSCRIBE a", "MONITOR", "SHUTDOWN", "MULTI", "EXEC", "DISCARD", "WATCH a", "UNWATCH", "EVAL x 0", "EVALSHA x 0", "SCRIPT FLUSH", "CONFIG GET x",

@@ -137,6 +137,8 @@ func (s *session) queues(cmd *command, args [][]byte) bool {
 // unfit returns the error for a command that cannot be part of a transaction, "" for others.
 func (c *command) unfit() string {
 	switch {
+	case c.Name == "MONITOR": // an error of its own, in EXEC
+		return ""
 	case c.Flags&spec.NoMulti != 0, c.Flags&spec.Client != 0 && c.Flags&spec.Admin != 0: // they may take their time
 		return "ERR Command not allowed inside a transaction"
 	case c.Atomic == nil && c.Flags&(spec.Write|spec.Readonly|spec.Blocking) != 0:
@@ -370,6 +372,9 @@ func (c *call) runQueued(cmd *command, most int64, late bool) {
 	switch {
 	case cmd.Name == "WAIT":
 		c.Int(0) // nobody waits in a transaction
+		return
+	case cmd.Name == "MONITOR":
+		c.Fail("ERR MONITOR isn't allowed for DENY BLOCKING client")
 		return
 	case late, int64(len(c.Out)) > most:
 		c.Fail("ERR " + cmd.Full + " has not run: the transaction was over script-time-limit, or its replies over client-output-buffer-limit")

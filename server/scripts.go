@@ -73,7 +73,7 @@ func (h *host) admit() string {
 		return "ERR Wrong number of args calling Redis command from script"
 	case cmd.Group == "scripting", cmd.Atomic == nil && cmd.Flags&spec.Script == 0 && cmd.Name != "WAIT":
 		return "ERR This Redis command is not allowed from script"
-	case h.readOnly && cmd.Flags&spec.Write != 0:
+	case h.readOnly && (cmd.Flags&spec.Write != 0 || cmd.Group == "pubsub"):
 		return "ERR Write commands are not allowed from read-only scripts."
 	}
 	if cmd.HasKeys() {
