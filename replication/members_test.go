@@ -2,6 +2,7 @@ package replication
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -140,24 +141,23 @@ func TestSnapshotWhileTheThirdNodeIsDown(t *testing.T) {
 		return s.Voters == 3
 	})
 	end(behind)
-	large := strings.Repeat("x", MaxRecord-100)
-	for _, key := range []string{"l1", "l2", "l3"} { // sent in 0.75 s, which is more than two timeouts
-		decide(large, key)
+	large := strings.Repeat("x", 250_000)
+	const keys = 64 // sent in 0.5 s, which is longer than the timeouts
+	for i := range keys {
+		decide(large, fmt.Sprint("large", i))
 	}
-	for range 2 * trailingLeast {
+	for range trailingLeast + 1 {
 		decide("d", "k")
 	}
 	for _, i := range []int{at, third} {
-		if err := nodes[i].Snapshot(); err != nil {
-			t.Error(err)
-		}
+		until(t, "a snapshot", func() bool { return nodes[i].Snapshot() == nil })
 	}
 	end(third)
 	begin(behind)
 	until(t, "the node has the snapshot", func() bool { newest, _ := nodes[behind].parts.snapshots.newest(); return newest != nil })
 	decide("after", "k")
 	until(t, "both have one state", func() bool { return maps.Equal(tables[at].snapshot(), tables[behind].snapshot()) })
-	if got := tables[at].snapshot(); !strings.HasSuffix(got["k"], ".after.") || len(got["l3"]) < len(large) {
+	if got := tables[at].snapshot(); !strings.HasSuffix(got["k"], ".after.") || len(got) != keys+1 {
 		t.Errorf("%d keys", len(got))
 	}
 	t.Logf("the nodes have begun %d epochs", nodes[at].Status().Epochs+nodes[behind].Status().Epochs)
