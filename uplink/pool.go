@@ -22,7 +22,7 @@ type slot struct {
 	now atomic.Pointer[linkTo]
 
 	mu      sync.Mutex // guards dialing
-	dialing bool
+	dialing *string    // the leader that is called, nil for none
 }
 
 type linkTo struct {
@@ -68,17 +68,23 @@ func (p *Pool) Link(loop int) *Link {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.dialing {
-		s.dialing = true
+	if s.dialing != to {
+		s.dialing = to
 		go p.call(s, to)
 	}
 	return nil
 }
 
-// call dials. After a failure, it is tried again when somebody asks for the uplink.
+// call dials. After a failure, it is tried again when somebody asks for the uplink. If another leader is called
+// meanwhile, the connection is not used.
 func (p *Pool) call(s *slot, to *string) {
 	conn, err := p.dial()
-	if err == nil {
+	s.mu.Lock()
+	latest := s.dialing == to
+	if latest {
+		s.dialing = nil
+	}
+	if err == nil && latest {
 		l := &linkTo{NewLink(conn), to}
 		if old := s.now.Swap(l); old != nil {
 			old.Close()
@@ -87,11 +93,12 @@ func (p *Pool) call(s *slot, to *string) {
 			l.Close()
 		}
 	}
-	s.mu.Lock()
-	s.dialing = false
 	s.mu.Unlock()
-	if err == nil {
+	switch {
+	case err == nil && latest:
 		p.changed()
+	case err == nil:
+		_ = conn.Close()
 	}
 }
 

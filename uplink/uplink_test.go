@@ -393,3 +393,41 @@ func TestPool(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// A call of a leader that is gone, which may take seconds, holds up no call of the next leader, and what comes of it is
+// not used.
+func TestPoolCallsTheNextLeader(t *testing.T) {
+	type answer struct{ conn chan net.Conn }
+	calls, ready := make(chan answer), make(chan struct{}, 10)
+	p := NewPool(1, func() (net.Conn, error) {
+		a := answer{make(chan net.Conn)}
+		calls <- a
+		return <-a.conn, nil
+	}, func() { ready <- struct{}{} })
+	defer p.Close()
+	next := func(leader string) answer {
+		p.SetLeader(leader)
+		<-ready
+		if p.Link(0) != nil || p.Link(0) != nil {
+			t.Error("an uplink before the call is answered")
+		}
+		return <-calls
+	}
+	gone, lives := next("a"), next("b")
+	here, there := net.Pipe()
+	lives.conn <- here
+	<-ready
+	link := p.Link(0)
+	if link == nil {
+		t.Fatal("no uplink to the next leader")
+	}
+	late, end := net.Pipe()
+	gone.conn <- late
+	if _, err := end.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection to the former leader: %v", err)
+	}
+	if p.Link(0) != link || !link.Alive() {
+		t.Error("the uplink to the next leader was replaced")
+	}
+	_ = there.Close()
+}
