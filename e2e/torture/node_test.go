@@ -48,7 +48,8 @@ func newNode(t *testing.T, base string, number int) *node {
 		addr: fmt.Sprint("127.0.0.1:", 6100+number), raft: fmt.Sprint("127.0.0.1:", 7100+number),
 		log: filepath.Join(base, fmt.Sprintf("n%d.log", number)),
 	}
-	if err := os.Mkdir(n.dir, 0o755); err != nil {
+	// The log is there although the node may never run.
+	if err := errors.Join(os.Mkdir(n.dir, 0o755), os.WriteFile(n.log, nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	n.mount(t)
