@@ -32,7 +32,7 @@ func TestStatesThatGrowStayInBounds(t *testing.T) {
 			idle := p.RSS()
 			c := dial(t, p.Addr)
 			// Only a few rounds are underway at a time, because unread replies are not to be measured.
-			answered, underway := make(chan error, 1), make(chan struct{}, 4)
+			answered, underway := make(chan error, 1), make(chan struct{}, 1)
 			go func() {
 				replies := 0
 				lines := bufio.NewScanner(c.Conn)
