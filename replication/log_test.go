@@ -418,7 +418,7 @@ func TestVotes(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+	if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openStores(dir, false); errors.Is(err, errLog) || !errors.Is(err, syscall.EISDIR) {
