@@ -314,7 +314,7 @@ func checkTLS(r *Registry, s *Settings) error {
 		return errors.New(needs + " needs tls-cert-file and tls-key-file")
 	case auth != "no" && authority == "":
 		return fmt.Errorf("tls-auth-clients %s needs tls-ca-cert-file", auth)
-	case authority != "" && r.byName[s.TLSAuthClients.Name()].source == fromDefault:
+	case authority != "" && r.byName[s.TLSAuthClients.Name()].value().source == fromDefault:
 		// Redis would ask for certificates here, so the user may believe that limitdb does.
 		return errors.New("tls-ca-cert-file needs tls-auth-clients: set it to yes, optional or no")
 	}

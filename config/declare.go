@@ -33,7 +33,8 @@ func (g group) add(h Handle, name, def string, mutable bool, doc string) {
 		panic("config: " + name + " is declared twice")
 	}
 	h.store(text)
-	d := &directive{handle: h, name: name, group: g.title, doc: doc, def: text, mutable: mutable, text: text}
+	d := &directive{handle: h, name: name, group: g.title, doc: doc, def: text, mutable: mutable}
+	d.current.Store(&value{text: text})
 	g.r.list = append(g.r.list, d)
 	g.r.byName[name] = d
 }

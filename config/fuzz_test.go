@@ -56,8 +56,8 @@ func FuzzFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		for i, d := range r.list {
-			if a := again.list[i]; a.text != d.text {
-				t.Fatalf("%s is %q, was %q", d.name, a.text, d.text)
+			if a := again.list[i]; a.value().text != d.value().text {
+				t.Fatalf("%s is %q, was %q", d.name, a.value().text, d.value().text)
 			}
 		}
 	})

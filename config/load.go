@@ -98,7 +98,7 @@ func (r *Registry) assign(all []assignment) error {
 	for _, a := range all {
 		before, ok := now[a.to]
 		if !ok {
-			before = value{a.to.text, a.to.source}
+			before = a.to.value()
 		}
 		text, err := a.to.parseOnto(before.text, ok && before.source == a.from, a.words)
 		if err != nil {
@@ -137,13 +137,13 @@ func (a assignment) refusal(err error) error {
 // itself.
 func (r *Registry) loadSecrets() error {
 	for _, d := range r.list {
-		if d.secretFile == nil || d.secretFile.text == "" {
+		if d.secretFile == nil || d.secretFile.value().text == "" {
 			continue
 		}
-		if d.source == d.secretFile.source {
+		if d.value().source == d.secretFile.value().source {
 			return fmt.Errorf("%s and %s are both given: keep one of them", d.name, d.secretFile.name)
 		}
-		if d.source > d.secretFile.source && d.source != fromSecretFile {
+		if d.value().source > d.secretFile.value().source && d.value().source != fromSecretFile {
 			continue
 		}
 		text, err := r.readSecret(d)
@@ -157,8 +157,8 @@ func (r *Registry) loadSecrets() error {
 
 // readSecret returns the secret in d's file, without the newline at its end.
 func (r *Registry) readSecret(d *directive) (string, error) {
-	where := d.secretFile.name + " " + quote(d.secretFile.text)
-	data, err := r.readFile(d.secretFile.text)
+	where := d.secretFile.name + " " + quote(d.secretFile.value().text)
+	data, err := r.readFile(d.secretFile.value().text)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", where, bare(err))
 	}
@@ -184,7 +184,7 @@ func (r *Registry) ReloadSecrets() error {
 	before := r.values()
 	var changed []*directive
 	for _, d := range r.list {
-		if d.source != fromSecretFile {
+		if d.value().source != fromSecretFile {
 			continue
 		}
 		text, err := r.readSecret(d)
@@ -192,7 +192,7 @@ func (r *Registry) ReloadSecrets() error {
 			r.restore(before)
 			return err
 		}
-		if text != d.text {
+		if text != d.value().text {
 			changed = append(changed, d)
 			d.set(value{text, fromSecretFile})
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // source is where a directive's value comes from, weakest first.
@@ -28,10 +29,16 @@ type directive struct {
 	secret     bool
 	secretFile *directive // the directive that names a file with this secret, or nil
 
-	// Guarded by Registry.mu.
-	text   string // canonical text of the current value; the handle holds the same
+	current atomic.Pointer[value] // the handle holds the same
+}
+
+// value is the value of a directive at some time.
+type value struct {
+	text   string // canonical
 	source source
 }
+
+func (d *directive) value() value { return *d.current.Load() }
 
 // hook is a function to run after any of its directives changes.
 type hook struct {
@@ -40,7 +47,8 @@ type hook struct {
 }
 
 // Registry holds all directives. [New] makes it. Several goroutines may call its methods at the same time.
-// Hooks run while it is locked, so a hook must not call it, but may read handles.
+// Hooks run while it is locked, so a hook may only read: by handles, Get and Advice. Get never waits for a
+// hook or a file.
 type Registry struct {
 	// Fixed once New has returned.
 	list   []*directive
@@ -48,7 +56,7 @@ type Registry struct {
 	checks []func() error  // conditions on several directives
 	advice []func() string // warnings about values that are allowed and may surprise, or ""
 
-	mu       sync.Mutex // guards the fields below, and text and source of each directive
+	mu       sync.Mutex // guards the fields below; held while directives change
 	hooks    []hook
 	file     string // absolute path of the configuration file, or ""
 	readFile func(path string) ([]byte, error)
@@ -69,6 +77,12 @@ func (d *directive) shown(text string) string {
 	return text
 }
 
+// Secret reports whether the directive of this name holds a secret.
+func (r *Registry) Secret(name string) bool {
+	d := r.find(name)
+	return d != nil && d.secret
+}
+
 // find returns the directive with this name, ignoring case, or nil.
 func (r *Registry) find(name string) *directive {
 	if d := r.byName[name]; d != nil {
@@ -83,13 +97,11 @@ func (r *Registry) find(name string) *directive {
 // nothing.
 func (r *Registry) Get(patterns ...string) []Pair {
 	compiled := foldPatterns(patterns)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var pairs []Pair
 	for _, d := range r.list {
 		for _, p := range compiled {
 			if p.Match([]byte(strings.ToLower(d.name))) {
-				pairs = append(pairs, Pair{d.name, d.shown(d.text)})
+				pairs = append(pairs, Pair{d.name, d.shown(d.value().text)})
 				break
 			}
 		}
@@ -137,17 +149,11 @@ func (r *Registry) OnChange(run func() error, handles ...Handle) {
 	r.hooks = append(r.hooks, h)
 }
 
-// value is the value of a directive at some time.
-type value struct {
-	text   string
-	source source
-}
-
 // values returns the values of all directives.
 func (r *Registry) values() []value {
 	all := make([]value, len(r.list))
 	for i, d := range r.list {
-		all[i] = value{d.text, d.source}
+		all[i] = d.value()
 	}
 	return all
 }
@@ -161,10 +167,10 @@ func (r *Registry) restore(all []value) {
 
 // set makes v the current value. It writes the handle only if the text has changed.
 func (d *directive) set(v value) {
-	if v.text != d.text {
+	if v.text != d.value().text {
 		d.handle.store(v.text)
 	}
-	d.text, d.source = v.text, v.source
+	d.current.Store(&v)
 }
 
 // check runs the checks on several directives.

@@ -98,14 +98,14 @@ func (r *Registry) rewrite(old []byte) []byte {
 	found := r.saidBy(old)
 	var added []string
 	for _, d := range r.list {
-		if d.secret && d.source != fromFile && d.source != fromCommand {
+		if d.secret && d.value().source != fromFile && d.value().source != fromCommand {
 			continue
 		}
 		s := found[d]
 		if s == nil {
 			s = &said{text: d.def, last: -1}
 		}
-		if !s.wrong && s.text == d.text {
+		if !s.wrong && s.text == d.value().text {
 			continue
 		}
 		fresh := d.lines(s.outside)
@@ -138,8 +138,8 @@ func (d *directive) addsUp() bool {
 // lines returns the lines for the current value, which work after any earlier lines. outside reports whether
 // other files may have some.
 func (d *directive) lines(outside bool) []string {
-	line := d.name + " " + d.handle.spell(d.text)
-	if _, words := d.handle.(*Words); words && d.addsUp() && outside && d.text != "" {
+	line := d.name + " " + d.handle.spell(d.value().text)
+	if _, words := d.handle.(*Words); words && d.addsUp() && outside && d.value().text != "" {
 		return []string{d.name + ` ""`, line}
 	}
 	return []string{line}

@@ -234,8 +234,8 @@ func TestRoundTrip(t *testing.T) {
 			if r.Set(Pair{d.name, given}) != nil {
 				continue
 			}
-			if want, _ := d.handle.parse([]string{given}); d.text != want {
-				t.Fatalf("%s %q reads %q, want %q", d.name, given, d.text, want)
+			if want, _ := d.handle.parse([]string{given}); d.value().text != want {
+				t.Fatalf("%s %q reads %q, want %q", d.name, given, d.value().text, want)
 			}
 			// Set accepts what CONFIG GET shows.
 			if shown := r.Get(d.name)[0].Value; !d.secret {
@@ -250,8 +250,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		for i, d := range r.list {
-			if a := again.list[i]; a.text != d.text {
-				t.Fatalf("%s is %q, was %q; the file is %q", d.name, a.text, d.text, text)
+			if a := again.list[i]; a.value().text != d.value().text {
+				t.Fatalf("%s is %q, was %q; the file is %q", d.name, a.value().text, d.value().text, text)
 			}
 		}
 	})

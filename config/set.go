@@ -20,6 +20,20 @@ func (r *Registry) Set(pairs ...Pair) error {
 func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.swap(pairs)
+}
+
+// TrySet is like Set, for a caller that must not wait. It does nothing and returns false while another change is in progress.
+func (r *Registry) TrySet(pairs ...Pair) (done bool, err error) {
+	if !r.mu.TryLock() {
+		return false, nil
+	}
+	defer r.mu.Unlock()
+	_, err = r.swap(pairs)
+	return true, err
+}
+
+func (r *Registry) swap(pairs []Pair) (back func(), err error) {
 	set := make([]*directive, len(pairs))
 	for i, p := range pairs {
 		d := r.find(p.Name)
@@ -36,8 +50,8 @@ func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	}
 	texts := make([]string, len(pairs))
 	for i, d := range set {
-		text, err := d.parseOnto(d.text, false, []string{pairs[i].Value})
-		if err == nil && d.secretFile != nil && d.secretFile.text != "" {
+		text, err := d.parseOnto(d.value().text, false, []string{pairs[i].Value})
+		if err == nil && d.secretFile != nil && d.secretFile.value().text != "" {
 			err = fmt.Errorf("it is read from %s: change that file and reload", d.secretFile.name)
 		}
 		if err != nil {
@@ -48,7 +62,7 @@ func (r *Registry) Swap(pairs ...Pair) (back func(), err error) {
 	before := r.values()
 	var changed []*directive
 	for i, d := range set {
-		if texts[i] != d.text {
+		if texts[i] != d.value().text {
 			changed = append(changed, d)
 		}
 		d.set(value{texts[i], fromCommand})

@@ -144,7 +144,8 @@ func TestConfigCommands(t *testing.T) {
 	if got := line(c.do("CONFIG", "GET", "maxclients")); got != `["maxclients" "5"]` {
 		t.Errorf("a CONFIG SET that failed left %s", got)
 	}
-	if got := line(c.do("CONFIG", "REWRITE")); !strings.Contains(got, "without a config file") {
+	c.raw("CONFIG REWRITE\r\n")
+	if got := c.resume(); !strings.Contains(got, "without a config file") {
 		t.Errorf("CONFIG REWRITE: %s", got)
 	}
 }
@@ -209,5 +210,32 @@ func TestMonitorIsSilenced(t *testing.T) {
 	want = "+PONG\r\n" + line(`"PING"`) + line(`"CLIENT" "REPLY" "SKIP"`)
 	if got := c.raw("PING\r\nCLIENT REPLY SKIP\r\nMONITOR\r\n"); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// While a change of the configuration takes its time, as to look up a host name, the others' CONFIG holds up nobody.
+func TestConfigWhileItChanges(t *testing.T) {
+	ts := newTestServer(t)
+	looking, found := make(chan bool), make(chan bool)
+	ts.registry.OnChange(func() error {
+		looking <- true
+		<-found
+		return nil
+	}, ts.set.Bind)
+	one, two := ts.client(), ts.client()
+	if got := one.raw("CONFIG SET bind some.host\r\n"); got != "" {
+		t.Fatalf("%q before the change", got)
+	}
+	<-looking
+	two.steps(ts, [2]string{"CONFIG GET hz", `["hz" "10"]`})
+	if got := two.raw("CONFIG SET hz 20\r\nCONFIG GET hz\r\n"); got != "" {
+		t.Errorf("%q beside another change", got)
+	}
+	found <- true
+	if got := one.resume(); got != "+OK\r\n" {
+		t.Errorf("%q", got)
+	}
+	if got := two.resume(); got != "+OK\r\n*2\r\n$2\r\nhz\r\n$2\r\n20\r\n" {
+		t.Errorf("%q", got)
 	}
 }

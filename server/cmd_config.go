@@ -19,7 +19,9 @@ func configRows() []row {
 			spec.Several(spec.Text("parameter"))),
 		sub("SET", -4, spec.Client, "Sets directives: all of those given, or none.", (*call).configSet,
 			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{spec.Text("parameter"), spec.Text("value")}}),
-		sub("REWRITE", 2, 0, "Writes the current values to the configuration file.", func(c *call) { c.okOrFail(c.srv.registry.Rewrite()) }),
+		sub("REWRITE", 2, spec.Client, "Writes the current values to the configuration file.", func(c *call) {
+			c.client.Background(c.srv.registry.Rewrite, c.okOrFail)
+		}),
 		sub("RESETSTAT", 2, 0, "Resets the statistics of INFO.", func(c *call) {
 			c.srv.resetStats()
 			c.OK()
@@ -74,13 +76,14 @@ func (c *call) configSet() {
 		}
 		return nil
 	}
-	if kept || opens(pairs) { // this takes time, for the disk or to look up a host name
-		c.client.Background(set, c.okOrFail)
-		return
+	if !kept && !opens(pairs) { // these take time, for the disk or to look up a host name
+		if done, err := c.srv.registry.TrySet(pairs...); done {
+			c.client.setReaderLimits() // for what follows in this batch
+			c.okOrFail(err)
+			return
+		}
 	}
-	err := set()
-	c.client.setReaderLimits() // for what follows in this batch
-	c.okOrFail(err)
+	c.client.Background(set, c.okOrFail)
 }
 
 // switches returns the name of the first directive in pairs that turns the log on or off, or "".

@@ -2,9 +2,7 @@ package server
 
 import (
 	"slices"
-	"strings"
 
-	"limitdb/config"
 	"limitdb/resp"
 )
 
@@ -35,18 +33,11 @@ func (srv *Server) redact(cmd *command, args [][]byte) [][]byte {
 		// Look for the name at any position: the client may have left out a value before it.
 		args = slices.Clone(args)
 		for i := 2; i < len(args); i++ {
-			if srv.isSecret(string(args[i])) {
+			if srv.registry.Secret(string(args[i])) {
 				hide(i+1, 1)
 				i++
 			}
 		}
 	}
 	return args
-}
-
-// isSecret reports whether the directive of that name holds a secret.
-func (srv *Server) isSecret(name string) bool {
-	return slices.ContainsFunc(srv.registry.Reference(), func(e config.Entry) bool {
-		return e.Secret && strings.EqualFold(e.Name, name)
-	})
 }
