@@ -317,33 +317,45 @@ func residentBytes(b *testing.B) int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// BenchmarkJournal measures decisions that leave records, which are drained from
+// BenchmarkJournal measures decisions, of a short state and of a LOG of 500 requests, whose records are drained from
 // time to time.
 func BenchmarkJournal(b *testing.B) {
-	for _, on := range []bool{false, true} {
-		b.Run(fmt.Sprint(on), func(b *testing.B) {
-			e := New(Options{})
-			if on {
-				e.StartJournal(0, new(journal.Gate), func() {})
-			}
-			l := limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: 1, Burst: 1 << 40}
-			var keys [1024][]byte
-			for i := range keys {
-				keys[i] = fmt.Appendf(nil, "user:%012d", i)
-			}
-			var d limit.Decision
-			var out journal.Buffer
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if err := e.Take(1e18, keys[i%len(keys)], &l, 1, &d); err != nil {
-					b.Fatal(err)
+	for _, l := range []limit.Limit{
+		{Algorithm: limit.GCRA, Max: 1, Period: 1, Burst: 1 << 40},
+		{Algorithm: limit.LOG, Max: 500, Period: 10e9},
+	} {
+		for _, on := range []bool{false, true} {
+			b.Run(fmt.Sprint(l.Algorithm, "/", on), func(b *testing.B) {
+				e := New(Options{})
+				if on {
+					e.StartJournal(0, new(journal.Gate), func() {})
 				}
-				if i%16384 == 0 {
-					out.Reset(0)
-					drain(e, &out)
+				var keys [1024][]byte
+				for i := range keys {
+					keys[i] = fmt.Appendf(nil, "user:%012d", i)
 				}
-			}
-		})
+				var d limit.Decision
+				var out journal.Buffer
+				take := func(i int) {
+					now := 1e18 + int64(i)*20e3 // some 490 requests of a key in 10 s
+					if err := e.Take(now, keys[i%len(keys)], &l, 1, &d); err != nil || d.Limited {
+						b.Fatal(err, d)
+					}
+					if i%16384 == 0 {
+						out.Reset(0)
+						drain(e, &out)
+					}
+				}
+				i := 0
+				for ; i < 500*len(keys); i++ {
+					take(i)
+				}
+				b.ReportAllocs()
+				for ; b.Loop(); i++ {
+					take(i)
+				}
+			})
+		}
 	}
 }
 
