@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync"
 
 // buffers holds the buffers that steps write their next states to, so that no step
 // leaves them to the garbage collector. All shards of an engine share it.
@@ -15,7 +12,10 @@ type buffers struct {
 	// long is a buffer of a long state that has outgrown its box, for the next such
 	// step: the box gets a copy. It matters to a table that has no room for the new
 	// states.
-	long atomic.Pointer[[]byte]
+	long struct {
+		mu  sync.Mutex
+		buf []byte
+	}
 }
 
 const (
@@ -47,11 +47,13 @@ func (b *buffers) put(buf *[]byte, now []byte) {
 // getLong returns the buffer of a long state, empty, if it has room for n bytes;
 // else nil.
 func (b *buffers) getLong(n int) []byte {
-	buf := b.long.Swap(nil)
-	if buf == nil || cap(*buf) < n {
+	b.long.mu.Lock()
+	defer b.long.mu.Unlock()
+	buf := b.long.buf
+	if b.long.buf = nil; cap(buf) < n {
 		return nil
 	}
-	return (*buf)[:0]
+	return buf[:0]
 }
 
 // putLong keeps the buffer of next, unless that is state, changed in place, or is
@@ -60,5 +62,7 @@ func (b *buffers) putLong(next, state []byte) {
 	if cap(next) <= growth || len(next) == 0 || len(state) > 0 && &next[0] == &state[0] {
 		return
 	}
-	b.long.Store(&next)
+	b.long.mu.Lock()
+	b.long.buf = next
+	b.long.mu.Unlock()
 }
