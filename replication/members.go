@@ -264,25 +264,15 @@ func (n *Node) holdsUp(m Member) bool {
 	return m.Voter && !m.Self && m.Client != "" && !n.caughtUp(raft.ServerID(m.server))
 }
 
-// awaitCaughtUp waits until a member has caught up. It returns ErrLags if that takes long.
+// awaitCaughtUp waits until a member has caught up. It returns ErrLags if that takes long, and ErrNotLeader if this
+// node leads no more.
 func (n *Node) awaitCaughtUp(server raft.ServerID) error {
-	tick := time.NewTicker(catchUpLook)
-	defer tick.Stop()
-	late := time.NewTimer(catchUp)
-	defer late.Stop()
-	for {
-		if n.caughtUp(server) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-late.C:
-			return fmt.Errorf("%w: it stays a member without a vote; ask again", ErrLags)
-		case <-n.stop:
-			return raft.ErrRaftShutdown
-		}
-		if n.Turn() == 0 {
-			return ErrNotLeader
-		}
+	err := n.await(catchUpLook, catchUp, func() bool { return n.caughtUp(server) || n.Turn() == 0 })
+	switch {
+	case errors.Is(err, errLate):
+		return fmt.Errorf("%w: it stays a member without a vote; ask again", ErrLags)
+	case err == nil && !n.caughtUp(server):
+		return ErrNotLeader
 	}
+	return err
 }

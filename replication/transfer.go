@@ -71,20 +71,13 @@ func (n *Node) Leave() error {
 	return err
 }
 
-// awaitVoters waits until all voters that answer have caught up, but not for long. Without this node, the others may need each of them to commit
-// anything.
+// awaitVoters waits until all voters that answer have caught up, but not for long. Without this node, the others may
+// need each of them to commit anything.
 func (n *Node) awaitVoters() {
-	for range laggards / catchUpLook {
+	_ = n.await(catchUpLook, laggards, func() bool {
 		all, err := n.leading()
-		if err != nil || !slices.ContainsFunc(all, n.holdsUp) {
-			return
-		}
-		select {
-		case <-time.After(catchUpLook):
-		case <-n.stop:
-			return
-		}
-	}
+		return err != nil || !slices.ContainsFunc(all, n.holdsUp)
+	})
 }
 
 // successor returns the member to which the leadership may be transferred.
@@ -147,22 +140,32 @@ func (n *Node) finishEpoch() error {
 
 // awaitSuccessor waits until another node decides, as far as this one knows.
 func (n *Node) awaitSuccessor() error {
-	tick := time.NewTicker(time.Millisecond)
+	err := n.await(time.Millisecond, succession, func() bool { return n.Leader() != "" && n.Turn() == 0 })
+	if errors.Is(err, errLate) {
+		return fmt.Errorf("replication: no node has begun to decide within %v", succession)
+	}
+	return err
+}
+
+// errLate is returned by await.
+var errLate = errors.New("replication: not in time")
+
+// await calls done now and again until it returns true. It returns errLate after a time, and an error if the node stops.
+func (n *Node) await(every, most time.Duration, done func() bool) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
-	late := time.NewTimer(succession)
+	late := time.NewTimer(most)
 	defer late.Stop()
-	for {
-		if leader := n.Leader(); leader != "" && n.Turn() == 0 {
-			return nil
-		}
+	for !done() {
 		select {
 		case <-tick.C:
 		case <-late.C:
-			return fmt.Errorf("replication: no node has begun to decide within %v", succession)
+			return errLate
 		case <-n.stop:
 			return raft.ErrRaftShutdown
 		}
 	}
+	return nil
 }
 
 // watchTransfer ends the node if Raft has refused entries because of a transfer for too long. err is the error of an
