@@ -138,6 +138,9 @@ func (srv *Server) forget(s *session, reason error) {
 	if !srv.clients.remove(s) {
 		return
 	}
+	if s.gone != nil {
+		close(s.gone)
+	}
 	srv.monitors.remove(s)
 	s.setParked(false)
 	if s.subs.Len() > 0 {

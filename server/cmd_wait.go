@@ -36,12 +36,12 @@ func (c *call) wait() {
 		return
 	}
 	ms, _ := resp.ParseInt(c.Args[2]) // goodTimeout has checked it
-	turn, others := c.client.turn, 0
+	turn, others, gone := c.client.turn, 0, c.client.leaves()
 	c.client.Background(func() error {
 		done := make(chan error, 1)
 		if c.srv.durable.Wait(turn, func(err error) { done <- err }) {
 			c.srv.durable.Kick()
-			if err := within(done, ms); err != nil {
+			if err := within(done, ms, gone); err != nil {
 				return err
 			}
 		}
@@ -62,19 +62,29 @@ func (c *call) wait() {
 	})
 }
 
-// within returns what comes, or errLate after a number of milliseconds, 0 for no end.
-func within(done <-chan error, ms int64) error {
-	if ms == 0 || ms > int64(maxWait/time.Millisecond) {
-		return <-done
+// within returns what comes, or errLate after a number of milliseconds, 0 for no end, or when the client is gone.
+func within(done <-chan error, ms int64, gone <-chan struct{}) error {
+	var late <-chan time.Time
+	if ms != 0 && ms <= int64(maxWait/time.Millisecond) {
+		timer := time.NewTimer(time.Duration(ms) * time.Millisecond)
+		defer timer.Stop()
+		late = timer.C
 	}
-	late := time.NewTimer(time.Duration(ms) * time.Millisecond)
-	defer late.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-late.C:
-		return errLate
+	case <-late:
+	case <-gone:
 	}
+	return errLate
+}
+
+// leaves returns a channel that is closed when the client is gone.
+func (s *session) leaves() <-chan struct{} {
+	if s.gone == nil {
+		s.gone = make(chan struct{})
+	}
+	return s.gone
 }
 
 func (c *call) waitAOF() {
@@ -106,10 +116,10 @@ func (c *call) logged() bool { return c.srv.durable.stats().Log }
 // fails or takes longer than timeout, in milliseconds, 0 for no timeout.
 func (c *call) waitSync(timeout []byte) {
 	ms, _ := resp.ParseInt(timeout) // goodTimeout has checked it
-	d := &c.srv.durable
+	d, gone := &c.srv.durable, c.client.leaves()
 	c.client.Background(func() error {
 		done := d.syncs.join(d.Sync)
-		err := within(done, ms)
+		err := within(done, ms, gone)
 		if err == errLate {
 			d.syncs.leave(done)
 		}

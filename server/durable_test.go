@@ -383,6 +383,34 @@ func TestShutdownSave(t *testing.T) {
 	}
 }
 
+// A client that disconnects while it waits for the disk leaves nothing behind.
+func TestWaitAOFOfAClientThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts, d := newDiskServer(t)
+		d.stats.Log = true
+		one, two := ts.client(), ts.client()
+		waiting := func() int {
+			synctest.Wait()
+			y := &ts.durable.syncs
+			y.mu.Lock()
+			defer y.mu.Unlock()
+			return len(y.next)
+		}
+		one.raw("WAITAOF 1 0 0\r\n")
+		waiting()
+		two.raw("WAITAOF 1 0 0\r\n")
+		if n := waiting(); n != 1 {
+			t.Fatalf("%d wait for the next sync, want 1", n)
+		}
+		two.hangUp(transport.ErrPeerClosed)
+		if n := waiting(); n != 0 {
+			t.Errorf("%d wait for the next sync", n)
+		}
+		d.saving <- nil
+		one.resume()
+	})
+}
+
 func TestWaitAOF(t *testing.T) { synctest.Test(t, waitAOF) }
 
 func waitAOF(t *testing.T) {

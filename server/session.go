@@ -44,6 +44,8 @@ type session struct {
 
 	tracking *tracking // CLIENT TRACKING; nil: off
 
+	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
+
 	state    state
 	resume   func() bool // of a session that is not running, see parking.go
 	stepping *stepping   // the command that has yielded, or nil
