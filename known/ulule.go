@@ -12,22 +12,17 @@ func ululeIncr(r *Run) bool {
 	return r.countArgs(1, func(count, _ int64) bool { return count == 0 })
 }
 
-// countArgs is count of ARGV[1] in a window of ARGV[2], in ms if unit is 1 and in
-// seconds if it is 1000.
-func (r *Run) countArgs(unit int64, begins func(count, left int64) bool) bool {
-	by, ok := r.whole(0)
-	window, also := r.span(1, unit)
-	return ok && also && r.count(by, window, begins)
-}
-
 // absent is the time to live of a key that does not exist.
 const absent = -2
 
-// count counts by in the counter of the first key, and replies with the count and its
-// time to live. A window, in ms, begins if begins says so of the counter.
-func (r *Run) count(by, window int64, begins func(count, left int64) bool) bool {
-	v, count, ok := r.counter(r.Keys[0])
-	if !ok {
+// countArgs counts by ARGV[1] in the counter of the first key, and replies with the count
+// and its time to live. A window of ARGV[2], in ms if unit is 1 and in seconds if it is 1000,
+// begins if begins says so of the counter.
+func (r *Run) countArgs(unit int64, begins func(count, left int64) bool) bool {
+	by, ok1 := r.whole(0)
+	window, ok2 := r.span(1, unit)
+	v, count, ok3 := r.counter(r.Keys[0])
+	if !ok1 || !ok2 || !ok3 {
 		return false
 	}
 	left := r.ttl(&v)

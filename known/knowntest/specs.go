@@ -73,8 +73,6 @@ func Specs() []Spec {
 
 		{"a1de965f42e177aa339706bd580f049065eca79a", 1, "cs", text, flexible + "RateLimiterRedis.js", "(?s)incrTtlLuaScript = `(.*?)`"},
 		{"0aa93fe6a34317527000a66828426c0ae2104618", 1, "cs", text, flexible + "RateLimiterValkey.js", "(?s)incrTtlLuaScript = `(.*?)`"},
-		{"c2dd110244ccc4448172c0148049c05a426917b4", 1, "cz", text, flexible + "RateLimiterValkeyGlide.js", "(?s)DEFAULT_VALKEY_SCRIPT = `(.*?)`"},
-		{"6604c8152bea174562b6b8a690770c3e9b617594", 1, "", text, flexible + "RateLimiterValkeyGlide.js", "(?s)GET_VALKEY_SCRIPT = `(.*?)`"},
 
 		{"895b92e1712734e1b464999be23953485475357b", 1, "m", text, hits, "(?s)increment: `(.*?)`"},
 		{"81dbecea94d2d10514719b20ed51faf711529d9d", 1, "bm", text, "", ""},
