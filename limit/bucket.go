@@ -62,9 +62,9 @@ func bucketTake(d *Decision, l *Limit, size int64, state []byte, now, cost int64
 		}
 		code = noCode
 	}
-	if room := dvt - increment; ahead > room {
+	if room := dvt - increment; ahead > room || cost > size {
 		wait := Never
-		if room >= 0 {
+		if cost <= size {
 			wait = ahead - room
 		}
 		*d = Decision{Limited: true, Limit: size, Remaining: whole(dvt-ahead, e), Wait: wait, Reset: ahead}

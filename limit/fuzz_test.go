@@ -103,6 +103,7 @@ func fuzzBucket(f *testing.F, a Algorithm) {
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(1), int64(math.MinInt64), int64(0), uint8(3))
 	f.Add(int64(3), int64(1e9), int64(-1), int64(0), int64(-1), int64(0), int64(math.MinInt64), uint8(0xff))
 	f.Add(int64(3), int64(1e9), int64(2), int64(0), int64(9), int64(1), int64(2), uint8(0x90))
+	f.Add(int64(1), int64(math.MaxInt64), int64(1), int64(math.MaxInt64-1), int64(0), int64(math.MinInt64), int64(31), uint8(0))
 	f.Fuzz(func(t *testing.T, most, period, burst, now1, cost1, now2, cost2 int64, calls uint8) {
 		l := plain(a, most, period, burst)
 		other := plain(a, burst, period, most)
