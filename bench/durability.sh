@@ -64,7 +64,7 @@ load() {
   "$work/limitdb" bench -a "127.0.0.1:$to" -q --json "$@"
 }
 field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
-throttle='CL.THROTTLE resi:__rand_int__ 100 100 3600'
+throttle='CL.THROTTLE resi:__rand_int__ 100 100 360000'
 
 policies() {
   local name round before p r
@@ -145,7 +145,7 @@ always() {
   echo "| | requests/s | p50 | p99 |"
   echo "|---|---|---|---|"
   for i in 1 2 3; do
-    json=$(load $port -c 50 -d 5s -r 1000000 -- CL.THROTTLE 'resi:{key}' 100 100 3600)
+    json=$(load $port -c 50 -d 5s -r 1000000 -- CL.THROTTLE 'resi:{key}' 100 100 360000)
     awk -v r="$(field requests_per_second <<<"$json")" -v a="$(field p50 <<<"$json")" -v b="$(field p99 <<<"$json")" 'BEGIN {printf "| limitdb | %.0f | %.0f | %.0f |\n", r, a / 1000, b / 1000}'
     json=$(load $redis_port -c 50 -d 5s -r 1000000 -- INCR 'resi:{key}')
     awk -v r="$(field requests_per_second <<<"$json")" -v a="$(field p50 <<<"$json")" -v b="$(field p99 <<<"$json")" 'BEGIN {printf "| Redis, INCR | %.0f | %.0f | %.0f |\n", r, a / 1000, b / 1000}'

@@ -64,7 +64,7 @@ field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
 median() { sort -n | awk '{x[NR] = $1} END {print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2}'; }
 now() { date +%s.%N; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN {printf "%.2f", b - a}'; }
-command=(CL.THROTTLE 'user:{key}' 100 100 3600)
+command=(CL.THROTTLE 'user:{key}' 100 100 360000)
 
 throughput() {
   cluster

@@ -42,7 +42,7 @@ field() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}$/\1/p" | head -n 1; }
 rss() { awk '/VmRSS/ {print $2 * 1024}' "/proc/$1/status"; }
 us() { awk -v ns="$1" 'BEGIN {printf "%.0f", ns / 1000}'; }
 
-throttle='CL.THROTTLE resi:{key} 100 100 3600'
+throttle='CL.THROTTLE resi:{key} 100 100 360000'
 
 latency() {
   start_limitdb
@@ -51,7 +51,7 @@ latency() {
   until redis-cli -p $redis_port PING >/dev/null 2>&1; do :; done
   local sha peak half json i
   sha=$(redis-cli -p $redis_port SCRIPT LOAD "$(<bench/gcra.lua)")
-  local lua="EVALSHA $sha 1 resi:{key} 100 100 3600"
+  local lua="EVALSHA $sha 1 resi:{key} 100 100 360000"
   load $port -n 1000000 -P 64 --distribution sequential -- $throttle >/dev/null
   load $redis_port -n 1000000 -P 64 --distribution sequential -- $lua >/dev/null
   half=${LATENCY_RATE:-}
@@ -83,7 +83,7 @@ light() {
   redis-server --port $redis_port --bind 127.0.0.1 --save '' --appendonly no --daemonize no >/dev/null &
   pids+=("$!")
   until redis-cli -p $redis_port PING >/dev/null 2>&1; do :; done
-  local stay='CL.THROTTLE resi:{key} 100 100 360000' soon='CL.THROTTLE soon:{key} 0 10 1' incr='INCR resi:{key}' i
+  local stay='CL.THROTTLE resi:{key} 100 100 36000000' soon='CL.THROTTLE soon:{key} 0 10 1' incr='INCR resi:{key}' i
   load $port -n 1000000 -P 64 --distribution sequential -- $stay >/dev/null
   load $redis_port -n 1000000 -P 64 --distribution sequential -- $incr >/dev/null
   echo "### Latency at 8 000 requests a second"

@@ -70,7 +70,7 @@ func TestCommandPrintsJSON(t *testing.T) {
 	n := map[string]int{}
 	for _, c := range f.commands {
 		n[c[0]]++
-		if c[0] == "CL.THROTTLE" && (len(c) != 5 || !strings.HasPrefix(c[1], "user:00000000000") || c[4] != "3600") {
+		if c[0] == "CL.THROTTLE" && (len(c) != 5 || !strings.HasPrefix(c[1], "user:00000000000") || c[4] != "360000") {
 			t.Fatalf("%q", c)
 		}
 	}

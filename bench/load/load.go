@@ -26,7 +26,7 @@ type Config struct {
 	Dial func(context.Context) (net.Conn, error)
 
 	// Command has the words of the command. Placeholder in a word is replaced by the number of a key.
-	// Default: CL.THROTTLE user:{key} 100 100 3600.
+	// Default: CL.THROTTLE user:{key} 100 100 360000.
 	Command []string
 	// Keys is the number of keys. Default: 1 000 000.
 	Keys uint64

@@ -12,7 +12,7 @@ import (
 const Placeholder = "{key}"
 
 // DefaultCommand is the default of Config.Command, in words.
-const DefaultCommand = "CL.THROTTLE user:" + Placeholder + " 100 100 3600"
+const DefaultCommand = "CL.THROTTLE user:" + Placeholder + " 100 100 360000"
 
 const keyDigits = 12
 
