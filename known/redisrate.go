@@ -48,7 +48,7 @@ func (r *Run) rate(args int, epoch int64) (g rate, ok bool) {
 	g.interval = a[2] / a[1]
 	g.offset = float64(g.interval * a[0])
 	g.cost = a[3]
-	_, g.tat, ok = r.number(r.Keys[0], g.now)
+	g.tat, ok = r.number(r.Keys[0], g.now)
 	return g, ok
 }
 

@@ -109,13 +109,13 @@ func (r *Run) counter(key []byte) (v Value, count int64, ok bool) {
 }
 
 // number returns the number that a key holds, and other if it is absent.
-func (r *Run) number(key []byte, other float64) (v Value, f float64, ok bool) {
-	if v, ok = r.str(key); !ok || !v.exists() {
-		return v, other, ok
+func (r *Run) number(key []byte, other float64) (f float64, ok bool) {
+	v, ok := r.str(key)
+	if !ok || !v.exists() {
+		return other, ok
 	}
 	var buf [20]byte
-	f, ok = plain(value.Text(v.Body, buf[:]))
-	return v, f, ok
+	return plain(value.Text(v.Body, buf[:]))
 }
 
 // holds reports whether a value is a text.

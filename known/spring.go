@@ -44,8 +44,8 @@ func (s springVersion) take(r *Run) bool {
 	if !ok1 || !ok2 || !ok3 || !ok4 || !(ttl < maxSeconds) || s.stores && ttl < 1 {
 		return false
 	}
-	_, tokens, ok5 := r.number(r.Keys[0], capacity)
-	_, last, ok6 := r.number(r.Keys[1], 0)
+	tokens, ok5 := r.number(r.Keys[0], capacity)
+	last, ok6 := r.number(r.Keys[1], 0)
 	if !ok5 || !ok6 {
 		return false
 	}

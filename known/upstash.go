@@ -36,7 +36,7 @@ var upstash = [...]Script{
 func (r *Run) dynamic(i int) (limit float64, ok bool) {
 	limit, ok = plain(r.Args[0])
 	if ok && len(r.Keys[i]) > 0 {
-		_, limit, ok = r.number(r.Keys[i], limit)
+		return r.number(r.Keys[i], limit)
 	}
 	return limit, ok
 }
@@ -110,7 +110,7 @@ func upstashCount(r *Run) bool {
 // upstashFixedLeft replies with the rest of the limit, and the limit.
 func upstashFixedLeft(r *Run) bool {
 	limit, ok := r.dynamic(1)
-	_, used, also := r.number(r.Keys[0], 0)
+	used, also := r.number(r.Keys[0], 0)
 	return ok && also && r.limited(true, limit-used, limit)
 }
 
