@@ -27,10 +27,18 @@ func (e *Engine) TakeAt(place Place, now int64, key []byte, l *limit.Limit, cost
 	s.mu.Lock()
 	err := s.take(now, h, key, l, cost, d)
 	s.mu.Unlock()
-	if err != nil {
-		err = e.takeAgain(err, now, h, s, key, l, cost, d)
+	if err == nil {
+		return nil
 	}
-	return err
+	if err == table.ErrNoRoom && e.reclaim(now) {
+		s.mu.Lock()
+		err = s.take(now, h, key, l, cost, d)
+		s.mu.Unlock()
+	}
+	if err == errBehind {
+		_, err = e.ask(now, key, &Request{Limit: *l, Cost: cost}, nil, d)
+	}
+	return s.refuse(err)
 }
 
 // take is Take in the key's shard, which is locked. The error errBehind leaves the
@@ -59,21 +67,6 @@ func (s *shard) take(now int64, h uint64, key []byte, l *limit.Limit, cost int64
 func (s *shard) commitLong(now int64, sp *table.Spot, m table.Mark, next, state []byte, d *limit.Decision) error {
 	defer s.buffers.putLong(next, state)
 	return s.commit(now, sp, m, next, d)
-}
-
-// takeAgain continues a Take that returned err because the key's segment has no
-// room or because others wait for the key. It returns any other error
-// unchanged.
-func (e *Engine) takeAgain(err error, now int64, h uint64, s *shard, key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	if err == table.ErrNoRoom && e.reclaim(now) {
-		s.mu.Lock()
-		err = s.take(now, h, key, l, cost, d)
-		s.mu.Unlock()
-	}
-	if err == errBehind {
-		_, err = e.ask(now, key, &Request{Limit: *l, Cost: cost}, nil, d)
-	}
-	return s.refuse(err)
 }
 
 // Peek answers as Take would and changes nothing. Its errors are ErrWrongType

@@ -33,13 +33,13 @@ type turn struct {
 
 // lineUp puts a turn behind the others of its key.
 func (l *waitlist) lineUp(t *turn) {
-	line := l.lines[t.queue.key]
+	line := l.lines[string(t.queue.key)]
 	if line == nil {
 		if l.lines == nil {
 			l.lines = map[string]*turns{}
 		}
 		line = new(turns)
-		l.lines[t.queue.key] = line
+		l.lines[string(t.queue.key)] = line
 	}
 	if t.ahead = line.last; t.ahead != nil {
 		t.ahead.behind = t
@@ -70,9 +70,9 @@ func (line *turns) stepOut(t *turn) {
 // leaveLine notes that no request waits for a turn any more, and forgets the line
 // if that was its last turn.
 func (l *waitlist) leaveLine(q *queue) {
-	line := l.lines[q.key]
+	line := l.lines[string(q.key)]
 	if line.waiting--; line.waiting == 0 {
-		delete(l.lines, q.key)
+		delete(l.lines, string(q.key))
 	}
 }
 

@@ -1,10 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"sync/atomic"
-	"unsafe"
 
 	"limitdb/engine/table"
 	"limitdb/limit"
@@ -15,7 +15,7 @@ import (
 type queue struct {
 	shard *shard
 	hash  uint64
-	key   string
+	key   []byte
 
 	first, last *Waiter
 	head        *Waiter // the first that can be granted in time; nil for none
@@ -89,11 +89,8 @@ func (q *queue) look(under *limit.Limit) {
 	}
 }
 
-// bytes returns the key, which must not be written to.
-func (q *queue) bytes() []byte { return unsafe.Slice(unsafe.StringData(q.key), len(q.key)) }
-
 func newQueue(s *shard, sp *table.Spot) *queue {
-	return &queue{shard: s, hash: sp.Hash, key: string(sp.Key), due: math.MaxInt64, index: -1}
+	return &queue{shard: s, hash: sp.Hash, key: bytes.Clone(sp.Key), due: math.MaxInt64, index: -1}
 }
 
 // open makes a queue for a key that has none.
@@ -102,7 +99,7 @@ func (l *waitlist) open(s *shard, sp *table.Spot) *queue {
 	if l.queues == nil {
 		l.queues = map[string]*queue{}
 	}
-	l.queues[q.key] = q
+	l.queues[string(q.key)] = q
 	l.n++
 	return q
 }
@@ -164,7 +161,7 @@ func (q *queue) leave(w *Waiter) {
 
 // remove forgets an empty queue.
 func (l *waitlist) remove(q *queue) {
-	delete(l.queues, q.key)
+	delete(l.queues, string(q.key))
 	l.n--
 	l.alarms.drop(q)
 	if l.n == 0 {
@@ -206,7 +203,7 @@ type Waiter struct {
 
 	// Guarded by the shard's lock, as is the queue.
 	queue      *queue  // nil if it does not wait
-	key        string  // of the queue, also when it no longer waits
+	key        []byte  // of the queue, also when it no longer waits
 	next, prev *Waiter // in the queue, or among those to notify
 	index      int32   // in queue.limits
 	number     uint64  // order of asking; 0: it has not had to wait
@@ -221,8 +218,9 @@ func (w *Waiter) Result() (d limit.Decision, granted int64, err error) {
 	return w.decision, w.granted, w.err
 }
 
-// Key returns the key of a request that has had to wait, once Done reports true.
-func (w *Waiter) Key() string { return w.key }
+// Key returns the key of a request that has had to wait, once Done reports true. It
+// must not be changed.
+func (w *Waiter) Key() []byte { return w.key }
 
 // before orders the waiters of a queue by when they give up.
 func (w *Waiter) before(other *Waiter) bool {

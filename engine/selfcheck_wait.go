@@ -19,7 +19,7 @@ func (e *Engine) checkWaits() {
 		if q.index != i || i > 0 && q.before(e.alarms.heap[(i-1)/2]) {
 			panic(fmt.Sprintf("the alarm of %q is at %d, not at %d", q.key, i, q.index))
 		}
-		if q.turn == nil && q.granted == 0 && q.shard.waits.queues[q.key] != q {
+		if q.turn == nil && q.granted == 0 && q.shard.waits.queues[string(q.key)] != q {
 			panic(fmt.Sprintf("there is an alarm for %q, and no queue", q.key))
 		}
 		waiting[q.shard] += q.n
@@ -34,7 +34,7 @@ func (e *Engine) checkWaits() {
 			panic(fmt.Sprintf("%d queues and %d waiters, counted %d and %d", len(l.queues), waiting[s], l.n, l.waiting))
 		}
 		for key, q := range l.queues {
-			if q.key != key || q.index < 0 {
+			if string(q.key) != key || q.index < 0 {
 				panic(fmt.Sprintf("the queue of %q has no alarm", key))
 			}
 			q.check()
@@ -73,7 +73,7 @@ func (s *shard) checkDue(q *queue) {
 		panic(fmt.Sprintf("%q is due at %d, want %d", q.key, q.alarm, want))
 	}
 	var state []byte
-	sp := table.Spot{Hash: q.hash, Key: q.bytes()}
+	sp := table.Spot{Hash: q.hash, Key: q.key}
 	if s.table.Find(&sp); sp.Found() && table.Expires(sp.Kind(), s.table.State(&sp)) > s.last {
 		state = s.table.State(&sp)
 	}

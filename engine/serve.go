@@ -56,7 +56,7 @@ func (s *shard) stirOne(key []byte, under *limit.Limit) {
 
 // liveOf finds the key of q.
 func (s *shard) liveOf(now int64, q *queue) table.Spot {
-	sp := table.Spot{Hash: q.hash, Key: q.bytes()}
+	sp := table.Spot{Hash: q.hash, Key: q.key}
 	s.table.Live(now, &sp)
 	return sp
 }
@@ -175,7 +175,7 @@ func (s *shard) abandon(q *queue) {
 	}
 	switch {
 	case q.turn != nil:
-		delete(s.waits.lines, q.key)
+		delete(s.waits.lines, string(q.key))
 	case q.granted == 0:
 		s.waits.remove(q)
 	}

@@ -51,7 +51,7 @@ func (s *shard) comeTurn(now int64, q *queue) {
 		}
 	}
 	w.granted = t.granted
-	line := s.waits.lines[q.key]
+	line := s.waits.lines[string(q.key)]
 	for t.ahead != nil && t.ahead.hole != nil {
 		line.stepOut(t.ahead) // it has passed unused
 	}
@@ -68,7 +68,7 @@ func (s *shard) giveTurnBack(now int64, q *queue, cause error) {
 	w := q.first
 	l := w.Limit
 	q.turn.hole = &l
-	line := s.waits.lines[q.key]
+	line := s.waits.lines[string(q.key)]
 	line.merge(q.turn)
 	err := s.closeHoles(now, q, line, &w.decision)
 	s.waits.leaveLine(q)
@@ -113,7 +113,7 @@ func (s *shard) closeHoles(now int64, q *queue, line *turns, d *limit.Decision) 
 			}
 		}
 		line.stepOut(last)
-		s.serveAfter(now, s.waits.find(q.bytes()), nil)
+		s.serveAfter(now, s.waits.find(q.key), nil)
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"math"
+	"slices"
 
 	"limitdb/limit"
 )
@@ -243,7 +245,7 @@ func (s *settlement) finish() {
 // wait has the request wait for the key of it, which can grant it at due.
 func (s *settlement) wait(it *item, due int64) {
 	w := s.w
-	i := w.All.index(string(it.Key))
+	i := w.All.index(it.Key)
 	w.Request = Request{Limit: w.All.Limits[i], Cost: w.All.Costs[i]}
 	q, at := it.s.waits.find(it.Key), int64(math.MinInt64) // Wake looks at the queue
 	if q == nil {
@@ -297,11 +299,6 @@ func (s *settlement) decide(at int, err error) {
 }
 
 // index returns the index of a key.
-func (r *Together) index(key string) int {
-	for i := range r.Keys {
-		if string(r.Keys[i]) == key {
-			return i
-		}
-	}
-	return -1
+func (r *Together) index(key []byte) int {
+	return slices.IndexFunc(r.Keys, func(k []byte) bool { return bytes.Equal(k, key) })
 }

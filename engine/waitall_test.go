@@ -243,7 +243,7 @@ func (m *allModel) mayGo(w *allWaiter) bool {
 			return false
 		}
 		for _, other := range m.waiting {
-			if other.id < w.id && string(key) == other.Key() && !m.vain(other) {
+			if other.id < w.id && bytes.Equal(key, other.Key()) && !m.vain(other) {
 				return false
 			}
 		}
@@ -253,7 +253,7 @@ func (m *allModel) mayGo(w *allWaiter) bool {
 
 // vain reports whether a request cannot be granted in time by the key that it waits for.
 func (m *allModel) vain(w *allWaiter) bool {
-	key := []byte(w.Key())
+	key := w.Key()
 	var d limit.Decision
 	i := w.All.index(w.Key())
 	err := limit.Peek(&m.limits[key[0]-'a'], m.state(key), m.now, w.All.Costs[i], &d)

@@ -88,7 +88,7 @@ func (s *session) waited(w *waiting) bool {
 	case errWaitRefused:
 		s.call.Fail(*s.srv.misconf.Load())
 	default:
-		w.Reply([]byte(w.Key()))
+		w.Reply(w.Key())
 	}
 	s.waitEnds(w)
 	return true
