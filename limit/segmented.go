@@ -38,7 +38,8 @@ import "math"
 //	granted: into the current sub-window of the new limit, with the request
 //	denied:  into the current one of windows of ⌈counted/Max⌉ Periods and the new n
 //
-// A denial is written only if all of it then leaves before the first part did.
+// A denial is written only if all that counts then leaves before any of it would
+// have.
 //
 // Promise, if the limit changes: at most M·(⌊t/D⌋ + 1) in any time t, with the
 // largest Max and the least D = (n−1)·S. Whatever the limit becomes, a request

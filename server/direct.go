@@ -78,7 +78,7 @@ func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode
 	return err
 }
 
-// runAlone runs the command of a call that belongs to no client, and counts it. Afterwards c.reveals
+// runAlone runs the command of a call that belongs to no client, and counts it. Afterwards c.Reveals
 // reports whether the reply reveals state. If the command is to be forwarded, runAlone does nothing
 // and returns true.
 func (c *call) runAlone(special uint32) (away bool) {

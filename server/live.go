@@ -22,7 +22,7 @@ func (srv *Server) Live() error {
 	for _, p := range []struct {
 		name string
 		*pulse.Pulse
-	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking who waits", &srv.pulses.ring}} {
+	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking the requests that wait", &srv.pulses.ring}} {
 		if stuck := p.Stuck(now); stuck > StuckAfter {
 			return fmt.Errorf("%s has made no progress for %v", p.name, time.Duration(stuck).Round(time.Second))
 		}
