@@ -146,19 +146,37 @@ func TestLimitIsStdlibOnly(t *testing.T) {
 	})
 }
 
-// readsClock lists the folders in which time.Now and time.Since may occur, at the edge of the program. Below
-// it, time is an argument.
-var readsClock = []string{"internal/clock", "cmd", "bench", "observe", "transport", "e2e"}
+// confined lists functions of the standard library, and the only folders in which they may occur.
+var confined = []struct {
+	names, folders []string
+	why            string
+}{
+	{
+		[]string{"time.Now", "time.Since"},
+		[]string{"internal/clock", "cmd", "bench", "observe", "transport", "e2e"},
+		"time is an argument below the edge of the program",
+	},
+	{
+		[]string{"unsafe.Pointer", "unsafe.Add", "unsafe.Slice", "unsafe.SliceData", "unsafe.String", "unsafe.StringData"},
+		[]string{"engine/table", "transport", "rules", "bench"},
+		"only these handle memory by address",
+	},
+}
 
-func TestTimeIsAnArgument(t *testing.T) {
+func TestConfinedFunctions(t *testing.T) {
 	eachFile(t, func(file string, f *ast.File, fset *token.FileSet) {
-		if strings.HasSuffix(file, "_test.go") || under(file, readsClock) {
+		if strings.HasSuffix(file, "_test.go") {
 			return
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if sel, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && (sel.Sel.Name == "Now" || sel.Sel.Name == "Since") {
-					t.Errorf("%s: time.%s outside the edge: time is an argument", fset.Position(n.Pos()), sel.Sel.Name)
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, _ := sel.X.(*ast.Ident)
+			for _, c := range confined {
+				if x != nil && slices.Contains(c.names, x.Name+"."+sel.Sel.Name) && !under(file, c.folders) {
+					t.Errorf("%s: %s.%s: %s", fset.Position(n.Pos()), x.Name, sel.Sel.Name, c.why)
 				}
 			}
 			return true
