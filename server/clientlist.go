@@ -45,8 +45,8 @@ func (s *session) appendLine(b []byte, now int64) []byte {
 		{p.queued.Load() > 0, 'x'},
 		{p.parked.Load(), 'b'},
 		{p.redirect.Load() >= 0, 't'},
-		{p.noEvict.Load(), 'e'},
 		{isUnix(local), 'U'},
+		{p.noEvict.Load(), 'e'},
 	} {
 		if f.on {
 			l = append(l, f.flag)

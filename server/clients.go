@@ -131,6 +131,16 @@ func (c *call) fewClients(few int, do func(*session), end func()) {
 	})
 }
 
+// countClient adjusts n, a number of clients, to one that was one of them or was not, and now is one or is not.
+func countClient(n *atomic.Int64, was, is bool) {
+	switch {
+	case is && !was:
+		n.Add(1)
+	case was && !is:
+		n.Add(-1)
+	}
+}
+
 func (c *clients) count() int { return int(c.n.Load()) }
 
 // forget drops everything that the server holds for a closed session.
@@ -147,6 +157,7 @@ func (srv *Server) forget(s *session, reason error) {
 		s.dropSubscriptions()
 	}
 	s.endMulti()
+	s.track(nil)
 	srv.pause.held.Remove(s.conn)
 	srv.authDelays.Remove(s.conn)
 	if s.fwd != nil {

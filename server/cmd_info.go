@@ -149,9 +149,9 @@ func (t *infoText) clients() {
 	t.Field("client_recent_max_output_buffer", srv.unsentMost.Load())
 	t.Field("blocked_clients", srv.parked.Load())
 	t.Field("paused_clients", srv.pause.held.Len())
-	t.Field("tracking_clients", 0)
+	t.Field("tracking_clients", srv.tracking.Load())
 	t.Field("pubsub_clients", srv.subscribed.Load())
-	t.Field("watching_clients", 0)
+	t.Field("watching_clients", srv.watching.Load())
 	t.Field("clients_in_timeout_table", e.Waiting)
 	t.Field("total_blocking_keys", e.WaitingKeys)
 	t.Field("total_blocking_keys_on_nokey", 0)
@@ -208,7 +208,7 @@ func (t *infoText) stats() {
 	t.Field("total_error_replies", errorsTotal)
 	t.Field("expired_stale_perc", "0.00")
 	t.Field("expired_time_cap_reached_count", 0)
-	t.Field("keyspace_hits", 0) // no key is ever missing: a key without state counts as unused
+	t.Field("keyspace_hits", 0) // not counted: a limit has no misses, because a key without state is an unused one
 	t.Field("keyspace_misses", 0)
 	t.Field("pubsub_channels", srv.topics.Len(pubsub.Channel))
 	t.Field("pubsub_patterns", srv.topics.Len(pubsub.Pattern))

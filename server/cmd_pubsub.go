@@ -231,12 +231,7 @@ const subOverhead = 64
 
 // publishSubs publishes the size of the subscriptions to other goroutines.
 func (s *session) publishSubs() {
-	before := s.pub.subscribed.Swap(int32(s.subs.Len()))
-	switch now := int32(s.subs.Len()); {
-	case before == 0 && now > 0:
-		s.srv.subscribed.Add(1)
-	case before > 0 && now == 0:
-		s.srv.subscribed.Add(-1)
-	}
+	now := int32(s.subs.Len())
+	countClient(&s.srv.subscribed, s.pub.subscribed.Swap(now) > 0, now > 0)
 	s.pub.subBytes.Store(int64(s.subs.Bytes() + s.subs.Len()*subOverhead))
 }

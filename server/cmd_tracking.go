@@ -109,6 +109,7 @@ func (c *call) clientTracking() {
 
 // track turns tracking on, or off if t is nil.
 func (s *session) track(t *tracking) {
+	countClient(&s.srv.tracking, s.tracking != nil, t != nil)
 	s.tracking = t
 	shown := int64(-1)
 	if t != nil {

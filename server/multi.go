@@ -168,7 +168,7 @@ func (s *session) showMulti() {
 	}
 	s.pub.multiMemory.Store(bytes)
 	s.pub.queued.Store(int32(queued))
-	s.pub.watched.Store(int32(watched))
+	countClient(&s.srv.watching, s.pub.watched.Swap(int32(watched)) > 0, watched > 0)
 }
 
 func (s *session) unwatch() {

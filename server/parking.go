@@ -47,9 +47,7 @@ func (s *session) unpark() {
 
 // setParked publishes whether the session waits for something.
 func (s *session) setParked(on bool) {
-	if s.pub.parked.Swap(on) != on {
-		s.srv.parked.Add(map[bool]int64{true: 1, false: -1}[on])
-	}
+	countClient(&s.srv.parked, s.pub.parked.Swap(on), on)
 }
 
 // Resume implements transport.Session.

@@ -109,20 +109,25 @@ type Server struct {
 	direct     forward.Streams        // for callers of Do
 	misconf    atomic.Pointer[string] // the reply to commands refused under specialMisconf
 
-	special     atomic.Uint32
+	special    atomic.Uint32
+	stopping   atomic.Bool
+	evict      chan struct{} // asks cron to evict clients, capacity 1
+	statsBase  statsBase
+	pulses     pulses
+	topics     pubsub.Topics
+	queryMost  atomic.Int64 // the most that a client had unread, and unsent, when the
+	unsentMost atomic.Int64 // housekeeper looked last
+	memory     info.MemoryReading
+	rates      stats.Rates
+	peakBytes  atomic.Int64
+
+	// Every loop reads the fields above for each batch, and writes those below while it serves clients.
+	_           [128]byte
 	clientBytes atomic.Int64 // held in all clients' buffers
-	stopping    atomic.Bool
-	evict       chan struct{} // asks cron to evict clients, capacity 1
-	statsBase   statsBase
-	pulses      pulses
-	topics      pubsub.Topics
 	parked      atomic.Int64 // clients that wait for something
 	subscribed  atomic.Int64 // clients with a subscription
-	queryMost   atomic.Int64 // the most that a client had unread, and unsent, when the
-	unsentMost  atomic.Int64 // housekeeper looked last
-	memory      info.MemoryReading
-	rates       stats.Rates
-	peakBytes   atomic.Int64
+	tracking    atomic.Int64 // clients with CLIENT TRACKING
+	watching    atomic.Int64 // clients that watch keys
 }
 
 // Clients returns the number of connected clients.

@@ -359,21 +359,31 @@ func TestClientFigures(t *testing.T) {
 	w.raw("RL.TAKE k GCRA 1/h\r\nRL.TAKE k GCRA 1/h WAIT 1h\r\n")
 	figures := func(want string) {
 		t.Helper()
-		got := fmt.Sprint(ts.parked.Load(), ts.subscribed.Load(), ts.topics.Len(pubsub.Channel), ts.topics.Len(pubsub.Pattern))
+		got := fmt.Sprint(ts.parked.Load(), ts.subscribed.Load(), ts.tracking.Load(), ts.watching.Load(), ts.topics.Len(pubsub.Channel), ts.topics.Len(pubsub.Pattern))
 		if got != want {
-			t.Errorf("waiting, subscribed, channels, patterns: %s, want %s", got, want)
+			t.Errorf("waiting, subscribed, tracking, watching, channels, patterns: %s, want %s", got, want)
 		}
 	}
-	figures("1 1 2 1")
+	figures("1 1 0 0 2 1")
+	m := ts.client()
+	m.raw("CLIENT TRACKING ON OPTIN\r\nCLIENT TRACKING ON OPTIN\r\nWATCH a\r\nWATCH b c\r\n")
+	figures("1 1 1 1 2 1")
+	m.raw("MULTI\r\nEXEC\r\nCLIENT TRACKING OFF\r\n")
+	figures("1 1 0 0 2 1")
+	m.raw("WATCH a\r\nCLIENT TRACKING ON OPTIN\r\n")
+	figures("1 1 1 1 2 1")
+	m.raw("RESET\r\nWATCH a\r\nCLIENT TRACKING ON OPTIN\r\n")
+	figures("1 1 1 1 2 1")
+	m.hangUp(transport.ErrPeerClosed)
 	admin.raw("SUBSCRIBE a\r\n")
-	figures("1 2 2 1")
+	figures("1 2 0 0 2 1")
 	c.raw("UNSUBSCRIBE b\r\n")
-	figures("1 2 1 1")
+	figures("1 2 0 0 1 1")
 	c.hangUp(transport.ErrPeerClosed)
 	w.hangUp(transport.ErrPeerClosed)
-	figures("0 1 1 0")
+	figures("0 1 0 0 1 0")
 	admin.hangUp(transport.ErrPeerClosed)
-	figures("0 0 0 0")
+	figures("0 0 0 0 0 0")
 }
 
 func BenchmarkClientList(b *testing.B) {
