@@ -22,7 +22,7 @@ type alarms struct {
 }
 
 // set changes when q is due.
-func (a *alarms) set(q *queue, at int64) {
+func (a *alarms) set(q *queue, due int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -31,16 +31,16 @@ func (a *alarms) set(q *queue, at int64) {
 			a.made++
 			q.number = a.made
 		}
-		q.alarm = at
+		q.alarm = due
 		a.heap.push(q)
-	case q.alarm == at:
+	case q.alarm == due:
 		return
 	default:
-		q.alarm = at
+		q.alarm = due
 		a.heap.fix(q.index)
 	}
-	if at < a.told {
-		a.told = at
+	if due < a.told {
+		a.told = due
 		select {
 		case a.sooner <- struct{}{}:
 		default:

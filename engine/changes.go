@@ -76,19 +76,19 @@ type changeLog struct {
 }
 
 // set appends the record of a key's new state and returns its offset.
-func (c *changes) set(a limit.Kind, key, state []byte) (at int) {
+func (c *changes) set(a limit.Kind, key, state []byte) (offset int) {
 	c.begin()
-	at = len(c.buf.Bytes)
+	offset = len(c.buf.Bytes)
 	c.buf.Set(c.version, byte(a), key, state)
-	return at
+	return offset
 }
 
 // forget appends the record that a key has gone and returns its offset.
-func (c *changes) forget(a limit.Kind, key []byte) (at int) {
+func (c *changes) forget(a limit.Kind, key []byte) (offset int) {
 	c.begin()
-	at = len(c.buf.Bytes)
+	offset = len(c.buf.Bytes)
 	c.buf.Delete(c.version, byte(a), key)
-	return at
+	return offset
 }
 
 // owe notes that a key has a new state, which comes from that of since, or is to be

@@ -10,8 +10,8 @@ import (
 	"limitdb/limit"
 )
 
-// evictLimits returns a limit of each algorithm and each option that changes what
-// a state says. All are 1000 in 1000 s.
+// evictLimits returns a limit of each algorithm and of each option that changes the
+// meaning of a state. All are 1000 in 1000 s.
 func evictLimits() []limit.Limit {
 	const period = 1000 * second
 	l := func(a limit.Algorithm) limit.Limit {

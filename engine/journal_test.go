@@ -410,8 +410,8 @@ func TestCutHasAllOfATakeAll(t *testing.T) {
 	}
 }
 
-// A cut does not have what a TakeAll or a Flush does while it is drained. It may
-// have what a step on one key does.
+// While a cut is drained, later TakeAlls and Flushes do not get into it. Later
+// steps on one key may.
 func TestWhatIsOwedIsPaidBeforeAGroup(t *testing.T) {
 	now := int64(1e18)
 	l := *logLimit(2000)

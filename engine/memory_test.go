@@ -7,7 +7,7 @@ import (
 	"limitdb/limit"
 )
 
-// slow is a limit that its keys take long to recover from.
+// slow is a limit whose keys take long to recover.
 var slow = limit.Limit{Algorithm: limit.GCRA, Max: 1, Period: second, Burst: 1000}
 
 func TestNoEvictionRefusesNewKeys(t *testing.T) {

@@ -67,7 +67,7 @@ func (f *follower) lease(key string, n, length int, ttl int64) {
 	}
 }
 
-// What a step on a long LOG or on many leases writes follows the size of the change.
+// A step on a long LOG or on many leases writes as much to the log as it has changed.
 func TestStepsOnLongLimitsAreSmall(t *testing.T) {
 	f := newFollower(t)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -143,7 +143,7 @@ func TestStepsOnLongLimitsAreSmall(t *testing.T) {
 	}
 }
 
-// A long state that does not come from the one that the records have is recorded whole, also if it looks like a later one of it.
+// A long state that does not come from the recorded one is recorded whole, even if it looks like a later form of it.
 func TestNewLongStatesAreWhole(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.LOG, Max: 5000, Period: 60 * second}
 	for name, c := range map[string]struct {

@@ -273,7 +273,7 @@ func push(t testing.TB, e *Engine, now int64, key string, n int, expires int64) 
 	}
 }
 
-// What is drained follows the size of the changes, not of the value.
+// The records of changes are as long as the changes, not as the value.
 func TestChangesOfALongListAreSmall(t *testing.T) {
 	e := New(Options{})
 	e.StartJournal(0, new(journal.Gate), func() {})

@@ -131,10 +131,10 @@ func (e *Engine) Tidy() {
 }
 
 // AssumeUsedUp makes every key that is absent, or is forgotten later, count as
-// if all of its limit had been taken at time at. It is for a restart after a
+// if all of its limit had been taken then. It is for a restart after a
 // crash that may have lost the last changes of unknown keys: no limit is
 // exceeded then, however many changes were lost. It costs a new key a second
 // decision.
-func (e *Engine) AssumeUsedUp(at int64) {
-	e.eachShard(func(s *shard) { s.usedUp = at })
+func (e *Engine) AssumeUsedUp(then int64) {
+	e.eachShard(func(s *shard) { s.usedUp = then })
 }

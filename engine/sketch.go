@@ -78,9 +78,9 @@ func (t *sketch) note(now int64, h uint64, key []byte) (skip int32) {
 	if t.seen++; t.seen < exactly {
 		return 0
 	}
-	at := int32(table.Mix(h^uint64(t.seen)) & (stride - 1))
-	skip = t.behind + at
-	t.behind = stride - 1 - at
+	before := int32(table.Mix(h^uint64(t.seen)) & (stride - 1))
+	skip = t.behind + before
+	t.behind = stride - 1 - before
 	return skip
 }
 

@@ -247,20 +247,20 @@ func (s *settlement) wait(it *item, due int64) {
 	w := s.w
 	i := w.All.index(it.Key)
 	w.Request = Request{Limit: w.All.Limits[i], Cost: w.All.Costs[i]}
-	q, at := it.s.waits.find(it.Key), int64(math.MinInt64) // Wake looks at the queue
+	q, alarm := it.s.waits.find(it.Key), int64(math.MinInt64) // Wake looks at the queue
 	if q == nil {
 		q = it.s.waits.open(it.s, &it.Spot)
 		q.due = due
-		at = min(due, w.Until)
+		alarm = min(due, w.Until)
 	}
 	s.join(q)
-	if at > math.MinInt64 && w.isTooLate(s.t.now, due) {
+	if alarm > math.MinInt64 && w.isTooLate(s.t.now, due) {
 		q.head, q.due = nil, math.MaxInt64
-		at = w.Until
+		alarm = w.Until
 	}
 	q.forecast.made = q.forecast.made && q.last == w
 	q.forecast.extend(w)
-	it.s.waits.alarms.set(q, at)
+	it.s.waits.alarms.set(q, alarm)
 }
 
 // join puts the request into q.

@@ -210,7 +210,7 @@ func (m *allModel) state(key []byte) []byte {
 	return bytes.Clone(s)
 }
 
-// take takes all that a request asks for, or says what does not grant it.
+// take takes all that a request asks for, or names the limit that does not grant it.
 func (m *allModel) take(r *Together) error {
 	for i, key := range r.Keys {
 		if !m.grants(key, r.Costs[i]) && !r.soft(i) {

@@ -76,13 +76,13 @@ type slot = *uint32
 
 // lineOf returns the line that contains a slot, and the index of the slot in
 // it. Lines are aligned to their size.
-func lineOf(at slot) (*line, int) {
-	in := uintptr(unsafe.Pointer(at)) % cacheLine
-	return (*line)(unsafe.Add(unsafe.Pointer(at), -int(in))), int(in / unsafe.Sizeof(*at))
+func lineOf(s slot) (*line, int) {
+	in := uintptr(unsafe.Pointer(s)) % cacheLine
+	return (*line)(unsafe.Add(unsafe.Pointer(s), -int(in))), int(in / unsafe.Sizeof(*s))
 }
 
 // record returns the record that a slot points to.
-func (g *segment) record(at slot) record { return view(g.at(*at & offsetMask)) }
+func (g *segment) record(s slot) record { return view(g.at(*s & offsetMask)) }
 
 func (g *segment) line(b uint64) *line {
 	return (*line)(unsafe.Add(g.base, b*cacheLine))
@@ -185,11 +185,11 @@ func (g *segment) point(h uint64, off int) {
 
 // drop removes the key at a slot, with hash h, from the index and makes its
 // record garbage.
-func (g *segment) drop(h uint64, at slot) {
-	r := g.record(at)
+func (g *segment) drop(h uint64, s slot) {
+	r := g.record(s)
 	r.kill()
 	g.garbage += r.size()
-	ln, i := lineOf(at)
+	ln, i := lineOf(s)
 	last := ln.used()
 	ln[i] = ln[last]
 	ln[last] = 0
