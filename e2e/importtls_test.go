@@ -15,7 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// limitdb import speaks TLS with an authority of one's own and with a certificate of one's own, logs in as a user, reads one
+// limitdb import speaks TLS with a private authority and with a client certificate, logs in as a user, reads one
 // database, and asks for passwords on a terminal.
 func TestImportByTLS(t *testing.T) {
 	t.Parallel()
@@ -151,7 +151,7 @@ func TestImportThatIsCut(t *testing.T) {
 	}
 }
 
-// cut returns the address of a proxy that passes so many bytes from a server on, and then closes the connection.
+// cut returns the address of a proxy that passes on so many bytes of a server's replies, and then closes the connection.
 func cut(t *testing.T, addr string, bytes int64) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

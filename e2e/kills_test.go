@@ -73,7 +73,7 @@ func (k *taker) run(addr string, pipeline int) error {
 	}
 }
 
-// renew takes from another key if this one, from which had were taken, would be used up in the middle of a round.
+// renew changes to another key if this one, of which had are taken, would be used up in the middle of a round.
 func (k *taker) renew(had int) int {
 	if had < takings[k.of].most/2 {
 		return had

@@ -13,7 +13,7 @@ import (
 	"limitdb/resp"
 )
 
-// How long it takes from the leader's death to the next decision. There is no bound here: bench/replication.sh
+// TestFailoverTimes measures the time from the leader's death to the next decision. There is no bound here: bench/replication.sh
 // prints the times, with LIMITDB_KILLS as their number.
 func TestFailoverTimes(t *testing.T) {
 	kills := 1

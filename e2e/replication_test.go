@@ -296,7 +296,7 @@ func TestClusterRefusesToStart(t *testing.T) {
 	}
 }
 
-// What the nodes say of themselves, with a leader and without one.
+// INFO and the health checks of the nodes, with a leader and without one.
 func TestNodesSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	nodes := startCluster(t, 3)

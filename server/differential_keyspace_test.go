@@ -167,7 +167,7 @@ func (g *twins) mangled() twin {
 	return w
 }
 
-// notCompared are the commands of the groups that the differential test covers which it leaves out, and why.
+// notCompared are the commands that the differential test leaves out of the groups that it covers, and why.
 func notCompared() map[string]string {
 	return map[string]string{
 		"increx":      "Redis 7.0 lacks it; a model holds it",

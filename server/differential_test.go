@@ -324,7 +324,7 @@ func dump() (all []twin) {
 	return all
 }
 
-// advance moves both servers' time. It gives back what has passed by itself in Redis: every time to live is a multiple of ten seconds.
+// advance moves both servers' time. It also corrects for the time that has passed by itself in Redis: every time to live is a multiple of ten seconds.
 func (d *differential) advance(g *twins) {
 	by := int64(1+g.IntN(2)) * twinPeriod
 	d.ts.clock.Advance(time.Duration(by) * time.Second)

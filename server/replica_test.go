@@ -207,7 +207,7 @@ func TestFlushOfANode(t *testing.T) {
 	}
 }
 
-// A node that hands over waits for the batches that its sessions are running: else their replies would have no outcome.
+// A node that hands over waits for the batches that its sessions are running: otherwise the outcome of their commands would be unknown.
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts, p := newNode(t)

@@ -298,7 +298,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// A client whose deep pipeline always ends in the middle of a command is fast, not slow.
+// A client whose deep pipeline always ends in the middle of a command is not a slow client.
 func TestDeepPipelineIsNotCut(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

@@ -72,7 +72,7 @@ func copied(t testing.TB, e *engine.Engine) map[string]string {
 	return out
 }
 
-// What a change of a long value writes to the log follows the size of the change, not of the value.
+// A change of a long value writes as much to the log as has changed, not the whole value.
 func TestChangesOfLongValuesAreSmall(t *testing.T) {
 	ts := newTestServer(t)
 	c, log := ts.client(), ts.replayed()

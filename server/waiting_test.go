@@ -392,7 +392,7 @@ func TestStoppingAnswersWhoWaits(t *testing.T) {
 	late.expect("one that comes late", late.say("RL.TAKE k GCRA 10/s WAIT 1h"), "[1 10 0 100 1000]")
 }
 
-// A client that comes too late gets no reply: an error would make its library give up, where the end of the connection has it connect again.
+// A client that comes too late gets no reply: its library connects again after a connection ends, but gives up after an error.
 func TestStoppingClosesNewConnections(t *testing.T) {
 	ts := newTestServer(t)
 	ts.Stopping()
