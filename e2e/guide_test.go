@@ -78,6 +78,9 @@ func TestGuide(t *testing.T) {
 			web := "127.0.0.1:" + freePort(t)
 			line := append(test.command(t, dir), p.Addr, test.timeout, web, "GCRA", "2/h")
 			d := drive(t, line)
+			if test.name == "redis-py" { // more threads than connections
+				d.eventually(t, "60 threads at once", "crowd")
+			}
 			if test.http {
 				middleware(t, "http://"+web+"/")
 			}
@@ -93,6 +96,7 @@ func TestGuide(t *testing.T) {
 			d.away(t, denied, test.memory)
 			startAt(t, data, p.Addr)
 			d.eventually(t, "after the restart", "c")
+			d.eventually(t, "after the restart", "closed")
 		})
 	}
 }
@@ -234,7 +238,7 @@ func (d *driver) limits(t *testing.T) (key string) {
 }
 
 // away checks the limiter's answers without a server: it denies a key that was denied before, if it remembers that, and admits new
-// callers.
+// callers. A limiter that fails closed denies them.
 func (d *driver) away(t *testing.T, denied string, memory bool) {
 	t.Helper()
 	want := map[bool]string{true: "denied away", false: "allowed away"}[memory]
@@ -243,6 +247,9 @@ func (d *driver) away(t *testing.T, denied string, memory bool) {
 	}
 	if got := d.take(t, "nobody"); got != "allowed away" {
 		t.Fatalf("who was not denied: %s", got)
+	}
+	if got := d.take(t, "closed"); memory && got != "denied away" {
+		t.Fatalf("with a limiter that fails closed: %s", got)
 	}
 }
 

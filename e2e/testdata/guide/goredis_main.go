@@ -21,8 +21,13 @@ func main() {
 	}
 	l := New(os.Args[1], timeout, true, limit...)
 	go http.ListenAndServe(os.Args[3], Limit(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello\n") })))
+	closed := New(os.Args[1], timeout, false, limit...)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		d := l.Take(context.Background(), in.Text())
+		one := l
+		if in.Text() == "closed" {
+			one = closed
+		}
+		d := one.Take(context.Background(), in.Text())
 		fmt.Println(map[bool]string{false: "allowed", true: "denied"}[d.Limited], map[bool]string{false: "asked", true: "away"}[d.Away])
 	}
 }

@@ -4,8 +4,9 @@ require_relative "limiter"
 addr, timeout, _http, *limit = ARGV
 host, port = addr.split(":")
 limiter = Limiter.new(host, port.to_i, limit, timeout: timeout.to_i / 1000.0)
+closed = Limiter.new(host, port.to_i, limit, timeout: timeout.to_i / 1000.0, fail_open: false)
 $stdout.sync = true
-$stdin.each_line do |line|
-  limited, *, away = limiter.take(line.strip)
+$stdin.each_line(chomp: true) do |key|
+  limited, *, away = (key == "closed" ? closed : limiter).take(key)
   puts "#{limited ? "denied" : "allowed"} #{away ? "away" : "asked"}"
 end
