@@ -184,3 +184,14 @@ func TestQUEUEExtremes(t *testing.T) {
 		}
 	}
 }
+
+// A cost above the limit is denied for ever, even if one place takes the longest time that there is.
+func TestQUEUEOfTheLongestTime(t *testing.T) {
+	l := plain(QUEUE, 1, math.MaxInt64, 0)
+	for ahead, remaining := range map[int64]int64{0: 1, 5: 0} {
+		next, d, err := take(&l, putTime(nil, ahead), 0, 3, nil)
+		if want := (Decision{Limited: true, Limit: 1, Remaining: remaining, Wait: Never, Reset: ahead}); err != nil || next != nil || d != want {
+			t.Errorf("%d ns ahead: %x, %+v, %v, want %+v", ahead, next, d, err, want)
+		}
+	}
+}
