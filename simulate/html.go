@@ -44,7 +44,7 @@ func (r *Result) WriteHTML(w io.Writer, p Page) error {
 	rows := r.rows()
 	view := pageView{
 		About: printable(p.About), Command: printable(p.Command), Summary: strings.Split(r.summary(), "\n"),
-		Verdicts: r.verdicts(), Advice: r.advice(),
+		Verdicts: r.verdicts("The lists below"), Advice: r.advice(),
 		Style: template.CSS(chart.CSS() + pageCSS), Head: mergeHead(rows[0]),
 		Sweeps: sweeps, Wait: r.waitChart(), Strips: r.strips(),
 	}

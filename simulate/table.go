@@ -22,7 +22,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 		}
 	}
 	b.WriteByte('\n')
-	for _, text := range append(r.verdicts(), r.advice()) {
+	for _, text := range append(r.verdicts("The lists of --html and --json"), r.advice()) {
 		if text != "" {
 			b.WriteString(text + "\n")
 		}

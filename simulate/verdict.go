@@ -63,14 +63,15 @@ func (r *Result) verdict(o *Outcome) string {
 	return fmt.Sprintf("%s would touch %s of %s: %s.", o.Limit, thousands(o.Callers), plural(uint64(r.Callers), "caller"), listed(named)) + delayed
 }
 
-// verdicts returns a sentence for each limit, up to maxVerdicts.
-func (r *Result) verdicts() []string {
+// verdicts returns a sentence for each limit, up to maxVerdicts. lists says where the
+// others are.
+func (r *Result) verdicts(lists string) []string {
 	var all []string
 	for i := range r.Limits[:min(len(r.Limits), maxVerdicts)] {
 		all = append(all, r.verdict(&r.Limits[i]))
 	}
 	if more := len(r.Limits) - len(all); more > 0 {
-		all = append(all, fmt.Sprintf("The lists of --html and --json show whom the other %s would touch.", plural(uint64(more), "limit")))
+		all = append(all, fmt.Sprintf("%s show whom the other %s would touch.", lists, plural(uint64(more), "limit")))
 	}
 	return all
 }
