@@ -25,7 +25,7 @@ type queue struct {
 	under       limit.Limit   // which the key was last changed under, if that is known
 	forecast    forecast
 	turn        *turn   // of a QUEUE's request; nil for a queue of waiters
-	granted     int64   // when its one request for several limits was granted, which waits for its turn; 0: no such queue
+	granted     int64   // when its request for several limits was granted, which waits here for its turn; 0: it has none
 	ready       *Waiter // to be decided by settle, or nil
 
 	// Guarded by the lock of the alarms.

@@ -19,8 +19,8 @@ func (t *Txn) commit() (at int, err error) {
 	if err != nil {
 		return t.index(t.changes[at]), err
 	}
-	// Keys that go are the last, because the segments in which room was made may
-	// then shrink.
+	// Keys are removed last, because that may shrink the segments in which room was
+	// made.
 	for _, going := range [2]bool{false, true} {
 		for i := range t.items {
 			it := &t.items[i]

@@ -26,7 +26,7 @@ func (t *Txn) Put(key []byte, kind limit.Kind, state []byte) error {
 	return t.write(it, table.Unknown(kind), state)
 }
 
-// Touch has those who watch key see a change, which leaves its state as it is.
+// Touch shows a change to those who watch key, and leaves its state as it is.
 func (t *Txn) Touch(key []byte) error {
 	it, err := t.item(key)
 	if err == nil {

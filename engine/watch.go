@@ -9,11 +9,11 @@ import (
 // Watching keys for changes, for transactions that must not run if one of their
 // keys has changed.
 //
-// A shard keeps the watches of its keys by the keys' hashes, and whatever stores a
-// state looks there: a comparison with nil as long as nobody watches a key of the
-// shard. A watch goes once its key has changed, so however many there are, they cost
-// the stores no more than the WATCHes have. Removal, eviction and expiry need no such
-// look: a key that was there is then absent, or was stored again.
+// A shard keeps the watches of its keys by the keys' hashes. Whatever stores a state
+// looks there, which is one comparison with nil as long as nobody watches a key of the
+// shard. A watch is dropped once its key has changed, so the stores together spend no
+// more time on watches than it took to make them. Removal, eviction and expiry do not
+// look there: a key that was there is then absent, or was stored again.
 
 // Watch watches a key from the moment at which it was made.
 type Watch struct {

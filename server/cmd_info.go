@@ -124,7 +124,7 @@ func (t *infoText) server() {
 	t.Field("io_threads_active", 0)
 }
 
-// mode returns what Redis calls the way in which the server works with others.
+// mode returns Redis' word for whether the server works alone or with others.
 func (srv *Server) mode() string {
 	if srv.parts.Clustered {
 		return "cluster"
@@ -275,7 +275,7 @@ func (t *infoText) limiter() {
 	t.rules()
 }
 
-// rules writes what rules are in force.
+// rules writes the figures of the rules in force.
 func (t *infoText) rules() {
 	st := t.srv.rules.Status()
 	source, status := "command", "ok"

@@ -13,7 +13,7 @@ import (
 )
 
 // pubsubRows are the commands to publish and subscribe. A message reaches the clients of this
-// node at once or not at all: it is not kept, and has no part in the log or in other nodes.
+// node at once or not at all: it is not kept, logged or sent to other nodes.
 func pubsubRows() []row {
 	const quick = spec.PubSub | spec.Loading | spec.Stale
 	sub := handler.Rows[call]("pubsub", "O(n) for n subscriptions", quick)

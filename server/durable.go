@@ -69,8 +69,8 @@ func (d *durable) turn() (turn uint64, special uint32) {
 	return turn, 0
 }
 
-// await blocks until everything seen so far in a turn is durable. known is false if that can never be known, and with
-// ctx's error if ctx ends before.
+// await blocks until everything seen so far in a turn is durable. known is false if that can never be known or, with
+// ctx's error, if ctx ends first.
 func (d *durable) await(ctx context.Context, turn uint64) (known bool, err error) {
 	over := make(chan error, 1)
 	if d.Durability == nil || !d.Holds() || !d.Wait(turn, func(err error) { over <- err }) {

@@ -5,11 +5,11 @@ import (
 	"limitdb/uplink"
 )
 
-// A transaction of a client of a node that does not lead: its commands are queued here, and EXEC sends all of them to the leader at once.
-// Of the replies, the client gets that to EXEC.
+// If a client's node does not lead, it queues the commands of the client's transaction, and sends all of them to the leader with EXEC.
+// The client gets only the reply to EXEC.
 //
-// The leader's session watches what WATCH has named, so a watch lasts as long as the stream of that session. EXEC is sent in that stream or, if it is over or not the
-// leader's any more, not at all: then it does nothing, as if a key had changed.
+// The leader's session watches what WATCH has named, so a watch lasts as long as the stream of that session. EXEC is sent in that stream. If the stream is over, or
+// its node no longer leads, EXEC is not sent and does nothing, as if a key had changed.
 
 // watchedIn notes that a WATCH was answered in a stream.
 func (s *session) watchedIn(st *uplink.Stream) {

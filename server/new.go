@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"log/slog"
 	"math"
 	"runtime"
@@ -180,4 +182,11 @@ func (srv *Server) Run(ctx context.Context) {
 func (srv *Server) Stopping() {
 	srv.stopping.Store(true)
 	srv.checkWaits()
+}
+
+// newRunID returns 40 random hexadecimal digits, as in Redis' run_id.
+func newRunID() string {
+	var b [20]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }
