@@ -43,7 +43,7 @@ func (n *Node) SetTimeouts(heartbeat, election time.Duration) error {
 	c := n.raft.ReloadableConfig()
 	c.HeartbeatTimeout, c.ElectionTimeout = orDefault(heartbeat, defaultHeartbeat), orDefault(election, defaultElection)
 	if c.HeartbeatTimeout < n.lease {
-		return fmt.Errorf("replication: the lease timeout is %v since the start, and the heartbeat timeout must not be less", n.lease)
+		return fmt.Errorf("the lease timeout is %v since the start, and the heartbeat timeout must not be less", n.lease)
 	}
 	return n.raft.ReloadConfig(c)
 }
