@@ -7,8 +7,8 @@ import (
 )
 
 // With replies that do not wait, a leader decides for no longer than a lease timeout after its oldest unaccepted
-// change, whether its disk hangs or it is cut off. So for no longer than that may it grant what another leader does not
-// know of.
+// change, whether its disk hangs or it is cut off. So it grants what another leader does not know of for no longer than
+// that.
 func TestLeaderStopsDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 7, 3)

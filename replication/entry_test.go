@@ -77,7 +77,7 @@ func sign(b []byte) []byte {
 	return b
 }
 
-// What is unknown is an error, of a newer version where it can only be that.
+// Unknown bytes are an error. If only a newer version can have written them, the error says so.
 func TestEntriesThatStopANode(t *testing.T) {
 	batch := entry{kind: kindBatch, epoch: id{1, 2}, sequence: 1}
 	epoch := entry{kind: kindEpoch, epoch: id{1, 2}, after: id{1, 1}}

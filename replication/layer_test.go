@@ -139,7 +139,7 @@ func (p *peer) refusals(t *testing.T, n uint64) {
 	}
 }
 
-// What two nodes must say of themselves to work together.
+// Two nodes work together only if each accepts what the other says of itself.
 func TestHellos(t *testing.T) {
 	p := newPeer(t, "p", nil)
 	for name, c := range map[string]struct {
@@ -177,7 +177,7 @@ func TestHellos(t *testing.T) {
 	}
 }
 
-// A node that is of no cluster becomes a member of that which knows its directory, and of no other.
+// A node without a cluster becomes a member of the cluster that knows its directory, and of no other.
 func TestClusterIsLearnt(t *testing.T) {
 	p := newPeer(t, "p", nil)
 	p.hello.Cluster = ""
@@ -195,7 +195,7 @@ func TestClusterIsLearnt(t *testing.T) {
 	}
 }
 
-// Connections that begin otherwise than a node's are closed and counted.
+// A connection that does not begin as a node's does is closed and counted.
 func TestForeignConnections(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		var certs *Certificates

@@ -234,7 +234,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// What is wrong with the files of a log, or with how it is used, is an error.
+// Wrong files of a log, and wrong calls of it, are errors.
 func TestLogsThatAreRefused(t *testing.T) {
 	path := logWithWrites(t)
 	dir := filepath.Dir(path)

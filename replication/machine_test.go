@@ -84,7 +84,7 @@ type worldSnapshot struct {
 	drain int // it waits until this one is accepted; 0 while the copy goes on, or where it need not wait
 }
 
-// reference is the rule of the fence, once more, plainly.
+// reference is the rule of the fence in plain code.
 type reference struct {
 	epoch id
 	term  uint64
@@ -474,7 +474,7 @@ func TestStateIsTheFoldOfWhatWasAccepted(t *testing.T) {
 	}
 }
 
-// A batch of one's own that is ignored ends one's epoch: its future reports success.
+// If a node's own batch is ignored, its epoch ends, even though the future of the batch reports success.
 func TestOwnBatchThatIsIgnored(t *testing.T) {
 	var m machine
 	own := id{1, 1}

@@ -137,7 +137,7 @@ type partsCluster struct {
 	tables  map[*member]*partsTable
 	changes partsChanges
 
-	// who is the node that has decided last, in a turn. worlds are what its table held after each of its decisions, and before the first.
+	// who is the node that has decided last, in a turn. worlds has what its table held after each of its decisions, and before the first.
 	who      *member
 	turn     uint64
 	now      int64 // of its last decision

@@ -15,7 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Raft's own way for heartbeats, past the writes of the log, stays closed: a heartbeat comes out where all requests do.
+// Raft's fast path for heartbeats, which passes the writes of the log, stays closed: a heartbeat arrives where all requests do.
 func TestHeartbeatsWaitTheirTurn(t *testing.T) {
 	to, from := newWireOn(newPeer(t, "to", nil).layer), newWireOn(newPeer(t, "from", nil).layer)
 	defer func() { _ = to.Close() }()
@@ -58,7 +58,7 @@ type decodeError struct{ cause error }
 func (e decodeError) Error() string { return e.cause.Error() }
 func (e decodeError) Cause() error  { return e.cause }
 
-// What is sent again, and until when.
+// Which messages are sent again, and for how long.
 func TestMessagesAreSentAgain(t *testing.T) {
 	errs := func(n int, err error) (all []error) {
 		for range n {
@@ -109,7 +109,7 @@ func TestNoPipeline(t *testing.T) {
 	}
 }
 
-// Raft counts entries, where ours have up to 256 kB.
+// Raft bounds what it keeps by the number of entries, but our entries have up to 256 kB.
 func TestRaftIsGivenBytes(t *testing.T) {
 	c := (&Options{ID: "a", Log: slog.New(slog.NewTextHandler(io.Discard, nil))}).config()
 	if c.BatchApplyCh || c.ShutdownOnRemove || c.SnapshotThreshold < 1<<40 {
@@ -231,7 +231,7 @@ func TestSnapshotOverAConflictingLog(t *testing.T) {
 	})
 }
 
-// What a log keeps when the newest snapshot ends at 200.
+// The entries that a log keeps when the newest snapshot ends at 200.
 func TestDiscardConflicting(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, last, term uint64 // of the log

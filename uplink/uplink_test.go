@@ -115,7 +115,7 @@ func pair(t *testing.T) (*Link, *echo, *Host) {
 	return l, e, h
 }
 
-// Streams carry bytes both ways, each by itself, and end each for itself.
+// Streams carry bytes both ways, and the end of one does not affect the others.
 func TestStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, e, _ := pair(t)
@@ -163,7 +163,7 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// What is parked takes its input later, and a session that is closed at the other end ends.
+// A parked session takes its input later, and a session ends when the other end closes it.
 func TestStreamThatIsParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, e, _ := pair(t)
@@ -194,7 +194,7 @@ func TestStreamThatIsParked(t *testing.T) {
 	})
 }
 
-// An uplink that ends ends the streams at both ends.
+// When an uplink ends, its streams end on both nodes.
 func TestUplinkThatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, e, h := pair(t)
@@ -210,7 +210,7 @@ func TestUplinkThatIsLost(t *testing.T) {
 	})
 }
 
-// A peer that takes nothing is given up, and what it should take is bounded meanwhile.
+// An uplink whose peer reads nothing ends, and the bytes that wait for the peer are bounded until then.
 func TestPeerThatTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -235,7 +235,7 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	})
 }
 
-// Frames that no node sends end their uplink, and nothing else.
+// A frame that no node sends ends its uplink, and nothing else.
 func TestHostileFrames(t *testing.T) {
 	open := appendFrame(nil, 1, kindOpen, (&Client{}).appendTo(nil))
 	huge := binary.LittleEndian.AppendUint32(nil, 1<<31)
@@ -284,7 +284,7 @@ func TestHostileFrames(t *testing.T) {
 	})
 }
 
-// Whatever a peer sends ends in an error or with the connection, and no session outlives it.
+// Whatever a peer sends, the uplink ends with an error or with the connection, and no session outlives it.
 func TestRandomFrames(t *testing.T) {
 	frame := rapid.Custom(func(t *rapid.T) []byte {
 		payload := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "payload")
@@ -317,7 +317,7 @@ func TestRandomFrames(t *testing.T) {
 	})
 }
 
-// Any bytes are an error or a Client, which is the one that they were made of.
+// Any bytes are an error, or the Client from which they were made.
 func TestClientsAreReadAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(name string) string { return rapid.StringN(0, 30, 60).Draw(t, name) }
