@@ -25,6 +25,8 @@ type changesData struct {
 	buf     journal.Buffer
 	// owed holds the keys whose long states have changed since the last cut.
 	owed map[string]owed
+	// noted is how many bytes of states owed has noted.
+	noted int
 	// parts holds the sizes of the Changes of keys since the last cut.
 	parts map[string]int
 	// was is the long LOG that a step changes, because the step does so in place.
@@ -71,6 +73,8 @@ type changeLog struct {
 	// becomes visible.
 	dirty  atomic.Bool
 	notify func()
+	// notes is how many bytes of states a shard notes at least, before it notes no more.
+	notes int
 	// floor is the time of RecordWhole.
 	floor atomic.Int64
 }
@@ -118,7 +122,7 @@ func (c *changes) setAside() {
 	c.full, c.buf, c.spare, c.parts = c.buf, journal.Buffer{Bytes: c.spare[:0]}, nil, nil
 	if len(c.owed) > 0 {
 		c.version++
-		c.due, c.owed = debt{keys: c.owed, version: c.version}, nil
+		c.due, c.owed, c.noted = debt{keys: c.owed, version: c.version}, nil, 0
 	}
 	c.aside = true
 	c.pending.Store(false)
@@ -128,6 +132,6 @@ func (c *changes) setAside() {
 func (c *changes) flushed(version uint64) {
 	c.begin()
 	c.version = version
-	c.owed, c.parts = nil, nil
+	c.owed, c.noted, c.parts = nil, 0, nil
 	c.buf.Flush(version)
 }

@@ -34,6 +34,9 @@ const (
 	// maxSpares is the most bytes of buffers that all shards together keep for
 	// their next records. They have as much again in the buffers in use.
 	maxSpares = 2 << 20
+	// maxNotes is about how many bytes of states all shards together note between
+	// two cuts, so that the journal gets only what has changed.
+	maxNotes = 2 << 20
 	// longState is the least number of bytes of a state that is owed. Finding
 	// the key again costs as much as copying some hundred bytes.
 	longState = 256
@@ -48,7 +51,7 @@ const (
 func (e *Engine) StartJournal(version uint64, gate *journal.Gate, notify func()) {
 	e.flushing.Lock() // all shards record a Flush, or none
 	defer e.flushing.Unlock()
-	shared := &changeLog{gate: gate, notify: notify}
+	shared := &changeLog{gate: gate, notify: notify, notes: maxNotes / len(e.shards)}
 	shared.floor.Store(noFloor)
 	e.eachShard(func(s *shard) {
 		s.changes = &changes{changesData: changesData{journal: shared, version: version}}

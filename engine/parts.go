@@ -26,6 +26,8 @@ import (
 //     One that the last cut owes is paid first.
 //   - When the Changes of a key since the last cut are longer than its state,
 //     the key is owed, so that a cut has at most twice what it would have had.
+//   - What is noted must not take much memory. When a shard has noted enough since
+//     the last cut, more keys are owed whole.
 //   - Expiry has no record. A replica drops expired keys by the time that the
 //     log has reached, and a decision may have been made before that time. So a
 //     state that may have expired for somebody is owed: see RecordWhole.
@@ -131,10 +133,11 @@ func (s *shard) sinceOf(sp *table.Spot, kind limit.Kind, next []byte) *limit.Sin
 	o, owed := c.owed[string(sp.Key)]
 	switch {
 	case owed:
-	case !inPlace:
+	case !inPlace && c.noted < c.journal.notes:
 		o.since = new(limit.Since)
 		o.since.Note(kind, was)
-	case c.was.Size() == len(was):
+		c.noted += o.since.Noted()
+	case inPlace && c.was.Size() == len(was):
 		since := c.was
 		o.since, c.was = &since, limit.Since{}
 	}

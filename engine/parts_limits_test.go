@@ -218,3 +218,37 @@ func (f *follower) refund(key string, l *limit.Limit, cost int64) {
 		f.t.Fatal(err)
 	}
 }
+
+// What the engine notes of long states between two cuts takes bounded memory, however many keys change. The states beyond
+// that are recorded whole.
+func TestNotesAreBounded(t *testing.T) {
+	f := newFollower(t)
+	const keys, holders, length, share = 400, 20, 36, 2000
+	if most := maxNotes / len(f.e.shards); f.e.journal.Load().notes != most {
+		t.Errorf("a shard notes %d bytes, want %d", f.e.journal.Load().notes, most)
+	}
+	f.e.journal.Load().notes = share
+	for key := range keys {
+		f.lease(fmt.Sprint("job:", key), holders, length, 60*second)
+	}
+	state := f.drain() / keys
+	for range 3 {
+		for key := range keys {
+			f.lease(fmt.Sprint("job:", key), 2, length, 70*second)
+		}
+		noted, most := 0, 0
+		for i := range f.e.shards {
+			own := 0
+			for _, o := range f.e.shards[i].changes.owed {
+				if o.since != nil {
+					own += o.since.Noted()
+				}
+			}
+			noted, most = noted+own, max(most, own)
+		}
+		if noted == 0 || most < share || most > share+2*state {
+			t.Errorf("%d bytes are noted, at most %d in a shard", noted, most)
+		}
+		f.drain()
+	}
+}

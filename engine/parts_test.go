@@ -201,6 +201,9 @@ func TestPartsGiveTheTableAgain(t *testing.T) {
 // run counts the changes of each kind that were recorded in part.
 func (c *collections) run(seed uint64, changes map[byte]int) {
 	c.e.StartJournal(7, new(journal.Gate), func() {})
+	if c.rand.IntN(4) == 0 {
+		c.e.journal.Load().notes = c.rand.IntN(1000)
+	}
 	for range 1000 {
 		c.limits()
 	}

@@ -83,6 +83,9 @@ func (s *Since) Note(k Kind, state []byte) bool {
 	return true
 }
 
+// Noted returns how many bytes the note takes.
+func (s *Since) Noted() int { return len(s.was) }
+
 // Size returns the size of the state that was noted, 0 if there is none.
 func (s *Since) Size() int { return s.size }
 
