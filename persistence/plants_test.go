@@ -25,7 +25,7 @@ func plants() []plant.Bug {
 		{"removed-files-not-noticed", "commit.go", "	s.lookForFiles()\n", "", "TestFilesThatAreRemoved"},
 		{"another-directory-written-to", "lost.go", "if HasData(s.o.Dir) {", "if false {", "TestDirectoryThatIsReplaced"},
 		{"wait-for-too-little", "commit.go", "at++\n", "at += 0\n", always},
-		{"reply-before-a-failed-sync", "sync.go", "err = fmt.Errorf(\"syncing", "s.publish(s.opened.Load())\n		err = fmt.Errorf(\"syncing", "TestEveryOperationFails"},
+		{"reply-before-a-failed-sync", "sync.go", "			s.fail(err)\n		}\n		return err\n	}\n	s.hasSynced()", "			s.fail(err)\n		}\n		s.publish(s.opened.Load())\n		return err\n	}\n	s.hasSynced()", "TestEveryOperationFails"},
 		{"write-error-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if err := writeAll(l.f, b, l.end); err != nil && false {", "TestEveryOperationFails"},
 		{"short-write-hidden", "logfile.go", "if err := writeAll(l.f, b, l.end); err != nil {", "if n, err := l.f.WriteAt(b, l.end); err != nil && n == 0 {", "TestEveryOperationFails"},
 		{"fsync-retried-on-the-same-file", "sync.go", "err := l.f.Sync()\n", "err := l.f.Sync()\n	if err != nil {\n		err = l.f.Sync()\n	}\n", "TestEveryOperationFails"},
