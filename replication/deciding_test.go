@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"limitdb/internal/journal"
 )
 
 // With replies that do not wait, a leader decides for no longer than a lease timeout after its oldest unaccepted
@@ -66,5 +68,44 @@ func TestLeaderStopsDeciding(t *testing.T) {
 		}
 		c.reconnect(nil)
 		c.agree()
+	})
+}
+
+// slowDrain is a table whose drain takes a while, and that notes when its last drain began.
+type slowDrain struct {
+	*list
+	m     *member
+	began int64
+}
+
+// Drain is the list's, after 3 ms.
+func (d *slowDrain) Drain(dst *journal.Buffer, limit int) (more bool) {
+	d.began = d.m.node.Now()
+	time.Sleep(3 * time.Millisecond)
+	return d.list.Drain(dst, limit)
+}
+
+// While the leader drains a group, it decides what the next group will have. So the next group may change a part of a state
+// that has expired at the clock of this one, and until then no node drops that state.
+func TestFollowersKeepWhatTheNextGroupMayChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tables := map[*member]*slowDrain{}
+		c := newClusterOf(t, 3, 3, func(m *member) Table {
+			m.table = &list{states: map[string]string{}}
+			tables[m] = &slowDrain{list: m.table, m: m}
+			return tables[m]
+		})
+		defer c.close()
+		m := c.leader()
+		for range 20 {
+			c.answered(m)
+			time.Sleep(100 * time.Millisecond) // the others hear of it
+			synctest.Wait()
+			for _, follower := range c.nodes {
+				if at := follower.node.Expired(); follower != m && (at == 0 || at > tables[m].began) {
+					t.Errorf("%s drops what has expired at %d, and the next group may have a decision of %d", follower.address, at, tables[m].began)
+				}
+			}
+		}
 	})
 }
