@@ -168,9 +168,12 @@ func (s *settlement) step() (at int, err error) {
 	s.at = at
 	s.waits = at >= 0 && !leaves && w.Until > t.now && r.Decisions[at].Wait != limit.Never && r.Limits[at].Algorithm != limit.QUEUE
 	for i := range t.items {
-		if it := &t.items[i]; s.waits { // it has not been denied yet
+		switch it := &t.items[i]; {
+		case s.waits: // it has not been denied yet
 			it.other = it.other || it.denied > 0
 			it.allowed, it.denied, it.peeked = 0, 0, 0
+		case leaves && it.denied > 0 && !r.Limits[i].CountDenied: // it has moved the key, if at all, while it waited
+			it.revert()
 		}
 	}
 	return at, nil
