@@ -70,12 +70,19 @@ func (t *Table) makeRoom(now int64, h uint64, keys, size int, must bool) (*segme
 
 // shrinkFor rewrites g, from which some keys have gone. It leaves room for that
 // many more keys and bytes if the budget allows it; otherwise g will be split, or
-// relieved again. It reports whether there was a span to do so.
+// relieved again. It rewrites nothing if that alone would exceed the budget, as an
+// index with room to spare may need another page. It reports whether there was a
+// span to do so.
 func (t *Table) shrinkFor(g *segment, keys, size int) bool {
-	need := needs(g.n+keys, g.live()+size)
-	more := t.arena.pages(need) - g.touched
-	if need > spanSize || more > 0 && t.arena.budget.over(more) {
+	over := func(need int) bool {
+		more := t.arena.pages(need) - g.touched
+		return more > 0 && t.arena.budget.over(more)
+	}
+	if need := needs(g.n+keys, g.live()+size); need > spanSize || over(need) {
 		keys, size = 0, 0
+		if over(needs(g.n, g.live())) {
+			return true
+		}
 	}
 	_, err := t.resize(g, keys, size)
 	return err == nil
