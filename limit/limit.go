@@ -173,17 +173,27 @@ func (l *Limit) validateTime() error {
 	each, times := interval(l), l.Burst
 	switch {
 	case l.Interval:
-		each, times = l.Period, groups(l.Burst, together(l))
+		most := together(l)
+		if !inSpan(groups(l.Period, most), l.Burst) { // what another limit has left comes back one by one
+			return errSpan
+		}
+		each, times = l.Period, groups(l.Burst, most)
 	case l.Algorithm == QUEUE:
 		times++ // and the one that goes; what wraps overflows below
 	}
-	if over, all := mul(each, times); over != 0 || all < 0 || all > MaxSpan {
+	if !inSpan(each, times) {
 		return errSpan
 	}
 	if l.Interval {
 		return nil
 	}
 	return l.validateRate()
+}
+
+// inSpan reports whether that many times a time are no longer than MaxSpan.
+func inSpan(each, times int64) bool {
+	over, all := mul(each, times)
+	return over == 0 && all >= 0 && all <= MaxSpan
 }
 
 // validateOptions checks that the options of the algorithm are in range, and that
