@@ -71,11 +71,18 @@ func TestLeaderStopsDeciding(t *testing.T) {
 	})
 }
 
-// slowDrain is a table whose drain takes a while, and that notes when its last drain began.
+// slowDrain is a table whose drain takes a while. It notes when its last drain began, and up to which expiry the last cut
+// records states whole.
 type slowDrain struct {
 	*list
-	m     *member
-	began int64
+	m              *member
+	began, reached int64
+}
+
+// Cut is the list's.
+func (d *slowDrain) Cut(reached int64) {
+	d.reached = reached
+	d.list.Cut(reached)
 }
 
 // Drain is the list's, after 3 ms.
@@ -86,7 +93,8 @@ func (d *slowDrain) Drain(dst *journal.Buffer, limit int) (more bool) {
 }
 
 // While the leader drains a group, it decides what the next group will have. So the next group may change a part of a state
-// that has expired at the clock of this one, and until then no node drops that state.
+// that has expired at the clock of this one, and until then no node drops that state. What a node may have dropped by
+// then, this group has whole.
 func TestFollowersKeepWhatTheNextGroupMayChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tables := map[*member]*slowDrain{}
@@ -102,8 +110,15 @@ func TestFollowersKeepWhatTheNextGroupMayChange(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) // the others hear of it
 			synctest.Wait()
 			for _, follower := range c.nodes {
-				if at := follower.node.Expired(); follower != m && (at == 0 || at > tables[m].began) {
-					t.Errorf("%s drops what has expired at %d, and the next group may have a decision of %d", follower.address, at, tables[m].began)
+				at, last := follower.node.Expired(), tables[m]
+				if follower == m {
+					continue
+				}
+				if at == 0 || at > last.began {
+					t.Errorf("%s drops what has expired at %d, and the next group may have a decision of %d", follower.address, at, last.began)
+				}
+				if at > last.reached {
+					t.Errorf("%s drops what has expired at %d, and the last group has only what has expired at %d whole", follower.address, at, last.reached)
 				}
 			}
 		}

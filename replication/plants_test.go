@@ -47,7 +47,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"certificate-of-any-authority", "certificates.go", "tls.RequireAndVerifyClientCert", "tls.RequireAnyClientCert", "TestCertificates"},
 		{"lost-directory-taken-for-the-member", "layer.go", "case nameOf(means) != means && h.From != means:", "case false:", "TestHellos"},
 		{"another-cluster-accepted", "layer.go", "own.Cluster != h.Cluster:", "false:", "TestHellos"},
-		{"expired-states-changed-in-part", "primary.go", "n.table.Cut(n.lastClock)", "n.table.Cut(0)", "TestStatesThatChangeInParts"},
+		{"expired-states-changed-in-part", "primary.go", "n.table.Cut(n.lastClock)", "n.table.Cut(0)", "TestFollowersKeepWhatTheNextGroupMayChange"},
 		{"expired-at-the-last-clock", "primary.go", "return n.machine.earlier", "return n.machine.clock", "TestFollowersKeepWhatTheNextGroupMayChange"},
 		{"log-not-synced", "log.go", "if err := d.sync(s.f); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"torn-write-kept", "log.go", "if err := last.truncate(last.end); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
