@@ -48,6 +48,7 @@ func attacks(keys int) []attack {
 	for i := range 65_000 {
 		many = append(many, "user:"+strconv.Itoa(i%keys))
 	}
+	members := func(name, key string) string { return command(append([]string{name, key}, many[:30_000]...)...) }
 	class := "*[" + strings.Repeat("b-c", 300) + "]"
 	return []attack{
 		{"a pipeline of INFO, then a reset", 50, reset(strings.Repeat("INFO\r\n", 13_000))},
@@ -59,6 +60,8 @@ func attacks(keys int) []attack {
 		{"SCAN of much", 2, read(command("SCAN", "0", "COUNT", "100000", "MATCH", class), 20)},
 		{"EXISTS of many keys", 4, read(command(append([]string{"EXISTS"}, many...)...), 10)},
 		{"DEL of many keys", 1, read(command(append([]string{"DEL"}, many[:1000]...)...), 10)},
+		{"a large set that is filled and emptied", 1, read(members("SADD", "set")+members("SMISMEMBER", "set")+members("SREM", "set"), 10)},
+		{"a long list that is filled and emptied", 1, read(members("RPUSH", "list")+command("RPOP", "list", "1000000"), 10)},
 		{"CLIENT LIST", 4, read("CLIENT LIST\r\n", 50)},
 		{"CLIENT KILL of nobody", 2, read(command("CLIENT", "KILL", "ADDR", "1.2.3.4:5", "SKIPME", "yes"), 200)},
 		{"COMMAND DOCS", 2, read("COMMAND DOCS\r\nRANDOMKEY\r\nDBSIZE\r\nMEMORY STATS\r\n", 100)},
