@@ -478,7 +478,8 @@ func TestContractExpires(t *testing.T) {
 	})
 }
 
-// Any cost above the limit is denied for ever, and any refund above what is in use makes the limit full, however large it is.
+// However large a cost above the limit is, it is denied for ever. However large a refund above what is in use is, it makes the
+// limit full.
 func TestContractHugeCosts(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)
