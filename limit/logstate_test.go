@@ -228,10 +228,7 @@ func (tw *logTwin) step(l Limit, now, cost int64, giveBack bool) error {
 
 // TestLogLong walks with logs of many chunks beside the model.
 func TestLogLong(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
+	s := walkSeed()
 	w := walk{rand.New(rand.NewPCG(s, 0)), t}
 	for _, most := range []int64{12, 60, 300, 900, MaxLog} {
 		l := plain(LOG, most, int64(time.Minute)<<w.IntN(20), most)
@@ -263,7 +260,7 @@ func TestLogLong(t *testing.T) {
 				now -= now % 1_000_000 // several at one time
 			}
 			if err := tw.step(l, now, cost, giveBack); err != nil {
-				t.Fatalf("-seed %d, LOG %d, step %d: %v", s, most, i, err)
+				t.Fatalf("RAPID_SEED=%d, LOG %d, step %d: %v", s, most, i, err)
 			}
 		}
 	}

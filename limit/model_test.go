@@ -1,17 +1,21 @@
 package limit
 
 import (
-	"flag"
+	"cmp"
 	"fmt"
 	"math/big"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
 )
 
-// seed is of the random walk of TestModel; 0 takes one at random. The seed of a
+// walkSeed returns the seed of random walks: that of rapid, or any. The seed of a
 // failed walk is printed.
-var seed = flag.Uint64("seed", 0, "seed of the random steps, 0 for any")
+func walkSeed() uint64 {
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
+	return seed
+}
 
 // model is an algorithm once more, slow and plain, in integers without bounds.
 // It keeps the state of one key.
@@ -215,10 +219,7 @@ func (w walk) wait(l Limit) int64 {
 //
 //test:norace
 func TestModel(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = rand.Uint64()
-	}
+	s := walkSeed()
 	w := walk{rand.New(rand.NewPCG(s, 0)), t}
 	for _, a := range Algorithms() {
 		const perKey = 200
@@ -257,7 +258,7 @@ func TestModel(t *testing.T) {
 				err = tw.step(l, now, cost, w.IntN(5) == 0)
 			}
 			if err != nil {
-				t.Fatalf("-seed %d, step %d: %v", s, i, err)
+				t.Fatalf("RAPID_SEED=%d, step %d: %v", s, i, err)
 			}
 			switch d, err := peek(&l, tw.state, now, cost); {
 			case err != nil:
@@ -270,7 +271,7 @@ func TestModel(t *testing.T) {
 		}
 		// A walk shows little if it hardly ever sees one of the three.
 		if allowed < steps/10 || limited < steps/10 || failed < steps/100 {
-			t.Errorf("-seed %d: %v: %d allowed, %d limited, %d failed", s, a, allowed, limited, failed)
+			t.Errorf("RAPID_SEED=%d: %v: %d allowed, %d limited, %d failed", s, a, allowed, limited, failed)
 		}
 	}
 }

@@ -170,9 +170,8 @@ func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, 
 		if most, _ := scale(maxWait, w.pace, k.s); maxWait >= 0 && w.owed > most {
 			return w.tooLate(d, l, &k, now, cost, maxWait, dst)
 		}
-		owed, exact := scale(w.owed, k.s, w.pace)
-		if w.owed = owed; !exact {
-			w.owed = addUpTo(owed, 1)
+		if w.owed = scaleUp(w.owed, k.s, w.pace); w.owed == maxInt64 {
+			return nil, ErrOverflow // it may be more
 		}
 	}
 	after := w

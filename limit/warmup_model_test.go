@@ -250,6 +250,9 @@ func (m *warmModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decis
 	}
 	free, heat, err := v.take(cost)
 	same := m.pace == nil || m.pace.Cmp(v.s) == 0
+	if !same && owed.Cmp(big.NewInt(maxInt64)) >= 0 {
+		err = ErrOverflow
+	}
 	if err != nil && (!limited || same) {
 		return Decision{}, err
 	}

@@ -1,10 +1,12 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -241,7 +243,7 @@ func TestFaultsAtRandom(t *testing.T) {
 	if os.Getenv("LIMITDB_LONG") != "" {
 		seeds = 1000
 	}
-	first := rand.Uint64()
+	first, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	answered, unknown, epochs := 0, 0, uint64(0)
 	installed := 0
 	for i := range seeds {

@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -375,7 +376,7 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 	if os.Getenv("LIMITDB_LONG") == "1" {
 		commands = 1_200_000
 	}
-	first := rand.Uint64()
+	first, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	if s := os.Getenv("LIMITDB_SEED"); s != "" {
 		first, _ = strconv.ParseUint(s, 10, 64)
 		commands = 1
