@@ -67,7 +67,7 @@ func (n *Node) apply(l *raft.Log) (lost, done []waiter) {
 		n.clockAt = n.clock.Elapsed()
 	}
 	if r.accepted && len(r.records) > 0 {
-		n.hashes.changed++
+		n.hashes.changed.Add(1)
 	}
 	switch {
 	case r.accepted && r.own:

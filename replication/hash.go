@@ -2,6 +2,7 @@ package replication
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -24,12 +25,12 @@ const (
 // hashed is a hash of the table's states at an index.
 type hashed struct{ index, sum uint64 }
 
-// hashes is the state of a node's hashing. The node's lock guards it.
+// hashes is the state of a node's hashing. The node's lock guards all but changed.
 type hashes struct {
 	done    hashed
-	period  int64  // in seconds of the replicated time, a power of two
-	running bool   // a hash is being computed
-	changed uint64 // counts the groups that have changed the table
+	period  int64         // in seconds of the replicated time, a power of two
+	running bool          // a hash is being computed
+	changed atomic.Uint64 // counts the groups that have changed the table
 }
 
 // hashAt starts a hash of the table as it is at an index, if one is due. The lock is held.
@@ -38,25 +39,37 @@ func (n *Node) hashAt(index uint64) {
 	if h.running || n.rebuilding || n.failed || n.machine.clock/int64(time.Second)%max(h.period, 1) != 0 {
 		return
 	}
-	select {
-	case <-n.stop:
+	if stopped(n.stop) {
 		return
-	default:
 	}
 	h.running = true
-	changed, broken, clock := h.changed, n.broken, n.machine.clock
+	changed, broken, clock := h.changed.Load(), n.broken, n.machine.clock
+	useless := func() bool { return h.changed.Load() != changed || stopped(n.stop) }
 	n.loops.Go(func() {
 		began := n.clock.Elapsed()
-		sum := hashTable(n.table, clock+int64(hashMargin), n.stop)
+		sum, ended := hashTable(n.table, clock+int64(hashMargin), useless)
 		took := n.clock.Elapsed() - began
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		h.running = false
+		if !ended {
+			return
+		}
 		h.period = hashPeriod(h.period, took)
-		if h.changed == changed && n.broken == broken && n.acceptedLocked() {
+		if h.changed.Load() == changed && n.broken == broken && n.acceptedLocked() {
 			h.done = hashed{index, sum}
 		}
 	})
+}
+
+// stopped reports whether stop is closed.
+func stopped(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // hashPeriod returns the seconds until the next hash: a power of two, so that nodes with different periods still choose
@@ -75,22 +88,19 @@ func (n *Node) acceptedLocked() bool {
 	return n.turn.Load() == 0 || n.primary.begun == n.primary.accepted && !n.table.Dirty()
 }
 
-// hashTable returns the sum of the hashes of all states that have not expired at the time at.
-func hashTable(t Table, at int64, stop <-chan struct{}) (sum uint64) {
+// hashTable returns the sum of the hashes of all states that have not expired at the time at. It gives up when useless
+// reports that the sum would be: all nodes hash at the same moment, and in a busy cluster they would take the processor
+// from its decisions.
+func hashTable(t Table, at int64, useless func() bool) (sum uint64, ended bool) {
 	var buf journal.Buffer
 	var b []byte
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		select {
-		case <-stop:
-			return 0
-		default:
-		}
 		buf.Reset(0)
 		cursor = t.Copy(at, cursor, &buf)
 		for rest := buf.Bytes; len(rest) > 0; {
 			r, after, err := journal.Parse(rest)
 			if err != nil {
-				return 0 // the table has made it
+				return 0, false // the table has made it
 			}
 			rest = after
 			if journal.Timed(r.Kind) && len(r.State) >= 8 && int64(binary.LittleEndian.Uint64(r.State)) <= at {
@@ -99,6 +109,9 @@ func hashTable(t Table, at int64, stop <-chan struct{}) (sum uint64) {
 			b = append(append(append(b[:0], r.Kind, byte(len(r.Key)), byte(len(r.Key)>>8)), r.Key...), r.State...)
 			sum += xxh3.Hash(b)
 		}
+		if useless() {
+			return 0, false
+		}
 	}
-	return sum
+	return sum, true
 }

@@ -21,10 +21,8 @@ func (n *Node) rebuildSoon() {
 	if n.leaving.Load() {
 		return
 	}
-	select {
-	case <-n.stop:
+	if stopped(n.stop) {
 		return
-	default:
 	}
 	number := n.rebuilds
 	n.loops.Add(1)
