@@ -18,8 +18,8 @@ const (
 	// hashMargin is the remaining time below which a state does not count, because nodes remove expired states at
 	// different moments.
 	hashMargin = 10 * time.Second
-	// hashShare bounds hashing to one part in this many of a node's time.
-	hashShare = 100
+	// hashShare bounds hashing, with its rests, to one part in this many of a node's time.
+	hashShare = 25
 )
 
 // hashed is a hash of the table's states at an index.
@@ -44,10 +44,14 @@ func (n *Node) hashAt(index uint64) {
 	}
 	h.running = true
 	changed, broken, clock := h.changed.Load(), n.broken, n.machine.clock
-	useless := func() bool { return h.changed.Load() != changed || stopped(n.stop) }
 	n.loops.Go(func() {
+		time.Sleep(restMax) // until then a busy cluster has changed the table
 		began := n.clock.Elapsed()
-		sum, ended := hashTable(n.table, clock+int64(hashMargin), useless)
+		p := pace{n.clock.Elapsed, began}
+		sum, ended := hashTable(n.table, clock+int64(hashMargin), func() (useful bool) {
+			p.rest()
+			return h.changed.Load() == changed && !stopped(n.stop)
+		})
 		took := n.clock.Elapsed() - began
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -88,13 +92,16 @@ func (n *Node) acceptedLocked() bool {
 	return n.turn.Load() == 0 || n.primary.begun == n.primary.accepted && !n.table.Dirty()
 }
 
-// hashTable returns the sum of the hashes of all states that have not expired at the time at. It gives up when useless
-// reports that the sum would be: all nodes hash at the same moment, and in a busy cluster they would take the processor
-// from its decisions.
-func hashTable(t Table, at int64, useless func() bool) (sum uint64, ended bool) {
+// hashTable returns the sum of the hashes of all states that have not expired at the time at. Before each step it asks
+// whether the sum is still useful, and gives up if not: all nodes hash at the same moment, and in a busy cluster they
+// would take the processors from its decisions.
+func hashTable(t Table, at int64, useful func() bool) (sum uint64, ended bool) {
 	var buf journal.Buffer
 	var b []byte
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		if !useful() {
+			return 0, false
+		}
 		buf.Reset(0)
 		cursor = t.Copy(at, cursor, &buf)
 		for rest := buf.Bytes; len(rest) > 0; {
@@ -108,9 +115,6 @@ func hashTable(t Table, at int64, useless func() bool) (sum uint64, ended bool) 
 			}
 			b = append(append(append(b[:0], r.Kind, byte(len(r.Key)), byte(len(r.Key)>>8)), r.Key...), r.State...)
 			sum += xxh3.Hash(b)
-		}
-		if useless() {
-			return 0, false
 		}
 	}
 	return sum, true
