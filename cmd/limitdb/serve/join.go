@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -233,7 +234,7 @@ func (j *joiner) call(ctx context.Context, at string, words ...string) (resp.Val
 func ask(conn net.Conn, r *bufio.Reader, words ...string) (resp.Value, error) {
 	v, err := cli.Ask(conn, r, 1<<20, words...)
 	if err != nil {
-		return v, fmt.Errorf("%w: %w", errNotNow, err)
+		return v, fmt.Errorf("%w: %w", errNotNow, unanswered(err))
 	}
 	err = v.Err()
 	for _, soon := range []string{"TRYAGAIN", "CLUSTERDOWN", "LOADING"} {
@@ -242,6 +243,22 @@ func ask(conn net.Conn, r *bufio.Reader, words ...string) (resp.Value, error) {
 		}
 	}
 	return v, err
+}
+
+// errClosed is the error for a peer that closes the connection, as a Raft port does.
+var errClosed = errors.New("it closes the connection; raft-join is a member's port for clients, not its raft-addr")
+
+// unanswered returns the error of a connection on which no reply came. It leaves out the addresses, which differ each
+// time, so that the log says it once.
+func unanswered(err error) error {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+		return errClosed
+	case errors.As(err, &op):
+		return op.Err
+	}
+	return err
 }
 
 // isSelf reports whether a connection between two addresses has reached this process, which listens on those in own: the two have one IP address,

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bufio"
+	"errors"
 	"net"
 	"testing"
 )
@@ -33,5 +35,39 @@ func TestNodeKnowsItself(t *testing.T) {
 		if got := isSelf(at(c.here), at(c.there), own); got != c.want {
 			t.Errorf("from %s to %s, where the process listens on %s: %v", c.here, c.there, c.own, got)
 		}
+	}
+}
+
+// Whoever gives the Raft port to raft-join learns that, and learns it once.
+func TestJoinAtTheRaftPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	said := map[string]bool{}
+	for range 5 {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ask(conn, bufio.NewReader(conn), "RAFT", "INFO")
+		conn.Close()
+		if !errors.Is(err, errNotNow) || !errors.Is(err, errClosed) {
+			t.Fatalf("%v", err)
+		}
+		said[err.Error()] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("it says %v", said)
 	}
 }
