@@ -48,7 +48,7 @@ type hello struct {
 	Refused string            `json:",omitempty"` // why the connection is closed; of an answer only
 }
 
-var errHello = errors.New("no node of this version")
+var errHello = errors.New("the peer is not a node of this version")
 
 // send writes h, the hello of a call.
 func (h *hello) send(w io.Writer, c call) error {

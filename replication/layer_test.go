@@ -158,7 +158,7 @@ func TestHellos(t *testing.T) {
 		"means another":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "q@1", "is p, and not q"},
 		"means a lost directory": {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@0", "another directory"},
 		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "takes no commands"},
-		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "no node of this version"},
+		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "not a node of this version"},
 	} {
 		l := newLayer(nil, "", p.log)
 		l.self = func() hello { return c.caller }
