@@ -22,7 +22,7 @@ const (
 	// maxOpen is how many lists of callers are open at first.
 	maxOpen = 4
 	// maxLines is how many lines people can tell apart in one chart.
-	maxLines = 8
+	maxLines = 9
 )
 
 // Page describes a page of WriteHTML. Both fields are text, not HTML.
@@ -231,7 +231,7 @@ func (r *Result) waitChart() template.HTML {
 	}
 	least, most := int64(0), int64(0)
 	for _, o := range r.mostDenying() {
-		s := chart.Series{Name: o.Limit, Steps: true}
+		s := chart.Series{Name: o.Limit, Style: len(c.Series), Steps: true}
 		first := max(o.Wait.curve[0].ns, 1)
 		s.Points = append(s.Points, chart.Point{X: float64(first)})
 		for _, p := range o.Wait.curve {
@@ -315,7 +315,7 @@ func (r *Result) sweepLines(limits []int, y func(*Outcome) float64) (lines []cha
 		n := slices.IndexFunc(lines, func(s chart.Series) bool { return s.Name == o.algorithm })
 		if n < 0 {
 			n = len(lines)
-			lines = append(lines, chart.Series{Name: o.algorithm, Dots: true})
+			lines = append(lines, chart.Series{Name: o.algorithm, Style: n, Dots: true})
 		}
 		lines[n].Points = append(lines[n].Points, chart.Point{X: float64(o.max), Y: y(o)})
 		long = long || len(lines[n].Points) > 1

@@ -33,20 +33,22 @@ var colours = [...]struct{ selector, property, light, dark string }{
 	{".whole", "fill", "#c8d1da", "#3d444d"},
 	{".part", "fill", "#0969da", "#4493f8"},
 	{".alarm", "fill", "#cf222e", "#f85149"},
-	{".c0", "stroke", "#0969da", "#4493f8"},
-	{".c1", "stroke", "#bc4c00", "#f0883e"},
-	{".c2", "stroke", "#1a7f37", "#3fb950"},
-	{".c3", "stroke", "#8250df", "#ab7df8"},
-	{".c4", "stroke", "#cf222e", "#f85149"},
-	{".c5", "stroke", "#9a6700", "#d29922"},
-	{".c6", "stroke", "#1b7c83", "#39c5cf"},
-	{".c7", "stroke", "#bf3989", "#f778ba"},
-	{".c8", "stroke", "#57606a", "#9198a1"},
-	{".c9", "stroke", "#4d2d00", "#d4a373"},
+	{".c0", "stroke", "#4f29fd", "#1c7fff"},
+	{".c1", "stroke", "#008b1b", "#8d9e0b"},
+	{".c2", "stroke", "#ff4e91", "#ff4cac"},
+	{".c3", "stroke", "#07a2ae", "#15e2b7"},
+	{".c4", "stroke", "#8c061b", "#d2000d"},
+	{".c5", "stroke", "#9a7ef0", "#bcb8ff"},
+	{".c6", "stroke", "#431c91", "#007547"},
+	{".c7", "stroke", "#535d61", "#ffbb04"},
+	{".c8", "stroke", "#a400c0", "#a41eb3"},
 }
 
-// palette is the number of colours for series.
-const palette = 10
+// palette is the number of colours for series, which the colour-blind can tell apart too.
+const palette = 9
+
+// dashes are the second sign of a series.
+var dashes = [...]string{"none", "8 3", "2 3", "9 3 2 3"}
 
 // svg builds a drawing.
 type svg struct {

@@ -22,9 +22,11 @@ type Lines struct {
 	Series []Series
 }
 
-// Series is one line. Its colour follows from its index; after ten lines the colours repeat, dashed.
+// Series is one line.
 type Series struct {
-	Name   string
+	Name string
+	// Style is the number of the line's colour and dashes. The first 36 differ.
+	Style  int
 	Points []Point
 	// Steps draws the line as a step function; Dots marks each point.
 	Steps bool
@@ -49,7 +51,7 @@ func (c *Lines) SVG(standalone bool) string {
 		for _, l := range c.Series {
 			legend = max(legend, min(len([]rune(l.Name)), longestName))
 		}
-		right = float64(c.Width) - min(float64(legend)*letter+36, float64(c.Width)*0.45)
+		right = float64(c.Width) - min(float64(legend)*letter+48, float64(c.Width)*0.45)
 		legendX, legendY = right+12, top
 	}
 	s.open(c.Width, height, c.Title, standalone)
@@ -70,11 +72,11 @@ func (c *Lines) SVG(standalone bool) string {
 		s.text(x(t.Value), floor+18, "soft mid", t.Label)
 	}
 	for i, l := range c.Series {
-		s.series(&l, i, x, y)
+		s.series(&l, x, y)
 		if len(c.Series) > 1 {
 			at := legendY + lineHeight*float64(i)
-			s.swatch(i, legendX, at)
-			s.text(legendX+20, at+4, "", cut(l.Name))
+			s.swatch(l.Style, legendX, at)
+			s.text(legendX+32, at+4, "", cut(l.Name))
 		}
 	}
 	return s.close()
@@ -90,25 +92,21 @@ func cut(name string) string {
 	return name
 }
 
-// stroke returns the style of the line with this index.
-func stroke(place int) string {
-	style := ` class="line c` + strconv.Itoa(place%palette) + `"`
-	if place >= palette {
-		style += ` stroke-dasharray="5 3"`
-	}
-	return style
+// stroke returns the attributes of a line of this style.
+func stroke(style int) string {
+	return ` class="line c` + strconv.Itoa(style%palette) + `" stroke-dasharray="` + dashes[style%len(dashes)] + `"`
 }
 
-func (s *svg) swatch(place int, x, y float64) {
-	s.WriteString("<path" + stroke(place) + ` d="M` + num(x) + " " + num(y) + "h14\"/>\n")
+func (s *svg) swatch(style int, x, y float64) {
+	s.WriteString("<path" + stroke(style) + ` d="M` + num(x) + " " + num(y) + "h26\"/>\n")
 }
 
-func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
+func (s *svg) series(l *Series, x, y func(float64) float64) {
 	if len(l.Points) == 0 {
 		return
 	}
 	s.WriteString("<g><title>" + escape(l.Name) + "</title>")
-	s.WriteString("<path" + stroke(place) + ` d="`)
+	s.WriteString("<path" + stroke(l.Style) + ` d="`)
 	var lastX, lastY string
 	for i, p := range l.Points {
 		px, py := num(x(p.X)), num(y(p.Y))
@@ -128,7 +126,7 @@ func (s *svg) series(l *Series, place int, x, y func(float64) float64) {
 	if l.Dots {
 		for _, p := range l.Points {
 			// A dot is a line of length zero with round ends.
-			s.WriteString(`<path class="c` + strconv.Itoa(place%palette) + `" stroke-width="7" stroke-linecap="round" d="M` +
+			s.WriteString(`<path class="c` + strconv.Itoa(l.Style%palette) + `" stroke-width="7" stroke-linecap="round" d="M` +
 				num(x(p.X)) + " " + num(y(p.Y)) + `h0"/>`)
 		}
 	}
