@@ -150,7 +150,7 @@ func (e *Engine) Reset(now int64, key []byte) bool {
 	return true
 }
 
-// Info returns what is known about key, and false if it is not live at now.
+// Info describes key. It returns false if key is not live at now.
 func (e *Engine) Info(now int64, key []byte) (Info, bool) {
 	h, s := e.place(key)
 	s.mu.Lock()

@@ -132,7 +132,6 @@ func TestAuthByRules(t *testing.T) {
 	}
 }
 
-// A request that is wrong gets an error that says what is wrong, and nothing is asked of the server.
 // manyFields returns n more fields of a JSON object.
 func manyFields(n int) string {
 	var b strings.Builder
@@ -142,6 +141,7 @@ func manyFields(n int) string {
 	return b.String()
 }
 
+// A wrong request gets an error with its place and reason, and the server is asked nothing.
 func TestWrongRequests(t *testing.T) {
 	ok := `"key":"u","limit":"GCRA 1/m"`
 	for _, c := range []struct {

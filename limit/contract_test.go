@@ -478,8 +478,8 @@ func TestContractExpires(t *testing.T) {
 	})
 }
 
-// However large a cost above the limit is, it is denied for ever. However large a refund above what is in use is, it makes the
-// limit full.
+// A cost above the limit is denied for ever, however large it is. A refund of more than is in use makes the limit full, however
+// large it is.
 func TestContractHugeCosts(t *testing.T) {
 	contract(t, func(t *rapid.T, a Algorithm) {
 		l := drawLimit(t, a)

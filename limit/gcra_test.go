@@ -121,7 +121,7 @@ func TestGCRASteps(t *testing.T) {
 			[]step{{0, 2, false, 0, Never, 2000}, {1e9, 3, true, 2, Never, 0}, {1e9, 2, false, 0, Never, 2000}},
 		},
 		{
-			"what is left is whole units", "GCRA 1/s BURST 3",
+			"the rest is counted in whole units", "GCRA 1/s BURST 3",
 			[]step{{0, 3, false, 0, Never, 3000}, {999, 0, false, 0, Never, 2001}, {1000, 0, false, 1, Never, 2000}},
 		},
 		{

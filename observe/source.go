@@ -14,8 +14,8 @@ type Source struct {
 	// Ready returns nil while the server makes decisions. Otherwise its error is the reason, in words for
 	// people: "loading", "stopping".
 	Ready func() error
-	// Live returns nil while the server makes progress. Otherwise a restart is needed, and the error says
-	// what is stuck. If Live is nil, the server always counts as live.
+	// Live returns nil while the server makes progress. Otherwise a restart is needed, and the error names
+	// the part that is stuck. If Live is nil, the server always counts as live.
 	Live func() error
 }
 

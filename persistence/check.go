@@ -76,8 +76,8 @@ type checker struct {
 }
 
 // Check reads everything in a directory that no server uses, and reports its damage. It changes
-// nothing there. Its error is ErrNoData or that of reading or writing; what is wrong with the data is in the
-// report.
+// nothing there. Its error is ErrNoData or that of reading or writing; the report has the
+// defects of the data.
 func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, fs: o.FS}
 	if c.fs == nil {

@@ -86,7 +86,7 @@ func (s *Store) finishOld(old *logFile) error {
 }
 
 // forget drops the durable part of the log from the system's cache, since nobody reads it before the next
-// start. The system then reuses that memory for what is written next, which is cheaper than taking and later
+// start. The system then reuses that memory for the next writes, which is cheaper than taking and later
 // reclaiming more.
 func (s *Store) forget() {
 	if !s.syncing.TryLock() {
