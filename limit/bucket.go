@@ -236,8 +236,12 @@ func carryRefund(d *Decision, l *Limit, size int64, state []byte, ahead, now, co
 	if !useAt(&u, l, state, ahead, e) {
 		return nil, ErrState
 	}
+	each := u.e
+	if l.Algorithm == QUEUE { // a place took as long as the limit said under which it was taken
+		each = e
+	}
 	if cost > 0 {
-		next = u.refund(now, cost, dst)
+		next = u.refund(now, cost, each, dst)
 	}
 	missing := u.missing
 	if l.Algorithm == QUEUE { // the time counts, at the pace of the call

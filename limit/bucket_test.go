@@ -392,7 +392,11 @@ func (m *bucketModel) refund(d Decision, l Limit, now, cost, e *big.Int, x, afte
 	}
 	var less modelUse
 	if x.e != nil {
-		back := times(new(big.Rat).SetInt(cost), x.e)
+		each := x.e
+		if l.Algorithm == QUEUE && e.Cmp(each) < 0 {
+			each = e
+		}
+		back := times(new(big.Rat).SetInt(cost), each)
 		less = oneByOne(positive(sub(x.ahead, back)), x.e)
 	} else {
 		less = togetherUse(positive(sub(x.missing, cost)), x.next, x.period, x.most)

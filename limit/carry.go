@@ -18,7 +18,7 @@ const maxInt64 = math.MaxInt64
 //	limited  wait until used ≤ Burst′ − cost at the old pace, and nothing changes;
 //	         but if the new pace brings every token back no later, the denial
 //	         moves to it: TAT = now + c, wait = c + cost·E′ − Burst′·E′
-//	refund   used − cost, at the old pace
+//	refund   used − cost, at the old pace; of QUEUE, the time of cost at the faster pace
 //
 // Without the last rule, a raise would help only after the old pace has let a
 // request through. Nothing is capped at the new burst. Otherwise a denial under a
@@ -136,10 +136,11 @@ func (u *use) outrun(e int64) bool {
 	return over == 0 && each >= 0 && each <= u.period && min(u.most, u.missing)*e <= u.next
 }
 
-// refund gives cost back at the pace of the state, and returns the next state.
-func (u *use) refund(now, cost int64, dst []byte) (next []byte) {
+// refund gives cost back, each as much as one token at the pace of the state takes but
+// at most as long as most, and returns the next state.
+func (u *use) refund(now, cost, most int64, dst []byte) (next []byte) {
 	if u.e != 0 {
-		u.ahead = max(0, u.ahead-scaleUp(u.e, cost, 1))
+		u.ahead = max(0, u.ahead-scaleUp(min(u.e, most), cost, 1))
 		if u.missing = 0; u.ahead > 0 {
 			u.missing = groups(u.ahead, u.e)
 		}

@@ -120,22 +120,64 @@ func TestLimitChangesPromise(t *testing.T) {
 	}
 }
 
-// The departures of a QUEUE are never closer than the shortest interval.
+// The departures of a QUEUE are never closer than the shortest interval, also where the
+// last places are given back.
 func TestLimitChangesQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := []Limit{drawBucket(t, QUEUE), drawBucket(t, QUEUE), drawBucket(t, QUEUE)}
-		last := int64(math.MinInt64)
-		inTurn(t, limits, func(l Limit, now, cost int64, _, _ []byte, d Decision) {
+		type place struct {
+			l          Limit
+			cost, done int64
+		}
+		line := []place{{done: math.MinInt64}}
+		var state []byte
+		now := int64(1.7e18)
+		for range rapid.IntRange(1, 60).Draw(t, "calls") {
+			l := rapid.SampledFrom(limits).Draw(t, "limit")
+			now += rapid.OneOf(rapid.Int64Range(0, 50), rapid.Int64Range(0, l.Period)).Draw(t, "later")
+			last := line[len(line)-1]
+			if last.cost > 0 && rapid.IntRange(0, 2).Draw(t, "refund") == 0 {
+				next, _, err := refund(&last.l, state, now, last.cost, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if next != nil {
+					state = next
+				}
+				line = line[:len(line)-1]
+				continue
+			}
+			cost := rapid.Int64Range(1, l.Burst+1).Draw(t, "cost")
+			next, d, err := take(&l, state, now, cost, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if d.Limited {
-				return
+				continue
 			}
+			state = next
 			at := now + max(0, d.Wait)
-			if at < last {
-				t.Fatalf("departs at %d, and the one before is not done until %d", at, last)
+			if at < last.done {
+				t.Fatalf("departs at %d, and the one before is not done until %d", at, last.done)
 			}
-			last = at + cost*interval(&l)
-		})
+			line = append(line, place{l, cost, at + cost*interval(&l)})
+		}
 	})
+}
+
+// A place that is given back takes no more of the queue than it took, although the last
+// one to be taken took longer.
+func TestRefundOfAFasterPlace(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	fast, slow := mustParse(t, "QUEUE 1000/s"), mustParse(t, "QUEUE 1/h")
+	state, _, _ := take(&fast, nil, 0, 1000, nil)
+	state, _, _ = take(&slow, state, 0, 1, nil)
+	for _, l := range []*Limit{&slow, &fast} { // the last places, one by one
+		state, _, _ = refund(l, state, 0, 1, nil)
+	}
+	if _, d, err := take(&fast, state, 0, 1, nil); err != nil || d.Limited || d.Wait != 999*ms {
+		t.Errorf("%+v, %v; 999 places are left, of 1 ms each", d, err)
+	}
 }
 
 // A denial's wait is exact for the limit that was denied. A denial moves the key

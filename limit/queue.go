@@ -26,7 +26,9 @@ package limit
 //
 // "Empty" is GCRA's TAT. QUEUE holds back the requests that GCRA lets go at once.
 // When the limit changes, the queue stays as long as it is: the next request
-// departs when it is empty, and the new pace counts from there. Nobody overtakes.
+// departs when it is empty, and the new pace counts from there. Nobody overtakes. A
+// refund gives back the time of its place at the pace of the call, or of the last place
+// if that is less.
 // If places were converted to the new pace, several requests could depart at once,
 // or one could wait for hours after all others have gone.
 //

@@ -314,7 +314,7 @@ func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []
 		u = &x.after
 	}
 	if cost > 0 && u.missing > 0 {
-		next = u.refund(now, cost, dst)
+		next = u.refund(now, cost, u.e, dst)
 	} else if x.same {
 		u.ahead, _ = u.untilFull()
 	}

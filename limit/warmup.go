@@ -53,7 +53,8 @@ import (
 // A refund stores the permits again, and takes the time that they cost off free. It
 // must know how many were taken while none was stored. That is the spent heat,
 // which is beyond Warm and kept until free. After free, a refund stores permits and
-// gives no time back.
+// gives no time back. The state has neither Warm nor COLD, so a refund must come under
+// those of its request: with a larger COLD it would give back more time than was taken.
 //
 //	0         8         … + 1…9   … + 1…9   … + 2 or 8
 //	┌─────────┬─────────┬─────────┬─────────┐
@@ -128,7 +129,7 @@ func (w *warmth) decide(d *Decision, l *Limit, state []byte, now, cost int64) (c
 	switch {
 	case w.owed > 0:
 		sooner := int64(0)
-		if cost > 0 && w.pace > k.s {
+		if cost > 0 {
 			sooner = w.hasten(&k)
 		}
 		*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed, Reset: k.ends - sooner}
@@ -168,7 +169,7 @@ func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, 
 	}
 	if w.pace != 0 && w.pace != k.s {
 		if most, _ := scale(maxWait, w.pace, k.s); maxWait >= 0 && w.owed > most {
-			return w.tooLate(d, l, &k, now, cost, maxWait, dst)
+			return w.tooLate(d, l, &k, now, cost, maxWait, most, dst)
 		}
 		if w.owed = scaleUp(w.owed, k.s, w.pace); w.owed == maxInt64 {
 			return nil, ErrOverflow // it may be more
@@ -194,19 +195,18 @@ func warmReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, 
 }
 
 // tooLate denies a reservation that would have to wait for longer than maxWait, where
-// the limit's pace is not that of the debt. At a longer interval the debt must run
-// on until it is worth at most maxWait.
-func (w *warmth) tooLate(d *Decision, l *Limit, k *kept, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
-	least := maxWait
-	if w.pace < k.s {
-		least, _ = mulDiv(maxWait, w.pace, k.s)
+// the limit's pace is not that of the debt. most is the debt that is worth maxWait.
+// Unless the debt moves to a faster pace, it runs on until no more than most is left.
+func (w *warmth) tooLate(d *Decision, l *Limit, k *kept, now, cost, maxWait, most int64, dst []byte) (next []byte, err error) {
+	sooner := int64(0)
+	if cost > 0 {
+		sooner = w.hasten(k)
 	}
-	sooner := w.hasten(k)
-	*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed - least, Reset: k.ends - sooner}
-	if sooner == 0 || cost == 0 {
-		return nil, nil
+	if sooner > 0 {
+		most, next = maxWait, w.put(dst, now)
 	}
-	return w.put(dst, now), nil
+	*d = Decision{Limited: true, Limit: l.Max, Wait: w.owed - most, Reset: k.ends - sooner}
+	return next, nil
 }
 
 // warmRefund is Refund for WARMUP.

@@ -260,8 +260,8 @@ func (m *warmModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decis
 		// It waits until the debt is no more than the longest wait.
 		switch v.free = was; {
 		case same:
-		case m.pace.Cmp(v.s) > 0:
-			m.hasten(&v, &d, keep && cost > 0)
+		case m.pace.Cmp(v.s) > 0 && cost > 0:
+			m.hasten(&v, &d, keep)
 		default:
 			most = new(big.Int).Quo(most.Mul(most, m.pace), v.s)
 		}

@@ -206,6 +206,10 @@ func TestWarmUpPaceChanges(t *testing.T) {
 	if next, d, err := take(&hour, state, now, 1, nil); next != nil || err != nil || d != (Decision{true, 60, 0, 60_000 * ms, ends}) {
 		t.Errorf("under a slower limit: %x, %+v, %v", next, d, err)
 	}
+	// A peek at a reservation moves no debt, so it tells how long the debt runs on as it is.
+	if next, d, err := reserve(&second, state, now, 0, 3000*ms, nil); next != nil || err != nil || d != (Decision{true, 10, 0, 30_000 * ms, ends}) {
+		t.Errorf("a peek at a reservation: %x, %+v, %v", next, d, err)
+	}
 	for range 2 { // the second denial changes nothing
 		next, d, err := take(&second, state, now, 1, nil)
 		if err != nil || d != (Decision{true, 10, 0, 6000 * ms, ends - 54_000*ms}) {
