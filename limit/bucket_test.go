@@ -15,7 +15,7 @@ type bucketModel struct {
 }
 
 // queueModel is the model of QUEUE. The queue is measured in time, whatever the pace of the requests in it.
-type queueModel struct{ bucketModel }
+type queueModel struct{ *bucketModel }
 
 // leakyModel cannot be reserved.
 type leakyModel struct{ model }

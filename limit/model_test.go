@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -31,7 +32,7 @@ func models() map[Algorithm]func() model {
 	return map[Algorithm]func() model{
 		GCRA:      func() model { return new(bucketModel) },
 		TOKEN:     func() model { return new(bucketModel) },
-		QUEUE:     func() model { return new(queueModel) },
+		QUEUE:     func() model { return &queueModel{new(bucketModel)} },
 		LEAKY:     func() model { return leakyModel{new(bucketModel)} },
 		WARMUP:    func() model { return new(warmModel) },
 		FIXED:     func() model { return new(fixedModel) },
@@ -71,6 +72,29 @@ func sub(a, b *big.Int) *big.Int {
 type twin struct {
 	model model
 	state []byte // nil: never seen
+}
+
+// become makes the model that of another algorithm of its family, with the same state.
+func (tw *twin) become(a Algorithm) {
+	var b *bucketModel
+	switch m := tw.model.(type) {
+	case *bucketModel:
+		b = m
+	case *queueModel:
+		b = m.bucketModel
+	case leakyModel:
+		b = m.model.(*bucketModel)
+	default:
+		return
+	}
+	switch a {
+	case QUEUE:
+		tw.model = &queueModel{b}
+	case LEAKY:
+		tw.model = leakyModel{b}
+	default:
+		tw.model = b
+	}
 }
 
 // step makes the same call on both, and returns an error if they differ.
@@ -168,6 +192,8 @@ func (w walk) limit(a Algorithm) Limit {
 		l = plain(a, w.edge(), w.edge(), w.edge())
 	case 1:
 		l = plain(a, w.size(), w.size(), w.size())
+	case 2: // a few tokens are years
+		l = plain(a, w.Int64N(30), w.Int64()>>w.IntN(12), 1+w.Int64N(200))
 	}
 	w.options(&l)
 	return l
@@ -204,13 +230,51 @@ func (w walk) options(l *Limit) {
 	}
 }
 
+// near returns n, a number beside it, or n divided or multiplied by a power of 2.
+func (w walk) near(n int64) int64 {
+	switch w.IntN(6) {
+	case 0:
+		return n + w.Int64N(3) - 1
+	case 1:
+		return n >> w.IntN(12)
+	case 2:
+		return n << w.IntN(min(12, bits.LeadingZeros64(uint64(n))+1))
+	}
+	return n
+}
+
+// other returns a limit of l's family that is l but for some of its numbers, and now and then for all options.
+func (w walk) other(l Limit) Limit {
+	l.Max, l.Burst, l.Warm = w.near(l.Max), w.near(l.Burst), w.near(l.Warm)
+	if l.Calendar == NoUnit {
+		l.Period = w.near(l.Period)
+	}
+	if table[l.Algorithm].options&optBurst == 0 {
+		l.Burst = l.Max
+	}
+	if w.IntN(4) == 0 {
+		if table[l.Algorithm].family == bucket {
+			l.Algorithm = []Algorithm{GCRA, TOKEN, LEAKY, QUEUE}[w.IntN(4)]
+		}
+		l = plain(l.Algorithm, l.Max, max(1, span(l)), l.Burst)
+		w.options(&l)
+	}
+	return l
+}
+
 // wait returns the longest wait of a reservation.
-func (w walk) wait(l Limit) int64 {
-	switch w.IntN(4) {
+func (w walk) wait(l Limit, d Decision) int64 {
+	switch w.IntN(8) {
 	case 0:
 		return w.edge()
 	case 1:
 		return w.size()
+	case 2:
+		return w.near(d.Wait)
+	case 3:
+		return w.near(d.Reset)
+	case 4:
+		return -1
 	}
 	return w.Int64N(max(1, l.Period))
 }
@@ -230,40 +294,53 @@ func TestModel(t *testing.T) {
 		var tw twin
 		var l Limit
 		var now int64
+		var last Decision
 		allowed, limited, failed := 0, 0, 0
 		for i := range steps {
 			if i%perKey == 0 {
 				tw, l, now = twin{model: models()[a]()}, w.limit(a), int64(1.7e18)
+				if w.IntN(6) == 0 {
+					now = w.edge()
+				}
 			}
 			now += w.Int64N(1 + max(1, span(l))/max(1, l.Max, 8)*4)
 			cost := w.Int64N(4)
-			switch w.IntN(40) {
+			switch w.IntN(60) {
 			case 0:
 				l = w.limit(a)
-			case 1:
-				now = w.edge()
-			case 2:
-				now -= w.size()
+			case 1, 2:
+				l = w.other(l)
 			case 3:
-				cost = w.edge()
+				now = w.edge()
 			case 4:
-				cost = w.size()
+				now -= w.size()
 			case 5:
-				cost = l.Burst
+				now += w.size()
+			case 6:
+				now += w.near(last.Wait)
+			case 7:
+				now += w.near(last.Reset)
+			case 8:
+				cost = w.edge()
+			case 9:
+				cost = w.size()
+			case 10, 11:
+				cost = w.near(l.Burst)
 			}
+			tw.become(l.Algorithm)
 			var err error
-			if w.IntN(8) == 0 {
-				err = tw.reserve(l, now, cost, w.wait(l))
+			if w.IntN(6) == 0 {
+				err = tw.reserve(l, now, cost, w.wait(l, last))
 			} else {
 				err = tw.step(l, now, cost, w.IntN(5) == 0)
 			}
 			if err != nil {
 				t.Fatalf("RAPID_SEED=%d, step %d: %v", s, i, err)
 			}
-			switch d, err := peek(&l, tw.state, now, cost); {
+			switch last, err = peek(&l, tw.state, now, cost); {
 			case err != nil:
 				failed++
-			case d.Limited:
+			case last.Limited:
 				limited++
 			default:
 				allowed++
