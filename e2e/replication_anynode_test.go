@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -28,8 +29,8 @@ func (c *counts) add(d counts) {
 }
 
 // hammer sends a command again and again over one connection, pipelined, until stop is closed. It returns the
-// replies; lost is the number of requests that got none.
-func hammer(addr, command string, stop <-chan struct{}) (all counts, lost int) {
+// replies, and counts the grants meanwhile; lost is the number of requests that got none.
+func hammer(addr, command string, stop <-chan struct{}, granted *atomic.Int64) (all counts, lost int) {
 	const pipeline = 8
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -53,6 +54,7 @@ func hammer(addr, command string, stop <-chan struct{}) (all counts, lost int) {
 				return all, pipeline - i
 			case v.Err() == nil && v.Elems[0].Int == 0:
 				all.granted++
+				granted.Add(1)
 			case v.Err() == nil:
 				all.denied++
 			case strings.HasPrefix(v.Text, "UNKNOWNOUTCOME"):
@@ -66,12 +68,34 @@ func hammer(addr, command string, stop <-chan struct{}) (all counts, lost int) {
 	}
 }
 
-// Plain clients take through the nodes that do not lead, while the leader is killed. Their connections last, each
-// request gets one reply, and the nodes count exactly the grants, except for those with unknown outcomes.
-func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
+// failover is three nodes whose leader is killed. Each way to use them begins before that, and returns what it does afterwards.
+type failover struct {
+	nodes, others []*raftNode // others do not lead at first
+	at, next      *raftNode   // the leaders before and after
+}
+
+// Clients of all kinds use three nodes while the leader is killed.
+func TestClientsSeeTheLeaderKilled(t *testing.T) {
 	t.Parallel()
-	nodes := startCluster(t, 3)
-	at := leader(t, nodes)
+	f := &failover{nodes: startCluster(t, 3, "--http-decisions", "yes")}
+	f.at = leader(t, f.nodes)
+	f.others = slices.DeleteFunc(slices.Clone(f.nodes), func(n *raftNode) bool { return n == f.at })
+	knowOneAnother(t, f.nodes)
+	var after []func()
+	for _, use := range []func(*testing.T, *failover) func(){scansOverAFailover, redisTools, leasesAndQueues, clusterClients, callers} {
+		after = append(after, use(t, f))
+	}
+	f.at.Kill()
+	f.at.proc = nil
+	f.next = leader(t, f.nodes)
+	for _, do := range slices.Backward(after) {
+		do()
+	}
+}
+
+// callers take from one key through all nodes, over RESP and HTTP. At the nodes that do not lead, connections last, and each request
+// gets one reply. The nodes count exactly the grants, except for those with unknown outcomes.
+func callers(t *testing.T, f *failover) (after func()) {
 	const burst = 1_000_000
 	limit := []string{"GCRA", "1/h", "BURST", fmt.Sprint(burst)}
 	command := strings.Join(append([]string{"RL.TAKE", "key"}, limit...), " ") + "\r\n"
@@ -79,44 +103,59 @@ func TestPlainClientsSeeTheLeaderKilled(t *testing.T) {
 	var mu sync.Mutex
 	var sum counts
 	var all sync.WaitGroup
-	for _, n := range nodes {
-		if n == at {
-			continue
-		}
+	add := func(c counts) {
+		mu.Lock()
+		defer mu.Unlock()
+		sum.add(c)
+	}
+	var atLeader, atOthers, overHTTP atomic.Int64 // grants
+	for range 8 {
+		all.Go(func() {
+			c, lost := hammer(f.at.Addr, command, stop, &atLeader)
+			c.unknown += lost
+			add(c)
+		})
+	}
+	for _, n := range f.others {
+		rulesOverHTTP(t, n)
 		for range 4 {
 			all.Go(func() {
-				c, lost := hammer(n.Addr, command, stop)
-				mu.Lock()
-				defer mu.Unlock()
-				sum.add(c)
+				c, lost := hammer(n.Addr, command, stop, &atOthers)
+				add(c)
 				if lost > 0 {
 					t.Errorf("%s: %d requests got no reply", n.id, lost)
 				}
 			})
 		}
+		for range 3 {
+			all.Go(func() {
+				add(takesOverHTTP(t, "http://"+n.HTTPAddr+"/v1/take", `{"key": "key", "limit": "`+strings.Join(limit, " ")+`"}`, stop, &overHTTP))
+			})
+		}
 	}
-	uses(t, at, limit, burst, 100)
-	at.Kill()
-	at.proc = nil
-	next := leader(t, nodes)
-	uses(t, next, limit, burst, usedOf(t, next, limit, burst)+100)
-	close(stop)
-	all.Wait()
-	used := usedOf(t, next, limit, burst)
-	t.Logf("%+v, %d used", sum, used)
-	if used < sum.granted || used > sum.granted+sum.unknown || sum.denied+sum.other > 0 {
-		t.Errorf("%d are used; %+v", used, sum)
+	progress := func(kinds ...*atomic.Int64) {
+		for _, granted := range kinds {
+			from := granted.Load()
+			eventually(t, "requests of each kind are granted", func() bool { return granted.Load() >= from+100 })
+		}
+	}
+	progress(&atLeader, &atOthers, &overHTTP)
+	return func() {
+		progress(&atOthers, &overHTTP)
+		close(stop)
+		all.Wait()
+		used := usedOf(t, f.next, limit, burst)
+		t.Logf("%+v, %d used", sum, used)
+		if used < sum.granted || used > sum.granted+sum.unknown || sum.denied+sum.other > 0 {
+			t.Errorf("%d are used; %+v", used, sum)
+		}
 	}
 }
 
 // Leases, and the places of QUEUE, outlive the leader: a holder renews and releases its lease, no place is given twice, and clients
 // that waited ask again.
-func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
-	t.Parallel()
-	nodes := startCluster(t, 3)
-	at := leader(t, nodes)
-	others := slices.DeleteFunc(slices.Clone(nodes), func(n *raftNode) bool { return n == at })
-	via := others[0]
+func leasesAndQueues(t *testing.T, f *failover) (after func()) {
+	via := f.others[0]
 	expect := func(want string, words ...string) {
 		t.Helper()
 		if got := via.ask(t, words...); !strings.HasPrefix(got, want) {
@@ -145,25 +184,23 @@ func TestLeasesAndQueuesOutliveTheLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = waiter.Close() }()
+	t.Cleanup(func() { _ = waiter.Close() })
 	_, _ = io.WriteString(waiter, "RL.LEASE lease 2 10m ID c WAIT 10m\r\n")
-	eventually(t, "it waits", func() bool { return strings.Contains(at.ask(t, "CLIENT", "LIST"), "cmd=rl.lease ") })
-	at.Kill()
-	at.proc = nil
-	v, err := resp.ReadReply(bufio.NewReader(waiter), 1<<20)
-	if err != nil || v.Err() == nil || !strings.HasPrefix(v.Text, "UNKNOWNOUTCOME") {
-		t.Errorf("who waited: %v, %v", v, err)
-	}
-
-	leader(t, nodes)
-	expect("[1 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "c")
-	expect("1", "RL.RENEW", "lease", "ID", "a", "10m")
-	expect("1", "RL.RELEASE", "lease", "ID", "b")
-	expect("[0 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "c", "WAIT", "1m")
-	place()
-	for i := range places[1:] {
-		if places[i+1] >= places[i] {
-			t.Errorf("%v are left after each place of the queue", places)
+	eventually(t, "it waits", func() bool { return strings.Contains(f.at.ask(t, "CLIENT", "LIST"), "cmd=rl.lease ") })
+	return func() {
+		v, err := resp.ReadReply(bufio.NewReader(waiter), 1<<20)
+		if err != nil || v.Err() == nil || !strings.HasPrefix(v.Text, "UNKNOWNOUTCOME") {
+			t.Errorf("who waited: %v, %v", v, err)
+		}
+		expect("[1 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "c")
+		expect("1", "RL.RENEW", "lease", "ID", "a", "10m")
+		expect("1", "RL.RELEASE", "lease", "ID", "b")
+		expect("[0 2 0 ", "RL.LEASE", "lease", "2", "10m", "ID", "c", "WAIT", "1m")
+		place()
+		for i := range places[1:] {
+			if places[i+1] >= places[i] {
+				t.Errorf("%v are left after each place of the queue", places)
+			}
 		}
 	}
 }

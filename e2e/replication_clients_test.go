@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,16 +51,12 @@ func (c *clusterClient) loop(stop <-chan struct{}, take func() error) {
 	}
 }
 
-// Clients that know clusters, of several libraries, find the next leader by themselves when one is killed.
-func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
-	t.Parallel()
-	nodes := startCluster(t, 3)
-	at := leader(t, nodes)
+// clusterClients know clusters: clients of several libraries find the next leader by themselves.
+func clusterClients(t *testing.T, f *failover) (after func()) {
 	var addrs []string
-	for _, n := range nodes {
+	for _, n := range f.nodes {
 		addrs = append(addrs, n.Addr)
 	}
-	knowOneAnother(t, nodes)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	var clients []*clusterClient
@@ -74,7 +69,7 @@ func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
 
 	// When a node is gone, it asks the others for the nodes only after this interval, 60 s by default.
 	gr := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: time.Second})
-	defer func() { _ = gr.Close() }()
+	t.Cleanup(func() { _ = gr.Close() })
 	add("go-redis", func(c *clusterClient) {
 		c.loop(stop, func() error { return gr.Do(ctx, "RL.TAKE", c.name, "GCRA", "1/h", "BURST", 1000000).Err() })
 	})
@@ -82,7 +77,7 @@ func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ru.Close()
+	t.Cleanup(ru.Close)
 	add("rueidis", func(c *clusterClient) {
 		c.loop(stop, func() error {
 			return ru.Do(ctx, ru.B().Arbitrary("RL.TAKE").Keys(c.name).Args("GCRA", "1/h", "BURST", "1000000").Build()).Error()
@@ -104,22 +99,21 @@ func TestClusterClientsSeeTheLeaderKilled(t *testing.T) {
 		}
 	}
 	progress("at first")
-	at.Kill()
-	at.proc = nil
-	progress("by the next leader")
-	close(stop)
-	all.Wait()
-	next := leader(t, nodes)
-	for _, c := range clients {
-		limit := []string{"GCRA", "1/h", "BURST", "1000000"}
-		var allowed, most, remaining int64
-		if _, err := fmt.Sscanf(next.ask(t, append([]string{"RL.PEEK", c.name}, limit...)...), "[%d %d %d", &allowed, &most, &remaining); err != nil {
-			t.Fatal(err)
+	return func() {
+		progress("by the next leader")
+		close(stop)
+		all.Wait()
+		for _, c := range clients {
+			limit := []string{"GCRA", "1/h", "BURST", "1000000"}
+			var allowed, most, remaining int64
+			if _, err := fmt.Sscanf(f.next.ask(t, append([]string{"RL.PEEK", c.name}, limit...)...), "[%d %d %d", &allowed, &most, &remaining); err != nil {
+				t.Fatal(err)
+			}
+			if used := most - remaining; used < c.answered.Load() {
+				t.Errorf("%s: %d are used, and %d were granted", c.name, used, c.answered.Load())
+			}
+			t.Logf("%s: %d answered, errors %v", c.name, c.answered.Load(), c.errors)
 		}
-		if used := most - remaining; used < c.answered.Load() {
-			t.Errorf("%s: %d are used, and %d were granted", c.name, used, c.answered.Load())
-		}
-		t.Logf("%s: %d answered, errors %v", c.name, c.answered.Load(), c.errors)
 	}
 }
 
@@ -158,19 +152,19 @@ func (c *clusterClient) program(t *testing.T, stop <-chan struct{}, line []strin
 	}
 }
 
-// redis-cli -c and redis-benchmark work through any node, before and after the leader is killed. redis-cli continues
-// after the failover.
-func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
-	t.Parallel()
+// redisTools are redis-cli -c and redis-benchmark. They work through any node, before and after the leader is killed. redis-cli
+// continues after the failover.
+func redisTools(t *testing.T, f *failover) (after func()) {
 	cli, bench := need(t, "redis-cli"), need(t, "redis-benchmark")
-	nodes := startCluster(t, 3)
-	at := leader(t, nodes)
-	others := slices.DeleteFunc(slices.Clone(nodes), func(n *raftNode) bool { return n == at })
-	if got := others[0].ask(t, "CONFIG", "SET", "raft-redirect", "moved"); got != "OK" {
-		t.Fatal(got)
+	moves := f.others[0] // tells clients where the leader is, at times
+	redirect := func(how string) {
+		t.Helper()
+		if got := moves.ask(t, "CONFIG", "SET", "raft-redirect", how); got != "OK" {
+			t.Fatal(got)
+		}
 	}
 	port := func(n *raftNode) string { return strings.TrimPrefix(n.Addr, "127.0.0.1:") }
-	once := func(n *raftNode, key string) {
+	once := func(n, leads *raftNode, key string) {
 		t.Helper()
 		r := run(t, "", cli, "-c", "-p", port(n), "RL.TAKE", key, "GCRA", "1/h")
 		if r.Code != 0 || !strings.HasPrefix(r.Stdout, "0\n1\n0\n") {
@@ -178,7 +172,7 @@ func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
 		}
 		args := []string{"-p", port(n), "-n", "2000", "-c", "5", "-P", "8", "-q", "RL.TAKE", "user:__rand_int__", "GCRA", "30/m"}
 		b := run(t, "", bench, args...)
-		if works := b.Code == 0 && strings.Contains(b.Stdout, "requests per second"); works == (n == others[0] && n != leader(t, nodes)) {
+		if works := b.Code == 0 && strings.Contains(b.Stdout, "requests per second"); works == (n == moves && n != leads) {
 			t.Errorf("redis-benchmark at %s: %d, %q, %q", n.id, b.Code, tail(b.Stdout, 500), tail(b.Stderr, 500))
 		}
 		// It wants two nodes with slots, of Redis too.
@@ -186,18 +180,21 @@ func TestRedisToolsSeeTheLeaderKilled(t *testing.T) {
 			t.Errorf("redis-benchmark --cluster at %s: %d, %q, %q", n.id, b.Code, tail(b.Stdout, 500), tail(b.Stderr, 500))
 		}
 	}
-	once(others[0], "moved")     // is told where the leader is
-	once(others[1], "forwarded") // is served where it is
-	once(at, "leads")
-	out := follow(t, cli, "-c", "-p", port(others[1]), "-r", "-1", "-i", "0.02", "RL.TAKE", "key", "GCRA", "1/h", "BURST", "1000000")
+	redirect("moved")
+	once(moves, f.at, "moved")
+	once(f.others[1], f.at, "forwarded") // is served where it is
+	once(f.at, f.at, "leads")
+	redirect("forward")
+	out := follow(t, cli, "-c", "-p", port(f.others[1]), "-r", "-1", "-i", "0.02", "RL.TAKE", "followed", "GCRA", "1/h", "BURST", "1000000")
 	granted := func() int { return strings.Count(out.String(), "\n1000000\n") }
 	eventually(t, "redis-cli is answered", func() bool { return granted() > 10 })
-	at.Kill()
-	at.proc = nil
-	before := granted()
-	eventually(t, "redis-cli is answered by the next leader", func() bool { return granted() > before+20 })
-	leader(t, nodes)
-	knowOneAnother(t, others)
-	once(others[0], "moved2")
-	once(others[1], "forwarded2")
+	return func() {
+		before := granted()
+		eventually(t, "redis-cli is answered by the next leader", func() bool { return granted() > before+20 })
+		knowOneAnother(t, f.others)
+		redirect("moved")
+		once(moves, f.next, "moved2")
+		once(f.others[1], f.next, "forwarded2")
+		redirect("forward")
+	}
 }

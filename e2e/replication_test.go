@@ -1,20 +1,14 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"limitdb/resp"
 )
 
 // raftNode is a node of a cluster, through all its runs.
@@ -146,81 +140,6 @@ func leader(t *testing.T, nodes []*raftNode) *raftNode {
 		return false
 	})
 	return at
-}
-
-// takes asks for the key again and again, pipelined, until the connection ends. It returns how many requests
-// were granted, and for how many the result is unknown.
-func takes(addr, command string) (granted, unknown int) {
-	const pipeline = 16
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return 0, 0
-	}
-	defer func() { _ = conn.Close() }()
-	r := bufio.NewReader(conn)
-	for {
-		if _, err := io.WriteString(conn, strings.Repeat(command, pipeline)); err != nil {
-			return granted, unknown + pipeline
-		}
-		for i := range pipeline {
-			v, err := resp.ReadReply(r, 1<<20)
-			switch {
-			case err != nil:
-				return granted, unknown + pipeline - i
-			case v.Err() != nil && strings.HasPrefix(v.Err().Error(), "UNKNOWNOUTCOME"):
-				unknown++
-			case v.Err() != nil: // it was not decided
-			case v.Elems[0].Int == 0:
-				granted++
-			}
-		}
-	}
-}
-
-// Clients take from the leader of three nodes, which is killed. The other nodes count exactly what was
-// granted, except for requests in flight.
-func TestKilledLeaderLosesNoCount(t *testing.T) {
-	t.Parallel()
-	nodes := startCluster(t, 3)
-	const burst = 1_000_000
-	limit := []string{"GCRA", "1/h", "BURST", fmt.Sprint(burst)}
-	command := strings.Join(append([]string{"RL.TAKE", "key"}, limit...), " ") + "\r\n"
-	granted, unknown := 0, 0
-	for range 3 {
-		at := leader(t, nodes)
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				g, u := takes(at.Addr, command)
-				mu.Lock()
-				defer mu.Unlock()
-				granted, unknown = granted+g, unknown+u
-			})
-		}
-		uses(t, at, limit, burst, granted+100)
-		at.Kill()
-		killed := time.Now()
-		all.Wait()
-		down := *at
-		at.proc = nil
-		next := leader(t, nodes)
-		t.Logf("%s decides %v after %s was killed", next.id, time.Since(killed).Round(time.Millisecond), down.id)
-		used := usedOf(t, next, limit, burst)
-		if used < granted || used > granted+unknown {
-			t.Fatalf("%d are used; %d were granted and %d are not known", used, granted, unknown)
-		}
-		granted, unknown = used, 0
-		at.proc = down.proc
-		at.restart(t)
-	}
-	t.Logf("%d granted", granted)
-}
-
-// uses waits until the key's burst is used by more than n.
-func uses(t *testing.T, at *raftNode, limit []string, burst, n int) {
-	t.Helper()
-	eventually(t, fmt.Sprint("more than ", n, " are used"), func() bool { return usedOf(t, at, limit, burst) > n })
 }
 
 // usedOf returns how much of the key's burst is used.
