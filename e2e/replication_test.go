@@ -25,7 +25,7 @@ func timeouts(ms string) []string {
 }
 
 // patience is for timeouts: a busy machine holds up a process for longer than the default allows.
-const patience = "3000"
+const patience = "1000"
 
 // startCluster starts size nodes, all with args. The first begins a cluster, and the others join it.
 func startCluster(t *testing.T, size int, args ...string) []*raftNode {
