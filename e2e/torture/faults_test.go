@@ -19,6 +19,8 @@ type cluster struct {
 	nodes []*node // the last one is a member at times
 	net   *network
 
+	kinds    []int // of the next faults
+	dealt    int   // how many faults there were
 	active   []fault
 	history  []string
 	counts   map[string]int
@@ -88,11 +90,24 @@ func (n *node) stoppedOrDown() bool {
 	return n.stopped || n.cmd == nil
 }
 
+// faultKinds is the number of kinds of faults that oneFault chooses from.
+const faultKinds = 15
+
+// kind returns the kind of the next fault: all kinds come in some order, then all in another order.
+func (c *cluster) kind() int {
+	if len(c.kinds) == 0 {
+		c.kinds = c.rand.Perm(faultKinds)
+	}
+	k := c.kinds[0]
+	c.kinds, c.dealt = c.kinds[1:], c.dealt+1
+	return k
+}
+
 // oneFault does something at random.
 func (c *cluster) oneFault() {
 	n := c.pick()
 	other := c.nodes[(n.number+1+c.rand.IntN(members-1))%members]
-	switch c.rand.IntN(14) {
+	switch c.kind() {
 	case 0, 1: // one way
 		from, to := n.number, other.number
 		if c.rand.IntN(2) == 0 {
@@ -163,7 +178,7 @@ func (c *cluster) oneFault() {
 		if l := c.leader(); l != nil {
 			go func() { _, _ = l.ask("RAFT", "TRANSFER") }()
 		}
-	case 13:
+	case 13, 14: // joins, and leaves
 		c.guest()
 	}
 }

@@ -17,7 +17,7 @@ import (
 // With LIMITDB_LONG=1 a run takes ten minutes. LIMITDB_TORTURE gives another time. LIMITDB_SEED repeats the faults of a run, though not
 // their moments.
 const (
-	shortRun = 15 * time.Second
+	shortRun = 7 * time.Second // or until each kind of fault was there
 	longRun  = 10 * time.Minute
 	// calmEvery is after how long everything is healed, and the nodes' states are compared.
 	calmEvery = 10 * time.Second
@@ -124,8 +124,10 @@ func torture(t *testing.T) {
 		w := c.client(seed + uint64(i) + 100)
 		work.Go(func() { k.run(t, w, &gate, stop) })
 	}
-	for end := time.Now().Add(total); time.Now().Before(end) && !t.Failed(); {
-		for calm := time.Now().Add(calmEvery); time.Now().Before(calm) && time.Now().Before(end); {
+	end := time.Now().Add(total)
+	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !t.Failed() }
+	for goesOn() {
+		for calm := time.Now().Add(calmEvery); time.Now().Before(calm) && goesOn(); {
 			c.expire(false)
 			c.oneFault()
 			time.Sleep(time.Duration(100+c.rand.IntN(900)) * time.Millisecond)
