@@ -239,7 +239,7 @@ func TestStopWhileGroupsWait(t *testing.T) {
 // Everything at random: decisions on whoever leads, nodes that are cut off, killed, started again and ask for
 // snapshots, and clocks that are wrong.
 func TestFaultsAtRandom(t *testing.T) {
-	seeds := 20
+	seeds := 8
 	if os.Getenv("LIMITDB_LONG") != "" {
 		seeds = 1000
 	}

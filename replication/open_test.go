@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,10 +82,12 @@ func TestNodesOnDisks(t *testing.T) {
 	addresses := []string{freeAddress(t), freeAddress(t), freeAddress(t)}
 	tables := make([]*list, 3)
 	nodes := make([]*Node, 3)
-	startOne := func(i int, bootstrap bool) {
+	startOne := func(i int, bootstrap bool, timeout time.Duration) {
 		tables[i] = &list{states: map[string]string{}}
+		o := realOptions(t, ids[i], tables[i])
+		o.Heartbeat, o.Election, o.Lease = timeout, timeout, timeout
 		var err error
-		if nodes[i], err = Open(realOptions(t, ids[i], tables[i]), Disk{Dir: filepath.Join(dir, ids[i]), Address: addresses[i], Bootstrap: bootstrap}); err != nil {
+		if nodes[i], err = Open(o, Disk{Dir: filepath.Join(dir, ids[i]), Address: addresses[i], Bootstrap: bootstrap}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,10 +116,22 @@ func TestNodesOnDisks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	startOne(0, true)
+	closeAll := func() { // at once: the last of them would first try to lead the others
+		var all sync.WaitGroup
+		for _, n := range nodes {
+			all.Go(func() {
+				if err := n.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	const patient, quick = 2 * time.Second, 500 * time.Millisecond // at first a leads, and may not lose the lead
+	startOne(0, true, patient)
 	decide("1")
-	startOne(1, false)
-	startOne(2, false)
+	startOne(1, false, patient)
+	startOne(2, false, patient)
 	for i := 1; i < 3; i++ {
 		add(t, nodes[0], ids[i], addresses[i])
 	}
@@ -148,18 +163,14 @@ func TestNodesOnDisks(t *testing.T) {
 		t.Error(err)
 	}
 	decide("2")
-	for i, n := range nodes {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-		nodes[i] = nil
-	}
-	startOne(0, true)
+	closeAll()
+	clear(nodes)
+	startOne(0, true, quick)
 	if s := nodes[0].Status(); !s.Behind {
 		t.Errorf("a node that has heard nobody has caught up: %+v", s)
 	}
 	for i := 1; i < 3; i++ {
-		startOne(i, false)
+		startOne(i, false, quick)
 	}
 	decide("3")
 	until(t, "all have caught up", func() bool {
@@ -200,11 +211,7 @@ func TestNodesOnDisks(t *testing.T) {
 	if err != nil || len(members) != 3 || !members[2].Voter {
 		t.Errorf("%+v, %v", members, err)
 	}
-	for _, n := range nodes {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	closeAll()
 }
 
 func TestDirectoryOfAnotherNode(t *testing.T) {

@@ -434,7 +434,7 @@ func (p *partsCluster) converge() {
 // A long LOG or lease seldom expires on a follower just before the leader, which still has it, adds to it. TestRecordWhole
 // of package engine has that case, and fails if its record is a Change.
 func TestStatesThatChangeInParts(t *testing.T) {
-	seeds := 6
+	seeds := 3
 	if os.Getenv("LIMITDB_LONG") != "" {
 		seeds = 300
 	}
