@@ -434,7 +434,7 @@ func TestRing(t *testing.T) {
 		begin := time.Now()
 		c := ts.client()
 		c.say("RL.TAKE k GCRA 10/s COST 10")
-		c.say("RL.LEASE l 1 1h ID a")
+		c.say("RL.LEASE l 1 1m ID a")
 		for i, test := range []struct {
 			command string
 			after   time.Duration
@@ -443,7 +443,7 @@ func TestRing(t *testing.T) {
 			{"RL.TAKE k GCRA 10/s WAIT 10s", 100 * time.Millisecond, "[0 10 0 -1 1000]"},
 			{"RL.TAKE k GCRA 10/s COST 9 WAIT 300", 400 * time.Millisecond, "[1 10 3 600 700]"},
 			{"RL.TAKE k GCRA 10/s COST 10 WAIT 1h", 1100 * time.Millisecond, "[0 10 0 -1 1000]"},
-			{"RL.LEASE l 1 1h ID b WAIT 2h", time.Hour, "[0 1 0 -1 3600000]"},
+			{"RL.LEASE l 1 1h ID b WAIT 2h", time.Minute, "[0 1 0 -1 3600000]"},
 		} {
 			if got := c.say(test.command); got != "" {
 				t.Fatalf("step %d: %s", i, got)
