@@ -119,6 +119,8 @@ func TestLogsGrowShrinkAndMove(t *testing.T) {
 }
 
 // TestLogsAreEvicted keeps to a budget with states in boxes.
+//
+//test:norace
 func TestLogsAreEvicted(t *testing.T) {
 	e := New(Options{Shards: 2})
 	allowed := e.Stats().Bytes + 500_000
@@ -157,6 +159,8 @@ func TestLogsAreEvicted(t *testing.T) {
 // has units, alone and together with another key. Each time one unit comes and
 // one goes. Bytes are copied only to cut off what has gone, nothing is allocated,
 // and the box stays the same.
+//
+//test:norace
 func TestBoxStaysWhereItIs(t *testing.T) {
 	e := New(Options{Shards: 1})
 	l := logLimit(limit.MaxLog)

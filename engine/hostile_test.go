@@ -127,6 +127,8 @@ func spread(t *testing.T, e *Engine, n int, key func(i int) []byte) {
 }
 
 // TestKeysWithOnePrefix uses keys that differ only in their last three bytes.
+//
+//test:norace
 func TestKeysWithOnePrefix(t *testing.T) {
 	n := scaled(1<<15, 1<<24)
 	k := append(fmt.Appendf(nil, "%064d", 0), 0, 0, 0)
@@ -194,6 +196,8 @@ func TestKnownCollisionsSpread(t *testing.T) {
 // TestHashesWithOnePrefix knows the seed. It makes keys whose hashes all begin
 // with the same 12 bits, which crowd into a sixteenth of one shard. Under another
 // seed the same keys spread.
+//
+//test:norace
 func TestHashesWithOnePrefix(t *testing.T) {
 	const seed, bits = 99, 12
 	n := scaled(1<<16, 1<<24)
@@ -308,6 +312,8 @@ func changingLimits(t *testing.T, n int, limitOf func(i int) *limit.Limit, keys 
 
 // TestMassExpiry has every key expire at one instant. It sweeps as the server
 // does, with traffic in between.
+//
+//test:norace
 func TestMassExpiry(t *testing.T) {
 	const sweep = 4000
 	n := scaled(300_000, 10_000_000)
@@ -390,6 +396,8 @@ func TestExpiredAtOnceUnderTraffic(t *testing.T) {
 }
 
 // TestMaxMemoryLoweredBelowUse lowers the budget to a third of what is used.
+//
+//test:norace
 func TestMaxMemoryLoweredBelowUse(t *testing.T) {
 	n := scaled(100_000, 10_000_000)
 	filled := func(p Policy) (*Engine, int64) {

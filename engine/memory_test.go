@@ -58,6 +58,7 @@ func TestNoEvictionRefusesNewKeys(t *testing.T) {
 	e.check()
 }
 
+//test:norace
 func TestLeastDebtKeepsTheLimited(t *testing.T) {
 	e := New(Options{Shards: 4})
 	limitBytes := e.Stats().Bytes + 300_000

@@ -68,6 +68,8 @@ func (f *follower) lease(key string, n, length int, ttl int64) {
 }
 
 // A step on a long LOG or on many leases writes as much to the log as it has changed.
+//
+//test:norace
 func TestStepsOnLongLimitsAreSmall(t *testing.T) {
 	f := newFollower(t)
 	r := rand.New(rand.NewPCG(1, 1))

@@ -277,6 +277,8 @@ func push(t testing.TB, e *Engine, now int64, key string, n int, expires int64) 
 }
 
 // The records of changes are as long as the changes, not as the value.
+//
+//test:norace
 func TestChangesOfALongListAreSmall(t *testing.T) {
 	e := New(Options{})
 	e.StartJournal(0, new(journal.Gate), func() {})

@@ -393,6 +393,8 @@ func TestTakeAllOfLongLogs(t *testing.T) {
 
 // When the memory budget is used up, a TakeAll takes from all keys or from none.
 // It stores its decision, whatever was evicted for it.
+//
+//test:norace
 func TestTakeAllWithinTheBudget(t *testing.T) {
 	lengths := []int{1, 8, 17, 40, 300, 3000, MaxKey}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -126,6 +126,8 @@ func TestCalendarWindows(t *testing.T) {
 
 // The windows of 130 years tile the line: each is as long as its unit may be,
 // and has the same end at every second of it.
+//
+//test:norace
 func TestCalendarTiles(t *testing.T) {
 	year := func(y int) int64 { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC).Unix() }
 	lengths := [...]struct{ least, most int64 }{
@@ -175,6 +177,8 @@ func changes(zone *time.Location) []int64 {
 
 // Near each change of a clock, hours and minutes tile the line as well, and
 // every window ends where someone who looks at the clock all the time sees it.
+//
+//test:norace
 func TestCalendarNearChanges(t *testing.T) {
 	for _, name := range oddZones() {
 		zone := mustZone(t, name)

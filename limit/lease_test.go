@@ -374,6 +374,7 @@ func TestDamagedLeases(t *testing.T) {
 	}
 }
 
+//test:norace
 func TestMaxHolders(t *testing.T) {
 	var state []byte
 	var d Decision

@@ -227,6 +227,8 @@ func (tw *logTwin) step(l Limit, now, cost int64, giveBack bool) error {
 }
 
 // TestLogLong walks with logs of many chunks beside the model.
+//
+//test:norace
 func TestLogLong(t *testing.T) {
 	s := walkSeed()
 	w := walk{rand.New(rand.NewPCG(s, 0)), t}
@@ -268,6 +270,8 @@ func TestLogLong(t *testing.T) {
 
 // TestLogAtChunkEnds puts the end of a chunk at every byte of what may be there:
 // tokens that grow, logs that become short, refunds.
+//
+//test:norace
 func TestLogAtChunkEnds(t *testing.T) {
 	l := mustParse(t, "LOG 1000/m")
 	for n := range int64(100) {
@@ -385,6 +389,8 @@ func TestLogMovesLittle(t *testing.T) {
 }
 
 // Bytes that LOG has not made are refused or answered, never a panic.
+//
+//test:norace
 func TestLogDamaged(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	l := plain(LOG, 300, 60e9, 300)

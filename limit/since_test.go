@@ -23,6 +23,8 @@ func (s *Since) apply(was, is []byte) (got []byte, size int) {
 }
 
 // The edits since any earlier state make the later one of it, whatever has happened in between, also in place.
+//
+//test:norace
 func TestSinceLog(t *testing.T) {
 	const walks = 300
 	noted, edits, wholes := 0, 0, 0
@@ -79,6 +81,8 @@ func TestSinceLog(t *testing.T) {
 }
 
 // As TestSinceLog, for leases.
+//
+//test:norace
 func TestSinceLeases(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	noted, edits := 0, 0
