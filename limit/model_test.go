@@ -304,6 +304,9 @@ func TestModel(t *testing.T) {
 				}
 			}
 			now += w.Int64N(1 + max(1, span(l))/max(1, l.Max, 8)*4)
+			if last.Wait > 0 && w.IntN(5) == 0 {
+				now += w.near(last.Wait)
+			}
 			cost := w.Int64N(4)
 			switch w.IntN(60) {
 			case 0:
@@ -317,14 +320,12 @@ func TestModel(t *testing.T) {
 			case 5:
 				now += w.size()
 			case 6:
-				now += w.near(last.Wait)
-			case 7:
 				now += w.near(last.Reset)
-			case 8:
+			case 7:
 				cost = w.edge()
-			case 9:
+			case 8:
 				cost = w.size()
-			case 10, 11:
+			case 9, 10:
 				cost = w.near(l.Burst)
 			}
 			tw.become(l.Algorithm)
