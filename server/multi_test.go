@@ -2,11 +2,15 @@ package server
 
 import (
 	"fmt"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"limitdb/engine"
 	"limitdb/internal/clock"
+	"limitdb/limit"
 	"limitdb/server/spec"
 )
 
@@ -235,6 +239,33 @@ func TestExecIsBounded(t *testing.T) {
 	}
 	if got := queue(1000, "GET", "n"); got[0] != '-' {
 		t.Errorf("1000 GETs: %.200s", got)
+	}
+}
+
+// A FLUSHALL that is too large for a transaction ends with the first key too many.
+func TestFlushInExecIsBounded(t *testing.T) {
+	ts := newTestServer(t)
+	const keys = 3 * engine.MaxTxn
+	hourly, d := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: int64(time.Hour)}, limit.Decision{}
+	for i := range keys {
+		if err := ts.engine.Take(testStart, strconv.AppendInt(nil, int64(i), 10), &hourly, 1, &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := ts.client()
+	var before, after runtime.MemStats
+	c.do("MULTI")
+	c.do("FLUSHALL")
+	runtime.ReadMemStats(&before)
+	if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-ERR a transaction or script takes up to 16384 keys") {
+		t.Error(got)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.Mallocs - before.Mallocs; n > keys/2 {
+		t.Errorf("%d allocations", n)
+	}
+	if got := line(c.do("DBSIZE")); got != strconv.Itoa(keys) {
+		t.Errorf("%s keys are left", got)
 	}
 }
 

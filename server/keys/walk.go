@@ -296,8 +296,12 @@ func flushIn(c *call, t *txn) {
 	var keys [][]byte
 	t.Each(func(key []byte, _ limit.Kind) bool {
 		keys = append(keys, bytes.Clone(key))
-		return true
+		return len(keys) <= engine.MaxTxn
 	})
+	if len(keys) > engine.MaxTxn {
+		t.End(engine.ErrTooMany)
+		return
+	}
 	for _, key := range keys {
 		t.Remove(key)
 	}
