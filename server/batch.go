@@ -186,6 +186,12 @@ func (s *session) account() {
 	if s.owed != nil {
 		s.pub.owed.Store(int64(len(s.owed.b)))
 	}
+	s.charge()
+}
+
+// charge updates the sum of all clients' buffers. Of two calls at a time, one may be lost until the housekeeper's next
+// look.
+func (s *session) charge() {
 	held := s.holding()
 	if before := s.pub.accounted.Load(); before != held {
 		s.pub.accounted.Store(held)

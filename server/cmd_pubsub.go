@@ -62,27 +62,66 @@ func pubsubRows() []row {
 // publishStep is how many clients get a message in a step.
 const publishStep = 64
 
+// searchMost is the most steps of a search for receivers in a transaction, which cannot yield: some 20 ms.
+const searchMost = 200
+
+// search begins to find the receivers of the command's message. ok is false if the channel is too long, which is replied.
+func (c *call) search(kind pubsub.Kind) (find pubsub.Search, ok bool) {
+	if len(c.Args[1]) > pubsub.MaxBytes {
+		c.Fail(errLongChannel)
+		return find, false
+	}
+	return c.srv.topics.Search(kind, c.Args[1]), true
+}
+
 // publish sends a message to the subscribers of a channel, and replies with their number.
 func (c *call) publish(kind pubsub.Kind) {
-	to := c.srv.topics.Receivers(kind, c.Args[1])
-	if len(to) == 0 {
-		c.Int(0)
+	find, ok := c.search(kind)
+	if !ok {
 		return
 	}
-	m := message{channel: bytes.Clone(c.Args[1]), text: bytes.Clone(c.Args[2])}
-	c.Holds = int64(len(m.channel) + len(m.text))
-	c.EachStep(len(to), publishStep, nil, func(i int) { m.send(&to[i]) }, func() { c.Int(int64(len(to))) })
+	m := message{c.Args[1], c.Args[2]}
+	keep := func() {
+		m = message{bytes.Clone(m.channel), bytes.Clone(m.text)}
+		find.Channel = m.channel
+	}
+	found, sent := false, 0
+	c.InSteps(keep, func() bool {
+		if !found {
+			found = find.Step()
+		} else {
+			for last := min(len(find.All), sent+publishStep); sent < last; sent++ {
+				m.send(&find.All[sent])
+			}
+		}
+		c.Holds = int64(len(m.channel) + len(m.text) + len(find.All)*pubsub.ReceiverSize)
+		if !found || sent < len(find.All) {
+			return false
+		}
+		c.Int(int64(sent))
+		return true
+	})
 }
 
 // publishIn is publish in a transaction or a script: the message leaves when that is stored.
 func (c *call) publishIn(t *handler.Txn, kind pubsub.Kind) {
-	to := c.srv.topics.Receivers(kind, c.Args[1])
+	find, ok := c.search(kind)
+	if !ok {
+		return
+	}
+	for steps := 0; !find.Step(); steps++ {
+		if steps == searchMost {
+			_ = t.Note(engine.ErrTooMany)
+			return
+		}
+	}
+	to := find.All
 	c.Int(int64(len(to)))
 	if len(to) == 0 {
 		return
 	}
-	m := message{channel: bytes.Clone(c.Args[1]), text: bytes.Clone(c.Args[2])}
-	there := t.Then(len(m.channel)+len(m.text), func() {
+	m := message{bytes.Clone(c.Args[1]), bytes.Clone(c.Args[2])}
+	there := t.Then(len(m.channel)+len(m.text)+len(to)*pubsub.ReceiverSize, func() {
 		for i := range to {
 			m.send(&to[i])
 		}
@@ -184,6 +223,9 @@ func subscribed(kind pubsub.Kind) func(*call) {
 	}
 }
 
+// seenSize is roughly the memory that a map uses for a name.
+const seenSize = 64
+
 // subscribedTo replies with the names of a kind that clients subscribe to, those that match
 // pattern unless it is nil. A step looks at the names of one client.
 func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
@@ -199,7 +241,7 @@ func (c *call) subscribedTo(kind pubsub.Kind, pattern *glob.Pattern) {
 				found = resp.AppendBulk(found, []byte(name))
 			}
 		}
-		c.Holds = int64(cap(found) + len(seen)*subOverhead)
+		c.Holds = int64(cap(found) + len(seen)*seenSize)
 	}, func() {
 		if len(found) > most {
 			c.Fail("ERR the reply would be over client-output-buffer-limit: use a pattern")
@@ -226,12 +268,9 @@ func (s *session) dropSubscriptions() {
 	s.publishSubs()
 }
 
-// subOverhead is roughly the memory that a map uses for a name beyond its bytes.
-const subOverhead = 64
-
 // publishSubs publishes the size of the subscriptions to other goroutines.
 func (s *session) publishSubs() {
 	now := int32(s.subs.Len())
 	countClient(&s.srv.subscribed, s.pub.subscribed.Swap(now) > 0, now > 0)
-	s.pub.subBytes.Store(int64(s.subs.Bytes() + s.subs.Len()*subOverhead))
+	s.pub.subBytes.Store(int64(s.subs.Memory()))
 }

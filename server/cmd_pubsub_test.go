@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -118,17 +119,101 @@ func TestSubscriptionsAreAccounted(t *testing.T) {
 	c.do("PING")
 	idle := ts.clientBytes.Load()
 	c.replies("SUBSCRIBE", "four", "fiver")
-	if got, want := ts.clientBytes.Load()-idle, int64(9+2*subOverhead); got != want {
-		t.Errorf("%d bytes are counted, not %d", got, want)
-	}
+	two := ts.clientBytes.Load() - idle
 	c.replies("UNSUBSCRIBE", "four")
-	if got, want := ts.clientBytes.Load()-idle, int64(5+subOverhead); got != want {
-		t.Errorf("%d bytes are counted, not %d", got, want)
+	if one := ts.clientBytes.Load() - idle; one <= 5 || two != 2*one-1 {
+		t.Errorf("%d bytes are counted for one name, %d for two", one, two)
 	}
 	c.do("RESET")
 	if got := ts.clientBytes.Load() - idle; got != 0 {
 		t.Errorf("%d bytes are counted after RESET", got)
 	}
+}
+
+// A message goes to subscribers in steps, however many patterns there are and however long its channel is.
+func TestPublishInSteps(t *testing.T) {
+	ts := newTestServer(t, "proto-max-bulk-len 128kb")
+	var heard []*testClient
+	for i := range 4 {
+		c := ts.client()
+		words := []string{"PSUBSCRIBE", "*"}
+		for k := range 500 {
+			words = append(words, fmt.Sprintf("%d*%d*[a-c]", k, i))
+		}
+		c.raw(string(encode(words...)))
+		heard = append(heard, c)
+	}
+	long := strings.Repeat("x", pubsub.MaxBytes)
+	c := ts.client().tiny()
+	for channel, yields := range map[string]int{"short": 2, long: 2000} {
+		c.conn.yields = 0
+		if got := c.all(string(encode("PUBLISH", channel, "text"))); got != ":4\r\n" || c.conn.yields < yields {
+			t.Errorf("%.10s: %q after %d turns", channel, got, c.conn.yields)
+		}
+		for _, h := range heard {
+			if got, want := string(h.conn.take()), string(encode("pmessage", "*", channel, "text")); got != want {
+				t.Errorf("%.10s: %.100q", channel, got)
+			}
+		}
+	}
+	if got, want := line(c.do("PUBLISH", long+"x", "text")), "-"+errLongChannel; got != want {
+		t.Error(got)
+	}
+	c.conn.turn = time.Hour
+	c.do("MULTI")
+	c.do("PUBLISH", long, "text")
+	if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-ERR a transaction") {
+		t.Errorf("in a transaction: %s", got)
+	}
+}
+
+// A transaction sends to a bounded number of subscribers.
+func TestPublishInExecIsBounded(t *testing.T) {
+	ts := newTestServer(t)
+	for range 300 {
+		ts.client().do("SUBSCRIBE", "news")
+	}
+	c := ts.client()
+	c.do("MULTI")
+	for range 100 {
+		c.do("PUBLISH", "news", "x")
+	}
+	if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-ERR a transaction") {
+		t.Errorf("30 000 messages: %.100s", got)
+	}
+}
+
+// A pattern that comes or goes while a message is on its way does not change who else gets it.
+func TestSearchWhilePatternsChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		topics := new(pubsub.Topics)
+		channel := []byte(strings.Repeat("x", pubsub.MaxBytes/4)) // a few patterns make a step
+		var all []*pubsub.Subscriptions
+		for i := range 20 {
+			b := &pubsub.Subscriptions{Topics: topics}
+			b.Owner = b
+			b.Add(pubsub.Pattern, fmt.Append(nil, "*x", strings.Repeat("*", i)))
+			all = append(all, b)
+		}
+		search, left := topics.Search(pubsub.Channel, channel), map[any]int{}
+		for step := 0; !search.Step(); step++ {
+			i := rapid.IntRange(0, len(all)-1).Draw(t, "who")
+			all[i].Clear()
+			left[all[i]] = 1
+			if rapid.Bool().Draw(t, "comes back") {
+				all[i].Add(pubsub.Pattern, fmt.Append(nil, "*x", strings.Repeat("*", i)))
+			}
+		}
+		got := map[any]int{}
+		for _, r := range search.All {
+			got[r.Owner]++
+		}
+		for i, b := range all {
+			if got[b] > 1 || got[b]+left[b] == 0 {
+				t.Fatalf("subscriber %d: %d times", i, got[b])
+			}
+		}
+	})
 }
 
 // After any commands, the counts are those of plain sets.
@@ -220,6 +305,11 @@ func TestPublish(t *testing.T) {
 		if a, b := heard(two), heard(three); a != step.two || b != step.three {
 			t.Errorf("%s: %q, %q", step.command, a, b)
 		}
+	}
+	before := ts.clientBytes.Load()
+	two.conn.setPending(60 << 10)
+	if c.do("PUBLISH", "news", "more"); ts.clientBytes.Load()-before < 60<<10 {
+		t.Errorf("of 61440 bytes that are not read, %d are counted", ts.clientBytes.Load()-before)
 	}
 	two.conn.setPending(64<<10 + 1) // it does not read
 	c.do("PUBLISH", "news", "more")

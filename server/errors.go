@@ -38,6 +38,7 @@ const (
 	errDebugRefused    = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
 	errSleepRange      = "ERR DEBUG SLEEP takes seconds from 0 to 3600"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
+	errLongChannel     = "ERR a channel may have at most 65536 bytes"
 	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
 	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
 	errWaitAOFRange    = "ERR value is out of range, value must between 0 and 1"

@@ -96,7 +96,11 @@ func appendMonitored(line []byte, args [][]byte) []byte {
 // deliver sends b, which is not a reply, to the client. Any goroutine may call it.
 func (s *session) deliver(b []byte) {
 	s.conn.Write(b)
-	if s.conn.Pending() > s.OutputLimit() {
+	unsent := s.conn.Pending()
+	if unsent == 0 {
+		return
+	}
+	if s.charge(); unsent > s.OutputLimit() {
 		s.conn.Close(errOutput)
 	}
 }

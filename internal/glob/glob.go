@@ -48,6 +48,12 @@ func Compile[P ~string | ~[]byte](pattern P) (*Pattern, bool) {
 	return p, true
 }
 
+// Size returns about how many bytes the pattern takes in memory.
+func (p *Pattern) Size() int { return 128 + 8*(2*p.words+len(p.next)) }
+
+// Cost returns about how long Match takes for n bytes, in steps of one word.
+func (p *Pattern) Cost(n int) int { return n * p.words }
+
 // element is what one byte is matched with.
 type element struct {
 	any     bool      // accepts every byte

@@ -3,6 +3,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -26,6 +27,9 @@ const (
 	MaxBytes = 64 << 10 // of all names together
 )
 
+// nameSize is about how many bytes a subscription takes beside its name and a pattern.
+const nameSize = 512
+
 // Subscriptions holds the subscriptions of one session. Only the session changes them, so it
 // reads them without the lock; other goroutines take the lock. Topics must be set.
 type Subscriptions struct {
@@ -33,9 +37,10 @@ type Subscriptions struct {
 	Owner  any     // whose subscriptions they are, for Receivers
 	count  int     // of all kinds
 	bytes  int     // of all names
+	memory int     // that they take
 
 	mu    sync.Mutex // guards names against PUBSUB of other sessions
-	names [Kinds]map[string]struct{}
+	names [Kinds]map[string]*topic
 }
 
 // Len returns the number of names of all kinds.
@@ -43,6 +48,9 @@ func (b *Subscriptions) Len() int { return b.count }
 
 // Bytes returns the total length of all names.
 func (b *Subscriptions) Bytes() int { return b.bytes }
+
+// Memory returns about how many bytes the subscriptions take. A pattern counts for each of its subscribers.
+func (b *Subscriptions) Memory() int { return b.memory }
 
 // Has reports whether b has a subscription to name. Only the session may call it.
 func (b *Subscriptions) Has(kind Kind, name []byte) bool {
@@ -61,26 +69,29 @@ func (b *Subscriptions) Add(kind Kind, name []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.names[kind] == nil {
-		b.names[kind] = make(map[string]struct{})
+		b.names[kind] = make(map[string]*topic)
 	}
-	b.names[kind][string(name)] = struct{}{}
-	b.Topics.join(kind, string(name), b)
+	at := b.Topics.join(kind, string(name), b)
+	b.names[kind][at.name] = at
 	b.count++
 	b.bytes += len(name)
+	b.memory += at.size()
 	return true
 }
 
 // Remove ends the subscription to name, if there is one.
 func (b *Subscriptions) Remove(kind Kind, name []byte) {
-	if !b.Has(kind, name) {
+	at := b.names[kind][string(name)]
+	if at == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.names[kind], string(name))
-	b.Topics.leave(kind, string(name), b)
+	delete(b.names[kind], at.name)
+	b.Topics.leave(kind, at, b)
 	b.count--
 	b.bytes -= len(name)
+	b.memory -= at.size()
 }
 
 // Clear ends all subscriptions.
@@ -88,12 +99,12 @@ func (b *Subscriptions) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for kind, names := range b.names {
-		for name := range names {
-			b.Topics.leave(Kind(kind), name, b)
+		for _, at := range names {
+			b.Topics.leave(Kind(kind), at, b)
 		}
 	}
-	b.names = [Kinds]map[string]struct{}{}
-	b.count, b.bytes = 0, 0
+	b.names = [Kinds]map[string]*topic{}
+	b.count, b.bytes, b.memory = 0, 0, 0
 }
 
 // Heard reports whether b has a subscription to name. Any goroutine may call it.
@@ -137,17 +148,33 @@ func (b *Subscriptions) Shown(kind Kind) int64 {
 
 // Topics knows the subscribers of every name of each kind. Any goroutine may call its methods.
 type Topics struct {
-	mu    sync.Mutex // guards names
+	mu    sync.Mutex // guards all below
 	names [Kinds]map[string]*topic
+	// patterns are those of names in the order of their ids, and those that are gone since. A Search goes from id to id, so
+	// that it can take as many turns as it needs.
+	patterns []*topic
+	gone     int // of patterns, those without subscribers
+	lastID   int64
 }
 
 // topic is one name.
 type topic struct {
+	name    string
 	subs    map[*Subscriptions]struct{}
 	pattern *glob.Pattern // of a Pattern that is valid
+	id      int64         // of a Pattern
 }
 
-func (t *Topics) join(kind Kind, name string, b *Subscriptions) {
+// size returns about how many bytes a subscription to the topic takes.
+func (at *topic) size() int {
+	n := nameSize + len(at.name)
+	if at.pattern != nil {
+		n += at.pattern.Size()
+	}
+	return n
+}
+
+func (t *Topics) join(kind Kind, name string, b *Subscriptions) *topic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.names[kind] == nil {
@@ -155,24 +182,32 @@ func (t *Topics) join(kind Kind, name string, b *Subscriptions) {
 	}
 	at := t.names[kind][name]
 	if at == nil {
-		at = &topic{subs: make(map[*Subscriptions]struct{})}
+		at = &topic{name: name, subs: make(map[*Subscriptions]struct{})}
 		if kind == Pattern {
+			t.lastID++
+			at.id = t.lastID
 			at.pattern, _ = glob.Compile(name)
+			t.patterns = append(t.patterns, at)
 		}
 		t.names[kind][name] = at
 	}
 	at.subs[b] = struct{}{}
+	return at
 }
 
-func (t *Topics) leave(kind Kind, name string, b *Subscriptions) {
+func (t *Topics) leave(kind Kind, at *topic, b *Subscriptions) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := t.names[kind][name]
-	if at == nil {
+	if delete(at.subs, b); len(at.subs) > 0 {
 		return
 	}
-	if delete(at.subs, b); len(at.subs) == 0 {
-		delete(t.names[kind], name)
+	delete(t.names[kind], at.name)
+	if kind != Pattern {
+		return
+	}
+	if t.gone++; t.gone > len(t.patterns)/2 {
+		t.patterns = slices.DeleteFunc(t.patterns, func(at *topic) bool { return len(at.subs) == 0 })
+		t.gone = 0
 	}
 }
 
@@ -183,28 +218,72 @@ type Receiver struct {
 	Kind    Kind
 }
 
-// Receivers returns the subscriptions that a message is for: on a Channel those to the channel
-// and those to patterns that it matches, on a Shard channel those to it.
-func (t *Topics) Receivers(kind Kind, channel []byte) (all []Receiver) {
+// ReceiverSize is about how many bytes a Receiver takes.
+const ReceiverSize = 40
+
+// A Search finds the subscriptions that a message is for: on a Channel those to the channel and those to patterns that it
+// matches, on a Shard channel those to it. Patterns may be many and a channel long, so it goes in steps.
+type Search struct {
+	Channel []byte
+	All     []Receiver // what it has found so far
+	topics  *Topics
+	kind    Kind
+	last    int64 // the id of the last pattern that it has looked at
+	until   int64 // that of the last pattern when it began
+	begun   bool
+}
+
+// searchStep is the cost of the patterns that a step of a Search matches. It takes some 100 µs.
+const searchStep = 64 << 10
+
+// patternCost is the cost of a pattern beside that of its Match.
+const patternCost = 64
+
+// Search begins to find the receivers of a message.
+func (t *Topics) Search(kind Kind, channel []byte) Search {
+	return Search{Channel: channel, topics: t, kind: kind}
+}
+
+// Step goes on searching, and reports whether all receivers have been found.
+func (s *Search) Step() (done bool) {
+	t := s.topics
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at := t.names[kind][string(channel)]; at != nil {
-		for b := range at.subs {
-			all = append(all, Receiver{Owner: b.Owner, Kind: kind})
+	if !s.begun {
+		s.begun, s.until = true, t.lastID
+		s.add(t.names[s.kind][string(s.Channel)], "", s.kind)
+	}
+	if s.kind != Channel || len(t.patterns) == 0 {
+		return true
+	}
+	i, _ := slices.BinarySearchFunc(t.patterns, s.last+1, func(at *topic, id int64) int { return cmp.Compare(at.id, id) })
+	for cost := 0; ; i++ {
+		if i == len(t.patterns) || t.patterns[i].id > s.until {
+			return true
 		}
-	}
-	if kind != Channel {
-		return all
-	}
-	for name, at := range t.names[Pattern] {
-		if at.pattern == nil || !at.pattern.Match(channel) {
+		if cost >= searchStep {
+			return false
+		}
+		at := t.patterns[i]
+		s.last = at.id
+		cost += patternCost
+		if at.pattern == nil || len(at.subs) == 0 {
 			continue
 		}
-		for b := range at.subs {
-			all = append(all, Receiver{Owner: b.Owner, Pattern: name, Kind: Pattern})
+		if cost += at.pattern.Cost(len(s.Channel)); at.pattern.Match(s.Channel) {
+			s.add(at, at.name, Pattern)
 		}
 	}
-	return all
+}
+
+// add adds the subscribers of a topic, which may be nil.
+func (s *Search) add(at *topic, pattern string, kind Kind) {
+	if at == nil {
+		return
+	}
+	for b := range at.subs {
+		s.All = append(s.All, Receiver{Owner: b.Owner, Pattern: pattern, Kind: kind})
+	}
 }
 
 // Count returns the number of subscribers of name.
