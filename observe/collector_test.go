@@ -73,7 +73,7 @@ func sample() Snapshot {
 			{"shop", "user-api", "enforce", stats.Rule{Allowed: 69, Near: 70, Limited: 71, ShadowLimited: 72, CandidateLimited: 73}},
 			{"shop", "login", "shadow", stats.Rule{}},
 		},
-		Checks:       []Checks{{"unused", stats.Histogram{}}, {"shop", stats.Histogram{Buckets: [stats.Buckets]uint64{1, 2}, Sum: 4500}}},
+		Checks:       []Checks{{Namespace: "unused"}, {"shop", 74, 75, stats.Histogram{Buckets: [stats.Buckets]uint64{1, 2}, Sum: 4500}}},
 		RulesProblem: true,
 		DecisionLog:  true, DecisionsLogged: 67, DecisionsDropped: 68,
 		Refusing: true,

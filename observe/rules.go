@@ -9,7 +9,7 @@ const maxRules = 1000
 // ruleMetrics are the metrics of the rules in force. Their names come from the operator's file, not from
 // callers.
 type ruleMetrics struct {
-	count, successful, decisions, near, enforced, duration *prometheus.Desc
+	count, successful, decisions, near, enforced, checks, duration *prometheus.Desc
 }
 
 func describeRules() ruleMetrics {
@@ -18,22 +18,25 @@ func describeRules() ruleMetrics {
 		successful: describe("rules_last_change_successful", "Whether the last change of the rules came into force: 1 or 0."),
 		decisions:  describe("rule_decisions_total", "Decisions of each rule, by result; shadow_limited and candidate_limited were not enforced. The first 1000 rules have this.", "namespace", "rule", "result"),
 		near:       describe("rule_near_limit_total", "Decisions that were allowed and left a fifth of the rule's limit or less.", "namespace", "rule"),
+		checks:     describe("checks_total", "Requests of RL.CHECK in each namespace, by result; limited are those that a rule denied. The first 100 namespaces have this.", "namespace", "result"),
 		duration:   describe("check_duration_seconds", "Time that RL.CHECK took in each namespace, without the network and without waiting. The first 100 namespaces have this.", "namespace"),
 		enforced:   describe("rule_enforced", "Whether the rule is enforced: 1, or 0 in shadow mode and turned off.", "namespace", "rule"),
 	}
 }
 
 func (m *ruleMetrics) all() []*prometheus.Desc {
-	return []*prometheus.Desc{m.count, m.successful, m.decisions, m.near, m.enforced, m.duration}
+	return []*prometheus.Desc{m.count, m.successful, m.decisions, m.near, m.enforced, m.checks, m.duration}
 }
 
 func (m *ruleMetrics) collect(ch chan<- prometheus.Metric, s *Snapshot) {
 	send(ch, m.count, prometheus.GaugeValue, float64(len(s.Rules)))
 	send(ch, m.successful, prometheus.GaugeValue, oneIf(!s.RulesProblem))
 	for i := range s.Checks {
-		h := &s.Checks[i].Latency
-		if n := h.Count(); n > 0 { // as with commands
-			sendHistogram(ch, m.duration, h, n, s.Checks[i].Namespace)
+		c := &s.Checks[i]
+		send(ch, m.checks, prometheus.CounterValue, float64(c.Allowed), c.Namespace, "allowed")
+		send(ch, m.checks, prometheus.CounterValue, float64(c.Limited), c.Namespace, "limited")
+		if n := c.Latency.Count(); n > 0 { // as with commands
+			sendHistogram(ch, m.duration, &c.Latency, n, c.Namespace)
 		}
 	}
 	for i := range s.Rules[:min(len(s.Rules), maxRules)] {

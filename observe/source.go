@@ -45,7 +45,7 @@ type Snapshot struct {
 	// a mistake.
 	Rules        []Rule
 	RulesProblem bool
-	// Checks has how long the checks in each namespace took.
+	// Checks has the figures of the checks in each namespace.
 	Checks []Checks
 
 	// DecisionLog reports whether decisions are logged, DecisionsLogged and DecisionsDropped how many were, and
@@ -61,10 +61,13 @@ type Rule struct {
 	stats.Rule
 }
 
-// Checks has how long the checks in a namespace took.
+// Checks has the figures of the checks in a namespace.
 type Checks struct {
 	Namespace string
-	Latency   stats.Histogram
+	// Allowed and Limited count the checks that took something or found no limit, and those that a rule denied.
+	Allowed, Limited uint64
+	// Latency has how long checks took.
+	Latency stats.Histogram
 }
 
 // Config describes the reloads of the configuration.

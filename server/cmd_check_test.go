@@ -212,7 +212,7 @@ namespaces:
 		t.Errorf("got %s, want %s", got, want)
 	}
 	got := line(c.do("RL.RULES", "STATS", "a"))
-	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "since" 1600000000 "namespace_checks" 10 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
+	if want := `["namespace" "a" "name" "hard" "mode" "enforce" "allowed" 5 "near_limit" 2 "limited" 2 "shadow_limited" 0 "candidate_limited" 5 "since" 1600000000 "namespace_allowed" 5 "namespace_limited" 2 "namespace_checks" 10 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
 		t.Error(got)
 	}
 }
@@ -251,7 +251,7 @@ func TestRuleTotalsGoOn(t *testing.T) {
 	if _, err := after.rules.Load([]byte(strings.Replace(text, "name: x", "name: x2", 1))); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600003600 "namespace_checks" 2 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
+	if got, want := line(c.do("RL.RULES", "STATS")), `"name" "x2" "mode" "enforce" "allowed" 0 "near_limit" 0 "limited" 0 "shadow_limited" 0 "candidate_limited" 0 "since" 1600003600 "namespace_allowed" 2 "namespace_limited" 0 "namespace_checks" 2 "namespace_p50_usec" 1 "namespace_p99_usec" 1]`; !strings.Contains(got, want) {
 		t.Errorf("%s\nhas no %s", got, want)
 	}
 }
@@ -276,8 +276,8 @@ func TestChecksAreTimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts := func() (all []string) {
-		for _, ns := range ts.rules.Times() {
-			all = append(all, fmt.Sprint(ns.Namespace, ns.Count()))
+		for _, ns := range ts.rules.Checks() {
+			all = append(all, fmt.Sprint(ns.Namespace, ns.Took.Count()))
 		}
 		return all
 	}
@@ -354,6 +354,9 @@ namespaces:
 	wg.Wait()
 	if allowed != 1000 || limited != 3000 {
 		t.Errorf("%d allowed, %d limited", allowed, limited)
+	}
+	if all := ts.rules.Checks()[0]; all.Allowed != 1000 || all.Limited != 3000 {
+		t.Errorf("%d checks allowed, %d limited", all.Allowed, all.Limited)
 	}
 	for _, r := range ts.rules.Figures()[:2] {
 		if r.Counts.Allowed != 1000 || r.Rule.Name == "stays" && r.Counts.Limited != 3000 {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -40,6 +42,8 @@ func (c *testClient) inTurn(table ...[]string) {
 func TestRules(t *testing.T) {
 	ts := newTestServer(t)
 	var kept []string
+	var log strings.Builder
+	ts.rules.Log = slog.New(slog.NewTextHandler(&log, nil))
 	ts.rules.Source.Keep = func(text []byte, _ [16]byte) error { kept = append(kept, string(text)); return nil }
 	c := ts.client()
 	c.inTurn(
@@ -60,6 +64,19 @@ func TestRules(t *testing.T) {
 	)
 	if len(kept) != 6 || kept[5] != "version: 1\nnamespaces: {b: [{name: z, limit: 1/m}]}" {
 		t.Errorf("kept %q", kept)
+	}
+	many := "{version: 1, namespaces: {b: ["
+	for i := range 13 {
+		many += fmt.Sprintf("{name: r%d, limit: 1/m},", i)
+	}
+	c.later("RL.RULES", "LOAD", many+"]}}")
+	for _, want := range []string{ // the log names what has changed
+		"rules=2 added=[] changed=[a/y] removed=[] same=1\n", "rules=1 added=[b/z] changed=[] removed=[a/x] same=0\n",
+		`added="[b/r0 b/r1 b/r2 b/r3 b/r4 b/r5 b/r6 b/r7 b/r8 b/r9 and 3 more]" `,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s\nhas no %s", log.String(), want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -51,7 +52,7 @@ type Book struct {
 	working  atomic.Int32                   // commands that change the rules or read their file, or wait for that
 	mu       sync.Mutex                     // held while the rules change
 	counters map[string]*stats.RuleCounters // by Rule.ID
-	latency  map[string]*stats.Latency      // by namespace
+	tallies  map[string]tally               // by namespace
 	problem  atomic.Pointer[string]         // why the last change failed; nil: it did not
 	changes  atomic.Uint64
 	failures atomic.Uint64
@@ -61,17 +62,23 @@ type Book struct {
 type inForce struct {
 	set      *rules.Set
 	counters []*stats.RuleCounters // by Rule.Index
-	latency  []*stats.Latency      // by Namespace.Index, of the first maxTimed
+	tallies  []tally               // by Namespace.Index, of the first maxTallies
 	since    int64                 // when they came into force, ns of Unix time
 }
 
-// maxTimed is how many namespaces have figures of how long their checks take. A file may have more namespaces than
-// a Prometheus should have histograms.
-const maxTimed = 100
+// tally has the figures of the checks in a namespace.
+type tally struct {
+	took     *stats.Latency
+	outcomes *stats.RuleCounters // RuleAllowed and RuleLimited
+}
+
+// maxTallies is how many namespaces have figures of their checks. A file may have more namespaces than a Prometheus
+// should have histograms.
+const maxTallies = 100
 
 // New returns a Book without rules.
 func New(o Options) *Book {
-	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}, latency: map[string]*stats.Latency{}}
+	b := &Book{Options: o, counters: map[string]*stats.RuleCounters{}, tallies: map[string]tally{}}
 	secret := new([16]byte)
 	rand.Read(secret[:])
 	b.secret.Store(secret)
@@ -125,23 +132,34 @@ func (b *Book) enforce(set *rules.Set) rules.Changes {
 		next.counters[i] = b.counters[id]
 	}
 	maps.DeleteFunc(b.counters, func(id string, _ *stats.RuleCounters) bool { return !there[id] })
-	timed := map[string]*stats.Latency{}
-	for _, ns := range set.Namespaces()[:min(len(set.Namespaces()), maxTimed)] {
-		l := b.latency[ns.Name()]
-		if l == nil {
-			l = stats.NewLatency(b.Lanes)
+	tallies := map[string]tally{}
+	for _, ns := range set.Namespaces()[:min(len(set.Namespaces()), maxTallies)] {
+		t, ok := b.tallies[ns.Name()]
+		if !ok {
+			t = tally{stats.NewLatency(b.Lanes), stats.NewRuleCounters(b.Lanes, next.since)}
 		}
-		timed[ns.Name()], next.latency = l, append(next.latency, l)
+		tallies[ns.Name()], next.tallies = t, append(next.tallies, t)
 	}
-	b.latency = timed
+	b.tallies = tallies
 	b.force.Store(next)
 	b.changes.Add(1)
 	b.problem.Store(nil)
 	b.Changed()
 	changes := rules.Diff(old.set, set)
-	b.Log.Info("the rules are loaded", "rules", len(set.Rules()), "added", len(changes.Added), "changed", len(changes.Changed),
-		"removed", len(changes.Removed), "same", changes.Same)
+	b.Log.Info("the rules are loaded", "rules", len(set.Rules()), "added", named(changes.Added), "changed", named(changes.Changed),
+		"removed", named(changes.Removed), "same", changes.Same)
 	return changes
+}
+
+// maxNamed is how many names of rules a line of the log has.
+const maxNamed = 10
+
+// named lists the names of rules for the log.
+func named(names []string) []string {
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(slices.Clone(names[:maxNamed]), fmt.Sprint("and ", more, " more"))
+	}
+	return names
 }
 
 // note remembers why a change of the rules has failed.
@@ -211,20 +229,23 @@ type Figures struct {
 	Counts stats.Rule
 }
 
-// Times are how long the checks in a namespace took.
-type Times struct {
+// Checks are the figures of the checks in a namespace.
+type Checks struct {
 	Namespace string
-	stats.Histogram
+	// Allowed counts the checks that took something, or found no limit, and Limited those that a rule denied.
+	Allowed, Limited uint64
+	// Took is how long checks took. Waiting is not included, nor are checks in transactions and scripts.
+	Took stats.Histogram
 }
 
-// Times returns how long the checks in each of the first 100 namespaces took since the start of the process, or since the
-// namespace was there. Waiting is not included, nor are checks in transactions and scripts.
-func (b *Book) Times() []Times { return b.force.Load().times() }
+// Checks returns the figures of the first 100 namespaces since the start of the process, or since the namespace was there.
+func (b *Book) Checks() []Checks { return b.force.Load().checks() }
 
-func (f *inForce) times() []Times {
-	all := make([]Times, len(f.latency))
+func (f *inForce) checks() []Checks {
+	all := make([]Checks, len(f.tallies))
 	for i, ns := range f.set.Namespaces()[:len(all)] {
-		all[i] = Times{ns.Name(), f.latency[i].Sum()}
+		sum := f.tallies[i].outcomes.Sum()
+		all[i] = Checks{ns.Name(), sum.Allowed, sum.Limited, f.tallies[i].took.Sum()}
 	}
 	return all
 }

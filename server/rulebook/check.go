@@ -128,13 +128,20 @@ func (k *check) log(c *call, now int64) {
 	}
 }
 
-// count counts what a check was for each rule.
+// count counts what a check was for each rule and in its namespace.
 func (k *check) count(lane int, denied bool) {
 	if k.Unlimited != nil && k.how == takes {
 		k.force.counters[k.Unlimited.Index].Add(lane, stats.RuleAllowed)
 	}
 	if !k.takes() {
 		return
+	}
+	if at := k.ns.Index; at < len(k.force.tallies) {
+		outcome := stats.RuleAllowed
+		if denied {
+			outcome = stats.RuleLimited
+		}
+		k.force.tallies[at].outcomes.Add(lane, outcome)
 	}
 	for i := range k.Charges {
 		if as, ok := k.outcome(i, denied); ok {

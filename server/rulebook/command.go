@@ -44,8 +44,8 @@ func (b *Book) runCheck(c *call) {
 
 // timed makes c count in the times of the namespace.
 func (k *check) timed(c *call) {
-	if k.ns.Index < len(k.force.latency) {
-		c.Latency = k.force.latency[k.ns.Index]
+	if k.ns.Index < len(k.force.tallies) {
+		c.Latency = k.force.tallies[k.ns.Index].took
 	}
 }
 

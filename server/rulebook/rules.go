@@ -222,19 +222,20 @@ func (b *Book) stats(c *call) {
 	if ns != nil {
 		list = ns.Rules()
 	}
-	times := f.times()
+	checks := f.checks()
 	c.Array(len(list))
 	c.EachStep(len(list), rulesStep, nil, func(i int) {
 		r := list[i]
 		sum := f.counters[r.Index].Totals()
-		var took Times
-		if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(times) {
-			took = times[i]
+		var all Checks
+		if i := f.set.Namespace([]byte(r.Namespace)).Index; i < len(checks) {
+			all = checks[i]
 		}
 		c.Fields("namespace", r.Namespace, "name", r.Name, "mode", r.Mode.String(),
 			"allowed", sum.Allowed, "near_limit", sum.Near, "limited", sum.Limited, "shadow_limited", sum.ShadowLimited,
 			"candidate_limited", sum.CandidateLimited, "since", sum.Since/1e9,
-			"namespace_checks", took.Count(), "namespace_p50_usec", took.Quantile(0.5)/1000, "namespace_p99_usec", took.Quantile(0.99)/1000)
+			"namespace_allowed", all.Allowed, "namespace_limited", all.Limited,
+			"namespace_checks", all.Took.Count(), "namespace_p50_usec", all.Took.Quantile(0.5)/1000, "namespace_p99_usec", all.Took.Quantile(0.99)/1000)
 	}, nil)
 }
 

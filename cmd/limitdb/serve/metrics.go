@@ -29,8 +29,8 @@ func (p *process) snapshot() observe.Snapshot {
 	for _, r := range p.server.Rules().Figures() {
 		s.Rules = append(s.Rules, observe.Rule{Namespace: r.Rule.Namespace, Name: r.Rule.Name, Mode: r.Rule.Mode.String(), Rule: r.Counts})
 	}
-	for _, t := range p.server.Rules().Times() {
-		s.Checks = append(s.Checks, observe.Checks{Namespace: t.Namespace, Latency: t.Histogram})
+	for _, c := range p.server.Rules().Checks() {
+		s.Checks = append(s.Checks, observe.Checks{Namespace: c.Namespace, Allowed: c.Allowed, Limited: c.Limited, Latency: c.Took})
 	}
 	if p.decisionLog != nil {
 		s.DecisionLog = true

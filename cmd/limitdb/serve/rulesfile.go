@@ -98,7 +98,7 @@ func (p *process) watchRules(ctx context.Context) {
 // reloadRules reads the rules file again. A mistake leaves the old rules in force.
 func (p *process) reloadRules() {
 	if _, err := p.server.Rules().Reload(); err != nil {
-		p.log.Error("the rules file has a mistake, the old rules stay in force", "file", p.rules.path, "err", err)
+		p.log.Error("the rules file is not loaded, the old rules stay in force", "file", p.rules.path, "err", err)
 	}
 }
 
