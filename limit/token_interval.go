@@ -216,7 +216,7 @@ func intervalReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int
 	debt := x.debt(l)
 	limited, wait := within(debt, maxWait)
 	if debt == maxInt64 && !x.same { // it may be more
-		if limited = maxWait >= 0 && x.reserveWait(l, debt, maxWait) > 0; !limited {
+		if limited = maxWait >= 0 && x.reserveWait(l, maxWait) > 0; !limited {
 			return nil, ErrOverflow
 		}
 	}
@@ -234,7 +234,7 @@ func intervalReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int
 		next = x.denied(d, l, l.Burst, now, dst, true)
 		d.Wait = wait
 	default:
-		d.Wait = x.reserveWait(l, debt, maxWait)
+		d.Wait = x.reserveWait(l, maxWait)
 	}
 	return next, nil
 }
@@ -268,14 +268,17 @@ func (x *intervalUse) debt(l *Limit) int64 {
 // Between two arrivals the debt is the time to the next one, or Period′ if that is
 // less, and as many more Period′ as it takes. reserveWait finds the arrival after
 // which these are few enough.
-func (x *intervalUse) reserveWait(l *Limit, debt, maxWait int64) int64 {
+func (x *intervalUse) reserveWait(l *Limit, maxWait int64) int64 {
 	y := &x.after
 	if x.e != 0 {
 		e := groups(l.Period, together(l))
 		return x.use.reserveWait(e, l.Burst*e, maxWait)
 	}
-	if wait := debt - maxWait; x.period == y.period && x.next > y.period && debt < maxInt64 && wait < x.next {
-		return wait // the clock has gone back
+	if x.period == y.period && x.next > y.period { // the clock has gone back
+		over, before := mul(groups(x.missing-l.Burst, y.most)-1, y.period)
+		if over == 0 && before >= 0 && before < maxWait {
+			return x.next - (maxWait - before) // before anything arrives
+		}
 	}
 	// at returns the time until no more than the burst and n·Max′ are missing.
 	at := func(n int64) (wait, arrivals int64) {

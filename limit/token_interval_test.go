@@ -177,6 +177,25 @@ func TestTOKENIntervalExtremes(t *testing.T) {
 	}
 }
 
+// The clock goes back until a debt, in the terms of another limit, is longer than any wait.
+func TestTOKENIntervalLongestDebt(t *testing.T) {
+	l := mustParse(t, "TOKEN 15/s INTERVAL")
+	tw := twin{model: models()[TOKEN]()}
+	if err := tw.reserve(l, 0, 117, -1); err != nil { // for 8 s
+		t.Fatal(err)
+	}
+	l.Burst = 1 // for 117 s
+	for _, now := range []int64{8e9 - math.MaxInt64, 124e9 - math.MaxInt64, 125e9 - math.MaxInt64} {
+		for _, maxWait := range []int64{math.MaxInt64, math.MaxInt64 - 1, 115e9 + 1, 115e9, 115e9 - 1, -1} {
+			for _, cost := range []int64{0, 1} {
+				if err := tw.reserve(l, now, cost, maxWait); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
 // A state that grows by a byte has no room where it is, and stays as it is there.
 func TestTOKENIntervalGrows(t *testing.T) {
 	l := mustParse(t, "TOKEN 1000/s INTERVAL")
