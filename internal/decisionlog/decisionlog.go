@@ -4,7 +4,7 @@
 package decisionlog
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +53,9 @@ type Log struct {
 	written, dropped atomic.Uint64
 	mu               sync.Mutex // guards all below
 	file             *os.File
-	out              *bufio.Writer
-	size             int64
-	failed           bool // the last write or opening failed
+	buf              []byte // lines that are not yet in the file
+	size             int64  // of the file, with buf
+	failed           bool   // the last write or opening failed
 }
 
 // waiting is how many decisions may wait to be written. More are dropped, and counted.
@@ -87,7 +87,7 @@ func (l *Log) reopen() error {
 		return errors.Join(fmt.Errorf("decision-log: %s is not a regular file", l.o.Path), err, f.Close())
 	}
 	l.close()
-	l.file, l.out, l.size = f, bufio.NewWriterSize(f, 64<<10), st.Size()
+	l.file, l.size = f, st.Size()
 	return nil
 }
 
@@ -96,10 +96,25 @@ func (l *Log) close() {
 	if l.file == nil {
 		return
 	}
-	if err := errors.Join(l.out.Flush(), l.file.Close()); err != nil {
+	if err := errors.Join(l.flush(), l.file.Close()); err != nil {
 		l.trouble(err)
 	}
 	l.file = nil
+}
+
+// flush writes the buffered lines to the file, and counts them. If the file takes only a part, flush drops the
+// other lines, and cuts off what the file has of one of them. The caller holds mu.
+func (l *Log) flush() error {
+	n, err := l.file.Write(l.buf)
+	n = bytes.LastIndexByte(l.buf[:n], '\n') + 1
+	written := bytes.Count(l.buf[:n], []byte("\n"))
+	l.written.Add(uint64(written))
+	l.dropped.Add(uint64(bytes.Count(l.buf, []byte("\n")) - written))
+	if err != nil {
+		err = errors.Join(err, l.file.Truncate(l.size-int64(len(l.buf)-n)))
+	}
+	l.buf = l.buf[:0]
+	return err
 }
 
 // trouble reports the first of a series of failures. The caller holds mu.
@@ -135,7 +150,7 @@ func (l *Log) Offer(d *Decision) {
 // Drop counts a decision that could not be offered.
 func (l *Log) Drop() { l.dropped.Add(1) }
 
-// Counts returns how many decisions were written, and how many were dropped.
+// Counts returns how many decisions are in the file, and how many were dropped.
 func (l *Log) Counts() (written, dropped uint64) { return l.written.Load(), l.dropped.Load() }
 
 // Run writes what Offer takes until ctx ends, and then the rest.
@@ -164,27 +179,28 @@ func (l *Log) Run(ctx context.Context) {
 func (l *Log) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var err error
+	flush := l.flush
 	if l.file == nil {
-		err = l.reopen()
-	} else {
-		err = l.out.Flush()
+		flush = l.reopen
 	}
-	if err != nil {
-		l.trouble(err)
-		l.drop()
+	if err := flush(); err != nil {
+		l.fail(err)
 		return
 	}
 	l.failed = false
 }
 
-// drop closes the file until the next Flush. The caller holds mu.
-func (l *Log) drop() {
+// fail reports a failure and closes the file until the next Flush. The caller holds mu.
+func (l *Log) fail(err error) {
+	l.trouble(err)
 	if l.file != nil {
 		_ = l.file.Close() // its error is that of the write
 		l.file = nil
 	}
 }
+
+// bufferSize is how many bytes of lines are written at once.
+const bufferSize = 64 << 10
 
 // write writes a line, and begins a new file when this one is full.
 func (l *Log) write(line []byte) {
@@ -204,14 +220,12 @@ func (l *Log) write(line []byte) {
 		l.dropped.Add(1)
 		return
 	}
-	if _, err := l.out.Write(line); err != nil {
-		l.trouble(err)
-		l.drop()
-		l.dropped.Add(1)
-		return
+	l.buf, l.size = append(l.buf, line...), l.size+int64(len(line))
+	if len(l.buf) >= bufferSize {
+		if err := l.flush(); err != nil {
+			l.fail(err)
+		}
 	}
-	l.size += int64(len(line))
-	l.written.Add(1)
 }
 
 // line returns the decision as a line of JSON.

@@ -3,10 +3,12 @@ package decisionlog
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -141,7 +143,7 @@ func TestFileThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.drop()
+	l.fail(errors.New("for a test"))
 	l.write([]byte("a\n"))
 	l.Flush()
 	l.write([]byte("b\n"))
@@ -151,5 +153,50 @@ func TestFileThatFails(t *testing.T) {
 	}
 	if w, d := l.Counts(); w != 1 || d != 1 {
 		t.Errorf("%d written, %d dropped", w, d)
+	}
+}
+
+// TestFileThatTakesAPart checks that a file which takes only some lines ends with a whole one, and that the others are
+// counted as dropped.
+func TestFileThatTakesAPart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := Open(Options{Path: path, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Decision{Key: []byte("k")}
+	length := len(d.line())
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	step := func(lines int, most uint64, written, dropped uint64) {
+		t.Helper()
+		for range lines {
+			l.write(d.line())
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		l.Flush()
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		if w, d := l.Counts(); w != written || d != dropped {
+			t.Errorf("%d written, %d dropped, want %d and %d", w, d, written, dropped)
+		}
+		if got := read(t, path); got != strings.Repeat(string(d.line()), int(written)) {
+			t.Errorf("after %d lines the file is %q", written, got)
+		}
+	}
+	step(1, limit.Cur, 1, 0)
+	step(9, uint64(3*length+length/2), 3, 7)
+	step(1, limit.Cur, 3, 8) // there is no file until the next Flush
+	step(2, limit.Cur, 5, 8)
+	for range bufferSize/length + 1 {
+		l.write(d.line())
+	}
+	if w, _ := l.Counts(); w <= 5 {
+		t.Error("a full buffer waits for Flush")
 	}
 }
