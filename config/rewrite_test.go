@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,7 @@ func TestRewriteText(t *testing.T) {
 func onDisk(t *testing.T, text string) (r *Registry, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "limitdb.conf")
-	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, 0o640)); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
 	r, _ = New()

@@ -132,6 +132,7 @@ func TestComposeFile(t *testing.T) {
 
 // Everything that the objects for Kubernetes name exists, and the command lines of all pods are valid.
 func TestKubernetesFile(t *testing.T) {
+	t.Parallel()
 	all := map[string]object{}
 	for _, o := range readYAML[object](t, "../deploy/kubernetes/limitdb.yaml") {
 		all[o.Kind+" "+o.Metadata.Name] = o

@@ -30,6 +30,7 @@ type imageConfig struct {
 // TestDockerfile builds the image and runs the container with buildah, which needs neither a daemon nor a
 // registry.
 func TestDockerfile(t *testing.T) {
+	t.Parallel()
 	need(t, "buildah")
 	if _, err := os.Stat("/bin/busybox"); err != nil {
 		lacking(t, "/bin/busybox: Debian's busybox-static is not installed")

@@ -42,6 +42,7 @@ func sessions(readme string) (out [][2]string) {
 // TestReadme copies the committed files to an empty directory, runs the README's first command there, and
 // types what the README types. Only the ports are different, since the usual ones may be taken.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	cli := need(t, "redis-cli")
 	root := repository(t)
 	data, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -110,6 +111,7 @@ func repository(t *testing.T) string {
 
 // TestReadmeNodes starts three nodes with the README's commands, types what the README types, and kills the leader.
 func TestReadmeNodes(t *testing.T) {
+	t.Parallel()
 	cli := need(t, "redis-cli")
 	data, err := os.ReadFile("../README.md")
 	if err != nil {

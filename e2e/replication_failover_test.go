@@ -16,6 +16,7 @@ import (
 // TestFailoverTimes measures the time from the leader's death to the next decision. There is no bound here: bench/replication.sh
 // prints the times, with LIMITDB_KILLS as their number.
 func TestFailoverTimes(t *testing.T) {
+	t.Parallel()
 	kills := 1
 	if s := os.Getenv("LIMITDB_KILLS"); s != "" {
 		kills = atoi(t, s)

@@ -127,6 +127,7 @@ func (n *raftNode) restartInPlace(t *testing.T) {
 // All nodes are restarted, one after the other, under the load of clients. No command gets an error, also while the nodes are of two versions
 // whose formats of entries differ. The times are for bench/RESULTS.md: a test has no bound for them.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	versions := []string{plainBinary(t), nextBinary(t)}
 	clusters, rounds := 1, versions[1:]
 	if long() {

@@ -9,6 +9,7 @@ import (
 
 // A node whose rules file differs from that of the others says so, and so do they, until the files are alike again.
 func TestRulesFilesThatDiffer(t *testing.T) {
+	t.Parallel()
 	const rules = "version: 1\nnamespaces:\n  a:\n    - {name: x, limit: 5/h}\n"
 	dir := t.TempDir()
 	write := func(name, text string) string {
