@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -99,6 +100,7 @@ func duration(t *testing.T) time.Duration {
 }
 
 func torture(t *testing.T) {
+	syscall.Umask(0o022) // the nodes' users pass through directories of the test's
 	seed := rand.Uint64()
 	if s := os.Getenv("LIMITDB_SEED"); s != "" {
 		var err error
