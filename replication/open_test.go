@@ -191,6 +191,10 @@ func TestNodesOnDisks(t *testing.T) {
 	}
 	// A node that replays its log after a start comes by the epochs of other leaders. It forwards to the present one all the same.
 	f := nodes[(leader()+1)%3]
+	until(t, "it knows where clients reach the leader", func() bool {
+		_, leader := f.raft.LeaderWithID()
+		return f.parts.wire.l.peer(leader).Client != ""
+	})
 	f.mu.Lock()
 	present := f.machine.epoch
 	f.machine.epoch.node++
