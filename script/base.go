@@ -295,6 +295,7 @@ func (vm *VM) load(L *lua.LState) int {
 		vm.push(L, err.Error())
 		return 2
 	}
+	vm.charge(L, trim(proto))
 	fn := L.NewFunctionFromProto(proto)
 	fn.Env = vm.globals
 	L.Push(fn)

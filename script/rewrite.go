@@ -13,6 +13,8 @@ const (
 	// maxSearch bounds the time to compile a script. It is how many constants the compiler looks at: for each constant,
 	// it searches all constants of the function.
 	maxSearch = 20_000_000
+	// maxFunctions is how many functions a script may have. The compiler begins each with 17 kB.
+	maxFunctions = 1000
 )
 
 // The functions that count memory, and one that mends a difference of the library. No script can name them, because
@@ -39,6 +41,7 @@ type rewriter struct {
 	depth     int
 	constants map[string]bool // names and literals of the function
 	searched  int
+	functions int
 	err       error
 }
 
@@ -52,6 +55,9 @@ func (r *rewriter) constant(e ast.Expr, name string) {
 
 // function rewrites a function.
 func (r *rewriter) function(stmts []ast.Stmt) []ast.Stmt {
+	if r.functions++; r.functions > maxFunctions && r.err == nil {
+		r.err = fmt.Errorf(" more than %d functions", maxFunctions)
+	}
 	outer := r.constants
 	r.constants = map[string]bool{}
 	stmts = r.block(stmts)

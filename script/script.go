@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -46,8 +47,27 @@ func Compile(source []byte) (*Script, error) {
 	if s.proto, err = compile(text, chunkName); err != nil {
 		return nil, replyError("Error compiling script (new function): %v", err)
 	}
-	s.Size = 20_000 + 8*len(source) // the shortest takes 17 kB, one of 1 kB takes 18
+	s.Size = trim(s.proto)
 	return s, nil
+}
+
+// trim gives back the room that the compiler has left in a function, which is 17 kB for the shortest, and returns about
+// how many bytes the function takes.
+func trim(f *lua.FunctionProto) (size int) {
+	f.Code, f.DbgSourcePositions, f.DbgCalls = slices.Clone(f.Code), slices.Clone(f.DbgSourcePositions), slices.Clone(f.DbgCalls)
+	f.Constants, f.FunctionPrototypes = slices.Clone(f.Constants), slices.Clone(f.FunctionPrototypes)
+	f.DbgLocals, f.DbgUpvalues = slices.Clone(f.DbgLocals), slices.Clone(f.DbgUpvalues)
+	size = 1500 + 4*len(f.Code) + 8*len(f.DbgSourcePositions) + 24*len(f.DbgCalls) + 64*len(f.DbgLocals) + 16*len(f.DbgUpvalues)
+	for _, c := range f.Constants {
+		size += 64
+		if s, ok := c.(lua.LString); ok {
+			size += len(s)
+		}
+	}
+	for _, inner := range f.FunctionPrototypes {
+		size += trim(inner)
+	}
+	return size
 }
 
 // shebang reads the line "#!lua flags=…" that a script may begin with, and returns the source without it. The line stays
