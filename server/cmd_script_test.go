@@ -63,6 +63,23 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// The commands that a script runs count as those that clients send, once even if the script begins again for a key that it has
+// not named.
+func TestCommandsOfScriptsAreCounted(t *testing.T) {
+	c := newTestServer(t).client()
+	c.eval("redis.call('SET', KEYS[1], 1) for i = 1, 3 do redis.call('GET', KEYS[1]) end redis.pcall('HGET', KEYS[1], 'x') redis.call('GET', 'undeclared')", "1", "a")
+	c.do("MULTI")
+	c.do("EVAL", "return redis.call('GET', KEYS[1])", "1", "a")
+	c.do("EXEC")
+	c.eval("redis.call('SET', KEYS[1], 1) while true do redis.call('INCR', KEYS[1]) local s = string.rep('x', 1e7) end", "1", "a")
+	got := c.do("INFO", "commandstats").Text
+	for _, want := range []string{"set:calls=2,", "get:calls=5,", "hget:calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=1", "eval:calls=3,"} {
+		if !strings.Contains(got, "cmdstat_"+want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+}
+
 func TestScriptCache(t *testing.T) {
 	ts := newTestServer(t)
 	c := ts.client()

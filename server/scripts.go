@@ -1,6 +1,7 @@
 package server
 
 import (
+	"limitdb/internal/stats"
 	"limitdb/known"
 	"limitdb/resp"
 	"limitdb/script"
@@ -30,6 +31,8 @@ type host struct {
 	t        *handler.Txn
 	run      *scripts.Run
 	readOnly bool
+	tally    stats.Tally // of the commands that have run
+	took     int64       // ns, of these together
 }
 
 // Call runs one command of the script.
@@ -43,7 +46,7 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 		h.Fail(text)
 		return h.Out
 	}
-	mark := len(h.Out)
+	mark, start := len(h.Out), h.srv.clock.Now()
 	switch {
 	case h.cmd.Atomic != nil:
 		h.cmd.Atomic(&h.call, h.t)
@@ -52,11 +55,23 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	default:
 		h.cmd.Run(&h.call)
 	}
+	if h.took += h.srv.clock.Now() - start; !h.tally.Add(h.cmd.ID, nil, h.Failed) {
+		h.count()
+		h.tally.Add(h.cmd.ID, nil, h.Failed)
+	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
 		h.run.Stop()
 		h.Out = resp.AppendError(h.Out[:mark], request.ErrorText(h.t.Err))
 	}
 	return h.Out
+}
+
+// count adds the commands that have run to the server's counts.
+func (h *host) count() {
+	if !h.tally.Empty() {
+		h.tally.Flush(h.srv.counts.Stripe(h.Lane), h.took)
+		h.took = 0
+	}
 }
 
 // admit finds the command and returns the error if the script may not run it, or "".
@@ -100,17 +115,20 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 	}
 	vm, run := c.srv.scripts.Begin(now)
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
-	h.Table = c.Table
+	h.Table, h.Lane = c.Table, c.Lane
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Stopped, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)
+	if t.Err == nil {
+		h.count()
+	}
 	switch {
 	case run.Killed():
 		t.Cancel(scriptError{script.ErrStopped})
 	case t.Err == nil && err != nil && run.Late():
 		t.Err = errScriptTime
 	case t.Err != nil:
-		return
+		return // it begins again, or is given up
 	case err != nil:
 		t.Err = scriptError{err}
 	default:
