@@ -57,7 +57,10 @@ func (m *monitors) count() int {
 //	+1339518083.107412 [0 127.0.0.1:60866] "cl.throttle" "user123" "15" "30" "60"
 //
 // to every monitor, with secrets left out.
-func (m *monitors) feed(c *call, cmd *command, args [][]byte) {
+func (m *monitors) feed(c *call, cmd *command, args [][]byte) { m.send(c, m.line(nil, c, cmd, args)) }
+
+// line appends the line of a command that has run.
+func (m *monitors) line(b []byte, c *call, cmd *command, args [][]byte) []byte {
 	from, s := directAddr, c.client
 	if s != nil {
 		from = s.addr()
@@ -65,25 +68,30 @@ func (m *monitors) feed(c *call, cmd *command, args [][]byte) {
 			from = "unix:" + local.String()
 		}
 	}
-	line := fmt.Appendf(nil, "+%d.%06d [0 %s]", c.Now/1e9, c.Now/1e3%1e6, from)
-	line = append(appendMonitored(line, m.srv.redact(cmd, args)), "\r\n"...)
+	b = fmt.Appendf(b, "+%d.%06d [0 %s]", c.Now/1e9, c.Now/1e3%1e6, from)
+	return append(appendMonitored(b, m.srv.redact(cmd, args)), "\r\n"...)
+}
+
+// send sends lines to every monitor.
+func (m *monitors) send(c *call, lines []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to := range m.set {
-		if to == s { // after the reply
-			c.Out = append(c.Out, line...)
+		if to == c.client { // after the reply
+			c.Out = append(c.Out, lines...)
 			continue
 		}
-		to.deliver(line)
+		to.deliver(lines)
 	}
 }
 
 // appendMonitored appends arguments to a line. If there are too many, it notes how many are
 // left out.
 func appendMonitored(line []byte, args [][]byte) []byte {
+	begin := len(line)
 	for i, a := range args {
 		line = append(line, ' ')
-		if len(line) > monitorLine {
+		if len(line)-begin > monitorLine {
 			line = append(line, "... ("...)
 			line = strconv.AppendInt(line, int64(len(args)-i), 10)
 			return append(line, " more arguments)"...)

@@ -347,9 +347,11 @@ func (c *call) execAll(m *multi) {
 	}
 	c.Failed, c.Latency = false, nil
 	if c.srv.special.Load()&specialMonitor != 0 {
+		var lines []byte
 		for _, q := range m.queued {
-			c.srv.monitors.feed(c, q.cmd, q.args)
+			lines = c.srv.monitors.line(lines, c, q.cmd, q.args)
 		}
+		c.srv.monitors.send(c, lines)
 	}
 }
 

@@ -315,7 +315,11 @@ func TestMultiIsShown(t *testing.T) {
 	m.conn.take()
 	c.do("PING")
 	shows("flags=x multi=2 watch=2")
+	writes := m.conn.writes
 	c.do("EXEC")
+	if n := m.conn.writes - writes; n != 2 { // one for all commands of the transaction, so that a turn ends in time
+		t.Errorf("%d writes to the monitor", n)
+	}
 	shows("flags=N multi=-1 watch=0 multi-mem=0")
 	got := ""
 	for _, line := range strings.Split(strings.TrimSpace(string(m.conn.take())), "\r\n") {
