@@ -42,6 +42,18 @@ type Run struct {
 	value Value
 }
 
+// spareMost is the largest buffer, in bytes, that a Run keeps for its next script.
+const spareMost = 512
+
+// Forget drops everything that belongs to the script that has run.
+func (r *Run) Forget() {
+	body := r.body
+	if cap(body) > spareMost {
+		body = nil
+	}
+	*r = Run{body: body}
+}
+
 const (
 	// maxWhole is above all integers that handlers take: a number of Lua holds
 	// those below 2⁵³ exactly.

@@ -148,7 +148,7 @@ func (c *call) native(s *known.Script, keys, argv [][]byte) bool {
 	r.Keys, r.Args, r.Now, r.Proto, r.Out, r.Store = keys, argv, c.Now, c.Proto, c.Out, (*scriptStore)(c)
 	done := s.Run(r)
 	c.Out = r.Out
-	r.Keys, r.Args, r.Out, r.Store = nil, nil, nil, nil
+	r.Forget()
 	return done
 }
 
