@@ -49,7 +49,8 @@ type Decision struct {
 // Log is a file of decisions. Any goroutine may call its methods, except Run.
 type Log struct {
 	o                Options
-	lines            chan []byte // sampled decisions that are not yet written
+	lines            chan []byte  // sampled decisions that are not yet written
+	queued           atomic.Int64 // bytes of lines
 	written, dropped atomic.Uint64
 	mu               sync.Mutex // guards all below
 	file             *os.File
@@ -58,8 +59,12 @@ type Log struct {
 	failed           bool   // the last write or opening failed
 }
 
-// waiting is how many decisions may wait to be written. More are dropped, and counted.
-const waiting = 4096
+// waiting is how many decisions may wait to be written, and waitingBytes how many bytes of these. More are dropped, and
+// counted.
+const (
+	waiting      = 4096
+	waitingBytes = 4 << 20
+)
 
 // Open opens the file. Nothing is written before Run.
 func Open(o Options) (*Log, error) {
@@ -140,11 +145,16 @@ func (l *Log) Offer(d *Decision) {
 	if !l.Wants(d.Key) {
 		return
 	}
-	select {
-	case l.lines <- d.line():
-	default:
-		l.Drop()
+	line := d.line()
+	if l.queued.Add(int64(len(line))) <= waitingBytes {
+		select {
+		case l.lines <- line:
+			return
+		default:
+		}
 	}
+	l.queued.Add(-int64(len(line)))
+	l.Drop()
 }
 
 // Drop counts a decision that could not be offered.
@@ -204,6 +214,7 @@ const bufferSize = 64 << 10
 
 // write writes a line, and begins a new file when this one is full.
 func (l *Log) write(line []byte) {
+	l.queued.Add(-int64(len(line)))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil && l.size > 0 && l.size+int64(len(line)) > l.o.MaxBytes/2 {

@@ -124,6 +124,16 @@ func TestDropped(t *testing.T) {
 	if _, dropped := l.Counts(); dropped != 5 {
 		t.Errorf("%d were dropped", dropped)
 	}
+	for range waiting {
+		l.write(<-l.lines)
+	}
+	const fit = 15 // keys without text are six times as long in JSON
+	for range fit + 5 {
+		l.Offer(&Decision{Key: make([]byte, waitingBytes/(6*fit+5))})
+	}
+	if _, dropped := l.Counts(); len(l.lines) != fit || dropped != 10 {
+		t.Errorf("%d long lines wait, and %d were dropped", len(l.lines), dropped-5)
+	}
 }
 
 // A file that cannot be made is tried again.
