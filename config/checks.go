@@ -25,16 +25,8 @@ type SavePoint struct {
 
 // SavePoints returns the points in the directive save.
 func (s *Settings) SavePoints() []SavePoint {
-	points, err := parseSavePoints(s.Save.Get())
-	if err != nil {
-		return nil // it was checked when it was set
-	}
+	points, _ := parseSavePoints(s.Save.Get()) // it was checked when it was set
 	return points
-}
-
-func savePoints(words []string) error {
-	_, err := parseSavePoints(words)
-	return err
 }
 
 // parseSavePoints parses pairs of seconds and changes.
@@ -52,6 +44,14 @@ func parseSavePoints(words []string) ([]SavePoint, error) {
 		points = append(points, SavePoint{time.Duration(seconds) * time.Second, changes})
 	}
 	return points, nil
+}
+
+// parses returns the check that parse succeeds.
+func parses[T any](parse func(words []string) (T, error)) func([]string) error {
+	return func(words []string) error {
+		_, err := parse(words)
+		return err
+	}
 }
 
 func notEmpty(s string) error {
@@ -162,16 +162,8 @@ func addresses(words []string) error {
 
 // TrustedProxies returns the networks in http-trusted-proxies.
 func (s *Settings) TrustedProxies() []netip.Prefix {
-	nets, err := parseNetworks(s.HTTPTrustedProxies.Get())
-	if err != nil {
-		return nil // it was checked when it was set
-	}
+	nets, _ := parseNetworks(s.HTTPTrustedProxies.Get()) // it was checked when it was set
 	return nets
-}
-
-func networks(words []string) error {
-	_, err := parseNetworks(words)
-	return err
 }
 
 // parseNetworks parses addresses, and networks such as 10.0.0.0/8.
@@ -230,33 +222,22 @@ func hostName(s string) bool {
 	return len(s) <= longest && !isDigits(labels[len(labels)-1])
 }
 
-// percentiles checks numbers from 0 to 100.
-func percentiles(words []string) error {
-	for _, w := range words {
-		if _, err := parsePercentile(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func parsePercentile(word string) (float64, error) {
-	p, err := strconv.ParseFloat(word, 64)
-	if err != nil || !(p >= 0 && p <= 100) { // NaN fails both comparisons
-		return 0, fmt.Errorf("%s is not a percentile: use numbers from 0 to 100", quote(word))
-	}
-	return p, nil
-}
-
 // Percentiles returns the percentiles in latency-tracking-info-percentiles.
 func (s *Settings) Percentiles() []float64 {
-	var all []float64
-	for _, w := range s.LatencyPercentiles.Get() {
-		if p, err := parsePercentile(w); err == nil {
-			all = append(all, p)
-		}
-	}
+	all, _ := parsePercentiles(s.LatencyPercentiles.Get()) // they were checked when they were set
 	return all
+}
+
+// parsePercentiles parses numbers from 0 to 100.
+func parsePercentiles(words []string) (all []float64, err error) {
+	for _, w := range words {
+		p, err := strconv.ParseFloat(w, 64)
+		if err != nil || !(p >= 0 && p <= 100) { // NaN fails both comparisons
+			return nil, fmt.Errorf("%s is not a percentile: use numbers from 0 to 100", quote(w))
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // shutdownWords checks the words for a signal.

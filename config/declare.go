@@ -21,9 +21,9 @@ type group struct {
 	title string
 }
 
-// add adds a directive to the registry. A default that is not allowed is a mistake in the table, and stops
-// the program at its start.
-func (g group) add(h Handle, name, def string, mutable bool, doc string) {
+// add adds a directive to the registry, and returns its handle. A default that is not allowed is a mistake in the
+// table, and stops the program at its start.
+func add[H Handle](g group, h H, name, def string, mutable bool, doc string) H {
 	h.setName(name)
 	text, err := h.parse([]string{def})
 	if err != nil {
@@ -37,72 +37,46 @@ func (g group) add(h Handle, name, def string, mutable bool, doc string) {
 	d.current.Store(&value{text: text})
 	g.r.list = append(g.r.list, d)
 	g.r.byName[name] = d
+	return h
 }
 
 func (g group) int(name, def string, low, high int64, mutable bool, doc string) *Int {
-	h := &Int{number{min: low, max: high}}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Int{number{min: low, max: high}}, name, def, mutable, doc)
 }
 
 func (g group) octal(name, def string, low, high int64, mutable bool, doc string) *Int {
-	h := &Int{number{min: low, max: high, octal: true}}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Int{number{min: low, max: high, octal: true}}, name, def, mutable, doc)
 }
 
-func (g group) seconds(name, def string, low, high int64, mutable bool, doc string) *Duration {
-	h := &Duration{number: number{min: low, max: high}, unit: time.Second}
-	g.add(h, name, def, mutable, doc)
-	return h
+func (g group) seconds(name, def string, low, high int64, doc string) *Duration {
+	return add(g, &Duration{number{min: low, max: high}, time.Second}, name, def, mutable, doc)
 }
 
-func (g group) milliseconds(name, def string, low, high int64, mutable bool, doc string) *Duration {
-	h := &Duration{number: number{min: low, max: high}, unit: time.Millisecond}
-	g.add(h, name, def, mutable, doc)
-	return h
+// maxMilliseconds is the longest time of a directive in milliseconds.
+const maxMilliseconds = 60_000
+
+func (g group) milliseconds(name, def string, low int64, mutable bool, doc string) *Duration {
+	return add(g, &Duration{number{min: low, max: maxMilliseconds}, time.Millisecond}, name, def, mutable, doc)
 }
 
 func (g group) bytes(name, def string, low, high int64, mutable bool, doc string) *Bytes {
-	h := &Bytes{number{min: low, max: high}}
-	g.add(h, name, def, mutable, doc)
-	return h
-}
-
-func (g group) share(name, def string, low, high int64, mutable bool, doc string) *Share {
-	h := &Share{number{min: low, max: high}}
-	g.add(h, name, def, mutable, doc)
-	return h
-}
-
-func (g group) outputLimit(name, def string, low, high int64, mutable bool, doc string) *OutputLimit {
-	h := &OutputLimit{min: low, max: high}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Bytes{number{min: low, max: high}}, name, def, mutable, doc)
 }
 
 func (g group) bool(name, def string, mutable bool, doc string) *Bool {
-	h := &Bool{}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Bool{}, name, def, mutable, doc)
 }
 
 func (g group) text(name, def string, mutable bool, doc string) *Text {
-	h := &Text{}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Text{}, name, def, mutable, doc)
 }
 
 func (g group) words(name, def string, mutable bool, doc string) *Words {
-	h := &Words{}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Words{}, name, def, mutable, doc)
 }
 
 func (g group) enum(name, def string, values []string, mutable bool, doc string) *Enum {
-	h := &Enum{values: values}
-	g.add(h, name, def, mutable, doc)
-	return h
+	return add(g, &Enum{values: values}, name, def, mutable, doc)
 }
 
 // keep makes a directive secret, and file the directive that names a file with the secret.

@@ -45,12 +45,13 @@ func one(words []string) (string, error) {
 
 var (
 	errNotInteger = errors.New("argument couldn't be parsed into an integer")
+	errNotOctal   = errors.New("argument couldn't be parsed as an octal number")
 	errNotMemory  = errors.New("argument must be a memory value")
 	errNotBool    = errors.New("argument must be 'yes' or 'no'")
 	errNUL        = errors.New("argument must not contain a NUL byte")
 )
 
-// number is the common part of Int, Bytes and Duration: an integer with a minimum and a maximum.
+// number is the common part of Int, Bytes, Duration and Share: an integer with a minimum and a maximum.
 type number struct {
 	named
 	v        atomic.Int64
@@ -70,16 +71,42 @@ func (h *number) base() int {
 // format returns the canonical text of n.
 func (h *number) format(n int64) string { return strconv.FormatInt(n, h.base()) }
 
-// within returns nil if n is allowed.
-func (h *number) within(n int64) error {
+// accept returns the canonical text of n, or an error if n is not allowed.
+func (h *number) accept(n int64) (string, error) {
 	if n < h.min || n > h.max {
-		return fmt.Errorf("argument must be between %s and %s inclusive", h.format(h.min), h.format(h.max))
+		return "", fmt.Errorf("argument must be between %s and %s inclusive", h.format(h.min), h.format(h.max))
 	}
 	if h.check != nil {
-		return h.check(n)
+		if err := h.check(n); err != nil {
+			return "", err
+		}
 	}
-	return nil
+	return h.format(n), nil
 }
+
+func (h *number) parse(words []string) (string, error) {
+	w, err := one(words)
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.ParseInt(w, h.base(), 64)
+	if err == nil && w[0] != '+' {
+		return h.accept(n)
+	}
+	if h.octal {
+		return "", errNotOctal
+	}
+	return "", errNotInteger
+}
+
+func (h *number) store(text string) {
+	n, _ := strconv.ParseInt(text, h.base(), 64)
+	h.v.Store(n)
+}
+
+func (h *number) spell(text string) string { return text }
+
+func (h *number) limits() string { return h.format(h.min) + " to " + h.format(h.max) }
 
 // Int is a whole number, written in base 10 or, for file permissions, 8.
 type Int struct{ number }
@@ -87,36 +114,7 @@ type Int struct{ number }
 // Get returns the current value.
 func (h *Int) Get() int64 { return h.v.Load() }
 
-func (h *Int) parse(words []string) (string, error) {
-	w, err := one(words)
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.ParseInt(w, h.base(), 64)
-	if err != nil || w[0] == '+' {
-		if h.octal {
-			return "", errors.New("argument couldn't be parsed as an octal number")
-		}
-		return "", errNotInteger
-	}
-	if err := h.within(n); err != nil {
-		return "", err
-	}
-	return h.format(n), nil
-}
-
-func (h *Int) store(text string) {
-	n, _ := strconv.ParseInt(text, h.base(), 64)
-	h.v.Store(n)
-}
-
-func (h *Int) spell(text string) string { return text }
-
-func (h *Int) limits() string {
-	return h.format(h.min) + " to " + h.format(h.max)
-}
-
-// Duration is a time, written as a whole number of the directive's unit (so far always seconds).
+// Duration is a time, written as a whole number of the directive's unit (seconds or milliseconds).
 type Duration struct {
 	number
 	unit time.Duration
@@ -125,34 +123,12 @@ type Duration struct {
 // Get returns the current value.
 func (h *Duration) Get() time.Duration { return time.Duration(h.v.Load()) * h.unit }
 
-func (h *Duration) parse(words []string) (string, error) {
-	w, err := one(words)
-	if err != nil {
-		return "", err
-	}
-	n, err := strconv.ParseInt(w, 10, 64)
-	if err != nil || w[0] == '+' {
-		return "", errNotInteger
-	}
-	if err := h.within(n); err != nil {
-		return "", err
-	}
-	return strconv.FormatInt(n, 10), nil
-}
-
-func (h *Duration) store(text string) {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	h.v.Store(n)
-}
-
-func (h *Duration) spell(text string) string { return text }
-
 func (h *Duration) limits() string {
-	unit := "seconds"
+	unit := " seconds"
 	if h.unit == time.Millisecond {
-		unit = "milliseconds"
+		unit = " milliseconds"
 	}
-	return fmt.Sprintf("%d to %d %s", h.min, h.max, unit)
+	return h.number.limits() + unit
 }
 
 // Bytes is a size in bytes. As in Redis, 1k is 1000 and 1kb is 1024.
@@ -170,15 +146,7 @@ func (h *Bytes) parse(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := h.within(n); err != nil {
-		return "", err
-	}
-	return strconv.FormatInt(n, 10), nil
-}
-
-func (h *Bytes) store(text string) {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	h.v.Store(n)
+	return h.accept(n)
 }
 
 func (h *Bytes) spell(text string) string {
@@ -221,16 +189,23 @@ func (h *Bool) spell(text string) string { return text }
 
 func (h *Bool) limits() string { return "yes or no" }
 
+// text is the common part of Text and Enum.
+type text struct {
+	named
+	v atomic.Pointer[string]
+}
+
+// Get returns the current value: of an Enum, in lower case.
+func (h *text) Get() string { return *h.v.Load() }
+
+func (h *text) store(text string) { h.v.Store(&text) }
+
 // Text is any text: a path, a password.
 type Text struct {
-	named
-	v     atomic.Pointer[string]
+	text
 	check func(string) error // or nil
 	bytes bool               // NUL is allowed: the text is a password, not a path
 }
-
-// Get returns the current value.
-func (h *Text) Get() string { return *h.v.Load() }
 
 func (h *Text) parse(words []string) (string, error) {
 	w, err := one(words)
@@ -248,21 +223,15 @@ func (h *Text) parse(words []string) (string, error) {
 	return w, nil
 }
 
-func (h *Text) store(text string) { h.v.Store(&text) }
-
 func (h *Text) spell(text string) string { return quoteWord(text) }
 
 func (h *Text) limits() string { return "" }
 
 // Enum is one of a few words, in upper or lower case.
 type Enum struct {
-	named
-	v      atomic.Pointer[string]
+	text
 	values []string
 }
-
-// Get returns the current value in lower case.
-func (h *Enum) Get() string { return *h.v.Load() }
 
 func (h *Enum) parse(words []string) (string, error) {
 	w, err := one(words)
@@ -276,8 +245,6 @@ func (h *Enum) parse(words []string) (string, error) {
 	}
 	return "", fmt.Errorf("argument(s) must be one of the following: %s", strings.Join(h.values, ", "))
 }
-
-func (h *Enum) store(text string) { h.v.Store(&text) }
 
 func (h *Enum) spell(text string) string { return text }
 

@@ -27,15 +27,8 @@ func escape(s string) string {
 
 // quoteWord writes a word so that splitLine reads it back: unchanged if possible, else in double quotes.
 func quoteWord(s string) string {
-	plain := s != ""
-	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c >= 0x7f || c == '"' || c == '\'' || c == '\\' {
-			plain = false
-			break
-		}
-	}
-	if plain {
+	special := func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\'' || r == '\\' }
+	if s != "" && !strings.ContainsFunc(s, special) {
 		return s
 	}
 	const hex = "0123456789abcdef"

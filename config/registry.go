@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"limitdb/internal/glob"
 )
 
 // source is where a directive's value comes from, weakest first.
@@ -96,11 +98,16 @@ func (r *Registry) find(name string) *directive {
 // The value of a secret that is set is "(redacted)". A pattern longer than glob.MaxPattern bytes matches
 // nothing.
 func (r *Registry) Get(patterns ...string) []Pair {
-	compiled := foldPatterns(patterns)
+	var compiled []*glob.Pattern
+	for _, text := range patterns {
+		if p, ok := glob.Compile(strings.ToLower(text)); ok {
+			compiled = append(compiled, p)
+		}
+	}
 	var pairs []Pair
 	for _, d := range r.list {
 		for _, p := range compiled {
-			if p.Match([]byte(strings.ToLower(d.name))) {
+			if p.Match([]byte(d.name)) {
 				pairs = append(pairs, Pair{d.name, d.shown(d.value().text)})
 				break
 			}

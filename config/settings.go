@@ -133,9 +133,9 @@ func declareNetwork(r *Registry, s *Settings) {
 		"Serve only clients of this machine while no password is set.")
 	s.TCPBacklog = g.int("tcp-backlog", "511", 1, 65535, fixed,
 		"How many connections may wait to be accepted; the kernel's somaxconn is a limit, too.")
-	s.TCPKeepalive = g.seconds("tcp-keepalive", "300", 0, maxSeconds, mutable,
+	s.TCPKeepalive = g.seconds("tcp-keepalive", "300", 0, maxSeconds,
 		"Probe a connection that has been silent for this many seconds; 0: never.")
-	s.Timeout = g.seconds("timeout", "0", 0, maxSeconds, mutable,
+	s.Timeout = g.seconds("timeout", "0", 0, maxSeconds,
 		"Close a client that has sent nothing for this many seconds; 0: never.")
 
 	g = group{r, "Passwords"}
@@ -163,15 +163,15 @@ func declareLimits(r *Registry, s *Settings) {
 	g := group{r, "Limits"}
 	s.MaxClients = g.int("maxclients", "10000", 1, 1_000_000, mutable,
 		"How many clients may be connected at once.")
-	s.AuthTimeout = g.seconds("auth-timeout", "10", 1, 3600, mutable,
+	s.AuthTimeout = g.seconds("auth-timeout", "10", 1, 3600,
 		"Close a client that has not authenticated within this many seconds.")
-	s.CommandTimeout = g.seconds("command-timeout", "10", 1, 3600, mutable,
+	s.CommandTimeout = g.seconds("command-timeout", "10", 1, 3600,
 		"Close a client that has not completed a command this many seconds after its first byte.")
-	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600, mutable,
+	s.WriteTimeout = g.seconds("write-timeout", "60", 1, 3600,
 		"Close a client that has read none of its pending replies for this many seconds.")
 	s.Scripts = g.enum("scripts", "yes", []string{"yes", "known", "no"}, mutable,
 		"Which Lua scripts EVAL runs: yes, any script; known, those of published versions of well-known limiters; no, none.")
-	s.ScriptTimeLimit = g.milliseconds("script-time-limit", "1000", 10, 60_000, mutable,
+	s.ScriptTimeLimit = g.milliseconds("script-time-limit", "1000", 10, mutable,
 		"End a script or a transaction (EXEC) that has run for this many milliseconds. None of its writes is kept.")
 	s.MaxKeyLen = g.bytes("max-key-len", "4kb", 1, journal.MaxKey, mutable,
 		"The longest key.")
@@ -179,9 +179,9 @@ func declareLimits(r *Registry, s *Settings) {
 		"The longest argument of a command.")
 	s.ClientQueryBufferLimit = g.bytes("client-query-buffer-limit", "1mb", 64<<10, 1<<30, mutable,
 		"How many bytes of unexecuted commands the server keeps for one client.")
-	s.ClientOutputBufferLimit = g.outputLimit("client-output-buffer-limit", "64mb", 64<<10, 1<<40, mutable,
+	s.ClientOutputBufferLimit = add(g, &OutputLimit{min: 64 << 10, max: 1 << 40}, "client-output-buffer-limit", "64mb", mutable,
 		"Close a client whose unsent replies are larger than this: one size, or for each class (normal, replica, pubsub) a hard limit, and a soft limit with the seconds for which it may be exceeded. 0: no limit but maxmemory-clients.")
-	s.MaxMemoryClients = g.share("maxmemory-clients", "256mb", 0, 1<<40, mutable,
+	s.MaxMemoryClients = add(g, &Share{number{max: 1 << 40}}, "maxmemory-clients", "256mb", mutable,
 		"Close the client with the largest buffers while the buffers of all clients hold more than this. A percentage is of maxmemory, or of the memory of the machine or cgroup if maxmemory is 0. 0: no limit.")
 	r.checks = append(r.checks, func() error { return checkLengths(s) })
 	r.advice = append(r.advice, func() string { return remarkOutput(s) }, func() string { return remarkMemory(s) })
@@ -206,11 +206,11 @@ func declareReplication(r *Registry, s *Settings) {
 		"The key of that certificate, in PEM; SIGHUP reloads it.")
 	s.RaftTLSCACertFile = g.text("raft-tls-ca-cert-file", "", fixed,
 		"The authorities that sign the certificates of all nodes, in PEM; SIGHUP reloads it.")
-	s.RaftHeartbeat = g.milliseconds("raft-heartbeat-timeout", "500", 50, 60_000, mutable,
+	s.RaftHeartbeat = g.milliseconds("raft-heartbeat-timeout", "500", 50, mutable,
 		"After how many milliseconds without the leader a node asks the others to vote for it: a random time, from this to twice as long. Set the same on all nodes. It cannot be set below the lease timeout with which the node has started.")
-	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, 60_000, mutable,
+	s.RaftElection = g.milliseconds("raft-election-timeout", "500", 50, mutable,
 		"How many milliseconds a node waits for votes before it asks again: a random time, from this to twice as long. At least raft-heartbeat-timeout.")
-	s.RaftLease = g.milliseconds("raft-lease-timeout", "0", 0, 60_000, fixed,
+	s.RaftLease = g.milliseconds("raft-lease-timeout", "0", 0, fixed,
 		"After how many milliseconds without a majority a leader gives up; at most raft-heartbeat-timeout. 0: the value of raft-heartbeat-timeout at the start.")
 	s.RaftRedirect = g.enum("raft-redirect", "forward", []string{"forward", "moved"}, mutable,
 		"What a node that does not lead does with commands: forward sends them to the leader, unless the client knows clusters; moved tells every client which node leads.")
@@ -249,11 +249,11 @@ func declareEngine(r *Registry, s *Settings) {
 		"Whether a server with appendonly no and no save starts in a folder that has the state of an earlier run, without reading it.")
 	s.AppendFsync = g.enum("appendfsync", "everysec", []string{"always", "everysec", "no"}, mutable,
 		"When the log is synced to disk: always, before a reply reports the change; everysec, once a second; no, when the kernel does it.")
-	s.FsyncMaxDelay = g.seconds("appendfsync-max-delay", "2", 2, 3600, mutable,
+	s.FsyncMaxDelay = g.seconds("appendfsync-max-delay", "2", 2, 3600,
 		"Refuse commands that change something while the oldest write that is not yet on disk is older than this, because the disk hangs. Not for appendfsync no.")
 	s.Save = g.words("save", "", mutable,
 		"When the server makes snapshots by itself: pairs of seconds and changes, such as 3600 1 300 100; empty: never. Without appendonly there is a log, too, which only snapshots sync.")
-	s.Save.check, s.Save.adds = savePoints, true
+	s.Save.check, s.Save.adds = parses(parseSavePoints), true
 	s.RewritePercent = g.int("auto-aof-rewrite-percentage", "100", 0, 1_000_000, mutable,
 		"Replace the log by a snapshot when the log has grown to this many percent of the last snapshot's size; 0: never.")
 	s.RewriteMinSize = g.bytes("auto-aof-rewrite-min-size", "128mb", 0, 1<<50, mutable,
@@ -284,7 +284,7 @@ func declareObservation(r *Registry, s *Settings) {
 		"Whether to record the time of each command, for LATENCY HISTOGRAM and the metrics.")
 	s.LatencyPercentiles = g.words("latency-tracking-info-percentiles", "50 99 99.9", mutable,
 		"The percentiles of each command's time that INFO latencystats shows.")
-	s.LatencyPercentiles.check = percentiles
+	s.LatencyPercentiles.check = parses(parsePercentiles)
 	s.LatencyThreshold = g.int("latency-monitor-threshold", "0", 0, maxSeconds, mutable,
 		"LATENCY LATEST and HISTORY record commands that take this many milliseconds or more; 0: none. While this is on, every command is timed individually.")
 	s.HTTPPort = g.int("http-port", "6380", 0, 65535, fixed,
@@ -310,14 +310,14 @@ func declareObservation(r *Registry, s *Settings) {
 		"Whether the HTTP port makes decisions: /v1/take and /v1/check for services, /auth for reverse proxies. See docs/http.md.")
 	s.HTTPTrustedProxies = g.words("http-trusted-proxies", "127.0.0.0/8 ::1/128", mutable,
 		"The addresses and networks of the proxies that may ask /auth, and whose X-Forwarded-For, X-Forwarded-Uri and other headers it believes.")
-	s.HTTPTrustedProxies.check = networks
+	s.HTTPTrustedProxies.check = parses(parseNetworks)
 	s.Pprof = g.bool("pprof", "no", fixed,
 		"Whether the HTTP port serves Go's profiles, to this machine only.")
 
 	g = group{r, "Process"}
 	s.Supervised = g.enum("supervised", "no", []string{"no", "systemd", "auto"}, fixed,
 		"Whether to notify systemd of the start and the stop; auto: only if NOTIFY_SOCKET is set.")
-	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600, mutable,
+	s.ShutdownTimeout = g.seconds("shutdown-timeout", "10", 0, 3600,
 		"How many seconds a stop waits for clients to read their replies.")
 	s.ShutdownOnSIGTERM = g.words("shutdown-on-sigterm", "default", mutable,
 		"How SIGTERM stops the server: default; now, without waiting for clients; save, with a snapshot. nosave and force change nothing, because a stop loses no data.")

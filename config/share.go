@@ -40,10 +40,7 @@ func (h *Share) parse(words []string) (string, error) {
 	if err != nil {
 		return "", errShare
 	}
-	if err := h.within(n); err != nil {
-		return "", err
-	}
-	return strconv.FormatInt(n, 10), nil
+	return h.accept(n)
 }
 
 func (h *Share) store(text string) {
