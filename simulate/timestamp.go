@@ -3,6 +3,7 @@ package simulate
 import (
 	"errors"
 	"math"
+	"time"
 )
 
 // Unit is the unit of times that are bare numbers.
@@ -212,48 +213,18 @@ const second = int64(Seconds)
 // unix returns the date in ns since the epoch. offset is that of the zone, in seconds east of UTC. A leap
 // second counts as the first second of the next minute.
 func (d *date) unix(offset, ns int64) (int64, error) {
-	if d.month < 1 || d.month > 12 || d.day < 1 || d.day > daysIn(d.year, d.month) ||
-		d.hour > 23 || d.minute > 59 || d.second > 60 {
+	if d.hour > 23 || d.minute > 59 || d.second > 60 {
 		return 0, errTime
 	}
-	s := daysSinceEpoch(d.year, d.month, d.day)*86400 + d.hour*3600 + d.minute*60 + d.second - offset
+	day := time.Date(int(d.year), time.Month(d.month), int(d.day), 0, 0, 0, 0, time.UTC)
+	if int64(day.Month()) != d.month || int64(day.Day()) != d.day {
+		return 0, errTime // the month has no such day
+	}
+	s := day.Unix() + d.hour*3600 + d.minute*60 + d.second - offset
 	if s < math.MinInt64/second || s >= math.MaxInt64/second {
 		return 0, errTimeRange
 	}
 	return s*second + ns, nil
-}
-
-func daysIn(year, month int64) int64 {
-	switch month {
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
-}
-
-// daysSinceEpoch returns the number of days in the Gregorian calendar since 1970-01-01. It lets the year
-// begin in March, so that a leap day is the last day of the year.
-func daysSinceEpoch(year, month, day int64) int64 {
-	if month <= 2 {
-		year--
-		month += 12
-	}
-	// Days before the month, from March: 0 31 61 92 122 153 184 214 245 275 306 337.
-	before := (153*(month-3) + 2) / 5
-	const marchOfYear0 = 719468 // days from 0000-03-01 to 1970-01-01
-	return 365*year + floorDiv(year, 4) - floorDiv(year, 100) + floorDiv(year, 400) + before + day - 1 - marchOfYear0
-}
-
-func floorDiv(a, b int64) int64 {
-	if a < 0 {
-		return -((b - 1 - a) / b)
-	}
-	return a / b
 }
 
 // number parses digits and nothing else.

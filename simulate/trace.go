@@ -188,9 +188,6 @@ func detect(head []byte) Format {
 	return Auto
 }
 
-// Format returns the format of the trace, given or detected.
-func (t *Trace) Format() Format { return t.format }
-
 // Next reads the next request. It returns a *LineError if a line is wrong, and reading can go on after it;
 // io.EOF at the end; or the reader's error.
 func (t *Trace) Next(req *Request) error {
