@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -168,21 +169,25 @@ func parseUnit(name string) (simulate.Unit, error) {
 	return 0, fmt.Errorf("unknown unit %q: use auto, s, ms, us or ns", name)
 }
 
+// openTrace opens a file to replay; "-" is stdin. The caller adds the name of the file to the error.
+func openTrace(stdin io.Reader, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cmp.Or(errors.Unwrap(err), err)
+	}
+	return f, nil
+}
+
 // file replays one file.
 func (s *simulation) file(stdin io.Reader, name string, replay *simulate.Replay, bar *progress, bad func(*simulate.LineError)) error {
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			// The caller adds the name of the file.
-			if wrapped := errors.Unwrap(err); wrapped != nil {
-				err = wrapped
-			}
-			return err
-		}
-		defer f.Close()
-		in = f
+	in, err := openTrace(stdin, name)
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	trace, err := simulate.NewTrace(bar.reader(in), s.trace)
 	if err != nil {
 		return err

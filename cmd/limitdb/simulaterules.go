@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -80,15 +79,11 @@ func newRuleSimulation(file, namespace string, fields []string) (*ruleSimulation
 
 // file replays one file.
 func (r *ruleSimulation) file(stdin io.Reader, name string, o simulate.TraceOptions) error {
-	in := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
+	in, err := openTrace(stdin, name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
+	defer in.Close()
 	o.Key, o.Optional = r.names, true
 	trace, err := simulate.NewTrace(in, o)
 	if err != nil {
