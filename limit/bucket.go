@@ -36,7 +36,7 @@ import (
 // least int64 is an overflow. With keep it writes the next state over dst.
 func bucketTake(d *Decision, l *Limit, size int64, state []byte, now, cost int64, dst []byte, keep bool) (next []byte, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return nil, badArgument(l, cost)
+		return nil, badArgument(l)
 	}
 	ahead, ok := bucketAhead(state, now)
 	if !ok {
@@ -124,7 +124,7 @@ func bucketCarry(d *Decision, l *Limit, state []byte, ahead, now, cost int64, x 
 // bucketReserve is Reserve, of any cost. It writes the next state over dst.
 func bucketReserve(d *Decision, l *Limit, state []byte, now, cost, maxWait int64, dst []byte) (next []byte, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return nil, badArgument(l, cost)
+		return nil, badArgument(l)
 	}
 	ahead, ok := bucketAhead(state, now)
 	if !ok {
@@ -198,7 +198,7 @@ func within(wait, maxWait int64) (limited bool, told int64) {
 // E·cost) at the pace of the state. It writes the next state over dst.
 func bucketRefund(d *Decision, l *Limit, size int64, state []byte, now, cost int64, dst []byte) (next []byte, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return nil, badArgument(l, cost)
+		return nil, badArgument(l)
 	}
 	ahead, ok := bucketAhead(state, now)
 	if !ok {
@@ -296,7 +296,7 @@ func badState(state []byte) error {
 }
 
 // badArgument returns the error of the first argument that is out of range.
-func badArgument(l *Limit, cost int64) error {
+func badArgument(l *Limit) error {
 	switch {
 	case l.Max < 0:
 		return ErrMax

@@ -179,7 +179,7 @@ func (w *fixedWindow) tell(d *Decision, l *Limit, now int64) {
 // find checks the arguments and finds the window in force.
 func (w *fixedWindow) find(l *Limit, state []byte, now, cost int64) error {
 	if l.Max|cost < 0 || l.Calendar > Year || l.Calendar == NoUnit && l.Period < 1 {
-		return badCounter(l, cost)
+		return badCounter(l)
 	}
 	if len(state) == 0 {
 		return nil
@@ -271,7 +271,7 @@ func (w *fixedWindow) put(dst []byte, l *Limit) []byte {
 }
 
 // badCounter returns the error of a counter's first argument that is out of range.
-func badCounter(l *Limit, cost int64) error {
+func badCounter(l *Limit) error {
 	switch {
 	case l.Max < 0:
 		return ErrMax

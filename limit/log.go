@@ -257,7 +257,7 @@ func logOpen(l *Limit, g *entries, state []byte, now, cost int64) error {
 	case l.Max > MaxLog:
 		return errLogMax
 	case l.Max|cost < 0 || l.Period < 1:
-		return badArgument(l, cost)
+		return badArgument(l)
 	}
 	return g.open(state, now)
 }

@@ -212,7 +212,7 @@ func (s *segments) fits(counts []byte, places, added int64) (at int64, ok bool) 
 func (s *segments) find(l *Limit, state []byte, now, cost int64) (counts []byte, err error) {
 	s.width = 1
 	if l.Max|cost < 0 || l.Period < 1 || l.Segments < 2 || l.Segments > MaxSegments {
-		return nil, badCounter(l, cost)
+		return nil, badCounter(l)
 	}
 	if !s.cut(l.Period, l.Segments) {
 		return nil, ErrOverflow

@@ -203,7 +203,7 @@ func slidingRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []b
 // find checks the arguments and finds the windows in force.
 func (w *slidingWindow) find(l *Limit, state []byte, now, cost int64) error {
 	if l.Max|cost < 0 || l.Period < 1 {
-		return badCounter(l, cost)
+		return badCounter(l)
 	}
 	w.period = l.Period
 	if len(state) == 0 {

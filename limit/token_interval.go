@@ -151,7 +151,7 @@ func (x *intervalUse) take(now, cost int64) (ok bool) {
 // only the state's time.
 func intervalRead(x *intervalUse, l *Limit, state []byte, now, cost int64) (ahead int64, err error) {
 	if l.Max|l.Burst|cost < 0 || l.Period < 1 {
-		return 0, badArgument(l, cost)
+		return 0, badArgument(l)
 	}
 	ahead, ok := bucketAhead(state, now)
 	if !ok {

@@ -236,7 +236,7 @@ func warmRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte
 func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 	switch {
 	case l.Max|cost < 0 || l.Period < 1:
-		return badArgument(l, cost)
+		return badArgument(l)
 	case l.Warm < 1:
 		return ErrWarm
 	case l.Cold < 1 || l.Cold > MaxCold:

@@ -65,7 +65,7 @@ func copyRange(fsys FS, from File, off, end int64, name string) error {
 	var buf []byte
 	for at := off; at < end; at += int64(len(buf)) {
 		buf = grow(buf, min(chunkBytes, end-at))
-		if _, err := readAt(from, buf, at); err != nil {
+		if err := readAt(from, buf, at); err != nil {
 			return err
 		}
 		if err := writeAll(f, buf, at-off); err != nil {

@@ -268,6 +268,6 @@ func readFile(fsys FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	b := make([]byte, min(size, 4<<20))
-	_, err = readAt(f, b, 0)
+	err = readAt(f, b, 0)
 	return b, err
 }

@@ -57,7 +57,7 @@ func newReader(f File, name string, kind fileKind) (*reader, error) {
 		return nil, err
 	}
 	b := make([]byte, min(headerSize, size))
-	if _, err := readAt(f, b, 0); err != nil {
+	if err := readAt(f, b, 0); err != nil {
 		return nil, err
 	}
 	h, err := parseHeader(b, kind)
@@ -71,15 +71,15 @@ func newReader(f File, name string, kind fileKind) (*reader, error) {
 }
 
 // readAt fills b from off. If the file has become too short, that is an error.
-func readAt(f File, b []byte, off int64) (int, error) {
+func readAt(f File, b []byte, off int64) error {
 	n, err := f.ReadAt(b, off)
-	if n == len(b) {
-		return n, nil
+	switch {
+	case n == len(b):
+		return nil
+	case err == nil || err == io.EOF:
+		return io.ErrUnexpectedEOF
 	}
-	if err == nil || err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
+	return err
 }
 
 // read fills c with the next batches. It returns io.EOF at the end of the file, a *badBatch if no batch
@@ -92,7 +92,7 @@ func (r *reader) read(c *chunk) error {
 	want := min(int64(chunkBytes), r.size-r.off)
 	for {
 		c.buf = grow(c.buf, want)
-		if _, err := readAt(r.f, c.buf, r.off); err != nil {
+		if err := readAt(r.f, c.buf, r.off); err != nil {
 			return err
 		}
 		need, bad := r.cut(c)
@@ -130,7 +130,7 @@ func (r *reader) dataEnd(off int64) (int64, error) {
 	var buf []byte
 	for end := r.size; end > off; end -= int64(len(buf)) {
 		buf = grow(buf, min(chunkBytes, end-off))
-		if _, err := readAt(r.f, buf, end-int64(len(buf))); err != nil {
+		if err := readAt(r.f, buf, end-int64(len(buf))); err != nil {
 			return 0, err
 		}
 		if data := bytes.TrimRight(buf, "\x00"); len(data) > 0 {
@@ -185,7 +185,7 @@ func (r *reader) each(off int64, fn func(at int64, h *batch) (more bool)) error 
 	var buf []byte
 	for ; off < r.size; off += int64(len(buf)) - overlap {
 		buf = grow(buf, min(chunkBytes, r.size-off))
-		if _, err := readAt(r.f, buf, off); err != nil {
+		if err := readAt(r.f, buf, off); err != nil {
 			return err
 		}
 		for i := 0; ; i++ {

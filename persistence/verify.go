@@ -176,7 +176,7 @@ func (r *recovery) verifyBase() error {
 	if at < headerSize {
 		return &CorruptError{b.name, headerSize, "it has no end"}
 	}
-	if _, err := readAt(b.f, buf, at); err != nil {
+	if err := readAt(b.f, buf, at); err != nil {
 		return err
 	}
 	h, ok := parseBatch(buf, seedOf(b.id))

@@ -148,9 +148,6 @@ func (m *machine) close() bool {
 	return open
 }
 
-// open reports whether this node's own epoch is open.
-func (m *machine) open() bool { return m.own != id{} }
-
 // restore sets the machine's fence to that of a snapshot, and reports whether the node must abdicate: the snapshot may
 // stand for entries that would have closed its epoch. The node stops waiting for its proposals.
 func (m *machine) restore(f fence) (abdicate bool) {

@@ -13,6 +13,9 @@ import (
 	"limitdb/internal/journal"
 )
 
+// open reports whether this node's own epoch is open.
+func (m *machine) open() bool { return m.own != id{} }
+
 // world is some nodes, a log on which all of them agree, as Raft promises, and the proposals that are
 // under way to it. It is more hostile than Raft: whoever has ever led may propose, and a proposal may
 // be lost, come late, come more than once and in any order, under whatever term there is by then.

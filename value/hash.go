@@ -1,7 +1,5 @@
 package value
 
-import "encoding/binary"
-
 // HashOf is a hash. Its elements are pairs of texts, a field and its value, in the
 // order in which the fields came.
 type HashOf struct{ named }
@@ -117,37 +115,4 @@ func allInts(e *edit) bool {
 		}
 	}
 	return true
-}
-
-// Valid reports whether body is that of a value of the type. What has been read
-// from a disk is checked with it.
-func Valid(t Type, body []byte) bool {
-	if t == String {
-		return len(body) > 0 && (body[0] == tagInt && len(body) <= 9 || body[0] == tagText || body[0] == tagRaw)
-	}
-	if t > Set || t == None || len(body) <= headSize {
-		return false
-	}
-	e := edit{b: body}
-	at := headSize
-	for n := e.Len(); n > 0; n-- {
-		texts := 1
-		switch t {
-		case SortedSet:
-			at += scoreSize
-		case Hash:
-			texts = 2
-		}
-		for ; texts > 0; texts-- {
-			if at >= len(body) {
-				return false
-			}
-			size, k := binary.Uvarint(body[at:])
-			if k <= 0 || size > uint64(len(body)-at-k) {
-				return false
-			}
-			at += k + int(size)
-		}
-	}
-	return at == len(body)
 }

@@ -16,7 +16,7 @@ func TestStringsKeepTheirText(t *testing.T) {
 		text := words().Draw(t, "text")
 		n := rapid.Int64().Draw(t, "n")
 		for _, body := range [][]byte{AppendString(nil, text), AppendText(nil, text), AppendRaw(nil, text)} {
-			if got := StringText(nil, body); string(got) != string(text) || StringLen(body) != len(text) || !Valid(String, body) {
+			if got := StringText(nil, body); string(got) != string(text) || StringLen(body) != len(text) || !valid(String, body) {
 				t.Fatalf("%q became %q", text, got)
 			}
 		}

@@ -3,6 +3,7 @@ package value
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"math"
@@ -49,7 +50,7 @@ func step[C collection](t *rapid.T, of Type, body []byte, open func([]byte) C, c
 	if !bytes.Equal(replayed, c.Body()) {
 		t.Fatalf("the splices make %q of %q, not %q", replayed, before, c.Body())
 	}
-	if c.Len() > 0 && !Valid(of, c.Body()) {
+	if c.Len() > 0 && !valid(of, c.Body()) {
 		t.Fatalf("%q is not valid", c.Body())
 	}
 	return bytes.Clone(c.Body())
@@ -396,7 +397,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{255, 255, 255, 255, 255, 255}, []byte(""))
 	f.Fuzz(func(_ *testing.T, body, word []byte) {
 		for _, of := range []Type{String, SortedSet, Hash, List, Set} {
-			if !Valid(of, body) {
+			if !valid(of, body) {
 				continue
 			}
 			switch of {
@@ -422,4 +423,36 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 	})
+}
+
+// valid reports whether body is that of a value of the type.
+func valid(t Type, body []byte) bool {
+	if t == String {
+		return len(body) > 0 && (body[0] == tagInt && len(body) <= 9 || body[0] == tagText || body[0] == tagRaw)
+	}
+	if t > Set || t == None || len(body) <= headSize {
+		return false
+	}
+	e := edit{b: body}
+	at := headSize
+	for n := e.Len(); n > 0; n-- {
+		texts := 1
+		switch t {
+		case SortedSet:
+			at += scoreSize
+		case Hash:
+			texts = 2
+		}
+		for ; texts > 0; texts-- {
+			if at >= len(body) {
+				return false
+			}
+			size, k := binary.Uvarint(body[at:])
+			if k <= 0 || size > uint64(len(body)-at-k) {
+				return false
+			}
+			at += k + int(size)
+		}
+	}
+	return at == len(body)
 }
