@@ -425,10 +425,13 @@ func atoi(t *testing.T, s string) int {
 // eventually waits until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	// Long waits ask seldom, for the sake of those who are waited for.
+	rest := time.Millisecond
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(rest) {
 		if cond() {
 			return
 		}
+		rest = min(2*rest, 25*time.Millisecond)
 	}
 	t.Fatalf("never: %s", what)
 }

@@ -42,7 +42,7 @@ func member(t *testing.T, certs, id string, args ...string) *raftNode {
 // info returns the node's reply to RAFT INFO.
 func (n *raftNode) info(t *testing.T) map[string]string {
 	t.Helper()
-	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, Password: clusterPassword, MaxRetries: -1})
+	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, Password: clusterPassword, MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = c.Close() }()
 	all := map[string]string{}
 	v, err := c.Do(context.Background(), "RAFT", "INFO").Result()
@@ -109,7 +109,7 @@ func TestNodesJoin(t *testing.T) {
 	moved.begin(t, n3.Dir)
 	moved.has(t, "voters", "3", "cluster", cluster)
 	eventually(t, "the new address is known", func() bool {
-		c := goredis.NewClient(&goredis.Options{Addr: n1.Addr, Password: clusterPassword, MaxRetries: -1})
+		c := goredis.NewClient(&goredis.Options{Addr: n1.Addr, Password: clusterPassword, MaxRetries: -1, DialerRetries: 1})
 		defer func() { _ = c.Close() }()
 		v, err := c.Do(context.Background(), "RAFT", "SERVER", "LIST").Result()
 		return err == nil && strings.Contains(fmt.Sprint(v), moved.raft) && !strings.Contains(fmt.Sprint(v), n3.raft)

@@ -79,7 +79,7 @@ func scansOverAFailover(t *testing.T, f *failover) (after func()) {
 	scan := func(c *goredis.Client) func(uint64) ([]string, uint64, error) {
 		return func(cursor uint64) ([]string, uint64, error) { return c.Scan(ctx, cursor, "", count).Result() }
 	}
-	gr := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: 0})
+	gr := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: 0, DialerRetries: 1})
 	t.Cleanup(func() { _ = gr.Close() })
 	walkers := []*walker{
 		{name: "a plain client", page: scan(single(f.others[0], ""))},

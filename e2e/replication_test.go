@@ -71,7 +71,7 @@ func (n *raftNode) ask(t *testing.T, words ...string) (got string) {
 // askOnce runs a command on the node, and returns the text of the reply or error.
 func (n *raftNode) askOnce(t *testing.T, words ...string) string {
 	t.Helper()
-	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, MaxRetries: -1, ReadTimeout: deadline})
+	c := goredis.NewClient(&goredis.Options{Addr: n.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: deadline})
 	defer func() { _ = c.Close() }()
 	args := make([]any, len(words))
 	for i, w := range words {
