@@ -53,6 +53,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"torn-write-kept", "log.go", "if err := last.truncate(last.end); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
 		{"log-not-synced-when-opened", "log.go", "return d.sync(last.f)", "return nil", "TestDiskLog"},
 		{"cut-of-the-log-forgotten", "log.go", "if err := os.Rename(s.name(d.dir, from), s.name(d.dir, index)); err != nil {", "if err := error(nil); err != nil {", "TestDiskLog"},
+		{"writes-wait-for-a-cut", "log.go", "	d.writing.Unlock()\n	if begin", "	defer d.writing.Unlock()\n	if begin", "TestWritesDoNotWaitForACut"},
+		{"snapshot-without-rest", "throttle.go", "	p.rest()\n	return n, err", "	return n, err", "TestSnapshotsArePaced"},
 		{"damage-taken-for-a-torn-write", "segment.go", "h.write > s.next() {", "false {", "TestDamagedLog"},
 		{"data-not-verified", "segment.go", "if crc32.Update(seed, castagnoli(), data) != h.sum {", "if false {", "TestDamagedLog"},
 		{"log-without-votes", "open.go", "if err == nil && used && s.term == 0 {", "if false {", "TestVotes"},
