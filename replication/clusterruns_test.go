@@ -8,9 +8,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"limitdb/internal/journal"
 )
 
 func TestThreeNodesHaveOneState(t *testing.T) {
@@ -234,6 +237,70 @@ func TestStopWhileGroupsWait(t *testing.T) {
 			c.close()
 		})
 	}
+}
+
+// A node stops while new members wait for that goroutine. Whoever adds them gets an answer.
+func TestStopWhileMembersAreAdded(t *testing.T) {
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, seed, 1)
+			node := c.leader().node
+			time.Sleep(time.Second / 2) // nothing else is under way
+			busy := make(chan struct{})
+			var called atomic.Bool
+			node.o.Changed = func() {
+				if called.CompareAndSwap(false, true) { // by that goroutine, for the first member
+					<-busy
+				}
+			}
+			for _, name := range []string{"one", "two"} {
+				go func() { c.note("%s is added: %v", name, node.Add(name, name)) }() // synctest waits for the answer
+				synctest.Wait()
+			}
+			time.AfterFunc(time.Second/4, func() { close(busy) })
+			c.close()
+			if err := node.Snapshot(); err == nil {
+				t.Error("a node that has stopped makes a snapshot")
+			}
+		})
+	}
+}
+
+// endless is a table that is copied for ever.
+type endless struct {
+	*list
+	step func()
+}
+
+func (e endless) Copy(_ int64, cursor uint64, dst *journal.Buffer) uint64 {
+	e.step()
+	dst.Set(1, 201, []byte("key"), make([]byte, blockBytes))
+	return cursor + 1
+}
+
+// A node that stops does not first finish its snapshot, however large its table is.
+func TestStopDuringASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, late := make(chan struct{}, 1), 0
+		var stops atomic.Bool
+		c := newClusterOf(t, 1, 1, func(m *member) Table {
+			m.table = &list{states: map[string]string{}}
+			return endless{m.table, func() {
+				signal(begun)
+				if stops.Load() {
+					if late++; late > 10 {
+						panic("the snapshot goes on")
+					}
+				}
+			}}
+		})
+		m := c.leader()
+		c.answered(m)
+		go func() { c.note("a snapshot: %v", m.node.Snapshot()) }()
+		<-begun
+		stops.Store(true)
+		c.close()
+	})
 }
 
 // Everything at random: decisions on whoever leads, nodes that are cut off, killed, started again and ask for

@@ -31,7 +31,7 @@ func (n *Node) Snapshot() error {
 			return err
 		}
 	}
-	err := n.raft.Snapshot().Error()
+	err := n.request(func() raft.Future { return n.raft.Snapshot() })
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
 		return nil
 	}

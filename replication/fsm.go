@@ -197,7 +197,7 @@ type copying struct {
 // even have changes that are in no entry yet. So the snapshot is published only when a group is accepted whose drain
 // began after the copy ended. That group's index is where the later changes end.
 func (c *copying) Persist(sink raft.SnapshotSink) error {
-	return writeSnapshot(newPaced(sink, c.n.clock.Elapsed), c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
+	return writeSnapshot(newPaced(sink, c.n.stop, c.n.clock.Elapsed), c.format, c.fence, func(cursor uint64, dst *journal.Buffer) uint64 {
 		return c.n.table.Copy(0, cursor, dst) // not at the replicated time: a later entry may change what has expired then
 	}, func() (uint64, error) {
 		err := c.n.awaitLogged(c.broken)

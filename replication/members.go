@@ -152,18 +152,18 @@ func (n *Node) Add(id, address string) error {
 		case m.ID == id && m.Address == address && m.Voter:
 			return nil
 		case m.ID == id && m.Address != address:
-			return change(n.raft.AddNonvoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout)) // which leaves it its vote
+			return n.addServer(n.raft.AddNonvoter, server, address) // which leaves it its vote
 		case m.ID != id && m.Address == address:
 			return ErrMember
 		}
 	}
-	if err := change(n.raft.AddNonvoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout)); err != nil {
+	if err := n.addServer(n.raft.AddNonvoter, server, address); err != nil {
 		return err
 	}
 	if err := n.awaitCaughtUp(raft.ServerID(server)); err != nil {
 		return err
 	}
-	return change(n.raft.AddVoter(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout))
+	return n.addServer(n.raft.AddVoter, server, address)
 }
 
 // unreachable wraps an error of the network as ErrUnreachable.
@@ -175,12 +175,17 @@ func unreachable(err error) error {
 	return err
 }
 
-// change waits for a change of the members.
-func change(f raft.IndexFuture) error {
-	if err := f.Error(); err != nil {
+// change has Raft change the members, and waits for that.
+func (n *Node) change(make func() raft.Future) error {
+	if err := n.request(make); err != nil {
 		return fmt.Errorf("replication: %w", err)
 	}
 	return nil
+}
+
+// addServer has Raft make a server a member, or give a member another address.
+func (n *Node) addServer(add func(raft.ServerID, raft.ServerAddress, uint64, time.Duration) raft.IndexFuture, server, address string) error {
+	return n.change(func() raft.Future { return add(raft.ServerID(server), raft.ServerAddress(address), 0, memberTimeout) })
 }
 
 // Remove ends a node's membership. It returns ErrSelf for the leader, and ErrVoters if the other voters that answer
@@ -190,7 +195,7 @@ func (n *Node) Remove(id string) error {
 	if err != nil {
 		return err
 	}
-	return change(n.raft.RemoveServer(raft.ServerID(m.server), 0, memberTimeout))
+	return n.change(func() raft.Future { return n.raft.RemoveServer(raft.ServerID(m.server), 0, memberTimeout) })
 }
 
 // Demote takes a member's vote away. Its errors are those of Remove.
@@ -199,7 +204,7 @@ func (n *Node) Demote(id string) error {
 	if err != nil || !m.Voter {
 		return err
 	}
-	return change(n.raft.DemoteVoter(raft.ServerID(m.server), 0, memberTimeout))
+	return n.change(func() raft.Future { return n.raft.DemoteVoter(raft.ServerID(m.server), 0, memberTimeout) })
 }
 
 // Promote gives a member a vote. It returns ErrLags for one that does not have the log yet.
@@ -215,7 +220,7 @@ func (n *Node) Promote(id string) error {
 	case !n.caughtUp(raft.ServerID(m.server)):
 		return ErrLags
 	}
-	return change(n.raft.AddVoter(raft.ServerID(m.server), raft.ServerAddress(m.Address), 0, memberTimeout))
+	return n.addServer(n.raft.AddVoter, m.server, m.Address)
 }
 
 // dispensable returns the member with an id, if the voters that answer are a majority without it.

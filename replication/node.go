@@ -244,7 +244,9 @@ func (n *Node) Close() error {
 	var err error
 	n.stopOnce.Do(func() {
 		n.abdicateAny(raft.ErrRaftShutdown)
+		n.mu.Lock() // whoever adds to loops holds it, and looks at stop before
 		close(n.stop)
+		n.mu.Unlock()
 		// Raft is shut down last: it then forgets accepted entries that its goroutine for Apply has not taken yet, and
 		// whoever waits for them would wait for ever. Peers hear nothing any more, so a leader answers for all others
 		// within a lease timeout.
@@ -257,6 +259,20 @@ func (n *Node) Close() error {
 		}
 	})
 	return err
+}
+
+// request makes a request of Raft and waits for the answer, as Close does. It returns raft.ErrRaftShutdown if the node
+// stops.
+func (n *Node) request(make func() raft.Future) error {
+	n.mu.Lock()
+	if stopped(n.stop) {
+		n.mu.Unlock()
+		return raft.ErrRaftShutdown
+	}
+	n.loops.Add(1)
+	n.mu.Unlock()
+	defer n.loops.Done()
+	return make().Error()
 }
 
 // Leader returns where clients reach the node that decides, or "" if this node knows of none. A Raft leader whose epoch

@@ -268,7 +268,7 @@ func TestLeadsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "the node leads", func() bool { return n.Turn() != 0 })
-		if err := change(n.raft.AddNonvoter("b@1", raft.ServerAddress(freeAddress(t)), 0, memberTimeout)); err != nil {
+		if err := n.addServer(n.raft.AddNonvoter, "b@1", freeAddress(t)); err != nil {
 			t.Error(err)
 		}
 		if err := n.Close(); err != nil {

@@ -515,7 +515,7 @@ func TestSnapshotsArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const blocks, work = 10, 3 * time.Millisecond
 		began := time.Now()
-		p := newPaced(io.Discard, func() int64 { return int64(time.Since(began)) })
+		p := newPaced(io.Discard, nil, func() int64 { return int64(time.Since(began)) })
 		for range blocks {
 			time.Sleep(work)
 			if n, err := p.Write(make([]byte, 5)); n != 5 || err != nil {

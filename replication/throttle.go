@@ -59,14 +59,20 @@ func (p *pace) rest() {
 
 // paced writes a snapshot, and rests after each block.
 type paced struct {
-	to io.Writer
+	to   io.Writer
+	stop <-chan struct{} // the node's
 	pace
 }
 
-func newPaced(to io.Writer, elapsed func() int64) *paced { return &paced{to, pace{elapsed, elapsed()}} }
+func newPaced(to io.Writer, stop <-chan struct{}, elapsed func() int64) *paced {
+	return &paced{to, stop, pace{elapsed, elapsed()}}
+}
 
-// Write writes a block, and then rests.
+// Write writes a block, and then rests. It returns raft.ErrRaftShutdown if the node stops.
 func (p *paced) Write(b []byte) (int, error) {
+	if stopped(p.stop) {
+		return 0, raft.ErrRaftShutdown
+	}
 	n, err := p.to.Write(b)
 	p.rest()
 	return n, err

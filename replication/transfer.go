@@ -53,7 +53,9 @@ func (n *Node) Transfer(id string) error {
 	if err := n.finishEpoch(); err != nil {
 		return err
 	}
-	if err := n.raft.LeadershipTransferToServer(raft.ServerID(to.server), raft.ServerAddress(to.Address)).Error(); err != nil {
+	if err := n.request(func() raft.Future {
+		return n.raft.LeadershipTransferToServer(raft.ServerID(to.server), raft.ServerAddress(to.Address))
+	}); err != nil {
 		return fmt.Errorf("replication: the leadership was not transferred: %w", err)
 	}
 	return n.awaitSuccessor()
