@@ -12,28 +12,40 @@ import (
 // CLIENT and its subcommands.
 func clientRows() []row {
 	sub := handler.Rows[call]("connection", "O(1)", spec.Loading|spec.Stale|spec.Conn|spec.Client)
-	onOff := spec.Text("on-off")
+	onOff := spec.Words("enabled", "ON", "OFF")
+	types := spec.Words("client-type", "NORMAL", "MASTER", "SLAVE", "REPLICA", "PUBSUB")
+	types.Token = "TYPE"
+	filter := func(name, token string) spec.Argument {
+		return spec.Argument{Name: name, Kind: "string", Token: token}
+	}
+	skipMe := spec.Words("skipme", "YES", "NO")
+	skipMe.Token = "SKIPME"
 	client := handler.Container("CLIENT", "connection", "A container for commands about connections.",
 		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
 		sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.Verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
 		sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,
-			spec.Argument{Name: "client-type", Kind: "string", Token: "TYPE", Optional: true},
+			spec.Optional(types),
 			spec.Argument{Name: "client-id", Kind: "integer", Token: "ID", Optional: true, Multiple: true}),
 		sub("SETNAME", 3, spec.Fast, "Names the connection.", (*call).clientSetName, spec.Text("connection-name")),
 		sub("GETNAME", 2, spec.Fast, "Returns the connection's name.", (*call).clientGetName),
-		sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, spec.Text("attr"), spec.Text("value")),
-		sub("KILL", -3, spec.Admin, "Closes connections.", (*call).clientKill, spec.Several(spec.Text("filter"))),
+		sub("SETINFO", 4, spec.Fast, "Records the client library's name or version.", (*call).clientSetInfo, spec.Words("attr", "LIB-NAME", "LIB-VER"), spec.Text("value")),
+		sub("KILL", -3, spec.Admin, "Closes connections.", (*call).clientKill, spec.Argument{Name: "filter", Kind: "oneof", Args: []spec.Argument{
+			spec.Text("ip:port"),
+			{Name: "filter", Kind: "oneof", Multiple: true, Args: []spec.Argument{
+				filter("client-id", "ID"), types, filter("username", "USER"), filter("ip:port", "ADDR"), filter("ip:port", "LADDR"), skipMe, filter("maxage", "MAXAGE"),
+			}},
+		}}),
 		sub("PAUSE", -3, spec.Admin, "Delays commands for a time.", (*call).clientPause,
 			spec.Integer("timeout"), spec.OneOf("mode", spec.Word("WRITE"), spec.Word("ALL"))),
 		sub("UNPAUSE", 2, spec.Admin, "Ends a pause.", func(c *call) {
 			c.srv.pause.stop()
 			c.OK()
 		}),
-		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Text("on-off-skip")),
+		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
 		sub("NO-EVICT", 3, spec.Admin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, onOff),
 		sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, onOff),
 		sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
-			spec.Argument{Name: "status", Kind: "oneof", Args: []spec.Argument{spec.Word("ON"), spec.Word("OFF")}},
+			spec.Words("status", "ON", "OFF"),
 			spec.Argument{Name: "client-id", Kind: "integer", Token: "REDIRECT", Optional: true},
 			spec.Optional(spec.Word("OPTIN")), spec.Optional(spec.Word("NOLOOP"))),
 		sub("TRACKINGINFO", 2, 0, "Describes what CLIENT TRACKING has set.", (*call).clientTrackingInfo),

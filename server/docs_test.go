@@ -1,6 +1,11 @@
 package server
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,5 +117,37 @@ func TestEveryOptionIsDescribed(t *testing.T) {
 				t.Errorf("%s: the reference has no %s", name, o.Name)
 			}
 		}
+	}
+}
+
+// The reference has every word that a handler looks for, but for those that it refuses.
+func TestEveryWordIsDescribed(t *testing.T) {
+	refused := strings.Fields("ABORT BCAST BYLEX OPTOUT PREFIX HEAD POST PUT HOST:")
+	page, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)```\n.*?\n```").FindAll(page, -1) {
+		for _, word := range regexp.MustCompile(`[A-Z][A-Z-]+`).FindAll(block, -1) {
+			described[string(word)] = true
+		}
+	}
+	looks := regexp.MustCompile(`EqualFold\([^"\n]*"([A-Z][A-Z:-]+)"`)
+	n := 0
+	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, word := range looks.FindAllSubmatch(text, -1) {
+			if n++; !described[string(word[1])] && !slices.Contains(refused, string(word[1])) {
+				t.Errorf("%s looks for %s, which no syntax in %s has", path, word[1], referenceFile)
+			}
+		}
+		return err
+	})
+	if err != nil || n < 50 {
+		t.Errorf("%d words: %v", n, err)
 	}
 }

@@ -31,6 +31,15 @@ func OneOf(name string, args ...Argument) Argument {
 	return Argument{Name: name, Kind: "oneof", Optional: true, Args: args}
 }
 
+// Words returns an argument that is one of several fixed words.
+func Words(name string, tokens ...string) Argument {
+	a := Argument{Name: name, Kind: "oneof"}
+	for _, token := range tokens {
+		a.Args = append(a.Args, Word(token))
+	}
+	return a
+}
+
 // Optional returns a, which may be left out.
 func Optional(a Argument) Argument {
 	a.Optional = true
