@@ -46,9 +46,15 @@ func truncate(n lua.LNumber) int64 {
 	}
 }
 
+// maxNumber is the most bytes of a text that is read as a number: the reader cannot be interrupted.
+const maxNumber = 64 << 10
+
 // parseNumber reads a number as Lua 5.1 does: decimal or hexadecimal, with white space around it. The library's own reader
 // takes 010 for 8.
 func parseNumber(s string) (lua.LNumber, bool) {
+	if len(s) > maxNumber {
+		return 0, false
+	}
 	s = strings.Trim(s, " \t\n\v\f\r")
 	digits, negative := strings.TrimPrefix(s, "+"), false
 	if strings.HasPrefix(s, "-") {
@@ -105,7 +111,12 @@ func (vm *VM) toNumber(L *lua.LState) int {
 	if base < 2 || base > 36 {
 		L.ArgError(2, "base out of range")
 	}
-	s := strings.ToLower(strings.Trim(str(L, 1), " \t\n\v\f\r"))
+	s := str(L, 1)
+	if len(s) > maxNumber {
+		L.Push(lua.LNil)
+		return 1
+	}
+	s = strings.ToLower(strings.Trim(s, " \t\n\v\f\r"))
 	negative := strings.HasPrefix(s, "-")
 	s = strings.TrimLeft(s, "+-")
 	if base == 16 {

@@ -267,6 +267,19 @@ func TestStopsInTheLibrary(t *testing.T) {
 	}
 }
 
+// A text that would take long to read is no number.
+func TestLongNumbers(t *testing.T) {
+	for _, read := range []string{"tonumber(s)", "tonumber(s, 2)", "select(2, pcall(function() return s + 0 end))", "select(2, pcall(function() for i = s, 1 do return i end end))"} {
+		got := ""
+		for _, zeros := range []int{maxNumber - 1, maxNumber} {
+			got += runScript(t, fmt.Sprintf("local s = ('0'):rep(%d) .. '1' return type(%s)", zeros, read), nil, nil)
+		}
+		if want := "$6\r\nnumber\r\n"; !strings.HasPrefix(got, want) || got == want+want {
+			t.Errorf("%s: %q", read, got)
+		}
+	}
+}
+
 func TestStepsAreBounded(t *testing.T) {
 	for name, source := range map[string]string{
 		"loop":       `while true do end`,
