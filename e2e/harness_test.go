@@ -48,8 +48,8 @@ func runTests(m *testing.M) int {
 	ports.Store(10_000 + int32(os.Getpid()*499%20_000))
 	builds.dir = dir
 	builds.plain = sync.OnceValues(func() (string, error) { return build(dir, "limitdb") })
-	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race") })
-	builds.next = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-next", "-tags", "nextformat") })
+	builds.race = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-race", "-race", "-ldflags=-s -w") })
+	builds.next = sync.OnceValues(func() (string, error) { return build(dir, "limitdb-next", "-tags", "nextformat", "-ldflags=-s -w") })
 	return m.Run()
 }
 

@@ -127,7 +127,7 @@ func TestNodesOnDisks(t *testing.T) {
 		}
 		all.Wait()
 	}
-	const patient, quick = 2 * time.Second, 500 * time.Millisecond // at first a leads, and may not lose the lead
+	const patient, quick = time.Second, 500 * time.Millisecond // at first a leads, and may not lose the lead
 	startOne(0, true, patient)
 	decide("1")
 	startOne(1, false, patient)
