@@ -197,7 +197,16 @@ func TestWrongRequests(t *testing.T) {
 		{"GET", "/auth?limit=GCRA+1/m&key=nothing", "", "", 400, `no field \"nothing\"`},
 		{"GET", "/auth?limit=GCRA+1/m&key=ip,", "", "X-Forwarded-For: 1.1.1.1", 400, "commas"},
 		{"GET", "/auth?limit=GCRA+1/m&denied=200", "", "", 400, "from 400 to 499"},
+		{"GET", "/auth?limit=GCRA+1/m&denied=500", "", "", 400, "from 400 to 499"},
+		{"GET", "/auth?limit=GCRA+1/m&denied=403x", "", "", 400, "from 400 to 499"},
 		{"GET", "/auth?limit=GCRA+1/m&cost=-1", "", "", 400, "cost must be"},
+		{"GET", "/auth?limit=GCRA+1/m&cost=x", "", "", 400, "cost must be"},
+		{"GET", "/auth?limit=GCRA+1/m&ipv6-prefix=129", "", "", 400, "from 1 to 128"},
+		{"GET", "/auth?limit=GCRA+1/m&ipv6-prefix=64x", "", "", 400, "from 1 to 128"},
+		{"GET", "/auth?limit=GCRA+1/m&name=" + strings.Repeat("n", 65), "", "", 400, "name must be"},
+		{"GET", "/auth?limit=GCRA+1/m&header.=X", "", "", 400, "there is no parameter"},
+		{"GET", "/auth?ns=shop&name=x", "", "", 400, "leave out"},
+		{"GET", "/auth?ns=shop&ipv6-prefix=64", "", "", 400, "leave out"},
 		{"GET", "/auth?limit=GCRA+1/m&ipv6-prefix=0", "", "", 400, "from 1 to 128"},
 		{"GET", "/auth?limit=GCRA+1/m&headers=y", "", "", 400, "headers must be x"},
 		{"GET", "/auth?limit=GCRA+1/m&name=", "", "", 400, "name must be"},
@@ -210,6 +219,9 @@ func TestWrongRequests(t *testing.T) {
 		}
 		if f.words != nil {
 			t.Errorf("%s %.60q: the server was asked %q", c.path, c.body, f.words)
+		}
+		if got, want := w.Header().Get("Allow"), map[bool]string{true: "POST"}[w.Code == 405]; got != want || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: %v", c.method, c.path, w.Header())
 		}
 	}
 }
@@ -248,6 +260,10 @@ func TestErrorsOfTheServer(t *testing.T) {
 		{"-PAUSED wait", nil, 503, "1", `"code":"PAUSED"`},
 		{"-UNKNOWNOUTCOME it may have been counted", nil, 503, "1", `"code":"UNKNOWNOUTCOME"`},
 		{"-MOVED 7 10.1.1.1:6379", nil, 503, "1", `"leader":"10.1.1.1:6379"`},
+		{"-MOVED 7 10.1.1.1:6379", nil, 503, "1", `ask the one at 10.1.1.1:6379`},
+		{"-ERR <key> & more", nil, 400, "", `<key> & more`},
+		{"-ERR internal error", nil, 503, "", `"code":"ERR"`},
+		{"?", nil, 500, "", `"code":"ERR"`}, // no reply
 		{"", context.DeadlineExceeded, 503, "1", `"code":"UNKNOWNOUTCOME"`},
 	} {
 		f := &fake{reply: c.reply + "\r\n", err: c.err}
@@ -264,7 +280,8 @@ func TestErrorsOfTheServer(t *testing.T) {
 
 func TestAuth(t *testing.T) {
 	const denied = "*5\r\n:1\r\n:20\r\n:0\r\n:1500\r\n:60000\r\n"
-	const never = "*5\r\n:1\r\n:20\r\n:20\r\n:-1\r\n:0\r\n"
+	const never = "*5\r\n:1\r\n:20\r\n:20\r\n:-1\r\n:7000\r\n"
+	const paced = "*5\r\n:0\r\n:60\r\n:58\r\n:1000\r\n:2500\r\n"
 	for _, c := range []struct {
 		query, reply string
 		status       int
@@ -275,7 +292,11 @@ func TestAuth(t *testing.T) {
 			"RateLimit-Policy": `"a\"b??";q=100;w=60`, "RateLimit": `"a\"b??";r=0;t=2`, "Retry-After": "2",
 			"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60",
 		}},
-		{"limit=GCRA+5/10ms&denied=403&cost=30", never, 403, map[string]string{"RateLimit-Policy": `"default";q=5;w=1`, "Retry-After": ""}},
+		{"limit=GCRA+5/10ms&denied=403&cost=30", never, 403, map[string]string{"RateLimit-Policy": `"default";q=5;w=1`, "RateLimit": `"default";r=20;t=7`, "Retry-After": ""}},
+		{"limit=QUEUE+60/m", paced, 200, map[string]string{"RateLimit": `"default";r=58;t=3`, "Retry-After": ""}}, // granted, in a second
+		{"limit=GCRA+0/m&headers=x&cost=0", "*5\r\n:1\r\n:0\r\n:0\r\n:0\r\n:0\r\n", 429, map[string]string{"RateLimit": `"default";r=0;t=0`, "Retry-After": "1", "X-RateLimit-Limit": "0"}},
+		{"limit=GCRA+1/m&denied=400&ipv6-prefix=1&name=%5C%1F%7F+~", denied, 400, map[string]string{"RateLimit-Policy": `"\\?? ~";q=1;w=60`}},
+		{"limit=GCRA+1/m&denied=499&name=" + strings.Repeat("n", 64), denied, 499, nil},
 		{"limit=FIXED+9223372036854775807/d", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=999999999999999;w=86400`}}, // the largest integer there
 		{"limit=FIXED+5+CALENDAR+month", granted, 200, map[string]string{"RateLimit-Policy": `"default";q=5`}},
 	} {
@@ -375,8 +396,12 @@ func TestWhoMayAsk(t *testing.T) {
 			}
 		}
 	}
-	if New(Options{Do: f.do}) == nil {
-		t.Error("no handler")
+	h = New(Options{Do: f.do, Closed: func() bool { return false }})
+	r := httptest.NewRequest("POST", "/v1/take", strings.NewReader(`{"key":"u","limit":"GCRA 1/m"}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != 200 {
+		t.Errorf("an open port answers another machine with %d: %s", w.Code, w.Body)
 	}
 }
 
