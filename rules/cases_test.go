@@ -30,6 +30,7 @@ func TestCases(t *testing.T) {
 - {namespace: shop, fields: {path: /export/x, tenant: t}, repeat: 4, want: allowed}
 - {namespace: shop, fields: {path: /export/x, tenant: t}, cost: 4, want: allowed, remaining: 3}
 - {namespace: shop, fields: {path: /export/x, tenant: u}, want: allowed, rule: global}
+- {namespace: shop, fields: {path: /export/x, tenant: v}, want: allowed, remaining: 1}
 - {namespace: none, want: allowed}
 `))
 	if err != nil {
@@ -39,7 +40,8 @@ func TestCases(t *testing.T) {
 	for _, f := range shop(t).Run(cases, monday) {
 		got = append(got, f.Want()+": "+f.Got)
 	}
-	same(t, got, "allowed: limited by exports for 20m0s, 0 of 3 left", "allowed, 3 left: limited by exports for ever, 0 of 3 left", "allowed by global: allowed by exports, 2 of 3 left", `allowed: there is no namespace "none"`)
+	same(t, got, "allowed: limited by exports for 20m0s, 0 of 3 left", "allowed, 3 left: limited by exports for ever, 0 of 3 left", "allowed by global: allowed by exports, 2 of 3 left",
+		"allowed, 1 left: allowed by exports, 2 of 3 left", `allowed: there is no namespace "none"`)
 }
 
 func TestBadCases(t *testing.T) {
@@ -49,6 +51,7 @@ func TestBadCases(t *testing.T) {
 		"- {want: x}": `line 1, column 3: a case has no "namespace" (and 1 more)`,
 		"- {namespace: a, want: allowed, at: 2s}\n- {namespace: a, want: allowed, at: 1s}": "line 2, column 3: at goes back: the case before is at 2s",
 		"- {namespace: a, want: allowed, repeat: 1000001}":                                 "line 1, column 41: repeat must be an integer from 1 to 1000000, not \"1000001\"",
+		"- {namespace: a, want: allowed, at: soon}":                                        `line 1, column 37: at must be a time such as 90s or 1h30m, not "soon"`,
 		"- {namespace: a, wants: allowed}":                                                 `line 1, column 3: a case has no "want" (and 1 more)`,
 	} {
 		var es Errors

@@ -225,9 +225,7 @@ func TestChangedGroups(t *testing.T) {
 
 // TestSums says what changes the sum of a file, which the nodes of a cluster compare. Its parts are all that a rule can have.
 func TestSums(t *testing.T) {
-	sum := func(entries string) [32]byte {
-		return mustParse(t, `{version: 1, plans: {p: {l: 4/s}, o: {l: 5/s}}, namespaces: {a: [`+entries+`]}}`).Sum()
-	}
+	plans := "p: {l: 4/s}, o: {l: 5/s}"
 	seen := map[[32]byte]string{}
 	for _, entries := range []string{
 		"",
@@ -251,6 +249,7 @@ func TestSums(t *testing.T) {
 		"{name: n, plan: {field: k, limit: l, default: p}}",
 		"{name: n, plan: {field: k, limit: l, default: o}}",
 		"{name: n, plan: {field: l, limit: l, default: p}}",
+		"{name: n, limit: 1/s, match: {k: v*}, overrides: [{match: {k: vw, l: a}, limit: 2/s}]}",
 		"{name: n, limit: 1/s, overrides: [{match: {k: v}, unlimited: true}]}",
 		"{name: n, limit: 1/s, overrides: [{match: {k: v}, limit: 2/s}]}",
 		"{name: n, limit: 1/s, overrides: [{match: {k: w}, limit: 2/s}]}",
@@ -258,8 +257,15 @@ func TestSums(t *testing.T) {
 		"{exclusive: true, rules: [{name: n, key: [k], limit: 1/s}, {name: o, key: [l], limit: 1/s}]}, {exclusive: true, rules: [{name: p, limit: 1/s}]}",
 		"{exclusive: true, rules: [{name: n, key: [k], limit: 1/s}]}, {exclusive: true, rules: [{name: o, key: [l], limit: 1/s}, {name: p, limit: 1/s}]}",
 		"{exclusive: true, rules: [{name: o, key: [l], limit: 1/s}, {name: n, key: [k], limit: 1/s}]}, {exclusive: true, rules: [{name: p, limit: 1/s}]}",
+		"p: {l: 6/s}, o: {l: 5/s}; {name: n, plan: {field: k, limit: l, default: p}}",
+		"p: {l: 4/s}, o: {l: 6/s}; {name: n, plan: {field: k, limit: l, default: p}}",
+		"p: {l: 4/s}, o: {l: 5/s}, q: {l: 5/s}; {name: n, plan: {field: k, limit: l, default: p}}",
 	} {
-		if s := sum(entries); seen[s] != "" {
+		own, rule, found := strings.Cut(entries, "; ")
+		if !found {
+			own, rule = plans, entries
+		}
+		if s := mustParse(t, "{version: 1, plans: {"+own+"}, namespaces: {a: ["+rule+"]}}").Sum(); seen[s] != "" {
 			t.Errorf("%s\nhas the sum of\n%s", entries, seen[s])
 		} else {
 			seen[s] = entries
