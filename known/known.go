@@ -37,7 +37,7 @@ func (s *Script) Native() bool { return s.handler != nil }
 // no handler or the call is unusual: nothing has changed, and the script itself has
 // to run.
 func (s *Script) Run(r *Run) bool {
-	fits := (len(r.Keys) == s.keys || s.keys == 0 && len(r.Keys) > 0) && len(r.Args) >= s.args
+	fits := (len(r.Keys) == s.keys || s.keys == 0) && len(r.Keys) > 0 && len(r.Args) >= s.args
 	mark := len(r.Out)
 	if s.handler == nil || !fits || !s.handler(r) {
 		r.Out = r.Out[:mark]

@@ -36,7 +36,7 @@ func (o *odd) Put(key []byte, v *known.Value, splices []value.Splice) {
 }
 
 // TestUnusualCalls checks that a handler leaves a call to the script, and has changed nothing, if a key that it reads
-// holds a limit or a set, or if an argument that should be a number is none.
+// holds a limit or a set, if an argument that should be a number is none, or if there are too few or too many words.
 func TestUnusualCalls(t *testing.T) {
 	const numbers = "acelmpsuUwWM"
 	texts := map[string]int{ // arguments that scripts do not read as numbers
@@ -57,7 +57,7 @@ func TestUnusualCalls(t *testing.T) {
 				now := time.Unix(1_800_000_000, 0)
 				names := spec.KeyNames(t, "k")
 				args := spec.Calls(t, names, now)[0].Args
-				run := func(args []string, o *odd) (took bool) {
+				run := func(names, args []string, o *odd) (took bool) {
 					r := &known.Run{Now: now.UnixNano(), Store: o, Keys: words(names), Args: words(args)}
 					if took = s.Run(r); !took && (o.written || len(r.Out) > 0) {
 						t.Errorf("%q: a change or a reply, although the script is to run", args)
@@ -65,12 +65,18 @@ func TestUnusualCalls(t *testing.T) {
 					return took
 				}
 				for _, key := range names {
-					if o := (&odd{keys: keys{}, key: key, limit: true}); run(args, o) && o.read {
+					if o := (&odd{keys: keys{}, key: key, limit: true}); run(names, args, o) && o.read {
 						t.Errorf("%q: takes the limit at %s for a value", args, key)
 					}
-					if o := (&odd{keys: keys{}, key: key}); run(args, o) && o.read && !anyType {
+					if o := (&odd{keys: keys{}, key: key}); run(names, args, o) && o.read && !anyType {
 						t.Errorf("%q: takes the set at %s for a value of its own", args, key)
 					}
+				}
+				if run(nil, args, &odd{keys: keys{}}) || spec.Keys > 0 && run(append(names, "more"), args, &odd{keys: keys{}}) {
+					t.Errorf("%q: takes another number of keys", args)
+				}
+				for n := range args {
+					run(names, args[:n], &odd{keys: keys{}})
 				}
 				for i := range args {
 					if !strings.Contains(numbers, spec.Args[i:i+1]) || i == text {
@@ -78,7 +84,7 @@ func TestUnusualCalls(t *testing.T) {
 					}
 					for _, not := range []string{"x", "1e3", "0x10"} {
 						wrong := slices.Clone(args)
-						if wrong[i] = not; run(wrong, &odd{keys: keys{}}) {
+						if wrong[i] = not; run(names, wrong, &odd{keys: keys{}}) {
 							t.Errorf("%q: takes argument %d for a number", wrong, i)
 						}
 					}
