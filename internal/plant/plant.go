@@ -26,7 +26,7 @@ type Bug struct {
 }
 
 // Check runs the test of each bug with the bug in place. It fails if the test passes, or if the file
-// contributing does not name the bug.
+// contributing has no row of a table with the bug, its file and its test.
 //
 // All bugs of a directory are in one binary, and the environment chooses among them: linking a binary takes
 // longer than most of these tests.
@@ -44,8 +44,8 @@ func Check(t *testing.T, contributing string, bugs []Bug) {
 	for _, b := range bugs {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
-			if !bytes.Contains(text, []byte("`"+b.Name+"`")) {
-				t.Error("CONTRIBUTING.md does not name it")
+			if row := "| `" + b.Name + "` | " + strings.TrimPrefix(b.File, "../") + " | " + b.Test + " |"; !bytes.Contains(text, []byte(row)) {
+				t.Errorf("CONTRIBUTING.md has no row %s", row)
 			}
 			out, err := b.run(t.Context(), binaries[filepath.Dir(b.File)])
 			if err == nil {
