@@ -2,6 +2,7 @@ package replication
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/raft"
 
 	"limitdb/internal/journal"
 )
@@ -300,6 +303,49 @@ func TestStopDuringASnapshot(t *testing.T) {
 		<-begun
 		stops.Store(true)
 		c.close()
+	})
+}
+
+// onApply is a table that calls a function for each group that is applied.
+type onApply struct {
+	*list
+	do func()
+}
+
+func (o onApply) Apply(now int64, records []journal.Record) error {
+	o.do()
+	return o.list.Apply(now, records)
+}
+
+// A node that stops does not first rebuild its table, however long its log is.
+func TestStopDuringARebuilding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		applied, closed := 0, make(chan error)
+		var node *Node
+		c := newClusterOf(t, 1, 1, func(m *member) Table {
+			m.table = &list{states: map[string]string{}}
+			return onApply{m.table, func() {
+				if applied++; applied == 1 {
+					go func() { closed <- node.Close() }()
+					<-node.stop
+				}
+			}}
+		})
+		m := c.leader()
+		for range 10 {
+			c.answered(m)
+		}
+		node = m.node
+		node.abdicateAny(errTransfer)
+		if err := <-closed; err != nil || applied > 1 {
+			t.Errorf("%v; %d groups were applied, of which 1 before the node stopped", err, applied)
+		}
+		if err := node.load(new(machine), strings.NewReader("")); !errors.Is(err, raft.ErrRaftShutdown) {
+			t.Errorf("a snapshot is loaded after that: %v", err)
+		}
+		if len(c.fatal) > 0 {
+			t.Errorf("it failed: %v", c.fatal)
+		}
 	})
 }
 

@@ -176,12 +176,25 @@ func (n *Node) load(m *machine, from io.Reader) error {
 	if err := n.table.Clear(); err != nil {
 		return err
 	}
-	f, fuzzy, err := readSnapshot(bufio.NewReaderSize(from, blockBytes), n.table)
+	f, fuzzy, err := readSnapshot(bufio.NewReaderSize(untilStopped{from, n.stop}, blockBytes), n.table)
 	if err == nil {
 		m.restore(f)
 		m.fuzzy = fuzzy
 	}
 	return err
+}
+
+// untilStopped reads from another reader until the node stops, and then returns raft.ErrRaftShutdown.
+type untilStopped struct {
+	from io.Reader
+	stop <-chan struct{}
+}
+
+func (u untilStopped) Read(b []byte) (int, error) {
+	if stopped(u.stop) {
+		return 0, raft.ErrRaftShutdown
+	}
+	return u.from.Read(b)
 }
 
 // copying is a snapshot in progress.

@@ -3,6 +3,7 @@ package replication
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"log/slog"
 	"net"
 	"slices"
@@ -481,9 +482,9 @@ func (n *Node) changed() {
 	}
 }
 
-// fail ends the node's part in the cluster. The lock is held.
+// fail ends the node's part in the cluster, unless err only says that the node stops. The lock is held.
 func (n *Node) fail(err error) {
-	if n.failed {
+	if n.failed || errors.Is(err, raft.ErrRaftShutdown) {
 		return
 	}
 	n.failed = true

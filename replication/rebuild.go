@@ -71,6 +71,9 @@ func (n *Node) rebuild(number uint64) error {
 		}
 		n.mu.Unlock()
 		for ; at < to; at++ {
+			if stopped(n.stop) {
+				return raft.ErrRaftShutdown
+			}
 			if err := n.replay(&m, at+1); err != nil {
 				return err
 			}
