@@ -327,6 +327,8 @@ func TestAnyErrorOfTheLogIsTheEnd(t *testing.T) {
 }
 
 // A state of the largest size is an entry by itself. It reaches the other node, and does not cost the leader its leadership.
+//
+//test:norace
 func TestLargestRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -336,7 +338,7 @@ func TestLargestRecord(t *testing.T) {
 	for i, id := range []string{"a", "b"} {
 		tables = append(tables, &list{states: map[string]string{}})
 		o := realOptions(t, id, tables[i])
-		o.Heartbeat, o.Election, o.Lease = 10*time.Second, 10*time.Second, 10*time.Second // the race detector makes an entry of 8 MB slow
+		o.Heartbeat, o.Election, o.Lease = 10*time.Second, 10*time.Second, 10*time.Second // an entry of 8 MB is slow on a busy machine
 		n, err := Open(o, Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0})
 		if err != nil {
 			t.Fatal(err)
