@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"limitdb/engine"
+	"limitdb/limit"
 	"limitdb/server/handler"
 	"limitdb/server/pubsub"
 	"limitdb/server/slowlog"
@@ -260,6 +262,35 @@ func TestStepsInTheSlowLog(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d entries: %+v", n, ts.slowlog.Last(-1))
+	}
+}
+
+// The longer keys and the pattern are, the fewer keys a step matches, and a transaction ends when it has matched too much.
+func TestMatchingIsBounded(t *testing.T) {
+	ts := newTestServer(t)
+	gcra, d := limit.Limit{Algorithm: limit.GCRA, Max: 1, Burst: 1, Period: int64(time.Hour)}, limit.Decision{}
+	const keys = 2000
+	for i := range keys {
+		if err := ts.engine.Take(testStart, fmt.Appendf(nil, "%04096d", i), &gcra, 1, &d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long, yields := strings.Repeat("?", 1000), map[string]int{}
+	for _, words := range [][]string{{"KEYS", "x*"}, {"KEYS", long}, {"SCAN", "0", "COUNT", "100000", "MATCH", "x*"}, {"SCAN", "0", "COUNT", "100000", "MATCH", long}} {
+		c := ts.client().tiny()
+		c.all(string(encode(words...)))
+		yields[words[0]+" "+words[len(words)-1][:2]] = c.conn.yields
+	}
+	if yields["KEYS ??"] < 2*yields["KEYS x*"] || yields["SCAN ??"] < 2*yields["SCAN x*"] {
+		t.Errorf("turns: %v", yields)
+	}
+	c := ts.client()
+	for _, words := range [][]string{{"KEYS", long}, {"SCAN", "0", "MATCH", long}} {
+		c.do("MULTI")
+		c.do(words...)
+		if got := line(c.do("EXEC")); got != "-"+spec.ErrTooMany {
+			t.Errorf("%.10s: %.100s", words, got)
+		}
 	}
 }
 

@@ -25,7 +25,19 @@ const (
 	scanMost = 100_000 // the most of COUNT
 	// WalkStep is how many slots of the table a step visits, under a shard's lock.
 	WalkStep = 32
+	// matchStep is the cost of the keys that a step matches with a pattern, and matchMost that of those that a transaction
+	// does: it cannot yield, so this takes at most some 100 ms.
+	matchStep = 256 << 10
+	matchMost = 100 << 20
 )
+
+// slots returns how many slots a step visits that matches keys with a pattern, which may be nil.
+func slots(c *call, match *glob.Pattern) int {
+	if match == nil {
+		return WalkStep
+	}
+	return max(1, min(WalkStep, matchStep/match.Cost(int(c.Settings.MaxKeyLen.Get()))))
+}
 
 // scanArgs are the options of SCAN.
 type scanArgs struct {
@@ -111,11 +123,11 @@ func scan(c *call, t *txn) {
 	if t != nil { // all keys at once: nothing may change between two calls
 		c.Array(2)
 		c.Text("0")
-		eachKey(c, t, a.wants)
+		eachKey(c, t, &a)
 		return
 	}
 	var found []byte
-	n := 0
+	n, few := 0, slots(c, a.match)
 	visit := func(key []byte, info engine.Info) {
 		if a.wants(key, info.Kind) {
 			found = resp.AppendBulk(found, key)
@@ -124,9 +136,9 @@ func scan(c *call, t *txn) {
 	}
 	left := int(min(a.count, scanMost))
 	c.InSteps(nil, func() bool {
-		cursor = c.States().Range(c.Now, cursor, min(left, WalkStep), visit)
+		cursor = c.States().Range(c.Now, cursor, min(left, few), visit)
 		c.Holds = int64(cap(found))
-		if left -= WalkStep; left > 0 && cursor != 0 {
+		if left -= few; left > 0 && cursor != 0 {
 			return false
 		}
 		c.Array(2)
@@ -144,11 +156,11 @@ func list(c *call, t *txn) {
 		return
 	}
 	if t != nil {
-		eachKey(c, t, func(key []byte, _ limit.Kind) bool { return pattern.Match(key) })
+		eachKey(c, t, &scanArgs{match: pattern})
 		return
 	}
 	var found []byte
-	n, cursor, most := 0, uint64(0), int(c.OutputLimit())
+	n, few, cursor, most := 0, slots(c, pattern), uint64(0), int(c.OutputLimit())
 	visit := func(key []byte, _ engine.Info) {
 		if len(found) <= most && pattern.Match(key) {
 			found = resp.AppendBulk(found, key)
@@ -156,7 +168,7 @@ func list(c *call, t *txn) {
 		}
 	}
 	c.InSteps(nil, func() bool {
-		cursor = c.States().Range(c.Now, cursor, WalkStep, visit)
+		cursor = c.States().Range(c.Now, cursor, few, visit)
 		c.Holds = int64(cap(found))
 		switch {
 		case len(found) > most:
@@ -225,12 +237,19 @@ func flushEach(c *call) {
 	})
 }
 
-// eachKey replies with the keys for which wants returns true.
-func eachKey(c *call, t *txn, wants func(key []byte, kind limit.Kind) bool) {
+// eachKey replies with the keys that a wants.
+func eachKey(c *call, t *txn, a *scanArgs) {
 	var found []byte
-	n, most := 0, int(c.OutputLimit())
+	n, most, cost := 0, int(c.OutputLimit()), 0
 	t.Each(func(key []byte, kind limit.Kind) bool {
-		if wants(key, kind) {
+		if a.match != nil {
+			cost += a.match.Cost(len(key))
+		}
+		if cost > matchMost {
+			t.End(engine.ErrTooMany)
+			return false
+		}
+		if a.wants(key, kind) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}

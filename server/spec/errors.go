@@ -11,7 +11,7 @@ const (
 	ErrOOM            = "OOM command not allowed when used memory > 'maxmemory'."
 	ErrNoLeader       = "CLUSTERDOWN no node leads now, or this node cannot reach the leader: ask again"
 	ErrPatternTooLong = "ERR a pattern may have at most 1024 bytes, and all patterns of one command 16384"
-	ErrTooMany        = "ERR a transaction or script takes up to 16384 keys and writes up to 64 MB; KEYS and SCAN in it take a table of up to 1048576 keys"
+	ErrTooMany        = "ERR a transaction or script takes up to 16384 keys and writes up to 64 MB; KEYS and SCAN in it take a table of up to 1048576 keys, fewer if keys and pattern are long"
 )
 
 // Plain returns the text of an error without the name of a package at its beginning, as in "engine: closed". Clients do
