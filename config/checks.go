@@ -74,9 +74,9 @@ func checkRaft(s *Settings) error {
 	case on && len(s.Save.Get()) > 0:
 		return errors.New("save does nothing with raft-addr: nodes make snapshots as their log grows")
 	case on && s.RecoveryMode.Get() != "normal":
-		return errors.New("recovery-mode conservative is not for a server with raft-addr: what was answered is on a majority of the nodes")
+		return errors.New("recovery-mode conservative does not go with raft-addr: a majority of the nodes has every change that was answered")
 	case on && s.RecoveryClock.Get() == "wall":
-		return errors.New("recovery-clock wall is not for a server with raft-addr: the nodes agree on the time")
+		return errors.New("recovery-clock wall does not go with raft-addr: the nodes agree on the time")
 	case on && s.TLSPort.Get() != 0 && s.Port.Get() == 0:
 		return errors.New("raft-addr needs port: MOVED names the plain port")
 	}

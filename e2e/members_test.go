@@ -130,7 +130,7 @@ func TestNodesJoin(t *testing.T) {
 	alone.begin(t, t.TempDir())
 	alone.has(t, "state", "leader")
 	alone.Stop()
-	member(t, certs, "n4", "--raft-join", n1.Addr).refuses(t, alone.Dir, "it is of the cluster "+cluster)
+	member(t, certs, "n4", "--raft-join", n1.Addr).refuses(t, alone.Dir, "it belongs to the cluster "+cluster)
 	// A directory of another node, the certificate of another node, and another password.
 	member(t, certs, "n2", "--raft-join", n1.Addr).refuses(t, alone.Dir, "is the directory of node n4, and not of n2")
 	other := member(t, certs, "n4", "--raft-join", n1.Addr)

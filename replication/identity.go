@@ -134,5 +134,5 @@ func (who *identity) join(cluster string) error {
 		who.Cluster = cluster
 		return who.store()
 	}
-	return fmt.Errorf("%w: it is of the cluster %s, and not of %s", ErrDirectory, who.Cluster, cluster)
+	return fmt.Errorf("%w: it belongs to the cluster %s, not to %s", ErrDirectory, who.Cluster, cluster)
 }

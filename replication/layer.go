@@ -20,7 +20,7 @@ const (
 	greetTimeout = 5 * time.Second
 	// askTimeout bounds a call that only asks who is there.
 	askTimeout = 500 * time.Millisecond
-	// maxGreeting is the most connections that have not said who they are yet. A further one displaces the oldest: a
+	// maxGreeting is the most connections that have not identified themselves yet. A further one displaces the oldest: a
 	// real node says it within milliseconds.
 	maxGreeting = 64
 )
@@ -48,7 +48,7 @@ type layer struct {
 
 	mu     sync.Mutex
 	open   map[net.Conn]struct{} // accepted connections; nil when closed
-	silent []*incoming           // those that have not said who they are, the oldest first
+	silent []*incoming           // those that have not identified themselves, the oldest first
 	expect map[raft.ServerAddress]string
 	peers  map[string]hello // servers that answered the last call
 }
@@ -190,7 +190,7 @@ func (l *layer) spoke(a *incoming, err error) error {
 	defer l.mu.Unlock()
 	l.silent = slices.DeleteFunc(l.silent, func(other *incoming) bool { return other == a })
 	if a.crowded {
-		return errors.New("too many connections that have not said who they are")
+		return errors.New("too many connections that have not identified themselves")
 	}
 	return err
 }
@@ -266,7 +266,7 @@ func (l *layer) welcome(own, h *hello, c call) error {
 		return nil
 	case callClients:
 		if l.clients == nil {
-			return errors.New("this node takes no commands of others")
+			return errors.New("this node does not take commands from other nodes")
 		}
 	case callRaft:
 		if own.Cluster == "" && h.Cluster != "" && h.To == own.From {
@@ -279,7 +279,7 @@ func (l *layer) welcome(own, h *hello, c call) error {
 		return errHello
 	}
 	if h.Cluster == "" || h.Cluster != own.Cluster {
-		return errors.New("the caller is not of this cluster")
+		return errors.New("the caller does not belong to this cluster")
 	}
 	if admits := l.admits.Load(); admits != nil {
 		return (*admits)(h.From)

@@ -153,11 +153,11 @@ func TestHellos(t *testing.T) {
 		"a newer one":            {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format + 1, Writes: Format + 1}, "p@1", "newer version"},
 		"one that reads less":    {callRaft, hello{From: "q@1", Cluster: "c"}, "p@1", "newer version"},
 		"another cluster":        {callRaft, hello{From: "q@1", Cluster: "d", Reads: Format, Writes: Format}, "p@1", "another cluster"},
-		"no cluster":             {callRaft, hello{From: "q@1", Reads: Format, Writes: Format}, "p@1", "not of this cluster"},
+		"no cluster":             {callRaft, hello{From: "q@1", Reads: Format, Writes: Format}, "p@1", "does not belong to this cluster"},
 		"no cluster, but asks":   {callAsk, hello{From: "q@1", Reads: Format, Writes: Format}, "p", ""},
 		"means another":          {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "q@1", "is p, and not q"},
 		"means a lost directory": {callRaft, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@0", "another directory"},
-		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "takes no commands"},
+		"clients":                {callClients, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "does not take commands"},
 		"an unknown call":        {9, hello{From: "q@1", Cluster: "c", Reads: Format, Writes: Format}, "p@1", "not a node of this version"},
 	} {
 		l := newLayer(nil, "", p.log)

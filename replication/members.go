@@ -95,7 +95,7 @@ func (n *Node) admits(server string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no member", nameOf(server))
+	return fmt.Errorf("%s is not a member", nameOf(server))
 }
 
 // DialLeader connects to the node that leads, for the commands of this node's clients: see Options.Clients.

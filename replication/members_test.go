@@ -74,7 +74,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	stranger.hello.Cluster = a.parts.who.cluster()
 	until(t, "a leader", func() bool { return a.Turn() != 0 })
 	for _, c := range []call{callRaft, callClients} {
-		if _, _, err := stranger.call(c, address, a.o.server, deadline); err == nil || !strings.Contains(err.Error(), "x is no member") && c == callRaft {
+		if _, _, err := stranger.call(c, address, a.o.server, deadline); err == nil || !strings.Contains(err.Error(), "x is not a member") && c == callRaft {
 			t.Errorf("call %d: %v", c, err)
 		}
 	}

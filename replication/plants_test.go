@@ -42,7 +42,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"successor-not-overheard", "fsm.go", "		n.overhear(l)\n", "", "TestLeave"},
 		{"vote-before-the-log", "members.go", "if err := n.awaitCaughtUp(raft.ServerID(server)); err != nil {", "if err := error(nil); err != nil {", "TestNoVoteBeforeTheLog"},
 		{"last-voter-removed", "members.go", "case answer <= voters/2:", "case false:", "TestTransfersThatAreRefused"},
-		{"stranger-admitted", "members.go", `return fmt.Errorf("%s is no member", nameOf(server))`, "return nil", "TestStrangersAreRefused"},
+		{"stranger-admitted", "members.go", `return fmt.Errorf("%s is not a member", nameOf(server))`, "return nil", "TestStrangersAreRefused"},
 		{"certificate-of-any-node", "layer.go", "checkPeer(proof, nameOf(h.From))", "error(nil)", "TestCertificates"},
 		{"certificate-of-any-authority", "certificates.go", "tls.RequireAndVerifyClientCert", "tls.RequireAnyClientCert", "TestCertificates"},
 		{"lost-directory-taken-for-the-member", "layer.go", "case nameOf(means) != means && h.From != means:", "case false:", "TestHellos"},

@@ -141,7 +141,7 @@ func (s *spelling) fitCalendar() error {
 		}
 	}
 	if _, err := strconv.ParseInt(count, 10, 64); err != nil {
-		return fmt.Errorf("%s is no rate", quote(s.rate[0]))
+		return fmt.Errorf("%s is not a rate", quote(s.rate[0]))
 	}
 	return fmt.Errorf("%s does not fit calendar %s: write %s", quote(strings.Join(s.rate, " ")), unit, count)
 }

@@ -37,7 +37,7 @@ const (
 )
 
 var (
-	errUplinkReply  = errors.New("the node that leads has sent what is no reply")
+	errUplinkReply  = errors.New("the node that leads has sent bytes that are not a reply")
 	errClosedByLead = errors.New("closed by the node that leads")
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	errQuote      = errors.New("a quote is not closed, or is not where it can be")
+	errQuote      = errors.New("a quote is not closed, or stands where none is allowed")
 	errTooFew     = errors.New("there are fewer columns than needed")
 	errKeyMissing = errors.New("the key is empty")
 )

@@ -110,7 +110,7 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Rate > maxRate:
 		return c, fmt.Errorf("rate must be at most %d a second", maxRate)
 	case c.Rate > 0 && c.Requests/c.Rate > uint64(maxDuration/time.Second):
-		return c, errors.New("so many requests take too long at this rate")
+		return c, errors.New("that many requests take too long at this rate")
 	case c.Duration < 0 || c.Warmup < 0 || c.Timeout < 0 || max(c.Duration, c.Warmup) > maxDuration:
 		return c, errors.New("a duration is out of range")
 	case !(c.ZipfS > 1 && c.ZipfS <= 100):

@@ -338,7 +338,7 @@ func TestConfigErrors(t *testing.T) {
 		{Config{Pipeline: 65_537}, "pipeline must be 1 to 65536"},
 		{Config{Keys: 1_000_000_000_001}, "keys must be 1 to 1000000000000"},
 		{Config{Rate: 100_000_001}, "rate must be at most 100000000 a second"},
-		{Config{Rate: 1, Requests: 1 << 62}, "so many requests take too long at this rate"},
+		{Config{Rate: 1, Requests: 1 << 62}, "that many requests take too long at this rate"},
 		{Config{Duration: -1}, "a duration is out of range"},
 		{Config{Warmup: 1 << 62}, "a duration is out of range"},
 		{Config{ZipfS: 1}, "zipf's exponent must be above 1 and at most 100"},

@@ -27,8 +27,8 @@ corrupt. A torn tail of the last log is not corruption: the next start cuts it o
 
 For a node of a cluster, it prints the members, and where the log and the state of the node end.
 
---repair DIR2 makes DIR2 with all that can still be read; the exit status is 0 if a server can
-start from DIR2. --dump prints every record as a line of JSON.`,
+--repair DIR2 writes everything that can be read to the new directory DIR2; the exit status is 0
+if a server can start from DIR2. --dump prints every record as a line of JSON.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if all, err := checked(c.OutOrStdout(), args[0], repair != "" || dump); all || err != nil {
@@ -51,7 +51,7 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 			}
 			printReport(text, report)
 			if repair != "" {
-				fmt.Fprintf(text, "all that can be read is in %s\n", repair)
+				fmt.Fprintf(text, "everything that can be read is in %s\n", repair)
 				return sound(repair)
 			}
 			if len(report.Problems) > 0 {
@@ -60,7 +60,7 @@ start from DIR2. --dump prints every record as a line of JSON.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&repair, "repair", "", "write all that can be read to this new directory")
+	c.Flags().StringVar(&repair, "repair", "", "write everything that can be read to this new directory")
 	c.Flags().BoolVar(&dump, "dump", false, "print every record as a line of JSON; the report goes to standard error")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress bar")
 	return c

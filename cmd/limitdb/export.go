@@ -13,7 +13,7 @@ import (
 func exportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export DIR DIR2",
-		Short: "Make a directory for a standalone server from that of a node",
+		Short: "Make a standalone server's directory from a node's",
 		Long: `Reads the data directory of a stopped node, with its snapshot and its whole log, and makes DIR2, from which a
 standalone server can start. It changes nothing in DIR.
 

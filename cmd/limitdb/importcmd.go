@@ -28,7 +28,7 @@ func importCommand() *cobra.Command {
 have left, to a running limitdb server. It skips keys of other types, and counts them.
 
 Keys that the target has stay as they are, so you can stop the command and run it again. Run it before you switch
-clients over: what a key counts after it was copied is lost. For TLS, write rediss://. The passwords come from
+clients over: requests that a key counts after it was copied are lost. For TLS, write rediss://. The passwords come from
 ` + fromPassword + ` and ` + toPassword + `, or the command asks for them.`,
 		Args:    cobra.NoArgs,
 		Example: "  limitdb import --from redis://old:6379/0 --to redis://localhost:6379\n  limitdb import --from rediss://user@old --to redis://localhost:6380 --match 'limiter:*'",

@@ -1,7 +1,7 @@
 // Command limitdb is a rate-limiter server that speaks RESP.
 //
 //	limitdb [FILE] [--directive value …]   run the server
-//	limitdb ping                           ask a running server whether it answers
+//	limitdb ping                           check that a running server answers
 //	limitdb top                            watch a running server
 //	limitdb bench                          put load on a server and measure it
 //	limitdb simulate                       replay recorded traffic through limits

@@ -39,7 +39,7 @@ func rulesCheckCommand() *cobra.Command {
 		Example: "  limitdb rules check rules.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !schema {
-				return cli.UsageError(errors.New("name a file"))
+				return cli.UsageError(errors.New("name at least one file"))
 			}
 			return nil
 		},

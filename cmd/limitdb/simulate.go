@@ -42,7 +42,7 @@ runs, and reports for each limit how many would have been denied and for how lon
 
 FILE is CSV (time,key[,cost], or columns named by a first line), JSON lines (members
 time, key, cost) or an access log of nginx or Apache; it may be compressed with gzip. Name
-several files from the oldest on; - is standard input. Times are Unix time (in s, ms, µs or
+several files oldest first; - is standard input. Times are Unix time (in s, ms, µs or
 ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 		Example: "  limitdb simulate --limit \"gcra 100/m burst 20\" --limit \"sliding 100/m\" access.log\n" +
 			"  limitdb simulate --sweep 50,100,200/m --algorithm gcra,fixed --html page.html access.log.2.gz access.log.1\n" +

@@ -177,7 +177,7 @@ func (r *ruleSimulation) write(w io.Writer, asJSON bool) error {
 	if err := t.Flush(); err != nil || len(r.absent) == 0 || res.Requests == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nNo request has these fields: %s. If the trace names one otherwise, say so: --field %s=NAME\n", strings.Join(r.absent, ", "), r.absent[0])
+	_, err := fmt.Fprintf(w, "\nNo request has these fields: %s. If the trace has another name for one, give it: --field %s=NAME\n", strings.Join(r.absent, ", "), r.absent[0])
 	return err
 }
 

@@ -44,7 +44,7 @@ path  shadow   3        0       2               0
 	if out, errOut, _ := simulateRun(t, log+log+log, "--rules", file, "--json", "-"); !strings.Contains(out, `"denied": 1,`) || !strings.Contains(out, `"shadow_denied": 2`) {
 		t.Errorf("%s%s", out, errOut)
 	}
-	if out, _, _ := simulateRun(t, "time,path,n\n0,/x,1\n", "--rules", file, "-"); !strings.HasSuffix(out, "\n\nNo request has these fields: addr, user. If the trace names one otherwise, say so: --field addr=NAME\n") {
+	if out, _, _ := simulateRun(t, "time,path,n\n0,/x,1\n", "--rules", file, "-"); !strings.HasSuffix(out, "\n\nNo request has these fields: addr, user. If the trace has another name for one, give it: --field addr=NAME\n") {
 		t.Error(out)
 	}
 	var rule, request strings.Builder

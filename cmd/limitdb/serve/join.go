@@ -131,7 +131,7 @@ func (j *joiner) attempt(ctx context.Context, node *replication.Node) error {
 			err = fmt.Errorf("%w: %s is in no cluster yet", errNotNow, ip)
 			continue
 		case own != "" && info["cluster"] != own:
-			return fmt.Errorf("it is of the cluster %s, and the directory of %s", info["cluster"], own)
+			return fmt.Errorf("it belongs to the cluster %s, and the directory to %s", info["cluster"], own)
 		case j.isMember(node):
 			return nil
 		}

@@ -17,7 +17,7 @@ import (
 func Recover(dir string) (*replication.Report, error) {
 	node := filepath.Join(dir, RaftDir)
 	if !replication.HasNode(node) {
-		return nil, fmt.Errorf("%s has no node of a cluster", dir)
+		return nil, fmt.Errorf("%s does not have the state of a node", dir)
 	}
 	registry, set := config.New()
 	if err := registry.Load(config.Sources{}); err != nil {
