@@ -99,7 +99,7 @@ func (c *client) ask(words ...string) (resp.Value, error) {
 func dialServer(set *config.Settings) (net.Conn, error) {
 	d := net.Dialer{Timeout: pingTimeout}
 	if port := set.Port.Get(); port != 0 {
-		return d.Dial("tcp", net.JoinHostPort(dialHost(set), strconv.FormatInt(port, 10)))
+		return d.Dial("tcp", dialAddress(set, port))
 	}
 	if path := set.UnixSocket.Get(); path != "" {
 		return d.Dial("unix", path)
@@ -110,20 +110,18 @@ func dialServer(set *config.Settings) (net.Conn, error) {
 		if cert, err := tls.LoadX509KeyPair(set.TLSCertFile.Get(), set.TLSKeyFile.Get()); err == nil {
 			c.Certificates = []tls.Certificate{cert}
 		}
-		return tls.DialWithDialer(&d, "tcp", net.JoinHostPort(dialHost(set), strconv.FormatInt(port, 10)), c)
+		return tls.DialWithDialer(&d, "tcp", dialAddress(set, port), c)
 	}
 	return nil, fmt.Errorf("the configuration has no port, no tls-port and no unixsocket")
 }
 
-// dialHost returns the first address that the server listens on. It replaces a wildcard by loopback.
-func dialHost(set *config.Settings) string {
-	addrs := set.Addrs()
-	if len(addrs) == 0 {
-		return "127.0.0.1"
+// dialAddress returns a port of the first address that the server listens on, or of loopback for all addresses.
+func dialAddress(set *config.Settings, port int64) string {
+	host := "127.0.0.1" // needs no look-up of a name
+	if addrs := set.Addrs(); len(addrs) > 0 && addrs[0].Host != "" {
+		if ip := net.ParseIP(addrs[0].Host); ip == nil || !ip.IsUnspecified() {
+			host = addrs[0].Host
+		}
 	}
-	host := addrs[0].Host
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		return "127.0.0.1" // needs no look-up of a name
-	}
-	return host
+	return net.JoinHostPort(host, strconv.FormatInt(port, 10))
 }

@@ -154,19 +154,14 @@ func (s *simulation) replay() (*simulate.Replay, error) {
 
 // parseUnit parses the unit of times that are numbers.
 func parseUnit(name string) (simulate.Unit, error) {
-	switch name {
-	case "auto":
-		return simulate.AutoUnit, nil
-	case "s":
-		return simulate.Seconds, nil
-	case "ms":
-		return simulate.Milliseconds, nil
-	case "us", "µs":
-		return simulate.Microseconds, nil
-	case "ns":
-		return simulate.Nanoseconds, nil
+	unit, ok := map[string]simulate.Unit{
+		"auto": simulate.AutoUnit, "s": simulate.Seconds, "ms": simulate.Milliseconds,
+		"us": simulate.Microseconds, "µs": simulate.Microseconds, "ns": simulate.Nanoseconds,
+	}[name]
+	if !ok {
+		return 0, fmt.Errorf("unknown unit %q: use auto, s, ms, us or ns", name)
 	}
-	return 0, fmt.Errorf("unknown unit %q: use auto, s, ms, us or ns", name)
+	return unit, nil
 }
 
 // openTrace opens a file to replay; "-" is stdin. The caller adds the name of the file to the error.
