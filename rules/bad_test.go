@@ -59,6 +59,8 @@ func TestBadFiles(t *testing.T) {
 		{"version: 1\nplans: {free: {api: ‸~}}\nnamespaces: {}", "a plan's limit must be a text, not nothing"},
 		{head + "    - ‸{limit: 1/s}", `a rule has no "name"`},
 		{head + "    - {name: ‸[x], limit: 1/s}", "name must be a text, not a list"},
+		{head + "    - {name: ‸/x, limit: 1/s}", `name must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not "/x"`},
+		{head + "    - {name: ‸'', limit: 1/s}", `name must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not ""`},
 		{head + "    - {name: ‸'x y', limit: 1/s}", `name must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not "x y"`},
 		{head + "    - {name: ‸" + strings.Repeat("x", 65) + ", limit: 1/s}", `name must be a letter or digit, then letters, digits or any of _ . / -, at most 64 in all, not "` + strings.Repeat("x", 64) + `"...`},
 		{head + "    - {name: x, limit: 1/s}\n    - {name: ‸x, limit: 2/s}", `there are two rules with the name "x"`},

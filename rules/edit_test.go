@@ -52,6 +52,11 @@ func TestEdits(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for _, list := range []string{"", "- {limit: 1/s}", "1/s"} {
+		if _, err := s.Set("a", "x", []byte(list)); err == nil || !strings.Contains(err.Error(), "a rule must be a mapping") {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
 	if _, err := s.Set("a", "x", []byte("{name: y, limit: 1/s}")); err != ErrName {
 		t.Error(err)
 	}
