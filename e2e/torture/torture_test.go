@@ -18,7 +18,7 @@ import (
 // With LIMITDB_LONG=1 a run takes ten minutes. LIMITDB_TORTURE gives another time. LIMITDB_SEED repeats the faults of a run, though not
 // their moments.
 const (
-	shortRun = 7 * time.Second // or until each kind of fault was there
+	shortRun = 6 * time.Second // or until each kind of fault was there
 	longRun  = 10 * time.Minute
 	// calmEvery is after how long everything is healed, and the nodes' states are compared.
 	calmEvery = 10 * time.Second
@@ -132,7 +132,7 @@ func torture(t *testing.T) {
 		for calm := time.Now().Add(calmEvery); time.Now().Before(calm) && goesOn(); {
 			c.expire(false)
 			c.oneFault()
-			time.Sleep(time.Duration(100+c.rand.IntN(900)) * time.Millisecond)
+			time.Sleep(time.Duration(100+c.rand.IntN(600)) * time.Millisecond)
 		}
 		c.calm(&gate)
 	}
