@@ -173,6 +173,7 @@ type member struct {
 	// stubborn, while it is set, keeps requests to take over the leadership from being answered.
 	stubborn atomic.Pointer[chan struct{}]
 	drift    int64 // of its monotonic clock, parts in a thousand
+	changed  func()
 }
 
 func newCluster(t *testing.T, seed uint64, size int) *cluster {
@@ -211,6 +212,11 @@ func (m *member) options() Options {
 			},
 		},
 		TrailingBytes: 1, SnapshotBytes: 1 << 40,
+		Changed: func() {
+			if m.changed != nil {
+				m.changed()
+			}
+		},
 		Fatal: func(err error) {
 			m.c.mu.Lock()
 			defer m.c.mu.Unlock()

@@ -246,22 +246,29 @@ func TestStopWhileGroupsWait(t *testing.T) {
 func TestStopWhileMembersAreAdded(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, seed, 1)
+			busy := make(chan struct{})
+			var waits atomic.Bool
+			c := newClusterOf(t, seed, 1, func(m *member) Table {
+				m.changed = func() {
+					if waits.CompareAndSwap(true, false) { // by that goroutine, for the first member
+						<-busy
+					}
+				}
+				m.table = &list{states: map[string]string{}}
+				return m.table
+			})
 			node := c.leader().node
 			time.Sleep(time.Second / 2) // nothing else is under way
-			busy := make(chan struct{})
-			var called atomic.Bool
-			node.o.Changed = func() {
-				if called.CompareAndSwap(false, true) { // by that goroutine, for the first member
-					<-busy
-				}
-			}
+			waits.Store(true)
 			for _, name := range []string{"one", "two"} {
 				go func() { c.note("%s is added: %v", name, node.Add(name, name)) }() // synctest waits for the answer
 				synctest.Wait()
 			}
 			time.AfterFunc(time.Second/4, func() { close(busy) })
 			c.close()
+			if waits.Load() {
+				t.Error("that goroutine was free")
+			}
 			if err := node.Snapshot(); err == nil {
 				t.Error("a node that has stopped makes a snapshot")
 			}
