@@ -63,8 +63,12 @@ func (vm *VM) openLibraries() {
 	redis := vm.redis()
 	vm.module("redis", redis)
 	vm.module("server", redis)
+	vm.guardGlobals()
+}
 
-	// Scripts see an empty table, so that each assignment to a global variable meets __newindex.
+// guardGlobals lets scripts see an empty table, so that each assignment to a global variable meets __newindex.
+func (vm *VM) guardGlobals() {
+	L := vm.state
 	missing := L.NewTable()
 	missing.RawSetString("__index", L.NewFunction(func(L *lua.LState) int {
 		L.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(L.ToStringMeta(L.Get(2))))

@@ -26,14 +26,15 @@ const (
 
 // What a pattern can have wrong. A matcher panics with it.
 var (
-	errPatternEnd     = errors.New("malformed pattern (ends with '%')")
-	errPatternBracket = errors.New("malformed pattern (missing ']')")
-	errPatternBalance = errors.New("unbalanced pattern")
-	errPatternCapture = errors.New("invalid pattern capture")
-	errCaptureIndex   = errors.New("invalid capture index")
-	errCaptures       = errors.New("too many captures")
-	errCaptureOpen    = errors.New("unfinished capture")
-	errTooComplex     = errors.New("pattern too complex")
+	errPatternEnd      = errors.New("malformed pattern (ends with '%')")
+	errPatternBracket  = errors.New("malformed pattern (missing ']')")
+	errPatternFrontier = errors.New("missing '[' after '%f' in pattern")
+	errPatternBalance  = errors.New("unbalanced pattern")
+	errPatternCapture  = errors.New("invalid pattern capture")
+	errCaptureIndex    = errors.New("invalid capture index")
+	errCaptures        = errors.New("too many captures")
+	errCaptureOpen     = errors.New("unfinished capture")
+	errTooComplex      = errors.New("pattern too complex")
 )
 
 // match matches the pattern from p on with the subject from s on, and returns where the match ends, or -1.
@@ -65,19 +66,8 @@ func (m *matcher) match(s, p int) int {
 			p += 4
 			continue
 		case c == '%' && p+1 < len(m.pattern) && m.pattern[p+1] == 'f':
-			p += 2
-			if p >= len(m.pattern) || m.pattern[p] != '[' {
-				panic(errors.New("missing '[' after '%f' in pattern"))
-			}
-			end := m.classEnd(p)
-			var before, after byte
-			if s > 0 {
-				before = m.subject[s-1]
-			}
-			if s < len(m.subject) {
-				after = m.subject[s]
-			}
-			if m.inSet(before, p, end-1) || !m.inSet(after, p, end-1) {
+			end, ok := m.frontier(s, p+2)
+			if !ok {
 				return -1
 			}
 			p = end
@@ -119,6 +109,23 @@ func (m *matcher) match(s, p int) int {
 		}
 	}
 	return s
+}
+
+// frontier reports whether the subject enters the set at p at s, and returns where the set ends in the pattern. Both
+// ends of the subject count as a byte 0.
+func (m *matcher) frontier(s, p int) (end int, ok bool) {
+	if p >= len(m.pattern) || m.pattern[p] != '[' {
+		panic(errPatternFrontier)
+	}
+	end = m.classEnd(p)
+	var before, after byte
+	if s > 0 {
+		before = m.subject[s-1]
+	}
+	if s < len(m.subject) {
+		after = m.subject[s]
+	}
+	return end, !m.inSet(before, p, end-1) && m.inSet(after, p, end-1)
 }
 
 // expandMost matches as many of the class at p as it can.
