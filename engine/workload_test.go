@@ -2,10 +2,12 @@ package engine
 
 import (
 	"bytes"
-	"flag"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,8 +16,6 @@ import (
 	"limitdb/limit"
 )
 
-var workloadSeed = flag.Uint64("workload.seed", 0, "repeats a run of TestRandomWorkload; 0 is a seed of its own")
-
 // TestRandomWorkload runs everything that an engine can do, at random and from several
 // goroutines, for 10 minutes with LIMITDB_LONG=1. It is meant for the race detector and
 // for the tag selfcheck, which verifies every invariant after each round.
@@ -23,12 +23,10 @@ var workloadSeed = flag.Uint64("workload.seed", 0, "repeats a run of TestRandomW
 // Each caller has keys of its own, so that it knows their states exactly whatever the
 // others do. In a round, time stands still, or has gone back.
 func TestRandomWorkload(t *testing.T) {
-	seed, lasts := *workloadSeed, time.Duration(0)
+	seed, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
+	lasts := time.Duration(0)
 	if long() {
 		lasts = 10 * time.Minute
-	}
-	if seed == 0 {
-		seed = rand.Uint64()
 	}
 	limits := workloadLimits()
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -40,11 +38,11 @@ func TestRandomWorkload(t *testing.T) {
 			steps += n
 			rounds++
 			if err != nil {
-				t.Fatalf("seed %d, engine %d, round %d: %v", seed, engines, rounds, err)
+				t.Fatalf("RAPID_SEED=%d, engine %d, round %d: %v", seed, engines, rounds, err)
 			}
 		}
 		if err := w.end(); err != nil {
-			t.Fatalf("seed %d, engine %d at its end: %v", seed, engines, err)
+			t.Fatalf("RAPID_SEED=%d, engine %d at its end: %v", seed, engines, err)
 		}
 	}
 	t.Logf("%d steps in %d rounds on %d engines, with %d limits of %d algorithms", steps, rounds, engines, len(limits), len(limit.Algorithms()))
