@@ -206,7 +206,7 @@ func TestWarmUpPaceChanges(t *testing.T) {
 	if next, d, err := take(&hour, state, now, 1, nil); next != nil || err != nil || d != (Decision{true, 60, 0, 60_000 * ms, ends}) {
 		t.Errorf("under a slower limit: %x, %+v, %v", next, d, err)
 	}
-	// A peek at a reservation moves no debt, so it tells how long the debt runs on as it is.
+	// A peek at a reservation moves no debt: its wait is that of the debt at the old pace.
 	if next, d, err := reserve(&second, state, now, 0, 3000*ms, nil); next != nil || err != nil || d != (Decision{true, 10, 0, 30_000 * ms, ends}) {
 		t.Errorf("a peek at a reservation: %x, %+v, %v", next, d, err)
 	}

@@ -352,7 +352,7 @@ func (p *partsCluster) decide() {
 	}
 }
 
-// await notes when what is decided so far is answered.
+// await raises what is answered to the decisions so far, once they have their replies.
 func (p *partsCluster) await(m *member) {
 	answered, number := p.answered, len(p.worlds)-1
 	m.node.Wait(p.turn, func(err error) {

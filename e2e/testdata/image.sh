@@ -25,18 +25,18 @@ trap cleanup EXIT
 base=$(sed -n 's/^FROM \(.*\) AS build$/\1/p' "$source/Dockerfile")
 container=$(b from scratch)
 root=$(b mount "$container")
-mkdir -p "$root"/{bin,dev,etc,proc,root,tmp,usr/local/go,go/pkg/mod}
+mkdir -p "$root"/{bin,dev,etc,proc,root,tmp,usr/local/go,go/pkg/mod,go/cache}
 cp /bin/busybox "$root/bin/"
 for tool in sh mkdir; do ln -s busybox "$root/bin/$tool"; done
 b config --env PATH=/usr/local/go/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local \
-	--env GOPROXY=off --env HOME=/root "$container"
+	--env GOPROXY=off --env HOME=/root --env GOCACHE=/go/cache "$container"
 b commit -q --rm "$container" "docker.io/library/$base"
 
 # The toolchain, the modules and the build cache are lent, not copied.
 b build --pull-never --isolation chroot --format docker --build-arg VERSION=9.8.7-e2e \
 	--volume "$(go env GOROOT):/usr/local/go:ro" \
 	--volume "$(go env GOMODCACHE):/go/pkg/mod" \
-	--volume "$(go env GOCACHE):/root/.cache/go-build" \
+	--volume "$(go env GOCACHE):/go/cache" \
 	--tag limitdb-e2e "$source" >&2
 b inspect --type image --format '{{.Config}}' limitdb-e2e >"$work/config.json"
 
