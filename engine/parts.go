@@ -35,7 +35,8 @@ import (
 // Change gives key a state that differs from the one it holds by splices of its
 // body, and perhaps in its expiry. The kind is of the same type and changes in
 // parts (journal.InParts). Change sets the revision in the state's head. Without
-// such a state before, it is Put.
+// a state before that can change in part (journal.CanChange), it is Put: strings,
+// for one, have a head only once they are long.
 func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) error {
 	it, err := t.item(key)
 	if err != nil {
@@ -43,7 +44,7 @@ func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) error {
 	}
 	head := journal.HeadSize(byte(kind))
 	had, changed := it.kind, it.changed
-	if !changed && !it.written && it.kind != 0 && len(it.State) >= journal.MinChanged {
+	if !changed && !it.written && journal.CanChange(byte(had), it.State) {
 		n := journal.HeadSize(byte(had))
 		it.before, it.until = len(it.State)-n, limit.Expires(had, it.State)
 		it.revision = journal.Revision(it.State[:n]) + 1
@@ -72,7 +73,7 @@ func sameType(a, b limit.Kind) bool {
 // storeChange is store for an item that Change has written.
 func (s *shard) storeChange(now int64, it *item, state []byte, must bool) error {
 	c := s.changes
-	if c == nil || it.State == nil || len(state) < journal.MinChanged {
+	if c == nil || it.State == nil || !journal.CanChange(byte(it.mark.Kind()), state) {
 		return s.store(now, &it.Spot, it.mark, state, must)
 	}
 	var buf [16]byte
@@ -120,7 +121,7 @@ func (s *shard) sinceOf(sp *table.Spot, kind limit.Kind, next []byte) *limit.Sin
 		was = s.table.State(sp)
 	}
 	recorded := kind.Recorded(was)
-	if len(was) < longState || recorded == kind {
+	if recorded == kind || !journal.CanChange(byte(recorded), was) {
 		c.recordWhole(sp.Key)
 		return nil
 	}
@@ -165,7 +166,7 @@ func (c *changes) payState(o *owed, kind limit.Kind, key, state []byte, dst *jou
 	recorded := kind.Recorded(state)
 	n := journal.HeadSize(byte(recorded))
 	c.splices = c.splices[:0]
-	if o.since != nil && o.kind == kind && recorded != kind && len(state) >= journal.MinChanged && o.since.Expires() > c.journal.floor.Load() {
+	if o.since != nil && o.kind == kind && recorded != kind && journal.CanChange(byte(recorded), state) && o.since.Expires() > c.journal.floor.Load() {
 		o.since.Edits(state, func(at, del int, ins []byte) {
 			c.splices = journal.AppendSplice(c.splices, at, del, ins)
 		})

@@ -256,6 +256,51 @@ func (c *collections) run(seed uint64, changes map[byte]int) {
 	}
 }
 
+// A value of any kind and length can become a longer or a shorter one with a head, also one
+// that has no head itself, and the records give the same table again.
+func TestChangesFromStatesOfAnyLength(t *testing.T) {
+	const now = int64(1e18)
+	key := []byte("key")
+	kinds := []limit.Kind{limit.STRING, limit.STRING + 1, limit.LONGSTRING, limit.LONGSTRING + 1, limit.HASH, limit.HASH + 1}
+	for _, from := range kinds {
+		for n := journal.MinChanged - 30; n <= journal.MinChanged+2; n++ {
+			for _, more := range []int{-n, -1, 0, 1, 50} {
+				e := New(Options{Shards: 1})
+				e.StartJournal(7, new(journal.Gate), func() {})
+				before := make([]byte, n)
+				if _, timed, _ := from.Value(); timed {
+					binary.LittleEndian.PutUint64(before, uint64(now+1000))
+				}
+				if err := e.Update(now, [][]byte{key}, func(tx *Txn) error { return tx.Put(key, from, before) }); err != nil {
+					t.Fatal(err)
+				}
+				to := from
+				if of, _, _ := from.Value(); of == limit.STRING {
+					to += limit.LONGSTRING - limit.STRING
+				}
+				body := before[min(n, max(journal.HeadSize(byte(from)), 8*int(1-from%2))):]
+				after := append(slices.Clone(body[:max(0, len(body)+min(more, 0))]), make([]byte, max(more, 0))...)
+				splices := journal.AppendSplice(nil, min(len(body), len(after)), max(0, len(body)-len(after)), after[min(len(body), len(after)):])
+				if err := e.Update(now, [][]byte{key}, func(tx *Txn) error {
+					return tx.Change(key, to, collectionState(to, now+2000, after), splices)
+				}); err != nil {
+					t.Fatal(err)
+				}
+				var log journal.Buffer
+				drain(e, &log)
+				again := New(Options{})
+				if err := replay(again, now, nil, log.Bytes); err != nil {
+					t.Fatalf("%d bytes of kind %d, changed by %d: %v", n, from, more, err)
+				}
+				want, got := contents(e, now), contents(again, now)
+				if len(want) != 1 || fmt.Sprint(want) != fmt.Sprint(got) {
+					t.Fatalf("%d bytes of kind %d, changed by %d: %.300v\nwant %.300v", n, from, more, got, want)
+				}
+			}
+		}
+	}
+}
+
 // push adds n elements of 20 bytes on the right of a list, and has it expire at a time, 0 for never.
 func push(t testing.TB, e *Engine, now int64, key string, n int, expires int64) {
 	t.Helper()

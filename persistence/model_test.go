@@ -120,7 +120,7 @@ func (t *table) holds(key string, now int64) []byte {
 	s := t.shard([]byte(key))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v := s.states[key]; v.kind == inParts(key) && len(v.state) >= journal.MinChanged && expiresAt(v.state) > now {
+	if v := s.states[key]; v.kind == inParts(key) && journal.CanChange(v.kind, v.state) && expiresAt(v.state) > now {
 		return v.state[journal.HeadSize(v.kind):]
 	}
 	return nil

@@ -42,6 +42,7 @@ func plants() []plant.Bug {
 		{"expired-state-does-not-replace", "load.go", "if !log {", "if true {", always},
 		{"expired-state-not-there-for-a-change", "load.go", "r.ChangesMayFollow() {", "false {", always},
 		{"missed-change-not-reported", "load.go", "if key, ok := missed(); ok {", "if key, ok := missed(); ok && key == \"\" {", "TestChangeWithoutItsState"},
+		{"string-without-a-head-changed-in-part", "../engine/parts.go", "!it.written && journal.CanChange(byte(had), it.State) {", "!it.written && it.kind != 0 && len(it.State) >= journal.MinChanged {", "TestChangesFromStatesOfAnyLength"},
 		{"change-applied-twice", "../engine/parts.go", "case ahead > 0:", "case ahead > 1<<20:", "TestPartsGiveTheTableAgain"},
 		{"copied-while-owed-and-changed-in-part", "../engine/copy.go", "if recorded != kind && s.changes != nil {", "if false {", "TestPartsGiveTheTableAgain"},
 		{"revision-from-before-a-payment", "../engine/parts.go", "journal.SetRevision(next[:n], journal.Revision(was[:n]))", "_ = n", "TestPartsGiveTheTableAgain"},

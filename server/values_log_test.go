@@ -122,3 +122,27 @@ func TestScriptsChangeLongValuesInParts(t *testing.T) {
 		log.check()
 	}
 }
+
+// A string of any length about the least that changes in parts may be changed, and the log has what it is then.
+func TestStringsAboutTheLengthThatChangesInParts(t *testing.T) {
+	for n := journal.MinChanged - 20; n <= journal.MinChanged+4; n++ {
+		for _, by := range []int{1, 5, 50} {
+			for _, until := range []string{"", "EX 1000", "KEEPTTL"} {
+				ts := newTestServer(t)
+				c, log := ts.client(), ts.replayed()
+				text, more := strings.Repeat("a", n), strings.Repeat("b", by)
+				c.do(append([]string{"SET", "k", text}, strings.Fields(until)...)...)
+				c.steps(ts,
+					[2]string{"APPEND k " + more, strconv.Itoa(n + by)},
+					[2]string{"GET k", strconv.Quote(text + more)},
+					[2]string{"SETRANGE k " + strconv.Itoa(n+by+3) + " " + more, strconv.Itoa(n + by + 3 + by)},
+					[2]string{"PEXPIRE k 5000", "1"},
+					[2]string{"SETRANGE k 1 c", strconv.Itoa(n + by + 3 + by)},
+					[2]string{"PERSIST k", "1"},
+				)
+				log.drain()
+				log.check()
+			}
+		}
+	}
+}

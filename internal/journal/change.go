@@ -53,10 +53,14 @@ func HeadSize(kind byte) int {
 	return revisionSize
 }
 
+// CanChange reports whether a Change can apply to a state, or lead to it: the states of its kind have a head, and
+// it has at least MinChanged bytes. Nothing else decides this.
+func CanChange(kind byte, state []byte) bool { return InParts(kind) && len(state) >= MinChanged }
+
 // ChangesMayFollow reports whether a Change may apply to the state of a Set or a Change. Then the record counts
 // even if the state has expired: a Change may have made it expire later.
 func (r *Record) ChangesMayFollow() bool {
-	return r.Op == Change || r.Op == Set && InParts(r.Kind) && len(r.State) >= MinChanged
+	return r.Op == Change || r.Op == Set && CanChange(r.Kind, r.State)
 }
 
 // Revision returns the revision of a head.
