@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/internal/testlengths"
 	"limitdb/resp"
 )
 
@@ -180,7 +181,7 @@ func notCompared() map[string]string {
 // The differential test has every command that Redis has too.
 func TestDifferentialHasEveryCommand(t *testing.T) {
 	ts := newTestServer(t)
-	g := &twins{Rand: rand.New(rand.NewPCG(1, 1)), now: 1, other: time.Now().Unix()}
+	g := &twins{Rand: rand.New(rand.NewPCG(1, 1)), lengths: testlengths.Read(t, longest), now: 1, other: time.Now().Unix()}
 	seen := map[string]bool{}
 	for range 20_000 {
 		for _, w := range g.next() {

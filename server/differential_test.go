@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"limitdb/internal/testlengths"
 	"limitdb/resp"
 	"limitdb/server/values"
 )
@@ -117,6 +118,7 @@ type twin struct {
 // twins makes random commands.
 type twins struct {
 	*rand.Rand
+	lengths    testlengths.Lengths
 	counter    int64 // makes every time to live different
 	now, other int64 // Unix seconds of this server and of Redis
 }
@@ -148,6 +150,9 @@ func (g *twins) text() string {
 	case 4:
 		return g.pick("", " 1", "1 ", "+1", "01", "-0", "0x10", "1e3", "1.5", "-.25", "3.", "inf", "-inf", "nan", "1e400", "1e5000", "0.1", "5e-320")
 	case 5:
+		if g.IntN(2) == 0 {
+			return g.long()
+		}
 		return strings.Repeat("x", g.IntN(100))
 	case 6:
 		return strconv.FormatFloat(g.NormFloat64()*1000, 'g', g.IntN(17)+1, 64)
@@ -235,6 +240,8 @@ func (g *twins) next() []twin {
 		return []twin{g.one().scripted()}
 	case 3:
 		return []twin{g.mangled()}
+	case 4, 5:
+		return g.growing()
 	}
 	return []twin{g.one()}
 }
@@ -292,10 +299,15 @@ func (w twin) line(v resp.Value, base int64) string {
 		return w.render(v, base)
 	}
 	const compiling = "-ERR Error compiling script" // what follows are the words of the compiler
-	if text := line(v); !strings.HasPrefix(text, compiling) {
-		return text
+	text := line(v)
+	switch {
+	case strings.HasPrefix(text, compiling):
+		return compiling
+	case slices.ContainsFunc(w.ours, func(word string) bool { return strings.HasPrefix(word, "Z") }):
+		// Redis keeps the sign of a score of -0 in a set with long members, and forgets it in another.
+		return strings.ReplaceAll(text, `"-0"`, `"0"`)
 	}
-	return compiling
+	return text
 }
 
 func (g *twins) one() twin {
@@ -381,13 +393,14 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 		first, _ = strconv.ParseUint(s, 10, 64)
 		commands = 1
 	}
+	lengths := testlengths.Read(t, longest)
 	t.Logf("the first seed is %d (LIMITDB_SEED repeats one)", first)
 	for seed := first; commands > 0; seed++ {
 		if (seed-first)%20 == 0 { // before virtual time comes to its end
 			d.ts = newTestServer(t)
 			d.ours = d.ts.client()
 		}
-		g := &twins{Rand: rand.New(rand.NewPCG(seed, 0))}
+		g := &twins{Rand: rand.New(rand.NewPCG(seed, 0)), lengths: lengths}
 		g.now = d.ts.clock.Now() / int64(time.Second)
 		g.other = time.Now().Unix()
 		begin := [][]string{{"HELLO", strconv.Itoa(2 + int(seed%2))}, {"FLUSHALL"}}
