@@ -383,19 +383,21 @@ func (d *differential) compare(g *twins, seed uint64, all []twin) {
 }
 
 func TestRepliesAreThoseOfRedis(t *testing.T) {
+	t.Parallel()
 	d := &differential{t: t, redis: startRedis(t)}
-	commands := 20_000
+	total, commands := runFor(t), 20_000
 	if os.Getenv("LIMITDB_LONG") == "1" {
 		commands = 1_200_000
 	}
 	first, _ := strconv.ParseUint(cmp.Or(os.Getenv("RAPID_SEED"), fmt.Sprint(rand.Uint64())), 0, 64)
 	if s := os.Getenv("LIMITDB_SEED"); s != "" {
 		first, _ = strconv.ParseUint(s, 10, 64)
-		commands = 1
+		total, commands = 0, 1
 	}
 	lengths := testlengths.Read(t, longest)
 	t.Logf("the first seed is %d (LIMITDB_SEED repeats one)", first)
-	for seed := first; commands > 0; seed++ {
+	begin, compared := time.Now(), 0
+	for seed := first; commands > 0 || time.Since(begin) < total; seed++ {
 		if (seed-first)%20 == 0 { // before virtual time comes to its end
 			d.ts = newTestServer(t)
 			d.ours = d.ts.client()
@@ -403,9 +405,9 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 		g := &twins{Rand: rand.New(rand.NewPCG(seed, 0)), lengths: lengths}
 		g.now = d.ts.clock.Now() / int64(time.Second)
 		g.other = time.Now().Unix()
-		begin := [][]string{{"HELLO", strconv.Itoa(2 + int(seed%2))}, {"FLUSHALL"}}
-		d.ours.pipeline(begin...)
-		d.redis.do(begin...)
+		hello := [][]string{{"HELLO", strconv.Itoa(2 + int(seed%2))}, {"FLUSHALL"}}
+		d.ours.pipeline(hello...)
+		d.redis.do(hello...)
 		for range 20 {
 			var all []twin
 			for range 50 {
@@ -415,7 +417,9 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 			d.scans(g, seed)
 			d.advance(g)
 			commands -= len(all)
+			compared += len(all)
 		}
 		d.compare(g, seed, dump())
 	}
+	t.Logf("%d commands", compared)
 }
