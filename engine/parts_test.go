@@ -11,26 +11,52 @@ import (
 	"testing"
 
 	"limitdb/internal/journal"
+	"limitdb/internal/testlengths"
 	"limitdb/limit"
 )
 
 // collections drives an engine with changes of a few collections and strings, long and short.
 type collections struct {
-	t    testing.TB
-	rand *rand.Rand
-	e    *Engine
-	now  int64
+	t       testing.TB
+	rand    *rand.Rand
+	lengths testlengths.Lengths
+	e       *Engine
+	now     int64
 	// quiet ends all changes, so that what a copy has is not set right by later records.
 	quiet bool
 }
 
-// collectionState returns a state of a collection.
-func collectionState(kind limit.Kind, expires int64, body []byte) []byte {
+// valueState returns a state of a value.
+func valueState(kind limit.Kind, expires int64, body []byte) []byte {
 	var b []byte
 	if _, timed, _ := kind.Value(); timed {
 		b = binary.LittleEndian.AppendUint64(b, uint64(expires))
 	}
-	return append(append(b, 0, 0, 0, 0), body...)
+	if journal.InParts(byte(kind)) {
+		b = append(b, 0, 0, 0, 0)
+	}
+	return append(b, body...)
+}
+
+// valueBody returns the body in a state of a value.
+func valueBody(kind limit.Kind, state []byte) []byte {
+	n := journal.HeadSize(byte(kind))
+	if _, timed, _ := kind.Value(); n == 0 && timed {
+		n = 8
+	}
+	return state[min(len(state), n):]
+}
+
+// stringOf returns the kind of a string with a body: one that changes in parts if it is long enough.
+func stringOf(body []byte, lasting bool) limit.Kind {
+	kind := limit.STRING
+	if len(body) >= journal.MinChanged {
+		kind = limit.LONGSTRING
+	}
+	if lasting {
+		return kind.Lasting()
+	}
+	return kind
 }
 
 // step runs a transaction on some keys.
@@ -50,10 +76,12 @@ func (c *collections) step() {
 	}
 	var all []change
 	for range 1 + c.rand.IntN(3) {
-		size := []int{0, 1, 20, 300, 9000}[c.rand.IntN(5)]
+		size := []int{0, 1, 20, c.lengths.Draw(c.rand.IntN, 1000), c.lengths.Draw(c.rand.IntN, 9000)}[c.rand.IntN(5)]
+		key := keys[c.rand.IntN(len(keys))] // it mostly keeps its type
+		kinds := []limit.Kind{limit.STRING, limit.LIST}
 		all = append(all, change{
-			key: keys[c.rand.IntN(len(keys))], op: c.rand.IntN(60),
-			kind: []limit.Kind{limit.LIST, limit.LIST + 1, limit.LONGSTRING}[c.rand.IntN(41)/20],
+			key: key, op: c.rand.IntN(60),
+			kind: kinds[(int(key[4])+c.rand.IntN(40)/39)%2] + limit.Kind(c.rand.IntN(2)),
 			at:   c.rand.IntN(400), ins: bytes.Repeat([]byte{byte(c.rand.Uint32())}, size),
 			dies: c.now + c.rand.Int64N(8000) - 10,
 		})
@@ -64,12 +92,18 @@ func (c *collections) step() {
 			if err != nil {
 				return err
 			}
-			body := slices.Clone(state[min(len(state), journal.HeadSize(byte(kind))):])
+			body := slices.Clone(valueBody(kind, state))
+			of, _, _ := kind.Value()
+			isString := ch.kind <= limit.STRING+1
 			switch {
 			case ch.op == 0:
 				_, err = tx.Delete(ch.key)
-			case ch.op == 1 || kind == 0 || !sameType(kind, ch.kind):
-				err = tx.Put(ch.key, ch.kind, collectionState(ch.kind, ch.dies, append(ch.ins, "whole"...)))
+			case ch.op == 1 || kind == 0 || isString != (of < limit.SORTEDSET):
+				body = append(ch.ins, "whole"...)
+				if isString {
+					ch.kind = stringOf(body, ch.kind%2 == 1)
+				}
+				err = tx.Put(ch.key, ch.kind, valueState(ch.kind, ch.dies, body))
 			default:
 				var splices []byte
 				if ch.op > 9 { // else only the expiry changes
@@ -78,7 +112,14 @@ func (c *collections) step() {
 					splices = journal.AppendSplice(nil, at, del, ch.ins)
 					body = slices.Concat(body[:at], ch.ins, body[at+del:])
 				}
-				err = tx.Change(ch.key, ch.kind, collectionState(ch.kind, ch.dies, body), splices)
+				if isString {
+					ch.kind = stringOf(body, ch.kind%2 == 1)
+				}
+				if next := valueState(ch.kind, ch.dies, body); journal.InParts(byte(ch.kind)) {
+					err = tx.Change(ch.key, ch.kind, next, splices)
+				} else {
+					err = tx.Put(ch.key, ch.kind, next)
+				}
 			}
 			if err != nil {
 				return err
@@ -180,18 +221,19 @@ func (c *collections) anything() {
 // drained, the copy and the records give the same table again.
 func TestPartsGiveTheTableAgain(t *testing.T) {
 	changes := map[byte]int{}
+	lengths := testlengths.Read(t, 9000)
 	runs := 60
 	if os.Getenv("LIMITDB_LONG") != "" {
 		runs = 30_000
 	}
 	for seed := range uint64(runs) {
-		c := &collections{t: t, rand: rand.New(rand.NewPCG(seed, 14)), e: New(Options{Shards: 8}), now: 1e18}
+		c := &collections{t: t, lengths: lengths, rand: rand.New(rand.NewPCG(seed, 14)), e: New(Options{Shards: 8}), now: 1e18}
 		c.run(seed, changes)
 		if t.Failed() {
 			return
 		}
 	}
-	for _, kind := range []byte{17, 25, 100, 101} { // leases, LOG, and two of lists
+	for _, kind := range []byte{17, 25, 66, 67, 100, 101} { // leases, LOG, two of strings and two of lists
 		if changes[kind] < 2*runs {
 			t.Errorf("there were only %d changes in part of kind %d", changes[kind], kind)
 		}
@@ -282,7 +324,7 @@ func TestChangesFromStatesOfAnyLength(t *testing.T) {
 				after := append(slices.Clone(body[:max(0, len(body)+min(more, 0))]), make([]byte, max(more, 0))...)
 				splices := journal.AppendSplice(nil, min(len(body), len(after)), max(0, len(body)-len(after)), after[min(len(body), len(after)):])
 				if err := e.Update(now, [][]byte{key}, func(tx *Txn) error {
-					return tx.Change(key, to, collectionState(to, now+2000, after), splices)
+					return tx.Change(key, to, valueState(to, now+2000, after), splices)
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -313,9 +355,9 @@ func push(t testing.TB, e *Engine, now int64, key string, n int, expires int64) 
 		body := append(slices.Clone(was), bytes.Repeat([]byte("12345678901234567890"), n)...)
 		splices := journal.AppendSplice(nil, len(was), 0, body[len(was):])
 		if expires == 0 {
-			return tx.Change([]byte(key), limit.LIST+1, collectionState(limit.LIST+1, 0, body), splices)
+			return tx.Change([]byte(key), limit.LIST+1, valueState(limit.LIST+1, 0, body), splices)
 		}
-		return tx.Change([]byte(key), limit.LIST, collectionState(limit.LIST, expires, body), splices)
+		return tx.Change([]byte(key), limit.LIST, valueState(limit.LIST, expires, body), splices)
 	}); err != nil {
 		t.Fatal(err)
 	}
