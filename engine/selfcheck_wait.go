@@ -33,6 +33,9 @@ func (e *Engine) checkWaits() {
 		if l.n != len(l.queues) || l.waiting != waiting[s] || l.told != nil {
 			panic(fmt.Sprintf("%d queues and %d waiters, counted %d and %d", len(l.queues), waiting[s], l.n, l.waiting))
 		}
+		for key, line := range l.lines {
+			line.check(key)
+		}
 		for key, q := range l.queues {
 			if string(q.key) != key || q.index < 0 {
 				panic(fmt.Sprintf("the queue of %q has no alarm", key))
@@ -59,6 +62,24 @@ func (q *queue) check() {
 		if int(w.index) != i || i > 0 && w.before(q.limits[(i-1)/2]) {
 			panic(fmt.Sprintf("the waiters of %q are out of order", q.key))
 		}
+	}
+}
+
+// check verifies that somebody waits for a turn of a line, and that its turns are in
+// their order.
+func (line *turns) check(key string) {
+	waiting := 0
+	var behind *turn
+	for t := line.last; t != nil; behind, t = t, t.ahead {
+		if t.behind != behind || string(t.queue.key) != key || t.hole == nil && t.queue.n != 1 {
+			panic(fmt.Sprintf("a turn of %q is not where it should be", key))
+		}
+		if t.hole == nil {
+			waiting++
+		}
+	}
+	if waiting == 0 || waiting != line.waiting {
+		panic(fmt.Sprintf("%d wait for a turn of %q, counted %d", waiting, key, line.waiting))
 	}
 }
 

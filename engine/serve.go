@@ -106,6 +106,8 @@ func (s *shard) ring(now int64, q *queue) *Waiter {
 	defer s.unlock()
 	switch {
 	case q.n == 0: // the last has gone meanwhile
+	case s.closed: // Close did not find q, whose alarm had been taken
+		s.end(q)
 	case q.turn != nil:
 		s.comeTurn(s.clamp(now), q)
 	case q.granted != 0:
@@ -164,9 +166,14 @@ func (s *shard) serve(now int64, q *queue) bool {
 func (s *shard) abandon(q *queue) {
 	s.mu.Lock()
 	defer s.unlock()
-	if q.n == 0 {
-		return
+	if q.n > 0 {
+		s.end(q)
 	}
+}
+
+// end is abandon under the shard's lock. Others of q's line may still wait, and come
+// or leave before Close comes to them.
+func (s *shard) end(q *queue) {
 	for q.n > 0 {
 		w := q.first
 		q.leave(w)
@@ -175,7 +182,8 @@ func (s *shard) abandon(q *queue) {
 	}
 	switch {
 	case q.turn != nil:
-		delete(s.waits.lines, string(q.key))
+		s.waits.lines[string(q.key)].stepOut(q.turn)
+		s.waits.leaveLine(q)
 	case q.granted == 0:
 		s.waits.remove(q)
 	}
