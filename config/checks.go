@@ -311,11 +311,11 @@ func checkLengths(s *Settings) error {
 	return nil
 }
 
-// remarkMemory warns about a maxmemory for which the table may have no room for one key.
+// remarkMemory warns about a maxmemory for which some of the table's parts have no room for one key.
 func remarkMemory(s *Settings) string {
-	const little = 1 << 20
+	const little = 2 << 20
 	if n := s.MaxMemory.Get(); n > 0 && n < little {
-		return fmt.Sprintf("maxmemory %d is less than 1mb: the table may have no room for a single key", n)
+		return fmt.Sprintf("maxmemory %d is less than 2mb: parts of the table have no room for a single key, so some new keys get -OOM", n)
 	}
 	return ""
 }

@@ -47,11 +47,11 @@ type Engine struct {
 	arena  *table.Arena
 	alarms *alarms
 
-	// sweepAt and squeezeAt are the places on the line where the next Sweep and
-	// the next eviction for another shard's key continue.
-	sweepAt, squeezeAt atomic.Uint64
-	// barrenUntil is when reclaim may try again.
+	// sweepAt is the place on the line where the next Sweep continues.
+	sweepAt atomic.Uint64
+	// barrenUntil is when reclaim may look for expired keys again.
 	barrenUntil atomic.Int64
+	squeezing   squeezing
 	// journal is the part of the change log that the shards share; nil if
 	// changes are not recorded.
 	journal  atomic.Pointer[changeLog]

@@ -38,6 +38,8 @@ const (
 type Arena struct {
 	budget budget
 	page   int
+	// hopes counts the changes after which an eviction that was in vain may not be.
+	hopes atomic.Uint64
 	// ranks holds buffers (*[]uint64) for evict, at most one for each
 	// processor.
 	ranks sync.Pool
@@ -177,6 +179,8 @@ type budget struct {
 	max  atomic.Int64 // 0: no limit
 	// leastDebt is set if keys may be evicted.
 	leastDebt atomic.Bool
+	// lowered is set while more is used because SetLimit has set less.
+	lowered atomic.Bool
 }
 
 func (b *budget) add(n int) { b.used.Add(int64(n)) }
@@ -187,12 +191,33 @@ func (b *budget) over(n int) bool {
 	return m > 0 && b.used.Load()+int64(n) > m
 }
 
+// excess returns whether keys are to be evicted to meet the budget, and whether
+// those of denied callers may be, because the budget was lowered. Otherwise more is
+// used for a moment, and they have to stay.
+func (b *budget) excess() (evict, denied bool) {
+	if !b.over(0) {
+		if b.lowered.Load() {
+			b.lowered.Store(false)
+		}
+		return false, false
+	}
+	return b.leastDebt.Load(), b.lowered.Load()
+}
+
 // SetLimit sets the budget in bytes, 0 for none, and whether keys are evicted
 // when it is used up.
 func (a *Arena) SetLimit(bytes int64, evict bool) {
-	a.budget.max.Store(max(bytes, 0))
-	a.budget.leastDebt.Store(evict)
+	bytes = max(bytes, 0)
+	was := a.budget.max.Swap(bytes)
+	if policy := a.budget.leastDebt.Swap(evict); was == bytes && policy == evict {
+		return
+	}
+	a.budget.lowered.Store(a.budget.over(0))
+	a.hopes.Add(1)
 }
+
+// Hopes changes whenever an eviction that was in vain may not be any more.
+func (a *Arena) Hopes() uint64 { return a.hopes.Load() }
 
 // Limit returns what SetLimit has set.
 func (a *Arena) Limit() (bytes int64, evict bool) {

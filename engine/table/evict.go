@@ -19,9 +19,15 @@ import (
 //     that use the smallest share of their limits (see rank). A seeded hash
 //     spreads the keys over the segments, so a segment is a fair sample of all.
 //     A sixteenth of its keys goes at once, which makes room for the next keys
-//     too. The key of a caller that is denied now goes only after all others,
-//     and a lease never goes.
-//  3. Otherwise it fails with ErrOOM.
+//     too. The key of a caller that is denied now never goes for another, nor
+//     does a lease: a flood of new keys frees nobody.
+//  3. With that policy, it takes pages of other segments in the same way (see
+//     Squeeze).
+//  4. Otherwise it fails with ErrOOM.
+//
+// A segment in which an eviction was in vain is barren: it is not looked at for
+// another before a key comes that may go, one has gone, or some seconds have passed,
+// in which its callers may have recovered.
 //
 // Memory is returned in pages. A rewrite needs its new span before it can
 // release the old one. For those few microseconds the count may exceed the
@@ -31,7 +37,7 @@ import (
 // policy allows it, the least used ones. It returns how many. Nothing else evicts.
 func (t *Table) relieve(now int64, g *segment, size int) (dropped int) {
 	if dropped = t.cull(now, g); dropped == 0 && t.arena.budget.leastDebt.Load() {
-		dropped = t.evict(now, g, size)
+		dropped = t.evict(now, g, size, false)
 	}
 	return dropped
 }
@@ -60,6 +66,9 @@ func (t *Table) rank(now int64, r record) (uint64, bool) {
 		expires := limit.Expires(a, state)
 		return shareOne<<rankShare | uint64(max(0, expires-now))>>rankTime, a != limit.LEASE && expires != math.MaxInt64
 	}
+	if m&unknown == unknown {
+		return shareMost<<rankShare | uint64(max(0, limit.Expires(a, state)-now))>>rankTime, true
+	}
 	used, bound := limit.Usage(a, state, now, m.bound())
 	share := uint64(shareMost)
 	if hi, lo := bits.Mul64(uint64(used), shareOne); hi < uint64(bound) {
@@ -76,17 +85,50 @@ func (t *Table) rank(now int64, r record) (uint64, bool) {
 // evictShare: one in evictShare of a segment's keys is evicted at once.
 const evictShare = 16
 
-// mayGo reports whether a key may be evicted: it is not being changed, and no
-// request waits for a turn of it.
-func (t *Table) mayGo(r record) bool {
-	return r.mark()&pinned == 0 && !t.owner.Holds(r.key())
+// candidate returns the rank of a key, and whether it may be evicted: it is not
+// being changed, no request waits for a turn of it, and its caller is not denied
+// now, unless those may go as well.
+func (t *Table) candidate(now int64, r record, denied bool) (uint64, bool) {
+	rank, ok := t.rank(now, r)
+	return rank, ok && (denied || rank < rankDenied) && r.mark()&pinned == 0 && !t.owner.Holds(r.key())
+}
+
+// gain returns how many bytes are free when a record has gone.
+func (t *Table) gain(r record) int {
+	if r.isBoxed() {
+		return r.size() + cap(t.boxed(r))
+	}
+	return r.size()
+}
+
+// mayGo reports whether a key with this mark may be evicted at once, as far as the
+// mark tells: it is no lease, its caller is not denied, and it does expire.
+func (m Mark) mayGo(expires int64) bool {
+	k := m.Kind()
+	return k != limit.LEASE && expires != math.MaxInt64 && (k > limit.LEASE || m&denied == 0 || m&unknown == unknown)
+}
+
+// bar notes that no more than spare bytes can be evicted from g. The note holds
+// until unbar, and for no longer than sweepRest.
+func (g *segment) bar(now int64, spare int) { g.barren, g.spare = now+sweepRest, spare }
+
+// unbar ends the note of bar, because a key comes that may go, one has gone, or one
+// expires earlier than all others.
+func (t *Table) unbar(g *segment) {
+	if g.barren != 0 {
+		g.barren = 0
+		t.arena.hopes.Add(1)
+	}
 }
 
 // evict drops the lowest-ranking keys of g and returns how many: a sixteenth of
 // those that may go, and more if needed to free size bytes. If even all of them
 // would not free size bytes, it drops none. Callers that are denied now go only
-// if the others do not free enough.
-func (t *Table) evict(now int64, g *segment, size int) int {
+// if denied is set, after the others.
+func (t *Table) evict(now int64, g *segment, size int, denied bool) int {
+	if now < g.barren && g.spare < max(size, 1) && !denied {
+		return 0
+	}
 	buf, _ := t.arena.ranks.Get().(*[]uint64)
 	if buf == nil {
 		buf = new([]uint64)
@@ -94,13 +136,15 @@ func (t *Table) evict(now int64, g *segment, size int) int {
 	defer t.arena.ranks.Put(buf)
 	all, free := (*buf)[:0], 0
 	g.each(func(r record) {
-		if rank, ok := t.rank(now, r); ok && t.mayGo(r) {
+		if rank, ok := t.candidate(now, r, denied); ok {
 			all = append(all, rank)
-			free += r.size()
+			free += t.gain(r)
 		}
 	})
 	*buf = all
+	t.ranked += uint64(g.n)
 	if len(all) == 0 || free < size {
+		g.bar(now, free)
 		return 0
 	}
 	slices.Sort(all)
@@ -114,11 +158,11 @@ func (t *Table) evict(now int64, g *segment, size int) int {
 	for ; ; want = min(2*want, len(all)) {
 		last := all[want-1]
 		g.each(func(r record) {
-			rank, ok := t.rank(now, r)
-			if !ok || rank > last || dropped == want || !t.mayGo(r) {
+			rank, ok := t.candidate(now, r, denied)
+			if !ok || rank > last || dropped == want {
 				return
 			}
-			freed += r.size()
+			freed += t.gain(r)
 			t.forgive(now, g, r, rank)
 			dropped++
 		})

@@ -270,6 +270,7 @@ func (t *Table) publish(g *segment) {
 	for i := range uint64(1) << (d.depth - g.depth) {
 		d.segs[from+i].Store(g)
 	}
+	t.arena.hopes.Add(1)
 }
 
 // double replaces the directory with one of twice the size.

@@ -19,8 +19,9 @@ import (
 // limit.Bound at that decision, rounded down to two bits after the first. If
 // that decision was no denial, it may be the bound of an earlier one that was
 // no denial either. From the bound and the state follows the share of the limit
-// that is used at any later time. A restored record is marked denied with a
-// bound of 0: as fully used as can be.
+// that is used at any later time. A restored record is marked denied with the
+// bound unknown: as fully used as can be, while nobody knows whether its caller
+// is denied.
 type Mark uint16
 
 const (
@@ -28,6 +29,8 @@ const (
 	kindBits   = 0x1f
 	denied     = 0x40
 	boundShift = 8
+	// unknown is a bound that no limit has: boundCode returns less.
+	unknown = 0xff << boundShift
 )
 
 // Kind returns the kind of the state.
@@ -99,7 +102,7 @@ func markOf(l *limit.Limit, cost int64, d *limit.Decision) Mark {
 }
 
 // Unknown returns the mark of a key whose limit is not known yet.
-func Unknown(a limit.Kind) Mark { return kindMark(a) | denied }
+func Unknown(a limit.Kind) Mark { return kindMark(a) | denied | unknown }
 
 // boundCode encodes a bound, 0 or more, in a byte.
 func boundCode(bound int64) uint8 {

@@ -67,7 +67,11 @@ type segment struct {
 	garbage int   // bytes of dead records
 	touched int   // end of the span's pages that are in use and counted by the budget
 	rest    int64 // Sweep skips the segment until this time
-	_       [24]byte
+	// Until barren, nothing more than spare bytes is looked for here by eviction.
+	// See bar.
+	barren int64
+	spare  int
+	_      [8]byte
 }
 
 // slot points to the word of a line that refers to a key; nil if the key was
@@ -118,11 +122,12 @@ func (g *segment) live() int { return g.top - g.records() - g.garbage }
 
 func tagOf(h uint64) uint32 { return uint32(h) & (1<<(32-spanBits) - 1) }
 
-// expects notes when a key expires. It rarely changes anything. When
+// expects notes when a key of g expires. It rarely changes anything. When
 // it does not, it writes nothing, so that processors can share the cache line.
-func (g *segment) expects(expires int64) {
+func (t *Table) expects(g *segment, expires int64) {
 	if expires < g.due {
 		g.due = expires
+		t.unbar(g) // it may be the first that expires at all
 	}
 }
 

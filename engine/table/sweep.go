@@ -12,19 +12,19 @@ const (
 )
 
 // Sweep passes up to most segments from cursor on, up to and including the first
-// that has work: it drops expired keys there, and gives memory back. It evicts to
-// meet a lowered budget or, if evict is set and the policy allows it, in any case. It
-// returns how many keys it dropped, how many slots it looked at (one for a segment
-// without work), and the next cursor.
-func (t *Table) Sweep(now int64, cursor uint64, most int, evict bool) (dropped, looked int, next uint64) {
-	evict = evict || t.arena.budget.leastDebt.Load() && t.arena.budget.over(0)
+// that has work: it drops expired keys there, and gives memory back. If the policy
+// allows it, it evicts to meet the budget; callers that are denied go only if the
+// budget was lowered. It returns how many keys it dropped, how many slots it looked
+// at (one for a segment without work), and the next cursor.
+func (t *Table) Sweep(now int64, cursor uint64, most int) (dropped, looked int, next uint64) {
+	evict, denied := t.arena.budget.excess()
 	d := t.dir.Load()
 	last := len(d.segs) - 1
 	for i := int(cursor << placeShift << t.shardBits >> (64 - d.depth)); looked < most; {
 		g := d.segs[i].Load()
 		next = g.end()
 		looked++
-		if n, work := t.tend(now, g, evict); work {
+		if n, work := t.tend(now, g, evict, denied); work {
 			return n, looked + g.n + n, next
 		}
 		i += 1 << (d.depth - g.depth)
@@ -35,6 +35,66 @@ func (t *Table) Sweep(now int64, cursor uint64, most int, evict bool) (dropped, 
 	return 0, looked, next
 }
 
+// Squeeze passes up to most segments from cursor on, up to and including the first
+// that gives memory back: it drops expired keys there or, if there are none, evicts
+// as many as it takes to free a page. It reports whether there was such a segment,
+// and returns how many slots it looked at, the first time at which one of those
+// that it passed is worth another look, and the next cursor.
+func (t *Table) Squeeze(now int64, cursor uint64, most int) (freed bool, looked int, until int64, next uint64) {
+	until = math.MaxInt64
+	d := t.dir.Load()
+	last := len(d.segs) - 1
+	for i := int(cursor << placeShift << t.shardBits >> (64 - d.depth)); looked < most; {
+		g := d.segs[i].Load()
+		next = g.end()
+		looked++
+		if g.n > 0 {
+			if g.due <= now || g.barren <= now {
+				looked += g.n
+				if freed = t.wring(now, g); freed {
+					break
+				}
+			}
+			until = min(until, g.due, g.barren)
+		}
+		i += 1 << (d.depth - g.depth)
+		if i > last {
+			break
+		}
+	}
+	return freed, looked, until, next
+}
+
+// wring has g give memory back, and reports whether it has.
+func (t *Table) wring(now int64, g *segment) bool {
+	if t.cull(now, g) == 0 && !t.saves(g) {
+		// The last page goes with the last key.
+		size := min(g.live(), needs(g.n, g.live())-g.touched+t.arena.page)
+		if t.evict(now, g, size, false) == 0 {
+			return false
+		}
+	}
+	t.shrink(g)
+	return true
+}
+
+// saves reports whether g would need fewer pages if it were rewritten.
+func (t *Table) saves(g *segment) bool {
+	return t.arena.pages(needs(g.n, g.live())) < g.touched
+}
+
+// shrink gives back the pages that g no longer needs. If that fails, g stays as it
+// is.
+func (t *Table) shrink(g *segment) {
+	if g.n == 0 {
+		t.vacate(g)
+	} else if t.saves(g) {
+		if next, err := t.resize(g, 0, 0); err == nil {
+			t.merge(next)
+		}
+	}
+}
+
 // end returns the place behind g's stretch, or 0 at the end of the line.
 func (g *segment) end() uint64 {
 	return (g.start + 1<<g.width) & (1<<PlaceBits - 1)
@@ -42,13 +102,15 @@ func (g *segment) end() uint64 {
 
 // tend does the work that g needs. It returns how many keys it dropped and
 // whether there was any work.
-func (t *Table) tend(now int64, g *segment, evict bool) (dropped int, work bool) {
+func (t *Table) tend(now int64, g *segment, evict, denied bool) (dropped int, work bool) {
 	switch {
 	case g.n == 0 && g.base != nil && g.rest <= now:
 		t.vacate(g)
 		return 0, true
 	case evict && g.n > 0:
-		dropped = t.relieve(now, g, 0)
+		if dropped = t.cull(now, g); dropped == 0 {
+			dropped = t.evict(now, g, 0, denied)
+		}
 	case g.due > now || g.rest > now:
 		return 0, false
 	default:
@@ -58,13 +120,8 @@ func (t *Table) tend(now int64, g *segment, evict bool) (dropped int, work bool)
 		}
 	}
 	switch {
-	case g.n == 0:
-		t.vacate(g)
-	case evict || dropped > 0 && t.arena.budget.over(t.arena.page):
-		// If it fails, the segment stays as it is.
-		if next, err := t.resize(g, 0, 0); err == nil {
-			t.merge(next)
-		}
+	case g.n == 0 || evict || dropped > 0 && t.arena.budget.over(t.arena.page):
+		t.shrink(g)
 	case dropped > 0:
 		t.compact(g)
 	}

@@ -93,6 +93,7 @@ type Table struct {
 	lastBox uint32
 
 	expired, evicted, evictedDenied, forgiven uint64
+	ranked                                    uint64 // keys looked at by evict
 }
 
 // Owner is what a Table asks of the shard that it belongs to.
@@ -112,6 +113,8 @@ type Stats struct {
 	// those whose callers were being denied. Forgiven is the sum of the times,
 	// in nanoseconds, for which the evicted states still mattered.
 	Expired, Evicted, EvictedDenied, Forgiven uint64
+	// Ranked counts the keys that were looked at in order to evict some.
+	Ranked uint64
 }
 
 // directory finds a segment by the leading bits of a place within the shard.
@@ -363,8 +366,12 @@ func (t *Table) content(sp *Spot, m Mark, state []byte, must bool) ([]byte, Mark
 
 // add appends the key to a segment that has room for it.
 func (t *Table) add(g *segment, h uint64, key []byte, m Mark, state, content []byte) {
-	g.expects(Expires(m.Kind(), state))
+	expires := Expires(m.Kind(), state)
+	t.expects(g, expires)
 	g.add(h, m, key, content)
+	if m.mayGo(expires) {
+		t.unbar(g)
+	}
 }
 
 // Put gives the key of a spot a state and a mark. It ignores the budget if must
@@ -385,7 +392,7 @@ func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error 
 		if at := r.stateAt(); at != unsafe.SliceData(state) { // else written in place
 			copy(unsafe.Slice(at, r.slen), state)
 		}
-		g.expects(Expires(m.Kind(), state))
+		t.expects(g, Expires(m.Kind(), state))
 		return nil
 	}
 	if len(state) <= maxInline && g.fit(r, len(state)) {
@@ -393,7 +400,7 @@ func (t *Table) Put(now int64, sp *Spot, m Mark, state []byte, must bool) error 
 		r.setStateLen(len(state))
 		r.slen = len(state)
 		copy(r.state(), state) // copies nothing if it is already in place
-		g.expects(Expires(m.Kind(), state))
+		t.expects(g, Expires(m.Kind(), state))
 		return nil
 	}
 	// Making room may move the record, and a state in place with it.
@@ -436,7 +443,7 @@ func (t *Table) updateBox(now int64, sp *Spot, m Mark, state []byte, must bool) 
 		return err
 	}
 	r.setMark(m)
-	sp.g.expects(t.expires(r))
+	t.expects(sp.g, t.expires(r))
 	if len(state) <= minBoxed {
 		// Dropping the old record frees the box.
 		_ = t.replace(now, sp, m, bytes.Clone(t.state(r)), true)
@@ -457,6 +464,7 @@ func (t *Table) drop(sp *Spot) {
 	}
 	sp.g.drop(sp.Hash, sp.slot)
 	t.n--
+	t.unbar(sp.g)
 }
 
 // Stats returns the table's counters.
@@ -464,5 +472,6 @@ func (t *Table) Stats() Stats {
 	return Stats{
 		Keys: t.n, Segments: t.segments, Boxes: len(t.boxes),
 		Expired: t.expired, Evicted: t.evicted, EvictedDenied: t.evictedDenied, Forgiven: t.forgiven,
+		Ranked: t.ranked,
 	}
 }

@@ -49,7 +49,7 @@ func (m *tableModel) sweepAll(now int64) (dropped int) {
 	}
 	m.a.Trim(false)
 	for cursor, n := uint64(0), 0; ; dropped += n {
-		if n, _, cursor = m.t.Sweep(now, cursor, 64, false); cursor == 0 {
+		if n, _, cursor = m.t.Sweep(now, cursor, 64); cursor == 0 {
 			return dropped + n
 		}
 	}

@@ -212,7 +212,7 @@ func TestAdviceAtRunTime(t *testing.T) {
 		}
 	})
 	log, err := os.ReadFile(filepath.Join(m.dir, "server.out"))
-	for _, want := range []string{"no hard limit for normal clients", "maxmemory 1 is less than 1mb"} {
+	for _, want := range []string{"no hard limit for normal clients", "maxmemory 1 is less than 2mb"} {
 		if err != nil || !strings.Contains(string(log), want) {
 			t.Errorf("%v: no %q in\n%s", err, want, log)
 		}
