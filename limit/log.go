@@ -18,9 +18,12 @@ import "math"
 // than a Period. A unit is admitted at latest, so a clock that has gone back makes
 // no unit older than it is.
 //
-// With COUNTDENIED a denied request enters the log as well, with its whole cost,
-// and the newest Max units are kept. A caller that keeps asking too often is then
-// never let through again. wait assumes that nobody asks until it is over.
+// With COUNTDENIED a denied request enters the log as well, with its whole cost. The
+// newest Max units keep their times. Those before them, as long as they are live, get
+// the time of the oldest of the Max, where they need no room: they decide nothing
+// until units are given back. MaxLog units are counted at most. A caller that keeps
+// asking too often is never let through again. wait assumes that nobody asks until
+// it is over.
 //
 // A refund takes the newest units out of the log. That undoes the last Take. If
 // others have taken since then, their units go, and the unit that was given back
@@ -67,8 +70,8 @@ func logPeek(d *Decision, l *Limit, state []byte, now, cost int64) error {
 }
 
 // entry is what a request adds to the log: units at a time, after which the log
-// ends at expires. All units before number skip, which is in the token keep, are
-// dropped.
+// ends at expires. The first skip units are dropped. Those after them and before
+// the token keep get its time.
 type entry struct {
 	keep                       mark
 	skip, time, units, expires int64
@@ -110,7 +113,7 @@ func logDecide(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, co
 	live := g.count - first.before
 	left := l.Max - live
 	if cost > left && l.CountDenied && cost > 0 {
-		return logCount(d, l, g, e, body, now, cost)
+		return logCount(d, l, g, e, body, now, cost, first.before)
 	}
 	if cost > left {
 		return logDeny(d, l, g, body, now, cost, left)
@@ -153,18 +156,17 @@ func logDeny(d *Decision, l *Limit, g *entries, body []byte, now, cost, left int
 	return nil
 }
 
-// logCount adds a denied request, up to Max units of it, and drops the oldest beyond
-// Max. The log is then full: as many units as the request has must go before it can
-// be granted.
-func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cost int64) error {
+// logCount adds a denied request, and drops the first gone units, which are not live. The
+// log is then full: as many units as the request has must go before it can be granted.
+func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cost, gone int64) error {
 	latest := g.latest(now)
 	expires := latest + l.Period
 	if expires < latest || expires-now < 0 {
 		return ErrOverflow
 	}
-	enter := min(cost, l.Max)
-	skip := g.count - (l.Max - enter)
-	first, ok := g.unit(body, skip+1)
+	enter := min(cost, MaxLog)
+	late := g.count - max(0, l.Max-enter) // the units before the newest Max
+	first, ok := g.unit(body, late+1)
 	if !ok {
 		return ErrState
 	}
@@ -172,8 +174,8 @@ func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cos
 	if cost <= l.Max {
 		wait = expires - now
 		// The last to go is one of those that stay, or of this request.
-		if skip+cost <= g.count {
-			last, ok := g.unit(body, skip+cost)
+		if late+cost <= g.count {
+			last, ok := g.unit(body, late+cost)
 			if !ok {
 				return ErrState
 			}
@@ -183,7 +185,8 @@ func logCount(d *Decision, l *Limit, g *entries, e *entry, body []byte, now, cos
 			return ErrOverflow
 		}
 	}
-	e.keep, e.skip, e.time, e.units, e.expires = first, skip, latest, enter, expires
+	e.keep, e.skip = first, max(gone, g.count+enter-MaxLog)
+	e.time, e.units, e.expires = latest, enter, expires
 	e.hold, e.held = l.Period, expires
 	if g.isHeld(l, latest) && !g.retain(e, body) {
 		return ErrState
@@ -231,8 +234,8 @@ func logRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []byte)
 	reset := g.until(c.newest, l.Period, now)
 	c.expires = now + g.until(c.newest, window, now)
 	c.hold, c.held = c.expires-c.newest, c.expires
-	if window != l.Period {
-		c.hold, c.held = window, min(g.held, c.expires)
+	if g.held > now && g.hold >= c.hold { // the newest unit that is left may be of a shorter Period
+		c.hold, c.held = g.hold, min(g.held, c.expires)
 	}
 	*d = Decision{Limit: l.Max, Remaining: max(0, l.Max-live+cost), Wait: Never, Reset: reset}
 	return g.write(&c, state, dst), nil

@@ -131,6 +131,21 @@ func dropNewest(log []admitted, n int64) []admitted {
 	return log
 }
 
+// beforeNewest returns a log in which the units before the newest have the time of the
+// oldest of those; or of the newest unit, if n is 0.
+func beforeNewest(log []admitted, n int64) []admitted {
+	beyond := countOf(log) - n
+	if beyond <= 0 {
+		return slices.Clone(log)
+	}
+	stay := dropOldest(log, beyond)
+	if len(stay) == 0 {
+		stay = []admitted{{at: log[len(log)-1].at}}
+	}
+	stay[0].n += beyond
+	return stay
+}
+
 // decide returns the answer and, if the log changes, the new log.
 func (m *logModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
 	switch {
@@ -167,7 +182,7 @@ func (m *logModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision
 func (m *logModel) take(v *logView, d *Decision, cost int64) (next logModel, err error) {
 	most, live := v.l.Max, countOf(v.live)
 	d.Limit, d.Limited, d.Remaining = most, cost > most-live, max(0, most-live)
-	enter := min(cost, most)
+	enter := min(cost, MaxLog)
 	if d.Limited && !v.l.CountDenied {
 		enter = 0
 	}
@@ -186,7 +201,10 @@ func (m *logModel) take(v *logView, d *Decision, cost int64) (next logModel, err
 		return next, ErrOverflow
 	}
 	mine := append(slices.Clone(v.live), admitted{v.latest, enter})
-	mine = dropOldest(mine, max(0, countOf(mine)-most))
+	beyond := max(0, countOf(mine)-most)
+	all := beforeNewest(v.live, max(0, most-enter))
+	all = dropOldest(append(all, admitted{v.latest, enter}), max(0, countOf(mine)-MaxLog))
+	mine = dropOldest(mine, beyond)
 	d.Remaining = most - countOf(mine)
 	d.Reset = sub(end, v.now).Int64()
 	if d.Limited && cost <= most {
@@ -195,7 +213,7 @@ func (m *logModel) take(v *logView, d *Decision, cost int64) (next logModel, err
 			return next, ErrOverflow
 		}
 	}
-	next = logModel{log: mine, end: end}
+	next = logModel{log: all, end: end}
 	if v.hold != nil && v.held.Cmp(v.latest) > 0 {
 		next.log = append(slices.Clone(v.kept), admitted{v.latest, enter})
 		next.log = dropOldest(next.log, max(0, countOf(next.log)-MaxLog))
@@ -233,10 +251,12 @@ func (m *logModel) refund(v *logView, d *Decision, cost int64) (next logModel) {
 	if next.end.Cmp(v.now) < 0 {
 		next.end = v.now
 	}
-	if held {
-		if next.hold, next.held = v.hold, v.held; next.end.Cmp(next.held) < 0 {
-			next.held = next.end
-		}
+	hold, end := m.hold, m.held
+	if hold == nil {
+		hold, end = sub(v.end, v.all[len(v.all)-1].at), v.end
+	}
+	if end.Cmp(v.now) > 0 && hold.Cmp(sub(next.end, newest)) >= 0 {
+		next.hold, next.held = hold, least(end, next.end)
 	}
 	return next
 }

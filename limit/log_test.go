@@ -80,10 +80,10 @@ func TestLogSteps(t *testing.T) {
 			"denied requests count", "LOG 3/s COUNTDENIED",
 			[]step{
 				{0, 2, false, 1, Never, 1000},
-				{100, 2, true, 0, 1000, 1000}, // 1 at 0, 2 at 100 ms
-				{200, 1, true, 0, 900, 1000},  // 2 at 100, 1 at 200 ms
-				{200, 0, false, 0, Never, 1000},
-				{300, 4, true, 0, Never, 1000}, // 3 at 300 ms
+				{100, 2, true, 0, 1000, 1000},  // 1 at 0, 2 at 100 ms
+				{200, 1, true, 0, 900, 1000},   // 2 at 100, 1 at 200 ms
+				{200, 0, true, 0, 900, 1000},   // a third at 100: 4 are counted
+				{300, 4, true, 0, Never, 1000}, // 4 at 300 ms
 				{1299, 1, true, 0, 1, 1000},
 				{1300, 1, false, 1, Never, 1000},
 				{1300, -1, false, 2, Never, 999},

@@ -163,8 +163,8 @@ type change struct {
 	held    int64
 }
 
-// stay begins a change that keeps the body up to end, without the first skip units.
-// keep is the token of the unit after them.
+// stay begins a change that keeps the body from keep up to end, and gives the units
+// before it, but for the first skip, the time of keep.
 func (g *entries) stay(c *change, keep mark, skip int64, end int) {
 	*c = change{
 		first: keep.before + keep.units - skip, oldest: keep.time,

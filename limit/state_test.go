@@ -13,10 +13,10 @@ var changedStates = []struct {
 	remaining   int64
 	wait        int64 // of the second, −1 if it is granted
 }{
-	{"WARMUP 100/m", "WARMUP 200/m", "0049dfb3ff9c971780b0b4f808000340", 0, 3_004_000_000},   // expires, heat, spent, pace
-	{"FIXED 10/h", "FIXED 3/m", "00e8a07e159d97172004", 0, 99_000_000_000},                   // the empty tag
-	{"FIXED 10/h FIRST", "FIXED 3/m FIRST", "00b0b8261a9d9717a204", 0, 119_000_000_000},      // since when it counts
-	{"SLIDING 10/h", "SLIDING 3/m", "00ea2312119d97178080c0fc82aa020004", 0, 40_000_000_000}, // with the bit of FIRST
+	{"WARMUP 100/m", "WARMUP 200/m", "0049dfb3ff9c971780b0b4f808008301210340", 0, 3_004_000_000}, // expires, heat, spent, COLD, Warm, pace
+	{"FIXED 10/h", "FIXED 3/m", "00e8a07e159d97172004", 0, 99_000_000_000},                       // the empty tag
+	{"FIXED 10/h FIRST", "FIXED 3/m FIRST", "00b0b8261a9d9717a204", 0, 119_000_000_000},          // since when it counts
+	{"SLIDING 10/h", "SLIDING 3/m", "00ea2312119d97178080c0fc82aa020004", 0, 40_000_000_000},     // with the bit of FIRST
 	{"SEGMENTED 10/h SEGMENTS 6", "SEGMENTED 3/m SEGMENTS 4", "00e8a07e159d9717221004", 0, 99_000_000_000},
 	{"LOG 10/h", "LOG 30/m", "00a0e26644a097178080acf7a8df6841000980a8d6b907", 25, -1}, // held for an hour
 }
@@ -39,6 +39,24 @@ func TestChangedStatesOnDisk(t *testing.T) {
 		if again := mustPeek(t, then, kept, now+second, 1); d.Limited && again != d {
 			t.Errorf("%s: read as %+v, written as %+v", tt.then, again, d)
 		}
+	}
+}
+
+// A debt of WARMUP without COLD and Warm, as earlier versions wrote it, moves to a faster
+// pace and gives back a stable interval for each.
+func TestEarlierWarmUp(t *testing.T) {
+	const now = 1_700_000_000_000_000_000
+	old, _ := hex.DecodeString("0049dfb3ff9c971780b0b4f808000340")
+	l := mustParse(t, "WARMUP 100/m COLD 10")
+	was := mustPeek(t, l, old, now+second, 1)
+	next, _, err := refund(&l, old, now+second, 1, nil)
+	if is := mustPeek(t, l, next, now+second, 1); err != nil || was.Wait-is.Wait != second*3/10 {
+		t.Errorf("%+v, %+v, %v", was, is, err)
+	}
+	fast := mustParse(t, "WARMUP 1000/m")
+	next, d, err := take(&fast, old, now+second, 1, nil)
+	if err != nil || !d.Limited || d.Wait != was.Wait/5 || mustPeek(t, l, next, now+second, 1).Wait != d.Wait {
+		t.Errorf("%+v, %+v, %v", was, d, err)
 	}
 }
 

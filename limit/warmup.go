@@ -46,33 +46,45 @@ import (
 //	area  = q + (f−1)(a² − b²) / (16(f+1)·Warm)
 //
 // Rounding the heat down keeps the key colder, and slower, by less than 1 ns of
-// cooling for each request.
+// cooling for each request. A nanosecond of heat is worth up to COLD/2 of price: with
+// COLD 1000, some 500 ns.
 //
 // Promise: at most Max + t/S in any time t; fewer while it warms up.
 //
 // A refund stores the permits again, and takes the time that they cost off free. It
 // must know how many were taken while none was stored. That is the spent heat,
 // which is beyond Warm and kept until free. After free, a refund stores permits and
-// gives no time back. The state has neither Warm nor COLD, so a refund must come under
-// those of its request: with a larger COLD it would give back more time than was taken.
+// gives no time back. The permits cost what they cost under the limit that took
+// them, whatever limit the refund names. So a state with a debt has the S, COLD and
+// Warm of that. If several limits have taken in advance, it has COLD 1, because then
+// each permit has cost S at least.
 //
-//	0         8         … + 1…9   … + 1…9   … + 2 or 8
-//	┌─────────┬─────────┬─────────┬─────────┐
-//	│ expires │ heat    │ spent   │ S       │   little-endian int64, Unix ns;
-//	└─────────┴─────────┴─────────┴─────────┘   uvarints of ns; S as in pace.go
+//	0         8         … + 1…9   … + 1…9   … + 2      … + 1…10   … + 2 or 8
+//	┌─────────┬─────────┬─────────┬──────────┬──────────┬──────────┐
+//	│ expires │ heat    │ spent   │ 128+COLD │ Warm     │ S        │
+//	└─────────┴─────────┴─────────┴──────────┴──────────┴──────────┘
 //
-// where free = expires − heat. Zeros at the end are left out. S is the interval of
-// the debt, and is left out if there is none. A state of an earlier version has no
-// S, and takes that of the call's limit.
+// All are uvarints of ns, but for expires, a little-endian int64 in Unix ns; Warm, a tag
+// as in tag.go; and S, as in pace.go. 128+COLD has two bytes, which cannot begin an S:
+// the states of earlier versions have no COLD and Warm. Those of the first version have
+// no S either, and take that of the call's limit.
+//
+// There, free = expires − heat. Zeros at the end are left out, and so is all from COLD on
+// if there is no debt.
 //
 // When the limit changes, a debt becomes S'/S times as much, rounded up. A denial
 // under a shorter interval writes that, and keeps the heat; under a longer interval
 // the debt runs on as it is. The heat stays, but it counts only up to the Warm of the
-// call. A refund gives time back at the pace of the debt. So in any time t at most
-// Max + t/S are admitted, with the largest Max and the shortest S.
+// call. So in any time t at most Max + t/S are admitted, with the largest Max and the
+// shortest S, and what is given back once more.
 
-// maxWarm is the longest Warm for which the formulas fit, 73 years.
-const maxWarm = math.MaxInt64 / 4
+const (
+	// maxWarm is the longest Warm for which the formulas fit, 73 years.
+	maxWarm = math.MaxInt64 / 4
+
+	coldBase = 128
+	coldSize = 2 // bytes of coldBase + COLD
+)
 
 // warmth is the state of a key at a time.
 type warmth struct {
@@ -81,6 +93,8 @@ type warmth struct {
 	more int64    // the spent heat beyond Warm
 	pace int64    // the S of the debt, 0 if it is not known
 	code paceCode // of pace, or of the limit's S while pace is 0; or noCode
+	cold int64    // the COLD of the debt, if there is one
+	warm int64    // the Warm of the debt, likewise
 }
 
 // kept is what the state says until it is written again.
@@ -151,7 +165,8 @@ func (w *warmth) hasten(k *kept) (sooner int64) {
 	}
 	owed := share(w.owed, k.s, w.pace)
 	if sooner = w.owed - owed; sooner > 0 {
-		*w = warmth{owed: owed, heat: k.heat, more: w.heat + w.more - k.heat, pace: k.s}
+		w.owed, w.heat, w.more = owed, k.heat, w.heat+w.more-k.heat
+		w.pace, w.code = k.s, noCode
 	}
 	return sooner
 }
@@ -277,6 +292,9 @@ func (w *warmth) open(k *kept, l *Limit, state []byte, now, cost int64) error {
 	if w.heat += w.more; w.heat < 0 {
 		return ErrState
 	}
+	if w.warm == 0 { // of an earlier version
+		w.cold, w.warm = 1, l.Warm
+	}
 	if w.heated(l, w.heat); !w.fits(now) {
 		return ErrOverflow // the Warm is longer than it was
 	}
@@ -295,6 +313,14 @@ func (w *warmth) read(b []byte, s int64) bool {
 	if b = b[n:]; len(b) == 0 || n == 0 {
 		return n > 0
 	}
+	if isColdAt(b) {
+		tag, n := readTag(b[coldSize:])
+		w.cold, w.warm = int64(b[0]&0x7f)|int64(b[1])<<7-coldBase, tag.period
+		if n == 0 || w.warm == 0 || tag.first || w.cold < 1 || w.cold > MaxCold || w.warm > maxWarm {
+			return false
+		}
+		b = b[coldSize+n:]
+	}
 	switch len(b) {
 	case bucketLen - timeLen:
 		w.code = paceCode(binary.LittleEndian.Uint16(b))
@@ -308,6 +334,12 @@ func (w *warmth) read(b []byte, s int64) bool {
 	return w.pace > 0
 }
 
+// isColdAt reports whether b begins with a COLD, and not with the S of an earlier version.
+// That has no byte of 128 or more with a smaller one after it.
+func isColdAt(b []byte) bool {
+	return len(b) > coldSize && b[0] >= coldBase && b[1] < coldBase
+}
+
 // heated sets the heat, and the spent heat beyond Warm, of all together.
 func (w *warmth) heated(l *Limit, all int64) {
 	w.heat = min(all, l.Warm)
@@ -316,7 +348,7 @@ func (w *warmth) heated(l *Limit, all int64) {
 
 // put writes the state as of now.
 func (w *warmth) put(dst []byte, now int64) []byte {
-	var room [8 + 2*binary.MaxVarintLen64 + 8]byte
+	var room [8 + 2*binary.MaxVarintLen64 + coldSize + maxTag + 8]byte
 	b := binary.LittleEndian.AppendUint64(room[:0], uint64(now+w.owed+w.heat))
 	paced := w.owed > 0 && w.pace > 0
 	if w.heat|w.more > 0 || paced {
@@ -326,6 +358,8 @@ func (w *warmth) put(dst []byte, now int64) []byte {
 		b = binary.AppendUvarint(b, uint64(w.more))
 	}
 	if paced {
+		b = binary.AppendUvarint(b, uint64(coldBase+w.cold))
+		b = appendTag(b, windowTag{period: w.warm})
 		b = appendPace(b, w.pace, w.code)
 	}
 	return append(dst[:0], b...) // in one piece: a dst that is too small stays as it is
@@ -357,7 +391,12 @@ func (w *warmth) take(l *Limit, s, cost int64) (ok bool) {
 	if w.pace != 0 && w.pace != s {
 		w.code = noCode
 	}
-	w.pace = s
+	if w.owed == 0 || w.pace == s && w.cold == l.Cold && w.warm == l.Warm {
+		w.cold = l.Cold
+	} else {
+		w.cold = 1 // more than one limit has taken
+	}
+	w.pace, w.warm = s, l.Warm
 	over, q := mul(s, cost)
 	if over != 0 || q < 0 {
 		return false
@@ -370,28 +409,30 @@ func (w *warmth) take(l *Limit, s, cost int64) (ok bool) {
 	return ok && fits && w.owed >= 0 && all >= 0
 }
 
-// giveBack takes a cost back; s is l's S.
+// giveBack takes a cost back, as the limit took it that has made the debt; s is l's S,
+// for a key without one.
 func (w *warmth) giveBack(l *Limit, s, cost int64) {
+	by := Limit{Cold: l.Cold, Warm: l.Warm}
+	if w.owed > 0 {
+		by = Limit{Cold: w.cold, Warm: w.warm}
+		if w.pace > 0 {
+			s = w.pace
+		}
+	}
 	over, q := mul(s, cost)
 	if over != 0 || q < 0 {
 		*w = warmth{} // so much cannot have been taken
 		return
 	}
-	less, ok := l.heats(q)
-	all := w.heat + w.more - less
-	if !ok || all < 0 {
+	less, fits := by.heats(q)
+	if !fits {
 		*w = warmth{}
 		return
 	}
-	w.heated(l, all)
-	if area, ok := l.area(w.heat, q); ok {
-		if w.pace != 0 && w.pace != s {
-			area, _ = scale(area, w.pace, s)
-		}
-		if area < w.owed {
-			w.owed -= area
-			return
-		}
+	w.heated(&by, max(0, w.heat+w.more-less))
+	if area, ok := by.area(w.heat, q); ok && area < w.owed {
+		w.owed -= area
+		return
 	}
 	w.owed, w.more = 0, 0
 }

@@ -10,6 +10,7 @@ type warmModel struct {
 	heat *big.Int // also beyond Warm, while it is owed
 	warm *big.Int // the Warm of the last change
 	pace *big.Int // the interval of what is owed, nil if nothing was
+	of   Limit    // whose COLD and Warm what is owed has, while pace is not nil
 }
 
 func (m *warmModel) expires() *big.Int {
@@ -62,10 +63,15 @@ func (m *warmModel) view(l Limit, now, cost int64) (v warmView, err error) {
 			v.heat = least(sub(end, v.now), big.NewInt(l.Warm))
 		}
 	}
-	if l.Max == 0 {
-		return v, nil
+	if l.Max > 0 {
+		v.draw(l, big.NewInt((l.Period-1)/l.Max+1))
 	}
-	v.s = big.NewInt((l.Period-1)/l.Max + 1)
+	return v, nil
+}
+
+// draw draws the prices of a limit with the interval s.
+func (v *warmView) draw(l Limit, s *big.Int) {
+	v.l, v.s = l, s
 	v.stable = new(big.Rat).SetInt(v.s)
 	cold := new(big.Rat).Mul(v.stable, whole64(l.Cold))
 	warm := whole64(l.Warm)
@@ -77,7 +83,6 @@ func (m *warmModel) view(l Limit, now, cost int64) (v warmView, err error) {
 	v.slope = new(big.Rat).Sub(cold, v.stable)
 	v.slope.Quo(v.slope, climb)
 	v.coolby = new(big.Rat).Quo(warm, v.maximum)
-	return v, nil
 }
 
 // price returns the time that permits cost, the stored ones first.
@@ -162,8 +167,20 @@ func (v *warmView) take(cost int64) (free, heat *big.Int, err error) {
 	return free, heat, nil
 }
 
+// keep keeps what is owed and the heat.
 func (m *warmModel) keep(v *warmView, free, heat, pace *big.Int) {
 	m.free, m.heat, m.warm, m.pace = free, heat, big.NewInt(v.l.Warm), pace
+}
+
+// taken keeps what a limit has taken.
+func (m *warmModel) taken(v *warmView, free, heat *big.Int) {
+	of := v.l
+	if m.free != nil && m.free.Cmp(v.now) > 0 &&
+		(m.pace == nil || m.pace.Cmp(v.s) != 0 || m.of.Cold != of.Cold || m.of.Warm != of.Warm) {
+		of.Cold = 1
+	}
+	m.of = of
+	m.keep(v, free, heat, v.s)
 }
 
 func (m *warmModel) decide(l Limit, now, cost int64, refund, keep bool) (Decision, error) {
@@ -197,34 +214,45 @@ func (m *warmModel) decide(l Limit, now, cost int64, refund, keep bool) (Decisio
 	if cost > 0 {
 		v.tell(&d, free, heat)
 		if keep {
-			m.keep(&v, free, heat, v.s)
+			m.taken(&v, free, heat)
 		}
 	}
 	return d, nil
 }
 
+// refund gives back what the permits cost under the limit that has taken them.
 func (m *warmModel) refund(v *warmView, d *Decision, cost int64, keep bool) {
-	free, heat := v.now, sub(v.heat, v.heats(cost))
-	if q := new(big.Rat).Mul(v.stable, whole64(cost)); heat.Sign() < 0 || !q.Num().IsInt64() {
-		heat = new(big.Int) // more than was taken
-	} else if price := v.price(heat, cost); v.free.Cmp(v.now) > 0 && price.IsInt64() {
-		// At the pace of the debt.
+	by := *v
+	if v.free.Cmp(v.now) > 0 {
 		if m.pace != nil {
-			price.Quo(price.Mul(price, m.pace), v.s)
+			by.draw(m.of, m.pace)
+		} else {
+			of := v.l
+			of.Cold = 1
+			by.draw(of, v.s)
 		}
+	}
+	by.l.Max = v.l.Max
+	free, heat := v.now, sub(v.heat, by.heats(cost))
+	if heat.Sign() < 0 {
+		heat = new(big.Int)
+	}
+	if q := new(big.Rat).Mul(by.stable, whole64(cost)); !q.Num().IsInt64() || !by.heats(cost).IsInt64() {
+		heat = new(big.Int) // more than was taken
+	} else if price := by.price(heat, cost); v.free.Cmp(v.now) > 0 && price.IsInt64() {
 		if back := sub(v.free, price); back.Cmp(v.now) > 0 {
 			free = back
 		}
 	}
 	if free.Cmp(v.now) == 0 {
-		heat = least(heat, big.NewInt(v.l.Warm))
+		heat = least(heat, big.NewInt(by.l.Warm))
 	}
 	if free.Cmp(v.free) == 0 && heat.Cmp(v.heat) == 0 {
 		return
 	}
-	v.tell(d, free, heat)
+	by.tell(d, free, heat)
 	if keep {
-		m.keep(v, free, heat, m.pace)
+		m.keep(&by, free, heat, m.pace)
 		if free.Cmp(v.now) == 0 {
 			m.pace = nil
 		}
@@ -274,7 +302,7 @@ func (m *warmModel) reserve(l Limit, now, cost, maxWait int64, keep bool) (Decis
 	if cost > 0 {
 		v.tell(&d, free, heat)
 		if keep {
-			m.keep(&v, free, heat, v.s)
+			m.taken(&v, free, heat)
 		}
 	}
 	return d, nil
