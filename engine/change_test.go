@@ -214,3 +214,34 @@ func TestReplace(t *testing.T) {
 type nobody struct{}
 
 func (nobody) Wake() {}
+
+// A raise helps a limit that cannot deny as it helps one that can: the denial moves its key
+// to the faster pace, although it stops nobody.
+func TestSoftLimitsAfterRaise(t *testing.T) {
+	for _, peek := range []bool{false, true} {
+		e := New(Options{Shards: 4})
+		keys := [][]byte{key(1), key(2)}
+		mustTake(t, e, start, keys[1], &tenAnHour, 10)
+		ds, granted := make([]limit.Decision, 2), 0
+		for i := range int64(300) {
+			at, err := e.Together(start+i*second, &Together{
+				Keys: keys, Limits: []limit.Limit{raised, raised}, Costs: []int64{1, 1}, Decisions: ds, Soft: []bool{false, true}, Peek: peek,
+			})
+			if err != nil || at >= 0 {
+				t.Fatal(at, ds, err)
+			}
+			if !ds[1].Limited {
+				granted++
+			} else if ds[1].Wait != 1e6 && !peek {
+				t.Fatalf("after %d s: %+v, want to wait 1 ms", i, ds[1])
+			}
+		}
+		if want := map[bool]int{false: 299, true: 0}[peek]; granted != want {
+			t.Errorf("peek %t: %d of 300 granted, want %d", peek, granted, want)
+		}
+		if st := e.Stats(); st.Limited != 0 || peek && st.Peeked != 0 || !peek && st.Peeked != 1 {
+			t.Errorf("peek %t: %+v", peek, st)
+		}
+		e.check()
+	}
+}

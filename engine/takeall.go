@@ -42,7 +42,8 @@ type Together struct {
 	// Decisions receives the answers.
 	Decisions []limit.Decision
 	// Soft are the limits that cannot deny: what they grant is taken if the others
-	// grant, and a denial of theirs shows only in its decision. nil means none.
+	// grant. A denial of theirs shows in its decision, and moves its key to the pace of
+	// a limit that was raised, so that its Wait is true. nil means none.
 	Soft []bool
 	// Peek decides as if everything was taken, and changes nothing.
 	Peek bool
@@ -110,8 +111,7 @@ func (t *Txn) conclude(r *Together, at int) (int, error) {
 			it.revert()
 			it.allowed, it.denied, it.peeked = 0, 0, 0
 		case r.soft(i) && it.denied > 0:
-			it.revert()
-			it.denied, it.peeked = 0, it.peeked+it.denied
+			it.soften()
 		}
 	}
 	return at, nil

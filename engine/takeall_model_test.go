@@ -85,12 +85,13 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 	for i, key := range keys {
 		x, _ := m.live(now, key)
 		switch {
-		case all.Peek && (at < 0 || ds[i].Limited), all.soft(i) && ds[i].Limited:
-			if !all.Peek {
+		case all.Peek && (at < 0 || ds[i].Limited):
+		case ds[i].Limited:
+			if all.soft(i) {
 				m.want.Peeked++
+			} else {
+				m.want.Limited++
 			}
-		case at >= 0 && ds[i].Limited:
-			m.want.Limited++
 			l := limits[i] // a denial moves to a faster pace, and counts nothing
 			l.CountDenied = false
 			next, err := limit.Take(&l, x.state, now, costs[i], nil, &ds[i])

@@ -16,6 +16,21 @@ func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	return t.decide(it, l, cost, d)
 }
 
+// DecideSoft is Decide for a limit that cannot deny: its denial counts as a peek.
+func (t *Txn) DecideSoft(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
+		return err
+	}
+	if err := t.decide(it, l, cost, d); err != nil {
+		return err
+	}
+	if d.Limited {
+		it.soften()
+	}
+	return nil
+}
+
 // Take is Decide for a request that does not depend on the transaction's other
 // decisions. So a denial counts if l has CountDenied, as Engine.Take counts it.
 func (t *Txn) Take(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {

@@ -10,8 +10,9 @@ import (
 //   - No state means that the key has never been seen.
 //   - In any time t, an algorithm admits at most what its file promises at the
 //     head; for most of them that is Burst + Max/Period·t.
-//   - A denial, a peek and an error change nothing. With COUNTDENIED a denial
-//     counts, and its Wait includes it.
+//   - A peek and an error change nothing, and a denial changes nothing but the pace:
+//     it moves to the pace of a limit that was raised, so that its Wait is true. With
+//     COUNTDENIED a denial counts, and its Wait includes it.
 //   - A denial's Wait is exact: the same request succeeds then, and not 1 ns
 //     before. It never grows while nobody asks.
 //   - A clock that runs backwards never gives anything.
@@ -31,7 +32,7 @@ const MaxState = 64
 //
 // state is what the key's last Take or Refund returned; nil or empty means that
 // the key has never been seen. next is the state to keep from now on, or nil if
-// nothing changes: a peek, or a denial that does not count. Take writes next over
+// nothing changes: a peek, or a denial that neither counts nor moves. Take writes next over
 // dst; if dst is too small, next is a new buffer and dst stays as it was. next may
 // also be state itself, changed in place. dst and state may begin at the same
 // byte, but must not overlap otherwise.

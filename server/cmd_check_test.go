@@ -417,3 +417,46 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	})
 }
+
+// TestRaisesHelpAllRules checks that a raise helps a rule in shadow mode and a candidate as it helps a rule that enforces, by
+// itself, in a transaction and in a script, and that the wait that EXPLAIN names is true.
+func TestRaisesHelpAllRules(t *testing.T) {
+	for _, way := range []string{"alone", "MULTI", "EVAL", "WAIT"} {
+		for _, rule := range []string{"limit: %s", "limit: %s, mode: shadow", "limit: 10000/s, candidate: %s"} {
+			ts := withRules(t, "{version: 1, namespaces: {a: [{name: x, key: [u], "+fmt.Sprintf(rule, "10/h")+"}]}}")
+			c := ts.client()
+			check := func() string {
+				words := []string{"RL.CHECK", "a", "1", "u", "v", "EXPLAIN"}
+				switch way {
+				case "WAIT":
+					words = append(words, "WAIT", "0")
+				case "EVAL":
+					words = append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"}, words...)
+				case "MULTI":
+					c.do("MULTI")
+					c.do(words...)
+					return line(c.do("EXEC"))
+				}
+				return line(c.do(words...))
+			}
+			for range 10 {
+				check()
+			}
+			if _, err := ts.rules.Load([]byte("{version: 1, namespaces: {a: [{name: x, key: [u], " + fmt.Sprintf(rule, "1000/h burst 10") + "}]}}")); err != nil {
+				t.Fatal(err)
+			}
+			const denied = "1 [1 10 0 3600 36000]"
+			if got := check(); !strings.Contains(got, denied) {
+				t.Errorf("%s, %s: %s", way, rule, got)
+			}
+			ts.clock.Advance(3600*time.Millisecond - 1)
+			if got := check(); !strings.Contains(got, "1 [1 10 0 1 ") {
+				t.Errorf("%s, %s, 1 ns early: %s", way, rule, got)
+			}
+			ts.clock.Advance(1)
+			if got := check(); !strings.Contains(got, "1 [0 10 0 -1 36000]") {
+				t.Errorf("%s, %s, after its wait: %s", way, rule, got)
+			}
+		}
+	}
+}

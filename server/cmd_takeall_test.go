@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"limitdb/engine"
 	"limitdb/limit"
@@ -149,4 +150,28 @@ func FuzzTakeAllWords(f *testing.F) {
 			t.Fatalf("%q: %q", in, text)
 		}
 	})
+}
+
+// TestTakeAllAfterRaiseInTransactions checks that the wait of a denial in a transaction or a script is true as well after a
+// limit was raised.
+func TestTakeAllAfterRaiseInTransactions(t *testing.T) {
+	for _, way := range []string{"MULTI", "EVAL"} {
+		ts := newTestServer(t)
+		c := ts.client()
+		ask := func() string {
+			words := []string{"RL.TAKEALL", "2", "used", "new", "GCRA", "1000/h", "BURST", "10", "GCRA", "1000/h", "BURST", "10"}
+			if way == "EVAL" {
+				return line(c.do(append([]string{"EVAL", "return redis.call(unpack(ARGV))", "0"}, words...)...))
+			}
+			c.do("MULTI")
+			c.do(words...)
+			return strings.Trim(line(c.do("EXEC")), "[]")
+		}
+		c.do("RL.TAKE", "used", "GCRA", "10/h", "COST", "10")
+		first := ask()
+		ts.clock.Advance(3600 * time.Millisecond)
+		if second := ask(); !strings.Contains(first, "1 10 0 3600 36000") || !strings.Contains(second, "0 10 0 -1 36000") {
+			t.Errorf("%s: %s, and after its wait %s", way, first, second)
+		}
+	}
 }

@@ -77,9 +77,9 @@ func takeAllIn(t *txn, keys [][]byte, all *request.Together) (at int, err error)
 	for i, key := range keys {
 		d := &all.Decisions[i]
 		switch {
-		case at < 0:
+		case at < 0, d.Limited: // a denial moves its key to a faster pace
 			err = t.Decide(key, &all.Limits[i], all.Costs[i], d)
-		case !d.Limited:
+		default:
 			err = t.Peek(key, &all.Limits[i], 0, d)
 		}
 		if err != nil {

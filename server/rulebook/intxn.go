@@ -90,7 +90,9 @@ func (k *check) decideIn(t *txn, c *call) error {
 		switch c, d := &k.Charges[i], &k.ds[i]; {
 		case denied && !d.Limited:
 			err = t.Peek(c.Key, c.Limit, 0, d)
-		case k.how == peeks, d.Limited && c.Role != rules.Enforced:
+		case k.how == peeks:
+		case c.Role != rules.Enforced:
+			err = t.DecideSoft(c.Key, c.Limit, c.Cost, d)
 		default:
 			err = t.Decide(c.Key, c.Limit, c.Cost, d)
 		}
