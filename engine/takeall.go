@@ -45,6 +45,9 @@ type Together struct {
 	// grant. A denial of theirs shows in its decision, and moves its key to the pace of
 	// a limit that was raised, so that its Wait is true. nil means none.
 	Soft []bool
+	// CountDenied has each limit with that option count its own denials, as Take counts
+	// them, although nothing is taken. Without it none counts.
+	CountDenied bool
 	// Peek decides as if everything was taken, and changes nothing.
 	Peek bool
 	// At is for AskAll: the limit that denies, as Together returns it, or -1.
@@ -75,7 +78,11 @@ func (t *Txn) together(r *Together) (at int, err error) {
 	if at, err := t.decideEach(r); err != nil {
 		return at, err
 	}
-	return t.conclude(r, r.Worst())
+	at, err = t.conclude(r, r.Worst())
+	if err == nil && r.CountDenied {
+		at, err = t.countDenials(r, at)
+	}
+	return at, err
 }
 
 // decideEach decides on each item. After an error, the index is that of the item
@@ -113,6 +120,31 @@ func (t *Txn) conclude(r *Together, at int) (int, error) {
 		case r.soft(i) && it.denied > 0:
 			it.soften()
 		}
+	}
+	return at, nil
+}
+
+// countDenials counts the denials of limits that count their own. at is the limit that
+// denies, or -1.
+func (t *Txn) countDenials(r *Together, at int) (int, error) {
+	counted := false
+	for i := range t.items {
+		it, l, d := &t.items[i], &r.Limits[i], &r.Decisions[i]
+		if !l.CountDenied || !d.Limited {
+			continue
+		}
+		var err error
+		if counted = true; r.Peek {
+			err = t.peek(it, l, r.Costs[i], d)
+		} else {
+			err = t.countDenial(it, l, r.Costs[i], d)
+		}
+		if err != nil {
+			return i, err
+		}
+	}
+	if counted && at >= 0 {
+		at = r.Worst() // they wait for longer now
 	}
 	return at, nil
 }

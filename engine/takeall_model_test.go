@@ -23,7 +23,7 @@ func (p *pair) takeAll(now int64, st step) error {
 		keys[n-1] = keys[0]
 	}
 	got := make([]limit.Decision, n)
-	all := Together{Keys: keys, Limits: limits, Costs: costs, Decisions: got, Peek: st.limit%16 == 9}
+	all := Together{Keys: keys, Limits: limits, Costs: costs, Decisions: got, Peek: st.limit%16 == 9, CountDenied: st.cost%3 == 0}
 	if st.key%3 == 0 {
 		all.Soft = make([]bool, n)
 		for i := range n {
@@ -86,14 +86,19 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 		x, _ := m.live(now, key)
 		switch {
 		case all.Peek && (at < 0 || ds[i].Limited):
+			if all.CountDenied && ds[i].Limited {
+				if err := limit.Peek(&limits[i], x.state, now, costs[i], &ds[i]); err != nil {
+					return nil, i, err
+				}
+			}
 		case ds[i].Limited:
 			if all.soft(i) {
 				m.want.Peeked++
 			} else {
 				m.want.Limited++
 			}
-			l := limits[i] // a denial moves to a faster pace, and counts nothing
-			l.CountDenied = false
+			l := limits[i] // a denial moves to a faster pace, and may count
+			l.CountDenied = l.CountDenied && all.CountDenied
 			next, err := limit.Take(&l, x.state, now, costs[i], nil, &ds[i])
 			if err != nil {
 				return nil, i, err
@@ -118,6 +123,9 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 				m.keys[string(key)] = modelEntry{limits[i].Algorithm.Kind(), bytes.Clone(next)}
 			}
 		}
+	}
+	if at >= 0 {
+		at = (&Together{Decisions: ds, Soft: all.Soft}).Worst()
 	}
 	return ds, at, nil
 }

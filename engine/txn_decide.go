@@ -16,29 +16,35 @@ func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 	return t.decide(it, l, cost, d)
 }
 
-// DecideSoft is Decide for a limit that cannot deny: its denial counts as a peek.
-func (t *Txn) DecideSoft(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	it, err := t.current(key)
-	if err != nil {
-		return err
-	}
-	if err := t.decide(it, l, cost, d); err != nil {
-		return err
-	}
-	if d.Limited {
-		it.soften()
-	}
-	return nil
-}
-
 // Take is Decide for a request that does not depend on the transaction's other
 // decisions. So a denial counts if l has CountDenied, as Engine.Take counts it.
 func (t *Txn) Take(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
 	if err := t.Decide(key, l, cost, d); err != nil || !d.Limited || !l.CountDenied {
 		return err
 	}
-	it, err := t.current(key)
-	if err != nil {
+	it, err := t.item(key)
+	if err == nil {
+		err = t.countDenial(it, l, cost, d)
+	}
+	return err
+}
+
+// TakeSoft is Take for a limit that cannot deny: its denial counts as a peek.
+func (t *Txn) TakeSoft(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
+	if err := t.Take(key, l, cost, d); err != nil || !d.Limited {
+		return err
+	}
+	it, err := t.item(key)
+	if err == nil {
+		it.soften()
+	}
+	return err
+}
+
+// countDenial counts a denial in a limit with CountDenied. d is the decision, and
+// becomes one that includes what is counted.
+func (t *Txn) countDenial(it *item, l *limit.Limit, cost int64, d *limit.Decision) error {
+	if err := t.takeLate(it); err != nil {
 		return err
 	}
 	state, err := it.stateFor(l)

@@ -176,7 +176,11 @@ func (s *settlement) step() (at int, err error) {
 			it.revert()
 		}
 	}
-	return at, nil
+	if !s.waits && r.CountDenied {
+		at, err = t.countDenials(r, at)
+		s.at = at
+	}
+	return at, err
 }
 
 // denyLate denies a turn of a QUEUE that would come too late.

@@ -403,7 +403,7 @@ func (m *allModel) step(r *rand.Rand, pass func(int64) error) error {
 // A request for several limits that are one is decided exactly as a request for that one.
 func TestWaitForAllOfOne(t *testing.T) {
 	limits := waitLimits(t)
-	limits = slices.DeleteFunc(limits, func(l limit.Limit) bool { return l.Algorithm == limit.QUEUE || l.CountDenied })
+	limits = slices.DeleteFunc(limits, func(l limit.Limit) bool { return l.Algorithm == limit.QUEUE })
 	rapid.Check(t, func(t *rapid.T) {
 		one, all := New(Options{Shards: 1}), New(Options{Shards: 1})
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "draws"), 1))
@@ -433,7 +433,7 @@ func TestWaitForAllOfOne(t *testing.T) {
 				until := now + r.Int64N(200)
 				a := &Waiter{Request: req, Until: until, Owner: bell{fmt.Sprint(id), &order}}
 				b := &Waiter{Until: until, Owner: bell{fmt.Sprint(id), &orderAll}, All: &Together{
-					Keys: [][]byte{[]byte("k")}, Limits: []limit.Limit{l}, Costs: []int64{req.Cost}, Decisions: make([]limit.Decision, 1),
+					Keys: [][]byte{[]byte("k")}, Limits: []limit.Limit{l}, Costs: []int64{req.Cost}, Decisions: make([]limit.Decision, 1), CountDenied: true,
 				}}
 				one.Ask(now, []byte("k"), a)
 				all.AskAll(now, b)

@@ -61,23 +61,18 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 }
 
 // apply takes from a limit that grants, unless the check is denied. A denial moves the key to the pace of a
-// limit that was raised, and counts nothing.
+// limit that was raised, and counts with COUNTDENIED, also where it stops nobody.
 func (l *Ledger) apply(now int64, c *Charge, d *limit.Decision, denied bool) error {
 	state := l.state(c, now)
 	if denied && !d.Limited {
 		return limit.Peek(c.Limit, state, now, 0, d)
 	}
-	if d.Limited && !denied {
-		return nil // of a rule in shadow mode, or a candidate
-	}
-	lim := *c.Limit
-	lim.CountDenied = lim.CountDenied && !d.Limited
-	next, err := limit.Take(&lim, state, now, c.Cost, nil, d)
+	next, err := limit.Take(c.Limit, state, now, c.Cost, nil, d)
 	if err == nil && next != nil {
 		if l.states == nil {
 			l.states = map[string]entry{}
 		}
-		l.states[string(c.Key)] = entry{lim.Algorithm.Kind(), next}
+		l.states[string(c.Key)] = entry{c.Limit.Algorithm.Kind(), next}
 	}
 	return err
 }

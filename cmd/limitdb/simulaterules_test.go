@@ -71,3 +71,27 @@ path  shadow   3        0       2               0
 		}
 	}
 }
+
+// A rule denies what its limit by itself denies, also where denied requests count.
+func TestSimulateRulesAsLimits(t *testing.T) {
+	var trace strings.Builder
+	trace.WriteString("time,user\n")
+	for i := range 300 {
+		fmt.Fprintf(&trace, "%d,u%d\n", i*i%97+i*2, i%3)
+	}
+	for _, limit := range []string{"fixed 5/m countdenied", "sliding 5/m countdenied", "segmented 5/m segments 6 countdenied", "log 5/m countdenied", "log 5/m"} {
+		file := written(t, "rules.yaml", "version: 1\nnamespaces: {a: [{name: r, key: [user], limit: "+limit+"}]}\n")
+		denied := func(args ...string) string {
+			out, errOut, status := simulateRun(t, trace.String(), append(args, "--json", "-")...)
+			if status != 0 {
+				t.Fatal(errOut)
+			}
+			_, n, _ := strings.Cut(out, `"denied": `)
+			n, _, _ = strings.Cut(n, ",")
+			return n
+		}
+		if by, rule := denied("--limit", limit, "--key", "user"), denied("--rules", file); by != rule || by == "0" {
+			t.Errorf("%s: the limit denies %s, the rule %s", limit, by, rule)
+		}
+	}
+}

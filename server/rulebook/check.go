@@ -106,7 +106,7 @@ func (k *check) charge() {
 	}
 	n := len(k.Charges)
 	k.ds = slices.Grow(k.ds[:0], n)[:n]
-	a.Decisions, a.Peek = k.ds, k.how == peeks
+	a.Decisions, a.CountDenied, a.Peek = k.ds, true, k.how == peeks
 }
 
 // takes reports whether the check takes something, so that it is counted and logged.

@@ -92,9 +92,9 @@ func (k *check) decideIn(t *txn, c *call) error {
 			err = t.Peek(c.Key, c.Limit, 0, d)
 		case k.how == peeks:
 		case c.Role != rules.Enforced:
-			err = t.DecideSoft(c.Key, c.Limit, c.Cost, d)
+			err = t.TakeSoft(c.Key, c.Limit, c.Cost, d)
 		default:
-			err = t.Decide(c.Key, c.Limit, c.Cost, d)
+			err = t.Take(c.Key, c.Limit, c.Cost, d)
 		}
 		if err != nil {
 			return err
