@@ -10,9 +10,8 @@ import (
 )
 
 var (
-	errQuote      = errors.New("a quote is not closed, or stands where none is allowed")
-	errTooFew     = errors.New("there are fewer columns than needed")
-	errKeyMissing = errors.New("the key is empty")
+	errQuote  = errors.New("a quote is not closed, or stands where none is allowed")
+	errTooFew = errors.New("there are fewer columns than needed")
 )
 
 // maxColumns is the maximum number of columns of a CSV that are read.
@@ -20,18 +19,17 @@ const maxColumns = 1024
 
 // csvParser parses comma-separated values as in RFC 4180, but with each record on one line.
 type csvParser struct {
-	key      key
-	unit     Unit
-	time     int   // columns, from 0
-	cost     int   // -1 means none
-	keys     []int // in the order of the key
-	last     int   // the last column that is needed
-	columns  []string
-	line     bytes.Buffer // what reader reads: one line at a time
-	reader   *csv.Reader
-	text     []byte   // the columns that are needed, as bytes
-	values   [][]byte // of keys
-	optional bool
+	key     key
+	unit    Unit
+	time    int   // columns, from 0
+	cost    int   // -1 means none
+	keys    []int // in the order of the key
+	last    int   // the last column that is needed
+	columns []string
+	line    bytes.Buffer // what reader reads: one line at a time
+	reader  *csv.Reader
+	text    []byte   // the columns that are needed, as bytes
+	values  [][]byte // of keys
 }
 
 // newCSVParser finds the columns. first is the first line. It is a header if the time cannot be parsed where
@@ -73,7 +71,6 @@ func (p *csvParser) find(o TraceOptions, names []string, header bool) (err error
 		}
 		p.cost = -1 // the cost is optional
 	}
-	p.optional = o.Optional
 	wanted := o.Key
 	if wanted == nil {
 		wanted = []string{""}
@@ -148,11 +145,7 @@ func (p *csvParser) parse(line []byte, req *Request) (err error) {
 			p.values[i] = nil
 			continue
 		}
-		if p.values[i] = p.bytes(p.columns[c]); p.optional {
-			continue
-		} else if len(p.values[i]) == 0 && len(p.keys) == 1 {
-			return errKeyMissing
-		}
+		p.values[i] = p.bytes(p.columns[c])
 	}
 	req.Values = p.values
 	req.Key = p.key.join(req.Values)

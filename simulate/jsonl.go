@@ -69,8 +69,6 @@ func (p *jsonParser) parse(line []byte, req *Request) error {
 		case p.optional:
 		case value == nil:
 			return errNoField
-		case len(value) == 0 && len(p.keys) == 1:
-			return errKeyMissing
 		}
 		p.values[i] = value
 	}

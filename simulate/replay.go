@@ -17,15 +17,16 @@ type Replay struct {
 	timeline  timeline
 	demand    demand
 
-	requests uint64
-	cost     uint64
-	plain    bool // every cost was 1
-	first    int64
-	now      int64
-	late     uint64
-	lateMost int64
-	lines    int64
-	bad      int64
+	requests  uint64
+	cost      uint64
+	plain     bool // every cost was 1
+	first     int64
+	now       int64
+	late      uint64
+	lateMost  int64
+	lines     int64
+	bad       int64
+	anonymous int64 // lines without a caller
 }
 
 // caller is what is known of one key, whatever the limit.

@@ -14,6 +14,8 @@ type Result struct {
 	// Lines is the number of lines, without empty ones. Bad is how many of them were not requests.
 	Lines int64 `json:"lines"`
 	Bad   int64 `json:"bad_lines"`
+	// Anonymous is how many of the lines have no caller.
+	Anonymous int64 `json:"without_caller"`
 
 	Requests uint64    `json:"requests"`
 	Cost     uint64    `json:"cost"`
@@ -107,7 +109,7 @@ const MaxTop = 10
 // Result sums up the replay so far.
 func (r *Replay) Result() *Result {
 	res := &Result{
-		Lines: r.lines, Bad: r.bad,
+		Lines: r.lines, Bad: r.bad, Anonymous: r.anonymous,
 		Requests: r.requests, Cost: r.cost, Callers: len(r.index),
 		First: timeAt(r.first), Last: timeAt(r.now),
 		Late: r.late, LateBy: r.lateMost,

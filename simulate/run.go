@@ -15,7 +15,7 @@ type RunOptions struct {
 
 // Run replays a trace from its current line to its end. Several traces can be run one after the other, such
 // as the pieces of a rotated log, oldest first. The error is that of the trace's reader or, with Strict, a
-// *LineError.
+// *LineError. A request without a caller is only counted.
 func Run(t *Trace, r *Replay, o RunOptions) error {
 	var req Request
 	var wrong *LineError
@@ -25,6 +25,9 @@ func Run(t *Trace, r *Replay, o RunOptions) error {
 		case err == nil:
 			r.lines++
 			r.Add(&req)
+		case errors.Is(err, ErrNoCaller):
+			r.lines++
+			r.anonymous++
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &wrong) && !o.Strict:

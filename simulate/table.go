@@ -41,6 +41,9 @@ func (r *Result) summary() string {
 	if !r.plain {
 		fmt.Fprintf(&b, ", cost %s", thousands(r.Cost))
 	}
+	if r.Anonymous > 0 {
+		fmt.Fprintf(&b, "\n%s without a caller left out", plural(uint64(r.Anonymous), "request"))
+	}
 	if r.Bad > 0 {
 		fmt.Fprintf(&b, "\n%s of %s left out", plural(uint64(r.Bad), "bad line"), thousands(uint64(r.Lines)))
 	}

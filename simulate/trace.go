@@ -74,6 +74,9 @@ type TraceOptions struct {
 	Key []string
 	// Optional accepts lines that lack fields of Key.
 	Optional bool
+	// Anonymous takes "-" and an empty field for values like others. Without it they mean that there is none, as
+	// in the logs of servers, and a request in which all fields of Key are so is ErrNoCaller.
+	Anonymous bool
 	// Time is the name of the field with the time. "" means the first column, or the first that exists of
 	// time, timestamp, ts and @timestamp. An access log has its own.
 	Time string
@@ -89,6 +92,8 @@ type Trace struct {
 	parser parser
 	format Format
 	line   int64
+
+	optional, anonymous bool
 }
 
 // parser parses lines of one format.
@@ -118,7 +123,7 @@ func NewTrace(r io.Reader, o TraceOptions) (*Trace, error) {
 		}
 		return nil, errEmpty
 	}
-	t := &Trace{lines: l, format: o.Format}
+	t := &Trace{lines: l, format: o.Format, optional: o.Optional, anonymous: o.Anonymous}
 	if t.format == Auto {
 		t.format = detect(head)
 	}
@@ -208,11 +213,31 @@ func (t *Trace) Next(req *Request) error {
 		if err == nil {
 			err = t.parser.parse(line, req)
 		}
+		if err == nil && !t.anonymous {
+			err = t.identify(req)
+		}
 		if err == nil {
 			return nil
 		}
 		return &LineError{Line: t.line, Text: quoteLine(line), Err: err}
 	}
+}
+
+// identify returns ErrNoCaller for a request without a caller. Of an Optional one it removes the values that mean none.
+func (t *Trace) identify(req *Request) error {
+	none := 0
+	for i, v := range req.Values {
+		if len(v) > 0 && string(v) != "-" {
+			continue
+		}
+		if none++; t.optional {
+			req.Values[i] = nil
+		}
+	}
+	if !t.optional && none > 0 && none == len(req.Values) {
+		return ErrNoCaller
+	}
+	return nil
 }
 
 // LineError describes a line that is not a request.
@@ -299,6 +324,9 @@ func parseCost(b []byte) (int64, error) {
 	}
 	return n, nil
 }
+
+// ErrNoCaller is the error of a line whose fields of the key are empty or "-".
+var ErrNoCaller = errors.New("the request has no caller")
 
 var (
 	errEmpty   = errors.New("there are no lines")

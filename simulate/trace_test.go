@@ -77,7 +77,7 @@ func TestFormats(t *testing.T) {
 			` - - www.example.com:443 GET /a?b=c /a HTTP/1.1 "GET /a?b=c HTTP/1.1" 200 2326 http://example.com/ "Mozilla/5.0 (\\\"x\\\")" 200`, 0},
 		{"access, a user with blanks and quotes", `192.0.2.1 - a \"b c [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1`, TraceOptions{Key: []string{"user"}}, second + ` a \"b c 1`, 0},
 		{"access, a user who would be another time", `192.0.2.1 - [10/Oct/2099:13:55:36 -0700] \"GET [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1`, TraceOptions{}, second + " 192.0.2.1 1", 0},
-		{"access, garbage for a request", `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "\x16\x03\x01" 400 0`, TraceOptions{Key: []string{"method", "path"}}, second + " - - 1", 0},
+		{"access, garbage for a request", `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "\x16\x03\x01" 400 0`, TraceOptions{Key: []string{"method", "path"}, Anonymous: true}, second + " - - 1", 0},
 		{"access, something between time and request", `192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] example.com "GET /z HTTP/1.0" 200 1`, TraceOptions{Key: []string{"path"}}, second + " /z 1", 0},
 		{"access, bad lines", combined + strings.Join([]string{
 			"", "hello", `192.0.2.1 - - [10/Oct/2000:13:55:36] "GET / HTTP/1.0" 200 1`, `192.0.2.1 - - [10/Okt/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 1`,

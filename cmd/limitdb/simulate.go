@@ -66,6 +66,7 @@ ns, by their size) or RFC 3339. docs/simulate.md has the rest.`,
 	f.StringVar(&s.format, "format", "auto", "auto, csv, json or access")
 	f.StringVarP(&s.key, "key", "k", "", "the fields that identify a caller: columns, members, or of an access log\n"+
 		strings.Join(simulate.AccessFields(), " ")+"\n(default key, the second column, or addr; \"\" is one caller for all)")
+	f.BoolVar(&s.trace.Anonymous, "anonymous", false, "take - and an empty field for a caller, and with --rules for a value")
 	f.StringVar(&s.trace.Time, "time", "", "the field with the time (default the first column, or time, timestamp, ts, @timestamp)")
 	f.StringVar(&s.trace.Cost, "cost", "", "the field with the cost (default the third column, or cost)")
 	f.StringVar(&s.unit, "unit", "auto", "the unit of times that are numbers: auto, s, ms, us or ns")
@@ -121,6 +122,9 @@ func (s *simulation) run(cmd *cobra.Command, files []string) (err error) {
 	}
 	bar.close()
 	result := replay.Result()
+	if result.Requests == 0 && first == nil {
+		return fmt.Errorf("no request of %s has a caller: the fields of the key are empty or \"-\" (--anonymous makes that a caller)", about(files))
+	}
 	if result.Requests == 0 {
 		return fmt.Errorf("%s has no request: %w", about(files), first)
 	}

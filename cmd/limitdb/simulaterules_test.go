@@ -32,12 +32,16 @@ path  shadow   3        0       2               0
 			`{"time":0,"addr":"i","path":"/y"}` + "\n{\n" + `{"time":0.6,"addr":"j","path":"/z","name":"u"}` + "\n",
 	} {
 		out, errOut, status := simulateRun(t, trace, "--rules", file, "--field", "user=name", "-")
+		if status != 0 || out != want { // the request whose name is empty has none
+			t.Errorf("%s: %d\n%s%s", name, status, out, errOut)
+		}
+		out, errOut, _ = simulateRun(t, trace, "--rules", file, "--field", "user=name", "--anonymous", "-")
 		expected := want
-		if name == "csv" { // an empty value is a value
+		if name == "csv" { // there, an empty value is a value
 			expected = strings.Replace(want, "enforce  5", "enforce  6", 1)
 		}
-		if status != 0 || out != expected {
-			t.Errorf("%s: %d\n%s%s", name, status, out, errOut)
+		if out != expected {
+			t.Errorf("%s, --anonymous:\n%s%s", name, out, errOut)
 		}
 	}
 	log := `192.0.2.1 - bob [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.0" 200 23` + "\n"
@@ -93,5 +97,35 @@ func TestSimulateRulesAsLimits(t *testing.T) {
 		if by, rule := denied("--limit", limit, "--key", "user"), denied("--rules", file); by != rule || by == "0" {
 			t.Errorf("%s: the limit denies %s, the rule %s", limit, by, rule)
 		}
+	}
+}
+
+// A caller that is "-" or empty is none, unless it is asked for: the visitors of a site who have not logged in are not one user.
+func TestSimulateWithoutCallers(t *testing.T) {
+	const line = ` [10/Oct/2000:13:55:36 +0000] "GET /x HTTP/1.0" 200 23` + "\n"
+	log := strings.Repeat("192.0.2.1 - -"+line, 3) + strings.Repeat("192.0.2.1 - bob"+line, 3)
+	file := written(t, "rules.yaml", "version: 1\nnamespaces: {a: [{name: r, key: [user], limit: 2/m}]}\n")
+	for _, tt := range []struct {
+		name, trace string
+		args        []string
+		want        string
+	}{
+		{"access", log, []string{"--limit", "gcra 2/m", "--key", "user"}, "3 requests of 1 caller in 0 ns, from 2000-10-10T13:55:36Z\n3 requests without a caller left out\n"},
+		{"access, anonymous", log, []string{"--limit", "gcra 2/m", "--key", "user", "--anonymous"}, "6 requests of 2 callers in 0 ns, from 2000-10-10T13:55:36Z\n\n"},
+		{"several fields", log, []string{"--limit", "gcra 2/m", "--key", "addr user"}, "6 requests of 2 callers in 0 ns"},
+		{"one caller for all", log, []string{"--limit", "gcra 2/m", "--key", ""}, "6 requests of 1 caller in 0 ns"},
+		{"csv", "time,user\n1,\n1,-\n1,u\n", []string{"--limit", "gcra 2/m", "--key", "user", "--strict"}, "1 request of 1 caller in 0 ns, from 1970-01-01T00:00:01Z\n2 requests without a caller left out\n"},
+		{"csv, anonymous", "time,user\n1,\n1,-\n1,u\n", []string{"--limit", "gcra 2/m", "--key", "user", "--anonymous"}, "3 requests of 3 callers in 0 ns"},
+		{"json", `{"time":1,"key":""}` + "\n" + `{"time":1,"key":"-"}` + "\n" + `{"time":1,"key":"u"}`, []string{"--limit", "gcra 2/m"}, "1 request of 1 caller in 0 ns, from 1970-01-01T00:00:01Z\n2 requests without a caller left out\n"},
+		{"rules", log, []string{"--rules", file}, "6 requests, 1 denied, 3 that no rule limits, "},
+		{"rules, anonymous", log, []string{"--rules", file, "--anonymous"}, "6 requests, 2 denied, 0 that no rule limits, "},
+	} {
+		if out, errOut, status := simulateRun(t, tt.trace, append(tt.args, "-")...); status != 0 || !strings.HasPrefix(out, tt.want) {
+			t.Errorf("%s: %d\n%s%s", tt.name, status, out, errOut)
+		}
+	}
+	_, errOut, status := simulateRun(t, "time,user\n1,-\n", "--limit", "gcra 2/m", "--key", "user", "-")
+	if status != 1 || !strings.Contains(errOut, `no request of standard input has a caller: the fields of the key are empty or "-" (--anonymous makes that a caller)`) {
+		t.Errorf("%d %s", status, errOut)
 	}
 }
