@@ -24,8 +24,9 @@ type Report struct {
 	Epoch, Leader string
 	Sequence      uint64
 	Clock         int64
-	// Problems are the reasons for which a node cannot start from the directory. Each names its file.
-	Problems []string
+	// Problems are the reasons for which a node cannot start from the directory. Each names its file. Ignored is what is
+	// damaged, and does without.
+	Problems, Ignored []string
 }
 
 // SnapshotReport is what Check has found in a snapshot.
@@ -38,6 +39,8 @@ type SnapshotReport struct {
 // CheckOptions say what Check reads.
 type CheckOptions struct {
 	Dir string // the node's
+	// Clock is this machine's, without Elapsed. Without Boot, the note of the time is not looked at.
+	Clock Clock
 	// Known reports whether this version can load states of a kind.
 	Known func(kind byte) bool
 }
@@ -51,20 +54,21 @@ func HasNode(dir string) bool {
 // directory could not be read, for example because a node runs on it.
 func Check(o CheckOptions) (*Report, error) {
 	c := &checker{o: o, r: &Report{}}
-	if !exists(filepath.Join(o.Dir, nodeFile)) {
-		c.problem(nodeFile, errors.New("it is missing"))
-	} else if who, err := identify(o.Dir, ""); err != nil {
+	who, err := identify(o.Dir, "")
+	switch {
+	case err != nil:
 		c.problem(nodeFile, err)
-	} else {
+	case who.fresh:
+		c.problem(nodeFile, errors.New("it is missing"))
+	default:
 		c.r.ID, c.r.Incarnation, c.r.Cluster = who.ID, who.Incarnation, who.Cluster
 	}
 	snapshots := &snapshotStore{dir: filepath.Join(o.Dir, snapshotsDir)}
 	newest := c.snapshots(snapshots)
-	if !exists(filepath.Join(o.Dir, logDir)) {
-		c.problem(logDir, errors.New("it is missing"))
-		return c.r, nil
+	if err != nil || who.fresh {
+		return c.r, nil // the other files name the node
 	}
-	s, err := openStores(o.Dir, true)
+	s, err := openStores(o.Dir, who, true)
 	if errors.Is(err, disk.ErrLocked) || errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
@@ -72,7 +76,11 @@ func Check(o CheckOptions) (*Report, error) {
 		c.r.Problems = append(c.r.Problems, err.Error())
 		return c.r, nil
 	}
-	c.r.Term = s.term
+	c.r.Term = s.votes.term()
+	if err := s.verify(snapshots); err != nil {
+		c.problem("", err)
+	}
+	c.note(&s, snapshots)
 	if err := c.log(s.log, newest); err != nil {
 		c.problem(logDir, err)
 	}
@@ -89,6 +97,23 @@ type checker struct {
 
 func (c *checker) problem(file string, err error) {
 	c.r.Problems = append(c.r.Problems, fmt.Sprintf("%s: %v", filepath.Join(c.o.Dir, file), err))
+}
+
+// note looks at the note of the time.
+func (c *checker) note(s *stores, snapshots *snapshotStore) {
+	if c.o.Clock.Boot == nil {
+		return
+	}
+	was, _, err := readNote(filepath.Join(c.o.Dir, noteFile), c.o.Clock)
+	if err == nil && was != nil {
+		err = s.reaches(snapshots, was.Last)
+	}
+	switch {
+	case errors.Is(err, disk.ErrDamaged):
+		c.r.Ignored = append(c.r.Ignored, err.Error())
+	case err != nil:
+		c.problem(noteFile, err)
+	}
 }
 
 // snapshots reads all snapshots, and returns the newest.
@@ -148,9 +173,6 @@ func (c *checker) log(log *diskLog, newest *raft.SnapshotMeta) error {
 	from := uint64(0)
 	if newest != nil {
 		from = newest.Index
-	}
-	if c.r.First > from+1 {
-		return fmt.Errorf("it begins with entry %d, and the newest snapshot ends with %d", c.r.First, from)
 	}
 	t := &counting{known: c.o.Known}
 	var l, before raft.Log

@@ -64,7 +64,10 @@ func TestCheck(t *testing.T) {
 	}{
 		{"no node file", nodeFile, nil, "missing"},
 		{"a node file that is none", nodeFile, func([]byte) []byte { return []byte("{") }, "node: "},
-		{"no vote", voteFile, nil, "has no term"},
+		{"no vote", voteFile, nil, "vote.db is missing"},
+		{"no last index", lastFile, nil, "last is missing"},
+		{"a last index that is none", lastFile, flip(-1), "damaged"},
+
 		{"a log that is cut short", logFile, func(b []byte) []byte { return b[:segmentHead-1] }, "damaged log"},
 		{"an empty log", logFile, func([]byte) []byte { return nil }, "damaged log"},
 		{"a log of zeros", logFile, func(b []byte) []byte { return make([]byte, len(b)) }, "damaged log"},

@@ -3,14 +3,15 @@ package replication
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"limitdb/internal/disk"
 )
 
 // A node's directory has an incarnation, which is drawn at random when the directory is made. Raft knows the node by
@@ -20,9 +21,11 @@ import (
 // ErrDirectory is returned for a directory that belongs to another node or another cluster.
 var ErrDirectory = errors.New("replication: not the directory of this node")
 
-// stored is what the file "node" has, as JSON.
+// nodeKind is the kind of the record in the file "node".
+const nodeKind = "node"
+
+// stored is what the file "node" has.
 type stored struct {
-	Format      int
 	ID          string // the raft-id
 	Incarnation string
 	Cluster     string // "" until the node is a member of one
@@ -31,7 +34,8 @@ type stored struct {
 
 // identity is who a node is, as its file "node" says.
 type identity struct {
-	path string
+	path  string
+	fresh bool // the directory has no such file yet
 
 	inForce atomic.Uint32 // the format of entries in force, 0 until the node knows
 
@@ -55,30 +59,19 @@ func draw() string {
 	return hex.EncodeToString(b[:])
 }
 
-// identify returns the identity in a directory. If there is none, it stores a new one with the given raft-id, or a random one if that is empty.
+// identify returns the identity in a directory. If there is none, it draws a new one with the given raft-id, or a random one
+// if that is empty. createStores stores it.
 func identify(dir, name string) (*identity, error) {
 	who := &identity{path: filepath.Join(dir, nodeFile)}
-	b, err := os.ReadFile(who.path)
-	if errors.Is(err, os.ErrNotExist) {
-		if exists(filepath.Join(dir, logDir)) {
-			return nil, fmt.Errorf("%w: %s has a log, but no file %q that says whose it is", ErrDirectory, dir, nodeFile)
-		}
-		who.stored = stored{Format: fileFormat, ID: name, Incarnation: draw()}
+	err := disk.ReadRecord(who.path, nodeKind, &who.stored)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		who.fresh, who.stored = true, stored{ID: name, Incarnation: draw()}
 		if name == "" {
 			who.ID = draw()
 		}
-		return who, who.store()
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch err := json.Unmarshal(b, &who.stored); {
 	case err != nil:
-		return nil, fmt.Errorf("replication: %s: %w", who.path, err)
-	case who.Format > fileFormat:
-		return nil, fmt.Errorf("%w: %s", ErrNewer, who.path)
-	case who.ID == "" || who.Incarnation == "":
-		return nil, fmt.Errorf("%w: %s names no node", ErrDirectory, who.path)
+		return nil, ofFile(who.path, err)
 	case name != "" && name != who.ID:
 		return nil, fmt.Errorf("%w: %s is the directory of node %s, and not of %s", ErrDirectory, dir, who.ID, name)
 	}
@@ -87,11 +80,9 @@ func identify(dir, name string) (*identity, error) {
 
 // store makes the identity durable. The caller holds the lock, or no one else has the identity yet.
 func (who *identity) store() error {
-	b, err := json.Marshal(who.stored)
-	if err != nil {
-		return err
-	}
-	return replaceFile(who.path, b)
+	err := disk.WriteRecord(who.path, nodeKind, who.stored)
+	who.fresh = who.fresh && err != nil
+	return err
 }
 
 // server returns the node's server id.
@@ -118,9 +109,8 @@ func (who *identity) begin() (bool, error) {
 
 // InCluster reports whether a directory is that of a node that is, or was, a member of a cluster.
 func InCluster(dir string) bool {
-	b, err := os.ReadFile(filepath.Join(dir, nodeFile))
 	var s stored
-	return err == nil && json.Unmarshal(b, &s) == nil && s.Cluster != ""
+	return disk.ReadRecord(filepath.Join(dir, nodeFile), nodeKind, &s) == nil && s.Cluster != ""
 }
 
 // join stores the id of the node's cluster. It returns ErrDirectory if the node is in another cluster.

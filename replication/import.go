@@ -27,6 +27,9 @@ const importIndex, importTerm = 2, 1
 // importState begins a cluster of one node whose first snapshot is a state. The snapshot is durable when importState
 // returns nil.
 func importState(p *parts, server raft.Server, from *Import) error {
+	if err := p.guarded.apart(func() error { return p.stable.SetUint64([]byte(termKey), importTerm) }); err != nil { // as before any entry
+		return err
+	}
 	members := raft.Configuration{Servers: []raft.Server{server}}
 	sink, err := p.snapshots.Create(raft.SnapshotVersionMax, importIndex, importTerm, members, importIndex, p.transport)
 	if err != nil {
@@ -54,7 +57,11 @@ func Export(dir string, t Table) (Exported, error) {
 	if !exists(filepath.Join(dir, logDir)) {
 		return x, fmt.Errorf("%w: %s has no log", ErrDirectory, dir)
 	}
-	s, err := openStores(dir, true)
+	who, err := identify(dir, "")
+	if err != nil {
+		return x, err
+	}
+	s, err := openStores(dir, who, true)
 	if errors.Is(err, disk.ErrLocked) {
 		err = fmt.Errorf("%w: stop the node first", err)
 	}
@@ -63,6 +70,9 @@ func Export(dir string, t Table) (Exported, error) {
 	}
 	defer func() { _ = s.close() }()
 	n := &Node{table: t, parts: parts{logs: s.log, snapshots: &snapshotStore{dir: filepath.Join(dir, snapshotsDir)}}}
+	if err := s.verify(n.parts.snapshots); err != nil {
+		return x, err
+	}
 	var m machine
 	at, err := n.loadNewest(&m)
 	if err != nil {

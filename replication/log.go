@@ -41,6 +41,8 @@ type diskLog struct {
 	segment int64                // segmentBytes
 	sync    func(*os.File) error // disk.Datasync
 	syncDir func(string) error   // disk.SyncDir
+	// shorten, if it is set, is called before the entries from an index on are removed from the end.
+	shorten func(index uint64) error
 
 	// writing is held by whoever changes the end of the log, and cutting by whoever cuts it. A cut at the beginning takes
 	// long, and holds up no write. cutting is taken before writing.
@@ -247,6 +249,11 @@ func (d *diskLog) DeleteRange(first, last uint64) error {
 
 // cutEnd deletes the entries from an index on.
 func (d *diskLog) cutEnd(index uint64) error {
+	if d.shorten != nil {
+		if err := d.shorten(index); err != nil {
+			return err
+		}
+	}
 	d.mu.Lock()
 	n := d.find(index)
 	if n < len(d.segments) && d.segments[n].from < index {

@@ -374,22 +374,49 @@ func TestVotes(t *testing.T) {
 	if err := os.WriteFile(path+tmpSuffix, make([]byte, 8192), 0o600); err != nil { // an earlier start found the disk full
 		t.Fatal(err)
 	}
-	s, err := openStores(dir, false)
+	open := func(dir string, readOnly bool) (stores, error) {
+		who, err := identify(dir, "")
+		if err == nil && who.fresh {
+			err = createStores(dir, who)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return openStores(dir, who, readOnly)
+	}
+	s, err := open(dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.term != 0 {
-		t.Errorf("a new node is at term %d", s.term)
+	if s.votes.term() != 0 {
+		t.Errorf("a new node is at term %d", s.votes.term())
+	}
+	if _, err := s.votes.Get([]byte("LastVoteCand")); err == nil || err.Error() != "not found" { // as Raft asks
+		t.Errorf("a vote that was never given: %v", err)
+	}
+	for _, readOnly := range []bool{false, true} { // a fresh node is opened again
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = open(dir, readOnly); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = open(dir, false); err != nil {
+		t.Fatal(err)
 	}
 	if err := errors.Join(s.votes.SetUint64([]byte(termKey), 1<<63), s.votes.Set([]byte("LastVoteCand"), []byte{0, 255}), s.log.StoreLog(&raft.Log{Index: 1}), s.close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, readOnly := range []bool{false, true} {
-		if s, err = openStores(dir, readOnly); err != nil {
+		if s, err = open(dir, readOnly); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := s.votes.Get([]byte("LastVoteCand")); s.term != 1<<63 || string(b) != "\x00\xff" || err != nil {
-			t.Errorf("term %d, a vote for %q, %v", s.term, b, err)
+		if b, err := s.votes.Get([]byte("LastVoteCand")); s.votes.term() != 1<<63 || string(b) != "\x00\xff" || err != nil {
+			t.Errorf("term %d, a vote for %q, %v", s.votes.term(), b, err)
 		}
 		if err := s.close(); err != nil {
 			t.Error(err)
@@ -400,16 +427,16 @@ func TestVotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := t.TempDir()
-	other, err := openStores(fresh, false)
+	other, err := open(fresh, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	unused, err := os.ReadFile(filepath.Join(fresh, voteFile))
+	others, err := os.ReadFile(filepath.Join(fresh, voteFile))
 	if err = errors.Join(err, other.close()); err != nil {
 		t.Fatal(err)
 	}
-	for name, bad := range map[string][]byte{"none": nil, "its first pages": good[:len(good)/4], "zeros": make([]byte, len(good)), "that of another node": unused} {
-		if err := os.WriteFile(path, bad, 0o600); err != nil {
+	for name, bad := range map[string][]byte{"none": nil, "its first pages": good[:len(good)/4], "zeros": make([]byte, len(good)), "that of another node": others} {
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, bad, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		if bad == nil {
@@ -418,15 +445,20 @@ func TestVotes(t *testing.T) {
 			}
 		}
 		for _, readOnly := range []bool{false, true} {
-			if _, err := openStores(dir, readOnly); !errors.Is(err, errLog) {
+			if _, err := open(dir, readOnly); !errors.Is(err, errFiles) {
 				t.Errorf("%s, read only %v: %v", name, readOnly, err)
+			}
+		}
+		if bad == nil {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
 	if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStores(dir, false); errors.Is(err, errLog) || !errors.Is(err, syscall.EISDIR) {
+	if _, err := open(dir, false); errors.Is(err, errFiles) || !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("what is no fault of the file: %v", err)
 	}
 }

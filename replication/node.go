@@ -126,6 +126,7 @@ type parts struct {
 	transport raft.Transport
 	wire      *wire        // the transport, nil for one in memory
 	who       *identity    // nil for a node in memory
+	stores    *stores      // nil for a node in memory
 	note      string       // the path of the note, "" for none
 	close     func() error // after Raft has stopped
 }
@@ -179,7 +180,9 @@ func start(o Options, p parts) (*Node, error) {
 	}
 	n := newNode(o, p)
 	n.clockAt = n.clock.Elapsed()
-	n.readNote()
+	if err := n.recallNote(); err != nil {
+		return nil, err
+	}
 	if err := p.guarded.discardConflicting(p.logs); err != nil {
 		return nil, err
 	}

@@ -1,53 +1,98 @@
 package replication
 
 import (
-	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
+
+	"limitdb/internal/disk"
 )
 
 // Each second, a node notes beside its log the replicated time and how long the machine has been running. After all
 // nodes were down, the log shows only when the last decision was made. The note shows how long ago that was, if the
 // machine has not been rebooted since. Without a note, the time stands still while no node runs, which admits less,
-// never more. So the note is not synced, and a note that cannot be read is ignored.
+// never more. So the note is not synced, and a damaged note is ignored.
 
 // noteFile is the note's name in the node's directory.
-const noteFile = "clock"
+const (
+	noteFile = "clock"
+	noteKind = "time"
+)
 
 // noteEvery is how often the note is written.
 const noteEvery = time.Second
 
-// note is the content of the file, as JSON. Times are in ns.
+// noteAhead is by how many ns a note's time may be ahead of the wall clock. Clocks that are wrong by less are common.
+const noteAhead = int64(24 * time.Hour)
+
+// note is the content of the file. Times are in ns.
 type note struct {
 	Clock   int64  // the replicated time, Unix
 	Boot    uint64 // the id of the machine's boot
 	Elapsed int64  // since the boot, when the time was Clock
+	Last    uint64 // the log reached this entry: see lastindex.go
 }
 
-// readNote sets the time from which the replicated time has advanced, if the machine has run since the note was
-// written.
-func (n *Node) readNote() {
+// ErrClock is returned for a note whose time cannot be right, if this machine's clock is.
+var ErrClock = errors.New("replication: the note of the time is far ahead of this machine's clock")
+
+// readNote reads the note at a path, and returns what it says that the time is now. It returns nil if there is none that
+// counts: one from before the machine was rebooted does not. The errors are disk.ErrDamaged, disk.ErrNewer, ErrClock, and
+// those of the system.
+func readNote(path string, c Clock) (was *note, now int64, err error) {
+	was = &note{}
+	switch err := disk.ReadRecord(path, noteKind, was); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, err
+	}
+	boot, elapsed := c.Boot()
+	if boot == 0 || was.Boot != boot || was.Clock <= 0 || elapsed < was.Elapsed {
+		return nil, 0, nil
+	}
+	ahead := was.Clock - c.Wall() + elapsed - was.Elapsed
+	if ahead > noteAhead {
+		return nil, 0, fmt.Errorf("%w: by %v, says %s; set the clock right, or, if it is right, remove that file: then the time has stood still while this node was down",
+			ErrClock, time.Duration(ahead).Round(time.Second), path)
+	}
+	return was, was.Clock + elapsed - was.Elapsed, nil
+}
+
+// recallNote sets the time from which the replicated time has advanced, if the machine has run since the note was
+// written. The errors are ErrClock, errFiles for a log that does not reach what the note says, ErrNewer, and those of the system.
+func (n *Node) recallNote() error {
 	if n.clock.Boot == nil || n.parts.note == "" {
-		return
+		return nil
 	}
-	b, err := os.ReadFile(n.parts.note)
-	if err != nil {
-		return
+	was, now, err := readNote(n.parts.note, n.clock)
+	switch {
+	case errors.Is(err, disk.ErrDamaged):
+		n.log.Warn("the note of the time is damaged: while no node ran, the time of limits has stood still", "err", err)
+		return nil
+	case errors.Is(err, disk.ErrNewer):
+		return ofFile(n.parts.note, err)
+	case err != nil || was == nil:
+		return err
 	}
-	var was note
-	boot, elapsed := n.clock.Boot()
-	if json.Unmarshal(b, &was) != nil || boot == 0 || was.Boot != boot || was.Clock <= 0 || elapsed < was.Elapsed {
-		return
+	if s := n.parts.stores; s != nil {
+		if err := s.reaches(n.parts.snapshots, was.Last); err != nil {
+			return err
+		}
 	}
-	n.noted = was.Clock + elapsed - was.Elapsed - n.clock.Elapsed()
+	n.noted = now - n.clock.Elapsed()
+	return nil
 }
 
-// takeNotes writes the note until the node stops.
+// takeNotes writes the note until the node stops, and at times makes the end of the log durable.
 func (n *Node) takeNotes() {
 	defer n.loops.Done()
 	tick := time.NewTicker(noteEvery)
 	defer tick.Stop()
-	for {
+	for written := 1; ; written++ {
 		select {
 		case <-n.stop:
 			return
@@ -55,6 +100,11 @@ func (n *Node) takeNotes() {
 		}
 		if err := n.writeNote(); err != nil {
 			n.log.Warn("the note of the time cannot be written", "err", err)
+		}
+		if s := n.parts.stores; s != nil && written%lastEvery == 0 {
+			if err := s.last.reach(s.log); err != nil {
+				n.log.Warn("the end of the log cannot be noted", "err", err)
+			}
 		}
 	}
 }
@@ -64,22 +114,28 @@ func (n *Node) writeNote() error {
 		return nil
 	}
 	n.mu.Lock()
-	clock := n.reached()
-	boot, elapsed := n.clock.Boot()
+	was := note{Clock: n.reached()}
+	was.Boot, was.Elapsed = n.clock.Boot()
 	unknown := n.machine.clock == 0
 	n.mu.Unlock()
-	if unknown || boot == 0 {
+	if unknown || was.Boot == 0 {
 		return nil
 	}
-	b, err := json.Marshal(note{clock, boot, elapsed})
-	if err != nil {
-		return err
+	if s := n.parts.stores; s != nil {
+		s.last.mu.Lock() // so that nothing is cut off meanwhile
+		defer s.last.mu.Unlock()
+		was.Last, _ = s.log.LastIndex() // never fails
 	}
-	tmp := n.parts.note + tmpSuffix
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
-		return err
+	return disk.NoteRecord(n.parts.note, noteKind, was)
+}
+
+// forgetNote removes the note in a directory, if there is one.
+func forgetNote(dir string) error {
+	err := os.Remove(filepath.Join(dir, noteFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return os.Rename(tmp, n.parts.note)
+	return err
 }
 
 // reached returns the earliest value that the replicated time can have now, by what has elapsed. The lock is held.

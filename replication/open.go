@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"limitdb/internal/disk"
 )
 
 // Disk is where a node keeps its data, and how the other nodes reach it.
@@ -26,7 +27,8 @@ type Disk struct {
 	Import func() (*Import, error)
 }
 
-// The node's directory has a file "node", which says whose it is, Raft's log and vote, and the snapshots.
+// The node's directory has a file "node", which says whose it is, Raft's log, the index that the log must reach, the
+// votes, and the snapshots. "node" is the last that is made, so where it is, the others are.
 const (
 	nodeFile     = "node"
 	logDir       = "log"
@@ -56,6 +58,9 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
+	if err := disk.SyncDir(filepath.Dir(d.Dir)); err != nil {
+		return nil, err
+	}
 	who, err := identify(d.Dir, o.ID)
 	if err != nil {
 		return nil, err
@@ -66,11 +71,10 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 		}
 	}
 	o.ID, o.server = who.ID, who.server()
-	p, err := openParts(&o, d)
+	p, err := openParts(&o, d, who)
 	if err != nil {
 		return nil, err
 	}
-	p.who = who
 	l.join, l.clients, l.self = who.join, o.Clients, func() hello { return o.hello(who, p.logs) }
 	p.wire = newWire(l)
 	p.transport = p.wire
@@ -146,13 +150,21 @@ const (
 	maxPool    = 3
 )
 
-// openParts opens the stores.
-func openParts(o *Options, d Disk) (parts, error) {
-	s, err := openStores(d.Dir, false)
+// openParts opens the stores, and creates those of a new node.
+func openParts(o *Options, d Disk, who *identity) (parts, error) {
+	if who.fresh {
+		if err := createStores(d.Dir, who); err != nil {
+			return parts{}, fmt.Errorf("replication: %w", err)
+		}
+	}
+	s, err := openStores(d.Dir, who, false)
 	if err != nil {
 		return parts{}, err
 	}
 	snapshots, err := openSnapshots(filepath.Join(d.Dir, snapshotsDir))
+	if err == nil {
+		err = s.verify(snapshots)
+	}
 	if err != nil {
 		return parts{}, errors.Join(err, s.close())
 	}
@@ -161,43 +173,7 @@ func openParts(o *Options, d Disk) (parts, error) {
 	if err != nil {
 		return parts{}, errors.Join(err, s.close())
 	}
-	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, note: filepath.Join(d.Dir, noteFile), close: s.close}, nil
-}
-
-// stores are the log and the votes of a node's directory.
-type stores struct {
-	log   *diskLog
-	votes *raftboltdb.BoltStore
-	term  uint64 // when they were opened
-}
-
-// openStores opens them; with readOnly, it changes nothing. The errors are disk.ErrLocked, errLog, ErrNewer and those of the system.
-func openStores(dir string, readOnly bool) (s stores, err error) {
-	if s.log, err = openLog(filepath.Join(dir, logDir), readOnly); err != nil {
-		return s, fmt.Errorf("replication: %w", err)
-	}
-	path := filepath.Join(dir, voteFile)
-	used := len(s.log.segments) > 0
-	if !exists(path) && !used && !readOnly {
-		err = createVotes(path)
-	}
-	if err == nil && exists(path) {
-		s.votes, s.term, err = openVotes(path, readOnly)
-	}
-	if err == nil && used && s.term == 0 { // the term is stored before the first entry
-		err = fmt.Errorf("%w: %s has no term", errLog, path)
-	}
-	if err != nil {
-		return s, errors.Join(fmt.Errorf("replication: %w", err), s.close())
-	}
-	return s, nil
-}
-
-// close closes them.
-func (s *stores) close() error {
-	err := s.log.Close()
-	if s.votes != nil {
-		err = errors.Join(err, s.votes.Close())
-	}
-	return err
+	return parts{logs: logs, stable: g, guarded: g, snapshots: snapshots, who: who, stores: &s, note: filepath.Join(d.Dir, noteFile), close: func() error {
+		return errors.Join(s.last.reach(s.log), s.close())
+	}}, nil
 }

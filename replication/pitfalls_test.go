@@ -383,11 +383,10 @@ func TestBeginningThatIsCutShort(t *testing.T) {
 	o.Fatal = func(err error) { ends = err }
 	d := Disk{Dir: dir, Address: freeAddress(t), Bootstrap: true}
 	for _, votesFull := range []bool{true, false} {
-		p, err := openParts(&o, d)
+		p, err := openParts(&o, d, who)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.who = who
 		m := &member{}
 		m.votesFull.Store(votesFull)
 		m.full.Store(true)

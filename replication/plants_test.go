@@ -57,7 +57,13 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"snapshot-without-rest", "throttle.go", "	p.rest()\n	return n, err", "	return n, err", "TestSnapshotsArePaced"},
 		{"damage-taken-for-a-torn-write", "segment.go", "h.write > s.next() {", "false {", "TestDamagedLog"},
 		{"data-not-verified", "segment.go", "if crc32.Update(seed, castagnoli(), data) != h.sum {", "if false {", "TestDamagedLog"},
-		{"log-without-votes", "open.go", "if err == nil && used && s.term == 0 {", "if false {", "TestVotes"},
+		{"votes-of-another-node", "votes.go", "case v.ballot.Node != node:", "case false:", "TestVotes"},
+		{"earlier-vote-believed", "votes.go", "other.Number > v.ballot.Number", "false", "TestFlipsOfEveryByte"},
+		{"record-not-verified", "../internal/disk/record.go", "|| recordCRC(b) != binary.LittleEndian.Uint32(b[recordSum:]):", ":", "TestDamagedRecords"},
+		{"lost-end-of-the-log-accepted", "stores.go", "if last < had {", "if false {", "TestLogThatIsCutShort"},
+		{"cut-of-the-end-not-noted", "lastindex.go", "return l.write(min(l.Last, index-1))", "return nil", "TestLogThatRaftCutsShort"},
+		{"note-from-the-future-believed", "note.go", "if ahead > noteAhead {", "if false {", "TestNoteFromTheFuture"},
+		{"lost-files-made-anew", "stores.go", "if path := filepath.Join(dir, inner); !exists(path) {", "if path := filepath.Join(dir, inner); false {", "TestMissingFiles"},
 		{"old-cluster-after-a-recovery", "recover.go", "who.Cluster, who.Began = draw(), true", "who.Began = true", "TestRecover"},
 	})
 }

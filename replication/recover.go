@@ -37,7 +37,7 @@ func Recover(o Options, dir string) (*Report, error) {
 		return report, err
 	}
 	o.ID, o.server = who.ID, who.server()
-	p, err := openParts(&o, Disk{Dir: dir})
+	p, err := openParts(&o, Disk{Dir: dir}, who)
 	if err != nil {
 		return report, err
 	}

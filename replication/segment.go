@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
 )
 
 // segment is a file of the log; PROTOCOL.md draws it. The entries end where no valid entry follows. If the rest is not
@@ -59,7 +61,7 @@ func createSegment(dir string, first uint64) (*segment, error) {
 	b = binary.LittleEndian.AppendUint32(b, s.seed)
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
 	path := s.name(dir, first)
-	err := replaceFile(path, b)
+	err := disk.Replace(path, b)
 	if err == nil {
 		s.f, err = os.OpenFile(path, os.O_RDWR, 0)
 	}

@@ -1,10 +1,8 @@
 package replication
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,17 +31,11 @@ const (
 	syncStretch = 1 << 20
 	// keepSnapshots is how many snapshots are kept: the older one may still be being read when a new one is published.
 	keepSnapshots = 2
-	tmpSuffix     = ".tmp"
+	tmpSuffix     = disk.TmpSuffix
 	stateFile     = "state"
 	metaFile      = "meta"
+	metaKind      = "meta" // of the record in that file: a raft.SnapshotMeta
 )
-
-// storedMeta is the content of the file meta, as JSON.
-type storedMeta struct {
-	Format int
-	Meta   raft.SnapshotMeta
-	CRC    uint32 // CRC32C of Meta, as JSON
-}
 
 // openSnapshots opens the directory, creates it if it is missing, and removes unfinished snapshots.
 func openSnapshots(dir string) (*snapshotStore, error) {
@@ -125,28 +117,16 @@ func (s *snapshotStore) newest() (*raft.SnapshotMeta, error) {
 
 func (s *snapshotStore) meta(name string) (*raft.SnapshotMeta, error) {
 	path := filepath.Join(s.dir, name, metaFile)
-	b, err := os.ReadFile(path)
-	if err != nil {
+	var m raft.SnapshotMeta
+	switch err := disk.ReadRecord(path, metaKind, &m); {
+	case errors.Is(err, disk.ErrNewer):
+		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
+	case errors.Is(err, disk.ErrDamaged) || err == nil && m.ID != name:
+		return nil, fmt.Errorf("%w: %s", errSnapshot, path)
+	case err != nil:
 		return nil, err
 	}
-	var m storedMeta
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", errSnapshot, path, err)
-	}
-	if m.Format > fileFormat {
-		return nil, fmt.Errorf("%w: %s", ErrNewer, path)
-	}
-	sum, err := jsonSum(&m.Meta)
-	if err != nil || sum != m.CRC || m.Meta.ID != name {
-		return nil, fmt.Errorf("%w: %s", errSnapshot, path)
-	}
-	return &m.Meta, nil
-}
-
-// jsonSum is the CRC32C of a value as JSON.
-func jsonSum(v any) (uint32, error) {
-	b, err := json.Marshal(v)
-	return crc32.Checksum(b, castagnoli()), err
+	return &m, nil
 }
 
 // Open opens a snapshot's state.
@@ -219,18 +199,7 @@ func (k *sink) publish() error {
 	if err := k.f.Sync(); err != nil {
 		return err
 	}
-	sum, err := jsonSum(&k.meta)
-	if err != nil {
-		return err
-	}
-	b, err := json.Marshal(storedMeta{Format: fileFormat, Meta: k.meta, CRC: sum})
-	if err != nil {
-		return err
-	}
-	if err := writeSynced(filepath.Join(k.tmp, metaFile), b); err != nil {
-		return err
-	}
-	if err := disk.SyncDir(k.tmp); err != nil {
+	if err := disk.WriteRecord(filepath.Join(k.tmp, metaFile), metaKind, k.meta); err != nil {
 		return err
 	}
 	if err := k.f.Close(); err != nil {
@@ -250,31 +219,4 @@ func (k *sink) Cancel() error {
 	k.done = true
 	_ = k.f.Close() // nobody reads it
 	return os.RemoveAll(k.tmp)
-}
-
-// writeSynced writes a new file. The file is durable once its directory is.
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// replaceFile writes a file in place of one of the same name. The new file is durable when replaceFile returns nil.
-func replaceFile(path string, b []byte) error {
-	tmp := path + tmpSuffix
-	if err := os.RemoveAll(tmp); err != nil {
-		return err
-	}
-	if err := writeSynced(tmp, b); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return disk.SyncDir(filepath.Dir(path))
 }

@@ -15,9 +15,6 @@ import (
 // may include. In format 1 all states are whole.
 const formatParts = 2
 
-// fileFormat is the format of the files in a node's directory, except for the log.
-const fileFormat = 1
-
 // inForce returns the format of the current epoch; 1 before the first.
 func (f *fence) inForce() uint8 { return max(f.format, 1) }
 

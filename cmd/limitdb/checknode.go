@@ -11,6 +11,7 @@ import (
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/cmd/limitdb/serve"
+	"limitdb/internal/clock"
 	"limitdb/internal/english"
 	"limitdb/persistence"
 	"limitdb/replication"
@@ -18,7 +19,9 @@ import (
 
 // checkNode checks the directory of a node of a cluster.
 func checkNode(w io.Writer, dir string) error {
-	r, err := replication.Check(replication.CheckOptions{Dir: dir, Known: knownKind})
+	r, err := replication.Check(replication.CheckOptions{
+		Dir: dir, Known: knownKind, Clock: replication.Clock{Wall: clock.NewReal().Wall, Boot: persistence.SystemBoot()},
+	})
 	if err != nil {
 		return err
 	}
@@ -49,6 +52,9 @@ func printNode(w io.Writer, r *replication.Report) {
 	}
 	if r.Clock != 0 {
 		fmt.Fprintf(w, "state: epoch %s, batch %d, of the leader at %s, until %s\n", r.Epoch, r.Sequence, r.Leader, time.Unix(0, r.Clock).UTC().Format(time.RFC3339))
+	}
+	for _, p := range r.Ignored {
+		fmt.Fprintf(w, "damaged: %s (the node starts without it: while no node ran, the time of limits has stood still)\n", p)
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "corrupt: %s\n", p)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"limitdb/cmd/limitdb/cli"
 	"limitdb/engine"
 	"limitdb/internal/journal"
 	"limitdb/internal/stats"
@@ -99,6 +100,9 @@ func (r *replica) open(ctx context.Context, background *sync.WaitGroup) error {
 	}, replication.Disk{Dir: dir, Address: set.RaftAddr.Get(), Certificates: r.certs, Bootstrap: bootstrap, Import: alone.read})
 	if err != nil {
 		alone.release()
+		if replication.Damaged(err) {
+			err = cli.WithStatus(err, cli.ExitCorrupt)
+		}
 		return err
 	}
 	if err := alone.retire(); err != nil {

@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"limitdb/cmd/limitdb/cli"
 	"limitdb/engine"
+	"limitdb/internal/disk"
 	"limitdb/internal/journal"
 	"limitdb/persistence"
 	"limitdb/replication"
@@ -22,7 +22,13 @@ import (
 // used since.
 
 // importedFile is in the node's directory. It names the instance whose state the node has imported, or is about to.
-const importedFile = "imported"
+const (
+	importedFile = "imported"
+	importedKind = "from"
+)
+
+// imported is what that file has.
+type imported struct{ Instance string }
 
 // standalone is the state of a standalone server, in the directory of a node.
 type standalone struct {
@@ -107,17 +113,7 @@ func (a *standalone) instance() string {
 
 // mark notes durably whose state is about to be imported.
 func (a *standalone) mark() error {
-	f, err := os.OpenFile(a.marker, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.WriteString(a.instance() + "\n"); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return persistence.OS{}.SyncDir(filepath.Dir(a.marker))
+	return disk.WriteRecord(a.marker, importedKind, imported{a.instance()})
 }
 
 // retire ends the state in the data directory, which the node has imported durably. It returns an error if the node has imported another, or none.
@@ -126,11 +122,12 @@ func (a *standalone) retire() error {
 		return nil
 	}
 	defer a.engine.Close()
-	b, err := os.ReadFile(a.marker)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var of imported
+	if err := disk.ReadRecord(a.marker, importedKind, &of); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.store.Release()
 		return err
 	}
-	if strings.TrimSpace(string(b)) != a.instance() {
+	if of.Instance != a.instance() {
 		a.store.Release()
 		return fmt.Errorf("%s has the state of a node, and also that of a standalone server, which the node has not imported: move one of them away", a.p.durable.dir)
 	}

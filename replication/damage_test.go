@@ -1,0 +1,362 @@
+package replication
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"limitdb/internal/disk"
+)
+
+// stateIn returns what a node finds in its directory when it starts: who it is, what it has voted for, its log and its
+// state, and, apart, how far its note moves the time.
+func stateIn(dir string) (state string, noted int64, err error) {
+	table := &list{states: map[string]string{}}
+	o := Options{Table: table, Log: slog.New(slog.DiscardHandler), Clock: pausedClock(), Fatal: func(error) {}}
+	who, err := identify(dir, "")
+	if err != nil {
+		return "", 0, err
+	}
+	p, err := openParts(&o, Disk{Dir: dir}, who)
+	if err != nil {
+		return "", 0, err
+	}
+	p.close = p.stores.close
+	defer func() { err = errors.Join(err, p.close()) }()
+	n := newNode(o, p)
+	if err := n.recallNote(); err != nil {
+		return "", 0, err
+	}
+	vote := func(key string) uint64 {
+		v, verr := p.stable.GetUint64([]byte(key))
+		if verr != nil && verr.Error() != "not found" {
+			err = errors.Join(err, verr)
+		}
+		return v
+	}
+	candidate, _ := p.stable.Get([]byte("LastVoteCand"))
+	state = fmt.Sprintf("%+v votes %d %d %q", who.stored, vote("CurrentTerm"), vote("LastVoteTerm"), candidate)
+	var m machine
+	at, lerr := n.loadNewest(&m)
+	if err = errors.Join(err, lerr); err != nil {
+		return "", 0, err
+	}
+	all, err := p.snapshots.List()
+	for _, s := range all {
+		state += fmt.Sprintf("\nsnapshot %d %d %+v", s.Index, s.Term, s.Configuration)
+	}
+	first, _ := p.logs.FirstIndex()
+	last, _ := p.logs.LastIndex()
+	for i := first; i > 0 && i <= last; i++ {
+		var l raft.Log
+		if err := p.logs.GetLog(i, &l); err != nil {
+			return "", 0, err
+		}
+		state += fmt.Sprintf("\nentry %d %d %d %x", l.Index, l.Term, l.Type, l.Data)
+		if i == at+1 {
+			if err := n.replay(&m, i); err != nil {
+				return "", 0, err
+			}
+			at++
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(table.snapshot())) {
+		state += fmt.Sprintf("\n%s %s", k, table.snapshot()[k])
+	}
+	return state + fmt.Sprintf("\n%d", m.clock), n.noted, err
+}
+
+// pausedClock is of a machine that runs for 1000 s in the boot 7.
+func pausedClock() Clock {
+	return Clock{
+		Wall: func() int64 { return 1_700_000_000e9 }, Elapsed: func() int64 { return 0 },
+		Boot: func() (uint64, int64) { return 7, 1000e9 },
+	}
+}
+
+// smallNode makes the directory of a node with a snapshot, entries behind it, a vote and a note of the time.
+func smallNode(t *testing.T, dir string) {
+	t.Helper()
+	nodeWithState(t, dir, freeAddress(t))
+	o := Options{Log: slog.New(slog.DiscardHandler), Clock: pausedClock(), Fatal: func(err error) { t.Error(err) }}
+	for _, name := range filesIn(t, filepath.Join(dir, logDir)) { // most of the zeros ahead tell nothing
+		path := filepath.Join(dir, logDir, name)
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.Truncate(path, int64(len(bytes.TrimRight(b, "\x00"))+100))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := newNode(o, parts{note: filepath.Join(dir, noteFile)})
+	n.machine.clock = 1_700_000_000e9
+	if err := n.writeNote(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copied returns a copy of a directory in a place of its own.
+func copied(t *testing.T, dir string) string {
+	to := filepath.Join(volatileDir(t), "node")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// interesting returns the offsets of a file's bytes, except for most of those in long stretches of zeros.
+func interesting(b []byte) []int {
+	near := func(at int) bool {
+		for i := max(0, at-40); i < min(len(b), at+40); i++ {
+			if b[i] != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	var all []int
+	for at := range b {
+		if at%1021 == 0 || near(at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// A flipped byte anywhere in a node's directory is refused, healed or harmless. It never gives the node another state, vote, name or time.
+func TestFlipsOfEveryByte(t *testing.T) {
+	sound := filepath.Join(volatileDir(t), "sound")
+	smallNode(t, sound)
+	want, noted, err := stateIn(copied(t, sound))
+	if err != nil || noted == 0 {
+		t.Fatal(want, noted, err)
+	}
+	for _, name := range filesIn(t, sound) {
+		good, err := os.ReadFile(filepath.Join(sound, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := copied(t, sound)
+		refused, failed := 0, 0
+		offsets := interesting(good)
+		for _, at := range offsets {
+			for _, bits := range []byte{1, 0x80} {
+				bad := slices.Clone(good)
+				bad[at] ^= bits
+				path := filepath.Join(dir, name)
+				if err := errors.Join(os.Remove(path), os.WriteFile(path, bad, 0o600)); err != nil { // another file, as bbolt may keep this one locked
+					t.Fatal(err)
+				}
+				report, err := Check(CheckOptions{Dir: dir, Clock: pausedClock()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, time, err := stateIn(dir)
+				if (err != nil) != (len(report.Problems) > 0) || (time == 0 && err == nil) != (len(report.Ignored) > 0) {
+					t.Errorf("%s: byte %d with bits %x flipped: the check says %q, %q, and the start %v", name, at, bits, report.Problems, report.Ignored, err)
+				}
+				switch {
+				case err != nil:
+					refused++
+				case got != want || time != noted && time != 0:
+					if failed++; failed <= 3 {
+						t.Errorf("%s: byte %d of %d with bits %x flipped: noted %d (%d), the state is %.300s", name, at, len(good), bits, time, noted, got)
+					}
+				}
+				if names := filesIn(t, dir); !slices.Equal(names, filesIn(t, sound)) || name != voteFile {
+					if err := os.RemoveAll(dir); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.CopyFS(dir, os.DirFS(sound)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d bytes, %d flipped, %d refusals, %d wrong", name, len(good), len(offsets), refused, failed)
+	}
+}
+
+// filesIn returns the names of all files below a directory.
+func filesIn(t *testing.T, dir string) []string {
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			path, err = filepath.Rel(dir, path)
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// startAndCheck returns why a node does not start from a directory, and fails if Check does not know it.
+func startAndCheck(t *testing.T, what, dir string) error {
+	t.Helper()
+	report, cerr := Check(CheckOptions{Dir: dir, Clock: pausedClock()})
+	_, _, err := stateIn(dir)
+	if cerr != nil || (err != nil) != (len(report.Problems) > 0) {
+		t.Errorf("%s: the check says %v, %v, and the start %v", what, report.Problems, cerr, err)
+	}
+	return err
+}
+
+// A log that ends before an entry that the node has acknowledged is refused, wherever it was cut.
+func TestLogThatIsCutShort(t *testing.T) {
+	sound := filepath.Join(volatileDir(t), "sound")
+	smallNode(t, sound)
+	path := filepath.Join(logDir, "0000000000000001"+segmentEnd)
+	log, err := openLog(filepath.Join(sound, logDir), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := append(log.segments[0].at[1:], uint32(log.segments[0].end))
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	at := func(dir string, size uint32, write bool) {
+		if err := os.Truncate(filepath.Join(dir, path), int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		if !write {
+			return
+		}
+		if err := os.Truncate(filepath.Join(dir, path), int64(ends[len(ends)-1])+100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, end := range ends {
+		for _, size := range []uint32{end - 1, end, end + 1} {
+			for _, zeros := range []bool{false, true} {
+				dir := copied(t, sound)
+				at(dir, size, zeros)
+				err := startAndCheck(t, fmt.Sprint("a cut at byte ", size), dir)
+				if whole := i == len(ends)-1 && size >= end; whole && err != nil || !whole && !errors.Is(err, errFiles) {
+					t.Errorf("a log of %d bytes, %d of them left: %v", ends[len(ends)-1], size, err)
+				}
+			}
+		}
+	}
+	// A node that was killed has only its note of the time, as long as its machine runs.
+	for _, boot := range []uint64{7, 8} {
+		dir := copied(t, sound)
+		last := uint64(len(ends))
+		if err := errors.Join(
+			disk.NoteRecord(filepath.Join(dir, noteFile), noteKind, note{Clock: 1_700_000_000e9, Boot: boot, Elapsed: 1, Last: last}),
+			disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: incarnation(t, dir), Last: last - 1})); err != nil {
+			t.Fatal(err)
+		}
+		if err := startAndCheck(t, "whole", dir); err != nil {
+			t.Error(err)
+		}
+		at(dir, ends[last-2], false)
+		if err := startAndCheck(t, "cut", dir); errors.Is(err, errFiles) != (boot == 7) {
+			t.Errorf("in boot %d, its last note from boot 7: %v", boot, err)
+		}
+	}
+}
+
+// incarnation returns that of the node of a directory.
+func incarnation(t *testing.T, dir string) string {
+	who, err := identify(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who.Incarnation
+}
+
+// Entries that Raft itself removes from the end may be gone, also if the power goes at once.
+func TestLogThatRaftCutsShort(t *testing.T) {
+	dir := filepath.Join(volatileDir(t), "node")
+	smallNode(t, dir)
+	who, err := identify(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := openStores(dir, who, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, _ := s.log.LastIndex()
+	if err := errors.Join(s.log.DeleteRange(last, last), s.close()); err != nil {
+		t.Fatal(err)
+	}
+	if exists(filepath.Join(dir, noteFile)) {
+		t.Error("the note still says how far the log reached")
+	}
+	if err := startAndCheck(t, "after a cut", dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without one of its files, a node does not start as another node, or one that has seen less. Only the note of the time may be missing.
+func TestMissingFiles(t *testing.T) {
+	sound := filepath.Join(volatileDir(t), "sound")
+	smallNode(t, sound)
+	for _, gone := range append(filesIn(t, sound), logDir, snapshotsDir, "all but "+nodeFile) {
+		dir := copied(t, sound)
+		remove := []string{gone}
+		if gone == "all but "+nodeFile {
+			remove = []string{logDir, snapshotsDir, voteFile, lastFile, noteFile}
+		}
+		for _, name := range remove {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := startAndCheck(t, gone, dir)
+		if gone != noteFile && err == nil {
+			t.Errorf("it starts without %s", gone)
+		}
+		if gone == noteFile && err != nil {
+			t.Errorf("it does not start without %s: %v", gone, err)
+		}
+	}
+}
+
+// A note whose time is further ahead than clocks can be is refused, with what to do. Without it, the node starts.
+func TestNoteFromTheFuture(t *testing.T) {
+	dir := filepath.Join(volatileDir(t), "node")
+	smallNode(t, dir)
+	path, wall := filepath.Join(dir, noteFile), pausedClock().Wall()
+	for _, c := range []struct {
+		name  string
+		ahead int64
+		boot  uint64
+		want  error
+	}{
+		{"right", 0, 7, nil},
+		{"behind", -1 << 60, 7, nil},
+		{"a day ahead", noteAhead, 7, nil},
+		{"more than a day ahead", noteAhead + 1, 7, ErrClock},
+		{"126 years ahead", 1 << 62, 7, ErrClock},
+		{"at the end of time", math.MaxInt64 - wall, 7, ErrClock},
+		{"from before the machine was rebooted", 1 << 62, 8, nil},
+	} {
+		_, elapsed := pausedClock().Boot()
+		if err := disk.NoteRecord(path, noteKind, note{Clock: wall + c.ahead, Boot: c.boot, Elapsed: elapsed}); err != nil {
+			t.Fatal(err)
+		}
+		err := startAndCheck(t, c.name, dir)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "remove that file") {
+			t.Errorf("%s: it does not say what to do: %v", c.name, err)
+		}
+	}
+}
