@@ -104,15 +104,15 @@ func (c *checker) note(s *stores, snapshots *snapshotStore) {
 	if c.o.Clock.Boot == nil {
 		return
 	}
-	was, _, err := readNote(filepath.Join(c.o.Dir, noteFile), c.o.Clock)
-	if err == nil && was != nil {
-		err = s.reaches(snapshots, was.Last)
-	}
-	switch {
+	switch was, _, err := readNote(filepath.Join(c.o.Dir, noteFile), c.o.Clock); {
 	case errors.Is(err, disk.ErrDamaged):
 		c.r.Ignored = append(c.r.Ignored, err.Error())
 	case err != nil:
 		c.problem(noteFile, err)
+	case was != nil:
+		if err := s.reaches(snapshots, was.Last); err != nil {
+			c.problem(logDir, err)
+		}
 	}
 }
 

@@ -31,9 +31,10 @@ func ofFile(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", errFiles, path, err)
 }
 
-// Damaged reports whether an error of Open, Recover or Export says that the directory is damaged, or of a newer version.
+// Damaged reports whether an error of Open, Recover or Export says that the directory is damaged, or of a newer version, or from
+// the future.
 func Damaged(err error) bool {
-	for _, damage := range []error{errFiles, errLog, errSnapshot, ErrNewer} {
+	for _, damage := range []error{errFiles, errLog, errSnapshot, ErrNewer, ErrClock} {
 		if errors.Is(err, damage) {
 			return true
 		}

@@ -27,7 +27,7 @@ func checkNode(w io.Writer, dir string) error {
 	}
 	printNode(w, r)
 	if len(r.Problems) > 0 {
-		return cli.WithStatus(fmt.Errorf("%s is corrupt in %s: let the node get its state from the others (docs/replication.md)", dir, english.Count(len(r.Problems), "place")), cli.ExitCorrupt)
+		return cli.WithStatus(fmt.Errorf("%s is corrupt in %s: docs/replication.md says what to do", dir, english.Count(len(r.Problems), "place")), cli.ExitCorrupt)
 	}
 	fmt.Fprintln(w, "all is well")
 	return nil
