@@ -144,3 +144,53 @@ func TestNodesJoin(t *testing.T) {
 	moved.restart(t)
 	moved.has(t, "voters", "3", "cluster", cluster)
 }
+
+// A member that was removed while it was down is added again by raft-join, or ends and says why.
+func TestRemovedNodeJoins(t *testing.T) {
+	t.Parallel()
+	certs := t.TempDir()
+	nodeCerts(t, certs, "n1", "n2", "n3", "n4")
+	n1 := member(t, certs, "n1", "--raft-bootstrap", "yes")
+	n1.begin(t, t.TempDir())
+	n2 := member(t, certs, "n2", "--raft-join", n1.Addr)
+	n2.begin(t, t.TempDir())
+	n3 := member(t, certs, "n3", "--raft-join", n2.Addr)
+	n3.begin(t, t.TempDir())
+	n1.has(t, "voters", "3")
+	remove := func(id string) {
+		t.Helper()
+		c := goredis.NewClient(&goredis.Options{Addr: n1.Addr, Password: clusterPassword, MaxRetries: -1, DialerRetries: 1})
+		defer func() { _ = c.Close() }()
+		if err := c.Do(context.Background(), "RAFT", "SERVER", "REMOVE", id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	n3.Stop()
+	remove("n3")
+	n1.has(t, "members", "2")
+	// Until then, the leader tries to tell n3 that it is no member any more.
+	eventually(t, "the leader gives up", func() bool { return strings.Contains(n1.Log(), "failed to appendEntries to") })
+	n3.restart(t)
+	n1.has(t, "voters", "3")
+	n3.has(t, "voters", "3", "leader", n1.Addr)
+
+	// A member that was demoted stays without a vote.
+	c := goredis.NewClient(&goredis.Options{Addr: n1.Addr, Password: clusterPassword, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = c.Close() }()
+	if err := c.Do(context.Background(), "RAFT", "SERVER", "DEMOTE", "n3").Err(); err != nil {
+		t.Fatal(err)
+	}
+	n3.Stop()
+	n3.restart(t)
+	n3.has(t, "voters", "2", "members", "3", "leader", n1.Addr)
+
+	// Another node took its name meanwhile.
+	n3.Stop()
+	remove("n3")
+	other := member(t, certs, "n3", "--raft-join", n1.Addr)
+	other.begin(t, t.TempDir())
+	n1.has(t, "voters", "3")
+	n3.refuses(t, n3.Dir, "has lost the directory")
+	n1.has(t, "voters", "3")
+}

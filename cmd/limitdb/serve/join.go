@@ -23,9 +23,11 @@ import (
 
 const (
 	// joinPause is the time between two attempts, joinTime what one call may take. A node that is added replies when it has caught up.
-	joinPause = 500 * time.Millisecond
-	joinTime  = time.Minute
-	dialTime  = 2 * time.Second
+	// A node that was a member hears the leader before it has made joinPatience attempts, unless something is wrong.
+	joinPause    = 500 * time.Millisecond
+	joinTime     = time.Minute
+	joinPatience = 4
+	dialTime     = 2 * time.Second
 	// joinHops is how often the node follows a member's answer that another one leads.
 	joinHops = 3
 )
@@ -88,21 +90,25 @@ func (j *joiner) say(before string, err error) string {
 // run has the node added, if it is no member or its address has changed. It ends the process if the cluster refuses the node.
 func (j *joiner) run(ctx context.Context, node *replication.Node) {
 	said := ""
-	for {
-		err := j.attempt(ctx, node)
+	for tries := 1; ; tries++ {
+		err := j.attempt(ctx, node, tries)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return
 		case !errors.Is(err, errNotNow) && !errors.Is(err, syscall.ECONNREFUSED):
 			j.r.fatal(fmt.Errorf("raft-join %s: %w", j.address, err))
 			return
+		case !errors.Is(err, errWaits):
+			said = j.say(said, err)
 		}
-		said = j.say(said, err)
 		if !sleep(ctx, joinPause) {
 			return
 		}
 	}
 }
+
+// errWaits is the cause of an attempt without a call: the leader is about to call this node.
+var errWaits = fmt.Errorf("%w: no leader has called this node yet", errNotNow)
 
 // isMember reports whether the node is a member, as far as it knows, and the others dial its address.
 func (j *joiner) isMember(node *replication.Node) bool {
@@ -115,7 +121,16 @@ func (j *joiner) isMember(node *replication.Node) bool {
 	return false
 }
 
-func (j *joiner) attempt(ctx context.Context, node *replication.Node) error {
+// attempt returns nil if the node is a member. A node that was removed while it was down still finds itself among its members: only a
+// leader that calls it, or that lists it, shows that it is one.
+func (j *joiner) attempt(ctx context.Context, node *replication.Node, tries int) error {
+	was := j.isMember(node)
+	switch s := node.Status(); {
+	case was && s.LastContact >= 0 && !s.Behind:
+		return nil
+	case was && tries < joinPatience:
+		return errWaits
+	}
 	ips, err := j.resolve(ctx, j.address)
 	if err != nil {
 		return err
@@ -132,20 +147,34 @@ func (j *joiner) attempt(ctx context.Context, node *replication.Node) error {
 			continue
 		case own != "" && info["cluster"] != own:
 			return fmt.Errorf("it belongs to the cluster %s, and the directory to %s", info["cluster"], own)
-		case j.isMember(node):
-			return nil
+		case was && info["leader"] == "":
+			err = fmt.Errorf("%w: %s knows of no leader", errNotNow, ip)
+			continue
+		case was:
+			if without, lerr := j.withoutVote(ctx, info["leader"], node.ID()); lerr != nil || without {
+				err = cmp.Or(lerr, errWaits)
+				continue
+			}
 		}
 		if err = j.add(ctx, ip, node.ID()); err == nil || !errors.Is(err, errNotNow) {
 			return err
 		}
 	}
 	if errors.Is(err, errSelf) {
-		if j.isMember(node) {
-			return nil
-		}
 		return fmt.Errorf("%w: nobody else answers", errNotNow)
 	}
-	return err
+	return cmp.Or(err, errWaits) // the name is gone
+}
+
+// withoutVote reports whether the leader lists the node without a vote, at its address. To add that one would give it a vote.
+func (j *joiner) withoutVote(ctx context.Context, leader, id string) (bool, error) {
+	v, err := j.call(ctx, leader, "RAFT", "SERVER", "LIST")
+	for _, m := range v.Elems {
+		if f := fields(m); err == nil && f["id"] == id && f["address"] == j.raft {
+			return f["vote"] != "voter", nil
+		}
+	}
+	return false, err
 }
 
 // add asks a member to add the node. If that member does not lead, add asks the leader.
@@ -171,11 +200,16 @@ func (j *joiner) info(ctx context.Context, at string) (map[string]string, error)
 	if err != nil {
 		return nil, err
 	}
-	info := map[string]string{}
+	return fields(v), nil
+}
+
+// fields returns the fields of a reply, by name.
+func fields(v resp.Value) map[string]string {
+	all := map[string]string{}
 	for i := 0; i+1 < len(v.Elems); i += 2 {
-		info[v.Elems[i].Text] = v.Elems[i+1].Text
+		all[v.Elems[i].Text] = v.Elems[i+1].Text
 	}
-	return info, nil
+	return all
 }
 
 // resolve returns the addresses that a host and port have now; none if there is no such host.
