@@ -90,6 +90,13 @@ func TestOneServerToThreeAndBack(t *testing.T) {
 		t.Errorf("the lease: %s", got)
 	}
 
+	for i := range 20 { // expire at once, and nobody asks for them again
+		at.ask(t, "SET", fmt.Sprint("gone", i), "x", "PX", "1")
+	}
+	eventually(t, "the last has expired", func() bool { return at.ask(t, "TTL", "gone19") == "-2" })
+	at.ask(t, "SET", "later", "x")
+	at.ask(t, "DEL", "later")
+
 	back := filepath.Join(t.TempDir(), "back")
 	if r := run(t, "", plainBinary(t), "export", at.Dir, back); r.Code == 0 || !strings.Contains(r.Stderr, "stop the node first") {
 		t.Errorf("the export of a node that runs: exit %d, %s", r.Code, r.Stderr)

@@ -31,6 +31,8 @@ type layer struct {
 	address string // which peers dial
 	certs   *Certificates
 	log     *slog.Logger
+	// elapsed returns a monotonic time, in ns.
+	elapsed func() int64
 	// self returns what this node says of itself.
 	self func() hello
 	// join makes this node a member of a cluster.
@@ -51,12 +53,20 @@ type layer struct {
 	silent []*incoming           // those that have not identified themselves, the oldest first
 	expect map[raft.ServerAddress]string
 	peers  map[string]hello // servers that answered the last call
+	heard  map[string]heard // servers that have answered once
+}
+
+// heard is what a server has said at its last answer.
+type heard struct {
+	at   int64  // elapsed ns, not 0
+	last uint64 // the last entry of its log
 }
 
 func newLayer(ln net.Listener, address string, log *slog.Logger) *layer {
 	return &layer{
 		ln: ln, address: address, log: log, greeting: greetTimeout, accepted: make(chan net.Conn), done: make(chan struct{}),
-		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]hello{},
+		open: map[net.Conn]struct{}{}, expect: map[raft.ServerAddress]string{}, peers: map[string]hello{}, heard: map[string]heard{},
+		elapsed: func() int64 { return 0 },
 	}
 }
 
@@ -86,7 +96,7 @@ func (l *layer) call(c call, address, server string, timeout time.Duration) (net
 		delete(l.peers, server)
 		return nil, h, err
 	}
-	l.peers[h.From] = h
+	l.peers[h.From], l.heard[h.From] = h, heard{max(l.elapsed(), 1), h.Last}
 	return conn, h, nil
 }
 
@@ -149,6 +159,13 @@ func (l *layer) peer(server raft.ServerID) hello {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.peers[string(server)]
+}
+
+// heardOf returns what a server has said at its last answer, or the zero value if it has not answered yet.
+func (l *layer) heardOf(server raft.ServerID) heard {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.heard[string(server)]
 }
 
 // serve accepts connections until the layer is closed.

@@ -18,7 +18,9 @@ type Member struct {
 	Leader      bool
 	Self        bool   // this node
 	Client      string // where clients reach it, "" if it did not answer the last call
-	Last        uint64 // the last entry of the log that it is known to have, 0 if unknown
+	// Contact is how long ago it last answered this node, in ns: 0 for this node, -1 for one that has not answered since this one started.
+	Contact int64
+	Last    uint64 // the last entry of the log that it is known to have, 0 if unknown
 
 	server string // for Raft
 }
@@ -67,13 +69,16 @@ func (n *Node) Members() ([]Member, error) {
 	for _, s := range f.Configuration().Servers {
 		m := Member{
 			ID: nameOf(string(s.ID)), Address: string(s.Address), Voter: s.Suffrage == raft.Voter,
-			Leader: s.ID == leader, Self: string(s.ID) == n.o.server, server: string(s.ID),
+			Leader: s.ID == leader, Self: string(s.ID) == n.o.server, Contact: -1, server: string(s.ID),
 		}
 		switch {
 		case m.Self:
-			m.Client, m.Last = n.o.Address, n.raft.LastIndex()
+			m.Client, m.Last, m.Contact = n.o.Address, n.raft.LastIndex(), 0
 		case n.parts.wire != nil:
 			m.Client, m.Last = n.parts.wire.l.peer(s.ID).Client, n.parts.wire.lastLog(s.ID)
+			if said := n.parts.wire.l.heardOf(s.ID); said.at != 0 {
+				m.Last, m.Contact = max(m.Last, said.last), max(0, n.clock.Elapsed()-said.at)
+			}
 		}
 		all = append(all, m)
 	}

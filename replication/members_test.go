@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,4 +164,56 @@ func TestSnapshotWhileTheThirdNodeIsDown(t *testing.T) {
 	t.Logf("the nodes have begun %d epochs", nodes[at].Status().Epochs+nodes[behind].Status().Epochs)
 	end(at)
 	end(behind)
+}
+
+// Every node, also one that does not lead, knows how far the others are, and since when one has not answered.
+func TestMembersThatAreDown(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ids := []string{"a", "b", "c"}
+	var nodes []*Node
+	var addresses []string
+	for i, id := range ids {
+		addresses = append(addresses, freeAddress(t))
+		n, err := Open(realOptions(t, id, &list{states: map[string]string{}}), Disk{Dir: filepath.Join(dir, id), Address: addresses[i], Bootstrap: i == 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = n.Close() }()
+		nodes = append(nodes, n)
+	}
+	until(t, "a leader", func() bool { return nodes[0].Turn() != 0 })
+	for i := 1; i < 3; i++ {
+		add(t, nodes[0], ids[i], addresses[i])
+	}
+	sees := func(n *Node, right func(m Member) bool) bool {
+		all, err := n.Members()
+		return err == nil && len(all) == 3 && !slices.ContainsFunc(all, func(m Member) bool { return !right(m) })
+	}
+	for _, n := range nodes {
+		until(t, "all are known to have the log", func() bool {
+			return sees(n, func(m Member) bool {
+				return m.Client != "" && m.Last+5 > n.raft.LastIndex() && m.Contact >= 0 && m.Self == (m.Contact == 0)
+			})
+		})
+	}
+	if err := nodes[2].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes[:2] {
+		until(t, "c does not answer", func() bool {
+			return sees(n, func(m Member) bool { return (m.Client == "") == (m.ID == "c") && m.Last > 0 })
+		})
+		contact := func() (ns int64) {
+			sees(n, func(m Member) bool {
+				if m.ID == "c" {
+					ns = m.Contact
+				}
+				return true
+			})
+			return ns
+		}
+		before := contact()
+		until(t, "it has not answered for longer and longer", func() bool { return before > 0 && contact() > before+int64(askEvery) })
+	}
 }

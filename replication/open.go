@@ -75,7 +75,7 @@ func openOn(o Options, d Disk, l *layer) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.join, l.clients, l.self = who.join, o.Clients, func() hello { return o.hello(who, p.logs) }
+	l.join, l.clients, l.elapsed, l.self = who.join, o.Clients, o.Clock.Elapsed, func() hello { return o.hello(who, p.logs) }
 	p.wire = newWire(l)
 	p.transport = p.wire
 	stores := p.close

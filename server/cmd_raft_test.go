@@ -57,11 +57,11 @@ func TestRaftCommands(t *testing.T) {
 	if got := c.raw("RAFT INFO\r\n"); got != want {
 		t.Errorf("RAFT INFO: %q, want %q", got, want)
 	}
-	row := func(id, address, client, vote, role, last string) string {
-		return "*12\r\n" + text("id", id, "address", address, "client", client, "vote", vote, "role", role, "last-index", ":"+last)
+	row := func(id, address, client, vote, role, last, state, contact string) string {
+		return "*16\r\n" + text("id", id, "address", address, "client", client, "vote", vote, "role", role, "last-index", ":"+last, "state", state, "last-contact-ms", ":"+contact)
 	}
-	want = "*3\r\n" + row("me", "127.0.0.1:7000", "127.0.0.1:6", "voter", "follower", "9") +
-		row("b", "127.0.0.1:7001", "127.0.0.1:7", "nonvoter", "leader", "8") + row("c", "127.0.0.1:7002", "", "voter", "follower", "0")
+	want = "*3\r\n" + row("me", "127.0.0.1:7000", "127.0.0.1:6", "voter", "follower", "9", "online", "0") +
+		row("b", "127.0.0.1:7001", "127.0.0.1:7", "nonvoter", "leader", "8", "online", "1500") + row("c", "127.0.0.1:7002", "", "voter", "follower", "-1", "unreachable", "-1")
 	if got := c.raw("RAFT SERVER LIST\r\n"); got != want {
 		t.Errorf("RAFT SERVER LIST: %q, want %q", got, want)
 	}

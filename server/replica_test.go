@@ -37,8 +37,8 @@ func newNode(t *testing.T, directives ...string) (*testServer, *primary) {
 		Members: func() ([]Member, error) {
 			return []Member{
 				{ID: "me", Address: "127.0.0.1:7000", Voter: true, Leader: p.status.Leads, Self: true, Client: "127.0.0.1:6", Last: 9},
-				{ID: "b", Address: "127.0.0.1:7001", Leader: p.leader == "127.0.0.1:7", Client: "127.0.0.1:7", Last: 8},
-				{ID: "c", Address: "127.0.0.1:7002", Voter: true}, // does not answer
+				{ID: "b", Address: "127.0.0.1:7001", Leader: p.leader == "127.0.0.1:7", Client: "127.0.0.1:7", Contact: 1500e6, Last: 8},
+				{ID: "c", Address: "127.0.0.1:7002", Voter: true, Contact: -1}, // does not answer
 			}, nil
 		},
 		Status: func() stats.Replication {

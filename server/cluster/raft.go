@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"strings"
+	"time"
 
 	"limitdb/server/handler"
 	"limitdb/server/info"
@@ -81,9 +82,14 @@ func (r *Replication) list(c *call) {
 	}
 	c.Array(len(all))
 	for _, m := range all {
+		last := int64(m.Last)
+		if last == 0 && !m.Self {
+			last = -1
+		}
 		c.Fields("id", m.ID, "address", m.Address, "client", m.Client,
 			"vote", map[bool]string{true: "voter", false: "nonvoter"}[m.Voter],
-			"role", map[bool]string{true: "leader", false: "follower"}[m.Leader], "last-index", m.Last)
+			"role", map[bool]string{true: "leader", false: "follower"}[m.Leader], "last-index", last,
+			"state", map[bool]string{true: "online", false: "unreachable"}[m.Self || m.Client != ""], "last-contact-ms", ago(m.Contact, time.Millisecond))
 	}
 }
 

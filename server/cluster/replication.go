@@ -52,7 +52,8 @@ type Member struct {
 	Voter, Leader bool
 	Self          bool   // this node
 	Client        string // where clients reach it, "" if it does not answer
-	Last          uint64 // the last entry of the log that it is known to have
+	Contact       int64  // how long ago it last answered, in ns, -1 for never
+	Last          uint64 // the last entry of the log that it is known to have, 0 if unknown
 }
 
 // Leads reports whether the node decides. One without replication always does.

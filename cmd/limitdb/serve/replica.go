@@ -321,7 +321,7 @@ func (r *replica) forServer() *server.Replication {
 			all, err := node.Members()
 			members := make([]server.Member, len(all))
 			for i, m := range all {
-				members[i] = server.Member{ID: m.ID, Address: m.Address, Voter: m.Voter, Leader: m.Leader, Self: m.Self, Client: m.Client, Last: m.Last}
+				members[i] = server.Member{ID: m.ID, Address: m.Address, Voter: m.Voter, Leader: m.Leader, Self: m.Self, Client: m.Client, Contact: m.Contact, Last: m.Last}
 			}
 			return members, err
 		},
