@@ -73,6 +73,9 @@ func (s *session) run() (more bool) {
 	quiet, queued := s.mayQueue(), false
 	var args [][]byte
 	var err error
+	if s.state == running && s.rd.Buffered() > 0 {
+		s.mayBegin()
+	}
 	for s.life.Open() {
 		if s.state != running {
 			return s.roomWhileParked()

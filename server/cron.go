@@ -89,7 +89,7 @@ func (srv *Server) clientsBudget() int64 {
 
 // overdue returns why s must be closed at now, or nil.
 func (srv *Server) overdue(s *session, now int64) error {
-	if s.forwarded {
+	if s.far != nil {
 		return nil // its own node sees to it
 	}
 	after := func(since int64, d time.Duration) bool { return d > 0 && now-since > int64(d) }

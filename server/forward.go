@@ -74,7 +74,7 @@ func (s *session) elsewhere(args [][]byte, special uint32) bool {
 	switch {
 	case c.refusal(special) != "", special&specialPause != 0 && s.srv.pause.holds(s, cmd):
 		return s.postpone(args)
-	case s.forwarded:
+	case s.far != nil:
 		s.drainNotLeading()
 		return true
 	case s.readOnly && cmd.Flags&spec.StaleRead != 0:
@@ -265,7 +265,7 @@ func (s *session) underway() bool {
 	case f.scan.Within() && f.hidden == 0:
 		s.life.Drain(errUnknown) // part of a reply was sent
 		return false
-	case cause == uplink.NotLeading:
+	case cause == uplink.Refused:
 		f.refused = true
 		s.again()
 		return false

@@ -75,7 +75,7 @@ func (srv *Server) forwardDirect(ctx context.Context, link *uplink.Link, c *call
 			fallthrough
 		case whole:
 			return out, true, nil
-		case ended && cause == uplink.NotLeading && len(out) == 0:
+		case ended && cause == uplink.Refused && len(out) == 0:
 			return nil, false, nil
 		case ended:
 			srv.counters.unknownOutcomes.Add(1)

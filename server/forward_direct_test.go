@@ -144,9 +144,9 @@ func TestForwardingDirectOverAFullUplink(t *testing.T) {
 	near, far := net.Pipe()
 	slow := &slowConn{far, make(chan struct{}, 1)}
 	slow.gate <- struct{}{}
+	go func() { _ = n.host.Serve(slow) }()
 	l := uplink.NewLink(near)
 	t.Cleanup(l.Close)
-	go func() { _ = n.host.Serve(slow) }()
 	n.link.Store(l)
 	if got := <-n.asks("RL.INFO", "none"); got != "nil" {
 		t.Fatal(got)

@@ -44,7 +44,7 @@ func (s *session) execElsewhere(args [][]byte, special uint32) bool {
 	if special&specialPause != 0 && s.srv.pause.holds(s, cmd) {
 		return false // the gate holds it back
 	}
-	if s.forwarded {
+	if s.far != nil {
 		s.drainNotLeading()
 		return true
 	}

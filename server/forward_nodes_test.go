@@ -32,7 +32,7 @@ func newTwoNodes(t *testing.T) *twoNodes {
 	n.follower.opts.Replication.Uplink = func(int) *uplink.Link { return n.link.Load() }
 	n.follower.Follow()
 	n.primary.holds.Store(false)
-	n.host = uplink.NewHost(n.leader.Server, func() {}, n.leader.clock)
+	n.host = uplink.NewHost(n.leader.Server, func() {}, n.leader.clock, n.leader.clock.Now)
 	n.connect()
 	return n
 }
@@ -41,9 +41,9 @@ func newTwoNodes(t *testing.T) *twoNodes {
 func (n *twoNodes) connect() {
 	near, far := net.Pipe()
 	n.far = far
+	go func() { _ = n.host.Serve(far) }()
 	l := uplink.NewLink(near)
 	n.t.Cleanup(l.Close)
-	go func() { _ = n.host.Serve(far) }()
 	n.link.Store(l)
 	n.follower.LeaderChanged()
 }

@@ -7,6 +7,7 @@ import (
 	"limitdb/rules"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
+	"limitdb/uplink"
 )
 
 // The gate decides which client may run which command, and when. Every command passes admits,
@@ -112,6 +113,12 @@ func allowedWhileSubscribed(cmd *command) bool {
 	return false
 }
 
+// mayBegin reports whether the client may begin a command: whether another node's client still waits for its reply. If not, the
+// session ends once it has sent the replies that it owes. A batch asks once, because it ends after a turn.
+func (s *session) mayBegin() bool {
+	return s.far == nil || s.far.Leased() || !s.life.Drain(uplink.ErrNoLease)
+}
+
 // holdBack parks the session with a copy of the command until the pause ends.
 func (s *session) holdBack(args [][]byte) {
 	s.held = handler.CloneArgs(args)
@@ -119,6 +126,9 @@ func (s *session) holdBack(args [][]byte) {
 	s.park(func() bool {
 		args := s.held
 		if cmd := s.srv.table.find(args[0]); cmd != nil && s.srv.pause.holds(s, cmd) {
+			return false
+		}
+		if !s.mayBegin() {
 			return false
 		}
 		s.held, s.state = nil, running

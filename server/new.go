@@ -98,9 +98,10 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	s.call.client, s.call.Client = s, s
 	s.rd.Wide, s.rd.Long = srv.wide, srv.long
 	s.subs.Topics, s.subs.Owner = &srv.topics, s
-	v, forwarded := c.(*uplink.Conn)
+	far, forwarded := c.(*uplink.Conn)
 	if forwarded {
-		s.adopt(v.Client())
+		s.far = far
+		s.adopt(far.Client())
 	}
 	s.authed = forwarded || srv.password() == "" // the client's node has asked it
 	s.pub.authed.Store(s.authed)
@@ -132,7 +133,6 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 
 // adopt makes the session that of another node's client.
 func (s *session) adopt(client *uplink.Client) {
-	s.forwarded = true
 	if client.RESP3 {
 		s.call.Proto = resp.RESP3
 		s.pub.resp3.Store(true)
@@ -145,7 +145,7 @@ func (s *session) adopt(client *uplink.Client) {
 // mostClients returns the number of clients at which s is refused. A client of another node takes no
 // descriptor; its uplink bounds it.
 func (srv *Server) mostClients(s *session) int {
-	if s.forwarded {
+	if s.far != nil {
 		return math.MaxInt
 	}
 	return int(srv.set.MaxClients.Get())

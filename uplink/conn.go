@@ -49,6 +49,9 @@ func addr(text string, unix bool) net.Addr {
 // Client describes the client, as its node has reported it.
 func (c *Conn) Client() *Client { return &c.client }
 
+// Leased reports whether a command of the client may begin now: see lease.go.
+func (c *Conn) Leased() bool { return c.p.lease.holds(c.p.h.elapsed(), Lease) }
+
 // input gives the session b as input, or keeps b for later.
 func (c *Conn) input(b []byte) {
 	switch {
@@ -109,8 +112,8 @@ func (c *Conn) sent(n int) {
 // cause returns the Cause to send for a reason.
 func cause(reason error) Cause {
 	switch {
-	case errors.Is(reason, ErrNotLeading):
-		return NotLeading
+	case errors.Is(reason, ErrNotLeading), errors.Is(reason, ErrNoLease):
+		return Refused
 	case errors.Is(reason, transport.ErrPeerClosed):
 		return Finished
 	}

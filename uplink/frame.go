@@ -16,12 +16,13 @@ const (
 	maxFrame = 64 << 10
 )
 
-// The kinds of frames. The node that calls sends all of them, the other one kindData and kindClose.
+// The kinds of frames. The node that calls sends all of them, the other one kindData, kindClose and kindStamp.
 const (
 	kindOpen  byte = 1 + iota // a stream begins: the Client
 	kindData                  // commands, or replies
 	kindEnd                   // the client sends nothing more
 	kindClose                 // the stream is over: a Cause, or nothing
+	kindStamp                 // of no stream: a stamp, see lease.go
 )
 
 // A Cause says why a stream is over.
@@ -31,17 +32,21 @@ type Cause byte
 const (
 	// Lost means that the uplink has ended: commands that were sent and not answered may have run.
 	Lost Cause = iota
-	// NotLeading means that the other node does not lead: it has begun no command that it has not answered.
-	NotLeading
+	// Refused means that the other node does not lead, or that the lease of the uplink had run out: it has begun no
+	// command that it has not answered.
+	Refused
 	// Closed means that the other node has closed the client's session, as for CLIENT KILL.
 	Closed
 	// Finished means that the client has sent its last command, and all are answered.
 	Finished
 )
 
-// ErrNotLeading is the reason with which a session closes its connection when it gets a command that only a
-// leader may run. It becomes NotLeading.
-var ErrNotLeading = errors.New("uplink: this node does not lead")
+// ErrNotLeading and ErrNoLease are the reasons with which a session closes its connection when it gets a command that
+// it must not begin: because only a leader may, or because of Conn.Leased. They become Refused.
+var (
+	ErrNotLeading = errors.New("uplink: this node does not lead")
+	ErrNoLease    = errors.New("uplink: the client's node was not heard for too long")
+)
 
 var errFrame = errors.New("uplink: a frame that no node of this version sends")
 
@@ -83,7 +88,7 @@ func (r *frameReader) next() (frame, error) {
 	}
 	n := binary.LittleEndian.Uint32(head)
 	f := frame{stream: binary.LittleEndian.Uint32(head[4:]), kind: head[8]}
-	if n > maxFrame || f.kind < kindOpen || f.kind > kindClose {
+	if n > maxFrame || f.kind < kindOpen || f.kind > kindStamp {
 		return frame{}, errFrame
 	}
 	if cap(r.buf) < headSize+int(n) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"limitdb/internal/clock"
@@ -25,15 +26,17 @@ type Host struct {
 	handler    transport.Handler
 	afterInput func()
 	clock      clock.Clock
+	elapsed    func() int64
 
 	mu    sync.Mutex // guards ports
 	ports map[*port]struct{}
 }
 
 // NewHost returns a Host whose streams get their sessions from a handler. It calls afterInput when the sessions
-// have received all input that was ready, as transport.Options describes.
-func NewHost(h transport.Handler, afterInput func(), c clock.Clock) *Host {
-	return &Host{handler: h, afterInput: afterInput, clock: c, ports: map[*port]struct{}{}}
+// have received all input that was ready, as transport.Options describes. elapsed returns the time since some point,
+// in ns. It is more than 0 and never runs backwards, nobody sets it, and it goes on while the process is stopped.
+func NewHost(h transport.Handler, afterInput func(), c clock.Clock, elapsed func() int64) *Host {
+	return &Host{handler: h, afterInput: afterInput, clock: c, elapsed: elapsed, ports: map[*port]struct{}{}}
 }
 
 // Serve serves an uplink until it ends, and closes it. The error is the reason, if this node has ended it.
@@ -52,12 +55,16 @@ func (h *Host) Serve(conn net.Conn) error {
 	var helpers sync.WaitGroup
 	helpers.Go(p.out.run)
 	helpers.Go(p.wakeUp)
+	helpers.Go(p.stamp)
 	err := p.read()
 	p.end()
 	helpers.Wait()
 	h.mu.Lock()
 	delete(h.ports, p)
 	h.mu.Unlock()
+	if err == nil && p.silent.Load() {
+		return errSilent
+	}
 	return err
 }
 
@@ -90,6 +97,9 @@ type port struct {
 	out  *outbox
 	work chan struct{} // something was posted, capacity 1
 	gone chan struct{} // closed at the end
+
+	lease  lease
+	silent atomic.Bool // the peer was not heard for silence
 
 	run     sync.Mutex // held while a method of a session runs; guards the next two
 	streams map[uint32]*Conn
@@ -149,6 +159,10 @@ func (p *port) handle(f frame) bool {
 	case kindClose:
 		if c != nil {
 			c.Close(transport.ErrPeerClosed)
+		}
+	case kindStamp:
+		if !p.lease.extend(f.payload, p.h.elapsed()) {
+			return false
 		}
 	}
 	return p.held <= maxInput

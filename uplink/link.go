@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -15,8 +16,9 @@ const (
 
 // Link is an uplink at the node that has called. Any goroutine may call its methods, none of which blocks.
 type Link struct {
-	out  *outbox
-	over atomic.Bool
+	out    *outbox
+	leased chan struct{} // closed once a stamp has come, or the uplink has ended
+	over   atomic.Bool
 
 	mu      sync.Mutex // guards what follows
 	streams map[uint32]*Stream
@@ -31,11 +33,15 @@ type Receiver interface {
 	Ended(Cause)
 }
 
-// NewLink returns an uplink over a connection, which it closes.
+// NewLink returns an uplink over a connection, which it closes. It waits until the other node lets commands begin; if
+// that takes longer than leaseTimeout, the uplink has ended.
 func NewLink(conn net.Conn) *Link {
-	l := &Link{out: newOutbox(conn), streams: map[uint32]*Stream{}}
+	l := &Link{out: newOutbox(conn), leased: make(chan struct{}), streams: map[uint32]*Stream{}}
+	late := time.AfterFunc(leaseTimeout, l.Close)
+	defer late.Stop()
 	go l.out.run()
 	go l.read()
+	<-l.leased
 	return l
 }
 
@@ -109,10 +115,15 @@ func (l *Link) forget(id uint32) *Stream {
 // read passes on what comes, until the connection ends.
 func (l *Link) read() {
 	r := frameReader{from: bufio.NewReaderSize(l.out.conn, readSize)}
+	leased := false
 	for {
 		f, err := r.next()
 		if err != nil || !l.handle(f) {
 			break
+		}
+		if f.kind == kindStamp && !leased {
+			leased = true
+			close(l.leased)
 		}
 	}
 	l.out.stop()
@@ -121,6 +132,9 @@ func (l *Link) read() {
 	lost := l.streams
 	l.streams = nil
 	l.mu.Unlock()
+	if !leased {
+		close(l.leased)
+	}
 	for _, s := range lost {
 		s.to.Ended(Lost)
 	}
@@ -141,6 +155,12 @@ func (l *Link) handle(f frame) bool {
 	case f.kind == kindClose && len(f.payload) == 1 && Cause(f.payload[0]) <= Finished:
 		if s := l.forget(f.stream); s != nil {
 			s.to.Ended(Cause(f.payload[0]))
+		}
+		return true
+	case f.kind == kindStamp && len(f.payload) == stampSize:
+		// If the other node takes nothing, the stamp is dropped: a later one will do.
+		if l.out.unsent() <= maxUnsent {
+			l.out.add(nil, 0, kindStamp, f.payload)
 		}
 		return true
 	}

@@ -78,14 +78,20 @@ func (p *Pool) Link(loop int) *Link {
 // call dials. After a failure, it is tried again when somebody asks for the uplink. If another leader is called
 // meanwhile, the connection is not used.
 func (p *Pool) call(s *slot, to *string) {
-	conn, err := p.dial()
+	var link *Link
+	if conn, err := p.dial(); err == nil {
+		link = NewLink(conn)
+	}
+	if link != nil && !link.Alive() {
+		link = nil
+	}
 	s.mu.Lock()
 	latest := s.dialing == to
 	if latest {
 		s.dialing = nil
 	}
-	if err == nil && latest {
-		l := &linkTo{NewLink(conn), to}
+	if latest && link != nil {
+		l := &linkTo{link, to}
 		if old := s.now.Swap(l); old != nil {
 			old.Close()
 		}
@@ -95,10 +101,10 @@ func (p *Pool) call(s *slot, to *string) {
 	}
 	s.mu.Unlock()
 	switch {
-	case err == nil && latest:
+	case latest && link != nil:
 		p.changed()
-	case err == nil:
-		_ = conn.Close()
+	case link != nil:
+		link.Close()
 	}
 }
 

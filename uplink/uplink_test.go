@@ -108,11 +108,17 @@ func (c *client) text() string {
 func pair(t *testing.T) (*Link, *echo, *Host) {
 	near, far := net.Pipe()
 	e := &echo{}
-	h := NewHost(e, func() {}, clock.NewFake(1))
+	h := NewHost(e, func() {}, clock.NewFake(1), clock.NewFake(1).Now)
 	go func() { _ = h.Serve(far) }()
 	l := NewLink(near)
 	t.Cleanup(l.Close)
 	return l, e, h
+}
+
+// leased returns an uplink whose other end sends one stamp and nothing else.
+func leased(near, far net.Conn) *Link {
+	go func() { _, _ = far.Write(appendFrame(nil, 0, kindStamp, make([]byte, stampSize))) }()
+	return NewLink(near)
 }
 
 // Streams carry bytes both ways, and the end of one does not affect the others.
@@ -148,7 +154,7 @@ func TestStreams(t *testing.T) {
 		if got := to[1].text(); got != "bresumed,later" {
 			t.Errorf("%q", got)
 		}
-		if to[2].text() != "c" || !to[2].ended || to[2].cause != NotLeading || !errors.Is(e.at(2).closed, ErrNotLeading) {
+		if to[2].text() != "c" || !to[2].ended || to[2].cause != Refused || !errors.Is(e.at(2).closed, ErrNotLeading) {
 			t.Errorf("%q, %v %v, %v", to[2].text(), to[2].ended, to[2].cause, e.at(2).closed)
 		}
 		if s[2].Send([]byte("x")) {
@@ -215,7 +221,7 @@ func TestPeerThatTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
-		l := NewLink(near)
+		l := leased(near, far)
 		var to client
 		s := l.Open(&Client{}, &to)
 		sent := 0
@@ -251,7 +257,7 @@ func TestHostileFrames(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			near, far := net.Pipe()
 			e := &echo{}
-			h := NewHost(e, func() {}, clock.NewFake(1))
+			h := NewHost(e, func() {}, clock.NewFake(1), clock.NewFake(1).Now)
 			var err error
 			var over sync.WaitGroup
 			over.Go(func() { err = h.Serve(far) })
@@ -271,7 +277,7 @@ func TestHostileFrames(t *testing.T) {
 	// And at the other end.
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		l := NewLink(near)
+		l := leased(near, far)
 		var to client
 		l.Open(&Client{}, &to)
 		go func() { _, _ = io.Copy(io.Discard, far) }()
@@ -300,7 +306,7 @@ func TestRandomFrames(t *testing.T) {
 		near, far := net.Pipe()
 		e := &echo{}
 		var over sync.WaitGroup
-		over.Go(func() { _ = NewHost(e, func() {}, clock.NewFake(1)).Serve(far) })
+		over.Go(func() { _ = NewHost(e, func() {}, clock.NewFake(1), clock.NewFake(1).Now).Serve(far) })
 		over.Go(func() { _, _ = io.Copy(io.Discard, near) })
 		for _, f := range rapid.SliceOfN(frame, 1, 12).Draw(t, "frames") {
 			if _, err := near.Write(f); err != nil {
@@ -339,7 +345,7 @@ func TestClientsAreReadAsWritten(t *testing.T) {
 // The pool calls the leader when an uplink is asked for, and leaves it when another one leads.
 func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHost(&echo{}, func() {}, clock.NewFake(1))
+		h := NewHost(&echo{}, func() {}, clock.NewFake(1), clock.NewFake(1).Now)
 		calls, fail := 0, errors.New("nobody there")
 		var changed atomic.Int64
 		p := NewPool(2, func() (net.Conn, error) {
@@ -416,8 +422,10 @@ func TestPoolCallsTheNextLeader(t *testing.T) {
 		return <-calls
 	}
 	gone, lives := next("a"), next("b")
+	stamp := func(c net.Conn) { _, _ = c.Write(appendFrame(nil, 0, kindStamp, make([]byte, stampSize))) }
 	here, there := net.Pipe()
 	lives.conn <- here
+	stamp(there)
 	<-ready
 	link := p.Link(0)
 	if link == nil {
@@ -425,7 +433,8 @@ func TestPoolCallsTheNextLeader(t *testing.T) {
 	}
 	late, end := net.Pipe()
 	gone.conn <- late
-	if _, err := end.Read(make([]byte, 1)); err != io.EOF {
+	stamp(end)
+	if _, err := io.Copy(io.Discard, end); err != nil {
 		t.Errorf("the connection to the former leader: %v", err)
 	}
 	if p.Link(0) != link || !link.Alive() {
