@@ -108,6 +108,12 @@ func (l *layer) greet(c call, address, server string, timeout time.Duration) (co
 		return nil, h, err
 	}
 	raw := conn
+	if tcp, ok := raw.(*net.TCPConn); ok && c == callClients {
+		// When this end is closed, the clients have been told that they get no replies. The system must not go on to send
+		// their commands.
+		_ = tcp.SetLinger(0)
+		resetsLate(tcp)
+	}
 	defer context.AfterFunc(ctx, func() { _ = raw.Close() })()
 	if l.certs != nil {
 		conn = tls.Client(conn, l.certs.toPeer(nameOf(server)))

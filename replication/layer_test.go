@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -136,6 +138,26 @@ func (p *peer) refusals(t *testing.T, n uint64) {
 	until(t, "a connection that is refused", func() bool { return p.refused.Load() >= n })
 	if got := p.refused.Load(); got != n {
 		t.Errorf("%d connections are refused, not %d", got, n)
+	}
+}
+
+// A connection for clients that is closed by the node that called is reset: the system sends nothing that is left of it. The
+// clients have been told by then that they get no replies.
+func TestClosedUplinkIsReset(t *testing.T) {
+	p, q := newPeer(t, "p", nil), newPeer(t, "q", nil)
+	served := make(chan net.Conn, 1)
+	p.clients = func(c net.Conn, _ string) { served <- c }
+	conn, _, err := q.call(callClients, p.address, "p@1", deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := <-served
+	defer func() { _ = there.Close() }()
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := there.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the other end reads %v", err)
 	}
 }
 

@@ -15,6 +15,7 @@ type network struct {
 	moved *sync.Cond // a way has changed
 	ways  [maxNodes][maxNodes]way
 	conns map[net.Conn][2]int
+	ports [maxNodes][maxNodes]string // of the proxies
 }
 
 // way is what happens to the bytes from one node to another.

@@ -25,11 +25,14 @@ const (
 	clients   = 8
 )
 
-// TestTorture runs itself again in namespaces of its own: a network in which the firewall leads the nodes' traffic through proxies, mounts for
+func TestTorture(t *testing.T) { isolated(t, torture) }
+
+// isolated runs a test again in namespaces of its own: a network in which the firewall leads the nodes' traffic through proxies, mounts for
 // disks that get full, and processes, so that none outlives it.
-func TestTorture(t *testing.T) {
+func isolated(t *testing.T, test func(t *testing.T)) {
 	if os.Getenv("LIMITDB_TORTURE_BINARY") != "" {
-		torture(t)
+		syscall.Umask(0o022) // the nodes' users pass through directories of the test's
+		test(t)
 		return
 	}
 	isolate := []string{"unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"}
@@ -57,7 +60,7 @@ func TestTorture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append(isolate[1:], self, "-test.run=^TestTorture$", "-test.v", "-test.timeout=3h")
+	args := append(isolate[1:], self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=3h")
 	cmd := exec.Command(isolate[0], args...)
 	cmd.Env = append(os.Environ(), "LIMITDB_TORTURE_BINARY="+binary, "LIMITDB_TORTURE_DIR="+dir)
 	out, err := cmd.CombinedOutput()
@@ -100,7 +103,6 @@ func duration(t *testing.T) time.Duration {
 }
 
 func torture(t *testing.T) {
-	syscall.Umask(0o022) // the nodes' users pass through directories of the test's
 	seed := rand.Uint64()
 	if s := os.Getenv("LIMITDB_SEED"); s != "" {
 		var err error
@@ -174,6 +176,7 @@ func startCluster(t *testing.T, seed uint64) *cluster {
 			go c.net.proxy(listener, from.number, to.number, to.raft)
 			_, port, _ := net.SplitHostPort(to.raft)
 			_, proxy, _ := net.SplitHostPort(listener.Addr().String())
+			c.net.ports[from.number][to.number] = proxy
 			sh(t, fmt.Sprintf("iptables -w -t nat -A OUTPUT -p tcp -m owner --uid-owner %d -d 127.0.0.1 --dport %s -j REDIRECT --to-ports %s", firstUID+from.number, port, proxy))
 		}
 	}

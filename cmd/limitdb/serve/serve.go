@@ -206,7 +206,7 @@ func (p *process) build(undo *cleanups) error {
 	})
 	p.group = transport.New(p.server, p.transportOptions())
 	if p.replica != nil {
-		p.replica.uplinks.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, p.clock.Elapsed))
+		p.replica.uplinks.host.Store(uplink.NewHost(p.server, p.keeper().Kick, p.clock, p.elapsed()))
 	}
 	p.durable.roomForSyncs()
 	return p.loadRules()
