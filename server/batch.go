@@ -167,7 +167,7 @@ func (s *session) addTally() {
 // flush hands the replies to the connection, and closes a client that does not read them.
 func (s *session) flush() {
 	told := s.told
-	s.told, s.call.Reveals, s.kept = false, false, 0
+	s.told, s.kept = false, 0
 	if len(s.call.Out) == 0 {
 		return
 	}

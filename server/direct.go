@@ -32,8 +32,9 @@ func (srv *Server) Do(ctx context.Context, args ...[]byte) (out []byte, err erro
 // directCall is a call of Do.
 type directCall struct {
 	call
-	turn uint64 // see Durability.Turn
-	away bool   // only the leader can run it: it has not run
+	turn    uint64 // see Durability.Turn
+	away    bool   // only the leader can run it: it has not run
+	refused bool   // it has not run for another reason
 }
 
 // decideDirect runs a command that belongs to no client, unless only the leader can run it.
@@ -42,13 +43,13 @@ func (srv *Server) decideDirect(args [][]byte) (d directCall) {
 	turn, following := srv.durable.turn()                             // before anything is decided
 	d.turn = turn
 	d.call = srv.newCall(srv.clock.Now(), resp.RESP3, args)
-	d.away = d.runAlone(srv.special.Load() | early | following)
+	d.runAlone(srv.special.Load() | early | following)
 	return d
 }
 
 // sendDirect returns the reply of a call that has run, when it may be sent.
 func (srv *Server) sendDirect(ctx context.Context, d *directCall) (out []byte, err error) {
-	if !d.Reveals || srv.durable.ackLeader.Load() && d.cmd.Flags&spec.Quorum == 0 {
+	if d.refused || !d.Reveals(&d.cmd.Command) || srv.durable.ackLeader.Load() && d.cmd.Flags&spec.Quorum == 0 {
 		return d.Out, nil
 	}
 	known, err := srv.durable.await(ctx, d.turn)
@@ -68,27 +69,27 @@ func (srv *Server) SetRuleMode(ctx context.Context, namespace, name string, mode
 	if following != 0 {
 		return ErrNotLeading
 	}
-	if err := srv.rules.SetMode(namespace, name, mode); err != nil {
+	failed := srv.rules.SetMode(namespace, name, mode)
+	switch known, err := srv.durable.await(ctx, turn); {
+	case err != nil:
 		return err
-	}
-	known, err := srv.durable.await(ctx, turn)
-	if !known && err == nil {
+	case !known:
 		return errors.New(errUnknownOutcome)
 	}
-	return err
+	return failed
 }
 
-// runAlone runs the command of a call that belongs to no client, and counts it. Afterwards c.Reveals
-// reports whether the reply reveals state. If the command is to be forwarded, runAlone does nothing
-// and returns true.
-func (c *call) runAlone(special uint32) (away bool) {
-	srv := c.srv
+// runAlone runs the command of a call that belongs to no client, and counts it. If the command is to be forwarded, runAlone does
+// nothing and sets away.
+func (d *directCall) runAlone(special uint32) {
+	c, srv := &d.call, d.srv
 	stripe := srv.counts.Stripe(srv.counts.Stripes() - 1) // of connections with a goroutine of their own
 	var text string
 	if c.cmd, text = srv.table.resolve(c.Args); c.cmd == nil {
 		srv.counters.unknown.Add(1)
 		c.Fail(srv.unknownCommand(c.Args))
-		return false
+		d.refused = true
+		return
 	}
 	if text == "" {
 		text = c.refusal(special &^ specialFollowing)
@@ -98,22 +99,22 @@ func (c *call) runAlone(special uint32) (away bool) {
 	}
 	if text == "" && special&specialFollowing != 0 && c.cmd.Leads() {
 		if srv.forwards() {
-			return true
+			d.away = true
+			return
 		}
 		text = c.elsewhere()
 	}
 	if text != "" {
 		stripe.Reject(c.cmd.ID)
 		c.Fail(text)
-		return false
+		d.refused = true
+		return
 	}
 	c.cmd.Run(c)
 	stripe.Record(c.cmd.ID, c.Latency, srv.clock.Now()-c.Now, c.Failed)
 	if special&specialMonitor != 0 && c.cmd.Flags&spec.SkipMonitor == 0 {
 		srv.monitors.feed(c, c.cmd, c.Args)
 	}
-	c.Reveals = c.cmd.Flags&(spec.Write|spec.Readonly) != 0 && (!c.Failed || c.Reveals)
-	return false
 }
 
 // containDirect is contain for Do.

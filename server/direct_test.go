@@ -134,6 +134,7 @@ func TestDoWaitsForTheDisk(t *testing.T) {
 			t.Errorf("%q", b)
 		}
 		ask(t.Context(), "RL.TAKE", "k", "GCRA", "1/h", "COST", "-1")
+		d.sync()
 		if b := <-replies; b[0] != '-' {
 			t.Errorf("%q", b)
 		}

@@ -123,7 +123,7 @@ func (srv *Server) Refusing() bool { return srv.special.Load()&specialMisconf !=
 
 // owed holds the replies that wait until the state they reveal is durable. Only the session
 // uses its fields, except due and lost, which the syncing goroutine sets before it wakes the
-// session. Replies that reveal no state (PING, INFO, CONFIG, refusals) wait only for the
+// session. Replies that reveal no state (PING, INFO, CONFIG, what the gate refuses) wait only for the
 // replies before them.
 //
 // One wait is under way at a time. Replies of commands that run meanwhile are appended, and
@@ -153,9 +153,7 @@ func (s *session) tell(cmd *command, mark int) {
 //go:noinline
 func (s *session) tellFirst(cmd *command, mark int) {
 	c := &s.call
-	reveals := !c.Failed || c.Reveals
-	c.Reveals = false
-	if !reveals || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.state == running {
+	if !c.Reveals(&cmd.Command) || c.Table != nil || s.srv.durable.ackLeader.Load() && cmd.Flags&spec.Quorum == 0 && s.state == running {
 		return
 	}
 	s.tellAll(mark)

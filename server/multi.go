@@ -324,7 +324,9 @@ func (c *call) execAll(m *multi) {
 	c.Out, c.Failed = before, false
 	switch {
 	case err != nil:
-		c.Fail(request.ErrorText(err))
+		if c.Fail(request.ErrorText(err)); !c.Undecided {
+			c.client.tellAll(mark)
+		}
 		return
 	case !unchanged:
 		c.NullArray()

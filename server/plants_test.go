@@ -24,6 +24,9 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"late-command-begins", "gate.go", "s.far.Leased()", "true", "TestLateCommandDoesNotBegin"},
 		{"held-command-begins-late", "gate.go", "if !s.mayBegin() {", "if false {", "TestLateCommandBehindAPause"},
 		{"stamp-of-any-age", "../uplink/lease.go", "now-stamp <= most", "now >= stamp", "TestNoCommandBeginsLate"},
+		{"error-told-at-once", "durable.go", "!c.Reveals(&cmd.Command)", "c.Failed", "TestDeposedLeaderTellsNothing"},
+		{"error-over-http-told-at-once", "direct.go", "d.refused ||", "d.Failed ||", "TestDeposedLeaderTellsNoError"},
+		{"error-of-exec-told-at-once", "multi.go", "!c.Undecided {", "false {", "TestDeposedLeaderTellsNoError"},
 		{"watch-of-another-leader", "forward_multi.go", "m.lost || m.stream != nil && m.stream != st", "m.lost", "TestForwardedWatch"},
 		{"watch-of-a-leader-that-was", "multi.go", "m.stream != nil || following", "following", "TestForwardedWatch"},
 	})

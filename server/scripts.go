@@ -133,7 +133,7 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 		t.Err = scriptError{err}
 	default:
 		if c.Out = out; len(out) > mark && out[mark] == '-' {
-			c.Failed, c.Reveals = true, true
+			c.Failed, c.Undecided = true, false
 		}
 	}
 }

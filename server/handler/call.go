@@ -4,6 +4,7 @@ package handler
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 
 	"limitdb/config"
@@ -18,9 +19,9 @@ import (
 // A Call is one run of a command: everything that a handler receives, and the reply that it writes.
 type Call struct {
 	resp.Reply
-	Failed  bool // the command has replied with an error
-	Reveals bool // that error depends on state
-	Whole   bool // the command must not yield
+	Failed    bool // the command has replied with an error
+	Undecided bool // that error says that another node decides, and that this one did not
+	Whole     bool // the command must not yield
 
 	Args    [][]byte // the command's name first; valid in the call's first turn only
 	Now     int64    // the clock at the start of the batch, ns of Unix time
@@ -99,18 +100,18 @@ const failWork = LookAtClock / 4
 // Worked notes that the command took the time of n decisions beside its own, so that the clock is read in time.
 func (c *Call) Worked(n int64) { c.Ran += int(min(n, LookAtClock)) }
 
+// Reveals reports whether the reply may depend on state, so that it must wait as a decision does. Every reply may, even an error, for
+// which a handler may have looked at keys, rules or memory; but not those of commands that have to do with none of these.
+func (c *Call) Reveals(cmd *spec.Command) bool {
+	return cmd.Flags&(spec.Write|spec.Readonly) != 0 && !(c.Failed && c.Undecided)
+}
+
 // Fail replies with an error and marks the command as failed.
 func (c *Call) Fail(text string) {
 	c.Worked(failWork)
-	c.Failed = true
+	c.Failed, c.Undecided = true, text == spec.ErrNoLeader || strings.HasPrefix(text, "MOVED ")
 	c.Errors.Count(text)
 	c.Out = resp.AppendError(c.Out, text)
-}
-
-// FailState is Fail for an error that depends on state.
-func (c *Call) FailState(text string) {
-	c.Fail(text)
-	c.Reveals = true
 }
 
 // replyMost is the most bytes of one reply where client-output-buffer-limit sets no limit.

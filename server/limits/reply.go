@@ -68,7 +68,6 @@ func failed(c *call, t *txn, err error, key []byte, wants limit.Kind) bool {
 // errorText is request.ErrorText for an error on key. For a wrong type, it names the kind of state that the key holds and
 // the kind that wants needs.
 func errorText(c *call, t *txn, err error, key []byte, wants limit.Kind) string {
-	c.Reveals = !errors.Is(err, engine.ErrOOM) && !errors.Is(err, engine.ErrClosed)
 	if !errors.Is(err, engine.ErrWrongType) {
 		return request.ErrorText(err)
 	}

@@ -59,7 +59,7 @@ func (b *Book) checkIn(c *call, t *txn) {
 	r.timed(c)
 	if err := r.decideIn(t, c); err != nil {
 		if err = t.Note(err); err != nil {
-			c.FailState(errorText(err, c.Args[1]))
+			c.Fail(errorText(err, c.Args[1]))
 		}
 		return
 	}

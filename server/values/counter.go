@@ -59,11 +59,11 @@ func (c *Call) add(t *Txn, n int64) {
 	}
 	sum, err := value.StringInt(it.Body)
 	if err != nil {
-		c.FailState(spec.ErrNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	if sum, err = value.Add(sum, n); err != nil {
-		c.FailState(errSumOverflow)
+		c.Fail(errSumOverflow)
 		return
 	}
 	c.putCounter(t, sum, it.Expires)
@@ -91,7 +91,7 @@ func (c *Call) incrByFloat(t *Txn) {
 	}
 	x, err := floatOf(&it)
 	if err != nil {
-		c.FailState(errNotFloat)
+		c.Fail(errNotFloat)
 		return
 	}
 	by, err := value.ParseFloat(c.Args[2])
@@ -100,7 +100,7 @@ func (c *Call) incrByFloat(t *Txn) {
 		return
 	}
 	if x, err = x.Plus(by); err != nil {
-		c.FailState(errNaN)
+		c.Fail(errNaN)
 		return
 	}
 	c.Bulk(c.putFloat(t, x, it.Expires))

@@ -109,7 +109,7 @@ func (c *Call) movable(it *Item) bool {
 	if it.Kind == 0 {
 		return true
 	}
-	c.FailState(spec.ErrWrongType + ": it holds " + it.Kind.String() + ", which expires by itself and stays under its name; RL.RESET forgets it")
+	c.Fail(spec.ErrWrongType + ": it holds " + it.Kind.String() + ", which expires by itself and stays under its name; RL.RESET forgets it")
 	return false
 }
 

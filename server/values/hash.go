@@ -185,13 +185,13 @@ func (c *Call) hIncrBy(t *Txn) {
 	field, n := h.Find(c.Args[2:3], 1), int64(0)
 	if field[0].There {
 		if n, ok = resp.ParseInt(field[0].Value); !ok {
-			c.FailState("ERR hash value is not an integer")
+			c.Fail("ERR hash value is not an integer")
 			return
 		}
 	}
 	n, err := value.Add(n, by)
 	if err != nil {
-		c.FailState(errSumOverflow)
+		c.Fail(errSumOverflow)
 		return
 	}
 	c.body = strconv.AppendInt(c.body[:0], n, 10)
@@ -222,11 +222,11 @@ func (c *Call) hIncrByFloat(t *Txn) {
 	}
 	x, err := value.ParseFloat(text)
 	if err != nil {
-		c.FailState("ERR hash value is not a float")
+		c.Fail("ERR hash value is not a float")
 		return
 	}
 	if x, err = x.Plus(by); err != nil {
-		c.FailState(errNaN)
+		c.Fail(errNaN)
 		return
 	}
 	text = x.Append(nil)

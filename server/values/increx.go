@@ -124,7 +124,7 @@ func (c *Call) incrEXInt(t *Txn, o *increxOptions, it *Item, expires int64) {
 	}
 	now, err := value.StringInt(it.Body)
 	if err != nil {
-		c.FailState(spec.ErrNotInt)
+		c.Fail(spec.ErrNotInt)
 		return
 	}
 	sum, err := value.Add(now, by)
@@ -143,7 +143,7 @@ func (c *Call) incrEXInt(t *Txn, o *increxOptions, it *Item, expires int64) {
 	sum = max(low, min(high, sum))
 	applied, err := value.Add(sum, -now)
 	if err != nil || now == math.MinInt64 && sum >= 0 {
-		c.FailState(errSumOverflow)
+		c.Fail(errSumOverflow)
 		return
 	}
 	c.putCounter(t, sum, expires)
@@ -155,7 +155,7 @@ func (c *Call) incrEXInt(t *Txn, o *increxOptions, it *Item, expires int64) {
 func (c *Call) incrEXFloat(t *Txn, o *increxOptions, it *Item, expires int64) {
 	x, err := floatOf(it)
 	if err != nil || !x.Finite() {
-		c.FailState(errNotFloat)
+		c.Fail(errNotFloat)
 		return
 	}
 	var n [increxWords]value.Float
@@ -175,7 +175,7 @@ func (c *Call) incrEXFloat(t *Txn, o *increxOptions, it *Item, expires int64) {
 	}
 	sum, err := x.Plus(n[increxByFloat])
 	if err != nil {
-		c.FailState(errNaN)
+		c.Fail(errNaN)
 		return
 	}
 	clamped := sum

@@ -55,7 +55,7 @@ func (c *Call) move(t *Txn, absent bool) {
 	from, to := c.Args[1], c.Args[2]
 	it := c.Item(t, from)
 	if !it.Exists() {
-		c.FailState(errNoSuchKey)
+		c.Fail(errNoSuchKey)
 		return
 	}
 	old := c.Item(t, to)
@@ -151,7 +151,7 @@ func (it *Item) encoding() string {
 func (c *Call) Debug(t *Txn, key []byte) {
 	it := c.Item(t, key)
 	if !it.Exists() {
-		c.FailState(errNoSuchKey)
+		c.Fail(errNoSuchKey)
 		return
 	}
 	c.Simple("Value at:0x0 refcount:1 encoding:" + it.encoding() + " serializedlength:" + strconv.Itoa(len(it.Body)) + " lru:0 lru_seconds_idle:0")

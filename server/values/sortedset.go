@@ -168,7 +168,7 @@ func (c *Call) zAddWith(t *Txn, o zAddOption) {
 	for i := range scores {
 		added, updated, nop := false, false, false
 		if score, added, updated, nop = o.apply(&members[members[i].Same], scores[i]); math.IsNaN(score) {
-			c.FailState("ERR resulting score is not a number (NaN)")
+			c.Fail("ERR resulting score is not a number (NaN)")
 			return
 		}
 		if added || updated && o&zAddCH != 0 {

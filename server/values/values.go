@@ -200,10 +200,9 @@ func (c *Call) replaceable(it *Item) bool {
 
 // failWrongType replies that a key holds something else than it should.
 func (c *Call) failWrongType(it *Item, wants string) {
-	c.Reveals = true
 	text := spec.ErrWrongType
 	if it.Kind != 0 {
 		text += ": it holds " + it.Kind.String() + ", not a " + wants + "; RL.RESET forgets it"
 	}
-	c.FailState(text)
+	c.Fail(text)
 }
