@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 
 	"limitdb/engine"
@@ -67,8 +68,12 @@ const searchMost = 200
 
 // search begins to find the receivers of the command's message. ok is false if the channel is too long, which is replied.
 func (c *call) search(kind pubsub.Kind) (find pubsub.Search, ok bool) {
-	if len(c.Args[1]) > pubsub.MaxBytes {
+	switch longest := c.srv.topics.LongestChannel(); {
+	case len(c.Args[1]) > pubsub.MaxBytes:
 		c.Fail(errLongChannel)
+		return find, false
+	case kind == pubsub.Channel && len(c.Args[1]) > longest:
+		c.Fail(fmt.Sprintf(errChannelForPatterns, longest))
 		return find, false
 	}
 	return c.srv.topics.Search(kind, c.Args[1]), true

@@ -143,9 +143,12 @@ func TestPublishInSteps(t *testing.T) {
 		c.raw(string(encode(words...)))
 		heard = append(heard, c)
 	}
-	long := strings.Repeat("x", pubsub.MaxBytes)
+	long := strings.Repeat("x", ts.topics.LongestChannel())
+	if n := len(long); n < 8_000 || n > 9_000 {
+		t.Errorf("2001 patterns allow %d bytes", n)
+	}
 	c := ts.client().tiny()
-	for channel, yields := range map[string]int{"short": 2, long: 2000} {
+	for channel, yields := range map[string]int{"short": 2, long: 250} {
 		c.conn.yields = 0
 		if got := c.all(string(encode("PUBLISH", channel, "text"))); got != ":4\r\n" || c.conn.yields < yields {
 			t.Errorf("%.10s: %q after %d turns", channel, got, c.conn.yields)
@@ -156,14 +159,27 @@ func TestPublishInSteps(t *testing.T) {
 			}
 		}
 	}
-	if got, want := line(c.do("PUBLISH", long+"x", "text")), "-"+errLongChannel; got != want {
-		t.Error(got)
+	c.conn.yields = 0
+	if got, want := line(c.do("PUBLISH", long+"x", "text")), "-"+fmt.Sprintf(errChannelForPatterns, len(long)); got != want || c.conn.yields > 0 {
+		t.Errorf("%s after %d turns", got, c.conn.yields)
 	}
 	c.conn.turn = time.Hour
+	if got := line(c.do("SPUBLISH", strings.Repeat("x", 1024), "text")); got != "0" { // no pattern is compared with it
+		t.Error(got)
+	}
 	c.do("MULTI")
 	c.do("PUBLISH", long, "text")
 	if got := line(c.do("EXEC")); !strings.HasPrefix(got, "-ERR a transaction") {
 		t.Errorf("in a transaction: %s", got)
+	}
+	for _, h := range heard {
+		h.do("RESET")
+	}
+	if got, want := line(c.do("PUBLISH", strings.Repeat("x", pubsub.MaxBytes+1), "text")), "-"+errLongChannel; got != want {
+		t.Error(got)
+	}
+	if got := line(c.do("PUBLISH", strings.Repeat("x", pubsub.MaxBytes), "text")); got != "0" {
+		t.Error(got)
 	}
 }
 

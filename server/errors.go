@@ -39,10 +39,12 @@ const (
 	errSleepRange      = "ERR DEBUG SLEEP takes seconds from 0 to 3600"
 	errFunctionFlush   = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
 	errLongChannel     = "ERR a channel may have at most 65536 bytes"
-	errTooManyChannels = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
-	errWaitAOF         = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
-	errWaitAOFRange    = "ERR value is out of range, value must between 0 and 1"
-	errTrackingNever   = "ERR limitdb does not invalidate keys that change, so a client must not cache; only CLIENT TRACKING ON OPTIN is accepted, and keys announced by CLIENT CACHING YES are invalidated at once"
+	// errChannelForPatterns takes a number of bytes.
+	errChannelForPatterns = "ERR with the patterns that clients subscribe to now, a channel may have at most %d bytes"
+	errTooManyChannels    = "ERR too many subscriptions: one client may have 1024, with names of 64 kB together"
+	errWaitAOF            = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
+	errWaitAOFRange       = "ERR value is out of range, value must between 0 and 1"
+	errTrackingNever      = "ERR limitdb does not invalidate keys that change, so a client must not cache; only CLIENT TRACKING ON OPTIN is accepted, and keys announced by CLIENT CACHING YES are invalidated at once"
 
 	errTrackingRedirects   = "ERR A client can only redirect to a single other client"
 	errTrackingNoClient    = "ERR The client ID you want redirect to does not exist"

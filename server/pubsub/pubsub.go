@@ -154,6 +154,7 @@ type Topics struct {
 	// that it can take as many turns as it needs.
 	patterns []*topic
 	gone     int // of patterns, those without subscribers
+	words    int // the Cost of one byte of a channel, for all patterns that have subscribers
 	lastID   int64
 }
 
@@ -174,6 +175,14 @@ func (at *topic) size() int {
 	return n
 }
 
+// width returns the cost of matching one byte of a channel.
+func (at *topic) width() int {
+	if at.pattern == nil {
+		return 0
+	}
+	return at.pattern.Cost(1)
+}
+
 func (t *Topics) join(kind Kind, name string, b *Subscriptions) *topic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,6 +197,7 @@ func (t *Topics) join(kind Kind, name string, b *Subscriptions) *topic {
 			at.id = t.lastID
 			at.pattern, _ = glob.Compile(name)
 			t.patterns = append(t.patterns, at)
+			t.words += at.width()
 		}
 		t.names[kind][name] = at
 	}
@@ -205,6 +215,7 @@ func (t *Topics) leave(kind Kind, at *topic, b *Subscriptions) {
 	if kind != Pattern {
 		return
 	}
+	t.words -= at.width()
 	if t.gone++; t.gone > len(t.patterns)/2 {
 		t.patterns = slices.DeleteFunc(t.patterns, func(at *topic) bool { return len(at.subs) == 0 })
 		t.gone = 0
@@ -238,6 +249,21 @@ const searchStep = 64 << 10
 
 // patternCost is the cost of a pattern beside that of its Match.
 const patternCost = 64
+
+const (
+	// searchMost is the most that all steps of a Search may cost together, some 25 ms, if the channel is longer than shortChannel.
+	searchMost = 16 << 20
+	// shortChannel is the length of a channel that no number of patterns makes too long.
+	shortChannel = 128
+)
+
+// LongestChannel returns how many bytes the channel of a message may have now. The more patterns there are, and the longer they are, the
+// fewer it may have.
+func (t *Topics) LongestChannel() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return min(MaxBytes, max(shortChannel, searchMost/max(1, t.words)))
+}
 
 // Search begins to find the receivers of a message.
 func (t *Topics) Search(kind Kind, channel []byte) Search {
