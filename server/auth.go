@@ -4,15 +4,16 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
+	"sync"
 	"time"
 
 	"limitdb/limit"
 	"limitdb/server/spec"
 )
 
-// Failed AUTH attempts cost time. The server answers the first ten from an address at once, and
-// then one a second. It never delays the right password, whatever other clients at that
-// address have done.
+// Guesses of the password cost time. The server compares the first ten passwords from an address at
+// once, and then one a second. An address from which the right one has come lately does not wait for
+// the comparison, only for the reply to a wrong one: a broken client there must not lock out the others.
 const (
 	authPeriod  = int64(time.Second)
 	authBurst   = 10
@@ -35,65 +36,96 @@ func (c *call) auth() {
 		c.Fail(errNoPassword)
 		return
 	}
-	if c.login(user, pass) {
-		c.OK()
-	}
+	c.login(user, pass, c.OK)
 }
 
-// login reports whether the password is right. If it is wrong, login has replied, or has
-// parked the session until it is time to reply.
-func (c *call) login(user, pass []byte) bool {
-	want := c.srv.password()
-	// Hashed first, so that the time of the comparison does not depend on the length.
-	got, right := sha256.Sum256(pass), sha256.Sum256([]byte(want))
-	same := subtle.ConstantTimeCompare(got[:], right[:]) == 1
-	if string(user) == "default" && (want == "" || same) {
-		c.client.setAuthed(true)
-		return true
-	}
-	c.srv.counters.authFailures.Add(1)
-	c.srv.log.Info("AUTH failed", "addr", c.client.addr(), "user", logged(user))
-	c.refuseLogin()
-	return false
+// attempt is a user name and a password that a client has given. It outlives the command's arguments.
+type attempt struct {
+	user  string // for the log
+	known bool   // the server has a user of that name
+	hash  [sha256.Size]byte
 }
 
-// refuseLogin replies to a wrong password when it is the address's turn. If the client would
-// wait too long, or too many clients wait already, refuseLogin closes it at once.
-func (c *call) refuseLogin() {
-	var d limit.Decision
-	err := c.srv.authLimiter.Reserve(c.Now, hostOf(c.client.conn.RemoteAddr()), &c.srv.authLimit, 1, authMaxWait, &d)
+// right reports whether the attempt has the password. It compares hashes, so that the time does not depend on
+// the length.
+func (srv *Server) right(a *attempt) bool {
+	want := srv.password()
+	hash := sha256.Sum256([]byte(want))
+	same := subtle.ConstantTimeCompare(a.hash[:], hash[:]) == 1
+	return a.known && (want == "" || same)
+}
+
+// login compares a password and, if it is right, calls then, which replies. If it is wrong, login has
+// replied. Either may happen later, when it is the address's turn: until then the session is parked.
+func (c *call) login(user, pass []byte, then func()) {
+	srv := c.srv
+	a := &attempt{logged(user), string(user) == "default", sha256.Sum256(pass)}
+	host := hostOf(c.client.conn.RemoteAddr())
+	compared := srv.authKnown.has(host, c.Now) || srv.password() == ""
+	if compared && c.enter(a, then) {
+		return
+	}
+	wait, ok := c.takeTurn(host)
 	switch {
-	case err != nil:
-		c.srv.log.Error("counting a failed AUTH", "err", err)
-		c.Fail(errWrongPass)
-	case d.Limited:
-		c.turnAway()
-	case d.Wait <= 0:
-		c.Fail(errWrongPass)
-	case !c.srv.authDelays.Add(c.client.conn, c.Now+d.Wait, max(1, c.srv.set.MaxClients.Get()/authShare)):
-		c.turnAway()
+	case !ok:
+		if !compared {
+			srv.counters.authFailures.Add(1)
+			srv.log.Info("AUTH refused: too many attempts from its address", "addr", c.client.addr(), "user", a.user)
+		}
+		c.Fail(errTooManyAuth)
+		c.client.life.Drain(errGuesses)
+	case wait <= 0:
+		if compared || !c.enter(a, then) {
+			c.Fail(errWrongPass)
+		}
 	default:
-		cmd, until := c.cmd, c.Now+d.Wait
+		cmd, until := c.cmd, c.Now+wait
 		c.client.park(func() bool {
 			if c.Now < until {
 				return false
 			}
-			c.client.stripe.Fail(cmd.ID)
-			c.Fail(errWrongPass)
+			if compared || !c.enter(a, then) {
+				c.client.stripe.Fail(cmd.ID)
+				c.Fail(errWrongPass)
+			}
 			return true
 		})
 	}
 }
 
-func (c *call) turnAway() {
-	c.Fail(errTooManyAuth)
-	c.client.life.Drain(errGuesses)
+// enter authenticates the client and calls then if the password is right, and reports whether it is.
+func (c *call) enter(a *attempt, then func()) bool {
+	if !c.srv.right(a) {
+		c.srv.counters.authFailures.Add(1)
+		c.srv.log.Info("AUTH failed", "addr", c.client.addr(), "user", a.user)
+		return false
+	}
+	if c.srv.password() != "" {
+		c.srv.authKnown.add(c.client, c.Now)
+	}
+	c.client.setAuthed(true)
+	then()
+	return true
 }
 
-// authShare bounds the clients that wait for the reply to a wrong password: one in authShare of maxclients.
+// takeTurn returns how long an attempt from an address waits for its turn. It returns false if that
+// is too long, or if too many clients wait already.
+func (c *call) takeTurn(host []byte) (wait int64, ok bool) {
+	var d limit.Decision
+	if err := c.srv.authLimiter.Reserve(c.Now, host, &c.srv.authLimit, 1, authMaxWait, &d); err != nil {
+		c.srv.log.Error("counting an AUTH attempt", "err", err)
+		return 0, false
+	}
+	if d.Limited {
+		return 0, false
+	}
+	return d.Wait, d.Wait <= 0 || c.srv.authDelays.Add(c.client.conn, c.Now+d.Wait, max(1, c.srv.set.MaxClients.Get()/authShare))
+}
+
+// authShare bounds the clients that wait for their turn: one in authShare of maxclients.
 const authShare = 8
 
-// hostOf returns the name under which failed AUTH attempts are counted: the IPv4 address, the
+// hostOf returns the name under which AUTH attempts are counted: the IPv4 address, the
 // /64 network of an IPv6 address, since one machine may have all of it, or the word local.
 func hostOf(remote net.Addr) []byte {
 	a, ok := remote.(*net.TCPAddr)
@@ -104,4 +136,69 @@ func hostOf(remote net.Addr) []byte {
 		return a.IP.To4()
 	}
 	return a.IP.Mask(net.CIDRMask(64, 128))
+}
+
+// knownHosts has the addresses from which the right password has come lately: while a client that has given it is
+// connected, and for an hour after that. Only who has the password can add one.
+type knownHosts struct {
+	mu   sync.Mutex // guards all below
+	all  map[string]knownHost
+	next int // the length of all at which the old ones are dropped
+}
+
+type knownHost struct {
+	clients int   // that have given the password and are connected
+	last    int64 // when the last one gave it, or left
+}
+
+// knownFor is how long an address remains known, in ns, after the last client there has left.
+const knownFor = int64(time.Hour)
+
+func (h knownHost) valid(now int64) bool { return h.clients > 0 || now-h.last < knownFor }
+
+// has reports whether an address is known at now.
+func (k *knownHosts) has(host []byte, now int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h, ok := k.all[string(host)]
+	return ok && h.valid(now)
+}
+
+// add notes that s has given the right password.
+func (k *knownHosts) add(s *session, now int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.all == nil {
+		k.all = map[string]knownHost{}
+	}
+	if len(k.all) >= max(k.next, 64) {
+		for host, h := range k.all {
+			if !h.valid(now) {
+				delete(k.all, host)
+			}
+		}
+		k.next = 2 * len(k.all)
+	}
+	host := string(hostOf(s.conn.RemoteAddr()))
+	h := k.all[host]
+	if !s.knows {
+		s.knows = true
+		h.clients++
+	}
+	h.last = now
+	k.all[host] = h
+}
+
+// leave notes that s is gone.
+func (k *knownHosts) leave(s *session, now int64) {
+	if !s.knows {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	host := string(hostOf(s.conn.RemoteAddr()))
+	h := k.all[host]
+	h.clients--
+	h.last = now
+	k.all[host] = h
 }

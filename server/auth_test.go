@@ -3,8 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"limitdb/transport"
 )
@@ -20,13 +23,23 @@ func (ts *testServer) passAuth(d time.Duration) {
 
 const wrongReply = "-" + errWrongPass + "\r\n"
 
-func TestRightPasswordAlwaysPasses(t *testing.T) {
+// okReply is the reply to the right password.
+const okReply = "+OK\r\n"
+
+// tries returns what a new client at addr gets at once for a password.
+func (ts *testServer) tries(addr, password string) string {
+	return ts.clientFrom(addr).raw(string(encode("AUTH", password)))
+}
+
+// TestWhereThePasswordIsKnown checks that wrong passwords from an address delay no right one, once the right one has
+// come from there.
+func TestWhereThePasswordIsKnown(t *testing.T) {
 	ts := newTestServer(t, "requirepass secret")
 	for i := range 40 {
-		ts.clientFrom(fmt.Sprintf("192.0.2.1:%d", 1000+i)).guess()
-		if got := line(ts.clientFrom(fmt.Sprintf("192.0.2.1:%d", 2000+i)).do("AUTH", "secret")); got != "OK" {
-			t.Fatalf("after %d wrong passwords from the address: %s", i+1, got)
+		if got := ts.tries("192.0.2.1:1000", "secret"); got != okReply {
+			t.Fatalf("after %d wrong passwords from the address: %s", i, got)
 		}
+		ts.clientFrom("192.0.2.1:2000").guess()
 	}
 	if got := ts.clientFrom("192.0.2.1:3000").do("HELLO", "2", "AUTH", "default", "secret"); len(got.Elems) != 14 {
 		t.Errorf("HELLO: %s", line(got))
@@ -34,6 +47,118 @@ func TestRightPasswordAlwaysPasses(t *testing.T) {
 	if n := ts.counters.authFailures.Load(); n != 40 {
 		t.Errorf("%d failures counted", n)
 	}
+}
+
+// TestHowLongAnAddressIsKnown checks that an address stays known while a client is connected that has given the
+// password, and for an hour after that.
+func TestHowLongAnAddressIsKnown(t *testing.T) {
+	ts := newTestServer(t, "requirepass secret")
+	const addr = "192.0.2.1:1000"
+	first, second := ts.clientFrom(addr), ts.clientFrom(addr)
+	for range 3 {
+		first.do("AUTH", "secret")
+	}
+	first.do("RESET")
+	second.do("AUTH", "secret")
+	for _, step := range []struct {
+		after time.Duration
+		leave *testClient // after that time
+		known bool
+	}{
+		{24 * time.Hour, first, true},
+		{24 * time.Hour, second, true},
+		{time.Hour - 1, nil, true},
+		{1, nil, false},
+	} {
+		ts.clock.Advance(step.after)
+		if step.leave != nil {
+			step.leave.hangUp(transport.ErrPeerClosed)
+		}
+		if got := ts.authKnown.has(hostOf(second.conn.remote), ts.clock.Now()); got != step.known {
+			t.Errorf("%v later: known %v", step.after, got)
+		}
+	}
+	for i := range 1000 { // what is over is forgotten
+		ts.clientFrom(fmt.Sprintf("192.0.%d.%d:1", i/250, i%250)).do("AUTH", "secret")
+	}
+	for ts.clock.Advance(2 * time.Hour); ts.clients.count() > 0; {
+		ts.clients.each(func(s *session) { s.Closed(transport.ErrPeerClosed) })
+	}
+	ts.clock.Advance(2 * time.Hour)
+	for i := range 1000 {
+		ts.clientFrom(fmt.Sprintf("198.51.%d.%d:1", i/250, i%250)).do("AUTH", "secret")
+	}
+	if n := len(ts.authKnown.all); n != 1000 {
+		t.Errorf("%d addresses are remembered", n)
+	}
+}
+
+// TestGuessesAreNotCompared checks that an address which is not known cannot find out at once whether a guess beyond its
+// budget is right, however many connections it uses.
+func TestGuessesAreNotCompared(t *testing.T) {
+	ts := newTestServer(t, "requirepass secret", "slowlog-log-slower-than -1")
+	for i := range authBurst {
+		if got := ts.clientFrom(fmt.Sprintf("192.0.2.1:%d", 1000+i)).guess(); got != wrongReply {
+			t.Fatal(got)
+		}
+	}
+	waiting := ts.clientFrom("192.0.2.1:2000")
+	hello := string(encode("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "later"))
+	if got := waiting.raw(hello + "CLIENT GETNAME\r\n"); got != "" || waiting.s.authed {
+		t.Fatalf("compared at once: %q", got)
+	}
+	for range authMaxWait/authPeriod - 1 {
+		if got := ts.tries("192.0.2.1:3000", "secret"); got != "" {
+			t.Fatalf("compared at once: %q", got)
+		}
+	}
+	if got := ts.tries("192.0.2.1:4000", "secret"); got != "-"+errTooManyAuth+"\r\n" {
+		t.Errorf("beyond those that may wait: %q", got)
+	}
+	if n := ts.counters.authFailures.Load(); n != authBurst+1 {
+		t.Errorf("%d failures counted", n)
+	}
+	if got := ts.tries("192.0.2.2:1000", "secret"); got != okReply {
+		t.Errorf("another address: %q", got)
+	}
+	ts.passAuth(time.Second)
+	if got := waiting.resume(); !strings.HasPrefix(got, "%7\r\n") || !strings.HasSuffix(got, "$5\r\nlater\r\n") {
+		t.Errorf("when it was its turn: %q", got)
+	}
+	if got := ts.tries("192.0.2.1:5000", "secret"); got != okReply {
+		t.Errorf("from where the right password has come now: %q", got)
+	}
+}
+
+// TestComparisonsAreBounded draws attempts of strangers at random times, and checks that the server compares no more of
+// them than the promise has: ten, and one a second.
+func TestComparisonsAreBounded(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ts := newTestServer(t, "requirepass secret")
+		start := ts.clock.Now()
+		var waiting []*testClient
+		for i := range rapid.IntRange(1, 200).Draw(rt, "attempts") {
+			d := rapid.SampledFrom([]time.Duration{0, 0, 0, time.Millisecond, 300 * time.Millisecond, time.Second, 7 * time.Second}).Draw(rt, "pause")
+			ts.passAuth(d)
+			for _, c := range waiting {
+				c.s.Resume()
+			}
+			c := ts.clientFrom(fmt.Sprintf("192.0.2.1:%d", 1000+i))
+			if c.guess() == "" && c.conn.reason() == nil {
+				waiting = append(waiting, c)
+			}
+			turnedAway := 0
+			ts.clients.each(func(s *session) {
+				if !s.life.Open() {
+					turnedAway++
+				}
+			})
+			compared := int64(ts.counters.authFailures.Load()) - int64(turnedAway)
+			if most := authBurst + (ts.clock.Now()-start)/authPeriod; compared > most {
+				rt.Fatalf("%d attempts compared in %v", compared, time.Duration(ts.clock.Now()-start))
+			}
+		}
+	})
 }
 
 func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
@@ -61,7 +186,7 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 		t.Fatal("answered too early")
 	}
 	ts.passAuth(1)
-	if got := first.resume(); got != wrongReply+"+OK\r\n+PONG\r\n" {
+	if got := first.resume(); got != wrongReply {
 		t.Errorf("after a second: %q", got)
 	}
 	if len(second.conn.woken) != 0 {
@@ -70,6 +195,10 @@ func TestWrongPasswordsAreDelayedByAddress(t *testing.T) {
 	ts.passAuth(time.Second)
 	if got := second.resume(); got != wrongReply {
 		t.Errorf("after two seconds: %q", got)
+	}
+	ts.passAuth(time.Second)
+	if got := first.resume(); got != okReply+"+PONG\r\n" {
+		t.Errorf("after three seconds: %q", got)
 	}
 	if n := ts.authDelays.Len(); n != 0 {
 		t.Errorf("%d clients wait", n)

@@ -160,6 +160,7 @@ func (srv *Server) forget(s *session, reason error) {
 	s.track(nil)
 	srv.pause.held.Remove(s.conn)
 	srv.authDelays.Remove(s.conn)
+	srv.authKnown.leave(s, srv.clock.Now())
 	if s.fwd != nil {
 		s.closeStream()
 		srv.leaderless.Remove(s.conn)

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+
 	"limitdb/resp"
 	"limitdb/server/handler"
 	"limitdb/server/spec"
@@ -101,13 +103,20 @@ func (c *call) hello() {
 			return
 		}
 	}
-	if user != nil && !c.login(user, pass) {
-		return
-	}
-	if !c.client.authed {
+	name = bytes.Clone(name) // the client may wait
+	greet := func() { c.greet(proto, name) }
+	switch {
+	case user != nil:
+		c.login(user, pass, greet)
+	case !c.client.authed:
 		c.Fail(errHelloNoAuth)
-		return
+	default:
+		greet()
 	}
+}
+
+// greet sets the protocol and, unless it is nil, the name of a client, and replies to its HELLO.
+func (c *call) greet(proto resp.Proto, name []byte) {
 	if name != nil {
 		c.client.storeText(&c.client.pub.name, name)
 	}

@@ -99,10 +99,11 @@ type Server struct {
 	wide     func(name []byte) bool
 	long     func(name []byte) bool
 
-	// authLimiter limits failed AUTH attempts by address. It is an engine of the server's own.
+	// authLimiter limits AUTH attempts by address. It is an engine of the server's own.
 	authLimiter *engine.Engine
 	authLimit   limit.Limit
-	authDelays  waiters.Set // clients that wait for the reply to a wrong password
+	authDelays  waiters.Set // clients that wait for their turn to be answered
+	authKnown   knownHosts
 
 	durable    durable
 	leaderless forward.Leaderless

@@ -34,6 +34,7 @@ type session struct {
 	heavy bool  // the batch before took so long that the next one lets the other clients go first
 
 	authed  bool
+	knows   bool // the client has given the right password
 	eof     bool // the peer has finished sending
 	told    bool // out has a reply that reveals state, see owed
 	quiet   int  // bytes of out before that reply
