@@ -13,11 +13,7 @@ import (
 	"embed"
 	"encoding/json"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"limitdb/observe"
@@ -115,7 +111,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	switch {
-	case !d.knowsHost(r.Host):
+	case !observe.KnowsHost(r.Host, d.Hosts):
 		refuse(w, http.StatusMisdirectedRequest, "this page is served under an address or localhost; to use a name, add it to http-hosts")
 	case d.password() == "" && !observe.Local(r):
 		refuse(w, http.StatusForbidden, "without a password, this page is for the machine that limitdb runs on: set http-password-file (or http-password)")
@@ -129,18 +125,6 @@ func (d *Dashboard) password() string {
 		return ""
 	}
 	return d.Password()
-}
-
-// knowsHost reports whether the Host of a request is an address, localhost, or one of the names in Hosts.
-func (d *Dashboard) knowsHost(hostPort string) bool {
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
-	}
-	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
-		return true
-	}
-	return d.Hosts != nil && slices.ContainsFunc(d.Hosts(), func(h string) bool { return strings.EqualFold(h, host) })
 }
 
 // asset serves a file of the page.

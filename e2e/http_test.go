@@ -74,3 +74,47 @@ func TestHTTPDecisions(t *testing.T) {
 		t.Errorf("without a certificate: %d %s", r.Code, r.Stderr)
 	}
 }
+
+// TestHTTPGuard asks a server without a password as curl, as a page that rebinds its name, and as a proxy do.
+func TestHTTPGuard(t *testing.T) {
+	t.Parallel()
+	p := start(t, "--http-decisions", "yes", "--http-hosts", "limits.example")
+	status := func(method, path, host, header, value string) int {
+		t.Helper()
+		req, err := http.NewRequest(method, "http://"+p.HTTPAddr+path, strings.NewReader(`{"key": "user:42", "limit": "GCRA 1/h"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if host != "" {
+			req.Host = host
+		}
+		if header != "" {
+			req.Header.Set(header, value)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	for _, c := range []struct {
+		host, header, value string
+		want                int
+	}{
+		{"evil.example:6380", "", "", 421},
+		{"", "Sec-Fetch-Site", "cross-site", 403},
+		{"", "Via", "1.1 cache", 403},
+		{"", "X-Forwarded-For", "198.51.100.1", 403},
+		{"limits.example", "", "", 200},
+		{"localhost", "", "", 200},
+	} {
+		if metrics, take := status("GET", "/metrics", c.host, c.header, c.value), status("POST", "/v1/take", c.host, c.header, c.value); metrics != c.want || take != c.want {
+			t.Errorf("%q %s: %d and %d, want %d", c.host, c.header, metrics, take, c.want)
+		}
+	}
+	if got := dial(t, p.Addr).do("RL.PEEK", "user:42", "GCRA", "1/h"); !strings.HasPrefix(got, "[:1 :1 :0") {
+		t.Errorf("the requests that passed took: %s", got)
+	}
+}

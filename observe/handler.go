@@ -43,6 +43,9 @@ type endpoints struct {
 	board    bool
 	password func() string
 	guesses  *Guesses
+
+	hosts     func() []string
+	protected func() bool
 }
 
 func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
@@ -50,7 +53,7 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses, hosts: o.Hosts, protected: o.Protected}
 	if e.guesses == nil {
 		e.guesses = new(Guesses)
 	}
@@ -82,7 +85,8 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		if e.open(r) || e.admits(w, r) {
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		if e.passes(w, r) && (e.open(r) || e.admits(w, r)) {
 			mux.ServeHTTP(w, r)
 		}
 	}), nil
@@ -220,12 +224,7 @@ func Local(r *http.Request) bool {
 	if listener == nil || !loopbackHost(listener.String()) || !loopbackHost(r.RemoteAddr) {
 		return false
 	}
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	return loopbackHost(r.Host)
+	return !forwarded(r) && loopbackHost(r.Host)
 }
 
 // loopbackHost reports whether "host:port" or "host" is the loopback of this machine. It looks up no names.

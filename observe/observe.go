@@ -40,6 +40,12 @@ type Options struct {
 	Decisions http.Handler
 	// Dashboard answers /dashboard/, and checks the password itself. Nil means that there is no such page.
 	Dashboard http.Handler
+	// Hosts returns the names, besides addresses and localhost, under which /metrics and /v1/ are served without a
+	// password. Nil means that there are none.
+	Hosts func() []string
+	// Protected reports whether protected mode is on: without a password, a proxy on this machine may then pass on no
+	// requests for /metrics and /v1/. Nil means that it is off.
+	Protected func() bool
 	// TLS makes the port speak TLS. Nil means plain HTTP.
 	TLS *tls.Config
 	// Log receives messages about failures; nil means nowhere.

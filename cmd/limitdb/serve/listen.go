@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,6 +216,7 @@ func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) er
 	}
 	o := observe.Options{
 		Pprof: p.set.Pprof.Get(), Log: p.log, Password: p.set.HTTPPassword.Get, Guesses: new(observe.Guesses),
+		Hosts: p.httpHosts, Protected: p.set.ProtectedMode.Get,
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	}
 	if p.set.HTTPDecisions.Get() {
@@ -300,8 +302,17 @@ func (p *process) decisions() http.Handler {
 func (p *process) dashboard(guesses *observe.Guesses) *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{
 		Snapshot: p.snapshot, Ready: p.ready, Do: p.server.Do, Now: time.Now, SetMode: p.setRuleMode,
-		Password: p.set.HTTPPassword.Get, Hosts: p.set.HTTPHosts.Get, Port: p.tcpPort, Log: p.log, Guesses: guesses,
+		Password: p.set.HTTPPassword.Get, Hosts: p.httpHosts, Port: p.tcpPort, Log: p.log, Guesses: guesses,
 	})
+}
+
+// httpHosts returns the names under which browsers may open pages: those of http-hosts, and this machine's.
+func (p *process) httpHosts() []string {
+	names := p.set.HTTPHosts.Get()
+	if name, err := os.Hostname(); err == nil {
+		names = append(slices.Clone(names), name)
+	}
+	return names
 }
 
 // setRuleMode gives a rule the mode of that name.
