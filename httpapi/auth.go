@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,6 +125,7 @@ func (a *api) parseAuth(r *http.Request) (q question, err error) {
 			if !ok || field == "" {
 				return q, invalid("there is no parameter %s", clip(name))
 			}
+			wrong = oneIf(slices.Contains([]string{"ip", "method", "host", "path"}, field), "under another name, since "+field+" is a field already")
 			f.headers = append(f.headers, [2]string{field, value})
 		}
 		switch {
@@ -181,8 +183,8 @@ type fields struct {
 // maxIdentity is how long a caller's identity may be before it is hashed.
 const maxIdentity = 512
 
-// key returns the key for the values of the listed fields. Values are escaped, so two callers that differ
-// never share a key.
+// key returns the key for the names and values of the listed fields. They are escaped, so two callers that differ
+// never share a key, nor do callers by different fields.
 func (f *fields) key(name, list string) (string, error) {
 	var b strings.Builder
 	for field := range strings.SplitSeq(list, ",") {
@@ -196,8 +198,7 @@ func (f *fields) key(name, list string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteByte(':')
-		b.WriteString(url.QueryEscape(value))
+		b.WriteString(":" + url.QueryEscape(field) + "=" + url.QueryEscape(value))
 	}
 	identity := b.String()
 	if len(identity) > maxIdentity {

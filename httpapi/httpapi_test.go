@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -318,20 +319,20 @@ func TestKeys(t *testing.T) {
 	for _, c := range []struct{ query, headers, key string }{
 		{"", "", "auth:default"},
 		{"name=a:b", "", "auth:a%3Ab"},
-		{"key=ip", "X-Forwarded-For: 192.0.2.7", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: 1.2.3.4, 192.0.2.7", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: 1.2.3.4, 192.0.2.7,10.0.0.9", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: 1.2.3.4|X-Forwarded-For: 192.0.2.7", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: garbage, 192.0.2.7", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: 10.0.0.8, 10.0.0.9", "auth:default:10.0.0.8"},
-		{"key=ip", "X-Forwarded-For: 192.0.2.7:5000", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: ::ffff:192.0.2.7", "auth:default:192.0.2.7"},
-		{"key=ip", "X-Forwarded-For: [2001:db8:1:2:3::4]:5000", "auth:default:2001%3Adb8%3A1%3A2%3A%3A"},
-		{"key=ip", "X-Forwarded-For: 2001:db8:1:2:ffff::", "auth:default:2001%3Adb8%3A1%3A2%3A%3A"},
-		{"key=ip&ipv6-prefix=128", "X-Forwarded-For: 2001:db8::4", "auth:default:2001%3Adb8%3A%3A4"},
-		{"key=method,host,path", "X-Forwarded-Method: GET|X-Forwarded-Host: A.Example|X-Forwarded-Uri: /%6cogin//x/../y/?a=b", "auth:default:GET:a.example:%2Flogin%2Fy%2F"},
-		{"key=user&header.user=X-User", "X-User: a:b", "auth:default:a%3Ab"},
-		{"key=user&header.user=X-User", "", "auth:default:"},
+		{"key=ip", "X-Forwarded-For: 192.0.2.7", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 1.2.3.4, 192.0.2.7", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 1.2.3.4, 192.0.2.7,10.0.0.9", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 1.2.3.4|X-Forwarded-For: 192.0.2.7", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: garbage, 192.0.2.7", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: 10.0.0.8, 10.0.0.9", "auth:default:ip=10.0.0.8"},
+		{"key=ip", "X-Forwarded-For: 192.0.2.7:5000", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: ::ffff:192.0.2.7", "auth:default:ip=192.0.2.7"},
+		{"key=ip", "X-Forwarded-For: [2001:db8:1:2:3::4]:5000", "auth:default:ip=2001%3Adb8%3A1%3A2%3A%3A"},
+		{"key=ip", "X-Forwarded-For: 2001:db8:1:2:ffff::", "auth:default:ip=2001%3Adb8%3A1%3A2%3A%3A"},
+		{"key=ip&ipv6-prefix=128", "X-Forwarded-For: 2001:db8::4", "auth:default:ip=2001%3Adb8%3A%3A4"},
+		{"key=method,host,path", "X-Forwarded-Method: GET|X-Forwarded-Host: A.Example|X-Forwarded-Uri: /%6cogin//x/../y/?a=b", "auth:default:method=GET:host=a.example:path=%2Flogin%2Fy%2F"},
+		{"key=user&header.user=X-User", "X-User: a:b", "auth:default:user=a%3Ab"},
+		{"key=user&header.user=X-User", "", "auth:default:user="},
 		{"key=user&header.user=X-User", "X-User: " + strings.Repeat("u", 600), "auth:default:!4da9ff2ba48e0a88f0cac2ad5a2f11ee7d5d9ccfea4b1cf9a1ccd6ba21ae26ba"},
 	} {
 		f := &fake{reply: granted}
@@ -346,14 +347,16 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Two callers that differ never share a key.
+// Two callers that differ never share a key, and what identifies one by a field identifies none by another.
 func TestKeysNeverClash(t *testing.T) {
-	value := rapid.StringMatching(`[a:%!,"\x{e9} ]{0,4}`)
-	key := func(t *rapid.T, a, b string) string {
+	value := rapid.StringMatching(`[a:=%!,"\x{e9} ]{0,4}`)
+	name := rapid.StringMatching(`[a:=%!]{1,3}`)
+	key := func(t *rapid.T, names, values [2]string) string {
 		f := &fake{reply: granted}
-		r := httptest.NewRequest("GET", "/auth?limit=GCRA+1/m&key=a,b&header.a=A&header.b=B", nil)
+		q := url.Values{"limit": {"GCRA 1/m"}, "key": {names[0] + "," + names[1]}, "header." + names[0]: {"A"}, "header." + names[1]: {"B"}}
+		r := httptest.NewRequest("GET", "/auth?"+q.Encode(), nil)
 		r.RemoteAddr = "10.0.0.1:4000"
-		r.Header["A"], r.Header["B"] = []string{a}, []string{b}
+		r.Header["A"], r.Header["B"] = []string{values[0]}, []string{values[1]}
 		f.handler().ServeHTTP(httptest.NewRecorder(), r)
 		if len(f.words) < 2 {
 			t.Fatal("no decision")
@@ -361,11 +364,37 @@ func TestKeysNeverClash(t *testing.T) {
 		return f.words[1]
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		a, b, c, d := value.Draw(t, "a"), value.Draw(t, "b"), value.Draw(t, "c"), value.Draw(t, "d")
-		if same := a == c && b == d; (key(t, a, b) == key(t, c, d)) != same {
-			t.Errorf("%q %q and %q %q", a, b, c, d)
+		var names, values [2][2]string
+		for i := range names {
+			names[i] = [2]string{name.Draw(t, "name"), name.Draw(t, "name")}
+			if names[i][0] == names[i][1] || rapid.Bool().Draw(t, "usual names") {
+				names[i] = [2]string{"a", "b"}
+			}
+			values[i] = [2]string{value.Draw(t, "value"), value.Draw(t, "value")}
+		}
+		if same := names[0] == names[1] && values[0] == values[1]; (key(t, names[0], values[0]) == key(t, names[1], values[1])) != same {
+			t.Errorf("%q %q", names, values)
 		}
 	})
+}
+
+// TestKeysBelongToTheirFields checks that a caller cannot choose a header that makes it share the limit of an address.
+func TestKeysBelongToTheirFields(t *testing.T) {
+	keys := map[string]string{}
+	for _, query := range []string{"key=ip", "key=host", "key=path", "key=method", "key=u&header.u=X-User", "key=v&header.v=X-User", "key=u,v&header.u=X-User&header.v=X-None"} {
+		f := &fake{reply: granted}
+		w := f.serve("GET", "/auth?name=login&limit=GCRA+1/m&"+query, "", "X-Forwarded-For: 192.0.2.7", "X-Forwarded-Host: 192.0.2.7", "X-Forwarded-Method: 192.0.2.7",
+			"X-Forwarded-Uri: /192.0.2.7", "X-User: 192.0.2.7")
+		if w.Code != 200 || len(f.words) < 2 || keys[f.words[1]] != "" {
+			t.Errorf("%s: %d, and %q is also the key of %q", query, w.Code, f.words, keys[f.words[1]])
+			continue
+		}
+		keys[f.words[1]] = query
+	}
+	f := &fake{reply: granted}
+	if w := f.serve("GET", "/auth?limit=GCRA+1/m&key=ip&header.ip=X-User", "", "X-User: 192.0.2.7"); w.Code != 400 || !strings.Contains(w.Body.String(), "ip is a field already") {
+		t.Errorf("a header under the name of a field: %d %s", w.Code, w.Body)
+	}
 }
 
 func TestWhoMayAsk(t *testing.T) {
