@@ -162,7 +162,7 @@ func declareNetwork(r *Registry, s *Settings) {
 func declareLimits(r *Registry, s *Settings) {
 	g := group{r, "Limits"}
 	s.MaxClients = g.int("maxclients", "10000", 1, 1_000_000, mutable,
-		"How many clients may be connected at once.")
+		"How many clients may be connected at once. Where a password is set, the oldest client that has not given it gives way to one more.")
 	s.AuthTimeout = g.seconds("auth-timeout", "10", 1, 3600,
 		"Close a client that has not authenticated within this many seconds.")
 	s.CommandTimeout = g.seconds("command-timeout", "10", 1, 3600,

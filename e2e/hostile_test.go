@@ -163,6 +163,38 @@ func TestSilentBeforeAuth(t *testing.T) {
 	}
 }
 
+// TestStrangersGiveWay has silent clients take every place of both ports, many times over. Whoever has the password gets in at once, and
+// so does a health check.
+func TestStrangersGiveWay(t *testing.T) {
+	t.Parallel()
+	p := startRace(t, "--requirepass", password, "--maxclients", "50", "--auth-timeout", "3600", "--http-password", password)
+	friend := dial(t, p.Addr)
+	if got := friend.do("AUTH", password); got != "+OK" {
+		t.Fatal(got)
+	}
+	for range 5 {
+		dialMany(t, p.Addr, 100, "")
+		dialMany(t, p.HTTPAddr, 100, "GET /livez HTTP/1.1\r\nHost: a\r\nX: ")
+		// The silent clients are closed in their turn, and more than a few at a time are refused.
+		eventually(t, "there is a place for a client with the password", func() bool {
+			c := dial(t, p.Addr)
+			defer c.Close()
+			_, _ = io.WriteString(c, command("AUTH", password)+command("PING"))
+			b := make([]byte, len("+OK\r\n+PONG\r\n"))
+			_, _ = io.ReadFull(c, b)
+			return string(b) == "+OK\r\n+PONG\r\n"
+		})
+		for _, path := range []string{"/livez", "/readyz"} {
+			if get("http://"+p.HTTPAddr+path) == "" {
+				t.Errorf("%s does not answer with 200", path)
+			}
+		}
+	}
+	if got := friend.do("PING"); got != "+PONG" {
+		t.Errorf("a client with the password: %q", got)
+	}
+}
+
 // TestMaxClients connects the maximum number of clients. One more gets an error, and can connect when another
 // leaves.
 func TestMaxClients(t *testing.T) {

@@ -103,7 +103,7 @@ func guardedHandler(t *testing.T, password *string, protected *bool) http.Handle
 	h, err := newHandler(&Options{
 		Source: testSource(), Password: func() string { return *password }, Protected: func() bool { return *protected },
 		Hosts: func() []string { return []string{"limits.example"} }, Decisions: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
-	}, discard())
+	}, newPlaces(1, 1), discard())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,14 +46,16 @@ type endpoints struct {
 
 	hosts     func() []string
 	protected func() bool
+	proxy     func(netip.Addr) bool
+	places    *places
 }
 
-func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
+func newHandler(o *Options, all *places, log *slog.Logger) (http.Handler, error) {
 	reg, err := newRegistry(o.Source.Snapshot)
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses, hosts: o.Hosts, protected: o.Protected}
+	e := &endpoints{source: o.Source, pprof: o.Pprof, decide: o.Decisions != nil, board: o.Dashboard != nil, password: o.Password, guesses: o.Guesses, hosts: o.Hosts, protected: o.Protected, proxy: o.Proxy, places: all}
 	if e.guesses == nil {
 		e.guesses = new(Guesses)
 	}
@@ -86,7 +88,7 @@ func newHandler(o *Options, log *slog.Logger) (http.Handler, error) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-		if e.passes(w, r) && (e.open(r) || e.admits(w, r)) {
+		if e.passes(w, r) && (e.open(r) || e.admits(w, r)) && e.place(w, r) {
 			mux.ServeHTTP(w, r)
 		}
 	}), nil
@@ -113,6 +115,24 @@ func (e *endpoints) admits(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("WWW-Authenticate", `Basic realm="limitdb", charset="UTF-8"`)
 	plain(w, http.StatusUnauthorized, "a password is required (http-password): Basic authentication with any user name, or a Bearer token")
 	return false
+}
+
+// place reports whether there is a place for the connection of a request. If not, it has answered. A request that anybody may
+// make is served, but its connection remains a stranger's.
+func (e *endpoints) place(w http.ResponseWriter, r *http.Request) bool {
+	if e.open(r) && !(r.URL.Path == "/auth" && e.asksAsProxy(r)) || e.places.keep(r) {
+		return true
+	}
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Connection", "close")
+	plain(w, http.StatusServiceUnavailable, "too many connections: try later")
+	return false
+}
+
+// asksAsProxy reports whether a request comes from a proxy that may ask /auth.
+func (e *endpoints) asksAsProxy(r *http.Request) bool {
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && e.proxy != nil && e.proxy(a.Addr().Unmap().WithZone(""))
 }
 
 // open reports whether a request needs no password: it asks for the health of the server, or is a proxy's

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -46,6 +45,8 @@ type Options struct {
 	// Protected reports whether protected mode is on: without a password, a proxy on this machine may then pass on no
 	// requests for /metrics and /v1/. Nil means that it is off.
 	Protected func() bool
+	// Proxy reports whether the proxy at an address may ask /auth. Nil means that none may.
+	Proxy func(netip.Addr) bool
 	// TLS makes the port speak TLS. Nil means plain HTTP.
 	TLS *tls.Config
 	// Log receives messages about failures; nil means nowhere.
@@ -56,7 +57,7 @@ type Options struct {
 type bounds struct {
 	header, read, write, idle time.Duration
 	headerBytes               int
-	connections               int64
+	connections, spare        int
 }
 
 func defaultBounds() bounds {
@@ -67,10 +68,11 @@ func defaultBounds() bounds {
 		idle:        60 * time.Second,
 		headerBytes: 12 << 10, // and 4 kB more, which net/http adds
 		connections: 256,
+		spare:       64,
 	}
 }
 
-// decidingConnections is how many connections there may be with Options.Decisions. Proxies keep many open.
+// decidingConnections is how many connections that are no strangers' there may be with Options.Decisions. Proxies keep many open.
 const decidingConnections = 4096
 
 // Server is the HTTP port.
@@ -105,16 +107,17 @@ func listen(o Options, b bounds) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	handler, err := newHandler(&o, log)
+	if o.Decisions != nil {
+		b.connections = max(b.connections, decidingConnections)
+	}
+	all := newPlaces(b.connections, b.spare)
+	handler, err := newHandler(&o, all, log)
 	if err != nil {
 		return nil, err
 	}
 	listeners, err := bind(o.Addrs)
 	if err != nil {
 		return nil, err
-	}
-	if o.Decisions != nil {
-		b.connections = max(b.connections, decidingConnections)
 	}
 	return &Server{
 		listeners: listeners,
@@ -123,7 +126,8 @@ func listen(o Options, b bounds) (*Server, error) {
 		http: &http.Server{
 			Handler:           handler,
 			BaseContext:       withListener,
-			ConnState:         limitConnections(b.connections, o.TLS == nil),
+			ConnContext:       withConn,
+			ConnState:         all.track,
 			ReadHeaderTimeout: b.header,
 			ReadTimeout:       b.read,
 			WriteTimeout:      b.write,
@@ -188,30 +192,6 @@ func closeAll(ls []listener) {
 	for _, l := range ls {
 		// Close fails only when it is called twice.
 		_ = l.Close()
-	}
-}
-
-// tooMany is the answer to a connection that is one too many.
-const tooMany = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n" +
-	"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 31\r\n\r\ntoo many connections: try later"
-
-// limitConnections closes a new connection immediately if there are more than n; if plain is true, with an
-// answer. If it stayed unaccepted instead, idle connections could delay a probe for as long as they may idle.
-func limitConnections(n int64, plain bool) func(net.Conn, http.ConnState) {
-	var open atomic.Int64
-	return func(c net.Conn, s http.ConnState) {
-		switch s {
-		case http.StateNew:
-			if open.Add(1) <= n {
-				return
-			}
-			if plain {
-				_, _ = c.Write([]byte(tooMany)) // the socket is new, so it has room
-			}
-			_ = c.Close()
-		case http.StateClosed, http.StateHijacked:
-			open.Add(-1)
-		}
 	}
 }
 

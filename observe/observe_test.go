@@ -187,7 +187,7 @@ func TestProfilesAreForThisMachineOnly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Source: testSource(), Pprof: c.enabled}
-			h, err := newHandler(&o, discard())
+			h, err := newHandler(&o, newPlaces(1, 1), discard())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"container/list"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,12 +11,14 @@ import (
 // clients is the set of connected sessions, in the order of their ids. A walk goes from id to id
 // and locks for a few sessions at a time, so that it can take as many turns as it needs.
 type clients struct {
-	mu     sync.Mutex // guards all, gone and lastID
+	mu     sync.Mutex // guards all, gone, lastID and strangers
 	all    []client   // by id
 	gone   int        // entries of all whose session has ended
 	lastID int64
-	n      atomic.Int64
-	max    atomic.Int64 // the most connected so far
+	// strangers has the sessions that have not authenticated, the oldest first.
+	strangers list.List
+	n         atomic.Int64
+	max       atomic.Int64 // the most connected so far
 }
 
 type client struct {
@@ -26,18 +29,55 @@ type client struct {
 // walkClients is how many clients one step of a walk visits.
 const walkClients = 64
 
-// add registers s and gives it an id. It returns false if there are most clients already.
-func (c *clients) add(s *session, most int) bool {
+// givingWay is how many clients more than maxclients there may be until those that give way are gone. They are
+// within the descriptors that the process reserves.
+const givingWay = 16
+
+// add registers s and gives it an id. If there are most clients already, the oldest that has not authenticated must
+// give way: add returns it, and the caller closes it. If there is none, add returns false.
+func (c *clients) add(s *session, most int) (oldest *session, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastID++
 	s.id = c.lastID
-	if len(c.all)-c.gone >= most {
-		return false
+	if n := len(c.all) - c.gone; n >= most {
+		if c.strangers.Len() == 0 || n >= most+givingWay {
+			return nil, false
+		}
+		oldest = c.strangers.Front().Value.(*session)
+		c.know(oldest)
 	}
 	c.all = append(c.all, client{s.id, s})
+	c.doubt(s)
 	c.counted()
-	return true
+	return oldest, true
+}
+
+// authenticated notes whether s is a client that need not give way.
+func (c *clients) authenticated(s *session, yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i, ok := c.at(s.id); !ok || c.all[i].s != s {
+		return
+	}
+	if c.know(s); !yes {
+		c.doubt(s)
+	}
+}
+
+// doubt counts s among the strangers, unless it has authenticated. The caller holds mu.
+func (c *clients) doubt(s *session) {
+	if !s.pub.authed.Load() {
+		s.stranger = c.strangers.PushBack(s)
+	}
+}
+
+// know removes s from the strangers, if it is one. The caller holds mu.
+func (c *clients) know(s *session) {
+	if s.stranger != nil {
+		c.strangers.Remove(s.stranger)
+		s.stranger = nil
+	}
 }
 
 // remove forgets s, and reports whether it was there.
@@ -48,6 +88,7 @@ func (c *clients) remove(s *session) bool {
 	if !ok || c.all[i].s != s {
 		return false
 	}
+	c.know(s)
 	c.all[i].s = nil
 	c.gone++
 	if c.gone > walkClients && c.gone > len(c.all)/2 {

@@ -25,10 +25,11 @@ var (
 	errCross       = errors.New("another protocol on this port")
 	errRefused     = errors.New("refused")
 	errGuesses     = errors.New("too many failed AUTH attempts")
+	errGaveWay     = errors.New("not authenticated, and a newer client needed the place (maxclients)")
 )
 
 // reasons is the number of values of the metric's reason label.
-const reasons = 14
+const reasons = 15
 
 // reasonNames returns the values of the reason label, indexed by reasonOf. The first stands for
 // every error that is not one of the server's reasons.
@@ -36,6 +37,7 @@ func reasonNames() [reasons]string {
 	return [reasons]string{
 		"client", "killed", "panic", "stopping", "protocol", "output-buffer", "maxmemory-clients",
 		"idle", "auth-timeout", "command-timeout", "write-timeout", "cross-protocol", "quit", "auth-failures",
+		"maxclients",
 	}
 }
 
@@ -44,6 +46,7 @@ func reasonOf(err error) int {
 	list := [reasons]error{
 		nil, errKilled, errPanic, errStopped, errProtocol, errOutput, errEvicted,
 		errIdle, errAuthTime, errCommandTime, errWriteTime, errCross, errQuit, errGuesses,
+		errGaveWay,
 	}
 	for i, r := range list {
 		if r != nil && errors.Is(err, r) {

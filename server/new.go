@@ -118,9 +118,16 @@ func (srv *Server) Accept(c transport.Conn) transport.Session {
 	case !forwarded && srv.protected(c):
 		srv.counters.denied.Add(1)
 		refuse = errProtectedMode
-	case !srv.clients.add(s, srv.mostClients(s)):
-		srv.counters.rejected.Add(1)
-		refuse = errMaxClients
+	default:
+		oldest, ok := srv.clients.add(s, srv.mostClients(s))
+		if !ok {
+			srv.counters.rejected.Add(1)
+			refuse = errMaxClients
+		}
+		if oldest != nil {
+			srv.log.Log(context.Background(), LevelVerbose, "client closed", "id", oldest.id, "addr", oldest.addr(), "reason", errGaveWay)
+			oldest.conn.Close(errGaveWay)
+		}
 	}
 	s.call.Lane = srv.laneOf(c, s.id)
 	s.stripe = srv.counts.Stripe(s.call.Lane)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"container/list"
 	"math"
 	"sync/atomic"
 
@@ -45,6 +46,8 @@ type session struct {
 	subs    pubsub.Subscriptions
 
 	tracking *tracking // CLIENT TRACKING; nil: off
+
+	stranger *list.Element // in clients.strangers, which guards it; nil: the client has authenticated, or gives way
 
 	gone chan struct{} // closed when the client is gone; nil: nobody waits for that
 
@@ -150,6 +153,7 @@ func (s *session) addr() string { return addrText(s.conn.RemoteAddr(), s.conn.Lo
 func (s *session) setAuthed(on bool) {
 	s.authed = on
 	s.pub.authed.Store(on)
+	s.srv.clients.authenticated(s, on)
 	s.setReaderLimits()
 }
 

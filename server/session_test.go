@@ -357,6 +357,56 @@ func TestMaxClients(t *testing.T) {
 	}
 }
 
+// TestStrangersGiveWay checks that with a password, clients that have not given it keep nobody out: the oldest of them goes.
+func TestStrangersGiveWay(t *testing.T) {
+	ts := newTestServer(t, "maxclients 3", "requirepass secret")
+	in := func() *testClient {
+		c := ts.client()
+		if got := line(c.do("AUTH", "secret")); got != "OK" {
+			t.Fatal(got)
+		}
+		return c
+	}
+	// goes checks that a client has been closed, and lets it go.
+	goes := func(c *testClient) {
+		t.Helper()
+		if !errors.Is(c.conn.reason(), errGaveWay) {
+			t.Fatalf("closed for %v", c.conn.reason())
+		}
+		c.hangUp(c.conn.reason())
+	}
+	first, silent, reset := in(), ts.client(), in()
+	reset.do("RESET") // it is the newest stranger now
+	second := ts.client()
+	goes(silent)
+	second.do("AUTH", "secret")
+	in()
+	goes(reset)
+	full := ts.client()
+	if got := string(full.conn.take()); got != "-"+errMaxClients+"\r\n" {
+		t.Errorf("three clients with the password, and a fourth gets %q", got)
+	}
+	for _, c := range []*testClient{first, second} {
+		if got := line(c.do("PING")); got != "PONG" {
+			t.Errorf("a client with the password gets %s", got)
+		}
+	}
+	if n := ts.counters.closed[reasonOf(errGaveWay)].Load(); n != 2 {
+		t.Errorf("%d counted", n)
+	}
+	// Clients that give way, but are not gone yet, are bounded.
+	ts = newTestServer(t, "maxclients 100", "requirepass secret")
+	served := 0
+	for range 300 {
+		if c := ts.client(); c.conn.reason() == nil {
+			served++
+		}
+	}
+	if n := ts.clients.count(); n != 100+givingWay || served != n || ts.clients.strangers.Len() != 100 {
+		t.Errorf("%d clients, %d served, %d strangers", n, served, ts.clients.strangers.Len())
+	}
+}
+
 func TestProtectedMode(t *testing.T) {
 	for _, test := range []struct {
 		directive, from string

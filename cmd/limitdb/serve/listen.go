@@ -220,7 +220,11 @@ func (p *process) listenHTTP(ctx context.Context, background *sync.WaitGroup) er
 		Source: observe.Source{Snapshot: p.snapshot, Ready: p.ready, Live: p.live},
 	}
 	if p.set.HTTPDecisions.Get() {
-		o.Decisions = p.decisions()
+		trusted := p.trusted()
+		o.Decisions = p.decisions(trusted)
+		o.Proxy = func(a netip.Addr) bool {
+			return slices.ContainsFunc(trusted(), func(n netip.Prefix) bool { return n.Contains(a) })
+		}
 	}
 	if p.set.HTTPDashboard.Get() {
 		board := p.dashboard(o.Guesses)
@@ -280,8 +284,8 @@ func (p *process) httpPortsChanged() error {
 	return err
 }
 
-// decisions returns the handler of decisions over HTTP.
-func (p *process) decisions() http.Handler {
+// trusted returns a function that returns the networks in http-trusted-proxies.
+func (p *process) trusted() func() []netip.Prefix {
 	var trusted atomic.Pointer[[]netip.Prefix]
 	changed := func() error {
 		nets := p.set.TrustedProxies()
@@ -290,9 +294,14 @@ func (p *process) decisions() http.Handler {
 	}
 	_ = changed() // it never fails
 	p.registry.OnChange(changed, p.set.HTTPTrustedProxies)
+	return func() []netip.Prefix { return *trusted.Load() }
+}
+
+// decisions returns the handler of decisions over HTTP.
+func (p *process) decisions(trusted func() []netip.Prefix) http.Handler {
 	return httpapi.New(httpapi.Options{
 		Do:      p.server.Do,
-		Trusted: func() []netip.Prefix { return *trusted.Load() },
+		Trusted: trusted,
 		Closed:  func() bool { return p.set.ProtectedMode.Get() && p.set.HTTPPassword.Get() == "" },
 		Log:     p.log,
 	})
