@@ -311,6 +311,9 @@ func TestFullDisk(t *testing.T) {
 	if got := state(n); got != "MISCONF" {
 		t.Fatalf("on a full disk: %s", got)
 	}
+	if got, alive := get("http://"+p.HTTPAddr+"/readyz"), get("http://"+p.HTTPAddr+"/livez"); got != "" || alive == "" {
+		t.Errorf("on a full disk, /readyz answers 200 with %q, and /livez with %q", got, alive)
+	}
 	if v := one(t, p.Addr, "RL.PEEK", "key", "GCRA", "1/s"); v.Err() != nil {
 		t.Errorf("who only asks gets %v", v.Err())
 	}
@@ -321,6 +324,9 @@ func TestFullDisk(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("there is room, and it still refuses\n%s", p.Log())
 		}
+	}
+	if get("http://"+p.HTTPAddr+"/readyz") == "" {
+		t.Error("there is room, and /readyz does not answer with 200")
 	}
 	keys := one(t, p.Addr, "DBSIZE").Int
 	p.Stop()

@@ -289,6 +289,9 @@ func TestLoadingAndMisconf(t *testing.T) {
 		t.Error(err)
 	}
 	ts.SetRefusing(errors.New("no space left\r\non device"))
+	if err := ts.Ready(); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("decisions are refused, and Ready returns %v", err)
+	}
 	for _, cmd := range []string{"CL.THROTTLE k 1 1 60", "RL.TAKE k GCRA 1/s", "RL.RESET k", "FLUSHALL"} {
 		got := line(c.do(strings.Fields(cmd)...))
 		if !strings.HasPrefix(got, "-MISCONF ") || !strings.Contains(got, `no space left\r\non device`) {
@@ -305,6 +308,9 @@ func TestLoadingAndMisconf(t *testing.T) {
 	}
 	ts.SetRefusing(nil)
 	c.steps(ts, [2]string{"CL.THROTTLE k 1 1 60", "[0 2 1 -1 60]"})
+	if err := ts.Ready(); err != nil {
+		t.Errorf("decisions are made, and Ready returns %v", err)
+	}
 }
 
 func TestSave(t *testing.T) {

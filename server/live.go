@@ -38,6 +38,9 @@ func (srv *Server) Ready() error {
 	if srv.special.Load()&specialLoading != 0 {
 		return errors.New("the state is being loaded")
 	}
+	if srv.Refusing() {
+		return errors.New("the log cannot be written, so commands that change something are refused (MISCONF)") // anybody may read this: no path
+	}
 	if r := srv.opts.Replication; r != nil {
 		s := r.Status()
 		if why := s.Unready(); why != "" {
