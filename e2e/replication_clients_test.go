@@ -198,3 +198,14 @@ func redisTools(t *testing.T, f *failover) (after func()) {
 		redirect("forward")
 	}
 }
+
+// TestRedisPyCluster has redis-py's client of clusters call commands that have no key.
+func TestRedisPyCluster(t *testing.T) {
+	t.Parallel()
+	line := script("/usr/bin/python3", "import redis", "-c", "python/cluster.py")(t)
+	n := startCluster(t, 1)[0]
+	host, port, _ := strings.Cut(n.Addr, ":")
+	if r := run(t, "", line[0], append(line[1:], host, port)...); r.Code != 0 || r.Stdout != "done\n" {
+		t.Errorf("%s%s", r.Stdout, tail(r.Stderr, 2000))
+	}
+}

@@ -20,6 +20,8 @@ func TestCommandInfo(t *testing.T) {
 		[2]string{"COMMAND INFO Del", `[["del" -2 [write fast] 1 -1 1 [@keyspace @write @fast] [] ` + keySpec("RM delete", "1", "-1") + ` []]]`},
 		[2]string{"COMMAND INFO memory|USAGE config|nosuch get|x", `[["memory|usage" -3 [readonly] 2 2 1 [@read @slow] [] ` + keySpec("RO", "2", "0") + ` []] nil nil]`},
 		[2]string{"COMMAND INFO spublish", `[["spublish" 3 [pubsub loading stale fast] 1 1 1 [@pubsub @fast] [] ` + keySpec("not_key", "1", "0") + ` []]]`},
+		[2]string{"COMMAND INFO rl.check", `[["rl.check" -3 [write blocking fast] 1 1 1 [@write @blocking @fast] [] ` + keySpec("not_key", "1", "0") + ` []]]`},
+		[2]string{"COMMAND INFO rl.rules|get rl.rules|list", `[["rl.rules|get" -3 [readonly] 2 2 1 [@read @slow] [] ` + keySpec("not_key", "2", "0") + ` []] ["rl.rules|list" -2 [readonly] 0 0 0 [@read @slow] [] [] []]]`},
 		[2]string{"COMMAND INFO config|get", `[["config|get" -3 [admin loading stale] 0 0 0 [@admin @dangerous @slow] [] [] []]]`},
 		[2]string{"COMMAND INFO slowlog", `[["slowlog" -2 [] 0 0 0 [@slow] [] [] [` +
 			`["slowlog|get" -2 [admin loading stale] 0 0 0 [@admin @dangerous @slow] [] [] []] ` +
@@ -83,6 +85,7 @@ func TestCommandGetKeys(t *testing.T) {
 		[2]string{"COMMAND GETKEYS memory usage k", `["k"]`},
 		[2]string{"COMMAND GETKEYS ping a", "-ERR The command has no key arguments"},
 		[2]string{"COMMAND GETKEYS config get", "-ERR The command has no key arguments"},
+		[2]string{"COMMAND GETKEYS rl.check shop 0", "-ERR The command has no key arguments"},
 		[2]string{"COMMAND GETKEYS sunsubscribe", "-ERR The command has no key arguments"},
 		[2]string{"COMMAND GETKEYS nosuch a", "-ERR Invalid command specified"},
 		[2]string{"COMMAND GETKEYS memory nosuch k", "-ERR Invalid command specified"},

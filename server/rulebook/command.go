@@ -19,6 +19,7 @@ func (b *Book) Rows() []row {
 		spec.Text("namespace"), spec.Integer("numfields"),
 		spec.Argument{Name: "data", Kind: "block", Optional: true, Multiple: true, Args: []spec.Argument{spec.Text("field"), spec.Text("value")}},
 		request.CostWord(), request.WaitWord(), spec.Optional(spec.Word("PEEK")), spec.Optional(spec.Word("REFUND")), spec.Optional(spec.Word("EXPLAIN")))
+	check.Route = 1 // redis-py's client of clusters has no way to dispatch a command without any
 	check.Example, check.Atomic, check.Resolve = "RL.CHECK shop 2 user u17 path /cart", b.checkIn, b.resolve
 	return []row{check, b.rulesRow()}
 }

@@ -37,6 +37,11 @@ func (b *Book) rulesRow() row {
 		row("INFO", -4, spec.Readonly, "Returns the state of a caller of a rule, as RL.INFO does.", b.info, ns, name, fields),
 	)
 	all.Flags = spec.Long
+	for i := range all.Rows {
+		if sub := &all.Rows[i]; len(sub.Args) > 0 && sub.Args[0].Name == ns.Name && !sub.Args[0].Optional {
+			sub.Route = 2
+		}
+	}
 	return all
 }
 

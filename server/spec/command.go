@@ -21,6 +21,9 @@ type Command struct {
 	// it. 0: FirstKey, LastKey and Step give the positions.
 	NumKeys  int
 	KeyFlags []string // Redis' key spec flags; nil: as Flags say
+	// Route is the position of an argument of a command without keys by which clients of clusters choose the node, as
+	// they do by a key; 0: there is none.
+	Route int
 
 	Group      string
 	Summary    string
@@ -43,6 +46,8 @@ func (c *Command) KeySpecFlags() []string {
 	switch {
 	case c.KeyFlags != nil:
 		return c.KeyFlags
+	case c.Route > 0:
+		return []string{"not_key"}
 	case c.Flags&Write != 0:
 		return []string{"RW", "access", "update"}
 	}

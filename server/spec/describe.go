@@ -8,9 +8,13 @@ func (c *Command) AppendRow(r *resp.Reply) {
 	r.Text(c.Full)
 	r.Int(int64(c.Arity))
 	words(r, c.Flags.Names())
-	r.Int(int64(c.FirstKey))
-	r.Int(int64(c.LastKey))
-	r.Int(int64(c.Step))
+	first, last, step := c.FirstKey, c.LastKey, c.Step
+	if c.Route > 0 {
+		first, last, step = c.Route, c.Route, 1
+	}
+	r.Int(int64(first))
+	r.Int(int64(last))
+	r.Int(int64(step))
 	words(r, c.Categories())
 	r.Set(0) // tips
 	c.appendKeySpecs(r)
@@ -33,7 +37,7 @@ func (c *Command) AppendKeyFlags(r *resp.Reply) { words(r, c.KeySpecFlags()) }
 
 // appendKeySpecs replies with the positions of the keys and what the command does with them.
 func (c *Command) appendKeySpecs(r *resp.Reply) {
-	if !c.HasKeys() {
+	if !c.HasKeys() && c.Route == 0 {
 		r.Set(0)
 		return
 	}
@@ -42,7 +46,7 @@ func (c *Command) appendKeySpecs(r *resp.Reply) {
 		if last > 0 {
 			last -= c.FirstKey // counted from the first key
 		}
-		r.Fields("lastkey", last, "keystep", c.Step, "limit", 0)
+		r.Fields("lastkey", last, "keystep", max(c.Step, 1), "limit", 0)
 	}
 	if c.NumKeys > 0 {
 		find, how = "keynum", func() { r.Fields("keynumidx", 0, "firstkey", 1, "keystep", 1) }
@@ -51,7 +55,7 @@ func (c *Command) appendKeySpecs(r *resp.Reply) {
 	r.Fields(
 		"flags", func() { c.AppendKeyFlags(r) },
 		"begin_search", func() {
-			r.Fields("type", "index", "spec", func() { r.Fields("index", c.FirstKey+c.NumKeys) }) // one of them is 0
+			r.Fields("type", "index", "spec", func() { r.Fields("index", c.FirstKey+c.NumKeys+c.Route) }) // only one is not 0
 		},
 		"find_keys", func() { r.Fields("type", find, "spec", how) },
 	)
