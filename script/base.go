@@ -48,10 +48,10 @@ func (vm *VM) openLibraries() {
 	}))
 	strs := vm.functions(L.NewTable(), vm.stringFunctions())
 	vm.module("string", strs)
-	meta := vm.functions(L.NewTable(), vm.arithmetic())
-	meta.RawSetString("__index", strs)
-	meta.RawSetString("__metatable", lua.LFalse)
-	L.SetMetatable(lua.LString(""), meta)
+	vm.strings = vm.functions(L.NewTable(), vm.arithmetic())
+	vm.strings.RawSetString("__index", strs)
+	vm.strings.RawSetString("__metatable", lua.LFalse)
+	L.SetMetatable(lua.LString(""), vm.strings)
 	vm.module("bit", vm.functions(L.NewTable(), bitFunctions()))
 	vm.module("struct", vm.functions(L.NewTable(), map[string]lua.LGFunction{
 		"pack": vm.structPack, "unpack": vm.structUnpack, "size": vm.structSize,
@@ -71,7 +71,9 @@ func (vm *VM) guardGlobals() {
 	L := vm.state
 	missing := L.NewTable()
 	missing.RawSetString("__index", L.NewFunction(func(L *lua.LState) int {
-		L.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(L.ToStringMeta(L.Get(2))))
+		// Nothing of the script runs here: the shared table is in a register.
+		name, _ := text(L.Get(2))
+		L.RaiseError("Script attempted to access nonexistent global variable '%s'", name)
 		return 0
 	}))
 	vm.shared.Metatable = missing
@@ -83,7 +85,9 @@ func (vm *VM) guardGlobals() {
 	}))
 	proxy.RawSetString("__metatable", lua.LFalse)
 	vm.globals.Metatable = proxy
-	vm.readOnly[vm.globals] = true
+	for _, t := range []*lua.LTable{vm.globals, vm.shared, vm.strings, proxy, missing} {
+		vm.readOnly[t] = true
+	}
 	L.Env = vm.globals
 	L.G.Global = vm.globals
 }
@@ -175,30 +179,63 @@ func (vm *VM) newClosure(L *lua.LState) int {
 	return 1
 }
 
-// store is t[k] = v.
+// store is t[k] = v. It goes the way of the metatables itself, since each table on it may be one that scripts share.
 func (vm *VM) store(L *lua.LState) int {
 	object, key, v := L.Get(1), L.Get(2), L.Get(3)
-	if t, ok := object.(*lua.LTable); ok {
-		vm.beforeStore(L, t, key, v)
+	for range lua.MaxTableGetLoop {
+		t, ok := object.(*lua.LTable)
+		if !ok {
+			break
+		}
+		if t.Metatable == lua.LNil {
+			vm.put(L, t, key, v)
+			return 0
+		}
+		vm.refuseShared(L, t)
+		next := L.GetMetaField(t, "__newindex")
+		if next == lua.LNil || t.RawGet(key) != lua.LNil {
+			vm.put(L, t, key, v)
+			return 0
+		}
+		if next.Type() == lua.LTFunction {
+			L.Push(next)
+			L.Push(t)
+			L.Push(key)
+			L.Push(v)
+			L.Call(3, 0)
+			return 0
+		}
+		object = next
 	}
-	L.SetTable(object, key, v)
+	if _, ok := object.(*lua.LTable); ok {
+		L.RaiseError("loop in settable")
+	}
+	L.RaiseError("attempt to index a %s value", object.Type())
 	return 0
 }
 
-// beforeStore charges what a table grows by, and refuses tables that scripts cannot change.
-func (vm *VM) beforeStore(L *lua.LState, t *lua.LTable, key, v lua.LValue) {
+// refuseShared ends what would change a table that scripts share.
+func (vm *VM) refuseShared(L *lua.LState, t *lua.LTable) {
 	if vm.readOnly[t] {
 		L.RaiseError("Attempt to modify a readonly table")
 	}
+}
+
+// put stores in a table without its metatable, and charges what the table grows by.
+func (vm *VM) put(L *lua.LState, t *lua.LTable, key, v lua.LValue) {
+	vm.beforeStore(L, t, key)
+	L.RawSet(t, key, v)
+}
+
+// beforeStore charges what a table grows by, and refuses tables that scripts cannot change.
+func (vm *VM) beforeStore(L *lua.LState, t *lua.LTable, key lua.LValue) {
+	vm.refuseShared(L, t)
 	n, ok := key.(lua.LNumber)
 	if !ok {
 		if t.RawGet(key) == lua.LNil {
 			vm.charge(L, entrySize)
 		}
 		return
-	}
-	if math.IsNaN(float64(n)) {
-		L.RaiseError("table index is NaN")
 	}
 	switch length := lua.LNumber(arrayLen(t)); {
 	case n != lua.LNumber(math.Floor(float64(n))), n < 1, n >= lua.LNumber(lua.MaxArrayIndex):
@@ -216,17 +253,14 @@ func arrayLen(t *lua.LTable) int { return t.MaxN() }
 
 func (vm *VM) rawSet(L *lua.LState) int {
 	t := L.CheckTable(1)
-	vm.beforeStore(L, t, L.CheckAny(2), L.CheckAny(3))
-	t.RawSet(L.Get(2), L.Get(3))
+	vm.put(L, t, L.CheckAny(2), L.CheckAny(3))
 	L.SetTop(1)
 	return 1
 }
 
 func (vm *VM) setMetatable(L *lua.LState) int {
 	t := L.CheckTable(1)
-	if vm.readOnly[t] {
-		L.RaiseError("Attempt to modify a readonly table")
-	}
+	vm.refuseShared(L, t)
 	meta := L.Get(2)
 	if meta.Type() != lua.LTNil && meta.Type() != lua.LTTable {
 		L.ArgError(2, "nil or table expected")

@@ -234,7 +234,7 @@ func (d *msgpackDecoder) table(n uint64, pairs bool, depth int) (lua.LValue, err
 			return nil, errMsgpackFormat
 		}
 		if pairs {
-			d.vm.beforeStore(d.L, t, k, v)
+			d.vm.beforeStore(d.L, t, k)
 		} else {
 			d.vm.charge(d.L, elementSize)
 		}

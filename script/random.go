@@ -7,7 +7,7 @@ import (
 )
 
 // rand48 is the generator of drand48 (POSIX), which Redis uses for scripts. Its numbers continue from script to
-// script.
+// script. A script that sets the seed does so for itself alone.
 type rand48 uint64
 
 func seedRand48(seed uint32) rand48 { return rand48(seed)<<16 | 0x330E }
@@ -40,6 +40,9 @@ func (vm *VM) mathRandom(L *lua.LState) int {
 }
 
 func (vm *VM) mathRandomSeed(L *lua.LState) int {
+	if !vm.seeded {
+		vm.seeded, vm.unseeded = true, vm.random
+	}
 	vm.random = seedRand48(uint32(int32(L.CheckInt64(1))))
 	return 0
 }

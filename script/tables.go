@@ -33,19 +33,15 @@ func (vm *VM) tableConcat(L *lua.LState) int {
 // tableInsert is table.insert.
 func (vm *VM) tableInsert(L *lua.LState) int {
 	t := L.CheckTable(1)
-	if vm.readOnly[t] {
-		L.RaiseError("Attempt to modify a readonly table")
-	}
+	vm.refuseShared(L, t)
 	n := t.Len()
 	switch L.GetTop() {
 	case 2:
-		vm.beforeStore(L, t, lua.LNumber(n+1), L.Get(2))
-		t.RawSetInt(n+1, L.Get(2))
+		vm.put(L, t, lua.LNumber(n+1), L.Get(2))
 	case 3:
 		at := L.CheckInt(2)
 		if at < 1 || at > n+1 {
-			vm.beforeStore(L, t, lua.LNumber(at), L.Get(3))
-			t.RawSet(lua.LNumber(at), L.Get(3))
+			vm.put(L, t, lua.LNumber(at), L.Get(3))
 			break
 		}
 		vm.charge(L, elementSize)
@@ -61,9 +57,7 @@ func (vm *VM) tableInsert(L *lua.LState) int {
 func (vm *VM) tableRemove(remove lua.LGFunction) lua.LGFunction {
 	return func(L *lua.LState) int {
 		t := L.CheckTable(1)
-		if vm.readOnly[t] {
-			L.RaiseError("Attempt to modify a readonly table")
-		}
+		vm.refuseShared(L, t)
 		n := t.MaxN()
 		if L.GetTop() > 1 && (L.CheckInt(2) < 1 || L.CheckInt(2) > n) {
 			return 0
@@ -76,9 +70,7 @@ func (vm *VM) tableRemove(remove lua.LGFunction) lua.LGFunction {
 // tableSort is table.sort.
 func (vm *VM) tableSort(L *lua.LState) int {
 	t := L.CheckTable(1)
-	if vm.readOnly[t] {
-		L.RaiseError("Attempt to modify a readonly table")
-	}
+	vm.refuseShared(L, t)
 	s := sorter{vm: vm, L: L, t: t}
 	if L.GetTop() > 1 && L.Get(2) != lua.LNil {
 		s.less = L.CheckFunction(2)

@@ -52,11 +52,14 @@ const (
 // VM runs scripts, one at a time. Nothing that a script does to it lasts until the next run.
 type VM struct {
 	state    *lua.LState
-	globals  *lua.LTable // what a script sees as its global variables; always empty
-	shared   *lua.LTable // what globals falls back to
-	readOnly map[*lua.LTable]bool
+	globals  *lua.LTable          // what a script sees as its global variables; always empty
+	shared   *lua.LTable          // what globals falls back to
+	strings  *lua.LTable          // the metatable of strings
+	readOnly map[*lua.LTable]bool // what scripts share
 	meter    meter
 	random   rand48
+	seeded   bool   // the run has set the seed
+	unseeded rand48 // what random was before
 	run      run
 }
 
@@ -140,6 +143,9 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 				reply = appendError(b, "ERR Error running script: "+text)
 			}
 			vm.open()
+		}
+		if vm.seeded {
+			vm.seeded, vm.random = false, vm.unseeded
 		}
 		if vm.run.host = nil; cap(vm.run.reply) > keptBytes || cap(vm.run.args) > keptArgs {
 			vm.run.args, vm.run.reply = nil, nil

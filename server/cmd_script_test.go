@@ -63,6 +63,23 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// A client's script cannot change what the scripts of other clients call.
+func TestScriptsOfOthersStay(t *testing.T) {
+	ts := newTestServer(t)
+	attacker, victim := ts.client(), ts.client()
+	for _, eval := range []string{"EVAL", "EVAL_RO"} {
+		for _, module := range []string{"redis", "math", "string", "cjson", "_G"} {
+			got := line(attacker.do(eval, "setmetatable({}, {__newindex = "+module+"}).call = function() return 0 end", "0"))
+			if !strings.Contains(got, "Attempt to modify a readonly table") {
+				t.Errorf("%s of %s: %s", eval, module, got)
+			}
+		}
+		if got := victim.eval("return {redis.call('INCRBY', KEYS[1], 2), type(math.call), type(string.call)}", "1", "a"+eval); got != `[2 "nil" "nil"]` {
+			t.Error(got)
+		}
+	}
+}
+
 // The commands that a script runs count as those that clients send, once even if the script begins again for a key that it has
 // not named.
 func TestCommandsOfScriptsAreCounted(t *testing.T) {
