@@ -10,6 +10,7 @@ import (
 // openLibraries fills in what scripts see: the functions of Lua that can do no harm, and those of Redis.
 func (vm *VM) openLibraries() {
 	L := vm.state
+	vm.plainly = L.NewFunction(vm.plain)
 	vm.shared = L.NewTable()
 	vm.globals = L.NewTable()
 
@@ -19,15 +20,15 @@ func (vm *VM) openLibraries() {
 	lua.OpenTable(L)
 	own := L.G.Global
 	for _, name := range []string{
-		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "rawequal", "rawget", "select", "type", "xpcall",
+		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "rawequal", "rawget", "select", "type",
 		"_VERSION",
 	} {
 		vm.shared.RawSetString(name, own.RawGetString(name))
 	}
 	library := func(name string) lua.LGFunction { return own.RawGetString(name).(*lua.LFunction).GFunction }
 	vm.functions(vm.shared, map[string]lua.LGFunction{
-		"pcall": protected(library("pcall")), "unpack": unpack(library("unpack")),
-		fnConcat: vm.concat, fnTable: vm.newTable, fnClosure: vm.newClosure, fnStore: vm.store, fnNumber: numeric(1, same),
+		"pcall": vm.protected, "xpcall": vm.xpcall, "unpack": unpack(library("unpack")),
+		fnConcat: vm.concat, fnTable: vm.newTable, fnEmpty: vm.newEmpty, fnKey: vm.newKey, fnClosure: vm.newClosure, fnStore: vm.store, fnNumber: numeric(1, same),
 		"rawset": vm.rawSet, "setmetatable": vm.setMetatable, "tostring": vm.toString, "tonumber": vm.toNumber,
 		"load": vm.load, "loadstring": vm.load, "collectgarbage": vm.collect, "gcinfo": vm.collect,
 	})
@@ -118,7 +119,7 @@ func (vm *VM) concat(L *lua.LState) int {
 	if !plain {
 		return vm.concatMeta(L, n)
 	}
-	vm.charge(L, total+stringSize)
+	vm.chargeText(L, total)
 	var b strings.Builder
 	b.Grow(total)
 	for i := 1; i <= n; i++ {
@@ -137,7 +138,7 @@ func (vm *VM) concatMeta(L *lua.LState, n int) int {
 		l, ok := text(left)
 		r, also := text(right)
 		if ok && also {
-			vm.charge(L, len(l)+len(r)+stringSize)
+			vm.chargeText(L, len(l)+len(r))
 			right = lua.LString(l + r)
 			continue
 		}
@@ -155,7 +156,7 @@ func (vm *VM) concatMeta(L *lua.LState, n int) int {
 		L.Push(f)
 		L.Push(left)
 		L.Push(right)
-		L.Call(2, 1)
+		vm.calls(L, 2, 1)
 		right = L.Get(-1)
 		L.Pop(1)
 	}
@@ -163,21 +164,8 @@ func (vm *VM) concatMeta(L *lua.LState, n int) int {
 	return 1
 }
 
-// newTable charges the table that a constructor has made.
-func (vm *VM) newTable(L *lua.LState) int {
-	t := L.CheckTable(1)
-	vm.charge(L, tableSize+t.MaxN()*elementSize)
-	return 1
-}
-
 // same returns its argument.
 func same(*lua.LState) int { return 1 }
-
-// newClosure charges a closure.
-func (vm *VM) newClosure(L *lua.LState) int {
-	vm.charge(L, closureSize)
-	return 1
-}
 
 // store is t[k] = v. It goes the way of the metatables itself, since each table on it may be one that scripts share.
 func (vm *VM) store(L *lua.LState) int {
@@ -202,7 +190,7 @@ func (vm *VM) store(L *lua.LState) int {
 			L.Push(t)
 			L.Push(key)
 			L.Push(v)
-			L.Call(3, 0)
+			vm.calls(L, 3, 0)
 			return 0
 		}
 		object = next
@@ -227,30 +215,6 @@ func (vm *VM) put(L *lua.LState, t *lua.LTable, key, v lua.LValue) {
 	L.RawSet(t, key, v)
 }
 
-// beforeStore charges what a table grows by, and refuses tables that scripts cannot change.
-func (vm *VM) beforeStore(L *lua.LState, t *lua.LTable, key lua.LValue) {
-	vm.refuseShared(L, t)
-	n, ok := key.(lua.LNumber)
-	if !ok {
-		if t.RawGet(key) == lua.LNil {
-			vm.charge(L, entrySize)
-		}
-		return
-	}
-	switch length := lua.LNumber(arrayLen(t)); {
-	case n != lua.LNumber(math.Floor(float64(n))), n < 1, n >= lua.LNumber(lua.MaxArrayIndex):
-		if t.RawGet(key) == lua.LNil {
-			vm.charge(L, entrySize)
-		}
-	case n > length:
-		// The library fills the array up to the index.
-		vm.charge(L, int(n-length)*elementSize)
-	}
-}
-
-// arrayLen returns the length of a table's array with the holes at its end, as far as it can be seen.
-func arrayLen(t *lua.LTable) int { return t.MaxN() }
-
 func (vm *VM) rawSet(L *lua.LState) int {
 	t := L.CheckTable(1)
 	vm.put(L, t, L.CheckAny(2), L.CheckAny(3))
@@ -273,19 +237,107 @@ func (vm *VM) setMetatable(L *lua.LState) int {
 	return 1
 }
 
-// protected returns pcall; own is the library's pcall. As in Redis, an error that is a table with a field err is
-// returned as the text of that field.
-func protected(own lua.LGFunction) lua.LGFunction {
-	return func(L *lua.LState) int {
-		n := own(L)
-		if t, ok := L.Get(-1).(*lua.LTable); ok && n == 2 && L.Get(-2) == lua.LFalse {
-			if s, ok := t.RawGetString("err").(lua.LString); ok {
-				L.Pop(1)
-				L.Push(s)
-			}
-		}
-		return n
+// pcall is Lua's. As in Redis, an error that is a table with a field err is returned as the text of that field.
+func (vm *VM) protected(L *lua.LState) int {
+	f := L.CheckAny(1)
+	if f.Type() != lua.LTFunction && L.GetMetaField(f, "__call").Type() != lua.LTFunction {
+		L.Push(lua.LFalse)
+		L.Push(lua.LString("attempt to call a " + f.Type().String() + " value"))
+		return 2
 	}
+	L.Insert(vm.plainly, 1)
+	return vm.caught(L, vm.pcalls(L, L.GetTop()-1, lua.MultRet, nil))
+}
+
+// maxNested is how deeply functions of the libraries that call the script may be nested, as in Lua. Each adds to the time
+// that an error takes which goes through all of them.
+const maxNested = 200
+
+// nest counts a call of the script by a library. The caller takes it back, or the pcall that an error meets.
+func (vm *VM) nest(L *lua.LState) {
+	if vm.nested >= maxNested {
+		L.RaiseError("stack overflow")
+	}
+	vm.nested++
+}
+
+// calls calls a function of the script.
+func (vm *VM) calls(L *lua.LState, args, results int) {
+	vm.nest(L)
+	L.Call(args, results)
+	vm.nested--
+}
+
+// pcalls calls a function of the script, and returns its error.
+func (vm *VM) pcalls(L *lua.LState, args, results int, handler *lua.LFunction) error {
+	vm.nest(L)
+	before := vm.nested - 1
+	err := L.PCall(args, results, handler)
+	vm.nested = before
+	return err
+}
+
+// plain calls its first argument with the others, under pcall. An error there has no trace of the stack: to write one takes
+// milliseconds where a script has nested its calls, and the end of a run goes through every pcall of it.
+func (vm *VM) plain(L *lua.LState) int {
+	L.Panic = func(L *lua.LState) {
+		panic(&lua.ApiError{Type: lua.ApiErrorRun, Object: L.Get(-1), StackTrace: "none"})
+	}
+	L.Call(L.GetTop()-1, lua.MultRet)
+	return L.GetTop()
+}
+
+// caught returns the results of pcall and xpcall. The text of an error may be one that the library has made.
+func (vm *VM) caught(L *lua.LState, err error) int {
+	if err == nil {
+		L.Insert(lua.LTrue, 1)
+		return L.GetTop()
+	}
+	L.Push(lua.LFalse)
+	v := errorObject(err)
+	if t, ok := v.(*lua.LTable); ok {
+		if s, ok := t.RawGetString("err").(lua.LString); ok {
+			v = s
+		}
+	}
+	if s, ok := v.(lua.LString); ok {
+		return 1 + vm.push(L, string(s))
+	}
+	L.Push(v)
+	return 2
+}
+
+// xpcall is Lua's. What its handler gets may be a text that the library has made. The handler never fails, since the
+// library would write a trace of the stack for it, at each level of a script that nests them.
+func (vm *VM) xpcall(L *lua.LState) int {
+	f, handler := L.CheckFunction(1), L.CheckFunction(2)
+	L.SetTop(0)
+	L.Push(f)
+	return vm.caught(L, vm.pcalls(L, 0, lua.MultRet, L.NewFunction(func(L *lua.LState) int {
+		v := L.Get(1)
+		if s, ok := v.(lua.LString); ok && !vm.spend(len(s)+stringSize) || vm.meter.end != nil {
+			return 1
+		}
+		if vm.nested >= maxNested {
+			return 1
+		}
+		L.Push(vm.plainly)
+		L.Push(handler)
+		L.Push(v)
+		if err := vm.pcalls(L, 2, 1, nil); err != nil {
+			L.SetTop(0)
+			L.Push(errorObject(err))
+		}
+		return 1
+	})))
+}
+
+// errorObject returns what an error of the library carries.
+func errorObject(err error) lua.LValue {
+	if e, ok := err.(*lua.ApiError); ok && e.Object != nil { //nolint:errorlint // PCall returns it as it is
+		return e.Object
+	}
+	return lua.LString(err.Error())
 }
 
 func (vm *VM) toString(L *lua.LState) int {
@@ -293,7 +345,7 @@ func (vm *VM) toString(L *lua.LState) int {
 	if f := L.GetMetaField(v, "__tostring"); f != lua.LNil {
 		L.Push(f)
 		L.Push(v)
-		L.Call(1, 1)
+		vm.calls(L, 1, 1)
 		return 1
 	}
 	if s, ok := text(v); ok {
@@ -309,20 +361,23 @@ func (vm *VM) load(L *lua.LState) int {
 	case *lua.LFunction:
 		for {
 			L.Push(v)
-			L.Call(0, 1)
+			vm.calls(L, 0, 1)
 			piece, _ := text(L.Get(-1))
 			L.Pop(1)
 			if piece == "" {
 				break
 			}
-			vm.charge(L, len(source)+len(piece))
+			vm.chargeText(L, len(source)+len(piece))
 			source += piece
 		}
 	default:
 		source = L.CheckString(1)
 	}
-	vm.work(L, len(source))
-	vm.charge(L, 17*len(source)+tableSize)
+	// The compiler takes about as long as ten steps a byte, and about so much memory; and 17 kB for each function.
+	if len(source) <= MaxSource {
+		vm.work(L, 10*len(source))
+		vm.charge(L, 160*len(source)+(1+strings.Count(source, "function"))*17_000)
+	}
 	name := L.OptString(2, source)
 	if len(name) > 60 {
 		name = name[:60]

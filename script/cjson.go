@@ -2,7 +2,6 @@ package script
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -13,6 +12,9 @@ import (
 
 // maxJSONDepth is how deeply JSON may be nested, as in lua-cjson.
 const maxJSONDepth = 1000
+
+// maxJSONNumber is more than the longest number has bytes, and what stands around it.
+const maxJSONNumber = 40
 
 // cjson returns the functions of lua-cjson that scripts use: encode, decode and null.
 func (vm *VM) cjson() *lua.LTable {
@@ -46,10 +48,10 @@ type jsonEncoder struct {
 
 func (e *jsonEncoder) value(v lua.LValue, depth int) {
 	e.vm.work(e.L, 1)
-	before := len(e.out)
+	e.out = e.vm.grow(e.L, e.out, maxJSONNumber)
 	switch v := v.(type) {
 	case lua.LString:
-		e.out = appendJSONString(e.out, string(v))
+		e.string(string(v))
 	case lua.LNumber:
 		if math.IsInf(float64(v), 0) || math.IsNaN(float64(v)) {
 			e.L.RaiseError("Cannot serialise number: must not be NaN or Inf")
@@ -59,14 +61,26 @@ func (e *jsonEncoder) value(v lua.LValue, depth int) {
 		e.out = strconv.AppendBool(e.out, bool(v))
 	case *lua.LTable:
 		e.table(v, depth+1)
-		return
 	default:
 		if v != lua.LNil && v != e.null {
 			e.L.RaiseError("Cannot serialise %s: type not supported", v.Type())
 		}
 		e.out = append(e.out, "null"...)
 	}
-	e.vm.charge(e.L, len(e.out)-before)
+}
+
+// string appends a string, some of it at a time.
+func (e *jsonEncoder) string(s string) {
+	const most, longest = 4096, 6 // bytes at a time, and of what one byte becomes
+	e.out = append(e.out, '"')
+	for s != "" {
+		n := min(len(s), most)
+		e.vm.work(e.L, 1+n/16)
+		e.out = e.vm.grow(e.L, e.out, longest*n+2)
+		e.out = appendJSONText(e.out, s[:n])
+		s = s[n:]
+	}
+	e.out = append(e.out, '"')
 }
 
 func (e *jsonEncoder) table(t *lua.LTable, depth int) {
@@ -95,7 +109,9 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 		if !ok {
 			e.L.RaiseError("Cannot serialise %s: table key must be a number or string", k.Type())
 		}
-		e.out = append(appendJSONString(e.out, name), ':')
+		e.out = e.vm.grow(e.L, e.out, maxJSONNumber)
+		e.string(name)
+		e.out = append(e.vm.grow(e.L, e.out, maxJSONNumber), ':')
 		e.value(v, depth)
 	})
 	e.out = append(e.out, '}')
@@ -104,6 +120,7 @@ func (e *jsonEncoder) table(t *lua.LTable, depth int) {
 // arrayLength returns the length of a table whose keys are all positive integers, else 0.
 func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 	most, count, array := 0, 0, true
+	e.vm.work(e.L, t.MaxN()/16+part(t, e.vm.layout.keys).Len()/8)
 	t.ForEach(func(k, _ lua.LValue) {
 		n, ok := k.(lua.LNumber)
 		if i := int(n); ok && i > 0 && lua.LNumber(i) == n {
@@ -122,8 +139,8 @@ func (e *jsonEncoder) arrayLength(t *lua.LTable) int {
 	return most
 }
 
-func appendJSONString(b []byte, s string) []byte {
-	b = append(b, '"')
+// appendJSONText appends a part of a string.
+func appendJSONText(b []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; c {
 		case '"', '\\', '/':
@@ -140,13 +157,14 @@ func appendJSONString(b []byte, s string) []byte {
 			b = append(b, `\t`...)
 		default:
 			if c < 32 || c == 127 {
-				b = fmt.Appendf(b, `\u%04x`, c)
+				const digits = "0123456789abcdef"
+				b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
 				continue
 			}
 			b = append(b, c)
 		}
 	}
-	return append(b, '"')
+	return b
 }
 
 type jsonDecoder struct {
@@ -223,6 +241,9 @@ func (d *jsonDecoder) number() (lua.LValue, error) {
 	for end < len(d.s) && (isAlpha(d.s[end]) || isDigit(d.s[end]) || d.s[end] == '-' || d.s[end] == '+' || d.s[end] == '.') {
 		end++
 	}
+	if end-d.at > maxNumber {
+		return nil, d.expected("value")
+	}
 	word := d.s[d.at:end]
 	n, err := strconv.ParseFloat(word, 64)
 	if errors.Is(err, strconv.ErrRange) {
@@ -251,8 +272,7 @@ func (d *jsonDecoder) array(depth int) (lua.LValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.vm.charge(d.L, elementSize)
-		t.RawSetInt(i, v)
+		d.vm.put(d.L, t, lua.LNumber(i), v)
 		switch d.space(); {
 		case d.at < len(d.s) && d.s[d.at] == ']':
 			d.at++
@@ -267,7 +287,7 @@ func (d *jsonDecoder) array(depth int) (lua.LValue, error) {
 
 func (d *jsonDecoder) object(depth int) (lua.LValue, error) {
 	d.vm.charge(d.L, tableSize)
-	t := d.L.CreateTable(0, 0)
+	t := d.L.CreateTable(0, 1)
 	d.at++
 	if d.space(); d.at < len(d.s) && d.s[d.at] == '}' {
 		d.at++
@@ -289,8 +309,7 @@ func (d *jsonDecoder) object(depth int) (lua.LValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.vm.charge(d.L, entrySize)
-		t.RawSetString(key, v)
+		d.vm.put(d.L, t, lua.LString(key), v)
 		switch d.space(); {
 		case d.at < len(d.s) && d.s[d.at] == '}':
 			d.at++
@@ -309,10 +328,12 @@ func (d *jsonDecoder) string() (string, error) {
 	start := d.at
 	var out []byte
 	for d.at < len(d.s) {
+		if (d.at-start)%4096 == 4095 {
+			d.vm.work(d.L, 256)
+		}
 		switch c := d.s[d.at]; {
 		case c == '"':
-			d.vm.charge(d.L, d.at-start+stringSize)
-			d.vm.work(d.L, (d.at-start)/16)
+			d.vm.charge(d.L, len(out)+stringSize)
 			d.at++
 			return string(out), nil
 		case c == '\\':
@@ -323,7 +344,7 @@ func (d *jsonDecoder) string() (string, error) {
 		case c == 0:
 			return "", d.expected("value")
 		default:
-			out = append(out, c)
+			out = append(d.vm.grow(d.L, out, 1), c)
 			d.at++
 		}
 	}

@@ -10,6 +10,9 @@ import (
 // maxMsgpackDepth is how deeply lua-cmsgpack packs tables; what lies deeper becomes nil.
 const maxMsgpackDepth = 16
 
+// maxMsgpackHead is the length of the longest number, or of the longest head of a string or table.
+const maxMsgpackHead = 9
+
 // msgpackPack packs its arguments one behind the other.
 func (vm *VM) msgpackPack(L *lua.LState) int {
 	if L.GetTop() == 0 {
@@ -24,9 +27,10 @@ func (vm *VM) msgpackPack(L *lua.LState) int {
 
 func (vm *VM) appendMsgpack(L *lua.LState, b []byte, v lua.LValue, depth int) []byte {
 	vm.work(L, 1)
+	b = vm.grow(L, b, maxMsgpackHead)
 	switch v := v.(type) {
 	case lua.LString:
-		vm.charge(L, len(v))
+		b = vm.grow(L, b, maxMsgpackHead+len(v))
 		return append(appendMsgpackHead(b, len(v), 0xa0, 31, 0xd9, 0xda, 0xdb), v...)
 	case lua.LBool:
 		if v {
@@ -44,7 +48,7 @@ func (vm *VM) appendMsgpack(L *lua.LState, b []byte, v lua.LValue, depth int) []
 		for v.RawGet(lua.LNumber(n+1)) != lua.LNil {
 			n++
 		}
-		vm.charge(L, 2*entries)
+		vm.work(L, entries/4+n/4)
 		if n == entries {
 			b = appendMsgpackHead(b, n, 0x90, 15, 0, 0xdc, 0xdd)
 			for i := range n {
@@ -217,7 +221,7 @@ func (d *msgpackDecoder) table(n uint64, pairs bool, depth int) (lua.LValue, err
 		return nil, errMsgpackShort
 	}
 	d.vm.charge(d.L, tableSize)
-	t := d.L.CreateTable(0, 0)
+	t := d.L.CreateTable(0, 1)
 	for i := range int(n) {
 		k := lua.LValue(lua.LNumber(i + 1))
 		if pairs {
@@ -233,12 +237,9 @@ func (d *msgpackDecoder) table(n uint64, pairs bool, depth int) (lua.LValue, err
 		if f, ok := k.(lua.LNumber); k == lua.LNil || ok && math.IsNaN(float64(f)) {
 			return nil, errMsgpackFormat
 		}
-		if pairs {
-			d.vm.beforeStore(d.L, t, k)
-		} else {
-			d.vm.charge(d.L, elementSize)
+		if v != lua.LNil {
+			d.vm.put(d.L, t, k, v)
 		}
-		t.RawSet(k, v)
 	}
 	return t, nil
 }

@@ -70,11 +70,11 @@ func (vm *VM) aggregate(L *lua.LState, kind byte, count string, rest []byte) (lu
 	if n < 0 {
 		return lua.LFalse, rest
 	}
-	size := elementSize
+	size := tableSize + firstElement + n*elementSize
 	if kind == '~' || kind == '%' {
-		size = entrySize
+		size = tableSize + firstStrings + n*entrySize
 	}
-	vm.charge(L, tableSize+n*size)
+	vm.charge(L, size)
 	t := L.CreateTable(0, 0)
 	for i := range n {
 		var k, v lua.LValue
@@ -100,7 +100,7 @@ func (vm *VM) aggregate(L *lua.LState, kind byte, count string, rest []byte) (lu
 
 // tagged returns a table with one field.
 func (vm *VM) tagged(L *lua.LState, name string, v lua.LValue) *lua.LTable {
-	vm.charge(L, tableSize+entrySize)
+	vm.charge(L, taggedSize)
 	t := L.CreateTable(0, 1)
 	t.RawSetString(name, v)
 	return t
@@ -224,22 +224,28 @@ func (vm *VM) appendEntries(t *lua.LTable, resp3 bool, depth int, values bool) (
 	return n, body
 }
 
+// maxMessage is how many bytes of a script's error its reply has.
+const maxMessage = 64 << 10
+
 // where is the handler of a script's errors. It makes them a table with the text of the error reply and the line at which
 // the script has failed.
 func (vm *VM) where(L *lua.LState) int {
 	v := L.Get(1)
-	message := "ERR " + v.String()
+	var message string
 	switch v := v.(type) {
 	case lua.LString:
-		if v == vm.run.raised {
-			message = string(v)
-		} else {
-			message = "ERR " + string(v)
+		message = string(v)[:min(len(v), maxMessage)]
+		if v != vm.run.raised {
+			message = "ERR " + message
 		}
 	case *lua.LTable:
 		if s, ok := v.RawGetString("err").(lua.LString); ok {
-			message = string(s)
+			message = string(s)[:min(len(s), maxMessage)]
+		} else {
+			message = "ERR " + v.String()
 		}
+	default:
+		message = "ERR " + v.String()
 	}
 	t := L.CreateTable(0, 2)
 	t.RawSetString("err", lua.LString(message))
@@ -262,7 +268,7 @@ func appendFailure(b []byte, s *Script, err error) []byte {
 			source = lua.LVAsString(t.RawGetString("source"))
 		}
 	}
-	message += " script: " + s.SHA
+	message = message[:min(len(message), maxMessage+len("ERR "))] + " script: " + s.SHA
 	if source != "" {
 		message += ", on @" + source + "."
 	}

@@ -16,11 +16,11 @@ func (vm *VM) strFormat(L *lua.LState) int {
 	arg := 1
 	for i := 0; i < len(f); i++ {
 		if f[i] != '%' {
-			out = append(out, f[i])
+			out = append(vm.grow(L, out, 1), f[i])
 			continue
 		}
 		if i++; i < len(f) && f[i] == '%' {
-			out = append(out, '%')
+			out = append(vm.grow(L, out, 1), '%')
 			continue
 		}
 		start := i
@@ -38,12 +38,18 @@ func (vm *VM) strFormat(L *lua.LState) int {
 			L.RaiseError("invalid format (width or precision too long)")
 		}
 		arg++
-		before := len(out)
+		vm.work(L, 1)
 		out = vm.formatOne(L, out, f[start:i], f[i], arg)
-		vm.charge(L, len(out)-before)
 	}
 	return vm.push(L, string(out))
 }
+
+// maxFormatted is more than the bytes that a number takes, with a width and precision of 99, and maxFloat if all of its up
+// to 309 digits are wanted.
+const (
+	maxFormatted = 128
+	maxFloat     = 512
+)
 
 // formatOne appends one argument. spec is what stands between % and the verb: flags, width and precision.
 func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg int) []byte {
@@ -51,6 +57,10 @@ func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg i
 	if len(width) > 2 || len(precision) > 2 {
 		L.RaiseError("invalid format (width or precision too long)")
 	}
+	if verb == 'f' {
+		out = vm.grow(L, out, maxFloat)
+	}
+	out = vm.grow(L, out, maxFormatted)
 	switch verb {
 	case 'c':
 		return fmt.Appendf(out, "%"+spec+"s", string([]byte{byte(L.CheckInt(arg))}))
@@ -72,7 +82,9 @@ func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg i
 		}
 		return fmt.Appendf(out, "%"+spec+string(verb), n)
 	case 'q':
-		return appendQuoted(out, str(L, arg))
+		s := str(L, arg)
+		vm.work(L, len(s)/16)
+		return appendQuoted(vm.grow(L, out, 4*len(s)+2), s)
 	case 's':
 		s := str(L, arg)
 		if hasPrecision {
@@ -80,7 +92,7 @@ func (vm *VM) formatOne(L *lua.LState, out []byte, spec string, verb byte, arg i
 			s = s[:min(n, len(s))]
 		}
 		w, _, _ := strings.Cut(strings.TrimLeft(spec, "+ #0"), ".")
-		return appendPadded(out, s, w)
+		return appendPadded(vm.grow(L, out, max(len(s), 99)), s, w)
 	}
 	L.RaiseError("invalid option '%%%c' to 'format'", verb)
 	return out

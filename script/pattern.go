@@ -10,7 +10,8 @@ type matcher struct {
 	level            int
 	captures         [maxCaptures]capture
 	depth            int
-	step             func(n int) // counts n steps, and panics when there are none left
+	step             func(n int)     // counts n steps, and ends the run when there are none left
+	fail             func(err error) // raises what the pattern has wrong
 }
 
 type capture struct{ start, length int }
@@ -24,7 +25,7 @@ const (
 	maxMatchDepth = 200
 )
 
-// What a pattern can have wrong. A matcher panics with it.
+// What a pattern can have wrong.
 var (
 	errPatternEnd      = errors.New("malformed pattern (ends with '%')")
 	errPatternBracket  = errors.New("malformed pattern (missing ']')")
@@ -41,9 +42,14 @@ var (
 func (m *matcher) match(s, p int) int {
 	m.depth++
 	if m.depth > maxMatchDepth {
-		panic(errTooComplex)
+		m.fail(errTooComplex)
 	}
-	defer func() { m.depth-- }()
+	end := m.rest(s, p)
+	m.depth--
+	return end
+}
+
+func (m *matcher) rest(s, p int) int {
 	for p < len(m.pattern) {
 		m.step(1)
 		switch c := m.pattern[p]; {
@@ -115,7 +121,7 @@ func (m *matcher) match(s, p int) int {
 // ends of the subject count as a byte 0.
 func (m *matcher) frontier(s, p int) (end int, ok bool) {
 	if p >= len(m.pattern) || m.pattern[p] != '[' {
-		panic(errPatternFrontier)
+		m.fail(errPatternFrontier)
 	}
 	end = m.classEnd(p)
 	var before, after byte
@@ -158,7 +164,7 @@ func (m *matcher) expandLeast(s, p, end int) int {
 
 func (m *matcher) open(s, p, length int) int {
 	if m.level >= maxCaptures {
-		panic(errCaptures)
+		m.fail(errCaptures)
 	}
 	m.captures[m.level] = capture{s, length}
 	m.level++
@@ -174,7 +180,7 @@ func (m *matcher) close(s, p int) int {
 	for ; l >= 0 && m.captures[l].length != captureOpen; l-- {
 	}
 	if l < 0 {
-		panic(errPatternCapture)
+		m.fail(errPatternCapture)
 	}
 	m.captures[l].length = s - m.captures[l].start
 	e := m.match(s, p)
@@ -187,7 +193,7 @@ func (m *matcher) close(s, p int) int {
 // balance matches %bxy.
 func (m *matcher) balance(s, p int) int {
 	if p+1 >= len(m.pattern) {
-		panic(errPatternBalance)
+		m.fail(errPatternBalance)
 	}
 	if s >= len(m.subject) || m.subject[s] != m.pattern[p] {
 		return -1
@@ -211,7 +217,7 @@ func (m *matcher) balance(s, p int) int {
 func (m *matcher) backReference(s int, digit byte) int {
 	l := int(digit) - '1'
 	if l < 0 || l >= m.level || m.captures[l].length == captureOpen {
-		panic(errCaptureIndex)
+		m.fail(errCaptureIndex)
 	}
 	c := m.captures[l]
 	if c.length < 0 {
@@ -232,7 +238,7 @@ func (m *matcher) classEnd(p int) int {
 	switch c {
 	case '%':
 		if p >= len(m.pattern) {
-			panic(errPatternEnd)
+			m.fail(errPatternEnd)
 		}
 		return p + 1
 	case '[':
@@ -241,7 +247,7 @@ func (m *matcher) classEnd(p int) int {
 		}
 		for first := true; ; first = false {
 			if p >= len(m.pattern) {
-				panic(errPatternBracket)
+				m.fail(errPatternBracket)
 			}
 			m.step(1)
 			c := m.pattern[p]
@@ -251,7 +257,7 @@ func (m *matcher) classEnd(p int) int {
 			}
 			if c == '%' {
 				if p >= len(m.pattern) {
-					panic(errPatternBracket)
+					m.fail(errPatternBracket)
 				}
 				p++
 			}

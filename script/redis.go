@@ -107,7 +107,7 @@ func (vm *VM) pcall(L *lua.LState) int {
 
 // pushError pushes an error reply.
 func (vm *VM) pushError(L *lua.LState, message string) {
-	vm.charge(L, tableSize+entrySize+len(message))
+	vm.charge(L, taggedSize+len(message))
 	t := L.CreateTable(0, 1)
 	t.RawSetString("err", lua.LString(message))
 	L.Push(t)
@@ -136,7 +136,7 @@ func (vm *VM) statusReply(L *lua.LState) int {
 		vm.pushError(L, "ERR wrong number or type of arguments")
 		return 1
 	}
-	vm.charge(L, tableSize+entrySize)
+	vm.charge(L, taggedSize)
 	t := L.CreateTable(0, 1)
 	t.RawSetString("ok", s)
 	L.Push(t)

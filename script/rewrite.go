@@ -10,9 +10,10 @@ import (
 const (
 	// maxDepth is how deeply a script's syntax may be nested: the compiler recurses.
 	maxDepth = 1000
+	tooDeep  = "chunk has too many syntax levels"
 	// maxSearch bounds the time to compile a script. It is how many constants the compiler looks at: for each constant,
 	// it searches all constants of the function.
-	maxSearch = 20_000_000
+	maxSearch = 6_000_000
 	// maxFunctions is how many functions a script may have. The compiler begins each with 17 kB.
 	maxFunctions = 1000
 )
@@ -22,6 +23,8 @@ const (
 const (
 	fnConcat  = " concat"  // a .. b
 	fnTable   = " table"   // {…}
+	fnEmpty   = " empty"   // {}
+	fnKey     = " key"     // {[k] = v}
 	fnClosure = " closure" // function … end
 	fnStore   = " store"   // t[k] = v
 	fnNumber  = " number"  // a bound of a loop
@@ -30,7 +33,9 @@ const (
 // rewriter puts a call in the place of everything in a syntax tree that takes memory:
 //
 //	a .. b .. c         →  concat(a, b, c)
-//	{…}                 →  table({…})
+//	{}                  →  empty()
+//	{…}                 →  table({…}), with the number of its named fields if it has many
+//	{[k] = v}           →  table({[key(k)] = v}), unless k is a string
 //	function … end      →  closure(function … end)
 //	t.k = v             →  store(t, "k", v)
 //	t[i], x = f()       →  local o, k, v, w = t, i, f(); x = w; store(o, k, v)
@@ -42,6 +47,7 @@ type rewriter struct {
 	constants map[string]bool // names and literals of the function
 	searched  int
 	functions int
+	dots, arg bool // the function names ... and arg
 	err       error
 }
 
@@ -65,11 +71,31 @@ func (r *rewriter) function(stmts []ast.Stmt) []ast.Stmt {
 	return stmts
 }
 
+// expression rewrites a function in an expression. The library gives a function with ... in its parameters, but not in its
+// body, a table named arg with every call. A function that does not name arg gets a use of ... and so no table, and
+// another one pays for it.
+func (r *rewriter) expression(e *ast.FunctionExpr) {
+	dots, arg := r.dots, r.arg
+	r.dots, r.arg = false, false
+	e.Stmts = r.function(e.Stmts)
+	if e.ParList.HasVargs && !r.dots {
+		var first ast.Stmt
+		if r.arg {
+			first = &ast.FuncCallStmt{Expr: call(e, fnTable, at(e, &ast.IdentExpr{Value: "arg"}), at(e, &ast.NumberExpr{Value: "32"}))}
+		} else {
+			first = &ast.LocalAssignStmt{Names: []string{" arg"}, Exprs: []ast.Expr{single(at(e, &ast.Comma3Expr{}))}}
+		}
+		first.SetLine(e.Line())
+		e.Stmts = append([]ast.Stmt{first}, e.Stmts...)
+	}
+	r.dots, r.arg = dots, arg || r.arg // arg of an outer function may be what an inner one names
+}
+
 // enter counts one level of nesting; the caller calls leave at its end.
 func (r *rewriter) enter(line int) bool {
 	r.depth++
 	if r.depth > maxDepth && r.err == nil {
-		r.err = fmt.Errorf("%d: chunk has too many syntax levels", line)
+		r.err = fmt.Errorf("%d: %s", line, tooDeep)
 	}
 	return r.err == nil
 }
@@ -163,6 +189,7 @@ func (r *rewriter) assign(s *ast.AssignStmt) ast.Stmt {
 			target.Object, target.Key = r.expr(target.Object), r.expr(target.Key)
 		case *ast.IdentExpr:
 			r.constant(target, target.Value)
+			r.arg = r.arg || target.Value == "arg"
 		}
 	}
 	if len(s.Lhs) == 1 && len(s.Rhs) == 1 {
@@ -245,6 +272,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
 		r.constant(e, e.Value)
+		r.arg = r.arg || e.Value == "arg"
 	case *ast.StringExpr:
 		r.constant(e, e.Value)
 	case *ast.NumberExpr:
@@ -254,6 +282,15 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	case *ast.TableExpr:
 		for _, f := range e.Fields {
 			f.Key, f.Value = r.expr(f.Key), r.expr(f.Value)
+			if _, name := f.Key.(*ast.StringExpr); f.Key != nil && !name {
+				f.Key = call(f.Key, fnKey, f.Key)
+			}
+		}
+		switch named := named(e); {
+		case len(e.Fields) == 0:
+			return call(e, fnEmpty)
+		case named > fewFields:
+			return call(e, fnTable, e, at(e, &ast.NumberExpr{Value: strconv.Itoa(named)}))
 		}
 		return call(e, fnTable, e)
 	case *ast.FuncCallExpr:
@@ -274,11 +311,26 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		e.Expr = r.expr(e.Expr)
 	case *ast.UnaryLenOpExpr:
 		e.Expr = r.expr(e.Expr)
+	case *ast.Comma3Expr:
+		r.dots = true
 	case *ast.FunctionExpr:
-		e.Stmts = r.function(e.Stmts)
+		r.expression(e)
 		return call(e, fnClosure, e)
 	}
 	return e
+}
+
+// fewFields is how many named fields take no more room than one.
+const fewFields = 8
+
+// named returns how many fields of a constructor have keys.
+func named(e *ast.TableExpr) (n int) {
+	for _, f := range e.Fields {
+		if f.Key != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // maxConcat is how many operands one call of concat has: each takes a register.

@@ -13,7 +13,7 @@ import (
 )
 
 // MaxSource is the largest source of a script, in bytes; it also bounds what a script loads. The compiler cannot be
-// interrupted. It takes up to 0.3 s for this much, by which a script that calls loadstring may exceed its time.
+// interrupted. It takes some 0.1 s for the worst of this length, by which a script that calls loadstring may exceed its time.
 const MaxSource = 256 << 10
 
 // chunkName is the name of every script in its error messages, as in Redis.
@@ -112,6 +112,9 @@ func compile(source, name string) (proto *lua.FunctionProto, err error) {
 			proto, err = nil, fmt.Errorf("%s: %v", name, p)
 		}
 	}()
+	if line := nestedTooDeep(source); line > 0 {
+		return nil, fmt.Errorf("%s:%d: %s", name, line, tooDeep)
+	}
 	chunk, err := parse.Parse(strings.NewReader(source), name)
 	if err != nil {
 		return nil, parseError(err, name)
@@ -123,6 +126,7 @@ func compile(source, name string) (proto *lua.FunctionProto, err error) {
 	if proto, err = lua.Compile(chunk, name); err != nil {
 		return nil, err
 	}
+	proto.IsVarArg &^= lua.VarArgNeedsArg // the library would make a table of the arguments that a script does not have
 	return proto, nil
 }
 

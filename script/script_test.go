@@ -247,7 +247,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestStopsInTheLibrary checks that a run which is stopped ends within a function of the library, too.
 func TestStopsInTheLibrary(t *testing.T) {
 	vm := NewVM(1)
-	vm.meter.steps, vm.meter.memory = 1<<60, 1<<60
+	vm.meter.steps, vm.meter.memory, vm.meter.text = 1<<60, 1<<60, 1<<60
 	vm.meter.stop.Store(true)
 	for _, tt := range []struct {
 		lib, function string

@@ -205,5 +205,5 @@ func TestEverySharedTableIsProtected(t *testing.T) {
 	}
 	walk("_G", vm.globals)
 	walk("string", vm.strings)
-	
+
 }

@@ -1,8 +1,6 @@
 package script
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -112,31 +110,17 @@ func (vm *VM) strRep(L *lua.LState) int {
 	if n > int64(1<<31)/int64(len(s)) {
 		vm.charge(L, 1<<40)
 	}
-	vm.charge(L, len(s)*int(n)+stringSize)
+	vm.chargeText(L, len(s)*int(n))
 	L.Push(lua.LString(strings.Repeat(s, int(n))))
 	return 1
 }
 
-// matching runs a step that matches, and raises the errors of its patterns.
-func (vm *VM) matching(L *lua.LState, subject, pattern string, f func(m *matcher)) {
-	m := matcher{subject: subject, pattern: pattern, step: func(n int) { vm.work(L, n) }}
-	var failed error
-	func() {
-		defer func() {
-			switch p := recover().(type) {
-			case nil:
-			case *lua.ApiError:
-				panic(p)
-			case error:
-				failed = p
-			default:
-				panic(p)
-			}
-		}()
-		f(&m)
-	}()
-	if failed != nil {
-		L.RaiseError("%s", failed.Error())
+// matcher returns a matcher of a pattern. It raises errors itself: one that had to be caught and raised again at each of
+// hundreds of levels, where the function of a gsub calls gsub, would take a second.
+func (vm *VM) matcher(L *lua.LState, subject, pattern string) *matcher {
+	return &matcher{
+		subject: subject, pattern: pattern,
+		step: func(n int) { vm.work(L, n) }, fail: func(err error) { L.RaiseError("%s", err.Error()) },
 	}
 }
 
@@ -164,14 +148,14 @@ func (m *matcher) search(from int) (start, end int) {
 func (vm *VM) pushCapture(L *lua.LState, m *matcher, i, start, end int) {
 	if i >= m.level {
 		if i != 0 {
-			panic(errCaptureIndex)
+			m.fail(errCaptureIndex)
 		}
 		vm.push(L, m.subject[start:end])
 		return
 	}
 	switch c := m.captures[i]; c.length {
 	case captureOpen:
-		panic(errCaptureOpen)
+		m.fail(errCaptureOpen)
 	case capturePosition:
 		L.Push(lua.LNumber(c.start + 1))
 	default:
@@ -209,22 +193,18 @@ func (vm *VM) find(L *lua.LState, find bool) int {
 		L.Push(lua.LNumber(from + i + len(p)))
 		return 2
 	}
-	n := 1
-	vm.matching(L, s, p, func(m *matcher) {
-		start, end := m.search(from)
-		if start < 0 {
-			L.Push(lua.LNil)
-			return
-		}
-		n = 0
-		if find {
-			L.Push(lua.LNumber(start + 1))
-			L.Push(lua.LNumber(end))
-			n = 2
-		}
-		n += vm.pushCaptures(L, m, start, end, !find)
-	})
-	return n
+	m := vm.matcher(L, s, p)
+	start, end := m.search(from)
+	if start < 0 {
+		L.Push(lua.LNil)
+		return 1
+	}
+	if !find {
+		return vm.pushCaptures(L, m, start, end, true)
+	}
+	L.Push(lua.LNumber(start + 1))
+	L.Push(lua.LNumber(end))
+	return 2 + vm.pushCaptures(L, m, start, end, false)
 }
 
 func (vm *VM) strGmatch(L *lua.LState) int {
@@ -232,23 +212,20 @@ func (vm *VM) strGmatch(L *lua.LState) int {
 	from := 0
 	vm.charge(L, closureSize)
 	L.Push(L.NewFunction(func(L *lua.LState) int {
-		n := 1
-		vm.matching(L, s, p, func(m *matcher) {
-			for at := from; at <= len(s); at++ {
-				m.level, m.depth = 0, 0
-				m.step(1)
-				if e := m.match(at, 0); e >= 0 {
-					if from = e; e == at {
-						from++
-					}
-					n = vm.pushCaptures(L, m, at, e, true)
-					return
+		m := vm.matcher(L, s, p)
+		for at := from; at <= len(s); at++ {
+			m.level, m.depth = 0, 0
+			m.step(1)
+			if e := m.match(at, 0); e >= 0 {
+				if from = e; e == at {
+					from++
 				}
+				return vm.pushCaptures(L, m, at, e, true)
 			}
-			from = len(s) + 1
-			L.Push(lua.LNil)
-		})
-		return n
+		}
+		from = len(s) + 1
+		L.Push(lua.LNil)
+		return 1
 	}))
 	return 1
 }
@@ -264,38 +241,36 @@ func (vm *VM) strGsub(L *lua.LState) int {
 	most := L.OptInt(4, len(s)+1)
 	var out []byte
 	count := 0
-	vm.matching(L, s, p, func(m *matcher) {
-		begin := 0
-		anchored := strings.HasPrefix(p, "^")
-		if anchored {
-			begin = 1
+	m := vm.matcher(L, s, p)
+	at, begin := 0, 0
+	anchored := strings.HasPrefix(p, "^")
+	if anchored {
+		begin = 1
+	}
+	for count < most {
+		m.level, m.depth = 0, 0
+		m.step(1)
+		e := m.match(at, begin)
+		if e >= 0 {
+			count++
+			out = vm.replace(L, m, out, replacement, at, e)
 		}
-		at := 0
-		for count < most {
-			m.level, m.depth = 0, 0
-			m.step(1)
-			e := m.match(at, begin)
-			if e >= 0 {
-				count++
-				out = vm.replace(L, m, out, replacement, at, e)
-			}
-			switch {
-			case e > at:
-				at = e
-			case at < len(s):
-				out = append(out, s[at])
-				at++
-			default:
-				at++
-			}
-			if at > len(s) || anchored {
-				break
-			}
+		switch {
+		case e > at:
+			at = e
+		case at < len(s):
+			out = append(vm.grow(L, out, 1), s[at])
+			at++
+		default:
+			at++
 		}
-		if at < len(s) {
-			out = append(out, s[at:]...)
+		if at > len(s) || anchored {
+			break
 		}
-	})
+	}
+	if at < len(s) {
+		out = vm.append(L, out, s[at:])
+	}
 	vm.push(L, string(out))
 	L.Push(lua.LNumber(count))
 	return 2
@@ -313,7 +288,7 @@ func (vm *VM) replace(L *lua.LState, m *matcher, out []byte, by lua.LValue, star
 		saved := *m
 		L.Push(by)
 		n := vm.pushCaptures(L, m, start, end, true)
-		L.Call(n, 1)
+		vm.calls(L, n, 1)
 		*m = saved
 		v = L.Get(-1)
 		L.Pop(1)
@@ -326,15 +301,14 @@ func (vm *VM) replace(L *lua.LState, m *matcher, out []byte, by lua.LValue, star
 	}
 	t, ok := text(v)
 	if !ok {
-		panic(fmt.Errorf("invalid replacement value (a %s)", v.Type()))
+		L.RaiseError("invalid replacement value (a %s)", v.Type())
 	}
 	return vm.extend(L, out, t)
 }
 
 // extend appends a text and charges its bytes.
 func (vm *VM) extend(L *lua.LState, out []byte, t string) []byte {
-	vm.charge(L, len(t))
-	return append(out, t...)
+	return vm.append(L, out, t)
 }
 
 // expand appends a replacement with its %0 to %9.
@@ -346,7 +320,7 @@ func (vm *VM) expand(L *lua.LState, m *matcher, out []byte, t string, start, end
 		}
 		out = vm.extend(L, out, t[:i])
 		if i+1 == len(t) {
-			panic(errors.New("invalid use of '%' in replacement string"))
+			L.RaiseError("invalid use of '%%' in replacement string")
 		}
 		switch c := t[i+1]; {
 		case !isDigit(c):

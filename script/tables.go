@@ -21,10 +21,9 @@ func (vm *VM) tableConcat(L *lua.LState) int {
 			L.RaiseError("invalid value (%s) at index %d in table for 'concat'", t.RawGet(lua.LNumber(i)).Type(), i)
 		}
 		vm.work(L, 1)
-		vm.charge(L, len(s)+len(separator))
-		out = append(out, s...)
+		out = vm.append(L, out, s)
 		if i < to {
-			out = append(out, separator...)
+			out = vm.append(L, out, separator)
 		}
 	}
 	return vm.push(L, string(out))
@@ -107,7 +106,7 @@ func (s sorter) Less(i, j int) bool {
 	s.L.Push(s.less)
 	s.L.Push(a)
 	s.L.Push(b)
-	s.L.Call(2, 1)
+	s.vm.calls(s.L, 2, 1)
 	defer s.L.Pop(1)
 	return s.L.ToBool(-1)
 }

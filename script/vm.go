@@ -47,6 +47,8 @@ const (
 const (
 	keptBytes = 64 << 10
 	keptArgs  = 1024
+	// keptMemory is how much memory a run may have used so that its Lua state is used again.
+	keptMemory = 1 << 20
 )
 
 // VM runs scripts, one at a time. Nothing that a script does to it lasts until the next run.
@@ -54,12 +56,15 @@ type VM struct {
 	state    *lua.LState
 	globals  *lua.LTable          // what a script sees as its global variables; always empty
 	shared   *lua.LTable          // what globals falls back to
+	plainly  *lua.LFunction       // plain
 	strings  *lua.LTable          // the metatable of strings
 	readOnly map[*lua.LTable]bool // what scripts share
+	layout   layout
 	meter    meter
 	random   rand48
 	seeded   bool   // the run has set the seed
 	unseeded rand48 // what random was before
+	nested   int    // calls of the script by functions of the libraries, one in the other
 	run      run
 }
 
@@ -76,6 +81,8 @@ type run struct {
 type meter struct {
 	context.Context
 	steps, memory int64
+	spent         int64 // of the memory, before the reply
+	text          int64 // the longest text
 	stop          *atomic.Bool
 	end           error
 	closed        chan struct{}
@@ -107,7 +114,7 @@ func (m *meter) Err() error { return m.end }
 
 // NewVM returns a virtual machine. The random numbers of its scripts follow from seed.
 func NewVM(seed uint32) *VM {
-	vm := &VM{random: seedRand48(seed)}
+	vm := &VM{random: seedRand48(seed), layout: tableLayout()}
 	vm.open()
 	return vm
 }
@@ -130,6 +137,8 @@ func (vm *VM) open() {
 // the caller must drop what the script has written.
 func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop *atomic.Bool, resp3 bool, b []byte) (reply []byte, err error) {
 	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, stop, nil
+	vm.nested, vm.meter.spent = 0, 0
+	vm.meter.text = bounds.Memory / 4
 	vm.run = run{host: host, args: vm.run.args, reply: vm.run.reply}
 	L := vm.state
 	vm.shared.RawSetString("KEYS", vm.list(keys))
@@ -147,6 +156,10 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 		if vm.seeded {
 			vm.seeded, vm.random = false, vm.unseeded
 		}
+		if vm.meter.end != nil || vm.meter.spent > keptMemory {
+			vm.open() // the state may still reach what the script has made, in its registers, calls and arguments
+		}
+		vm.run.raised = ""
 		if vm.run.host = nil; cap(vm.run.reply) > keptBytes || cap(vm.run.args) > keptArgs {
 			vm.run.args, vm.run.reply = nil, nil
 		}
@@ -162,12 +175,13 @@ func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop
 		return b, vm.meter.end
 	}
 	if err != nil {
+		vm.meter.spent = bounds.Memory - vm.meter.memory
 		L.SetTop(0)
 		return appendFailure(b, s, err), nil
 	}
 	v := L.Get(-1)
 	L.SetTop(0)
-	vm.meter.memory = bounds.Memory
+	vm.meter.spent, vm.meter.memory = bounds.Memory-vm.meter.memory, bounds.Memory
 	if reply = vm.appendReply(b, v, resp3, 0); vm.meter.end != nil {
 		return b, vm.meter.end
 	}
@@ -182,43 +196,3 @@ func (vm *VM) list(args [][]byte) *lua.LTable {
 	}
 	return t
 }
-
-// charge counts bytes that a script is about to use, and ends the run if they are too many.
-func (vm *VM) charge(L *lua.LState, bytes int) {
-	if !vm.spend(bytes) {
-		L.RaiseError("%s", ErrMemory.Error())
-	}
-}
-
-// spend is charge where nothing can be raised, for a step. It reports whether the run may go on.
-func (vm *VM) spend(bytes int) bool {
-	vm.meter.memory -= int64(bytes)
-	if vm.meter.memory < 0 && vm.meter.end == nil {
-		vm.meter.end = ErrMemory
-	}
-	return vm.meter.used(1) == nil
-}
-
-// work counts the steps of a library function, and ends the run when they are used up.
-func (vm *VM) work(L *lua.LState, steps int) {
-	if end := vm.meter.used(steps); end != nil {
-		L.RaiseError("%s", end.Error())
-	}
-}
-
-// push pushes a string that has just been made, and charges its bytes.
-func (vm *VM) push(L *lua.LState, s string) int {
-	vm.charge(L, len(s)+stringSize)
-	L.Push(lua.LString(s))
-	return 1
-}
-
-// About how many bytes each takes.
-const (
-	stringSize  = 32
-	tableSize   = 160
-	entrySize   = 112 // a key and value of a table, in its maps
-	elementSize = 32  // of an array, which may be grown to twice its length
-	closureSize = 160
-	replySize   = 16 // a part of the reply, beside its text
-)
