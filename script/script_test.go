@@ -33,6 +33,8 @@ func (h *fakeHost) Log(level int, message string) {
 	h.logged = append(h.logged, fmt.Sprint(level, " ", message))
 }
 
+func (h *fakeHost) Attend() error { return ErrStopped }
+
 func (h *fakeHost) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	word := func(i int) string { return string(args[i]) }
 	bulk := func(s string) []byte { return fmt.Appendf(b, "$%d\r\n%s\r\n", len(s), s) }
@@ -249,6 +251,7 @@ func TestStopsInTheLibrary(t *testing.T) {
 	vm := NewVM(1)
 	vm.meter.steps, vm.meter.memory, vm.meter.text = 1<<60, 1<<60, 1<<60
 	vm.meter.stop.Store(true)
+	vm.meter.attend = (*fakeHost)(nil).Attend
 	for _, tt := range []struct {
 		lib, function string
 		args          []lua.LValue

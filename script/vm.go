@@ -14,6 +14,8 @@ type Host interface {
 	// Call runs a command and appends its reply to b, in RESP3 if resp3 is set, else in RESP2. The arguments are valid
 	// until Call returns.
 	Call(args [][]byte, resp3 bool, b []byte) []byte
+	// Attend is called once the run's flag is set, before its next step. It returns why the run must end, nil if it may go on.
+	Attend() error
 	// Log writes a line to the server's log. level is 0 (debug) to 3 (warning).
 	Log(level int, message string)
 }
@@ -84,6 +86,7 @@ type meter struct {
 	spent         int64 // of the memory, before the reply
 	text          int64 // the longest text
 	stop          *atomic.Bool
+	attend        func() error
 	end           error
 	closed        chan struct{}
 }
@@ -104,7 +107,7 @@ func (m *meter) used(steps int) error {
 	case m.steps < 0:
 		m.end = ErrSteps
 	case m.stop.Load():
-		m.end = ErrStopped
+		m.end = m.attend()
 	}
 	return m.end
 }
@@ -133,10 +136,11 @@ func (vm *VM) open() {
 }
 
 // Run runs a script and appends its reply to b, in RESP3 if resp3 is set. An error of the script is an error reply.
-// Another goroutine may set stop to end the run. Run itself returns one of the errors above; then b has no reply, and
+// Another goroutine may set the flag, so that the run asks the host whether it may go on. Run itself returns one of the errors above; then b has no reply, and
 // the caller must drop what the script has written.
-func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, stop *atomic.Bool, resp3 bool, b []byte) (reply []byte, err error) {
-	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, stop, nil
+func (vm *VM) Run(s *Script, keys, argv [][]byte, host Host, bounds Bounds, flag *atomic.Bool, resp3 bool, b []byte) (reply []byte, err error) {
+	vm.meter.steps, vm.meter.memory, vm.meter.stop, vm.meter.end = bounds.Steps, bounds.Memory, flag, nil
+	vm.meter.attend = host.Attend
 	vm.nested, vm.meter.spent = 0, 0
 	vm.meter.text = bounds.Memory / 4
 	vm.run = run{host: host, args: vm.run.args, reply: vm.run.reply}

@@ -26,7 +26,6 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.pulses.house.Beat(now)
 			srv.checkClients(ctx, now)
 			srv.pause.expire(now)
-			srv.scripts.Expire(now - int64(srv.set.ScriptTimeLimit.Get()))
 			srv.authDelays.Release(now)
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())

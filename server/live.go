@@ -9,7 +9,7 @@ import (
 )
 
 // pulses are the pulses of the goroutines that Run starts.
-type pulses struct{ house, sweep, ring pulse.Pulse }
+type pulses struct{ house, sweep, ring, watch pulse.Pulse }
 
 // StuckAfter is how long, in nanoseconds, a task that takes milliseconds may run before it
 // counts as stuck.
@@ -22,7 +22,7 @@ func (srv *Server) Live() error {
 	for _, p := range []struct {
 		name string
 		*pulse.Pulse
-	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking the requests that wait", &srv.pulses.ring}} {
+	}{{"housekeeping", &srv.pulses.house}, {"expiry", &srv.pulses.sweep}, {"waking the requests that wait", &srv.pulses.ring}, {"watching scripts", &srv.pulses.watch}} {
 		if stuck := p.Stuck(now); stuck > StuckAfter {
 			return fmt.Errorf("%s has made no progress for %v", p.name, time.Duration(stuck).Round(time.Second))
 		}

@@ -181,6 +181,7 @@ func (srv *Server) Run(ctx context.Context) {
 	wg.Go(func() { srv.keepHouse(ctx) })
 	wg.Go(func() { srv.sweep(ctx) })
 	wg.Go(func() { srv.ring(ctx) })
+	wg.Go(func() { srv.watchScripts(ctx) })
 	wg.Wait()
 }
 

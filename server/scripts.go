@@ -97,6 +97,9 @@ func (h *host) admit() string {
 	return ""
 }
 
+// Attend lets the server end the script, or hold it for a moment.
+func (h *host) Attend() error { return h.run.Attend() }
+
 // Log writes a line of the script to the server's log.
 func (h *host) Log(level int, message string) {
 	if level >= 2 {
@@ -117,7 +120,7 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	h.Table, h.Lane = c.Table, c.Lane
 	mark := len(c.Out)
-	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Stopped, c.Proto == resp.RESP3, c.Out)
+	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)
 	if t.Err == nil {
 		h.count()
@@ -127,6 +130,8 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 		t.Cancel(scriptError{script.ErrStopped})
 	case t.Err == nil && err != nil && run.Late():
 		t.Err = errScriptTime
+	case t.Err == nil && err != nil && run.Over():
+		t.Err = scriptError{script.ErrMemory}
 	case t.Err != nil:
 		return // it begins again, or is given up
 	case err != nil:

@@ -29,6 +29,7 @@ type Cache struct {
 	idle    []*script.VM
 	running map[*Run]bool
 	seed    uint32
+	watch   watch
 
 	flushes atomic.Uint64
 }
@@ -38,23 +39,6 @@ type Script struct {
 	*script.Script
 	Known *known.Script // nil: it is of no known limiter
 }
-
-// Run is a script that runs.
-type Run struct {
-	Stopped atomic.Bool // the script must end
-	since   int64       // ns of Unix time
-	killed  atomic.Bool
-	late    atomic.Bool
-}
-
-// Stop makes the script end.
-func (r *Run) Stop() { r.Stopped.Store(true) }
-
-// Killed reports whether the script was stopped by Kill.
-func (r *Run) Killed() bool { return r.killed.Load() }
-
-// Late reports whether the script was stopped because its time is over.
-func (r *Run) Late() bool { return r.late.Load() }
 
 // Compiled returns the script with that SHA-1, nil if it is not cached.
 func (s *Cache) Compiled(sha []byte) *Script {
@@ -105,57 +89,6 @@ func (s *Cache) Flush() {
 	s.bySHA, s.bytes = nil, 0
 	s.order.Init()
 	s.flushes.Add(1)
-}
-
-// Begin returns a virtual machine and a run, which End gives back.
-func (s *Cache) Begin(now int64) (*script.VM, *Run) {
-	run := &Run{since: now}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running == nil {
-		s.running = map[*Run]bool{}
-	}
-	s.running[run] = true
-	if n := len(s.idle); n > 0 {
-		vm := s.idle[n-1]
-		s.idle = s.idle[:n-1]
-		return vm, run
-	}
-	s.seed++
-	return script.NewVM(s.seed), run
-}
-
-// End takes back a virtual machine and a run.
-func (s *Cache) End(vm *script.VM, run *Run) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.running, run)
-	if len(s.idle) < maxIdle {
-		s.idle = append(s.idle, vm)
-	}
-}
-
-// Expire stops the runs that began before a time.
-func (s *Cache) Expire(before int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for run := range s.running {
-		if run.since < before {
-			run.late.Store(true)
-			run.Stop()
-		}
-	}
-}
-
-// Kill stops all runs, and reports whether there was one.
-func (s *Cache) Kill() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for run := range s.running {
-		run.killed.Store(true)
-		run.Stop()
-	}
-	return len(s.running) > 0
 }
 
 // Flushes returns how many times all scripts were forgotten.
