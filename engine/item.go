@@ -27,6 +27,7 @@ type item struct {
 	until    int64
 	revision uint32
 	splices  []byte
+	head     []byte // of the state, if Grow is set as well: see Splice
 
 	// The last decision, and how many there were.
 	limit           *limit.Limit
@@ -66,7 +67,7 @@ func (it *item) look(now int64) {
 // revert discards the writes to the key.
 func (it *item) revert() {
 	it.kind, it.State = 0, nil
-	it.written, it.Grow, it.Must, it.changed = false, false, false, false
+	it.written, it.Grow, it.Must, it.changed, it.More = false, false, false, false, 0
 	if it.Found() && !it.expired {
 		it.kind, it.State = it.Kind(), it.Table.State(&it.Spot)
 	}

@@ -115,10 +115,19 @@ func (c *collections) step() {
 				if isString {
 					ch.kind = stringOf(body, ch.kind%2 == 1)
 				}
-				if next := valueState(ch.kind, ch.dies, body); journal.InParts(byte(ch.kind)) {
-					err = tx.Change(ch.key, ch.kind, next, splices)
-				} else {
+				next := valueState(ch.kind, ch.dies, body)
+				switch {
+				case !journal.InParts(byte(ch.kind)):
 					err = tx.Put(ch.key, ch.kind, next)
+				case ch.op%2 == 0 && journal.InParts(byte(kind)): // where it is, if it is in a box
+					err = tx.Splice(ch.key, ch.kind, next[:len(next)-len(body)], splices)
+				default:
+					err = tx.Change(ch.key, ch.kind, next, splices)
+				}
+				if got, state, _ := tx.Get(ch.key); err == nil && ch.op%5 == 0 && ch.dies > tx.Now() && journal.InParts(byte(ch.kind)) {
+					if n := journal.HeadSize(byte(ch.kind)); got != ch.kind || !bytes.Equal(state[n:], body) || !bytes.Equal(state[:n-4], next[:n-4]) {
+						c.t.Fatalf("kind %d holds %.99x, want %.99x", got, state, next)
+					}
 				}
 			}
 			if err != nil {

@@ -56,6 +56,8 @@ var (
 	// ErrUndeclared is returned to a function that Update is about to run again
 	// with all shards locked.
 	ErrUndeclared = errors.New("engine: the key's shard is not locked")
+	// errSplices is returned for splices that do not fit the state.
+	errSplices = errors.New("engine: splices of another state")
 )
 
 // Txn is a transaction. It is valid, as are the states that it returns, until
@@ -269,8 +271,11 @@ func (t *Txn) write(it *item, m table.Mark, state []byte) error {
 
 // takeLate turns a late decision into a written state, because more is to come.
 func (t *Txn) takeLate(it *item) error {
-	if !it.Grow {
+	switch {
+	case !it.Grow:
 		return nil
+	case it.changed:
+		return t.spliceLate(it)
 	}
 	it.buf = append(it.buf[:0], it.State...)
 	next, err := it.take(t.now, it.buf)

@@ -86,7 +86,9 @@ func (t *Txn) store(it *item, must bool) (err error) {
 	s := it.s
 	s.payFirst(it.Key)
 	state, under := it.State, it.limit
-	if it.Grow {
+	if it.Grow && it.changed {
+		state = it.spliced(it.Table.State(&it.Spot))
+	} else if it.Grow {
 		was := it.Table.State(&it.Spot)
 		if s.changes != nil {
 			s.changes.was.Note(it.kind, was)

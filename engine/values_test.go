@@ -21,7 +21,7 @@ func someValue(expires int64) []byte {
 func TestValuesOfAllKinds(t *testing.T) {
 	e := New(Options{})
 	var changes []journal.Record
-	kinds := []limit.Kind{limit.STRING, limit.LONGSTRING, limit.SORTEDSET, limit.HASH, limit.LIST, limit.SET}
+	kinds := []limit.Kind{limit.STRING, limit.LONGSTRING, limit.SORTEDSET, limit.HASH, limit.LIST, limit.SET, limit.NUMBERS}
 	for i, k := range kinds {
 		changes = append(changes,
 			journal.Record{Op: journal.Set, Kind: byte(k), Key: key(2 * i), State: someValue(start + second)},

@@ -124,8 +124,7 @@ func (w limitsWindow) get(r *Run) bool {
 		return false
 	}
 	oldest, n, over := 0.0, int64(0), false
-	l.Range(0, most, nil, func(text []byte) {
-		at, number := plain(text)
+	see := func(at float64, number bool) {
 		ok = ok && (over || number)
 		if over = over || at < from; over {
 			return
@@ -134,7 +133,10 @@ func (w limitsWindow) get(r *Run) bool {
 			oldest = at
 		}
 		n++
-	})
+	}
+	if !l.Numbers(0, most, func(at float64) { see(at, isPlain(at)) }) {
+		l.Range(0, most, nil, func(text []byte) { see(plain(text)) })
+	}
 	return ok && w.reply(r, oldest, n)
 }
 

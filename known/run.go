@@ -2,6 +2,7 @@ package known
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 
 	"limitdb/resp"
@@ -16,8 +17,8 @@ type Store interface {
 	// body is valid until the key is written.
 	Get(key []byte) (Value, bool)
 	// Put makes a key hold a value, which is valid during the call. A nil body removes
-	// the key. Splices change the body that the key holds into the new one; without
-	// any, the value replaces what the key holds.
+	// the key. Splices change the body that the key holds into the new one, which v has
+	// unless it is late; without any, the value replaces what the key holds.
 	Put(key []byte, v *Value, splices []value.Splice)
 }
 
@@ -26,6 +27,8 @@ type Value struct {
 	Type    value.Type
 	Expires int64 // ms of Unix time; 0: never
 	Body    []byte
+	// Late is set if the splices of a change have not been applied to Body, which is the one that the key holds.
+	Late bool
 }
 
 // exists reports whether the key exists.
@@ -86,6 +89,9 @@ func plain(b []byte) (float64, bool) {
 	f, err := strconv.ParseFloat(string(b), 64)
 	return f, err == nil
 }
+
+// isPlain reports whether plain reads what a number prints as.
+func isPlain(x float64) bool { return !math.Signbit(x) && (x == 0 || x >= 1e-4 && x < 1e17) }
 
 // plains returns the arguments from the first one on as numbers.
 func (r *Run) plains(into []float64) bool {
@@ -158,11 +164,12 @@ func (r *Run) put(key []byte, t value.Type, body []byte, expires int64) {
 type collection interface {
 	Body() []byte
 	Splices() []value.Splice
+	Late() bool
 }
 
 // keep puts the changed collection at the first key.
 func (r *Run) keep(t value.Type, c collection, expires int64) {
-	r.value = Value{Type: t, Expires: expires, Body: c.Body()}
+	r.value = Value{Type: t, Expires: expires, Body: c.Body(), Late: c.Late()}
 	r.Store.Put(r.Keys[0], &r.value, c.Splices())
 }
 

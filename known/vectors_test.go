@@ -105,12 +105,16 @@ type keys map[string]known.Value
 
 func (m keys) Get(key []byte) (known.Value, bool) { return m[string(key)], true }
 
-func (m keys) Put(key []byte, v *known.Value, _ []value.Splice) {
+func (m keys) Put(key []byte, v *known.Value, splices []value.Splice) {
 	if v.Body == nil {
 		delete(m, string(key))
 		return
 	}
-	m[string(key)] = known.Value{Type: v.Type, Expires: v.Expires, Body: bytes.Clone(v.Body)}
+	body := v.Body
+	if v.Late {
+		body = value.Apply(body, splices)
+	}
+	m[string(key)] = known.Value{Type: v.Type, Expires: v.Expires, Body: bytes.Clone(body)}
 }
 
 // set makes a key hold what a vector says.

@@ -24,13 +24,15 @@ const (
 	HASH       Kind = 98
 	LIST       Kind = 100
 	SET        Kind = 102
+	// NUMBERS is for long lists of numbers, which have another form than other lists.
+	NUMBERS Kind = 104
 )
 
 // Value returns the kind of values of the same form that expire, and whether
 // values of kind k expire. ok is false if k is not a kind of values.
 func (k Kind) Value() (of Kind, timed, ok bool) {
 	of = k &^ 1
-	return of, k == of, of == STRING || of == LONGSTRING || of >= SORTEDSET && of <= SET
+	return of, k == of, of == STRING || of == LONGSTRING || of >= SORTEDSET && of <= NUMBERS
 }
 
 // Lasting returns the kind of values of the same form as k that never expire.
@@ -70,7 +72,7 @@ func (k Kind) valueName() string {
 		return "zset"
 	case HASH:
 		return "hash"
-	case LIST:
+	case LIST, NUMBERS:
 		return "list"
 	}
 	return "set"

@@ -132,7 +132,7 @@ func TestLookupAllocatesNothing(t *testing.T) {
 
 // The numbers of values' kinds are on disk.
 func TestKindsOfValues(t *testing.T) {
-	for k, name := range map[Kind]string{64: "string", 65: "string", 66: "string", 67: "string", 96: "zset", 97: "zset", 98: "hash", 99: "hash", 100: "list", 101: "list", 102: "set", 103: "set"} {
+	for k, name := range map[Kind]string{64: "string", 65: "string", 66: "string", 67: "string", 96: "zset", 97: "zset", 98: "hash", 99: "hash", 100: "list", 101: "list", 102: "set", 103: "set", 104: "list", 105: "list"} {
 		of, timed, ok := k.Value()
 		if !ok || timed != (k%2 == 0) || of.Lasting() != k|1 || k.TypeName() != name || k.String() != strings.ToUpper(name) || !k.Known() {
 			t.Errorf("%d is %q, %v, %v, %v", k, k.TypeName(), of, timed, ok)
@@ -141,7 +141,7 @@ func TestKindsOfValues(t *testing.T) {
 			t.Errorf("%d is taken for a limit", k)
 		}
 	}
-	for _, k := range []Kind{0, 15, 16, 63, 68, 95, 104, 127, 128, 255} {
+	for _, k := range []Kind{0, 15, 16, 63, 68, 95, 106, 127, 128, 255} {
 		if _, _, ok := k.Value(); ok {
 			t.Errorf("%d is taken for a value", k)
 		}

@@ -170,7 +170,7 @@ func (s *scriptStore) Get(key []byte) (known.Value, bool) {
 // Put makes a key hold a value.
 func (s *scriptStore) Put(key []byte, v *known.Value, splices []value.Splice) {
 	c := (*call)(s)
-	it := values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body}
+	it := values.Item{Type: v.Type, Expires: v.Expires, Body: v.Body, Late: v.Late}
 	if splices != nil {
 		c.Change(&c.txn, key, &it, splices)
 		return

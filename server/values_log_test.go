@@ -109,15 +109,19 @@ func TestChangesOfLongValuesAreSmall(t *testing.T) {
 func TestScriptsChangeLongValuesInParts(t *testing.T) {
 	for _, source := range publishedScripts(t, "acquire_moving_window") {
 		ts := newTestServer(t)
-		c, log := ts.client(), ts.replayed()
+		c, log, whole := ts.client(), ts.replayed(), 0
 		for i := range 1000 {
 			now := strconv.FormatInt(ts.clock.Now()/int64(time.Second)+int64(i), 10)
 			if got := line(c.do("EVAL", source, "1", "k", now, "900", "100", "1")); got != "1" {
 				t.Fatalf("%.60q, call %d: %s", source, i, got)
 			}
-			if n := log.drain(); i > 50 && n > 250 {
-				t.Fatalf("%.60q, call %d: %d bytes", source, i, n)
+			n := log.drain()
+			if i > 50 && n > 250 {
+				whole++
 			}
+		}
+		if whole > 1 { // the list gets another form once
+			t.Errorf("%.60q: %d calls have written the whole list", source, whole)
 		}
 		log.check()
 	}

@@ -84,6 +84,9 @@ func (e *edit) Body() []byte {
 // before it have left.
 func (e *edit) Splices() []Splice { return e.splices }
 
+// Late reports whether the splices have not been applied to the body, which is then the one that was opened.
+func (e *edit) Late() bool { return false }
+
 // Changed reports whether there were changes.
 func (e *edit) Changed() bool { return len(e.splices) > 0 }
 

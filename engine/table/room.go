@@ -10,6 +10,8 @@ type Change struct {
 	// Grow is set if the key's long state, which is in a box, is to grow by one
 	// step. There is no State then.
 	Grow bool
+	// More is by how many bytes it grows at most, if that can be more than a decision adds.
+	More int
 
 	bytes int // that the record takes in its segment; 0 if it stays in place
 }
@@ -75,7 +77,7 @@ func makeBoxes(changes []*Change) (at int, err error) {
 	for i, c := range changes {
 		switch {
 		case c.Grow:
-			err = c.Table.widen(boxOf(c.r))
+			err = c.Table.widen(boxOf(c.r), max(lateGrowth, c.More))
 		case c.needsBox():
 			err = c.makeBox()
 		}
@@ -102,20 +104,20 @@ func (c *Change) makeBox() error {
 	return nil
 }
 
-// lateGrowth is larger than the growth of a long state in one step.
+// lateGrowth is larger than the growth of a long state in one decision.
 const lateGrowth = 256
 
-// widen makes room in a box for the growth of its state in one step. Errors:
+// widen makes room in a box for the growth of its state by more bytes. Errors:
 // ErrNoRoom, and those of the system.
-func (t *Table) widen(id uint32) error {
+func (t *Table) widen(id uint32, more int) error {
 	box := t.boxes[id]
-	if cap(box)-len(box) >= lateGrowth {
+	if cap(box)-len(box) >= more {
 		return nil
 	}
-	if t.arena.budget.over(t.arena.page) {
+	if t.arena.budget.over(max(t.arena.page, more)) {
 		return ErrNoRoom
 	}
-	next, err := t.arena.resize(box, box, lateGrowth)
+	next, err := t.arena.resize(box, box, more)
 	if err == nil {
 		t.boxes[id] = next
 	}

@@ -117,14 +117,17 @@ func parseEdit(kind byte, b []byte) (e Edit, ok bool) {
 	if n == 0 || len(b) < n {
 		return e, false
 	}
-	e.Head = b[:n:n]
-	before, b, ok := number(b[n:])
+	before, rest, ok := number(b[n:])
 	if !ok || before > maxBody {
 		return e, false
 	}
-	e.splices = b
-	e.Before, e.After, e.Most = int(before), int(before), int(before)
-	for len(b) > 0 {
+	return MakeEdit(b[:n:n], int(before), rest)
+}
+
+// MakeEdit returns the effect that a head and splices have on a body of before bytes. It is false if they do not fit.
+func MakeEdit(head []byte, before int, splices []byte) (e Edit, ok bool) {
+	e = Edit{Head: head, Before: before, After: before, Most: before, splices: splices}
+	for b := splices; len(b) > 0; {
 		var s splice
 		if s, b, ok = parseSplice(b); !ok || s.at > e.After || s.del > e.After-s.at || len(s.ins) > maxBody-e.After {
 			return e, false

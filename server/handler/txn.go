@@ -65,6 +65,13 @@ func (t *Txn) Change(key []byte, kind limit.Kind, state, splices []byte) {
 	_ = t.Note(t.Txn.Change(key, kind, state, splices))
 }
 
+// Splice is Change, without the state.
+func (t *Txn) Splice(key []byte, kind limit.Kind, head, splices []byte) {
+	if err := t.Txn.Splice(key, kind, head, splices); err != nil {
+		t.End(err)
+	}
+}
+
 // Touch is a change of a key that leaves it as it is.
 func (t *Txn) Touch(key []byte) { _ = t.Note(t.Txn.Touch(key)) }
 

@@ -51,6 +51,7 @@ type collection interface {
 	Err() error
 	Changed() bool
 	Splices() []value.Splice
+	Late() bool
 }
 
 // putCollection puts the changed collection at the command's key, and reports whether it could.
@@ -62,7 +63,12 @@ func (c *Call) putCollection(t *Txn, it *Item, typ value.Type, e collection) boo
 	}
 	switch {
 	case e.Changed():
-		c.Change(t, c.Args[1], &Item{Type: typ, Expires: it.Expires, Body: e.Body()}, e.Splices())
+		to := Item{Type: typ, Expires: it.Expires, Body: e.Body(), Late: e.Late()}
+		if splices := e.Splices(); splices != nil {
+			c.Change(t, c.Args[1], &to, splices)
+		} else {
+			c.Put(t, c.Args[1], &to)
+		}
 	case c.Command.Flags&spec.Touches != 0 && it.Exists():
 		t.Touch(c.Args[1])
 	}

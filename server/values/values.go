@@ -21,7 +21,7 @@ const (
 	errNaN                = "ERR increment would produce NaN or Infinity"
 	errSumOverflow        = "ERR increment or decrement would overflow"
 	errStringTooLong      = "ERR string exceeds maximum allowed size (64 kB)"
-	errCollectionTooLarge = "ERR a sorted set, hash, list or set may have at most 1 MB"
+	errCollectionTooLarge = "ERR a sorted set, hash, list or set may have at most 1 MB, a list of numbers 1024000 elements"
 	errBounds             = "ERR LBOUND is above UBOUND"
 )
 
@@ -54,6 +54,8 @@ type Item struct {
 	Type    value.Type // value.None: no value
 	Expires int64      // ms of Unix time; 0: never
 	Body    []byte
+	// Late is set if the splices of a change have not been applied to Body, which is the one that the key holds.
+	Late bool
 }
 
 // Exists reports whether the key exists.
@@ -80,6 +82,8 @@ func typeOf(k limit.Kind) (typ value.Type, timed bool) {
 		return value.None, false
 	case of == limit.STRING, of == limit.LONGSTRING:
 		return value.String, timed
+	case of == limit.NUMBERS:
+		return value.List, timed
 	}
 	return value.SortedSet + value.Type(of-limit.SORTEDSET)/2, timed
 }
@@ -89,6 +93,8 @@ func typeOf(k limit.Kind) (typ value.Type, timed bool) {
 func kindOf(it *Item) limit.Kind {
 	k := limit.SORTEDSET + 2*limit.Kind(it.Type-value.SortedSet)
 	switch {
+	case it.isNumbers():
+		k = limit.NUMBERS
 	case it.Type != value.String:
 	case len(it.Body) < journal.MinChanged:
 		k = limit.STRING
@@ -101,6 +107,9 @@ func kindOf(it *Item) limit.Kind {
 	return k.Lasting()
 }
 
+// isNumbers reports whether a value is a list of numbers, in the form that these have.
+func (it *Item) isNumbers() bool { return it.Type == value.List && value.Packed(it.Body) }
+
 // workBytes is how many bytes of a value a command goes through in the time of a decision.
 const workBytes = 256
 
@@ -109,7 +118,9 @@ func (c *Call) Item(t *Txn, key []byte) (it Item) {
 	kind, state := t.Get(key)
 	if typ, timed := typeOf(kind); typ != value.None {
 		it.Type, it.Body = typ, state[bodyAt(kind, timed):]
-		c.Worked(int64(len(it.Body) / workBytes))
+		if kind&^1 != limit.NUMBERS { // of which a command reads only what it asks for
+			c.Worked(int64(len(it.Body) / workBytes))
+		}
 		if timed {
 			it.Expires = int64(binary.LittleEndian.Uint64(state)) / millisecond
 		}
@@ -129,6 +140,7 @@ func (c *Call) Put(t *Txn, key []byte, it *Item) {
 		return
 	}
 	kind, state := c.stateOf(it)
+	c.Worked(int64(len(state) / workBytes))
 	t.Put(key, kind, state)
 }
 
@@ -147,6 +159,12 @@ func (c *Call) stateOf(it *Item) (kind limit.Kind, state []byte) {
 	if kind == limit.STRING.Lasting() {
 		return kind, it.Body
 	}
+	c.state = append(c.stateHead(kind, it), it.Body...)
+	return kind, c.state
+}
+
+// stateHead returns what comes before the body in the state of a value, valid until the next call.
+func (c *Call) stateHead(kind limit.Kind, it *Item) []byte {
 	b := c.state[:0]
 	if it.Expires != 0 {
 		b = binary.LittleEndian.AppendUint64(b, uint64(min(it.Expires, LastExpiry)*millisecond))
@@ -154,8 +172,7 @@ func (c *Call) stateOf(it *Item) (kind limit.Kind, state []byte) {
 	if journal.InParts(byte(kind)) {
 		b = append(b, 0, 0, 0, 0) // the revision, which the engine counts
 	}
-	c.state = append(b, it.Body...)
-	return kind, c.state
+	return b
 }
 
 // Change is Put for what the key holds already, but for its expiry and the splices of its body.
@@ -165,16 +182,33 @@ func (c *Call) Change(t *Txn, key []byte, it *Item, splices []value.Splice) {
 		t.Remove(key)
 		return
 	}
+	if it.Late || it.isNumbers() && len(splices) == 0 {
+		c.splice(t, key, it, splices)
+		return
+	}
 	kind, state := c.stateOf(it)
 	if !journal.InParts(byte(kind)) {
 		t.Put(key, kind, state)
 		return
 	}
 	n := len(state)
+	c.appendSplices(splices)
+	t.Change(key, kind, c.state[:n], c.state[n:])
+}
+
+// splice is Change for splices that have not been applied to the body.
+func (c *Call) splice(t *Txn, key []byte, it *Item, splices []value.Splice) {
+	kind := kindOf(it)
+	c.state = c.stateHead(kind, it)
+	n := len(c.state)
+	c.appendSplices(splices)
+	t.Splice(key, kind, c.state[:n], c.state[n:])
+}
+
+func (c *Call) appendSplices(splices []value.Splice) {
 	for i := range splices {
 		c.state = journal.AppendSplice(c.state, splices[i].At, splices[i].Del, splices[i].Ins)
 	}
-	t.Change(key, kind, c.state[:n], c.state[n:])
 }
 
 // of returns what key holds if that is a value of the type, or nothing. Otherwise it replies

@@ -15,11 +15,12 @@ import (
 func TestRecordsHaveABound(t *testing.T) {
 	const head = journal.MaxKey + 64 // of a record, and of a value
 	for name, size := range map[string]int{
-		"a collection":     1 << 20, // value.MaxCollection
-		"leases":           limit.MaxHolders * (8 + binary.MaxVarintLen64 + 1 + limit.MaxLeaseID),
-		"the rules' text":  rules.MaxText,
-		"the largest LOG":  largestLog(t),
-		"a fixed size one": limit.MaxState,
+		"a collection":      1 << 20,                             // value.MaxCollection
+		"a list of numbers": 1_024_000*8 + 1_024_000*8/64 + 64*8, // value.MaxNumbers, and what has been dropped
+		"leases":            limit.MaxHolders * (8 + binary.MaxVarintLen64 + 1 + limit.MaxLeaseID),
+		"the rules' text":   rules.MaxText,
+		"the largest LOG":   largestLog(t),
+		"a fixed size one":  limit.MaxState,
 	} {
 		if size+head > replication.MaxRecord {
 			t.Errorf("%s: %d bytes", name, size)
