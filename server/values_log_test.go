@@ -1,6 +1,7 @@
 package server
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/journal"
+	"limitdb/internal/testlengths"
+	"limitdb/value"
 )
 
 // replayed is what the engine of a test has recorded, and another engine that replays it.
@@ -127,26 +130,91 @@ func TestScriptsChangeLongValuesInParts(t *testing.T) {
 	}
 }
 
-// A string of any length about the least that changes in parts may be changed, and the log has what it is then.
-func TestStringsAboutTheLengthThatChangesInParts(t *testing.T) {
-	for n := journal.MinChanged - 20; n <= journal.MinChanged+4; n++ {
-		for _, by := range []int{1, 5, 50} {
-			for _, until := range []string{"", "EX 1000", "KEEPTTL"} {
-				ts := newTestServer(t)
-				c, log := ts.client(), ts.replayed()
-				text, more := strings.Repeat("a", n), strings.Repeat("b", by)
-				c.do(append([]string{"SET", "k", text}, strings.Fields(until)...)...)
-				c.steps(ts,
-					[2]string{"APPEND k " + more, strconv.Itoa(n + by)},
-					[2]string{"GET k", strconv.Quote(text + more)},
-					[2]string{"SETRANGE k " + strconv.Itoa(n+by+3) + " " + more, strconv.Itoa(n + by + 3 + by)},
-					[2]string{"PEXPIRE k 5000", "1"},
-					[2]string{"SETRANGE k 1 c", strconv.Itoa(n + by + 3 + by)},
-					[2]string{"PERSIST k", "1"},
-				)
-				log.drain()
-				log.check()
-			}
+// A change of a value is a command that changes a key, which holds text, or has it as an element.
+type valueChange struct {
+	command string // K: the key, S: 50 bytes more, L: the length of the text
+	// want returns what a string is then; nil: any value, which is only compared with the log's.
+	want func(text string) string
+}
+
+// valueChanges returns the changes of each type, by the command that makes a value. T is the text.
+func valueChanges() map[string][]valueChange {
+	more := strings.Repeat("b", 50)
+	same := func(text string) string { return text }
+	of := map[string][]valueChange{"SET K T": {
+		{"APPEND K S", func(text string) string { return text + more }},
+		{"APPEND K x", func(text string) string { return text + "x" }},
+		{"SETRANGE K L S", func(text string) string { return text + more }},
+		{"SETRANGE K 0 x", func(text string) string { return "x" + text[min(1, len(text)):] }},
+		{"GETSET K S", func(string) string { return more }},
+		{"SET K S KEEPTTL", func(string) string { return more }},
+		{"SET K T KEEPTTL", same}, {"GETEX K EX 5", same}, {"GETEX K PERSIST", same}, {"PERSIST K", same}, {"EXPIRE K 7", same}, {"PEXPIREAT K 1700000000000", same},
+		{"RENAME K other;APPEND other S;RENAME other K", func(text string) string { return text + more }},
+		{"COPY K other REPLACE;APPEND other S", same},
+		{"EVAL return(redis.call('APPEND',KEYS[1],ARGV[1])) 1 K S", func(text string) string { return text + more }},
+		{"MULTI;APPEND K S;SETRANGE K 0 x;APPEND K x;EXEC", func(text string) string { return "x" + (text + more)[1:] + "x" }},
+	}}
+	for whole, changes := range map[string]string{
+		"HSET K f T": "HSET K g S|HSET K f S|HSET K f Tx|HSETNX K g x|HINCRBY K n 5|HINCRBYFLOAT K n 1.5|HDEL K f|HMSET K g S h x|EVAL return(redis.call('HSET',KEYS[1],'g',ARGV[1])) 1 K S",
+		"RPUSH K T":  "RPUSH K S|LPUSH K S|RPUSHX K x|LPOP K|RPOP K 1|LTRIM K 1 0|RPUSH K a b c;LTRIM K 1 2|EVAL return(redis.call('LPUSH',KEYS[1],ARGV[1])) 1 K S",
+		"SADD K T":   "SADD K S|SADD K x|SREM K T|SADD K S;SREM K T",
+		"ZADD K 1 T": "ZADD K 2 S|ZADD K 5 T|ZINCRBY K 1 T|ZINCRBY K 1 S|ZREM K T|ZADD K 2 S;ZREMRANGEBYRANK K 0 0|ZADD K 2 x;ZREMRANGEBYSCORE K 2 2",
+	} {
+		for _, command := range strings.Split(changes+"|PERSIST K|EXPIRE K 7|RENAME K other;RENAME other K|COPY K other REPLACE", "|") {
+			of[whole] = append(of[whole], valueChange{command, nil})
 		}
+	}
+	return of
+}
+
+// A value of any type, of every length about a constant of the code, with an expiry and without, can be changed by every command, and
+// the log has what it is then. A string is what a plain string would be.
+//
+//test:norace
+func TestValuesOfEveryLength(t *testing.T) {
+	by, most := 12, 2000
+	if os.Getenv("LIMITDB_LONG") == "1" {
+		by, most = 24, value.MaxString-64
+	}
+	lengths := testlengths.Read(t, most)
+	for whole, changes := range valueChanges() {
+		ts := newTestServer(t)
+		c, log := ts.client(), ts.replayed()
+		c.do("SET", "another", "key")
+		lengths.Each(by, most, func(n int) {
+			text := strings.Repeat("a", n)
+			for _, change := range changes {
+				for _, until := range []string{"PERSIST K", "EXPIRE K 1000"} {
+					words := func(command string) []string {
+						all := strings.Fields(command)
+						for i, w := range all {
+							of := map[string]string{"K": "k", "S": strings.Repeat("b", 50), "T": text, "Tx": text + "x", "L": strconv.Itoa(n)}
+							if full, ok := of[w]; ok {
+								all[i] = full
+							}
+						}
+						return all
+					}
+					c.do("DEL", "k")
+					for _, command := range strings.Split(whole+";"+until+";"+change.command, ";") {
+						if command == "EXEC" {
+							log.drain()
+						}
+						if v := c.do(words(command)...); v.Err() != nil && n > 0 {
+							t.Fatalf("%s of %d bytes, %s, %s: %v", whole, n, until, command, v.Err())
+						}
+					}
+					if change.want != nil && n > 0 {
+						if got := c.do("GET", "k").Text; got != change.want(text) {
+							t.Fatalf("%s of %d bytes, %s, %s: %.300q", whole, n, until, change.command, got)
+						}
+					}
+					log.drain()
+					if log.check(); t.Failed() {
+						t.Fatalf("%s of %d bytes, %s, %s", whole, n, until, change.command)
+					}
+				}
+			}
+		})
 	}
 }
