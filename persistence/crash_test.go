@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"limitdb/internal/journal"
 )
 
 const (
@@ -220,7 +222,7 @@ func (w *world) changeInPart(n int) {
 	}
 	body := w.table.holds(keyOf(n), w.now())
 	if body == nil {
-		state := stateAt(expires, make([]byte, 300)...)
+		state := stateAt(expires, make([]byte, journal.MinChanged-10+w.rng.IntN(40))...) // long enough to change in part, or not
 		w.hist.add(n, state)
 		w.table.set(inParts(keyOf(n)), keyOf(n), state)
 		return

@@ -19,6 +19,7 @@ import (
 
 	"limitdb/engine"
 	"limitdb/internal/journal"
+	"limitdb/internal/testlengths"
 	"limitdb/limit"
 )
 
@@ -134,6 +135,7 @@ func plainState(kind limit.Kind, state []byte) string {
 // partsCluster has nodes with tables that change in parts, and plain copies of what they must hold.
 type partsCluster struct {
 	*cluster
+	lengths testlengths.Lengths
 	tables  map[*member]*partsTable
 	changes partsChanges
 
@@ -146,8 +148,8 @@ type partsCluster struct {
 	answered *int // how many of them are answered
 }
 
-func newPartsCluster(t *testing.T, seed uint64) *partsCluster {
-	p := &partsCluster{tables: map[*member]*partsTable{}}
+func newPartsCluster(t *testing.T, seed uint64, lengths testlengths.Lengths) *partsCluster {
+	p := &partsCluster{lengths: lengths, tables: map[*member]*partsTable{}}
 	p.cluster = newClusterOf(t, seed, 3, func(m *member) Table {
 		table := &partsTable{elapsed: m.options().Clock.Elapsed, changes: &p.changes}
 		table.states.Store(engine.New(engine.Options{Shards: 8}))
@@ -202,20 +204,31 @@ func (c partsChange) apply(tx *engine.Txn) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	was := state[min(len(state), journal.HeadSize(byte(kind))):]
+	head := journal.HeadSize(byte(kind))
+	if _, timed, _ := kind.Value(); head == 0 && timed {
+		head = 8
+	}
+	was := state[min(len(state), head):]
 	at := min(c.at, len(was))
 	del := min(c.del, len(was)-at)
 	body := slices.Concat(was[:at], []byte(c.ins), was[at+del:])
+	isString, wasString := c.kind < limit.SORTEDSET, kind < limit.SORTEDSET
+	if isString && len(body) < journal.MinChanged {
+		c.kind -= limit.LONGSTRING - limit.STRING
+	}
 	var next []byte
 	if _, timed, _ := c.kind.Value(); timed {
 		next = binary.LittleEndian.AppendUint64(nil, uint64(c.dies))
 	}
-	next = append(append(next, 0, 0, 0, 0), body...)
+	if journal.InParts(byte(c.kind)) {
+		next = append(next, 0, 0, 0, 0)
+	}
+	next = append(next, body...)
 	switch {
 	case c.how == 0:
 		_, err = tx.Delete([]byte(c.key))
 		return "", err
-	case c.how == 1 || kind == 0 || kind&^1 != c.kind&^1:
+	case c.how == 1 || kind == 0 || isString != wasString || !isString && kind&^1 != c.kind&^1 || !journal.InParts(byte(c.kind)):
 		err = tx.Put([]byte(c.key), c.kind, next)
 	default:
 		err = tx.Change([]byte(c.key), c.kind, next, journal.AppendSplice(nil, at, del, []byte(c.ins)))
@@ -319,7 +332,7 @@ func (p *partsCluster) decide() {
 		kinds := []limit.Kind{limit.LIST, limit.SORTEDSET, limit.HASH, limit.SET, limit.LONGSTRING, limit.LIST}
 		changes[i] = partsChange{
 			key: fmt.Sprint("key", name), kind: kinds[(name+p.rand.IntN(40)/39)%6] + limit.Kind(p.rand.IntN(2)), how: p.rand.IntN(60),
-			ins: strings.Repeat(string('a'+rune(p.rand.IntN(26))), []int{0, 1, 30, 300}[p.rand.IntN(4)]), at: p.rand.IntN(600), del: p.rand.IntN(60),
+			ins: strings.Repeat(string('a'+rune(p.rand.IntN(26))), []int{0, 1, 30, p.lengths.Draw(p.rand.IntN, 600)}[p.rand.IntN(4)]), at: p.rand.IntN(600), del: p.rand.IntN(60),
 			dies: now + p.rand.Int64N(int64([]time.Duration{2 * time.Millisecond, 5 * time.Second}[p.rand.IntN(2)])),
 		}
 		keys = append(keys, []byte(changes[i].key))
@@ -502,10 +515,10 @@ func TestStatesThatChangeInParts(t *testing.T) {
 		seeds = 300
 	}
 	var values, logs, leases int64
-	installed := 0
+	installed, lengths := 0, testlengths.Read(t, 600)
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPartsCluster(t, seed)
+			p := newPartsCluster(t, seed, lengths)
 			defer p.close()
 			cut := map[*member]bool{}
 			for range 40 {
