@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"server":      {"engine", "value", "script", "known", "limit", "resp", "rules", "config", "transport", "uplink", "internal"},
 	"bench":       {"resp", "limit", "engine"},
 	"cmd":         {"bench", "config", "dashboard", "engine", "httpapi", "internal", "limit", "observe", "persistence", "replication", "resp", "rules", "server", "simulate", "transport", "uplink"},
-	"e2e":         {"resp", "config"},
+	"e2e":         {"resp", "config", "internal"},
 }
 
 // inside is the import law of packages inside a folder: what each may import from this module. Those in server know no

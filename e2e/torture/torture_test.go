@@ -10,9 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"limitdb/internal/testlengths"
 )
 
 // With LIMITDB_LONG=1 a run takes ten minutes. LIMITDB_TORTURE gives another time. LIMITDB_SEED repeats the faults of a run, though not
@@ -128,6 +131,11 @@ func torture(t *testing.T) {
 		w := c.client(seed + uint64(i) + 100)
 		work.Go(func() { k.run(t, w, &gate, stop) })
 	}
+	lengths, values := testlengths.Read(t, longestText), new(atomic.Int64)
+	for i := range 2 {
+		x := &texts{client: c.client(seed + uint64(i) + 200), lengths: lengths, id: i, all: values}
+		work.Go(func() { x.run(t, &gate, stop) })
+	}
 	end := time.Now().Add(total)
 	goesOn := func() bool { return (time.Now().Before(end) || c.dealt < faultKinds) && !t.Failed() }
 	for goesOn() {
@@ -147,8 +155,8 @@ func torture(t *testing.T) {
 	if l := c.leader(); l != nil {
 		k.check(t, l, c.epochs())
 	}
-	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d epochs; faults: %v",
-		h.operations, h.checked, h.undecided, k, c.epochs(), c.counts)
+	t.Logf("%d operations in %d histories, %d of them undecided; %v; %d commands on values; %d epochs; faults: %v",
+		h.operations, h.checked, h.undecided, k, values.Load(), c.epochs(), c.counts)
 	if h.undecided > 0 {
 		t.Errorf("porcupine did not come to an end of %d histories", h.undecided)
 	}
