@@ -170,7 +170,7 @@ func (r *everyCommand) comparable(w []string) bool {
 	case "eval", "eval_ro", "rl.check":
 		return true
 	}
-	return cmd.HasKeys()
+	return cmd.HasKeys() || strings.HasPrefix(cmd.Full, "flush") && r.g.IntN(20) == 0
 }
 
 // some returns some commands that can be compared.

@@ -4,15 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 
+	"limitdb/internal/testlengths"
 	"limitdb/resp"
 )
 
 // FuzzSession feeds any bytes, cut in two, to a session. No handler may panic, the
-// output must be well-formed replies, and the session must hold no more memory
-// than the limits allow.
+// output must be well-formed replies, the session must hold no more memory
+// than the limits allow, and the log must give the same keys again.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("CL.THROTTLE user123 15 30 60\r\nRL.TAKE k GCRA 5/m COST 2\r\n"), uint16(7))
 	f.Add([]byte("HELLO 3\r\nCOMMAND DOCS GET\r\nCLIENT LIST\r\nINFO all\r\nCONFIG GET *\r\nSLOWLOG GET\r\n"), uint16(20))
@@ -25,13 +27,28 @@ func FuzzSession(f *testing.F) {
 	f.Add([]byte("SET k v PX 5 GET\r\nWATCH k z\r\nMULTI\r\nZADD z NX CH 1 a 2 b\r\nZRANGE z 0 -1 WITHSCORES\r\nCOPY z k REPLACE\r\nPUBLISH c m\r\nEXEC\r\nOBJECT ENCODING z\r\n"), uint16(40))
 	f.Add([]byte("INCREX c BYFLOAT 1e10 UBOUND 5 SATURATE EX 9 ENX\r\nHSET h f 1 g 2\r\nHINCRBYFLOAT h f 1e300\r\nLPUSH l a b\r\nLTRIM l -2 5\r\nSETRANGE k 60000 x\r\nRENAME l k\r\nSADD s 1 2\r\nEXPIRE s 9223372036854775 GT\r\n"), uint16(80))
 	f.Add([]byte("EVAL \"return redis.pcall('ZADD', KEYS[1], unpack(ARGV))\" 1 z 1 a\r\nEVAL \"return redis.call('SCAN', 0)\" 0\r\nSCRIPT LOAD \"return 1\"\r\nEVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0\r\nMULTI\r\nEVAL \"return KEYS\" 1 a\r\nFLUSHALL\r\nEXEC\r\n"), uint16(70))
+	for _, n := range testlengths.Read(f, longest) { // values that grow past each constant of the code
+		var in []byte
+		for less := range min(n, 16) {
+			text := strings.Repeat("a", n-less)
+			for _, w := range [][]string{{"SET", "k", text, "EX", "1000"}, {"APPEND", "k", "bbbbbbbbbb"}, {"PERSIST", "k"}, {"HSET", "h", "f", text}, {"EXPIRE", "h", "5"}, {"HSET", "h", "g", "bbbb"}} {
+				in = append(in, encode(w...)...)
+			}
+		}
+		f.Add(in, uint16(n))
+	}
 	f.Fuzz(func(t *testing.T, in []byte, cut uint16) {
 		ts := newTestServer(t, "client-query-buffer-limit 1mb")
-		c := ts.client()
+		c, log := ts.client(), ts.replayed()
 		at := min(int(cut), len(in))
 		out := c.raw(string(in[:at])) + c.raw(string(in[at:]))
 		if n := ts.counters.panics.Load(); n != 0 {
 			t.Fatalf("%d handlers panicked", n)
+		}
+		log.drain()
+		want, _ := live(t, ts.engine, ts.clock.Now())
+		if got, _ := live(t, log.again, ts.clock.Now()); !maps.Equal(got, want) {
+			t.Fatalf("the log gives %.1000q, want %.1000q", got, want)
 		}
 		if c.s.pub.monitor.Load() {
 			return // lines of MONITOR come between replies, as in Redis
