@@ -239,7 +239,7 @@ func TestSoftLimitsAfterRaise(t *testing.T) {
 		if want := map[bool]int{false: 299, true: 0}[peek]; granted != want {
 			t.Errorf("peek %t: %d of 300 granted, want %d", peek, granted, want)
 		}
-		if st := e.Stats(); st.Limited != 0 || peek && st.Peeked != 0 || !peek && st.Peeked != 1 {
+		if st := e.Stats(); st.Limited != 0 || peek && st.Peeked != 300 || !peek && st.Allowed != 1+300 { // each request is one decision
 			t.Errorf("peek %t: %+v", peek, st)
 		}
 		e.check()

@@ -29,12 +29,11 @@ type item struct {
 	splices  []byte
 	head     []byte // of the state, if Grow is set as well: see Splice
 
-	// The last decision, and how many there were.
+	// The last decision, and how many there were. Those who ask count them: see
+	// Txn.Count.
 	limit           *limit.Limit
 	cost            int64
 	allowed, denied uint32
-	peeked          uint32
-	refunded        uint32
 	// other is set if something else than a decision has written the state: waits
 	// may be shorter now.
 	other bool
@@ -57,7 +56,7 @@ func (it *item) is(e *Engine, h uint64, key []byte) {
 // look finds the key, and forgets what an earlier run, or another transaction, has made of it.
 func (it *item) look(now int64) {
 	it.Table.Find(&it.Spot)
-	it.limit, it.allowed, it.denied, it.peeked, it.refunded, it.other = nil, 0, 0, 0, 0, false
+	it.limit, it.allowed, it.denied, it.other = nil, 0, 0, false
 	it.expired, it.touched = false, false
 	if it.revert(); it.kind != 0 && table.Expires(it.kind, it.State) <= now {
 		it.expired, it.kind, it.State = true, 0, nil
@@ -77,7 +76,6 @@ func (it *item) revert() {
 // a faster pace, stays.
 func (it *item) soften() {
 	it.denied--
-	it.peeked++
 	it.other = true
 }
 
@@ -110,19 +108,50 @@ func (it *item) take(now int64, state []byte) (next []byte, err error) {
 	return limit.Take(&l, state, now, it.cost, state[:0], &d)
 }
 
-// conclude counts the decisions on a key once it is stored, and shows a touch.
+// conclude notes the decisions on a key once it is stored, and shows a touch.
 func (it *item) conclude(now int64) {
 	if it.touched && it.s.watched != nil {
 		it.s.touch(&it.Spot)
 	}
-	for range it.allowed {
-		if it.s.count(&limit.Decision{}) {
+	for i := range it.allowed + it.denied {
+		if it.s.asked(i >= it.allowed) {
 			it.s.follow(now, it.Hash, it.Key)
 		}
 	}
-	for range it.denied {
-		it.s.countDenied(now, &it.Spot)
+}
+
+// Outcome is what a request was answered.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Granted Outcome = iota
+	Denied
+	Peeked
+	Refunded
+	outcomes
+)
+
+// OutcomeOf returns Denied if limited is set, and otherwise Granted.
+func OutcomeOf(limited bool) Outcome {
+	if limited {
+		return Denied
 	}
-	it.s.peeked += uint64(it.peeked)
-	it.s.refunded += uint64(it.refunded)
+	return Granted
+}
+
+// Count counts a request, once the transaction is stored. A request for several
+// limits is one: Decide, Peek and Refund count nothing themselves.
+func (t *Txn) Count(o Outcome) { t.counts[o]++ }
+
+// tell adds what Count has counted to a shard's figures.
+func (t *Txn) tell() {
+	if t.counts == [outcomes]uint32{} || len(t.items) == 0 {
+		return
+	}
+	s := t.items[0].s
+	s.allowed += uint64(t.counts[Granted])
+	s.limited += uint64(t.counts[Denied])
+	s.peeked += uint64(t.counts[Peeked])
+	s.refunded += uint64(t.counts[Refunded])
 }

@@ -206,12 +206,21 @@ func (s *shard) emptied(l *limit.Limit) ([]byte, error) {
 // count counts a decision that asked for something, and reports whether the
 // caller must call follow.
 func (s *shard) count(d *limit.Decision) (follow bool) {
-	s.skip[ByRequests]--
-	if !d.Limited {
+	if d.Limited {
+		s.limited++
+	} else {
 		s.allowed++
+	}
+	return s.asked(d.Limited)
+}
+
+// asked notes that a key was asked for, and reports whether the caller must call
+// follow.
+func (s *shard) asked(limited bool) (follow bool) {
+	s.skip[ByRequests]--
+	if !limited {
 		return s.skip[ByRequests] < 0
 	}
-	s.limited++
 	s.skip[ByLimited]--
 	return s.skip[ByRequests]|s.skip[ByLimited] < 0
 }

@@ -97,7 +97,7 @@ func (t *Txn) decideEach(r *Together) (at int, err error) {
 }
 
 // conclude keeps the decisions if at, the limit that denies, is -1. Otherwise it
-// takes back what was granted.
+// takes back what was granted. It counts one request.
 func (t *Txn) conclude(r *Together, at int) (int, error) {
 	if at >= 0 {
 		if err := t.retract(); err != nil {
@@ -116,10 +116,15 @@ func (t *Txn) conclude(r *Together, at int) (int, error) {
 		switch {
 		case r.Peek:
 			it.revert()
-			it.allowed, it.denied, it.peeked = 0, 0, 0
+			it.allowed, it.denied = 0, 0
 		case r.soft(i) && it.denied > 0:
 			it.soften()
 		}
+	}
+	if r.Peek {
+		t.Count(Peeked)
+	} else {
+		t.Count(OutcomeOf(at >= 0))
 	}
 	return at, nil
 }
@@ -150,7 +155,8 @@ func (t *Txn) countDenials(r *Together, at int) (int, error) {
 }
 
 // RefundAll gives costs[i] back to keys[i] under limits[i] for all i in one
-// atomic step, each as Refund does. After an error nothing has changed.
+// atomic step, each as Refund does, and counts one refund. After an error nothing
+// has changed.
 func (e *Engine) RefundAll(now int64, keys [][]byte, limits []limit.Limit, costs []int64, ds []limit.Decision) error {
 	return e.Update(now, keys, func(t *Txn) error {
 		for i := range keys {
@@ -158,6 +164,7 @@ func (e *Engine) RefundAll(now int64, keys [][]byte, limits []limit.Limit, costs
 				return err
 			}
 		}
+		t.Count(Refunded)
 		return nil
 	})
 }

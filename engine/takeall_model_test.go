@@ -92,11 +92,6 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 				}
 			}
 		case ds[i].Limited:
-			if all.soft(i) {
-				m.want.Peeked++
-			} else {
-				m.want.Limited++
-			}
 			l := limits[i] // a denial moves to a faster pace, and may count
 			l.CountDenied = l.CountDenied && all.CountDenied
 			next, err := limit.Take(&l, x.state, now, costs[i], nil, &ds[i])
@@ -107,14 +102,10 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 				m.keys[string(key)] = modelEntry{l.Algorithm.Kind(), bytes.Clone(next)}
 			}
 		case at >= 0:
-			if !all.Peek {
-				m.want.Peeked++
-			}
 			if err := limit.Peek(&limits[i], x.state, now, 0, &ds[i]); err != nil {
 				return nil, i, err
 			}
 		default:
-			m.want.Allowed++
 			next, err := limit.Take(&limits[i], x.state, now, costs[i], nil, &ds[i])
 			if err != nil {
 				return nil, i, err
@@ -126,6 +117,14 @@ func (m *model) takeAll(now int64, shards []*shard, all *Together) (ds []limit.D
 	}
 	if at >= 0 {
 		at = (&Together{Decisions: ds, Soft: all.Soft}).Worst()
+	}
+	switch {
+	case all.Peek:
+		m.want.Peeked++
+	case at >= 0:
+		m.want.Limited++
+	default:
+		m.want.Allowed++
 	}
 	return ds, at, nil
 }

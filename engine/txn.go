@@ -78,7 +78,8 @@ type Txn struct {
 	changes    []*table.Change // scratch of commit
 	uncounted  limit.Limit     // a limit without its CountDenied
 	asker      *Waiter         // whom it decides, or nil
-	then       func()          // runs once everything is stored, before the shards are unlocked; or nil
+	counts     [outcomes]uint32
+	then       func() // runs once everything is stored, before the shards are unlocked; or nil
 }
 
 // begin returns a transaction on keys.
@@ -154,7 +155,7 @@ func (t *Txn) rest() bool {
 			*it = item{buf: it.buf, splices: it.splices}
 		}
 	}
-	t.undeclared, t.bytes, t.asker, t.then = false, 0, nil, nil
+	t.undeclared, t.bytes, t.asker, t.then, t.counts = false, 0, nil, nil, [outcomes]uint32{}
 	return true
 }
 
@@ -173,7 +174,7 @@ func (t *Txn) lock(now int64) {
 		t.items = t.items[:t.declared]
 		t.order = slices.DeleteFunc(t.order, func(i uint16) bool { return int(i) >= t.declared })
 	}
-	t.gate = nil
+	t.gate, t.counts = nil, [outcomes]uint32{}
 	if len(t.shards) > 1 {
 		if j := t.e.journal.Load(); j != nil {
 			t.gate = j.gate

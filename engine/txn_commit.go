@@ -38,6 +38,7 @@ func (t *Txn) commit() (at int, err error) {
 	for i := range t.items {
 		t.items[i].conclude(t.now)
 	}
+	t.tell()
 	return -1, nil
 }
 
@@ -54,6 +55,7 @@ func (t *Txn) commitOne(it *item) error {
 		}
 	}
 	it.conclude(t.now)
+	t.tell()
 	return nil
 }
 

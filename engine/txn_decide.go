@@ -17,25 +17,30 @@ func (t *Txn) Decide(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 }
 
 // Take is Decide for a request that does not depend on the transaction's other
-// decisions. So a denial counts if l has CountDenied, as Engine.Take counts it.
+// decisions. So it is counted, and a denial counts if l has CountDenied, as
+// Engine.Take counts it.
 func (t *Txn) Take(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	if err := t.Decide(key, l, cost, d); err != nil || !d.Limited || !l.CountDenied {
-		return err
-	}
-	it, err := t.item(key)
+	err := t.TakePart(key, l, cost, false, d)
 	if err == nil {
-		err = t.countDenial(it, l, cost, d)
+		t.Count(OutcomeOf(d.Limited))
 	}
 	return err
 }
 
-// TakeSoft is Take for a limit that cannot deny: its denial counts as a peek.
-func (t *Txn) TakeSoft(key []byte, l *limit.Limit, cost int64, d *limit.Decision) error {
-	if err := t.Take(key, l, cost, d); err != nil || !d.Limited {
+// TakePart is Take for one of the limits of a request, which is counted as a whole.
+// A soft limit cannot deny the request.
+func (t *Txn) TakePart(key []byte, l *limit.Limit, cost int64, soft bool, d *limit.Decision) error {
+	it, err := t.current(key)
+	if err != nil {
 		return err
 	}
-	it, err := t.item(key)
-	if err == nil {
+	if err := t.decide(it, l, cost, d); err != nil || !d.Limited {
+		return err
+	}
+	if l.CountDenied {
+		err = t.countDenial(it, l, cost, d)
+	}
+	if err == nil && soft {
 		it.soften()
 	}
 	return err
@@ -125,9 +130,6 @@ func (t *Txn) Peek(key []byte, l *limit.Limit, cost int64, d *limit.Decision) er
 	if err == nil {
 		err = t.peek(it, l, cost, d)
 	}
-	if err == nil {
-		it.peeked++
-	}
 	return err
 }
 
@@ -167,15 +169,12 @@ func (t *Txn) Refund(key []byte, l *limit.Limit, cost int64, d *limit.Decision) 
 			it.Must, it.other = there, true
 		}
 	}
-	if err == nil {
-		it.refunded++
-	}
 	return err
 }
 
 // retract takes back all that the transaction has written, because one of its
 // decisions is a denial. Only the keys of denials still move to a faster pace,
-// so that their waits are true. Decisions that were granted count as peeks.
+// so that their waits are true.
 func (t *Txn) retract() error {
 	for i := range t.items {
 		it := &t.items[i]
@@ -183,7 +182,6 @@ func (t *Txn) retract() error {
 		if it.denied == 0 || again {
 			it.revert()
 		}
-		it.peeked += it.allowed
 		it.allowed = 0
 		if !again {
 			continue

@@ -167,11 +167,14 @@ func (s *settlement) step() (at int, err error) {
 	}
 	s.at = at
 	s.waits = at >= 0 && !leaves && w.Until > t.now && r.Decisions[at].Wait != limit.Never && r.Limits[at].Algorithm != limit.QUEUE
+	if s.waits {
+		t.counts = [outcomes]uint32{} // it has not been denied yet
+	}
 	for i := range t.items {
 		switch it := &t.items[i]; {
-		case s.waits: // it has not been denied yet
+		case s.waits:
 			it.other = it.other || it.denied > 0
-			it.allowed, it.denied, it.peeked = 0, 0, 0
+			it.allowed, it.denied = 0, 0
 		case leaves && it.denied > 0 && !r.Limits[i].CountDenied: // it has moved the key, if at all, while it waited
 			it.revert()
 		}

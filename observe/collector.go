@@ -52,7 +52,7 @@ func newCollector(snapshot func() Snapshot) *collector {
 		calls:     describe("commands_total", "Calls of each command, those answered with an error included.", "command"),
 		errors:    describe("command_errors_total", "Calls of each command that were answered with an error. A denial is not an error.", "command"),
 		duration:  describe("command_duration_seconds", "Time that each command took, without the network.", "command"),
-		decisions: describe("decisions_total", "Decisions of limits, by result. A request for several limits counts once for each that grants it, or for each that denies it.", "result"),
+		decisions: describe("decisions_total", "Decisions, by result. A request for several limits, and a check under several rules, is one.", "result"),
 		top:       describe("key_denials", "Denials of the keys that are denied most often, halved every minute; only with metrics-top-keys.", "key"),
 		rules:     describeRules(),
 		logged:    describe("decision_log_written_total", "Decisions written to decision-log."),

@@ -54,8 +54,8 @@ func (l *Ledger) Decide(now int64, q *Query) (Answer, error) {
 	switch {
 	case at >= 0:
 		a.Decision, a.Rule = l.ds[at], q.Charges[at].Rule.Name
-	case q.Unlimited != nil:
-		a.Rule = q.Unlimited.Name
+	case len(q.Unlimited) > 0:
+		a.Rule = q.Unlimited[0].Name
 	}
 	return a, nil
 }

@@ -60,8 +60,9 @@ type Query struct {
 	Secret []byte
 	// Charges are the limits that apply, in the order of the file, after Match.
 	Charges []Charge
-	// Unlimited is the first rule that matched and does not limit the caller, or nil.
-	Unlimited *Rule
+	// Unlimited are the rules that matched and do not limit the caller, in the order of the
+	// file, after Match.
+	Unlimited []*Rule
 
 	ns        *Namespace
 	values    [][]byte // by the number of the field; nil: not given
@@ -76,7 +77,7 @@ func (q *Query) Begin(ns *Namespace) {
 	for _, f := range q.given {
 		q.values[f] = nil
 	}
-	q.given, q.Charges, q.Unlimited, q.ns = q.given[:0], q.Charges[:0], nil, ns
+	q.given, q.Charges, q.Unlimited, q.ns = q.given[:0], q.Charges[:0], q.Unlimited[:0], ns
 	if n := len(ns.fields); n > len(q.values) {
 		q.values = make([][]byte, n)
 	}
@@ -133,7 +134,7 @@ func (q *Query) Match(cost int64) error {
 
 // Found returns a copy of what Match has found: Charges, with keys that stay valid, and Unlimited.
 func (q *Query) Found() Query {
-	found := Query{Charges: slices.Clone(q.Charges), Unlimited: q.Unlimited}
+	found := Query{Charges: slices.Clone(q.Charges), Unlimited: slices.Clone(q.Unlimited)}
 	keys := slices.Clone(q.keys)
 	for i := range found.Charges {
 		c := &found.Charges[i]
@@ -167,9 +168,7 @@ func (q *Query) holds(conditions []condition) bool {
 func (q *Query) charge(r *Rule, cost int64) error {
 	t, own := q.terms(r)
 	if t.unlimited {
-		if q.Unlimited == nil {
-			q.Unlimited = r
-		}
+		q.Unlimited = append(q.Unlimited, r)
 		return nil
 	}
 	if r.cost >= 0 && cost != 0 {

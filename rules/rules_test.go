@@ -30,7 +30,7 @@ func TestShop(t *testing.T) {
 		q := match(t, s, "shop", c.fields)
 		t.Run(c.fields, func(t *testing.T) { same(t, applied(q), c.want...) })
 	}
-	if q := match(t, s, "shop", "user=healthcheck path=/x"); q.Unlimited == nil || q.Unlimited.Name != "user-api" {
+	if q := match(t, s, "shop", "user=healthcheck path=/x"); len(q.Unlimited) != 1 || q.Unlimited[0].Name != "user-api" {
 		t.Errorf("Unlimited is %v", q.Unlimited)
 	}
 	if s.Namespace([]byte("Shop")) != nil {

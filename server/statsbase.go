@@ -101,7 +101,7 @@ func (srv *Server) statValues(e *engine.Stats) []statValue {
 		{"cross_protocol_connections", c.crossProtocol.Load()},
 		{"unknown_commands", c.unknown.Load()},
 		{"panics_contained", c.panics.Load()},
-		{"decisions_allowed", e.Allowed},
+		{"decisions_allowed", e.Allowed + srv.Rules().Free()},
 		{"decisions_limited", e.Limited},
 		{"decisions_peeked", e.Peeked},
 		{"decisions_refunded", e.Refunded},

@@ -4,7 +4,8 @@ package stats
 type Engine struct {
 	Keys  int64
 	Bytes int64 // memory taken from the system, exactly
-	// Decisions. Refused counts those that ended with ErrOOM instead.
+	// Decisions: a request for several limits is one. Refused counts those that
+	// ended with ErrOOM instead.
 	Allowed, Limited, Peeked, Refunded, Refused uint64
 	Expired                                     uint64 // keys dropped because they had expired
 	Evicted                                     uint64 // keys dropped to stay within the memory budget

@@ -122,18 +122,19 @@ func planIn(t *txn, p *request.Plan, key []byte, d *limit.Decision) (granted int
 	kind := p.Limit.Algorithm.Kind()
 	switch p.Op {
 	case request.Peek:
-		return 0, t.Peek(key, &p.Limit, p.Cost, d)
+		return 0, counted(t, engine.Peeked, t.Peek(key, &p.Limit, p.Cost, d))
 	case request.Refund:
-		return 0, t.Refund(key, &p.Limit, p.Cost, d)
+		return 0, counted(t, engine.Refunded, t.Refund(key, &p.Limit, p.Cost, d))
 	case request.Reserve:
-		return 0, t.Step(key, kind, func(now int64, state, dst []byte) ([]byte, error) {
+		err = t.Step(key, kind, func(now int64, state, dst []byte) ([]byte, error) {
 			return limit.Reserve(&p.Limit, state, now, p.Cost, p.MaxWait, dst, d)
 		})
+		return 0, counted(t, engine.OutcomeOf(d.Limited), err)
 	}
 	if p.Given&request.OwnReplace != 0 {
 		if held, _ := t.Get(key); held != 0 && !limit.SameFamily(held, kind) {
 			if err := limit.Peek(&p.Limit, nil, t.Now(), partIn(t, p, key), d); err != nil || d.Limited {
-				return 0, err
+				return 0, counted(t, engine.Denied, err)
 			}
 			t.Remove(key)
 		}
@@ -143,6 +144,14 @@ func planIn(t *txn, p *request.Plan, key []byte, d *limit.Decision) (granted int
 		return 0, err
 	}
 	return cost, nil
+}
+
+// counted counts a request in a transaction, unless it has an error, and returns that.
+func counted(t *txn, o engine.Outcome, err error) error {
+	if err == nil {
+		t.Count(o)
+	}
+	return err
 }
 
 // partIn returns how much to ask for: the cost or, with PARTIAL, as much of it as is available and

@@ -86,6 +86,7 @@ func takeAllIn(t *txn, keys [][]byte, all *request.Together) (at int, err error)
 			return i, err
 		}
 	}
+	t.Count(engine.OutcomeOf(at >= 0))
 	return at, nil
 }
 

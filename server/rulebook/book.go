@@ -64,6 +64,7 @@ type inForce struct {
 	counters []*stats.RuleCounters // by Rule.Index
 	tallies  []tally               // by Namespace.Index, of the first maxTallies
 	since    int64                 // when they came into force, ns of Unix time
+	free     *stats.RuleCounters   // the book's
 }
 
 // tally has the figures of the checks in a namespace.
@@ -86,7 +87,8 @@ func New(o Options) *Book {
 	if err != nil {
 		panic(err) // a constant
 	}
-	b.force.Store(&inForce{set: set, since: o.Clock.Now()})
+	now := o.Clock.Now()
+	b.force.Store(&inForce{set: set, since: now, free: stats.NewRuleCounters(b.Lanes, now)})
 	return b
 }
 
@@ -121,7 +123,7 @@ func (b *Book) load(text []byte) (rules.Changes, error) {
 // enforce puts rules in force, and returns what has changed. The lock is held.
 func (b *Book) enforce(set *rules.Set) rules.Changes {
 	old := b.force.Load()
-	next := &inForce{set: set, since: b.Clock.Now(), counters: make([]*stats.RuleCounters, len(set.Rules()))}
+	next := &inForce{set: set, since: b.Clock.Now(), free: old.free, counters: make([]*stats.RuleCounters, len(set.Rules()))}
 	there := make(map[string]bool, len(set.Rules()))
 	for i, r := range set.Rules() {
 		id := r.ID()
@@ -237,6 +239,9 @@ type Checks struct {
 	// Took is how long checks took. Waiting is not included, nor are checks in transactions and scripts.
 	Took stats.Histogram
 }
+
+// Free returns how many checks found no limit. No engine has decided them.
+func (b *Book) Free() uint64 { return b.force.Load().free.Sum().Allowed }
 
 // Checks returns the figures of the first 100 namespaces since the start of the process, or since the namespace was there.
 func (b *Book) Checks() []Checks { return b.force.Load().checks() }

@@ -130,11 +130,16 @@ func (k *check) log(c *call, now int64) {
 
 // count counts what a check was for each rule and in its namespace.
 func (k *check) count(lane int, denied bool) {
-	if k.Unlimited != nil && k.how == takes {
-		k.force.counters[k.Unlimited.Index].Add(lane, stats.RuleAllowed)
+	if len(k.Charges) == 0 && k.how == takes { // the engine has the others
+		k.force.free.Add(lane, stats.RuleAllowed)
 	}
 	if !k.takes() {
 		return
+	}
+	if !denied {
+		for _, r := range k.Unlimited {
+			k.force.counters[r.Index].Add(lane, stats.RuleAllowed)
+		}
 	}
 	if at := k.ns.Index; at < len(k.force.tallies) {
 		outcome := stats.RuleAllowed
@@ -174,8 +179,8 @@ func (k *check) answer() (d limit.Decision, rule string) {
 	if at := k.Deciding(k.ds); at >= 0 {
 		return k.ds[at], k.Charges[at].Rule.Name
 	}
-	if k.Unlimited != nil {
-		rule = k.Unlimited.Name
+	if len(k.Unlimited) > 0 {
+		rule = k.Unlimited[0].Name
 	}
 	return limit.Decision{Limit: -1, Remaining: -1, Wait: limit.Never}, rule
 }

@@ -75,6 +75,7 @@ func (k *check) decideIn(t *txn, c *call) error {
 				return err
 			}
 		}
+		t.Count(engine.Refunded)
 		return nil
 	}
 	denied := false
@@ -91,17 +92,19 @@ func (k *check) decideIn(t *txn, c *call) error {
 		case denied && !d.Limited:
 			err = t.Peek(c.Key, c.Limit, 0, d)
 		case k.how == peeks:
-		case c.Role != rules.Enforced:
-			err = t.TakeSoft(c.Key, c.Limit, c.Cost, d)
 		default:
-			err = t.Take(c.Key, c.Limit, c.Cost, d)
+			err = t.TakePart(c.Key, c.Limit, c.Cost, c.Role != rules.Enforced, d)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	if k.how == peeks {
+		t.Count(engine.Peeked)
 		return nil
+	}
+	if len(k.Charges) > 0 { // else Book.Free has it
+		t.Count(engine.OutcomeOf(denied))
 	}
 	now := t.Now()
 	there := t.Then(len(k.Charges)*countSize, func() {
