@@ -198,8 +198,15 @@ func (s *session) charge() {
 	held := s.holding()
 	if before := s.pub.accounted.Load(); before != held {
 		s.pub.accounted.Store(held)
-		if s.srv.clientBytes.Add(held-before) > s.srv.clientsBudget() {
-			s.srv.kickEviction()
+		srv := s.srv
+		of, others := srv.clientBytes.Add(held-before), int64(0)
+		if s.pub.noEvict.Load() {
+			of = srv.exemptBytes.Add(held - before)
+		} else {
+			others = srv.exemptBytes.Load()
+		}
+		if most := srv.clientsBudget(); most > 0 && of-others > most {
+			srv.kickEviction()
 		}
 	}
 }

@@ -209,7 +209,11 @@ func (srv *Server) forget(s *session, reason error) {
 	if w := s.pub.waits.Load(); w != nil {
 		srv.states().Cancel(srv.clock.Now(), w.Waiter, nil)
 	}
-	srv.clientBytes.Add(-s.pub.accounted.Swap(0))
+	held := s.pub.accounted.Swap(0)
+	srv.clientBytes.Add(-held)
+	if s.pub.noEvict.Load() {
+		srv.exemptBytes.Add(-held)
+	}
 	srv.counters.closed[reasonOf(reason)].Add(1)
 	srv.log.Debug("client gone", "id", s.id, "addr", s.addr(), "reason", reason)
 }

@@ -42,7 +42,7 @@ func clientRows() []row {
 			c.OK()
 		}),
 		sub("REPLY", 3, spec.Fast, "Turns replies on or off, or skips the next one.", (*call).clientReply, spec.Words("on-off-skip", "ON", "OFF", "SKIP")),
-		sub("NO-EVICT", 3, spec.Admin, "Exempts the connection from maxmemory-clients.", (*call).clientNoEvict, onOff),
+		sub("NO-EVICT", 3, spec.Admin, "Keeps the connection open when others hold more than maxmemory-clients; those with NO-EVICT have as much to themselves.", (*call).clientNoEvict, onOff),
 		sub("NO-TOUCH", 3, spec.Fast, "Accepted; reading a key never changes it.", onOffOnly, onOff),
 		sub("TRACKING", -3, 0, "Turns on OPTIN, the only accepted mode of client-side caching; it caches nothing.", (*call).clientTracking,
 			spec.Words("status", "ON", "OFF"),
@@ -100,9 +100,21 @@ func (c *call) clientReply() {
 
 func (c *call) clientNoEvict() {
 	if on, ok := c.onOff(c.Args[2]); ok {
-		c.client.pub.noEvict.Store(on)
+		c.client.exempt(on)
 		c.OK()
 	}
+}
+
+// exempt sets or ends CLIENT NO-EVICT.
+func (s *session) exempt(on bool) {
+	if s.pub.noEvict.Swap(on) == on {
+		return
+	}
+	held := s.pub.accounted.Load()
+	if !on {
+		held = -held
+	}
+	s.srv.exemptBytes.Add(held)
 }
 
 func onOffOnly(c *call) {

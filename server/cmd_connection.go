@@ -66,7 +66,7 @@ func (c *call) reset() {
 	c.Proto = resp.RESP2
 	c.client.pub.resp3.Store(false)
 	c.client.storeText(&c.client.pub.name, nil)
-	c.client.pub.noEvict.Store(false)
+	c.client.exempt(false)
 	c.client.setAuthed(c.srv.password() == "")
 	c.Simple("RESET")
 }

@@ -39,7 +39,7 @@ func (srv *Server) keepHouse(ctx context.Context) {
 // checkClients closes clients that are over a deadline or a limit, and corrects the sum of
 // the clients' buffers.
 func (srv *Server) checkClients(ctx context.Context, now int64) {
-	var sum, query, unsent int64
+	var sum, exempt, query, unsent int64
 	srv.clients.each(func(s *session) {
 		if reason := srv.overdue(s, now); reason != nil {
 			srv.log.Log(ctx, LevelVerbose, "client closed", "id", s.id, "addr", s.addr(), "reason", reason)
@@ -52,12 +52,16 @@ func (srv *Server) checkClients(ctx context.Context, now int64) {
 		held := s.holding()
 		s.pub.accounted.Store(held)
 		sum += held
+		if s.pub.noEvict.Load() {
+			exempt += held
+		}
 		query, unsent = max(query, s.pub.buffered.Load()), max(unsent, s.conn.Pending())
 	})
 	srv.queryMost.Store(query)
 	srv.unsentMost.Store(unsent)
 	srv.clientBytes.Store(sum)
-	if sum > srv.clientsBudget() {
+	srv.exemptBytes.Store(exempt)
+	if most := srv.clientsBudget(); most > 0 && max(exempt, sum-exempt) > most {
 		srv.evictClients()
 	}
 }
@@ -121,38 +125,58 @@ func (srv *Server) kickEviction() {
 	}
 }
 
+// crowd is a group of clients whose buffers have maxmemory-clients to themselves.
+type crowd struct {
+	sum     int64
+	holders []holder
+}
+
+type holder struct {
+	s    *session
+	held int64
+}
+
 // evictClients closes the clients that hold the most memory until the rest together fit in
-// maxmemory-clients. CLIENT NO-EVICT exempts a client.
+// maxmemory-clients. Clients with CLIENT NO-EVICT are a crowd of their own: it is not for
+// them that others are closed, nor they for others, but together they are bounded as well.
 func (srv *Server) evictClients() {
-	type holder struct {
-		s    *session
-		held int64
-	}
 	limit := srv.clientsBudget()
-	var sum int64
-	var all []holder
+	var ordinary, exempt crowd
 	srv.clients.each(func(s *session) {
 		if !s.life.Serving() {
 			return // its loop closes it as soon as it can
 		}
-		held := s.holding()
-		sum += held
-		if held > 0 && !s.pub.noEvict.Load() {
-			all = append(all, holder{s, held})
+		of := &ordinary
+		if s.pub.noEvict.Load() {
+			of = &exempt
+		}
+		if held := s.holding(); held > 0 {
+			of.sum += held
+			of.holders = append(of.holders, holder{s, held})
 		}
 	})
-	if limit > 0 && sum > limit {
-		slices.SortFunc(all, func(a, b holder) int { return cmp.Compare(b.held, a.held) })
-		for _, h := range all {
-			if sum <= limit {
-				break
-			}
-			srv.log.Warn("client closed: all clients' buffers are over maxmemory-clients", "id", h.s.id, "addr", h.s.addr(), "held", h.held, "limit", limit)
-			h.s.conn.Close(errEvicted)
-			sum -= h.held
-		}
+	if limit > 0 {
+		srv.shed(&ordinary, limit)
+		srv.shed(&exempt, limit)
 	}
-	srv.clientBytes.Store(sum)
+	srv.clientBytes.Store(ordinary.sum + exempt.sum)
+	srv.exemptBytes.Store(exempt.sum)
+}
+
+// shed closes clients of a crowd, the largest first, until the rest hold no more than limit.
+func (srv *Server) shed(of *crowd, limit int64) {
+	if of.sum <= limit {
+		return
+	}
+	slices.SortFunc(of.holders, func(a, b holder) int { return cmp.Compare(b.held, a.held) })
+	for _, h := range of.holders {
+		if of.sum <= limit {
+			return
+		}
+		srv.log.Warn("client closed: the clients' buffers are over maxmemory-clients", "id", h.s.id, "addr", h.s.addr(), "held", h.held, "limit", limit)
+		h.s.conn.Close(errEvicted)
+		of.sum -= h.held
+	}
 }
 
 // The sweeper's steps. Each step looks at sweepBudget slots of the table, which takes well

@@ -125,6 +125,7 @@ type Server struct {
 	// Every loop reads the fields above for each batch, and writes those below while it serves clients.
 	_           [128]byte
 	clientBytes atomic.Int64 // held in all clients' buffers
+	exemptBytes atomic.Int64 // of that, in those of clients with CLIENT NO-EVICT
 	parked      atomic.Int64 // clients that wait for something
 	subscribed  atomic.Int64 // clients with a subscription
 	tracking    atomic.Int64 // clients with CLIENT TRACKING

@@ -312,18 +312,91 @@ func TestDeepPipelineIsNotCut(t *testing.T) {
 	}
 }
 
+// Clients with CLIENT NO-EVICT and the others each have maxmemory-clients to themselves: hogs of one kind
+// close none of the other.
 func TestLargestClientsAreEvicted(t *testing.T) {
-	ts := newTestServer(t, "maxmemory-clients 10mb")
-	small, large, exempt := ts.client(), ts.client(), ts.client()
-	exempt.do("CLIENT", "NO-EVICT", "ON")
-	small.conn.pending, large.conn.pending, exempt.conn.pending = 1<<20, 6<<20, 8<<20
-	for _, c := range []*testClient{small, large, exempt} {
-		c.conn.progress = testStart
+	for _, tt := range []struct {
+		ordinary, exempt []int64 // what each client holds, in MB
+		closed           string
+	}{
+		{[]int64{1, 6}, []int64{8}, ""},
+		{[]int64{1, 6, 4}, []int64{8}, "ordinary 6"},
+		{[]int64{1, 6, 9}, nil, "ordinary 9"},
+		{[]int64{1, 2}, []int64{3, 9, 1, 8}, "exempt 9, exempt 8"},
+		{[]int64{8, 7}, []int64{6, 7}, "ordinary 8, exempt 7"},
+	} {
+		ts := newTestServer(t, "maxmemory-clients 10mb")
+		clients := map[string]*testClient{}
+		for what, all := range map[string][]int64{"ordinary": tt.ordinary, "exempt": tt.exempt} {
+			for _, mb := range all {
+				c := ts.client()
+				if what == "exempt" {
+					c.do("CLIENT", "NO-EVICT", "ON")
+				}
+				c.conn.pending, c.conn.progress = mb<<20, testStart
+				clients[fmt.Sprintf("%s %d", what, mb)] = c
+			}
+		}
+		ts.checkClients(t.Context(), ts.clock.Now())
+		for name, c := range clients {
+			if is, want := errors.Is(c.conn.reason(), errEvicted), strings.Contains(tt.closed, name); is != want {
+				t.Errorf("%v: %s is closed: %v, want %v", tt, name, is, want)
+			}
+		}
 	}
-	ts.checkClients(t.Context(), ts.clock.Now())
-	if !errors.Is(large.conn.reason(), errEvicted) || small.conn.reason() != nil || exempt.conn.reason() != nil {
-		t.Errorf("large %v, small %v, exempt %v", large.conn.reason(), small.conn.reason(), exempt.conn.reason())
+}
+
+// The bytes of clients with CLIENT NO-EVICT are counted apart, whenever it is set and ended, so that only
+// buffers of which some may be given up wake the housekeeper.
+func TestExemptBytesFollowTheClients(t *testing.T) {
+	ts := newTestServer(t, "maxmemory-clients 1mb")
+	hog, c := ts.client(), ts.client()
+	grow := func(c *testClient, n int64) {
+		c.conn.pending = n
+		c.s.charge()
 	}
+	counted := func(all, exempt int64) {
+		t.Helper()
+		near := func(n, want int64) bool { return n == want || want > 0 && n > want && n < want+1<<10 } // with the command
+		if a, e := ts.clientBytes.Load(), ts.exemptBytes.Load(); !near(a, all) || !near(e, exempt) {
+			t.Errorf("%d bytes counted, %d of them exempt; want %d and %d", a, e, all, exempt)
+		}
+	}
+	kicked := func(want bool) {
+		t.Helper()
+		select {
+		case <-ts.evict:
+			if !want {
+				t.Error("the housekeeper was woken")
+			}
+		default:
+			if want {
+				t.Error("the housekeeper was not woken")
+			}
+		}
+	}
+	grow(hog, 900<<10)
+	counted(900<<10, 0)
+	hog.do("CLIENT", "NO-EVICT", "ON")
+	hog.do("CLIENT", "NO-EVICT", "ON")
+	counted(900<<10, 900<<10)
+	grow(c, 800<<10) // 1.7 MB together
+	counted(1700<<10, 900<<10)
+	kicked(false)
+	hog.do("RESET")
+	counted(1700<<10, 0)
+	hog.do("CLIENT", "NO-EVICT", "ON")
+	grow(hog, 1100<<10)
+	kicked(true)
+	hog.hangUp(transport.ErrPeerReset)
+	counted(800<<10, 0)
+	grow(c, 1100<<10)
+	kicked(true)
+	if v := c.do("CONFIG", "SET", "maxmemory-clients", "0"); v.Text != "OK" {
+		t.Fatal(line(v))
+	}
+	grow(c, 5<<20)
+	kicked(false)
 }
 
 func TestClientBytesFollowTheClients(t *testing.T) {
