@@ -2,8 +2,10 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,9 +142,93 @@ func TestAllMistakes(t *testing.T) {
 		t.Errorf("%v", es.Unwrap())
 	}
 	_, err = Parse([]byte("version: 1\nnamespaces: {a: ["+strings.Repeat("{}, ", 1000)+"]}"), nil)
-	if !errors.As(err, &es) || len(es) != maxErrors {
+	if !errors.As(err, &es) || len(es) != maxErrors+1 {
 		t.Errorf("%d mistakes", len(es))
 	}
+}
+
+// TestMistakesHideNoOthers puts any two mistakes, and all of them, into one file. Each is found, and nothing that
+// follows from one is told as another.
+func TestMistakesHideNoOthers(t *testing.T) {
+	type mistake struct{ defaults, plan, rule, want string }
+	all := []mistake{
+		{defaults: "algorithm: gcrb", want: `unknown algorithm "gcrb"`},
+		{defaults: "mod: off", want: `defaults has no field "mod"; did you mean "mode"?`},
+		{plan: "pro: {api: [1]}", want: "a plan's limit must be a text, not a list"},
+		{plan: "pro: {api: 60/q}", want: `period must be positive milliseconds, or have a unit (ms s m h d w): "q"`},
+		{plan: "pro: 7", want: `a plan must be a mapping, not "7"`},
+		{plan: "basic: {day: 1/d}", want: ""}, // told for the rule with the plan, below
+		{rule: "{limit: 1/s}", want: `a rule has no "name"`},
+		{rule: "{name: a/, limits: 1/s}", want: `a rule has no field "limits"; did you mean "limit"?`},
+		{rule: "{name: b, limit: 1/x}", want: `period must be positive milliseconds, or have a unit (ms s m h d w): "x"`},
+		{rule: "{name: c, limit: 1/s, key: ip, ipv4_prefix: 24}", want: `key must be a list, not "ip"`},
+		{rule: "{name: d, limit: 1/s, match: {}}", want: "match is empty"},
+		{rule: "{name: e, limit: 1/s, overrides: [{match: {u: [x]}, limit: 1/s}, {match: {u: x}, limit: 2/s}]}", want: `the value of "u" must be a text, not a list`},
+		{rule: "{name: f, limit: 1/s, overrides: [{match: {u: x}, limt: 1/s}]}", want: `an override has no field "limt"; did you mean "limit"?`},
+		{rule: "{name: g, limit: 1/s, burst: many}", want: `burst must be an integer from 0 to 9223372036854775807, not "many"`},
+		{rule: "{name: h, plan: {field: p, limit: api, default: none}}", want: `there is no plan "none"`},
+		{rule: "{name: i, plan: {field: p, limit: api}}", want: `plan has no "default"`},
+		{rule: "{name: j, plan: free}", want: `plan must be a mapping, not "free"`},
+		{rule: "{name: k}", want: `rule "k" needs a limit, a plan, or unlimited`},
+		{rule: "{name: l, unlimited: false, limit: 1/s}", want: "unlimited can only be true: leave it out otherwise"},
+		{rule: "{exclusive: true}", want: `a group has no "rules"`},
+		{rule: "{exclusive: true, rules: [{name: m, limit: 1/s, match: u}, {name: n, limit: 1/s}]}", want: `match must be a mapping, not "u"`},
+		{rule: "{exclusive: true, rules: [{name: o, limit: 1/s}, {name: p, limit: 1/s}]}", want: `this rule can never apply: "o" before it matches whatever it matches`},
+		{rule: "{name: q, limit: 1/s, mode: on}", want: `mode must be enforce, shadow or off, not "on"`},
+		{rule: "{name: r, limit: 1/s segments 5}", want: ""}, // which may go with the algorithm of the defaults
+		{rule: "{name: s, limit: 1/s, candidate: ~}", want: "candidate must be a text, not nothing"},
+		{rule: "7", want: `a rule must be a mapping, not "7"`},
+	}
+	check := func(some ...mistake) {
+		defaults, plans, rules := "", "free: {api: 60/m}", "{name: good, plan: {field: p, limit: api, default: free}}"
+		var want, got []string
+		vague, wrongDefaults := false, false
+		for _, m := range some {
+			defaults = cmp.Or(m.defaults, defaults)
+			wrongDefaults = wrongDefaults || m.defaults != ""
+			if m.plan != "" {
+				plans += ", " + m.plan
+			}
+			if m.rule != "" {
+				rules += ", " + m.rule
+			}
+			switch {
+			case strings.Contains(m.plan, "day:"):
+				want = append(want, `plan "basic" has no limit "api"; write unlimited there if it is to have none`)
+			case strings.Contains(m.rule, "segments"):
+				vague = true
+			default:
+				want = append(want, m.want)
+			}
+		}
+		if vague && !wrongDefaults {
+			want = append(want, `syntax error: GCRA has no option "segments"`)
+		}
+		_, err := Parse([]byte(fmt.Sprintf("version: 1\ndefaults: {%s}\nplans: {%s}\nnamespaces: {a: [%s]}\n", defaults, plans, rules)), nil)
+		if err != nil {
+			for _, e := range err.(Errors) {
+				got = append(got, e.Text)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v:\n got %q\nwant %q", some, got, want)
+		}
+	}
+	for i, a := range all {
+		check(a)
+		for _, b := range all[i+1:] {
+			samePart := a.defaults != "" && b.defaults != "" || strings.HasPrefix(a.plan, "pro") && strings.HasPrefix(b.plan, "pro")
+			planOfBoth := strings.Contains(a.plan, "day") || strings.Contains(b.plan, "day")
+			if !samePart && !(planOfBoth && strings.Contains(a.rule+b.rule, "plan: {")) {
+				check(a, b)
+			}
+		}
+	}
+	check(slices.DeleteFunc(all, func(m mistake) bool {
+		return m.plan == "pro: 7" || strings.Contains(m.plan, "60/q") || m.defaults == "mod: off" || strings.Contains(m.plan, "day")
+	})...)
 }
 
 // TestHostileFiles checks that a file that is made to take much time or memory ends in an error. What it

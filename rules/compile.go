@@ -33,9 +33,7 @@ func Parse(text []byte, zones *limit.Zones) (*Set, error) {
 		}
 		var doc fileDoc
 		object(d, d.resolve(root), "the file", fileRows(), &doc)
-		if len(d.errs) == 0 { // a mistake would make others of what depends on it
-			c.file(&doc)
-		}
+		c.file(&doc)
 	})
 	if err != nil {
 		return nil, err
@@ -65,8 +63,8 @@ func (c *compiler) file(doc *fileDoc) {
 		c.plans[doc.plans[i].name.text] = &doc.plans[i]
 		c.checkPlan(&doc.plans[i])
 	}
-	if len(c.errs) > 0 {
-		return
+	if len(doc.plans) == 0 && len(c.errs) > 0 { // they may be under a name that is misspelt
+		doc.badPlans = true
 	}
 	h := sha256.New()
 	for i := range doc.namespaces {
@@ -82,9 +80,12 @@ func (c *compiler) file(doc *fileDoc) {
 // checkPlan checks the limits of a plan, as far as they mean something without a rule: a count without a period does only
 // beside a calendar, and options only beside their algorithm.
 func (c *compiler) checkPlan(p *planDoc) {
+	before := len(c.errs)
+	defer func() { p.bad = p.bad || len(c.errs) > before }()
 	for _, t := range p.tiers {
 		s := spell(t.value.text)
 		switch {
+		case !t.value.given():
 		case strings.EqualFold(strings.TrimSpace(t.value.text), "unlimited"):
 		case s.rate == nil:
 			c.fail(t.value.at, "a plan's limit is a rate such as 60/m, a limit, or unlimited, not %s", quote(t.value.text))
@@ -101,7 +102,7 @@ func (c *compiler) namespace(doc *namespaceDoc) {
 	c.ns = ns
 	names := map[string]bool{}
 	add := func(r *ruleDoc, group int32) *Rule {
-		if names[r.name.text] {
+		if names[r.name.text] && isName(r.name.text) {
 			c.fail(r.name.at, "there are two rules with the name %s", quote(r.name.text))
 		}
 		names[r.name.text] = true
@@ -111,17 +112,20 @@ func (c *compiler) namespace(doc *namespaceDoc) {
 	}
 	for i := range doc.entries {
 		e := &doc.entries[i]
-		if e.grouped == nil {
+		if !e.isGroup {
 			add(&e.rule, 0)
 			continue
 		}
 		c.group++
-		if len(e.rules) == 0 {
+		if e.grouped != nil && e.grouped.Kind == yaml.SequenceNode && len(e.rules) == 0 {
 			c.fail(e.grouped, "the group has no rules")
 		}
 		var before []*Rule
 		for j := range e.rules {
 			r := add(&e.rules[j], c.group)
+			if e.rules[j].bad {
+				continue // what it matches is not certain
+			}
 			c.unreachable(e.rules[j].name, r, before)
 			before = append(before, r)
 		}
@@ -237,7 +241,7 @@ func (c *compiler) addresses(doc *ruleDoc, r *Rule) {
 	case len(r.fields) == 1:
 		name = r.fields[0]
 	}
-	if r.address = slices.Index(r.fields, name); r.address < 0 {
+	if r.address = slices.Index(r.fields, name); r.address < 0 && !doc.bad {
 		c.fail(doc.at, "the key has no field %s: name the one with the address in ip_field", quote(name))
 	}
 }
@@ -255,7 +259,7 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 		c.plan(doc, r)
 	case doc.limit.given():
 		r.terms = c.terms(doc.limit, doc.burst)
-	default:
+	case !doc.bad:
 		c.fail(doc.at, "rule %s needs a limit, a plan, or unlimited", quote(r.Name))
 	}
 	if doc.candidate.given() {
@@ -266,16 +270,29 @@ func (c *compiler) limits(doc *ruleDoc, r *Rule) {
 
 // terms parses a limit that has a rate.
 func (c *compiler) terms(text, burst spot) terms {
-	t, err := parseLimit(text.text, c.algorithm, burst.text, c.zones)
+	t, err := c.parse(func(algorithm string) (terms, error) { return parseLimit(text.text, algorithm, burst.text, c.zones) })
 	if err != nil {
 		c.fail(text.at, "%v", err)
 	}
 	return t
 }
 
+// parse parses a limit that may have the default algorithm. If there is a mistake in the defaults, it may be any.
+func (c *compiler) parse(with func(algorithm string) (terms, error)) (t terms, err error) {
+	if t, err = with(c.algorithm); err == nil || !c.doc.badDefaults {
+		return t, err
+	}
+	for _, a := range limit.Algorithms() {
+		if t, err := with(a.String()); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
 func (c *compiler) plan(doc *ruleDoc, r *Rule) {
 	p := &doc.plan
-	if c.plans[p.standard.text] == nil {
+	if c.plans[p.standard.text] == nil && p.standard.given() && !c.doc.badPlans {
 		c.fail(p.standard.at, "there is no plan %s", quote(p.standard.text))
 	}
 	r.plans = plans{
@@ -284,12 +301,17 @@ func (c *compiler) plan(doc *ruleDoc, r *Rule) {
 	}
 	for i := range c.doc.plans {
 		plan := &c.doc.plans[i]
+		if plan.bad || !p.limit.given() {
+			continue
+		}
 		at := slices.IndexFunc(plan.tiers, func(t pairDoc) bool { return t.name.text == p.limit.text })
 		if at < 0 {
 			c.fail(p.limit.at, "plan %s has no limit %s; write unlimited there if it is to have none", quote(plan.name.text), quote(p.limit.text))
 			continue
 		}
-		t, err := parsePlan(plan.tiers[at].value.text, doc.limit.text, c.algorithm, doc.burst.text, c.zones)
+		t, err := c.parse(func(algorithm string) (terms, error) {
+			return parsePlan(plan.tiers[at].value.text, doc.limit.text, algorithm, doc.burst.text, c.zones)
+		})
 		if err != nil {
 			c.fail(p.limit.at, "with plan %s: %v", quote(plan.name.text), err)
 		}
@@ -313,17 +335,18 @@ func (c *compiler) exceptions(doc *ruleDoc, r *Rule) {
 			over.terms.unlimited = true
 		case o.limit.given():
 			over.terms = c.terms(o.limit, o.burst)
-		default:
+		case !o.bad:
 			c.fail(o.at, "an override needs a limit or unlimited")
 		}
-		c.override(o, over.conditions, r)
+		c.override(doc, i, over.conditions, r)
 		r.overrides = append(r.overrides, over)
 	}
 	r.exempt = makeIndex(len(r.overrides), func(i int) ([]condition, []int32) { return r.overrides[i].conditions, nil })
 }
 
-// override fails if an override can never count.
-func (c *compiler) override(o *overrideDoc, conditions []condition, r *Rule) {
+// override fails if override i of doc can never count.
+func (c *compiler) override(doc *ruleDoc, i int, conditions []condition, r *Rule) {
+	o := &doc.overrides[i]
 	for i := range conditions {
 		for j := range r.conditions {
 			if a, b := &conditions[i], &r.conditions[j]; a.name == b.name && a.pattern.excludes(&b.pattern) {
@@ -333,7 +356,7 @@ func (c *compiler) override(o *overrideDoc, conditions []condition, r *Rule) {
 	}
 	c.needs(o.at, r.key, slices.Concat(r.conditions, conditions))
 	for i := range r.overrides[:min(len(r.overrides), maxCompared)] {
-		if covers(r.overrides[i].conditions, conditions, nil, nil) {
+		if !o.bad && !doc.overrides[i].bad && covers(r.overrides[i].conditions, conditions, nil, nil) {
 			c.fail(o.at, "this override can never count: one before it matches whatever it matches")
 			return
 		}

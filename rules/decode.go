@@ -52,8 +52,16 @@ func (d *decoder) fail(n *yaml.Node, format string, args ...any) {
 	}
 	d.errs = append(d.errs, &Error{line, column, fmt.Sprintf(format, args...)})
 	if len(d.errs) >= maxErrors {
+		d.errs = append(d.errs, &Error{line, column, "these are the first mistakes that were found; there may be more"})
 		panic(errGiveUp)
 	}
+}
+
+// spoils reports whether fn notes mistakes.
+func (d *decoder) spoils(fn func()) bool {
+	before := len(d.errs)
+	fn()
+	return len(d.errs) > before
 }
 
 // errGiveUp ends the reading of a file.

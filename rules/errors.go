@@ -20,11 +20,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text)
 }
 
-// Errors are the mistakes in a file, in its order; at least one, and at most maxErrors.
+// Errors are the mistakes in a file, in its order; at least one. After maxErrors, one more says that there are others.
 type Errors []*Error
 
 // maxErrors is how many mistakes Parse looks for.
-const maxErrors = 20
+const maxErrors = 1000
 
 // Error returns the first mistake, and how many there are besides.
 func (es Errors) Error() string {

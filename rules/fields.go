@@ -11,12 +11,17 @@ import (
 	"limitdb/limit"
 )
 
-// The structs have what a file says, with the places that errors name. compile.go gives it a meaning.
+// The structs have what a file says, with the places that errors name. compile.go gives it a meaning. It does so for
+// a file with mistakes as well, to find them all at once. bad marks what may lack something because of a mistake in it:
+// what it does not say is no mistake then.
 
 type fileDoc struct {
 	defaults   defaultsDoc
 	plans      []planDoc
 	namespaces []namespaceDoc
+
+	badDefaults bool
+	badPlans    bool // some of their names may be missing
 }
 
 type defaultsDoc struct {
@@ -28,6 +33,7 @@ type defaultsDoc struct {
 type planDoc struct {
 	name  spot
 	tiers []pairDoc
+	bad   bool
 }
 
 type namespaceDoc struct {
@@ -41,6 +47,7 @@ type entryDoc struct {
 	rule      ruleDoc
 	exclusive bool
 	rules     []ruleDoc
+	isGroup   bool
 	grouped   *yaml.Node // where "rules" is
 }
 
@@ -60,6 +67,7 @@ type ruleDoc struct {
 	mode      Mode
 	hasMode   bool
 	candidate spot
+	bad       bool
 }
 
 type planRefDoc struct {
@@ -71,6 +79,7 @@ type overrideDoc struct {
 	at                      *yaml.Node
 	match                   []pairDoc
 	limit, burst, unlimited spot
+	bad                     bool
 }
 
 // pairDoc is a name and a text.
@@ -97,7 +106,9 @@ func fileRows() []row[fileDoc] {
 		},
 		{
 			"defaults", false, `{"$ref": "#/$defs/defaults"}`, "The defaults of rules that do not say otherwise.",
-			func(d *decoder, n *yaml.Node, to *fileDoc) { object(d, n, "defaults", defaultsRows(), &to.defaults) },
+			func(d *decoder, n *yaml.Node, to *fileDoc) {
+				to.badDefaults = d.spoils(func() { object(d, n, "defaults", defaultsRows(), &to.defaults) })
+			},
 		},
 		{
 			"plans", false, `{"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}}`,
@@ -199,7 +210,7 @@ func ruleRows() []row[ruleDoc] {
 			func(d *decoder, n *yaml.Node, to *ruleDoc) {
 				d.items(n, "overrides", func(item *yaml.Node) {
 					o := overrideDoc{at: item}
-					object(d, item, "an override", overrideRows(), &o)
+					o.bad = d.spoils(func() { object(d, item, "an override", overrideRows(), &o) })
 					to.overrides = append(to.overrides, o)
 				})
 			},
@@ -280,12 +291,16 @@ func (d *decoder) mode(n *yaml.Node) Mode {
 func (d *decoder) flag(n *yaml.Node, kind string) spot {
 	if !d.yes(n, kind) {
 		d.fail(n, "%s can only be true: leave it out otherwise", kind)
+		return spot{}
 	}
 	return spot{"true", n}
 }
 
-func (d *decoder) burst(n *yaml.Node) spot {
-	return spot{strconv.FormatInt(d.number(n, "burst", 0, math.MaxInt64), 10), n}
+func (d *decoder) burst(n *yaml.Node) (s spot) {
+	if d.spoils(func() { s = spot{strconv.FormatInt(d.number(n, "burst", 0, math.MaxInt64), 10), n} }) {
+		return spot{}
+	}
+	return s
 }
 
 func (d *decoder) key(n *yaml.Node, to *ruleDoc) {
@@ -317,26 +332,32 @@ func (d *decoder) match(n *yaml.Node) (all []pairDoc) {
 
 func (d *decoder) rule(n *yaml.Node) ruleDoc {
 	r := ruleDoc{at: n}
-	object(d, n, "a rule", ruleRows(), &r)
+	r.bad = d.spoils(func() { object(d, n, "a rule", ruleRows(), &r) })
 	return r
 }
 
 func readPlans(d *decoder, n *yaml.Node, to *fileDoc) {
+	within := 0 // the mistakes in plans whose names are known
+	before := len(d.errs)
 	d.pairs(n, "plans", func(key, value *yaml.Node) {
 		p := planDoc{name: d.spot(key, "a plan's name")}
+		from := len(d.errs)
 		d.pairs(d.resolve(value), "a plan", func(tier, rate *yaml.Node) {
 			p.tiers = append(p.tiers, pairDoc{spot{d.name(tier, "the name of a plan's limit"), tier}, d.spot(d.resolve(rate), "a plan's limit")})
 		})
+		within += len(d.errs) - from
+		p.bad = len(d.errs) > from
 		to.plans = append(to.plans, p)
 	})
+	to.badPlans = len(d.errs)-before > within
 }
 
 func readNamespaces(d *decoder, n *yaml.Node, to *fileDoc) {
 	d.pairs(n, "namespaces", func(key, value *yaml.Node) {
 		ns := namespaceDoc{name: spot{d.name(key, "a namespace's name"), key}}
 		d.items(d.resolve(value), "a namespace", func(item *yaml.Node) {
-			e := entryDoc{at: item}
-			if isGroup(item) {
+			e := entryDoc{at: item, isGroup: isGroup(item)}
+			if e.isGroup {
 				object(d, item, "a group", groupRows(), &e)
 			} else {
 				e.rule = d.rule(item)

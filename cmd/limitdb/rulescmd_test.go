@@ -41,7 +41,7 @@ const shopRules = "../../rules/testdata/shop.yaml"
 func TestRulesCheck(t *testing.T) {
 	bad := written(t, "bad.yaml", "version: 1\nnamespaces:\n  a:\n    - {name: x}\n    - {nam: x, limit: 1/s}\n")
 	out, errOut := runRules(t, "check", shopRules, bad)
-	if out != shopRules+": 6 rules in 1 namespace\n" || errOut != bad+":5:7: a rule has no \"name\"\n"+bad+":5:8: a rule has no field \"nam\"; did you mean \"name\"?\nerror: 2 mistakes\n" {
+	if out != shopRules+": 6 rules in 1 namespace\n" || errOut != bad+":4:7: rule \"x\" needs a limit, a plan, or unlimited\n"+bad+":5:7: a rule has no \"name\"\n"+bad+":5:8: a rule has no field \"nam\"; did you mean \"name\"?\nerror: 3 mistakes\n" {
 		t.Errorf("%s\n%s", out, errOut)
 	}
 	if out, _ := runRules(t, "check", "--schema"); out != string(rules.Schema()) {
