@@ -23,15 +23,20 @@ const pingTimeout = 5 * time.Second
 
 func pingCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "ping [FILE] [--directive value …]",
+		Use:   "ping [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Check that a running server answers; exit 0 if it does",
 		Long: `Connects to the address that a server with this configuration listens on, sends PING and
 prints PONG. It reads the configuration as the server does, so that in a container
-"limitdb ping" asks the container's own server.`,
+"limitdb ping" asks the container's own server. -a names another address, host:port or the path
+of a unix socket.`,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
+			}
+			args, err := cli.CutAddress(args)
+			if err != nil {
+				return err
 			}
 			registry, set := config.New()
 			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {

@@ -17,18 +17,23 @@ import (
 
 func topCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "top [--once] [FILE] [--directive value …]",
+		Use:   "top [--once] [-a ADDRESS] [FILE] [--directive value …]",
 		Short: "Watch a running server: decisions, their times, keys, and who is limited",
 		Long: `Connects to the address that a server with this configuration listens on, and shows every
 second what the server does. Press q to quit. Without a terminal it prints each picture below
-the last; --once prints one, after one second, and exits.`,
-		Example:            "  limitdb top\n  limitdb top --port 7000\n  limitdb top --once",
+the last; --once prints one, after one second, and exits. -a names another address, host:port or
+the path of a unix socket, as for limitdb bench. LIMITDB_REQUIREPASS has the password.`,
+		Example:            "  limitdb top\n  limitdb top -a 10.0.0.7:6379\n  limitdb top --once",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				return c.Help()
 			}
 			args, once := cli.CutFlag(args, "--once")
+			args, err := cli.CutAddress(args)
+			if err != nil {
+				return err
+			}
 			registry, set := config.New()
 			if err := registry.Load(config.Sources{Args: args, Environ: os.Environ()}); err != nil {
 				return err
