@@ -65,6 +65,12 @@ func TestImportFromRedis(t *testing.T) {
 		p.RPush(ctx, "too large", strings.Repeat("x", 20_000))
 	}
 	p.Expire(ctx, "log", time.Hour)
+	p.PFAdd(ctx, "visitors", "a", "b", "c")
+	for i := range 3000 {
+		p.PFAdd(ctx, "many visitors", i)
+	}
+	p.Set(ctx, "no log", "HYLL is how a HyperLogLog begins", 0)
+	p.SetBit(ctx, "bits", 9, 1)
 	p.XAdd(ctx, &goredis.XAddArgs{Stream: "stream", Values: []string{"a", "1"}})
 	if _, err := p.Exec(ctx); err != nil {
 		t.Fatal(err)
@@ -81,10 +87,10 @@ func TestImportFromRedis(t *testing.T) {
 		return strings.Join(strings.Fields(got.Stdout), " ")
 	}
 	for i, want := range []string{
-		"hash 1 0 0 list 1 0 1 set 2 0 0 stream 0 0 1 string 301 1 1 throttle 300 0 0 zset 1 0 0 " +
-			"refused of type list: ERR a sorted set, hash, list or set may have at most 1 MB refused of type stream: import does not copy this type " +
-			"refused of type string: it has a text of more than 64 kB 607 keys of the source are there",
-		"hash 0 1 0 list 0 1 1 set 0 2 0 stream 0 0 1 string 0 302 1 throttle 0 300 0 zset 0 1 0",
+		"hash 1 0 0 hyperloglog 0 0 2 list 1 0 1 set 2 0 0 stream 0 0 1 string 303 1 1 throttle 300 0 0 zset 1 0 0 " +
+			"refused of type hyperloglog: limitdb has no PFCOUNT refused of type list: ERR a sorted set, hash, list or set may have at most 1 MB refused of type stream: import does not copy this type " +
+			"refused of type string: it has a text of more than 64 kB 609 keys of the source are there",
+		"hash 0 1 0 hyperloglog 0 0 2 list 0 1 1 set 0 2 0 stream 0 0 1 string 0 304 1 throttle 0 300 0 zset 0 1 0",
 	} {
 		if got := copyAll(); !strings.Contains(got, want) {
 			t.Errorf("copy %d: %s", i, got)
@@ -96,7 +102,10 @@ func TestImportFromRedis(t *testing.T) {
 	if got := target.Get(ctx, "text").Val(); got != "a\r\n\x00é" {
 		t.Errorf("%q", got)
 	}
-	if n := target.DBSize(ctx).Val(); n != 607 {
+	if got := target.Get(ctx, "bits").Val(); got != "\x00\x40" {
+		t.Errorf("%q", got)
+	}
+	if n := target.DBSize(ctx).Val(); n != 609 {
 		t.Errorf("the target has %d keys", n)
 	}
 	for _, key := range []string{"log", "list", "hash", "set", "wide"} {

@@ -64,6 +64,8 @@ const (
 
 	// throttle is the type of redis-cell's keys in the table.
 	throttle = "throttle"
+	// hyperLogLog is the same for what PFADD makes, which Redis keeps as strings.
+	hyperLogLog = "hyperloglog"
 	// throttleSlack is by how much a key of redis-cell may expire sooner or later than its limit is full, in ms.
 	throttleSlack = 2000
 	// throttleLeast is the least time of such a key, in the year 2001.
@@ -222,6 +224,9 @@ func (m *keyImport) copyKeys(keys []*importedKey) error {
 		case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"): // the key has changed type meanwhile; verify finds it again
 		case err != nil:
 			m.refuse(k, err.Error())
+		case k.isHyperLogLog():
+			k.typ = hyperLogLog
+			m.refuse(k, "limitdb has no PFCOUNT")
 		case k.longest() > importText:
 			m.refuse(k, "it has a text of more than 64 kB")
 		case k.value.Null || k.left == -2 || k.typ != "string" && len(k.value.Elems) == 0:
@@ -233,6 +238,13 @@ func (m *keyImport) copyKeys(keys []*importedKey) error {
 		}
 	}
 	return m.write(there)
+}
+
+// isHyperLogLog reports whether PFCOUNT would accept the key, by the magic, the encoding and the size of its text.
+func (k *importedKey) isHyperLogLog() bool {
+	const head, dense, sparse, denseSize = 16, 0, 1, 16 + 12*1024
+	text := k.value.Text
+	return k.typ == "string" && len(text) >= head && text[:4] == "HYLL" && (text[4] == sparse || text[4] == dense && len(text) == denseSize)
 }
 
 // longest returns the length of the longest text that the key has or holds.
