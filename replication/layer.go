@@ -52,7 +52,7 @@ type layer struct {
 	open   map[net.Conn]struct{} // accepted connections; nil when closed
 	silent []*incoming           // those that have not identified themselves, the oldest first
 	expect map[raft.ServerAddress]string
-	peers  map[string]hello // servers that answered the last call
+	peers  map[string]hello // servers that answered the last call, or have called since
 	heard  map[string]heard // servers that have answered once
 }
 
@@ -90,14 +90,21 @@ func (l *layer) expects(server raft.ServerID, at raft.ServerAddress) {
 // if that is all that is known. For callAsk, call closes the connection and returns nil for it.
 func (l *layer) call(c call, address, server string, timeout time.Duration) (net.Conn, hello, error) {
 	conn, h, err := l.greet(c, address, server, timeout)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		delete(l.peers, server)
 		return nil, h, err
 	}
-	l.peers[h.From], l.heard[h.From] = h, heard{max(l.elapsed(), 1), h.Last}
+	l.know(h)
 	return conn, h, nil
+}
+
+// know notes what a server has said.
+func (l *layer) know(h hello) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peers[h.From], l.heard[h.From] = h, heard{max(l.elapsed(), 1), h.Last}
 }
 
 func (l *layer) greet(c call, address, server string, timeout time.Duration) (conn net.Conn, h hello, err error) {
@@ -160,7 +167,7 @@ func compatible(own, h *hello, means string) error {
 	return nil
 }
 
-// peer returns the last hello of a server, or the zero hello if it did not answer the last call.
+// peer returns the last hello of a server, or the zero hello if it did not answer the last call and has not called since.
 func (l *layer) peer(server raft.ServerID) hello {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,8 +274,11 @@ func (l *layer) admit(a *incoming) (conn net.Conn, c call, from string, err erro
 	}
 	own := l.self()
 	reason := l.welcome(&own, &h, c)
-	if reason != nil {
+	switch {
+	case reason != nil:
 		own.Refused = reason.Error()
+	case c != callAsk:
+		l.know(h) // a node that has just started hears from the leader before it asks
 	}
 	if err := own.send(conn, c); err != nil {
 		return nil, 0, "", err

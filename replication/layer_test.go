@@ -217,6 +217,29 @@ func TestClusterIsLearnt(t *testing.T) {
 	}
 }
 
+// A node knows where clients reach a member that calls it, such as the leader, before it has asked that one itself. It believes no stranger.
+func TestCallersAreKnown(t *testing.T) {
+	p, q := newPeer(t, "p", nil), newPeer(t, "q", nil)
+	p.hello.Cluster, q.hello.Cluster = "c", "c"
+	if _, _, err := q.call(callAsk, p.address, "p@1", deadline); err != nil || p.peer("q@1").Client != "" {
+		t.Errorf("from one that may be no member: %v, %+v", err, p.peer("q@1"))
+	}
+	stranger := func(string) error { return errors.New("no member") }
+	p.admits.Store(&stranger)
+	if _, _, err := q.call(callRaft, p.address, "p@1", deadline); err == nil || p.peer("q@1").Client != "" {
+		t.Errorf("from a stranger: %v, %+v", err, p.peer("q@1"))
+	}
+	p.admits.Store(nil)
+	conn, _, err := q.call(callRaft, p.address, "p@1", deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	if h := p.peer("q@1"); h.Client != "client-q" {
+		t.Errorf("of its caller, it knows %+v", h)
+	}
+}
+
 // A connection that does not begin as a node's does is closed and counted.
 func TestForeignConnections(t *testing.T) {
 	for _, secure := range []bool{false, true} {
