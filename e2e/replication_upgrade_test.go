@@ -64,7 +64,7 @@ func TestUpgradeBetweenFormats(t *testing.T) {
 	back := nodes[0]
 	back.Stop()
 	r := run(t, "", plainBinary(t), append([]string{"--port", freePort(t), "--http-port", "0", "--dir", back.Dir}, back.args...)...)
-	if r.Code != 1 || !strings.Contains(r.Stderr, "newer version") {
+	if r.Code != 65 || !strings.Contains(r.Stderr, "newer version") {
 		t.Errorf("the old version on a newer log: exit %d, %s", r.Code, r.Stderr)
 	}
 	back.restart(t)

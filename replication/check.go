@@ -45,9 +45,12 @@ type CheckOptions struct {
 	Known func(kind byte) bool
 }
 
-// HasNode reports whether a directory is that of a node.
+// HasNode reports whether a directory is that of a node, also if the file is lost that says so. One that was being made
+// when the process was killed is not.
 func HasNode(dir string) bool {
-	return exists(filepath.Join(dir, nodeFile)) || exists(filepath.Join(dir, logDir))
+	log, _ := os.ReadDir(filepath.Join(dir, logDir)) // empty if there is none
+	snapshots, _ := os.ReadDir(filepath.Join(dir, snapshotsDir))
+	return exists(filepath.Join(dir, nodeFile)) || len(log)+len(snapshots) > 0
 }
 
 // Check reads everything in a node's directory, and changes nothing. Damage is in the report. An error means that the

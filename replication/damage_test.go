@@ -135,6 +135,8 @@ func interesting(b []byte) []int {
 }
 
 // A flipped byte anywhere in a node's directory is refused, healed or harmless. It never gives the node another state, vote, name or time.
+//
+//test:norace
 func TestFlipsOfEveryByte(t *testing.T) {
 	sound := filepath.Join(volatileDir(t), "sound")
 	smallNode(t, sound)
@@ -357,6 +359,35 @@ func TestNoteFromTheFuture(t *testing.T) {
 		}
 		if err != nil && !strings.Contains(err.Error(), "remove that file") {
 			t.Errorf("%s: it does not say what to do: %v", c.name, err)
+		}
+	}
+}
+
+// A start that was cut short anywhere while it made the directory leaves one in which the next makes a node.
+func TestNewDirectoryThatIsCutShort(t *testing.T) {
+	whole := filepath.Join(volatileDir(t), "whole")
+	if err := os.Mkdir(whole, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := stateIn(whole); err != nil {
+		t.Fatal(err)
+	}
+	made := []string{logDir, snapshotsDir, voteFile, lastFile, nodeFile} // in this order
+	for i := range made {
+		dir := copied(t, whole)
+		for _, name := range made[i:] {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if HasNode(dir) {
+			t.Errorf("without %s, it is a node's", made[i])
+		}
+		if _, _, err := stateIn(dir); err != nil || !HasNode(dir) {
+			t.Errorf("without %s: %v", made[i], err)
+		}
+		if err := startAndCheck(t, "the next", dir); err != nil {
+			t.Error(err)
 		}
 	}
 }
