@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -57,4 +60,75 @@ func TestMajorityLost(t *testing.T) {
 	again := &raftNode{id: "n1", raft: old.raft, args: []string{"--raft-addr", old.raft, "--raft-id", "n1", "--raft-join", left.Addr}}
 	again.begin(t, t.TempDir())
 	eventually(t, "the new node has a vote", func() bool { return strings.Contains(left.ask(t, "INFO", "replication"), "raft_voters:2\r\n") })
+}
+
+// A node whose directory is damaged does not start, and limitdb check says why. A damaged note of the time does no harm.
+func TestDamagedNode(t *testing.T) {
+	t.Parallel()
+	n := &raftNode{id: "n1", raft: "127.0.0.1:" + freePort(t)}
+	n.args = []string{"--raft-addr", n.raft, "--raft-id", n.id, "--raft-bootstrap", "yes"}
+	n.begin(t, t.TempDir())
+	eventually(t, "the node leads", func() bool { return n.ask(t, "RAFT", "LEADER") == n.Addr })
+	for range 5 {
+		n.ask(t, "RL.TAKE", "key", "GCRA", "1/d", "BURST", "100")
+	}
+	raft := filepath.Join(n.Dir, "raft")
+	eventually(t, "the time is noted", func() bool {
+		_, err := os.Stat(filepath.Join(raft, "clock"))
+		return err == nil
+	})
+	n.Stop()
+	logs, err := filepath.Glob(filepath.Join(raft, "log", "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
+	}
+	change := func(path string, f func(b []byte) []byte) (undo func()) {
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.Remove(path)
+		}
+		if bad := f(bytes.Clone(b)); err == nil && bad != nil {
+			err = os.WriteFile(path, bad, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flip := func(b []byte) []byte { b[len(b)-5] ^= 1; return b }
+	lose := func([]byte) []byte { return nil }
+	cut := func(b []byte) []byte { return b[:len(bytes.TrimRight(b, "\x00"))-1] }
+	for _, c := range []struct {
+		what, path string
+		damage     func([]byte) []byte
+		want       string
+	}{
+		{"a flipped bit in who it is", filepath.Join(raft, "node"), flip, "raft/node: the checksum is wrong"},
+		{"no votes", filepath.Join(raft, "vote.db"), lose, "raft/vote.db is missing"},
+		{"no last index", filepath.Join(raft, "last"), lose, "raft/last is missing"},
+		{"a flipped bit in the last index", filepath.Join(raft, "last"), flip, "raft/last: the checksum is wrong"},
+		{"a log that is cut short", logs[0], cut, "the log and the snapshots end too early"},
+		{"no log", logs[0], lose, "the log and the snapshots end too early"},
+	} {
+		undo := change(c.path, c.damage)
+		for _, args := range [][]string{{"check", n.Dir}, append([]string{"--port", freePort(t), "--http-port", "0", "--dir", n.Dir}, n.args...)} {
+			if r := run(t, "", plainBinary(t), args...); r.Code != 65 || !strings.Contains(r.Stdout+r.Stderr, c.want) || strings.Count(r.Stderr, "\nlimitdb: ") > 1 {
+				t.Errorf("%s: %s: exit %d, want %q in\n%s%s", c.what, args[0], r.Code, c.want, r.Stdout, r.Stderr)
+			}
+		}
+		undo()
+	}
+	change(filepath.Join(raft, "clock"), flip)
+	if r := run(t, "", plainBinary(t), "check", n.Dir); r.Code != 0 || !strings.Contains(r.Stdout, "damaged: ") || !strings.Contains(r.Stdout, "\nall is well\n") {
+		t.Errorf("a damaged note: exit %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	n.restart(t)
+	eventually(t, "the node leads", func() bool { return n.ask(t, "RAFT", "LEADER") == n.Addr })
+	if got := n.ask(t, "RL.TAKE", "key", "GCRA", "1/d", "BURST", "100"); !strings.HasPrefix(got, "[0 100 94 ") {
+		t.Errorf("the sixth request: %s", got)
+	}
 }

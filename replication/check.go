@@ -27,6 +27,8 @@ type Report struct {
 	// Problems are the reasons for which a node cannot start from the directory. Each names its file. Ignored is what is
 	// damaged, and does without.
 	Problems, Ignored []string
+
+	short int // how many problems are about the end of the log, which it has lost
 }
 
 // SnapshotReport is what Check has found in a snapshot.
@@ -99,6 +101,9 @@ type checker struct {
 }
 
 func (c *checker) problem(file string, err error) {
+	if errors.Is(err, errShort) {
+		c.r.short++
+	}
 	c.r.Problems = append(c.r.Problems, fmt.Sprintf("%s: %v", filepath.Join(c.o.Dir, file), err))
 }
 

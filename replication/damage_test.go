@@ -391,3 +391,24 @@ func TestNewDirectoryThatIsCutShort(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing else is left, a node that has lost the end of its log can begin a new cluster.
+func TestRecoverWithoutTheEnd(t *testing.T) {
+	dir := filepath.Join(volatileDir(t), "node")
+	smallNode(t, dir)
+	path := filepath.Join(dir, logDir, "0000000000000001"+segmentEnd)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(len(bytes.TrimRight(b, "\x00"))-10)); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Table: &list{states: map[string]string{}}, Log: slog.New(slog.DiscardHandler), Clock: pausedClock(), Fatal: func(err error) { t.Error(err) }}
+	if report, err := Recover(o, dir); err != nil || len(report.Problems) != 1 {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	if err := startAndCheck(t, "recovered", dir); err != nil {
+		t.Error(err)
+	}
+}

@@ -12,7 +12,8 @@ var ErrNothing = errors.New("replication: the directory has no state of a cluste
 
 // Recover makes the node of a directory the only member of a new cluster, with everything that the directory has. It is
 // for a cluster that has lost the majority of its voters for good. What only the lost nodes had is gone. What this node
-// has counts, whether it was accepted or not. Recover returns the report of Check from before the change.
+// has counts, whether it was accepted or not, also if it has lost the end of its log. Recover returns the report of Check
+// from before the change.
 //
 // The cluster has a new id, so it refuses nodes of the old one.
 func Recover(o Options, dir string) (*Report, error) {
@@ -20,7 +21,7 @@ func Recover(o Options, dir string) (*Report, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(report.Problems) > 0:
+	case len(report.Problems) > report.short:
 		return report, errors.New(report.Problems[0])
 	}
 	var self *Member
@@ -35,6 +36,11 @@ func Recover(o Options, dir string) (*Report, error) {
 	who, err := identify(dir, "")
 	if err != nil {
 		return report, err
+	}
+	if report.short > 0 {
+		if err := forgetEnd(dir, who, report); err != nil {
+			return report, err
+		}
 	}
 	o.ID, o.server = who.ID, who.server()
 	p, err := openParts(&o, Disk{Dir: dir}, who)
@@ -56,4 +62,17 @@ func recoverOn(o Options, p parts, who *identity, self raft.Server) error {
 		return fmt.Errorf("replication: %w", err)
 	}
 	return nil
+}
+
+// forgetEnd makes a log count as whole that has lost its end.
+func forgetEnd(dir string, who *identity, report *Report) error {
+	last, err := openLast(dir, who.Incarnation)
+	if err != nil {
+		return err
+	}
+	end := report.Last
+	for _, s := range report.Snapshots {
+		end = max(end, s.Index)
+	}
+	return last.cut(end + 1)
 }

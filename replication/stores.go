@@ -31,6 +31,9 @@ func ofFile(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", errFiles, path, err)
 }
 
+// errShort is the cause of errFiles for a log that has lost entries at its end.
+var errShort = errors.New("the log and the snapshots end too early")
+
 // Damaged reports whether an error of Open, Recover or Export says that the directory is damaged, or of a newer version, or from
 // the future.
 func Damaged(err error) bool {
@@ -148,7 +151,7 @@ func (s *stores) reaches(snapshots *snapshotStore, had uint64) error {
 		last = max(last, newest.Index)
 	}
 	if last < had {
-		return fmt.Errorf("replication: %w: the log and the snapshots end with entry %d, and the node has had entry %d", errFiles, last, had)
+		return fmt.Errorf("replication: %w: %w: with entry %d, and the node has had entry %d", errFiles, errShort, last, had)
 	}
 	return nil
 }
