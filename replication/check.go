@@ -112,7 +112,7 @@ func (c *checker) note(s *stores, snapshots *snapshotStore) {
 	if c.o.Clock.Boot == nil {
 		return
 	}
-	switch was, _, err := readNote(filepath.Join(c.o.Dir, noteFile), c.o.Clock); {
+	switch was, _, err := readNote(filepath.Join(c.o.Dir, noteFile), c.o.Clock, s.log); {
 	case errors.Is(err, disk.ErrDamaged):
 		c.r.Ignored = append(c.r.Ignored, err.Error())
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -20,9 +21,9 @@ import (
 
 // stateIn returns what a node finds in its directory when it starts: who it is, what it has voted for, its log and its
 // state, and, apart, how far its note moves the time.
-func stateIn(dir string) (state string, noted int64, err error) {
+func stateIn(dir string, c Clock) (state string, noted int64, err error) {
 	table := &list{states: map[string]string{}}
-	o := Options{Table: table, Log: slog.New(slog.DiscardHandler), Clock: pausedClock(), Fatal: func(error) {}}
+	o := Options{Table: table, Log: slog.New(slog.DiscardHandler), Clock: c, Fatal: func(error) {}}
 	who, err := identify(dir, "")
 	if err != nil {
 		return "", 0, err
@@ -140,7 +141,7 @@ func interesting(b []byte) []int {
 func TestFlipsOfEveryByte(t *testing.T) {
 	sound := filepath.Join(volatileDir(t), "sound")
 	smallNode(t, sound)
-	want, noted, err := stateIn(copied(t, sound))
+	want, noted, err := stateIn(copied(t, sound), pausedClock())
 	if err != nil || noted == 0 {
 		t.Fatal(want, noted, err)
 	}
@@ -164,16 +165,16 @@ func TestFlipsOfEveryByte(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, time, err := stateIn(dir)
-				if (err != nil) != (len(report.Problems) > 0) || (time == 0 && err == nil) != (len(report.Ignored) > 0) {
+				got, said, err := stateIn(dir, pausedClock())
+				if (err != nil) != (len(report.Problems) > 0) || (said == 0 && err == nil) != (len(report.Ignored) > 0) {
 					t.Errorf("%s: byte %d with bits %x flipped: the check says %q, %q, and the start %v", name, at, bits, report.Problems, report.Ignored, err)
 				}
 				switch {
 				case err != nil:
 					refused++
-				case got != want || time != noted && time != 0:
+				case got != want || said != noted && said != 0:
 					if failed++; failed <= 3 {
-						t.Errorf("%s: byte %d of %d with bits %x flipped: noted %d (%d), the state is %.300s", name, at, len(good), bits, time, noted, got)
+						t.Errorf("%s: byte %d of %d with bits %x flipped: noted %d (%d), the state is %.300s", name, at, len(good), bits, said, noted, got)
 					}
 				}
 				if names := filesIn(t, dir); !slices.Equal(names, filesIn(t, sound)) || name != voteFile {
@@ -209,8 +210,13 @@ func filesIn(t *testing.T, dir string) []string {
 // startAndCheck returns why a node does not start from a directory, and fails if Check does not know it.
 func startAndCheck(t *testing.T, what, dir string) error {
 	t.Helper()
-	report, cerr := Check(CheckOptions{Dir: dir, Clock: pausedClock()})
-	_, _, err := stateIn(dir)
+	return startAndCheckAt(t, what, dir, pausedClock())
+}
+
+func startAndCheckAt(t *testing.T, what, dir string, c Clock) error {
+	t.Helper()
+	report, cerr := Check(CheckOptions{Dir: dir, Clock: c})
+	_, _, err := stateIn(dir, c)
 	if cerr != nil || (err != nil) != (len(report.Problems) > 0) {
 		t.Errorf("%s: the check says %v, %v, and the start %v", what, report.Problems, cerr, err)
 	}
@@ -330,31 +336,42 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// A note whose time is further ahead than clocks can be is refused, with what to do. Without it, the node starts.
+// A note whose time is further ahead than clocks can be is refused, with what to do, unless the log is as far ahead.
 func TestNoteFromTheFuture(t *testing.T) {
 	dir := filepath.Join(volatileDir(t), "node")
 	smallNode(t, dir)
-	path, wall := filepath.Join(dir, noteFile), pausedClock().Wall()
+	report, err := Check(CheckOptions{Dir: dir})
+	if err != nil || report.Clock == 0 {
+		t.Fatal(report, err)
+	}
+	clock := pausedClock()
+	_, elapsed := clock.Boot()
+	logged := report.Clock // at most elapsed before the note, if both are right
+	const years = int64(10 * 365 * 24 * time.Hour)
 	for _, c := range []struct {
-		name  string
-		ahead int64
-		boot  uint64
-		want  error
+		name       string
+		wall, note int64
+		boot       uint64
+		want       error
 	}{
-		{"right", 0, 7, nil},
-		{"behind", -1 << 60, 7, nil},
-		{"a day ahead", noteAhead, 7, nil},
-		{"more than a day ahead", noteAhead + 1, 7, ErrClock},
-		{"126 years ahead", 1 << 62, 7, ErrClock},
-		{"at the end of time", math.MaxInt64 - wall, 7, ErrClock},
-		{"from before the machine was rebooted", 1 << 62, 8, nil},
+		{"right", logged + elapsed, logged + elapsed, 7, nil},
+		{"behind", logged + years, logged, 7, nil},
+		{"the log is long ago", logged + years, logged + years, 7, nil},
+		{"a day ahead", logged + years, logged + years + noteAhead, 7, nil},
+		{"more than a day ahead", logged + years, logged + years + noteAhead + 1, 7, ErrClock},
+		{"the machine's clock is wrong", logged - years, logged + elapsed, 7, nil},
+		{"a day ahead of the log", logged - years, logged + elapsed + noteAhead, 7, nil},
+		{"more than that", logged - years, logged + elapsed + noteAhead + 1, 7, ErrClock},
+		{"126 years ahead", logged, logged + 1<<62, 7, ErrClock},
+		{"at the end of time", logged, math.MaxInt64, 7, ErrClock},
+		{"from before the machine was rebooted", logged, math.MaxInt64, 8, nil},
 	} {
-		_, elapsed := pausedClock().Boot()
-		if err := disk.NoteRecord(path, noteKind, note{Clock: wall + c.ahead, Boot: c.boot, Elapsed: elapsed}); err != nil {
+		if err := disk.NoteRecord(filepath.Join(dir, noteFile), noteKind, note{Clock: c.note, Boot: c.boot, Elapsed: elapsed}); err != nil {
 			t.Fatal(err)
 		}
-		err := startAndCheck(t, c.name, dir)
-		if !errors.Is(err, c.want) {
+		clock.Wall = func() int64 { return c.wall }
+		err := startAndCheckAt(t, c.name, dir, clock)
+		if !errors.Is(err, c.want) || c.want == nil && err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err != nil && !strings.Contains(err.Error(), "remove that file") {
@@ -369,7 +386,7 @@ func TestNewDirectoryThatIsCutShort(t *testing.T) {
 	if err := os.Mkdir(whole, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := stateIn(whole); err != nil {
+	if _, _, err := stateIn(whole, pausedClock()); err != nil {
 		t.Fatal(err)
 	}
 	made := []string{logDir, snapshotsDir, voteFile, lastFile, nodeFile} // in this order
@@ -383,7 +400,7 @@ func TestNewDirectoryThatIsCutShort(t *testing.T) {
 		if HasNode(dir) {
 			t.Errorf("without %s, it is a node's", made[i])
 		}
-		if _, _, err := stateIn(dir); err != nil || !HasNode(dir) {
+		if _, _, err := stateIn(dir, pausedClock()); err != nil || !HasNode(dir) {
 			t.Errorf("without %s: %v", made[i], err)
 		}
 		if err := startAndCheck(t, "the next", dir); err != nil {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"limitdb/internal/disk"
 )
 
@@ -25,7 +27,8 @@ const (
 // noteEvery is how often the note is written.
 const noteEvery = time.Second
 
-// noteAhead is by how many ns a note's time may be ahead of the wall clock. Clocks that are wrong by less are common.
+// noteAhead is by how many ns a note's time may be ahead of the wall clock, and of the log's time plus how long the
+// machine has run. Clocks that are wrong by less are common.
 const noteAhead = int64(24 * time.Hour)
 
 // note is the content of the file. Times are in ns.
@@ -40,9 +43,11 @@ type note struct {
 var ErrClock = errors.New("replication: the note of the time is far ahead of this machine's clock")
 
 // readNote reads the note at a path, and returns what it says that the time is now. It returns nil if there is none that
-// counts: one from before the machine was rebooted does not. The errors are disk.ErrDamaged, disk.ErrNewer, ErrClock, and
-// those of the system.
-func readNote(path string, c Clock) (was *note, now int64, err error) {
+// counts: one from before the machine was rebooted does not. The errors are disk.ErrDamaged, disk.ErrNewer, ErrClock,
+// errLog, and those of the system.
+//
+// Where the machine's clock is wrong, or was when the cluster began, the time of the log is as far ahead as the note's.
+func readNote(path string, c Clock, logs raft.LogStore) (was *note, now int64, err error) {
 	was = &note{}
 	switch err := disk.ReadRecord(path, noteKind, was); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -54,12 +59,35 @@ func readNote(path string, c Clock) (was *note, now int64, err error) {
 	if boot == 0 || was.Boot != boot || was.Clock <= 0 || elapsed < was.Elapsed {
 		return nil, 0, nil
 	}
+	logged, err := lastClock(logs)
+	if err != nil {
+		return nil, 0, err
+	}
 	ahead := was.Clock - c.Wall() + elapsed - was.Elapsed
-	if ahead > noteAhead {
-		return nil, 0, fmt.Errorf("%w: by %v, says %s; set the clock right, or, if it is right, remove that file: then the time has stood still while this node was down",
+	if ahead > noteAhead && was.Clock-logged-was.Elapsed > noteAhead {
+		return nil, 0, fmt.Errorf("%w: by %v, says %s, and the log does not bear that out: if this machine's clock is right, remove that file; then the time has stood still while this node was down",
 			ErrClock, time.Duration(ahead).Round(time.Second), path)
 	}
 	return was, was.Clock + elapsed - was.Elapsed, nil
+}
+
+// lastClock returns the time of the last entry of a log that has one, and 0 if none has.
+func lastClock(logs raft.LogStore) (int64, error) {
+	first, err := logs.FirstIndex()
+	if err != nil {
+		return 0, err
+	}
+	last, err := logs.LastIndex()
+	for at := last; err == nil && at > 0 && at >= first; at-- {
+		var l raft.Log
+		if err := logs.GetLog(at, &l); err != nil {
+			return 0, err
+		}
+		if e, err := parseEntry(l.Data); l.Type == raft.LogCommand && err == nil {
+			return e.clock, nil
+		}
+	}
+	return 0, err
 }
 
 // recallNote sets the time from which the replicated time has advanced, if the machine has run since the note was
@@ -68,7 +96,7 @@ func (n *Node) recallNote() error {
 	if n.clock.Boot == nil || n.parts.note == "" {
 		return nil
 	}
-	was, now, err := readNote(n.parts.note, n.clock)
+	was, now, err := readNote(n.parts.note, n.clock, n.parts.logs)
 	switch {
 	case errors.Is(err, disk.ErrDamaged):
 		n.log.Warn("the note of the time is damaged: while no node ran, the time of limits has stood still", "err", err)
