@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,13 +48,13 @@ func (*askerSession) Closed(error) {}
 type teller struct {
 	client
 	elapsed func() int64
-	told    int64 // 0: it was not told
+	told    atomic.Int64 // 0: it was not told
 }
 
 func (w *teller) Ended(cause Cause) {
 	w.client.Ended(cause)
 	if cause == Lost && w.text() == "" {
-		w.told = w.elapsed()
+		w.told.Store(w.elapsed())
 	}
 }
 
@@ -136,7 +137,7 @@ func lateRun(delays, pauses []time.Duration, closes []bool) (wrong error) {
 		}
 		time.Sleep(pause + time.Millisecond)
 		if s != nil && closes[i] {
-			w.told = elapsed()
+			w.told.Store(elapsed())
 			s.Close()
 		}
 	}
@@ -144,7 +145,7 @@ func lateRun(delays, pauses []time.Duration, closes []bool) (wrong error) {
 	time.Sleep(time.Hour)
 	over.Wait()
 	for name, began := range a.began {
-		if at := told[name].told; at != 0 && began > at+Lease {
+		if at := told[name].told.Load(); at != 0 && began > at+Lease {
 			wrong = errors.Join(wrong, fmt.Errorf("command %s begins %v too late", name, time.Duration(began-at-Lease)))
 		}
 	}
