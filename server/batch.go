@@ -73,7 +73,7 @@ func (s *session) run() (more bool) {
 	quiet, queued := s.mayQueue(), false
 	var args [][]byte
 	var err error
-	if s.state == running && s.rd.Buffered() > 0 {
+	if s.far != nil && s.state == running && s.rd.Buffered() > 0 {
 		s.mayBegin()
 	}
 	for s.life.Open() {

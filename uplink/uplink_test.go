@@ -400,6 +400,32 @@ func TestPool(t *testing.T) {
 	})
 }
 
+// An uplink that ends before its first stamp is not used, and the leader is called again when somebody asks.
+func TestPoolWithoutALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		p := NewPool(1, func() (net.Conn, error) {
+			calls++
+			near, far := net.Pipe()
+			if calls == 1 {
+				_ = far.Close()
+			} else {
+				time.AfterFunc(2*leaseTimeout, func() { _ = far.Close() })
+			}
+			return near, nil
+		}, func() {})
+		p.SetLeader("a")
+		for want := range 3 {
+			if p.Link(0) != nil || calls != want {
+				t.Errorf("%d calls, not %d", calls, want)
+			}
+			time.Sleep(2 * leaseTimeout)
+			synctest.Wait()
+		}
+		p.Close()
+	})
+}
+
 // A call of a leader that is gone, which may take seconds, holds up no call of the next leader, and what comes of it is
 // not used.
 func TestPoolCallsTheNextLeader(t *testing.T) {
