@@ -234,7 +234,12 @@ func (f *fields) pairs(list string) (pairs []string, err error) {
 func (f *fields) value(field string) (string, error) {
 	for _, h := range f.headers {
 		if h[0] == field {
-			return strings.Join(f.r.Header.Values(h[1]), ", "), nil
+			v := strings.Join(f.r.Header.Values(h[1]), ", ")
+			if v != "" && isCredential(h[1]) {
+				sum := sha256.Sum256([]byte(v))
+				v = "!" + hex.EncodeToString(sum[:])
+			}
+			return v, nil
 		}
 	}
 	switch field {
@@ -257,6 +262,13 @@ func (f *fields) value(field string) (string, error) {
 		return f.path()
 	}
 	return "", invalid("there is no field %s: ip, method, host, path, or header.%[1]s=Name-Of-A-Header in the query", clip(field))
+}
+
+// isCredential reports whether a header has what a caller must keep secret. Keys are shown in many places, so they have a
+// hash of it.
+func isCredential(header string) bool {
+	name := strings.ToLower(header)
+	return slices.ContainsFunc([]string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey"}, func(s string) bool { return strings.Contains(name, s) })
 }
 
 func (f *fields) header(name string) (string, error) {

@@ -378,6 +378,25 @@ func TestKeysNeverClash(t *testing.T) {
 	})
 }
 
+// TestKeysHideCredentials checks that callers are told apart by what they keep secret, and that no key has it.
+func TestKeysHideCredentials(t *testing.T) {
+	keys := map[string]bool{}
+	for _, header := range []string{"Authorization", "cookie", "X-Api-Key", "X-Auth-Token"} {
+		for _, secret := range []string{"hunter2", "hunter3", ""} {
+			f := &fake{reply: granted}
+			w := f.serve("GET", "/auth?limit=GCRA+1/m&key=u&header.u="+header, "", header+": "+secret)
+			if w.Code != 200 || len(f.words) < 2 || strings.Contains(f.words[1], "hunter") {
+				t.Errorf("%s: %d %q", header, w.Code, f.words)
+				continue
+			}
+			keys[f.words[1]] = true
+		}
+	}
+	if len(keys) != 3 {
+		t.Errorf("%d callers are told apart", len(keys))
+	}
+}
+
 // TestKeysBelongToTheirFields checks that a caller cannot choose a header that makes it share the limit of an address.
 func TestKeysBelongToTheirFields(t *testing.T) {
 	keys := map[string]string{}
