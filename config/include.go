@@ -64,6 +64,9 @@ func (p *fileParser) line(i int, where string, words []string) error {
 		if known || err != nil {
 			return err
 		}
+		if i := strings.IndexAny(name, "=:"); i >= 0 { // as others write a value, which may be a secret
+			return errors.New(where + "unknown directive " + quote(name[:i+1]+"...") + p.r.suggest(name[:i], quote))
+		}
 		return errors.New(where + "unknown directive " + quote(name) + p.r.suggest(name, quote))
 	}
 	if len(p.open) > 1 {

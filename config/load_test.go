@@ -81,6 +81,8 @@ func TestLoadErrors(t *testing.T) {
 		{name: "unknown directive", file: "# one\n\nmaxclient 5", want: `limitdb.conf:3: unknown directive "maxclient" (did you mean "maxclients"?)`},
 		{name: "nothing like it", file: "remake-commands CONFIG x", want: `limitdb.conf:1: unknown directive "remake-commands"`},
 		{name: "only the name is shown", file: "requirepas " + secret, want: `limitdb.conf:1: unknown directive "requirepas" (did you mean "requirepass"?)`},
+		{name: "only the name is shown, with a sign", file: "requirepas=" + secret, want: `limitdb.conf:1: unknown directive "requirepas=..." (did you mean "requirepass"?)`},
+		{name: "only the name is shown, with a colon", file: "requirepass: " + secret, want: `limitdb.conf:1: unknown directive "requirepass:..." (did you mean "requirepass"?)`},
 		{name: "long", file: long + " 1", want: `limitdb.conf:1: unknown directive "` + long[:128] + `..."`},
 		{name: "binary", file: "\x1b[1m\x00\xff 1", want: `limitdb.conf:1: unknown directive "\x1b[1m\x00\xff"`},
 		{name: "range", file: "port 70000", want: `limitdb.conf:1: port "70000": argument must be between 0 and 65535 inclusive`},

@@ -85,6 +85,9 @@ func (r *Registry) Secret(name string) bool {
 	return d != nil && d.secret
 }
 
+// Known reports whether there is a directive of this name.
+func (r *Registry) Known(name string) bool { return r.find(name) != nil }
+
 // find returns the directive with this name, ignoring case, or nil.
 func (r *Registry) find(name string) *directive {
 	if d := r.byName[name]; d != nil {

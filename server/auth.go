@@ -39,7 +39,7 @@ func (c *call) auth() {
 	c.login(user, pass, c.OK)
 }
 
-// attempt is a user name and a password that a client has given. It outlives the command's arguments.
+// attempt is what a client has given to authenticate. It outlives the command's arguments.
 type attempt struct {
 	user  string // for the log
 	known bool   // the server has a user of that name
@@ -60,6 +60,9 @@ func (srv *Server) right(a *attempt) bool {
 func (c *call) login(user, pass []byte, then func()) {
 	srv := c.srv
 	a := &attempt{logged(user), string(user) == "default", sha256.Sum256(pass)}
+	if srv.password() != "" && string(user) == srv.password() {
+		a.user = redactedText // it is in the wrong place
+	}
 	host := hostOf(c.client.conn.RemoteAddr())
 	compared := srv.authKnown.has(host, c.Now) || srv.password() == ""
 	if compared && c.enter(a, then) {

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -149,12 +151,43 @@ func TestRedactCopies(t *testing.T) {
 		{"HELLO", "HELLO"},
 		{"HELLO 3 AUTH", "HELLO 3 AUTH"},
 		{"HELLO 3 auth u", "HELLO 3 auth (redacted)"},
-		{"HELLO 3 SETNAME n AUTH AUTH p x", "HELLO 3 SETNAME n AUTH (redacted) (redacted) x"},
+		{"HELLO 3 auth u p SETNAME n", "HELLO 3 auth (redacted) (redacted) SETNAME n"},
+		{"HELLO 3 SETNAME n AUTH AUTH p x", "HELLO 3 SETNAME n AUTH (redacted) (redacted) (redacted)"},
+		{"HELLO 3 AUHT u p", "HELLO 3 (redacted) (redacted) (redacted)"},
+		{"HELLO AUTH u p", "HELLO AUTH (redacted) (redacted)"},
+		{"HELLO u p", "HELLO (redacted) (redacted)"},
+		{"HELLO 3 AUTH p SETNAME n", "HELLO 3 AUTH (redacted) (redacted) (redacted)"},
+		{"HELLO 12345678", "HELLO (redacted)"},
 		{"AUTH", "AUTH"},
 		{"AUTH a b c", "AUTH (redacted) (redacted) (redacted)"},
 		{"CONFIG SET requirepass", "CONFIG SET requirepass"},
-		{"CONFIG GET requirepass x", "CONFIG GET requirepass x"},
 		{"CONFIG SET port 1 RequirePass p dir d", "CONFIG SET port 1 RequirePass (redacted) dir d"},
+		{"CONFIG SET requirepas p", "CONFIG SET (redacted) (redacted)"},
+		{"CONFIG SET port 1 requirepass: p dir d", "CONFIG SET port 1 (redacted) (redacted) dir d"},
+		{"CONFIG SET port 1 p requirepass", "CONFIG SET port 1 (redacted) (redacted)"},
+		{"CONFIG SET p port 1", "CONFIG SET (redacted) (redacted) (redacted)"},
+		{"CONFIG SET masterauth p", "CONFIG SET (redacted) (redacted)"},
+		{"CONFIG SET port requirepass p", "CONFIG SET port requirepass (redacted)"},
+		{"CONFIG SET http-password p port 1 2", "CONFIG SET http-password (redacted) port 1 (redacted)"},
+		{"CONFIG GET requirepass x", "CONFIG GET requirepass (redacted)"},
+		{"CONFIG GET port REQUIREPASS", "CONFIG GET port REQUIREPASS"},
+		{"SET requirepass p", "SET requirepass (redacted)"},
+		{"MSET a 1 masterauth p b 2", "MSET a 1 masterauth (redacted) (redacted) (redacted)"},
+		{"SET auth p", "SET auth p"},
+		{"RL.TAKE auth GCRA 1/s", "RL.TAKE auth GCRA 1/s"},
+		{"RL.CHECK shop 1 password x", "RL.CHECK shop 1 password x"},
+		{"PING AUTH p", "PING AUTH (redacted)"},
+		{"CLIENT KILL USER default PASS p", "CLIENT KILL USER default PASS (redacted)"},
+		{"COMMAND GETKEYS AUTH p", "COMMAND GETKEYS AUTH (redacted)"},
+		{"COMMAND GETKEYS AUHT u p", "COMMAND GETKEYS AUHT (redacted) (redacted)"},
+		{"COMMAND GETKEYSANDFLAGS CONFIG SET requirepass p", "COMMAND GETKEYSANDFLAGS CONFIG SET requirepass (redacted)"},
+		{"COMMAND GETKEYS CONFIG SETT requirepass p", "COMMAND GETKEYS CONFIG (redacted) (redacted) (redacted)"},
+		{"COMMAND GETKEYS MIGRATE h 1 k 0 0 AUTH p", "COMMAND GETKEYS MIGRATE (redacted) (redacted) (redacted) (redacted) (redacted) (redacted) (redacted)"},
+		{"COMMAND GETKEYS RL.TAKE k GCRA 1/s", "COMMAND GETKEYS RL.TAKE k GCRA 1/s"},
+		{"EVAL redis.call('AUTH',ARGV[1]) 0 p", "EVAL (redacted) (redacted) (redacted)"},
+		{`EVAL redis.call("config","set","requirepass","p") 0`, "EVAL (redacted) (redacted)"},
+		{"SCRIPT LOAD redis.call([[auth]],'p')", "SCRIPT LOAD (redacted)"},
+		{"EVAL redis.call('get','author'..KEYS[1]) 1 k", "EVAL redis.call('get','author'..KEYS[1]) 1 k"},
 	} {
 		var args [][]byte
 		for _, w := range strings.Fields(tc.in) {
@@ -167,5 +200,95 @@ func TestRedactCopies(t *testing.T) {
 		if got := strings.Join(slowlog.Cut(ts.redact(cmd, args)), " "); got != tc.want {
 			t.Errorf("%s: %s", tc.in, got)
 		}
+	}
+}
+
+// Every directive with a secret has its name among secretNames.
+func TestSecretNames(t *testing.T) {
+	ts := newTestServer(t)
+	for _, p := range ts.registry.Get("*") {
+		if ts.registry.Secret(p.Name) != isAnyOf([]byte(p.Name), secretNames()) {
+			t.Errorf("%s: secret %v", p.Name, ts.registry.Secret(p.Name))
+		}
+	}
+}
+
+// TestSecretsAreShownNowhere has clients give secrets in commands that are right, misspelt or refused, in every way in which
+// commands arrive, and looks for them wherever the server shows commands.
+func TestSecretsAreShownNowhere(t *testing.T) {
+	const secret = "hunter2"
+	var log bytes.Buffer
+	ts := newTestServerWith(t, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}, "requirepass "+secret, "slowlog-log-slower-than 0", "slowlog-max-len 1000", "latency-monitor-threshold 1")
+	monitor, c, multi := ts.client(), ts.client(), ts.client()
+	for _, one := range []*testClient{monitor, c, multi} {
+		one.do("AUTH", secret)
+	}
+	monitor.do("MONITOR")
+	commands := [][]string{
+		{"AUTH", secret},
+		{"AUTH", secret, "default"},
+		{"AUTH", "x", "y", secret},
+		{"AUHT", secret},
+		{"auth" + secret},
+		{"HELLO", "3", "AUTH", "default", secret},
+		{"HELLO", "2", "AUTH", secret, "default"},
+		{"HELLO", "2", "AUHT", "default", secret},
+		{"HELLO", "AUTH", "default", secret},
+		{"HELLO", secret},
+		{"HELLO", "2", "SETNAME", "AUTH", "default", secret},
+		{"CONFIG", "SET", "requirepas", secret},
+		{"CONFIG", "SET", "port", "1", "masterauth", secret},
+		{"CONFIG", "SET", secret, "requirepass"},
+		{"CONFIG", "SET", "requirepass", secret, "hz"},
+		{"CONFIG", "SET", "hz", "requirepass", secret},
+		{"CONFIG", "SETT", "requirepass", secret},
+		{"CONFIG", "GET", "requirepass", secret},
+		{"CONFIG", "SET", "requirepass=" + secret, "1"},
+		{"ACL", "SETUSER", "default", ">" + secret},
+		{"ACL", "GETUSER", "default", "password", secret},
+		{"MIGRATE", "h", "1", "k", "0", "1", "AUTH", secret},
+		{"COMMAND", "GETKEYS", "MIGRATE", "h", "1", "k", "0", "1", "AUTH", secret},
+		{"COMMAND", "GETKEYS", "AUTH", secret},
+		{"COMMAND", "GETKEYSANDFLAGS", "HELLO", "3", "AUTH", "u", secret},
+		{"SET", "requirepass", secret},
+		{"CLIENT", "SETINFO", "AUTH", secret},
+		{"REPLICAOF", "h", "1", "AUTH", secret},
+		{"PING", "AUTH", secret},
+		{"DEBUG", "AUTH", secret},
+		{"EVAL", "return redis.call('AUTH', ARGV[1])", "0", secret},
+		{"EVAL", "return redis.pcall('CONFIG', 'SET', 'requirepass', '" + secret + "')", "0"},
+		{"SCRIPT", "LOAD", "redis.call('AUTH', '" + secret + "')"},
+	}
+	var seen strings.Builder
+	for _, words := range commands {
+		c.raw(string(encode(words...)))
+		for ts.passAuth(time.Minute); c.s.state != running; {
+			c.resume()
+		}
+		multi.raw("MULTI\r\nGET k\r\n" + string(encode(words...)) + "EXEC\r\n")
+		for ts.passAuth(time.Minute); multi.s.state != running; {
+			multi.resume()
+		}
+		var args [][]byte
+		for _, w := range words {
+			args = append(args, []byte(w))
+		}
+		_, _ = ts.Do(t.Context(), args...)
+		seen.Write(monitor.conn.take())
+	}
+	look := ts.client()
+	look.do("AUTH", secret)
+	for _, words := range [][]string{{"SLOWLOG", "GET", "-1"}, {"CLIENT", "LIST"}, {"INFO", "everything"}, {"LATENCY", "LATEST"}, {"LATENCY", "HISTOGRAM"}, {"CONFIG", "GET", "*"}, {"ACL", "LIST"}} {
+		seen.WriteString(line(look.do(words...)))
+	}
+	seen.WriteString(log.String())
+	text := seen.String()
+	if at := strings.Index(text, secret); at >= 0 {
+		t.Fatalf("a secret is shown: …%s…", text[max(0, at-200):min(len(text), at+40)])
+	}
+	if !strings.Contains(text, `"HELLO" "3" "AUTH" "(redacted)"`) || !strings.Contains(text, "AUTH failed") {
+		t.Errorf("nothing is shown: %.2000s", text)
 	}
 }
