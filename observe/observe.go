@@ -75,6 +75,20 @@ func defaultBounds() bounds {
 // decidingConnections is how many connections that are no strangers' there may be with Options.Decisions. Proxies keep many open.
 const decidingConnections = 4096
 
+func (b bounds) deciding() bounds {
+	b.connections = max(b.connections, decidingConnections)
+	return b
+}
+
+// MostConnections returns how many connections a port may have, with Options.Decisions or without.
+func MostConnections(decisions bool) int {
+	b := defaultBounds()
+	if decisions {
+		b = b.deciding()
+	}
+	return b.connections + b.spare
+}
+
 // Server is the HTTP port.
 type Server struct {
 	http  *http.Server
@@ -108,7 +122,7 @@ func listen(o Options, b bounds) (*Server, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	if o.Decisions != nil {
-		b.connections = max(b.connections, decidingConnections)
+		b = b.deciding()
 	}
 	all := newPlaces(b.connections, b.spare)
 	handler, err := newHandler(&o, all, log)

@@ -3,9 +3,12 @@ package serve
 import (
 	"fmt"
 	"syscall"
+
+	"limitdb/observe"
 )
 
-// reservedFDs is the number of descriptors that are not for clients: logs, listeners, HTTP.
+// reservedFDs is the number of descriptors that are not for clients, and that maxclients is lowered for: logs, listeners, a few
+// connections over HTTP, and the clients that give way to others.
 const reservedFDs = 32
 
 // descriptors is the limit on open files.
@@ -42,8 +45,16 @@ func (d descriptors) room(want int64) (clients int64, err error) {
 // fitMaxClients lowers maxclients to what the limit on open files allows, and makes CONFIG SET refuse higher
 // values.
 func (p *process) fitMaxClients(d descriptors) {
+	room := func(want int64) (int64, error) {
+		// If the system allows it, clients leave room for as many connections as the HTTP port may have: health checks are
+		// answered beside any number of clients.
+		if p.set.HTTPPort.Get() != 0 {
+			_, _ = d.room(want + int64(observe.MostConnections(p.set.HTTPDecisions.Get())))
+		}
+		return d.room(want)
+	}
 	want := p.set.MaxClients.Get()
-	fit, err := d.room(want)
+	fit, err := room(want)
 	if err != nil {
 		p.log.Warn("reading the limit on open files", "err", err)
 		return
@@ -53,7 +64,7 @@ func (p *process) fitMaxClients(d descriptors) {
 	}
 	p.registry.OnChange(func() error {
 		want := p.set.MaxClients.Get()
-		if fit, err := d.room(want); err != nil || fit < want {
+		if fit, err := room(want); err != nil || fit < want {
 			//lint:ignore ST1005 Redis' own text, which clients see
 			return fmt.Errorf("The operating system is not able to handle the specified number of clients, try with %d: the limit on open files (ulimit -n, LimitNOFILE) allows no more", fit)
 		}

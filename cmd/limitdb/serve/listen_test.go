@@ -150,6 +150,40 @@ func TestMaxClientsBeyondTheDescriptors(t *testing.T) {
 	}
 }
 
+// Clients leave room for the connections of the HTTP port, where the system has it, and use it where it has not.
+func TestDescriptorsOfTheHTTPPort(t *testing.T) {
+	for _, c := range []struct {
+		port, decisions string
+		hard, cur       uint64
+		clients         int64
+	}{
+		{"0", "no", 1 << 20, 10_032, 10_000},
+		{"6380", "no", 1 << 20, 10_352, 10_000},
+		{"6380", "yes", 1 << 20, 14_192, 10_000},
+		{"6380", "yes", 10_100, 10_100, 10_000},
+		{"6380", "yes", 5000, 5000, 4968},
+	} {
+		registry, set := config.New()
+		if err := registry.Load(config.Sources{Args: []string{"--http-port", c.port, "--http-decisions", c.decisions}}); err != nil {
+			t.Fatal(err)
+		}
+		now := syscall.Rlimit{Cur: 1024, Max: c.hard}
+		(&process{registry: registry, set: set, log: slog.New(slog.DiscardHandler)}).fitMaxClients(descriptors{
+			get: func() (syscall.Rlimit, error) { return now, nil },
+			set: func(r syscall.Rlimit) error {
+				if r.Max > c.hard {
+					return syscall.EPERM
+				}
+				now = r
+				return nil
+			},
+		})
+		if got := set.MaxClients.Get(); now.Cur != c.cur || got != c.clients {
+			t.Errorf("%+v: a limit of %d, and %d clients", c, now.Cur, got)
+		}
+	}
+}
+
 func TestBeyondThisMachine(t *testing.T) {
 	got := beyondThisMachine([]net.Addr{
 		&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, &net.TCPAddr{IP: net.IPv6loopback, Port: 2},
