@@ -207,3 +207,21 @@ func TestEverySharedTableIsProtected(t *testing.T) {
 	walk("string", vm.strings)
 
 }
+
+// names returns what scripts share by its names.
+func names(vm *VM) []string {
+	var out []string
+	vm.shared.ForEach(func(k, v lua.LValue) {
+		out = append(out, k.String()+" "+v.Type().String())
+		if t, ok := v.(*lua.LTable); ok && t != vm.globals {
+			t.ForEach(func(name, e lua.LValue) {
+				if k.String() != "KEYS" && k.String() != "ARGV" {
+					out = append(out, k.String()+"."+name.String()+" "+e.Type().String())
+				}
+			})
+		}
+	})
+	out = slices.DeleteFunc(out, func(s string) bool { return strings.HasPrefix(s, "KEYS") || strings.HasPrefix(s, "ARGV") })
+	slices.Sort(out)
+	return out
+}

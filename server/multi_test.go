@@ -206,6 +206,11 @@ func TestExecIsBounded(t *testing.T) {
 	if got := line(c.do(long...)); got != tooLong {
 		t.Errorf("MGET: %.100s", got)
 	}
+	c.do("HSET", "hash", "long", strings.Repeat("x", 60_000))
+	fields := append([]string{"HMGET", "hash"}, long[1:]...)
+	if got := line(c.do(fields...)); got != tooLong {
+		t.Errorf("HMGET: %.100s", got)
+	}
 	if got := queue(18, "GET", "long"); got != tooLong {
 		t.Errorf("GET in EXEC: %.100s", got)
 	}

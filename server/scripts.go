@@ -112,13 +112,12 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 	if s.Known != nil && !readOnly && c.native(s.Known, keys, argv) {
 		return
 	}
-	now := c.srv.clock.Now()
 	if c.started == 0 {
-		c.started = now
+		c.started = c.srv.clock.Now()
 	}
-	vm, run := c.srv.scripts.Begin(now)
+	vm, run := c.srv.scripts.Begin(c.started) // of the first run, if the script begins again
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
-	h.Table, h.Lane = c.Table, c.Lane
+	h.Table, h.Lane, h.Most = c.Table, c.Lane, c.srv.bounds.Memory/4
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)

@@ -12,9 +12,9 @@ const (
 	// checks rest until the next begins.
 	watchEvery = 5 * time.Millisecond
 	watchIdle  = 400
-	// heapFactor is by how many times the memory of a script the heap may grow while it runs: by its own, and as much again
-	// for what it replies and stores.
-	heapFactor = 2
+	// heapFactor is by how many times the memory of a script the heap may grow while it runs: by its own, by as much again
+	// for its reply, and once more for what it stores.
+	heapFactor = 3
 )
 
 // watchScripts ends scripts that take too long or too much memory.

@@ -35,6 +35,7 @@ type Call struct {
 	// Latency counts how long the command takes, beside the counters of all commands; nil: nothing does.
 	Latency *stats.Latency
 	Holds   int64 // bytes that the handler holds between two steps
+	Most    int64 // the most bytes of the reply; 0: as the settings say
 	Lane    int   // the number of the client's counters; 0 for no client
 	Ran     int   // decisions, or work that takes as long, since the last look at the clock
 }
@@ -120,6 +121,9 @@ const replyMost = 512 << 20
 // OutputLimit returns the most bytes that the reply may have.
 func (c *Call) OutputLimit() int64 {
 	most := int64(replyMost)
+	if c.Most > 0 {
+		most = c.Most
+	}
 	if c.Client != nil {
 		return min(most, c.Client.OutputLimit())
 	}

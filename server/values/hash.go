@@ -115,9 +115,12 @@ func (c *Call) hMGet(t *Txn) {
 		return
 	}
 	fields := h.Find(c.Args[2:], 1)
+	most := c.OutputLimit()
 	c.Array(len(fields))
-	for i := range fields {
-		c.field(&fields[fields[i].Same])
+	for i := range fields { // of which many may be the same
+		if c.field(&fields[fields[i].Same]); c.TooLong(t, most) {
+			return
+		}
 	}
 }
 
