@@ -214,6 +214,6 @@ func someLimits() *rapid.Generator[Limits] {
 		if rapid.IntRange(0, 3).Draw(t, "limits") == 0 {
 			return normal
 		}
-		return Limits{Args: n(5), WideArgs: n(8), Bulk: n(16), Inline: n(40), Query: n(100), Unauthenticated: rapid.Bool().Draw(t, "unauthenticated")}
+		return Limits{Args: n(5), WideArgs: n(8), Bulk: n(16), Inline: n(40), Query: n(100), Skip: n(60) * n(2) % 60, Unauthenticated: rapid.Bool().Draw(t, "unauthenticated")}
 	})
 }

@@ -16,7 +16,7 @@ import (
 // over.
 func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream, cuts []byte, which byte) {
-		limits := []Limits{tiny, before, normal}[which%3]
+		limits := []Limits{tiny, before, normal, lax}[which%4]
 		want := model(string(stream), limits, wide)
 		if got := read(t, &Reader{Limits: limits, Wide: wide}, stream); !got.equal(want) {
 			t.Fatalf("%q in one piece:\n%v, want\n%v", stream, got, want)

@@ -14,6 +14,7 @@ const (
 	incomplete verdict = iota
 	complete
 	wrong
+	skips // it is skipped, for the reason that text says
 )
 
 // model reads a whole stream.
@@ -21,6 +22,11 @@ func model(stream string, l Limits, wide func([]byte) bool) (o outcome) {
 	for stream != "" {
 		seen := stream[:min(len(stream), l.Query)]
 		args, rest, what, text := modelCommand(seen, l, wide)
+		if what == skips { // Query does not count for it
+			seen = stream
+			args = []string{text}
+			rest, what, text = modelSkip(stream, l)
+		}
 		switch {
 		case what == incomplete && len(seen) < len(stream):
 			o.err = "Protocol error: too big query"
@@ -57,6 +63,9 @@ func modelCommand(s string, l Limits, wide func([]byte) bool) (args []string, re
 			return nil, rest, wrong, "unauthenticated multibulk length"
 		}
 		if wide == nil || count.Cmp(big.NewInt(int64(l.WideArgs))) > 0 {
+			if l.Skip > 0 && count.Cmp(big.NewInt(1<<20)) <= 0 {
+				return nil, rest, skips, TooMany
+			}
 			return nil, rest, wrong, "invalid multibulk length"
 		}
 		asks = true
@@ -84,6 +93,9 @@ func modelCommand(s string, l Limits, wide func([]byte) bool) (args []string, re
 			if l.Unauthenticated {
 				return nil, rest, wrong, "unauthenticated bulk length"
 			}
+			if length.Cmp(big.NewInt(int64(l.Skip))) <= 0 {
+				return nil, rest, skips, TooLong
+			}
 			return nil, rest, wrong, "invalid bulk length"
 		}
 		n := int(length.Int64())
@@ -95,11 +107,21 @@ func modelCommand(s string, l Limits, wide func([]byte) bool) (args []string, re
 		}
 		args, rest = append(args, rest[:n]), rest[n+2:]
 		if asks && !wide([]byte(args[0])) {
+			if l.Skip > 0 {
+				return nil, rest, skips, TooMany
+			}
 			return nil, rest, wrong, "invalid multibulk length"
 		}
 		asks = false
 	}
 	return args, rest, complete, ""
+}
+
+// modelSkip skips a command.
+func modelSkip(s string, l Limits) (rest string, what verdict, text string) {
+	l.Bulk, l.Skip, l.Args = max(l.Bulk, l.Skip), 0, 1<<20
+	_, rest, what, text = modelCommand(s, l, nil)
+	return rest, what, text
 }
 
 var (

@@ -19,7 +19,18 @@ type progress struct {
 	bulk    int  // the length of the current argument, if payload is set
 	payload bool // the current element is an argument's bytes, not a header
 	wide    bool // there are more than Limits.Args arguments, and Wide must be asked
+	skip    skip // why the command is being skipped. bulk is then what is left of the argument
+	skipped int  // bytes of it that were let go
 }
+
+// skip says why a command is skipped.
+type skip uint8
+
+const (
+	kept skip = iota
+	tooLong
+	tooMany
+)
 
 // cut slices up the multibulk command at the start of b into r.args and returns its length in bytes. It
 // returns 0 if the command is incomplete, wrong, unusual or above the given limits.
@@ -89,7 +100,7 @@ func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
 	if r.err != nil || len(b) == 0 {
 		return 0, r.err
 	}
-	for {
+	for r.at.skip == kept {
 		query := r.query()
 		seen := b[:min(len(b), query)]
 		switch {
@@ -100,6 +111,7 @@ func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
 			n, err = r.stepInline(seen)
 		}
 		switch {
+		case r.at.skip != kept:
 		case n > 0 || err != nil || len(b) <= query:
 			return n, err
 		case r.query() == query:
@@ -107,6 +119,7 @@ func (r *Reader) step(b []byte) (n int, err *ProtocolError) {
 		}
 		// It has turned out to be a command that may be longer.
 	}
+	return r.stepSkipped(b)
 }
 
 // query returns the maximum length of the current command.
@@ -143,10 +156,13 @@ func (r *Reader) stepMultibulk(b []byte) (int, *ProtocolError) {
 		}
 		at.pos, at.left = next, int(n)
 	}
-	for at.left > 0 {
+	for at.left > 0 && at.skip == kept {
 		if more, err := r.stepArgument(b); more || err != nil {
 			return 0, err
 		}
+	}
+	if at.skip != kept {
+		return 0, nil
 	}
 	return r.cut(b, math.MaxInt, math.MaxInt), nil
 }
@@ -159,36 +175,24 @@ func (r *Reader) checkCount(n int64) *ProtocolError {
 		return nil
 	case l.Unauthenticated:
 		return &ProtocolError{errArgsUnauth}
-	case n > int64(l.WideArgs) || r.Wide == nil:
+	case n <= int64(l.WideArgs) && r.Wide != nil:
+		r.at.wide = true
+	case l.Skip == 0 || n > mostSkippedArgs:
 		return &ProtocolError{errArgs}
+	default:
+		r.at.skip = tooMany
 	}
-	r.at.wide = true
 	return nil
 }
 
-// stepArgument moves past one argument, or reports that it needs more bytes.
+// stepArgument moves past one argument, or reports that it needs more bytes. If the command turns out to be one to skip,
+// it moves past no more than the argument's header.
 func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
 	at := &r.at
 	if !at.payload {
-		if at.pos == len(b) {
-			return true, nil
+		if more, err = r.stepLength(b); more || err != nil || at.skip != kept {
+			return more, err
 		}
-		if c := b[at.pos]; c != '$' {
-			return false, &ProtocolError{string(append(appendEscaped([]byte(errBulkExpected), c), '\''))}
-		}
-		n, next, err := r.header(b, errBulk, errBulkHeader, errBulkHeaderEnd)
-		if next == 0 || err != nil {
-			return true, err
-		}
-		switch {
-		case n > int64(r.Limits.Bulk) && r.isLong(b, n):
-			at.long = true
-		case n < 0, n > int64(r.Limits.Bulk) && !r.Limits.Unauthenticated:
-			return false, &ProtocolError{errBulk}
-		case n > int64(r.Limits.Bulk):
-			return false, &ProtocolError{errBulkUnauth}
-		}
-		at.pos, at.bulk, at.payload = next, int(n), true
 	}
 	if at.bulk > len(b)-at.pos-2 {
 		return true, nil
@@ -198,12 +202,88 @@ func (r *Reader) stepArgument(b []byte) (more bool, err *ProtocolError) {
 		return false, &ProtocolError{errBulkEnd}
 	}
 	if at.wide && !r.Wide(b[at.pos:end:end]) {
-		return false, &ProtocolError{errArgs}
+		if r.Limits.Skip == 0 {
+			return false, &ProtocolError{errArgs}
+		}
+		at.skip = tooMany
 	}
 	at.wide, at.payload = false, false
 	at.pos = end + 2
 	at.left--
 	return false, nil
+}
+
+// stepLength moves past the header of an argument, or reports that it needs more bytes.
+func (r *Reader) stepLength(b []byte) (more bool, err *ProtocolError) {
+	at, l := &r.at, &r.Limits
+	if at.pos == len(b) {
+		return true, nil
+	}
+	if c := b[at.pos]; c != '$' {
+		return false, &ProtocolError{string(append(appendEscaped([]byte(errBulkExpected), c), '\''))}
+	}
+	n, next, err := r.header(b, errBulk, errBulkHeader, errBulkHeaderEnd)
+	if next == 0 || err != nil {
+		return true, err
+	}
+	switch {
+	case n < 0:
+		return false, &ProtocolError{errBulk}
+	case n <= int64(l.Bulk), at.skip != kept && n <= int64(l.Skip):
+	case l.Unauthenticated:
+		return false, &ProtocolError{errBulkUnauth}
+	case at.skip == kept && r.isLong(b, n):
+		at.long = true
+	case n > int64(l.Skip):
+		return false, &ProtocolError{errBulk}
+	default:
+		at.skip = tooLong
+	}
+	at.pos, at.bulk, at.payload = next, int(n), true
+	return false, nil
+}
+
+const (
+	// mostSkippedArgs is the most arguments of a command that is skipped, as in Redis.
+	mostSkippedArgs = 1 << 20
+	// mostSkipped is the most bytes of such a command. They cost no memory, but nobody means to send more.
+	mostSkipped = 256 << 20
+)
+
+// stepSkipped continues a command that is skipped. It returns what step returns. It looks at each byte once.
+func (r *Reader) stepSkipped(b []byte) (int, *ProtocolError) {
+	at := &r.at
+	for at.left > 0 {
+		if !at.payload {
+			if more, err := r.stepLength(b); more || err != nil {
+				return r.letGo(), err
+			}
+		}
+		n := min(at.bulk, len(b)-at.pos)
+		at.pos, at.bulk, at.skipped = at.pos+n, at.bulk-n, at.skipped+n
+		switch {
+		case at.skipped > mostSkipped:
+			return 0, &ProtocolError{errQuery}
+		case at.bulk > 0 || len(b)-at.pos < 2:
+			return r.letGo(), nil
+		case b[at.pos] != '\r' || b[at.pos+1] != '\n':
+			return 0, &ProtocolError{errBulkEnd}
+		}
+		at.pos, at.payload, at.left = at.pos+2, false, at.left-1
+	}
+	name := TooLong
+	if at.skip == tooMany {
+		name = TooMany
+	}
+	r.args = append(r.args[:0], []byte(name))
+	return at.pos, nil
+}
+
+// letGo forgets what has been read of a command that is skipped. It returns 0.
+func (r *Reader) letGo() int {
+	r.start += r.at.pos
+	r.at.pos = 0
+	return 0
 }
 
 // minHeader is the length of a header line that is always accepted; every int64 fits.

@@ -162,9 +162,9 @@ func (r *Reader) Keep() {
 }
 
 // Prepend puts commands back in front of the unread bytes, between two rounds. It returns false if the stream
-// cannot be read any further.
+// cannot be read any further, or if a part of a command was skipped, which cannot be read again.
 func (r *Reader) Prepend(b []byte) bool {
-	if r.err != nil {
+	if r.err != nil || len(b) > 0 && r.at.skip != kept {
 		return false
 	}
 	if len(b) > 0 {
@@ -210,4 +210,4 @@ func (r *Reader) Buffered() int { return len(r.buf) - r.start + len(r.rest) }
 func (r *Reader) Memory() int { return cap(r.own) + 24*cap(r.args) }
 
 // Partial reports, after Next has returned nil, whether a command has begun and is incomplete.
-func (r *Reader) Partial() bool { return r.Buffered() > 0 }
+func (r *Reader) Partial() bool { return r.Buffered() > 0 || r.at.skip != kept }

@@ -19,10 +19,22 @@ type Limits struct {
 	Inline int
 	// Query is the maximum number of bytes of one command as it is sent, in one piece or in many.
 	Query int
+	// Skip is the maximum number of bytes of one argument of a command that is skipped. A command is skipped if
+	// an argument has more than Bulk bytes, or if it has too many arguments: see TooLong. 0 means that such a
+	// command ends the stream.
+	Skip int
 	// Unauthenticated means that the client has not given its password yet. Errors then have Redis' words for
-	// that case, and no command may have WideArgs arguments.
+	// that case, no command may have WideArgs arguments, and none is skipped.
 	Unauthenticated bool
 }
+
+// TooLong and TooMany are returned in the place of a command that was skipped, as its only argument. Nothing of it
+// is held, so its size needs no memory. Whoever runs commands replies with an error, and the stream goes on. A
+// client that sends such a word itself gets that error as well.
+const (
+	TooLong = "\x00an argument is too long"
+	TooMany = "\x00too many arguments"
+)
 
 // ProtocolError says why a stream cannot be read any further. Clients get its text after "-ERR ".
 type ProtocolError struct{ Text string }

@@ -145,7 +145,7 @@ func TestLongRules(t *testing.T) {
 		!strings.Contains(got, `rules_last_load_status:ok\r\n`) {
 		t.Error(got)
 	}
-	if got := line(c.do("RL.RULES", "LOAD", strings.Repeat("x", 4<<20+1))); got != "-ERR Protocol error: invalid bulk length" {
+	if got := line(c.do("RL.RULES", "LOAD", strings.Repeat("x", 4<<20+1))); got != "-ERR an argument may have at most 65536 bytes (proto-max-bulk-len), a file of rules 4194304" {
 		t.Error(got)
 	}
 }

@@ -124,7 +124,7 @@ func TestLengthsHoldForAllClients(t *testing.T) {
 		t.Errorf("%.60q", got)
 	}
 	a.steps(ts, [2]string{"CONFIG SET proto-max-bulk-len 64kb", "OK"})
-	if got := b.raw(string(encode("ECHO", long))); !strings.HasPrefix(got, "-ERR Protocol error: invalid bulk length") {
+	if got := b.raw(string(encode("ECHO", long))); !strings.HasPrefix(got, "-ERR an argument may have at most 65536 bytes") {
 		t.Errorf("%.60q", got)
 	}
 }

@@ -143,6 +143,11 @@ func (s *session) find(name []byte) *command {
 func (s *session) lookup(args [][]byte) *command {
 	cmd := s.find(args[0])
 	if cmd == nil {
+		if text := s.tooLarge(args); text != "" {
+			s.breaks()
+			s.call.Fail(text)
+			return nil
+		}
 		s.srv.counters.unknown.Add(1)
 		s.breaks()
 		if crossProtocol(args) {

@@ -25,6 +25,24 @@ func TestForwarding(t *testing.T) {
 	c.gets("KEYS a*\r\nRL.INFO none\r\n*x\r\n", `["a"]`, "nil", "-ERR Protocol error: invalid multibulk length")
 }
 
+// A command that is too large is refused here, in its turn, also when half of it has come while others are underway.
+func TestForwardingBesideTooLargeCommands(t *testing.T) {
+	n := newTwoNodes(t)
+	c := n.follower.client()
+	big := string(encode("SET", "k", strings.Repeat("x", 90_000)))
+	const text = "-ERR an argument may have at most 65536 bytes (proto-max-bulk-len), a file of rules 4194304"
+	c.gets("RL.TAKE a GCRA 9/h\r\n"+big+"RL.TAKE a GCRA 9/h\r\n"+big+"PING\r\n", "[0 9 8 -1 400000]", text, "[0 9 7 -1 800000]", text, "PONG")
+	c.conn.take()
+	c.s.Data([]byte("RL.PEEK a GCRA 9/h\r\n" + big[:70_000]))
+	<-c.conn.woken
+	c.s.Resume()
+	if got := string(c.conn.take()); !strings.HasPrefix(got, "*5\r\n:0\r\n") {
+		t.Errorf("%q", got)
+	}
+	c.gets(big[70_000:]+"RL.PEEK b GCRA 9/h\r\n", text, "[0 9 8 -1 400000]")
+	c.gets("MULTI\r\n"+big+"EXEC\r\nPING\r\n", "OK", text, "-EXECABORT Transaction discarded because of previous errors.", "PONG")
+}
+
 // A long pipeline is sent in several batches, and other clients are served in between.
 func TestForwardedPipeline(t *testing.T) {
 	n := newTwoNodes(t)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/list"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -157,6 +158,26 @@ func (s *session) setAuthed(on bool) {
 	s.setReaderLimits()
 }
 
+const (
+	// mostArgs and mostWideArgs are the most arguments of a command, and of those on many keys or elements (spec.Wide),
+	// whose replies are bounded otherwise.
+	mostArgs     = 1024
+	mostWideArgs = 65536
+	// mostSkipped is the longest argument, in bytes, that is answered with an error. A longer one ends the connection.
+	mostSkipped = 16 << 20
+)
+
+// tooLarge returns the error for a command that the reader has skipped, "" for any other.
+func (s *session) tooLarge(args [][]byte) string {
+	switch string(args[0]) {
+	case resp.TooLong:
+		return fmt.Sprintf("ERR an argument may have at most %d bytes (proto-max-bulk-len), a file of rules %d", s.rd.Limits.Bulk, rules.MaxText)
+	case resp.TooMany:
+		return fmt.Sprintf("ERR a command may have at most %d arguments, one on many keys or elements %d", mostArgs, mostWideArgs)
+	}
+	return ""
+}
+
 // setReaderLimits sets the reader's limits, which differ before and after AUTH.
 func (s *session) setReaderLimits() {
 	set := s.srv.set
@@ -166,7 +187,7 @@ func (s *session) setReaderLimits() {
 		return
 	}
 	s.rd.Limits = resp.Limits{
-		Args: 1024, WideArgs: 65536, Inline: 64 << 10,
+		Args: mostArgs, WideArgs: mostWideArgs, Inline: 64 << 10, Skip: mostSkipped,
 		LongBulk: rules.MaxText,
 		Bulk:     int(set.ProtoMaxBulkLen.Get()), Query: int(set.ClientQueryBufferLimit.Get()),
 	}

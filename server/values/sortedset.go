@@ -19,17 +19,17 @@ func sortedSetRows() []Row {
 		return onKey(name, arity, f, "sorted-set", summary, step, args...)
 	}
 	return []Row{
-		row("ZADD", -4, spec.Write|spec.Fast, "Adds members to a sorted set, or changes their scores.", (*Call).zAdd,
+		row("ZADD", -4, spec.Write|spec.Fast|spec.Wide, "Adds members to a sorted set, or changes their scores.", (*Call).zAdd,
 			spec.OneOf("condition", spec.Word("NX"), spec.Word("XX")), spec.OneOf("comparison", spec.Word("GT"), spec.Word("LT")), spec.Optional(spec.Word("CH")), spec.Optional(spec.Word("INCR")),
 			spec.Argument{Name: "data", Kind: "block", Multiple: true, Args: []spec.Argument{{Name: "score", Kind: "double"}, spec.Text("member")}}),
 		row("ZINCRBY", 4, spec.Write|spec.Fast, "Adds to the score of a member of a sorted set.", (*Call).zIncrBy, spec.Argument{Name: "increment", Kind: "double"}, spec.Text("member")),
-		row("ZREM", -3, spec.Write|spec.Fast, "Removes members of a sorted set.", (*Call).zRem, members),
+		row("ZREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a sorted set.", (*Call).zRem, members),
 		row("ZREMRANGEBYSCORE", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with scores in a range.", (*Call).zRemRangeByScore, bounds("double")...),
 		row("ZREMRANGEBYRANK", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with ranks in a range.", (*Call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")),
 		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*Call).zCard),
 		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*Call).zCount, bounds("double")...),
 		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*Call).zScore, spec.Text("member")),
-		row("ZMSCORE", -3, spec.Readonly|spec.Fast, "Returns the scores of members of a sorted set.", (*Call).zMScore, members),
+		row("ZMSCORE", -3, spec.Readonly|spec.Fast|spec.Wide, "Returns the scores of members of a sorted set.", (*Call).zMScore, members),
 		row("ZRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set.", (*Call).zRank, spec.Text("member")),
 		row("ZREVRANK", 3, spec.Readonly|spec.Fast, "Returns the rank of a member of a sorted set, from the highest score.", (*Call).zRevRank, spec.Text("member")),
 		row("ZRANGE", -4, spec.Readonly, "Returns members of a sorted set, by rank or by score.", func(c *Call, t *Txn) { c.zRange(t, zRangeArgs{options: 4}) },
