@@ -206,6 +206,9 @@ func (r *Reader) dropArgs() {
 // copy of them.
 func (r *Reader) Buffered() int { return len(r.buf) - r.start + len(r.rest) }
 
+// Size returns the number of bytes of the command that Next has returned last.
+func (r *Reader) Size() int { return r.size }
+
 // Memory returns the number of bytes allocated for the reader's own buffer and its slice of arguments.
 func (r *Reader) Memory() int { return cap(r.own) + 24*cap(r.args) }
 

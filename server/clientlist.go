@@ -86,7 +86,20 @@ func (s *session) appendLine(b []byte, now int64) []byte {
 	return l
 }
 
+// showQuery has CLIENT LIST show what the client that asks has sent: this command, and what follows.
+func (c *call) showQuery() {
+	if s := c.client; s != nil {
+		s.pub.buffered.Store(int64(s.rd.Size() + s.rd.Buffered()))
+	}
+}
+
+func (c *call) clientInfo() {
+	c.showQuery()
+	c.Verbatim(c.client.describe(c.srv.clock.Now()) + "\n")
+}
+
 func (c *call) clientList() {
+	c.showQuery()
 	var list []byte
 	now := c.srv.clock.Now()
 	line := func(other *session) {

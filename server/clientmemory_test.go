@@ -68,6 +68,10 @@ func TestClientListShowsMemory(t *testing.T) {
 	if idle["qbuf"]+idle["argv-mem"]+idle["obl"]+idle["oll"]+idle["omem"] != 0 || idle["tot-mem"] < 500 || idle["tot-mem"] > 4000 {
 		t.Errorf("idle: %v", idle)
 	}
+	own := string(encode("CLIENT", "INFO")) // it counts as what the client has sent, as in Redis
+	if got := c.raw(own + own); !strings.Contains(got, fmt.Sprintf(" qbuf=%d ", 2*len(own))) || !strings.Contains(got, fmt.Sprintf(" qbuf=%d ", len(own))) {
+		t.Errorf("of itself: %s", got)
+	}
 	part := "*2\r\n$4\r\nECHO\r\n$9000\r\n" + strings.Repeat("x", 5000)
 	c.raw(part)
 	got := shown()

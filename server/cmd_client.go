@@ -22,7 +22,7 @@ func clientRows() []row {
 	skipMe.Token = "SKIPME"
 	client := handler.Container("CLIENT", "connection", "A container for commands about connections.",
 		sub("ID", 2, spec.Fast, "Returns the connection's id.", func(c *call) { c.Int(c.client.id) }),
-		sub("INFO", 2, 0, "Describes this connection.", func(c *call) { c.Verbatim(c.client.describe(c.srv.clock.Now()) + "\n") }),
+		sub("INFO", 2, 0, "Describes this connection.", (*call).clientInfo),
 		sub("LIST", -2, spec.Admin, "Describes the connections.", (*call).clientList,
 			spec.Optional(types),
 			spec.Argument{Name: "client-id", Kind: "integer", Token: "ID", Optional: true, Multiple: true}),

@@ -29,9 +29,19 @@ func (srv *Server) keepHouse(ctx context.Context) {
 			srv.authDelays.Release(now)
 			srv.leaderless.Wake()
 			srv.rates.Sample(now, srv.counts.Traffic())
-			if b := srv.states().Bytes(); b > srv.peakBytes.Load() {
-				srv.peakBytes.Store(b)
-			}
+			_, heap, _ := srv.memory.Read(now)
+			srv.peakMemory(heap)
+		}
+	}
+}
+
+// peakMemory returns the bytes of memory in use, with a heap of some bytes, and the most that there have been.
+func (srv *Server) peakMemory(heap uint64) (used, peak uint64) {
+	used = heap + uint64(srv.states().Bytes())
+	for {
+		before := srv.peakBytes.Load()
+		if peak = max(used, uint64(before)); peak == uint64(before) || srv.peakBytes.CompareAndSwap(before, int64(peak)) {
+			return used, peak
 		}
 	}
 }

@@ -185,7 +185,7 @@ func (s *session) unwatch() {
 func multiRows() []row {
 	cmd := handler.Rows[call]("transactions", "O(1)", spec.Client|spec.Now|spec.Loading|spec.Stale|spec.Fast)
 	watch := cmd("WATCH", -2, 0, "Makes EXEC do nothing if one of the keys has changed by then.", (*call).watch, spec.Several(spec.Key("key")))
-	watch.FirstKey, watch.LastKey, watch.Step = 1, -1, 1
+	watch.FirstKey, watch.LastKey, watch.Step, watch.KeyFlags = 1, -1, 1, []string{"RO"}
 	watch.Flags |= spec.Lead | spec.Watch
 	exec := cmd("EXEC", 1, 0, "Runs the commands since MULTI in one atomic step.", (*call).exec)
 	exec.Flags &^= spec.Fast

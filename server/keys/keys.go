@@ -23,6 +23,8 @@ func Rows() []row {
 		r.FirstKey, r.LastKey, r.Step, r.Atomic = 1, -1, 1, atomic
 		if f&spec.Write != 0 {
 			r.KeyFlags = []string{"RM", "delete"}
+		} else {
+			r.KeyFlags = []string{"RO"}
 		}
 		return r
 	}

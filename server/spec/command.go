@@ -24,6 +24,8 @@ type Command struct {
 	// Route is the position of an argument of a command without keys by which clients of clusters choose the node, as
 	// they do by a key; 0: there is none.
 	Route int
+	// KeyFlagsOf returns the flags of one key, at a position in args, if calls or keys differ; nil: they don't.
+	KeyFlagsOf func(args [][]byte, key int) []string
 
 	Group      string
 	Summary    string

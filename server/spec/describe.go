@@ -35,6 +35,15 @@ func words(r *resp.Reply, list []string) {
 // AppendKeyFlags replies with what the command does with its keys.
 func (c *Command) AppendKeyFlags(r *resp.Reply) { words(r, c.KeySpecFlags()) }
 
+// AppendKeyFlagsOf replies with what a call does with the key at a position in args.
+func (c *Command) AppendKeyFlagsOf(r *resp.Reply, args [][]byte, key int) {
+	if c.KeyFlagsOf != nil {
+		words(r, c.KeyFlagsOf(args, key))
+		return
+	}
+	c.AppendKeyFlags(r)
+}
+
 // appendKeySpecs replies with the positions of the keys and what the command does with them.
 func (c *Command) appendKeySpecs(r *resp.Reply) {
 	if !c.HasKeys() && c.Route == 0 {
