@@ -2,6 +2,7 @@ package replication
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -427,5 +428,33 @@ func TestRecoverWithoutTheEnd(t *testing.T) {
 	}
 	if err := startAndCheck(t, "recovered", dir); err != nil {
 		t.Error(err)
+	}
+}
+
+// Votes from before a term that the log or the snapshot has are those of an older copy, and refused.
+func TestOlderVotes(t *testing.T) {
+	sound := filepath.Join(volatileDir(t), "sound")
+	smallNode(t, sound) // its log and its snapshot are of term 2
+	for _, c := range []struct {
+		term    uint64
+		without string
+		refused bool
+	}{
+		{0, "", true}, {1, "", true}, {2, "", false}, {1 << 63, "", false}, {1, logDir, true},
+	} {
+		dir := copied(t, sound)
+		values := map[string][]byte{termKey: binary.BigEndian.AppendUint64(nil, c.term)}
+		node := incarnation(t, dir)
+		err := createVotes(filepath.Join(dir, voteFile), ballot{Node: node, Values: values})
+		if c.without != "" { // only the snapshot is left, and had everything
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, c.without)), os.Mkdir(filepath.Join(dir, c.without), 0o700), forgetNote(dir),
+				disk.WriteRecord(filepath.Join(dir, lastFile), lastKind, storedLast{Node: node}))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := startAndCheck(t, fmt.Sprint("term ", c.term), dir); errors.Is(err, errFiles) != c.refused {
+			t.Errorf("votes of term %d, without %q: %v", c.term, c.without, err)
+		}
 	}
 }

@@ -58,6 +58,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"damage-taken-for-a-torn-write", "segment.go", "h.write > s.next() {", "false {", "TestDamagedLog"},
 		{"data-not-verified", "segment.go", "if crc32.Update(seed, castagnoli(), data) != h.sum {", "if false {", "TestDamagedLog"},
 		{"votes-of-another-node", "votes.go", "case v.ballot.Node != node:", "case false:", "TestVotes"},
+		{"older-votes-accepted", "stores.go", "had < seen {", "had+1<<63 < seen {", "TestOlderVotes"},
 		{"earlier-vote-believed", "votes.go", "other.Number > v.ballot.Number", "false", "TestFlipsOfEveryByte"},
 		{"record-not-verified", "../internal/disk/record.go", "|| recordCRC(b) != binary.LittleEndian.Uint32(b[recordSum:]):", ":", "TestDamagedRecords"},
 		{"lost-end-of-the-log-accepted", "stores.go", "if last < had {", "if false {", "TestLogThatIsCutShort"},
