@@ -102,7 +102,7 @@ func TestDeposedLeaderTellsNothing(t *testing.T) {
 			return
 		}
 		d := newDeposed(t)
-		for range 80 {
+		for range 150 {
 			args := strings.Split(c.Full, "|")
 			for range seed.IntN(6) {
 				args = append(args, words[seed.IntN(len(words))])
