@@ -18,7 +18,8 @@ const LEASE Kind = 16
 // of the same form that never expire have the next number.
 const (
 	STRING Kind = 64
-	// LONGSTRING is for strings of 256 bytes and more, which change in parts.
+	// LONGSTRING is for strings whose body has 256 bytes or more, which change in parts.
+	// The body counts, not the state: a STRING may have a longer state and no head.
 	LONGSTRING Kind = 66
 	SORTEDSET  Kind = 96
 	HASH       Kind = 98

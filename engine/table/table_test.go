@@ -171,7 +171,10 @@ func tableKey(i int) []byte {
 }
 
 // sizes are states around every bound of the layout.
-var sizes = []int{8, 8, 8, 9, 16, 31, 32, 33, 100, 126, 127, 128, 129, 500, 4000, maxInline - 1, maxInline, maxInline + 1, 50_000}
+var sizes = []int{
+	8, 8, 8, 9, 16, exactRoom - 1, exactRoom, exactRoom + 1, 100, 1<<7 - 2, 1<<7 - 1, 1 << 7, 1<<7 + 1, 500, 4000, maxInline - 1, maxInline, maxInline + 1, 50_000,
+	lateGrowth - 1, lateGrowth, lateGrowth + 1, minBoxed - 1, minBoxed, minBoxed + 1, spanSize - 1, spanSize, spanSize + 1,
+}
 
 func (m *tableModel) step(op, size byte, i uint16) error {
 	key := tableKey(int(i % 1000))
