@@ -32,10 +32,14 @@ func TestSkippedCommands(t *testing.T) {
 		"no argument after it":       {"*2\r\n" + big(13) + "PING\r\n", "", "Protocol error: expected '$', got 'P'", lax},
 		"a longer one after it":      {"*2\r\n" + big(13) + "$91\r\n", "", errBulk, lax},
 		"a negative one after it":    {"*2\r\n" + big(13) + "$-1\r\n", "", errBulk, lax},
-		"before AUTH": {"*2\r\n$1\r\na\r\n" + big(13), "", errBulkUnauth,
-			Limits{Args: 3, WideArgs: 5, Bulk: 12, Inline: 24, Query: 48, Skip: 90, Unauthenticated: true}},
-		"many before AUTH": {args(4), "", errArgsUnauth,
-			Limits{Args: 3, WideArgs: 5, Bulk: 12, Inline: 24, Query: 48, Skip: 90, Unauthenticated: true}},
+		"before AUTH": {
+			"*2\r\n$1\r\na\r\n" + big(13), "", errBulkUnauth,
+			Limits{Args: 3, WideArgs: 5, Bulk: 12, Inline: 24, Query: 48, Skip: 90, Unauthenticated: true},
+		},
+		"many before AUTH": {
+			args(4), "", errArgsUnauth,
+			Limits{Args: 3, WideArgs: 5, Bulk: 12, Inline: 24, Query: 48, Skip: 90, Unauthenticated: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := []byte(ping + tt.in + ping)

@@ -38,12 +38,15 @@ func TestLongMovingWindows(t *testing.T) {
 			}
 		}
 		for _, q := range []struct{ command, want string }{
-			{"TYPE w", "list"}, {"LLEN w", fmt.Sprint(most)}, {"TTL w", "3600"},
+			{"TYPE w", "list"},
+			{"LLEN w", fmt.Sprint(most)},
+			{"TTL w", "3600"},
 			{"LINDEX w 0", fmt.Sprintf("\"%.17g\"", late+batch-1)},
 			{"LINDEX w 999", fmt.Sprintf("\"%.17g\"", late)},
 			{"LINDEX w 1000", fmt.Sprintf("\"%.17g\"", at(most/batch-1))},
 			{"LINDEX w -1", fmt.Sprintf("\"%.17g\"", at(1))},
-			{"RENAME w v", "OK"}, {"LLEN v", fmt.Sprint(most)},
+			{"RENAME w v", "OK"},
+			{"LLEN v", fmt.Sprint(most)},
 			{"LPUSH v other", "-ERR a sorted set, hash, list or set may have at most 1 MB, a list of numbers 1024000 elements"},
 			{"DEL v", "1"},
 		} {
