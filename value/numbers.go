@@ -215,11 +215,10 @@ func (l *ListOf) unpack() bool {
 	}
 	b := binary.LittleEndian.AppendUint32(make([]byte, 0, headSize+n*20), uint32(n))
 	for i := range n {
-		b = appendText(b, l.numberText(i))
-	}
-	if len(b) > MaxCollection {
-		l.err = ErrTooLarge
-		return false
+		if b = appendText(b, l.numberText(i)); len(b) > MaxCollection {
+			l.err = ErrTooLarge
+			return false
+		}
 	}
 	l.edit, l.numbers = edit{b: b}, numbers{unpacked: true}
 	return true

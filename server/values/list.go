@@ -2,6 +2,7 @@ package values
 
 import (
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 	"limitdb/value"
 )
@@ -48,6 +49,9 @@ func (c *Call) pushTo(t *Txn, left, present bool) {
 	} else {
 		l.PushRight(c.Args[2:]...)
 	}
+	if it.isNumbers() && !l.Late() || l.Err() != nil { // it has gone through all elements
+		c.Worked(handler.LookAtClock)
+	}
 	if c.putCollection(t, &it, value.List, l) {
 		c.Int(int64(l.Len()))
 	}
@@ -80,6 +84,7 @@ func (c *Call) pop(t *Txn, pop func(l *value.ListOf, n int, fn func(text []byte)
 		c.Array(int(count))
 	}
 	pop(l, int(count), c.Bulk)
+	c.Worked(count)
 	c.putCollection(t, &it, value.List, l)
 }
 

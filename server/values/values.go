@@ -202,6 +202,16 @@ func (c *Call) splice(t *Txn, key []byte, it *Item, splices []value.Splice) {
 	c.state = c.stateHead(kind, it)
 	n := len(c.state)
 	c.appendSplices(splices)
+	moved := 0
+	for i := range splices {
+		if splices[i].Del != len(splices[i].Ins) { // what is behind it moves
+			moved = max(moved, len(it.Body)-splices[i].At)
+		}
+	}
+	if len(splices) == 0 { // it may get another kind, and then all of it is copied
+		moved = len(it.Body)
+	}
+	c.Worked(int64(moved / workBytes))
 	t.Splice(key, kind, c.state[:n], c.state[n:])
 }
 
