@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"limitdb/internal/journal"
 	"limitdb/limit"
 )
 
@@ -27,10 +28,12 @@ func setText(e *Engine, now int64, key []byte, n int, expires int64) error {
 	return e.Update(now, [][]byte{key}, func(tx *Txn) error { return tx.Put(key, kind, state) })
 }
 
-// A sweep in vain is not repeated. TestSweepsInVainAreNotRepeated fills the memory with what may not
-// be evicted, and counts the keys that refused commands look at.
+// TestSweepsInVainAreNotRepeated fills the memory with what may not be evicted, and counts the keys that
+// refused commands look at.
+//
+//test:norace
 func TestSweepsInVainAreNotRepeated(t *testing.T) {
-	const budget = 8 << 20
+	const budget = 4 << 20
 	used := limit.Limit{Algorithm: limit.FIXED, Max: 1, Burst: 1, Period: 1000 * second}
 	for name, fill := range map[string]func(e *Engine, now int64, i int) error{
 		"values":      func(e *Engine, now int64, i int) error { return setText(e, now, key(i), 40, 0) },
@@ -142,4 +145,35 @@ func TestFloodFreesNobody(t *testing.T) {
 			})
 		}
 	}
+}
+
+// After a restart nobody knows which callers are denied. TestRestoredKeysMakeRoom checks that a full
+// engine takes new keys then, and keeps the callers that have been denied since.
+func TestRestoredKeysMakeRoom(t *testing.T) {
+	old, e := New(Options{Shards: 4}), New(Options{Shards: 4})
+	one := limit.Limit{Algorithm: limit.FIXED, Max: 1, Burst: 1, Period: 1000 * second}
+	var records []journal.Record
+	const n, back = 20_000, 50
+	for i := range n {
+		mustTake(t, old, start, key(i), &one, 1)
+		records = append(records, journal.Record{Kind: byte(limit.FIXED), Key: key(i), State: stateIn(old, key(i))})
+	}
+	if err := e.Restore(records, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	e.SetMaxMemory(e.Stats().Bytes, LeastDebt)
+	for i := range back {
+		if d := mustTake(t, e, start, key(i), &one, 1); !d.Limited {
+			t.Fatalf("%+v", d)
+		}
+	}
+	for i := range n / 2 {
+		mustTake(t, e, start, key(n+i), &one, 1)
+	}
+	for i := range back {
+		if d, err := peek(e, start, key(i), &one, 1); err != nil || !d.Limited {
+			t.Fatalf("caller %d has a fresh quota: %+v, %v", i, d, err)
+		}
+	}
+	e.check()
 }
