@@ -238,7 +238,7 @@ func (m *bucketModel) call(l Limit, now64, cost64, maxWait int64, kind call, kee
 	d := Decision{Limit: size.Int64(), Wait: Never, Reset: x.ahead.Int64()}
 	remaining := func(y modelUse) { d.Remaining = positive(sub(size, y.whole())).Int64() }
 	if kind == asRefund {
-		return m.refund(d, l, now, cost, e, x, after, same, keep)
+		return m.refund(d, l, now, cost, e, x, keep)
 	}
 	if kind == asReserve {
 		if dvt := times(new(big.Rat).SetInt(size), e); l.Interval && x.e != nil && !same && !dvt.IsInt64() {
@@ -386,10 +386,7 @@ func (x modelUse) search(debt *big.Int, maxWait int64, size *big.Int, l Limit, e
 }
 
 // refund gives back, in the terms of the state.
-func (m *bucketModel) refund(d Decision, l Limit, now, cost, e *big.Int, x, after modelUse, same, keep bool) (Decision, error) {
-	if same && l.Interval && x.e != nil {
-		x = after
-	}
+func (m *bucketModel) refund(d Decision, l Limit, now, cost, e *big.Int, x modelUse, keep bool) (Decision, error) {
 	var less modelUse
 	if x.e != nil {
 		each := x.e

@@ -32,7 +32,8 @@ import "math"
 // With another Period the log is the same, and each limit counts the units of its
 // own window. Units are dropped when the log changes. Units that a longer Period
 // counts stay as long as a unit that was admitted under it: the log is held for
-// that Period, until the end that it had. A log that is held keeps only the newest
+// that Period, until the end that it had; then for that of the last change. A log
+// that is held keeps only the newest
 // MaxLog units, which is more than any limit counts. From its end on there is no
 // log, so a longer Period finds only what an earlier one has kept.
 //
@@ -86,8 +87,11 @@ func (g *entries) isHeld(l *Limit, latest int64) bool {
 // retain makes e keep all units of the Period that the log is held for.
 func (g *entries) retain(e *entry, body []byte) (ok bool) {
 	e.hold, e.held = g.hold, g.held
-	if g.expires > e.expires {
+	switch last := g.expires - g.newest; {
+	case g.expires > e.expires:
 		e.expires, e.held = g.expires, g.expires
+	case g.expires > g.held && last > e.expires-e.time:
+		e.held = g.expires // units of a Period between the two live on
 	}
 	first, ok := g.since(body, e.time, g.hold)
 	skip := first.before
@@ -262,7 +266,13 @@ func logOpen(l *Limit, g *entries, state []byte, now, cost int64) error {
 	case l.Max|cost < 0 || l.Period < 1:
 		return badArgument(l)
 	}
-	return g.open(state, now)
+	if err := g.open(state, now); err != nil {
+		return err
+	}
+	if g.held <= g.latest(now) && g.count > 0 {
+		g.hold, g.held = g.expires-g.newest, g.expires
+	}
+	return nil
 }
 
 // latest returns the time at which the log sees a call at now.

@@ -33,6 +33,9 @@ type logView struct {
 	kept   []admitted // also for the longer period that it is held for,
 	hold   *big.Int   // which this is; nil: there is none
 	held   *big.Int
+	// The longest period that it is held for, also if the limit's is longer; and the
+	// period of the last change.
+	mostHeld, untilHeld, last *big.Int
 }
 
 func (m *logModel) view(l Limit, now64 int64) (v logView, err error) {
@@ -57,9 +60,11 @@ func (m *logModel) view(l Limit, now64 int64) (v logView, err error) {
 		return v, nil
 	}
 	hold, held := m.hold, m.held
-	if hold == nil {
-		hold, held = sub(v.end, v.all[len(v.all)-1].at), v.end
+	v.last = sub(v.end, v.all[len(v.all)-1].at)
+	if hold == nil || held.Cmp(v.latest) <= 0 {
+		hold, held = v.last, v.end
 	}
+	v.mostHeld, v.untilHeld = hold, held
 	if hold.Cmp(big.NewInt(l.Period)) > 0 {
 		v.hold, v.held, v.kept = hold, held, nil
 		for _, x := range v.all {
@@ -218,8 +223,11 @@ func (m *logModel) take(v *logView, d *Decision, cost int64) (next logModel, err
 		next.log = append(slices.Clone(v.kept), admitted{v.latest, enter})
 		next.log = dropOldest(next.log, max(0, countOf(next.log)-MaxLog))
 		next.hold, next.held = v.hold, v.held
-		if v.end.Cmp(end) > 0 {
+		switch {
+		case v.end.Cmp(end) > 0:
 			next.end, next.held = v.end, v.end
+		case v.end.Cmp(v.held) > 0 && v.last.Cmp(big.NewInt(v.l.Period)) > 0:
+			next.held = v.end
 		}
 	}
 	return next, nil
@@ -251,10 +259,7 @@ func (m *logModel) refund(v *logView, d *Decision, cost int64) (next logModel) {
 	if next.end.Cmp(v.now) < 0 {
 		next.end = v.now
 	}
-	hold, end := m.hold, m.held
-	if hold == nil {
-		hold, end = sub(v.end, v.all[len(v.all)-1].at), v.end
-	}
+	hold, end := v.mostHeld, v.untilHeld
 	if end.Cmp(v.now) > 0 && hold.Cmp(sub(next.end, newest)) >= 0 {
 		next.hold, next.held = hold, least(end, next.end)
 	}

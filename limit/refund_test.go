@@ -102,8 +102,8 @@ func TestRefundGivesBackNoMoreThanItSays(t *testing.T) {
 			cost := rapid.Int64Range(1, most(t, l)).Draw(t, "ask")
 			is, fair := mustPeek(t, l, state, now, cost), mustPeek(t, l, less, now, cost)
 			if slack := roundingOfRefunds(l, len(all)+len(costs)); isSooner(is, fair, slack) {
-				t.Fatalf("%+v, %v used, %v given back, %v left: a cost of %d waits for %+v, and without them for %+v",
-					l, all, costs, without(all, sum), cost, is, fair)
+				t.Fatalf("%+v and %+v, %v used, %v given back, %v left: a cost of %d waits for %+v, and without them for %+v",
+					l, other, all, costs, without(all, sum), cost, is, fair)
 			}
 		}
 	})
@@ -261,5 +261,82 @@ func TestCountedDenialsAreBounded(t *testing.T) {
 	}
 	if n := Level(LOG.Kind(), state, now); n != MaxLog {
 		t.Errorf("%d counted", n)
+	}
+}
+
+// What was taken in advance under several limits is given back no sooner than if that much had not been taken, as the last
+// limit sees it.
+func TestRefundOfWhatSeveralLimitsReserved(t *testing.T) {
+	const now = int64(1_700_000_000_000_000_000)
+	for _, a := range []Algorithm{GCRA, TOKEN, WARMUP} {
+		t.Run(a.String(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				limits := []Limit{drawLimit(t, a), drawLimit(t, a)}
+				for i := range limits {
+					limits[i].Max, limits[i].Burst = max(1, limits[i].Max), max(1, limits[i].Burst)
+					limits[i].Interval = false // of two, neither need be faster
+				}
+				type reserved struct {
+					l    Limit
+					cost int64
+				}
+				all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) reserved {
+					return reserved{rapid.SampledFrom(limits).Draw(t, "limit"), rapid.Int64Range(1, 20).Draw(t, "cost")}
+				}), 1, 5).Draw(t, "reserved")
+				state := func(all []reserved) (state []byte) {
+					for _, r := range all {
+						next, _, err := reserve(&r.l, state, now, r.cost, -1, nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						state = next
+					}
+					return state
+				}
+				last := all[len(all)-1]
+				back := rapid.Int64Range(1, 30).Draw(t, "back")
+				by := rapid.SampledFrom(limits).Draw(t, "by")
+				is, _, err := refund(&by, state(all), now, back, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				less := append([]reserved(nil), all...)
+				for back > 0 && len(less) > 0 {
+					r := &less[len(less)-1]
+					part := min(back, r.cost)
+					back -= part
+					if r.cost -= part; r.cost == 0 {
+						less = less[:len(less)-1]
+					}
+				}
+				slack := int64(len(all)+1) * (3 + last.l.Cold)
+				if got, fair := mustPeek(t, last.l, is, now, 1), mustPeek(t, last.l, state(less), now, 1); isSooner(got, fair, slack) {
+					t.Fatalf("%+v less by %+v: %+v, want %+v", all, by, got, fair)
+				}
+			})
+		})
+	}
+}
+
+// Tokens that come back one by one go on to do so after a refund by a limit whose tokens arrive together.
+func TestRefundByTokensThatArriveTogether(t *testing.T) {
+	const now = int64(1_700_000_000_000_000_000)
+	queue, by := mustParse(t, "QUEUE 1/2s BURST 3"), mustParse(t, "TOKEN 3/6s INTERVAL")
+	state, _, _ := take(&queue, nil, now, 4, nil)
+	state, _, _ = refund(&by, state, now, 1, nil)
+	if d := mustPeek(t, queue, state, now, 1); d.Wait != 6*second {
+		t.Errorf("%+v: three of 2 s are before it", d)
+	}
+}
+
+// A log that was held for the longest of three periods is held for the next one when that is over.
+func TestLogOfThreePeriods(t *testing.T) {
+	const now = int64(1_700_000_000_000_000_000)
+	long, middle, short := mustParse(t, "LOG 1/420ns"), mustParse(t, "LOG 11/168ns"), mustParse(t, "LOG 1/56ns")
+	state, _, _ := take(&long, nil, now, 1, nil)
+	state, _, _ = take(&middle, state, now+313, 4, nil)
+	state, _, _ = take(&short, state, now+420, 1, nil)
+	if d := mustPeek(t, middle, state, now+420, 0); d.Remaining != 6 {
+		t.Errorf("%+v: 4 and 1 are in use", d)
 	}
 }

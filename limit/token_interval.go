@@ -313,12 +313,12 @@ func intervalRefund(d *Decision, l *Limit, state []byte, now, cost int64, dst []
 		return nil, nil
 	}
 	u := &x.use
-	if x.same {
+	if x.same && x.e == 0 { // tokens that come one by one go on to do so
 		u = &x.after
 	}
 	if cost > 0 && u.missing > 0 {
 		next = u.refund(now, cost, u.e, dst)
-	} else if x.same {
+	} else if u == &x.after {
 		u.ahead, _ = u.untilFull()
 	}
 	*d = Decision{Limit: l.Burst, Remaining: max(0, l.Burst-u.missing), Wait: Never, Reset: u.ahead}
