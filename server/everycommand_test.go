@@ -162,7 +162,7 @@ func (r *everyCommand) comparable(w []string) bool {
 		return false
 	}
 	if len(w) > 1024 || slices.ContainsFunc(w, func(word string) bool { return len(word) > value.MaxString }) {
-		return false // too long for the wire: it ends the connection
+		return false // the reader refuses it, so a script and EXEC have other words for it
 	}
 	switch cmd.Full {
 	case "watch", "memory|usage", "debug|object", "rl.info": // for one client, or with the size of a record in the table
