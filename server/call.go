@@ -19,6 +19,7 @@ type call struct {
 	txn     handler.Txn // of a command on values
 	started int64       // when something long began in a command that is SelfTimed; 0: nothing did
 	script  *known.Run  // of the known scripts that the client has run; nil: none yet
+	called  []byte      // lines of MONITOR about what a script has called
 }
 
 // newCall returns a call at a time, which replies in a version of the protocol.

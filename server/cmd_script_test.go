@@ -207,6 +207,37 @@ func TestLongScriptsTakeTurns(t *testing.T) {
 	}
 }
 
+// MONITOR shows what a script calls behind the script, once even if the script begins again.
+func TestMonitorShowsCommandsOfScripts(t *testing.T) {
+	ts := newTestServer(t)
+	m, c := ts.client(), ts.client()
+	m.do("MONITOR")
+	from := func(who, words string) string { return "+1600000000.000000 [0 " + who + "] " + words + "\r\n" }
+	const script = "redis.call('set', KEYS[1], 'v') return redis.call('GET', 'other')"
+	calls := from("lua", `"set" "k" "v"`) + from("lua", `"GET" "other"`)
+	eval := from("127.0.0.1:40000", `"EVAL" "`+script+`" "1" "k"`)
+	c.do("EVAL", script, "1", "k")
+	if got := string(m.conn.take()); got != eval+calls {
+		t.Errorf("%q, not %q", got, eval+calls)
+	}
+	c.do("PING")
+	if got, want := string(m.conn.take()), from("127.0.0.1:40000", `"PING"`); got != want {
+		t.Errorf("the next command: %q, not %q", got, want)
+	}
+	c.do("EVAL", "for i = 1, 10000 do redis.call('ECHO', ('x'):rep(100)) end", "0")
+	if got := m.conn.take(); len(got) < maxCalled || len(got) > 2*maxCalled {
+		t.Errorf("%d bytes of a script that calls much", len(got))
+	}
+	c.do("MULTI")
+	c.do("EVAL", script, "1", "k")
+	c.do("INCR", "n")
+	m.conn.take()
+	c.do("EXEC")
+	if got, want := string(m.conn.take()), eval+calls+from("127.0.0.1:40000", `"INCR" "n"`); !strings.HasPrefix(got, want) {
+		t.Errorf("in EXEC: %q, not %q", got, want)
+	}
+}
+
 // Scripts work in a transaction, and see its writes.
 func TestScriptInMulti(t *testing.T) {
 	c := newTestServer(t).client()

@@ -57,7 +57,10 @@ func (m *monitors) count() int {
 //	+1339518083.107412 [0 127.0.0.1:60866] "cl.throttle" "user123" "15" "30" "60"
 //
 // to every monitor, with secrets left out.
-func (m *monitors) feed(c *call, cmd *command, args [][]byte) { m.send(c, m.line(nil, c, cmd, args)) }
+func (m *monitors) feed(c *call, cmd *command, args [][]byte) {
+	m.send(c, append(m.line(nil, c, cmd, args), c.called...))
+	c.called = nil
+}
 
 // line appends the line of a command that has run.
 func (m *monitors) line(b []byte, c *call, cmd *command, args [][]byte) []byte {
@@ -68,7 +71,11 @@ func (m *monitors) line(b []byte, c *call, cmd *command, args [][]byte) []byte {
 			from = "unix:" + local.String()
 		}
 	}
-	b = fmt.Appendf(b, "+%d.%06d [0 %s]", c.Now/1e9, c.Now/1e3%1e6, from)
+	return m.lineFrom(b, from, c.Now, cmd, args)
+}
+
+func (m *monitors) lineFrom(b []byte, from string, now int64, cmd *command, args [][]byte) []byte {
+	b = fmt.Appendf(b, "+%d.%06d [0 %s]", now/1e9, now/1e3%1e6, from)
 	return append(appendMonitored(b, m.srv.redact(cmd, args)), "\r\n"...)
 }
 

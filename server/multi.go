@@ -292,7 +292,8 @@ func (c *call) execAll(m *multi) {
 	mark := len(c.Out)
 	before := c.Out // the replies to the commands before EXEC
 	var replies []byte
-	defer func() { c.Resolved = nil }()
+	var called map[int][]byte // by scripts, for MONITOR
+	defer func() { c.Resolved, c.called = nil, nil }()
 	most := c.OutputLimit()
 	unchanged, err := c.inTransaction(c.queuedKeys(m), func(t *handler.Txn) bool {
 		for _, w := range m.watched {
@@ -308,6 +309,12 @@ func (c *call) execAll(m *multi) {
 				c.cmd, c.Args, c.Resolved, c.Failed, c.Latency = q.cmd, q.args, q.resolved, false, nil
 				c.cmd.Atomic(c, t)
 				q.failed, q.latency, q.took = c.Failed, c.Latency, c.since(&at)
+				if c.called != nil {
+					if called == nil {
+						called = map[int][]byte{}
+					}
+					called[i], c.called = c.called, nil
+				}
 				if c.TooLong(t, most) {
 					return false
 				}
@@ -350,8 +357,8 @@ func (c *call) execAll(m *multi) {
 	c.Failed, c.Latency = false, nil
 	if c.srv.special.Load()&specialMonitor != 0 {
 		var lines []byte
-		for _, q := range m.queued {
-			lines = c.srv.monitors.line(lines, c, q.cmd, q.args)
+		for i, q := range m.queued {
+			lines = append(c.srv.monitors.line(lines, c, q.cmd, q.args), called[i]...)
 		}
 		c.srv.monitors.send(c, lines)
 	}

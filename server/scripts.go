@@ -25,6 +25,9 @@ const (
 	scriptMemory = 64 << 20
 )
 
+// maxCalled is how many bytes of lines MONITOR shows of the commands of one script.
+const maxCalled = 64 << 10
+
 // host runs the commands of a script.
 type host struct {
 	call
@@ -32,6 +35,7 @@ type host struct {
 	run      *scripts.Run
 	readOnly bool
 	tally    stats.Tally // of the commands that have run
+	shown    bool        // by MONITOR
 	took     int64       // ns, of these together
 }
 
@@ -58,6 +62,9 @@ func (h *host) Call(args [][]byte, resp3 bool, b []byte) []byte {
 	if h.took += h.srv.clock.Now() - start; !h.tally.Add(h.cmd.ID, nil, h.Failed) {
 		h.count()
 		h.tally.Add(h.cmd.ID, nil, h.Failed)
+	}
+	if h.shown && h.cmd.Flags&spec.SkipMonitor == 0 && len(h.called) < maxCalled {
+		h.called = h.srv.monitors.lineFrom(h.called, "lua", h.Now, h.cmd, args)
 	}
 	if h.t.Err != nil { // the transaction begins again, or is given up
 		h.run.Stop()
@@ -118,9 +125,11 @@ func (c *call) eval(t *handler.Txn, s *scripts.Script, keys, argv [][]byte, read
 	vm, run := c.srv.scripts.Begin(c.started) // of the first run, if the script begins again
 	h := &host{t: t, run: run, readOnly: readOnly || s.ReadOnly, call: c.srv.newCall(c.Now, resp.RESP2, nil)}
 	h.Table, h.Lane, h.Most = c.Table, c.Lane, c.srv.bounds.Memory/4
+	h.shown = c.srv.special.Load()&specialMonitor != 0
 	mark := len(c.Out)
 	out, err := vm.Run(s.Script, keys, argv, h, c.srv.bounds, &run.Flag, c.Proto == resp.RESP3, c.Out)
 	c.srv.scripts.End(vm, run)
+	c.called = h.called
 	if t.Err == nil {
 		h.count()
 	}
