@@ -36,6 +36,8 @@ func (w *weigher) Call(args [][]byte, resp3 bool, b []byte) []byte {
 }
 
 // What a script keeps, it has paid for, whatever it is made of and however it came there.
+//
+//test:norace
 func TestMemoryIsPaidFor(t *testing.T) {
 	const long = "local long = ('x'):rep(200000) "
 	for name, source := range map[string]string{
@@ -116,6 +118,8 @@ func TestMemoryIsPaidFor(t *testing.T) {
 }
 
 // A virtual machine keeps nothing of what its last script has made.
+//
+//test:norace
 func TestMemoryIsGivenBack(t *testing.T) {
 	for name, source := range map[string]string{
 		"argument":   `KEYS[1] = ('x'):rep(10000000)`,
@@ -143,6 +147,8 @@ func TestMemoryIsGivenBack(t *testing.T) {
 }
 
 // A run ends soon, however its calls and its errors are nested when it is stopped.
+//
+//test:norace
 func TestNestedCallsEndSoon(t *testing.T) {
 	for name, source := range map[string]string{
 		"pcall":       `local function f() pcall(f) f() end`,

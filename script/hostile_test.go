@@ -13,6 +13,8 @@ import (
 
 // Whatever hostile scripts do, the next script sees what the first one saw, and nothing that they have made is left. With
 // LIMITDB_LONG=1 there are many more.
+//
+//test:norace
 func TestHostileScripts(t *testing.T) {
 	n := 2000
 	if os.Getenv("LIMITDB_LONG") == "1" {

@@ -205,7 +205,6 @@ func TestEverySharedTableIsProtected(t *testing.T) {
 	}
 	walk("_G", vm.globals)
 	walk("string", vm.strings)
-
 }
 
 // names returns what scripts share by its names.
