@@ -18,7 +18,7 @@ import (
 func TestHostileScripts(t *testing.T) {
 	n := 2000
 	if os.Getenv("LIMITDB_LONG") == "1" {
-		n = 30_000
+		n = 10_000
 	}
 	hostile := scripttest.NewHostile(1)
 	vm := NewVM(1)
