@@ -222,7 +222,7 @@ func TestHostileScriptsOfClients(t *testing.T) {
 	if after > before+16<<20 {
 		t.Errorf("%d MB are left", (after-before)>>20)
 	}
-	if took := time.Duration(slowest.Load()); long && took > most {
+	if took := time.Duration(slowest.Load()); long && !raceDetector && took > most {
 		t.Errorf("a PING took %v", took)
 	}
 }
