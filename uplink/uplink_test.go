@@ -416,8 +416,11 @@ func TestPoolWithoutALease(t *testing.T) {
 		}, func() {})
 		p.SetLeader("a")
 		for want := range 3 {
-			if p.Link(0) != nil || calls != want {
+			if calls != want {
 				t.Errorf("%d calls, not %d", calls, want)
+			}
+			if p.Link(0) != nil {
+				t.Error("an uplink without a stamp is used")
 			}
 			time.Sleep(2 * leaseTimeout)
 			synctest.Wait()
