@@ -288,6 +288,49 @@ func TestStuck(t *testing.T) {
 	until(t, "the loop waits again", func() bool { return fx.g.Stuck() == 0 })
 }
 
+// While a loop is busy for long, new connections are served beside it.
+func TestConnectionsBesideABusyLoop(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			fake := clock.NewFake(int64(time.Hour))
+			release, inside := make(chan struct{}), newOnce()
+			fx := start(t, driver{network: network, loops: 1}, Options{Clock: fake}, func(f *funcs) {
+				f.data = func(b []byte) bool {
+					if b[0] == 'x' {
+						inside.signal()
+						<-release
+					}
+					f.conn.Write(b)
+					return true
+				}
+			})
+			p, _ := fx.dial()
+			_, _ = io.WriteString(p, "x")
+			receive(t, inside.c)
+			fake.Advance(time.Duration(busyFor))
+			other, f := fx.dial()
+			if f.conn.Loop() >= 0 {
+				t.Error("the busy loop gets a connection")
+			}
+			var b [1]byte
+			for range 2 {
+				_, _ = io.WriteString(other, "y")
+				if _, err := io.ReadFull(other, b[:]); err != nil || b[0] != 'y' {
+					t.Fatalf("%q, %v", b, err)
+				}
+			}
+			close(release)
+			if _, err := io.ReadFull(p, b[:]); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the loop waits again", func() bool { return fx.g.Stuck() == 0 })
+			if _, f := fx.dial(); f.conn.Loop() != 0 {
+				t.Error("the loop does nothing, and gets no connection")
+			}
+		})
+	}
+}
+
 // What a peer sent before it reset the connection is not run.
 func TestNothingIsReadAfterAReset(t *testing.T) {
 	held, goOn := make(chan struct{}), make(chan struct{})

@@ -164,10 +164,19 @@ type acceptedLoop struct {
 	remote net.Addr
 }
 
+// busyFor is how long, in ns, a loop has been in one round when it takes no more connections. A round takes milliseconds,
+// unless a session runs something that cannot be interrupted, as a script is.
+const busyFor = int64(50 * time.Millisecond)
+
 func (a acceptedLoop) begin() {
 	g := a.g
+	l := g.loops.pick()
+	if l.pulse.Stuck(g.opts.Clock.Now()) >= busyFor {
+		a.beside()
+		return
+	}
 	c := &loopConn{
-		l:      g.loops.pick(),
+		l:      l,
 		fd:     a.fd,
 		remote: a.remote,
 		left:   g.opts.LingerBytes,
@@ -189,6 +198,15 @@ func (a acceptedLoop) begin() {
 		c.Close(ErrRefused)
 	}
 	c.l.put(c)
+}
+
+// beside serves the connection with a goroutine of its own, so that somebody can still end what keeps the loop busy.
+func (a acceptedLoop) beside() {
+	f := os.NewFile(uintptr(a.fd), "")
+	defer func() { _ = f.Close() }()
+	if nc, err := net.FileConn(f); err == nil { // it duplicates the descriptor, unless there are none left
+		acceptedStream{g: a.g, nc: nc}.begin()
+	}
 }
 
 func (a acceptedLoop) refuse(text []byte) {
