@@ -44,6 +44,8 @@ func plants() []plant.Bug {
 		{"missed-change-not-reported", "load.go", "if key, ok := missed(); ok {", "if key, ok := missed(); ok && key == \"\" {", "TestChangeWithoutItsState"},
 		{"string-without-a-head-changed-in-part", "../engine/parts.go", "!it.written && journal.CanChange(byte(had), it.State) {", "!it.written && it.kind != 0 && len(it.State) >= journal.MinChanged {", "TestChangesFromStatesOfAnyLength"},
 		{"change-applied-twice", "../engine/parts.go", "case ahead > 0:", "case ahead > 1<<20:", "TestPartsGiveTheTableAgain"},
+		{"late-change-without-its-revision", "../engine/splice.go", "	journal.SetRevision(it.head, it.revision)\n", "", "TestSplicesOfLongValues"},
+		{"late-change-read-too-early", "../engine/txn.go", "		return t.spliceLate(it)\n", "		return nil\n", "TestPartsGiveTheTableAgain"},
 		{"copied-while-owed-and-changed-in-part", "../engine/copy.go", "if recorded != kind && s.changes != nil {", "if false {", "TestPartsGiveTheTableAgain"},
 		{"revision-from-before-a-payment", "../engine/parts.go", "journal.SetRevision(next[:n], journal.Revision(was[:n]))", "_ = n", "TestPartsGiveTheTableAgain"},
 		{"new-state-changed-in-part", "../engine/parts.go", "		c.recordWhole(sp.Key)\n		return nil\n", "		return nil\n", "TestNewLongStatesAreWhole"},
