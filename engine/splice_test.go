@@ -15,7 +15,7 @@ func TestSplicesOfLongValues(t *testing.T) {
 	f := newFollower(t)
 	key := []byte("list")
 	body := bytes.Repeat([]byte("12345678"), 3000)
-	head := collectionState(limit.NUMBERS, f.now+1e9, nil)
+	head := valueState(limit.NUMBERS, f.now+1e9, nil)
 	if err := f.e.Update(f.now, [][]byte{key}, func(tx *Txn) error {
 		return tx.Put(key, limit.NUMBERS, append(bytes.Clone(head), body...))
 	}); err != nil {
