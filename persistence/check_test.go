@@ -69,7 +69,7 @@ func TestCheckTellsWhatIsThere(t *testing.T) {
 // The repaired copy has what can be read of a damaged directory, and nothing else.
 func TestRepairIntoACopy(t *testing.T) {
 	im := makeImage(t, 16<<10, true, 1000)
-	last := im.states[len(im.states)-1]
+	last, whole := im.states[len(im.states)-1], 0
 	for _, test := range []struct {
 		name   string
 		damage func(log []byte) []byte
@@ -116,8 +116,9 @@ func TestRepairIntoACopy(t *testing.T) {
 		if got := w.joined(); test.want != nil && !bytes.Equal(got, test.want) {
 			t.Errorf("%s: %x, want %x", test.name, got, test.want)
 		}
-		if test.want == nil && w.table.len() < 6 {
-			t.Errorf("%s: only %d keys were saved", test.name, w.table.len())
+		whole = max(whole, w.table.len()) // the first case damages nothing
+		if test.want == nil && w.table.len() < whole*3/4 {
+			t.Errorf("%s: only %d of %d keys were saved", test.name, w.table.len(), whole)
 		}
 		if rep, err := Check(CheckOptions{Dir: "/copy", FS: w.fs}); err != nil || len(rep.Problems) > 0 {
 			t.Errorf("%s: the copy: %v, %v", test.name, rep, err)
