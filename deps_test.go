@@ -53,7 +53,7 @@ var inside = map[string][]string{
 	"server/slowlog":  {"resp", "server/handler", "server/spec"},
 	"server/request":  {"engine", "internal/english", "limit", "resp", "server/spec"},
 	"server/spec":     {"internal/suggest", "resp"},
-	"server/handler":  {"config", "engine", "internal/decisionlog", "internal/stats", "limit", "resp", "server/request", "server/spec"},
+	"server/handler":  {"config", "engine", "internal/decisionlog", "internal/glob", "internal/stats", "limit", "resp", "server/request", "server/spec"},
 	"server/values":   {"internal/journal", "limit", "resp", "server/handler", "server/spec", "value"},
 	"server/keys":     {"engine", "internal/glob", "limit", "resp", "server/handler", "server/spec"},
 	"server/info":     {"internal/english", "internal/stats", "resp"},

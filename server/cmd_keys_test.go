@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"limitdb/server/keys"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
@@ -43,8 +43,8 @@ func TestKeyCommands(t *testing.T) {
 		[2]string{"FLUSHALL NOW", "-" + spec.ErrSyntax},
 		[2]string{"FLUSHALL ASYNC", "OK"},
 		[2]string{"DBSIZE", "0"},
-		[2]string{"SCAN x", "-" + keys.ErrCursor},
-		[2]string{"SCAN -1", "-" + keys.ErrCursor},
+		[2]string{"SCAN x", "-" + handler.ErrCursor},
+		[2]string{"SCAN -1", "-" + handler.ErrCursor},
 		[2]string{"SCAN 0 COUNT", "-" + spec.ErrSyntax},
 		[2]string{"SCAN 0 COUNT 0", "-" + spec.ErrSyntax},
 		[2]string{"SCAN 0 COUNT x", "-" + spec.ErrNotInt},

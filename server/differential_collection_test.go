@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,7 +32,9 @@ func (g *twins) bound() string {
 
 func (g *twins) sortedSetWrite() twin {
 	k := g.ofType("z")
-	switch g.IntN(10) {
+	switch g.IntN(11) {
+	case 10:
+		return plain(g.pick("ZPOPMIN", "ZPOPMAX"), k).with(g.maybe(g.pick("0", "1", "2", "9", "-1", "x"))...).with(g.maybe(g.maybe("odd")...)...)
 	case 0:
 		return plain("ZINCRBY", k, g.score(), g.member())
 	case 1:
@@ -56,7 +59,9 @@ func (g *twins) sortedSetWrite() twin {
 func (g *twins) sortedSetRead() twin {
 	k := g.ofType("z")
 	var w twin
-	switch g.IntN(10) {
+	switch g.IntN(11) {
+	case 10:
+		return g.elements("ZSCAN", k)
 	case 0:
 		return plain("ZCARD", k)
 	case 1:
@@ -93,7 +98,9 @@ func (g *twins) sortedSetRead() twin {
 
 func (g *twins) hashOp() twin {
 	k, f := g.ofType("h"), g.member()
-	switch g.IntN(16) {
+	switch g.IntN(17) {
+	case 16:
+		return g.elements("HSCAN", k)
 	case 0:
 		return plain("HGET", k, f)
 	case 1:
@@ -154,9 +161,29 @@ func anyOrder(v resp.Value, _ int64) string {
 	return strings.Join(out, " ")
 }
 
+// elements scans a collection, with a COUNT for which Redis returns all in one call.
+func (g *twins) elements(name, k string) twin {
+	w := plain(name, k, g.pick("0", "0", "0", "x")).with("COUNT", "100000")
+	w = w.with(g.maybe("MATCH", g.pick("*", "?", "m*", "[^m-o]", "*l*", g.member()))...)
+	w = w.with(g.maybe(g.maybe(g.maybe(g.pick("odd", "COUNT", "TYPE"), g.pick("0", "x"))...)...)...)
+	w.render = func(v resp.Value, _ int64) string {
+		if len(v.Elems) != 2 {
+			return line(v)
+		}
+		seen := map[string]bool{} // Redis may return one twice
+		for _, e := range v.Elems[1].Elems {
+			seen[line(e)] = true
+		}
+		return line(v.Elems[0]) + " " + strings.Join(slices.Sorted(maps.Keys(seen)), " ")
+	}
+	return w
+}
+
 func (g *twins) setOp() twin {
 	k := g.ofType("s")
-	switch g.IntN(8) {
+	switch g.IntN(9) {
+	case 8:
+		return g.elements("SSCAN", k)
 	case 0:
 		return plain("SREM", k, g.member(), g.text())
 	case 1:

@@ -138,7 +138,11 @@ func (g *twins) general() twin {
 	const sha = "7a1ce29fe3d6e85e4ab5ab68f6a4c3a4f5a7d1f1" // of no script
 	switch g.IntN(12) {
 	case 0:
-		return plain(g.pick("EVAL", "EVAL_RO"), script, g.pick("1", "1", "2", "-1", "x"), g.key(), g.text())
+		w := plain(g.pick("EVAL", "EVAL_RO"), script)
+		if g.IntN(5) == 0 {
+			return w.with("2", g.key(), g.key()) // a longer text would be over max-key-len
+		}
+		return w.with(g.pick("1", "1", "-1", "x"), g.key(), g.text())
 	case 1:
 		return plain(g.pick("EVALSHA", "EVALSHA_RO"), sha, "1", g.key(), g.text())
 	case 2:

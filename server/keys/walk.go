@@ -3,20 +3,17 @@ package keys
 import (
 	"bytes"
 	"strconv"
-	"strings"
 
 	"limitdb/engine"
 	"limitdb/internal/glob"
 	"limitdb/limit"
 	"limitdb/resp"
+	"limitdb/server/handler"
 	"limitdb/server/spec"
 )
 
-// The error texts for clients.
-const (
-	ErrCursor      = "ERR invalid cursor"
-	ErrOtherCursor = "ERR invalid cursor: it belongs to the table of another node, or to an earlier one. Begin again with 0"
-)
+// ErrOtherCursor is the error for the cursor of another table.
+const ErrOtherCursor = handler.ErrCursor + ": it belongs to the table of another node, or to an earlier one. Begin again with 0"
 
 // The handlers' t is nil outside of a transaction. In a transaction or a script, such a command is one atomic step of all
 // shards, for tables of up to a million keys, and there are no cursors.
@@ -25,10 +22,8 @@ const (
 	scanMost = 100_000 // the most of COUNT
 	// WalkStep is how many slots of the table a step visits, under a shard's lock.
 	WalkStep = 32
-	// matchStep is the cost of the keys that a step matches with a pattern, and matchMost that of those that a transaction
-	// does: it cannot yield, so this takes at most some 100 ms.
+	// matchStep is the cost of the keys that a step matches with a pattern.
 	matchStep = 256 << 10
-	matchMost = 100 << 20
 )
 
 // slots returns how many slots a step visits that matches keys with a pattern, which may be nil.
@@ -39,45 +34,9 @@ func slots(c *call, match *glob.Pattern) int {
 	return max(1, min(WalkStep, matchStep/match.Cost(int(c.Settings.MaxKeyLen.Get()))))
 }
 
-// scanArgs are the options of SCAN.
-type scanArgs struct {
-	count int64
-	match *glob.Pattern // nil: any key
-	kind  string        // "": any
-}
-
-// parseScan parses the options of SCAN. It returns the text of the error, or "".
-func parseScan(words [][]byte) (a scanArgs, text string) {
-	a.count = 10
-	for ; len(words) > 0; words = words[2:] {
-		if len(words) == 1 {
-			return a, spec.ErrSyntax
-		}
-		var ok bool
-		switch v := words[1]; {
-		case resp.EqualFold(words[0], "MATCH"):
-			if a.match, ok = glob.Compile(v); !ok {
-				return a, spec.ErrPatternTooLong
-			}
-		case resp.EqualFold(words[0], "TYPE"):
-			a.kind = strings.ToLower(string(v))
-		case resp.EqualFold(words[0], "COUNT"):
-			if a.count, ok = resp.ParseInt(v); !ok {
-				return a, spec.ErrNotInt
-			}
-			if a.count < 1 {
-				return a, spec.ErrSyntax
-			}
-		default:
-			return a, spec.ErrSyntax
-		}
-	}
-	return a, ""
-}
-
 // wants reports whether SCAN returns a key.
-func (a *scanArgs) wants(key []byte, kind limit.Kind) bool {
-	return (a.match == nil || a.match.Match(key)) && (a.kind == "" || a.kind == kind.TypeName())
+func wants(a *handler.ScanArgs, key []byte, kind limit.Kind) bool {
+	return (a.Match == nil || a.Match.Match(key)) && (a.Type == "" || a.Type == kind.TypeName())
 }
 
 // markBits is how many bits of a cursor say whose it is. Each node's table has the keys in other places.
@@ -89,7 +48,7 @@ func parseCursor(c *call, arg []byte) (cursor uint64, text string) {
 	cursor, err := strconv.ParseUint(string(arg), 10, 64)
 	switch {
 	case err != nil:
-		return 0, ErrCursor
+		return 0, handler.ErrCursor
 	case !c.Clustered || cursor == 0:
 		return cursor, ""
 	case cursor&(1<<markBits-1) != mark(c):
@@ -115,7 +74,7 @@ func scan(c *call, t *txn) {
 		c.Fail(text)
 		return
 	}
-	a, text := parseScan(c.Args[2:])
+	a, text := handler.ParseScan(c.Args[2:], true)
 	if text != "" {
 		c.Fail(text)
 		return
@@ -127,14 +86,14 @@ func scan(c *call, t *txn) {
 		return
 	}
 	var found []byte
-	n, few := 0, slots(c, a.match)
+	n, few := 0, slots(c, a.Match)
 	visit := func(key []byte, info engine.Info) {
-		if a.wants(key, info.Kind) {
+		if wants(&a, key, info.Kind) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}
 	}
-	left := int(min(a.count, scanMost))
+	left := int(min(a.Count, scanMost))
 	c.InSteps(nil, func() bool {
 		cursor = c.States().Range(c.Now, cursor, min(left, few), visit)
 		c.Holds = int64(cap(found))
@@ -156,7 +115,7 @@ func list(c *call, t *txn) {
 		return
 	}
 	if t != nil {
-		eachKey(c, t, &scanArgs{match: pattern})
+		eachKey(c, t, &handler.ScanArgs{Match: pattern})
 		return
 	}
 	var found []byte
@@ -238,18 +197,18 @@ func flushEach(c *call) {
 }
 
 // eachKey replies with the keys that a wants.
-func eachKey(c *call, t *txn, a *scanArgs) {
+func eachKey(c *call, t *txn, a *handler.ScanArgs) {
 	var found []byte
 	n, most, cost := 0, int(c.OutputLimit()), 0
 	t.Each(func(key []byte, kind limit.Kind) bool {
-		if a.match != nil {
-			cost += a.match.Cost(len(key))
+		if a.Match != nil {
+			cost += a.Match.Cost(len(key))
 		}
-		if cost > matchMost {
+		if cost > handler.MatchMost {
 			t.End(engine.ErrTooMany)
 			return false
 		}
-		if a.wants(key, kind) {
+		if wants(a, key, kind) {
 			found = resp.AppendBulk(found, key)
 			n++
 		}

@@ -28,6 +28,9 @@ func hashRows() []Row {
 		hash("HGETALL", 2, spec.Readonly, "Returns the fields of a hash and their values.", func(c *Call, t *Txn) { c.hAll(t, true, true) }),
 		hash("HKEYS", 2, spec.Readonly, "Returns the fields of a hash.", func(c *Call, t *Txn) { c.hAll(t, true, false) }),
 		hash("HVALS", 2, spec.Readonly, "Returns the values of a hash.", func(c *Call, t *Txn) { c.hAll(t, false, true) }),
+		scanRow("HSCAN", "hash", "Returns the fields of a hash and their values, by a pattern.", value.Hash, func(body []byte, reply func(name, other []byte)) {
+			value.OpenHash(body).Each(reply)
+		}),
 		hash("HDEL", -3, spec.Write|spec.Fast|spec.Wide, "Removes fields of a hash; returns how many there were.", (*Call).hDel, fields),
 		hash("HEXISTS", 3, spec.Readonly|spec.Fast, "Reports whether a hash has a field.", (*Call).hExists, field),
 		hash("HLEN", 2, spec.Readonly|spec.Fast, "Counts the fields of a hash.", (*Call).hLen),
@@ -41,6 +44,9 @@ func hashRows() []Row {
 		set("SMISMEMBER", -3, spec.Readonly|spec.Fast|spec.Wide, "Reports which members a set has.", (*Call).sMIsMember, members),
 		set("SCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a set.", (*Call).sCard),
 		set("SMEMBERS", 2, spec.Readonly, "Returns the members of a set.", (*Call).sMembers),
+		scanRow("SSCAN", "set", "Returns the members of a set, by a pattern.", value.Set, func(body []byte, reply func(name, other []byte)) {
+			value.OpenSet(body).Each(func(member []byte) { reply(member, nil) })
+		}),
 	}
 }
 

@@ -20,7 +20,7 @@ func keyFlags(name string) []string {
 		return []string{"RW", "update"}
 	case "LTRIM", "ZREM", "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK", "HDEL", "SREM":
 		return []string{"RW", "delete"}
-	case "GETDEL", "LPOP", "RPOP":
+	case "GETDEL", "LPOP", "RPOP", "ZPOPMIN", "ZPOPMAX":
 		return []string{"RW", "access", "delete"}
 	case "TYPE", "STRLEN", "LLEN", "HLEN", "HSTRLEN", "HEXISTS", "SCARD", "SISMEMBER", "ZCARD",
 		"ENCODING", "FREQ", "IDLETIME", "REFCOUNT":

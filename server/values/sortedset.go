@@ -26,6 +26,15 @@ func sortedSetRows() []Row {
 		row("ZREM", -3, spec.Write|spec.Fast|spec.Wide, "Removes members of a sorted set.", (*Call).zRem, members),
 		row("ZREMRANGEBYSCORE", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with scores in a range.", (*Call).zRemRangeByScore, bounds("double")...),
 		row("ZREMRANGEBYRANK", 4, spec.Write|spec.Ahead, "Removes the members of a sorted set with ranks in a range.", (*Call).zRemRangeByRank, spec.Integer("start"), spec.Integer("stop")),
+		row("ZPOPMIN", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the lowest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, false) }, spec.Optional(spec.Integer("count"))),
+		row("ZPOPMAX", -2, spec.Write|spec.Fast, "Removes members of a sorted set, from the highest score, and returns them.", func(c *Call, t *Txn) { c.zPop(t, true) }, spec.Optional(spec.Integer("count"))),
+		scanRow("ZSCAN", "sorted-set", "Returns the members of a sorted set and their scores, by a pattern.", value.SortedSet, func(body []byte, reply func(name, other []byte)) {
+			z := value.OpenSortedSet(body)
+			z.Each(z.ByRank(0, -1), func(member []byte, score float64) bool {
+				reply(member, value.AppendScore(nil, score))
+				return true
+			})
+		}),
 		row("ZCARD", 2, spec.Readonly|spec.Fast, "Counts the members of a sorted set.", (*Call).zCard),
 		row("ZCOUNT", 4, spec.Readonly|spec.Fast, "Counts the members of a sorted set with scores in a range.", (*Call).zCount, bounds("double")...),
 		row("ZSCORE", 3, spec.Readonly|spec.Fast, "Returns the score of a member of a sorted set.", (*Call).zScore, spec.Text("member")),
@@ -273,6 +282,55 @@ func (c *Call) removeSpan(t *Txn, it *Item, z *value.SortedSetOf, s value.Span) 
 	z.RemoveSpan(s)
 	if c.putCollection(t, it, value.SortedSet, z) {
 		c.Int(int64(s.Count))
+	}
+}
+
+func (c *Call) zPop(t *Txn, highest bool) {
+	count, many := int64(1), len(c.Args) == 3
+	if len(c.Args) > 3 {
+		c.Fail(spec.ErrSyntax)
+		return
+	}
+	if many {
+		var ok bool
+		if count, ok = resp.ParseInt(c.Args[2]); !ok || count < 0 {
+			c.Fail("ERR value is out of range, must be positive")
+			return
+		}
+	}
+	z, it, ok := c.sortedSet(t)
+	if !ok {
+		return
+	}
+	count = min(count, int64(z.Len()))
+	span := z.ByRank(0, count-1)
+	if highest {
+		span = z.ByRank(-count, -1)
+	}
+	if count == 0 {
+		span = value.Span{}
+	}
+	nested := many && c.Proto != resp.RESP2
+	if n := int(count); nested {
+		c.Array(n)
+	} else {
+		c.Array(2 * n)
+	}
+	each := z.Each
+	if highest {
+		each = z.EachBack
+	}
+	each(span, func(member []byte, score float64) bool {
+		if nested {
+			c.Array(2)
+		}
+		c.Bulk(member)
+		c.score(score)
+		return true
+	})
+	if c.Worked(count); count > 0 {
+		z.RemoveSpan(span)
+		c.putCollection(t, &it, value.SortedSet, z)
 	}
 }
 
