@@ -397,9 +397,12 @@ func TestRepliesAreThoseOfRedis(t *testing.T) {
 	lengths := testlengths.Read(t, longest)
 	t.Logf("the first seed is %d (LIMITDB_SEED repeats one)", first)
 	begin, compared := time.Now(), 0
+	part := &scope{TB: t}
+	defer part.end()
 	for seed := first; commands > 0 || time.Since(begin) < total; seed++ {
 		if (seed-first)%20 == 0 { // before virtual time comes to its end
-			d.ts = newTestServer(t)
+			part.end()
+			d.ts = part.server()
 			d.ours = d.ts.client()
 		}
 		g := &twins{Rand: rand.New(rand.NewPCG(seed, 0)), lengths: lengths}

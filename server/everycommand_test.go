@@ -92,6 +92,7 @@ type everyCommand struct {
 
 	g      *anyWords
 	twins  *twins
+	part   *scope // of this round
 	a, b   *testServer
 	ca, cb *testClient
 	log    *replayed
@@ -107,6 +108,8 @@ func (r *everyCommand) round() {
 		}
 	}()
 	of := rand.New(rand.NewPCG(r.seed, 0))
+	r.part = &scope{TB: r.t}
+	defer r.part.end()
 	r.twins = &twins{Rand: of, lengths: r.lengths, now: testStart / 1e9}
 	r.g = &anyWords{Rand: of, lengths: r.lengths, now: testStart / 1e9}
 	r.a, r.b = r.server(), r.server()
@@ -137,7 +140,7 @@ func (r *everyCommand) round() {
 
 // server starts a server with rules.
 func (r *everyCommand) server() *testServer {
-	ts := newTestServer(r.t, "client-query-buffer-limit 1gb")
+	ts := r.part.server("client-query-buffer-limit 1gb")
 	ts.rulesAre(shopRules(r.t))
 	ts.rules.SetSecret([16]byte{})
 	return ts

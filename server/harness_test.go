@@ -63,6 +63,32 @@ func newTestServerWith(t testing.TB, change func(*Options), directives ...string
 	return ts
 }
 
+// A scope is a part of a test that takes back what it has made before the test ends.
+type scope struct {
+	testing.TB
+	ends []func()
+}
+
+// Cleanup arranges for fn to be called when the scope ends.
+func (s *scope) Cleanup(fn func()) { s.ends = append(s.ends, fn) }
+
+// server starts a server that ends with the scope.
+func (s *scope) server(directives ...string) *testServer {
+	ts := newTestServer(s, directives...)
+	s.Cleanup(func() { ts.engine.Close() })
+	return ts
+}
+
+// end ends the scope.
+func (s *scope) end() {
+	for len(s.ends) > 0 {
+		last := len(s.ends) - 1
+		fn := s.ends[last]
+		s.ends = s.ends[:last]
+		fn()
+	}
+}
+
 // allCommands returns the command table without a server.
 func allCommands() *commands { return new(Server).newCommands() }
 
