@@ -88,7 +88,7 @@ func TestImportFromRedis(t *testing.T) {
 	}
 	for i, want := range []string{
 		"hash 1 0 0 hyperloglog 0 0 2 list 1 0 1 set 2 0 0 stream 0 0 1 string 303 1 1 throttle 300 0 0 zset 1 0 0 " +
-			"refused of type hyperloglog: limitdb has no PFCOUNT refused of type list: ERR a sorted set, hash, list or set may have at most 1 MB refused of type stream: import does not copy this type " +
+			"refused of type hyperloglog: limitdb has no PFCOUNT refused of type list: ERR a sorted set, hash, list or set may have at most 1 MB, a list of numbers 1024000 elements refused of type stream: import does not copy this type " +
 			"refused of type string: it has a text of more than 64 kB 609 keys of the source are there",
 		"hash 0 1 0 hyperloglog 0 0 2 list 0 1 1 set 0 2 0 stream 0 0 1 string 0 304 1 throttle 0 300 0 zset 0 1 0",
 	} {
